@@ -1,0 +1,116 @@
+// The allocator of one device: hands out blocks in stream order, and moves free physical memory to
+// where it is wanted. This is the policy's front door; everything else in this folder is behind it.
+//
+// Thread-safety: every call may be made from any thread.
+
+#ifndef FRUGAL_ALLOCATOR_DEVICE_ALLOCATOR_H_
+#define FRUGAL_ALLOCATOR_DEVICE_ALLOCATOR_H_
+
+#include <cstdint>
+#include <memory>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "allocator/address_directory.h"
+#include "allocator/device.h"
+#include "allocator/observer.h"
+#include "allocator/statistics.h"
+#include "allocator/units.h"
+
+namespace frugal {
+
+// A block handed out.
+struct Allocation {
+  Address address;
+  Bytes size;       // rounded up to kGrain
+  Bytes requested;
+  // The device's totals right after this call, for profilers.
+  Bytes allocated_total;
+  Bytes reserved_total;
+};
+
+// What was known when a request could not be served.
+struct OutOfMemoryReport {
+  Bytes requested;
+  Bytes allocated;   // in blocks handed out
+  Bytes awaiting;    // freed, but a stream may still be using it
+  Bytes reserved;    // physical memory held
+  Bytes limit;       // the most that may be held
+  Bytes device_free;
+  Bytes device_total;
+};
+
+// One block of a snapshot.
+struct BlockView {
+  Address address;
+  Bytes size;
+  Bytes requested;
+  enum class State { kFree, kAllocated, kAwaitingStreams } state;
+  void* annotation;
+};
+
+// One run of mapped pages (or one segment of cudaMalloc), with its blocks in the order of addresses.
+struct SegmentView {
+  Address address;
+  Bytes size;
+  Stream stream;
+  bool small;       // holds requests up to kSmallLimit
+  bool mapped;      // made of handles that can move; false: a segment of cudaMalloc
+  std::vector<BlockView> blocks;
+};
+
+class DeviceAllocator {
+ public:
+  // All must outlive the allocator; `reclaimer` may be null. The allocator enters its ranges in `directory`.
+  DeviceAllocator(Device& device, AddressDirectory& directory, Reclaimer* reclaimer);
+  ~DeviceAllocator();
+  DeviceAllocator(const DeviceAllocator&) = delete;
+  DeviceAllocator& operator=(const DeviceAllocator&) = delete;
+
+  // At least `requested` bytes (more than 0) whose previous use is over for work that is put into
+  // `stream` from now on. `annotation` stays with the block until the observer is told to drop it.
+  // kResourceExhausted: LastOutOfMemory() says what was known. Other errors: the driver's.
+  absl::StatusOr<Allocation> Allocate(Bytes requested, Stream stream, void* annotation = nullptr);
+
+  // Gives back the block that starts at `address`. kNotFound: no block that was handed out starts there.
+  // Returns the block as it was, with the totals after the call.
+  absl::StatusOr<Allocation> Free(Address address);
+
+  // `stream` uses the block that starts at `address`: it is not handed out again before `stream` has
+  // passed the point where it was freed. kNotFound as for Free.
+  absl::Status RecordStream(Address address, Stream stream);
+
+  // The block handed out that contains `address`.
+  std::optional<BlockView> FindBlock(Address address) const;
+  // The segment that contains `address`, without its blocks.
+  std::optional<SegmentView> FindSegment(Address address) const;
+  bool Owns(Address address) const;
+
+  // Waits for frees that await a stream, and gives every free page back to the device. Returns what went.
+  absl::StatusOr<Bytes> Trim();
+
+  // The most physical memory to hold. `others` says, with no lock needed, how much of the same budget others
+  // hold (the native allocator); it may be null.
+  void SetLimit(Bytes limit, Bytes (*others)(void* context), void* context);
+
+  // null: nobody listens. The observer must outlive its stay.
+  void SetObserver(Observer* observer);
+
+  Statistics GetStatistics() const;
+  void ResetPeakStatistics();
+  void ResetAccumulatedStatistics();
+  std::vector<SegmentView> Snapshot() const;
+  // The largest free block, for cudaMemGetInfo-like questions.
+  Bytes LargestFreeBlock() const;
+  OutOfMemoryReport LastOutOfMemory() const;
+
+ private:
+  class Impl;
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_DEVICE_ALLOCATOR_H_

@@ -1,0 +1,51 @@
+// What a device's memory goes through, told to whoever records it.
+
+#ifndef FRUGAL_ALLOCATOR_OBSERVER_H_
+#define FRUGAL_ALLOCATOR_OBSERVER_H_
+
+#include "allocator/device.h"
+#include "allocator/units.h"
+
+namespace frugal {
+
+struct MemoryEvent {
+  enum class Kind {
+    kAllocate,
+    kFreeRequested,  // the owner gave the block back
+    kFreeCompleted,  // and every stream that used it has passed
+    kMap,            // pages became part of an address range
+    kUnmap,          // pages left it: their handles moved elsewhere or went back to the device
+    kSegmentAllocate,  // a segment of cudaMalloc
+    kSegmentFree,
+  };
+  Kind kind;
+  Address address;
+  Bytes size;
+  Stream stream;
+  // The owner's own note on the block (Block::annotation); null for pages and segments.
+  void* annotation;
+};
+
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // Called with the device's lock held, in the order in which things happened. Must not call the allocator.
+  virtual void OnMemoryEvent(const MemoryEvent& event) = 0;
+  // The block that carried `annotation` is free again: the annotation has no owner now.
+  virtual void DropAnnotation(void* annotation) = 0;
+};
+
+// What else can give memory back when a device is full. Called with no lock held, in this order,
+// each only if the one before did not help.
+class Reclaimer {
+ public:
+  virtual ~Reclaimer() = default;
+  // Memory that others cache on this device without using it. True if some came back.
+  virtual bool ReleaseCaches() = 0;
+  // Objects that nothing uses any more but that still hold memory (a language's garbage). True if some were found.
+  virtual bool CollectGarbage() = 0;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_OBSERVER_H_
