@@ -1,0 +1,283 @@
+#include "cuda/driver_device.h"
+
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace frugal {
+namespace {
+
+CUdeviceptr ToDriver(Address address) { return address.value(); }
+CUstream ToDriver(Stream stream) { return reinterpret_cast<CUstream>(stream.id); }
+CUevent ToDriver(Event event) { return reinterpret_cast<CUevent>(event.id); }
+size_t ToDriver(Bytes size) { return static_cast<size_t>(size.count()); }
+
+CUmemAccessDesc ReadWriteFrom(int ordinal) {
+  CUmemAccessDesc access = {};
+  access.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  access.location.id = ordinal;
+  access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  return access;
+}
+
+using Ranges = std::map<Address, Address>;
+
+void AddRange(Ranges& ranges, Address start, Address end) {
+  auto next = ranges.lower_bound(start);
+  if (next != ranges.begin() && std::prev(next)->second >= start) {
+    --next;
+    start = next->first;
+  }
+  while (next != ranges.end() && next->first <= end) {
+    end = std::max(end, next->second);
+    next = ranges.erase(next);
+  }
+  ranges[start] = end;
+}
+
+void RemoveRange(Ranges& ranges, Address start, Address end) {
+  auto range = ranges.upper_bound(start);
+  if (range != ranges.begin() && std::prev(range)->second > start) --range;
+  while (range != ranges.end() && range->first < end) {
+    const auto [first, last] = *range;
+    range = ranges.erase(range);
+    if (first < start) ranges[first] = start;
+    if (last > end) ranges[end] = last;
+  }
+}
+
+}  // namespace
+
+// For the time of one call: the device's context is the thread's, and calls that a strict stream capture of any
+// thread forbids are allowed. None of what we call is recorded into a graph, so relaxing the mode is safe.
+class DriverDevice::DriverScope {
+ public:
+  explicit DriverScope(const DriverDevice& device) : api_(device.api_) {
+    CUcontext current = nullptr;
+    status_ = api_.ToStatus(api_.CtxGetCurrent(&current), "cuCtxGetCurrent");
+    if (status_.ok() && current != device.context_) {
+      status_ = api_.ToStatus(api_.CtxPushCurrent(device.context_), "cuCtxPushCurrent");
+      pushed_ = status_.ok();
+    }
+    if (!status_.ok()) return;
+    status_ = api_.ToStatus(api_.ThreadExchangeStreamCaptureMode(&mode_), "cuThreadExchangeStreamCaptureMode");
+    exchanged_ = status_.ok();
+  }
+  ~DriverScope() {
+    // Neither can fail where its counterpart has not.
+    if (exchanged_) api_.ThreadExchangeStreamCaptureMode(&mode_);
+    CUcontext popped;
+    if (pushed_) api_.CtxPopCurrent(&popped);
+  }
+  DriverScope(const DriverScope&) = delete;
+  DriverScope& operator=(const DriverScope&) = delete;
+
+  const absl::Status& status() const { return status_; }
+
+ private:
+  const DriverApi& api_;
+  absl::Status status_;
+  bool pushed_ = false;
+  bool exchanged_ = false;
+  CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
+};
+
+// Runs one driver function of this device, `name` as in DriverApi, in a DriverScope; a Status.
+#define FRUGAL_DRIVER_CALL(name, ...)                                                                \
+  [&]() -> absl::Status {                                                                            \
+    DriverScope scope(*this);                                                                        \
+    return scope.status().ok() ? api_.ToStatus(api_.name(__VA_ARGS__), "cu" #name) : scope.status(); \
+  }()
+
+absl::StatusOr<std::unique_ptr<DriverDevice>> DriverDevice::Open(int ordinal) {
+  absl::StatusOr<const DriverApi*> api = DriverApi::Get();
+  if (!api.ok()) return api.status();
+  const DriverApi& driver = **api;
+  CUdevice device;
+  if (CUresult result = driver.DeviceGet(&device, ordinal); result != CUDA_SUCCESS) {
+    return absl::FailedPreconditionError(
+        absl::StrCat("no GPU ", ordinal, ": ", driver.ToStatus(result, "cuDeviceGet").message()));
+  }
+  CUcontext context;
+  absl::Status status = driver.ToStatus(driver.DevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
+  if (!status.ok()) return status;
+  std::unique_ptr<DriverDevice> opened(new DriverDevice(driver, ordinal, device, context));
+  if (status = opened->Inspect(); !status.ok()) return status;
+  return opened;
+}
+
+DriverDevice::DriverDevice(const DriverApi& api, int ordinal, CUdevice device, CUcontext context)
+    : api_(api), ordinal_(ordinal), device_(device), context_(context), access_({ReadWriteFrom(ordinal)}) {}
+
+DriverDevice::~DriverDevice() {
+  {
+    DriverScope scope(*this);
+    absl::MutexLock lock(&events_mutex_);
+    for (CUevent event : idle_events_) api_.EventDestroy(event);
+  }
+  api_.DevicePrimaryCtxRelease(device_);
+}
+
+absl::Status DriverDevice::Inspect() {
+  const auto attribute = [this](CUdevice_attribute which) {
+    // A driver that does not know the attribute does not have what it asks about.
+    int value = 0;
+    return api_.DeviceGetAttribute(&value, which, device_) == CUDA_SUCCESS && value != 0;
+  };
+  if (!api_.has_virtual_memory || !attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
+    return absl::OkStatus();
+  }
+  // As PyTorch's own mapped segments have them, so that IPC, NCCL and RDMA find what they expect.
+  allocation_.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  allocation_.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  allocation_.location.id = ordinal_;
+  if (attribute(CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED)) {
+    allocation_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  }
+  if (attribute(CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_WITH_CUDA_VMM_SUPPORTED)) {
+    allocation_.allocFlags.gpuDirectRDMACapable = 1;
+  }
+  size_t granularity = 0;
+  absl::Status status =
+      FRUGAL_DRIVER_CALL(MemGetAllocationGranularity, &granularity, &allocation_, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+  if (!status.ok()) return status;
+  virtual_memory_ = granularity != 0 && ToDriver(kPageSize) % granularity == 0;
+  return absl::OkStatus();
+}
+
+absl::Status DriverDevice::AllowPeer(int peer) {
+  if (!virtual_memory_ || peer == ordinal_) return absl::OkStatus();
+  absl::MutexLock lock(&access_mutex_);
+  for (const CUmemAccessDesc& access : access_) {
+    if (access.location.id == peer) return absl::OkStatus();
+  }
+  const CUmemAccessDesc access = ReadWriteFrom(peer);
+  for (const auto& [start, end] : accessible_) {
+    absl::Status status = FRUGAL_DRIVER_CALL(MemSetAccess, ToDriver(start), ToDriver(end - start), &access, 1);
+    // Ranges before this one stay open to the peer, which does no harm; a later call starts again.
+    if (!status.ok()) return status;
+  }
+  access_.push_back(access);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<MemoryInfo> DriverDevice::GetMemoryInfo() {
+  size_t free = 0;
+  size_t total = 0;
+  absl::Status status = FRUGAL_DRIVER_CALL(MemGetInfo, &free, &total);
+  if (!status.ok()) return status;
+  return MemoryInfo{Bytes(static_cast<int64_t>(free)), Bytes(static_cast<int64_t>(total))};
+}
+
+absl::StatusOr<Address> DriverDevice::Reserve(Bytes size) {
+  CUdeviceptr range = 0;
+  absl::Status status = FRUGAL_DRIVER_CALL(MemAddressReserve, &range, ToDriver(size), ToDriver(kPageSize), 0, 0);
+  if (!status.ok()) return status;
+  return Address(range);
+}
+
+absl::Status DriverDevice::Unreserve(Address range, Bytes size) {
+  return FRUGAL_DRIVER_CALL(MemAddressFree, ToDriver(range), ToDriver(size));
+}
+
+absl::StatusOr<PhysicalHandle> DriverDevice::Create() {
+  CUmemGenericAllocationHandle handle = 0;
+  absl::Status status = FRUGAL_DRIVER_CALL(MemCreate, &handle, ToDriver(kPageSize), &allocation_, 0);
+  if (!status.ok()) return status;
+  return PhysicalHandle{handle};
+}
+
+absl::Status DriverDevice::Release(PhysicalHandle handle) { return FRUGAL_DRIVER_CALL(MemRelease, handle.id); }
+
+absl::Status DriverDevice::Map(Address page, PhysicalHandle handle) {
+  return FRUGAL_DRIVER_CALL(MemMap, ToDriver(page), ToDriver(kPageSize), 0, handle.id, 0);
+}
+
+absl::Status DriverDevice::SetAccess(Address start, Bytes size) {
+  absl::MutexLock lock(&access_mutex_);
+  absl::Status status =
+      FRUGAL_DRIVER_CALL(MemSetAccess, ToDriver(start), ToDriver(size), access_.data(), access_.size());
+  if (status.ok()) AddRange(accessible_, start, start + size);
+  return status;
+}
+
+absl::Status DriverDevice::Unmap(Address start, Bytes size) {
+  absl::MutexLock lock(&access_mutex_);
+  absl::Status status = FRUGAL_DRIVER_CALL(MemUnmap, ToDriver(start), ToDriver(size));
+  if (status.ok()) RemoveRange(accessible_, start, start + size);
+  return status;
+}
+
+absl::StatusOr<Address> DriverDevice::Malloc(Bytes size) {
+  CUdeviceptr segment = 0;
+  absl::Status status = FRUGAL_DRIVER_CALL(MemAlloc, &segment, ToDriver(size));
+  if (!status.ok()) return status;
+  return Address(segment);
+}
+
+absl::Status DriverDevice::Free(Address segment) { return FRUGAL_DRIVER_CALL(MemFree, ToDriver(segment)); }
+
+absl::Status DriverDevice::CheckNotCapturing(Stream stream) const {
+  CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
+  absl::Status status = api_.ToStatus(api_.StreamIsCapturing(ToDriver(stream), &capture), "cuStreamIsCapturing");
+  if (!status.ok()) return status;
+  if (capture == CU_STREAM_CAPTURE_STATUS_NONE) return absl::OkStatus();
+  return absl::UnavailableError("the stream is being captured into a graph");
+}
+
+absl::StatusOr<CUevent> DriverDevice::TakeEvent() {
+  {
+    absl::MutexLock lock(&events_mutex_);
+    if (!idle_events_.empty()) {
+      CUevent event = idle_events_.back();
+      idle_events_.pop_back();
+      return event;
+    }
+  }
+  CUevent event = nullptr;
+  absl::Status status = api_.ToStatus(api_.EventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  if (!status.ok()) return status;
+  return event;
+}
+
+absl::StatusOr<Event> DriverDevice::Record(Stream stream) {
+  DriverScope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  if (absl::Status status = CheckNotCapturing(stream); !status.ok()) return status;
+  absl::StatusOr<CUevent> event = TakeEvent();
+  if (!event.ok()) return event.status();
+  const Event taken{reinterpret_cast<uint64_t>(*event)};
+  absl::Status status = api_.ToStatus(api_.EventRecord(*event, ToDriver(stream)), "cuEventRecord");
+  if (status.ok()) return taken;
+  Recycle(taken);
+  return status;
+}
+
+absl::StatusOr<bool> DriverDevice::HasPassed(Event event) {
+  DriverScope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  const CUresult result = api_.EventQuery(ToDriver(event));
+  if (result == CUDA_ERROR_NOT_READY) return false;
+  if (result == CUDA_SUCCESS) return true;
+  return api_.ToStatus(result, "cuEventQuery");
+}
+
+absl::Status DriverDevice::StreamWait(Stream stream, Event event) {
+  DriverScope scope(*this);
+  if (!scope.status().ok()) return scope.status();
+  // A captured stream would wait inside the graph for an event outside it, which ends the capture with an error.
+  if (absl::Status status = CheckNotCapturing(stream); !status.ok()) return status;
+  return api_.ToStatus(api_.StreamWaitEvent(ToDriver(stream), ToDriver(event), 0), "cuStreamWaitEvent");
+}
+
+absl::Status DriverDevice::Synchronize(Event event) { return FRUGAL_DRIVER_CALL(EventSynchronize, ToDriver(event)); }
+
+void DriverDevice::Recycle(Event event) {
+  absl::MutexLock lock(&events_mutex_);
+  idle_events_.push_back(ToDriver(event));
+}
+
+#undef FRUGAL_DRIVER_CALL
+
+}  // namespace frugal
