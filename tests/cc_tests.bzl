@@ -2,7 +2,7 @@
 
 load("@rules_cc//cc:defs.bzl", "cc_library", "cc_test")
 
-def cc_tests(deps, data = [], size = "small"):
+def cc_tests(deps, data = [], size = "small", tags = []):
     """Declares `foo_test` for every foo_test.cc beside the BUILD file.
 
     The package's other .h and .cc files become `:support`, which every test links.
@@ -11,6 +11,7 @@ def cc_tests(deps, data = [], size = "small"):
       deps: what the tests need besides GoogleTest and `:support`.
       data: files the tests read at run time.
       size: Bazel's size, hence the time limit, of each test.
+      tags: Bazel's tags; "unsanitized" leaves the package out of the sanitizers' runs.
     """
     sources = native.glob(["*_test.cc"])
     cc_library(
@@ -26,8 +27,11 @@ def cc_tests(deps, data = [], size = "small"):
             size = size,
             srcs = [source],
             data = data,
+            linkstatic = True,
+            tags = tags,
             deps = deps + [
                 ":support",
+                "//tests:sanitizers",
                 "@com_google_googletest//:gtest_main",
             ],
         )
