@@ -3,7 +3,9 @@
 #ifndef FRUGAL_ALLOCATOR_ADDRESS_DIRECTORY_H_
 #define FRUGAL_ALLOCATOR_ADDRESS_DIRECTORY_H_
 
+#include <array>
 #include <atomic>
+#include <cstdint>
 #include <memory>
 #include <vector>
 
@@ -16,7 +18,7 @@ namespace frugal {
 class DeviceAllocator;
 
 // Thread-safety: any thread. Find takes no lock: ranges are few (a handful per stream) and change
-// rarely, so each change publishes a new sorted table and keeps the old ones for readers under way.
+// rarely, so each change publishes a new sorted table; the old ones go when no reader is under way.
 class AddressDirectory {
  public:
   AddressDirectory();
@@ -40,11 +42,21 @@ class AddressDirectory {
   };
   using Table = std::vector<Range>;
 
+  // Readers under way, spread over cache lines so that threads do not slow each other.
+  struct alignas(64) ReaderCount {
+    std::atomic<int64_t> count{0};
+  };
+  static constexpr size_t kReaderCounts = 16;
+
   void Publish(Table table) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasReaders() const;
+  ReaderCount& MyReaderCount() const;
 
   absl::Mutex mutex_;
+  // The last is current; the others may still have readers.
   std::vector<std::unique_ptr<const Table>> tables_ ABSL_GUARDED_BY(mutex_);
   std::atomic<const Table*> current_;
+  mutable std::array<ReaderCount, kReaderCounts> readers_;
 };
 
 }  // namespace frugal

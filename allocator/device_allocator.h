@@ -11,10 +11,18 @@
 #include <optional>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
 #include "allocator/address_directory.h"
+#include "allocator/arena_set.h"
+#include "allocator/awaiting_blocks.h"
+#include "allocator/backing.h"
+#include "allocator/budget.h"
 #include "allocator/device.h"
+#include "allocator/ledger.h"
 #include "allocator/observer.h"
 #include "allocator/statistics.h"
 #include "allocator/units.h"
@@ -24,7 +32,7 @@ namespace frugal {
 // A block handed out.
 struct Allocation {
   Address address;
-  Bytes size;       // rounded up to kGrain
+  Bytes size;  // rounded up to kGrain
   Bytes requested;
   // The device's totals right after this call, for profilers.
   Bytes allocated_total;
@@ -34,10 +42,10 @@ struct Allocation {
 // What was known when a request could not be served.
 struct OutOfMemoryReport {
   Bytes requested;
-  Bytes allocated;   // in blocks handed out
-  Bytes awaiting;    // freed, but a stream may still be using it
-  Bytes reserved;    // physical memory held
-  Bytes limit;       // the most that may be held
+  Bytes allocated;  // in blocks handed out
+  Bytes awaiting;   // freed, but a stream may still be using it
+  Bytes reserved;   // physical memory held
+  Bytes limit;      // the most that may be held
   Bytes device_free;
   Bytes device_total;
 };
@@ -56,8 +64,8 @@ struct SegmentView {
   Address address;
   Bytes size;
   Stream stream;
-  bool small;       // holds requests up to kSmallLimit
-  bool mapped;      // made of handles that can move; false: a segment of cudaMalloc
+  bool small;   // holds requests up to kSmallLimit
+  bool mapped;  // made of handles that can move; false: a segment of cudaMalloc
   std::vector<BlockView> blocks;
 };
 
@@ -102,13 +110,42 @@ class DeviceAllocator {
   void ResetPeakStatistics();
   void ResetAccumulatedStatistics();
   std::vector<SegmentView> Snapshot() const;
-  // The largest free block, for cudaMemGetInfo-like questions.
+  // The largest free block.
   Bytes LargestFreeBlock() const;
   OutOfMemoryReport LastOutOfMemory() const;
 
+  // Ends the process if the books do not add up. Debug builds do this after every call that changes something.
+  void CheckInvariants() const;
+
  private:
-  class Impl;
-  std::unique_ptr<Impl> impl_;
+  // The ladder of a miss, each step only if those before did not help. Leaves a free block of at least `size`.
+  absl::Status MakeRoom(Arena& arena, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status MakeRoomBehindStreamWaits(Arena& arena, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status MakeRoomByReclaiming(Arena& arena, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status MakeRoomBehindHostWaits(Arena& arena, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool HasRoom(const Arena& arena, Bytes size) const { return arena.free_blocks().BestFit(size) != nullptr; }
+
+  Allocation HandOut(Block* block, Bytes requested, void* annotation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Every stream has passed the block.
+  void Complete(Block* block, BlockStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status PollAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status SynchronizeAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Allocation Describe(const Block& block) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void NoteOutOfMemory(Bytes requested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckInvariantsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void CheckInDebugBuilds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  Device& device_;
+  Reclaimer* const reclaimer_;
+
+  mutable absl::Mutex mutex_;
+  Ledger ledger_ ABSL_GUARDED_BY(mutex_);
+  Budget budget_ ABSL_GUARDED_BY(mutex_);
+  ArenaSet arenas_ ABSL_GUARDED_BY(mutex_);
+  AwaitingBlocks awaiting_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<Backing> backing_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<Address, Block*> allocated_ ABSL_GUARDED_BY(mutex_);
+  OutOfMemoryReport last_out_of_memory_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace frugal

@@ -11,10 +11,10 @@ namespace frugal {
 struct MemoryEvent {
   enum class Kind {
     kAllocate,
-    kFreeRequested,  // the owner gave the block back
-    kFreeCompleted,  // and every stream that used it has passed
-    kMap,            // pages became part of an address range
-    kUnmap,          // pages left it: their handles moved elsewhere or went back to the device
+    kFreeRequested,    // the owner gave the block back
+    kFreeCompleted,    // and every stream that used it has passed
+    kMap,              // pages became part of an address range
+    kUnmap,            // pages left it: their handles moved elsewhere or went back to the device
     kSegmentAllocate,  // a segment of cudaMalloc
     kSegmentFree,
   };

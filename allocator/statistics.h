@@ -44,6 +44,12 @@ class GroupedCounter {
     counters_[0].Decrease(amount);
     counters_[static_cast<size_t>(group)].Decrease(amount);
   }
+  // What was counted in one group is the other's from now on; the total is the same.
+  void Move(SizeGroup from, SizeGroup to, int64_t amount) {
+    if (from == to) return;
+    counters_[static_cast<size_t>(from)].Decrease(amount);
+    counters_[static_cast<size_t>(to)].Increase(amount);
+  }
   void ResetAccumulated() {
     for (Counter& counter : counters_) counter.ResetAccumulated();
   }
@@ -67,12 +73,18 @@ struct Statistics {
   GroupedCounter requested_bytes;       // as the caller asked for them, before rounding
   int64_t num_alloc_retries = 0;        // times that memory had to be given back before a request could be served
   int64_t num_ooms = 0;
-  int64_t num_sync_all_streams = 0;     // times that the host waited for outstanding work
-  int64_t num_device_alloc = 0;         // handles created, or segments of cudaMalloc
+  int64_t num_sync_all_streams = 0;  // times that the host waited for outstanding work
+  int64_t num_device_alloc = 0;      // handles created, or segments of cudaMalloc
   int64_t num_device_free = 0;
-  int64_t num_stitches = 0;             // ranges built from handles that were already held
-  int64_t num_stitched_pages = 0;       // handles moved to build them
-  int64_t num_stream_waits = 0;         // waits put into a stream to take over another's memory
+  int64_t num_stitches = 0;        // ranges built from handles that were already held
+  int64_t num_stitched_pages = 0;  // handles moved to build them
+  int64_t num_stream_waits = 0;    // waits put into a stream to take over another's memory
+
+  void ResetAccumulated() {
+    ForEachCounter([](GroupedCounter& counter) { counter.ResetAccumulated(); });
+    num_alloc_retries = num_ooms = num_sync_all_streams = num_device_alloc = num_device_free = 0;
+    num_stitches = num_stitched_pages = num_stream_waits = 0;
+  }
 
   // f(GroupedCounter&) for each figure that has a peak.
   template <typename F>

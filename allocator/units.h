@@ -7,6 +7,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <utility>
 
 namespace frugal {
 
@@ -88,10 +89,12 @@ class Address {
   friend constexpr Address operator+(Address a, Bytes n) {
     return Address(a.value_ + static_cast<uint64_t>(n.count()));
   }
-  friend constexpr Bytes operator-(Address a, Address b) {
-    return Bytes(static_cast<int64_t>(a.value_ - b.value_));
-  }
+  friend constexpr Bytes operator-(Address a, Address b) { return Bytes(static_cast<int64_t>(a.value_ - b.value_)); }
   friend constexpr auto operator<=>(Address, Address) = default;
+  template <typename H>
+  friend H AbslHashValue(H h, Address a) {
+    return H::combine(std::move(h), a.value_);
+  }
 
  private:
   uint64_t value_ = 0;

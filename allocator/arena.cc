@@ -1,0 +1,147 @@
+#include "allocator/arena.h"
+
+#include <utility>
+
+#include "allocator/check.h"
+
+namespace frugal {
+
+Block* Arena::Take(Bytes size) {
+  Block* block = free_.BestFit(size);
+  if (block == nullptr) return nullptr;
+  LeaveFree(block);
+  if (block->size > size) EnterFree(block->extent->Split(block, size));
+  block->Apply(BlockStep::kHandOut);
+  return block;
+}
+
+void Arena::PutBack(Block* block, BlockStep step) {
+  block->Apply(step);
+  EnterFreeMerged(block);
+}
+
+Extent& Arena::AddExtent(Extent::Kind kind, Address start, Bytes size) {
+  extents_.push_back(std::make_unique<Extent>(*this, kind, start, size, blocks_));
+  Extent& extent = *extents_.back();
+  if (kind == Extent::Kind::kMovable) {
+    holes_.emplace(start, extent.first_block());
+  } else {
+    ledger_.Mapped(extent, start, size, 1);
+    EnterFree(extent.first_block());
+  }
+  return extent;
+}
+
+void Arena::RemoveExtent(Extent& extent) {
+  Block* only = extent.first_block();
+  FRUGAL_CHECK(only->size == extent.size());
+  if (extent.kind() == Extent::Kind::kMovable) {
+    FRUGAL_CHECK(only->state == BlockState::kHole);
+    holes_.erase(only->address);
+  } else {
+    FRUGAL_CHECK(only->state == BlockState::kFree);
+    LeaveFree(only);
+    ledger_.Vacated(extent, extent.start(), extent.size(), -1);
+  }
+  blocks_.Discard(only);
+  std::erase_if(extents_, [&extent](const std::unique_ptr<Extent>& one) { return one.get() == &extent; });
+}
+
+void Arena::Fill(PageRun run) {
+  const Address start = run.extent->PageAddress(run.first);
+  const Bytes size = Pages(run.count).bytes();
+  auto it = holes_.upper_bound(start);
+  FRUGAL_CHECK(it != holes_.begin());
+  Block* hole = std::prev(it)->second;
+  holes_.erase(std::prev(it));
+  Block* filled = CutOut(hole, start, size);
+  ledger_.Mapped(*run.extent, start, size, RunsChange(*filled, +1));
+  filled->Apply(BlockStep::kFill);
+  for (Block* rest : {filled->previous, filled->next}) {
+    if (rest != nullptr && rest->state == BlockState::kHole) holes_.emplace(rest->address, rest);
+  }
+  EnterFreeMerged(filled);
+}
+
+void Arena::Vacate(Block* whole, PageRun run) {
+  const Address start = run.extent->PageAddress(run.first);
+  const Bytes size = Pages(run.count).bytes();
+  FRUGAL_CHECK(whole->state == BlockState::kFree);
+  LeaveFree(whole);
+  Block* vacated = CutOut(whole, start, size);
+  ledger_.Vacated(*run.extent, start, size, RunsChange(*vacated, -1));
+  vacated->Apply(BlockStep::kVacate);
+  for (Block* rest : {vacated->previous, vacated->next}) {
+    if (rest != nullptr && rest->state == BlockState::kFree) EnterFree(rest);
+  }
+  EnterHoleMerged(vacated);
+}
+
+void Arena::EnterFree(Block* block) {
+  free_.Insert(block);
+  ledger_.BecameFree(*block);
+}
+
+void Arena::LeaveFree(Block* block) {
+  free_.Remove(block);
+  ledger_.LeftFree(*block);
+}
+
+void Arena::EnterFreeMerged(Block* block) {
+  Extent& extent = *block->extent;
+  if (block->next != nullptr && block->next->state == BlockState::kFree) {
+    LeaveFree(block->next);
+    extent.AbsorbNext(block);
+  }
+  if (block->previous != nullptr && block->previous->state == BlockState::kFree) {
+    block = block->previous;
+    LeaveFree(block);
+    extent.AbsorbNext(block);
+  }
+  EnterFree(block);
+}
+
+void Arena::EnterHoleMerged(Block* block) {
+  Extent& extent = *block->extent;
+  if (block->next != nullptr && block->next->state == BlockState::kHole) {
+    holes_.erase(block->next->address);
+    extent.AbsorbNext(block);
+  }
+  if (block->previous != nullptr && block->previous->state == BlockState::kHole) {
+    block = block->previous;
+    extent.AbsorbNext(block);
+  } else {
+    holes_.emplace(block->address, block);
+  }
+}
+
+Block* Arena::CutOut(Block* whole, Address start, Bytes size) {
+  Block* block = whole;
+  if (block->address < start) block = block->extent->Split(block, start - block->address);
+  if (block->size > size) block->extent->Split(block, size);
+  return block;
+}
+
+int Arena::RunsChange(const Block& block, int sign) {
+  const int left = block.previous != nullptr && block.previous->IsMapped() ? 1 : 0;
+  const int right = block.next != nullptr && block.next->IsMapped() ? 1 : 0;
+  return sign * (1 - left - right);
+}
+
+void Arena::CheckInvariants() const {
+  size_t free_blocks = 0;
+  size_t holes = 0;
+  for (const std::unique_ptr<Extent>& extent : extents_) {
+    extent->CheckInvariants();
+    for (Block* block = extent->first_block(); block != nullptr; block = block->next) {
+      if (block->state == BlockState::kFree) ++free_blocks;
+      if (block->state != BlockState::kHole) continue;
+      ++holes;
+      auto hole = holes_.find(block->address);
+      FRUGAL_CHECK(hole != holes_.end() && hole->second == block);
+    }
+  }
+  FRUGAL_CHECK(free_blocks == free_.size() && holes == holes_.size());
+}
+
+}  // namespace frugal

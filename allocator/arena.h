@@ -1,0 +1,73 @@
+// The blocks of one stream and one size group: where they lie, which are free, where the holes are.
+
+#ifndef FRUGAL_ALLOCATOR_ARENA_H_
+#define FRUGAL_ALLOCATOR_ARENA_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "allocator/block.h"
+#include "allocator/device.h"
+#include "allocator/extent.h"
+#include "allocator/free_index.h"
+#include "allocator/ledger.h"
+#include "allocator/statistics.h"
+#include "allocator/units.h"
+
+namespace frugal {
+
+// Not thread-safe. Makes no device call: where memory comes from is the business of Backing.
+// Invariants: the free index holds each free block of the extents and nothing else; the same for holes.
+class Arena {
+ public:
+  Arena(Stream stream, SizeGroup group, BlockFactory& blocks, Ledger& ledger)
+      : stream_(stream), group_(group), blocks_(blocks), ledger_(ledger) {}
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  Stream stream() const { return stream_; }
+  SizeGroup group() const { return group_; }
+  const FreeIndex& free_blocks() const { return free_; }
+  const absl::btree_map<Address, Block*>& holes() const { return holes_; }
+  const std::vector<std::unique_ptr<Extent>>& extents() const { return extents_; }
+
+  // The best fitting free block, cut to `size` and handed out; null if none is large enough.
+  Block* Take(Bytes size);
+  // A block handed out is free again: kReturn by its caller, kPass when the last stream has passed.
+  void PutBack(Block* block, BlockStep step);
+
+  Extent& AddExtent(Extent::Kind kind, Address start, Bytes size);
+  // REQUIRES: an extent of this arena that is one free segment, or one hole without views.
+  void RemoveExtent(Extent& extent);
+
+  // Pages of a hole became free memory, because handles have their home there now.
+  void Fill(PageRun run);
+  // Pages of the free block `whole` became a hole, because their handles have their home elsewhere now.
+  void Vacate(Block* whole, PageRun run);
+
+  void CheckInvariants() const;
+
+ private:
+  void EnterFree(Block* block);
+  void LeaveFree(Block* block);
+  // Joins `block`, free and in no index, with free neighbours, and enters the result.
+  void EnterFreeMerged(Block* block);
+  void EnterHoleMerged(Block* block);
+  // The block of exactly this run, cut out of `whole`; what is left on either side keeps its state.
+  Block* CutOut(Block* whole, Address start, Bytes size);
+  // By how much filling (sign +1) or vacating (-1) this block changes the number of mapped runs.
+  static int RunsChange(const Block& block, int sign);
+
+  const Stream stream_;
+  const SizeGroup group_;
+  BlockFactory& blocks_;
+  Ledger& ledger_;
+  std::vector<std::unique_ptr<Extent>> extents_;
+  FreeIndex free_;
+  absl::btree_map<Address, Block*> holes_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_ARENA_H_

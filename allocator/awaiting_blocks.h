@@ -1,0 +1,60 @@
+// Blocks that were given back while streams other than their arena's were still to use them.
+
+#ifndef FRUGAL_ALLOCATOR_AWAITING_BLOCKS_H_
+#define FRUGAL_ALLOCATOR_AWAITING_BLOCKS_H_
+
+#include <deque>
+#include <memory>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "allocator/block.h"
+#include "allocator/device.h"
+#include "allocator/fence.h"
+
+namespace frugal {
+
+// Not thread-safe. `ready(block)` is called once for a block, when the last of its streams has passed; on an error
+// the blocks that were not reported stay.
+class AwaitingBlocks {
+ public:
+  using Ready = absl::FunctionRef<void(Block*)>;
+
+  explicit AwaitingBlocks(Device& device) : device_(device) {}
+
+  bool empty() const { return by_stream_.empty(); }
+
+  // Waits from now on for every stream in block->other_streams. A stream that is being captured cannot be
+  // marked: it counts as not passed until it can.
+  absl::Status Add(Block* block);
+
+  // Asks the device, once for each stream plus once for each block that turns out to be passed.
+  absl::Status Poll(Ready ready);
+  // The host waits for all. Blocks of streams that are being captured stay.
+  absl::Status Synchronize(Ready ready);
+  // `owner` waits, without the host, for all other streams that still use blocks of its own arenas. `waits`
+  // is raised by the number of waits that were put into it.
+  absl::Status MakeOwnerWait(Stream owner, int64_t& waits, Ready ready);
+
+ private:
+  struct Use {
+    std::shared_ptr<Fence> fence;  // null: could not be recorded yet
+    Block* block;
+  };
+  using Queue = std::deque<Use>;  // in the order of the stream's work
+
+  absl::Status Mark(Stream stream, Use& use);
+  // Removes the uses at the front of the queue that `has_passed` says yes to.
+  absl::Status Drain(Stream stream, Queue& queue, absl::FunctionRef<absl::StatusOr<bool>(Fence&)> has_passed,
+                     Ready ready);
+  absl::Status DrainAll(absl::FunctionRef<absl::StatusOr<bool>(Fence&)> has_passed, Ready ready);
+  void EraseEmptyQueues();
+
+  Device& device_;
+  absl::flat_hash_map<Stream, Queue> by_stream_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_AWAITING_BLOCKS_H_

@@ -1,0 +1,40 @@
+// Where the physical memory of a device's arenas comes from when a request misses.
+//
+// Implementations: MovableBacking (handles that are remapped) and SegmentBacking (pieces of cudaMalloc, for
+// devices without virtual memory).
+
+#ifndef FRUGAL_ALLOCATOR_BACKING_H_
+#define FRUGAL_ALLOCATOR_BACKING_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "allocator/arena.h"
+#include "allocator/units.h"
+
+namespace frugal {
+
+// How far to go for memory, each including the ones before.
+enum class Reach {
+  kPassed,              // free memory whose streams have passed, and new memory from the device
+  kThroughStreamWaits,  // free memory that other streams have not passed: the arena's stream waits for them
+  kWithHostWaits,       // free memory that only a wait of the host can give back
+};
+
+// Not thread-safe.
+class Backing {
+ public:
+  virtual ~Backing() = default;
+
+  // Leaves `arena` with a free block of at least `size`. kResourceExhausted: not within `reach`. On any error
+  // every block is as it was.
+  virtual absl::Status Extend(Arena& arena, Bytes size, Reach reach) = 0;
+
+  // Gives all free memory that is whole pages or segments back to the device; the host may wait for streams.
+  virtual absl::StatusOr<Bytes> ReturnFree() = 0;
+
+  virtual void CheckInvariants() const = 0;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_BACKING_H_

@@ -1,0 +1,92 @@
+// A reserved range of addresses: its pages, with the handles that can be seen there, and its blocks.
+
+#ifndef FRUGAL_ALLOCATOR_EXTENT_H_
+#define FRUGAL_ALLOCATOR_EXTENT_H_
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+#include "allocator/block.h"
+#include "allocator/fence.h"
+#include "allocator/units.h"
+
+namespace frugal {
+
+class Arena;
+struct Handle;
+
+// What can be seen at one page of an extent.
+struct View {
+  enum class State : uint8_t {
+    kNone,   // nothing is mapped
+    kLive,   // the page's memory: blocks lie in it
+    kStale,  // left behind when the handle moved away; work started before may still use it
+  };
+  State state = State::kNone;
+  Handle* handle = nullptr;
+  std::shared_ptr<Fence> last_use;  // of a stale view: it may be unmapped once this has passed
+};
+
+// A run of pages of one extent.
+struct PageRun {
+  Extent* extent = nullptr;
+  int64_t first = 0;
+  int64_t count = 0;
+
+  int64_t end() const { return first + count; }
+};
+
+// Not thread-safe. Invariants (checked by CheckInvariants):
+//   the sizes of all blocks add up to size(), and each starts where the one before ends;
+//   no two neighbours are both free, and no two are both holes;
+//   a movable extent's page is live if and only if it lies in a mapped block; holes are whole pages.
+class Extent {
+ public:
+  // kMovable: reserved addresses, filled with handles. kSegment: one piece of cudaMalloc, mapped for good.
+  enum class Kind { kMovable, kSegment };
+
+  // One block covers the whole: a hole, or free if it is a segment.
+  Extent(Arena& arena, Kind kind, Address start, Bytes size, BlockFactory& blocks);
+
+  Arena& arena() const { return arena_; }
+  Kind kind() const { return kind_; }
+  Address start() const { return start_; }
+  Bytes size() const { return size_; }
+  Address end() const { return start_ + size_; }
+  Block* first_block() const { return first_; }
+
+  bool Contains(Address address) const { return start_ <= address && address < end(); }
+  Block* BlockAt(Address address) const;
+
+  // --- Pages.
+  Address PageAddress(int64_t page) const { return start_ + Pages(page).bytes(); }
+  // The pages that lie whole inside [start, end), addresses of this extent.
+  PageRun WholePages(Address start, Address end);
+  View& view(int64_t page) { return views_[static_cast<size_t>(page)]; }
+  const View& view(int64_t page) const { return views_[static_cast<size_t>(page)]; }
+
+  // --- Blocks. These change the list and nothing else; the arena keeps its indexes in step.
+
+  // Cuts `block` so that it keeps `size`; the rest is a new block after it, in the same state.
+  Block* Split(Block* block, Bytes size);
+  // Adds the block after `block` to it.
+  void AbsorbNext(Block* block);
+
+  void CheckInvariants() const;
+
+ private:
+  void CheckPagesOf(const Block& block) const;
+
+  Arena& arena_;
+  const Kind kind_;
+  const Address start_;
+  const Bytes size_;
+  BlockFactory& blocks_;
+  Block* first_;
+  std::vector<View> views_;  // one a page; none in a segment
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_EXTENT_H_

@@ -1,0 +1,80 @@
+#include "allocator/segment_backing.h"
+
+#include <vector>
+
+#include "allocator/check.h"
+
+namespace frugal {
+namespace {
+
+// PyTorch's own sizes: a segment for each block of 10 MiB and more, shared ones for the rest.
+constexpr Bytes kSharedSegment = MiB(20);
+constexpr Bytes kLargestShared = MiB(10);
+
+Bytes SegmentSize(SizeGroup group, Bytes request) {
+  if (group == SizeGroup::kSmall) return kPageSize;
+  if (request < kLargestShared) return kSharedSegment;
+  return RoundUp(request, kPageSize);
+}
+
+}  // namespace
+
+SegmentBacking::~SegmentBacking() {
+  absl::StatusOr<Bytes> returned = ReturnFree();
+  FRUGAL_CHECK(returned.ok());
+}
+
+absl::Status SegmentBacking::Extend(Arena& arena, Bytes size, Reach reach) {
+  absl::Status status = AddSegment(arena, size);
+  if (!absl::IsResourceExhausted(status) || reach != Reach::kWithHostWaits) return status;
+  absl::StatusOr<Bytes> returned = ReturnFree();
+  if (!returned.ok()) return returned.status();
+  return *returned > Bytes(0) ? AddSegment(arena, size) : status;
+}
+
+absl::Status SegmentBacking::AddSegment(Arena& arena, Bytes size) {
+  const Bytes segment = SegmentSize(arena.group(), size);
+  absl::Status allowed = budget_.Allow(held_, segment);
+  if (!allowed.ok()) return allowed;
+  absl::StatusOr<Address> start = device_.Malloc(segment);
+  if (!start.ok()) return start.status();
+  held_ += segment;
+  ledger_.Acquired(arena.group(), segment, 1);
+  arena.AddExtent(Extent::Kind::kSegment, *start, segment);
+  directory_.Insert(*start, segment, owner_);
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Bytes> SegmentBacking::ReturnFree() {
+  Bytes returned;
+  for (Arena* arena : arenas_.all()) {
+    std::vector<Extent*> segments;
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      const Block* first = extent->first_block();
+      if (first->state == BlockState::kFree && first->size == extent->size()) segments.push_back(extent.get());
+    }
+    for (Extent* segment : segments) {
+      const Bytes size = segment->size();
+      absl::Status status = ReturnSegment(*arena, *segment);
+      if (!status.ok()) return status;
+      returned += size;
+    }
+  }
+  return returned;
+}
+
+absl::Status SegmentBacking::ReturnSegment(Arena& arena, Extent& segment) {
+  absl::Status status = device_.Free(segment.start());
+  if (!status.ok()) return status;
+  held_ -= segment.size();
+  ledger_.Relinquished(arena.group(), segment.size(), 1);
+  directory_.Erase(segment.start());
+  arena.RemoveExtent(segment);
+  return absl::OkStatus();
+}
+
+void SegmentBacking::CheckInvariants() const {
+  FRUGAL_CHECK(ledger_.statistics().reserved_bytes[SizeGroup::kAll].current == held_.count());
+}
+
+}  // namespace frugal

@@ -1,0 +1,47 @@
+// Backing made of segments of cudaMalloc, for devices without virtual memory: what is free in one segment can
+// never be joined with what is free in another.
+
+#ifndef FRUGAL_ALLOCATOR_SEGMENT_BACKING_H_
+#define FRUGAL_ALLOCATOR_SEGMENT_BACKING_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "allocator/address_directory.h"
+#include "allocator/arena_set.h"
+#include "allocator/backing.h"
+#include "allocator/budget.h"
+#include "allocator/device.h"
+#include "allocator/ledger.h"
+
+namespace frugal {
+
+class SegmentBacking : public Backing {
+ public:
+  // All must outlive the backing. The segments are entered in `directory` as `owner`'s.
+  SegmentBacking(Device& device, ArenaSet& arenas, Ledger& ledger, Budget& budget, AddressDirectory& directory,
+                 DeviceAllocator* owner)
+      : device_(device), arenas_(arenas), ledger_(ledger), budget_(budget), directory_(directory), owner_(owner) {}
+  // Gives everything back to the device. REQUIRES: no block is in use.
+  ~SegmentBacking() override;
+
+  // Segments cannot move, so stream waits gain nothing here; kWithHostWaits gives back all free segments first.
+  absl::Status Extend(Arena& arena, Bytes size, Reach reach) override;
+  absl::StatusOr<Bytes> ReturnFree() override;
+  void CheckInvariants() const override;
+
+ private:
+  absl::Status AddSegment(Arena& arena, Bytes size);
+  absl::Status ReturnSegment(Arena& arena, Extent& segment);
+
+  Device& device_;
+  ArenaSet& arenas_;
+  Ledger& ledger_;
+  Budget& budget_;
+  AddressDirectory& directory_;
+  DeviceAllocator* const owner_;
+  Bytes held_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_SEGMENT_BACKING_H_
