@@ -1,0 +1,203 @@
+// The stand-in for cuDNN, general part: handle, versions, descriptors, and the routines that are one kernel each.
+// See stand_in.h; graphs of operations are in cudnn_graph.cc, recurrent networks in cudnn_rnn.cc.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdlib>
+
+#include "cuda/simulated/libraries/cudnn_objects.h"
+
+namespace frugal::sim {
+namespace {
+
+// 9.99.0 in cuDNN's own notation: PyTorch refuses a cuDNN older than the one it was built with, within major version 9.
+constexpr int kMajor = 9;
+constexpr int kMinor = 99;
+constexpr size_t kVersion = kMajor * 10000 + kMinor * 100;
+
+// A descriptor that is filled in and never read here.
+struct Opaque {};
+
+template <typename Object>
+DnnStatus Create(Object** object) {
+  if (object == nullptr) return kDnnBadParameter;
+  *object = new Object;
+  return kDnnSuccess;
+}
+
+template <typename Object>
+DnnStatus Destroy(Object* object) {
+  delete object;
+  return kDnnSuccess;
+}
+
+DnnStatus Answer(size_t bytes, size_t* answer) {
+  if (answer == nullptr) return kDnnBadParameter;
+  *answer = bytes;
+  return kDnnSuccess;
+}
+
+}  // namespace
+
+size_t ElementBytes(int data_type) {
+  switch (data_type) {
+    case 1:   // CUDNN_DATA_DOUBLE
+    case 10:  // CUDNN_DATA_INT64
+    case 20:  // CUDNN_DATA_COMPLEX_FP32
+      return 8;
+    case 21:  // CUDNN_DATA_COMPLEX_FP64
+      return 16;
+    case 0:   // CUDNN_DATA_FLOAT
+    case 4:   // CUDNN_DATA_INT32
+    case 19:  // CUDNN_DATA_UINT32
+      return 4;
+    case 2:  // CUDNN_DATA_HALF
+    case 9:  // CUDNN_DATA_BFLOAT16
+      return 2;
+    default:
+      return 1;
+  }
+}
+
+size_t WorkspaceBytes() {
+  static const size_t bytes = [] {
+    const char* text = std::getenv("FRUGAL_SIM_CUDNN_WORKSPACE");
+    return text == nullptr ? size_t{0} : static_cast<size_t>(std::strtoull(text, nullptr, 10));
+  }();
+  return bytes;
+}
+
+FRUGAL_STAND_IN int cudnnCreate(DnnHandle** handle) { return Create(handle); }
+FRUGAL_STAND_IN int cudnnDestroy(DnnHandle* handle) { return Destroy(handle); }
+
+FRUGAL_STAND_IN int cudnnSetStream(DnnHandle* handle, Stream stream) {
+  if (handle == nullptr) return kDnnBadParameter;
+  handle->stream = stream;
+  return kDnnSuccess;
+}
+
+FRUGAL_STAND_IN int cudnnGetStream(DnnHandle* handle, Stream* stream) {
+  if (handle == nullptr || stream == nullptr) return kDnnBadParameter;
+  *stream = handle->stream;
+  return kDnnSuccess;
+}
+
+FRUGAL_STAND_IN size_t cudnnGetVersion() { return kVersion; }
+
+// No version of the CUDA runtime is claimed: the stand-in serves 12 and 13 alike.
+FRUGAL_STAND_IN size_t cudnnGetCudartVersion() { return 0; }
+FRUGAL_STAND_IN size_t cudnnGetMaxDeviceVersion() { return 9999; }
+
+// libraryPropertyType: 0 is the major, 1 the minor, 2 the patch version.
+FRUGAL_STAND_IN int cudnnGetProperty(int property, int* value) {
+  if (value == nullptr || property < 0 || property > 2) return kDnnBadParameter;
+  *value = property == 0 ? kMajor : property == 1 ? kMinor : 0;
+  return kDnnSuccess;
+}
+
+FRUGAL_STAND_IN const char* cudnnGetErrorString(int status) {
+  switch (status) {
+    case kDnnSuccess:
+      return "CUDNN_STATUS_SUCCESS";
+    case kDnnBadParameter:
+      return "CUDNN_STATUS_BAD_PARAM";
+    case kDnnNotSupported:
+      return "CUDNN_STATUS_NOT_SUPPORTED (by the simulated GPU)";
+    case kDnnExecutionFailed:
+      return "CUDNN_STATUS_EXECUTION_FAILED";
+    default:
+      return "unknown cudnnStatus_t";
+  }
+}
+
+FRUGAL_STAND_IN void cudnnGetLastErrorString(char* message, size_t capacity) {
+  if (message != nullptr && capacity > 0) message[0] = '\0';
+}
+
+#define DESCRIPTOR(name, Object)                                                            \
+  FRUGAL_STAND_IN int cudnnCreate##name(Object** descriptor) { return Create(descriptor); } \
+  FRUGAL_STAND_IN int cudnnDestroy##name(Object* descriptor) { return Destroy(descriptor); }
+DESCRIPTOR(TensorDescriptor, TensorDescriptor)
+DESCRIPTOR(FilterDescriptor, TensorDescriptor)
+DESCRIPTOR(ActivationDescriptor, Opaque)
+DESCRIPTOR(CTCLossDescriptor, Opaque)
+DESCRIPTOR(ConvolutionDescriptor, Opaque)
+DESCRIPTOR(DropoutDescriptor, Opaque)
+DESCRIPTOR(LRNDescriptor, Opaque)
+DESCRIPTOR(OpTensorDescriptor, Opaque)
+DESCRIPTOR(PoolingDescriptor, Opaque)
+DESCRIPTOR(ReduceTensorDescriptor, Opaque)
+DESCRIPTOR(SpatialTransformerDescriptor, Opaque)
+DESCRIPTOR(TensorTransformDescriptor, Opaque)
+#undef DESCRIPTOR
+
+FRUGAL_STAND_IN int cudnnSetTensorNdDescriptor(TensorDescriptor* descriptor, int data_type, int dimensions,
+                                               const int* sizes, const int* strides) {
+  if (descriptor == nullptr || sizes == nullptr || strides == nullptr || dimensions < 0) return kDnnBadParameter;
+  *descriptor = {data_type, {sizes, sizes + dimensions}, {strides, strides + dimensions}};
+  return kDnnSuccess;
+}
+
+FRUGAL_STAND_IN int cudnnGetTensorNdDescriptor(const TensorDescriptor* descriptor, int requested, int* data_type,
+                                               int* dimensions, int* sizes, int* strides) {
+  if (descriptor == nullptr || requested < 0) return kDnnBadParameter;
+  const size_t copied = std::min<size_t>(requested, descriptor->sizes.size());
+  *data_type = descriptor->data_type;
+  *dimensions = static_cast<int>(descriptor->sizes.size());
+  std::copy_n(descriptor->sizes.begin(), copied, sizes);
+  std::copy_n(descriptor->strides.begin(), copied, strides);
+  return kDnnSuccess;
+}
+
+FRUGAL_STAND_IN int cudnnSetFilterNdDescriptor(TensorDescriptor* descriptor, int data_type, int /*format*/,
+                                               int dimensions, const int* sizes) {
+  if (descriptor == nullptr || sizes == nullptr || dimensions < 0) return kDnnBadParameter;
+  *descriptor = {data_type, {sizes, sizes + dimensions}, {}};
+  return kDnnSuccess;
+}
+
+FRUGAL_STAND_IN int cudnnGetFilterNdDescriptor(const TensorDescriptor* descriptor, int requested, int* data_type,
+                                               int* format, int* dimensions, int* sizes) {
+  if (descriptor == nullptr || requested < 0) return kDnnBadParameter;
+  *data_type = descriptor->data_type;
+  *format = 0;  // CUDNN_TENSOR_NCHW
+  *dimensions = static_cast<int>(descriptor->sizes.size());
+  std::copy_n(descriptor->sizes.begin(), std::min<size_t>(requested, descriptor->sizes.size()), sizes);
+  return kDnnSuccess;
+}
+
+// Batch normalisation and dropout keep no memory of their own here.
+FRUGAL_STAND_IN int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
+    DnnHandle*, int /*mode*/, int /*fused*/, const TensorDescriptor* /*x*/, const TensorDescriptor* /*z*/,
+    const TensorDescriptor* /*y*/, const TensorDescriptor* /*statistics*/, const Opaque* /*activation*/,
+    size_t* bytes) {
+  return Answer(0, bytes);
+}
+
+FRUGAL_STAND_IN int cudnnGetBatchNormalizationBackwardExWorkspaceSize(
+    DnnHandle*, int /*mode*/, int /*fused*/, const TensorDescriptor* /*x*/, const TensorDescriptor* /*y*/,
+    const TensorDescriptor* /*dy*/, const TensorDescriptor* /*dz*/, const TensorDescriptor* /*dx*/,
+    const TensorDescriptor* /*statistics*/, const Opaque* /*activation*/, size_t* bytes) {
+  return Answer(0, bytes);
+}
+
+FRUGAL_STAND_IN int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(DnnHandle*, int /*mode*/, int /*fused*/,
+                                                                         const Opaque* /*activation*/,
+                                                                         const TensorDescriptor* /*x*/, size_t* bytes) {
+  return Answer(0, bytes);
+}
+
+FRUGAL_STAND_IN int cudnnDropoutGetStatesSize(DnnHandle*, size_t* bytes) { return Answer(0, bytes); }
+
+#define KERNEL(name) \
+  FRUGAL_STAND_IN int name(DnnHandle* handle) { return handle == nullptr ? kDnnBadParameter : handle->Compute(); }
+#define ACCEPTED(name) \
+  FRUGAL_STAND_IN int name() { return kDnnSuccess; }
+#define UNSUPPORTED(name)      \
+  FRUGAL_STAND_IN int name() { \
+    ReportUnsupported(#name);  \
+    return kDnnNotSupported;   \
+  }
+#include "cuda/simulated/libraries/cudnn_functions.inc"
+
+}  // namespace frugal::sim

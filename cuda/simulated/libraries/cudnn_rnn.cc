@@ -1,0 +1,189 @@
+// The stand-in for cuDNN's recurrent networks: where the weights lie, how much memory a pass keeps, one kernel a pass.
+//
+// The weight space holds the matrices of all layers and then the biases, each layer's gates in order, without padding.
+
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/simulated/libraries/cudnn_objects.h"
+
+namespace frugal::sim {
+namespace {
+
+// cudnnRNNMode_t
+enum CellMode { kReluCell = 0, kTanhCell = 1, kLstmCell = 2, kGruCell = 3 };
+
+// cudnnForwardMode_t
+constexpr int kTraining = 1;
+
+}  // namespace
+
+// What cudnnRNNDescriptor_t points to, and the arithmetic of its weights.
+struct RnnDescriptor {
+  int cell = kTanhCell;
+  bool has_bias = true;
+  bool bidirectional = false;
+  int data_type = 0;
+  int64_t input_size = 0;
+  int64_t hidden_size = 0;
+  int64_t projected_size = 0;
+  int64_t layers = 0;
+
+  // Linear transformations of the input in one layer; as many again of the hidden state.
+  int64_t Gates() const { return cell == kLstmCell ? 4 : cell == kGruCell ? 3 : 1; }
+  int64_t Directions() const { return bidirectional ? 2 : 1; }
+  int64_t PseudoLayers() const { return layers * Directions(); }
+  int64_t OutputSize() const { return projected_size > 0 ? projected_size : hidden_size; }
+  bool IsProjected() const { return cell == kLstmCell && projected_size > 0 && projected_size != hidden_size; }
+
+  // Columns of an input matrix of a pseudo layer (a layer in one direction).
+  int64_t InputColumns(int64_t pseudo_layer) const {
+    return pseudo_layer < Directions() ? input_size : OutputSize() * Directions();
+  }
+  int64_t MatrixElements(int64_t pseudo_layer) const {
+    return Gates() * hidden_size * (InputColumns(pseudo_layer) + OutputSize()) +
+           (IsProjected() ? projected_size * hidden_size : 0);
+  }
+  // Elements of the matrices of the pseudo layers before this one.
+  int64_t MatricesBefore(int64_t pseudo_layer) const {
+    int64_t elements = 0;
+    for (int64_t i = 0; i < pseudo_layer; ++i) elements += MatrixElements(i);
+    return elements;
+  }
+  int64_t BiasElements() const { return has_bias ? PseudoLayers() * 2 * Gates() * hidden_size : 0; }
+  int64_t WeightElements() const { return MatricesBefore(PseudoLayers()) + BiasElements(); }
+};
+
+// What cudnnRNNDataDescriptor_t points to.
+struct RnnDataDescriptor {
+  int64_t longest_sequence = 0;
+  int64_t batch = 0;
+};
+
+namespace {
+
+// One weight matrix or bias within the weight space; no rows if there is none.
+struct Parameter {
+  int64_t offset = 0;
+  int64_t rows = 0;
+  int64_t columns = 0;
+};
+
+// `linear` counts the gates of the input, then those of the hidden state, then the projection.
+Parameter FindMatrix(const RnnDescriptor& rnn, int64_t pseudo_layer, int64_t linear) {
+  const int64_t gates = rnn.Gates();
+  const int64_t input_columns = rnn.InputColumns(pseudo_layer);
+  const int64_t start = rnn.MatricesBefore(pseudo_layer);
+  const int64_t hidden_start = start + gates * rnn.hidden_size * input_columns;
+  if (linear < gates) return {start + linear * rnn.hidden_size * input_columns, rnn.hidden_size, input_columns};
+  if (linear < 2 * gates) {
+    return {hidden_start + (linear - gates) * rnn.hidden_size * rnn.OutputSize(), rnn.hidden_size, rnn.OutputSize()};
+  }
+  if (linear == 2 * gates && rnn.IsProjected()) {
+    return {hidden_start + gates * rnn.hidden_size * rnn.OutputSize(), rnn.projected_size, rnn.hidden_size};
+  }
+  return {};
+}
+
+Parameter FindBias(const RnnDescriptor& rnn, int64_t pseudo_layer, int64_t linear) {
+  if (!rnn.has_bias || linear >= 2 * rnn.Gates()) return {};
+  const int64_t index = pseudo_layer * 2 * rnn.Gates() + linear;
+  return {rnn.MatricesBefore(rnn.PseudoLayers()) + index * rnn.hidden_size, rnn.hidden_size, 1};
+}
+
+// A caller that wants only one of matrix and bias passes a null descriptor for the other.
+void Describe(const RnnDescriptor& rnn, const Parameter& parameter, const void* weight_space,
+              TensorDescriptor* descriptor, void** address) {
+  if (descriptor == nullptr || address == nullptr) return;
+  const int rows = static_cast<int>(parameter.rows);
+  const int columns = static_cast<int>(parameter.columns);
+  if (rows == 0) {
+    *descriptor = {rnn.data_type, {}, {}};
+    *address = nullptr;
+    return;
+  }
+  *descriptor = {rnn.data_type, {1, rows, columns}, {rows * columns, columns, 1}};
+  // The weight space may be null: the caller then asks for the offsets alone.
+  *address = reinterpret_cast<void*>(reinterpret_cast<uintptr_t>(weight_space) +
+                                     parameter.offset * ElementBytes(rnn.data_type));
+}
+
+}  // namespace
+
+FRUGAL_STAND_IN int cudnnCreateRNNDescriptor(RnnDescriptor** descriptor) {
+  if (descriptor == nullptr) return kDnnBadParameter;
+  *descriptor = new RnnDescriptor;
+  return kDnnSuccess;
+}
+
+FRUGAL_STAND_IN int cudnnDestroyRNNDescriptor(RnnDescriptor* descriptor) {
+  delete descriptor;
+  return kDnnSuccess;
+}
+
+FRUGAL_STAND_IN int cudnnSetRNNDescriptor_v8(RnnDescriptor* descriptor, int /*algorithm*/, int cell, int bias,
+                                             int direction, int /*input_mode*/, int data_type, int /*math_precision*/,
+                                             int /*math_type*/, int32_t input_size, int32_t hidden_size,
+                                             int32_t projected_size, int32_t layers, void* /*dropout*/,
+                                             uint32_t /*flags*/) {
+  if (descriptor == nullptr || cell < kReluCell || cell > kGruCell) return kDnnBadParameter;
+  *descriptor = {.cell = cell,
+                 .has_bias = bias != 0,
+                 .bidirectional = direction == 1,
+                 .data_type = data_type,
+                 .input_size = input_size,
+                 .hidden_size = hidden_size,
+                 .projected_size = projected_size,
+                 .layers = layers};
+  return kDnnSuccess;
+}
+
+FRUGAL_STAND_IN int cudnnCreateRNNDataDescriptor(RnnDataDescriptor** descriptor) {
+  if (descriptor == nullptr) return kDnnBadParameter;
+  *descriptor = new RnnDataDescriptor;
+  return kDnnSuccess;
+}
+
+FRUGAL_STAND_IN int cudnnDestroyRNNDataDescriptor(RnnDataDescriptor* descriptor) {
+  delete descriptor;
+  return kDnnSuccess;
+}
+
+FRUGAL_STAND_IN int cudnnSetRNNDataDescriptor(RnnDataDescriptor* descriptor, int /*data_type*/, int /*layout*/,
+                                              int longest_sequence, int batch, int /*vector_size*/,
+                                              const int* /*lengths*/, void* /*padding*/) {
+  if (descriptor == nullptr) return kDnnBadParameter;
+  *descriptor = {longest_sequence, batch};
+  return kDnnSuccess;
+}
+
+FRUGAL_STAND_IN int cudnnGetRNNWeightSpaceSize(DnnHandle*, const RnnDescriptor* rnn, size_t* bytes) {
+  if (rnn == nullptr || bytes == nullptr) return kDnnBadParameter;
+  *bytes = rnn->WeightElements() * ElementBytes(rnn->data_type);
+  return kDnnSuccess;
+}
+
+// A training pass keeps each gate and state of each step for the way back: an estimate, as cuDNN does not publish what
+// it keeps.
+FRUGAL_STAND_IN int cudnnGetRNNTempSpaceSizes(DnnHandle*, const RnnDescriptor* rnn, int mode,
+                                              const RnnDataDescriptor* data, size_t* workspace_bytes,
+                                              size_t* reserve_bytes) {
+  if (rnn == nullptr || data == nullptr) return kDnnBadParameter;
+  const int64_t kept_per_step = rnn->PseudoLayers() * (rnn->Gates() + 1) * rnn->hidden_size;
+  const int64_t kept = data->longest_sequence * data->batch * kept_per_step;
+  if (workspace_bytes != nullptr) *workspace_bytes = WorkspaceBytes();
+  if (reserve_bytes != nullptr) *reserve_bytes = mode == kTraining ? kept * ElementBytes(rnn->data_type) : 0;
+  return kDnnSuccess;
+}
+
+FRUGAL_STAND_IN int cudnnGetRNNWeightParams(DnnHandle*, const RnnDescriptor* rnn, int32_t pseudo_layer,
+                                            size_t /*weight_bytes*/, const void* weight_space, int32_t linear,
+                                            TensorDescriptor* matrix, void** matrix_address, TensorDescriptor* bias,
+                                            void** bias_address) {
+  if (rnn == nullptr || pseudo_layer < 0 || pseudo_layer >= rnn->PseudoLayers() || linear < 0) return kDnnBadParameter;
+  Describe(*rnn, FindMatrix(*rnn, pseudo_layer, linear), weight_space, matrix, matrix_address);
+  Describe(*rnn, FindBias(*rnn, pseudo_layer, linear), weight_space, bias, bias_address);
+  return kDnnSuccess;
+}
+
+}  // namespace frugal::sim

@@ -1,0 +1,35 @@
+// What the stand-ins for NVIDIA's libraries share. A stand-in takes the place of a library that PyTorch calls
+// (cuBLAS, cuBLASLt, cuDNN): it keeps what a caller may ask back, puts one kernel on the caller's stream of the
+// simulated GPU for each routine that would compute, and computes nothing.
+//
+// Most functions need no code of their own. They are listed, by kind, in a *_functions.inc file that the library's
+// source includes with three macros defined:
+//   KERNEL(name)       takes the library's handle first; puts one kernel on the handle's stream
+//   ACCEPTED(name)     succeeds and does nothing: it sets what nobody reads back here
+//   UNSUPPORTED(name)  answers "not supported" in the library's own words, and under FRUGAL_SIM_VERBOSE=1 says so
+// A function of the list is declared without its further parameters: in the x86-64 and AArch64 C calling
+// conventions the caller alone deals with those.
+//
+// The headers of the libraries are not needed: only opaque pointers, plain integers and the few structs declared here
+// cross the interface, and those are the same in every CUDA 12 and 13.
+
+#ifndef FRUGAL_CUDA_SIMULATED_LIBRARIES_STAND_IN_H_
+#define FRUGAL_CUDA_SIMULATED_LIBRARIES_STAND_IN_H_
+
+#define FRUGAL_STAND_IN extern "C" __attribute__((visibility("default")))
+
+namespace frugal::sim {
+
+// cudaStream_t; null is the default stream.
+using Stream = void*;
+
+// Puts one kernel on `stream`. False if the simulated GPU refuses it: no GPU is there, the stream's capture is
+// invalid, or a fault plan says so.
+bool LaunchKernel(Stream stream);
+
+// Under FRUGAL_SIM_VERBOSE=1, names on stderr a function that was called and is not simulated.
+void ReportUnsupported(const char* function);
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_LIBRARIES_STAND_IN_H_
