@@ -1,0 +1,59 @@
+// The device's virtual addresses: ranges of the host's own address space, so that host code can stand in for kernels.
+
+#ifndef FRUGAL_CUDA_SIMULATED_ADDRESS_SPACE_H_
+#define FRUGAL_CUDA_SIMULATED_ADDRESS_SPACE_H_
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "allocator/units.h"
+#include "cuda/simulated/error.h"
+#include "cuda/simulated/sparse_file.h"
+
+namespace frugal::sim {
+
+// Addresses come from a few large chunks that are reserved with the host once, so that to reserve costs no system
+// call. What nothing is attached to faults on access. Thread-safe.
+class AddressSpace {
+ public:
+  enum class Access { kNone, kRead, kReadWrite };
+
+  AddressSpace() = default;
+  ~AddressSpace();
+  AddressSpace(const AddressSpace&) = delete;
+  AddressSpace& operator=(const AddressSpace&) = delete;
+
+  // `size` and `alignment` are multiples of kPageSize, the alignment a power of two. At `wish`, if that is free and
+  // fits. nullopt if the host has no such room.
+  std::optional<Address> Reserve(Bytes size, Bytes alignment, Address wish);
+  // Of a whole range that Reserve() returned, with nothing attached.
+  void Unreserve(Address start, Bytes size);
+
+  // Puts `range` behind [start, start + size). Without a file, or with Access::kNone, the addresses fault as before.
+  // kMapFailed if the host refuses (it allows a process vm.max_map_count mappings); nothing has changed then.
+  Error Attach(Address start, Bytes size, const FileRange& range, Access access);
+  // Makes [start, start + size) fault again.
+  Error Detach(Address start, Bytes size);
+
+ private:
+  struct Chunk {
+    Address start;
+    Bytes size;
+  };
+
+  static constexpr Bytes kChunkSize = GiB(4096);
+
+  std::optional<Address> TakeFree(Bytes size, Bytes alignment, Address wish);
+  std::optional<Address> TakeAt(std::map<Address, Bytes>::iterator free, Address start, Bytes size);
+  bool AddChunk(Bytes size);
+
+  std::mutex mutex_;
+  std::vector<Chunk> chunks_;
+  std::map<Address, Bytes> free_;  // Neighbours are always joined.
+};
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_ADDRESS_SPACE_H_

@@ -1,0 +1,66 @@
+// The book of driver calls: counts them, adds up what they would have cost, and fails those that the plan says.
+
+#ifndef FRUGAL_CUDA_SIMULATED_CALLS_H_
+#define FRUGAL_CUDA_SIMULATED_CALLS_H_
+
+#include <array>
+#include <cstdint>
+#include <mutex>
+#include <utility>
+
+#include "cuda/simulated/call_kind.h"
+#include "cuda/simulated/clock.h"
+#include "cuda/simulated/error.h"
+#include "cuda/simulated/fault_plan.h"
+
+namespace frugal::sim {
+
+// Thread-safe.
+class Calls {
+ public:
+  // A call of `kind` begins. Unless this returns kSuccess the call is to fail with that error and do nothing; it
+  // counts, and costs, all the same.
+  Error Begin(CallKind kind, Nanoseconds cost) {
+    std::lock_guard lock(mutex_);
+    ++counts_[static_cast<size_t>(kind)];
+    driver_time_ += cost;
+    return faults_.Next(kind);
+  }
+
+  // Something that is counted and cannot fail.
+  void Note(CallKind kind) {
+    std::lock_guard lock(mutex_);
+    ++counts_[static_cast<size_t>(kind)];
+  }
+
+  void SetFaults(FaultPlan plan) {
+    std::lock_guard lock(mutex_);
+    faults_ = std::move(plan);
+  }
+
+  // Since the start or the last ResetCounters().
+  uint64_t count(CallKind kind) const {
+    std::lock_guard lock(mutex_);
+    return counts_[static_cast<size_t>(kind)];
+  }
+  Nanoseconds driver_time() const {
+    std::lock_guard lock(mutex_);
+    return driver_time_;
+  }
+  // The fault plan goes on as it was.
+  void ResetCounters() {
+    std::lock_guard lock(mutex_);
+    counts_ = {};
+    driver_time_ = Nanoseconds(0);
+  }
+
+ private:
+  mutable std::mutex mutex_;
+  std::array<uint64_t, kCallKindNames.size()> counts_{};
+  Nanoseconds driver_time_{0};
+  FaultPlan faults_;
+};
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_CALLS_H_

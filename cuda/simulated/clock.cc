@@ -1,0 +1,25 @@
+#include "cuda/simulated/clock.h"
+
+#include <thread>
+
+namespace frugal::sim {
+
+Nanoseconds Clock::Now() const {
+  const int64_t manual = manual_ns_.load();
+  if (manual != kWall) return Nanoseconds(manual);
+  return std::chrono::steady_clock::now().time_since_epoch();
+}
+
+void Clock::Set(Nanoseconds now) {
+  int64_t current = manual_ns_.load();
+  while (current < now.count() && !manual_ns_.compare_exchange_weak(current, now.count())) {
+  }
+}
+
+void Clock::WaitUntil(Nanoseconds time) {
+  if (manual_ns_.load() != kWall) return Set(time);
+  const Nanoseconds left = time - Now();
+  if (left > Nanoseconds(0)) std::this_thread::sleep_for(left);
+}
+
+}  // namespace frugal::sim

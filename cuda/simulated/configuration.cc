@@ -1,0 +1,96 @@
+#include "cuda/simulated/configuration.h"
+
+#include <charconv>
+#include <cstdlib>
+#include <optional>
+#include <string_view>
+
+namespace frugal::sim {
+namespace {
+
+std::optional<int64_t> ParseNumber(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+std::optional<Bytes> ParseBytes(std::string_view text) {
+  Bytes unit(1);
+  if (text.ends_with("KiB")) unit = KiB(1);
+  if (text.ends_with("MiB")) unit = MiB(1);
+  if (text.ends_with("GiB")) unit = GiB(1);
+  if (unit != Bytes(1)) text.remove_suffix(3);
+  const std::optional<int64_t> number = ParseNumber(text);
+  if (!number || *number > GiB(1 << 20).count() / unit.count()) return std::nullopt;
+  return unit * *number;
+}
+
+std::optional<bool> ParseSwitch(std::string_view text) {
+  if (text == "1") return true;
+  if (text == "0") return false;
+  return std::nullopt;
+}
+
+std::optional<Backing> ParseBacking(std::string_view text) {
+  if (text == "memory") return Backing::kMemory;
+  if (text == "none") return Backing::kNone;
+  return std::nullopt;
+}
+
+std::optional<int> ParseGpus(std::string_view text) {
+  const std::optional<int64_t> number = ParseNumber(text);
+  if (!number || *number < 1 || *number > Configuration::kMostGpus) return std::nullopt;
+  return static_cast<int>(*number);
+}
+
+std::optional<Nanoseconds> ParseNanoseconds(std::string_view text) {
+  const std::optional<int64_t> number = ParseNumber(text);
+  if (!number) return std::nullopt;
+  return Nanoseconds(*number);
+}
+
+// Reads variables one by one until one is not understood.
+class Reader {
+ public:
+  explicit Reader(std::string* problem) : problem_(problem) {}
+
+  // An empty variable counts as one that is not set.
+  template <typename T, typename Parse>
+  void Read(const char* name, Parse parse, const char* expected, T* into) {
+    const char* text = std::getenv(name);
+    if (!problem_->empty() || text == nullptr || *text == '\0') return;
+    const auto value = parse(text);
+    if (value) {
+      *into = *value;
+    } else {
+      *problem_ = std::string(name) + "='" + text + "' is not understood; set it to " + expected;
+    }
+  }
+
+ private:
+  std::string* const problem_;
+};
+
+}  // namespace
+
+bool Configuration::FromEnvironment(Configuration* configuration, std::string* problem) {
+  *configuration = Configuration();
+  problem->clear();
+  Reader reader(problem);
+  reader.Read("FRUGAL_SIM_MEMORY", ParseBytes, "bytes, such as 25769803776 or 24GiB", &configuration->memory);
+  reader.Read("FRUGAL_SIM_CONTEXT", ParseBytes, "bytes, such as 536870912 or 512MiB", &configuration->context);
+  reader.Read("FRUGAL_SIM_GPUS", ParseGpus, "a number from 1 to 16", &configuration->gpus);
+  reader.Read("FRUGAL_SIM_KERNEL_NS", ParseNanoseconds, "nanoseconds, such as 10000", &configuration->kernel);
+  reader.Read("FRUGAL_SIM_BACKING", ParseBacking, "memory or none", &configuration->backing);
+  reader.Read("FRUGAL_SIM_VMM", ParseSwitch, "0 or 1", &configuration->virtual_memory);
+  reader.Read("FRUGAL_SIM_VERBOSE", ParseSwitch, "0 or 1", &configuration->verbose);
+  reader.Read("FRUGAL_SIM_FAULTS", FaultPlan::Parse, "a plan, such as create@3=out_of_memory,map@1+=invalid_value",
+              &configuration->faults);
+  if (problem->empty() && configuration->memory.count() % kPageSize.count() != 0) {
+    configuration->memory = RoundDown(configuration->memory, kPageSize);
+  }
+  return problem->empty();
+}
+
+}  // namespace frugal::sim

@@ -1,0 +1,47 @@
+#include "cuda/simulated/fault_plan.h"
+
+#include <charconv>
+
+namespace frugal::sim {
+
+std::optional<FaultPlan> FaultPlan::Parse(std::string_view text) {
+  FaultPlan plan;
+  while (!text.empty()) {
+    const size_t comma = text.find(',');
+    const std::optional<Rule> rule = ParseRule(text.substr(0, comma));
+    if (!rule) return std::nullopt;
+    plan.rules_.push_back(*rule);
+    text = comma == std::string_view::npos ? "" : text.substr(comma + 1);
+  }
+  return plan;
+}
+
+std::optional<FaultPlan::Rule> FaultPlan::ParseRule(std::string_view text) {
+  const size_t at = text.find('@');
+  const size_t equals = text.find('=');
+  if (at == std::string_view::npos || equals == std::string_view::npos || equals < at) return std::nullopt;
+  std::string_view number = text.substr(at + 1, equals - at - 1);
+  const bool and_all_after = number.ends_with('+');
+  if (and_all_after) number.remove_suffix(1);
+
+  const std::optional<CallKind> kind = CallKindFromName(text.substr(0, at));
+  const std::optional<Error> error = ErrorFromName(text.substr(equals + 1));
+  uint64_t call = 0;
+  const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), call);
+  const bool is_number = problem == std::errc() && end == number.data() + number.size() && call > 0;
+  if (!kind || *kind == CallKind::kUnmapWhileBusy || !error || *error == Error::kSuccess || !is_number) {
+    return std::nullopt;
+  }
+  return Rule{*kind, call, and_all_after, *error};
+}
+
+Error FaultPlan::Next(CallKind kind) {
+  const uint64_t call = ++calls_[static_cast<size_t>(kind)];
+  for (const Rule& rule : rules_) {
+    if (rule.kind != kind) continue;
+    if (rule.call == call || (rule.and_all_after && rule.call < call)) return rule.error;
+  }
+  return Error::kSuccess;
+}
+
+}  // namespace frugal::sim

@@ -1,0 +1,48 @@
+// Which calls are to fail, and how.
+//
+// A plan is a list like "create@3=out_of_memory,map@1+=invalid_value": call n of a kind, counted from 1 from the
+// moment that the plan is set, fails with that error; "n+" means that call and all after it.
+
+#ifndef FRUGAL_CUDA_SIMULATED_FAULT_PLAN_H_
+#define FRUGAL_CUDA_SIMULATED_FAULT_PLAN_H_
+
+#include <array>
+#include <cstdint>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "cuda/simulated/call_kind.h"
+#include "cuda/simulated/error.h"
+
+namespace frugal::sim {
+
+// Not thread-safe: Calls guards it.
+class FaultPlan {
+ public:
+  // No call fails.
+  FaultPlan() = default;
+
+  // nullopt if `text` is not a plan; "" is the plan in which nothing fails.
+  static std::optional<FaultPlan> Parse(std::string_view text);
+
+  // The error that the next call of `kind` is to have, kSuccess for none; that call is then over.
+  Error Next(CallKind kind);
+
+ private:
+  struct Rule {
+    CallKind kind;
+    uint64_t call;
+    bool and_all_after;
+    Error error;
+  };
+
+  static std::optional<Rule> ParseRule(std::string_view text);
+
+  std::vector<Rule> rules_;
+  std::array<uint64_t, kCallKindNames.size()> calls_{};
+};
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_FAULT_PLAN_H_

@@ -1,0 +1,46 @@
+// One simulated GPU: a number, memory, and whether a program has begun to use it.
+
+#ifndef FRUGAL_CUDA_SIMULATED_GPU_H_
+#define FRUGAL_CUDA_SIMULATED_GPU_H_
+
+#include <array>
+#include <atomic>
+#include <cstdint>
+
+#include "allocator/units.h"
+#include "cuda/simulated/physical_memory.h"
+
+namespace frugal::sim {
+
+class Gpu {
+ public:
+  static constexpr const char* kName = "Simulated GPU";
+
+  // `slot` is the GPU's place in the machine, which stays its own however many of them a program sees.
+  Gpu(int slot, Bytes total, Bytes context, Backing backing) : slot_(slot), memory_(total, context, backing) {}
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  int slot() const { return slot_; }
+  std::array<char, 16> uuid() const {
+    std::array<char, 16> id = {'f', 'r', 'u', 'g', 'a', 'l', '-', 's', 'i', 'm', '-', 'g', 'p', 'u', '-', '0'};
+    id.back() = static_cast<char>('0' + slot_);
+    return id;
+  }
+
+  PhysicalMemory& memory() { return memory_; }
+  const PhysicalMemory& memory() const { return memory_; }
+
+  // Whether the program has a context on it.
+  bool is_in_use() const { return in_use_.load(std::memory_order_relaxed); }
+  void Use() { in_use_.store(true, std::memory_order_relaxed); }
+
+ private:
+  const int slot_;
+  PhysicalMemory memory_;
+  std::atomic<bool> in_use_{false};
+};
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_GPU_H_

@@ -1,0 +1,36 @@
+// Host memory that the GPU may reach: pinned allocations, and memory of the program's that it has registered.
+
+#ifndef FRUGAL_CUDA_SIMULATED_HOST_MEMORY_H_
+#define FRUGAL_CUDA_SIMULATED_HOST_MEMORY_H_
+
+#include <map>
+#include <mutex>
+
+#include "allocator/units.h"
+#include "cuda/simulated/error.h"
+
+namespace frugal::sim {
+
+// Thread-safe.
+class HostMemory {
+ public:
+  Error Allocate(Bytes size, void** start);
+  Error Free(void* start);
+  Error Register(void* start, Bytes size);
+  Error Unregister(void* start);
+
+  bool Contains(const void* address) const;
+
+ private:
+  struct Range {
+    Bytes size;
+    bool registered;  // Else allocated here.
+  };
+
+  mutable std::mutex mutex_;
+  std::map<Address, Range> ranges_;
+};
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_HOST_MEMORY_H_

@@ -1,0 +1,86 @@
+// A machine with simulated GPUs, put together from its parts: what the exported CUDA functions and the in-process test
+// device share. It knows no CUDA header.
+//
+// Lock order: a part may call those above it in the list of members while it holds its own lock, never those below.
+
+#ifndef FRUGAL_CUDA_SIMULATED_MACHINE_H_
+#define FRUGAL_CUDA_SIMULATED_MACHINE_H_
+
+#include <memory>
+#include <optional>
+#include <string_view>
+#include <vector>
+
+#include "allocator/units.h"
+#include "cuda/simulated/address_space.h"
+#include "cuda/simulated/calls.h"
+#include "cuda/simulated/clock.h"
+#include "cuda/simulated/configuration.h"
+#include "cuda/simulated/gpu.h"
+#include "cuda/simulated/graph.h"
+#include "cuda/simulated/host_memory.h"
+#include "cuda/simulated/peers.h"
+#include "cuda/simulated/segments.h"
+#include "cuda/simulated/streams.h"
+#include "cuda/simulated/virtual_memory.h"
+
+namespace frugal::sim {
+
+// Thread-safe.
+class Machine {
+ public:
+  // The GPUs in `slots` of the configured ones, in that order.
+  Machine(const Configuration& configuration, const std::vector<int>& slots);
+  // All of them.
+  explicit Machine(const Configuration& configuration);
+
+  // The GPUs that a program sees by CUDA_VISIBLE_DEVICES: numbers or "GPU-<uuid>" up to the first that does not
+  // exist, as CUDA reads it. nullptr means all.
+  static std::vector<int> VisibleSlots(const char* visible_devices, int gpus);
+
+  const Configuration& configuration() const { return configuration_; }
+  int gpu_count() const { return static_cast<int>(gpus_.size()); }
+  bool HasGpu(int gpu) const { return gpu >= 0 && gpu < gpu_count(); }
+  // REQUIRES: HasGpu(gpu).
+  Gpu& gpu(int gpu) { return *gpus_[gpu]; }
+
+  Clock& clock() { return clock_; }
+  Calls& calls() { return calls_; }
+  Graphs& graphs() { return graphs_; }
+  Streams& streams() { return streams_; }
+  Peers& peers() { return peers_; }
+  HostMemory& host_memory() { return host_memory_; }
+  VirtualMemory& virtual_memory() { return virtual_memory_; }
+  Segments& segments() { return segments_; }
+
+  // cudaFree: waits for all work on the segment's GPU first.
+  Error FreeSegment(Address start);
+
+  // Device memory of any kind.
+  struct Allocation {
+    Address start;
+    Bytes size;
+    int gpu;
+    Segments::Kind kind;
+  };
+  std::optional<Allocation> FindAllocation(Address address) const;
+
+ private:
+  std::vector<PhysicalMemory*> Memories();
+
+  const Configuration configuration_;
+  std::vector<std::unique_ptr<Gpu>> gpus_;
+  Clock clock_;
+  Calls calls_;
+  AddressSpace addresses_;
+  Graphs graphs_;
+  Streams streams_;
+  Peers peers_;
+  HostMemory host_memory_;
+  VirtualMemory virtual_memory_;
+  Segments segments_;
+};
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_MACHINE_H_

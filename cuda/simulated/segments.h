@@ -1,0 +1,69 @@
+// Memory that the driver gives out whole, address and all: cudaMalloc and its kin, and what other processes share so.
+
+#ifndef FRUGAL_CUDA_SIMULATED_SEGMENTS_H_
+#define FRUGAL_CUDA_SIMULATED_SEGMENTS_H_
+
+#include <map>
+#include <mutex>
+#include <optional>
+#include <vector>
+
+#include "allocator/units.h"
+#include "cuda/simulated/address_space.h"
+#include "cuda/simulated/calls.h"
+#include "cuda/simulated/error.h"
+#include "cuda/simulated/physical_memory.h"
+#include "cuda/simulated/shared_range.h"
+
+namespace frugal::sim {
+
+// Thread-safe.
+class Segments {
+ public:
+  enum class Kind { kDevice, kManaged, kImported };
+
+  struct Segment {
+    Address start;
+    Bytes size;
+    int gpu;
+    Kind kind;
+    FileRange range;
+    bool exported;
+  };
+
+  Segments(AddressSpace& addresses, std::vector<PhysicalMemory*> memory, Calls& calls)
+      : addresses_(addresses), memory_(std::move(memory)), calls_(calls) {}
+  Segments(const Segments&) = delete;
+  Segments& operator=(const Segments&) = delete;
+
+  // Rounded up to whole pages. Of size 0: nothing, at no address.
+  Error Malloc(int gpu, Bytes size, Kind kind, Address* start);
+  // The caller has waited for the GPU where that is called for. Address() is nothing to free.
+  Error Free(Address start);
+
+  // Another process's memory, until CloseImported().
+  Error OpenImported(const SharedRange& shared, Address* start);
+  Error CloseImported(Address start);
+  // The segment around `address`, for another process. The host keeps memory that was ever exported.
+  Error Export(Address address, SharedRange* shared);
+
+  std::optional<Segment> Find(Address address) const;
+
+ private:
+  using ByStart = std::map<Address, Segment>;
+
+  Error Place(Segment segment, Address* start);
+  ByStart::const_iterator FindAround(Address address) const;
+  Error Remove(ByStart::iterator segment);
+
+  AddressSpace& addresses_;
+  const std::vector<PhysicalMemory*> memory_;  // By GPU.
+  Calls& calls_;
+
+  mutable std::mutex mutex_;
+  ByStart segments_;
+};
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_SEGMENTS_H_

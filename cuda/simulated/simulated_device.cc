@@ -1,0 +1,190 @@
+#include "cuda/simulated/simulated_device.h"
+
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+
+#include "absl/strings/str_cat.h"
+
+namespace frugal::sim {
+namespace {
+
+constexpr int kGpu = 0;
+
+absl::Status ToStatus(Error error, const char* call) {
+  const std::string name(ErrorName(error));
+  switch (error) {
+    case Error::kSuccess:
+      return absl::OkStatus();
+    case Error::kOutOfMemory:
+      return absl::ResourceExhaustedError(absl::StrCat(call, ": ", name));
+    case Error::kCaptureUnsupported:
+    case Error::kCaptureInvalidated:
+    case Error::kCaptureIsolation:
+    case Error::kCapturedEvent:
+      return absl::UnavailableError(absl::StrCat(call, ": ", name));
+    default:
+      return absl::InternalError(absl::StrCat(call, ": ", name));
+  }
+}
+
+Configuration ToConfiguration(const SimulatedDevice::Options& options) {
+  Configuration configuration;
+  configuration.memory = options.memory;
+  configuration.context = options.context;
+  configuration.backing = options.backing;
+  configuration.virtual_memory = options.virtual_memory;
+  return configuration;
+}
+
+}  // namespace
+
+SimulatedDevice::SimulatedDevice(const Options& options) : machine_(ToConfiguration(options)) {
+  machine_.clock().Set(Nanoseconds(0));
+}
+
+bool SimulatedDevice::HasVirtualMemory() const { return machine_.virtual_memory().supported(); }
+
+absl::StatusOr<MemoryInfo> SimulatedDevice::GetMemoryInfo() {
+  const PhysicalMemory& memory = machine_.gpu(kGpu).memory();
+  return MemoryInfo{memory.free(), memory.total()};
+}
+
+absl::StatusOr<Address> SimulatedDevice::Reserve(Bytes size) {
+  Address start;
+  const Error error = machine_.virtual_memory().Reserve(size, kPageSize, Address(), &start);
+  if (error != Error::kSuccess) return ToStatus(error, "reserve");
+  return start;
+}
+
+absl::Status SimulatedDevice::Unreserve(Address range, Bytes size) {
+  return ToStatus(machine_.virtual_memory().Unreserve(range, size), "unreserve");
+}
+
+absl::StatusOr<PhysicalHandle> SimulatedDevice::Create() {
+  PhysicalHandle handle;
+  const Error error = machine_.virtual_memory().Create(kGpu, kPageSize, &handle.id);
+  if (error != Error::kSuccess) return ToStatus(error, "create");
+  return handle;
+}
+
+absl::Status SimulatedDevice::Release(PhysicalHandle handle) {
+  return ToStatus(machine_.virtual_memory().Release(handle.id), "release");
+}
+
+absl::Status SimulatedDevice::Map(Address page, PhysicalHandle handle) {
+  return ToStatus(machine_.virtual_memory().Map(page, kPageSize, handle.id), "map");
+}
+
+absl::Status SimulatedDevice::SetAccess(Address start, Bytes size) {
+  const Error error = machine_.virtual_memory().SetAccess(start, size, {{kGpu, VirtualMemory::Access::kReadWrite}});
+  return ToStatus(error, "set_access");
+}
+
+absl::Status SimulatedDevice::Unmap(Address start, Bytes size) {
+  return ToStatus(machine_.virtual_memory().Unmap(start, size), "unmap");
+}
+
+absl::StatusOr<Address> SimulatedDevice::Malloc(Bytes size) {
+  Address start;
+  const Error error = machine_.segments().Malloc(kGpu, size, Segments::Kind::kDevice, &start);
+  if (error != Error::kSuccess) return ToStatus(error, "malloc");
+  return start;
+}
+
+absl::Status SimulatedDevice::Free(Address segment) { return ToStatus(machine_.FreeSegment(segment), "free"); }
+
+absl::StatusOr<::frugal::Event> SimulatedDevice::Record(::frugal::Stream stream) {
+  Streams& streams = machine_.streams();
+  Stream& recorded = StreamOf(stream);
+  if (streams.GetCaptureInfo(recorded).state != Capture::State::kEnded) {
+    return absl::UnavailableError("event_record: the stream is being captured");
+  }
+  Event* event = streams.CreateEvent();
+  if (const Error error = streams.Record(event, recorded); error != Error::kSuccess) {
+    (void)streams.DestroyEvent(event);
+    return ToStatus(error, "event_record");
+  }
+  absl::MutexLock lock(&mutex_);
+  const uint64_t id = next_event_++;
+  events_.emplace(id, event);
+  return ::frugal::Event{id};
+}
+
+absl::StatusOr<bool> SimulatedDevice::HasPassed(::frugal::Event event) {
+  const Error error = machine_.streams().QueryEvent(EventOf(event));
+  if (error == Error::kNotReady) return false;
+  if (error != Error::kSuccess) return ToStatus(error, "event_query");
+  return true;
+}
+
+absl::Status SimulatedDevice::StreamWait(::frugal::Stream stream, ::frugal::Event event) {
+  Stream& waiting = StreamOf(stream);
+  if (machine_.streams().GetCaptureInfo(waiting).state != Capture::State::kEnded) {
+    return absl::UnavailableError("stream_wait: the stream is being captured");
+  }
+  return ToStatus(machine_.streams().StreamWait(waiting, EventOf(event)), "stream_wait");
+}
+
+absl::Status SimulatedDevice::Synchronize(::frugal::Event event) {
+  return ToStatus(machine_.streams().SynchronizeEvent(EventOf(event)), "event_synchronize");
+}
+
+void SimulatedDevice::Recycle(::frugal::Event event) {
+  Event* gone = nullptr;
+  {
+    absl::MutexLock lock(&mutex_);
+    const auto it = events_.find(event.id);
+    if (it == events_.end()) return;
+    gone = it->second;
+    events_.erase(it);
+  }
+  (void)machine_.streams().DestroyEvent(gone);  // It was here, so it is there.
+}
+
+void SimulatedDevice::MakeBusyUntil(::frugal::Stream stream, Nanoseconds time) {
+  machine_.streams().SetBusyUntil(StreamOf(stream), time);
+}
+
+void SimulatedDevice::BeginCapture(::frugal::Stream stream) {
+  // Relaxed, so that the capture forbids the policy nothing but to use the stream itself.
+  (void)machine_.streams().BeginCapture(StreamOf(stream), CaptureMode::kRelaxed, std::make_shared<Graph>(), {});
+}
+
+void SimulatedDevice::EndCapture(::frugal::Stream stream) {
+  std::shared_ptr<Graph> graph;
+  (void)machine_.streams().EndCapture(StreamOf(stream), &graph);
+}
+
+bool SimulatedDevice::SetFaults(std::string_view plan) {
+  std::optional<FaultPlan> parsed = FaultPlan::Parse(plan);
+  if (!parsed) return false;
+  machine_.calls().SetFaults(*std::move(parsed));
+  return true;
+}
+
+void SimulatedDevice::ResetCounters() {
+  machine_.calls().ResetCounters();
+  machine_.gpu(kGpu).memory().ResetPeak();
+}
+
+int64_t SimulatedDevice::live_events() const {
+  absl::MutexLock lock(&mutex_);
+  return static_cast<int64_t>(events_.size());
+}
+
+Stream& SimulatedDevice::StreamOf(::frugal::Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  Stream*& known = streams_[stream.id];
+  if (known == nullptr) known = machine_.streams().Create(kGpu, Stream::Kind::kNonBlocking, /*priority=*/0);
+  return *known;
+}
+
+Event* SimulatedDevice::EventOf(::frugal::Event event) const {
+  absl::MutexLock lock(&mutex_);
+  const auto it = events_.find(event.id);
+  return it == events_.end() ? nullptr : it->second;
+}
+
+}  // namespace frugal::sim

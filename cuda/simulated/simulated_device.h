@@ -1,0 +1,94 @@
+// The simulated GPU as a device for the allocation policy, in the same process and without CUDA's C functions: for
+// tests and benchmarks of the policy.
+
+#ifndef FRUGAL_CUDA_SIMULATED_SIMULATED_DEVICE_H_
+#define FRUGAL_CUDA_SIMULATED_SIMULATED_DEVICE_H_
+
+#include <cstdint>
+#include <string_view>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/container/flat_hash_map.h"
+#include "absl/synchronization/mutex.h"
+#include "allocator/device.h"
+#include "cuda/simulated/machine.h"
+
+namespace frugal::sim {
+
+// A machine of its own with one GPU, whose clock stands at 0 and moves only when told to or when the host waits.
+// Any value is a stream: it comes into being at its first use. An event that was recycled is not known any more.
+// Thread-safe.
+class SimulatedDevice final : public Device {
+ public:
+  struct Options {
+    Bytes memory = GiB(16);
+    // Of it, what the driver keeps for itself.
+    Bytes context = Bytes(0);
+    bool virtual_memory = true;
+    // kMemory: addresses can be read and written, and fault where nothing is mapped or no access was set.
+    Backing backing = Backing::kNone;
+  };
+
+  SimulatedDevice() : SimulatedDevice(Options()) {}
+  explicit SimulatedDevice(const Options& options);
+
+  bool HasVirtualMemory() const override;
+  absl::StatusOr<MemoryInfo> GetMemoryInfo() override;
+  absl::StatusOr<Address> Reserve(Bytes size) override;
+  absl::Status Unreserve(Address range, Bytes size) override;
+  absl::StatusOr<PhysicalHandle> Create() override;
+  absl::Status Release(PhysicalHandle handle) override;
+  absl::Status Map(Address page, PhysicalHandle handle) override;
+  absl::Status SetAccess(Address start, Bytes size) override;
+  absl::Status Unmap(Address start, Bytes size) override;
+  absl::StatusOr<Address> Malloc(Bytes size) override;
+  absl::Status Free(Address segment) override;
+  absl::StatusOr<::frugal::Event> Record(::frugal::Stream stream) override;
+  absl::StatusOr<bool> HasPassed(::frugal::Event event) override;
+  absl::Status StreamWait(::frugal::Stream stream, ::frugal::Event event) override;
+  absl::Status Synchronize(::frugal::Event event) override;
+  void Recycle(::frugal::Event event) override;
+
+  // --- What a test asks for beyond the port.
+
+  Nanoseconds now() const { return machine_.clock().Now(); }
+  // Time never goes back: an earlier time changes nothing.
+  void AdvanceTo(Nanoseconds time) { machine_.clock().Set(time); }
+  // All work on the stream will have passed at `time`.
+  void MakeBusyUntil(::frugal::Stream stream, Nanoseconds time);
+
+  // While a stream is captured, Record and StreamWait on it are kUnavailable.
+  void BeginCapture(::frugal::Stream stream);
+  void EndCapture(::frugal::Stream stream);
+
+  // As FRUGAL_SIM_FAULTS. False if the plan is not understood; nothing changes then.
+  bool SetFaults(std::string_view plan);
+
+  // Since the start or the last ResetCounters().
+  uint64_t calls(CallKind kind) const { return machine_.calls().count(kind); }
+  Nanoseconds driver_time() const { return machine_.calls().driver_time(); }
+  void ResetCounters();
+
+  Bytes used() const { return machine_.gpu(0).memory().used(); }
+  Bytes peak() const { return machine_.gpu(0).memory().peak(); }
+  // Events handed out and not recycled.
+  int64_t live_events() const;
+
+  Machine& machine() { return machine_; }
+
+ private:
+  Stream& StreamOf(::frugal::Stream stream);
+  // nullptr for an event that was recycled or never recorded.
+  Event* EventOf(::frugal::Event event) const;
+
+  mutable Machine machine_;
+
+  mutable absl::Mutex mutex_;
+  absl::flat_hash_map<uint64_t, Stream*> streams_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<uint64_t, Event*> events_ ABSL_GUARDED_BY(mutex_);
+  uint64_t next_event_ ABSL_GUARDED_BY(mutex_) = 1;
+};
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_SIMULATED_DEVICE_H_

@@ -1,0 +1,124 @@
+// Virtual memory management: handles of physical memory, address ranges, and the mappings (views) between them.
+
+#ifndef FRUGAL_CUDA_SIMULATED_VIRTUAL_MEMORY_H_
+#define FRUGAL_CUDA_SIMULATED_VIRTUAL_MEMORY_H_
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <optional>
+#include <unordered_map>
+#include <vector>
+
+#include "allocator/units.h"
+#include "cuda/simulated/address_space.h"
+#include "cuda/simulated/calls.h"
+#include "cuda/simulated/error.h"
+#include "cuda/simulated/physical_memory.h"
+#include "cuda/simulated/shared_range.h"
+
+namespace frugal::sim {
+
+// The rules are the CUDA driver's; where it leaves a case open, the stricter reading. A call that fails has changed
+// nothing. Every size and address is a multiple of kPageSize. Thread-safe.
+class VirtualMemory {
+ public:
+  // Names a handle; never 0, never used twice.
+  using HandleId = uint64_t;
+  using Access = AddressSpace::Access;
+
+  struct GpuAccess {
+    int gpu;
+    Access access;
+  };
+
+  // What is mapped at an address.
+  struct View {
+    Address start;
+    Bytes size;
+    HandleId handle;
+    int gpu;
+  };
+
+  struct Parts {
+    AddressSpace& addresses;
+    std::vector<PhysicalMemory*> memory;  // By GPU.
+    Calls& calls;
+    std::function<bool(int gpu)> is_busy;
+  };
+
+  // `supported` false: a GPU without virtual memory management, where every call is kNotSupported.
+  VirtualMemory(Parts parts, bool supported) : parts_(std::move(parts)), supported_(supported) {}
+  VirtualMemory(const VirtualMemory&) = delete;
+  VirtualMemory& operator=(const VirtualMemory&) = delete;
+
+  bool supported() const { return supported_; }
+
+  Error Reserve(Bytes size, Bytes alignment, Address wish, Address* start);
+  // Of a whole reservation, nothing mapped in it.
+  Error Unreserve(Address start, Bytes size);
+
+  Error Create(int gpu, Bytes size, HandleId* handle);
+  // Ends one reference. The memory goes with the last reference and the last view.
+  Error Release(HandleId handle);
+  // One more reference to the handle that is mapped at `address`.
+  Error Retain(Address address, HandleId* handle);
+
+  // kAlreadyMapped if anything is mapped in the range. It stays out of reach until SetAccess.
+  Error Map(Address start, Bytes size, HandleId handle);
+  // The whole range must be mapped. Host code reaches it if any GPU may.
+  Error SetAccess(Address start, Bytes size, const std::vector<GpuAccess>& accesses);
+  Error GetAccess(Address address, int gpu, Access* access) const;
+  // Whole views only, without a hole between them.
+  Error Unmap(Address start, Bytes size);
+
+  // A descriptor for another process (SharedRange::ToDescriptor). The host keeps memory that was ever exported.
+  Error Export(HandleId handle, int* fd);
+  Error Import(int fd, HandleId* handle);
+
+  // The handle's size and GPU.
+  Error Describe(HandleId handle, Bytes* size, int* gpu) const;
+  std::optional<View> Find(Address address) const;
+
+ private:
+  struct Handle {
+    Bytes size;
+    int gpu;
+    FileRange range;
+    int references;
+    int views;
+    bool exported;
+    bool imported;  // Another process's memory: not counted here.
+  };
+  struct Mapping {
+    Bytes size;
+    HandleId handle;
+    uint32_t readers = 0;  // One bit for each GPU.
+    uint32_t writers = 0;
+    Access host_access() const { return writers ? Access::kReadWrite : readers ? Access::kRead : Access::kNone; }
+  };
+  using Mappings = std::map<Address, Mapping>;
+
+  bool IsReserved(Address start, Bytes size) const;
+  // The first of the mappings that fill [start, start + size) exactly; end() if they do not.
+  Mappings::iterator FindExact(Address start, Bytes size);
+  Mappings::const_iterator FindAround(Address address) const;
+  // Shows the host what `mappings_` says of [start, start + size), which is mapped whole.
+  Error Attach(Address start, Bytes size);
+  void DropIfUnused(std::unordered_map<HandleId, Handle>::iterator handle);
+  void NoteIfBusy(Mappings::const_iterator first, Address end);
+
+  const Parts parts_;
+  const bool supported_;
+
+  mutable std::mutex mutex_;
+  std::map<Address, Bytes> reservations_;
+  std::unordered_map<HandleId, Handle> handles_;
+  HandleId next_handle_ = 1;
+  Mappings mappings_;
+};
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_VIRTUAL_MEMORY_H_
