@@ -1,0 +1,103 @@
+#include "bindings/replay/replay.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/util/Exception.h>
+#include <cuda_runtime_api.h>
+
+#include <algorithm>
+#include <exception>
+#include <iterator>
+#include <span>
+#include <string_view>
+
+#include "bindings/replay/replayer.h"
+#include "bindings/replay/simulated_gpu.h"
+
+// libc10_cuda exports it but declares it in no header. libtorch_cuda answers it in a whole PyTorch; here
+// nobody has, and without an answer c10 calls a null pointer.
+namespace c10::cuda::_internal {
+void setHasPrimaryContext(bool (*has_primary_context)(signed char));
+}
+
+namespace frugal::replay {
+namespace {
+
+constexpr const char* kCallKinds[] = {FRUGAL_REPLAY_CALL_KINDS};
+static_assert(std::size(kCallKinds) == FRUGAL_REPLAY_CALL_KIND_COUNT);
+
+void SetMessage(frugal_replay_result& result, std::string_view message) {
+  const size_t length = std::min(message.size(), sizeof(result.message) - 1);
+  *std::copy_n(message.data(), length, result.message) = '\0';
+}
+
+int Fail(frugal_replay_result& result, std::string_view message) {
+  SetMessage(result, message);
+  return FRUGAL_REPLAY_FAILED;
+}
+
+void StartC10() {
+  c10::cuda::_internal::setHasPrimaryContext([](signed char) { return true; });
+  c10::cuda::CUDACachingAllocator::init(/*device_count=*/1);
+  cudaSetDevice(0);
+}
+
+void ReadCounters(const SimulatedGpu& gpu, frugal_replay_result& result) {
+  result.peak_reserved_bytes = gpu.memory_peak(0);
+  result.driver_ns = gpu.driver_ns();
+  std::transform(std::begin(kCallKinds), std::end(kCallKinds), result.driver_calls, gpu.calls);
+}
+
+// The time of the fastest of `passes` repetitions. An allocator may run out of memory in one although
+// the first pass fitted: it then counts with those before.
+double FastestPass(Replayer& replayer, uint32_t passes, double pairs) {
+  double fastest = -1;
+  try {
+    for (uint32_t pass = 0; pass < passes; ++pass) {
+      replayer.FreeAll();
+      const double ns = replayer.Play();
+      if (fastest < 0 || ns < fastest) fastest = ns;
+    }
+  } catch (const c10::OutOfMemoryError&) {
+  }
+  return fastest < 0 ? fastest : fastest / pairs;
+}
+
+int Replay(const frugal_replay_request& request, frugal_replay_result& result) {
+  const std::span<const Event> events(request.events, request.event_count);
+  if (!Validate(events, request.initial_count, request.allocation_count, request.stream_count)) {
+    return Fail(result, "the events are not a history");
+  }
+  const std::optional<SimulatedGpu> gpu = SimulatedGpu::Find();
+  if (!gpu) return Fail(result, "this process does not run on the simulated GPU");
+
+  StartC10();
+  Replayer replayer(events, request.initial_count, request.allocation_count, request.stream_count, *gpu);
+  gpu->reset_counters();
+  try {
+    replayer.Play();
+  } catch (const c10::OutOfMemoryError& error) {
+    ReadCounters(*gpu, result);
+    result.failed_at = replayer.position();
+    SetMessage(result, error.what_without_backtrace());
+    return FRUGAL_REPLAY_OUT_OF_MEMORY;
+  }
+  ReadCounters(*gpu, result);
+  const double pairs = static_cast<double>(request.event_count - request.initial_count) / 2;
+  if (request.passes > 1 && pairs > 0) result.ns_per_pair = FastestPass(replayer, request.passes - 1, pairs);
+  return FRUGAL_REPLAY_COMPLETED;
+}
+
+}  // namespace
+}  // namespace frugal::replay
+
+extern "C" int frugal_replay(const frugal_replay_request* request, frugal_replay_result* result) {
+  *result = {};
+  result->ns_per_pair = -1;
+  try {
+    return frugal::replay::Replay(*request, *result);
+  } catch (const c10::Error& error) {
+    return frugal::replay::Fail(*result, error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return frugal::replay::Fail(*result, error.what());
+  }
+}

@@ -1,0 +1,100 @@
+#include "bindings/replay/replayer.h"
+
+#include <c10/core/DeviceType.h>
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
+#include <cuda_runtime_api.h>
+#include <time.h>
+
+namespace frugal::replay {
+namespace {
+
+using c10::cuda::CUDACachingAllocator::raw_alloc_with_stream;
+using c10::cuda::CUDACachingAllocator::raw_delete;
+
+constexpr c10::DeviceIndex kDevice = 0;
+
+double ThreadCpuNs() {
+  timespec now;
+  clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
+  return static_cast<double>(now.tv_sec) * 1e9 + static_cast<double>(now.tv_nsec);
+}
+
+c10::cuda::CUDAStream MakeStream(uint32_t number) {
+  cudaStream_t stream = nullptr;
+  if (number > 0) C10_CUDA_CHECK(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking));
+  return c10::cuda::getStreamFromExternal(stream, kDevice);
+}
+
+}  // namespace
+
+Replayer::Replayer(std::span<const Event> events, uint64_t initial_count, uint32_t allocation_count,
+                   uint32_t stream_count, const SimulatedGpu& gpu)
+    : events_(events), initial_count_(initial_count), gpu_(gpu), allocations_(allocation_count, nullptr) {
+  for (const Event& event : events) has_late_frees_ |= event.ready > 0;
+  streams_.reserve(stream_count);
+  for (uint32_t number = 0; number < stream_count; ++number) streams_.push_back(MakeStream(number));
+}
+
+double Replayer::Play() {
+  double begin_ns = ThreadCpuNs();
+  for (position_ = 0; position_ < events_.size(); ++position_) {
+    if (position_ == initial_count_) begin_ns = ThreadCpuNs();
+    if (has_late_frees_) gpu_.set_clock(start_ns_ + position_);
+    Apply(events_[position_]);
+  }
+  return ThreadCpuNs() - begin_ns;
+}
+
+void Replayer::FreeAll() {
+  for (void*& allocation : allocations_) {
+    if (allocation != nullptr) raw_delete(allocation);
+    allocation = nullptr;
+  }
+  start_ns_ += events_.size() + 1;
+  if (has_late_frees_) gpu_.set_clock(start_ns_);
+}
+
+void Replayer::Apply(const Event& event) {
+  void*& allocation = allocations_[event.allocation];
+  if (event.operation == Operation::kAllocate) {
+    allocation = raw_alloc_with_stream(event.size, streams_[event.stream].stream());
+    return;
+  }
+  if (event.ready > 0) UseLate(event);
+  raw_delete(allocation);
+  allocation = nullptr;
+}
+
+void Replayer::UseLate(const Event& event) {
+  auto* allocator = c10::cuda::CUDACachingAllocator::get();
+  const c10::cuda::CUDAStream stream = streams_[event.late_stream];
+  gpu_.set_stream_busy_until(stream.stream(), start_ns_ + event.ready);
+  // The allocator asks for the DataPtr of a tensor; the context of one of its own is the pointer itself.
+  void* allocation = allocations_[event.allocation];
+  c10::DataPtr data(allocation, allocation, allocator->raw_deleter(), c10::Device(c10::DeviceType::CUDA, kDevice));
+  allocator->recordStream(data, stream);
+  data.release_context();
+}
+
+bool Validate(std::span<const Event> events, uint64_t initial_count, uint32_t allocation_count, uint32_t stream_count) {
+  enum class State : uint8_t { kNone, kLive, kFreed };
+  if (initial_count > events.size() || stream_count == 0) return false;
+  std::vector<State> states(allocation_count, State::kNone);
+  for (uint64_t i = 0; i < events.size(); ++i) {
+    const Event& event = events[i];
+    if (event.allocation >= allocation_count || event.stream >= stream_count) return false;
+    if (event.late_stream >= stream_count || event.ready > events.size()) return false;
+    State& state = states[event.allocation];
+    if (event.operation == Operation::kAllocate && state == State::kNone && event.size > 0) {
+      state = State::kLive;
+    } else if (event.operation == Operation::kFree && state == State::kLive) {
+      state = State::kFreed;
+    } else {
+      return false;
+    }
+  }
+  return true;
+}
+
+}  // namespace frugal::replay
