@@ -1,0 +1,222 @@
+"""The command ``frugal-alloc``."""
+
+from __future__ import annotations
+
+import argparse
+import importlib.metadata
+import sys
+from typing import NoReturn
+
+BAD_INPUT = 2
+INTERRUPTED = 130
+
+_DESCRIPTION = "A CUDA allocator for PyTorch that does not fragment, and tools around it."
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong with the arguments."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+class _Refused(Exception):
+    """The command cannot be carried out; the message says why and what to do."""
+
+
+def main(arguments: list[str] | None = None) -> NoReturn:
+    """Carries out a command line, sys.argv's by default, and exits with its status."""
+    arguments = sys.argv[1:] if arguments is None else arguments
+    command = arguments[0] if arguments else ""
+    try:
+        # What follows a program's name is the program's: argparse must not look at it.
+        if command == "run":
+            status = _run(arguments[1:])
+        elif command == "simulate":
+            status = _simulate(arguments[1:])
+        else:
+            options = _parser().parse_args(arguments)
+            status = options.carry_out(options)
+    except _Refused as error:
+        print(f"frugal-alloc {command}: {error}", file=sys.stderr)
+        status = BAD_INPUT
+    sys.exit(status)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser("frugal-alloc", description=_DESCRIPTION)
+    parser.add_argument("--version", action="version", version=f"frugal-alloc {_version()}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+    # Carried out before this parser is asked; here for --help, and so that a misspelt command is told of them.
+    commands.add_parser("run", help="run a Python program with the allocator on")
+    commands.add_parser("simulate", help="run a command on a simulated GPU")
+    _add_doctor(commands)
+    _add_replay(commands)
+    return parser
+
+
+def _version() -> str:
+    try:
+        return importlib.metadata.version("frugal-alloc")
+    except importlib.metadata.PackageNotFoundError:
+        return "(not installed)"
+
+
+# --- run
+
+
+def _run(arguments: list[str]) -> int:
+    parser = _Parser(
+        "frugal-alloc run",
+        usage="%(prog)s SCRIPT [ARGUMENT ...]\n       %(prog)s -m MODULE [ARGUMENT ...]",
+        description="Runs a Python program, unchanged, with frugal_alloc in the place of PyTorch's CUDA allocator.",
+    )
+    if arguments[:1] in (["-h"], ["--help"]):
+        parser.parse_args(arguments[:1])
+    is_module = arguments[:1] == ["-m"]
+    rest = arguments[1:] if is_module or arguments[:1] == ["--"] else arguments
+    if not rest:
+        parser.error("-m needs the name of a module" if is_module else "name the script to run")
+    if rest is arguments and rest[0].startswith("-"):
+        parser.error(f"unknown option {rest[0]}")
+    from . import _run as run
+
+    try:
+        run.check(rest[0], is_module)
+        _enable()
+        (run.run_module if is_module else run.run_script)(rest[0], rest[1:])
+    except run.NoProgram as error:
+        raise _Refused(str(error)) from None
+    return 0
+
+
+def _enable() -> None:
+    import frugal_alloc
+
+    try:
+        frugal_alloc.enable()
+    except (ImportError, RuntimeError) as error:
+        reason = str(error).strip().split("\n")[0]
+        raise _Refused(f"the allocator cannot be used: {reason} (frugal-alloc doctor tells more)") from None
+
+
+# --- simulate
+
+
+def _simulate(arguments: list[str]) -> int:
+    parser = _Parser(
+        "frugal-alloc simulate",
+        usage="%(prog)s --memory SIZE [--gpus N] [--values none|cpu] -- COMMAND [ARGUMENT ...]",
+        description="Runs a command on a simulated GPU: memory, streams and events are modelled, kernels compute "
+        "nothing. Its exit status is the command's.",
+    )
+    parser.add_argument("--memory", metavar="SIZE", required=True, help="memory of each GPU: 16GiB, 512MiB, or bytes")
+    parser.add_argument("--gpus", metavar="N", type=int, default=1, help="number of GPUs (default 1)")
+    parser.add_argument(
+        "--values",
+        choices=("none", "cpu"),
+        default="none",
+        help="cpu: operators of a Python program compute their values, on the CPU; none (default): they do not, so "
+        "control flow that depends on values is not faithful",
+    )
+    parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = parser.parse_args(arguments[:end])
+    command = options.command + (arguments[end:] if options.command else arguments[end + 1 :])
+    if not command:
+        parser.error("name the command to run, after --")
+    from . import _simulated_gpu
+
+    try:
+        memory = _simulated_gpu.parse_size(options.memory)
+    except ValueError as error:
+        parser.error(f"--memory: {error}")
+    try:
+        return _simulated_gpu.run(command, memory=memory, gpus=options.gpus, values=options.values)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+# --- doctor
+
+
+def _add_doctor(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "doctor",
+        help="say what is here, what works and what is missing",
+        description="Looks at Python, torch, the driver, the GPU and this package, and says whether each will do.",
+    )
+    parser.set_defaults(carry_out=_doctor)
+
+
+def _doctor(options: argparse.Namespace) -> int:
+    from . import _doctor
+
+    return _doctor.main()
+
+
+# --- replay
+
+
+def _add_replay(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "replay",
+        help="play recorded allocation histories through several allocators",
+        description="Plays recorded allocation histories through allocators on a simulated GPU, which it starts "
+        "itself, and compares how much memory and how many driver calls each takes.",
+    )
+    parser.add_argument(
+        "histories",
+        metavar="HISTORY",
+        nargs="+",
+        help="file of torch.cuda.memory._dump_snapshot or Kineto trace (plain, .xz or .gz), or the name of one that "
+        "comes with the project",
+    )
+    parser.add_argument(
+        "--allocator",
+        metavar="NAME,...",
+        default="frugal,native,expandable",
+        help="which to compare: frugal, native, expandable (native with expandable_segments); default all",
+    )
+    parser.add_argument(
+        "--capacity",
+        metavar="SIZE|min",
+        help="memory of the GPU (default 200GiB); min: also find the smallest in which the history completes",
+    )
+    parser.add_argument("--json", action="store_true", help="print a list of objects instead of a table")
+    parser.set_defaults(carry_out=lambda options: _replay(parser, options))
+
+
+def _replay(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    from . import _histories, _installation, _progress, _replay, _replay_table, _simulated_gpu
+
+    allocators = list(dict.fromkeys(options.allocator.split(",")))
+    for name in allocators:
+        if name not in _replay.ALLOCATORS:
+            parser.error(f"unknown allocator {name!r}; choose from {', '.join(_replay.ALLOCATORS)}")
+    capacity = _replay.DEFAULT_CAPACITY
+    if options.capacity not in (None, "min"):
+        try:
+            capacity = _simulated_gpu.parse_size(options.capacity)
+        except ValueError as error:
+            parser.error(f"--capacity: {error}")
+    try:
+        histories = [_histories.read(_histories.find(name)) for name in options.histories]
+        replayer = _replay.Replayer()
+        with _progress.progress("replay", len(histories) * len(allocators)) as advance:
+            measurements = _replay.measure_all(
+                replayer, histories, allocators, capacity, options.capacity == "min", advance
+            )
+    except (_histories.HistoryError, _installation.MissingPart, _simulated_gpu.SimulationError) as error:
+        raise _Refused(str(error)) from None
+    except _replay.ReplayError as error:
+        print(f"frugal-alloc replay: {error}", file=sys.stderr)
+        return 1
+    except KeyboardInterrupt:
+        print("frugal-alloc replay: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    if options.json:
+        print(_replay.to_json(measurements))
+    else:
+        _replay_table.print_table(measurements)
+    return 0

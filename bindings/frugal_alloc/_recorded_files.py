@@ -1,0 +1,118 @@
+"""Reads a file that somebody else made: unpacks it, and turns it into plain Python values, without trusting it.
+
+Nothing in the file is run, and neither its unpacked size nor the memory that its values take can exhaust the machine.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import gzip
+import io
+import json
+import lzma
+import os
+import pickle
+import resource
+import zlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import IO, Any
+
+# Far above any recording that a browser's viewer of it could still open.
+MAX_UNPACKED_BYTES = 2 << 30
+_XZ_MAGIC = b"\xfd7zXZ\x00"
+_GZIP_MAGIC = b"\x1f\x8b"
+_CHUNK_BYTES = 1 << 20
+
+
+class UnreadableFile(Exception):
+    """The file cannot be read; the message names it and says what to do."""
+
+
+def read_values(path: str | os.PathLike[str]) -> Any:
+    """The value in a pickle or JSON file, which may be packed by xz or gzip; told apart by content, not by name."""
+    path = Path(path)
+    data = _unpack(path)
+    if not data:
+        raise UnreadableFile(f"{path} is empty; record it again")
+    if data[:1] == b"\x80":
+        parse, kind = _unpickle, "pickle"
+    elif data.lstrip()[:1] in (b"{", b"["):
+        parse, kind = json.loads, "JSON"
+    else:
+        raise UnreadableFile(f"{path} is neither a pickle nor JSON, plain or packed by xz or gzip")
+    try:
+        with _memory_limit((1 << 30) + 64 * len(data)):
+            return parse(data)
+    except pickle.UnpicklingError as error:
+        raise UnreadableFile(f"{path} is damaged, or is not what it says: {error}") from None
+    except MemoryError:
+        raise UnreadableFile(
+            f"{path} asks for far more memory than its size warrants; it is damaged or malicious"
+        ) from None
+    except Exception as error:  # A damaged pickle fails in whatever way the bytes lead to.
+        reason = str(error).split("\n")[0] or type(error).__name__
+        raise UnreadableFile(f"{path} is damaged ({kind}: {reason}); copy or record it again") from None
+
+
+class _PlainUnpickler(pickle.Unpickler):
+    """Containers, strings and numbers only: whatever would import or call something is refused."""
+
+    def find_class(self, module: str, name: str) -> Any:
+        raise pickle.UnpicklingError(
+            f"it asks for {module}.{name}, and a history is plain containers, text and numbers"
+        )
+
+    def persistent_load(self, pid: Any) -> Any:
+        raise pickle.UnpicklingError("it refers to objects outside itself")
+
+
+def _unpickle(data: bytes) -> Any:
+    return _PlainUnpickler(io.BytesIO(data)).load()
+
+
+def _unpack(path: Path) -> bytes:
+    try:
+        with path.open("rb") as file:
+            magic = file.read(len(_XZ_MAGIC))
+            file.seek(0)
+            if magic == _XZ_MAGIC:
+                return _read_bounded(lzma.LZMAFile(file), path)
+            if magic.startswith(_GZIP_MAGIC):
+                return _read_bounded(gzip.GzipFile(fileobj=file), path)
+            return _read_bounded(file, path)
+    except FileNotFoundError:
+        raise UnreadableFile(f"{path} does not exist") from None
+    except IsADirectoryError:
+        raise UnreadableFile(f"{path} is a folder; name a file in it") from None
+    except (lzma.LZMAError, zlib.error, EOFError, gzip.BadGzipFile) as error:
+        raise UnreadableFile(f"{path} is damaged or cut short ({error}); copy or record it again") from None
+    except OSError as error:
+        raise UnreadableFile(f"{path} cannot be read: {error.strerror or error}") from None
+
+
+def _read_bounded(file: IO[bytes], path: Path) -> bytes:
+    data = bytearray()
+    while chunk := file.read(_CHUNK_BYTES):
+        data += chunk
+        if len(data) > MAX_UNPACKED_BYTES:
+            raise UnreadableFile(f"{path} unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB; record fewer entries")
+    return bytes(data)
+
+
+@contextlib.contextmanager
+def _memory_limit(more_bytes: int) -> Iterator[None]:
+    """Lets this process take at most so much more address space; allocations beyond it raise MemoryError.
+
+    A few bytes of a pickle can ask for gigabytes (an index into the memo is enough), which no look at its size shows.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    pages = int(Path("/proc/self/statm").read_text().split()[0])
+    limit = pages * resource.getpagesize() + more_bytes
+    if soft != resource.RLIM_INFINITY:
+        limit = min(limit, soft)
+    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

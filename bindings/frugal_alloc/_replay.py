@@ -1,0 +1,259 @@
+"""Plays recorded histories through allocators on the simulated GPU, and measures them side by side.
+
+Every measurement is a process of its own (_replay_worker.py), so that no allocator sees what another has left, and a
+crash costs one measurement. Of these, at most two run at a time.
+"""
+
+from __future__ import annotations
+
+import concurrent.futures
+import dataclasses
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from . import _installation, _simulated_gpu
+from ._histories import History
+
+ALLOCATORS = ("frugal", "native", "expandable")
+DEFAULT_CAPACITY = 200 << 30
+
+_PAGE_BYTES = 2 << 20
+# The smallest capacity is found to within this part of the history's peak.
+_CAPACITY_TOLERANCE = 0.0025
+# One for the figures of the history itself, the others for the time on a warm cache.
+_TIMED_PASSES = 5
+_PARALLEL_WORKERS = 2
+_SETTINGS = {"expandable": "expandable_segments:True"}
+
+
+class ReplayError(Exception):
+    """A measurement could not be made; the message says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Measurement:
+    """One history through one allocator; the columns of ``frugal-alloc replay --json``. Sizes in bytes."""
+
+    history: str
+    allocator: str
+    events: int
+    capacity_bytes: int
+    # False: it ran out of memory, at event `failed_at`; the figures are of what came before.
+    completed: bool
+    failed_at: int | None
+    # Most bytes, as requested, that were allocated or freed but awaiting an event at a time.
+    peak_live_bytes: int
+    # Most memory of the GPU that the allocator held at a time.
+    peak_reserved_bytes: int
+    # The first of these over the second; None unless completed.
+    utilisation: float | None
+    # The smallest capacity that the history completes in; None unless asked for.
+    min_capacity_bytes: int | None
+    driver_calls: dict[str, int]
+    # By the simulated GPU's latency model.
+    driver_ns: int
+    # Host CPU time of an allocation and its free on a warm cache, the allocator's own; None unless completed.
+    ns_per_pair: float | None
+
+
+class Replayer:
+    """Starts the workers for one installation of torch. Any thread may use it; Stop() ends all that is running."""
+
+    def __init__(self) -> None:
+        """Raises MissingPart where torch with CUDA, or a library of ours for it, is not installed."""
+        self._torch = _installation.find_cuda_torch()
+        self._replay_library = _installation.find_library("replay", self._torch)
+        self._lock = threading.Lock()
+        self._running: set[subprocess.Popen[bytes]] = set()
+        self._stopped = False
+
+    def measure(self, history: History, allocator: str, capacity: int, find_minimum: bool) -> Measurement:
+        """Plays the history with plenty of passes; with `find_minimum`, once more for every capacity that is tried.
+
+        Raises:
+            ReplayError: a worker failed.
+            MissingPart, SimulationError: the allocator, or the simulated GPU, is not installed.
+        """
+        outcome = self._play(history, allocator, capacity, _TIMED_PASSES)
+        completed = outcome["outcome"] == "completed"
+        minimum = None
+        if find_minimum and completed:
+            minimum = smallest_capacity(
+                history.peak_live_bytes,
+                outcome["peak_reserved_bytes"],
+                capacity,
+                lambda size: self._play(history, allocator, size, passes=1)["outcome"] == "completed",
+            )
+        reserved = outcome["peak_reserved_bytes"]
+        return Measurement(
+            history=history.name,
+            allocator=allocator,
+            events=history.event_count,
+            capacity_bytes=capacity,
+            completed=completed,
+            failed_at=None if completed else outcome["failed_at"],
+            peak_live_bytes=history.peak_live_bytes,
+            peak_reserved_bytes=reserved,
+            utilisation=round(history.peak_live_bytes / reserved, 4) if completed else None,
+            min_capacity_bytes=minimum,
+            driver_calls=outcome["driver_calls"],
+            driver_ns=outcome["driver_ns"],
+            ns_per_pair=None if outcome["ns_per_pair"] is None else round(outcome["ns_per_pair"], 1),
+        )
+
+    def stop(self) -> None:
+        with self._lock:
+            self._stopped = True
+            for process in self._running:
+                process.kill()
+
+    def _play(self, history: History, allocator: str, capacity: int, passes: int) -> dict[str, Any]:
+        library = _installation.find_library("alloc", self._torch) if allocator == "frugal" else None
+        task = {
+            "torch_libraries": str(self._torch.libraries),
+            "replay_library": str(self._replay_library),
+            "allocator_library": str(library) if library else None,
+            "event_count": history.event_count,
+            "initial_count": history.initial_count,
+            "allocation_count": history.allocation_count,
+            "stream_count": history.stream_count,
+            "passes": passes,
+        }
+        what = f"{history.name} with {allocator}"
+        status, output, errors = self._run_worker(json.dumps(task), history.events, allocator, capacity)
+        if status != 0:
+            raise ReplayError(f"{what}: the worker {_ending(status)}{_last_line(errors)}")
+        outcome = json.loads(output)
+        if outcome["outcome"] == "failed":
+            raise ReplayError(f"{what}: {_first_line(outcome['message'])}")
+        return outcome
+
+    def _run_worker(self, task: str, events: bytes, allocator: str, capacity: int) -> tuple[int, bytes, bytes]:
+        worker = Path(__file__).with_name("_replay_worker.py")
+        with self._lock:
+            if self._stopped:
+                raise ReplayError("stopped")
+            process = subprocess.Popen(
+                [sys.executable, "-I", str(worker), task],
+                stdin=subprocess.PIPE,
+                stdout=subprocess.PIPE,
+                stderr=subprocess.PIPE,
+                env=_worker_environment(capacity, allocator),
+            )
+            self._running.add(process)
+        try:
+            output, errors = process.communicate(events)
+        finally:
+            with self._lock:
+                self._running.discard(process)
+        return process.returncode, output, errors
+
+
+def measure_all(
+    replayer: Replayer,
+    histories: Iterable[History],
+    allocators: Iterable[str],
+    capacity: int,
+    find_minimum: bool,
+    advance: Callable[[str], None],
+) -> list[Measurement]:
+    """Every history through every allocator, in that order; calls `advance` as each is done.
+
+    Raises:
+        Exception: the first failure. As on KeyboardInterrupt, what else is running has been ended.
+    """
+    pairs = [(history, allocator) for history in histories for allocator in allocators]
+
+    def measure(history: History, allocator: str) -> Measurement:
+        measurement = replayer.measure(history, allocator, capacity, find_minimum)
+        advance(f"{history.name} {allocator}")
+        return measurement
+
+    with concurrent.futures.ThreadPoolExecutor(_PARALLEL_WORKERS) as executor:
+        futures = [executor.submit(measure, *pair) for pair in pairs]
+        try:
+            done, _ = concurrent.futures.wait(futures, return_when=concurrent.futures.FIRST_EXCEPTION)
+            for future in done:
+                if future.exception():
+                    raise future.exception()
+            return [future.result() for future in futures]
+        except BaseException:
+            replayer.stop()
+            executor.shutdown(cancel_futures=True)
+            raise
+
+
+def smallest_capacity(peak_live: int, peak_reserved: int, most: int, completes: Callable[[int], bool]) -> int:
+    """The smallest capacity, in whole pages, found by bisection from the peak of live memory up.
+
+    Completion need not be monotone in the capacity: this is the smallest that completes next to one that does not.
+
+    Args:
+        peak_reserved: what the allocator took where there was plenty.
+        most: a capacity that completes.
+    """
+    lower = _round_up(peak_live)
+    if lower >= most:
+        return most
+    if completes(lower):
+        return lower
+    upper = min(max(_round_up(peak_reserved), lower + _PAGE_BYTES), most)
+    while upper < most and not completes(upper):
+        lower, upper = upper, min(_round_up(upper + upper // 8), most)
+    while upper - lower > max(_PAGE_BYTES, _CAPACITY_TOLERANCE * peak_live):
+        middle = _round_up((lower + upper) // 2)
+        if completes(middle):
+            upper = middle
+        else:
+            lower = middle
+    return upper
+
+
+def _round_up(size: int) -> int:
+    return -(-size // _PAGE_BYTES) * _PAGE_BYTES
+
+
+def _worker_environment(capacity: int, allocator: str) -> dict[str, str]:
+    # What the user has set is for other programs, and would change the measurement.
+    base = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith("FRUGAL_SIM_") and name not in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+    }
+    if "FRUGAL_SIM_LIBRARIES" in os.environ:
+        base["FRUGAL_SIM_LIBRARIES"] = os.environ["FRUGAL_SIM_LIBRARIES"]
+    # All that the simulated GPU has is the allocator's, so that a capacity is what it could take.
+    base["FRUGAL_SIM_CONTEXT"] = "0"
+    if allocator in _SETTINGS:
+        # The older of two names: every torch from 2.9 on reads it.
+        base["PYTORCH_CUDA_ALLOC_CONF"] = _SETTINGS[allocator]
+    return _simulated_gpu.environment(capacity, backing="none", base=base)
+
+
+def _ending(status: int) -> str:
+    if status >= 0:
+        return f"ended with status {status}"
+    try:
+        return f"was ended by {signal.Signals(-status).name}"
+    except ValueError:
+        return f"was ended by signal {-status}"
+
+
+def _first_line(text: str) -> str:
+    return text.strip().split("\n")[0]
+
+
+def _last_line(errors: bytes) -> str:
+    lines = errors.decode(errors="replace").strip().split("\n")
+    return f" ({lines[-1]})" if lines[-1] else ""
+
+
+def to_json(measurements: Iterable[Measurement]) -> str:
+    return json.dumps([dataclasses.asdict(measurement) for measurement in measurements], indent=2)

@@ -1,0 +1,95 @@
+"""Plays one history through one allocator, in a process of its own on the simulated GPU: started by _replay.py.
+
+It runs without torch and without the rest of this package: libc10 and libc10_cuda are all that an allocator needs, and
+load in milliseconds. The task comes as one argument in JSON, the events on standard input; the outcome goes to standard
+output in JSON.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import sys
+from typing import Any
+
+# As in bindings/replay/replay.h, which says what the fields mean.
+CALL_KINDS = (
+    "create",
+    "map",
+    "set_access",
+    "unmap",
+    "release",
+    "malloc",
+    "free",
+    "sync",
+    "event_record",
+    "event_query",
+    "stream_wait",
+)
+_OUTCOMES = ("completed", "out_of_memory", "failed")
+
+
+class Request(ctypes.Structure):
+    _fields_ = [
+        ("events", ctypes.c_char_p),
+        ("event_count", ctypes.c_uint64),
+        ("initial_count", ctypes.c_uint64),
+        ("allocation_count", ctypes.c_uint32),
+        ("stream_count", ctypes.c_uint32),
+        ("passes", ctypes.c_uint32),
+    ]
+
+
+class Result(ctypes.Structure):
+    _fields_ = [
+        ("failed_at", ctypes.c_uint64),
+        ("peak_reserved_bytes", ctypes.c_uint64),
+        ("driver_calls", ctypes.c_uint64 * len(CALL_KINDS)),
+        ("driver_ns", ctypes.c_uint64),
+        ("ns_per_pair", ctypes.c_double),
+        ("message", ctypes.c_char * 1024),
+    ]
+
+
+def play(task: dict[str, Any], events: bytes) -> dict[str, Any]:
+    for name in ("libc10.so", "libc10_cuda.so"):
+        ctypes.CDLL(os.path.join(task["torch_libraries"], name), mode=ctypes.RTLD_GLOBAL)
+    replay = ctypes.CDLL(task["replay_library"]).frugal_replay
+    replay.argtypes = [ctypes.POINTER(Request), ctypes.POINTER(Result)]
+    if task["allocator_library"]:
+        _install(task["allocator_library"])
+    request = Request(
+        events,
+        task["event_count"],
+        task["initial_count"],
+        task["allocation_count"],
+        task["stream_count"],
+        task["passes"],
+    )
+    result = Result()
+    outcome = _OUTCOMES[replay(ctypes.byref(request), ctypes.byref(result))]
+    return {
+        "outcome": outcome,
+        "message": result.message.decode(errors="replace"),
+        "failed_at": result.failed_at,
+        "peak_reserved_bytes": result.peak_reserved_bytes,
+        "driver_calls": dict(zip(CALL_KINDS, result.driver_calls, strict=True)),
+        "driver_ns": result.driver_ns,
+        "ns_per_pair": result.ns_per_pair if result.ns_per_pair >= 0 else None,
+    }
+
+
+def _install(path: str) -> None:
+    library = ctypes.CDLL(path)
+    library.frugal_enable.restype = ctypes.c_int
+    library.frugal_last_error.restype = ctypes.c_char_p
+    if library.frugal_enable() != 0:
+        sys.exit(library.frugal_last_error().decode(errors="replace"))
+
+
+if __name__ == "__main__":
+    json.dump(play(json.loads(sys.argv[1]), sys.stdin.buffer.read()), sys.stdout)
+    sys.stdout.flush()
+    # Without the destructors of libraries: c10's and the simulated GPU's have no common order.
+    os._exit(0)

@@ -1,0 +1,104 @@
+"""Runs a program as Python itself would, after the allocator has been put in place."""
+
+from __future__ import annotations
+
+import builtins
+import importlib.util
+import os
+import runpy
+import sys
+import types
+from importlib.machinery import SourceFileLoader
+
+
+class NoProgram(Exception):
+    """There is no such script or module; the message says so."""
+
+
+def check(program: str, is_module: bool) -> None:
+    """Raises NoProgram where it is plain, without importing anything, that the program cannot be run."""
+    if is_module:
+        _set_search_folder(os.getcwd())
+        if importlib.util.find_spec(program.split(".")[0]) is None:
+            raise NoProgram(f"no module named {program}")
+        return
+    try:
+        if not os.path.isdir(program):
+            open(program, "rb").close()
+        elif not os.path.isfile(os.path.join(program, "__main__.py")):
+            raise NoProgram(f"{program} is a folder without a __main__.py")
+    except OSError as error:
+        raise NoProgram(f"cannot open {program}: {error.strerror}") from None
+
+
+def run_script(script: str, arguments: list[str]) -> None:
+    """As ``python SCRIPT ARGUMENTS``. What the program raises, SystemExit included, comes out of here."""
+    _hide_our_frames()
+    sys.argv = [script, *arguments]
+    if not _is_source(script):
+        runpy.run_path(script, run_name="__main__")
+        return
+    _set_search_folder(os.path.dirname(os.path.realpath(script)))
+    path = os.path.abspath(script)
+    with open(script, "rb") as file:
+        source = file.read()
+    # Not runpy.run_path, which takes the module away again when the script ends: its exit handlers, threads and
+    # pickles still need it.
+    module = types.ModuleType("__main__")
+    module.__dict__.update(
+        __file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path), __builtins__=builtins
+    )
+    sys.modules["__main__"] = module
+    exec(compile(source, path, "exec"), module.__dict__)
+
+
+def run_module(name: str, arguments: list[str]) -> None:
+    """As ``python -m NAME ARGUMENTS``. What the program raises, SystemExit included, comes out of here.
+
+    Raises:
+        NoProgram: there is no such module in the package.
+    """
+    try:
+        found = importlib.util.find_spec(name)
+    except ModuleNotFoundError:
+        found = None
+    if found is None:
+        raise NoProgram(f"no module named {name}")
+    _hide_our_frames()
+    sys.argv = [name, *arguments]
+    runpy.run_module(name, run_name="__main__", alter_sys=True)
+
+
+def _set_search_folder(folder: str) -> None:
+    # Python looks beside the program first, unless it was told to be safe (-P, PYTHONSAFEPATH).
+    if not getattr(sys.flags, "safe_path", False):
+        sys.path[0] = folder
+
+
+def _is_source(script: str) -> bool:
+    """False: a folder or a zip archive with a __main__.py, or compiled code."""
+    if os.path.isdir(script):
+        return False
+    with open(script, "rb") as file:
+        start = file.read(4)
+    return start not in (b"PK\x03\x04", importlib.util.MAGIC_NUMBER)
+
+
+def _hide_our_frames() -> None:
+    """Starts the traceback of an exception that ends the program at the program's own first frame.
+
+    The exception goes on through us to the interpreter, which then ends as it always does: status, signal, handlers.
+    """
+    previous = sys.excepthook
+
+    def hook(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
+        theirs = trace
+        while trace is not None:
+            if trace.tb_frame.f_code.co_filename == __file__:
+                theirs = trace.tb_next
+            trace = trace.tb_next
+        while theirs is not None and "runpy" in theirs.tb_frame.f_code.co_filename:
+            theirs = theirs.tb_next
+        previous(kind, error.with_traceback(theirs), theirs)
+
+    sys.excepthook = hook
