@@ -1,0 +1,129 @@
+#include "bindings/c_api.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <exception>
+#include <iterator>
+#include <string>
+#include <utility>
+
+#include "absl/status/status.h"
+#include "bindings/install.h"
+#include "bindings/torch_allocator.h"
+
+namespace frugal {
+namespace {
+
+std::string& LastError() {
+  thread_local std::string error;
+  return error;
+}
+
+int Failed(std::string message) {
+  LastError() = std::move(message);
+  return -1;
+}
+
+int ToResult(const absl::Status& status) { return status.ok() ? 0 : Failed(std::string(status.message())); }
+
+// What the figures of one GPU are taken from, read at about one moment.
+struct Reading {
+  DeviceStats stats;      // ours alone, with the peaks of all phases
+  Statistics statistics;  // for what PyTorch's form has no place for
+  bool virtual_memory;
+};
+
+struct Figure {
+  const char* name;
+  int64_t (*value)(const Reading& reading);
+};
+
+// Documented in frugal_alloc/__init__.py, stats().
+constexpr Figure kFigures[] = {
+    {"allocated_bytes", [](const Reading& r) { return r.stats.allocated_bytes[0].current; }},
+    {"peak_allocated_bytes", [](const Reading& r) { return r.stats.allocated_bytes[0].peak; }},
+    {"requested_bytes", [](const Reading& r) { return r.stats.requested_bytes[0].current; }},
+    {"peak_requested_bytes", [](const Reading& r) { return r.stats.requested_bytes[0].peak; }},
+    {"active_bytes", [](const Reading& r) { return r.stats.active_bytes[0].current; }},
+    {"peak_active_bytes", [](const Reading& r) { return r.stats.active_bytes[0].peak; }},
+    {"reserved_bytes", [](const Reading& r) { return r.stats.reserved_bytes[0].current; }},
+    {"peak_reserved_bytes", [](const Reading& r) { return r.stats.reserved_bytes[0].peak; }},
+    {"blocks", [](const Reading& r) { return r.stats.allocation[0].current; }},
+    {"allocations", [](const Reading& r) { return r.stats.allocation[0].allocated; }},
+    {"frees", [](const Reading& r) { return r.stats.allocation[0].freed; }},
+    {"stitches", [](const Reading& r) { return r.statistics.num_stitches; }},
+    {"stitched_bytes", [](const Reading& r) { return Pages(r.statistics.num_stitched_pages).bytes().count(); }},
+    {"stream_waits", [](const Reading& r) { return r.statistics.num_stream_waits; }},
+    {"host_waits", [](const Reading& r) { return r.statistics.num_sync_all_streams; }},
+    {"retries", [](const Reading& r) { return r.statistics.num_alloc_retries; }},
+    {"out_of_memory_errors", [](const Reading& r) { return r.statistics.num_ooms; }},
+    {"device_allocations", [](const Reading& r) { return r.statistics.num_device_alloc; }},
+    {"device_frees", [](const Reading& r) { return r.statistics.num_device_free; }},
+    {"virtual_memory", [](const Reading& r) { return static_cast<int64_t>(r.virtual_memory); }},
+};
+
+std::string JoinNames() {
+  std::string names;
+  for (const Figure& figure : kFigures) names += (names.empty() ? "" : " ") + std::string(figure.name);
+  return names;
+}
+
+}  // namespace
+}  // namespace frugal
+
+const char* frugal_last_error(void) { return frugal::LastError().c_str(); }
+
+int frugal_built_torch_version(void) { return frugal::BuiltTorchVersion(); }
+
+int frugal_running_torch_version(void) { return frugal::RunningTorchVersion(); }
+
+int frugal_enable(void) { return frugal::ToResult(frugal::Enable()); }
+
+int frugal_disable(void) { return frugal::ToResult(frugal::Disable()); }
+
+int frugal_is_enabled(void) { return frugal::CurrentInstallState() == frugal::InstallState::kActive; }
+
+int64_t frugal_trim(void) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  if (allocator == nullptr) return 0;
+  try {
+    return allocator->Trim().count();
+  } catch (const std::exception& error) {
+    return frugal::Failed(error.what());
+  }
+}
+
+const char* frugal_stat_names(void) {
+  static const std::string* const names = new std::string(frugal::JoinNames());
+  return names->c_str();
+}
+
+int frugal_stats(int device, int64_t* figures, int capacity) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  if (allocator == nullptr) return frugal::Failed("frugal_alloc is not enabled: call frugal_alloc.enable() first");
+  const int count = static_cast<int>(std::size(frugal::kFigures));
+  const int written = std::min(count, capacity);
+  // A narrower type than int: a number that it cannot hold names no GPU.
+  const auto ordinal = static_cast<c10::DeviceIndex>(device);
+  frugal::GpuMemory* const gpu = ordinal == device ? allocator->gpus().Find(ordinal) : nullptr;
+  if (gpu == nullptr) {
+    std::fill_n(figures, written, 0);
+    return count;
+  }
+  const frugal::Reading reading{gpu->GetOwnStats(), gpu->allocator().GetStatistics(), gpu->device().HasVirtualMemory()};
+  for (int i = 0; i < written; ++i) figures[i] = frugal::kFigures[i].value(reading);
+  return count;
+}
+
+int frugal_owns(const void* address) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  return allocator != nullptr && allocator->gpus().OwnerOf(address) != nullptr;
+}
+
+void frugal_set_garbage_collector(int (*collector)(void)) { frugal::TorchReclaimer::SetGarbageCollector(collector); }
+
+void frugal_set_history_only_ours(int value) {
+  if (frugal::TorchAllocator* allocator = frugal::TorchAllocator::Instance(); allocator != nullptr) {
+    allocator->SetHistoryOnlyOurs(value != 0);
+  }
+}

@@ -1,0 +1,127 @@
+"""frugal_alloc: PyTorch's CUDA memory without the waste.
+
+    import frugal_alloc
+    frugal_alloc.enable()
+
+From then on tensors on a GPU live in memory that frugal_alloc manages, in the place of PyTorch's caching allocator:
+2 MiB handles of physical memory that it joins into contiguous blocks wherever they lie, so that free memory is usable
+memory. Everything that ``torch.cuda`` offers about memory goes on working.
+
+All functions may be called from any thread. Importing this package does not import torch.
+"""
+
+from __future__ import annotations
+
+import operator
+
+from . import _native
+from ._native import FrugalAllocError
+
+__version__ = "0.1.0"
+__all__ = ["FrugalAllocError", "disable", "enable", "is_enabled", "stats", "trim"]
+
+
+def enable() -> None:
+    """Lets frugal_alloc serve all new CUDA memory of this process.
+
+    May be called before CUDA has started, which it does not start, or at any later time: tensors that exist stay where
+    they are and are freed as before. Calling it again does nothing. Memory of CUDA graphs and of
+    ``torch.cuda.MemPool`` stays with PyTorch's own allocator. A memory fraction that was set goes on to hold, and a
+    recording of memory history that is under way covers the new memory, too.
+
+    Raises:
+        FrugalAllocError: there is no PyTorch with CUDA, no driver, or no library for this version of PyTorch; or it was
+            called inside ``torch.cuda.use_mem_pool`` or a graph capture. PyTorch is then as it was.
+
+    Warns:
+        RuntimeWarning: settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow, named once.
+    """
+    from . import _settings
+
+    library = _native.load()
+    if library.is_enabled():
+        return
+    recorded = _settings.recorded_history()
+    library.enable()
+    _settings.warn_of_ignored_settings()
+    if recorded is not None:
+        _settings.record_history_of_ours(library, recorded)
+
+
+def disable() -> None:
+    """Lets PyTorch's own allocator serve new memory again.
+
+    Tensors in our memory stay valid; when they are freed, the memory is kept for :func:`trim`,
+    ``torch.cuda.empty_cache()`` or the next :func:`enable`. Does nothing where nothing was enabled.
+    """
+    library = _native.loaded()
+    if library is not None:
+        library.disable()
+
+
+def is_enabled() -> bool:
+    """Whether new CUDA memory comes from frugal_alloc."""
+    library = _native.loaded()
+    return library is not None and library.is_enabled()
+
+
+def stats(device: int | str | object = None) -> dict[str, int]:
+    """What frugal_alloc itself holds and has done on a GPU; ``torch.cuda.memory_stats`` adds PyTorch's own allocator.
+
+    Args:
+        device: A GPU's number, name ("cuda:1") or ``torch.device``; the current one if left out.
+
+    Returns:
+        Counts since :func:`enable` was first called, and sizes in bytes; ``peak_*`` are the highest since then, or since
+        ``torch.cuda.reset_peak_memory_stats()``. All are 0 on a GPU that nothing was allocated on.
+
+        - ``allocated_bytes``, ``peak_allocated_bytes``: in tensors, rounded up to 512 bytes each
+        - ``requested_bytes``, ``peak_requested_bytes``: in tensors, as they were asked for
+        - ``active_bytes``, ``peak_active_bytes``: in tensors, or freed while a stream may still use them
+        - ``reserved_bytes``, ``peak_reserved_bytes``: physical memory held
+        - ``blocks``: tensors' blocks that are handed out now
+        - ``allocations``, ``frees``: how many blocks were handed out and given back
+        - ``stitches``: times that free handles were joined into a block instead of taking more memory
+        - ``stitched_bytes``: bytes so joined
+        - ``stream_waits``: times that a stream was told to wait for another to take over its memory
+        - ``host_waits``: times that the program waited for a stream because memory was short
+        - ``retries``: times that memory had to be given back before a request could be served
+        - ``out_of_memory_errors``: requests that could not be served at all
+        - ``device_allocations``, ``device_frees``: pieces of physical memory taken from the driver and given back
+        - ``virtual_memory``: 1 if the GPU can map memory, 0 if it gets plain ``cudaMalloc`` segments
+
+    Raises:
+        FrugalAllocError: frugal_alloc was never enabled, or `device` is not a CUDA device.
+    """
+    library = _native.loaded()
+    if library is None:
+        raise FrugalAllocError("frugal_alloc is not enabled: call frugal_alloc.enable() first")
+    return library.stats(_device_number(device))
+
+
+def trim() -> int:
+    """Gives memory that no tensor uses back to the driver, for other programs; returns how many bytes that were.
+
+    Waits for streams that still use freed memory. Our own next allocations have to ask the driver again, which takes
+    time: there is no need for it between steps of one program.
+    """
+    library = _native.loaded()
+    return 0 if library is None else library.trim()
+
+
+def _device_number(device: int | str | object) -> int:
+    import torch
+
+    if device is None:
+        return torch.cuda.current_device()
+    try:
+        return operator.index(device)  # type: ignore[arg-type]
+    except TypeError:
+        pass
+    try:
+        named = torch.device(device)  # type: ignore[arg-type]
+    except (RuntimeError, TypeError):
+        named = None
+    if named is None or named.type != "cuda":
+        raise FrugalAllocError(f"{device!r} is not a CUDA device; give a number, 'cuda:0' or a torch.device")
+    return torch.cuda.current_device() if named.index is None else named.index

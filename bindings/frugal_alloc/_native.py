@@ -1,0 +1,152 @@
+"""The native library of this package, for the torch that is installed: found, checked, loaded and called.
+
+Importing this module imports neither torch nor the library; :func:`load` does both.
+"""
+
+from __future__ import annotations
+
+import atexit
+import ctypes
+import functools
+import gc
+import threading
+
+from . import _installation
+
+
+class FrugalAllocError(RuntimeError):
+    """frugal_alloc cannot do what was asked. The message is one line that says why and what to do; PyTorch goes on as
+    it was."""
+
+
+_GARBAGE_COLLECTOR = ctypes.CFUNCTYPE(ctypes.c_int)
+
+# Result and arguments of each function, as bindings/c_api.h declares them.
+_FUNCTIONS = {
+    "frugal_last_error": (ctypes.c_char_p,),
+    "frugal_built_torch_version": (ctypes.c_int,),
+    "frugal_running_torch_version": (ctypes.c_int,),
+    "frugal_enable": (ctypes.c_int,),
+    "frugal_disable": (ctypes.c_int,),
+    "frugal_is_enabled": (ctypes.c_int,),
+    "frugal_trim": (ctypes.c_int64,),
+    "frugal_stat_names": (ctypes.c_char_p,),
+    "frugal_stats": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int64), ctypes.c_int),
+    "frugal_owns": (ctypes.c_int, ctypes.c_void_p),
+    "frugal_set_garbage_collector": (None, _GARBAGE_COLLECTOR),
+    "frugal_set_history_only_ours": (None, ctypes.c_int),
+}
+
+_lock = threading.Lock()
+_loaded: Library | None = None
+
+
+class Library:
+    """The functions of the library, for Python. May be called from any thread."""
+
+    def __init__(self, path: str) -> None:
+        """Loads the library at `path`; torch must have been imported before, so that its libraries are there."""
+        self._library = ctypes.CDLL(path)
+        for name, (result, *arguments) in _FUNCTIONS.items():
+            function = getattr(self._library, name)
+            function.restype = result
+            function.argtypes = arguments
+        # Kept for as long as the library may call it.
+        self._collector = _GARBAGE_COLLECTOR(_collect_garbage)
+
+    def enable(self) -> None:
+        self._check(self._library.frugal_enable())
+        self._library.frugal_set_garbage_collector(self._collector)
+
+    def disable(self) -> None:
+        self._check(self._library.frugal_disable())
+
+    def is_enabled(self) -> bool:
+        return bool(self._library.frugal_is_enabled())
+
+    def trim(self) -> int:
+        return self._check(self._library.frugal_trim())
+
+    def stats(self, device: int) -> dict[str, int]:
+        figures = (ctypes.c_int64 * len(self._stat_names))()
+        self._check(self._library.frugal_stats(device, figures, len(figures)))
+        return dict(zip(self._stat_names, figures, strict=True))
+
+    def owns(self, address: int) -> bool:
+        """Whether the address lies in our memory."""
+        return bool(self._library.frugal_owns(address))
+
+    def set_history_only_ours(self, value: bool) -> None:
+        self._library.frugal_set_history_only_ours(value)
+
+    def forget_garbage_collector(self) -> None:
+        """The interpreter is about to end."""
+        self._library.frugal_set_garbage_collector(_GARBAGE_COLLECTOR())
+
+    def torch_versions(self) -> tuple[int, int]:
+        """The torch that the library was built for and the one that runs, as 211 for 2.11; 0 if unknown."""
+        return self._library.frugal_built_torch_version(), self._library.frugal_running_torch_version()
+
+    @functools.cached_property
+    def _stat_names(self) -> list[str]:
+        return self._library.frugal_stat_names().decode().split()
+
+    def _check(self, result: int) -> int:
+        if result < 0:
+            raise FrugalAllocError(self._library.frugal_last_error().decode(errors="replace"))
+        return result
+
+
+def _collect_garbage() -> int:
+    return gc.collect()
+
+
+def loaded() -> Library | None:
+    """The library, if :func:`load` has been called."""
+    return _loaded
+
+
+def load() -> Library:
+    """The library for the installed torch, loaded once.
+
+    Raises:
+        FrugalAllocError: there is no torch, or none with CUDA, or no library for this one.
+    """
+    global _loaded
+    with _lock:
+        if _loaded is None:
+            _loaded = _load()
+            atexit.register(_loaded.forget_garbage_collector)
+        return _loaded
+
+
+def _load() -> Library:
+    try:
+        torch = _installation.find_cuda_torch()
+        path = _installation.find_library("alloc", torch)
+    except _installation.MissingPart as missing:
+        raise FrugalAllocError(str(missing)) from None
+    _import_torch()
+    try:
+        library = Library(str(path))
+    except (OSError, AttributeError) as error:
+        raise FrugalAllocError(
+            f"{path.name} does not load beside PyTorch {torch.version} ({error}); "
+            "install frugal_alloc again in this environment"
+        ) from None
+    built, running = library.torch_versions()
+    # A library that was built for another minor may load, and would then misread every call.
+    if running not in (0, built):
+        raise FrugalAllocError(
+            f"{path.name} was built for torch {built // 100}.{built % 100}, but torch {running // 100}.{running % 100} "
+            "is running; install frugal_alloc again in this environment"
+        )
+    return library
+
+
+def _import_torch() -> None:
+    try:
+        import torch  # noqa: F401
+    except (ImportError, OSError) as error:
+        reason = str(error).splitlines()[0] if str(error) else type(error).__name__
+        raise FrugalAllocError(f"import torch fails here: {reason}") from None

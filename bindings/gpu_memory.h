@@ -1,0 +1,130 @@
+// All that we keep for one GPU, and the set of those GPUs.
+
+#ifndef FRUGAL_BINDINGS_GPU_MEMORY_H_
+#define FRUGAL_BINDINGS_GPU_MEMORY_H_
+
+#include <array>
+#include <atomic>
+#include <memory>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/synchronization/mutex.h"
+#include "allocator/address_directory.h"
+#include "allocator/device_allocator.h"
+#include "bindings/history.h"
+#include "bindings/reclaimer.h"
+#include "bindings/routing.h"
+#include "bindings/statistics.h"
+#include "bindings/torch_compat.h"
+#include "cuda/driver_device.h"
+
+namespace frugal {
+
+// One GPU's memory of ours. Thread-safety: any thread.
+class GpuMemory {
+ public:
+  // Takes the device's memory from `device`; all must outlive the object.
+  GpuMemory(c10::DeviceIndex ordinal, std::unique_ptr<DriverDevice> device, AddressDirectory& directory,
+            caching::CUDAAllocator& native, Routing& routing, History& history);
+
+  c10::DeviceIndex ordinal() const { return ordinal_; }
+  DeviceAllocator& allocator() { return allocator_; }
+  DriverDevice& device() { return *device_; }
+
+  // Tells the allocator to report to history, from the first time that somebody listens.
+  void AttachHistory() { allocator_.SetObserver(&history_); }
+
+  // The most that this process may hold on the GPU, native's memory included: `fraction` of it.
+  absl::Status SetMemoryFraction(double fraction);
+  // Native has perhaps taken or given back memory: notes how much it holds, for the limit.
+  void NoteNativeReserved();
+  // The limit is below the device's size, so native's share matters.
+  bool has_limit() const { return has_limit_.load(std::memory_order_relaxed); }
+
+  // Ours and native's together.
+  DeviceStats GetStats();
+  // Ours alone, with the peaks of all phases.
+  DeviceStats GetOwnStats();
+  void ResetPeakStats();
+  // Memory changes hands between native and us: see PeakPhases.
+  void BeginPhase();
+  // Native ran out of memory, but found some when asked again after we had given back ours: no error was seen.
+  void ForgetNativeOutOfMemory() { forgotten_ooms_.fetch_add(1, std::memory_order_relaxed); }
+
+ private:
+  DeviceStats NativeStats() const;
+
+  const c10::DeviceIndex ordinal_;
+  caching::CUDAAllocator& native_;
+  std::unique_ptr<DriverDevice> device_;
+  TorchReclaimer reclaimer_;
+  DeviceHistory history_;
+  DeviceAllocator allocator_;
+  std::atomic<bool> has_limit_{false};
+  // Read by the policy with its lock held, when native's own must not be taken.
+  std::atomic<int64_t> native_reserved_{0};
+  std::atomic<int64_t> forgotten_ooms_{0};
+
+  absl::Mutex phases_mutex_;
+  PeakPhases phases_ ABSL_GUARDED_BY(phases_mutex_);
+  PeakPhases own_phases_ ABSL_GUARDED_BY(phases_mutex_);
+};
+
+// The GPUs that memory has been asked for, each opened at its first request: opening one makes its context, which
+// takes some of its memory. Never destroyed. Thread-safety: any thread.
+class GpuSet {
+ public:
+  GpuSet(caching::CUDAAllocator& native, Routing& routing, History& history)
+      : native_(native), routing_(routing), history_(history) {}
+
+  // The GPU, opened if it was not. Throws c10::Error if the driver cannot.
+  GpuMemory& Get(c10::DeviceIndex ordinal) {
+    GpuMemory* gpu = Find(ordinal);
+    return C10_LIKELY(gpu != nullptr) ? *gpu : Open(ordinal);
+  }
+  // null: not opened, or no such GPU.
+  GpuMemory* Find(c10::DeviceIndex ordinal) const {
+    if (C10_UNLIKELY(static_cast<size_t>(ordinal) >= gpus_.size())) return nullptr;
+    return gpus_[static_cast<size_t>(ordinal)].load(std::memory_order_acquire);
+  }
+  // Whose memory `pointer` lies in; null: not ours.
+  GpuMemory* OwnerOf(const void* pointer) const;
+
+  // f(GpuMemory&) for each that is open.
+  template <typename F>
+  void ForEach(F&& f) const {
+    const int count = count_.load(std::memory_order_acquire);
+    for (int i = 0; i < count; ++i) f(*gpus_[static_cast<size_t>(order_[static_cast<size_t>(i)])].load());
+  }
+
+  // `device` may reach memory of `accessed` from now on.
+  void AllowPeer(c10::DeviceIndex device, c10::DeviceIndex accessed);
+  // History listens from now on: everybody reports to it.
+  void AttachHistory();
+
+ private:
+  static constexpr size_t kMaxGpus = 128;  // more than c10::DeviceIndex can name
+
+  GpuMemory& Open(c10::DeviceIndex ordinal) ABSL_LOCKS_EXCLUDED(mutex_);
+
+  caching::CUDAAllocator& native_;
+  Routing& routing_;
+  History& history_;
+  AddressDirectory directory_;
+  std::array<std::atomic<GpuMemory*>, kMaxGpus> gpus_ = {};
+  // The ordinals of the first count_ that were opened, in that order.
+  std::array<c10::DeviceIndex, kMaxGpus> order_ = {};
+  std::atomic<int> count_{0};
+
+  absl::Mutex mutex_;
+  // Device, and the one that it may access.
+  std::vector<std::pair<c10::DeviceIndex, c10::DeviceIndex>> peers_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_GPU_MEMORY_H_

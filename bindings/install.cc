@@ -1,0 +1,171 @@
+#include "bindings/install.h"
+
+#include <c10/core/Allocator.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <dlfcn.h>
+
+#include <cstdint>
+#include <cstdlib>
+#include <exception>
+
+#include "absl/base/attributes.h"
+#include "absl/base/const_init.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "bindings/peer_access.h"
+#include "bindings/torch_allocator.h"
+#include "bindings/torch_compat.h"
+
+namespace frugal {
+namespace {
+
+// Above native's own, which is 0 or 1: a lower one is ignored without a word.
+constexpr uint8_t kRegistryPriority = 100;
+
+ABSL_CONST_INIT absl::Mutex install_mutex(absl::kConstInit);
+ABSL_CONST_INIT InstallState install_state ABSL_GUARDED_BY(install_mutex) = InstallState::kAbsent;
+
+enum class Request { kEnable, kDisable };
+
+InstallState NextState(InstallState state, Request request) {
+  if (request == Request::kEnable) return InstallState::kActive;
+  return state == InstallState::kAbsent ? InstallState::kAbsent : InstallState::kPassthrough;
+}
+
+absl::Status CheckTorchVersion() {
+  const int running = RunningTorchVersion();
+  if (running == 0 || running == BuiltTorchVersion()) return absl::OkStatus();
+  const auto name = [](int version) { return absl::StrCat(version / 100, ".", version % 100); };
+  return absl::FailedPreconditionError(absl::StrCat("this library was built for torch ", name(BuiltTorchVersion()),
+                                                    ", but torch ", name(running),
+                                                    " is running: install a frugal_alloc built for it"));
+}
+
+absl::Status CheckDriver() {
+  // Found, not started: that would be too early for a process that forks before it uses CUDA.
+  if (dlopen("libcuda.so.1", RTLD_LAZY) != nullptr) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "no NVIDIA driver (libcuda.so.1 is not here): run on a machine with a GPU, or under `frugal-alloc simulate`");
+}
+
+absl::Status CheckVisibleDevices() {
+  const char* visible = std::getenv("CUDA_VISIBLE_DEVICES");
+  if (visible == nullptr || (*visible != '\0' && *visible != '-')) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("CUDA_VISIBLE_DEVICES=\"", visible, "\" hides every GPU: unset it, or name one"));
+}
+
+absl::Status CheckBackend(caching::CUDAAllocator* current) {
+  if (current == nullptr) {
+    return absl::FailedPreconditionError("PyTorch has no CUDA allocator yet: import torch first");
+  }
+  const std::string backend = current->name();
+  if (backend == "native") return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      absl::StrCat("PyTorch's CUDA allocator is \"", backend,
+                   "\"; frugal_alloc stands in for the native one only: leave backend out of PYTORCH_ALLOC_CONF, and "
+                   "do not call change_current_allocator"));
+}
+
+// Whether the calling thread is inside use_mem_pool or a graph capture: PyTorch cannot be asked, but memory that
+// native gives it now then lies in a private pool.
+bool IsPoolOpen(caching::CUDAAllocator& native) {
+  const c10::DataPtr marker = native.allocate(static_cast<size_t>(kGrain.count()));
+  const auto address = reinterpret_cast<size_t>(marker.get());
+  for (const caching_types::SegmentInfo& segment : TakeSnapshot(native, kDefaultPool, false).segments) {
+    if (address >= segment.address && address < segment.address + segment.total_size) {
+      return segment.owner_private_pool_id != kDefaultPool;
+    }
+  }
+  return false;
+}
+
+absl::Status CheckNoOpenPool(caching::CUDAAllocator& native) {
+  // Where there is no context yet there is no pool, and asking would make a context.
+  if (!native.initialized() || !c10::cuda::hasPrimaryContext(c10::cuda::current_device())) return absl::OkStatus();
+  if (!IsPoolOpen(native)) return absl::OkStatus();
+  return absl::FailedPreconditionError(
+      "enable() was called inside torch.cuda.use_mem_pool or a CUDA graph capture: call it before or after");
+}
+
+absl::Status CheckPreconditions(caching::CUDAAllocator* current) {
+  for (absl::Status (*check)() : {&CheckTorchVersion, &CheckVisibleDevices, &CheckDriver}) {
+    if (absl::Status status = check(); !status.ok()) return status;
+  }
+  if (absl::Status status = CheckBackend(current); !status.ok()) return status;
+  return CheckNoOpenPool(*current);
+}
+
+absl::Status Install(caching::CUDAAllocator* native) {
+  if (absl::Status status = CheckPreconditions(native); !status.ok()) return status;
+  TorchAllocator& ours = TorchAllocator::Create(*native);
+  if (native->initialized()) CopyPeerAccess(ours.gpus());
+  ours.routing().SetUncached(!native->isEnabled());
+  c10::SetAllocator(c10::DeviceType::CUDA, &ours, kRegistryPriority);
+  caching::allocator.store(&ours);
+  return absl::OkStatus();
+}
+
+// Each side gives its idle memory back, so that the other can have it.
+void ChangeHands(TorchAllocator& ours, bool to_native) {
+  ours.gpus().ForEach([](GpuMemory& gpu) { gpu.BeginPhase(); });
+  ours.routing().SetPassthrough(to_native);
+  if (to_native) {
+    ours.Trim();
+  } else if (ours.native().initialized()) {
+    ours.native().emptyCache(kDefaultPool);
+  }
+}
+
+absl::Status Perform(Request request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
+  const InstallState next = NextState(install_state, request);
+  if (next == install_state) return absl::OkStatus();
+  // c10's functions and the CUDA runtime's report errors by exceptions.
+  try {
+    if (install_state == InstallState::kAbsent) {
+      if (absl::Status status = Install(caching::allocator.load()); !status.ok()) return status;
+    }
+    ChangeHands(*TorchAllocator::Instance(), next == InstallState::kPassthrough);
+  } catch (const std::exception& error) {
+    return absl::InternalError(error.what());
+  }
+  install_state = next;
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+absl::Status Enable() {
+  absl::MutexLock lock(&install_mutex);
+  return Perform(Request::kEnable);
+}
+
+absl::Status Disable() {
+  absl::MutexLock lock(&install_mutex);
+  return Perform(Request::kDisable);
+}
+
+InstallState CurrentInstallState() {
+  absl::MutexLock lock(&install_mutex);
+  return install_state;
+}
+
+int RunningTorchVersion() {
+  constexpr char kFunction[] = "aoti_torch_abi_version";
+  void* function = dlsym(RTLD_DEFAULT, kFunction);
+  if (function == nullptr) {
+    // Python loads torch's libraries where RTLD_DEFAULT does not look.
+    void* torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
+    if (torch == nullptr) return 0;
+    function = dlsym(torch, kFunction);
+    dlclose(torch);
+  }
+  if (function == nullptr) return 0;
+  // Major, minor, patch and tweak, in the upper four bytes.
+  const uint64_t version = reinterpret_cast<uint64_t (*)()>(function)();
+  return static_cast<int>(version >> 56) * 100 + static_cast<int>(version >> 48 & 0xff);
+}
+
+int BuiltTorchVersion() { return 200 + FRUGAL_TORCH_MINOR; }
+
+}  // namespace frugal

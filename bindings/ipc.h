@@ -1,0 +1,17 @@
+// Our memory for other processes.
+
+#ifndef FRUGAL_BINDINGS_IPC_H_
+#define FRUGAL_BINDINGS_IPC_H_
+
+#include "allocator/device_allocator.h"
+#include "bindings/torch_compat.h"
+
+namespace frugal {
+
+// The handle by which another process opens the block at `pointer`, in the form that PyTorch's allocator reads.
+// Throws c10::Error for mapped memory, which has no handle of this kind.
+caching::ShareableHandle ExportBlock(const DeviceAllocator& allocator, void* pointer);
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_IPC_H_

@@ -1,0 +1,35 @@
+// What PyTorch can give back when a GPU is full: memory of exporters to other processes, native's cache, and
+// Python's garbage.
+
+#ifndef FRUGAL_BINDINGS_RECLAIMER_H_
+#define FRUGAL_BINDINGS_RECLAIMER_H_
+
+#include "allocator/observer.h"
+#include "bindings/routing.h"
+#include "bindings/torch_compat.h"
+
+namespace frugal {
+
+class TorchReclaimer final : public Reclaimer {
+ public:
+  // Collects a language's garbage; returns how many objects it found. May take Python's lock.
+  using GarbageCollector = int (*)();
+
+  TorchReclaimer(c10::DeviceIndex device, caching::CUDAAllocator& native, const Routing& routing)
+      : device_(device), native_(native), routing_(routing) {}
+
+  // For the whole process; null: there is none. Thread-safe.
+  static void SetGarbageCollector(GarbageCollector collector);
+
+  bool ReleaseCaches() override;
+  bool CollectGarbage() override;
+
+ private:
+  const c10::DeviceIndex device_;
+  caching::CUDAAllocator& native_;
+  const Routing& routing_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_RECLAIMER_H_

@@ -1,0 +1,42 @@
+#include "bindings/routing.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace frugal {
+
+void Routing::SetAll(std::atomic<bool>& reason, bool value) {
+  if (reason.exchange(value) == value) return;
+  diversions_.fetch_add(value ? 1 : -1, std::memory_order_release);
+}
+
+bool Routing::IsDiverted(c10::DeviceIndex device, cudaStream_t stream) const {
+  if (passthrough_.load(std::memory_order_relaxed) || uncached_.load(std::memory_order_relaxed)) return true;
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(routes_.begin(), routes_.end(),
+                     [&](const Route& route) { return route.device == device && route.filter(stream); });
+}
+
+void Routing::Open(c10::DeviceIndex device, MempoolId_t pool, Filter filter) {
+  absl::MutexLock lock(&mutex_);
+  routes_.push_back({device, pool, std::move(filter)});
+  diversions_.fetch_add(1, std::memory_order_release);
+}
+
+void Routing::Close(c10::DeviceIndex device, MempoolId_t pool) {
+  absl::MutexLock lock(&mutex_);
+  // The latest, as use_mem_pool may be nested.
+  auto route = std::find_if(routes_.rbegin(), routes_.rend(),
+                            [&](const Route& r) { return r.device == device && r.pool == pool; });
+  // A pool that was opened before we were installed has no route.
+  if (route == routes_.rend()) return;
+  routes_.erase(std::next(route).base());
+  diversions_.fetch_sub(1, std::memory_order_release);
+}
+
+bool Routing::HasOpenPool(c10::DeviceIndex device) const {
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(routes_.begin(), routes_.end(), [&](const Route& route) { return route.device == device; });
+}
+
+}  // namespace frugal

@@ -1,0 +1,61 @@
+// Which requests go to PyTorch's native allocator instead of ours.
+
+#ifndef FRUGAL_BINDINGS_ROUTING_H_
+#define FRUGAL_BINDINGS_ROUTING_H_
+
+#include <atomic>
+#include <functional>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "bindings/torch_compat.h"
+
+namespace frugal {
+
+// Memory of CUDA graphs and of a user's MemPool stays with native, whose checkpoints and pools expect to own its
+// layout; and so does everything while we are disabled or caching is turned off.
+//
+// Thread-safety: any thread.
+class Routing {
+ public:
+  using Filter = std::function<bool(cudaStream_t)>;
+
+  // Called for every allocation; one load while nothing is routed.
+  bool GoesToNative(c10::DeviceIndex device, cudaStream_t stream) const {
+    return C10_UNLIKELY(diversions_.load(std::memory_order_acquire) != 0) && IsDiverted(device, stream);
+  }
+
+  // We are disabled: all new memory comes from native.
+  void SetPassthrough(bool value) { SetAll(passthrough_, value); }
+  bool passthrough() const { return passthrough_.load(std::memory_order_relaxed); }
+  // PyTorch was told not to cache (caching_allocator_enable(False)), which native knows how to do.
+  void SetUncached(bool value) { SetAll(uncached_, value); }
+
+  // Requests on `device` that `filter` accepts belong to `pool` until Close.
+  void Open(c10::DeviceIndex device, MempoolId_t pool, Filter filter);
+  void Close(c10::DeviceIndex device, MempoolId_t pool);
+  // A graph is perhaps being captured on `device`: native's cache must be left alone.
+  bool HasOpenPool(c10::DeviceIndex device) const;
+
+ private:
+  struct Route {
+    c10::DeviceIndex device;
+    MempoolId_t pool;
+    Filter filter;
+  };
+
+  bool IsDiverted(c10::DeviceIndex device, cudaStream_t stream) const;
+  void SetAll(std::atomic<bool>& reason, bool value);
+
+  // Reasons to look closer: open routes, and each of the two flags that is set.
+  std::atomic<int> diversions_{0};
+  std::atomic<bool> passthrough_{false};
+  std::atomic<bool> uncached_{false};
+  mutable absl::Mutex mutex_;
+  std::vector<Route> routes_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_ROUTING_H_

@@ -1,0 +1,352 @@
+#include "bindings/torch_allocator.h"
+
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+
+#include <algorithm>
+#include <utility>
+
+#include "bindings/ipc.h"
+#include "bindings/snapshot.h"
+
+namespace frugal {
+namespace {
+
+// Above this PyTorch's own allocator does not even try.
+constexpr size_t kExbibyte = size_t{1} << 60;
+
+c10::DeviceIndex CurrentDevice() {
+  c10::DeviceIndex device = 0;
+  C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
+  return device;
+}
+
+cudaStream_t CurrentStream(c10::DeviceIndex device) { return c10::cuda::getCurrentCUDAStream(device).stream(); }
+
+Stream ToStream(cudaStream_t stream) { return Stream{reinterpret_cast<uint64_t>(stream)}; }
+
+void CheckSize(size_t size) {
+  TORCH_CHECK_WITH(OutOfMemoryError, size < kExbibyte, "CUDA out of memory. Tried to allocate more than 1EB memory.");
+}
+
+}  // namespace
+
+std::atomic<TorchAllocator*> TorchAllocator::instance_{nullptr};
+
+TorchAllocator::TorchAllocator(caching::CUDAAllocator& native)
+    : NativeForwarder(native), gpus_(native, routing_, history_) {}
+
+TorchAllocator& TorchAllocator::Create(caching::CUDAAllocator& native) {
+  TORCH_INTERNAL_ASSERT(Instance() == nullptr);
+  auto* allocator = new TorchAllocator(native);
+  instance_.store(allocator, std::memory_order_release);
+  return *allocator;
+}
+
+// --- Allocation
+
+c10::DataPtr TorchAllocator::allocate(size_t size) {
+  CheckSize(size);
+  const c10::DeviceIndex device = CurrentDevice();
+  const cudaStream_t stream = CurrentStream(device);
+  if (routing_.GoesToNative(device, stream)) {
+    return Adopt(AllocateFromNative(device, [&] { return native().allocate(size); }));
+  }
+  void* const block = C10_LIKELY(size > 0) ? AllocateBlock(device, size, stream) : nullptr;
+  return {block, block, &DeleteBlock, c10::Device(c10::DeviceType::CUDA, device)};
+}
+
+void* TorchAllocator::raw_alloc(size_t size) {
+  return size == 0 ? nullptr : raw_alloc_with_stream(size, CurrentStream(CurrentDevice()));
+}
+
+void* TorchAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
+  if (size == 0) return nullptr;
+  CheckSize(size);
+  const c10::DeviceIndex device = CurrentDevice();
+  if (routing_.GoesToNative(device, stream)) {
+    return AllocateFromNative(device, [&] { return native().raw_alloc_with_stream(size, stream); });
+  }
+  return AllocateBlock(device, size, stream);
+}
+
+void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t stream) {
+  GpuMemory& gpu = gpus_.Get(device);
+  if (C10_UNLIKELY(history_.listening())) return AllocateRecorded(gpu, size, stream);
+  const absl::StatusOr<Allocation> allocation =
+      gpu.allocator().Allocate(Bytes(static_cast<int64_t>(size)), ToStream(stream));
+  if (C10_UNLIKELY(!allocation.ok())) Fail(gpu, size, stream, allocation.status());
+  return Allocated(gpu, *allocation);
+}
+
+void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t stream) {
+  const History::Operation operation(history_, native(), RecordContext::STATE);
+  std::unique_ptr<BlockNote> note;
+  if (operation.context()) note = std::make_unique<BlockNote>(BlockNote{operation.context()});
+  const absl::StatusOr<Allocation> allocation =
+      gpu.allocator().Allocate(Bytes(static_cast<int64_t>(size)), ToStream(stream), note.get());
+  if (!allocation.ok()) Fail(gpu, size, stream, allocation.status());
+  // The block's now, until DropAnnotation.
+  static_cast<void>(note.release());
+  return Allocated(gpu, *allocation);
+}
+
+void* TorchAllocator::Allocated(GpuMemory& gpu, const Allocation& allocation) {
+  void* const block = allocation.address.pointer();
+  if (C10_UNLIKELY(c10::memoryProfilingEnabled())) ReportUsage(gpu, block, allocation.size.count());
+  return block;
+}
+
+void TorchAllocator::ReportUsage(GpuMemory& gpu, void* pointer, int64_t change) {
+  const DeviceStats stats = gpu.GetStats();
+  c10::reportMemoryUsageToProfiler(pointer, change, static_cast<size_t>(stats.allocated_bytes[0].current),
+                                   static_cast<size_t>(stats.reserved_bytes[0].current),
+                                   c10::Device(c10::DeviceType::CUDA, gpu.ordinal()));
+}
+
+void TorchAllocator::Fail(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status) {
+  if (absl::IsResourceExhausted(status)) ThrowOutOfMemory(gpu, size, stream, history_, out_of_memory_observers_);
+  TORCH_CHECK(false, "frugal_alloc could not allocate ", c10::CachingAllocator::format_size(size), " on GPU ",
+              static_cast<int>(gpu.ordinal()), ": ", status.message());
+}
+
+template <typename F>
+std::invoke_result_t<F> TorchAllocator::AllocateFromNative(c10::DeviceIndex device, F&& allocate) {
+  GpuMemory* const gpu = gpus_.Find(device);
+  if (gpu == nullptr) return allocate();
+  try {
+    const OutOfMemoryObservers::Silence silence;
+    auto memory = allocate();
+    gpu->NoteNativeReserved();
+    return memory;
+  } catch (const c10::OutOfMemoryError&) {
+    gpu->ForgetNativeOutOfMemory();
+  }
+  // Native cannot ask us for what we hold but do not use.
+  Trim();
+  auto memory = allocate();
+  gpu->NoteNativeReserved();
+  return memory;
+}
+
+c10::DataPtr TorchAllocator::Adopt(c10::DataPtr data) {
+  // PyTorch compares deleters to tell the allocator's memory from other memory; a DataPtr with another deleter
+  // (uncached memory) is not the cache's, ours or native's.
+  static_cast<void>(data.get_deleter() == native_deleter() &&
+                    data.compare_exchange_deleter(native_deleter(), &DeleteBlock));
+  return data;
+}
+
+// --- Freeing
+
+absl::Status TorchAllocator::FreeBlock(GpuMemory& gpu, void* pointer) {
+  absl::StatusOr<Allocation> freed;
+  if (C10_UNLIKELY(history_.listening())) {
+    const History::Operation operation(history_, native(), RecordContext::ALL);
+    freed = gpu.allocator().Free(Address(pointer));
+  } else {
+    freed = gpu.allocator().Free(Address(pointer));
+  }
+  if (C10_UNLIKELY(!freed.ok())) return freed.status();
+  if (C10_UNLIKELY(c10::memoryProfilingEnabled())) ReportUsage(gpu, pointer, -freed->size.count());
+  return absl::OkStatus();
+}
+
+void TorchAllocator::raw_delete(void* pointer) {
+  if (pointer == nullptr) return;
+  GpuMemory* const gpu = gpus_.OwnerOf(pointer);
+  // What we do not know is native's, or it knows how to complain.
+  if (gpu == nullptr) return native().raw_delete(pointer);
+  const absl::Status status = FreeBlock(*gpu, pointer);
+  TORCH_CHECK(!absl::IsNotFound(status), "invalid device pointer: ", pointer);
+  TORCH_CHECK(status.ok(), "frugal_alloc could not free ", pointer, ": ", status.message());
+}
+
+void TorchAllocator::DeleteBlock(void* pointer) {
+  TorchAllocator& self = *instance_.load(std::memory_order_relaxed);
+  GpuMemory* const gpu = self.gpus_.OwnerOf(pointer);
+  if (gpu == nullptr) return self.native_deleter()(pointer);
+  const absl::Status status = self.FreeBlock(*gpu, pointer);
+  // An exception here would end the process.
+  if (C10_UNLIKELY(!status.ok())) TORCH_WARN("frugal_alloc could not free ", pointer, ": ", status.message());
+}
+
+Bytes TorchAllocator::Trim() {
+  Bytes freed;
+  gpus_.ForEach([&](GpuMemory& gpu) {
+    const absl::StatusOr<Bytes> trimmed = gpu.allocator().Trim();
+    TORCH_CHECK(trimmed.ok(), "frugal_alloc could not give memory of GPU ", static_cast<int>(gpu.ordinal()),
+                " back: ", trimmed.status().message());
+    freed += *trimmed;
+  });
+  return freed;
+}
+
+void TorchAllocator::emptyCache(MempoolId_t pool) {
+  if (pool == kDefaultPool) Trim();
+  native().emptyCache(pool);
+  gpus_.ForEach([](GpuMemory& gpu) { gpu.NoteNativeReserved(); });
+}
+
+void TorchAllocator::recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) {
+  if (data.get() == nullptr) return;
+  // Memory that somebody else frees is somebody else's to keep.
+  if (data.get_deleter() != &DeleteBlock) return native().recordStream(data, stream);
+  GpuMemory* const gpu = gpus_.OwnerOf(data.get_context());
+  if (gpu == nullptr) {
+    // Native acts only on DataPtrs with its own deleter.
+    c10::DataPtr borrowed(data.get(), data.get_context(), native_deleter(), data.device());
+    native().recordStream(borrowed, stream);
+    borrowed.release_context();
+    return;
+  }
+  const absl::Status status = gpu->allocator().RecordStream(Address(data.get_context()), ToStream(stream.stream()));
+  TORCH_CHECK(status.ok(), "frugal_alloc could not note that ", data.get(), " is used by a stream: ", status.message());
+}
+
+// --- What PyTorch asks about memory
+
+void TorchAllocator::init(int device_count) {
+  if (!native().initialized()) native().init(device_count);
+}
+
+DeviceStats TorchAllocator::getDeviceStats(c10::DeviceIndex device) {
+  GpuMemory* const gpu = gpus_.Find(device);
+  return gpu == nullptr ? native().getDeviceStats(device) : gpu->GetStats();
+}
+
+void TorchAllocator::resetAccumulatedStats(c10::DeviceIndex device) {
+  native().resetAccumulatedStats(device);
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->allocator().ResetAccumulatedStatistics();
+}
+
+void TorchAllocator::resetPeakStats(c10::DeviceIndex device) {
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) return gpu->ResetPeakStats();
+  native().resetPeakStats(device);
+}
+
+void TorchAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) {
+  native().setMemoryFraction(fraction, device);
+  GpuMemory* const gpu = gpus_.Find(device);
+  if (gpu == nullptr) return;
+  const absl::Status status = gpu->SetMemoryFraction(fraction);
+  TORCH_CHECK(status.ok(), "frugal_alloc could not limit memory: ", status.message());
+}
+
+void TorchAllocator::enable(bool value) {
+  native().enable(value);
+  routing_.SetUncached(!value);
+}
+
+void TorchAllocator::cacheInfo(c10::DeviceIndex device, size_t* largest) {
+  native().cacheInfo(device, largest);
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) {
+    *largest = std::max(*largest, static_cast<size_t>(gpu->allocator().LargestFreeBlock().count()));
+  }
+}
+
+void* TorchAllocator::getBaseAllocation(void* pointer, size_t* size) {
+  GpuMemory* const gpu = gpus_.OwnerOf(pointer);
+  if (gpu == nullptr) return native().getBaseAllocation(pointer, size);
+  const std::optional<SegmentView> segment = gpu->allocator().FindSegment(Address(pointer));
+  TORCH_CHECK(segment.has_value(), "invalid device pointer: ", pointer);
+  if (size != nullptr) *size = static_cast<size_t>(segment->size.count());
+  return segment->address.pointer();
+}
+
+// --- Pools, processes, devices
+
+void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t pool,
+                                         std::function<bool(cudaStream_t)> filter) {
+  native().beginAllocateToPool(device, pool, filter);
+  routing_.Open(device, pool, std::move(filter));
+}
+
+void TorchAllocator::endAllocateToPool(c10::DeviceIndex device, MempoolId_t pool) {
+  routing_.Close(device, pool);
+  native().endAllocateToPool(device, pool);
+}
+
+caching::ShareableHandle TorchAllocator::shareIpcHandle(void* pointer) {
+  GpuMemory* const gpu = gpus_.OwnerOf(pointer);
+  return gpu == nullptr ? native().shareIpcHandle(pointer) : ExportBlock(gpu->allocator(), pointer);
+}
+
+void TorchAllocator::enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex accessed) {
+  native().enablePeerAccess(device, accessed);
+  gpus_.AllowPeer(device, accessed);
+}
+
+cudaError_t TorchAllocator::memcpyAsync(void* to, int to_device, const void* from, int from_device, size_t size,
+                                        cudaStream_t stream, bool peer_access) {
+  const bool between_devices = to_device != from_device;
+  if (between_devices && !peer_access && (gpus_.OwnerOf(to) != nullptr || gpus_.OwnerOf(from) != nullptr)) {
+    // Mapped memory of a device without peer access takes part in no ordinary copy.
+    return cudaMemcpyPeerAsync(to, to_device, from, from_device, size, stream);
+  }
+  return native().memcpyAsync(to, to_device, from, from_device, size, stream, peer_access);
+}
+
+// --- History
+
+caching::SnapshotInfo TorchAllocator::Snapshot(MempoolId_t pool, bool include_traces) {
+  const History::NoteReader reader(history_);
+  caching::SnapshotInfo snapshot = TakeSnapshot(native(), pool, include_traces);
+  if (pool == kDefaultPool) {
+    gpus_.ForEach([&](GpuMemory& gpu) { AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().Snapshot()); });
+  }
+  if (include_traces && history_.enabled()) history_.MergeInto(snapshot.device_traces);
+  return snapshot;
+}
+
+void TorchAllocator::RecordHistory(bool enabled, CreateContextFn create_context, size_t max_entries, RecordContext when,
+                                   bool clear, const std::vector<std::string>& skip_actions) {
+  if (!history_only_ours_.load()) {
+    NativeForwarder::RecordHistory(enabled, create_context, max_entries, when, clear, skip_actions);
+  }
+  history_.Configure(enabled, create_context, max_entries, when, clear, skip_actions);
+  if (history_.has_listened()) gpus_.AttachHistory();
+}
+
+ContextPointer TorchAllocator::ContextForPointer(const void* pointer) {
+  GpuMemory* const gpu = gpus_.OwnerOf(pointer);
+  if (gpu == nullptr) return NativeForwarder::ContextForPointer(pointer);
+  const History::NoteReader reader(history_);
+  const std::optional<BlockView> block = gpu->allocator().FindBlock(Address(pointer));
+  if (!block.has_value() || block->annotation == nullptr) return nullptr;
+  return static_cast<const BlockNote*>(block->annotation)->context;
+}
+
+void TorchAllocator::AnnotateMemory(const void* pointer, const std::string& metadata) {
+  GpuMemory* const gpu = gpus_.OwnerOf(pointer);
+  if (gpu == nullptr) return NativeForwarder::AnnotateMemory(pointer, metadata);
+#if FRUGAL_TORCH_MINOR >= 14
+  if (!history_.listening()) return;
+  const std::optional<BlockView> block = gpu->allocator().FindBlock(Address(pointer));
+  if (!block.has_value()) return;
+  const History::Operation operation(history_, native(), RecordContext::ALLOC);
+  history_.RecordAnnotation(gpu->ordinal(), block->address.value(), static_cast<size_t>(block->size.count()), metadata);
+#endif
+}
+
+void TorchAllocator::pushCompileContext(std::string& context) {
+  native().pushCompileContext(context);
+  History::PushCompileContext(context);
+}
+
+void TorchAllocator::popCompileContext() {
+  native().popCompileContext();
+  History::PopCompileContext();
+}
+
+void TorchAllocator::attachOutOfMemoryObserver(caching::OutOfMemoryObserver observer) {
+  out_of_memory_observers_.Attach(native(), std::move(observer));
+}
+
+void TorchAllocator::attachAllocatorTraceTracker(caching::AllocatorTraceTracker tracker) {
+  native().attachAllocatorTraceTracker(tracker);
+  history_.AttachTracker(std::move(tracker));
+  gpus_.AttachHistory();
+}
+
+}  // namespace frugal

@@ -1,0 +1,111 @@
+// The allocator that PyTorch sees once we are installed: ours for ordinary memory, native's for the rest.
+
+#ifndef FRUGAL_BINDINGS_TORCH_ALLOCATOR_H_
+#define FRUGAL_BINDINGS_TORCH_ALLOCATOR_H_
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <type_traits>
+#include <vector>
+
+#include "bindings/gpu_memory.h"
+#include "bindings/history.h"
+#include "bindings/native_forwarder.h"
+#include "bindings/out_of_memory.h"
+#include "bindings/routing.h"
+#include "bindings/torch_compat.h"
+
+namespace frugal {
+
+// Thin: every member function finds out whose memory is meant and hands the call on. Made once, by Instance(), and
+// never destroyed: tensors freed by static destructors still come here. Thread-safety: any thread.
+class TorchAllocator final : public NativeForwarder {
+ public:
+  // Makes the allocator of the process, in front of `native`. Called once.
+  static TorchAllocator& Create(caching::CUDAAllocator& native);
+  // null before Create.
+  static TorchAllocator* Instance() { return instance_.load(std::memory_order_acquire); }
+
+  Routing& routing() { return routing_; }
+  GpuSet& gpus() { return gpus_; }
+  History& history() { return history_; }
+  // From now on calls of RecordHistory are for us alone: native has what it needs.
+  void SetHistoryOnlyOurs(bool value) { history_only_ours_.store(value); }
+
+  // Gives all our idle memory back to the driver; returns how much that was.
+  Bytes Trim();
+
+  // --- NativeForwarder's names
+
+  caching::SnapshotInfo Snapshot(MempoolId_t pool, bool include_traces) override;
+  void RecordHistory(bool enabled, CreateContextFn create_context, size_t max_entries, RecordContext when, bool clear,
+                     const std::vector<std::string>& skip_actions) override;
+  ContextPointer ContextForPointer(const void* pointer) override;
+  void AnnotateMemory(const void* pointer, const std::string& metadata) override;
+  c10::DataPtr Adopt(c10::DataPtr data) override;
+
+  // --- c10::Allocator and c10::DeviceAllocator
+
+  c10::DataPtr allocate(size_t size) override;
+  c10::DeleterFnPtr raw_deleter() const override { return &DeleteBlock; }
+  void emptyCache(MempoolId_t pool) override;
+  DeviceStats getDeviceStats(c10::DeviceIndex device) override;
+  void resetAccumulatedStats(c10::DeviceIndex device) override;
+  void resetPeakStats(c10::DeviceIndex device) override;
+
+  // --- CUDAAllocator
+
+  void* raw_alloc(size_t size) override;
+  void* raw_alloc_with_stream(size_t size, cudaStream_t stream) override;
+  void raw_delete(void* pointer) override;
+  void init(int device_count) override;
+  void setMemoryFraction(double fraction, c10::DeviceIndex device) override;
+  void enable(bool value) override;
+  void cacheInfo(c10::DeviceIndex device, size_t* largest) override;
+  void* getBaseAllocation(void* pointer, size_t* size) override;
+  using CUDAAllocator::recordStream;
+  void recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) override;
+  void beginAllocateToPool(c10::DeviceIndex device, MempoolId_t pool,
+                           std::function<bool(cudaStream_t)> filter) override;
+  void endAllocateToPool(c10::DeviceIndex device, MempoolId_t pool) override;
+  caching::ShareableHandle shareIpcHandle(void* pointer) override;
+  void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex accessed) override;
+  cudaError_t memcpyAsync(void* to, int to_device, const void* from, int from_device, size_t size, cudaStream_t stream,
+                          bool peer_access) override;
+  void pushCompileContext(std::string& context) override;
+  void popCompileContext() override;
+  void attachOutOfMemoryObserver(caching::OutOfMemoryObserver observer) override;
+  void attachAllocatorTraceTracker(caching::AllocatorTraceTracker tracker) override;
+  // "native" like the one that we stand in for: libraries that depend on its behaviour compare the name.
+  std::string name() override { return "native"; }
+
+ private:
+  explicit TorchAllocator(caching::CUDAAllocator& native);
+
+  // The deleter of every DataPtr that we hand out, whosever memory it is. Does not throw.
+  static void DeleteBlock(void* pointer);
+
+  void* AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t stream);
+  void* AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t stream);
+  // Tells the profiler, if one runs, and returns the block.
+  void* Allocated(GpuMemory& gpu, const Allocation& allocation);
+  [[noreturn]] void Fail(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status);
+  absl::Status FreeBlock(GpuMemory& gpu, void* pointer);
+  void ReportUsage(GpuMemory& gpu, void* pointer, int64_t change);
+  // allocate() of native's; if the device is full of our idle memory, gives that back and tries again.
+  template <typename F>
+  std::invoke_result_t<F> AllocateFromNative(c10::DeviceIndex device, F&& allocate);
+
+  static std::atomic<TorchAllocator*> instance_;
+
+  Routing routing_;
+  History history_;
+  OutOfMemoryObservers out_of_memory_observers_;
+  GpuSet gpus_;
+  std::atomic<bool> history_only_ours_{false};
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_TORCH_ALLOCATOR_H_
