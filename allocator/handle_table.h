@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <utility>
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
@@ -44,6 +45,9 @@ class HandleTable {
   // Gives a handle without a home back to the device. If the device refuses, or a view could not be unmapped, it
   // is kept as a spare and the error returned.
   absl::Status Release(Handle* handle);
+
+  // All spares; the caller uses or releases each.
+  std::vector<Handle*> TakeSpares() { return std::exchange(spares_, {}); }
 
   // The device's mapping of a handle at a page, and the books of it. On an error neither has changed.
   absl::Status MapAt(Handle* handle, PageRef place);

@@ -43,9 +43,9 @@ absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
   Fences fences;
   absl::StatusOr<StitchPlan> plan = Plan(arena, size, reach, fences);
   if (!plan.ok()) return plan.status();
-  const Pages held = handles_.held();
-  if (plan->to_create > Pages(0)) {
-    absl::Status allowed = budget_.Allow(held.bytes(), plan->to_create.bytes());
+  if (plan->to_create > handles_.spares()) {
+    const Pages lacking = plan->to_create - handles_.spares();
+    absl::Status allowed = budget_.Allow(handles_.held().bytes(), lacking.bytes());
     if (!allowed.ok()) return allowed;
   }
   return Commit(arena, *plan, fences);
@@ -216,6 +216,14 @@ absl::StatusOr<Bytes> MovableBacking::ReturnFree() {
     absl::Status status = ReturnPagesOf(*arena, returned);
     if (!status.ok()) return status;
   }
+  absl::Status status;
+  for (Handle* spare : handles_.TakeSpares()) {
+    status.Update(UnmapStaleViews(*spare));
+    absl::Status released = handles_.Release(spare);
+    if (released.ok()) returned += kPageSize;
+    status.Update(released);
+  }
+  if (!status.ok()) return status;
   return returned;
 }
 
@@ -238,13 +246,8 @@ absl::Status MovableBacking::ReturnRun(Arena& arena, const Donation& donation, B
   for (int64_t page = donation.run.first; page < donation.run.end(); ++page) {
     Handle* handle = donation.run.extent->view(page).handle;
     handles.push_back(handle);
-    const auto stale_places = handle->stale;
-    for (const PageRef& place : stale_places) {
-      const std::shared_ptr<Fence> last_use = place.extent->view(place.page).last_use;
-      absl::Status status = last_use == nullptr ? absl::OkStatus() : last_use->Synchronize();
-      if (status.ok()) status = handles_.UnmapRun(PageRun{place.extent, place.page, 1});
-      if (!status.ok()) return status;
-    }
+    absl::Status status = UnmapStaleViews(*handle);
+    if (!status.ok()) return status;
   }
   absl::Status status = handles_.UnmapRun(donation.run);
   if (!status.ok()) return status;
@@ -256,6 +259,17 @@ absl::Status MovableBacking::ReturnRun(Arena& arena, const Donation& donation, B
     status.Update(released);
   }
   return status;
+}
+
+absl::Status MovableBacking::UnmapStaleViews(Handle& handle) {
+  while (!handle.stale.empty()) {
+    const PageRef place = handle.stale.back();
+    const std::shared_ptr<Fence> last_use = place.extent->view(place.page).last_use;
+    absl::Status status = last_use == nullptr ? absl::OkStatus() : last_use->Synchronize();
+    if (status.ok()) status = handles_.UnmapRun(PageRun{place.extent, place.page, 1});
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
 }
 
 void MovableBacking::CheckInvariants() const {

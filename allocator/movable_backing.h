@@ -59,6 +59,8 @@ class MovableBacking : public Backing {
 
   absl::Status ReturnPagesOf(Arena& arena, Bytes& returned);
   absl::Status ReturnRun(Arena& arena, const Donation& donation, Bytes& returned);
+  // Waits for the last work on each.
+  absl::Status UnmapStaleViews(Handle& handle);
 
   Device& device_;
   ArenaSet& arenas_;

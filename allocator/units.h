@@ -89,6 +89,7 @@ class Address {
   friend constexpr Address operator+(Address a, Bytes n) {
     return Address(a.value_ + static_cast<uint64_t>(n.count()));
   }
+  friend constexpr Address operator-(Address a, Bytes n) { return a + Bytes(-n.count()); }
   friend constexpr Bytes operator-(Address a, Address b) { return Bytes(static_cast<int64_t>(a.value_ - b.value_)); }
   friend constexpr auto operator<=>(Address, Address) = default;
   template <typename H>

@@ -1,0 +1,61 @@
+// A DeviceAllocator over a simulated GPU, with the shorthands that its tests share.
+
+#ifndef FRUGAL_TESTS_ALLOCATOR_ALLOCATOR_FIXTURE_H_
+#define FRUGAL_TESTS_ALLOCATOR_ALLOCATOR_FIXTURE_H_
+
+#include <memory>
+
+#include "allocator/device_allocator.h"
+#include "cuda/simulated/simulated_device.h"
+#include "gtest/gtest.h"
+
+namespace frugal {
+
+inline constexpr Stream kMain{1};
+inline constexpr Stream kSide{2};
+
+class AllocatorTest : public testing::Test {
+ protected:
+  using CallKind = sim::CallKind;
+
+  explicit AllocatorTest(Bytes memory = MiB(64), bool virtual_memory = true, Reclaimer* reclaimer = nullptr)
+      : device_({.memory = memory, .virtual_memory = virtual_memory}),
+        allocator_(std::make_unique<DeviceAllocator>(device_, directory_, reclaimer)) {}
+
+  Address Allocate(Bytes size, Stream stream = kMain) {
+    absl::StatusOr<Allocation> allocation = allocator_->Allocate(size, stream);
+    EXPECT_TRUE(allocation.ok()) << allocation.status();
+    allocator_->CheckInvariants();
+    return allocation.ok() ? allocation->address : Address();
+  }
+  void Free(Address address) {
+    EXPECT_TRUE(allocator_->Free(address).ok());
+    allocator_->CheckInvariants();
+  }
+  bool IsOutOfMemory(Bytes size, Stream stream = kMain) {
+    const bool exhausted = absl::IsResourceExhausted(allocator_->Allocate(size, stream).status());
+    allocator_->CheckInvariants();
+    return exhausted;
+  }
+  // As work that was launched on `stream` at `address` and takes until `time`.
+  void UseOn(Address address, Stream stream, int64_t time) {
+    EXPECT_TRUE(allocator_->RecordStream(address, stream).ok());
+    MakeBusyUntil(stream, time);
+  }
+  void MakeBusyUntil(Stream stream, int64_t time) { device_.MakeBusyUntil(stream, sim::Nanoseconds(time)); }
+  void AdvanceTo(int64_t time) { device_.AdvanceTo(sim::Nanoseconds(time)); }
+  int64_t now() const { return device_.now().count(); }
+  int64_t driver_time() const { return device_.driver_time().count(); }
+
+  Statistics statistics() const { return allocator_->GetStatistics(); }
+  int64_t all(const GroupedCounter& counter) const { return counter[SizeGroup::kAll].current; }
+  uint64_t calls(CallKind kind) const { return device_.calls(kind); }
+
+  sim::SimulatedDevice device_;
+  AddressDirectory directory_;
+  std::unique_ptr<DeviceAllocator> allocator_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_TESTS_ALLOCATOR_ALLOCATOR_FIXTURE_H_

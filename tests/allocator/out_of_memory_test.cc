@@ -1,0 +1,101 @@
+// What happens when a device is full: the ladder, its order, and what is known at its end.
+
+#include <string>
+
+#include "tests/allocator/allocator_fixture.h"
+
+namespace frugal {
+namespace {
+
+using OutOfMemory = AllocatorTest;
+
+TEST_F(OutOfMemory, IsReportedWithWhatWasKnownAndLeavesTheAllocatorUsable) {
+  const Address block = Allocate(MiB(48));
+  EXPECT_TRUE(IsOutOfMemory(MiB(32)));
+  const OutOfMemoryReport report = allocator_->LastOutOfMemory();
+  EXPECT_EQ(report.requested, MiB(32));
+  EXPECT_EQ(report.allocated, MiB(48));
+  EXPECT_EQ(report.reserved, MiB(48));
+  EXPECT_EQ(report.device_free, MiB(16));
+  EXPECT_EQ(report.device_total, MiB(64));
+  EXPECT_EQ(statistics().num_ooms, 1);
+  Free(block);
+  Allocate(MiB(64));
+}
+
+TEST_F(OutOfMemory, ARequestThatCannotFitTakesNothingFromTheDevice) {
+  EXPECT_TRUE(IsOutOfMemory(GiB(1)));
+  EXPECT_EQ(device_.used(), Bytes(0));
+  EXPECT_EQ(calls(CallKind::kCreate), 0u);
+}
+
+TEST_F(OutOfMemory, TheLimitCountsWhatOthersHold) {
+  static Bytes others = MiB(16);
+  allocator_->SetLimit(
+      MiB(32), [](void*) { return others; }, nullptr);
+  EXPECT_TRUE(IsOutOfMemory(MiB(18)));
+  EXPECT_EQ(allocator_->LastOutOfMemory().limit, MiB(32));
+  Allocate(MiB(16));
+  others = MiB(0);
+  Allocate(MiB(16));
+}
+
+class RecordingReclaimer : public Reclaimer {
+ public:
+  bool ReleaseCaches() override {
+    order += "caches ";
+    if (!caches_help) return false;
+    EXPECT_TRUE(allocator->Free(block).ok()) << "no lock may be held here";
+    return true;
+  }
+  bool CollectGarbage() override {
+    order += "garbage ";
+    if (!garbage_helps) return false;
+    EXPECT_TRUE(allocator->Free(block).ok()) << "no lock may be held here";
+    return true;
+  }
+  DeviceAllocator* allocator = nullptr;
+  Address block;
+  bool caches_help = false;
+  bool garbage_helps = false;
+  std::string order;
+};
+
+class Reclaiming : public AllocatorTest {
+ protected:
+  Reclaiming() : AllocatorTest(MiB(64), true, &reclaimer_) {
+    reclaimer_.allocator = allocator_.get();
+    reclaimer_.block = Allocate(MiB(64));
+  }
+  static inline RecordingReclaimer reclaimer_;
+  void SetUp() override { reclaimer_.order.clear(); }
+  void TearDown() override { reclaimer_.caches_help = reclaimer_.garbage_helps = false; }
+};
+
+TEST_F(Reclaiming, CachesAreAskedFirstAndGarbageIsLeftAloneIfTheyHelp) {
+  reclaimer_.caches_help = true;
+  Allocate(MiB(64));
+  EXPECT_EQ(reclaimer_.order, "caches ");
+  EXPECT_EQ(statistics().num_alloc_retries, 1);
+}
+
+TEST_F(Reclaiming, GarbageIsCollectedWhenCachesAreEmpty) {
+  reclaimer_.garbage_helps = true;
+  Allocate(MiB(64));
+  EXPECT_EQ(reclaimer_.order, "caches garbage ");
+}
+
+TEST_F(Reclaiming, BothAreAskedBeforeARequestFails) {
+  EXPECT_TRUE(IsOutOfMemory(MiB(2)));
+  EXPECT_EQ(reclaimer_.order, "caches garbage ");
+}
+
+TEST_F(Reclaiming, NobodyIsAskedWhileStreamWaitsHelp) {
+  UseOn(reclaimer_.block, kSide, 100);
+  Free(reclaimer_.block);
+  Allocate(MiB(64));
+  EXPECT_EQ(reclaimer_.order, "");
+}
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,88 @@
+// The device may refuse any call. Each is made to fail in turn; whatever fails, nothing is lost.
+
+#include <string>
+
+#include "absl/strings/str_format.h"
+#include "tests/allocator/allocator_fixture.h"
+
+namespace frugal {
+namespace {
+
+using Refusals = AllocatorTest;
+
+// Every second page is free, on two streams: the next large request stitches them and creates the rest.
+TEST_F(Refusals, OfAnyCallLeaveEveryBlockAsItWas) {
+  for (const char* kind : {"create", "map", "set_access", "reserve", "event_record", "event_query"}) {
+    for (int call = 1; call <= 40; ++call) {
+      SCOPED_TRACE(absl::StrFormat("%s call %d fails", kind, call));
+      sim::SimulatedDevice device({.memory = MiB(64)});
+      AddressDirectory directory;
+      DeviceAllocator allocator(device, directory, nullptr);
+      std::vector<Address> kept;
+      for (int i = 0; i < 8; ++i) {
+        const Address keep = allocator.Allocate(MiB(2), kMain)->address;
+        const Address hole = allocator.Allocate(MiB(2), i % 2 == 0 ? kMain : kSide)->address;
+        kept.push_back(keep);
+        ASSERT_TRUE(allocator.Free(hole).ok());
+      }
+      const Statistics before = allocator.GetStatistics();
+      ASSERT_TRUE(device.SetFaults(absl::StrFormat("%s@%d=invalid_value", kind, call)));
+      absl::StatusOr<Allocation> block = allocator.Allocate(MiB(24), kMain);
+      ASSERT_TRUE(device.SetFaults(""));
+      allocator.CheckInvariants();
+      if (!block.ok()) {
+        EXPECT_FALSE(absl::IsResourceExhausted(block.status())) << block.status();
+        const Statistics after = allocator.GetStatistics();
+        EXPECT_EQ(after.reserved_bytes[SizeGroup::kAll].current, before.reserved_bytes[SizeGroup::kAll].current);
+        EXPECT_EQ(after.active_bytes[SizeGroup::kAll].current, before.active_bytes[SizeGroup::kAll].current);
+        EXPECT_EQ(device.used().count(), after.reserved_bytes[SizeGroup::kAll].current);
+        block = allocator.Allocate(MiB(24), kMain);
+      }
+      ASSERT_TRUE(block.ok()) << "the same request, without the fault: " << block.status();
+      ASSERT_TRUE(allocator.Free(block->address).ok());
+      for (Address keep : kept) ASSERT_TRUE(allocator.Free(keep).ok());
+      ASSERT_TRUE(allocator.Trim().ok());
+      EXPECT_EQ(device.used(), Bytes(0));
+    }
+  }
+}
+
+TEST_F(Refusals, OfTheDriverKeepTheDriversOwnNameForTheError) {
+  ASSERT_TRUE(device_.SetFaults("map@1=invalid_value"));
+  const absl::Status status = allocator_->Allocate(MiB(2), kMain).status();
+  EXPECT_NE(std::string(status.message()), "");
+  EXPECT_FALSE(absl::IsResourceExhausted(status));
+}
+
+TEST_F(Refusals, OfUnmapDuringTrimLoseNothing) {
+  for (int call = 1; call <= 20; ++call) {
+    SCOPED_TRACE(call);
+    sim::SimulatedDevice device({.memory = MiB(64)});
+    AddressDirectory directory;
+    DeviceAllocator allocator(device, directory, nullptr);
+    std::vector<Address> blocks;
+    for (int i = 0; i < 16; ++i) blocks.push_back(allocator.Allocate(MiB(2), kMain)->address);
+    for (size_t i = 0; i < blocks.size(); i += 2) ASSERT_TRUE(allocator.Free(blocks[i]).ok());
+    ASSERT_TRUE(allocator.Free(allocator.Allocate(MiB(16), kMain)->address).ok());
+    ASSERT_TRUE(device.SetFaults(absl::StrFormat("%s@%d=invalid_value", call % 2 == 0 ? "unmap" : "release", call)));
+    (void)allocator.Trim().ok();
+    ASSERT_TRUE(device.SetFaults(""));
+    allocator.CheckInvariants();
+    for (size_t i = 1; i < blocks.size(); i += 2) ASSERT_TRUE(allocator.Free(blocks[i]).ok());
+    ASSERT_TRUE(allocator.Allocate(MiB(64), kMain).ok()) << "all memory is still to be had";
+  }
+}
+
+TEST_F(Refusals, OfAnEventKeepTheBlockAwayUntilItCanBeRecorded) {
+  const Address block = Allocate(MiB(8));
+  UseOn(block, kSide, 100);
+  ASSERT_TRUE(device_.SetFaults("event_record@1=invalid_value"));
+  EXPECT_FALSE(allocator_->Free(block).ok());
+  ASSERT_TRUE(device_.SetFaults(""));
+  EXPECT_NE(Allocate(MiB(8)), block);
+  AdvanceTo(100);
+  EXPECT_EQ(Allocate(MiB(8)), block);
+}
+
+}  // namespace
+}  // namespace frugal
