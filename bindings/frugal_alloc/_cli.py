@@ -95,7 +95,7 @@ def _enable() -> None:
 
     try:
         frugal_alloc.enable()
-    except (ImportError, RuntimeError) as error:
+    except frugal_alloc.FrugalAllocError as error:
         reason = str(error).strip().split("\n")[0]
         raise _Refused(f"the allocator cannot be used: {reason} (frugal-alloc doctor tells more)") from None
 

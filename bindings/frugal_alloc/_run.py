@@ -8,7 +8,8 @@ import os
 import runpy
 import sys
 import types
-from importlib.machinery import SourceFileLoader
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from typing import Any
 
 
 class NoProgram(Exception):
@@ -42,31 +43,50 @@ def run_script(script: str, arguments: list[str]) -> None:
     path = os.path.abspath(script)
     with open(script, "rb") as file:
         source = file.read()
-    # Not runpy.run_path, which takes the module away again when the script ends: its exit handlers, threads and
-    # pickles still need it.
-    module = types.ModuleType("__main__")
-    module.__dict__.update(
-        __file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path), __builtins__=builtins
-    )
-    sys.modules["__main__"] = module
-    exec(compile(source, path, "exec"), module.__dict__)
+    _execute(compile(source, path, "exec"), __file__=path, __loader__=SourceFileLoader("__main__", path))
 
 
 def run_module(name: str, arguments: list[str]) -> None:
     """As ``python -m NAME ARGUMENTS``. What the program raises, SystemExit included, comes out of here.
 
     Raises:
-        NoProgram: there is no such module in the package.
+        NoProgram: there is no such module in the package, or it cannot be run.
     """
-    try:
-        found = importlib.util.find_spec(name)
-    except ModuleNotFoundError:
-        found = None
-    if found is None:
-        raise NoProgram(f"no module named {name}")
+    spec = _find_module(name)
+    if spec is not None and spec.submodule_search_locations is not None:
+        spec = _find_module(f"{name}.__main__")
+    code = spec.loader.get_code(spec.name) if spec is not None and hasattr(spec.loader, "get_code") else None
+    if code is None:
+        raise NoProgram(f"no module named {name}, or none that can be run")
     _hide_our_frames()
-    sys.argv = [name, *arguments]
-    runpy.run_module(name, run_name="__main__", alter_sys=True)
+    sys.argv = [spec.origin or name, *arguments]
+    _execute(
+        code,
+        __file__=spec.origin,
+        __cached__=spec.cached,
+        __loader__=spec.loader,
+        __package__=spec.parent,
+        __spec__=spec,
+    )
+
+
+def _find_module(name: str) -> ModuleSpec | None:
+    """Imports the packages that it is in."""
+    try:
+        return importlib.util.find_spec(name)
+    except ModuleNotFoundError as error:
+        if error.name is not None and (name == error.name or name.startswith(error.name + ".")):
+            return None
+        raise
+
+
+def _execute(code: types.CodeType, **attributes: Any) -> None:
+    # By hand, since runpy's public functions take the module away again when the program ends: its exit handlers,
+    # threads and pickles still need it.
+    module = types.ModuleType("__main__")
+    module.__dict__.update({"__builtins__": builtins, "__cached__": None, **attributes})
+    sys.modules["__main__"] = module
+    exec(code, module.__dict__)
 
 
 def _set_search_folder(folder: str) -> None:

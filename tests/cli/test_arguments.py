@@ -1,0 +1,60 @@
+"""Wrong arguments get one line that helps, and status 2."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from frugal_alloc import __version__
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        ([], "frugal-alloc: the following arguments are required: COMMAND"),
+        (["rnu"], "invalid choice: 'rnu'"),
+        (["run"], "frugal-alloc run: name the script to run"),
+        (["run", "-m"], "frugal-alloc run: -m needs the name of a module"),
+        (["run", "--fast", "x.py"], "frugal-alloc run: unknown option --fast"),
+        (["simulate", "--", "true"], "required: --memory"),
+        (["simulate", "--memory", "16GiB"], "name the command to run, after --"),
+        (["simulate", "--memory", "lots", "--", "true"], "'lots' is not an amount of memory"),
+        (["simulate", "--memory", "0", "--", "true"], "'0' is not an amount of memory"),
+        (["simulate", "--memory", "16GiB", "--gpus", "two", "--", "true"], "argument --gpus: invalid int value: 'two'"),
+        (["simulate", "--memory", "16GiB", "--gpus", "0", "--", "true"], "0 simulated GPUs are not possible"),
+        (
+            ["simulate", "--memory", "16GiB", "--values", "gpu", "--", "true"],
+            "--values: invalid choice: 'gpu'",
+        ),
+        (["replay"], "required: HISTORY"),
+        (["replay", "mosaic", "--allocator", "native,rmm"], "unknown allocator 'rmm'; choose from frugal, native"),
+        (["replay", "mosaic", "--allocator", ""], "unknown allocator ''"),
+        (["replay", "mosaic", "--capacity", "12parsecs"], "--capacity: '12parsecs' is not an amount of memory"),
+        (["replay", "mosaic", "--jsn"], "unrecognized arguments: --jsn"),
+        (["doctor", "please"], "unrecognized arguments: please"),
+    ],
+    ids=lambda value: " ".join(value) if isinstance(value, list) else "",
+)
+def test_wrong_arguments_get_one_line_and_status_2(arguments: list[str], expected: str, command: Any) -> None:
+    outcome = command(*arguments)
+    assert outcome.status == 2
+    assert outcome.out == ""
+    assert expected in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_version_is_the_packages(command: Any) -> None:
+    assert command("--version").out == f"frugal-alloc {__version__}\n"
+
+
+@pytest.mark.parametrize("arguments", [[], ["run"], ["simulate"], ["doctor"], ["replay"]], ids=" ".join)
+def test_help_names_the_command_and_succeeds(arguments: list[str], command: Any) -> None:
+    outcome = command(*arguments, "--help")
+    assert outcome.status == 0
+    assert outcome.out.startswith("usage: " + " ".join(["frugal-alloc", *arguments]))
+    assert outcome.err == ""
+
+
+def test_help_lists_every_command(command: Any) -> None:
+    listed = command("--help").out
+    assert [name for name in ("run", "simulate", "doctor", "replay") if f"\n    {name} " not in listed] == []

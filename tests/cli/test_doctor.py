@@ -1,0 +1,105 @@
+"""``frugal-alloc doctor`` reports, whatever is there or not."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from frugal_alloc import _installation
+
+
+def findings(out: str) -> dict[str, tuple[str, str]]:
+    """By subject: the verdict, and what was found."""
+    lines = [(line[:8].strip(), line[8:23].strip(), line[23:]) for line in out.splitlines()]
+    return {subject: (verdict, finding) for verdict, subject, finding in lines}
+
+
+def doctor(program: Any, **options: Any) -> dict[str, tuple[str, str]]:
+    outcome = program("doctor", **options)
+    assert (outcome.status, outcome.err) == (0, "")
+    return findings(outcome.out)
+
+
+def test_on_the_simulated_gpu_all_is_well(program: Any) -> None:
+    outcome = program("simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "doctor")
+    assert outcome.status == 0
+    found = findings(outcome.out)
+    assert {verdict for verdict, _ in found.values()} == {"ok"}, outcome.out
+    assert found["torch"][1].startswith(torch.__version__)
+    assert "(simulated)" in found["driver"][1]
+    assert "2.0 GiB, virtual memory management" in found["GPU 0"][1]
+    assert found["trial"][1] == "enabled, allocated and freed 64 MiB on the simulated GPU"
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+def test_without_a_gpu_the_allocator_is_tried_on_the_simulated_one(program: Any) -> None:
+    found = doctor(program)
+    assert found["driver"][0] == found["GPU"][0] == "missing"
+    assert "frugal-alloc simulate" in found["GPU"][1]
+    assert found["trial"] == ("ok", "enabled, allocated and freed 64 MiB on the simulated GPU")
+
+
+def test_gpu_without_virtual_memory_is_said_to_lose_something(program: Any) -> None:
+    outcome = program(
+        "simulate",
+        "--memory",
+        "2GiB",
+        "--",
+        sys.executable,
+        "-m",
+        "frugal_alloc",
+        "doctor",
+        env={**os.environ, "FRUGAL_SIM_VMM": "0"},
+    )
+    verdict, finding = findings(outcome.out)["GPU 0"]
+    assert verdict == "less"
+    assert "no virtual memory management" in finding
+
+
+def test_missing_simulated_gpu_is_named_with_what_to_do(program: Any, tmp_path: Path) -> None:
+    found = doctor(program, env={**os.environ, "FRUGAL_SIM_LIBRARIES": str(tmp_path)})
+    verdict, finding = found["simulated GPU"]
+    assert verdict == "missing"
+    assert str(tmp_path) in finding
+    assert "tools/setup" in finding
+
+
+def _fake_torch(folder: Path, version: str, cuda: str) -> Path:
+    (folder / "torch").mkdir()
+    (folder / "torch" / "__init__.py").write_text("raise ImportError('not a real one')")
+    (folder / "torch" / "version.py").write_text(f"__version__ = '{version}'\ncuda: Optional[str] = {cuda}\n")
+    return folder
+
+
+@pytest.mark.parametrize(
+    ("version", "cuda", "expected"),
+    [
+        ("2.11.0+cpu", "None", "is built without CUDA; install a CUDA build of it"),
+        ("2.99.1+cu130", "'13.0'", "has no frugal_alloc_torch299.so for PyTorch 2.99.1+cu130"),
+    ],
+    ids=["CPU only", "unknown minor version"],
+)
+def test_torch_that_will_not_do_is_named_with_what_to_do(
+    version: str, cuda: str, expected: str, program: Any, tmp_path: Path
+) -> None:
+    folder = _fake_torch(tmp_path, version, cuda)
+    found = doctor(program, env={**os.environ, "PYTHONPATH": str(folder)})
+    missing = [finding for verdict, finding in found.values() if verdict == "missing"]
+    assert any(expected in finding for finding in missing), found
+
+
+def test_torch_that_is_not_there_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_installation.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(_installation.MissingPart, match="pip install torch"):
+        _installation.find_torch()
+
+
+def test_what_is_installed_is_found_out_without_importing_torch() -> None:
+    code = "import sys; from frugal_alloc import _cli, _installation; _installation.find_torch(); print(*sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "torch" not in done.stdout.split()

@@ -1,0 +1,215 @@
+"""``frugal-alloc replay`` measures histories on the allocators that are installed."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frugal_alloc import _replay
+from recordings import MIB, Recording
+
+CALL_KINDS = {
+    "create",
+    "map",
+    "set_access",
+    "unmap",
+    "release",
+    "malloc",
+    "free",
+    "sync",
+    "event_record",
+    "event_query",
+    "stream_wait",
+}
+PAGE = 2 * MIB
+
+
+def replay(command: Any, *arguments: str | Path) -> list[dict[str, Any]]:
+    outcome = command("replay", "--json", *arguments)
+    assert (outcome.status, outcome.err) == (0, "")
+    return json.loads(outcome.out)
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Ten buffers of 4 MiB and a bit, over and over, on two streams; all at once they fill 40 MiB."""
+    recording = Recording()
+    for step in range(20):
+        for buffer in range(10):
+            recording.allocate((step * 10 + buffer) * 64 * MIB, 4 * MIB + buffer, stream=buffer % 2)
+        for buffer in range(10):
+            recording.free((step * 10 + buffer) * 64 * MIB, 4 * MIB + buffer, stream=buffer % 2)
+    return recording.write(tmp_path_factory.mktemp("histories") / "small.pickle")
+
+
+@pytest.mark.parametrize("allocator", _replay.ALLOCATORS)
+def test_json_has_every_figure(allocator: str, history: Path, command: Any) -> None:
+    (row,) = replay(command, history, "--allocator", allocator)
+    assert row["history"] == "small.pickle"
+    assert row["allocator"] == allocator
+    assert row["events"] == 400
+    assert row["completed"] is True
+    assert row["failed_at"] is None
+    assert row["peak_live_bytes"] == 40 * MIB + 45
+    assert row["peak_live_bytes"] <= row["peak_reserved_bytes"] < row["peak_live_bytes"] + 60 * MIB
+    assert row["utilisation"] == pytest.approx(row["peak_live_bytes"] / row["peak_reserved_bytes"], abs=1e-4)
+    assert row["min_capacity_bytes"] is None
+    assert row["capacity_bytes"] == 200 << 30
+    assert set(row["driver_calls"]) == CALL_KINDS
+    assert row["driver_ns"] > 0
+    assert row["ns_per_pair"] > 0
+
+
+def test_allocators_take_memory_by_the_calls_they_are_known_for(history: Path, command: Any) -> None:
+    rows = replay(command, history)
+    assert [row["allocator"] for row in rows] == ["frugal", "native", "expandable"]
+    calls = {row["allocator"]: row["driver_calls"] for row in rows}
+    assert calls["native"]["malloc"] > 0
+    assert calls["native"]["create"] == 0
+    for name in ("frugal", "expandable"):
+        assert calls[name]["malloc"] == 0, name
+        assert calls[name]["create"] > 0, name
+        assert calls[name]["map"] >= calls[name]["create"], name
+
+
+def test_rows_come_history_by_history_in_the_order_asked_for(history: Path, tmp_path: Path, command: Any) -> None:
+    other = Recording().allocate(MIB, 512).write(tmp_path / "other.pickle")
+    rows = replay(command, other, history, "--allocator", "expandable,native,expandable")
+    assert [(row["history"], row["allocator"]) for row in rows] == [
+        ("other.pickle", "expandable"),
+        ("other.pickle", "native"),
+        ("small.pickle", "expandable"),
+        ("small.pickle", "native"),
+    ]
+
+
+@pytest.mark.parametrize("allocator", _replay.ALLOCATORS)
+def test_history_that_does_not_fit_is_not_completed_and_no_error(allocator: str, history: Path, command: Any) -> None:
+    (row,) = replay(command, history, "--allocator", allocator, "--capacity", "30MiB")
+    assert row["completed"] is False
+    # The first that has no room: seven of 4 MiB fit into 30 MiB at most.
+    assert 3 <= row["failed_at"] <= 7
+    assert row["peak_reserved_bytes"] <= 30 * MIB
+    assert row["utilisation"] is None
+    assert row["ns_per_pair"] is None
+
+
+@pytest.mark.parametrize("allocator", _replay.ALLOCATORS)
+def test_minimum_completes_and_a_step_less_does_not(allocator: str, history: Path, command: Any) -> None:
+    (row,) = replay(command, history, "--allocator", allocator, "--capacity", "min")
+    minimum = row["min_capacity_bytes"]
+    assert minimum % PAGE == 0
+    assert row["peak_live_bytes"] <= minimum <= row["peak_reserved_bytes"] + PAGE
+    (fits,) = replay(command, history, "--allocator", allocator, "--capacity", str(minimum))
+    assert fits["completed"] is True
+    (tight,) = replay(command, history, "--allocator", allocator, "--capacity", str(minimum - PAGE))
+    assert tight["completed"] is False
+
+
+@pytest.mark.parametrize("allocator", _replay.ALLOCATORS)
+def test_memory_that_a_late_stream_uses_is_not_reused_before_it_is_done(
+    allocator: str, tmp_path: Path, command: Any
+) -> None:
+    recording = Recording()
+    # Freed, but in use: the second 32 MiB cannot take its place. When the third comes, it can.
+    recording.allocate(1 << 30, 32 * MIB).request_free(1 << 30, 32 * MIB).allocate(2 << 30, 32 * MIB)
+    recording.complete_free(1 << 30, 32 * MIB).allocate(3 << 30, 32 * MIB)
+    path = recording.write(tmp_path / "late.pickle")
+
+    (row,) = replay(command, path, "--allocator", allocator)
+
+    assert row["peak_live_bytes"] == 64 * MIB
+    assert row["peak_reserved_bytes"] == 64 * MIB
+    assert row["driver_calls"]["event_record"] == 1
+    assert row["driver_calls"]["event_query"] >= 1
+
+
+def test_settings_of_the_user_do_not_change_what_is_measured(
+    history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (before,) = replay(command, history, "--allocator", "native")
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "expandable_segments:True")
+    monkeypatch.setenv("PYTORCH_ALLOC_CONF", "expandable_segments:True")
+    monkeypatch.setenv("FRUGAL_SIM_FAULTS", "malloc@1+=out_of_memory")
+    monkeypatch.setenv("FRUGAL_SIM_CONTEXT", str(1 << 30))
+    (after,) = replay(command, history, "--allocator", "native")
+    assert {**before, "ns_per_pair": 0} == {**after, "ns_per_pair": 0}
+
+
+def test_table_has_a_line_for_every_row(history: Path, command: Any) -> None:
+    outcome = command("replay", history, "--allocator", "native,expandable")
+    assert outcome.status == 0
+    lines = [line for line in outcome.out.splitlines() if "small.pickle" in line]
+    assert [("native" in line, "expandable" in line) for line in lines] == [(True, False), (False, True)]
+    assert all("40.0 MiB" in line for line in lines)
+
+
+def test_table_needs_no_rich(history: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "rich.table", None)
+    outcome = command("replay", history, "--allocator", "native")
+    header, row = outcome.out.splitlines()
+    assert header.split()[:3] == ["history", "allocator", "peak"]
+    assert row.split()[:4] == ["small.pickle", "native", "40.0", "MiB"]
+
+
+def test_worker_that_crashes_gets_one_line(history: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_replay.sys, "executable", "/bin/false")
+    outcome = command("replay", history, "--allocator", "native")
+    assert (outcome.status, outcome.out) == (1, "")
+    assert outcome.err == "frugal-alloc replay: small.pickle with native: the worker ended with status 1\n"
+
+
+def test_missing_simulated_gpu_gets_one_line_and_status_2(
+    history: Path, tmp_path: Path, command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRUGAL_SIM_LIBRARIES", str(tmp_path))
+    outcome = command("replay", history)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert str(tmp_path) in outcome.err
+    assert outcome.err.count("\n") == 1
+
+
+def test_interrupted_replay_ends_with_status_130_and_without_a_traceback() -> None:
+    process = subprocess.Popen(
+        [sys.executable, "-m", "frugal_alloc", "replay", "frcnn60", "bert60", "gpt60", "--capacity", "min"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    # It has come as far as to start workers.
+    while not Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text().strip():
+        assert process.poll() is None
+    process.send_signal(signal.SIGINT)
+    out, err = process.communicate(timeout=60)
+    assert (process.returncode, out, err) == (130, "", "frugal-alloc replay: interrupted\n")
+
+
+class TestSmallestCapacity:
+    """The bisection, without a GPU."""
+
+    @pytest.mark.parametrize("true_minimum", [100, 101, 160, 161, 200, 240])
+    def test_finds_the_smallest_to_a_quarter_percent(self, true_minimum: int) -> None:
+        live = 100 * 1024 * MIB
+        minimum = live // 100 * true_minimum
+        found = _replay.smallest_capacity(live, 2 * live, 4 * live, lambda size: size >= minimum)
+        assert minimum <= found <= minimum + 0.0025 * live + PAGE
+        assert found % PAGE == 0
+
+    def test_tries_capacities_above_what_was_reserved_when_that_does_not_complete(self) -> None:
+        found = _replay.smallest_capacity(100 * PAGE, 110 * PAGE, 1000 * PAGE, lambda size: size >= 300 * PAGE)
+        assert found == 300 * PAGE
+
+    def test_never_tries_more_than_is_known_to_complete(self) -> None:
+        tried: list[int] = []
+
+        def completes(size: int) -> bool:
+            tried.append(size)
+            return size >= 150 * PAGE
+
+        assert _replay.smallest_capacity(100 * PAGE, 400 * PAGE, 150 * PAGE, completes) == 150 * PAGE
+        assert max(tried) < 150 * PAGE

@@ -1,0 +1,169 @@
+"""``frugal-alloc run`` runs a program as Python does, with the allocator on."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frugal_alloc import _run
+
+# Programs that need no GPU run through run_script and run_module: the command is that and frugal_alloc.enable().
+_DRIVER = """
+import sys
+from frugal_alloc import _run
+is_module = sys.argv[1] == "-m"
+_run.check(sys.argv[2], is_module)
+(_run.run_module if is_module else _run.run_script)(sys.argv[2], sys.argv[3:])
+"""
+
+
+def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-c", _DRIVER, *arguments], cwd=folder, capture_output=True, text=True, timeout=60
+    )
+
+
+def python(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
+    return subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=60)
+
+
+def same(one: subprocess.CompletedProcess[str], other: subprocess.CompletedProcess[str]) -> bool:
+    return (one.returncode, one.stdout, one.stderr) == (other.returncode, other.stdout, other.stderr)
+
+
+_PROGRAMS = {
+    "surroundings": """
+import os, sys, neighbour
+print(sys.argv, os.path.relpath(sys.path[0]), __name__, __file__, __spec__, __package__, __builtins__)
+print(sys.modules["__main__"].__dict__ is globals(), sorted(set(globals()) - {"__annotations__"}))
+""",
+    "status": "import sys; sys.exit(7)",
+    "message": "raise SystemExit('no such thing')",
+    "no status": "raise SystemExit",
+    "exception": """
+def inner():
+    raise ValueError("the program's own")
+inner()
+""",
+    "chained exception": """
+try:
+    1 / 0
+except ZeroDivisionError as error:
+    raise KeyError("second") from error
+""",
+    "syntax error": "if True print('x')",
+    "own excepthook": """
+import sys
+sys.excepthook = lambda kind, error, trace: print("hook:", kind.__name__, error)
+raise ValueError("seen")
+""",
+    "at exit": """
+import atexit, pickle
+class Thing: pass
+atexit.register(lambda: print(pickle.loads(pickle.dumps(Thing())).__class__))
+""",
+    "spawned child": """
+import multiprocessing
+def work(number): return number + 1
+if __name__ == "__main__":
+    with multiprocessing.get_context("spawn").Pool(1) as pool:
+        print(pool.map(work, [1, 2]))
+""",
+}
+
+
+@pytest.mark.parametrize("name", _PROGRAMS)
+def test_script_behaves_as_under_python(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "programs"
+    folder.mkdir()
+    (folder / "script.py").write_text(_PROGRAMS[name])
+    (folder / "neighbour.py").write_text("")
+    arguments = ("programs/script.py", "--flag", "-m", "a b")
+
+    ours, pythons = run("script", *arguments, folder=tmp_path), python(*arguments, folder=tmp_path)
+
+    assert same(ours, pythons), (ours, pythons)
+
+
+@pytest.mark.parametrize("name", sorted(set(_PROGRAMS) - {"exception", "chained exception", "syntax error"}))
+def test_module_behaves_as_under_python(name: str, tmp_path: Path) -> None:
+    folder = tmp_path / "package"
+    folder.mkdir()
+    # Python's own run of a module has a spec and a loader that name the module by its place.
+    (folder / "module.py").write_text(_PROGRAMS[name].replace("__spec__", "__spec__.name"))
+    (tmp_path / "neighbour.py").write_text("")
+
+    ours = run("-m", "package.module", "--flag", folder=tmp_path)
+    pythons = python("-m", "package.module", "--flag", folder=tmp_path)
+
+    assert same(ours, pythons), (ours, pythons)
+
+
+def test_folder_with_a_main_is_run(tmp_path: Path) -> None:
+    (tmp_path / "app").mkdir()
+    (tmp_path / "app" / "__main__.py").write_text("import sys, part; print(part.NAME, sys.argv)")
+    (tmp_path / "app" / "part.py").write_text("NAME = 'beside'")
+    assert run("script", "app", "x", folder=tmp_path).stdout == "beside ['app', 'x']\n"
+
+
+def test_interrupted_program_ends_by_the_signal(tmp_path: Path) -> None:
+    (tmp_path / "script.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
+    outcome = run("script", "script.py", folder=tmp_path)
+    assert outcome.returncode == -signal.SIGINT
+    assert "_run.py" not in outcome.stderr
+
+
+@pytest.mark.parametrize(
+    ("program", "is_module", "expected"),
+    [
+        ("absent.py", False, "cannot open absent.py: No such file or directory"),
+        ("empty_folder", False, "empty_folder is a folder without a __main__.py"),
+        ("absent", True, "no module named absent"),
+    ],
+)
+def test_program_that_is_not_there_is_refused_before_anything_is_loaded(
+    program: str, is_module: bool, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty_folder").mkdir()
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", ["", *sys.path])
+    with pytest.raises(_run.NoProgram, match=expected):
+        _run.check(program, is_module)
+
+
+def test_missing_script_gets_one_line_and_status_2(command: Any) -> None:
+    outcome = command("run", "absent.py")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err == "frugal-alloc run: cannot open absent.py: No such file or directory\n"
+
+
+def test_unchanged_script_trains_on_the_allocator(tmp_path: Path, program: Any) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        "import sys, torch\n"
+        "weights = torch.ones(1000, device='cuda', requires_grad=True)\n"
+        "(weights * 2).sum().backward()\n"
+        "import frugal_alloc\n"
+        "print(frugal_alloc.is_enabled(), frugal_alloc.stats()['allocated_bytes'] >= 8000, sys.argv[1:])\n"
+        "sys.exit(5)\n"
+    )
+    line = ["simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "run", script, "--epochs", "3"]
+    outcome = program(*line)
+    assert outcome.out == "True True ['--epochs', '3']\n", outcome
+    assert outcome.status == 5
+
+
+def test_machine_without_a_gpu_is_told_so_in_one_line(tmp_path: Path, program: Any) -> None:
+    (tmp_path / "script.py").write_text("print('must not run')")
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    outcome = program("run", tmp_path / "script.py")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err.startswith("frugal-alloc run: the allocator cannot be used: ")
+    assert outcome.err.count("\n") == 1

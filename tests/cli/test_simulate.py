@@ -1,0 +1,44 @@
+"""``frugal-alloc simulate`` runs a command on the simulated GPU and ends as it ends."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+
+def simulate(program: Any, *command: str | Path, **options: Any) -> Any:
+    return program("simulate", "--memory", "2GiB", "--", *command, **options)
+
+
+@pytest.mark.parametrize(
+    ("shell", "status"),
+    [("exit 0", 0), ("exit 3", 3), ("exit 255", 255), ("kill -TERM $$", 128 + 15), ("kill -KILL $$", 128 + 9)],
+)
+def test_exit_status_is_the_commands(shell: str, status: int, program: Any) -> None:
+    assert simulate(program, "sh", "-c", shell).status == status
+
+
+def test_command_that_cannot_be_found_gets_one_line_and_status_2(program: Any) -> None:
+    outcome = simulate(program, "no-such-command-here")
+    assert outcome.status == 2
+    assert outcome.err == "frugal-alloc: 'no-such-command-here' is not a program that can be found and run\n"
+
+
+def test_arguments_after_the_command_are_the_commands(program: Any) -> None:
+    outcome = program("simulate", "--memory", "2GiB", "echo", "--memory", "a", "--", "b")
+    assert (outcome.status, outcome.out) == (0, "--memory a -- b\n")
+    assert simulate(program, "echo", "--help").out == "--help\n"
+
+
+def test_standard_streams_are_the_commands(program: Any) -> None:
+    outcome = simulate(program, "cat", input="through")
+    assert outcome.out == "through"
+
+
+def test_torch_sees_as_many_gpus_of_as_much_memory_as_asked_for(program: Any) -> None:
+    code = "import torch; print(torch.cuda.device_count(), torch.cuda.mem_get_info(1)[1])"
+    outcome = program("simulate", "--memory", "3GiB", "--gpus", "2", "--", sys.executable, "-c", code)
+    assert (outcome.status, outcome.out) == (0, f"2 {3 << 30}\n"), outcome
