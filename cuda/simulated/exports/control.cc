@@ -1,0 +1,66 @@
+// The functions of control.h.
+
+#include "cuda/simulated/control.h"
+
+#include <cstdio>
+#include <optional>
+#include <utility>
+
+#include "cuda/simulated/exports/the_machine.h"
+#include "cuda/simulated/exports/unsupported.h"
+#include "cuda/simulated/thread_state.h"
+
+using frugal::sim::CallKind;
+using frugal::sim::FaultPlan;
+using frugal::sim::Machine;
+using frugal::sim::Nanoseconds;
+using frugal::sim::Stream;
+using frugal::sim::TheMachine;
+using frugal::sim::ThisThread;
+
+uint64_t frugal_sim_calls(const char* kind) {
+  const std::optional<CallKind> known = frugal::sim::CallKindFromName(kind);
+  return known ? TheMachine().calls().count(*known) : UINT64_MAX;
+}
+
+uint64_t frugal_sim_driver_ns(void) { return static_cast<uint64_t>(TheMachine().calls().driver_time().count()); }
+
+void frugal_sim_reset_counters(void) {
+  Machine& machine = TheMachine();
+  machine.calls().ResetCounters();
+  for (int gpu = 0; gpu < machine.gpu_count(); ++gpu) machine.gpu(gpu).memory().ResetPeak();
+}
+
+uint64_t frugal_sim_memory_used(int gpu) {
+  Machine& machine = TheMachine();
+  return machine.HasGpu(gpu) ? static_cast<uint64_t>(machine.gpu(gpu).memory().used().count()) : 0;
+}
+
+uint64_t frugal_sim_memory_peak(int gpu) {
+  Machine& machine = TheMachine();
+  return machine.HasGpu(gpu) ? static_cast<uint64_t>(machine.gpu(gpu).memory().peak().count()) : 0;
+}
+
+void frugal_sim_set_clock(uint64_t ns) { TheMachine().clock().Set(Nanoseconds(static_cast<int64_t>(ns))); }
+
+void frugal_sim_set_stream_busy_until(void* stream, uint64_t ns) {
+  Machine& machine = TheMachine();
+  Stream* found = machine.streams().Find(reinterpret_cast<uint64_t>(stream), ThisThread().gpu);
+  if (found != nullptr) machine.streams().SetBusyUntil(*found, Nanoseconds(static_cast<int64_t>(ns)));
+}
+
+int frugal_sim_set_faults(const char* plan) {
+  std::optional<FaultPlan> parsed = FaultPlan::Parse(plan);
+  if (!parsed) return 1;
+  TheMachine().calls().SetFaults(*std::move(parsed));
+  return 0;
+}
+
+void frugal_sim_set_graph_execution(int on) { ThisThread().runs_graphs = on != 0; }
+
+int frugal_sim_unsupported(const char* function) {
+  if (TheMachine().configuration().verbose) {
+    std::fprintf(stderr, "frugal simulated GPU: %s is not simulated\n", function);
+  }
+  return static_cast<int>(frugal::sim::Error::kNotSupported);
+}

@@ -1,0 +1,22 @@
+// What the simulated GPU says of itself: a plausible one of NVIDIA's Hopper generation.
+
+#ifndef FRUGAL_CUDA_SIMULATED_EXPORTS_DEVICE_ATTRIBUTES_H_
+#define FRUGAL_CUDA_SIMULATED_EXPORTS_DEVICE_ATTRIBUTES_H_
+
+#include "cuda/simulated/machine.h"
+
+namespace frugal::sim {
+
+// Of CUDA 13.0, as cuDriverGetVersion gives it.
+inline constexpr int kDriverVersion = 13000;
+
+// The value of a CUdevice_attribute, which cudaDeviceAttr numbers alike; 0 for those that the GPU lacks.
+int DeviceAttribute(int attribute, const Machine& machine);
+
+// "0000:01:00.0" for the first GPU of the machine.
+inline constexpr int kPciDomain = 0;
+int PciBus(const Gpu& gpu);
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_EXPORTS_DEVICE_ATTRIBUTES_H_

@@ -1,0 +1,41 @@
+// What the exported functions of the CUDA driver share.
+
+#ifndef FRUGAL_CUDA_SIMULATED_EXPORTS_DRIVER_H_
+#define FRUGAL_CUDA_SIMULATED_EXPORTS_DRIVER_H_
+
+#include <cuda.h>
+
+#include "cuda/simulated/error.h"
+#include "cuda/simulated/exports/the_machine.h"
+#include "cuda/simulated/thread_state.h"
+
+namespace frugal::sim {
+
+inline CUresult ToResult(Error error) { return static_cast<CUresult>(error); }
+
+// A context stands for its GPU and nothing else.
+inline CUcontext ContextOf(int gpu) { return reinterpret_cast<CUcontext>(static_cast<uintptr_t>(0x10 + gpu)); }
+inline int GpuOf(CUcontext context) { return static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 0x10; }
+
+// Calls `body` with the machine and the calling thread's GPU.
+template <typename Body>
+CUresult OnCurrentGpu(Body body) {
+  Machine& machine = TheMachine();
+  const int gpu = ThisThread().gpu;
+  if (!machine.HasGpu(gpu)) return CUDA_ERROR_NO_DEVICE;
+  machine.gpu(gpu).Use();
+  return ToResult(body(machine, gpu));
+}
+
+// Calls `body` with the machine and the stream.
+template <typename Body>
+CUresult OnStream(CUstream handle, Body body) {
+  return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
+    Stream* stream = machine.streams().Find(reinterpret_cast<uint64_t>(handle), gpu);
+    return stream == nullptr ? Error::kInvalidHandle : body(machine, *stream);
+  });
+}
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_EXPORTS_DRIVER_H_

@@ -1,0 +1,159 @@
+// The driver's devices and contexts, and the words for its errors.
+
+#include <cuda.h>
+
+#include <atomic>
+#include <cstdio>
+#include <cstring>
+
+#include "cuda/simulated/exports/device_attributes.h"
+#include "cuda/simulated/exports/driver.h"
+#include "cuda/simulated/exports/error_text.h"
+
+using frugal::sim::ContextOf;
+using frugal::sim::Error;
+using frugal::sim::Gpu;
+using frugal::sim::GpuOf;
+using frugal::sim::Machine;
+using frugal::sim::OnCurrentGpu;
+using frugal::sim::TheMachine;
+using frugal::sim::ThisThread;
+
+namespace {
+
+std::atomic<bool> initialized{false};
+
+// Calls `body` with a GPU of the machine.
+template <typename Body>
+CUresult OnDevice(CUdevice device, Body body) {
+  Machine& machine = TheMachine();
+  if (!machine.HasGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
+  body(machine, machine.gpu(device));
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult cuInit(unsigned) {
+  if (TheMachine().gpu_count() == 0) return CUDA_ERROR_NO_DEVICE;
+  initialized = true;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDriverGetVersion(int* version) {
+  *version = frugal::sim::kDriverVersion;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorString(CUresult error, const char** text) {
+  *text = frugal::sim::DriverErrorText(error).text;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuGetErrorName(CUresult error, const char** name) {
+  *name = frugal::sim::DriverErrorText(error).name;
+  return CUDA_SUCCESS;
+}
+
+// --- Devices.
+
+CUresult cuDeviceGetCount(int* count) {
+  if (!initialized) return CUDA_ERROR_NOT_INITIALIZED;
+  *count = TheMachine().gpu_count();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuDeviceGet(CUdevice* device, int ordinal) {
+  return OnDevice(ordinal, [&](Machine&, Gpu&) { *device = ordinal; });
+}
+
+CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
+  return OnDevice(device, [&](Machine&, Gpu&) { std::snprintf(name, static_cast<size_t>(length), "%s", Gpu::kName); });
+}
+
+CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
+  return OnDevice(device,
+                  [&](Machine&, Gpu& gpu) { std::memcpy(uuid->bytes, gpu.uuid().data(), sizeof(uuid->bytes)); });
+}
+
+CUresult cuDeviceTotalMem(size_t* size, CUdevice device) {
+  return OnDevice(device, [&](Machine&, Gpu& gpu) { *size = static_cast<size_t>(gpu.memory().total().count()); });
+}
+
+CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
+  return OnDevice(device, [&](Machine& machine, Gpu& gpu) {
+    *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? frugal::sim::PciBus(gpu)
+                                                         : frugal::sim::DeviceAttribute(attribute, machine);
+  });
+}
+
+CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice device) {
+  return OnDevice(device, [&](Machine&, Gpu& gpu) {
+    std::snprintf(id, static_cast<size_t>(length), "%04x:%02x:00.0", frugal::sim::kPciDomain, frugal::sim::PciBus(gpu));
+  });
+}
+
+CUresult cuDeviceCanAccessPeer(int* can, CUdevice device, CUdevice peer) {
+  const Machine& machine = TheMachine();
+  if (!machine.HasGpu(device) || !machine.HasGpu(peer)) return CUDA_ERROR_INVALID_DEVICE;
+  *can = device != peer;
+  return CUDA_SUCCESS;
+}
+
+// --- Contexts.
+
+CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
+  return OnDevice(device, [&](Machine&, Gpu& gpu) {
+    *flags = 0;
+    *active = gpu.is_in_use();
+  });
+}
+
+CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  return OnDevice(device, [&](Machine&, Gpu& gpu) {
+    gpu.Use();
+    *context = ContextOf(device);
+  });
+}
+
+CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
+  return OnDevice(device, [](Machine&, Gpu&) {});
+}
+
+CUresult cuCtxGetCurrent(CUcontext* context) {
+  Machine& machine = TheMachine();
+  const int gpu = ThisThread().gpu;
+  *context = machine.HasGpu(gpu) && machine.gpu(gpu).is_in_use() ? ContextOf(gpu) : nullptr;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetCurrent(CUcontext context) {
+  if (context == nullptr) return CUDA_SUCCESS;
+  if (!TheMachine().HasGpu(GpuOf(context))) return CUDA_ERROR_INVALID_CONTEXT;
+  ThisThread().gpu = GpuOf(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPushCurrent(CUcontext context) {
+  if (!TheMachine().HasGpu(GpuOf(context))) return CUDA_ERROR_INVALID_CONTEXT;
+  ThisThread().pushed_gpus.push_back(ThisThread().gpu);
+  ThisThread().gpu = GpuOf(context);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxPopCurrent(CUcontext* context) {
+  if (context != nullptr) *context = ContextOf(ThisThread().gpu);
+  if (ThisThread().pushed_gpus.empty()) return CUDA_SUCCESS;
+  ThisThread().gpu = ThisThread().pushed_gpus.back();
+  ThisThread().pushed_gpus.pop_back();
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxGetDevice(CUdevice* device) {
+  *device = ThisThread().gpu;
+  return TheMachine().HasGpu(*device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+}
+
+CUresult cuCtxSynchronize(void) {
+  return OnCurrentGpu([](Machine& machine, int gpu) { return machine.streams().SynchronizeGpu(gpu); });
+}

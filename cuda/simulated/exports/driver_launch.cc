@@ -1,0 +1,95 @@
+// The driver's modules and kernels, as Triton and PyTorch's compiler use them: kernels take time and compute nothing.
+
+#include <cuda.h>
+
+#include "cuda/simulated/exports/driver.h"
+
+using frugal::sim::Error;
+using frugal::sim::Machine;
+using frugal::sim::OnStream;
+using frugal::sim::Stream;
+using frugal::sim::WorkKind;
+
+namespace {
+
+// All modules, and all functions, are one: nothing in them is ever looked at.
+const auto kModule = reinterpret_cast<CUmodule>(0x20);
+const auto kFunction = reinterpret_cast<CUfunction>(0x30);
+
+CUresult Launch(CUstream stream) {
+  return OnStream(stream, [](Machine& machine, Stream& found) {
+    return machine.streams().Launch(found, {WorkKind::kKernel, machine.configuration().kernel, nullptr});
+  });
+}
+
+CUresult LoadModule(CUmodule* module) {
+  *module = kModule;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+CUresult cuModuleLoad(CUmodule* module, const char*) { return LoadModule(module); }
+CUresult cuModuleLoadData(CUmodule* module, const void*) { return LoadModule(module); }
+CUresult cuModuleLoadDataEx(CUmodule* module, const void*, unsigned, CUjit_option*, void**) {
+  return LoadModule(module);
+}
+CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
+
+CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char*) {
+  *function = kFunction;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncGetAttribute(int* value, CUfunction_attribute attribute, CUfunction) {
+  switch (attribute) {
+    case CU_FUNC_ATTRIBUTE_NUM_REGS:
+      *value = 32;
+      break;
+    case CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK:
+      *value = 1024;
+      break;
+    default:
+      *value = 0;
+  }
+  return CUDA_SUCCESS;
+}
+
+CUresult cuFuncSetAttribute(CUfunction, CUfunction_attribute, int) { return CUDA_SUCCESS; }
+CUresult cuFuncSetCacheConfig(CUfunction, CUfunc_cache) { return CUDA_SUCCESS; }
+
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction, int, size_t) {
+  *blocks = 2;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuOccupancyMaxActiveClusters(int* clusters, CUfunction, const CUlaunchConfig*) {
+  *clusters = 8;
+  return CUDA_SUCCESS;
+}
+
+CUresult cuLaunchKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                        CUstream stream, void**, void**) {
+  return Launch(stream);
+}
+
+CUresult cuLaunchKernelEx(const CUlaunchConfig* configuration, CUfunction, void**, void**) {
+  return Launch(configuration->hStream);
+}
+
+CUresult cuLaunchCooperativeKernel(CUfunction, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned,
+                                   CUstream stream, void**) {
+  return Launch(stream);
+}
+
+CUresult cuMemsetD32Async(CUdeviceptr pointer, unsigned value, size_t count, CUstream stream) {
+  return OnStream(stream, [&](Machine& machine, Stream& found) {
+    const auto fill = [=] {
+      auto* words = reinterpret_cast<unsigned*>(pointer);
+      for (size_t i = 0; i < count; ++i) words[i] = value;
+    };
+    const bool backed = machine.configuration().backing == frugal::sim::Backing::kMemory;
+    return machine.streams().Enqueue(
+        found, {WorkKind::kFill, machine.configuration().kernel, backed ? std::function<void()>(fill) : nullptr});
+  });
+}

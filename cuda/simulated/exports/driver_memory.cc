@@ -1,0 +1,222 @@
+// The driver's memory: virtual memory management, allocation, and what a pointer is.
+
+#include <cuda.h>
+
+#include <cstring>
+#include <vector>
+
+#include "cuda/simulated/exports/driver.h"
+
+using frugal::Address;
+using frugal::Bytes;
+using frugal::kPageSize;
+using frugal::sim::Error;
+using frugal::sim::Machine;
+using frugal::sim::OnCurrentGpu;
+using frugal::sim::Segments;
+using frugal::sim::TheMachine;
+using frugal::sim::ToBytes;
+using frugal::sim::ToResult;
+using frugal::sim::VirtualMemory;
+
+namespace {
+
+VirtualMemory& Memory() { return TheMachine().virtual_memory(); }
+
+VirtualMemory::Access ToAccess(CUmemAccess_flags flags) {
+  if (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return VirtualMemory::Access::kReadWrite;
+  if (flags == CU_MEM_ACCESS_FLAGS_PROT_READ) return VirtualMemory::Access::kRead;
+  return VirtualMemory::Access::kNone;
+}
+
+CUmemAccess_flags ToFlags(VirtualMemory::Access access) {
+  switch (access) {
+    case VirtualMemory::Access::kNone:
+      return CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    case VirtualMemory::Access::kRead:
+      return CU_MEM_ACCESS_FLAGS_PROT_READ;
+    case VirtualMemory::Access::kReadWrite:
+      return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  return CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
+
+// Of what an allocation is asked for, what the simulated GPU cannot give.
+Error CheckProperties(const CUmemAllocationProp& properties) {
+  if (properties.type != CU_MEM_ALLOCATION_TYPE_PINNED) return Error::kInvalidValue;
+  if (properties.location.type != CU_MEM_LOCATION_TYPE_DEVICE) return Error::kNotSupported;
+  if (!TheMachine().HasGpu(properties.location.id)) return Error::kInvalidDevice;
+  constexpr unsigned kKnown = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+  return (static_cast<unsigned>(properties.requestedHandleTypes) & ~kKnown) == 0 ? Error::kSuccess
+                                                                                 : Error::kNotSupported;
+}
+
+}  // namespace
+
+// --- Virtual memory management.
+
+CUresult cuMemAddressReserve(CUdeviceptr* pointer, size_t size, size_t alignment, CUdeviceptr wish,
+                             unsigned long long flags) {
+  if (pointer == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  Address start;
+  const Error error = Memory().Reserve(ToBytes(size), ToBytes(alignment), Address(wish), &start);
+  if (error == Error::kSuccess) *pointer = start.value();
+  return ToResult(error);
+}
+
+CUresult cuMemAddressFree(CUdeviceptr pointer, size_t size) {
+  return ToResult(Memory().Unreserve(Address(pointer), ToBytes(size)));
+}
+
+CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocationProp* properties,
+                                       CUmemAllocationGranularity_flags) {
+  if (granularity == nullptr || properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (!Memory().supported()) return CUDA_ERROR_NOT_SUPPORTED;
+  *granularity = static_cast<size_t>(kPageSize.count());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* properties,
+                     unsigned long long flags) {
+  if (handle == nullptr || properties == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (const Error error = CheckProperties(*properties); error != Error::kSuccess) return ToResult(error);
+  VirtualMemory::HandleId id = 0;
+  const Error error = Memory().Create(properties->location.id, ToBytes(size), &id);
+  if (error == Error::kSuccess) *handle = id;
+  return ToResult(error);
+}
+
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) { return ToResult(Memory().Release(handle)); }
+
+CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* pointer) {
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  VirtualMemory::HandleId id = 0;
+  const Error error = Memory().Retain(Address(pointer), &id);
+  if (error == Error::kSuccess) *handle = id;
+  return ToResult(error);
+}
+
+CUresult cuMemMap(CUdeviceptr pointer, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
+                  unsigned long long flags) {
+  // The driver, too, maps handles from their beginning only.
+  if (offset != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  return ToResult(Memory().Map(Address(pointer), ToBytes(size), handle));
+}
+
+CUresult cuMemUnmap(CUdeviceptr pointer, size_t size) {
+  return ToResult(Memory().Unmap(Address(pointer), ToBytes(size)));
+}
+
+CUresult cuMemSetAccess(CUdeviceptr pointer, size_t size, const CUmemAccessDesc* descriptions, size_t count) {
+  if (descriptions == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
+  std::vector<VirtualMemory::GpuAccess> accesses;
+  for (size_t i = 0; i < count; ++i) {
+    if (descriptions[i].location.type != CU_MEM_LOCATION_TYPE_DEVICE) return CUDA_ERROR_NOT_SUPPORTED;
+    accesses.push_back({descriptions[i].location.id, ToAccess(descriptions[i].flags)});
+  }
+  return ToResult(Memory().SetAccess(Address(pointer), ToBytes(size), accesses));
+}
+
+CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr pointer) {
+  if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  VirtualMemory::Access access = VirtualMemory::Access::kNone;
+  const Error error = Memory().GetAccess(Address(pointer), location->id, &access);
+  if (error == Error::kSuccess) *flags = ToFlags(access);
+  return ToResult(error);
+}
+
+CUresult cuMemExportToShareableHandle(void* shareable, CUmemGenericAllocationHandle handle,
+                                      CUmemAllocationHandleType type, unsigned long long flags) {
+  if (shareable == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+  return ToResult(Memory().Export(handle, static_cast<int*>(shareable)));
+}
+
+CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* shareable,
+                                        CUmemAllocationHandleType type) {
+  if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (type != CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR) return CUDA_ERROR_NOT_SUPPORTED;
+  VirtualMemory::HandleId id = 0;
+  const Error error = Memory().Import(static_cast<int>(reinterpret_cast<uintptr_t>(shareable)), &id);
+  if (error == Error::kSuccess) *handle = id;
+  return ToResult(error);
+}
+
+CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties, CUmemGenericAllocationHandle handle) {
+  if (properties == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  Bytes size;
+  int gpu = 0;
+  if (const Error error = Memory().Describe(handle, &size, &gpu); error != Error::kSuccess) return ToResult(error);
+  *properties = {};
+  properties->type = CU_MEM_ALLOCATION_TYPE_PINNED;
+  properties->location.type = CU_MEM_LOCATION_TYPE_DEVICE;
+  properties->location.id = gpu;
+  return CUDA_SUCCESS;
+}
+
+// --- Allocation.
+
+CUresult cuMemAlloc(CUdeviceptr* pointer, size_t size) {
+  if (pointer == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
+  return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
+    if (const Error error = machine.streams().CheckForbiddenByCapture(); error != Error::kSuccess) return error;
+    Address start;
+    const Error error = machine.segments().Malloc(gpu, ToBytes(size), Segments::Kind::kDevice, &start);
+    *pointer = start.value();
+    return error;
+  });
+}
+
+CUresult cuMemFree(CUdeviceptr pointer) {
+  return OnCurrentGpu([&](Machine& machine, int) -> Error {
+    if (const Error error = machine.streams().CheckForbiddenByCapture(); error != Error::kSuccess) return error;
+    return machine.FreeSegment(Address(pointer));
+  });
+}
+
+CUresult cuMemGetInfo(size_t* free, size_t* total) {
+  return OnCurrentGpu([&](Machine& machine, int gpu) {
+    *free = static_cast<size_t>(machine.gpu(gpu).memory().free().count());
+    *total = static_cast<size_t>(machine.gpu(gpu).memory().total().count());
+    return Error::kSuccess;
+  });
+}
+
+// --- Pointers.
+
+CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* size, CUdeviceptr pointer) {
+  const auto allocation = TheMachine().FindAllocation(Address(pointer));
+  if (!allocation) return CUDA_ERROR_NOT_FOUND;
+  if (base != nullptr) *base = allocation->start.value();
+  if (size != nullptr) *size = static_cast<size_t>(allocation->size.count());
+  return CUDA_SUCCESS;
+}
+
+CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
+  Machine& machine = TheMachine();
+  const auto allocation = machine.FindAllocation(Address(pointer));
+  if (!allocation && !machine.host_memory().Contains(Address(pointer).pointer())) return CUDA_ERROR_INVALID_VALUE;
+  const auto give = [data](const auto& value) {
+    std::memcpy(data, &value, sizeof(value));
+    return CUDA_SUCCESS;
+  };
+  switch (attribute) {
+    case CU_POINTER_ATTRIBUTE_CONTEXT:
+      return give(frugal::sim::ContextOf(allocation ? allocation->gpu : frugal::sim::ThisThread().gpu));
+    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
+      return give(allocation ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
+    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
+    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
+      return give(pointer);
+    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
+      return give(allocation ? allocation->gpu : 0);
+    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
+      return give(static_cast<int>(allocation && allocation->kind == Segments::Kind::kManaged));
+    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
+      return give(allocation ? allocation->start.value() : pointer);
+    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
+      return give(allocation ? static_cast<size_t>(allocation->size.count()) : size_t{0});
+    default:
+      return CUDA_ERROR_NOT_SUPPORTED;
+  }
+}

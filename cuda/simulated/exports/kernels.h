@@ -1,0 +1,43 @@
+// Which kernels a program has, by the names that its compiler gave them, and what the few that are simulated do.
+
+#ifndef FRUGAL_CUDA_SIMULATED_EXPORTS_KERNELS_H_
+#define FRUGAL_CUDA_SIMULATED_EXPORTS_KERNELS_H_
+
+#include <cstddef>
+#include <mutex>
+#include <string_view>
+#include <unordered_map>
+
+#include "cuda/simulated/graph.h"
+
+namespace frugal::sim {
+
+// Two of PyTorch's kernels are known: the one behind fill_() and torch.zeros(), and the one behind
+// torch.cuda._sleep(). All others take their time and do nothing. Thread-safe.
+class Kernels {
+ public:
+  // The one table of a process.
+  static Kernels& Table();
+
+  // `host` is the address by which the program launches the kernel, `name` its mangled name.
+  void Register(const void* host, std::string_view name);
+
+  // A launch of it. A kernel without a duration of its own takes `duration`. Unless `backed`, memory is not touched.
+  Work MakeWork(const void* host, void** arguments, Nanoseconds duration, bool backed) const;
+
+ private:
+  enum class Kind { kOther, kFill, kSleep };
+  struct Kernel {
+    Kind kind = Kind::kOther;
+    size_t element_size = 0;  // Of what kFill fills.
+  };
+
+  static Kernel Classify(std::string_view name);
+
+  mutable std::mutex mutex_;
+  std::unordered_map<const void*, Kernel> kernels_;
+};
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_EXPORTS_KERNELS_H_

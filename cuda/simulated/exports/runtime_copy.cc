@@ -1,0 +1,117 @@
+// Copies and fills, which are real: device memory is host memory here.
+
+#include <cuda_runtime_api.h>
+
+#include <cstring>
+#include <functional>
+
+#include "cuda/simulated/exports/runtime.h"
+
+using frugal::Address;
+using frugal::sim::Error;
+using frugal::sim::Machine;
+using frugal::sim::OnStream;
+using frugal::sim::OutsideCapture;
+using frugal::sim::Stream;
+using frugal::sim::Work;
+using frugal::sim::WorkKind;
+
+namespace {
+
+bool IsDevice(Machine& machine, const void* pointer) { return machine.FindAllocation(Address(pointer)).has_value(); }
+
+// Without backing nothing is behind a device's addresses: what would touch them is left out.
+bool IsOutOfReach(Machine& machine, const void* pointer) {
+  return machine.configuration().backing == frugal::sim::Backing::kNone && IsDevice(machine, pointer);
+}
+
+bool IsPageable(Machine& machine, const void* pointer) {
+  return !IsDevice(machine, pointer) && !machine.host_memory().Contains(pointer);
+}
+
+Work Copy(Machine& machine, void* to, const void* from, size_t size) {
+  Work work{WorkKind::kCopy, machine.configuration().kernel, nullptr};
+  if (!IsOutOfReach(machine, to) && !IsOutOfReach(machine, from)) {
+    work.run = [=] { std::memmove(to, from, size); };
+  }
+  return work;
+}
+
+Work CopyRows(Machine& machine, void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+              size_t height) {
+  Work work{WorkKind::kCopy, machine.configuration().kernel, nullptr};
+  if (!IsOutOfReach(machine, to) && !IsOutOfReach(machine, from)) {
+    work.run = [=] {
+      for (size_t row = 0; row < height; ++row) {
+        std::memmove(static_cast<char*>(to) + row * to_pitch, static_cast<const char*>(from) + row * from_pitch, width);
+      }
+    };
+  }
+  return work;
+}
+
+Work Fill(Machine& machine, void* start, int value, size_t size) {
+  Work work{WorkKind::kFill, machine.configuration().kernel, nullptr};
+  if (!IsOutOfReach(machine, start)) {
+    work.run = [=] { std::memset(start, value, size); };
+  }
+  return work;
+}
+
+// The host waits for what was there before, and does the work itself.
+template <typename MakeWork>
+cudaError_t Blocking(MakeWork make) {
+  return OutsideCapture([&](Machine& machine, int gpu) {
+    machine.streams().WaitForGpu(gpu);
+    if (const Work work = make(machine); work.run) work.run();
+    return Error::kSuccess;
+  });
+}
+
+template <typename MakeWork>
+cudaError_t InOrder(cudaStream_t stream, MakeWork make) {
+  return OnStream(stream,
+                  [&](Machine& machine, Stream& found) { return machine.streams().Enqueue(found, make(machine)); });
+}
+
+}  // namespace
+
+cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind) {
+  return Blocking([&](Machine& machine) { return Copy(machine, to, from, size); });
+}
+
+cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind, cudaStream_t stream) {
+  return OnStream(stream, [&](Machine& machine, Stream& found) {
+    const bool captured = machine.streams().GetCaptureInfo(found).state != frugal::sim::Capture::State::kEnded;
+    // The driver copies pageable memory in the calling thread.
+    if (!captured && (IsPageable(machine, to) || IsPageable(machine, from))) machine.streams().WaitForStream(found);
+    return machine.streams().Enqueue(found, Copy(machine, to, from, size));
+  });
+}
+
+cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t size) {
+  return Blocking([&](Machine& machine) { return Copy(machine, to, from, size); });
+}
+
+cudaError_t cudaMemcpyPeerAsync(void* to, int, const void* from, int, size_t size, cudaStream_t stream) {
+  return InOrder(stream, [&](Machine& machine) { return Copy(machine, to, from, size); });
+}
+
+cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width, size_t height,
+                         cudaMemcpyKind) {
+  return Blocking([&](Machine& machine) { return CopyRows(machine, to, to_pitch, from, from_pitch, width, height); });
+}
+
+cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
+                              size_t height, cudaMemcpyKind, cudaStream_t stream) {
+  return InOrder(stream,
+                 [&](Machine& machine) { return CopyRows(machine, to, to_pitch, from, from_pitch, width, height); });
+}
+
+cudaError_t cudaMemset(void* start, int value, size_t size) {
+  return Blocking([&](Machine& machine) { return Fill(machine, start, value, size); });
+}
+
+cudaError_t cudaMemsetAsync(void* start, int value, size_t size, cudaStream_t stream) {
+  return InOrder(stream, [&](Machine& machine) { return Fill(machine, start, value, size); });
+}

@@ -1,0 +1,119 @@
+// The runtime's devices and the access between them.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdio>
+
+#include "cuda/simulated/exports/device_attributes.h"
+#include "cuda/simulated/exports/driver_entry_point.h"
+#include "cuda/simulated/exports/runtime.h"
+
+using frugal::sim::Error;
+using frugal::sim::Gpu;
+using frugal::sim::Machine;
+using frugal::sim::OnCurrentGpu;
+using frugal::sim::OnGpu;
+using frugal::sim::Return;
+using frugal::sim::TheMachine;
+using frugal::sim::ThisThread;
+
+cudaError_t cudaGetDeviceCount(int* count) {
+  *count = TheMachine().gpu_count();
+  return Return(*count > 0 ? Error::kSuccess : Error::kNoDevice);
+}
+
+cudaError_t cudaGetDevice(int* device) {
+  *device = ThisThread().gpu;
+  return Return(TheMachine().gpu_count() > 0 ? Error::kSuccess : Error::kNoDevice);
+}
+
+cudaError_t cudaSetDevice(int device) {
+  return OnGpu(device, [&](Machine&, Gpu& gpu) {
+    gpu.Use();
+    ThisThread().gpu = device;
+    return Error::kSuccess;
+  });
+}
+
+cudaError_t cudaInitDevice(int device, unsigned, unsigned) {
+  return OnGpu(device, [](Machine&, Gpu& gpu) {
+    gpu.Use();
+    return Error::kSuccess;
+  });
+}
+
+cudaError_t cudaSetDeviceFlags(unsigned) { return cudaSuccess; }
+
+cudaError_t cudaGetDeviceFlags(unsigned* flags) {
+  *flags = 0;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceSynchronize() {
+  return OnCurrentGpu([](Machine& machine, int gpu) { return machine.streams().SynchronizeGpu(gpu); });
+}
+
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
+  return OnGpu(device, [&](Machine& machine, Gpu& gpu) {
+    *value =
+        attribute == cudaDevAttrPciBusId ? frugal::sim::PciBus(gpu) : frugal::sim::DeviceAttribute(attribute, machine);
+    return Error::kSuccess;
+  });
+}
+
+cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
+  return OnGpu(device, [&](Machine&, Gpu& gpu) {
+    std::snprintf(id, static_cast<size_t>(length), "%04x:%02x:00.0", frugal::sim::kPciDomain, frugal::sim::PciBus(gpu));
+    return Error::kSuccess;
+  });
+}
+
+cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
+  *least = 0;
+  *greatest = -5;
+  return cudaSuccess;
+}
+
+// A real driver, too, is as new as the newest program it serves, and says so to older ones.
+cudaError_t cudaDriverGetVersion(int* version) {
+  *version = frugal::sim::kDriverVersion;
+  return cudaSuccess;
+}
+
+cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned cuda_version,
+                                             unsigned long long, cudaDriverEntryPointQueryResult* result) {
+  if (name == nullptr || function == nullptr) return Return(Error::kInvalidValue);
+  *function = frugal::sim::FindDriverEntryPoint(name, static_cast<int>(cuda_version));
+  const bool found = *function != nullptr;
+  if (result != nullptr) *result = found ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
+  return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,
+                                               cudaDriverEntryPointQueryResult* result) {
+  return cudaGetDriverEntryPointByVersion(name, function, /*cuda_version=*/0, flags, result);
+}
+
+// --- Peers.
+
+cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
+  const Machine& machine = TheMachine();
+  if (!machine.HasGpu(device) || !machine.HasGpu(peer)) return Return(Error::kInvalidDevice);
+  *can = device != peer;
+  return cudaSuccess;
+}
+
+cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
+  return OnCurrentGpu([&](Machine& machine, int gpu) {
+    return machine.HasGpu(peer) && peer != gpu ? machine.peers().Enable(gpu, peer) : Error::kInvalidDevice;
+  });
+}
+
+cudaError_t cudaDeviceDisablePeerAccess(int peer) {
+  return OnCurrentGpu([&](Machine& machine, int gpu) { return machine.peers().Disable(gpu, peer); });
+}
+
+// --- The profiler, which has nothing to see here.
+
+cudaError_t cudaProfilerStart() { return cudaSuccess; }
+cudaError_t cudaProfilerStop() { return cudaSuccess; }

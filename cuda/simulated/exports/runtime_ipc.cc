@@ -1,0 +1,71 @@
+// Memory and events that processes share.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <cstring>
+#include <optional>
+
+#include "cuda/simulated/exports/runtime.h"
+
+using frugal::Address;
+using frugal::sim::Error;
+using frugal::sim::Event;
+using frugal::sim::IpcHandle;
+using frugal::sim::Machine;
+using frugal::sim::Nanoseconds;
+using frugal::sim::OnCurrentGpu;
+using frugal::sim::SharedRange;
+
+static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(IpcHandle));
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* pointer) {
+  return OnCurrentGpu([&](Machine& machine, int) -> Error {
+    SharedRange shared;
+    if (const Error error = machine.segments().Export(Address(pointer), &shared); error != Error::kSuccess) {
+      return error;
+    }
+    const IpcHandle bytes = shared.ToIpcHandle();
+    std::memcpy(handle, bytes.data(), bytes.size());
+    return Error::kSuccess;
+  });
+}
+
+cudaError_t cudaIpcOpenMemHandle(void** pointer, cudaIpcMemHandle_t handle, unsigned) {
+  return OnCurrentGpu([&](Machine& machine, int) -> Error {
+    IpcHandle bytes;
+    std::memcpy(bytes.data(), &handle, bytes.size());
+    const std::optional<SharedRange> shared = SharedRange::FromIpcHandle(bytes);
+    if (!shared) return Error::kMapFailed;
+    Address start;
+    const Error error = machine.segments().OpenImported(*shared, &start);
+    *pointer = start.pointer();
+    return error;
+  });
+}
+
+cudaError_t cudaIpcCloseMemHandle(void* pointer) {
+  return OnCurrentGpu([&](Machine& machine, int) { return machine.segments().CloseImported(Address(pointer)); });
+}
+
+// An event's handle carries the time at which it passes: all processes of a host go by one wall clock. An event that
+// is recorded again after that is not seen by the other process.
+cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
+  return OnCurrentGpu([&](Machine& machine, int) -> Error {
+    Nanoseconds time{0};
+    const Error error = machine.streams().PassesAt(reinterpret_cast<Event*>(event), &time);
+    *handle = {};
+    const int64_t nanoseconds = time.count();
+    std::memcpy(handle, &nanoseconds, sizeof(nanoseconds));
+    return error;
+  });
+}
+
+cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {
+  return OnCurrentGpu([&](Machine& machine, int) {
+    int64_t nanoseconds = 0;
+    std::memcpy(&nanoseconds, &handle, sizeof(nanoseconds));
+    *event = reinterpret_cast<cudaEvent_t>(machine.streams().CreateRecordedEvent(Nanoseconds(nanoseconds)));
+    return Error::kSuccess;
+  });
+}

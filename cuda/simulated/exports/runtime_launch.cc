@@ -1,0 +1,131 @@
+// Kernels: how a program registers and launches them.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+#include "cuda/simulated/exports/kernels.h"
+#include "cuda/simulated/exports/runtime.h"
+
+using frugal::sim::Kernels;
+using frugal::sim::Machine;
+using frugal::sim::OnStream;
+using frugal::sim::Stream;
+
+namespace {
+
+cudaError_t Launch(const void* kernel, void** arguments, cudaStream_t stream) {
+  return OnStream(stream, [&](Machine& machine, Stream& found) {
+    const bool backed = machine.configuration().backing == frugal::sim::Backing::kMemory;
+    return machine.streams().Launch(
+        found, Kernels::Table().MakeWork(kernel, arguments, machine.configuration().kernel, backed));
+  });
+}
+
+// What <<<...>>> leaves for the stub of the kernel that it calls.
+struct CallConfiguration {
+  dim3 grid;
+  dim3 block;
+  size_t shared_memory = 0;
+  cudaStream_t stream = nullptr;
+};
+thread_local CallConfiguration call_configuration;
+
+}  // namespace
+
+// --- Launches.
+
+extern "C" cudaError_t cudaLaunchKernel(const void* kernel, dim3, dim3, void** arguments, size_t, cudaStream_t stream) {
+  return Launch(kernel, arguments, stream);
+}
+
+cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* configuration, const void* kernel, void** arguments) {
+  return Launch(kernel, arguments, configuration->stream);
+}
+
+extern "C" cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3, dim3, void** arguments, size_t,
+                                                   cudaStream_t stream) {
+  return Launch(kernel, arguments, stream);
+}
+
+extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3, dim3, void** arguments, size_t,
+                                          cudaStream_t stream) {
+  return Launch(kernel, arguments, stream);
+}
+
+extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_memory, cudaStream_t stream) {
+  call_configuration = {grid, block, shared_memory, stream};
+  return 0;
+}
+
+extern "C" cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_memory, void* stream) {
+  *grid = call_configuration.grid;
+  *block = call_configuration.block;
+  *shared_memory = call_configuration.shared_memory;
+  *static_cast<cudaStream_t*>(stream) = call_configuration.stream;
+  return cudaSuccess;
+}
+
+// --- Registration, by code that the CUDA compiler puts into each program.
+
+extern "C" void** __cudaRegisterFatBinary(void*) {
+  static void* handle = nullptr;
+  return &handle;
+}
+extern "C" void __cudaRegisterFatBinaryEnd(void**) {}
+extern "C" void __cudaUnregisterFatBinary(void**) {}
+extern "C" void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
+extern "C" void __cudaRegisterManagedVar(void**, void**, char*, const char*, int, size_t, int, int) {}
+extern "C" char __cudaInitModule(void**) { return 1; }
+
+extern "C" void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, void*, void*, void*,
+                                       void*, int*) {
+  Kernels::Table().Register(host, name);
+}
+
+// --- A kernel stands for its address on the host.
+
+extern "C" cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
+  *kernel = static_cast<cudaKernel_t>(const_cast<void*>(host));
+  return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* host) { return __cudaGetKernel(kernel, host); }
+
+extern "C" cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* host) {
+  *function = static_cast<cudaFunction_t>(const_cast<void*>(host));
+  return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+extern "C" cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
+extern "C" cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t, cudaFuncAttribute, int, int) {
+  return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int, size_t) {
+  *blocks = 2;
+  return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int, size_t,
+                                                                              unsigned) {
+  *blocks = 2;
+  return cudaSuccess;
+}
+
+// --- Variables of kernels, which nothing reads.
+
+extern "C" cudaError_t cudaGetSymbolAddress(void** pointer, const void*) {
+  static char anything[1 << 20];
+  *pointer = anything;
+  return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size_t, cudaMemcpyKind) {
+  return cudaSuccess;
+}
+
+extern "C" cudaError_t cudaMemcpyToSymbolAsync(const void*, const void*, size_t, size_t, cudaMemcpyKind, cudaStream_t) {
+  return cudaSuccess;
+}

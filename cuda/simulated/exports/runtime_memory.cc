@@ -1,0 +1,181 @@
+// The runtime's memory: of the GPU, of the host, and pools of it; and what a pointer is.
+
+#include <cuda_runtime_api.h>
+
+#include "cuda/simulated/exports/runtime.h"
+
+using frugal::Address;
+using frugal::sim::Error;
+using frugal::sim::Gpu;
+using frugal::sim::Machine;
+using frugal::sim::OnCurrentGpu;
+using frugal::sim::OnGpu;
+using frugal::sim::OutsideCapture;
+using frugal::sim::PhysicalMemory;
+using frugal::sim::Return;
+using frugal::sim::Segments;
+using frugal::sim::TheMachine;
+using frugal::sim::ThisThread;
+using frugal::sim::ToBytes;
+
+namespace {
+
+Error Allocate(Machine& machine, int gpu, size_t size, Segments::Kind kind, void** pointer) {
+  if (pointer == nullptr) return Error::kInvalidValue;
+  Address start;
+  const Error error = machine.segments().Malloc(gpu, ToBytes(size), kind, &start);
+  *pointer = start.pointer();
+  return error;
+}
+
+}  // namespace
+
+// --- Of the GPU.
+
+cudaError_t cudaMalloc(void** pointer, size_t size) {
+  return OutsideCapture(
+      [&](Machine& machine, int gpu) { return Allocate(machine, gpu, size, Segments::Kind::kDevice, pointer); });
+}
+
+extern "C" cudaError_t cudaMallocManaged(void** pointer, size_t size, unsigned) {
+  return OutsideCapture(
+      [&](Machine& machine, int gpu) { return Allocate(machine, gpu, size, Segments::Kind::kManaged, pointer); });
+}
+
+cudaError_t cudaFree(void* pointer) {
+  if (pointer == nullptr) return cudaSuccess;
+  return OutsideCapture([&](Machine& machine, int) { return machine.FreeSegment(Address(pointer)); });
+}
+
+cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
+  return OnCurrentGpu([&](Machine& machine, int gpu) {
+    *free = static_cast<size_t>(machine.gpu(gpu).memory().free().count());
+    *total = static_cast<size_t>(machine.gpu(gpu).memory().total().count());
+    return Error::kSuccess;
+  });
+}
+
+// --- Of the GPU, from its default pool, in stream order: the pool keeps nothing, and memory is given back at once.
+
+namespace {
+
+constexpr uintptr_t kFirstPool = 0x100;
+
+cudaMemPool_t PoolOf(int gpu) { return reinterpret_cast<cudaMemPool_t>(kFirstPool + static_cast<uintptr_t>(gpu)); }
+int GpuOf(cudaMemPool_t pool) { return static_cast<int>(reinterpret_cast<uintptr_t>(pool) - kFirstPool); }
+
+cudaError_t GivePool(cudaMemPool_t* pool, int device) {
+  return OnGpu(device, [&](Machine&, Gpu&) {
+    *pool = PoolOf(device);
+    return Error::kSuccess;
+  });
+}
+
+}  // namespace
+
+cudaError_t cudaMallocAsync(void** pointer, size_t size, cudaStream_t) {
+  return OnCurrentGpu(
+      [&](Machine& machine, int gpu) { return Allocate(machine, gpu, size, Segments::Kind::kDevice, pointer); });
+}
+
+cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t size, cudaMemPool_t pool, cudaStream_t) {
+  return OnGpu(GpuOf(pool), [&](Machine& machine, Gpu&) {
+    return Allocate(machine, GpuOf(pool), size, Segments::Kind::kDevice, pointer);
+  });
+}
+
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) {
+  return OnCurrentGpu([&](Machine& machine, int) { return machine.segments().Free(Address(pointer)); });
+}
+
+cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) { return GivePool(pool, device); }
+cudaError_t cudaDeviceGetMemPool(cudaMemPool_t* pool, int device) { return GivePool(pool, device); }
+cudaError_t cudaDeviceSetMemPool(int, cudaMemPool_t) { return cudaSuccess; }
+cudaError_t cudaMemPoolSetAttribute(cudaMemPool_t, cudaMemPoolAttr, void*) { return cudaSuccess; }
+cudaError_t cudaMemPoolSetAccess(cudaMemPool_t, const cudaMemAccessDesc*, size_t) { return cudaSuccess; }
+cudaError_t cudaMemPoolTrimTo(cudaMemPool_t, size_t) { return cudaSuccess; }
+
+cudaError_t cudaMemPoolGetAttribute(cudaMemPool_t pool, cudaMemPoolAttr attribute, void* value) {
+  return OnGpu(GpuOf(pool), [&](Machine&, Gpu& gpu) {
+    const PhysicalMemory& memory = gpu.memory();
+    auto* bytes = static_cast<uint64_t*>(value);
+    switch (attribute) {
+      case cudaMemPoolAttrReservedMemCurrent:
+      case cudaMemPoolAttrUsedMemCurrent:
+        *bytes = static_cast<uint64_t>(memory.used().count());
+        return Error::kSuccess;
+      case cudaMemPoolAttrReservedMemHigh:
+      case cudaMemPoolAttrUsedMemHigh:
+        *bytes = static_cast<uint64_t>(memory.peak().count());
+        return Error::kSuccess;
+      case cudaMemPoolAttrReleaseThreshold:
+        *bytes = 0;
+        return Error::kSuccess;
+      default:
+        *static_cast<int*>(value) = 0;
+        return Error::kSuccess;
+    }
+  });
+}
+
+// What graphs keep for their own allocation nodes: nothing, as there are no such nodes.
+cudaError_t cudaDeviceGetGraphMemAttribute(int, cudaGraphMemAttributeType, void* value) {
+  *static_cast<uint64_t*>(value) = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceSetGraphMemAttribute(int, cudaGraphMemAttributeType, void*) { return cudaSuccess; }
+cudaError_t cudaDeviceGraphMemTrim(int) { return cudaSuccess; }
+
+// --- Of the host.
+
+extern "C" cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned) {
+  return OutsideCapture([&](Machine& machine, int) { return machine.host_memory().Allocate(ToBytes(size), pointer); });
+}
+
+extern "C" cudaError_t cudaMallocHost(void** pointer, size_t size) { return cudaHostAlloc(pointer, size, 0); }
+
+cudaError_t cudaFreeHost(void* pointer) {
+  return OutsideCapture([&](Machine& machine, int gpu) {
+    machine.streams().WaitForGpu(gpu);
+    return machine.host_memory().Free(pointer);
+  });
+}
+
+cudaError_t cudaHostRegister(void* pointer, size_t size, unsigned) {
+  return OnCurrentGpu([&](Machine& machine, int) { return machine.host_memory().Register(pointer, ToBytes(size)); });
+}
+
+cudaError_t cudaHostUnregister(void* pointer) {
+  return OnCurrentGpu([&](Machine& machine, int) { return machine.host_memory().Unregister(pointer); });
+}
+
+cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
+  *device = host;
+  return cudaSuccess;
+}
+
+// --- Pointers.
+
+cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
+  *attributes = {};
+  auto* mutable_pointer = const_cast<void*>(pointer);
+  Machine& machine = TheMachine();
+  if (const auto allocation = machine.FindAllocation(Address(pointer))) {
+    const bool managed = allocation->kind == Segments::Kind::kManaged;
+    attributes->type = managed ? cudaMemoryTypeManaged : cudaMemoryTypeDevice;
+    attributes->device = allocation->gpu;
+    attributes->devicePointer = mutable_pointer;
+    attributes->hostPointer = managed ? mutable_pointer : nullptr;
+    return cudaSuccess;
+  }
+  attributes->hostPointer = mutable_pointer;
+  if (machine.host_memory().Contains(pointer)) {
+    attributes->type = cudaMemoryTypeHost;
+    attributes->device = ThisThread().gpu;
+    attributes->devicePointer = mutable_pointer;
+  } else {
+    attributes->type = cudaMemoryTypeUnregistered;
+    attributes->device = cudaInvalidDeviceId;
+  }
+  return cudaSuccess;
+}

@@ -1,0 +1,24 @@
+// The one machine of a process, which libcuda.so.1 holds and the CUDA runtimes share.
+
+#ifndef FRUGAL_CUDA_SIMULATED_EXPORTS_THE_MACHINE_H_
+#define FRUGAL_CUDA_SIMULATED_EXPORTS_THE_MACHINE_H_
+
+#include <cstddef>
+
+#include "cuda/simulated/machine.h"
+
+namespace frugal::sim {
+
+// Made at the first call, with the GPUs that CUDA_VISIBLE_DEVICES then names, and never destroyed: programs call CUDA
+// while they exit, too.
+Machine& TheMachine();
+
+// A C size; beyond what any GPU has, a size that is still too large.
+inline Bytes ToBytes(size_t size) {
+  constexpr size_t kTooLarge = size_t{1} << 62;
+  return Bytes(static_cast<int64_t>(size < kTooLarge ? size : kTooLarge));
+}
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_EXPORTS_THE_MACHINE_H_

@@ -1,0 +1,18 @@
+/* What the generated stubs of functions that are not simulated call. */
+
+#ifndef FRUGAL_CUDA_SIMULATED_EXPORTS_UNSUPPORTED_H_
+#define FRUGAL_CUDA_SIMULATED_EXPORTS_UNSUPPORTED_H_
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* Returns 801, "not supported" in both the runtime's and the driver's numbers; under FRUGAL_SIM_VERBOSE=1 names the
+   function on stderr. */
+int frugal_sim_unsupported(const char* function);
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FRUGAL_CUDA_SIMULATED_EXPORTS_UNSUPPORTED_H_ */
