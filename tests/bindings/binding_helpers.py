@@ -1,0 +1,102 @@
+"""What the binding tests share."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+import torch
+from frugal_alloc import _native
+
+KIB = 1 << 10
+MIB = 1 << 20
+GIB = 1 << 30
+
+simulated_gpu = pytest.mark.simulated_gpu
+
+
+def empty(size: int, device: str = "cuda") -> torch.Tensor:
+    """A tensor of `size` bytes."""
+    return torch.empty(size, dtype=torch.uint8, device=device)
+
+
+def is_ours(memory: torch.Tensor | int) -> bool:
+    """Whether a tensor, or an address, lies in frugal_alloc's memory."""
+    return _native.load().owns(memory if isinstance(memory, int) else memory.data_ptr())
+
+
+def collect() -> None:
+    gc.collect()
+    torch.cuda.synchronize()
+
+
+def run_python(code: str, **environment: str | None) -> dict:
+    """Runs `code` in a fresh process with this one's environment, changed as said (None: taken out).
+
+    The code calls ``report(key=value, ...)``; what it reported is returned, with ``stderr`` and ``status``.
+    """
+    prelude = (
+        "import json\nreported = {}\nreport = reported.update\n"
+        "import atexit; atexit.register(lambda: print('\\nREPORT' + json.dumps(reported)))\n"
+    )
+    changed = dict(os.environ)
+    for name, value in environment.items():
+        if value is None:
+            changed.pop(name, None)
+        else:
+            changed[name] = value
+    done = subprocess.run(
+        [sys.executable, "-c", prelude + code], env=changed, capture_output=True, text=True, timeout=300
+    )
+    lines = [line for line in done.stdout.splitlines() if line.startswith("REPORT")]
+    result = json.loads(lines[-1].removeprefix("REPORT")) if lines else {}
+    return result | {"stderr": done.stderr, "status": done.returncode, "stdout": done.stdout}
+
+
+class Simulation:
+    """The controls of the simulated GPU that this process runs on (cuda/simulated/control.h)."""
+
+    def __init__(self) -> None:
+        library = ctypes.CDLL(None)
+        self._calls = library.frugal_sim_calls
+        self._calls.argtypes = [ctypes.c_char_p]
+        self._calls.restype = ctypes.c_uint64
+        self._used = library.frugal_sim_memory_used
+        self._used.argtypes = [ctypes.c_int]
+        self._used.restype = ctypes.c_uint64
+        self._set_clock = library.frugal_sim_set_clock
+        self._set_clock.argtypes = [ctypes.c_uint64]
+        self._set_busy = library.frugal_sim_set_stream_busy_until
+        self._set_busy.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+        self._set_faults = library.frugal_sim_set_faults
+        self._set_faults.argtypes = [ctypes.c_char_p]
+
+    def calls(self, kind: str) -> int:
+        return self._calls(kind.encode())
+
+    def memory_used(self, gpu: int = 0) -> int:
+        return self._used(gpu)
+
+    def set_clock(self, nanoseconds: int) -> None:
+        """From the first call on, time stands still but for these calls. It never goes back."""
+        self._set_clock(nanoseconds)
+
+    def keep_busy(self, stream: torch.cuda.Stream, until: int) -> None:
+        """The work that is on the stream now ends at `until`."""
+        self._set_busy(stream.cuda_stream, until)
+
+    @contextlib.contextmanager
+    def faults(self, plan: str) -> Iterator[None]:
+        """Calls of the driver fail as the plan says, until the block ends."""
+        assert self._set_faults(plan.encode()) == 0, f"not a fault plan: {plan}"
+        try:
+            yield
+        finally:
+            self._set_faults(b"")

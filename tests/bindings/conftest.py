@@ -1,0 +1,152 @@
+"""Runs the binding tests on the simulated GPU: each file in processes of its own.
+
+CUDA's libraries can be replaced only as a process starts, and frugal_alloc is enabled once in a process. So pytest
+collects here, for each file, one item for each moment of enabling (before CUDA has started, and in the middle of a run
+with live tensors), which runs the file in a child pytest in the right environment. With FRUGAL_TEST_GPU=real the
+children use the GPU of this machine instead, and leave out the tests that steer the simulated one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+GIB = 1 << 30
+
+# When this process, which runs one file, enables frugal_alloc: "before CUDA" or "mid-run". Not set: the outer process.
+MOMENT = os.environ.get("FRUGAL_TEST_MOMENT")
+MOMENTS = ("before CUDA", "mid-run")
+ON_REAL_GPU = os.environ.get("FRUGAL_TEST_GPU") == "real"
+
+# What a file needs that is not the usual one GPU of 16 GiB with virtual memory.
+GPUS = {"test_peers.py": 2}
+ENVIRONMENT = {"test_segments.py": {"FRUGAL_SIM_VMM": "0"}}
+# These start processes of their own for each moment.
+ONE_MOMENT = ("test_refusals.py", "test_everyday_calls.py", "test_settings.py", "test_processes.py")
+
+
+def _simulated(file: str) -> dict[str, str]:
+    """The environment that a file's tests run in."""
+    if importlib.util.find_spec("frugal_alloc") is None:
+        sys.path.insert(0, str(ROOT / "bindings"))
+    import frugal_alloc
+
+    environment = dict(os.environ)
+    if not ON_REAL_GPU:
+        from frugal_alloc import _simulated_gpu
+
+        environment = _simulated_gpu.environment(16 * GIB, gpus=GPUS.get(file, 1))
+        environment.update(ENVIRONMENT.get(file, {}))
+    package = str(Path(frugal_alloc.__file__).parents[1])
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, environment.get("PYTHONPATH"))))
+    # What a user's environment says is not what is tested.
+    for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"):
+        environment.pop(name, None)
+    return environment
+
+
+class FileInProcess(pytest.Item):
+    """A file of tests, run by a pytest in a process of its own."""
+
+    def __init__(self, *, moment: str, **arguments) -> None:
+        super().__init__(**arguments)
+        self.moment = moment
+
+    def runtest(self) -> None:
+        command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--no-header", str(self.path)]
+        if keyword := self.config.getoption("keyword"):
+            command += ["-k", keyword]
+        environment = _simulated(self.path.name) | {"FRUGAL_TEST_MOMENT": self.moment}
+        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600)
+        self.add_report_section("call", "tests", done.stdout)
+        no_tests_selected = done.returncode == 5 and keyword
+        if done.returncode != 0 and not no_tests_selected:
+            raise FileFailed(done.stdout + done.stderr)
+
+    def repr_failure(self, excinfo, style=None):
+        if isinstance(excinfo.value, FileFailed):
+            return str(excinfo.value)
+        return super().repr_failure(excinfo, style)
+
+    def reportinfo(self):
+        return self.path, None, f"{self.path.name} [{self.moment}]"
+
+
+class FileFailed(Exception):
+    """Its message is the output of the child."""
+
+
+class FileByMoment(pytest.File):
+    def collect(self):
+        for moment in MOMENTS[:1] if self.path.name in ONE_MOMENT else MOMENTS:
+            yield FileInProcess.from_parent(self, name=f"[{moment}]", moment=moment)
+
+
+if MOMENT is None:
+
+    def pytest_pycollect_makemodule(module_path, parent):
+        return FileByMoment.from_parent(parent, path=module_path)
+
+else:
+
+    def pytest_collection_modifyitems(items):
+        for item in items:
+            if ON_REAL_GPU and item.get_closest_marker("simulated_gpu"):
+                item.add_marker(pytest.mark.skip(reason="steers the simulated GPU"))
+
+    @pytest.fixture(scope="session", autouse=True)
+    def enabled(request):
+        """frugal_alloc, enabled at this process's moment. Files that start processes of their own do without."""
+        if Path(str(request.node.items[0].path)).name in ONE_MOMENT:
+            return None
+        import torch
+
+        import frugal_alloc
+
+        if MOMENT == "mid-run":
+            _OLDER.extend(torch.empty(size, dtype=torch.uint8, device="cuda") for size in _OLDER_SIZES)
+            idle = torch.empty(100 << 20, dtype=torch.uint8, device="cuda")
+            del idle
+            _BEFORE.update(torch.cuda.memory_stats())
+        frugal_alloc.enable()
+        if MOMENT == "before CUDA":
+            assert not torch.cuda.is_initialized(), "enable() must not start CUDA"
+        else:
+            _AFTER.update(torch.cuda.memory_stats())
+        return frugal_alloc
+
+    @pytest.fixture
+    def older():
+        """Takes a tensor that is older than the swap; skips the test where there is none."""
+        if MOMENT != "mid-run":
+            pytest.skip("there are no older tensors when enabled before CUDA")
+        return _OLDER.pop
+
+    @pytest.fixture
+    def swap():
+        """torch.cuda.memory_stats() right before and right after the swap."""
+        if MOMENT != "mid-run":
+            pytest.skip("nothing is swapped when enabled before CUDA")
+        return _BEFORE, _AFTER
+
+    @pytest.fixture(autouse=True)
+    def switched_on(enabled):
+        """Every test begins with frugal_alloc on."""
+        if enabled is not None:
+            enabled.enable()
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "simulated_gpu: steers the simulated GPU, so it cannot run on a real one")
+
+
+_OLDER: list = []
+_OLDER_SIZES = [size << 20 for size in (1, 2, 3, 5, 8, 13, 64)]
+_BEFORE: dict[str, int] = {}
+_AFTER: dict[str, int] = {}

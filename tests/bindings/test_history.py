@@ -1,0 +1,244 @@
+"""Snapshots, the recorded history and the profiler: what they say of our memory."""
+
+import pickle
+
+import pytest
+import torch
+from binding_helpers import MIB, collect, empty, is_ours
+from torch.cuda import _memory_viz
+
+
+@pytest.fixture
+def recording():
+    torch.cuda.memory._record_memory_history(max_entries=10_000)
+    yield
+    torch.cuda.memory._record_memory_history(None)
+
+
+def segment_of(tensor: torch.Tensor, snapshot: dict | None = None) -> dict:
+    segments = snapshot["segments"] if snapshot else torch.cuda.memory_snapshot()
+    address = tensor.data_ptr()
+    found = [s for s in segments if s["address"] <= address < s["address"] + s["total_size"]]
+    assert len(found) == 1
+    return found[0]
+
+
+def block_of(tensor: torch.Tensor, snapshot: dict | None = None) -> dict:
+    found = [b for b in segment_of(tensor, snapshot)["blocks"] if b["address"] == tensor.data_ptr()]
+    assert len(found) == 1
+    return found[0]
+
+
+def trace_of(address: int) -> list[dict]:
+    snapshot = torch.cuda.memory._snapshot()
+    return [e for e in snapshot["device_traces"][0] if e["addr"] == address and "segment" not in e["action"]]
+
+
+def test_snapshot_has_our_blocks():
+    tensor = empty(7 * MIB - 100)
+    block = block_of(tensor)
+    assert block["size"] == 7 * MIB
+    assert block["requested_size"] == 7 * MIB - 100
+    assert block["state"] == "active_allocated"
+
+
+def test_our_segments_are_expandable_ones():
+    segment = segment_of(empty(7 * MIB))
+    assert segment["is_expandable"]
+    assert segment["segment_type"] == "large"
+    assert segment_of(empty(100))["segment_type"] == "small"
+
+
+def test_segments_have_the_keys_that_natives_have():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        native = empty(3 * MIB)
+    ours = empty(3 * MIB)
+    assert segment_of(ours).keys() == segment_of(native).keys()
+    assert block_of(ours).keys() == block_of(native).keys()
+
+
+def test_blocks_fill_their_segments():
+    held = [empty(size) for size in (100, 3 * MIB, 700_000, 20 * MIB)]
+    del held[1]
+    for segment in torch.cuda.memory_snapshot():
+        end = segment["address"]
+        for block in segment["blocks"]:
+            assert block["address"] == end
+            end += block["size"]
+        assert end == segment["address"] + segment["total_size"]
+        assert segment["allocated_size"] == sum(
+            block["size"] for block in segment["blocks"] if block["state"] == "active_allocated"
+        )
+
+
+def test_segments_add_up_to_reserved_memory():
+    held = empty(9 * MIB)
+    assert sum(segment["total_size"] for segment in torch.cuda.memory_snapshot()) == torch.cuda.memory_reserved()
+    assert sum(segment["allocated_size"] for segment in torch.cuda.memory_snapshot()) == torch.cuda.memory_allocated()
+    del held
+
+
+def test_segments_are_in_the_order_of_addresses():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        native = empty(3 * MIB)
+    ours = empty(3 * MIB)
+    addresses = [segment["address"] for segment in torch.cuda.memory_snapshot()]
+    assert addresses == sorted(addresses)
+    del native, ours
+
+
+def test_life_of_a_block_is_traced_with_its_lines(recording):
+    tensor = empty(7 * MIB)
+    address = tensor.data_ptr()
+    del tensor
+    trace = trace_of(address)
+    assert [entry["action"] for entry in trace] == ["alloc", "free_requested", "free_completed"]
+    assert all(entry["size"] == 7 * MIB for entry in trace)
+    assert any(frame["filename"].endswith("binding_helpers.py") for frame in trace[0]["frames"])
+
+
+def test_mapping_is_traced(recording):
+    collect()
+    torch.cuda.empty_cache()
+    tensor = empty(100 * MIB)
+    address = tensor.data_ptr()
+    del tensor
+    torch.cuda.empty_cache()
+    trace = torch.cuda.memory._snapshot()["device_traces"][0]
+    actions = [entry["action"] for entry in trace]
+    assert "segment_map" in actions
+    assert "segment_unmap" in actions
+    mapped = [e for e in trace if e["action"] == "segment_map" and e["addr"] <= address < e["addr"] + e["size"]]
+    assert mapped
+
+
+def test_out_of_memory_is_traced(recording):
+    with pytest.raises(torch.OutOfMemoryError):
+        empty(1 << 44)
+    trace = torch.cuda.memory._snapshot()["device_traces"][0]
+    errors = [entry for entry in trace if entry["action"] == "oom"]
+    assert len(errors) == 1
+    assert errors[0]["size"] == 1 << 44
+    assert errors[0]["device_free"] > 0
+
+
+def test_snapshot_itself_is_traced_once(recording):
+    empty(MIB)
+    torch.cuda.memory._snapshot()
+    trace = torch.cuda.memory._snapshot()["device_traces"][0]
+    assert [entry["action"] for entry in trace].count("snapshot") == 1
+
+
+def test_trace_is_in_the_order_of_time(recording):
+    pool = torch.cuda.MemPool()
+    for _ in range(10):
+        ours = empty(MIB)
+        with torch.cuda.use_mem_pool(pool):
+            native = empty(MIB)
+        del ours, native
+    times = [entry["time_us"] for entry in torch.cuda.memory._snapshot()["device_traces"][0]]
+    assert times == sorted(times)
+
+
+def test_trace_keeps_the_newest_entries():
+    torch.cuda.memory._record_memory_history(max_entries=10)
+    try:
+        for size in range(1, 50):
+            empty(size * 512)
+        last = empty(123 * 512)
+        trace = torch.cuda.memory._snapshot()["device_traces"][0]
+        assert len(trace) <= 10
+        assert trace[-1]["action"] == "alloc"
+        assert trace[-1]["addr"] == last.data_ptr()
+    finally:
+        torch.cuda.memory._record_memory_history(None)
+
+
+def test_state_alone_keeps_contexts_of_live_blocks():
+    torch.cuda.memory._record_memory_history("state", stacks="python")
+    try:
+        tensor = empty(6 * MIB)
+        frames = block_of(tensor, torch.cuda.memory._snapshot())["frames"]
+        assert any(frame["filename"].endswith("test_history.py") for frame in frames)
+    finally:
+        torch.cuda.memory._record_memory_history(None)
+
+
+def test_recording_ends():
+    torch.cuda.memory._record_memory_history(None)
+    empty(5 * MIB)
+    assert not any(torch.cuda.memory._snapshot()["device_traces"])
+
+
+def test_blocks_recorded_before_the_end_are_freed_after_it(recording):
+    tensor = empty(5 * MIB)
+    before = torch.cuda.memory_allocated()
+    torch.cuda.memory._record_memory_history(None)
+    del tensor
+    assert torch.cuda.memory_allocated() == before - 5 * MIB
+
+
+def test_entries_have_the_keys_that_natives_have(recording):
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        native = empty(3 * MIB)
+    ours = empty(3 * MIB)
+    (native_entry,) = trace_of(native.data_ptr())
+    (our_entry,) = trace_of(ours.data_ptr())
+    assert our_entry.keys() == native_entry.keys()
+    assert our_entry["compile_context"] == native_entry["compile_context"]
+
+
+@pytest.mark.skipif(not hasattr(torch.cuda.memory, "_set_memory_metadata"), reason="this torch has no metadata")
+def test_metadata_is_noted(recording):
+    torch.cuda.memory._set_memory_metadata("epoch 3")
+    tensor = empty(3 * MIB)
+    torch.cuda.memory._set_memory_metadata("")
+    assert trace_of(tensor.data_ptr())[0]["user_metadata"] == "epoch 3"
+
+
+@pytest.mark.skipif(not hasattr(torch.cuda.memory, "_annotate_memory"), reason="this torch has no annotations")
+def test_annotation_is_traced(recording):
+    tensor = empty(3 * MIB)
+    torch.cuda.memory._annotate_memory(tensor, "weights")
+    assert [entry["action"] for entry in trace_of(tensor.data_ptr())] == ["alloc", "annotate"]
+
+
+def test_dumped_snapshot_can_be_plotted(recording, tmp_path):
+    held = [empty(MIB * size) for size in (1, 3, 8)]
+    del held[1]
+    path = tmp_path / "snapshot.pickle"
+    torch.cuda.memory._dump_snapshot(str(path))
+    with path.open("rb") as file:
+        snapshot = pickle.load(file)
+    assert is_ours(held[0])
+    assert "<html" in _memory_viz.trace_plot(snapshot)
+    assert "<html" in _memory_viz.segment_plot(snapshot)
+    assert "MiB" in _memory_viz.segsum(snapshot)
+
+
+def test_profiler_sees_memory_come_and_go():
+    with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
+        tensor = empty(10 * MIB)
+        del tensor
+    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
+    changes = [event.nbytes() for event in events if event.device_type() == torch.autograd.DeviceType.CUDA]
+    assert changes[:2] == [10 * MIB, -10 * MIB]
+
+
+def test_history_under_four_threads(recording):
+    from concurrent.futures import ThreadPoolExecutor
+
+    def work(seed: int) -> None:
+        for i in range(200):
+            tensor = empty((i * seed % 37 + 1) * 50_000)
+            if i % 20 == 0:
+                torch.cuda.memory._snapshot()
+            del tensor
+
+    with ThreadPoolExecutor(4) as threads:
+        list(threads.map(work, range(1, 5)))
+    actions = [entry["action"] for entry in torch.cuda.memory._snapshot()["device_traces"][0]]
+    assert actions.count("alloc") == actions.count("free_completed") == 800

@@ -1,0 +1,169 @@
+"""Running out of memory: who is told, with which words, and that the program can go on."""
+
+import gc
+import re
+
+import pytest
+import torch
+from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, simulated_gpu
+
+TOO_MUCH = 1 << 44
+
+
+@pytest.fixture
+def out_of_memory():
+    """Provokes an error, and returns it."""
+
+    def provoke(size: int = TOO_MUCH) -> torch.OutOfMemoryError:
+        with pytest.raises(torch.OutOfMemoryError) as raised:
+            empty(size)
+        return raised.value
+
+    return provoke
+
+
+def test_error_is_pytorchs(out_of_memory):
+    error = out_of_memory()
+    assert type(error) is torch.OutOfMemoryError
+    assert torch.cuda.OutOfMemoryError is torch.OutOfMemoryError
+    assert len(error.args) == 1
+
+
+def test_first_sentences_are_pytorchs(out_of_memory):
+    text = str(out_of_memory())
+    size = r"\d+(\.\d\d)? ([KMG]iB|bytes)"
+    assert re.match(
+        rf"CUDA out of memory\. Tried to allocate {size}\. "
+        rf"GPU 0 has a total capacity of {size} of which {size} is free\. ",
+        text,
+    ), text
+
+
+def test_message_says_what_is_held(out_of_memory):
+    held = empty(200 * MIB)
+    text = str(out_of_memory())
+    match = re.search(r"frugal_alloc holds (\S+ \w+): (\S+) MiB in tensors", text)
+    assert match, text
+    assert float(match[2]) >= held.numel() / MIB
+
+
+def test_more_than_an_exbibyte_is_refused_at_once():
+    with pytest.raises(torch.OutOfMemoryError, match="more than 1EB"):
+        empty(1 << 61)
+
+
+def test_observers_are_told_once(out_of_memory):
+    seen = []
+    torch._C._cuda_attach_out_of_memory_observer(lambda *arguments: seen.append(arguments))
+    out_of_memory(TOO_MUCH)
+    assert len(seen) == 1
+    device, requested, total, free = seen[0]
+    assert (device, requested) == (0, TOO_MUCH)
+    assert 0 < free <= total == torch.cuda.get_device_properties(0).total_memory
+
+
+def test_error_is_counted(out_of_memory):
+    before = torch.cuda.memory_stats()["num_ooms"]
+    out_of_memory()
+    assert torch.cuda.memory_stats()["num_ooms"] == before + 1
+
+
+def test_memory_can_be_had_afterwards(out_of_memory):
+    out_of_memory()
+    assert is_ours(empty(GIB))
+
+
+def test_failed_request_leaves_nothing_behind(out_of_memory):
+    collect()
+    torch.cuda.empty_cache()
+    before = torch.cuda.memory_allocated()
+    out_of_memory()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_garbage_is_collected_before_giving_up():
+    collect()
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info()
+    size = free * 6 // 10
+    cycle = [empty(size)]
+    cycle.append(cycle)
+    enabled = gc.isenabled()
+    gc.disable()
+    try:
+        del cycle
+        assert is_ours(empty(size))
+    finally:
+        if enabled:
+            gc.enable()
+
+
+def test_natives_cache_is_given_back_before_giving_up():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        cached = empty(2 * GIB)
+    del cached, pool
+    collect()
+    free, _ = torch.cuda.mem_get_info()
+    assert is_ours(empty(free + GIB))
+
+
+def test_our_idle_memory_is_given_back_when_native_needs_it():
+    collect()
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info()
+    ours = empty(free * 7 // 10)
+    del ours
+    seen = []
+    torch._C._cuda_attach_out_of_memory_observer(lambda *arguments: seen.append(arguments))
+    ooms = torch.cuda.memory_stats()["num_ooms"]
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        pooled = empty(free * 6 // 10)
+    assert not is_ours(pooled)
+    assert not seen
+    assert torch.cuda.memory_stats()["num_ooms"] == ooms
+
+
+def test_memory_fraction_limits_us(out_of_memory):
+    collect()
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(0).total_memory
+    torch.cuda.set_per_process_memory_fraction(0.25)
+    try:
+        assert torch.cuda.get_per_process_memory_fraction() == 0.25
+        error = out_of_memory(total * 3 // 10)
+        assert "set_per_process_memory_fraction" in str(error)
+        assert is_ours(empty(total // 8))
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert is_ours(empty(total * 3 // 10))
+
+
+def test_memory_fraction_counts_natives_memory(out_of_memory):
+    collect()
+    torch.cuda.empty_cache()
+    total = torch.cuda.get_device_properties(0).total_memory
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        pooled = empty(total // 5)
+    torch.cuda.set_per_process_memory_fraction(0.25)
+    try:
+        out_of_memory(total // 10)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    del pooled
+
+
+@simulated_gpu
+@pytest.mark.parametrize("kind", ["reserve", "map", "set_access"])
+def test_failure_of_the_driver_is_an_error_with_its_name(kind):
+    collect()
+    torch.cuda.empty_cache()
+    with Simulation().faults(f"{kind}@1+=invalid_value"):
+        with pytest.raises(RuntimeError, match="CUDA_ERROR_INVALID_VALUE") as raised:
+            with torch.cuda.stream(torch.cuda.Stream()):
+                empty(300 * MIB)
+        assert not isinstance(raised.value, torch.OutOfMemoryError)
+    assert is_ours(empty(300 * MIB))

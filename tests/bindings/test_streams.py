@@ -1,0 +1,98 @@
+"""Memory used by several streams: handed on only when all of them have passed."""
+
+import torch
+from binding_helpers import MIB, Simulation, empty, is_ours, simulated_gpu
+
+SECOND = 10**9
+
+
+def now_plus(state={"now": 10**12}) -> int:  # noqa: B006
+    """A later moment at each call: the simulated clock never goes back."""
+    state["now"] += SECOND
+    return state["now"]
+
+
+@simulated_gpu
+def test_block_in_use_by_another_stream_is_not_reused_before_it_has_passed():
+    simulation = Simulation()
+    simulation.set_clock(now_plus())
+    other = torch.cuda.Stream()
+    tensor = empty(10 * MIB)
+    address = tensor.data_ptr()
+    until = now_plus()
+    with torch.cuda.stream(other):
+        empty(512).zero_()
+    simulation.keep_busy(other, until)
+    tensor.record_stream(other)
+    del tensor
+
+    assert empty(10 * MIB).data_ptr() != address
+    simulation.set_clock(until)
+    held = [empty(10 * MIB) for _ in range(3)]
+    assert address in {tensor.data_ptr() for tensor in held}
+
+
+@simulated_gpu
+def test_block_awaiting_a_stream_is_active_but_not_allocated():
+    simulation = Simulation()
+    simulation.set_clock(now_plus())
+    other = torch.cuda.Stream()
+    torch.cuda.synchronize()
+    empty(512)
+    before = torch.cuda.memory_stats()
+    tensor = empty(9 * MIB)
+    until = now_plus()
+    simulation.keep_busy(other, until)
+    tensor.record_stream(other)
+    del tensor
+
+    after = torch.cuda.memory_stats()
+    assert after["allocated_bytes.all.current"] == before["allocated_bytes.all.current"]
+    assert after["active_bytes.all.current"] == before["active_bytes.all.current"] + 9 * MIB
+    simulation.set_clock(until)
+    empty(512)
+    assert torch.cuda.memory_stats()["active_bytes.all.current"] == before["active_bytes.all.current"]
+
+
+@simulated_gpu
+def test_block_without_record_stream_is_reused_at_once():
+    simulation = Simulation()
+    simulation.set_clock(now_plus())
+    tensor = empty(11 * MIB)
+    address = tensor.data_ptr()
+    simulation.keep_busy(torch.cuda.current_stream(), now_plus())
+    del tensor
+    assert empty(11 * MIB).data_ptr() == address
+    simulation.set_clock(now_plus())
+
+
+def test_record_of_the_own_stream_delays_nothing():
+    tensor = empty(12 * MIB)
+    address = tensor.data_ptr()
+    tensor.record_stream(torch.cuda.current_stream())
+    del tensor
+    assert empty(12 * MIB).data_ptr() == address
+
+
+def test_memory_of_a_side_stream_is_ours():
+    with torch.cuda.stream(torch.cuda.Stream()):
+        assert is_ours(empty(MIB))
+
+
+def test_record_stream_on_an_older_tensor_reaches_native(older):
+    tensor = older()
+    size = tensor.numel()
+    stream = torch.cuda.Stream()
+    tensor.record_stream(stream)
+    before = torch.cuda.memory_allocated()
+    del tensor
+    torch.cuda.synchronize()
+    assert before - torch.cuda.memory_allocated() == size
+
+
+def test_record_stream_on_a_view_counts_for_its_storage():
+    tensor = empty(4 * MIB)
+    tensor[MIB:].record_stream(torch.cuda.Stream())
+    del tensor
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()

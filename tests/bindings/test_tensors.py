@@ -1,0 +1,164 @@
+"""Whose memory a tensor lives in, and that it gets there and back."""
+
+import pytest
+import torch
+from binding_helpers import MIB, collect, empty, is_ours
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda: torch.ones(1000, device="cuda"),
+        lambda: torch.randn(100, 100, device="cuda"),
+        lambda: torch.arange(10).cuda(),
+        lambda: torch.nn.Linear(300, 300).cuda().weight,
+        lambda: torch.empty_strided((5, 5), (5, 1), device="cuda"),
+        lambda: torch._C._dynamo.guards._empty_strided_cuda((5, 5), (5, 1), torch.float32),
+        lambda: torch.UntypedStorage(4096, device="cuda"),
+        lambda: empty(200 * MIB),
+    ],
+    ids=["ones", "randn", "copy", "parameter", "strided", "inductor", "storage", "large"],
+)
+def test_new_memory_is_ours(make):
+    assert is_ours(make())
+
+
+def test_empty_tensor_has_no_memory():
+    tensor = torch.empty(0, device="cuda")
+    assert tensor.data_ptr() == 0
+    assert tensor.device.type == "cuda"
+
+
+def test_addresses_are_multiples_of_512():
+    tensors = [empty(size) for size in (1, 511, 513, MIB, MIB + 1, 3 * MIB + 7)]
+    assert all(tensor.data_ptr() % 512 == 0 for tensor in tensors)
+
+
+def test_live_tensors_do_not_overlap():
+    tensors = [empty(1 + 70_001 * i % (5 * MIB)) for i in range(200)]
+    ranges = sorted((tensor.data_ptr(), tensor.data_ptr() + tensor.numel()) for tensor in tensors)
+    assert all(end <= start for (_, end), (start, _) in zip(ranges, ranges[1:], strict=False))
+
+
+def test_freed_memory_is_used_again():
+    first = empty(10 * MIB)
+    address = first.data_ptr()
+    del first
+    assert empty(10 * MIB).data_ptr() == address
+
+
+def test_resized_storage_stays_ours():
+    tensor = empty(MIB)
+    tensor.resize_(20 * MIB)
+    assert is_ours(tensor)
+
+
+def test_memory_is_written_and_read_back():
+    tensor = empty(5 * MIB).fill_(7)
+    copied = torch.empty(5 * MIB, dtype=torch.uint8)
+    copied.copy_(tensor)
+    torch.cuda.synchronize()
+    assert copied.shape == tensor.shape
+
+
+def test_older_tensor_is_native_and_goes_back_to_it(older):
+    tensor = older()
+    assert not is_ours(tensor)
+    before = torch.cuda.memory_allocated()
+    size = tensor.numel()
+    del tensor
+    assert before - torch.cuda.memory_allocated() == size
+
+
+def test_memory_of_older_tensor_returns_to_the_driver(older):
+    tensor = older()
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info()
+    size = tensor.numel()
+    del tensor
+    torch.cuda.empty_cache()
+    assert torch.cuda.mem_get_info()[0] >= free + min(size, 2 * MIB)
+
+
+def test_resizing_an_older_tensor_keeps_it_native(older):
+    tensor = older()
+    tensor.resize_(50 * MIB)
+    assert not is_ours(tensor)
+
+
+def test_set_moves_an_older_tensor_to_ours(older):
+    tensor = older()
+    tensor.set_(torch.UntypedStorage(1024, device="cuda"))
+    assert is_ours(tensor)
+
+
+def test_all_live_storages_have_the_standard_deleter():
+    assert torch._C._has_Standard_Deleter(empty(MIB).untyped_storage()._cdata)
+
+
+def test_storage_freed_behind_its_tensor_is_freed_once():
+    before = torch.cuda.memory_allocated()
+    tensor = empty(2 * MIB)
+    torch._C._free_And_Remove_DeleterFn(tensor.untyped_storage()._cdata)
+    assert torch.cuda.memory_allocated() == before
+    del tensor
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_raw_memory_is_ours_and_can_be_deleted():
+    before = torch.cuda.memory_allocated()
+    address = torch.cuda.caching_allocator_alloc(1000)
+    assert is_ours(address)
+    assert torch.cuda.memory_allocated() == before + 1024
+    torch.cuda.caching_allocator_delete(address)
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_raw_memory_of_a_stream_is_ours():
+    stream = torch.cuda.Stream()
+    address = torch.cuda.caching_allocator_alloc(1000, stream=stream)
+    assert is_ours(address)
+    torch.cuda.caching_allocator_delete(address)
+
+
+@pytest.mark.parametrize("offset", [0, 512], ids=["unknown", "inside a block"])
+def test_deleting_what_is_no_block_is_refused(offset):
+    tensor = empty(MIB)
+    address = tensor.data_ptr() + offset if offset else 12345678
+    with pytest.raises(RuntimeError, match="invalid device pointer"):
+        torch.cuda.caching_allocator_delete(address)
+
+
+def test_deleting_twice_is_refused():
+    address = torch.cuda.caching_allocator_alloc(1000)
+    torch.cuda.caching_allocator_delete(address)
+    with pytest.raises(RuntimeError, match="invalid device pointer"):
+        torch.cuda.caching_allocator_delete(address)
+
+
+def test_caching_turned_off_is_natives_business():
+    torch.cuda.memory.caching_allocator_enable(False)
+    try:
+        assert not is_ours(empty(MIB))
+    finally:
+        torch.cuda.memory.caching_allocator_enable(True)
+    assert is_ours(empty(MIB))
+
+
+def test_pinned_memory_works():
+    assert torch.empty(1000).pin_memory().is_pinned()
+
+
+def test_empty_cache_gives_all_idle_memory_back():
+    tensors = [empty(size) for size in (1000, 3 * MIB, 70 * MIB)]
+    del tensors
+    collect()
+    torch.cuda.empty_cache()
+    stats = torch.cuda.memory_stats()
+    idle = stats["reserved_bytes.all.current"] - stats["active_bytes.all.current"]
+    # What is left is at most the rest of handles that hold something else.
+    assert idle < 64 * MIB
+
+
+def test_allocator_backend_is_still_called_native():
+    assert torch.cuda.get_allocator_backend() == "native"

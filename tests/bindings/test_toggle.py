@@ -1,0 +1,113 @@
+"""Enabling and disabling, again and again, with memory of both kinds alive."""
+
+import threading
+from concurrent.futures import ThreadPoolExecutor
+
+import frugal_alloc
+import torch
+from binding_helpers import MIB, collect, empty, is_ours
+
+
+def test_enabling_twice_is_fine():
+    frugal_alloc.enable()
+    frugal_alloc.enable()
+    assert frugal_alloc.is_enabled()
+    assert is_ours(empty(MIB))
+
+
+def test_disabled_new_memory_is_natives():
+    frugal_alloc.disable()
+    assert not frugal_alloc.is_enabled()
+    tensor = empty(6 * MIB)
+    assert not is_ours(tensor)
+    assert torch._C._has_Standard_Deleter(tensor.untyped_storage()._cdata)
+
+
+def test_our_tensors_live_on_when_disabled():
+    before = torch.cuda.memory_allocated()
+    tensor = empty(6 * MIB)
+    frugal_alloc.disable()
+    assert is_ours(tensor)
+    assert torch._C._has_Standard_Deleter(tensor.untyped_storage()._cdata)
+    tensor.record_stream(torch.cuda.Stream())
+    del tensor
+    collect()
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_natives_tensors_live_on_when_enabled_again():
+    frugal_alloc.disable()
+    tensor = empty(6 * MIB)
+    frugal_alloc.enable()
+    before = torch.cuda.memory_allocated()
+    tensor.record_stream(torch.cuda.Stream())
+    del tensor
+    torch.cuda.synchronize()
+    assert torch.cuda.memory_allocated() == before - 6 * MIB
+
+
+def test_disabling_gives_idle_memory_back():
+    held = empty(200 * MIB)
+    del held
+    collect()
+    reserved = torch.cuda.memory_reserved()
+    frugal_alloc.disable()
+    assert torch.cuda.memory_reserved() <= reserved - 200 * MIB
+
+
+def test_disabling_twice_is_fine():
+    frugal_alloc.disable()
+    frugal_alloc.disable()
+    assert not frugal_alloc.is_enabled()
+
+
+def test_four_threads_allocate_without_error():
+    def work(seed: int) -> int:
+        for i in range(2000):
+            tensor = empty((i * seed % 37 + 1) * 5000)
+            del tensor
+        return seed
+
+    before = torch.cuda.memory_allocated()
+    with ThreadPoolExecutor(4) as threads:
+        assert list(threads.map(work, range(1, 5))) == [1, 2, 3, 4]
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_memory_freed_by_another_thread_is_freed():
+    before = torch.cuda.memory_allocated()
+    held = [empty(3 * MIB) for _ in range(10)]
+    thread = threading.Thread(target=held.clear)
+    thread.start()
+    thread.join()
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_toggling_under_four_allocating_threads():
+    collect()
+    before = torch.cuda.memory_allocated()
+    stop = threading.Event()
+
+    def work(seed: int) -> int:
+        steps = 0
+        held: list[torch.Tensor] = []
+        stream = torch.cuda.Stream()
+        while not stop.is_set() or steps < 100:
+            steps += 1
+            tensor = empty((steps * seed % 41 + 1) * 30_000)
+            if steps % 7 == 0:
+                tensor.record_stream(stream)
+            held.append(tensor)
+            if len(held) > 20:
+                del held[:: seed + 1]
+        return steps
+
+    with ThreadPoolExecutor(4) as threads:
+        futures = [threads.submit(work, seed) for seed in range(1, 5)]
+        for _ in range(100):
+            frugal_alloc.disable()
+            frugal_alloc.enable()
+        stop.set()
+        assert all(future.result() >= 100 for future in futures)
+    collect()
+    assert torch.cuda.memory_allocated() == before
