@@ -5,7 +5,7 @@
 
 #include <array>
 #include <atomic>
-#include <cstdint>
+#include <string>
 
 #include "allocator/units.h"
 #include "cuda/simulated/physical_memory.h"
@@ -22,11 +22,10 @@ class Gpu {
   Gpu& operator=(const Gpu&) = delete;
 
   int slot() const { return slot_; }
-  std::array<char, 16> uuid() const {
-    std::array<char, 16> id = {'f', 'r', 'u', 'g', 'a', 'l', '-', 's', 'i', 'm', '-', 'g', 'p', 'u', '-', '0'};
-    id.back() = static_cast<char>('0' + slot_);
-    return id;
-  }
+  std::array<char, 16> uuid() const { return UuidOf(slot_); }
+  static std::array<char, 16> UuidOf(int slot);
+  // "GPU-66727567-616c-2d73-...", as nvidia-smi prints it.
+  static std::string UuidText(int slot);
 
   PhysicalMemory& memory() { return memory_; }
   const PhysicalMemory& memory() const { return memory_; }

@@ -1,7 +1,6 @@
 #include "cuda/simulated/machine.h"
 
 #include <charconv>
-#include <cstdio>
 #include <numeric>
 #include <string>
 
@@ -14,25 +13,12 @@ std::vector<int> AllSlots(int gpus) {
   return slots;
 }
 
-// "GPU-66727567-616c-2d73-..." for 16 bytes, as nvidia-smi prints them.
-std::string UuidText(const std::array<char, 16>& uuid) {
-  std::string text = "GPU-";
-  for (size_t i = 0; i < uuid.size(); ++i) {
-    if (i == 4 || i == 6 || i == 8 || i == 10) text += '-';
-    char digits[3];
-    std::snprintf(digits, sizeof(digits), "%02x", static_cast<unsigned char>(uuid[i]));
-    text += digits;
-  }
-  return text;
-}
-
 std::optional<int> SlotOf(std::string_view name, int gpus) {
   while (name.starts_with(' ')) name.remove_prefix(1);
   while (name.ends_with(' ')) name.remove_suffix(1);
   for (int slot = 0; slot < gpus; ++slot) {
     // A beginning of the UUID is enough.
-    const std::string uuid = UuidText(Gpu(slot, Bytes(0), Bytes(0), Backing::kNone).uuid());
-    if (name.size() > 4 && uuid.starts_with(name)) return slot;
+    if (name.starts_with("GPU-") && Gpu::UuidText(slot).starts_with(name)) return slot;
   }
   int slot = 0;
   const auto [end, problem] = std::from_chars(name.data(), name.data() + name.size(), slot);

@@ -59,7 +59,7 @@ int frugal_sim_set_faults(const char* plan) {
 void frugal_sim_set_graph_execution(int on) { ThisThread().runs_graphs = on != 0; }
 
 int frugal_sim_unsupported(const char* function) {
-  if (TheMachine().configuration().verbose) {
+  if (frugal::sim::TheConfiguration().verbose) {
     std::fprintf(stderr, "frugal simulated GPU: %s is not simulated\n", function);
   }
   return static_cast<int>(frugal::sim::Error::kNotSupported);

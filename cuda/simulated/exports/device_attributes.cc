@@ -68,6 +68,4 @@ int DeviceAttribute(int attribute, const Machine& machine) {
   return 0;
 }
 
-int PciBus(const Gpu& gpu) { return gpu.slot() + 1; }
-
 }  // namespace frugal::sim

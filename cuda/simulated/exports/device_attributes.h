@@ -15,7 +15,8 @@ int DeviceAttribute(int attribute, const Machine& machine);
 
 // "0000:01:00.0" for the first GPU of the machine.
 inline constexpr int kPciDomain = 0;
-int PciBus(const Gpu& gpu);
+constexpr int PciBusOfSlot(int slot) { return slot + 1; }
+inline int PciBus(const Gpu& gpu) { return PciBusOfSlot(gpu.slot()); }
 
 }  // namespace frugal::sim
 

@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <atomic>
 #include <cstdio>
 #include <cstdlib>
 #include <string>
@@ -9,7 +10,9 @@
 namespace frugal::sim {
 namespace {
 
-Configuration& TheConfiguration() {
+std::atomic<Machine*> the_machine{nullptr};
+
+Configuration& MutableConfiguration() {
   static auto* configuration = new Configuration;
   return *configuration;
 }
@@ -17,7 +20,7 @@ Configuration& TheConfiguration() {
 // Read when the library is loaded, before the program has done anything that could be lost.
 __attribute__((constructor)) void ReadEnvironment() {
   std::string problem;
-  if (Configuration::FromEnvironment(&TheConfiguration(), &problem)) return;
+  if (Configuration::FromEnvironment(&MutableConfiguration(), &problem)) return;
   std::fprintf(stderr, "frugal simulated GPU: %s\n", problem.c_str());
   std::fflush(stderr);
   _exit(2);
@@ -28,9 +31,15 @@ __attribute__((constructor)) void ReadEnvironment() {
 Machine& TheMachine() {
   static Machine& machine = *[] {
     const Configuration& configuration = TheConfiguration();
-    return new Machine(configuration, Machine::VisibleSlots(std::getenv("CUDA_VISIBLE_DEVICES"), configuration.gpus));
+    const auto slots = Machine::VisibleSlots(std::getenv("CUDA_VISIBLE_DEVICES"), configuration.gpus);
+    the_machine = new Machine(configuration, slots);
+    return the_machine.load();
   }();
   return machine;
 }
+
+Machine* TheMachineIfMade() { return the_machine; }
+
+const Configuration& TheConfiguration() { return MutableConfiguration(); }
 
 }  // namespace frugal::sim

@@ -13,6 +13,12 @@ namespace frugal::sim {
 // while they exit, too.
 Machine& TheMachine();
 
+// The machine if it was made already, else nullptr: for those that look on and must not settle which GPUs are seen.
+Machine* TheMachineIfMade();
+
+// What it is, or will be, like.
+const Configuration& TheConfiguration();
+
 // A C size; beyond what any GPU has, a size that is still too large.
 inline Bytes ToBytes(size_t size) {
   constexpr size_t kTooLarge = size_t{1} << 62;

@@ -1,0 +1,157 @@
+// The little of NVIDIA's management library that PyTorch and programs that watch memory ask: which GPUs there are, how
+// full they are, and that they have no NVLink fabric. It sees this process only, and all GPUs of the machine, whatever
+// CUDA_VISIBLE_DEVICES says.
+//
+// Its header comes with no package that every machine has, so what crosses the interface is declared here.
+
+#include <unistd.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstring>
+
+#include "cuda/simulated/exports/device_attributes.h"
+#include "cuda/simulated/exports/the_machine.h"
+
+namespace {
+
+using frugal::Bytes;
+using frugal::sim::Gpu;
+using frugal::sim::Machine;
+using frugal::sim::TheConfiguration;
+using frugal::sim::TheMachineIfMade;
+
+// nvmlReturn_t.
+enum Result : int { kSuccess = 0, kInvalidArgument = 2, kNotSupported = 3, kNotFound = 6, kInsufficientSize = 7 };
+
+// nvmlDevice_t: the GPU's slot, plus 1.
+using Device = void*;
+
+struct MemoryInfo {
+  unsigned long long total, free, used;
+};
+
+struct ProcessInfo {
+  unsigned pid;
+  unsigned long long used_memory;
+};
+
+struct FabricInfo {
+  unsigned version;
+  unsigned char cluster_uuid[16];
+  int status;
+  unsigned clique;
+  unsigned char state;  // 0: there is no fabric.
+};
+
+int SlotOf(Device device) { return static_cast<int>(reinterpret_cast<uintptr_t>(device)) - 1; }
+
+Result GiveDevice(int slot, Device* device) {
+  if (slot < 0 || slot >= TheConfiguration().gpus) return kNotFound;
+  *device = reinterpret_cast<Device>(static_cast<uintptr_t>(slot + 1));
+  return kSuccess;
+}
+
+Result GiveText(const char* text, char* into, unsigned length) {
+  if (std::strlen(text) >= length) return kInsufficientSize;
+  std::strcpy(into, text);
+  return kSuccess;
+}
+
+// What this process has on the GPU, the driver's own share included; 0 before it began to use it.
+Bytes UsedBy(int slot) {
+  Machine* machine = TheMachineIfMade();
+  for (int gpu = 0; machine != nullptr && gpu < machine->gpu_count(); ++gpu) {
+    const Gpu& candidate = machine->gpu(gpu);
+    if (candidate.slot() == slot && candidate.is_in_use()) {
+      return candidate.memory().total() - candidate.memory().free();
+    }
+  }
+  return Bytes(0);
+}
+
+}  // namespace
+
+extern "C" {
+
+Result nvmlInit_v2() { return kSuccess; }
+Result nvmlInit() { return kSuccess; }
+Result nvmlShutdown() { return kSuccess; }
+
+const char* nvmlErrorString(Result result) {
+  switch (result) {
+    case kSuccess:
+      return "The operation was successful";
+    case kNotSupported:
+      return "Not Supported";
+    case kNotFound:
+      return "Not Found";
+    default:
+      return "Invalid Argument";
+  }
+}
+
+Result nvmlSystemGetDriverVersion(char* version, unsigned length) { return GiveText("580.00", version, length); }
+
+Result nvmlSystemGetCudaDriverVersion_v2(int* version) {
+  *version = frugal::sim::kDriverVersion;
+  return kSuccess;
+}
+
+Result nvmlDeviceGetCount_v2(unsigned* count) {
+  *count = static_cast<unsigned>(TheConfiguration().gpus);
+  return kSuccess;
+}
+
+Result nvmlDeviceGetHandleByIndex_v2(unsigned index, Device* device) {
+  return GiveDevice(static_cast<int>(index), device);
+}
+
+// "0000:01:00.0", or with eight digits for the domain.
+Result nvmlDeviceGetHandleByPciBusId_v2(const char* id, Device* device) {
+  unsigned domain = 0;
+  unsigned bus = 0;
+  if (std::sscanf(id, "%x:%x:", &domain, &bus) != 2) return kInvalidArgument;
+  for (int slot = 0; slot < TheConfiguration().gpus; ++slot) {
+    if (frugal::sim::PciBusOfSlot(slot) == static_cast<int>(bus)) return GiveDevice(slot, device);
+  }
+  return kNotFound;
+}
+
+Result nvmlDeviceGetName(Device, char* name, unsigned length) { return GiveText(Gpu::kName, name, length); }
+
+Result nvmlDeviceGetUUID(Device device, char* uuid, unsigned length) {
+  return GiveText(Gpu::UuidText(SlotOf(device)).c_str(), uuid, length);
+}
+
+Result nvmlDeviceGetMemoryInfo(Device device, MemoryInfo* info) {
+  info->total = static_cast<unsigned long long>(TheConfiguration().memory.count());
+  info->used = static_cast<unsigned long long>(UsedBy(SlotOf(device)).count());
+  info->free = info->total - info->used;
+  return kSuccess;
+}
+
+Result nvmlDeviceGetComputeRunningProcesses(Device device, unsigned* count, ProcessInfo* processes) {
+  const Bytes used = UsedBy(SlotOf(device));
+  if (used == Bytes(0)) {
+    *count = 0;
+    return kSuccess;
+  }
+  const bool fits = *count >= 1;
+  *count = 1;
+  if (!fits) return kInsufficientSize;
+  processes[0] = {static_cast<unsigned>(getpid()), static_cast<unsigned long long>(used.count())};
+  return kSuccess;
+}
+
+Result nvmlDeviceGetGpuFabricInfoV(Device, FabricInfo* info) {
+  const unsigned version = info->version;
+  *info = {};
+  info->version = version;
+  return kSuccess;
+}
+
+Result nvmlDeviceGetNvLinkRemoteDeviceType(Device, unsigned, int*) { return kNotSupported; }
+Result nvmlDeviceGetNvLinkRemotePciInfo_v2(Device, unsigned, void*) { return kNotSupported; }
+
+}  // extern "C"
