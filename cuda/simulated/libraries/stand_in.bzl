@@ -1,6 +1,7 @@
 """Shared libraries that take the place of NVIDIA's, under their names and symbol versions."""
 
-load("@rules_cc//cc:defs.bzl", "cc_binary")
+load("@rules_cc//cc:defs.bzl", "cc_library")
+load("//cuda/simulated/exports:simulated_library.bzl", "simulated_library")
 
 def stand_in(name, srcs, symbols, cuda_major = "13"):
     """Builds a stand-in that PyTorch's own libraries accept for the real one.
@@ -16,22 +17,15 @@ def stand_in(name, srcs, symbols, cuda_major = "13"):
         outs = [name + ".lds"],
         cmd = "echo '%s { global: %s; local: *; };' > $@" % (name, symbols),
     )
-    cc_binary(
-        name = name,
+    cc_library(
+        name = name + "_code",
         srcs = srcs,
         local_defines = ["FRUGAL_SIM_CUDA_MAJOR=" + cuda_major],
-        linkopts = [
-            "-Wl,-soname," + name,
-            "-Wl,--version-script=$(location :%s.lds)" % name,
-            # The C++ library inside: preloaded into a program that brings its own, ours must not take its place.
-            "-l:libstdc++.a",
-            "-static-libgcc",
-            "-Wl,--as-needed",
-            "-ldl",
-        ],
-        linkshared = True,
-        deps = [
-            ":%s.lds" % name,
-            ":stand_in",
-        ],
+        deps = [":stand_in"],
+        alwayslink = True,
+    )
+    simulated_library(
+        name = name,
+        exports = name + ".lds",
+        deps = [name + "_code"],
     )
