@@ -24,6 +24,7 @@ MIB = 1 << 20
 ALLOCATORS = {"native": "PyTorch native", "frugal": "frugal_alloc"}
 SIZES = ((480, 640), (427, 640), (640, 480), (640, 426), (375, 500), (500, 333), (612, 612), (768, 1024), (333, 500))
 SHORTER_SIDES = (480, 512, 544, 576, 608, 640, 672, 704, 736, 768, 800)
+INTERRUPTED = 130
 MEMORY_CALLS = ("malloc", "free", "reserve", "unreserve", "create", "map", "set_access", "unmap", "release")
 
 
@@ -47,9 +48,16 @@ class Result:
 
 def main(arguments: list[str] | None = None) -> int:
     options = _parse(arguments)
-    if options.worker:
-        _work(options)
-        return 0
+    try:
+        if options.worker:
+            _work(options)
+            return 0
+        return _compare(options)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+def _compare(options: argparse.Namespace) -> int:
     try:
         simulated = not _sees_gpu()
         environment = _simulated_gpu.environment(options.memory) if simulated else dict(os.environ)
@@ -84,7 +92,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         default=16 << 30,
         help="memory of the simulated GPU (default 16GiB); a real GPU has what it has",
     )
-    parser.add_argument("--seed", type=int, default=0, help="of weights, images and boxes (default 0)")
+    parser.add_argument("--seed", type=_seed, default=0, help="of weights, images and boxes (default 0)")
     parser.add_argument("--worker", choices=ALLOCATORS, help=argparse.SUPPRESS)
     parser.add_argument("--report", type=Path, help=argparse.SUPPRESS)
     return parser.parse_args(arguments)
@@ -101,12 +109,18 @@ def _count(text: str) -> int:
     return int(text)
 
 
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 1 << 63):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {(1 << 63) - 1}")
+    return int(text)
+
+
 def _sees_gpu() -> bool:
-    code = "import torch; raise SystemExit(0 if torch.cuda.is_available() else 3)"
+    code = "import torch, torchvision; raise SystemExit(0 if torch.cuda.is_available() else 3)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     if done.returncode not in (0, 3):
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise _simulated_gpu.SimulationError(f"PyTorch cannot be imported: {last}; run tools/setup")
+        raise _simulated_gpu.SimulationError(f"the demo needs torch and torchvision ({last}); run tools/setup")
     return done.returncode == 0
 
 
