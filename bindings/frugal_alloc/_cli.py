@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import sys
 from typing import NoReturn
+
+from . import __version__
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -45,7 +46,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
 
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser("frugal-alloc", description=_DESCRIPTION)
-    parser.add_argument("--version", action="version", version=f"frugal-alloc {_version()}")
+    parser.add_argument("--version", action="version", version=f"frugal-alloc {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     # Carried out before this parser is asked; here for --help, and so that a misspelt command is told of them.
     commands.add_parser("run", help="run a Python program with the allocator on")
@@ -53,13 +54,6 @@ def _parser() -> argparse.ArgumentParser:
     _add_doctor(commands)
     _add_replay(commands)
     return parser
-
-
-def _version() -> str:
-    try:
-        return importlib.metadata.version("frugal-alloc")
-    except importlib.metadata.PackageNotFoundError:
-        return "(not installed)"
 
 
 # --- run

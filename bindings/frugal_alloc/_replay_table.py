@@ -7,60 +7,62 @@ from typing import TextIO
 
 from ._replay import Measurement
 
-_COLUMNS = (
-    "history",
-    "allocator",
-    "peak live",
-    "peak reserved",
-    "utilisation",
-    "min capacity",
-    "driver calls",
-    "driver time",
-    "ns per pair",
-)
+_GIB, _MIB = 1 << 30, 1 << 20
 
 
 def print_table(measurements: list[Measurement], file: TextIO | None = None) -> None:
     """On standard output by default."""
     file = file or sys.stdout
-    rows = [_cells(measurement) for measurement in measurements]
+    unit = _GIB if max(row.peak_reserved_bytes for row in measurements) >= _GIB else _MIB
+    columns = _columns("GiB" if unit == _GIB else "MiB")
+    rows = [_cells(row, unit) for row in measurements]
     try:
+        import rich.box
         import rich.console
         import rich.table
     except ImportError:
-        _print_plain(rows, file)
+        _print_plain([columns, *rows], file)
         return
-    table = rich.table.Table()
-    for number, title in enumerate(_COLUMNS):
-        table.add_column(title, justify="left" if number < 2 else "right")
+    table = rich.table.Table(box=rich.box.SIMPLE_HEAD, show_edge=False, pad_edge=False, padding=0)
+    for number, title in enumerate(columns):
+        table.add_column(title, justify="left" if number < 2 else "right", no_wrap=number < 2)
     for row in rows:
         table.add_row(*row)
     # To a pipe or a file, a line must not be broken at some 80 columns.
     rich.console.Console(file=file, width=None if file.isatty() else 200).print(table)
 
 
-def _cells(row: Measurement) -> tuple[str, ...]:
+def _columns(unit: str) -> tuple[str, ...]:
+    return (
+        "history",
+        "allocator",
+        f"live {unit}",
+        f"held {unit}",
+        "in use",
+        f"min {unit}",
+        "driver calls",
+        "driver ms",
+        "ns per pair",
+    )
+
+
+def _cells(row: Measurement, unit: int) -> tuple[str, ...]:
     minimum = row.min_capacity_bytes
     return (
-        row.history,
+        row.history.split(".")[0],
         row.allocator,
-        _gib(row.peak_live_bytes),
-        _gib(row.peak_reserved_bytes),
-        f"{row.utilisation:.1%}" if row.utilisation is not None else f"out of memory at {row.failed_at}",
-        "-" if minimum is None else f"{minimum / row.peak_live_bytes:.3f} x live",
+        f"{row.peak_live_bytes / unit:.2f}",
+        f"{row.peak_reserved_bytes / unit:.2f}",
+        f"{row.utilisation:.1%}" if row.utilisation is not None else "out of memory",
+        "-" if minimum is None else f"{minimum / unit:.2f}",
         str(sum(row.driver_calls.values())),
-        f"{row.driver_ns / 1e6:.1f} ms",
+        f"{row.driver_ns / 1e6:.1f}",
         "-" if row.ns_per_pair is None else f"{row.ns_per_pair:.0f}",
     )
 
 
-def _gib(size: int) -> str:
-    return f"{size / (1 << 30):.2f} GiB" if size >= 1 << 28 else f"{size / (1 << 20):.1f} MiB"
-
-
-def _print_plain(rows: list[tuple[str, ...]], file: TextIO) -> None:
-    table = [_COLUMNS, *rows]
-    widths = [max(len(row[column]) for row in table) for column in range(len(_COLUMNS))]
+def _print_plain(table: list[tuple[str, ...]], file: TextIO) -> None:
+    widths = [max(len(row[column]) for row in table) for column in range(len(table[0]))]
     for row in table:
         cells = [cell.ljust(widths[n]) if n < 2 else cell.rjust(widths[n]) for n, cell in enumerate(row)]
         print("  ".join(cells).rstrip(), file=file)

@@ -1,6 +1,10 @@
 #include "bindings/replay/replay.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
+#if __has_include(<c10/cuda/PeerToPeerAccess.h>)
+#include <c10/cuda/PeerToPeerAccess.h>
+#define FRUGAL_C10_HAS_PEER_CACHE
+#endif
 #include <c10/util/Exception.h>
 #include <cuda_runtime_api.h>
 
@@ -35,8 +39,12 @@ int Fail(frugal_replay_result& result, std::string_view message) {
   return FRUGAL_REPLAY_FAILED;
 }
 
+// What libtorch_cuda does for c10 when CUDA is first used.
 void StartC10() {
   c10::cuda::_internal::setHasPrimaryContext([](signed char) { return true; });
+#ifdef FRUGAL_C10_HAS_PEER_CACHE
+  c10::cuda::detail::init_p2p_access_cache(/*num_devices=*/1);
+#endif
   c10::cuda::CUDACachingAllocator::init(/*device_count=*/1);
   cudaSetDevice(0);
 }

@@ -88,7 +88,8 @@ def test_torch_that_will_not_do_is_named_with_what_to_do(
     version: str, cuda: str, expected: str, program: Any, tmp_path: Path
 ) -> None:
     folder = _fake_torch(tmp_path, version, cuda)
-    found = doctor(program, env={**os.environ, "PYTHONPATH": str(folder)})
+    path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
+    found = doctor(program, env={**os.environ, "PYTHONPATH": path})
     missing = [finding for verdict, finding in found.values() if verdict == "missing"]
     assert any(expected in finding for finding in missing), found
 
