@@ -1,6 +1,6 @@
 #include "cuda/simulated/error.h"
 
-#include <iterator>
+#include <ostream>
 
 namespace frugal::sim {
 namespace {
@@ -61,5 +61,7 @@ std::optional<Error> ErrorFromName(std::string_view name) {
   }
   return std::nullopt;
 }
+
+std::ostream& operator<<(std::ostream& out, Error error) { return out << ErrorName(error); }
 
 }  // namespace frugal::sim

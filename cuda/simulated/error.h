@@ -4,6 +4,7 @@
 #ifndef FRUGAL_CUDA_SIMULATED_ERROR_H_
 #define FRUGAL_CUDA_SIMULATED_ERROR_H_
 
+#include <iosfwd>
 #include <optional>
 #include <string_view>
 
@@ -48,6 +49,8 @@ enum class [[nodiscard]] Error : int{
 // "out_of_memory" for kOutOfMemory, as fault plans spell it; "unknown" for a number that is not listed above.
 std::string_view ErrorName(Error error);
 std::optional<Error> ErrorFromName(std::string_view name);
+// Its name, for test failures.
+std::ostream& operator<<(std::ostream& out, Error error);
 
 }  // namespace frugal::sim
 

@@ -1,0 +1,240 @@
+#include "cuda/simulated/capture.h"
+
+#include <chrono>
+#include <memory>
+#include <string>
+#include <thread>
+#include <tuple>
+#include <utility>
+
+#include "cuda/simulated/machine.h"
+#include "cuda/simulated/thread_state.h"
+#include "gtest/gtest.h"
+
+namespace frugal::sim {
+namespace {
+
+using std::chrono::microseconds;
+
+class CaptureTest : public ::testing::Test {
+ protected:
+  CaptureTest() { machine_.clock().Set(Nanoseconds(0)); }
+  ~CaptureTest() override { ThisThread().capture_mode = CaptureMode::kGlobal; }
+
+  Stream& NewStream(Stream::Kind kind = Stream::Kind::kNonBlocking) { return *streams_.Create(0, kind, 0); }
+  Event* RecordOn(Stream& stream) {
+    Event* event = streams_.CreateEvent();
+    EXPECT_EQ(streams_.Record(event, stream), Error::kSuccess);
+    return event;
+  }
+  void Begin(Stream& stream, CaptureMode mode = CaptureMode::kGlobal) {
+    ASSERT_EQ(streams_.BeginCapture(stream, mode, std::make_shared<Graph>(), {}), Error::kSuccess);
+  }
+  void Launch(Stream& stream, Nanoseconds duration) {
+    ASSERT_EQ(streams_.Launch(stream, {WorkKind::kKernel, duration, nullptr}), Error::kSuccess);
+  }
+  Error End(Stream& stream) { return streams_.EndCapture(stream, &graph_); }
+  Capture::State StateOf(const Stream& stream) { return streams_.GetCaptureInfo(stream).state; }
+
+  Machine machine_{Configuration()};
+  Streams& streams_ = machine_.streams();
+  Stream& stream_ = NewStream();
+  std::shared_ptr<Graph> graph_;
+};
+
+TEST_F(CaptureTest, CapturedWorkIsNeitherDoneNorTakesTime) {
+  int runs = 0;
+  Begin(stream_);
+  ASSERT_EQ(streams_.Enqueue(stream_, {WorkKind::kFill, microseconds(5), [&runs] { ++runs; }}), Error::kSuccess);
+  EXPECT_EQ(runs, 0);
+  ASSERT_EQ(End(stream_), Error::kSuccess);
+  EXPECT_EQ(streams_.Query(stream_), Error::kSuccess);
+  ASSERT_EQ(graph_->nodes().size(), 1u);
+  graph_->Run();
+  graph_->Run();
+  EXPECT_EQ(runs, 2);
+}
+
+TEST_F(CaptureTest, GraphTakesAsLongAsItsLongestPath) {
+  Stream& side = NewStream();
+  Begin(stream_);
+  Launch(stream_, microseconds(1));
+  ASSERT_EQ(streams_.StreamWait(side, RecordOn(stream_)), Error::kSuccess);
+  Launch(side, microseconds(10));
+  Launch(stream_, microseconds(2));
+  ASSERT_EQ(streams_.StreamWait(stream_, RecordOn(side)), Error::kSuccess);
+  Launch(stream_, microseconds(3));
+  ASSERT_EQ(End(stream_), Error::kSuccess);
+  EXPECT_EQ(graph_->nodes().size(), 4u);
+  EXPECT_EQ(graph_->Duration(), microseconds(14));
+  EXPECT_EQ(graph_->nodes().back()->after.size(), 2u);
+  EXPECT_EQ(graph_->NodesAfter(graph_->nodes().front()).size(), 2u);
+}
+
+TEST_F(CaptureTest, StreamThatIsNotJoinedFailsTheCapture) {
+  Stream& side = NewStream();
+  Begin(stream_);
+  ASSERT_EQ(streams_.StreamWait(side, RecordOn(stream_)), Error::kSuccess);
+  EXPECT_EQ(StateOf(side), Capture::State::kActive);
+  Launch(side, microseconds(1));
+  EXPECT_EQ(End(stream_), Error::kCaptureUnjoined);
+  EXPECT_EQ(graph_, nullptr);
+  EXPECT_EQ(StateOf(side), Capture::State::kEnded);
+}
+
+TEST_F(CaptureTest, QueryingACapturedStreamInvalidatesItsCapture) {
+  Begin(stream_);
+  EXPECT_EQ(streams_.Query(stream_), Error::kCaptureUnsupported);
+  EXPECT_EQ(StateOf(stream_), Capture::State::kInvalidated);
+  EXPECT_EQ(streams_.Enqueue(stream_, {}), Error::kCaptureInvalidated);
+  EXPECT_EQ(End(stream_), Error::kCaptureInvalidated);
+  EXPECT_EQ(StateOf(stream_), Capture::State::kEnded);
+  Begin(stream_);
+  EXPECT_EQ(End(stream_), Error::kSuccess);
+}
+
+TEST_F(CaptureTest, SynchronizingACapturedStreamInvalidatesItsCapture) {
+  Begin(stream_, CaptureMode::kRelaxed);
+  EXPECT_EQ(streams_.Synchronize(stream_), Error::kCaptureUnsupported);
+  EXPECT_EQ(End(stream_), Error::kCaptureInvalidated);
+}
+
+TEST_F(CaptureTest, CapturedEventCannotBeQueriedUntilTheCaptureEnds) {
+  Begin(stream_, CaptureMode::kRelaxed);
+  Event* event = RecordOn(stream_);
+  EXPECT_EQ(streams_.QueryEvent(event), Error::kCapturedEvent);
+  EXPECT_EQ(End(stream_), Error::kCaptureInvalidated);
+  EXPECT_EQ(streams_.QueryEvent(event), Error::kSuccess);
+}
+
+TEST_F(CaptureTest, WaitingForUncapturedWorkInvalidatesTheCapture) {
+  Event* outside = RecordOn(NewStream());
+  Begin(stream_);
+  EXPECT_EQ(streams_.StreamWait(stream_, outside), Error::kCaptureIsolation);
+  EXPECT_EQ(StateOf(stream_), Capture::State::kInvalidated);
+}
+
+TEST_F(CaptureTest, TwoCapturesCannotMerge) {
+  Stream& other = NewStream();
+  Begin(stream_);
+  Begin(other);
+  EXPECT_EQ(streams_.StreamWait(other, RecordOn(stream_)), Error::kCaptureMerge);
+  EXPECT_EQ(End(stream_), Error::kCaptureInvalidated);
+  EXPECT_EQ(End(other), Error::kCaptureInvalidated);
+}
+
+TEST_F(CaptureTest, LegacyStreamCannotBeCapturedNorJoinOne) {
+  Stream& legacy = *streams_.Find(Streams::kLegacyHandle, 0);
+  EXPECT_EQ(streams_.BeginCapture(legacy, CaptureMode::kGlobal, std::make_shared<Graph>(), {}),
+            Error::kCaptureUnsupported);
+  Begin(stream_);
+  EXPECT_EQ(streams_.StreamWait(legacy, RecordOn(stream_)), Error::kCaptureImplicit);
+}
+
+TEST_F(CaptureTest, CaptureEndsOnTheStreamWhereItBegan) {
+  Stream& side = NewStream();
+  Begin(stream_);
+  ASSERT_EQ(streams_.StreamWait(side, RecordOn(stream_)), Error::kSuccess);
+  EXPECT_EQ(End(side), Error::kCaptureUnmatched);
+  EXPECT_EQ(End(NewStream()), Error::kIllegalState);
+  EXPECT_EQ(End(stream_), Error::kCaptureInvalidated);
+}
+
+TEST_F(CaptureTest, CaptureEndsOnTheThreadWhereItBeganUnlessRelaxed) {
+  const auto end_elsewhere = [this] {
+    Error error = Error::kUnknown;
+    std::thread([&] { error = End(stream_); }).join();
+    return error;
+  };
+  Begin(stream_, CaptureMode::kThreadLocal);
+  EXPECT_EQ(end_elsewhere(), Error::kCaptureWrongThread);
+  EXPECT_EQ(End(stream_), Error::kSuccess);
+  Begin(stream_, CaptureMode::kRelaxed);
+  EXPECT_EQ(end_elsewhere(), Error::kSuccess);
+}
+
+TEST_F(CaptureTest, ForbiddenCallFailsAndInvalidatesTheCapture) {
+  Begin(stream_);
+  EXPECT_EQ(streams_.CheckForbiddenByCapture(), Error::kCaptureUnsupported);
+  EXPECT_EQ(End(stream_), Error::kCaptureInvalidated);
+  EXPECT_EQ(streams_.CheckForbiddenByCapture(), Error::kSuccess);
+}
+
+TEST_F(CaptureTest, QueryingAnyEventIsForbiddenInAGlobalCapture) {
+  Event* outside = RecordOn(NewStream());
+  Begin(stream_);
+  EXPECT_EQ(streams_.QueryEvent(outside), Error::kCaptureUnsupported);
+}
+
+TEST_F(CaptureTest, RelaxedThreadMayMakeForbiddenCalls) {
+  Begin(stream_);
+  ThisThread().capture_mode = CaptureMode::kRelaxed;
+  EXPECT_EQ(streams_.CheckForbiddenByCapture(), Error::kSuccess);
+  EXPECT_EQ(End(stream_), Error::kSuccess);
+}
+
+// Which calls of another thread a capture forbids, by the capture's mode and the thread's own.
+TEST_F(CaptureTest, OtherThreadsAreForbiddenByAGlobalCaptureUnlessTheirModeIsLess) {
+  const auto check_elsewhere = [this](CaptureMode mode) {
+    Error error = Error::kUnknown;
+    std::thread([&] {
+      ThisThread().capture_mode = mode;
+      error = streams_.CheckForbiddenByCapture();
+    }).join();
+    return error;
+  };
+  for (const auto& [capture, thread, expected] : {
+           std::tuple(CaptureMode::kGlobal, CaptureMode::kGlobal, Error::kCaptureUnsupported),
+           std::tuple(CaptureMode::kGlobal, CaptureMode::kThreadLocal, Error::kSuccess),
+           std::tuple(CaptureMode::kGlobal, CaptureMode::kRelaxed, Error::kSuccess),
+           std::tuple(CaptureMode::kThreadLocal, CaptureMode::kGlobal, Error::kSuccess),
+           std::tuple(CaptureMode::kRelaxed, CaptureMode::kGlobal, Error::kSuccess),
+       }) {
+    SCOPED_TRACE(::testing::Message() << "capture " << static_cast<int>(capture) << " thread "
+                                      << static_cast<int>(thread));
+    Begin(stream_, capture);
+    EXPECT_EQ(check_elsewhere(thread), expected);
+    const Error ended = End(stream_);
+    EXPECT_EQ(ended, expected == Error::kSuccess ? Error::kSuccess : Error::kCaptureInvalidated);
+  }
+}
+
+TEST_F(CaptureTest, InvalidatedCaptureCanOnlyEnd) {
+  Capture capture(1, std::make_shared<Graph>(), CaptureMode::kGlobal, &stream_);
+  capture.Transition(Capture::Cause::kForbiddenCall);
+  EXPECT_EQ(capture.state(), Capture::State::kInvalidated);
+  capture.Transition(Capture::Cause::kForbiddenCall);
+  EXPECT_EQ(capture.state(), Capture::State::kInvalidated);
+  capture.Transition(Capture::Cause::kEnd);
+  capture.Transition(Capture::Cause::kForbiddenCall);
+  EXPECT_EQ(capture.state(), Capture::State::kEnded);
+}
+
+TEST_F(CaptureTest, ExecutableGraphOutlivesItsGraph) {
+  int runs = 0;
+  Begin(stream_);
+  ASSERT_EQ(streams_.Enqueue(stream_, {WorkKind::kFill, microseconds(0), [&runs] { ++runs; }}), Error::kSuccess);
+  ASSERT_EQ(End(stream_), Error::kSuccess);
+  Graphs& graphs = machine_.graphs();
+  Graph* handle = graphs.Add(std::move(graph_));
+  ExecutableGraph* executable = graphs.AddExecutable({graphs.Find(handle)});
+  ASSERT_TRUE(graphs.Remove(handle));
+  EXPECT_EQ(graphs.Find(handle), nullptr);
+  graphs.FindExecutable(executable)->Run();
+  EXPECT_EQ(runs, 1);
+  EXPECT_TRUE(graphs.RemoveExecutable(executable));
+  EXPECT_FALSE(graphs.RemoveExecutable(executable));
+}
+
+TEST_F(CaptureTest, DotNamesEachNodeAndEdge) {
+  Begin(stream_);
+  Launch(stream_, microseconds(1));
+  Launch(stream_, microseconds(1));
+  ASSERT_EQ(End(stream_), Error::kSuccess);
+  const std::string dot = graph_->ToDot();
+  EXPECT_TRUE(dot.starts_with("digraph dot {"));
+  EXPECT_NE(dot.find("\"graph_1_node_0\" -> \"graph_1_node_1\""), std::string::npos);
+}
+
+}  // namespace
+}  // namespace frugal::sim

@@ -1,0 +1,86 @@
+#include "cuda/simulated/configuration.h"
+
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "cuda/simulated/machine.h"
+#include "gtest/gtest.h"
+
+namespace frugal::sim {
+namespace {
+
+class ConfigurationTest : public ::testing::Test {
+ protected:
+  ~ConfigurationTest() override {
+    for (const std::string& name : names_) unsetenv(name.c_str());
+  }
+
+  void Set(const std::string& name, const std::string& value) {
+    setenv(name.c_str(), value.c_str(), /*overwrite=*/1);
+    names_.push_back(name);
+  }
+  bool Read() { return Configuration::FromEnvironment(&configuration_, &problem_); }
+
+  Configuration configuration_;
+  std::string problem_;
+
+ private:
+  std::vector<std::string> names_;
+};
+
+TEST_F(ConfigurationTest, EmptyEnvironmentGivesTheDefaults) {
+  Set("FRUGAL_SIM_MEMORY", "");
+  ASSERT_TRUE(Read());
+  EXPECT_EQ(configuration_.memory, GiB(16));
+  EXPECT_EQ(configuration_.context, MiB(512));
+  EXPECT_EQ(configuration_.gpus, 1);
+  EXPECT_TRUE(configuration_.virtual_memory);
+  EXPECT_EQ(configuration_.backing, Backing::kMemory);
+}
+
+TEST_F(ConfigurationTest, SizesAreBytesOrHaveAUnit) {
+  Set("FRUGAL_SIM_MEMORY", "25769803776");
+  Set("FRUGAL_SIM_CONTEXT", "300MiB");
+  ASSERT_TRUE(Read());
+  EXPECT_EQ(configuration_.memory, GiB(24));
+  EXPECT_EQ(configuration_.context, MiB(300));
+}
+
+TEST_F(ConfigurationTest, EachVariableThatIsNotUnderstoodIsNamed) {
+  const std::vector<std::pair<std::string, std::string>> wrong = {
+      {"FRUGAL_SIM_MEMORY", "lots"},     {"FRUGAL_SIM_MEMORY", "-1"},    {"FRUGAL_SIM_MEMORY", "99999999999GiB"},
+      {"FRUGAL_SIM_CONTEXT", "1 GiB"},   {"FRUGAL_SIM_GPUS", "0"},       {"FRUGAL_SIM_GPUS", "17"},
+      {"FRUGAL_SIM_KERNEL_NS", "1e6"},   {"FRUGAL_SIM_BACKING", "disk"}, {"FRUGAL_SIM_VMM", "no"},
+      {"FRUGAL_SIM_VERBOSE", "verbose"}, {"FRUGAL_SIM_FAULTS", "create"}};
+  for (const auto& [name, value] : wrong) {
+    SCOPED_TRACE(name + "=" + value);
+    setenv(name.c_str(), value.c_str(), 1);
+    EXPECT_FALSE(Read());
+    EXPECT_NE(problem_.find(name + "='" + value + "'"), std::string::npos) << problem_;
+    EXPECT_EQ(problem_.find('\n'), std::string::npos);
+    unsetenv(name.c_str());
+  }
+}
+
+TEST(VisibleSlotsTest, AreReadAsCudaDoes) {
+  using Slots = std::vector<int>;
+  EXPECT_EQ(Machine::VisibleSlots(nullptr, 3), (Slots{0, 1, 2}));
+  EXPECT_EQ(Machine::VisibleSlots("", 3), Slots{});
+  EXPECT_EQ(Machine::VisibleSlots("2,0", 3), (Slots{2, 0}));
+  EXPECT_EQ(Machine::VisibleSlots("1,7,0", 3), Slots{1});
+  EXPECT_EQ(Machine::VisibleSlots("-1", 3), Slots{});
+  EXPECT_EQ(Machine::VisibleSlots(Gpu::UuidText(1).c_str(), 3), Slots{1});
+}
+
+TEST(VisibleSlotsTest, GpuKeepsItsIdentityHoweverManyAreSeen) {
+  Configuration configuration;
+  configuration.gpus = 3;
+  Machine machine(configuration, {2, 0});
+  ASSERT_EQ(machine.gpu_count(), 2);
+  EXPECT_EQ(machine.gpu(0).uuid(), Gpu::UuidOf(2));
+  EXPECT_EQ(machine.gpu(1).uuid(), Gpu::UuidOf(0));
+}
+
+}  // namespace
+}  // namespace frugal::sim

@@ -1,0 +1,348 @@
+// The simulated CUDA libraries as a program meets them: loaded by name, called through C.
+
+#include <cuda.h>
+#include <cuda_runtime_api.h>
+#include <dlfcn.h>
+#include <fcntl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <cstring>
+#include <string>
+#include <vector>
+
+#include "cuda/simulated/control.h"
+#include "gtest/gtest.h"
+
+namespace {
+
+constexpr size_t kPage = 2 << 20;
+constexpr size_t kMemory = size_t{1} << 30;
+constexpr size_t kContext = size_t{64} << 20;
+const std::string kFolder = "cuda/simulated/exports/";
+
+void* Load(const char* library) {
+  // Read by the library while it is loaded.
+  setenv("FRUGAL_SIM_MEMORY", std::to_string(kMemory).c_str(), 1);
+  setenv("FRUGAL_SIM_CONTEXT", std::to_string(kContext).c_str(), 1);
+  setenv("FRUGAL_SIM_GPUS", "2", 1);
+  setenv("FRUGAL_SIM_KERNEL_NS", "1000", 1);
+  unsetenv("CUDA_VISIBLE_DEVICES");
+  void* loaded = dlopen((kFolder + library).c_str(), RTLD_NOW | RTLD_LOCAL);
+  if (loaded == nullptr) std::abort();
+  return loaded;
+}
+
+void* Driver() {
+  static void* const library = Load("libcuda.so.1");
+  return library;
+}
+
+void* Runtime() {
+  static void* const library = (Driver(), Load("libcudart.so.13"));
+  return library;
+}
+
+template <typename Function>
+Function* Find(void* library, const char* name, Function*) {
+  void* found = dlsym(library, name);
+  if (found == nullptr) ADD_FAILURE() << name << " is not exported";
+  return reinterpret_cast<Function*>(found);
+}
+
+#define DRIVER(name) Find(Driver(), #name, static_cast<decltype(&name)>(nullptr))
+#define RUNTIME(name) Find(Runtime(), #name, static_cast<decltype(&name)>(nullptr))
+// Under the name that cuda.h's macros give it.
+#define VERSIONED(name) DRIVER_OF(name)
+#define DRIVER_OF(name) DRIVER(name)
+
+class ExportsTest : public ::testing::Test {
+ protected:
+  ExportsTest() {
+    DRIVER(frugal_sim_set_clock)(0);
+    DRIVER(cuInit)(0);
+    RUNTIME(cudaSetDevice)(0);
+    DRIVER(frugal_sim_reset_counters)();
+  }
+  ~ExportsTest() override {
+    DRIVER(frugal_sim_set_faults)("");
+    RUNTIME(cudaGetLastError)();
+  }
+
+  static uint64_t Calls(const char* kind) { return DRIVER(frugal_sim_calls)(kind); }
+  static cudaStream_t NewStream() {
+    cudaStream_t stream = nullptr;
+    EXPECT_EQ(RUNTIME(cudaStreamCreateWithFlags)(&stream, cudaStreamNonBlocking), cudaSuccess);
+    return stream;
+  }
+  static CUmemAllocationProp OnGpu(int gpu) {
+    CUmemAllocationProp properties = {};
+    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
+    properties.location = {CU_MEM_LOCATION_TYPE_DEVICE, {gpu}};
+    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
+    return properties;
+  }
+};
+
+TEST_F(ExportsTest, DriverAndRuntimeShareOneMachine) {
+  void* pointer = nullptr;
+  ASSERT_EQ(RUNTIME(cudaMalloc)(&pointer, 3 * kPage), cudaSuccess);
+  size_t free = 0;
+  size_t total = 0;
+  ASSERT_EQ(VERSIONED(cuMemGetInfo)(&free, &total), CUDA_SUCCESS);
+  EXPECT_EQ(total, kMemory);
+  EXPECT_EQ(free, kMemory - kContext - 3 * kPage);
+  EXPECT_EQ(DRIVER(frugal_sim_memory_used)(0), 3 * kPage);
+  ASSERT_EQ(RUNTIME(cudaFree)(pointer), cudaSuccess);
+  EXPECT_EQ(DRIVER(frugal_sim_memory_used)(0), 0u);
+}
+
+TEST_F(ExportsTest, DeviceSetInTheRuntimeIsCurrentInTheDriver) {
+  ASSERT_EQ(RUNTIME(cudaSetDevice)(1), cudaSuccess);
+  CUdevice device = -1;
+  ASSERT_EQ(DRIVER(cuCtxGetDevice)(&device), CUDA_SUCCESS);
+  EXPECT_EQ(device, 1);
+  EXPECT_EQ(RUNTIME(cudaSetDevice)(2), cudaErrorInvalidDevice);
+}
+
+TEST_F(ExportsTest, PropertiesDescribeTheGpu) {
+  cudaDeviceProp properties;
+  ASSERT_EQ(RUNTIME(cudaGetDeviceProperties)(&properties, 1), cudaSuccess);
+  EXPECT_STREQ(properties.name, "Simulated GPU");
+  EXPECT_EQ(properties.totalGlobalMem, kMemory);
+  EXPECT_EQ(properties.major, 9);
+  EXPECT_EQ(properties.pciBusID, 2);
+  EXPECT_EQ(RUNTIME(cudaGetDeviceProperties)(&properties, 2), cudaErrorInvalidDevice);
+}
+
+TEST_F(ExportsTest, LastErrorIsKeptUntilItIsTaken) {
+  void* pointer = nullptr;
+  EXPECT_EQ(RUNTIME(cudaMalloc)(&pointer, 2 * kMemory), cudaErrorMemoryAllocation);
+  EXPECT_EQ(RUNTIME(cudaMalloc)(&pointer, SIZE_MAX), cudaErrorMemoryAllocation);
+  EXPECT_EQ(RUNTIME(cudaPeekAtLastError)(), cudaErrorMemoryAllocation);
+  EXPECT_EQ(RUNTIME(cudaGetLastError)(), cudaErrorMemoryAllocation);
+  EXPECT_EQ(RUNTIME(cudaGetLastError)(), cudaSuccess);
+  EXPECT_STREQ(RUNTIME(cudaGetErrorString)(cudaErrorMemoryAllocation), "out of memory");
+  EXPECT_STREQ(RUNTIME(cudaGetErrorName)(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation");
+}
+
+TEST_F(ExportsTest, CopiesAndFillsAreReal) {
+  char* device = nullptr;
+  ASSERT_EQ(RUNTIME(cudaMalloc)(reinterpret_cast<void**>(&device), kPage), cudaSuccess);
+  ASSERT_EQ(RUNTIME(cudaMemset)(device, 'x', 16), cudaSuccess);
+  ASSERT_EQ(RUNTIME(cudaMemcpy)(device + 2, "yz", 2, cudaMemcpyHostToDevice), cudaSuccess);
+  char host[5] = {};
+  ASSERT_EQ(RUNTIME(cudaMemcpy)(host, device, 4, cudaMemcpyDeviceToHost), cudaSuccess);
+  EXPECT_STREQ(host, "xxyz");
+  ASSERT_EQ(RUNTIME(cudaFree)(device), cudaSuccess);
+}
+
+TEST_F(ExportsTest, PinnedAndPageableMemoryAreToldApart) {
+  void* pinned = nullptr;
+  ASSERT_EQ(RUNTIME(cudaHostAlloc)(&pinned, 100, 0), cudaSuccess);
+  int pageable = 0;
+  cudaPointerAttributes attributes;
+  ASSERT_EQ(RUNTIME(cudaPointerGetAttributes)(&attributes, static_cast<char*>(pinned) + 99), cudaSuccess);
+  EXPECT_EQ(attributes.type, cudaMemoryTypeHost);
+  ASSERT_EQ(RUNTIME(cudaPointerGetAttributes)(&attributes, &pageable), cudaSuccess);
+  EXPECT_EQ(attributes.type, cudaMemoryTypeUnregistered);
+  ASSERT_EQ(RUNTIME(cudaHostRegister)(&pageable, sizeof(pageable), 0), cudaSuccess);
+  EXPECT_EQ(RUNTIME(cudaHostRegister)(&pageable, sizeof(pageable), 0), cudaErrorHostMemoryAlreadyRegistered);
+  ASSERT_EQ(RUNTIME(cudaHostUnregister)(&pageable), cudaSuccess);
+  EXPECT_EQ(RUNTIME(cudaHostUnregister)(&pageable), cudaErrorHostMemoryNotRegistered);
+  EXPECT_EQ(RUNTIME(cudaFreeHost)(pinned), cudaSuccess);
+}
+
+TEST_F(ExportsTest, KernelTakesItsTimeOnItsStream) {
+  cudaStream_t stream = NewStream();
+  const int kernel = 0;
+  ASSERT_EQ(RUNTIME(cudaLaunchKernel)(&kernel, 1, 1, nullptr, 0, stream), cudaSuccess);
+  EXPECT_EQ(RUNTIME(cudaStreamQuery)(stream), cudaErrorNotReady);
+  EXPECT_EQ(RUNTIME(cudaStreamSynchronize)(stream), cudaSuccess);
+  EXPECT_EQ(RUNTIME(cudaStreamQuery)(stream), cudaSuccess);
+  EXPECT_EQ(Calls("launch"), 1u);
+  EXPECT_EQ(Calls("sync"), 1u);
+  EXPECT_EQ(RUNTIME(cudaStreamDestroy)(stream), cudaSuccess);
+  EXPECT_EQ(RUNTIME(cudaStreamDestroy)(stream), cudaErrorInvalidResourceHandle);
+}
+
+TEST_F(ExportsTest, FillKernelOfPyTorchFills) {
+  auto* register_function =
+      reinterpret_cast<void (*)(void**, const char*, char*, const char*, int, void*, void*, void*, void*, int*)>(
+          dlsym(Runtime(), "__cudaRegisterFunction"));
+  ASSERT_NE(register_function, nullptr);
+  const char fill = 0;
+  register_function(nullptr, &fill, nullptr,
+                    "_ZN2at6native29vectorized_elementwise_kernelILi4ENS0_11FillFunctorIsEESt5arrayIPcLm1EEEEviT0_T1_",
+                    -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+  // The functor as an argument of another kernel does not make that one a fill.
+  const char other = 0;
+  register_function(
+      nullptr, &other, nullptr,
+      "_ZN2at6native29vectorized_elementwise_kernelILi4EZNS0_22gpu_kernel_impl_nocastINS0_11FillFunctorIsE"
+      "EEEvRNS_18TensorIteratorBaseERKT_EUliE_EEviT1_",
+      -1, nullptr, nullptr, nullptr, nullptr, nullptr);
+  int16_t* device = nullptr;
+  ASSERT_EQ(RUNTIME(cudaMalloc)(reinterpret_cast<void**>(&device), kPage), cudaSuccess);
+  int count = 5;
+  int16_t value = 7;
+  void* arguments[] = {&count, &value, &device};
+  ASSERT_EQ(RUNTIME(cudaLaunchKernel)(&other, 1, 1, arguments, 0, nullptr), cudaSuccess);
+  EXPECT_EQ(device[0], 0);
+  ASSERT_EQ(RUNTIME(cudaLaunchKernel)(&fill, 1, 1, arguments, 0, nullptr), cudaSuccess);
+  EXPECT_EQ(std::vector<int16_t>(device, device + 6), (std::vector<int16_t>{7, 7, 7, 7, 7, 0}));
+  ASSERT_EQ(RUNTIME(cudaFree)(device), cudaSuccess);
+}
+
+TEST_F(ExportsTest, MallocIsForbiddenInACaptureUnlessTheThreadIsRelaxed) {
+  cudaStream_t stream = NewStream();
+  ASSERT_EQ(RUNTIME(cudaStreamBeginCapture)(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+  cudaStreamCaptureMode mode = cudaStreamCaptureModeRelaxed;
+  ASSERT_EQ(RUNTIME(cudaThreadExchangeStreamCaptureMode)(&mode), cudaSuccess);
+  EXPECT_EQ(mode, cudaStreamCaptureModeGlobal);
+  void* pointer = nullptr;
+  EXPECT_EQ(RUNTIME(cudaMalloc)(&pointer, kPage), cudaSuccess);
+  EXPECT_EQ(RUNTIME(cudaFree)(pointer), cudaSuccess);
+  ASSERT_EQ(RUNTIME(cudaThreadExchangeStreamCaptureMode)(&mode), cudaSuccess);
+  EXPECT_EQ(RUNTIME(cudaMalloc)(&pointer, kPage), cudaErrorStreamCaptureUnsupported);
+  cudaStreamCaptureStatus status;
+  ASSERT_EQ(RUNTIME(cudaStreamIsCapturing)(stream, &status), cudaSuccess);
+  EXPECT_EQ(status, cudaStreamCaptureStatusInvalidated);
+  cudaGraph_t graph = nullptr;
+  EXPECT_EQ(RUNTIME(cudaStreamEndCapture)(stream, &graph), cudaErrorStreamCaptureInvalidated);
+  EXPECT_EQ(graph, nullptr);
+}
+
+TEST_F(ExportsTest, LaunchedGraphDoesItsFillsUnlessTheThreadSaysNo) {
+  cudaStream_t stream = NewStream();
+  char* device = nullptr;
+  ASSERT_EQ(RUNTIME(cudaMalloc)(reinterpret_cast<void**>(&device), kPage), cudaSuccess);
+  ASSERT_EQ(RUNTIME(cudaStreamBeginCapture)(stream, cudaStreamCaptureModeGlobal), cudaSuccess);
+  ASSERT_EQ(RUNTIME(cudaMemsetAsync)(device, 5, 1, stream), cudaSuccess);
+  cudaGraph_t graph = nullptr;
+  ASSERT_EQ(RUNTIME(cudaStreamEndCapture)(stream, &graph), cudaSuccess);
+  EXPECT_EQ(*device, 0);
+  size_t count = 0;
+  ASSERT_EQ(RUNTIME(cudaGraphGetNodes)(graph, nullptr, &count), cudaSuccess);
+  EXPECT_EQ(count, 1u);
+  cudaGraphExec_t executable = nullptr;
+  ASSERT_EQ(RUNTIME(cudaGraphInstantiateWithFlags)(&executable, graph, 0), cudaSuccess);
+  ASSERT_EQ(RUNTIME(cudaGraphDestroy)(graph), cudaSuccess);
+  DRIVER(frugal_sim_set_graph_execution)(0);
+  ASSERT_EQ(RUNTIME(cudaGraphLaunch)(executable, stream), cudaSuccess);
+  EXPECT_EQ(*device, 0);
+  DRIVER(frugal_sim_set_graph_execution)(1);
+  ASSERT_EQ(RUNTIME(cudaGraphLaunch)(executable, stream), cudaSuccess);
+  EXPECT_EQ(*device, 5);
+  ASSERT_EQ(RUNTIME(cudaGraphExecDestroy)(executable), cudaSuccess);
+  EXPECT_EQ(RUNTIME(cudaGraphLaunch)(executable, stream), cudaErrorInvalidValue);
+  ASSERT_EQ(RUNTIME(cudaFree)(device), cudaSuccess);
+}
+
+TEST_F(ExportsTest, VirtualMemoryCountsAndCosts) {
+  CUdeviceptr range = 0;
+  CUmemGenericAllocationHandle handle = 0;
+  const CUmemAllocationProp properties = OnGpu(1);
+  CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  ASSERT_EQ(DRIVER(cuMemAddressReserve)(&range, kPage, 0, 0, 0), CUDA_SUCCESS);
+  ASSERT_EQ(DRIVER(cuMemCreate)(&handle, kPage, &properties, 0), CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(cuMemMap)(range, kPage, 512, handle, 0), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(DRIVER(cuMemMap)(range, kPage, 0, handle, 0), CUDA_SUCCESS);
+  ASSERT_EQ(DRIVER(cuMemSetAccess)(range, kPage, &access, 1), CUDA_SUCCESS);
+  *reinterpret_cast<int*>(range) = 1;
+  EXPECT_EQ(DRIVER(frugal_sim_memory_used)(1), kPage);
+  EXPECT_EQ(DRIVER(frugal_sim_memory_peak)(1), kPage);
+  cudaPointerAttributes attributes;
+  ASSERT_EQ(RUNTIME(cudaPointerGetAttributes)(&attributes, reinterpret_cast<void*>(range)), cudaSuccess);
+  EXPECT_EQ(attributes.type, cudaMemoryTypeDevice);
+  EXPECT_EQ(attributes.device, 1);
+  ASSERT_EQ(DRIVER(cuMemUnmap)(range, kPage), CUDA_SUCCESS);
+  ASSERT_EQ(DRIVER(cuMemRelease)(handle), CUDA_SUCCESS);
+  ASSERT_EQ(DRIVER(cuMemAddressFree)(range, kPage), CUDA_SUCCESS);
+  for (const char* kind : {"reserve", "create", "map", "set_access", "unmap", "release", "unreserve"}) {
+    EXPECT_EQ(Calls(kind), 1u) << kind;
+  }
+  EXPECT_EQ(Calls("nothing"), UINT64_MAX);
+  // reserve 5, create 25 + 2 x 2, map 2, set_access 37, unmap 30, release 23, unreserve 5.
+  EXPECT_EQ(DRIVER(frugal_sim_driver_ns)(), 131'000u);
+}
+
+TEST_F(ExportsTest, FaultsAreThoseOfThePlan) {
+  EXPECT_NE(DRIVER(frugal_sim_set_faults)("nonsense"), 0);
+  ASSERT_EQ(DRIVER(frugal_sim_set_faults)("malloc@1=out_of_memory"), 0);
+  void* pointer = nullptr;
+  EXPECT_EQ(RUNTIME(cudaMalloc)(&pointer, kPage), cudaErrorMemoryAllocation);
+  EXPECT_EQ(RUNTIME(cudaMalloc)(&pointer, kPage), cudaSuccess);
+  EXPECT_EQ(RUNTIME(cudaFree)(pointer), cudaSuccess);
+}
+
+TEST_F(ExportsTest, EntryPointsAreThoseOfTheDriver) {
+  void* function = nullptr;
+  cudaDriverEntryPointQueryResult result;
+  ASSERT_EQ(RUNTIME(cudaGetDriverEntryPointByVersion)("cuMemGetInfo", &function, 12040, 0, &result), cudaSuccess);
+  EXPECT_EQ(result, cudaDriverEntryPointSuccess);
+  EXPECT_EQ(function, dlsym(Driver(), "cuMemGetInfo_v2"));
+  ASSERT_EQ(RUNTIME(cudaGetDriverEntryPointByVersion)("cuNoSuchFunction", &function, 12040, 0, &result), cudaSuccess);
+  EXPECT_EQ(result, cudaDriverEntryPointSymbolNotFound);
+  CUdriverProcAddressQueryResult found;
+  ASSERT_EQ(VERSIONED(cuGetProcAddress)("cuMemCreate", &function, 13000, 0, &found), CUDA_SUCCESS);
+  EXPECT_EQ(function, dlsym(Driver(), "cuMemCreate"));
+}
+
+TEST_F(ExportsTest, FunctionThatIsNotSimulatedSaysSo) {
+  EXPECT_EQ(RUNTIME(cudaMallocMipmappedArray)(nullptr, nullptr, {}, 0, 0), cudaErrorNotSupported);
+  EXPECT_EQ(DRIVER(cuMulticastCreate)(nullptr, nullptr), CUDA_ERROR_NOT_SUPPORTED);
+}
+
+TEST_F(ExportsTest, EventPassesWithTheStreamsWork) {
+  cudaStream_t stream = NewStream();
+  cudaEvent_t event = nullptr;
+  ASSERT_EQ(RUNTIME(cudaEventCreateWithFlags)(&event, cudaEventDisableTiming), cudaSuccess);
+  const uint64_t later = uint64_t{1} << 40;
+  DRIVER(frugal_sim_set_stream_busy_until)(stream, later);
+  ASSERT_EQ(RUNTIME(cudaEventRecord)(event, stream), cudaSuccess);
+  EXPECT_EQ(RUNTIME(cudaEventQuery)(event), cudaErrorNotReady);
+  DRIVER(frugal_sim_set_clock)(later);
+  EXPECT_EQ(RUNTIME(cudaEventQuery)(event), cudaSuccess);
+  EXPECT_EQ(RUNTIME(cudaEventDestroy)(event), cudaSuccess);
+}
+
+// A real other process, which starts anew: a child that only forked would have this one's machine.
+TEST_F(ExportsTest, AnotherProcessOpensAnIpcHandle) {
+  char* device = nullptr;
+  ASSERT_EQ(RUNTIME(cudaMalloc)(reinterpret_cast<void**>(&device), kPage), cudaSuccess);
+  std::strcpy(device, "from the parent");
+  cudaIpcMemHandle_t handle;
+  ASSERT_EQ(RUNTIME(cudaIpcGetMemHandle)(&handle, device), cudaSuccess);
+  int pipe_ends[2];
+  ASSERT_EQ(pipe(pipe_ends), 0);
+  ASSERT_EQ(write(pipe_ends[1], &handle, sizeof(handle)), static_cast<ssize_t>(sizeof(handle)));
+  const pid_t child = fork();
+  if (child == 0) {
+    setenv("FRUGAL_TEST_IPC_PIPE", std::to_string(pipe_ends[0]).c_str(), 1);
+    execl("/proc/self/exe", "exports_test", "--gtest_filter=IpcChild.DISABLED_Run", "--gtest_also_run_disabled_tests",
+          static_cast<char*>(nullptr));
+    _exit(127);
+  }
+  int status = -1;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0);
+  EXPECT_STREQ(device, "from the child");
+  ASSERT_EQ(RUNTIME(cudaFree)(device), cudaSuccess);
+}
+
+// The other process of AnotherProcessOpensAnIpcHandle.
+TEST(IpcChild, DISABLED_Run) {
+  const char* pipe_end = std::getenv("FRUGAL_TEST_IPC_PIPE");
+  ASSERT_NE(pipe_end, nullptr);
+  cudaIpcMemHandle_t handle;
+  ASSERT_EQ(read(std::atoi(pipe_end), &handle, sizeof(handle)), static_cast<ssize_t>(sizeof(handle)));
+  char* device = nullptr;
+  ASSERT_EQ(RUNTIME(cudaIpcOpenMemHandle)(reinterpret_cast<void**>(&device), handle, 0), cudaSuccess);
+  ASSERT_STREQ(device, "from the parent");
+  std::strcpy(device, "from the child");
+  ASSERT_EQ(RUNTIME(cudaIpcCloseMemHandle)(device), cudaSuccess);
+}
+
+}  // namespace

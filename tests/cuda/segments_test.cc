@@ -1,0 +1,126 @@
+#include "cuda/simulated/segments.h"
+
+#include <cstring>
+#include <optional>
+
+#include "cuda/simulated/machine.h"
+#include "gtest/gtest.h"
+
+namespace frugal::sim {
+namespace {
+
+using Kind = Segments::Kind;
+
+class SegmentsTest : public ::testing::Test {
+ protected:
+  static Configuration SmallGpu() {
+    Configuration configuration;
+    configuration.memory = MiB(16);
+    configuration.context = MiB(4);
+    return configuration;
+  }
+
+  Address Malloc(Bytes size) {
+    Address start;
+    EXPECT_EQ(machine_.segments().Malloc(0, size, Kind::kDevice, &start), Error::kSuccess);
+    return start;
+  }
+
+  Machine machine_{SmallGpu()};
+};
+
+TEST_F(SegmentsTest, TakesWholePages) {
+  Malloc(Bytes(1));
+  EXPECT_EQ(machine_.gpu(0).memory().used(), MiB(2));
+  Malloc(MiB(2) + Bytes(1));
+  EXPECT_EQ(machine_.gpu(0).memory().used(), MiB(6));
+}
+
+TEST_F(SegmentsTest, RunsOutWhereTheContextBegins) {
+  Malloc(MiB(12));
+  Address start;
+  EXPECT_EQ(machine_.segments().Malloc(0, Bytes(1), Kind::kDevice, &start), Error::kOutOfMemory);
+  EXPECT_EQ(start, Address());
+  EXPECT_EQ(machine_.gpu(0).memory().free(), Bytes(0));
+}
+
+TEST_F(SegmentsTest, HugeRequestIsOutOfMemoryAndTakesNothing) {
+  Address start;
+  EXPECT_EQ(machine_.segments().Malloc(0, Bytes(int64_t{1} << 62), Kind::kDevice, &start), Error::kOutOfMemory);
+  EXPECT_EQ(machine_.gpu(0).memory().used(), Bytes(0));
+}
+
+TEST_F(SegmentsTest, SharesCapacityWithVirtualMemory) {
+  Malloc(MiB(8));
+  VirtualMemory::HandleId handle = 0;
+  EXPECT_EQ(machine_.virtual_memory().Create(0, MiB(6), &handle), Error::kOutOfMemory);
+  EXPECT_EQ(machine_.virtual_memory().Create(0, MiB(4), &handle), Error::kSuccess);
+}
+
+TEST_F(SegmentsTest, FreedMemoryCanBeHadAgainAndReadsAsZero) {
+  const Address first = Malloc(MiB(12));
+  std::memset(first.pointer(), 1, static_cast<size_t>(MiB(12).count()));
+  ASSERT_EQ(machine_.FreeSegment(first), Error::kSuccess);
+  const Address second = Malloc(MiB(12));
+  EXPECT_EQ(*static_cast<char*>(second.pointer()), 0);
+}
+
+TEST_F(SegmentsTest, PeakIsOfTheTimeSinceTheReset) {
+  const Address segment = Malloc(MiB(8));
+  ASSERT_EQ(machine_.FreeSegment(segment), Error::kSuccess);
+  EXPECT_EQ(machine_.gpu(0).memory().peak(), MiB(8));
+  machine_.gpu(0).memory().ResetPeak();
+  EXPECT_EQ(machine_.gpu(0).memory().peak(), Bytes(0));
+}
+
+TEST_F(SegmentsTest, OnlyTheStartOfASegmentCanBeFreedAndOnce) {
+  const Address segment = Malloc(MiB(4));
+  EXPECT_EQ(machine_.FreeSegment(segment + MiB(2)), Error::kInvalidValue);
+  EXPECT_EQ(machine_.FreeSegment(segment), Error::kSuccess);
+  EXPECT_EQ(machine_.FreeSegment(segment), Error::kInvalidValue);
+}
+
+TEST_F(SegmentsTest, AnyAddressInsideFindsItsSegment) {
+  const Address segment = Malloc(MiB(4));
+  const std::optional<Machine::Allocation> found = machine_.FindAllocation(segment + MiB(4) - Bytes(1));
+  ASSERT_TRUE(found.has_value());
+  EXPECT_EQ(found->start, segment);
+  EXPECT_EQ(found->size, MiB(4));
+  EXPECT_FALSE(machine_.FindAllocation(segment + MiB(4)).has_value());
+}
+
+TEST_F(SegmentsTest, IpcHandleIsTheSameMemoryInAnotherMachine) {
+  Malloc(MiB(2));
+  const Address segment = Malloc(MiB(4));
+  SharedRange shared;
+  ASSERT_EQ(machine_.segments().Export(segment, &shared), Error::kSuccess);
+  const std::optional<SharedRange> received = SharedRange::FromIpcHandle(shared.ToIpcHandle());
+  ASSERT_TRUE(received.has_value());
+  EXPECT_EQ(received->size, MiB(4));
+
+  Machine other(SmallGpu());
+  Address imported;
+  ASSERT_EQ(other.segments().OpenImported(*received, &imported), Error::kSuccess);
+  std::strcpy(static_cast<char*>((segment + MiB(3)).pointer()), "shared");
+  EXPECT_STREQ(static_cast<char*>((imported + MiB(3)).pointer()), "shared");
+  EXPECT_EQ(other.segments().Free(imported), Error::kInvalidValue);
+  EXPECT_EQ(other.segments().CloseImported(imported), Error::kSuccess);
+}
+
+TEST_F(SegmentsTest, BytesThatAreNoIpcHandleAreRefused) {
+  EXPECT_FALSE(SharedRange::FromIpcHandle(IpcHandle{}).has_value());
+  EXPECT_FALSE(SharedRange::FromDescriptor(-1).has_value());
+}
+
+using SegmentsDeathTest = SegmentsTest;
+
+TEST_F(SegmentsDeathTest, UseAfterFreeFaults) {
+  const Address segment = Malloc(MiB(2));
+  auto* bytes = static_cast<volatile char*>(segment.pointer());
+  bytes[0] = 1;
+  ASSERT_EQ(machine_.FreeSegment(segment), Error::kSuccess);
+  EXPECT_DEATH(bytes[0] = 2, "");
+}
+
+}  // namespace
+}  // namespace frugal::sim

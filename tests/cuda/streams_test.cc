@@ -1,0 +1,168 @@
+#include "cuda/simulated/streams.h"
+
+#include <chrono>
+#include <vector>
+
+#include "cuda/simulated/machine.h"
+#include "gtest/gtest.h"
+
+namespace frugal::sim {
+namespace {
+
+using std::chrono::microseconds;
+
+class StreamsTest : public ::testing::Test {
+ protected:
+  StreamsTest() { machine_.clock().Set(Nanoseconds(0)); }
+
+  static Configuration TwoGpus() {
+    Configuration configuration;
+    configuration.gpus = 2;
+    return configuration;
+  }
+  static Work Kernel(Nanoseconds duration) { return {WorkKind::kKernel, duration, nullptr}; }
+
+  Stream& NewStream(Stream::Kind kind = Stream::Kind::kNonBlocking, int gpu = 0) {
+    return *streams_.Create(gpu, kind, 0);
+  }
+  Event* RecordOn(Stream& stream) {
+    Event* event = streams_.CreateEvent();
+    EXPECT_EQ(streams_.Record(event, stream), Error::kSuccess);
+    return event;
+  }
+  Nanoseconds now() { return machine_.clock().Now(); }
+
+  Machine machine_{TwoGpus()};
+  Streams& streams_ = machine_.streams();
+};
+
+TEST_F(StreamsTest, WorkOfOneStreamAddsUp) {
+  Stream& stream = NewStream();
+  ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(3))), Error::kSuccess);
+  ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(4))), Error::kSuccess);
+  EXPECT_EQ(streams_.Query(stream), Error::kNotReady);
+  machine_.clock().Set(microseconds(7));
+  EXPECT_EQ(streams_.Query(stream), Error::kSuccess);
+}
+
+TEST_F(StreamsTest, WorkOfAnIdleStreamBeginsNow) {
+  Stream& stream = NewStream();
+  machine_.clock().Set(microseconds(100));
+  ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(3))), Error::kSuccess);
+  ASSERT_EQ(streams_.Synchronize(stream), Error::kSuccess);
+  EXPECT_EQ(now(), microseconds(103));
+}
+
+TEST_F(StreamsTest, StreamsRunSideBySide) {
+  ASSERT_EQ(streams_.Launch(NewStream(), Kernel(microseconds(3))), Error::kSuccess);
+  ASSERT_EQ(streams_.Launch(NewStream(), Kernel(microseconds(4))), Error::kSuccess);
+  ASSERT_EQ(streams_.SynchronizeGpu(0), Error::kSuccess);
+  EXPECT_EQ(now(), microseconds(4));
+}
+
+TEST_F(StreamsTest, SynchronizingOneGpuDoesNotWaitForAnother) {
+  ASSERT_EQ(streams_.Launch(NewStream(Stream::Kind::kNonBlocking, 1), Kernel(microseconds(4))), Error::kSuccess);
+  ASSERT_EQ(streams_.SynchronizeGpu(0), Error::kSuccess);
+  EXPECT_EQ(now(), microseconds(0));
+  EXPECT_TRUE(streams_.IsBusy(1));
+  EXPECT_FALSE(streams_.IsBusy(0));
+}
+
+TEST_F(StreamsTest, EventMarksWhatCameBeforeItOnly) {
+  Stream& stream = NewStream();
+  ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(3))), Error::kSuccess);
+  Event* event = RecordOn(stream);
+  ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(4))), Error::kSuccess);
+  EXPECT_EQ(streams_.QueryEvent(event), Error::kNotReady);
+  machine_.clock().Set(microseconds(3));
+  EXPECT_EQ(streams_.QueryEvent(event), Error::kSuccess);
+  EXPECT_EQ(streams_.Query(stream), Error::kNotReady);
+}
+
+TEST_F(StreamsTest, EventThatWasNeverRecordedHasPassed) {
+  Event* event = streams_.CreateEvent();
+  EXPECT_EQ(streams_.QueryEvent(event), Error::kSuccess);
+  EXPECT_EQ(streams_.SynchronizeEvent(event), Error::kSuccess);
+}
+
+TEST_F(StreamsTest, DestroyedEventIsNotKnown) {
+  Event* event = streams_.CreateEvent();
+  ASSERT_EQ(streams_.DestroyEvent(event), Error::kSuccess);
+  EXPECT_EQ(streams_.QueryEvent(event), Error::kInvalidHandle);
+  EXPECT_EQ(streams_.Record(event, NewStream()), Error::kInvalidHandle);
+  EXPECT_EQ(streams_.DestroyEvent(event), Error::kInvalidHandle);
+}
+
+TEST_F(StreamsTest, WaitingForAnEventDelaysLaterWork) {
+  Stream& producer = NewStream();
+  Stream& consumer = NewStream();
+  ASSERT_EQ(streams_.Launch(producer, Kernel(microseconds(10))), Error::kSuccess);
+  ASSERT_EQ(streams_.StreamWait(consumer, RecordOn(producer)), Error::kSuccess);
+  ASSERT_EQ(streams_.Launch(consumer, Kernel(microseconds(1))), Error::kSuccess);
+  EXPECT_EQ(now(), microseconds(0));
+  ASSERT_EQ(streams_.Synchronize(consumer), Error::kSuccess);
+  EXPECT_EQ(now(), microseconds(11));
+}
+
+TEST_F(StreamsTest, ElapsedTimeIsThatBetweenThePoints) {
+  Stream& stream = NewStream();
+  Event* from = RecordOn(stream);
+  ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(10))), Error::kSuccess);
+  Event* to = RecordOn(stream);
+  Nanoseconds elapsed{0};
+  EXPECT_EQ(streams_.Elapsed(from, to, &elapsed), Error::kNotReady);
+  ASSERT_EQ(streams_.SynchronizeEvent(to), Error::kSuccess);
+  ASSERT_EQ(streams_.Elapsed(from, to, &elapsed), Error::kSuccess);
+  EXPECT_EQ(elapsed, microseconds(10));
+  EXPECT_EQ(streams_.Elapsed(from, streams_.CreateEvent(), &elapsed), Error::kInvalidHandle);
+}
+
+TEST_F(StreamsTest, LegacyStreamIsOrderedWithBlockingStreamsOnly) {
+  Stream& legacy = *streams_.Find(Streams::kLegacyHandle, 0);
+  Stream& blocking = NewStream(Stream::Kind::kBlocking);
+  ASSERT_EQ(streams_.Launch(legacy, Kernel(microseconds(5))), Error::kSuccess);
+  EXPECT_EQ(streams_.Query(blocking), Error::kNotReady);
+  EXPECT_EQ(streams_.Query(NewStream(Stream::Kind::kNonBlocking)), Error::kSuccess);
+  ASSERT_EQ(streams_.Launch(blocking, Kernel(microseconds(1))), Error::kSuccess);
+  ASSERT_EQ(streams_.Synchronize(legacy), Error::kSuccess);
+  EXPECT_EQ(now(), microseconds(6));
+}
+
+TEST_F(StreamsTest, DefaultHandlesMeanTheGpusOwnStreams) {
+  EXPECT_EQ(streams_.Find(Streams::kDefaultHandle, 0), streams_.Find(Streams::kLegacyHandle, 0));
+  EXPECT_NE(streams_.Find(Streams::kDefaultHandle, 0), streams_.Find(Streams::kDefaultHandle, 1));
+  EXPECT_NE(streams_.Find(Streams::kPerThreadHandle, 0), streams_.Find(Streams::kDefaultHandle, 0));
+  EXPECT_EQ(streams_.Find(12345, 0), nullptr);
+}
+
+TEST_F(StreamsTest, WorkOfADestroyedStreamGoesOn) {
+  Stream& stream = NewStream();
+  ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(5))), Error::kSuccess);
+  ASSERT_EQ(streams_.Destroy(&stream), Error::kSuccess);
+  EXPECT_TRUE(streams_.IsBusy(0));
+  EXPECT_EQ(streams_.Destroy(&stream), Error::kInvalidHandle);
+}
+
+TEST_F(StreamsTest, WorkTouchesMemoryInTheOrderOfItsEnqueueing) {
+  Stream& stream = NewStream();
+  std::vector<int> done;
+  for (int i = 0; i < 3; ++i) {
+    ASSERT_EQ(streams_.Enqueue(stream, {WorkKind::kHost, microseconds(1), [&done, i] { done.push_back(i); }}),
+              Error::kSuccess);
+  }
+  EXPECT_EQ(done, (std::vector<int>{0, 1, 2}));
+}
+
+TEST(ClockTest, ManualTimeNeverGoesBack) {
+  Clock clock;
+  clock.Set(microseconds(10));
+  clock.Set(microseconds(5));
+  EXPECT_EQ(clock.Now(), microseconds(10));
+  clock.WaitUntil(microseconds(20));
+  EXPECT_EQ(clock.Now(), microseconds(20));
+  clock.WaitUntil(microseconds(15));
+  EXPECT_EQ(clock.Now(), microseconds(20));
+}
+
+}  // namespace
+}  // namespace frugal::sim

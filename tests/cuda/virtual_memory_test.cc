@@ -1,0 +1,313 @@
+#include "cuda/simulated/virtual_memory.h"
+
+#include <fcntl.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <vector>
+
+#include "cuda/simulated/machine.h"
+#include "gtest/gtest.h"
+
+namespace frugal::sim {
+namespace {
+
+using Access = VirtualMemory::Access;
+using HandleId = VirtualMemory::HandleId;
+
+constexpr Bytes kPage = kPageSize;
+
+class VirtualMemoryTest : public ::testing::Test {
+ protected:
+  static Configuration TwoGpus() {
+    Configuration configuration;
+    configuration.memory = MiB(32);
+    configuration.context = MiB(0);
+    configuration.gpus = 2;
+    return configuration;
+  }
+
+  Address Reserve(Bytes size) {
+    Address start;
+    EXPECT_EQ(memory_.Reserve(size, kPage, Address(), &start), Error::kSuccess);
+    return start;
+  }
+  HandleId Create(Bytes size = kPage, int gpu = 0) {
+    HandleId handle = 0;
+    EXPECT_EQ(memory_.Create(gpu, size, &handle), Error::kSuccess);
+    return handle;
+  }
+  void MapWithAccess(Address start, Bytes size, HandleId handle) {
+    ASSERT_EQ(memory_.Map(start, size, handle), Error::kSuccess);
+    ASSERT_EQ(memory_.SetAccess(start, size, {{0, Access::kReadWrite}}), Error::kSuccess);
+  }
+  static volatile uint64_t& WordAt(Address address) { return *static_cast<volatile uint64_t*>(address.pointer()); }
+  Bytes used(int gpu = 0) { return machine_.gpu(gpu).memory().used(); }
+
+  Machine machine_{TwoGpus()};
+  VirtualMemory& memory_ = machine_.virtual_memory();
+};
+
+TEST_F(VirtualMemoryTest, WriteThroughOneViewIsSeenThroughAnother) {
+  const Address range = Reserve(kPage * 3);
+  const HandleId handle = Create();
+  MapWithAccess(range, kPage, handle);
+  MapWithAccess(range + kPage * 2, kPage, handle);
+  WordAt(range + Bytes(64)) = 42;
+  EXPECT_EQ(WordAt(range + kPage * 2 + Bytes(64)), 42u);
+  WordAt(range + kPage * 2 + Bytes(64)) = 43;
+  EXPECT_EQ(WordAt(range + Bytes(64)), 43u);
+}
+
+TEST_F(VirtualMemoryTest, ContentMovesWithItsHandle) {
+  const Address range = Reserve(kPage * 2);
+  const HandleId first = Create();
+  const HandleId second = Create();
+  MapWithAccess(range, kPage, first);
+  MapWithAccess(range + kPage, kPage, second);
+  WordAt(range) = 1;
+  WordAt(range + kPage) = 2;
+  ASSERT_EQ(memory_.Unmap(range, kPage * 2), Error::kSuccess);
+  // In the other order, so that the host cannot serve both by one mapping.
+  ASSERT_EQ(memory_.Map(range, kPage, second), Error::kSuccess);
+  ASSERT_EQ(memory_.Map(range + kPage, kPage, first), Error::kSuccess);
+  ASSERT_EQ(memory_.SetAccess(range, kPage * 2, {{0, Access::kReadWrite}}), Error::kSuccess);
+  EXPECT_EQ(WordAt(range), 2u);
+  EXPECT_EQ(WordAt(range + kPage), 1u);
+}
+
+TEST_F(VirtualMemoryTest, MemoryOfANewHandleReadsAsZeroAfterAnotherWasReleased) {
+  const Address range = Reserve(kPage);
+  const HandleId first = Create();
+  MapWithAccess(range, kPage, first);
+  WordAt(range) = 7;
+  ASSERT_EQ(memory_.Unmap(range, kPage), Error::kSuccess);
+  ASSERT_EQ(memory_.Release(first), Error::kSuccess);
+  MapWithAccess(range, kPage, Create());
+  EXPECT_EQ(WordAt(range), 0u);
+}
+
+using VirtualMemoryDeathTest = VirtualMemoryTest;
+
+TEST_F(VirtualMemoryDeathTest, AccessAfterUnmapFaults) {
+  const Address range = Reserve(kPage);
+  MapWithAccess(range, kPage, Create());
+  WordAt(range) = 1;
+  ASSERT_EQ(memory_.Unmap(range, kPage), Error::kSuccess);
+  EXPECT_DEATH(WordAt(range) = 2, "");
+}
+
+TEST_F(VirtualMemoryDeathTest, AccessBeforeSetAccessFaults) {
+  const Address range = Reserve(kPage);
+  ASSERT_EQ(memory_.Map(range, kPage, Create()), Error::kSuccess);
+  EXPECT_DEATH(WordAt(range) = 2, "");
+}
+
+TEST_F(VirtualMemoryDeathTest, WriteWithReadAccessFaults) {
+  const Address range = Reserve(kPage);
+  ASSERT_EQ(memory_.Map(range, kPage, Create()), Error::kSuccess);
+  ASSERT_EQ(memory_.SetAccess(range, kPage, {{0, Access::kRead}}), Error::kSuccess);
+  EXPECT_EQ(WordAt(range), 0u);
+  EXPECT_DEATH(WordAt(range) = 2, "");
+}
+
+TEST_F(VirtualMemoryTest, HandleThatIsReleasedWhileMappedLivesUntilItsLastViewGoes) {
+  const Address range = Reserve(kPage * 2);
+  const HandleId handle = Create();
+  MapWithAccess(range, kPage, handle);
+  MapWithAccess(range + kPage, kPage, handle);
+  ASSERT_EQ(memory_.Release(handle), Error::kSuccess);
+  EXPECT_EQ(used(), kPage);
+  ASSERT_EQ(memory_.Unmap(range, kPage), Error::kSuccess);
+  EXPECT_EQ(used(), kPage);
+  ASSERT_EQ(memory_.Unmap(range + kPage, kPage), Error::kSuccess);
+  EXPECT_EQ(used(), Bytes(0));
+}
+
+TEST_F(VirtualMemoryTest, RetainedHandleNeedsAsManyReleases) {
+  const Address range = Reserve(kPage);
+  const HandleId handle = Create();
+  ASSERT_EQ(memory_.Map(range, kPage, handle), Error::kSuccess);
+  HandleId retained = 0;
+  ASSERT_EQ(memory_.Retain(range + KiB(4), &retained), Error::kSuccess);
+  EXPECT_EQ(retained, handle);
+  ASSERT_EQ(memory_.Unmap(range, kPage), Error::kSuccess);
+  ASSERT_EQ(memory_.Release(handle), Error::kSuccess);
+  EXPECT_EQ(used(), kPage);
+  ASSERT_EQ(memory_.Release(handle), Error::kSuccess);
+  EXPECT_EQ(used(), Bytes(0));
+  EXPECT_EQ(memory_.Release(handle), Error::kInvalidValue);
+}
+
+TEST_F(VirtualMemoryTest, EachGpuHasItsOwnCapacity) {
+  Create(MiB(32), 0);
+  HandleId handle = 0;
+  EXPECT_EQ(memory_.Create(0, kPage, &handle), Error::kOutOfMemory);
+  EXPECT_EQ(memory_.Create(1, kPage, &handle), Error::kSuccess);
+  EXPECT_EQ(memory_.Create(2, kPage, &handle), Error::kInvalidDevice);
+  EXPECT_EQ(used(1), kPage);
+}
+
+TEST_F(VirtualMemoryTest, MapsThatOverlapAreRefused) {
+  const Address range = Reserve(kPage * 4);
+  ASSERT_EQ(memory_.Map(range + kPage, kPage * 2, Create(kPage * 2)), Error::kSuccess);
+  const HandleId handle = Create(kPage * 2);
+  EXPECT_EQ(memory_.Map(range, kPage * 2, handle), Error::kAlreadyMapped);
+  EXPECT_EQ(memory_.Map(range + kPage * 2, kPage * 2, handle), Error::kAlreadyMapped);
+  EXPECT_EQ(memory_.Map(range + kPage, kPage, handle), Error::kAlreadyMapped);
+  EXPECT_EQ(memory_.Map(range + kPage * 3, kPage, handle), Error::kSuccess);
+}
+
+TEST_F(VirtualMemoryTest, MapNeedsAReservedRangeAndALiveHandle) {
+  const Address range = Reserve(kPage);
+  const HandleId handle = Create(kPage * 2);
+  EXPECT_EQ(memory_.Map(range, kPage * 2, handle), Error::kInvalidValue);
+  EXPECT_EQ(memory_.Map(range + KiB(4), kPage, handle), Error::kInvalidValue);
+  EXPECT_EQ(memory_.Map(range, kPage, handle + 1), Error::kInvalidValue);
+  ASSERT_EQ(memory_.Release(handle), Error::kSuccess);
+  EXPECT_EQ(memory_.Map(range, kPage, handle), Error::kInvalidValue);
+}
+
+TEST_F(VirtualMemoryTest, UnmapTakesWholeViewsWithoutAHole) {
+  const Address range = Reserve(kPage * 4);
+  ASSERT_EQ(memory_.Map(range, kPage * 2, Create(kPage * 2)), Error::kSuccess);
+  ASSERT_EQ(memory_.Map(range + kPage * 3, kPage, Create()), Error::kSuccess);
+  EXPECT_EQ(memory_.Unmap(range, kPage), Error::kInvalidValue);
+  EXPECT_EQ(memory_.Unmap(range + kPage, kPage), Error::kInvalidValue);
+  EXPECT_EQ(memory_.Unmap(range, kPage * 4), Error::kInvalidValue);
+  EXPECT_TRUE(memory_.Find(range + kPage).has_value());
+  EXPECT_EQ(memory_.Unmap(range, kPage * 2), Error::kSuccess);
+  EXPECT_FALSE(memory_.Find(range + kPage).has_value());
+}
+
+TEST_F(VirtualMemoryTest, SetAccessNeedsTheWholeRangeMapped) {
+  const Address range = Reserve(kPage * 2);
+  ASSERT_EQ(memory_.Map(range, kPage, Create()), Error::kSuccess);
+  EXPECT_EQ(memory_.SetAccess(range, kPage * 2, {{0, Access::kReadWrite}}), Error::kInvalidValue);
+  Access access = Access::kRead;
+  ASSERT_EQ(memory_.GetAccess(range, 0, &access), Error::kSuccess);
+  EXPECT_EQ(access, Access::kNone);
+}
+
+TEST_F(VirtualMemoryTest, AccessIsKeptForEachGpu) {
+  const Address range = Reserve(kPage);
+  MapWithAccess(range, kPage, Create());
+  ASSERT_EQ(memory_.SetAccess(range, kPage, {{1, Access::kRead}}), Error::kSuccess);
+  Access access = Access::kNone;
+  ASSERT_EQ(memory_.GetAccess(range, 0, &access), Error::kSuccess);
+  EXPECT_EQ(access, Access::kReadWrite);
+  ASSERT_EQ(memory_.GetAccess(range, 1, &access), Error::kSuccess);
+  EXPECT_EQ(access, Access::kRead);
+}
+
+TEST_F(VirtualMemoryTest, RangeIsUnreservedWholeAndEmptyOrNotAtAll) {
+  const Address range = Reserve(kPage * 2);
+  ASSERT_EQ(memory_.Map(range + kPage, kPage, Create()), Error::kSuccess);
+  EXPECT_EQ(memory_.Unreserve(range, kPage * 2), Error::kInvalidValue);
+  ASSERT_EQ(memory_.Unmap(range + kPage, kPage), Error::kSuccess);
+  EXPECT_EQ(memory_.Unreserve(range, kPage), Error::kInvalidValue);
+  EXPECT_EQ(memory_.Unreserve(range, kPage * 2), Error::kSuccess);
+  EXPECT_EQ(memory_.Unreserve(range, kPage * 2), Error::kInvalidValue);
+}
+
+TEST_F(VirtualMemoryTest, WishedForAddressIsGivenIfItIsFree) {
+  const Address range = Reserve(kPage * 4);
+  ASSERT_EQ(memory_.Unreserve(range, kPage * 4), Error::kSuccess);
+  Address start;
+  ASSERT_EQ(memory_.Reserve(kPage, kPage, range + kPage, &start), Error::kSuccess);
+  EXPECT_EQ(start, range + kPage);
+  Address elsewhere;
+  ASSERT_EQ(memory_.Reserve(kPage, kPage, range + kPage, &elsewhere), Error::kSuccess);
+  EXPECT_NE(elsewhere, start);
+}
+
+TEST_F(VirtualMemoryTest, ReservationsAreAligned) {
+  for (int i = 0; i < 3; ++i) {
+    Address start;
+    ASSERT_EQ(memory_.Reserve(kPage, GiB(1), Address(), &start), Error::kSuccess);
+    EXPECT_EQ(start.value() % static_cast<uint64_t>(GiB(1).count()), 0u);
+  }
+  Address start;
+  EXPECT_EQ(memory_.Reserve(KiB(4), kPage, Address(), &start), Error::kInvalidValue);
+}
+
+TEST_F(VirtualMemoryTest, ExportedHandleIsTheSameMemoryWhereItIsImported) {
+  const HandleId handle = Create(kPage * 2);
+  const Address range = Reserve(kPage * 4);
+  MapWithAccess(range, kPage * 2, handle);
+  int fd = -1;
+  ASSERT_EQ(memory_.Export(handle, &fd), Error::kSuccess);
+
+  Machine other(TwoGpus());
+  HandleId imported = 0;
+  ASSERT_EQ(other.virtual_memory().Import(fd, &imported), Error::kSuccess);
+  close(fd);
+  Address view;
+  ASSERT_EQ(other.virtual_memory().Reserve(kPage * 2, kPage, Address(), &view), Error::kSuccess);
+  ASSERT_EQ(other.virtual_memory().Map(view, kPage * 2, imported), Error::kSuccess);
+  ASSERT_EQ(other.virtual_memory().SetAccess(view, kPage * 2, {{0, Access::kReadWrite}}), Error::kSuccess);
+  WordAt(range + kPage) = 99;
+  EXPECT_EQ(WordAt(view + kPage), 99u);
+  EXPECT_EQ(other.gpu(0).memory().used(), Bytes(0));
+
+  // What was exported stays with the importer when the exporter is through with it.
+  ASSERT_EQ(memory_.Unmap(range, kPage * 2), Error::kSuccess);
+  ASSERT_EQ(memory_.Release(handle), Error::kSuccess);
+  EXPECT_EQ(used(), Bytes(0));
+  EXPECT_EQ(WordAt(view + kPage), 99u);
+}
+
+TEST_F(VirtualMemoryTest, DescriptorsOfOtherFilesAreNotImported) {
+  HandleId handle = 0;
+  const int other = open("/dev/null", O_RDWR);
+  EXPECT_EQ(memory_.Import(other, &handle), Error::kInvalidValue);
+  close(other);
+  EXPECT_EQ(memory_.Import(-1, &handle), Error::kInvalidValue);
+}
+
+TEST_F(VirtualMemoryTest, UnmapUnderAStreamsWorkIsNoted) {
+  machine_.clock().Set(Nanoseconds(0));
+  const Address range = Reserve(kPage * 2);
+  ASSERT_EQ(memory_.Map(range, kPage, Create()), Error::kSuccess);
+  ASSERT_EQ(memory_.Map(range + kPage, kPage, Create(kPage, 1)), Error::kSuccess);
+  Stream* stream = machine_.streams().Create(/*gpu=*/0, Stream::Kind::kNonBlocking, 0);
+  machine_.streams().SetBusyUntil(*stream, Nanoseconds(10));
+  ASSERT_EQ(memory_.Unmap(range + kPage, kPage), Error::kSuccess);
+  EXPECT_EQ(machine_.calls().count(CallKind::kUnmapWhileBusy), 0u);
+  ASSERT_EQ(memory_.Unmap(range, kPage), Error::kSuccess);
+  EXPECT_EQ(machine_.calls().count(CallKind::kUnmapWhileBusy), 1u);
+}
+
+TEST(VirtualMemoryWithoutBackingTest, AGpuOfThousandsOfHandlesInAnyOrderFits) {
+  Configuration configuration;
+  configuration.memory = GiB(70);
+  configuration.context = MiB(0);
+  configuration.backing = Backing::kNone;
+  Machine machine(configuration);
+  VirtualMemory& memory = machine.virtual_memory();
+  constexpr int64_t kHandles = 35 * 1024;
+  Address range;
+  ASSERT_EQ(memory.Reserve(kPage * kHandles, kPage, Address(), &range), Error::kSuccess);
+  for (int64_t i = 0; i < kHandles; ++i) {
+    HandleId handle = 0;
+    ASSERT_EQ(memory.Create(0, kPage, &handle), Error::kSuccess);
+    const int64_t place = i * 17 % kHandles;
+    ASSERT_EQ(memory.Map(range + kPage * place, kPage, handle), Error::kSuccess);
+  }
+  ASSERT_EQ(memory.SetAccess(range, kPage * kHandles, {{0, Access::kReadWrite}}), Error::kSuccess);
+  EXPECT_EQ(machine.gpu(0).memory().free(), Bytes(0));
+  ASSERT_EQ(memory.Unmap(range, kPage * kHandles), Error::kSuccess);
+}
+
+TEST(VirtualMemoryWithoutBackingTest, NothingCanBeExported) {
+  Configuration configuration;
+  configuration.backing = Backing::kNone;
+  Machine machine(configuration);
+  HandleId handle = 0;
+  ASSERT_EQ(machine.virtual_memory().Create(0, kPage, &handle), Error::kSuccess);
+  int fd = -1;
+  EXPECT_EQ(machine.virtual_memory().Export(handle, &fd), Error::kNotSupported);
+}
+
+}  // namespace
+}  // namespace frugal::sim
