@@ -5,7 +5,7 @@
 #ifndef FRUGAL_BINDINGS_REPLAY_HISTORY_H_
 #define FRUGAL_BINDINGS_REPLAY_HISTORY_H_
 
-#include <stdint.h>
+#include <cstdint>
 
 namespace frugal::replay {
 

@@ -1,6 +1,7 @@
 #include "bindings/replay/replay.h"
 
 #include <c10/cuda/CUDACachingAllocator.h>
+#include <c10/cuda/CUDAException.h>
 #if __has_include(<c10/cuda/PeerToPeerAccess.h>)
 #include <c10/cuda/PeerToPeerAccess.h>
 #define FRUGAL_C10_HAS_PEER_CACHE
@@ -10,7 +11,7 @@
 
 #include <algorithm>
 #include <exception>
-#include <iterator>
+#include <optional>
 #include <span>
 #include <string_view>
 
@@ -19,24 +20,21 @@
 
 // libc10_cuda exports it but declares it in no header. libtorch_cuda answers it in a whole PyTorch; here
 // nobody has, and without an answer c10 calls a null pointer.
-namespace c10::cuda::_internal {
+namespace c10::cuda::_internal {  // NOLINT(readability-identifier-naming): c10's own name
 void setHasPrimaryContext(bool (*has_primary_context)(signed char));
 }
 
 namespace frugal::replay {
 namespace {
 
-constexpr const char* kCallKinds[] = {FRUGAL_REPLAY_CALL_KINDS};
-static_assert(std::size(kCallKinds) == FRUGAL_REPLAY_CALL_KIND_COUNT);
-
-void SetMessage(frugal_replay_result& result, std::string_view message) {
+void SetMessage(Result& result, std::string_view message) {
   const size_t length = std::min(message.size(), sizeof(result.message) - 1);
   *std::copy_n(message.data(), length, result.message) = '\0';
 }
 
-int Fail(frugal_replay_result& result, std::string_view message) {
+Outcome Fail(Result& result, std::string_view message) {
   SetMessage(result, message);
-  return FRUGAL_REPLAY_FAILED;
+  return Outcome::kFailed;
 }
 
 // What libtorch_cuda does for c10 when CUDA is first used.
@@ -46,13 +44,13 @@ void StartC10() {
   c10::cuda::detail::init_p2p_access_cache(/*num_devices=*/1);
 #endif
   c10::cuda::CUDACachingAllocator::init(/*device_count=*/1);
-  cudaSetDevice(0);
+  C10_CUDA_CHECK(cudaSetDevice(0));
 }
 
-void ReadCounters(const SimulatedGpu& gpu, frugal_replay_result& result) {
+void ReadCounters(const SimulatedGpu& gpu, Result& result) {
   result.peak_reserved_bytes = gpu.memory_peak(0);
   result.driver_ns = gpu.driver_ns();
-  std::transform(std::begin(kCallKinds), std::end(kCallKinds), result.driver_calls, gpu.calls);
+  std::transform(kCallKinds.begin(), kCallKinds.end(), result.driver_calls, gpu.calls);
 }
 
 // The time of the fastest of `passes` repetitions. An allocator may run out of memory in one although
@@ -70,7 +68,7 @@ double FastestPass(Replayer& replayer, uint32_t passes, double pairs) {
   return fastest < 0 ? fastest : fastest / pairs;
 }
 
-int Replay(const frugal_replay_request& request, frugal_replay_result& result) {
+Outcome Replay(const Request& request, Result& result) {
   const std::span<const Event> events(request.events, request.event_count);
   if (!Validate(events, request.initial_count, request.allocation_count, request.stream_count)) {
     return Fail(result, "the events are not a history");
@@ -87,18 +85,19 @@ int Replay(const frugal_replay_request& request, frugal_replay_result& result) {
     ReadCounters(*gpu, result);
     result.failed_at = replayer.position();
     SetMessage(result, error.what_without_backtrace());
-    return FRUGAL_REPLAY_OUT_OF_MEMORY;
+    return Outcome::kOutOfMemory;
   }
   ReadCounters(*gpu, result);
   const double pairs = static_cast<double>(request.event_count - request.initial_count) / 2;
   if (request.passes > 1 && pairs > 0) result.ns_per_pair = FastestPass(replayer, request.passes - 1, pairs);
-  return FRUGAL_REPLAY_COMPLETED;
+  return Outcome::kCompleted;
 }
 
 }  // namespace
 }  // namespace frugal::replay
 
-extern "C" int frugal_replay(const frugal_replay_request* request, frugal_replay_result* result) {
+extern "C" frugal::replay::Outcome frugal_replay(const frugal::replay::Request* request,
+                                                 frugal::replay::Result* result) {
   *result = {};
   result->ns_per_pair = -1;
   try {

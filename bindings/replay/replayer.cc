@@ -4,7 +4,8 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #include <cuda_runtime_api.h>
-#include <time.h>
+
+#include <ctime>
 
 namespace frugal::replay {
 namespace {

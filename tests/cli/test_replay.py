@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc import _replay
+from frugal_alloc import _histories, _replay
 from recordings import MIB, Recording
 
 CALL_KINDS = {
@@ -165,6 +165,36 @@ def test_worker_that_crashes_gets_one_line(history: Path, command: Any, monkeypa
     outcome = command("replay", history, "--allocator", "native")
     assert (outcome.status, outcome.out) == (1, "")
     assert outcome.err == "frugal-alloc replay: small.pickle with native: the worker ended with status 1\n"
+
+
+@pytest.mark.parametrize(
+    "events",
+    [
+        [(0, 0, 512, 0, 0, 0), (1, 0, 0, 0, 0, 0), (1, 0, 0, 0, 0, 0)],
+        [(1, 0, 0, 0, 0, 0)],
+        [(0, 0, 512, 0, 0, 0), (0, 0, 512, 0, 0, 0)],
+        [(0, 1, 512, 0, 0, 0)],
+        [(0, 0, 512, 1, 0, 0)],
+        [(0, 0, 512, 0, 0, 0), (1, 0, 0, 0, 1, 2)],
+        [(0, 0, 0, 0, 0, 0)],
+        [(2, 0, 512, 0, 0, 0)],
+    ],
+    ids=["freed twice", "never made", "made twice", "no such", "stream", "late stream", "no size", "operation"],
+)
+def test_events_that_are_no_history_are_refused_by_the_worker(events: list[tuple[int, ...]]) -> None:
+    packed = b"".join(_histories.EVENT.pack(*event) for event in events)
+    history = _histories.History("bad", packed, len(events), 0, allocation_count=1, stream_count=1, peak_live_bytes=512)
+    with pytest.raises(_replay.ReplayError, match="bad with native: the events are not a history"):
+        _replay.Replayer().measure(history, "native", 1 << 30, find_minimum=False)
+
+
+def test_worker_refuses_to_run_on_anything_but_the_simulated_gpu(
+    history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_replay._simulated_gpu, "environment", lambda memory, backing, base: base)
+    outcome = command("replay", history, "--allocator", "native")
+    assert outcome.status == 1
+    assert outcome.err.endswith("native: this process does not run on the simulated GPU\n")
 
 
 def test_missing_simulated_gpu_gets_one_line_and_status_2(
