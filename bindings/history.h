@@ -22,7 +22,8 @@ namespace frugal {
 
 // The annotation that our blocks carry while history is kept.
 struct BlockNote {
-  ContextPointer context;
+  ContextPointer context;  // null if contexts are not kept
+  Bytes requested;         // as the caller asked for it, which is what PyTorch's traces give
 };
 
 // Thread-safety: any thread. Lock order: a device's lock, then this one's.

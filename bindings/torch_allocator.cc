@@ -81,10 +81,9 @@ void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, size_t size, cudaSt
 
 void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t stream) {
   const History::Operation operation(history_, native(), RecordContext::STATE);
-  std::unique_ptr<BlockNote> note;
-  if (operation.context()) note = std::make_unique<BlockNote>(BlockNote{operation.context()});
-  const absl::StatusOr<Allocation> allocation =
-      gpu.allocator().Allocate(Bytes(static_cast<int64_t>(size)), ToStream(stream), note.get());
+  const Bytes requested(static_cast<int64_t>(size));
+  auto note = std::make_unique<BlockNote>(BlockNote{operation.context(), requested});
+  const absl::StatusOr<Allocation> allocation = gpu.allocator().Allocate(requested, ToStream(stream), note.get());
   if (!allocation.ok()) Fail(gpu, size, stream, allocation.status());
   // The block's now, until DropAnnotation.
   static_cast<void>(note.release());

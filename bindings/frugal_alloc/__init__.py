@@ -72,8 +72,8 @@ def stats(device: int | str | object = None) -> dict[str, int]:
         device: A GPU's number, name ("cuda:1") or ``torch.device``; the current one if left out.
 
     Returns:
-        Counts since :func:`enable` was first called, and sizes in bytes; ``peak_*`` are the highest since then, or since
-        ``torch.cuda.reset_peak_memory_stats()``. All are 0 on a GPU that nothing was allocated on.
+        Counts since :func:`enable` was first called, and sizes in bytes; ``peak_*`` are the highest since then, or
+        since ``torch.cuda.reset_peak_memory_stats()``. All are 0 on a GPU that nothing was allocated on.
 
         - ``allocated_bytes``, ``peak_allocated_bytes``: in tensors, rounded up to 512 bytes each
         - ``requested_bytes``, ``peak_requested_bytes``: in tensors, as they were asked for

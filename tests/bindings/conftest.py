@@ -41,7 +41,10 @@ def _simulated(file: str) -> dict[str, str]:
     if not ON_REAL_GPU:
         from frugal_alloc import _simulated_gpu
 
-        environment = _simulated_gpu.environment(16 * GIB, gpus=GPUS.get(file, 1))
+        try:
+            environment = _simulated_gpu.environment(16 * GIB, gpus=GPUS.get(file, 1))
+        except _simulated_gpu.SimulationError as error:
+            raise FileFailed(str(error)) from None
         environment.update(ENVIRONMENT.get(file, {}))
     package = str(Path(frugal_alloc.__file__).parents[1])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, environment.get("PYTHONPATH"))))
@@ -105,9 +108,8 @@ else:
         """frugal_alloc, enabled at this process's moment. Files that start processes of their own do without."""
         if Path(str(request.node.items[0].path)).name in ONE_MOMENT:
             return None
-        import torch
-
         import frugal_alloc
+        import torch
 
         if MOMENT == "mid-run":
             _OLDER.extend(torch.empty(size, dtype=torch.uint8, device="cuda") for size in _OLDER_SIZES)

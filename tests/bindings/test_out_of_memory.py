@@ -161,9 +161,11 @@ def test_memory_fraction_counts_natives_memory(out_of_memory):
 def test_failure_of_the_driver_is_an_error_with_its_name(kind):
     collect()
     torch.cuda.empty_cache()
-    with Simulation().faults(f"{kind}@1+=invalid_value"):
-        with pytest.raises(RuntimeError, match="CUDA_ERROR_INVALID_VALUE") as raised:
-            with torch.cuda.stream(torch.cuda.Stream()):
-                empty(300 * MIB)
-        assert not isinstance(raised.value, torch.OutOfMemoryError)
+    with (
+        torch.cuda.stream(torch.cuda.Stream()),
+        Simulation().faults(f"{kind}@1+=invalid_value"),
+        pytest.raises(RuntimeError, match="CUDA_ERROR_INVALID_VALUE") as raised,
+    ):
+        empty(300 * MIB)
+    assert not isinstance(raised.value, torch.OutOfMemoryError)
     assert is_ours(empty(300 * MIB))

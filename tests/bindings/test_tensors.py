@@ -1,5 +1,7 @@
 """Whose memory a tensor lives in, and that it gets there and back."""
 
+import itertools
+
 import pytest
 import torch
 from binding_helpers import MIB, collect, empty, is_ours
@@ -37,7 +39,7 @@ def test_addresses_are_multiples_of_512():
 def test_live_tensors_do_not_overlap():
     tensors = [empty(1 + 70_001 * i % (5 * MIB)) for i in range(200)]
     ranges = sorted((tensor.data_ptr(), tensor.data_ptr() + tensor.numel()) for tensor in tensors)
-    assert all(end <= start for (_, end), (start, _) in zip(ranges, ranges[1:], strict=False))
+    assert all(end <= start for (_, end), (start, _) in itertools.pairwise(ranges))
 
 
 def test_freed_memory_is_used_again():

@@ -1,0 +1,68 @@
+"""Several GPUs: memory of each, copies between them, peers."""
+
+import frugal_alloc
+import pytest
+import torch
+from binding_helpers import MIB, empty, is_ours
+
+
+@pytest.mark.parametrize("gpu", [0, 1])
+def test_each_gpu_counts_its_own_memory(gpu):
+    other = 1 - gpu
+    before = torch.cuda.memory_allocated(gpu), torch.cuda.memory_allocated(other)
+    tensor = empty(3 * MIB, f"cuda:{gpu}")
+    assert is_ours(tensor)
+    assert torch.cuda.memory_allocated(gpu) == before[0] + 3 * MIB
+    assert torch.cuda.memory_allocated(other) == before[1]
+    assert frugal_alloc.stats(gpu)["allocated_bytes"] >= 3 * MIB
+
+
+def test_block_is_freed_whatever_the_current_device_is():
+    before = torch.cuda.memory_allocated(1)
+    tensor = empty(3 * MIB, "cuda:1")
+    with torch.cuda.device(0):
+        del tensor
+    assert torch.cuda.memory_allocated(1) == before
+
+
+def test_tensor_is_copied_between_gpus():
+    source = empty(5 * MIB, "cuda:0").fill_(1)
+    copied = source.to("cuda:1")
+    back = copied.to("cuda:0")
+    torch.cuda.synchronize(0)
+    torch.cuda.synchronize(1)
+    assert is_ours(copied)
+    assert is_ours(back)
+    assert copied.device.index == 1
+
+
+def test_memory_mapped_after_a_copy_is_reached_by_the_peer():
+    empty(MIB, "cuda:0").to("cuda:1")
+    for _ in range(3):
+        torch.cuda.empty_cache()
+        assert empty(100 * MIB, "cuda:0").to("cuda:1").numel() == 100 * MIB
+
+
+def test_snapshot_names_the_gpu_of_each_segment():
+    tensors = [empty(3 * MIB, f"cuda:{gpu}") for gpu in (0, 1)]
+    for gpu, tensor in enumerate(tensors):
+        address = tensor.data_ptr()
+        (segment,) = [
+            s for s in torch.cuda.memory_snapshot() if s["address"] <= address < s["address"] + s["total_size"]
+        ]
+        assert segment["device"] == gpu
+
+
+def test_out_of_memory_names_the_gpu():
+    with pytest.raises(torch.OutOfMemoryError, match="GPU 1 has a total capacity"):
+        empty(1 << 44, "cuda:1")
+
+
+def test_fraction_holds_for_its_gpu_alone():
+    torch.cuda.set_per_process_memory_fraction(0.1, 1)
+    try:
+        with pytest.raises(torch.OutOfMemoryError):
+            empty(4 << 30, "cuda:1")
+        assert is_ours(empty(4 << 30, "cuda:0"))
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0, 1)

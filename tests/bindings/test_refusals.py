@@ -1,0 +1,174 @@
+"""Where frugal_alloc cannot work: one clear line, and PyTorch goes on untouched."""
+
+import os
+import shutil
+from pathlib import Path
+
+import frugal_alloc
+import pytest
+import torch
+from binding_helpers import run_python
+
+PACKAGE = Path(frugal_alloc.__file__).parent
+
+TRY = """
+import frugal_alloc
+try:
+    frugal_alloc.enable()
+except frugal_alloc.FrugalAllocError as error:
+    report(error=str(error))
+report(enabled=frugal_alloc.is_enabled())
+"""
+ON_CPU = TRY + "import torch; report(sum=float(torch.ones(3).sum()))\n"
+
+
+def check_refused(result: dict, *words: str) -> None:
+    assert result["status"] == 0, result["stderr"]
+    assert not result["enabled"]
+    assert "\n" not in result["error"]
+    for word in words:
+        assert word in result["error"], result["error"]
+
+
+@pytest.fixture
+def copied_package(tmp_path):
+    """A copy of the package, to be changed, and the search path that finds it."""
+    shutil.copytree(PACKAGE, tmp_path / "frugal_alloc", ignore=shutil.ignore_patterns("__pycache__", "simulated_gpu"))
+    return tmp_path / "frugal_alloc", os.pathsep.join((str(tmp_path), os.environ.get("PYTHONPATH", "")))
+
+
+def fake_torch(folder: Path, version: str, cuda: str | None) -> str:
+    (folder / "torch").mkdir()
+    (folder / "torch" / "__init__.py").write_text("raise ImportError('libc10.so is damaged')\n")
+    (folder / "torch" / "version.py").write_text(f"__version__ = '{version}'\ncuda: str = {cuda!r}\n")
+    return os.pathsep.join((str(folder), os.environ.get("PYTHONPATH", "")))
+
+
+def test_import_alone_imports_neither_torch_nor_anything_else():
+    result = run_python(
+        """
+import sys
+before = set(sys.modules)
+import frugal_alloc
+added = {name.split(".")[0] for name in set(sys.modules) - before}
+report(foreign=sorted(added - sys.stdlib_module_names - {"frugal_alloc"}), enabled=frugal_alloc.is_enabled(),
+       freed=frugal_alloc.trim(), disabled=frugal_alloc.disable(), torch="torch" in sys.modules)
+"""
+    )
+    assert result["status"] == 0, result["stderr"]
+    assert (result["foreign"], result["enabled"], result["freed"], result["torch"]) == ([], False, 0, False)
+
+
+def test_figures_before_enabling_are_refused():
+    result = run_python(
+        """
+import frugal_alloc
+try:
+    frugal_alloc.stats()
+except frugal_alloc.FrugalAllocError as error:
+    report(error=str(error))
+"""
+    )
+    assert "frugal_alloc.enable()" in result["error"]
+
+
+def test_enabling_does_not_start_cuda():
+    result = run_python(
+        """
+import frugal_alloc, torch, ctypes
+frugal_alloc.enable()
+context = ctypes.c_void_p()
+driver = ctypes.CDLL("libcuda.so.1")
+report(initialised=torch.cuda.is_initialized(), driver=driver.cuCtxGetCurrent(ctypes.byref(context)))
+"""
+    )
+    assert not result["initialised"]
+    # CUDA_ERROR_NOT_INITIALIZED: nobody has called cuInit.
+    assert result["driver"] in (3, 0)
+
+
+def test_no_torch_is_named():
+    result = run_python(
+        "import importlib.util as u, importlib.machinery\n"
+        "real = u.find_spec\n"
+        "u.find_spec = lambda name, package=None: None if name == 'torch' else real(name, package)\n" + TRY
+    )
+    check_refused(result, "PyTorch is not installed", "pip install torch")
+
+
+def test_torch_without_cuda_is_named(tmp_path):
+    result = run_python(TRY, PYTHONPATH=fake_torch(tmp_path, "2.11.0+cpu", None))
+    check_refused(result, "2.11.0+cpu", "without CUDA")
+
+
+def test_torch_that_cannot_be_imported_is_named(tmp_path):
+    result = run_python(TRY, PYTHONPATH=fake_torch(tmp_path, torch.__version__, "13.0"))
+    check_refused(result, "import torch fails", "libc10.so is damaged")
+
+
+def test_torch_minor_without_a_library_is_named(tmp_path):
+    result = run_python(TRY, PYTHONPATH=fake_torch(tmp_path, "2.99.0", "13.0"))
+    minor = ".".join(torch.__version__.split(".")[:2])
+    check_refused(result, "2.99.0", minor, "install frugal_alloc again")
+
+
+def test_library_of_another_minor_is_not_used(copied_package):
+    package, path = copied_package
+    major, minor = torch.__version__.split(".")[:2]
+    ours = package / "_lib" / f"frugal_alloc_torch{major}{minor}.so"
+    others = [other for other in package.glob("_lib/frugal_alloc_torch*.so") if other != ours]
+    if not others:
+        pytest.skip("there is no library for another minor to mistake it for")
+    for other in others:
+        shutil.copyfile(other, ours)
+        result = run_python(ON_CPU, PYTHONPATH=path)
+        check_refused(result, ours.name, "install frugal_alloc again")
+        assert result["sum"] == 3
+
+
+def test_damaged_library_is_named(copied_package):
+    package, path = copied_package
+    for library in package.glob("_lib/frugal_alloc_torch*.so"):
+        library.chmod(0o644)
+        library.write_bytes(b"not a library")
+    result = run_python(ON_CPU, PYTHONPATH=path)
+    check_refused(result, "does not load", "install frugal_alloc again")
+    assert result["sum"] == 3
+
+
+def test_no_driver_is_named():
+    if os.environ.get("FRUGAL_TEST_GPU") == "real":
+        pytest.skip("this machine has a driver")
+    # The simulated GPU's runtime needs its driver, so neither is there.
+    result = run_python(ON_CPU, LD_PRELOAD=None, LD_LIBRARY_PATH=None)
+    check_refused(result, "no NVIDIA driver", "frugal-alloc simulate")
+    assert result["sum"] == 3
+
+
+@pytest.mark.parametrize("visible", ["", "-1"])
+def test_hidden_gpus_are_named(visible):
+    result = run_python(ON_CPU, CUDA_VISIBLE_DEVICES=visible)
+    check_refused(result, "CUDA_VISIBLE_DEVICES", "hides every GPU")
+
+
+def test_other_backend_is_named():
+    result = run_python(ON_CPU, PYTORCH_ALLOC_CONF="backend:cudaMallocAsync")
+    check_refused(result, "cudaMallocAsync", "PYTORCH_ALLOC_CONF")
+
+
+def test_refused_once_does_not_mean_refused_for_ever():
+    result = run_python(
+        """
+import os
+os.environ["CUDA_VISIBLE_DEVICES"] = ""
+"""
+        + TRY
+        + """
+del os.environ["CUDA_VISIBLE_DEVICES"]
+frugal_alloc.enable()
+import torch
+report(now=frugal_alloc._native.load().owns(torch.empty(100, device="cuda").data_ptr()))
+"""
+    )
+    assert "hides every GPU" in result["error"]
+    assert result["now"]
