@@ -1,20 +1,22 @@
-// What a test, a benchmark or the replay asks of the simulated GPU beyond CUDA: exported by the
-// simulated libcudart.so, and found there with dlsym(RTLD_DEFAULT, ...) or ctypes.
+// What a test, a benchmark or the replay asks of the simulated GPU beyond CUDA: exported by the simulated libcuda.so.1,
+// which every simulated libcudart.so needs, so that dlsym(RTLD_DEFAULT, ...) and ctypes find it through either.
 //
-// The environment, read once when the library is loaded:
-//   FRUGAL_SIM_MEMORY      bytes of memory of each GPU (default 16 GiB)
+// The environment, read once when the library is loaded; what cannot be understood ends the process at once with one
+// line on stderr and exit status 2:
+//   FRUGAL_SIM_MEMORY      bytes of memory of each GPU, with or without KiB, MiB or GiB (default 16 GiB)
 //   FRUGAL_SIM_CONTEXT     bytes that the driver keeps for itself on each GPU (default 512 MiB)
-//   FRUGAL_SIM_GPUS        number of GPUs (default 1)
+//   FRUGAL_SIM_GPUS        number of GPUs, 1 to 16 (default 1)
 //   FRUGAL_SIM_KERNEL_NS   time that each kernel takes on its stream (default 0: all is finished at once)
 //   FRUGAL_SIM_FAULTS      a fault plan, as for frugal_sim_set_faults
 //   FRUGAL_SIM_BACKING     "memory" (default) or "none": no host memory behind the addresses, for replays,
-//                          which never touch them
+//                          which never touch them; copies and fills of device memory then do nothing
 //   FRUGAL_SIM_VMM         "0": a GPU without virtual memory management
 //   FRUGAL_SIM_VERBOSE     "1": names on stderr each CUDA function that was called and is not simulated
 //
 // Kinds of call that are counted, by name: "create" "map" "set_access" "unmap" "release" "reserve" "unreserve"
 // "malloc" "free" "sync" (the host waited for a stream, an event or the device) "event_record" "event_query"
-// "stream_wait" "launch".
+// "stream_wait" "launch". And "unmap_while_busy": unmaps, counted as "unmap" too, while a stream of the GPU had work
+// outstanding. That the work touches what was unmapped is not known, so it is a hint, not an error.
 
 #ifndef FRUGAL_CUDA_SIMULATED_CONTROL_H_
 #define FRUGAL_CUDA_SIMULATED_CONTROL_H_
