@@ -305,7 +305,7 @@ def assert_consistent(history: _histories.History) -> None:
         assert ready <= history.event_count
         if operation == ALLOCATE:
             assert allocation not in live | freed
-            assert 0 < size
+            assert size > 0
             live.add(allocation)
         else:
             live.remove(allocation)
