@@ -8,8 +8,10 @@ CUDA 12 runtime forwards to the CUDA 13 one, so that a process has one simulated
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
+import shlex
 import shutil
 import signal
 import sys
@@ -188,17 +190,8 @@ def _find(command: Sequence[str], environment: Mapping[str, str]) -> str:
 def _check_python(program: str, command: Sequence[str]) -> None:
     """Values are computed by a hook that only Python programs load."""
     interpreter, options = program, list(command[1:])
-    with open(program, "rb") as file:
-        start = file.read(512)
-    if start.startswith(b"#!"):
-        # pip's scripts for long paths begin as a shell script that hands over to Python in its second line.
-        lines = start.decode(errors="replace").splitlines()
-        words = lines[0][2:].split()
-        if len(lines) > 1 and lines[1].startswith("'''exec'"):
-            words = lines[1].removeprefix("'''exec'").replace('"', " ").split()
-        if words and os.path.basename(words[0]) == "env":
-            words = [word for word in words[1:] if not word.startswith("-")]
-        interpreter, options = (words or [""])[0], words[1:]
+    if words := _script_command(program):
+        interpreter, options = words[0], words[1:]
     if not re.fullmatch(r"(python|pypy)[\d.]*t?", os.path.basename(interpreter)):
         raise SimulationError(f"values can be computed for Python programs only, and {command[0]} is not one")
     for option in options:
@@ -209,6 +202,22 @@ def _check_python(program: str, command: Sequence[str]) -> None:
             raise SimulationError(
                 f"values cannot be computed with Python's option -{min(ignoring)}, which leaves out the hook that does"
             )
+
+
+def _script_command(program: str) -> list[str]:
+    """The command that a script's first line names; none if the file is no script."""
+    with open(program, "rb") as file:
+        first, second = (file.readline(4096).decode(errors="replace") for _ in range(2))
+    if not first.startswith("#!"):
+        return []
+    words = first[2:].split()
+    if second.startswith("'''exec' "):
+        # pip's scripts for long paths begin as a shell script that hands over to Python in its second line.
+        with contextlib.suppress(ValueError):  # it only looks like one
+            words = shlex.split(second.removeprefix("'''exec' "))
+    if words and os.path.basename(words[0]) == "env":
+        words = [word for word in words[1:] if not word.startswith("-")]
+    return words or ["?"]
 
 
 def _spawn_and_wait(program: str, command: Sequence[str], environment: Mapping[str, str]) -> int:

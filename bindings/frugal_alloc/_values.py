@@ -156,8 +156,18 @@ def _report(name: str, error: Exception) -> None:
         print(f"frugal-alloc: the values of {name} are not computed: {reason}", file=sys.stderr)
 
 
-# Per thread, the computations of the graphs being captured, innermost last.
-_captures = threading.local()
+# The computations of the graphs being captured, by the id of the capture; a graph's way back is captured by another
+# thread than its way forth.
+_captures: dict[int, list[_Computation]] = {}
+
+
+def _capture_id() -> int:
+    """Of the capture that the current stream takes part in; 0 if none."""
+    status, id = ctypes.c_int(), ctypes.c_ulonglong()
+    stream = ctypes.c_void_p(torch.cuda.current_stream().cuda_stream)
+    # The simulated GPU's own, which takes the streams of CUDA 12 as well.
+    ctypes.CDLL(None).cudaStreamGetCaptureInfo(stream, ctypes.byref(status), ctypes.byref(id), None, None, None, None)
+    return id.value if status.value != 0 else 0
 
 
 class _ComputeOnCpu(TorchDispatchMode):
@@ -203,8 +213,7 @@ class _ComputeOnCpu(TorchDispatchMode):
         computation = _Computation(func, args, kwargs)
         computation.store_into(result, besides={_address(tensor) for tensor in written})
         if capturing:
-            if getattr(_captures, "stack", None):
-                _captures.stack[-1].append(computation)
+            _captures.setdefault(_capture_id(), []).append(computation)
             return result
         for tensor, content in before:
             tensor.copy_(content)
@@ -230,17 +239,9 @@ def _wrap(owner: Any, name: str, wrapper: Callable) -> None:
     setattr(owner, name, replacement)
 
 
-def _capture_begin(wrapped: Callable, graph: Any, *args: Any, **kwargs: Any) -> None:
-    wrapped(graph, *args, **kwargs)
-    if not hasattr(_captures, "stack"):
-        _captures.stack = []
-    _captures.stack.append([])
-
-
 def _capture_end(wrapped: Callable, graph: Any) -> None:
-    computations = _captures.stack.pop() if getattr(_captures, "stack", None) else []
+    graph._frugal_computations = _captures.pop(_capture_id(), [])
     wrapped(graph)
-    graph._frugal_computations = computations
 
 
 def _replay(wrapped: Callable, graph: Any) -> None:
@@ -288,7 +289,6 @@ def start() -> None:
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     torch.backends.cuda.enable_cudnn_sdp(False)
     _wrap(torch._tensor_str, "_tensor_str", _print)
-    _wrap(torch.cuda.CUDAGraph, "capture_begin", _capture_begin)
     _wrap(torch.cuda.CUDAGraph, "capture_end", _capture_end)
     _wrap(torch.cuda.CUDAGraph, "replay", _replay)
     # Modes are per thread, and threads do not inherit them.
