@@ -107,7 +107,7 @@ FRUGAL_STAND_IN int cublasGetProperty(int property, int* value) {
   return kSuccess;
 }
 
-FRUGAL_STAND_IN size_t cublasGetCudartVersion() { return FRUGAL_SIM_CUDA_MAJOR * 1000; }
+FRUGAL_STAND_IN size_t cublasGetCudartVersion() { return size_t{FRUGAL_SIM_CUDA_MAJOR} * 1000; }
 
 FRUGAL_STAND_IN const char* cublasGetStatusName(int status) {
   switch (status) {

@@ -94,8 +94,8 @@ FRUGAL_STAND_IN int cublasLtMatrixTransform(Descriptor*, Descriptor*, const void
   return Compute(stream);
 }
 
-FRUGAL_STAND_IN size_t cublasLtGetVersion() { return FRUGAL_SIM_CUDA_MAJOR * 10000; }
-FRUGAL_STAND_IN size_t cublasLtGetCudartVersion() { return FRUGAL_SIM_CUDA_MAJOR * 1000; }
+FRUGAL_STAND_IN size_t cublasLtGetVersion() { return size_t{FRUGAL_SIM_CUDA_MAJOR} * 10000; }
+FRUGAL_STAND_IN size_t cublasLtGetCudartVersion() { return size_t{FRUGAL_SIM_CUDA_MAJOR} * 1000; }
 
 // libraryPropertyType: 0 is the major, 1 the minor, 2 the patch version.
 FRUGAL_STAND_IN int cublasLtGetProperty(int property, int* value) {

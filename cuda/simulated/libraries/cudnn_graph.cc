@@ -58,7 +58,7 @@ size_t ElementBytesOf(int type) {
 struct Attribute {
   int type = 0;
   int64_t count = 0;
-  std::vector<std::byte> elements;
+  std::vector<std::byte> elements = {};
 };
 
 }  // namespace
@@ -72,7 +72,8 @@ namespace {
 
 template <typename Integer>
 Attribute IntegerAttribute(int type, Integer value) {
-  Attribute attribute{type, 1, std::vector<std::byte>(sizeof(value))};
+  Attribute attribute{.type = type, .count = 1};
+  attribute.elements.resize(sizeof(value));
   std::memcpy(attribute.elements.data(), &value, sizeof(value));
   return attribute;
 }
@@ -90,7 +91,7 @@ Attribute Find(const GraphDescriptor& descriptor, int name, int type) {
     default: {
       const auto found = descriptor.attributes.find(name);
       if (found != descriptor.attributes.end()) return found->second;
-      return name == kEngineIndex ? IntegerAttribute(kInt64Type, int64_t{0}) : Attribute{type, 0, {}};
+      return name == kEngineIndex ? IntegerAttribute(kInt64Type, int64_t{0}) : Attribute{.type = type};
     }
   }
 }
