@@ -3,7 +3,9 @@
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import MIB, empty, is_ours
+from binding_helpers import MIB, empty, is_ours, run_python
+
+pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is only one GPU")
 
 
 @pytest.mark.parametrize("gpu", [0, 1])
@@ -66,3 +68,20 @@ def test_fraction_holds_for_its_gpu_alone():
         assert is_ours(empty(4 << 30, "cuda:0"))
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0, 1)
+
+
+def test_peers_of_before_the_swap_reach_memory_of_after_it():
+    result = run_python(
+        """
+import torch, frugal_alloc
+for source, target in ((0, 1), (1, 0)):
+    torch.empty(1 << 20, device=f"cuda:{source}").to(f"cuda:{target}")
+frugal_alloc.enable()
+copied = torch.empty(50 << 20, dtype=torch.uint8, device="cuda:0").to("cuda:1").to("cuda:0")
+# A copy that is not in one piece is a kernel of one GPU that reads the other's memory.
+strided = torch.empty(1 << 20, device="cuda:1")[::2].to("cuda:0")
+torch.cuda.synchronize()
+report(ours=all(frugal_alloc._native.load().owns(t.data_ptr()) for t in (copied, strided)))
+"""
+    )
+    assert result["ours"], result["stderr"]
