@@ -28,6 +28,12 @@ std::shared_ptr<SparseFile> SparseFile::FromDescriptor(int fd) {
 
 SparseFile::~SparseFile() { close(fd_); }
 
+Bytes SparseFile::AllocatedBytes() const {
+  constexpr int64_t kBlock = 512;  // stat's unit, whatever the file system's.
+  struct stat status;
+  return fstat(fd_, &status) == 0 ? Bytes(status.st_blocks * kBlock) : Bytes(0);
+}
+
 void SparseFile::Discard(Bytes offset, Bytes size) {
   // Cannot fail on such a file but for lack of kernel memory, and then the host only keeps pages that nobody reads.
   (void)fallocate(fd_, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, offset.count(), size.count());

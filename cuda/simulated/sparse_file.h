@@ -34,6 +34,9 @@ class SparseFile {
   // Tells files apart, also between processes.
   ino_t inode() const { return inode_; }
 
+  // What the host holds for it.
+  Bytes AllocatedBytes() const;
+
   // Gives the host back what is behind [offset, offset + size); it reads as zeros from then on.
   void Discard(Bytes offset, Bytes size);
 

@@ -59,7 +59,7 @@ bool Streams::HasUnjoinedWork(const Capture& capture, const Stream& origin) cons
 
 // Takes all its streams out of the capture that began on `origin`.
 std::shared_ptr<Capture> Streams::Leave(Stream& origin) {
-  const std::shared_ptr<Capture> capture = origin.capture;
+  std::shared_ptr<Capture> capture = origin.capture;
   for (const auto& [stream, owned] : streams_) {
     if (stream->capture != capture) continue;
     stream->capture.reset();

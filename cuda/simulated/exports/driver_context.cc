@@ -11,7 +11,6 @@
 #include "cuda/simulated/exports/error_text.h"
 
 using frugal::sim::ContextOf;
-using frugal::sim::Error;
 using frugal::sim::Gpu;
 using frugal::sim::GpuOf;
 using frugal::sim::Machine;

@@ -4,7 +4,6 @@
 
 #include "cuda/simulated/exports/driver.h"
 
-using frugal::sim::Error;
 using frugal::sim::Machine;
 using frugal::sim::OnStream;
 using frugal::sim::Stream;

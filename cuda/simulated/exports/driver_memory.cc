@@ -2,7 +2,6 @@
 
 #include <cuda.h>
 
-#include <cstring>
 #include <vector>
 
 #include "cuda/simulated/exports/driver.h"
@@ -196,8 +195,8 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   Machine& machine = TheMachine();
   const auto allocation = machine.FindAllocation(Address(pointer));
   if (!allocation && !machine.host_memory().Contains(Address(pointer).pointer())) return CUDA_ERROR_INVALID_VALUE;
-  const auto give = [data](const auto& value) {
-    std::memcpy(data, &value, sizeof(value));
+  const auto give = [data](auto value) {
+    *static_cast<decltype(value)*>(data) = value;
     return CUDA_SUCCESS;
   };
   switch (attribute) {

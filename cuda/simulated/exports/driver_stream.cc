@@ -12,7 +12,6 @@ using frugal::sim::Machine;
 using frugal::sim::OnCurrentGpu;
 using frugal::sim::OnStream;
 using frugal::sim::Stream;
-using frugal::sim::Streams;
 using frugal::sim::TheMachine;
 using frugal::sim::ToResult;
 

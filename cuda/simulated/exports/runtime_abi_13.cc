@@ -11,7 +11,6 @@
 using frugal::sim::Error;
 using frugal::sim::Gpu;
 using frugal::sim::Machine;
-using frugal::sim::Node;
 using frugal::sim::OnGpu;
 using frugal::sim::OnStream;
 using frugal::sim::Stream;

@@ -91,7 +91,7 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, 
 
 extern "C" cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,
                                                cudaDriverEntryPointQueryResult* result) {
-  return cudaGetDriverEntryPointByVersion(name, function, /*cuda_version=*/0, flags, result);
+  return cudaGetDriverEntryPointByVersion(name, function, /*cudaVersion=*/0, flags, result);
 }
 
 // --- Peers.

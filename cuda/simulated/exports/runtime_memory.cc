@@ -12,7 +12,6 @@ using frugal::sim::OnCurrentGpu;
 using frugal::sim::OnGpu;
 using frugal::sim::OutsideCapture;
 using frugal::sim::PhysicalMemory;
-using frugal::sim::Return;
 using frugal::sim::Segments;
 using frugal::sim::TheMachine;
 using frugal::sim::ThisThread;

@@ -15,7 +15,6 @@ using frugal::sim::OnStream;
 using frugal::sim::Return;
 using frugal::sim::Stream;
 using frugal::sim::TheMachine;
-using frugal::sim::Work;
 using frugal::sim::WorkKind;
 
 namespace {
