@@ -54,10 +54,11 @@ TEST_F(ConfigurationTest, EachVariableThatIsNotUnderstoodIsNamed) {
       {"FRUGAL_SIM_KERNEL_NS", "1e6"},   {"FRUGAL_SIM_BACKING", "disk"}, {"FRUGAL_SIM_VMM", "no"},
       {"FRUGAL_SIM_VERBOSE", "verbose"}, {"FRUGAL_SIM_FAULTS", "create"}};
   for (const auto& [name, value] : wrong) {
-    SCOPED_TRACE(name + "=" + value);
+    SCOPED_TRACE(::testing::Message() << name << "=" << value);
     setenv(name.c_str(), value.c_str(), 1);
     EXPECT_FALSE(Read());
-    EXPECT_NE(problem_.find(name + "='" + value + "'"), std::string::npos) << problem_;
+    EXPECT_TRUE(problem_.starts_with(name)) << problem_;
+    EXPECT_NE(problem_.find(value), std::string::npos) << problem_;
     EXPECT_EQ(problem_.find('\n'), std::string::npos);
     unsetenv(name.c_str());
   }
