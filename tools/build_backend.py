@@ -1,8 +1,9 @@
 """Builds the package's libraries for the torch beside it, and packs them: a PEP 517 and PEP 660 backend.
 
 Bazel builds //:package_libraries where there is a Bazel that reads our WORKSPACE; elsewhere CMakeLists.txt builds the
-adapter alone. A wheel holds the Python sources and the libraries just built, hence serves one torch minor version; an
-editable installation puts its libraries into the checkout, where those of several torch minors lie side by side.
+adapter and the replay, without the simulated GPU. A wheel holds the Python sources, the C++ header and the libraries
+just built, hence serves one torch minor version; an editable installation puts its libraries into the checkout, where
+those of several torch minors lie side by side.
 
 Run as a program it brings the libraries in the checkout up to date for the torch of the Python that runs it.
 """
@@ -24,6 +25,7 @@ import zipfile
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "bindings" / "frugal_alloc"
+HEADERS = ROOT / "bindings" / "include"  # in a wheel, include/ in the package
 LIBRARIES = "_lib"  # in the package
 SIMULATED_GPU = "simulated_gpu"  # in _lib
 TARGET = "//:package_libraries"
@@ -171,8 +173,12 @@ def _pack(directory: str, files: dict[str, bytes]) -> str:
     return name
 
 
-def _python_sources() -> dict[str, bytes]:
-    sources = {}
+def _sources() -> dict[str, bytes]:
+    """The package's Python files, and the headers for C++ programs."""
+    sources = {
+        f"{PACKAGE.name}/include/{path.relative_to(HEADERS)}": path.read_bytes()
+        for path in sorted(HEADERS.rglob("*.h"))
+    }
     for path in sorted(PACKAGE.rglob("*")):
         inside = path.relative_to(PACKAGE)
         if path.is_file() and inside.parts[0] != LIBRARIES and "__pycache__" not in inside.parts:
@@ -200,7 +206,7 @@ prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None) -> str:
     libraries = {f"{PACKAGE.name}/{LIBRARIES}/{name}": path.read_bytes() for name, path in _build().items()}
-    return _pack(wheel_directory, _python_sources() | libraries)
+    return _pack(wheel_directory, _sources() | libraries)
 
 
 def build_editable(wheel_directory, config_settings=None, metadata_directory=None) -> str:
