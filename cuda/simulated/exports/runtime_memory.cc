@@ -155,8 +155,8 @@ cudaError_t cudaHostGetDevicePointer(void** device, void* host, unsigned) {
 
 // --- Pointers.
 
+// Member by member: CUDA 12's structure ends after these four, and a program built for it has no room for the rest.
 cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const void* pointer) {
-  *attributes = {};
   auto* mutable_pointer = const_cast<void*>(pointer);
   Machine& machine = TheMachine();
   if (const auto allocation = machine.FindAllocation(Address(pointer))) {
@@ -175,6 +175,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   } else {
     attributes->type = cudaMemoryTypeUnregistered;
     attributes->device = cudaInvalidDeviceId;
+    attributes->devicePointer = nullptr;
   }
   return cudaSuccess;
 }
