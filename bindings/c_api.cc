@@ -5,9 +5,9 @@
 #include <exception>
 #include <iterator>
 #include <string>
-#include <utility>
 
 #include "absl/status/status.h"
+#include "absl/strings/string_view.h"
 #include "bindings/install.h"
 #include "bindings/torch_allocator.h"
 
@@ -19,12 +19,12 @@ std::string& LastError() {
   return error;
 }
 
-int Failed(std::string message) {
-  LastError() = std::move(message);
+int Failed(absl::string_view message) {
+  LastError().assign(message.data(), message.size());
   return -1;
 }
 
-int ToResult(const absl::Status& status) { return status.ok() ? 0 : Failed(std::string(status.message())); }
+int ToResult(const absl::Status& status) { return status.ok() ? 0 : Failed(status.message()); }
 
 // What the figures of one GPU are taken from, read at about one moment.
 struct Reading {

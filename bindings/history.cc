@@ -128,12 +128,12 @@ void History::PopCompileContext() {
 bool History::Skips(TraceEntry::Action action) const { return (skipped_actions_ >> action & 1u) != 0; }
 
 void History::Record(TraceEntry::Action action, c10::DeviceIndex device, size_t address, size_t size,
-                     cudaStream_t stream, ContextPointer fallback) {
+                     cudaStream_t stream, const ContextPointer& fallback) {
   absl::MutexLock lock(&mutex_);
   if (!listening() || Skips(action)) return;
   const Operation* operation = Operation::Current();
   static const TraceNotes* const no_notes = new TraceNotes{kNoCompileContext, ""};
-  ContextPointer context = operation != nullptr && operation->context() ? operation->context() : std::move(fallback);
+  ContextPointer context = operation != nullptr && operation->context() ? operation->context() : fallback;
   // RecordContext::STATE keeps contexts for live blocks only.
   if (when_.load(std::memory_order_relaxed) < RecordContext::ALLOC) context = nullptr;
   Append(MakeTraceEntry(action, device, address, size, stream, std::move(context),

@@ -167,7 +167,9 @@ void TorchAllocator::DeleteBlock(void* pointer) {
   if (gpu == nullptr) return self.native_deleter()(pointer);
   const absl::Status status = self.FreeBlock(*gpu, pointer);
   // An exception here would end the process.
-  if (C10_UNLIKELY(!status.ok())) TORCH_WARN("frugal_alloc could not free ", pointer, ": ", status.message());
+  if (C10_UNLIKELY(!status.ok())) {
+    TORCH_WARN("frugal_alloc could not free ", pointer, ": ", status.message());
+  }
 }
 
 Bytes TorchAllocator::Trim() {

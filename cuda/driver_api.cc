@@ -36,9 +36,11 @@ absl::Status Lookup(void* library, DriverApi& api) {
   FRUGAL_DRIVER_REQUIRED(FRUGAL_REQUIRE)
 #undef FRUGAL_REQUIRE
 
-#define FRUGAL_HAS(name, symbol) &&api.name != nullptr
-  api.has_virtual_memory = true FRUGAL_DRIVER_VIRTUAL_MEMORY(FRUGAL_HAS);
-#undef FRUGAL_HAS
+  api.has_virtual_memory = true;
+#define FRUGAL_NOTE_MISSING(name, symbol) \
+  if (api.name == nullptr) api.has_virtual_memory = false;
+  FRUGAL_DRIVER_VIRTUAL_MEMORY(FRUGAL_NOTE_MISSING)
+#undef FRUGAL_NOTE_MISSING
   return absl::OkStatus();
 }
 

@@ -153,8 +153,10 @@ absl::Status DriverDevice::AllowPeer(int peer) {
     if (access.location.id == peer) return absl::OkStatus();
   }
   const CUmemAccessDesc access = ReadWriteFrom(peer);
-  for (const auto& [start, end] : accessible_) {
-    absl::Status status = FRUGAL_DRIVER_CALL(MemSetAccess, ToDriver(start), ToDriver(end - start), &access, 1);
+  for (const auto& range : accessible_) {
+    const Address start = range.first;
+    const Bytes size = range.second - start;
+    absl::Status status = FRUGAL_DRIVER_CALL(MemSetAccess, ToDriver(start), ToDriver(size), &access, 1);
     // Ranges before this one stay open to the peer, which does no harm; a later call starts again.
     if (!status.ok()) return status;
   }
