@@ -60,7 +60,7 @@ void Ledger::Mapped(const Extent& extent, Address start, Bytes size, int runs) {
   if (observer_ == nullptr) return;
   const auto kind =
       extent.kind() == Extent::Kind::kMovable ? MemoryEvent::Kind::kMap : MemoryEvent::Kind::kSegmentAllocate;
-  observer_->OnMemoryEvent({kind, start, size, extent.arena().stream(), nullptr});
+  observer_->OnMemoryEvent({kind, start, size, size, extent.arena().stream(), nullptr});
 }
 
 void Ledger::Vacated(const Extent& extent, Address start, Bytes size, int runs) {
@@ -68,7 +68,7 @@ void Ledger::Vacated(const Extent& extent, Address start, Bytes size, int runs) 
   if (observer_ == nullptr) return;
   const auto kind =
       extent.kind() == Extent::Kind::kMovable ? MemoryEvent::Kind::kUnmap : MemoryEvent::Kind::kSegmentFree;
-  observer_->OnMemoryEvent({kind, start, size, extent.arena().stream(), nullptr});
+  observer_->OnMemoryEvent({kind, start, size, size, extent.arena().stream(), nullptr});
 }
 
 void Ledger::Acquired(SizeGroup group, Bytes size, int64_t calls) {
@@ -92,7 +92,8 @@ void Ledger::CountRuns(SizeGroup group, int runs) {
 
 void Ledger::Tell(MemoryEvent::Kind kind, const Block& block) {
   if (observer_ == nullptr) return;
-  observer_->OnMemoryEvent({kind, block.address, block.size, block.extent->arena().stream(), block.annotation});
+  observer_->OnMemoryEvent(
+      {kind, block.address, block.size, block.requested, block.extent->arena().stream(), block.annotation});
 }
 
 }  // namespace frugal

@@ -21,6 +21,7 @@ struct MemoryEvent {
   Kind kind;
   Address address;
   Bytes size;
+  Bytes requested;  // of a block, as the caller asked for it; of pages and segments, their size
   Stream stream;
   // The owner's own note on the block (Block::annotation); null for pages and segments.
   void* annotation;

@@ -199,8 +199,7 @@ void History::Drop(BlockNote* note) {
 void DeviceHistory::OnMemoryEvent(const MemoryEvent& event) {
   if (!history_.listening()) return;
   const auto* note = static_cast<const BlockNote*>(event.annotation);
-  const Bytes size = note != nullptr ? note->requested : event.size;
-  history_.Record(ActionOf(event.kind), device_, event.address.value(), static_cast<size_t>(size.count()),
+  history_.Record(ActionOf(event.kind), device_, event.address.value(), static_cast<size_t>(event.requested.count()),
                   reinterpret_cast<cudaStream_t>(event.stream.id), note != nullptr ? note->context : nullptr);
 }
 

@@ -20,10 +20,9 @@
 
 namespace frugal {
 
-// The annotation that our blocks carry while history is kept.
+// The annotation of a block that was allocated while contexts were kept.
 struct BlockNote {
-  ContextPointer context;  // null if contexts are not kept
-  Bytes requested;         // as the caller asked for it, which is what PyTorch's traces give
+  ContextPointer context;
 };
 
 // Thread-safety: any thread. Lock order: a device's lock, then this one's.

@@ -82,7 +82,8 @@ void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, size_t size, cudaSt
 void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t stream) {
   const History::Operation operation(history_, native(), RecordContext::STATE);
   const Bytes requested(static_cast<int64_t>(size));
-  auto note = std::make_unique<BlockNote>(BlockNote{operation.context(), requested});
+  std::unique_ptr<BlockNote> note;
+  if (operation.context()) note = std::make_unique<BlockNote>(BlockNote{operation.context()});
   const absl::StatusOr<Allocation> allocation = gpu.allocator().Allocate(requested, ToStream(stream), note.get());
   if (!allocation.ok()) Fail(gpu, size, stream, allocation.status());
   // The block's now, until DropAnnotation.

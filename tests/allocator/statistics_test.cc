@@ -126,7 +126,7 @@ TEST_F(Figures, TheObserverHearsOfEveryChangeInOrder) {
   RecordingObserver observer;
   allocator_->SetObserver(&observer);
   int note = 0;
-  absl::StatusOr<Allocation> block = allocator_->Allocate(MiB(2), kMain, &note);
+  absl::StatusOr<Allocation> block = allocator_->Allocate(MiB(2) - Bytes(1), kMain, &note);
   ASSERT_TRUE(block.ok());
   UseOn(block->address, kSide, 100);
   Free(block->address);
@@ -136,6 +136,8 @@ TEST_F(Figures, TheObserverHearsOfEveryChangeInOrder) {
   EXPECT_EQ(observer.Kinds(),
             (std::vector<Kind>{Kind::kMap, Kind::kAllocate, Kind::kFreeRequested, Kind::kFreeCompleted, Kind::kUnmap}));
   EXPECT_EQ(observer.events[1].annotation, &note);
+  EXPECT_EQ(observer.events[1].size, MiB(2));
+  EXPECT_EQ(observer.events[1].requested, MiB(2) - Bytes(1));
   EXPECT_EQ(observer.dropped, std::vector<void*>{&note});
   allocator_->SetObserver(nullptr);
 }
