@@ -7,7 +7,6 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <string>
 #include <vector>
 
 #include "allocator/device_allocator.h"
@@ -71,7 +70,7 @@ void StartTorch() {
   native = c10::cuda::CUDACachingAllocator::get();
   const absl::Status enabled = Enable();
   if (enabled.ok()) return;
-  std::fprintf(stderr, "micro_bench: %s\n", std::string(enabled.message()).c_str());
+  std::fprintf(stderr, "micro_bench: %s\n", enabled.ToString().c_str());
   std::exit(2);
 }
 

@@ -8,7 +8,6 @@
 namespace frugal {
 namespace {
 
-constexpr Stream kStream{1};
 constexpr Bytes kPage = kPageSize;
 
 // Arenas whose pages are filled by hand, with no handles behind them: planning looks at no handle.
@@ -22,7 +21,7 @@ class StitchPlanTest : public testing::Test {
   }
   static Extent& ExtentOf(Arena& arena) { return *arena.extents().front(); }
   static void Fill(Arena& arena, int64_t first, int64_t count) { arena.Fill({&ExtentOf(arena), first, count}); }
-  static std::optional<StitchPlan> Plan(const Arena& arena, Bytes size, std::vector<const Arena*> donors) {
+  static std::optional<StitchPlan> Plan(const Arena& arena, Bytes size, const std::vector<const Arena*>& donors) {
     return PlanStitch(arena, size, donors, [](const View&) { return false; });
   }
   // Hands out the whole of the first `pages` pages, one block each.

@@ -130,7 +130,7 @@ TEST_F(StreamOrder, ABlockUsedByACapturedStreamReturnsAfterTheCapture) {
 }
 
 TEST_F(StreamOrder, EventsAreGivenBack) {
-  for (int i = 0; i < 10; ++i) {
+  for (int64_t i = 0; i < 10; ++i) {
     const Address block = Allocate(MiB(8));
     UseOn(block, kSide, 100 * i);
     Free(block);

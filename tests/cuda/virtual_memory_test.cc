@@ -285,7 +285,7 @@ TEST(VirtualMemoryWithoutBackingTest, AGpuOfThousandsOfHandlesInAnyOrderFits) {
   configuration.backing = Backing::kNone;
   Machine machine(configuration);
   VirtualMemory& memory = machine.virtual_memory();
-  constexpr int64_t kHandles = 35 * 1024;
+  constexpr int64_t kHandles = 35840;
   Address range;
   ASSERT_EQ(memory.Reserve(kPage * kHandles, kPage, Address(), &range), Error::kSuccess);
   for (int64_t i = 0; i < kHandles; ++i) {
