@@ -1,9 +1,10 @@
-#!/usr/bin/env python3
 """Trains models whose shapes vary with several allocators, and compares speed and memory.
 
 Models are GPT-2 small, and torchvision's resnet50 and fasterrcnn_resnet50_fpn, with random weights and data. Every
 training is a process of its own. With ample memory, and with little more than ours needs, speeds are measured side by
 side. Where there is no GPU, it runs on the simulated one, for allocation only.
+
+From the root of a checkout: ``.venv/bin/python -m bench.train_bench``.
 """
 
 from __future__ import annotations
@@ -17,11 +18,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-import output_file
-import provenance
 from frugal_alloc import _progress, _simulated_gpu
-from training import allocators, results, table
-from training.runs import ENDING_SIGNALS, NoTorch, Trainer, carry_out
+
+from . import output_file, provenance
+from .training import allocators, results, table
+from .training.runs import ENDING_SIGNALS, NoTorch, Trainer, carry_out
 
 WORKLOADS = ("gpt2", "resnet50", "fasterrcnn")
 DEFAULT_SIMULATED_MEMORY = 24 << 30

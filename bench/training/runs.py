@@ -20,7 +20,7 @@ from .results import AMPLE, Run
 # What ends us, and the worker with us.
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
-_FOLDER = Path(__file__).resolve().parent.parent
+_ROOT = Path(__file__).resolve().parents[2]
 _CONFIGURED = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
 _MEASURED = ("steps_per_second", "peak_allocated_bytes", "peak_reserved_bytes", "alloc_retries", "ooms")
 _COUNTED = ("driver_calls", "driver_ns", "window_driver_calls", "window_driver_ns")
@@ -44,7 +44,7 @@ class Trainer:
         """
         # What the user has set is for other programs, and would change the measurement.
         base = {name: value for name, value in os.environ.items() if name not in _CONFIGURED}
-        base["PYTHONPATH"] = os.pathsep.join([str(_FOLDER), *filter(None, [os.environ.get("PYTHONPATH")])])
+        base["PYTHONPATH"] = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         if simulated_memory is not None:
             base = _simulated_gpu.environment(simulated_memory, base=base)
         self._environment = base
@@ -134,7 +134,7 @@ def _run(arguments: list[str], environment: dict[str, str]) -> tuple[int, str, s
     before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
     try:
         process = subprocess.Popen(
-            [sys.executable, "-m", "training.worker", *arguments],
+            [sys.executable, "-m", "bench.training.worker", *arguments],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -25,10 +25,6 @@ def text(setup: Setup, runs: list[Run], bars: list[Bar]) -> str:
         head = ("", "bar", "measured", "")
         rows = ((bar.what, bar.bar, bar.measured, "reached" if bar.reached else "falls short") for bar in bars)
         lines += [*_aligned([head, *rows]), ""]
-    lines += [
-        *_aligned([head, *((b.what, b.bar, b.measured, "ok" if b.reached else "falls short") for b in bars)]),
-        "",
-    ]
     lines += _problems(runs) + setup.left_out + _notes(setup)
     return "\n".join(lines)
 

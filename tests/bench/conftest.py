@@ -1,7 +1,7 @@
-"""The benchmarks' modules lie in bench/, which is no package."""
+"""The benchmarks are modules of the folder bench/, which is found from the root of a checkout."""
 
 import sys
 from pathlib import Path
 
-BENCH = Path(__file__).resolve().parents[2] / "bench"
-sys.path.insert(0, str(BENCH))
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT))

@@ -9,16 +9,17 @@ import sys
 from pathlib import Path
 
 import pytest
-import train_bench
-from training import results, table
 
-PROGRAM = Path(train_bench.__file__)
+from bench import train_bench
+from bench.training import results, table
+
+ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["--quick", "--models", "gpt2", "--allocators", "native,frugal"]
 
 
 def run(*arguments: str | Path, **options) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(PROGRAM), *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, **options)
+    command = [sys.executable, "-m", "bench.train_bench", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, **options)
 
 
 def a_run(allocator: str, capacity: str, repeat: int, speed: float | None, outcome: str = "completed") -> results.Run:
@@ -149,10 +150,21 @@ def test_an_interruption_ends_the_training_and_writes_nothing(number, tmp_path):
     scratch = tmp_path / "scratch"  # named in the arguments of each training
     scratch.mkdir()
     file = tmp_path / "figures.json"
-    command = [sys.executable, str(PROGRAM), *SMALL, "--steps", "1000000", "--simulate", "4GiB", "--json", str(file)]
+    command = [
+        sys.executable,
+        "-m",
+        "bench.train_bench",
+        *SMALL,
+        "--steps",
+        "1000000",
+        "--simulate",
+        "4GiB",
+        "--json",
+        str(file),
+    ]
     environment = os.environ | {"TMPDIR": str(scratch)}
     with subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=environment
     ) as process:
         process.stdout.readline()
         while not processes_naming(scratch):
