@@ -39,7 +39,7 @@ class Verdict:
     worst: Value | None
     # Of each other allocator, its worst.
     others: dict[str, Value | None]
-    # "stretch", "reached", "short", "unmeasured", or "information" where there is no bar.
+    # "stretch", "reached", "short", "unmeasured"; without a bar "stretch", "short_of_stretch" or "information".
     state: str
     # Where ours falls short.
     short_of: list[Value]
@@ -118,12 +118,14 @@ def verdict(bar: Bar) -> Verdict:
     short_of = [value for value in ours if not value.meets_bar] if bar.bar is not None else []
     if not ours:
         state = "unmeasured"
-    elif bar.bar is None:
-        state = "information"
     elif short_of:
         state = "short"
+    elif has_stretch and all(value.meets_stretch for value in ours):
+        state = "stretch"
+    elif bar.bar is not None:
+        state = "reached"
     else:
-        state = "stretch" if has_stretch and all(value.meets_stretch for value in ours) else "reached"
+        state = "short_of_stretch" if has_stretch else "information"
     return Verdict(
         bar=bar,
         worst=_worst(bar, ours),

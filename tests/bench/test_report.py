@@ -235,7 +235,13 @@ def test_a_bar_is_reached_where_every_history_of_ours_reaches_it():
     assert page.verdict(a_bar(near, far)).short_of == [far]
     assert page.verdict(a_bar(Value("a", "frugal", 0.4, True, True), theirs)).state == "stretch"
     assert page.verdict(a_bar(theirs)).state == "unmeasured"
-    assert page.verdict(a_bar(far, bar=None)).state == "information"
+
+
+def test_a_stretch_without_a_bar_is_no_failure():
+    short, beyond = Value("b", "frugal", 1.5, False, False), Value("a", "frugal", 0.4, False, True)
+    assert page.verdict(a_bar(short, bar=None, stretch=None)).state == "information"
+    assert page.verdict(a_bar(beyond, short, bar=None)).state == "short_of_stretch"
+    assert page.verdict(a_bar(beyond, bar=None)).state == "stretch"
 
 
 def test_the_worst_history_is_told():

@@ -1,7 +1,0 @@
-"""The benchmarks are modules of the folder bench/, which is found from the root of a checkout."""
-
-import sys
-from pathlib import Path
-
-ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT))
