@@ -41,7 +41,7 @@ class Verdict:
     others: dict[str, Value | None]
     # "stretch", "reached", "short", "unmeasured"; without a bar "stretch", "short_of_stretch" or "information".
     state: str
-    # Where ours falls short.
+    # Where ours falls short of the bar, or of the stretch if there is no bar.
     short_of: list[Value]
 
 
@@ -115,17 +115,16 @@ def verdict(bar: Bar) -> Verdict:
     ours = [value for value in bar.values if value.allocator == OURS]
     others = dict.fromkeys(value.allocator for value in bar.values if value.allocator != OURS)
     has_stretch = bar.stretch is not None or bar.stretch_is is not None
-    short_of = [value for value in ours if not value.meets_bar] if bar.bar is not None else []
+    short_of_stretch = [value for value in ours if not value.meets_stretch] if has_stretch else []
+    short_of = short_of_stretch if bar.bar is None else [value for value in ours if not value.meets_bar]
     if not ours:
         state = "unmeasured"
     elif short_of:
-        state = "short"
-    elif has_stretch and all(value.meets_stretch for value in ours):
+        state = "short_of_stretch" if bar.bar is None else "short"
+    elif has_stretch and not short_of_stretch:
         state = "stretch"
-    elif bar.bar is not None:
-        state = "reached"
     else:
-        state = "short_of_stretch" if has_stretch else "information"
+        state = "information" if bar.bar is None else "reached"
     return Verdict(
         bar=bar,
         worst=_worst(bar, ours),

@@ -43,7 +43,7 @@ class Trainer:
             SimulationError: there can be no such simulated GPU.
         """
         # What the user has set is for other programs, and would change the measurement.
-        base = {name: value for name, value in os.environ.items() if name not in _CONFIGURED}
+        base = {name: value for name, value in os.environ.items() if not _configures(name)}
         base["PYTHONPATH"] = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
         if simulated_memory is not None:
             base = _simulated_gpu.environment(simulated_memory, base=base)
@@ -155,6 +155,10 @@ def _run(arguments: list[str], environment: dict[str, str]) -> tuple[int, str, s
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
     return process.returncode, output, errors
+
+
+def _configures(variable: str) -> bool:
+    return variable in _CONFIGURED or (variable.startswith("FRUGAL_SIM_") and variable != "FRUGAL_SIM_LIBRARIES")
 
 
 def _ending(status: int) -> str:
