@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TypeVar
 
 import jinja2
+import markupsafe
 
 from . import charts
 from .metrics import NOTHING, OURS, format_percent, metrics
@@ -61,6 +62,7 @@ def render(replays: Replays, trainings: Trainings | None, micro: Micro | None) -
         "title": title,
         "style": style_class,
         "moment": format_moment,
+        "breakable": breakable,
     }
     return environment.get_template("page.html.jinja").render(
         replays=replays,
@@ -83,6 +85,11 @@ def title(allocator: str) -> str:
 def style_class(allocator: str) -> str:
     """The CSS class of its colour; a name that is not known gets the one for all others."""
     return allocator.replace("_", "-") if allocator in TITLES else "other"
+
+
+def breakable(name: str) -> markupsafe.Markup:
+    """A name that may go on in the next line after an underscore."""
+    return markupsafe.Markup("_<wbr>").join(name.split("_"))
 
 
 def format_bytes(size: float | None) -> str:

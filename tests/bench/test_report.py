@@ -34,7 +34,7 @@ def make(tmp_path, capsys):
 class Elements(HTMLParser):
     """Sees to it that every element that is opened is closed, in the order that nests them."""
 
-    VOID = frozenset({"meta", "br"})
+    VOID = frozenset({"meta", "br", "wbr"})
 
     def __init__(self, html: str) -> None:
         super().__init__()
