@@ -40,64 +40,56 @@ def value(history: str, allocator: str, figure: float | None, bar: bool, stretch
     }
 
 
-def replays(history: str = "gpt60", **changes: Any) -> dict[str, Any]:
+ENVIRONMENT = {
+    "commit": "c0ffee1234",
+    "time": "2026-01-31T23:59:59Z",
+    "processor": "Abacus 9",
+    "cores": 2,
+    "memory": 24 * GIB,
+    "system": "Linux 6",
+    "python": "3.11",
+    "torch": "2.11.0",
+    "arguments": [],
+    "caveats": ["Measured on the simulated GPU."],
+}
+INPUT = {
+    "kind": "recorded",
+    "summary": "sixty steps",
+    "events": 20,
+    "allocations": 10,
+    "streams": 1,
+    "peak_live_bytes": 4 * GIB,
+    "warm_up_end": None,
+    "turn_ends": [],
+    "seed": None,
+    "stream_lag": 0,
+}
+CONSTRAINED = {"allocator": "frugal", "ratio": 1.005, "completed": True, "host_syncs": 0, "stream_waits": 7}
+
+
+def replays(history: str = "gpt60") -> dict[str, Any]:
     """What bench.replay_bench writes, of one history with two allocators."""
-    made = {
+    values = [value(history, "frugal", 0.998, True, False), value(history, "native", 0.8, False, False)]
+    bar = {
+        "key": "utilisation_recorded",
+        "what": "utilisation, recorded",
+        "unit": "",
+        "at_least": True,
+        "bar": 0.995,
+        "stretch": 0.999,
+        "stretch_is": None,
+        "values": values,
+    }
+    return {
         "format": 1,
-        "environment": {
-            "commit": "c0ffee1234",
-            "time": "2026-01-31T23:59:59Z",
-            "processor": "Abacus 9",
-            "cores": 2,
-            "memory": 24 * GIB,
-            "system": "Linux 6",
-            "python": "3.11",
-            "torch": "2.11.0",
-            "arguments": [],
-            "caveats": ["Measured on the simulated GPU."],
-        },
+        "environment": dict(ENVIRONMENT),
         "allocators": ["frugal", "native"],
-        "inputs": [
-            {
-                "name": history,
-                "kind": "recorded",
-                "summary": "sixty steps",
-                "events": 20,
-                "allocations": 10,
-                "streams": 1,
-                "peak_live_bytes": 4 * GIB,
-                "warm_up_end": None,
-                "turn_ends": [],
-                "seed": None,
-                "stream_lag": 0,
-            }
-        ],
+        "inputs": [{"name": history, **INPUT}],
         "measurements": [play(history, "frugal", 4 * GIB + 8 * MIB), play(history, "native", 5 * GIB)],
         "behind": [],
-        "constrained": [
-            {
-                "history": history,
-                "allocator": "frugal",
-                "ratio": 1.005,
-                "completed": True,
-                "host_syncs": 0,
-                "stream_waits": 7,
-            }
-        ],
-        "bars": [
-            {
-                "key": "utilisation_recorded",
-                "what": "utilisation, recorded",
-                "unit": "",
-                "at_least": True,
-                "bar": 0.995,
-                "stretch": 0.999,
-                "stretch_is": None,
-                "values": [value(history, "frugal", 0.998, True, False), value(history, "native", 0.8, False, False)],
-            }
-        ],
+        "constrained": [{"history": history, **CONSTRAINED}],
+        "bars": [bar],
     }
-    return {**made, **changes}
 
 
 def micro() -> dict[str, Any]:
