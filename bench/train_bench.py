@@ -71,8 +71,9 @@ def _measure(options: argparse.Namespace) -> int:
     names, left_out = _available(options.allocators, simulated)
     # Where nothing depends on time, a second repeat would say the same.
     repeats = options.repeats or (1 if simulated else 5)
-    kinds = len(options.models) * (1 + len(names) * len(options.capacities) * repeats)
-    with _progress.progress("train_bench", kinds) as advance:
+    sizings = options.capacities != [results.AMPLE]
+    trainings = len(options.models) * (sizings + len(names) * len(options.capacities) * repeats)
+    with _progress.progress("train_bench", trainings) as advance:
         runs, missing = carry_out(trainer, options.models, names, options.capacities, repeats, advance)
     setup = results.Setup(
         commit=provenance.commit(),

@@ -3,6 +3,8 @@
 import copy
 import json
 import re
+import subprocess
+import sys
 from html.parser import HTMLParser
 from pathlib import Path
 
@@ -186,6 +188,14 @@ def test_bad_arguments_are_refused_in_one_line(make, arguments, capsys):
         status, errors = ended.code, capsys.readouterr().err
     assert status == 2
     assert errors.startswith("report: ") and errors.count("\n") == 1
+
+
+def test_without_the_template_library_one_line_says_so():
+    code = "import sys; sys.modules['jinja2'] = None; from bench import report; sys.exit(report.main(['replay.json']))"
+    root = Path(report.__file__).parents[1]
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=root)
+    assert done.returncode == 2
+    assert done.stderr.startswith("report: jinja2 is not installed") and done.stderr.count("\n") == 1
 
 
 def test_figures_of_another_benchmark_are_not_taken_for_trainings(make, tmp_path):

@@ -129,7 +129,9 @@ def test_the_table_says_who_ran_out_of_memory_and_when():
 
 def test_a_training_on_the_simulated_gpu_tells_memory_but_no_speed(tmp_path):
     file = tmp_path / "figures.json"
-    done = run(*SMALL, "--capacities", "ample", "--simulate", "4GiB", "--json", file)
+    # What the user has set for other programs does not count.
+    others = {"PYTORCH_CUDA_ALLOC_CONF": "backend:cudaMallocAsync", "FRUGAL_SIM_FAULTS": "malloc@1+=invalid_value"}
+    done = run(*SMALL, "--capacities", "ample", "--simulate", "4GiB", "--json", file, env=os.environ | others)
     assert done.returncode == 0, done.stderr
     assert "no speed is measured" in done.stdout and "steps/s" not in done.stdout
     figures = json.loads(file.read_text())
@@ -143,6 +145,19 @@ def test_a_training_on_the_simulated_gpu_tells_memory_but_no_speed(tmp_path):
         assert measured["driver_ns"] > 0
     assert native["driver_calls"]["malloc"] > 0 and native["driver_calls"]["map"] == 0
     assert ours["driver_calls"]["malloc"] == 0 and ours["driver_calls"]["map"] > 0
+
+
+def test_without_a_peak_of_ours_there_are_no_tight_capacities(tmp_path):
+    file = tmp_path / "figures.json"
+    # The driver keeps 512 MiB of it.
+    done = run(*SMALL, "--capacities", "ample,1.05", "--simulate", "560MiB", "--json", file)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.count("out of memory in step 1") == 2
+    figures = json.loads(file.read_text())
+    assert [run["capacity"] for run in figures["runs"]] == ["ample", "ample"]
+    assert {run["outcome"] for run in figures["runs"]} == {"out_of_memory"}
+    [sentence] = figures["setup"]["left_out"]
+    assert sentence.startswith("gpt2 at tight capacities") and sentence in done.stdout
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
