@@ -60,8 +60,9 @@ class _Kind:
     of: Callable[[Play], float | None]
     show: Callable[[float], str]
     more_is_better: bool = False
-    # Where bars begin.
+    # Where bars begin, and the least that a full one stands for.
     floor: float = 0.0
+    full: float = 0.0
 
 
 def format_percent(part: float | None) -> str:
@@ -93,6 +94,7 @@ _KINDS = (
         lambda play: play.utilisation,
         format_percent,
         more_is_better=True,
+        full=1.0,
     ),
     _Kind(
         "capacity",
@@ -142,7 +144,7 @@ def _metric(replays: Replays, kind: _Kind) -> Metric:
     found = {(play.history, play.allocator): kind.of(play) for play in replays.plays}
     known = {pair: value for pair, value in found.items() if value is not None}
     allocators = [name for name in replays.allocators if any(allocator == name for _, allocator in known)]
-    most = max(known.values(), default=0.0)
+    most = max([kind.full, *known.values()])
     rows = []
     for history in replays.inputs:
         values = {name: known.get((history.name, name)) for name in allocators}

@@ -80,6 +80,23 @@ def test_the_page_holds_the_figures(make):
         assert shown in text, shown
 
 
+def test_bars_of_utilisation_are_parts_of_all_memory(make):
+    html = make(figures.replays())[2]
+    utilisation = html.partition('<h2 id="utilisation">')[2].partition("</section>")[0]
+    assert re.findall(r"width:([\d.]+)%", utilisation) == ["99.8", "80.0"]
+
+
+def test_figures_without_ours_make_a_page_without_verdicts(make):
+    replays = figures.replays()
+    replays["allocators"].remove("frugal")
+    for key in ("measurements", "constrained"):
+        replays[key] = [one for one in replays[key] if one["allocator"] != "frugal"]
+    replays["bars"][0]["values"] = [one for one in replays["bars"][0]["values"] if one["allocator"] != "frugal"]
+    html = make(replays)[2]
+    Elements(html)
+    assert "not measured" in html and '<dl class="tiles">' not in html
+
+
 def test_the_page_is_well_formed_and_its_links_lead_somewhere(make):
     elements = Elements(make(figures.replays())[2])
     assert len(elements.ids) == len(set(elements.ids))
@@ -103,7 +120,7 @@ def test_whatever_the_figures_name_is_text(make):
     replays["bars"][0] |= {"what": HOSTILE, "unit": HOSTILE}
     status, _, html = make(replays)
     assert status == 0
-    assert "<script" not in html and "&lt;script&gt;alert(&#34;&amp;&#34;)" in html
+    assert "<script" not in html and "&lt;d" not in html and "&lt;script&gt;alert(&#34;&amp;&#34;)" in html
     Elements(html)
 
 
