@@ -19,7 +19,7 @@ from . import _recorded_files
 
 # bindings/replay/history.h has the same layout (its Event): change both or neither.
 EVENT = struct.Struct("<IIQIIQ")
-_ALLOCATE, _FREE = 0, 1
+ALLOCATE, FREE = 0, 1
 
 # A Kineto trace tells how much was allocated before it began, but not in which pieces.
 _UNEXPLAINED_CHUNK_BYTES = 16 << 20
@@ -48,6 +48,12 @@ class History:
     stream_count: int
     # Most bytes, as requested, that were allocated or freed but still in use by a stream at a time.
     peak_live_bytes: int
+    # The event from which on the program's work is steady; None: not known.
+    warm_up_end: int | None = None
+    # Of a fixed loop, whose turns all make the same calls: the event at which each turn ends.
+    turn_ends: tuple[int, ...] = ()
+    # How many events the streams are behind the host when they are replayed with work on them; 0: not known.
+    stream_lag: int = 0
 
 
 def folders() -> list[Path]:
@@ -154,7 +160,7 @@ class _Builder:
         allocation = self._live.pop(address, None)
         if allocation is None:
             allocation = self._add_initial(address, size, stream)
-        return self._add(_Event(_FREE, allocation))
+        return self._add(_Event(FREE, allocation))
 
     def mark_late(self, free: _Event, done: bool) -> None:
         """The memory of `free` was in use by some stream up to now; if not `done`, it still is at the end."""
@@ -199,7 +205,7 @@ class _Builder:
         number = self._streams.setdefault(stream, len(self._streams))
         if number >= _MAX_STREAMS:
             raise _Malformed(f"it uses more than {_MAX_STREAMS} streams; that many cannot be replayed")
-        return _Event(_ALLOCATE, len(self._sizes) - 1, size, number)
+        return _Event(ALLOCATE, len(self._sizes) - 1, size, number)
 
     def _add_initial(self, address: int, size: int, stream: int) -> int:
         event = self._new_allocation(size, stream)
@@ -233,7 +239,7 @@ class _Builder:
         late: dict[int, int] = {}
         for index, event in enumerate(events):
             live -= late.pop(index, 0)
-            if event.operation == _ALLOCATE:
+            if event.operation == ALLOCATE:
                 live += event.size
             elif event.ready is None:
                 live -= self._sizes[event.allocation]
