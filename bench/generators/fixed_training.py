@@ -11,6 +11,8 @@ import random
 from .recorder import Recorder
 from .transformer import Shape, Transformer
 
+_MODEL = Shape(layers=24, hidden=768)
+
 
 @dataclasses.dataclass(frozen=True)
 class Parameters:
@@ -20,7 +22,7 @@ class Parameters:
     batches: tuple[int, ...] = (8, 6, 4, 10)
     lengths: tuple[int, ...] = (640, 384, 900, 257)
     stream_lag: int = 0
-    model: Shape = Shape(layers=24, hidden=768)
+    model: Shape = _MODEL
 
 
 FOUR_STREAMS = Parameters(streams=4, stream_lag=32, model=Shape(layers=6, hidden=512, heads=8, vocabulary=16_000))

@@ -12,6 +12,8 @@ from .distributions import log_uniform
 from .recorder import Recorder
 from .transformer import Shape, Transformer
 
+_MODEL = Shape(layers=20, hidden=1_280, heads=20, vocabulary=16_000)
+
 
 @dataclasses.dataclass(frozen=True)
 class Parameters:
@@ -24,7 +26,7 @@ class Parameters:
     # The state comes in buckets of so many tensors; so many buckets are there at a time.
     bucket: int = 24
     buckets_ahead: int = 4
-    model: Shape = Shape(layers=20, hidden=1_280, heads=20, vocabulary=16_000)
+    model: Shape = _MODEL
 
 
 def generate(chance: random.Random, parameters: Parameters) -> Recorder:

@@ -1,8 +1,8 @@
 """Long-lived small survivors pinned inside big freed areas, as in PyTorch's issue 35901.
 
-Work comes in phases. Each fills the memory with large tensors; among them it leaves small results that are kept for many
-phases. The large ones are freed, and the next phase wants other sizes, up to one tensor of half the memory: contiguous
-free memory there is only around the survivors.
+Work comes in phases. Each fills the memory with large tensors; among them it leaves small results that are kept for
+many phases. The large ones are freed, and the next phase wants other sizes, up to one tensor of half the memory:
+contiguous free memory there is only around the survivors.
 """
 
 from __future__ import annotations

@@ -9,6 +9,8 @@ from .distributions import log_uniform
 from .recorder import Recorder
 from .transformer import Shape, Transformer
 
+_MODEL = Shape(layers=16, hidden=1_024, heads=16, vocabulary=24_000)
+
 
 @dataclasses.dataclass(frozen=True)
 class Parameters:
@@ -23,7 +25,7 @@ class Parameters:
     longest: int = 700
     # Of an evaluation's logits, the part that is kept until its end.
     kept_part: float = 0.05
-    model: Shape = Shape(layers=16, hidden=1_024, heads=16, vocabulary=24_000)
+    model: Shape = _MODEL
 
 
 def generate(chance: random.Random, parameters: Parameters) -> Recorder:

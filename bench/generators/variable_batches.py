@@ -9,6 +9,8 @@ from .distributions import log_uniform
 from .recorder import Recorder
 from .transformer import Shape, Transformer
 
+_MODEL = Shape()
+
 
 @dataclasses.dataclass(frozen=True)
 class Parameters:
@@ -17,7 +19,7 @@ class Parameters:
     batch: int = 12
     shortest: int = 48
     longest: int = 1_024
-    model: Shape = Shape()
+    model: Shape = _MODEL
 
 
 def generate(chance: random.Random, parameters: Parameters) -> Recorder:
