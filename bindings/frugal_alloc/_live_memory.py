@@ -21,7 +21,7 @@ def sample(history: History, samples: int) -> LiveMemory:
     samples = min(samples, history.event_count)
     most = [0] * samples
     live = peak = peak_at = 0
-    sizes = [0] * history.allocation_count
+    sizes: dict[int, int] = {}
     late: dict[int, int] = {}
     for event, fields in enumerate(_histories.EVENT.iter_unpack(history.events)):
         operation, allocation, size, _, _, ready = fields
@@ -30,9 +30,9 @@ def sample(history: History, samples: int) -> LiveMemory:
             sizes[allocation] = size
             live += size
         elif ready:
-            late[ready] = late.get(ready, 0) + sizes[allocation]
+            late[ready] = late.get(ready, 0) + sizes.get(allocation, 0)
         else:
-            live -= sizes[allocation]
+            live -= sizes.get(allocation, 0)
         if live > peak:
             peak, peak_at = live, event
         if samples:
