@@ -25,13 +25,11 @@ from . import (
     train_evaluate,
     variable_batches,
 )
-from .recorder import Recorder
+from .recorder import BadParameter, Recorder
+
+__all__ = ["DEFAULT_SEED", "GENERATORS", "BadParameter", "Generator", "generate"]
 
 DEFAULT_SEED = 20_260_101
-
-
-class BadParameter(ValueError):
-    """A parameter that the generator does not have, or a value that it cannot take; the message says which."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -96,7 +94,12 @@ def generate(name: str, seed: int = DEFAULT_SEED, scale: float = 1.0, changes: d
     """
     generator = GENERATORS[name]
     parameters = _changed(_scaled(generator, scale), changes or {})
-    return generator.generate(random.Random(seed), parameters).history(name)
+    try:
+        return generator.generate(random.Random(seed), parameters).history(name)
+    except BadParameter:
+        raise
+    except (ValueError, ArithmeticError) as error:
+        raise BadParameter(f"these parameters do not go together ({error})") from None
 
 
 def _scaled(generator: Generator, scale: float) -> Any:

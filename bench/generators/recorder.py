@@ -9,6 +9,13 @@ from pathlib import Path
 from frugal_alloc import _histories
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+# What the replay takes.
+_MOST_EVENTS = 1 << 24
+_LARGEST = 1 << 50
+
+
+class BadParameter(ValueError):
+    """A parameter that the generator does not have, or a value that it cannot take; the message says which."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -52,6 +59,8 @@ class Recorder:
     def allocate(self, size: int, stream: int = 0) -> int:
         # Of an allocation without bytes, the allocator would not hear.
         size = max(size, 1)
+        if size > _LARGEST:
+            raise BadParameter(f"a tensor would have {size} bytes, more than any GPU; make a parameter smaller")
         tensor = len(self._sizes)
         self._sizes.append(size)
         self._live.add(tensor)
@@ -116,6 +125,8 @@ class Recorder:
         self.live_bytes += grown - self._late.pop(len(self._events), 0)
         self._peak_live_bytes = max(self._peak_live_bytes, self.live_bytes)
         self._events.append(event)
+        if len(self._events) > _MOST_EVENTS:
+            raise BadParameter(f"there would be more than {_MOST_EVENTS} events; make it shorter")
 
 
 def write(history: _histories.History, path: Path) -> None:
