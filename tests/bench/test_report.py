@@ -11,7 +11,7 @@ from pathlib import Path
 import figures
 import pytest
 
-from bench import report
+from bench import replay_bench, report
 from bench.reporting import charts, page
 from bench.reporting.replays import Bar, Input, Value
 from bench.training import results
@@ -78,6 +78,17 @@ def test_the_page_holds_the_figures(make):
         "4.00 GiB live, 2.0 MiB awaiting streams, 512.0 MiB free in 1 piece, the largest 512.0 MiB",
     ):
         assert shown in text, shown
+
+
+def test_the_page_reads_what_the_replay_benchmark_writes(make, tmp_path):
+    file = tmp_path / "measured.json"
+    assert replay_bench.main(["--quick", "--only", "mosaic", "--capacity", "1.2x", "--json", str(file)]) == 0
+    status, errors, html = make(file.read_text())
+    assert (status, errors) == (0, "")
+    measured = json.loads(file.read_text())["measurements"][0]
+    assert f"{100 * measured['utilisation']:.1f}\u202f%" in html
+    for heading in ("bars", "utilisation", "first", "memory", "space", "tight"):
+        assert f'<h2 id="{heading}">' in html
 
 
 def test_bars_of_utilisation_are_parts_of_all_memory(make):
