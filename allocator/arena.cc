@@ -9,8 +9,14 @@ namespace frugal {
 Block* Arena::Take(Bytes size) {
   Block* block = free_.BestFit(size);
   if (block == nullptr) return nullptr;
-  LeaveFree(block);
-  if (block->size > size) EnterFree(block->extent->Split(block, size));
+  if (block->size == size) {
+    LeaveFree(block);
+  } else {
+    // What remains stays the block that it was: often it keeps its place in the index.
+    Block* remainder = block;
+    block = block->extent->InsertBefore(remainder, size);
+    ResizeFree(remainder, block->end(), remainder->size - size);
+  }
   block->Apply(BlockStep::kHandOut);
   return block;
 }
@@ -79,26 +85,41 @@ void Arena::Vacate(Block* whole, PageRun run) {
 
 void Arena::EnterFree(Block* block) {
   free_.Insert(block);
-  ledger_.BecameFree(*block);
+  ledger_.BecameFree(*block, group_);
 }
 
 void Arena::LeaveFree(Block* block) {
   free_.Remove(block);
-  ledger_.LeftFree(*block);
+  ledger_.LeftFree(*block, group_);
+}
+
+void Arena::ResizeFree(Block* block, Address start, Bytes size) {
+  const Bytes before = block->size;
+  free_.Resize(block, start, size);
+  ledger_.FreeResized(*block, group_, before);
 }
 
 void Arena::EnterFreeMerged(Block* block) {
   Extent& extent = *block->extent;
-  if (block->next != nullptr && block->next->state == BlockState::kFree) {
-    LeaveFree(block->next);
-    extent.AbsorbNext(block);
+  Block* const previous = block->previous != nullptr && block->previous->IsFree() ? block->previous : nullptr;
+  Block* const next = block->next != nullptr && block->next->IsFree() ? block->next : nullptr;
+  if (next != nullptr) {
+    // The one at the end is most often the rest that everything was cut from: it grows, and keeps its place.
+    Address start = block->address;
+    if (previous != nullptr) {
+      start = previous->address;
+      LeaveFree(previous);
+      extent.Unlink(previous);
+    }
+    extent.Unlink(block);
+    ResizeFree(next, start, next->end() - start);
+  } else if (previous != nullptr) {
+    const Bytes size = previous->size + block->size;
+    extent.Unlink(block);
+    ResizeFree(previous, previous->address, size);
+  } else {
+    EnterFree(block);
   }
-  if (block->previous != nullptr && block->previous->state == BlockState::kFree) {
-    block = block->previous;
-    LeaveFree(block);
-    extent.AbsorbNext(block);
-  }
-  EnterFree(block);
 }
 
 void Arena::EnterHoleMerged(Block* block) {

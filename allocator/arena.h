@@ -51,7 +51,9 @@ class Arena {
  private:
   void EnterFree(Block* block);
   void LeaveFree(Block* block);
-  // Joins `block`, free and in no index, with free neighbours, and enters the result.
+  // A free block covers `size` bytes from `start` on from now on; its neighbours are as they will stay.
+  void ResizeFree(Block* block, Address start, Bytes size);
+  // Joins `block`, free and in no index, with free neighbours, and enters the result, which may be another block.
   void EnterFreeMerged(Block* block);
   void EnterHoleMerged(Block* block);
   // The block of exactly this run, cut out of `whole`; what is left on either side keeps its state.

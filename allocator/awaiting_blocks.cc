@@ -14,15 +14,14 @@ void Passed(Block* block, AwaitingBlocks::Ready ready) {
 
 }  // namespace
 
-absl::Status AwaitingBlocks::Add(Block* block) {
+absl::Status AwaitingBlocks::Add(Block* block, absl::Span<const Stream> streams) {
   absl::Status status;
-  for (Stream stream : *block->other_streams) {
+  for (Stream stream : streams) {
     Use use{nullptr, block};
     status.Update(Mark(stream, use));
     by_stream_[stream].push_back(std::move(use));
     ++block->awaited_streams;
   }
-  block->other_streams.reset();
   return status;
 }
 

@@ -9,6 +9,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
+#include "absl/types/span.h"
 #include "allocator/block.h"
 #include "allocator/device.h"
 #include "allocator/fence.h"
@@ -25,9 +26,9 @@ class AwaitingBlocks {
 
   bool empty() const { return by_stream_.empty(); }
 
-  // Waits from now on for every stream in block->other_streams. A stream that is being captured cannot be
-  // marked: it counts as not passed until it can.
-  absl::Status Add(Block* block);
+  // Waits from now on for `streams`, at least one. A stream that is being captured cannot be marked: it counts as not
+  // passed until it can.
+  absl::Status Add(Block* block, absl::Span<const Stream> streams);
 
   // Asks the device, once for each stream plus once for each block that turns out to be passed.
   absl::Status Poll(Ready ready);

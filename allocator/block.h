@@ -3,11 +3,12 @@
 #ifndef FRUGAL_ALLOCATOR_BLOCK_H_
 #define FRUGAL_ALLOCATOR_BLOCK_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <memory>
 #include <vector>
 
-#include "absl/container/inlined_vector.h"
 #include "allocator/device.h"
 #include "allocator/units.h"
 
@@ -31,40 +32,93 @@ enum class BlockStep : uint8_t {
   kPass,     // the last of those streams has passed
 };
 
-// The state after `step`. Ends the process if `state` does not allow it: the books would be wrong from there on.
-BlockState Transition(BlockState state, BlockStep step);
+// Ends the process: the books would be wrong from here on.
+[[noreturn]] void RefuseStep(BlockState state, BlockStep step);
+
+// The state after `step`. Ends the process if `state` does not allow it.
+inline BlockState Transition(BlockState state, BlockStep step) {
+  struct Change {
+    BlockState from;
+    BlockState to;
+  };
+  constexpr std::array<Change, 6> kChanges = {{
+      {BlockState::kHole, BlockState::kFree},           // kFill
+      {BlockState::kFree, BlockState::kHole},           // kVacate
+      {BlockState::kFree, BlockState::kAllocated},      // kHandOut
+      {BlockState::kAllocated, BlockState::kFree},      // kReturn
+      {BlockState::kAllocated, BlockState::kAwaiting},  // kDefer
+      {BlockState::kAwaiting, BlockState::kFree},       // kPass
+  }};
+  const Change& change = kChanges[static_cast<size_t>(step)];
+  if (change.from != state) [[unlikely]]
+    RefuseStep(state, step);
+  return change.to;
+}
 
 const char* Name(BlockState state);
 
-struct Block {
+// One line of cache: a million live blocks are common enough for their books to matter.
+struct alignas(64) Block {
+  // What a block in use was asked for with.
+  struct Use {
+    Bytes requested;
+    void* annotation = nullptr;  // the owner's; see Observer
+  };
+  // The place of a free block among those of its size; see FreeIndex.
+  struct FreeLinks {
+    Block* left;
+    Block* right;
+  };
+
   Address address;
   Bytes size;
-  Bytes requested;            // of a block handed out
   Block* previous = nullptr;  // in the order of addresses, within the extent
   Block* next = nullptr;
   Extent* extent = nullptr;
-  void* annotation = nullptr;  // the owner's; see Observer
-  // Streams other than the arena's that use the block while it is handed out.
-  std::unique_ptr<absl::InlinedVector<Stream, 2>> other_streams;
-  int32_t awaited_streams = 0;  // how many of them have not passed yet, once given back
+  // `use` while allocated or awaiting; `links` while in a free index.
+  union {
+    Use use = {};
+    FreeLinks links;
+  };
+  int32_t awaited_streams = 0;  // how many other streams have not passed yet, once given back
   BlockState state = BlockState::kHole;
-  bool counted_as_split = false;  // in Statistics::inactive_split
+  bool counted_as_split = false;   // in Statistics::inactive_split
+  bool has_other_streams = false;  // streams other than the arena's use it while it is handed out
 
   Address end() const { return address + size; }
   bool IsMapped() const { return state != BlockState::kHole; }
+  bool IsFree() const { return state == BlockState::kFree; }
+  bool IsInUse() const { return state == BlockState::kAllocated || state == BlockState::kAwaiting; }
   void Apply(BlockStep step) { state = Transition(state, step); }
 };
+static_assert(sizeof(Block) == 64);
 
 // Makes blocks, and keeps those that are not needed for the next ones: a loop of allocations makes none.
 // Not thread-safe.
 class BlockFactory {
  public:
-  Block* Make(Extent* extent, Address address, Bytes size, BlockState state);
-  void Discard(Block* block);
+  Block* Make(Extent* extent, Address address, Bytes size, BlockState state) {
+    if (unused_ == nullptr) [[unlikely]]
+      AddChunk();
+    Block* block = unused_;
+    unused_ = block->next;
+    *block = Block();
+    block->extent = extent;
+    block->address = address;
+    block->size = size;
+    block->state = state;
+    return block;
+  }
+  void Discard(Block* block) {
+    block->next = unused_;
+    unused_ = block;
+  }
 
  private:
+  void AddChunk();
+
   std::vector<std::unique_ptr<Block[]>> chunks_;
-  std::vector<Block*> unused_;
+  Block* unused_ = nullptr;  // the first of a list through Block::next
 };
 
 }  // namespace frugal

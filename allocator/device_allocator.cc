@@ -1,5 +1,6 @@
 #include "allocator/device_allocator.h"
 
+#include <algorithm>
 #include <utility>
 
 #include "absl/strings/str_format.h"
@@ -32,54 +33,53 @@ DeviceAllocator::~DeviceAllocator() = default;
 
 absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream stream, void* annotation) {
   const Bytes size = RoundUp(requested, kGrain);
+  const SizeGroup group = GroupFor(size);
   absl::MutexLock lock(&mutex_);
-  absl::Status status = PollAwaiting();
-  if (!status.ok()) return status;
-  Arena& arena = arenas_.Get(stream, GroupFor(size));
+  if (!awaiting_.empty()) [[unlikely]] {
+    absl::Status status = PollAwaiting();
+    if (!status.ok()) return status;
+  }
+  Arena& arena = arenas_.Get(stream, group);
   Block* block = arena.Take(size);
-  if (block == nullptr) {
-    status = MakeRoom(arena, size);
+  if (block == nullptr) [[unlikely]] {
+    absl::Status status = MakeRoom(arena, size);
     CheckInDebugBuilds();
     if (absl::IsResourceExhausted(status)) NoteOutOfMemory(requested);
     if (!status.ok()) return status;
     block = arena.Take(size);
   }
-  Allocation allocation = HandOut(block, requested, annotation);
+  block->use = {requested, annotation};
+  allocated_.Insert(block);
+  ledger_.HandedOut(*block, group);
   CheckInDebugBuilds();
-  return allocation;
+  return Allocation{block->address, size, requested};
 }
 
 absl::StatusOr<Allocation> DeviceAllocator::Free(Address address) {
   absl::MutexLock lock(&mutex_);
-  auto found = allocated_.find(address);
-  if (found == allocated_.end()) return NotOurs(address);
-  Block* block = found->second;
-  allocated_.erase(found);
-  ledger_.GivenBack(*block);
-  Allocation was = Describe(*block);
-  absl::Status status;
-  if (block->other_streams == nullptr) {
-    Complete(block, BlockStep::kReturn);
-  } else {
-    block->Apply(BlockStep::kDefer);
-    status = awaiting_.Add(block);
+  Block* block = allocated_.Take(address);
+  if (block == nullptr) [[unlikely]]
+    return NotOurs(address);
+  const Allocation was{address, block->size, block->use.requested};
+  ledger_.GivenBack(*block, block->extent->arena().group());
+  if (block->has_other_streams) [[unlikely]] {
+    absl::Status status = Defer(block);
+    if (!status.ok()) return status;
+    return was;
   }
+  Complete(block, BlockStep::kReturn);
   CheckInDebugBuilds();
-  if (!status.ok()) return status;
   return was;
 }
 
 absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
   absl::MutexLock lock(&mutex_);
-  auto found = allocated_.find(address);
-  if (found == allocated_.end()) return NotOurs(address);
-  Block& block = *found->second;
-  if (stream == block.extent->arena().stream()) return absl::OkStatus();
-  if (block.other_streams == nullptr) block.other_streams = std::make_unique<absl::InlinedVector<Stream, 2>>();
-  for (Stream known : *block.other_streams) {
-    if (known == stream) return absl::OkStatus();
-  }
-  block.other_streams->push_back(stream);
+  Block* block = allocated_.Find(address);
+  if (block == nullptr) return NotOurs(address);
+  if (stream == block->extent->arena().stream()) return absl::OkStatus();
+  block->has_other_streams = true;
+  absl::InlinedVector<Stream, 2>& streams = other_streams_[block];
+  if (std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
   return absl::OkStatus();
 }
 
@@ -163,21 +163,21 @@ absl::Status DeviceAllocator::MakeRoomBehindHostWaits(Arena& arena, Bytes size) 
   return backing_->Extend(arena, size, Reach::kWithHostWaits);
 }
 
-Allocation DeviceAllocator::HandOut(Block* block, Bytes requested, void* annotation) {
-  block->requested = requested;
-  block->annotation = annotation;
-  allocated_.emplace(block->address, block);
-  ledger_.HandedOut(*block);
-  return Describe(*block);
+absl::Status DeviceAllocator::Defer(Block* block) {
+  block->Apply(BlockStep::kDefer);
+  block->has_other_streams = false;
+  const absl::Status status = awaiting_.Add(block, other_streams_.extract(block).mapped());
+  CheckInDebugBuilds();
+  return status;
 }
 
 void DeviceAllocator::Complete(Block* block, BlockStep step) {
-  ledger_.Completed(*block);
-  block->extent->arena().PutBack(block, step);
+  Arena& arena = block->extent->arena();
+  ledger_.Completed(*block, arena.group());
+  arena.PutBack(block, step);
 }
 
 absl::Status DeviceAllocator::PollAwaiting() {
-  if (awaiting_.empty()) return absl::OkStatus();
   return awaiting_.Poll([this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block, BlockStep::kPass); });
 }
 
@@ -186,13 +186,6 @@ absl::Status DeviceAllocator::SynchronizeAwaiting() {
   ++ledger_.statistics().num_sync_all_streams;
   return awaiting_.Synchronize([this](Block* block)
                                    ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block, BlockStep::kPass); });
-}
-
-Allocation DeviceAllocator::Describe(const Block& block) const {
-  const Statistics& statistics = ledger_.statistics();
-  return Allocation{block.address, block.size, block.requested,
-                    Bytes(statistics.allocated_bytes[SizeGroup::kAll].current),
-                    Bytes(statistics.reserved_bytes[SizeGroup::kAll].current)};
 }
 
 void DeviceAllocator::NoteOutOfMemory(Bytes requested) {
@@ -218,9 +211,8 @@ void DeviceAllocator::CheckInvariantsLocked() const {
     arena->CheckInvariants();
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (const Block* block = extent->first_block(); block != nullptr; block = block->next) {
-        const bool in_use = block->state == BlockState::kAllocated || block->state == BlockState::kAwaiting;
-        if (in_use) active += block->size;
-        FRUGAL_CHECK((block->state == BlockState::kAllocated) == allocated_.contains(block->address));
+        if (block->IsInUse()) active += block->size;
+        FRUGAL_CHECK((block->state == BlockState::kAllocated) == allocated_.Contains(block->address));
       }
     }
   }

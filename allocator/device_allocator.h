@@ -13,6 +13,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
@@ -20,6 +21,7 @@
 #include "allocator/arena_set.h"
 #include "allocator/awaiting_blocks.h"
 #include "allocator/backing.h"
+#include "allocator/block_map.h"
 #include "allocator/budget.h"
 #include "allocator/device.h"
 #include "allocator/ledger.h"
@@ -34,9 +36,6 @@ struct Allocation {
   Address address;
   Bytes size;  // rounded up to kGrain
   Bytes requested;
-  // The device's totals right after this call, for profilers.
-  Bytes allocated_total;
-  Bytes reserved_total;
 };
 
 // What was known when a request could not be served.
@@ -83,7 +82,7 @@ class DeviceAllocator {
   absl::StatusOr<Allocation> Allocate(Bytes requested, Stream stream, void* annotation = nullptr);
 
   // Gives back the block that starts at `address`. kNotFound: no block that was handed out starts there.
-  // Returns the block as it was, with the totals after the call.
+  // Returns the block as it was.
   absl::StatusOr<Allocation> Free(Address address);
 
   // `stream` uses the block that starts at `address`: it is not handed out again before `stream` has
@@ -125,12 +124,12 @@ class DeviceAllocator {
   absl::Status MakeRoomBehindHostWaits(Arena& arena, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom(const Arena& arena, Bytes size) const { return arena.free_blocks().BestFit(size) != nullptr; }
 
-  Allocation HandOut(Block* block, Bytes requested, void* annotation) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The block was given back, and other streams used it.
+  absl::Status Defer(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Every stream has passed the block.
   void Complete(Block* block, BlockStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status PollAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status SynchronizeAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Allocation Describe(const Block& block) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteOutOfMemory(Bytes requested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckInvariantsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckInDebugBuilds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -144,7 +143,9 @@ class DeviceAllocator {
   ArenaSet arenas_ ABSL_GUARDED_BY(mutex_);
   AwaitingBlocks awaiting_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Backing> backing_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<Address, Block*> allocated_ ABSL_GUARDED_BY(mutex_);
+  BlockMap allocated_ ABSL_GUARDED_BY(mutex_);
+  // Of blocks handed out: the streams other than the arena's that use them.
+  absl::flat_hash_map<const Block*, absl::InlinedVector<Stream, 2>> other_streams_ ABSL_GUARDED_BY(mutex_);
   OutOfMemoryReport last_out_of_memory_ ABSL_GUARDED_BY(mutex_);
 };
 

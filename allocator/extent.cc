@@ -39,12 +39,27 @@ Block* Extent::Split(Block* block, Bytes size) {
   return rest;
 }
 
+Block* Extent::InsertBefore(Block* block, Bytes size) {
+  Block* front = blocks_.Make(this, block->address, size, block->state);
+  front->previous = block->previous;
+  front->next = block;
+  (front->previous != nullptr ? front->previous->next : first_) = front;
+  block->previous = front;
+  return front;
+}
+
 void Extent::AbsorbNext(Block* block) {
   Block* next = block->next;
   block->size += next->size;
   block->next = next->next;
   if (block->next != nullptr) block->next->previous = block;
   blocks_.Discard(next);
+}
+
+void Extent::Unlink(Block* block) {
+  (block->previous != nullptr ? block->previous->next : first_) = block->next;
+  if (block->next != nullptr) block->next->previous = block->previous;
+  blocks_.Discard(block);
 }
 
 void Extent::CheckInvariants() const {

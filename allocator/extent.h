@@ -70,8 +70,12 @@ class Extent {
 
   // Cuts `block` so that it keeps `size`; the rest is a new block after it, in the same state.
   Block* Split(Block* block, Bytes size);
+  // A new block of `size`, in the same state, over the first bytes of `block`, which its caller makes smaller.
+  Block* InsertBefore(Block* block, Bytes size);
   // Adds the block after `block` to it.
   void AbsorbNext(Block* block);
+  // Removes a block, whose bytes its caller gives to a neighbour.
+  void Unlink(Block* block);
 
   void CheckInvariants() const;
 

@@ -11,22 +11,44 @@
 
 namespace frugal {
 
-// Not thread-safe.
+// `group` is that of the block's arena. Not thread-safe.
 class Ledger {
  public:
   const Statistics& statistics() const { return statistics_; }
   Statistics& statistics() { return statistics_; }
   void SetObserver(Observer* observer) { observer_ = observer; }
 
-  void HandedOut(const Block& block);
+  void HandedOut(const Block& block, SizeGroup group) {
+    statistics_.allocation.Increase(group, 1);
+    statistics_.active.Increase(group, 1);
+    statistics_.allocated_bytes.Increase(group, block.size.count());
+    statistics_.active_bytes.Increase(group, block.size.count());
+    statistics_.requested_bytes.Increase(group, block.use.requested.count());
+    Tell(MemoryEvent::Kind::kAllocate, block);
+  }
   // By the caller, whether or not streams are still to pass.
-  void GivenBack(const Block& block);
+  void GivenBack(const Block& block, SizeGroup group) {
+    statistics_.allocation.Decrease(group, 1);
+    statistics_.allocated_bytes.Decrease(group, block.size.count());
+    statistics_.requested_bytes.Decrease(group, block.use.requested.count());
+    Tell(MemoryEvent::Kind::kFreeRequested, block);
+  }
   // Every stream has passed: the block is about to be free.
-  void Completed(Block& block);
+  void Completed(Block& block, SizeGroup group) {
+    statistics_.active.Decrease(group, 1);
+    statistics_.active_bytes.Decrease(group, block.size.count());
+    Tell(MemoryEvent::Kind::kFreeCompleted, block);
+    if (block.use.annotation != nullptr) [[unlikely]]
+      DropAnnotation(block);
+  }
 
   // A block entered or left the free index of its arena; its neighbours are as they will stay.
-  void BecameFree(Block& block);
-  void LeftFree(Block& block);
+  void BecameFree(Block& block, SizeGroup group) { CountSplit(block, group, Bytes(0), HasMappedNeighbour(block)); }
+  void LeftFree(Block& block, SizeGroup group) { CountSplit(block, group, block.size, false); }
+  // A free block that had `before` bytes became larger or smaller, and its neighbours others.
+  void FreeResized(Block& block, SizeGroup group, Bytes before) {
+    CountSplit(block, group, before, HasMappedNeighbour(block));
+  }
 
   // Pages of an extent were filled or vacated. `runs` is the change in the number of mapped runs.
   void Mapped(const Extent& extent, Address start, Bytes size, int runs);
@@ -40,8 +62,30 @@ class Ledger {
   void MovedBetweenGroups(SizeGroup from, SizeGroup to, Bytes size);
 
  private:
+  static bool HasMappedNeighbour(const Block& block) {
+    return (block.previous != nullptr && block.previous->IsMapped()) ||
+           (block.next != nullptr && block.next->IsMapped());
+  }
+  // Counts the block as an inactive split block from now on, or not; if it was counted, then with `before` bytes.
+  void CountSplit(Block& block, SizeGroup group, Bytes before, bool counted) {
+    const bool was_counted = block.counted_as_split;
+    block.counted_as_split = counted;
+    Change(statistics_.inactive_split, group, static_cast<int64_t>(counted) - static_cast<int64_t>(was_counted));
+    Change(statistics_.inactive_split_bytes, group,
+           (counted ? block.size.count() : 0) - (was_counted ? before.count() : 0));
+  }
+  static void Change(GroupedCounter& counter, SizeGroup group, int64_t amount) {
+    if (amount > 0) counter.Increase(group, amount);
+    if (amount < 0) counter.Decrease(group, -amount);
+  }
+
   void CountRuns(SizeGroup group, int runs);
-  void Tell(MemoryEvent::Kind kind, const Block& block);
+  void DropAnnotation(Block& block);
+  void Tell(MemoryEvent::Kind kind, const Block& block) {
+    if (observer_ != nullptr) [[unlikely]]
+      TellObserver(kind, block);
+  }
+  void TellObserver(MemoryEvent::Kind kind, const Block& block);
 
   Statistics statistics_;
   Observer* observer_ = nullptr;

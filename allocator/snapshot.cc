@@ -13,8 +13,8 @@ BlockView ViewOf(const Block& block) {
   const auto state = block.state == BlockState::kAllocated  ? BlockView::State::kAllocated
                      : block.state == BlockState::kAwaiting ? BlockView::State::kAwaitingStreams
                                                             : BlockView::State::kFree;
-  const bool in_use = state != BlockView::State::kFree;
-  return BlockView{block.address, block.size, in_use ? block.requested : Bytes(0), state, block.annotation};
+  if (!block.IsInUse()) return BlockView{block.address, block.size, Bytes(0), state, nullptr};
+  return BlockView{block.address, block.size, block.use.requested, state, block.use.annotation};
 }
 
 SegmentView EmptySegment(const Extent& extent, Address start) {
@@ -63,8 +63,7 @@ std::vector<SegmentView> DeviceAllocator::Snapshot() const {
 
 std::optional<BlockView> DeviceAllocator::FindBlock(Address address) const {
   absl::MutexLock lock(&mutex_);
-  auto exact = allocated_.find(address);
-  if (exact != allocated_.end()) return ViewOf(*exact->second);
+  if (const Block* exact = allocated_.Find(address); exact != nullptr) return ViewOf(*exact);
   const Extent* extent = ExtentWith(arenas_, address);
   const Block* block = extent == nullptr ? nullptr : extent->BlockAt(address);
   if (block == nullptr || block->state != BlockState::kAllocated) return std::nullopt;

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstddef>
 #include <cstdint>
 
 namespace frugal {
@@ -15,50 +16,69 @@ struct Counter {
   int64_t peak = 0;
   int64_t allocated = 0;
   int64_t freed = 0;
-
-  void Increase(int64_t amount) {
-    current += amount;
-    peak = std::max(peak, current);
-    allocated += amount;
-  }
-  void Decrease(int64_t amount) {
-    current -= amount;
-    freed += amount;
-  }
-  void ResetAccumulated() { allocated = freed = 0; }
-  void ResetPeak() { peak = current; }
 };
 
 // Which requests a figure counts: all, or those up to kSmallLimit, or those above.
 enum class SizeGroup { kAll, kSmall, kLarge };
 
+// A figure by size group. Every allocation enters several, so only what cannot be derived is kept: the total is the sum
+// of the groups, except for its peak, and what was freed is what was allocated and is no longer there.
 class GroupedCounter {
  public:
-  const Counter& operator[](SizeGroup group) const { return counters_[static_cast<size_t>(group)]; }
+  Counter operator[](SizeGroup group) const {
+    if (group != SizeGroup::kAll) return parts_[Index(group)].ToCounter();
+    const Counter small = parts_[0].ToCounter();
+    const Counter large = parts_[1].ToCounter();
+    return Counter{total(), total_peak_, small.allocated + large.allocated - moved_,
+                   small.freed + large.freed - moved_};
+  }
+  // Of all groups, now.
+  int64_t total() const { return parts_[0].current + parts_[1].current; }
 
+  // REQUIRES, here and below: a group other than kAll.
   void Increase(SizeGroup group, int64_t amount) {
-    counters_[0].Increase(amount);
-    counters_[static_cast<size_t>(group)].Increase(amount);
+    parts_[Index(group)].Increase(amount);
+    total_peak_ = std::max(total_peak_, total());
   }
-  void Decrease(SizeGroup group, int64_t amount) {
-    counters_[0].Decrease(amount);
-    counters_[static_cast<size_t>(group)].Decrease(amount);
-  }
+  void Decrease(SizeGroup group, int64_t amount) { parts_[Index(group)].current -= amount; }
   // What was counted in one group is the other's from now on; the total is the same.
   void Move(SizeGroup from, SizeGroup to, int64_t amount) {
     if (from == to) return;
-    counters_[static_cast<size_t>(from)].Decrease(amount);
-    counters_[static_cast<size_t>(to)].Increase(amount);
+    parts_[Index(from)].current -= amount;
+    parts_[Index(to)].Increase(amount);
+    moved_ += amount;
   }
   void ResetAccumulated() {
-    for (Counter& counter : counters_) counter.ResetAccumulated();
+    for (Part& part : parts_) {
+      part.allocated = 0;
+      part.at_reset = part.current;
+    }
+    moved_ = 0;
   }
   void ResetPeak() {
-    for (Counter& counter : counters_) counter.ResetPeak();
+    for (Part& part : parts_) part.peak = part.current;
+    total_peak_ = total();
   }
 
  private:
-  std::array<Counter, 3> counters_;
+  struct Part {
+    int64_t current = 0;
+    int64_t peak = 0;
+    int64_t allocated = 0;
+    int64_t at_reset = 0;  // current, when allocated was last 0
+
+    void Increase(int64_t amount) {
+      current += amount;
+      allocated += amount;
+      peak = std::max(peak, current);
+    }
+    Counter ToCounter() const { return Counter{current, peak, allocated, allocated + at_reset - current}; }
+  };
+  static size_t Index(SizeGroup group) { return static_cast<size_t>(group) - 1; }
+
+  std::array<Part, 2> parts_;  // small, large
+  int64_t total_peak_ = 0;
+  int64_t moved_ = 0;  // between groups, since the last reset: neither allocated nor freed in total
 };
 
 struct Statistics {

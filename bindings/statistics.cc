@@ -20,7 +20,7 @@ constexpr StatArray DeviceStats::*kStatArrays[] = {
 StatArray ToStatArray(const GroupedCounter& counter) {
   StatArray array;
   for (size_t group = 0; group < array.size(); ++group) {
-    const Counter& from = counter[static_cast<SizeGroup>(group)];
+    const Counter from = counter[static_cast<SizeGroup>(group)];
     array[group].current = from.current;
     array[group].peak = from.peak;
     array[group].allocated = from.allocated;

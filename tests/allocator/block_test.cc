@@ -43,11 +43,11 @@ TEST(BlockStateMachineDeathTest, EndsTheProcessAtAnyOtherStep) {
 TEST(BlockFactory, ReusesWhatWasDiscarded) {
   BlockFactory factory;
   Block* first = factory.Make(nullptr, Address(uint64_t{512}), kGrain, BlockState::kFree);
-  first->annotation = first;
+  first->use.annotation = first;
   factory.Discard(first);
   Block* second = factory.Make(nullptr, Address(uint64_t{1024}), kGrain, BlockState::kHole);
   EXPECT_EQ(second, first);
-  EXPECT_EQ(second->annotation, nullptr);
+  EXPECT_EQ(second->use.annotation, nullptr);
 }
 
 TEST(BlockFactory, BlocksInUseAreDistinct) {

@@ -1,0 +1,57 @@
+#include "allocator/block_map.h"
+
+#include <random>
+#include <unordered_map>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace frugal {
+namespace {
+
+TEST(BlockMap, FindsABlockByItsFirstAddressOnly) {
+  BlockFactory factory;
+  BlockMap map;
+  Block* const block = factory.Make(nullptr, Address(uint64_t{1} << 40), KiB(4), BlockState::kAllocated);
+  map.Insert(block);
+  EXPECT_EQ(map.Find(block->address), block);
+  EXPECT_EQ(map.Find(block->address + kGrain), nullptr);
+  EXPECT_EQ(map.Find(block->address + Bytes(1)), nullptr);
+  EXPECT_EQ(map.Take(block->address + Bytes(1)), nullptr);
+  EXPECT_EQ(map.Take(block->address), block);
+  EXPECT_EQ(map.Take(block->address), nullptr);
+  EXPECT_EQ(map.size(), 0u);
+}
+
+// The same calls on the map and on the standard library's.
+TEST(BlockMap, HoldsWhatAStandardMapHolds) {
+  for (uint32_t seed = 1; seed <= 10; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    std::mt19937 random(seed);
+    // Far fewer addresses than steps, so that they are used again; enough of them for the table to grow.
+    std::uniform_int_distribution<uint64_t> draw_grain(1, 3000);
+    BlockFactory factory;
+    BlockMap map;
+    std::unordered_map<uint64_t, Block*> model;
+    for (int step = 0; step < 20000; ++step) {
+      const Address address(draw_grain(random) * 512);
+      const auto known = model.find(address.value());
+      ASSERT_EQ(map.Find(address), known == model.end() ? nullptr : known->second);
+      if (known == model.end()) {
+        Block* block = factory.Make(nullptr, address, kGrain, BlockState::kAllocated);
+        map.Insert(block);
+        model.emplace(address.value(), block);
+      } else {
+        ASSERT_EQ(map.Take(address), known->second);
+        factory.Discard(known->second);
+        model.erase(known);
+      }
+      ASSERT_EQ(map.size(), model.size());
+    }
+    for (const auto& [address, block] : model) EXPECT_EQ(map.Take(Address(address)), block);
+    EXPECT_EQ(map.size(), 0u);
+  }
+}
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,190 @@
+#include "allocator/free_index.h"
+
+#include <algorithm>
+#include <iterator>
+#include <memory>
+#include <random>
+#include <set>
+#include <tuple>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace frugal {
+namespace {
+
+class FreeIndexTest : public testing::Test {
+ protected:
+  Block* Insert(int64_t grain, Bytes size) {
+    Block* block = blocks_.Make(nullptr, Address(uint64_t{0}) + kGrain * grain, size, BlockState::kFree);
+    index_.Insert(block);
+    return block;
+  }
+  std::vector<Bytes> SizesFromLargest() const {
+    std::vector<Bytes> sizes;
+    index_.ForEachFromLargest([&sizes](Block* block) {
+      sizes.push_back(block->size);
+      return true;
+    });
+    return sizes;
+  }
+
+  BlockFactory blocks_;
+  FreeIndex index_;
+};
+
+TEST_F(FreeIndexTest, EmptyItFitsNothing) {
+  EXPECT_EQ(index_.BestFit(kGrain), nullptr);
+  EXPECT_EQ(index_.BestFit(GiB(1024)), nullptr);
+  EXPECT_EQ(index_.LargestSize(), Bytes(0));
+  EXPECT_TRUE(SizesFromLargest().empty());
+}
+
+TEST_F(FreeIndexTest, TheBestFitIsTheSmallestThatIsLargeEnough) {
+  Block* const small = Insert(0, KiB(4));
+  Block* const medium = Insert(100, MiB(3));
+  Block* const large = Insert(100000, GiB(100));
+  EXPECT_EQ(index_.BestFit(kGrain), small);
+  EXPECT_EQ(index_.BestFit(KiB(4)), small);
+  EXPECT_EQ(index_.BestFit(KiB(4) + kGrain), medium);
+  EXPECT_EQ(index_.BestFit(MiB(3)), medium);
+  EXPECT_EQ(index_.BestFit(MiB(3) + kGrain), large) << "of the same bin as the medium one, which is too small";
+  EXPECT_EQ(index_.BestFit(GiB(100) + kGrain), nullptr);
+}
+
+TEST_F(FreeIndexTest, AmongEqualsTheLowestAddressIsFirst) {
+  for (Bytes size : {KiB(4), MiB(4)}) {
+    Block* const middle = Insert(200000, size);
+    Block* const lowest = Insert(100000, size);
+    Block* const highest = Insert(300000, size);
+    for (Block* expected : {lowest, middle, highest}) {
+      EXPECT_EQ(index_.BestFit(size), expected);
+      index_.Remove(expected);
+    }
+  }
+}
+
+TEST_F(FreeIndexTest, AResizedBlockIsFoundByItsNewSize) {
+  for (Bytes before : {KiB(4), MiB(1), MiB(64)}) {
+    for (Bytes after : {KiB(8), MiB(1) + kGrain, MiB(64) - kGrain}) {
+      Block* const block = Insert(500, before);
+      index_.Resize(block, Address(kPageSize.count()), after);
+      EXPECT_EQ(block->address, Address(kPageSize.count()));
+      EXPECT_EQ(index_.BestFit(after), block);
+      EXPECT_EQ(index_.BestFit(after + kGrain), nullptr);
+      index_.Remove(block);
+      EXPECT_EQ(index_.BestFit(kGrain), nullptr);
+    }
+  }
+}
+
+TEST_F(FreeIndexTest, VisitsFromTheLargestDownUntilToldToStop) {
+  for (Bytes size : {MiB(2), KiB(1), GiB(3), MiB(2) + kGrain, kGrain, MiB(1)}) Insert(size.count(), size);
+  const std::vector<Bytes> all = {GiB(3), MiB(2) + kGrain, MiB(2), MiB(1), KiB(1), kGrain};
+  EXPECT_EQ(SizesFromLargest(), all);
+  int visits = 0;
+  index_.ForEachFromLargest([&visits](Block* block) {
+    ++visits;
+    return block->size > MiB(2);
+  });
+  EXPECT_EQ(visits, 3);
+}
+
+// The same calls on the index and on an ordered set.
+class ModelledIndex {
+ public:
+  explicit ModelledIndex(uint32_t seed) : random_(seed) {}
+
+  void Step() {
+    const size_t kind = Draw(4);
+    if (kind < 2 && blocks_.size() < 400) return Add();
+    if (blocks_.empty()) return;
+    const size_t which = Draw(blocks_.size());
+    if (kind == 2) return Drop(which);
+    Resize(blocks_[which]);
+  }
+
+  void Compare() {
+    EXPECT_EQ(index_.size(), model_.size());
+    EXPECT_EQ(index_.LargestSize(), model_.empty() ? Bytes(0) : std::get<Bytes>(*model_.rbegin()));
+    const Bytes wanted = DrawSize();
+    const auto expected = model_.lower_bound({wanted, Address(), nullptr});
+    Block* const found = index_.BestFit(wanted);
+    ASSERT_EQ(found == nullptr, expected == model_.end());
+    if (found == nullptr) return;
+    EXPECT_EQ(found->size, std::get<Bytes>(*expected));
+    if (found->size >= MiB(1)) {
+      EXPECT_EQ(found, std::get<Block*>(*expected));
+    }
+  }
+
+  void CompareOrder() const {
+    std::vector<Bytes> sizes;
+    std::set<Block*> visited;
+    index_.ForEachFromLargest([&](Block* block) {
+      sizes.push_back(block->size);
+      visited.insert(block);
+      return true;
+    });
+    EXPECT_TRUE(std::is_sorted(sizes.rbegin(), sizes.rend()));
+    EXPECT_EQ(sizes.size(), model_.size());
+    EXPECT_EQ(visited, std::set<Block*>(blocks_.begin(), blocks_.end()));
+  }
+
+ private:
+  using Entry = std::tuple<Bytes, Address, Block*>;
+
+  size_t Draw(size_t below) { return std::uniform_int_distribution<size_t>(0, below - 1)(random_); }
+  // Often the same, so that bins are shared; of all magnitudes.
+  Bytes DrawSize() {
+    const int64_t magnitude = int64_t{1} << Draw(26);
+    return kGrain * (magnitude + static_cast<int64_t>(Draw(3)));
+  }
+  // Addresses that no two blocks share.
+  Address DrawAddress() { return Address((Draw(1u << 20) << 20 | ++addresses_) * 512); }
+  static Entry EntryOf(Block* block) { return {block->size, block->address, block}; }
+
+  void Add() {
+    Block* block = factory_.Make(nullptr, DrawAddress(), DrawSize(), BlockState::kFree);
+    index_.Insert(block);
+    blocks_.push_back(block);
+    model_.insert(EntryOf(block));
+  }
+  void Drop(size_t which) {
+    Block* block = blocks_[which];
+    model_.erase(EntryOf(block));
+    index_.Remove(block);
+    factory_.Discard(block);
+    blocks_.erase(blocks_.begin() + static_cast<std::ptrdiff_t>(which));
+  }
+  void Resize(Block* block) {
+    model_.erase(EntryOf(block));
+    // By little, so that it may keep its place, or by much.
+    const Bytes size = Draw(2) == 0 ? block->size + kGrain : DrawSize();
+    index_.Resize(block, DrawAddress(), size);
+    model_.insert(EntryOf(block));
+  }
+
+  std::mt19937 random_;
+  uint64_t addresses_ = 0;
+  BlockFactory factory_;
+  FreeIndex index_;
+  std::vector<Block*> blocks_;
+  std::set<Entry> model_;
+};
+
+TEST(FreeIndexAgainstAnOrderedSet, FindsTheSame) {
+  for (uint32_t seed = 1; seed <= 20; ++seed) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    ModelledIndex index(seed);
+    for (int step = 0; step < 5000; ++step) {
+      index.Step();
+      index.Compare();
+      if (step % 100 == 0) index.CompareOrder();
+      if (testing::Test::HasFailure()) return;
+    }
+  }
+}
+
+}  // namespace
+}  // namespace frugal
