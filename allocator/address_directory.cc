@@ -1,61 +1,76 @@
 #include "allocator/address_directory.h"
 
-#include <algorithm>
 #include <utility>
 
-namespace frugal {
+#include "allocator/check.h"
 
-AddressDirectory::AddressDirectory() : current_(nullptr) {
+namespace frugal {
+namespace {
+
+constexpr size_t kLeastCapacity = 64;
+
+}  // namespace
+
+AddressDirectory::AddressDirectory() {
   absl::MutexLock lock(&mutex_);
-  Publish(Table());
+  tables_.push_back(std::make_unique<Table>(kLeastCapacity));
+  table_.store(tables_.back().get(), std::memory_order_release);
 }
 
 AddressDirectory::~AddressDirectory() = default;
 
+// In both of these every store that readers may see has release order, hence comes after the odd version.
+
 void AddressDirectory::Insert(Address start, Bytes size, DeviceAllocator* owner) {
   absl::MutexLock lock(&mutex_);
-  Table table = *current_.load(std::memory_order_relaxed);
-  auto after = std::upper_bound(table.begin(), table.end(), start,
-                                [](Address address, const Range& range) { return address < range.start; });
-  table.insert(after, Range{start, start + size, owner});
-  Publish(std::move(table));
+  Table& table = GrowTable();
+  version_.fetch_add(1, std::memory_order_relaxed);
+  size_t place = table.count.load(std::memory_order_relaxed);
+  table.count.store(place + 1, std::memory_order_release);
+  for (; place > 0 && start < table.ranges[place - 1].start.load(std::memory_order_relaxed); --place) {
+    Copy(table.ranges[place - 1], table.ranges[place]);
+  }
+  table.ranges[place].start.store(start, std::memory_order_release);
+  table.ranges[place].end.store(start + size, std::memory_order_release);
+  table.ranges[place].owner.store(owner, std::memory_order_release);
+  version_.fetch_add(1, std::memory_order_release);
 }
 
 void AddressDirectory::Erase(Address start) {
   absl::MutexLock lock(&mutex_);
-  Table table = *current_.load(std::memory_order_relaxed);
-  std::erase_if(table, [start](const Range& range) { return range.start == start; });
-  Publish(std::move(table));
+  Table& table = *tables_.back();
+  const size_t count = table.count.load(std::memory_order_relaxed);
+  size_t place = 0;
+  while (place < count && table.ranges[place].start.load(std::memory_order_relaxed) != start) ++place;
+  FRUGAL_CHECK(place < count);
+  version_.fetch_add(1, std::memory_order_relaxed);
+  for (; place + 1 < count; ++place) Copy(table.ranges[place + 1], table.ranges[place]);
+  table.count.store(count - 1, std::memory_order_release);
+  version_.fetch_add(1, std::memory_order_release);
 }
 
-DeviceAllocator* AddressDirectory::Find(Address address) const {
-  ReaderCount& reader = MyReaderCount();
-  reader.count.fetch_add(1, std::memory_order_seq_cst);
-  const Table& table = *current_.load(std::memory_order_seq_cst);
-  auto after = std::upper_bound(table.begin(), table.end(), address,
-                                [](Address wanted, const Range& range) { return wanted < range.start; });
-  DeviceAllocator* owner = nullptr;
-  if (after != table.begin() && address < std::prev(after)->end) owner = std::prev(after)->owner;
-  reader.count.fetch_sub(1, std::memory_order_release);
-  return owner;
+DeviceAllocator* AddressDirectory::FindLocked(Address address) const {
+  absl::MutexLock lock(&mutex_);
+  return Search(*tables_.back(), address);
 }
 
-void AddressDirectory::Publish(Table table) {
-  tables_.push_back(std::make_unique<const Table>(std::move(table)));
-  current_.store(tables_.back().get(), std::memory_order_seq_cst);
-  // A reader that starts after the store sees the new table, so none can hold an old one if none is under way now.
-  if (!HasReaders()) tables_.erase(tables_.begin(), tables_.end() - 1);
+AddressDirectory::Table& AddressDirectory::GrowTable() {
+  Table& old = *tables_.back();
+  const size_t count = old.count.load(std::memory_order_relaxed);
+  if (count < old.ranges.size()) return old;
+  auto larger = std::make_unique<Table>(2 * old.ranges.size());
+  for (size_t i = 0; i < count; ++i) Copy(old.ranges[i], larger->ranges[i]);
+  larger->count.store(count, std::memory_order_relaxed);
+  // The same ranges: whoever reads either table finds the same.
+  table_.store(larger.get(), std::memory_order_release);
+  tables_.push_back(std::move(larger));
+  return *tables_.back();
 }
 
-bool AddressDirectory::HasReaders() const {
-  return std::any_of(readers_.begin(), readers_.end(),
-                     [](const ReaderCount& reader) { return reader.count.load(std::memory_order_seq_cst) != 0; });
-}
-
-AddressDirectory::ReaderCount& AddressDirectory::MyReaderCount() const {
-  static std::atomic<size_t> threads{0};
-  thread_local const size_t mine = threads.fetch_add(1, std::memory_order_relaxed) % kReaderCounts;
-  return readers_[mine];
+void AddressDirectory::Copy(const Range& from, Range& to) {
+  to.start.store(from.start.load(std::memory_order_relaxed), std::memory_order_release);
+  to.end.store(from.end.load(std::memory_order_relaxed), std::memory_order_release);
+  to.owner.store(from.owner.load(std::memory_order_relaxed), std::memory_order_release);
 }
 
 }  // namespace frugal

@@ -52,24 +52,26 @@ absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream str
   allocated_.Insert(block);
   ledger_.HandedOut(*block, group);
   CheckInDebugBuilds();
-  return Allocation{block->address, size, requested};
+  return Allocation{block->address, size};
 }
 
-absl::StatusOr<Allocation> DeviceAllocator::Free(Address address) {
+absl::StatusOr<Bytes> DeviceAllocator::Free(Address address) {
   absl::MutexLock lock(&mutex_);
   Block* block = allocated_.Take(address);
   if (block == nullptr) [[unlikely]]
     return NotOurs(address);
-  const Allocation was{address, block->size, block->use.requested};
-  ledger_.GivenBack(*block, block->extent->arena().group());
+  const Bytes size = block->size;
+  Arena& arena = block->extent->arena();
+  ledger_.GivenBack(*block, arena.group());
   if (block->has_other_streams) [[unlikely]] {
     absl::Status status = Defer(block);
     if (!status.ok()) return status;
-    return was;
+  } else {
+    ledger_.Completed(*block, arena.group());
+    PutBack(arena, block, BlockStep::kReturn);
   }
-  Complete(block, BlockStep::kReturn);
   CheckInDebugBuilds();
-  return was;
+  return size;
 }
 
 absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
@@ -109,7 +111,7 @@ Statistics DeviceAllocator::GetStatistics() const {
 
 void DeviceAllocator::ResetPeakStatistics() {
   absl::MutexLock lock(&mutex_);
-  ledger_.statistics().ForEachCounter([](GroupedCounter& counter) { counter.ResetPeak(); });
+  ledger_.statistics().ResetPeaks();
 }
 
 void DeviceAllocator::ResetAccumulatedStatistics() {
@@ -133,9 +135,9 @@ absl::Status DeviceAllocator::MakeRoom(Arena& arena, Bytes size) {
 }
 
 absl::Status DeviceAllocator::MakeRoomBehindStreamWaits(Arena& arena, Bytes size) {
-  absl::Status status = awaiting_.MakeOwnerWait(
-      arena.stream(), ledger_.statistics().num_stream_waits,
-      [this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block, BlockStep::kPass); });
+  absl::Status status =
+      awaiting_.MakeOwnerWait(arena.stream(), ledger_.statistics().num_stream_waits,
+                              [this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block); });
   if (!status.ok() || HasRoom(arena, size)) return status;
   return backing_->Extend(arena, size, Reach::kThroughStreamWaits);
 }
@@ -165,15 +167,18 @@ absl::Status DeviceAllocator::MakeRoomBehindHostWaits(Arena& arena, Bytes size) 
 
 absl::Status DeviceAllocator::Defer(Block* block) {
   block->Apply(BlockStep::kDefer);
+  ledger_.Deferred(*block, block->extent->arena().group());
   block->has_other_streams = false;
-  const absl::Status status = awaiting_.Add(block, other_streams_.extract(block).mapped());
-  CheckInDebugBuilds();
-  return status;
+  return awaiting_.Add(block, other_streams_.extract(block).mapped());
 }
 
-void DeviceAllocator::Complete(Block* block, BlockStep step) {
+void DeviceAllocator::Complete(Block* block) {
   Arena& arena = block->extent->arena();
   ledger_.Completed(*block, arena.group());
+  PutBack(arena, block, BlockStep::kPass);
+}
+
+void DeviceAllocator::PutBack(Arena& arena, Block* block, BlockStep step) {
   const Address start = block->address;
   const Address end = block->end();
   Block* const free = arena.PutBack(block, step);
@@ -182,21 +187,20 @@ void DeviceAllocator::Complete(Block* block, BlockStep step) {
 }
 
 absl::Status DeviceAllocator::PollAwaiting() {
-  return awaiting_.Poll([this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block, BlockStep::kPass); });
+  return awaiting_.Poll([this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block); });
 }
 
 absl::Status DeviceAllocator::SynchronizeAwaiting() {
   if (awaiting_.empty()) return absl::OkStatus();
   ++ledger_.statistics().num_sync_all_streams;
-  return awaiting_.Synchronize([this](Block* block)
-                                   ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block, BlockStep::kPass); });
+  return awaiting_.Synchronize([this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block); });
 }
 
 void DeviceAllocator::NoteOutOfMemory(Bytes requested) {
   Statistics& statistics = ledger_.statistics();
   ++statistics.num_ooms;
   const Bytes allocated(statistics.allocated_bytes[SizeGroup::kAll].current);
-  const Bytes active(statistics.active_bytes[SizeGroup::kAll].current);
+  const Bytes active(statistics.active_bytes()[SizeGroup::kAll].current);
   const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
   // Only for the message: a device that cannot even be asked is reported as having nothing free.
   const MemoryInfo device = device_.GetMemoryInfo().value_or(MemoryInfo{});
@@ -220,7 +224,7 @@ void DeviceAllocator::CheckInvariantsLocked() const {
       }
     }
   }
-  FRUGAL_CHECK(active.count() == ledger_.statistics().active_bytes[SizeGroup::kAll].current);
+  FRUGAL_CHECK(active.count() == ledger_.statistics().active_bytes()[SizeGroup::kAll].current);
   backing_->CheckInvariants();
 }
 

@@ -35,7 +35,6 @@ namespace frugal {
 struct Allocation {
   Address address;
   Bytes size;  // rounded up to kGrain
-  Bytes requested;
 };
 
 // What was known when a request could not be served.
@@ -82,8 +81,8 @@ class DeviceAllocator {
   absl::StatusOr<Allocation> Allocate(Bytes requested, Stream stream, void* annotation = nullptr);
 
   // Gives back the block that starts at `address`. kNotFound: no block that was handed out starts there.
-  // Returns the block as it was.
-  absl::StatusOr<Allocation> Free(Address address);
+  // Returns the block's size.
+  absl::StatusOr<Bytes> Free(Address address);
 
   // `stream` uses the block that starts at `address`: it is not handed out again before `stream` has
   // passed the point where it was freed. kNotFound as for Free.
@@ -126,8 +125,9 @@ class DeviceAllocator {
 
   // The block was given back, and other streams used it.
   absl::Status Defer(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Every stream has passed the block.
-  void Complete(Block* block, BlockStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Every stream has passed the block, which was awaiting them.
+  void Complete(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PutBack(Arena& arena, Block* block, BlockStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status PollAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status SynchronizeAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteOutOfMemory(Bytes requested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -20,23 +20,33 @@ class Ledger {
 
   void HandedOut(const Block& block, SizeGroup group) {
     statistics_.allocation.Increase(group, 1);
-    statistics_.active.Increase(group, 1);
     statistics_.allocated_bytes.Increase(group, block.size.count());
-    statistics_.active_bytes.Increase(group, block.size.count());
     statistics_.requested_bytes.Increase(group, block.use.requested.count());
+    if (blocks_awaiting_ != 0) [[unlikely]] {
+      statistics_.awaiting.NotePeaks(statistics_.allocation, group);
+      statistics_.awaiting_bytes.NotePeaks(statistics_.allocated_bytes, group);
+    }
     Tell(MemoryEvent::Kind::kAllocate, block);
   }
-  // By the caller, whether or not streams are still to pass.
+  // By the caller; Deferred follows if streams are still to pass, else Completed.
   void GivenBack(const Block& block, SizeGroup group) {
     statistics_.allocation.Decrease(group, 1);
     statistics_.allocated_bytes.Decrease(group, block.size.count());
     statistics_.requested_bytes.Decrease(group, block.use.requested.count());
     Tell(MemoryEvent::Kind::kFreeRequested, block);
   }
-  // Every stream has passed: the block is about to be free.
+  void Deferred(const Block& block, SizeGroup group) {
+    ++blocks_awaiting_;
+    statistics_.awaiting.Begin(group, 1);
+    statistics_.awaiting_bytes.Begin(group, block.size.count());
+  }
+  // Every stream has passed: the block, awaiting if it was deferred, is about to be free.
   void Completed(Block& block, SizeGroup group) {
-    statistics_.active.Decrease(group, 1);
-    statistics_.active_bytes.Decrease(group, block.size.count());
+    if (block.state == BlockState::kAwaiting) [[unlikely]] {
+      --blocks_awaiting_;
+      statistics_.awaiting.End(group, 1);
+      statistics_.awaiting_bytes.End(group, block.size.count());
+    }
     Tell(MemoryEvent::Kind::kFreeCompleted, block);
     if (block.use.annotation != nullptr) [[unlikely]]
       DropAnnotation(block);
@@ -47,7 +57,12 @@ class Ledger {
   void LeftFree(Block& block, SizeGroup group) { CountSplit(block, group, block.size, false); }
   // A free block that had `before` bytes became larger or smaller, and its neighbours others.
   void FreeResized(Block& block, SizeGroup group, Bytes before) {
-    CountSplit(block, group, before, HasMappedNeighbour(block));
+    const bool counts = HasMappedNeighbour(block);
+    if (counts && block.counted_as_split) [[likely]] {
+      Change(statistics_.inactive_split_bytes, group, (block.size - before).count());
+    } else {
+      CountSplit(block, group, before, counts);
+    }
   }
 
   // Pages of an extent were filled or vacated. `runs` is the change in the number of mapped runs.
@@ -88,6 +103,7 @@ class Ledger {
   void TellObserver(MemoryEvent::Kind kind, const Block& block);
 
   Statistics statistics_;
+  int64_t blocks_awaiting_ = 0;
   Observer* observer_ = nullptr;
 };
 

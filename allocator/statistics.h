@@ -81,14 +81,68 @@ class GroupedCounter {
   int64_t moved_ = 0;  // between groups, since the last reset: neither allocated nor freed in total
 };
 
+// What was freed and awaits a stream. With what is allocated it is what is active; apart, because it is most often
+// nothing, and then costs an allocation nothing.
+class AwaitingCounter {
+ public:
+  // `allocated` counts what is handed out. Active is never less than allocated, and more only while something awaits:
+  // so its peak is that of allocated, or one that was noted.
+  Counter Active(const GroupedCounter& allocated, SizeGroup group) const {
+    const Counter handed_out = allocated[group];
+    const int64_t awaiting = InGroup(current_, group);
+    return Counter{handed_out.current + awaiting, std::max(handed_out.peak, peaks_[static_cast<size_t>(group)]),
+                   handed_out.allocated, handed_out.freed - awaiting + InGroup(at_reset_, group)};
+  }
+
+  // REQUIRES, here and below: a group other than kAll.
+  void Begin(SizeGroup group, int64_t amount) { current_[static_cast<size_t>(group)] += amount; }
+  void End(SizeGroup group, int64_t amount) { current_[static_cast<size_t>(group)] -= amount; }
+  // `allocated` rose while something awaits.
+  void NotePeaks(const GroupedCounter& allocated, SizeGroup group) {
+    for (SizeGroup one : {SizeGroup::kAll, group}) {
+      int64_t& peak = peaks_[static_cast<size_t>(one)];
+      peak = std::max(peak, Active(allocated, one).current);
+    }
+  }
+  void ResetAccumulated() { at_reset_ = current_; }
+  void ResetPeak(const GroupedCounter& allocated) {
+    for (SizeGroup group : {SizeGroup::kAll, SizeGroup::kSmall, SizeGroup::kLarge}) {
+      peaks_[static_cast<size_t>(group)] = Active(allocated, group).current;
+    }
+  }
+
+ private:
+  using ByGroup = std::array<int64_t, 3>;
+
+  static int64_t InGroup(const ByGroup& amounts, SizeGroup group) {
+    return group == SizeGroup::kAll ? amounts[1] + amounts[2] : amounts[static_cast<size_t>(group)];
+  }
+
+  ByGroup current_ = {};   // that of kAll is the others' sum
+  ByGroup at_reset_ = {};  // current_, at the last reset of what accumulates
+  ByGroup peaks_ = {};     // of what is active, while something awaited
+};
+
+// What is active, by size group. Refers to the statistics that it comes from.
+class ActiveFigure {
+ public:
+  ActiveFigure(const GroupedCounter& allocated, const AwaitingCounter& awaiting)
+      : allocated_(allocated), awaiting_(awaiting) {}
+  Counter operator[](SizeGroup group) const { return awaiting_.Active(allocated_, group); }
+
+ private:
+  const GroupedCounter& allocated_;
+  const AwaitingCounter& awaiting_;
+};
+
 struct Statistics {
   GroupedCounter allocation;            // blocks handed out
   GroupedCounter segment;               // mapped runs of pages, or segments of cudaMalloc
-  GroupedCounter active;                // blocks handed out, or freed and awaiting a stream
+  AwaitingCounter awaiting;             // blocks freed that await a stream
   GroupedCounter inactive_split;        // free blocks beside others in one segment
   GroupedCounter allocated_bytes;       // in blocks handed out
   GroupedCounter reserved_bytes;        // of physical memory held
-  GroupedCounter active_bytes;          // in active blocks
+  AwaitingCounter awaiting_bytes;       // in blocks awaiting
   GroupedCounter inactive_split_bytes;  // in inactive split blocks
   GroupedCounter requested_bytes;       // as the caller asked for them, before rounding
   int64_t num_alloc_retries = 0;        // times that memory had to be given back before a request could be served
@@ -100,17 +154,29 @@ struct Statistics {
   int64_t num_stitched_pages = 0;  // handles moved to build them
   int64_t num_stream_waits = 0;    // waits put into a stream to take over another's memory
 
+  // Blocks allocated or awaiting, and the bytes in them.
+  ActiveFigure active() const { return ActiveFigure(allocation, awaiting); }
+  ActiveFigure active_bytes() const { return ActiveFigure(allocated_bytes, awaiting_bytes); }
+
   void ResetAccumulated() {
-    ForEachCounter([](GroupedCounter& counter) { counter.ResetAccumulated(); });
+    ForEachGroupedCounter([](GroupedCounter& counter) { counter.ResetAccumulated(); });
+    awaiting.ResetAccumulated();
+    awaiting_bytes.ResetAccumulated();
     num_alloc_retries = num_ooms = num_sync_all_streams = num_device_alloc = num_device_free = 0;
     num_stitches = num_stitched_pages = num_stream_waits = 0;
   }
 
-  // f(GroupedCounter&) for each figure that has a peak.
+  void ResetPeaks() {
+    ForEachGroupedCounter([](GroupedCounter& counter) { counter.ResetPeak(); });
+    awaiting.ResetPeak(allocation);
+    awaiting_bytes.ResetPeak(allocated_bytes);
+  }
+
+ private:
   template <typename F>
-  void ForEachCounter(F&& f) {
-    for (GroupedCounter* counter : {&allocation, &segment, &active, &inactive_split, &allocated_bytes, &reserved_bytes,
-                                    &active_bytes, &inactive_split_bytes, &requested_bytes}) {
+  void ForEachGroupedCounter(F&& f) {
+    for (GroupedCounter* counter : {&allocation, &segment, &inactive_split, &allocated_bytes, &reserved_bytes,
+                                    &inactive_split_bytes, &requested_bytes}) {
       f(*counter);
     }
   }

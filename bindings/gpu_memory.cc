@@ -100,18 +100,6 @@ GpuMemory& GpuSet::Open(c10::DeviceIndex ordinal) {
   return *Find(ordinal);
 }
 
-GpuMemory* GpuSet::OwnerOf(const void* pointer) const {
-  DeviceAllocator* const owner = directory_.Find(Address(pointer));
-  if (owner == nullptr) return nullptr;
-  // Few GPUs, and most often one.
-  const int count = count_.load(std::memory_order_acquire);
-  for (int i = 0; i < count; ++i) {
-    GpuMemory* gpu = gpus_[static_cast<size_t>(order_[static_cast<size_t>(i)])].load(std::memory_order_relaxed);
-    if (&gpu->allocator() == owner) return gpu;
-  }
-  return nullptr;
-}
-
 void GpuSet::AllowPeer(c10::DeviceIndex device, c10::DeviceIndex accessed) {
   absl::MutexLock lock(&mutex_);
   const std::pair<c10::DeviceIndex, c10::DeviceIndex> peer(device, accessed);

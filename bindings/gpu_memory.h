@@ -92,7 +92,17 @@ class GpuSet {
     return gpus_[static_cast<size_t>(ordinal)].load(std::memory_order_acquire);
   }
   // Whose memory `pointer` lies in; null: not ours.
-  GpuMemory* OwnerOf(const void* pointer) const;
+  GpuMemory* OwnerOf(const void* pointer) const {
+    DeviceAllocator* const owner = directory_.Find(Address(pointer));
+    if (C10_UNLIKELY(owner == nullptr)) return nullptr;
+    // Few GPUs, and most often one.
+    const int count = count_.load(std::memory_order_acquire);
+    for (int i = 0; i < count; ++i) {
+      GpuMemory* gpu = gpus_[static_cast<size_t>(order_[static_cast<size_t>(i)])].load(std::memory_order_relaxed);
+      if (C10_LIKELY(&gpu->allocator() == owner)) return gpu;
+    }
+    return nullptr;
+  }
 
   // f(GpuMemory&) for each that is open.
   template <typename F>

@@ -17,10 +17,11 @@ constexpr StatArray DeviceStats::*kStatArrays[] = {
     &DeviceStats::requested_bytes,
 };
 
-StatArray ToStatArray(const GroupedCounter& counter) {
+template <typename Figure>
+StatArray ToStatArray(const Figure& figure) {
   StatArray array;
   for (size_t group = 0; group < array.size(); ++group) {
-    const Counter from = counter[static_cast<SizeGroup>(group)];
+    const Counter from = figure[static_cast<SizeGroup>(group)];
     array[group].current = from.current;
     array[group].peak = from.peak;
     array[group].allocated = from.allocated;
@@ -54,11 +55,11 @@ DeviceStats ToDeviceStats(const Statistics& statistics) {
   DeviceStats stats;
   stats.allocation = ToStatArray(statistics.allocation);
   stats.segment = ToStatArray(statistics.segment);
-  stats.active = ToStatArray(statistics.active);
+  stats.active = ToStatArray(statistics.active());
   stats.inactive_split = ToStatArray(statistics.inactive_split);
   stats.allocated_bytes = ToStatArray(statistics.allocated_bytes);
   stats.reserved_bytes = ToStatArray(statistics.reserved_bytes);
-  stats.active_bytes = ToStatArray(statistics.active_bytes);
+  stats.active_bytes = ToStatArray(statistics.active_bytes());
   stats.inactive_split_bytes = ToStatArray(statistics.inactive_split_bytes);
   stats.requested_bytes = ToStatArray(statistics.requested_bytes);
   stats.num_alloc_retries = statistics.num_alloc_retries;

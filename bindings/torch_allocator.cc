@@ -17,7 +17,9 @@ constexpr size_t kExbibyte = size_t{1} << 60;
 
 c10::DeviceIndex CurrentDevice() {
   c10::DeviceIndex device = 0;
-  C10_CUDA_CHECK(c10::cuda::GetDevice(&device));
+  const cudaError_t error = c10::cuda::GetDevice(&device);
+  // The macro asks for assertions of kernels too, even when all is well.
+  if (C10_UNLIKELY(error != cudaSuccess)) C10_CUDA_CHECK(error);
   return device;
 }
 
@@ -25,8 +27,12 @@ cudaStream_t CurrentStream(c10::DeviceIndex device) { return c10::cuda::getCurre
 
 Stream ToStream(cudaStream_t stream) { return Stream{reinterpret_cast<uint64_t>(stream)}; }
 
+[[noreturn]] C10_NOINLINE void RefuseSize() {
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate more than 1EB memory.");
+}
+
 void CheckSize(size_t size) {
-  TORCH_CHECK_WITH(OutOfMemoryError, size < kExbibyte, "CUDA out of memory. Tried to allocate more than 1EB memory.");
+  if (C10_UNLIKELY(size >= kExbibyte)) RefuseSize();
 }
 
 }  // namespace
@@ -43,7 +49,22 @@ TorchAllocator& TorchAllocator::Create(caching::CUDAAllocator& native) {
   return *allocator;
 }
 
-// --- Allocation
+// --- Allocation. What is on the way of every tensor is put into its callers: calls would be a tenth of it.
+
+C10_ALWAYS_INLINE void* TorchAllocator::Allocated(GpuMemory& gpu, const Allocation& allocation) {
+  void* const block = allocation.address.pointer();
+  if (C10_UNLIKELY(c10::memoryProfilingEnabled())) ReportUsage(gpu, block, allocation.size.count());
+  return block;
+}
+
+C10_ALWAYS_INLINE void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t stream) {
+  GpuMemory& gpu = gpus_.Get(device);
+  if (C10_UNLIKELY(history_.listening())) return AllocateRecorded(gpu, size, stream);
+  const absl::StatusOr<Allocation> allocation =
+      gpu.allocator().Allocate(Bytes(static_cast<int64_t>(size)), ToStream(stream));
+  if (C10_UNLIKELY(!allocation.ok())) Fail(gpu, size, stream, allocation.status());
+  return Allocated(gpu, *allocation);
+}
 
 c10::DataPtr TorchAllocator::allocate(size_t size) {
   CheckSize(size);
@@ -70,15 +91,6 @@ void* TorchAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
   return AllocateBlock(device, size, stream);
 }
 
-void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t stream) {
-  GpuMemory& gpu = gpus_.Get(device);
-  if (C10_UNLIKELY(history_.listening())) return AllocateRecorded(gpu, size, stream);
-  const absl::StatusOr<Allocation> allocation =
-      gpu.allocator().Allocate(Bytes(static_cast<int64_t>(size)), ToStream(stream));
-  if (C10_UNLIKELY(!allocation.ok())) Fail(gpu, size, stream, allocation.status());
-  return Allocated(gpu, *allocation);
-}
-
 void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t stream) {
   const History::Operation operation(history_, native(), RecordContext::STATE);
   const Bytes requested(static_cast<int64_t>(size));
@@ -89,12 +101,6 @@ void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t
   // The block's now, until DropAnnotation.
   static_cast<void>(note.release());
   return Allocated(gpu, *allocation);
-}
-
-void* TorchAllocator::Allocated(GpuMemory& gpu, const Allocation& allocation) {
-  void* const block = allocation.address.pointer();
-  if (C10_UNLIKELY(c10::memoryProfilingEnabled())) ReportUsage(gpu, block, allocation.size.count());
-  return block;
 }
 
 void TorchAllocator::ReportUsage(GpuMemory& gpu, void* pointer, int64_t change) {
@@ -139,17 +145,20 @@ c10::DataPtr TorchAllocator::Adopt(c10::DataPtr data) {
 
 // --- Freeing
 
-absl::Status TorchAllocator::FreeBlock(GpuMemory& gpu, void* pointer) {
-  absl::StatusOr<Allocation> freed;
-  if (C10_UNLIKELY(history_.listening())) {
-    const History::Operation operation(history_, native(), RecordContext::ALL);
-    freed = gpu.allocator().Free(Address(pointer));
-  } else {
-    freed = gpu.allocator().Free(Address(pointer));
-  }
-  if (C10_UNLIKELY(!freed.ok())) return freed.status();
-  if (C10_UNLIKELY(c10::memoryProfilingEnabled())) ReportUsage(gpu, pointer, -freed->size.count());
+C10_ALWAYS_INLINE absl::Status TorchAllocator::Freed(GpuMemory& gpu, void* pointer, const absl::StatusOr<Bytes>& size) {
+  if (C10_UNLIKELY(!size.ok())) return size.status();
+  if (C10_UNLIKELY(c10::memoryProfilingEnabled())) ReportUsage(gpu, pointer, -size->count());
   return absl::OkStatus();
+}
+
+C10_ALWAYS_INLINE absl::Status TorchAllocator::FreeBlock(GpuMemory& gpu, void* pointer) {
+  if (C10_UNLIKELY(history_.listening())) return FreeRecorded(gpu, pointer);
+  return Freed(gpu, pointer, gpu.allocator().Free(Address(pointer)));
+}
+
+absl::Status TorchAllocator::FreeRecorded(GpuMemory& gpu, void* pointer) {
+  const History::Operation operation(history_, native(), RecordContext::ALL);
+  return Freed(gpu, pointer, gpu.allocator().Free(Address(pointer)));
 }
 
 void TorchAllocator::raw_delete(void* pointer) {

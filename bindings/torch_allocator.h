@@ -92,6 +92,9 @@ class TorchAllocator final : public NativeForwarder {
   void* Allocated(GpuMemory& gpu, const Allocation& allocation);
   [[noreturn]] void Fail(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status);
   absl::Status FreeBlock(GpuMemory& gpu, void* pointer);
+  absl::Status FreeRecorded(GpuMemory& gpu, void* pointer);
+  // Tells the profiler, if one runs.
+  absl::Status Freed(GpuMemory& gpu, void* pointer, const absl::StatusOr<Bytes>& size);
   void ReportUsage(GpuMemory& gpu, void* pointer, int64_t change);
   // allocate() of native's; if the device is full of our idle memory, gives that back and tries again.
   template <typename F>

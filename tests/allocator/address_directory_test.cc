@@ -32,6 +32,19 @@ TEST(AddressDirectory, ForgetsAnErasedRange) {
   EXPECT_EQ(directory.Find(start), nullptr);
 }
 
+TEST(AddressDirectory, FindsEachOfManyRangesThatCameInAnyOrder) {
+  AddressDirectory directory;
+  constexpr uint64_t kRanges = 1000;
+  const Address start(uint64_t{1} << 40);
+  const auto place = [start](uint64_t number) { return start + MiB(static_cast<int64_t>(number * 373 % kRanges)); };
+  for (uint64_t number = 0; number < kRanges; ++number) directory.Insert(place(number), KiB(512), Owner(number + 1));
+  for (uint64_t number = 0; number < kRanges; number += 2) directory.Erase(place(number));
+  for (uint64_t number = 0; number < kRanges; ++number) {
+    EXPECT_EQ(directory.Find(place(number)), number % 2 == 0 ? nullptr : Owner(number + 1));
+    EXPECT_EQ(directory.Find(place(number) + KiB(512)), nullptr);
+  }
+}
+
 TEST(AddressDirectory, ReadersNeverMissARangeThatStaysWhileOthersComeAndGo) {
   AddressDirectory directory;
   const Address stays(uint64_t{1} << 40);

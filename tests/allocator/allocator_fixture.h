@@ -48,7 +48,10 @@ class AllocatorTest : public testing::Test {
   int64_t driver_time() const { return device_.driver_time().count(); }
 
   Statistics statistics() const { return allocator_->GetStatistics(); }
-  int64_t all(const GroupedCounter& counter) const { return counter[SizeGroup::kAll].current; }
+  template <typename Figure>
+  int64_t all(const Figure& figure) const {
+    return figure[SizeGroup::kAll].current;
+  }
   uint64_t calls(CallKind kind) const { return device_.calls(kind); }
 
   sim::SimulatedDevice device_;

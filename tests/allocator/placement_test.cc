@@ -11,7 +11,7 @@ TEST_F(Placement, BlocksAreRoundedTo512BytesAndKeepTheRequest) {
   absl::StatusOr<Allocation> allocation = allocator_->Allocate(Bytes(513), kMain);
   ASSERT_TRUE(allocation.ok());
   EXPECT_EQ(allocation->size, Bytes(1024));
-  EXPECT_EQ(allocation->requested, Bytes(513));
+  EXPECT_EQ(all(statistics().requested_bytes), 513);
   EXPECT_EQ(allocation->address.value() % 512, 0u);
 }
 

@@ -34,7 +34,7 @@ TEST_F(Refusals, OfAnyCallLeaveEveryBlockAsItWas) {
         EXPECT_FALSE(absl::IsResourceExhausted(block.status())) << block.status();
         const Statistics after = allocator.GetStatistics();
         EXPECT_EQ(after.reserved_bytes[SizeGroup::kAll].current, before.reserved_bytes[SizeGroup::kAll].current);
-        EXPECT_EQ(after.active_bytes[SizeGroup::kAll].current, before.active_bytes[SizeGroup::kAll].current);
+        EXPECT_EQ(after.active_bytes()[SizeGroup::kAll].current, before.active_bytes()[SizeGroup::kAll].current);
         EXPECT_EQ(device.used().count(), after.reserved_bytes[SizeGroup::kAll].current);
         block = allocator.Allocate(MiB(24), kMain);
       }

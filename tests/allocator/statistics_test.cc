@@ -28,10 +28,10 @@ TEST_F(Figures, ABlockAwaitingAStreamIsActiveButNotAllocated) {
   UseOn(block, kSide, 100);
   Free(block);
   EXPECT_EQ(all(statistics().allocated_bytes), 0);
-  EXPECT_EQ(all(statistics().active_bytes), MiB(4).count());
+  EXPECT_EQ(all(statistics().active_bytes()), MiB(4).count());
   AdvanceTo(100);
   Allocate(Bytes(1));
-  EXPECT_EQ(statistics().active_bytes[SizeGroup::kLarge].current, 0);
+  EXPECT_EQ(statistics().active_bytes()[SizeGroup::kLarge].current, 0);
 }
 
 TEST_F(Figures, InactiveSplitIsWhatLiesFreeBesideBlocksInUse) {

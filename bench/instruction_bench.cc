@@ -1,0 +1,69 @@
+// Loops of allocations and frees through c10's interface that make no driver call, for callgrind to count the
+// instructions of: nothing but the loops is counted, and each writes an output file of its own, with the loop's name.
+//
+//   valgrind --tool=callgrind --instr-atstart=no --callgrind-out-file=FILE instruction_bench
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <valgrind/callgrind.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <cstdio>
+#include <string>
+#include <vector>
+
+#include "bench/churn.h"
+#include "bench/start_torch.h"
+
+namespace frugal::bench {
+namespace {
+
+using c10::cuda::CUDACachingAllocator::CUDAAllocator;
+
+constexpr int kIterations = 10'000;
+
+template <typename F>
+void Count(const std::string& name, F&& iteration) {
+  CALLGRIND_START_INSTRUMENTATION;
+  CALLGRIND_ZERO_STATS;
+  for (int i = 0; i < kIterations; ++i) iteration();
+  const std::string label = name + " " + std::to_string(kIterations);
+  CALLGRIND_DUMP_STATS_AT(label.c_str());
+  CALLGRIND_STOP_INSTRUMENTATION;
+  std::printf("%s\n", label.c_str());
+}
+
+// A block allocated and freed, with some others live so that free memory is not in one piece.
+void CountPairs(const std::string& name, CUDAAllocator& allocator) {
+  std::vector<c10::DataPtr> others;
+  for (size_t kib = 1; kib <= 64; ++kib) others.push_back(allocator.allocate(kib << 10));
+  for (size_t size : {size_t{512}, size_t{32} << 10, size_t{1} << 20, size_t{20} << 20, size_t{1} << 30}) {
+    allocator.allocate(size).clear();
+    Count(name + " pair " + std::to_string(size), [&] { allocator.allocate(size).clear(); });
+  }
+}
+
+// A block freed and another allocated among many.
+void CountChurn(const std::string& name, CUDAAllocator& allocator, size_t live) {
+  Churn churn(allocator, live);
+  churn.Prepare();
+  Count(name + " churn " + std::to_string(live), [&] { churn.Step(); });
+}
+
+void CountAll() {
+  CUDAAllocator& native = StartTorch();
+  CUDAAllocator& frugal = *c10::cuda::CUDACachingAllocator::get();
+  CountPairs("native", native);
+  CountPairs("frugal", frugal);
+  CountChurn("native", native, 1'000);
+  CountChurn("frugal", frugal, 1'000);
+  CountChurn("frugal", frugal, 1'000'000);
+}
+
+}  // namespace
+}  // namespace frugal::bench
+
+int main() {
+  frugal::bench::CountAll();
+  return 0;
+}
