@@ -14,8 +14,8 @@
 
 namespace frugal {
 
-// A guest's home is mapped all the time, so going there takes no driver call and cannot fail. Within a stream it goes as
-// soon as it is free; to another stream's home, once its host's stream has passed. Not thread-safe.
+// A guest's home is mapped all the time, so going there takes no driver call and cannot fail. Within a stream it goes
+// as soon as it is free; to another stream's home, once its host's stream has passed. Not thread-safe.
 class GuestReturns {
  public:
   GuestReturns(ArenaSet& arenas, HandleTable& handles, Ledger& ledger)

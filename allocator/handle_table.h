@@ -26,8 +26,8 @@ struct PageRef {
 // One page of physical memory. Its bytes belong to the blocks at `place`, where its view is live. Its home is where it
 // goes when it becomes free: the same page, unless it is a guest at its place. It can be seen at both.
 //
-// Going home is what makes a loop of fixed shapes cost nothing: whatever was stitched in a turn, the next turn finds the
-// free memory as this one found it, makes the same decisions, and for each stitch the views are there. Leaving
+// Going home is what makes a loop of fixed shapes cost nothing: whatever was stitched in a turn, the next turn finds
+// the free memory as this one found it, makes the same decisions, and for each stitch the views are there. Leaving
 // handles where they were last used was measured against it: the loop then goes on remapping for ever.
 struct Handle {
   PhysicalHandle physical;

@@ -15,10 +15,14 @@ void PastStitches::Add(Bytes size, PageRun run) {
   ++oldest_;
 }
 
-// To behind the same stitch of the turn before; if it was made elsewhere this time, behind the one that it stands for.
+// To behind the same stitch of the turn before; if it was made elsewhere this time, behind the one that it stands for;
+// if none is left of that turn, to the end, from where the search goes on with the oldest.
 void PastStitches::MoveCursor(const std::deque<int64_t>& positions, PageRun run) {
+  const int64_t end = oldest_ + static_cast<int64_t>(stitches_.size()) + 1;
+  if (positions.empty() || positions.back() < cursor_) cursor_ = end;
   if (positions.empty()) return;
   const size_t expected = NextOf(positions);
+  if (cursor_ < end) cursor_ = positions[expected] + 1;
   size_t next = expected;
   for (size_t tries = std::min(positions.size(), kMostTries); tries > 0; --tries) {
     if (At(positions[next]).run == run) {
@@ -27,7 +31,6 @@ void PastStitches::MoveCursor(const std::deque<int64_t>& positions, PageRun run)
     }
     next = (next + 1) % positions.size();
   }
-  cursor_ = positions[expected] + 1;
 }
 
 }  // namespace frugal

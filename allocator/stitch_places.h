@@ -29,8 +29,8 @@ std::optional<StitchPlace> PlaceAt(const Arena& arena, PageRun run, Bytes size);
 
 // Places of `arena` for a free block of at least `size`: edges of holes, where free bytes beside the hole are put to
 // use, and the next run of the side extent. Growing at edges was measured against stitching into ranges apart alone,
-// whose own edges go to waste: .998 of reserved memory live against .986 on a GPT-2's history. No place takes a page that
-// is kept for a handle, unless that handle is on offer.
+// whose own edges go to waste: .998 of reserved memory live against .986 on a GPT-2's history. No place takes a page
+// that is kept for a handle, unless that handle is on offer.
 std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, const Offers& offers);
 
 }  // namespace frugal

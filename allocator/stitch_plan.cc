@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstddef>
 #include <tuple>
+#include <utility>
 
 #include "absl/container/flat_hash_set.h"
 #include "allocator/handle_table.h"
@@ -44,23 +45,26 @@ class Planner {
  public:
   Planner(const Offers& offers, absl::FunctionRef<bool(PageRef)> may_unmap) : offers_(offers), may_unmap_(may_unmap) {}
 
-  // nullopt: an old view there may not be unmapped yet.
-  std::optional<Cost> CostOf(const StitchPlace& place, Bytes size) const {
+  Cost CostOf(const StitchPlace& place, Bytes size) const {
     const int64_t available = offers_.pages().count() - WholePagesOf(place.left) - WholePagesOf(place.right);
     Cost cost{std::max<int64_t>(0, place.run.count - available), kWholePage * PagesConsumed(place, size)};
     bool in_run = false;
     for (int64_t page = place.run.first; page < place.run.end(); ++page) {
       const bool is_mapped = SeenAndOnOffer(place, page) != nullptr;
-      if (!is_mapped) {
-        if (place.run.extent->view(page).state == View::State::kStale) {
-          if (!may_unmap_({place.run.extent, page})) return std::nullopt;
-          cost.microseconds += kUnmap;
-        }
-        cost.microseconds += kMap + (in_run ? 0 : kSetAccess);
-      }
+      if (!is_mapped) cost.microseconds += kMap + (in_run ? 0 : kSetAccess) + (MustUnmap(place, page) ? kUnmap : 0);
       in_run = !is_mapped;
     }
     return cost;
+  }
+
+  // Whether all old views that are in the way may be unmapped now. Asks the device: only of a place to be taken.
+  bool IsUsable(const StitchPlace& place) const {
+    for (int64_t page = place.run.first; page < place.run.end(); ++page) {
+      if (SeenAndOnOffer(place, page) == nullptr && MustUnmap(place, page) && !may_unmap_({place.run.extent, page})) {
+        return false;
+      }
+    }
+    return true;
   }
 
   // The plan that takes each page as it is seen; nullopt: that is not possible.
@@ -98,6 +102,10 @@ class Planner {
     plan.target = place.run;
     plan.handles.resize(static_cast<size_t>(place.run.count));
     return plan;
+  }
+
+  static bool MustUnmap(const StitchPlace& place, int64_t page) {
+    return place.run.extent->view(page).state == View::State::kStale;
   }
 
   // What the place joins is not taken away from it.
@@ -159,17 +167,14 @@ std::optional<StitchPlan> PlanStitch(const Arena& arena, Bytes size, const Offer
   });
   if (as_before.has_value()) return as_before;
 
-  const std::vector<StitchPlace> places = FindPlaces(arena, size, offers);
-  const StitchPlace* best = nullptr;
-  Cost least;
-  for (const StitchPlace& place : places) {
-    const std::optional<Cost> cost = planner.CostOf(place, size);
-    if (!cost.has_value() || (best != nullptr && !(*cost < least))) continue;
-    best = &place;
-    least = *cost;
+  std::vector<std::pair<Cost, StitchPlace>> places;
+  for (const StitchPlace& place : FindPlaces(arena, size, offers))
+    places.push_back({planner.CostOf(place, size), place});
+  std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (const auto& [cost, place] : places) {
+    if (planner.IsUsable(place)) return planner.Plan(place, size);
   }
-  if (best == nullptr) return std::nullopt;
-  return planner.Plan(*best, size);
+  return std::nullopt;
 }
 
 }  // namespace frugal
