@@ -43,6 +43,7 @@ MovableBacking::~MovableBacking() {
 }
 
 absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
+  if (absl::Status fits = CheckDeviceHolds(size); !fits.ok()) return fits;
   absl::StatusOr<bool> recalled = guests_.Recall(arena, reach);
   if (!recalled.ok()) return recalled.status();
   if (*recalled && arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
@@ -51,6 +52,13 @@ absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
   absl::Status allowed = Allow(*plan);
   if (!allowed.ok()) return allowed;
   return Commit(arena, *plan);
+}
+
+absl::Status MovableBacking::CheckDeviceHolds(Bytes size) {
+  if (size <= handles_.held().bytes()) return absl::OkStatus();
+  absl::StatusOr<MemoryInfo> info = device_.GetMemoryInfo();
+  if (!info.ok()) return info.status();
+  return size <= info->total ? absl::OkStatus() : absl::ResourceExhaustedError("larger than the device");
 }
 
 absl::Status MovableBacking::Allow(const StitchPlan& plan) {
@@ -118,9 +126,10 @@ absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, Reach 
     return passed.value_or(false);
   };
   std::optional<StitchPlan> plan = PlanStitch(arena, size, *offers, may_unmap);
-  // The first range of an arena needs no other beside it.
-  if (!plan.has_value() || (!arena.side().exists() && !plan->donations.empty())) {
-    absl::Status added = arena.extents().empty() ? AddExtent(arena, size).status() : AddSideExtent(arena);
+  // As long as nothing is taken from elsewhere, the first range of an arena needs no other beside it.
+  const bool wants_side = plan.has_value() && !plan->donations.empty() && !arena.side().exists();
+  if (!plan.has_value() || wants_side) {
+    absl::Status added = wants_side ? AddSideExtent(arena) : AddExtent(arena, size).status();
     if (!added.ok()) return added;
     plan = PlanStitch(arena, size, *offers, may_unmap);
     FRUGAL_CHECK(plan.has_value());

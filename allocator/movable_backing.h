@@ -51,6 +51,8 @@ class MovableBacking : public Backing {
   absl::StatusOr<Offers> FindOffers(const Arena& arena, Reach reach);
   absl::StatusOr<bool> MayTake(const Arena& arena, const Donation& donation, Reach reach);
   absl::StatusOr<StitchPlan> Plan(Arena& arena, Bytes size, Reach reach);
+  // A request that cannot fit is refused before it is planned, page by page.
+  absl::Status CheckDeviceHolds(Bytes size);
   absl::Status Allow(const StitchPlan& plan);
 
   absl::Status Commit(Arena& arena, StitchPlan& plan);

@@ -97,5 +97,12 @@ TEST_F(Reclaiming, NobodyIsAskedWhileStreamWaitsHelp) {
   EXPECT_EQ(reclaimer_.order, "");
 }
 
+TEST_F(OutOfMemory, OfARequestLargerThanAnyRangeLeavesTheAllocatorUsable) {
+  const Address block = Allocate(MiB(8));
+  for (Bytes size : {MiB(64) * 3, GiB(1) * 1024 * 1024}) EXPECT_TRUE(IsOutOfMemory(size));
+  Free(block);
+  Allocate(MiB(60));
+}
+
 }  // namespace
 }  // namespace frugal
