@@ -21,9 +21,10 @@ Block* Arena::Take(Bytes size) {
   return block;
 }
 
-void Arena::PutBack(Block* block, BlockStep step) {
+Block* Arena::PutBack(Block* block, BlockStep step) {
   block->Apply(step);
-  EnterFreeMerged(block);
+  block->last_use = static_cast<uint32_t>(timeline_.now());
+  return EnterFreeMerged(block);
 }
 
 Extent& Arena::AddExtent(Extent::Kind kind, Address start, Bytes size) {
@@ -63,6 +64,7 @@ void Arena::Fill(PageRun run) {
   Block* filled = CutOut(hole, start, size);
   ledger_.Mapped(*run.extent, start, size, RunsChange(*filled, +1));
   filled->Apply(BlockStep::kFill);
+  filled->last_use = static_cast<uint32_t>(timeline_.now());
   for (Block* rest : {filled->previous, filled->next}) {
     if (rest != nullptr && rest->state == BlockState::kHole) holes_.emplace(rest->address, rest);
   }
@@ -93,10 +95,13 @@ void Arena::LeaveFree(Block* block) {
   ledger_.LeftFree(*block, group_);
 }
 
-void Arena::EnterFreeMerged(Block* block) {
+Block* Arena::EnterFreeMerged(Block* block) {
   Extent& extent = *block->extent;
   Block* const previous = block->previous != nullptr && block->previous->IsFree() ? block->previous : nullptr;
   Block* const next = block->next != nullptr && block->next->IsFree() ? block->next : nullptr;
+  // The latest use of all is that of `block`: it has just become free.
+  const uint32_t last_use = block->last_use;
+  Block* whole = block;
   if (next != nullptr) {
     // The one at the end is most often the rest that everything was cut from: it grows, and keeps its place.
     Address start = block->address;
@@ -107,13 +112,17 @@ void Arena::EnterFreeMerged(Block* block) {
     }
     extent.Unlink(block);
     ResizeFree(next, start, next->end() - start);
+    whole = next;
   } else if (previous != nullptr) {
     const Bytes size = previous->size + block->size;
     extent.Unlink(block);
     ResizeFree(previous, previous->address, size);
+    whole = previous;
   } else {
     EnterFree(block);
   }
+  whole->last_use = last_use;
+  return whole;
 }
 
 void Arena::EnterHoleMerged(Block* block) {

@@ -12,7 +12,10 @@
 #include "allocator/extent.h"
 #include "allocator/free_index.h"
 #include "allocator/ledger.h"
+#include "allocator/past_stitches.h"
+#include "allocator/side_extent.h"
 #include "allocator/statistics.h"
+#include "allocator/timeline.h"
 #include "allocator/units.h"
 
 namespace frugal {
@@ -21,12 +24,13 @@ namespace frugal {
 // Invariants: the free index holds each free block of the extents and nothing else; the same for holes.
 class Arena {
  public:
-  Arena(Stream stream, SizeGroup group, BlockFactory& blocks, Ledger& ledger)
-      : stream_(stream), group_(group), blocks_(blocks), ledger_(ledger) {}
+  Arena(Timeline& timeline, SizeGroup group, BlockFactory& blocks, Ledger& ledger)
+      : timeline_(timeline), group_(group), blocks_(blocks), ledger_(ledger) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  Stream stream() const { return stream_; }
+  Stream stream() const { return timeline_.stream(); }
+  Timeline& timeline() const { return timeline_; }
   SizeGroup group() const { return group_; }
   const FreeIndex& free_blocks() const { return free_; }
   const absl::btree_map<Address, Block*>& holes() const { return holes_; }
@@ -35,7 +39,13 @@ class Arena {
   // The best fitting free block, cut to `size` and handed out; null if none is large enough.
   Block* Take(Bytes size);
   // A block handed out is free again: kReturn by its caller, kPass when the last stream has passed.
-  void PutBack(Block* block, BlockStep step);
+  // Returns the free block that it is part of now.
+  Block* PutBack(Block* block, BlockStep step);
+
+  PastStitches& past_stitches() { return past_stitches_; }
+  const PastStitches& past_stitches() const { return past_stitches_; }
+  SideExtent& side() { return side_; }
+  const SideExtent& side() const { return side_; }
 
   Extent& AddExtent(Extent::Kind kind, Address start, Bytes size);
   // REQUIRES: an extent of this arena that is one free segment, or one hole without views.
@@ -58,20 +68,23 @@ class Arena {
     ledger_.FreeResized(*block, group_, before);
   }
   // Joins `block`, free and in no index, with free neighbours, and enters the result, which may be another block.
-  void EnterFreeMerged(Block* block);
+  // Returns what it became part of.
+  Block* EnterFreeMerged(Block* block);
   void EnterHoleMerged(Block* block);
   // The block of exactly this run, cut out of `whole`; what is left on either side keeps its state.
   Block* CutOut(Block* whole, Address start, Bytes size);
   // By how much filling (sign +1) or vacating (-1) this block changes the number of mapped runs.
   static int RunsChange(const Block& block, int sign);
 
-  const Stream stream_;
+  Timeline& timeline_;
   const SizeGroup group_;
   BlockFactory& blocks_;
   Ledger& ledger_;
   std::vector<std::unique_ptr<Extent>> extents_;
   FreeIndex free_;
   absl::btree_map<Address, Block*> holes_;
+  PastStitches past_stitches_;
+  SideExtent side_;
 };
 
 }  // namespace frugal

@@ -19,7 +19,7 @@ namespace frugal {
 // Not thread-safe.
 class ArenaSet {
  public:
-  explicit ArenaSet(Ledger& ledger) : ledger_(ledger) {}
+  ArenaSet(Device& device, Ledger& ledger) : device_(device), ledger_(ledger) {}
 
   Arena& Get(Stream stream, SizeGroup group) {
     Arena*& recent = recent_[RecentSlot(stream, group)];
@@ -43,13 +43,17 @@ class ArenaSet {
   Arena& Find(Stream stream, SizeGroup group) {
     std::unique_ptr<Arena>& arena = by_key_[{stream, group}];
     if (arena == nullptr) {
-      arena = std::make_unique<Arena>(stream, group, blocks_, ledger_);
+      std::unique_ptr<Timeline>& timeline = timelines_[stream];
+      if (timeline == nullptr) timeline = std::make_unique<Timeline>(device_, stream);
+      arena = std::make_unique<Arena>(*timeline, group, blocks_, ledger_);
       all_.push_back(arena.get());
     }
     return *arena;
   }
 
+  Device& device_;
   Ledger& ledger_;
+  absl::flat_hash_map<Stream, std::unique_ptr<Timeline>> timelines_;
   BlockFactory blocks_;
   absl::flat_hash_map<std::pair<Stream, SizeGroup>, std::unique_ptr<Arena>> by_key_;
   // The latest found with the same hash: the hash table costs five times as much.

@@ -16,6 +16,7 @@ void Passed(Block* block, AwaitingBlocks::Ready ready) {
 
 absl::Status AwaitingBlocks::Add(Block* block, absl::Span<const Stream> streams) {
   absl::Status status;
+  block->awaited_streams = 0;
   for (Stream stream : streams) {
     Use use{nullptr, block};
     status.Update(Mark(stream, use));

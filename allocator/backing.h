@@ -29,6 +29,10 @@ class Backing {
   // every block is as it was.
   virtual absl::Status Extend(Arena& arena, Bytes size, Reach reach) = 0;
 
+  // [start, end) of the free block `block` has just become free. Cannot fail: what it asks of the device, it can do
+  // without.
+  virtual void BecameFree(Block* /*block*/, Address /*start*/, Address /*end*/) {}
+
   // Gives all free memory that is whole pages or segments back to the device; the host may wait for streams.
   virtual absl::StatusOr<Bytes> ReturnFree() = 0;
 

@@ -80,7 +80,10 @@ struct alignas(64) Block {
     Use use = {};
     FreeLinks links;
   };
-  int32_t awaited_streams = 0;  // how many other streams have not passed yet, once given back
+  union {
+    int32_t awaited_streams = 0;  // of an awaiting block: how many other streams have not passed yet
+    uint32_t last_use;            // of a free block: the tick of its latest use, the lower half; see Timeline::Expand
+  };
   BlockState state = BlockState::kHole;
   bool counted_as_split = false;   // in Statistics::inactive_split
   bool has_other_streams = false;  // streams other than the arena's use it while it is handed out

@@ -20,7 +20,7 @@ absl::Status NotOurs(Address address) {
 }  // namespace
 
 DeviceAllocator::DeviceAllocator(Device& device, AddressDirectory& directory, Reclaimer* reclaimer)
-    : device_(device), reclaimer_(reclaimer), budget_(device), arenas_(ledger_), awaiting_(device) {
+    : device_(device), reclaimer_(reclaimer), budget_(device), arenas_(device, ledger_), awaiting_(device) {
   absl::MutexLock lock(&mutex_);
   if (device.HasVirtualMemory()) {
     backing_ = std::make_unique<MovableBacking>(device, arenas_, ledger_, budget_, directory, this);
@@ -68,7 +68,7 @@ absl::StatusOr<Bytes> DeviceAllocator::Free(Address address) {
     if (!status.ok()) return status;
   } else {
     ledger_.Completed(*block, arena.group());
-    arena.PutBack(block, BlockStep::kReturn);
+    PutBack(arena, block, BlockStep::kReturn);
   }
   CheckInDebugBuilds();
   return size;
@@ -175,7 +175,15 @@ absl::Status DeviceAllocator::Defer(Block* block) {
 void DeviceAllocator::Complete(Block* block) {
   Arena& arena = block->extent->arena();
   ledger_.Completed(*block, arena.group());
-  arena.PutBack(block, BlockStep::kPass);
+  PutBack(arena, block, BlockStep::kPass);
+}
+
+void DeviceAllocator::PutBack(Arena& arena, Block* block, BlockStep step) {
+  const Address start = block->address;
+  const Address end = block->end();
+  Block* const free = arena.PutBack(block, step);
+  if (free->extent->guests() > 0) [[unlikely]]
+    backing_->BecameFree(free, start, end);
 }
 
 absl::Status DeviceAllocator::PollAwaiting() {

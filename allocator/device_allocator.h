@@ -127,6 +127,7 @@ class DeviceAllocator {
   absl::Status Defer(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Every stream has passed the block, which was awaiting them.
   void Complete(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void PutBack(Arena& arena, Block* block, BlockStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status PollAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status SynchronizeAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteOutOfMemory(Bytes requested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -12,9 +12,7 @@ Extent::Extent(Arena& arena, Kind kind, Address start, Bytes size, BlockFactory&
       start_(start),
       size_(size),
       blocks_(blocks),
-      first_(blocks.Make(this, start, size, kind == Kind::kMovable ? BlockState::kHole : BlockState::kFree)) {
-  if (kind == Kind::kMovable) views_.resize(static_cast<size_t>(PagesCovering(size).count()));
-}
+      first_(blocks.Make(this, start, size, kind == Kind::kMovable ? BlockState::kHole : BlockState::kFree)) {}
 
 Block* Extent::BlockAt(Address address) const {
   for (Block* block = first_; block != nullptr; block = block->next) {
@@ -31,6 +29,7 @@ PageRun Extent::WholePages(Address start, Address end) {
 
 Block* Extent::Split(Block* block, Bytes size) {
   Block* rest = blocks_.Make(this, block->address + size, block->size - size, block->state);
+  rest->last_use = block->last_use;
   block->size = size;
   rest->previous = block;
   rest->next = block->next;

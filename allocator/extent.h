@@ -8,7 +8,7 @@
 #include <vector>
 
 #include "allocator/block.h"
-#include "allocator/fence.h"
+#include "allocator/timeline.h"
 #include "allocator/units.h"
 
 namespace frugal {
@@ -21,11 +21,11 @@ struct View {
   enum class State : uint8_t {
     kNone,   // nothing is mapped
     kLive,   // the page's memory: blocks lie in it
-    kStale,  // left behind when the handle moved away; work started before may still use it
+    kStale,  // the handle's bytes belong to another page; work started before they went may still use this one
   };
   State state = State::kNone;
   Handle* handle = nullptr;
-  std::shared_ptr<Fence> last_use;  // of a stale view: it may be unmapped once this has passed
+  Timeline::Tick last_use = 0;  // of a stale view, by the arena's stream: it may be unmapped once this has passed
 };
 
 // A run of pages of one extent.
@@ -35,6 +35,7 @@ struct PageRun {
   int64_t count = 0;
 
   int64_t end() const { return first + count; }
+  friend bool operator==(const PageRun&, const PageRun&) = default;
 };
 
 // Not thread-safe. Invariants (checked by CheckInvariants):
@@ -63,8 +64,18 @@ class Extent {
   Address PageAddress(int64_t page) const { return start_ + Pages(page).bytes(); }
   // The pages that lie whole inside [start, end), addresses of this extent.
   PageRun WholePages(Address start, Address end);
-  View& view(int64_t page) { return views_[static_cast<size_t>(page)]; }
-  const View& view(int64_t page) const { return views_[static_cast<size_t>(page)]; }
+  const View& view(int64_t page) const { return page < touched() ? views_[static_cast<size_t>(page)] : kNoView; }
+  View& MutableView(int64_t page) {
+    if (page >= touched()) views_.resize(static_cast<size_t>(page) + 1);
+    return views_[static_cast<size_t>(page)];
+  }
+  // No page from this one on was ever mapped.
+  int64_t touched() const { return static_cast<int64_t>(views_.size()); }
+  int64_t pages() const { return size_.count() / kPageSize.count(); }
+
+  // How many pages are live here whose handles have their home elsewhere.
+  int64_t guests() const { return guests_; }
+  void CountGuests(int64_t change) { guests_ += change; }
 
   // --- Blocks. These change the list and nothing else; the arena keeps its indexes in step.
 
@@ -88,7 +99,11 @@ class Extent {
   const Bytes size_;
   BlockFactory& blocks_;
   Block* first_;
-  std::vector<View> views_;  // one a page; none in a segment
+  static inline const View kNoView = {};
+  // One a page, up to the last that was ever mapped: ranges are reserved several times as large as the device. None in
+  // a segment.
+  std::vector<View> views_;
+  int64_t guests_ = 0;
 };
 
 }  // namespace frugal

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "allocator/arena.h"
 #include "allocator/check.h"
 
 namespace frugal {
@@ -23,7 +24,7 @@ absl::StatusOr<Handle*> HandleTable::Create() {
 }
 
 absl::Status HandleTable::Release(Handle* handle) {
-  FRUGAL_CHECK(handle->home.extent == nullptr);
+  FRUGAL_CHECK(handle->place.extent == nullptr);
   absl::Status status = handle->stale.empty() ? device_.Release(handle->physical)
                                               : absl::FailedPreconditionError("a view of the handle is still mapped");
   if (status.ok()) {
@@ -38,7 +39,7 @@ absl::Status HandleTable::ReleaseAll() {
   absl::Status first;
   for (const auto& [handle, owned] : handles_) {
     auto places = handle->stale;
-    if (handle->home.extent != nullptr) places.push_back(handle->home);
+    if (handle->place.extent != nullptr) places.push_back(handle->place);
     for (const PageRef& place : places) first.Update(UnmapRun(PageRun{place.extent, place.page, 1}));
     first.Update(device_.Release(handle->physical));
   }
@@ -48,11 +49,11 @@ absl::Status HandleTable::ReleaseAll() {
 }
 
 absl::Status HandleTable::MapAt(Handle* handle, PageRef place) {
-  View& view = place.extent->view(place.page);
+  View& view = place.extent->MutableView(place.page);
   FRUGAL_CHECK(view.state == View::State::kNone);
   absl::Status status = device_.Map(place.extent->PageAddress(place.page), handle->physical);
   if (!status.ok()) return status;
-  view = View{View::State::kStale, handle, nullptr};
+  view = View{View::State::kStale, handle};
   handle->stale.push_back(place);
   return absl::OkStatus();
 }
@@ -61,50 +62,66 @@ absl::Status HandleTable::UnmapRun(PageRun run) {
   absl::Status status = device_.Unmap(run.extent->PageAddress(run.first), Pages(run.count).bytes());
   if (!status.ok()) return status;
   for (int64_t page = run.first; page < run.end(); ++page) {
-    View& view = run.extent->view(page);
+    View& view = run.extent->MutableView(page);
     const PageRef place{run.extent, page};
     Handle* handle = view.handle;
-    if (handle->home == place) {
-      handle->home = PageRef();
+    if (handle->place == place) {
+      Settle(handle);
+      handle->place = handle->home = PageRef();
     } else {
-      auto stale = std::find(handle->stale.begin(), handle->stale.end(), place);
-      FRUGAL_CHECK(stale != handle->stale.end());
-      handle->stale.erase(stale);
+      // A guest whose home goes has it where it is.
+      if (handle->home == place) Settle(handle);
+      EraseStale(*handle, place);
     }
     view = View();
   }
   return absl::OkStatus();
 }
 
-void HandleTable::MoveHome(Handle* handle, PageRef place, std::shared_ptr<Fence> last_use) {
-  View& view = place.extent->view(place.page);
+void HandleTable::Move(Handle* handle, PageRef place) {
+  View& view = place.extent->MutableView(place.page);
   FRUGAL_CHECK(view.handle == handle && view.state == View::State::kStale);
-  auto stale = std::find(handle->stale.begin(), handle->stale.end(), place);
-  FRUGAL_CHECK(stale != handle->stale.end());
-  handle->stale.erase(stale);
-  if (handle->home.extent != nullptr) {
-    View& old = handle->home.extent->view(handle->home.page);
-    old.state = View::State::kStale;
-    old.last_use = std::move(last_use);
-    handle->stale.push_back(handle->home);
+  EraseStale(*handle, place);
+  if (handle->place.extent != nullptr) {
+    Extent& old = *handle->place.extent;
+    View& left = old.MutableView(handle->place.page);
+    left.state = View::State::kStale;
+    left.last_use = old.arena().timeline().now();
+    handle->stale.push_back(handle->place);
+    if (handle->IsGuest()) old.CountGuests(-1);
   }
   view.state = View::State::kLive;
-  view.last_use = nullptr;
-  handle->home = place;
+  handle->place = place;
+  if (handle->IsGuest()) place.extent->CountGuests(1);
+}
+
+void HandleTable::Settle(Handle* handle) {
+  if (handle->IsGuest()) handle->place.extent->CountGuests(-1);
+  handle->home = handle->place;
+}
+
+void HandleTable::EraseStale(Handle& handle, const PageRef& place) {
+  auto stale = std::find(handle.stale.begin(), handle.stale.end(), place);
+  FRUGAL_CHECK(stale != handle.stale.end());
+  handle.stale.erase(stale);
 }
 
 void HandleTable::CheckInvariants() const {
   size_t homeless = 0;
+  absl::flat_hash_map<const Extent*, int64_t> guests;
   for (const auto& [handle, owned] : handles_) {
     CheckStaleViews(*handle);
-    if (handle->home.extent == nullptr) {
+    if (handle->place.extent == nullptr) {
       ++homeless;
       continue;
     }
-    const View& home = handle->home.extent->view(handle->home.page);
-    FRUGAL_CHECK(home.handle == handle && home.state == View::State::kLive);
+    const View& live = handle->place.extent->view(handle->place.page);
+    FRUGAL_CHECK(live.handle == handle && live.state == View::State::kLive);
+    FRUGAL_CHECK(handle->home.extent->view(handle->home.page).handle == handle);
+    guests[handle->place.extent] += handle->IsGuest() ? 1 : 0;
   }
   FRUGAL_CHECK(homeless == spares_.size());
+  for (const auto& [extent, count] : guests) FRUGAL_CHECK(extent->guests() == count);
 }
 
 void HandleTable::CheckStaleViews(const Handle& handle) const {

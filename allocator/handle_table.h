@@ -23,15 +23,29 @@ struct PageRef {
   friend bool operator==(const PageRef&, const PageRef&) = default;
 };
 
-// One page of physical memory. Its home is the page where its view is live: its bytes belong to the blocks there.
+// One page of physical memory. Its bytes belong to the blocks at `place`, where its view is live. Its home is where it
+// goes when it becomes free: the same page, unless it is a guest at its place. It can be seen at both.
+//
+// Going home is what makes a loop of fixed shapes cost nothing: whatever was stitched in a turn, the next turn finds
+// the free memory as this one found it, makes the same decisions, and for each stitch the views are there. Leaving
+// handles where they were last used was measured against it: the loop then goes on remapping for ever.
 struct Handle {
   PhysicalHandle physical;
   PageRef home;
-  absl::InlinedVector<PageRef, 2> stale;  // where it can still be seen
+  PageRef place;
+  absl::InlinedVector<PageRef, 2> stale;  // where else it can be seen
+
+  bool IsGuest() const { return home != place; }
 };
 
-// Not thread-safe. Invariant: each handle has one live view, its home, or is a spare; and a stale view at each
-// place in `stale`.
+// Whether the page is kept for a handle that is a guest elsewhere.
+inline bool IsKept(const Extent& extent, int64_t page) {
+  const View& view = extent.view(page);
+  return view.state == View::State::kStale && view.handle->home.page == page && view.handle->home.extent == &extent;
+}
+
+// Not thread-safe. Invariants: each handle has one live view, at its place, or is a spare; a stale view at each page in
+// `stale`; and a view at its home. An extent's guests() are the handles that are guests there.
 class HandleTable {
  public:
   explicit HandleTable(Device& device) : device_(device) {}
@@ -40,9 +54,9 @@ class HandleTable {
 
   Pages spares() const { return Pages(static_cast<int64_t>(spares_.size())); }
 
-  // A handle without a home: a spare, else a new one. kResourceExhausted: the device is full.
+  // A handle without a place: a spare, else a new one. kResourceExhausted: the device is full.
   absl::StatusOr<Handle*> Create();
-  // Gives a handle without a home back to the device. If the device refuses, or a view could not be unmapped, it
+  // Gives a handle without a place back to the device. If the device refuses, or a view could not be unmapped, it
   // is kept as a spare and the error returned.
   absl::Status Release(Handle* handle);
 
@@ -54,9 +68,10 @@ class HandleTable {
   // REQUIRES: every page of the run has a view.
   absl::Status UnmapRun(PageRun run);
 
-  // The handle's bytes belong to `place` now, where it is mapped already. A home that it had becomes a
-  // stale view that may go once `last_use` has passed.
-  void MoveHome(Handle* handle, PageRef place, std::shared_ptr<Fence> last_use);
+  // The handle's bytes belong to `place` now, where it is mapped already. The view where they were becomes a stale one.
+  void Move(Handle* handle, PageRef place);
+  // The handle belongs where it is.
+  void Settle(Handle* handle);
 
   // Gives every handle back, whatever is mapped. For the end of a device's allocator.
   absl::Status ReleaseAll();
@@ -64,6 +79,7 @@ class HandleTable {
   void CheckInvariants() const;
 
  private:
+  static void EraseStale(Handle& handle, const PageRef& place);
   void CheckStaleViews(const Handle& handle) const;
 
   Device& device_;

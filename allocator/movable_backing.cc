@@ -1,10 +1,12 @@
 #include "allocator/movable_backing.h"
 
 #include <algorithm>
-#include <iterator>
+#include <optional>
 #include <utility>
 
+#include "absl/container/flat_hash_map.h"
 #include "allocator/check.h"
+#include "allocator/timeline.h"
 
 namespace frugal {
 namespace {
@@ -26,7 +28,8 @@ MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger,
       budget_(budget),
       directory_(directory),
       owner_(owner),
-      handles_(device) {}
+      handles_(device),
+      guests_(arenas, handles_, ledger) {}
 
 MovableBacking::~MovableBacking() {
   absl::Status status = handles_.ReleaseAll();
@@ -40,101 +43,125 @@ MovableBacking::~MovableBacking() {
 }
 
 absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
-  Fences fences;
-  absl::StatusOr<StitchPlan> plan = Plan(arena, size, reach, fences);
+  absl::StatusOr<bool> recalled = guests_.Recall(arena, reach);
+  if (!recalled.ok()) return recalled.status();
+  if (*recalled && arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
+  absl::StatusOr<StitchPlan> plan = Plan(arena, size, reach);
   if (!plan.ok()) return plan.status();
-  if (plan->to_create > handles_.spares()) {
-    const Pages lacking = plan->to_create - handles_.spares();
-    absl::Status allowed = budget_.Allow(handles_.held().bytes(), lacking.bytes());
-    if (!allowed.ok()) return allowed;
-  }
-  return Commit(arena, *plan, fences);
+  absl::Status allowed = Allow(*plan);
+  if (!allowed.ok()) return allowed;
+  return Commit(arena, *plan);
 }
 
-absl::Status MovableBacking::AddExtent(Arena& arena, Bytes size) {
+absl::Status MovableBacking::Allow(const StitchPlan& plan) {
+  if (plan.to_create <= handles_.spares()) return absl::OkStatus();
+  return budget_.Allow(handles_.held().bytes(), (plan.to_create - handles_.spares()).bytes());
+}
+
+absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
   absl::StatusOr<MemoryInfo> info = device_.GetMemoryInfo();
   if (!info.ok()) return info.status();
   const Bytes reserved = ExtentSize(arena.group(), info->total, size);
   absl::StatusOr<Address> start = device_.Reserve(reserved);
   if (!start.ok()) return start.status();
-  arena.AddExtent(Extent::Kind::kMovable, *start, reserved);
+  Extent& extent = arena.AddExtent(Extent::Kind::kMovable, *start, reserved);
   directory_.Insert(*start, reserved, owner_);
+  return &extent;
+}
+
+absl::Status MovableBacking::AddSideExtent(Arena& arena) {
+  absl::StatusOr<Extent*> side = AddExtent(arena, kPageSize);
+  if (!side.ok()) return side.status();
+  arena.side().Set(**side);
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<const Arena*>> MovableBacking::Donors(const Arena& arena, Reach reach, Fences& fences) {
-  std::vector<const Arena*> donors;
+absl::StatusOr<Offers> MovableBacking::FindOffers(const Arena& arena, Reach reach) {
+  std::vector<Donation> donations;
   for (const Arena* donor : arenas_.all()) {
     if (donor->free_blocks().LargestSize() < kPageSize) continue;
-    std::shared_ptr<Fence>& fence = fences[donor->stream()];
-    if (fence == nullptr) {
-      absl::StatusOr<std::shared_ptr<Fence>> recorded = Fence::Record(device_, donor->stream());
-      if (absl::IsUnavailable(recorded.status())) continue;
-      if (!recorded.ok()) return recorded.status();
-      fence = *std::move(recorded);
+    for (const Donation& donation : WholeFreePages(*donor)) {
+      absl::StatusOr<bool> may_take = MayTake(arena, donation, reach);
+      if (!may_take.ok()) return may_take.status();
+      if (*may_take) donations.push_back(donation);
     }
-    if (donor->stream() != arena.stream() && reach == Reach::kPassed) {
-      absl::StatusOr<bool> passed = fence->HasPassed();
-      if (!passed.ok()) return passed.status();
-      if (!*passed) continue;
-    }
-    donors.push_back(donor);
   }
-  return donors;
+  return Offers(std::move(donations));
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, Reach reach, Fences& fences) {
-  absl::StatusOr<std::vector<const Arena*>> donors = Donors(arena, reach, fences);
-  if (!donors.ok()) return donors.status();
+absl::StatusOr<bool> MovableBacking::MayTake(const Arena& arena, const Donation& donation, Reach reach) {
+  Timeline& owner = donation.run.extent->arena().timeline();
+  if (owner.stream() == arena.stream()) return true;
+  const Timeline::Tick last_use = owner.Expand(donation.block->last_use);
+  if (last_use >= owner.now()) {
+    absl::Status marked = owner.Mark();
+    // Work of a stream that is being captured cannot be waited for.
+    if (absl::IsUnavailable(marked)) return false;
+    if (!marked.ok()) return marked;
+  }
+  if (reach >= Reach::kThroughStreamWaits) return true;
+  return owner.HasPassed(last_use);
+}
+
+absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, Reach reach) {
+  absl::StatusOr<Offers> offers = FindOffers(arena, reach);
+  if (!offers.ok()) return offers.status();
   absl::Status asked;
-  const auto is_unusable = [&asked](const View& view) {
-    if (view.state != View::State::kStale || view.last_use == nullptr) return false;
-    absl::StatusOr<bool> passed = view.last_use->HasPassed();
+  const auto may_unmap = [&asked](PageRef page) {
+    Timeline& user = page.extent->arena().timeline();
+    const Timeline::Tick last_use = page.extent->view(page.page).last_use;
+    absl::Status marked = last_use < user.now() ? absl::OkStatus() : user.Mark();
+    if (absl::IsUnavailable(marked)) return false;
+    absl::StatusOr<bool> passed = user.HasPassed(last_use);
+    asked.Update(marked);
     asked.Update(passed.status());
-    return !passed.ok() || !*passed;
+    return passed.value_or(false);
   };
-  std::optional<StitchPlan> plan = PlanStitch(arena, size, *donors, is_unusable);
-  if (!asked.ok()) return asked;
-  if (!plan.has_value()) {
-    absl::Status added = AddExtent(arena, size);
+  std::optional<StitchPlan> plan = PlanStitch(arena, size, *offers, may_unmap);
+  // The first range of an arena needs no other beside it.
+  if (!plan.has_value() || (!arena.side().exists() && !plan->donations.empty())) {
+    absl::Status added = arena.extents().empty() ? AddExtent(arena, size).status() : AddSideExtent(arena);
     if (!added.ok()) return added;
-    plan = PlanStitch(arena, size, *donors, is_unusable);
+    plan = PlanStitch(arena, size, *offers, may_unmap);
     FRUGAL_CHECK(plan.has_value());
   }
+  if (!asked.ok()) return asked;
   return *std::move(plan);
 }
 
-absl::Status MovableBacking::Commit(Arena& arena, const StitchPlan& plan, Fences& fences) {
-  absl::Status status = OrderAfterDonors(arena, plan, fences);
+absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan) {
+  absl::Status status = OrderAfterDonors(arena, plan);
   if (!status.ok()) return status;
   absl::StatusOr<std::vector<Handle*>> created = Create(plan.to_create);
   if (!created.ok()) return created.status();
-  std::vector<Handle*> handles;
-  for (const Donation& donation : plan.donations) {
-    for (int64_t page = donation.run.first; page < donation.run.end(); ++page) {
-      handles.push_back(donation.run.extent->view(page).handle);
-    }
+  auto next = created->begin();
+  for (Handle*& handle : plan.handles) {
+    if (handle == nullptr) handle = *next++;
   }
-  handles.insert(handles.end(), created->begin(), created->end());
-  status = MapTarget(plan.target, handles);
+  status = MapTarget(plan);
   if (!status.ok()) {
     for (Handle* handle : *created) status.Update(handles_.Release(handle));
     return status;
   }
-  EnterInBooks(arena, plan, handles, fences);
+  arena.side().Use(plan.target);
+  arena.past_stitches().Add(plan.size, plan.target);
+  EnterInBooks(arena, plan);
   return absl::OkStatus();
 }
 
-absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPlan& plan, Fences& fences) {
-  absl::flat_hash_map<Stream, bool> ordered;
+absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPlan& plan) {
+  absl::flat_hash_map<Timeline*, Timeline::Tick> last_uses;
   for (const Donation& donation : plan.donations) {
-    const Stream donor = donation.block->extent->arena().stream();
-    if (donor == arena.stream() || !ordered.emplace(donor, true).second) continue;
-    Fence& fence = *fences[donor];
-    absl::StatusOr<bool> passed = fence.HasPassed();
+    Timeline& donor = donation.run.extent->arena().timeline();
+    if (donor.stream() == arena.stream()) continue;
+    Timeline::Tick& last_use = last_uses[&donor];
+    last_use = std::max(last_use, donor.Expand(donation.block->last_use));
+  }
+  for (const auto& [donor, last_use] : last_uses) {
+    absl::StatusOr<bool> passed = donor->HasPassed(last_use);
     if (!passed.ok()) return passed.status();
     if (*passed) continue;
-    absl::Status status = fence.MakeWait(arena.stream());
+    absl::Status status = donor->MakeWait(arena.stream(), last_use);
     if (!status.ok()) return status;
     ++ledger_.statistics().num_stream_waits;
   }
@@ -155,19 +182,38 @@ absl::StatusOr<std::vector<Handle*>> MovableBacking::Create(Pages count) {
   return created;
 }
 
-absl::Status MovableBacking::MapTarget(PageRun target, const std::vector<Handle*>& handles) {
-  absl::Status status = DropStaleViews(target);
+absl::Status MovableBacking::MapTarget(const StitchPlan& plan) {
+  const auto is_seen = [&plan](int64_t page) {
+    return plan.target.extent->view(page).handle == plan.handles[static_cast<size_t>(page - plan.target.first)];
+  };
+  std::vector<PageRun> mapped;
+  int64_t page = plan.target.first;
+  while (page < plan.target.end()) {
+    PageRun run{plan.target.extent, page, 0};
+    while (run.end() < plan.target.end() && !is_seen(run.end())) ++run.count;
+    page = run.end() + 1;
+    if (run.count == 0) continue;
+    absl::Status status = MapRun(plan, run);
+    if (!status.ok()) {
+      // Nothing has used the new views yet, so they can go without waiting for anything.
+      for (const PageRun& done : mapped) status.Update(handles_.UnmapRun(done));
+      return status;
+    }
+    mapped.push_back(run);
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MovableBacking::MapRun(const StitchPlan& plan, PageRun run) {
+  absl::Status status = DropStaleViews(run);
   if (!status.ok()) return status;
-  PageRun mapped{target.extent, target.first, 0};
-  for (Handle* handle : handles) {
-    status = handles_.MapAt(handle, PageRef{target.extent, mapped.end()});
-    if (!status.ok()) break;
-    ++mapped.count;
+  PageRun mapped{run.extent, run.first, 0};
+  while (status.ok() && mapped.count < run.count) {
+    Handle* handle = plan.handles[static_cast<size_t>(mapped.end() - plan.target.first)];
+    status = handles_.MapAt(handle, PageRef{run.extent, mapped.end()});
+    if (status.ok()) ++mapped.count;
   }
-  if (status.ok()) {
-    status = device_.SetAccess(target.extent->PageAddress(target.first), Pages(target.count).bytes());
-  }
-  // Nothing has used the new views yet, so they can go without waiting for anything.
+  if (status.ok()) status = device_.SetAccess(run.extent->PageAddress(run.first), Pages(run.count).bytes());
   if (!status.ok() && mapped.count > 0) status.Update(handles_.UnmapRun(mapped));
   return status;
 }
@@ -186,20 +232,18 @@ absl::Status MovableBacking::DropStaleViews(PageRun run) {
   return absl::OkStatus();
 }
 
-void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan, const std::vector<Handle*>& handles,
-                                  Fences& fences) {
-  for (size_t i = 0; i < handles.size(); ++i) {
-    Handle* handle = handles[i];
-    std::shared_ptr<Fence> last_use;
-    if (handle->home.extent == nullptr) {
+void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan) {
+  // Small blocks come and go too often for their pages to follow.
+  const bool settles = plan.to_create > Pages(0) || arena.group() == SizeGroup::kSmall;
+  for (size_t i = 0; i < plan.handles.size(); ++i) {
+    Handle* handle = plan.handles[i];
+    if (handle->place.extent == nullptr) {
       ledger_.Acquired(arena.group(), kPageSize, 1);
     } else {
-      const Arena& donor = handle->home.extent->arena();
-      last_use = fences[donor.stream()];
-      ledger_.MovedBetweenGroups(donor.group(), arena.group(), kPageSize);
+      ledger_.MovedBetweenGroups(handle->place.extent->arena().group(), arena.group(), kPageSize);
     }
-    handles_.MoveHome(handle, PageRef{plan.target.extent, plan.target.first + static_cast<int64_t>(i)},
-                      std::move(last_use));
+    handles_.Move(handle, PageRef{plan.target.extent, plan.target.first + static_cast<int64_t>(i)});
+    if (settles) handles_.Settle(handle);
   }
   for (const Donation& donation : plan.donations) {
     donation.block->extent->arena().Vacate(donation.block, donation.run);
@@ -230,10 +274,8 @@ absl::StatusOr<Bytes> MovableBacking::ReturnFree() {
 absl::Status MovableBacking::ReturnPagesOf(Arena& arena, Bytes& returned) {
   std::vector<Donation> free_pages = WholeFreePages(arena);
   if (free_pages.empty()) return absl::OkStatus();
-  absl::StatusOr<std::shared_ptr<Fence>> fence = Fence::Record(device_, arena.stream());
-  if (absl::IsUnavailable(fence.status())) return absl::OkStatus();
-  if (!fence.ok()) return fence.status();
-  absl::Status status = (*fence)->Synchronize();
+  absl::Status status = arena.timeline().Synchronize(arena.timeline().now());
+  if (absl::IsUnavailable(status)) return absl::OkStatus();
   for (const Donation& donation : free_pages) {
     if (!status.ok()) break;
     status = ReturnRun(arena, donation, returned);
@@ -264,8 +306,7 @@ absl::Status MovableBacking::ReturnRun(Arena& arena, const Donation& donation, B
 absl::Status MovableBacking::UnmapStaleViews(Handle& handle) {
   while (!handle.stale.empty()) {
     const PageRef place = handle.stale.back();
-    const std::shared_ptr<Fence> last_use = place.extent->view(place.page).last_use;
-    absl::Status status = last_use == nullptr ? absl::OkStatus() : last_use->Synchronize();
+    absl::Status status = place.extent->arena().timeline().Synchronize(place.extent->view(place.page).last_use);
     if (status.ok()) status = handles_.UnmapRun(PageRun{place.extent, place.page, 1});
     if (!status.ok()) return status;
   }

@@ -4,10 +4,8 @@
 #ifndef FRUGAL_ALLOCATOR_MOVABLE_BACKING_H_
 #define FRUGAL_ALLOCATOR_MOVABLE_BACKING_H_
 
-#include <memory>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "allocator/address_directory.h"
@@ -15,9 +13,10 @@
 #include "allocator/backing.h"
 #include "allocator/budget.h"
 #include "allocator/device.h"
-#include "allocator/fence.h"
+#include "allocator/guest_returns.h"
 #include "allocator/handle_table.h"
 #include "allocator/ledger.h"
+#include "allocator/offers.h"
 #include "allocator/stitch_plan.h"
 
 namespace frugal {
@@ -25,9 +24,13 @@ namespace frugal {
 // A plan is made without a device call that changes anything, carried out with the books untouched until no call
 // is left that can fail, and undone if one does.
 //
+// While the memory that is held grows, handles that a stitch takes settle where they are put. Later ones are lent: they
+// are guests there, and go home when they are free (GuestReturns).
+//
 // Stream order: a handle that moves within one stream needs no wait, since work on its new view comes after the
-// work on its old one. Its old view stays mapped until a fence recorded at the move has passed: unmapping under
-// a running kernel faults. A handle of another stream moves when that stream has passed, or behind a stream wait.
+// work on its old one. Its old view stays mapped, stamped with the tick of its last use, until that has passed:
+// unmapping under a running kernel faults. A handle of another stream moves when that stream has passed, or behind a
+// stream wait.
 class MovableBacking : public Backing {
  public:
   // All must outlive the backing. The ranges that it reserves are entered in `directory` as `owner`'s.
@@ -37,25 +40,28 @@ class MovableBacking : public Backing {
   ~MovableBacking() override;
 
   absl::Status Extend(Arena& arena, Bytes size, Reach reach) override;
+  void BecameFree(Block* block, Address start, Address end) override { guests_.BecameFree(block, start, end); }
   absl::StatusOr<Bytes> ReturnFree() override;
   void CheckInvariants() const override;
 
  private:
-  // The fences of a stitch: one for each stream whose memory may be taken.
-  using Fences = absl::flat_hash_map<Stream, std::shared_ptr<Fence>>;
+  absl::StatusOr<Extent*> AddExtent(Arena& arena, Bytes size);
+  absl::Status AddSideExtent(Arena& arena);
+  // The memory that `arena` may take now.
+  absl::StatusOr<Offers> FindOffers(const Arena& arena, Reach reach);
+  absl::StatusOr<bool> MayTake(const Arena& arena, const Donation& donation, Reach reach);
+  absl::StatusOr<StitchPlan> Plan(Arena& arena, Bytes size, Reach reach);
+  absl::Status Allow(const StitchPlan& plan);
 
-  absl::Status AddExtent(Arena& arena, Bytes size);
-  // The arenas that may give handles to `arena` now.
-  absl::StatusOr<std::vector<const Arena*>> Donors(const Arena& arena, Reach reach, Fences& fences);
-  absl::StatusOr<StitchPlan> Plan(Arena& arena, Bytes size, Reach reach, Fences& fences);
-
-  absl::Status Commit(Arena& arena, const StitchPlan& plan, Fences& fences);
-  absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan, Fences& fences);
+  absl::Status Commit(Arena& arena, StitchPlan& plan);
+  absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan);
   absl::StatusOr<std::vector<Handle*>> Create(Pages count);
-  // Makes the pages free of views left behind, then maps the handles there and opens them for access.
-  absl::Status MapTarget(PageRun target, const std::vector<Handle*>& handles);
+  // Maps the handles that cannot be seen at their page of the target already.
+  absl::Status MapTarget(const StitchPlan& plan);
+  // Makes the pages free of views left behind, then maps the plan's handles there and opens them for access.
+  absl::Status MapRun(const StitchPlan& plan, PageRun run);
   absl::Status DropStaleViews(PageRun run);
-  void EnterInBooks(Arena& arena, const StitchPlan& plan, const std::vector<Handle*>& handles, Fences& fences);
+  void EnterInBooks(Arena& arena, const StitchPlan& plan);
 
   absl::Status ReturnPagesOf(Arena& arena, Bytes& returned);
   absl::Status ReturnRun(Arena& arena, const Donation& donation, Bytes& returned);
@@ -69,6 +75,7 @@ class MovableBacking : public Backing {
   AddressDirectory& directory_;
   DeviceAllocator* const owner_;
   HandleTable handles_;
+  GuestReturns guests_;
 };
 
 }  // namespace frugal

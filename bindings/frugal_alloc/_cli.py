@@ -163,8 +163,8 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
         "histories",
         metavar="HISTORY",
         nargs="+",
-        help="file of torch.cuda.memory._dump_snapshot or Kineto trace (plain, .xz or .gz), or the name of one that "
-        "comes with the project",
+        help="file of torch.cuda.memory._dump_snapshot, Kineto trace or list of events (plain, .xz or .gz), or the "
+        "name of one that comes with the project",
     )
     parser.add_argument(
         "--allocator",

@@ -2,7 +2,8 @@
 
 Two recordings are understood: what ``torch.cuda.memory._dump_snapshot`` writes, and a Kineto (Chrome) trace of a
 profile with ``profile_memory=True``. Both may start in the middle of a run: what was allocated before is worked out
-from what is freed in the recording or still there at its end, and placed first.
+from what is freed in the recording or still there at its end, and placed first. The third kind of file is a list of
+events that some program has made up: bench/generators/README.md describes it.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from . import _recorded_files
 
 # bindings/replay/history.h has the same layout (its Event): change both or neither.
 EVENT = struct.Struct("<IIQIIQ")
-_ALLOCATE, _FREE = 0, 1
+ALLOCATE, FREE = 0, 1
 
 # A Kineto trace tells how much was allocated before it began, but not in which pieces.
 _UNEXPLAINED_CHUNK_BYTES = 16 << 20
@@ -48,6 +49,12 @@ class History:
     stream_count: int
     # Most bytes, as requested, that were allocated or freed but still in use by a stream at a time.
     peak_live_bytes: int
+    # The event from which on the program's work is steady; None: not known.
+    warm_up_end: int | None = None
+    # Of a fixed loop, whose turns all make the same calls: the event at which each turn ends.
+    turn_ends: tuple[int, ...] = ()
+    # How many events the streams are behind the host when they are replayed with work on them; 0: not known.
+    stream_lag: int = 0
 
 
 def folders() -> list[Path]:
@@ -81,7 +88,7 @@ def find(name: str) -> Path:
 
 
 def read(path: str | os.PathLike[str]) -> History:
-    """Reads a recording of either kind.
+    """Reads a recording of any kind.
 
     Raises:
         HistoryError: the file is missing, damaged, of another kind, or records no allocation.
@@ -96,10 +103,13 @@ def read(path: str | os.PathLike[str]) -> History:
             return _read_snapshot(recording).history(path.name)
         if isinstance(recording, dict) and "traceEvents" in recording:
             return _read_kineto(recording).history(path.name)
+        if isinstance(recording, dict) and "frugal_alloc_history" in recording:
+            return _read_event_list(recording, path.name)
     except _Malformed as error:
         raise HistoryError(f"{path}: {error}") from None
     raise HistoryError(
-        f"{path} is no allocation history: expected torch.cuda.memory._dump_snapshot's pickle or a Kineto trace"
+        f"{path} is no allocation history: expected torch.cuda.memory._dump_snapshot's pickle, a Kineto trace or a "
+        "list of events"
     )
 
 
@@ -154,7 +164,7 @@ class _Builder:
         allocation = self._live.pop(address, None)
         if allocation is None:
             allocation = self._add_initial(address, size, stream)
-        return self._add(_Event(_FREE, allocation))
+        return self._add(_Event(FREE, allocation))
 
     def mark_late(self, free: _Event, done: bool) -> None:
         """The memory of `free` was in use by some stream up to now; if not `done`, it still is at the end."""
@@ -199,7 +209,7 @@ class _Builder:
         number = self._streams.setdefault(stream, len(self._streams))
         if number >= _MAX_STREAMS:
             raise _Malformed(f"it uses more than {_MAX_STREAMS} streams; that many cannot be replayed")
-        return _Event(_ALLOCATE, len(self._sizes) - 1, size, number)
+        return _Event(ALLOCATE, len(self._sizes) - 1, size, number)
 
     def _add_initial(self, address: int, size: int, stream: int) -> int:
         event = self._new_allocation(size, stream)
@@ -233,7 +243,7 @@ class _Builder:
         late: dict[int, int] = {}
         for index, event in enumerate(events):
             live -= late.pop(index, 0)
-            if event.operation == _ALLOCATE:
+            if event.operation == ALLOCATE:
                 live += event.size
             elif event.ready is None:
                 live -= self._sizes[event.allocation]
@@ -357,3 +367,96 @@ def _chunks(size: int) -> Iterable[tuple[int, int, int]]:
         yield address, chunk, 0
         size -= chunk
         address -= 1
+
+
+def _read_event_list(recording: dict[str, Any], name: str) -> History:
+    version = recording["frugal_alloc_history"]
+    if type(version) is not int or version != 1:
+        raise _Malformed(f"it is of version {version!r:.20}, and this frugal_alloc reads version 1")
+    rows = _list(recording.get("events"), "events")
+    if not rows:
+        raise _Malformed("it has no event; write it again")
+    if len(rows) > _MAX_EVENTS:
+        raise _Malformed(f"it has more than {_MAX_EVENTS} events; generate fewer")
+    events = _EventList(len(rows))
+    for row in rows:
+        events.add(row)
+    turn_ends = _list(recording.get("turn_ends", []), "turn_ends")
+    if turn_ends != sorted({_number({"turn_ends": end}, "turn_ends", len(rows)) for end in turn_ends}):
+        raise _Malformed("its turn_ends do not ascend")
+    return History(
+        name=name,
+        events=bytes(events.packed),
+        event_count=len(rows),
+        initial_count=0,
+        allocation_count=len(events.sizes),
+        stream_count=events.stream_count,
+        peak_live_bytes=events.peak_live_bytes,
+        warm_up_end=None if recording.get("warm_up_end") is None else _number(recording, "warm_up_end", len(rows)),
+        turn_ends=tuple(turn_ends),
+        stream_lag=_number(recording, "stream_lag", len(rows)) if "stream_lag" in recording else 0,
+    )
+
+
+class _EventList:
+    """Checks and packs events one by one."""
+
+    def __init__(self, event_count: int) -> None:
+        self._event_count = event_count
+        self._live: set[int] = set()
+        self._live_bytes = 0
+        # By event: bytes that a late stream is done with then; by stream: the last event of that kind.
+        self._late: dict[int, int] = {}
+        self._done_at: dict[int, int] = {}
+        self.packed = bytearray()
+        self.sizes: list[int] = []
+        self.stream_count = 1
+        self.peak_live_bytes = 0
+
+    def add(self, row: Any) -> None:
+        number = len(self.packed) // EVENT.size
+        if not isinstance(row, list) or any(type(value) is not int for value in row):
+            raise _Malformed(f"event {number} is {row!r:.60}, not a list of numbers")
+        self._live_bytes -= self._late.pop(number, 0)
+        if len(row) == 4 and row[0] == ALLOCATE:
+            self._allocate(number, *row[1:])
+        elif len(row) in (2, 4) and row[0] == FREE:
+            self._free(number, *row[1:])
+        else:
+            raise _Malformed(f"event {number} is {row!r:.60}, neither an allocation nor a free")
+        self.peak_live_bytes = max(self.peak_live_bytes, self._live_bytes)
+
+    def _allocate(self, number: int, allocation: int, size: int, stream: int) -> None:
+        if allocation != len(self.sizes):
+            raise _Malformed(f"event {number} makes allocation {allocation}, and the next is {len(self.sizes)}")
+        if not 0 < size <= _MAX_SIZE:
+            raise _Malformed(f"event {number} has {size} bytes, not 1 to {_MAX_SIZE}")
+        self._use(number, stream)
+        self.sizes.append(size)
+        self._live.add(allocation)
+        self._live_bytes += size
+        self.packed += EVENT.pack(ALLOCATE, allocation, size, stream, 0, 0)
+
+    def _free(self, number: int, allocation: int, late_stream: int = 0, ready: int | None = None) -> None:
+        if allocation not in self._live:
+            raise _Malformed(f"event {number} frees allocation {allocation}, which is not allocated then")
+        self._live.remove(allocation)
+        size = self.sizes[allocation]
+        if ready is None:
+            self._live_bytes -= size
+        else:
+            self._use(number, late_stream)
+            # What a stream does ends in order, so its work is there until the latest that was said before.
+            if not max(number, self._done_at.get(late_stream, 0) - 1) < ready <= self._event_count:
+                raise _Malformed(
+                    f"event {number} is ready at {ready}: that must be after it, at most {self._event_count}, and no "
+                    "earlier than what was freed before on that stream"
+                )
+            self._done_at[late_stream] = ready
+            self._late[ready] = self._late.get(ready, 0) + size
+        self.packed += EVENT.pack(FREE, allocation, 0, 0, late_stream, ready or 0)
+
+    def _use(self, number: int, stream: int) -> None:
+        if not 0 <= stream < _MAX_STREAMS:
+            raise _Malformed(f"event {number} is on stream {stream}, not one of 0 to {_MAX_STREAMS - 1}")
+        self.stream_count = max(self.stream_count, stream + 1)

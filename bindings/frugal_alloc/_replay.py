@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
+import functools
 import json
 import os
 import signal
@@ -16,10 +17,12 @@ import sys
 import threading
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-from . import _installation, _simulated_gpu
+from . import _installation, _live_memory, _simulated_gpu
 from ._histories import History
+
+T = TypeVar("T")
 
 ALLOCATORS = ("frugal", "native", "expandable")
 DEFAULT_CAPACITY = 200 << 30
@@ -27,14 +30,29 @@ DEFAULT_CAPACITY = 200 << 30
 _PAGE_BYTES = 2 << 20
 # The smallest capacity is found to within this part of the history's peak.
 _CAPACITY_TOLERANCE = 0.0025
+# A fixed loop should have found its rhythm after so many turns.
+_SETTLING_TURNS = 3
 # One for the figures of the history itself, the others for the time on a warm cache.
-_TIMED_PASSES = 5
+TIMED_PASSES = 5
 _PARALLEL_WORKERS = 2
 _SETTINGS = {"expandable": "expandable_segments:True"}
 
 
 class ReplayError(Exception):
     """A measurement could not be made; the message says why."""
+
+
+@dataclasses.dataclass(frozen=True)
+class SteadyState:
+    """What the allocator cost once it was warm."""
+
+    # After three turns of a fixed loop, else after the history's own warm-up, else in the second of two passes, of
+    # which this is the first event.
+    from_event: int
+    allocations: int
+    driver_calls: dict[str, int]
+    driver_ns: int
+    host_syncs: int
 
 
 @dataclasses.dataclass(frozen=True)
@@ -61,6 +79,22 @@ class Measurement:
     driver_ns: int
     # Host CPU time of an allocation and its free on a warm cache, the allocator's own; None unless completed.
     ns_per_pair: float | None
+    # Why it did not complete, in the allocator's words.
+    error: str | None
+    # Calls that block the host: of a stream, an event, the device, or cudaFree.
+    host_syncs: int
+    # The event at which the most memory was held for the first time, and the driver's time up to it.
+    peak_reserved_at: int
+    driver_ns_to_peak: int
+    # None unless completed.
+    steady: SteadyState | None
+    # How many events the streams were behind the host; 0: they had no work but what a recording says.
+    stream_lag: int
+    # Memory over time, if asked for: (event, most live bytes, most reserved bytes) from there up to the next sample.
+    series: tuple[tuple[int, int, int], ...] | None
+    # The address space when most was live, if asked for: (address, bytes, state), by address. The states are "live",
+    # "awaiting" (freed, but in use by another stream), "free", and "hole": addresses whose memory is elsewhere now.
+    runs: tuple[tuple[int, int, str], ...] | None
 
 
 class Replayer:
@@ -74,39 +108,53 @@ class Replayer:
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
 
-    def measure(self, history: History, allocator: str, capacity: int, find_minimum: bool) -> Measurement:
+    def measure(
+        self,
+        history: History,
+        allocator: str,
+        capacity: int,
+        find_minimum: bool,
+        *,
+        passes: int = TIMED_PASSES,
+        stream_lag: int = 0,
+        samples: int = 0,
+        picture: bool = False,
+        tolerance: float = _CAPACITY_TOLERANCE,
+    ) -> Measurement:
         """Plays the history with plenty of passes; with `find_minimum`, once more for every capacity that is tried.
+
+        Args:
+            passes: 1: neither time, nor the steady state of a history that does not say when its warm-up ends.
+            stream_lag: so many events each stream is behind the host.
+            samples: length of the series; 0: none.
+            tolerance: of the smallest capacity, as a part of the most live memory.
 
         Raises:
             ReplayError: a worker failed.
             MissingPart, SimulationError: the allocator, or the simulated GPU, is not installed.
         """
-        outcome = self._play(history, allocator, capacity, _TIMED_PASSES)
-        completed = outcome["outcome"] == "completed"
+        live = _live_memory.sample(history, samples)
+        options = {
+            "stream_lag": stream_lag,
+            "sample_count": len(live.samples),
+            "picture_at": live.peak_at if picture else None,
+        }
+        outcome = self._play(history, allocator, capacity, passes, options)
         minimum = None
-        if find_minimum and completed:
+        if find_minimum and outcome["outcome"] == "completed":
             minimum = smallest_capacity(
                 history.peak_live_bytes,
                 outcome["peak_reserved_bytes"],
                 capacity,
-                lambda size: self._play(history, allocator, size, passes=1)["outcome"] == "completed",
+                lambda size: self.completes(history, allocator, size, stream_lag),
+                tolerance,
             )
-        reserved = outcome["peak_reserved_bytes"]
-        return Measurement(
-            history=history.name,
-            allocator=allocator,
-            events=history.event_count,
-            capacity_bytes=capacity,
-            completed=completed,
-            failed_at=None if completed else outcome["failed_at"],
-            peak_live_bytes=history.peak_live_bytes,
-            peak_reserved_bytes=reserved,
-            utilisation=round(history.peak_live_bytes / reserved, 4) if completed else None,
-            min_capacity_bytes=minimum,
-            driver_calls=outcome["driver_calls"],
-            driver_ns=outcome["driver_ns"],
-            ns_per_pair=None if outcome["ns_per_pair"] is None else round(outcome["ns_per_pair"], 1),
-        )
+        return _measurement(history, allocator, capacity, minimum, live, options, outcome)
+
+    def completes(self, history: History, allocator: str, capacity: int, stream_lag: int = 0) -> bool:
+        """Whether the history can be played to its end in that much memory. Raises as measure() does."""
+        outcome = self._play(history, allocator, capacity, 1, {"stream_lag": stream_lag})
+        return outcome["outcome"] == "completed"
 
     def stop(self) -> None:
         with self._lock:
@@ -114,7 +162,9 @@ class Replayer:
             for process in self._running:
                 process.kill()
 
-    def _play(self, history: History, allocator: str, capacity: int, passes: int) -> dict[str, Any]:
+    def _play(
+        self, history: History, allocator: str, capacity: int, passes: int, options: dict[str, Any]
+    ) -> dict[str, Any]:
         library = _installation.find_library("alloc", self._torch) if allocator == "frugal" else None
         task = {
             "torch_libraries": str(self._torch.libraries),
@@ -125,6 +175,10 @@ class Replayer:
             "allocation_count": history.allocation_count,
             "stream_count": history.stream_count,
             "passes": passes,
+            "steady_from": steady_from(history),
+            "sample_count": 0,
+            "picture_at": None,
+            **options,
         }
         what = f"{history.name} with {allocator}"
         status, output, errors = self._run_worker(json.dumps(task), history.events, allocator, capacity)
@@ -156,6 +210,64 @@ class Replayer:
         return process.returncode, output, errors
 
 
+def steady_from(history: History) -> int:
+    """The event after which costs are those of the steady state, counted on through repetitions of the history."""
+    if len(history.turn_ends) > _SETTLING_TURNS:
+        return history.turn_ends[_SETTLING_TURNS - 1]
+    return history.event_count if history.warm_up_end is None else history.warm_up_end
+
+
+def _measurement(
+    history: History,
+    allocator: str,
+    capacity: int,
+    minimum: int | None,
+    live: _live_memory.LiveMemory,
+    options: dict[str, Any],
+    outcome: dict[str, Any],
+) -> Measurement:
+    completed = outcome["outcome"] == "completed"
+    reserved = outcome["peak_reserved_bytes"]
+    series = [(event, most, held) for (event, most), held in zip(live.samples, outcome["samples"], strict=True)]
+    return Measurement(
+        history=history.name,
+        allocator=allocator,
+        events=history.event_count,
+        capacity_bytes=capacity,
+        completed=completed,
+        failed_at=None if completed else outcome["failed_at"],
+        peak_live_bytes=history.peak_live_bytes,
+        peak_reserved_bytes=reserved,
+        utilisation=round(history.peak_live_bytes / reserved, 4) if completed else None,
+        min_capacity_bytes=minimum,
+        driver_calls=outcome["driver_calls"],
+        driver_ns=outcome["driver_ns"],
+        ns_per_pair=None if outcome["ns_per_pair"] is None else round(outcome["ns_per_pair"], 1),
+        error=None if completed else _first_line(outcome["message"]),
+        host_syncs=host_syncs(outcome["driver_calls"]),
+        peak_reserved_at=outcome["peak_reserved_at"],
+        driver_ns_to_peak=outcome["driver_ns_to_peak"],
+        steady=_steady_state(history, outcome) if completed else None,
+        stream_lag=options["stream_lag"],
+        series=tuple(series) or None,
+        runs=tuple(map(tuple, outcome["runs"])) or None,
+    )
+
+
+def _steady_state(history: History, outcome: dict[str, Any]) -> SteadyState | None:
+    if not outcome["steady_allocations"]:
+        return None
+    calls = outcome["steady_calls"]
+    return SteadyState(
+        steady_from(history), outcome["steady_allocations"], calls, outcome["steady_driver_ns"], host_syncs(calls)
+    )
+
+
+def host_syncs(driver_calls: dict[str, int]) -> int:
+    """cudaFree waits for the device, though the simulated GPU does not count that as a `sync`."""
+    return driver_calls["sync"] + driver_calls["free"]
+
+
 def measure_all(
     replayer: Replayer,
     histories: Iterable[History],
@@ -176,8 +288,17 @@ def measure_all(
         advance(f"{history.name} {allocator}")
         return measurement
 
+    return run_all(replayer, [functools.partial(measure, *pair) for pair in pairs])
+
+
+def run_all(replayer: Replayer, jobs: list[Callable[[], T]]) -> list[T]:
+    """The results of all jobs, which use the replayer, in their order; two run at a time.
+
+    Raises:
+        Exception: the first failure. As on KeyboardInterrupt, what else is running has been ended.
+    """
     with concurrent.futures.ThreadPoolExecutor(_PARALLEL_WORKERS) as executor:
-        futures = [executor.submit(measure, *pair) for pair in pairs]
+        futures = [executor.submit(job) for job in jobs]
         try:
             done, _ = concurrent.futures.wait(futures, return_when=concurrent.futures.FIRST_EXCEPTION)
             for future in done:
@@ -190,7 +311,13 @@ def measure_all(
             raise
 
 
-def smallest_capacity(peak_live: int, peak_reserved: int, most: int, completes: Callable[[int], bool]) -> int:
+def smallest_capacity(
+    peak_live: int,
+    peak_reserved: int,
+    most: int,
+    completes: Callable[[int], bool],
+    tolerance: float = _CAPACITY_TOLERANCE,
+) -> int:
     """The smallest capacity, in whole pages, found by bisection from the peak of live memory up.
 
     Completion need not be monotone in the capacity: this is the smallest that completes next to one that does not.
@@ -207,7 +334,7 @@ def smallest_capacity(peak_live: int, peak_reserved: int, most: int, completes: 
     upper = min(max(_round_up(peak_reserved), lower + _PAGE_BYTES), most)
     while upper < most and not completes(upper):
         lower, upper = upper, min(_round_up(upper + upper // 8), most)
-    while upper - lower > max(_PAGE_BYTES, _CAPACITY_TOLERANCE * peak_live):
+    while upper - lower > max(_PAGE_BYTES, tolerance * peak_live):
         middle = _round_up((lower + upper) // 2)
         if completes(middle):
             upper = middle

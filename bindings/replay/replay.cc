@@ -17,6 +17,7 @@
 
 #include "bindings/replay/replayer.h"
 #include "bindings/replay/simulated_gpu.h"
+#include "bindings/replay/watcher.h"
 
 // libc10_cuda exports it but declares it in no header. libtorch_cuda answers it in a whole PyTorch; here
 // nobody has, and without an answer c10 calls a null pointer.
@@ -47,25 +48,23 @@ void StartC10() {
   C10_CUDA_CHECK(cudaSetDevice(0));
 }
 
-void ReadCounters(const SimulatedGpu& gpu, Result& result) {
-  result.peak_reserved_bytes = gpu.memory_peak(0);
-  result.driver_ns = gpu.driver_ns();
-  std::transform(kCallKinds.begin(), kCallKinds.end(), result.driver_calls, gpu.calls);
-}
-
-// The time of the fastest of `passes` repetitions. An allocator may run out of memory in one although
-// the first pass fitted: it then counts with those before.
-double FastestPass(Replayer& replayer, uint32_t passes, double pairs) {
-  double fastest = -1;
+// Repeats the history as often as it is asked for. An allocator may run out of memory in a repetition although the
+// first pass fitted: those before it then count.
+void Repeat(const Request& request, Replayer& replayer, const SimulatedGpu& gpu, Result& result) {
+  const double pairs = static_cast<double>(request.event_count - request.initial_count) / 2;
   try {
-    for (uint32_t pass = 0; pass < passes; ++pass) {
+    for (uint32_t pass = 1; pass < request.passes; ++pass) {
       replayer.FreeAll();
-      const double ns = replayer.Play();
-      if (fastest < 0 || ns < fastest) fastest = ns;
+      const Costs before = ReadCosts(gpu);
+      const double ns = replayer.Play(nullptr) / pairs;
+      if (result.ns_per_pair < 0 || ns < result.ns_per_pair) result.ns_per_pair = ns;
+      if (request.steady_from == pass * request.event_count) {
+        result.steady = Difference(ReadCosts(gpu), before);
+        result.steady_allocations = request.allocation_count;
+      }
     }
   } catch (const c10::OutOfMemoryError&) {
   }
-  return fastest < 0 ? fastest : fastest / pairs;
 }
 
 Outcome Replay(const Request& request, Result& result) {
@@ -77,19 +76,22 @@ Outcome Replay(const Request& request, Result& result) {
   if (!gpu) return Fail(result, "this process does not run on the simulated GPU");
 
   StartC10();
-  Replayer replayer(events, request.initial_count, request.allocation_count, request.stream_count, *gpu);
+  Replayer replayer(events, request.initial_count, request.allocation_count, request.stream_count, request.stream_lag,
+                    *gpu);
+  Watcher watcher(request, *gpu, result);
   gpu->reset_counters();
   try {
-    replayer.Play();
+    replayer.Play(&watcher);
+    watcher.Finish();
   } catch (const c10::OutOfMemoryError& error) {
-    ReadCounters(*gpu, result);
+    result.costs = ReadCosts(*gpu);
+    result.peak_reserved_bytes = gpu->memory_peak(0);
     result.failed_at = replayer.position();
     SetMessage(result, error.what_without_backtrace());
     return Outcome::kOutOfMemory;
   }
-  ReadCounters(*gpu, result);
-  const double pairs = static_cast<double>(request.event_count - request.initial_count) / 2;
-  if (request.passes > 1 && pairs > 0) result.ns_per_pair = FastestPass(replayer, request.passes - 1, pairs);
+  result.costs = ReadCosts(*gpu);
+  if (request.event_count > request.initial_count) Repeat(request, replayer, *gpu, result);
   return Outcome::kCompleted;
 }
 

@@ -2,7 +2,7 @@
 //
 // The caller is a process that runs on the simulated GPU, has libc10 and libc10_cuda loaded and, where it wants another
 // allocator than PyTorch's, has installed that: bindings/frugal_alloc/_replay_worker.py, whose Request and Result
-// mirror the two structs.
+// mirror the structs.
 
 #ifndef FRUGAL_BINDINGS_REPLAY_REPLAY_H_
 #define FRUGAL_BINDINGS_REPLAY_REPLAY_H_
@@ -15,10 +15,25 @@
 
 namespace frugal::replay {
 
-// The kinds of driver call that are reported, in the order of Result::driver_calls; named as in
+// The kinds of driver call that are reported, in the order of Costs::driver_calls; named as in
 // cuda/simulated/control.h.
 inline constexpr std::array kCallKinds = {"create", "map",  "set_access",   "unmap",       "release",    "malloc",
                                           "free",   "sync", "event_record", "event_query", "stream_wait"};
+
+// A stretch of the address space at one moment.
+struct Run {
+  enum class State : uint64_t {
+    kLive = 0,
+    // Freed, but another stream still uses it.
+    kAwaiting = 1,
+    kFree = 2,
+    // Addresses between others of the same range, whose memory is elsewhere now.
+    kHole = 3,
+  };
+  uint64_t address;
+  uint64_t bytes;
+  State state;
+};
 
 struct Request {
   const Event* events;
@@ -29,6 +44,18 @@ struct Request {
   uint32_t stream_count;
   // The first pass is the history. Each further one repeats it on the warm cache, for ns_per_pair.
   uint32_t passes;
+  // Each event of a stream gives it work that lasts for so many events; 0: streams only work for late frees.
+  uint32_t stream_lag;
+  // The event at which Result::steady begins, counted on through all passes: event_count is the second pass's first.
+  uint64_t steady_from;
+  // Where to put Result::sample_count numbers; may be null for none.
+  uint64_t* samples;
+  uint64_t sample_count;
+  // Where to put the address space as it is after event `picture_at` of the first pass, up to `run_capacity` runs;
+  // null for none.
+  Run* runs;
+  uint64_t run_capacity;
+  uint64_t picture_at;
 };
 
 enum class Outcome : int {
@@ -38,12 +65,24 @@ enum class Outcome : int {
   kFailed = 2,
 };
 
-struct Result {
-  // All but the last two are of the first pass, up to where it ended.
-  uint64_t failed_at;            // with kOutOfMemory: number of the event that could not be served
-  uint64_t peak_reserved_bytes;  // most physical memory of the GPU that was in use at a time
+// What a part of the history cost.
+struct Costs {
   uint64_t driver_calls[kCallKinds.size()];
   uint64_t driver_ns;
+};
+
+struct Result {
+  // Of the first pass, up to where it ended:
+  uint64_t failed_at;            // with kOutOfMemory: number of the event that could not be served
+  uint64_t peak_reserved_bytes;  // most physical memory of the GPU that was in use at a time
+  uint64_t peak_reserved_at;     // the event at which it was first reached
+  uint64_t driver_ns_to_peak;    // up to the end of that event
+  uint64_t run_count;            // of the picture, however many fitted
+  Costs costs;
+  // From `steady_from` to the end of the pass that it lies in; without allocations if that pass was not played to the
+  // end.
+  Costs steady;
+  uint64_t steady_allocations;
   // Host time of one allocation and its free in the fastest warm pass; negative without one.
   double ns_per_pair;
   char message[1024];  // with any outcome but kCompleted
@@ -51,6 +90,8 @@ struct Result {
 
 }  // namespace frugal::replay
 
+// Sample n of N is the most physical memory in use from event n / N of the history up to the next sample, in bytes.
+//
 // Call it once in a process, from one thread: the clock of the simulated GPU never goes back. Does not throw.
 extern "C" frugal::replay::Outcome frugal_replay(const frugal::replay::Request* request,
                                                  frugal::replay::Result* result);

@@ -30,19 +30,27 @@ c10::cuda::CUDAStream MakeStream(uint32_t number) {
 }  // namespace
 
 Replayer::Replayer(std::span<const Event> events, uint64_t initial_count, uint32_t allocation_count,
-                   uint32_t stream_count, const SimulatedGpu& gpu)
-    : events_(events), initial_count_(initial_count), gpu_(gpu), allocations_(allocation_count, nullptr) {
-  for (const Event& event : events) has_late_frees_ |= event.ready > 0;
+                   uint32_t stream_count, uint32_t stream_lag, const SimulatedGpu& gpu)
+    : events_(events),
+      initial_count_(initial_count),
+      gpu_(gpu),
+      stream_lag_(stream_lag),
+      has_time_(stream_lag > 0),
+      allocations_(allocation_count, nullptr),
+      stream_of_(stream_lag > 0 ? allocation_count : 0) {
+  for (const Event& event : events) has_time_ |= event.ready > 0;
   streams_.reserve(stream_count);
   for (uint32_t number = 0; number < stream_count; ++number) streams_.push_back(MakeStream(number));
 }
 
-double Replayer::Play() {
+double Replayer::Play(Watcher* watcher) {
   double begin_ns = ThreadCpuNs();
   for (position_ = 0; position_ < events_.size(); ++position_) {
     if (position_ == initial_count_) begin_ns = ThreadCpuNs();
-    if (has_late_frees_) gpu_.set_clock(start_ns_ + position_);
+    if (has_time_) gpu_.set_clock(start_ns_ + position_);
+    if (watcher != nullptr) watcher->Before(position_);
     Apply(events_[position_]);
+    if (watcher != nullptr) watcher->After(position_);
   }
   return ThreadCpuNs() - begin_ns;
 }
@@ -52,16 +60,18 @@ void Replayer::FreeAll() {
     if (allocation != nullptr) raw_delete(allocation);
     allocation = nullptr;
   }
-  start_ns_ += events_.size() + 1;
-  if (has_late_frees_) gpu_.set_clock(start_ns_);
+  start_ns_ += events_.size() + stream_lag_ + 1;
+  if (has_time_) gpu_.set_clock(start_ns_);
 }
 
 void Replayer::Apply(const Event& event) {
   void*& allocation = allocations_[event.allocation];
   if (event.operation == Operation::kAllocate) {
     allocation = raw_alloc_with_stream(event.size, streams_[event.stream].stream());
+    if (stream_lag_ > 0) Work(streams_[stream_of_[event.allocation] = event.stream]);
     return;
   }
+  if (stream_lag_ > 0) Work(streams_[stream_of_[event.allocation]]);
   if (event.ready > 0) UseLate(event);
   raw_delete(allocation);
   allocation = nullptr;
@@ -76,6 +86,10 @@ void Replayer::UseLate(const Event& event) {
   c10::DataPtr data(allocation, allocation, allocator->raw_deleter(), c10::Device(c10::DeviceType::CUDA, kDevice));
   allocator->recordStream(data, stream);
   data.release_context();
+}
+
+void Replayer::Work(const c10::cuda::CUDAStream& stream) {
+  gpu_.set_stream_busy_until(stream.stream(), start_ns_ + position_ + stream_lag_);
 }
 
 bool Validate(std::span<const Event> events, uint64_t initial_count, uint32_t allocation_count, uint32_t stream_count) {

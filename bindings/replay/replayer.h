@@ -11,22 +11,24 @@
 
 #include "bindings/replay/history.h"
 #include "bindings/replay/simulated_gpu.h"
+#include "bindings/replay/watcher.h"
 
 namespace frugal::replay {
 
 // The history is played against the simulated clock: event n of a pass happens at n nanoseconds, so a
-// late stream is done with a block exactly at the event that the recording says.
+// late stream is done with a block exactly at the event that the recording says. With a stream lag, every
+// allocation and free also gives its stream work that lasts for so many events more, as a host does that runs ahead.
 //
 // Every call into the allocator may throw what the allocator throws (c10::OutOfMemoryError, c10::Error).
 class Replayer {
  public:
   // REQUIRES: events that pass Validate(); `events` outlives this.
   Replayer(std::span<const Event> events, uint64_t initial_count, uint32_t allocation_count, uint32_t stream_count,
-           const SimulatedGpu& gpu);
+           uint32_t stream_lag, const SimulatedGpu& gpu);
 
   // Plays the history once and returns the CPU time of this thread, in ns, from the end of the initial
-  // allocations to the last event.
-  double Play();
+  // allocations to the last event. `watcher` may be null.
+  double Play(Watcher* watcher);
   // Frees all that is still allocated and lets the late streams finish: the end of a pass.
   void FreeAll();
 
@@ -36,14 +38,19 @@ class Replayer {
  private:
   void Apply(const Event& event);
   void UseLate(const Event& event);
+  // Kernels that the stream will be done with when the lag is over.
+  void Work(const c10::cuda::CUDAStream& stream);
 
   const std::span<const Event> events_;
   const uint64_t initial_count_;
   const SimulatedGpu gpu_;
-  // Whether some free is late: only then does the time matter.
-  bool has_late_frees_ = false;
+  const uint32_t stream_lag_;
+  // Whether a stream is ever busy: only then does the time matter.
+  bool has_time_;
   std::vector<c10::cuda::CUDAStream> streams_;
   std::vector<void*> allocations_;
+  // By allocation: the number of its stream. Empty without a lag.
+  std::vector<uint32_t> stream_of_;
   uint64_t position_ = 0;
   // When the pass began, on the simulated clock.
   uint64_t start_ns_ = 0;

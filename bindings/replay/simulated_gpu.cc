@@ -17,6 +17,7 @@ std::optional<SimulatedGpu> SimulatedGpu::Find() {
   SimulatedGpu gpu;
   const bool found = Look("frugal_sim_calls", gpu.calls) && Look("frugal_sim_driver_ns", gpu.driver_ns) &&
                      Look("frugal_sim_reset_counters", gpu.reset_counters) &&
+                     Look("frugal_sim_memory_used", gpu.memory_used) &&
                      Look("frugal_sim_memory_peak", gpu.memory_peak) && Look("frugal_sim_set_clock", gpu.set_clock) &&
                      Look("frugal_sim_set_stream_busy_until", gpu.set_stream_busy_until);
   if (!found) return std::nullopt;

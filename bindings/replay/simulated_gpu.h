@@ -18,6 +18,7 @@ struct SimulatedGpu {
   decltype(&frugal_sim_calls) calls;
   decltype(&frugal_sim_driver_ns) driver_ns;
   decltype(&frugal_sim_reset_counters) reset_counters;
+  decltype(&frugal_sim_memory_used) memory_used;
   decltype(&frugal_sim_memory_peak) memory_peak;
   decltype(&frugal_sim_set_clock) set_clock;
   decltype(&frugal_sim_set_stream_busy_until) set_stream_busy_until;

@@ -39,7 +39,7 @@ uint64_t frugal_sim_memory_peak(int gpu);
 
 // From here on time stands still but for this call; `ns` never goes back.
 void frugal_sim_set_clock(uint64_t ns);
-// All work that is on the stream now will have passed at `ns`.
+// The stream has work up to `ns`, or for longer if it had before.
 void frugal_sim_set_stream_busy_until(void* stream, uint64_t ns);
 
 // A plan like "create@3=out_of_memory,map@1=invalid_value": call n (from 1, counted from now) of a kind

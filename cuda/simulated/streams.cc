@@ -70,7 +70,7 @@ Error Streams::Launch(Stream& stream, Work work) {
 
 void Streams::SetBusyUntil(Stream& stream, Nanoseconds time) {
   std::lock_guard lock(mutex_);
-  stream.busy_until = time;
+  stream.busy_until = std::max(stream.busy_until, time);
 }
 
 Error Streams::Query(Stream& stream) {

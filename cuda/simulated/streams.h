@@ -71,7 +71,7 @@ class Streams {
   Error Enqueue(Stream& stream, Work work);
   // Launches in the sense of a fault plan: kernels and graphs.
   Error Launch(Stream& stream, Work work);
-  // All work on the stream will have passed at `time`.
+  // The stream has work up to `time`, or for longer if it had before.
   void SetBusyUntil(Stream& stream, Nanoseconds time);
   // kNotReady while it has work.
   Error Query(Stream& stream);

@@ -1,8 +1,12 @@
 #include "allocator/stitch_plan.h"
 
+#include <memory>
+#include <optional>
 #include <vector>
 
 #include "allocator/arena_set.h"
+#include "allocator/handle_table.h"
+#include "cuda/simulated/simulated_device.h"
 #include "gtest/gtest.h"
 
 namespace frugal {
@@ -10,7 +14,7 @@ namespace {
 
 constexpr Bytes kPage = kPageSize;
 
-// Arenas whose pages are filled by hand, with no handles behind them: planning looks at no handle.
+// Arenas whose pages are filled by hand, with handles that no device knows.
 class StitchPlanTest : public testing::Test {
  protected:
   Arena& NewArena(int64_t pages) {
@@ -20,9 +24,21 @@ class StitchPlanTest : public testing::Test {
     return arena;
   }
   static Extent& ExtentOf(Arena& arena) { return *arena.extents().front(); }
-  static void Fill(Arena& arena, int64_t first, int64_t count) { arena.Fill({&ExtentOf(arena), first, count}); }
+  void Fill(Arena& arena, int64_t first, int64_t count) {
+    Extent& extent = ExtentOf(arena);
+    for (int64_t page = first; page < first + count; ++page) {
+      handles_.push_back(std::make_unique<Handle>());
+      handles_.back()->home = handles_.back()->place = PageRef{&extent, page};
+      extent.MutableView(page) = View{View::State::kLive, handles_.back().get()};
+    }
+    arena.Fill({&extent, first, count});
+  }
   static std::optional<StitchPlan> Plan(const Arena& arena, Bytes size, const std::vector<const Arena*>& donors) {
-    return PlanStitch(arena, size, donors, [](const View&) { return false; });
+    std::vector<Donation> donations;
+    for (const Arena* donor : donors) {
+      for (const Donation& donation : WholeFreePages(*donor)) donations.push_back(donation);
+    }
+    return PlanStitch(arena, size, Offers(donations), [](const PageRef&) { return true; });
   }
   // Hands out the whole of the first `pages` pages, one block each.
   static std::vector<Block*> TakePages(Arena& arena, int64_t pages) {
@@ -31,8 +47,19 @@ class StitchPlanTest : public testing::Test {
     return blocks;
   }
 
+  // What moving the handle of `from` to the page `to` leaves, with its home where it was.
+  static void Lend(Arena& arena, int64_t from, int64_t to) {
+    Extent& extent = ExtentOf(arena);
+    Handle* handle = extent.view(from).handle;
+    extent.MutableView(to) = View{View::State::kLive, handle};
+    extent.MutableView(from).state = View::State::kStale;
+    handle->place.page = to;
+  }
+
+  sim::SimulatedDevice device_{{.memory = MiB(64)}};
   Ledger ledger_;
-  ArenaSet arenas_{ledger_};
+  ArenaSet arenas_{device_, ledger_};
+  std::vector<std::unique_ptr<Handle>> handles_;
   uint64_t next_stream_ = 1;
   uint64_t next_address_ = uint64_t{1} << 40;
 };
@@ -67,10 +94,10 @@ TEST_F(StitchPlanTest, TakesHandlesFromTheLargestFreeBlockOfAnyDonorBeforeCreati
   const std::optional<StitchPlan> plan = Plan(arena, kPage * 5, {&donor});
   ASSERT_TRUE(plan.has_value());
   ASSERT_EQ(plan->donations.size(), 2u);
-  EXPECT_EQ(plan->donations[0].run.first, 4);
-  EXPECT_EQ(plan->donations[0].run.count, 3);
-  EXPECT_EQ(plan->donations[1].run.first, 1);
-  EXPECT_EQ(plan->donations[1].run.count, 1);
+  EXPECT_EQ(plan->donations[0].run, (PageRun{&ExtentOf(donor), 4, 3}));
+  EXPECT_EQ(plan->donations[1].run, (PageRun{&ExtentOf(donor), 1, 1}));
+  EXPECT_EQ(plan->handles[0], ExtentOf(donor).view(4).handle) << "the largest run first";
+  EXPECT_EQ(plan->handles[4], nullptr) << "to be created";
   EXPECT_EQ(plan->to_create, Pages(1));
 }
 
@@ -107,10 +134,58 @@ TEST_F(StitchPlanTest, LeavesAHoleWhoseOldViewIsStillInUse) {
   std::vector<Block*> blocks = TakePages(arena, 4);
   arena.PutBack(blocks[1], BlockStep::kReturn);
   arena.Vacate(blocks[1], {&ExtentOf(arena), 1, 1});
-  const auto hole_is_in_use = [&](const View& view) { return &view == &ExtentOf(arena).view(1); };
-  const std::optional<StitchPlan> plan = PlanStitch(arena, kPage, {}, hole_is_in_use);
+  ExtentOf(arena).MutableView(1).state = View::State::kStale;
+  ExtentOf(arena).view(1).handle->home = PageRef{&ExtentOf(arena), 3};
+  const auto hole_is_in_use = [](const PageRef& page) { return page.page != 1; };
+  const std::optional<StitchPlan> plan = PlanStitch(arena, kPage, Offers({}), hole_is_in_use);
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->target.first, 4);
+}
+
+TEST_F(StitchPlanTest, KeepsThePageOfAHandleThatIsAGuestElsewhere) {
+  Arena& arena = NewArena(100);
+  Fill(arena, 0, 3);
+  std::vector<Block*> blocks = TakePages(arena, 3);
+  arena.PutBack(blocks[1], BlockStep::kReturn);
+  arena.Vacate(blocks[1], {&ExtentOf(arena), 1, 1});
+  arena.Fill({&ExtentOf(arena), 50, 1});
+  Lend(arena, 1, 50);
+  ASSERT_NE(arena.Take(kPage), nullptr) << "the guest is in use";
+  const std::optional<StitchPlan> plan = Plan(arena, kPage, {&arena});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_NE(plan->target.first, 1);
+}
+
+TEST_F(StitchPlanTest, TakesAHandleWhereItCanStillBeSeen) {
+  Arena& arena = NewArena(100);
+  Fill(arena, 0, 6);
+  std::vector<Block*> blocks = TakePages(arena, 6);
+  for (int i : {1, 3, 4}) arena.PutBack(blocks[i], BlockStep::kReturn);
+  // Page 7 saw the handle of page 1 before.
+  ExtentOf(arena).MutableView(7) = View{View::State::kStale, ExtentOf(arena).view(1).handle};
+  const std::optional<StitchPlan> plan = Plan(arena, kPage * 3, {&arena});
+  ASSERT_TRUE(plan.has_value());
+  ASSERT_EQ(plan->target, (PageRun{&ExtentOf(arena), 6, 3}));
+  EXPECT_EQ(plan->handles[1], ExtentOf(arena).view(1).handle);
+  EXPECT_EQ(plan->to_create, Pages(0));
+}
+
+TEST_F(StitchPlanTest, ServesARequestAsBeforeIfThatTakesNoDriverCall) {
+  Arena& arena = NewArena(100);
+  Fill(arena, 0, 6);
+  std::vector<Block*> blocks = TakePages(arena, 6);
+  for (int i : {1, 3}) arena.PutBack(blocks[i], BlockStep::kReturn);
+  const PageRun before{&ExtentOf(arena), 20, 2};
+  ExtentOf(arena).MutableView(20) = View{View::State::kStale, ExtentOf(arena).view(3).handle};
+  ExtentOf(arena).MutableView(21) = View{View::State::kStale, ExtentOf(arena).view(1).handle};
+  arena.past_stitches().Add(kPage * 2, before);
+  std::optional<StitchPlan> plan = Plan(arena, kPage * 2, {&arena});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->target, before);
+  ASSERT_EQ(arena.Take(kPage), blocks[1]);
+  plan = Plan(arena, kPage * 2, {&arena});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_NE(plan->target, before) << "one of its handles is in use now";
 }
 
 TEST_F(StitchPlanTest, SaysWhenNoHoleIsLargeEnough) {

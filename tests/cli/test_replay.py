@@ -254,3 +254,115 @@ class TestSmallestCapacity:
 
         assert _replay.smallest_capacity(100 * PAGE, 400 * PAGE, 150 * PAGE, completes) == 150 * PAGE
         assert max(tried) < 150 * PAGE
+
+
+class TestConditions:
+    """What else a measurement can tell, asked for by its own interface."""
+
+    @staticmethod
+    def history(events: list[tuple[int, ...]], **marks: Any) -> _histories.History:
+        """(size, stream) allocates, (allocation,) frees."""
+        packed, live, peak, sizes = [], 0, 0, []
+        for event in events:
+            if len(event) == 2:
+                packed.append(_histories.EVENT.pack(_histories.ALLOCATE, len(sizes), *event, 0, 0))
+                sizes.append(event[0])
+                live += event[0]
+            else:
+                packed.append(_histories.EVENT.pack(_histories.FREE, event[0], 0, 0, 0, 0))
+                live -= sizes[event[0]]
+            peak = max(peak, live)
+        return _histories.History("made-up", b"".join(packed), len(events), 0, len(sizes), 2, peak, **marks)
+
+    @staticmethod
+    def measure(
+        history: _histories.History, allocator: str, capacity: int = 200 << 30, **options: Any
+    ) -> _replay.Measurement:
+        return _replay.Replayer().measure(history, allocator, capacity, find_minimum=False, **options)
+
+    # Five turns, of which the first makes the memory that the others use.
+    LOOP = tuple(event for turn in range(5) for event in ((40 * MIB, 0), (turn,)))
+
+    def test_steady_state_of_a_loop_begins_after_three_turns(self) -> None:
+        steady = self.measure(self.history([*self.LOOP], turn_ends=(2, 4, 6, 8, 10)), "native").steady
+        assert steady is not None
+        assert (steady.from_event, steady.allocations) == (6, 2)
+        assert (steady.driver_ns, set(steady.driver_calls.values())) == (0, {0})
+
+    def test_steady_state_begins_where_the_warm_up_ends(self) -> None:
+        steady = self.measure(self.history([*self.LOOP], warm_up_end=0), "native").steady
+        assert steady is not None
+        assert (steady.from_event, steady.allocations) == (0, 5)
+        assert steady.driver_calls["malloc"] == 1
+        assert steady.driver_ns == 180_000
+
+    def test_steady_state_of_a_recording_is_its_second_pass(self) -> None:
+        history = self.history([*self.LOOP])
+        steady = self.measure(history, "native").steady
+        assert steady is not None
+        assert (steady.from_event, steady.allocations, steady.driver_ns) == (10, 5, 0)
+        assert self.measure(history, "native", passes=1).steady is None
+
+    def test_way_to_the_peak_ends_where_the_most_is_held_for_the_first_time(self) -> None:
+        found = self.measure(self.history([(40 * MIB, 0), (30 * MIB, 0), (0,), (40 * MIB, 0)]), "native")
+        assert found.peak_reserved_at == 1
+        assert found.driver_ns_to_peak == found.driver_ns == 180_000 + 160_000
+
+    def test_giving_memory_back_counts_as_a_host_wait(self) -> None:
+        found = self.measure(self.history([(40 * MIB, 0), (0,), (50 * MIB, 0)]), "native", capacity=60 * MIB)
+        assert found.completed
+        assert found.driver_calls["free"] == 1
+        assert found.host_syncs == found.driver_calls["sync"] + 1
+
+    def test_play_that_runs_out_of_memory_says_why(self) -> None:
+        found = self.measure(self.history([(40 * MIB, 0)]), "native", capacity=30 * MIB)
+        assert not found.completed
+        assert found.error is not None
+        assert "CUDA out of memory. Tried to allocate 40.00 MiB" in found.error
+        assert "\n" not in found.error
+        assert found.steady is None
+
+    @pytest.mark.parametrize(("lag", "waits"), [(0, 0), (5, 1)])
+    def test_stream_waits_for_another_only_while_that_is_behind(self, lag: int, waits: int) -> None:
+        # There is room for one of the two buffers, and its memory has to change streams.
+        history = self.history([(40 * MIB, 0), (0,), (40 * MIB, 1)])
+        found = self.measure(history, "frugal", capacity=40 * MIB, stream_lag=lag)
+        assert found.completed
+        assert found.stream_lag == lag
+        assert found.driver_calls["stream_wait"] == waits
+
+    def test_stream_has_caught_up_when_the_lag_is_over(self) -> None:
+        others = [(512, 0), (1,), (512, 0), (2,), (512, 0)]
+        # The small ones keep stream 0 busy, if they are its own.
+        for stream, waits in ((0, 1), (1, 0)):
+            events = [(40 * MIB, 0), (0,), *((event[0], stream) if len(event) == 2 else event for event in others)]
+            found = self.measure(self.history([*events, (38 * MIB, 1)]), "frugal", capacity=42 * MIB, stream_lag=4)
+            assert found.driver_calls["stream_wait"] == waits, stream
+
+    def test_series_has_the_most_of_each_stretch(self) -> None:
+        history = self.history([(40 * MIB, 0), (0,), (30 * MIB, 0), (10 * MIB, 0), (1,), (2,)])
+        found = self.measure(history, "native", samples=3)
+        assert found.series == ((0, 40 * MIB, 40 * MIB), (2, 40 * MIB, 40 * MIB), (4, 10 * MIB, 40 * MIB))
+        assert self.measure(history, "native").series is None
+
+    def test_series_is_no_longer_than_the_history(self) -> None:
+        found = self.measure(self.history([(40 * MIB, 0), (0,)]), "native", samples=100)
+        assert [event for event, _, _ in found.series or ()] == [0, 1]
+
+    def test_picture_is_of_the_moment_when_most_is_live(self) -> None:
+        events = [(20 * MIB, 0), (30 * MIB, 0), (0,), (10 * MIB, 0), (12 * MIB, 0), (1,)]
+        found = self.measure(self.history(events), "native", picture=True)
+        assert found.runs is not None
+        sizes = dict.fromkeys(("live", "awaiting", "free", "hole"), 0)
+        for _, size, state in found.runs:
+            sizes[state] += size
+        assert sizes == {"live": 52 * MIB, "awaiting": 0, "free": found.peak_reserved_bytes - 52 * MIB, "hole": 0}
+        assert [address for address, _, _ in found.runs] == sorted(address for address, _, _ in found.runs)
+        assert self.measure(self.history(events), "native").runs is None
+
+    def test_picture_shows_the_holes_that_memory_left(self) -> None:
+        events = [(20 * MIB, 0), (20 * MIB, 0), (20 * MIB, 0), (1,), (30 * MIB, 0)]
+        found = self.measure(self.history(events), "frugal", picture=True)
+        states = [state for _, _, state in found.runs or ()]
+        assert sum(size for _, size, state in found.runs or () if state == "live") == 70 * MIB
+        assert "hole" in states

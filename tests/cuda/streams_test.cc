@@ -36,6 +36,16 @@ class StreamsTest : public ::testing::Test {
   Streams& streams_ = machine_.streams();
 };
 
+TEST_F(StreamsTest, BeingKeptBusyNeverShortensWhatAStreamHas) {
+  Stream& stream = NewStream();
+  streams_.SetBusyUntil(stream, microseconds(9));
+  streams_.SetBusyUntil(stream, microseconds(4));
+  machine_.clock().Set(microseconds(8));
+  EXPECT_EQ(streams_.Query(stream), Error::kNotReady);
+  machine_.clock().Set(microseconds(9));
+  EXPECT_EQ(streams_.Query(stream), Error::kSuccess);
+}
+
 TEST_F(StreamsTest, WorkOfOneStreamAddsUp) {
   Stream& stream = NewStream();
   ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(3))), Error::kSuccess);

@@ -1,70 +1,135 @@
-"""The regression gate: what replays of recorded training runs cost must not grow unnoticed.
+"""The regression gate: what replays of recorded and generated programs cost must not grow unnoticed.
 
 The figures come from the simulated GPU, so they are the same on every machine. After a change that is meant to move
 them, `pytest tests/gates --accept` writes them down anew; replay_baseline.json then shows in review what it costs.
 """
 
+from __future__ import annotations
+
+import functools
 import json
 import pathlib
-import subprocess
-import sys
+from typing import Any
 
 import pytest
+from frugal_alloc import _replay
 
-HERE = pathlib.Path(__file__).resolve().parent
-HISTORIES = sorted(path for path in (HERE.parent.parent / "bench" / "histories").iterdir() if path.suffix != ".md")
-BASELINE = HERE / "replay_baseline.json"
+from bench import replay_suite
+from bench.replay_suite import Play
+
+BASELINE = pathlib.Path(__file__).resolve().with_name("replay_baseline.json")
+PLAYS = replay_suite.load()
+RECORDED = [play for play in PLAYS if play.input.kind == "recorded"]
 # The history itself, which no change of ours may move.
-GIVEN = ("events", "completed", "peak_live_bytes")
-# Less is better.
-COSTS = ("peak_reserved_bytes", "driver_ns")
+GIVEN = ("events", "peak_live_bytes")
+# Capacities over peak live, played with work on the streams.
+TIGHT, AMPLE = 1.02, 1.2
+CAPACITY_TOLERANCE = 0.0005
 LEAST_UTILISATION = 0.98
 
-each_history = pytest.mark.parametrize("history", [path.name for path in HISTORIES])
+Figures = dict[str, Any]
+
+
+def by_name(play: Play) -> str:
+    return play.input.name
+
+
+each_play = pytest.mark.parametrize("play", PLAYS, ids=by_name)
+each_recorded = pytest.mark.parametrize("play", RECORDED, ids=by_name)
 
 
 @pytest.fixture(scope="session")
-def figures() -> dict[tuple[str, str], dict]:
-    """The replay's figures by history and allocator."""
-    command = [sys.executable, "-m", "frugal_alloc", "replay", "--allocator", "frugal,expandable", "--json", *HISTORIES]
-    done = subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True)
-    return {(entry["history"], entry["allocator"]): entry for entry in json.loads(done.stdout)}
+def replayer() -> _replay.Replayer:
+    return _replay.Replayer()
 
 
 @pytest.fixture(scope="session")
-def baseline(figures, request: pytest.FixtureRequest) -> dict[str, dict]:
-    """The accepted figures of our allocator by history."""
+def figures(replayer: _replay.Replayer) -> dict[str, Figures]:
+    """What our allocator costs, by history: as in the baseline, but for the capacity."""
+    found = _replay.run_all(replayer, [functools.partial(_measure, replayer, play) for play in PLAYS])
+    return {play.input.name: one for play, one in zip(PLAYS, found, strict=True)}
+
+
+@pytest.fixture(scope="session")
+def expandable(replayer: _replay.Replayer) -> dict[str, float]:
+    """The utilisation of expandable segments, by history."""
+    measure = functools.partial(replayer.measure, allocator="expandable", capacity=_replay.DEFAULT_CAPACITY)
+    jobs = [functools.partial(measure, play.history, find_minimum=False, passes=1) for play in RECORDED]
+    return {one.history: one.utilisation or 0.0 for one in _replay.run_all(replayer, jobs)}
+
+
+@pytest.fixture(scope="session")
+def baseline(figures: dict[str, Figures], replayer: _replay.Replayer, request: pytest.FixtureRequest) -> dict[str, Any]:
+    """The accepted figures of our allocator, by history."""
     if request.config.getoption("--accept", default=False):
+        smallest = _replay.run_all(replayer, [functools.partial(_smallest, replayer, play, figures) for play in PLAYS])
         kept = {
-            history: {name: entry[name] for name in (*GIVEN, *COSTS, "driver_calls")}
-            for (history, allocator), entry in figures.items()
-            if allocator == "frugal"
+            play.input.name: {**figures[play.input.name], "completes_in_bytes": size}
+            for play, size in zip(PLAYS, smallest, strict=True)
         }
         BASELINE.write_text(json.dumps(kept, indent=2) + "\n")
     return json.loads(BASELINE.read_text())
 
 
-@each_history
-def test_reserves_little_more_than_the_program_has_live(figures, history):
-    assert figures[history, "frugal"]["completed"]
-    assert figures[history, "frugal"]["utilisation"] >= LEAST_UTILISATION
+def _measure(replayer: _replay.Replayer, play: Play) -> Figures:
+    ample = replayer.measure(play.history, "frugal", _replay.DEFAULT_CAPACITY, find_minimum=False, passes=2)
+    assert ample.steady is not None, ample.error
+    costs = {
+        "peak_reserved_bytes": ample.peak_reserved_bytes,
+        "driver_ns": ample.driver_ns,
+        "driver_ns_to_peak": ample.driver_ns_to_peak,
+        "steady_driver_ns": ample.steady.driver_ns,
+        "host_syncs": ample.host_syncs,
+        **ample.driver_calls,
+        **{f"steady_{kind}": count for kind, count in ample.steady.driver_calls.items()},
+    }
+    for ratio in (TIGHT, AMPLE):
+        found = replay_suite.measure_constrained(replayer, play, "frugal", ratio)
+        costs |= {
+            f"fails_at_{ratio:g}": int(not found.completed),
+            f"host_syncs_at_{ratio:g}": found.host_syncs,
+            f"stream_waits_at_{ratio:g}": found.stream_waits,
+        }
+    return {"events": ample.events, "peak_live_bytes": ample.peak_live_bytes, "costs": costs}
 
 
-@each_history
-def test_wastes_no_more_than_expandable_segments(figures, history):
-    assert figures[history, "frugal"]["utilisation"] >= figures[history, "expandable"]["utilisation"]
+def _smallest(replayer: _replay.Replayer, play: Play, figures: dict[str, Figures]) -> int:
+    return _replay.smallest_capacity(
+        play.history.peak_live_bytes,
+        figures[play.input.name]["costs"]["peak_reserved_bytes"],
+        _replay.DEFAULT_CAPACITY,
+        lambda size: replayer.completes(play.history, "frugal", size),
+        CAPACITY_TOLERANCE,
+    )
 
 
-@each_history
-def test_replays_the_same_history(figures, baseline, history):
-    now = figures[history, "frugal"]
-    assert {name: now[name] for name in GIVEN} == {name: baseline[history][name] for name in GIVEN}
+def _utilisation(figures: Figures) -> float:
+    return figures["peak_live_bytes"] / figures["costs"]["peak_reserved_bytes"]
 
 
-@each_history
-def test_costs_no_more_than_accepted(figures, baseline, history):
-    accepted = {name: baseline[history][name] for name in COSTS} | baseline[history]["driver_calls"]
-    entry = figures[history, "frugal"]
-    now = {name: entry[name] for name in COSTS} | entry["driver_calls"]
+@each_recorded
+def test_reserves_little_more_than_the_program_has_live(figures, play):
+    assert _utilisation(figures[play.input.name]) >= LEAST_UTILISATION
+
+
+@each_recorded
+def test_wastes_no_more_than_expandable_segments(figures, expandable, play):
+    assert _utilisation(figures[play.input.name]) >= expandable[play.input.name]
+
+
+@each_play
+def test_replays_the_same_history(figures, baseline, play):
+    now, accepted = figures[play.input.name], baseline[play.input.name]
+    assert {name: now[name] for name in GIVEN} == {name: accepted[name] for name in GIVEN}
+
+
+@each_play
+def test_costs_no_more_than_accepted(figures, baseline, play):
+    now, accepted = figures[play.input.name]["costs"], baseline[play.input.name]["costs"]
     grown = {name: f"{accepted[name]} -> {now[name]}" for name in accepted if now[name] > accepted[name]}
     assert not grown, "grown against replay_baseline.json; if it is worth it: pytest tests/gates --accept"
+
+
+@each_play
+def test_completes_in_the_accepted_capacity(replayer, baseline, play):
+    assert replayer.completes(play.history, "frugal", baseline[play.input.name]["completes_in_bytes"])

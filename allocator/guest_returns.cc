@@ -1,0 +1,117 @@
+#include "allocator/guest_returns.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "allocator/timeline.h"
+
+namespace frugal {
+namespace {
+
+Stream HomeStream(const Handle& guest) { return guest.home.extent->arena().stream(); }
+
+// Whether work up to the tick is done, with an event put into the stream if there is none yet. False where the stream
+// cannot be asked.
+absl::StatusOr<bool> HasPassedNow(Timeline& timeline, Timeline::Tick tick) {
+  if (tick >= timeline.now()) {
+    absl::Status marked = timeline.Mark();
+    if (absl::IsUnavailable(marked)) return false;
+    if (!marked.ok()) return marked;
+  }
+  return timeline.HasPassed(tick);
+}
+
+}  // namespace
+
+void GuestReturns::BecameFree(Block* block, Address start, Address end) {
+  Extent& extent = *block->extent;
+  const Address first = extent.PageAddress((start - extent.start()).count() / kPageSize.count());
+  const Address past = extent.PageAddress(PagesCovering(end - extent.start()).count());
+  const PageRun whole = extent.WholePages(std::max(first, block->address), std::min(past, block->end()));
+  Timeline& host = extent.arena().timeline();
+  const Timeline::Tick last_use = host.Expand(block->last_use);
+  std::optional<bool> passed;
+  Send({block, whole}, [&](const Handle& guest) {
+    if (HomeStream(guest) == host.stream()) return true;
+    // An error is no reason to fail: the guest can go later.
+    if (!passed.has_value()) passed = HasPassedNow(host, last_use).value_or(false);
+    return *passed;
+  });
+}
+
+absl::StatusOr<bool> GuestReturns::Recall(const Arena& arena, Reach reach) {
+  bool some = false;
+  for (Arena* host : arenas_.all()) {
+    const bool has_guests = std::any_of(host->extents().begin(), host->extents().end(),
+                                        [](const auto& extent) { return extent->guests() > 0; });
+    if (!has_guests) continue;
+    for (const Donation& free : WholeFreePages(*host)) {
+      if (free.run.extent->guests() == 0) continue;
+      absl::StatusOr<bool> went = RecallFrom(free, arena, reach);
+      if (!went.ok()) return went.status();
+      some |= *went;
+    }
+  }
+  return some;
+}
+
+absl::StatusOr<bool> GuestReturns::RecallFrom(const Donation& free, const Arena& arena, Reach reach) {
+  Timeline& host = free.run.extent->arena().timeline();
+  const Timeline::Tick last_use = host.Expand(free.block->last_use);
+  absl::Status status;
+  std::optional<bool> passed;
+  std::optional<bool> waited_for;
+  const bool some = Send(free, [&](const Handle& guest) {
+    if (!passed.has_value()) {
+      absl::StatusOr<bool> answer = HasPassedNow(host, last_use);
+      status.Update(answer.status());
+      passed = answer.value_or(false);
+    }
+    if (*passed || reach < Reach::kThroughStreamWaits || HomeStream(guest) != arena.stream()) return *passed;
+    if (!waited_for.has_value()) {
+      waited_for = false;
+      if (last_use >= host.now()) return false;
+      absl::Status waits = host.MakeWait(arena.stream(), last_use);
+      status.Update(waits);
+      waited_for = waits.ok();
+      if (waits.ok()) ++ledger_.statistics().num_stream_waits;
+    }
+    return *waited_for;
+  });
+  if (!status.ok()) return status;
+  return some;
+}
+
+bool GuestReturns::Send(const Donation& free, absl::FunctionRef<bool(const Handle&)> goes) {
+  Extent& extent = *free.run.extent;
+  // From the highest page down: what is vacated then leaves the block where it starts.
+  std::vector<std::pair<PageRun, PageRun>> leaving;
+  int64_t page = free.run.end();
+  while (page > free.run.first) {
+    const Handle* guest = extent.view(--page).handle;
+    if (!guest->IsGuest() || !goes(*guest)) continue;
+    PageRun home{guest->home.extent, guest->home.page, 1};
+    for (; page > free.run.first; --page) {
+      const Handle* before = extent.view(page - 1).handle;
+      if (!before->IsGuest() || before->home != PageRef{home.extent, home.first - 1}) break;
+      --home.first;
+      ++home.count;
+    }
+    leaving.push_back({PageRun{&extent, page, home.count}, home});
+  }
+  for (const auto& [run, home] : leaving) {
+    extent.arena().Vacate(free.block, run);
+    ledger_.MovedBetweenGroups(extent.arena().group(), home.extent->arena().group(), Pages(run.count).bytes());
+    for (int64_t vacated = run.first; vacated < run.end(); ++vacated) {
+      Handle* guest = extent.view(vacated).handle;
+      handles_.Move(guest, guest->home);
+    }
+  }
+  // Last, since memory that comes home may join the very block that it leaves.
+  for (const auto& [run, home] : leaving) home.extent->arena().Fill(home);
+  return !leaving.empty();
+}
+
+}  // namespace frugal

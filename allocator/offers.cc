@@ -1,0 +1,46 @@
+#include "allocator/offers.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+namespace frugal {
+namespace {
+
+bool Holds(const Donation& donation, const PageRef& place) {
+  return donation.run.extent == place.extent && donation.run.first <= place.page && place.page < donation.run.end();
+}
+
+}  // namespace
+
+std::vector<Donation> WholeFreePages(const Arena& arena) {
+  std::vector<Donation> donations;
+  arena.free_blocks().ForEachFromLargest([&donations](Block* block) {
+    if (block->size < kPageSize) return false;
+    const PageRun run = block->extent->WholePages(block->address, block->end());
+    if (run.count > 0) donations.push_back({block, run});
+    return true;
+  });
+  return donations;
+}
+
+Offers::Offers(std::vector<Donation> donations) : from_largest_(std::move(donations)), by_address_(from_largest_) {
+  std::stable_sort(from_largest_.begin(), from_largest_.end(),
+                   [](const Donation& a, const Donation& b) { return a.run.count > b.run.count; });
+  std::sort(by_address_.begin(), by_address_.end(),
+            [](const Donation& a, const Donation& b) { return a.start() < b.start(); });
+  for (const Donation& donation : by_address_) pages_ += Pages(donation.run.count);
+}
+
+const Donation* Offers::Find(const Handle& handle) const {
+  const PageRef& place = handle.place;
+  if (place.extent == nullptr) return nullptr;
+  if (latest_ != nullptr && Holds(*latest_, place)) return latest_;
+  auto after = std::upper_bound(by_address_.begin(), by_address_.end(), place.extent->PageAddress(place.page),
+                                [](Address address, const Donation& donation) { return address < donation.start(); });
+  if (after == by_address_.begin() || !Holds(*std::prev(after), place)) return nullptr;
+  latest_ = &*std::prev(after);
+  return latest_;
+}
+
+}  // namespace frugal

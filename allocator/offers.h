@@ -1,0 +1,51 @@
+// The memory that a stitch may take.
+
+#ifndef FRUGAL_ALLOCATOR_OFFERS_H_
+#define FRUGAL_ALLOCATOR_OFFERS_H_
+
+#include <cstdint>
+#include <vector>
+
+#include "allocator/arena.h"
+#include "allocator/block.h"
+#include "allocator/extent.h"
+#include "allocator/handle_table.h"
+#include "allocator/units.h"
+
+namespace frugal {
+
+// Whole pages of a free block whose handles may move.
+struct Donation {
+  Block* block = nullptr;
+  PageRun run;
+
+  Address start() const { return run.extent->PageAddress(run.first); }
+};
+
+// The whole pages of the arena's free blocks, from the largest block down.
+std::vector<Donation> WholeFreePages(const Arena& arena);
+
+// Not thread-safe.
+class Offers {
+ public:
+  // Of each free block all its whole pages, or none.
+  explicit Offers(std::vector<Donation> donations);
+
+  // The largest runs first.
+  const std::vector<Donation>& from_largest() const { return from_largest_; }
+  const std::vector<Donation>& by_address() const { return by_address_; }
+  Pages pages() const { return pages_; }
+
+  // The donation that the handle is part of; null: none.
+  const Donation* Find(const Handle& handle) const;
+
+ private:
+  std::vector<Donation> from_largest_;
+  std::vector<Donation> by_address_;
+  Pages pages_;
+  mutable const Donation* latest_ = nullptr;  // most often the next handle asked for is part of the same
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_OFFERS_H_

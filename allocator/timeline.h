@@ -1,0 +1,58 @@
+// The work of one stream, as the points in it that memory has to wait for.
+
+#ifndef FRUGAL_ALLOCATOR_TIMELINE_H_
+#define FRUGAL_ALLOCATOR_TIMELINE_H_
+
+#include <cstdint>
+#include <deque>
+#include <memory>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "allocator/device.h"
+#include "allocator/fence.h"
+
+namespace frugal {
+
+// A stream's work is cut into ticks, numbered from 1: Mark() puts an event into the stream, which ends the present
+// tick. What is used or left behind is stamped with the tick it happened in, which costs nothing; whether a stamp has
+// passed is asked of the device only when somebody wants the memory. So a free needs no event, and one event serves all
+// that happened before it. 0 is the stamp of what was never used.
+// Not thread-safe.
+class Timeline {
+ public:
+  using Tick = int64_t;
+
+  Timeline(Device& device, Stream stream) : device_(device), stream_(stream) {}
+  Timeline(const Timeline&) = delete;
+  Timeline& operator=(const Timeline&) = delete;
+
+  Stream stream() const { return stream_; }
+  // The tick that what the stream has been told last belongs to.
+  Tick now() const { return now_; }
+  // A tick up to now from its lower half. Of one more than 2^32 ticks ago this makes a later one, which is safe.
+  Tick Expand(uint32_t low) const { return now_ - static_cast<uint32_t>(static_cast<uint32_t>(now_) - low); }
+
+  // Ends the present tick. kUnavailable: the stream is being captured; nothing has changed.
+  absl::Status Mark();
+  // Whether all work up to the end of `tick` is done. Never of the present tick, which has no end yet.
+  absl::StatusOr<bool> HasPassed(Tick tick);
+  // The host waits until `tick`, ended now if it is the present one, has passed. kUnavailable as for Mark().
+  absl::Status Synchronize(Tick tick);
+  // `waiter` waits, the host does not. REQUIRES: `tick` is over.
+  absl::Status MakeWait(Stream waiter, Tick tick);
+
+ private:
+  Fence& FenceOf(Tick tick) { return *fences_[static_cast<size_t>(tick - passed_ - 1)]; }
+  void Passed(Tick tick);
+
+  Device& device_;
+  const Stream stream_;
+  Tick now_ = 1;
+  Tick passed_ = 0;                            // all ticks up to this one have passed
+  std::deque<std::shared_ptr<Fence>> fences_;  // the ends of the ticks after passed_: size = now_ - passed_ - 1
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_TIMELINE_H_

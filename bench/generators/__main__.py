@@ -1,0 +1,64 @@
+"""``python -m bench.generators``: lists the generators, or writes the history of one to a file."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from pathlib import Path
+from typing import NoReturn
+
+from . import DEFAULT_SEED, GENERATORS, BadParameter, generate
+from .recorder import GIB, write
+
+_BAD_INPUT = 2
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong with the arguments."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(_BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.name is None:
+        for generator in GENERATORS.values():
+            print(f"{generator.name:18}  {generator.summary}")
+        return 0
+    changes = {}
+    for change in options.set:
+        name, equals, value = change.partition("=")
+        if not equals:
+            parser.error(f"--set takes PARAMETER=VALUE, not {change!r}")
+        changes[name] = value
+    try:
+        history = generate(options.name, options.seed, options.scale, changes)
+    except BadParameter as error:
+        parser.error(str(error))
+    path = options.out or Path(f"{options.name}.json")
+    try:
+        write(history, path)
+    except OSError as error:
+        parser.error(f"{path} cannot be written: {error.strerror or error}")
+    print(
+        f"{path}: {history.event_count} events, at most {history.peak_live_bytes / GIB:.2f} GiB live", file=sys.stderr
+    )
+    return 0
+
+
+def _parser() -> _Parser:
+    parser = _Parser("bench.generators", description="Makes up an allocation history that frugal-alloc replay reads.")
+    parser.add_argument("name", nargs="?", choices=GENERATORS, metavar="NAME", help="without one: lists them")
+    parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="default %(default)s")
+    parser.add_argument("--scale", type=float, default=1.0, metavar="X", help="how many times as long (default 1)")
+    parser.add_argument(
+        "--set", action="append", default=[], metavar="PARAMETER=VALUE", help="a number that its file names; repeatable"
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="default NAME.json")
+    return parser
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,149 @@
+"""Collects what a generated program allocates and frees, as a history that the replay plays."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+from pathlib import Path
+
+from frugal_alloc import _histories
+
+KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
+# What the replay takes.
+_MOST_EVENTS = 1 << 24
+_LARGEST = 1 << 50
+
+
+class BadParameter(ValueError):
+    """A parameter that the generator does not have, or a value that it cannot take; the message says which."""
+
+
+@dataclasses.dataclass(frozen=True)
+class _Event:
+    operation: int
+    allocation: int
+    size: int = 0
+    stream: int = 0
+    late_stream: int = 0
+    # Number of the event before which the late stream is done; 0: the free is not late.
+    ready: int = 0
+
+
+class Recorder:
+    """A program in the making: its allocations and frees in the order of the host's calls. Sizes in bytes.
+
+    A tensor is named by the number that allocate() returns. Streams are numbered from 0, the default stream.
+    """
+
+    def __init__(self, stream_lag: int = 0) -> None:
+        """With `stream_lag`, the streams may be replayed that many events behind the host: see History."""
+        self._events: list[_Event] = []
+        # By tensor.
+        self._sizes: list[int] = []
+        self._live: set[int] = set()
+        self._late: dict[int, int] = {}
+        self._stream_lag = stream_lag
+        self._warm_up_end: int | None = None
+        self._turn_ends: list[int] = []
+        self.live_bytes = 0
+        self._peak_live_bytes = 0
+        self._stream_count = 1
+
+    @property
+    def event_count(self) -> int:
+        return len(self._events)
+
+    def size_of(self, tensor: int) -> int:
+        return self._sizes[tensor]
+
+    def allocate(self, size: int, stream: int = 0) -> int:
+        # Of an allocation without bytes, the allocator would not hear.
+        size = max(size, 1)
+        if size > _LARGEST:
+            raise BadParameter(f"a tensor would have {size} bytes, more than any GPU; make a parameter smaller")
+        tensor = len(self._sizes)
+        self._sizes.append(size)
+        self._live.add(tensor)
+        self._stream_count = max(self._stream_count, stream + 1)
+        self._add(_Event(_histories.ALLOCATE, tensor, size, stream), grown=size)
+        return tensor
+
+    def free(self, tensor: int) -> None:
+        """Frees a tensor that only the stream it was allocated on has used, or the host has waited for the others."""
+        self._live.remove(tensor)
+        self._add(_Event(_histories.FREE, tensor), grown=-self._sizes[tensor])
+
+    def free_late(self, tensor: int, late_stream: int, after: int) -> None:
+        """Frees a tensor that `late_stream` goes on using for `after` more events, at least for the streams' lag.
+
+        What one stream does ends in order: the caller must see to it that later frees on a stream end no earlier.
+        """
+        self._live.remove(tensor)
+        ready = len(self._events) + max(after, self._stream_lag, 1)
+        self._stream_count = max(self._stream_count, late_stream + 1)
+        self._late[ready] = self._late.get(ready, 0) + self._sizes[tensor]
+        self._add(_Event(_histories.FREE, tensor, late_stream=late_stream, ready=ready), grown=0)
+
+    def temporary(self, size: int, stream: int = 0) -> None:
+        """A tensor that is freed at once, such as an operator's workspace."""
+        self.free(self.allocate(size, stream))
+
+    def free_all(self, tensors: list[int]) -> None:
+        """In the order given; empties the list."""
+        for tensor in tensors:
+            self.free(tensor)
+        tensors.clear()
+
+    def end_warm_up(self) -> None:
+        """What comes from here on is the steady state, as far as the program has one."""
+        self._warm_up_end = len(self._events)
+
+    def end_turn(self) -> None:
+        """One turn of a fixed loop is over: each repeats the same calls."""
+        self._turn_ends.append(len(self._events))
+
+    def history(self, name: str) -> _histories.History:
+        total = len(self._events)
+        packed = b"".join(
+            _histories.EVENT.pack(e.operation, e.allocation, e.size, e.stream, e.late_stream, min(e.ready, total))
+            for e in self._events
+        )
+        return _histories.History(
+            name=name,
+            events=packed,
+            event_count=total,
+            initial_count=0,
+            allocation_count=len(self._sizes),
+            stream_count=self._stream_count,
+            peak_live_bytes=self._peak_live_bytes,
+            warm_up_end=self._warm_up_end,
+            turn_ends=tuple(self._turn_ends),
+            stream_lag=self._stream_lag,
+        )
+
+    def _add(self, event: _Event, grown: int) -> None:
+        self.live_bytes += grown - self._late.pop(len(self._events), 0)
+        self._peak_live_bytes = max(self._peak_live_bytes, self.live_bytes)
+        self._events.append(event)
+        if len(self._events) > _MOST_EVENTS:
+            raise BadParameter(f"there would be more than {_MOST_EVENTS} events; make it shorter")
+
+
+def write(history: _histories.History, path: Path) -> None:
+    """As a file that ``frugal-alloc replay`` understands; bench/generators/README.md describes it."""
+    rows: list[list[int]] = []
+    for operation, allocation, size, stream, late_stream, ready in _histories.EVENT.iter_unpack(history.events):
+        if operation == _histories.ALLOCATE:
+            rows.append([_histories.ALLOCATE, allocation, size, stream])
+        elif ready:
+            rows.append([_histories.FREE, allocation, late_stream, ready])
+        else:
+            rows.append([_histories.FREE, allocation])
+    head = {
+        "frugal_alloc_history": 1,
+        "warm_up_end": history.warm_up_end,
+        "turn_ends": list(history.turn_ends),
+        "stream_lag": history.stream_lag,
+    }
+    lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
+    path.write_text(json.dumps(head)[:-1] + ', "events": [\n' + lines + "\n]}\n")

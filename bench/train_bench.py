@@ -1,0 +1,184 @@
+"""Trains models whose shapes vary with several allocators, and compares speed and memory.
+
+Models are GPT-2 small, and torchvision's resnet50 and fasterrcnn_resnet50_fpn, with random weights and data. Every
+training is a process of its own. With ample memory, and with little more than ours needs, speeds are measured side by
+side. Where there is no GPU, it runs on the simulated one, for allocation only.
+
+From the root of a checkout: ``.venv/bin/python -m bench.train_bench``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from frugal_alloc import _progress, _simulated_gpu
+
+from . import output_file, provenance
+from .training import allocators, results, table
+from .training.runs import ENDING_SIGNALS, NoTorch, Trainer, carry_out
+
+WORKLOADS = ("gpt2", "resnet50", "fasterrcnn")
+DEFAULT_SIMULATED_MEMORY = 24 << 30
+BAD_INPUT = 2
+FAILED = 1
+
+
+class _Parser(argparse.ArgumentParser):
+    """Says in one line what is wrong with the arguments."""
+
+    def error(self, message: str) -> NoReturn:
+        self.exit(BAD_INPUT, f"train_bench: {message} (see --help)\n")
+
+
+def main(arguments: list[str] | None = None) -> int:
+    options = _parse(arguments)
+    try:
+        if options.json:
+            output_file.check(options.json)
+        return _measure(options)
+    except (_simulated_gpu.SimulationError, NoTorch, output_file.NotWritable) as error:
+        print(f"train_bench: {error}", file=sys.stderr)
+        return BAD_INPUT
+
+
+def _end(number: int, _: object) -> NoReturn:
+    print("train_bench: interrupted, nothing was written", file=sys.stderr)
+    sys.exit(128 + number)
+
+
+def _measure(options: argparse.Namespace) -> int:
+    settings = {"seed": options.seed, "warm_up": options.warm_up, "steps": options.steps, "quick": options.quick}
+    trainer = Trainer(options.simulate, settings)
+    # By Ctrl-C or from outside: what is running is ended, and nothing is written.
+    for number in ENDING_SIGNALS:
+        signal.signal(number, _end)
+    found = trainer.describe()
+    simulated = options.simulate is not None
+    if found["gpu"] is None and not simulated:
+        simulated, trainer = True, Trainer(DEFAULT_SIMULATED_MEMORY, settings)
+        found = trainer.describe()
+    if simulated:
+        size = _simulated_gpu.format_size(options.simulate or DEFAULT_SIMULATED_MEMORY)
+        forced = "as asked for" if options.simulate else "as PyTorch sees no GPU here"
+        print(f"On a simulated GPU of {size}, {forced}: for allocation only, no speed is measured.", flush=True)
+    names, left_out = _available(options.allocators, simulated)
+    # Where nothing depends on time, a second repeat would say the same.
+    repeats = options.repeats or (1 if simulated else 5)
+    sizings = options.capacities != [results.AMPLE]
+    trainings = len(options.models) * (sizings + len(names) * len(options.capacities) * repeats)
+    with _progress.progress("train_bench", trainings) as advance:
+        runs, missing = carry_out(trainer, options.models, names, options.capacities, repeats, advance)
+    setup = results.Setup(
+        commit=provenance.commit(),
+        machine=provenance.machine(),
+        versions={name: found[name] for name in ("torch", "torchvision", "cuda")}
+        | {"driver": None if simulated else provenance.gpu_driver(), "rmm": allocators.rmm_version()},
+        gpu="simulated" if simulated else found["gpu"],
+        gpu_memory_bytes=found["memory_bytes"],
+        simulated=simulated,
+        repeats=repeats,
+        left_out=left_out + missing,
+        **settings,
+    )
+    print(table.text(setup, runs, results.bars(runs)))
+    if options.json:
+        output_file.write(options.json, json.dumps(results.as_json(setup, runs), indent=1) + "\n")
+    return FAILED if any(run.outcome == "failed" for run in runs) else 0
+
+
+def _available(names: list[str], simulated: bool) -> tuple[list[str], list[str]]:
+    """The allocators that can be had here, and a sentence for each that cannot."""
+    why = {}
+    if simulated:
+        why["async"] = "the simulated GPU has no pool behind it, so its figures would say nothing"
+        why["rmm"] = "it has CUDA's runtime linked in, which the simulated GPU does not replace"
+    elif allocators.rmm_version() is None:
+        why["rmm"] = "it is not installed (pip install rmm-cu13)"
+    left_out = [f"{allocators.TITLES[name]} was left out: {why[name]}." for name in names if name in why]
+    return [name for name in names if name not in why], left_out
+
+
+def _parse(arguments: list[str] | None) -> argparse.Namespace:
+    parser = _Parser(description=__doc__.partition("\n")[0])
+    add = parser.add_argument
+    add("--models", type=_among(WORKLOADS), default=list(WORKLOADS), metavar="NAME,...", help=_choices(WORKLOADS))
+    names = list(allocators.TITLES)
+    add("--allocators", type=_among(names), default=names, metavar="NAME,...", help=_choices(names))
+    add(
+        "--capacities",
+        type=_capacities,
+        metavar="C,...",
+        help="ample, or a multiple of what ours holds at most with ample memory (default ample,1.1,1.05,1.02)",
+    )
+    add("--steps", type=_count, metavar="N", help="steps that are measured (default 40)")
+    add("--warm-up", type=_count, metavar="N", help="steps before them (default 15)")
+    add("--repeats", type=_count, metavar="N", help="of each training (default 5; 1 on the simulated GPU)")
+    add("--seed", type=_seed, default=0, metavar="N", help="of weights and shapes (default 0)")
+    add(
+        "--simulate",
+        type=_simulated_gpu.parse_size,
+        nargs="?",
+        const=DEFAULT_SIMULATED_MEMORY,
+        metavar="SIZE",
+        help="run on a simulated GPU of this memory (24GiB) even if there is a real one",
+    )
+    add("--quick", action="store_true", help="small models, few steps, one tight capacity: to see that all works")
+    add("--json", type=Path, metavar="FILE", help="also write the figures of every run to a file")
+    options = parser.parse_args(arguments)
+    options.capacities = options.capacities or [
+        results.AMPLE,
+        *(("1.05",) if options.quick else ("1.1", "1.05", "1.02")),
+    ]
+    options.steps = options.steps or (6 if options.quick else 40)
+    options.warm_up = options.warm_up or (2 if options.quick else 15)
+    return options
+
+
+def _choices(names: tuple[str, ...] | list[str]) -> str:
+    return f"which of {', '.join(names)} (default all)"
+
+
+def _among(names: tuple[str, ...] | list[str]) -> Callable[[str], list[str]]:
+    def parse(text: str) -> list[str]:
+        chosen = list(dict.fromkeys(text.split(",")))
+        for name in chosen:
+            if name not in names:
+                raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(names)}")
+        return chosen
+
+    return parse
+
+
+def _capacities(text: str) -> list[str]:
+    chosen = list(dict.fromkeys(text.split(",")))
+    for capacity in chosen:
+        try:
+            valid = capacity == results.AMPLE or 0 < float(capacity) < math.inf
+        except ValueError:
+            valid = False
+        if not valid:
+            raise argparse.ArgumentTypeError(f"{capacity!r} is neither {results.AMPLE} nor a number above zero")
+    return chosen
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 31):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < 1 << 63):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {(1 << 63) - 1}")
+    return int(text)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

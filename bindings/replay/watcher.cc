@@ -1,0 +1,111 @@
+#include "bindings/replay/watcher.h"
+
+#include <c10/cuda/CUDACachingAllocator.h>
+
+#include <algorithm>
+#include <vector>
+
+#include "bindings/torch_compat.h"
+
+namespace frugal::replay {
+namespace {
+
+using caching_types::BlockInfo;
+using caching_types::SegmentInfo;
+
+Run::State StateOf(const BlockInfo& block) {
+  if (block.allocated) return Run::State::kLive;
+  return block.active ? Run::State::kAwaiting : Run::State::kFree;
+}
+
+// Whether they lie in one range, of which the addresses between them are a part.
+bool BelongTogether(const SegmentInfo& one, const SegmentInfo& next) {
+  return one.is_expandable && next.is_expandable && one.stream == next.stream && one.is_large == next.is_large;
+}
+
+void Append(std::vector<Run>& runs, const Run& run) {
+  Run* last = runs.empty() ? nullptr : &runs.back();
+  if (last != nullptr && last->state == run.state && last->address + last->bytes == run.address) {
+    last->bytes += run.bytes;
+  } else {
+    runs.push_back(run);
+  }
+}
+
+std::vector<Run> RunsOf(std::vector<SegmentInfo> segments) {
+  std::sort(segments.begin(), segments.end(),
+            [](const SegmentInfo& one, const SegmentInfo& other) { return one.address < other.address; });
+  std::vector<Run> runs;
+  const SegmentInfo* previous = nullptr;
+  for (const SegmentInfo& segment : segments) {
+    if (previous != nullptr && BelongTogether(*previous, segment)) {
+      const uint64_t end = previous->address + previous->total_size;
+      if (end < segment.address) Append(runs, Run{end, segment.address - end, Run::State::kHole});
+    }
+    uint64_t address = segment.address;
+    for (const BlockInfo& block : segment.blocks) {
+      Append(runs, Run{address, block.size, StateOf(block)});
+      address += block.size;
+    }
+    previous = &segment;
+  }
+  return runs;
+}
+
+}  // namespace
+
+Costs ReadCosts(const SimulatedGpu& gpu) {
+  Costs costs;
+  costs.driver_ns = gpu.driver_ns();
+  std::transform(kCallKinds.begin(), kCallKinds.end(), costs.driver_calls, gpu.calls);
+  return costs;
+}
+
+Costs Difference(const Costs& end, const Costs& begin) {
+  Costs difference;
+  difference.driver_ns = end.driver_ns - begin.driver_ns;
+  for (size_t kind = 0; kind < kCallKinds.size(); ++kind) {
+    difference.driver_calls[kind] = end.driver_calls[kind] - begin.driver_calls[kind];
+  }
+  return difference;
+}
+
+Watcher::Watcher(const Request& request, const SimulatedGpu& gpu, Result& result)
+    : request_(request), gpu_(gpu), result_(result) {
+  std::fill_n(request.samples, request.sample_count, 0);
+}
+
+void Watcher::Before(uint64_t event) {
+  if (event == request_.steady_from) steady_begin_ = ReadCosts(gpu_);
+}
+
+void Watcher::After(uint64_t event) {
+  const uint64_t peak = gpu_.memory_peak(0);
+  if (peak > result_.peak_reserved_bytes) {
+    result_.peak_reserved_bytes = peak;
+    result_.peak_reserved_at = event;
+    result_.driver_ns_to_peak = gpu_.driver_ns();
+  }
+  if (request_.sample_count > 0) {
+    uint64_t& sample = request_.samples[event * request_.sample_count / request_.event_count];
+    sample = std::max(sample, gpu_.memory_used(0));
+  }
+  if (request_.runs != nullptr && event == request_.picture_at) TakePicture();
+}
+
+void Watcher::Finish() {
+  if (request_.steady_from >= request_.event_count) return;
+  result_.steady = Difference(ReadCosts(gpu_), steady_begin_);
+  for (uint64_t event = request_.steady_from; event < request_.event_count; ++event) {
+    if (request_.events[event].operation == Operation::kAllocate) ++result_.steady_allocations;
+  }
+}
+
+void Watcher::TakePicture() {
+  const std::vector<Run> runs =
+      RunsOf(TakeSnapshot(*c10::cuda::CUDACachingAllocator::get(), kDefaultPool, /*include_traces=*/false).segments);
+  result_.run_count = runs.size();
+  std::copy_n(runs.begin(), std::min<uint64_t>(runs.size(), request_.run_capacity), request_.runs);
+}
+
+}  // namespace frugal::replay

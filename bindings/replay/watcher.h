@@ -1,0 +1,38 @@
+// Looks on while a history is played for the first time: memory over time, the way to its peak, one picture.
+
+#ifndef FRUGAL_BINDINGS_REPLAY_WATCHER_H_
+#define FRUGAL_BINDINGS_REPLAY_WATCHER_H_
+
+#include <cstdint>
+
+#include "bindings/replay/replay.h"
+#include "bindings/replay/simulated_gpu.h"
+
+namespace frugal::replay {
+
+Costs ReadCosts(const SimulatedGpu& gpu);
+// `end` - `begin`, of one counter each.
+Costs Difference(const Costs& end, const Costs& begin);
+
+class Watcher {
+ public:
+  // Writes to `result` as events come; both arguments outlive this.
+  Watcher(const Request& request, const SimulatedGpu& gpu, Result& result);
+
+  void Before(uint64_t event);
+  void After(uint64_t event);
+  // The pass has been played to its end.
+  void Finish();
+
+ private:
+  void TakePicture();
+
+  const Request& request_;
+  const SimulatedGpu gpu_;
+  Result& result_;
+  Costs steady_begin_ = {};
+};
+
+}  // namespace frugal::replay
+
+#endif  // FRUGAL_BINDINGS_REPLAY_WATCHER_H_

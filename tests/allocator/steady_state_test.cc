@@ -1,0 +1,202 @@
+// A loop that repeats itself: what its first turns built serves the later ones without a driver call.
+
+#include <cmath>
+#include <map>
+#include <random>
+#include <vector>
+
+#include "tests/allocator/allocator_fixture.h"
+
+namespace frugal {
+namespace {
+
+struct Call {
+  int tensor;
+  Bytes size;  // 0: freed
+  Stream stream;
+};
+
+// Tensors of random sizes and lifetimes, all freed at the end.
+std::vector<Call> DrawTurn(std::mt19937_64& random, int streams) {
+  std::vector<Call> calls;
+  std::vector<int> live;
+  std::uniform_real_distribution<double> doublings(0, 9);
+  for (int i = 0; i < 240; ++i) {
+    const bool fills = i < 160 ? random() % 100 < 54 : random() % 100 < 35;
+    if (live.size() < 2 || fills) {
+      const auto size = static_cast<int64_t>(100'000 * std::exp2(doublings(random)));
+      calls.push_back({i, Bytes(size), Stream{1 + random() % static_cast<uint64_t>(streams)}});
+      live.push_back(i);
+    } else {
+      const size_t which = random() % live.size();
+      calls.push_back({live[which], Bytes(0), Stream{}});
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
+    }
+  }
+  for (int tensor : live) calls.push_back({tensor, Bytes(0), Stream{}});
+  return calls;
+}
+
+// A loop over what stays between its turns, with holes in it.
+class Loop {
+ public:
+  Loop(uint64_t seed, int streams) : random_(seed) {
+    std::vector<Address> passing;
+    for (int i = 0; i < 40; ++i) {
+      const Bytes size(static_cast<int64_t>(100'000 + random_() % 20'000'000));
+      const Address made = allocator_.Allocate(size, Stream{1 + random_() % static_cast<uint64_t>(streams)})->address;
+      if (i % 3 != 0) passing.push_back(made);
+    }
+    for (Address one : passing) EXPECT_TRUE(allocator_.Free(one).ok());
+    turn_ = DrawTurn(random_, streams);
+  }
+
+  // Returns how many driver calls that concern memory the turn took.
+  uint64_t PlayTurn() {
+    const uint64_t before = MemoryCalls();
+    std::map<int, Address> tensors;
+    for (const Call& call : turn_) {
+      if (call.size > Bytes(0)) {
+        absl::StatusOr<Allocation> made = allocator_.Allocate(call.size, call.stream);
+        EXPECT_TRUE(made.ok()) << made.status();
+        tensors[call.tensor] = made->address;
+      } else {
+        EXPECT_TRUE(allocator_.Free(tensors[call.tensor]).ok());
+      }
+      allocator_.CheckInvariants();
+    }
+    return MemoryCalls() - before;
+  }
+  int64_t stitches() const { return allocator_.GetStatistics().num_stitches; }
+
+ private:
+  uint64_t MemoryCalls() const {
+    uint64_t calls = 0;
+    for (auto kind : {sim::CallKind::kCreate, sim::CallKind::kMap, sim::CallKind::kSetAccess, sim::CallKind::kUnmap,
+                      sim::CallKind::kRelease}) {
+      calls += device_.calls(kind);
+    }
+    return calls;
+  }
+
+  sim::SimulatedDevice device_{{.memory = GiB(4)}};
+  AddressDirectory directory_;
+  DeviceAllocator allocator_{device_, directory_, nullptr};
+  std::mt19937_64 random_;
+  std::vector<Call> turn_;
+};
+
+TEST(SteadyState, OfALoopMakesNoDriverCallAfterTheTurnThatFollowsItsGrowth) {
+  for (uint64_t seed : {1, 2, 3, 5, 6, 7, 10}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Loop loop(seed, 1);
+    const int64_t before = loop.stitches();
+    for (int turn = 1; turn <= 3; ++turn) loop.PlayTurn();
+    EXPECT_GT(loop.stitches(), before) << "nothing had to be stitched: the loop proves nothing";
+    for (int turn = 4; turn <= 7; ++turn) EXPECT_EQ(loop.PlayTurn(), 0u) << "turn " << turn;
+  }
+}
+
+TEST(SteadyState, OfALoopOnFourStreamsMakesNoDriverCallEither) {
+  for (uint64_t seed : {1, 2, 3, 7, 8, 11, 12}) {
+    SCOPED_TRACE(testing::Message() << "seed " << seed);
+    Loop loop(seed, 4);
+    for (int turn = 1; turn <= 3; ++turn) loop.PlayTurn();
+    for (int turn = 4; turn <= 7; ++turn) EXPECT_EQ(loop.PlayTurn(), 0u) << "turn " << turn;
+  }
+}
+
+// A turn that still takes a handle more than the one before moves what comes after it.
+TEST(SteadyState, IsReachedByEveryLoop) {
+  for (int streams : {1, 4}) {
+    for (uint64_t seed = 1; seed <= 12; ++seed) {
+      SCOPED_TRACE(testing::Message() << "seed " << seed << ", " << streams << " streams");
+      Loop loop(seed, streams);
+      for (int turn = 1; turn <= 7; ++turn) loop.PlayTurn();
+      EXPECT_EQ(loop.PlayTurn(), 0u);
+    }
+  }
+}
+
+class Guests : public AllocatorTest {
+ protected:
+  Guests() : AllocatorTest(MiB(32)) {}
+
+  // Fills the device, and leaves every second page of `kMain` free.
+  void LeaveEverySecondPageFree() {
+    std::vector<Address> pages;
+    for (int i = 0; i < 16; ++i) pages.push_back(Allocate(MiB(2)));
+    for (size_t i = 0; i < pages.size(); i += 2) Free(pages[i]);
+    first_hole_ = pages[0];
+  }
+
+  Address first_hole_;
+};
+
+TEST_F(Guests, GoHomeWhenTheyAreFree) {
+  LeaveEverySecondPageFree();
+  Free(Allocate(MiB(16)));
+  const uint64_t maps = calls(CallKind::kMap);
+  EXPECT_EQ(Allocate(MiB(2)), first_hole_);
+  EXPECT_EQ(calls(CallKind::kMap), maps);
+}
+
+TEST_F(Guests, AreLentTheSameWayAgainWithoutADriverCall) {
+  LeaveEverySecondPageFree();
+  const Address stitched = Allocate(MiB(16));
+  Free(stitched);
+  const int64_t time = driver_time();
+  EXPECT_EQ(Allocate(MiB(16)), stitched);
+  EXPECT_EQ(driver_time(), time);
+}
+
+TEST_F(Guests, GoHomeToAnotherStreamOnlyAfterTheirHostHasPassed) {
+  LeaveEverySecondPageFree();
+  const Address lent = Allocate(MiB(16), kSide);
+  MakeBusyUntil(kSide, 100);
+  Free(lent);
+  // Behind a stream wait it can be had at once; without one it is not handed out.
+  const int64_t waits = statistics().num_stream_waits;
+  Allocate(MiB(16), kMain);
+  EXPECT_EQ(statistics().num_stream_waits, waits + 1);
+}
+
+TEST_F(Guests, WhoseHostHasPassedGoHomeWithoutAStreamWait) {
+  LeaveEverySecondPageFree();
+  const Address lent = Allocate(MiB(16), kSide);
+  MakeBusyUntil(kSide, 100);
+  AdvanceTo(100);
+  Free(lent);
+  EXPECT_EQ(Allocate(MiB(2), kMain), first_hole_);
+  EXPECT_EQ(statistics().num_stream_waits, 0);
+}
+
+TEST_F(Guests, AreGivenBackToTheDeviceWithAllTheirViews) {
+  LeaveEverySecondPageFree();
+  const Address lent = Allocate(MiB(16), kSide);
+  MakeBusyUntil(kSide, 100);
+  Free(lent);
+  ASSERT_TRUE(allocator_->Trim().ok());
+  allocator_->CheckInvariants();
+  EXPECT_EQ(device_.used(), MiB(16));
+}
+
+TEST_F(Guests, SettleWhereTheyAreWhileTheMemoryThatIsHeldGrows) {
+  std::vector<Address> pages;
+  for (int i = 0; i < 8; ++i) pages.push_back(Allocate(MiB(2)));
+  for (size_t i = 0; i < pages.size(); i += 2) Free(pages[i]);
+  const Address grown = Allocate(MiB(16));
+  Free(grown);
+  EXPECT_EQ(Allocate(MiB(16)), grown) << "one free block still";
+  EXPECT_EQ(calls(CallKind::kCreate), 12u);
+}
+
+TEST_F(Guests, OfOneStreamNeedNoEvent) {
+  LeaveEverySecondPageFree();
+  for (int turn = 0; turn < 5; ++turn) Free(Allocate(MiB(16)));
+  EXPECT_EQ(calls(CallKind::kEventRecord), 0u);
+  EXPECT_EQ(calls(CallKind::kEventQuery), 0u);
+}
+
+}  // namespace
+}  // namespace frugal

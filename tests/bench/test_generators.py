@@ -1,0 +1,167 @@
+"""The generators of bench/generators."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import pytest
+from frugal_alloc import _histories
+
+from bench import generators
+from bench.generators import __main__ as command_line
+from bench.generators.recorder import GIB, Recorder, write
+
+DIGESTS = Path(__file__).with_name("generated.sha256")
+# Fixed shapes leave nothing to chance.
+SEEDLESS = {"fixed_training", "fixed_training_4"}
+SCALE = 0.25
+
+each_generator = pytest.mark.parametrize("name", generators.GENERATORS)
+
+
+@each_generator
+def test_default_is_the_history_that_was_committed(name: str) -> None:
+    """A change here makes all earlier figures incomparable: write a new generator instead."""
+    known = dict(reversed(line.split()) for line in DIGESTS.read_text().splitlines())
+    history = generators.generate(name)
+    assert hashlib.sha256(history.events).hexdigest() == known[name]
+    assert 20_000 <= history.event_count <= 100_000
+    assert 2 * GIB <= history.peak_live_bytes <= 12 * GIB
+
+
+@each_generator
+def test_file_is_read_as_the_history_that_was_made(name: str, tmp_path: Path) -> None:
+    made = generators.generate(name, scale=SCALE)
+    write(made, tmp_path / name)
+    assert _histories.read(tmp_path / name) == made
+
+
+@each_generator
+def test_same_seed_makes_the_same_and_another_seed_another(name: str) -> None:
+    one, again, other = (generators.generate(name, seed, SCALE).events for seed in (1, 1, 2))
+    assert one == again
+    assert (one == other) == (name in SEEDLESS)
+
+
+@each_generator
+def test_longer_scale_makes_more_events(name: str) -> None:
+    assert generators.generate(name, scale=0.5).event_count > generators.generate(name, scale=SCALE).event_count
+
+
+@pytest.mark.parametrize("name", [name for name in generators.GENERATORS if name.startswith("fixed_")])
+def test_loop_makes_the_same_calls_in_every_turn(name: str) -> None:
+    history = generators.generate(name)
+    events = list(_histories.EVENT.iter_unpack(history.events))
+    assert len(history.turn_ends) == 12
+    turns = [events[begin:end] for begin, end in zip(history.turn_ends, history.turn_ends[1:], strict=False)]
+    sizes = {allocation: size for operation, allocation, size, *_ in events if operation == _histories.ALLOCATE}
+
+    def shape(turn: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        return [(operation, sizes[allocation], stream) for operation, allocation, _, stream, *_ in turn]
+
+    # The first turn may differ: gradients of none before it, an optimizer's state that is new.
+    assert all(shape(turn) == shape(turns[0]) for turn in turns)
+
+
+@pytest.mark.parametrize("name", [name for name in generators.GENERATORS if not name.startswith("fixed_")])
+def test_warm_up_ends_somewhere_in_the_first_half(name: str) -> None:
+    history = generators.generate(name)
+    assert history.warm_up_end is not None
+    assert 0 < history.warm_up_end < history.event_count / 2
+
+
+def test_streams_of_late_frees_are_late() -> None:
+    history = generators.generate("late_streams", scale=SCALE)
+    late = [event for event in _histories.EVENT.iter_unpack(history.events) if event[5]]
+    assert len(late) > history.allocation_count / 20
+    assert {event[4] for event in late} == {0, 3}
+
+
+def test_parameter_can_be_changed() -> None:
+    changed = generators.generate("odd_sizes", scale=SCALE, changes={"excess": "1024"})
+    sizes = {event[2] for event in _histories.EVENT.iter_unpack(changed.events) if event[0] == _histories.ALLOCATE}
+    assert {size % (2 << 20) for size in sizes} == {1024}
+
+
+class TestRecorder:
+    def test_counts_what_is_live(self) -> None:
+        recorder = Recorder()
+        one, _ = recorder.allocate(100), recorder.allocate(50)
+        recorder.free(one)
+        recorder.temporary(30)
+        assert recorder.live_bytes == 50
+        assert recorder.history("x").peak_live_bytes == 150
+
+    def test_late_memory_is_live_until_the_stream_is_done(self) -> None:
+        recorder = Recorder()
+        recorder.free_late(recorder.allocate(100), late_stream=1, after=2)
+        recorder.allocate(10)
+        assert recorder.live_bytes == 110
+        recorder.allocate(10)
+        assert recorder.live_bytes == 20
+
+    def test_late_stream_is_at_least_as_late_as_all_streams_are(self) -> None:
+        recorder = Recorder(stream_lag=3)
+        recorder.free_late(recorder.allocate(100), late_stream=1, after=1)
+        for _ in range(3):
+            recorder.allocate(1)
+        (late,) = [e for e in _histories.EVENT.iter_unpack(recorder.history("x").events) if e[0] == _histories.FREE]
+        assert late[4:] == (1, 4)
+
+    def test_history_has_no_more_events_than_can_be_replayed(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr("bench.generators.recorder._MOST_EVENTS", 100)
+        with pytest.raises(generators.BadParameter, match="more than 100 events"):
+            generators.generate("kv_server")
+
+    def test_tensor_is_freed_once(self) -> None:
+        recorder = Recorder()
+        tensor = recorder.allocate(1)
+        recorder.free(tensor)
+        with pytest.raises(KeyError):
+            recorder.free(tensor)
+
+
+class TestCommandLine:
+    def test_lists_the_generators(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert command_line.main([]) == 0
+        assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == list(generators.GENERATORS)
+
+    def test_writes_the_history(self, tmp_path: Path) -> None:
+        path = tmp_path / "kv.json"
+        arguments = ["kv_server", "--seed", "7", "--scale", "0.1", "--set", "layers=4", "--out", str(path)]
+        assert command_line.main(arguments) == 0
+        made = generators.generate("kv_server", 7, 0.1, {"layers": "4"})
+        assert _histories.read(path).events == made.events
+
+    @pytest.mark.parametrize(
+        ("arguments", "reason"),
+        [
+            (["kvserver"], "invalid choice: 'kvserver'"),
+            (["kv_server", "--seed", "x"], "--seed"),
+            (["kv_server", "--scale", "0"], "the scale must be above 0"),
+            (["kv_server", "--scale", "nan"], "the scale must be above 0"),
+            (["kv_server", "--set", "layers"], "--set takes PARAMETER=VALUE, not 'layers'"),
+            (["kv_server", "--set", "layer=3"], "no parameter 'layer'; there are requests, "),
+            (["kv_server", "--set", "layers=many"], "layers is a number such as 12, not 'many'"),
+            (["kv_server", "--set", "token_bytes=1e9"], "token_bytes is a number such as 4096"),
+            (["kv_server", "--set", "most_new_tokens=1"], "these parameters do not go together"),
+            (["variable_batches", "--set", f"batch={1 << 40}"], "more than any GPU"),
+            (["kv_server", "--set", "layers=-1"], "layers must be above 0"),
+            (
+                ["kv_server", "--scale", "0.1", "--out", "/nonexistent/kv.json"],
+                "/nonexistent/kv.json cannot be written",
+            ),
+        ],
+    )
+    def test_bad_arguments_get_one_line_and_status_2(
+        self, arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit) as ended:
+            sys.exit(command_line.main(arguments))
+        captured = capsys.readouterr()
+        assert (ended.value.code, captured.out) == (2, "")
+        assert captured.err.startswith("bench.generators: ")
+        assert reason in captured.err
+        assert captured.err.count("\n") == 1
