@@ -95,12 +95,6 @@ void Arena::LeaveFree(Block* block) {
   ledger_.LeftFree(*block, group_);
 }
 
-void Arena::ResizeFree(Block* block, Address start, Bytes size) {
-  const Bytes before = block->size;
-  free_.Resize(block, start, size);
-  ledger_.FreeResized(*block, group_, before);
-}
-
 Block* Arena::EnterFreeMerged(Block* block) {
   Extent& extent = *block->extent;
   Block* const previous = block->previous != nullptr && block->previous->IsFree() ? block->previous : nullptr;

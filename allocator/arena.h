@@ -62,7 +62,11 @@ class Arena {
   void EnterFree(Block* block);
   void LeaveFree(Block* block);
   // A free block covers `size` bytes from `start` on from now on; its neighbours are as they will stay.
-  void ResizeFree(Block* block, Address start, Bytes size);
+  void ResizeFree(Block* block, Address start, Bytes size) {
+    const Bytes before = block->size;
+    free_.Resize(block, start, size);
+    ledger_.FreeResized(*block, group_, before);
+  }
   // Joins `block`, free and in no index, with free neighbours, and enters the result, which may be another block.
   // Returns what it became part of.
   Block* EnterFreeMerged(Block* block);

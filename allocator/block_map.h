@@ -26,8 +26,8 @@ class BlockMap {
 
   // REQUIRES: none that starts at the same address is in here.
   void Insert(Block* block) {
-    if (++size_ > slots_.size() / 2) [[unlikely]]
-      Reserve(slots_.size() * 2);
+    if (++size_ > (mask_ + 1) / 2) [[unlikely]]
+      Reserve((mask_ + 1) * 2);
     slots_[SlotOf(block->address)] = block;
   }
 
@@ -55,8 +55,8 @@ class BlockMap {
   size_t Home(Address address) const {
     return (address.value() / static_cast<uint64_t>(kGrain.count()) * 0x9e3779b97f4a7c15u) >> shift_;
   }
-  size_t Next(size_t slot) const { return (slot + 1) & (slots_.size() - 1); }
-  size_t Distance(size_t from, size_t to) const { return (to - from) & (slots_.size() - 1); }
+  size_t Next(size_t slot) const { return (slot + 1) & mask_; }
+  size_t Distance(size_t from, size_t to) const { return (to - from) & mask_; }
   // Where the block at `address` is, or would be.
   size_t SlotOf(Address address) const {
     size_t slot = Home(address);
@@ -66,6 +66,7 @@ class BlockMap {
   void Reserve(size_t slots) {
     std::vector<Block*> old(slots, nullptr);
     old.swap(slots_);
+    mask_ = slots - 1;
     shift_ = 64 - std::countr_zero(slots);
     for (Block* block : old) {
       if (block != nullptr) slots_[SlotOf(block->address)] = block;
@@ -73,6 +74,7 @@ class BlockMap {
   }
 
   std::vector<Block*> slots_;  // a power of two of them
+  size_t mask_ = 0;
   int shift_ = 0;
   size_t size_ = 0;
 };

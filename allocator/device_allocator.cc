@@ -228,10 +228,4 @@ void DeviceAllocator::CheckInvariantsLocked() const {
   backing_->CheckInvariants();
 }
 
-void DeviceAllocator::CheckInDebugBuilds() const {
-#ifndef NDEBUG
-  CheckInvariantsLocked();
-#endif
-}
-
 }  // namespace frugal

@@ -75,8 +75,7 @@ class FreeIndex {
 
   // The block, which is in here, covers `size` bytes from `start` on from now on.
   void Resize(Block* block, Address start, Bytes size) {
-    const size_t bin = BinOf(block->size);
-    const bool keeps_place = bin >= kExactBins && bin == BinOf(size) && wide_[bin - kExactBins].HoldsOnly(block);
+    const bool keeps_place = IsSameWideBin(block->size, size) && wide_[BinOf(size) - kExactBins].HoldsOnly(block);
     if (!keeps_place) Remove(block);
     block->address = start;
     block->size = size;
@@ -135,6 +134,13 @@ class FreeIndex {
     const size_t doublings = static_cast<size_t>(std::bit_width(grains)) - 1;
     const size_t step = (grains >> (doublings - kStepBits)) % kStepsPerDoubling;
     return kExactBins + (doublings - kExactBits) * kStepsPerDoubling + step;
+  }
+  // Whether both fall into one bin above 1 MiB.
+  static bool IsSameWideBin(Bytes a, Bytes b) {
+    const uint64_t grains = static_cast<uint64_t>(a.count()) >> kGrainBits;
+    if (grains < kExactBins) return false;
+    const size_t step_bits = static_cast<size_t>(std::bit_width(grains)) - 1 - kStepBits;
+    return grains >> step_bits == static_cast<uint64_t>(b.count()) >> kGrainBits >> step_bits;
   }
   static size_t Highest(uint64_t word) { return static_cast<size_t>(std::bit_width(word)) - 1; }
   static size_t Lowest(uint64_t word) { return static_cast<size_t>(std::countr_zero(word)); }

@@ -1,5 +1,6 @@
 // Loops of allocations and frees through c10's interface that make no driver call, for callgrind to count the
 // instructions of: nothing but the loops is counted, and each writes an output file of its own, with the loop's name.
+// What is printed is the host memory that the allocator's books take for each live block.
 //
 //   valgrind --tool=callgrind --instr-atstart=no --callgrind-out-file=FILE instruction_bench
 
@@ -13,6 +14,7 @@
 #include <vector>
 
 #include "bench/churn.h"
+#include "bench/heap.h"
 #include "bench/start_torch.h"
 
 namespace frugal::bench {
@@ -30,7 +32,6 @@ void Count(const std::string& name, F&& iteration) {
   const std::string label = name + " " + std::to_string(kIterations);
   CALLGRIND_DUMP_STATS_AT(label.c_str());
   CALLGRIND_STOP_INSTRUMENTATION;
-  std::printf("%s\n", label.c_str());
 }
 
 // A block allocated and freed, with some others live so that free memory is not in one piece.
@@ -46,7 +47,9 @@ void CountPairs(const std::string& name, CUDAAllocator& allocator) {
 // A block freed and another allocated among many.
 void CountChurn(const std::string& name, CUDAAllocator& allocator, size_t live) {
   Churn churn(allocator, live);
+  const size_t before = HeapInUse();
   churn.Prepare();
+  std::printf("%s churn %zu: %zu bytes a block\n", name.c_str(), live, (HeapInUse() - before) / live);
   Count(name + " churn " + std::to_string(live), [&] { churn.Step(); });
 }
 

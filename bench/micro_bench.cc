@@ -8,7 +8,6 @@
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAStream.h>
-#include <malloc.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -16,6 +15,7 @@
 
 #include "allocator/device_allocator.h"
 #include "bench/churn.h"
+#include "bench/heap.h"
 #include "bench/start_torch.h"
 #include "benchmark/benchmark.h"
 #include "cuda/simulated/simulated_device.h"
@@ -76,11 +76,6 @@ void Streams(benchmark::State& state) {
     allocator.raw_delete(block);
     if (++turn == streams.size()) turn = 0;
   }
-}
-
-size_t HeapInUse() {
-  const struct mallinfo2 heap = mallinfo2();
-  return heap.uordblks + heap.hblkhd;
 }
 
 template <Which which>

@@ -31,6 +31,11 @@ Stream ToStream(cudaStream_t stream) { return Stream{reinterpret_cast<uint64_t>(
   TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate more than 1EB memory.");
 }
 
+// For a deleter, where an exception would end the process.
+C10_NOINLINE void WarnNotFreed(void* pointer, const absl::Status& status) {
+  TORCH_WARN("frugal_alloc could not free ", pointer, ": ", status.message());
+}
+
 void CheckSize(size_t size) {
   if (C10_UNLIKELY(size >= kExbibyte)) RefuseSize();
 }
@@ -176,10 +181,7 @@ void TorchAllocator::DeleteBlock(void* pointer) {
   GpuMemory* const gpu = self.gpus_.OwnerOf(pointer);
   if (gpu == nullptr) return self.native_deleter()(pointer);
   const absl::Status status = self.FreeBlock(*gpu, pointer);
-  // An exception here would end the process.
-  if (C10_UNLIKELY(!status.ok())) {
-    TORCH_WARN("frugal_alloc could not free ", pointer, ": ", status.message());
-  }
+  if (C10_UNLIKELY(!status.ok())) WarnNotFreed(pointer, status);
 }
 
 Bytes TorchAllocator::Trim() {

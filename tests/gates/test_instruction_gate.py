@@ -1,4 +1,5 @@
-"""The regression gate of the hot path: the instructions of an allocation and its free that need no driver call.
+"""The regression gate of the hot path: the instructions of an allocation and its free that need no driver call, and
+the host memory that we keep for a live block.
 
 Callgrind counts them, native's and ours in one run, so that what compilers and libraries add on one machine or another
 is added to both. The bars hold everywhere; the baseline is for review: a change that moves a ratio by more than
@@ -12,6 +13,7 @@ import re
 import shlex
 import shutil
 import subprocess
+from typing import NamedTuple
 
 import pytest
 
@@ -27,13 +29,18 @@ LIVE = (1_000, 1_000_000)
 
 MOST_OF_NATIVE = 0.5
 MOST_GROWTH = 1.5
+MOST_BYTES_PER_BLOCK = 128
 # Compilers differ by a few percent.
 TOLERANCE = 1.08
 
 
+class Counts(NamedTuple):
+    instructions: dict[str, float]  # of one iteration by loop, such as "frugal pair 512"
+    bytes_per_block: dict[str, int]  # by loop, such as "frugal churn 1000"
+
+
 @pytest.fixture(scope="session")
-def instructions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
-    """The instructions of one iteration by loop, such as "frugal pair 512"."""
+def counts(tmp_path_factory: pytest.TempPathFactory) -> Counts:
     missing = [tool for tool in ("valgrind", BAZEL[0]) if shutil.which(tool) is None]
     assert not missing, f"{' and '.join(missing)} not found; run tools/setup"
     subprocess.run([*BAZEL, "build", "--noshow_progress", "--ui_event_filters=-info", *TARGETS], cwd=ROOT, check=True)
@@ -47,8 +54,9 @@ def instructions(tmp_path_factory: pytest.TempPathFactory) -> dict[str, float]:
         "FRUGAL_SIM_MEMORY": str(GPU_BYTES),
     }
     program = ROOT / ".bazel" / "bin" / "bench" / "instruction_bench"
-    subprocess.run([*command, program], env=environment, check=True)
-    return dict(map(_read_dump, output.parent.glob("out.*")))
+    done = subprocess.run([*command, program], env=environment, stdout=subprocess.PIPE, text=True, check=True)
+    books = re.findall(r"^(.+): (\d+) bytes a block$", done.stdout, re.MULTILINE)
+    return Counts(dict(map(_read_dump, output.parent.glob("out.*"))), {loop: int(number) for loop, number in books})
 
 
 def _read_dump(path: pathlib.Path) -> tuple[str, float]:
@@ -58,8 +66,9 @@ def _read_dump(path: pathlib.Path) -> tuple[str, float]:
 
 
 @pytest.fixture(scope="session")
-def ratios(instructions) -> dict[str, float]:
+def ratios(counts) -> dict[str, float]:
     """Ours as part of native's, by size; and the growth with the number of live blocks."""
+    instructions = counts.instructions
     pairs = {
         f"pair {size}": instructions[f"frugal pair {size}"] / instructions[f"native pair {size}"] for size in SIZES
     }
@@ -82,6 +91,10 @@ def test_takes_at_most_half_of_natives_instructions(ratios, loop):
 
 def test_a_million_live_blocks_cost_little_more_than_a_thousand(ratios):
     assert ratios["growth"] <= MOST_GROWTH
+
+
+def test_the_books_of_a_live_block_are_small(counts):
+    assert 0 < counts.bytes_per_block[f"frugal churn {LIVE[-1]}"] <= MOST_BYTES_PER_BLOCK
 
 
 def test_costs_no_more_than_accepted(ratios, baseline):
