@@ -42,6 +42,11 @@ class Arena {
   // Returns the free block that it is part of now.
   Block* PutBack(Block* block, BlockStep step);
 
+  // How often memory that has its home here was lent to another stream since the arena last lacked memory itself.
+  int64_t loans_since_miss() const { return loans_since_miss_; }
+  void CountLoan() { ++loans_since_miss_; }
+  void CountMiss() { loans_since_miss_ = 0; }
+
   PastStitches& past_stitches() { return past_stitches_; }
   const PastStitches& past_stitches() const { return past_stitches_; }
   SideExtent& side() { return side_; }
@@ -83,6 +88,7 @@ class Arena {
   std::vector<std::unique_ptr<Extent>> extents_;
   FreeIndex free_;
   absl::btree_map<Address, Block*> holes_;
+  int64_t loans_since_miss_ = 0;
   PastStitches past_stitches_;
   SideExtent side_;
 };

@@ -63,6 +63,8 @@ class MovableBacking : public Backing {
   // Makes the pages free of views left behind, then maps the plan's handles there and opens them for access.
   absl::Status MapRun(const StitchPlan& plan, PageRun run);
   absl::Status DropStaleViews(PageRun run);
+  // Whether the plan's handles are to stay where it puts them.
+  static bool Settles(const Arena& arena, const StitchPlan& plan);
   void EnterInBooks(Arena& arena, const StitchPlan& plan);
 
   absl::Status ReturnPagesOf(Arena& arena, Bytes& returned);

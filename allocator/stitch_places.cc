@@ -72,4 +72,15 @@ std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, const Offers
   return places;
 }
 
+std::optional<StitchPlace> UntouchedPlace(const Arena& arena, Bytes size) {
+  const int64_t pages = PagesCovering(size).count();
+  for (const auto& [address, hole] : arena.holes()) {
+    Extent& extent = *hole->extent;
+    const PageRun all = extent.WholePages(hole->address, hole->end());
+    const int64_t first = std::max(all.first, extent.touched());
+    if (first + pages <= all.end()) return StitchPlace{{&extent, first, pages}, nullptr, nullptr};
+  }
+  return std::nullopt;
+}
+
 }  // namespace frugal

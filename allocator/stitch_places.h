@@ -33,6 +33,10 @@ std::optional<StitchPlace> PlaceAt(const Arena& arena, PageRun run, Bytes size);
 // that is kept for a handle, unless that handle is on offer.
 std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, const Offers& offers);
 
+// Pages that were never mapped, so that no old view has to be unmapped. Not among the places above: taken where another
+// would do, they keep loops from coming to rest.
+std::optional<StitchPlace> UntouchedPlace(const Arena& arena, Bytes size);
+
 }  // namespace frugal
 
 #endif  // FRUGAL_ALLOCATOR_STITCH_PLACES_H_

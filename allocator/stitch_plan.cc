@@ -174,6 +174,9 @@ std::optional<StitchPlan> PlanStitch(const Arena& arena, Bytes size, const Offer
   for (const auto& [cost, place] : places) {
     if (planner.IsUsable(place)) return planner.Plan(place, size);
   }
+  if (const std::optional<StitchPlace> untouched = UntouchedPlace(arena, size); untouched.has_value()) {
+    return planner.Plan(*untouched, size);
+  }
   return std::nullopt;
 }
 

@@ -28,7 +28,9 @@ struct StitchPlan {
 // How `arena` gets a free block of at least `size`:
 // 1. as a request of this size was served before, if that needs no driver call;
 // 2. else at the place that needs the fewest new handles, and of these the least of driver time and of whole free
-// pages. A handle that can still be seen at a page of the place is taken for that page; the others come from the
+// pages;
+// 3. if old views are in use at all of these, at pages that were never mapped.
+// A handle that can still be seen at a page of the place is taken for that page; the others come from the
 // largest runs first, since a big hole is the one that keeps most pages whole when some are taken.
 //
 // `may_unmap(view)`: the page's old view may be unmapped now.

@@ -118,6 +118,32 @@ TEST(SteadyState, IsReachedByEveryLoop) {
   }
 }
 
+// The lender has memory left: it gets none back.
+TEST(SteadyState, OfStreamsThatHoldABlockEachNeedsNoStitch) {
+  sim::SimulatedDevice device({.memory = GiB(1)});
+  AddressDirectory directory;
+  DeviceAllocator allocator(device, directory, nullptr);
+  std::mt19937_64 random(1);
+  std::map<uint64_t, Address> blocks;
+  const auto play = [&] {
+    const uint64_t stream = 1 + random() % 4;
+    auto block = blocks.find(stream);
+    if (block == blocks.end()) {
+      blocks[stream] = allocator.Allocate(MiB(16), Stream{stream})->address;
+    } else {
+      EXPECT_TRUE(allocator.Free(block->second).ok());
+      blocks.erase(block);
+    }
+  };
+  for (int i = 0; i < 20'000; ++i) play();
+  const int64_t stitches = allocator.GetStatistics().num_stitches;
+  const uint64_t records = device.calls(sim::CallKind::kEventRecord);
+  for (int i = 0; i < 1'000; ++i) play();
+  EXPECT_EQ(allocator.GetStatistics().num_stitches, stitches);
+  EXPECT_EQ(device.calls(sim::CallKind::kEventRecord), records);
+  EXPECT_EQ(allocator.GetStatistics().reserved_bytes[SizeGroup::kAll].current, MiB(64).count());
+}
+
 class Guests : public AllocatorTest {
  protected:
   Guests() : AllocatorTest(MiB(32)) {}

@@ -188,6 +188,21 @@ TEST_F(StitchPlanTest, ServesARequestAsBeforeIfThatTakesNoDriverCall) {
   EXPECT_NE(plan->target, before) << "one of its handles is in use now";
 }
 
+TEST_F(StitchPlanTest, FindsPagesThatWereNeverUsedBehindAnyNumberOfHolesInUse) {
+  Arena& arena = NewArena(100);
+  Fill(arena, 0, 60);
+  std::vector<Block*> blocks = TakePages(arena, 60);
+  for (int64_t page = 1; page < 60; page += 2) {
+    arena.PutBack(blocks[static_cast<size_t>(page)], BlockStep::kReturn);
+    arena.Vacate(blocks[static_cast<size_t>(page)], {&ExtentOf(arena), page, 1});
+    ExtentOf(arena).MutableView(page).state = View::State::kStale;
+    ExtentOf(arena).view(page).handle->home = PageRef{&ExtentOf(arena), 0};
+  }
+  const std::optional<StitchPlan> plan = PlanStitch(arena, kPage, Offers({}), [](const PageRef&) { return false; });
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_GE(plan->target.first, 60);
+}
+
 TEST_F(StitchPlanTest, SaysWhenNoHoleIsLargeEnough) {
   Arena& arena = NewArena(4);
   EXPECT_FALSE(Plan(arena, kPage * 5, {}).has_value());
