@@ -14,36 +14,30 @@ const Block* IfFree(const Block* block) { return block != nullptr && block->IsFr
 
 Bytes SizeOf(const Block* block) { return block == nullptr ? Bytes(0) : block->size; }
 
-// The places at either end of `run`, which has these free blocks beside it.
-void AddEdges(PageRun run, const Block* left, const Block* right, Bytes size, std::vector<StitchPlace>& places) {
-  if (run.count == 0 || SizeOf(left) + Pages(run.count).bytes() + SizeOf(right) < size) return;
-  const int64_t from_left = PagesCovering(size - SizeOf(left)).count();
-  const int64_t from_right = PagesCovering(size - SizeOf(right)).count();
-  if (from_left < run.count) places.push_back({PageRun{run.extent, run.first, from_left}, left, nullptr});
-  if (from_right < run.count && right != nullptr) {
-    places.push_back({PageRun{run.extent, run.end() - from_right, from_right}, nullptr, right});
+// Whether none of the pages waits for a handle that is not to be had now.
+bool IsVacant(const PageRun& run, const Offers& offers) {
+  const int64_t touched = std::min(run.end(), run.extent->touched());
+  for (int64_t page = run.first; page < touched; ++page) {
+    if (IsKept(*run.extent, page) && offers.Find(*run.extent->view(page).handle) == nullptr) return false;
   }
-  if (from_left >= run.count || from_right >= run.count) places.push_back({run, left, right});
+  return true;
 }
 
+// The places at either end of the hole. Pages are looked at only as far as a place would take them: a hole can have as
+// many as the device.
 void AddEdgesOf(const Block& hole, Bytes size, const Offers& offers, std::vector<StitchPlace>& places) {
   const Block* const left = IfFree(hole.previous);
   const Block* const right = IfFree(hole.next);
   if (SizeOf(left) + hole.size + SizeOf(right) < size) return;
-  Extent& extent = *hole.extent;
-  const PageRun all = extent.WholePages(hole.address, hole.end());
-  const auto is_kept = [&extent, &offers](int64_t page) {
-    return IsKept(extent, page) && offers.Find(*extent.view(page).handle) == nullptr;
-  };
-  // What lies between kept pages touches no free bytes: the side extent serves as well.
-  const int64_t touched = std::clamp(extent.touched(), all.first, all.end());
-  int64_t low = all.first;
-  while (low < touched && !is_kept(low)) ++low;
-  if (low == touched) return AddEdges(all, left, right, size, places);
-  int64_t high = touched;
-  while (!is_kept(high - 1)) --high;
-  AddEdges({&extent, all.first, low - all.first}, left, nullptr, size, places);
-  AddEdges({&extent, high, all.end() - high}, nullptr, right, size, places);
+  const PageRun all = hole.extent->WholePages(hole.address, hole.end());
+  const int64_t from_left = PagesCovering(size - SizeOf(left)).count();
+  const int64_t from_right = PagesCovering(size - SizeOf(right)).count();
+  const PageRun low{all.extent, all.first, from_left};
+  if (from_left < all.count && IsVacant(low, offers)) places.push_back({low, left, nullptr});
+  const PageRun high{all.extent, all.end() - from_right, from_right};
+  if (from_right < all.count && right != nullptr && IsVacant(high, offers)) places.push_back({high, nullptr, right});
+  if ((from_left >= all.count || from_right >= all.count) && IsVacant(all, offers))
+    places.push_back({all, left, right});
 }
 
 }  // namespace

@@ -135,16 +135,19 @@ class Planner {
   }
 
   std::vector<Donation> DonationsOf(const absl::flat_hash_set<Handle*>& taken) const {
+    std::vector<PageRef> places;
+    for (const Handle* handle : taken) places.push_back(handle->place);
+    std::sort(places.begin(), places.end(), [](const PageRef& a, const PageRef& b) {
+      return a.extent->PageAddress(a.page) > b.extent->PageAddress(b.page);
+    });
     std::vector<Donation> result;
-    if (taken.empty()) return result;
-    for (auto donation = offers_.by_address().rbegin(); donation != offers_.by_address().rend(); ++donation) {
-      Extent* const extent = donation->run.extent;
-      int64_t end = donation->run.end();
-      while (end > donation->run.first) {
-        int64_t first = end;
-        while (first > donation->run.first && taken.contains(extent->view(first - 1).handle)) --first;
-        if (first < end) result.push_back({donation->block, PageRun{extent, first, end - first}});
-        end = first - 1;
+    for (const PageRef& place : places) {
+      Block* const block = offers_.Find(*place.extent->view(place.page).handle)->block;
+      if (!result.empty() && result.back().block == block && result.back().run.first == place.page + 1) {
+        --result.back().run.first;
+        ++result.back().run.count;
+      } else {
+        result.push_back({block, PageRun{place.extent, place.page, 1}});
       }
     }
     return result;
