@@ -23,6 +23,15 @@ Bytes ExtentSize(SizeGroup group, Bytes device_total, Bytes request) {
 // differ from one moment to the next waste more: at 128, .979 of six streams' memory was in use, where it is .984.
 constexpr int64_t kMostLoans = 512;
 
+// A program that remaps beyond its allowance may hold an eighth more than it ever had in use. A server whose caches
+// grow by being copied makes a sixth of the driver calls then, with 89 % of its memory in use instead of 97 %.
+constexpr int64_t kSlackPart = 8;
+
+bool StaysInStream(const StitchPlan& plan, Stream stream) {
+  return std::all_of(plan.donations.begin(), plan.donations.end(),
+                     [stream](const Donation& donation) { return donation.run.extent->arena().stream() == stream; });
+}
+
 }  // namespace
 
 MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, Budget& budget,
@@ -53,11 +62,28 @@ absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
   absl::StatusOr<bool> recalled = guests_.Recall(arena, reach);
   if (!recalled.ok()) return recalled.status();
   if (*recalled && arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
-  absl::StatusOr<StitchPlan> plan = Plan(arena, size, reach);
+  absl::StatusOr<Offers> offers = FindOffers(arena, reach);
+  if (!offers.ok()) return offers.status();
+  absl::StatusOr<StitchPlan> plan = Plan(arena, size, *offers);
   if (!plan.ok()) return plan.status();
+  if (StaysInStream(*plan, arena.stream())) {
+    allowance_.Earn(ledger_.statistics().allocation[SizeGroup::kAll].allocated);
+    const int64_t remapping = RemapMicroseconds(*plan);
+    if (remapping > 0 && allowance_.IsSpent()) {
+      absl::StatusOr<StitchPlan> growing = Plan(arena, size, Offers({}));
+      if (growing.ok() && IsWithinSlack(*growing) && Allow(*growing).ok()) return Commit(arena, *growing);
+    }
+    allowance_.Spend(remapping);
+  }
   absl::Status allowed = Allow(*plan);
   if (!allowed.ok()) return allowed;
   return Commit(arena, *plan);
+}
+
+bool MovableBacking::IsWithinSlack(const StitchPlan& plan) const {
+  const Counter& active = ledger_.statistics().active_bytes()[SizeGroup::kAll];
+  const int64_t most = std::max(active.peak, active.current + plan.size.count());
+  return (handles_.held() + plan.to_create).bytes().count() <= most + most / kSlackPart;
 }
 
 absl::Status MovableBacking::CheckDeviceHolds(Bytes size) {
@@ -117,9 +143,7 @@ absl::StatusOr<bool> MovableBacking::MayTake(const Arena& arena, const Donation&
   return owner.HasPassed(last_use);
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, Reach reach) {
-  absl::StatusOr<Offers> offers = FindOffers(arena, reach);
-  if (!offers.ok()) return offers.status();
+absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, const Offers& offers) {
   absl::Status asked;
   const auto may_unmap = [&asked](PageRef page) {
     Timeline& user = page.extent->arena().timeline();
@@ -131,13 +155,13 @@ absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, Reach 
     asked.Update(passed.status());
     return passed.value_or(false);
   };
-  std::optional<StitchPlan> plan = PlanStitch(arena, size, *offers, may_unmap);
+  std::optional<StitchPlan> plan = PlanStitch(arena, size, offers, may_unmap);
   // As long as nothing is taken from elsewhere, the first range of an arena needs no other beside it.
   const bool wants_side = plan.has_value() && !plan->donations.empty() && !arena.side().exists();
   if (!plan.has_value() || wants_side) {
     absl::Status added = wants_side ? AddSideExtent(arena) : AddExtent(arena, size).status();
     if (!added.ok()) return added;
-    plan = PlanStitch(arena, size, *offers, may_unmap);
+    plan = PlanStitch(arena, size, offers, may_unmap);
     FRUGAL_CHECK(plan.has_value());
   }
   if (!asked.ok()) return asked;

@@ -17,6 +17,7 @@
 #include "allocator/handle_table.h"
 #include "allocator/ledger.h"
 #include "allocator/offers.h"
+#include "allocator/remap_allowance.h"
 #include "allocator/stitch_plan.h"
 
 namespace frugal {
@@ -50,10 +51,12 @@ class MovableBacking : public Backing {
   // The memory that `arena` may take now.
   absl::StatusOr<Offers> FindOffers(const Arena& arena, Reach reach);
   absl::StatusOr<bool> MayTake(const Arena& arena, const Donation& donation, Reach reach);
-  absl::StatusOr<StitchPlan> Plan(Arena& arena, Bytes size, Reach reach);
+  absl::StatusOr<StitchPlan> Plan(Arena& arena, Bytes size, const Offers& offers);
   // A request that cannot fit is refused before it is planned, page by page.
   absl::Status CheckDeviceHolds(Bytes size);
   absl::Status Allow(const StitchPlan& plan);
+  // Whether the memory held stays within what may be taken to spare remapping.
+  bool IsWithinSlack(const StitchPlan& plan) const;
 
   absl::Status Commit(Arena& arena, StitchPlan& plan);
   absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan);
@@ -78,6 +81,7 @@ class MovableBacking : public Backing {
   Budget& budget_;
   AddressDirectory& directory_;
   DeviceAllocator* const owner_;
+  RemapAllowance allowance_;
   HandleTable handles_;
   GuestReturns guests_;
 };

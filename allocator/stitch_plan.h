@@ -25,6 +25,9 @@ struct StitchPlan {
   Pages to_create;  // target.count = sum of donations + to_create
 };
 
+// The modelled driver time that the plan takes for handles that exist, in microseconds; 0: all can be seen in place.
+int64_t RemapMicroseconds(const StitchPlan& plan);
+
 // How `arena` gets a free block of at least `size`:
 // 1. as a request of this size was served before, if that needs no driver call;
 // 2. else at the place that needs the fewest new handles, and of these the least of driver time and of whole free
