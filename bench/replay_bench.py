@@ -10,14 +10,13 @@ import argparse
 import datetime
 import os
 import platform
-import subprocess
 import sys
 from pathlib import Path
 from typing import NoReturn
 
 from frugal_alloc import _histories, _installation, _progress, _replay, _simulated_gpu
 
-from . import replay_bars, replay_results, replay_suite, replay_tables
+from . import provenance, replay_bars, replay_results, replay_suite, replay_tables
 
 _BAD_INPUT, _FAILED, _INTERRUPTED = 2, 1, 130
 # Where the tables of bars look: tight, tighter, some room, much room.
@@ -29,7 +28,6 @@ _CAVEATS = [
     "real kernels differ in length.",
     "A smallest capacity is found to within 0.05 % of the most live memory.",
 ]
-_ROOT = Path(__file__).resolve().parent.parent
 
 
 class _Parser(argparse.ArgumentParser):
@@ -131,35 +129,17 @@ def _measure(arguments: list[str], plan: replay_suite.Plan, only: list[str] | No
 
 def _environment(arguments: list[str]) -> replay_results.Environment:
     return replay_results.Environment(
-        commit=_commit(),
+        commit=provenance.commit(),
         time=datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        processor=_processor(),
+        processor=provenance.processor(),
         cores=os.cpu_count() or 0,
         memory=os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES"),
-        system=f"{platform.system()} {platform.release()}",
+        system=f"{platform.system()} {platform.release().partition('-')[0]}",
         python=platform.python_version(),
         torch=_installation.find_cuda_torch().version,
         arguments=arguments,
         caveats=_CAVEATS,
     )
-
-
-def _commit() -> str:
-    def git(*command: str) -> str:
-        done = subprocess.run(["git", "-C", _ROOT, *command], capture_output=True, text=True)
-        return done.stdout.strip() if done.returncode == 0 else ""
-
-    commit = git("rev-parse", "--short=12", "HEAD") or "unknown"
-    return commit + ("+" if git("status", "--porcelain", "--untracked-files=no") else "")
-
-
-def _processor() -> str:
-    try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        lines = []
-    names = [line.partition(":")[2].strip() for line in lines if line.startswith("model name")]
-    return names[0] if names else platform.machine()
 
 
 if __name__ == "__main__":
