@@ -63,8 +63,8 @@ class Loop {
       } else {
         EXPECT_TRUE(allocator_.Free(tensors[call.tensor]).ok());
       }
-      allocator_.CheckInvariants();
     }
+    allocator_.CheckInvariants();
     return MemoryCalls() - before;
   }
   int64_t stitches() const { return allocator_.GetStatistics().num_stitches; }
