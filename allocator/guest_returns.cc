@@ -12,17 +12,6 @@ namespace {
 
 Stream HomeStream(const Handle& guest) { return guest.home.extent->arena().stream(); }
 
-// Whether work up to the tick is done, with an event put into the stream if there is none yet. False where the stream
-// cannot be asked.
-absl::StatusOr<bool> HasPassedNow(Timeline& timeline, Timeline::Tick tick) {
-  if (tick >= timeline.now()) {
-    absl::Status marked = timeline.Mark();
-    if (absl::IsUnavailable(marked)) return false;
-    if (!marked.ok()) return marked;
-  }
-  return timeline.HasPassed(tick);
-}
-
 }  // namespace
 
 void GuestReturns::BecameFree(Block* block, Address start, Address end) {
@@ -36,7 +25,7 @@ void GuestReturns::BecameFree(Block* block, Address start, Address end) {
   Send({block, whole}, [&](const Handle& guest) {
     if (HomeStream(guest) == host.stream()) return true;
     // An error is no reason to fail: the guest can go later.
-    if (!passed.has_value()) passed = HasPassedNow(host, last_use).value_or(false);
+    if (!passed.has_value()) passed = host.HasPassedOnceEnded(last_use).value_or(false);
     return *passed;
   });
 }
@@ -65,7 +54,7 @@ absl::StatusOr<bool> GuestReturns::RecallFrom(const Donation& free, const Arena&
   std::optional<bool> waited_for;
   const bool some = Send(free, [&](const Handle& guest) {
     if (!passed.has_value()) {
-      absl::StatusOr<bool> answer = HasPassedNow(host, last_use);
+      absl::StatusOr<bool> answer = host.HasPassedOnceEnded(last_use);
       status.Update(answer.status());
       passed = answer.value_or(false);
     }

@@ -133,25 +133,15 @@ absl::StatusOr<bool> MovableBacking::MayTake(const Arena& arena, const Donation&
   Timeline& owner = donation.run.extent->arena().timeline();
   if (owner.stream() == arena.stream()) return true;
   const Timeline::Tick last_use = owner.Expand(donation.block->last_use);
-  if (last_use >= owner.now()) {
-    absl::Status marked = owner.Mark();
-    // Work of a stream that is being captured cannot be waited for.
-    if (absl::IsUnavailable(marked)) return false;
-    if (!marked.ok()) return marked;
-  }
-  if (reach >= Reach::kThroughStreamWaits) return true;
-  return owner.HasPassed(last_use);
+  // Work of a stream that is being captured cannot be waited for.
+  return reach >= Reach::kThroughStreamWaits ? owner.End(last_use) : owner.HasPassedOnceEnded(last_use);
 }
 
 absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, const Offers& offers) {
   absl::Status asked;
   const auto may_unmap = [&asked](PageRef page) {
     Timeline& user = page.extent->arena().timeline();
-    const Timeline::Tick last_use = page.extent->view(page.page).last_use;
-    absl::Status marked = last_use < user.now() ? absl::OkStatus() : user.Mark();
-    if (absl::IsUnavailable(marked)) return false;
-    absl::StatusOr<bool> passed = user.HasPassed(last_use);
-    asked.Update(marked);
+    absl::StatusOr<bool> passed = user.HasPassedOnceEnded(page.extent->view(page.page).last_use);
     asked.Update(passed.status());
     return passed.value_or(false);
   };

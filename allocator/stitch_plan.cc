@@ -73,10 +73,7 @@ class Planner {
     StitchPlan plan = EmptyPlan(place, size);
     absl::flat_hash_set<Handle*> taken;
     for (int64_t page = place.run.first; page < place.run.end(); ++page) {
-      Handle* handle = SeenAndOnOffer(place, page);
-      // A handle can have two old views in one place.
-      if (handle == nullptr || !taken.insert(handle).second) return std::nullopt;
-      plan.handles[static_cast<size_t>(page - place.run.first)] = handle;
+      if (!TakeAsSeen(place, page, plan, taken)) return std::nullopt;
     }
     plan.donations = DonationsOf(taken);
     return plan;
@@ -86,9 +83,7 @@ class Planner {
     StitchPlan plan = EmptyPlan(place, size);
     absl::flat_hash_set<Handle*> taken;
     for (int64_t page = place.run.first; page < place.run.end(); ++page) {
-      Handle* handle = SeenAndOnOffer(place, page);
-      if (handle == nullptr || !taken.insert(handle).second) continue;
-      plan.handles[static_cast<size_t>(page - place.run.first)] = handle;
+      TakeAsSeen(place, page, plan, taken);
     }
     TakeFromLargest(place, plan, taken);
     plan.to_create = Pages(std::count(plan.handles.begin(), plan.handles.end(), nullptr));
@@ -120,6 +115,15 @@ class Planner {
     if (view.state != View::State::kStale) return nullptr;
     const Donation* donation = offers_.Find(*view.handle);
     return donation == nullptr || IsPartOf(place, *donation) ? nullptr : view.handle;
+  }
+
+  // Returns whether the page could be had as it is seen.
+  bool TakeAsSeen(const StitchPlace& place, int64_t page, StitchPlan& plan, absl::flat_hash_set<Handle*>& taken) const {
+    Handle* handle = SeenAndOnOffer(place, page);
+    // A handle can have two old views in one place.
+    if (handle == nullptr || !taken.insert(handle).second) return false;
+    plan.handles[static_cast<size_t>(page - place.run.first)] = handle;
+    return true;
   }
 
   void TakeFromLargest(const StitchPlace& place, StitchPlan& plan, absl::flat_hash_set<Handle*>& taken) const {

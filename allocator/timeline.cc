@@ -12,6 +12,19 @@ absl::Status Timeline::Mark() {
   return absl::OkStatus();
 }
 
+absl::StatusOr<bool> Timeline::End(Tick tick) {
+  if (tick < now_) return true;
+  absl::Status marked = Mark();
+  if (absl::IsUnavailable(marked)) return false;
+  if (!marked.ok()) return marked;
+  return true;
+}
+
+absl::StatusOr<bool> Timeline::HasPassedOnceEnded(Tick tick) {
+  absl::StatusOr<bool> ended = End(tick);
+  return ended.ok() && *ended ? HasPassed(tick) : ended;
+}
+
 absl::StatusOr<bool> Timeline::HasPassed(Tick tick) {
   if (tick <= passed_) return true;
   if (tick >= now_) return false;

@@ -35,8 +35,12 @@ class Timeline {
 
   // Ends the present tick. kUnavailable: the stream is being captured; nothing has changed.
   absl::Status Mark();
+  // Whether `tick` is over, ended now if it is the present one. False: the stream is being captured.
+  absl::StatusOr<bool> End(Tick tick);
   // Whether all work up to the end of `tick` is done. Never of the present tick, which has no end yet.
   absl::StatusOr<bool> HasPassed(Tick tick);
+  // The same, with `tick` ended first if it can be.
+  absl::StatusOr<bool> HasPassedOnceEnded(Tick tick);
   // The host waits until `tick`, ended now if it is the present one, has passed. kUnavailable as for Mark().
   absl::Status Synchronize(Tick tick);
   // `waiter` waits, the host does not. REQUIRES: `tick` is over.
