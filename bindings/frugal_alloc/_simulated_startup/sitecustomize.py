@@ -14,7 +14,7 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class _AfterTorch(importlib.machinery.PathFinder):
-    """Finds torch, and starts its companion as soon as it is imported; that somebody only looks for it changes nothing."""
+    """Finds torch, and starts its companion as soon as it is imported; looking for it alone changes nothing."""
 
     @classmethod
     def find_spec(cls, fullname, path=None, target=None):
