@@ -7,6 +7,7 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bindings/install.h"
 #include "bindings/torch_allocator.h"
@@ -77,7 +78,20 @@ int frugal_built_torch_version(void) { return frugal::BuiltTorchVersion(); }
 
 int frugal_running_torch_version(void) { return frugal::RunningTorchVersion(); }
 
-int frugal_enable(void) { return frugal::ToResult(frugal::Enable()); }
+int frugal_enable(void) { return frugal::ToResult(frugal::Enable("")); }
+
+int frugal_enable_with(const char* settings) { return frugal::ToResult(frugal::Enable(settings)); }
+
+const char* frugal_settings(void) {
+  thread_local std::string text;
+  absl::StatusOr<std::string> settings = frugal::CurrentSettings();
+  if (!settings.ok()) {
+    frugal::Failed(settings.status().message());
+    return nullptr;
+  }
+  text = *std::move(settings);
+  return text.c_str();
+}
 
 int frugal_disable(void) { return frugal::ToResult(frugal::Disable()); }
 

@@ -184,6 +184,8 @@ void TorchAllocator::DeleteBlock(void* pointer) {
   if (C10_UNLIKELY(!status.ok())) WarnNotFreed(pointer, status);
 }
 
+void TorchAllocator::Apply(const Settings& settings) { gpus_.SetMemoryLimit(settings.memory_limit); }
+
 Bytes TorchAllocator::Trim() {
   Bytes freed;
   gpus_.ForEach([&](GpuMemory& gpu) {
