@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bindings/install.h"
+#include "bindings/pytorch_settings.h"
 #include "bindings/torch_allocator.h"
 
 namespace frugal {
@@ -90,6 +91,12 @@ const char* frugal_settings(void) {
     return nullptr;
   }
   text = *std::move(settings);
+  return text.c_str();
+}
+
+const char* frugal_unfollowed_settings(const char* settings) {
+  thread_local std::string text;
+  text = frugal::UnfollowedSettings(settings == nullptr ? frugal::PyTorchSettingsOfEnvironment() : settings);
   return text.c_str();
 }
 

@@ -34,6 +34,10 @@ int frugal_enable_with(const char* settings);
 /* Every setting in force, in the same form; before the first enabling those that it would use. Null: FRUGAL_ALLOC_CONF
    is not possible. Valid until the next call on this thread. */
 const char* frugal_settings(void);
+/* One line for people that names those of PyTorch's settings (`settings`; null: what PYTORCH_ALLOC_CONF says) that do
+   not hold for our memory, each with the reason and once in the life of the process; "" if there are none. Valid until
+   the next call on this thread. */
+const char* frugal_unfollowed_settings(const char* settings);
 /* 1 while new memory is ours. */
 int frugal_is_enabled(void);
 

@@ -13,6 +13,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "bindings/peer_access.h"
+#include "bindings/pytorch_settings.h"
 #include "bindings/settings.h"
 #include "bindings/torch_allocator.h"
 #include "bindings/torch_compat.h"
@@ -108,7 +109,7 @@ absl::Status Install(caching::CUDAAllocator* native, const Settings& settings) {
   TorchAllocator& ours = TorchAllocator::Create(*native);
   ours.Apply(settings);
   if (native->initialized()) CopyPeerAccess(ours.gpus());
-  ours.routing().SetUncached(!native->isEnabled());
+  ours.routing().SetUncached(!native->isEnabled() || IsCachingTurnedOff());
   c10::SetAllocator(c10::DeviceType::CUDA, &ours, kRegistryPriority);
   caching::allocator.store(&ours);
   return absl::OkStatus();
