@@ -4,7 +4,6 @@
 #ifndef FRUGAL_BINDINGS_SETTINGS_H_
 #define FRUGAL_BINDINGS_SETTINGS_H_
 
-#include <limits>
 #include <string>
 
 #include "absl/status/status.h"
@@ -32,14 +31,12 @@ class MemoryLimit {
   Bytes On(Bytes total) const {
     return fraction_ < 1.0 ? Bytes(static_cast<int64_t>(fraction_ * static_cast<double>(total.count()))) : size_;
   }
-  bool exists() const { return fraction_ < 1.0 || size_ < kNone; }
+  bool exists() const { return fraction_ < 1.0 || size_ < kUnlimited; }
   // As the parser reads it: "21474836480", "80%" or "off".
   std::string ToText() const;
 
  private:
-  static constexpr Bytes kNone = Bytes(std::numeric_limits<int64_t>::max());
-
-  Bytes size_ = kNone;
+  Bytes size_ = kUnlimited;
   double fraction_ = 1.0;
 };
 
