@@ -31,8 +31,8 @@ DeviceAllocator::DeviceAllocator(Device& device, AddressDirectory& directory, Re
 
 DeviceAllocator::~DeviceAllocator() = default;
 
-absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream stream, void* annotation) {
-  const Bytes size = RoundUp(requested, kGrain);
+absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream stream, void* annotation, Bytes least) {
+  const Bytes size = RoundUp(std::max(requested, least), kGrain);
   const SizeGroup group = GroupFor(size);
   absl::MutexLock lock(&mutex_);
   if (!awaiting_.empty()) [[unlikely]] {

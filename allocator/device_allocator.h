@@ -76,9 +76,10 @@ class DeviceAllocator {
   DeviceAllocator& operator=(const DeviceAllocator&) = delete;
 
   // At least `requested` bytes (more than 0) whose previous use is over for work that is put into
-  // `stream` from now on. `annotation` stays with the block until the observer is told to drop it.
-  // kResourceExhausted: LastOutOfMemory() says what was known. Other errors: the driver's.
-  absl::StatusOr<Allocation> Allocate(Bytes requested, Stream stream, void* annotation = nullptr);
+  // `stream` from now on; the block has at least `least`. `annotation` stays with the block until the observer is told
+  // to drop it. kResourceExhausted: LastOutOfMemory() says what was known. Other errors: the driver's.
+  absl::StatusOr<Allocation> Allocate(Bytes requested, Stream stream, void* annotation = nullptr,
+                                      Bytes least = Bytes(0));
 
   // Gives back the block that starts at `address`. kNotFound: no block that was handed out starts there.
   // Returns the block's size.

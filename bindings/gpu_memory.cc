@@ -13,15 +13,35 @@ GpuMemory::GpuMemory(c10::DeviceIndex ordinal, std::unique_ptr<DriverDevice> dev
       allocator_(*device_, directory, &reclaimer_) {}
 
 absl::Status GpuMemory::SetMemoryFraction(double fraction) {
-  if (fraction >= 1.0) {
-    native_share_.SetLimit(1.0, kUnlimited, kUnlimited);
+  absl::MutexLock lock(&limit_mutex_);
+  fraction_ = fraction;
+  return UpdateLimit();
+}
+
+absl::Status GpuMemory::SetMemoryLimit(const MemoryLimit& limit) {
+  absl::MutexLock lock(&limit_mutex_);
+  memory_limit_ = limit;
+  return UpdateLimit();
+}
+
+absl::string_view GpuMemory::LimitName() {
+  absl::MutexLock lock(&limit_mutex_);
+  return fraction_holds_ ? "torch.cuda.set_per_process_memory_fraction" : "frugal_alloc's memory_limit";
+}
+
+absl::Status GpuMemory::UpdateLimit() {
+  if (fraction_ >= 1.0 && !memory_limit_.exists()) {
+    native_share_.SetLimit(fraction_, kUnlimited, kUnlimited);
     allocator_.SetLimit(kUnlimited, nullptr, nullptr);
     return absl::OkStatus();
   }
   absl::StatusOr<MemoryInfo> memory = device_->GetMemoryInfo();
   if (!memory.ok()) return memory.status();
-  const Bytes limit(static_cast<int64_t>(fraction * static_cast<double>(memory->total.count())));
-  native_share_.SetLimit(fraction, limit, memory->total);
+  const Bytes pytorchs = MemoryLimit::Part(fraction_).On(memory->total);
+  const Bytes ours = memory_limit_.On(memory->total);
+  fraction_holds_ = pytorchs <= ours;
+  const Bytes limit = std::min(pytorchs, ours);
+  native_share_.SetLimit(fraction_, limit, memory->total);
   allocator_.SetLimit(limit, &NativeShare::ReadNoted, &native_share_);
   return absl::OkStatus();
 }
@@ -84,7 +104,8 @@ GpuMemory& GpuSet::Open(c10::DeviceIndex ordinal) {
     TORCH_CHECK(status.ok(), "frugal_alloc: ", status.message());
   }
   auto gpu = std::make_unique<GpuMemory>(ordinal, *std::move(device), directory_, native_, routing_, history_);
-  const absl::Status status = gpu->SetMemoryFraction(native_.initialized() ? native_.getMemoryFraction(ordinal) : 1.0);
+  absl::Status status = gpu->SetMemoryFraction(native_.initialized() ? native_.getMemoryFraction(ordinal) : 1.0);
+  if (status.ok()) status = gpu->SetMemoryLimit(memory_limit_);
   TORCH_CHECK(status.ok(), "frugal_alloc: ", status.message());
   if (history_.has_listened()) gpu->AttachHistory();
   gpu->BeginPhase();
@@ -105,6 +126,16 @@ void GpuSet::AllowPeer(c10::DeviceIndex device, c10::DeviceIndex accessed) {
     TORCH_CHECK(status.ok(), "frugal_alloc: ", status.message());
   }
   peers_.push_back(peer);
+}
+
+void GpuSet::SetMemoryLimit(const MemoryLimit& limit) {
+  // A GPU that is being opened either has the new limit, or is in the set by now.
+  absl::MutexLock lock(&mutex_);
+  memory_limit_ = limit;
+  ForEach([&limit](GpuMemory& gpu) {
+    const absl::Status status = gpu.SetMemoryLimit(limit);
+    TORCH_CHECK(status.ok(), "frugal_alloc could not limit memory: ", status.message());
+  });
 }
 
 void GpuSet::AttachHistory() {

@@ -11,10 +11,11 @@ DeviceStats NativeShare::Stats() const {
 void NativeShare::SetLimit(double fraction, Bytes limit, Bytes total) {
   {
     absl::MutexLock lock(&mutex_);
-    fraction_ = natives_fraction_ = fraction;
+    fraction_ = fraction;
     limit_ = limit;
     total_ = total;
-    has_limit_.store(fraction < 1.0, std::memory_order_relaxed);
+    has_limit_.store(limit < kUnlimited, std::memory_order_relaxed);
+    TellNative(fraction);
   }
   NoteReserved();
 }
@@ -36,8 +37,11 @@ void NativeShare::LeaveRoomBeside(Bytes ours) {
   absl::MutexLock lock(&mutex_);
   if (!has_limit() || !native_.initialized()) return;
   const Bytes left = std::max(limit_ - ours, Bytes(0));
-  const double fraction = static_cast<double>(left.count()) / static_cast<double>(total_.count());
-  if (fraction == natives_fraction_) return;
+  TellNative(static_cast<double>(left.count()) / static_cast<double>(total_.count()));
+}
+
+void NativeShare::TellNative(double fraction) {
+  if (fraction == natives_fraction_ || !native_.initialized()) return;
   native_.setMemoryFraction(fraction, device_);
   natives_fraction_ = fraction;
 }

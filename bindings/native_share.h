@@ -24,7 +24,8 @@ class NativeShare {
   DeviceStats Stats() const;
   Bytes Reserved() const { return Bytes(Stats().reserved_bytes[0].current); }
 
-  // Both may hold `limit` of the device's `total` together, which is `fraction` of it; 1.0 and more: no limit.
+  // Both may hold `limit` of the device's `total` together; kUnlimited: no limit. `fraction` is what PyTorch was told,
+  // the limit may be less.
   void SetLimit(double fraction, Bytes limit, Bytes total) ABSL_LOCKS_EXCLUDED(mutex_);
   bool has_limit() const { return has_limit_.load(std::memory_order_relaxed); }
   double fraction() const ABSL_LOCKS_EXCLUDED(mutex_);
@@ -38,6 +39,8 @@ class NativeShare {
   void LeaveRoomBeside(Bytes ours) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
+  void TellNative(double fraction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
   const c10::DeviceIndex device_;
   caching::CUDAAllocator& native_;
   std::atomic<bool> has_limit_{false};

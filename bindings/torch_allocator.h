@@ -14,6 +14,7 @@
 #include "bindings/native_forwarder.h"
 #include "bindings/out_of_memory.h"
 #include "bindings/routing.h"
+#include "bindings/settings.h"
 #include "bindings/torch_compat.h"
 
 namespace frugal {
@@ -33,6 +34,8 @@ class TorchAllocator final : public NativeForwarder {
   // From now on calls of RecordHistory are for us alone: native has what it needs.
   void SetHistoryOnlyOurs(bool value) { history_only_ours_.store(value); }
 
+  // Throws c10::Error if the driver fails.
+  void Apply(const Settings& settings);
   // Gives all our idle memory back to the driver; returns how much that was.
   Bytes Trim();
 

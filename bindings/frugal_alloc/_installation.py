@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,8 +19,9 @@ class MissingPart(Exception):
 class Torch:
     folder: Path
     version: str
-    # None: built for the CPU only.
+    # None: built for the CPU only, or for ROCm.
     cuda: str | None
+    hip: str | None = None
 
     @property
     def minor(self) -> str:
@@ -33,6 +35,12 @@ class Torch:
     @property
     def libraries(self) -> Path:
         return self.folder / "lib"
+
+
+def check_platform() -> None:
+    """Raises MissingPart where there can be no library of ours."""
+    if sys.platform != "linux":
+        raise MissingPart(f"frugal_alloc works on Linux, this is {sys.platform}; PyTorch keeps its own allocator")
 
 
 def find_torch() -> Torch:
@@ -50,12 +58,16 @@ def find_torch() -> Torch:
     cuda = re.search(r"^cuda(?:: [^=]+)? = '([^']+)'", text, re.MULTILINE)
     if not version:
         raise MissingPart(f"{folders[0]}/version.py names no version; install PyTorch again")
-    return Torch(Path(folders[0]), version[1], cuda[1] if cuda else None)
+    hip = re.search(r"^hip(?:: [^=]+)? = '([^']+)'", text, re.MULTILINE)
+    return Torch(Path(folders[0]), version[1], cuda[1] if cuda else None, hip[1] if hip else None)
 
 
 def find_cuda_torch() -> Torch:
-    """As find_torch; and it is built for CUDA."""
+    """As find_torch; and it is built for CUDA, on a platform that we work on."""
+    check_platform()
     torch = find_torch()
+    if torch.hip is not None:
+        raise MissingPart(f"PyTorch {torch.version} is built for ROCm, not for CUDA; it keeps its own allocator")
     if torch.cuda is None:
         raise MissingPart(f"PyTorch {torch.version} is built without CUDA; install a CUDA build of it")
     return torch
