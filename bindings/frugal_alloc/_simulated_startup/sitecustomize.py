@@ -14,18 +14,19 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class _AfterTorch(importlib.machinery.PathFinder):
-    """Finds torch once, and starts its companion as soon as it is imported."""
+    """Finds torch as the other finders do, however often one looks, and starts its companion once it is imported."""
 
     @classmethod
     def find_spec(cls, fullname, path=None, target=None):
         if fullname != "torch":
             return None
-        sys.meta_path.remove(cls)
-        spec = importlib.util.find_spec(fullname)
+        finders = (finder for finder in sys.meta_path if finder is not cls)
+        spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in finders)), None)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def execute_and_start(module):
+                sys.meta_path.remove(cls)
                 execute(module)
                 name = "_values" if os.environ.get("FRUGAL_SIM_VALUES") == "cpu" else "_plausible"
                 _load("frugal_simulated" + name, os.path.join(os.path.dirname(HERE), name + ".py")).start()
