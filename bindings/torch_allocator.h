@@ -96,6 +96,8 @@ class TorchAllocator final : public NativeForwarder {
   // Tells the profiler, if one runs.
   absl::Status Freed(GpuMemory& gpu, void* pointer, const absl::StatusOr<Bytes>& size);
   void ReportUsage(GpuMemory& gpu, void* pointer, int64_t change);
+  // Native's figures fell: what ours rise to from here on is no peak together with native's.
+  void NoteNativeFreed();
   // allocate() of native's; if the device is full of our idle memory, gives that back and tries again.
   template <typename F>
   std::invoke_result_t<F> AllocateFromNative(c10::DeviceIndex device, F&& allocate);
