@@ -19,15 +19,21 @@ import unittest
 from pathlib import Path
 
 
-def load(file: Path) -> types.ModuleType:
-    """The test file as a module, as if it had been started in its own folder."""
+def lend_names() -> None:
+    """Gives torch the names under which test files of other versions know what it has."""
+    import torch
     from torch.testing._internal import common_utils
 
-    # Moved into common_utils by the main branch after 2.11; test files of then import it from there.
+    # Moved into common_utils by the main branch after 2.11.
     if not hasattr(common_utils, "TEST_CUDAMALLOCASYNC"):
-        import torch
-
         common_utils.TEST_CUDAMALLOCASYNC = torch.cuda.get_allocator_backend() == "cudaMallocAsync"
+    # Its name in 2.4.
+    if not hasattr(torch._C, "_cuda_endAllocateCurrentStreamToPool"):
+        torch._C._cuda_endAllocateCurrentStreamToPool = torch._C._cuda_endAllocateToPool
+
+
+def load(file: Path) -> types.ModuleType:
+    """The test file as a module, as if it had been started in its own folder."""
     sys.path.insert(0, str(file.parent))
     sys.argv = [str(file)]
     spec = importlib.util.spec_from_file_location(file.stem, file)
@@ -95,6 +101,7 @@ def main() -> None:
             import frugal_alloc
 
             frugal_alloc.enable()
+        lend_names()
         module = load(Path(file).resolve())
         draw_without_download(Path(folder))
         for name in names:
