@@ -208,7 +208,10 @@ void TorchAllocator::raw_delete(void* pointer) {
   if (pointer == nullptr) return;
   GpuMemory* const gpu = gpus_.OwnerOf(pointer);
   // What we do not know is native's, or it knows how to complain.
-  if (gpu == nullptr) return native().raw_delete(pointer);
+  if (gpu == nullptr) {
+    native().raw_delete(pointer);
+    return NoteNativeFreed();
+  }
   const absl::Status status = FreeBlock(*gpu, pointer);
   TORCH_CHECK(!absl::IsNotFound(status), "invalid device pointer: ", pointer);
   TORCH_CHECK(status.ok(), "frugal_alloc could not free ", pointer, ": ", status.message());
@@ -217,12 +220,20 @@ void TorchAllocator::raw_delete(void* pointer) {
 void TorchAllocator::DeleteBlock(void* pointer) {
   TorchAllocator& self = *instance_.load(std::memory_order_relaxed);
   GpuMemory* const gpu = self.gpus_.OwnerOf(pointer);
-  if (gpu == nullptr) return self.native_deleter()(pointer);
+  if (gpu == nullptr) {
+    self.native_deleter()(pointer);
+    return self.NoteNativeFreed();
+  }
   const absl::Status status = self.FreeBlock(*gpu, pointer);
   if (C10_UNLIKELY(!status.ok())) WarnNotFreed(pointer, status);
 }
 
 void TorchAllocator::Apply(const Settings& settings) { gpus_.SetMemoryLimit(settings.memory_limit); }
+
+void TorchAllocator::NoteNativeFreed() {
+  // While all new memory is native's, ours only falls.
+  if (!routing_.passthrough()) gpus_.ForEach([](GpuMemory& gpu) { gpu.BeginPhase(); });
+}
 
 Bytes TorchAllocator::Trim() {
   Bytes freed;
@@ -231,7 +242,10 @@ Bytes TorchAllocator::Trim() {
 }
 
 void TorchAllocator::emptyCache(MempoolId_t pool) {
-  if (pool == kDefaultPool) Trim();
+  if (pool == kDefaultPool) {
+    const History::Operation operation(history_, native(), RecordContext::ALL);
+    Trim();
+  }
   native().emptyCache(pool);
   gpus_.ForEach([](GpuMemory& gpu) { gpu.native_share().NoteReserved(); });
 }
@@ -313,6 +327,7 @@ void* TorchAllocator::getBaseAllocation(void* pointer, size_t* size) {
 
 void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t pool,
                                          std::function<bool(cudaStream_t)> filter) {
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->BeginPhase();
   native().beginAllocateToPool(device, pool, filter);
   routing_.Open(device, pool, std::move(filter));
 }
@@ -320,6 +335,7 @@ void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t po
 void TorchAllocator::endAllocateToPool(c10::DeviceIndex device, MempoolId_t pool) {
   routing_.Close(device, pool);
   native().endAllocateToPool(device, pool);
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->BeginPhase();
 }
 
 void TorchAllocator::SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value) {
@@ -356,6 +372,12 @@ caching::SnapshotInfo TorchAllocator::Snapshot(MempoolId_t pool, bool include_tr
     gpus_.ForEach([&](GpuMemory& gpu) { AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().Snapshot()); });
   }
   if (include_traces && history_.enabled()) history_.MergeInto(snapshot.device_traces);
+  if (history_.enabled()) {
+    gpus_.ForEach([&](GpuMemory& gpu) {
+      const int64_t active = pool == kDefaultPool ? gpu.GetOwnStats().active_bytes[0].current : 0;
+      history_.NoteSnapshot(gpu.ordinal(), static_cast<size_t>(active));
+    });
+  }
   return snapshot;
 }
 

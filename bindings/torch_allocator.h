@@ -103,6 +103,8 @@ class TorchAllocator final : public NativeForwarder {
   // Tells the profiler, if one runs.
   absl::Status Freed(GpuMemory& gpu, void* pointer, const absl::StatusOr<Bytes>& size);
   void ReportUsage(GpuMemory& gpu, void* pointer, int64_t change);
+  // Native's figures fell: what ours rise to from here on is no peak together with native's.
+  void NoteNativeFreed();
   // allocate() of native's, of `size` bytes; if the device is full of our idle memory, gives back as much as is wanted,
   // then all, and tries again.
   template <typename F>
