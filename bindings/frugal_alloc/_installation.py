@@ -88,14 +88,15 @@ def find_library(kind: str, torch: Torch) -> Path:
     """This package's library of that kind ("alloc", "replay") for that torch.
 
     Raises:
-        MissingPart: there is none for this minor version.
+        MissingPart: there is none for this minor version; or this torch is not a release, and its C++ classes are not
+            those of the library.
     """
     path = LIBRARIES / f"frugal_{kind}_{torch.tag}.so"
     if not path.is_file():
         built = ", ".join(built_minors(kind)) or "none"
         raise MissingPart(
             f"frugal_alloc has no {path.name} for PyTorch {torch.version} (built for: {built}); "
-            "install frugal_alloc again in this environment"
+            "install frugal_alloc again in this environment, or a version of it that knows this PyTorch"
         )
     if not torch.is_release and headers_digest(torch.folder) != _built_for(torch):
         raise MissingPart(
