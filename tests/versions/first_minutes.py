@@ -49,7 +49,8 @@ def allocate_and_free() -> None:
 
 
 def take_snapshots() -> None:
-    torch.cuda.memory._record_memory_history(max_entries=100)
+    # Of the C++ frames, too, PyTorch makes a snapshot only where binutils are installed.
+    torch.cuda.memory._record_memory_history(max_entries=100, stacks="python")
     tensor = empty(5 * MIB)
     snapshot = torch.cuda.memory._snapshot()
     torch.cuda.memory._record_memory_history(enabled=None)
