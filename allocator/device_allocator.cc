@@ -85,11 +85,11 @@ absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Bytes> DeviceAllocator::Trim() {
+absl::StatusOr<Bytes> DeviceAllocator::Trim(Bytes enough) {
   absl::MutexLock lock(&mutex_);
   absl::Status status = SynchronizeAwaiting();
   if (!status.ok()) return status;
-  absl::StatusOr<Bytes> returned = backing_->ReturnFree();
+  absl::StatusOr<Bytes> returned = backing_->ReturnFree(enough);
   CheckInDebugBuilds();
   return returned;
 }

@@ -94,8 +94,9 @@ class DeviceAllocator {
   std::optional<SegmentView> FindSegment(Address address) const;
   bool Owns(Address address) const;
 
-  // Waits for frees that await a stream, and gives every free page back to the device. Returns what went.
-  absl::StatusOr<Bytes> Trim();
+  // Waits for frees that await a stream, and gives free pages back to the device until `enough` of them, or all, have
+  // gone. What a stream that is being captured may still use stays. Returns what went.
+  absl::StatusOr<Bytes> Trim(Bytes enough = kUnlimited);
 
   // The most physical memory to hold. `others` says, with no lock needed, how much of the same budget others
   // hold (the native allocator); it may be null.

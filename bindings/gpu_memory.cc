@@ -1,50 +1,45 @@
 #include "bindings/gpu_memory.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace frugal {
-namespace {
-
-Bytes ReadNativeReserved(void* context) {
-  return Bytes(static_cast<std::atomic<int64_t>*>(context)->load(std::memory_order_relaxed));
-}
-
-}  // namespace
-
 GpuMemory::GpuMemory(c10::DeviceIndex ordinal, std::unique_ptr<DriverDevice> device, AddressDirectory& directory,
                      caching::CUDAAllocator& native, Routing& routing, History& history)
     : ordinal_(ordinal),
-      native_(native),
+      native_share_(ordinal, native),
       device_(std::move(device)),
-      reclaimer_(ordinal, native, routing),
+      reclaimer_(ordinal, native_share_, routing),
       history_(history, ordinal),
       allocator_(*device_, directory, &reclaimer_) {}
 
-DeviceStats GpuMemory::NativeStats() const {
-  return native_.initialized() ? native_.getDeviceStats(ordinal_) : DeviceStats();
-}
-
 absl::Status GpuMemory::SetMemoryFraction(double fraction) {
-  has_limit_.store(fraction < 1.0, std::memory_order_relaxed);
   if (fraction >= 1.0) {
-    allocator_.SetLimit(Bytes(std::numeric_limits<int64_t>::max()), nullptr, nullptr);
+    native_share_.SetLimit(1.0, kUnlimited, kUnlimited);
+    allocator_.SetLimit(kUnlimited, nullptr, nullptr);
     return absl::OkStatus();
   }
   absl::StatusOr<MemoryInfo> memory = device_->GetMemoryInfo();
   if (!memory.ok()) return memory.status();
-  NoteNativeReserved();
   const Bytes limit(static_cast<int64_t>(fraction * static_cast<double>(memory->total.count())));
-  allocator_.SetLimit(limit, &ReadNativeReserved, &native_reserved_);
+  native_share_.SetLimit(fraction, limit, memory->total);
+  allocator_.SetLimit(limit, &NativeShare::ReadNoted, &native_share_);
   return absl::OkStatus();
 }
 
-void GpuMemory::NoteNativeReserved() {
-  if (has_limit()) native_reserved_.store(NativeStats().reserved_bytes[0].current, std::memory_order_relaxed);
+void GpuMemory::LeaveNativeTheRest() {
+  if (!native_share_.has_limit()) return;
+  native_share_.LeaveRoomBeside(Bytes(allocator_.GetStatistics().reserved_bytes[SizeGroup::kAll].current));
+}
+
+Bytes GpuMemory::Trim(Bytes enough) {
+  const absl::StatusOr<Bytes> trimmed = allocator_.Trim(enough);
+  TORCH_CHECK(trimmed.ok(), "frugal_alloc could not give memory of GPU ", static_cast<int>(ordinal_),
+              " back: ", trimmed.status().message());
+  return *trimmed;
 }
 
 DeviceStats GpuMemory::GetStats() {
-  DeviceStats stats = NativeStats();
+  DeviceStats stats = native_share_.Stats();
   stats.num_ooms -= forgotten_ooms_.load(std::memory_order_relaxed);
   AddStats(stats, ToDeviceStats(allocator_.GetStatistics()));
   absl::MutexLock lock(&phases_mutex_);
@@ -60,7 +55,7 @@ DeviceStats GpuMemory::GetOwnStats() {
 }
 
 void GpuMemory::ResetPeakStats() {
-  native_.resetPeakStats(ordinal_);
+  native_share_.native().resetPeakStats(ordinal_);
   allocator_.ResetPeakStatistics();
   absl::MutexLock lock(&phases_mutex_);
   phases_.Forget();
@@ -70,7 +65,8 @@ void GpuMemory::ResetPeakStats() {
 void GpuMemory::BeginPhase() {
   const DeviceStats both = GetStats();
   const DeviceStats own = GetOwnStats();
-  if (native_.initialized()) native_.resetPeakStats(ordinal_);
+  caching::CUDAAllocator& native = native_share_.native();
+  if (native.initialized()) native.resetPeakStats(ordinal_);
   allocator_.ResetPeakStatistics();
   absl::MutexLock lock(&phases_mutex_);
   phases_.Close(both);

@@ -16,6 +16,7 @@
 #include "allocator/address_directory.h"
 #include "allocator/device_allocator.h"
 #include "bindings/history.h"
+#include "bindings/native_share.h"
 #include "bindings/reclaimer.h"
 #include "bindings/routing.h"
 #include "bindings/statistics.h"
@@ -34,16 +35,18 @@ class GpuMemory {
   c10::DeviceIndex ordinal() const { return ordinal_; }
   DeviceAllocator& allocator() { return allocator_; }
   DriverDevice& device() { return *device_; }
+  NativeShare& native_share() { return native_share_; }
 
   // Tells the allocator to report to history, from the first time that somebody listens.
   void AttachHistory() { allocator_.SetObserver(&history_); }
 
   // The most that this process may hold on the GPU, native's memory included: `fraction` of it.
   absl::Status SetMemoryFraction(double fraction);
-  // Native has perhaps taken or given back memory: notes how much it holds, for the limit.
-  void NoteNativeReserved();
-  // The limit is below the device's size, so native's share matters.
-  bool has_limit() const { return has_limit_.load(std::memory_order_relaxed); }
+  // Native is about to serve a request: a limit leaves it what we do not hold.
+  void LeaveNativeTheRest();
+  // Gives at least `enough` of our idle memory back to the driver, or all; returns how much that was. Throws
+  // c10::Error.
+  Bytes Trim(Bytes enough = kUnlimited);
 
   // Ours and native's together.
   DeviceStats GetStats();
@@ -52,21 +55,16 @@ class GpuMemory {
   void ResetPeakStats();
   // Memory changes hands between native and us: see PeakPhases.
   void BeginPhase();
-  // Native ran out of memory, but found some when asked again after we had given back ours: no error was seen.
-  void ForgetNativeOutOfMemory() { forgotten_ooms_.fetch_add(1, std::memory_order_relaxed); }
+  // One of us ran out of memory, but the request is served in another way: no error was seen.
+  void ForgetOutOfMemory() { forgotten_ooms_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
-  DeviceStats NativeStats() const;
-
   const c10::DeviceIndex ordinal_;
-  caching::CUDAAllocator& native_;
+  NativeShare native_share_;
   std::unique_ptr<DriverDevice> device_;
   TorchReclaimer reclaimer_;
   DeviceHistory history_;
   DeviceAllocator allocator_;
-  std::atomic<bool> has_limit_{false};
-  // Read by the policy with its lock held, when native's own must not be taken.
-  std::atomic<int64_t> native_reserved_{0};
   std::atomic<int64_t> forgotten_ooms_{0};
 
   absl::Mutex phases_mutex_;

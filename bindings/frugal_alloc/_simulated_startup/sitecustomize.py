@@ -14,19 +14,20 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 
 
 class _AfterTorch(importlib.machinery.PathFinder):
-    """Finds torch once, and starts its companion as soon as it is imported."""
+    """Finds torch, and starts its companion as soon as it is imported; looking for it alone changes nothing."""
 
     @classmethod
     def find_spec(cls, fullname, path=None, target=None):
         if fullname != "torch":
             return None
-        sys.meta_path.remove(cls)
-        spec = importlib.util.find_spec(fullname)
+        others = (finder for finder in sys.meta_path if finder is not cls and hasattr(finder, "find_spec"))
+        spec = next(filter(None, (finder.find_spec(fullname, path, target) for finder in others)), None)
         if spec is not None and spec.loader is not None:
             execute = spec.loader.exec_module
 
             def execute_and_start(module):
                 execute(module)
+                sys.meta_path.remove(cls)
                 name = "_values" if os.environ.get("FRUGAL_SIM_VALUES") == "cpu" else "_plausible"
                 _load("frugal_simulated" + name, os.path.join(os.path.dirname(HERE), name + ".py")).start()
 
