@@ -104,6 +104,35 @@ void DeviceAllocator::SetObserver(Observer* observer) {
   ledger_.SetObserver(observer);
 }
 
+void DeviceAllocator::EndEpoch() {
+  absl::MutexLock lock(&mutex_);
+  if (births_ == nullptr) BeginRecordingBirths();
+  births_->EndEpoch();
+  CheckInDebugBuilds();
+}
+
+void DeviceAllocator::BeginRecordingBirths() {
+  births_ = std::make_unique<BirthEpochs>();
+  // Nobody kept the sites of blocks that are older.
+  const SiteId site = CurrentSite::Set(kNoSite);
+  for (const Arena* arena : arenas_.all()) {
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      for (Block* block = extent->first_block(); block != nullptr; block = block->next) {
+        if (block->state == BlockState::kAllocated) block->birth = births_->Born(block->size);
+      }
+    }
+  }
+  CurrentSite::Set(site);
+  ledger_.RecordBirths(births_.get());
+}
+
+DeviceAllocator::EpochReport DeviceAllocator::GetEpochReport() const {
+  absl::MutexLock lock(&mutex_);
+  const Bytes live(ledger_.statistics().allocated_bytes[SizeGroup::kAll].current);
+  if (births_ == nullptr) return {0, live, {}};
+  return {births_->epochs_ended(), live, births_->Histories()};
+}
+
 Statistics DeviceAllocator::GetStatistics() const {
   absl::MutexLock lock(&mutex_);
   return ledger_.statistics();
@@ -224,6 +253,8 @@ void DeviceAllocator::CheckInvariantsLocked() const {
       }
     }
   }
+  const Bytes allocated(ledger_.statistics().allocated_bytes[SizeGroup::kAll].current);
+  FRUGAL_CHECK(births_ == nullptr || births_->live() == allocated);
   FRUGAL_CHECK(active.count() == ledger_.statistics().active_bytes()[SizeGroup::kAll].current);
   backing_->CheckInvariants();
 }

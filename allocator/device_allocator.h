@@ -21,6 +21,7 @@
 #include "allocator/arena_set.h"
 #include "allocator/awaiting_blocks.h"
 #include "allocator/backing.h"
+#include "allocator/birth_epochs.h"
 #include "allocator/block_map.h"
 #include "allocator/budget.h"
 #include "allocator/device.h"
@@ -106,6 +107,16 @@ class DeviceAllocator {
   // null: nobody listens. The observer must outlive its stay.
   void SetObserver(Observer* observer);
 
+  // An epoch of the program has ended. From the first time on, blocks are recorded by epoch of birth; all that is
+  // handed out at that time was born in the first. Until then nothing is recorded and nothing costs anything.
+  void EndEpoch();
+  struct EpochReport {
+    int64_t epochs_ended = 0;
+    Bytes live;  // handed out now
+    std::vector<SiteHistory> sites;
+  };
+  EpochReport GetEpochReport() const;
+
   Statistics GetStatistics() const;
   void ResetPeakStatistics();
   void ResetAccumulatedStatistics();
@@ -132,6 +143,7 @@ class DeviceAllocator {
   void PutBack(Arena& arena, Block* block, BlockStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status PollAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status SynchronizeAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BeginRecordingBirths() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteOutOfMemory(Bytes requested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckInvariantsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckInDebugBuilds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -152,6 +164,7 @@ class DeviceAllocator {
   BlockMap allocated_ ABSL_GUARDED_BY(mutex_);
   // Of blocks handed out: the streams other than the arena's that use them.
   absl::flat_hash_map<const Block*, absl::InlinedVector<Stream, 2>> other_streams_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<BirthEpochs> births_ ABSL_GUARDED_BY(mutex_);
   OutOfMemoryReport last_out_of_memory_ ABSL_GUARDED_BY(mutex_);
 };
 
