@@ -7,8 +7,10 @@
 #include <string>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bindings/install.h"
+#include "bindings/pytorch_settings.h"
 #include "bindings/torch_allocator.h"
 
 namespace frugal {
@@ -77,7 +79,26 @@ int frugal_built_torch_version(void) { return frugal::BuiltTorchVersion(); }
 
 int frugal_running_torch_version(void) { return frugal::RunningTorchVersion(); }
 
-int frugal_enable(void) { return frugal::ToResult(frugal::Enable()); }
+int frugal_enable(void) { return frugal::ToResult(frugal::Enable("")); }
+
+int frugal_enable_with(const char* settings) { return frugal::ToResult(frugal::Enable(settings)); }
+
+const char* frugal_settings(void) {
+  thread_local std::string text;
+  absl::StatusOr<std::string> settings = frugal::CurrentSettings();
+  if (!settings.ok()) {
+    frugal::Failed(settings.status().message());
+    return nullptr;
+  }
+  text = *std::move(settings);
+  return text.c_str();
+}
+
+const char* frugal_unfollowed_settings(const char* settings) {
+  thread_local std::string text;
+  text = frugal::UnfollowedSettings(settings == nullptr ? frugal::PyTorchSettingsOfEnvironment() : settings);
+  return text.c_str();
+}
 
 int frugal_disable(void) { return frugal::ToResult(frugal::Disable()); }
 

@@ -23,9 +23,21 @@ const char* frugal_last_error(void);
 int frugal_built_torch_version(void);
 int frugal_running_torch_version(void);
 
-/* 0, or -1. Both may be called again, and while other threads allocate. */
+/* 0, or -1. All may be called again, and while other threads allocate. FRUGAL_ALLOC_CONF says with which settings;
+   FRUGAL_ALLOC=0 makes enabling succeed and do nothing. */
 int frugal_enable(void);
 int frugal_disable(void);
+/* As frugal_enable, with "key:value,key:value" (docs/tuning.md) on top of FRUGAL_ALLOC_CONF or, once we are installed,
+   of the settings in force. A setting that is not possible fails with one line that says what is, and changes
+   nothing. */
+int frugal_enable_with(const char* settings);
+/* Every setting in force, in the same form; before the first enabling those that it would use. Null: FRUGAL_ALLOC_CONF
+   is not possible. Valid until the next call on this thread. */
+const char* frugal_settings(void);
+/* One line for people that names those of PyTorch's settings (`settings`; null: what PYTORCH_ALLOC_CONF says) that do
+   not hold for our memory, each with the reason and once in the life of the process; "" if there are none. Valid until
+   the next call on this thread. */
+const char* frugal_unfollowed_settings(const char* settings);
 /* 1 while new memory is ours. */
 int frugal_is_enabled(void);
 

@@ -13,6 +13,8 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "bindings/peer_access.h"
+#include "bindings/pytorch_settings.h"
+#include "bindings/settings.h"
 #include "bindings/torch_allocator.h"
 #include "bindings/torch_compat.h"
 
@@ -24,6 +26,12 @@ constexpr uint8_t kRegistryPriority = 100;
 
 ABSL_CONST_INIT absl::Mutex install_mutex(absl::kConstInit);
 ABSL_CONST_INIT InstallState install_state ABSL_GUARDED_BY(install_mutex) = InstallState::kAbsent;
+
+// In force once we are installed.
+Settings& SettingsInForce() ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
+  static Settings* const settings = new Settings();
+  return *settings;
+}
 
 enum class Request { kEnable, kDisable };
 
@@ -96,11 +104,12 @@ absl::Status CheckPreconditions(caching::CUDAAllocator* current) {
   return CheckNoOpenPool(*current);
 }
 
-absl::Status Install(caching::CUDAAllocator* native) {
+absl::Status Install(caching::CUDAAllocator* native, const Settings& settings) {
   if (absl::Status status = CheckPreconditions(native); !status.ok()) return status;
   TorchAllocator& ours = TorchAllocator::Create(*native);
+  ours.Apply(settings);
   if (native->initialized()) CopyPeerAccess(ours.gpus());
-  ours.routing().SetUncached(!native->isEnabled());
+  ours.routing().SetUncached(!native->isEnabled() || IsCachingTurnedOff());
   c10::SetAllocator(c10::DeviceType::CUDA, &ours, kRegistryPriority);
   caching::allocator.store(&ours);
   return absl::OkStatus();
@@ -117,14 +126,16 @@ void ChangeHands(TorchAllocator& ours, bool to_native) {
   }
 }
 
-absl::Status Perform(Request request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
+absl::Status Perform(Request request, const Settings& settings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
   const InstallState next = NextState(install_state, request);
-  if (next == install_state) return absl::OkStatus();
   // c10's functions and the CUDA runtime's report errors by exceptions.
   try {
-    if (install_state == InstallState::kAbsent) {
-      if (absl::Status status = Install(caching::allocator.load()); !status.ok()) return status;
+    if (install_state != InstallState::kAbsent) {
+      TorchAllocator::Instance()->Apply(settings);
+    } else if (next != InstallState::kAbsent) {
+      if (absl::Status status = Install(caching::allocator.load(), settings); !status.ok()) return status;
     }
+    if (next == install_state) return absl::OkStatus();
     ChangeHands(*TorchAllocator::Instance(), next == InstallState::kPassthrough);
   } catch (const std::exception& error) {
     return absl::InternalError(error.what());
@@ -133,16 +144,36 @@ absl::Status Perform(Request request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mute
   return absl::OkStatus();
 }
 
+absl::StatusOr<Settings> KnownSettings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
+  if (install_state == InstallState::kAbsent) return SettingsOfEnvironment();
+  return SettingsInForce();
+}
+
 }  // namespace
 
-absl::Status Enable() {
+absl::Status Enable(absl::string_view settings) {
+  const absl::StatusOr<bool> is_turned_off = IsTurnedOff();
+  if (!is_turned_off.ok()) return is_turned_off.status();
+  if (*is_turned_off) return absl::OkStatus();
   absl::MutexLock lock(&install_mutex);
-  return Perform(Request::kEnable);
+  absl::StatusOr<Settings> changed = KnownSettings();
+  if (!changed.ok()) return changed.status();
+  if (absl::Status status = ChangeSettings(settings, *changed); !status.ok()) return status;
+  absl::Status status = Perform(Request::kEnable, *changed);
+  if (status.ok()) SettingsInForce() = *changed;
+  return status;
 }
 
 absl::Status Disable() {
   absl::MutexLock lock(&install_mutex);
-  return Perform(Request::kDisable);
+  return Perform(Request::kDisable, SettingsInForce());
+}
+
+absl::StatusOr<std::string> CurrentSettings() {
+  absl::MutexLock lock(&install_mutex);
+  const absl::StatusOr<Settings> settings = KnownSettings();
+  if (!settings.ok()) return settings.status();
+  return ToText(*settings);
 }
 
 InstallState CurrentInstallState() {

@@ -4,9 +4,11 @@
 #include <c10/cuda/CUDAFunctions.h>
 
 #include <algorithm>
+#include <bit>
 #include <utility>
 
 #include "bindings/ipc.h"
+#include "bindings/pytorch_settings.h"
 #include "bindings/snapshot.h"
 
 namespace frugal {
@@ -40,6 +42,21 @@ void CheckSize(size_t size) {
   if (C10_UNLIKELY(size >= kExbibyte)) RefuseSize();
 }
 
+// To the next of the steps that roundup_power2_divisions cuts each interval between powers of two into.
+C10_NOINLINE size_t RoundUpToDivision(size_t size, size_t divisions) {
+  const size_t step = std::bit_floor(size) / divisions;
+  return (size + step - 1) / step * step;
+}
+
+// The size of the block for a request: what it asks for, unless PyTorch was told roundup_power2_divisions, which may
+// change at any time. Costs what it costs native, three percent of an allocation.
+C10_ALWAYS_INLINE size_t RoundUpAsTold(size_t size) {
+  const size_t divisions = RoundUpDivisions(size);
+  return C10_LIKELY(divisions <= 1) || size <= divisions * static_cast<size_t>(kGrain.count())
+             ? size
+             : RoundUpToDivision(size, divisions);
+}
+
 }  // namespace
 
 std::atomic<TorchAllocator*> TorchAllocator::instance_{nullptr};
@@ -65,9 +82,9 @@ C10_ALWAYS_INLINE void* TorchAllocator::Allocated(GpuMemory& gpu, const Allocati
 C10_ALWAYS_INLINE void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t stream) {
   GpuMemory& gpu = gpus_.Get(device);
   if (C10_UNLIKELY(history_.listening())) return AllocateRecorded(gpu, size, stream);
-  const absl::StatusOr<Allocation> allocation =
-      gpu.allocator().Allocate(Bytes(static_cast<int64_t>(size)), ToStream(stream));
-  if (C10_UNLIKELY(!allocation.ok())) Fail(gpu, size, stream, allocation.status());
+  const absl::StatusOr<Allocation> allocation = gpu.allocator().Allocate(
+      Bytes(static_cast<int64_t>(size)), ToStream(stream), nullptr, Bytes(static_cast<int64_t>(RoundUpAsTold(size))));
+  if (C10_UNLIKELY(!allocation.ok())) return AllocateElsewhere(gpu, size, stream, allocation.status());
   return Allocated(gpu, *allocation);
 }
 
@@ -76,7 +93,7 @@ c10::DataPtr TorchAllocator::allocate(size_t size) {
   const c10::DeviceIndex device = CurrentDevice();
   const cudaStream_t stream = CurrentStream(device);
   if (routing_.GoesToNative(device, stream)) {
-    return Adopt(AllocateFromNative(device, [&] { return native().allocate(size); }));
+    return Adopt(AllocateFromNative(device, size, [&] { return native().allocate(size); }));
   }
   void* const block = C10_LIKELY(size > 0) ? AllocateBlock(device, size, stream) : nullptr;
   return {block, block, &DeleteBlock, c10::Device(c10::DeviceType::CUDA, device)};
@@ -91,7 +108,7 @@ void* TorchAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
   CheckSize(size);
   const c10::DeviceIndex device = CurrentDevice();
   if (routing_.GoesToNative(device, stream)) {
-    return AllocateFromNative(device, [&] { return native().raw_alloc_with_stream(size, stream); });
+    return AllocateFromNative(device, size, [&] { return native().raw_alloc_with_stream(size, stream); });
   }
   return AllocateBlock(device, size, stream);
 }
@@ -101,8 +118,9 @@ void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t
   const Bytes requested(static_cast<int64_t>(size));
   std::unique_ptr<BlockNote> note;
   if (operation.context()) note = std::make_unique<BlockNote>(BlockNote{operation.context()});
-  const absl::StatusOr<Allocation> allocation = gpu.allocator().Allocate(requested, ToStream(stream), note.get());
-  if (!allocation.ok()) Fail(gpu, size, stream, allocation.status());
+  const absl::StatusOr<Allocation> allocation = gpu.allocator().Allocate(
+      requested, ToStream(stream), note.get(), Bytes(static_cast<int64_t>(RoundUpAsTold(size))));
+  if (!allocation.ok()) return AllocateElsewhere(gpu, size, stream, allocation.status());
   // The block's now, until DropAnnotation.
   static_cast<void>(note.release());
   return Allocated(gpu, *allocation);
@@ -115,6 +133,22 @@ void TorchAllocator::ReportUsage(GpuMemory& gpu, void* pointer, int64_t change) 
                                    c10::Device(c10::DeviceType::CUDA, gpu.ordinal()));
 }
 
+void* TorchAllocator::AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status) {
+  if (absl::IsResourceExhausted(status) && routing_.HasPoolForOutOfMemory(gpu.ordinal())) {
+    gpu.LeaveNativeTheRest();
+    try {
+      const OutOfMemoryObservers::Silence silence;
+      void* const block = native().raw_alloc_with_stream(size, stream);
+      gpu.native_share().NoteReserved();
+      gpu.ForgetOutOfMemory();
+      return block;
+    } catch (const c10::OutOfMemoryError&) {
+      gpu.ForgetOutOfMemory();
+    }
+  }
+  Fail(gpu, size, stream, status);
+}
+
 void TorchAllocator::Fail(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status) {
   if (absl::IsResourceExhausted(status)) ThrowOutOfMemory(gpu, size, stream, history_, out_of_memory_observers_);
   TORCH_CHECK(false, "frugal_alloc could not allocate ", c10::CachingAllocator::format_size(size), " on GPU ",
@@ -122,21 +156,25 @@ void TorchAllocator::Fail(GpuMemory& gpu, size_t size, cudaStream_t stream, cons
 }
 
 template <typename F>
-std::invoke_result_t<F> TorchAllocator::AllocateFromNative(c10::DeviceIndex device, F&& allocate) {
+std::invoke_result_t<F> TorchAllocator::AllocateFromNative(c10::DeviceIndex device, size_t size, F&& allocate) {
   GpuMemory* const gpu = gpus_.Find(device);
   if (gpu == nullptr) return allocate();
-  try {
-    const OutOfMemoryObservers::Silence silence;
-    auto memory = allocate();
-    gpu->NoteNativeReserved();
-    return memory;
-  } catch (const c10::OutOfMemoryError&) {
-    gpu->ForgetNativeOutOfMemory();
+  for (const Bytes enough : {NativeSegmentSize(Bytes(static_cast<int64_t>(size))), kUnlimited}) {
+    gpu->LeaveNativeTheRest();
+    try {
+      const OutOfMemoryObservers::Silence silence;
+      auto memory = allocate();
+      gpu->native_share().NoteReserved();
+      return memory;
+    } catch (const c10::OutOfMemoryError&) {
+      gpu->ForgetOutOfMemory();
+    }
+    // Native cannot ask us for what we hold but do not use.
+    gpu->Trim(enough);
   }
-  // Native cannot ask us for what we hold but do not use.
-  Trim();
+  gpu->LeaveNativeTheRest();
   auto memory = allocate();
-  gpu->NoteNativeReserved();
+  gpu->native_share().NoteReserved();
   return memory;
 }
 
@@ -190,6 +228,8 @@ void TorchAllocator::DeleteBlock(void* pointer) {
   if (C10_UNLIKELY(!status.ok())) WarnNotFreed(pointer, status);
 }
 
+void TorchAllocator::Apply(const Settings& settings) { gpus_.SetMemoryLimit(settings.memory_limit); }
+
 void TorchAllocator::NoteNativeFreed() {
   // While all new memory is native's, ours only falls.
   if (!routing_.passthrough()) gpus_.ForEach([](GpuMemory& gpu) { gpu.BeginPhase(); });
@@ -197,12 +237,7 @@ void TorchAllocator::NoteNativeFreed() {
 
 Bytes TorchAllocator::Trim() {
   Bytes freed;
-  gpus_.ForEach([&](GpuMemory& gpu) {
-    const absl::StatusOr<Bytes> trimmed = gpu.allocator().Trim();
-    TORCH_CHECK(trimmed.ok(), "frugal_alloc could not give memory of GPU ", static_cast<int>(gpu.ordinal()),
-                " back: ", trimmed.status().message());
-    freed += *trimmed;
-  });
+  gpus_.ForEach([&](GpuMemory& gpu) { freed += gpu.Trim(); });
   return freed;
 }
 
@@ -212,7 +247,7 @@ void TorchAllocator::emptyCache(MempoolId_t pool) {
     Trim();
   }
   native().emptyCache(pool);
-  gpus_.ForEach([](GpuMemory& gpu) { gpu.NoteNativeReserved(); });
+  gpus_.ForEach([](GpuMemory& gpu) { gpu.native_share().NoteReserved(); });
 }
 
 void TorchAllocator::recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) {
@@ -252,6 +287,13 @@ void TorchAllocator::resetPeakStats(c10::DeviceIndex device) {
   native().resetPeakStats(device);
 }
 
+double TorchAllocator::getMemoryFraction(c10::DeviceIndex device) {
+  GpuMemory* const gpu = gpus_.Find(device);
+  // What native was told is what we leave it.
+  if (gpu != nullptr && gpu->native_share().has_limit()) return gpu->native_share().fraction();
+  return native().getMemoryFraction(device);
+}
+
 void TorchAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) {
   native().setMemoryFraction(fraction, device);
   GpuMemory* const gpu = gpus_.Find(device);
@@ -262,7 +304,7 @@ void TorchAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device)
 
 void TorchAllocator::enable(bool value) {
   native().enable(value);
-  routing_.SetUncached(!value);
+  routing_.SetUncached(!value || IsCachingTurnedOff());
 }
 
 void TorchAllocator::cacheInfo(c10::DeviceIndex device, size_t* largest) {
@@ -294,6 +336,11 @@ void TorchAllocator::endAllocateToPool(c10::DeviceIndex device, MempoolId_t pool
   routing_.Close(device, pool);
   native().endAllocateToPool(device, pool);
   if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->BeginPhase();
+}
+
+void TorchAllocator::SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value) {
+  NativeForwarder::SetUseOnOutOfMemory(device, pool, value);
+  routing_.SetUseOnOutOfMemory(device, pool, value);
 }
 
 caching::ShareableHandle TorchAllocator::shareIpcHandle(void* pointer) {
