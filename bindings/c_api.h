@@ -41,6 +41,11 @@ int frugal_stats(int device, int64_t* figures, int capacity);
 /* 1 if the address lies in our memory. */
 int frugal_owns(const void* address);
 
+/* Moves a tensor's bytes into memory that another process can open, if they are in ours and cannot be opened where they
+   are. `storage` is a c10::StorageImpl (in Python UntypedStorage._cdata) that no other thread uses meanwhile. 1: moved,
+   0: nothing to do, -1: it cannot be shared, -2: there is no memory for it; the storage is then as it was. */
+int frugal_make_shareable(void* storage);
+
 /* A function that collects garbage and returns how many objects it found; called when memory has run out, with no
    lock held. Null takes it away. */
 void frugal_set_garbage_collector(int (*collector)(void));

@@ -9,6 +9,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "bindings/forked_child.h"
 #include "bindings/torch_compat.h"
 
 namespace frugal {
@@ -37,6 +38,8 @@ class Routing {
   void Close(c10::DeviceIndex device, MempoolId_t pool);
   // A graph is perhaps being captured on `device`: native's cache must be left alone.
   bool HasOpenPool(c10::DeviceIndex device) const;
+
+  void BecomeForkedChild() { Renew(mutex_); }
 
  private:
   struct Route {

@@ -36,9 +36,10 @@ def enable() -> None:
     Warns:
         RuntimeWarning: settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow, named once.
     """
-    from . import _settings
+    from . import _settings, _sharing
 
     library = _native.load()
+    _sharing.hook(library)
     if library.is_enabled():
         return
     recorded = _settings.recorded_history()
