@@ -53,6 +53,11 @@ int frugal_stats(int device, int64_t* figures, int capacity);
 /* 1 if the address lies in our memory. */
 int frugal_owns(const void* address);
 
+/* Moves a tensor's bytes into memory that another process can open, if they are in ours and cannot be opened where they
+   are. `storage` is a c10::StorageImpl (in Python UntypedStorage._cdata) that no other thread uses meanwhile. 1: moved,
+   0: nothing to do, -1: it cannot be shared, -2: there is no memory for it; the storage is then as it was. */
+int frugal_make_shareable(void* storage);
+
 /* --- Leaks, by epoch.
 
    Memory counts to the part of the program that allocates it, as the program names its parts, each thread for itself.

@@ -16,6 +16,7 @@
 #include "absl/synchronization/mutex.h"
 #include "allocator/address_directory.h"
 #include "allocator/device_allocator.h"
+#include "bindings/forked_child.h"
 #include "bindings/history.h"
 #include "bindings/native_share.h"
 #include "bindings/reclaimer.h"
@@ -128,6 +129,8 @@ class GpuSet {
   void SetMemoryLimit(const MemoryLimit& limit);
   // History listens from now on: everybody reports to it.
   void AttachHistory();
+  // What the parent had opened is its own: this set is empty again, and knows no pointer.
+  void BecomeForkedChild();
 
  private:
   static constexpr size_t kMaxGpus = 128;  // more than c10::DeviceIndex can name
