@@ -13,12 +13,16 @@ All functions may be called from any thread. Importing this package does not imp
 from __future__ import annotations
 
 import operator
+import os
 
 from . import _native
 from ._native import FrugalAllocError
 
 __version__ = "0.1.0"
-__all__ = ["FrugalAllocError", "disable", "enable", "is_enabled", "stats", "trim"]
+__all__ = ["FrugalAllocError", "cmake_prefix_path", "disable", "enable", "is_enabled", "stats", "trim"]
+
+#: For C++ programs: the folder for CMAKE_PREFIX_PATH below which ``find_package(frugal_alloc)`` finds this package.
+cmake_prefix_path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "cmake")
 
 
 def enable(*, memory_limit: int | str | None = None, idle_release: float | str | None = None) -> None:
