@@ -22,7 +22,8 @@ class CurrentSite {
   static SiteId Set(SiteId site) { return std::exchange(site_, site); }
 
  private:
-  static inline constinit thread_local SiteId site_ = kNoSite;
+  // Not inline: libraries that hide their symbols would each have one of their own.
+  static constinit thread_local SiteId site_;
 };
 
 }  // namespace frugal

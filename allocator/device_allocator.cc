@@ -85,6 +85,17 @@ absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
   return absl::OkStatus();
 }
 
+std::vector<Stream> DeviceAllocator::StreamsOf(Address address) const {
+  absl::MutexLock lock(&mutex_);
+  Block* const block = allocated_.Find(address);
+  if (block == nullptr) return {};
+  std::vector<Stream> streams = {block->extent->arena().stream()};
+  if (const auto others = other_streams_.find(block); others != other_streams_.end()) {
+    streams.insert(streams.end(), others->second.begin(), others->second.end());
+  }
+  return streams;
+}
+
 absl::StatusOr<Bytes> DeviceAllocator::Trim(Bytes enough) {
   absl::MutexLock lock(&mutex_);
   absl::Status status = SynchronizeAwaiting();

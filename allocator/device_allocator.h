@@ -91,6 +91,10 @@ class DeviceAllocator {
   // passed the point where it was freed. kNotFound as for Free.
   absl::Status RecordStream(Address address, Stream stream);
 
+  // The streams that may use the block that starts at `address`: its own, then those of RecordStream. Empty: no block
+  // that was handed out starts there.
+  std::vector<Stream> StreamsOf(Address address) const;
+
   // The block handed out that contains `address`.
   std::optional<BlockView> FindBlock(Address address) const;
   // The segment that contains `address`, without its blocks.

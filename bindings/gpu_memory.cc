@@ -172,6 +172,14 @@ bool GpuSet::ReleaseIdleOrWarn() {
   return status.ok();
 }
 
+void GpuSet::BecomeForkedChild() {
+  Renew(mutex_);
+  count_.store(0, std::memory_order_relaxed);
+  for (std::atomic<GpuMemory*>& gpu : gpus_) gpu.store(nullptr, std::memory_order_relaxed);
+  // The parent's ranges may have been in the middle of a change.
+  new (&directory_) AddressDirectory;
+}
+
 void GpuSet::AttachHistory() {
   // A GPU that is being opened either sees that history has listened, or is in the set by now.
   absl::MutexLock lock(&mutex_);

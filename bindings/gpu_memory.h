@@ -17,6 +17,7 @@
 #include "absl/time/time.h"
 #include "allocator/address_directory.h"
 #include "allocator/device_allocator.h"
+#include "bindings/forked_child.h"
 #include "bindings/history.h"
 #include "bindings/idle_releaser.h"
 #include "bindings/native_share.h"
@@ -141,6 +142,8 @@ class GpuSet {
   absl::StatusOr<Bytes> ReleaseIdle();
   // History listens from now on: everybody reports to it.
   void AttachHistory();
+  // What the parent had opened is its own: this set is empty again, and knows no pointer.
+  void BecomeForkedChild();
 
  private:
   static constexpr size_t kMaxGpus = 128;  // more than c10::DeviceIndex can name

@@ -68,6 +68,20 @@ cc_library(
     name = "rpath",
     linkopts = ["-Wl,-rpath,{lib}"],
 )
+
+# All of LibTorch. Its CUDA part registers itself when it is loaded, so it is linked though a program names nothing in it.
+cc_library(
+    name = "libtorch",
+    hdrs = glob(["include/**/*.h"]),
+    includes = ["include", "include/torch/csrc/api/include"],
+    linkopts = [
+        "-Wl,--no-as-needed",
+        "-ltorch",
+        "-ltorch_cpu",
+        "-ltorch_cuda",
+    ],
+    deps = [":c10_cuda", ":rpath"],
+)
 """
 
 _TORCH_VERSION = """

@@ -12,6 +12,7 @@ out does not depend on it, and is then the same whoever takes it.
 
 import contextlib
 import fnmatch
+import importlib.util
 import pathlib
 import shutil
 import subprocess
@@ -90,6 +91,8 @@ def _extract(wheel: zipfile.ZipFile, patterns: list[str], target: pathlib.Path) 
 
 
 def main(requirement: str, folder: str, *patterns: str) -> None:
+    if importlib.util.find_spec("pip") is None:
+        sys.exit(f"wheel_files: {sys.executable} has no pip to fetch {requirement} with; use a Python that has it")
     target = pathlib.Path(folder)
     try:
         with _remote_wheel(requirement) as wheel:

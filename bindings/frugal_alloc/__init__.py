@@ -13,12 +13,16 @@ All functions may be called from any thread. Importing this package does not imp
 from __future__ import annotations
 
 import operator
+import os
 
 from . import _native
 from ._native import FrugalAllocError
 
 __version__ = "0.1.0"
-__all__ = ["FrugalAllocError", "disable", "enable", "is_enabled", "stats", "trim"]
+__all__ = ["FrugalAllocError", "cmake_prefix_path", "disable", "enable", "is_enabled", "stats", "trim"]
+
+#: For C++ programs: the folder for CMAKE_PREFIX_PATH below which ``find_package(frugal_alloc)`` finds this package.
+cmake_prefix_path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "cmake")
 
 
 def enable(*, memory_limit: int | str | None = None, idle_release: float | str | None = None) -> None:
@@ -48,12 +52,13 @@ def enable(*, memory_limit: int | str | None = None, idle_release: float | str |
     Warns:
         RuntimeWarning: settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow, each named once.
     """
-    from . import _settings
+    from . import _settings, _sharing
 
     if _settings.is_turned_off():
         return
     settings = _settings.to_text(memory_limit, idle_release)
     library = _native.load()
+    _sharing.hook(library)
     if library.is_enabled():
         if settings:
             library.enable(settings)

@@ -36,11 +36,25 @@ _FUNCTIONS = {
     "frugal_stat_names": (ctypes.c_char_p,),
     "frugal_stats": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int64), ctypes.c_int),
     "frugal_owns": (ctypes.c_int, ctypes.c_void_p),
+    "frugal_make_shareable": (ctypes.c_int, ctypes.c_void_p),
     "frugal_set_garbage_collector": (None, _GARBAGE_COLLECTOR),
     "frugal_set_history_only_ours": (None, ctypes.c_int),
 }
 
+# What frugal_make_shareable answers then.
+_OUT_OF_MEMORY = -2
+
 _lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+# In a child by fork, the thread of the parent's that held it is not there.
+os.register_at_fork(after_in_child=_renew_lock)
+
 _loaded: Library | None = None
 
 
@@ -54,6 +68,8 @@ class Library:
             function = getattr(self._library, name)
             function.restype = result
             function.argtypes = arguments
+        self._library_with_gil = ctypes.PyDLL(path)
+        self._library_with_gil.frugal_make_shareable.argtypes = [ctypes.c_void_p]
         # Kept for as long as the library may call it.
         self._collector = _GARBAGE_COLLECTOR(_collect_garbage)
 
@@ -95,6 +111,18 @@ class Library:
     def owns(self, address: int) -> bool:
         """Whether the address lies in our memory."""
         return bool(self._library.frugal_owns(address))
+
+    def make_shareable(self, storage: int) -> None:
+        """Moves the bytes of a storage (``UntypedStorage._cdata``) to where another process can open them, if need be.
+
+        The interpreter's lock is held all the while, so that no other thread of Python's can begin to use the storage.
+        """
+        moved = self._library_with_gil.frugal_make_shareable(storage)
+        if moved == _OUT_OF_MEMORY:
+            import torch
+
+            raise torch.OutOfMemoryError(self._library.frugal_last_error().decode(errors="replace"))
+        self._check(moved)
 
     def set_history_only_ours(self, value: bool) -> None:
         self._library.frugal_set_history_only_ours(value)

@@ -7,6 +7,7 @@ It prints a line of JSON: for each function what it returned or did, as far as t
 from __future__ import annotations
 
 import contextlib
+import gzip
 import json
 import sys
 import tempfile
@@ -16,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from torch.cuda import memory
+from torch.cuda import _memory_viz, memory
 
 KIB, MIB = 1 << 10, 1 << 20
 
@@ -383,6 +384,55 @@ def pages() -> None:
             SAME[save.__name__] = [failure_of(lambda save=save, file=file: save(str(file)))]
             SAME[save.__name__] += [file.exists() and "memory_calls.py" in file.read_text()]
         del held
+
+
+@call("profiler")
+def profiler() -> None:
+    activities = [torch.profiler.ProfilerActivity.CPU]
+    with torch.profiler.profile(activities=activities, profile_memory=True, record_shapes=True, with_stack=True) as run:
+        first = empty(3 * MIB)
+        second = first + first
+        del first
+        third = torch.zeros(1000, device="cuda")
+        del second, third
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "trace.json"
+        run.export_chrome_trace(str(path))
+        events = json.loads(path.read_text())["traceEvents"]
+        if hasattr(run, "export_memory_timeline"):
+            path = Path(folder) / "timeline.raw.json.gz"
+            run.export_memory_timeline(str(path), device="cuda:0")
+            lines = json.loads(gzip.decompress(path.read_bytes()))
+            SAME["export_memory_timeline"] = [line[1:] for line in lines]
+    told = ("Bytes", "Total Allocated", "Device Type", "Device Id")
+    SAME["profiled memory"] = [[e["args"].get(key) for key in told] for e in events if e.get("name") == "[memory]"]
+    SHAPE["profiled memory"] = [sorted(e["args"]) for e in events if e.get("name") == "[memory]"]
+    SAME["profiled operators"] = [[row.key, row.self_device_memory_usage] for row in run.key_averages()]
+    snapshot = _memory_viz._profile_to_snapshot(run)
+    trace = [[e["action"], e["size"], e.get("category")] for e in snapshot["device_traces"][0]]
+    SAME["profile_plot"] = [trace, "<html" in _memory_viz.profile_plot(run)]
+
+
+@call("_memory_viz")
+def texts_of_snapshots() -> None:
+    with recording(stacks="python"):
+        held = [empty(3 * MIB), empty(100)]
+        before = memory._snapshot()
+        held.append(empty(7 * MIB))
+        del held[0]
+        after = memory._snapshot()
+    SAME["_memory_viz.memory"] = in_use(_memory_viz.memory(after, str))
+    SAME["_memory_viz.segments"] = "empty" in _memory_viz.segments(after, str)
+    compared = _memory_viz.compare(before["segments"], after["segments"], str).splitlines()
+    SHAPE["_memory_viz.compare"] = sorted({line.split("_")[0] for line in compared})
+    lines = _memory_viz.trace(after).splitlines()
+    SAME["_memory_viz.trace"] = [line.split(" ")[0] for line in lines if line.startswith(("del", "# free"))]
+    SAME["_memory_viz.segsum"] = "Legend:" in _memory_viz.segsum(after)
+
+
+def in_use(lines: str) -> list[str]:
+    """Of a flame graph's lines those about blocks in use, without the streams' names."""
+    return sorted(line.split(";", 1)[1] for line in lines.splitlines() if "active_allocated" in line)
 
 
 @call("_cuda_attach_out_of_memory_observer")

@@ -30,6 +30,23 @@ def lend_names() -> None:
     # Its name in 2.4.
     if not hasattr(torch._C, "_cuda_endAllocateCurrentStreamToPool"):
         torch._C._cuda_endAllocateCurrentStreamToPool = torch._C._cuda_endAllocateToPool
+    # There for a while on the main branch.
+    if not hasattr(torch.accelerator, "generate_graph_pool_handle"):
+        torch.accelerator.generate_graph_pool_handle = torch.cuda.graph_pool_handle
+    if not hasattr(torch.cuda.MemPool, "allocator"):
+        lend_allocator_of_pools(torch.cuda.MemPool)
+
+
+def lend_allocator_of_pools(pools: type) -> None:
+    """Lets a MemPool tell which allocator it was made with."""
+    make = pools.__init__
+
+    def make_and_note(self: object, allocator: object = None, *args: object, **options: object) -> None:
+        make(self, allocator, *args, **options)
+        self.allocator = allocator
+
+    pools.__init__ = make_and_note
+    pools.allocator = None
 
 
 def load(file: Path) -> types.ModuleType:
