@@ -188,7 +188,8 @@ void History::MergeInto(std::vector<std::vector<TraceEntry>>& device_traces) {
   size_t max_entries;
   {
     absl::MutexLock lock(&mutex_);
-    for (size_t device = 0; device < device_traces.size(); ++device) AddToSnapshotEntries(device_traces[device], device);
+    for (size_t device = 0; device < device_traces.size(); ++device)
+      AddToSnapshotEntries(device_traces[device], device);
     ours = traces_;
     max_entries = max_entries_;
   }
