@@ -85,11 +85,36 @@ absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
   return absl::OkStatus();
 }
 
+std::vector<Stream> DeviceAllocator::StreamsOf(Address address) const {
+  absl::MutexLock lock(&mutex_);
+  Block* const block = allocated_.Find(address);
+  if (block == nullptr) return {};
+  std::vector<Stream> streams = {block->extent->arena().stream()};
+  if (const auto others = other_streams_.find(block); others != other_streams_.end()) {
+    streams.insert(streams.end(), others->second.begin(), others->second.end());
+  }
+  return streams;
+}
+
 absl::StatusOr<Bytes> DeviceAllocator::Trim(Bytes enough) {
   absl::MutexLock lock(&mutex_);
   absl::Status status = SynchronizeAwaiting();
   if (!status.ok()) return status;
   absl::StatusOr<Bytes> returned = backing_->ReturnFree(enough);
+  CheckInDebugBuilds();
+  return returned;
+}
+
+absl::Status DeviceAllocator::MarkUse() {
+  absl::MutexLock lock(&mutex_);
+  return use_marks_.MoveToNow(arenas_);
+}
+
+absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {
+  absl::MutexLock lock(&mutex_);
+  absl::Status status = PollAwaiting();
+  if (!status.ok()) return status;
+  absl::StatusOr<Bytes> returned = backing_->ReturnIdle(enough, use_marks_);
   CheckInDebugBuilds();
   return returned;
 }

@@ -29,6 +29,7 @@
 #include "allocator/observer.h"
 #include "allocator/statistics.h"
 #include "allocator/units.h"
+#include "allocator/use_marks.h"
 
 namespace frugal {
 
@@ -90,6 +91,10 @@ class DeviceAllocator {
   // passed the point where it was freed. kNotFound as for Free.
   absl::Status RecordStream(Address address, Stream stream);
 
+  // The streams that may use the block that starts at `address`: its own, then those of RecordStream. Empty: no block
+  // that was handed out starts there.
+  std::vector<Stream> StreamsOf(Address address) const;
+
   // The block handed out that contains `address`.
   std::optional<BlockView> FindBlock(Address address) const;
   // The segment that contains `address`, without its blocks.
@@ -99,6 +104,12 @@ class DeviceAllocator {
   // Waits for frees that await a stream, and gives free pages back to the device until `enough` of them, or all, have
   // gone. What a stream that is being captured may still use stays. Returns what went.
   absl::StatusOr<Bytes> Trim(Bytes enough = kUnlimited);
+
+  // Remembers where the work of each stream is now.
+  absl::Status MarkUse();
+  // Gives whole free pages that nothing has used since the latest MarkUse, and whose last use is done, back to the
+  // device until `enough` of them have gone; the host waits for no stream. Returns what went.
+  absl::StatusOr<Bytes> ReturnIdle(Bytes enough);
 
   // The most physical memory to hold. `others` says, with no lock needed, how much of the same budget others
   // hold (the native allocator); it may be null.
@@ -161,6 +172,7 @@ class DeviceAllocator {
   ArenaSet arenas_ ABSL_GUARDED_BY(mutex_);
   AwaitingBlocks awaiting_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Backing> backing_ ABSL_GUARDED_BY(mutex_);
+  UseMarks use_marks_ ABSL_GUARDED_BY(mutex_);
   BlockMap allocated_ ABSL_GUARDED_BY(mutex_);
   // Of blocks handed out: the streams other than the arena's that use them.
   absl::flat_hash_map<const Block*, absl::InlinedVector<Stream, 2>> other_streams_ ABSL_GUARDED_BY(mutex_);

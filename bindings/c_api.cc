@@ -13,6 +13,7 @@
 #include "bindings/install.h"
 #include "bindings/leak_report.h"
 #include "bindings/pytorch_settings.h"
+#include "bindings/shareable_storage.h"
 #include "bindings/site_names.h"
 #include "bindings/torch_allocator.h"
 
@@ -136,6 +137,13 @@ int64_t frugal_trim(void) {
   }
 }
 
+int64_t frugal_release_idle(void) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  if (allocator == nullptr) return 0;
+  const absl::StatusOr<frugal::Bytes> released = allocator->gpus().ReleaseIdle();
+  return released.ok() ? released->count() : frugal::Failed(released.status().message());
+}
+
 const char* frugal_stat_names(void) {
   static const std::string* const names = new std::string(frugal::JoinNames());
   return names->c_str();
@@ -161,6 +169,21 @@ int frugal_stats(int device, int64_t* figures, int capacity) {
 int frugal_owns(const void* address) {
   frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
   return allocator != nullptr && allocator->gpus().OwnerOf(address) != nullptr;
+}
+
+int frugal_make_shareable(void* storage) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  if (allocator == nullptr) return 0;
+  try {
+    return frugal::MakeShareable(*allocator, *static_cast<c10::StorageImpl*>(storage)) ? 1 : 0;
+  } catch (const c10::OutOfMemoryError& error) {
+    frugal::Failed(error.what_without_backtrace());
+    return -2;
+  } catch (const c10::Error& error) {
+    return frugal::Failed(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return frugal::Failed(error.what());
+  }
 }
 
 int frugal_site(const char* name) { return static_cast<int>(frugal::SiteNames::Instance().Find(name)); }

@@ -44,6 +44,10 @@ int frugal_is_enabled(void);
 /* Gives idle memory of all GPUs back to the driver; returns the bytes, or -1. */
 int64_t frugal_trim(void);
 
+/* What idle_release does at the end of each interval, for programs that would rather have no thread: gives memory that
+   nothing has used since the last call back to the driver, without waiting for a stream; returns the bytes, or -1. */
+int64_t frugal_release_idle(void);
+
 /* Names of the figures, separated by spaces, in the order in which frugal_stats writes them. */
 const char* frugal_stat_names(void);
 /* Writes at most `capacity` figures of a GPU, and returns how many there are. All are 0 for a GPU that has not been
@@ -52,6 +56,11 @@ int frugal_stats(int device, int64_t* figures, int capacity);
 
 /* 1 if the address lies in our memory. */
 int frugal_owns(const void* address);
+
+/* Moves a tensor's bytes into memory that another process can open, if they are in ours and cannot be opened where they
+   are. `storage` is a c10::StorageImpl (in Python UntypedStorage._cdata) that no other thread uses meanwhile. 1: moved,
+   0: nothing to do, -1: it cannot be shared, -2: there is no memory for it; the storage is then as it was. */
+int frugal_make_shareable(void* storage);
 
 /* --- Leaks, by epoch.
 

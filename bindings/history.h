@@ -16,6 +16,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "allocator/observer.h"
+#include "bindings/forked_child.h"
 #include "bindings/torch_compat.h"
 
 namespace frugal {
@@ -90,6 +91,8 @@ class History {
   // Puts our entries between those of a snapshot taken of native, in the order of time, and keeps the newest as the
   // limit says. Native's entries of snapshots get our bytes added.
   void MergeInto(std::vector<std::vector<TraceEntry>>& device_traces);
+
+  void BecomeForkedChild() { Renew(mutex_); }
 
   // For DeviceHistory: the block's owner dropped it.
   void Drop(BlockNote* note);

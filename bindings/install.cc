@@ -3,6 +3,7 @@
 #include <c10/core/Allocator.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <dlfcn.h>
+#include <pthread.h>
 
 #include <cstdint>
 #include <cstdlib>
@@ -12,6 +13,7 @@
 #include "absl/base/const_init.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "bindings/forked_child.h"
 #include "bindings/peer_access.h"
 #include "bindings/pytorch_settings.h"
 #include "bindings/settings.h"
@@ -104,12 +106,19 @@ absl::Status CheckPreconditions(caching::CUDAAllocator* current) {
   return CheckNoOpenPool(*current);
 }
 
+// In the child, as its only thread.
+void BecomeForkedChild() {
+  Renew(install_mutex);
+  TorchAllocator::Instance()->BecomeForkedChild();
+}
+
 absl::Status Install(caching::CUDAAllocator* native, const Settings& settings) {
   if (absl::Status status = CheckPreconditions(native); !status.ok()) return status;
   TorchAllocator& ours = TorchAllocator::Create(*native);
   ours.Apply(settings);
   if (native->initialized()) CopyPeerAccess(ours.gpus());
   ours.routing().SetUncached(!native->isEnabled() || IsCachingTurnedOff());
+  pthread_atfork(nullptr, nullptr, &BecomeForkedChild);
   c10::SetAllocator(c10::DeviceType::CUDA, &ours, kRegistryPriority);
   caching::allocator.store(&ours);
   return absl::OkStatus();
@@ -131,6 +140,12 @@ void ChangeHands(TorchAllocator& ours, bool to_native) {
 
 absl::Status Perform(Request request, const Settings& settings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
   const InstallState next = NextState(install_state, request);
+  if (install_state != InstallState::kAbsent && TorchAllocator::Instance()->is_forked_from_cuda()) {
+    if (request == Request::kDisable || next == install_state) return absl::OkStatus();
+    return absl::FailedPreconditionError(
+        "this process was forked from one that uses CUDA, which cannot be used here: start it with the \"spawn\" "
+        "method of multiprocessing");
+  }
   // c10's functions and the CUDA runtime's report errors by exceptions.
   try {
     if (install_state != InstallState::kAbsent) {

@@ -15,12 +15,12 @@ constexpr char kMallocSegment = 'c';
 caching::ShareableHandle ExportBlock(const DeviceAllocator& allocator, void* pointer) {
   const std::optional<SegmentView> segment = allocator.FindSegment(Address(pointer));
   TORCH_CHECK(segment.has_value(), "invalid device pointer: ", pointer);
-  // A file descriptor for each 2 MiB, fetched with pidfd_getfd, would be the way; ordinary containers refuse that
-  // call, and a gigabyte passes the usual limit on open files.
-  TORCH_CHECK(!segment->mapped,
-              "frugal_alloc cannot share this tensor with another process, because its memory is mapped in small "
-              "parts. Make tensors that are to be shared inside `with torch.cuda.use_mem_pool(torch.cuda.MemPool()):`"
-              ", whose memory comes from PyTorch's own allocator, or after frugal_alloc.disable().");
+  // Storages are moved before they come here, where that can be done: see shareable_storage.h.
+  TORCH_CHECK(
+      !segment->mapped,
+      "frugal_alloc cannot give another process a handle of this memory, which is mapped in small parts. In "
+      "Python, frugal_alloc.enable() lets torch.multiprocessing and UntypedStorage._share_cuda_ move a tensor as "
+      "it is shared; elsewhere, call frugal_make_shareable (frugal_alloc's C interface) with its storage first.");
   cudaIpcMemHandle_t handle;
   C10_CUDA_CHECK(cudaIpcGetMemHandle(&handle, segment->address.pointer()));
   std::string form = {kFormVersion, kMallocSegment};

@@ -9,7 +9,7 @@
 namespace frugal {
 
 // The handle by which another process opens the block at `pointer`, in the form that PyTorch's allocator reads.
-// Throws c10::Error for mapped memory, which has no handle of this kind.
+// Throws c10::Error for mapped memory, which has no handle of this kind (shareable_storage.h moves it).
 caching::ShareableHandle ExportBlock(const DeviceAllocator& allocator, void* pointer);
 
 }  // namespace frugal

@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "allocator/device_allocator.h"
+#include "bindings/forked_child.h"
 #include "bindings/gpu_memory.h"
 #include "bindings/history.h"
 #include "bindings/torch_compat.h"
@@ -29,6 +30,8 @@ class OutOfMemoryObservers {
   void Attach(caching::CUDAAllocator& native, caching::OutOfMemoryObserver observer);
   // Called with no lock held.
   void Notify(int64_t device, size_t requested, size_t total, size_t free);
+
+  void BecomeForkedChild() { Renew(mutex_); }
 
  private:
   absl::Mutex mutex_;

@@ -11,6 +11,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "bindings/forked_child.h"
 #include "bindings/torch_compat.h"
 
 namespace frugal {
@@ -44,6 +45,8 @@ class Routing {
   // Free memory of `pool` may serve ordinary requests that would fail otherwise (torch.cuda.MemPool's use_on_oom).
   void SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value);
   bool HasPoolForOutOfMemory(c10::DeviceIndex device) const;
+
+  void BecomeForkedChild() { Renew(mutex_); }
 
  private:
   struct Route {

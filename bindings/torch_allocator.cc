@@ -71,6 +71,16 @@ TorchAllocator& TorchAllocator::Create(caching::CUDAAllocator& native) {
   return *allocator;
 }
 
+void TorchAllocator::BecomeForkedChild() {
+  bool in_use = native().initialized();
+  gpus_.ForEach([&](GpuMemory&) { in_use = true; });
+  if (in_use) forked_from_cuda_.store(true, std::memory_order_relaxed);
+  routing_.BecomeForkedChild();
+  history_.BecomeForkedChild();
+  out_of_memory_observers_.BecomeForkedChild();
+  gpus_.BecomeForkedChild();
+}
+
 // --- Allocation. What is on the way of every tensor is put into its callers: calls would be a tenth of it.
 
 C10_ALWAYS_INLINE void* TorchAllocator::Allocated(GpuMemory& gpu, const Allocation& allocation) {
@@ -92,9 +102,7 @@ c10::DataPtr TorchAllocator::allocate(size_t size) {
   CheckSize(size);
   const c10::DeviceIndex device = CurrentDevice();
   const cudaStream_t stream = CurrentStream(device);
-  if (routing_.GoesToNative(device, stream)) {
-    return Adopt(AllocateFromNative(device, size, [&] { return native().allocate(size); }));
-  }
+  if (routing_.GoesToNative(device, stream)) return AllocateNative(size);
   void* const block = C10_LIKELY(size > 0) ? AllocateBlock(device, size, stream) : nullptr;
   return {block, block, &DeleteBlock, c10::Device(c10::DeviceType::CUDA, device)};
 }
@@ -178,6 +186,10 @@ std::invoke_result_t<F> TorchAllocator::AllocateFromNative(c10::DeviceIndex devi
   return memory;
 }
 
+c10::DataPtr TorchAllocator::AllocateNative(size_t size) {
+  return Adopt(AllocateFromNative(CurrentDevice(), size, [&] { return native().allocate(size); }));
+}
+
 c10::DataPtr TorchAllocator::Adopt(c10::DataPtr data) {
   // PyTorch compares deleters to tell the allocator's memory from other memory; a DataPtr with another deleter
   // (uncached memory) is not the cache's, ours or native's.
@@ -207,8 +219,9 @@ absl::Status TorchAllocator::FreeRecorded(GpuMemory& gpu, void* pointer) {
 void TorchAllocator::raw_delete(void* pointer) {
   if (pointer == nullptr) return;
   GpuMemory* const gpu = gpus_.OwnerOf(pointer);
-  // What we do not know is native's, or it knows how to complain.
   if (gpu == nullptr) {
+    if (is_forked_from_cuda()) return;
+    // What we do not know is native's, or it knows how to complain.
     native().raw_delete(pointer);
     return NoteNativeFreed();
   }
@@ -221,6 +234,7 @@ void TorchAllocator::DeleteBlock(void* pointer) {
   TorchAllocator& self = *instance_.load(std::memory_order_relaxed);
   GpuMemory* const gpu = self.gpus_.OwnerOf(pointer);
   if (gpu == nullptr) {
+    if (self.is_forked_from_cuda()) return;
     self.native_deleter()(pointer);
     return self.NoteNativeFreed();
   }
@@ -228,7 +242,10 @@ void TorchAllocator::DeleteBlock(void* pointer) {
   if (C10_UNLIKELY(!status.ok())) WarnNotFreed(pointer, status);
 }
 
-void TorchAllocator::Apply(const Settings& settings) { gpus_.SetMemoryLimit(settings.memory_limit); }
+void TorchAllocator::Apply(const Settings& settings) {
+  gpus_.SetMemoryLimit(settings.memory_limit);
+  gpus_.SetIdleRelease(settings.idle_release);
+}
 
 void TorchAllocator::NoteNativeFreed() {
   // While all new memory is native's, ours only falls.
@@ -251,7 +268,7 @@ void TorchAllocator::emptyCache(MempoolId_t pool) {
 }
 
 void TorchAllocator::recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) {
-  if (data.get() == nullptr) return;
+  if (data.get() == nullptr || is_forked_from_cuda()) return;
   // Memory that somebody else frees is somebody else's to keep.
   if (data.get_deleter() != &DeleteBlock) return native().recordStream(data, stream);
   GpuMemory* const gpu = gpus_.OwnerOf(data.get_context());
@@ -330,6 +347,7 @@ void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t po
   if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->BeginPhase();
   native().beginAllocateToPool(device, pool, filter);
   routing_.Open(device, pool, std::move(filter));
+  gpus_.AwaitIdleRelease();
 }
 
 void TorchAllocator::endAllocateToPool(c10::DeviceIndex device, MempoolId_t pool) {

@@ -39,6 +39,15 @@ class TorchAllocator final : public NativeForwarder {
   // Gives all our idle memory back to the driver; returns how much that was.
   Bytes Trim();
 
+  // Called in a child by fork, before anything else. If the parent had begun to use CUDA, the child cannot; the tensors
+  // that it inherited are the parent's, and to free one there does nothing.
+  void BecomeForkedChild();
+  // The parent had begun to use CUDA.
+  bool is_forked_from_cuda() const { return forked_from_cuda_.load(std::memory_order_relaxed); }
+
+  // As allocate(), but native's memory in any case.
+  c10::DataPtr AllocateNative(size_t size);
+
   // --- NativeForwarder's names
 
   caching::SnapshotInfo Snapshot(MempoolId_t pool, bool include_traces) override;
@@ -117,6 +126,7 @@ class TorchAllocator final : public NativeForwarder {
   OutOfMemoryObservers out_of_memory_observers_;
   GpuSet gpus_;
   std::atomic<bool> history_only_ours_{false};
+  std::atomic<bool> forked_from_cuda_{false};
 };
 
 }  // namespace frugal

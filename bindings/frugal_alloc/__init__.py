@@ -52,12 +52,13 @@ def enable(*, memory_limit: int | str | None = None, idle_release: float | str |
     Warns:
         RuntimeWarning: settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow, each named once.
     """
-    from . import _settings
+    from . import _settings, _sharing
 
     if _settings.is_turned_off():
         return
     settings = _settings.to_text(memory_limit, idle_release)
     library = _native.load()
+    _sharing.hook(library)
     if library.is_enabled():
         if settings:
             library.enable(settings)

@@ -32,14 +32,29 @@ _FUNCTIONS = {
     "frugal_unfollowed_settings": (ctypes.c_char_p, ctypes.c_char_p),
     "frugal_is_enabled": (ctypes.c_int,),
     "frugal_trim": (ctypes.c_int64,),
+    "frugal_release_idle": (ctypes.c_int64,),
     "frugal_stat_names": (ctypes.c_char_p,),
     "frugal_stats": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int64), ctypes.c_int),
     "frugal_owns": (ctypes.c_int, ctypes.c_void_p),
+    "frugal_make_shareable": (ctypes.c_int, ctypes.c_void_p),
     "frugal_set_garbage_collector": (None, _GARBAGE_COLLECTOR),
     "frugal_set_history_only_ours": (None, ctypes.c_int),
 }
 
+# What frugal_make_shareable answers then.
+_OUT_OF_MEMORY = -2
+
 _lock = threading.Lock()
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()
+
+
+# In a child by fork, the thread of the parent's that held it is not there.
+os.register_at_fork(after_in_child=_renew_lock)
+
 _loaded: Library | None = None
 
 
@@ -53,6 +68,8 @@ class Library:
             function = getattr(self._library, name)
             function.restype = result
             function.argtypes = arguments
+        self._library_with_gil = ctypes.PyDLL(path)
+        self._library_with_gil.frugal_make_shareable.argtypes = [ctypes.c_void_p]
         # Kept for as long as the library may call it.
         self._collector = _GARBAGE_COLLECTOR(_collect_garbage)
 
@@ -82,6 +99,10 @@ class Library:
     def trim(self) -> int:
         return self._check(self._library.frugal_trim())
 
+    def release_idle(self) -> int:
+        """What the setting idle_release does at the end of each interval: returns the bytes that went."""
+        return self._check(self._library.frugal_release_idle())
+
     def stats(self, device: int) -> dict[str, int]:
         figures = (ctypes.c_int64 * len(self._stat_names))()
         self._check(self._library.frugal_stats(device, figures, len(figures)))
@@ -90,6 +111,18 @@ class Library:
     def owns(self, address: int) -> bool:
         """Whether the address lies in our memory."""
         return bool(self._library.frugal_owns(address))
+
+    def make_shareable(self, storage: int) -> None:
+        """Moves the bytes of a storage (``UntypedStorage._cdata``) to where another process can open them, if need be.
+
+        The interpreter's lock is held all the while, so that no other thread of Python's can begin to use the storage.
+        """
+        moved = self._library_with_gil.frugal_make_shareable(storage)
+        if moved == _OUT_OF_MEMORY:
+            import torch
+
+            raise torch.OutOfMemoryError(self._library.frugal_last_error().decode(errors="replace"))
+        self._check(moved)
 
     def set_history_only_ours(self, value: bool) -> None:
         self._library.frugal_set_history_only_ours(value)

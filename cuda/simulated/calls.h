@@ -6,6 +6,7 @@
 #include <array>
 #include <cstdint>
 #include <mutex>
+#include <new>
 #include <utility>
 
 #include "cuda/simulated/call_kind.h"
@@ -24,7 +25,14 @@ class Calls {
     std::lock_guard lock(mutex_);
     ++counts_[static_cast<size_t>(kind)];
     driver_time_ += cost;
-    return faults_.Next(kind);
+    return forked_ ? Error::kNotInitialized : faults_.Next(kind);
+  }
+
+  // From now on every call that can fail does: see Machine.
+  void BecomeForkedChild() {
+    // A thread of the parent may hold it, which is not here any more.
+    new (&mutex_) std::mutex;
+    forked_ = true;
   }
 
   // Something that is counted and cannot fail.
@@ -59,6 +67,7 @@ class Calls {
   std::array<uint64_t, kCallKindNames.size()> counts_{};
   Nanoseconds driver_time_{0};
   FaultPlan faults_;
+  bool forked_ = false;
 };
 
 }  // namespace frugal::sim

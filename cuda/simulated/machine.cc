@@ -40,6 +40,7 @@ Machine::Machine(const Configuration& configuration, const std::vector<int>& slo
         }
         return gpus;
       }()),
+      gpu_count_(static_cast<int>(slots.size())),
       streams_(clock_, calls_),
       virtual_memory_({addresses_, Memories(), calls_, [this](int gpu) { return streams_.IsBusy(gpu); }},
                       configuration.virtual_memory),

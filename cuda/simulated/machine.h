@@ -39,8 +39,17 @@ class Machine {
   static std::vector<int> VisibleSlots(const char* visible_devices, int gpus);
 
   const Configuration& configuration() const { return configuration_; }
-  int gpu_count() const { return static_cast<int>(gpus_.size()); }
+  int gpu_count() const { return gpu_count_; }
   bool HasGpu(int gpu) const { return gpu >= 0 && gpu < gpu_count(); }
+  // This process was forked from the one that made the machine, whose GPUs it cannot use. Takes no lock: a thread that
+  // held one is not here any more.
+  void BecomeForkedChild() {
+    calls_.BecomeForkedChild();
+    gpu_count_ = 0;
+    forked_ = true;
+  }
+  // Why there is no GPU, if there is none.
+  Error NoGpuError() const { return forked_ ? Error::kNotInitialized : Error::kNoDevice; }
   // REQUIRES: HasGpu(gpu).
   Gpu& gpu(int gpu) { return *gpus_[gpu]; }
 
@@ -70,6 +79,8 @@ class Machine {
 
   const Configuration configuration_;
   std::vector<std::unique_ptr<Gpu>> gpus_;
+  int gpu_count_;
+  bool forked_ = false;
   Clock clock_;
   Calls calls_;
   AddressSpace addresses_;

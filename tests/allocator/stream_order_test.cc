@@ -1,5 +1,7 @@
 // No byte is handed on before the work that used it is over or ordered before the next use.
 
+#include <vector>
+
 #include "tests/allocator/allocator_fixture.h"
 
 namespace frugal {
@@ -34,6 +36,16 @@ TEST_F(StreamOrder, ItsOwnStreamNeedsNoEvent) {
   Free(block);
   EXPECT_EQ(Allocate(MiB(8)), block);
   EXPECT_EQ(calls(CallKind::kEventRecord), 0u);
+}
+
+TEST_F(StreamOrder, TheStreamsOfABlockAreItsOwnAndThoseRecordedForIt) {
+  constexpr Stream kThird{3};
+  const Address block = Allocate(MiB(8));
+  EXPECT_EQ(allocator_->StreamsOf(block), std::vector({kMain}));
+  for (const Stream stream : {kSide, kMain, kThird, kSide}) ASSERT_TRUE(allocator_->RecordStream(block, stream).ok());
+  EXPECT_EQ(allocator_->StreamsOf(block), std::vector({kMain, kSide, kThird}));
+  Free(block);
+  EXPECT_TRUE(allocator_->StreamsOf(block).empty());
 }
 
 TEST_F(StreamOrder, RecordingAStreamTwiceMakesOneEvent) {

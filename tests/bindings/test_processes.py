@@ -1,27 +1,111 @@
-"""Other processes: children, exports, and the end of a program."""
+"""Other processes: those that tensors are shared with, children by fork and by spawn, and the end of a program."""
 
+import errno
+from pathlib import Path
+
+import pytest
 from binding_helpers import run_python
 
+MIB = 1 << 20
+HERE = Path(__file__).parent
 
-def test_sharing_mapped_memory_is_refused_with_a_way_out():
-    result = run_python(
+# Producer and consumer.
+PAIRS = [("ours", "ours"), ("ours", "plain"), ("plain", "ours")]
+
+
+def run_pair_program(code: str) -> dict:
+    return run_python(f"import sys; sys.path.insert(0, {str(HERE)!r}); import sharing_pair\n{code}")
+
+
+@pytest.fixture(scope="module", params=PAIRS, ids=[" to ".join(pair) for pair in PAIRS])
+def pair(request):
+    """What two processes saw that shared tensors both ways, and who of them had frugal_alloc."""
+    producer, consumer = request.param
+    result = run_pair_program(f"report(**sharing_pair.produce({producer == 'ours'}, {consumer == 'ours'}))")
+    assert result["status"] == 0, result["stderr"]
+    return result | {"producer": producer, "consumer": consumer}
+
+
+def test_the_pair_lives_as_in_a_container(pair):
+    assert pair["pidfd_getfd_error"] == errno.EPERM
+    assert pair["open_files"] == 256
+
+
+def test_shared_values_arrive(pair):
+    assert pair["sum"] == [499_500]
+    assert pair["view"] == [5 * 10]
+
+
+def test_both_processes_see_what_either_writes(pair):
+    assert pair["written_by_consumer"] == 3 * 1000
+    assert pair["written_by_producer"] == [5 * 1000]
+
+
+def test_shared_tensor_moves_at_most_once(pair):
+    assert pair["moves"] == (1 if pair["producer"] == "ours" else 0)
+
+
+def test_more_tensors_than_file_descriptors_are_shared(pair):
+    assert pair["many"]
+
+
+def test_memory_lives_as_long_as_the_consumer_holds_it(pair):
+    assert pair["kept_for_consumer"] == 8 * MIB
+    assert pair["still_there"] == [2 * MIB]
+    assert pair["freed_after_consumer"] == 0
+
+
+def test_memory_that_the_consumer_let_go_serves_the_next_request(pair):
+    assert pair["reclaimed"]
+
+
+def test_tensors_come_back_the_other_way(pair):
+    assert pair["received"] == [sum(range(size)) for size in (10, 1000, 100_000)]
+    assert pair["written_by_receiver"] == 2 * 1000
+
+
+def test_received_tensor_cannot_be_sent_on_as_ever(pair):
+    assert pair["sent_on"].startswith("Attempted to send CUDA tensor received from another process")
+
+
+def test_nothing_stays_allocated(pair):
+    assert pair["left"] == 0
+    assert pair["exit_status"] == 0
+
+
+def test_consumer_outlives_its_producer():
+    result = run_pair_program(
+        """
+import torch, torch.multiprocessing, frugal_alloc
+frugal_alloc.enable()
+spawn = torch.multiprocessing.get_context("spawn")
+answers, received = spawn.Queue(), spawn.Event()
+producer = spawn.Process(target=sharing_pair.give_and_go, args=(answers, received))
+producer.start()
+tensor = answers.get()
+report(sum=int(tensor.cpu().sum()))
+received.set()
+producer.join()
+del tensor
+report(producer=producer.exitcode, ours=frugal_alloc._native.load().owns(torch.empty(9, device="cuda").data_ptr()))
+"""
+    )
+    assert (result["sum"], result["producer"], result["ours"], result["status"]) == (499_500, 0, True, 0)
+
+
+def test_model_is_shared_with_children_by_spawn():
+    result = run_pair_program(
         """
 import torch, frugal_alloc
 frugal_alloc.enable()
-tensor = torch.empty(1 << 20, device="cuda")
-try:
-    tensor.untyped_storage()._share_cuda_()
-except RuntimeError as error:
-    report(error=str(error))
-with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
-    shared = torch.empty(1 << 20, device="cuda")
-report(handle=len(shared.untyped_storage()._share_cuda_()[1]))
-del tensor, shared
+model = torch.nn.Linear(1000, 2).cuda().share_memory()
+ours = torch.zeros(2, dtype=torch.bool).share_memory_()
+torch.multiprocessing.spawn(sharing_pair.write_own_row, args=(model, ours), nprocs=2)
+report(rows=[set(row.tolist()) == {rank + 1} for rank, row in enumerate(model.weight.cpu())], ours=ours.tolist())
 """
     )
-    assert "use_mem_pool" in result["error"]
-    assert "frugal_alloc.disable()" in result["error"]
-    assert result["handle"] == 66
+    assert result["rows"] == [True, True], result["stderr"]
+    assert result["ours"] == [True, True]
 
 
 def test_program_ends_well_with_live_tensors():
@@ -40,17 +124,110 @@ report(done=True)
     assert (result["done"], result["status"], result["stderr"]) == (True, 0, "")
 
 
-def test_child_by_fork_that_does_not_use_cuda_works():
+def test_child_by_fork_of_a_process_without_cuda_uses_it():
     result = run_python(
         """
 import multiprocessing, torch, frugal_alloc
 frugal_alloc.enable()
-torch.empty(1000, device="cuda")
+def work(size):
+    tensor = torch.empty(size, device="cuda")
+    return frugal_alloc._native.load().owns(tensor.data_ptr()), torch.cuda.memory_allocated()
 with multiprocessing.get_context("fork").Pool(1) as pool:
-    report(value=pool.apply(sum, ([1, 2, 3],)))
+    report(child=pool.apply(work, (1024,)))
+report(parent=work(1024))
 """
     )
-    assert (result["value"], result["status"]) == (6, 0)
+    assert (result["child"], result["parent"]) == ([True, 4096], [True, 4096]), result["stderr"]
+
+
+def test_child_by_fork_of_a_process_with_cuda_leaves_its_memory_alone():
+    result = run_python(
+        """
+import gc, multiprocessing, torch, frugal_alloc
+torch.empty(9, device="cuda")
+older = torch.empty(MIB := 1 << 20, dtype=torch.uint8, device="cuda")
+frugal_alloc.enable()
+held = [torch.arange(1000).cuda(), torch.empty(8 * MIB, dtype=torch.uint8, device="cuda"), older]
+held[1].record_stream(torch.cuda.Stream())
+del older
+allocated = torch.cuda.memory_allocated()
+
+def work():
+    held.clear()
+    gc.collect()
+    torch.cuda.empty_cache()
+    said = {"allocated": torch.cuda.memory_allocated(), "trimmed": frugal_alloc.trim(), "stats": frugal_alloc.stats(0)}
+    try:
+        torch.empty(9, device="cuda")
+    except RuntimeError as error:
+        said["error"] = str(error)
+    frugal_alloc.disable()
+    return said
+
+with multiprocessing.get_context("fork").Pool(1) as pool:
+    report(child=pool.apply(work))
+report(sum=int(held[0].cpu().sum()), kept=torch.cuda.memory_allocated() == allocated)
+held.clear()
+torch.cuda.synchronize()
+report(left=torch.cuda.memory_allocated())
+"""
+    )
+    assert result["status"] == 0, result["stderr"]
+    child = result["child"]
+    assert "Cannot re-initialize CUDA in forked subprocess" in child["error"]
+    assert (child["allocated"], child["trimmed"], set(child["stats"].values())) == (0, 0, {0})
+    assert (result["sum"], result["kept"], result["left"]) == (499_500, True, 0)
+
+
+def test_children_by_fork_end_well_while_other_threads_allocate():
+    result = run_python(
+        """
+import os, signal, threading, torch, frugal_alloc
+frugal_alloc.enable()
+held = [torch.empty(100_000, device="cuda") for _ in range(10)]
+stop = threading.Event()
+
+def work(seed):
+    while not stop.is_set():
+        torch.empty(seed * 10_000, device="cuda")
+
+threads = [threading.Thread(target=work, args=(seed,)) for seed in (1, 2, 300)]
+for thread in threads:
+    thread.start()
+statuses = set()
+for _ in range(30):
+    child = os.fork()
+    if child == 0:
+        signal.alarm(60)
+        held.clear()
+        os._exit(0)
+    statuses.add(os.waitpid(child, 0)[1])
+stop.set()
+for thread in threads:
+    thread.join()
+report(statuses=list(statuses), held=len(held))
+"""
+    )
+    assert (result["statuses"], result["held"], result["status"]) == ([0], 10, 0), result["stderr"]
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_of_a_data_loader_feed_the_gpu(method):
+    result = run_python(
+        f"""
+import torch, frugal_alloc
+from torch.utils.data import DataLoader, TensorDataset
+frugal_alloc.enable()
+model = torch.empty(1000, device="cuda")
+batches = DataLoader(TensorDataset(torch.arange(64)), batch_size=8, num_workers=2, pin_memory=True,
+                     multiprocessing_context={method!r}, persistent_workers=True)
+for epoch in range(2):
+    report(**{{f"sum_{{epoch}}": sum(int(batch.cuda(non_blocking=True).cpu().sum()) for batch, in batches)}})
+report(pinned=next(iter(batches))[0].is_pinned())
+"""
+    )
+    assert (result["sum_0"], result["sum_1"], result["pinned"]) == (2016, 2016, True), result["stderr"]
+    assert result["status"] == 0, result["stderr"]
 
 
 def test_child_by_spawn_enables_for_itself():

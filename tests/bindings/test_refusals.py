@@ -121,6 +121,18 @@ def test_torch_without_cuda_is_named(tmp_path):
     check_refused(result, "2.11.0+cpu", "without CUDA")
 
 
+def test_torch_for_rocm_is_named(tmp_path):
+    path = fake_torch(tmp_path, "2.11.0+rocm6.4", None)
+    with open(tmp_path / "torch" / "version.py", "a") as file:
+        file.write("hip: str = '6.4.43482'\n")
+    check_refused(run_python(TRY, PYTHONPATH=path), "2.11.0+rocm6.4", "ROCm")
+
+
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_other_platforms_are_named(platform):
+    check_refused(run_python(f"import sys; sys.platform = '{platform}'\n" + TRY), "Linux", platform)
+
+
 def test_torch_that_cannot_be_imported_is_named(tmp_path):
     result = run_python(TRY, PYTHONPATH=fake_torch(tmp_path, torch.__version__, "13.0"))
     check_refused(result, "import torch fails", "libc10.so is damaged")

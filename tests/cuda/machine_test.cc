@@ -11,6 +11,22 @@ namespace {
 
 using std::chrono::microseconds;
 
+TEST(MachineTest, AForkedChildHasNoGpuAndCallsFail) {
+  Configuration configuration;
+  configuration.memory = GiB(1);
+  Machine machine(configuration);
+  ASSERT_TRUE(machine.HasGpu(0));
+  VirtualMemory::HandleId handle = 0;
+  ASSERT_EQ(machine.virtual_memory().Create(0, kPageSize, &handle), Error::kSuccess);
+  const uint64_t releases = machine.calls().count(CallKind::kRelease);
+
+  machine.BecomeForkedChild();
+  EXPECT_FALSE(machine.HasGpu(0));
+  EXPECT_EQ(machine.NoGpuError(), Error::kNotInitialized);
+  EXPECT_EQ(machine.virtual_memory().Release(handle), Error::kNotInitialized);
+  EXPECT_EQ(machine.calls().count(CallKind::kRelease), releases + 1) << "the attempt is counted";
+}
+
 // Makes no claim about an order: it gives a thread sanitizer something to see.
 TEST(MachineTest, ThreadsThatUseItAtOnceLeaveNothingBehind) {
   Configuration configuration;

@@ -22,7 +22,7 @@ template <typename Body>
 CUresult OnCurrentGpu(Body body) {
   Machine& machine = TheMachine();
   const int gpu = ThisThread().gpu;
-  if (!machine.HasGpu(gpu)) return CUDA_ERROR_NO_DEVICE;
+  if (!machine.HasGpu(gpu)) return ToResult(machine.NoGpuError());
   machine.gpu(gpu).Use();
   return ToResult(body(machine, gpu));
 }

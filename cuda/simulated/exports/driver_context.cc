@@ -26,7 +26,9 @@ std::atomic<bool> initialized{false};
 template <typename Body>
 CUresult OnDevice(CUdevice device, Body body) {
   Machine& machine = TheMachine();
-  if (!machine.HasGpu(device)) return CUDA_ERROR_INVALID_DEVICE;
+  if (!machine.HasGpu(device)) {
+    return machine.gpu_count() == 0 ? frugal::sim::ToResult(machine.NoGpuError()) : CUDA_ERROR_INVALID_DEVICE;
+  }
   body(machine, machine.gpu(device));
   return CUDA_SUCCESS;
 }
@@ -34,7 +36,7 @@ CUresult OnDevice(CUdevice device, Body body) {
 }  // namespace
 
 CUresult cuInit(unsigned) {
-  if (TheMachine().gpu_count() == 0) return CUDA_ERROR_NO_DEVICE;
+  if (TheMachine().gpu_count() == 0) return frugal::sim::ToResult(TheMachine().NoGpuError());
   initialized = true;
   return CUDA_SUCCESS;
 }

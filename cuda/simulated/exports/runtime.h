@@ -22,7 +22,7 @@ template <typename Body>
 cudaError_t OnCurrentGpu(Body body) {
   Machine& machine = TheMachine();
   const int gpu = ThisThread().gpu;
-  if (!machine.HasGpu(gpu)) return Return(Error::kNoDevice);
+  if (!machine.HasGpu(gpu)) return Return(machine.NoGpuError());
   machine.gpu(gpu).Use();
   return Return(body(machine, gpu));
 }
@@ -49,7 +49,7 @@ cudaError_t OnStream(cudaStream_t handle, Body body) {
 template <typename Body>
 cudaError_t OnGpu(int gpu, Body body) {
   Machine& machine = TheMachine();
-  if (!machine.HasGpu(gpu)) return Return(Error::kInvalidDevice);
+  if (!machine.HasGpu(gpu)) return Return(machine.gpu_count() == 0 ? machine.NoGpuError() : Error::kInvalidDevice);
   return Return(body(machine, machine.gpu(gpu)));
 }
 

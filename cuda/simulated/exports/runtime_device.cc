@@ -19,12 +19,12 @@ using frugal::sim::ThisThread;
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = TheMachine().gpu_count();
-  return Return(*count > 0 ? Error::kSuccess : Error::kNoDevice);
+  return Return(*count > 0 ? Error::kSuccess : TheMachine().NoGpuError());
 }
 
 cudaError_t cudaGetDevice(int* device) {
   *device = ThisThread().gpu;
-  return Return(TheMachine().gpu_count() > 0 ? Error::kSuccess : Error::kNoDevice);
+  return Return(TheMachine().gpu_count() > 0 ? Error::kSuccess : TheMachine().NoGpuError());
 }
 
 cudaError_t cudaSetDevice(int device) {

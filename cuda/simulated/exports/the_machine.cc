@@ -1,5 +1,6 @@
 #include "cuda/simulated/exports/the_machine.h"
 
+#include <pthread.h>
 #include <unistd.h>
 
 #include <atomic>
@@ -33,6 +34,7 @@ Machine& TheMachine() {
     const Configuration& configuration = TheConfiguration();
     const auto slots = Machine::VisibleSlots(std::getenv("CUDA_VISIBLE_DEVICES"), configuration.gpus);
     the_machine = new Machine(configuration, slots);
+    pthread_atfork(nullptr, nullptr, [] { the_machine.load()->BecomeForkedChild(); });
     return the_machine.load();
   }();
   return machine;

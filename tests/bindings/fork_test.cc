@@ -1,0 +1,134 @@
+// Children by fork() of a process that we are installed in.
+
+#include <c10/cuda/CUDACachingAllocator.h>
+#include <dlfcn.h>
+#include <frugal_alloc/torch.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstdint>
+#include <functional>
+#include <latch>
+#include <thread>
+
+#include "gtest/gtest.h"
+
+// Exported by libc10_cuda, but in no header: libtorch_cuda sets it, and this program does without libtorch_cuda.
+namespace c10::cuda::_internal {
+void setHasPrimaryContext(bool (*has_primary_context)(signed char device));
+}
+
+namespace {
+
+namespace caching = c10::cuda::CUDACachingAllocator;
+
+constexpr size_t kSize = 10 << 20;
+// For a child that hangs: it then ends by a signal.
+constexpr unsigned kMostSeconds = 60;
+
+// Runs `body` in a child by fork; whether all that it expects came true.
+bool HoldsInChild(const std::function<void()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kMostSeconds);
+    body();
+    _exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+// What this process has asked of the driver, refused calls included.
+uint64_t DriverCalls() {
+  static const auto calls = reinterpret_cast<uint64_t (*)(const char*)>(dlsym(RTLD_DEFAULT, "frugal_sim_calls"));
+  uint64_t sum = 0;
+  for (const char* kind : {"create", "map", "set_access", "unmap", "release", "reserve", "unreserve", "malloc", "free",
+                           "event_record", "event_query", "stream_wait", "sync"}) {
+    sum += calls(kind);
+  }
+  return sum;
+}
+
+// The first test: once CUDA has started in this process, no child can use it.
+TEST(ForkTest, AChildOfAProcessThatHasNotStartedCudaMayUseIt) {
+  ASSERT_TRUE(frugal_alloc::install());
+  EXPECT_TRUE(HoldsInChild([] {
+    caching::init(1);
+    EXPECT_TRUE(frugal_alloc::installed());
+    const c10::DataPtr block = caching::get()->allocate(kSize);
+    EXPECT_NE(block.get(), nullptr);
+    EXPECT_EQ(caching::getDeviceStats(0).allocated_bytes[0].current, static_cast<int64_t>(kSize));
+  }));
+}
+
+class ForkFromCudaTest : public testing::Test {
+ protected:
+  static void SetUpTestSuite() {
+    c10::cuda::_internal::setHasPrimaryContext([](signed char) { return true; });
+    caching::init(1);
+  }
+  void SetUp() override { ASSERT_TRUE(frugal_alloc::install()); }
+};
+
+TEST_F(ForkFromCudaTest, WhatTheChildFreesStaysTheParents) {
+  caching::CUDAAllocator& allocator = *caching::get();
+  c10::DataPtr ours = allocator.allocate(kSize);
+  void* const raw = allocator.raw_alloc(kSize);
+  ASSERT_TRUE(frugal_alloc::uninstall());
+  c10::DataPtr natives = allocator.allocate(kSize);
+  const int64_t allocated = caching::getDeviceStats(0).allocated_bytes[0].current;
+  EXPECT_TRUE(HoldsInChild([&] {
+    const uint64_t calls = DriverCalls();
+    ours.clear();
+    natives.clear();
+    allocator.raw_delete(raw);
+    EXPECT_EQ(DriverCalls(), calls);
+  }));
+  EXPECT_EQ(caching::getDeviceStats(0).allocated_bytes[0].current, allocated);
+  allocator.raw_delete(raw);
+}
+
+TEST_F(ForkFromCudaTest, TheChildIsToldThatItCannotUseCuda) {
+  caching::get()->allocate(kSize);
+  ASSERT_TRUE(frugal_alloc::uninstall());
+  EXPECT_TRUE(HoldsInChild([] {
+    EXPECT_THROW(caching::get()->allocate(kSize), c10::Error);
+    EXPECT_TRUE(frugal_alloc::uninstall());
+    const frugal_alloc::Status status = frugal_alloc::install();
+    EXPECT_FALSE(status);
+    EXPECT_NE(status.message().find("\"spawn\""), std::string::npos) << status.message();
+    int64_t freed = -1;
+    EXPECT_TRUE(frugal_alloc::trim(&freed));
+    EXPECT_EQ(freed, 0);
+  }));
+}
+
+// Last: a trace tracker cannot be taken away again. It is called with our locks held.
+TEST_F(ForkFromCudaTest, AThreadThatHeldOurLocksDoesNotHoldUpTheChild) {
+  c10::DataPtr ours = caching::get()->allocate(kSize);
+  std::latch locked(1);
+  std::latch forked(1);
+  static bool holding = false;
+  caching::attachAllocatorTraceTracker([&](const auto& /*entry*/) {
+    if (!holding) return;
+    holding = false;
+    locked.count_down();
+    forked.wait();
+  });
+  holding = true;
+  std::thread thread([] { caching::get()->allocate(kSize); });
+  locked.wait();
+  const bool holds = HoldsInChild([&] {
+    ours.clear();
+    int64_t freed = -1;
+    EXPECT_TRUE(frugal_alloc::trim(&freed));
+    EXPECT_EQ(caching::getDeviceStats(0).allocated_bytes[0].current, 0);
+    EXPECT_TRUE(frugal_alloc::installed());
+  });
+  forked.count_down();
+  thread.join();
+  EXPECT_TRUE(holds);
+}
+
+}  // namespace
