@@ -33,8 +33,9 @@ class Backing {
   // without.
   virtual void BecameFree(Block* /*block*/, Address /*start*/, Address /*end*/) {}
 
-  // Gives all free memory that is whole pages or segments back to the device; the host may wait for streams.
-  virtual absl::StatusOr<Bytes> ReturnFree() = 0;
+  // Gives free memory that is whole pages or segments back to the device until `enough` of it, or all, has gone; the
+  // host may wait for streams. Returns what went.
+  virtual absl::StatusOr<Bytes> ReturnFree(Bytes enough) = 0;
 
   virtual void CheckInvariants() const = 0;
 };

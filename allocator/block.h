@@ -81,8 +81,9 @@ struct alignas(64) Block {
     FreeLinks links;
   };
   union {
-    int32_t awaited_streams = 0;  // of an awaiting block: how many other streams have not passed yet
-    uint32_t last_use;            // of a free block: the tick of its latest use, the lower half; see Timeline::Expand
+    uint32_t birth = 0;       // of an allocated block: its cohort, while births are recorded; see BirthEpochs
+    int32_t awaited_streams;  // of an awaiting block: how many other streams have not passed yet
+    uint32_t last_use;        // of a free block: the tick of its latest use, the lower half; see Timeline::Expand
   };
   BlockState state = BlockState::kHole;
   bool counted_as_split = false;   // in Statistics::inactive_split

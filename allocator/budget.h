@@ -3,8 +3,6 @@
 #ifndef FRUGAL_ALLOCATOR_BUDGET_H_
 #define FRUGAL_ALLOCATOR_BUDGET_H_
 
-#include <limits>
-
 #include "absl/status/status.h"
 #include "allocator/device.h"
 #include "allocator/units.h"
@@ -36,7 +34,7 @@ class Budget {
 
  private:
   Device& device_;
-  Bytes limit_ = Bytes(std::numeric_limits<int64_t>::max());
+  Bytes limit_ = kUnlimited;
   Bytes (*others_)(void*) = nullptr;
   void* context_ = nullptr;
 };

@@ -31,8 +31,8 @@ DeviceAllocator::DeviceAllocator(Device& device, AddressDirectory& directory, Re
 
 DeviceAllocator::~DeviceAllocator() = default;
 
-absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream stream, void* annotation) {
-  const Bytes size = RoundUp(requested, kGrain);
+absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream stream, void* annotation, Bytes least) {
+  const Bytes size = RoundUp(std::max(requested, least), kGrain);
   const SizeGroup group = GroupFor(size);
   absl::MutexLock lock(&mutex_);
   if (!awaiting_.empty()) [[unlikely]] {
@@ -96,11 +96,11 @@ std::vector<Stream> DeviceAllocator::StreamsOf(Address address) const {
   return streams;
 }
 
-absl::StatusOr<Bytes> DeviceAllocator::Trim() {
+absl::StatusOr<Bytes> DeviceAllocator::Trim(Bytes enough) {
   absl::MutexLock lock(&mutex_);
   absl::Status status = SynchronizeAwaiting();
   if (!status.ok()) return status;
-  absl::StatusOr<Bytes> returned = backing_->ReturnFree();
+  absl::StatusOr<Bytes> returned = backing_->ReturnFree(enough);
   CheckInDebugBuilds();
   return returned;
 }
@@ -113,6 +113,35 @@ void DeviceAllocator::SetLimit(Bytes limit, Bytes (*others)(void* context), void
 void DeviceAllocator::SetObserver(Observer* observer) {
   absl::MutexLock lock(&mutex_);
   ledger_.SetObserver(observer);
+}
+
+void DeviceAllocator::EndEpoch() {
+  absl::MutexLock lock(&mutex_);
+  if (births_ == nullptr) BeginRecordingBirths();
+  births_->EndEpoch();
+  CheckInDebugBuilds();
+}
+
+void DeviceAllocator::BeginRecordingBirths() {
+  births_ = std::make_unique<BirthEpochs>();
+  // Nobody kept the sites of blocks that are older.
+  const SiteId site = CurrentSite::Set(kNoSite);
+  for (const Arena* arena : arenas_.all()) {
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      for (Block* block = extent->first_block(); block != nullptr; block = block->next) {
+        if (block->state == BlockState::kAllocated) block->birth = births_->Born(block->size);
+      }
+    }
+  }
+  CurrentSite::Set(site);
+  ledger_.RecordBirths(births_.get());
+}
+
+DeviceAllocator::EpochReport DeviceAllocator::GetEpochReport() const {
+  absl::MutexLock lock(&mutex_);
+  const Bytes live(ledger_.statistics().allocated_bytes[SizeGroup::kAll].current);
+  if (births_ == nullptr) return {0, live, {}};
+  return {births_->epochs_ended(), live, births_->Histories()};
 }
 
 Statistics DeviceAllocator::GetStatistics() const {
@@ -235,6 +264,8 @@ void DeviceAllocator::CheckInvariantsLocked() const {
       }
     }
   }
+  const Bytes allocated(ledger_.statistics().allocated_bytes[SizeGroup::kAll].current);
+  FRUGAL_CHECK(births_ == nullptr || births_->live() == allocated);
   FRUGAL_CHECK(active.count() == ledger_.statistics().active_bytes()[SizeGroup::kAll].current);
   backing_->CheckInvariants();
 }

@@ -21,6 +21,7 @@
 #include "allocator/arena_set.h"
 #include "allocator/awaiting_blocks.h"
 #include "allocator/backing.h"
+#include "allocator/birth_epochs.h"
 #include "allocator/block_map.h"
 #include "allocator/budget.h"
 #include "allocator/device.h"
@@ -76,9 +77,10 @@ class DeviceAllocator {
   DeviceAllocator& operator=(const DeviceAllocator&) = delete;
 
   // At least `requested` bytes (more than 0) whose previous use is over for work that is put into
-  // `stream` from now on. `annotation` stays with the block until the observer is told to drop it.
-  // kResourceExhausted: LastOutOfMemory() says what was known. Other errors: the driver's.
-  absl::StatusOr<Allocation> Allocate(Bytes requested, Stream stream, void* annotation = nullptr);
+  // `stream` from now on; the block has at least `least`. `annotation` stays with the block until the observer is told
+  // to drop it. kResourceExhausted: LastOutOfMemory() says what was known. Other errors: the driver's.
+  absl::StatusOr<Allocation> Allocate(Bytes requested, Stream stream, void* annotation = nullptr,
+                                      Bytes least = Bytes(0));
 
   // Gives back the block that starts at `address`. kNotFound: no block that was handed out starts there.
   // Returns the block's size.
@@ -98,8 +100,9 @@ class DeviceAllocator {
   std::optional<SegmentView> FindSegment(Address address) const;
   bool Owns(Address address) const;
 
-  // Waits for frees that await a stream, and gives every free page back to the device. Returns what went.
-  absl::StatusOr<Bytes> Trim();
+  // Waits for frees that await a stream, and gives free pages back to the device until `enough` of them, or all, have
+  // gone. What a stream that is being captured may still use stays. Returns what went.
+  absl::StatusOr<Bytes> Trim(Bytes enough = kUnlimited);
 
   // The most physical memory to hold. `others` says, with no lock needed, how much of the same budget others
   // hold (the native allocator); it may be null.
@@ -107,6 +110,16 @@ class DeviceAllocator {
 
   // null: nobody listens. The observer must outlive its stay.
   void SetObserver(Observer* observer);
+
+  // An epoch of the program has ended. From the first time on, blocks are recorded by epoch of birth; all that is
+  // handed out at that time was born in the first. Until then nothing is recorded and nothing costs anything.
+  void EndEpoch();
+  struct EpochReport {
+    int64_t epochs_ended = 0;
+    Bytes live;  // handed out now
+    std::vector<SiteHistory> sites;
+  };
+  EpochReport GetEpochReport() const;
 
   Statistics GetStatistics() const;
   void ResetPeakStatistics();
@@ -134,6 +147,7 @@ class DeviceAllocator {
   void PutBack(Arena& arena, Block* block, BlockStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status PollAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status SynchronizeAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void BeginRecordingBirths() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteOutOfMemory(Bytes requested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckInvariantsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckInDebugBuilds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -154,6 +168,7 @@ class DeviceAllocator {
   BlockMap allocated_ ABSL_GUARDED_BY(mutex_);
   // Of blocks handed out: the streams other than the arena's that use them.
   absl::flat_hash_map<const Block*, absl::InlinedVector<Stream, 2>> other_streams_ ABSL_GUARDED_BY(mutex_);
+  std::unique_ptr<BirthEpochs> births_ ABSL_GUARDED_BY(mutex_);
   OutOfMemoryReport last_out_of_memory_ ABSL_GUARDED_BY(mutex_);
 };
 

@@ -60,8 +60,9 @@ class HandleTable {
   // is kept as a spare and the error returned.
   absl::Status Release(Handle* handle);
 
-  // All spares; the caller uses or releases each.
+  // All spares; the caller uses, keeps or releases each.
   std::vector<Handle*> TakeSpares() { return std::exchange(spares_, {}); }
+  void Keep(Handle* spare) { spares_.push_back(spare); }
 
   // The device's mapping of a handle at a page, and the books of it. On an error neither has changed.
   absl::Status MapAt(Handle* handle, PageRef place);

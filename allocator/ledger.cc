@@ -41,7 +41,12 @@ void Ledger::DropAnnotation(Block& block) {
   block.use.annotation = nullptr;
 }
 
-void Ledger::TellObserver(MemoryEvent::Kind kind, const Block& block) {
+void Ledger::TellListeners(MemoryEvent::Kind kind, Block& block) {
+  if (births_ != nullptr) {
+    if (kind == MemoryEvent::Kind::kAllocate) block.birth = births_->Born(block.size);
+    if (kind == MemoryEvent::Kind::kFreeRequested) births_->Died(block.birth, block.size);
+  }
+  if (observer_ == nullptr) return;
   observer_->OnMemoryEvent(
       {kind, block.address, block.size, block.use.requested, block.extent->arena().stream(), block.use.annotation});
 }

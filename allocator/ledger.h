@@ -4,6 +4,7 @@
 #ifndef FRUGAL_ALLOCATOR_LEDGER_H_
 #define FRUGAL_ALLOCATOR_LEDGER_H_
 
+#include "allocator/birth_epochs.h"
 #include "allocator/block.h"
 #include "allocator/observer.h"
 #include "allocator/statistics.h"
@@ -16,9 +17,17 @@ class Ledger {
  public:
   const Statistics& statistics() const { return statistics_; }
   Statistics& statistics() { return statistics_; }
-  void SetObserver(Observer* observer) { observer_ = observer; }
+  void SetObserver(Observer* observer) {
+    observer_ = observer;
+    UpdateListening();
+  }
+  // From now on blocks are entered in `births`, which outlives the ledger. Those handed out before must carry theirs.
+  void RecordBirths(BirthEpochs* births) {
+    births_ = births;
+    UpdateListening();
+  }
 
-  void HandedOut(const Block& block, SizeGroup group) {
+  void HandedOut(Block& block, SizeGroup group) {
     statistics_.allocation.Increase(group, 1);
     statistics_.allocated_bytes.Increase(group, block.size.count());
     statistics_.requested_bytes.Increase(group, block.use.requested.count());
@@ -29,7 +38,7 @@ class Ledger {
     Tell(MemoryEvent::Kind::kAllocate, block);
   }
   // By the caller; Deferred follows if streams are still to pass, else Completed.
-  void GivenBack(const Block& block, SizeGroup group) {
+  void GivenBack(Block& block, SizeGroup group) {
     statistics_.allocation.Decrease(group, 1);
     statistics_.allocated_bytes.Decrease(group, block.size.count());
     statistics_.requested_bytes.Decrease(group, block.use.requested.count());
@@ -96,15 +105,19 @@ class Ledger {
 
   void CountRuns(SizeGroup group, int runs);
   void DropAnnotation(Block& block);
-  void Tell(MemoryEvent::Kind kind, const Block& block) {
-    if (observer_ != nullptr) [[unlikely]]
-      TellObserver(kind, block);
+  void UpdateListening() { somebody_listens_ = observer_ != nullptr || births_ != nullptr; }
+  void Tell(MemoryEvent::Kind kind, Block& block) {
+    if (somebody_listens_) [[unlikely]]
+      TellListeners(kind, block);
   }
-  void TellObserver(MemoryEvent::Kind kind, const Block& block);
+  void TellListeners(MemoryEvent::Kind kind, Block& block);
 
   Statistics statistics_;
   int64_t blocks_awaiting_ = 0;
   Observer* observer_ = nullptr;
+  BirthEpochs* births_ = nullptr;
+  // One question on the way of every block, whoever it is.
+  bool somebody_listens_ = false;
 };
 
 }  // namespace frugal

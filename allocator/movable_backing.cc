@@ -296,31 +296,45 @@ void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan) {
   ledger_.statistics().num_stitched_pages += plan.target.count - plan.to_create.count();
 }
 
-absl::StatusOr<Bytes> MovableBacking::ReturnFree() {
+absl::StatusOr<Bytes> MovableBacking::ReturnFree(Bytes enough) {
   Bytes returned;
+  absl::Status status = ReturnSpares(enough, returned);
   for (Arena* arena : arenas_.all()) {
-    absl::Status status = ReturnPagesOf(*arena, returned);
     if (!status.ok()) return status;
-  }
-  absl::Status status;
-  for (Handle* spare : handles_.TakeSpares()) {
-    status.Update(UnmapStaleViews(*spare));
-    absl::Status released = handles_.Release(spare);
-    if (released.ok()) returned += kPageSize;
-    status.Update(released);
+    status = ReturnPagesOf(*arena, enough, returned);
   }
   if (!status.ok()) return status;
   return returned;
 }
 
-absl::Status MovableBacking::ReturnPagesOf(Arena& arena, Bytes& returned) {
+absl::Status MovableBacking::ReturnSpares(Bytes enough, Bytes& returned) {
+  absl::Status status;
+  for (Handle* spare : handles_.TakeSpares()) {
+    const absl::Status unseen = returned < enough ? UnmapStaleViews(*spare) : absl::UnavailableError("not wanted");
+    if (!unseen.ok()) {
+      handles_.Keep(spare);
+      if (!absl::IsUnavailable(unseen)) status.Update(unseen);
+      continue;
+    }
+    absl::Status released = handles_.Release(spare);
+    if (released.ok()) returned += kPageSize;
+    status.Update(released);
+  }
+  return status;
+}
+
+absl::Status MovableBacking::ReturnPagesOf(Arena& arena, Bytes enough, Bytes& returned) {
   std::vector<Donation> free_pages = WholeFreePages(arena);
-  if (free_pages.empty()) return absl::OkStatus();
+  if (free_pages.empty() || returned >= enough) return absl::OkStatus();
   absl::Status status = arena.timeline().Synchronize(arena.timeline().now());
   if (absl::IsUnavailable(status)) return absl::OkStatus();
   for (const Donation& donation : free_pages) {
-    if (!status.ok()) break;
-    status = ReturnRun(arena, donation, returned);
+    if (!status.ok() || returned >= enough) break;
+    // The end of a run, so that what stays is next to the memory in use before it.
+    PageRun run = donation.run;
+    run.count = std::min(run.count, PagesCovering(enough - returned).count());
+    run.first = donation.run.end() - run.count;
+    status = ReturnRun(arena, {donation.block, run}, returned);
   }
   return status;
 }
@@ -331,6 +345,8 @@ absl::Status MovableBacking::ReturnRun(Arena& arena, const Donation& donation, B
     Handle* handle = donation.run.extent->view(page).handle;
     handles.push_back(handle);
     absl::Status status = UnmapStaleViews(*handle);
+    // A stream that is being captured may use the view; the run stays whole.
+    if (absl::IsUnavailable(status)) return absl::OkStatus();
     if (!status.ok()) return status;
   }
   absl::Status status = handles_.UnmapRun(donation.run);

@@ -42,7 +42,7 @@ class MovableBacking : public Backing {
 
   absl::Status Extend(Arena& arena, Bytes size, Reach reach) override;
   void BecameFree(Block* block, Address start, Address end) override { guests_.BecameFree(block, start, end); }
-  absl::StatusOr<Bytes> ReturnFree() override;
+  absl::StatusOr<Bytes> ReturnFree(Bytes enough) override;
   void CheckInvariants() const override;
 
  private:
@@ -70,7 +70,8 @@ class MovableBacking : public Backing {
   static bool Settles(const Arena& arena, const StitchPlan& plan);
   void EnterInBooks(Arena& arena, const StitchPlan& plan);
 
-  absl::Status ReturnPagesOf(Arena& arena, Bytes& returned);
+  absl::Status ReturnSpares(Bytes enough, Bytes& returned);
+  absl::Status ReturnPagesOf(Arena& arena, Bytes enough, Bytes& returned);
   absl::Status ReturnRun(Arena& arena, const Donation& donation, Bytes& returned);
   // Waits for the last work on each.
   absl::Status UnmapStaleViews(Handle& handle);

@@ -20,14 +20,14 @@ Bytes SegmentSize(SizeGroup group, Bytes request) {
 }  // namespace
 
 SegmentBacking::~SegmentBacking() {
-  absl::StatusOr<Bytes> returned = ReturnFree();
+  absl::StatusOr<Bytes> returned = ReturnFree(kUnlimited);
   FRUGAL_CHECK(returned.ok());
 }
 
 absl::Status SegmentBacking::Extend(Arena& arena, Bytes size, Reach reach) {
   absl::Status status = AddSegment(arena, size);
   if (!absl::IsResourceExhausted(status) || reach != Reach::kWithHostWaits) return status;
-  absl::StatusOr<Bytes> returned = ReturnFree();
+  absl::StatusOr<Bytes> returned = ReturnFree(kUnlimited);
   if (!returned.ok()) return returned.status();
   return *returned > Bytes(0) ? AddSegment(arena, size) : status;
 }
@@ -45,7 +45,7 @@ absl::Status SegmentBacking::AddSegment(Arena& arena, Bytes size) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Bytes> SegmentBacking::ReturnFree() {
+absl::StatusOr<Bytes> SegmentBacking::ReturnFree(Bytes enough) {
   Bytes returned;
   for (Arena* arena : arenas_.all()) {
     std::vector<Extent*> segments;
@@ -54,6 +54,7 @@ absl::StatusOr<Bytes> SegmentBacking::ReturnFree() {
       if (first->state == BlockState::kFree && first->size == extent->size()) segments.push_back(extent.get());
     }
     for (Extent* segment : segments) {
+      if (returned >= enough) return returned;
       const Bytes size = segment->size();
       absl::Status status = ReturnSegment(*arena, *segment);
       if (!status.ok()) return status;

@@ -26,7 +26,7 @@ class SegmentBacking : public Backing {
 
   // Segments cannot move, so stream waits gain nothing here; kWithHostWaits gives back all free segments first.
   absl::Status Extend(Arena& arena, Bytes size, Reach reach) override;
-  absl::StatusOr<Bytes> ReturnFree() override;
+  absl::StatusOr<Bytes> ReturnFree(Bytes enough) override;
   void CheckInvariants() const override;
 
  private:

@@ -7,6 +7,7 @@
 
 #include <compare>
 #include <cstdint>
+#include <limits>
 #include <utility>
 
 namespace frugal {
@@ -34,6 +35,9 @@ class Bytes {
  private:
   int64_t count_ = 0;
 };
+
+// More than any device has.
+inline constexpr Bytes kUnlimited = Bytes(std::numeric_limits<int64_t>::max());
 
 inline constexpr Bytes KiB(int64_t n) { return Bytes(n << 10); }
 inline constexpr Bytes MiB(int64_t n) { return Bytes(n << 20); }
@@ -73,7 +77,7 @@ class Pages {
 
 // The fewest pages that hold `size`; 0 for a size of 0 or less.
 constexpr Pages PagesCovering(Bytes size) {
-  return size <= Bytes(0) ? Pages(0) : Pages((size.count() + kPageSize.count() - 1) / kPageSize.count());
+  return size <= Bytes(0) ? Pages(0) : Pages((size.count() - 1) / kPageSize.count() + 1);
 }
 
 // An address in a device's memory.

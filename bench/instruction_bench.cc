@@ -16,6 +16,7 @@
 #include "bench/churn.h"
 #include "bench/heap.h"
 #include "bench/start_torch.h"
+#include "bindings/c_api.h"
 
 namespace frugal::bench {
 namespace {
@@ -61,6 +62,9 @@ void CountAll() {
   CountChurn("native", native, 1'000);
   CountChurn("frugal", frugal, 1'000);
   CountChurn("frugal", frugal, 1'000'000);
+  // From here on blocks are counted by epoch of birth.
+  frugal_epoch_end();
+  CountPairs("frugal by epoch", frugal);
 }
 
 }  // namespace

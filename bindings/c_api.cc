@@ -5,11 +5,16 @@
 #include <exception>
 #include <iterator>
 #include <string>
+#include <vector>
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bindings/install.h"
+#include "bindings/leak_report.h"
+#include "bindings/pytorch_settings.h"
 #include "bindings/shareable_storage.h"
+#include "bindings/site_names.h"
 #include "bindings/torch_allocator.h"
 
 namespace frugal {
@@ -63,6 +68,21 @@ constexpr Figure kFigures[] = {
     {"virtual_memory", [](const Reading& r) { return static_cast<int64_t>(r.virtual_memory); }},
 };
 
+constexpr char kNotEnabled[] = "frugal_alloc is not enabled: call frugal_alloc.enable() first";
+constexpr char kNoSuchSite[] = "there is no such part of the program: frugal_site() gives the numbers";
+
+frugal_finding ToC(const SiteFinding& finding) {
+  return {static_cast<int>(finding.leak.verdict),
+          finding.gpu,
+          finding.site.c_str(),
+          finding.largest_block.count(),
+          finding.latest.survivors.count(),
+          finding.latest.surviving_blocks,
+          finding.latest.surviving_epochs,
+          finding.leak.bytes_per_epoch,
+          finding.leak.confidence};
+}
+
 std::string JoinNames() {
   std::string names;
   for (const Figure& figure : kFigures) names += (names.empty() ? "" : " ") + std::string(figure.name);
@@ -72,13 +92,36 @@ std::string JoinNames() {
 }  // namespace
 }  // namespace frugal
 
+struct frugal_report {
+  frugal::LeakReport report;
+};
+
 const char* frugal_last_error(void) { return frugal::LastError().c_str(); }
 
 int frugal_built_torch_version(void) { return frugal::BuiltTorchVersion(); }
 
 int frugal_running_torch_version(void) { return frugal::RunningTorchVersion(); }
 
-int frugal_enable(void) { return frugal::ToResult(frugal::Enable()); }
+int frugal_enable(void) { return frugal::ToResult(frugal::Enable("")); }
+
+int frugal_enable_with(const char* settings) { return frugal::ToResult(frugal::Enable(settings)); }
+
+const char* frugal_settings(void) {
+  thread_local std::string text;
+  absl::StatusOr<std::string> settings = frugal::CurrentSettings();
+  if (!settings.ok()) {
+    frugal::Failed(settings.status().message());
+    return nullptr;
+  }
+  text = *std::move(settings);
+  return text.c_str();
+}
+
+const char* frugal_unfollowed_settings(const char* settings) {
+  thread_local std::string text;
+  text = frugal::UnfollowedSettings(settings == nullptr ? frugal::PyTorchSettingsOfEnvironment() : settings);
+  return text.c_str();
+}
 
 int frugal_disable(void) { return frugal::ToResult(frugal::Disable()); }
 
@@ -101,7 +144,7 @@ const char* frugal_stat_names(void) {
 
 int frugal_stats(int device, int64_t* figures, int capacity) {
   frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  if (allocator == nullptr) return frugal::Failed("frugal_alloc is not enabled: call frugal_alloc.enable() first");
+  if (allocator == nullptr) return frugal::Failed(frugal::kNotEnabled);
   const int count = static_cast<int>(std::size(frugal::kFigures));
   const int written = std::min(count, capacity);
   // A narrower type than int: a number that it cannot hold names no GPU.
@@ -134,6 +177,54 @@ int frugal_make_shareable(void* storage) {
   } catch (const std::exception& error) {
     return frugal::Failed(error.what());
   }
+}
+
+int frugal_site(const char* name) { return static_cast<int>(frugal::SiteNames::Instance().Find(name)); }
+
+int frugal_set_site(int site) {
+  const auto id = static_cast<frugal::SiteId>(site);
+  if (!frugal::SiteNames::Instance().Has(id)) return frugal::Failed(frugal::kNoSuchSite);
+  return static_cast<int>(frugal::CurrentSite::Set(id));
+}
+
+int frugal_expect_growth(int site) {
+  const auto id = static_cast<frugal::SiteId>(site);
+  if (!frugal::SiteNames::Instance().Has(id)) return frugal::Failed(frugal::kNoSuchSite);
+  frugal::SiteNames::Instance().ExpectGrowth(id);
+  return 0;
+}
+
+int frugal_epoch_end(void) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  if (allocator == nullptr) return frugal::Failed(frugal::kNotEnabled);
+  allocator->gpus().ForEach([](frugal::GpuMemory& gpu) { gpu.allocator().EndEpoch(); });
+  return 0;
+}
+
+frugal_report* frugal_make_report(void) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  if (allocator == nullptr) {
+    frugal::Failed(frugal::kNotEnabled);
+    return nullptr;
+  }
+  std::vector<frugal::GpuEpochs> gpus;
+  allocator->gpus().ForEach([&gpus](frugal::GpuMemory& gpu) {
+    gpus.push_back({gpu.ordinal(), gpu.allocator().GetEpochReport()});
+  });
+  return new frugal_report{frugal::MakeLeakReport(gpus, frugal::SiteNames::Instance())};
+}
+
+void frugal_free_report(frugal_report* report) { delete report; }
+
+const char* frugal_report_text(const frugal_report* report) { return report->report.text.c_str(); }
+
+int64_t frugal_report_epochs(const frugal_report* report) { return report->report.epochs; }
+
+int frugal_report_findings(const frugal_report* report, frugal_finding* findings, int capacity) {
+  const std::vector<frugal::SiteFinding>& all = report->report.findings;
+  const int count = static_cast<int>(all.size());
+  for (int i = 0; i < std::min(count, capacity); ++i) findings[i] = frugal::ToC(all[static_cast<size_t>(i)]);
+  return count;
 }
 
 void frugal_set_garbage_collector(int (*collector)(void)) { frugal::TorchReclaimer::SetGarbageCollector(collector); }

@@ -1,50 +1,65 @@
 #include "bindings/gpu_memory.h"
 
 #include <algorithm>
-#include <limits>
 
 namespace frugal {
-namespace {
-
-Bytes ReadNativeReserved(void* context) {
-  return Bytes(static_cast<std::atomic<int64_t>*>(context)->load(std::memory_order_relaxed));
-}
-
-}  // namespace
-
 GpuMemory::GpuMemory(c10::DeviceIndex ordinal, std::unique_ptr<DriverDevice> device, AddressDirectory& directory,
                      caching::CUDAAllocator& native, Routing& routing, History& history)
     : ordinal_(ordinal),
-      native_(native),
+      native_share_(ordinal, native),
       device_(std::move(device)),
-      reclaimer_(ordinal, native, routing),
+      reclaimer_(ordinal, native_share_, routing),
       history_(history, ordinal),
       allocator_(*device_, directory, &reclaimer_) {}
 
-DeviceStats GpuMemory::NativeStats() const {
-  return native_.initialized() ? native_.getDeviceStats(ordinal_) : DeviceStats();
+absl::Status GpuMemory::SetMemoryFraction(double fraction) {
+  absl::MutexLock lock(&limit_mutex_);
+  fraction_ = fraction;
+  return UpdateLimit();
 }
 
-absl::Status GpuMemory::SetMemoryFraction(double fraction) {
-  has_limit_.store(fraction < 1.0, std::memory_order_relaxed);
-  if (fraction >= 1.0) {
-    allocator_.SetLimit(Bytes(std::numeric_limits<int64_t>::max()), nullptr, nullptr);
+absl::Status GpuMemory::SetMemoryLimit(const MemoryLimit& limit) {
+  absl::MutexLock lock(&limit_mutex_);
+  memory_limit_ = limit;
+  return UpdateLimit();
+}
+
+absl::string_view GpuMemory::LimitName() {
+  absl::MutexLock lock(&limit_mutex_);
+  return fraction_holds_ ? "torch.cuda.set_per_process_memory_fraction" : "frugal_alloc's memory_limit";
+}
+
+absl::Status GpuMemory::UpdateLimit() {
+  if (fraction_ >= 1.0 && !memory_limit_.exists()) {
+    native_share_.SetLimit(fraction_, kUnlimited, kUnlimited);
+    allocator_.SetLimit(kUnlimited, nullptr, nullptr);
     return absl::OkStatus();
   }
   absl::StatusOr<MemoryInfo> memory = device_->GetMemoryInfo();
   if (!memory.ok()) return memory.status();
-  NoteNativeReserved();
-  const Bytes limit(static_cast<int64_t>(fraction * static_cast<double>(memory->total.count())));
-  allocator_.SetLimit(limit, &ReadNativeReserved, &native_reserved_);
+  const Bytes pytorchs = MemoryLimit::Part(fraction_).On(memory->total);
+  const Bytes ours = memory_limit_.On(memory->total);
+  fraction_holds_ = pytorchs <= ours;
+  const Bytes limit = std::min(pytorchs, ours);
+  native_share_.SetLimit(fraction_, limit, memory->total);
+  allocator_.SetLimit(limit, &NativeShare::ReadNoted, &native_share_);
   return absl::OkStatus();
 }
 
-void GpuMemory::NoteNativeReserved() {
-  if (has_limit()) native_reserved_.store(NativeStats().reserved_bytes[0].current, std::memory_order_relaxed);
+void GpuMemory::LeaveNativeTheRest() {
+  if (!native_share_.has_limit()) return;
+  native_share_.LeaveRoomBeside(Bytes(allocator_.GetStatistics().reserved_bytes[SizeGroup::kAll].current));
+}
+
+Bytes GpuMemory::Trim(Bytes enough) {
+  const absl::StatusOr<Bytes> trimmed = allocator_.Trim(enough);
+  TORCH_CHECK(trimmed.ok(), "frugal_alloc could not give memory of GPU ", static_cast<int>(ordinal_),
+              " back: ", trimmed.status().message());
+  return *trimmed;
 }
 
 DeviceStats GpuMemory::GetStats() {
-  DeviceStats stats = NativeStats();
+  DeviceStats stats = native_share_.Stats();
   stats.num_ooms -= forgotten_ooms_.load(std::memory_order_relaxed);
   AddStats(stats, ToDeviceStats(allocator_.GetStatistics()));
   absl::MutexLock lock(&phases_mutex_);
@@ -60,7 +75,7 @@ DeviceStats GpuMemory::GetOwnStats() {
 }
 
 void GpuMemory::ResetPeakStats() {
-  native_.resetPeakStats(ordinal_);
+  native_share_.native().resetPeakStats(ordinal_);
   allocator_.ResetPeakStatistics();
   absl::MutexLock lock(&phases_mutex_);
   phases_.Forget();
@@ -70,7 +85,8 @@ void GpuMemory::ResetPeakStats() {
 void GpuMemory::BeginPhase() {
   const DeviceStats both = GetStats();
   const DeviceStats own = GetOwnStats();
-  if (native_.initialized()) native_.resetPeakStats(ordinal_);
+  caching::CUDAAllocator& native = native_share_.native();
+  if (native.initialized()) native.resetPeakStats(ordinal_);
   allocator_.ResetPeakStatistics();
   absl::MutexLock lock(&phases_mutex_);
   phases_.Close(both);
@@ -88,7 +104,8 @@ GpuMemory& GpuSet::Open(c10::DeviceIndex ordinal) {
     TORCH_CHECK(status.ok(), "frugal_alloc: ", status.message());
   }
   auto gpu = std::make_unique<GpuMemory>(ordinal, *std::move(device), directory_, native_, routing_, history_);
-  const absl::Status status = gpu->SetMemoryFraction(native_.initialized() ? native_.getMemoryFraction(ordinal) : 1.0);
+  absl::Status status = gpu->SetMemoryFraction(native_.initialized() ? native_.getMemoryFraction(ordinal) : 1.0);
+  if (status.ok()) status = gpu->SetMemoryLimit(memory_limit_);
   TORCH_CHECK(status.ok(), "frugal_alloc: ", status.message());
   if (history_.has_listened()) gpu->AttachHistory();
   gpu->BeginPhase();
@@ -117,6 +134,16 @@ void GpuSet::BecomeForkedChild() {
   for (std::atomic<GpuMemory*>& gpu : gpus_) gpu.store(nullptr, std::memory_order_relaxed);
   // The parent's ranges may have been in the middle of a change.
   new (&directory_) AddressDirectory;
+}
+
+void GpuSet::SetMemoryLimit(const MemoryLimit& limit) {
+  // A GPU that is being opened either has the new limit, or is in the set by now.
+  absl::MutexLock lock(&mutex_);
+  memory_limit_ = limit;
+  ForEach([&limit](GpuMemory& gpu) {
+    const absl::Status status = gpu.SetMemoryLimit(limit);
+    TORCH_CHECK(status.ok(), "frugal_alloc could not limit memory: ", status.message());
+  });
 }
 
 void GpuSet::AttachHistory() {

@@ -12,13 +12,16 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "allocator/address_directory.h"
 #include "allocator/device_allocator.h"
 #include "bindings/forked_child.h"
 #include "bindings/history.h"
+#include "bindings/native_share.h"
 #include "bindings/reclaimer.h"
 #include "bindings/routing.h"
+#include "bindings/settings.h"
 #include "bindings/statistics.h"
 #include "bindings/torch_compat.h"
 #include "cuda/driver_device.h"
@@ -35,16 +38,22 @@ class GpuMemory {
   c10::DeviceIndex ordinal() const { return ordinal_; }
   DeviceAllocator& allocator() { return allocator_; }
   DriverDevice& device() { return *device_; }
+  NativeShare& native_share() { return native_share_; }
 
   // Tells the allocator to report to history, from the first time that somebody listens.
   void AttachHistory() { allocator_.SetObserver(&history_); }
 
-  // The most that this process may hold on the GPU, native's memory included: `fraction` of it.
+  // The most that this process may hold on the GPU, native's memory included: the least of `fraction` of it, as
+  // PyTorch has it, and of our own setting.
   absl::Status SetMemoryFraction(double fraction);
-  // Native has perhaps taken or given back memory: notes how much it holds, for the limit.
-  void NoteNativeReserved();
-  // The limit is below the device's size, so native's share matters.
-  bool has_limit() const { return has_limit_.load(std::memory_order_relaxed); }
+  absl::Status SetMemoryLimit(const MemoryLimit& limit);
+  // What set the limit that holds, for people.
+  absl::string_view LimitName();
+  // Native is about to serve a request: a limit leaves it what we do not hold.
+  void LeaveNativeTheRest();
+  // Gives at least `enough` of our idle memory back to the driver, or all; returns how much that was. Throws
+  // c10::Error.
+  Bytes Trim(Bytes enough = kUnlimited);
 
   // Ours and native's together.
   DeviceStats GetStats();
@@ -53,22 +62,24 @@ class GpuMemory {
   void ResetPeakStats();
   // Memory changes hands between native and us: see PeakPhases.
   void BeginPhase();
-  // Native ran out of memory, but found some when asked again after we had given back ours: no error was seen.
-  void ForgetNativeOutOfMemory() { forgotten_ooms_.fetch_add(1, std::memory_order_relaxed); }
+  // One of us ran out of memory, but the request is served in another way: no error was seen.
+  void ForgetOutOfMemory() { forgotten_ooms_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
-  DeviceStats NativeStats() const;
+  absl::Status UpdateLimit() ABSL_EXCLUSIVE_LOCKS_REQUIRED(limit_mutex_);
 
   const c10::DeviceIndex ordinal_;
-  caching::CUDAAllocator& native_;
+  NativeShare native_share_;
   std::unique_ptr<DriverDevice> device_;
   TorchReclaimer reclaimer_;
   DeviceHistory history_;
   DeviceAllocator allocator_;
-  std::atomic<bool> has_limit_{false};
-  // Read by the policy with its lock held, when native's own must not be taken.
-  std::atomic<int64_t> native_reserved_{0};
   std::atomic<int64_t> forgotten_ooms_{0};
+
+  absl::Mutex limit_mutex_;
+  double fraction_ ABSL_GUARDED_BY(limit_mutex_) = 1.0;
+  MemoryLimit memory_limit_ ABSL_GUARDED_BY(limit_mutex_);
+  bool fraction_holds_ ABSL_GUARDED_BY(limit_mutex_) = false;
 
   absl::Mutex phases_mutex_;
   PeakPhases phases_ ABSL_GUARDED_BY(phases_mutex_);
@@ -114,6 +125,8 @@ class GpuSet {
 
   // `device` may reach memory of `accessed` from now on.
   void AllowPeer(c10::DeviceIndex device, c10::DeviceIndex accessed);
+  // The limit of every GPU, opened or not. Throws c10::Error if the driver cannot be asked for a GPU's size.
+  void SetMemoryLimit(const MemoryLimit& limit);
   // History listens from now on: everybody reports to it.
   void AttachHistory();
   // What the parent had opened is its own: this set is empty again, and knows no pointer.
@@ -136,6 +149,7 @@ class GpuSet {
   absl::Mutex mutex_;
   // Device, and the one that it may access.
   std::vector<std::pair<c10::DeviceIndex, c10::DeviceIndex>> peers_ ABSL_GUARDED_BY(mutex_);
+  MemoryLimit memory_limit_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace frugal

@@ -99,7 +99,10 @@ void History::Configure(bool enabled, CreateContextFn create_context, size_t max
   absl::MutexLock lock(&mutex_);
   max_entries_ = std::max<size_t>(max_entries, 1);
   skipped_actions_ = ActionMask(skip_actions);
-  if (clear || !enabled) traces_.clear();
+  if (clear || !enabled) {
+    traces_.clear();
+    active_at_snapshots_.clear();
+  }
   create_context_.store(create_context, std::memory_order_release);
   when_.store(enabled ? when : RecordContext::NEVER, std::memory_order_relaxed);
   enabled_.store(enabled, std::memory_order_relaxed);
@@ -160,11 +163,33 @@ void History::Append(TraceEntry entry) {
   if (trace.size() > max_entries_) trace.pop_front();
 }
 
+void History::NoteSnapshot(c10::DeviceIndex device, size_t active) {
+  absl::MutexLock lock(&mutex_);
+  if (!enabled() || Skips(TraceEntry::SNAPSHOT)) return;
+  const size_t index = static_cast<size_t>(device);
+  if (active_at_snapshots_.size() <= index) active_at_snapshots_.resize(index + 1);
+  std::deque<size_t>& noted = active_at_snapshots_[index];
+  noted.push_back(active);
+  if (noted.size() > max_entries_) noted.pop_front();
+}
+
+void History::AddToSnapshotEntries(std::vector<TraceEntry>& native, size_t device) {
+  if (active_at_snapshots_.size() <= device) return;
+  // Either may have let older ones go, so they are matched from the newest on.
+  const std::deque<size_t>& noted = active_at_snapshots_[device];
+  auto active = noted.rbegin();
+  for (auto entry = native.rbegin(); entry != native.rend() && active != noted.rend(); ++entry) {
+    if (entry->action_ == TraceEntry::SNAPSHOT) entry->size_ += *active++;
+  }
+}
+
 void History::MergeInto(std::vector<std::vector<TraceEntry>>& device_traces) {
   std::vector<std::deque<TraceEntry>> ours;
   size_t max_entries;
   {
     absl::MutexLock lock(&mutex_);
+    for (size_t device = 0; device < device_traces.size(); ++device)
+      AddToSnapshotEntries(device_traces[device], device);
     ours = traces_;
     max_entries = max_entries_;
   }

@@ -85,8 +85,11 @@ class History {
   void RecordAnnotation(c10::DeviceIndex device, size_t address, size_t size, const std::string& metadata);
 #endif
 
+  // A snapshot was taken while `active` bytes of ours were in use; native has recorded it, with its own bytes alone.
+  void NoteSnapshot(c10::DeviceIndex device, size_t active);
+
   // Puts our entries between those of a snapshot taken of native, in the order of time, and keeps the newest as the
-  // limit says.
+  // limit says. Native's entries of snapshots get our bytes added.
   void MergeInto(std::vector<std::vector<TraceEntry>>& device_traces);
 
   void BecomeForkedChild() { Renew(mutex_); }
@@ -98,6 +101,7 @@ class History {
   void Append(TraceEntry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool Skips(TraceEntry::Action action) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UpdateListening() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void AddToSnapshotEntries(std::vector<TraceEntry>& native, size_t device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   std::atomic<bool> listening_{false};
   std::atomic<bool> has_listened_{false};
@@ -112,6 +116,8 @@ class History {
   std::vector<caching::AllocatorTraceTracker> trackers_ ABSL_GUARDED_BY(mutex_);
   // By device, the oldest first.
   std::vector<std::deque<TraceEntry>> traces_ ABSL_GUARDED_BY(mutex_);
+  // By device, the bytes of ours that were in use at each snapshot, the oldest first.
+  std::vector<std::deque<size_t>> active_at_snapshots_ ABSL_GUARDED_BY(mutex_);
   int note_readers_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<BlockNote*> dropped_notes_ ABSL_GUARDED_BY(mutex_);
 };

@@ -15,6 +15,8 @@
 #include "absl/synchronization/mutex.h"
 #include "bindings/forked_child.h"
 #include "bindings/peer_access.h"
+#include "bindings/pytorch_settings.h"
+#include "bindings/settings.h"
 #include "bindings/torch_allocator.h"
 #include "bindings/torch_compat.h"
 
@@ -26,6 +28,12 @@ constexpr uint8_t kRegistryPriority = 100;
 
 ABSL_CONST_INIT absl::Mutex install_mutex(absl::kConstInit);
 ABSL_CONST_INIT InstallState install_state ABSL_GUARDED_BY(install_mutex) = InstallState::kAbsent;
+
+// In force once we are installed.
+Settings& SettingsInForce() ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
+  static Settings* const settings = new Settings();
+  return *settings;
+}
 
 enum class Request { kEnable, kDisable };
 
@@ -104,11 +112,12 @@ void BecomeForkedChild() {
   TorchAllocator::Instance()->BecomeForkedChild();
 }
 
-absl::Status Install(caching::CUDAAllocator* native) {
+absl::Status Install(caching::CUDAAllocator* native, const Settings& settings) {
   if (absl::Status status = CheckPreconditions(native); !status.ok()) return status;
   TorchAllocator& ours = TorchAllocator::Create(*native);
+  ours.Apply(settings);
   if (native->initialized()) CopyPeerAccess(ours.gpus());
-  ours.routing().SetUncached(!native->isEnabled());
+  ours.routing().SetUncached(!native->isEnabled() || IsCachingTurnedOff());
   pthread_atfork(nullptr, nullptr, &BecomeForkedChild);
   c10::SetAllocator(c10::DeviceType::CUDA, &ours, kRegistryPriority);
   caching::allocator.store(&ours);
@@ -126,21 +135,22 @@ void ChangeHands(TorchAllocator& ours, bool to_native) {
   }
 }
 
-absl::Status Perform(Request request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
+absl::Status Perform(Request request, const Settings& settings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
   const InstallState next = NextState(install_state, request);
-  if (next == install_state) return absl::OkStatus();
   if (install_state != InstallState::kAbsent && TorchAllocator::Instance()->is_forked_from_cuda()) {
-    if (request == Request::kDisable) return absl::OkStatus();
+    if (next == install_state || request == Request::kDisable) return absl::OkStatus();
     return absl::FailedPreconditionError(
         "this process was forked from one that uses CUDA, which cannot be used here: start it with the \"spawn\" "
-        "method "
-        "of multiprocessing");
+        "method of multiprocessing");
   }
   // c10's functions and the CUDA runtime's report errors by exceptions.
   try {
-    if (install_state == InstallState::kAbsent) {
-      if (absl::Status status = Install(caching::allocator.load()); !status.ok()) return status;
+    if (install_state != InstallState::kAbsent) {
+      TorchAllocator::Instance()->Apply(settings);
+    } else if (next != InstallState::kAbsent) {
+      if (absl::Status status = Install(caching::allocator.load(), settings); !status.ok()) return status;
     }
+    if (next == install_state) return absl::OkStatus();
     ChangeHands(*TorchAllocator::Instance(), next == InstallState::kPassthrough);
   } catch (const std::exception& error) {
     return absl::InternalError(error.what());
@@ -149,16 +159,36 @@ absl::Status Perform(Request request) ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mute
   return absl::OkStatus();
 }
 
+absl::StatusOr<Settings> KnownSettings() ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
+  if (install_state == InstallState::kAbsent) return SettingsOfEnvironment();
+  return SettingsInForce();
+}
+
 }  // namespace
 
-absl::Status Enable() {
+absl::Status Enable(absl::string_view settings) {
+  const absl::StatusOr<bool> is_turned_off = IsTurnedOff();
+  if (!is_turned_off.ok()) return is_turned_off.status();
+  if (*is_turned_off) return absl::OkStatus();
   absl::MutexLock lock(&install_mutex);
-  return Perform(Request::kEnable);
+  absl::StatusOr<Settings> changed = KnownSettings();
+  if (!changed.ok()) return changed.status();
+  if (absl::Status status = ChangeSettings(settings, *changed); !status.ok()) return status;
+  absl::Status status = Perform(Request::kEnable, *changed);
+  if (status.ok()) SettingsInForce() = *changed;
+  return status;
 }
 
 absl::Status Disable() {
   absl::MutexLock lock(&install_mutex);
-  return Perform(Request::kDisable);
+  return Perform(Request::kDisable, SettingsInForce());
+}
+
+absl::StatusOr<std::string> CurrentSettings() {
+  absl::MutexLock lock(&install_mutex);
+  const absl::StatusOr<Settings> settings = KnownSettings();
+  if (!settings.ok()) return settings.status();
+  return ToText(*settings);
 }
 
 InstallState CurrentInstallState() {

@@ -27,6 +27,14 @@ void NativeForwarder::AnnotateMemory([[maybe_unused]] const void* pointer,
 #endif
 }
 
+void NativeForwarder::SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, [[maybe_unused]] bool value) {
+#if FRUGAL_TORCH_MINOR >= 11
+  native_.setUseOnOOM(device, pool, value);
+#else
+  native_.setUseOnOOM(device, pool);
+#endif
+}
+
 caching::CheckpointDelta NativeForwarder::setCheckpointPoolState(c10::DeviceIndex device,
                                                                  std::shared_ptr<caching::AllocatorState> state) {
   caching::CheckpointDelta delta = native_.setCheckpointPoolState(device, std::move(state));

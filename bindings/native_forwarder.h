@@ -33,6 +33,8 @@ class NativeForwarder : public caching::CUDAAllocator {
   virtual ContextPointer ContextForPointer(const void* pointer);
   // Metadata for a live block's trace (torch 2.14).
   virtual void AnnotateMemory(const void* pointer, const std::string& metadata);
+  // Whether `pool` may serve ordinary requests when memory is out; torch before 2.11 cannot take it back.
+  virtual void SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value);
   // Gives a DataPtr of native's the deleter that this allocator answers for.
   virtual c10::DataPtr Adopt(c10::DataPtr data) { return data; }
 
@@ -108,14 +110,14 @@ class NativeForwarder : public caching::CUDAAllocator {
                           std::shared_ptr<caching::CUDAAllocator> allocator) override {
     native_.createOrIncrefPool(device, pool, std::move(allocator));
   }
-  void setUseOnOOM(c10::DeviceIndex device, MempoolId_t pool, bool value) override {
-    native_.setUseOnOOM(device, pool, value);
+  void setUseOnOOM(c10::DeviceIndex device, MempoolId_t pool, bool value) final {
+    SetUseOnOutOfMemory(device, pool, value);
   }
 #else
   void createOrIncrefPool(c10::DeviceIndex device, MempoolId_t pool, caching::CUDAAllocator* allocator) override {
     native_.createOrIncrefPool(device, pool, allocator);
   }
-  void setUseOnOOM(c10::DeviceIndex device, MempoolId_t pool) override { native_.setUseOnOOM(device, pool); }
+  void setUseOnOOM(c10::DeviceIndex device, MempoolId_t pool) final { SetUseOnOutOfMemory(device, pool, true); }
 #endif
 #if FRUGAL_TORCH_MINOR >= 10
   void setNoSplit(c10::DeviceIndex device, MempoolId_t pool) override { native_.setNoSplit(device, pool); }

@@ -37,14 +37,13 @@ void OutOfMemoryObservers::Notify(int64_t device, size_t requested, size_t total
 }
 
 std::string OutOfMemoryMessage(c10::DeviceIndex device, size_t requested, const OutOfMemoryReport& report,
-                               int64_t native_reserved) {
+                               absl::string_view limit_name, int64_t native_reserved) {
   std::string message =
       absl::StrCat("CUDA out of memory. Tried to allocate ", c10::CachingAllocator::format_size(requested), ". GPU ",
                    static_cast<int>(device), " has a total capacity of ", Size(report.device_total), " of which ",
                    Size(report.device_free), " is free. ");
   if (report.limit < report.device_total) {
-    absl::StrAppend(&message, "This process may hold ", Size(report.limit),
-                    " of it (torch.cuda.set_per_process_memory_fraction). ");
+    absl::StrAppend(&message, "This process may hold ", Size(report.limit), " of it (", limit_name, "). ");
   }
   const Bytes idle = report.reserved - report.allocated - report.awaiting;
   absl::StrAppend(&message, "frugal_alloc holds ", Size(report.reserved), ": ", Size(report.allocated), " in tensors, ",
@@ -73,8 +72,8 @@ void ThrowOutOfMemory(GpuMemory& gpu, size_t requested, cudaStream_t stream, His
       static_cast<int64_t>(requested), static_cast<size_t>(both.allocated_bytes[0].current),
       static_cast<size_t>(both.reserved_bytes[0].current), c10::Device(c10::DeviceType::CUDA, gpu.ordinal()));
   observers.Notify(gpu.ordinal(), requested, total, free);
-  C10_THROW_ERROR(OutOfMemoryError,
-                  OutOfMemoryMessage(gpu.ordinal(), requested, report, std::max<int64_t>(native_reserved, 0)));
+  C10_THROW_ERROR(OutOfMemoryError, OutOfMemoryMessage(gpu.ordinal(), requested, report, gpu.LimitName(),
+                                                       std::max<int64_t>(native_reserved, 0)));
 }
 
 }  // namespace frugal

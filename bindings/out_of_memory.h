@@ -43,9 +43,10 @@ class OutOfMemoryObservers {
 [[noreturn]] void ThrowOutOfMemory(GpuMemory& gpu, size_t requested, cudaStream_t stream, History& history,
                                    OutOfMemoryObservers& observers);
 
-// The error's text. Its first sentences are PyTorch's, by which other libraries know it.
+// The error's text. Its first sentences are PyTorch's, by which other libraries know it. `limit_name` says what set the
+// report's limit.
 std::string OutOfMemoryMessage(c10::DeviceIndex device, size_t requested, const OutOfMemoryReport& report,
-                               int64_t native_reserved);
+                               absl::string_view limit_name, int64_t native_reserved);
 
 }  // namespace frugal
 

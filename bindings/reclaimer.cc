@@ -26,11 +26,11 @@ bool TorchReclaimer::ReleaseCaches() {
   try {
     bool freed = RunFreeMemoryCallbacks();
     // While a graph may be captured, native must not free: that ends the capture with an error.
-    if (native_.initialized() && !routing_.HasOpenPool(device_)) {
-      const auto reserved = [this] { return native_.getDeviceStats(device_).reserved_bytes[0].current; };
-      const int64_t before = reserved();
-      native_.emptyCache(kDefaultPool);
-      freed |= reserved() < before;
+    if (native_share_.native().initialized() && !routing_.HasOpenPool(device_)) {
+      const Bytes before = native_share_.Reserved();
+      native_share_.native().emptyCache(kDefaultPool);
+      native_share_.NoteReserved();
+      freed |= native_share_.Reserved() < before;
     }
     return freed;
   } catch (const std::exception& error) {

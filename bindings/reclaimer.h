@@ -5,6 +5,7 @@
 #define FRUGAL_BINDINGS_RECLAIMER_H_
 
 #include "allocator/observer.h"
+#include "bindings/native_share.h"
 #include "bindings/routing.h"
 #include "bindings/torch_compat.h"
 
@@ -15,8 +16,8 @@ class TorchReclaimer final : public Reclaimer {
   // Collects a language's garbage; returns how many objects it found. May take Python's lock.
   using GarbageCollector = int (*)();
 
-  TorchReclaimer(c10::DeviceIndex device, caching::CUDAAllocator& native, const Routing& routing)
-      : device_(device), native_(native), routing_(routing) {}
+  TorchReclaimer(c10::DeviceIndex device, NativeShare& native_share, const Routing& routing)
+      : device_(device), native_share_(native_share), routing_(routing) {}
 
   // For the whole process; null: there is none. Thread-safe.
   static void SetGarbageCollector(GarbageCollector collector);
@@ -26,7 +27,7 @@ class TorchReclaimer final : public Reclaimer {
 
  private:
   const c10::DeviceIndex device_;
-  caching::CUDAAllocator& native_;
+  NativeShare& native_share_;
   const Routing& routing_;
 };
 

@@ -39,4 +39,19 @@ bool Routing::HasOpenPool(c10::DeviceIndex device) const {
   return std::any_of(routes_.begin(), routes_.end(), [&](const Route& route) { return route.device == device; });
 }
 
+void Routing::SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value) {
+  absl::MutexLock lock(&mutex_);
+  if (value) {
+    pools_for_out_of_memory_.insert({device, pool});
+  } else {
+    pools_for_out_of_memory_.erase({device, pool});
+  }
+}
+
+bool Routing::HasPoolForOutOfMemory(c10::DeviceIndex device) const {
+  absl::MutexLock lock(&mutex_);
+  return std::any_of(pools_for_out_of_memory_.begin(), pools_for_out_of_memory_.end(),
+                     [device](const auto& entry) { return entry.first == device; });
+}
+
 }  // namespace frugal

@@ -5,6 +5,8 @@
 
 #include <atomic>
 #include <functional>
+#include <set>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -14,8 +16,9 @@
 
 namespace frugal {
 
-// Memory of CUDA graphs and of a user's MemPool stays with native, whose checkpoints and pools expect to own its
-// layout; and so does everything while we are disabled or caching is turned off.
+// Memory of CUDA graphs and of a user's MemPool stays with native, in pieces of cudaMalloc: they never move, so a graph
+// can replay them; other processes and NICs can open them (cudaIpcGetMemHandle refuses mapped memory); and native's own
+// checkpoints restore their layout. So does everything while we are disabled or caching is turned off.
 //
 // Thread-safety: any thread.
 class Routing {
@@ -39,6 +42,10 @@ class Routing {
   // A graph is perhaps being captured on `device`: native's cache must be left alone.
   bool HasOpenPool(c10::DeviceIndex device) const;
 
+  // Free memory of `pool` may serve ordinary requests that would fail otherwise (torch.cuda.MemPool's use_on_oom).
+  void SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value);
+  bool HasPoolForOutOfMemory(c10::DeviceIndex device) const;
+
   void BecomeForkedChild() { Renew(mutex_); }
 
  private:
@@ -57,6 +64,7 @@ class Routing {
   std::atomic<bool> uncached_{false};
   mutable absl::Mutex mutex_;
   std::vector<Route> routes_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::pair<c10::DeviceIndex, MempoolId_t>> pools_for_out_of_memory_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace frugal

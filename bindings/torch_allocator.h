@@ -14,6 +14,7 @@
 #include "bindings/native_forwarder.h"
 #include "bindings/out_of_memory.h"
 #include "bindings/routing.h"
+#include "bindings/settings.h"
 #include "bindings/torch_compat.h"
 
 namespace frugal {
@@ -33,6 +34,8 @@ class TorchAllocator final : public NativeForwarder {
   // From now on calls of RecordHistory are for us alone: native has what it needs.
   void SetHistoryOnlyOurs(bool value) { history_only_ours_.store(value); }
 
+  // Throws c10::Error if the driver fails.
+  void Apply(const Settings& settings);
   // Gives all our idle memory back to the driver; returns how much that was.
   Bytes Trim();
 
@@ -52,6 +55,7 @@ class TorchAllocator final : public NativeForwarder {
                      const std::vector<std::string>& skip_actions) override;
   ContextPointer ContextForPointer(const void* pointer) override;
   void AnnotateMemory(const void* pointer, const std::string& metadata) override;
+  void SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value) override;
   c10::DataPtr Adopt(c10::DataPtr data) override;
 
   // --- c10::Allocator and c10::DeviceAllocator
@@ -69,6 +73,7 @@ class TorchAllocator final : public NativeForwarder {
   void* raw_alloc_with_stream(size_t size, cudaStream_t stream) override;
   void raw_delete(void* pointer) override;
   void init(int device_count) override;
+  double getMemoryFraction(c10::DeviceIndex device) override;
   void setMemoryFraction(double fraction, c10::DeviceIndex device) override;
   void enable(bool value) override;
   void cacheInfo(c10::DeviceIndex device, size_t* largest) override;
@@ -99,15 +104,20 @@ class TorchAllocator final : public NativeForwarder {
   void* AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t stream);
   // Tells the profiler, if one runs, and returns the block.
   void* Allocated(GpuMemory& gpu, const Allocation& allocation);
+  // We could not serve the request: pools that are there for this moment may, or it fails.
+  void* AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status);
   [[noreturn]] void Fail(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status);
   absl::Status FreeBlock(GpuMemory& gpu, void* pointer);
   absl::Status FreeRecorded(GpuMemory& gpu, void* pointer);
   // Tells the profiler, if one runs.
   absl::Status Freed(GpuMemory& gpu, void* pointer, const absl::StatusOr<Bytes>& size);
   void ReportUsage(GpuMemory& gpu, void* pointer, int64_t change);
-  // allocate() of native's; if the device is full of our idle memory, gives that back and tries again.
+  // Native's figures fell: what ours rise to from here on is no peak together with native's.
+  void NoteNativeFreed();
+  // allocate() of native's, of `size` bytes; if the device is full of our idle memory, gives back as much as is wanted,
+  // then all, and tries again.
   template <typename F>
-  std::invoke_result_t<F> AllocateFromNative(c10::DeviceIndex device, F&& allocate);
+  std::invoke_result_t<F> AllocateFromNative(c10::DeviceIndex device, size_t size, F&& allocate);
 
   static std::atomic<TorchAllocator*> instance_;
 

@@ -4,6 +4,7 @@
 #ifndef FRUGAL_BINDINGS_TORCH_COMPAT_H_
 #define FRUGAL_BINDINGS_TORCH_COMPAT_H_
 
+#include <c10/cuda/CUDAAllocatorConfig.h>
 #include <c10/cuda/CUDACachingAllocator.h>
 
 #include <cstddef>
@@ -38,6 +39,15 @@ using caching_types::RecordContext;
 using caching_types::TraceEntry;
 using DeviceStats = c10::CachingDeviceAllocator::DeviceStats;
 using ContextPointer = std::shared_ptr<c10::GatheredContext>;
+
+// PyTorch's setting roundup_power2_divisions for requests of this size; 0 or 1: it was not set.
+inline size_t RoundUpDivisions(size_t size) {
+#if FRUGAL_TORCH_MINOR >= 10
+  return c10::CachingAllocator::AcceleratorAllocatorConfig::roundup_power2_divisions(size);
+#else
+  return caching::CUDAAllocatorConfig::roundup_power2_divisions(size);
+#endif
+}
 
 // The pool of all that is in no private pool.
 inline constexpr MempoolId_t kDefaultPool = {0, 0};

@@ -68,6 +68,20 @@ cc_library(
     name = "rpath",
     linkopts = ["-Wl,-rpath,{lib}"],
 )
+
+# All of LibTorch. Its CUDA part registers itself when it is loaded, so it is linked though a program names nothing in it.
+cc_library(
+    name = "libtorch",
+    hdrs = glob(["include/**/*.h"]),
+    includes = ["include", "include/torch/csrc/api/include"],
+    linkopts = [
+        "-Wl,--no-as-needed",
+        "-ltorch",
+        "-ltorch_cpu",
+        "-ltorch_cuda",
+    ],
+    deps = [":c10_cuda", ":rpath"],
+)
 """
 
 _TORCH_VERSION = """
@@ -84,8 +98,17 @@ version = runpy.run_path(folder + "/version.py")
 print(folder, version["__version__"], version["cuda"])
 """
 
+def _torch_sdk(ctx, folder):
+    """The folder, version and CUDA of a torch of which there are headers and libraries alone."""
+    found = {}
+    for line in ctx.read(folder + "/version.py").split("\n"):
+        name, _, value = line.partition("=")
+        found[name.split(":")[0].strip()] = value.strip().strip("'")
+    return folder, found["__version__"], found["cuda"]
+
 def _torch_impl(ctx):
-    folder, version, cuda = _ask_python(ctx, _TORCH_QUERY, "torch").split(" ")
+    sdk = ctx.os.environ.get("FRUGAL_TORCH_SDK")
+    folder, version, cuda = _torch_sdk(ctx, sdk) if sdk else _ask_python(ctx, _TORCH_QUERY, "torch").split(" ")
     major, minor = version.split(".")[:2]
     ctx.symlink(folder + "/include", "include")
     ctx.file("BUILD", _TORCH_BUILD.format(lib = folder + "/lib"))
@@ -99,9 +122,12 @@ def _torch_impl(ctx):
 
 # version.bzl has TORCH_TAG ("torch211"), which names every library built against
 # torch's C++ classes, so that those of several torch minors lie side by side.
+# $FRUGAL_TORCH_SDK, a folder of tools/torch_sdk.py, goes before a torch that is installed: the wheel's libraries are
+# built in one invocation for each minor. One build with a repository for each would need every target that depends on
+# torch once for each minor, or transitions, which compile also what knows no torch anew for each.
 torch = repository_rule(
     implementation = _torch_impl,
-    environ = ["FRUGAL_PYTHON", "PATH"],
+    environ = ["FRUGAL_PYTHON", "FRUGAL_TORCH_SDK", "PATH"],
     local = True,
 )
 

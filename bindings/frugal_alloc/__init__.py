@@ -13,40 +13,62 @@ All functions may be called from any thread. Importing this package does not imp
 from __future__ import annotations
 
 import operator
+import os
 
 from . import _native
 from ._native import FrugalAllocError
 
 __version__ = "0.1.0"
-__all__ = ["FrugalAllocError", "disable", "enable", "is_enabled", "stats", "trim"]
+__all__ = ["FrugalAllocError", "cmake_prefix_path", "disable", "enable", "is_enabled", "stats", "trim"]
+
+#: For C++ programs: the folder for CMAKE_PREFIX_PATH below which ``find_package(frugal_alloc)`` finds this package.
+cmake_prefix_path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "cmake")
 
 
-def enable() -> None:
+def enable(*, memory_limit: int | str | None = None, idle_release: float | str | None = None) -> None:
     """Lets frugal_alloc serve all new CUDA memory of this process.
 
     May be called before CUDA has started, which it does not start, or at any later time: tensors that exist stay where
-    they are and are freed as before. Calling it again does nothing. Memory of CUDA graphs and of
-    ``torch.cuda.MemPool`` stays with PyTorch's own allocator. A memory fraction that was set goes on to hold, and a
-    recording of memory history that is under way covers the new memory, too.
+    they are and are freed as before. Calling it again changes the settings that are named and nothing else. Memory of
+    CUDA graphs and of ``torch.cuda.MemPool`` stays with PyTorch's own allocator. A memory fraction that was set goes on
+    to hold, and a recording of memory history that is under way covers the new memory, too.
+
+    With ``FRUGAL_ALLOC=0`` in the environment it does nothing; :func:`is_enabled` tells.
+
+    Args:
+        memory_limit: The most that this process may hold on each GPU, PyTorch's own allocator included: bytes,
+            "20GiB", "80%" of the GPU, or "off". The smaller of it and PyTorch's memory fraction holds.
+        idle_release: Memory that was free for so long goes back to the driver, for other processes: seconds, "30s",
+            "10min", or "off". Takes time when it is needed again: see docs/tuning.md.
+
+    What is None stays as it is: at first as ``FRUGAL_ALLOC_CONF`` says ("memory_limit:20GiB,idle_release:30s"), else
+    off.
 
     Raises:
-        FrugalAllocError: there is no PyTorch with CUDA, no driver, or no library for this version of PyTorch; or it was
-            called inside ``torch.cuda.use_mem_pool`` or a graph capture. PyTorch is then as it was.
+        FrugalAllocError: a setting is not possible; or there is no PyTorch with CUDA, no driver, or no library for this
+            version of PyTorch; or it was called inside ``torch.cuda.use_mem_pool`` or a graph capture. PyTorch is then
+            as it was.
 
     Warns:
-        RuntimeWarning: settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow, named once.
+        RuntimeWarning: settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow, each named once.
     """
     from . import _settings, _sharing
 
+    if _settings.is_turned_off():
+        return
+    settings = _settings.to_text(memory_limit, idle_release)
     library = _native.load()
     _sharing.hook(library)
     if library.is_enabled():
+        if settings:
+            library.enable(settings)
         return
     recorded = _settings.recorded_history()
-    library.enable()
-    _settings.warn_of_ignored_settings()
+    library.enable(settings)
+    _settings.watch_pytorchs(library)
     if recorded is not None:
         _settings.record_history_of_ours(library, recorded)
+    _settings.warn_of_unfollowed(library)
 
 
 def disable() -> None:

@@ -30,6 +30,7 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     arguments = sys.argv[1:] if arguments is None else arguments
     command = arguments[0] if arguments else ""
     try:
+        _check_platform(arguments)
         # What follows a program's name is the program's: argparse must not look at it.
         if command == "run":
             status = _run(arguments[1:])
@@ -44,15 +45,27 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     sys.exit(status)
 
 
+def _check_platform(arguments: list[str]) -> None:
+    from . import _installation
+
+    if set(arguments[:1]) & {"-h", "--help", "--version"}:
+        return
+    try:
+        _installation.check_platform()
+    except _installation.MissingPart as error:
+        raise _Refused(str(error)) from None
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser("frugal-alloc", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"frugal-alloc {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
     # Carried out before this parser is asked; here for --help, and so that a misspelt command is told of them.
-    commands.add_parser("run", help="run a Python program with the allocator on")
+    commands.add_parser("run", help="run a program with the allocator on")
     commands.add_parser("simulate", help="run a command on a simulated GPU")
     _add_doctor(commands)
     _add_replay(commands)
+    _add_hook(commands)
     return parser
 
 
@@ -62,26 +75,49 @@ def _parser() -> argparse.ArgumentParser:
 def _run(arguments: list[str]) -> int:
     parser = _Parser(
         "frugal-alloc run",
-        usage="%(prog)s SCRIPT [ARGUMENT ...]\n       %(prog)s -m MODULE [ARGUMENT ...]",
-        description="Runs a Python program, unchanged, with frugal_alloc in the place of PyTorch's CUDA allocator.",
+        usage="%(prog)s SCRIPT [ARGUMENT ...]\n       %(prog)s -m MODULE [ARGUMENT ...]\n"
+        "       %(prog)s --preload COMMAND [ARGUMENT ...]",
+        description="Runs a program, unchanged, with frugal_alloc in the place of PyTorch's CUDA allocator: a Python "
+        "program in this Python, and every Python process that it starts; with --preload any program on PyTorch or "
+        "LibTorch, and every one that it starts. FRUGAL_ALLOC_CONF says with which settings; FRUGAL_ALLOC=0 turns it "
+        "off.",
     )
-    if arguments[:1] in (["-h"], ["--help"]):
-        parser.parse_args(arguments[:1])
-    is_module = arguments[:1] == ["-m"]
-    rest = arguments[1:] if is_module or arguments[:1] == ["--"] else arguments
-    if not rest:
-        parser.error("-m needs the name of a module" if is_module else "name the script to run")
-    if rest is arguments and rest[0].startswith("-"):
-        parser.error(f"unknown option {rest[0]}")
-    from . import _run as run
+    option = arguments[0] if arguments and arguments[0].startswith("-") else ""
+    if option in ("-h", "--help"):
+        parser.parse_args([option])
+    if option not in ("", "--", "-m", "--preload"):
+        parser.error(f"unknown option {option}")
+    command = arguments[1:] if option else arguments
+    if option == "--preload" and command[:1] == ["--"]:
+        command = command[1:]
+    if not command:
+        missing = {"-m": "-m needs the name of a module", "--preload": "--preload needs a command"}
+        parser.error(missing.get(option, "name the script to run"))
+    return _run_preloaded(command) if option == "--preload" else _run_python(command, option == "-m")
 
+
+def _run_python(command: list[str], is_module: bool) -> int:
+    from . import _run, _settings
+
+    program = command[0] if is_module else _run.find(command[0])
     try:
-        run.check(rest[0], is_module)
-        _enable()
-        (run.run_module if is_module else run.run_script)(rest[0], rest[1:])
-    except run.NoProgram as error:
+        _run.check(program, is_module)
+        if not _settings.is_turned_off():
+            _enable()
+            _run.enable_in_children()
+        (_run.run_module if is_module else _run.run_script)(program, command[1:])
+    except _run.NoProgram as error:
         raise _Refused(str(error)) from None
     return 0
+
+
+def _run_preloaded(command: list[str]) -> NoReturn:
+    from . import _run, _settings
+
+    try:
+        _run.become(command, _settings.is_turned_off())
+    except _run.NoProgram as error:
+        raise _Refused(str(error)) from None
 
 
 def _enable() -> None:
@@ -92,6 +128,60 @@ def _enable() -> None:
     except frugal_alloc.FrugalAllocError as error:
         reason = str(error).strip().split("\n")[0]
         raise _Refused(f"the allocator cannot be used: {reason} (frugal-alloc doctor tells more)") from None
+
+
+# --- preload and the hook
+
+
+def _add_hook(commands: argparse._SubParsersAction) -> None:
+    preload = commands.add_parser(
+        "preload",
+        help="print the path of the library for LD_PRELOAD",
+        description="Prints the path of a library that puts the allocator into any program on PyTorch or LibTorch: "
+        "LD_PRELOAD=$(frugal-alloc preload) ./program. frugal-alloc run --preload ./program does the same.",
+    )
+    preload.set_defaults(carry_out=_preload)
+    install = commands.add_parser(
+        "install-hook",
+        help="let FRUGAL_ALLOC=1 enable the allocator in every program of this Python",
+        description="Adds a line to this Python's site-packages: programs that are started with FRUGAL_ALLOC=1, and "
+        "the Python processes that they start, enable the allocator when they import torch. All others are as before.",
+    )
+    install.set_defaults(carry_out=_install_hook)
+    remove = commands.add_parser("remove-hook", help="undo install-hook", description="Undoes install-hook.")
+    remove.set_defaults(carry_out=_remove_hook)
+
+
+def _preload(options: argparse.Namespace) -> int:
+    from . import _run
+
+    try:
+        print(_run.preloaded_library())
+    except _run.NoProgram as error:
+        raise _Refused(str(error)) from None
+    return 0
+
+
+def _install_hook(options: argparse.Namespace) -> int:
+    from . import _hook
+
+    try:
+        path = _hook.install()
+    except _hook.HookError as error:
+        raise _Refused(str(error)) from None
+    print(f"wrote {path}\nprograms of {sys.executable} started with FRUGAL_ALLOC=1 use the allocator from now on")
+    return 0
+
+
+def _remove_hook(options: argparse.Namespace) -> int:
+    from . import _hook
+
+    try:
+        path = _hook.remove()
+    except _hook.HookError as error:
+        raise _Refused(str(error)) from None
+    print(f"removed {path}" if path else f"there is none: {_hook.path()}")
+    return 0
 
 
 # --- simulate

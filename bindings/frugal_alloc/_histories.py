@@ -83,7 +83,7 @@ def find(name: str) -> Path:
             for suffix in ("", *_PACKED_SUFFIXES):
                 if (folder / (name + suffix)).is_file():
                     return folder / (name + suffix)
-    known = ", ".join(known_names()) or "none are installed"
+    known = ", ".join(known_names()) or "none are here: they lie in bench/histories of a checkout"
     raise HistoryError(f"{name} does not exist, nor is it the name of a history that comes with the project ({known})")
 
 

@@ -2,12 +2,25 @@
 
 from __future__ import annotations
 
+import hashlib
 import importlib.util
+import json
 import re
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 LIBRARIES = Path(__file__).resolve().parent / "_lib"
+
+# A released version, as the package index and PyTorch's own serve it: 2.11.0, 2.11.0+cu126, 2.11.0.post1. Its C++
+# classes are those of every other release of this minor version.
+_RELEASE = re.compile(r"\d+\.\d+\.\d+(\.post\d+)?(\+(cu\d+|cpu))?")
+# They declare the virtual functions and the structures that our library shares with torch's.
+_CLASS_HEADERS = (
+    "c10/core/Allocator.h",
+    "c10/core/CachingDeviceAllocator.h",
+    "c10/cuda/CUDACachingAllocator.h",
+)
 
 
 class MissingPart(Exception):
@@ -18,8 +31,9 @@ class MissingPart(Exception):
 class Torch:
     folder: Path
     version: str
-    # None: built for the CPU only.
+    # None: built for the CPU only, or for ROCm.
     cuda: str | None
+    hip: str | None = None
 
     @property
     def minor(self) -> str:
@@ -33,6 +47,17 @@ class Torch:
     @property
     def libraries(self) -> Path:
         return self.folder / "lib"
+
+    @property
+    def is_release(self) -> bool:
+        """Not a nightly, a release candidate, or a vendor's own build, whose C++ classes can be any."""
+        return _RELEASE.fullmatch(self.version) is not None
+
+
+def check_platform() -> None:
+    """Raises MissingPart where there can be no library of ours."""
+    if sys.platform != "linux":
+        raise MissingPart(f"frugal_alloc works on Linux, this is {sys.platform}; PyTorch keeps its own allocator")
 
 
 def find_torch() -> Torch:
@@ -50,12 +75,16 @@ def find_torch() -> Torch:
     cuda = re.search(r"^cuda(?:: [^=]+)? = '([^']+)'", text, re.MULTILINE)
     if not version:
         raise MissingPart(f"{folders[0]}/version.py names no version; install PyTorch again")
-    return Torch(Path(folders[0]), version[1], cuda[1] if cuda else None)
+    hip = re.search(r"^hip(?:: [^=]+)? = '([^']+)'", text, re.MULTILINE)
+    return Torch(Path(folders[0]), version[1], cuda[1] if cuda else None, hip[1] if hip else None)
 
 
 def find_cuda_torch() -> Torch:
-    """As find_torch; and it is built for CUDA."""
+    """As find_torch; and it is built for CUDA, on a platform that we work on."""
+    check_platform()
     torch = find_torch()
+    if torch.hip is not None:
+        raise MissingPart(f"PyTorch {torch.version} is built for ROCm, not for CUDA; it keeps its own allocator")
     if torch.cuda is None:
         raise MissingPart(f"PyTorch {torch.version} is built without CUDA; install a CUDA build of it")
     return torch
@@ -71,13 +100,38 @@ def find_library(kind: str, torch: Torch) -> Path:
     """This package's library of that kind ("alloc", "replay") for that torch.
 
     Raises:
-        MissingPart: there is none for this minor version.
+        MissingPart: there is none for this minor version; or this torch is not a release, and its C++ classes are not
+            those of the library.
     """
     path = LIBRARIES / f"frugal_{kind}_{torch.tag}.so"
     if not path.is_file():
         built = ", ".join(built_minors(kind)) or "none"
         raise MissingPart(
             f"frugal_alloc has no {path.name} for PyTorch {torch.version} (built for: {built}); "
-            "install frugal_alloc again in this environment"
+            "install frugal_alloc again in this environment, or a version of it that knows this PyTorch"
+        )
+    if not torch.is_release and headers_digest(torch.folder) != _built_for(torch):
+        raise MissingPart(
+            f"PyTorch {torch.version} is no release, and its C++ classes are not those that {path.name} was built for; "
+            "install frugal_alloc from its source in this environment"
         )
     return path
+
+
+def headers_digest(folder: Path) -> str | None:
+    """Tells the C++ classes of a torch from others; None if it has no headers."""
+    digest = hashlib.sha256()
+    try:
+        for header in _CLASS_HEADERS:
+            digest.update((folder / "include" / header).read_bytes())
+    except OSError:
+        return None
+    return digest.hexdigest()
+
+
+def _built_for(torch: Torch) -> str:
+    """The digest of the headers that the library for this minor version was built with; "" if nobody knows."""
+    try:
+        return json.loads((LIBRARIES / f"frugal_alloc_{torch.tag}.json").read_text())["headers"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""

@@ -10,9 +10,8 @@ import ctypes
 import functools
 import gc
 import os
+import sys
 import threading
-
-from . import _installation
 
 
 class FrugalAllocError(RuntimeError):
@@ -27,8 +26,10 @@ _FUNCTIONS = {
     "frugal_last_error": (ctypes.c_char_p,),
     "frugal_built_torch_version": (ctypes.c_int,),
     "frugal_running_torch_version": (ctypes.c_int,),
-    "frugal_enable": (ctypes.c_int,),
+    "frugal_enable_with": (ctypes.c_int, ctypes.c_char_p),
     "frugal_disable": (ctypes.c_int,),
+    "frugal_settings": (ctypes.c_char_p,),
+    "frugal_unfollowed_settings": (ctypes.c_char_p, ctypes.c_char_p),
     "frugal_is_enabled": (ctypes.c_int,),
     "frugal_trim": (ctypes.c_int64,),
     "frugal_stat_names": (ctypes.c_char_p,),
@@ -71,8 +72,9 @@ class Library:
         # Kept for as long as the library may call it.
         self._collector = _GARBAGE_COLLECTOR(_collect_garbage)
 
-    def enable(self) -> None:
-        self._check(self._library.frugal_enable())
+    def enable(self, settings: str = "") -> None:
+        """`settings`: "key:value,key:value", on top of those in force."""
+        self._check(self._library.frugal_enable_with(settings.encode()))
         self._library.frugal_set_garbage_collector(self._collector)
 
     def disable(self) -> None:
@@ -80,6 +82,18 @@ class Library:
 
     def is_enabled(self) -> bool:
         return bool(self._library.frugal_is_enabled())
+
+    def settings(self) -> str:
+        """Every setting in force, as "key:value,key:value"."""
+        text = self._library.frugal_settings()
+        if text is None:
+            raise FrugalAllocError(self._library.frugal_last_error().decode(errors="replace"))
+        return text.decode()
+
+    def unfollowed_settings(self, settings: str | None = None) -> str:
+        """A warning that names those of PyTorch's settings (None: the environment's) that do not hold for our memory;
+        each is named once in the life of the process. "" if there are none."""
+        return self._library.frugal_unfollowed_settings(None if settings is None else settings.encode()).decode()
 
     def trim(self) -> int:
         return self._check(self._library.frugal_trim())
@@ -131,7 +145,9 @@ def _collect_garbage() -> int:
 
 
 def loaded() -> Library | None:
-    """The library, if :func:`load` has been called."""
+    """The library, if :func:`load` has been called; or the one that LD_PRELOAD has enabled."""
+    if _loaded is None and "torch" in sys.modules and "frugal_alloc_preload.so" in os.environ.get("LD_PRELOAD", ""):
+        return load()
     return _loaded
 
 
@@ -150,6 +166,9 @@ def load() -> Library:
 
 
 def _load() -> Library:
+    # Here, since importing frugal_alloc is to cost little: the hook does it in every process with FRUGAL_ALLOC=1.
+    from . import _installation
+
     try:
         torch = _installation.find_cuda_torch()
         path = _installation.find_library("alloc", torch)

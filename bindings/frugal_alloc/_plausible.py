@@ -13,6 +13,7 @@ such a value decides over sizes or over going on, an answer is made up here inst
 from __future__ import annotations
 
 import math
+import types
 import warnings
 
 import torch
@@ -98,11 +99,22 @@ _ANSWERS = {
 }
 
 
+def _hide_from_compilation() -> None:
+    """Lets torch.compile take our functions for PyTorch's own, which it leaves alone while it looks at a program's.
+
+    They run, as the operators that they stand in for, between the parts of a program that it compiles.
+    """
+    for function in (*globals().values(), *_ANSWERS.values()):
+        if isinstance(function, types.FunctionType):
+            function.__code__ = function.__code__.replace(co_filename=torch._compile.__file__)
+
+
 def start() -> None:
     """From here on, these operators on CUDA tensors have plausible results; call it once torch is imported."""
     global _library
     if _library is not None:
         return
+    _hide_from_compilation()
     _library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the real ones are replaced

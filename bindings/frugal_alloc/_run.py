@@ -1,4 +1,4 @@
-"""Runs a program as Python itself would, after the allocator has been put in place."""
+"""Runs a program as Python itself would, after the allocator has been put in place; and sees to its children."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ import builtins
 import importlib.util
 import os
 import runpy
+import shutil
 import sys
 import types
+from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, SourceFileLoader
-from typing import Any
+from pathlib import Path
+from typing import Any, NoReturn
+
+from . import _installation
+
+STARTUP = Path(__file__).resolve().parent / "_startup"
+PRELOADED = "frugal_alloc_preload.so"
 
 
 class NoProgram(Exception):
@@ -28,8 +36,58 @@ def check(program: str, is_module: bool) -> None:
             open(program, "rb").close()
         elif not os.path.isfile(os.path.join(program, "__main__.py")):
             raise NoProgram(f"{program} is a folder without a __main__.py")
+        if not _is_pythons(program):
+            raise NoProgram(f"{program} is not a Python program; run it with frugal-alloc run --preload {program}")
     except OSError as error:
         raise NoProgram(f"cannot open {program}: {error.strerror}") from None
+
+
+def find(program: str) -> str:
+    """The file of a script: `program` itself, or else what a shell would find by this name."""
+    if os.path.exists(program) or os.sep in program:
+        return program
+    return shutil.which(program) or program
+
+
+def enable_in_children() -> None:
+    """Lets Python programs that this process starts from now on, however, enable the allocator as they import torch."""
+    os.environ["FRUGAL_ALLOC"] = "1"
+    _prepend_to_list("PYTHONPATH", str(STARTUP), os.environ)
+
+
+def preloaded_library() -> Path:
+    """The library for LD_PRELOAD.
+
+    Raises:
+        NoProgram: there is none, or the dynamic linker could not read its path.
+    """
+    library = _installation.LIBRARIES / PRELOADED
+    if not library.is_file():
+        raise NoProgram(f"there is no {library}; install frugal_alloc again in this environment")
+    if any(separator in str(library) for separator in ": "):
+        raise NoProgram(f"LD_PRELOAD takes no path with a colon or a space; install frugal_alloc elsewhere: {library}")
+    return library
+
+
+def become(command: Sequence[str], is_turned_off: bool) -> NoReturn:
+    """Replaces this process by the command, a program of any kind, with the library for LD_PRELOAD.
+
+    Raises:
+        NoProgram: there is no such program, or no library.
+    """
+    environment = dict(os.environ)
+    if not is_turned_off:
+        _prepend_to_list("LD_PRELOAD", str(preloaded_library()), environment)
+    sys.stdout.flush()
+    try:
+        os.execvpe(command[0], list(command), environment)
+    except OSError as error:
+        raise NoProgram(f"{command[0]} cannot be run: {error.strerror}") from None
+
+
+def _prepend_to_list(name: str, entry: str, environment: Any) -> None:
+    others = [other for other in environment.get(name, "").split(":") if other and other != entry]
+    environment[name] = ":".join([entry, *others])
 
 
 def run_script(script: str, arguments: list[str]) -> None:
@@ -102,6 +160,18 @@ def _is_source(script: str) -> bool:
     with open(script, "rb") as file:
         start = file.read(4)
     return start not in (b"PK\x03\x04", importlib.util.MAGIC_NUMBER)
+
+
+def _is_pythons(program: str) -> bool:
+    """False: machine code, or a script that names another interpreter in its first line."""
+    if os.path.isdir(program):
+        return True
+    with open(program, "rb") as file:
+        first, second = file.readline(4096), file.readline(4096)
+    if first.startswith(b"#!"):
+        # pip's scripts for long paths begin as a shell script that hands over to Python in its second line.
+        return b"python" in first or b"pypy" in first or second.startswith(b"'''exec' ")
+    return not first.startswith(b"\x7fELF")
 
 
 def _hide_our_frames() -> None:

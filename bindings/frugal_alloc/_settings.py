@@ -1,56 +1,79 @@
-"""What a program told PyTorch's allocator before frugal_alloc took its place."""
+"""Settings: those of :func:`frugal_alloc.enable`, and what a program told PyTorch's allocator before.
+
+The library parses and checks them (bindings/settings.h); this module puts Python's values into its words.
+"""
 
 from __future__ import annotations
 
+import functools
 import os
-import re
 import warnings
+from typing import Any
 
 from . import _native
-
-# The later one is read only if the earlier is not set, as PyTorch does it.
-VARIABLES = ("PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_ALLOC_CONF")
-
-# Ways of native's of keeping fragmentation down, which is what we replace. Others are followed (the memory fraction)
-# or are not about the memory that we serve (pinned memory, the backend, CUDA graphs).
-IGNORED = (
-    "expandable_segments",
-    "max_split_size_mb",
-    "max_non_split_rounding_mb",
-    "garbage_collection_threshold",
-    "roundup_power2_divisions",
-    "release_lock_on_cudamalloc",
-    "large_segment_size_mb",
-)
 
 # Entries to record for each device where it cannot be known what the program asked for: more than any plot can show.
 LEAST_HISTORY = 1_000_000
 
-_warned = False
+# What PyTorch's Python functions call to change settings in the middle of a run.
+_PYTORCH_SETTERS = ("_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings")
 
 
-def ignored_settings(environment: dict[str, str] | os._Environ[str] = os.environ) -> list[str]:
-    """The names of the settings that the program made and that frugal_alloc does not follow."""
-    text = next((environment[name] for name in VARIABLES if name in environment), "")
-    keys = set(re.findall(r"(\w+)\s*:", text))
-    ignored = [key for key in IGNORED if key in keys]
-    if environment.get("PYTORCH_NO_CUDA_MEMORY_CACHING"):
-        ignored.append("PYTORCH_NO_CUDA_MEMORY_CACHING")
-    return ignored
+def is_turned_off() -> bool:
+    """FRUGAL_ALLOC=0: the user wants nothing of us, whatever the program asks for."""
+    return os.environ.get("FRUGAL_ALLOC") == "0"
 
 
-def warn_of_ignored_settings() -> None:
-    """Names them in one warning, once in the life of the process."""
-    global _warned
-    ignored = ignored_settings()
-    if _warned or not ignored:
-        return
-    _warned = True
-    warnings.warn(
-        f"frugal_alloc does not follow {', '.join(ignored)}: they go on to hold for CUDA graphs and memory pools only",
-        RuntimeWarning,
-        stacklevel=3,
-    )
+def to_text(memory_limit: int | str | None, idle_release: float | str | None) -> str:
+    """The settings that are not None in the form of FRUGAL_ALLOC_CONF: numbers are bytes and seconds.
+
+    Raises:
+        FrugalAllocError: a value is of a type that cannot be one.
+    """
+    entries = []
+    for name, value, number_types, unit in (
+        ("memory_limit", memory_limit, (int,), ""),
+        ("idle_release", idle_release, (int, float), "s"),
+    ):
+        if value is None:
+            continue
+        if isinstance(value, number_types) and not isinstance(value, bool):
+            value = f"{value}{unit}" if isinstance(value, int) else f"{value:.6f}{unit}"
+        # A comma would begin a setting of another name.
+        if not isinstance(value, str) or "," in value:
+            kinds = "bytes or a text" if unit == "" else "seconds or a text"
+            raise _native.FrugalAllocError(
+                f"{name}={value!r} is not possible; {name} is {kinds} as in FRUGAL_ALLOC_CONF"
+            )
+        entries.append(f"{name}:{value}")
+    return ",".join(entries)
+
+
+def warn_of_unfollowed(library: _native.Library, settings: str | None = None) -> None:
+    """Warns of those of PyTorch's settings (None: its environment variable's) that do not hold for our memory."""
+    if warning := library.unfollowed_settings(settings):
+        warnings.warn(warning, RuntimeWarning, stacklevel=3)
+
+
+def watch_pytorchs(library: _native.Library) -> None:
+    """Warns also of settings that the program changes later."""
+    import torch
+
+    for name in _PYTORCH_SETTERS:
+        setter = getattr(torch._C, name, None)
+        if setter is None or hasattr(setter, "__wrapped__"):
+            continue
+        setattr(torch._C, name, _watched(setter, library))
+
+
+def _watched(setter: Any, library: _native.Library) -> Any:
+    @functools.wraps(setter)
+    def change(settings: str) -> None:
+        setter(settings)
+        if library.is_enabled():
+            warn_of_unfollowed(library, settings)
+
+    return change
 
 
 def recorded_history() -> int | None:

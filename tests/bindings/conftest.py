@@ -28,7 +28,13 @@ ON_REAL_GPU = os.environ.get("FRUGAL_TEST_GPU") == "real"
 GPUS = {"test_peers.py": 2}
 ENVIRONMENT = {"test_segments.py": {"FRUGAL_SIM_VMM": "0"}}
 # These start processes of their own for each moment.
-ONE_MOMENT = ("test_refusals.py", "test_everyday_calls.py", "test_settings.py", "test_processes.py")
+ONE_MOMENT = (
+    "test_everyday_calls.py",
+    "test_processes.py",
+    "test_refusals.py",
+    "test_same_as_native.py",
+    "test_settings.py",
+)
 
 
 def _simulated(file: str) -> dict[str, str]:

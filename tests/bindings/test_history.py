@@ -1,10 +1,12 @@
 """Snapshots, the recorded history and the profiler: what they say of our memory."""
 
 import pickle
+from random import Random
 
 import pytest
 import torch
 from binding_helpers import MIB, collect, empty, is_ours
+from frugal_alloc import stats
 from torch.cuda import _memory_viz
 
 
@@ -205,6 +207,89 @@ def test_annotation_is_traced(recording):
     tensor = empty(3 * MIB)
     torch.cuda.memory._annotate_tensor(tensor, "weights")
     assert [entry["action"] for entry in trace_of(tensor.data_ptr())] == ["alloc", "annotate"]
+
+
+class State:
+    """Address ranges and blocks, led back from a snapshot through its trace as PyTorch's pages do it."""
+
+    def __init__(self, snapshot: dict) -> None:
+        self.ranges: dict[int, tuple[int, int]] = {}  # size and stream, by address
+        for segment in snapshot["segments"]:
+            self._add(segment["address"], segment["total_size"], segment["stream"])
+        in_use = (b for s in snapshot["segments"] for b in s["blocks"] if b["state"] != "inactive")
+        self.blocks = {b["address"]: b["requested_size"] for b in in_use}
+
+    def undo(self, entry: dict) -> None:
+        address, size = entry.get("addr"), entry["size"]
+        if entry["action"] == "alloc":
+            assert self.blocks.pop(address) == size
+        elif entry["action"] == "free_completed":
+            assert address not in self.blocks
+            self._range_around(address, size)
+            self.blocks[address] = size
+        elif entry["action"] in ("segment_map", "segment_alloc"):
+            assert not [a for a in self.blocks if address <= a < address + size], "taken from under a block"
+            start = self._range_around(address, size)
+            whole, stream = self.ranges.pop(start)
+            assert stream == entry["stream"]
+            self._add(start, address - start, stream)
+            self._add(address + size, start + whole - address - size, stream)
+        elif entry["action"] in ("segment_unmap", "segment_free"):
+            assert not any(a < address + size and address < a + s for a, (s, _) in self.ranges.items()), "gone twice"
+            self._add(address, size, entry["stream"])
+
+    def _range_around(self, address: int, size: int) -> int:
+        (start,) = [a for a, (s, _) in self.ranges.items() if a <= address and address + size <= a + s]
+        return start
+
+    def _add(self, start: int, size: int, stream: int) -> None:
+        """Adds a range, joined with neighbours of its stream."""
+        if size == 0:
+            return
+        for other, (length, its_stream) in list(self.ranges.items()):
+            if its_stream == stream and other in (start + size, start - length):
+                del self.ranges[other]
+                start, size = min(start, other), size + length
+        self.ranges[start] = (size, stream)
+
+
+def use_memory_so_that_it_is_stitched() -> None:
+    random = Random(3)
+    side = torch.cuda.Stream()
+    for step in range(4):
+        held = []
+        for i in range(30):
+            with torch.cuda.stream(side if i % 7 == 3 else None):
+                held.append(empty(random.choice((300, 5000, 700_000, 3 * MIB, 7 * MIB, 20 * MIB, 33 * MIB + 5))))
+            if random.random() < 0.4:
+                held.pop(random.randrange(len(held)))
+        empty((60 + 20 * step) * MIB)
+        del held[::2]
+        empty((100 + 20 * step) * MIB)
+        if step == 2:
+            torch.cuda.empty_cache()
+
+
+def test_trace_of_stitches_leads_back_to_where_it_began(recording):
+    collect()
+    torch.cuda.empty_cache()
+    torch.cuda.memory._record_memory_history(clear_history=True)
+    before = torch.cuda.memory._snapshot()
+    stitches = stats()["stitches"]
+    limit = torch.cuda.memory_reserved() + 560 * MIB
+    torch.cuda.set_per_process_memory_fraction(limit / torch.cuda.mem_get_info()[1])
+    try:
+        use_memory_so_that_it_is_stitched()
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert stats()["stitches"] > stitches
+    after = torch.cuda.memory._snapshot()
+    state = State(after)
+    for entry in reversed(after["device_traces"][0]):
+        state.undo(entry)
+    at_start = State(before)
+    assert state.blocks == at_start.blocks
+    assert state.ranges == at_start.ranges
 
 
 def test_dumped_snapshot_can_be_plotted(recording, tmp_path):

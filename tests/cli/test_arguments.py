@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
 from frugal_alloc import __version__
+
+COMMANDS = ("run", "simulate", "doctor", "replay", "preload", "install-hook", "remove-hook")
 
 
 @pytest.mark.parametrize(
@@ -16,6 +19,11 @@ from frugal_alloc import __version__
         (["run"], "frugal-alloc run: name the script to run"),
         (["run", "-m"], "frugal-alloc run: -m needs the name of a module"),
         (["run", "--fast", "x.py"], "frugal-alloc run: unknown option --fast"),
+        (["run", "--"], "frugal-alloc run: name the script to run"),
+        (["run", "--preload"], "frugal-alloc run: --preload needs a command"),
+        (["run", "--preload", "--"], "frugal-alloc run: --preload needs a command"),
+        (["preload", "x"], "unrecognized arguments: x"),
+        (["install-hook", "x"], "unrecognized arguments: x"),
         (["simulate", "--", "true"], "required: --memory"),
         (["simulate", "--memory", "16GiB"], "name the command to run, after --"),
         (["simulate", "--memory", "lots", "--", "true"], "'lots' is not an amount of memory"),
@@ -47,7 +55,7 @@ def test_version_is_the_packages(command: Any) -> None:
     assert command("--version").out == f"frugal-alloc {__version__}\n"
 
 
-@pytest.mark.parametrize("arguments", [[], ["run"], ["simulate"], ["doctor"], ["replay"]], ids=" ".join)
+@pytest.mark.parametrize("arguments", [[], *([name] for name in COMMANDS)], ids=" ".join)
 def test_help_names_the_command_and_succeeds(arguments: list[str], command: Any) -> None:
     outcome = command(*arguments, "--help")
     assert outcome.status == 0
@@ -57,4 +65,16 @@ def test_help_names_the_command_and_succeeds(arguments: list[str], command: Any)
 
 def test_help_lists_every_command(command: Any) -> None:
     listed = command("--help").out
-    assert [name for name in ("run", "simulate", "doctor", "replay") if f"\n    {name} " not in listed] == []
+    assert [name for name in COMMANDS if not re.search(rf"^    {name}\s", listed, re.MULTILINE)] == []
+
+
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+@pytest.mark.parametrize("arguments", [["doctor"], ["run", "x.py"], ["simulate", "--memory", "1GiB", "--", "true"]])
+def test_other_platforms_are_refused_in_one_line(
+    platform: str, arguments: list[str], command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("sys.platform", platform)
+    outcome = command(*arguments)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err.startswith(f"frugal-alloc {arguments[0]}: frugal_alloc works on Linux, this is {platform}")
+    assert outcome.err.count("\n") == 1

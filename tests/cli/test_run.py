@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import frugal_alloc
 import pytest
 from frugal_alloc import _run
 
@@ -123,12 +125,15 @@ def test_interrupted_program_ends_by_the_signal(tmp_path: Path) -> None:
         ("absent.py", False, "cannot open absent.py: No such file or directory"),
         ("empty_folder", False, "empty_folder is a folder without a __main__.py"),
         ("absent", True, "no module named absent"),
+        ("/bin/true", False, "/bin/true is not a Python program; run it with frugal-alloc run --preload /bin/true"),
+        ("script.sh", False, "script.sh is not a Python program"),
     ],
 )
 def test_program_that_is_not_there_is_refused_before_anything_is_loaded(
     program: str, is_module: bool, expected: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "empty_folder").mkdir()
+    (tmp_path / "script.sh").write_text("#!/bin/sh\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
     with pytest.raises(_run.NoProgram, match=expected):
@@ -167,3 +172,66 @@ def test_machine_without_a_gpu_is_told_so_in_one_line(tmp_path: Path, program: A
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err.startswith("frugal-alloc run: the allocator cannot be used: ")
     assert outcome.err.count("\n") == 1
+
+
+def test_script_is_found_as_a_shell_finds_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tool = tmp_path / "bin" / "tool"
+    tool.parent.mkdir()
+    tool.write_text("#!/usr/bin/env python3\n")
+    tool.chmod(0o755)
+    monkeypatch.setenv("PATH", str(tool.parent))
+    assert _run.find("tool") == str(tool)
+    assert _run.find("./tool") == "./tool"
+    assert _run.find("absent") == "absent"
+    _run.check(str(tool), False)
+
+
+_PARENT = """
+import os, subprocess, sys, torch, frugal_alloc
+
+class Data(torch.utils.data.Dataset):
+    def __len__(self):
+        return 1
+    def __getitem__(self, index):
+        return int(frugal_alloc.is_enabled())
+
+if __name__ == "__main__":
+    loader = torch.utils.data.DataLoader(Data(), num_workers=1, multiprocessing_context="spawn")
+    print("loader", [int(batch) for batch in loader])
+    code = "import torch, frugal_alloc; print('child', int(frugal_alloc.is_enabled()))"
+    for switch in "1", "0":
+        subprocess.run([sys.executable, "-c", code], env=os.environ | {"FRUGAL_ALLOC": switch})
+    subprocess.run([sys.executable, "-c", "import sys; print('torch' in sys.modules)"])
+"""
+
+
+def test_children_however_started_have_the_allocator(tmp_path: Path, program: Any) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(_PARENT)
+    line = ["simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "run", script]
+    outcome = program(*line)
+    assert outcome.out == "loader [1]\nchild 1\nchild 0\nFalse\n", outcome
+
+
+def test_workers_of_torchrun_have_the_allocator(tmp_path: Path, program: Any) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import os, torch, frugal_alloc; print(os.environ['RANK'], frugal_alloc.is_enabled())")
+    line = ["simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "run"]
+    outcome = program(*line, "-m", "torch.distributed.run", "--nproc-per-node", "2", script)
+    assert sorted(outcome.out.splitlines()) == ["0 True", "1 True"], outcome
+
+
+def test_a_user_who_turned_it_off_gets_the_plain_program(tmp_path: Path, program: Any) -> None:
+    (tmp_path / "script.py").write_text("import os, sys; print(os.environ.get('PYTHONPATH'), 'torch' in sys.modules)")
+    environment = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
+    package = str(Path(frugal_alloc.__file__).parents[1])
+    outcome = program("run", tmp_path / "script.py", env=environment | {"FRUGAL_ALLOC": "0", "PYTHONPATH": package})
+    assert (outcome.status, outcome.out, outcome.err) == (0, f"{package} False\n", "")
+
+
+def test_setting_that_is_not_possible_gets_one_line_and_status_2(tmp_path: Path, program: Any) -> None:
+    (tmp_path / "script.py").write_text("print('must not run')")
+    line = ["simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "run", tmp_path / "script.py"]
+    outcome = program(*line, env=os.environ | {"FRUGAL_ALLOC_CONF": "memory_limit:lots"})
+    assert (outcome.status, outcome.out) == (2, "")
+    assert "FRUGAL_ALLOC_CONF: memory_limit:lots is not possible; memory_limit is a size" in outcome.err

@@ -29,6 +29,8 @@ LIVE = (1_000, 1_000_000)
 
 MOST_OF_NATIVE = 0.5
 MOST_GROWTH = 1.5
+# Of an allocation and its free, to count what is alive by epoch of birth.
+MOST_FOR_EPOCHS = 100
 MOST_BYTES_PER_BLOCK = 128
 # Compilers differ by a few percent.
 TOLERANCE = 1.08
@@ -87,6 +89,12 @@ def baseline(ratios, request: pytest.FixtureRequest) -> dict[str, float]:
 @pytest.mark.parametrize("loop", [*(f"pair {size}" for size in SIZES), "churn"])
 def test_takes_at_most_half_of_natives_instructions(ratios, loop):
     assert ratios[loop] <= MOST_OF_NATIVE
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_looking_for_leaks_takes_few_instructions(counts, size):
+    instructions = counts.instructions
+    assert instructions[f"frugal by epoch pair {size}"] - instructions[f"frugal pair {size}"] <= MOST_FOR_EPOCHS
 
 
 def test_a_million_live_blocks_cost_little_more_than_a_thousand(ratios):

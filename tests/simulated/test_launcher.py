@@ -234,6 +234,14 @@ def test_program_that_does_not_import_torch_goes_without() -> None:
     assert done.stdout == "False\n"
 
 
+@pytest.mark.parametrize("values", ["cpu", "none"])
+def test_looking_for_torch_before_it_is_imported_takes_nothing_away(values: str) -> None:
+    code = "import sys, importlib.util as i; i.find_spec('torch'); import torch; print(sorted(sys.modules))"
+    done = launch(PYTHON, "-c", code, values=values)
+    companion = {"cpu": "frugal_simulated_values", "none": "frugal_simulated_plausible"}[values]
+    assert companion in done.stdout, done.stderr
+
+
 def test_users_own_sitecustomize_is_still_imported(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.mine = __file__")
     path = os.pathsep.join([str(tmp_path), str(_simulated_gpu.HERE.parent)])

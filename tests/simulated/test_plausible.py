@@ -80,3 +80,19 @@ def test_nms_keeps_some_boxes() -> None:
     kept = ops.nms(torch.zeros(1000, 4, device=DEVICE), torch.zeros(1000, device=DEVICE), 0.5)
     assert kept.dtype == torch.long
     assert 250 <= kept.shape[0] <= 750
+
+
+def test_answers_are_no_part_of_what_is_compiled() -> None:
+    compiled: list[torch.fx.GraphModule] = []
+
+    def backend(graph: torch.fx.GraphModule, inputs: list[torch.Tensor]) -> torch.fx.GraphModule:
+        compiled.append(graph)
+        return graph
+
+    @torch.compile(backend=backend)
+    def program(values: torch.Tensor) -> torch.Tensor:
+        doubled = values * 2
+        return doubled + 1 if doubled.sum() > 0 else doubled - 1
+
+    program(torch.ones(4, device=DEVICE))
+    assert len(compiled) == 2  # what comes before the question, and after it

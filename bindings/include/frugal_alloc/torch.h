@@ -1,24 +1,61 @@
 // frugal_alloc for C++ programs on LibTorch: the library frugal_alloc_torch<version>.so in PyTorch's place.
 //
 //   #include <frugal_alloc/torch.h>
-//   if (frugal_alloc::Status status = frugal_alloc::install(); !status) std::cerr << status.message() << '\n';
 //
-// Link the library that was built for your torch (frugal_alloc_torch211.so for 2.11). Nothing but the C++ standard
-// library is needed here.
+//   if (frugal_alloc::Status status = frugal_alloc::install(); !status) std::cerr << status.message() << '\n';
+//   for (...) {
+//     ...                          // an epoch
+//     frugal_alloc::epoch_end();
+//   }
+//   std::cout << frugal_alloc::report().text;
+//
+// CMake: find_package(frugal_alloc REQUIRED) and target_link_libraries(... frugal_alloc::torch); Bazel: //:torch.
+// docs/cpp.md has the details, examples/trainer a whole program. This header needs C++17, and nothing but the standard
+// library. All functions may be called from any thread.
 
 #ifndef FRUGAL_ALLOC_TORCH_H_
 #define FRUGAL_ALLOC_TORCH_H_
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
+#include <cstring>
+#include <memory>
 #include <string>
 #include <utility>
+#include <vector>
 
+// The library's C functions that are used below; it has no others for C++ programs.
 extern "C" {
 const char* frugal_last_error(void);
-int frugal_enable(void);
+int frugal_enable_with(const char* settings);
 int frugal_disable(void);
 int frugal_is_enabled(void);
 int64_t frugal_trim(void);
+const char* frugal_stat_names(void);
+int frugal_stats(int device, int64_t* figures, int capacity);
+
+int frugal_site(const char* name);
+int frugal_set_site(int site);
+int frugal_expect_growth(int site);
+int frugal_epoch_end(void);
+struct frugal_finding {
+  int verdict;
+  int gpu;
+  const char* site;
+  int64_t largest_block;
+  int64_t bytes;
+  int64_t blocks;
+  int64_t epochs;
+  double bytes_per_epoch;
+  double confidence;
+};
+struct frugal_report;
+struct frugal_report* frugal_make_report(void);
+void frugal_free_report(struct frugal_report* report);
+const char* frugal_report_text(const struct frugal_report* report);
+int64_t frugal_report_epochs(const struct frugal_report* report);
+int frugal_report_findings(const struct frugal_report* report, struct frugal_finding* findings, int capacity);
 }
 
 namespace frugal_alloc {
@@ -38,9 +75,32 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
+// What may be chosen, written as in FRUGAL_ALLOC_CONF (docs/tuning.md). What is "" stays as FRUGAL_ALLOC_CONF says.
+struct Options {
+  std::string memory_limit = {};  // the most to hold of each GPU: "20GiB", "80%", "off"
+  std::string idle_release = {};  // memory that was free for so long goes back to the driver: "30s", "off"
+};
+
+namespace internal {
+
+inline std::string ToText(const Options& options) {
+  std::string text;
+  const auto append = [&text](const char* key, const std::string& value) {
+    if (!value.empty()) text += std::string(text.empty() ? "" : ",") + key + ":" + value;
+  };
+  append("memory_limit", options.memory_limit);
+  append("idle_release", options.idle_release);
+  return text;
+}
+
+}  // namespace internal
+
 // New CUDA memory of this process is frugal_alloc's from now on. May be called before CUDA has started (which it does
-// not start) or at any time later, from any thread, and again; on failure PyTorch goes on as before.
-inline Status install() { return frugal_enable() == 0 ? Status() : Status(frugal_last_error()); }
+// not start) or at any time later, and again; on failure PyTorch goes on as before. Where FRUGAL_ALLOC=0 is set it does
+// nothing and is OK.
+inline Status install(const Options& options = {}) {
+  return frugal_enable_with(internal::ToText(options).c_str()) == 0 ? Status() : Status(frugal_last_error());
+}
 
 // New memory comes from PyTorch's native allocator again; what was handed out stays valid and is freed as usual.
 inline Status uninstall() { return frugal_disable() == 0 ? Status() : Status(frugal_last_error()); }
@@ -54,6 +114,124 @@ inline Status trim(int64_t* freed = nullptr) {
   if (bytes < 0) return Status(frugal_last_error());
   if (freed != nullptr) *freed = bytes;
   return Status();
+}
+
+// What frugal_alloc holds of one GPU and has done there since it was installed; sizes in bytes. peak_*: the highest
+// since then, or since PyTorch's peaks were reset.
+struct Stats {
+  int64_t allocated_bytes = 0;  // in tensors, rounded up to 512 bytes each
+  int64_t peak_allocated_bytes = 0;
+  int64_t requested_bytes = 0;  // in tensors, as they were asked for
+  int64_t peak_requested_bytes = 0;
+  int64_t active_bytes = 0;  // in tensors, or freed while a stream may still use them
+  int64_t peak_active_bytes = 0;
+  int64_t reserved_bytes = 0;  // physical memory held
+  int64_t peak_reserved_bytes = 0;
+  int64_t blocks = 0;  // tensors' blocks that are handed out now
+  int64_t allocations = 0;
+  int64_t frees = 0;
+  int64_t stitches = 0;  // times that free handles were joined into a block instead of taking more memory
+  int64_t stitched_bytes = 0;
+  int64_t retries = 0;  // times that memory had to be given back before a request could be served
+  int64_t out_of_memory_errors = 0;
+};
+
+// All 0 for a GPU that nothing was allocated on, and where nothing was installed.
+inline Stats stats(int gpu = 0) {
+  struct Figure {
+    const char* name;
+    int64_t Stats::*member;
+  };
+  static constexpr Figure kFigures[] = {
+      {"allocated_bytes", &Stats::allocated_bytes},
+      {"peak_allocated_bytes", &Stats::peak_allocated_bytes},
+      {"requested_bytes", &Stats::requested_bytes},
+      {"peak_requested_bytes", &Stats::peak_requested_bytes},
+      {"active_bytes", &Stats::active_bytes},
+      {"peak_active_bytes", &Stats::peak_active_bytes},
+      {"reserved_bytes", &Stats::reserved_bytes},
+      {"peak_reserved_bytes", &Stats::peak_reserved_bytes},
+      {"blocks", &Stats::blocks},
+      {"allocations", &Stats::allocations},
+      {"frees", &Stats::frees},
+      {"stitches", &Stats::stitches},
+      {"stitched_bytes", &Stats::stitched_bytes},
+      {"retries", &Stats::retries},
+      {"out_of_memory_errors", &Stats::out_of_memory_errors},
+  };
+  std::array<int64_t, 64> values = {};
+  const int count = frugal_stats(gpu, values.data(), static_cast<int>(values.size()));
+  Stats stats;
+  const char* name = frugal_stat_names();
+  for (size_t i = 0; static_cast<int>(i) < count && i < values.size(); ++i) {
+    const size_t length = std::strcspn(name, " ");
+    for (const Figure& figure : kFigures) {
+      if (std::string(name, length) == figure.name) stats.*figure.member = values[i];
+    }
+    name += length + (name[length] == ' ' ? 1 : 0);
+  }
+  return stats;
+}
+
+// --- Leaks. Nothing is recorded, and nothing costs anything, before the first epoch_end().
+
+// Ends an epoch: whatever should be gone by then (the last batch, its loss) had better be. Does nothing before
+// install().
+inline void epoch_end() { static_cast<void>(frugal_epoch_end()); }
+
+// What this thread allocates while the scope lasts belongs to the part of the program that it names; scopes may be
+// nested. What the backward pass allocates on PyTorch's own threads belongs to no part.
+//
+//   frugal_alloc::Scope scope("evaluation");
+class [[nodiscard]] Scope {
+ public:
+  explicit Scope(const char* name) : outer_(frugal_set_site(frugal_site(name))) {}
+  ~Scope() { frugal_set_site(outer_); }
+  Scope(const Scope&) = delete;
+  Scope& operator=(const Scope&) = delete;
+
+ private:
+  int outer_;
+};
+
+// The part of this name is meant to keep more from epoch to epoch, as a cache does: no report names it.
+inline void expect_growth(const char* name) { static_cast<void>(frugal_expect_growth(frugal_site(name))); }
+
+// Blocks of one part of the program and of one size class, of which every epoch leaves some behind.
+struct Finding {
+  enum class Verdict { kSuspect = 1, kLeak = 2 };
+  Verdict verdict = Verdict::kSuspect;
+  int gpu = 0;
+  std::string site;           // the scope's name; "" outside of all
+  int64_t largest_block = 0;  // the blocks have more than half of these bytes, and up to these
+  int64_t bytes = 0;          // kept from past epochs, without those of the first two
+  int64_t blocks = 0;
+  int64_t epochs = 0;          // that they are from
+  double bytes_per_epoch = 0;  // by which the part grows
+  double confidence = 0;       // that it grows at all, from 0 to 1
+};
+
+struct Report {
+  std::string text;  // several lines for people
+  int64_t epochs = 0;
+  std::vector<Finding> findings;  // leaks first, then by the rate
+
+  bool has_leak() const { return !findings.empty() && findings.front().verdict == Finding::Verdict::kLeak; }
+};
+
+// As of the latest epoch_end().
+inline Report report() {
+  const std::unique_ptr<frugal_report, void (*)(frugal_report*)> made(frugal_make_report(), &frugal_free_report);
+  if (made == nullptr) return {std::string(frugal_last_error()) + "\n", 0, {}};
+  Report report{frugal_report_text(made.get()), frugal_report_epochs(made.get()), {}};
+  std::vector<frugal_finding> findings(static_cast<size_t>(frugal_report_findings(made.get(), nullptr, 0)));
+  frugal_report_findings(made.get(), findings.data(), static_cast<int>(findings.size()));
+  for (const frugal_finding& finding : findings) {
+    report.findings.push_back({static_cast<Finding::Verdict>(finding.verdict), finding.gpu, finding.site,
+                               finding.largest_block, finding.bytes, finding.blocks, finding.epochs,
+                               finding.bytes_per_epoch, finding.confidence});
+  }
+  return report;
 }
 
 }  // namespace frugal_alloc

@@ -1,0 +1,170 @@
+#include "bindings/settings.h"
+
+#include <array>
+#include <cstdlib>
+#include <optional>
+#include <vector>
+
+#include "absl/strings/ascii.h"
+#include "absl/strings/match.h"
+#include "absl/strings/numbers.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
+#include "absl/strings/str_split.h"
+#include "absl/strings/strip.h"
+
+namespace frugal {
+namespace {
+
+constexpr char kOff[] = "off";
+
+struct Unit {
+  absl::string_view name;
+  double factor;
+};
+
+// A number above 0 with a unit of `units`, in terms of the unit with factor 1; the longer names come first.
+template <size_t N>
+std::optional<double> ParseQuantity(absl::string_view text, const std::array<Unit, N>& units) {
+  double factor = 0;
+  for (const Unit& unit : units) {
+    if (!absl::EndsWithIgnoreCase(text, unit.name)) continue;
+    text.remove_suffix(unit.name.size());
+    factor = unit.factor;
+    break;
+  }
+  text = absl::StripAsciiWhitespace(text);
+  double number = 0;
+  // "nan", "inf" and "1e5" are numbers elsewhere.
+  if (text.find_first_not_of("0123456789.") != absl::string_view::npos) return std::nullopt;
+  if (!absl::SimpleAtod(text, &number) || number <= 0 || factor == 0) return std::nullopt;
+  return number * factor;
+}
+
+// --- One function for each key: false, the value is not allowed.
+
+bool SetMemoryLimit(absl::string_view value, Settings& settings) {
+  constexpr double kKiB = 1024;
+  constexpr std::array<Unit, 9> kSizes = {{{"KiB", kKiB},
+                                           {"MiB", kKiB * kKiB},
+                                           {"GiB", kKiB * kKiB * kKiB},
+                                           {"TiB", kKiB * kKiB * kKiB * kKiB},
+                                           {"K", kKiB},
+                                           {"M", kKiB * kKiB},
+                                           {"G", kKiB * kKiB * kKiB},
+                                           {"T", kKiB * kKiB * kKiB * kKiB},
+                                           {"", 1}}};
+  constexpr double kMostBytes = 0x1p60;
+  if (value == kOff) {
+    settings.memory_limit = MemoryLimit();
+    return true;
+  }
+  if (const std::optional<double> percent = ParseQuantity(value, std::array<Unit, 1>{{{"%", 1}}});
+      percent.has_value()) {
+    if (*percent > 100) return false;
+    settings.memory_limit = MemoryLimit::Part(*percent / 100);
+    return true;
+  }
+  const std::optional<double> size = ParseQuantity(value, kSizes);
+  // Less than a byte is a fraction that somebody meant as a part of the GPU.
+  if (!size.has_value() || *size < 1 || *size > kMostBytes) return false;
+  settings.memory_limit = MemoryLimit(Bytes(static_cast<int64_t>(*size)));
+  return true;
+}
+
+bool SetIdleRelease(absl::string_view value, Settings& settings) {
+  constexpr std::array<Unit, 5> kTimes = {{{"ms", 0.001}, {"min", 60}, {"s", 1}, {"h", 3600}, {"", 0}}};
+  constexpr double kLeast = 0.001;
+  constexpr double kMost = 365.0 * 24 * 3600;
+  if (value == kOff) {
+    settings.idle_release = absl::InfiniteDuration();
+    return true;
+  }
+  const std::optional<double> seconds = ParseQuantity(value, kTimes);
+  if (!seconds.has_value() || *seconds < kLeast || *seconds > kMost) return false;
+  settings.idle_release = absl::Seconds(*seconds);
+  return true;
+}
+
+std::string IdleReleaseText(const Settings& settings) {
+  if (settings.idle_release == absl::InfiniteDuration()) return kOff;
+  return absl::StrCat(absl::ToDoubleSeconds(settings.idle_release), "s");
+}
+
+struct Key {
+  absl::string_view name;
+  absl::string_view allowed;
+  bool (*set)(absl::string_view value, Settings& settings);
+  std::string (*text)(const Settings& settings);
+};
+
+constexpr std::array<Key, 2> kKeys = {{
+    {"memory_limit", "a size (20GiB, 512MiB, bytes), a part of each GPU (80%), or off", &SetMemoryLimit,
+     [](const Settings& settings) { return settings.memory_limit.ToText(); }},
+    {"idle_release", "a time (30s, 500ms, 10min), or off", &SetIdleRelease, &IdleReleaseText},
+}};
+
+const Key* FindKey(absl::string_view name) {
+  for (const Key& key : kKeys) {
+    if (key.name == name) return &key;
+  }
+  return nullptr;
+}
+
+absl::Status UnknownKey(absl::string_view name) {
+  const auto append = [](std::string* out, const Key& key) { out->append(key.name.data(), key.name.size()); };
+  return absl::InvalidArgumentError(
+      absl::StrCat("there is no setting \"", name, "\"; there are ", absl::StrJoin(kKeys, ", ", append)));
+}
+
+absl::Status ChangeOne(absl::string_view entry, Settings& settings) {
+  const std::pair<absl::string_view, absl::string_view> parts = absl::StrSplit(entry, absl::MaxSplits(':', 1));
+  const absl::string_view name = absl::StripAsciiWhitespace(parts.first);
+  const absl::string_view value = absl::StripAsciiWhitespace(parts.second);
+  const Key* const key = FindKey(name);
+  if (key == nullptr) return UnknownKey(name);
+  if (key->set(value, settings)) return absl::OkStatus();
+  return absl::InvalidArgumentError(absl::StrCat(name, ":", value, " is not possible; ", name, " is ", key->allowed));
+}
+
+}  // namespace
+
+std::string MemoryLimit::ToText() const {
+  if (!exists()) return kOff;
+  return fraction_ < 1.0 ? absl::StrCat(fraction_ * 100, "%") : absl::StrCat(size_.count());
+}
+
+absl::Status ChangeSettings(absl::string_view text, Settings& settings) {
+  Settings changed = settings;
+  for (const absl::string_view entry : absl::StrSplit(text, ',', absl::SkipWhitespace())) {
+    if (absl::Status status = ChangeOne(entry, changed); !status.ok()) return status;
+  }
+  settings = changed;
+  return absl::OkStatus();
+}
+
+std::string ToText(const Settings& settings) {
+  std::vector<std::string> entries;
+  entries.reserve(kKeys.size());
+  for (const Key& key : kKeys) entries.push_back(absl::StrCat(key.name, ":", key.text(settings)));
+  return absl::StrJoin(entries, ",");
+}
+
+absl::StatusOr<Settings> SettingsOfEnvironment() {
+  Settings settings;
+  const char* const text = std::getenv("FRUGAL_ALLOC_CONF");
+  if (text == nullptr) return settings;
+  const absl::Status status = ChangeSettings(text, settings);
+  if (!status.ok()) return absl::InvalidArgumentError(absl::StrCat("FRUGAL_ALLOC_CONF: ", status.message()));
+  return settings;
+}
+
+absl::StatusOr<bool> IsTurnedOff() {
+  const char* const value = std::getenv("FRUGAL_ALLOC");
+  const absl::string_view text = value == nullptr ? "" : value;
+  if (text == "0") return true;
+  if (text.empty() || text == "1") return false;
+  return absl::InvalidArgumentError(absl::StrCat("FRUGAL_ALLOC=", text, " is not possible; it is 0 (off) or 1 (on)"));
+}
+
+}  // namespace frugal

@@ -1,0 +1,65 @@
+// What a user may choose, and the one parser for it: FRUGAL_ALLOC_CONF, the keyword arguments of
+// frugal_alloc.enable() and frugal_alloc::Options all come here as "key:value,key:value".
+
+#ifndef FRUGAL_BINDINGS_SETTINGS_H_
+#define FRUGAL_BINDINGS_SETTINGS_H_
+
+#include <string>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/string_view.h"
+#include "absl/time/time.h"
+#include "allocator/units.h"
+
+namespace frugal {
+
+// The most that a process may hold of each GPU: a size, or a part of the GPU's memory.
+class MemoryLimit {
+ public:
+  // As much as there is.
+  MemoryLimit() = default;
+  explicit MemoryLimit(Bytes size) : size_(size) {}
+  // REQUIRES: 0 < fraction <= 1.
+  static MemoryLimit Part(double fraction) {
+    MemoryLimit limit;
+    limit.fraction_ = fraction;
+    return limit;
+  }
+
+  // On a GPU with `total` of memory; more than that if there is no limit.
+  Bytes On(Bytes total) const {
+    return fraction_ < 1.0 ? Bytes(static_cast<int64_t>(fraction_ * static_cast<double>(total.count()))) : size_;
+  }
+  bool exists() const { return fraction_ < 1.0 || size_ < kUnlimited; }
+  // As the parser reads it: "21474836480", "80%" or "off".
+  std::string ToText() const;
+
+ private:
+  Bytes size_ = kUnlimited;
+  double fraction_ = 1.0;
+};
+
+// The keys are documented in docs/tuning.md.
+struct Settings {
+  MemoryLimit memory_limit;
+  // Memory that was free for so long goes back to the driver.
+  absl::Duration idle_release = absl::InfiniteDuration();
+};
+
+// Changes what `text` names and leaves the rest; "" changes nothing. kInvalidArgument: one line that names the key, the
+// value and what is allowed; nothing has changed then.
+absl::Status ChangeSettings(absl::string_view text, Settings& settings);
+// Every key, as ChangeSettings reads it.
+std::string ToText(const Settings& settings);
+
+// The defaults, changed by FRUGAL_ALLOC_CONF. kInvalidArgument as above.
+absl::StatusOr<Settings> SettingsOfEnvironment();
+
+// FRUGAL_ALLOC=0: the user wants none of us, whatever the program or its environment asks for. kInvalidArgument: it is
+// neither 0 nor 1.
+absl::StatusOr<bool> IsTurnedOff();
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_SETTINGS_H_

@@ -1,0 +1,73 @@
+// Idle memory goes back to the device: as much as is wanted, and nothing that a graph may still use.
+
+#include "tests/allocator/allocator_fixture.h"
+
+namespace frugal {
+namespace {
+
+class Trim : public AllocatorTest {
+ protected:
+  Bytes Return(Bytes enough) {
+    absl::StatusOr<Bytes> returned = allocator_->Trim(enough);
+    EXPECT_TRUE(returned.ok()) << returned.status();
+    allocator_->CheckInvariants();
+    return returned.value_or(Bytes(-1));
+  }
+};
+
+class TrimOfSegments : public AllocatorTest {
+ protected:
+  TrimOfSegments() : AllocatorTest(MiB(64), /*virtual_memory=*/false) {}
+};
+
+TEST_F(Trim, ReturnsAllThatIsFree) {
+  Allocate(MiB(4));
+  Free(Allocate(MiB(24)));
+  EXPECT_EQ(Return(kUnlimited), MiB(24));
+  EXPECT_EQ(device_.used(), MiB(4));
+}
+
+TEST_F(Trim, ReturnsNoMoreThanIsEnough) {
+  Free(Allocate(MiB(24)));
+  EXPECT_EQ(Return(MiB(5)), MiB(6));
+  EXPECT_EQ(device_.used(), MiB(18));
+}
+
+TEST_F(Trim, LeavesTheRestOfARunUsableWithoutADriverCall) {
+  Free(Allocate(MiB(24)));
+  Return(MiB(6));
+  device_.ResetCounters();
+  Allocate(MiB(18));
+  EXPECT_EQ(calls(CallKind::kMap) + calls(CallKind::kCreate), 0u);
+}
+
+TEST_F(Trim, TakesFromTheNextStreamWhatOneDoesNotHave) {
+  const Address first = Allocate(MiB(8), kMain);
+  const Address second = Allocate(MiB(8), kSide);
+  Free(first);
+  Free(second);
+  EXPECT_EQ(Return(MiB(12)), MiB(12));
+}
+
+TEST_F(Trim, KeepsWhatACapturedStreamMayStillSee) {
+  Free(Allocate(MiB(8), kSide));
+  const Address lent = Allocate(MiB(64), kMain);
+  Free(lent);
+  device_.BeginCapture(kSide);
+  EXPECT_EQ(Return(kUnlimited), Bytes(0)) << "four of its pages were the captured stream's";
+  device_.EndCapture(kSide);
+  EXPECT_EQ(Return(kUnlimited), MiB(64));
+}
+
+TEST_F(TrimOfSegments, ReturnsNoMoreSegmentsThanAreEnough) {
+  const Address first = Allocate(MiB(12));
+  const Address second = Allocate(MiB(14));
+  Free(first);
+  Free(second);
+  absl::StatusOr<Bytes> returned = allocator_->Trim(MiB(10));
+  ASSERT_TRUE(returned.ok());
+  EXPECT_EQ(*returned, MiB(12));
+}
+
+}  // namespace
+}  // namespace frugal

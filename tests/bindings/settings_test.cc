@@ -1,0 +1,106 @@
+#include "bindings/settings.h"
+
+#include <cstdlib>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "gtest/gtest.h"
+
+namespace frugal {
+namespace {
+
+constexpr Bytes kTotal = GiB(80);
+
+Settings Parsed(absl::string_view text) {
+  Settings settings;
+  const absl::Status status = ChangeSettings(text, settings);
+  EXPECT_TRUE(status.ok()) << status;
+  return settings;
+}
+
+std::string ErrorOf(absl::string_view text) {
+  Settings settings;
+  const absl::Status status = ChangeSettings(text, settings);
+  EXPECT_TRUE(absl::IsInvalidArgument(status)) << text << ": " << status;
+  EXPECT_EQ(ToText(settings), ToText(Settings())) << "changed by \"" << text << '"';
+  return std::string(status.message());
+}
+
+TEST(SettingsTest, NothingIsLimitedByDefault) {
+  EXPECT_GE(Settings().memory_limit.On(kTotal), kTotal);
+  EXPECT_EQ(ToText(Settings()), "memory_limit:off,idle_release:off");
+}
+
+TEST(SettingsTest, MemoryLimitIsASizeOrAPartOfTheGpu) {
+  const std::vector<std::pair<std::string, Bytes>> limits = {
+      {"20GiB", GiB(20)},        {"20G", GiB(20)}, {"1.5gib", MiB(1536)},
+      {"512 MiB", MiB(512)},     {"64K", KiB(64)}, {"1TiB", GiB(1024)},
+      {"123456", Bytes(123456)}, {"50%", GiB(40)}, {"0.5%", Bytes(429496729)}};
+  for (const auto& [text, limit] : limits)
+    EXPECT_EQ(Parsed("memory_limit:" + text).memory_limit.On(kTotal), limit) << text;
+}
+
+TEST(SettingsTest, IdleReleaseIsATime) {
+  EXPECT_EQ(Parsed("idle_release:30s").idle_release, absl::Seconds(30));
+  EXPECT_EQ(Parsed("idle_release:500ms").idle_release, absl::Milliseconds(500));
+  EXPECT_EQ(Parsed("idle_release:1.5min").idle_release, absl::Seconds(90));
+  EXPECT_EQ(Parsed("idle_release:2h").idle_release, absl::Hours(2));
+}
+
+TEST(SettingsTest, LaterEntriesAndTextsChangeWhatTheyNameOnly) {
+  Settings settings = Parsed(" memory_limit : 1GiB , idle_release:3s,, memory_limit:2GiB");
+  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:3s");
+  EXPECT_TRUE(ChangeSettings("idle_release:off", settings).ok());
+  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:off");
+  EXPECT_TRUE(ChangeSettings("memory_limit:off", settings).ok());
+  EXPECT_EQ(ToText(settings), ToText(Settings()));
+}
+
+TEST(SettingsTest, TextOfSettingsMakesTheSameSettings) {
+  for (const char* text : {"memory_limit:80%,idle_release:0.25s", "memory_limit:12345,idle_release:off"}) {
+    EXPECT_EQ(ToText(Parsed(text)), text);
+  }
+}
+
+TEST(SettingsTest, ErrorsNameKeyValueAndWhatIsAllowed) {
+  for (const char* value :
+       {"", "lots", "0", "-1GiB", "0.5", "101%", "%", "GiB", "1e9", "inf", "nan", "1GiB2", "1 G i B"}) {
+    const std::string error = ErrorOf(std::string("memory_limit:") + value);
+    EXPECT_NE(error.find(std::string("memory_limit:") + value), std::string::npos) << error;
+    EXPECT_NE(error.find("20GiB"), std::string::npos) << error;
+  }
+  for (const char* value : {"", "30", "soon", "0s", "-3s", "0.1ms", "1000000h", "inf s"}) {
+    const std::string error = ErrorOf(std::string("memory_limit:1GiB,idle_release:") + value);
+    EXPECT_NE(error.find(std::string("idle_release:") + value), std::string::npos) << error;
+    EXPECT_NE(error.find("30s"), std::string::npos) << error;
+  }
+  for (const char* entry : {"memory_limt:1GiB", "memory_limit=1GiB", "Memory_limit:1GiB", ":", "x"}) {
+    const std::string error = ErrorOf(entry);
+    EXPECT_NE(error.find("there are memory_limit, idle_release"), std::string::npos) << error;
+  }
+}
+
+TEST(SettingsTest, EnvironmentIsNamedInItsErrors) {
+  setenv("FRUGAL_ALLOC_CONF", "memory_limit:2GiB", 1);
+  EXPECT_EQ(SettingsOfEnvironment()->memory_limit.On(kTotal), GiB(2));
+  setenv("FRUGAL_ALLOC_CONF", "memory_limit:many", 1);
+  EXPECT_EQ(SettingsOfEnvironment().status().message().find("FRUGAL_ALLOC_CONF: memory_limit:many"), 0u);
+  unsetenv("FRUGAL_ALLOC_CONF");
+  EXPECT_TRUE(SettingsOfEnvironment().ok());
+}
+
+TEST(SettingsTest, TheSwitchIsZeroOrOne) {
+  unsetenv("FRUGAL_ALLOC");
+  EXPECT_FALSE(*IsTurnedOff());
+  for (const auto& [value, is_off] : {std::pair("", false), std::pair("1", false), std::pair("0", true)}) {
+    setenv("FRUGAL_ALLOC", value, 1);
+    EXPECT_EQ(*IsTurnedOff(), is_off) << value;
+  }
+  setenv("FRUGAL_ALLOC", "no", 1);
+  EXPECT_EQ(IsTurnedOff().status().message(), "FRUGAL_ALLOC=no is not possible; it is 0 (off) or 1 (on)");
+  unsetenv("FRUGAL_ALLOC");
+}
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,226 @@
+"""torch.cuda.MemPool: its memory is native's, beside ours, and idle memory goes to where it is wanted."""
+
+import ctypes
+from concurrent.futures import ThreadPoolExecutor
+
+import pytest
+import torch
+from binding_helpers import GIB, MIB, collect, empty, is_ours, run_python
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_cached():
+    yield
+    collect()
+    torch.cuda.empty_cache()
+
+
+@pytest.fixture
+def limit():
+    """Limits the memory of the process to a quarter of the GPU, 4 GiB."""
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(0.25)
+    yield
+    torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def pooled(pool: torch.cuda.MemPool, size: int) -> torch.Tensor:
+    with torch.cuda.use_mem_pool(pool):
+        return empty(size)
+
+
+def test_memory_of_a_pool_is_natives():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        pooled = empty(3 * MIB)
+    assert not is_ours(pooled)
+    assert [segment["address"] for segment in pool.snapshot()] == [pooled.data_ptr()]
+    assert is_ours(empty(3 * MIB))
+
+
+def test_memory_of_a_pool_has_the_standard_deleter():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        pooled = empty(3 * MIB)
+    assert torch._C._has_Standard_Deleter(pooled.untyped_storage()._cdata)
+
+
+def test_memory_of_a_pool_used_by_another_stream_is_freed_by_native():
+    pool = torch.cuda.MemPool()
+    before = torch.cuda.memory_allocated()
+    with torch.cuda.use_mem_pool(pool):
+        pooled = empty(3 * MIB)
+    pooled.record_stream(torch.cuda.Stream())
+    del pooled
+    torch.cuda.synchronize()
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_memory_of_a_pool_is_freed_into_it():
+    pool = torch.cuda.MemPool()
+    before = torch.cuda.memory_allocated()
+    with torch.cuda.use_mem_pool(pool):
+        pooled = empty(3 * MIB)
+    address = pooled.data_ptr()
+    del pooled
+    with torch.cuda.use_mem_pool(pool):
+        again = empty(3 * MIB)
+    assert again.data_ptr() == address
+    del again
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_other_threads_are_not_in_the_pool():
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool), ThreadPoolExecutor(1) as thread:
+        assert is_ours(thread.submit(empty, 3 * MIB).result())
+
+
+def test_pools_may_be_nested():
+    outer, inner = torch.cuda.MemPool(), torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(outer):
+        with torch.cuda.use_mem_pool(inner):
+            first = empty(3 * MIB)
+        second = empty(3 * MIB)
+    assert not is_ours(first)
+    assert not is_ours(second)
+    assert is_ours(empty(3 * MIB))
+
+
+def test_enabling_inside_a_pool_is_refused():
+    result = run_python(
+        """
+import torch, frugal_alloc
+pool = torch.cuda.MemPool()
+with torch.cuda.use_mem_pool(pool):
+    held = torch.empty(1000, device="cuda")
+    try:
+        frugal_alloc.enable()
+    except frugal_alloc.FrugalAllocError as error:
+        report(error=str(error))
+report(enabled=frugal_alloc.is_enabled())
+frugal_alloc.enable()
+report(later=frugal_alloc.is_enabled())
+"""
+    )
+    assert "use_mem_pool" in result["error"]
+    assert (result["enabled"], result["later"]) == (False, True)
+
+
+def test_pool_made_before_the_swap_goes_on():
+    result = run_python(
+        """
+import torch, frugal_alloc
+pool = torch.cuda.MemPool()
+with torch.cuda.use_mem_pool(pool):
+    first = torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
+graph = torch.cuda.CUDAGraph()
+static = torch.empty(1 << 20, device="cuda")
+with torch.cuda.graph(graph):
+    produced = static + 1
+frugal_alloc.enable()
+with torch.cuda.use_mem_pool(pool):
+    second = torch.empty(3 << 20, dtype=torch.uint8, device="cuda")
+graph.replay()
+torch.cuda.synchronize()
+report(native=not frugal_alloc._native.load().owns(second.data_ptr()),
+       pooled=sum(segment["allocated_size"] for segment in pool.snapshot()) == 6 << 20)
+del graph, produced, first, second, pool
+"""
+    )
+    assert (result["native"], result["pooled"], result["status"]) == (True, True, 0)
+
+
+def test_idle_memory_of_ours_serves_a_pool_and_no_more_of_it_than_is_wanted():
+    pool = torch.cuda.MemPool()
+    empty(13 * GIB)
+    idle = torch.cuda.memory_reserved()
+    tensor = pooled(pool, 8 * GIB)
+    assert not is_ours(tensor)
+    assert torch.cuda.memory_reserved() >= idle
+
+
+def test_memory_of_a_pool_that_is_gone_serves_ordinary_work():
+    pool = torch.cuda.MemPool()
+    tensor = pooled(pool, 12 * GIB)
+    with pytest.raises(torch.OutOfMemoryError):
+        empty(10 * GIB)
+    del tensor, pool
+    assert is_ours(empty(10 * GIB))
+
+
+def test_a_pool_that_is_kept_for_that_serves_ordinary_work_when_memory_is_out():
+    pool = torch.cuda.MemPool(use_on_oom=True)
+    pooled(pool, 12 * GIB)
+    before = torch.cuda.memory_stats()["num_ooms"]
+    tensor = empty(10 * GIB)
+    segments = [segment["address"] for segment in pool.snapshot()]
+    assert tensor.data_ptr() in segments
+    assert torch.cuda.memory_stats()["num_ooms"] == before
+
+
+def test_a_pool_that_is_not_kept_for_that_does_not():
+    pool = torch.cuda.MemPool()
+    pooled(pool, 12 * GIB)
+    with pytest.raises(torch.OutOfMemoryError):
+        empty(10 * GIB)
+
+
+def test_a_pool_can_refuse_to_split():
+    pool = torch.cuda.MemPool(no_split=True)
+    first, second = pooled(pool, 3 * MIB), pooled(pool, 3 * MIB)
+    assert sorted(segment["address"] for segment in pool.snapshot()) == sorted([first.data_ptr(), second.data_ptr()])
+
+
+def test_each_thread_is_in_its_own_pool():
+    def fill(pool: torch.cuda.MemPool) -> bool:
+        with torch.cuda.use_mem_pool(pool):
+            tensors = [empty(3 * MIB) for _ in range(20)]
+            ranges = [(one["address"], one["address"] + one["total_size"]) for one in pool.snapshot()]
+            return all(any(start <= tensor.data_ptr() < end for start, end in ranges) for tensor in tensors)
+
+    with ThreadPoolExecutor(4) as threads:
+        assert all(threads.map(fill, [torch.cuda.MemPool() for _ in range(4)]))
+
+
+def test_a_users_own_allocator_stands_behind_a_pool():
+    runtime = ctypes.CDLL(f"libcudart.so.{torch.version.cuda.split('.')[0]}")
+    live = set()
+
+    @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
+    def allocate(size, device, stream):
+        pointer = ctypes.c_void_p()
+        assert runtime.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(size)) == 0
+        live.add(pointer.value)
+        return pointer.value
+
+    @ctypes.CFUNCTYPE(None, ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
+    def free(pointer, size, device, stream):
+        live.remove(pointer)
+        assert runtime.cudaFree(ctypes.c_void_p(pointer)) == 0
+
+    allocator = torch._C._cuda_customAllocator(*(ctypes.cast(f, ctypes.c_void_p).value for f in (allocate, free)))
+    pool = torch.cuda.MemPool(allocator)
+    tensor = pooled(pool, 30 * MIB)
+    assert tensor.data_ptr() in live
+    assert is_ours(empty(30 * MIB))
+    del tensor, pool
+    torch.cuda.empty_cache()
+    assert not live
+
+
+def test_a_limit_is_for_pools_and_us_together(limit):
+    pool = torch.cuda.MemPool()
+    kept = empty(3 * GIB)
+    with pytest.raises(torch.OutOfMemoryError):
+        pooled(pool, 2 * GIB)
+    assert not is_ours(pooled(pool, 512 * MIB))
+    assert torch.cuda.get_per_process_memory_fraction() == 0.25
+    assert is_ours(kept)
+
+
+def test_idle_memory_of_ours_is_within_the_limit_for_a_pool(limit):
+    pool = torch.cuda.MemPool()
+    empty(3 * GIB)
+    assert not is_ours(pooled(pool, 3 * GIB))

@@ -1,0 +1,169 @@
+"""``frugal-alloc install-hook``: with FRUGAL_ALLOC=1 any program of a Python has it, else nothing changes."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import textwrap
+import venv
+from pathlib import Path
+from typing import Any
+
+import frugal_alloc
+import pytest
+from frugal_alloc import _hook, _simulated_gpu
+
+GIB = 1 << 30
+PACKAGES = Path(frugal_alloc.__file__).parents[1]
+
+
+class Python:
+    """An interpreter with site-packages of its own, which has torch and this package."""
+
+    def __init__(self, folder: Path) -> None:
+        venv.EnvBuilder(symlinks=True).create(folder)
+        self.program = folder / "bin" / "python"
+        self.packages = Path(self.run("import sysconfig; print(sysconfig.get_path('purelib'))").stdout.strip())
+        # Read before the hook, in the order of names.
+        (self.packages / "a_paths.pth").write_text(f"{PACKAGES}\n{os.pathsep.join(_torch_folder())}\n")
+
+    def run(self, code: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
+        environment = {name: value for name, value in os.environ.items() if name not in ("FRUGAL_ALLOC", "PYTHONPATH")}
+        environment.update({name: value for name, value in changes.items() if value is not None})
+        command = [self.program, "-c", textwrap.dedent(code)]
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+
+    def run_on_gpu(self, code: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
+        simulated = _simulated_gpu.environment(2 * GIB, base={})
+        return self.run(code, **(simulated | changes))
+
+    def hook(self, command: str) -> subprocess.CompletedProcess[str]:
+        return self.run(f"from frugal_alloc import _cli; _cli.main(['{command}'])")
+
+
+def _torch_folder() -> list[str]:
+    import importlib.util
+
+    return [str(Path(importlib.util.find_spec("torch").origin).parents[1])]
+
+
+@pytest.fixture(scope="module")
+def python(tmp_path_factory: pytest.TempPathFactory) -> Python:
+    return Python(tmp_path_factory.mktemp("python"))
+
+
+@pytest.fixture
+def hooked(python: Python) -> Any:
+    assert python.hook("install-hook").returncode == 0
+    yield python
+    assert python.hook("remove-hook").returncode == 0
+    assert not (python.packages / _hook.NAME).exists()
+
+
+def test_installing_and_removing_say_what_they_did_and_may_be_done_twice(python: Python) -> None:
+    path = python.packages / _hook.NAME
+    for _ in range(2):
+        done = python.hook("install-hook")
+        assert done.stdout.startswith(f"wrote {path}\n"), done
+        assert path.read_text().count("\n") == 1
+    assert python.hook("remove-hook").stdout == f"removed {path}\n"
+    assert python.hook("remove-hook").stdout == f"there is none: {path}\n"
+
+
+def test_place_that_cannot_be_written_gets_one_line_and_status_2(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, command: Any
+) -> None:
+    occupied = tmp_path / "file"
+    occupied.write_text("")
+    monkeypatch.setattr(_hook, "path", lambda: occupied / _hook.NAME)
+    monkeypatch.setattr("site.getsitepackages", lambda: [str(occupied)])
+    outcome = command("install-hook")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "cannot write" in outcome.err
+
+
+@pytest.mark.parametrize("value", [None, "", "0"])
+def test_without_frugal_alloc_nothing_is_loaded(hooked: Python, value: str | None) -> None:
+    code = "import sys; print([name for name in sys.modules if 'frugal' in name], sys.meta_path)"
+    plain = hooked.run("import sys; print([], sys.meta_path)", FRUGAL_ALLOC="0").stdout.count("object at")
+    done = hooked.run(code, FRUGAL_ALLOC=value)
+    assert done.stdout.startswith("[] [")
+    assert (done.stdout.count("object at"), done.stderr) == (plain, "")
+
+
+def test_torch_is_not_imported_for_a_program_that_does_not(hooked: Python) -> None:
+    assert hooked.run("import sys; print('torch' in sys.modules)", FRUGAL_ALLOC="1").stdout == "False\n"
+
+
+def test_programs_that_import_torch_and_their_spawned_children_have_it(hooked: Python, tmp_path: Path) -> None:
+    (tmp_path / "worker.py").write_text(
+        "import torch, frugal_alloc\n"
+        "def work(results):\n"
+        "    tensor = torch.empty(1000, device='cuda')\n"
+        "    results.put((frugal_alloc.is_enabled(), frugal_alloc.stats()['allocated_bytes']))\n"
+    )
+    done = hooked.run_on_gpu(
+        """
+        import importlib.util, json
+        importlib.util.find_spec("torch")  # libraries look before they import
+        import torch
+        import sys
+        import frugal_alloc, worker
+        if __name__ == "__main__":
+            context = torch.multiprocessing.get_context("spawn")
+            results = context.SimpleQueue()
+            child = context.Process(target=worker.work, args=(results,))
+            child.start()
+            print(json.dumps([frugal_alloc.is_enabled(), results.get(), torch.cuda.is_initialized()]))
+            child.join()
+        """,
+        FRUGAL_ALLOC="1",
+        PYTHONPATH=os.pathsep.join((str(_simulated_gpu.STARTUP), str(tmp_path))),
+    )
+    assert done.stdout, done.stderr
+    assert json.loads(done.stdout) == [True, [True, 4096], False]
+
+
+def test_what_stands_in_the_way_gets_one_line_and_the_program_goes_on(hooked: Python) -> None:
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+    done = hooked.run("import torch; print(torch.ones(3).sum().item())", FRUGAL_ALLOC="1")
+    assert done.stdout == "3.0\n"
+    assert done.stderr.startswith("frugal_alloc: not used: no NVIDIA driver")
+    assert done.stderr.count("\n") == 1
+
+
+def test_value_that_is_neither_0_nor_1_is_named(hooked: Python) -> None:
+    done = hooked.run("print('goes on')", FRUGAL_ALLOC="yes")
+    assert done.stdout == "goes on\n"
+    assert done.stderr == "frugal_alloc: not used: FRUGAL_ALLOC=yes is not possible; it is 0 (off) or 1 (on)\n"
+
+
+def test_hook_that_outlives_the_package_says_so(hooked: Python) -> None:
+    paths = hooked.packages / "a_paths.pth"
+    text = paths.read_text()
+    paths.write_text("")
+    try:
+        done = hooked.run("print('goes on')", FRUGAL_ALLOC="1")
+        without = hooked.run("print('goes on')")
+    finally:
+        paths.write_text(text)
+    assert (done.stdout, without.stdout, without.stderr) == ("goes on\n", "goes on\n", "")
+    assert done.stderr.startswith("frugal_alloc: not used: the package is not installed here any more; remove ")
+
+
+def test_torch_that_fails_to_be_imported_raises_what_it_raises(hooked: Python, tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("raise ImportError('damaged')\n")
+    code = """
+    for _ in range(2):
+        try:
+            import torch
+        except ImportError as error:
+            print(error)
+    """
+    done = hooked.run(code, FRUGAL_ALLOC="1", PYTHONPATH=str(tmp_path))
+    assert (done.stdout, done.stderr) == ("damaged\ndamaged\n", "")

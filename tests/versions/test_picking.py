@@ -1,0 +1,79 @@
+"""Which library is picked for which PyTorch, by its version alone; tests/bindings/test_refusals.py runs them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from frugal_alloc import _installation
+from frugal_alloc._installation import MissingPart, Torch
+
+RELEASES = ("2.11.0", "2.11.0+cu126", "2.11.3", "2.11.0.post1")
+NOT_RELEASES = ("2.11.0.dev20260101+cu130", "2.11.0a0+nv25.9", "2.11.0rc2", "2.11.0a0+git1a2b3c4", "2.11.0+vendor7")
+UNKNOWN = ("2.16.0", "2.8.0+cu128", "2.16.0.dev20261101+cu132", "2.1.1", "3.0.0", "1.13.1")
+
+
+def write_headers(folder: Path, text: str) -> Path:
+    for name in _installation._CLASS_HEADERS:
+        path = folder / "include" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Libraries for 2.9 to 2.11, built with the headers in known/."""
+    folder = tmp_path / "_lib"
+    folder.mkdir()
+    digest = _installation.headers_digest(write_headers(tmp_path / "known", "virtual void f();"))
+    for tag in ("torch29", "torch210", "torch211"):
+        (folder / f"frugal_alloc_{tag}.so").touch()
+        (folder / f"frugal_alloc_{tag}.json").write_text(json.dumps({"torch": "2.11.0", "headers": digest}))
+    monkeypatch.setattr(_installation, "LIBRARIES", folder)
+    return folder
+
+
+def test_minors_are_listed_in_the_order_of_their_numbers() -> None:
+    assert _installation.built_minors() == ["2.9", "2.10", "2.11"]
+
+
+@pytest.mark.parametrize("version", RELEASES)
+def test_every_release_of_a_minor_gets_its_library(version: str, tmp_path: Path) -> None:
+    picked = _installation.find_library("alloc", Torch(tmp_path / "no headers needed", version, "13.0"))
+    assert picked.name == "frugal_alloc_torch211.so"
+
+
+@pytest.mark.parametrize("version", UNKNOWN)
+def test_unknown_minor_gets_none(version: str, tmp_path: Path) -> None:
+    with pytest.raises(MissingPart) as caught:
+        _installation.find_library("alloc", Torch(tmp_path / "known", version, "13.0"))
+    assert version in str(caught.value)
+    assert "built for: 2.9, 2.10, 2.11" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("version", NOT_RELEASES)
+def test_other_builds_get_the_library_only_with_the_same_classes(version: str, tmp_path: Path) -> None:
+    same = Torch(tmp_path / "known", version, "13.0")
+    assert _installation.find_library("alloc", same).name == "frugal_alloc_torch211.so"
+    other = Torch(write_headers(tmp_path / "other", "virtual void g(); virtual void f();"), version, "13.0")
+    with pytest.raises(MissingPart, match=r"is no release.*from its source") as caught:
+        _installation.find_library("alloc", other)
+    assert version in str(caught.value)
+
+
+def test_other_build_without_headers_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(MissingPart, match="is no release"):
+        _installation.find_library("alloc", Torch(tmp_path / "nothing", NOT_RELEASES[0], "13.0"))
+
+
+@pytest.mark.parametrize("record", [None, "", "[]", '{"torch": "2.11.0"}'])
+def test_other_build_is_refused_if_nobody_knows_what_the_library_was_built_for(
+    record: str | None, tmp_path: Path, libraries: Path
+) -> None:
+    path = libraries / "frugal_alloc_torch211.json"
+    path.unlink() if record is None else path.write_text(record)
+    with pytest.raises(MissingPart, match="is no release"):
+        _installation.find_library("alloc", Torch(tmp_path / "known", NOT_RELEASES[0], "13.0"))

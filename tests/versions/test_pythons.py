@@ -1,0 +1,60 @@
+"""Every Python from 3.10 on: its grammar, and the interpreters that are at hand."""
+
+from __future__ import annotations
+
+import ast
+import os
+import shutil
+import subprocess
+from pathlib import Path
+
+import frugal_alloc
+import pytest
+
+PACKAGE = Path(frugal_alloc.__file__).parent
+OLDEST, NEWEST = 10, 14
+SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "_lib" not in path.parts)
+# Prints the modules that could not be imported, in a Python that has nothing installed.
+IMPORT_ALL = """
+import importlib, pathlib, sys
+sys.path.insert(0, sys.argv[1])
+for path in sorted(pathlib.Path(sys.argv[1], "frugal_alloc").glob("*.py")):
+    if path.stem not in ("__main__",):
+        try:
+            importlib.import_module("frugal_alloc." + path.stem)
+        except ModuleNotFoundError as error:
+            if error.name.partition(".")[0] not in ("torch", "rich", "numpy"):
+                raise
+"""
+
+
+def interpreter(minor: int) -> str:
+    """The CPython 3.`minor` of this machine; skips the test where there is none."""
+    candidates = [
+        shutil.which(f"python3.{minor}"),
+        *Path.home().glob(f".pyenv/versions/3.{minor}.*/bin/python3.{minor}"),
+    ]
+    for candidate in filter(None, candidates):
+        version = [candidate, "-c", "import sys; print(sys.version_info[1])"]
+        if subprocess.run(version, capture_output=True, text=True).stdout.strip() == str(minor):
+            return str(candidate)
+    pytest.skip(f"there is no Python 3.{minor} here")
+
+
+@pytest.mark.parametrize("path", SOURCES, ids=lambda path: str(path.relative_to(PACKAGE)))
+def test_source_is_in_the_grammar_of_the_oldest_python(path: Path) -> None:
+    ast.parse(path.read_text(), str(path), feature_version=(3, OLDEST))
+
+
+@pytest.mark.parametrize("minor", range(OLDEST, NEWEST + 1))
+def test_package_imports_and_reports(minor: int) -> None:
+    python = interpreter(minor)
+    environment = {name: value for name, value in os.environ.items() if not name.startswith(("PYTHON", "LD_"))}
+    command = [python, "-W", "error", "-B", "-I"]
+    done = subprocess.run([*command, "-c", IMPORT_ALL, PACKAGE.parent], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    run = "import sys; sys.path.insert(0, sys.argv.pop(1)); from frugal_alloc import _cli; sys.exit(_cli.main())"
+    arguments = ["-c", run, PACKAGE.parent, "doctor"]
+    done = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert f"3.{minor}." in done.stdout.splitlines()[0]

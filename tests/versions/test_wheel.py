@@ -1,0 +1,171 @@
+"""The wheel that tools/wheel has built: FRUGAL_TEST_WHEEL names it, and tools/test builds one and sets it."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import importlib.util
+import os
+import re
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+WHEEL = os.environ.get("FRUGAL_TEST_WHEEL")
+pytestmark = pytest.mark.skipif(WHEEL is None, reason="tools/test builds the wheel and sets FRUGAL_TEST_WHEEL")
+SYMBOL = re.compile(r"([\w.$]+)(?:@+([\w.]+))?$")
+# All that ours calls of the CUDA runtime: each has the same arguments in CUDA 12 and 13, so that one library serves
+# both. One that is added here must be looked up in both versions' headers.
+RUNTIME_FUNCTIONS = {
+    "cudaDeviceCanAccessPeer",
+    "cudaDeviceDisablePeerAccess",
+    "cudaDeviceEnablePeerAccess",
+    "cudaGetLastError",
+    "cudaIpcGetMemHandle",
+    "cudaMemGetInfo",
+    "cudaMemcpyPeerAsync",
+}
+
+
+def torch_versions() -> list[str]:
+    lines = (ROOT / "tools" / "torch_versions.txt").read_text().splitlines()
+    return [line.split()[0] for line in lines if line and not line.startswith("#")]
+
+
+def tag(version: str) -> str:
+    return "torch" + "".join(version.split(".")[:2])
+
+
+def symbols(library: Path, *options: str) -> list[tuple[str, str]]:
+    """Names and versions of a library's dynamic symbols."""
+    done = subprocess.run(["nm", "-D", *options, library], check=True, capture_output=True, text=True)
+    found = (SYMBOL.match(line.split()[-1]) for line in done.stdout.splitlines())
+    return [(match[1], match[2] or "") for match in found if match]
+
+
+@pytest.fixture(scope="module")
+def contents(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The wheel, unpacked."""
+    folder = tmp_path_factory.mktemp("wheel")
+    with zipfile.ZipFile(WHEEL) as wheel:
+        wheel.extractall(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def libraries(contents: Path) -> Path:
+    return contents / "frugal_alloc" / "_lib"
+
+
+def test_holds_libraries_for_every_torch(libraries: Path) -> None:
+    expected = {
+        f"frugal_{kind}_{tag(version)}.{suffix}"
+        for version in torch_versions()
+        for kind, suffix in (("alloc", "so"), ("replay", "so"), ("alloc", "json"))
+    }
+    assert {path.name for path in libraries.glob("frugal_*_torch*")} == expected
+
+
+def test_holds_the_package_and_no_more(contents: Path) -> None:
+    files = {path.relative_to(contents).as_posix() for path in contents.rglob("*") if path.is_file()}
+    package = {path for path in files if path.startswith("frugal_alloc/")}
+    assert {path for path in files - package if ".dist-info/" not in path} == set()
+    assert {"frugal_alloc/__init__.py", "frugal_alloc/include/frugal_alloc/torch.h"} <= package
+    assert {f"frugal_alloc/_lib/simulated_gpu/{name}" for name in ("libcuda.so.1", "libcudart.so.12")} <= package
+    assert not [path for path in files if "__pycache__" in path or path.endswith(".pyc")]
+
+
+def test_record_names_every_file(contents: Path) -> None:
+    record = next(contents.glob("*.dist-info/RECORD"))
+    lines = dict(line.rsplit(",", 2)[:2] for line in record.read_text().splitlines())
+    files = {path.relative_to(contents).as_posix(): path for path in contents.rglob("*") if path.is_file()}
+    assert set(lines) == set(files)
+    for name, path in files.items():
+        digest = base64.urlsafe_b64encode(hashlib.sha256(path.read_bytes()).digest()).rstrip(b"=").decode()
+        assert lines[name] == ("" if path == record else f"sha256={digest}"), name
+
+
+@pytest.mark.parametrize("version", torch_versions())
+@pytest.mark.parametrize("kind", ["alloc", "replay"])
+def test_library_finds_its_symbols_in_its_own_torch(kind: str, version: str, libraries: Path) -> None:
+    sys.path.insert(0, str(ROOT / "tools"))
+    try:
+        import torch_sdk
+    finally:
+        sys.path.pop(0)
+    sdk = torch_sdk.torch(version)
+    there = {name for library in ("libc10.so", "libc10_cuda.so") for name, _ in symbols(sdk / "lib" / library)}
+    wanted = symbols(libraries / f"frugal_{kind}_{tag(version)}.so", "--undefined-only")
+    c10 = {name for name, _ in wanted if "c10" in name}
+    assert c10
+    assert c10 <= there, c10 - there
+
+
+@pytest.mark.parametrize("version", torch_versions())
+def test_adapter_serves_cuda_12_and_13(version: str, libraries: Path) -> None:
+    wanted = symbols(libraries / f"frugal_alloc_{tag(version)}.so", "--undefined-only")
+    cuda = {(name, symbol_version) for name, symbol_version in wanted if re.match(r"cu[A-Z]|cuda", name)}
+    # Without a version of CUDA's: the process's own runtime has them in its.
+    assert {symbol_version for _, symbol_version in cuda} == {""}
+    assert {name for name, _ in cuda} <= RUNTIME_FUNCTIONS
+    text = subprocess.run(
+        ["objdump", "-p", libraries / f"frugal_alloc_{tag(version)}.so"], check=True, capture_output=True, text=True
+    ).stdout
+    needed = set(re.findall(r"NEEDED +(\S+)", text))
+    system = {"libstdc++.so.6", "libgcc_s.so.1", "libm.so.6", "libc.so.6", "ld-linux-x86-64.so.2"}
+    assert needed - system == {"libc10.so", "libc10_cuda.so"}
+    assert not re.search("RPATH|RUNPATH", text)
+
+
+def test_tag_promises_no_older_glibc_than_the_libraries_need(libraries: Path) -> None:
+    promised = re.search(r"-py3-none-manylinux_2_(\d+)_x86_64\.whl$", WHEEL)
+    assert promised, WHEEL
+    needed = [
+        int(version.removeprefix("GLIBC_2.").split(".")[0])
+        for library in libraries.rglob("*.so*")
+        for _, version in symbols(library, "--undefined-only")
+        if version.startswith("GLIBC_2.")
+    ]
+    assert max(needed) == int(promised[1])
+
+
+@pytest.fixture(scope="module")
+def installed(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A fresh environment with the wheel, installed with neither network nor compiler, beside this one's torch."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=True)
+    pip = [folder / "bin" / "pip", "install", "-q", "--no-index", "--no-deps", "--disable-pip-version-check", WHEEL]
+    subprocess.run(pip, env={"PATH": str(folder / "bin")}, check=True)
+    # torch and what it needs, which a user has installed, but not this checkout's frugal_alloc.
+    others = Path(importlib.util.find_spec("torch").submodule_search_locations[0]).parent
+    site = next(folder.glob("lib/python3*/site-packages"))
+    for path in others.iterdir():
+        if not (site / path.name).exists() and "frugal" not in path.name:
+            (site / path.name).symlink_to(path)
+    return folder
+
+
+def run(folder: Path, *command: str | Path) -> subprocess.CompletedProcess:
+    environment = {"PATH": str(folder / "bin"), "HOME": str(folder)}
+    program = folder / "bin" / command[0]
+    return subprocess.run([program, *command[1:]], env=environment, cwd=folder, capture_output=True, text=True)
+
+
+def test_installed_without_compiler_and_network_it_works(installed: Path) -> None:
+    first_minutes = ROOT / "tests" / "versions" / "first_minutes.py"
+    done = run(installed, "frugal-alloc", "simulate", "--memory", "4GiB", "--", "python", first_minutes)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.rstrip().endswith("all is well")
+
+
+def test_installed_it_says_that_the_recorded_runs_are_not_in_it(installed: Path) -> None:
+    done = run(installed, "frugal-alloc", "replay", "gpt60")
+    assert done.returncode == 2
+    assert done.stderr.startswith("frugal-alloc")
+    assert "gpt60" in done.stderr
+    assert len(done.stderr.splitlines()) == 1

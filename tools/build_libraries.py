@@ -1,0 +1,183 @@
+"""Builds the package's libraries: with Bazel, or with CMake where there is no Bazel that reads our WORKSPACE.
+
+Bazel builds //:package_libraries; CMakeLists.txt builds the adapter and the replay, without the simulated GPU.
+
+Each torch minor version has libraries of its own. They are built for the torch that is installed beside the Python
+that runs this, whose headers are taken as they are, or for all of tools/torch_versions.txt, of which
+tools/torch_sdk.py fetches the headers.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import pathlib
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import torch_sdk
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "bindings" / "frugal_alloc"
+LIBRARIES = "_lib"  # in the package
+SIMULATED_GPU = "simulated_gpu"  # in _lib
+TARGET = "//:package_libraries"
+BAZEL = shlex.split(os.environ.get("BAZEL", "bazel"))
+
+sys.path.insert(0, str(PACKAGE))
+import _installation  # noqa: E402  # what the package itself looks at when it picks among the libraries
+
+Files = dict[str, bytes]  # by path below _lib/
+
+
+@dataclasses.dataclass(frozen=True)
+class Torch:
+    """A torch to build for."""
+
+    folder: pathlib.Path  # with include/, lib/ and version.py
+    version: str
+    # The one that is installed here; else a folder of tools/torch_sdk.py.
+    installed: bool
+
+    @property
+    def tag(self) -> str:
+        return torch_sdk.tag(self.version)
+
+    @property
+    def minor(self) -> str:
+        return ".".join(self.version.split(".")[:2])
+
+
+class BuildError(Exception):
+    """The message is one line that says what to do."""
+
+
+def beside() -> Torch | None:
+    """The torch that is installed in the environment of this Python, if any.
+
+    Raises:
+        BuildError: it is of a minor version that this source was never built for.
+    """
+    # -E: pip isolates builds by way of PYTHONPATH; the torch meant is the installing environment's own.
+    code = (
+        "import importlib.util, runpy\n"
+        "folder = importlib.util.find_spec('torch').submodule_search_locations[0]\n"
+        "print(folder, runpy.run_path(folder + '/version.py')['__version__'], sep='\\n')"
+    )
+    done = subprocess.run([sys.executable, "-E", "-c", code], capture_output=True, text=True)
+    if done.returncode:
+        return None
+    folder, version = done.stdout.splitlines()
+    torch = Torch(pathlib.Path(folder), version, installed=True)
+    known = [known.rpartition(".")[0] for known in torch_sdk.versions()]
+    if torch.minor not in known:
+        raise BuildError(
+            f"{sys.executable} has torch {version}, and frugal_alloc is for {', '.join(known)}; "
+            "docs/compatibility.md says how to add one"
+        )
+    return torch
+
+
+def everyone() -> list[Torch]:
+    """All that tools/torch_versions.txt lists."""
+    return [Torch(torch_sdk.torch(version), version, installed=False) for version in torch_sdk.versions()]
+
+
+def build(torches: list[Torch]) -> Files:
+    """The libraries for these, just built, and what each was built for."""
+    files: Files = {}
+    if has_bazel():
+        for torch in torches:
+            files |= _read(_built_by_bazel(torch))
+    else:
+        files |= _read(_built_by_cmake(torches))
+    for torch in torches:
+        built_for = {"torch": torch.version, "headers": _installation.headers_digest(torch.folder)}
+        files[f"frugal_alloc_{torch.tag}.json"] = (json.dumps(built_for) + "\n").encode()
+    return files
+
+
+def place(files: Files) -> None:
+    """Puts the libraries into the checkout, each in one step, since a running program may have it loaded."""
+    folder = PACKAGE / LIBRARIES
+    for name, data in files.items():
+        target = folder / name
+        if target.exists() and target.read_bytes() == data:
+            continue
+        target.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=target.parent) as near:
+            new = pathlib.Path(near) / target.name
+            new.write_bytes(data)
+            new.chmod(0o755 if ".so" in target.name else 0o644)
+            os.replace(new, target)
+        print(f"built {target.relative_to(ROOT)}")
+    for old in (folder / SIMULATED_GPU).glob("*.so*"):
+        if f"{SIMULATED_GPU}/{old.name}" not in files:
+            old.unlink()
+
+
+def has_bazel() -> bool:
+    """Whether there is a Bazel that reads a WORKSPACE file; Debian's 4.2.3 calls itself no_version."""
+    if shutil.which(BAZEL[0]) is None:
+        return False
+    done = subprocess.run([*BAZEL, "--version"], cwd=ROOT, capture_output=True, text=True)
+    return done.returncode == 0 and done.stdout.removeprefix("bazel ").startswith(("no_version", "4."))
+
+
+def _read(built: dict[str, pathlib.Path]) -> Files:
+    return {name: path.read_bytes() for name, path in built.items()}
+
+
+def _bazel(torch: Torch, command: str, *arguments: str) -> str:
+    """Bazel's standard output; what it tells people goes on to ours."""
+    options = [] if sys.stderr.isatty() else ["--noshow_progress", "--ui_event_filters=-info"]
+    if not torch.installed:
+        options.append(f"--repo_env=FRUGAL_TORCH_SDK={torch.folder}")
+        options.append(f"--repo_env=CUDA_HOME={torch_sdk.cuda_headers()}")
+    # For the checkout's own .venv Bazel finds the way itself, and keeps what it knows from other builds.
+    elif pathlib.Path(sys.prefix) != ROOT / ".venv":
+        options.append(f"--repo_env=FRUGAL_PYTHON={sys.executable}")
+        options.append(f"--repo_env=CUDA_HOME={torch_sdk.cuda_headers(torch.folder.parent)}")
+    done = subprocess.run([*BAZEL, command, *options, *arguments], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise BuildError(f"bazel {command} failed for torch {torch.version}; its messages are above")
+    return done.stdout
+
+
+def _built_by_bazel(torch: Torch) -> dict[str, pathlib.Path]:
+    _bazel(torch, "build", "--show_result=0", TARGET)
+    expression = "'\\n'.join([file.path for file in target.files.to_list()])"
+    listed = _bazel(torch, "cquery", TARGET, "--output=starlark", f"--starlark:expr={expression}")
+    execution_root = pathlib.Path(_bazel(torch, "info", "execution_root").strip())
+    built = {}
+    for path in map(pathlib.PurePosixPath, listed.split()):
+        folder = f"{SIMULATED_GPU}/" if "/cuda/simulated/" in f"/{path}" else ""
+        built[folder + path.name] = execution_root / path
+    return built
+
+
+def _built_by_cmake(torches: list[Torch]) -> dict[str, pathlib.Path]:
+    abseil = pathlib.Path(os.environ.get("FRUGAL_ABSEIL", ROOT / ".deps" / "abseil"))
+    if not (abseil / "absl").is_dir():
+        raise BuildError(f"Abseil's source is not at {abseil}: run tools/setup, or set FRUGAL_ABSEIL to its folder")
+    if shutil.which("cmake") is None:
+        raise BuildError("there is neither Bazel nor CMake to build with; pip install cmake, or install a built wheel")
+    site = torches[0].folder.parent if torches[0].installed else None
+    folder = ROOT / "build" / "cmake"
+    values = {
+        "CMAKE_BUILD_TYPE": "Release",
+        "TORCHES": ";".join(str(torch.folder) for torch in torches),
+        "CUDA": torch_sdk.cuda_headers(site),
+        "ABSEIL": abseil,
+    }
+    configure = ["cmake", "-S", ROOT, "-B", folder, *(f"-D{name}={value}" for name, value in values.items())]
+    for command in (configure, ["cmake", "--build", folder, "--parallel", str(os.cpu_count())]):
+        if subprocess.run(command).returncode:
+            raise BuildError("cmake failed; its messages are above")
+    tags = "|".join(torch.tag for torch in torches)
+    return {path.name: path for path in folder.glob("*.so") if re.fullmatch(rf"frugal_\w+_({tags})\.so", path.name)}
