@@ -53,7 +53,7 @@ std::vector<float> ReadRow(const std::string& line, const std::string& where) {
   for (std::string field; std::getline(fields, field, ',');) {
     char* end = nullptr;
     row.push_back(std::strtof(field.c_str(), &end));
-    if (field.empty() || *end != '\0') throw std::runtime_error(where + ": \"" + field + "\" is not a number");
+    if (field.empty() || *end != '\0') throw std::runtime_error(where + ": not a number: " + field);
   }
   return row;
 }
