@@ -8,15 +8,19 @@ Reports go to the open file descriptor as lines of JSON: the name of the test al
 
 from __future__ import annotations
 
+import ctypes
 import importlib.util
 import json
 import os
+import signal
 import sys
 import tempfile
 import time
 import types
 import unittest
 from pathlib import Path
+
+PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
 
 def lend_names() -> None:
@@ -113,6 +117,8 @@ def run(module: types.ModuleType, name: str) -> dict[str, object]:
 
 def main() -> None:
     descriptor, allocator, file, *names = sys.argv[1:]
+    # Ends with the program that waits for the reports, however that ends.
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     with os.fdopen(int(descriptor), "w", buffering=1) as reports, tempfile.TemporaryDirectory() as folder:
         if allocator == "ours":
             import frugal_alloc
