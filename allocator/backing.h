@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "allocator/arena.h"
 #include "allocator/units.h"
+#include "allocator/use_marks.h"
 
 namespace frugal {
 
@@ -36,6 +37,8 @@ class Backing {
   // Gives free memory that is whole pages or segments back to the device until `enough` of it, or all, has gone; the
   // host may wait for streams. Returns what went.
   virtual absl::StatusOr<Bytes> ReturnFree(Bytes enough) = 0;
+  // The same with what is idle by `marks`, and without a wait of the host.
+  virtual absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) = 0;
 
   virtual void CheckInvariants() const = 0;
 };

@@ -105,6 +105,20 @@ absl::StatusOr<Bytes> DeviceAllocator::Trim(Bytes enough) {
   return returned;
 }
 
+absl::Status DeviceAllocator::MarkUse() {
+  absl::MutexLock lock(&mutex_);
+  return use_marks_.MoveToNow(arenas_);
+}
+
+absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {
+  absl::MutexLock lock(&mutex_);
+  absl::Status status = PollAwaiting();
+  if (!status.ok()) return status;
+  absl::StatusOr<Bytes> returned = backing_->ReturnIdle(enough, use_marks_);
+  CheckInDebugBuilds();
+  return returned;
+}
+
 void DeviceAllocator::SetLimit(Bytes limit, Bytes (*others)(void* context), void* context) {
   absl::MutexLock lock(&mutex_);
   budget_.SetLimit(limit, others, context);

@@ -29,6 +29,7 @@
 #include "allocator/observer.h"
 #include "allocator/statistics.h"
 #include "allocator/units.h"
+#include "allocator/use_marks.h"
 
 namespace frugal {
 
@@ -104,6 +105,12 @@ class DeviceAllocator {
   // gone. What a stream that is being captured may still use stays. Returns what went.
   absl::StatusOr<Bytes> Trim(Bytes enough = kUnlimited);
 
+  // Remembers where the work of each stream is now.
+  absl::Status MarkUse();
+  // Gives whole free pages that nothing has used since the latest MarkUse, and whose last use is done, back to the
+  // device until `enough` of them have gone; the host waits for no stream. Returns what went.
+  absl::StatusOr<Bytes> ReturnIdle(Bytes enough);
+
   // The most physical memory to hold. `others` says, with no lock needed, how much of the same budget others
   // hold (the native allocator); it may be null.
   void SetLimit(Bytes limit, Bytes (*others)(void* context), void* context);
@@ -165,6 +172,7 @@ class DeviceAllocator {
   ArenaSet arenas_ ABSL_GUARDED_BY(mutex_);
   AwaitingBlocks awaiting_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Backing> backing_ ABSL_GUARDED_BY(mutex_);
+  UseMarks use_marks_ ABSL_GUARDED_BY(mutex_);
   BlockMap allocated_ ABSL_GUARDED_BY(mutex_);
   // Of blocks handed out: the streams other than the arena's that use them.
   absl::flat_hash_map<const Block*, absl::InlinedVector<Stream, 2>> other_streams_ ABSL_GUARDED_BY(mutex_);

@@ -27,6 +27,14 @@ constexpr int64_t kMostLoans = 512;
 // grow by being copied makes a sixth of the driver calls then, with 89 % of its memory in use instead of 97 %.
 constexpr int64_t kSlackPart = 8;
 
+// Shortens a run of free pages to as many as are wanted: its end, so that what stays is next to the memory in use
+// before it.
+void TakeEnd(PageRun& run, Bytes wanted) {
+  const int64_t end = run.end();
+  run.count = std::min(run.count, PagesCovering(wanted).count());
+  run.first = end - run.count;
+}
+
 bool StaysInStream(const StitchPlan& plan, Stream stream) {
   return std::all_of(plan.donations.begin(), plan.donations.end(),
                      [stream](const Donation& donation) { return donation.run.extent->arena().stream() == stream; });
@@ -307,6 +315,35 @@ absl::StatusOr<Bytes> MovableBacking::ReturnFree(Bytes enough) {
   return returned;
 }
 
+absl::StatusOr<Bytes> MovableBacking::ReturnIdle(Bytes enough, const UseMarks& marks) {
+  Bytes returned;
+  for (Arena* arena : arenas_.all()) {
+    if (arena->free_blocks().LargestSize() < kPageSize) continue;
+    for (Donation& donation : WholeFreePages(*arena)) {
+      if (returned >= enough) return returned;
+      const absl::StatusOr<bool> is_idle = IsIdle(donation, marks);
+      if (!is_idle.ok()) return is_idle.status();
+      if (!*is_idle) continue;
+      TakeEnd(donation.run, enough - returned);
+      absl::Status status = ReturnRun(*arena, donation, returned);
+      if (!status.ok()) return status;
+    }
+  }
+  return returned;
+}
+
+absl::StatusOr<bool> MovableBacking::IsIdle(const Donation& donation, const UseMarks& marks) {
+  absl::StatusOr<bool> is_idle = marks.IsIdle(*donation.block);
+  for (int64_t page = donation.run.first; page < donation.run.end(); ++page) {
+    for (const PageRef& place : donation.run.extent->view(page).handle->stale) {
+      if (!is_idle.ok() || !*is_idle) return is_idle;
+      Timeline& user = place.extent->arena().timeline();
+      is_idle = user.HasPassedOnceEnded(place.extent->view(place.page).last_use);
+    }
+  }
+  return is_idle;
+}
+
 absl::Status MovableBacking::ReturnSpares(Bytes enough, Bytes& returned) {
   absl::Status status;
   for (Handle* spare : handles_.TakeSpares()) {
@@ -328,13 +365,10 @@ absl::Status MovableBacking::ReturnPagesOf(Arena& arena, Bytes enough, Bytes& re
   if (free_pages.empty() || returned >= enough) return absl::OkStatus();
   absl::Status status = arena.timeline().Synchronize(arena.timeline().now());
   if (absl::IsUnavailable(status)) return absl::OkStatus();
-  for (const Donation& donation : free_pages) {
+  for (Donation& donation : free_pages) {
     if (!status.ok() || returned >= enough) break;
-    // The end of a run, so that what stays is next to the memory in use before it.
-    PageRun run = donation.run;
-    run.count = std::min(run.count, PagesCovering(enough - returned).count());
-    run.first = donation.run.end() - run.count;
-    status = ReturnRun(arena, {donation.block, run}, returned);
+    TakeEnd(donation.run, enough - returned);
+    status = ReturnRun(arena, donation, returned);
   }
   return status;
 }

@@ -43,6 +43,7 @@ class MovableBacking : public Backing {
   absl::Status Extend(Arena& arena, Bytes size, Reach reach) override;
   void BecameFree(Block* block, Address start, Address end) override { guests_.BecameFree(block, start, end); }
   absl::StatusOr<Bytes> ReturnFree(Bytes enough) override;
+  absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override;
   void CheckInvariants() const override;
 
  private:
@@ -73,6 +74,8 @@ class MovableBacking : public Backing {
   absl::Status ReturnSpares(Bytes enough, Bytes& returned);
   absl::Status ReturnPagesOf(Arena& arena, Bytes enough, Bytes& returned);
   absl::Status ReturnRun(Arena& arena, const Donation& donation, Bytes& returned);
+  // Whether the pages' block is idle, and every stale view of their handles can be unmapped without a wait.
+  absl::StatusOr<bool> IsIdle(const Donation& donation, const UseMarks& marks);
   // Waits for the last work on each.
   absl::Status UnmapStaleViews(Handle& handle);
 

@@ -46,6 +46,15 @@ absl::Status SegmentBacking::AddSegment(Arena& arena, Bytes size) {
 }
 
 absl::StatusOr<Bytes> SegmentBacking::ReturnFree(Bytes enough) {
+  return ReturnSegments(enough, [](const Block&) { return true; });
+}
+
+absl::StatusOr<Bytes> SegmentBacking::ReturnIdle(Bytes enough, const UseMarks& marks) {
+  return ReturnSegments(enough, [&marks](const Block& block) { return marks.IsIdle(block); });
+}
+
+absl::StatusOr<Bytes> SegmentBacking::ReturnSegments(Bytes enough,
+                                                     absl::FunctionRef<absl::StatusOr<bool>(const Block&)> wants) {
   Bytes returned;
   for (Arena* arena : arenas_.all()) {
     std::vector<Extent*> segments;
@@ -55,6 +64,9 @@ absl::StatusOr<Bytes> SegmentBacking::ReturnFree(Bytes enough) {
     }
     for (Extent* segment : segments) {
       if (returned >= enough) return returned;
+      const absl::StatusOr<bool> wanted = wants(*segment->first_block());
+      if (!wanted.ok()) return wanted.status();
+      if (!*wanted) continue;
       const Bytes size = segment->size();
       absl::Status status = ReturnSegment(*arena, *segment);
       if (!status.ok()) return status;

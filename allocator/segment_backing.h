@@ -4,6 +4,7 @@
 #ifndef FRUGAL_ALLOCATOR_SEGMENT_BACKING_H_
 #define FRUGAL_ALLOCATOR_SEGMENT_BACKING_H_
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "allocator/address_directory.h"
@@ -27,9 +28,13 @@ class SegmentBacking : public Backing {
   // Segments cannot move, so stream waits gain nothing here; kWithHostWaits gives back all free segments first.
   absl::Status Extend(Arena& arena, Bytes size, Reach reach) override;
   absl::StatusOr<Bytes> ReturnFree(Bytes enough) override;
+  // Giving back a segment waits for the device, as its driver has it.
+  absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override;
   void CheckInvariants() const override;
 
  private:
+  // Free segments, as long as `wants(first block)` says yes or an error.
+  absl::StatusOr<Bytes> ReturnSegments(Bytes enough, absl::FunctionRef<absl::StatusOr<bool>(const Block&)> wants);
   absl::Status AddSegment(Arena& arena, Bytes size);
   absl::Status ReturnSegment(Arena& arena, Extent& segment);
 

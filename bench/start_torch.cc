@@ -20,7 +20,7 @@ c10::cuda::CUDACachingAllocator::CUDAAllocator& StartTorch() {
   c10::cuda::CUDACachingAllocator::init(1);
   C10_CUDA_CHECK(cudaSetDevice(0));
   c10::cuda::CUDACachingAllocator::CUDAAllocator& native = *c10::cuda::CUDACachingAllocator::get();
-  const absl::Status enabled = Enable();
+  const absl::Status enabled = Enable("");
   if (!enabled.ok()) {
     std::fprintf(stderr, "%s\n", enabled.ToString().c_str());
     std::exit(2);

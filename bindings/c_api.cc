@@ -137,6 +137,13 @@ int64_t frugal_trim(void) {
   }
 }
 
+int64_t frugal_release_idle(void) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  if (allocator == nullptr) return 0;
+  const absl::StatusOr<frugal::Bytes> released = allocator->gpus().ReleaseIdle();
+  return released.ok() ? released->count() : frugal::Failed(released.status().message());
+}
+
 const char* frugal_stat_names(void) {
   static const std::string* const names = new std::string(frugal::JoinNames());
   return names->c_str();

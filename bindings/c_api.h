@@ -44,6 +44,10 @@ int frugal_is_enabled(void);
 /* Gives idle memory of all GPUs back to the driver; returns the bytes, or -1. */
 int64_t frugal_trim(void);
 
+/* What idle_release does at the end of each interval, for programs that would rather have no thread: gives memory that
+   nothing has used since the last call back to the driver, without waiting for a stream; returns the bytes, or -1. */
+int64_t frugal_release_idle(void);
+
 /* Names of the figures, separated by spaces, in the order in which frugal_stats writes them. */
 const char* frugal_stat_names(void);
 /* Writes at most `capacity` figures of a GPU, and returns how many there are. All are 0 for a GPU that has not been

@@ -58,6 +58,21 @@ Bytes GpuMemory::Trim(Bytes enough) {
   return *trimmed;
 }
 
+absl::StatusOr<Bytes> GpuMemory::ReleaseIdle(const Routing& routing) {
+  // At a time, since nobody can allocate meanwhile: some milliseconds.
+  constexpr Bytes kAtOnce = MiB(512);
+  Bytes released;
+  while (!routing.HasOpenPool(ordinal_)) {
+    const absl::StatusOr<Bytes> some = allocator_.ReturnIdle(kAtOnce);
+    if (!some.ok()) return some.status();
+    released += *some;
+    if (*some >= kAtOnce) continue;
+    if (absl::Status status = allocator_.MarkUse(); !status.ok()) return status;
+    break;
+  }
+  return released;
+}
+
 DeviceStats GpuMemory::GetStats() {
   DeviceStats stats = native_share_.Stats();
   stats.num_ooms -= forgotten_ooms_.load(std::memory_order_relaxed);
@@ -114,6 +129,7 @@ GpuMemory& GpuSet::Open(c10::DeviceIndex ordinal) {
   order_[static_cast<size_t>(count)] = ordinal;
   gpus_[static_cast<size_t>(ordinal)].store(gpu.release(), std::memory_order_release);
   count_.store(count + 1, std::memory_order_release);
+  idle_releaser_.Begin();
   return *Find(ordinal);
 }
 
@@ -128,14 +144,6 @@ void GpuSet::AllowPeer(c10::DeviceIndex device, c10::DeviceIndex accessed) {
   peers_.push_back(peer);
 }
 
-void GpuSet::BecomeForkedChild() {
-  Renew(mutex_);
-  count_.store(0, std::memory_order_relaxed);
-  for (std::atomic<GpuMemory*>& gpu : gpus_) gpu.store(nullptr, std::memory_order_relaxed);
-  // The parent's ranges may have been in the middle of a change.
-  new (&directory_) AddressDirectory;
-}
-
 void GpuSet::SetMemoryLimit(const MemoryLimit& limit) {
   // A GPU that is being opened either has the new limit, or is in the set by now.
   absl::MutexLock lock(&mutex_);
@@ -144,6 +152,32 @@ void GpuSet::SetMemoryLimit(const MemoryLimit& limit) {
     const absl::Status status = gpu.SetMemoryLimit(limit);
     TORCH_CHECK(status.ok(), "frugal_alloc could not limit memory: ", status.message());
   });
+}
+
+absl::StatusOr<Bytes> GpuSet::ReleaseIdle() {
+  absl::Status status;
+  Bytes released;
+  ForEach([&](GpuMemory& gpu) {
+    const absl::StatusOr<Bytes> some = gpu.ReleaseIdle(routing_);
+    released += some.value_or(Bytes(0));
+    status.Update(some.status());
+  });
+  if (!status.ok()) return status;
+  return released;
+}
+
+bool GpuSet::ReleaseIdleOrWarn() {
+  const absl::Status status = ReleaseIdle().status();
+  if (!status.ok()) TORCH_WARN("frugal_alloc: idle_release is off, since the driver failed: ", status.message());
+  return status.ok();
+}
+
+void GpuSet::BecomeForkedChild() {
+  Renew(mutex_);
+  count_.store(0, std::memory_order_relaxed);
+  for (std::atomic<GpuMemory*>& gpu : gpus_) gpu.store(nullptr, std::memory_order_relaxed);
+  // The parent's ranges may have been in the middle of a change.
+  new (&directory_) AddressDirectory;
 }
 
 void GpuSet::AttachHistory() {

@@ -14,10 +14,12 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
 #include "allocator/address_directory.h"
 #include "allocator/device_allocator.h"
 #include "bindings/forked_child.h"
 #include "bindings/history.h"
+#include "bindings/idle_releaser.h"
 #include "bindings/native_share.h"
 #include "bindings/reclaimer.h"
 #include "bindings/routing.h"
@@ -54,6 +56,9 @@ class GpuMemory {
   // Gives at least `enough` of our idle memory back to the driver, or all; returns how much that was. Throws
   // c10::Error.
   Bytes Trim(Bytes enough = kUnlimited);
+  // Gives what nothing has used since the last call back to the driver, without waiting for a stream, and not while a
+  // graph is perhaps being captured. Returns how much that was.
+  absl::StatusOr<Bytes> ReleaseIdle(const Routing& routing);
 
   // Ours and native's together.
   DeviceStats GetStats();
@@ -91,7 +96,9 @@ class GpuMemory {
 class GpuSet {
  public:
   GpuSet(caching::CUDAAllocator& native, Routing& routing, History& history)
-      : native_(native), routing_(routing), history_(history) {}
+      : native_(native), routing_(routing), history_(history) {
+    idle_releaser_.GuardProcess();
+  }
 
   // The GPU, opened if it was not. Throws c10::Error if the driver cannot.
   GpuMemory& Get(c10::DeviceIndex ordinal) {
@@ -127,6 +134,12 @@ class GpuSet {
   void AllowPeer(c10::DeviceIndex device, c10::DeviceIndex accessed);
   // The limit of every GPU, opened or not. Throws c10::Error if the driver cannot be asked for a GPU's size.
   void SetMemoryLimit(const MemoryLimit& limit);
+  // Memory goes back to the driver after it was idle for this long.
+  void SetIdleRelease(absl::Duration idle) { idle_releaser_.SetInterval(idle); }
+  // A graph is perhaps about to be captured: memory is not being given back when this returns.
+  void AwaitIdleRelease() { idle_releaser_.AwaitCall(); }
+  // See GpuMemory::ReleaseIdle.
+  absl::StatusOr<Bytes> ReleaseIdle();
   // History listens from now on: everybody reports to it.
   void AttachHistory();
   // What the parent had opened is its own: this set is empty again, and knows no pointer.
@@ -135,6 +148,7 @@ class GpuSet {
  private:
   static constexpr size_t kMaxGpus = 128;  // more than c10::DeviceIndex can name
 
+  bool ReleaseIdleOrWarn();
   GpuMemory& Open(c10::DeviceIndex ordinal) ABSL_LOCKS_EXCLUDED(mutex_);
 
   caching::CUDAAllocator& native_;
@@ -150,6 +164,8 @@ class GpuSet {
   // Device, and the one that it may access.
   std::vector<std::pair<c10::DeviceIndex, c10::DeviceIndex>> peers_ ABSL_GUARDED_BY(mutex_);
   MemoryLimit memory_limit_ ABSL_GUARDED_BY(mutex_);
+
+  IdleReleaser idle_releaser_{[this] { return ReleaseIdleOrWarn(); }};
 };
 
 }  // namespace frugal

@@ -124,6 +124,9 @@ absl::Status Install(caching::CUDAAllocator* native, const Settings& settings) {
   return absl::OkStatus();
 }
 
+// Until CUDA has started, a program may still put an allocator of its own in our place (change_current_allocator).
+bool IsPyTorchsAllocator() { return caching::allocator.load() == TorchAllocator::Instance(); }
+
 // Each side gives its idle memory back, so that the other can have it.
 void ChangeHands(TorchAllocator& ours, bool to_native) {
   ours.gpus().ForEach([](GpuMemory& gpu) { gpu.BeginPhase(); });
@@ -138,7 +141,7 @@ void ChangeHands(TorchAllocator& ours, bool to_native) {
 absl::Status Perform(Request request, const Settings& settings) ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
   const InstallState next = NextState(install_state, request);
   if (install_state != InstallState::kAbsent && TorchAllocator::Instance()->is_forked_from_cuda()) {
-    if (next == install_state || request == Request::kDisable) return absl::OkStatus();
+    if (request == Request::kDisable || next == install_state) return absl::OkStatus();
     return absl::FailedPreconditionError(
         "this process was forked from one that uses CUDA, which cannot be used here: start it with the \"spawn\" "
         "method of multiprocessing");
@@ -146,6 +149,7 @@ absl::Status Perform(Request request, const Settings& settings) ABSL_EXCLUSIVE_L
   // c10's functions and the CUDA runtime's report errors by exceptions.
   try {
     if (install_state != InstallState::kAbsent) {
+      if (request == Request::kEnable && !IsPyTorchsAllocator()) return CheckBackend(caching::allocator.load());
       TorchAllocator::Instance()->Apply(settings);
     } else if (next != InstallState::kAbsent) {
       if (absl::Status status = Install(caching::allocator.load(), settings); !status.ok()) return status;
@@ -193,7 +197,7 @@ absl::StatusOr<std::string> CurrentSettings() {
 
 InstallState CurrentInstallState() {
   absl::MutexLock lock(&install_mutex);
-  return install_state;
+  return install_state == InstallState::kActive && !IsPyTorchsAllocator() ? InstallState::kPassthrough : install_state;
 }
 
 int RunningTorchVersion() {

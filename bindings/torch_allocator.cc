@@ -256,7 +256,10 @@ void TorchAllocator::DeleteBlock(void* pointer) {
   if (C10_UNLIKELY(!status.ok())) WarnNotFreed(pointer, status);
 }
 
-void TorchAllocator::Apply(const Settings& settings) { gpus_.SetMemoryLimit(settings.memory_limit); }
+void TorchAllocator::Apply(const Settings& settings) {
+  gpus_.SetMemoryLimit(settings.memory_limit);
+  gpus_.SetIdleRelease(settings.idle_release);
+}
 
 void TorchAllocator::NoteNativeFreed() {
   // While all new memory is native's, ours only falls.
@@ -358,6 +361,7 @@ void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t po
   if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->BeginPhase();
   native().beginAllocateToPool(device, pool, filter);
   routing_.Open(device, pool, std::move(filter));
+  gpus_.AwaitIdleRelease();
 }
 
 void TorchAllocator::endAllocateToPool(c10::DeviceIndex device, MempoolId_t pool) {

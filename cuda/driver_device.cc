@@ -1,5 +1,7 @@
 #include "cuda/driver_device.h"
 
+#include <unistd.h>
+
 #include <iterator>
 #include <utility>
 
@@ -90,7 +92,7 @@ class DriverDevice::DriverScope {
     return scope.status().ok() ? api_.ToStatus(api_.name(__VA_ARGS__), "cu" #name) : scope.status(); \
   }()
 
-absl::StatusOr<std::unique_ptr<DriverDevice>> DriverDevice::Open(int ordinal) {
+absl::StatusOr<std::unique_ptr<DriverDevice>> DriverDevice::Open(int ordinal, bool tries_memory) {
   absl::StatusOr<const DriverApi*> api = DriverApi::Get();
   if (!api.ok()) return api.status();
   const DriverApi& driver = **api;
@@ -104,6 +106,7 @@ absl::StatusOr<std::unique_ptr<DriverDevice>> DriverDevice::Open(int ordinal) {
   if (!status.ok()) return status;
   std::unique_ptr<DriverDevice> opened(new DriverDevice(driver, ordinal, device, context));
   if (status = opened->Inspect(); !status.ok()) return status;
+  if (tries_memory && opened->virtual_memory_) opened->virtual_memory_ = opened->TryVirtualMemory();
   return opened;
 }
 
@@ -144,6 +147,42 @@ absl::Status DriverDevice::Inspect() {
   if (!status.ok()) return status;
   virtual_memory_ = granularity != 0 && ToDriver(kPageSize) % granularity == 0;
   return absl::OkStatus();
+}
+
+bool DriverDevice::IsUnderWindows() { return access("/dev/dxg", F_OK) == 0; }
+
+bool DriverDevice::TryVirtualMemory() {
+  // WSL's driver before R615 fails to open memory that RDMA may reach, on some GPUs on which it says that it can
+  // (pytorch#192330).
+  for (const bool with_rdma : {true, false}) {
+    if (!with_rdma) allocation_.allocFlags.gpuDirectRDMACapable = 0;
+    for (const bool shareable : {true, false}) {
+      const CUmemAllocationHandleType types = allocation_.requestedHandleTypes;
+      if (!shareable) allocation_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
+      const absl::Status status = MapOnePage();
+      // A device that is full now says nothing.
+      if (status.ok() || absl::IsResourceExhausted(status)) return true;
+      allocation_.requestedHandleTypes = types;
+    }
+  }
+  return false;
+}
+
+absl::Status DriverDevice::MapOnePage() {
+  absl::StatusOr<Address> page = Reserve(kPageSize);
+  if (!page.ok()) return page.status();
+  absl::StatusOr<PhysicalHandle> handle = Create();
+  absl::Status status = handle.status();
+  if (status.ok()) {
+    status = Map(*page, *handle);
+    if (status.ok()) {
+      status = SetAccess(*page, kPageSize);
+      status.Update(Unmap(*page, kPageSize));
+    }
+    status.Update(Release(*handle));
+  }
+  status.Update(Unreserve(*page, kPageSize));
+  return status;
 }
 
 absl::Status DriverDevice::AllowPeer(int peer) {

@@ -25,7 +25,11 @@ class DriverDevice final : public Device {
  public:
   // The device that CUDA numbers `ordinal`, with its primary context held until the object goes.
   // kFailedPrecondition: there is no driver or no such device.
-  static absl::StatusOr<std::unique_ptr<DriverDevice>> Open(int ordinal);
+  // `tries_memory`: virtual memory is tried before it is relied on, since the driver may promise more than it keeps.
+  static absl::StatusOr<std::unique_ptr<DriverDevice>> Open(int ordinal, bool tries_memory = IsUnderWindows());
+
+  // The GPU is Windows', seen from its Linux (WSL).
+  static bool IsUnderWindows();
 
   ~DriverDevice() override;
 
@@ -62,6 +66,9 @@ class DriverDevice final : public Device {
 
   // Asks the device what it can do; sets virtual_memory_ and allocation_.
   absl::Status Inspect();
+  // Leaves out of allocation_ what the driver fails with; false if it cannot map memory at all.
+  bool TryVirtualMemory();
+  absl::Status MapOnePage();
   absl::Status CheckNotCapturing(Stream stream) const;
   absl::StatusOr<CUevent> TakeEvent();
 

@@ -179,5 +179,5 @@ def _built_by_cmake(torches: list[Torch]) -> dict[str, pathlib.Path]:
     for command in (configure, ["cmake", "--build", folder, "--parallel", str(os.cpu_count())]):
         if subprocess.run(command).returncode:
             raise BuildError("cmake failed; its messages are above")
-    tags = "|".join(torch.tag for torch in torches)
-    return {path.name: path for path in folder.glob("*.so") if re.fullmatch(rf"frugal_\w+_({tags})\.so", path.name)}
+    names = "|".join(["preload", *(torch.tag for torch in torches)])
+    return {path.name: path for path in folder.glob("*.so") if re.fullmatch(rf"frugal_\w+_({names})\.so", path.name)}

@@ -4,34 +4,33 @@ Loaded by its path, too, by a ``sitecustomize`` of ours in an interpreter that m
 nothing of it, and little else, since every Python process pays for it.
 """
 
-from __future__ import annotations
-
 import os
 import sys
-from collections.abc import Callable
-from types import ModuleType
-from typing import Any
+from importlib.machinery import ModuleSpec
+from types import FunctionType, ModuleType
 
 
 class _Finder:
     """Finds torch as the finders after it would, and calls back when it has been imported, once."""
 
-    def __init__(self, callback: Callable[[], None]) -> None:
+    def __init__(self, callback: FunctionType) -> None:
         self._callback = callback
 
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
+    def find_spec(
+        self, name: str, path: list[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
         if name != "torch":
             return None
         # Looking for torch does not mean importing it: libraries look first, to learn whether it is there.
         for finder in sys.meta_path[sys.meta_path.index(self) + 1 :]:
             spec = finder.find_spec(name, path, target) if hasattr(finder, "find_spec") else None
             if spec is not None:
-                self._wrap(spec.loader)
+                self._wrap(spec)
                 return spec
         return None
 
-    def _wrap(self, loader: Any) -> None:
-        execute = loader.exec_module
+    def _wrap(self, spec: ModuleSpec) -> None:
+        execute = spec.loader.exec_module
 
         def execute_and_call(module: ModuleType) -> None:
             execute(module)
@@ -39,10 +38,10 @@ class _Finder:
                 sys.meta_path.remove(self)
                 self._callback()
 
-        loader.exec_module = execute_and_call
+        spec.loader.exec_module = execute_and_call
 
 
-def after_torch(callback: Callable[[], None]) -> None:
+def after_torch(callback: FunctionType) -> None:
     """Calls back as soon as torch has been imported: now, later or never. Does not import it."""
     if "torch" in sys.modules:
         callback()

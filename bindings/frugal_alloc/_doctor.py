@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from . import _installation, _simulated_gpu
+from . import _hook, _installation, _simulated_gpu
 
 # CUdevice_attribute of cuda.h.
 _VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102
@@ -26,6 +26,7 @@ assert torch.cuda.memory_allocated() == tensor.nbytes, torch.cuda.memory_allocat
 del tensor
 assert torch.cuda.memory_allocated() == 0, torch.cuda.memory_allocated()
 torch.cuda.synchronize()
+print(frugal_alloc._native.load().settings())
 """
 
 
@@ -57,6 +58,8 @@ def checks() -> Iterator[Check]:
     yield from _check_libraries(torch)
     yield from _check_simulated_gpu(torch)
     gpus = yield from _check_gpu()
+    yield _check_hook()
+    yield _check_switch()
     yield from _check_trial(torch, gpus)
 
 
@@ -65,6 +68,9 @@ def _check_torch() -> Iterator[Check]:
         torch = _installation.find_torch()
     except _installation.MissingPart as error:
         yield Check("torch", Verdict.MISSING, str(error))
+        return None
+    if torch.hip is not None:
+        yield Check("torch", Verdict.MISSING, f"{torch.version} is built for ROCm; install a CUDA build of it")
         return None
     if torch.cuda is None:
         yield Check("torch", Verdict.MISSING, f"{torch.version} is built without CUDA; install a CUDA build of it")
@@ -179,16 +185,33 @@ def _check_gpu() -> Iterator[Check]:
     return len(gpus)
 
 
+def _check_hook() -> Check:
+    path = _hook.path()
+    if _hook.is_installed():
+        return Check("hook", Verdict.GOOD, f"{path}; programs started with FRUGAL_ALLOC=1 enable the allocator")
+    return Check("hook", Verdict.GOOD, "not installed; with it FRUGAL_ALLOC=1 enables the allocator")
+
+
+def _check_switch() -> Check:
+    value = os.environ.get("FRUGAL_ALLOC", "")
+    if value == "0":
+        return Check("FRUGAL_ALLOC", Verdict.LESS, "0, so nothing enables the allocator; unset it to use it")
+    if value not in ("", "1"):
+        return Check("FRUGAL_ALLOC", Verdict.MISSING, f"{value} is not possible; it is 0 (off) or 1 (on)")
+    return Check("FRUGAL_ALLOC", Verdict.GOOD, value or "not set")
+
+
 def _check_trial(torch: _installation.Torch | None, gpus: int) -> Iterator[Check]:
     """Enables the allocator in a process of its own, on the GPU or else on the simulated one, and uses it."""
     if torch is None:
         return
     environment, where = dict(os.environ), "the GPU"
+    environment.pop("FRUGAL_ALLOC", None)
     if gpus == 0 or _is_simulated():
         where = "the simulated GPU"
     if gpus == 0:
         try:
-            environment = _simulated_gpu.environment(_TRIAL_MEMORY)
+            environment = _simulated_gpu.environment(_TRIAL_MEMORY, base=environment)
         except _simulated_gpu.SimulationError:
             yield Check("trial", Verdict.MISSING, "neither a GPU nor the simulated one to try it on")
             return
@@ -201,6 +224,7 @@ def _check_trial(torch: _installation.Torch | None, gpus: int) -> Iterator[Check
         return
     if trial.returncode == 0:
         yield Check("trial", Verdict.GOOD, f"enabled, allocated and freed 64 MiB on {where}")
+        yield Check("settings", Verdict.GOOD, _last_line(trial.stdout))
     else:
         reason = _last_line(trial.stderr) or f"status {trial.returncode}"
         yield Check("trial", Verdict.MISSING, f"on {where}: {reason}")

@@ -1,7 +1,7 @@
 """``frugal-alloc install-hook``: one line in Python's site-packages, which each interpreter runs as it starts.
 
 Python runs the lines of ``*.pth`` files there that begin with ``import``. Ours does nothing unless FRUGAL_ALLOC is set,
-which children inherit, and loads nothing of this package before.
+which children inherit; then it loads one small file by its path, since to import the package costs ten times as much.
 """
 
 from __future__ import annotations
@@ -17,12 +17,15 @@ NAME = "frugal_alloc_hook.pth"
 _LINE = """import os; os.environ.get("FRUGAL_ALLOC", "0") in ("", "0") or exec({program!r})\n"""
 _PROGRAM = """\
 import sys
+from importlib.machinery import SourceFileLoader
+module = type(sys)("frugal_alloc_enabling")
+module.__file__ = {enabling!r}
 try:
-    from frugal_alloc import _at_startup, _enabling
-except ImportError:
+    SourceFileLoader(module.__name__, module.__file__).exec_module(module)
+except OSError:
     print("frugal_alloc: not used: the package is not installed here any more; remove {path}", file=sys.stderr)
 else:
-    _enabling.enable_after_torch(_at_startup)
+    module.enable_after_torch()
 """
 
 
@@ -48,7 +51,8 @@ def install() -> Path:
     target = path()
     if os.path.realpath(target.parent) not in map(os.path.realpath, site.getsitepackages()):
         raise HookError(f"Python does not look at {target.parent} as it starts; use a virtual environment")
-    line = _LINE.format(program=_PROGRAM.format(path=target))
+    enabling = str(Path(__file__).resolve().with_name("_enabling.py"))
+    line = _LINE.format(program=_PROGRAM.format(enabling=enabling, path=target))
     try:
         # In one step: an interpreter may be starting right now.
         written = target.with_suffix(f".{os.getpid()}")

@@ -32,6 +32,7 @@ _FUNCTIONS = {
     "frugal_unfollowed_settings": (ctypes.c_char_p, ctypes.c_char_p),
     "frugal_is_enabled": (ctypes.c_int,),
     "frugal_trim": (ctypes.c_int64,),
+    "frugal_release_idle": (ctypes.c_int64,),
     "frugal_stat_names": (ctypes.c_char_p,),
     "frugal_stats": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int64), ctypes.c_int),
     "frugal_owns": (ctypes.c_int, ctypes.c_void_p),
@@ -97,6 +98,10 @@ class Library:
 
     def trim(self) -> int:
         return self._check(self._library.frugal_trim())
+
+    def release_idle(self) -> int:
+        """What the setting idle_release does at the end of each interval: returns the bytes that went."""
+        return self._check(self._library.frugal_release_idle())
 
     def stats(self, device: int) -> dict[str, int]:
         figures = (ctypes.c_int64 * len(self._stat_names))()

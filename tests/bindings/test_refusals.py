@@ -44,6 +44,20 @@ def fake_torch(folder: Path, version: str, cuda: str | None) -> str:
     return os.pathsep.join((str(folder), os.environ.get("PYTHONPATH", "")))
 
 
+def test_allocator_that_a_program_puts_in_our_place_stays_there():
+    result = run_python(
+        """
+import frugal_alloc, torch
+frugal_alloc.enable()
+with open("/proc/self/maps") as maps:
+    libc = next(line.split()[-1] for line in maps if "/libc.so" in line)
+torch.cuda.memory.change_current_allocator(torch.cuda.memory.CUDAPluggableAllocator(libc, "malloc", "free"))
+"""
+        + TRY
+    )
+    check_refused(result, "pluggable", "do not call change_current_allocator")
+
+
 def test_import_alone_imports_neither_torch_nor_anything_else():
     result = run_python(
         """
@@ -105,6 +119,18 @@ def test_no_torch_is_named():
 def test_torch_without_cuda_is_named(tmp_path):
     result = run_python(TRY, PYTHONPATH=fake_torch(tmp_path, "2.11.0+cpu", None))
     check_refused(result, "2.11.0+cpu", "without CUDA")
+
+
+def test_torch_for_rocm_is_named(tmp_path):
+    path = fake_torch(tmp_path, "2.11.0+rocm6.4", None)
+    with open(tmp_path / "torch" / "version.py", "a") as file:
+        file.write("hip: str = '6.4.43482'\n")
+    check_refused(run_python(TRY, PYTHONPATH=path), "2.11.0+rocm6.4", "ROCm")
+
+
+@pytest.mark.parametrize("platform", ["win32", "darwin"])
+def test_other_platforms_are_named(platform):
+    check_refused(run_python(f"import sys; sys.platform = '{platform}'\n" + TRY), "Linux", platform)
 
 
 def test_torch_that_cannot_be_imported_is_named(tmp_path):

@@ -1,7 +1,7 @@
-"""What a program told PyTorch's allocator before frugal_alloc took its place."""
+"""Settings of ours, and what a program told PyTorch's allocator before."""
 
 import pytest
-from binding_helpers import run_python
+from binding_helpers import GIB, MIB, run_python, simulated_gpu
 
 WARN = """
 import warnings
@@ -11,26 +11,98 @@ with warnings.catch_warnings(record=True) as caught:
     frugal_alloc.enable()
     frugal_alloc.disable()
     frugal_alloc.enable()
-report(warnings=[str(w.message) for w in caught if "frugal_alloc" in str(w.message)])
+    {during}
+report(warnings=[str(w.message) for w in caught if w.category is RuntimeWarning])
 tensor = torch.empty(1 << 20, device="cuda")
 report(ours=frugal_alloc._native.load().owns(tensor.data_ptr()))
 """
 
+TRY_TO_ALLOCATE = """
+def allocates(size):
+    global error
+    try:
+        torch.empty(size, dtype=torch.uint8, device="cuda")
+    except torch.OutOfMemoryError as out_of_memory:
+        error = str(out_of_memory)
+        return False
+    return True
+"""
+
+
+# --- PyTorch's
+
 
 @pytest.mark.parametrize("variable", ["PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF"])
-def test_settings_that_are_not_followed_are_named_in_one_warning(variable):
-    result = run_python(WARN, **{variable: "expandable_segments:True,max_split_size_mb:128"})
+def test_settings_that_are_not_followed_are_named_in_one_warning_with_the_reason(variable):
+    result = run_python(WARN.format(during=""), **{variable: "expandable_segments:True, max_split_size_mb:128"})
     assert len(result["warnings"]) == 1
-    assert "expandable_segments, max_split_size_mb" in result["warnings"][0]
+    assert "expandable_segments (free memory is joined wherever it lies), max_split_size_mb (" in result["warnings"][0]
     assert result["ours"]
 
 
-def test_settings_that_are_followed_are_not_named():
-    assert run_python(WARN, PYTORCH_ALLOC_CONF="pinned_num_register_threads:2")["warnings"] == []
+@pytest.mark.parametrize(
+    "followed",
+    [
+        "pinned_num_register_threads:2,roundup_power2_divisions:[64:8,>:1]",
+        "expandable_segments:False,release_lock_on_cudamalloc:False,per_process_memory_fraction:0.5",
+        None,
+    ],
+)
+def test_settings_that_are_followed_or_ask_for_nothing_are_not_named(followed):
+    result = run_python(WARN.format(during=""), PYTORCH_ALLOC_CONF=followed)
+    assert result["warnings"] == []
+    assert result["ours"]
 
 
-def test_no_settings_no_warning():
-    assert run_python(WARN)["warnings"] == []
+def test_settings_that_change_in_the_middle_of_a_run_are_named_once():
+    change = "torch._C._accelerator_setAllocatorSettings('max_split_size_mb:64')"
+    result = run_python(WARN.format(during=f"{change}; {change}"))
+    assert len(result["warnings"]) == 1
+    assert "max_split_size_mb (" in result["warnings"][0]
+
+
+def test_sizes_are_rounded_as_pytorch_was_told_at_any_time():
+    result = run_python(
+        """
+import torch, frugal_alloc
+frugal_alloc.enable()
+
+def sizes(settings, *requests):
+    torch._C._accelerator_setAllocatorSettings(settings)
+    taken = []
+    for request in requests:
+        torch.cuda.reset_accumulated_memory_stats()
+        tensor = torch.empty(request, dtype=torch.uint8, device="cuda")
+        stats = torch.cuda.memory_stats()
+        taken.append(stats["active_bytes.all.allocated"])
+        assert stats["requested_bytes.all.allocated"] == request
+    return taken
+
+mib = 1 << 20
+report(four=sizes("roundup_power2_divisions:4", 84 * mib, 64 * mib, 2048, 2049),
+       mixed=sizes("roundup_power2_divisions:[64:8,128:2,>:1]", 84 * mib, 200 * mib, 300 * mib),
+       none=sizes("", 84 * mib))
+"""
+    )
+    assert result["status"] == 0, result["stderr"]
+    # 84 MiB lies between 64 and 128: in four steps 80, 96; in eight 72, 80, 88.
+    assert result["four"] == [96 * MIB, 64 * MIB, 2048, 2560]
+    assert result["mixed"] == [88 * MIB, 256 * MIB, 300 * MIB]
+    assert result["none"] == [84 * MIB]
+
+
+def test_caching_that_is_turned_off_stays_so():
+    result = run_python(
+        """
+import torch, frugal_alloc
+frugal_alloc.enable()
+tensor = torch.empty(1 << 20, device="cuda")
+report(ours=frugal_alloc._native.load().owns(tensor.data_ptr()))
+""",
+        PYTORCH_NO_CUDA_MEMORY_CACHING="1",
+    )
+    assert result["status"] == 0, result["stderr"]
+    assert not result["ours"]
 
 
 @pytest.mark.parametrize("moment", ["before CUDA", "mid-run"])
@@ -38,22 +110,209 @@ def test_memory_fraction_set_before_goes_on_to_hold(moment):
     set_fraction = "torch.cuda.set_per_process_memory_fraction(0.25)\n"
     result = run_python(
         "import torch, frugal_alloc\n"
+        + TRY_TO_ALLOCATE
         + (set_fraction if moment == "mid-run" else "")
         + "frugal_alloc.enable()\n"
         + (set_fraction if moment == "before CUDA" else "")
         + """
 total = torch.cuda.get_device_properties(0).total_memory
-try:
-    torch.empty(total // 2, dtype=torch.uint8, device="cuda")
-except torch.OutOfMemoryError as error:
-    report(error=str(error))
-torch.empty(total // 8, dtype=torch.uint8, device="cuda")
+report(half=allocates(total // 2), error=error, eighth=allocates(total // 8))
 report(fraction=torch.cuda.get_per_process_memory_fraction())
 """
     )
-    assert "out of memory" in result["error"]
-    assert result["fraction"] == 0.25
-    assert result["status"] == 0
+    assert (result["half"], result["eighth"], result["fraction"], result["status"]) == (False, True, 0.25, 0)
+    assert "torch.cuda.set_per_process_memory_fraction" in result["error"]
+
+
+def test_memory_fraction_of_the_environment_holds():
+    result = run_python(
+        "import torch, frugal_alloc\nfrugal_alloc.enable()\n"
+        + TRY_TO_ALLOCATE
+        + "total = torch.cuda.get_device_properties(0).total_memory\n"
+        + "report(half=allocates(total // 2), eighth=allocates(total // 8))\n",
+        PYTORCH_ALLOC_CONF="per_process_memory_fraction:0.25",
+    )
+    assert (result["half"], result["eighth"]) == (False, True)
+
+
+# --- ours
+
+
+def test_memory_limit_caps_ours_and_natives_memory_together():
+    result = run_python(
+        f"""
+import torch, frugal_alloc
+{TRY_TO_ALLOCATE}
+older = torch.empty({GIB}, dtype=torch.uint8, device="cuda")
+frugal_alloc.enable(memory_limit="3GiB")
+report(over=allocates({2 * GIB + 2 * MIB}), error=error, within=allocates({2 * GIB}))
+newer = torch.empty({3 * GIB // 2}, dtype=torch.uint8, device="cuda")
+with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+    report(pool_over=allocates({GIB}), pool_within=allocates({GIB // 4}))
+frugal_alloc.enable(memory_limit="off")
+report(lifted=allocates({4 * GIB}), fraction=torch.cuda.get_per_process_memory_fraction())
+with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+    report(pool_lifted=allocates({4 * GIB}))
+"""
+    )
+    assert result["status"] == 0, result["stderr"]
+    assert (result["over"], result["within"]) == (False, True)
+    assert (result["pool_over"], result["pool_within"]) == (False, True)
+    assert (result["lifted"], result["pool_lifted"], result["fraction"]) == (True, True, 1.0)
+    assert "This process may hold 3.00 GiB of it (frugal_alloc's memory_limit)" in result["error"]
+
+
+@pytest.mark.parametrize(
+    ("limit", "fraction", "holds"), [("25%", 0.5, "memory_limit"), ("75%", 0.5, "set_per_process")]
+)
+def test_the_smaller_of_limit_and_fraction_holds_and_is_named(limit, fraction, holds):
+    result = run_python(
+        f"""
+import torch, frugal_alloc
+{TRY_TO_ALLOCATE}
+frugal_alloc.enable(memory_limit="{limit}")
+torch.cuda.set_per_process_memory_fraction({fraction})
+total = torch.cuda.get_device_properties(0).total_memory
+report(over=allocates(total // 2 + {64 * MIB}), error=error, fraction=torch.cuda.get_per_process_memory_fraction())
+"""
+    )
+    assert (result["over"], result["fraction"]) == (False, fraction)
+    assert holds in result["error"].split("free. ")[1].split(". ")[0]
+
+
+def test_arguments_go_before_the_environment_and_change_what_they_name_only():
+    result = run_python(
+        """
+import frugal_alloc
+frugal_alloc.enable(memory_limit=123456789)
+library = frugal_alloc._native.load()
+report(first=library.settings())
+frugal_alloc.enable(idle_release=2.5)
+report(second=library.settings())
+frugal_alloc.disable()
+frugal_alloc.enable(idle_release="off")
+report(third=library.settings())
+""",
+        FRUGAL_ALLOC_CONF="memory_limit:1GiB,idle_release:10min",
+    )
+    assert result["status"] == 0, result["stderr"]
+    assert result["first"] == "memory_limit:123456789,idle_release:600s"
+    assert result["second"] == "memory_limit:123456789,idle_release:2.5s"
+    assert result["third"] == "memory_limit:123456789,idle_release:off"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "environment", "expected"),
+    [
+        ("memory_limit='lots'", None, "memory_limit:lots is not possible; memory_limit is a size"),
+        ("memory_limit=0.5", None, "memory_limit=0.5 is not possible; memory_limit is bytes or a text"),
+        ("memory_limit='1GiB,idle_release:1s'", None, "is not possible; memory_limit is bytes or a text"),
+        ("idle_release=-1", None, "idle_release:-1s is not possible; idle_release is a time"),
+        ("idle_release=True", None, "idle_release=True is not possible"),
+        ("", "memory_limt:1GiB", 'FRUGAL_ALLOC_CONF: there is no setting "memory_limt"; there are memory_limit, idle'),
+    ],
+)
+def test_setting_that_is_not_possible_is_refused_and_pytorch_untouched(arguments, environment, expected):
+    result = run_python(
+        f"""
+import frugal_alloc
+try:
+    frugal_alloc.enable({arguments})
+except frugal_alloc.FrugalAllocError as error:
+    report(error=str(error), lines=str(error).count(chr(10)))
+report(enabled=frugal_alloc.is_enabled())
+""",
+        FRUGAL_ALLOC_CONF=environment,
+    )
+    assert (result["enabled"], result["lines"]) == (False, 0)
+    assert expected in result["error"]
+
+
+def test_turned_off_by_its_user_it_does_nothing_and_says_nothing():
+    result = run_python(
+        """
+import frugal_alloc, torch
+frugal_alloc.enable(memory_limit="not looked at")
+tensor = torch.empty(1000, device="cuda")
+report(enabled=frugal_alloc.is_enabled(), loaded=frugal_alloc._native.loaded() is not None)
+""",
+        FRUGAL_ALLOC="0",
+    )
+    assert (result["status"], result["enabled"], result["loaded"]) == (0, False, False)
+    assert result["stderr"] == ""
+
+
+@simulated_gpu
+def test_idle_memory_goes_back_and_what_is_in_use_stays():
+    result = run_python(
+        f"""
+import torch, frugal_alloc
+from binding_helpers import Simulation
+frugal_alloc.enable()
+release_idle, simulation = frugal_alloc._native.load().release_idle, Simulation()
+kept = torch.empty({64 * MIB}, dtype=torch.uint8, device="cuda")
+idle = torch.empty({GIB}, dtype=torch.uint8, device="cuda")
+release_idle()
+del idle
+used, waits = simulation.memory_used(), simulation.calls("sync")
+report(first=release_idle(), second=release_idle(), third=release_idle(), freed=used - simulation.memory_used(),
+       waits=simulation.calls("sync") - waits)
+again = torch.empty({GIB}, dtype=torch.uint8, device="cuda")
+"""
+    )
+    assert result["status"] == 0, result["stderr"]
+    assert (result["first"], result["second"], result["third"]) == (0, GIB, 0)
+    assert (result["freed"], result["waits"]) == (GIB, 0)
+
+
+@simulated_gpu
+def test_idle_memory_stays_during_a_capture():
+    result = run_python(
+        f"""
+import torch, frugal_alloc
+frugal_alloc.enable()
+release_idle = frugal_alloc._native.load().release_idle
+del (idle := torch.empty({GIB}, dtype=torch.uint8, device="cuda"))
+release_idle()
+graph = torch.cuda.CUDAGraph()
+with torch.cuda.graph(graph):
+    static = torch.empty(1000, device="cuda")
+    report(during=release_idle())
+report(after=release_idle())
+graph.replay()
+"""
+    )
+    assert result["status"] == 0, result["stderr"]
+    assert (result["during"], result["after"]) == (0, GIB)
+
+
+@simulated_gpu
+def test_the_thread_of_idle_release_is_there_when_there_is_memory_and_none_without():
+    result = run_python(
+        """
+import os, threading, torch, frugal_alloc
+
+def threads():
+    return len(os.listdir("/proc/self/task"))
+
+torch.cuda.init()
+frugal_alloc.enable(idle_release="1h")
+torch.empty(1)
+before = threads()
+tensor = torch.empty(1000, device="cuda")
+report(added=threads() - before)
+child = os.fork()
+if child == 0:
+    del tensor
+    os._exit(5)
+report(child=os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+"""
+    )
+    assert result["status"] == 0, result["stderr"]
+    assert (result["added"], result["child"]) == (1, 5)
+
+
+# --- history
 
 
 @pytest.mark.parametrize("size", [7 << 20, 100])

@@ -180,3 +180,14 @@ def test_fraction_is_read_back():
     torch.cuda.set_per_process_memory_fraction(0.5)
     assert torch.cuda.get_per_process_memory_fraction() == 0.5
     torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+def test_peaks_at_different_times_do_not_add_up():
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        tensor = empty(50 * MIB)
+    del tensor
+    empty(30 * MIB)
+    assert torch.cuda.max_memory_allocated() - before == 50 * MIB

@@ -34,6 +34,21 @@ def test_on_the_simulated_gpu_all_is_well(program: Any) -> None:
     assert "(simulated)" in found["driver"][1]
     assert "2.0 GiB, virtual memory management" in found["GPU 0"][1]
     assert found["trial"][1] == "enabled, allocated and freed 64 MiB on the simulated GPU"
+    assert found["hook"][1].startswith("not installed")
+    assert found["settings"][1] == "memory_limit:off,idle_release:off"
+
+
+def test_settings_in_force_and_the_switch_are_shown(program: Any) -> None:
+    conf = {"FRUGAL_ALLOC_CONF": "memory_limit:80%", "FRUGAL_ALLOC": "0"}
+    found = doctor(program, env=os.environ | conf)
+    assert found["settings"] == ("ok", "memory_limit:80%,idle_release:off")
+    assert found["FRUGAL_ALLOC"][0] == "less"
+
+
+def test_settings_that_are_not_possible_are_named(program: Any) -> None:
+    found = doctor(program, env=os.environ | {"FRUGAL_ALLOC_CONF": "memory_limit:lots", "FRUGAL_ALLOC": "yes"})
+    assert "FRUGAL_ALLOC_CONF: memory_limit:lots is not possible" in found["trial"][1]
+    assert found["FRUGAL_ALLOC"] == ("missing", "yes is not possible; it is 0 (off) or 1 (on)")
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")

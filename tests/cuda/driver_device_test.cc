@@ -76,6 +76,28 @@ class DriverDeviceTest : public testing::Test {
   std::unique_ptr<DriverDevice> device_;
 };
 
+TEST_F(DriverDeviceTest, MemoryThatCannotBeMappedIsNotReliedOn) {
+  const uint64_t used = SIMULATED(frugal_sim_memory_used)(0);
+  FailNext("set_access@1+=not_supported");
+  EXPECT_FALSE((*DriverDevice::Open(0, /*tries_memory=*/true))->HasVirtualMemory());
+  FailNext("create@1+=not_supported");
+  EXPECT_FALSE((*DriverDevice::Open(0, /*tries_memory=*/true))->HasVirtualMemory());
+  FailNext("");
+  EXPECT_TRUE((*DriverDevice::Open(0, /*tries_memory=*/true))->HasVirtualMemory());
+  EXPECT_EQ(SIMULATED(frugal_sim_memory_used)(0), used);
+}
+
+TEST_F(DriverDeviceTest, MemoryIsAskedForInAnotherWayBeforeItIsGivenUp) {
+  FailNext("set_access@1=not_supported,set_access@2=not_supported");
+  const std::unique_ptr<DriverDevice> device = *DriverDevice::Open(0, /*tries_memory=*/true);
+  EXPECT_TRUE(device->HasVirtualMemory());
+}
+
+TEST_F(DriverDeviceTest, AFullDeviceSaysNothingAboutItsMemory) {
+  FailNext("create@1+=out_of_memory");
+  EXPECT_TRUE((*DriverDevice::Open(0, /*tries_memory=*/true))->HasVirtualMemory());
+}
+
 TEST_F(DriverDeviceTest, NoSuchGpuIsAFailedPrecondition) {
   const absl::Status status = DriverDevice::Open(99).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kFailedPrecondition);

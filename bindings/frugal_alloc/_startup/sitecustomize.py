@@ -21,5 +21,5 @@ def _load(name):
 
 startup = _load("_at_startup")
 if os.environ.get("FRUGAL_ALLOC", "0") not in ("", "0"):
-    _load("_enabling").enable_after_torch(startup)
+    _load("_enabling").enable_after_torch()
 startup.import_next_sitecustomize(HERE)

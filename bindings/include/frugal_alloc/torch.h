@@ -19,6 +19,7 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <cstdio>
 #include <cstring>
 #include <memory>
 #include <string>
@@ -31,6 +32,7 @@ const char* frugal_last_error(void);
 int frugal_enable_with(const char* settings);
 int frugal_disable(void);
 int frugal_is_enabled(void);
+const char* frugal_unfollowed_settings(const char* settings);
 int64_t frugal_trim(void);
 const char* frugal_stat_names(void);
 int frugal_stats(int device, int64_t* figures, int capacity);
@@ -93,13 +95,20 @@ inline std::string ToText(const Options& options) {
   return text;
 }
 
+inline void TellOfUnfollowedSettings() {
+  const char* const text = frugal_unfollowed_settings(nullptr);
+  if (*text != '\0') std::fprintf(stderr, "%s\n", text);
+}
+
 }  // namespace internal
 
 // New CUDA memory of this process is frugal_alloc's from now on. May be called before CUDA has started (which it does
 // not start) or at any time later, and again; on failure PyTorch goes on as before. Where FRUGAL_ALLOC=0 is set it does
-// nothing and is OK.
+// nothing and is OK. Settings of PYTORCH_ALLOC_CONF that do not hold for our memory are named on stderr, once.
 inline Status install(const Options& options = {}) {
-  return frugal_enable_with(internal::ToText(options).c_str()) == 0 ? Status() : Status(frugal_last_error());
+  if (frugal_enable_with(internal::ToText(options).c_str()) != 0) return Status(frugal_last_error());
+  if (frugal_is_enabled() != 0) internal::TellOfUnfollowedSettings();
+  return Status();
 }
 
 // New memory comes from PyTorch's native allocator again; what was handed out stays valid and is freed as usual.

@@ -1,0 +1,92 @@
+#include "bindings/idle_releaser.h"
+
+#include <pthread.h>
+
+#include <cstdlib>
+#include <memory>
+#include <new>
+#include <utility>
+
+namespace frugal {
+namespace {
+
+IdleReleaser* guarded = nullptr;
+
+}  // namespace
+
+IdleReleaser::IdleReleaser(Release release, Wait wait) : release_(std::move(release)), wait_(std::move(wait)) {}
+
+void IdleReleaser::SetInterval(absl::Duration interval) {
+  absl::MutexLock lock(&mutex_);
+  interval_ = interval;
+  woken_ = true;
+  StartIfWanted();
+}
+
+void IdleReleaser::Begin() {
+  absl::MutexLock lock(&mutex_);
+  begun_ = true;
+  StartIfWanted();
+}
+
+void IdleReleaser::StartIfWanted() {
+  if (!begun_ || stopped_ || thread_ != nullptr || interval_ == absl::InfiniteDuration()) return;
+  thread_ = new std::thread([this] { Run(); });
+}
+
+void IdleReleaser::AwaitCall() { absl::MutexLock lock(&calling_); }
+
+void IdleReleaser::Stop() {
+  std::unique_ptr<std::thread> thread;
+  {
+    absl::MutexLock lock(&mutex_);
+    stopped_ = woken_ = true;
+    thread.reset(std::exchange(thread_, nullptr));
+  }
+  if (thread != nullptr) thread->join();
+}
+
+void IdleReleaser::WaitInRealTime(absl::Mutex& mutex, const absl::Condition& woken, absl::Duration interval) {
+  mutex.AwaitWithTimeout(woken, interval);
+}
+
+void IdleReleaser::Run() {
+  mutex_.Lock();
+  while (!stopped_) {
+    woken_ = false;
+    wait_(mutex_, absl::Condition(&woken_), interval_);
+    if (woken_) continue;
+    mutex_.Unlock();
+    bool succeeded = false;
+    {
+      absl::MutexLock lock(&calling_);
+      succeeded = release_();
+    }
+    mutex_.Lock();
+    stopped_ = stopped_ || !succeeded;
+  }
+  mutex_.Unlock();
+}
+
+void IdleReleaser::GuardProcess() {
+  guarded = this;
+  std::atexit([] { guarded->Stop(); });
+  const auto before = []() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    guarded->calling_.Lock();
+    guarded->mutex_.Lock();
+  };
+  const auto in_parent = []() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    guarded->mutex_.Unlock();
+    guarded->calling_.Unlock();
+  };
+  // Unlocking would wake whoever waits, and the thread is not here.
+  const auto in_child = []() ABSL_NO_THREAD_SAFETY_ANALYSIS {
+    new (&guarded->calling_) absl::Mutex;
+    new (&guarded->mutex_) absl::Mutex;
+    guarded->thread_ = nullptr;
+    guarded->begun_ = false;
+  };
+  pthread_atfork(before, in_parent, in_child);
+}
+
+}  // namespace frugal

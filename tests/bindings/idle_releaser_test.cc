@@ -1,0 +1,141 @@
+#include "bindings/idle_releaser.h"
+
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <memory>
+
+#include "gtest/gtest.h"
+
+namespace frugal {
+namespace {
+
+constexpr absl::Duration kInterval = absl::Seconds(30);
+
+// Time that goes on when the test says so. The thread's waits are seen one by one.
+class TestTime {
+ public:
+  IdleReleaser::Wait wait() {
+    return [this](absl::Mutex& mutex, const absl::Condition& woken, absl::Duration interval) {
+      Wait(mutex, woken, interval);
+    };
+  }
+
+  // Blocks until the thread waits for an interval of this length, then ends it.
+  void EndInterval(absl::Duration interval) {
+    absl::MutexLock lock(&mutex_);
+    const auto waits = [this, interval]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return waited_for_ == interval; };
+    mutex_.Await(absl::Condition(&waits));
+    waited_for_ = absl::ZeroDuration();
+    ended_ = true;
+  }
+
+ private:
+  void Wait(absl::Mutex& releasers, const absl::Condition& woken, absl::Duration interval) {
+    {
+      absl::MutexLock lock(&mutex_);
+      waited_for_ = interval;
+    }
+    // The releaser's own condition has to end a wait, too, so both are looked at in turn.
+    while (!woken.Eval()) {
+      releasers.Unlock();
+      absl::MutexLock lock(&mutex_);
+      const auto ended = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ended_; };
+      const bool over = mutex_.AwaitWithTimeout(absl::Condition(&ended), absl::Milliseconds(1));
+      if (over) ended_ = false;
+      releasers.Lock();
+      if (over) return;
+    }
+  }
+
+  absl::Mutex mutex_;
+  absl::Duration waited_for_ ABSL_GUARDED_BY(mutex_) = absl::ZeroDuration();
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;
+};
+
+class IdleReleaserTest : public testing::Test {
+ protected:
+  bool Call() {
+    absl::MutexLock lock(&mutex_);
+    ++calls_;
+    return succeeds_;
+  }
+  void AwaitCalls(int count) {
+    absl::MutexLock lock(&mutex_);
+    const auto enough = [this, count]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return calls_ >= count; };
+    mutex_.Await(absl::Condition(&enough));
+    EXPECT_EQ(calls_, count);
+  }
+  int calls() {
+    absl::MutexLock lock(&mutex_);
+    return calls_;
+  }
+
+  absl::Mutex mutex_;
+  int calls_ ABSL_GUARDED_BY(mutex_) = 0;
+  bool succeeds_ ABSL_GUARDED_BY(mutex_) = true;
+  TestTime time_;
+  IdleReleaser releaser_{[this] { return Call(); }, time_.wait()};
+};
+
+TEST_F(IdleReleaserTest, CallsAtTheEndOfEachInterval) {
+  releaser_.SetInterval(kInterval);
+  releaser_.Begin();
+  for (int i = 1; i <= 3; ++i) {
+    EXPECT_EQ(calls(), i - 1);
+    time_.EndInterval(kInterval);
+    AwaitCalls(i);
+  }
+}
+
+TEST_F(IdleReleaserTest, ANewIntervalBeginsAtOnce) {
+  releaser_.Begin();
+  releaser_.SetInterval(kInterval);
+  time_.EndInterval(kInterval);
+  AwaitCalls(1);
+  releaser_.SetInterval(absl::Hours(1));
+  time_.EndInterval(absl::Hours(1));
+  AwaitCalls(2);
+}
+
+TEST_F(IdleReleaserTest, StopsWhenItFails) {
+  {
+    absl::MutexLock lock(&mutex_);
+    succeeds_ = false;
+  }
+  releaser_.SetInterval(kInterval);
+  releaser_.Begin();
+  time_.EndInterval(kInterval);
+  AwaitCalls(1);
+  releaser_.Stop();
+  EXPECT_EQ(calls(), 1);
+}
+
+TEST_F(IdleReleaserTest, StopDoesNotWaitForTheIntervalToEnd) {
+  releaser_.SetInterval(kInterval);
+  releaser_.Begin();
+  releaser_.Stop();
+  EXPECT_EQ(calls(), 0);
+}
+
+TEST(IdleReleaserProcessTest, AChildByForkHasNoThreadAndMayBeginAnew) {
+  static auto* const releaser = new IdleReleaser([] { return true; });
+  releaser->GuardProcess();
+  releaser->SetInterval(kInterval);
+  releaser->Begin();
+  const pid_t child = fork();
+  if (child == 0) {
+    releaser->AwaitCall();
+    releaser->SetInterval(absl::Hours(1));
+    releaser->Begin();
+    releaser->Stop();
+    _exit(7);
+  }
+  int status = 0;
+  ASSERT_EQ(waitpid(child, &status, 0), child);
+  EXPECT_TRUE(WIFEXITED(status) && WEXITSTATUS(status) == 7) << status;
+  releaser->Stop();
+}
+
+}  // namespace
+}  // namespace frugal
