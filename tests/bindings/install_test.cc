@@ -69,6 +69,20 @@ TEST_F(InstallTest, TheRegistryOfAllocatorsHasItToo) {
   EXPECT_EQ(c10::GetAllocator(c10::DeviceType::CUDA), caching::get());
 }
 
+TEST_F(InstallTest, TheBaseOfABlockIsToldByWhoseItIs) {
+  const c10::DataPtr ours = caching::get()->allocate(kSize);
+  ASSERT_TRUE(frugal_alloc::uninstall());
+  const c10::DataPtr natives = caching::get()->allocate(kSize);
+  ASSERT_TRUE(frugal_alloc::install());
+  for (const c10::DataPtr* block : {&ours, &natives}) {
+    const auto address = reinterpret_cast<uintptr_t>(block->get());
+    size_t size = 0;
+    const auto base = reinterpret_cast<uintptr_t>(caching::get()->getBaseAllocation(block->get(), &size));
+    EXPECT_LE(base, address);
+    EXPECT_GE(base + size, address + kSize);
+  }
+}
+
 TEST_F(InstallTest, MemoryOutlivesUninstalling) {
   c10::DataPtr ours = caching::get()->allocate(kSize);
   ASSERT_TRUE(frugal_alloc::uninstall());

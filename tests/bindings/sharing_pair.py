@@ -60,7 +60,11 @@ def consume(requests: Any, answers: Any, ours: bool) -> None:
         frugal_alloc.enable()
     held: dict[str, list[torch.Tensor]] = {}
     for action, name, *payload in iter(requests.get, None):
-        if action == "hold":
+        if action == "enable":
+            import frugal_alloc
+
+            frugal_alloc.enable()
+        elif action == "hold":
             held[name] = list(payload[0])
         elif action == "fill":
             _fill(held[name], payload[0])
@@ -132,6 +136,8 @@ def produce(ours: bool, consumer_ours: bool) -> dict[str, Any]:
     _receive(consumer, facts)
     facts["left"] = _allocated() - before
     _share_large(consumer, facts)
+    if not consumer_ours:
+        facts["around_enabling"] = _enable_between(consumer)
     facts["exit_status"] = consumer.stop()
     return facts
 
@@ -197,6 +203,20 @@ def _share_large(consumer: Consumer, facts: dict[str, Any]) -> None:
     torch.cuda.empty_cache()
     size = torch.cuda.mem_get_info()[0] + 32 * MIB
     facts["reclaimed"] = torch.empty(size, dtype=torch.uint8, device="cuda").numel() == size
+
+
+def _enable_between(consumer: Consumer) -> list[int]:
+    """The sums of two tensors of one segment, which the consumer opens before it enables frugal_alloc and after."""
+    ones = torch.ones(2000, dtype=torch.int32).cuda()
+    first, second = torch.empty_like(ones), torch.empty_like(ones)
+    for tensor in (first, second):
+        tensor.copy_(ones)
+    sums = consumer.ask("hold", "before", [first])
+    consumer.ask("enable")
+    sums += consumer.ask("hold", "after", [second]) + consumer.ask("look", "before")
+    for name in ("before", "after"):
+        consumer.ask("drop", name)
+    return sums
 
 
 def give_and_go(answers: Any, received: Any) -> None:

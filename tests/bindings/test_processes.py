@@ -68,6 +68,12 @@ def test_received_tensor_cannot_be_sent_on_as_ever(pair):
     assert pair["sent_on"].startswith("Attempted to send CUDA tensor received from another process")
 
 
+def test_memory_opened_before_the_consumer_enables_us_stays_open(pair):
+    if pair["consumer"] == "ours":
+        pytest.skip("it has enabled us from the beginning")
+    assert pair["around_enabling"] == [2000] * 3
+
+
 def test_nothing_stays_allocated(pair):
     assert pair["left"] == 0
     assert pair["exit_status"] == 0

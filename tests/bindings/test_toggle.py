@@ -4,6 +4,7 @@ import threading
 from concurrent.futures import ThreadPoolExecutor
 
 import frugal_alloc
+import pytest
 import torch
 from binding_helpers import MIB, collect, empty, is_ours
 
@@ -111,3 +112,51 @@ def test_toggling_under_four_allocating_threads():
         assert all(future.result() >= 100 for future in futures)
     collect()
     assert torch.cuda.memory_allocated() == before
+
+
+def test_stacks_of_several_threads_are_recorded_without_a_deadlock():
+    """Python's lock is taken for a stack, and held while memory is asked about: never ours and Python's crosswise."""
+    torch.cuda.memory._record_memory_history("all", context="all", stacks="python", max_entries=1000)
+    stop = threading.Event()
+
+    def work(seed: int) -> int:
+        steps = 0
+        while not stop.is_set() or steps < 50:
+            steps += 1
+            tensor = empty((steps * seed % 41 + 1) * 30_000)
+            del tensor
+        return steps
+
+    try:
+        with ThreadPoolExecutor(3) as threads:
+            futures = [threads.submit(work, seed) for seed in range(1, 4)]
+            for _ in range(5):
+                assert torch.cuda.memory_stats()["allocation.all.current"] >= 0
+                torch.cuda.memory_snapshot()
+            stop.set()
+            assert all(future.result() >= 50 for future in futures)
+    finally:
+        torch.cuda.memory._record_memory_history(None)
+
+
+def test_garbage_is_collected_while_another_thread_asks_for_statistics():
+    stop = threading.Event()
+
+    def ask() -> int:
+        asked = 0
+        while not stop.is_set() or asked < 50:
+            asked += 1
+            torch.cuda.memory_stats()
+            frugal_alloc.stats()
+        return asked
+
+    with ThreadPoolExecutor(1) as thread:
+        asking = thread.submit(ask)
+        for _ in range(3):
+            garbage = [empty(MIB)]
+            garbage.append(garbage)
+            del garbage
+            with pytest.raises(torch.OutOfMemoryError):
+                empty(1 << 44)
+        stop.set()
+        assert asking.result() >= 50
