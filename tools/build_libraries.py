@@ -1,6 +1,6 @@
 """Builds the package's libraries: with Bazel, or with CMake where there is no Bazel that reads our WORKSPACE.
 
-Bazel builds //:package_libraries; CMakeLists.txt builds the adapter and the replay, without the simulated GPU.
+Bazel builds //:package_libraries; CMakeLists.txt builds all but the simulated GPU.
 
 Each torch minor version has libraries of its own. They are built for the torch that is installed beside the Python
 that runs this, whose headers are taken as they are, or for all of tools/torch_versions.txt, of which

@@ -19,16 +19,29 @@ ROOT = Path(__file__).resolve().parents[2]
 WHEEL = os.environ.get("FRUGAL_TEST_WHEEL")
 pytestmark = pytest.mark.skipif(WHEEL is None, reason="tools/test builds the wheel and sets FRUGAL_TEST_WHEEL")
 SYMBOL = re.compile(r"([\w.$]+)(?:@+([\w.]+))?$")
-# All that ours calls of the CUDA runtime: each has the same arguments in CUDA 12 and 13, so that one library serves
-# both. One that is added here must be looked up in both versions' headers.
+# All that ours calls of the CUDA runtime. Each is declared in the same words by the cuda_runtime_api.h of CUDA 12.8 and
+# of 13.0, so that one library serves both; look one up in both before you add it.
 RUNTIME_FUNCTIONS = {
     "cudaDeviceCanAccessPeer",
     "cudaDeviceDisablePeerAccess",
     "cudaDeviceEnablePeerAccess",
+    "cudaDeviceSynchronize",
+    "cudaEventCreateWithFlags",
+    "cudaEventDestroy",
+    "cudaEventElapsedTime",
+    "cudaEventQuery",
+    "cudaEventRecord",
+    "cudaEventSynchronize",
+    "cudaGetErrorString",
     "cudaGetLastError",
     "cudaIpcGetMemHandle",
     "cudaMemGetInfo",
+    "cudaMemcpyAsync",
     "cudaMemcpyPeerAsync",
+    "cudaStreamIsCapturing",
+    "cudaStreamSynchronize",
+    "cudaStreamWaitEvent",
+    "cudaThreadExchangeStreamCaptureMode",
 }
 
 
