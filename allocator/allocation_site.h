@@ -11,7 +11,7 @@ namespace frugal {
 enum class SiteId : uint32_t {};
 
 // Of what nobody named.
-inline constexpr SiteId kNoSite = SiteId(0);
+inline constexpr SiteId kNoSite{0};
 
 // Of the calling thread. A thread-local variable rather than an argument of every allocation, which would cost
 // instructions also where nobody asks for sites.

@@ -67,7 +67,8 @@ std::vector<SiteHistory> BirthEpochs::Histories() const {
   for (size_t kind = 0; kind < boundaries_.size(); ++kind) {
     const std::vector<EpochBoundary>& boundaries = boundaries_[kind];
     if (boundaries.empty()) continue;
-    histories.push_back({SiteId(kind / kSizeClasses), Bytes(int64_t{1} << (kind % kSizeClasses)), boundaries});
+    const auto site = static_cast<SiteId>(kind / kSizeClasses);
+    histories.push_back({site, Bytes(int64_t{1} << (kind % kSizeClasses)), boundaries});
   }
   return histories;
 }

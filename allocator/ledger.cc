@@ -41,12 +41,17 @@ void Ledger::DropAnnotation(Block& block) {
   block.use.annotation = nullptr;
 }
 
-void Ledger::TellListeners(MemoryEvent::Kind kind, Block& block) {
-  if (births_ != nullptr) {
-    if (kind == MemoryEvent::Kind::kAllocate) block.birth = births_->Born(block.size);
-    if (kind == MemoryEvent::Kind::kFreeRequested) births_->Died(block.birth, block.size);
-  }
-  if (observer_ == nullptr) return;
+void Ledger::TellHandedOut(Block& block) {
+  if (births_ != nullptr) block.birth = births_->Born(block.size);
+  if (observer_ != nullptr) TellObserver(MemoryEvent::Kind::kAllocate, block);
+}
+
+void Ledger::TellGivenBack(const Block& block) {
+  if (births_ != nullptr) births_->Died(block.birth, block.size);
+  if (observer_ != nullptr) TellObserver(MemoryEvent::Kind::kFreeRequested, block);
+}
+
+void Ledger::TellObserver(MemoryEvent::Kind kind, const Block& block) {
   observer_->OnMemoryEvent(
       {kind, block.address, block.size, block.use.requested, block.extent->arena().stream(), block.use.annotation});
 }

@@ -35,14 +35,16 @@ class Ledger {
       statistics_.awaiting.NotePeaks(statistics_.allocation, group);
       statistics_.awaiting_bytes.NotePeaks(statistics_.allocated_bytes, group);
     }
-    Tell(MemoryEvent::Kind::kAllocate, block);
+    if (somebody_listens_) [[unlikely]]
+      TellHandedOut(block);
   }
   // By the caller; Deferred follows if streams are still to pass, else Completed.
-  void GivenBack(Block& block, SizeGroup group) {
+  void GivenBack(const Block& block, SizeGroup group) {
     statistics_.allocation.Decrease(group, 1);
     statistics_.allocated_bytes.Decrease(group, block.size.count());
     statistics_.requested_bytes.Decrease(group, block.use.requested.count());
-    Tell(MemoryEvent::Kind::kFreeRequested, block);
+    if (somebody_listens_) [[unlikely]]
+      TellGivenBack(block);
   }
   void Deferred(const Block& block, SizeGroup group) {
     ++blocks_awaiting_;
@@ -56,7 +58,8 @@ class Ledger {
       statistics_.awaiting.End(group, 1);
       statistics_.awaiting_bytes.End(group, block.size.count());
     }
-    Tell(MemoryEvent::Kind::kFreeCompleted, block);
+    if (observer_ != nullptr) [[unlikely]]
+      TellObserver(MemoryEvent::Kind::kFreeCompleted, block);
     if (block.use.annotation != nullptr) [[unlikely]]
       DropAnnotation(block);
   }
@@ -106,17 +109,15 @@ class Ledger {
   void CountRuns(SizeGroup group, int runs);
   void DropAnnotation(Block& block);
   void UpdateListening() { somebody_listens_ = observer_ != nullptr || births_ != nullptr; }
-  void Tell(MemoryEvent::Kind kind, Block& block) {
-    if (somebody_listens_) [[unlikely]]
-      TellListeners(kind, block);
-  }
-  void TellListeners(MemoryEvent::Kind kind, Block& block);
+  void TellHandedOut(Block& block);
+  void TellGivenBack(const Block& block);
+  void TellObserver(MemoryEvent::Kind kind, const Block& block);
 
   Statistics statistics_;
   int64_t blocks_awaiting_ = 0;
   Observer* observer_ = nullptr;
   BirthEpochs* births_ = nullptr;
-  // One question on the way of every block, whoever it is.
+  // One question on the way of every block, whoever listens.
   bool somebody_listens_ = false;
 };
 

@@ -124,6 +124,9 @@ absl::Status Install(caching::CUDAAllocator* native, const Settings& settings) {
   return absl::OkStatus();
 }
 
+// Until CUDA has started, a program may still put an allocator of its own in our place (change_current_allocator).
+bool IsPyTorchsAllocator() { return caching::allocator.load() == TorchAllocator::Instance(); }
+
 // Each side gives its idle memory back, so that the other can have it.
 void ChangeHands(TorchAllocator& ours, bool to_native) {
   ours.gpus().ForEach([](GpuMemory& gpu) { gpu.BeginPhase(); });
@@ -146,6 +149,7 @@ absl::Status Perform(Request request, const Settings& settings) ABSL_EXCLUSIVE_L
   // c10's functions and the CUDA runtime's report errors by exceptions.
   try {
     if (install_state != InstallState::kAbsent) {
+      if (request == Request::kEnable && !IsPyTorchsAllocator()) return CheckBackend(caching::allocator.load());
       TorchAllocator::Instance()->Apply(settings);
     } else if (next != InstallState::kAbsent) {
       if (absl::Status status = Install(caching::allocator.load(), settings); !status.ok()) return status;
@@ -193,7 +197,7 @@ absl::StatusOr<std::string> CurrentSettings() {
 
 InstallState CurrentInstallState() {
   absl::MutexLock lock(&install_mutex);
-  return install_state;
+  return install_state == InstallState::kActive && !IsPyTorchsAllocator() ? InstallState::kPassthrough : install_state;
 }
 
 int RunningTorchVersion() {

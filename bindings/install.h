@@ -15,7 +15,7 @@ namespace frugal {
 enum class InstallState {
   kAbsent,       // PyTorch knows nothing of us
   kActive,       // new memory is ours
-  kPassthrough,  // new memory is native's; we stay to free what we gave out, which lives on
+  kPassthrough,  // new memory is native's or another allocator's; we stay to free what we gave out, which lives on
 };
 
 // OK, or kFailedPrecondition: one line that says what stands in the way and what to do; PyTorch is untouched then.

@@ -13,7 +13,7 @@ SiteNames::SiteNames() { static_cast<void>(Find("")); }
 
 SiteId SiteNames::Find(absl::string_view name) {
   absl::MutexLock lock(&mutex_);
-  const auto [found, is_new] = by_name_.try_emplace(name, SiteId(sites_.size()));
+  const auto [found, is_new] = by_name_.try_emplace(name, static_cast<SiteId>(sites_.size()));
   if (is_new) sites_.push_back({found->first});
   return found->second;
 }

@@ -11,6 +11,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "allocator/allocation_site.h"
+#include "bindings/forked_child.h"
 
 namespace frugal {
 
@@ -31,6 +32,8 @@ class SiteNames {
   // Memory of this site may grow from epoch to epoch: the program means it to.
   void ExpectGrowth(SiteId site);
   bool IsExpectedToGrow(SiteId site) const;
+
+  void BecomeForkedChild() { Renew(mutex_); }
 
  private:
   struct Site {

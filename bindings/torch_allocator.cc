@@ -2,6 +2,7 @@
 
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
+#include <c10/util/env.h>
 
 #include <algorithm>
 #include <bit>
@@ -9,6 +10,7 @@
 
 #include "bindings/ipc.h"
 #include "bindings/pytorch_settings.h"
+#include "bindings/site_names.h"
 #include "bindings/snapshot.h"
 
 namespace frugal {
@@ -36,6 +38,17 @@ Stream ToStream(cudaStream_t stream) { return Stream{reinterpret_cast<uint64_t>(
 // For a deleter, where an exception would end the process.
 C10_NOINLINE void WarnNotFreed(void* pointer, const absl::Status& status) {
   TORCH_WARN("frugal_alloc could not free ", pointer, ": ", status.message());
+}
+
+// NCCL's process group takes a snapshot for each communicator then, and registers what it finds in it. It would go on
+// to use the physical memory that was at an address after that memory has moved, so it must not find ours. (Refusing
+// the process group's tracker instead would end the program: its constructor has started threads by then.)
+bool NcclRegistersEverySegment() {
+  constexpr char kVariable[] = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK";
+  if (c10::utils::check_env(kVariable) != true) return false;
+  TORCH_WARN_ONCE("frugal_alloc: memory snapshots leave out its memory while ", kVariable,
+                  " is set, because NCCL cannot register memory that is remapped");
+  return true;
 }
 
 void CheckSize(size_t size) {
@@ -78,6 +91,7 @@ void TorchAllocator::BecomeForkedChild() {
   routing_.BecomeForkedChild();
   history_.BecomeForkedChild();
   out_of_memory_observers_.BecomeForkedChild();
+  SiteNames::Instance().BecomeForkedChild();
   gpus_.BecomeForkedChild();
 }
 
@@ -386,7 +400,7 @@ cudaError_t TorchAllocator::memcpyAsync(void* to, int to_device, const void* fro
 caching::SnapshotInfo TorchAllocator::Snapshot(MempoolId_t pool, bool include_traces) {
   const History::NoteReader reader(history_);
   caching::SnapshotInfo snapshot = TakeSnapshot(native(), pool, include_traces);
-  if (pool == kDefaultPool) {
+  if (pool == kDefaultPool && !NcclRegistersEverySegment()) {
     gpus_.ForEach([&](GpuMemory& gpu) { AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().Snapshot()); });
   }
   if (include_traces && history_.enabled()) history_.MergeInto(snapshot.device_traces);

@@ -69,7 +69,8 @@ cc_library(
     linkopts = ["-Wl,-rpath,{lib}"],
 )
 
-# All of LibTorch. Its CUDA part registers itself when it is loaded, so it is linked though a program names nothing in it.
+# All of LibTorch. Its CUDA part registers itself when it is loaded, so it is linked though a program names nothing in
+# it.
 cc_library(
     name = "libtorch",
     hdrs = glob(["include/**/*.h"]),

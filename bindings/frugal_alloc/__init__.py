@@ -52,7 +52,7 @@ def enable(*, memory_limit: int | str | None = None, idle_release: float | str |
     Warns:
         RuntimeWarning: settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow, each named once.
     """
-    from . import _settings, _sharing
+    from . import _nccl, _settings, _sharing
 
     if _settings.is_turned_off():
         return
@@ -63,6 +63,7 @@ def enable(*, memory_limit: int | str | None = None, idle_release: float | str |
         if settings:
             library.enable(settings)
         return
+    _nccl.leave_out_registration()
     recorded = _settings.recorded_history()
     library.enable(settings)
     _settings.watch_pytorchs(library)

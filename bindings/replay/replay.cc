@@ -98,8 +98,9 @@ Outcome Replay(const Request& request, Result& result) {
 }  // namespace
 }  // namespace frugal::replay
 
-extern "C" frugal::replay::Outcome frugal_replay(const frugal::replay::Request* request,
-                                                 frugal::replay::Result* result) {
+// Visible also where the build hides all that does not say otherwise, as CMakeLists.txt does.
+extern "C" [[gnu::visibility("default")]] frugal::replay::Outcome frugal_replay(const frugal::replay::Request* request,
+                                                                                frugal::replay::Result* result) {
   *result = {};
   result->ns_per_pair = -1;
   try {

@@ -60,9 +60,9 @@ TEST(BirthEpochsTest, SitesAndSizeClassesAreKeptApart) {
   births.Born(KiB(64));
   births.Born(KiB(33));
   births.Born(KiB(32));
-  CurrentSite::Set(SiteId(7));
+  CurrentSite::Set(SiteId{7});
   births.Born(KiB(64));
-  EXPECT_EQ(CurrentSite::Set(kNoSite), SiteId(7));
+  EXPECT_EQ(CurrentSite::Set(kNoSite), SiteId{7});
   births.EndEpoch();
   const std::vector<SiteHistory> histories = births.Histories();
   ASSERT_THAT(histories, SizeIs(3));
@@ -70,7 +70,7 @@ TEST(BirthEpochsTest, SitesAndSizeClassesAreKeptApart) {
   EXPECT_EQ(histories[0].largest_block, KiB(32));
   EXPECT_EQ(histories[1].largest_block, KiB(64));
   EXPECT_EQ(histories[1].boundaries[0].live, KiB(97));
-  EXPECT_EQ(histories[2].site, SiteId(7));
+  EXPECT_EQ(histories[2].site, SiteId{7});
   EXPECT_EQ(histories[2].boundaries[0].live, KiB(64));
 }
 

@@ -56,12 +56,12 @@ TEST_F(EpochsTest, ABlockThatAwaitsStreamsIsNoLongerAlive) {
 
 TEST_F(EpochsTest, BlocksCountToTheSiteOfTheirThread) {
   allocator_->EndEpoch();
-  CurrentSite::Set(SiteId(3));
+  CurrentSite::Set(SiteId{3});
   const Address block = Allocate(KiB(10));
   CurrentSite::Set(kNoSite);
   allocator_->EndEpoch();
   ASSERT_THAT(report().sites, SizeIs(1));
-  EXPECT_EQ(report().sites[0].site, SiteId(3));
+  EXPECT_EQ(report().sites[0].site, SiteId{3});
   EXPECT_EQ(report().sites[0].largest_block, KiB(16));
   Free(block);
 }

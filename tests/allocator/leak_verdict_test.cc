@@ -175,18 +175,20 @@ TEST(BenignTest, TheLastBatchIsStillAliveAtTheBoundary) {
             LeakVerdict::kNone);
 }
 
+int64_t Below(int64_t limit, std::minstd_rand& random) { return static_cast<int64_t>(random()) % limit; }
+
 // One of many healthy programs: something kept from the start, something that fluctuates, a bounded cache and a
 // buffer that replaces its content, each of a size of its own.
 void RunHealthyEpoch(Program& program, int epoch, std::minstd_rand& random) {
   if (epoch == 0) {
-    for (int name = 0; name < 200; ++name) program.Keep(name, KiB(9 + random() % 7));
+    for (int name = 0; name < 200; ++name) program.Keep(name, KiB(9 + Below(7, random)));
   }
-  const int replaced = static_cast<int>(random() % 40);
-  for (int i = 0; i < replaced; ++i) program.Keep(static_cast<int64_t>(random() % 200), KiB(9 + random() % 7));
-  program.Keep(1000 + epoch % 4, KiB(33 + random() % 30));
+  const int64_t replaced = Below(40, random);
+  for (int64_t i = 0; i < replaced; ++i) program.Keep(Below(200, random), KiB(9 + Below(7, random)));
+  program.Keep(1000 + epoch % 4, KiB(33 + Below(30, random)));
   for (int name = 2000; name < 2020; ++name) program.Drop(name);
-  const int kept = static_cast<int>(random() % 20);
-  for (int name = 2000; name < 2000 + kept; ++name) program.Keep(name, KiB(100));
+  const int64_t kept = Below(20, random);
+  for (int64_t name = 2000; name < 2000 + kept; ++name) program.Keep(name, KiB(100));
 }
 
 TEST(BothTest, FewFalseAlarmsAndFewLeaksMissedAmongManyPrograms) {

@@ -25,7 +25,7 @@ MOMENTS = ("before CUDA", "mid-run")
 ON_REAL_GPU = os.environ.get("FRUGAL_TEST_GPU") == "real"
 
 # What a file needs that is not the usual one GPU of 16 GiB with virtual memory.
-GPUS = {"test_peers.py": 2}
+GPUS = {"test_distributed.py": 2, "test_peers.py": 2}
 ENVIRONMENT = {"test_segments.py": {"FRUGAL_SIM_VMM": "0"}}
 # These start processes of their own for each moment.
 ONE_MOMENT = (
@@ -34,6 +34,7 @@ ONE_MOMENT = (
     "test_refusals.py",
     "test_same_as_native.py",
     "test_settings.py",
+    "test_distributed.py",
 )
 
 

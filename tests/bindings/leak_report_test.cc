@@ -88,7 +88,7 @@ TEST(SiteNamesTest, TheSameNameIsTheSameSite) {
   EXPECT_NE(names.Find("evaluation"), site);
   EXPECT_EQ(names.Name(site), "training");
   EXPECT_TRUE(names.Has(site));
-  EXPECT_FALSE(names.Has(SiteId(99)));
+  EXPECT_FALSE(names.Has(SiteId{99}));
 }
 
 }  // namespace

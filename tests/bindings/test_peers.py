@@ -1,5 +1,7 @@
 """Several GPUs: memory of each, copies between them, peers."""
 
+import os
+
 import frugal_alloc
 import pytest
 import torch
@@ -85,3 +87,66 @@ report(ours=all(frugal_alloc._native.load().owns(t.data_ptr()) for t in (copied,
 """
     )
     assert result["ours"], result["stderr"]
+
+
+SEEN = """
+import torch, frugal_alloc
+frugal_alloc.enable()
+owns = frugal_alloc._native.load().owns
+tensors = [torch.empty(3 << 20, dtype=torch.uint8, device=f"cuda:{gpu}") for gpu in range(torch.cuda.device_count())]
+report(
+    gpus=len(tensors),
+    uuids=[str(torch.cuda.get_device_properties(gpu).uuid) for gpu in range(len(tensors))],
+    ours=all(owns(tensor.data_ptr()) for tensor in tensors),
+    allocated=[frugal_alloc.stats(gpu)["allocated_bytes"] for gpu in range(len(tensors))],
+    copied=owns(tensors[0].to(f"cuda:{len(tensors) - 1}").data_ptr()),
+)
+"""
+
+
+@pytest.mark.skipif(os.environ.get("FRUGAL_TEST_MOMENT") == "mid-run", reason="starts processes of its own")
+def test_gpus_are_numbered_as_cuda_visible_devices_says():
+    every = run_python(SEEN, CUDA_VISIBLE_DEVICES=None)
+    assert every["gpus"] == 2
+    names = {"1,0": [1, 0], f"GPU-{every['uuids'][1]}": [1]}
+    for visible, gpus in names.items():
+        seen = run_python(SEEN, CUDA_VISIBLE_DEVICES=visible)
+        assert seen["uuids"] == [every["uuids"][gpu] for gpu in gpus], seen["stderr"]
+        assert seen["ours"]
+        assert seen["copied"]
+        assert seen["allocated"] == [3 << 20] * len(gpus)
+
+
+@pytest.mark.parametrize(("source", "target"), [("ours", "native"), ("native", "ours")])
+@pytest.mark.parametrize("gpus", [(0, 1), (1, 0)])
+def test_bytes_arrive_between_our_memory_and_natives(source, target, gpus):
+    def make(owner: str, gpu: int) -> torch.Tensor:
+        if owner == "native":
+            frugal_alloc.disable()
+        tensor = empty(5 * MIB, f"cuda:{gpu}")
+        frugal_alloc.enable()
+        assert is_ours(tensor) == (owner == "ours")
+        return tensor
+
+    sent, received = make(source, gpus[0]), make(target, gpus[1])
+    sent.fill_(7)
+    received.copy_(sent)
+    assert int(received.cpu().sum()) == 7 * 5 * MIB
+
+
+def test_current_device_decides_where_new_memory_is():
+    for gpu in (0, 1, 0):
+        with torch.cuda.device(gpu):
+            tensor = torch.empty(1000, device="cuda")
+            assert tensor.device.index == gpu
+            assert is_ours(tensor)
+            tensor.record_stream(torch.cuda.Stream(gpu))
+
+
+def test_shared_tensor_stays_on_its_gpu():
+    tensor = torch.arange(1000, dtype=torch.int32).to("cuda:1")
+    with torch.cuda.device(0):
+        tensor.untyped_storage()._share_cuda_()
+    assert not is_ours(tensor)
+    assert tensor.device.index == 1
+    assert torch.equal(tensor.cpu(), torch.arange(1000, dtype=torch.int32))

@@ -44,6 +44,20 @@ def fake_torch(folder: Path, version: str, cuda: str | None) -> str:
     return os.pathsep.join((str(folder), os.environ.get("PYTHONPATH", "")))
 
 
+def test_allocator_that_a_program_puts_in_our_place_stays_there():
+    result = run_python(
+        """
+import frugal_alloc, torch
+frugal_alloc.enable()
+with open("/proc/self/maps") as maps:
+    libc = next(line.split()[-1] for line in maps if "/libc.so" in line)
+torch.cuda.memory.change_current_allocator(torch.cuda.memory.CUDAPluggableAllocator(libc, "malloc", "free"))
+"""
+        + TRY
+    )
+    check_refused(result, "pluggable", "do not call change_current_allocator")
+
+
 def test_import_alone_imports_neither_torch_nor_anything_else():
     result = run_python(
         """

@@ -4,9 +4,9 @@
 #   target_link_libraries(train PRIVATE frugal_alloc::torch)
 #
 # frugal_alloc::torch brings the header frugal_alloc/torch.h, the library that fits the LibTorch found, and LibTorch:
-# where find_package(Torch) came before, that one's targets; else the folder below CMAKE_PREFIX_PATH, beside this package
-# (in the same site-packages), or in frugal_alloc_TORCH. LibTorch's own package needs a CUDA toolkit, with nvcc;
-# this one does not, as a program needs none to link LibTorch.
+# where find_package(Torch) came before, that one's targets; else the folder below CMAKE_PREFIX_PATH, in
+# frugal_alloc_TORCH, or beside this package in the same site-packages. LibTorch's own package needs a CUDA toolkit with
+# nvcc; this one does not, as a program needs none to link LibTorch.
 
 get_filename_component(_frugal_package "${CMAKE_CURRENT_LIST_DIR}/../../.." ABSOLUTE)
 
@@ -40,14 +40,15 @@ else()
 endif()
 
 if(NOT EXISTS "${_frugal_torch}/lib/libc10_cuda.so")
-  _frugal_refuse("LibTorch in ${_frugal_torch} is built for the CPU only; frugal_alloc needs one that is built for CUDA")
+  _frugal_refuse("LibTorch in ${_frugal_torch} is built for the CPU only; frugal_alloc needs a CUDA build of it")
 endif()
 set(_frugal_line "")
-if(EXISTS "${_frugal_torch}/share/cmake/Torch/TorchConfigVersion.cmake")
-  file(STRINGS "${_frugal_torch}/share/cmake/Torch/TorchConfigVersion.cmake" _frugal_line REGEX "PACKAGE_VERSION \"[0-9]")
+set(_frugal_file "${_frugal_torch}/share/cmake/Torch/TorchConfigVersion.cmake")
+if(EXISTS "${_frugal_file}")
+  file(STRINGS "${_frugal_file}" _frugal_line REGEX "PACKAGE_VERSION \"[0-9]")
 endif()
 if(NOT _frugal_line MATCHES "\"(([0-9]+)\\.([0-9]+)[^\"]*)\"")
-  _frugal_refuse("LibTorch in ${_frugal_torch} does not say its version (share/cmake/Torch/TorchConfigVersion.cmake)")
+  _frugal_refuse("LibTorch in ${_frugal_torch} does not say its version in ${_frugal_file}")
 endif()
 set(_frugal_version "${CMAKE_MATCH_1}")
 set(_frugal_library "${_frugal_package}/_lib/frugal_alloc_torch${CMAKE_MATCH_2}${CMAKE_MATCH_3}.so")
@@ -73,7 +74,8 @@ endif()
 
 add_library(frugal_alloc::library SHARED IMPORTED)
 set_target_properties(
-  frugal_alloc::library PROPERTIES IMPORTED_LOCATION "${_frugal_library}" INTERFACE_INCLUDE_DIRECTORIES "${_frugal_include}")
+  frugal_alloc::library PROPERTIES IMPORTED_LOCATION "${_frugal_library}"
+                                   INTERFACE_INCLUDE_DIRECTORIES "${_frugal_include}")
 
 if(TARGET torch AND TORCH_INSTALL_PREFIX)
   set(_frugal_torch_libraries ${TORCH_LIBRARIES})
@@ -98,6 +100,6 @@ add_library(frugal_alloc::torch INTERFACE IMPORTED)
 set_target_properties(
   frugal_alloc::torch
   PROPERTIES INTERFACE_LINK_LIBRARIES "frugal_alloc::library;${_frugal_torch_libraries}"
-             # LibTorch's CUDA part registers itself when it is loaded, so it is linked though a program names nothing in
-             # it; and what it and frugal_alloc need of CUDA is found when the program starts.
+             # LibTorch's CUDA part registers itself when it is loaded, so it is linked though a program names
+             # nothing in it; and what it and frugal_alloc need of CUDA is found when the program starts.
              INTERFACE_LINK_OPTIONS "-Wl,--no-as-needed,--allow-shlib-undefined")
