@@ -104,7 +104,9 @@ int frugal_running_torch_version(void) { return frugal::RunningTorchVersion(); }
 
 int frugal_enable(void) { return frugal::ToResult(frugal::Enable("")); }
 
-int frugal_enable_with(const char* settings) { return frugal::ToResult(frugal::Enable(settings)); }
+int frugal_enable_with(const char* settings) {
+  return frugal::ToResult(frugal::Enable(settings == nullptr ? "" : settings));
+}
 
 const char* frugal_settings(void) {
   thread_local std::string text;

@@ -29,7 +29,7 @@ int frugal_enable(void);
 int frugal_disable(void);
 /* As frugal_enable, with "key:value,key:value" (docs/tuning.md) on top of FRUGAL_ALLOC_CONF or, once we are installed,
    of the settings in force. A setting that is not possible fails with one line that says what is, and changes
-   nothing. */
+   nothing. Null: none. */
 int frugal_enable_with(const char* settings);
 /* Every setting in force, in the same form; before the first enabling those that it would use. Null: FRUGAL_ALLOC_CONF
    is not possible. Valid until the next call on this thread. */

@@ -6,6 +6,7 @@ Importing this module imports neither torch nor the library; :func:`load` does b
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import functools
 import gc
@@ -152,7 +153,9 @@ def _collect_garbage() -> int:
 def loaded() -> Library | None:
     """The library, if :func:`load` has been called; or the one that LD_PRELOAD has enabled."""
     if _loaded is None and "torch" in sys.modules and "frugal_alloc_preload.so" in os.environ.get("LD_PRELOAD", ""):
-        return load()
+        # Where there is nothing to load, nothing was enabled.
+        with contextlib.suppress(FrugalAllocError):
+            load()
     return _loaded
 
 

@@ -1,7 +1,11 @@
 """Settings of ours, and what a program told PyTorch's allocator before."""
 
+from pathlib import Path
+
 import pytest
 from binding_helpers import GIB, MIB, run_python, simulated_gpu
+
+HERE = str(Path(__file__).parent)
 
 WARN = """
 import warnings
@@ -43,8 +47,8 @@ def test_settings_that_are_not_followed_are_named_in_one_warning_with_the_reason
 @pytest.mark.parametrize(
     "followed",
     [
-        "pinned_num_register_threads:2,roundup_power2_divisions:[64:8,>:1]",
-        "expandable_segments:False,release_lock_on_cudamalloc:False,per_process_memory_fraction:0.5",
+        "pinned_num_register_threads:2,roundup_power2_divisions:[64:8,>:1],expandable_segments:False,"
+        "release_lock_on_cudamalloc:False,per_process_memory_fraction:0.5",
         None,
     ],
 )
@@ -162,22 +166,25 @@ with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
     assert "This process may hold 3.00 GiB of it (frugal_alloc's memory_limit)" in result["error"]
 
 
-@pytest.mark.parametrize(
-    ("limit", "fraction", "holds"), [("25%", 0.5, "memory_limit"), ("75%", 0.5, "set_per_process")]
-)
-def test_the_smaller_of_limit_and_fraction_holds_and_is_named(limit, fraction, holds):
+def test_the_smaller_of_limit_and_fraction_holds_and_is_named():
     result = run_python(
         f"""
 import torch, frugal_alloc
 {TRY_TO_ALLOCATE}
-frugal_alloc.enable(memory_limit="{limit}")
-torch.cuda.set_per_process_memory_fraction({fraction})
+frugal_alloc.enable(memory_limit="25%")
+torch.cuda.set_per_process_memory_fraction(0.5)
 total = torch.cuda.get_device_properties(0).total_memory
-report(over=allocates(total // 2 + {64 * MIB}), error=error, fraction=torch.cuda.get_per_process_memory_fraction())
+report(over_limit=allocates(total // 4 + {64 * MIB}), limit=error)
+frugal_alloc.enable(memory_limit="75%")
+report(within=allocates(total // 4 + {64 * MIB}))
+report(over_fraction=allocates(total // 2 + {64 * MIB}), fraction=error,
+       pytorchs=torch.cuda.get_per_process_memory_fraction())
 """
     )
-    assert (result["over"], result["fraction"]) == (False, fraction)
-    assert holds in result["error"].split("free. ")[1].split(". ")[0]
+    assert (result["over_limit"], result["within"], result["over_fraction"]) == (False, True, False)
+    assert "4.00 GiB of it (frugal_alloc's memory_limit)" in result["limit"]
+    assert "8.00 GiB of it (torch.cuda.set_per_process_memory_fraction)" in result["fraction"]
+    assert result["pytorchs"] == 0.5
 
 
 def test_arguments_go_before_the_environment_and_change_what_they_name_only():
@@ -201,31 +208,50 @@ report(third=library.settings())
     assert result["third"] == "memory_limit:123456789,idle_release:off"
 
 
-@pytest.mark.parametrize(
-    ("arguments", "environment", "expected"),
-    [
-        ("memory_limit='lots'", None, "memory_limit:lots is not possible; memory_limit is a size"),
-        ("memory_limit=0.5", None, "memory_limit=0.5 is not possible; memory_limit is bytes or a text"),
-        ("memory_limit='1GiB,idle_release:1s'", None, "is not possible; memory_limit is bytes or a text"),
-        ("idle_release=-1", None, "idle_release:-1s is not possible; idle_release is a time"),
-        ("idle_release=True", None, "idle_release=True is not possible"),
-        ("", "memory_limt:1GiB", 'FRUGAL_ALLOC_CONF: there is no setting "memory_limt"; there are memory_limit, idle'),
-    ],
-)
-def test_setting_that_is_not_possible_is_refused_and_pytorch_untouched(arguments, environment, expected):
+NOT_POSSIBLE = {
+    "memory_limit='lots'": "memory_limit:lots is not possible; memory_limit is a size",
+    "memory_limit=0.5": "memory_limit=0.5 is not possible; memory_limit is bytes or a text",
+    "memory_limit='1GiB,idle_release:1s'": "is not possible; memory_limit is bytes or a text",
+    "idle_release=-1": "idle_release:-1s is not possible; idle_release is a time",
+    "idle_release=True": "idle_release=True is not possible",
+}
+
+
+def test_argument_that_is_not_possible_is_refused_and_pytorch_untouched():
+    tries = "".join(f"refused(lambda: frugal_alloc.enable({arguments}))\n" for arguments in NOT_POSSIBLE)
     result = run_python(
         f"""
 import frugal_alloc
+errors = []
+def refused(enable):
+    try:
+        enable()
+    except frugal_alloc.FrugalAllocError as error:
+        errors.append(str(error))
+{tries}
+report(errors=errors, enabled=frugal_alloc.is_enabled())
+"""
+    )
+    assert (len(result["errors"]), result["enabled"]) == (len(NOT_POSSIBLE), False)
+    for error, expected in zip(result["errors"], NOT_POSSIBLE.values(), strict=True):
+        assert expected in error
+        assert "\n" not in error
+
+
+def test_environment_that_is_not_possible_is_refused_and_named():
+    result = run_python(
+        """
+import frugal_alloc
 try:
-    frugal_alloc.enable({arguments})
+    frugal_alloc.enable(idle_release=1)
 except frugal_alloc.FrugalAllocError as error:
-    report(error=str(error), lines=str(error).count(chr(10)))
+    report(error=str(error))
 report(enabled=frugal_alloc.is_enabled())
 """,
-        FRUGAL_ALLOC_CONF=environment,
+        FRUGAL_ALLOC_CONF="memory_limt:1GiB",
     )
-    assert (result["enabled"], result["lines"]) == (False, 0)
-    assert expected in result["error"]
+    assert not result["enabled"]
+    assert 'FRUGAL_ALLOC_CONF: there is no setting "memory_limt"; there are memory_limit, idle' in result["error"]
 
 
 def test_turned_off_by_its_user_it_does_nothing_and_says_nothing():
@@ -247,6 +273,7 @@ def test_idle_memory_goes_back_and_what_is_in_use_stays():
     result = run_python(
         f"""
 import torch, frugal_alloc
+import sys; sys.path.insert(0, {HERE!r})
 from binding_helpers import Simulation
 frugal_alloc.enable()
 release_idle, simulation = frugal_alloc._native.load().release_idle, Simulation()
@@ -266,20 +293,17 @@ again = torch.empty({GIB}, dtype=torch.uint8, device="cuda")
 
 
 @simulated_gpu
-def test_idle_memory_stays_during_a_capture():
+def test_idle_memory_stays_while_a_pool_is_open_as_it_is_in_a_capture():
     result = run_python(
         f"""
 import torch, frugal_alloc
 frugal_alloc.enable()
 release_idle = frugal_alloc._native.load().release_idle
-del (idle := torch.empty({GIB}, dtype=torch.uint8, device="cuda"))
+torch.empty({GIB}, dtype=torch.uint8, device="cuda")
 release_idle()
-graph = torch.cuda.CUDAGraph()
-with torch.cuda.graph(graph):
-    static = torch.empty(1000, device="cuda")
+with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
     report(during=release_idle())
 report(after=release_idle())
-graph.replay()
 """
     )
     assert result["status"] == 0, result["stderr"]
