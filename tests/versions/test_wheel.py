@@ -39,6 +39,7 @@ RUNTIME_FUNCTIONS = {
     "cudaMemcpyAsync",
     "cudaMemcpyPeerAsync",
     "cudaStreamIsCapturing",
+    "cudaStreamQuery",
     "cudaStreamSynchronize",
     "cudaStreamWaitEvent",
     "cudaThreadExchangeStreamCaptureMode",
