@@ -30,6 +30,19 @@ int Failed(absl::string_view message) {
   return -1;
 }
 
+// Where a function keeps the text that it gave the calling thread last.
+template <auto Function>
+std::string& LentText() {
+  thread_local std::string text;
+  return text;
+}
+
+template <auto Function>
+const char* Lend(absl::string_view text) {
+  LentText<Function>().assign(text.data(), text.size());
+  return LentText<Function>().c_str();
+}
+
 int ToResult(const absl::Status& status) { return status.ok() ? 0 : Failed(status.message()); }
 
 // What the figures of one GPU are taken from, read at about one moment.
@@ -109,20 +122,17 @@ int frugal_enable_with(const char* settings) {
 }
 
 const char* frugal_settings(void) {
-  thread_local std::string text;
-  absl::StatusOr<std::string> settings = frugal::CurrentSettings();
+  const absl::StatusOr<std::string> settings = frugal::CurrentSettings();
   if (!settings.ok()) {
     frugal::Failed(settings.status().message());
     return nullptr;
   }
-  text = *std::move(settings);
-  return text.c_str();
+  return frugal::Lend<&frugal_settings>(*settings);
 }
 
 const char* frugal_unfollowed_settings(const char* settings) {
-  thread_local std::string text;
-  text = frugal::UnfollowedSettings(settings == nullptr ? frugal::PyTorchSettingsOfEnvironment() : settings);
-  return text.c_str();
+  return frugal::Lend<&frugal_unfollowed_settings>(
+      frugal::UnfollowedSettings(settings == nullptr ? frugal::PyTorchSettingsOfEnvironment() : settings));
 }
 
 int frugal_disable(void) { return frugal::ToResult(frugal::Disable()); }

@@ -168,7 +168,9 @@ absl::StatusOr<Bytes> GpuSet::ReleaseIdle() {
 
 bool GpuSet::ReleaseIdleOrWarn() {
   const absl::Status status = ReleaseIdle().status();
-  if (!status.ok()) TORCH_WARN("frugal_alloc: idle_release is off, since the driver failed: ", status.message());
+  if (!status.ok()) {
+    TORCH_WARN("frugal_alloc: idle_release is off, since the driver failed: ", status.message());
+  }
   return status.ok();
 }
 

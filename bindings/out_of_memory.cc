@@ -36,6 +36,21 @@ void OutOfMemoryObservers::Notify(int64_t device, size_t requested, size_t total
   for (const caching::OutOfMemoryObserver& observer : observers) observer(device, requested, total, free);
 }
 
+namespace {
+
+std::string HeldByUs(Bytes reserved, Bytes allocated, Bytes awaiting) {
+  return absl::StrCat("frugal_alloc holds ", Size(reserved), ": ", Size(allocated), " in tensors, ", Size(awaiting),
+                      " freed but still in use by a stream, ", Size(reserved - allocated - awaiting), " free.");
+}
+
+}  // namespace
+
+std::string HeldByUs(const Statistics& statistics) {
+  const Bytes allocated(statistics.allocated_bytes[SizeGroup::kAll].current);
+  const Bytes active(statistics.active_bytes()[SizeGroup::kAll].current);
+  return HeldByUs(Bytes(statistics.reserved_bytes[SizeGroup::kAll].current), allocated, active - allocated);
+}
+
 std::string OutOfMemoryMessage(c10::DeviceIndex device, size_t requested, const OutOfMemoryReport& report,
                                absl::string_view limit_name, int64_t native_reserved) {
   std::string message =
@@ -45,9 +60,7 @@ std::string OutOfMemoryMessage(c10::DeviceIndex device, size_t requested, const 
   if (report.limit < report.device_total) {
     absl::StrAppend(&message, "This process may hold ", Size(report.limit), " of it (", limit_name, "). ");
   }
-  const Bytes idle = report.reserved - report.allocated - report.awaiting;
-  absl::StrAppend(&message, "frugal_alloc holds ", Size(report.reserved), ": ", Size(report.allocated), " in tensors, ",
-                  Size(report.awaiting), " freed but still in use by a stream, ", Size(idle), " free.");
+  absl::StrAppend(&message, HeldByUs(report.reserved, report.allocated, report.awaiting));
   if (native_reserved > 0) {
     absl::StrAppend(&message, " PyTorch's native allocator holds ", Size(Bytes(native_reserved)),
                     " (CUDA graphs, memory pools, tensors older than frugal_alloc.enable()).");

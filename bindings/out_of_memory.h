@@ -43,6 +43,9 @@ class OutOfMemoryObservers {
 [[noreturn]] void ThrowOutOfMemory(GpuMemory& gpu, size_t requested, cudaStream_t stream, History& history,
                                    OutOfMemoryObservers& observers);
 
+// A sentence for an error of native's, which knows nothing of us.
+std::string HeldByUs(const Statistics& statistics);
+
 // The error's text. Its first sentences are PyTorch's, by which other libraries know it. `limit_name` says what set the
 // report's limit.
 std::string OutOfMemoryMessage(c10::DeviceIndex device, size_t requested, const OutOfMemoryReport& report,

@@ -195,9 +195,14 @@ std::invoke_result_t<F> TorchAllocator::AllocateFromNative(c10::DeviceIndex devi
     gpu->Trim(enough);
   }
   gpu->LeaveNativeTheRest();
-  auto memory = allocate();
-  gpu->native_share().NoteReserved();
-  return memory;
+  try {
+    auto memory = allocate();
+    gpu->native_share().NoteReserved();
+    return memory;
+  } catch (c10::OutOfMemoryError& error) {
+    error.add_context(HeldByUs(gpu->allocator().GetStatistics()));
+    throw;
+  }
 }
 
 c10::DataPtr TorchAllocator::AllocateNative(size_t size) {

@@ -46,6 +46,10 @@ struct Examples {
 
 // --- Reading the data
 
+[[noreturn]] void RefuseField(const std::string& where, const std::string& field) {
+  throw std::runtime_error(where + ": not a number: " + field);
+}
+
 // A line of numbers with commas between; the last is the class.
 std::vector<float> ReadRow(const std::string& line, const std::string& where) {
   std::vector<float> row;
@@ -53,7 +57,7 @@ std::vector<float> ReadRow(const std::string& line, const std::string& where) {
   for (std::string field; std::getline(fields, field, ',');) {
     char* end = nullptr;
     row.push_back(std::strtof(field.c_str(), &end));
-    if (field.empty() || *end != '\0') throw std::runtime_error(where + ": not a number: " + field);
+    if (field.empty() || *end != '\0') RefuseField(where, field);
   }
   return row;
 }

@@ -210,6 +210,15 @@ def test_a_users_own_allocator_stands_behind_a_pool():
     assert not live
 
 
+def test_an_error_inside_a_pool_tells_of_our_memory_too():
+    kept = empty(3 * GIB)
+    with pytest.raises(
+        torch.OutOfMemoryError, match=r"^CUDA out of memory\. Tried.*frugal_alloc holds 3\.\d+ GiB: 3\."
+    ):
+        pooled(torch.cuda.MemPool(), 20 * GIB)
+    assert is_ours(kept)
+
+
 def test_a_limit_is_for_pools_and_us_together(limit):
     pool = torch.cuda.MemPool()
     kept = empty(3 * GIB)
