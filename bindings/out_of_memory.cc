@@ -14,6 +14,11 @@ std::string Size(Bytes size) {
   return c10::CachingAllocator::format_size(static_cast<uint64_t>(std::max<int64_t>(size.count(), 0)));
 }
 
+std::string HeldByUs(Bytes reserved, Bytes allocated, Bytes awaiting) {
+  return absl::StrCat("frugal_alloc holds ", Size(reserved), ": ", Size(allocated), " in tensors, ", Size(awaiting),
+                      " freed but still in use by a stream, ", Size(reserved - allocated - awaiting), " free.");
+}
+
 }  // namespace
 
 OutOfMemoryObservers::Silence::Silence() { ++silences; }
@@ -35,15 +40,6 @@ void OutOfMemoryObservers::Notify(int64_t device, size_t requested, size_t total
   }
   for (const caching::OutOfMemoryObserver& observer : observers) observer(device, requested, total, free);
 }
-
-namespace {
-
-std::string HeldByUs(Bytes reserved, Bytes allocated, Bytes awaiting) {
-  return absl::StrCat("frugal_alloc holds ", Size(reserved), ": ", Size(allocated), " in tensors, ", Size(awaiting),
-                      " freed but still in use by a stream, ", Size(reserved - allocated - awaiting), " free.");
-}
-
-}  // namespace
 
 std::string HeldByUs(const Statistics& statistics) {
   const Bytes allocated(statistics.allocated_bytes[SizeGroup::kAll].current);
