@@ -24,7 +24,7 @@ std::string ErrorOf(absl::string_view text) {
   const absl::Status status = ChangeSettings(text, settings);
   EXPECT_TRUE(absl::IsInvalidArgument(status)) << text << ": " << status;
   EXPECT_EQ(ToText(settings), ToText(Settings())) << "changed by \"" << text << '"';
-  return std::string(status.message());
+  return absl::StrCat(status.message());
 }
 
 TEST(SettingsTest, NothingIsLimitedByDefault) {
