@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <memory>
+#include <utility>
 
 #include "gtest/gtest.h"
 
@@ -39,13 +40,17 @@ class TestTime {
     // The releaser's own condition has to end a wait, too, so both are looked at in turn.
     while (!woken.Eval()) {
       releasers.Unlock();
-      absl::MutexLock lock(&mutex_);
-      const auto ended = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ended_; };
-      const bool over = mutex_.AwaitWithTimeout(absl::Condition(&ended), absl::Milliseconds(1));
-      if (over) ended_ = false;
+      const bool over = HasEnded();
       releasers.Lock();
       if (over) return;
     }
+  }
+
+  // Waits a little. Not with the releaser's mutex: that one comes before this in the order of locks.
+  bool HasEnded() {
+    absl::MutexLock lock(&mutex_);
+    const auto ended = [this]() ABSL_NO_THREAD_SAFETY_ANALYSIS { return ended_; };
+    return mutex_.AwaitWithTimeout(absl::Condition(&ended), absl::Milliseconds(1)) && std::exchange(ended_, false);
   }
 
   absl::Mutex mutex_;
