@@ -81,8 +81,11 @@ void IdleReleaser::GuardProcess() {
   };
   // Unlocking would wake whoever waits, and the thread is not here.
   const auto in_child = []() ABSL_NO_THREAD_SAFETY_ANALYSIS {
-    new (&guarded->calling_) absl::Mutex;
-    new (&guarded->mutex_) absl::Mutex;
+    for (absl::Mutex* const mutex : {&guarded->calling_, &guarded->mutex_}) {
+      // This very thread holds it, for all that debug builds know.
+      mutex->ForgetDeadlockInfo();
+      new (mutex) absl::Mutex;
+    }
     guarded->thread_ = nullptr;
     guarded->begun_ = false;
   };
