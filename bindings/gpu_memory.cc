@@ -3,6 +3,7 @@
 #include <algorithm>
 
 namespace frugal {
+
 GpuMemory::GpuMemory(c10::DeviceIndex ordinal, std::unique_ptr<DriverDevice> device, AddressDirectory& directory,
                      caching::CUDAAllocator& native, Routing& routing, History& history)
     : ordinal_(ordinal),
@@ -22,6 +23,11 @@ absl::Status GpuMemory::SetMemoryLimit(const MemoryLimit& limit) {
   absl::MutexLock lock(&limit_mutex_);
   memory_limit_ = limit;
   return UpdateLimit();
+}
+
+double GpuMemory::MemoryFraction() {
+  absl::MutexLock lock(&limit_mutex_);
+  return fraction_;
 }
 
 absl::string_view GpuMemory::LimitName() {

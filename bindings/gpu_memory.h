@@ -49,6 +49,8 @@ class GpuMemory {
   // PyTorch has it, and of our own setting.
   absl::Status SetMemoryFraction(double fraction);
   absl::Status SetMemoryLimit(const MemoryLimit& limit);
+  // As PyTorch has it; native is told less.
+  double MemoryFraction();
   // What set the limit that holds, for people.
   absl::string_view LimitName();
   // Native is about to serve a request: a limit leaves it what we do not hold.

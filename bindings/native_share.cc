@@ -11,18 +11,12 @@ DeviceStats NativeShare::Stats() const {
 void NativeShare::SetLimit(double fraction, Bytes limit, Bytes total) {
   {
     absl::MutexLock lock(&mutex_);
-    fraction_ = fraction;
     limit_ = limit;
     total_ = total;
     has_limit_.store(limit < kUnlimited, std::memory_order_relaxed);
     TellNative(fraction);
   }
   NoteReserved();
-}
-
-double NativeShare::fraction() const {
-  absl::MutexLock lock(&mutex_);
-  return fraction_;
 }
 
 void NativeShare::NoteReserved() {

@@ -24,11 +24,10 @@ class NativeShare {
   DeviceStats Stats() const;
   Bytes Reserved() const { return Bytes(Stats().reserved_bytes[0].current); }
 
-  // Both may hold `limit` of the device's `total` together; kUnlimited: no limit. `fraction` is what PyTorch was told,
-  // the limit may be less.
+  // Both may hold `limit` of the device's `total` together; kUnlimited: no limit. Native goes back to `fraction`, which
+  // PyTorch was told, until it is left less.
   void SetLimit(double fraction, Bytes limit, Bytes total) ABSL_LOCKS_EXCLUDED(mutex_);
   bool has_limit() const { return has_limit_.load(std::memory_order_relaxed); }
-  double fraction() const ABSL_LOCKS_EXCLUDED(mutex_);
 
   // Native has perhaps taken or given back memory: notes how much it holds, if there is a limit.
   void NoteReserved();
@@ -46,8 +45,7 @@ class NativeShare {
   std::atomic<bool> has_limit_{false};
   std::atomic<int64_t> noted_bytes_{0};
 
-  mutable absl::Mutex mutex_;
-  double fraction_ ABSL_GUARDED_BY(mutex_) = 1.0;
+  absl::Mutex mutex_;
   Bytes limit_ ABSL_GUARDED_BY(mutex_);
   Bytes total_ ABSL_GUARDED_BY(mutex_);
   // The latest that native was told, as asking the device for its size at each call would be slow.

@@ -35,6 +35,15 @@ Stream ToStream(cudaStream_t stream) { return Stream{reinterpret_cast<uint64_t>(
   TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate more than 1EB memory.");
 }
 
+// allocate() of native's, which keeps to what a limit leaves it.
+template <typename F>
+std::invoke_result_t<F> WithinLimit(GpuMemory& gpu, F&& allocate) {
+  gpu.LeaveNativeTheRest();
+  auto memory = allocate();
+  gpu.native_share().NoteReserved();
+  return memory;
+}
+
 // For a deleter, where an exception would end the process.
 C10_NOINLINE void WarnNotFreed(void* pointer, const absl::Status& status) {
   TORCH_WARN("frugal_alloc could not free ", pointer, ": ", status.message());
@@ -157,11 +166,9 @@ void TorchAllocator::ReportUsage(GpuMemory& gpu, void* pointer, int64_t change) 
 
 void* TorchAllocator::AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status) {
   if (absl::IsResourceExhausted(status) && routing_.HasPoolForOutOfMemory(gpu.ordinal())) {
-    gpu.LeaveNativeTheRest();
     try {
       const OutOfMemoryObservers::Silence silence;
-      void* const block = native().raw_alloc_with_stream(size, stream);
-      gpu.native_share().NoteReserved();
+      void* const block = WithinLimit(gpu, [&] { return native().raw_alloc_with_stream(size, stream); });
       gpu.ForgetOutOfMemory();
       return block;
     } catch (const c10::OutOfMemoryError&) {
@@ -182,23 +189,17 @@ std::invoke_result_t<F> TorchAllocator::AllocateFromNative(c10::DeviceIndex devi
   GpuMemory* const gpu = gpus_.Find(device);
   if (gpu == nullptr) return allocate();
   for (const Bytes enough : {NativeSegmentSize(Bytes(static_cast<int64_t>(size))), kUnlimited}) {
-    gpu->LeaveNativeTheRest();
     try {
       const OutOfMemoryObservers::Silence silence;
-      auto memory = allocate();
-      gpu->native_share().NoteReserved();
-      return memory;
+      return WithinLimit(*gpu, allocate);
     } catch (const c10::OutOfMemoryError&) {
       gpu->ForgetOutOfMemory();
     }
     // Native cannot ask us for what we hold but do not use.
     gpu->Trim(enough);
   }
-  gpu->LeaveNativeTheRest();
   try {
-    auto memory = allocate();
-    gpu->native_share().NoteReserved();
-    return memory;
+    return WithinLimit(*gpu, allocate);
   } catch (c10::OutOfMemoryError& error) {
     error.add_context(HeldByUs(gpu->allocator().GetStatistics()));
     throw;
@@ -326,7 +327,7 @@ void TorchAllocator::resetPeakStats(c10::DeviceIndex device) {
 double TorchAllocator::getMemoryFraction(c10::DeviceIndex device) {
   GpuMemory* const gpu = gpus_.Find(device);
   // What native was told is what we leave it.
-  if (gpu != nullptr && gpu->native_share().has_limit()) return gpu->native_share().fraction();
+  if (gpu != nullptr && gpu->native_share().has_limit()) return gpu->MemoryFraction();
   return native().getMemoryFraction(device);
 }
 
