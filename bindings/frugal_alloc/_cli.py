@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import sys
+from collections.abc import Iterator
 from typing import NoReturn
 
 from . import __version__
@@ -23,6 +25,15 @@ class _Parser(argparse.ArgumentParser):
 
 class _Refused(Exception):
     """The command cannot be carried out; the message says why and what to do."""
+
+
+@contextlib.contextmanager
+def _refusing(kind: type[Exception]) -> Iterator[None]:
+    """An error of this kind, whose message is for people, refuses the command."""
+    try:
+        yield
+    except kind as error:
+        raise _Refused(str(error)) from None
 
 
 def main(arguments: list[str] | None = None) -> NoReturn:
@@ -50,10 +61,8 @@ def _check_platform(arguments: list[str]) -> None:
 
     if set(arguments[:1]) & {"-h", "--help", "--version"}:
         return
-    try:
+    with _refusing(_installation.MissingPart):
         _installation.check_platform()
-    except _installation.MissingPart as error:
-        raise _Refused(str(error)) from None
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -114,10 +123,8 @@ def _run_python(command: list[str], is_module: bool) -> int:
 def _run_preloaded(command: list[str]) -> NoReturn:
     from . import _run, _settings
 
-    try:
+    with _refusing(_run.NoProgram):
         _run.become(command, _settings.is_turned_off())
-    except _run.NoProgram as error:
-        raise _Refused(str(error)) from None
 
 
 def _enable() -> None:
@@ -155,20 +162,16 @@ def _add_hook(commands: argparse._SubParsersAction) -> None:
 def _preload(options: argparse.Namespace) -> int:
     from . import _run
 
-    try:
+    with _refusing(_run.NoProgram):
         print(_run.preloaded_library())
-    except _run.NoProgram as error:
-        raise _Refused(str(error)) from None
     return 0
 
 
 def _install_hook(options: argparse.Namespace) -> int:
     from . import _hook
 
-    try:
+    with _refusing(_hook.HookError):
         path = _hook.install()
-    except _hook.HookError as error:
-        raise _Refused(str(error)) from None
     print(f"wrote {path}\nprograms of {sys.executable} started with FRUGAL_ALLOC=1 use the allocator from now on")
     return 0
 
@@ -176,10 +179,8 @@ def _install_hook(options: argparse.Namespace) -> int:
 def _remove_hook(options: argparse.Namespace) -> int:
     from . import _hook
 
-    try:
+    with _refusing(_hook.HookError):
         path = _hook.remove()
-    except _hook.HookError as error:
-        raise _Refused(str(error)) from None
     print(f"removed {path}" if path else f"there is none: {_hook.path()}")
     return 0
 
