@@ -35,8 +35,8 @@ TEST(BirthEpochsTest, SurvivorsAreNeitherFromWarmUpNorFromTheEpochThatEnds) {
   EXPECT_EQ(last.blocks, 5);
   EXPECT_EQ(last.survivors, KiB(2));
   EXPECT_EQ(last.surviving_blocks, 2);
-  EXPECT_EQ(last.surviving_epochs, 2);
-  EXPECT_EQ(last.oldest_epoch, 2);
+  EXPECT_EQ(last.surviving_epochs(), 2);
+  EXPECT_EQ(last.oldest_epoch(), 2);
 }
 
 TEST(BirthEpochsTest, AnEpochWhoseBlocksAllDiedLeavesNoSurvivors) {
@@ -50,8 +50,8 @@ TEST(BirthEpochsTest, AnEpochWhoseBlocksAllDiedLeavesNoSurvivors) {
   births.Born(KiB(1));
   births.EndEpoch();
   const EpochBoundary last = births.Histories()[0].boundaries.back();
-  EXPECT_EQ(last.surviving_epochs, 2);
-  EXPECT_EQ(last.oldest_epoch, 3);
+  EXPECT_EQ(last.surviving_epochs(), 2);
+  EXPECT_EQ(last.oldest_epoch(), 3);
   EXPECT_EQ(last.let_go, KiB(1));
 }
 
@@ -60,9 +60,9 @@ TEST(BirthEpochsTest, SitesAndSizeClassesAreKeptApart) {
   births.Born(KiB(64));
   births.Born(KiB(33));
   births.Born(KiB(32));
-  CurrentSite::Set(SiteId{7});
+  CurrentSample::Set({SiteId{7}});
   births.Born(KiB(64));
-  EXPECT_EQ(CurrentSite::Set(kNoSite), SiteId{7});
+  EXPECT_EQ(CurrentSample::Set({}).site, SiteId{7});
   births.EndEpoch();
   const std::vector<SiteHistory> histories = births.Histories();
   ASSERT_THAT(histories, SizeIs(3));
