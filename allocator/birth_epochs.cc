@@ -1,6 +1,9 @@
 #include "allocator/birth_epochs.h"
 
 #include <algorithm>
+#include <utility>
+
+#include "absl/types/span.h"
 
 namespace frugal {
 namespace {
@@ -10,6 +13,12 @@ constexpr int kLastBit = 63;
 // Of an epoch that ended so long before the boundary.
 uint64_t EpochBit(int64_t ago) { return uint64_t{1} << std::min<int64_t>(ago, kLastBit); }
 
+bool IsLongGone(absl::Span<const EpochBoundary> boundaries) {
+  if (boundaries.size() < BirthEpochs::kKeptEmpty) return false;
+  const absl::Span<const EpochBoundary> latest = boundaries.last(BirthEpochs::kKeptEmpty);
+  return std::all_of(latest.begin(), latest.end(), [](const EpochBoundary& boundary) { return boundary.blocks == 0; });
+}
+
 // The boundary after the second of two epochs that became one.
 EpochBoundary Halved(EpochBoundary boundary) {
   const uint64_t epochs = boundary.survivor_epochs;
@@ -17,8 +26,8 @@ EpochBoundary Halved(EpochBoundary boundary) {
   boundary.survivor_epochs = 0;
   for (int ago = 0; ago <= kLastBit; ++ago) {
     const int64_t halved = ago / 2;
-    const bool is_warm_up = boundary.epoch - halved < BirthEpochs::kWarmUpEpochs;
-    if ((epochs >> ago & 1) != 0 && !is_warm_up) boundary.survivor_epochs |= EpochBit(halved);
+    const bool survives = halved > 0 && boundary.epoch - halved >= BirthEpochs::kWarmUpEpochs;
+    if ((epochs >> ago & 1) != 0 && survives) boundary.survivor_epochs |= EpochBit(halved);
   }
   return boundary;
 }
@@ -81,10 +90,9 @@ void BirthEpochs::EndEpoch() {
   boundaries_.resize(ended.size());
   for (size_t kind = 0; kind < ended.size(); ++kind) {
     std::vector<EpochBoundary>& boundaries = boundaries_[kind];
-    // Nothing is alive, so nothing can have leaked: the history begins anew with the next block.
-    if (ended[kind].blocks == 0) boundaries.clear();
-    if (ended[kind].blocks > 0) boundaries.push_back(ended[kind]);
+    if (ended[kind].blocks > 0 || !boundaries.empty()) boundaries.push_back(ended[kind]);
     if (boundaries.size() > kKeptBoundaries) boundaries.erase(boundaries.begin());
+    if (IsLongGone(boundaries)) boundaries.clear();
   }
   unused_.clear();
   for (uint32_t number = kNoCohort + 1; number < cohorts_.size(); ++number) {

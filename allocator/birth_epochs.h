@@ -38,7 +38,7 @@ struct EpochBoundary {
 struct SiteHistory {
   SiteId site;
   Bytes largest_block;                    // the class: above half of this, up to this
-  std::vector<EpochBoundary> boundaries;  // without a gap, up to the latest; at each, something was alive
+  std::vector<EpochBoundary> boundaries;  // without a gap, up to the latest
 };
 
 // What a site holds now, and what it held when most was in use.
@@ -56,6 +56,8 @@ class BirthEpochs {
   static constexpr int64_t kWarmUpEpochs = 2;
   // How many boundaries of a site are kept: what is older says nothing about how the program behaves now.
   static constexpr size_t kKeptBoundaries = 32;
+  // And how many at which nothing was alive, until a site begins anew.
+  static constexpr size_t kKeptEmpty = 8;
   // Born() of a block that is not recorded.
   static constexpr uint32_t kNoCohort = 0;
 
@@ -96,7 +98,7 @@ class BirthEpochs {
   SiteId SiteOf(uint32_t number) const { return SiteOfKind(cohorts_[number].kind); }
   int64_t EpochOf(uint32_t number) const { return cohorts_[number].epoch; }
 
-  // Of the sites that had something alive at the latest boundary.
+  // Of the sites that had something alive at one of the latest boundaries.
   std::vector<SiteHistory> Histories() const;
   // Of the sites that have something alive now, or had when most was in use.
   std::vector<SiteUsage> Usages() const;
