@@ -142,14 +142,14 @@ std::vector<SiteHistory> BirthEpochs::Histories() const {
 }
 
 void BirthEpochs::NotePeak() {
-  next_peak_ = Bytes(static_cast<int64_t>(static_cast<double>(live_.count()) * kPeakStep));
+  next_peak_ = live_ + std::max(Bytes((live_ - peak_base_).count() / kPeakParts), kPeakStep);
   at_peak_.assign(newest_.size() / kKindsPerSite + 1, Bytes(0));
   for (const Cohort& cohort : cohorts_) at_peak_[static_cast<size_t>(SiteOfKind(cohort.kind))] += cohort.live;
 }
 
-void BirthEpochs::ForgetPeak() {
-  next_peak_ = Bytes(0);
-  at_peak_.clear();
+void BirthEpochs::RestartPeak() {
+  peak_base_ = live_;
+  NotePeak();
 }
 
 std::vector<SiteUsage> BirthEpochs::Usages() const {

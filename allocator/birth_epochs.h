@@ -7,6 +7,7 @@
 #include <bit>
 #include <cstddef>
 #include <cstdint>
+#include <utility>
 #include <vector>
 
 #include "allocator/allocation_site.h"
@@ -72,6 +73,7 @@ class BirthEpochs {
       BeginCohort(kind);
     const uint32_t number = newest_[kind];
     Count(cohorts_[number], size, 1);
+    if (live_ > highest_) highest_ = live_;
     if (live_ > next_peak_) [[unlikely]]
       NotePeak();
     return number;
@@ -102,7 +104,10 @@ class BirthEpochs {
   std::vector<SiteHistory> Histories() const;
   // Of the sites that have something alive now, or had when most was in use.
   std::vector<SiteUsage> Usages() const;
-  void ForgetPeak();
+  // From now on the peak of Usages() is the highest since now.
+  void RestartPeak();
+  // The highest live() since the last call.
+  Bytes TakeHighest() { return std::exchange(highest_, live_); }
 
  private:
   // Blocks of one kind from one epoch; those without blocks are used again.
@@ -115,8 +120,10 @@ class BirthEpochs {
 
   static constexpr size_t kSizeClasses = 64;
   static constexpr size_t kKindsPerSite = 2 * kSizeClasses;
-  // What holds memory at the peak is noted when it has risen by so much; a run to the top is noted a few hundred times.
-  static constexpr double kPeakStep = 1.02;
+  // What holds memory at the peak is noted when it has risen by so much since it was restarted, or at least so much: a
+  // run to the top is noted a few hundred times.
+  static constexpr int64_t kPeakParts = 32;
+  static constexpr Bytes kPeakStep = KiB(64);
 
   // Site, size class, and whether the blocks stand for others, in one number.
   static size_t KindOf(Sample sample, Bytes size) {
@@ -145,6 +152,8 @@ class BirthEpochs {
   std::vector<uint32_t> unused_;                        // cohorts
   std::vector<uint32_t> newest_;                        // by kind: the cohort of this epoch
   std::vector<std::vector<EpochBoundary>> boundaries_;  // by kind, the oldest first
+  Bytes highest_;
+  Bytes peak_base_;
   Bytes next_peak_;
   std::vector<Bytes> at_peak_;  // by site
 };

@@ -132,6 +132,11 @@ void DeviceAllocator::SetLimit(Bytes limit, Bytes (*others)(void* context), void
   budget_.SetLimit(limit, others, context);
 }
 
+Bytes DeviceAllocator::Limit() const {
+  absl::MutexLock lock(&mutex_);
+  return budget_.limit();
+}
+
 void DeviceAllocator::SetObserver(Observer* observer) {
   absl::MutexLock lock(&mutex_);
   ledger_.SetObserver(observer);
@@ -184,6 +189,16 @@ DeviceAllocator::EpochReport DeviceAllocator::GetEpochReport() const {
   return {births_->epochs_ended(), live, births_->Histories()};
 }
 
+void DeviceAllocator::RestartSitePeaks() {
+  absl::MutexLock lock(&mutex_);
+  if (births_ != nullptr) births_->RestartPeak();
+}
+
+Bytes DeviceAllocator::TakeHighestRecorded() {
+  absl::MutexLock lock(&mutex_);
+  return births_ == nullptr ? Bytes(0) : births_->TakeHighest();
+}
+
 std::vector<SiteUsage> DeviceAllocator::SiteUsages() const {
   absl::MutexLock lock(&mutex_);
   return births_ == nullptr ? std::vector<SiteUsage>() : births_->Usages();
@@ -197,7 +212,7 @@ Statistics DeviceAllocator::GetStatistics() const {
 void DeviceAllocator::ResetPeakStatistics() {
   absl::MutexLock lock(&mutex_);
   ledger_.statistics().ResetPeaks();
-  if (births_ != nullptr) births_->ForgetPeak();
+  if (births_ != nullptr) births_->RestartPeak();
 }
 
 void DeviceAllocator::ResetAccumulatedStatistics() {

@@ -129,6 +129,9 @@ class DeviceAllocator {
   // hold (the native allocator); it may be null.
   void SetLimit(Bytes limit, Bytes (*others)(void* context), void* context);
 
+  // kUnlimited: there is none.
+  Bytes Limit() const;
+
   // null: nobody listens. The observer must outlive its stay.
   void SetObserver(Observer* observer);
 
@@ -146,6 +149,9 @@ class DeviceAllocator {
   };
   EpochReport GetEpochReport() const;
   std::vector<SiteUsage> SiteUsages() const;
+  // See BirthEpochs::RestartPeak and TakeHighest.
+  void RestartSitePeaks();
+  Bytes TakeHighestRecorded();
 
   Statistics GetStatistics() const;
   void ResetPeakStatistics();

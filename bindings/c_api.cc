@@ -39,6 +39,8 @@ struct Reading {
   DeviceStats stats;      // ours alone, with the peaks of all phases
   Statistics statistics;  // for what PyTorch's form has no place for
   bool virtual_memory;
+  Bytes native_reserved;
+  Bytes limit;  // kUnlimited: none
 };
 
 struct Figure {
@@ -67,6 +69,8 @@ constexpr Figure kFigures[] = {
     {"out_of_memory_errors", [](const Reading& r) { return r.statistics.num_ooms; }},
     {"device_allocations", [](const Reading& r) { return r.statistics.num_device_alloc; }},
     {"device_frees", [](const Reading& r) { return r.statistics.num_device_free; }},
+    {"native_reserved_bytes", [](const Reading& r) { return r.native_reserved.count(); }},
+    {"limit_bytes", [](const Reading& r) { return r.limit < kUnlimited ? r.limit.count() : 0; }},
     {"virtual_memory", [](const Reading& r) { return static_cast<int64_t>(r.virtual_memory); }},
 };
 
@@ -164,7 +168,8 @@ int frugal_stats(int device, int64_t* figures, int capacity) {
     std::fill_n(figures, written, 0);
     return count;
   }
-  const frugal::Reading reading{gpu->GetOwnStats(), gpu->allocator().GetStatistics(), gpu->device().HasVirtualMemory()};
+  const frugal::Reading reading{gpu->GetOwnStats(), gpu->allocator().GetStatistics(), gpu->device().HasVirtualMemory(),
+                                gpu->native_share().Reserved(), gpu->allocator().Limit()};
   for (int i = 0; i < written; ++i) figures[i] = frugal::kFigures[i].value(reading);
   return count;
 }

@@ -148,6 +148,15 @@ int frugal_site_usages(int gpu_number, struct frugal_usage* usages, int capacity
   return count;
 }
 
+void frugal_restart_site_peaks(int gpu_number) {
+  if (frugal::GpuMemory* gpu = frugal::FindGpu(gpu_number); gpu != nullptr) gpu->allocator().RestartSitePeaks();
+}
+
+int64_t frugal_take_peak(int gpu_number) {
+  frugal::GpuMemory* const gpu = frugal::FindGpu(gpu_number);
+  return gpu == nullptr ? 0 : gpu->allocator().TakeHighestRecorded().count();
+}
+
 int frugal_gpus(int* gpus, int capacity) {
   frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
   if (allocator == nullptr) return 0;

@@ -165,7 +165,10 @@ absl::Status ChangeSettings(absl::string_view text, Settings& settings) {
 std::string ToText(const Settings& settings) {
   std::vector<std::string> entries;
   entries.reserve(kKeys.size());
-  for (const Key& key : kKeys) entries.push_back(absl::StrCat(key.name, ":", key.text(settings)));
+  for (const Key& key : kKeys) {
+    const std::string value = key.text(settings);
+    if (!value.empty()) entries.push_back(absl::StrCat(key.name, ":", value));
+  }
   return absl::StrJoin(entries, ",");
 }
 

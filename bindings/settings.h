@@ -56,7 +56,7 @@ struct Settings {
 // Changes what `text` names and leaves the rest; "" changes nothing. kInvalidArgument: one line that names the key, the
 // value and what is allowed; nothing has changed then.
 absl::Status ChangeSettings(absl::string_view text, Settings& settings);
-// Every key, as ChangeSettings reads it.
+// Every key that has a value, as ChangeSettings reads it.
 std::string ToText(const Settings& settings);
 // One of them. kInvalidArgument: there is no such key.
 absl::StatusOr<std::string> SettingText(absl::string_view key, const Settings& settings);

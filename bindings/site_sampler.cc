@@ -45,53 +45,64 @@ ForwardSites forward_sites;
 // The sites that a thread met last, by their keys: to find them takes no lock.
 class RecentSites {
  public:
+  struct Entry {
+    uint64_t key = 0;
+    SiteId site = kNoSite;
+    bool is_users = false;  // a line of the user's own led there
+  };
+
   template <typename F>
-  SiteId FindOr(uint64_t key, F&& find) {
+  const Entry& FindOr(uint64_t key, F&& find) {
     Entry& entry = entries_[key % kSize];
-    if (entry.key != key) entry = {key, find()};
-    return entry.site;
+    if (entry.key != key) {
+      const SiteId site = find();
+      entry = {key, site, SiteTable::Instance().At(site).user != Site::kNone};
+    }
+    return entry;
   }
 
  private:
   static constexpr size_t kSize = 512;
-  struct Entry {
-    uint64_t key = 0;
-    SiteId site = kNoSite;
-  };
   std::array<Entry, kSize> entries_ = {};
 };
 
 constinit thread_local RecentSites recent_sites;
 
-SiteId SiteOfPython(PartId part, absl::Span<const PythonFrame> frames) {
+RecentSites::Entry SiteOfPython(PartId part, absl::Span<const PythonFrame> frames) {
   uint64_t key = Mix(static_cast<uint64_t>(part), frames.size());
   for (const PythonFrame& frame : frames) key = Mix(key, KeyOf(frame));
-  const SiteId site =
-      recent_sites.FindOr(key, [&] { return SiteTable::Instance().FindStack(key, part, frames); });
-  // An operator makes its node before it allocates its outputs.
-  if (const uint64_t next = NextAutogradSequence(); next > 0) forward_sites.Note(next - 1, site);
-  return site;
+  return recent_sites.FindOr(key, [&] { return SiteTable::Instance().FindStack(key, part, frames); });
 }
 
 SiteId SiteOfNode(PartId part, const AutogradNode& node) {
   const SiteId forward = forward_sites.Find(node.sequence);
   const uint64_t key = Mix(Mix(reinterpret_cast<uint64_t>(node.type), static_cast<uint64_t>(forward)),
                            ~static_cast<uint64_t>(part));
-  return recent_sites.FindOr(
-      key, [&] { return SiteTable::Instance().FindNode(key, NodeName(*node.type), forward, part); });
+  const auto find = [&] { return SiteTable::Instance().FindNode(key, NodeName(*node.type), forward, part); };
+  return recent_sites.FindOr(key, find).site;
+}
+
+SiteId SiteOfPart(PartId part) {
+  return recent_sites.FindOr(Mix(static_cast<uint64_t>(part), 0), [part] {
+    return SiteTable::Instance().FindPartSite(part);
+  }).site;
 }
 
 SiteId SiteOf(PartId part) {
   std::array<PythonFrame, kMostPythonFrames> frames;
   const size_t count = CapturePython(absl::MakeSpan(frames));
-  if (count > 0) return SiteOfPython(part, absl::MakeConstSpan(frames.data(), count));
-  if (const std::optional<AutogradNode> node = CurrentAutogradNode(); node.has_value()) {
-    return SiteOfNode(part, *node);
+  RecentSites::Entry entry;
+  if (count > 0) entry = SiteOfPython(part, absl::MakeConstSpan(frames.data(), count));
+  if (!entry.is_users) {
+    // The thread of a backward pass, whatever Python it may run there on its own account.
+    if (const std::optional<AutogradNode> node = CurrentAutogradNode(); node.has_value()) {
+      return SiteOfNode(part, *node);
+    }
+    if (count == 0) entry.site = SiteOfPart(part);
   }
-  const SiteId site = recent_sites.FindOr(Mix(static_cast<uint64_t>(part), 0),
-                                          [part] { return SiteTable::Instance().FindPartSite(part); });
-  if (const uint64_t next = NextAutogradSequence(); next > 0) forward_sites.Note(next - 1, site);
-  return site;
+  // An operator makes its node before it allocates its outputs.
+  if (const uint64_t next = NextAutogradSequence(); next > 0) forward_sites.Note(next - 1, entry.site);
+  return entry.site;
 }
 
 // xorshift64*: sixteen bits of it would do.

@@ -155,6 +155,8 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_describe_site": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Site)),
     "frugal_site_lines": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Line), ctypes.c_int),
     "frugal_site_usages": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Usage), ctypes.c_int),
+    "frugal_restart_site_peaks": (None, ctypes.c_int),
+    "frugal_take_peak": (ctypes.c_int64, ctypes.c_int),
     "frugal_gpus": (ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.c_int),
     "frugal_take_snapshot": (ctypes.c_void_p, ctypes.c_int),
     "frugal_free_snapshot": (None, ctypes.c_void_p),
@@ -212,6 +214,14 @@ class SiteFunctions:
             for gpu in self.gpus()
             for usage in self._all(_Usage, self._library.frugal_site_usages, gpu)
         ]
+
+    def restart_site_peaks(self, gpu: int) -> None:
+        """From now on `SiteUsage.peak_bytes` is what was held when most was in use since now."""
+        self._library.frugal_restart_site_peaks(gpu)
+
+    def take_peak(self, gpu: int) -> int:
+        """The most of a GPU's memory that was in use since the last call, as far as it is recorded."""
+        return self._library.frugal_take_peak(gpu)
 
     def segments(self) -> list[SegmentRecord]:
         """Every GPU's memory as it is, in the order of addresses within each stream."""

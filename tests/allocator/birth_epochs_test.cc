@@ -181,9 +181,11 @@ TEST(BirthEpochsTest, WhatHeldMemoryAtThePeakIsKnownAfterwards) {
   EXPECT_EQ(usages[0].at_peak, MiB(10));
   EXPECT_EQ(usages[1].live, MiB(2));
   EXPECT_EQ(usages[1].at_peak, MiB(1));
-  births.ForgetPeak();
+  EXPECT_EQ(births.TakeHighest(), MiB(11));
+  EXPECT_EQ(births.TakeHighest(), MiB(2));
+  births.RestartPeak();
   ASSERT_THAT(births.Usages(), SizeIs(1));
-  EXPECT_EQ(births.Usages()[0].at_peak, Bytes(0));
+  EXPECT_EQ(births.Usages()[0].at_peak, MiB(2));
 }
 
 TEST(BirthEpochsTest, KeepsTheLatestBoundariesOfALongRun) {
