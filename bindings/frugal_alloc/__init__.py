@@ -25,7 +25,14 @@ __all__ = ["FrugalAllocError", "cmake_prefix_path", "disable", "enable", "is_ena
 cmake_prefix_path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "cmake")
 
 
-def enable(*, memory_limit: int | str | None = None, idle_release: float | str | None = None) -> None:
+def enable(
+    *,
+    memory_limit: int | str | None = None,
+    idle_release: float | str | None = None,
+    track: bool | str | None = None,
+    report_dir: str | os.PathLike[str] | None = None,
+    suppressions: str | os.PathLike[str] | None = None,
+) -> None:
     """Lets frugal_alloc serve all new CUDA memory of this process.
 
     May be called before CUDA has started, which it does not start, or at any later time: tensors that exist stay where
@@ -40,6 +47,10 @@ def enable(*, memory_limit: int | str | None = None, idle_release: float | str |
             "20GiB", "80%" of the GPU, or "off". The smaller of it and PyTorch's memory fraction holds.
         idle_release: Memory that was free for so long goes back to the driver, for other processes: seconds, "30s",
             "10min", or "off". Takes time when it is needed again: see docs/tuning.md.
+        track: Whether allocations are recorded by the line that asks for them, to tell what leaks: True (at first),
+            "on", False or "off".
+        report_dir: The folder for reports, of what runs out of memory and of how a run ended; "off": none are written.
+        suppressions: A file that names what no report is to name.
 
     What is None stays as it is: at first as ``FRUGAL_ALLOC_CONF`` says ("memory_limit:20GiB,idle_release:30s"), else
     off.
@@ -56,7 +67,7 @@ def enable(*, memory_limit: int | str | None = None, idle_release: float | str |
 
     if _settings.is_turned_off():
         return
-    settings = _settings.to_text(memory_limit, idle_release)
+    settings = _settings.to_text(memory_limit, idle_release, track, report_dir, suppressions)
     library = _native.load()
     _sharing.hook(library)
     if library.is_enabled():
@@ -112,6 +123,8 @@ def stats(device: int | str | object = None) -> dict[str, int]:
         - ``retries``: times that memory had to be given back before a request could be served
         - ``out_of_memory_errors``: requests that could not be served at all
         - ``device_allocations``, ``device_frees``: pieces of physical memory taken from the driver and given back
+        - ``native_reserved_bytes``: physical memory that PyTorch's own allocator holds beside ours
+        - ``limit_bytes``: the most that both may hold together; 0: as much as there is
         - ``virtual_memory``: 1 if the GPU can map memory, 0 if it gets plain ``cudaMalloc`` segments
 
     Raises:
