@@ -63,7 +63,7 @@ def enable(
     Warns:
         RuntimeWarning: settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow, each named once.
     """
-    from . import _nccl, _settings, _sharing
+    from . import _nccl, _out_of_memory, _settings, _sharing
 
     if _settings.is_turned_off():
         return
@@ -77,6 +77,7 @@ def enable(
     _nccl.leave_out_registration()
     recorded = _settings.recorded_history()
     library.enable(settings)
+    _out_of_memory.start(library)
     _settings.watch_pytorchs(library)
     if recorded is not None:
         _settings.record_history_of_ours(library, recorded)
@@ -91,7 +92,10 @@ def disable() -> None:
     """
     library = _native.loaded()
     if library is not None:
+        from . import _out_of_memory
+
         library.disable()
+        _out_of_memory.stop()
 
 
 def is_enabled() -> bool:

@@ -100,7 +100,8 @@ def _dead(dead: DeadVariables) -> Advice:
 
 
 def _kept(situation: Situation) -> list[Advice]:
-    least = max(LEAST_BYTES, situation.facts.allocated_bytes // 20)
+    # What a step needs anyway is in lists, too; it matters if it is much, or would be enough.
+    least = max(LEAST_BYTES, min(situation.facts.allocated_bytes // 20, situation.facts.missing_bytes))
     return [_of_kept(kept) for kept in situation.kept if kept.bytes >= least]
 
 

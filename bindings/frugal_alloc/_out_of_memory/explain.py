@@ -44,7 +44,7 @@ def _explain(facts: Any, library: Any) -> str:
     running.forget_sources()
     if document is not None and (path := report.land(document, changes, text, library.setting("report_dir"))):
         text += f"\nReport: {path}"
-    return "\n" + text
+    return text
 
 
 def _can_map(library: Any, gpu: int) -> bool:

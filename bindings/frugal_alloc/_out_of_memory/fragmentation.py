@@ -15,7 +15,7 @@ class Fragmentation(NamedTuple):
     @property
     def text(self) -> str:
         soft = f"{size(self.soft_bytes)} in separate pieces"
-        soft += " that this GPU cannot map side by side" if self.soft_bytes else " (free pages are joined)"
+        soft += " that this GPU cannot map side by side" if self.soft_bytes else ""
         return (
             f"{size(self.hard_bytes)} in pages that live tensors share, {soft}, "
             f"{size(self.stream_bytes)} waiting for a stream"

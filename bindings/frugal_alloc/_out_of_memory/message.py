@@ -130,9 +130,10 @@ def _holder(holder: Holder) -> str:
 
 
 def _tried(facts: Any) -> str:
-    if not facts.tried:
-        return "nothing: there was nothing to try"
-    return ", ".join(f"{what} ({size(gained)})" for what, gained in facts.tried) + " gave back too little"
+    gained = [f"{what} ({size(gain)})" for what, gain in facts.tried if gain > 0]
+    if gained:
+        return ", ".join(gained) + ": not enough"
+    return ", ".join(what for what, _ in facts.tried) + ": in vain"
 
 
 def _with_effect(change: Advice, facts: Any) -> str:

@@ -16,8 +16,6 @@ OFF = "off"
 
 def build(situation: Situation, pieces: Fragmentation) -> dict[str, Any] | None:
     """The document with all of this error but its text and advice; None where it cannot be made."""
-    from .._report import document
-
     facts, place = situation.facts, situation.request
     oom: dict[str, Any] = {
         **facts._asdict(),
@@ -31,6 +29,8 @@ def build(situation: Situation, pieces: Fragmentation) -> dict[str, Any] | None:
         "saved_for_backward_bytes": situation.saved_bytes,
     }
     try:
+        from .._report import document
+
         return document.build(oom)
     except Exception:  # the error is to be told even where the rest cannot be
         return None
@@ -63,8 +63,10 @@ def land(document: dict[str, Any], advice: list[Advice], text: str, setting: str
 
 def batch_that_fits(facts: Any) -> str | None:
     """A sentence about the largest batch that would have fit; None where fewer than two sizes have been seen."""
-    from .. import _tracking
-
+    try:
+        from .. import _tracking
+    except ImportError:
+        return None
     tracker = _tracking.current()
     if tracker is None or tracker.batches.current is None:
         return None

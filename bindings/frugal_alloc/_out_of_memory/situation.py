@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, NamedTuple
 
-from .. import _native
+from .. import _sites
 from . import evaluation, kept, places, running, variables
 from .ownership import Ownership
 
@@ -54,7 +54,7 @@ def _stack(library: Any, number: int, frames: list[running.RunningFrame]) -> lis
         return list(site.frames)
     if site is not None and site.forward > 0:
         return list(library.site(site.forward).frames)
-    return [_native.Frame(frame.file, frame.line, frame.function) for frame in frames]
+    return [_sites.Frame(frame.file, frame.line, frame.function) for frame in frames]
 
 
 _WORST_FIRST = {"leak": 0, "growing": 1, "suspect": 2}
