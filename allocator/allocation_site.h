@@ -1,4 +1,4 @@
-// What part of the program allocations belong to, as the program itself says: a number, for whoever names sites.
+// What part of the program an allocation belongs to: a number, for whoever names sites.
 
 #ifndef FRUGAL_ALLOCATOR_ALLOCATION_SITE_H_
 #define FRUGAL_ALLOCATOR_ALLOCATION_SITE_H_
@@ -6,24 +6,42 @@
 #include <cstdint>
 #include <utility>
 
+#include "allocator/units.h"
+
 namespace frugal {
 
 enum class SiteId : uint32_t {};
 
 // Of what nobody named.
 inline constexpr SiteId kNoSite{0};
+// The allocation is not recorded.
+inline constexpr SiteId kUnsampled{UINT32_MAX};
+
+// How the next allocation of a thread is recorded.
+struct Sample {
+  SiteId site = kNoSite;
+  // The block was picked out of many small ones and stands for them, too: see EstimateOf.
+  bool stands_for_others = false;
+};
+
+// Blocks of at least so much are all recorded. Of smaller ones it may be one for each so many bytes, on average, drawn
+// as a Poisson process: so every byte has the same chance, and no rhythm of a program can hide from it.
+inline constexpr Bytes kSampleInterval(4096);
+
+// The bytes that a recorded block of `size` < kSampleInterval stands for, itself included: its size by its chance.
+Bytes EstimateOf(Bytes size);
 
 // Of the calling thread. A thread-local variable rather than an argument of every allocation, which would cost
 // instructions also where nobody asks for sites.
-class CurrentSite {
+class CurrentSample {
  public:
-  static SiteId Get() { return site_; }
+  static Sample Get() { return sample_; }
   // Returns what it was.
-  static SiteId Set(SiteId site) { return std::exchange(site_, site); }
+  static Sample Set(Sample sample) { return std::exchange(sample_, sample); }
 
  private:
   // Not inline: libraries that hide their symbols would each have one of their own.
-  static constinit thread_local SiteId site_;
+  static constinit thread_local Sample sample_;
 };
 
 }  // namespace frugal

@@ -13,6 +13,14 @@ namespace {
 
 SizeGroup GroupFor(Bytes size) { return size <= kSmallLimit ? SizeGroup::kSmall : SizeGroup::kLarge; }
 
+// The part of a free block that could be had elsewhere: whole pages, unless they are a segment's.
+Bytes MovablePart(const Block& block) {
+  if (block.extent->kind() != Extent::Kind::kMovable) return Bytes(0);
+  const Bytes start = RoundUp(Bytes(static_cast<int64_t>(block.address.value())), kPageSize);
+  const Bytes end = RoundDown(Bytes(static_cast<int64_t>(block.end().value())), kPageSize);
+  return std::max(end - start, Bytes(0));
+}
+
 absl::Status NotOurs(Address address) {
   return absl::NotFoundError(absl::StrFormat("no block that was handed out starts at %#x", address.value()));
 }
@@ -124,22 +132,21 @@ void DeviceAllocator::SetLimit(Bytes limit, Bytes (*others)(void* context), void
   budget_.SetLimit(limit, others, context);
 }
 
+Bytes DeviceAllocator::Limit() const {
+  absl::MutexLock lock(&mutex_);
+  return budget_.limit();
+}
+
 void DeviceAllocator::SetObserver(Observer* observer) {
   absl::MutexLock lock(&mutex_);
   ledger_.SetObserver(observer);
 }
 
-void DeviceAllocator::EndEpoch() {
-  absl::MutexLock lock(&mutex_);
-  if (births_ == nullptr) BeginRecordingBirths();
-  births_->EndEpoch();
-  CheckInDebugBuilds();
-}
-
-void DeviceAllocator::BeginRecordingBirths() {
+BirthEpochs& DeviceAllocator::Births() {
+  if (births_ != nullptr) return *births_;
   births_ = std::make_unique<BirthEpochs>();
   // Nobody kept the sites of blocks that are older.
-  const SiteId site = CurrentSite::Set(kNoSite);
+  const Sample sample = CurrentSample::Set({});
   for (const Arena* arena : arenas_.all()) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (Block* block = extent->first_block(); block != nullptr; block = block->next) {
@@ -147,8 +154,32 @@ void DeviceAllocator::BeginRecordingBirths() {
       }
     }
   }
-  CurrentSite::Set(site);
+  CurrentSample::Set(sample);
   ledger_.RecordBirths(births_.get());
+  return *births_;
+}
+
+void DeviceAllocator::RecordBirths() {
+  absl::MutexLock lock(&mutex_);
+  static_cast<void>(Births());
+}
+
+void DeviceAllocator::EndEpoch() {
+  absl::MutexLock lock(&mutex_);
+  Births().EndEpoch();
+  CheckInDebugBuilds();
+}
+
+void DeviceAllocator::CollapseEpochs() {
+  absl::MutexLock lock(&mutex_);
+  Births().CollapseEpochs();
+  CheckInDebugBuilds();
+}
+
+void DeviceAllocator::HalveEpochs() {
+  absl::MutexLock lock(&mutex_);
+  Births().HalveEpochs();
+  CheckInDebugBuilds();
 }
 
 DeviceAllocator::EpochReport DeviceAllocator::GetEpochReport() const {
@@ -156,6 +187,21 @@ DeviceAllocator::EpochReport DeviceAllocator::GetEpochReport() const {
   const Bytes live(ledger_.statistics().allocated_bytes[SizeGroup::kAll].current);
   if (births_ == nullptr) return {0, live, {}};
   return {births_->epochs_ended(), live, births_->Histories()};
+}
+
+void DeviceAllocator::RestartSitePeaks() {
+  absl::MutexLock lock(&mutex_);
+  if (births_ != nullptr) births_->RestartPeak();
+}
+
+Bytes DeviceAllocator::TakeHighestRecorded() {
+  absl::MutexLock lock(&mutex_);
+  return births_ == nullptr ? Bytes(0) : births_->TakeHighest();
+}
+
+std::vector<SiteUsage> DeviceAllocator::SiteUsages() const {
+  absl::MutexLock lock(&mutex_);
+  return births_ == nullptr ? std::vector<SiteUsage>() : births_->Usages();
 }
 
 Statistics DeviceAllocator::GetStatistics() const {
@@ -166,6 +212,7 @@ Statistics DeviceAllocator::GetStatistics() const {
 void DeviceAllocator::ResetPeakStatistics() {
   absl::MutexLock lock(&mutex_);
   ledger_.statistics().ResetPeaks();
+  if (births_ != nullptr) births_->RestartPeak();
 }
 
 void DeviceAllocator::ResetAccumulatedStatistics() {
@@ -179,6 +226,7 @@ OutOfMemoryReport DeviceAllocator::LastOutOfMemory() const {
 }
 
 absl::Status DeviceAllocator::MakeRoom(Arena& arena, Bytes size) {
+  remedies_ = Remedies();
   absl::Status status = backing_->Extend(arena, size, Reach::kPassed);
   if (absl::IsResourceExhausted(status)) status = MakeRoomBehindStreamWaits(arena, size);
   if (!absl::IsResourceExhausted(status)) return status;
@@ -189,9 +237,11 @@ absl::Status DeviceAllocator::MakeRoom(Arena& arena, Bytes size) {
 }
 
 absl::Status DeviceAllocator::MakeRoomBehindStreamWaits(Arena& arena, Bytes size) {
+  const Bytes awaiting = Awaiting();
   absl::Status status =
       awaiting_.MakeOwnerWait(arena.stream(), ledger_.statistics().num_stream_waits,
                               [this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block); });
+  remedies_.stream_waits = awaiting - Awaiting();
   if (!status.ok() || HasRoom(arena, size)) return status;
   return backing_->Extend(arena, size, Reach::kThroughStreamWaits);
 }
@@ -199,22 +249,31 @@ absl::Status DeviceAllocator::MakeRoomBehindStreamWaits(Arena& arena, Bytes size
 absl::Status DeviceAllocator::MakeRoomByReclaiming(Arena& arena, Bytes size) {
   absl::Status status = absl::ResourceExhaustedError("nobody had memory to give back");
   if (reclaimer_ == nullptr) return status;
-  for (bool (Reclaimer::*reclaim)() : {&Reclaimer::ReleaseCaches, &Reclaimer::CollectGarbage}) {
+  struct Step {
+    bool (Reclaimer::*reclaim)();
+    Bytes Remedies::*gained;
+  };
+  for (const Step& step : {Step{&Reclaimer::ReleaseCaches, &Remedies::caches},
+                           Step{&Reclaimer::CollectGarbage, &Remedies::garbage}}) {
+    const Bytes free = FreeAnywhere();
     // Whoever gives memory back may call this allocator, from this thread or another.
     mutex_.Unlock();
-    const bool some = (reclaimer_->*reclaim)();
+    const bool some = (reclaimer_->*step.reclaim)();
     mutex_.Lock();
     if (!some) continue;
     status = PollAwaiting();
     if (!status.ok() || HasRoom(arena, size)) return status;
     status = backing_->Extend(arena, size, Reach::kThroughStreamWaits);
     if (!absl::IsResourceExhausted(status)) return status;
+    remedies_.*step.gained = std::max(FreeAnywhere() - free, Bytes(0));
   }
   return status;
 }
 
 absl::Status DeviceAllocator::MakeRoomBehindHostWaits(Arena& arena, Bytes size) {
+  const Bytes awaiting = Awaiting();
   absl::Status status = SynchronizeAwaiting();
+  remedies_.host_waits = awaiting - Awaiting();
   if (!status.ok() || HasRoom(arena, size)) return status;
   return backing_->Extend(arena, size, Reach::kWithHostWaits);
 }
@@ -254,12 +313,44 @@ void DeviceAllocator::NoteOutOfMemory(Bytes requested) {
   Statistics& statistics = ledger_.statistics();
   ++statistics.num_ooms;
   const Bytes allocated(statistics.allocated_bytes[SizeGroup::kAll].current);
-  const Bytes active(statistics.active_bytes()[SizeGroup::kAll].current);
   const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
   // Only for the message: a device that cannot even be asked is reported as having nothing free.
   const MemoryInfo device = device_.GetMemoryInfo().value_or(MemoryInfo{});
-  last_out_of_memory_ =
-      OutOfMemoryReport{requested, allocated, active - allocated, reserved, budget_.limit(), device.free, device.total};
+  last_out_of_memory_ = OutOfMemoryReport{.requested = requested,
+                                          .allocated = allocated,
+                                          .awaiting = Awaiting(),
+                                          .reserved = reserved,
+                                          .limit = budget_.limit(),
+                                          .device_free = device.free,
+                                          .device_total = device.total,
+                                          .largest_free = LargestFree(),
+                                          .unusable = UnusableBytes(),
+                                          .remedies = remedies_};
+}
+
+Bytes DeviceAllocator::Awaiting() const {
+  const Statistics& statistics = ledger_.statistics();
+  return Bytes(statistics.active_bytes()[SizeGroup::kAll].current -
+               statistics.allocated_bytes[SizeGroup::kAll].current);
+}
+
+Bytes DeviceAllocator::FreeAnywhere() const {
+  const Statistics& statistics = ledger_.statistics();
+  const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
+  const Bytes active(statistics.active_bytes()[SizeGroup::kAll].current);
+  return reserved - active + device_.GetMemoryInfo().value_or(MemoryInfo{}).free;
+}
+
+Bytes DeviceAllocator::UnusableBytes() const {
+  Bytes unusable;
+  for (const Arena* arena : arenas_.all()) {
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      for (const Block* block = extent->first_block(); block != nullptr; block = block->next) {
+        if (block->IsFree()) unusable += block->size - MovablePart(*block);
+      }
+    }
+  }
+  return unusable;
 }
 
 void DeviceAllocator::CheckInvariants() const {
@@ -269,17 +360,20 @@ void DeviceAllocator::CheckInvariants() const {
 
 void DeviceAllocator::CheckInvariantsLocked() const {
   Bytes active;
+  Bytes recorded;
   for (const Arena* arena : arenas_.all()) {
     arena->CheckInvariants();
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (const Block* block = extent->first_block(); block != nullptr; block = block->next) {
         if (block->IsInUse()) active += block->size;
+        if (births_ != nullptr && block->state == BlockState::kAllocated) {
+          recorded += births_->CountedFor(block->birth, block->size);
+        }
         FRUGAL_CHECK((block->state == BlockState::kAllocated) == allocated_.Contains(block->address));
       }
     }
   }
-  const Bytes allocated(ledger_.statistics().allocated_bytes[SizeGroup::kAll].current);
-  FRUGAL_CHECK(births_ == nullptr || births_->live() == allocated);
+  FRUGAL_CHECK(births_ == nullptr || births_->live() == recorded);
   FRUGAL_CHECK(active.count() == ledger_.statistics().active_bytes()[SizeGroup::kAll].current);
   backing_->CheckInvariants();
 }

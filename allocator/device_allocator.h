@@ -39,6 +39,14 @@ struct Allocation {
   Bytes size;  // rounded up to kGrain
 };
 
+// By how much each step of the ladder of a miss raised what was free, of ours and of the device's, without being enough.
+struct Remedies {
+  Bytes stream_waits;  // blocks of other streams, behind a wait of this one for them
+  Bytes caches;        // see Reclaimer::ReleaseCaches
+  Bytes garbage;       // see Reclaimer::CollectGarbage
+  Bytes host_waits;    // blocks of other streams, after the program had waited for them
+};
+
 // What was known when a request could not be served.
 struct OutOfMemoryReport {
   Bytes requested;
@@ -48,6 +56,9 @@ struct OutOfMemoryReport {
   Bytes limit;      // the most that may be held
   Bytes device_free;
   Bytes device_total;
+  Bytes largest_free;  // block of ours
+  Bytes unusable;      // free, but in handles that blocks in use share, so that it cannot move
+  Remedies remedies;
 };
 
 // One block of a snapshot.
@@ -57,6 +68,9 @@ struct BlockView {
   Bytes requested;
   enum class State { kFree, kAllocated, kAwaitingStreams } state;
   void* annotation;
+  // Of an allocated block that was recorded; see DeviceAllocator::RecordBirths.
+  SiteId site = kUnsampled;
+  int64_t epoch = -1;
 };
 
 // One run of mapped pages (or one segment of cudaMalloc), with its blocks in the order of addresses.
@@ -115,18 +129,29 @@ class DeviceAllocator {
   // hold (the native allocator); it may be null.
   void SetLimit(Bytes limit, Bytes (*others)(void* context), void* context);
 
+  // kUnlimited: there is none.
+  Bytes Limit() const;
+
   // null: nobody listens. The observer must outlive its stay.
   void SetObserver(Observer* observer);
 
-  // An epoch of the program has ended. From the first time on, blocks are recorded by epoch of birth; all that is
-  // handed out at that time was born in the first. Until then nothing is recorded and nothing costs anything.
+  // From now on blocks are recorded by site and epoch of birth, as CurrentSample says; all that is handed out at this
+  // time counts to kNoSite, as born in the first epoch.
+  void RecordBirths();
+  // See BirthEpochs. They begin to record if nothing was recorded.
   void EndEpoch();
+  void CollapseEpochs();
+  void HalveEpochs();
   struct EpochReport {
     int64_t epochs_ended = 0;
     Bytes live;  // handed out now
     std::vector<SiteHistory> sites;
   };
   EpochReport GetEpochReport() const;
+  std::vector<SiteUsage> SiteUsages() const;
+  // See BirthEpochs::RestartPeak and TakeHighest.
+  void RestartSitePeaks();
+  Bytes TakeHighestRecorded();
 
   Statistics GetStatistics() const;
   void ResetPeakStatistics();
@@ -154,8 +179,13 @@ class DeviceAllocator {
   void PutBack(Arena& arena, Block* block, BlockStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status PollAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status SynchronizeAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void BeginRecordingBirths() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  BirthEpochs& Births() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteOutOfMemory(Bytes requested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Bytes Awaiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Bytes LargestFree() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // What is free, of ours or of the device's.
+  Bytes FreeAnywhere() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Bytes UnusableBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckInvariantsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckInDebugBuilds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
 #ifndef NDEBUG
@@ -177,6 +207,8 @@ class DeviceAllocator {
   // Of blocks handed out: the streams other than the arena's that use them.
   absl::flat_hash_map<const Block*, absl::InlinedVector<Stream, 2>> other_streams_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<BirthEpochs> births_ ABSL_GUARDED_BY(mutex_);
+  // Of the miss that is being, or was last, served.
+  Remedies remedies_ ABSL_GUARDED_BY(mutex_);
   OutOfMemoryReport last_out_of_memory_ ABSL_GUARDED_BY(mutex_);
 };
 

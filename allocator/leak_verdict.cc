@@ -1,7 +1,9 @@
 #include "allocator/leak_verdict.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
+#include <cstdlib>
 #include <vector>
 
 namespace frugal {
@@ -14,10 +16,12 @@ constexpr size_t kRisingEpochs = 8;
 constexpr double kLeastConfidence = 0.95;
 // Of what was let go, as part of which the growth counts.
 constexpr double kLeastGrowth = 0.25;
+// So many epochs in a row must make a tensor larger: in a random walk one of 40,000 does.
+constexpr size_t kGrowingEpochs = 8;
 
 // The boundaries since the oldest survivor was born, without those that are too old.
 absl::Span<const EpochBoundary> Recent(absl::Span<const EpochBoundary> boundaries) {
-  const int64_t oldest = boundaries.back().oldest_epoch;
+  const int64_t oldest = boundaries.back().oldest_epoch();
   while (boundaries.size() > kTrendBoundaries || boundaries.front().epoch < oldest) boundaries.remove_prefix(1);
   return boundaries;
 }
@@ -47,9 +51,13 @@ Trend TrendOf(absl::Span<const EpochBoundary> boundaries) {
   return {*middle, std::erfc(-z / std::sqrt(2)) / 2};
 }
 
+// More epochs have left something behind since then than have let go of it all.
 bool IsRising(absl::Span<const EpochBoundary> boundaries) {
-  const size_t then = boundaries.size() > kRisingEpochs ? boundaries.size() - 1 - kRisingEpochs : 0;
-  return boundaries.back().surviving_epochs > boundaries[then].surviving_epochs;
+  const size_t epochs = std::min(boundaries.size() - 1, kRisingEpochs);
+  const uint64_t now = boundaries.back().survivor_epochs;
+  const uint64_t then = boundaries[boundaries.size() - 1 - epochs].survivor_epochs;
+  const uint64_t since = (uint64_t{1} << (epochs + 1)) - 1;
+  return std::popcount(now & since) > std::popcount((then << epochs) & ~now);
 }
 
 bool IsReplacement(absl::Span<const EpochBoundary> boundaries, const Trend& trend) {
@@ -59,16 +67,31 @@ bool IsReplacement(absl::Span<const EpochBoundary> boundaries, const Trend& tren
   return grown < kLeastGrowth * static_cast<double>(let_go.count());
 }
 
+// As many blocks as before, give or take one of ten.
+bool IsSteady(int64_t before, int64_t blocks) { return std::abs(blocks - before) * 10 <= std::max<int64_t>(before, 1); }
+
 }  // namespace
 
 LeakFinding JudgeSite(absl::Span<const EpochBoundary> boundaries) {
-  if (boundaries.empty() || boundaries.back().surviving_epochs < kSuspectEpochs || !IsRising(boundaries)) return {};
+  if (boundaries.empty() || boundaries.back().surviving_epochs() < kSuspectEpochs || !IsRising(boundaries)) return {};
   // The survivors are from several epochs, so there are several boundaries.
   const absl::Span<const EpochBoundary> recent = Recent(boundaries);
   const Trend trend = TrendOf(recent);
   if (trend.bytes_per_epoch <= 0 || trend.confidence < kLeastConfidence || IsReplacement(recent, trend)) return {};
-  const bool sure = boundaries.back().surviving_epochs >= kLeakEpochs;
+  const bool sure = boundaries.back().surviving_epochs() >= kLeakEpochs;
   return {sure ? LeakVerdict::kLeak : LeakVerdict::kSuspect, trend.bytes_per_epoch, trend.confidence};
+}
+
+LeakFinding JudgeGrowth(absl::Span<const EpochBoundary> boundaries) {
+  if (boundaries.size() < kGrowingEpochs) return {};
+  boundaries = boundaries.last(kGrowingEpochs);
+  for (size_t later = 1; later < boundaries.size(); ++later) {
+    if (boundaries[later].live <= boundaries[later - 1].live) return {};
+    if (!IsSteady(boundaries[later - 1].blocks, boundaries[later].blocks)) return {};
+  }
+  if (boundaries.front().epoch < BirthEpochs::kWarmUpEpochs) return {};
+  const Trend trend = TrendOf(boundaries);
+  return {LeakVerdict::kGrowing, trend.bytes_per_epoch, trend.confidence};
 }
 
 }  // namespace frugal

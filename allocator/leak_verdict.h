@@ -14,6 +14,7 @@ enum class LeakVerdict {
   kNone,
   kSuspect,  // every epoch seems to leave something behind; some more will tell
   kLeak,
+  kGrowing,  // nothing is left behind, but what is replaced is replaced by something larger
 };
 
 struct LeakFinding {
@@ -35,6 +36,10 @@ inline constexpr int64_t kFirstLeakEpoch = BirthEpochs::kWarmUpEpochs + kLeakEpo
 // meanwhile, so that a buffer which replaces its content stays silent, whose size wanders as any random walk does.
 // `boundaries` is a SiteHistory's.
 LeakFinding JudgeSite(absl::Span<const EpochBoundary> boundaries);
+
+// kGrowing, or kNone: the same number of blocks has become larger with each of the latest epochs. Of all size classes
+// of a site, or of a line, together.
+LeakFinding JudgeGrowth(absl::Span<const EpochBoundary> boundaries);
 
 }  // namespace frugal
 

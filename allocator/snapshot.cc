@@ -9,12 +9,19 @@
 namespace frugal {
 namespace {
 
-BlockView ViewOf(const Block& block) {
+// `births` may be null.
+BlockView ViewOf(const Block& block, const BirthEpochs* births) {
   const auto state = block.state == BlockState::kAllocated  ? BlockView::State::kAllocated
                      : block.state == BlockState::kAwaiting ? BlockView::State::kAwaitingStreams
                                                             : BlockView::State::kFree;
   if (!block.IsInUse()) return BlockView{block.address, block.size, Bytes(0), state, nullptr};
-  return BlockView{block.address, block.size, block.use.requested, state, block.use.annotation};
+  BlockView view{block.address, block.size, block.use.requested, state, block.use.annotation};
+  const bool is_recorded = births != nullptr && block.state == BlockState::kAllocated;
+  if (is_recorded && block.birth != BirthEpochs::kNoCohort) {
+    view.site = births->SiteOf(block.birth);
+    view.epoch = births->EpochOf(block.birth);
+  }
+  return view;
 }
 
 SegmentView EmptySegment(const Extent& extent, Address start) {
@@ -27,7 +34,7 @@ SegmentView EmptySegment(const Extent& extent, Address start) {
 }
 
 // The runs of mapped blocks of an extent, in the order of addresses.
-void AppendSegments(const Extent& extent, std::vector<SegmentView>& segments) {
+void AppendSegments(const Extent& extent, const BirthEpochs* births, std::vector<SegmentView>& segments) {
   bool in_run = false;
   for (const Block* block = extent.first_block(); block != nullptr; block = block->next) {
     if (!block->IsMapped()) {
@@ -37,7 +44,7 @@ void AppendSegments(const Extent& extent, std::vector<SegmentView>& segments) {
     if (!in_run) segments.push_back(EmptySegment(extent, block->address));
     in_run = true;
     segments.back().size += block->size;
-    segments.back().blocks.push_back(ViewOf(*block));
+    segments.back().blocks.push_back(ViewOf(*block, births));
   }
 }
 
@@ -56,18 +63,18 @@ std::vector<SegmentView> DeviceAllocator::Snapshot() const {
   absl::MutexLock lock(&mutex_);
   std::vector<SegmentView> segments;
   for (const Arena* arena : arenas_.all()) {
-    for (const std::unique_ptr<Extent>& extent : arena->extents()) AppendSegments(*extent, segments);
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) AppendSegments(*extent, births_.get(), segments);
   }
   return segments;
 }
 
 std::optional<BlockView> DeviceAllocator::FindBlock(Address address) const {
   absl::MutexLock lock(&mutex_);
-  if (const Block* exact = allocated_.Find(address); exact != nullptr) return ViewOf(*exact);
+  if (const Block* exact = allocated_.Find(address); exact != nullptr) return ViewOf(*exact, births_.get());
   const Extent* extent = ExtentWith(arenas_, address);
   const Block* block = extent == nullptr ? nullptr : extent->BlockAt(address);
   if (block == nullptr || block->state != BlockState::kAllocated) return std::nullopt;
-  return ViewOf(*block);
+  return ViewOf(*block, births_.get());
 }
 
 std::optional<SegmentView> DeviceAllocator::FindSegment(Address address) const {
@@ -88,6 +95,10 @@ bool DeviceAllocator::Owns(Address address) const {
 
 Bytes DeviceAllocator::LargestFreeBlock() const {
   absl::MutexLock lock(&mutex_);
+  return LargestFree();
+}
+
+Bytes DeviceAllocator::LargestFree() const {
   Bytes largest;
   for (const Arena* arena : arenas_.all()) largest = std::max(largest, arena->free_blocks().LargestSize());
   return largest;

@@ -10,25 +10,14 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "bindings/c_api_errors.h"
 #include "bindings/install.h"
-#include "bindings/leak_report.h"
 #include "bindings/pytorch_settings.h"
 #include "bindings/shareable_storage.h"
-#include "bindings/site_names.h"
 #include "bindings/torch_allocator.h"
 
 namespace frugal {
 namespace {
-
-std::string& LastError() {
-  thread_local std::string error;
-  return error;
-}
-
-int Failed(absl::string_view message) {
-  LastError().assign(message.data(), message.size());
-  return -1;
-}
 
 // Where a function keeps the text that it gave the calling thread last.
 template <auto Function>
@@ -50,6 +39,8 @@ struct Reading {
   DeviceStats stats;      // ours alone, with the peaks of all phases
   Statistics statistics;  // for what PyTorch's form has no place for
   bool virtual_memory;
+  Bytes native_reserved;
+  Bytes limit;  // kUnlimited: none
 };
 
 struct Figure {
@@ -78,23 +69,11 @@ constexpr Figure kFigures[] = {
     {"out_of_memory_errors", [](const Reading& r) { return r.statistics.num_ooms; }},
     {"device_allocations", [](const Reading& r) { return r.statistics.num_device_alloc; }},
     {"device_frees", [](const Reading& r) { return r.statistics.num_device_free; }},
+    {"native_reserved_bytes", [](const Reading& r) { return r.native_reserved.count(); }},
+    {"limit_bytes", [](const Reading& r) { return r.limit < kUnlimited ? r.limit.count() : 0; }},
     {"virtual_memory", [](const Reading& r) { return static_cast<int64_t>(r.virtual_memory); }},
 };
 
-constexpr char kNotEnabled[] = "frugal_alloc is not enabled: call frugal_alloc.enable() first";
-constexpr char kNoSuchSite[] = "there is no such part of the program: frugal_site() gives the numbers";
-
-frugal_finding ToC(const SiteFinding& finding) {
-  return {static_cast<int>(finding.leak.verdict),
-          finding.gpu,
-          finding.site.c_str(),
-          finding.largest_block.count(),
-          finding.latest.survivors.count(),
-          finding.latest.surviving_blocks,
-          finding.latest.surviving_epochs,
-          finding.leak.bytes_per_epoch,
-          finding.leak.confidence};
-}
 
 std::string JoinNames() {
   std::string names;
@@ -103,11 +82,18 @@ std::string JoinNames() {
 }
 
 }  // namespace
-}  // namespace frugal
 
-struct frugal_report {
-  frugal::LeakReport report;
-};
+std::string& LastError() {
+  thread_local std::string error;
+  return error;
+}
+
+int Failed(absl::string_view message) {
+  LastError().assign(message.data(), message.size());
+  return -1;
+}
+
+}  // namespace frugal
 
 const char* frugal_last_error(void) { return frugal::LastError().c_str(); }
 
@@ -128,6 +114,15 @@ const char* frugal_settings(void) {
     return nullptr;
   }
   return frugal::Lend<&frugal_settings>(*settings);
+}
+
+const char* frugal_setting(const char* key) {
+  const absl::StatusOr<std::string> value = frugal::CurrentSetting(key);
+  if (!value.ok()) {
+    frugal::Failed(value.status().message());
+    return nullptr;
+  }
+  return frugal::Lend<&frugal_setting>(*value);
 }
 
 const char* frugal_unfollowed_settings(const char* settings) {
@@ -173,7 +168,8 @@ int frugal_stats(int device, int64_t* figures, int capacity) {
     std::fill_n(figures, written, 0);
     return count;
   }
-  const frugal::Reading reading{gpu->GetOwnStats(), gpu->allocator().GetStatistics(), gpu->device().HasVirtualMemory()};
+  const frugal::Reading reading{gpu->GetOwnStats(), gpu->allocator().GetStatistics(), gpu->device().HasVirtualMemory(),
+                                gpu->native_share().Reserved(), gpu->allocator().Limit()};
   for (int i = 0; i < written; ++i) figures[i] = frugal::kFigures[i].value(reading);
   return count;
 }
@@ -196,54 +192,6 @@ int frugal_make_shareable(void* storage) {
   } catch (const std::exception& error) {
     return frugal::Failed(error.what());
   }
-}
-
-int frugal_site(const char* name) { return static_cast<int>(frugal::SiteNames::Instance().Find(name)); }
-
-int frugal_set_site(int site) {
-  const auto id = static_cast<frugal::SiteId>(site);
-  if (!frugal::SiteNames::Instance().Has(id)) return frugal::Failed(frugal::kNoSuchSite);
-  return static_cast<int>(frugal::CurrentSite::Set(id));
-}
-
-int frugal_expect_growth(int site) {
-  const auto id = static_cast<frugal::SiteId>(site);
-  if (!frugal::SiteNames::Instance().Has(id)) return frugal::Failed(frugal::kNoSuchSite);
-  frugal::SiteNames::Instance().ExpectGrowth(id);
-  return 0;
-}
-
-int frugal_epoch_end(void) {
-  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  if (allocator == nullptr) return frugal::Failed(frugal::kNotEnabled);
-  allocator->gpus().ForEach([](frugal::GpuMemory& gpu) { gpu.allocator().EndEpoch(); });
-  return 0;
-}
-
-frugal_report* frugal_make_report(void) {
-  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  if (allocator == nullptr) {
-    frugal::Failed(frugal::kNotEnabled);
-    return nullptr;
-  }
-  std::vector<frugal::GpuEpochs> gpus;
-  allocator->gpus().ForEach([&gpus](frugal::GpuMemory& gpu) {
-    gpus.push_back({gpu.ordinal(), gpu.allocator().GetEpochReport()});
-  });
-  return new frugal_report{frugal::MakeLeakReport(gpus, frugal::SiteNames::Instance())};
-}
-
-void frugal_free_report(frugal_report* report) { delete report; }
-
-const char* frugal_report_text(const frugal_report* report) { return report->report.text.c_str(); }
-
-int64_t frugal_report_epochs(const frugal_report* report) { return report->report.epochs; }
-
-int frugal_report_findings(const frugal_report* report, frugal_finding* findings, int capacity) {
-  const std::vector<frugal::SiteFinding>& all = report->report.findings;
-  const int count = static_cast<int>(all.size());
-  for (int i = 0; i < std::min(count, capacity); ++i) findings[i] = frugal::ToC(all[static_cast<size_t>(i)]);
-  return count;
 }
 
 void frugal_set_garbage_collector(int (*collector)(void)) { frugal::TorchReclaimer::SetGarbageCollector(collector); }

@@ -34,6 +34,8 @@ int frugal_enable_with(const char* settings);
 /* Every setting in force, in the same form; before the first enabling those that it would use. Null: FRUGAL_ALLOC_CONF
    is not possible. Valid until the next call on this thread. */
 const char* frugal_settings(void);
+/* One setting's value, or what it would be; null: there is no such setting. Valid as above. */
+const char* frugal_setting(const char* key);
 /* One line for people that names those of PyTorch's settings (`settings`; null: what PYTORCH_ALLOC_CONF says) that do
    not hold for our memory, each with the reason and once in the life of the process; "" if there are none. Valid until
    the next call on this thread. */
@@ -62,26 +64,98 @@ int frugal_owns(const void* address);
    0: nothing to do, -1: it cannot be shared, -2: there is no memory for it; the storage is then as it was. */
 int frugal_make_shareable(void* storage);
 
-/* --- Leaks, by epoch.
+/* --- Where memory is asked for.
 
-   Memory counts to the part of the program that allocates it, as the program names its parts, each thread for itself.
-   Nothing is recorded before the first epoch has ended. */
+   Memory counts to a site: the lines of Python that led to the allocation, the node of a backward pass, or the part of
+   the program that the thread is in, as the program names its parts. Blocks of less than 4 KiB are sampled. Setting
+   track:off records nothing. */
+
+/* Lets sites have lines of Python, which are read without the interpreter's lock; called by a Python function with the
+   file, the name and the line of itself. -1: this Python's frames cannot be read, and sites have no lines. */
+int frugal_read_python(const char* file, const char* function, int line);
+/* The interpreter is about to end. */
+void frugal_forget_python(void);
+/* Code whose file begins with one of these, separated by line ends, is not the user's own. */
+void frugal_set_library_folders(const char* folders);
 
 /* A part of the program; the same number for the same name. 0 for "": no named part. */
-int frugal_site(const char* name);
+int frugal_part(const char* name);
 /* What the calling thread allocates belongs to this part from now on. Returns the one before; -1: there is no such
    part. */
-int frugal_set_site(int site);
+int frugal_set_part(int part);
+const char* frugal_part_name(int part);
 /* Memory of this part may grow from epoch to epoch: no report names it. 0, or -1: there is no such part. */
-int frugal_expect_growth(int site);
+int frugal_expect_growth(int part);
+
+struct frugal_line {
+  const char* file;
+  const char* function;
+  int line;
+};
+/* What is pointed to stays valid. */
+struct frugal_site {
+  const char* part;
+  const char* node; /* of a backward pass, "MulBackward0"; "" if it was none */
+  int forward;      /* the site at which that node was made; 0: not known */
+  int user;         /* which of the lines is the innermost one of the user's own; -1: none */
+  int lines;        /* how many there are, the innermost first */
+};
+/* Sites are numbered from 0, which is no known site. -1: there is no such site. */
+int frugal_describe_site(int site, struct frugal_site* description);
+int frugal_site_lines(int site, struct frugal_line* lines, int capacity);
+
+struct frugal_usage {
+  int site;
+  int64_t bytes; /* alive now */
+  int64_t blocks;
+  int64_t peak_bytes; /* alive when most of the GPU's memory was in use, within 2 % */
+};
+/* Writes at most `capacity`, and returns how many there are. */
+int frugal_site_usages(int gpu, struct frugal_usage* usages, int capacity);
+/* From now on peak_bytes is of the highest since now. */
+void frugal_restart_site_peaks(int gpu);
+/* The most of a GPU's memory that was in use since the last call, as far as it is recorded. */
+int64_t frugal_take_peak(int gpu);
+/* The GPUs that memory has been asked for; as above. */
+int frugal_gpus(int* gpus, int capacity);
+
+struct frugal_block {
+  uint64_t address;
+  int64_t bytes;
+  int64_t epoch; /* of birth; -1: not recorded */
+  int site;      /* -1: not recorded */
+  int state;     /* 0: free, 1: allocated, 2: freed, but a stream may still use it */
+};
+struct frugal_segment {
+  uint64_t address;
+  int64_t bytes;
+  uint64_t stream;
+  int64_t blocks;
+  int mapped; /* of handles that can move; 0: a segment of cudaMalloc */
+};
+struct frugal_snapshot;
+/* A GPU's memory as it is. The caller frees it; the segments and, in their order, their blocks live as long. */
+struct frugal_snapshot* frugal_take_snapshot(int gpu);
+void frugal_free_snapshot(struct frugal_snapshot* snapshot);
+int64_t frugal_snapshot_segments(const struct frugal_snapshot* snapshot, const struct frugal_segment** segments);
+int64_t frugal_snapshot_blocks(const struct frugal_snapshot* snapshot, const struct frugal_block** blocks);
+
+/* --- Leaks, by epoch. */
+
 /* An epoch of the program has ended. 0; -1: we were never enabled. */
 int frugal_epoch_end(void);
+int64_t frugal_epochs_ended(void);
+/* All epochs so far become the first, which has not ended. */
+int frugal_collapse_epochs(void);
+/* Each two epochs become one. */
+int frugal_halve_epochs(void);
 
-/* Blocks of one part and one size class, of which every epoch leaves some behind. */
+/* Blocks of one line or part, of which every epoch leaves some behind. */
 struct frugal_finding {
-  int verdict; /* 1: suspect, 2: leak */
+  int verdict; /* 1: suspect, 2: leak, 3: nothing is left behind, but what is replaced grows */
   int gpu;
-  const char* site;      /* "" if the memory belongs to no named part */
+  int site;              /* the one of the line's that grows most */
+  const char* name;      /* "train.py:12 in step", or the part's; "" if the memory belongs to no named part */
   int64_t largest_block; /* the blocks have more than half of these bytes, and up to these */
   int64_t bytes;         /* kept from past epochs, without those of the first two */
   int64_t blocks;
@@ -99,6 +173,36 @@ const char* frugal_report_text(const struct frugal_report* report);
 int64_t frugal_report_epochs(const struct frugal_report* report);
 /* Writes at most `capacity`, the leaks first, and returns how many there are. */
 int frugal_report_findings(const struct frugal_report* report, struct frugal_finding* findings, int capacity);
+
+/* --- Out of memory. */
+
+/* All that is known of a request that could not be served; sizes in bytes. */
+struct frugal_out_of_memory {
+  int gpu;
+  int verdict; /* 0: too big, 1: leak, 2: fragmentation, 3: outside PyTorch */
+  int site;    /* that asks */
+  int64_t requested;
+  int64_t missing;   /* by so much it did not fit */
+  int64_t allocated; /* in tensors */
+  int64_t awaiting;  /* freed, but a stream may still use it */
+  int64_t reserved;  /* by us */
+  int64_t native_reserved;
+  int64_t limit;
+  int64_t device_free;
+  int64_t device_total;
+  int64_t outside;      /* in use, neither ours nor native's */
+  int64_t largest_free; /* block of ours */
+  int64_t unusable;     /* free, but beside blocks in use in the same page */
+  int64_t gained_by_stream_waits;
+  int64_t gained_by_caches;
+  int64_t gained_by_garbage;
+  int64_t gained_by_host_waits;
+  const char* limit_name; /* what set `limit` */
+};
+/* A function that says why memory ran out: its text follows PyTorch's first sentences in the error. Called on the thread
+   that asked, with no lock held, before the error is thrown. The text is read before the function is called again on
+   the same thread; null: it has nothing to say. Null takes the function away. */
+void frugal_set_explainer(const char* (*explainer)(const struct frugal_out_of_memory* facts));
 
 /* A function that collects garbage and returns how many objects it found; called when memory has run out, with no
    lock held. Null takes it away. */

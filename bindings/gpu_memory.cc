@@ -2,6 +2,9 @@
 
 #include <algorithm>
 
+#include "bindings/autograd_node.h"
+#include "bindings/site_sampler.h"
+
 namespace frugal {
 
 GpuMemory::GpuMemory(c10::DeviceIndex ordinal, std::unique_ptr<DriverDevice> device, AddressDirectory& directory,
@@ -30,7 +33,7 @@ double GpuMemory::MemoryFraction() {
   return fraction_;
 }
 
-absl::string_view GpuMemory::LimitName() {
+const char* GpuMemory::LimitName() {
   absl::MutexLock lock(&limit_mutex_);
   return fraction_holds_ ? "torch.cuda.set_per_process_memory_fraction" : "frugal_alloc's memory_limit";
 }
@@ -129,6 +132,7 @@ GpuMemory& GpuSet::Open(c10::DeviceIndex ordinal) {
   if (status.ok()) status = gpu->SetMemoryLimit(memory_limit_);
   TORCH_CHECK(status.ok(), "frugal_alloc: ", status.message());
   if (history_.has_listened()) gpu->AttachHistory();
+  if (SiteSampler::is_on()) gpu->allocator().RecordBirths();
   gpu->BeginPhase();
 
   const int count = count_.load(std::memory_order_relaxed);
@@ -158,6 +162,20 @@ void GpuSet::SetMemoryLimit(const MemoryLimit& limit) {
     const absl::Status status = gpu.SetMemoryLimit(limit);
     TORCH_CHECK(status.ok(), "frugal_alloc could not limit memory: ", status.message());
   });
+}
+
+void GpuSet::SetTracking(bool value) {
+  // A GPU that is being opened either sees the new value, or is in the set by now.
+  absl::MutexLock lock(&mutex_);
+  if (value) FindAutograd();
+  SiteSampler::SetOn(value);
+  if (value) ForEach([](GpuMemory& gpu) { gpu.allocator().RecordBirths(); });
+}
+
+LeakReport GpuSet::MakeLeakReport() const {
+  std::vector<GpuEpochs> gpus;
+  ForEach([&gpus](GpuMemory& gpu) { gpus.push_back({gpu.ordinal(), gpu.allocator().GetEpochReport()}); });
+  return frugal::MakeLeakReport(gpus, SiteTable::Instance());
 }
 
 absl::StatusOr<Bytes> GpuSet::ReleaseIdle() {

@@ -20,6 +20,7 @@
 #include "bindings/forked_child.h"
 #include "bindings/history.h"
 #include "bindings/idle_releaser.h"
+#include "bindings/leak_report.h"
 #include "bindings/native_share.h"
 #include "bindings/reclaimer.h"
 #include "bindings/routing.h"
@@ -52,7 +53,7 @@ class GpuMemory {
   // As PyTorch has it; native is told less.
   double MemoryFraction();
   // What set the limit that holds, for people.
-  absl::string_view LimitName();
+  const char* LimitName();
   // Native is about to serve a request: a limit leaves it what we do not hold.
   void LeaveNativeTheRest();
   // Gives at least `enough` of our idle memory back to the driver, or all; returns how much that was. Throws
@@ -124,6 +125,11 @@ class GpuSet {
     }
     return nullptr;
   }
+
+  // Whether allocations are recorded by site from now on.
+  void SetTracking(bool value);
+  // What leaks, of all.
+  LeakReport MakeLeakReport() const;
 
   // f(GpuMemory&) for each that is open.
   template <typename F>

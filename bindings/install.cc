@@ -195,6 +195,13 @@ absl::StatusOr<std::string> CurrentSettings() {
   return ToText(*settings);
 }
 
+absl::StatusOr<std::string> CurrentSetting(absl::string_view key) {
+  absl::MutexLock lock(&install_mutex);
+  const absl::StatusOr<Settings> settings = KnownSettings();
+  if (!settings.ok()) return settings.status();
+  return SettingText(key, *settings);
+}
+
 InstallState CurrentInstallState() {
   absl::MutexLock lock(&install_mutex);
   return install_state == InstallState::kActive && !IsPyTorchsAllocator() ? InstallState::kPassthrough : install_state;

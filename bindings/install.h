@@ -30,6 +30,8 @@ absl::Status Disable();
 InstallState CurrentInstallState();
 // The settings in force, each as ChangeSettings reads it; those that Enable("") would use while we are absent.
 absl::StatusOr<std::string> CurrentSettings();
+// One of them. kInvalidArgument: there is no such setting.
+absl::StatusOr<std::string> CurrentSetting(absl::string_view key);
 
 // The torch that runs, as major * 100 + minor (211 for 2.11); 0 if it does not say.
 int RunningTorchVersion();

@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
+#include <map>
 #include <tuple>
+#include <utility>
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
@@ -31,13 +33,83 @@ std::string SizeText(Bytes size) { return SizeText(static_cast<double>(size.coun
 
 std::string Counted(int64_t count, const char* noun) { return absl::StrCat(count, " ", noun, count == 1 ? "" : "s"); }
 
-void AppendFindings(const GpuEpochs& gpu, const SiteNames& names, std::vector<SiteFinding>& findings) {
-  for (const SiteHistory& site : gpu.epochs.sites) {
-    if (names.IsExpectedToGrow(site.site)) continue;
-    const LeakFinding leak = JudgeSite(site.boundaries);
-    if (leak.verdict == LeakVerdict::kNone) continue;
-    findings.push_back({gpu.gpu, names.Name(site.site), site.largest_block, leak, site.boundaries.back()});
+std::string NameOf(SiteId site, const SiteTable& sites) {
+  const CodeLine line = sites.UserLine(site);
+  if (!line.file.empty()) return absl::StrCat(line.file, ":", line.line, " in ", line.function);
+  return sites.PartName(sites.At(site).part);
+}
+
+// Everything that one line keeps. Memory of its backward pass is apart: it is kept for other reasons.
+struct LineHistory {
+  std::vector<const SiteHistory*> sites;
+  std::vector<EpochBoundary> boundaries;  // of all together
+
+  void Add(const SiteHistory& site) {
+    sites.push_back(&site);
+    const size_t longest = std::max(boundaries.size(), site.boundaries.size());
+    // All end with the latest boundary.
+    std::vector<EpochBoundary> both(longest);
+    for (size_t back = 1; back <= longest; ++back) {
+      EpochBoundary& boundary = both[longest - back];
+      if (back <= boundaries.size()) boundary = boundaries[boundaries.size() - back];
+      if (back > site.boundaries.size()) continue;
+      const EpochBoundary& other = site.boundaries[site.boundaries.size() - back];
+      boundary.epoch = other.epoch;
+      boundary += other;
+    }
+    boundaries = std::move(both);
   }
+};
+
+// Sites are judged one by one, since a leak can drown in what else a line does; and the line as a whole, since its
+// leak can be spread over many sizes.
+LineFinding Judge(const LineHistory& line) {
+  LineFinding finding = {};
+  double most = -1;
+  for (const SiteHistory* site : line.sites) {
+    const LeakFinding leak = JudgeSite(site->boundaries);
+    if (leak.bytes_per_epoch > most) {
+      most = leak.bytes_per_epoch;
+      finding.site = site->site;
+      finding.largest_block = site->largest_block;
+    }
+    if (leak.verdict == LeakVerdict::kNone) continue;
+    finding.latest += site->boundaries.back();
+    finding.leak.verdict = std::max(finding.leak.verdict, leak.verdict);
+    finding.leak.bytes_per_epoch += leak.bytes_per_epoch;
+    finding.leak.confidence = std::max(finding.leak.confidence, leak.confidence);
+  }
+  for (const LeakFinding& whole : {JudgeSite(line.boundaries), JudgeGrowth(line.boundaries)}) {
+    if (finding.leak.verdict != LeakVerdict::kNone) break;
+    finding.leak = whole;
+    finding.latest = line.boundaries.back();
+  }
+  return finding;
+}
+
+void AppendFindings(const GpuEpochs& gpu, const SiteTable& sites, std::vector<LineFinding>& findings) {
+  std::map<std::pair<std::string, bool>, LineHistory> lines;
+  for (const SiteHistory& history : gpu.epochs.sites) {
+    const Site& site = sites.At(history.site);
+    if (!sites.IsExpectedToGrow(site.part)) lines[{NameOf(history.site, sites), !site.node.empty()}].Add(history);
+  }
+  for (const auto& [name, history] : lines) {
+    LineFinding finding = Judge(history);
+    if (finding.leak.verdict == LeakVerdict::kNone) continue;
+    finding.gpu = gpu.gpu;
+    finding.name = name.first;
+    findings.push_back(std::move(finding));
+  }
+}
+
+int Severity(LeakVerdict verdict) {
+  constexpr LeakVerdict kWorstLast[] = {LeakVerdict::kNone, LeakVerdict::kSuspect, LeakVerdict::kGrowing,
+                                        LeakVerdict::kLeak};
+  return static_cast<int>(std::find(std::begin(kWorstLast), std::end(kWorstLast), verdict) - std::begin(kWorstLast));
+}
+
+const char* Label(LeakVerdict verdict) {
+  return verdict == LeakVerdict::kLeak ? "leak" : verdict == LeakVerdict::kGrowing ? "growing" : "suspect";
 }
 
 std::string HeadLine(const LeakReport& report) {
@@ -50,19 +122,25 @@ std::string HeadLine(const LeakReport& report) {
   }
   const LeakVerdict verdict = report.findings.front().leak.verdict;
   double rate = 0;
-  for (const SiteFinding& finding : report.findings) {
+  for (const LineFinding& finding : report.findings) {
     if (finding.leak.verdict == verdict) rate += finding.leak.bytes_per_epoch;
   }
-  return absl::StrCat("frugal_alloc: ", verdict == LeakVerdict::kLeak ? "leak" : "perhaps a leak", " of ",
-                      SizeText(rate), " per epoch,", after, "\n");
+  const char* const what = verdict == LeakVerdict::kLeak      ? "leak"
+                           : verdict == LeakVerdict::kGrowing ? "growth"
+                                                              : "perhaps a leak";
+  return absl::StrCat("frugal_alloc: ", what, " of ", SizeText(rate), " per epoch,", after, "\n");
 }
 
-std::string Line(const SiteFinding& finding) {
-  return absl::StrFormat("  %-7s %s: %s per epoch; %s kept in %s of up to %s, from %s\n",
-                         finding.leak.verdict == LeakVerdict::kLeak ? "leak" : "suspect",
-                         finding.site.empty() ? "no named part" : finding.site, SizeText(finding.leak.bytes_per_epoch),
-                         SizeText(finding.latest.survivors), Counted(finding.latest.surviving_blocks, "block"),
-                         SizeText(finding.largest_block), Counted(finding.latest.surviving_epochs, "epoch"));
+std::string Line(const LineFinding& finding) {
+  const std::string name = finding.name.empty() ? "no named part" : finding.name;
+  const std::string head = absl::StrFormat("  %-7s %s: %s per epoch; ", Label(finding.leak.verdict), name,
+                                           SizeText(finding.leak.bytes_per_epoch));
+  if (finding.leak.verdict == LeakVerdict::kGrowing) {
+    return absl::StrCat(head, SizeText(finding.latest.live), " in ", Counted(finding.latest.blocks, "block"), "\n");
+  }
+  return absl::StrCat(head, SizeText(finding.latest.survivors), " kept in ",
+                      Counted(finding.latest.surviving_blocks, "block"), " of up to ", SizeText(finding.largest_block),
+                      ", from ", Counted(finding.latest.surviving_epochs(), "epoch"), "\n");
 }
 
 std::string TextOf(const LeakReport& report, absl::Span<const GpuEpochs> gpus) {
@@ -71,7 +149,7 @@ std::string TextOf(const LeakReport& report, absl::Span<const GpuEpochs> gpus) {
     absl::StrAppend(&text, "GPU ", gpu.gpu, ": ", SizeText(gpu.epochs.live), " in use\n");
     size_t lines = 0;
     size_t unsaid = 0;
-    for (const SiteFinding& finding : report.findings) {
+    for (const LineFinding& finding : report.findings) {
       if (finding.gpu != gpu.gpu) continue;
       if (lines < kMostLines) {
         absl::StrAppend(&text, Line(finding));
@@ -88,14 +166,15 @@ std::string TextOf(const LeakReport& report, absl::Span<const GpuEpochs> gpus) {
 
 }  // namespace
 
-LeakReport MakeLeakReport(absl::Span<const GpuEpochs> gpus, const SiteNames& names) {
+LeakReport MakeLeakReport(absl::Span<const GpuEpochs> gpus, const SiteTable& sites) {
   LeakReport report;
   for (const GpuEpochs& gpu : gpus) {
     report.epochs = std::max(report.epochs, gpu.epochs.epochs_ended);
-    AppendFindings(gpu, names, report.findings);
+    AppendFindings(gpu, sites, report.findings);
   }
-  std::stable_sort(report.findings.begin(), report.findings.end(), [](const SiteFinding& a, const SiteFinding& b) {
-    return std::tuple(a.leak.verdict, a.leak.bytes_per_epoch) > std::tuple(b.leak.verdict, b.leak.bytes_per_epoch);
+  std::stable_sort(report.findings.begin(), report.findings.end(), [](const LineFinding& a, const LineFinding& b) {
+    return std::tuple(Severity(a.leak.verdict), a.leak.bytes_per_epoch) >
+           std::tuple(Severity(b.leak.verdict), b.leak.bytes_per_epoch);
   });
   report.text = TextOf(report, gpus);
   return report;

@@ -10,7 +10,7 @@
 #include "absl/types/span.h"
 #include "allocator/device_allocator.h"
 #include "allocator/leak_verdict.h"
-#include "bindings/site_names.h"
+#include "bindings/site_table.h"
 
 namespace frugal {
 
@@ -19,23 +19,24 @@ struct GpuEpochs {
   DeviceAllocator::EpochReport epochs;
 };
 
-// A site that leaks or is suspected to.
-struct SiteFinding {
+// A line of the program, or a part where no line is known, that leaks, grows, or is suspected to leak.
+struct LineFinding {
   int gpu;
-  std::string site;     // "": memory that belongs to no named part
-  Bytes largest_block;  // the blocks are above half as large, up to this
-  LeakFinding leak;
+  SiteId site;          // the one of the line's that grows most
+  std::string name;     // "train.py:12 in step"; the part's name; "": memory that belongs to no named part
+  Bytes largest_block;  // the blocks of that site are above half as large, up to this
+  LeakFinding leak;     // the line as a whole
   EpochBoundary latest;
 };
 
 struct LeakReport {
   int64_t epochs = 0;                 // that have ended
-  std::vector<SiteFinding> findings;  // leaks first, then by the rate
+  std::vector<LineFinding> findings;  // leaks first, then what grows, then by the rate
   std::string text;                   // several lines
 };
 
-// As of the latest boundary. Sites that are expected to grow are left out.
-LeakReport MakeLeakReport(absl::Span<const GpuEpochs> gpus, const SiteNames& names);
+// As of the latest boundary. Sites of parts that are expected to grow are left out.
+LeakReport MakeLeakReport(absl::Span<const GpuEpochs> gpus, const SiteTable& sites);
 
 }  // namespace frugal
 

@@ -1,9 +1,14 @@
 #include "bindings/out_of_memory.h"
 
 #include <algorithm>
+#include <atomic>
 #include <utility>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "bindings/leak_report.h"
+#include "bindings/site_sampler.h"
+#include "bindings/site_table.h"
 
 namespace frugal {
 namespace {
@@ -17,6 +22,87 @@ std::string Size(Bytes size) {
 std::string HeldByUs(Bytes reserved, Bytes allocated, Bytes awaiting) {
   return absl::StrCat("frugal_alloc holds ", Size(reserved), ": ", Size(allocated), " in tensors, ", Size(awaiting),
                       " freed but still in use by a stream, ", Size(reserved - allocated - awaiting), " free.");
+}
+
+std::atomic<OutOfMemoryExplainer> the_explainer{nullptr};
+
+// What the explainer says; null: there is none, or it has nothing to say, or it ran out of memory itself.
+const char* Explain(const frugal_out_of_memory& facts) {
+  thread_local bool is_explaining = false;
+  const OutOfMemoryExplainer explainer = the_explainer.load();
+  if (explainer == nullptr || is_explaining) return nullptr;
+  is_explaining = true;
+  const absl::Cleanup done = [] { is_explaining = false; };
+  return explainer(&facts);
+}
+
+// What could be had at once, were it asked for in the right pieces.
+int64_t Available(const frugal_out_of_memory& facts) {
+  const int64_t may_take = std::max<int64_t>(facts.limit - facts.reserved - facts.native_reserved, 0);
+  return std::min(facts.device_free, may_take) + facts.reserved - facts.allocated - facts.awaiting - facts.unusable;
+}
+
+// What leaks keep, suspected ones included.
+int64_t LeakedBytes(GpuMemory& gpu) {
+  const LeakReport report = MakeLeakReport({{gpu.ordinal(), gpu.allocator().GetEpochReport()}}, SiteTable::Instance());
+  Bytes leaked;
+  for (const LineFinding& finding : report.findings) {
+    leaked += finding.leak.verdict == LeakVerdict::kGrowing ? finding.latest.live : finding.latest.survivors;
+  }
+  return leaked.count();
+}
+
+// The first that would have made the difference.
+OutOfMemoryVerdict Judge(const frugal_out_of_memory& facts, int64_t leaked) {
+  // What a CUDA context and the libraries in it take is no news: a part of the device, or so much.
+  constexpr int64_t kUsualPart = 8;
+  constexpr int64_t kUsual = int64_t{2} << 30;
+  const int64_t unusual = facts.outside - std::min(facts.device_total / kUsualPart, kUsual);
+  if (facts.missing <= facts.unusable) return OutOfMemoryVerdict::kFragmentation;
+  if (leaked > 0 && facts.missing <= leaked) return OutOfMemoryVerdict::kLeak;
+  if (unusual > 0 && facts.missing <= facts.outside) return OutOfMemoryVerdict::kOutside;
+  return OutOfMemoryVerdict::kTooBig;
+}
+
+frugal_out_of_memory FactsOf(GpuMemory& gpu, const OutOfMemoryReport& report, int64_t native_reserved) {
+  frugal_out_of_memory facts = {};
+  facts.gpu = gpu.ordinal();
+  facts.site = static_cast<int>(SiteSampler::CurrentSite());
+  facts.requested = report.requested.count();
+  facts.allocated = report.allocated.count();
+  facts.awaiting = report.awaiting.count();
+  facts.reserved = report.reserved.count();
+  facts.native_reserved = native_reserved;
+  facts.limit = std::min(report.limit, report.device_total).count();
+  facts.device_free = report.device_free.count();
+  facts.device_total = report.device_total.count();
+  facts.outside =
+      std::max<int64_t>(facts.device_total - facts.device_free - facts.reserved - facts.native_reserved, 0);
+  facts.largest_free = report.largest_free.count();
+  facts.unusable = report.unusable.count();
+  facts.gained_by_stream_waits = report.remedies.stream_waits.count();
+  facts.gained_by_caches = report.remedies.caches.count();
+  facts.gained_by_garbage = report.remedies.garbage.count();
+  facts.gained_by_host_waits = report.remedies.host_waits.count();
+  facts.limit_name = gpu.LimitName();
+  facts.missing = std::max<int64_t>(facts.requested - Available(facts), 0);
+  facts.verdict = static_cast<int>(Judge(facts, LeakedBytes(gpu)));
+  return facts;
+}
+
+std::string VerdictText(const frugal_out_of_memory& facts) {
+  switch (static_cast<OutOfMemoryVerdict>(facts.verdict)) {
+    case OutOfMemoryVerdict::kTooBig:
+      return absl::StrCat("It is too big by ", Size(Bytes(facts.missing)), ".");
+    case OutOfMemoryVerdict::kLeak:
+      return "It would fit but for memory that every epoch leaves behind: see the leak report.";
+    case OutOfMemoryVerdict::kFragmentation:
+      return absl::StrCat(Size(Bytes(facts.unusable)),
+                          " are free, but in pages of 2 MiB that tensors in use share.");
+    case OutOfMemoryVerdict::kOutside:
+      return absl::StrCat("It would fit but for ", Size(Bytes(facts.outside)), " outside of PyTorch.");
+  }
+  return "";
 }
 
 }  // namespace
@@ -47,23 +133,27 @@ std::string HeldByUs(const Statistics& statistics) {
   return HeldByUs(Bytes(statistics.reserved_bytes[SizeGroup::kAll].current), allocated, active - allocated);
 }
 
-std::string OutOfMemoryMessage(c10::DeviceIndex device, size_t requested, const OutOfMemoryReport& report,
-                               absl::string_view limit_name, int64_t native_reserved) {
-  std::string message =
-      absl::StrCat("CUDA out of memory. Tried to allocate ", c10::CachingAllocator::format_size(requested), ". GPU ",
-                   static_cast<int>(device), " has a total capacity of ", Size(report.device_total), " of which ",
-                   Size(report.device_free), " is free. ");
-  if (report.limit < report.device_total) {
-    absl::StrAppend(&message, "This process may hold ", Size(report.limit), " of it (", limit_name, "). ");
+void SetOutOfMemoryExplainer(OutOfMemoryExplainer explainer) { the_explainer.store(explainer); }
+
+std::string OutOfMemoryMessage(const frugal_out_of_memory& facts) {
+  std::string message = absl::StrCat(
+      "CUDA out of memory. Tried to allocate ", Size(Bytes(facts.requested)), ". GPU ", facts.gpu,
+      " has a total capacity of ", Size(Bytes(facts.device_total)), " of which ", Size(Bytes(facts.device_free)),
+      " is free. ");
+  if (facts.limit < facts.device_total) {
+    absl::StrAppend(&message, "This process may hold ", Size(Bytes(facts.limit)), " of it (", facts.limit_name, "). ");
   }
-  absl::StrAppend(&message, HeldByUs(report.reserved, report.allocated, report.awaiting));
-  if (native_reserved > 0) {
-    absl::StrAppend(&message, " PyTorch's native allocator holds ", Size(Bytes(native_reserved)),
+  if (const char* explanation = Explain(facts); explanation != nullptr) {
+    return absl::StrCat(message, "\n", explanation);
+  }
+  absl::StrAppend(&message, VerdictText(facts), " ",
+                  HeldByUs(Bytes(facts.reserved), Bytes(facts.allocated), Bytes(facts.awaiting)));
+  if (facts.native_reserved > 0) {
+    absl::StrAppend(&message, " PyTorch's native allocator holds ", Size(Bytes(facts.native_reserved)),
                     " (CUDA graphs, memory pools, tensors older than frugal_alloc.enable()).");
   }
-  const Bytes foreign = report.device_total - report.device_free - report.reserved - Bytes(native_reserved);
-  if (foreign > Bytes(0)) {
-    absl::StrAppend(&message, " The other ", Size(foreign),
+  if (facts.outside > 0) {
+    absl::StrAppend(&message, " The other ", Size(Bytes(facts.outside)),
                     " in use belong to the CUDA context, to other libraries or to other processes.");
   }
   return message;
@@ -73,7 +163,6 @@ void ThrowOutOfMemory(GpuMemory& gpu, size_t requested, cudaStream_t stream, His
                       OutOfMemoryObservers& observers) {
   const OutOfMemoryReport report = gpu.allocator().LastOutOfMemory();
   const DeviceStats both = gpu.GetStats();
-  const int64_t native_reserved = both.reserved_bytes[0].current - report.reserved.count();
   const auto free = static_cast<size_t>(report.device_free.count());
   const auto total = static_cast<size_t>(std::min(report.limit, report.device_total).count());
   if (history.listening()) history.Record(TraceEntry::OOM, gpu.ordinal(), free, requested, stream, nullptr);
@@ -81,8 +170,8 @@ void ThrowOutOfMemory(GpuMemory& gpu, size_t requested, cudaStream_t stream, His
       static_cast<int64_t>(requested), static_cast<size_t>(both.allocated_bytes[0].current),
       static_cast<size_t>(both.reserved_bytes[0].current), c10::Device(c10::DeviceType::CUDA, gpu.ordinal()));
   observers.Notify(gpu.ordinal(), requested, total, free);
-  C10_THROW_ERROR(OutOfMemoryError, OutOfMemoryMessage(gpu.ordinal(), requested, report, gpu.LimitName(),
-                                                       std::max<int64_t>(native_reserved, 0)));
+  const int64_t native_reserved = std::max<int64_t>(both.reserved_bytes[0].current - report.reserved.count(), 0);
+  C10_THROW_ERROR(OutOfMemoryError, OutOfMemoryMessage(FactsOf(gpu, report, native_reserved)));
 }
 
 }  // namespace frugal

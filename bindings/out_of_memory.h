@@ -8,6 +8,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "allocator/device_allocator.h"
+#include "bindings/c_api.h"
 #include "bindings/forked_child.h"
 #include "bindings/gpu_memory.h"
 #include "bindings/history.h"
@@ -43,13 +44,19 @@ class OutOfMemoryObservers {
 [[noreturn]] void ThrowOutOfMemory(GpuMemory& gpu, size_t requested, cudaStream_t stream, History& history,
                                    OutOfMemoryObservers& observers);
 
+// frugal_out_of_memory::verdict: what to change first.
+enum class OutOfMemoryVerdict { kTooBig, kLeak, kFragmentation, kOutside };
+
+// See frugal_set_explainer.
+using OutOfMemoryExplainer = const char* (*)(const frugal_out_of_memory* facts);
+void SetOutOfMemoryExplainer(OutOfMemoryExplainer explainer);
+
 // A sentence for an error of native's, which knows nothing of us.
 std::string HeldByUs(const Statistics& statistics);
 
-// The error's text. Its first sentences are PyTorch's, by which other libraries know it. `limit_name` says what set the
-// report's limit.
-std::string OutOfMemoryMessage(c10::DeviceIndex device, size_t requested, const OutOfMemoryReport& report,
-                               absl::string_view limit_name, int64_t native_reserved);
+// The error's text. Its first sentences are PyTorch's, by which other libraries know it; what follows is the
+// explainer's, or else ours.
+std::string OutOfMemoryMessage(const frugal_out_of_memory& facts);
 
 }  // namespace frugal
 

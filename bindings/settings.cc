@@ -86,6 +86,22 @@ bool SetIdleRelease(absl::string_view value, Settings& settings) {
   return true;
 }
 
+bool SetTrack(absl::string_view value, Settings& settings) {
+  if (value != "on" && value != kOff) return false;
+  settings.track = value == "on";
+  return true;
+}
+
+bool SetReportDir(absl::string_view value, Settings& settings) {
+  settings.report_dir = std::string(value);
+  return true;
+}
+
+bool SetSuppressions(absl::string_view value, Settings& settings) {
+  settings.suppressions = std::string(value);
+  return true;
+}
+
 std::string IdleReleaseText(const Settings& settings) {
   if (settings.idle_release == absl::InfiniteDuration()) return kOff;
   return absl::StrCat(absl::ToDoubleSeconds(settings.idle_release), "s");
@@ -98,10 +114,13 @@ struct Key {
   std::string (*text)(const Settings& settings);
 };
 
-constexpr std::array<Key, 2> kKeys = {{
+constexpr std::array<Key, 5> kKeys = {{
     {"memory_limit", "a size (20GiB, 512MiB, bytes), a part of each GPU (80%), or off", &SetMemoryLimit,
      [](const Settings& settings) { return settings.memory_limit.ToText(); }},
     {"idle_release", "a time (30s, 500ms, 10min), or off", &SetIdleRelease, &IdleReleaseText},
+    {"track", "on or off", &SetTrack, [](const Settings& settings) { return std::string(settings.track ? "on" : kOff); }},
+    {"report_dir", "a folder, or off", &SetReportDir, [](const Settings& settings) { return settings.report_dir; }},
+    {"suppressions", "a file", &SetSuppressions, [](const Settings& settings) { return settings.suppressions; }},
 }};
 
 const Key* FindKey(absl::string_view name) {
@@ -146,8 +165,17 @@ absl::Status ChangeSettings(absl::string_view text, Settings& settings) {
 std::string ToText(const Settings& settings) {
   std::vector<std::string> entries;
   entries.reserve(kKeys.size());
-  for (const Key& key : kKeys) entries.push_back(absl::StrCat(key.name, ":", key.text(settings)));
+  for (const Key& key : kKeys) {
+    const std::string value = key.text(settings);
+    if (!value.empty()) entries.push_back(absl::StrCat(key.name, ":", value));
+  }
   return absl::StrJoin(entries, ",");
+}
+
+absl::StatusOr<std::string> SettingText(absl::string_view key, const Settings& settings) {
+  const Key* const found = FindKey(key);
+  if (found == nullptr) return UnknownKey(key);
+  return found->text(settings);
 }
 
 absl::StatusOr<Settings> SettingsOfEnvironment() {

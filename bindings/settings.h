@@ -45,13 +45,21 @@ struct Settings {
   MemoryLimit memory_limit;
   // Memory that was free for so long goes back to the driver.
   absl::Duration idle_release = absl::InfiniteDuration();
+  // Whether allocations are recorded by the line that asks for them.
+  bool track = true;
+  // Where reports are written: a folder, "off", or "" for the default, which the Python package knows.
+  std::string report_dir;
+  // The file that names what is not to be reported; "" for none.
+  std::string suppressions;
 };
 
 // Changes what `text` names and leaves the rest; "" changes nothing. kInvalidArgument: one line that names the key, the
 // value and what is allowed; nothing has changed then.
 absl::Status ChangeSettings(absl::string_view text, Settings& settings);
-// Every key, as ChangeSettings reads it.
+// Every key that has a value, as ChangeSettings reads it.
 std::string ToText(const Settings& settings);
+// One of them. kInvalidArgument: there is no such key.
+absl::StatusOr<std::string> SettingText(absl::string_view key, const Settings& settings);
 
 // The defaults, changed by FRUGAL_ALLOC_CONF. kInvalidArgument as above.
 absl::StatusOr<Settings> SettingsOfEnvironment();

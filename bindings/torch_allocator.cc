@@ -10,7 +10,7 @@
 
 #include "bindings/ipc.h"
 #include "bindings/pytorch_settings.h"
-#include "bindings/site_names.h"
+#include "bindings/site_sampler.h"
 #include "bindings/snapshot.h"
 
 namespace frugal {
@@ -100,7 +100,7 @@ void TorchAllocator::BecomeForkedChild() {
   routing_.BecomeForkedChild();
   history_.BecomeForkedChild();
   out_of_memory_observers_.BecomeForkedChild();
-  SiteNames::Instance().BecomeForkedChild();
+  SiteTable::Instance().BecomeForkedChild();
   gpus_.BecomeForkedChild();
 }
 
@@ -114,6 +114,14 @@ C10_ALWAYS_INLINE void* TorchAllocator::Allocated(GpuMemory& gpu, const Allocati
 
 C10_ALWAYS_INLINE void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t stream) {
   GpuMemory& gpu = gpus_.Get(device);
+  if (SiteSampler::IsDue(size)) {
+    const SiteSampler::Sampled sampled(size);
+    return AllocateUnsampled(gpu, size, stream);
+  }
+  return AllocateUnsampled(gpu, size, stream);
+}
+
+C10_ALWAYS_INLINE void* TorchAllocator::AllocateUnsampled(GpuMemory& gpu, size_t size, cudaStream_t stream) {
   if (C10_UNLIKELY(history_.listening())) return AllocateRecorded(gpu, size, stream);
   const absl::StatusOr<Allocation> allocation = gpu.allocator().Allocate(
       Bytes(static_cast<int64_t>(size)), ToStream(stream), nullptr, Bytes(static_cast<int64_t>(RoundUpAsTold(size))));
@@ -265,6 +273,7 @@ void TorchAllocator::DeleteBlock(void* pointer) {
 void TorchAllocator::Apply(const Settings& settings) {
   gpus_.SetMemoryLimit(settings.memory_limit);
   gpus_.SetIdleRelease(settings.idle_release);
+  gpus_.SetTracking(settings.track);
 }
 
 void TorchAllocator::NoteNativeFreed() {

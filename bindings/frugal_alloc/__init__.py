@@ -14,18 +14,48 @@ from __future__ import annotations
 
 import operator
 import os
+from typing import TYPE_CHECKING
 
 from . import _native
 from ._native import FrugalAllocError
 
+if TYPE_CHECKING:
+    from ._report.report import Report
+    from ._tracking.expectations import Expectation
+    from ._tracking.no_leaks import LeakError, NoLeaks
+    from ._tracking.phases import Phase
+    from ._tracking.track import Region
+
 __version__ = "0.1.0"
-__all__ = ["FrugalAllocError", "cmake_prefix_path", "disable", "enable", "is_enabled", "stats", "trim"]
+__all__ = [
+    "FrugalAllocError",
+    "LeakError",
+    "cmake_prefix_path",
+    "disable",
+    "enable",
+    "epoch_end",
+    "expect_growth",
+    "is_enabled",
+    "no_leaks",
+    "phase",
+    "report",
+    "stats",
+    "track",
+    "trim",
+]
 
 #: For C++ programs: the folder for CMAKE_PREFIX_PATH below which ``find_package(frugal_alloc)`` finds this package.
 cmake_prefix_path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "cmake")
 
 
-def enable(*, memory_limit: int | str | None = None, idle_release: float | str | None = None) -> None:
+def enable(
+    *,
+    memory_limit: int | str | None = None,
+    idle_release: float | str | None = None,
+    track: bool | str | None = None,
+    report_dir: str | os.PathLike[str] | None = None,
+    suppressions: str | os.PathLike[str] | None = None,
+) -> None:
     """Lets frugal_alloc serve all new CUDA memory of this process.
 
     May be called before CUDA has started, which it does not start, or at any later time: tensors that exist stay where
@@ -40,6 +70,10 @@ def enable(*, memory_limit: int | str | None = None, idle_release: float | str |
             "20GiB", "80%" of the GPU, or "off". The smaller of it and PyTorch's memory fraction holds.
         idle_release: Memory that was free for so long goes back to the driver, for other processes: seconds, "30s",
             "10min", or "off". Takes time when it is needed again: see docs/tuning.md.
+        track: Whether allocations are recorded by the line that asks for them, to tell what leaks: True (at first),
+            "on", False or "off".
+        report_dir: The folder for reports, of what runs out of memory and of how a run ended; "off": none are written.
+        suppressions: A file that names what no report is to name.
 
     What is None stays as it is: at first as ``FRUGAL_ALLOC_CONF`` says ("memory_limit:20GiB,idle_release:30s"), else
     off.
@@ -52,16 +86,17 @@ def enable(*, memory_limit: int | str | None = None, idle_release: float | str |
     Warns:
         RuntimeWarning: settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow, each named once.
     """
-    from . import _nccl, _settings, _sharing
+    from . import _nccl, _settings, _sharing, _tracking
 
     if _settings.is_turned_off():
         return
-    settings = _settings.to_text(memory_limit, idle_release)
+    settings = _settings.to_text(memory_limit, idle_release, track, report_dir, suppressions)
     library = _native.load()
     _sharing.hook(library)
     if library.is_enabled():
         if settings:
             library.enable(settings)
+        _tracking.start(library)
         return
     _nccl.leave_out_registration()
     recorded = _settings.recorded_history()
@@ -69,6 +104,11 @@ def enable(*, memory_limit: int | str | None = None, idle_release: float | str |
     _settings.watch_pytorchs(library)
     if recorded is not None:
         _settings.record_history_of_ours(library, recorded)
+    try:
+        _tracking.start(library)
+    except FrugalAllocError:
+        library.disable()
+        raise
     _settings.warn_of_unfollowed(library)
 
 
@@ -112,6 +152,8 @@ def stats(device: int | str | object = None) -> dict[str, int]:
         - ``retries``: times that memory had to be given back before a request could be served
         - ``out_of_memory_errors``: requests that could not be served at all
         - ``device_allocations``, ``device_frees``: pieces of physical memory taken from the driver and given back
+        - ``native_reserved_bytes``: physical memory that PyTorch's own allocator holds beside ours
+        - ``limit_bytes``: the most that both may hold together; 0: as much as there is
         - ``virtual_memory``: 1 if the GPU can map memory, 0 if it gets plain ``cudaMalloc`` segments
 
     Raises:
@@ -131,6 +173,106 @@ def trim() -> int:
     """
     library = _native.loaded()
     return 0 if library is None else library.trim()
+
+
+def epoch_end() -> None:
+    """Says that an epoch has ended: what is alive in one epoch after another is a leak.
+
+    Without it the ends of epochs are guessed, from the training's DataLoader starting over or from optimizer steps;
+    once it has been called, only its calls count. Does nothing where frugal_alloc is not enabled. Where more memory is
+    in use than at any earlier end, it runs ``gc.collect()``, to tell reference cycles from leaks.
+    """
+    from . import _tracking
+
+    tracker = _tracking.current()
+    if tracker is not None:
+        tracker.epoch_ended()
+
+
+def phase(name: str) -> Phase:
+    """Names a part of the program: what this thread allocates within it belongs to the phase in every report.
+
+    A context manager and a decorator: ``with frugal_alloc.phase("evaluation"):``, ``@frugal_alloc.phase("sampling")``.
+    Phases may be nested: the innermost counts. What autograd's own threads allocate in a backward belongs to none.
+
+    Raises:
+        FrugalAllocError: the name is not a text, or empty.
+    """
+    from ._tracking import phases
+
+    return phases.Phase(phases.checked_name(name, "phase"))
+
+
+def expect_growth(what: str) -> Expectation:
+    """Declares that memory grows there on purpose, such as a cache: no verdict will name it.
+
+    Holds from the call on, for the whole process. As a context manager or decorator it is also the phase of what it
+    declares: ``with frugal_alloc.expect_growth("cache"):``.
+
+    Args:
+        what: A line ("train.py:12"), a file, a function or a phase; with "*" as in a shell.
+
+    Raises:
+        FrugalAllocError: it is not a text, or empty.
+    """
+    from ._tracking import expectations, phases
+
+    return expectations.Expectation(phases.checked_name(what, "expect_growth"))
+
+
+def no_leaks(*, allow_bytes: int = 0) -> NoLeaks:
+    """A context manager and decorator that raises if more GPU memory is in use at its end than at its beginning.
+
+    Collects garbage at both ends, so that reference cycles do not count. The memory of all threads counts, on all GPUs,
+    whether it is frugal_alloc's or PyTorch's own. What the first call of a kind makes once (an optimizer's state,
+    cuBLAS's workspace) counts, too: warm up before.
+
+    Args:
+        allow_bytes: So many bytes more are no leak.
+
+    Raises:
+        LeakError: an AssertionError, when the block ends without another error; it lists bytes by line.
+    """
+    from ._tracking import no_leaks as leaks
+
+    return leaks.NoLeaks(allow_bytes)
+
+
+def track(name: str = "") -> Region:
+    """A context manager and decorator: what a part of a program allocated at its peak and what it kept, by line.
+
+    ``with frugal_alloc.track() as region:`` and then ``print(region)``; a decorated function prints to stderr at each
+    call. Counts what all threads allocate meanwhile.
+
+    Raises:
+        FrugalAllocError: frugal_alloc is not enabled when the region begins.
+    """
+    from ._tracking import track as tracking
+
+    return tracking.Region(name)
+
+
+def report() -> Report:
+    """What is known about this process's GPU memory now: what leaks and why, who holds what, how that moved.
+
+    ``print(frugal_alloc.report())``; ``.verdicts``, ``.to_json(path)`` and ``.to_html(path)`` for programs and pages.
+    Takes tenths of a second and more in a large program, with the GIL held; keeps nothing alive.
+
+    Raises:
+        FrugalAllocError: frugal_alloc was never enabled.
+    """
+    from ._report.report import Report
+
+    return Report()
+
+
+def __getattr__(name: str) -> object:
+    # Whoever catches it has need of it; importing this package stays cheap for all others.
+    if name == "LeakError":
+        from ._tracking.no_leaks import LeakError
+
+        return LeakError
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
 def _device_number(device: int | str | object) -> int:

@@ -14,6 +14,8 @@ import os
 import sys
 import threading
 
+from . import _sites
+
 
 class FrugalAllocError(RuntimeError):
     """frugal_alloc cannot do what was asked. The message is one line that says why and what to do; PyTorch goes on as
@@ -30,6 +32,7 @@ _FUNCTIONS = {
     "frugal_enable_with": (ctypes.c_int, ctypes.c_char_p),
     "frugal_disable": (ctypes.c_int,),
     "frugal_settings": (ctypes.c_char_p,),
+    "frugal_setting": (ctypes.c_char_p, ctypes.c_char_p),
     "frugal_unfollowed_settings": (ctypes.c_char_p, ctypes.c_char_p),
     "frugal_is_enabled": (ctypes.c_int,),
     "frugal_trim": (ctypes.c_int64,),
@@ -40,7 +43,7 @@ _FUNCTIONS = {
     "frugal_make_shareable": (ctypes.c_int, ctypes.c_void_p),
     "frugal_set_garbage_collector": (None, _GARBAGE_COLLECTOR),
     "frugal_set_history_only_ours": (None, ctypes.c_int),
-}
+} | _sites.FUNCTIONS
 
 # What frugal_make_shareable answers then.
 _OUT_OF_MEMORY = -2
@@ -59,7 +62,7 @@ os.register_at_fork(after_in_child=_renew_lock)
 _loaded: Library | None = None
 
 
-class Library:
+class Library(_sites.SiteFunctions):
     """The functions of the library, for Python. May be called from any thread."""
 
     def __init__(self, path: str) -> None:
@@ -78,6 +81,7 @@ class Library:
         """`settings`: "key:value,key:value", on top of those in force."""
         self._check(self._library.frugal_enable_with(settings.encode()))
         self._library.frugal_set_garbage_collector(self._collector)
+        self.read_python()
 
     def disable(self) -> None:
         self._check(self._library.frugal_disable())
@@ -91,6 +95,13 @@ class Library:
         if text is None:
             raise FrugalAllocError(self._library.frugal_last_error().decode(errors="replace"))
         return text.decode()
+
+    def setting(self, key: str) -> str:
+        """One setting's value in force, as FRUGAL_ALLOC_CONF has it."""
+        value = self._library.frugal_setting(key.encode())
+        if value is None:
+            raise FrugalAllocError(self._library.frugal_last_error().decode(errors="replace"))
+        return value.decode(errors="replace")
 
     def unfollowed_settings(self, settings: str | None = None) -> str:
         """A warning that names those of PyTorch's settings (None: the environment's) that do not hold for our memory;
@@ -128,9 +139,11 @@ class Library:
     def set_history_only_ours(self, value: bool) -> None:
         self._library.frugal_set_history_only_ours(value)
 
-    def forget_garbage_collector(self) -> None:
+    def forget_python(self) -> None:
         """The interpreter is about to end."""
         self._library.frugal_set_garbage_collector(_GARBAGE_COLLECTOR())
+        self._library.frugal_set_explainer(_sites.EXPLAINER())
+        self._library.frugal_forget_python()
 
     def torch_versions(self) -> tuple[int, int]:
         """The torch that the library was built for and the one that runs, as 211 for 2.11; 0 if unknown."""
@@ -169,7 +182,7 @@ def load() -> Library:
     with _lock:
         if _loaded is None:
             _loaded = _load()
-            atexit.register(_loaded.forget_garbage_collector)
+            atexit.register(_loaded.forget_python)
         return _loaded
 
 

@@ -24,7 +24,13 @@ def is_turned_off() -> bool:
     return os.environ.get("FRUGAL_ALLOC") == "0"
 
 
-def to_text(memory_limit: int | str | None, idle_release: float | str | None) -> str:
+def to_text(
+    memory_limit: int | str | None = None,
+    idle_release: float | str | None = None,
+    track: bool | str | None = None,
+    report_dir: str | os.PathLike[str] | None = None,
+    suppressions: str | os.PathLike[str] | None = None,
+) -> str:
     """The settings that are not None in the form of FRUGAL_ALLOC_CONF: numbers are bytes and seconds.
 
     Raises:
@@ -45,6 +51,15 @@ def to_text(memory_limit: int | str | None, idle_release: float | str | None) ->
             raise _native.FrugalAllocError(
                 f"{name}={value!r} is not possible; {name} is {kinds} as in FRUGAL_ALLOC_CONF"
             )
+        entries.append(f"{name}:{value}")
+    if isinstance(track, bool):
+        track = "on" if track else "off"
+    for name, path in (("track", track), ("report_dir", report_dir), ("suppressions", suppressions)):
+        if path is None:
+            continue
+        value = os.fspath(path) if isinstance(path, (str, os.PathLike)) else path
+        if not isinstance(value, str) or "," in value:
+            raise _native.FrugalAllocError(f"{name}={value!r} is not possible; {name} is a text without a comma")
         entries.append(f"{name}:{value}")
     return ",".join(entries)
 

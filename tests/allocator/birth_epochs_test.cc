@@ -1,5 +1,6 @@
 #include "allocator/birth_epochs.h"
 
+#include <cmath>
 #include <cstdint>
 #include <vector>
 
@@ -35,8 +36,8 @@ TEST(BirthEpochsTest, SurvivorsAreNeitherFromWarmUpNorFromTheEpochThatEnds) {
   EXPECT_EQ(last.blocks, 5);
   EXPECT_EQ(last.survivors, KiB(2));
   EXPECT_EQ(last.surviving_blocks, 2);
-  EXPECT_EQ(last.surviving_epochs, 2);
-  EXPECT_EQ(last.oldest_epoch, 2);
+  EXPECT_EQ(last.surviving_epochs(), 2);
+  EXPECT_EQ(last.oldest_epoch(), 2);
 }
 
 TEST(BirthEpochsTest, AnEpochWhoseBlocksAllDiedLeavesNoSurvivors) {
@@ -50,8 +51,8 @@ TEST(BirthEpochsTest, AnEpochWhoseBlocksAllDiedLeavesNoSurvivors) {
   births.Born(KiB(1));
   births.EndEpoch();
   const EpochBoundary last = births.Histories()[0].boundaries.back();
-  EXPECT_EQ(last.surviving_epochs, 2);
-  EXPECT_EQ(last.oldest_epoch, 3);
+  EXPECT_EQ(last.surviving_epochs(), 2);
+  EXPECT_EQ(last.oldest_epoch(), 3);
   EXPECT_EQ(last.let_go, KiB(1));
 }
 
@@ -60,9 +61,9 @@ TEST(BirthEpochsTest, SitesAndSizeClassesAreKeptApart) {
   births.Born(KiB(64));
   births.Born(KiB(33));
   births.Born(KiB(32));
-  CurrentSite::Set(SiteId{7});
+  CurrentSample::Set({SiteId{7}});
   births.Born(KiB(64));
-  EXPECT_EQ(CurrentSite::Set(kNoSite), SiteId{7});
+  EXPECT_EQ(CurrentSample::Set({}).site, SiteId{7});
   births.EndEpoch();
   const std::vector<SiteHistory> histories = births.Histories();
   ASSERT_THAT(histories, SizeIs(3));
@@ -74,18 +75,117 @@ TEST(BirthEpochsTest, SitesAndSizeClassesAreKeptApart) {
   EXPECT_EQ(histories[2].boundaries[0].live, KiB(64));
 }
 
-TEST(BirthEpochsTest, HistoryOfASiteBeginsAnewWhenNothingWasAlive) {
+TEST(BirthEpochsTest, HistoryOfASiteBeginsAnewWhenNothingWasAliveForLong) {
   BirthEpochs births;
   const uint32_t first = births.Born(KiB(1));
   births.EndEpoch();
   births.Died(first, KiB(1));
+  for (size_t empty = 1; empty < BirthEpochs::kKeptEmpty; ++empty) births.EndEpoch();
+  EXPECT_THAT(births.Histories(), SizeIs(1));
   births.EndEpoch();
   EXPECT_THAT(births.Histories(), IsEmpty());
   births.Born(KiB(1));
   births.EndEpoch();
   ASSERT_THAT(births.Histories(), SizeIs(1));
   ASSERT_THAT(births.Histories()[0].boundaries, SizeIs(1));
-  EXPECT_EQ(births.Histories()[0].boundaries[0].epoch, 2);
+}
+
+TEST(BirthEpochsTest, ABlockThatIsNotSampledLeavesNoTrace) {
+  BirthEpochs births;
+  CurrentSample::Set({kUnsampled});
+  const uint32_t number = births.Born(MiB(1));
+  CurrentSample::Set({});
+  EXPECT_EQ(number, BirthEpochs::kNoCohort);
+  births.Died(number, MiB(1));
+  EXPECT_EQ(births.live(), Bytes(0));
+  EXPECT_THAT(births.Usages(), IsEmpty());
+}
+
+// 512 bytes in steps of 512: what one of each stands for, drawn with its chance, is what all of them have.
+TEST(BirthEpochsTest, ASampledBlockStandsForThoseThatWereNot) {
+  BirthEpochs births;
+  CurrentSample::Set({SiteId{1}, true});
+  for (Bytes size = kGrain; size < kSampleInterval; size += kGrain) {
+    const double chance = 1 - std::exp(-static_cast<double>(size.count()) / static_cast<double>(kSampleInterval.count()));
+    const Bytes before = births.live();
+    const uint32_t number = births.Born(size);
+    EXPECT_NEAR(static_cast<double>((births.live() - before).count()) * chance, static_cast<double>(size.count()), 1);
+    EXPECT_EQ(births.live() - before, births.CountedFor(number, size));
+    births.Died(number, size);
+    EXPECT_EQ(births.live(), before);
+  }
+  CurrentSample::Set({});
+}
+
+TEST(BirthEpochsTest, CollapsedEpochsAreTheFirst) {
+  BirthEpochs births;
+  for (int epoch = 0; epoch < 9; ++epoch) {
+    births.Born(KiB(1));
+    births.EndEpoch();
+  }
+  births.CollapseEpochs();
+  EXPECT_EQ(births.epochs_ended(), 0);
+  EXPECT_THAT(births.Histories(), IsEmpty());
+  births.EndEpoch();
+  births.EndEpoch();
+  const EpochBoundary last = births.Histories()[0].boundaries.back();
+  EXPECT_EQ(last.live, KiB(9));
+  EXPECT_EQ(last.surviving_epochs(), 0);
+}
+
+// What each step leaves behind shows in the same way, however many steps are an epoch.
+TEST(BirthEpochsTest, HalvedEpochsGoOnAsIfTheyHadAlwaysBeenTwiceAsLong) {
+  const auto step = [](BirthEpochs& births, int number) {
+    births.Born(KiB(1));
+    const uint32_t passing = births.Born(KiB(3));
+    if (number % 3 != 0) births.Died(passing, KiB(3));
+  };
+  BirthEpochs halved;
+  BirthEpochs expected;
+  for (int number = 0; number < 32; ++number) {
+    step(halved, number);
+    step(expected, number);
+    if (number < 16 || number % 2 == 1) halved.EndEpoch();
+    if (number % 2 == 1) expected.EndEpoch();
+    if (number == 15) halved.HalveEpochs();
+  }
+  EXPECT_EQ(halved.epochs_ended(), expected.epochs_ended());
+  ASSERT_THAT(halved.Histories(), SizeIs(2));
+  for (size_t kind = 0; kind < 2; ++kind) {
+    const SiteHistory is = halved.Histories()[kind];
+    const SiteHistory should = expected.Histories()[kind];
+    ASSERT_EQ(is.boundaries.size(), should.boundaries.size());
+    for (size_t i = 0; i < is.boundaries.size(); ++i) {
+      EXPECT_EQ(is.boundaries[i].epoch, should.boundaries[i].epoch);
+      EXPECT_EQ(is.boundaries[i].live, should.boundaries[i].live);
+      EXPECT_EQ(is.boundaries[i].let_go, should.boundaries[i].let_go);
+      EXPECT_EQ(is.boundaries[i].survivor_epochs, should.boundaries[i].survivor_epochs);
+    }
+  }
+}
+
+TEST(BirthEpochsTest, WhatHeldMemoryAtThePeakIsKnownAfterwards) {
+  BirthEpochs births;
+  CurrentSample::Set({SiteId{1}});
+  const uint32_t large = births.Born(MiB(10));
+  CurrentSample::Set({SiteId{2}});
+  const uint32_t small = births.Born(MiB(1));
+  births.Died(large, MiB(10));
+  births.Born(MiB(2));
+  births.Died(small, MiB(1));
+  CurrentSample::Set({});
+  const std::vector<SiteUsage> usages = births.Usages();
+  ASSERT_THAT(usages, SizeIs(2));
+  EXPECT_EQ(usages[0].site, SiteId{1});
+  EXPECT_EQ(usages[0].live, Bytes(0));
+  EXPECT_EQ(usages[0].at_peak, MiB(10));
+  EXPECT_EQ(usages[1].live, MiB(2));
+  EXPECT_EQ(usages[1].at_peak, MiB(1));
+  EXPECT_EQ(births.TakeHighest(), MiB(11));
+  EXPECT_EQ(births.TakeHighest(), MiB(2));
+  births.RestartPeak();
+  ASSERT_THAT(births.Usages(), SizeIs(1));
+  EXPECT_EQ(births.Usages()[0].at_peak, MiB(2));
 }
 
 TEST(BirthEpochsTest, KeepsTheLatestBoundariesOfALongRun) {

@@ -56,9 +56,9 @@ TEST_F(EpochsTest, ABlockThatAwaitsStreamsIsNoLongerAlive) {
 
 TEST_F(EpochsTest, BlocksCountToTheSiteOfTheirThread) {
   allocator_->EndEpoch();
-  CurrentSite::Set(SiteId{3});
+  CurrentSample::Set({SiteId{3}});
   const Address block = Allocate(KiB(10));
-  CurrentSite::Set(kNoSite);
+  CurrentSample::Set({});
   allocator_->EndEpoch();
   ASSERT_THAT(report().sites, SizeIs(1));
   EXPECT_EQ(report().sites[0].site, SiteId{3});

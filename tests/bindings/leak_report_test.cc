@@ -16,19 +16,19 @@ using testing::SizeIs;
 // A GPU on which, in each epoch, so many blocks of this size are left behind at a site.
 GpuEpochs LeakingGpu(int gpu, int epochs, SiteId site, int blocks, Bytes size) {
   BirthEpochs births;
-  CurrentSite::Set(site);
+  CurrentSample::Set({site});
   for (int epoch = 0; epoch < epochs; ++epoch) {
     for (int block = 0; block < blocks; ++block) births.Born(size);
     births.EndEpoch();
   }
-  CurrentSite::Set(kNoSite);
+  CurrentSample::Set({});
   return {gpu, {births.epochs_ended(), births.live(), births.Histories()}};
 }
 
 TEST(LeakReportTest, LeakIsSaidWithRatePartAndSize) {
-  SiteNames names;
-  const GpuEpochs gpu = LeakingGpu(1, 12, names.Find("evaluation"), 3, KiB(40));
-  const LeakReport report = MakeLeakReport({gpu}, names);
+  SiteTable sites;
+  const GpuEpochs gpu = LeakingGpu(1, 12, sites.FindPartSite(sites.FindPart("evaluation")), 3, KiB(40));
+  const LeakReport report = MakeLeakReport({gpu}, sites);
   EXPECT_EQ(report.epochs, 12);
   ASSERT_THAT(report.findings, SizeIs(1));
   EXPECT_THAT(report.text, HasSubstr("frugal_alloc: leak of 120.00 KiB per epoch, after 12 epochs\n"
@@ -39,31 +39,31 @@ TEST(LeakReportTest, LeakIsSaidWithRatePartAndSize) {
 }
 
 TEST(LeakReportTest, WithoutLeakItSaysSo) {
-  SiteNames names;
-  const LeakReport report = MakeLeakReport({LeakingGpu(0, 1, kNoSite, 1, KiB(1))}, names);
+  SiteTable sites;
+  const LeakReport report = MakeLeakReport({LeakingGpu(0, 1, kNoSite, 1, KiB(1))}, sites);
   EXPECT_THAT(report.findings, IsEmpty());
   EXPECT_EQ(report.text, "frugal_alloc: no leak after 1 epoch; one can be told after 9\nGPU 0: 1.00 KiB in use\n");
 }
 
 TEST(LeakReportTest, SaysThatNothingIsKnownWhereNoEpochEnded) {
-  SiteNames names;
-  EXPECT_THAT(MakeLeakReport({}, names).text, HasSubstr("no epoch has ended"));
+  SiteTable sites;
+  EXPECT_THAT(MakeLeakReport({}, sites).text, HasSubstr("no epoch has ended"));
 }
 
 TEST(LeakReportTest, SuspicionIsSaidAsSuch) {
-  SiteNames names;
-  const LeakReport report = MakeLeakReport({LeakingGpu(0, 7, kNoSite, 1, KiB(1))}, names);
+  SiteTable sites;
+  const LeakReport report = MakeLeakReport({LeakingGpu(0, 7, kNoSite, 1, KiB(1))}, sites);
   EXPECT_THAT(report.text, HasSubstr("perhaps a leak of 1.00 KiB per epoch, after 7 epochs"));
   EXPECT_THAT(report.text, HasSubstr("  suspect no named part: 1.00 KiB per epoch"));
 }
 
 TEST(LeakReportTest, TheLargestLeakOfAllGpusIsFirst) {
-  SiteNames names;
-  const SiteId site = names.Find("training");
+  SiteTable sites;
+  const SiteId site = sites.FindPartSite(sites.FindPart("training"));
   const GpuEpochs small = LeakingGpu(0, 12, site, 1, KiB(1));
   const GpuEpochs large = LeakingGpu(1, 12, site, 1, MiB(1));
   const GpuEpochs suspect = LeakingGpu(2, 7, site, 1, GiB(1));
-  const LeakReport report = MakeLeakReport({small, large, suspect}, names);
+  const LeakReport report = MakeLeakReport({small, large, suspect}, sites);
   ASSERT_THAT(report.findings, SizeIs(3));
   EXPECT_EQ(report.findings[0].gpu, 1);
   EXPECT_EQ(report.findings[1].gpu, 0);
@@ -71,24 +71,68 @@ TEST(LeakReportTest, TheLargestLeakOfAllGpusIsFirst) {
 }
 
 TEST(LeakReportTest, WhatIsExpectedToGrowIsLeftOut) {
-  SiteNames names;
-  const SiteId cache = names.Find("cache");
-  const GpuEpochs gpu = LeakingGpu(0, 12, cache, 1, KiB(1));
-  names.ExpectGrowth(cache);
-  EXPECT_THAT(MakeLeakReport({gpu}, names).findings, IsEmpty());
-  EXPECT_THAT(MakeLeakReport({gpu}, names).text, Not(HasSubstr("cache")));
+  SiteTable sites;
+  const PartId cache = sites.FindPart("cache");
+  const GpuEpochs gpu = LeakingGpu(0, 12, sites.FindPartSite(cache), 1, KiB(1));
+  sites.ExpectGrowth(cache);
+  EXPECT_THAT(MakeLeakReport({gpu}, sites).findings, IsEmpty());
+  EXPECT_THAT(MakeLeakReport({gpu}, sites).text, Not(HasSubstr("cache")));
 }
 
-TEST(SiteNamesTest, TheSameNameIsTheSameSite) {
-  SiteNames names;
-  EXPECT_EQ(names.Find(""), kNoSite);
-  const SiteId site = names.Find("training");
-  EXPECT_NE(site, kNoSite);
-  EXPECT_EQ(names.Find("training"), site);
-  EXPECT_NE(names.Find("evaluation"), site);
-  EXPECT_EQ(names.Name(site), "training");
-  EXPECT_TRUE(names.Has(site));
-  EXPECT_FALSE(names.Has(SiteId{99}));
+TEST(LeakReportTest, WhatGrowsWithoutLeavingAnythingBehindIsSaidToGrow) {
+  SiteTable sites;
+  CurrentSample::Set({sites.FindPartSite(sites.FindPart("history"))});
+  BirthEpochs births;
+  uint32_t last = BirthEpochs::kNoCohort;
+  for (int epoch = 0; epoch < 12; ++epoch) {
+    const uint32_t next = births.Born(KiB(epoch + 1));
+    if (epoch > 0) births.Died(last, KiB(epoch));
+    last = next;
+    births.EndEpoch();
+  }
+  CurrentSample::Set({});
+  const GpuEpochs gpu{0, {births.epochs_ended(), births.live(), births.Histories()}};
+  EXPECT_THAT(MakeLeakReport({gpu}, sites).text,
+              HasSubstr("  growing history: 1.00 KiB per epoch; 12.00 KiB in 1 block\n"));
+}
+
+TEST(LeakReportTest, ALeakThatIsSpreadOverSizesIsFound) {
+  SiteTable sites;
+  CurrentSample::Set({sites.FindPartSite(sites.FindPart("crops"))});
+  BirthEpochs births;
+  for (int epoch = 0; epoch < 12; ++epoch) {
+    births.Born(KiB(1 << epoch));
+    births.EndEpoch();
+  }
+  CurrentSample::Set({});
+  const GpuEpochs gpu{0, {births.epochs_ended(), births.live(), births.Histories()}};
+  const LeakReport report = MakeLeakReport({gpu}, sites);
+  ASSERT_THAT(report.findings, SizeIs(1));
+  EXPECT_EQ(report.findings[0].leak.verdict, LeakVerdict::kLeak);
+  EXPECT_EQ(report.findings[0].latest.surviving_epochs(), 9);
+}
+
+TEST(SiteTableTest, TheSameNameIsTheSamePart) {
+  SiteTable sites;
+  EXPECT_EQ(sites.FindPart(""), kNoPart);
+  EXPECT_EQ(sites.FindPartSite(kNoPart), kNoSite);
+  const PartId part = sites.FindPart("training");
+  EXPECT_NE(part, kNoPart);
+  EXPECT_EQ(sites.FindPart("training"), part);
+  EXPECT_NE(sites.FindPart("evaluation"), part);
+  EXPECT_EQ(sites.PartName(part), "training");
+  EXPECT_EQ(sites.FindPartSite(part), sites.FindPartSite(part));
+  EXPECT_TRUE(sites.HasPart(part));
+  EXPECT_FALSE(sites.HasPart(PartId{99}));
+}
+
+TEST(SiteTableTest, MemoryOfABackwardPassBelongsToThePartOfItsForwardPass) {
+  SiteTable sites;
+  const SiteId forward = sites.FindPartSite(sites.FindPart("training"));
+  const SiteId node = sites.FindNode(7, "MulBackward0", forward, kNoPart);
+  EXPECT_EQ(sites.FindNode(7, "MulBackward0", forward, kNoPart), node);
+  EXPECT_EQ(sites.At(node).node, "MulBackward0");
+  EXPECT_EQ(sites.PartName(sites.At(node).part), "training");
 }
 
 }  // namespace

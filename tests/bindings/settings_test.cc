@@ -30,7 +30,7 @@ std::string ErrorOf(absl::string_view text) {
 
 TEST(SettingsTest, NothingIsLimitedByDefault) {
   EXPECT_GE(Settings().memory_limit.On(kTotal), kTotal);
-  EXPECT_EQ(ToText(Settings()), "memory_limit:off,idle_release:off");
+  EXPECT_EQ(ToText(Settings()), "memory_limit:off,idle_release:off,track:on");
 }
 
 TEST(SettingsTest, MemoryLimitIsASizeOrAPartOfTheGpu) {
@@ -51,15 +51,16 @@ TEST(SettingsTest, IdleReleaseIsATime) {
 
 TEST(SettingsTest, LaterEntriesAndTextsChangeWhatTheyNameOnly) {
   Settings settings = Parsed(" memory_limit : 1GiB , idle_release:3s,, memory_limit:2GiB");
-  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:3s");
+  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:3s,track:on");
   EXPECT_TRUE(ChangeSettings("idle_release:off", settings).ok());
-  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:off");
+  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:off,track:on");
   EXPECT_TRUE(ChangeSettings("memory_limit:off", settings).ok());
   EXPECT_EQ(ToText(settings), ToText(Settings()));
 }
 
 TEST(SettingsTest, TextOfSettingsMakesTheSameSettings) {
-  for (const char* text : {"memory_limit:80%,idle_release:0.25s", "memory_limit:12345,idle_release:off"}) {
+  for (const char* text : {"memory_limit:80%,idle_release:0.25s,track:on",
+                           "memory_limit:12345,idle_release:off,track:off,report_dir:/tmp/a b:c,suppressions:leaks.txt"}) {
     EXPECT_EQ(ToText(Parsed(text)), text);
   }
 }

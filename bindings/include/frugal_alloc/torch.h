@@ -37,14 +37,15 @@ int64_t frugal_trim(void);
 const char* frugal_stat_names(void);
 int frugal_stats(int device, int64_t* figures, int capacity);
 
-int frugal_site(const char* name);
-int frugal_set_site(int site);
-int frugal_expect_growth(int site);
+int frugal_part(const char* name);
+int frugal_set_part(int part);
+int frugal_expect_growth(int part);
 int frugal_epoch_end(void);
 struct frugal_finding {
   int verdict;
   int gpu;
-  const char* site;
+  int site;
+  const char* name;
   int64_t largest_block;
   int64_t bytes;
   int64_t blocks;
@@ -182,7 +183,7 @@ inline Stats stats(int gpu = 0) {
   return stats;
 }
 
-// --- Leaks. Nothing is recorded, and nothing costs anything, before the first epoch_end().
+// --- Leaks.
 
 // Ends an epoch: whatever should be gone by then (the last batch, its loss) had better be. Does nothing before
 // install().
@@ -194,8 +195,8 @@ inline void epoch_end() { static_cast<void>(frugal_epoch_end()); }
 //   frugal_alloc::Scope scope("evaluation");
 class [[nodiscard]] Scope {
  public:
-  explicit Scope(const char* name) : outer_(frugal_set_site(frugal_site(name))) {}
-  ~Scope() { frugal_set_site(outer_); }
+  explicit Scope(const char* name) : outer_(frugal_set_part(frugal_part(name))) {}
+  ~Scope() { frugal_set_part(outer_); }
   Scope(const Scope&) = delete;
   Scope& operator=(const Scope&) = delete;
 
@@ -204,11 +205,12 @@ class [[nodiscard]] Scope {
 };
 
 // The part of this name is meant to keep more from epoch to epoch, as a cache does: no report names it.
-inline void expect_growth(const char* name) { static_cast<void>(frugal_expect_growth(frugal_site(name))); }
+inline void expect_growth(const char* name) { static_cast<void>(frugal_expect_growth(frugal_part(name))); }
 
 // Blocks of one part of the program and of one size class, of which every epoch leaves some behind.
 struct Finding {
-  enum class Verdict { kSuspect = 1, kLeak = 2 };
+  // kGrowing: nothing is left behind, but what is replaced is replaced by something larger.
+  enum class Verdict { kSuspect = 1, kLeak = 2, kGrowing = 3 };
   Verdict verdict = Verdict::kSuspect;
   int gpu = 0;
   std::string site;           // the scope's name; "" outside of all
@@ -236,7 +238,7 @@ inline Report report() {
   std::vector<frugal_finding> findings(static_cast<size_t>(frugal_report_findings(made.get(), nullptr, 0)));
   frugal_report_findings(made.get(), findings.data(), static_cast<int>(findings.size()));
   for (const frugal_finding& finding : findings) {
-    report.findings.push_back({static_cast<Finding::Verdict>(finding.verdict), finding.gpu, finding.site,
+    report.findings.push_back({static_cast<Finding::Verdict>(finding.verdict), finding.gpu, finding.name,
                                finding.largest_block, finding.bytes, finding.blocks, finding.epochs,
                                finding.bytes_per_epoch, finding.confidence});
   }

@@ -1,0 +1,33 @@
+// What PyTorch's automatic differentiation is doing on the calling thread, for memory that no line of Python asks for.
+// Looked up in the libraries that are loaded: a program without libtorch_cpu has none of it. Thread-safety: any thread.
+
+#ifndef FRUGAL_BINDINGS_AUTOGRAD_NODE_H_
+#define FRUGAL_BINDINGS_AUTOGRAD_NODE_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <typeinfo>
+
+namespace frugal {
+
+// A node of the graph that is being evaluated, in a backward pass.
+struct AutogradNode {
+  const std::type_info* type;
+  // Nodes are numbered by each thread of the forward passes, in the order in which they are made.
+  uint64_t sequence;
+};
+
+// Looks for the functions below in the process, once; before, there are no nodes.
+void FindAutograd();
+
+// The one that the calling thread is evaluating.
+std::optional<AutogradNode> CurrentAutogradNode();
+// The number that the next node gets that the calling thread makes; 0: unknown.
+uint64_t NextAutogradSequence();
+// "MulBackward0".
+std::string NodeName(const std::type_info& type);
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_AUTOGRAD_NODE_H_

@@ -1,0 +1,253 @@
+"""The report as a document: all that is known about a run's memory, as plain data that JSON can hold."""
+
+from __future__ import annotations
+
+import datetime
+import os
+import sys
+from typing import Any
+
+from .. import _native
+from .._native import Frame, Library
+from .._tracking import current, places, verdicts
+from .._tracking.tracker import Tracker
+
+SCHEMA = "frugal_alloc.report"
+VERSION = 1
+# More sites say nothing new: they are the smallest.
+MOST_SITES = 1000
+
+
+class FrameTable:
+    """The frames of all stacks, each once; stacks are lists of their numbers."""
+
+    def __init__(self) -> None:
+        self.rows: list[dict[str, Any]] = []
+        self._numbers: dict[Frame, int] = {}
+
+    def stack(self, frames: tuple[Frame, ...] | list[Frame]) -> list[int]:
+        return [self._number(frame) for frame in frames]
+
+    def _number(self, frame: Frame) -> int:
+        number = self._numbers.get(frame)
+        if number is None:
+            number = self._numbers[frame] = len(self.rows)
+            file, line, function = frame
+            self.rows.append({"file": file, "line": line, "function": function, "code": places.code_line(file, line)})
+        return number
+
+
+def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
+    """The document of this process as it is now, the newest version of the schema (docs/reports.md).
+
+    Looks through Python's objects for what holds leaked memory, with the GIL held all the while; it keeps none of them.
+
+    Args:
+        oom: What is known of an error that is under way; its "stack" may consist of frames.
+
+    Raises:
+        FrugalAllocError: frugal_alloc was never enabled.
+    """
+    library = _native.loaded()
+    if library is None:
+        raise _native.FrugalAllocError("frugal_alloc is not enabled: call frugal_alloc.enable() first")
+    tracker = current()
+    frames = FrameTable()
+    if oom is not None:
+        stack = [frame for frame in oom.get("stack", []) if not isinstance(frame, int)]
+        oom = {**oom, "stack": frames.stack(stack)}
+    gpus = [_gpu(library, gpu) for gpu in library.gpus()]
+    found = verdicts.judge(library, tracker, gpus) if tracker is not None else verdicts.Judgement([], 0, [])
+    rows = [{**verdict.row, "stack": frames.stack(verdict.frames)} for verdict in found.verdicts]
+    sites, index = _sites(library, frames) if tracker is not None else ([], {})
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "run": _run(tracker),
+        "epochs": _epochs(library, tracker),
+        "gpus": gpus,
+        "verdicts": rows,
+        "suppressed": found.silenced,
+        "frames": frames.rows,
+        "sites": sites,
+        "timeline": _timeline(tracker),
+        "segments": _segments(library, index),
+        "oom": oom,
+        "notes": _notes(library, tracker) + found.notes,
+    }
+
+
+def _run(tracker: Tracker | None) -> dict[str, Any]:
+    import torch
+
+    from .. import __version__
+
+    now = datetime.datetime.now(datetime.timezone.utc)
+    started = datetime.datetime.fromtimestamp(tracker.started, datetime.timezone.utc) if tracker is not None else now
+    rank, world_size = rank_and_world_size()
+    return {
+        "command": [os.path.basename(sys.executable or "python"), *sys.argv],
+        "pid": os.getpid(),
+        "rank": rank,
+        "world_size": world_size,
+        "python": ".".join(map(str, sys.version_info[:3])),
+        "torch": torch.__version__,
+        "frugal_alloc": __version__,
+        "started": started.isoformat(timespec="seconds"),
+        "written": now.isoformat(timespec="seconds"),
+        "simulated": is_simulated(),
+    }
+
+
+def rank_and_world_size() -> tuple[int | None, int | None]:
+    """Of torch.distributed if it is set up, else as a launcher says; None where there are none."""
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        return distributed.get_rank(), distributed.get_world_size()
+    rank, world_size = os.environ.get("RANK", ""), os.environ.get("WORLD_SIZE", "")
+    return (int(rank) if rank.isdecimal() else None), (int(world_size) if world_size.isdecimal() else None)
+
+
+def is_simulated() -> bool:
+    """Whether the GPUs of this process are simulated."""
+    import ctypes
+
+    try:
+        return hasattr(ctypes.CDLL(None), "frugal_sim_calls")
+    except OSError:
+        return False
+
+
+def _epochs(library: Library, tracker: Tracker | None) -> dict[str, Any]:
+    if tracker is None:
+        return {"ended": library.epochs_ended(), "found_by": "none", "steps": 0, "steps_per_epoch": None}
+    epochs = tracker.epochs
+    in_windows = epochs.found_by == "steps"
+    return {
+        "ended": library.epochs_ended() if in_windows else epochs.ended,
+        "found_by": epochs.found_by,
+        "steps": epochs.steps,
+        "steps_per_epoch": float(epochs.window_steps or 1) if in_windows else epochs.steps_per_epoch,
+    }
+
+
+def _gpu(library: Library, gpu: int) -> dict[str, Any]:
+    import torch
+
+    stats = library.stats(gpu)
+    name, total, native, outside = "", 0, 0, None
+    if torch.cuda.is_initialized():
+        properties = torch.cuda.get_device_properties(gpu)
+        name, total = properties.name, properties.total_memory
+        native = max(0, torch.cuda.memory_reserved(gpu) - stats["reserved_bytes"])
+        from .._tracking import outside as memory_outside
+
+        outside = memory_outside.now(gpu)
+    return {
+        "gpu": gpu,
+        "name": name,
+        "total_bytes": total,
+        "limit_bytes": limit_bytes(library, gpu, total),
+        "allocated_bytes": stats["allocated_bytes"],
+        "peak_allocated_bytes": stats["peak_allocated_bytes"],
+        "reserved_bytes": stats["reserved_bytes"],
+        "peak_reserved_bytes": stats["peak_reserved_bytes"],
+        "awaiting_bytes": max(0, stats["active_bytes"] - stats["allocated_bytes"]),
+        "native_reserved_bytes": native,
+        "outside_bytes": outside or 0,
+    }
+
+
+def limit_bytes(library: Library, gpu: int, total: int) -> int:
+    """The most that this process may hold on a GPU: the least of its memory, PyTorch's fraction and our limit."""
+    import torch
+
+    limit = float(total)
+    fraction = getattr(torch.cuda, "get_per_process_memory_fraction", None)
+    if fraction is not None and torch.cuda.is_initialized():
+        limit = min(limit, total * fraction(gpu))
+    settings = dict(entry.partition(":")[::2] for entry in library.settings().split(","))
+    ours = settings.get("memory_limit", "off")
+    if ours.endswith("%"):
+        limit = min(limit, total * float(ours[:-1]) / 100)
+    elif ours.isdecimal():
+        limit = min(limit, int(ours))
+    return int(limit)
+
+
+def _sites(library: Library, frames: FrameTable) -> tuple[list[dict[str, Any]], dict[tuple[int, int], int]]:
+    """The sites that hold or held memory, the largest first, and where to find each by GPU and number."""
+    usages = sorted(library.site_usages(), key=lambda usage: -max(usage.live_bytes, usage.peak_bytes))
+    rows, index = [], {}
+    for usage in usages[:MOST_SITES]:
+        site = library.site(usage.site)
+        index[usage.gpu, usage.site] = len(rows)
+        place = places.user_frame(library, site)
+        rows.append(
+            {
+                "gpu": usage.gpu,
+                "file": place.file if place else None,
+                "line": place.line if place else None,
+                "function": place.function if place else None,
+                "phase": site.phase,
+                "node": site.node,
+                "bytes": usage.live_bytes,
+                "blocks": usage.blocks,
+                "peak_bytes": usage.peak_bytes,
+                "stack": frames.stack(places.stack_of(library, site)),
+            }
+        )
+    return rows, index
+
+
+def _timeline(tracker: Tracker | None) -> dict[str, Any]:
+    if tracker is None:
+        return {"phases": [""], "points": [], "epoch_ends": []}
+    phases: dict[str, int] = {"": 0}
+    points = []
+    for point in list(tracker.timeline.points):
+        phase = phases.setdefault(point.phase, len(phases))
+        memory = (point.allocated_bytes, point.peak_bytes, point.reserved_bytes)
+        points.append([point.gpu, point.step, point.epoch, phase, *memory])
+    return {"phases": list(phases), "points": points, "epoch_ends": [list(end) for end in tracker.timeline.epoch_ends]}
+
+
+def _segments(library: Library, index: dict[tuple[int, int], int]) -> list[dict[str, Any]]:
+    rows = []
+    for segment in library.segments():
+        blocks = [
+            [block.address - segment.address, block.bytes, block.state, index.get((segment.gpu, block.site))]
+            for block in segment.blocks
+        ]
+        rows.append(
+            {
+                "gpu": segment.gpu,
+                "address": segment.address,
+                "bytes": segment.bytes,
+                "stream": segment.stream,
+                "mapped": segment.mapped,
+                "blocks": blocks,
+            }
+        )
+    return rows
+
+
+def _notes(library: Library, tracker: Tracker | None) -> list[str]:
+    notes = []
+    if is_simulated():
+        notes.append("on a simulated GPU: memory is as on a real one, time is not")
+    if tracker is None:
+        return [*notes, "nothing was tracked: the setting track is off"]
+    if tracker.failure:
+        notes.append(f"tracking stopped early: {tracker.failure}")
+    epochs = tracker.epochs
+    if epochs.found_by == "data_loader":
+        notes.append("epochs are guessed from the training's DataLoader starting over; epoch_end() would say it")
+    elif epochs.found_by == "steps":
+        notes.append(
+            f"epochs are guessed from optimizer steps, {epochs.window_steps} to each, since no epoch has ended yet; "
+            "epoch_end() would say it"
+        )
+    elif epochs.found_by == "none":
+        notes.append("nothing can be said about leaks: no epoch has ended and no optimizer has stepped")
+    return notes

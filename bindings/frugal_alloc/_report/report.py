@@ -1,0 +1,75 @@
+"""The report as an object, for programs and notebooks."""
+
+from __future__ import annotations
+
+import sys
+from typing import Any, TextIO
+
+from .. import _native
+from . import document, files, text
+
+
+class Verdict(dict):
+    """One row of the document's verdicts; its keys are attributes, too."""
+
+    def __getattr__(self, name: str) -> Any:
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+class Report:
+    """What is known about this process's memory at one moment. ``str()`` is for people; it has no colour.
+
+    Attributes:
+        document: The whole report as plain data (docs/reports.md).
+        verdicts: What is accused, the surest and largest first: kind, file, line, bytes, bytes_per_epoch, confidence,
+            advice and more, as keys and as attributes.
+    """
+
+    def __init__(self) -> None:
+        self.document = document.build()
+        self.verdicts = [Verdict(row) for row in self.document["verdicts"]]
+
+    def __str__(self) -> str:
+        return text.render(self.document)
+
+    def __repr__(self) -> str:
+        return f"<frugal_alloc report: {len(self.verdicts)} verdicts>"
+
+    def print(self, file: TextIO | None = None) -> None:
+        """Prints the text (on standard output if not told otherwise), with colour where that is a terminal."""
+        file = sys.stdout if file is None else file
+        is_terminal = getattr(file, "isatty", lambda: False)()
+        import os
+
+        file.write(text.render(self.document, colour=is_terminal and "NO_COLOR" not in os.environ))
+
+    def to_json(self, path: str | None = None) -> str:
+        """The document as JSON; written to `path`, too, if that is given.
+
+        Raises:
+            FrugalAllocError: the file cannot be written.
+        """
+        return _written(files.to_json(self.document), path)
+
+    def to_html(self, path: str | None = None) -> str:
+        """The report as one page that needs no network; written to `path`, too, if that is given.
+
+        Raises:
+            FrugalAllocError: the file cannot be written, or jinja2, which comes with torch, is not installed.
+        """
+        page = files.to_html(self.document)
+        if page is None:
+            raise _native.FrugalAllocError("a page needs jinja2: pip install jinja2")
+        return _written(page, path)
+
+
+def _written(content: str, path: str | None) -> str:
+    if path is not None:
+        try:
+            files.write_text(str(path), content)
+        except OSError as error:
+            raise _native.FrugalAllocError(f"{path} cannot be written: {error.strerror}") from None
+    return content

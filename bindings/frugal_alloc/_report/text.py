@@ -1,0 +1,193 @@
+"""A report for a terminal: what to do first, then what it rests on. At most 100 columns wide."""
+
+from __future__ import annotations
+
+import os
+import textwrap
+from typing import Any
+
+WIDTH = 100
+# Those on the first screen; the document has all.
+MOST_VERDICTS = 5
+MOST_SITES = 5
+
+_BOLD, _RED, _YELLOW, _GREEN, _DIM = "1", "31", "33", "32", "2"
+_COLOURS = {"leak": _RED, "growing": _RED, "cycle": _YELLOW, "outside": _RED, "suspect": _YELLOW}
+_WORDS = {
+    "leak": "leak",
+    "growing": "growing tensor",
+    "cycle": "reference cycle",
+    "outside": "memory outside PyTorch",
+    "suspect": "perhaps a leak",
+}
+_FOUND_BY = {
+    "called": "",
+    "data_loader": " (each time the training's DataLoader started over)",
+    "steps": " (each of {steps:g} optimizer steps: no epoch has ended)",
+    "none": "",
+}
+
+
+def size_text(size: float) -> str:
+    """Bytes in the largest unit that keeps them readable: "1.50 GiB"."""
+    sign, size = ("-", -size) if size < 0 else ("", size)
+    if size < 1024:
+        return f"{sign}{size:.0f} bytes"
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if size < 1024:
+            return f"{sign}{size:.2f} {unit}"
+    return f"{sign}{size / 1024:.2f} TiB"
+
+
+def render(document: dict[str, Any], colour: bool = False) -> str:
+    """The document as text.
+
+    Args:
+        document: As :func:`document.build` makes it, or as read from a file.
+        colour: Whether to write a terminal's escape sequences.
+    """
+    paint = _painter(colour)
+    lines: list[str] = []
+    groups = grouped(document["verdicts"])
+    if document.get("oom"):
+        lines += [paint(_BOLD, "frugal_alloc: the run went out of memory"), ""]
+        lines += [line for text in (document["oom"].get("message") or "").splitlines() for line in _wrapped(text, "  ")]
+        lines.append("")
+    lines += _headline(document, groups, paint)
+    for number, group in enumerate(groups[:MOST_VERDICTS], 1):
+        lines += _verdict(number, group, paint)
+    if len(groups) > MOST_VERDICTS:
+        lines.append(f"   and {len(groups) - MOST_VERDICTS} more")
+    if document["suppressed"]:
+        lines.append(f"   {_counted(document['suppressed'], 'verdict')} expected or suppressed")
+    lines.append("")
+    lines += [_gpu(row) for row in document["gpus"]]
+    lines += _sites(document)
+    lines += [line for note in document["notes"] for line in _wrapped(note, "note: ", "      ")]
+    return "\n".join(lines).rstrip() + "\n"
+
+
+def grouped(verdicts: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
+    """Verdicts that are parts of one leak: the lines of a graph that one variable holds. Each largest first."""
+    groups: dict[tuple, list[dict[str, Any]]] = {}
+    for number, verdict in enumerate(verdicts):
+        held_by = verdict["held_by"]
+        key = (
+            (verdict["kind"] == "suspect", verdict["pattern"], held_by[0]["what"], held_by[0]["line"])
+            if held_by
+            else number
+        )
+        groups.setdefault((verdict["gpu"], key), []).append(verdict)
+    return list(groups.values())
+
+
+def _headline(document: dict[str, Any], groups: list[list[dict[str, Any]]], paint: Any) -> list[str]:
+    epochs = document["epochs"]
+    found_by = _FOUND_BY.get(epochs["found_by"], "").format(steps=epochs["steps_per_epoch"] or 1)
+    after = f"after {_counted(epochs['ended'], 'epoch')}{found_by}"
+    if not groups:
+        if epochs["found_by"] == "none":
+            return ["frugal_alloc: nothing is known about leaks yet"]
+        if epochs["ended"] < 4:
+            return [f"frugal_alloc: no leak {after}, which are few to tell from"]
+        return [paint(_GREEN, f"frugal_alloc: no leak {after}")]
+    verdict = groups[0][0]
+    rate = sum(one["bytes_per_epoch"] for group in groups for one in group if one["kind"] != "suspect")
+    if verdict["kind"] == "suspect":
+        rate = sum(one["bytes_per_epoch"] for group in groups for one in group)
+        head = f"frugal_alloc: perhaps a leak of {size_text(rate)} per epoch, {after}"
+    else:
+        head = f"frugal_alloc: {_WORDS[verdict['kind']]}, {size_text(rate)} per epoch, {after}"
+    lines = [paint(_BOLD, line) for line in _wrapped(head)]
+    left = next((one["out_of_memory_in"] for group in groups for one in group if one["out_of_memory_in"]), None)
+    if left:
+        steps = f" ({left['steps']:,.0f} steps)" if left["steps"] is not None else ""
+        lines.append(f"At this rate memory runs out in {left['epochs']:,.1f} epochs{steps}.")
+    return lines
+
+
+def _verdict(number: int, group: list[dict[str, Any]], paint: Any) -> list[str]:
+    first = group[0]
+    rate = sum(one["bytes_per_epoch"] for one in group)
+    held = sum(one["bytes"] for one in group)
+    where = _where(first)
+    blocks = sum(one["blocks"] for one in group)
+    lines = ["", f"{number}. {paint(_COLOURS[first['kind']], _WORDS[first['kind']])}  {paint(_BOLD, where)}"]
+    if first["code"]:
+        lines.append(f"      {first['code'][: WIDTH - 6]}")
+    facts = f"{size_text(rate)} per epoch; {size_text(held)} now"
+    if blocks:
+        facts += f" in {_counted(blocks, 'block')}"
+    if first["kind"] == "cycle":
+        facts = f"{size_text(held)} that only Python's garbage collector freed, at the ends of {first['epochs']} epochs"
+    elif first["kind"] == "outside":
+        facts = f"{size_text(rate)} per epoch; {size_text(held)} more than at the first of {first['epochs']} epochs"
+    lines += _wrapped(f"{facts}; confidence {first['confidence']:.0%}", "   ")
+    if first["node"]:
+        lines.append(f"   allocated in backward, by {first['node']}")
+    for one in group[1:4]:
+        lines.append(f"   also {_where(one)}: {size_text(one['bytes_per_epoch'])} per epoch")
+    if len(group) > 4:
+        lines.append(f"   and {len(group) - 4} more lines")
+    for holder in first["held_by"][:2]:
+        place = f" ({_short(holder['file'])}:{holder['line']})" if holder["file"] and holder["line"] else ""
+        lines += _wrapped(f"held by {holder['what']}{place}: {_counted(holder['tensors'], 'tensor')}", "   ")
+    lines += _wrapped(first["advice"], "   -> ", "      ")
+    return lines
+
+
+def _where(verdict: dict[str, Any]) -> str:
+    if not verdict["file"]:
+        if verdict["kind"] == "outside":
+            return f"on GPU {verdict['gpu']}"
+        return f"in phase {verdict['phase']}" if verdict["phase"] else "in code without a line of Python's"
+    function = verdict["function"]
+    within = "" if function in (None, "", "<module>") else f" in {function}"
+    return f"{_short(verdict['file'])}:{verdict['line']}{within}"
+
+
+def _gpu(row: dict[str, Any]) -> str:
+    name = f" ({row['name']})" if row["name"] else ""
+    text = (
+        f"GPU {row['gpu']}{name}: {size_text(row['allocated_bytes'])} in use, at most "
+        f"{size_text(row['peak_allocated_bytes'])}, of {size_text(row['limit_bytes'] or row['total_bytes'])}"
+    )
+    return text[:WIDTH]
+
+
+def _sites(document: dict[str, Any]) -> list[str]:
+    """The lines that held most at the peak."""
+    at_peak: dict[tuple, int] = {}
+    for site in document["sites"]:
+        key = (site["file"], site["line"], site["function"], site["phase"])
+        at_peak[key] = at_peak.get(key, 0) + site["peak_bytes"]
+    largest = sorted(at_peak.items(), key=lambda entry: -entry[1])[:MOST_SITES]
+    lines = ["At the peak, most was held by"] if largest and largest[0][1] else []
+    for (file, line, function, phase), size in largest:
+        if size:
+            where = f"{_short(file)}:{line} in {function}" if file else (phase or "code without a line of Python's")
+            lines.append(f"  {size_text(size):>11}  {where}"[:WIDTH])
+    return lines
+
+
+def _short(file: str | None) -> str:
+    """The path as seen from the working folder, if it lies in it."""
+    if not file:
+        return ""
+    inside = os.path.relpath(file) if os.path.isabs(file) else file
+    return file if inside.startswith("..") else inside
+
+
+def _counted(count: int, noun: str) -> str:
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def _wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:
+    return textwrap.wrap(
+        text, WIDTH, initial_indent=first, subsequent_indent=first if rest is None else rest, break_long_words=False
+    )
+
+
+def _painter(colour: bool) -> Any:
+    return lambda code, text: f"\x1b[{code}m{text}\x1b[0m" if colour else text

@@ -1,0 +1,56 @@
+"""Follows a run while it trains: epochs, steps, batch sizes and phases, and what of its memory is never let go.
+
+The library attributes allocations to lines; this package tells it where epochs end, and judges what only Python sees:
+reference cycles, memory outside PyTorch, and who holds what leaks. Whatever fails in here never reaches the program.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .._native import Library
+    from .tracker import Tracker
+
+_current: Tracker | None = None
+
+
+def start(library: Library) -> None:
+    """Begins to follow this process, once; does nothing where the setting ``track`` is off.
+
+    Raises:
+        FrugalAllocError: the file of suppressions cannot be read, or a line of it is none.
+    """
+    if _current is not None or library.setting("track") == "off":
+        return
+    from .._report import files
+    from . import hooks
+
+    restart(library)
+    hooks.install()
+    files.write_at_exit()
+
+
+def restart(library: Library) -> None:
+    """Begins anew, as if nothing had been seen: for what runs several programs in one process, as tests do.
+
+    Raises:
+        FrugalAllocError: the file of suppressions cannot be read, or a line of it is none.
+    """
+    global _current
+    from . import suppressions, tracker
+
+    _current = tracker.Tracker(library, suppressions.read(library.setting("suppressions")))
+    if library.epochs_ended():
+        library.collapse_epochs()
+
+
+def current() -> Tracker | None:
+    """What follows this process; None where nothing does."""
+    return _current
+
+
+def forget() -> None:
+    """In a child by fork, the run that was followed is not this one."""
+    global _current
+    _current = None

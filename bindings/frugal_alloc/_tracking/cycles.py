@@ -1,0 +1,90 @@
+"""Memory that reference cycles hold until Python's garbage collector runs."""
+
+from __future__ import annotations
+
+import gc
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .._native import Library
+
+# More in use than at any earlier end of an epoch, by this part and at least so many bytes: worth a collection.
+LEAST_RISE = 0.01
+LEAST_RISE_BYTES = 1 << 20
+# A verdict takes so many collections that freed this part of the memory in use.
+LEAST_TIMES = 3
+LEAST_PART = 0.01
+
+
+class CycleMemory(NamedTuple):
+    """What collections at the ends of epochs have freed of one site."""
+
+    gpu: int
+    site: int
+    bytes: int
+    blocks: int
+    times: int
+    part: float  # of the memory in use, the highest
+
+
+class Cycles:
+    """Collects garbage at the end of an epoch if more memory is in use than ever, and keeps count of what that frees.
+
+    A collection holds the GIL for as long as Python's own would. While collections free nothing, as with a leak of
+    another kind, they become rarer: at every second, fourth, eighth ... such end.
+    """
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._settled: dict[int, int] = {}
+        self._pause = 1
+        self._waited = 0
+        self._freed: dict[tuple[int, int], CycleMemory] = {}
+
+    def look(self) -> None:
+        """Called at the end of an epoch, before the library is told."""
+        in_use = {gpu: self._library.stats(gpu)["allocated_bytes"] for gpu in self._library.gpus()}
+        risen = [gpu for gpu, allocated in in_use.items() if self._has_risen(gpu, allocated)]
+        if not risen:
+            return
+        self._waited += 1
+        if self._waited < self._pause:
+            return
+        self._waited = 0
+        is_first = not all(gpu in self._settled for gpu in in_use)
+        before = {} if is_first else {(usage.gpu, usage.site): usage for usage in self._library.site_usages()}
+        gc.collect()
+        freed = 0
+        for gpu, allocated in in_use.items():
+            now = self._library.stats(gpu)["allocated_bytes"]
+            self._settled[gpu] = max(now, self._settled.get(gpu, 0))
+            freed += max(0, allocated - now) if allocated - now >= LEAST_PART * allocated else 0
+        if is_first:
+            return
+        self._pause = 1 if freed else self._pause * 2
+        if freed:
+            self._count(before, in_use)
+
+    def found(self) -> list[CycleMemory]:
+        """The sites whose memory was held by cycles often enough, most bytes first."""
+        enough = [memory for memory in self._freed.values() if memory.times >= LEAST_TIMES]
+        return sorted(enough, key=lambda memory: -memory.bytes)
+
+    def _has_risen(self, gpu: int, allocated: int) -> bool:
+        settled = self._settled.get(gpu)
+        if settled is None:
+            return allocated > 0
+        return allocated - settled >= max(LEAST_RISE_BYTES, LEAST_RISE * settled)
+
+    def _count(self, before: dict, in_use: dict[int, int]) -> None:
+        after = {(usage.gpu, usage.site): usage for usage in self._library.site_usages()}
+        for key, usage in before.items():
+            left = after.get(key)
+            freed = usage.live_bytes - (left.live_bytes if left else 0)
+            part = freed / max(1, in_use[usage.gpu]) if usage.gpu in in_use else 0
+            if part < LEAST_PART:
+                continue
+            blocks = usage.blocks - (left.blocks if left else 0)
+            old = self._freed.get(key)
+            times = old.times + 1 if old else 1
+            self._freed[key] = CycleMemory(*key, freed, blocks, times, max(part, old.part if old else 0))

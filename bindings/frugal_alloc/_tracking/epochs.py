@@ -1,0 +1,130 @@
+"""Where epochs end: where the program says so, where the training's loader starts over, or else after some steps.
+
+What the library counts as epochs are at first windows of optimizer steps: one step each, doubled whenever there are 32,
+so that a run of one epoch, or of a few, can be judged, too. Once a window is as long as an epoch of the program, the
+program's own take over. Until then a finding that the program's epochs contradict is dropped (:meth:`Epochs.judges`).
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .._native import Finding, Library
+
+MOST_WINDOWS = 32
+# How far back the program's epochs are compared: an evaluation may be in every second one only.
+COMPARED_EPOCHS = 2
+
+
+class Epochs:
+    """Tells the library where epochs end, and knows how that was found."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self.was_called = False
+        self.was_guessed = False
+        #: The program's epochs that have ended, as far as they are known.
+        self.ended = 0
+        self.steps = 0
+        #: Steps of the library's epochs; None: they are the program's.
+        self.window_steps: int | None = 1
+        self._steps_at_end = 0
+        self._steps_in_window = 0
+        self._windows_since_end = 0
+        # Of the program's latest epochs: how many windows had ended by then.
+        self._windows_at_ends: list[int] = []
+        self._live_at_ends: list[dict[tuple[int, int], int]] = []
+
+    @property
+    def found_by(self) -> str:
+        """ "called", "data_loader", "steps" (windows of them) or "none"."""
+        if self.was_called:
+            return "called"
+        if self.was_guessed:
+            return "data_loader"
+        return "steps" if self.steps else "none"
+
+    @property
+    def steps_per_epoch(self) -> float | None:
+        """Of the program's epochs; None: none has ended, or they have no steps."""
+        if not self.ended or not self._steps_at_end:
+            return None
+        return self._steps_at_end / self.ended
+
+    @property
+    def steps_per_judged_epoch(self) -> float | None:
+        """Steps in what the library counts as an epoch; None where there are none."""
+        return self.window_steps if self.window_steps is not None and self.steps else self.steps_per_epoch
+
+    def step(self) -> bool:
+        """The training has made a step. Returns whether a window ends here: then :meth:`end_window` is to be called."""
+        self.steps += 1
+        if self.window_steps is None:
+            return False
+        self._steps_in_window += 1
+        return self._steps_in_window >= self.window_steps
+
+    def end_window(self) -> None:
+        """The library's epoch ends, and more steps make the next ones if there are many."""
+        self._steps_in_window = 0
+        self._windows_since_end += 1
+        self._library.epoch_end()
+        if self._library.epochs_ended() >= MOST_WINDOWS:
+            self._library.halve_epochs()
+            self.window_steps *= 2
+            self._windows_at_ends = [windows // 2 for windows in self._windows_at_ends]
+
+    def end(self, called: bool) -> None:
+        """An epoch of the program has ended."""
+        if called and not self.was_called:
+            # What was guessed before was no epoch, or the same one.
+            self.was_called = True
+            self.ended = 0
+            self._windows_at_ends.clear()
+            self._live_at_ends.clear()
+        self.was_guessed = self.was_guessed or not called
+        self.ended += 1
+        if self.window_steps is not None and self._windows_since_end and not self._is_long_enough():
+            self._remember()
+        else:
+            if self._windows_since_end == 0 or self.window_steps is None or self._steps_in_window:
+                self._library.epoch_end()
+            if self.steps:
+                self.window_steps = None
+        self._steps_at_end = self.steps
+        self._windows_since_end = 0
+
+    def judges(self, finding: Finding, birth_epochs: set[int], sites: set[int]) -> bool:
+        """Whether the program's epochs bear a finding out that windows of steps have brought up.
+
+        What was all made in the current epoch may be let go at its end; and what does not grow from the end of one
+        epoch to that of another is replaced, not kept.
+
+        Args:
+            finding: One of the library's.
+            birth_epochs: The library's epochs in which what is alive of it was allocated; empty if that is not known.
+            sites: All sites that the finding speaks for.
+        """
+        if self.window_steps is None or not self._windows_at_ends:
+            return True
+        if birth_epochs and min(birth_epochs) >= self._windows_at_ends[-1]:
+            return False
+        if len(self._live_at_ends) <= COMPARED_EPOCHS:
+            return True
+        live = [
+            sum(ended.get((finding.gpu, site), 0) for site in sites)
+            for ended in (self._live_at_ends[-1 - COMPARED_EPOCHS], self._live_at_ends[-1])
+        ]
+        return live[1] > live[0]
+
+    def _is_long_enough(self) -> bool:
+        return self.steps > 0 and self.window_steps * self.ended >= self.steps
+
+    def _remember(self) -> None:
+        self._windows_at_ends.append(self._library.epochs_ended())
+        self._live_at_ends.append(
+            {(usage.gpu, usage.site): usage.live_bytes for usage in self._library.site_usages() if usage.live_bytes}
+        )
+        del self._windows_at_ends[: -COMPARED_EPOCHS - 1]
+        del self._live_at_ends[: -COMPARED_EPOCHS - 1]

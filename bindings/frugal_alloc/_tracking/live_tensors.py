@@ -1,0 +1,124 @@
+"""The tensors on GPUs that Python knows of, by the memory they lie in; and what autograd's graphs have saved."""
+
+from __future__ import annotations
+
+import bisect
+import gc
+import time
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+# Of graphs as long as a leaking run; what lies beyond is not told of.
+MOST_NODES = 200_000
+MOST_SECONDS = 2.0
+
+
+class Extent(NamedTuple):
+    """A block that is looked for, and the group that it belongs to."""
+
+    address: int
+    bytes: int
+    group: int
+
+
+class Extents:
+    """Finds the block in which an address lies."""
+
+    def __init__(self, extents: Iterable[Extent]) -> None:
+        self._extents = sorted(extents)
+        self._addresses = [extent.address for extent in self._extents]
+
+    def at(self, address: int) -> Extent | None:
+        position = bisect.bisect_right(self._addresses, address) - 1
+        if position < 0:
+            return None
+        extent = self._extents[position]
+        return extent if address < extent.address + extent.bytes else None
+
+
+def all_objects(kind: type, objects: list[Any]) -> list[Any]:
+    """Those of a class. By their real type, since asking an object for its class may run code of the user's."""
+    return [candidate for candidate in objects if issubclass(type(candidate), kind)]
+
+
+def address_of(tensor: Any) -> int:
+    """Where a dense tensor's memory is on a GPU; 0 for others. To be called with torch functions disabled."""
+    try:
+        return tensor.untyped_storage().data_ptr() if tensor.is_cuda else 0
+    except (RuntimeError, NotImplementedError, ReferenceError, AttributeError, TypeError):
+        return 0
+
+
+def gradient_of(tensor: Any) -> Any:
+    """The gradient that is kept with a parameter, whether or not Python has seen it."""
+    try:
+        return tensor.grad if tensor.is_leaf and tensor.requires_grad else None
+    except RuntimeError:
+        return None
+
+
+def without_torch_functions() -> Any:
+    """A context in which looking at a tensor of a subclass runs none of the subclass's code."""
+    import torch
+
+    return torch._C.DisableTorchFunctionSubclass()
+
+
+class GraphMemory:
+    """Which blocks are saved in the graphs behind some tensors, and behind which."""
+
+    def __init__(self, roots: list[Any], extents: Extents) -> None:
+        self._extents = extents
+        #: Address of a block -> number of the first root whose graph saves it.
+        self.root_of_block: dict[int, int] = {}
+        #: For each root, the nodes that no root before it leads to.
+        self.nodes_of_root: list[int] = []
+        self.is_complete = True
+        self._saved_names: dict[type, tuple[str, ...]] = {}
+        seen: set[Any] = set()
+        until = time.monotonic() + MOST_SECONDS
+        for number, root in enumerate(roots):
+            before = len(seen)
+            self._walk(root.grad_fn, number, seen, until)
+            self.nodes_of_root.append(len(seen) - before)
+
+    def _walk(self, node: Any, number: int, seen: set[Any], until: float) -> None:
+        waiting = [node]
+        while waiting:
+            node = waiting.pop()
+            if node is None or node in seen:
+                continue
+            if len(seen) >= MOST_NODES or time.monotonic() > until:
+                self.is_complete = False
+                return
+            seen.add(node)
+            for saved in self._saved_by(node):
+                extent = self._extents.at(address_of(saved))
+                if extent is not None:
+                    self.root_of_block.setdefault(extent.address, number)
+            waiting.extend(following for following, _ in node.next_functions)
+
+    def _saved_by(self, node: Any) -> list[Any]:
+        """Only what was saved as it is: unpacking anything else runs a hook that may compute it again."""
+        kind = type(node)
+        names = self._saved_names.get(kind)
+        if names is None:
+            names = tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
+            self._saved_names[kind] = names
+        found = []
+        for name in names:
+            try:
+                saved = getattr(node, name)
+            except RuntimeError:  # let go by backward
+                continue
+            for one in saved if isinstance(saved, (tuple, list)) else (saved,):
+                if one is not None and getattr(one, "unpack_hook", True) is None:
+                    tensor = getattr(one, "data", None)
+                    if tensor is not None:
+                        found.append(tensor)
+        return found
+
+
+def objects() -> list[Any]:
+    """All that Python's garbage collector knows of; to be let go soon."""
+    return gc.get_objects()

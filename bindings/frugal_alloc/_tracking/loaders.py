@@ -1,0 +1,82 @@
+"""Which DataLoader is the training's, and when it starts over."""
+
+from __future__ import annotations
+
+import weakref
+from typing import Any
+
+from .identity_map import IdentityMap
+
+
+class Pass:
+    """One iteration over a loader."""
+
+    __slots__ = ("batches", "is_exhausted", "is_training", "loader", "steps_at_batch")
+
+    def __init__(self, loader: weakref.ref) -> None:
+        self.loader = loader
+        self.batches = 0
+        # Whether steps were made between its batches.
+        self.is_training = False
+        self.is_exhausted = False
+        self.steps_at_batch = 0
+
+
+class LoaderWatch:
+    """Finds the ends of epochs in the order in which loaders start, give batches and run dry.
+
+    A loader is the training's if optimizer steps fall between its batches; of several that are, the one that did so
+    first counts, until it has run dry and another takes over (a loader made anew for each epoch). Where no optimizer
+    has ever stepped, every loader may be the one. A loader that is only asked for its first batch, again and again,
+    tells nothing.
+    """
+
+    def __init__(self) -> None:
+        self._passes: IdentityMap[Pass] = IdentityMap()
+        self._pass_of_iterator: IdentityMap[Pass] = IdentityMap()
+        self._primary: Pass | None = None
+
+    def start(self, loader: Any, iterator: Any, steps: int) -> bool:
+        """`loader` starts over, or for the first time. Returns whether an epoch ends here."""
+        before = self._passes.get(loader)
+        started = Pass(weakref.ref(loader))
+        self._passes.set(loader, started)
+        self._pass_of_iterator.set(iterator, started)
+        if before is None or before.batches < 2 or not (before.is_training or steps == 0):
+            return False
+        if self._primary is not None and self._primary is not before and self._primary.loader() is not None:
+            return False
+        self._primary = started
+        # Known from the pass before, so that an evaluation within this one changes nothing.
+        started.is_training = before.is_training
+        return True
+
+    def give(self, iterator: Any, steps: int) -> tuple[bool, bool]:
+        """The iterator gives a batch. Returns whether an epoch has ended shortly before, and whether it is training."""
+        of = self._pass_of_iterator.get(iterator)
+        if of is None:
+            return False, True
+        ends = False
+        if of.batches and steps > of.steps_at_batch and of is not self._primary:
+            of.is_training = True
+            ends = self._takes_over(of)
+        of.batches += 1
+        of.steps_at_batch = steps
+        return ends, of.is_training or of is self._primary or of.batches == 1
+
+    def run_dry(self, iterator: Any, steps: int) -> bool:
+        """The iterator has no more. Returns whether an epoch has ended shortly before."""
+        of = self._pass_of_iterator.get(iterator)
+        if of is None:
+            return False
+        ends = self.give(iterator, steps)[0]
+        of.batches -= 1
+        of.is_exhausted = True
+        return ends
+
+    def _takes_over(self, of: Pass) -> bool:
+        primary = self._primary
+        if primary is not None and primary.loader() is not None and not primary.is_exhausted and primary.is_training:
+            return False
+        self._primary = of
+        return primary is not None and primary.is_training

@@ -1,0 +1,70 @@
+"""An assertion that a part of a program leaves no more memory in use than it found."""
+
+from __future__ import annotations
+
+import contextlib
+import gc
+from typing import Any
+
+from .. import _native
+from .._report.text import size_text
+from . import site_changes
+
+MOST_LINES = 10
+
+
+class LeakError(AssertionError):
+    """More GPU memory is in use than at the beginning of a :func:`frugal_alloc.no_leaks` block."""
+
+
+class NoLeaks(contextlib.ContextDecorator):
+    """The context manager; see :func:`frugal_alloc.no_leaks`."""
+
+    def __init__(self, allow_bytes: int) -> None:
+        self._allow_bytes = allow_bytes
+        self._in_use: list[dict[int, int]] = []
+        self._sites: list[dict[tuple[int, int], int]] = []
+
+    def _recreate_cm(self) -> NoLeaks:
+        return type(self)(self._allow_bytes)
+
+    def __enter__(self) -> NoLeaks:
+        gc.collect()
+        library = _native.loaded()
+        self._sites.append({} if library is None else site_changes.live_bytes(library))
+        self._in_use.append(_in_use())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
+        before, sites = self._in_use.pop(), self._sites.pop()
+        if kind is not None:
+            return
+        gc.collect()
+        after = _in_use()
+        grown = {gpu: size - before.get(gpu, 0) for gpu, size in after.items()}
+        if sum(size for size in grown.values() if size > 0) <= self._allow_bytes:
+            return
+        raise LeakError(_message(grown, sites))
+
+
+def _in_use() -> dict[int, int]:
+    """Bytes in tensors on each GPU, in whoever's memory they are."""
+    import torch
+
+    if not torch.cuda.is_initialized():
+        return {}
+    # What cuBLAS keeps to work in belongs to no part of the program: the first product on a stream takes it.
+    return {gpu: torch.cuda.memory_allocated(gpu) for gpu in range(torch.cuda.device_count())}
+
+
+def _message(grown: dict[int, int], sites: dict[tuple[int, int], int]) -> str:
+    parts = [f"{size_text(size)} on GPU {gpu}" for gpu, size in grown.items() if size > 0]
+    lines = [f"GPU memory is still in use that was not before: {', '.join(parts)}"]
+    library = _native.loaded()
+    if library is None:
+        return f"{lines[0]} (frugal_alloc.enable() before it would tell the lines)"
+    by_line = site_changes.by_line(library, sites, site_changes.live_bytes(library))
+    lines += [f"  {size_text(size):>11}  {place}" for place, size in list(by_line.items())[:MOST_LINES]]
+    if len(by_line) > MOST_LINES:
+        lines.append(f"  and {len(by_line) - MOST_LINES} more lines")
+    return "\n".join(lines)

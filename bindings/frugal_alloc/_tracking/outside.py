@@ -1,0 +1,95 @@
+"""Memory of a GPU that neither frugal_alloc nor PyTorch holds: other processes, and libraries with allocators of their
+own."""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from .._native import Library
+
+LEAST_BOUNDARIES = 6
+MOST_BOUNDARIES = 16
+LEAST_CONFIDENCE = 0.95
+# Less than this from one end of an epoch to the next is a driver's own affair.
+LEAST_GROWTH_BYTES = 1 << 20
+
+
+class OutsideGrowth(NamedTuple):
+    """How the memory outside moved over the ends of the latest epochs."""
+
+    gpu: int
+    bytes: int  # outside now, more than at the first of them
+    boundaries: int
+    bytes_per_step: float  # of what look() was told
+    confidence: float
+
+
+class Outside:
+    """The memory outside at the ends of the latest epochs."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        # GPU -> (steps, bytes)
+        self._history: dict[int, list[tuple[int, int]]] = {}
+
+    def look(self, steps: int) -> None:
+        """Called at the end of an epoch, which is after so many steps. Asks the driver once for each GPU."""
+        for gpu in self._library.gpus():
+            amount = now(gpu)
+            if amount is None:
+                continue
+            history = self._history.setdefault(gpu, [])
+            if history and history[-1][0] == steps:
+                history.pop()
+            history.append((steps, amount))
+            # The first epochs load kernels and libraries' workspaces.
+            del history[:-MOST_BOUNDARIES]
+
+    def found(self) -> list[OutsideGrowth]:
+        """The GPUs on which the memory outside keeps growing."""
+        found = []
+        for gpu, history in self._history.items():
+            if len(history) < LEAST_BOUNDARIES:
+                continue
+            rate, confidence = trend(history)
+            amounts = [amount for _, amount in history]
+            grown = amounts[-1] - amounts[0]
+            # It must still go on: a library that has filled its buffers is done.
+            is_rising = amounts[-1] > amounts[-1 - LEAST_BOUNDARIES // 2]
+            if confidence >= LEAST_CONFIDENCE and grown >= LEAST_GROWTH_BYTES * len(history) and is_rising:
+                found.append(OutsideGrowth(gpu, grown, len(history), rate, confidence))
+        return found
+
+
+def now(gpu: int) -> int | None:
+    """Bytes in use on a GPU that are not in PyTorch's or our hands; None where CUDA cannot tell."""
+    import torch
+
+    if not torch.cuda.is_initialized():
+        return None
+    try:
+        free, total = torch.cuda.mem_get_info(gpu)
+        return max(0, total - free - torch.cuda.memory_reserved(gpu))
+    except (RuntimeError, AssertionError):
+        return None
+
+
+def trend(history: list[tuple[int, int]]) -> tuple[float, float]:
+    """Of (step, value): the median slope per step (Theil-Sen), and the confidence that the values rise (Mann-Kendall).
+
+    Ties are counted as neither, and the deviation as if there were none: too careful with many, never too bold.
+    """
+    slopes = []
+    rises = 0
+    for later in range(1, len(history)):
+        for earlier in range(later):
+            difference = history[later][1] - history[earlier][1]
+            slopes.append(difference / max(1, history[later][0] - history[earlier][0]))
+            rises += (difference > 0) - (difference < 0)
+    slopes.sort()
+    count = len(history)
+    deviation = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
+    z = (rises - 1) / deviation if rises > 0 else 0.0
+    return slopes[len(slopes) // 2], math.erfc(-z / math.sqrt(2)) / 2

@@ -1,0 +1,225 @@
+"""The ways in which programs leak, each with its signature and one line of advice."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import NamedTuple
+
+from .._native import Frame, Site
+from .holders import Evidence, Holder
+
+
+class Leak(NamedTuple):
+    """What is known of one leak."""
+
+    kind: str  # of the verdict
+    site: Site
+    frames: tuple[Frame, ...]  # its whole stack, innermost first; of the forward where a backward allocated
+    code: str  # the user's line
+    evidence: Evidence
+
+
+class Pattern(NamedTuple):
+    name: str
+    advice: str
+    is_benign: bool = False  # grows, but no report should accuse it: the advice is a note
+
+
+_EVALUATION = re.compile(
+    r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test|predict|infer|inference)(_|$)"
+)
+_CONCATENATES = re.compile(r"\b(cat|concat|concatenate|stack|hstack|vstack)\(")
+
+
+def recognise(leak: Leak) -> Pattern:
+    """The pattern that the leak follows; "unknown" if it is none of those known."""
+    for rule in _RULES:
+        pattern = rule(leak)
+        if pattern is not None:
+            return pattern
+    return _unknown(leak)
+
+
+def _holder(leak: Leak) -> Holder | None:
+    return leak.evidence.holders[0] if leak.evidence.holders else None
+
+
+def _of(leak: Leak) -> str:
+    """The holder in words, with where it is made."""
+    holder = _holder(leak)
+    if holder is None:
+        return "something"
+    where = f" (line {holder.name.line})" if holder.name.line else ""
+    return holder.name.what + where
+
+
+def _has_file(leak: Leak, part: str) -> bool:
+    return any(part in frame.file for frame in leak.frames)
+
+
+def _cycle(leak: Leak) -> Pattern | None:
+    if leak.kind != "cycle":
+        return None
+    advice = (
+        "a reference cycle holds it until Python's collector runs: break the cycle (a weakref for the way back, no "
+        "closure or exception that refers to its own frame), or call gc.collect() once an epoch"
+    )
+    return Pattern("reference_cycle", advice)
+
+
+def _exception(leak: Leak) -> Pattern | None:
+    if not any(holder.name.kind == "exception" for holder in leak.evidence.holders):
+        return None
+    advice = (
+        f"{_of(leak)}: a stored exception keeps its frames with all their tensors; store str(error), or call "
+        "traceback.clear_frames(error.__traceback__)"
+    )
+    return Pattern("stored_exception", advice)
+
+
+def _hook(leak: Leak) -> Pattern | None:
+    if not leak.evidence.hooks:
+        return None
+    advice = (
+        f"the hook {leak.evidence.hooks[0]}() stores tensors in {_of(leak)} at every forward: store "
+        "output.detach().cpu(), clear it each step, or remove the hook with handle.remove()"
+    )
+    return Pattern("hook", advice)
+
+
+def _scalars(leak: Leak) -> Pattern | None:
+    """Losses that are logged as tensors, without their graphs: a few hundred bytes each."""
+    holder = _holder(leak)
+    is_log = holder is not None and holder.is_scalar and not holder.has_graph and not leak.evidence.is_in_graphs
+    if not is_log or leak.kind not in ("leak", "suspect"):
+        return None
+    return Pattern("scalars_kept", f"{_of(leak)} keeps single numbers on the GPU, which is harmless", is_benign=True)
+
+
+def _metric(leak: Leak) -> Pattern | None:
+    holder = _holder(leak)
+    is_metric = _has_file(leak, "torchmetrics") or (
+        holder is not None and holder.name.holder.lower().endswith("metric")
+    )
+    if not is_metric:
+        return None
+    return Pattern(
+        "metric_state", f"{_of(leak)}: a metric gathers states on the GPU; call its reset() after each epoch"
+    )
+
+
+def _checkpoint(leak: Leak) -> Pattern | None:
+    copied = any(frame.function in ("deepcopy", "_deepcopy_dict", "state_dict") for frame in leak.frames)
+    if not copied and "state_dict" not in leak.code and "deepcopy" not in leak.code:
+        return None
+    advice = (
+        f"{_of(leak)} keeps copies of the weights on the GPU: keep one, and on the host: "
+        "{name: value.cpu() for name, value in model.state_dict().items()}"
+    )
+    return Pattern("checkpoint_copy", advice)
+
+
+def _model(leak: Leak) -> Pattern | None:
+    holder = _holder(leak)
+    is_parameter = holder is not None and holder.name.what.startswith(("parameter ", "Parameter "))
+    if not is_parameter and not _has_file(leak, "/torch/optim/"):
+        return None
+    advice = (
+        f"{_of(leak)}: models or optimizers that were built before are still referred to; let go of the model, the "
+        "optimizer and what holds their outputs before building the next"
+    )
+    return Pattern("model_rebuilt", advice)
+
+
+def _concatenation(leak: Leak) -> Pattern | None:
+    if not (leak.kind == "growing" or leak.evidence.is_concatenated) or not (
+        leak.evidence.is_concatenated or _CONCATENATES.search(leak.code)
+    ):
+        return None
+    advice = (
+        "a tensor is concatenated to what was before, and grows with each step (and is twice in memory meanwhile): "
+        "gather the parts on the host, .cpu(), and concatenate once at the end"
+    )
+    return Pattern("growing_concatenation", advice)
+
+
+def _is_evaluation(leak: Leak) -> bool:
+    names = [leak.site.phase, *(frame.function for frame in leak.frames)]
+    return any(_EVALUATION.search(name.lower()) for name in names)
+
+
+def _evaluation(leak: Leak) -> Pattern | None:
+    holder = _holder(leak)
+    has_graph = leak.evidence.is_in_graphs or (holder is not None and holder.has_graph)
+    if not has_graph or not _is_evaluation(leak):
+        return None
+    advice = (
+        f"evaluation runs with gradients on, and {_of(leak)} keeps its graphs: put it under torch.no_grad() "
+        "(or torch.inference_mode()), and keep results as .cpu()"
+    )
+    return Pattern("no_grad_evaluation", advice)
+
+
+def _graph(leak: Leak) -> Pattern | None:
+    holder = _holder(leak)
+    if holder is None or not (leak.evidence.is_in_graphs or holder.has_graph):
+        return None
+    what = _of(leak)
+    if holder.is_scalar:
+        advice = f"{what} holds losses with the graphs that made them: store or add loss.item(), or loss.detach()"
+        return Pattern("loss_graph", advice)
+    if holder.name.what.startswith("tensor ") and holder.name.kind in ("variable", "attribute"):
+        advice = (
+            f"{what} carries its graph from step to step, which grows with each: detach it between steps, "
+            f"{holder.name.name} = {holder.name.name}.detach(), and leave out retain_graph=True"
+        )
+        return Pattern("hidden_state", advice)
+    advice = f"{what} holds outputs with the graphs that made them: store output.detach().cpu()"
+    return Pattern("outputs_kept", advice)
+
+
+def _collection(leak: Leak) -> Pattern | None:
+    holder = _holder(leak)
+    if holder is None:
+        return None
+    held_in = holder.name.what.split(" ")[0]
+    if held_in in ("list", "deque", "tuple", "set"):
+        advice = f"{_of(leak)} keeps every one of them: store .cpu(), or what is needed of it as a number, or clear it"
+        return Pattern("outputs_kept", advice)
+    if held_in in ("dict", "OrderedDict", "defaultdict"):
+        advice = (
+            f"{_of(leak)} gets new entries and loses none: bound it (functools.lru_cache(maxsize=...)), or declare it "
+            "with frugal_alloc.expect_growth()"
+        )
+        return Pattern("unbounded_cache", advice)
+    return None
+
+
+def _unknown(leak: Leak) -> Pattern:
+    holder = _holder(leak)
+    if holder is not None:
+        advice = f"{_of(leak)} refers to it: let it go each epoch, or declare it with frugal_alloc.expect_growth()"
+    elif leak.evidence.is_in_graphs:
+        advice = "autograd graphs hold it: something that came out of this line is kept without .detach()"
+    else:
+        advice = (
+            "no Python variable was found that holds it: look for what is made at this line and kept in a C++ "
+            "extension, a graph, or an object without attributes"
+        )
+    return Pattern("unknown", advice)
+
+
+_RULES: tuple[Callable[[Leak], Pattern | None], ...] = (
+    _cycle,
+    _exception,
+    _scalars,
+    _hook,
+    _metric,
+    _checkpoint,
+    _concatenation,
+    _evaluation,
+    _graph,
+    _model,
+    _collection,
+)

@@ -1,0 +1,39 @@
+"""What changed by line between two moments."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from .._native import Library
+
+Usage = Mapping[tuple[int, int], int]
+
+
+def live_bytes(library: Library) -> dict[tuple[int, int], int]:
+    """Bytes in use by (GPU, site)."""
+    return {(usage.gpu, usage.site): usage.live_bytes for usage in library.site_usages()}
+
+
+def by_line(library: Library, before: Usage, after: Usage) -> dict[str, int]:
+    """How many bytes more each of the user's lines holds, the largest first; lines that hold less are left out."""
+    grown: dict[str, int] = {}
+    for key in before.keys() | after.keys():
+        place = place_text(library, key[1])
+        grown[place] = grown.get(place, 0) + after.get(key, 0) - before.get(key, 0)
+    largest = sorted(grown.items(), key=lambda entry: -entry[1])
+    return {place: size for place, size in largest if size > 0}
+
+
+def place_text(library: Library, number: int) -> str:
+    """A site as "file.py:12 in function", or as well as it is known."""
+    from .._report.verdicts import user_frame
+
+    site = library.site(number)
+    frame = user_frame(library, site)
+    if frame is None:
+        return f"phase {site.phase}" if site.phase else "code without a line of Python's"
+    within = "" if frame.function == "<module>" else f" in {frame.function}"
+    node = f", in backward by {site.node}" if site.node else ""
+    return f"{frame.file}:{frame.line}{within}{node}"

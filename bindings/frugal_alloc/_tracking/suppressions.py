@@ -1,0 +1,77 @@
+"""What the user expects to grow, or does not want to hear of: declared in the program, or in a file of suppressions."""
+
+from __future__ import annotations
+
+import fnmatch
+import re
+from typing import NamedTuple
+
+from .._native import FrugalAllocError
+
+KINDS = ("leak", "suspect", "growing", "cycle", "outside", "*")
+
+
+class Place(NamedTuple):
+    """Where a verdict points to."""
+
+    file: str
+    line: int
+    function: str
+    phase: str
+
+
+class Suppression(NamedTuple):
+    """A kind of verdict (or "*"), and a pattern as in a shell over "file:line", the function or the phase."""
+
+    kind: str
+    pattern: str
+
+    def covers(self, kind: str, place: Place | None) -> bool:
+        if self.kind not in ("*", kind):
+            return False
+        if place is None:
+            return self.pattern == "*"
+        return matches(self.pattern, place)
+
+
+def matches(pattern: str, place: Place) -> bool:
+    """Whether the pattern names the place; a file may be given by the last parts of its path, with or without line."""
+    if pattern in (place.phase, place.function) and pattern:
+        return True
+    with_line = f"{place.file}:{place.line}"
+    texts = (with_line, place.file, place.function, place.phase)
+    return any(
+        fnmatch.fnmatchcase(text, form) for text in texts if text for form in (pattern, "*/" + pattern.lstrip("/"))
+    )
+
+
+def read(path: str) -> list[Suppression]:
+    """The suppressions of a file, one ``kind:pattern`` a line; "" names no file.
+
+    Raises:
+        FrugalAllocError: the file cannot be read, or a line is no suppression.
+    """
+    if not path:
+        return []
+    try:
+        with open(path, encoding="utf-8") as file:
+            lines = file.read().splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
+        raise FrugalAllocError(f"the file of suppressions {path} cannot be read: {reason}") from None
+    found = []
+    for number, line in enumerate(lines, 1):
+        text = re.sub(r"(^|\s)#.*", "", line).strip()
+        if text:
+            found.append(_parse(text, f"{path}:{number}"))
+    return found
+
+
+def _parse(text: str, where: str) -> Suppression:
+    kind, colon, pattern = (part.strip() for part in text.partition(":"))
+    if not colon or kind not in KINDS or not pattern:
+        raise FrugalAllocError(
+            f"{where}: {text!r} is no suppression; write KIND:PATTERN, such as leak:train.py:42, "
+            f"where KIND is one of {', '.join(KINDS)}"
+        )
+    return Suppression(kind, pattern)

@@ -1,0 +1,127 @@
+"""Puts together what follows a run, and takes the calls of the hooks."""
+
+from __future__ import annotations
+
+import functools
+import sys
+import time
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from . import phases
+from .batches import BatchPeaks, size_of
+from .cycles import Cycles
+from .epochs import Epochs
+from .loaders import LoaderWatch
+from .outside import Outside
+from .steps import StepCounter
+from .suppressions import Suppression
+from .timeline import Timeline
+from .witnesses import Witnesses
+
+if TYPE_CHECKING:
+    from .._native import Library
+
+
+def _quietly(method: Callable) -> Callable:
+    """Whatever goes wrong in a hook must not reach the program; it ends the tracking, and the report says so."""
+
+    @functools.wraps(method)
+    def call(self: Tracker, *arguments: Any) -> None:
+        # Garbage that is collected in here may run code of the user's that comes back.
+        if self._is_busy or self.failure:
+            return
+        self._is_busy = True
+        try:
+            method(self, *arguments)
+        except Exception as error:  # a library's or the interpreter's; nothing may come out
+            self.failure = f"{type(error).__name__}: {error}".split("\n")[0]
+        finally:
+            self._is_busy = False
+
+    return call
+
+
+class Tracker:
+    """Follows one process. The hooks may come from any thread; what comes while another is in here is left out."""
+
+    def __init__(self, library: Library, suppressions: list[Suppression]) -> None:
+        import torch
+
+        self.library = library
+        self.suppressions = suppressions
+        self.started = time.time()
+        self.steps = StepCounter()
+        self.epochs = Epochs(library)
+        self.loaders = LoaderWatch()
+        self.timeline = Timeline(library)
+        self.batches = BatchPeaks()
+        self.cycles = Cycles(library)
+        self.outside = Outside(library)
+        self.witnesses = Witnesses(library)
+        #: Why the tracking ended, in a line; "" while it goes on.
+        self.failure = ""
+        self._is_busy = False
+        self._tensor_type = torch.Tensor
+        self._steps_at_point = 0
+
+    @_quietly
+    def optimizer_stepped(self, optimizer: Any) -> None:
+        if not self.steps.note(optimizer):
+            return
+        is_window_end = self.epochs.step()
+        self.batches.note(self._add_point())
+        if is_window_end:
+            self._look_around()
+            self.epochs.end_window()
+            self.witnesses.look(self)
+
+    @_quietly
+    def loader_started(self, loader: Any, iterator: Any) -> None:
+        if self.loaders.start(loader, iterator, self.steps.count):
+            self._end_epoch(called=False)
+
+    @_quietly
+    def batch_given(self, iterator: Any, batch: Any) -> None:
+        # An evaluation has no steps: its batches are its points.
+        if self.steps.count == self._steps_at_point:
+            self._add_point()
+        self._steps_at_point = self.steps.count
+        ends, is_training = self.loaders.give(iterator, self.steps.count)
+        if ends:
+            self._end_epoch(called=False)
+        if is_training:
+            self.batches.current = size_of(batch, self._tensor_type)
+
+    @_quietly
+    def loader_ran_dry(self, iterator: Any) -> None:
+        if self.loaders.run_dry(iterator, self.steps.count):
+            self._end_epoch(called=False)
+
+    @_quietly
+    def epoch_ended(self) -> None:
+        """The program says so."""
+        self._end_epoch(called=True)
+
+    def _end_epoch(self, called: bool) -> None:
+        if self.epochs.was_called and not called:
+            return
+        if self.steps.count == self._steps_at_point or not self.steps.count:
+            self._add_point()
+        self._look_around()
+        self.epochs.end(called)
+        self.timeline.end_epoch(self.steps.count, self.epochs.ended)
+        self.witnesses.look(self)
+
+    def _look_around(self) -> None:
+        self.cycles.look()
+        self.outside.look(self.steps.count or self.epochs.ended + 1)
+
+    def _add_point(self) -> int:
+        return self.timeline.note(self.steps.count, self.epochs.ended, phases.current())
+
+
+def is_worker() -> bool:
+    """Whether this process loads data for another."""
+    data = sys.modules.get("torch.utils.data")
+    return data is not None and data.get_worker_info() is not None

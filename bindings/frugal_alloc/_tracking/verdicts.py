@@ -1,0 +1,164 @@
+"""What the report accuses: the library's findings and those of Python, with their lines, holders and advice."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any, NamedTuple
+
+from .._native import Frame, Library
+from . import accusations, expectations, holders, patterns
+from .accusations import Accusation
+from .outside import OutsideGrowth
+from .places import code_line, stack_of, user_frame
+from .tracker import Tracker
+
+KINDS = ("leak", "cycle", "growing", "outside", "suspect")
+# More are parts of the same.
+MOST_VERDICTS = 50
+
+
+class Verdict(NamedTuple):
+    """A row of the document but for its stack, which is still in frames."""
+
+    row: dict[str, Any]
+    frames: tuple[Frame, ...]
+
+
+class Judgement(NamedTuple):
+    verdicts: list[Verdict]
+    silenced: int
+    notes: list[str]
+
+
+def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Judgement:
+    """All verdicts as of now, the surest and largest first.
+
+    Args:
+        library: The library.
+        tracker: What follows this process.
+        gpus: Rows of the document, for how much memory there is.
+    """
+    accused = accusations.find(library, tracker)
+    kept = [one for one in accused if not expectations.is_silenced(one.kind, one.place, tracker.suppressions)]
+    growths = tracker.outside.found()
+    told = [growth for growth in growths if not expectations.is_silenced("outside", None, tracker.suppressions)]
+    silenced = len(accused) - len(kept) + len(growths) - len(told)
+    evidence = tracker.witnesses.of(kept)
+    rates = _rates(kept, told, tracker)
+    verdicts = []
+    notes = []
+    for one, found in zip(kept, evidence, strict=False):
+        pattern = patterns.recognise(_leak(library, one, found))
+        if pattern.is_benign:
+            notes.append(pattern.advice)
+            continue
+        left = _time_left(one.kind, one.gpu, rates, gpus, tracker)
+        verdicts.append(_verdict(library, one, found, pattern, left))
+    verdicts += [_outside_verdict(growth, rates, gpus, tracker) for growth in told]
+    verdicts.sort(key=lambda verdict: (KINDS.index(verdict.row["kind"]), -verdict.row["bytes_per_epoch"]))
+    return Judgement(verdicts[:MOST_VERDICTS], silenced, notes)
+
+
+def _leak(library: Library, accused: Accusation, evidence: holders.Evidence) -> patterns.Leak:
+    frame = user_frame(library, accused.site)
+    code = code_line(frame.file, frame.line) if frame else ""
+    return patterns.Leak(accused.kind, accused.site, stack_of(library, accused.site), code, evidence)
+
+
+def _verdict(
+    library: Library,
+    accused: Accusation,
+    evidence: holders.Evidence,
+    pattern: patterns.Pattern,
+    left: dict[str, Any] | None,
+) -> Verdict:
+    frame = user_frame(library, accused.site)
+    row = {
+        "kind": accused.kind,
+        "gpu": accused.gpu,
+        "file": frame.file if frame else None,
+        "line": frame.line if frame else None,
+        "function": frame.function if frame else None,
+        "code": code_line(frame.file, frame.line) if frame else "",
+        "phase": accused.site.phase,
+        "node": accused.site.node,
+        "bytes": accused.bytes,
+        "blocks": accused.blocks,
+        "bytes_per_epoch": accused.bytes_per_epoch,
+        "bytes_per_step": accused.bytes_per_step,
+        "epochs": accused.epochs,
+        "confidence": accused.confidence,
+        "pattern": pattern.name,
+        "advice": pattern.advice,
+        "held_by": [_held_by(holder) for holder in evidence.holders],
+        "out_of_memory_in": left,
+    }
+    return Verdict(row, stack_of(library, accused.site))
+
+
+def _held_by(holder: holders.Holder) -> dict[str, Any]:
+    name = holder.name
+    return {
+        "what": name.what,
+        "file": name.file,
+        "line": name.line,
+        "tensors": holder.tensors,
+        "bytes": holder.bytes,
+    }
+
+
+def _outside_verdict(
+    growth: OutsideGrowth, rates: dict[int, float], gpus: list[dict[str, Any]], tracker: Tracker
+) -> Verdict:
+    steps = tracker.epochs.steps_per_epoch
+    has_steps = tracker.epochs.steps > 0
+    row = {
+        "kind": "outside",
+        "gpu": growth.gpu,
+        "file": None,
+        "line": None,
+        "function": None,
+        "code": "",
+        "phase": "",
+        "node": "",
+        "bytes": growth.bytes,
+        "blocks": 0,
+        "bytes_per_epoch": growth.bytes_per_step * (steps or 1.0),
+        "bytes_per_step": growth.bytes_per_step if has_steps else None,
+        "epochs": growth.boundaries,
+        "confidence": growth.confidence,
+        "pattern": "outside",
+        "advice": (
+            "neither PyTorch nor frugal_alloc holds it: look with nvidia-smi for another process on this GPU, else for "
+            "a library with an allocator of its own (NCCL, CuPy, DALI, TensorRT) that is used anew each time"
+        ),
+        "held_by": [],
+        "out_of_memory_in": _time_left("outside", growth.gpu, rates, gpus, tracker),
+    }
+    return Verdict(row, ())
+
+
+def _rates(accused: Iterable[Accusation], growths: list[OutsideGrowth], tracker: Tracker) -> dict[int, float]:
+    """Bytes per epoch of the program that are lost for good, on each GPU."""
+    rates: dict[int, float] = {}
+    for one in accused:
+        if one.kind in ("leak", "growing"):
+            rates[one.gpu] = rates.get(one.gpu, 0) + one.bytes_per_epoch
+    for growth in growths:
+        rate = growth.bytes_per_step * (tracker.epochs.steps_per_epoch or 1)
+        rates[growth.gpu] = rates.get(growth.gpu, 0) + rate
+    return rates
+
+
+def _time_left(
+    kind: str, gpu: int, rates: dict[int, float], gpus: list[dict[str, Any]], tracker: Tracker
+) -> dict[str, float | None] | None:
+    """Until memory runs out at the rate of all that grows on the GPU; None for what does not grow on for certain."""
+    rate = rates.get(gpu, 0.0)
+    row = next((row for row in gpus if row["gpu"] == gpu), None)
+    if kind in ("suspect", "cycle") or rate <= 0 or row is None or not row["total_bytes"]:
+        return None
+    can_hold = min(row["limit_bytes"], row["total_bytes"] - row["outside_bytes"])
+    room = max(0, can_hold - row["native_reserved_bytes"] - row["peak_allocated_bytes"])
+    steps = tracker.epochs.steps_per_epoch or (tracker.epochs.window_steps if tracker.epochs.steps else None)
+    return {"epochs": room / rate, "steps": room / rate * steps if steps else None}

@@ -1,0 +1,52 @@
+"""Remembers who held a leak when it was first seen: by the time of the report its holders may have ended."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from . import accusations, expectations, holders
+from .accusations import Accusation, Line
+from .holders import Evidence
+
+if TYPE_CHECKING:
+    from .._native import Library
+    from .tracker import Tracker
+
+# Each takes tenths of a second, so there are few in a run.
+MOST_SEARCHES = 4
+MOST_LINES = 50
+
+
+class Witnesses:
+    """Evidence by line. Holds names and figures only."""
+
+    def __init__(self, library: Library) -> None:
+        self._library = library
+        self._seen: dict[Line, Evidence] = {}
+        self._searches = 0
+
+    def look(self, tracker: Tracker) -> None:
+        """Called when an epoch of the library's has ended: looks for the holders of leaks that are new."""
+        if self._searches >= MOST_SEARCHES or not any(found.kind != "suspect" for found in self._library.findings()):
+            return
+        accused = [
+            one
+            for one in accusations.find(self._library, tracker)[:MOST_LINES]
+            if one.kind in ("leak", "growing")
+            and not expectations.is_silenced(one.kind, one.place, tracker.suppressions)
+        ]
+        if any(one.line not in self._seen for one in accused):
+            self._searches += 1
+            self.of(accused)
+
+    def of(self, accused: list[Accusation]) -> list[Evidence]:
+        """Who holds each of the accused now, or where that is not known any more, who held it before."""
+        found = holders.find([one.extents for one in accused[:MOST_LINES]])
+        found += [holders.NOTHING] * (len(accused) - len(found))
+        evidence = []
+        for one, now in zip(accused, found, strict=True):
+            before = self._seen.get(one.line)
+            if before is None or now.holders:
+                self._seen[one.line] = before = now
+            evidence.append(before)
+        return evidence

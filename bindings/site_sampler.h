@@ -1,0 +1,70 @@
+// Which allocations are recorded, and with which site. An allocation that is not recorded takes a few instructions;
+// one that is, some hundred: the calls that led there are read and looked up.
+
+#ifndef FRUGAL_BINDINGS_SITE_SAMPLER_H_
+#define FRUGAL_BINDINGS_SITE_SAMPLER_H_
+
+#include <atomic>
+#include <cstddef>
+#include <cstdint>
+
+#include "allocator/allocation_site.h"
+#include "bindings/site_table.h"
+
+namespace frugal {
+
+// Thread-safety: any thread; Sample and part are each thread's own.
+class SiteSampler {
+ public:
+  // Allocations are recorded from now on, or no more. Off at first.
+  static void SetOn(bool value) { is_on_.store(value, std::memory_order_relaxed); }
+  static bool is_on() { return is_on_.load(std::memory_order_relaxed); }
+  // An epoch has ended: see kDetailed.
+  static void EndEpoch() { epoch_.fetch_add(1, std::memory_order_relaxed); }
+
+  // The part of the program that the calling thread is in; returns the one before.
+  static PartId SetPart(PartId part);
+  // Where the calling thread is.
+  static SiteId CurrentSite();
+
+  // The next allocation of the calling thread, of `size`, is to be made within a Sampled.
+  static bool IsDue(size_t size) {
+    ThreadState& thread = thread_;
+    return size >= static_cast<size_t>(kSampleInterval.count()) ||
+           (thread.until_next -= static_cast<int64_t>(size)) < 0;
+  }
+
+  // What is allocated on the calling thread while it lives is recorded, if tracking is on.
+  class Sampled {
+   public:
+    explicit Sampled(size_t size);
+    ~Sampled();
+    Sampled(const Sampled&) = delete;
+    Sampled& operator=(const Sampled&) = delete;
+  };
+
+ private:
+  // In each epoch each thread records so many allocations whatever their size, so that nothing escapes in a small
+  // program: a few milliseconds.
+  static constexpr int64_t kDetailed = 10'000;
+
+  struct ThreadState {
+    int64_t until_next = 0;  // bytes of small blocks
+    int64_t detailed_left = kDetailed;
+    uint64_t random = 0;
+    uint32_t epoch = 0;
+    PartId part = kNoPart;
+  };
+
+  // What is drawn is the distance of a Poisson process, in bytes.
+  static int64_t DrawDistance(ThreadState& thread);
+  static Sample SampleOf(ThreadState& thread, size_t size);
+
+  static std::atomic<bool> is_on_;
+  static std::atomic<uint32_t> epoch_;
+  static constinit thread_local ThreadState thread_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_SITE_SAMPLER_H_

@@ -1,0 +1,139 @@
+#include "bindings/site_table.h"
+
+#include <algorithm>
+#include <array>
+
+#include "absl/strings/match.h"
+
+namespace frugal {
+namespace {
+
+// What is typed in by the user, though there is no file.
+constexpr std::array<absl::string_view, 3> kTypedIn = {"<stdin>", "<string>", "<ipython-input"};
+
+}  // namespace
+
+SiteTable& SiteTable::Instance() {
+  static SiteTable* const table = new SiteTable();
+  return *table;
+}
+
+SiteTable::SiteTable() {
+  static_cast<void>(FindPart(""));
+  absl::MutexLock lock(&mutex_);
+  sites_.emplace_back();
+}
+
+PartId SiteTable::FindPart(absl::string_view name) {
+  absl::MutexLock lock(&mutex_);
+  const auto [found, is_new] = parts_by_name_.try_emplace(name, static_cast<PartId>(parts_.size()));
+  if (is_new) parts_.push_back({found->first});
+  return found->second;
+}
+
+bool SiteTable::HasPart(PartId part) const {
+  absl::MutexLock lock(&mutex_);
+  return static_cast<size_t>(part) < parts_.size();
+}
+
+const std::string& SiteTable::PartName(PartId part) const {
+  absl::MutexLock lock(&mutex_);
+  return parts_.at(static_cast<size_t>(part)).name;
+}
+
+void SiteTable::ExpectGrowth(PartId part) {
+  absl::MutexLock lock(&mutex_);
+  parts_.at(static_cast<size_t>(part)).expected_to_grow = true;
+}
+
+bool SiteTable::IsExpectedToGrow(PartId part) const {
+  absl::MutexLock lock(&mutex_);
+  return parts_.at(static_cast<size_t>(part)).expected_to_grow;
+}
+
+void SiteTable::SetLibraryFolders(std::vector<std::string> folders) {
+  absl::MutexLock lock(&mutex_);
+  library_folders_ = std::move(folders);
+}
+
+bool SiteTable::IsUsers(absl::string_view file) const {
+  const auto begins = [file](absl::string_view prefix) { return absl::StartsWith(file, prefix); };
+  if (begins("<")) return std::any_of(kTypedIn.begin(), kTypedIn.end(), begins);
+  return std::none_of(library_folders_.begin(), library_folders_.end(), begins);
+}
+
+uint32_t SiteTable::FindLine(const PythonFrame& frame) {
+  const auto [found, is_new] = lines_by_frame_.try_emplace(KeyOf(frame), static_cast<uint32_t>(lines_.size()));
+  if (is_new) {
+    CodeLine line = Describe(frame);
+    const bool is_users = IsUsers(line.file);
+    lines_.emplace_back(std::move(line), is_users);
+  }
+  return found->second;
+}
+
+SiteId SiteTable::Add(uint64_t key, Site site) {
+  if (sites_.size() >= kMostSites) return kNoSite;
+  const auto id = static_cast<SiteId>(sites_.size());
+  sites_.push_back(std::move(site));
+  sites_by_key_[key] = id;
+  return id;
+}
+
+SiteId SiteTable::FindPartSite(PartId part) {
+  if (part == kNoPart) return kNoSite;
+  const uint64_t key = Mix(static_cast<uint64_t>(part), 0);
+  absl::MutexLock lock(&mutex_);
+  if (const auto found = sites_by_key_.find(key); found != sites_by_key_.end()) return found->second;
+  Site site;
+  site.part = part;
+  return Add(key, std::move(site));
+}
+
+SiteId SiteTable::FindStack(uint64_t key, PartId part, absl::Span<const PythonFrame> frames) {
+  absl::MutexLock lock(&mutex_);
+  if (const auto found = sites_by_key_.find(key); found != sites_by_key_.end()) return found->second;
+  Site site;
+  site.part = part;
+  site.lines.reserve(frames.size());
+  for (const PythonFrame& frame : frames) {
+    site.lines.push_back(FindLine(frame));
+    if (site.user == Site::kNone && lines_[site.lines.back()].second) site.user = static_cast<int>(site.lines.size()) - 1;
+  }
+  return Add(key, std::move(site));
+}
+
+SiteId SiteTable::FindNode(uint64_t key, absl::string_view node, SiteId forward, PartId part) {
+  absl::MutexLock lock(&mutex_);
+  if (const auto found = sites_by_key_.find(key); found != sites_by_key_.end()) return found->second;
+  Site site;
+  site.part = forward == kNoSite ? part : sites_.at(static_cast<size_t>(forward)).part;
+  site.node = std::string(node);
+  site.forward = forward;
+  return Add(key, std::move(site));
+}
+
+size_t SiteTable::size() const {
+  absl::MutexLock lock(&mutex_);
+  return sites_.size();
+}
+
+const Site& SiteTable::At(SiteId site) const {
+  absl::MutexLock lock(&mutex_);
+  return sites_.at(static_cast<size_t>(site));
+}
+
+const CodeLine& SiteTable::LineAt(uint32_t number) const {
+  absl::MutexLock lock(&mutex_);
+  return lines_.at(number).first;
+}
+
+CodeLine SiteTable::UserLine(SiteId id) const {
+  absl::MutexLock lock(&mutex_);
+  const Site* site = &sites_.at(static_cast<size_t>(id));
+  if (site->user == Site::kNone) site = &sites_.at(static_cast<size_t>(site->forward));
+  if (site->user == Site::kNone) return {};
+  return lines_.at(site->lines[static_cast<size_t>(site->user)]).first;
+}
+
+}  // namespace frugal
