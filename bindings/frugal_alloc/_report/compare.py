@@ -16,7 +16,7 @@ _LEAST_PART = 0.01
 
 _GPU_FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "allocated_bytes")
 _VERDICT_KEYS = (
-    *("kind", "file", "line", "function", "node", "code"),
+    *("kind", "file", "line", "function", "node", "phase", "code"),
     *("bytes", "bytes_per_epoch", "bytes_per_step", "confidence"),
 )
 _SITE_FIGURES = ("peak_bytes", "bytes")
@@ -110,10 +110,10 @@ def to_text(comparison: dict[str, Any]) -> str:
     for gpu in comparison["gpus"]:
         lines.append(_gpu_text(gpu))
     verdicts = comparison["verdicts"]
-    lines += [f"  gone:  {sentence(one)}" for one in verdicts["gone"][:_MOST_LINES]]
-    lines += [f"  new:   {sentence(one)}" for one in verdicts["new"][:_MOST_LINES]]
+    lines += [f"  gone:  {sentence([one])}" for one in verdicts["gone"][:_MOST_LINES]]
+    lines += [f"  new:   {sentence([one])}" for one in verdicts["new"][:_MOST_LINES]]
     lines += [
-        f"  still: {sentence(one['after'])} (before: {format_bytes(one['before']['bytes_per_epoch'])})"
+        f"  still: {sentence([one['after']])} (before: {format_bytes(one['before']['bytes_per_epoch'])})"
         for one in verdicts["still"][:_MOST_LINES]
     ]
     if comparison["lines"]:

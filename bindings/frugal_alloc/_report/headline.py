@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .sizes import format_bytes, format_count, format_place
+from .text import grouped
 
 # From this many epochs on a leak can be told from what a run keeps on purpose.
 ENOUGH_EPOCHS = 6
@@ -28,18 +29,24 @@ KIND_NAMES = {
     "cycle": "reference cycle",
     "outside": "outside PyTorch",
 }
+# The worst first.
+_ORDER = ("leak", "growing", "outside", "cycle", "suspect")
+_SURE_KINDS = ("leak", "growing")
+
+
+Verdict = dict[str, Any]
 
 
 def headline(document: dict[str, Any]) -> tuple[str, str]:
     """What is wrong, or that nothing is; and how bad that is: "bad", "warning", "good" or "unknown"."""
     if document["oom"]:
         return _OOM_SENTENCES[document["oom"]["verdict"]], "bad"
-    verdicts = document["verdicts"]
-    if verdicts:
-        first = min(verdicts, key=lambda one: tuple(KIND_NAMES).index(one["kind"]))
-        more = len(verdicts) - 1
-        others = "" if not more else f", and {more} more finding{'s' if more > 1 else ''}"
-        return sentence(first) + others, "bad" if first["kind"] == "leak" else "warning"
+    groups = grouped(document["verdicts"])
+    if groups:
+        first = min(groups, key=lambda group: _ORDER.index(group[0]["kind"]))
+        more = len(groups) - 1
+        others = "" if not more else f", and {format_count(more, 'more finding')}"
+        return sentence(first) + others, "bad" if first[0]["kind"] in _SURE_KINDS else "warning"
     epochs = document["epochs"]
     # Where nothing tells epochs, each step counts as one.
     unit = "step" if epochs["found_by"] == "steps" and epochs["steps_per_epoch"] == 1 else "epoch"
@@ -49,11 +56,12 @@ def headline(document: dict[str, Any]) -> tuple[str, str]:
     return f"No leak seen, but only {ended} ended: a leak shows after {ENOUGH_EPOCHS}", "unknown"
 
 
-def sentence(verdict: dict[str, Any]) -> str:
-    """What a verdict says, in one line."""
-    place = format_place(verdict["file"], verdict["line"])
-    each = _rate(verdict)
-    kind = verdict["kind"]
+def sentence(group: list[Verdict]) -> str:
+    """What the verdicts of one cause say, in one line: the place of the first, the bytes of all."""
+    first = group[0]
+    place = format_place(first["file"], first["line"])
+    each = _rate(group)
+    kind = first["kind"]
     if kind == "outside":
         return f"Memory outside PyTorch grows: {each}"
     if kind == "cycle":
@@ -61,15 +69,15 @@ def sentence(verdict: dict[str, Any]) -> str:
         return f"Reference cycles keep memory{of} until Python's garbage collector runs: {each}"
     if not place:
         verb = {"leak": "leaks", "suspect": "may leak", "growing": "grows"}[kind]
-        return f"Memory of {verdict['function'] or 'an unknown line'} {verb}: {each}"
+        return f"Memory of {first['function'] or first['phase'] or 'an unknown line'} {verb}: {each}"
     verb = {"leak": "leaks", "suspect": "may leak", "growing": "makes a tensor that grows by"}[kind]
-    backward = f", in {verdict['node']} of its backward" if verdict["node"] else ""
+    backward = f", in {first['node']} of its backward" if first["node"] else ""
     return f"{place} {verb} {each}{backward}"
 
 
-def _rate(verdict: dict[str, Any]) -> str:
-    rate = verdict["bytes_per_epoch"]
+def _rate(group: list[Verdict]) -> str:
+    rate = sum(verdict["bytes_per_epoch"] for verdict in group)
     if rate <= 0:
-        return format_bytes(verdict["bytes"])
-    # Where nothing tells epochs, each step counts as one.
-    return f"{format_bytes(rate)} with each {'step' if rate == verdict['bytes_per_step'] else 'epoch'}"
+        return format_bytes(sum(verdict["bytes"] for verdict in group))
+    by_steps = group[0]["bytes_per_epoch"] == group[0]["bytes_per_step"]
+    return f"{format_bytes(rate)} with each {'step' if by_steps else 'epoch'}"

@@ -17,6 +17,7 @@ from .flame import Flame, flame, is_library
 from .headline import KIND_NAMES, OOM_NAMES, headline, sentence
 from .schema import conform
 from .sizes import format_bytes, format_count, format_place
+from .text import grouped
 from .timeline import Timeline, timelines
 
 # Of all that is drawn of several ranks together.
@@ -69,6 +70,7 @@ def render(document: dict[str, Any]) -> str:
         undefined=jinja2.StrictUndefined,
         trim_blocks=True,
         lstrip_blocks=True,
+        keep_trailing_newline=True,
     )
     environment.filters |= {
         "bytes": format_bytes,
@@ -77,12 +79,13 @@ def render(document: dict[str, Any]) -> str:
         "command": _format_command,
     }
     text, mood = headline(document)
+    groups = grouped(document["verdicts"])
     return environment.get_template("page.html.jinja").render(
         document=document,
         headline=text,
         mood=mood,
-        verdicts=document["verdicts"][:_MOST_VERDICTS],
-        left_out_verdicts=max(0, len(document["verdicts"]) - _MOST_VERDICTS),
+        groups=groups[:_MOST_VERDICTS],
+        left_out_verdicts=max(0, len(groups) - _MOST_VERDICTS),
         holdings=_holdings(document["oom"]) if document["oom"] else [],
         pictures=_all_pictures(document),
         notes=document["notes"][:_MOST_NOTES],

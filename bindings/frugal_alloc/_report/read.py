@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 from pathlib import Path
 from typing import Any
@@ -43,9 +42,3 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 def _is_ours(value: Any) -> bool:
     return isinstance(value, dict) and str(value.get("schema", "")).startswith("frugal_alloc.")
-
-
-def to_json(document: dict[str, Any]) -> str:
-    """The document as it is written to files: one line for each part, so that it can be looked through."""
-    parts = (f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=True)}" for key, value in document.items())
-    return "{" + ",\n ".join(parts) + "}\n"

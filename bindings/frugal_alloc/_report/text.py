@@ -141,7 +141,9 @@ def _where(verdict: dict[str, Any]) -> str:
     if not verdict["file"]:
         if verdict["kind"] == "outside":
             return f"on GPU {verdict['gpu']}"
-        return f"in phase {verdict['phase']}" if verdict["phase"] else "in code without a line of Python's"
+        # What TensorFlow's artefacts tell is an op, or a size of tensors.
+        unknown = verdict["function"] or "in code without a line of Python's"
+        return f"in phase {verdict['phase']}" if verdict["phase"] else unknown
     function = verdict["function"]
     within = "" if function in (None, "", "<module>") else f" in {function}"
     return f"{_short(verdict['file'])}:{verdict['line']}{within}"
@@ -166,7 +168,11 @@ def _sites(document: dict[str, Any]) -> list[str]:
     lines = ["At the peak, most was held by"] if largest and largest[0][1] else []
     for (file, line, function, phase), size in largest:
         if size:
-            where = f"{_short(file)}:{line} in {function}" if file else (phase or "code without a line of Python's")
+            where = (
+                f"{_short(file)}:{line} in {function}"
+                if file
+                else (phase or function or "code without a line of Python's")
+            )
             lines.append(f"  {size_text(size):>11}  {where}"[:WIDTH])
     return lines
 
