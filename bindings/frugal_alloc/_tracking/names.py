@@ -170,8 +170,8 @@ class Names:
                     self._add(name, value, file, "<module>")
 
     def _add_frames(self) -> None:
-        for innermost in list(sys._current_frames().values()):
-            frame: types.FrameType | None = innermost
+        # `frame` ends as None in each: one that referred to its own frame would keep all variables of the stack alive.
+        for frame in sys._current_frames().values():
             while frame is not None:
                 code = frame.f_code
                 if is_users(code.co_filename):

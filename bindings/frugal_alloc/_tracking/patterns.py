@@ -133,9 +133,9 @@ def _model(leak: Leak) -> Pattern | None:
 
 
 def _concatenation(leak: Leak) -> Pattern | None:
-    if not (leak.kind == "growing" or leak.evidence.is_concatenated) or not (
-        leak.evidence.is_concatenated or _CONCATENATES.search(leak.code)
-    ):
+    is_concatenated = leak.evidence.is_concatenated or _CONCATENATES.search(leak.code)
+    # Each part of it that a graph keeps is another tensor.
+    if not is_concatenated or leak.evidence.is_in_graphs:
         return None
     advice = (
         "a tensor is concatenated to what was before, and grows with each step (and is twice in memory meanwhile): "

@@ -1,0 +1,250 @@
+"""Where epochs end: as the program says, as its loaders show, or by windows of steps."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+import pytest
+from frugal_alloc._tracking.epochs import MOST_WINDOWS, Epochs
+from frugal_alloc._tracking.loaders import LoaderWatch
+from frugal_alloc._tracking.steps import ABANDONED_AFTER, StepCounter
+
+
+class FakeLibrary:
+    """Counts epochs as the library does."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+        self.usages = []
+
+    def epoch_end(self) -> None:
+        self.ended += 1
+
+    def epochs_ended(self) -> int:
+        return self.ended
+
+    def halve_epochs(self) -> None:
+        self.ended //= 2
+
+    def site_usages(self) -> list:
+        return self.usages
+
+
+class Thing:
+    """A loader, an iterator or an optimizer: it need only be referred to weakly."""
+
+
+@pytest.fixture
+def library() -> FakeLibrary:
+    return FakeLibrary()
+
+
+@pytest.fixture
+def epochs(library) -> Epochs:
+    return Epochs(library)
+
+
+def steps(epochs: Epochs, count: int) -> None:
+    for _ in range(count):
+        if epochs.step():
+            epochs.end_window()
+
+
+@pytest.mark.parametrize("count", [16, 31, 32, 33, 64, 1000, 100_000])
+def test_there_are_always_sixteen_to_thirty_two_windows(count, epochs, library):
+    steps(epochs, count)
+    assert min(16, count) <= library.epochs_ended() < MOST_WINDOWS
+    assert library.epochs_ended() * epochs.window_steps <= count < (library.epochs_ended() + 1) * epochs.window_steps
+
+
+def test_windows_go_on_while_the_programs_epochs_are_few(epochs, library):
+    for _ in range(3):
+        steps(epochs, 100)
+        epochs.end(called=False)
+    assert (epochs.ended, epochs.steps_per_epoch, epochs.found_by) == (3, 100, "data_loader")
+    assert library.epochs_ended() >= 16
+
+
+def test_programs_epochs_take_over_once_a_window_is_as_long(epochs, library):
+    for _ in range(40):
+        steps(epochs, 4)
+        epochs.end(called=False)
+    assert epochs.window_steps is None
+    before = library.epochs_ended()
+    steps(epochs, 4)
+    assert library.epochs_ended() == before
+    epochs.end(called=False)
+    assert library.epochs_ended() == before + 1
+
+
+def test_without_steps_each_call_ends_an_epoch(epochs, library):
+    for _ in range(50):
+        epochs.end(called=True)
+    assert library.epochs_ended() == 50
+    assert epochs.found_by == "called"
+
+
+def test_calls_start_the_count_anew(epochs):
+    for _ in range(5):
+        steps(epochs, 10)
+        epochs.end(called=False)
+    epochs.end(called=True)
+    assert (epochs.ended, epochs.found_by) == (1, "called")
+
+
+def test_what_was_all_made_in_the_current_epoch_may_go_with_it(epochs, library):
+    steps(epochs, 10)
+    epochs.end(called=False)
+    boundary = library.epochs_ended()
+    steps(epochs, 10)
+    finding = SimpleNamespace(gpu=0)
+    assert not epochs.judges(finding, {boundary, boundary + 3}, {1})
+    assert epochs.judges(finding, {boundary - 1, boundary + 3}, {1})
+
+
+def test_what_does_not_grow_from_epoch_to_epoch_is_replaced(epochs, library):
+    finding = SimpleNamespace(gpu=0)
+    for growth in (0, 100):
+        epochs = Epochs(library)
+        for number in range(4):
+            steps(epochs, 100)
+            library.usages = [SimpleNamespace(gpu=0, site=1, live_bytes=1000 + number * growth)]
+            epochs.end(called=False)
+        assert epochs.judges(finding, {0}, {1}) == (growth > 0)
+
+
+class Loop:
+    """Loaders as a program uses them."""
+
+    def __init__(self) -> None:
+        self.watch = LoaderWatch()
+        self.steps = 0
+        self.ends = 0
+
+    def start(self, loader: Thing) -> Thing:
+        iterator = Thing()
+        self.ends += self.watch.start(loader, iterator, self.steps)
+        return iterator
+
+    def give(self, iterator: Thing) -> None:
+        self.ends += self.watch.give(iterator, self.steps)[0]
+
+    def run_through(self, loader: Thing, batches: int = 4, steps_per_batch: int = 1) -> None:
+        iterator = self.start(loader)
+        for _ in range(batches):
+            self.give(iterator)
+            self.steps += steps_per_batch
+        self.ends += self.watch.run_dry(iterator, self.steps)
+
+
+@pytest.fixture
+def loop() -> Loop:
+    return Loop()
+
+
+def test_training_loader_that_starts_over_ends_an_epoch(loop):
+    loader = Thing()
+    for _ in range(5):
+        loop.run_through(loader)
+    assert loop.ends == 4
+
+
+def test_evaluation_loader_ends_none(loop):
+    training, evaluation = Thing(), Thing()
+    for _ in range(5):
+        loop.run_through(training)
+        loop.run_through(evaluation, steps_per_batch=0)
+        loop.run_through(evaluation, steps_per_batch=0)
+    assert loop.ends == 4
+
+
+def test_evaluation_within_an_epoch_ends_none(loop):
+    training, evaluation = Thing(), Thing()
+    for _ in range(3):
+        iterator = loop.start(training)
+        for _ in range(6):
+            loop.give(iterator)
+            loop.steps += 1
+            loop.run_through(evaluation, batches=2, steps_per_batch=0)
+        loop.watch.run_dry(iterator, loop.steps)
+    assert loop.ends == 2
+
+
+def test_of_two_loaders_side_by_side_the_first_counts(loop):
+    first, second = Thing(), Thing()
+    for _ in range(4):
+        one, two = loop.start(first), loop.start(second)
+        for number in range(6):
+            if number == 3:
+                two = loop.start(second)
+            loop.give(one)
+            loop.give(two)
+            loop.steps += 1
+        loop.watch.run_dry(one, loop.steps)
+    assert loop.ends == 3
+
+
+def test_loader_made_anew_for_each_epoch_ends_one(loop):
+    for _ in range(5):
+        loop.run_through(Thing())
+    assert loop.ends == 4
+
+
+def test_loop_that_breaks_off_ends_its_epoch_when_it_starts_over(loop):
+    loader = Thing()
+    for _ in range(4):
+        iterator = loop.start(loader)
+        for _ in range(3):
+            loop.give(iterator)
+            loop.steps += 1
+    assert loop.ends == 3
+
+
+def test_first_batch_alone_tells_nothing(loop):
+    loader = Thing()
+    for _ in range(10):
+        loop.give(loop.start(loader))
+        loop.steps += 1
+    assert loop.ends == 0
+
+
+def test_where_nothing_ever_stepped_any_loader_counts(loop):
+    loader = Thing()
+    for _ in range(5):
+        loop.run_through(loader, steps_per_batch=0)
+    assert loop.ends == 4
+
+
+def test_loaders_are_not_kept(loop):
+    for _ in range(5):
+        loop.run_through(Thing())
+    assert len(loop.watch._passes) == 0
+
+
+def test_two_optimizers_in_turn_make_one_step():
+    counter = StepCounter()
+    first, second = Thing(), Thing()
+    for _ in range(10):
+        counter.note(first)
+        counter.note(second)
+    assert counter.count == 10
+
+
+def test_five_steps_of_a_critic_and_one_of_the_generator_are_five():
+    counter = StepCounter()
+    critic, generator = Thing(), Thing()
+    for _ in range(10):
+        for _ in range(5):
+            counter.note(critic)
+        counter.note(generator)
+    assert counter.count == 50
+
+
+def test_next_optimizer_takes_over_from_one_that_is_gone_or_done_with():
+    counter = StepCounter()
+    first, second, third = Thing(), Thing(), Thing()
+    counter.note(first)
+    del first
+    assert counter.note(second)
+    counted = [counter.note(third) for _ in range(ABANDONED_AFTER + 1)]
+    assert counted == [False] * (ABANDONED_AFTER - 1) + [True, True]
