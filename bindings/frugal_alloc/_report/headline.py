@@ -50,6 +50,8 @@ def headline(document: dict[str, Any]) -> tuple[str, str]:
     epochs = document["epochs"]
     # Where nothing tells epochs, each step counts as one.
     unit = "step" if epochs["found_by"] == "steps" and epochs["steps_per_epoch"] == 1 else "epoch"
+    if not epochs["ended"]:
+        return "Nothing is known about leaks yet: no epoch has ended", "unknown"
     ended = format_count(epochs["ended"], unit)
     if epochs["ended"] >= ENOUGH_EPOCHS:
         return f"No leak found in {ended}", "good"

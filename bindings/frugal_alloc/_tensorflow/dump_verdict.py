@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 from typing import TYPE_CHECKING, Any
 
+from .._report.headline import OOM_NAMES
 from .._report.sizes import format_bytes, format_count
 from . import trend
 
@@ -180,6 +181,7 @@ def _out_of_memory(
     else:
         verdict = "too_big"
     frame = report["frames"][own_frame] if own_frame is not None else {}
+    advice = _advice(verdict, dump, leak)
     missing = dump.requested_bytes - (usable if verdict == "fragmentation" else all_free)
     return {
         "verdict": verdict,
@@ -191,7 +193,7 @@ def _out_of_memory(
         "function": frame.get("function", dump.op),
         "code": frame.get("code", ""),
         "stack": list(range(own_frame or 0, len(report["frames"]))),
-        "message": _message(dump),
+        "message": "\n".join([_message(dump), *_place(frame), f"Verdict: {OOM_NAMES[verdict]}.", *advice]),
         "limit_name": "what TensorFlow may take" if dump.limit_bytes else "",
         "allocated_bytes": dump.in_use_bytes,
         "reserved_bytes": dump.pool_bytes,
@@ -201,8 +203,12 @@ def _out_of_memory(
         "largest_free_bytes": max(free, default=0),
         "unusable_bytes": sum(size for size in free if size < dump.requested_bytes),
         "fragmentation": {"hard_bytes": sum(size for size in free if size < dump.requested_bytes)},
-        "advice": [{"text": text, "file": None, "line": None, "bytes": None} for text in _advice(verdict, dump, leak)],
+        "advice": [{"text": text, "file": None, "line": None, "bytes": None} for text in advice],
     }
+
+
+def _place(frame: dict[str, Any]) -> list[str]:
+    return [f"at {frame['file']}:{frame['line']}: {frame['code']}"] if frame else []
 
 
 def _message(dump: Dump) -> str:
@@ -217,10 +223,7 @@ def _message(dump: Dump) -> str:
 def _advice(verdict: str, dump: Dump, leak: dict[str, Any] | None) -> list[str]:
     if leak:
         many = format_count(leak["blocks"], "chunk")
-        return [
-            f"{many} of one size are held, {format_bytes(leak['bytes_per_step'])} more with each step",
-            _ADVICE["leak"],
-        ]
+        return [f"{many} of one size are held, {format_bytes(leak['bytes_per_step'])} more with each step"]
     if verdict == "fragmentation":
         return [_ADVICE["fragmentation"]]
     (size, op), count = max(dump.held.items(), key=lambda item: item[0][0] * item[1], default=((0, ""), 0))
