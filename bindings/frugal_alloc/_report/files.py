@@ -14,7 +14,8 @@ from .. import _native
 def write(document: dict[str, Any], folder: str) -> str:
     """Writes the document as ``frugal-RANK-PID.json`` and, where pages can be drawn, ``.html`` into a folder.
 
-    Makes the folder. Files of that name, this process's earlier ones, are replaced.
+    Makes the folder. Files of that name, this process's earlier ones, are replaced. A document of several ranks is
+    named ``frugal-all-PID``, by the process of its first.
 
     Returns:
         The path of the page, or of the JSON document where there is no page.
@@ -22,8 +23,10 @@ def write(document: dict[str, Any], folder: str) -> str:
     Raises:
         FrugalAllocError: the folder or a file cannot be written; what was there before is still there.
     """
-    rank = document["run"]["rank"] or 0
-    stem = os.path.join(folder, f"frugal-{rank}-{document['run']['pid']}")
+    ranks = document.get("ranks")
+    rank = "all" if ranks else document["run"]["rank"] or 0
+    process = (ranks[0] if ranks else document)["run"]["pid"]
+    stem = os.path.join(folder, f"frugal-{rank}-{process}")
     try:
         os.makedirs(folder, exist_ok=True)
         write_text(stem + ".json", to_json(document))
@@ -85,10 +88,12 @@ def _at_exit(pid: int) -> None:
         folder = library.setting("report_dir")
         if folder in ("", "off") or is_worker() or not library.gpus():
             return
-        from . import document
+        from . import document, join
 
         built = document.build()
         path = write(built, folder)
+        if (joined := join.gather(built)) is not None:
+            path = write(joined, folder)
         if built["verdicts"]:
             print(f"frugal_alloc: {len(built['verdicts'])} verdicts on this run's memory: {path}", file=sys.stderr)
     except Exception as error:

@@ -128,9 +128,17 @@ def _epoch_starts(rows: list[list], places: list[float]) -> Iterator[Tick]:
 
 
 def _phase_runs(rows: list[list], places: list[float], names: list[str]) -> Iterator[PhaseRun]:
-    if len({row[3] for row in rows}) < 2 and not names[rows[0][3]]:
+    named = [phase for phase in dict.fromkeys(row[3] for row in rows) if names[phase]]
+    if not named:
         return
+    # Time that is in no phase comes last, so that the first phase always has the first colour.
+    colours = {phase: number for number, phase in enumerate(named)}
     for phase, group in itertools.groupby(range(len(rows)), key=lambda number: rows[number][3]):
         numbers = list(group)
         end = places[min(numbers[-1] + 1, len(rows) - 1)]
-        yield PhaseRun(places[numbers[0]], max(end - places[numbers[0]], 0.2), names[phase] or "no phase", phase)
+        yield PhaseRun(
+            places[numbers[0]],
+            max(end - places[numbers[0]], 0.2),
+            names[phase] or "no phase",
+            colours.get(phase, len(named)),
+        )
