@@ -10,6 +10,10 @@ from typing import Any
 
 from .. import _native
 
+# What this process's report of an error said of it, with its stack as (file, line, function): the report at exit says
+# it again. Plain values, which keep nothing alive.
+_error: dict[str, Any] | None = None
+
 
 def write(document: dict[str, Any], folder: str) -> str:
     """Writes the document as ``frugal-RANK-PID.json`` and, where pages can be drawn, ``.html`` into a folder.
@@ -23,6 +27,7 @@ def write(document: dict[str, Any], folder: str) -> str:
     Raises:
         FrugalAllocError: the folder or a file cannot be written; what was there before is still there.
     """
+    _remember(document)
     ranks = document.get("ranks")
     rank = "all" if ranks else document["run"]["rank"] or 0
     process = (ranks[0] if ranks else document)["run"]["pid"]
@@ -38,6 +43,14 @@ def write(document: dict[str, Any], folder: str) -> str:
         reason = error.strerror or str(error)
         raise _native.FrugalAllocError(f"the report cannot be written to {folder}: {reason}") from None
     return stem + ".html"
+
+
+def _remember(document: dict[str, Any]) -> None:
+    global _error
+    if document["oom"] is not None:
+        rows = (document["frames"][number] for number in document["oom"]["stack"])
+        stack = [(row["file"], row["line"], row["function"]) for row in rows]
+        _error = {**document["oom"], "stack": stack}
 
 
 def to_json(document: dict[str, Any]) -> str:
@@ -90,7 +103,7 @@ def _at_exit(pid: int) -> None:
             return
         from . import document, join
 
-        built = document.build()
+        built = document.build(_error)
         path = write(built, folder)
         if (joined := join.gather(built)) is not None:
             path = write(joined, folder)
