@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .._native import Finding, Library
+    from .._native import Library
+    from .._sites import Finding
 
 MOST_WINDOWS = 32
 # How far back the program's epochs are compared: an evaluation may be in every second one only.
