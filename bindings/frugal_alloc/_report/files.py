@@ -10,9 +10,9 @@ from typing import Any
 
 from .. import _native
 
-# What this process's report of an error said of it, with its stack as (file, line, function): the report at exit says
-# it again. Plain values, which keep nothing alive.
-_error: dict[str, Any] | None = None
+# The latest document of this process that tells of an error: as the process ends, the error is told again. Plain
+# values, which keep nothing alive.
+_of_error: dict[str, Any] | None = None
 
 
 def write(document: dict[str, Any], folder: str) -> str:
@@ -46,11 +46,22 @@ def write(document: dict[str, Any], folder: str) -> str:
 
 
 def _remember(document: dict[str, Any]) -> None:
-    global _error
+    global _of_error
     if document["oom"] is not None:
-        rows = (document["frames"][number] for number in document["oom"]["stack"])
-        stack = [(row["file"], row["line"], row["function"]) for row in rows]
-        _error = {**document["oom"], "stack": stack}
+        document["oom"].setdefault("step", document["epochs"]["steps"])
+        _of_error = document
+
+
+def _at_end() -> dict[str, Any]:
+    """The document of a process that ends: of the moment at which memory ran out, if it did not get any further."""
+    from . import document
+
+    if _of_error is None:
+        return document.build()
+    error, frames = _of_error["oom"], _of_error["frames"]
+    stack = [tuple(frames[number][part] for part in ("file", "line", "function")) for number in error["stack"]]
+    built = document.build({**error, "stack": stack})
+    return _of_error if built["epochs"]["steps"] == error["step"] else built
 
 
 def to_json(document: dict[str, Any]) -> str:
@@ -101,9 +112,9 @@ def _at_exit(pid: int) -> None:
         folder = library.setting("report_dir")
         if folder in ("", "off") or is_worker() or not library.gpus():
             return
-        from . import document, join
+        from . import join
 
-        built = document.build(_error)
+        built = _at_end()
         path = write(built, folder)
         if (joined := join.gather(built)) is not None:
             path = write(joined, folder)
