@@ -109,7 +109,9 @@ class Epochs:
         """
         if self.window_steps is None or not self._windows_at_ends:
             return True
-        if birth_epochs and min(birth_epochs) >= self._windows_at_ends[-1]:
+        # What grows is made anew in every epoch.
+        is_new = bool(birth_epochs) and min(birth_epochs) >= self._windows_at_ends[-1]
+        if is_new and finding.kind != "growing":
             return False
         if len(self._live_at_ends) <= COMPARED_EPOCHS:
             return True
