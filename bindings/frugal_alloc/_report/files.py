@@ -117,7 +117,7 @@ def _at_exit(pid: int) -> None:
         built = _at_end()
         path = write(built, folder)
         if (joined := join.gather(built)) is not None:
-            path = write(joined, folder)
+            built, path = joined, write(joined, folder)
         if built["verdicts"]:
             print(f"frugal_alloc: {len(built['verdicts'])} verdicts on this run's memory: {path}", file=sys.stderr)
     except Exception as error:
