@@ -56,23 +56,26 @@ def find(groups: list[list[tuple[int, int]]]) -> list[Evidence]:
     was_enabled = gc.isenabled()
     # A collection in between would run code of the user's, and finds nothing to free while all is held here.
     gc.disable()
+    # Before there is a search, which would be among them: that cycle would keep all of them alive.
+    objects = live_tensors.objects()
     try:
         with live_tensors.without_torch_functions():
-            return _Search(groups).evidence()
+            return _Search(groups, objects).evidence()
     finally:
+        objects.clear()
         if was_enabled:
             gc.enable()
 
 
 class _Search:
-    def __init__(self, groups: list[list[tuple[int, int]]]) -> None:
+    def __init__(self, groups: list[list[tuple[int, int]]], objects: list[Any]) -> None:
         import torch
 
         self._groups = groups
         self._extents = Extents(
             Extent(address, size, number) for number, blocks in enumerate(groups) for address, size in blocks
         )
-        self._objects = live_tensors.objects()
+        self._objects = objects
         self._tensors = live_tensors.all_objects(torch.Tensor, self._objects)
         self._names = Names()
         self._owned: list[dict[int, Any]] = [{} for _ in groups]

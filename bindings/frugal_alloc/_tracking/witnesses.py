@@ -27,7 +27,9 @@ class Witnesses:
 
     def look(self, tracker: Tracker) -> None:
         """Called when an epoch of the library's has ended: looks for the holders of leaks that are new."""
-        if self._searches >= MOST_SEARCHES or not any(found.kind != "suspect" for found in self._library.findings()):
+        if self._searches >= MOST_SEARCHES:
+            return
+        if not tracker.epochs.growing() and all(found.kind == "suspect" for found in self._library.findings()):
             return
         accused = [
             one
