@@ -2,7 +2,7 @@
 
 What the library counts as epochs are at first windows of optimizer steps: one step each, doubled whenever there are 32,
 so that a run of one epoch, or of a few, can be judged, too. Once a window is as long as an epoch of the program, the
-program's own take over. Until then a finding that the program's epochs contradict is dropped (:meth:`Epochs.bears_out`).
+program's own take over. Until then what the program's epochs contradict is dropped (:meth:`Epochs.bears_out`).
 """
 
 from __future__ import annotations

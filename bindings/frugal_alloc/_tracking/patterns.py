@@ -196,6 +196,16 @@ def _collection(leak: Leak) -> Pattern | None:
     return None
 
 
+def _growing(leak: Leak) -> Pattern | None:
+    if leak.kind != "growing":
+        return None
+    advice = (
+        f"{_of(leak)} is replaced by a larger one each time: bound its size, or keep it on the host; old and new "
+        "are in memory together while it is replaced"
+    )
+    return Pattern("growing_tensor", advice)
+
+
 def _unknown(leak: Leak) -> Pattern:
     holder = _holder(leak)
     if holder is not None:
@@ -221,5 +231,6 @@ _RULES: tuple[Callable[[Leak], Pattern | None], ...] = (
     _evaluation,
     _graph,
     _model,
+    _growing,
     _collection,
 )
