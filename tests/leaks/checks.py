@@ -260,11 +260,10 @@ def uncommon_batches_are_understood():
 
 def steps_under_torch_compile_go_on():
     model = nn.Linear(8, 8).cuda()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model(torch.ones(2, 8, device="cuda")).sum().backward()
-    before = model.weight.detach().clone()
     torch.compile(optimizer.step, backend="eager")()
-    assert not torch.equal(before, model.weight)
+    assert len(optimizer.state) == 2
 
 
 # the report

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._native import Library
@@ -94,7 +95,7 @@ def _of_finding(
         finding.blocks,
         per_epoch,
         per_step,
-        finding.epochs,
+        _program_epochs(finding.epochs, tracker),
         finding.confidence,
         extents,
     )
@@ -136,6 +137,14 @@ def _of_cycle(library: Library, cycle: CycleMemory, tracker: Tracker) -> Accusat
         1.0,
         [],
     )
+
+
+def _program_epochs(count: int, tracker: Tracker) -> int:
+    """So many of the library's epochs in epochs of the program, at least one."""
+    epochs = tracker.epochs
+    if epochs.window_steps is None or not epochs.steps_per_epoch:
+        return count
+    return max(1, min(epochs.ended + 1, math.ceil(count * epochs.window_steps / epochs.steps_per_epoch)))
 
 
 def _per_program_epoch(rate: float, tracker: Tracker) -> tuple[float, float | None]:

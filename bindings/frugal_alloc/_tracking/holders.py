@@ -87,8 +87,9 @@ class _Search:
             if extent is not None:
                 self._owned[extent.group].setdefault(extent.address, tensor)
         roots = [tensor for tensor in self._tensors if live_tensors.address_of(tensor) and tensor.grad_fn is not None]
-        # A variable's graph is known by the variable, whatever else is in the graph.
-        roots.sort(key=lambda tensor: not self._names.knows(tensor))
+        # A variable's graph is known by the variable, whatever else is in the graph. Else by its latest result: the
+        # tensors within it have graphs, too.
+        roots.sort(key=lambda tensor: (not self._names.knows(tensor), -_sequence_number(tensor.grad_fn)))
         graphs = GraphMemory(roots, self._extents)
         return [self._evidence_of(number, roots, graphs) for number in range(len(self._groups))]
 
@@ -143,6 +144,12 @@ class _Search:
         named_bytes = sum(size for ones in found.values() for size, _, _ in ones)
         holders.sort(key=lambda holder: -holder.bytes)
         return holders[:MOST_HOLDERS], named_bytes / sampled_bytes
+
+
+def _sequence_number(node: Any) -> int:
+    """Nodes are numbered as they are made."""
+    number = getattr(node, "_sequence_nr", None)
+    return number() if number is not None else 0
 
 
 def _hooks(modules: list[Any]) -> dict[str, set[str]]:
