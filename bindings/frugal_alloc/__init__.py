@@ -86,7 +86,7 @@ def enable(
     Warns:
         RuntimeWarning: settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow, each named once.
     """
-    from . import _nccl, _settings, _sharing, _tracking
+    from . import _nccl, _out_of_memory, _settings, _sharing, _tracking
 
     if _settings.is_turned_off():
         return
@@ -109,6 +109,7 @@ def enable(
     except FrugalAllocError:
         library.disable()
         raise
+    _out_of_memory.start(library)
     _settings.warn_of_unfollowed(library)
 
 
@@ -120,7 +121,10 @@ def disable() -> None:
     """
     library = _native.loaded()
     if library is not None:
+        from . import _out_of_memory
+
         library.disable()
+        _out_of_memory.stop()
 
 
 def is_enabled() -> bool:

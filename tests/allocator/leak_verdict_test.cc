@@ -19,7 +19,7 @@ class Program {
   // Puts a block of this size in the place of the one that was kept under the name.
   void Keep(int64_t name, Bytes size) {
     Drop(name);
-    kept_[name] = {births_.Born(size), size};
+    kept_[name] = {births_.Born(size, kSample), size};
   }
   void Drop(int64_t name) {
     const auto found = kept_.find(name);
@@ -28,8 +28,8 @@ class Program {
     kept_.erase(found);
   }
   // For good.
-  void Leak(Bytes size) { births_.Born(size); }
-  void Use(Bytes size) { births_.Died(births_.Born(size), size); }
+  void Leak(Bytes size) { births_.Born(size, kSample); }
+  void Use(Bytes size) { births_.Died(births_.Born(size, kSample), size); }
   void EndEpoch() { births_.EndEpoch(); }
 
   // The worst verdict of all sites.
@@ -44,6 +44,8 @@ class Program {
   Bytes live() const { return births_.live(); }
 
  private:
+  static constexpr Sample kSample{SiteId{1}};
+
   BirthEpochs births_;
   std::map<int64_t, std::pair<uint32_t, Bytes>> kept_;
 };
@@ -219,6 +221,52 @@ TEST(BothTest, FewFalseAlarmsAndFewLeaksMissedAmongManyPrograms) {
       kPrograms, found, kPrograms, false_alarms, grown);
   EXPECT_GE(found, kPrograms * 95 / 100);
   EXPECT_LE(false_alarms, kPrograms / 100);
+}
+
+// The verdicts on a tensor that is replaced in each epoch by one of size(epoch), over 40 epochs.
+template <typename Size>
+int TimesCalledGrowing(Size&& size) {
+  BirthEpochs births;
+  uint32_t last = BirthEpochs::kNoCohort;
+  Bytes last_size;
+  int times = 0;
+  for (int epoch = 0; epoch < 40; ++epoch) {
+    const Bytes next_size = size(epoch);
+    const uint32_t next = births.Born(next_size, {SiteId{1}});
+    births.Died(last, last_size);
+    last = next;
+    last_size = next_size;
+    births.EndEpoch();
+    std::vector<EpochBoundary> whole;
+    for (const SiteHistory& history : births.Histories()) {
+      for (const EpochBoundary& boundary : history.boundaries) {
+        const auto index = static_cast<size_t>(boundary.epoch);
+        if (whole.size() <= index) whole.resize(index + 1);
+        whole[index].epoch = boundary.epoch;
+        whole[index] += boundary;
+      }
+    }
+    times += JudgeGrowth(whole).verdict == LeakVerdict::kGrowing ? 1 : 0;
+  }
+  return times;
+}
+
+TEST(LeakVerdictTest, ATensorThatGrowsWithEachEpochIsSeenByTheNinth) {
+  EXPECT_EQ(TimesCalledGrowing([](int epoch) { return KiB(10 + 3 * epoch); }), 40 - 8);
+}
+
+TEST(LeakVerdictTest, SizesDrawnAtRandomAreNotCalledGrowing) {
+  std::printf("seeds 0 to 499\n");
+  int times = 0;
+  for (uint32_t seed = 0; seed < 500; ++seed) {
+    std::mt19937 random(seed);
+    times += TimesCalledGrowing([&](int) { return KiB(static_cast<int64_t>(random() % 1000) + 1); });
+  }
+  EXPECT_LE(times, 2);
+}
+
+TEST(LeakVerdictTest, ATensorOfOneSizeIsNotCalledGrowing) {
+  EXPECT_EQ(TimesCalledGrowing([](int) { return KiB(10); }), 0);
 }
 
 }  // namespace

@@ -53,7 +53,8 @@ def find(library: Library, tracker: Tracker) -> list[Accusation]:
         place = place_of(library, site)
         sites = alive.sites_at.get((finding.gpu, place, site.node), {finding.site})
         blocks = alive.blocks_of(finding.gpu, sites)
-        births = {epoch for _, _, epoch in blocks if epoch >= 0}
+        # What is replaced by something larger is always of the current epoch.
+        births = {epoch for _, _, epoch in blocks if epoch >= 0} if finding.kind != "growing" else set()
         if tracker.epochs.bears_out(finding.gpu, sites, births):
             found.append(_of_finding(finding, site, place, tracker, [block[:2] for block in blocks]))
     found += [_of_growing(library, one, tracker, alive) for one in growing]

@@ -1,0 +1,224 @@
+"""Errors that are memory running out under another name: told below the traceback, where the facts support it.
+
+A library that asks the driver for memory of its own (cuBLAS for a handle, cuDNN for a plan, the driver for a kernel's
+code, the host for page-locked memory) says in its own words that there is none.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+from .. import _native
+from .sizes import size
+
+# What libraries ask for at a time: with less free, they may well have failed for want of memory.
+LIBRARIES_NEED_BYTES = 200 << 20
+# Host memory is short below it.
+_HOST_NEEDS_BYTES = 512 << 20
+_WIDTH = 100
+
+
+class Disguise(NamedTuple):
+    pattern: re.Pattern[str]
+    what: str  # could not be done for want of memory
+
+
+def _disguise(pattern: str, what: str) -> Disguise:
+    return Disguise(re.compile(pattern, re.IGNORECASE), what)
+
+
+_DISGUISES = (
+    _disguise(
+        r"CUBLAS_STATUS_(ALLOC_FAILED|NOT_INITIALIZED)", "cuBLAS could not get memory for its handle or workspace"
+    ),
+    _disguise(r"CUSOLVER_STATUS_(ALLOC_FAILED|NOT_INITIALIZED|INTERNAL_ERROR)", "cuSOLVER could not get its workspace"),
+    _disguise(
+        r"CUSPARSE_STATUS_(ALLOC_FAILED|NOT_INITIALIZED|INSUFFICIENT_RESOURCES)", "cuSPARSE could not get memory"
+    ),
+    _disguise(r"CUFFT_ALLOC_FAILED", "cuFFT could not get its workspace"),
+    _disguise(
+        r"CUDNN_STATUS_(ALLOC_FAILED|NOT_INITIALIZED|INTERNAL_ERROR\w*|EXECUTION_FAILED)|"
+        r"unable to find (a valid cuDNN algorithm|an engine)|no (valid )?(cudnn )?algorithm",
+        "cuDNN found no way to compute within the memory that was left",
+    ),
+    _disguise(r"NCCL error.*out of memory|Cuda failure.*out of memory", "NCCL could not get its buffers"),
+    _disguise(
+        r"CUDA error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|std::bad_alloc: out_of_memory",
+        "a library or the driver asked for memory of its own and got none",
+    ),
+    _disguise(
+        r"unspecified launch failure|CUDA error: (initialization error|the launch timed out)",
+        "a kernel failed to launch or to run where little memory was left for its stack, heap or code",
+    ),
+)
+_PINNING = re.compile(r"pin[_ ]memory|cudaHostAlloc|cudaHostRegister|CachingHostAllocator", re.IGNORECASE)
+
+
+def recognise(error: BaseException) -> Disguise | None:
+    """The disguise that an error, or one that it came from, wears. PyTorch's own out-of-memory error wears none."""
+    for one in _chain(error):
+        text = str(one)
+        if _is_plain(one, text):
+            return None
+        for disguise in _DISGUISES:
+            if disguise.pattern.search(text):
+                return disguise
+    return None
+
+
+def explain(error: BaseException) -> str | None:
+    """A paragraph about an error that is memory running out in disguise; None where the facts do not support that.
+
+    Asks the driver for its free memory and allocates nothing.
+    """
+    disguise = recognise(error)
+    library = _native.loaded()
+    if disguise is None or library is None or not library.is_enabled():
+        return None
+    if _is_pinning(error):
+        return _of_host_memory()
+    fullest = min((_look(library, gpu) for gpu in library.gpus()), key=lambda state: state.free_bytes, default=None)
+    if fullest is None or fullest.free_bytes >= LIBRARIES_NEED_BYTES:
+        return None
+    return _paragraph(disguise, fullest)
+
+
+class _Gpu(NamedTuple):
+    gpu: int
+    total_bytes: int
+    free_bytes: int
+    allocated_bytes: int
+    idle_bytes: int  # in our hands, in no tensor
+    others_bytes: int
+
+
+def _look(library: _native.Library, gpu: int) -> _Gpu:
+    import torch
+
+    stats = library.stats(gpu)
+    total = torch.cuda.get_device_properties(gpu).total_memory
+    reserved = torch.cuda.memory_reserved(gpu)
+    try:
+        free, total = torch.cuda.mem_get_info(gpu)
+    except RuntimeError:  # after a failed launch the driver answers nothing any more
+        free = max(0, total - reserved)
+    idle = stats["reserved_bytes"] - stats["active_bytes"]
+    return _Gpu(gpu, total, free, stats["allocated_bytes"], idle, max(0, total - free - reserved))
+
+
+def _paragraph(disguise: Disguise, state: _Gpu) -> str:
+    text = (
+        f"frugal_alloc: this looks like memory running out under another name: {disguise.what}. GPU {state.gpu} has "
+        f"{size(state.free_bytes)} free of {size(state.total_bytes)}: {size(state.allocated_bytes)} are in tensors, "
+        f"{size(state.idle_bytes)} idle with frugal_alloc, {size(state.others_bytes)} with the CUDA context, libraries "
+        "and other processes. "
+    )
+    percent = 100 * (state.total_bytes - state.others_bytes - LIBRARIES_NEED_BYTES) // state.total_bytes
+    if percent > 0:
+        text += (
+            f"Leave room for libraries: FRUGAL_ALLOC_CONF=memory_limit:{percent}% keeps "
+            f"{size(LIBRARIES_NEED_BYTES)} free for them"
+        )
+        if state.idle_bytes >= LIBRARIES_NEED_BYTES:
+            text += "; here frugal_alloc.trim() would have been enough"
+        else:
+            text += f"; tensors must then do with {size(LIBRARIES_NEED_BYTES - state.free_bytes)} less"
+        text += "."
+    return textwrap.fill(text, _WIDTH, break_on_hyphens=False)
+
+
+def _of_host_memory() -> str | None:
+    available = _host_available_bytes()
+    text = (
+        "frugal_alloc: this is the host's memory, not the GPU's: pinned memory is page-locked host memory"
+        f"{'' if available is None else f', and {size(available)} of it are available'}. "
+    )
+    if available is not None and available >= _HOST_NEEDS_BYTES:
+        text += "A limit on it (ulimit -l, a container's) may be in the way. "
+    text += (
+        "Use pin_memory=False, or fewer and smaller batches ahead (num_workers, prefetch_factor, batch_size): neither "
+        "changes what the GPU needs."
+    )
+    return textwrap.fill(text, _WIDTH, break_on_hyphens=False)
+
+
+def _host_available_bytes() -> int | None:
+    try:
+        with open("/proc/meminfo", encoding="ascii") as file:
+            for line in file:
+                if line.startswith("MemAvailable:"):
+                    return int(line.split()[1]) << 10
+    except (OSError, ValueError, IndexError):
+        pass
+    return None
+
+
+def _is_plain(error: BaseException, text: str) -> bool:
+    import torch
+
+    return isinstance(error, torch.OutOfMemoryError) or text.startswith("CUDA out of memory. ")
+
+
+def _is_pinning(error: BaseException) -> bool:
+    for one in _chain(error):
+        if _PINNING.search(str(one)):
+            return True
+        traceback = one.__traceback__
+        while traceback is not None:
+            if "pin_memory" in traceback.tb_frame.f_code.co_name:
+                return True
+            traceback = traceback.tb_next
+    return False
+
+
+def _chain(error: BaseException | None) -> Iterator[BaseException]:
+    seen: set[int] = set()
+    while error is not None and id(error) not in seen:
+        seen.add(id(error))
+        yield error
+        error = error.__cause__ or (None if error.__suppress_context__ else error.__context__)
+
+
+_before: dict[str, Callable] = {}
+_lock = threading.Lock()
+
+
+def watch() -> None:
+    """Has errors that end the program or a thread looked at, once the hooks that were there have shown them."""
+    with _lock:
+        if not _before:
+            _before.update(program=sys.excepthook, thread=threading.excepthook)
+            sys.excepthook, threading.excepthook = _program_failed, _thread_failed
+
+
+def unwatch() -> None:
+    """Puts the hooks back that were there, unless others have been set since: those may call ours, which then only
+    passes on."""
+    with _lock:
+        if sys.excepthook is _program_failed and threading.excepthook is _thread_failed:
+            sys.excepthook, threading.excepthook = _before.pop("program"), _before.pop("thread")
+
+
+def _program_failed(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
+    _before.get("program", sys.__excepthook__)(kind, error, traceback)
+    _tell(error)
+
+
+def _thread_failed(arguments: Any) -> None:
+    _before.get("thread", threading.__excepthook__)(arguments)
+    if arguments.exc_value is not None:
+        _tell(arguments.exc_value)
+
+
+def _tell(error: BaseException) -> None:
+    # Nothing that goes wrong here may hide the error itself.
+    try:
+        if issubclass(type(error), Exception) and (text := explain(error)) is not None:
+            print(text, file=sys.stderr)
+    except Exception:
+        pass

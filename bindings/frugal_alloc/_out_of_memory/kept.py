@@ -1,0 +1,120 @@
+"""Variables that are still read but hold more than their values: results with the graphs that made them."""
+
+from __future__ import annotations
+
+import collections
+import gc
+import linecache
+import re
+from collections import Counter
+from typing import Any, NamedTuple
+
+from . import graphs
+from .liveness import Flow
+from .ownership import Ownership
+from .running import RunningFrame, statement
+from .variables import LEAST_BYTES
+
+_CONTAINERS = (list, tuple, dict, set, collections.deque)
+_MOST_ENTRIES = 20_000
+
+
+class Kept(NamedTuple):
+    """A list (dictionary, attribute) of tensors, or one result, in a frame of the user's."""
+
+    name: str  # "losses", "self.outputs"
+    file: str
+    added_in: int | None  # the first line that puts something in, if one was found
+    tensors: int
+    is_container: bool
+    bytes: int  # freed if it let go of all
+    graph_bytes: int  # of these, what would be free if it kept the values without their graphs
+
+
+def find_kept(frames: list[RunningFrame], gpu: int, ownership: Ownership) -> list[Kept]:
+    """Those that hold much, the most first."""
+    held = Counter(id(value) for frame in frames for value in frame.values.values())
+    found: dict[int, Kept] = {}
+    for frame in frames:
+        if not frame.is_users:
+            continue
+        for name, value in _named(frame):
+            if id(value) not in found and (kept := _look(name, value, frame, held, gpu, ownership)):
+                found[id(value)] = kept
+    return sorted(found.values(), key=lambda kept: -kept.bytes)
+
+
+def _named(frame: RunningFrame) -> list[tuple[str, Any]]:
+    """The frame's variables and, of the user's own objects among them, the attributes."""
+    named = list(frame.values.items())
+    for name, value in frame.values.items():
+        attributes = getattr(value, "__dict__", None) if _is_plain_object(value) else None
+        if isinstance(attributes, dict):
+            named += [(f"{name}.{attribute}", inner) for attribute, inner in attributes.items()]
+    return named
+
+
+def _is_plain_object(value: Any) -> bool:
+    kind = type(value)
+    return kind.__module__ not in ("builtins", "types", "functools") and not issubclass(kind, type)
+
+
+def _look(
+    name: str, value: Any, frame: RunningFrame, held: Counter[int], gpu: int, ownership: Ownership
+) -> Kept | None:
+    is_container = issubclass(type(value), _CONTAINERS)
+    tensors = _tensors_in(value, gpu) if is_container else [value] if _is_result(value, gpu) else []
+    if not tensors or (is_container and len(tensors) < 2):
+        return None
+    added_in = _line_that_adds(name, frame)
+    if is_container and added_in is None and name in _read_now(frame):
+        return None  # what the call at hand works on
+    all_bytes = graph_bytes = 0
+    if is_container:
+        all_bytes = ownership.freed_by_dropping(list(tensors), held + Counter(map(id, tensors)))
+    if any(tensor.grad_fn is not None for tensor in tensors):
+        graph_bytes = ownership.freed_by_detaching(tensors)
+    if max(all_bytes, graph_bytes) < LEAST_BYTES:
+        return None
+    return Kept(name, frame.file, added_in, len(tensors), is_container, max(all_bytes, graph_bytes), graph_bytes)
+
+
+_ADDING = r"\s*(\.(append|appendleft|extend|add|insert|update|setdefault)\(|\+=|\[.*\]\s*=[^=]|=\s*\[.+\bfor\b)"
+
+
+def _line_that_adds(name: str, frame: RunningFrame) -> int | None:
+    """The first line that puts something into a variable of the function, or into an attribute anywhere in the file."""
+    variable, _, attribute = name.partition(".")
+    if attribute:
+        pattern = re.compile(rf"\.{re.escape(attribute)}{_ADDING}")
+        lines = range(1, len(linecache.getlines(frame.file)) + 1)
+    else:
+        pattern = re.compile(rf"(?<![\w.]){re.escape(variable)}{_ADDING}")
+        lines = sorted({line for _, _, line in frame.code.co_lines() if line})
+    return next((line for line in lines if pattern.search(linecache.getline(frame.file, line))), None)
+
+
+def _read_now(frame: RunningFrame) -> set[str]:
+    now = statement(frame)
+    return set() if now is None else Flow(frame.code).read_in_lines(now.first, now.last)
+
+
+def _tensors_in(container: Any, gpu: int, depth: int = 2) -> list[Any]:
+    """On the GPU, up to two levels deep. Parameters are not what a list was made for."""
+    import torch
+
+    entries = container.values() if issubclass(type(container), dict) else container
+    found = []
+    for entry, _ in zip(list(entries), range(_MOST_ENTRIES), strict=False):
+        if graphs.is_tensor(entry):
+            if entry.device.type == "cuda" and entry.device.index == gpu and type(entry) is not torch.nn.Parameter:
+                found.append(entry)
+        elif depth > 1 and issubclass(type(entry), _CONTAINERS) and gc.is_tracked(entry):
+            found += _tensors_in(entry, gpu, depth - 1)
+    return found
+
+
+def _is_result(value: Any, gpu: int) -> bool:
+    if not graphs.is_tensor(value) or value.grad_fn is None:
+        return False
+    return value.device.type == "cuda" and value.device.index == gpu

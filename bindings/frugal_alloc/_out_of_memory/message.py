@@ -1,0 +1,158 @@
+"""The text below PyTorch's first sentence: what happened, to whom, and what to change."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from .advice import Advice
+from .fragmentation import Fragmentation
+from .places import Holder, short_path, shorten
+from .situation import Situation
+from .sizes import size
+
+_WIDTH = 100
+_LABEL = 14
+_MOST_HOLDERS = 5
+_MOST_ADVICE = 3
+
+
+def write(
+    situation: Situation, advice: list[Advice], fragmentation: Fragmentation, verdicts: Sequence[dict[str, Any]]
+) -> str:
+    """At most 24 lines of at most 100 columns, but for a path that is longer. The report's line comes after them."""
+    lines = textwrap.wrap(verdict(situation, verdicts), _WIDTH)
+    lines += _labelled("Request", _request(situation))
+    lines += _labelled("Held", _held(situation))
+    lines += _labelled("", _holders(situation))
+    lines += _labelled("Tried", [_tried(situation.facts)])
+    lines += _labelled("Fragmentation", [fragmentation.text])
+    for label, change in zip(("Change first", *("or, then",) * _MOST_ADVICE), advice[:_MOST_ADVICE], strict=False):
+        lines += _labelled(label, [_with_effect(change, situation.facts)])
+    return "\n".join(lines)
+
+
+def verdict(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
+    """One sentence."""
+    facts = situation.facts
+    missing = size(facts.missing_bytes)
+    if facts.verdict == "leak":
+        return _leak(situation, verdicts)
+    if facts.verdict == "fragmentation":
+        return (
+            f"Fragmentation: {missing} are missing, and {size(facts.unusable_bytes)} are free, but in pages of 2 MiB "
+            "that live tensors share."
+        )
+    if facts.verdict == "outside":
+        return (
+            f"Memory outside PyTorch: {size(facts.outside_bytes)} of the GPU's {size(facts.device_total_bytes)} belong "
+            f"to others (the CUDA context, libraries, other processes); {missing} are missing."
+        )
+    return (
+        f"Too big: {size(facts.allocated_bytes)} of live tensors and this request need {missing} more than there is; "
+        f"{_why_no_leak(situation)}"
+    )
+
+
+def _why_no_leak(situation: Situation) -> str:
+    largest = max(situation.kept, key=lambda kept: kept.bytes, default=None)
+    if largest is not None and largest.bytes >= situation.facts.allocated_bytes // 4:
+        return f"{size(largest.bytes)} of them are there because `{largest.name}` keeps them."
+    if situation.epochs == 0:
+        return "it is not fragmentation, and no epoch has ended yet that could show a leak."
+    return "no leak and no fragmentation explains it."
+
+
+def _leak(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
+    missing = f"{size(situation.facts.missing_bytes)} are missing"
+    for found in verdicts:
+        if found["gpu"] == situation.facts.gpu and found["kind"] in ("leak", "growing", "suspect", "cycle"):
+            where = f"{short_path(found['file'])}:{found['line']}" if found.get("file") else "a line that is not known"
+            return (
+                f"Leak: what {where} makes stays: {size(found['bytes'])} after {found['epochs']} epochs, "
+                f"{size(found['bytes_per_epoch'])} more with each; {missing}."
+            )
+    if situation.findings:
+        worst = situation.findings[0]
+        return (
+            f"Leak: what one line makes stays: {size(worst.bytes)} after {worst.epochs} epochs, "
+            f"{size(worst.bytes_per_epoch)} more with each; {missing}."
+        )
+    return f"Leak: {missing}, and memory that was made in earlier epochs stays."
+
+
+def _request(situation: Situation) -> list[str]:
+    facts, place = situation.facts, situation.request
+    if place is None:
+        return [f"{size(facts.requested_bytes)}, by a line that is not known"]
+    node = f"by {place.node}, the " if place.node else "at "
+    where = f"{place.short} in {place.function}" if place.line else "backward, its forward line not known"
+    phase = f", phase {place.phase}" if place.phase else ""
+    lines = [f"{size(facts.requested_bytes)} {node}{where}{phase}"]
+    if place.line and place.code:
+        lines.append(f"    {shorten(place.code, 78)}")
+    return lines
+
+
+def _held(situation: Situation) -> list[str]:
+    facts = situation.facts
+    free = facts.reserved_bytes - facts.allocated_bytes - facts.awaiting_bytes
+    text = (
+        f"frugal_alloc holds {size(facts.reserved_bytes)}: {size(facts.allocated_bytes)} in tensors, "
+        f"{size(facts.awaiting_bytes)} freed but still in use by a stream, {size(free)} free."
+    )
+    if situation.saved_bytes:
+        text += f" {size(situation.saved_bytes)} of the tensors are kept by autograd for backward alone."
+    if facts.native_reserved_bytes > 0:
+        text += (
+            f" PyTorch's native allocator holds {size(facts.native_reserved_bytes)} (CUDA graphs, memory pools, "
+            "tensors older than frugal_alloc.enable())."
+        )
+    if facts.outside_bytes > 0:
+        text += f" Others hold {size(facts.outside_bytes)} (CUDA context, libraries, other processes)."
+    if facts.limit_bytes < facts.device_total_bytes:
+        text += f" This process may hold {size(facts.limit_bytes)} ({facts.limit_name})."
+    return [text]
+
+
+def _holders(situation: Situation) -> list[str]:
+    return [_holder(holder) for holder in situation.holders[:_MOST_HOLDERS]]
+
+
+def _holder(holder: Holder) -> str:
+    trend = f", {size(holder.bytes_per_epoch)} more each epoch" if holder.bytes_per_epoch > 0 else ""
+    tensors = "1 tensor" if holder.blocks == 1 else f"{holder.blocks} tensors"
+    text = f"{size(holder.bytes):>11}  {holder.place.short} ({tensors}{trend})"
+    room = _WIDTH - _LABEL - len(text) - 2
+    code = holder.place.code
+    return f"{text}  {shorten(code, room)}" if code and room > 15 else text
+
+
+def _tried(facts: Any) -> str:
+    gained = [f"{what} ({size(gain)})" for what, gain in facts.tried if gain > 0]
+    if gained:
+        return ", ".join(gained) + ": not enough"
+    return ", ".join(what for what, _ in facts.tried) + ": in vain"
+
+
+def _with_effect(change: Advice, facts: Any) -> str:
+    if change.bytes >= facts.missing_bytes > 0:
+        return f"{change.text}."
+    return f"{change.text} ({size(change.bytes)} of the {size(facts.missing_bytes)} missing)."
+
+
+def _labelled(label: str, texts: Iterable[str]) -> list[str]:
+    lines = []
+    for text in texts:
+        indent = len(text) - len(text.lstrip()) + 2 if text.startswith(" ") else 0
+        lines += textwrap.wrap(
+            text,
+            _WIDTH - _LABEL,
+            subsequent_indent=" " * indent,
+            drop_whitespace=True,
+            break_long_words=False,
+            break_on_hyphens=False,
+            initial_indent="",
+        ) or [""]
+    return [f"{label if i == 0 else '':<{_LABEL}}{line}".rstrip() for i, line in enumerate(lines)]

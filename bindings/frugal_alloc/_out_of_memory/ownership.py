@@ -1,0 +1,179 @@
+"""How many bytes of a GPU would be free if somebody let go of something: counted, not guessed.
+
+References are taken away one by one, as the interpreter would, first those of Python objects, then those of autograd's
+nodes, then those of the storages; memory counts only where nobody is left. Nothing is changed.
+"""
+
+from __future__ import annotations
+
+import functools
+import gc
+import sys
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any
+
+from . import graphs
+
+BLOCK_BYTES = 512
+# Objects looked at for one set of variables: a model and its optimizer have some thousands.
+_MOST_OBJECTS = 100_000
+# What sys.getrefcount counts of an object beyond other people's references: a variable of ours and its argument.
+_OURS = 2
+
+
+def rounded(size: int) -> int:
+    """As a block of the allocator."""
+    return -(-size // BLOCK_BYTES) * BLOCK_BYTES
+
+
+class Ownership:
+    """What is owned on one GPU at this moment; to be used at once and dropped."""
+
+    def __init__(self, gpu: int) -> None:
+        self._gpu = gpu
+
+    def freed_by_dropping(self, dropped: list[Any], held: Counter[int]) -> int:
+        """The bytes that become free when each object of `dropped` loses one reference.
+
+        Args:
+            dropped: The objects; one that two variables hold is in it twice.
+            held: By id, how many references the caller has beside those of `dropped`, so that they do not count.
+        """
+        tensors = _released_tensors(dropped, held)
+        return _released_bytes(tensors, self._graph_of_only(tensors), self._gpu)
+
+    def freed_by_detaching(self, results: list[Any]) -> int:
+        """The bytes that become free if these tensors keep their values and lose the graphs that made them."""
+        return _released_bytes([], self._graph_of_only(results), self._gpu)
+
+    def saved_for_backward(self) -> int:
+        """The bytes that autograd's graphs alone hold; those that the time did not suffice for are not in it."""
+        if not graphs.can_walk():
+            return 0
+        graph = graphs.Graph(root for _, root in self._living_results)
+        graph.collect()
+        return _released_bytes([], graph, self._gpu)
+
+    def _graph_of_only(self, results: list[Any]) -> graphs.Graph | None:
+        """What autograd keeps for these results alone; None: nothing, or it cannot be known."""
+        roots = [result.grad_fn for result in results if result.grad_fn is not None]
+        if not roots or not graphs.can_walk():
+            return None
+        own = set(map(id, results))
+        graph = graphs.Graph(roots)
+        others = graphs.Graph(root for id_, root in self._living_results if id_ not in own)
+        if not graph.is_complete or not others.is_complete:
+            return None
+        graph.collect(leave_out=others)
+        return graph
+
+    @functools.cached_property
+    def _living_results(self) -> list[tuple[int, Any]]:
+        return living_results()
+
+
+def _released_tensors(dropped: list[Any], held: Counter[int]) -> list[Any]:
+    """The tensors that no Python object would hold any more."""
+    waiting, tensors = list(dropped), []
+    lost: Counter[int] = Counter()
+    ours = held + Counter(map(id, dropped))
+    ours.update(map(id, waiting))
+    for _ in range(_MOST_OBJECTS):
+        if not waiting:
+            break
+        value = waiting.pop()
+        ours[id(value)] -= 1
+        lost[id(value)] += 1
+        is_tensor = graphs.is_tensor(value)
+        references = sys.getrefcount(value) - _OURS - ours[id(value)]
+        if is_tensor:
+            references -= _references_of_cpp(value)
+        if lost[id(value)] != references:
+            continue
+        if is_tensor:
+            tensors.append(value)
+            ours[id(value)] += 1
+            followers = []
+        else:
+            followers = [referent for referent in gc.get_referents(value) if gc.is_tracked(referent)]
+        ours.update(map(id, followers))
+        waiting += followers
+        del followers
+    return tensors
+
+
+def _references_of_cpp(tensor: Any) -> int:
+    """How many Python references the C++ side holds: in recent versions one while others than Python own the tensor."""
+    return int(_cpp_holds_references() and tensor._use_count() > 1)
+
+
+@functools.cache
+def _cpp_holds_references() -> bool:
+    import torch
+
+    with torch.inference_mode(False), torch.enable_grad():
+        leaf = torch.zeros(1, device="cpu", requires_grad=True)
+        before = sys.getrefcount(leaf)
+        product = leaf * leaf
+        return product is not None and sys.getrefcount(leaf) > before
+
+
+def living_results() -> list[tuple[int, Any]]:
+    """Of all results of autograd that something of Python's holds: the id, and the node that made it."""
+    import torch
+
+    kinds = set(_subclasses(torch.Tensor))
+    tensors = [value for value in gc.get_objects() if type(value) in kinds]
+    return [(id(t), t.grad_fn) for t in tensors if t.grad_fn is not None and not _is_only_saved(t, 2)]
+
+
+def _subclasses(kind: type) -> Iterable[type]:
+    yield kind
+    for subclass in type.__subclasses__(kind):
+        yield from _subclasses(subclass)
+
+
+def _is_only_saved(tensor: Any, ours: int) -> bool:
+    """Whether autograd alone holds a tensor, beside `ours` references of the caller's."""
+    cpp = _references_of_cpp(tensor)
+    return sys.getrefcount(tensor) - _OURS <= ours + cpp and tensor._use_count() > 1
+
+
+def _released_bytes(tensors: list[Any], graph: graphs.Graph | None, gpu: int) -> int:
+    """Of the storages whose every owner goes."""
+    import torch
+
+    saved = Counter(data._cdata for data in graph.saved) if graph is not None else Counter()
+    going = {data._cdata: data for data in graph.saved} if graph is not None else {}
+    if graph is not None:
+        graph.saved.clear()
+    for address in [address for address in going if not _is_only_saved(going[address], 1)]:
+        del going[address]
+    for gradient in [tensor.grad for tensor in tensors if tensor.is_leaf and tensor.grad is not None]:
+        # The list, the variable and what iterates.
+        if _is_only_saved(gradient, 3):
+            going[gradient._cdata] = gradient
+            saved[gradient._cdata] += 1
+    going |= {tensor._cdata: tensor for tensor in tensors}
+    # A view holds what it is a view of.
+    views = Counter(data._base._cdata for data in going.values() if data._is_view())
+    owners: Counter[int] = Counter()
+    storages = {}
+    for address, tensor in going.items():
+        # Python's wrapper is one owner; what only autograd holds has got one from being looked at.
+        if tensor._use_count() - 1 == saved[address] + views[address] and _lies_on(tensor, gpu):
+            storage = tensor.untyped_storage()
+            storages[storage._cdata] = storage
+            owners[storage._cdata] += 1
+    return sum(
+        rounded(storage.nbytes())
+        for address, storage in storages.items()
+        if torch._C._storage_Use_Count(address) - 1 == owners[address]
+    )
+
+
+def _lies_on(tensor: Any, gpu: int) -> bool:
+    import torch
+
+    return tensor.device.type == "cuda" and tensor.device.index == gpu and tensor.layout is torch.strided

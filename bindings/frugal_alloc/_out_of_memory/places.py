@@ -1,0 +1,105 @@
+"""Lines of the program that ask for memory and hold it, by what the library recorded of each site."""
+
+from __future__ import annotations
+
+import linecache
+import os
+from typing import Any, NamedTuple
+
+from .running import RunningFrame
+
+_MOST_CODE = 60
+
+
+class Place(NamedTuple):
+    """A line of the program. `node`: in its backward, the autograd node that asks, and the line is the forward's."""
+
+    file: str
+    line: int
+    function: str
+    phase: str = ""
+    node: str = ""
+
+    @property
+    def code(self) -> str:
+        return linecache.getline(self.file, self.line).strip()
+
+    @property
+    def short(self) -> str:
+        """ "train.py:88", with "backward of" where it is."""
+        where = f"{short_path(self.file)}:{self.line}"
+        return f"backward of {where}" if self.node else where
+
+
+class Holder(NamedTuple):
+    """A line whose tensors live."""
+
+    place: Place
+    bytes: int
+    blocks: int
+    bytes_per_epoch: float
+
+
+def short_path(file: str) -> str:
+    """Relative to the working directory if the file is in it, else its last two parts."""
+    try:
+        relative = os.path.relpath(file)
+    except (ValueError, OSError):
+        relative = file
+    if not relative.startswith(".."):
+        return relative
+    return os.path.join(*file.split(os.sep)[-2:]) if os.sep in file else file
+
+
+def shorten(code: str, limit: int = _MOST_CODE) -> str:
+    return code if len(code) <= limit else code[: limit - 3] + "..."
+
+
+def of_site(library: Any, number: int) -> Place | None:
+    """The user's line of a site: in backward, of the forward that made the node. None: no line is known."""
+    if number <= 0:
+        return None
+    site = library.site(number)
+    frame = _users(site)
+    if frame is None and site.forward > 0:
+        forward = library.site(site.forward)
+        frame = _users(forward)
+        if frame is not None:
+            return Place(frame.file, frame.line, frame.function, site.phase, site.node)
+    if frame is None:
+        return Place(f"<{site.node}>", 0, "", site.phase, site.node) if site.node else None
+    return Place(frame.file, frame.line, frame.function, site.phase, "")
+
+
+def _users(site: Any) -> Any:
+    if 0 <= site.user < len(site.frames):
+        return site.frames[site.user]
+    return site.frames[0] if site.frames and not site.node else None
+
+
+def of_frames(frames: list[RunningFrame]) -> Place | None:
+    """The innermost line of the user's that runs."""
+    for frame in frames:
+        if frame.is_users:
+            return Place(frame.file, frame.line, frame.function)
+    return None
+
+
+def holders(library: Any, gpu: int) -> list[Holder]:
+    """The lines that hold memory, most first; one entry for each line, forward and backward apart."""
+    growth: dict[tuple, float] = {}
+    for finding in library.findings():
+        if finding.gpu == gpu and (place := of_site(library, finding.site)) is not None:
+            growth[_key(place)] = growth.get(_key(place), 0.0) + finding.bytes_per_epoch
+    lines: dict[tuple, Holder] = {}
+    for usage in library.site_usages():
+        place = of_site(library, usage.site) if usage.gpu == gpu and usage.live_bytes > 0 else None
+        if place is None:
+            continue
+        before = lines.get(_key(place), Holder(place, 0, 0, growth.get(_key(place), 0.0)))
+        lines[_key(place)] = before._replace(bytes=before.bytes + usage.live_bytes, blocks=before.blocks + usage.blocks)
+    return sorted(lines.values(), key=lambda holder: -holder.bytes)
+
+
+def _key(place: Place) -> tuple:
+    return place.file, place.line, bool(place.node)

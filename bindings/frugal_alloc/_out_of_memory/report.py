@@ -1,0 +1,93 @@
+"""The report of an error: what the document knows of the run, and the files that are laid beside it."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from typing import Any
+
+from .advice import Advice
+from .fragmentation import Fragmentation
+from .situation import Situation
+
+#: The setting's value with which no file is written.
+OFF = "off"
+
+
+def build(situation: Situation, pieces: Fragmentation) -> dict[str, Any] | None:
+    """The document with all of this error but its text and advice; None where it cannot be made."""
+    facts, place = situation.facts, situation.request
+    oom: dict[str, Any] = {
+        **facts._asdict(),
+        "file": place.file if place is not None and place.line else None,
+        "line": place.line if place is not None and place.line else None,
+        "function": place.function if place is not None else None,
+        "code": place.code if place is not None and place.line else "",
+        "stack": situation.stack,
+        "tried": [{"what": what, "gained_bytes": gained} for what, gained in facts.tried],
+        "fragmentation": pieces._asdict(),
+        "saved_for_backward_bytes": situation.saved_bytes,
+    }
+    try:
+        from .._report import document
+
+        return document.build(oom)
+    except Exception:  # the error is to be told even where the rest cannot be
+        return None
+
+
+def land(document: dict[str, Any], advice: list[Advice], text: str, setting: str) -> str | None:
+    """Writes the document's files; this process's earlier ones are replaced.
+
+    Args:
+        document: What :func:`build` made.
+        advice: For its "oom".
+        text: The error's text, below PyTorch's first sentence.
+        setting: ``report_dir``: a folder, "off", or "" for the working directory.
+
+    Returns:
+        The path to read; None if none was to be written, or none could be.
+    """
+    from .._report import files
+
+    if setting == OFF:
+        return None
+    document["oom"] |= {"message": text, "advice": [change._asdict() for change in advice]}
+    for folder in (setting or os.curdir, tempfile.gettempdir()):
+        try:
+            return os.path.abspath(files.write(document, os.path.abspath(folder)))
+        except Exception:  # whatever it is, the error comes first
+            continue
+    return None
+
+
+def batch_that_fits(facts: Any) -> str | None:
+    """A sentence about the largest batch that would have fit; None where fewer than two sizes have been seen."""
+    try:
+        from .. import _tracking
+    except ImportError:
+        return None
+    tracker = _tracking.current()
+    if tracker is None or tracker.batches.current is None:
+        return None
+    capacity = min(
+        facts.limit_bytes - facts.native_reserved_bytes,
+        facts.device_total_bytes - facts.outside_bytes - facts.native_reserved_bytes,
+    )
+    return fitting_batch(dict(tracker.batches.peaks), tracker.batches.current, capacity)
+
+
+def fitting_batch(peaks: dict[int, int], current: int, capacity_bytes: int) -> str | None:
+    """As :func:`batch_that_fits`, from the peaks of the sizes seen, on the line through the two largest."""
+    sizes = sorted(size for size in peaks if size != current)[-2:]
+    if len(sizes) < 2:
+        return None
+    small, large = sizes
+    for_each = (peaks[large] - peaks[small]) / (large - small)
+    if for_each <= 0:
+        return None
+    fits = int(large + (capacity_bytes - peaks[large]) // for_each)
+    if not 0 < fits < current:
+        return None
+    seen = f"the peaks of {small} and {large}"
+    return f"a batch of {fits} would have fit, by {seen}; this one is of {current}"

@@ -1,0 +1,109 @@
+"""What is known when memory has run out."""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any, NamedTuple
+
+from .. import _sites
+from . import evaluation, kept, places, running, variables
+from .ownership import Ownership
+
+
+class Situation(NamedTuple):
+    facts: Any  # _native.OutOfMemory
+    request: places.Place | None
+    holders: list[places.Holder]
+    epochs: int
+    dead: list[variables.DeadVariables]
+    kept: list[kept.Kept]
+    evaluation: evaluation.Evaluation | None
+    saved_bytes: int  # by autograd for backward, and held by nothing else
+    findings: list[Any]  # of this GPU, the worst first
+    stack: list[Any]  # of the request, innermost first: (file, line, function)
+    pinning: tuple[places.Place, int, int] | None  # whose small blocks keep pages: bytes of theirs, bytes unusable
+
+
+def look(facts: Any, library: Any) -> Situation:
+    """Looks around on the failing thread. Nothing of what is returned keeps a tensor or a frame alive."""
+    frames = running.frames()
+    ownership = Ownership(facts.gpu)
+    request = places.of_site(library, facts.site) if library is not None else None
+    try:
+        return Situation(
+            facts,
+            request or places.of_frames(frames),
+            places.holders(library, facts.gpu) if library is not None else [],
+            library.epochs_ended() if library is not None else 0,
+            variables.find_dead(frames, facts.gpu, ownership),
+            kept.find_kept(frames, facts.gpu, ownership),
+            evaluation.with_gradients(frames),
+            ownership.saved_for_backward(),
+            _findings(library, facts.gpu),
+            _stack(library, facts.site, frames),
+            _pinning(library, facts) if facts.verdict == "fragmentation" else None,
+        )
+    finally:
+        for frame in frames:
+            frame.values.clear()
+
+
+def _stack(library: Any, number: int, frames: list[running.RunningFrame]) -> list[Any]:
+    site = library.site(number) if library is not None and number > 0 else None
+    if site is not None and site.frames:
+        return list(site.frames)
+    if site is not None and site.forward > 0:
+        return list(library.site(site.forward).frames)
+    return [_sites.Frame(frame.file, frame.line, frame.function) for frame in frames]
+
+
+_WORST_FIRST = {"leak": 0, "growing": 1, "suspect": 2}
+
+
+def _findings(library: Any, gpu: int) -> list[Any]:
+    found = [] if library is None else [finding for finding in library.findings() if finding.gpu == gpu]
+    return sorted(found, key=lambda finding: (_WORST_FIRST.get(finding.kind, 3), -finding.bytes))
+
+
+PAGE_BYTES = 2 << 20
+
+
+def _pinning(library: Any, facts: Any) -> tuple[places.Place, int, int] | None:
+    """The line whose blocks lie in the pages with the most free bytes that nothing else can use."""
+    if library is None:
+        return None
+    unusable: Counter[int] = Counter()
+    blocks: Counter[int] = Counter()
+    for segment in library.segments():
+        if segment.gpu == facts.gpu:
+            _count_pages(segment, unusable, blocks)
+    lines: dict[tuple, list] = {}
+    for site, free in unusable.items():
+        if (place := places.of_site(library, site)) is not None:
+            entry = lines.setdefault((place.file, place.line), [place, 0, 0])
+            entry[1] += blocks[site]
+            entry[2] += free
+    worst = max(lines.values(), key=lambda entry: entry[2], default=None)
+    return None if worst is None else (worst[0], worst[1], worst[2])
+
+
+def _count_pages(segment: Any, unusable: Counter[int], blocks: Counter[int]) -> None:
+    """Adds, by site, the free bytes of the pages that its blocks share, and the bytes of these blocks."""
+    free: Counter[int] = Counter()
+    owners: dict[int, dict[int, int]] = {}
+    for block in segment.blocks:
+        for page in range(block.address // PAGE_BYTES, (block.address + block.bytes - 1) // PAGE_BYTES + 1):
+            start, end = (
+                max(block.address, page * PAGE_BYTES),
+                min(block.address + block.bytes, (page + 1) * PAGE_BYTES),
+            )
+            if block.state == "free":
+                free[page] += end - start
+            else:
+                sites = owners.setdefault(page, {})
+                sites[block.site] = sites.get(block.site, 0) + end - start
+    for page, sites in owners.items():
+        if free[page]:
+            for site, count in sites.items():
+                unusable[site] += free[page]
+                blocks[site] += count

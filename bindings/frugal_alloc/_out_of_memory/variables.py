@@ -1,0 +1,111 @@
+"""Variables of the running frames whose memory could be let go earlier, and what that would free."""
+
+from __future__ import annotations
+
+import gc
+import os
+import types
+from collections import Counter
+from typing import Any, NamedTuple
+
+from . import graphs
+from .liveness import Flow
+from .ownership import Ownership
+from .running import RunningFrame, Statement, statement
+
+# Less is not worth a change to a program.
+LEAST_BYTES = 1 << 20
+_MOST_NAMES = 12
+# How deep a variable's lists, dictionaries and objects are searched for tensors.
+_DEPTH = 4
+_MOST_CONTAINED = 2_000
+# They lead to everything.
+_OPAQUE = (type, types.FunctionType, types.MethodType, types.ModuleType, types.FrameType)
+
+
+class DeadVariables(NamedTuple):
+    """Variables of one frame that nothing reads before they are bound again, and that still hold memory."""
+
+    names: tuple[str, ...]
+    file: str
+    statement: Statement
+    bytes: int  # freed if all of them are let go before the statement
+    rebound: tuple[str, ...]  # those that the statement binds to a new value
+    surely_bound: bool  # False: `del` would fail where they have no value yet
+    in_loop: bool
+
+    @property
+    def advice(self) -> str:
+        """What to write and where, without the bytes."""
+        names, line = ", ".join(self.names), self.statement.first
+        if self.statement.is_loop_header:
+            return f"{_assigned_none(self.names)} as the last line of the loop at line {line}"
+        if self.surely_bound:
+            return f"del {names} before line {line}"
+        return f"{_assigned_none(self.names)} before line {line}"
+
+
+def _assigned_none(names: tuple[str, ...]) -> str:
+    return " = ".join(names) + " = None"
+
+
+def find_dead(frames: list[RunningFrame], gpu: int, ownership: Ownership) -> list[DeadVariables]:
+    """In the user's frames, those with the most bytes first."""
+    held = Counter(id(value) for frame in frames for value in frame.values.values())
+    found = [dead for frame in frames if frame.is_users and (dead := _dead_in(frame, held, gpu, ownership))]
+    return sorted(found, key=lambda dead: -dead.bytes)
+
+
+def _dead_in(frame: RunningFrame, held: Counter[int], gpu: int, ownership: Ownership) -> DeadVariables | None:
+    now = statement(frame)
+    # A notebook's variables may be read by the next cell.
+    if now is None or (frame.function == "<module>" and not os.path.isfile(frame.file)):
+        return None
+    holding = [name for name, value in frame.values.items() if holds_gpu_memory(value, gpu)]
+    if not holding:
+        return None
+    flow = Flow(frame.code)
+    read = flow.read_after(frame.offset) | flow.read_in_lines(now.first, now.last)
+    names = [name for name in holding if name not in read and name in flow.names][:_MOST_NAMES]
+    names, freed = _smallest_set(frame, names, held, ownership)
+    if freed < LEAST_BYTES:
+        return None
+    bound = all(
+        flow.surely_bound(n, now.first, now.last, n in frame.arguments) and n not in flow.deleted for n in names
+    )
+    rebound = tuple(name for name in names if name in flow.written_in_lines(now.first, now.last))
+    return DeadVariables(tuple(names), frame.file, now, freed, rebound, bound, flow.in_loop(frame.offset))
+
+
+def _smallest_set(
+    frame: RunningFrame, names: list[str], held: Counter[int], ownership: Ownership
+) -> tuple[list[str], int]:
+    """The names without those that free nothing, and what they free together."""
+
+    def freed(chosen: list[str]) -> int:
+        return ownership.freed_by_dropping([frame.values[name] for name in chosen], held)
+
+    total = freed(names) if names else 0
+    if total < LEAST_BYTES:
+        return [], 0
+    for name in list(names):
+        without = [other for other in names if other != name]
+        # What is lost with a name is small: it need not be named.
+        if without and (rest := freed(without)) > total - max(LEAST_BYTES, total // 100):
+            names, total = without, rest
+    return names, total
+
+
+def holds_gpu_memory(value: Any, gpu: int) -> bool:
+    """Whether the GPU's tensors, or results of autograd, are within reach of a value."""
+    waiting: list[tuple[Any, int]] = [(value, 0)]
+    for _ in range(_MOST_CONTAINED):
+        if not waiting:
+            return False
+        value, depth = waiting.pop()
+        if graphs.is_tensor(value):
+            if value.device.type == "cuda" and value.device.index == gpu:
+                return True
+        elif depth < _DEPTH and gc.is_tracked(value) and not issubclass(type(value), _OPAQUE):
+            waiting += [(inner, depth + 1) for inner in gc.get_referents(value) if gc.is_tracked(inner)]
+    return False

@@ -1,0 +1,373 @@
+"""What an out-of-memory error says: the verdict, who holds the memory, and advice that works when it is followed."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import importlib.util
+import itertools
+import re
+import threading
+import weakref
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from binding_helpers import GIB, MIB, collect, empty
+
+numbers = itertools.count()
+
+
+def failure(run: Any, *arguments: Any, **options: Any) -> str:
+    """Runs something that must run out of memory; returns the error's text."""
+    with pytest.raises(torch.OutOfMemoryError) as raised:
+        run(*arguments, **options)
+    text = str(raised.value)
+    raised.value.__traceback__ = None
+    return text
+
+
+@contextlib.contextmanager
+def leaving(free: int) -> Any:
+    """Within it, so many bytes of the GPU can be had."""
+    collect()
+    torch.cuda.empty_cache()
+    available = torch.cuda.mem_get_info()[0]
+    blocker = empty((available - free) // (2 * MIB) * 2 * MIB)
+    yield
+    del blocker
+    collect()
+
+
+def line_of(label: str, text: str) -> str:
+    """What the message says under a label, its lines joined."""
+    found = re.search(rf"^{label}\s+(.*(?:\n {{14}}.*)*)", text, re.MULTILINE)
+    assert found, text
+    return re.sub(r"\s+", " ", found[1])
+
+
+class Program:
+    """Source that is run from a file, so that advice about its lines can be followed."""
+
+    def __init__(self, folder: Path, source: str) -> None:
+        self.source = source
+        self.path = folder / f"program_{next(numbers)}.py"
+        self.path.write_text("import torch\n" + source)
+
+    def run(self) -> None:
+        spec = importlib.util.spec_from_file_location(self.path.stem, self.path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        try:
+            module.main()
+        finally:
+            collect()
+
+    def following(self, text: str) -> Program:
+        """The program with the first advice of the message followed to the letter."""
+        advice = line_of("Change first", text)
+        change = re.match(rf"(.+?) before line (\d+) of \S*{self.path.name} frees", advice)
+        assert change, advice
+        lines = self.path.read_text().splitlines()
+        line = int(change[2])
+        indent = re.match(r" *", lines[line - 1])[0]
+        lines.insert(line - 1, indent + change[1])
+        return Program(self.path.parent, "\n".join(lines[1:]) + "\n")
+
+
+HUNDRED = "torch.zeros(25 << 20, device='cuda')"
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> Any:
+    return lambda source: Program(tmp_path, source)
+
+
+def test_verdict_comes_right_after_pytorchs_sentence_and_has_the_bytes_missing() -> None:
+    with leaving(100 * MIB):
+        text = failure(empty, 300 * MIB)
+    lines = text.splitlines()
+    assert lines[0].startswith("CUDA out of memory. Tried to allocate 300.00 MiB. GPU 0 has a total capacity of ")
+    sentence = " ".join(lines[1:3])
+    assert re.match(r"Too big: \S+ GiB of live tensors and this request need 20\d\.\d\d MiB more", sentence), text
+
+
+def test_first_screen_is_small() -> None:
+    with leaving(100 * MIB):
+        text = failure(empty, 300 * MIB)
+    lines = text.splitlines()[1:]
+    assert len(lines) <= 25, text
+    assert all(len(line) <= 100 for line in lines if not line.startswith("Report")), text
+
+
+def test_request_has_its_line_and_code() -> None:
+    with leaving(0):
+        text = failure(lambda: torch.ones(64 * MIB, device="cuda"))
+    request = line_of("Request", text)
+    assert re.match(r"256\.00 MiB at \S*test_explanations\.py:\d+ in ", request), text
+    assert 'torch.ones(64 * MIB, device="cuda")' in request
+
+
+def test_largest_holder_comes_first() -> None:
+    with leaving(500 * MIB):
+        large = torch.empty(200 * MIB, dtype=torch.uint8, device="cuda")
+        small = torch.empty(50 * MIB, dtype=torch.uint8, device="cuda")
+        text = failure(empty, GIB)
+    del large, small
+    holders = re.findall(r"(\d+\.\d\d \w+)  \S*:\d+ \(", text)
+    assert holders[0].endswith("GiB") and holders[1:3] == ["200.00 MiB", "50.00 MiB"], text
+
+
+LOOP = f"""
+def main():
+    for _ in range(3):
+        values = {HUNDRED}
+        copy = values + 1
+        total = copy.sum()
+"""
+REBOUND = f"""
+def main():
+    values = {HUNDRED}
+    values = {HUNDRED}
+"""
+LIST = f"""
+def main():
+    parts = [torch.zeros(12 << 20, device='cuda') for _ in range(2)]
+    mean = sum(part.sum() for part in parts)
+    return {HUNDRED}, mean
+"""
+CALLER = f"""
+def make():
+    return {HUNDRED}
+
+def main():
+    weights = {HUNDRED}
+    model = weights.clone()
+    return make(), model
+"""
+GRAPH = """
+def main():
+    scale = torch.ones(1, device='cuda', requires_grad=True)
+    for _ in range(2):
+        results = (torch.zeros(12 << 20, device='cuda') * scale).exp().sin()
+        print(results.shape)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "room"),
+    [(LOOP, 250), (REBOUND, 150), (LIST, 150), (CALLER, 250), (GRAPH, 250)],
+    ids=["loop", "rebound", "list", "caller", "graph"],
+)
+def test_dead_variables_are_named_and_letting_them_go_is_enough(program: Any, source: str, room: int) -> None:
+    sick = program(source)
+    with leaving(room * MIB):
+        text = failure(sick.run)
+        sick.following(text).run()
+
+
+ALIAS = f"""
+class Holder: pass
+def main():
+    holder = Holder()
+    values = {HUNDRED}
+    holder.same = values
+    return {HUNDRED}, holder
+"""
+SAVED = """
+def main():
+    scale = torch.ones(1, device='cuda', requires_grad=True)
+    values = torch.zeros(25 << 20, device='cuda')
+    result = values * scale
+    return torch.zeros(25 << 20, device='cuda'), result
+"""
+READ_LATER = f"""
+def main():
+    values = {HUNDRED}
+    other = {HUNDRED}
+    return values, other
+"""
+CLOSURE = f"""
+def main():
+    values = {HUNDRED}
+    def later():
+        return values
+    other = {HUNDRED}
+    return later, other
+"""
+
+
+@pytest.mark.parametrize(
+    "source", [ALIAS, SAVED, READ_LATER, CLOSURE], ids=["held elsewhere", "saved by autograd", "read later", "closure"]
+)
+def test_no_deletion_is_advised_where_it_would_free_nothing(program: Any, source: str) -> None:
+    with leaving(150 * MIB):
+        text = failure(program(source).run)
+    assert "del " not in text and "= None" not in text, text
+
+
+EVALUATION = """
+def evaluate(model, batches):
+    means = []
+    for _ in range(batches):
+        means.append(model(torch.zeros(4096, 1024, device='cuda')).mean().item())
+    return means
+
+def main():
+    layers = [torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.Sigmoid()) for _ in range(8)]
+    evaluate(torch.nn.Sequential(*layers).cuda().eval(), 2)
+"""
+
+
+def test_evaluation_with_gradients_is_told_and_no_grad_is_enough(program: Any) -> None:
+    with leaving(200 * MIB):
+        text = failure(program(EVALUATION).run)
+        assert "under torch.no_grad()" in line_of("Change first", text), text
+        assert "program_" in line_of("Change first", text)
+        with torch.no_grad():
+            program(EVALUATION).run()
+
+
+KEPT = """
+def main():
+    scale = torch.ones(1, device='cuda', requires_grad=True)
+    losses = []
+    for _ in range(20):
+        losses.append((torch.zeros(4 << 20, device='cuda') * scale).exp().sum())
+"""
+
+
+def test_results_kept_with_their_graphs_are_told_with_the_line_that_keeps_them(program: Any) -> None:
+    healed = program(KEPT.replace(".sum())", ".sum().detach())"))
+    with leaving(200 * MIB):
+        text = failure(program(KEPT).run)
+        healed.run()
+    advice = line_of("Change first", text)
+    assert re.match(r"`losses` keeps \d results with their graphs: at \S+:7 keep \.detach\(\) of each", advice), text
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(context: Any, values: torch.Tensor) -> torch.Tensor:
+        return values * 2
+
+    @staticmethod
+    def backward(context: Any, gradient: torch.Tensor) -> torch.Tensor:
+        return gradient * torch.ones(GIB, device="cuda")[: len(gradient)]
+
+
+def test_backward_in_a_thread_of_autograds_has_node_and_forward_line() -> None:
+    values = torch.zeros(64 * MIB, device="cuda", requires_grad=True)
+    result = values.exp().sum()
+    with leaving(64 * MIB):
+        text = failure(result.backward)
+    assert re.search(r"Backward\d", line_of("Request", text)), text
+    assert "test_explanations.py" in line_of("Request", text), text
+
+
+def test_python_in_a_backward_has_its_own_line() -> None:
+    values = torch.zeros(100, device="cuda", requires_grad=True)
+    result = Doubled.apply(values).sum()
+    with leaving(64 * MIB):
+        text = failure(result.backward)
+    assert "torch.ones(GIB" in line_of("Request", text), text
+
+
+def test_thread_of_the_programs_own_is_explained() -> None:
+    texts = []
+    with leaving(64 * MIB):
+        thread = threading.Thread(target=lambda: texts.append(failure(empty, GIB)))
+        thread.start()
+        thread.join()
+    assert "Too big" in texts[0] and "Change first" in texts[0]
+
+
+def test_nothing_is_said_of_no_grad_where_it_is_on(program: Any) -> None:
+    with leaving(20 * MIB), torch.no_grad():
+        text = failure(program(EVALUATION).run)
+    assert "no_grad" not in text, text
+
+
+def test_nothing_is_kept_alive_and_deleting_frees(program: Any) -> None:
+    gone = []
+
+    def fail() -> None:
+        local = empty(10 * MIB)
+        gone.append(weakref.ref(local))
+        before = torch.cuda.memory_allocated()
+        with contextlib.suppress(torch.OutOfMemoryError):
+            empty(1 << 44)
+        del local
+        assert torch.cuda.memory_allocated() == before - 10 * MIB
+        assert gone[0]() is None
+
+    gc.disable()
+    try:
+        fail()
+    finally:
+        gc.enable()
+
+
+def test_variables_that_the_program_took_with_locals_stay() -> None:
+    first = 1
+    taken = locals()
+    failure(empty, 1 << 44)
+    assert taken["first"] == first == 1
+
+
+def test_modes_of_the_program_see_nothing() -> None:
+    seen = []
+
+    class Watching(torch.overrides.TorchFunctionMode):
+        def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            seen.append(function)
+            return function(*args, **(kwargs or {}))
+
+    held = empty(10 * MIB)
+    with Watching():
+        failure(torch.empty, 1 << 44, device="cuda")
+    # What empty() calls itself, and the traceback's cleaning up.
+    assert len(seen) <= 2, seen
+    del held
+
+
+def test_memory_taken_past_pytorch_is_told() -> None:
+    runtime = ctypes.CDLL(None)
+    collect()
+    torch.cuda.empty_cache()
+    free = torch.cuda.mem_get_info()[0]
+    address = ctypes.c_void_p()
+    assert runtime.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(free - GIB)) == 0
+    try:
+        text = failure(empty, 2 * GIB)
+    finally:
+        runtime.cudaFree(address)
+    assert "\nMemory outside PyTorch: " in text, text
+    assert "nvidia-smi" in line_of("Change first", text) or "outside" in line_of("Change first", text), text
+
+
+def test_pages_that_small_tensors_share_are_told_with_the_line_that_made_them() -> None:
+    collect()
+    torch.cuda.empty_cache()
+    with leaving(512 * MIB):
+        small = [empty(64 << 10) for _ in range(8000)]
+        kept = small[::31]
+        del small
+        text = failure(empty, 300 * MIB)
+        del kept
+    assert "\nFragmentation: " in text, text
+    assert re.match(r"make the small tensors of \S*", line_of("Change first", text)), text
+
+
+def test_limit_that_leaves_the_gpu_unused_is_the_first_to_change() -> None:
+    collect()
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(0.25)
+    try:
+        text = failure(empty, 6 * GIB)
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+    assert "set_per_process_memory_fraction" in line_of("Change first", text), text
+    assert "raise it by" in line_of("Change first", text)

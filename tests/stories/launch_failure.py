@@ -1,0 +1,84 @@
+"""Story c: "CUDA error: unspecified launch failure" after some epochs.
+
+A layer of the program's own remembers the attention of every batch, with its graph, so memory fills over the
+epochs. What fails in the end is an extension that asks the driver for a workspace of its own, and says nothing of memory.
+People are told to add `zero_grad()`; that it is missing changes what is learnt, and not the memory.
+
+    frugal-alloc simulate --memory 768MiB --values cpu -- python tests/stories/launch_failure.py [--healed]
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+
+import frugal_alloc
+import torch
+from torch import nn
+from torch.utils.checkpoint import checkpoint
+
+WIDTH = 128
+STEPS = 3
+
+
+class Attention(nn.Module):
+    """Attention over a sequence that remembers its weights for a plot."""
+
+    def __init__(self, remember: bool) -> None:
+        super().__init__()
+        self.query = nn.Linear(WIDTH, WIDTH)
+        self.key = nn.Linear(WIDTH, WIDTH)
+        self.remember = remember
+        self.seen: list[torch.Tensor] = []
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        weights = torch.softmax(self.query(values) @ self.key(values).transpose(1, 2), dim=-1)
+        if self.remember:
+            self.seen.append(weights)
+        return values + weights @ values
+
+
+class Workspace:
+    """An extension that takes its memory from the driver, as many do, and reports any failure as one of its kernel."""
+
+    def __init__(self) -> None:
+        self._runtime = ctypes.CDLL("libcudart.so.13")
+
+    def use(self, size: int) -> None:
+        address = ctypes.c_void_p()
+        if self._runtime.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(size)) != 0:
+            self._runtime.cudaGetLastError()
+            raise RuntimeError("CUDA error: unspecified launch failure (roi_kernel.cu:112)")
+        self._runtime.cudaFree(address)
+
+
+def train(model: nn.ModuleList, epochs: int, healed: bool) -> None:
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.001)
+    workspace = Workspace()
+    for _ in range(epochs):
+        for _ in range(STEPS):
+            values = torch.randn(8, 128, WIDTH, device="cuda")
+            for layer in model:
+                values = checkpoint(layer, values, use_reentrant=False) if healed else layer(values)
+            workspace.use(24 << 20)
+            values.square().mean().backward()
+            optimizer.step()
+            if healed:
+                optimizer.zero_grad()
+        frugal_alloc.epoch_end()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--healed", action="store_true")
+    parser.add_argument("--epochs", type=int, default=60)
+    options = parser.parse_args()
+    torch.manual_seed(0)
+    frugal_alloc.enable()
+    model = nn.ModuleList(Attention(remember=not options.healed) for _ in range(4)).cuda()
+    train(model, options.epochs, options.healed)
+    print(f"peak: {torch.cuda.max_memory_allocated() / (1 << 20):.0f} MiB")
+
+
+if __name__ == "__main__":
+    main()
