@@ -15,6 +15,9 @@ from .suppressions import Place
 if TYPE_CHECKING:
     from .tracker import Tracker
 
+# That the library leaves out of its judgement, too.
+WARM_UP_EPOCHS = 2
+
 Line = tuple[int, "Place | None", str]
 
 
@@ -56,7 +59,9 @@ def find(library: Library, tracker: Tracker) -> list[Accusation]:
         # What is replaced by something larger is always of the current epoch.
         births = {epoch for _, _, epoch in blocks if epoch >= 0} if finding.kind != "growing" else set()
         if tracker.epochs.bears_out(finding.gpu, sites, births):
-            found.append(_of_finding(finding, site, place, tracker, [block[:2] for block in blocks]))
+            # What the first epochs made at the same line is another matter: parameters, an optimizer's state.
+            later = [block for block in blocks if block[2] < 0 or block[2] >= WARM_UP_EPOCHS]
+            found.append(_of_finding(finding, site, place, tracker, [block[:2] for block in later or blocks]))
     found += [_of_growing(library, one, tracker, alive) for one in growing]
     # Each line once, for the first reason.
     return list({one.line: one for one in reversed(found)}.values())[::-1]

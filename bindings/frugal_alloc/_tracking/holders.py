@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import types
 from typing import Any, NamedTuple
 
+from .._sites import Frame
 from . import live_tensors
 from .live_tensors import Extent, Extents, GraphMemory
 from .names import Name, Names
@@ -45,8 +47,12 @@ class Evidence(NamedTuple):
 NOTHING = Evidence([], 0, 0, 0, False, [])
 
 
-def find(groups: list[list[tuple[int, int]]]) -> list[Evidence]:
+def find(groups: list[list[tuple[int, int]]], stacks: list[tuple[Frame, ...]] | None = None) -> list[Evidence]:
     """Who holds each group of blocks, given as (address, bytes).
+
+    Args:
+        groups: The blocks.
+        stacks: Where each group was allocated: a cached function among them is taken for the holder if none is found.
 
     Holds the GIL, and looks at every object of Python's: some tenths of a second. Neither this call nor its result
     keeps any object alive.
@@ -60,7 +66,12 @@ def find(groups: list[list[tuple[int, int]]]) -> list[Evidence]:
     objects = live_tensors.objects()
     try:
         with live_tensors.without_torch_functions():
-            return _Search(groups, objects).evidence()
+            found = _Search(groups, objects).evidence()
+            caches = _caches(objects) if stacks else {}
+            for number, stack in enumerate(stacks or []):
+                if not found[number].holders and groups[number]:
+                    found[number] = _with_cache(found[number], stack, caches, groups[number])
+            return found
     finally:
         objects.clear()
         if was_enabled:
@@ -144,6 +155,29 @@ class _Search:
         named_bytes = sum(size for ones in found.values() for size, _, _ in ones)
         holders.sort(key=lambda holder: -holder.bytes)
         return holders[:MOST_HOLDERS], named_bytes / sampled_bytes
+
+
+def _caches(objects: list[Any]) -> dict[tuple[str, str], int]:
+    """The lines of functions with functools' cache, by file and name. Python does not see who holds its entries."""
+    found = {}
+    for wrapper in live_tensors.all_objects(type(functools.lru_cache(maxsize=None)(len)), objects):
+        code = getattr(getattr(wrapper, "__wrapped__", None), "__code__", None)
+        if code is not None and wrapper.cache_info().currsize:
+            found[code.co_filename, code.co_name] = code.co_firstlineno
+    return found
+
+
+def _with_cache(
+    evidence: Evidence, stack: tuple[Frame, ...], caches: dict[tuple[str, str], int], blocks: list[tuple[int, int]]
+) -> Evidence:
+    for frame in stack:
+        line = caches.get((frame.file, frame.function))
+        if line is not None:
+            what = f"cache of {frame.function}()"
+            name = Name("cache", what, frame.function, "function", frame.file, line)
+            holder = Holder(name, len(blocks), sum(size for _, size in blocks), False, False)
+            return evidence._replace(holders=[holder])
+    return evidence
 
 
 def _sequence_number(node: Any) -> int:
