@@ -1,8 +1,8 @@
 """Story c: "CUDA error: unspecified launch failure" after some epochs.
 
 A layer of the program's own remembers the attention of every batch, with its graph, so memory fills over the
-epochs. What fails in the end is an extension that asks the driver for a workspace of its own, and says nothing of memory.
-People are told to add `zero_grad()`; that it is missing changes what is learnt, and not the memory.
+epochs. What fails in the end is an extension that asks the driver for a workspace of its own, and says nothing of
+memory. People are told to add `zero_grad()`; that it is missing changes what is learnt, and not the memory.
 
     frugal-alloc simulate --memory 768MiB --values cpu -- python tests/stories/launch_failure.py [--healed]
 """

@@ -33,6 +33,14 @@ def write(
     return "\n".join(lines)
 
 
+def first_sentences(facts: Any) -> str:
+    """PyTorch's, as the library writes them."""
+    return (
+        f"CUDA out of memory. Tried to allocate {size(facts.requested_bytes)}. GPU {facts.gpu} has a total capacity of "
+        f"{size(facts.device_total_bytes)} of which {size(facts.device_free_bytes)} is free."
+    )
+
+
 def verdict(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
     """One sentence."""
     facts = situation.facts
