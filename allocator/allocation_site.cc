@@ -22,8 +22,6 @@ std::array<Bytes, kSmallSizes> MakeEstimates() {
 
 }  // namespace
 
-constinit thread_local Sample CurrentSample::sample_;
-
 Bytes EstimateOf(Bytes size) {
   static const std::array<Bytes, kSmallSizes> estimates = MakeEstimates();
   return estimates[std::min(static_cast<size_t>(size.count() / kGrain.count()), kSmallSizes - 1)];

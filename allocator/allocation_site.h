@@ -4,7 +4,6 @@
 #define FRUGAL_ALLOCATOR_ALLOCATION_SITE_H_
 
 #include <cstdint>
-#include <utility>
 
 #include "allocator/units.h"
 
@@ -17,32 +16,19 @@ inline constexpr SiteId kNoSite{0};
 // The allocation is not recorded.
 inline constexpr SiteId kUnsampled{UINT32_MAX};
 
-// How the next allocation of a thread is recorded.
+// How an allocation is recorded.
 struct Sample {
-  SiteId site = kNoSite;
+  SiteId site = kUnsampled;
   // The block was picked out of many small ones and stands for them, too: see EstimateOf.
   bool stands_for_others = false;
 };
 
 // Blocks of at least so much are all recorded. Of smaller ones it may be one for each so many bytes, on average, drawn
 // as a Poisson process: so every byte has the same chance, and no rhythm of a program can hide from it.
-inline constexpr Bytes kSampleInterval(4096);
+inline constexpr Bytes kSampleInterval = KiB(256);
 
 // The bytes that a recorded block of `size` < kSampleInterval stands for, itself included: its size by its chance.
 Bytes EstimateOf(Bytes size);
-
-// Of the calling thread. A thread-local variable rather than an argument of every allocation, which would cost
-// instructions also where nobody asks for sites.
-class CurrentSample {
- public:
-  static Sample Get() { return sample_; }
-  // Returns what it was.
-  static Sample Set(Sample sample) { return std::exchange(sample_, sample); }
-
- private:
-  // Not inline: libraries that hide their symbols would each have one of their own.
-  static constinit thread_local Sample sample_;
-};
 
 }  // namespace frugal
 

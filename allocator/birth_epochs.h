@@ -50,8 +50,7 @@ struct SiteUsage {
   Bytes at_peak;
 };
 
-// Blocks are recorded as their thread's CurrentSample says; what is said here is of those, and of those that they stand
-// for. Not thread-safe. Invariant: live() is the size of all recorded blocks that have not died.
+// What is said here is of the blocks that are recorded, and of those that they stand for. Not thread-safe. Invariant: live() is the size of all recorded blocks that have not died.
 class BirthEpochs {
  public:
   static constexpr int64_t kWarmUpEpochs = 2;
@@ -65,8 +64,7 @@ class BirthEpochs {
   BirthEpochs() { cohorts_.emplace_back(); }
 
   // A recorded block that was handed out counts to a cohort until it dies: those of its site, size class and epoch.
-  uint32_t Born(Bytes size) {
-    const Sample sample = CurrentSample::Get();
+  uint32_t Born(Bytes size, Sample sample) {
     if (sample.site == kUnsampled) return kNoCohort;
     const size_t kind = KindOf(sample, size);
     if (kind >= newest_.size() || newest_[kind] == kNoCohort) [[unlikely]]

@@ -39,7 +39,8 @@ DeviceAllocator::DeviceAllocator(Device& device, AddressDirectory& directory, Re
 
 DeviceAllocator::~DeviceAllocator() = default;
 
-absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream stream, void* annotation, Bytes least) {
+absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream stream, void* annotation, Bytes least,
+                                                    Sample sample) {
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   const SizeGroup group = GroupFor(size);
   absl::MutexLock lock(&mutex_);
@@ -58,7 +59,7 @@ absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream str
   }
   block->use = {requested, annotation};
   allocated_.Insert(block);
-  ledger_.HandedOut(*block, group);
+  ledger_.HandedOut(*block, group, sample);
   CheckInDebugBuilds();
   return Allocation{block->address, size};
 }
@@ -145,16 +146,14 @@ void DeviceAllocator::SetObserver(Observer* observer) {
 BirthEpochs& DeviceAllocator::Births() {
   if (births_ != nullptr) return *births_;
   births_ = std::make_unique<BirthEpochs>();
-  // Nobody kept the sites of blocks that are older.
-  const Sample sample = CurrentSample::Set({});
   for (const Arena* arena : arenas_.all()) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (Block* block = extent->first_block(); block != nullptr; block = block->next) {
-        if (block->state == BlockState::kAllocated) block->birth = births_->Born(block->size);
+        // Nobody kept the sites of blocks that are older.
+        if (block->state == BlockState::kAllocated) block->birth = births_->Born(block->size, {kNoSite});
       }
     }
   }
-  CurrentSample::Set(sample);
   ledger_.RecordBirths(births_.get());
   return *births_;
 }

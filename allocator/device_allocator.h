@@ -93,9 +93,9 @@ class DeviceAllocator {
 
   // At least `requested` bytes (more than 0) whose previous use is over for work that is put into
   // `stream` from now on; the block has at least `least`. `annotation` stays with the block until the observer is told
-  // to drop it. kResourceExhausted: LastOutOfMemory() says what was known. Other errors: the driver's.
+  // to drop it. `sample` says how the block is recorded, once RecordBirths was called. kResourceExhausted: LastOutOfMemory() says what was known. Other errors: the driver's.
   absl::StatusOr<Allocation> Allocate(Bytes requested, Stream stream, void* annotation = nullptr,
-                                      Bytes least = Bytes(0));
+                                      Bytes least = Bytes(0), Sample sample = {});
 
   // Gives back the block that starts at `address`. kNotFound: no block that was handed out starts there.
   // Returns the block's size.
@@ -135,7 +135,7 @@ class DeviceAllocator {
   // null: nobody listens. The observer must outlive its stay.
   void SetObserver(Observer* observer);
 
-  // From now on blocks are recorded by site and epoch of birth, as CurrentSample says; all that is handed out at this
+  // From now on blocks are recorded by site and epoch of birth, as Allocate is told; all that is handed out at this
   // time counts to kNoSite, as born in the first epoch.
   void RecordBirths();
   // See BirthEpochs. They begin to record if nothing was recorded.

@@ -41,8 +41,8 @@ void Ledger::DropAnnotation(Block& block) {
   block.use.annotation = nullptr;
 }
 
-void Ledger::TellHandedOut(Block& block) {
-  if (births_ != nullptr) block.birth = births_->Born(block.size);
+void Ledger::TellHandedOut(Block& block, Sample sample) {
+  if (births_ != nullptr) block.birth = births_->Born(block.size, sample);
   if (observer_ != nullptr) TellObserver(MemoryEvent::Kind::kAllocate, block);
 }
 

@@ -17,17 +17,11 @@ class Ledger {
  public:
   const Statistics& statistics() const { return statistics_; }
   Statistics& statistics() { return statistics_; }
-  void SetObserver(Observer* observer) {
-    observer_ = observer;
-    UpdateListening();
-  }
+  void SetObserver(Observer* observer) { observer_ = observer; }
   // From now on blocks are entered in `births`, which outlives the ledger. Those handed out before must carry theirs.
-  void RecordBirths(BirthEpochs* births) {
-    births_ = births;
-    UpdateListening();
-  }
+  void RecordBirths(BirthEpochs* births) { births_ = births; }
 
-  void HandedOut(Block& block, SizeGroup group) {
+  void HandedOut(Block& block, SizeGroup group, Sample sample) {
     statistics_.allocation.Increase(group, 1);
     statistics_.allocated_bytes.Increase(group, block.size.count());
     statistics_.requested_bytes.Increase(group, block.use.requested.count());
@@ -35,15 +29,16 @@ class Ledger {
       statistics_.awaiting.NotePeaks(statistics_.allocation, group);
       statistics_.awaiting_bytes.NotePeaks(statistics_.allocated_bytes, group);
     }
-    if (somebody_listens_) [[unlikely]]
-      TellHandedOut(block);
+    block.birth = BirthEpochs::kNoCohort;
+    if (observer_ != nullptr || sample.site != kUnsampled) [[unlikely]]
+      TellHandedOut(block, sample);
   }
   // By the caller; Deferred follows if streams are still to pass, else Completed.
   void GivenBack(const Block& block, SizeGroup group) {
     statistics_.allocation.Decrease(group, 1);
     statistics_.allocated_bytes.Decrease(group, block.size.count());
     statistics_.requested_bytes.Decrease(group, block.use.requested.count());
-    if (somebody_listens_) [[unlikely]]
+    if (observer_ != nullptr || block.birth != BirthEpochs::kNoCohort) [[unlikely]]
       TellGivenBack(block);
   }
   void Deferred(const Block& block, SizeGroup group) {
@@ -108,8 +103,7 @@ class Ledger {
 
   void CountRuns(SizeGroup group, int runs);
   void DropAnnotation(Block& block);
-  void UpdateListening() { somebody_listens_ = observer_ != nullptr || births_ != nullptr; }
-  void TellHandedOut(Block& block);
+  void TellHandedOut(Block& block, Sample sample);
   void TellGivenBack(const Block& block);
   void TellObserver(MemoryEvent::Kind kind, const Block& block);
 
@@ -117,8 +111,6 @@ class Ledger {
   int64_t blocks_awaiting_ = 0;
   Observer* observer_ = nullptr;
   BirthEpochs* births_ = nullptr;
-  // One question on the way of every block, whoever listens.
-  bool somebody_listens_ = false;
 };
 
 }  // namespace frugal

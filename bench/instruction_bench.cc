@@ -55,17 +55,19 @@ void CountChurn(const std::string& name, CUDAAllocator& allocator, size_t live) 
 }
 
 void CountAll() {
-  CUDAAllocator& native = StartTorch();
+  CUDAAllocator& native = StartTorch("track:off");
   CUDAAllocator& frugal = *c10::cuda::CUDACachingAllocator::get();
   CountPairs("native", native);
   CountPairs("frugal", frugal);
   CountChurn("native", native, 1'000);
   CountChurn("frugal", frugal, 1'000);
   CountChurn("frugal", frugal, 1'000'000);
-  // From here on blocks are counted by epoch of birth. The free memory is as it was before the churn.
+  // From here on allocations are recorded by site. The free memory is as it was before the churn.
   frugal_trim();
-  frugal_epoch_end();
-  CountPairs("frugal by epoch", frugal);
+  frugal_enable_with("track:on");
+  // Beyond those that every thread records whatever their size.
+  for (int i = 0; i < 2 * kIterations; ++i) frugal.allocate(size_t{1} << 20).clear();
+  CountPairs("frugal tracked", frugal);
 }
 
 }  // namespace

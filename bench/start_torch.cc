@@ -15,12 +15,12 @@ void setHasPrimaryContext(bool (*has_primary_context)(signed char device));
 
 namespace frugal::bench {
 
-c10::cuda::CUDACachingAllocator::CUDAAllocator& StartTorch() {
+c10::cuda::CUDACachingAllocator::CUDAAllocator& StartTorch(const char* settings) {
   c10::cuda::_internal::setHasPrimaryContext([](signed char) { return true; });
   c10::cuda::CUDACachingAllocator::init(1);
   C10_CUDA_CHECK(cudaSetDevice(0));
   c10::cuda::CUDACachingAllocator::CUDAAllocator& native = *c10::cuda::CUDACachingAllocator::get();
-  const absl::Status enabled = Enable("");
+  const absl::Status enabled = Enable(settings);
   if (!enabled.ok()) {
     std::fprintf(stderr, "%s\n", enabled.ToString().c_str());
     std::exit(2);

@@ -7,9 +7,9 @@
 
 namespace frugal::bench {
 
-// Starts c10's CUDA on GPU 0 and enables ours, which CUDACachingAllocator::get() is from now on. Returns native. Ends
-// the program with status 2 if ours cannot be enabled. Once a process.
-c10::cuda::CUDACachingAllocator::CUDAAllocator& StartTorch();
+// Starts c10's CUDA on GPU 0 and enables ours with these settings, which CUDACachingAllocator::get() is from now on.
+// Returns native. Ends the program with status 2 if ours cannot be enabled. Once a process.
+c10::cuda::CUDACachingAllocator::CUDAAllocator& StartTorch(const char* settings = "");
 
 }  // namespace frugal::bench
 

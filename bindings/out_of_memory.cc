@@ -54,13 +54,15 @@ int64_t LeakedBytes(GpuMemory& gpu) {
 
 // The first that would have made the difference.
 OutOfMemoryVerdict Judge(const frugal_out_of_memory& facts, int64_t leaked) {
-  // What a CUDA context and the libraries in it take is no news: a part of the device, or so much.
+  // What a CUDA context and the libraries in it take is no news, and nobody can have it back: an eighth of the device,
+  // within these limits.
   constexpr int64_t kUsualPart = 8;
-  constexpr int64_t kUsual = int64_t{2} << 30;
-  const int64_t unusual = facts.outside - std::min(facts.device_total / kUsualPart, kUsual);
+  constexpr int64_t kLeastUsual = int64_t{1} << 30;
+  constexpr int64_t kMostUsual = int64_t{2} << 30;
+  const int64_t unusual = facts.outside - std::clamp(facts.device_total / kUsualPart, kLeastUsual, kMostUsual);
   if (facts.missing <= facts.unusable) return OutOfMemoryVerdict::kFragmentation;
   if (leaked > 0 && facts.missing <= leaked) return OutOfMemoryVerdict::kLeak;
-  if (unusual > 0 && facts.missing <= facts.outside) return OutOfMemoryVerdict::kOutside;
+  if (unusual > 0 && facts.missing <= unusual) return OutOfMemoryVerdict::kOutside;
   return OutOfMemoryVerdict::kTooBig;
 }
 

@@ -21,10 +21,10 @@ namespace frugal {
 // An instruction of a function. Two with the same figures are the same, as far as one can tell: the memory of code
 // that is gone may be used for another, so that more than its address is compared.
 struct PythonFrame {
-  const void* code = nullptr;
-  const void* lines = nullptr;  // the code's table of lines
-  const void* file = nullptr;   // the object of the code's file name
-  int32_t instruction = 0;      // in bytes from the code's first
+  const void* code;
+  const void* lines;    // the code's table of lines
+  const void* file;     // the object of the code's file name
+  int32_t instruction;  // in bytes from the code's first
 
   friend bool operator==(const PythonFrame&, const PythonFrame&) = default;
 };

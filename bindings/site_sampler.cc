@@ -9,9 +9,6 @@
 namespace frugal {
 namespace {
 
-// While nothing is recorded, how often a thread looks whether that has changed.
-constexpr int64_t kIdleBytes = 1 << 20;
-
 // Where nodes were made, by their number: a ring, so that what is older than a step or two is forgotten.
 class ForwardSites {
  public:
@@ -89,7 +86,8 @@ SiteId SiteOfPart(PartId part) {
 }
 
 SiteId SiteOf(PartId part) {
-  std::array<PythonFrame, kMostPythonFrames> frames;
+  // To fill it with zeros first would take longer than all the rest.
+  std::array<PythonFrame, kMostPythonFrames> frames;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   const size_t count = CapturePython(absl::MakeSpan(frames));
   RecentSites::Entry entry;
   if (count > 0) entry = SiteOfPython(part, absl::MakeConstSpan(frames.data(), count));
@@ -130,11 +128,8 @@ int64_t SiteSampler::DrawDistance(ThreadState& thread) {
   return static_cast<int64_t>(-std::log1p(-uniform) * static_cast<double>(kSampleInterval.count()));
 }
 
-Sample SiteSampler::SampleOf(ThreadState& thread, size_t size) {
-  if (!is_on()) {
-    thread.until_next = kIdleBytes;
-    return {kUnsampled};
-  }
+Sample SiteSampler::Take(size_t size) {
+  ThreadState& thread = thread_;
   if (const uint32_t epoch = epoch_.load(std::memory_order_relaxed); thread.epoch != epoch) {
     thread.epoch = epoch;
     thread.detailed_left = kDetailed;
@@ -150,9 +145,5 @@ Sample SiteSampler::SampleOf(ThreadState& thread, size_t size) {
   thread.until_next = DrawDistance(thread);
   return {site, true};
 }
-
-SiteSampler::Sampled::Sampled(size_t size) { CurrentSample::Set(SampleOf(thread_, size)); }
-
-SiteSampler::Sampled::~Sampled() { CurrentSample::Set({kUnsampled}); }
 
 }  // namespace frugal

@@ -13,7 +13,7 @@
 
 namespace frugal {
 
-// Thread-safety: any thread; Sample and part are each thread's own.
+// Thread-safety: any thread; the part is each thread's own.
 class SiteSampler {
  public:
   // Allocations are recorded from now on, or no more. Off at first.
@@ -27,21 +27,15 @@ class SiteSampler {
   // Where the calling thread is.
   static SiteId CurrentSite();
 
-  // The next allocation of the calling thread, of `size`, is to be made within a Sampled.
-  static bool IsDue(size_t size) {
-    ThreadState& thread = thread_;
-    return size >= static_cast<size_t>(kSampleInterval.count()) ||
-           (thread.until_next -= static_cast<int64_t>(size)) < 0;
+  // How an allocation of `size` is recorded, which the calling thread is about to make.
+  static Sample Next(size_t size) {
+    if (!is_on()) return {};
+    if (size < static_cast<size_t>(kSampleInterval.count()) &&
+        (thread_.until_next -= static_cast<int64_t>(size)) >= 0) {
+      return {};
+    }
+    return Take(size);
   }
-
-  // What is allocated on the calling thread while it lives is recorded, if tracking is on.
-  class Sampled {
-   public:
-    explicit Sampled(size_t size);
-    ~Sampled();
-    Sampled(const Sampled&) = delete;
-    Sampled& operator=(const Sampled&) = delete;
-  };
 
  private:
   // In each epoch each thread records so many allocations whatever their size, so that nothing escapes in a small
@@ -58,7 +52,7 @@ class SiteSampler {
 
   // What is drawn is the distance of a Poisson process, in bytes.
   static int64_t DrawDistance(ThreadState& thread);
-  static Sample SampleOf(ThreadState& thread, size_t size);
+  static Sample Take(size_t size);
 
   static std::atomic<bool> is_on_;
   static std::atomic<uint32_t> epoch_;

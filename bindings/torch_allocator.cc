@@ -114,17 +114,11 @@ C10_ALWAYS_INLINE void* TorchAllocator::Allocated(GpuMemory& gpu, const Allocati
 
 C10_ALWAYS_INLINE void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t stream) {
   GpuMemory& gpu = gpus_.Get(device);
-  if (SiteSampler::IsDue(size)) {
-    const SiteSampler::Sampled sampled(size);
-    return AllocateUnsampled(gpu, size, stream);
-  }
-  return AllocateUnsampled(gpu, size, stream);
-}
-
-C10_ALWAYS_INLINE void* TorchAllocator::AllocateUnsampled(GpuMemory& gpu, size_t size, cudaStream_t stream) {
-  if (C10_UNLIKELY(history_.listening())) return AllocateRecorded(gpu, size, stream);
-  const absl::StatusOr<Allocation> allocation = gpu.allocator().Allocate(
-      Bytes(static_cast<int64_t>(size)), ToStream(stream), nullptr, Bytes(static_cast<int64_t>(RoundUpAsTold(size))));
+  const Sample sample = SiteSampler::Next(size);
+  if (C10_UNLIKELY(history_.listening())) return AllocateRecorded(gpu, size, stream, sample);
+  const absl::StatusOr<Allocation> allocation =
+      gpu.allocator().Allocate(Bytes(static_cast<int64_t>(size)), ToStream(stream), nullptr,
+                               Bytes(static_cast<int64_t>(RoundUpAsTold(size))), sample);
   if (C10_UNLIKELY(!allocation.ok())) return AllocateElsewhere(gpu, size, stream, allocation.status());
   return Allocated(gpu, *allocation);
 }
@@ -152,13 +146,13 @@ void* TorchAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
   return AllocateBlock(device, size, stream);
 }
 
-void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t stream) {
+void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t stream, Sample sample) {
   const History::Operation operation(history_, native(), RecordContext::STATE);
   const Bytes requested(static_cast<int64_t>(size));
   std::unique_ptr<BlockNote> note;
   if (operation.context()) note = std::make_unique<BlockNote>(BlockNote{operation.context()});
   const absl::StatusOr<Allocation> allocation = gpu.allocator().Allocate(
-      requested, ToStream(stream), note.get(), Bytes(static_cast<int64_t>(RoundUpAsTold(size))));
+      requested, ToStream(stream), note.get(), Bytes(static_cast<int64_t>(RoundUpAsTold(size))), sample);
   if (!allocation.ok()) return AllocateElsewhere(gpu, size, stream, allocation.status());
   // The block's now, until DropAnnotation.
   static_cast<void>(note.release());

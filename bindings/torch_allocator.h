@@ -101,9 +101,7 @@ class TorchAllocator final : public NativeForwarder {
   static void DeleteBlock(void* pointer);
 
   void* AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t stream);
-  // Of those that are recorded by site or not: the caller has seen to it.
-  void* AllocateUnsampled(GpuMemory& gpu, size_t size, cudaStream_t stream);
-  void* AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t stream);
+  void* AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t stream, Sample sample);
   // Tells the profiler, if one runs, and returns the block.
   void* Allocated(GpuMemory& gpu, const Allocation& allocation);
   // We could not serve the request: pools that are there for this moment may, or it fails.

@@ -74,6 +74,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("simulate", help="run a command on a simulated GPU")
     _add_doctor(commands)
     _add_replay(commands)
+    _add_report(commands)
     _add_hook(commands)
     return parser
 
@@ -304,4 +305,32 @@ def _replay(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int
         print(_replay.to_json(measurements))
     else:
         _replay_table.print_table(measurements)
+    return 0
+
+
+# --- report
+
+
+def _add_report(commands: argparse._SubParsersAction) -> None:
+    parser = commands.add_parser(
+        "report",
+        help="show what a run reported about its memory",
+        description="Prints a report that a run has written (setting report_dir, or frugal_alloc.report().to_json()); "
+        "the files of several ranks become one. TensorFlow's logs with a dump of its BFC allocator, and the memory "
+        "profiles of its profiler, are read, too.",
+    )
+    parser.add_argument("files", metavar="FILE", nargs="+", help="a report, or one of each rank of a run")
+    parser.add_argument("--compare", metavar="OTHER", help="print what changed from FILE to the run of this file")
+    parser.add_argument("--html", metavar="OUT", help="write FILE's report as a page to this file")
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON: the report, joined and checked, or the changes"
+    )
+    parser.set_defaults(carry_out=_report)
+
+
+def _report(options: argparse.Namespace) -> int:
+    from ._report import command
+
+    with _refusing(command.ReportRefused):
+        command.show(options.files, options.compare, options.html, options.json)
     return 0

@@ -32,9 +32,20 @@ class UnreadableFile(Exception):
 def read_values(path: str | os.PathLike[str]) -> Any:
     """The value in a pickle or JSON file, which may be packed by xz or gzip; told apart by content, not by name."""
     path = Path(path)
-    data = _unpack(path)
+    return parse_values(read_bytes(path), path)
+
+
+def read_bytes(path: str | os.PathLike[str], most_bytes: int | None = None) -> bytes:
+    """What a file holds, which may be packed by xz or gzip, and must then come to at most so much."""
+    path = Path(path)
+    data = _unpack(path, MAX_UNPACKED_BYTES if most_bytes is None else most_bytes)
     if not data:
         raise UnreadableFile(f"{path} is empty; record it again")
+    return data
+
+
+def parse_values(data: bytes, path: str | os.PathLike[str]) -> Any:
+    """The value of a pickle or JSON that was read from `path`."""
     if data[:1] == b"\x80":
         parse, kind = _unpickle, "pickle"
     elif data.lstrip()[:1] in (b"{", b"["):
@@ -71,16 +82,16 @@ def _unpickle(data: bytes) -> Any:
     return _PlainUnpickler(io.BytesIO(data)).load()
 
 
-def _unpack(path: Path) -> bytes:
+def _unpack(path: Path, most_bytes: int) -> bytes:
     try:
         with path.open("rb") as file:
             magic = file.read(len(_XZ_MAGIC))
             file.seek(0)
             if magic == _XZ_MAGIC:
-                return _read_bounded(lzma.LZMAFile(file), path)
+                return _read_bounded(lzma.LZMAFile(file), path, most_bytes)
             if magic.startswith(_GZIP_MAGIC):
-                return _read_bounded(gzip.GzipFile(fileobj=file), path)
-            return _read_bounded(file, path)
+                return _read_bounded(gzip.GzipFile(fileobj=file), path, most_bytes)
+            return _read_bounded(file, path, most_bytes)
     except FileNotFoundError:
         raise UnreadableFile(f"{path} does not exist") from None
     except IsADirectoryError:
@@ -91,12 +102,13 @@ def _unpack(path: Path) -> bytes:
         raise UnreadableFile(f"{path} cannot be read: {error.strerror or error}") from None
 
 
-def _read_bounded(file: IO[bytes], path: Path) -> bytes:
+def _read_bounded(file: IO[bytes], path: Path, most_bytes: int) -> bytes:
     data = bytearray()
     while chunk := file.read(_CHUNK_BYTES):
         data += chunk
-        if len(data) > MAX_UNPACKED_BYTES:
-            raise UnreadableFile(f"{path} unpacks to more than {MAX_UNPACKED_BYTES >> 30} GiB; record fewer entries")
+        if len(data) > most_bytes:
+            most = f"{most_bytes >> 30} GiB" if most_bytes >> 30 else f"{most_bytes >> 20} MiB"
+            raise UnreadableFile(f"{path} unpacks to more than {most}; record fewer entries")
     return bytes(data)
 
 

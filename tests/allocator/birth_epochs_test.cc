@@ -10,13 +10,15 @@
 namespace frugal {
 namespace {
 
+constexpr Sample kSample{SiteId{1}};
+
 using testing::IsEmpty;
 using testing::SizeIs;
 
 TEST(BirthEpochsTest, BlocksThatDiedAreNotAlive) {
   BirthEpochs births;
-  const uint32_t first = births.Born(KiB(1));
-  births.Born(KiB(3));
+  const uint32_t first = births.Born(KiB(1), kSample);
+  births.Born(KiB(3), kSample);
   EXPECT_EQ(births.live(), KiB(4));
   births.Died(first, KiB(1));
   EXPECT_EQ(births.live(), KiB(3));
@@ -25,7 +27,7 @@ TEST(BirthEpochsTest, BlocksThatDiedAreNotAlive) {
 TEST(BirthEpochsTest, SurvivorsAreNeitherFromWarmUpNorFromTheEpochThatEnds) {
   BirthEpochs births;
   for (int epoch = 0; epoch < 5; ++epoch) {
-    births.Born(KiB(1));
+    births.Born(KiB(1), kSample);
     births.EndEpoch();
   }
   const std::vector<SiteHistory> histories = births.Histories();
@@ -44,11 +46,11 @@ TEST(BirthEpochsTest, AnEpochWhoseBlocksAllDiedLeavesNoSurvivors) {
   BirthEpochs births;
   std::vector<uint32_t> born;
   for (int epoch = 0; epoch < 5; ++epoch) {
-    born.push_back(births.Born(KiB(1)));
+    born.push_back(births.Born(KiB(1), kSample));
     births.EndEpoch();
   }
   births.Died(born[2], KiB(1));
-  births.Born(KiB(1));
+  births.Born(KiB(1), kSample);
   births.EndEpoch();
   const EpochBoundary last = births.Histories()[0].boundaries.back();
   EXPECT_EQ(last.surviving_epochs(), 2);
@@ -58,16 +60,14 @@ TEST(BirthEpochsTest, AnEpochWhoseBlocksAllDiedLeavesNoSurvivors) {
 
 TEST(BirthEpochsTest, SitesAndSizeClassesAreKeptApart) {
   BirthEpochs births;
-  births.Born(KiB(64));
-  births.Born(KiB(33));
-  births.Born(KiB(32));
-  CurrentSample::Set({SiteId{7}});
-  births.Born(KiB(64));
-  EXPECT_EQ(CurrentSample::Set({}).site, SiteId{7});
+  births.Born(KiB(64), kSample);
+  births.Born(KiB(33), kSample);
+  births.Born(KiB(32), kSample);
+  births.Born(KiB(64), {SiteId{7}});
   births.EndEpoch();
   const std::vector<SiteHistory> histories = births.Histories();
   ASSERT_THAT(histories, SizeIs(3));
-  EXPECT_EQ(histories[0].site, kNoSite);
+  EXPECT_EQ(histories[0].site, SiteId{1});
   EXPECT_EQ(histories[0].largest_block, KiB(32));
   EXPECT_EQ(histories[1].largest_block, KiB(64));
   EXPECT_EQ(histories[1].boundaries[0].live, KiB(97));
@@ -77,14 +77,14 @@ TEST(BirthEpochsTest, SitesAndSizeClassesAreKeptApart) {
 
 TEST(BirthEpochsTest, HistoryOfASiteBeginsAnewWhenNothingWasAliveForLong) {
   BirthEpochs births;
-  const uint32_t first = births.Born(KiB(1));
+  const uint32_t first = births.Born(KiB(1), kSample);
   births.EndEpoch();
   births.Died(first, KiB(1));
   for (size_t empty = 1; empty < BirthEpochs::kKeptEmpty; ++empty) births.EndEpoch();
   EXPECT_THAT(births.Histories(), SizeIs(1));
   births.EndEpoch();
   EXPECT_THAT(births.Histories(), IsEmpty());
-  births.Born(KiB(1));
+  births.Born(KiB(1), kSample);
   births.EndEpoch();
   ASSERT_THAT(births.Histories(), SizeIs(1));
   ASSERT_THAT(births.Histories()[0].boundaries, SizeIs(1));
@@ -92,35 +92,31 @@ TEST(BirthEpochsTest, HistoryOfASiteBeginsAnewWhenNothingWasAliveForLong) {
 
 TEST(BirthEpochsTest, ABlockThatIsNotSampledLeavesNoTrace) {
   BirthEpochs births;
-  CurrentSample::Set({kUnsampled});
-  const uint32_t number = births.Born(MiB(1));
-  CurrentSample::Set({});
+  const uint32_t number = births.Born(MiB(1), {kUnsampled});
   EXPECT_EQ(number, BirthEpochs::kNoCohort);
   births.Died(number, MiB(1));
   EXPECT_EQ(births.live(), Bytes(0));
   EXPECT_THAT(births.Usages(), IsEmpty());
 }
 
-// 512 bytes in steps of 512: what one of each stands for, drawn with its chance, is what all of them have.
+// What one of each stands for, drawn with its chance, is what all of them have.
 TEST(BirthEpochsTest, ASampledBlockStandsForThoseThatWereNot) {
   BirthEpochs births;
-  CurrentSample::Set({SiteId{1}, true});
   for (Bytes size = kGrain; size < kSampleInterval; size += kGrain) {
     const double chance = 1 - std::exp(-static_cast<double>(size.count()) / static_cast<double>(kSampleInterval.count()));
     const Bytes before = births.live();
-    const uint32_t number = births.Born(size);
+    const uint32_t number = births.Born(size, {SiteId{1}, true});
     EXPECT_NEAR(static_cast<double>((births.live() - before).count()) * chance, static_cast<double>(size.count()), 1);
     EXPECT_EQ(births.live() - before, births.CountedFor(number, size));
     births.Died(number, size);
     EXPECT_EQ(births.live(), before);
   }
-  CurrentSample::Set({});
 }
 
 TEST(BirthEpochsTest, CollapsedEpochsAreTheFirst) {
   BirthEpochs births;
   for (int epoch = 0; epoch < 9; ++epoch) {
-    births.Born(KiB(1));
+    births.Born(KiB(1), kSample);
     births.EndEpoch();
   }
   births.CollapseEpochs();
@@ -136,8 +132,8 @@ TEST(BirthEpochsTest, CollapsedEpochsAreTheFirst) {
 // What each step leaves behind shows in the same way, however many steps are an epoch.
 TEST(BirthEpochsTest, HalvedEpochsGoOnAsIfTheyHadAlwaysBeenTwiceAsLong) {
   const auto step = [](BirthEpochs& births, int number) {
-    births.Born(KiB(1));
-    const uint32_t passing = births.Born(KiB(3));
+    births.Born(KiB(1), kSample);
+    const uint32_t passing = births.Born(KiB(3), kSample);
     if (number % 3 != 0) births.Died(passing, KiB(3));
   };
   BirthEpochs halved;
@@ -166,14 +162,11 @@ TEST(BirthEpochsTest, HalvedEpochsGoOnAsIfTheyHadAlwaysBeenTwiceAsLong) {
 
 TEST(BirthEpochsTest, WhatHeldMemoryAtThePeakIsKnownAfterwards) {
   BirthEpochs births;
-  CurrentSample::Set({SiteId{1}});
-  const uint32_t large = births.Born(MiB(10));
-  CurrentSample::Set({SiteId{2}});
-  const uint32_t small = births.Born(MiB(1));
+  const uint32_t large = births.Born(MiB(10), {SiteId{1}});
+  const uint32_t small = births.Born(MiB(1), {SiteId{2}});
   births.Died(large, MiB(10));
-  births.Born(MiB(2));
+  births.Born(MiB(2), {SiteId{2}});
   births.Died(small, MiB(1));
-  CurrentSample::Set({});
   const std::vector<SiteUsage> usages = births.Usages();
   ASSERT_THAT(usages, SizeIs(2));
   EXPECT_EQ(usages[0].site, SiteId{1});
@@ -190,7 +183,7 @@ TEST(BirthEpochsTest, WhatHeldMemoryAtThePeakIsKnownAfterwards) {
 
 TEST(BirthEpochsTest, KeepsTheLatestBoundariesOfALongRun) {
   BirthEpochs births;
-  births.Born(KiB(1));
+  births.Born(KiB(1), kSample);
   for (int epoch = 0; epoch < 1000; ++epoch) births.EndEpoch();
   const std::vector<SiteHistory> histories = births.Histories();
   EXPECT_THAT(histories[0].boundaries, SizeIs(BirthEpochs::kKeptBoundaries));

@@ -14,6 +14,11 @@ using testing::SizeIs;
 
 class EpochsTest : public AllocatorTest {
  protected:
+  Address Allocate(Bytes size, SiteId site = kNoSite) {
+    const absl::StatusOr<Allocation> allocation = allocator_->Allocate(size, kMain, nullptr, Bytes(0), {site});
+    allocator_->CheckInvariants();
+    return allocation->address;
+  }
   DeviceAllocator::EpochReport report() const { return allocator_->GetEpochReport(); }
   Bytes LiveAtBoundary() const {
     Bytes live;
@@ -54,16 +59,25 @@ TEST_F(EpochsTest, ABlockThatAwaitsStreamsIsNoLongerAlive) {
   EXPECT_EQ(LiveAtBoundary(), Bytes(0));
 }
 
-TEST_F(EpochsTest, BlocksCountToTheSiteOfTheirThread) {
+TEST_F(EpochsTest, BlocksCountToTheSiteThatTheyAreRecordedWith) {
   allocator_->EndEpoch();
-  CurrentSample::Set({SiteId{3}});
-  const Address block = Allocate(KiB(10));
-  CurrentSample::Set({});
+  const Address block = Allocate(KiB(10), SiteId{3});
   allocator_->EndEpoch();
   ASSERT_THAT(report().sites, SizeIs(1));
   EXPECT_EQ(report().sites[0].site, SiteId{3});
   EXPECT_EQ(report().sites[0].largest_block, KiB(16));
   Free(block);
+}
+
+TEST_F(EpochsTest, ASnapshotSaysWhereAndWhenBlocksWereBorn) {
+  allocator_->RecordBirths();
+  allocator_->EndEpoch();
+  const Address block = Allocate(KiB(10), SiteId{3});
+  const Address unsampled = Allocate(KiB(10), kUnsampled);
+  EXPECT_EQ(allocator_->FindBlock(block)->site, SiteId{3});
+  EXPECT_EQ(allocator_->FindBlock(block)->epoch, 1);
+  EXPECT_EQ(allocator_->FindBlock(unsampled)->site, kUnsampled);
+  EXPECT_EQ(allocator_->FindBlock(unsampled)->epoch, -1);
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ class Program {
   // Puts a block of this size in the place of the one that was kept under the name.
   void Keep(int64_t name, Bytes size) {
     Drop(name);
-    kept_[name] = {births_.Born(size), size};
+    kept_[name] = {births_.Born(size, kSample), size};
   }
   void Drop(int64_t name) {
     const auto found = kept_.find(name);
@@ -28,8 +28,8 @@ class Program {
     kept_.erase(found);
   }
   // For good.
-  void Leak(Bytes size) { births_.Born(size); }
-  void Use(Bytes size) { births_.Died(births_.Born(size), size); }
+  void Leak(Bytes size) { births_.Born(size, kSample); }
+  void Use(Bytes size) { births_.Died(births_.Born(size, kSample), size); }
   void EndEpoch() { births_.EndEpoch(); }
 
   // The worst verdict of all sites.
@@ -44,6 +44,8 @@ class Program {
   Bytes live() const { return births_.live(); }
 
  private:
+  static constexpr Sample kSample{SiteId{1}};
+
   BirthEpochs births_;
   std::map<int64_t, std::pair<uint32_t, Bytes>> kept_;
 };

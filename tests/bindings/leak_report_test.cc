@@ -16,12 +16,10 @@ using testing::SizeIs;
 // A GPU on which, in each epoch, so many blocks of this size are left behind at a site.
 GpuEpochs LeakingGpu(int gpu, int epochs, SiteId site, int blocks, Bytes size) {
   BirthEpochs births;
-  CurrentSample::Set({site});
   for (int epoch = 0; epoch < epochs; ++epoch) {
-    for (int block = 0; block < blocks; ++block) births.Born(size);
+    for (int block = 0; block < blocks; ++block) births.Born(size, {site});
     births.EndEpoch();
   }
-  CurrentSample::Set({});
   return {gpu, {births.epochs_ended(), births.live(), births.Histories()}};
 }
 
@@ -81,16 +79,15 @@ TEST(LeakReportTest, WhatIsExpectedToGrowIsLeftOut) {
 
 TEST(LeakReportTest, WhatGrowsWithoutLeavingAnythingBehindIsSaidToGrow) {
   SiteTable sites;
-  CurrentSample::Set({sites.FindPartSite(sites.FindPart("history"))});
+  const Sample sample{sites.FindPartSite(sites.FindPart("history"))};
   BirthEpochs births;
   uint32_t last = BirthEpochs::kNoCohort;
   for (int epoch = 0; epoch < 12; ++epoch) {
-    const uint32_t next = births.Born(KiB(epoch + 1));
+    const uint32_t next = births.Born(KiB(epoch + 1), sample);
     if (epoch > 0) births.Died(last, KiB(epoch));
     last = next;
     births.EndEpoch();
   }
-  CurrentSample::Set({});
   const GpuEpochs gpu{0, {births.epochs_ended(), births.live(), births.Histories()}};
   EXPECT_THAT(MakeLeakReport({gpu}, sites).text,
               HasSubstr("  growing history: 1.00 KiB per epoch; 12.00 KiB in 1 block\n"));
@@ -98,13 +95,12 @@ TEST(LeakReportTest, WhatGrowsWithoutLeavingAnythingBehindIsSaidToGrow) {
 
 TEST(LeakReportTest, ALeakThatIsSpreadOverSizesIsFound) {
   SiteTable sites;
-  CurrentSample::Set({sites.FindPartSite(sites.FindPart("crops"))});
+  const Sample sample{sites.FindPartSite(sites.FindPart("crops"))};
   BirthEpochs births;
   for (int epoch = 0; epoch < 12; ++epoch) {
-    births.Born(KiB(1 << epoch));
+    births.Born(KiB(1 << epoch), sample);
     births.EndEpoch();
   }
-  CurrentSample::Set({});
   const GpuEpochs gpu{0, {births.epochs_ended(), births.live(), births.Histories()}};
   const LeakReport report = MakeLeakReport({gpu}, sites);
   ASSERT_THAT(report.findings, SizeIs(1));

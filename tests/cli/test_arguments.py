@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from frugal_alloc import __version__
 
-COMMANDS = ("run", "simulate", "doctor", "replay", "preload", "install-hook", "remove-hook")
+COMMANDS = ("run", "simulate", "doctor", "replay", "report", "preload", "install-hook", "remove-hook")
 
 
 @pytest.mark.parametrize(
@@ -34,6 +34,8 @@ COMMANDS = ("run", "simulate", "doctor", "replay", "preload", "install-hook", "r
             ["simulate", "--memory", "16GiB", "--values", "gpu", "--", "true"],
             "--values: invalid choice: 'gpu'",
         ),
+        (["report"], "required: FILE"),
+        (["report", "x.json", "--compare"], "argument --compare: expected one argument"),
         (["replay"], "required: HISTORY"),
         (["replay", "mosaic", "--allocator", "native,rmm"], "unknown allocator 'rmm'; choose from frugal, native"),
         (["replay", "mosaic", "--allocator", ""], "unknown allocator ''"),

@@ -9,8 +9,6 @@ import sys
 from typing import Any
 
 from .. import _native
-from .._tracking import current
-from .._tracking.tracker import is_worker
 
 
 def write(document: dict[str, Any], folder: str) -> str:
@@ -76,6 +74,9 @@ def write_at_exit() -> None:
 
 
 def _at_exit(pid: int) -> None:
+    from .._tracking import current
+    from .._tracking.tracker import is_worker
+
     # Nothing that goes wrong here may change how the program ends.
     library = _native.loaded()
     if os.getpid() != pid or library is None or current() is None:

@@ -86,6 +86,8 @@ def _headline(document: dict[str, Any], groups: list[list[dict[str, Any]]], pain
     epochs = document["epochs"]
     found_by = _FOUND_BY.get(epochs["found_by"], "").format(steps=epochs["steps_per_epoch"] or 1)
     after = f"after {_counted(epochs['ended'], 'epoch')}{found_by}"
+    if epochs["found_by"] == "steps" and epochs["steps_per_epoch"] == 1:
+        after = f"after {_counted(epochs['ended'], 'step')}"
     if not groups:
         if epochs["found_by"] == "none":
             return ["frugal_alloc: nothing is known about leaks yet"]
@@ -93,15 +95,18 @@ def _headline(document: dict[str, Any], groups: list[list[dict[str, Any]]], pain
             return [f"frugal_alloc: no leak {after}, which are few to tell from"]
         return [paint(_GREEN, f"frugal_alloc: no leak {after}")]
     verdict = groups[0][0]
+    per = _per(verdict)
     rate = sum(one["bytes_per_epoch"] for group in groups for one in group if one["kind"] != "suspect")
     if verdict["kind"] == "suspect":
         rate = sum(one["bytes_per_epoch"] for group in groups for one in group)
-        head = f"frugal_alloc: perhaps a leak of {size_text(rate)} per epoch, {after}"
+        head = f"frugal_alloc: perhaps a leak of {size_text(rate)} {per}, {after}"
     else:
-        head = f"frugal_alloc: {_WORDS[verdict['kind']]}, {size_text(rate)} per epoch, {after}"
+        head = f"frugal_alloc: {_WORDS[verdict['kind']]}, {size_text(rate)} {per}, {after}"
     lines = [paint(_BOLD, line) for line in _wrapped(head)]
     left = next((one["out_of_memory_in"] for group in groups for one in group if one["out_of_memory_in"]), None)
-    if left:
+    if left and left["steps"] == left["epochs"]:
+        lines.append(f"At this rate memory runs out in {left['steps']:,.0f} steps.")
+    elif left:
         steps = f" ({left['steps']:,.0f} steps)" if left["steps"] is not None else ""
         lines.append(f"At this rate memory runs out in {left['epochs']:,.1f} epochs{steps}.")
     return lines
@@ -116,14 +121,16 @@ def _verdict(number: int, group: list[dict[str, Any]], paint: Any) -> list[str]:
     lines = ["", f"{number}. {paint(_COLOURS[first['kind']], _WORDS[first['kind']])}  {paint(_BOLD, where)}"]
     if first["code"]:
         lines.append(f"      {first['code'][: WIDTH - 6]}")
-    facts = f"{size_text(rate)} per epoch; {size_text(held)} now"
+    facts = f"{size_text(rate)} {_per(first)}; {size_text(held)} now"
     if blocks:
         facts += f" in {_counted(blocks, 'block')}"
     if first["kind"] == "cycle":
         facts = f"{size_text(held)} that only Python's garbage collector freed, at the ends of {first['epochs']} epochs"
     elif first["kind"] == "outside":
         facts = f"{size_text(rate)} per epoch; {size_text(held)} more than at the first of {first['epochs']} epochs"
-    lines += _wrapped(f"{facts}; confidence {first['confidence']:.0%}", "   ")
+    if first["confidence"]:
+        facts += f"; confidence {first['confidence']:.0%}"
+    lines += _wrapped(facts, "   ")
     if first["node"]:
         lines.append(f"   allocated in backward, by {first['node']}")
     for one in group[1:4]:
@@ -137,11 +144,18 @@ def _verdict(number: int, group: list[dict[str, Any]], paint: Any) -> list[str]:
     return lines
 
 
+def _per(verdict: dict[str, Any]) -> str:
+    """Where nothing tells epochs, as in TensorFlow's artefacts, each step counts as one."""
+    return "per step" if verdict["bytes_per_epoch"] == verdict["bytes_per_step"] else "per epoch"
+
+
 def _where(verdict: dict[str, Any]) -> str:
     if not verdict["file"]:
         if verdict["kind"] == "outside":
             return f"on GPU {verdict['gpu']}"
-        return f"in phase {verdict['phase']}" if verdict["phase"] else "in code without a line of Python's"
+        # What TensorFlow's artefacts tell is an op, or a size of tensors.
+        unknown = verdict["function"] or "in code without a line of Python's"
+        return f"in phase {verdict['phase']}" if verdict["phase"] else unknown
     function = verdict["function"]
     within = "" if function in (None, "", "<module>") else f" in {function}"
     return f"{_short(verdict['file'])}:{verdict['line']}{within}"
@@ -166,7 +180,11 @@ def _sites(document: dict[str, Any]) -> list[str]:
     lines = ["At the peak, most was held by"] if largest and largest[0][1] else []
     for (file, line, function, phase), size in largest:
         if size:
-            where = f"{_short(file)}:{line} in {function}" if file else (phase or "code without a line of Python's")
+            where = (
+                f"{_short(file)}:{line} in {function}"
+                if file
+                else (phase or function or "code without a line of Python's")
+            )
             lines.append(f"  {size_text(size):>11}  {where}"[:WIDTH])
     return lines
 

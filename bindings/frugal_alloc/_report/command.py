@@ -1,0 +1,58 @@
+"""What ``frugal-alloc report`` does once its arguments are understood."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from typing import Any
+
+from . import compare, files, join, read, text
+
+
+class ReportRefused(Exception):
+    """It cannot be done; the message is one line that says why and what to do."""
+
+
+def show(paths: list[str], compare_with: str | None, html: str | None, as_json: bool) -> None:
+    """Prints the report in these files, which are of one run, or how it differs from another run's; writes the page.
+
+    Raises:
+        ReportRefused: a file is no report, the files do not belong together, or the page cannot be written.
+    """
+    try:
+        document = join.join([read.read(path) for path in paths])
+        other = read.read(compare_with) if compare_with is not None else None
+    except (read.ReportError, join.JoinError) as error:
+        raise ReportRefused(str(error)) from None
+    if html is not None:
+        _write_page(document, html)
+    if other is not None:
+        changes = compare.compare(document, other)
+        _print(json.dumps(changes, indent=1) + "\n" if as_json else compare.to_text(changes))
+    elif as_json:
+        _print(files.to_json(document))
+    elif html is None:
+        _print(text.render(document, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+
+
+def _write_page(document: dict[str, Any], path: str) -> None:
+    page = files.to_html(document)
+    if page is None:
+        raise ReportRefused("a page needs jinja2; pip install jinja2")
+    try:
+        files.write_text(path, page)
+    except OSError as error:
+        raise ReportRefused(f"{path} cannot be written: {error.strerror or error}") from None
+    print(f"wrote {path}", file=sys.stderr)
+
+
+def _print(content: str) -> None:
+    # A terminal or pipe that knows ASCII only gets question marks, not an error.
+    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
+    try:
+        sys.stdout.write(content)
+        sys.stdout.flush()
+    except BrokenPipeError:
+        # Whoever read has seen enough; the interpreter flushes once more as it ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

@@ -1,0 +1,148 @@
+"""Two runs, and what changed from the one to the other."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .headline import OOM_NAMES, headline, sentence
+from .sizes import format_bytes, format_place, short_path
+
+SCHEMA = "frugal_alloc.comparison"
+VERSION = 1
+_MOST_LINES = 20
+# Smaller changes of a line are what any two runs differ by.
+_LEAST_BYTES = 1 << 20
+_LEAST_PART = 0.01
+
+_GPU_FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "allocated_bytes")
+_VERDICT_KEYS = (
+    *("kind", "file", "line", "function", "node", "phase", "code"),
+    *("bytes", "bytes_per_epoch", "bytes_per_step", "confidence"),
+)
+_SITE_FIGURES = ("peak_bytes", "bytes")
+
+
+def compare(before: dict[str, Any], after: dict[str, Any]) -> dict[str, Any]:
+    """What changed, as plain data: docs/reports.md tells the keys.
+
+    Lines are told apart by file, function and code, so that they are found again where others were put before them.
+    """
+    old, new = _verdicts(before), _verdicts(after)
+    return {
+        "schema": SCHEMA,
+        "version": VERSION,
+        "headlines": {"before": headline(before)[0], "after": headline(after)[0]},
+        "oom": {name: one["oom"] and one["oom"]["verdict"] for name, one in (("before", before), ("after", after))},
+        "gpus": _gpus(before, after),
+        "verdicts": {
+            "gone": [old[key] for key in old if key not in new],
+            "new": [new[key] for key in new if key not in old],
+            "still": [{"before": old[key], "after": new[key]} for key in new if key in old],
+        },
+        "lines": _lines(before, after),
+    }
+
+
+def _line_key(file: str | None, line: int | None, function: str, code: str) -> tuple:
+    return (short_path(file or ""), function, code or line)
+
+
+def _verdicts(document: dict[str, Any]) -> dict[tuple, dict[str, Any]]:
+    found = {}
+    for one in document["verdicts"]:
+        key = (one["kind"], one["node"], *_line_key(one["file"], one["line"], one["function"], one["code"]))
+        found.setdefault(key, {name: one[name] for name in _VERDICT_KEYS})
+    return found
+
+
+def _gpus(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any]]:
+    old, new = ({(gpu.get("rank"), gpu["gpu"]): gpu for gpu in one["gpus"]} for one in (before, after))
+    return [
+        {"rank": key[0], "gpu": key[1]}
+        | {figure: {"before": old[key][figure], "after": new[key][figure]} for figure in _GPU_FIGURES}
+        for key in new
+        if key in old
+    ]
+
+
+def _lines(before: dict[str, Any], after: dict[str, Any]) -> list[dict[str, Any]]:
+    """The lines whose share of the peak, or of what is held at the end, changed; the largest change first."""
+    old, new = _held(before), _held(after)
+    nothing = {"bytes": 0, "peak_bytes": 0}
+    changes = []
+    for key in {**old, **new}:
+        was, now = old.get(key, nothing), new.get(key, nothing)
+        change = max((now[figure] - was[figure] for figure in nothing), key=abs)
+        largest = max(was[figure] for figure in nothing), max(now[figure] for figure in nothing)
+        if abs(change) >= max(_LEAST_BYTES, _LEAST_PART * max(largest)):
+            place = new.get(key) or old[key]
+            changes.append(
+                {name: place[name] for name in ("file", "line", "function", "code")}
+                | {figure: {"before": was[figure], "after": now[figure]} for figure in nothing}
+                | {"change_bytes": change}
+            )
+    return sorted(changes, key=lambda one: -abs(one["change_bytes"]))
+
+
+def _held(document: dict[str, Any]) -> dict[tuple, dict[str, Any]]:
+    """Of each line of the user's, what all of its sites held."""
+    code = {(frame["file"], frame["line"]): frame["code"] for frame in document["frames"]}
+    held: dict[tuple, dict[str, Any]] = {}
+    for site in document["sites"]:
+        text = code.get((site["file"], site["line"]), "")
+        line = held.setdefault(
+            _line_key(site["file"], site["line"], site["function"], text),
+            {name: site[name] for name in ("file", "line", "function")} | {"code": text, "bytes": 0, "peak_bytes": 0},
+        )
+        line["bytes"] += site["bytes"]
+        line["peak_bytes"] += site["peak_bytes"]
+    return held
+
+
+def to_text(comparison: dict[str, Any]) -> str:
+    """The comparison for people."""
+    lines = [f"before: {comparison['headlines']['before']}", f"after:  {comparison['headlines']['after']}", ""]
+    names = {name: verdict and OOM_NAMES[verdict] for name, verdict in comparison["oom"].items()}
+    if names["before"] and not names["after"]:
+        lines.append(f"no longer out of memory ({names['before']})")
+    elif names["after"] and not names["before"]:
+        lines.append(f"newly out of memory: {names['after']}")
+    for gpu in comparison["gpus"]:
+        lines.append(_gpu_text(gpu))
+    verdicts = comparison["verdicts"]
+    lines += [f"  gone:  {sentence([one])}" for one in verdicts["gone"][:_MOST_LINES]]
+    lines += [f"  new:   {sentence([one])}" for one in verdicts["new"][:_MOST_LINES]]
+    lines += [
+        f"  still: {sentence([one['after']])} (before: {format_bytes(one['before']['bytes_per_epoch'])})"
+        for one in verdicts["still"][:_MOST_LINES]
+    ]
+    if comparison["lines"]:
+        lines += ["", "  change      at the peak              now                      line"]
+        lines += [_line_text(one) for one in comparison["lines"][:_MOST_LINES]]
+        if (more := len(comparison["lines"]) - _MOST_LINES) > 0:
+            lines.append(f"  and {more} lines that changed less")
+    else:
+        lines += ["", "no line holds noticeably more or less than before"]
+    return "\n".join(lines) + "\n"
+
+
+def _gpu_text(gpu: dict[str, Any]) -> str:
+    name = f"GPU {gpu['gpu']}" if gpu["rank"] is None else f"rank {gpu['rank']}, GPU {gpu['gpu']}"
+    peak, held = gpu["peak_allocated_bytes"], gpu["peak_reserved_bytes"]
+    return f"{name}: most in tensors {_change(peak)}, most held {_change(held)}"
+
+
+def _change(figure: dict[str, int]) -> str:
+    before, after = figure["before"], figure["after"]
+    if before == after:
+        return f"{format_bytes(after)}, as before"
+    part = f" ({(after - before) / before:+.1%})" if before else ""
+    return f"{format_bytes(before)} → {format_bytes(after)}{part}"
+
+
+def _line_text(one: dict[str, Any]) -> str:
+    sign = "+" if one["change_bytes"] > 0 else "-"
+    change = sign + format_bytes(abs(one["change_bytes"]))
+    peak, now = (f"{format_bytes(one[key]['before'])} → {format_bytes(one[key]['after'])}" for key in _SITE_FIGURES)
+    place = format_place(one["file"], one["line"]) or one["function"] or "not known"
+    return f"  {change:<11} {peak:<24} {now:<24} {place}  {one['code'][:60]}".rstrip()

@@ -1,0 +1,85 @@
+"""The one sentence that a report comes down to, and one for each verdict."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .sizes import format_bytes, format_count, format_place
+from .text import grouped
+
+# From this many epochs on a leak can be told from what a run keeps on purpose.
+ENOUGH_EPOCHS = 6
+
+_OOM_SENTENCES = {
+    "too_big": "Out of memory: this step needs more than the GPU has",
+    "leak": "Out of memory: memory leaked until none was left",
+    "fragmentation": "Out of memory: free memory is there, but in pieces",
+    "outside": "Out of memory: something outside of PyTorch holds the GPU's memory",
+}
+OOM_NAMES = {
+    "too_big": "too big",
+    "leak": "leak",
+    "fragmentation": "fragmentation",
+    "outside": "memory outside PyTorch",
+}
+KIND_NAMES = {
+    "leak": "leak",
+    "suspect": "may leak",
+    "growing": "growing tensor",
+    "cycle": "reference cycle",
+    "outside": "outside PyTorch",
+}
+# The worst first.
+_ORDER = ("leak", "growing", "outside", "cycle", "suspect")
+_SURE_KINDS = ("leak", "growing")
+
+
+Verdict = dict[str, Any]
+
+
+def headline(document: dict[str, Any]) -> tuple[str, str]:
+    """What is wrong, or that nothing is; and how bad that is: "bad", "warning", "good" or "unknown"."""
+    if document["oom"]:
+        return _OOM_SENTENCES[document["oom"]["verdict"]], "bad"
+    groups = grouped(document["verdicts"])
+    if groups:
+        first = min(groups, key=lambda group: _ORDER.index(group[0]["kind"]))
+        more = len(groups) - 1
+        others = "" if not more else f", and {format_count(more, 'more finding')}"
+        return sentence(first) + others, "bad" if first[0]["kind"] in _SURE_KINDS else "warning"
+    epochs = document["epochs"]
+    # Where nothing tells epochs, each step counts as one.
+    unit = "step" if epochs["found_by"] == "steps" and epochs["steps_per_epoch"] == 1 else "epoch"
+    if not epochs["ended"]:
+        return "Nothing is known about leaks yet: no epoch has ended", "unknown"
+    ended = format_count(epochs["ended"], unit)
+    if epochs["ended"] >= ENOUGH_EPOCHS:
+        return f"No leak found in {ended}", "good"
+    return f"No leak seen, but only {ended} ended: a leak shows after {ENOUGH_EPOCHS}", "unknown"
+
+
+def sentence(group: list[Verdict]) -> str:
+    """What the verdicts of one cause say, in one line: the place of the first, the bytes of all."""
+    first = group[0]
+    place = format_place(first["file"], first["line"])
+    each = _rate(group)
+    kind = first["kind"]
+    if kind == "outside":
+        return f"Memory outside PyTorch grows: {each}"
+    if kind == "cycle":
+        of = f" of {place}" if place else ""
+        return f"Reference cycles keep memory{of} until Python's garbage collector runs: {each}"
+    if not place:
+        verb = {"leak": "leaks", "suspect": "may leak", "growing": "grows"}[kind]
+        return f"Memory of {first['function'] or first['phase'] or 'an unknown line'} {verb}: {each}"
+    verb = {"leak": "leaks", "suspect": "may leak", "growing": "makes a tensor that grows by"}[kind]
+    backward = f", in {first['node']} of its backward" if first["node"] else ""
+    return f"{place} {verb} {each}{backward}"
+
+
+def _rate(group: list[Verdict]) -> str:
+    rate = sum(verdict["bytes_per_epoch"] for verdict in group)
+    if rate <= 0:
+        return format_bytes(sum(verdict["bytes"] for verdict in group))
+    by_steps = group[0]["bytes_per_epoch"] == group[0]["bytes_per_step"]
+    return f"{format_bytes(rate)} with each {'step' if by_steps else 'epoch'}"

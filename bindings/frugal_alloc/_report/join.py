@@ -1,0 +1,173 @@
+"""Several processes of one run: their documents as one, and how one of them gets those of the others."""
+
+from __future__ import annotations
+
+import contextlib
+import copy
+import datetime
+import json
+import time
+import zlib
+from typing import Any
+
+from . import schema
+
+TIMEOUT_SECONDS = 5.0
+_KEY = "frugal_alloc/report/"
+# A torch.distributed store takes values up to 8 MiB.
+_MOST_PACKED_BYTES = 4 << 20
+
+
+class JoinError(ValueError):
+    """The documents are not those of one run; the message says in one line why."""
+
+
+def join(documents: list[dict[str, Any]]) -> dict[str, Any]:
+    """One document of several ranks' documents.
+
+    It reads as that of the rank that is worst off, with the verdicts and GPUs of all: a verdict has the list of "ranks"
+    that share it and the figures of the worst, a GPU has its "rank". The documents themselves are in "ranks", by rank.
+
+    Args:
+        documents: At least one; one alone is returned brought into form.
+
+    Raises:
+        BadDocument: one is not a report.
+        JoinError: two are of one rank, or they are of runs of different size.
+    """
+    documents = sorted((schema.conform(document) for document in documents), key=_order)
+    if len(documents) == 1:
+        return documents[0]
+    _check(documents)
+    names = [_rank(document, number) for number, document in enumerate(documents)]
+    worst = min(range(len(documents)), key=lambda n: (not documents[n]["oom"], -_peak(documents[n])))
+    joined = copy.deepcopy(documents[worst])
+    joined["run"] |= {"rank": None, "pid": None}
+    joined["verdicts"] = _verdicts(documents, names, joined["frames"])
+    joined["gpus"] = [gpu | {"rank": name} for name, one in zip(names, documents, strict=True) for gpu in one["gpus"]]
+    joined["suppressed"] = sum(document["suppressed"] for document in documents)
+    joined["segments"] = []
+    joined["notes"] = _notes(documents, names, worst)
+    joined["ranks"] = documents
+    return joined
+
+
+def _order(document: dict[str, Any]) -> tuple[float, int]:
+    rank = document["run"]["rank"]
+    return (float("inf") if rank is None else rank), document["run"]["pid"] or 0
+
+
+def _rank(document: dict[str, Any], number: int) -> int:
+    rank = document["run"]["rank"]
+    return number if rank is None else rank
+
+
+def _peak(document: dict[str, Any]) -> int:
+    return max((gpu["peak_allocated_bytes"] for gpu in document["gpus"]), default=0)
+
+
+def _check(documents: list[dict[str, Any]]) -> None:
+    ranks = [document["run"]["rank"] for document in documents if document["run"]["rank"] is not None]
+    twice = next((rank for rank in ranks if ranks.count(rank) > 1), None)
+    if twice is not None:
+        raise JoinError(f"two of the reports are of rank {twice}; name those of one run, or --compare two runs")
+    sizes = {document["run"]["world_size"] for document in documents} - {None}
+    if len(sizes) > 1:
+        raise JoinError(f"the reports are of runs with {' and '.join(map(str, sorted(sizes)))} ranks; name one run's")
+    if any(document["ranks"] for document in documents):
+        raise JoinError("one of the reports is of several ranks already; name it alone, or the others")
+
+
+def _verdicts(documents: list[dict[str, Any]], names: list[int], frames: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Those of all ranks, each once; their stacks are in `frames`, to which is added what is not there."""
+    numbers = {_frame_key(frame): number for number, frame in enumerate(frames)}
+    found: dict[tuple, dict[str, Any]] = {}
+    for name, document in zip(names, documents, strict=True):
+        for verdict in document["verdicts"]:
+            key = tuple(verdict[part] for part in ("kind", "file", "line", "function", "node"))
+            known = found.get(key)
+            ranks = [*known["ranks"], name] if known else [name]
+            if known is None or _badness(verdict) > _badness(known):
+                stack = []
+                for frame in (document["frames"][number] for number in verdict["stack"]):
+                    if _frame_key(frame) not in numbers:
+                        numbers[_frame_key(frame)] = len(frames)
+                        frames.append(frame)
+                    stack.append(numbers[_frame_key(frame)])
+                found[key] = known = verdict | {"stack": stack}
+            known["ranks"] = list(dict.fromkeys(ranks))
+    kinds = schema.VERDICT_KINDS
+    return sorted(found.values(), key=lambda one: (kinds.index(one["kind"]), *(-figure for figure in _badness(one))))
+
+
+def _frame_key(frame: dict[str, Any]) -> tuple[str, int, str]:
+    return frame["file"], frame["line"], frame["function"]
+
+
+def _badness(verdict: dict[str, Any]) -> tuple[float, int]:
+    return verdict["bytes_per_epoch"], verdict["bytes"]
+
+
+def _notes(documents: list[dict[str, Any]], names: list[int], worst: int) -> list[str]:
+    notes = [f"{len(documents)} processes; where one is shown, it is rank {names[worst]}, which is worst off."]
+    size = max((document["run"]["world_size"] or 0 for document in documents), default=0)
+    if missing := sorted(set(range(size)) - set(names)):
+        shown = ", ".join(map(str, missing[:20])) + (", …" if len(missing) > 20 else "")
+        notes.append(f"Of {size} ranks, these are missing: {shown}.")
+    return notes + list(dict.fromkeys(note for document in documents for note in document["notes"]))
+
+
+def gather(document: dict[str, Any], timeout_seconds: float = TIMEOUT_SECONDS) -> dict[str, Any] | None:
+    """Hands this rank's document to rank 0; at rank 0, joins those of all ranks that arrive in time.
+
+    Goes through the store of torch.distributed's default process group, which needs no GPU and no collective: a rank
+    that is stuck or gone is left out. Never raises, and takes `timeout_seconds` at most. Not for a forked child, which
+    shares its parent's connection to the store.
+
+    Returns:
+        At rank 0, the joined document; None at others, and where there is no process group or only one rank.
+    """
+    try:
+        import torch.distributed as distributed
+
+        if not (distributed.is_available() and distributed.is_initialized()) or distributed.get_world_size() < 2:
+            return None
+        store = distributed.distributed_c10d._get_default_store()
+        if distributed.get_rank() != 0:
+            with _patience(store, timeout_seconds):
+                store.set(f"{_KEY}{distributed.get_rank()}", _packed(document))
+            return None
+        return join([document, *_arriving(store, distributed.get_world_size(), timeout_seconds)])
+    except Exception:  # A report is not worth an error at the end of a run.
+        return None
+
+
+@contextlib.contextmanager
+def _patience(store: Any, seconds: float):
+    """What the store does takes so long at most."""
+    before = store.timeout
+    store.set_timeout(datetime.timedelta(seconds=seconds))
+    try:
+        yield
+    finally:
+        store.set_timeout(before)
+
+
+def _arriving(store: Any, world_size: int, timeout_seconds: float) -> list[dict[str, Any]]:
+    end = time.monotonic() + timeout_seconds
+    documents = []
+    for rank in range(1, world_size):
+        left = max(end - time.monotonic(), 0.001)
+        with contextlib.suppress(Exception), _patience(store, left):
+            key = f"{_KEY}{rank}"
+            store.wait([key], datetime.timedelta(seconds=left))
+            documents.append(schema.conform(json.loads(zlib.decompress(store.get(key)))))
+    return documents
+
+
+def _packed(document: dict[str, Any]) -> bytes:
+    packed = zlib.compress(json.dumps(document).encode(), 1)
+    if len(packed) <= _MOST_PACKED_BYTES:
+        return packed
+    # The address space is what can be large; the rest is bounded.
+    return zlib.compress(json.dumps(document | {"segments": []}).encode(), 1)

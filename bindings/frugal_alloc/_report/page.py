@@ -1,0 +1,167 @@
+"""The page: one HTML file of a report, which refers to nothing outside of itself and shows everything without scripts.
+
+Whatever comes from the document is text to it: the templates escape all of it. Importing this module needs jinja2.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+from pathlib import Path
+from typing import Any
+
+import jinja2
+
+from .address_space import AddressSpace, address_spaces
+from .flame import Flame, flame, is_library
+from .headline import KIND_NAMES, OOM_NAMES, headline, sentence
+from .schema import conform
+from .sizes import format_bytes, format_count, format_place
+from .text import grouped
+from .timeline import Timeline, timelines
+
+# Of all that is drawn of several ranks together.
+_MOST_SITES = 400
+_MOST_CELLS = 1500
+_MOST_CHARTS = 16
+_MOST_VERDICTS = 50
+_MOST_FRAMES = 40
+_MOST_HOLDERS = 12
+_MOST_NOTES = 50
+# Ranks whose charts are drawn; the table has all.
+_MOST_DRAWN_RANKS = 8
+
+
+@dataclasses.dataclass(frozen=True)
+class Part:
+    """A piece of what fills the GPU, in percent of the whole."""
+
+    style: str
+    name: str
+    bytes: int
+    percent: float
+
+
+@dataclasses.dataclass(frozen=True)
+class Pictures:
+    """What is drawn of one process. `prefix` keeps the ids of several apart."""
+
+    prefix: str
+    title: str
+    document: dict[str, Any]
+    timelines: list[Timeline]
+    flames: list[Flame]
+    sites: list[dict[str, Any]]
+    left_out_sites: int
+    left_out_bytes: int
+    address_spaces: list[AddressSpace]
+
+
+def render(document: dict[str, Any]) -> str:
+    """The page of a report document, joined or of one process; below 3 MB whatever the document's size.
+
+    Raises:
+        BadDocument: it is not a report.
+    """
+    document = conform(document)
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "bytes": format_bytes,
+        "count": format_count,
+        "moment": _format_moment,
+        "command": _format_command,
+    }
+    text, mood = headline(document)
+    groups = grouped(document["verdicts"])
+    return environment.get_template("page.html.jinja").render(
+        document=document,
+        headline=text,
+        mood=mood,
+        groups=groups[:_MOST_VERDICTS],
+        left_out_verdicts=max(0, len(groups) - _MOST_VERDICTS),
+        holdings=_holdings(document["oom"]) if document["oom"] else [],
+        pictures=_all_pictures(document),
+        notes=document["notes"][:_MOST_NOTES],
+        most_holders=_MOST_HOLDERS,
+        kind_names=KIND_NAMES,
+        oom_names=OOM_NAMES,
+        sentence=sentence,
+        place=format_place,
+        is_library=is_library,
+        stack=lambda one, owner: [owner["frames"][number] for number in one["stack"][:_MOST_FRAMES]],
+    )
+
+
+def _all_pictures(document: dict[str, Any]) -> list[Pictures]:
+    ranks = document["ranks"]
+    if len(ranks) < 2:
+        return [_pictures(document, "", "", 1)]
+    # Those that are worst off, in the order of their numbers.
+    order = sorted(range(len(ranks)), key=lambda n: (not ranks[n]["oom"], -_peak(ranks[n])))[:_MOST_DRAWN_RANKS]
+    return [_pictures(ranks[n], f"r{n}-", rank_name(ranks[n], n), len(order)) for n in sorted(order)]
+
+
+def rank_name(document: dict[str, Any], number: int) -> str:
+    rank = document["run"]["rank"]
+    return f"rank {number if rank is None else rank}"
+
+
+def _peak(document: dict[str, Any]) -> int:
+    return max((gpu["peak_allocated_bytes"] for gpu in document["gpus"]), default=0)
+
+
+def _pictures(document: dict[str, Any], prefix: str, title: str, sharing: int) -> Pictures:
+    """`sharing`: how many such there will be on the page, which is to stay small."""
+    most_sites = _MOST_SITES // sharing
+    sites = sorted(document["sites"], key=lambda one: (-max(one["bytes"], one["peak_bytes"]), -one["bytes"]))
+    rest = sites[most_sites:]
+    flames = (flame(document, column, _MOST_CELLS // sharing) for column in ("bytes", "peak_bytes"))
+    return Pictures(
+        prefix=prefix,
+        title=title,
+        document=document,
+        timelines=timelines(document)[: _MOST_CHARTS // sharing],
+        flames=[one for one in flames if one],
+        sites=sorted(sites[:most_sites], key=lambda one: (-one["bytes"], -one["peak_bytes"])),
+        left_out_sites=len(rest),
+        left_out_bytes=sum(site["bytes"] for site in rest),
+        address_spaces=address_spaces(document)[: _MOST_CHARTS // sharing],
+    )
+
+
+def _holdings(oom: dict[str, Any]) -> list[Part]:
+    """Who held the GPU when memory ran out, and what was asked for."""
+    ours_free = oom["reserved_bytes"] - oom["allocated_bytes"] - oom["awaiting_bytes"]
+    parts = (
+        ("tensors", "tensors", oom["allocated_bytes"]),
+        ("awaiting", "freed, but a stream may still use it", oom["awaiting_bytes"]),
+        ("free", "free, held by the allocator", ours_free),
+        ("native", "PyTorch's own allocator (graphs, pools)", oom["native_reserved_bytes"]),
+        ("outside", "outside of PyTorch: other programs, CUDA itself", oom["outside_bytes"]),
+        ("unused", "not held by anybody", oom["device_free_bytes"]),
+    )
+    whole = max(sum(max(size, 0) for _, _, size in parts), oom["device_total_bytes"], oom["requested_bytes"], 1)
+    wanted = ("wanted", "asked for", oom["requested_bytes"])
+    return [Part(style, name, size, 100 * size / whole) for style, name, size in (*parts, wanted) if size > 0]
+
+
+def _format_moment(text: str) -> str:
+    """2026-01-31T23:59:59+00:00 as it is said; any other text as it is."""
+    try:
+        moment = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
+    except ValueError:
+        return text
+    zone = " UTC" if moment.utcoffset() == datetime.timedelta(0) else ""
+    return f"{moment:%Y-%m-%d %H:%M}{zone}"
+
+
+def _format_command(words: list[str]) -> str:
+    text = " ".join(words)
+    return text if len(text) <= 200 else f"{text[:200]}…"

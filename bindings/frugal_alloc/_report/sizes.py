@@ -1,0 +1,40 @@
+"""Amounts as people read them."""
+
+from __future__ import annotations
+
+_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
+
+
+def format_bytes(size: float) -> str:
+    """1.25 GiB, 512 MiB, 3 bytes: three digits or what is before the point."""
+    magnitude = abs(size)
+    for unit, name in _UNITS:
+        # What would be rounded to 1024 of a unit is one of the next.
+        if magnitude >= unit * (1 if unit == 1 << 10 else 0.9995):
+            value = size / unit
+            digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
+            text = f"{value:,.{digits}f}"
+            return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {name}"
+    whole = round(size)
+    return "1 byte" if whole == 1 else f"{whole} bytes"
+
+
+def format_count(count: int, one: str, many: str | None = None) -> str:
+    """1 block, 2,000 blocks."""
+    return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def short_path(path: str) -> str:
+    """What tells a file apart: from the package's name on where it is installed, else its last two parts."""
+    for root in ("/site-packages/", "/dist-packages/"):
+        if root in path:
+            return path.rpartition(root)[2]
+    parts = path.split("/")
+    return path if len(parts) <= 3 else "/".join(parts[-2:])
+
+
+def format_place(file: str | None, line: int | None) -> str:
+    """train/loop.py:42; "" where the file is not known."""
+    if not file:
+        return ""
+    return short_path(file) if line is None else f"{short_path(file)}:{line}"

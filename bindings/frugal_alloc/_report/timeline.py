@@ -1,0 +1,136 @@
+"""The geometry of memory over steps, in parts of a chart's width and height; the template draws it."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import math
+from collections.abc import Iterator
+from typing import Any
+
+WIDTH, HEIGHT = 1000, 240
+# As many as there are pixels to tell them apart on a desktop.
+_MOST_POINTS = 500
+_MOST_EPOCH_LABELS = 12
+
+
+@dataclasses.dataclass(frozen=True)
+class Tick:
+    """A label, and where it stands in percent of the chart's width or height."""
+
+    percent: float
+    label: str
+
+
+@dataclasses.dataclass(frozen=True)
+class PhaseRun:
+    """Points in a row of one phase, in percent of the chart's width. `colour` is its number among the phases."""
+
+    start: float
+    width: float
+    name: str
+    colour: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Timeline:
+    """One GPU's memory over steps. Points are (step, epoch, phase, allocated, peak, reserved)."""
+
+    gpu: int
+    points: list[tuple[int, int, str, int, int, int]]
+    allocated_path: str
+    peak_path: str
+    reserved_path: str
+    limit_y: float | None
+    bytes_ticks: list[Tick]
+    step_ticks: list[Tick]
+    epochs: list[Tick]
+    phases: list[PhaseRun]
+    peak_bytes: int
+    first_bytes: int
+    last_bytes: int
+
+
+def timelines(document: dict[str, Any]) -> list[Timeline]:
+    """One for each GPU with at least two points, by its number."""
+    rows: dict[int, list[list]] = {}
+    for point in document["timeline"]["points"]:
+        rows.setdefault(point[0], []).append(point)
+    limits = {one["gpu"]: one["limit_bytes"] or one["total_bytes"] for one in document["gpus"]}
+    names = document["timeline"]["phases"]
+    return [
+        _timeline(gpu, _thinned(rows[gpu]), names, limits.get(gpu, 0)) for gpu in sorted(rows) if len(rows[gpu]) > 1
+    ]
+
+
+def _timeline(gpu: int, rows: list[list], names: list[str], limit: int) -> Timeline:
+    most = max(1, *(max(row[4:7]) for row in rows))
+    ticks, top = _bytes_ticks(most, limit)
+    # By order, not by step: evaluation and the like pass without steps, and would all lie on one line.
+    places = [100 * number / (len(rows) - 1) for number in range(len(rows))]
+    return Timeline(
+        gpu=gpu,
+        points=[(row[1], row[2], names[row[3]], *row[4:7]) for row in rows],
+        allocated_path=_path(rows, 4, top),
+        peak_path=_path(rows, 5, top),
+        reserved_path=_path(rows, 6, top),
+        limit_y=round(HEIGHT * (1 - limit / top), 1) if limit and limit <= top else None,
+        bytes_ticks=ticks,
+        step_ticks=[Tick(places[n], f"{rows[n][1]:,}") for n in _spread(len(rows), 5)],
+        epochs=list(_epoch_starts(rows, places)),
+        phases=list(_phase_runs(rows, places, names)),
+        peak_bytes=most,
+        first_bytes=rows[0][4],
+        last_bytes=rows[-1][4],
+    )
+
+
+def _thinned(rows: list[list]) -> list[list]:
+    """At most so many points; each has the highest values of those in whose place it stands."""
+    size = math.ceil(len(rows) / _MOST_POINTS)
+    groups = (rows[start : start + size] for start in range(0, len(rows), size))
+    return [[*group[-1][:4], *(max(row[column] for row in group) for column in (4, 5, 6))] for group in groups]
+
+
+def _path(rows: list[list], column: int, top: float) -> str:
+    points = (
+        f"{WIDTH * number / (len(rows) - 1):.4g} {HEIGHT * (1 - row[column] / top):.4g}"
+        for number, row in enumerate(rows)
+    )
+    return "M" + "L".join(points)
+
+
+def _bytes_ticks(most: int, limit: int) -> tuple[list[Tick], float]:
+    """Round sizes from 0 up, and the bytes at the top of the chart; the limit is in sight where memory comes near."""
+    highest = max(most, limit) if limit <= 1.6 * most else most
+    unit, name = next(((u, n) for u, n in ((1 << 30, "GiB"), (1 << 20, "MiB")) if highest >= u), (1 << 10, "KiB"))
+    rough = highest / unit / 4
+    power = 10 ** math.floor(math.log10(rough))
+    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
+    top = max(step * math.ceil(highest / unit / step - 0.02), highest / unit * 1.03)
+    values = itertools.takewhile(lambda value: value <= top * 1.001, (step * number for number in itertools.count()))
+    return [Tick(100 * (1 - value / top), f"{value:.4g} {name}" if value else "0") for value in values], top * unit
+
+
+def _spread(count: int, most: int) -> list[int]:
+    """Numbers below `count` at equal distances, the first and the last among them."""
+    wanted = min(count, most)
+    return sorted({round(number * (count - 1) / (wanted - 1)) for number in range(wanted)})
+
+
+def _epoch_starts(rows: list[list], places: list[float]) -> Iterator[Tick]:
+    starts = [n for n in range(len(rows)) if n == 0 or rows[n][2] != rows[n - 1][2]]
+    if len(starts) < 2:
+        return
+    every = math.ceil(len(starts) / _MOST_EPOCH_LABELS)
+    for number, start in enumerate(starts):
+        yield Tick(places[start], str(rows[start][2]) if number % every == 0 else "")
+
+
+def _phase_runs(rows: list[list], places: list[float], names: list[str]) -> Iterator[PhaseRun]:
+    if len({row[3] for row in rows}) < 2 and not names[rows[0][3]]:
+        return
+    for phase, group in itertools.groupby(range(len(rows)), key=lambda number: rows[number][3]):
+        numbers = list(group)
+        end = places[min(numbers[-1] + 1, len(rows) - 1)]
+        yield PhaseRun(places[numbers[0]], max(end - places[numbers[0]], 0.2), names[phase] or "no phase", phase)

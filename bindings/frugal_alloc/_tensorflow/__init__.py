@@ -1,0 +1,10 @@
+"""What TensorFlow itself writes about its memory, read into a report: the dump that its BFC allocator logs when memory
+runs out, and the memory profile of its profiler. docs/reports.md says which versions write them how."""
+
+from __future__ import annotations
+
+from .artefact import NotAnArtefact
+from .log import from_log
+from .profile import from_profile
+
+__all__ = ["NotAnArtefact", "from_log", "from_profile"]

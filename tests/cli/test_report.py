@@ -1,0 +1,107 @@
+"""frugal-alloc report: prints, joins and compares what runs have reported; bad files get one line and status 2."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).resolve().parents[1] / "reports"))
+import report_samples as samples
+
+RECORDED = Path(__file__).resolve().parents[1] / "reports" / "tensorflow"
+
+
+def written(folder: Path, document: Any, name: str = "report.json") -> Path:
+    path = folder / name
+    path.write_text(document if isinstance(document, str) else json.dumps(document))
+    return path
+
+
+def test_a_report_is_printed_with_its_line_and_remedy(command: Any, tmp_path: Path) -> None:
+    outcome = command("report", written(tmp_path, samples.leaking()))
+    assert (outcome.status, outcome.err) == (0, "")
+    for part in ("train.py:42", "losses.append(loss)", "append loss.item()", "768.00 MiB per epoch"):
+        assert part in outcome.out, part
+    assert "\x1b" not in outcome.out
+
+
+def test_nothing_in_a_file_steers_the_terminal(command: Any, tmp_path: Path) -> None:
+    outcome = command("report", written(tmp_path, samples.hostile()))
+    assert outcome.status == 0
+    assert all(character.isprintable() or character == "\n" for character in outcome.out)
+
+
+def test_the_page_is_written_whole_and_says_where(command: Any, tmp_path: Path) -> None:
+    page = tmp_path / "page.html"
+    outcome = command("report", written(tmp_path, samples.leaking()), "--html", page)
+    assert (outcome.status, outcome.out, outcome.err) == (0, "", f"wrote {page}\n")
+    assert page.read_text().endswith("</html>\n")
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["page.html", "report.json"]
+
+
+def test_a_page_that_cannot_be_written_is_said(command: Any, tmp_path: Path) -> None:
+    page = tmp_path / "missing" / "page.html"
+    outcome = command("report", written(tmp_path, samples.leaking()), "--html", page)
+    expected = f"frugal-alloc report: {page} cannot be written: No such file or directory\n"
+    assert (outcome.status, outcome.err) == (2, expected)
+
+
+def test_json_is_a_report_again(command: Any, tmp_path: Path) -> None:
+    outcome = command("report", written(tmp_path, samples.leaking()), "--json")
+    again = command("report", written(tmp_path, outcome.out, "again.json"), "--json")
+    assert json.loads(again.out) == json.loads(outcome.out)
+    assert [one["line"] for one in json.loads(outcome.out)["verdicts"]] == [42, 57]
+
+
+def test_ranks_become_one_report(command: Any, tmp_path: Path) -> None:
+    files = [written(tmp_path, samples.rank(n, 2, samples.leaking()), f"frugal-{n}-1.json") for n in (1, 0)]
+    outcome = command("report", *files, "--json")
+    assert [one["run"]["rank"] for one in json.loads(outcome.out)["ranks"]] == [0, 1]
+    twice = command("report", files[0], files[0])
+    assert (twice.status, twice.err.count("\n")) == (2, 1)
+    assert "two of the reports are of rank 1" in twice.err
+
+
+def test_two_runs_are_compared(command: Any, tmp_path: Path) -> None:
+    before, after = written(tmp_path, samples.leaking()), written(tmp_path, samples.healthy(), "mended.json")
+    outcome = command("report", before, "--compare", after)
+    assert outcome.status == 0
+    assert "gone:  ada/train.py:42 leaks 768 MiB with each epoch" in outcome.out
+    changes = json.loads(command("report", before, "--compare", after, "--json").out)
+    assert (changes["schema"], len(changes["verdicts"]["gone"])) == ("frugal_alloc.comparison", 2)
+
+
+@pytest.mark.parametrize("name", ["growing.log.gz", "memory_profile_growing.json.gz"])
+def test_artefacts_of_tensorflow_are_printed(command: Any, name: str) -> None:
+    outcome = command("report", RECORDED / name)
+    assert (outcome.status, outcome.err) == (0, "")
+    assert "leak" in outcome.out
+    assert "step" in outcome.out
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", "is empty"),
+        ("hello", "neither a report of frugal_alloc nor a TensorFlow log"),
+        ("{", "is damaged (JSON:"),
+        ("[" * 100_000, "is damaged (JSON:"),
+        ({"schema": "frugal_alloc.report", "version": 9}, "it is of version 9, and this frugal_alloc knows 1"),
+        ({"schema": "frugal_alloc.comparison", "version": 1}, "it is not a report of frugal_alloc"),
+        ({"schema": "frugal_alloc.report", "version": 1, "sites": 7}, "sites is not a list"),
+    ],
+)
+def test_a_bad_file_gets_one_line(command: Any, tmp_path: Path, content: Any, expected: str) -> None:
+    outcome = command("report", written(tmp_path, content))
+    assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+    assert expected in outcome.err
+    assert outcome.err.startswith(f"frugal-alloc report: {tmp_path / 'report.json'}")
+
+
+def test_a_missing_file_is_named(command: Any, tmp_path: Path) -> None:
+    outcome = command("report", written(tmp_path, samples.healthy()), "--compare", tmp_path / "none.json")
+    assert (outcome.status, outcome.err) == (2, f"frugal-alloc report: {tmp_path / 'none.json'} does not exist\n")

@@ -1,0 +1,145 @@
+"""A headless Chromium for tests of pages, steered by its DevTools protocol over a pipe, without any other package."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import itertools
+import json
+import os
+import select
+import shutil
+import signal
+import subprocess
+import tempfile
+import time
+from pathlib import Path
+from typing import Any
+
+NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
+_MOST_SECONDS = 60
+_READ_BYTES = 1 << 16
+
+
+def find() -> str | None:
+    return next((path for name in NAMES if (path := shutil.which(name))), None)
+
+
+class Browser:
+    """One Chromium with one page. It has no network: whatever a page asks for outside of its file fails, and is told.
+
+    Use it as a context manager.
+    """
+
+    def __init__(self, program: str) -> None:
+        # Kept for as long as the browser, which writes into it.
+        self._profile = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
+        to_browser, self._out = os.pipe()
+        self._in, from_browser = os.pipe()
+        # Chromium reads commands from descriptor 3 and answers on 4.
+        command = f'exec "$0" "$@" 3<&{to_browser} 4>&{from_browser}'
+        options = ["--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe", "--hide-scrollbars"]
+        options += [
+            "--no-first-run",
+            f"--user-data-dir={self._profile.name}",
+            "--host-resolver-rules=MAP * 127.0.0.1:9",
+        ]
+        self._process = subprocess.Popen(
+            ["bash", "-c", command, program, *options, "about:blank"],
+            pass_fds=(to_browser, from_browser),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        os.close(to_browser)
+        os.close(from_browser)
+        self._numbers = itertools.count(1)
+        self._received = b""
+        self._session: str | None = None
+        self._loaded = False
+        # What the page said that it should not have: errors, warnings, requests.
+        self.complaints: list[str] = []
+        target = self._call("Target.createTarget", url="about:blank")["targetId"]
+        self._session = self._call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
+        for domain in ("Page", "Runtime", "Log", "Network"):
+            self._call(f"{domain}.enable")
+
+    def __enter__(self) -> Browser:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._process.wait()
+        os.close(self._out)
+        os.close(self._in)
+        self._profile.cleanup()
+
+    def show(self, file: Path, width: int = 1200, height: int = 800, dark: bool = False, scripts: bool = True) -> None:
+        """Loads a page, as on a screen of so many CSS pixels, and waits until it is drawn."""
+        self.complaints.clear()
+        self._call("Emulation.setScriptExecutionDisabled", value=not scripts)
+        self._call(
+            "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
+        )
+        scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
+        self._call("Emulation.setEmulatedMedia", features=[scheme])
+        self._loaded = False
+        self._call("Page.navigate", url=file.as_uri())
+        while not self._loaded:
+            self._take(self._receive())
+
+    def value(self, expression: str) -> Any:
+        """What a JavaScript expression comes to in the page."""
+        found = self._call("Runtime.evaluate", expression=expression, returnByValue=True)
+        assert "exceptionDetails" not in found, found
+        return found["result"].get("value")
+
+    def press(self, key: str) -> None:
+        for kind in ("keyDown", "keyUp"):
+            self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+
+    def picture(self, file: Path, whole: bool = True) -> None:
+        """Writes a PNG of the page, or of what the screen shows of it."""
+        shot = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        file.write_bytes(base64.b64decode(shot["data"]))
+
+    def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
+        number = next(self._numbers)
+        message = {"id": number, "method": method, "params": parameters}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._out, json.dumps(message).encode() + b"\0")
+        while True:
+            answer = self._receive()
+            if answer.get("id") == number:
+                assert "error" not in answer, (method, answer["error"])
+                return answer["result"]
+            self._take(answer)
+
+    def _receive(self) -> dict[str, Any]:
+        end = time.monotonic() + _MOST_SECONDS
+        while b"\0" not in self._received:
+            ready, _, _ = select.select([self._in], [], [], max(0, end - time.monotonic()))
+            assert ready, f"Chromium has not answered for {_MOST_SECONDS} s"
+            chunk = os.read(self._in, _READ_BYTES)
+            assert chunk, "Chromium has ended"
+            self._received += chunk
+        message, _, self._received = self._received.partition(b"\0")
+        return json.loads(message)
+
+    def _take(self, event: dict[str, Any]) -> None:
+        method, told = event.get("method"), event.get("params", {})
+        if method == "Page.loadEventFired":
+            self._loaded = True
+        elif method == "Runtime.exceptionThrown":
+            details = told["exceptionDetails"]
+            self.complaints.append(details.get("exception", {}).get("description") or details["text"])
+        elif method == "Runtime.consoleAPICalled":
+            self.complaints.append(f"console.{told['type']}: {told['args']}")
+        elif method == "Log.entryAdded":
+            self.complaints.append(told["entry"]["text"])
+        elif method == "Network.requestWillBeSent" and not told["request"]["url"].startswith(("file:", "data:")):
+            self.complaints.append(f"asks for {told['request']['url']}")
+        elif method == "Page.javascriptDialogOpening":
+            self.complaints.append(f"opens a dialog: {told['message']}")

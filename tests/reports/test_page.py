@@ -1,0 +1,171 @@
+"""The page says what the document says, escapes all of it, refers to nothing outside, and stays small."""
+
+from __future__ import annotations
+
+import html
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+import report_samples as samples
+from frugal_alloc._report import join, page
+
+GIB = 1 << 30
+DOCUMENTS = {
+    "healthy": samples.healthy,
+    "leaking": samples.leaking,
+    "out of memory": samples.out_of_memory,
+    "hostile": samples.hostile,
+    "huge": samples.huge,
+}
+
+
+class Elements(HTMLParser):
+    """Sees to it that every element that is opened is closed, in the order that nests them."""
+
+    VOID = frozenset({"meta", "br", "link", "input"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.tags: list[str] = []
+        self.ids: list[str] = []
+        self.references: list[str] = []
+        self.handlers: list[str] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        if tag not in self.VOID:
+            self.open.append(tag)
+        self.ids += [text or "" for name, text in attributes if name == "id"]
+        self.references += [text or "" for name, text in attributes if name in ("href", "src", "action", "srcset")]
+        self.handlers += [name for name, _ in attributes if name.startswith("on")]
+
+    def handle_startendtag(self, tag: str, attributes: Any) -> None:
+        self.tags.append(tag)
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+
+def text_of(rendered: str) -> str:
+    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", rendered)))
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+def test_the_page_is_well_formed_and_complete_in_itself(name: str) -> None:
+    elements = Elements(page.render(DOCUMENTS[name]()))
+    assert len(elements.ids) == len(set(elements.ids))
+    inside = [reference.removeprefix("#") for reference in elements.references if reference != "data:,"]
+    assert inside
+    assert set(inside) <= set(elements.ids)
+
+
+def test_the_verdict_comes_first_with_its_line_code_rate_and_remedy() -> None:
+    text = text_of(page.render(samples.leaking()).partition("<body>")[2])
+    parts = [
+        "ada/train.py:42 leaks 768 MiB with each epoch",
+        "losses.append(loss)",
+        "append loss.item()",
+        "9 GiB in 21,600 blocks",
+        "about 7.3 epochs, 731 steps",
+        "99 %",
+        "list 'losses'",
+        "Memory over time",
+    ]
+    places = [text.index(part) for part in parts]
+    assert places == sorted(places)
+
+
+def test_out_of_memory_says_what_was_asked_for_and_what_to_change() -> None:
+    text = text_of(page.render(samples.out_of_memory()))
+    for part in (
+        "Out of memory: this step needs more than the GPU has",
+        "3 GiB was asked for; 1.86 GiB were missing",
+        "models/unet.py:57",
+        "x = self.down(x) + skip",
+        "batch 24 would have fit",
+        "python garbage: nothing gained",
+        "tensors 21 GiB",
+        "CUDA out of memory. Tried to allocate 3.00 GiB.",
+    ):
+        assert part in text, part
+
+
+def test_a_healthy_run_is_said_to_be_one() -> None:
+    text = text_of(page.render(samples.healthy()).partition("<body>")[2])
+    assert "No leak found in 12 epochs" in text
+    assert "What to change" not in text
+
+
+def test_few_epochs_are_not_called_healthy() -> None:
+    document = samples.healthy()
+    document["epochs"]["ended"] = 3
+    assert "only 3 epochs ended" in text_of(page.render(document))
+
+
+def test_nothing_of_a_document_becomes_markup() -> None:
+    rendered = page.render(samples.hostile())
+    elements = Elements(rendered)
+    assert elements.tags.count("script") == 1
+    assert "img" not in elements.tags
+    assert elements.handlers == []
+    for steering in ("\x1b", "\u202e", "\ud800"):
+        assert steering not in rendered
+
+
+def test_a_huge_document_makes_a_small_page() -> None:
+    assert len(page.render(samples.huge()).encode()) < 3_000_000
+
+
+def test_many_ranks_with_many_gpus_make_a_small_page() -> None:
+    ranks = [samples.rank(number, 16, samples.leaking()) for number in range(16)]
+    for document in ranks:
+        document["gpus"] = [document["gpus"][0] | {"gpu": gpu} for gpu in range(8)]
+        document["timeline"]["points"] = [
+            [gpu, *point[1:]] for gpu in range(8) for point in samples.healthy()["timeline"]["points"]
+        ]
+    rendered = page.render(join.join(ranks))
+    Elements(rendered)
+    assert len(rendered.encode()) < 3_000_000
+    assert "16 ranks" in rendered
+
+
+def test_a_document_with_nothing_in_it_is_drawn() -> None:
+    Elements(page.render({"schema": "frugal_alloc.report", "version": 1}))
+
+
+def test_sites_are_said_once_for_now_and_once_for_the_peak() -> None:
+    rendered = page.render(samples.healthy())
+    assert "Now, 2.73 GiB" in rendered
+    assert "At the peak, 8.91 GiB" in rendered
+
+
+def test_cells_of_the_flame_graph_lie_within_the_ones_above() -> None:
+    from frugal_alloc._report.flame import flame
+    from frugal_alloc._report.schema import conform
+
+    for make in (samples.leaking, samples.huge):
+        graph = flame(conform(make()), "peak_bytes", 1500)
+        assert graph is not None
+        for cell in graph.cells[1:]:
+            above = [
+                one
+                for one in graph.cells
+                if one.depth == cell.depth - 1 and one.left <= cell.left + 0.002
+                and cell.left + cell.width <= one.left + one.width + 0.003
+            ]  # fmt: skip
+            assert len(above) >= 1, cell
+
+
+def test_the_address_space_adds_up() -> None:
+    from frugal_alloc._report.address_space import address_spaces
+    from frugal_alloc._report.schema import conform
+
+    space = address_spaces(conform(samples.healthy()))[0]
+    assert space.allocated_bytes + space.awaiting_bytes + space.free_bytes == space.total_bytes
+    cells = sum(int(width) for patch in space.patches for width in re.findall(r"h(\d+)v1", patch.path))
+    assert cells == 400 * space.rows

@@ -1,0 +1,129 @@
+"""The page in a real browser: it fits a phone, sorts, zooms, can be used by keyboard and read in the dark."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+import report_samples as samples
+from browser import Browser
+from frugal_alloc._report import join, page
+
+DOCUMENTS = {
+    "healthy": samples.healthy,
+    "leaking": samples.leaking,
+    "out of memory": samples.out_of_memory,
+    "hostile": samples.hostile,
+    "huge": samples.huge,
+    "ranks": lambda: join.join([samples.rank(n, 3, samples.leaking()) for n in range(3)]),
+}
+
+
+@pytest.fixture(scope="module")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    folder = tmp_path_factory.mktemp("pages")
+
+    def draw(name: str) -> Path:
+        file = folder / f"{name}.html"
+        if not file.exists():
+            file.write_text(page.render(DOCUMENTS[name]()))
+        return file
+
+    return draw
+
+
+@pytest.mark.parametrize("name", DOCUMENTS)
+@pytest.mark.parametrize("width", [360, 1200])
+def test_the_page_fits_the_screen_and_has_no_complaints(
+    chromium: Browser, drawn: Callable[[str], Path], name: str, width: int
+) -> None:
+    chromium.show(drawn(name), width=width, height=740)
+    assert chromium.value("document.documentElement.scrollWidth") <= width
+    assert chromium.complaints == []
+    assert chromium.value("document.title") != "owned"
+
+
+def test_the_verdict_is_on_the_first_screen_of_a_phone(chromium: Browser, drawn: Callable[[str], Path]) -> None:
+    chromium.show(drawn("leaking"), width=360, height=740)
+    for selector in ("h1", ".verdict h3", ".verdict pre", "p.advice"):
+        assert chromium.value(f"document.querySelector('{selector}').getBoundingClientRect().bottom") <= 740, selector
+
+
+def test_the_table_sorts_by_the_heading_that_is_pressed(chromium: Browser, drawn: Callable[[str], Path]) -> None:
+    chromium.show(drawn("leaking"))
+    cells = "[...document.querySelectorAll('.sites tbody tr')].map(row => Number(row.children[{}].dataset.value))"
+    press = "document.querySelectorAll('.sites thead button')[{}].click()"
+    assert chromium.value(cells.format(1)) == sorted(chromium.value(cells.format(1)), reverse=True)
+    for column in (2, 3):
+        chromium.value(press.format(column))
+        assert chromium.value(cells.format(column)) == sorted(chromium.value(cells.format(column)), reverse=True)
+        chromium.value(press.format(column))
+        assert chromium.value(cells.format(column)) == sorted(chromium.value(cells.format(column)))
+    chromium.value(press.format(0))
+    lines = chromium.value("[...document.querySelectorAll('.sites tbody th span')].map(one => one.textContent)")
+    assert lines == sorted(lines, key=lambda line: (line.split(":")[0], int(line.split(":")[1])))
+    sorted_by = "[...document.querySelectorAll('.sites th')].map(one => one.getAttribute('aria-sort')).filter(Boolean)"
+    assert chromium.value(sorted_by) == ["ascending"]
+
+
+def test_selecting_a_box_enlarges_it_and_escape_goes_back(chromium: Browser, drawn: Callable[[str], Path]) -> None:
+    chromium.show(drawn("leaking"))
+    width = "document.querySelectorAll('.flame')[0].children[{}].getBoundingClientRect().width"
+    whole = chromium.value(width.format(0))
+    box = chromium.value(
+        "[...document.querySelectorAll('.flame')[0].children].findIndex(one => one.title.includes('train.py:42'))"
+    )
+    assert chromium.value(width.format(box)) < 0.9 * whole
+    chromium.value(f"document.querySelectorAll('.flame')[0].children[{box}].click()")
+    assert chromium.value(width.format(box)) == pytest.approx(whole, rel=0.01)
+    chromium.value(f"document.querySelectorAll('.flame')[0].children[{box}].focus()")
+    chromium.press("Escape")
+    assert chromium.value(width.format(box)) < 0.9 * whole
+
+
+def test_the_arrow_keys_go_through_boxes_and_points(chromium: Browser, drawn: Callable[[str], Path]) -> None:
+    chromium.show(drawn("leaking"))
+    chromium.value("document.querySelector('.flame button').focus()")
+    chromium.press("ArrowDown")
+    assert chromium.value("document.activeElement.textContent").startswith("main ")
+    chromium.value("document.querySelector('.plot').focus()")
+    chromium.press("ArrowRight")
+    first = chromium.value("document.querySelector('.reading').textContent")
+    chromium.press("ArrowRight")
+    assert first.startswith("step ")
+    assert "in tensors" in first
+    assert chromium.value("document.querySelector('.reading').textContent") != first
+
+
+def test_now_and_peak_change_places_without_scripts(chromium: Browser, drawn: Callable[[str], Path]) -> None:
+    chromium.show(drawn("leaking"), scripts=False)
+    shown = "[...document.querySelectorAll('.flame')].map(one => getComputedStyle(one).display)"
+    assert chromium.value(shown) == ["block", "none"]
+    chromium.value("document.querySelectorAll('.choice')[1].checked = true")
+    assert chromium.value(shown) == ["none", "block"]
+    assert chromium.value("document.querySelectorAll('.sites tbody tr').length") > 3
+    assert chromium.value("getComputedStyle(document.querySelector('.scripted')).display") == "none"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_text_stands_out_by_day_and_in_the_dark(chromium: Browser, drawn: Callable[[str], Path], dark: bool) -> None:
+    chromium.show(drawn("leaking"), dark=dark)
+    ground = chromium.value("getComputedStyle(document.body).backgroundColor")
+    lightness = sum(int(part) for part in ground[4:-1].split(","))
+    assert (lightness < 200) == dark
+    for selector in ("body", "h1", "section", "p.advice", ".quiet", ".flame .own", ".code pre", ".badge", "td"):
+        assert chromium.value(CONTRAST.format(selector)) >= 4.5, selector
+
+
+# WCAG's contrast of an element's text to the nearest ground that is not transparent.
+CONTRAST = """(() => {{
+  const light = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number).map((v) => v / 255)
+    .map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
+    .reduce((sum, v, n) => sum + v * [0.2126, 0.7152, 0.0722][n], 0);
+  let one = document.querySelector("{}");
+  const ink = light(getComputedStyle(one).color);
+  while (getComputedStyle(one).backgroundColor === "rgba(0, 0, 0, 0)") one = one.parentElement;
+  const ground = light(getComputedStyle(one).backgroundColor);
+  return (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);
+}})()"""

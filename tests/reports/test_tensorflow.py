@@ -1,0 +1,157 @@
+"""What TensorFlow itself has written gets the same kinds of verdicts; recorded by tensorflow/record.py."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frugal_alloc._report import page
+from frugal_alloc._report.headline import headline
+from frugal_alloc._report.read import ReportError, read
+from frugal_alloc._tensorflow import trend
+
+RECORDED = Path(__file__).parent / "tensorflow"
+MIB = 1 << 20
+
+
+def recorded(name: str) -> dict[str, Any]:
+    return read(RECORDED / name)
+
+
+def log(path: Path, text: str) -> dict[str, Any]:
+    path.write_text(text)
+    return read(path)
+
+
+def test_a_tensor_of_each_step_is_a_leak_and_its_line_is_in_the_traceback() -> None:
+    report = recorded("growing.log.gz")
+    assert report["oom"]["verdict"] == "leak"
+    assert (report["oom"]["file"], report["oom"]["line"]) == ("/opt/detector/train.py", 29)
+    assert "tape.gradient(loss, weights)" in report["oom"]["code"]
+    (verdict,) = report["verdicts"]
+    assert (verdict["kind"], verdict["blocks"]) == ("suspect", 127)
+    # A step keeps 2 MiB of features: 8 images of 64 x 64 with 16 channels of 4 bytes.
+    assert verdict["bytes_per_step"] == pytest.approx(2 * MIB, rel=0.05)
+
+
+def test_several_dumps_make_sure_of_a_leak() -> None:
+    (verdict,) = recorded("retried.log.gz")["verdicts"]
+    assert (verdict["kind"], verdict["bytes_per_step"]) == ("leak", 2 * MIB)
+    assert verdict["confidence"] > 0.99
+
+
+def test_a_tensor_larger_than_the_memory_is_too_big() -> None:
+    report = recorded("too_big.log.gz")
+    assert report["verdicts"] == []
+    assert (report["oom"]["verdict"], report["oom"]["requested_bytes"]) == ("too_big", 275 * MIB)
+    assert "larger than all that TensorFlow may take" in report["oom"]["advice"][0]["text"]
+
+
+def test_free_memory_in_pieces_is_fragmentation() -> None:
+    oom = recorded("fragmentation.log.gz")["oom"]
+    assert (oom["verdict"], oom["requested_bytes"], oom["largest_free_bytes"]) == ("fragmentation", 80 * MIB, 12 * MIB)
+    assert oom["unusable_bytes"] > 80 * MIB
+
+
+def test_a_profile_names_the_op_whose_tensors_stay() -> None:
+    report = recorded("memory_profile_growing.json.gz")
+    (verdict,) = report["verdicts"]
+    assert (verdict["kind"], verdict["function"], verdict["bytes_per_step"]) == ("leak", "Relu", 2 * MIB)
+    assert headline(report)[0] == "Memory of Relu leaks: 2 MiB with each step"
+
+
+def test_a_profile_of_a_healthy_run_stays_silent() -> None:
+    report = recorded("memory_profile_healthy.json.gz")
+    assert report["verdicts"] == []
+    assert headline(report) == ("No leak found in 12 steps", "good")
+
+
+def test_a_profile_that_is_a_sample_tells_growth_but_no_op(tmp_path: Path) -> None:
+    profile = json.loads(gzip.decompress((RECORDED / "memory_profile_growing.json.gz").read_bytes()))
+    for allocator in profile["memoryProfilePerAllocator"].values():
+        allocator["sampledTimelineSnapshots"] = allocator["sampledTimelineSnapshots"][::3]
+    path = tmp_path / "memory_profile.json"
+    path.write_text(json.dumps(profile))
+    report = read(path)
+    assert [(one["kind"], one["function"]) for one in report["verdicts"]] == [("suspect", "TensorFlow")]
+    assert any("sample of its events" in note for note in report["notes"])
+
+
+@pytest.mark.parametrize("file", sorted(RECORDED.glob("*.gz")), ids=lambda file: file.name)
+def test_every_artefact_makes_a_page(file: Path) -> None:
+    assert headline(read(file))[0].replace("&", "&amp;") in page.render(read(file))
+
+
+# As TensorFlow 1 wrote it.
+OLD = """2018-03-13 21:59:44.1: W tensorflow/core/common_runtime/bfc_allocator.cc:273] Allocator (GPU_1_bfc) ran out \
+of memory trying to allocate 4.42GiB.  Current allocation summary follows.
+2018-03-13 21:59:44.2: I tensorflow/core/common_runtime/bfc_allocator.cc:628] Bin (256): \tTotal Chunks: 1, Chunks in \
+use: 1. 256B allocated for chunks. 256B in use in bin. 4B client-requested in use in bin.
+2018-03-13 21:59:44.8: I tensorflow/core/common_runtime/bfc_allocator.cc:661] Chunk at 0x1020fd06700 of size 536832
+2018-03-13 21:59:44.9: I tensorflow/core/common_runtime/bfc_allocator.cc:661] Chunk at 0x1020fd89800 of size 536832
+2018-03-13 21:59:44.9: I tensorflow/core/common_runtime/bfc_allocator.cc:670] Free at 0x1020fe0c900 of size 1048576
+2018-03-13 21:59:45.0: I tensorflow/core/common_runtime/bfc_allocator.cc:680] Stats:
+Limit:                  3453288448
+InUse:                     1073664
+MaxInUse:               2000000000
+"""
+
+
+def test_logs_of_tensorflow_1_are_understood(tmp_path: Path) -> None:
+    report = log(tmp_path / "run.log", OLD)
+    assert report["gpus"][0]["gpu"] == 1
+    assert report["gpus"][0]["limit_bytes"] == 3453288448
+    assert report["gpus"][0]["allocated_bytes"] == 2 * 536832
+    assert report["oom"]["verdict"] == "too_big"
+    assert report["oom"]["requested_bytes"] == int(4.42 * (1 << 30))
+
+
+def test_weights_that_are_as_many_as_steps_but_small_are_no_leak(tmp_path: Path) -> None:
+    steps = "".join(f"step {number}\n" for number in range(20))
+    weights = "".join(f"x] InUse at 7f{n:04x} of size 1024 next 1\n" for n in range(20))
+    large = "x] InUse at 7fffff of size 3000000000 next 1\n"
+    head, bin_line, *_ = OLD.splitlines(keepends=True)
+    report = log(tmp_path / "run.log", steps + head + bin_line + weights + large)
+    assert (report["oom"]["verdict"], report["verdicts"]) == ("too_big", [])
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["", "hello\n", "{}", "[]", '{"memoryProfilePerAllocator": 7}', '{"memoryProfilePerAllocator": {"a": 7}}'],
+)
+def test_other_files_are_refused_in_one_line(tmp_path: Path, text: str) -> None:
+    path = tmp_path / "file"
+    path.write_text(text)
+    with pytest.raises(ReportError) as refused:
+        read(path)
+    assert str(refused.value).startswith(str(path))
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("file", sorted(RECORDED.glob("*.gz")), ids=lambda file: file.name)
+def test_damaged_artefacts_are_read_or_refused(tmp_path: Path, file: Path) -> None:
+    whole = gzip.decompress(file.read_bytes())
+    source = random.Random(6)
+    for _ in range(12):
+        data = bytearray(whole)
+        for _ in range(source.randrange(1, 200)):
+            data[source.randrange(len(data))] = source.randrange(256)
+        path = tmp_path / "damaged"
+        path.write_bytes(data[: source.randrange(len(data))])
+        try:
+            page.render(read(path))
+        except ReportError as refused:
+            assert "\n" not in str(refused), refused
+
+
+def test_a_rise_is_told_from_noise() -> None:
+    source = random.Random(7)
+    noise = [source.gauss(0, 1) for _ in range(40)]
+    assert trend.rising_confidence(noise) < 0.95
+    assert trend.rising_confidence([one + 0.2 * n for n, one in enumerate(noise)]) > 0.99
+    assert trend.slope([(float(n), one + 0.2 * n) for n, one in enumerate(noise)]) == pytest.approx(0.2, rel=0.2)
+    assert trend.rising_confidence([5.0] * 40) == 0
