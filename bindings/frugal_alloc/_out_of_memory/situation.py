@@ -16,6 +16,7 @@ class Situation(NamedTuple):
     holders: list[places.Holder]
     epochs: int
     dead: list[variables.DeadVariables]
+    idle: list[variables.IdleVariable]
     kept: list[kept.Kept]
     evaluation: evaluation.Evaluation | None
     saved_bytes: int  # by autograd for backward, and held by nothing else
@@ -36,6 +37,7 @@ def look(facts: Any, library: Any) -> Situation:
             places.holders(library, facts.gpu),
             library.epochs_ended(),
             variables.find_dead(frames, facts.gpu, ownership),
+            variables.find_idle(frames, facts.gpu, ownership),
             kept.find_kept(frames, facts.gpu, ownership),
             evaluation.with_gradients(frames),
             ownership.saved_for_backward(),
