@@ -4,6 +4,7 @@
 #include <bit>
 #include <cmath>
 #include <cstdlib>
+#include <utility>
 #include <vector>
 
 namespace frugal {
@@ -16,8 +17,10 @@ constexpr size_t kRisingEpochs = 8;
 constexpr double kLeastConfidence = 0.95;
 // Of what was let go, as part of which the growth counts.
 constexpr double kLeastGrowth = 0.25;
-// So many epochs in a row must make a tensor larger: in a random walk one of 40,000 does.
-constexpr size_t kGrowingEpochs = 8;
+// So many epochs in a row must make a tensor larger, and each by about as much: sizes drawn at random do so once in
+// 47,000 times.
+constexpr size_t kGrowingEpochs = 7;
+constexpr int64_t kMostUneven = 3;
 
 // The boundaries since the oldest survivor was born, without those that are too old.
 absl::Span<const EpochBoundary> Recent(absl::Span<const EpochBoundary> boundaries) {
@@ -67,6 +70,13 @@ bool IsReplacement(absl::Span<const EpochBoundary> boundaries, const Trend& tren
   return grown < kLeastGrowth * static_cast<double>(let_go.count());
 }
 
+// No step is many times as large as the one in the middle.
+bool IsEven(std::vector<int64_t> steps) {
+  std::sort(steps.begin(), steps.end());
+  const int64_t middle = steps[steps.size() / 2];
+  return steps.back() <= middle * kMostUneven && steps.front() * kMostUneven >= middle;
+}
+
 // As many blocks as before, give or take one of ten.
 bool IsSteady(int64_t before, int64_t blocks) { return std::abs(blocks - before) * 10 <= std::max<int64_t>(before, 1); }
 
@@ -85,11 +95,13 @@ LeakFinding JudgeSite(absl::Span<const EpochBoundary> boundaries) {
 LeakFinding JudgeGrowth(absl::Span<const EpochBoundary> boundaries) {
   if (boundaries.size() < kGrowingEpochs) return {};
   boundaries = boundaries.last(kGrowingEpochs);
+  std::vector<int64_t> steps;
   for (size_t later = 1; later < boundaries.size(); ++later) {
-    if (boundaries[later].live <= boundaries[later - 1].live) return {};
+    steps.push_back((boundaries[later].live - boundaries[later - 1].live).count());
+    if (steps.back() <= 0) return {};
     if (!IsSteady(boundaries[later - 1].blocks, boundaries[later].blocks)) return {};
   }
-  if (boundaries.front().epoch < BirthEpochs::kWarmUpEpochs) return {};
+  if (boundaries.front().epoch < BirthEpochs::kWarmUpEpochs || !IsEven(std::move(steps))) return {};
   const Trend trend = TrendOf(boundaries);
   return {LeakVerdict::kGrowing, trend.bytes_per_epoch, trend.confidence};
 }

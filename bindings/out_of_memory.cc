@@ -7,6 +7,7 @@
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
 #include "bindings/leak_report.h"
+#include "bindings/out_of_memory_verdict.h"
 #include "bindings/site_sampler.h"
 #include "bindings/site_table.h"
 
@@ -36,34 +37,14 @@ const char* Explain(const frugal_out_of_memory& facts) {
   return explainer(&facts);
 }
 
-// What could be had at once, were it asked for in the right pieces.
-int64_t Available(const frugal_out_of_memory& facts) {
-  const int64_t may_take = std::max<int64_t>(facts.limit - facts.reserved - facts.native_reserved, 0);
-  return std::min(facts.device_free, may_take) + facts.reserved - facts.allocated - facts.awaiting - facts.unusable;
-}
-
 // What leaks keep, suspected ones included.
-int64_t LeakedBytes(GpuMemory& gpu) {
+Bytes LeakedBytes(GpuMemory& gpu) {
   const LeakReport report = MakeLeakReport({{gpu.ordinal(), gpu.allocator().GetEpochReport()}}, SiteTable::Instance());
   Bytes leaked;
   for (const LineFinding& finding : report.findings) {
     leaked += finding.leak.verdict == LeakVerdict::kGrowing ? finding.latest.live : finding.latest.survivors;
   }
-  return leaked.count();
-}
-
-// The first that would have made the difference.
-OutOfMemoryVerdict Judge(const frugal_out_of_memory& facts, int64_t leaked) {
-  // What a CUDA context and the libraries in it take is no news, and nobody can have it back: an eighth of the device,
-  // within these limits.
-  constexpr int64_t kUsualPart = 8;
-  constexpr int64_t kLeastUsual = int64_t{1} << 30;
-  constexpr int64_t kMostUsual = int64_t{2} << 30;
-  const int64_t unusual = facts.outside - std::clamp(facts.device_total / kUsualPart, kLeastUsual, kMostUsual);
-  if (facts.missing <= facts.unusable) return OutOfMemoryVerdict::kFragmentation;
-  if (leaked > 0 && facts.missing <= leaked) return OutOfMemoryVerdict::kLeak;
-  if (unusual > 0 && facts.missing <= unusual) return OutOfMemoryVerdict::kOutside;
-  return OutOfMemoryVerdict::kTooBig;
+  return leaked;
 }
 
 frugal_out_of_memory FactsOf(GpuMemory& gpu, const OutOfMemoryReport& report, int64_t native_reserved) {
@@ -87,8 +68,8 @@ frugal_out_of_memory FactsOf(GpuMemory& gpu, const OutOfMemoryReport& report, in
   facts.gained_by_garbage = report.remedies.garbage.count();
   facts.gained_by_host_waits = report.remedies.host_waits.count();
   facts.limit_name = gpu.LimitName();
-  facts.missing = std::max<int64_t>(facts.requested - Available(facts), 0);
-  facts.verdict = static_cast<int>(Judge(facts, LeakedBytes(gpu)));
+  facts.missing = MissingBytes(facts).count();
+  facts.verdict = static_cast<int>(JudgeOutOfMemory(facts, LeakedBytes(gpu)));
   return facts;
 }
 

@@ -44,9 +44,6 @@ class OutOfMemoryObservers {
 [[noreturn]] void ThrowOutOfMemory(GpuMemory& gpu, size_t requested, cudaStream_t stream, History& history,
                                    OutOfMemoryObservers& observers);
 
-// frugal_out_of_memory::verdict: what to change first.
-enum class OutOfMemoryVerdict { kTooBig, kLeak, kFragmentation, kOutside };
-
 // See frugal_set_explainer.
 using OutOfMemoryExplainer = const char* (*)(const frugal_out_of_memory* facts);
 void SetOutOfMemoryExplainer(OutOfMemoryExplainer explainer);

@@ -223,5 +223,51 @@ TEST(BothTest, FewFalseAlarmsAndFewLeaksMissedAmongManyPrograms) {
   EXPECT_LE(false_alarms, kPrograms / 100);
 }
 
+// The verdicts on a tensor that is replaced in each epoch by one of size(epoch), over 40 epochs.
+template <typename Size>
+int TimesCalledGrowing(Size&& size) {
+  BirthEpochs births;
+  uint32_t last = BirthEpochs::kNoCohort;
+  Bytes last_size;
+  int times = 0;
+  for (int epoch = 0; epoch < 40; ++epoch) {
+    const Bytes next_size = size(epoch);
+    const uint32_t next = births.Born(next_size, {SiteId{1}});
+    births.Died(last, last_size);
+    last = next;
+    last_size = next_size;
+    births.EndEpoch();
+    std::vector<EpochBoundary> whole;
+    for (const SiteHistory& history : births.Histories()) {
+      for (const EpochBoundary& boundary : history.boundaries) {
+        const auto index = static_cast<size_t>(boundary.epoch);
+        if (whole.size() <= index) whole.resize(index + 1);
+        whole[index].epoch = boundary.epoch;
+        whole[index] += boundary;
+      }
+    }
+    times += JudgeGrowth(whole).verdict == LeakVerdict::kGrowing ? 1 : 0;
+  }
+  return times;
+}
+
+TEST(LeakVerdictTest, ATensorThatGrowsWithEachEpochIsSeenByTheNinth) {
+  EXPECT_EQ(TimesCalledGrowing([](int epoch) { return KiB(10 + 3 * epoch); }), 40 - 8);
+}
+
+TEST(LeakVerdictTest, SizesDrawnAtRandomAreNotCalledGrowing) {
+  std::printf("seeds 0 to 499\n");
+  int times = 0;
+  for (uint32_t seed = 0; seed < 500; ++seed) {
+    std::mt19937 random(seed);
+    times += TimesCalledGrowing([&](int) { return KiB(static_cast<int64_t>(random() % 1000) + 1); });
+  }
+  EXPECT_LE(times, 2);
+}
+
+TEST(LeakVerdictTest, ATensorOfOneSizeIsNotCalledGrowing) {
+  EXPECT_EQ(TimesCalledGrowing([](int) { return KiB(10); }), 0);
+}
+
 }  // namespace
 }  // namespace frugal

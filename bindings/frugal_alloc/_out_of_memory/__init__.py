@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Any
 from . import disguises
 
 if TYPE_CHECKING:
-    from .._native import Library, OutOfMemory
+    from .._native import Library
+    from .._sites import OutOfMemory
 
 
 _last: dict[str, Any] | None = None

@@ -8,7 +8,8 @@ import sys
 from typing import Any
 
 from .. import _native, _out_of_memory
-from .._native import Frame, Library
+from .._native import Library
+from .._sites import Frame
 from .._tracking import current, places, verdicts
 from .._tracking.tracker import Tracker
 

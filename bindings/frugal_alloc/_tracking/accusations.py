@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from .._native import Finding, Library, Site
+from .._native import Library
+from .._sites import Finding, Site
 from .cycles import CycleMemory
 from .places import place_of
 from .suppressions import Place

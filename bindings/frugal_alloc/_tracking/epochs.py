@@ -10,7 +10,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from .._native import Finding, Library
+    from .._native import Library
+    from .._sites import Finding
 
 MOST_WINDOWS = 32
 # How far back the program's epochs are compared: an evaluation may be in every second one only.
@@ -108,7 +109,9 @@ class Epochs:
         """
         if self.window_steps is None or not self._windows_at_ends:
             return True
-        if birth_epochs and min(birth_epochs) >= self._windows_at_ends[-1]:
+        # What grows is made anew in every epoch.
+        is_new = bool(birth_epochs) and min(birth_epochs) >= self._windows_at_ends[-1]
+        if is_new and finding.kind != "growing":
             return False
         if len(self._live_at_ends) <= COMPARED_EPOCHS:
             return True

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .._native import Frame, Site
+from .._sites import Frame, Site
 from .holders import Evidence, Holder
 
 

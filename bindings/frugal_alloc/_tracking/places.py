@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import linecache
 
-from .._native import Frame, Library, Site
+from .._native import Library
+from .._sites import Frame, Site
 from .suppressions import Place
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from .._native import Frame, Library
+from .._native import Library
+from .._sites import Frame
 from . import accusations, expectations, holders, patterns
 from .accusations import Accusation
 from .outside import OutsideGrowth

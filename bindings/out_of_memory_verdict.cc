@@ -1,0 +1,29 @@
+#include "bindings/out_of_memory_verdict.h"
+
+#include <algorithm>
+
+namespace frugal {
+
+Bytes MissingBytes(const frugal_out_of_memory& facts) {
+  const int64_t may_take = std::max<int64_t>(facts.limit - facts.reserved - facts.native_reserved, 0);
+  const int64_t idle = facts.reserved - facts.allocated - facts.awaiting - facts.unusable;
+  return Bytes(std::max<int64_t>(facts.requested - std::min(facts.device_free, may_take) - idle, 0));
+}
+
+OutOfMemoryVerdict JudgeOutOfMemory(const frugal_out_of_memory& facts, Bytes leaked) {
+  // What a CUDA context and the libraries in it take is no news, and nobody can have it back: an eighth of the device,
+  // within these limits.
+  constexpr int64_t kUsualPart = 8;
+  constexpr int64_t kLeastUsual = int64_t{1} << 30;
+  constexpr int64_t kMostUsual = int64_t{2} << 30;
+  const int64_t unusual = facts.outside - std::clamp(facts.device_total / kUsualPart, kLeastUsual, kMostUsual);
+  // Where memory is full, some always lies beside small blocks.
+  constexpr int64_t kLeastFragmentedPart = 32;
+  const bool is_fragmented = facts.unusable >= facts.reserved / kLeastFragmentedPart;
+  if (leaked > Bytes(0) && Bytes(facts.missing) <= leaked) return OutOfMemoryVerdict::kLeak;
+  if (is_fragmented && facts.missing <= facts.unusable) return OutOfMemoryVerdict::kFragmentation;
+  if (unusual > 0 && facts.missing <= unusual) return OutOfMemoryVerdict::kOutside;
+  return OutOfMemoryVerdict::kTooBig;
+}
+
+}  // namespace frugal
