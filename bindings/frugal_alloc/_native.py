@@ -15,7 +15,6 @@ import sys
 import threading
 
 from . import _sites
-from ._sites import BlockRecord, Finding, Frame, OutOfMemory, SegmentRecord, Site, SiteUsage  # noqa: F401
 
 
 class FrugalAllocError(RuntimeError):

@@ -439,9 +439,9 @@ def test_leak_is_the_verdict_where_memory_of_earlier_epochs_would_be_enough() ->
         text = failure(empty, 150 * MIB)
     kept.clear()
     sentence = " ".join(text.splitlines()[1:3])
-    assert re.match(r"Leak: what \S*test_explanations\.py:\d+ makes stays: .* 20\.00 MiB more with each", sentence), (
-        text
-    )
+    assert re.match(
+        r"Leak: what \S*test_explanations\.py:\d+ makes stays: .* 20\.00 MiB more with each epoch", sentence
+    ), text
     assert "test_explanations.py" in line_of("Change first", text), text
 
 

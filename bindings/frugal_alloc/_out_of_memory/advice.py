@@ -34,6 +34,8 @@ def advise(situation: Situation, verdicts: list[dict[str, Any]], batch: str | No
     changes = [*_evaluation(situation), *map(_dead, situation.dead), *_kept(situation)]
     changes = [change for change in changes if change.bytes >= max(LEAST_BYTES, missing // _LEAST_PART)]
     changes.sort(key=lambda change: -change.bytes)
+    if changes and _is_unknown(situation, verdicts):
+        first = []  # the line that the message has anyway
     # What the verdict is about, unless something else would bring several times as much.
     is_minor = bool(first and changes) and changes[0].bytes > 4 * first[0].bytes
     found = changes[:1] + first + changes[1:] if is_minor else first + changes
@@ -63,6 +65,12 @@ def _leak(situation: Situation, verdicts: list[dict[str, Any]]) -> list[Advice]:
             where = f"{short_path(verdict['file'])}:{verdict['line']}: " if verdict.get("file") else ""
             return [Advice(f"{where}{verdict['advice']}", verdict.get("file"), verdict.get("line"), verdict["bytes"])]
     return []
+
+
+def _is_unknown(situation: Situation, verdicts: list[dict[str, Any]]) -> bool:
+    """Whether all that is known of a leak is its line."""
+    worst = next((verdict for verdict in verdicts if verdict["gpu"] == situation.facts.gpu), None)
+    return situation.facts.verdict == "leak" and worst is not None and worst.get("pattern") == "unknown"
 
 
 def _fragmentation(situation: Situation, verdicts: list[dict[str, Any]]) -> list[Advice]:
