@@ -1,0 +1,29 @@
+// A library without torch that reads the lines of Python of its caller, to be loaded by any Python.
+
+#include <algorithm>
+#include <array>
+#include <cstring>
+#include <string>
+
+#include "bindings/python_stack.h"
+
+#pragma GCC visibility push(default)
+
+// Writes "file\tfunction\tline\n" for each frame, the innermost first, as far as there is room; -1: this Python's
+// frames are not known.
+extern "C" int read_stack(char* text, size_t size) {
+  if (!frugal::FindPython().ok()) return -1;
+  std::array<frugal::PythonFrame, frugal::kMostPythonFrames> frames;
+  const size_t count = frugal::CapturePython(absl::MakeSpan(frames));
+  std::string lines;
+  for (size_t i = 0; i < count; ++i) {
+    const frugal::CodeLine line = frugal::Describe(frames[i]);
+    lines += line.file + "\t" + line.function + "\t" + std::to_string(line.line) + "\n";
+  }
+  const size_t written = std::min(lines.size(), size - 1);
+  std::memcpy(text, lines.data(), written);
+  text[written] = '\0';
+  return static_cast<int>(count);
+}
+
+#pragma GCC visibility pop
