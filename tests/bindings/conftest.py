@@ -12,6 +12,7 @@ import importlib.util
 import os
 import subprocess
 import sys
+import tempfile
 from pathlib import Path
 
 import pytest
@@ -74,7 +75,9 @@ class FileInProcess(pytest.Item):
         if keyword := self.config.getoption("keyword"):
             command += ["-k", keyword]
         environment = _simulated(self.path.name) | {"FRUGAL_TEST_MOMENT": self.moment}
-        done = subprocess.run(command, env=environment, cwd=ROOT, capture_output=True, text=True, timeout=600)
+        # Reports of memory that runs out land in the working directory.
+        with tempfile.TemporaryDirectory() as folder:
+            done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=600)
         self.add_report_section("call", "tests", done.stdout)
         no_tests_selected = done.returncode == 5 and keyword
         if done.returncode != 0 and not no_tests_selected:

@@ -7,15 +7,20 @@ import ctypes
 import gc
 import importlib.util
 import itertools
+import json
 import re
+import tempfile
 import threading
 import weakref
 from pathlib import Path
 from typing import Any
 
+import frugal_alloc
 import pytest
 import torch
 from binding_helpers import GIB, MIB, collect, empty
+from frugal_alloc import _native
+from frugal_alloc._out_of_memory import report
 
 numbers = itertools.count()
 
@@ -371,3 +376,89 @@ def test_limit_that_leaves_the_gpu_unused_is_the_first_to_change() -> None:
         torch.cuda.set_per_process_memory_fraction(1.0)
     assert "set_per_process_memory_fraction" in line_of("Change first", text), text
     assert "raise it by" in line_of("Change first", text)
+
+
+def test_error_is_in_every_report_after_it_also_where_it_was_caught() -> None:
+    failure(empty, 1 << 44)
+    document = frugal_alloc.report().document
+    error = document["oom"]
+    assert (error["verdict"], error["requested_bytes"], error["gpu"]) == ("too_big", 1 << 44, 0)
+    assert error["message"].startswith("CUDA out of memory. Tried to allocate 16384.00 GiB. GPU 0 has ")
+    frames = [document["frames"][number] for number in error["stack"]]
+    assert frames[0]["function"] == error["function"] == "empty"
+    assert error["advice"]
+    json.dumps(document)
+
+
+@pytest.fixture
+def report_dir() -> Any:
+    """Sets the folder for reports, for the test."""
+    library = _native.load()
+    before = library.setting("report_dir")
+    yield lambda folder: library.enable(f"report_dir:{folder}")
+    library.enable(f"report_dir:{before or 'off'}")
+
+
+def test_report_lands_in_its_folder_and_the_last_line_says_where(report_dir: Any, tmp_path: Path) -> None:
+    report_dir(tmp_path / "reports")
+    for size in (1 << 43, 1 << 44):
+        text = failure(empty, size)
+    path = Path(re.match(r"Report: (.+)", text.splitlines()[-1])[1])
+    assert path.parent == tmp_path / "reports"
+    # One error after another, as in a search for a batch size, leaves one report: the latest.
+    assert {file.stem for file in path.parent.iterdir()} == {path.stem}
+    document = json.loads(path.with_suffix(".json").read_text())
+    assert document["oom"]["requested_bytes"] == 1 << 44
+
+
+def test_report_is_not_written_where_it_is_off(report_dir: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    report_dir("off")
+    text = failure(empty, 1 << 44)
+    assert "Report:" not in text
+    assert not list(tmp_path.iterdir())
+
+
+def test_folder_that_cannot_be_written_is_replaced_by_a_temporary_one(report_dir: Any, tmp_path: Path) -> None:
+    file = tmp_path / "file"
+    file.write_text("")
+    report_dir(file)
+    text = failure(empty, 1 << 44)
+    path = Path(re.match(r"Report: (.+)", text.splitlines()[-1])[1])
+    assert path.exists() and path.parent == Path(tempfile.gettempdir())
+    for suffix in (".json", ".html"):
+        path.with_suffix(suffix).unlink(missing_ok=True)
+
+
+def test_leak_is_the_verdict_where_memory_of_earlier_epochs_would_be_enough() -> None:
+    kept = []
+    with leaving(300 * MIB):
+        for _ in range(10):
+            kept.append(torch.empty(20 * MIB, dtype=torch.uint8, device="cuda"))
+            frugal_alloc.epoch_end()
+        text = failure(empty, 150 * MIB)
+    kept.clear()
+    sentence = " ".join(text.splitlines()[1:3])
+    assert re.match(
+        r"Leak: what \S*test_explanations\.py:\d+ makes stays: .* 20\.00 MiB more with each epoch", sentence
+    ), text
+    assert "test_explanations.py" in line_of("Change first", text), text
+
+
+@pytest.mark.parametrize(
+    ("peaks", "current", "capacity", "fits"),
+    [
+        ({16: 1600, 20: 2000}, 32, 2450, 24),
+        ({16: 1600, 20: 2000, 8: 900}, 32, 2450, 24),
+        ({16: 1600}, 32, 2450, None),
+        ({16: 1600, 20: 1500}, 32, 2450, None),
+        ({16: 1600, 20: 2000}, 22, 2450, None),
+        ({16: 1600, 32: 3200}, 32, 2450, None),
+    ],
+    ids=["two sizes", "largest two", "one size", "does not grow", "would have fit", "its own peak"],
+)
+def test_batch_is_told_only_by_two_sizes_that_were_seen(
+    peaks: dict[int, int], current: int, capacity: int, fits: int | None
+) -> None:
+    text = report.fitting_batch(peaks, current, capacity)
+    assert text is None if fits is None else text.startswith(f"a batch of {fits} would have fit")

@@ -37,7 +37,14 @@ def collate(entries: list) -> tuple:
 
 def build_model() -> torch.nn.Module:
     return fasterrcnn_mobilenet_v3_large_320_fpn(
-        weights=None, weights_backbone=None, num_classes=2, min_size=SIDE, max_size=SIDE
+        weights=None,
+        weights_backbone=None,
+        num_classes=2,
+        min_size=SIDE,
+        max_size=SIDE,
+        rpn_pre_nms_top_n_train=200,
+        rpn_post_nms_top_n_train=200,
+        box_batch_size_per_image=200,
     ).cuda()
 
 

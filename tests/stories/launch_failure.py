@@ -1,8 +1,8 @@
 """Story c: "CUDA error: unspecified launch failure" after some epochs.
 
 A layer of the program's own remembers the attention of every batch, with its graph, so memory fills over the
-epochs. What fails in the end is an extension that asks the driver for a workspace of its own, and says nothing of memory.
-People are told to add `zero_grad()`; that it is missing changes what is learnt, and not the memory.
+epochs. What fails in the end is an extension that asks the driver for a workspace of its own, and says nothing of
+memory. People are told to add `zero_grad()`; that it is missing changes what is learnt, and not the memory.
 
     frugal-alloc simulate --memory 768MiB --values cpu -- python tests/stories/launch_failure.py [--healed]
 """
@@ -17,8 +17,8 @@ import torch
 from torch import nn
 from torch.utils.checkpoint import checkpoint
 
-WIDTH = 128
-STEPS = 3
+WIDTH = 64
+STEPS = 2
 
 
 class Attention(nn.Module):
@@ -57,7 +57,7 @@ def train(model: nn.ModuleList, epochs: int, healed: bool) -> None:
     workspace = Workspace()
     for _ in range(epochs):
         for _ in range(STEPS):
-            values = torch.randn(8, 128, WIDTH, device="cuda")
+            values = torch.randn(16, 192, WIDTH, device="cuda")
             for layer in model:
                 values = checkpoint(layer, values, use_reentrant=False) if healed else layer(values)
             workspace.use(24 << 20)
@@ -71,11 +71,11 @@ def train(model: nn.ModuleList, epochs: int, healed: bool) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--healed", action="store_true")
-    parser.add_argument("--epochs", type=int, default=60)
+    parser.add_argument("--epochs", type=int, default=30)
     options = parser.parse_args()
     torch.manual_seed(0)
     frugal_alloc.enable()
-    model = nn.ModuleList(Attention(remember=not options.healed) for _ in range(4)).cuda()
+    model = nn.ModuleList(Attention(remember=not options.healed) for _ in range(2)).cuda()
     train(model, options.epochs, options.healed)
     print(f"peak: {torch.cuda.max_memory_allocated() / (1 << 20):.0f} MiB")
 

@@ -87,7 +87,7 @@ class Training:
         self.optimizer.step()
 
 
-def steps(count: int = 3, size: int = BATCH, **options: object) -> Callable[[], None]:
+def steps(count: int = 2, size: int = BATCH, **options: object) -> Callable[[], None]:
     """A few steps; `options` are those of a training or of its steps."""
     of_training = {name: options.pop(name) for name in ("block", "checkpointed", "optimizer") if name in options}
 
@@ -178,7 +178,7 @@ def summed_loss(add: Callable[[torch.Tensor], object]) -> Callable[[], None]:
 def data_on_gpu(whole: bool) -> Callable[[], None]:
     def run() -> None:
         training = Training()
-        data = [torch.randn(BATCH, TOKENS, WIDTH, device="cuda" if whole else "cpu") for _ in range(64)]
+        data = [torch.randn(BATCH, TOKENS, WIDTH, device="cuda" if whole else "cpu") for _ in range(32)]
         for values in data[:3]:
             training.optimizer.zero_grad()
             training.model(values.cuda()).square().mean().backward()

@@ -75,7 +75,7 @@ def train_healed(generator: nn.Module, critic: nn.Module, images: torch.Tensor, 
 def main() -> None:
     parser = argparse.ArgumentParser()
     parser.add_argument("--healed", action="store_true")
-    parser.add_argument("--epochs", type=int, default=14)
+    parser.add_argument("--epochs", type=int, default=10)
     options = parser.parse_args()
     torch.manual_seed(0)
     frugal_alloc.enable()

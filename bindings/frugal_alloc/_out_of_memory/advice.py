@@ -10,6 +10,9 @@ from .situation import Situation
 from .sizes import size
 from .variables import LEAST_BYTES, DeadVariables
 
+# A change that brings less of what is missing is not worth its line.
+_LEAST_PART = 10
+
 
 class Advice(NamedTuple):
     text: str
@@ -26,14 +29,21 @@ def advise(situation: Situation, verdicts: list[dict[str, Any]], batch: str | No
         verdicts: Those of the report, for what it knows of a leak's pattern.
         batch: A sentence about the batch that would have fit, where two sizes have been seen.
     """
+    missing = situation.facts.missing_bytes
     first = _BY_VERDICT.get(situation.facts.verdict, lambda *_: [])(situation, verdicts)
     changes = [*_evaluation(situation), *map(_dead, situation.dead), *_kept(situation)]
-    changes = [change for change in changes if change.bytes >= LEAST_BYTES]
+    changes = [change for change in changes if change.bytes >= max(LEAST_BYTES, missing // _LEAST_PART)]
     changes.sort(key=lambda change: -change.bytes)
-    found = first + changes
+    if changes and _is_unknown(situation, verdicts):
+        first = []  # the line that the message has anyway
+    # What the verdict is about, unless something else would bring several times as much.
+    is_minor = bool(first and changes) and changes[0].bytes > 4 * first[0].bytes
+    found = changes[:1] + first + changes[1:] if is_minor else first + changes
     if batch is not None:
-        found.append(Advice(batch, None, None, situation.facts.missing_bytes))
-    if not any(change.bytes >= situation.facts.missing_bytes for change in found):
+        found.append(Advice(batch, None, None, missing))
+    if not any(change.bytes >= missing for change in found):
+        found += _idle(situation)
+    if not any(change.bytes >= missing for change in found):
         found += _size_of_the_step(situation)
     return found
 
@@ -55,6 +65,12 @@ def _leak(situation: Situation, verdicts: list[dict[str, Any]]) -> list[Advice]:
             where = f"{short_path(verdict['file'])}:{verdict['line']}: " if verdict.get("file") else ""
             return [Advice(f"{where}{verdict['advice']}", verdict.get("file"), verdict.get("line"), verdict["bytes"])]
     return []
+
+
+def _is_unknown(situation: Situation, verdicts: list[dict[str, Any]]) -> bool:
+    """Whether all that is known of a leak is its line."""
+    worst = next((verdict for verdict in verdicts if verdict["gpu"] == situation.facts.gpu), None)
+    return situation.facts.verdict == "leak" and worst is not None and worst.get("pattern") == "unknown"
 
 
 def _fragmentation(situation: Situation, verdicts: list[dict[str, Any]]) -> list[Advice]:
@@ -125,6 +141,21 @@ def _of_kept(kept: Kept) -> Advice:
         "(.cpu()), and move what a step needs"
     )
     return Advice(text, kept.file, line, kept.bytes)
+
+
+def _idle(situation: Situation) -> list[Advice]:
+    least = max(LEAST_BYTES, situation.facts.missing_bytes // _LEAST_PART)
+    return [
+        Advice(
+            f"`{idle.name}` ({size(idle.bytes)}) is not needed while line {idle.line} of {short_path(idle.file)} runs: "
+            "make it afterwards, or keep it on the host until then",
+            idle.file,
+            idle.line,
+            idle.bytes,
+        )
+        for idle in situation.idle
+        if idle.bytes >= least
+    ]
 
 
 def _size_of_the_step(situation: Situation) -> list[Advice]:

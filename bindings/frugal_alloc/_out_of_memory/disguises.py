@@ -14,10 +14,12 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .. import _native
+from .places import short_path
 from .sizes import size
 
-# What libraries ask for at a time: with less free, they may well have failed for want of memory.
+# What libraries ask for at a time, of small GPUs a part: with less free, they may well have failed for want of memory.
 LIBRARIES_NEED_BYTES = 200 << 20
+_LIBRARIES_NEED_PART = 16
 # Host memory is short below it.
 _HOST_NEEDS_BYTES = 512 << 20
 _WIDTH = 100
@@ -83,9 +85,27 @@ def explain(error: BaseException) -> str | None:
     if _is_pinning(error):
         return _of_host_memory()
     fullest = min((_look(library, gpu) for gpu in library.gpus()), key=lambda state: state.free_bytes, default=None)
-    if fullest is None or fullest.free_bytes >= LIBRARIES_NEED_BYTES:
+    if fullest is None or fullest.free_bytes >= _needed_by_libraries(fullest.total_bytes):
         return None
-    return _paragraph(disguise, fullest)
+    return _paragraph(disguise, fullest, _leak_on(fullest.gpu))
+
+
+def _needed_by_libraries(total_bytes: int) -> int:
+    return min(LIBRARIES_NEED_BYTES, total_bytes // _LIBRARIES_NEED_PART)
+
+
+def _leak_on(gpu: int) -> str | None:
+    """What has filled the GPU, if that is known to leak."""
+    from .._report import document
+
+    for verdict in document.build()["verdicts"]:
+        if verdict["gpu"] == gpu and verdict["kind"] in ("leak", "growing") and verdict["file"]:
+            return (
+                f"What fills it: {short_path(verdict['file'])}:{verdict['line']} leaks "
+                f"{size(verdict['bytes_per_epoch'])} with each epoch, {size(verdict['bytes'])} by now: "
+                f"{verdict['advice']}."
+            )
+    return None
 
 
 class _Gpu(NamedTuple):
@@ -111,25 +131,26 @@ def _look(library: _native.Library, gpu: int) -> _Gpu:
     return _Gpu(gpu, total, free, stats["allocated_bytes"], idle, max(0, total - free - reserved))
 
 
-def _paragraph(disguise: Disguise, state: _Gpu) -> str:
+def _paragraph(disguise: Disguise, state: _Gpu, leak: str | None) -> str:
     text = (
         f"frugal_alloc: this looks like memory running out under another name: {disguise.what}. GPU {state.gpu} has "
         f"{size(state.free_bytes)} free of {size(state.total_bytes)}: {size(state.allocated_bytes)} are in tensors, "
         f"{size(state.idle_bytes)} idle with frugal_alloc, {size(state.others_bytes)} with the CUDA context, libraries "
         "and other processes. "
     )
-    percent = 100 * (state.total_bytes - state.others_bytes - LIBRARIES_NEED_BYTES) // state.total_bytes
-    if percent > 0:
-        text += (
-            f"Leave room for libraries: FRUGAL_ALLOC_CONF=memory_limit:{percent}% keeps "
-            f"{size(LIBRARIES_NEED_BYTES)} free for them"
-        )
-        if state.idle_bytes >= LIBRARIES_NEED_BYTES:
-            text += "; here frugal_alloc.trim() would have been enough"
-        else:
-            text += f"; tensors must then do with {size(LIBRARIES_NEED_BYTES - state.free_bytes)} less"
-        text += "."
-    return textwrap.fill(text, _WIDTH, break_on_hyphens=False)
+    text += leak or _leave_room(state)
+    return textwrap.fill(text, _WIDTH, break_on_hyphens=False, break_long_words=False)
+
+
+def _leave_room(state: _Gpu) -> str:
+    needed = _needed_by_libraries(state.total_bytes)
+    percent = 100 * (state.total_bytes - state.others_bytes - needed) // state.total_bytes
+    if percent <= 0:
+        return ""
+    text = f"Leave room for libraries: FRUGAL_ALLOC_CONF=memory_limit:{percent}% keeps {size(needed)} free for them"
+    if state.idle_bytes >= needed:
+        return f"{text}; here frugal_alloc.trim() would have been enough."
+    return f"{text}; tensors must then do with {size(needed - state.free_bytes)} less."
 
 
 def _of_host_memory() -> str | None:
@@ -219,6 +240,15 @@ def _tell(error: BaseException) -> None:
     # Nothing that goes wrong here may hide the error itself.
     try:
         if issubclass(type(error), Exception) and (text := explain(error)) is not None:
-            print(text, file=sys.stderr)
+            path = _land()
+            print(text if path is None else f"{text}\nReport: {path}", file=sys.stderr)
     except Exception:
         pass
+
+
+def _land() -> str | None:
+    from .._report import document
+    from . import report
+
+    library = _native.loaded()
+    return None if library is None else report.land(document.build(), library.setting("report_dir"))

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _native
-from . import advice, fragmentation, message, report, running, situation
+from . import advice, fragmentation, message, remember, report, running, situation
 
 _this_thread = threading.local()
 
@@ -26,8 +26,11 @@ def explain(facts: Any) -> str | None:
         return None
     _this_thread.explaining = True
     try:
+        library = _native.loaded()
+        if library is None:
+            return None
         with _unobserved():
-            return _explain(facts, _native.loaded())
+            return _explain(facts, library)
     except Exception:
         return None
     finally:
@@ -37,18 +40,26 @@ def explain(facts: Any) -> str | None:
 def _explain(facts: Any, library: Any) -> str:
     found = situation.look(facts, library)
     pieces = fragmentation.measure(facts, _can_map(library, facts.gpu))
-    document = report.build(found, pieces) if library is not None else None
+    error = report.describe(found, pieces)
+    document = report.build(error)
     verdicts = document["verdicts"] if document is not None else []
     changes = advice.advise(found, verdicts, report.batch_that_fits(facts))
     text = message.write(found, changes, pieces, verdicts)
     running.forget_sources()
-    if document is not None and (path := report.land(document, changes, text, library.setting("report_dir"))):
-        text += f"\nReport: {path}"
+    told = {
+        "message": f"{message.first_sentences(facts)}\n{text}",
+        "advice": [change._asdict() for change in changes],
+    }
+    remember(error | told)
+    if document is not None:
+        document["oom"] |= told
+        path = report.land(document, library.setting("report_dir"))
+        text += f"\nReport: {path}" if path is not None else ""
     return text
 
 
 def _can_map(library: Any, gpu: int) -> bool:
-    return library is None or bool(library.stats(gpu).get("virtual_memory", 1))
+    return bool(library.stats(gpu).get("virtual_memory", 1))
 
 
 @contextlib.contextmanager

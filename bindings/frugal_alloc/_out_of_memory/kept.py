@@ -67,8 +67,9 @@ def _look(
     if not tensors or (is_container and len(tensors) < 2):
         return None
     added_in = _line_that_adds(name, frame)
-    if is_container and added_in is None and name in _read_now(frame):
-        return None  # what the call at hand works on
+    # A result that nothing is added to is a step's own, and a container that is read is what the call works on.
+    if added_in is None and (not is_container or name in _read_now(frame)):
+        return None
     all_bytes = graph_bytes = 0
     if is_container:
         all_bytes = ownership.freed_by_dropping(list(tensors), held + Counter(map(id, tensors)))
@@ -89,7 +90,8 @@ def _line_that_adds(name: str, frame: RunningFrame) -> int | None:
         pattern = re.compile(rf"\.{re.escape(attribute)}{_ADDING}")
         lines = range(1, len(linecache.getlines(frame.file)) + 1)
     else:
-        pattern = re.compile(rf"(?<![\w.]){re.escape(variable)}{_ADDING}")
+        adding = rf"({_ADDING}|\s*=\s*{re.escape(variable)}\s*\+)"
+        pattern = re.compile(rf"(?<![\w.]){re.escape(variable)}{adding}")
         lines = sorted({line for _, _, line in frame.code.co_lines() if line})
     return next((line for line in lines if pattern.search(linecache.getline(frame.file, line))), None)
 

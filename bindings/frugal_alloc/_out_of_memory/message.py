@@ -25,12 +25,20 @@ def write(
     lines = textwrap.wrap(verdict(situation, verdicts), _WIDTH)
     lines += _labelled("Request", _request(situation))
     lines += _labelled("Held", _held(situation))
-    lines += _labelled("", _holders(situation))
+    lines += _labelled("", _holders(situation, verdicts))
     lines += _labelled("Tried", [_tried(situation.facts)])
     lines += _labelled("Fragmentation", [fragmentation.text])
     for label, change in zip(("Change first", *("or, then",) * _MOST_ADVICE), advice[:_MOST_ADVICE], strict=False):
         lines += _labelled(label, [_with_effect(change, situation.facts)])
     return "\n".join(lines)
+
+
+def first_sentences(facts: Any) -> str:
+    """PyTorch's, as the library writes them."""
+    return (
+        f"CUDA out of memory. Tried to allocate {size(facts.requested_bytes)}. GPU {facts.gpu} has a total capacity of "
+        f"{size(facts.device_total_bytes)} of which {size(facts.device_free_bytes)} is free."
+    )
 
 
 def verdict(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
@@ -70,14 +78,14 @@ def _leak(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
         if found["gpu"] == situation.facts.gpu and found["kind"] in ("leak", "growing", "suspect", "cycle"):
             where = f"{short_path(found['file'])}:{found['line']}" if found.get("file") else "a line that is not known"
             return (
-                f"Leak: what {where} makes stays: {size(found['bytes'])} after {found['epochs']} epochs, "
-                f"{size(found['bytes_per_epoch'])} more with each; {missing}."
+                f"Leak: what {where} makes stays: {size(found['bytes'])} by now, "
+                f"{size(found['bytes_per_epoch'])} more with each epoch; {missing}."
             )
     if situation.findings:
         worst = situation.findings[0]
         return (
-            f"Leak: what one line makes stays: {size(worst.bytes)} after {worst.epochs} epochs, "
-            f"{size(worst.bytes_per_epoch)} more with each; {missing}."
+            f"Leak: what one line makes stays: {size(worst.bytes)} by now, {size(worst.bytes_per_epoch)} more with "
+            f"each epoch; {missing}."
         )
     return f"Leak: {missing}, and memory that was made in earlier epochs stays."
 
@@ -116,12 +124,20 @@ def _held(situation: Situation) -> list[str]:
     return [text]
 
 
-def _holders(situation: Situation) -> list[str]:
-    return [_holder(holder) for holder in situation.holders[:_MOST_HOLDERS]]
+def _holders(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> list[str]:
+    growth = {
+        (found["file"], found["line"], bool(found["node"])): found["bytes_per_epoch"]
+        for found in verdicts
+        if found["gpu"] == situation.facts.gpu
+    }
+    return [
+        _holder(holder, growth.get((holder.place.file, holder.place.line, bool(holder.place.node)), 0.0))
+        for holder in situation.holders[:_MOST_HOLDERS]
+    ]
 
 
-def _holder(holder: Holder) -> str:
-    trend = f", {size(holder.bytes_per_epoch)} more each epoch" if holder.bytes_per_epoch > 0 else ""
+def _holder(holder: Holder, bytes_per_epoch: float) -> str:
+    trend = f", {size(bytes_per_epoch)} more each epoch" if bytes_per_epoch > 0 else ""
     tensors = "1 tensor" if holder.blocks == 1 else f"{holder.blocks} tensors"
     text = f"{size(holder.bytes):>11}  {holder.place.short} ({tensors}{trend})"
     room = _WIDTH - _LABEL - len(text) - 2

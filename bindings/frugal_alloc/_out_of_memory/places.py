@@ -37,7 +37,6 @@ class Holder(NamedTuple):
     place: Place
     bytes: int
     blocks: int
-    bytes_per_epoch: float
 
 
 def short_path(file: str) -> str:
@@ -87,16 +86,12 @@ def of_frames(frames: list[RunningFrame]) -> Place | None:
 
 def holders(library: Any, gpu: int) -> list[Holder]:
     """The lines that hold memory, most first; one entry for each line, forward and backward apart."""
-    growth: dict[tuple, float] = {}
-    for finding in library.findings():
-        if finding.gpu == gpu and (place := of_site(library, finding.site)) is not None:
-            growth[_key(place)] = growth.get(_key(place), 0.0) + finding.bytes_per_epoch
     lines: dict[tuple, Holder] = {}
     for usage in library.site_usages():
         place = of_site(library, usage.site) if usage.gpu == gpu and usage.live_bytes > 0 else None
         if place is None:
             continue
-        before = lines.get(_key(place), Holder(place, 0, 0, growth.get(_key(place), 0.0)))
+        before = lines.get(_key(place), Holder(place, 0, 0))
         lines[_key(place)] = before._replace(bytes=before.bytes + usage.live_bytes, blocks=before.blocks + usage.blocks)
     return sorted(lines.values(), key=lambda holder: -holder.bytes)
 

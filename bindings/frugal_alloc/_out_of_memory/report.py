@@ -6,7 +6,6 @@ import os
 import tempfile
 from typing import Any
 
-from .advice import Advice
 from .fragmentation import Fragmentation
 from .situation import Situation
 
@@ -14,35 +13,38 @@ from .situation import Situation
 OFF = "off"
 
 
-def build(situation: Situation, pieces: Fragmentation) -> dict[str, Any] | None:
-    """The document with all of this error but its text and advice; None where it cannot be made."""
+def describe(situation: Situation, pieces: Fragmentation) -> dict[str, Any]:
+    """The document's "oom" but for its text and advice, its "stack" still in frames."""
     facts, place = situation.facts, situation.request
-    oom: dict[str, Any] = {
+    is_known = place is not None and place.line > 0
+    return {
         **facts._asdict(),
-        "file": place.file if place is not None and place.line else None,
-        "line": place.line if place is not None and place.line else None,
+        "file": place.file if is_known else None,
+        "line": place.line if is_known else None,
         "function": place.function if place is not None else None,
-        "code": place.code if place is not None and place.line else "",
+        "code": place.code if is_known else "",
         "stack": situation.stack,
         "tried": [{"what": what, "gained_bytes": gained} for what, gained in facts.tried],
         "fragmentation": pieces._asdict(),
         "saved_for_backward_bytes": situation.saved_bytes,
     }
+
+
+def build(error: dict[str, Any]) -> dict[str, Any] | None:
+    """The document with this error; None where it cannot be made."""
     try:
         from .._report import document
 
-        return document.build(oom)
+        return document.build(error)
     except Exception:  # the error is to be told even where the rest cannot be
         return None
 
 
-def land(document: dict[str, Any], advice: list[Advice], text: str, setting: str) -> str | None:
+def land(document: dict[str, Any], setting: str) -> str | None:
     """Writes the document's files; this process's earlier ones are replaced.
 
     Args:
         document: What :func:`build` made.
-        advice: For its "oom".
-        text: The error's text, below PyTorch's first sentence.
         setting: ``report_dir``: a folder, "off", or "" for the working directory.
 
     Returns:
@@ -52,7 +54,6 @@ def land(document: dict[str, Any], advice: list[Advice], text: str, setting: str
 
     if setting == OFF:
         return None
-    document["oom"] |= {"message": text, "advice": [change._asdict() for change in advice]}
     for folder in (setting or os.curdir, tempfile.gettempdir()):
         try:
             return os.path.abspath(files.write(document, os.path.abspath(folder)))

@@ -16,6 +16,7 @@ class Situation(NamedTuple):
     holders: list[places.Holder]
     epochs: int
     dead: list[variables.DeadVariables]
+    idle: list[variables.IdleVariable]
     kept: list[kept.Kept]
     evaluation: evaluation.Evaluation | None
     saved_bytes: int  # by autograd for backward, and held by nothing else
@@ -28,14 +29,15 @@ def look(facts: Any, library: Any) -> Situation:
     """Looks around on the failing thread. Nothing of what is returned keeps a tensor or a frame alive."""
     frames = running.frames()
     ownership = Ownership(facts.gpu)
-    request = places.of_site(library, facts.site) if library is not None else None
+    request = places.of_site(library, facts.site)
     try:
         return Situation(
             facts,
             request or places.of_frames(frames),
-            places.holders(library, facts.gpu) if library is not None else [],
-            library.epochs_ended() if library is not None else 0,
+            places.holders(library, facts.gpu),
+            library.epochs_ended(),
             variables.find_dead(frames, facts.gpu, ownership),
+            variables.find_idle(frames, facts.gpu, ownership),
             kept.find_kept(frames, facts.gpu, ownership),
             evaluation.with_gradients(frames),
             ownership.saved_for_backward(),
@@ -49,7 +51,7 @@ def look(facts: Any, library: Any) -> Situation:
 
 
 def _stack(library: Any, number: int, frames: list[running.RunningFrame]) -> list[Any]:
-    site = library.site(number) if library is not None and number > 0 else None
+    site = library.site(number) if number > 0 else None
     if site is not None and site.frames:
         return list(site.frames)
     if site is not None and site.forward > 0:
@@ -61,7 +63,7 @@ _WORST_FIRST = {"leak": 0, "growing": 1, "suspect": 2}
 
 
 def _findings(library: Any, gpu: int) -> list[Any]:
-    found = [] if library is None else [finding for finding in library.findings() if finding.gpu == gpu]
+    found = [finding for finding in library.findings() if finding.gpu == gpu]
     return sorted(found, key=lambda finding: (_WORST_FIRST.get(finding.kind, 3), -finding.bytes))
 
 
@@ -70,8 +72,6 @@ PAGE_BYTES = 2 << 20
 
 def _pinning(library: Any, facts: Any) -> tuple[places.Place, int, int] | None:
     """The line whose blocks lie in the pages with the most free bytes that nothing else can use."""
-    if library is None:
-        return None
     unusable: Counter[int] = Counter()
     blocks: Counter[int] = Counter()
     for segment in library.segments():

@@ -45,6 +45,15 @@ class DeadVariables(NamedTuple):
         return f"{_assigned_none(self.names)} before line {line}"
 
 
+class IdleVariable(NamedTuple):
+    """A variable that is read again, but not by the statement that runs."""
+
+    name: str
+    file: str
+    line: int  # that runs
+    bytes: int
+
+
 def _assigned_none(names: tuple[str, ...]) -> str:
     return " = ".join(names) + " = None"
 
@@ -75,6 +84,29 @@ def _dead_in(frame: RunningFrame, held: Counter[int], gpu: int, ownership: Owner
     )
     rebound = tuple(name for name in names if name in flow.written_in_lines(now.first, now.last))
     return DeadVariables(tuple(names), frame.file, now, freed, rebound, bound, flow.in_loop(frame.offset))
+
+
+def find_idle(frames: list[RunningFrame], gpu: int, ownership: Ownership) -> list[IdleVariable]:
+    """Tensors, and lists of them, that the innermost of the user's frames holds over its statement without need."""
+    frame = next((frame for frame in frames if frame.is_users), None)
+    now = None if frame is None else statement(frame)
+    if frame is None or now is None:
+        return []
+    held = Counter(id(value) for one in frames for value in one.values.values())
+    flow = Flow(frame.code)
+    later = flow.read_after(frame.offset) - flow.read_in_lines(now.first, now.last)
+    found = []
+    # By name: a variable of ours would be one more that holds the value.
+    for name in later & frame.values.keys():
+        if _is_plain(frame.values[name]) and holds_gpu_memory(frame.values[name], gpu):
+            freed = ownership.freed_by_dropping([frame.values[name]], held)
+            if freed >= LEAST_BYTES:
+                found.append(IdleVariable(name, frame.file, now.first, freed))
+    return sorted(found, key=lambda idle: -idle.bytes)
+
+
+def _is_plain(value: Any) -> bool:
+    return graphs.is_tensor(value) or type(value) in (list, tuple, dict)
 
 
 def _smallest_set(

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from .. import _native
+from .. import _native, _out_of_memory
 from .._native import Library
 from .._sites import Frame
 from .._tracking import current, places, verdicts
@@ -44,7 +44,7 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
     Looks through Python's objects for what holds leaked memory, with the GIL held all the while; it keeps none of them.
 
     Args:
-        oom: What is known of an error that is under way; its "stack" may consist of frames.
+        oom: What is known of an error that is under way, its "stack" still in frames; the latest one's if None.
 
     Raises:
         FrugalAllocError: frugal_alloc was never enabled.
@@ -54,6 +54,8 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
         raise _native.FrugalAllocError("frugal_alloc is not enabled: call frugal_alloc.enable() first")
     tracker = current()
     frames = FrameTable()
+    if oom is None:
+        oom = _out_of_memory.last()
     if oom is not None:
         stack = [frame for frame in oom.get("stack", []) if not isinstance(frame, int)]
         oom = {**oom, "stack": frames.stack(stack)}

@@ -1,0 +1,125 @@
+"""Each story ends with the verdict that is behind it, and its healed twin fits on the same GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import frugal_alloc
+import pytest
+from frugal_alloc import _simulated_gpu
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PACKAGE = Path(frugal_alloc.__file__).resolve().parents[1]
+
+
+class Ended(NamedTuple):
+    """A program that has ended. `report` is what it left in its folder; None: nothing."""
+
+    status: int
+    out: str
+    err: str
+    report: dict[str, Any] | None
+
+    @property
+    def error(self) -> str:
+        """What the report has of running out of memory, its lines joined."""
+        return re.sub(r"\s+", " ", self.report["oom"]["message"])
+
+    def line(self, row: dict[str, Any]) -> str:
+        """The code of the line that a verdict or an error names."""
+        return (HERE / Path(row["file"]).name).read_text().splitlines()[row["line"] - 1].strip()
+
+
+@pytest.fixture
+def tell(tmp_path: Path) -> Any:
+    """Runs a story on a simulated GPU with values, in a folder of its own."""
+
+    def run(story: str, memory_mib: int, *arguments: str, values: str = "cpu", **variables: str) -> Ended:
+        environment = _simulated_gpu.environment(memory_mib << 20, values=values) | variables
+        path = filter(None, (str(PACKAGE), environment.get("PYTHONPATH")))
+        environment["PYTHONPATH"] = os.pathsep.join(path)
+        command = [sys.executable, str(HERE / story), *arguments]
+        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+        reports = list(tmp_path.glob("frugal-*.json"))
+        report = json.loads(reports[0].read_text()) if reports else None
+        return Ended(done.returncode, done.stdout, done.stderr, report)
+
+    return run
+
+
+def kinds(report: dict[str, Any]) -> list[str]:
+    return [verdict["kind"] for verdict in report["verdicts"]]
+
+
+def test_detection_that_only_exits_with_status_1_leaves_a_report_that_says_too_big(tell: Any) -> None:
+    ended = tell("detection.py", 1024)
+    assert (ended.status, ended.out) == (1, "")
+    assert "out of memory" not in ended.err
+    assert ended.report["oom"]["verdict"] == "too_big"
+    # The helper tensor of 256 MiB that is used after the model only, and the copies of the inputs.
+    assert "256.00 MiB stories/detection.py" in ended.error
+    assert re.search(r"`helper` \(256\.00 MiB\) is not needed while line \d+ .* runs: make it afterwards", ended.error)
+    assert ended.line(ended.report["oom"]) == "losses = model(inputs, boxes)"
+
+
+def test_research_code_that_keeps_its_samples_is_told_of_the_list(tell: Any) -> None:
+    ended = tell("research.py", 768)
+    assert ended.status == 1
+    assert ended.report["oom"]["verdict"] == "leak"
+    assert "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate" in ended.err
+    assert "Leak: what" in ended.err
+    assert "`history.samples` keeps" in ended.error or "history.samples" in json.dumps(ended.report["verdicts"])
+    worst = ended.report["verdicts"][0]
+    assert worst["kind"] == "leak" and ended.line(worst) == "return self.layers(noise)"
+    # 512 samples' two hidden layers, and themselves, in each of 4 steps.
+    assert worst["bytes_per_epoch"] == pytest.approx(4 * 512 * (2 * 1024 + 256) * 4, rel=0.1)
+
+
+def test_launch_failure_is_recognised_and_the_leak_behind_it_named(tell: Any) -> None:
+    ended = tell("launch_failure.py", 768)
+    assert ended.status == 1
+    below = ended.err.partition("RuntimeError: CUDA error: unspecified launch failure (roi_kernel.cu:112)")[2]
+    told = re.sub(r"\s+", " ", below)
+    assert told.startswith(" frugal_alloc: this looks like memory running out under another name"), ended.err
+    assert re.search(r"What fills it: stories/launch_failure\.py:\d+ leaks 9\.00 MiB with each epoch", told), told
+    assert "'seen'" in told
+    leaks = [ended.line(verdict) for verdict in ended.report["verdicts"] if verdict["kind"] == "leak"]
+    assert "weights = torch.softmax(self.query(values) @ self.key(values).transpose(1, 2), dim=-1)" in leaks
+
+
+def test_mask_rcnn_is_too_big_at_its_largest_images(tell: Any) -> None:
+    ended = tell("mask_rcnn.py", 864)
+    assert ended.status == 1
+    assert ended.report["oom"]["verdict"] == "too_big"
+    assert "leak" not in kinds(ended.report)
+    assert ended.line(ended.report["oom"]).startswith("loss = sum(model(inputs, truth).values())")
+    # What autograd keeps is what a smaller batch, smaller images or checkpointing change; the rest is not.
+    assert re.search(r"\d+\.\d\d MiB must go; \d+\.\d\d MiB are results kept for backward", ended.error), ended.error
+
+
+@pytest.mark.parametrize(
+    ("story", "memory_mib"),
+    [("detection.py", 1024), ("research.py", 768), ("launch_failure.py", 768), ("mask_rcnn.py", 864)],
+)
+def test_healed_story_fits_on_the_same_gpu_and_leaks_nothing(tell: Any, story: str, memory_mib: int) -> None:
+    ended = tell(story, memory_mib, "--healed", FRUGAL_ALLOC_CONF="report_dir:.")
+    assert ended.status == 0, ended.err
+    assert ended.report["oom"] is None
+    assert not {"leak", "suspect", "growing", "cycle"} & set(kinds(ended.report)), ended.report["verdicts"]
+
+
+def test_remedies_save_what_the_documentation_says(tell: Any) -> None:
+    ended = tell("remedies.py", 16 << 10, values="none")
+    assert ended.status == 0, ended.err
+    measured = [line for line in ended.out.splitlines() if line.startswith("|")]
+    assert len(measured) > 15
+    documented = (ROOT / "docs" / "stories.md").read_text().splitlines()
+    for line in measured:
+        assert line in documented, f"docs/stories.md does not have\n{line}"
