@@ -84,10 +84,15 @@ def write_text(path: str, text: str) -> None:
     Raises:
         OSError: it cannot be written; an old file is left as it was.
     """
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """As :func:`write_text`."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            file.write(data)
         os.replace(temporary, path)
     except OSError:
         if os.path.exists(temporary):
