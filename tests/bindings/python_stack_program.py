@@ -69,7 +69,7 @@ list(generate())
 asyncio.run(wait())
 Späh().größe()
 Späh().大きさ()
-Späh().anything
+getattr(Späh(), "anything")
 sorted([2, 1], key=lambda item: compare() or item)
 recurse(40)
 recurse(200)
