@@ -19,11 +19,19 @@ OutOfMemoryVerdict JudgeOutOfMemory(const frugal_out_of_memory& facts, Bytes lea
   const int64_t unusual = facts.outside - std::clamp(facts.device_total / kUsualPart, kLeastUsual, kMostUsual);
   // Where memory is full, some always lies beside small blocks.
   constexpr int64_t kLeastFragmentedPart = 32;
-  const bool is_fragmented = facts.unusable >= facts.reserved / kLeastFragmentedPart;
-  if (leaked > Bytes(0) && Bytes(facts.missing) <= leaked) return OutOfMemoryVerdict::kLeak;
-  if (is_fragmented && facts.missing <= facts.unusable) return OutOfMemoryVerdict::kFragmentation;
-  if (unusual > 0 && facts.missing <= unusual) return OutOfMemoryVerdict::kOutside;
-  return OutOfMemoryVerdict::kTooBig;
+  const bool is_fragmented =
+      facts.unusable >= facts.requested && facts.unusable >= facts.reserved / kLeastFragmentedPart;
+  struct Cause {
+    OutOfMemoryVerdict verdict;
+    int64_t bytes;
+  };
+  Cause greatest = {OutOfMemoryVerdict::kTooBig, 0};
+  for (const Cause& cause : {Cause{OutOfMemoryVerdict::kLeak, leaked.count()},
+                             Cause{OutOfMemoryVerdict::kFragmentation, is_fragmented ? facts.unusable : 0},
+                             Cause{OutOfMemoryVerdict::kOutside, unusual}}) {
+    if (cause.bytes > greatest.bytes && cause.bytes >= facts.missing) greatest = cause;
+  }
+  return greatest.verdict;
 }
 
 }  // namespace frugal

@@ -15,7 +15,7 @@ enum class OutOfMemoryVerdict { kTooBig, kLeak, kFragmentation, kOutside };
 // pieces.
 Bytes MissingBytes(const frugal_out_of_memory& facts);
 
-// The first that would have made the difference, the one that is most easily changed first. `leaked`: what leaks keep,
+// Of the causes without which the request would have fit, the one with the most bytes. `leaked`: what leaks keep,
 // suspected ones included. REQUIRES: facts.missing is known.
 OutOfMemoryVerdict JudgeOutOfMemory(const frugal_out_of_memory& facts, Bytes leaked);
 

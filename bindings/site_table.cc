@@ -58,8 +58,10 @@ void SiteTable::SetLibraryFolders(std::vector<std::string> folders) {
 
 bool SiteTable::IsUsers(absl::string_view file) const {
   const auto begins = [file](absl::string_view prefix) { return absl::StartsWith(file, prefix); };
+  if (std::any_of(library_folders_.begin(), library_folders_.end(), begins)) return false;
   if (begins("<")) return std::any_of(kTypedIn.begin(), kTypedIn.end(), begins);
-  return std::none_of(library_folders_.begin(), library_folders_.end(), begins);
+  // Also those of other environments, which a program may have added to its path.
+  return !absl::StrContains(file, "/site-packages/") && !absl::StrContains(file, "/dist-packages/");
 }
 
 uint32_t SiteTable::FindLine(const PythonFrame& frame) {

@@ -55,7 +55,7 @@ class SiteTable {
   void ExpectGrowth(PartId part);
   bool IsExpectedToGrow(PartId part) const;
 
-  // Code below these folders is not the user's own.
+  // Code whose file begins with one of these is not the user's own.
   void SetLibraryFolders(std::vector<std::string> folders);
 
   // The site of a part outside of Python; kNoSite for kNoPart.

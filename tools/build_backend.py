@@ -68,13 +68,20 @@ def _metadata(project: dict) -> str:
 
 def _dist_info(project: dict, tag: str) -> dict[str, bytes]:
     folder = f"{project['name']}-{project['version']}.dist-info"
-    scripts = "".join(f"{name} = {entry}\n" for name, entry in project["scripts"].items())
     wheel = f"Wheel-Version: 1.0\nGenerator: {project['name']}\nRoot-Is-Purelib: false\nTag: {tag}\n"
     return {
         f"{folder}/METADATA": _metadata(project).encode(),
         f"{folder}/WHEEL": wheel.encode(),
-        f"{folder}/entry_points.txt": f"[console_scripts]\n{scripts}".encode(),
+        f"{folder}/entry_points.txt": _entry_points(project).encode(),
     }
+
+
+def _entry_points(project: dict) -> str:
+    groups = {"console_scripts": project["scripts"], **project["entry-points"]}
+    return "\n".join(
+        f"[{group}]\n" + "".join(f"{name} = {entry}\n" for name, entry in entries.items())
+        for group, entries in groups.items()
+    )
 
 
 def _pack(directory: str, files: dict[str, bytes], tag: str) -> str:

@@ -377,4 +377,6 @@ def _library_folders() -> list[str]:
     torch = sys.modules.get("torch")
     if torch is not None and torch.__file__:
         folders.add(os.path.dirname(os.path.abspath(torch.__file__)))
-    return sorted(folder.rstrip("/") + "/" for folder in folders)
+    # What is made up as it runs has no file; a program that is given on the command line has the same name.
+    made_up = [] if sys.argv[:1] == ["-c"] else ["<string>"]
+    return sorted(folder.rstrip("/") + "/" for folder in folders) + made_up

@@ -1,4 +1,4 @@
-"""Runs programs on the simulated GPU, with values, for what is tested here of tracking."""
+"""Runs programs on the simulated GPU for what is tested here of tracking."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def run_program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
         if "\n" in program:
             path = tmp_path_factory.mktemp("program") / "program.py"
             path.write_text(program)
-        command = [sys.executable, "-m", "frugal_alloc", "simulate", "--memory", memory, "--values", "cpu", "--"]
+        command = [sys.executable, "-m", "frugal_alloc", "simulate", "--memory", memory, "--"]
         variables = dict(os.environ) | {"PYTHONPATH": os.pathsep.join([str(PACKAGE), str(HERE)])} | environment
         line = [*command, sys.executable, str(path), *arguments]
         done = subprocess.run(line, env=variables, capture_output=True, text=True, timeout=600, cwd=path.parent)

@@ -97,20 +97,18 @@ def test_what_was_all_made_in_the_current_epoch_may_go_with_it(epochs, library):
     epochs.end(called=False)
     boundary = library.epochs_ended()
     steps(epochs, 10)
-    finding = SimpleNamespace(gpu=0)
-    assert not epochs.judges(finding, {boundary, boundary + 3}, {1})
-    assert epochs.judges(finding, {boundary - 1, boundary + 3}, {1})
+    assert not epochs.bears_out(0, {1}, {boundary, boundary + 3})
+    assert epochs.bears_out(0, {1}, {boundary - 1, boundary + 3})
 
 
 def test_what_does_not_grow_from_epoch_to_epoch_is_replaced(epochs, library):
-    finding = SimpleNamespace(gpu=0)
     for growth in (0, 100):
         epochs = Epochs(library)
         for number in range(4):
             steps(epochs, 100)
-            library.usages = [SimpleNamespace(gpu=0, site=1, live_bytes=1000 + number * growth)]
+            library.usages = [SimpleNamespace(gpu=0, site=1, live_bytes=1000 + number * growth, blocks=1)]
             epochs.end(called=False)
-        assert epochs.judges(finding, {0}, {1}) == (growth > 0)
+        assert epochs.bears_out(0, {1}, {0}) == (growth > 0)
 
 
 class Loop:

@@ -361,7 +361,7 @@ def inference_without_an_optimizer(leaks: bool) -> None:
         frugal_alloc.epoch_end()
 
 
-@twin("unknown")
+@twin("growing_tensor")
 def replaced_by_a_larger_one(leaks: bool) -> None:
     table = torch.empty(0, device="cuda")
     size = 1 << 16

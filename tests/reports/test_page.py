@@ -83,7 +83,7 @@ def test_the_verdict_comes_first_with_its_line_code_rate_and_remedy() -> None:
 def test_out_of_memory_says_what_was_asked_for_and_what_to_change() -> None:
     text = text_of(page.render(samples.out_of_memory()))
     for part in (
-        "Out of memory: this step needs more than the GPU has",
+        "Out of memory: this step needs 1.86 GiB more than the GPU has",
         "3 GiB was asked for; 1.86 GiB were missing",
         "models/unet.py:57",
         "x = self.down(x) + skip",

@@ -10,11 +10,16 @@ from typing import Any
 
 from .. import _native
 
+# The latest document of this process that tells of an error: as the process ends, the error is told again. Plain
+# values, which keep nothing alive.
+_of_error: dict[str, Any] | None = None
+
 
 def write(document: dict[str, Any], folder: str) -> str:
     """Writes the document as ``frugal-RANK-PID.json`` and, where pages can be drawn, ``.html`` into a folder.
 
-    Makes the folder. Files of that name, this process's earlier ones, are replaced.
+    Makes the folder. Files of that name, this process's earlier ones, are replaced. A document of several ranks is
+    named ``frugal-all-PID``, by the process of its first.
 
     Returns:
         The path of the page, or of the JSON document where there is no page.
@@ -22,8 +27,11 @@ def write(document: dict[str, Any], folder: str) -> str:
     Raises:
         FrugalAllocError: the folder or a file cannot be written; what was there before is still there.
     """
-    rank = document["run"]["rank"] or 0
-    stem = os.path.join(folder, f"frugal-{rank}-{document['run']['pid']}")
+    _remember(document)
+    ranks = document.get("ranks")
+    rank = "all" if ranks else document["run"]["rank"] or 0
+    process = (ranks[0] if ranks else document)["run"]["pid"]
+    stem = os.path.join(folder, f"frugal-{rank}-{process}")
     try:
         os.makedirs(folder, exist_ok=True)
         write_text(stem + ".json", to_json(document))
@@ -35,6 +43,25 @@ def write(document: dict[str, Any], folder: str) -> str:
         reason = error.strerror or str(error)
         raise _native.FrugalAllocError(f"the report cannot be written to {folder}: {reason}") from None
     return stem + ".html"
+
+
+def _remember(document: dict[str, Any]) -> None:
+    global _of_error
+    if document["oom"] is not None:
+        document["oom"].setdefault("step", document["epochs"]["steps"])
+        _of_error = document
+
+
+def _at_end() -> dict[str, Any]:
+    """The document of a process that ends: of the moment at which memory ran out, if it did not get any further."""
+    from . import document
+
+    if _of_error is None:
+        return document.build()
+    error, frames = _of_error["oom"], _of_error["frames"]
+    stack = [tuple(frames[number][part] for part in ("file", "line", "function")) for number in error["stack"]]
+    built = document.build({**error, "stack": stack})
+    return _of_error if built["epochs"]["steps"] == error["step"] else built
 
 
 def to_json(document: dict[str, Any]) -> str:
@@ -85,10 +112,12 @@ def _at_exit(pid: int) -> None:
         folder = library.setting("report_dir")
         if folder in ("", "off") or is_worker() or not library.gpus():
             return
-        from . import document
+        from . import join
 
-        built = document.build()
+        built = _at_end()
         path = write(built, folder)
+        if (joined := join.gather(built)) is not None:
+            path = write(joined, folder)
         if built["verdicts"]:
             print(f"frugal_alloc: {len(built['verdicts'])} verdicts on this run's memory: {path}", file=sys.stderr)
     except Exception as error:

@@ -132,5 +132,5 @@ def _cell(key: tuple, depth: int, left: float, width: float, size: int, frames: 
 
 
 def is_library(file: str) -> bool:
-    """Whether a file is not the user's own: installed, of Python itself, or no file at all."""
-    return "-packages/" in file or "/lib/python3" in file or file.startswith("<")
+    """Whether a file is not the user's own: installed, of Python itself, frugal_alloc's, or no file at all."""
+    return any(part in file for part in ("-packages/", "/lib/python3", "/frugal_alloc/_")) or file.startswith("<")

@@ -39,8 +39,10 @@ Verdict = dict[str, Any]
 
 def headline(document: dict[str, Any]) -> tuple[str, str]:
     """What is wrong, or that nothing is; and how bad that is: "bad", "warning", "good" or "unknown"."""
-    if document["oom"]:
-        return _OOM_SENTENCES[document["oom"]["verdict"]], "bad"
+    if oom := document["oom"]:
+        if oom["verdict"] == "too_big" and oom["missing_bytes"] > 0:
+            return f"Out of memory: this step needs {format_bytes(oom['missing_bytes'])} more than the GPU has", "bad"
+        return _OOM_SENTENCES[oom["verdict"]], "bad"
     groups = grouped(document["verdicts"])
     if groups:
         first = min(groups, key=lambda group: _ORDER.index(group[0]["kind"]))

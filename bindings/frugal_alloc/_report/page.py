@@ -52,6 +52,7 @@ class Pictures:
     timelines: list[Timeline]
     flames: list[Flame]
     sites: list[dict[str, Any]]
+    sorted_by: str
     left_out_sites: int
     left_out_bytes: int
     address_spaces: list[AddressSpace]
@@ -120,20 +121,33 @@ def _peak(document: dict[str, Any]) -> int:
 def _pictures(document: dict[str, Any], prefix: str, title: str, sharing: int) -> Pictures:
     """`sharing`: how many such there will be on the page, which is to stay small."""
     most_sites = _MOST_SITES // sharing
-    sites = sorted(document["sites"], key=lambda one: (-max(one["bytes"], one["peak_bytes"]), -one["bytes"]))
+    sites = sorted(_lines(document), key=lambda one: (-max(one["bytes"], one["peak_bytes"]), -one["bytes"]))
     rest = sites[most_sites:]
-    flames = (flame(document, column, _MOST_CELLS // sharing) for column in ("bytes", "peak_bytes"))
+    flames = (flame(document, figure, _MOST_CELLS // sharing) for figure in ("bytes", "peak_bytes"))
+    column = "bytes" if any(site["bytes"] for site in sites) else "peak_bytes"
     return Pictures(
         prefix=prefix,
         title=title,
         document=document,
         timelines=timelines(document)[: _MOST_CHARTS // sharing],
         flames=[one for one in flames if one],
-        sites=sorted(sites[:most_sites], key=lambda one: (-one["bytes"], -one["peak_bytes"])),
+        sites=sorted(sites[:most_sites], key=lambda one: (-one[column], -one["peak_bytes"])),
+        sorted_by=column,
         left_out_sites=len(rest),
         left_out_bytes=sum(site["bytes"] for site in rest),
         address_spaces=address_spaces(document)[: _MOST_CHARTS // sharing],
     )
+
+
+def _lines(document: dict[str, Any]) -> list[dict[str, Any]]:
+    """Sites as the table has them: one for all stacks that lead to a line."""
+    lines: dict[tuple, dict[str, Any]] = {}
+    for site in document["sites"]:
+        key = tuple(site[part] for part in ("gpu", "file", "line", "function", "phase", "node"))
+        line = lines.setdefault(key, site | {"bytes": 0, "peak_bytes": 0, "blocks": 0})
+        for figure in ("bytes", "peak_bytes", "blocks"):
+            line[figure] += site[figure]
+    return list(lines.values())
 
 
 def _holdings(oom: dict[str, Any]) -> list[Part]:

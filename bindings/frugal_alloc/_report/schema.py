@@ -236,6 +236,7 @@ _OOM = _Object(
     code=_no_line,
     stack=_no_numbers,
     message=(_text, ""),
+    step=_maybe_integer,
     limit_name=_no_line,
     allocated_bytes=_zero,
     awaiting_bytes=_zero,

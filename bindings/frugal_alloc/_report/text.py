@@ -52,7 +52,9 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
     groups = grouped(document["verdicts"])
     if document.get("oom"):
         lines += [paint(_BOLD, "frugal_alloc: the run went out of memory"), ""]
-        lines += [line for text in (document["oom"].get("message") or "").splitlines() for line in _wrapped(text, "  ")]
+        for line in (document["oom"].get("message") or "").splitlines():
+            # The error's own text is laid out already.
+            lines += [line] if len(line) <= WIDTH else _wrapped(line)
         lines.append("")
     lines += _headline(document, groups, paint)
     for number, group in enumerate(groups[:MOST_VERDICTS], 1):
@@ -69,15 +71,16 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
 
 
 def grouped(verdicts: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Verdicts that are parts of one leak: the lines of a graph that one variable holds. Each largest first."""
+    """Verdicts that are parts of one leak: the lines of a graph that one variable holds, or where that is not known,
+    those of one phase that one remedy mends. Each largest first."""
     groups: dict[tuple, list[dict[str, Any]]] = {}
     for number, verdict in enumerate(verdicts):
-        held_by = verdict["held_by"]
-        key = (
-            (verdict["kind"] == "suspect", verdict["pattern"], held_by[0]["what"], held_by[0]["line"])
-            if held_by
-            else number
-        )
+        key: tuple = (number,)
+        if verdict["held_by"]:
+            holder = verdict["held_by"][0]
+            key = (verdict["kind"] == "suspect", verdict["pattern"], holder["what"], holder["line"])
+        elif verdict["pattern"]:
+            key = (verdict["kind"], verdict["pattern"], verdict["phase"], verdict["advice"])
         groups.setdefault((verdict["gpu"], key), []).append(verdict)
     return list(groups.values())
 

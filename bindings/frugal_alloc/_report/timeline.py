@@ -56,14 +56,28 @@ def timelines(document: dict[str, Any]) -> list[Timeline]:
     rows: dict[int, list[list]] = {}
     for point in document["timeline"]["points"]:
         rows.setdefault(point[0], []).append(point)
+    failed = _add_error(document, rows)
     limits = {one["gpu"]: one["limit_bytes"] or one["total_bytes"] for one in document["gpus"]}
     names = document["timeline"]["phases"]
     return [
-        _timeline(gpu, _thinned(rows[gpu]), names, limits.get(gpu, 0)) for gpu in sorted(rows) if len(rows[gpu]) > 1
+        _timeline(gpu, _thinned(rows[gpu]), names, limits.get(gpu, 0), gpu == failed)
+        for gpu in sorted(rows)
+        if len(rows[gpu]) > 1
     ]
 
 
-def _timeline(gpu: int, rows: list[list], names: list[str], limit: int) -> Timeline:
+def _add_error(document: dict[str, Any], rows: dict[int, list[list]]) -> int | None:
+    """The moment at which memory ran out as the last point, if the run got no further; returns the GPU then."""
+    oom = document["oom"]
+    if not oom or oom["step"] != document["epochs"]["steps"] or oom["gpu"] not in rows:
+        return None
+    last = rows[oom["gpu"]][-1]
+    held = oom["allocated_bytes"]
+    rows[oom["gpu"]].append([*last[:1], oom["step"], *last[2:4], held, max(held, last[5]), oom["reserved_bytes"]])
+    return oom["gpu"]
+
+
+def _timeline(gpu: int, rows: list[list], names: list[str], limit: int, failed: bool) -> Timeline:
     most = max(1, *(max(row[4:7]) for row in rows))
     ticks, top = _bytes_ticks(most, limit)
     # By order, not by step: evaluation and the like pass without steps, and would all lie on one line.
@@ -76,7 +90,7 @@ def _timeline(gpu: int, rows: list[list], names: list[str], limit: int) -> Timel
         reserved_path=_path(rows, 6, top),
         limit_y=round(HEIGHT * (1 - limit / top), 1) if limit and limit <= top else None,
         bytes_ticks=ticks,
-        step_ticks=[Tick(places[n], f"{rows[n][1]:,}") for n in _spread(len(rows), 5)],
+        step_ticks=_step_ticks(rows, places, failed),
         epochs=list(_epoch_starts(rows, places)),
         phases=list(_phase_runs(rows, places, names)),
         peak_bytes=most,
@@ -112,6 +126,11 @@ def _bytes_ticks(most: int, limit: int) -> tuple[list[Tick], float]:
     return [Tick(100 * (1 - value / top), f"{value:.4g} {name}" if value else "0") for value in values], top * unit
 
 
+def _step_ticks(rows: list[list], places: list[float], failed: bool) -> list[Tick]:
+    ticks = [Tick(places[n], f"{rows[n][1]:,}") for n in _spread(len(rows), 5)]
+    return [*ticks[:-1], Tick(100.0, "out of memory")] if failed else ticks
+
+
 def _spread(count: int, most: int) -> list[int]:
     """Numbers below `count` at equal distances, the first and the last among them."""
     wanted = min(count, most)
@@ -128,9 +147,17 @@ def _epoch_starts(rows: list[list], places: list[float]) -> Iterator[Tick]:
 
 
 def _phase_runs(rows: list[list], places: list[float], names: list[str]) -> Iterator[PhaseRun]:
-    if len({row[3] for row in rows}) < 2 and not names[rows[0][3]]:
+    named = [phase for phase in dict.fromkeys(row[3] for row in rows) if names[phase]]
+    if not named:
         return
+    # Time that is in no phase comes last, so that the first phase always has the first colour.
+    colours = {phase: number for number, phase in enumerate(named)}
     for phase, group in itertools.groupby(range(len(rows)), key=lambda number: rows[number][3]):
         numbers = list(group)
         end = places[min(numbers[-1] + 1, len(rows) - 1)]
-        yield PhaseRun(places[numbers[0]], max(end - places[numbers[0]], 0.2), names[phase] or "no phase", phase)
+        yield PhaseRun(
+            places[numbers[0]],
+            max(end - places[numbers[0]], 0.2),
+            names[phase] or "no phase",
+            colours.get(phase, len(named)),
+        )

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._native import Library
 from .._sites import Finding, Site
 from .cycles import CycleMemory
+from .growth import RISING_ENDS, Growing
 from .places import place_of
 from .suppressions import Place
 
 if TYPE_CHECKING:
     from .tracker import Tracker
+
+# That the library leaves out of its judgement, too.
+WARM_UP_EPOCHS = 2
 
 Line = tuple[int, "Place | None", str]
 
@@ -41,23 +46,46 @@ def find(library: Library, tracker: Tracker) -> list[Accusation]:
     """All as of the latest end of an epoch: cycles, then the findings in the library's order."""
     cycles = tracker.cycles.found()
     findings = library.findings()
-    if not findings and not cycles:
+    growing = tracker.epochs.growing()
+    if not findings and not cycles and not growing:
         return []
-    sites_at = _sites_at(library)
-    blocks = _blocks(library)
+    alive = _Alive(library)
     found = [_of_cycle(library, cycle, tracker) for cycle in cycles]
-    of_cycles = {(one.gpu, one.place) for one in found}
     for finding in findings:
         site = library.site(finding.site)
         place = place_of(library, site)
-        sites = sites_at.get((finding.gpu, place, site.node), {finding.site})
-        alive = [block for number in sites for block in blocks.get((finding.gpu, number), [])]
-        births = {epoch for _, _, epoch in alive if epoch >= 0}
-        if (finding.gpu, place) in of_cycles or not tracker.epochs.judges(finding, births, sites):
-            continue
-        extents = [(address, size) for address, size, _ in alive]
-        found.append(_of_finding(finding, site, place, tracker, extents))
-    return found
+        sites = alive.sites_at.get((finding.gpu, place, site.node), {finding.site})
+        blocks = alive.blocks_of(finding.gpu, sites)
+        # What is replaced by something larger is always of the current epoch.
+        births = {epoch for _, _, epoch in blocks if epoch >= 0} if finding.kind != "growing" else set()
+        if tracker.epochs.bears_out(finding.gpu, sites, births):
+            # What the first epochs made at the same line is another matter: parameters, an optimizer's state.
+            later = [block for block in blocks if block[2] < 0 or block[2] >= WARM_UP_EPOCHS]
+            found.append(_of_finding(finding, site, place, tracker, [block[:2] for block in later or blocks]))
+    found += [_of_growing(library, one, tracker, alive) for one in growing]
+    # Each line once, for the first reason.
+    return list({one.line: one for one in reversed(found)}.values())[::-1]
+
+
+class _Alive:
+    """What is in use now, by line and site."""
+
+    def __init__(self, library: Library) -> None:
+        #: The sites of each line of the user's, backward's of each node apart, which is how findings are grouped.
+        self.sites_at: dict[Line, set[int]] = {}
+        for usage in library.site_usages():
+            site = library.site(usage.site)
+            self.sites_at.setdefault((usage.gpu, place_of(library, site), site.node), set()).add(usage.site)
+        self._blocks: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
+        for segment in library.segments():
+            for block in segment.blocks:
+                if block.state == "allocated" and block.site:
+                    blocks = self._blocks.setdefault((segment.gpu, block.site), [])
+                    blocks.append((block.address, block.bytes, block.epoch))
+
+    def blocks_of(self, gpu: int, sites: set[int]) -> list[tuple[int, int, int]]:
+        """Address, bytes and epoch of birth of each."""
+        return [block for site in sites for block in self._blocks.get((gpu, site), [])]
 
 
 def _of_finding(
@@ -73,8 +101,28 @@ def _of_finding(
         finding.blocks,
         per_epoch,
         per_step,
-        finding.epochs,
+        _program_epochs(finding.epochs, tracker),
         finding.confidence,
+        extents,
+    )
+
+
+def _of_growing(library: Library, growing: Growing, tracker: Tracker, alive: _Alive) -> Accusation:
+    site = library.site(growing.site)
+    steps = tracker.epochs.steps_per_epoch
+    per_step = growing.bytes_per_epoch / steps if steps else None
+    extents = [block[:2] for block in alive.blocks_of(growing.gpu, {growing.site})]
+    return Accusation(
+        "growing",
+        growing.gpu,
+        site,
+        place_of(library, site),
+        growing.held.bytes,
+        growing.held.blocks,
+        growing.bytes_per_epoch,
+        per_step,
+        RISING_ENDS,
+        growing.confidence,
         extents,
     )
 
@@ -97,29 +145,17 @@ def _of_cycle(library: Library, cycle: CycleMemory, tracker: Tracker) -> Accusat
     )
 
 
+def _program_epochs(count: int, tracker: Tracker) -> int:
+    """So many of the library's epochs in epochs of the program, at least one."""
+    epochs = tracker.epochs
+    if epochs.window_steps is None or not epochs.steps_per_epoch:
+        return count
+    return max(1, min(epochs.ended + 1, math.ceil(count * epochs.window_steps / epochs.steps_per_epoch)))
+
+
 def _per_program_epoch(rate: float, tracker: Tracker) -> tuple[float, float | None]:
     """Bytes per epoch of the program, and per step, from bytes per epoch of the library."""
     steps = tracker.epochs.steps_per_judged_epoch
     per_step = rate / steps if steps else None
     per_epoch = tracker.epochs.steps_per_epoch
     return (per_step * per_epoch if per_step is not None and per_epoch else rate), per_step
-
-
-def _sites_at(library: Library) -> dict[Line, set[int]]:
-    """The sites of each line of the user's, backward's of each node apart, which is how findings are grouped."""
-    found: dict[Line, set[int]] = {}
-    for usage in library.site_usages():
-        site = library.site(usage.site)
-        found.setdefault((usage.gpu, place_of(library, site), site.node), set()).add(usage.site)
-    return found
-
-
-def _blocks(library: Library) -> dict[tuple[int, int], list[tuple[int, int, int]]]:
-    """Address, bytes and epoch of birth of the blocks that are in use, by GPU and site."""
-    found: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
-    for segment in library.segments():
-        for block in segment.blocks:
-            if block.state == "allocated" and block.site:
-                blocks = found.setdefault((segment.gpu, block.site), [])
-                blocks.append((block.address, block.bytes, block.epoch))
-    return found

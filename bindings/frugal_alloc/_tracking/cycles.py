@@ -11,6 +11,8 @@ if TYPE_CHECKING:
 # More in use than at any earlier end of an epoch, by this part and at least so many bytes: worth a collection.
 LEAST_RISE = 0.01
 LEAST_RISE_BYTES = 1 << 20
+# At the first ends a model and its optimizer are still being made.
+WARM_UP = 2
 # A verdict takes so many collections that freed this part of the memory in use.
 LEAST_TIMES = 3
 LEAST_PART = 0.01
@@ -36,6 +38,8 @@ class Cycles:
 
     def __init__(self, library: Library) -> None:
         self._library = library
+        self._looks = 0
+        # In use after the collections at earlier ends, the most on each GPU.
         self._settled: dict[int, int] = {}
         self._pause = 1
         self._waited = 0
@@ -44,6 +48,10 @@ class Cycles:
     def look(self) -> None:
         """Called at the end of an epoch, before the library is told."""
         in_use = {gpu: self._library.stats(gpu)["allocated_bytes"] for gpu in self._library.gpus()}
+        if self._looks < WARM_UP:
+            self._looks += 1
+            self._settled = in_use
+            return
         risen = [gpu for gpu, allocated in in_use.items() if self._has_risen(gpu, allocated)]
         if not risen:
             return
@@ -51,16 +59,13 @@ class Cycles:
         if self._waited < self._pause:
             return
         self._waited = 0
-        is_first = not all(gpu in self._settled for gpu in in_use)
-        before = {} if is_first else {(usage.gpu, usage.site): usage for usage in self._library.site_usages()}
+        before = {(usage.gpu, usage.site): usage for usage in self._library.site_usages()}
         gc.collect()
         freed = 0
         for gpu, allocated in in_use.items():
             now = self._library.stats(gpu)["allocated_bytes"]
             self._settled[gpu] = max(now, self._settled.get(gpu, 0))
             freed += max(0, allocated - now) if allocated - now >= LEAST_PART * allocated else 0
-        if is_first:
-            return
         self._pause = 1 if freed else self._pause * 2
         if freed:
             self._count(before, in_use)
@@ -71,9 +76,7 @@ class Cycles:
         return sorted(enough, key=lambda memory: -memory.bytes)
 
     def _has_risen(self, gpu: int, allocated: int) -> bool:
-        settled = self._settled.get(gpu)
-        if settled is None:
-            return allocated > 0
+        settled = self._settled.get(gpu, 0)
         return allocated - settled >= max(LEAST_RISE_BYTES, LEAST_RISE * settled)
 
     def _count(self, before: dict, in_use: dict[int, int]) -> None:

@@ -2,20 +2,19 @@
 
 What the library counts as epochs are at first windows of optimizer steps: one step each, doubled whenever there are 32,
 so that a run of one epoch, or of a few, can be judged, too. Once a window is as long as an epoch of the program, the
-program's own take over. Until then a finding that the program's epochs contradict is dropped (:meth:`Epochs.judges`).
+program's own take over. Until then what the program's epochs contradict is dropped (:meth:`Epochs.bears_out`).
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .growth import EpochMemory, Growing
+
 if TYPE_CHECKING:
     from .._native import Library
-    from .._sites import Finding
 
 MOST_WINDOWS = 32
-# How far back the program's epochs are compared: an evaluation may be in every second one only.
-COMPARED_EPOCHS = 2
 
 
 class Epochs:
@@ -33,9 +32,9 @@ class Epochs:
         self._steps_at_end = 0
         self._steps_in_window = 0
         self._windows_since_end = 0
-        # Of the program's latest epochs: how many windows had ended by then.
-        self._windows_at_ends: list[int] = []
-        self._live_at_ends: list[dict[tuple[int, int], int]] = []
+        # When the program's latest epoch ended, as many windows had; None: no epoch has ended among windows.
+        self._windows_at_end: int | None = None
+        self._memory = EpochMemory(library)
 
     @property
     def found_by(self) -> str:
@@ -74,7 +73,8 @@ class Epochs:
         if self._library.epochs_ended() >= MOST_WINDOWS:
             self._library.halve_epochs()
             self.window_steps *= 2
-            self._windows_at_ends = [windows // 2 for windows in self._windows_at_ends]
+            if self._windows_at_end is not None:
+                self._windows_at_end //= 2
 
     def end(self, called: bool) -> None:
         """An epoch of the program has ended."""
@@ -82,12 +82,13 @@ class Epochs:
             # What was guessed before was no epoch, or the same one.
             self.was_called = True
             self.ended = 0
-            self._windows_at_ends.clear()
-            self._live_at_ends.clear()
+            self._windows_at_end = None
+            self._memory.clear()
         self.was_guessed = self.was_guessed or not called
         self.ended += 1
         if self.window_steps is not None and self._windows_since_end and not self._is_long_enough():
-            self._remember()
+            self._windows_at_end = self._library.epochs_ended()
+            self._memory.note()
         else:
             if self._windows_since_end == 0 or self.window_steps is None or self._steps_in_window:
                 self._library.epoch_end()
@@ -96,38 +97,26 @@ class Epochs:
         self._steps_at_end = self.steps
         self._windows_since_end = 0
 
-    def judges(self, finding: Finding, birth_epochs: set[int], sites: set[int]) -> bool:
-        """Whether the program's epochs bear a finding out that windows of steps have brought up.
+    def bears_out(self, gpu: int, sites: set[int], birth_epochs: set[int]) -> bool:
+        """Whether the program's epochs do not contradict a finding that windows of steps have brought up.
 
         What was all made in the current epoch may be let go at its end; and what does not grow from the end of one
         epoch to that of another is replaced, not kept.
 
         Args:
-            finding: One of the library's.
-            birth_epochs: The library's epochs in which what is alive of it was allocated; empty if that is not known.
-            sites: All sites that the finding speaks for.
+            gpu: The GPU of the finding.
+            sites: All sites that it speaks for.
+            birth_epochs: The library's epochs in which what is in use of it was allocated; empty if that is not known.
         """
-        if self.window_steps is None or not self._windows_at_ends:
+        if self.window_steps is None or self._windows_at_end is None:
             return True
-        # What grows is made anew in every epoch.
-        is_new = bool(birth_epochs) and min(birth_epochs) >= self._windows_at_ends[-1]
-        if is_new and finding.kind != "growing":
+        if birth_epochs and min(birth_epochs) >= self._windows_at_end:
             return False
-        if len(self._live_at_ends) <= COMPARED_EPOCHS:
-            return True
-        live = [
-            sum(ended.get((finding.gpu, site), 0) for site in sites)
-            for ended in (self._live_at_ends[-1 - COMPARED_EPOCHS], self._live_at_ends[-1])
-        ]
-        return live[1] > live[0]
+        return self._memory.has_grown(gpu, sites)
+
+    def growing(self) -> list[Growing]:
+        """What grows with the program's epochs while the library counts windows of steps, in which it does not show."""
+        return self._memory.growing() if self.window_steps is not None else []
 
     def _is_long_enough(self) -> bool:
         return self.steps > 0 and self.window_steps * self.ended >= self.steps
-
-    def _remember(self) -> None:
-        self._windows_at_ends.append(self._library.epochs_ended())
-        self._live_at_ends.append(
-            {(usage.gpu, usage.site): usage.live_bytes for usage in self._library.site_usages() if usage.live_bytes}
-        )
-        del self._windows_at_ends[: -COMPARED_EPOCHS - 1]
-        del self._live_at_ends[: -COMPARED_EPOCHS - 1]

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import gc
 import types
 from typing import Any, NamedTuple
 
+from .._sites import Frame
 from . import live_tensors
 from .live_tensors import Extent, Extents, GraphMemory
 from .names import Name, Names
@@ -45,8 +47,12 @@ class Evidence(NamedTuple):
 NOTHING = Evidence([], 0, 0, 0, False, [])
 
 
-def find(groups: list[list[tuple[int, int]]]) -> list[Evidence]:
+def find(groups: list[list[tuple[int, int]]], stacks: list[tuple[Frame, ...]] | None = None) -> list[Evidence]:
     """Who holds each group of blocks, given as (address, bytes).
+
+    Args:
+        groups: The blocks.
+        stacks: Where each group was allocated: a cached function among them is taken for the holder if none is found.
 
     Holds the GIL, and looks at every object of Python's: some tenths of a second. Neither this call nor its result
     keeps any object alive.
@@ -56,23 +62,31 @@ def find(groups: list[list[tuple[int, int]]]) -> list[Evidence]:
     was_enabled = gc.isenabled()
     # A collection in between would run code of the user's, and finds nothing to free while all is held here.
     gc.disable()
+    # Before there is a search, which would be among them: that cycle would keep all of them alive.
+    objects = live_tensors.objects()
     try:
         with live_tensors.without_torch_functions():
-            return _Search(groups).evidence()
+            found = _Search(groups, objects).evidence()
+            caches = _caches(objects) if stacks else {}
+            for number, stack in enumerate(stacks or []):
+                if not found[number].holders and groups[number]:
+                    found[number] = _with_cache(found[number], stack, caches, groups[number])
+            return found
     finally:
+        objects.clear()
         if was_enabled:
             gc.enable()
 
 
 class _Search:
-    def __init__(self, groups: list[list[tuple[int, int]]]) -> None:
+    def __init__(self, groups: list[list[tuple[int, int]]], objects: list[Any]) -> None:
         import torch
 
         self._groups = groups
         self._extents = Extents(
             Extent(address, size, number) for number, blocks in enumerate(groups) for address, size in blocks
         )
-        self._objects = live_tensors.objects()
+        self._objects = objects
         self._tensors = live_tensors.all_objects(torch.Tensor, self._objects)
         self._names = Names()
         self._owned: list[dict[int, Any]] = [{} for _ in groups]
@@ -84,8 +98,9 @@ class _Search:
             if extent is not None:
                 self._owned[extent.group].setdefault(extent.address, tensor)
         roots = [tensor for tensor in self._tensors if live_tensors.address_of(tensor) and tensor.grad_fn is not None]
-        # A variable's graph is known by the variable, whatever else is in the graph.
-        roots.sort(key=lambda tensor: not self._names.knows(tensor))
+        # A variable's graph is known by the variable, whatever else is in the graph. Else by its latest result: the
+        # tensors within it have graphs, too.
+        roots.sort(key=lambda tensor: (not self._names.knows(tensor), -_sequence_number(tensor.grad_fn)))
         graphs = GraphMemory(roots, self._extents)
         return [self._evidence_of(number, roots, graphs) for number in range(len(self._groups))]
 
@@ -140,6 +155,35 @@ class _Search:
         named_bytes = sum(size for ones in found.values() for size, _, _ in ones)
         holders.sort(key=lambda holder: -holder.bytes)
         return holders[:MOST_HOLDERS], named_bytes / sampled_bytes
+
+
+def _caches(objects: list[Any]) -> dict[tuple[str, str], int]:
+    """The lines of functions with functools' cache, by file and name. Python does not see who holds its entries."""
+    found = {}
+    for wrapper in live_tensors.all_objects(type(functools.lru_cache(maxsize=None)(len)), objects):
+        code = getattr(getattr(wrapper, "__wrapped__", None), "__code__", None)
+        if code is not None and wrapper.cache_info().currsize:
+            found[code.co_filename, code.co_name] = code.co_firstlineno
+    return found
+
+
+def _with_cache(
+    evidence: Evidence, stack: tuple[Frame, ...], caches: dict[tuple[str, str], int], blocks: list[tuple[int, int]]
+) -> Evidence:
+    for frame in stack:
+        line = caches.get((frame.file, frame.function))
+        if line is not None:
+            what = f"cache of {frame.function}()"
+            name = Name("cache", what, frame.function, "function", frame.file, line)
+            holder = Holder(name, len(blocks), sum(size for _, size in blocks), False, False)
+            return evidence._replace(holders=[holder])
+    return evidence
+
+
+def _sequence_number(node: Any) -> int:
+    """Nodes are numbered as they are made."""
+    number = getattr(node, "_sequence_nr", None)
+    return number() if number is not None else 0
 
 
 def _hooks(modules: list[Any]) -> dict[str, set[str]]:

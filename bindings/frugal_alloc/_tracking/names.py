@@ -22,6 +22,8 @@ MOST_LEVELS = 6
 MOST_REFERRERS = 64
 
 _CONTAINERS = (list, tuple, set, frozenset, dict, collections.deque)
+# What grows: whoever holds one of these holds all that is in it.
+_COLLECTION_NAMES = ("list", "set", "dict", "deque", "defaultdict", "OrderedDict")
 # They have no attributes of their own: who refers to them is asked.
 _ANONYMOUS = (*_CONTAINERS, types.CellType, types.TracebackType, type, types.ModuleType)
 # Variables that name nothing but themselves.
@@ -37,6 +39,7 @@ class Name(NamedTuple):
     holder: str  # the class of what holds: "list", "Trainer"
     file: str | None
     line: int | None
+    through: str = ""  # "parameter 'weight' of Linear": what the holder holds, where that is not the tensor itself
 
 
 class _Variable(NamedTuple):
@@ -92,13 +95,23 @@ class Names:
                 seen.add(id(referrer))
                 name = self._name_by(referrer, level, keys)
                 if name is not None:
-                    return name
+                    return self._collected(name, referrer, seen)
                 if not isinstance(referrer, types.FrameType):
                     above.append(referrer)
             if not above:
                 return None
             level = above
         return None
+
+    def _collected(self, name: Name, holder: Any, seen: set[int]) -> Name:
+        """The name, or where it is an attribute of one of many objects, that of the collection which has them all."""
+        if name.kind != "attribute" or name.what.split(" ")[0] in _COLLECTION_NAMES or id(holder) in self._variables:
+            return name
+        above = self.of(holder, seen)
+        if above is None or above.what.split(" ")[0] not in _COLLECTION_NAMES:
+            return name
+        what = f"{above.what}, as '{name.name}' of each {name.holder}"
+        return above._replace(what=what, through=name.what)
 
     def knows(self, target: Any) -> bool:
         """Whether a variable of the program is this very object."""
@@ -129,9 +142,10 @@ class Names:
         wanted = {id(one) for one in level}
         if id(attributes) in keys:
             name = keys[id(attributes)]
-            return self._attribute(holder, name, attributes.get(name), keys)
+            # A part of a model is no holder: the model is.
+            return None if name == "_modules" else self._attribute(holder, name, attributes.get(name), keys)
         for name, value in list(attributes.items()):
-            if id(value) in wanted:
+            if id(value) in wanted and name != "_modules":
                 return self._attribute(holder, name, value, keys)
         return None
 

@@ -122,7 +122,8 @@ def _checkpoint(leak: Leak) -> Pattern | None:
 
 def _model(leak: Leak) -> Pattern | None:
     holder = _holder(leak)
-    is_parameter = holder is not None and holder.name.what.startswith(("parameter ", "Parameter "))
+    held = (holder.name.what, holder.name.through) if holder is not None else ()
+    is_parameter = any(text.startswith(("parameter ", "Parameter ")) for text in held)
     if not is_parameter and not _has_file(leak, "/torch/optim/"):
         return None
     advice = (
@@ -184,6 +185,9 @@ def _collection(leak: Leak) -> Pattern | None:
     if holder is None:
         return None
     held_in = holder.name.what.split(" ")[0]
+    if holder.name.kind == "cache":
+        advice = f"{_of(leak)} loses no entry: bound it (functools.lru_cache(maxsize=...)), or clear it each epoch"
+        return Pattern("unbounded_cache", advice)
     if held_in in ("list", "deque", "tuple", "set"):
         advice = f"{_of(leak)} keeps every one of them: store .cpu(), or what is needed of it as a number, or clear it"
         return Pattern("outputs_kept", advice)
@@ -194,6 +198,16 @@ def _collection(leak: Leak) -> Pattern | None:
         )
         return Pattern("unbounded_cache", advice)
     return None
+
+
+def _growing(leak: Leak) -> Pattern | None:
+    if leak.kind != "growing":
+        return None
+    advice = (
+        f"{_of(leak)} is replaced by a larger one each time: bound its size, or keep it on the host; old and new "
+        "are in memory together while it is replaced"
+    )
+    return Pattern("growing_tensor", advice)
 
 
 def _unknown(leak: Leak) -> Pattern:
@@ -221,5 +235,6 @@ _RULES: tuple[Callable[[Leak], Pattern | None], ...] = (
     _evaluation,
     _graph,
     _model,
+    _growing,
     _collection,
 )

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
+from .places import place_text
+
 if TYPE_CHECKING:
     from .._native import Library
 
@@ -24,16 +26,3 @@ def by_line(library: Library, before: Usage, after: Usage) -> dict[str, int]:
         grown[place] = grown.get(place, 0) + after.get(key, 0) - before.get(key, 0)
     largest = sorted(grown.items(), key=lambda entry: -entry[1])
     return {place: size for place, size in largest if size > 0}
-
-
-def place_text(library: Library, number: int) -> str:
-    """A site as "file.py:12 in function", or as well as it is known."""
-    from .._report.verdicts import user_frame
-
-    site = library.site(number)
-    frame = user_frame(library, site)
-    if frame is None:
-        return f"phase {site.phase}" if site.phase else "code without a line of Python's"
-    within = "" if frame.function == "<module>" else f" in {frame.function}"
-    node = f", in backward by {site.node}" if site.node else ""
-    return f"{frame.file}:{frame.line}{within}{node}"

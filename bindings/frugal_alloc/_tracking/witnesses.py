@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from . import accusations, expectations, holders
 from .accusations import Accusation, Line
 from .holders import Evidence
+from .places import stack_of
 
 if TYPE_CHECKING:
     from .._native import Library
@@ -27,7 +28,9 @@ class Witnesses:
 
     def look(self, tracker: Tracker) -> None:
         """Called when an epoch of the library's has ended: looks for the holders of leaks that are new."""
-        if self._searches >= MOST_SEARCHES or not any(found.kind != "suspect" for found in self._library.findings()):
+        if self._searches >= MOST_SEARCHES:
+            return
+        if not tracker.epochs.growing() and all(found.kind == "suspect" for found in self._library.findings()):
             return
         accused = [
             one
@@ -41,7 +44,9 @@ class Witnesses:
 
     def of(self, accused: list[Accusation]) -> list[Evidence]:
         """Who holds each of the accused now, or where that is not known any more, who held it before."""
-        found = holders.find([one.extents for one in accused[:MOST_LINES]])
+        searched = accused[:MOST_LINES]
+        stacks = [stack_of(self._library, one.site) for one in searched]
+        found = holders.find([one.extents for one in searched], stacks)
         found += [holders.NOTHING] * (len(accused) - len(found))
         evidence = []
         for one, now in zip(accused, found, strict=True):

@@ -1,0 +1,79 @@
+"""A callback for Lightning's Trainer, from the package ``lightning`` or ``pytorch_lightning``."""
+
+from __future__ import annotations
+
+import importlib
+import os
+import sys
+from typing import Any
+
+from ._following import Following, missing
+
+
+def _callback_classes() -> tuple[type, ...]:
+    """Those of the packages that the program uses; both have one, and each Trainer knows its own."""
+    names = ("lightning.pytorch", "pytorch_lightning")
+    used = [name for name in names if name in sys.modules]
+    found = []
+    for name in used or names:
+        try:
+            found.append(importlib.import_module(name).Callback)
+        except ImportError:
+            continue
+        if not used:
+            break
+    if not found:
+        raise missing("lightning", "lightning")
+    return tuple(dict.fromkeys(found))
+
+
+class MemoryReport(*_callback_classes()):  # type: ignore[misc]
+    """Tells frugal_alloc where epochs end and what is training, validation, test and prediction.
+
+    After the training, rank 0 prints what leaks, if anything does.
+
+    Args:
+        path: A file that the report is written to at the end: a page if it ends in ".html", else JSON.
+        enable: Whether to enable frugal_alloc as the Trainer sets up. Where that is not possible, one line says why,
+            and training goes on with PyTorch's allocator.
+    """
+
+    def __init__(self, path: str | os.PathLike[str] | None = None, enable: bool = True) -> None:
+        super().__init__()
+        self._following = Following(path, enable)
+
+    def setup(self, trainer: Any, pl_module: Any, stage: str | None = None) -> None:
+        self._following.begin()
+
+    def on_train_start(self, trainer: Any, pl_module: Any) -> None:
+        self._following.enter("train")
+
+    def on_train_epoch_end(self, trainer: Any, pl_module: Any) -> None:
+        self._following.end_epoch()
+
+    def on_train_end(self, trainer: Any, pl_module: Any) -> None:
+        self._following.leave("train")
+
+    def on_validation_start(self, trainer: Any, pl_module: Any) -> None:
+        self._following.enter("validation")
+
+    def on_validation_end(self, trainer: Any, pl_module: Any) -> None:
+        self._following.leave("validation")
+
+    def on_test_start(self, trainer: Any, pl_module: Any) -> None:
+        self._following.enter("test")
+
+    def on_test_end(self, trainer: Any, pl_module: Any) -> None:
+        self._following.leave("test")
+
+    def on_predict_start(self, trainer: Any, pl_module: Any) -> None:
+        self._following.enter("prediction")
+
+    def on_predict_end(self, trainer: Any, pl_module: Any) -> None:
+        self._following.leave("prediction")
+
+    def on_exception(self, trainer: Any, pl_module: Any, exception: BaseException) -> None:
+        self._following.leave_all()
+
+    def on_fit_end(self, trainer: Any, pl_module: Any) -> None:
+        self._following.finish(bool(trainer.is_global_zero))

@@ -1,0 +1,121 @@
+"""Reports that are written as a program ends, and files of suppressions."""
+
+from __future__ import annotations
+
+import json
+
+import frugal_alloc
+import pytest
+from frugal_alloc._tracking import suppressions
+from frugal_alloc._tracking.suppressions import Place, Suppression
+
+PLACE = Place("/home/me/project/train.py", 42, "train_epoch", "train")
+
+LEAKING = """
+import os, sys
+import frugal_alloc, torch
+from torch.utils.data import DataLoader, TensorDataset
+frugal_alloc.enable()
+kept = []
+parameter = torch.nn.Parameter(torch.ones(8, device="cuda"))
+optimizer = torch.optim.SGD([parameter], lr=0.1)
+def work():
+    for _ in range(10):
+        for (inputs,) in DataLoader(TensorDataset(torch.ones(8, 8)), batch_size=2, num_workers=WORKERS):
+            (inputs.cuda() * parameter).sum().backward()
+            kept.append(torch.ones(4096, device="cuda"))
+            optimizer.step()
+work()
+"""
+
+
+def written(folder) -> list[dict]:
+    return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
+
+
+@pytest.mark.parametrize(
+    ("ending", "status"), [("", 0), ("sys.exit(3)", 3), ("raise ValueError('theirs')", 1)], ids=["end", "exit", "error"]
+)
+def test_report_is_written_however_the_program_ends(ending, status, run_program, tmp_path):
+    program = LEAKING.replace("WORKERS", "0") + ending + "\n"
+    run_program(program, status=status, FRUGAL_ALLOC_CONF=f"report_dir:{tmp_path / 'reports'}", RANK="3")
+    (document,) = written(tmp_path / "reports")
+    pid = document["run"]["pid"]
+    assert {path.name for path in (tmp_path / "reports").iterdir()} >= {f"frugal-3-{pid}.json"}
+    assert [verdict["code"] for verdict in document["verdicts"]] == ['kept.append(torch.ones(4096, device="cuda"))']
+    assert document["verdicts"][0]["held_by"][0]["what"] == "list 'kept'"
+
+
+def test_neither_workers_nor_forked_children_write_one(run_program, tmp_path):
+    fork = "\nif os.fork() == 0:\n    sys.exit(0)\nos.wait()\n"
+    run_program(LEAKING.replace("WORKERS", "1") + fork, FRUGAL_ALLOC_CONF=f"report_dir:{tmp_path}")
+    assert len(written(tmp_path)) == 1
+
+
+def test_folder_that_cannot_be_written_is_one_line_and_no_other_status(run_program, tmp_path):
+    (tmp_path / "file").write_text("")
+    errors = run_program(LEAKING.replace("WORKERS", "0"), FRUGAL_ALLOC_CONF=f"report_dir:{tmp_path / 'file'}")
+    lines = [line for line in errors.splitlines() if "no report was written" in line]
+    assert len(lines) == 1
+    assert "Traceback" not in errors
+
+
+def test_suppressed_line_is_counted_and_not_told(run_program, tmp_path):
+    path = tmp_path / "suppressions"
+    path.write_text("# the cache\nleak:*program.py:*  # kept\n")
+    settings = f"report_dir:{tmp_path / 'reports'},suppressions:{path}"
+    run_program(LEAKING.replace("WORKERS", "0"), FRUGAL_ALLOC_CONF=settings)
+    (document,) = written(tmp_path / "reports")
+    assert document["verdicts"] == []
+    assert document["suppressed"] == 1
+
+
+def test_bad_suppression_ends_enable_in_one_line(run_program, tmp_path):
+    path = tmp_path / "suppressions"
+    path.write_text("leak:train.py:1\nleek:train.py\n")
+    program = (
+        "import frugal_alloc\n"
+        "try:\n    frugal_alloc.enable()\n"
+        "except frugal_alloc.FrugalAllocError as error:\n    print(error)\n"
+        "import json\nprint('RESULTS' + json.dumps(frugal_alloc.is_enabled()))\n"
+    )
+    assert run_program(program, FRUGAL_ALLOC_CONF=f"suppressions:{path}") is False
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["train.py:42", "train.py", "project/train.py:42", "*/project/*", "train_epoch", "train", "train.py:4?", "train*"],
+)
+def test_pattern_matches_file_and_line_function_or_phase(pattern):
+    assert Suppression("leak", pattern).covers("leak", PLACE)
+    assert not Suppression("cycle", pattern).covers("leak", PLACE)
+    assert Suppression("*", pattern).covers("suspect", PLACE)
+
+
+@pytest.mark.parametrize("pattern", ["train.py:4", "rain.py:42", "epoch", "train.py:421"])
+def test_pattern_matches_whole_names(pattern):
+    assert not Suppression("leak", pattern).covers("leak", PLACE)
+
+
+def test_what_has_no_place_is_matched_by_the_kind_alone():
+    assert Suppression("outside", "*").covers("outside", None)
+    assert not Suppression("outside", "train.py").covers("outside", None)
+
+
+@pytest.mark.parametrize("line", ["leak", "leak:", ":train.py", "leaks:train.py", "train.py:12"])
+def test_line_that_is_none_is_refused_with_its_number(line, tmp_path):
+    path = tmp_path / "list"
+    path.write_text(f"\n# first\n{line}\n")
+    with pytest.raises(frugal_alloc.FrugalAllocError) as refused:
+        suppressions.read(str(path))
+    assert str(refused.value).startswith(f"{path}:3: ")
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("content", [None, b"\xff\xfe leak"])
+def test_file_that_cannot_be_read_is_refused(content, tmp_path):
+    path = tmp_path / "list"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(frugal_alloc.FrugalAllocError, match="cannot be read"):
+        suppressions.read(str(path))
