@@ -84,10 +84,15 @@ def write_text(path: str, text: str) -> None:
     Raises:
         OSError: it cannot be written; an old file is left as it was.
     """
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """As :func:`write_text`."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            file.write(data)
         os.replace(temporary, path)
     except OSError:
         if os.path.exists(temporary):
@@ -117,7 +122,7 @@ def _at_exit(pid: int) -> None:
         built = _at_end()
         path = write(built, folder)
         if (joined := join.gather(built)) is not None:
-            path = write(joined, folder)
+            built, path = joined, write(joined, folder)
         if built["verdicts"]:
             print(f"frugal_alloc: {len(built['verdicts'])} verdicts on this run's memory: {path}", file=sys.stderr)
     except Exception as error:

@@ -43,6 +43,8 @@ def join(documents: list[dict[str, Any]]) -> dict[str, Any]:
     worst = min(range(len(documents)), key=lambda n: (not documents[n]["oom"], -_peak(documents[n])))
     joined = copy.deepcopy(documents[worst])
     joined["run"] |= {"rank": None, "pid": None}
+    if joined["oom"]:
+        joined["oom"]["rank"] = names[worst]
     joined["verdicts"] = _verdicts(documents, names, joined["frames"])
     joined["gpus"] = [gpu | {"rank": name} for name, one in zip(names, documents, strict=True) for gpu in one["gpus"]]
     joined["suppressed"] = sum(document["suppressed"] for document in documents)

@@ -139,6 +139,8 @@ def _verdict(number: int, group: list[dict[str, Any]], paint: Any) -> list[str]:
     lines += _wrapped(facts, "   ")
     if first["node"]:
         lines.append(f"   allocated in backward, by {first['node']}")
+    if first.get("ranks"):
+        lines += _wrapped(f"on rank {', '.join(map(str, first['ranks']))}", "   ")
     for one in group[1:4]:
         lines.append(f"   also {_where(one)}: {size_text(one['bytes_per_epoch'])} per epoch")
     if len(group) > 4:
@@ -171,8 +173,9 @@ def _where(verdict: dict[str, Any]) -> str:
 
 def _gpu(row: dict[str, Any]) -> str:
     name = f" ({row['name']})" if row["name"] else ""
+    rank = f"rank {row['rank']}, " if row.get("rank") is not None else ""
     text = (
-        f"GPU {row['gpu']}{name}: {size_text(row['allocated_bytes'])} in use, at most "
+        f"{rank}GPU {row['gpu']}{name}: {size_text(row['allocated_bytes'])} in use, at most "
         f"{size_text(row['peak_allocated_bytes'])}, of {size_text(row['limit_bytes'] or row['total_bytes'])}"
     )
     return text[:WIDTH]
