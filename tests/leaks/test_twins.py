@@ -47,6 +47,7 @@ KINDS = {
     "logits_concatenated": "growing",
     "replaced_by_a_larger_one": "growing",
     "memory_outside": "outside",
+    "graph_for_each_shape": "growing",
 }
 
 

@@ -388,6 +388,22 @@ def memory_outside(leaks: bool) -> None:
     train(lambda inputs, targets, model: mean_square(model(inputs), targets), after_epoch)
 
 
+@twin("cuda_graph_per_shape")
+def graph_for_each_shape(leaks: bool) -> None:
+    graphs = {}
+    rows = 16
+
+    def after_epoch(model):
+        nonlocal rows
+        rows += 1 if leaks else 0
+        if rows not in graphs:
+            graphs[rows] = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graphs[rows]):
+                torch.zeros(rows, 1 << 16, device="cuda").sum()
+
+    train(lambda inputs, targets, model: mean_square(model(inputs), targets), after_epoch)
+
+
 def benign() -> dict[str, Callable[[], None]]:
     """Healthy programs that look like leaks."""
     cases = (

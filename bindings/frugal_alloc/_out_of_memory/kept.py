@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import collections
+import functools
 import gc
 import linecache
 import re
+import sys
 from collections import Counter
 from typing import Any, NamedTuple
 
 from . import graphs
 from .liveness import Flow
 from .ownership import Ownership
-from .running import RunningFrame, statement
+from .running import RunningFrame, is_users, statement
 from .variables import LEAST_BYTES
 
 _CONTAINERS = (list, tuple, dict, set, collections.deque)
@@ -45,18 +47,30 @@ def find_kept(frames: list[RunningFrame], gpu: int, ownership: Ownership) -> lis
 
 
 def _named(frame: RunningFrame) -> list[tuple[str, Any]]:
-    """The frame's variables and, of the user's own objects among them, the attributes."""
+    """The frame's variables and, of objects of the user's own classes among them, the attributes."""
     named = list(frame.values.items())
     for name, value in frame.values.items():
-        attributes = getattr(value, "__dict__", None) if _is_plain_object(value) else None
-        if isinstance(attributes, dict):
-            named += [(f"{name}.{attribute}", inner) for attribute, inner in attributes.items()]
+        attributes = getattr(value, "__dict__", None) if _has_class_of_users(value) else None
+        if type(attributes) is dict:
+            named += [(f"{name}.{key}", inner) for key, inner in attributes.items() if key not in _of_modules()]
     return named
 
 
-def _is_plain_object(value: Any) -> bool:
-    kind = type(value)
-    return kind.__module__ not in ("builtins", "types", "functools") and not issubclass(kind, type)
+def _has_class_of_users(value: Any) -> bool:
+    # What a library's object keeps, as an optimizer its state, it needs.
+    if issubclass(type(value), type):
+        return False
+    module = sys.modules.get(type(value).__module__)
+    file = getattr(module, "__file__", None)
+    return type(value).__module__ == "__main__" or (isinstance(file, str) and is_users(file))
+
+
+@functools.cache
+def _of_modules() -> frozenset[str]:
+    """Attributes that every torch.nn.Module has: parameters and buffers among them."""
+    import torch
+
+    return frozenset(torch.nn.Module().__dict__)
 
 
 def _look(

@@ -157,7 +157,14 @@ def _released_bytes(tensors: list[Any], graph: graphs.Graph | None, gpu: int) ->
             saved[gradient._cdata] += 1
     going |= {tensor._cdata: tensor for tensor in tensors}
     # A view holds what it is a view of.
-    views = Counter(data._base._cdata for data in going.values() if data._is_view())
+    bases = [data._base for data in going.values() if data._is_view()]
+    views = Counter(base._cdata for base in bases)
+    lists = Counter(map(id, bases))
+    for i in range(len(bases)):
+        if bases[i]._cdata not in going and _is_only_saved(bases[i], lists[id(bases[i])]):
+            lists[id(bases[i])] += 1
+            going[bases[i]._cdata] = bases[i]
+    bases.clear()
     owners: Counter[int] = Counter()
     storages = {}
     for address, tensor in going.items():

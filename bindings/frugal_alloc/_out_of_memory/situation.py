@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _sites
@@ -34,20 +35,29 @@ def look(facts: Any, library: Any) -> Situation:
         return Situation(
             facts,
             request or places.of_frames(frames),
-            places.holders(library, facts.gpu),
+            _found([], places.holders, library, facts.gpu),
             library.epochs_ended(),
-            variables.find_dead(frames, facts.gpu, ownership),
-            variables.find_idle(frames, facts.gpu, ownership),
-            kept.find_kept(frames, facts.gpu, ownership),
-            evaluation.with_gradients(frames),
-            ownership.saved_for_backward(),
-            _findings(library, facts.gpu),
-            _stack(library, facts.site, frames),
-            _pinning(library, facts) if facts.verdict == "fragmentation" else None,
+            _found([], variables.find_dead, frames, facts.gpu, ownership),
+            _found([], variables.find_idle, frames, facts.gpu, ownership),
+            _found([], kept.find_kept, frames, facts.gpu, ownership),
+            _found(None, evaluation.with_gradients, frames),
+            _found(0, ownership.saved_for_backward),
+            _found([], _findings, library, facts.gpu),
+            _found([], _stack, library, facts.site, frames),
+            _found(None, _pinning, library, facts) if facts.verdict == "fragmentation" else None,
         )
     finally:
         for frame in frames:
             frame.values.clear()
+
+
+def _found(nothing: Any, look: Callable, *arguments: Any) -> Any:
+    """What a look finds; `nothing` where it fails: the program's objects may answer in any way, and the rest is to be
+    told all the same."""
+    try:
+        return look(*arguments)
+    except Exception:
+        return nothing
 
 
 def _stack(library: Any, number: int, frames: list[running.RunningFrame]) -> list[Any]:

@@ -70,12 +70,12 @@ def _dead_in(frame: RunningFrame, held: Counter[int], gpu: int, ownership: Owner
     # A notebook's variables may be read by the next cell.
     if now is None or (frame.function == "<module>" and not os.path.isfile(frame.file)):
         return None
-    holding = [name for name, value in frame.values.items() if holds_gpu_memory(value, gpu)]
-    if not holding:
-        return None
     flow = Flow(frame.code)
     read = flow.read_after(frame.offset) | flow.read_in_lines(now.first, now.last)
-    names = [name for name in holding if name not in read and name in flow.names][:_MOST_NAMES]
+    dead = [name for name in frame.values if name in flow.names and name not in read]
+    names = [name for name in dead if holds_gpu_memory(frame.values[name], gpu)][:_MOST_NAMES]
+    if not names:
+        return None
     names, freed = _smallest_set(frame, names, held, ownership)
     if freed < LEAST_BYTES:
         return None

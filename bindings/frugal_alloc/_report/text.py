@@ -10,6 +10,9 @@ WIDTH = 100
 # Those on the first screen; the document has all.
 MOST_VERDICTS = 5
 MOST_SITES = 5
+# With less than both a leak would not have been found: one takes survivors of six epochs, or of windows of steps.
+EPOCHS_TO_TELL = 9
+STEPS_TO_TELL = 16
 
 _BOLD, _RED, _YELLOW, _GREEN, _DIM = "1", "31", "33", "32", "2"
 _COLOURS = {"leak": _RED, "growing": _RED, "cycle": _YELLOW, "outside": _RED, "suspect": _YELLOW}
@@ -94,9 +97,9 @@ def _headline(document: dict[str, Any], groups: list[list[dict[str, Any]]], pain
     if not groups:
         if epochs["found_by"] == "none":
             return ["frugal_alloc: nothing is known about leaks yet"]
-        if epochs["ended"] < 4:
-            return [f"frugal_alloc: no leak {after}, which are few to tell from"]
-        return [paint(_GREEN, f"frugal_alloc: no leak {after}")]
+        if epochs["ended"] < EPOCHS_TO_TELL and epochs["steps"] < STEPS_TO_TELL:
+            return _wrapped(f"frugal_alloc: no leak {after}, which are few to tell from")
+        return [paint(_GREEN, line) for line in _wrapped(f"frugal_alloc: no leak {after}")]
     verdict = groups[0][0]
     per = _per(verdict)
     rate = sum(one["bytes_per_epoch"] for group in groups for one in group if one["kind"] != "suspect")
@@ -158,6 +161,8 @@ def _where(verdict: dict[str, Any]) -> str:
     if not verdict["file"]:
         if verdict["kind"] == "outside":
             return f"on GPU {verdict['gpu']}"
+        if verdict["pattern"] == "cuda_graph_per_shape":
+            return f"in PyTorch's private pools on GPU {verdict['gpu']}"
         # What TensorFlow's artefacts tell is an op, or a size of tensors.
         unknown = verdict["function"] or "in code without a line of Python's"
         return f"in phase {verdict['phase']}" if verdict["phase"] else unknown
