@@ -356,8 +356,8 @@ def test_memory_taken_past_pytorch_is_told() -> None:
 def test_pages_that_small_tensors_share_are_told_with_the_line_that_made_them() -> None:
     collect()
     torch.cuda.empty_cache()
-    with leaving(512 * MIB):
-        small = [empty(64 << 10) for _ in range(8000)]
+    with leaving(640 * MIB):
+        small = [empty(64 << 10) for _ in range(10_000)]
         kept = small[::31]
         del small
         text = failure(empty, 300 * MIB)
