@@ -445,6 +445,18 @@ def test_leak_is_the_verdict_where_memory_of_earlier_epochs_would_be_enough() ->
     assert "test_explanations.py" in line_of("Change first", text), text
 
 
+def test_leak_that_was_let_go_since_the_last_epoch_is_no_cause() -> None:
+    kept = []
+    with leaving(300 * MIB):
+        for _ in range(10):
+            kept.append(torch.empty(20 * MIB, dtype=torch.uint8, device="cuda"))
+            frugal_alloc.epoch_end()
+        kept.clear()
+        text = failure(empty, 450 * MIB)
+    assert "\nToo big: " in text and "Leak" not in text, text
+    assert frugal_alloc.report().document["oom"]["verdict"] == "too_big"
+
+
 @pytest.mark.parametrize(
     ("peaks", "current", "capacity", "fits"),
     [
