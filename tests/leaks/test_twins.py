@@ -110,6 +110,13 @@ def test_rate_is_of_the_programs_epochs_however_they_were_judged(results):
     assert verdict["bytes_per_step"] == pytest.approx(128 * 64 * 4, rel=0.01)
 
 
+def test_what_has_been_let_go_since_is_said(results):
+    # The report comes after the program's variables have gone.
+    result = results["leaking:outputs_listed"]
+    assert result["verdicts"][0]["bytes_now"] == 0
+    assert "let go since" in result["text"]
+
+
 def test_holder_is_named_with_its_line(results):
     holder = results["leaking:outputs_listed"]["verdicts"][0]["held_by"][0]
     assert holder["what"] == "list 'outputs'"

@@ -348,6 +348,21 @@ def one_epoch_of_many_steps(leaks: bool) -> None:
         kept.append(output.detach() + 1)  # leaks
 
 
+@twin("loss_graph")
+def bare_loop_without_an_optimizer(leaks: bool) -> None:
+    model = new_model()
+    losses = []
+    for _ in range(40):
+        inputs = torch.randn(16, FEATURES, device="cuda")
+        loss = model(inputs).square().mean()  # leaks
+        losses.append(loss if leaks else loss.item())
+        model(inputs).mean().backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.1 * parameter.grad
+                parameter.grad = None
+
+
 @twin("outputs_kept")
 def inference_without_an_optimizer(leaks: bool) -> None:
     model = new_model()

@@ -127,6 +127,8 @@ def _at_exit(pid: int) -> None:
         if (joined := join.gather(built)) is not None:
             built, path = joined, write(joined, folder)
         if built["verdicts"]:
-            print(f"frugal_alloc: {len(built['verdicts'])} verdicts on this run's memory: {path}", file=sys.stderr)
+            count = len(built["verdicts"])
+            told = f"{count} verdict{'' if count == 1 else 's'}"
+            print(f"frugal_alloc: {told} on this run's memory: {path}", file=sys.stderr)
     except Exception as error:
         print(f"frugal_alloc: no report was written: {error}".split("\n")[0], file=sys.stderr)

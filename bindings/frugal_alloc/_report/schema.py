@@ -203,6 +203,7 @@ _VERDICT = _Object(
     phase=_no_line,
     node=_no_line,
     bytes=_zero,
+    bytes_now=_maybe_integer,
     blocks=_zero,
     bytes_per_epoch=(_number, 0),
     bytes_per_step=_maybe_number,

@@ -127,9 +127,11 @@ def _verdict(number: int, group: list[dict[str, Any]], paint: Any) -> list[str]:
     lines = ["", f"{number}. {paint(_COLOURS[first['kind']], _WORDS[first['kind']])}  {paint(_BOLD, where)}"]
     if first["code"]:
         lines.append(f"      {first['code'][: WIDTH - 6]}")
-    facts = f"{size_text(rate)} {_per(first)}; {size_text(held)} now"
+    facts = f"{size_text(rate)} {_per(first)}; {size_text(held)}"
     if blocks:
         facts += f" in {_counted(blocks, 'block')}"
+    in_use = sum(one["bytes"] if one.get("bytes_now") is None else one["bytes_now"] for one in group)
+    facts += ", most of which has been let go since" if in_use < held / 2 else ""
     if first["kind"] == "cycle":
         facts = f"{size_text(held)} that only Python's garbage collector freed, at the ends of {first['epochs']} epochs"
     elif first["kind"] == "outside":
