@@ -30,7 +30,9 @@ struct EpochBoundary {
 
   int64_t surviving_epochs() const { return std::popcount(survivor_epochs); }
   // Of the survivors, as far as it is known; `epoch` if there are none.
-  int64_t oldest_epoch() const { return survivor_epochs == 0 ? epoch : epoch + 1 - std::bit_width(survivor_epochs); }
+  int64_t oldest_epoch() const {
+    return survivor_epochs == 0 ? epoch : epoch + 1 - static_cast<int64_t>(std::bit_width(survivor_epochs));
+  }
   // Another site's at the same time: from then on of both as one.
   EpochBoundary& operator+=(const EpochBoundary& other);
 };
@@ -50,7 +52,8 @@ struct SiteUsage {
   Bytes at_peak;
 };
 
-// What is said here is of the blocks that are recorded, and of those that they stand for. Not thread-safe. Invariant: live() is the size of all recorded blocks that have not died.
+// What is said here is of the blocks that are recorded, and of those that they stand for. Not thread-safe. Invariant:
+// live() is the size of all recorded blocks that have not died.
 class BirthEpochs {
  public:
   static constexpr int64_t kWarmUpEpochs = 2;

@@ -40,7 +40,7 @@ DeviceAllocator::DeviceAllocator(Device& device, AddressDirectory& directory, Re
 DeviceAllocator::~DeviceAllocator() = default;
 
 absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream stream, void* annotation, Bytes least,
-                                                    Sample sample) {
+                                                     Sample sample) {
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   const SizeGroup group = GroupFor(size);
   absl::MutexLock lock(&mutex_);
@@ -252,8 +252,8 @@ absl::Status DeviceAllocator::MakeRoomByReclaiming(Arena& arena, Bytes size) {
     bool (Reclaimer::*reclaim)();
     Bytes Remedies::*gained;
   };
-  for (const Step& step : {Step{&Reclaimer::ReleaseCaches, &Remedies::caches},
-                           Step{&Reclaimer::CollectGarbage, &Remedies::garbage}}) {
+  for (const Step& step :
+       {Step{&Reclaimer::ReleaseCaches, &Remedies::caches}, Step{&Reclaimer::CollectGarbage, &Remedies::garbage}}) {
     const Bytes free = FreeAnywhere();
     // Whoever gives memory back may call this allocator, from this thread or another.
     mutex_.Unlock();

@@ -39,7 +39,8 @@ struct Allocation {
   Bytes size;  // rounded up to kGrain
 };
 
-// By how much each step of the ladder of a miss raised what was free, of ours and of the device's, without being enough.
+// By how much each step of the ladder of a miss raised what was free, of ours and of the device's, without being
+// enough.
 struct Remedies {
   Bytes stream_waits;  // blocks of other streams, behind a wait of this one for them
   Bytes caches;        // see Reclaimer::ReleaseCaches
@@ -93,7 +94,8 @@ class DeviceAllocator {
 
   // At least `requested` bytes (more than 0) whose previous use is over for work that is put into
   // `stream` from now on; the block has at least `least`. `annotation` stays with the block until the observer is told
-  // to drop it. `sample` says how the block is recorded, once RecordBirths was called. kResourceExhausted: LastOutOfMemory() says what was known. Other errors: the driver's.
+  // to drop it. `sample` says how the block is recorded, once RecordBirths was called. kResourceExhausted:
+  // LastOutOfMemory() says what was known. Other errors: the driver's.
   absl::StatusOr<Allocation> Allocate(Bytes requested, Stream stream, void* annotation = nullptr,
                                       Bytes least = Bytes(0), Sample sample = {});
 

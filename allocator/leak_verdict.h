@@ -37,8 +37,8 @@ inline constexpr int64_t kFirstLeakEpoch = BirthEpochs::kWarmUpEpochs + kLeakEpo
 // `boundaries` is a SiteHistory's.
 LeakFinding JudgeSite(absl::Span<const EpochBoundary> boundaries);
 
-// kGrowing, or kNone: the same number of blocks has become larger with each of the latest epochs, evenly. Of all size classes
-// of a site, or of a line, together.
+// kGrowing, or kNone: the same number of blocks has become larger with each of the latest epochs, evenly. Of all size
+// classes of a site, or of a line, together.
 LeakFinding JudgeGrowth(absl::Span<const EpochBoundary> boundaries);
 
 }  // namespace frugal

@@ -42,8 +42,7 @@ void FindAutograd() {
   // Python loads torch's libraries where RTLD_DEFAULT does not look.
   void* const torch = dlopen("libtorch_cpu.so", RTLD_LAZY | RTLD_NOLOAD);
   if (torch == nullptr) return;
-  current_node.store(
-      reinterpret_cast<CurrentNodeFunction>(dlsym(torch, "_ZN5torch8autograd16get_current_nodeEv")));
+  current_node.store(reinterpret_cast<CurrentNodeFunction>(dlsym(torch, "_ZN5torch8autograd16get_current_nodeEv")));
   next_sequence.store(reinterpret_cast<SequenceFunction>(dlsym(torch, "_ZN2at15sequence_number4peekEv")));
   dlclose(torch);
 }
@@ -53,7 +52,8 @@ std::optional<AutogradNode> CurrentAutogradNode() {
   if (function == nullptr) return std::nullopt;
   const NodePointer node = function();
   if (!node) return std::nullopt;
-  return AutogradNode{&typeid(*node), node->sequence};
+  const Node& current = *node;
+  return AutogradNode{&typeid(current), current.sequence};
 }
 
 uint64_t NextAutogradSequence() {

@@ -74,7 +74,6 @@ constexpr Figure kFigures[] = {
     {"virtual_memory", [](const Reading& r) { return static_cast<int64_t>(r.virtual_memory); }},
 };
 
-
 std::string JoinNames() {
   std::string names;
   for (const Figure& figure : kFigures) names += (names.empty() ? "" : " ") + std::string(figure.name);

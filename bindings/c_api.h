@@ -199,9 +199,9 @@ struct frugal_out_of_memory {
   int64_t gained_by_host_waits;
   const char* limit_name; /* what set `limit` */
 };
-/* A function that says why memory ran out: its text follows PyTorch's first sentences in the error. Called on the thread
-   that asked, with no lock held, before the error is thrown. The text is read before the function is called again on
-   the same thread; null: it has nothing to say. Null takes the function away. */
+/* A function that says why memory ran out: its text follows PyTorch's first sentences in the error. Called on the
+   thread that asked, with no lock held, before the error is thrown. The text is read before the function is called
+   again on the same thread; null: it has nothing to say. Null takes the function away. */
 void frugal_set_explainer(const char* (*explainer)(const struct frugal_out_of_memory* facts));
 
 /* A function that collects garbage and returns how many objects it found; called when memory has run out, with no

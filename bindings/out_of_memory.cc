@@ -59,8 +59,7 @@ frugal_out_of_memory FactsOf(GpuMemory& gpu, const OutOfMemoryReport& report, in
   facts.limit = std::min(report.limit, report.device_total).count();
   facts.device_free = report.device_free.count();
   facts.device_total = report.device_total.count();
-  facts.outside =
-      std::max<int64_t>(facts.device_total - facts.device_free - facts.reserved - facts.native_reserved, 0);
+  facts.outside = std::max<int64_t>(facts.device_total - facts.device_free - facts.reserved - facts.native_reserved, 0);
   facts.largest_free = report.largest_free.count();
   facts.unusable = report.unusable.count();
   facts.gained_by_stream_waits = report.remedies.stream_waits.count();
@@ -80,8 +79,7 @@ std::string VerdictText(const frugal_out_of_memory& facts) {
     case OutOfMemoryVerdict::kLeak:
       return "It would fit but for memory that every epoch leaves behind: see the leak report.";
     case OutOfMemoryVerdict::kFragmentation:
-      return absl::StrCat(Size(Bytes(facts.unusable)),
-                          " are free, but in pages of 2 MiB that tensors in use share.");
+      return absl::StrCat(Size(Bytes(facts.unusable)), " are free, but in pages of 2 MiB that tensors in use share.");
     case OutOfMemoryVerdict::kOutside:
       return absl::StrCat("It would fit but for ", Size(Bytes(facts.outside)), " outside of PyTorch.");
   }
@@ -119,10 +117,9 @@ std::string HeldByUs(const Statistics& statistics) {
 void SetOutOfMemoryExplainer(OutOfMemoryExplainer explainer) { the_explainer.store(explainer); }
 
 std::string OutOfMemoryMessage(const frugal_out_of_memory& facts) {
-  std::string message = absl::StrCat(
-      "CUDA out of memory. Tried to allocate ", Size(Bytes(facts.requested)), ". GPU ", facts.gpu,
-      " has a total capacity of ", Size(Bytes(facts.device_total)), " of which ", Size(Bytes(facts.device_free)),
-      " is free. ");
+  std::string message = absl::StrCat("CUDA out of memory. Tried to allocate ", Size(Bytes(facts.requested)), ". GPU ",
+                                     facts.gpu, " has a total capacity of ", Size(Bytes(facts.device_total)),
+                                     " of which ", Size(Bytes(facts.device_free)), " is free. ");
   if (facts.limit < facts.device_total) {
     absl::StrAppend(&message, "This process may hold ", Size(Bytes(facts.limit)), " of it (", facts.limit_name, "). ");
   }

@@ -103,9 +103,8 @@ PythonFrame ReadFrame(const PythonLayout& layout, const void* frame) {
     read.instruction = 2 * Read<int32_t>(frame, layout.instruction);
   } else {
     const auto* instruction = Read<const char*>(frame, layout.instruction);
-    read.instruction =
-        static_cast<int32_t>(instruction - static_cast<const char*>(read.code) -
-                             static_cast<std::ptrdiff_t>(layout.first_instruction));
+    read.instruction = static_cast<int32_t>(instruction - static_cast<const char*>(read.code) -
+                                            static_cast<std::ptrdiff_t>(layout.first_instruction));
   }
   return read;
 }

@@ -93,12 +93,12 @@ bool SetTrack(absl::string_view value, Settings& settings) {
 }
 
 bool SetReportDir(absl::string_view value, Settings& settings) {
-  settings.report_dir = std::string(value);
+  settings.report_dir.assign(value.data(), value.size());
   return true;
 }
 
 bool SetSuppressions(absl::string_view value, Settings& settings) {
-  settings.suppressions = std::string(value);
+  settings.suppressions.assign(value.data(), value.size());
   return true;
 }
 
@@ -118,7 +118,8 @@ constexpr std::array<Key, 5> kKeys = {{
     {"memory_limit", "a size (20GiB, 512MiB, bytes), a part of each GPU (80%), or off", &SetMemoryLimit,
      [](const Settings& settings) { return settings.memory_limit.ToText(); }},
     {"idle_release", "a time (30s, 500ms, 10min), or off", &SetIdleRelease, &IdleReleaseText},
-    {"track", "on or off", &SetTrack, [](const Settings& settings) { return std::string(settings.track ? "on" : kOff); }},
+    {"track", "on or off", &SetTrack,
+     [](const Settings& settings) { return std::string(settings.track ? "on" : kOff); }},
     {"report_dir", "a folder, or off", &SetReportDir, [](const Settings& settings) { return settings.report_dir; }},
     {"suppressions", "a file", &SetSuppressions, [](const Settings& settings) { return settings.suppressions; }},
 }};

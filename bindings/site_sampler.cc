@@ -73,16 +73,16 @@ RecentSites::Entry SiteOfPython(PartId part, absl::Span<const PythonFrame> frame
 
 SiteId SiteOfNode(PartId part, const AutogradNode& node) {
   const SiteId forward = forward_sites.Find(node.sequence);
-  const uint64_t key = Mix(Mix(reinterpret_cast<uint64_t>(node.type), static_cast<uint64_t>(forward)),
-                           ~static_cast<uint64_t>(part));
+  const uint64_t key =
+      Mix(Mix(reinterpret_cast<uint64_t>(node.type), static_cast<uint64_t>(forward)), ~static_cast<uint64_t>(part));
   const auto find = [&] { return SiteTable::Instance().FindNode(key, NodeName(*node.type), forward, part); };
   return recent_sites.FindOr(key, find).site;
 }
 
 SiteId SiteOfPart(PartId part) {
-  return recent_sites.FindOr(Mix(static_cast<uint64_t>(part), 0), [part] {
-    return SiteTable::Instance().FindPartSite(part);
-  }).site;
+  return recent_sites
+      .FindOr(Mix(static_cast<uint64_t>(part), 0), [part] { return SiteTable::Instance().FindPartSite(part); })
+      .site;
 }
 
 SiteId SiteOf(PartId part) {

@@ -78,7 +78,7 @@ SiteId SiteTable::Add(uint64_t key, Site site) {
   if (sites_.size() >= kMostSites) return kNoSite;
   const auto id = static_cast<SiteId>(sites_.size());
   sites_.push_back(std::move(site));
-  sites_by_key_[key] = id;
+  sites_by_key_.insert_or_assign(key, id);
   return id;
 }
 
@@ -100,7 +100,8 @@ SiteId SiteTable::FindStack(uint64_t key, PartId part, absl::Span<const PythonFr
   site.lines.reserve(frames.size());
   for (const PythonFrame& frame : frames) {
     site.lines.push_back(FindLine(frame));
-    if (site.user == Site::kNone && lines_[site.lines.back()].second) site.user = static_cast<int>(site.lines.size()) - 1;
+    if (site.user == Site::kNone && lines_[site.lines.back()].second)
+      site.user = static_cast<int>(site.lines.size()) - 1;
   }
   return Add(key, std::move(site));
 }
@@ -110,7 +111,7 @@ SiteId SiteTable::FindNode(uint64_t key, absl::string_view node, SiteId forward,
   if (const auto found = sites_by_key_.find(key); found != sites_by_key_.end()) return found->second;
   Site site;
   site.part = forward == kNoSite ? part : sites_.at(static_cast<size_t>(forward)).part;
-  site.node = std::string(node);
+  site.node.assign(node.data(), node.size());
   site.forward = forward;
   return Add(key, std::move(site));
 }

@@ -86,31 +86,10 @@ def enable(
     Warns:
         RuntimeWarning: settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow, each named once.
     """
-    from . import _nccl, _out_of_memory, _settings, _sharing, _tracking
+    from . import _settings, _switch
 
-    if _settings.is_turned_off():
-        return
-    settings = _settings.to_text(memory_limit, idle_release, track, report_dir, suppressions)
-    library = _native.load()
-    _sharing.hook(library)
-    if library.is_enabled():
-        if settings:
-            library.enable(settings)
-        _tracking.start(library)
-        return
-    _nccl.leave_out_registration()
-    recorded = _settings.recorded_history()
-    library.enable(settings)
-    _settings.watch_pytorchs(library)
-    if recorded is not None:
-        _settings.record_history_of_ours(library, recorded)
-    try:
-        _tracking.start(library)
-    except FrugalAllocError:
-        library.disable()
-        raise
-    _out_of_memory.start(library)
-    _settings.warn_of_unfollowed(library)
+    if not _settings.is_turned_off():
+        _switch.enable(_settings.to_text(memory_limit, idle_release, track, report_dir, suppressions))
 
 
 def disable() -> None:
@@ -121,10 +100,9 @@ def disable() -> None:
     """
     library = _native.loaded()
     if library is not None:
-        from . import _out_of_memory
+        from . import _switch
 
-        library.disable()
-        _out_of_memory.stop()
+        _switch.disable(library)
 
 
 def is_enabled() -> bool:

@@ -177,7 +177,7 @@ class SiteFunctions:
     """A part of the library. May be called from any thread."""
 
     _library: ctypes.CDLL
-    _explainer: Any = None
+    _explainers: tuple[Any, ...] = ()
 
     def _check(self, result: int) -> int:
         raise NotImplementedError
@@ -309,8 +309,8 @@ class SiteFunctions:
 
         explainer = EXPLAINER(call)
         self._library.frugal_set_explainer(explainer)
-        # Kept for as long as the library may call it.
-        self._explainer = explainer
+        # The library may call it for ever, and one that was set before may be at work in another thread.
+        self._explainers = (*self._explainers, explainer)
 
     def _all(self, kind: Any, function: Any, *arguments: Any) -> Any:
         """All that a function writes into an array, however many there are by then."""

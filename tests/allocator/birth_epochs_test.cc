@@ -103,7 +103,8 @@ TEST(BirthEpochsTest, ABlockThatIsNotSampledLeavesNoTrace) {
 TEST(BirthEpochsTest, ASampledBlockStandsForThoseThatWereNot) {
   BirthEpochs births;
   for (Bytes size = kGrain; size < kSampleInterval; size += kGrain) {
-    const double chance = 1 - std::exp(-static_cast<double>(size.count()) / static_cast<double>(kSampleInterval.count()));
+    const double chance =
+        1 - std::exp(-static_cast<double>(size.count()) / static_cast<double>(kSampleInterval.count()));
     const Bytes before = births.live();
     const uint32_t number = births.Born(size, {SiteId{1}, true});
     EXPECT_NEAR(static_cast<double>((births.live() - before).count()) * chance, static_cast<double>(size.count()), 1);

@@ -59,8 +59,9 @@ TEST(SettingsTest, LaterEntriesAndTextsChangeWhatTheyNameOnly) {
 }
 
 TEST(SettingsTest, TextOfSettingsMakesTheSameSettings) {
-  for (const char* text : {"memory_limit:80%,idle_release:0.25s,track:on",
-                           "memory_limit:12345,idle_release:off,track:off,report_dir:/tmp/a b:c,suppressions:leaks.txt"}) {
+  for (const char* text :
+       {"memory_limit:80%,idle_release:0.25s,track:on",
+        "memory_limit:12345,idle_release:off,track:off,report_dir:/tmp/a b:c,suppressions:leaks.txt"}) {
     EXPECT_EQ(ToText(Parsed(text)), text);
   }
 }

@@ -1,0 +1,39 @@
+"""Switches the allocator on and off, and with it what PyTorch and Python must know of it."""
+
+from __future__ import annotations
+
+from . import _native, _nccl, _out_of_memory, _settings, _sharing, _tracking
+
+
+def enable(settings: str) -> None:
+    """See :func:`frugal_alloc.enable`; `settings` are "key:value,key:value"."""
+    library = _native.load()
+    _sharing.hook(library)
+    if library.is_enabled():
+        if settings:
+            library.enable(settings)
+        _follow(library)
+        return
+    _nccl.leave_out_registration()
+    recorded = _settings.recorded_history()
+    library.enable(settings)
+    _settings.watch_pytorchs(library)
+    if recorded is not None:
+        _settings.record_history_of_ours(library, recorded)
+    try:
+        _follow(library)
+    except _native.FrugalAllocError:
+        library.disable()
+        raise
+    _settings.warn_of_unfollowed(library)
+
+
+def disable(library: _native.Library) -> None:
+    """See :func:`frugal_alloc.disable`."""
+    library.disable()
+    _out_of_memory.stop()
+
+
+def _follow(library: _native.Library) -> None:
+    _tracking.start(library)
+    _out_of_memory.start(library)
