@@ -51,7 +51,9 @@ def main(arguments: list[str] | None = None) -> int:
     import frugal_alloc
 
     frugal_alloc.enable()
-    print(f"commit {provenance.commit()}, torch {torch.__version__}, {torch.cuda.get_device_name()}, seed {options.seed}")
+    print(
+        f"commit {provenance.commit()}, torch {torch.__version__}, {torch.cuda.get_device_name()}, seed {options.seed}"
+    )
     for title, value in provenance.machine().items():
         print(f"{title}: {value}")
     print(f"{'workload':<12}{'allocations':>12}{'step, us':>12}{'added, us':>12}{'middle half':>18}")

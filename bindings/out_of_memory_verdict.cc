@@ -18,7 +18,7 @@ OutOfMemoryVerdict JudgeOutOfMemory(const frugal_out_of_memory& facts, Bytes lea
   constexpr int64_t kMostUsual = int64_t{2} << 30;
   const int64_t unusual = facts.outside - std::clamp(facts.device_total / kUsualPart, kLeastUsual, kMostUsual);
   // Where memory is full, some always lies beside small blocks.
-  constexpr int64_t kLeastFragmentedPart = 32;
+  constexpr int64_t kLeastFragmentedPart = 64;
   const bool is_fragmented =
       facts.unusable >= facts.requested && facts.unusable >= facts.reserved / kLeastFragmentedPart;
   struct Cause {

@@ -323,6 +323,9 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
     parser.add_argument("--compare", metavar="OTHER", help="print what changed from FILE to the run of this file")
     parser.add_argument("--html", metavar="OUT", help="write FILE's report as a page to this file")
     parser.add_argument(
+        "--memory-viz", metavar="OUT", help="write FILE's memory as a pickle for pytorch.org/memory_viz"
+    )
+    parser.add_argument(
         "--json", action="store_true", help="print JSON: the report, joined and checked, or the changes"
     )
     parser.set_defaults(carry_out=_report)
@@ -332,5 +335,5 @@ def _report(options: argparse.Namespace) -> int:
     from ._report import command
 
     with _refusing(command.ReportRefused):
-        command.show(options.files, options.compare, options.html, options.json)
+        command.show(options.files, options.compare, options.html, options.memory_viz, options.json)
     return 0

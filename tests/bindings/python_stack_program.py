@@ -69,7 +69,7 @@ list(generate())
 asyncio.run(wait())
 Späh().größe()
 Späh().大きさ()
-Späh().anything
+assert Späh().anything == "anything"
 sorted([2, 1], key=lambda item: compare() or item)
 recurse(40)
 recurse(200)
@@ -80,4 +80,13 @@ threads = [threading.Thread(target=compare)]
 for thread in threads:
     thread.start()
     thread.join()
+
+# One thread reads without the interpreter's lock, while another holds it until the first has read.
+counts = []
+reader = threading.Thread(target=lambda: counts.append(library.read_while_held()))
+reader.start()
+ctypes.PyDLL(sys.argv[1]).hold_until_read()
+reader.join()
+assert counts[0] >= 3
+compared += 1
 print(compared)

@@ -5,7 +5,15 @@
 #include <cstring>
 #include <string>
 
+#include "absl/synchronization/notification.h"
 #include "bindings/python_stack.h"
+
+namespace {
+
+absl::Notification is_held;
+absl::Notification was_read;
+
+}  // namespace
 
 #pragma GCC visibility push(default)
 
@@ -24,6 +32,20 @@ extern "C" int read_stack(char* text, size_t size) {
   std::memcpy(text, lines.data(), written);
   text[written] = '\0';
   return static_cast<int>(count);
+}
+
+// Returns once another thread is in hold_until_read(), and then reads; that function returns after this one has read.
+extern "C" int read_while_held() {
+  is_held.WaitForNotification();
+  std::array<char, 1 << 12> text;
+  const int count = read_stack(text.data(), text.size());
+  was_read.Notify();
+  return count;
+}
+
+extern "C" void hold_until_read() {
+  is_held.Notify();
+  was_read.WaitForNotification();
 }
 
 #pragma GCC visibility pop

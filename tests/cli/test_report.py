@@ -50,6 +50,27 @@ def test_a_page_that_cannot_be_written_is_said(command: Any, tmp_path: Path) -> 
     assert (outcome.status, outcome.err) == (2, expected)
 
 
+def test_pytorchs_own_viewer_reads_the_pickle(command: Any, tmp_path: Path) -> None:
+    from frugal_alloc._recorded_files import read_values
+    from torch.cuda import _memory_viz
+
+    pickle = tmp_path / "memory.pickle"
+    outcome = command("report", written(tmp_path, samples.healthy()), "--memory-viz", pickle)
+    assert (outcome.status, outcome.out, outcome.err) == (0, "", f"wrote {pickle}\n")
+    snapshot = read_values(pickle)
+    (segment,) = snapshot["segments"]
+    assert sum(block["size"] for block in segment["blocks"]) == segment["total_size"]
+    assert segment["allocated_size"] == 200 * 14 * samples.MIB
+    assert segment["blocks"][0]["frames"][0]["name"] == "_init_group"
+    assert _memory_viz.segsum(snapshot).startswith("Summary of segments")
+
+
+def test_ranks_have_no_one_pickle(command: Any, tmp_path: Path) -> None:
+    files = [written(tmp_path, samples.rank(n, 2, samples.leaking()), f"{n}.json") for n in (0, 1)]
+    outcome = command("report", *files, "--memory-viz", tmp_path / "memory.pickle")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+
+
 def test_json_is_a_report_again(command: Any, tmp_path: Path) -> None:
     outcome = command("report", written(tmp_path, samples.leaking()), "--json")
     again = command("report", written(tmp_path, outcome.out, "again.json"), "--json")

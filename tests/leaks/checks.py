@@ -215,7 +215,7 @@ def subclass_of_a_loader_is_watched():
     for _ in range(3):
         training(loader)
     assert tracking.epochs.found_by == "data_loader"
-    assert (tracking.epochs.ended, tracking.steps.count) == (2, 24)
+    assert (tracking.epochs.ended, tracking.epochs.steps) == (2, 24)
 
 
 class Stream(IterableDataset):

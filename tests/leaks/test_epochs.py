@@ -77,6 +77,15 @@ def test_programs_epochs_take_over_once_a_window_is_as_long(epochs, library):
     assert library.epochs_ended() == before + 1
 
 
+def test_backward_passes_before_the_first_step_of_an_optimizer_are_no_steps(epochs):
+    steps(epochs, 3)
+    epochs.forget_steps()
+    for _ in range(2):
+        steps(epochs, 10)
+        epochs.end(called=False)
+    assert epochs.steps_per_epoch == 10
+
+
 def test_without_steps_each_call_ends_an_epoch(epochs, library):
     for _ in range(50):
         epochs.end(called=True)

@@ -47,6 +47,7 @@ KINDS = {
     "logits_concatenated": "growing",
     "replaced_by_a_larger_one": "growing",
     "memory_outside": "outside",
+    "graph_for_each_shape": "growing",
 }
 
 
@@ -107,6 +108,13 @@ def test_rate_is_of_the_programs_epochs_however_they_were_judged(results):
     # Four steps, each a copy of 128 x 64 floats.
     assert verdict["bytes_per_epoch"] == pytest.approx(4 * 128 * 64 * 4, rel=0.01)
     assert verdict["bytes_per_step"] == pytest.approx(128 * 64 * 4, rel=0.01)
+
+
+def test_what_has_been_let_go_since_is_said(results):
+    # The report comes after the program's variables have gone.
+    result = results["leaking:outputs_listed"]
+    assert result["verdicts"][0]["bytes_now"] == 0
+    assert "let go since" in result["text"]
 
 
 def test_holder_is_named_with_its_line(results):

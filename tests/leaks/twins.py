@@ -348,6 +348,21 @@ def one_epoch_of_many_steps(leaks: bool) -> None:
         kept.append(output.detach() + 1)  # leaks
 
 
+@twin("loss_graph")
+def bare_loop_without_an_optimizer(leaks: bool) -> None:
+    model = new_model()
+    losses = []
+    for _ in range(40):
+        inputs = torch.randn(16, FEATURES, device="cuda")
+        loss = model(inputs).square().mean()  # leaks
+        losses.append(loss if leaks else loss.item())
+        model(inputs).mean().backward()
+        with torch.no_grad():
+            for parameter in model.parameters():
+                parameter -= 0.1 * parameter.grad
+                parameter.grad = None
+
+
 @twin("outputs_kept")
 def inference_without_an_optimizer(leaks: bool) -> None:
     model = new_model()
@@ -384,6 +399,22 @@ def memory_outside(leaks: bool) -> None:
         assert library.cudaMalloc(ctypes.byref(pointer), ctypes.c_size_t(8 << 20)) == 0
         if not leaks:
             assert library.cudaFree(pointer) == 0
+
+    train(lambda inputs, targets, model: mean_square(model(inputs), targets), after_epoch)
+
+
+@twin("cuda_graph_per_shape")
+def graph_for_each_shape(leaks: bool) -> None:
+    graphs = {}
+    rows = 16
+
+    def after_epoch(model):
+        nonlocal rows
+        rows += 1 if leaks else 0
+        if rows not in graphs:
+            graphs[rows] = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(graphs[rows]):
+                torch.zeros(rows, 1 << 16, device="cuda").sum()
 
     train(lambda inputs, targets, model: mean_square(model(inputs), targets), after_epoch)
 

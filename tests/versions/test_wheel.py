@@ -94,6 +94,13 @@ def test_holds_the_package_and_no_more(contents: Path) -> None:
     assert not [path for path in files if "__pycache__" in path or path.endswith(".pyc")]
 
 
+def test_holds_what_draws_pages_and_names_the_plugin_of_pytest(contents: Path) -> None:
+    report = contents / "frugal_alloc" / "_report"
+    assert {"page.html.jinja", "pieces.html.jinja", "style.css", "page.js"} <= {path.name for path in report.iterdir()}
+    entry_points = next(contents.glob("*.dist-info/entry_points.txt")).read_text()
+    assert "[pytest11]\nfrugal_alloc = frugal_alloc.pytest_plugin\n" in entry_points
+
+
 def test_record_names_every_file(contents: Path) -> None:
     record = next(contents.glob("*.dist-info/RECORD"))
     lines = dict(line.rsplit(",", 2)[:2] for line in record.read_text().splitlines())

@@ -35,7 +35,10 @@ def write(document: dict[str, Any], folder: str) -> str:
     try:
         os.makedirs(folder, exist_ok=True)
         write_text(stem + ".json", to_json(document))
-        page = to_html(document)
+        try:
+            page = to_html(document)
+        except Exception:  # the document is there, and an error may be under way
+            page = None
         if page is None:
             return stem + ".json"
         write_text(stem + ".html", page)
@@ -84,10 +87,15 @@ def write_text(path: str, text: str) -> None:
     Raises:
         OSError: it cannot be written; an old file is left as it was.
     """
+    write_bytes(path, text.encode())
+
+
+def write_bytes(path: str, data: bytes) -> None:
+    """As :func:`write_text`."""
     temporary = f"{path}.{os.getpid()}.tmp"
     try:
-        with open(temporary, "w", encoding="utf-8") as file:
-            file.write(text)
+        with open(temporary, "wb") as file:
+            file.write(data)
         os.replace(temporary, path)
     except OSError:
         if os.path.exists(temporary):
@@ -117,8 +125,10 @@ def _at_exit(pid: int) -> None:
         built = _at_end()
         path = write(built, folder)
         if (joined := join.gather(built)) is not None:
-            path = write(joined, folder)
+            built, path = joined, write(joined, folder)
         if built["verdicts"]:
-            print(f"frugal_alloc: {len(built['verdicts'])} verdicts on this run's memory: {path}", file=sys.stderr)
+            count = len(built["verdicts"])
+            told = f"{count} verdict{'' if count == 1 else 's'}"
+            print(f"frugal_alloc: {told} on this run's memory: {path}", file=sys.stderr)
     except Exception as error:
         print(f"frugal_alloc: no report was written: {error}".split("\n")[0], file=sys.stderr)

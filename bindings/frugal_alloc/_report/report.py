@@ -65,11 +65,26 @@ class Report:
             raise _native.FrugalAllocError("a page needs jinja2: pip install jinja2")
         return _written(page, path)
 
+    def to_memory_viz(self, path: str) -> None:
+        """Writes the GPUs' memory as a pickle for pytorch.org/memory_viz: what is held now, with the stacks that asked
+        for it; no history.
+
+        Raises:
+            FrugalAllocError: the file cannot be written.
+        """
+        from . import viz
+
+        _write(path, viz.to_pickle(self.document))
+
 
 def _written(content: str, path: str | None) -> str:
     if path is not None:
-        try:
-            files.write_text(str(path), content)
-        except OSError as error:
-            raise _native.FrugalAllocError(f"{path} cannot be written: {error.strerror}") from None
+        _write(path, content.encode())
     return content
+
+
+def _write(path: str, data: bytes) -> None:
+    try:
+        files.write_bytes(str(path), data)
+    except OSError as error:
+        raise _native.FrugalAllocError(f"{path} cannot be written: {error.strerror}") from None

@@ -10,6 +10,9 @@ WIDTH = 100
 # Those on the first screen; the document has all.
 MOST_VERDICTS = 5
 MOST_SITES = 5
+# With less than both a leak would not have been found: one takes survivors of six epochs, or of windows of steps.
+EPOCHS_TO_TELL = 9
+STEPS_TO_TELL = 16
 
 _BOLD, _RED, _YELLOW, _GREEN, _DIM = "1", "31", "33", "32", "2"
 _COLOURS = {"leak": _RED, "growing": _RED, "cycle": _YELLOW, "outside": _RED, "suspect": _YELLOW}
@@ -94,9 +97,9 @@ def _headline(document: dict[str, Any], groups: list[list[dict[str, Any]]], pain
     if not groups:
         if epochs["found_by"] == "none":
             return ["frugal_alloc: nothing is known about leaks yet"]
-        if epochs["ended"] < 4:
-            return [f"frugal_alloc: no leak {after}, which are few to tell from"]
-        return [paint(_GREEN, f"frugal_alloc: no leak {after}")]
+        if epochs["ended"] < EPOCHS_TO_TELL and epochs["steps"] < STEPS_TO_TELL:
+            return _wrapped(f"frugal_alloc: no leak {after}, which are few to tell from")
+        return [paint(_GREEN, line) for line in _wrapped(f"frugal_alloc: no leak {after}")]
     verdict = groups[0][0]
     per = _per(verdict)
     rate = sum(one["bytes_per_epoch"] for group in groups for one in group if one["kind"] != "suspect")
@@ -124,9 +127,11 @@ def _verdict(number: int, group: list[dict[str, Any]], paint: Any) -> list[str]:
     lines = ["", f"{number}. {paint(_COLOURS[first['kind']], _WORDS[first['kind']])}  {paint(_BOLD, where)}"]
     if first["code"]:
         lines.append(f"      {first['code'][: WIDTH - 6]}")
-    facts = f"{size_text(rate)} {_per(first)}; {size_text(held)} now"
+    facts = f"{size_text(rate)} {_per(first)}; {size_text(held)}"
     if blocks:
         facts += f" in {_counted(blocks, 'block')}"
+    in_use = sum(one["bytes"] if one.get("bytes_now") is None else one["bytes_now"] for one in group)
+    facts += ", most of which has been let go since" if in_use < held / 2 else ""
     if first["kind"] == "cycle":
         facts = f"{size_text(held)} that only Python's garbage collector freed, at the ends of {first['epochs']} epochs"
     elif first["kind"] == "outside":
@@ -136,6 +141,8 @@ def _verdict(number: int, group: list[dict[str, Any]], paint: Any) -> list[str]:
     lines += _wrapped(facts, "   ")
     if first["node"]:
         lines.append(f"   allocated in backward, by {first['node']}")
+    if first.get("ranks"):
+        lines += _wrapped(f"on rank {', '.join(map(str, first['ranks']))}", "   ")
     for one in group[1:4]:
         lines.append(f"   also {_where(one)}: {size_text(one['bytes_per_epoch'])} per epoch")
     if len(group) > 4:
@@ -156,6 +163,8 @@ def _where(verdict: dict[str, Any]) -> str:
     if not verdict["file"]:
         if verdict["kind"] == "outside":
             return f"on GPU {verdict['gpu']}"
+        if verdict["pattern"] == "cuda_graph_per_shape":
+            return f"in PyTorch's private pools on GPU {verdict['gpu']}"
         # What TensorFlow's artefacts tell is an op, or a size of tensors.
         unknown = verdict["function"] or "in code without a line of Python's"
         return f"in phase {verdict['phase']}" if verdict["phase"] else unknown
@@ -166,8 +175,9 @@ def _where(verdict: dict[str, Any]) -> str:
 
 def _gpu(row: dict[str, Any]) -> str:
     name = f" ({row['name']})" if row["name"] else ""
+    rank = f"rank {row['rank']}, " if row.get("rank") is not None else ""
     text = (
-        f"GPU {row['gpu']}{name}: {size_text(row['allocated_bytes'])} in use, at most "
+        f"{rank}GPU {row['gpu']}{name}: {size_text(row['allocated_bytes'])} in use, at most "
         f"{size_text(row['peak_allocated_bytes'])}, of {size_text(row['limit_bytes'] or row['total_bytes'])}"
     )
     return text[:WIDTH]

@@ -57,6 +57,10 @@ class Epochs:
         """Steps in what the library counts as an epoch; None where there are none."""
         return self.window_steps if self.window_steps is not None and self.steps else self.steps_per_epoch
 
+    def forget_steps(self) -> None:
+        """What was counted as steps were only parts of the first one."""
+        self.steps = 0
+
     def step(self) -> bool:
         """The training has made a step. Returns whether a window ends here: then :meth:`end_window` is to be called."""
         self.steps += 1

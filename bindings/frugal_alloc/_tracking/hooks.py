@@ -18,6 +18,7 @@ def install() -> None:
     if not _installed:
         _installed = True
         _watch_optimizers()
+        _watch_backwards()
         _watch_loaders()
 
 
@@ -39,6 +40,23 @@ def _watch_optimizers() -> None:
             tracker.optimizer_stepped(optimizer)
 
     register_optimizer_step_post_hook(stepped)
+
+
+def _watch_backwards() -> None:
+    """For programs without an optimizer of torch's: their backward passes are their steps."""
+    import torch
+
+    run = torch.autograd.backward
+
+    @functools.wraps(run)
+    def backward(*arguments: Any, **options: Any) -> Any:
+        result = run(*arguments, **options)
+        tracker = current()
+        if tracker is not None and not tracker.steps.has_optimizer and not torch.compiler.is_compiling():
+            tracker.backward_ended()
+        return result
+
+    torch.autograd.backward = backward
 
 
 def _watch_loaders() -> None:

@@ -1,5 +1,5 @@
-"""Memory of a GPU that neither frugal_alloc nor PyTorch holds: other processes, and libraries with allocators of their
-own."""
+"""Memory of a GPU that no line of the program can be found for: of other processes and of libraries with allocators of
+their own; and PyTorch's private pools, in which CUDA graphs live."""
 
 from __future__ import annotations
 
@@ -17,10 +17,11 @@ LEAST_GROWTH_BYTES = 1 << 20
 
 
 class OutsideGrowth(NamedTuple):
-    """How the memory outside moved over the ends of the latest epochs."""
+    """How the memory outside, or of the pools, moved over the ends of the latest epochs."""
 
     gpu: int
-    bytes: int  # outside now, more than at the first of them
+    is_pools: bool
+    bytes: int  # now, more than at the first of them
     boundaries: int
     bytes_per_step: float  # of what look() was told
     confidence: float
@@ -31,26 +32,28 @@ class Outside:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        # GPU -> (steps, bytes)
-        self._history: dict[int, list[tuple[int, int]]] = {}
+        # By GPU, and whether it is of the pools: (steps, bytes).
+        self._history: dict[tuple[int, bool], list[tuple[int, int]]] = {}
 
     def look(self, steps: int) -> None:
         """Called at the end of an epoch, which is after so many steps. Asks the driver once for each GPU."""
         for gpu in self._library.gpus():
-            amount = now(gpu)
-            if amount is None:
-                continue
-            history = self._history.setdefault(gpu, [])
-            if history and history[-1][0] == steps:
-                history.pop()
-            history.append((steps, amount))
-            # The first epochs load kernels and libraries' workspaces.
-            del history[:-MOST_BOUNDARIES]
+            amounts = now(gpu), pools(gpu, self._library)
+            for is_pools, amount in enumerate(amounts):
+                if amount is not None:
+                    self._add((gpu, bool(is_pools)), steps, amount)
+
+    def _add(self, key: tuple[int, bool], steps: int, amount: int) -> None:
+        history = self._history.setdefault(key, [])
+        if history and history[-1][0] == steps:
+            history.pop()
+        history.append((steps, amount))
+        del history[:-MOST_BOUNDARIES]
 
     def found(self) -> list[OutsideGrowth]:
-        """The GPUs on which the memory outside keeps growing."""
+        """The GPUs on which it keeps growing."""
         found = []
-        for gpu, history in self._history.items():
+        for (gpu, is_pools), history in self._history.items():
             if len(history) < LEAST_BOUNDARIES:
                 continue
             rate, confidence = trend(history)
@@ -59,7 +62,7 @@ class Outside:
             # It must still go on: a library that has filled its buffers is done.
             is_rising = amounts[-1] > amounts[-1 - LEAST_BOUNDARIES // 2]
             if confidence >= LEAST_CONFIDENCE and grown >= LEAST_GROWTH_BYTES * len(history) and is_rising:
-                found.append(OutsideGrowth(gpu, grown, len(history), rate, confidence))
+                found.append(OutsideGrowth(gpu, is_pools, grown, len(history), rate, confidence))
         return found
 
 
@@ -74,6 +77,15 @@ def now(gpu: int) -> int | None:
         return max(0, total - free - torch.cuda.memory_reserved(gpu))
     except (RuntimeError, AssertionError):
         return None
+
+
+def pools(gpu: int, library: Library) -> int | None:
+    """Bytes of a GPU in the hands of PyTorch's own allocator: graphs' and MemPools', and tensors older than ours."""
+    import torch
+
+    if not torch.cuda.is_initialized():
+        return None
+    return max(0, torch.cuda.memory_reserved(gpu) - library.stats(gpu)["reserved_bytes"])
 
 
 def trend(history: list[tuple[int, int]]) -> tuple[float, float]:

@@ -20,6 +20,15 @@ class StepCounter:
         self._main: weakref.ref | None = None
         self._since_main: dict[int, int] = {}
 
+    @property
+    def has_optimizer(self) -> bool:
+        """Whether one has ever stepped; until then backward passes count."""
+        return self._main is not None
+
+    def note_backward(self) -> None:
+        """A backward pass has ended in a program in which no optimizer has stepped."""
+        self.count += 1
+
     def note(self, optimizer: Any) -> bool:
         """An optimizer has stepped. Returns whether that was a step of the training."""
         main = self._main() if self._main is not None else None

@@ -67,8 +67,17 @@ class Tracker:
 
     @_quietly
     def optimizer_stepped(self, optimizer: Any) -> None:
-        if not self.steps.note(optimizer):
-            return
+        if not self.steps.has_optimizer:
+            self.epochs.forget_steps()
+        if self.steps.note(optimizer):
+            self._step()
+
+    @_quietly
+    def backward_ended(self) -> None:
+        self.steps.note_backward()
+        self._step()
+
+    def _step(self) -> None:
         is_window_end = self.epochs.step()
         self.batches.note(self._add_point())
         if is_window_end:
@@ -110,7 +119,7 @@ class Tracker:
             self._add_point()
         self._look_around()
         self.epochs.end(called)
-        self.timeline.end_epoch(self.steps.count, self.epochs.ended)
+        self.timeline.end_epoch(self.epochs.steps, self.epochs.ended)
         self.witnesses.look(self)
 
     def _look_around(self) -> None:
@@ -118,7 +127,7 @@ class Tracker:
         self.outside.look(self.steps.count or self.epochs.ended + 1)
 
     def _add_point(self) -> int:
-        return self.timeline.note(self.steps.count, self.epochs.ended, phases.current())
+        return self.timeline.note(self.epochs.steps, self.epochs.ended, phases.current())
 
 
 def is_worker() -> bool:

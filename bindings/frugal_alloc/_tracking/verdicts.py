@@ -13,7 +13,6 @@ from .outside import OutsideGrowth
 from .places import code_line, stack_of, user_frame
 from .tracker import Tracker
 
-KINDS = ("leak", "cycle", "growing", "outside", "suspect")
 # More are parts of the same.
 MOST_VERDICTS = 50
 
@@ -42,7 +41,7 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
     accused = accusations.find(library, tracker)
     kept = [one for one in accused if not expectations.is_silenced(one.kind, one.place, tracker.suppressions)]
     growths = tracker.outside.found()
-    told = [growth for growth in growths if not expectations.is_silenced("outside", None, tracker.suppressions)]
+    told = [one for one in growths if not expectations.is_silenced(_kind(one), None, tracker.suppressions)]
     silenced = len(accused) - len(kept) + len(growths) - len(told)
     evidence = tracker.witnesses.of(kept)
     rates = _rates(kept, told, tracker)
@@ -56,8 +55,13 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
         left = _time_left(one.kind, one.gpu, rates, gpus, tracker)
         verdicts.append(_verdict(library, one, found, pattern, left))
     verdicts += [_outside_verdict(growth, rates, gpus, tracker) for growth in told]
-    verdicts.sort(key=lambda verdict: (KINDS.index(verdict.row["kind"]), -verdict.row["bytes_per_epoch"]))
+    verdicts.sort(key=lambda verdict: (_doubt(verdict.row["kind"]), -verdict.row["bytes_per_epoch"]))
     return Judgement(verdicts[:MOST_VERDICTS], silenced, notes)
+
+
+def _doubt(kind: str) -> int:
+    """What the collector frees in the end comes after what is lost, and what is not sure comes last."""
+    return {"cycle": 1, "suspect": 2}.get(kind, 0)
 
 
 def _leak(library: Library, accused: Accusation, evidence: holders.Evidence) -> patterns.Leak:
@@ -84,6 +88,7 @@ def _verdict(
         "phase": accused.site.phase,
         "node": accused.site.node,
         "bytes": accused.bytes,
+        "bytes_now": None if accused.kind == "cycle" else min(accused.bytes, sum(size for _, size in accused.extents)),
         "blocks": accused.blocks,
         "bytes_per_epoch": accused.bytes_per_epoch,
         "bytes_per_step": accused.bytes_per_step,
@@ -108,13 +113,27 @@ def _held_by(holder: holders.Holder) -> dict[str, Any]:
     }
 
 
+_OUTSIDE_ADVICE = (
+    "neither PyTorch nor frugal_alloc holds it: look with nvidia-smi for another process on this GPU, else for a "
+    "library with an allocator of its own (NCCL, CuPy, DALI, TensorRT) that is used anew each time"
+)
+_POOLS_ADVICE = (
+    "PyTorch's private pools grow, those of CUDA graphs and MemPools: capture graphs for a few padded shapes instead "
+    "of each, give them one pool (pool=first.pool()), and let old graphs go"
+)
+
+
+def _kind(growth: OutsideGrowth) -> str:
+    return "growing" if growth.is_pools else "outside"
+
+
 def _outside_verdict(
     growth: OutsideGrowth, rates: dict[int, float], gpus: list[dict[str, Any]], tracker: Tracker
 ) -> Verdict:
     steps = tracker.epochs.steps_per_epoch
     has_steps = tracker.epochs.steps > 0
     row = {
-        "kind": "outside",
+        "kind": _kind(growth),
         "gpu": growth.gpu,
         "file": None,
         "line": None,
@@ -123,18 +142,16 @@ def _outside_verdict(
         "phase": "",
         "node": "",
         "bytes": growth.bytes,
+        "bytes_now": None,
         "blocks": 0,
         "bytes_per_epoch": growth.bytes_per_step * (steps or 1.0),
         "bytes_per_step": growth.bytes_per_step if has_steps else None,
         "epochs": growth.boundaries,
         "confidence": growth.confidence,
-        "pattern": "outside",
-        "advice": (
-            "neither PyTorch nor frugal_alloc holds it: look with nvidia-smi for another process on this GPU, else for "
-            "a library with an allocator of its own (NCCL, CuPy, DALI, TensorRT) that is used anew each time"
-        ),
+        "pattern": "cuda_graph_per_shape" if growth.is_pools else "outside",
+        "advice": _POOLS_ADVICE if growth.is_pools else _OUTSIDE_ADVICE,
         "held_by": [],
-        "out_of_memory_in": _time_left("outside", growth.gpu, rates, gpus, tracker),
+        "out_of_memory_in": _time_left(_kind(growth), growth.gpu, rates, gpus, tracker),
     }
     return Verdict(row, ())
 
