@@ -32,6 +32,7 @@ ENVIRONMENT = {"test_segments.py": {"FRUGAL_SIM_VMM": "0"}}
 ONE_MOMENT = (
     "test_everyday_calls.py",
     "test_processes.py",
+    "test_liveness.py",
     "test_python_stack.py",
     "test_refusals.py",
     "test_same_as_native.py",

@@ -356,8 +356,8 @@ def test_memory_taken_past_pytorch_is_told() -> None:
 def test_pages_that_small_tensors_share_are_told_with_the_line_that_made_them() -> None:
     collect()
     torch.cuda.empty_cache()
-    with leaving(512 * MIB):
-        small = [empty(64 << 10) for _ in range(8000)]
+    with leaving(640 * MIB):
+        small = [empty(64 << 10) for _ in range(10_000)]
         kept = small[::31]
         del small
         text = failure(empty, 300 * MIB)
@@ -443,6 +443,18 @@ def test_leak_is_the_verdict_where_memory_of_earlier_epochs_would_be_enough() ->
         r"Leak: what \S*test_explanations\.py:\d+ makes stays: .* 20\.00 MiB more with each epoch", sentence
     ), text
     assert "test_explanations.py" in line_of("Change first", text), text
+
+
+def test_leak_that_was_let_go_since_the_last_epoch_is_no_cause() -> None:
+    kept = []
+    with leaving(300 * MIB):
+        for _ in range(10):
+            kept.append(torch.empty(20 * MIB, dtype=torch.uint8, device="cuda"))
+            frugal_alloc.epoch_end()
+        kept.clear()
+        text = failure(empty, 450 * MIB)
+    assert "\nToo big: " in text and "Leak" not in text, text
+    assert frugal_alloc.report().document["oom"]["verdict"] == "too_big"
 
 
 @pytest.mark.parametrize(

@@ -42,7 +42,11 @@ def _explain(facts: Any, library: Any) -> str:
     pieces = fragmentation.measure(facts, _can_map(library, facts.gpu))
     error = report.describe(found, pieces)
     document = report.build(error)
-    verdicts = document["verdicts"] if document is not None else []
+    verdicts = _verdicts(document, found) if document is not None else []
+    if facts.verdict == "leak" and not any(row["kind"] in message.LEAKS for row in verdicts) and document is not None:
+        # What leaked until the last epoch's end has been let go since.
+        found = found._replace(facts=facts._replace(verdict="too_big"))
+        error["verdict"] = document["oom"]["verdict"] = "too_big"
     changes = advice.advise(found, verdicts, report.batch_that_fits(facts))
     text = message.write(found, changes, pieces, verdicts)
     running.forget_sources()
@@ -56,6 +60,19 @@ def _explain(facts: Any, library: Any) -> str:
         path = report.land(document, library.setting("report_dir"))
         text += f"\nReport: {path}" if path is not None else ""
     return text
+
+
+def _verdicts(document: dict[str, Any], found: situation.Situation) -> list[dict[str, Any]]:
+    is_by_step = document["epochs"]["found_by"] == "steps"
+    return [row | {"is_by_step": is_by_step} for row in document["verdicts"] if _still_holds(row, found)]
+
+
+def _still_holds(row: dict[str, Any], found: situation.Situation) -> bool:
+    """Whether the line of a verdict holds now what it held at the last epoch's end, or half of it."""
+    if row["kind"] not in message.LEAKS or not row["file"] or row["gpu"] != found.facts.gpu:
+        return True
+    at_line = [one.bytes for one in found.holders if (one.place.file, one.place.line) == (row["file"], row["line"])]
+    return 2 * sum(at_line) >= row["bytes"]
 
 
 def _can_map(library: Any, gpu: int) -> bool:

@@ -9,7 +9,7 @@ import bisect
 import dis
 import functools
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from types import CodeType
 from typing import NamedTuple
 
@@ -61,6 +61,14 @@ class Flow:
 
     def written_in_lines(self, first: int, last: int) -> set[str]:
         return {n for instruction in self.instructions if first <= instruction.line <= last for n in instruction.writes}
+
+    def dead(self, names: Iterable[str], offset: int, first: int, last: int) -> list[str]:
+        """Those of the frame's variables that neither these lines read, which are about to run or run at the offset,
+        nor anything after them before it binds them again."""
+        if self.reads_any:
+            return []
+        read = self.read_after(offset) | self.read_in_lines(first, last)
+        return [name for name in names if name not in read and (name in self.names or not self._is_module)]
 
     def read_after(self, offset: int) -> set[str]:
         """Variables that may be read after the instruction at `offset` has begun, before they are bound again."""

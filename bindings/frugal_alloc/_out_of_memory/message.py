@@ -16,10 +16,15 @@ _WIDTH = 100
 _LABEL = 14
 _MOST_HOLDERS = 5
 _MOST_ADVICE = 3
+#: Kinds of verdicts about memory that the program keeps.
+LEAKS = ("leak", "growing", "suspect", "cycle")
 
 
 def write(
-    situation: Situation, advice: list[Advice], fragmentation: Fragmentation, verdicts: Sequence[dict[str, Any]]
+    situation: Situation,
+    advice: list[Advice],
+    fragmentation: Fragmentation,
+    verdicts: Sequence[dict[str, Any]],
 ) -> str:
     """At most 24 lines of at most 100 columns, but for a path that is longer. The report's line comes after them."""
     lines = textwrap.wrap(verdict(situation, verdicts), _WIDTH)
@@ -75,12 +80,9 @@ def _why_no_leak(situation: Situation) -> str:
 def _leak(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
     missing = f"{size(situation.facts.missing_bytes)} are missing"
     for found in verdicts:
-        if found["gpu"] == situation.facts.gpu and found["kind"] in ("leak", "growing", "suspect", "cycle"):
+        if found["gpu"] == situation.facts.gpu and found["kind"] in LEAKS:
             where = f"{short_path(found['file'])}:{found['line']}" if found.get("file") else "a line that is not known"
-            return (
-                f"Leak: what {where} makes stays: {size(found['bytes'])} by now, "
-                f"{size(found['bytes_per_epoch'])} more with each epoch; {missing}."
-            )
+            return f"Leak: what {where} makes stays: {size(found['bytes'])} by now, {_rate(found)}; {missing}."
     if situation.findings:
         worst = situation.findings[0]
         return (
@@ -126,23 +128,29 @@ def _held(situation: Situation) -> list[str]:
 
 def _holders(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> list[str]:
     growth = {
-        (found["file"], found["line"], bool(found["node"])): found["bytes_per_epoch"]
+        (found["file"], found["line"], bool(found["node"])): _rate(found)
         for found in verdicts
         if found["gpu"] == situation.facts.gpu
     }
     return [
-        _holder(holder, growth.get((holder.place.file, holder.place.line, bool(holder.place.node)), 0.0))
+        _holder(holder, growth.get((holder.place.file, holder.place.line, bool(holder.place.node)), ""))
         for holder in situation.holders[:_MOST_HOLDERS]
     ]
 
 
-def _holder(holder: Holder, bytes_per_epoch: float) -> str:
-    trend = f", {size(bytes_per_epoch)} more each epoch" if bytes_per_epoch > 0 else ""
+def _holder(holder: Holder, trend: str) -> str:
     tensors = "1 tensor" if holder.blocks == 1 else f"{holder.blocks} tensors"
-    text = f"{size(holder.bytes):>11}  {holder.place.short} ({tensors}{trend})"
+    text = f"{size(holder.bytes):>11}  {holder.place.short} ({tensors}{', ' if trend else ''}{trend})"
     room = _WIDTH - _LABEL - len(text) - 2
     code = holder.place.code
     return f"{text}  {shorten(code, room)}" if code and room > 15 else text
+
+
+def _rate(verdict: dict[str, Any]) -> str:
+    """How fast it grows: by step where epochs are windows of steps."""
+    if verdict.get("is_by_step") and verdict.get("bytes_per_step"):
+        return f"{size(verdict['bytes_per_step'])} more with each step"
+    return f"{size(verdict['bytes_per_epoch'])} more with each epoch"
 
 
 def _tried(facts: Any) -> str:

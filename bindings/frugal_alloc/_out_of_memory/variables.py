@@ -71,8 +71,7 @@ def _dead_in(frame: RunningFrame, held: Counter[int], gpu: int, ownership: Owner
     if now is None or (frame.function == "<module>" and not os.path.isfile(frame.file)):
         return None
     flow = Flow(frame.code)
-    read = flow.read_after(frame.offset) | flow.read_in_lines(now.first, now.last)
-    dead = [name for name in frame.values if name in flow.names and name not in read]
+    dead = flow.dead(frame.values, frame.offset, now.first, now.last)
     names = [name for name in dead if holds_gpu_memory(frame.values[name], gpu)][:_MOST_NAMES]
     if not names:
         return None

@@ -35,7 +35,10 @@ def write(document: dict[str, Any], folder: str) -> str:
     try:
         os.makedirs(folder, exist_ok=True)
         write_text(stem + ".json", to_json(document))
-        page = to_html(document)
+        try:
+            page = to_html(document)
+        except Exception:  # the document is there, and an error may be under way
+            page = None
         if page is None:
             return stem + ".json"
         write_text(stem + ".html", page)

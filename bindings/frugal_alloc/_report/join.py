@@ -13,6 +13,7 @@ from typing import Any
 from . import schema
 
 TIMEOUT_SECONDS = 5.0
+_PAUSE_SECONDS = 0.05
 _KEY = "frugal_alloc/report/"
 # A torch.distributed store takes values up to 8 MiB.
 _MOST_PACKED_BYTES = 4 << 20
@@ -156,14 +157,19 @@ def _patience(store: Any, seconds: float):
 
 
 def _arriving(store: Any, world_size: int, timeout_seconds: float) -> list[dict[str, Any]]:
+    """Asks again and again, since a wait that runs out makes torch write warnings to the terminal."""
     end = time.monotonic() + timeout_seconds
+    missing = set(range(1, world_size))
     documents = []
-    for rank in range(1, world_size):
-        left = max(end - time.monotonic(), 0.001)
-        with contextlib.suppress(Exception), _patience(store, left):
-            key = f"{_KEY}{rank}"
-            store.wait([key], datetime.timedelta(seconds=left))
-            documents.append(schema.conform(json.loads(zlib.decompress(store.get(key)))))
+    with _patience(store, timeout_seconds):
+        while missing:
+            for rank in sorted(rank for rank in missing if store.check([f"{_KEY}{rank}"])):
+                missing.remove(rank)
+                with contextlib.suppress(ValueError, zlib.error):  # damaged: as if it had not come
+                    documents.append(schema.conform(json.loads(zlib.decompress(store.get(f"{_KEY}{rank}")))))
+            if not missing or time.monotonic() >= end:
+                break
+            time.sleep(_PAUSE_SECONDS)
     return documents
 
 

@@ -21,6 +21,7 @@ BLOCK_STATES = ("allocated", "awaiting", "free")
 _MOST_CHARACTERS = 20_000
 _MOST_CHARACTERS_OF_LINE = 1_000
 _MOST_NUMBER = 1 << 63
+_MOST_COUNT = 1 << 16
 # Control characters, which would steer a terminal; and those that make text read in another order than it is written.
 _UNPRINTABLE = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\u200e\u200f\ud800-\udfff]")
 
@@ -74,6 +75,13 @@ def _size(value: Any, where: str) -> int:
     if (size := _integer(value, where)) < 0:
         raise BadDocument(f"{where} is below zero")
     return size
+
+
+def _count(value: Any, where: str) -> int:
+    """A number of a GPU or rank: readers go through all up to it."""
+    if (count := _size(value, where)) > _MOST_COUNT:
+        raise BadDocument(f"{where} is larger than anything that there is")
+    return count
 
 
 def _number(value: Any, where: str) -> float:
@@ -145,6 +153,7 @@ class _Object:
 
 _maybe_line = (_optional(_line), None)
 _maybe_integer = (_optional(_integer), None)
+_maybe_count = (_optional(_count), None)
 _maybe_number = (_optional(_number), None)
 _no_line = (_line, "")
 _zero = (_size, 0)
@@ -156,8 +165,8 @@ _place = {"file": _maybe_line, "line": _maybe_integer, "function": _no_line}
 _RUN = _Object(
     command=(_list(_line), []),
     pid=_maybe_integer,
-    rank=_maybe_integer,
-    world_size=_maybe_integer,
+    rank=_maybe_count,
+    world_size=_maybe_count,
     python=_no_line,
     torch=_no_line,
     frugal_alloc=_no_line,
@@ -167,7 +176,7 @@ _RUN = _Object(
 )
 _EPOCHS = _Object(ended=_zero, found_by=(_line, "none"), steps=_zero, steps_per_epoch=_maybe_number)
 _GPU = _Object(
-    {"gpu": _size},
+    {"gpu": _count},
     name=_no_line,
     **{
         key: _difference if key == "outside_bytes" else _zero
@@ -189,7 +198,7 @@ _TIME_LEFT = _Object({"epochs": _number}, steps=_maybe_number)
 _VERDICT = _Object(
     {"kind": _one_of(VERDICT_KINDS)},
     **_place,
-    gpu=_zero,
+    gpu=(_count, 0),
     code=_no_line,
     phase=_no_line,
     node=_no_line,
@@ -209,7 +218,7 @@ _VERDICT = _Object(
 _FRAME = _Object({"file": _line, "line": _integer}, function=_no_line, code=_no_line)
 _SITE = _Object(
     **_place,
-    gpu=_zero,
+    gpu=(_count, 0),
     phase=_no_line,
     node=_no_line,
     bytes=_zero,
@@ -219,11 +228,11 @@ _SITE = _Object(
 )
 _TIMELINE = _Object(
     phases=(_list(_line), []),
-    points=(_list(_row(_size, _integer, _integer, _integer, _size, _size, _size)), []),
+    points=(_list(_row(_count, _integer, _integer, _integer, _size, _size, _size)), []),
     epoch_ends=(_list(_row(_integer, _integer)), []),
 )
 _SEGMENT = _Object(
-    {"gpu": _size, "address": _size, "bytes": _size},
+    {"gpu": _count, "address": _size, "bytes": _size},
     stream=_difference,
     mapped=(_flag, True),
     blocks=(_list(_row(_size, _size, _one_of(BLOCK_STATES), _optional(_size))), []),
@@ -231,7 +240,7 @@ _SEGMENT = _Object(
 _OOM = _Object(
     {"verdict": _one_of(OOM_VERDICTS)},
     **_place,
-    gpu=_zero,
+    gpu=(_count, 0),
     requested_bytes=_zero,
     missing_bytes=_difference,
     code=_no_line,

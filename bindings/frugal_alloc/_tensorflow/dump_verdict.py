@@ -223,7 +223,8 @@ def _message(dump: Dump) -> str:
 def _advice(verdict: str, dump: Dump, leak: dict[str, Any] | None) -> list[str]:
     if leak:
         many = format_count(leak["blocks"], "chunk")
-        return [f"{many} of one size are held, {format_bytes(leak['bytes_per_step'])} more with each step"]
+        rate = format_bytes(leak["bytes_per_step"])
+        return [f"mend the leak: {many} of one size are held, {rate} more with each step"]
     if verdict == "fragmentation":
         return [_ADVICE["fragmentation"]]
     (size, op), count = max(dump.held.items(), key=lambda item: item[0][0] * item[1], default=((0, ""), 0))

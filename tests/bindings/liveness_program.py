@@ -1,0 +1,191 @@
+"""Asks, in functions of many shapes, which variables nothing reads any more; needs no torch.
+
+    python liveness_program.py FOLDER-OF-THE-PACKAGE
+
+Ends with status 1 and the differences if an answer is not what the function's comment says.
+"""
+
+# Variables that are not used are what this is about.
+# ruff: noqa: F841, RET504, RUF059
+
+import sys
+
+sys.path.insert(0, sys.argv[1])
+from frugal_alloc._out_of_memory import liveness, running
+
+differences = []
+
+
+class Stop(Exception):
+    pass
+
+
+def ask(expected, *values):
+    """Compares the variables of the caller that are dead in its statement with those expected."""
+    frame = sys._getframe(1)
+    flow = liveness.Flow(frame.f_code)
+    found = running._walk(frame)[0]
+    now = running.statement(found)
+    dead = " ".join(sorted(flow.dead(found.values, frame.f_lasti, now.first, now.last)))
+    if dead != expected:
+        differences.append(f"{found.function}:{found.line}: {dead!r} is dead, not {expected!r}")
+    return values
+
+
+def straight(a, b):
+    c = a + b
+    d = ask("a b", c)
+    return d
+
+
+def argument_of_the_call(a):
+    return ask("", a)
+
+
+def loop():
+    for i in range(2):
+        x = i
+        y = ask("y z" if i else "", x)
+        z = (x, y)
+
+
+def loop_that_carries():
+    last = total = 0
+    for i in range(2):
+        ask("", i)
+        total = total + last
+        last = i
+    return total
+
+
+def while_loop():
+    x = y = 3
+    while x:
+        x = x - 1
+        y = ask("y")
+    return y
+
+
+def branches(a, b, c):
+    if ask("", a):
+        return b
+    return c
+
+
+def conditional_expression(a, b):
+    c = b if a else ask("a b")
+    return a and c and ask("", b)
+
+
+def several_lines(a, b, c):
+    return ask(
+        "c",
+        a,
+        b,
+    )
+
+
+def handler(a, b):
+    try:
+        ask("b")
+        raise Stop
+    except Stop:
+        return a
+
+
+def final(a, b):
+    try:
+        return ask("b")
+    finally:
+        a = (a,)
+
+
+def with_block(a, b):
+    with open(__file__) as file:
+        ask("b file")
+    return a
+
+
+def closure(a, b):
+    def inner():
+        return a
+
+    ask("b")
+    return inner
+
+
+def comprehension(a, b):
+    values = [b for _ in [a]]
+    ask("a")
+    return values, b
+
+
+def locals_read_all(a, b):
+    ask("")
+    return locals()
+
+
+def deleted(a, b):
+    c = a
+    del a
+    ask("b c")
+
+
+def unpacking(a):
+    b, (c, *d) = a
+    ask("a c")
+    return b, d
+
+
+def generator(a, b):
+    yield ask("a")
+    yield b
+
+
+def walrus(a, b):
+    if (c := ask("a b")) is not None:
+        return c
+    return None
+
+
+def swapped(a, b):
+    a, b = b, a
+    ask("a")
+    return b
+
+
+def rebound(a):
+    a = ask("a")
+    return a
+
+
+class WithMethod:
+    def method(self, a, b):
+        self.value = a
+        return ask("a b", self)
+
+
+if __name__ == "__main__":
+    straight(1, 2)
+    loop()
+    argument_of_the_call(1)
+    loop_that_carries()
+    while_loop()
+    branches(1, 2, 3)
+    conditional_expression(1, 2)
+    several_lines(1, 2, 3)
+    handler(1, 2)
+    final(1, 2)
+    with_block(1, 2)
+    closure(1, 2)
+    comprehension(1, 2)
+    locals_read_all(1, 2)
+    deleted(1, 2)
+    unpacking((1, (2, 3)))
+    list(generator(1, 2))
+    walrus(1, 2)
+    swapped(1, 2)
+    rebound(1)
+    WithMethod().method(1, 2)
+    print("\n".join(differences), file=sys.stderr)
+    sys.exit(1 if differences else 0)

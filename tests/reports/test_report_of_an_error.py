@@ -1,0 +1,60 @@
+"""What is left when memory runs out: the report of that moment if the run got no further, else of its end."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frugal_alloc import _simulated_gpu
+
+MIB = 1 << 20
+PROGRAM = """
+import frugal_alloc, sys, torch
+frugal_alloc.enable()
+weight = torch.nn.Parameter(torch.zeros(1 << 20, device="cuda"))
+optimizer = torch.optim.SGD([weight], lr=0.1)
+
+def step(batch):
+    activations = [weight * 2 for _ in range(batch)]
+    sum(one.sum() for one in activations).backward()
+    optimizer.step()
+
+for batch in map(int, sys.argv[1:]):
+    try:
+        step(batch)
+    except torch.OutOfMemoryError:
+        print("swallowed")
+"""
+
+
+def run(folder: Path, *batches: int) -> dict[str, Any]:
+    """The report that a program leaves which trains with these batches, of 4 MiB of activations each."""
+    program = folder / "train.py"
+    program.write_text(PROGRAM)
+    environment = _simulated_gpu.environment(1 << 30) | {"FRUGAL_ALLOC_CONF": f"report_dir:{folder / 'reports'}"}
+    command = [sys.executable, program, *map(str, batches)]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout == "swallowed\n"
+    (page,) = (folder / "reports").glob("frugal-0-*.html")
+    assert "Out of memory: this step needs" in page.read_text()
+    return json.loads(page.with_suffix(".json").read_text())
+
+
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_an_error_that_is_swallowed_is_in_the_report(tmp_path: Path, goes_on: bool) -> None:
+    report = run(tmp_path, 8, 8, 1000, *([8] if goes_on else []))
+    assert (report["oom"]["verdict"], report["oom"]["line"]) == (
+        "too_big",
+        PROGRAM.count("\n", 0, PROGRAM.index("* 2")) + 1,
+    )
+    assert report["oom"]["allocated_bytes"] > 300 * MIB
+    assert report["epochs"]["steps"] == (3 if goes_on else 2)
+    # Of the moment at which memory ran out, or of the end, by which activations are gone.
+    held = report["gpus"][0]["allocated_bytes"]
+    assert (held < 50 * MIB) if goes_on else (held > 300 * MIB)
+    assert len(report["frames"]) > max(report["oom"]["stack"])
