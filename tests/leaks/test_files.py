@@ -119,3 +119,25 @@ def test_file_that_cannot_be_read_is_refused(content, tmp_path):
         path.write_bytes(content)
     with pytest.raises(frugal_alloc.FrugalAllocError, match="cannot be read"):
         suppressions.read(str(path))
+
+
+def test_without_tracking_all_of_it_still_answers(run_program):
+    program = """
+import json, frugal_alloc, torch
+frugal_alloc.enable()
+with frugal_alloc.phase("part"), frugal_alloc.track() as region, frugal_alloc.expect_growth("cache"):
+    kept = torch.ones(1000, device="cuda")
+frugal_alloc.epoch_end()
+try:
+    with frugal_alloc.no_leaks():
+        more = torch.ones(1 << 20, device="cuda")
+except frugal_alloc.LeakError as error:
+    message = str(error)
+report = frugal_alloc.report()
+print("RESULTS" + json.dumps([message, report.verdicts, report.document["notes"], str(report), str(region)]))
+"""
+    message, verdicts, notes, text, _ = run_program(program, FRUGAL_ALLOC_CONF="track:off")
+    assert "4.00 MiB" in message
+    assert verdicts == []
+    assert any("the setting track is off" in note for note in notes)
+    assert text.startswith("frugal_alloc: nothing is known about leaks")

@@ -240,7 +240,10 @@ def _notes(library: Library, tracker: Tracker | None) -> list[str]:
     if is_simulated():
         notes.append("on a simulated GPU: memory is as on a real one, time is not")
     if tracker is None:
-        return [*notes, "nothing was tracked: the setting track is off"]
+        return [
+            *notes,
+            "nothing was tracked: the setting track is off, or this process was forked from one that is tracked",
+        ]
     if tracker.failure:
         notes.append(f"tracking stopped early: {tracker.failure}")
     epochs = tracker.epochs

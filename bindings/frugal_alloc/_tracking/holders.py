@@ -14,7 +14,8 @@ from .names import Name, Names
 
 # Of the tensors of one leak: enough to tell, since they are held alike.
 SAMPLED_TENSORS = 6
-SAMPLED_GROUPS = 16
+# The first ones agree as a rule.
+AGREEING = 3
 MOST_HOLDERS = 4
 
 
@@ -33,18 +34,17 @@ class Evidence(NamedTuple):
 
     holders: list[Holder]
     owned_bytes: int  # in tensors that something in Python refers to
-    saved_bytes: int  # in the graphs behind tensors, where these hold more
-    total_bytes: int
+    saved_bytes: int  # in the graphs behind tensors, where these hold more; long graphs are not looked at whole
     is_concatenated: bool  # a tensor among them was made by cat or stack
     hooks: list[str]  # functions that are hooks of modules and use a holder's name
 
     @property
     def is_in_graphs(self) -> bool:
-        """Whether graphs hold most of it."""
-        return self.saved_bytes > self.total_bytes / 2
+        """Whether graphs hold it, as far as they could be looked at."""
+        return self.saved_bytes > 0
 
 
-NOTHING = Evidence([], 0, 0, 0, False, [])
+NOTHING = Evidence([], 0, 0, False, [])
 
 
 def find(groups: list[list[tuple[int, int]]], stacks: list[tuple[Frame, ...]] | None = None) -> list[Evidence]:
@@ -125,7 +125,7 @@ class _Search:
         names = {holder.name.name for holder in holders}
         hooks = [name for name, used in self._hooks.items() if names & used]
         is_concatenated = any(name.startswith(("CatBackward", "StackBackward")) for name in made_by)
-        return Evidence(holders, owned_bytes, saved_bytes, sum(blocks.values()), is_concatenated, hooks)
+        return Evidence(holders, owned_bytes, saved_bytes, is_concatenated, hooks)
 
     def _holders(self, held: list[tuple[Any, int]], leave_out: set[int]) -> tuple[list[Holder], float]:
         """Names the holders of a sample, and counts all as if they were held like it; and the part that has a name."""
@@ -136,10 +136,15 @@ class _Search:
         leave_out = leave_out | {id(self._objects), id(self._tensors), id(held), id(sample), *map(id, held)}
         leave_out.update(map(id, self._owned))
         found: dict[Name, list[tuple[int, bool, bool]]] = {}
+        looked_at = 0
         for tensor, size in sample:
+            if len(found) == 1 and sum(map(len, found.values())) >= AGREEING:
+                break
+            looked_at += 1
             name = self._names.of(tensor, leave_out)
             if name is not None:
                 found.setdefault(name, []).append((size, tensor.grad_fn is not None, tensor.numel() == 1))
+        sample = sample[:looked_at]
         total_bytes = sum(size for _, size in held)
         sampled_bytes = sum(size for _, size in sample) or 1
         holders = [

@@ -20,6 +20,8 @@ _CO_OPTIMIZED = 1
 # From a tensor to a name: list, dictionary, object, list ... Further up everything holds everything.
 MOST_LEVELS = 6
 MOST_REFERRERS = 64
+# Each asks every object that there is: some hundredths of a second.
+MOST_QUESTIONS = 60
 
 _CONTAINERS = (list, tuple, set, frozenset, dict, collections.deque)
 # What grows: whoever holds one of these holds all that is in it.
@@ -67,6 +69,9 @@ class Names:
     def __init__(self) -> None:
         self._variables: dict[int, _Variable] = {}
         self._namespaces: set[int] = set()
+        # What was found before: one tensor's graph may hold what many lines have made.
+        self._known: dict[int, Name | None] = {}
+        self._questions = 0
         self._add_modules()
         self._add_frames()
 
@@ -79,11 +84,19 @@ class Names:
         """
         if id(target) in self._variables:
             return self._variable(target)
+        if id(target) not in self._known:
+            self._known[id(target)] = self._find(target, leave_out)
+        return self._known[id(target)]
+
+    def _find(self, target: Any, leave_out: set[int]) -> Name | None:
         level: list[Any] = [target]
         # Id of a dictionary -> the key under which it holds the object below it.
         keys: dict[int, Any] = {}
         seen = {id(target), id(keys)} | leave_out
         for _ in range(MOST_LEVELS):
+            self._questions += 1
+            if self._questions > MOST_QUESTIONS:
+                return None
             seen.add(id(level))
             referrers = gc.get_referrers(*level)
             seen.add(id(referrers))
