@@ -206,8 +206,8 @@ def no_leaks(*, allow_bytes: int = 0) -> NoLeaks:
     """A context manager and decorator that raises if more GPU memory is in use at its end than at its beginning.
 
     Collects garbage at both ends, so that reference cycles do not count. The memory of all threads counts, on all GPUs,
-    whether it is frugal_alloc's or PyTorch's own. What the first call of a kind makes once (an optimizer's state,
-    cuBLAS's workspace) counts, too: warm up before.
+    whether it is frugal_alloc's or PyTorch's own. What the first call of a kind makes once, such as an optimizer's
+    state, counts, too: warm up before. cuBLAS's workspace does not, as long as there are no CUDA graphs.
 
     Args:
         allow_bytes: So many bytes more are no leak.

@@ -106,6 +106,18 @@ def no_leaks_lets_an_error_through():
         raise KeyError("theirs")
 
 
+def no_leaks_counts_no_workspace_of_cublas():
+    stream = torch.cuda.Stream()
+    matrix = torch.ones(8, 8, device="cuda")
+    for _ in range(2):
+        with frugal_alloc.no_leaks(), torch.cuda.stream(stream):
+            matrix @ matrix
+    kept = []
+    with raising(frugal_alloc.LeakError, "1.00 MiB"), frugal_alloc.no_leaks():
+        matrix @ matrix
+        kept.append(tensor(MIB))
+
+
 def no_leaks_decorates():
     kept = []
 
@@ -264,6 +276,19 @@ def steps_under_torch_compile_go_on():
     model(torch.ones(2, 8, device="cuda")).sum().backward()
     torch.compile(optimizer.step, backend="eager")()
     assert len(optimizer.state) == 2
+
+
+def step_in_a_captured_graph_is_left_alone():
+    tracking = tracker()
+    model = nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1, capturable=True)
+    inputs = torch.ones(2, 8, device="cuda")
+    model(inputs).sum().backward()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        optimizer.step()
+    graph.replay()
+    assert (tracking.steps.count, tracking.failure) == (2, "")
 
 
 # the report

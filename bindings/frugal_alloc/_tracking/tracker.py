@@ -63,6 +63,7 @@ class Tracker:
         self.failure = ""
         self._is_busy = False
         self._tensor_type = torch.Tensor
+        self._cuda = torch.cuda
         self._steps_at_point = 0
 
     @_quietly
@@ -123,6 +124,9 @@ class Tracker:
         self.witnesses.look(self)
 
     def _look_around(self) -> None:
+        # Neither freeing garbage nor asking the driver is for a graph that is being captured.
+        if self._cuda.is_initialized() and self._cuda.is_current_stream_capturing():
+            return
         self.cycles.look()
         self.outside.look(self.steps.count or self.epochs.ended + 1)
 
