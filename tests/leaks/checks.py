@@ -391,6 +391,16 @@ def report_has_colour_on_a_terminal_alone():
     assert ("\x1b[" in coloured.getvalue()) == ("no leak" in str(report) or bool(report.verdicts))
 
 
+def end_of_an_epoch_waits_for_another_threads_hook():
+    followed = tracker()
+    ending = threading.Thread(target=frugal_alloc.epoch_end)
+    with followed._lock:
+        ending.start()
+        assert ending.is_alive() and followed.epochs.ended == 0
+    ending.join()
+    assert followed.epochs.ended == 1
+
+
 def failing_hook_does_not_reach_the_program():
     tracking = tracker()
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import sys
+import threading
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -23,27 +24,37 @@ if TYPE_CHECKING:
     from .._native import Library
 
 
+# An end of an epoch waits so long for another thread's hook, which may be looking for the holders of a leak.
+PATIENCE_SECONDS = 10.0
+
+
 def _quietly(method: Callable) -> Callable:
     """Whatever goes wrong in a hook must not reach the program; it ends the tracking, and the report says so."""
 
     @functools.wraps(method)
     def call(self: Tracker, *arguments: Any) -> None:
         # Garbage that is collected in here may run code of the user's that comes back.
-        if self._is_busy or self.failure:
+        if self._busy_thread == threading.get_ident() or self.failure:
             return
-        self._is_busy = True
+        # What the program says is not left out; a step or a batch may be.
+        is_said = method.__name__ == "epoch_ended"
+        if not self._lock.acquire(timeout=PATIENCE_SECONDS if is_said else 0):
+            return
+        self._busy_thread = threading.get_ident()
         try:
             method(self, *arguments)
         except Exception as error:  # a library's or the interpreter's; nothing may come out
             self.failure = f"{type(error).__name__}: {error}".split("\n")[0]
         finally:
-            self._is_busy = False
+            self._busy_thread = 0
+            self._lock.release()
 
     return call
 
 
 class Tracker:
-    """Follows one process. The hooks may come from any thread; what comes while another is in here is left out."""
+    """Follows one process. The hooks may come from any thread; a step or batch that comes while another is in here is
+    left out."""
 
     def __init__(self, library: Library, suppressions: list[Suppression]) -> None:
         import torch
@@ -61,7 +72,8 @@ class Tracker:
         self.witnesses = Witnesses(library)
         #: Why the tracking ended, in a line; "" while it goes on.
         self.failure = ""
-        self._is_busy = False
+        self._lock = threading.Lock()
+        self._busy_thread = 0
         self._tensor_type = torch.Tensor
         self._cuda = torch.cuda
         self._steps_at_point = 0
