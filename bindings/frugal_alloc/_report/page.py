@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import datetime
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -65,23 +66,10 @@ def render(document: dict[str, Any]) -> str:
         BadDocument: it is not a report.
     """
     document = conform(document)
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {
-        "bytes": format_bytes,
-        "count": format_count,
-        "moment": _format_moment,
-        "command": _format_command,
-    }
     text, mood = headline(document)
     groups = grouped(document["verdicts"])
-    return environment.get_template("page.html.jinja").render(
+    template = _environment().get_template("page.html.jinja")
+    return template.render(
         document=document,
         headline=text,
         mood=mood,
@@ -98,6 +86,26 @@ def render(document: dict[str, Any]) -> str:
         is_library=is_library,
         stack=lambda one, owner: [owner["frames"][number] for number in one["stack"][:_MOST_FRAMES]],
     )
+
+
+@functools.cache
+def _environment() -> jinja2.Environment:
+    """Compiles the templates once: a search for a batch that fits draws a page at each error."""
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        keep_trailing_newline=True,
+    )
+    environment.filters |= {
+        "bytes": format_bytes,
+        "count": format_count,
+        "moment": _format_moment,
+        "command": _format_command,
+    }
+    return environment
 
 
 def _all_pictures(document: dict[str, Any]) -> list[Pictures]:
