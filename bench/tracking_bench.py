@@ -1,10 +1,11 @@
-"""What tracking takes of a training step: each step is made twice, with tracking and without, in the same process.
+"""What tracking takes of a training step: of each allocation by the depth of the calls, and how many a step makes.
 
-From the root of a checkout, where there is no GPU on the simulated one, whose kernels take no time of the processor::
+From the root of a checkout, where there is no GPU on the simulated one::
 
     .venv/bin/python -m frugal_alloc simulate --memory 64GiB -- .venv/bin/python -m bench.tracking_bench
 
-Processor time is that of all threads of the process. The memory is what tracking itself takes after many epochs.
+Times are processor time of the thread, of the quickest of many loops: a machine that does other things, too, only ever
+makes one slower. The bound of a step takes all its allocations for recorded, from the deepest calls.
 """
 
 from __future__ import annotations
@@ -12,37 +13,29 @@ from __future__ import annotations
 import argparse
 import random
 import resource
-import statistics
 import sys
 import time
-from collections.abc import Iterator
-from typing import NamedTuple
+from collections.abc import Callable
 
 from . import provenance
 from .training import workloads
 
 WORKLOADS = ("gpt2", "resnet50", "fasterrcnn")
+DEPTHS = (1, 10, 40)
+# One that the sample never leaves out, and one that it nearly always does.
+SIZES = {"recorded": 1 << 20, "left out": 512}
+LOOP = 1000
 EPOCHS = 100
 BAD_INPUT = 2
 
 
-class Cost(NamedTuple):
-    """Of one workload; times are processor time in microseconds, medians of the pairs."""
-
-    allocations: float  # of a step
-    without_us: float
-    added_us: float
-    added_spread_us: tuple[float, float]  # the middle half of the pairs
-
-
 def main(arguments: list[str] | None = None) -> int:
     parser = argparse.ArgumentParser("tracking_bench", description=__doc__.splitlines()[0])
-    parser.add_argument("--pairs", type=int, default=60, metavar="N", help="pairs of steps (default 60)")
-    parser.add_argument("--workloads", nargs="+", default=WORKLOADS, choices=WORKLOADS, metavar="NAME")
+    parser.add_argument("--repeats", type=int, default=40, metavar="N", help="loops of each kind (default 40)")
     parser.add_argument("--seed", type=int, default=1, metavar="N")
     options = parser.parse_args(arguments)
-    if options.pairs < 4:
-        parser.error("--pairs must be at least 4")
+    if options.repeats < 1:
+        parser.error("--repeats must be at least 1")
     import torch
 
     if not torch.cuda.is_available():
@@ -51,65 +44,102 @@ def main(arguments: list[str] | None = None) -> int:
     import frugal_alloc
 
     frugal_alloc.enable()
-    print(
-        f"commit {provenance.commit()}, torch {torch.__version__}, {torch.cuda.get_device_name()}, seed {options.seed}"
-    )
+    print(f"commit {provenance.commit()}, torch {torch.__version__}, {torch.cuda.get_device_name()}")
     for title, value in provenance.machine().items():
         print(f"{title}: {value}")
-    print(f"{'workload':<12}{'allocations':>12}{'step, us':>12}{'added, us':>12}{'middle half':>18}")
-    for name in options.workloads:
-        cost = _measure(name, options.pairs, options.seed)
-        spread = "{:.0f} .. {:.0f}".format(*cost.added_spread_us)
-        print(
-            f"{name:<12}{cost.allocations:>12.0f}{cost.without_us:>12.0f}{cost.added_us:>12.0f}{spread:>18}", flush=True
-        )
-    kib = _memory_of_epochs()
-    print(f"memory that {EPOCHS} epochs of the last workload's sites take: {kib / 1024:.1f} MiB")
+    costs = _print_allocations(options.repeats)
+    step_us = _measure_hook(options.repeats)
+    print(f"each step of the optimizer: {step_us:.1f} us")
+    for name in WORKLOADS:
+        allocations = _count(name, options.seed)
+        bound_us = allocations * costs["recorded", DEPTHS[-1]] / 1000 + step_us
+        print(f"{name}: {allocations:.0f} allocations a step, so at most {bound_us:.0f} us")
+    print(f"{EPOCHS} epochs of all these: {_memory_of_epochs() / 1024:.1f} MiB")
     return 0
 
 
-def _measure(workload: str, pairs: int, seed: int) -> Cost:
-    import frugal_alloc
+def _print_allocations(repeats: int) -> dict[tuple[str, int], float]:
+    """What an allocation and its free take more with tracking, in nanoseconds, by kind and depth of the calls."""
+    import torch
 
-    shapes = random.Random(seed)
-    step = workloads.build(workload, shapes, quick=False)
-    for _ in range(5):
-        step()
-    added, without = [], []
-    before = frugal_alloc.stats()["allocations"]
-    for pair, tracked_first in enumerate(_alternate(pairs)):
-        times = {}
-        for tracked in (tracked_first, not tracked_first):
-            _set_tracking(tracked)
-            shapes.seed(f"{seed} {pair}")
-            start = time.process_time_ns()
-            step()
-            times[tracked] = (time.process_time_ns() - start) / 1000
-        without.append(times[False])
-        added.append(times[True] - times[False])
+    costs = {}
+    for kind, size in SIZES.items():
+        for depth in DEPTHS:
+
+            def allocate(size: int = size) -> None:
+                for _ in range(LOOP):
+                    torch.empty(size, dtype=torch.uint8, device="cuda")
+
+            quickest = _quickest(lambda: _call_at(depth, allocate), repeats)  # noqa: B023 called at once
+            costs[kind, depth] = (quickest[True] - quickest[False]) / LOOP * 1000
+            without = quickest[False] / LOOP * 1000
+            print(f"{kind}, {depth} calls deep: {costs[kind, depth]:.0f} ns more than torch.empty's {without:.0f} ns")
+    return costs
+
+
+def _call_at(depth: int, function: Callable[[], None]) -> None:
+    if depth <= 1:
+        function()
+    else:
+        _call_at(depth - 1, function)
+
+
+def _quickest(function: Callable[[], None], repeats: int) -> dict[bool, float]:
+    """Microseconds of processor time, by whether tracking is on."""
+    quickest: dict[bool, float] = {}
+    for repeat in range(2 * repeats):
+        on = repeat % 2 == 0
+        _set_tracking(on)
+        if repeat < 2:
+            # Beyond those that each epoch records whatever their size.
+            for _ in range(20):
+                function()
+        start = time.thread_time_ns()
+        function()
+        passed_us = (time.thread_time_ns() - start) / 1000
+        quickest[on] = min(passed_us, quickest.get(on, passed_us))
     _set_tracking(True)
-    allocations = (frugal_alloc.stats()["allocations"] - before) / (2 * pairs)
-    quarters = statistics.quantiles(added, n=4)
-    return Cost(allocations, statistics.median(without), statistics.median(added), (quarters[0], quarters[2]))
-
-
-def _alternate(count: int) -> Iterator[bool]:
-    for number in range(count):
-        yield number % 2 == 0
-
-
-_tracker = None
+    return quickest
 
 
 def _set_tracking(on: bool) -> None:
-    """The library's part by its setting; Python's, which is set up once in a process, by hiding it from its hooks."""
-    global _tracker
     import frugal_alloc
-    from frugal_alloc import _tracking
 
     frugal_alloc.enable(track=on)
-    _tracker = _tracker or _tracking.current()
-    _tracking._current = _tracker if on else None
+
+
+def _measure_hook(repeats: int) -> float:
+    """What a step of the optimizer takes more, in microseconds: the tracking's own functions, with no optimizer."""
+    from frugal_alloc import _tracking
+
+    tracker = _tracking.current()
+
+    class Optimizer:
+        pass
+
+    optimizer = Optimizer()
+    # The ends of windows come ever more seldom, and are not what is measured.
+    for _ in range(5000):
+        tracker.optimizer_stepped(optimizer)
+    quickest = float("inf")
+    for _ in range(10 * repeats):
+        start = time.thread_time_ns()
+        for _ in range(10):
+            tracker.optimizer_stepped(optimizer)
+        quickest = min(quickest, (time.thread_time_ns() - start) / 1000 / 10)
+    return quickest
+
+
+def _count(workload: str, seed: int) -> float:
+    import frugal_alloc
+
+    step = workloads.build(workload, random.Random(seed), quick=False)
+    for _ in range(3):
+        step()
+    before = frugal_alloc.stats()["allocations"]
+    for _ in range(5):
+        step()
+    return (frugal_alloc.stats()["allocations"] - before) / 5
 
 
 def _memory_of_epochs() -> int:
@@ -117,9 +147,10 @@ def _memory_of_epochs() -> int:
     import frugal_alloc
     import torch
 
-    kept = [torch.empty(64 << 10, device="cuda") for _ in range(64)]
+    kept = []
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(EPOCHS):
+        kept.append(torch.empty(1 << 20, device="cuda"))
         frugal_alloc.epoch_end()
     del kept
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before

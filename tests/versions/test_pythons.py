@@ -18,13 +18,17 @@ SOURCES = sorted(path for path in PACKAGE.rglob("*.py") if "_lib" not in path.pa
 IMPORT_ALL = """
 import importlib, pathlib, sys
 sys.path.insert(0, sys.argv[1])
-for path in sorted(pathlib.Path(sys.argv[1], "frugal_alloc").glob("*.py")):
-    if path.stem not in ("__main__",):
-        try:
-            importlib.import_module("frugal_alloc." + path.stem)
-        except ModuleNotFoundError as error:
-            if error.name.partition(".")[0] not in ("torch", "rich", "numpy"):
-                raise
+root = pathlib.Path(sys.argv[1])
+for path in sorted(root.glob("frugal_alloc/**/*.py")):
+    parts = path.relative_to(root).with_suffix("").parts
+    # What starts programs; and what other programs load, which need libraries of their own.
+    if parts[-1] in ("__main__", "sitecustomize") or parts[1] in ("integrations", "pytest_plugin", "_lib"):
+        continue
+    try:
+        importlib.import_module(".".join(parts))
+    except ModuleNotFoundError as error:
+        if error.name.partition(".")[0] not in ("torch", "rich", "numpy", "jinja2"):
+            raise
 """
 
 
