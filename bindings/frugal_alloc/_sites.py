@@ -185,6 +185,9 @@ class SiteFunctions:
     def read_python(self) -> bool:
         """Lets sites have lines of Python; False: this Python's frames cannot be read."""
         self._library.frugal_set_library_folders("\n".join(_library_folders()).encode(errors="surrogateescape"))
+        # A debug build of Python keeps more in its structures.
+        if hasattr(sys, "gettotalrefcount"):
+            return False
         here = sys._getframe()
         file, function = here.f_code.co_filename.encode(errors="surrogateescape"), here.f_code.co_name.encode()
         return self._library.frugal_read_python(file, function, here.f_lineno) == 0
