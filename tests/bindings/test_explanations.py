@@ -232,7 +232,8 @@ def main():
 
 @needs_saved_tensors
 def test_evaluation_with_gradients_is_told_and_no_grad_is_enough(program: Any) -> None:
-    with leaving(200 * MIB):
+    # Weights and what autograd keeps are 176 MiB; without gradients 80, and what cuBLAS keeps, which differs.
+    with leaving(150 * MIB):
         text = failure(program(EVALUATION).run)
         assert "under torch.no_grad()" in line_of("Change first", text), text
         assert "program_" in line_of("Change first", text)
