@@ -10,93 +10,70 @@
 
 namespace frugal {
 
-// Offsets in bytes.
-struct PythonLayout {
-  int minor;
-  // PyThreadState: the current frame, or (is_indirect) a structure that has it at current_frame.
-  size_t thread_frame;
-  bool is_indirect;
-  size_t current_frame;
-  // A frame. 3.10's are objects of their own; later ones lie on the thread's stack.
+// Offsets in bytes, in all that follows.
+
+// PyThreadState: the current frame, or (is_indirect) a structure that has it at `within`.
+struct ThreadLayout {
+  size_t frame;
+  bool is_indirect = false;
+  size_t within = 0;
+};
+
+// A frame. 3.10's are objects of their own; later ones lie on the thread's stack.
+struct FrameLayout {
   size_t previous;
   size_t code;
   size_t instruction;
-  bool instruction_is_index;  // an int, in instructions of two bytes; else a pointer into the code
-  size_t owner;               // a byte that tells frames of the C stack, which stand for no function; 0: there are none
-  // PyCodeObject.
-  size_t file;
-  size_t function;  // co_name
-  size_t lines;     // co_linetable
+  bool instruction_is_index = false;  // an int, in instructions of two bytes; else a pointer into the code
+  size_t owner = 0;  // a byte that tells frames of the C stack, which stand for no function; 0: there are none
+};
+
+// PyCodeObject: co_filename, co_name, co_linetable, and the first instruction, which 3.10 has elsewhere.
+struct CodeLayout {
+  size_t file = 112;
+  size_t function = 120;
+  size_t lines = 136;
   size_t first_instruction;
-  // PyUnicodeObject: the characters of text that is not all ASCII.
-  size_t characters_ascii;
-  size_t characters;
+};
+
+// PyUnicodeObject: the characters of text that is all ASCII, and of other text.
+struct TextLayout {
+  size_t ascii;
+  size_t other;
+};
+
+struct PythonLayout {
+  int minor;
+  ThreadLayout thread;
+  FrameLayout frame;
+  CodeLayout code;
+  TextLayout text;
 };
 
 inline constexpr std::array<PythonLayout, 4> kPythonLayouts = {{
     {.minor = 10,
-     .thread_frame = 24,
-     .is_indirect = false,
-     .current_frame = 0,
-     .previous = 24,
-     .code = 32,
-     .instruction = 96,
-     .instruction_is_index = true,
-     .owner = 0,
-     .file = 104,
-     .function = 112,
-     .lines = 120,
-     .first_instruction = 0,
-     .characters_ascii = 48,
-     .characters = 72},
+     .thread = {.frame = 24},
+     .frame = {.previous = 24, .code = 32, .instruction = 96, .instruction_is_index = true},
+     .code = {.file = 104, .function = 112, .lines = 120, .first_instruction = 0},
+     .text = {.ascii = 48, .other = 72}},
     {.minor = 11,
-     .thread_frame = 56,
-     .is_indirect = true,
-     .current_frame = 8,
-     .previous = 48,
-     .code = 32,
-     .instruction = 56,
-     .instruction_is_index = false,
-     .owner = 0,
-     .file = 112,
-     .function = 120,
-     .lines = 136,
-     .first_instruction = 184,
-     .characters_ascii = 48,
-     .characters = 72},
+     .thread = {.frame = 56, .is_indirect = true, .within = 8},
+     .frame = {.previous = 48, .code = 32, .instruction = 56},
+     .code = {.first_instruction = 184},
+     .text = {.ascii = 48, .other = 72}},
     {.minor = 12,
-     .thread_frame = 56,
-     .is_indirect = true,
-     .current_frame = 0,
-     .previous = 8,
-     .code = 0,
-     .instruction = 56,
-     .instruction_is_index = false,
-     .owner = 70,
-     .file = 112,
-     .function = 120,
-     .lines = 136,
-     .first_instruction = 192,
-     .characters_ascii = 40,
-     .characters = 56},
+     .thread = {.frame = 56, .is_indirect = true, .within = 0},
+     .frame = {.previous = 8, .code = 0, .instruction = 56, .owner = 70},
+     .code = {.first_instruction = 192},
+     .text = {.ascii = 40, .other = 56}},
     {.minor = 13,
-     .thread_frame = 72,
-     .is_indirect = false,
-     .current_frame = 0,
-     .previous = 8,
-     .code = 0,
-     .instruction = 56,
-     .instruction_is_index = false,
-     .owner = 70,
-     .file = 112,
-     .function = 120,
-     .lines = 136,
-     .first_instruction = 200,
-     .characters_ascii = 40,
-     .characters = 56},
+     .thread = {.frame = 72},
+     .frame = {.previous = 8, .code = 0, .instruction = 56, .owner = 70},
+     .code = {.first_instruction = 200},
+     .text = {.ascii = 40, .other = 56}},
 }};
 
-// FRAME_OWNED_BY_CSTACK, in PythonLayout::owner.
+// FRAME_OWNED_BY_CSTACK, in FrameLayout::owner.
 inline constexpr unsigned char kOwnedByCStack = 3;
 
 // PyUnicodeObject, in all of these versions.

@@ -75,12 +75,12 @@ std::string TextOf(const PythonLayout& layout, const void* object) {
   const auto state = Read<uint32_t>(object, kTextState);
   if ((state & kIsCompact) == 0) return "?";
   const size_t length = std::min(static_cast<size_t>(Read<int64_t>(object, kTextLength)), kMostCharacters);
-  if ((state & kIsAscii) != 0) return {static_cast<const char*>(object) + layout.characters_ascii, length};
+  if ((state & kIsAscii) != 0) return {static_cast<const char*>(object) + layout.text.ascii, length};
   const size_t width = state >> kKindShift & kKindMask;
   std::string text;
   for (size_t i = 0; i < length; ++i) {
     uint32_t character = 0;
-    std::memcpy(&character, static_cast<const char*>(object) + layout.characters + i * width, width);
+    std::memcpy(&character, static_cast<const char*>(object) + layout.text.other + i * width, width);
     AppendUtf8(character, text);
   }
   return text;
@@ -89,22 +89,23 @@ std::string TextOf(const PythonLayout& layout, const void* object) {
 const void* CurrentFrame(const Python& known) {
   const void* thread = known.this_thread();
   if (thread == nullptr) return nullptr;
-  const auto* frame = Read<const void*>(thread, known.layout->thread_frame);
-  if (known.layout->is_indirect && frame != nullptr) frame = Read<const void*>(frame, known.layout->current_frame);
+  const auto* frame = Read<const void*>(thread, known.layout->thread.frame);
+  if (known.layout->thread.is_indirect && frame != nullptr)
+    frame = Read<const void*>(frame, known.layout->thread.within);
   return frame;
 }
 
 PythonFrame ReadFrame(const PythonLayout& layout, const void* frame) {
   PythonFrame read;
-  read.code = Read<const void*>(frame, layout.code);
-  read.lines = Read<const void*>(read.code, layout.lines);
-  read.file = Read<const void*>(read.code, layout.file);
-  if (layout.instruction_is_index) {
-    read.instruction = 2 * Read<int32_t>(frame, layout.instruction);
+  read.code = Read<const void*>(frame, layout.frame.code);
+  read.lines = Read<const void*>(read.code, layout.code.lines);
+  read.file = Read<const void*>(read.code, layout.code.file);
+  if (layout.frame.instruction_is_index) {
+    read.instruction = 2 * Read<int32_t>(frame, layout.frame.instruction);
   } else {
-    const auto* instruction = Read<const char*>(frame, layout.instruction);
+    const auto* instruction = Read<const char*>(frame, layout.frame.instruction);
     read.instruction = static_cast<int32_t>(instruction - static_cast<const char*>(read.code) -
-                                            static_cast<std::ptrdiff_t>(layout.first_instruction));
+                                            static_cast<std::ptrdiff_t>(layout.code.first_instruction));
   }
   return read;
 }
@@ -150,8 +151,8 @@ size_t CapturePython(absl::Span<PythonFrame> frames) {
   const PythonLayout& layout = *known->layout;
   size_t count = 0;
   for (const void* frame = CurrentFrame(*known); frame != nullptr && count < frames.size();
-       frame = Read<const void*>(frame, layout.previous)) {
-    if (layout.owner != 0 && Read<unsigned char>(frame, layout.owner) == kOwnedByCStack) continue;
+       frame = Read<const void*>(frame, layout.frame.previous)) {
+    if (layout.frame.owner != 0 && Read<unsigned char>(frame, layout.frame.owner) == kOwnedByCStack) continue;
     frames[count++] = ReadFrame(layout, frame);
   }
   return count;
@@ -161,7 +162,7 @@ CodeLine Describe(const PythonFrame& frame) {
   const Python* const known = python.load(std::memory_order_acquire);
   if (known == nullptr) return {"?", "?", 0};
   const PythonLayout& layout = *known->layout;
-  return {TextOf(layout, frame.file), TextOf(layout, Read<const void*>(frame.code, layout.function)),
+  return {TextOf(layout, frame.file), TextOf(layout, Read<const void*>(frame.code, layout.code.function)),
           known->line_of(frame.code, frame.instruction)};
 }
 
