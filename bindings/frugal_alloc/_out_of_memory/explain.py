@@ -20,7 +20,7 @@ def explain(facts: Any) -> str | None:
     keeps neither frames nor tensors. Lays a report beside the run, too.
 
     Args:
-        facts: `_native.OutOfMemory`.
+        facts: `_sites.OutOfMemory`.
     """
     if getattr(_this_thread, "explaining", False):
         return None

@@ -1,14 +1,12 @@
-"""What autograd keeps for a backward: walked from the results, without unpacking anything.
-
-Unpacking a saved tensor may run a hook that computes it again or brings it back from the host, which needs memory; so
-only what was saved as it is counts here.
-"""
+"""What autograd keeps for a backward: walked from the results, without unpacking anything."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterable
 from typing import Any
+
+from .._autograd import saved_tensors
 
 # A graph of a leak may be as long as the run; what was seen until then is a lower bound.
 _MOST_NODES = 50_000
@@ -55,25 +53,9 @@ class Graph:
                 self.saved.extend(_saved_by(node))
 
 
-_names: dict[type, tuple[str, ...]] = {}
-
-
 def _saved_by(node: Any) -> list[Any]:
-    names = _names.get(type(node))
-    if names is None:
-        names = _names[type(node)] = tuple(name for name in dir(type(node)) if name.startswith("_raw_saved_"))
-    found: list[Any] = []
-    for name in names:
-        try:
-            values = getattr(node, name)
-        except RuntimeError:  # freed by a backward
-            continue
-        for saved in values if isinstance(values, (tuple, list)) else (values,):
-            if getattr(saved, "unpack_hook", None) is None and is_tensor(data := getattr(saved, "data", None)):
-                found.append(data)
     # A Python function's context may hold tensors of its own.
-    found.extend(value for value in getattr(node, "__dict__", {}).values() if is_tensor(value))
-    return found
+    return saved_tensors(node) + [value for value in getattr(node, "__dict__", {}).values() if is_tensor(value)]
 
 
 def can_walk() -> bool:

@@ -12,7 +12,7 @@ from .ownership import Ownership
 
 
 class Situation(NamedTuple):
-    facts: Any  # _native.OutOfMemory
+    facts: Any  # _sites.OutOfMemory
     request: places.Place | None
     holders: list[places.Holder]
     epochs: int

@@ -6,6 +6,8 @@ import os
 import textwrap
 from typing import Any
 
+from .sizes import format_count
+
 WIDTH = 100
 # Those on the first screen; the document has all.
 MOST_VERDICTS = 5
@@ -65,7 +67,7 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
     if len(groups) > MOST_VERDICTS:
         lines.append(f"   and {len(groups) - MOST_VERDICTS} more")
     if document["suppressed"]:
-        lines.append(f"   {_counted(document['suppressed'], 'verdict')} expected or suppressed")
+        lines.append(f"   {format_count(document['suppressed'], 'verdict')} expected or suppressed")
     lines.append("")
     lines += [_gpu(row) for row in document["gpus"]]
     lines += _sites(document)
@@ -91,9 +93,9 @@ def grouped(verdicts: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
 def _headline(document: dict[str, Any], groups: list[list[dict[str, Any]]], paint: Any) -> list[str]:
     epochs = document["epochs"]
     found_by = _FOUND_BY.get(epochs["found_by"], "").format(steps=epochs["steps_per_epoch"] or 1)
-    after = f"after {_counted(epochs['ended'], 'epoch')}{found_by}"
+    after = f"after {format_count(epochs['ended'], 'epoch')}{found_by}"
     if epochs["found_by"] == "steps" and epochs["steps_per_epoch"] == 1:
-        after = f"after {_counted(epochs['ended'], 'step')}"
+        after = f"after {format_count(epochs['ended'], 'step')}"
     if not groups:
         if epochs["found_by"] == "none":
             return ["frugal_alloc: nothing is known about leaks yet"]
@@ -129,7 +131,7 @@ def _verdict(number: int, group: list[dict[str, Any]], paint: Any) -> list[str]:
         lines.append(f"      {first['code'][: WIDTH - 6]}")
     facts = f"{size_text(rate)} {_per(first)}; {size_text(held)}"
     if blocks:
-        facts += f" in {_counted(blocks, 'block')}"
+        facts += f" in {format_count(blocks, 'block')}"
     in_use = sum(one["bytes"] if one.get("bytes_now") is None else one["bytes_now"] for one in group)
     facts += ", most of which has been let go since" if in_use < held / 2 else ""
     if first["kind"] == "cycle":
@@ -149,7 +151,7 @@ def _verdict(number: int, group: list[dict[str, Any]], paint: Any) -> list[str]:
         lines.append(f"   and {len(group) - 4} more lines")
     for holder in first["held_by"][:2]:
         place = f" ({_short(holder['file'])}:{holder['line']})" if holder["file"] and holder["line"] else ""
-        lines += _wrapped(f"held by {holder['what']}{place}: {_counted(holder['tensors'], 'tensor')}", "   ")
+        lines += _wrapped(f"held by {holder['what']}{place}: {format_count(holder['tensors'], 'tensor')}", "   ")
     lines += _wrapped(first["advice"], "   -> ", "      ")
     return lines
 
@@ -208,10 +210,6 @@ def _short(file: str | None) -> str:
         return ""
     inside = os.path.relpath(file) if os.path.isabs(file) else file
     return file if inside.startswith("..") else inside
-
-
-def _counted(count: int, noun: str) -> str:
-    return f"{count:,} {noun}{'' if count == 1 else 's'}"
 
 
 def _wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:

@@ -8,6 +8,8 @@ import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from .._autograd import saved_tensors
+
 # Of graphs as long as a leaking run, whose steps are alike: the latest of them say enough.
 MOST_NODES = 50_000
 MOST_SECONDS = 0.5
@@ -74,7 +76,6 @@ class GraphMemory:
         #: For each root, the nodes that no root before it leads to.
         self.nodes_of_root: list[int] = []
         self.is_complete = True
-        self._saved_names: dict[type, tuple[str, ...]] = {}
         seen: set[Any] = set()
         until = time.monotonic() + MOST_SECONDS
         for number, root in enumerate(roots):
@@ -92,31 +93,11 @@ class GraphMemory:
                 self.is_complete = False
                 return
             seen.add(node)
-            for saved in self._saved_by(node):
+            for saved in saved_tensors(node):
                 extent = self._extents.at(address_of(saved))
                 if extent is not None:
                     self.root_of_block.setdefault(extent.address, number)
             waiting.extend(following for following, _ in node.next_functions)
-
-    def _saved_by(self, node: Any) -> list[Any]:
-        """Only what was saved as it is: unpacking anything else runs a hook that may compute it again."""
-        kind = type(node)
-        names = self._saved_names.get(kind)
-        if names is None:
-            names = tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
-            self._saved_names[kind] = names
-        found = []
-        for name in names:
-            try:
-                saved = getattr(node, name)
-            except RuntimeError:  # let go by backward
-                continue
-            for one in saved if isinstance(saved, (tuple, list)) else (saved,):
-                if one is not None and getattr(one, "unpack_hook", True) is None:
-                    tensor = getattr(one, "data", None)
-                    if tensor is not None:
-                        found.append(tensor)
-        return found
 
 
 def objects() -> list[Any]:
