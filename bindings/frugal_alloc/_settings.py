@@ -30,6 +30,7 @@ def to_text(
     track: bool | str | None = None,
     report_dir: str | os.PathLike[str] | None = None,
     suppressions: str | os.PathLike[str] | None = None,
+    check: str | None = None,
 ) -> str:
     """The settings that are not None in the form of FRUGAL_ALLOC_CONF: numbers are bytes and seconds.
 
@@ -54,10 +55,11 @@ def to_text(
         entries.append(f"{name}:{value}")
     if isinstance(track, bool):
         track = "on" if track else "off"
-    for name, path in (("track", track), ("report_dir", report_dir), ("suppressions", suppressions)):
-        if path is None:
+    texts = {"track": track, "check": check, "report_dir": report_dir, "suppressions": suppressions}
+    for name, text in texts.items():
+        if text is None:
             continue
-        value = os.fspath(path) if isinstance(path, (str, os.PathLike)) else path
+        value = os.fspath(text) if isinstance(text, (str, os.PathLike)) else text
         if not isinstance(value, str) or "," in value:
             raise _native.FrugalAllocError(f"{name}={value!r} is not possible; {name} is a text without a comma")
         entries.append(f"{name}:{value}")
