@@ -24,8 +24,12 @@ void GuestReturns::BecameFree(Block* block, Address start, Address end) {
   std::optional<bool> passed;
   Send({block, whole}, [&](const Handle& guest) {
     if (HomeStream(guest) == host.stream()) return true;
-    // An error is no reason to fail: the guest can go later.
-    if (!passed.has_value()) passed = host.HasPassedOnceEnded(last_use).value_or(false);
+    if (!passed.has_value()) {
+      const absl::StatusOr<bool> answer = host.HasPassedOnceEnded(last_use);
+      // An error is no reason to fail: the guest can go later.
+      ledger_.Absorbed(answer.status());
+      passed = answer.value_or(false);
+    }
     return *passed;
   });
 }
