@@ -277,6 +277,11 @@ void DeviceAllocator::ResetAccumulatedStatistics() {
   ledger_.statistics().ResetAccumulated();
 }
 
+Bytes DeviceAllocator::Held() const {
+  absl::MutexLock lock(&mutex_);
+  return backing_->held();
+}
+
 OutOfMemoryReport DeviceAllocator::LastOutOfMemory() const {
   absl::MutexLock lock(&mutex_);
   return last_out_of_memory_;

@@ -169,6 +169,9 @@ class DeviceAllocator {
   std::vector<SegmentView> Snapshot() const;
   // The largest free block.
   Bytes LargestFreeBlock() const;
+  // Physical memory that is held: what is reserved, and what a device call that failed has left over, which the next
+  // miss or Trim finds.
+  Bytes Held() const;
   OutOfMemoryReport LastOutOfMemory() const;
 
   // How much is checked in each call from now on; kDefaultCheckLevel at first.

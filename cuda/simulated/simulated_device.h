@@ -64,6 +64,9 @@ class SimulatedDevice final : public Device {
   // As FRUGAL_SIM_FAULTS. False if the plan is not understood; nothing changes then.
   bool SetFaults(std::string_view plan);
 
+  // Calls that have failed by the plan since it was set.
+  uint64_t faults() const { return machine_.calls().faults(); }
+
   // Since the start or the last ResetCounters().
   uint64_t calls(CallKind kind) const { return machine_.calls().count(kind); }
   Nanoseconds driver_time() const { return machine_.calls().driver_time(); }
@@ -78,6 +81,7 @@ class SimulatedDevice final : public Device {
 
  private:
   Stream& StreamOf(::frugal::Stream stream);
+  absl::Status CheckNotCapturing(const Stream& stream);
   // nullptr for an event that was recycled or never recorded.
   Event* EventOf(::frugal::Event event) const;
 
