@@ -50,6 +50,7 @@ absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready r
     }
     if (last == nullptr) continue;
     status = last->MakeWait(owner);
+    if (absl::IsUnavailable(status)) return absl::OkStatus();
     if (!status.ok()) break;
     ++waits;
     std::vector<Block*> passed;
