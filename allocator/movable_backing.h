@@ -59,8 +59,8 @@ class MovableBacking : public Backing {
   // Whether the memory held stays within what may be taken to spare remapping.
   bool IsWithinSlack(const StitchPlan& plan) const;
 
-  absl::Status Commit(Arena& arena, StitchPlan& plan);
-  absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan);
+  absl::Status Commit(Arena& arena, StitchPlan& plan, Reach reach);
+  absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan, Reach reach);
   absl::StatusOr<std::vector<Handle*>> Create(Pages count);
   // Maps the handles that cannot be seen at their page of the target already.
   absl::Status MapTarget(const StitchPlan& plan);
