@@ -56,8 +56,8 @@ NAMES = {
     "Reach::kWithHostWaits": "Reach::kPassed",
 }
 # Invariants test the code, not the other way round; attributes would only confuse the parser.
-NO_FUNCTION = re.compile(r"\w*CheckInvariants\w*|CheckInDebugBuilds")
-NO_CALL = re.compile(r"(FRUGAL_CHECK|CheckInDebugBuilds|CheckInvariants\w*|static_assert)\b")
+NO_FUNCTION = re.compile(r"\w*CheckInvariants\w*|CheckChange|CheckBlock")
+NO_CALL = re.compile(r"(FRUGAL_CHECK|CheckChange|CheckBlock|CheckInvariants\w*|static_assert)\b")
 ATTRIBUTE = re.compile(rb"\bABSL_[A-Z_]+(\(\w+\))?|\[\[\w+\]\]")
 SILENT = {"template_argument_list", "case_statement", "ERROR", "preproc_if", "preproc_ifdef", "parameter_list"}
 
