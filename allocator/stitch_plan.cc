@@ -60,10 +60,12 @@ class Planner {
 
   // Whether all old views that are in the way may be unmapped now. Asks the device: only of a place to be taken.
   bool IsUsable(const StitchPlace& place) const {
+    absl::flat_hash_set<const Handle*> taken;
     for (int64_t page = place.run.first; page < place.run.end(); ++page) {
-      if (SeenAndOnOffer(place, page) == nullptr && MustUnmap(place, page) && !may_unmap_({place.run.extent, page})) {
-        return false;
-      }
+      // Of two old views of one handle the second is in the way: Plan() takes the handle for the first.
+      const Handle* seen = SeenAndOnOffer(place, page);
+      if (seen != nullptr && taken.insert(seen).second) continue;
+      if (MustUnmap(place, page) && !may_unmap_({place.run.extent, page})) return false;
     }
     return true;
   }
