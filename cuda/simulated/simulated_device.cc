@@ -170,6 +170,16 @@ std::string SimulatedDevice::order_report() const {
   return machine_.order() == nullptr ? "" : machine_.order()->Report();
 }
 
+bool SimulatedDevice::IsOutstanding(::frugal::Event event) const {
+  Nanoseconds passes_at{0};
+  const Error error = machine_.streams().PassesAt(EventOf(event), &passes_at);
+  return error == Error::kSuccess && passes_at > now();
+}
+
+bool SimulatedDevice::IsOrderedAfter(::frugal::Stream stream, ::frugal::Event event) {
+  return machine_.streams().IsOrderedAfter(StreamOf(stream), EventOf(event));
+}
+
 void SimulatedDevice::BeginCapture(::frugal::Stream stream) {
   // Relaxed, so that the capture forbids the policy nothing but to use the stream itself.
   (void)machine_.streams().BeginCapture(StreamOf(stream), CaptureMode::kRelaxed, std::make_shared<Graph>(), {});

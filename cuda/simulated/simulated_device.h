@@ -68,6 +68,12 @@ class SimulatedDevice final : public Device {
   uint64_t order_violations() const;
   std::string order_report() const;
 
+  // Whether `event` has not passed yet. Unlike HasPassed() this is not the program's question: nothing is counted, and
+  // nothing is ordered by it.
+  bool IsOutstanding(::frugal::Event event) const;
+  // Whether work put into `stream` now comes after `event` anyway. REQUIRES: Options::order.
+  bool IsOrderedAfter(::frugal::Stream stream, ::frugal::Event event);
+
   // While a stream is captured, Record and StreamWait on it are kUnavailable.
   void BeginCapture(::frugal::Stream stream);
   void EndCapture(::frugal::Stream stream);

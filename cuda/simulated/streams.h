@@ -91,6 +91,8 @@ class Streams {
   bool IsBusy(int gpu) const;
   // What the stream is called in reports of the order checker.
   void NameForOrder(const Stream& stream, std::string name);
+  // With an order checker: whether a wait of `stream` for `event` would change nothing. False for an unknown event.
+  bool IsOrderedAfter(const Stream& stream, Event* event) const;
 
   // --- Events.
 

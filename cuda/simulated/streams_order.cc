@@ -13,6 +13,11 @@ void Streams::NameForOrder(const Stream& stream, std::string name) {
   if (order_ != nullptr) order_->RenameStream(stream.order_numbers.front(), std::move(name));
 }
 
+bool Streams::IsOrderedAfter(const Stream& stream, Event* event) const {
+  std::lock_guard lock(mutex_);
+  return Knows(event) && OrderReached(stream).Covers(event->order());
+}
+
 VectorClock Streams::OrderReached(const Stream& stream) const {
   if (order_ == nullptr) return {};
   VectorClock reached = stream.order;

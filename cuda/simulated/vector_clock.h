@@ -16,6 +16,14 @@ class VectorClock {
  public:
   uint64_t at(uint32_t stream) const { return stream < last_.size() ? last_[stream] : 0; }
 
+  // Whether it has seen all that `other` has.
+  bool Covers(const VectorClock& other) const {
+    for (uint32_t stream = 0; stream < other.last_.size(); ++stream) {
+      if (at(stream) < other.last_[stream]) return false;
+    }
+    return true;
+  }
+
   void Raise(uint32_t stream, uint64_t operation) {
     if (stream >= last_.size()) last_.resize(size_t{stream} + 1, 0);
     last_[stream] = std::max(last_[stream], operation);
