@@ -236,6 +236,7 @@ class DeviceAllocator {
       return Break(broken);
     }
   }
+  // Sets health_, and returns it.
   absl::Status Break(const BrokenInvariant& broken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Device& device_;

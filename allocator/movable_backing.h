@@ -48,6 +48,8 @@ class MovableBacking : public Backing {
   void CheckInvariants() const override;
 
  private:
+  // kUnavailable: the arena's stream would have to wait for another, and is being captured.
+  absl::Status ExtendWithin(Arena& arena, Bytes size, Reach reach);
   absl::StatusOr<Extent*> AddExtent(Arena& arena, Bytes size);
   absl::Status AddSideExtent(Arena& arena);
   // The memory that `arena` may take now.
@@ -60,8 +62,9 @@ class MovableBacking : public Backing {
   // Whether the memory held stays within what may be taken to spare remapping.
   bool IsWithinSlack(const StitchPlan& plan) const;
 
-  absl::Status Commit(Arena& arena, StitchPlan& plan);
-  absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan);
+  absl::Status Commit(Arena& arena, StitchPlan& plan, Reach reach);
+  // The arena's stream waits for those that have not passed; the host does if the stream cannot and `reach` allows it.
+  absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan, Reach reach);
   absl::StatusOr<std::vector<Handle*>> Create(Pages count);
   // Maps the handles that cannot be seen at their page of the target already.
   absl::Status MapTarget(const StitchPlan& plan);

@@ -3,6 +3,7 @@
 #include <array>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
@@ -17,6 +18,9 @@ namespace frugal {
 namespace {
 
 constexpr char kOff[] = "off";
+
+constexpr std::array<std::pair<absl::string_view, CheckLevel>, 3> kCheckLevels = {
+    {{kOff, CheckLevel::kOff}, {"fast", CheckLevel::kFast}, {"full", CheckLevel::kFull}}};
 
 struct Unit {
   absl::string_view name;
@@ -102,6 +106,22 @@ bool SetSuppressions(absl::string_view value, Settings& settings) {
   return true;
 }
 
+bool SetCheck(absl::string_view value, Settings& settings) {
+  for (const auto& [name, level] : kCheckLevels) {
+    if (value != name) continue;
+    settings.check = level;
+    return true;
+  }
+  return false;
+}
+
+std::string CheckText(const Settings& settings) {
+  for (const auto& [name, level] : kCheckLevels) {
+    if (settings.check == level) return std::string(name);
+  }
+  return "";
+}
+
 std::string IdleReleaseText(const Settings& settings) {
   if (settings.idle_release == absl::InfiniteDuration()) return kOff;
   return absl::StrCat(absl::ToDoubleSeconds(settings.idle_release), "s");
@@ -114,13 +134,14 @@ struct Key {
   std::string (*text)(const Settings& settings);
 };
 
-constexpr std::array<Key, 5> kKeys = {{
+constexpr std::array<Key, 6> kKeys = {{
     {"memory_limit", "a size (20GiB, 512MiB, bytes), a part of each GPU (80%), or off", &SetMemoryLimit,
      [](const Settings& settings) { return settings.memory_limit.ToText(); }},
     {"idle_release", "a time (30s, 500ms, 10min), or off", &SetIdleRelease, &IdleReleaseText},
     {"track", "on or off", &SetTrack,
      [](const Settings& settings) { return std::string(settings.track ? "on" : kOff); }},
     {"report_dir", "a folder, or off", &SetReportDir, [](const Settings& settings) { return settings.report_dir; }},
+    {"check", "off, fast or full", &SetCheck, &CheckText},
     {"suppressions", "a file", &SetSuppressions, [](const Settings& settings) { return settings.suppressions; }},
 }};
 

@@ -43,10 +43,11 @@ Machine::Machine(const Configuration& configuration, const std::vector<int>& slo
         return gpus;
       }()),
       gpu_count_(static_cast<int>(slots.size())),
-      streams_(clock_, calls_),
-      virtual_memory_({addresses_, Memories(), calls_, [this](int gpu) { return streams_.IsBusy(gpu); }},
+      order_(configuration.order ? std::make_unique<OrderChecker>() : nullptr),
+      streams_(clock_, calls_, order_.get()),
+      virtual_memory_({addresses_, Memories(), calls_, [this](int gpu) { return streams_.IsBusy(gpu); }, order_.get()},
                       configuration.virtual_memory),
-      segments_(addresses_, Memories(), calls_) {
+      segments_(addresses_, Memories(), calls_, order_.get()) {
   calls_.SetFaults(configuration.faults);
 }
 

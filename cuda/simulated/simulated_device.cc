@@ -35,6 +35,7 @@ Configuration ToConfiguration(const SimulatedDevice::Options& options) {
   configuration.context = options.context;
   configuration.backing = options.backing;
   configuration.virtual_memory = options.virtual_memory;
+  configuration.order = options.order;
   return configuration;
 }
 
@@ -146,6 +147,38 @@ void SimulatedDevice::MakeBusyUntil(::frugal::Stream stream, Nanoseconds time) {
   machine_.streams().SetBusyUntil(StreamOf(stream), time);
 }
 
+void SimulatedDevice::Touch(::frugal::Stream stream, Address start, Bytes size, bool writes, std::string_view name) {
+  if (machine_.order() == nullptr) return;
+  Work work;
+  work.kind = WorkKind::kKernel;
+  work.uses = {{start, size, writes, /*must_be_mapped=*/true}};
+  work.name = name;
+  // Only a stream whose capture was invalidated refuses work; nothing runs then, so nothing is touched.
+  (void)machine_.streams().Enqueue(StreamOf(stream), std::move(work));
+}
+
+uint64_t SimulatedDevice::order_accesses() const {
+  return machine_.order() == nullptr ? 0 : machine_.order()->accesses();
+}
+
+uint64_t SimulatedDevice::order_violations() const {
+  return machine_.order() == nullptr ? 0 : machine_.order()->violations();
+}
+
+std::string SimulatedDevice::order_report() const {
+  return machine_.order() == nullptr ? "" : machine_.order()->Report();
+}
+
+bool SimulatedDevice::IsOutstanding(::frugal::Event event) const {
+  Nanoseconds passes_at{0};
+  const Error error = machine_.streams().PassesAt(EventOf(event), &passes_at);
+  return error == Error::kSuccess && passes_at > now();
+}
+
+bool SimulatedDevice::IsOrderedAfter(::frugal::Stream stream, ::frugal::Event event) {
+  return machine_.streams().IsOrderedAfter(StreamOf(stream), EventOf(event));
+}
+
 void SimulatedDevice::BeginCapture(::frugal::Stream stream) {
   // Relaxed, so that the capture forbids the policy nothing but to use the stream itself.
   (void)machine_.streams().BeginCapture(StreamOf(stream), CaptureMode::kRelaxed, std::make_shared<Graph>(), {});
@@ -184,7 +217,10 @@ absl::Status SimulatedDevice::CheckNotCapturing(const Stream& stream) {
 Stream& SimulatedDevice::StreamOf(::frugal::Stream stream) {
   absl::MutexLock lock(&mutex_);
   Stream*& known = streams_[stream.id];
-  if (known == nullptr) known = machine_.streams().Create(kGpu, Stream::Kind::kNonBlocking, /*priority=*/0);
+  if (known == nullptr) {
+    known = machine_.streams().Create(kGpu, Stream::Kind::kNonBlocking, /*priority=*/0);
+    machine_.streams().NameForOrder(*known, "stream " + std::to_string(stream.id));
+  }
   return *known;
 }
 

@@ -12,6 +12,7 @@ namespace frugal {
 namespace {
 
 constexpr Bytes kTotal = GiB(80);
+const std::string kCheck = kDefaultCheckLevel == CheckLevel::kFull ? "full" : "fast";
 
 Settings Parsed(absl::string_view text) {
   Settings settings;
@@ -30,7 +31,7 @@ std::string ErrorOf(absl::string_view text) {
 
 TEST(SettingsTest, NothingIsLimitedByDefault) {
   EXPECT_GE(Settings().memory_limit.On(kTotal), kTotal);
-  EXPECT_EQ(ToText(Settings()), "memory_limit:off,idle_release:off,track:on");
+  EXPECT_EQ(ToText(Settings()), "memory_limit:off,idle_release:off,track:on,check:" + kCheck);
 }
 
 TEST(SettingsTest, MemoryLimitIsASizeOrAPartOfTheGpu) {
@@ -49,19 +50,27 @@ TEST(SettingsTest, IdleReleaseIsATime) {
   EXPECT_EQ(Parsed("idle_release:2h").idle_release, absl::Hours(2));
 }
 
+TEST(SettingsTest, CheckIsALevel) {
+  EXPECT_EQ(Parsed("check:off").check, CheckLevel::kOff);
+  EXPECT_EQ(Parsed("check:fast").check, CheckLevel::kFast);
+  EXPECT_EQ(Parsed("check:full").check, CheckLevel::kFull);
+  EXPECT_EQ(ErrorOf("check:all"), "check:all is not possible; check is off, fast or full");
+}
+
 TEST(SettingsTest, LaterEntriesAndTextsChangeWhatTheyNameOnly) {
   Settings settings = Parsed(" memory_limit : 1GiB , idle_release:3s,, memory_limit:2GiB");
-  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:3s,track:on");
+  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:3s,track:on,check:" + kCheck);
   EXPECT_TRUE(ChangeSettings("idle_release:off", settings).ok());
-  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:off,track:on");
+  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:off,track:on,check:" + kCheck);
   EXPECT_TRUE(ChangeSettings("memory_limit:off", settings).ok());
   EXPECT_EQ(ToText(settings), ToText(Settings()));
 }
 
 TEST(SettingsTest, TextOfSettingsMakesTheSameSettings) {
-  for (const char* text :
-       {"memory_limit:80%,idle_release:0.25s,track:on",
-        "memory_limit:12345,idle_release:off,track:off,report_dir:/tmp/a b:c,suppressions:leaks.txt"}) {
+  for (const std::string& text :
+       {"memory_limit:80%,idle_release:0.25s,track:on,check:" + kCheck,
+        std::string(
+            "memory_limit:12345,idle_release:off,track:off,report_dir:/tmp/a b:c,check:off,suppressions:leaks.txt")}) {
     EXPECT_EQ(ToText(Parsed(text)), text);
   }
 }
