@@ -6,7 +6,7 @@
 #include <deque>
 #include <memory>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/btree_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -53,7 +53,8 @@ class AwaitingBlocks {
   void EraseEmptyQueues();
 
   Device& device_;
-  absl::flat_hash_map<Stream, Queue> by_stream_;
+  // In order, so that the same work has the same outcome in each run: a hash map's order differs between processes.
+  absl::btree_map<Stream, Queue> by_stream_;
 };
 
 }  // namespace frugal

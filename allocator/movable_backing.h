@@ -44,6 +44,7 @@ class MovableBacking : public Backing {
   void BecameFree(Block* block, Address start, Address end) override { guests_.BecameFree(block, start, end); }
   absl::StatusOr<Bytes> ReturnFree(Bytes enough) override;
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override;
+  Bytes held() const override { return handles_.held().bytes(); }
   void CheckInvariants() const override;
 
  private:
