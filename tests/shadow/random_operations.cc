@@ -16,8 +16,8 @@ T Pick(Choices& choices, const std::array<T, N>& values) {
   return values[choices.Draw(N)];
 }
 
-// The calls that a plan can fail and the allocator makes: those before launches.
-constexpr uint32_t kFailingCalls = static_cast<uint32_t>(sim::CallKind::kLaunch);
+// The calls that a plan can fail: all but the last kind, which is no call of its own.
+constexpr uint32_t kFailingCalls = static_cast<uint32_t>(sim::CallKind::kUnmapWhileBusy);
 
 }  // namespace
 
