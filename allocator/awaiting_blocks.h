@@ -35,7 +35,7 @@ class AwaitingBlocks {
   // The host waits for all. Blocks of streams that are being captured stay.
   absl::Status Synchronize(Ready ready);
   // `owner` waits, without the host, for all other streams that still use blocks of its own arenas. `waits`
-  // is raised by the number of waits that were put into it.
+  // is raised by the number of waits that were put into it. An owner that is being captured waits for none.
   absl::Status MakeOwnerWait(Stream owner, int64_t& waits, Ready ready);
 
  private:

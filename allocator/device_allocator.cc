@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/str_format.h"
 #include "allocator/check.h"
 #include "allocator/movable_backing.h"
@@ -46,11 +47,18 @@ DeviceAllocator::~DeviceAllocator() {
 absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream stream, void* annotation, Bytes least,
                                                      Sample sample) {
   absl::MutexLock lock(&mutex_);
-  return Guarded(&DeviceAllocator::AllocateLocked, requested, stream, annotation, least, sample);
+  if (!health_.ok()) [[unlikely]]
+    return health_;
+  try {
+    return AllocateLocked(requested, stream, annotation, least, sample);
+  } catch (const BrokenInvariant& broken) {
+    return Break(broken);
+  }
 }
 
-absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requested, Stream stream, void* annotation,
-                                                           Bytes least, Sample sample) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE
+inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requested, Stream stream, void* annotation,
+                                                                  Bytes least, Sample sample) {
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   const SizeGroup group = GroupFor(size);
   if (!awaiting_.empty()) [[unlikely]]
@@ -89,14 +97,19 @@ absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Byt
 
 absl::StatusOr<Bytes> DeviceAllocator::Free(Address address) {
   absl::MutexLock lock(&mutex_);
-  absl::StatusOr<Bytes> freed = Guarded(&DeviceAllocator::FreeLocked, address);
   // What is broken keeps its blocks.
-  if (absl::IsDataLoss(freed.status())) [[unlikely]]
+  if (!health_.ok()) [[unlikely]]
     return Bytes(0);
-  return freed;
+  try {
+    return FreeLocked(address);
+  } catch (const BrokenInvariant& broken) {
+    static_cast<void>(Break(broken));
+    return Bytes(0);
+  }
 }
 
-absl::StatusOr<Bytes> DeviceAllocator::FreeLocked(Address address) {
+ABSL_ATTRIBUTE_ALWAYS_INLINE
+inline absl::StatusOr<Bytes> DeviceAllocator::FreeLocked(Address address) {
   Block* block = allocated_.Take(address);
   if (block == nullptr) [[unlikely]]
     return NotOurs(address);
@@ -262,6 +275,11 @@ void DeviceAllocator::ResetPeakStatistics() {
 void DeviceAllocator::ResetAccumulatedStatistics() {
   absl::MutexLock lock(&mutex_);
   ledger_.statistics().ResetAccumulated();
+}
+
+Bytes DeviceAllocator::Held() const {
+  absl::MutexLock lock(&mutex_);
+  return backing_->held();
 }
 
 OutOfMemoryReport DeviceAllocator::LastOutOfMemory() const {

@@ -169,6 +169,9 @@ class DeviceAllocator {
   std::vector<SegmentView> Snapshot() const;
   // The largest free block.
   Bytes LargestFreeBlock() const;
+  // Physical memory that is held: what is reserved, and what a device call that failed has left over, which the next
+  // miss or Trim finds.
+  Bytes Held() const;
   OutOfMemoryReport LastOutOfMemory() const;
 
   // How much is checked in each call from now on; kDefaultCheckLevel at first.
@@ -233,6 +236,7 @@ class DeviceAllocator {
       return Break(broken);
     }
   }
+  // Sets health_, and returns it.
   absl::Status Break(const BrokenInvariant& broken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Device& device_;

@@ -67,7 +67,7 @@ absl::StatusOr<bool> GuestReturns::RecallFrom(const Donation& free, const Arena&
       waited_for = false;
       if (last_use >= host.now()) return false;
       absl::Status waits = host.MakeWait(arena.stream(), last_use);
-      // A stream that is being captured cannot wait, which is no error.
+      // A stream that is being captured cannot wait: the guest can go later.
       if (!absl::IsUnavailable(waits)) status.Update(waits);
       waited_for = waits.ok();
       if (waits.ok()) ++ledger_.statistics().num_stream_waits;

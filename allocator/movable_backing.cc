@@ -67,6 +67,13 @@ MovableBacking::~MovableBacking() {
 absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
   if (absl::Status fits = CheckDeviceHolds(size); !fits.ok()) return fits;
   arena.CountMiss();
+  absl::Status status = ExtendWithin(arena, size, reach);
+  // The arena's stream is being captured, so it can wait for nobody.
+  if (absl::IsUnavailable(status)) return ExtendWithin(arena, size, Reach::kPassed);
+  return status;
+}
+
+absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach) {
   absl::StatusOr<bool> recalled = guests_.Recall(arena, reach);
   if (!recalled.ok()) return recalled.status();
   if (*recalled && arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
@@ -199,14 +206,8 @@ absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPl
     if (!passed.ok()) return passed.status();
     if (*passed) continue;
     absl::Status status = donor->MakeWait(arena.stream(), last_use);
-    // A stream that is being captured cannot wait. The host can, when nothing else helps.
-    if (absl::IsUnavailable(status)) {
-      if (reach < Reach::kWithHostWaits)
-        return absl::ResourceExhaustedError("a captured stream cannot wait for others");
-      status = donor->Synchronize(last_use);
-    } else if (status.ok()) {
-      ++ledger_.statistics().num_stream_waits;
-    }
+    if (status.ok()) ++ledger_.statistics().num_stream_waits;
+    if (absl::IsUnavailable(status) && reach == Reach::kWithHostWaits) status = donor->Synchronize(last_use);
     if (!status.ok()) return status;
   }
   return absl::OkStatus();

@@ -60,10 +60,12 @@ class Planner {
 
   // Whether all old views that are in the way may be unmapped now. Asks the device: only of a place to be taken.
   bool IsUsable(const StitchPlace& place) const {
+    absl::flat_hash_set<const Handle*> taken;
     for (int64_t page = place.run.first; page < place.run.end(); ++page) {
-      if (SeenAndOnOffer(place, page) == nullptr && MustUnmap(place, page) && !may_unmap_({place.run.extent, page})) {
-        return false;
-      }
+      const Handle* const seen = SeenAndOnOffer(place, page);
+      // A handle can have two old views in one place; it is taken for the first, and the second has to go.
+      const bool stays = seen != nullptr && taken.insert(seen).second;
+      if (!stays && MustUnmap(place, page) && !may_unmap_({place.run.extent, page})) return false;
     }
     return true;
   }

@@ -46,6 +46,12 @@ class Calls {
     faults_ = std::move(plan);
   }
 
+  // Calls that have failed by the plan since it was set.
+  uint64_t faults() const {
+    std::lock_guard lock(mutex_);
+    return faults_.faults();
+  }
+
   // Since the start or the last ResetCounters().
   uint64_t count(CallKind kind) const {
     std::lock_guard lock(mutex_);

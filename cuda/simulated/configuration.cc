@@ -94,6 +94,7 @@ bool Configuration::FromEnvironment(Configuration* configuration, std::string* p
   reader.Read("FRUGAL_SIM_BACKING", ParseBacking, "memory or none", &configuration->backing);
   reader.Read("FRUGAL_SIM_VMM", ParseSwitch, "0 or 1", &configuration->virtual_memory);
   reader.Read("FRUGAL_SIM_VERBOSE", ParseSwitch, "0 or 1", &configuration->verbose);
+  reader.Read("FRUGAL_SIM_ORDER", ParseSwitch, "0 or 1", &configuration->order);
   reader.Read("FRUGAL_SIM_FAULTS", FaultPlan::Parse, "a plan, such as create@3=out_of_memory,map@1+=invalid_value",
               &configuration->faults);
   if (problem->empty() && configuration->memory.count() % kPageSize.count() != 0) {

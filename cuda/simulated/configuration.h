@@ -24,6 +24,8 @@ struct Configuration {
   Backing backing = Backing::kMemory;
   bool virtual_memory = true;
   bool verbose = false;
+  // The order of work is checked, and what is found is told when the process ends.
+  bool order = false;
   FaultPlan faults;
 
   // False, with one line in `problem` that says what to do, if a FRUGAL_SIM_ variable cannot be understood.

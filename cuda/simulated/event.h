@@ -9,6 +9,7 @@
 
 #include "cuda/simulated/capture.h"
 #include "cuda/simulated/clock.h"
+#include "cuda/simulated/vector_clock.h"
 
 namespace frugal::sim {
 
@@ -23,8 +24,12 @@ class Event {
 
   State state() const { return state_; }
 
-  // Each record replaces the one before it, from any state.
-  void Record(Nanoseconds passes_at) { Transition(State::kRecorded, passes_at, nullptr, {}); }
+  // Each record replaces the one before it, from any state. `order` is empty without an order checker, and for an event
+  // of another process.
+  void Record(Nanoseconds passes_at, VectorClock order = {}) {
+    Transition(State::kRecorded, passes_at, nullptr, {});
+    order_ = std::move(order);
+  }
   void RecordInCapture(std::shared_ptr<Capture> capture, std::vector<Node*> nodes) {
     Transition(State::kCaptured, Nanoseconds(0), std::move(capture), std::move(nodes));
   }
@@ -37,6 +42,8 @@ class Event {
   const std::shared_ptr<Capture>& capture() const { return capture_; }
   // What the graph had reached when it was recorded.
   const std::vector<Node*>& nodes() const { return nodes_; }
+  // What is done once it has passed.
+  const VectorClock& order() const { return order_; }
 
  private:
   void Transition(State to, Nanoseconds passes_at, std::shared_ptr<Capture> capture, std::vector<Node*> nodes) {
@@ -44,12 +51,14 @@ class Event {
     passes_at_ = passes_at;
     capture_ = std::move(capture);
     nodes_ = std::move(nodes);
+    order_ = VectorClock();
   }
 
   State state_ = State::kNew;
   Nanoseconds passes_at_{0};
   std::shared_ptr<Capture> capture_;
   std::vector<Node*> nodes_;
+  VectorClock order_;
 };
 
 }  // namespace frugal::sim

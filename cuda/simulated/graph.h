@@ -11,11 +11,14 @@
 #include <vector>
 
 #include "cuda/simulated/clock.h"
+#include "cuda/simulated/order_checker.h"
 
 namespace frugal::sim {
 
 // Numbered as cudaGraphNodeType.
 enum class WorkKind { kKernel = 0, kCopy = 1, kFill = 2, kHost = 3, kGraph = 4, kEmpty = 5, kEventRecord = 7 };
+
+class Graph;
 
 struct Work {
   WorkKind kind = WorkKind::kEmpty;
@@ -24,9 +27,12 @@ struct Work {
   // What it does to memory; may be empty. It is done at once when the work is enqueued, busy stream or not: only
   // the time at which it counts as finished is simulated.
   std::function<void()> run;
+  // For the order checker, and empty without one: what it is called, and what memory it touches by itself or by the
+  // work of a graph.
+  std::string name = {};
+  std::vector<MemoryUse> uses = {};
+  std::shared_ptr<const Graph> graph = nullptr;
 };
-
-class Graph;
 
 struct Node {
   Work work;

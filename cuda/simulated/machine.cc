@@ -4,6 +4,8 @@
 #include <numeric>
 #include <string>
 
+#include "cuda/simulated/latency_model.h"
+
 namespace frugal::sim {
 namespace {
 
@@ -41,10 +43,11 @@ Machine::Machine(const Configuration& configuration, const std::vector<int>& slo
         return gpus;
       }()),
       gpu_count_(static_cast<int>(slots.size())),
-      streams_(clock_, calls_),
-      virtual_memory_({addresses_, Memories(), calls_, [this](int gpu) { return streams_.IsBusy(gpu); }},
+      order_(configuration.order ? std::make_unique<OrderChecker>() : nullptr),
+      streams_(clock_, calls_, order_.get()),
+      virtual_memory_({addresses_, Memories(), calls_, [this](int gpu) { return streams_.IsBusy(gpu); }, order_.get()},
                       configuration.virtual_memory),
-      segments_(addresses_, Memories(), calls_) {
+      segments_(addresses_, Memories(), calls_, order_.get()) {
   calls_.SetFaults(configuration.faults);
 }
 
@@ -66,6 +69,16 @@ std::vector<PhysicalMemory*> Machine::Memories() {
   std::vector<PhysicalMemory*> memories;
   for (const auto& gpu : gpus_) memories.push_back(&gpu->memory());
   return memories;
+}
+
+Error Machine::GetMemoryInfo(int gpu, Bytes* free, Bytes* total) {
+  if (const Error fault = calls_.Begin(CallKind::kMemoryInfo, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+    return fault;
+  }
+  const PhysicalMemory& memory = gpus_[gpu]->memory();
+  *free = memory.free();
+  *total = memory.total();
+  return Error::kSuccess;
 }
 
 Error Machine::FreeSegment(Address start) {

@@ -19,6 +19,7 @@
 #include "cuda/simulated/gpu.h"
 #include "cuda/simulated/graph.h"
 #include "cuda/simulated/host_memory.h"
+#include "cuda/simulated/order_checker.h"
 #include "cuda/simulated/peers.h"
 #include "cuda/simulated/segments.h"
 #include "cuda/simulated/streams.h"
@@ -56,11 +57,16 @@ class Machine {
   Clock& clock() { return clock_; }
   Calls& calls() { return calls_; }
   Graphs& graphs() { return graphs_; }
+  // nullptr unless the configuration asks for one.
+  OrderChecker* order() { return order_.get(); }
   Streams& streams() { return streams_; }
   Peers& peers() { return peers_; }
   HostMemory& host_memory() { return host_memory_; }
   VirtualMemory& virtual_memory() { return virtual_memory_; }
   Segments& segments() { return segments_; }
+
+  // cudaMemGetInfo.
+  Error GetMemoryInfo(int gpu, Bytes* free, Bytes* total);
 
   // cudaFree: waits for all work on the segment's GPU first.
   Error FreeSegment(Address start);
@@ -85,6 +91,7 @@ class Machine {
   Calls calls_;
   AddressSpace addresses_;
   Graphs graphs_;
+  const std::unique_ptr<OrderChecker> order_;
   Streams streams_;
   Peers peers_;
   HostMemory host_memory_;

@@ -29,6 +29,10 @@ Error Segments::Place(Segment segment, Address* start) {
   segment.start = *found;
   std::lock_guard lock(mutex_);
   segments_.emplace(segment.start, segment);
+  // Of another process's memory its own work is not known.
+  if (order_ != nullptr && segment.kind != Kind::kImported) {
+    order_->Map(segment.start, segment.size, {segment.gpu, segment.range.offset.count()});
+  }
   *start = segment.start;
   return Error::kSuccess;
 }
@@ -58,6 +62,10 @@ Error Segments::Remove(ByStart::iterator it) {
   const Segment& segment = it->second;
   if (segment.range.file) {
     if (const Error error = addresses_.Detach(segment.start, segment.size); error != Error::kSuccess) return error;
+  }
+  if (order_ != nullptr && segment.kind != Kind::kImported) {
+    order_->Unmap(segment.start, segment.size);
+    order_->GiveBack({segment.gpu, segment.range.offset.count()}, segment.size);
   }
   addresses_.Unreserve(segment.start, segment.size);
   if (segment.kind != Kind::kImported) memory_[segment.gpu]->GiveBack(segment.range, segment.size, segment.exported);

@@ -12,6 +12,7 @@
 #include "cuda/simulated/address_space.h"
 #include "cuda/simulated/calls.h"
 #include "cuda/simulated/error.h"
+#include "cuda/simulated/order_checker.h"
 #include "cuda/simulated/physical_memory.h"
 #include "cuda/simulated/shared_range.h"
 
@@ -31,8 +32,9 @@ class Segments {
     bool exported;
   };
 
-  Segments(AddressSpace& addresses, std::vector<PhysicalMemory*> memory, Calls& calls)
-      : addresses_(addresses), memory_(std::move(memory)), calls_(calls) {}
+  // `order` may be null.
+  Segments(AddressSpace& addresses, std::vector<PhysicalMemory*> memory, Calls& calls, OrderChecker* order = nullptr)
+      : addresses_(addresses), memory_(std::move(memory)), calls_(calls), order_(order) {}
   Segments(const Segments&) = delete;
   Segments& operator=(const Segments&) = delete;
 
@@ -59,6 +61,7 @@ class Segments {
   AddressSpace& addresses_;
   const std::vector<PhysicalMemory*> memory_;  // By GPU.
   Calls& calls_;
+  OrderChecker* const order_;
 
   mutable std::mutex mutex_;
   ByStart segments_;

@@ -35,6 +35,7 @@ Configuration ToConfiguration(const SimulatedDevice::Options& options) {
   configuration.context = options.context;
   configuration.backing = options.backing;
   configuration.virtual_memory = options.virtual_memory;
+  configuration.order = options.order;
   return configuration;
 }
 
@@ -47,8 +48,10 @@ SimulatedDevice::SimulatedDevice(const Options& options) : machine_(ToConfigurat
 bool SimulatedDevice::HasVirtualMemory() const { return machine_.virtual_memory().supported(); }
 
 absl::StatusOr<MemoryInfo> SimulatedDevice::GetMemoryInfo() {
-  const PhysicalMemory& memory = machine_.gpu(kGpu).memory();
-  return MemoryInfo{memory.free(), memory.total()};
+  MemoryInfo info;
+  const Error error = machine_.GetMemoryInfo(kGpu, &info.free, &info.total);
+  if (error != Error::kSuccess) return ToStatus(error, "memory_info");
+  return info;
 }
 
 absl::StatusOr<Address> SimulatedDevice::Reserve(Bytes size) {
@@ -98,10 +101,9 @@ absl::Status SimulatedDevice::Free(Address segment) { return ToStatus(machine_.F
 absl::StatusOr<::frugal::Event> SimulatedDevice::Record(::frugal::Stream stream) {
   Streams& streams = machine_.streams();
   Stream& recorded = StreamOf(stream);
-  if (streams.GetCaptureInfo(recorded).state != Capture::State::kEnded) {
-    return absl::UnavailableError("event_record: the stream is being captured");
-  }
-  Event* event = streams.CreateEvent();
+  if (absl::Status status = CheckNotCapturing(recorded); !status.ok()) return status;
+  Event* event = nullptr;
+  if (const Error error = streams.CreateEvent(&event); error != Error::kSuccess) return ToStatus(error, "event_create");
   if (const Error error = streams.Record(event, recorded); error != Error::kSuccess) {
     (void)streams.DestroyEvent(event);
     return ToStatus(error, "event_record");
@@ -121,9 +123,7 @@ absl::StatusOr<bool> SimulatedDevice::HasPassed(::frugal::Event event) {
 
 absl::Status SimulatedDevice::StreamWait(::frugal::Stream stream, ::frugal::Event event) {
   Stream& waiting = StreamOf(stream);
-  if (machine_.streams().GetCaptureInfo(waiting).state != Capture::State::kEnded) {
-    return absl::UnavailableError("stream_wait: the stream is being captured");
-  }
+  if (absl::Status status = CheckNotCapturing(waiting); !status.ok()) return status;
   return ToStatus(machine_.streams().StreamWait(waiting, EventOf(event)), "stream_wait");
 }
 
@@ -145,6 +145,38 @@ void SimulatedDevice::Recycle(::frugal::Event event) {
 
 void SimulatedDevice::MakeBusyUntil(::frugal::Stream stream, Nanoseconds time) {
   machine_.streams().SetBusyUntil(StreamOf(stream), time);
+}
+
+void SimulatedDevice::Touch(::frugal::Stream stream, Address start, Bytes size, bool writes, std::string_view name) {
+  if (machine_.order() == nullptr) return;
+  Work work;
+  work.kind = WorkKind::kKernel;
+  work.uses = {{start, size, writes, /*must_be_mapped=*/true}};
+  work.name = name;
+  // Only a stream whose capture was invalidated refuses work; nothing runs then, so nothing is touched.
+  (void)machine_.streams().Enqueue(StreamOf(stream), std::move(work));
+}
+
+uint64_t SimulatedDevice::order_accesses() const {
+  return machine_.order() == nullptr ? 0 : machine_.order()->accesses();
+}
+
+uint64_t SimulatedDevice::order_violations() const {
+  return machine_.order() == nullptr ? 0 : machine_.order()->violations();
+}
+
+std::string SimulatedDevice::order_report() const {
+  return machine_.order() == nullptr ? "" : machine_.order()->Report();
+}
+
+bool SimulatedDevice::IsOutstanding(::frugal::Event event) const {
+  Nanoseconds passes_at{0};
+  const Error error = machine_.streams().PassesAt(EventOf(event), &passes_at);
+  return error == Error::kSuccess && passes_at > now();
+}
+
+bool SimulatedDevice::IsOrderedAfter(::frugal::Stream stream, ::frugal::Event event) {
+  return machine_.streams().IsOrderedAfter(StreamOf(stream), EventOf(event));
 }
 
 void SimulatedDevice::BeginCapture(::frugal::Stream stream) {
@@ -174,10 +206,21 @@ int64_t SimulatedDevice::live_events() const {
   return static_cast<int64_t>(events_.size());
 }
 
+absl::Status SimulatedDevice::CheckNotCapturing(const Stream& stream) {
+  Streams::CaptureInfo info;
+  const Error error = machine_.streams().QueryCapture(stream, &info);
+  if (error != Error::kSuccess) return ToStatus(error, "capture_query");
+  if (info.state == Capture::State::kEnded) return absl::OkStatus();
+  return absl::UnavailableError("the stream is being captured");
+}
+
 Stream& SimulatedDevice::StreamOf(::frugal::Stream stream) {
   absl::MutexLock lock(&mutex_);
   Stream*& known = streams_[stream.id];
-  if (known == nullptr) known = machine_.streams().Create(kGpu, Stream::Kind::kNonBlocking, /*priority=*/0);
+  if (known == nullptr) {
+    known = machine_.streams().Create(kGpu, Stream::Kind::kNonBlocking, /*priority=*/0);
+    machine_.streams().NameForOrder(*known, "stream " + std::to_string(stream.id));
+  }
   return *known;
 }
 

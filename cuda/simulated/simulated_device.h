@@ -5,6 +5,7 @@
 #define FRUGAL_CUDA_SIMULATED_SIMULATED_DEVICE_H_
 
 #include <cstdint>
+#include <string>
 #include <string_view>
 
 #include "absl/base/thread_annotations.h"
@@ -27,6 +28,8 @@ class SimulatedDevice final : public Device {
     bool virtual_memory = true;
     // kMemory: addresses can be read and written, and fault where nothing is mapped or no access was set.
     Backing backing = Backing::kNone;
+    // Touch() is checked; see OrderChecker.
+    bool order = false;
   };
 
   SimulatedDevice() : SimulatedDevice(Options()) {}
@@ -57,12 +60,29 @@ class SimulatedDevice final : public Device {
   // All work on the stream will have passed at `time`.
   void MakeBusyUntil(::frugal::Stream stream, Nanoseconds time);
 
+  // An operation called `name` on `stream` that reads, or writes, [start, start + size). It takes no time. Without
+  // Options::order it is nothing.
+  void Touch(::frugal::Stream stream, Address start, Bytes size, bool writes, std::string_view name);
+  // What the order checker has found; see there. 0, and "", without one.
+  uint64_t order_accesses() const;
+  uint64_t order_violations() const;
+  std::string order_report() const;
+
+  // Whether `event` has not passed yet. Unlike HasPassed() this is not the program's question: nothing is counted, and
+  // nothing is ordered by it.
+  bool IsOutstanding(::frugal::Event event) const;
+  // Whether work put into `stream` now comes after `event` anyway. REQUIRES: Options::order.
+  bool IsOrderedAfter(::frugal::Stream stream, ::frugal::Event event);
+
   // While a stream is captured, Record and StreamWait on it are kUnavailable.
   void BeginCapture(::frugal::Stream stream);
   void EndCapture(::frugal::Stream stream);
 
   // As FRUGAL_SIM_FAULTS. False if the plan is not understood; nothing changes then.
   bool SetFaults(std::string_view plan);
+
+  // Calls that have failed by the plan since it was set.
+  uint64_t faults() const { return machine_.calls().faults(); }
 
   // Since the start or the last ResetCounters().
   uint64_t calls(CallKind kind) const { return machine_.calls().count(kind); }
@@ -78,6 +98,7 @@ class SimulatedDevice final : public Device {
 
  private:
   Stream& StreamOf(::frugal::Stream stream);
+  absl::Status CheckNotCapturing(const Stream& stream);
   // nullptr for an event that was recycled or never recorded.
   Event* EventOf(::frugal::Event event) const;
 

@@ -10,6 +10,7 @@ Stream* Streams::Create(int gpu, Stream::Kind kind, int priority) {
   std::lock_guard lock(mutex_);
   std::unique_ptr<Stream> stream(new Stream{next_id_++, gpu, kind, priority, Nanoseconds(0), nullptr, {}});
   Stream* handle = stream.get();
+  if (order_ != nullptr) handle->order_numbers = {order_->AddStream("stream " + std::to_string(handle->id))};
   streams_.emplace(handle, std::move(stream));
   return handle;
 }
@@ -20,6 +21,7 @@ Error Streams::Destroy(Stream* stream) {
   if (it == streams_.end()) return Error::kInvalidHandle;
   Nanoseconds& busy_until = destroyed_busy_until_[stream->gpu];
   busy_until = std::max(busy_until, stream->busy_until);
+  if (order_ != nullptr) destroyed_order_[stream->gpu].Join(stream->order);
   if (stream->capture) stream->capture->Transition(Capture::Cause::kForbiddenCall);
   streams_.erase(it);
   return Error::kSuccess;
@@ -56,6 +58,7 @@ Error Streams::Enqueue(Stream& stream, Work work) {
     if (work.duration > Nanoseconds(0)) {
       stream.busy_until = std::max(Reached(stream), clock_.Now()) + work.duration;
     }
+    EnterOrder(stream, work);
   }
   if (work.run) work.run();
   return Error::kSuccess;
@@ -76,7 +79,9 @@ void Streams::SetBusyUntil(Stream& stream, Nanoseconds time) {
 Error Streams::Query(Stream& stream) {
   std::lock_guard lock(mutex_);
   if (const Error error = ForbiddenInItsCapture(stream); error != Error::kSuccess) return error;
-  return Reached(stream) > clock_.Now() ? Error::kNotReady : Error::kSuccess;
+  if (Reached(stream) > clock_.Now()) return Error::kNotReady;
+  HostSees(OrderReached(stream));
+  return Error::kSuccess;
 }
 
 Error Streams::Synchronize(Stream& stream) {
@@ -102,20 +107,26 @@ Error Streams::SynchronizeGpu(int gpu) {
 
 void Streams::WaitForGpu(int gpu) {
   Nanoseconds until;
+  VectorClock order;
   {
     std::lock_guard lock(mutex_);
     until = BusyUntil(gpu);
+    order = OrderOf(gpu);
   }
   clock_.WaitUntil(until);
+  HostSees(order);
 }
 
 void Streams::WaitForStream(Stream& stream) {
   Nanoseconds until;
+  VectorClock order;
   {
     std::lock_guard lock(mutex_);
     until = Reached(stream);
+    order = OrderReached(stream);
   }
   clock_.WaitUntil(until);
+  HostSees(order);
 }
 
 bool Streams::IsBusy(int gpu) const {
@@ -155,6 +166,14 @@ Event* Streams::CreateEvent() {
   return handle;
 }
 
+Error Streams::CreateEvent(Event** event) {
+  if (const Error fault = calls_.Begin(CallKind::kEventCreate, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+    return fault;
+  }
+  *event = CreateEvent();
+  return Error::kSuccess;
+}
+
 Event* Streams::CreateRecordedEvent(Nanoseconds passes_at) {
   Event* event = CreateEvent();
   std::lock_guard lock(mutex_);
@@ -174,7 +193,7 @@ Error Streams::Record(Event* event, Stream& stream) {
   std::lock_guard lock(mutex_);
   if (!Knows(event)) return Error::kInvalidHandle;
   if (!stream.capture) {
-    event->Record(std::max(Reached(stream), clock_.Now()));
+    event->Record(std::max(Reached(stream), clock_.Now()), OrderReached(stream));
     return Error::kSuccess;
   }
   if (stream.capture->state() != Capture::State::kActive) return Error::kCaptureInvalidated;
@@ -196,7 +215,9 @@ Error Streams::QueryEvent(Event* event) {
   }
   if (const Error error = CheckForbiddenByCapture(); error != Error::kSuccess) return error;
   std::lock_guard lock(mutex_);
-  return event->HasPassed(clock_.Now()) ? Error::kSuccess : Error::kNotReady;
+  if (!event->HasPassed(clock_.Now())) return Error::kNotReady;
+  HostSees(event->order());
+  return Error::kSuccess;
 }
 
 Error Streams::SynchronizeEvent(Event* event) {
@@ -204,6 +225,7 @@ Error Streams::SynchronizeEvent(Event* event) {
     return fault;
   }
   Nanoseconds until{0};
+  VectorClock order;
   {
     std::lock_guard lock(mutex_);
     if (!Knows(event)) return Error::kInvalidHandle;
@@ -212,8 +234,10 @@ Error Streams::SynchronizeEvent(Event* event) {
       return Error::kCapturedEvent;
     }
     if (event->state() == Event::State::kRecorded) until = event->passes_at();
+    order = event->order();
   }
   clock_.WaitUntil(until);
+  HostSees(order);
   return Error::kSuccess;
 }
 
@@ -230,6 +254,7 @@ Error Streams::StreamWait(Stream& stream, Event* event) {
     return Error::kCaptureIsolation;
   }
   stream.busy_until = std::max(stream.busy_until, event->passes_at());
+  stream.order.Join(event->order());
   return Error::kSuccess;
 }
 

@@ -18,6 +18,8 @@
 #include "cuda/simulated/error.h"
 #include "cuda/simulated/event.h"
 #include "cuda/simulated/graph.h"
+#include "cuda/simulated/order_checker.h"
+#include "cuda/simulated/vector_clock.h"
 
 namespace frugal::sim {
 
@@ -37,6 +39,11 @@ struct Stream {
   Nanoseconds busy_until{0};
   std::shared_ptr<Capture> capture;  // Not null: work goes into a graph.
   std::vector<Node*> tail;           // What the next node of that graph depends on.
+
+  // With an order checker: its numbers there (its own, then one for each further branch of a graph), and what is done
+  // before its next operation begins.
+  std::vector<uint32_t> order_numbers = {};
+  VectorClock order = {};
 };
 
 // Thread-safe. No lock is held while work runs or the host waits.
@@ -55,7 +62,8 @@ class Streams {
     const std::vector<Node*>* tail = nullptr;
   };
 
-  Streams(Clock& clock, Calls& calls) : clock_(clock), calls_(calls) {}
+  // `order` may be null: nobody checks the order of work.
+  Streams(Clock& clock, Calls& calls, OrderChecker* order = nullptr) : clock_(clock), calls_(calls), order_(order) {}
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
@@ -81,10 +89,16 @@ class Streams {
   void WaitForGpu(int gpu);
   void WaitForStream(Stream& stream);
   bool IsBusy(int gpu) const;
+  // What the stream is called in reports of the order checker.
+  void NameForOrder(const Stream& stream, std::string name);
+  // With an order checker: whether a wait of `stream` for `event` would change nothing. False for an unknown event.
+  bool IsOrderedAfter(const Stream& stream, Event* event) const;
 
   // --- Events.
 
   Event* CreateEvent();
+  // As cudaEventCreate: counted, and may fail by plan.
+  Error CreateEvent(Event** event);
   // One that another process has recorded.
   Event* CreateRecordedEvent(Nanoseconds passes_at);
   Error DestroyEvent(Event* event);
@@ -103,6 +117,8 @@ class Streams {
   // `graph` is null unless this returns kSuccess.
   Error EndCapture(Stream& stream, std::shared_ptr<Graph>* graph);
   CaptureInfo GetCaptureInfo(const Stream& stream) const;
+  // As cudaStreamIsCapturing: counted, and may fail by plan.
+  Error QueryCapture(const Stream& stream, CaptureInfo* info) const;
   Error UpdateCaptureTail(Stream& stream, std::vector<Node*> tail, bool replace);
   // Before each call that could disturb a capture (cudaMalloc, cudaFree, cudaEventQuery, ...): what the call is to
   // return unless kSuccess. The captures that forbid it are invalidated.
@@ -112,6 +128,13 @@ class Streams {
   // The following need the lock.
   Nanoseconds Reached(const Stream& stream) const;
   Nanoseconds BusyUntil(int gpu) const;
+  // As the two before, in the order that the program has made rather than in time. Empty without a checker.
+  VectorClock OrderReached(const Stream& stream) const;
+  VectorClock OrderOf(int gpu) const;
+  void EnterOrder(Stream& stream, const Work& work);
+  VectorClock EnterGraphOrder(Stream& stream, const Graph& graph, const VectorClock& before, size_t& branches);
+  uint32_t OrderNumber(Stream& stream, size_t branch);
+  void HostSees(const VectorClock& order);
   bool Knows(Event* event) const { return events_.contains(event); }
   Error ForbiddenInItsCapture(Stream& stream);
   Error WaitInCapture(Stream& stream, const Event& event);
@@ -120,6 +143,7 @@ class Streams {
 
   Clock& clock_;
   Calls& calls_;
+  OrderChecker* const order_;
 
   mutable std::mutex mutex_;
   uint64_t next_id_ = 1;
@@ -127,6 +151,7 @@ class Streams {
   std::map<int, Stream*> legacy_;  // By GPU.
   std::map<std::pair<int, std::thread::id>, Stream*> per_thread_;
   std::map<int, Nanoseconds> destroyed_busy_until_;  // By GPU: what streams that are gone still have to do.
+  std::map<int, VectorClock> destroyed_order_;       // The same, for the order checker.
   std::unordered_map<Event*, std::unique_ptr<Event>> events_;
   std::vector<std::shared_ptr<Capture>> captures_;  // Those that have not ended.
 };

@@ -102,6 +102,11 @@ Error VirtualMemory::Map(Address start, Bytes size, HandleId handle) {
     if (previous->first + previous->second.size > start) return Error::kAlreadyMapped;
   }
   mappings_.emplace_hint(next, start, Mapping{size, handle});
+  const Handle& seen = it->second;
+  // Of another process's memory its own work is not known.
+  if (parts_.order != nullptr && !seen.imported) {
+    parts_.order->Map(start, size, {seen.gpu, seen.range.offset.count()});
+  }
   ++it->second.views;
   return Error::kSuccess;
 }
@@ -168,6 +173,7 @@ Error VirtualMemory::Unmap(Address start, Bytes size) {
   if (backed) {
     if (const Error error = parts_.addresses.Detach(start, size); error != Error::kSuccess) return error;
   }
+  if (parts_.order != nullptr) parts_.order->Unmap(start, size);
   for (auto it = first; it != mappings_.end() && it->first < end;) {
     const auto handle = handles_.find(it->second.handle);
     it = mappings_.erase(it);
@@ -271,7 +277,10 @@ Error VirtualMemory::Attach(Address start, Bytes size) {
 void VirtualMemory::DropIfUnused(std::unordered_map<HandleId, Handle>::iterator it) {
   const Handle& handle = it->second;
   if (handle.references > 0 || handle.views > 0) return;
-  if (!handle.imported) parts_.memory[handle.gpu]->GiveBack(handle.range, handle.size, handle.exported);
+  if (!handle.imported) {
+    if (parts_.order != nullptr) parts_.order->GiveBack({handle.gpu, handle.range.offset.count()}, handle.size);
+    parts_.memory[handle.gpu]->GiveBack(handle.range, handle.size, handle.exported);
+  }
   handles_.erase(it);
 }
 

@@ -15,6 +15,7 @@
 #include "cuda/simulated/address_space.h"
 #include "cuda/simulated/calls.h"
 #include "cuda/simulated/error.h"
+#include "cuda/simulated/order_checker.h"
 #include "cuda/simulated/physical_memory.h"
 #include "cuda/simulated/shared_range.h"
 
@@ -46,6 +47,7 @@ class VirtualMemory {
     std::vector<PhysicalMemory*> memory;  // By GPU.
     Calls& calls;
     std::function<bool(int gpu)> is_busy;
+    OrderChecker* order = nullptr;  // May be null.
   };
 
   // `supported` false: a GPU without virtual memory management, where every call is kNotSupported.

@@ -170,6 +170,21 @@ TEST_F(StitchPlanTest, TakesAHandleWhereItCanStillBeSeen) {
   EXPECT_EQ(plan->to_create, Pages(0));
 }
 
+TEST_F(StitchPlanTest, LeavesTheSecondOldViewOfAHandleThatIsStillInUse) {
+  Arena& arena = NewArena(100);
+  Fill(arena, 0, 6);
+  std::vector<Block*> blocks = TakePages(arena, 6);
+  for (int i : {1, 3, 4}) arena.PutBack(blocks[i], BlockStep::kReturn);
+  // The handle can be had for page 6, and then another one has to be mapped over the view at page 7.
+  for (int64_t page : {6, 7}) {
+    ExtentOf(arena).MutableView(page) = View{View::State::kStale, ExtentOf(arena).view(1).handle};
+  }
+  const auto second_is_in_use = [](const PageRef& page) { return page.page != 7; };
+  const std::optional<StitchPlan> plan = PlanStitch(arena, kPage * 3, Offers(WholeFreePages(arena)), second_is_in_use);
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_GE(plan->target.first, 8);
+}
+
 TEST_F(StitchPlanTest, ServesARequestAsBeforeIfThatTakesNoDriverCall) {
   Arena& arena = NewArena(100);
   Fill(arena, 0, 6);

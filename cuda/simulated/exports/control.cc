@@ -56,6 +56,8 @@ int frugal_sim_set_faults(const char* plan) {
   return 0;
 }
 
+uint64_t frugal_sim_faults(void) { return TheMachine().calls().faults(); }
+
 void frugal_sim_set_graph_execution(int on) { ThisThread().runs_graphs = on != 0; }
 
 int frugal_sim_unsupported(const char* function) {

@@ -1,0 +1,99 @@
+// The part of Streams that tells the order checker what comes after what.
+
+#include <optional>
+#include <string>
+#include <unordered_map>
+#include <utility>
+
+#include "cuda/simulated/streams.h"
+
+namespace frugal::sim {
+
+void Streams::NameForOrder(const Stream& stream, std::string name) {
+  if (order_ != nullptr) order_->RenameStream(stream.order_numbers.front(), std::move(name));
+}
+
+bool Streams::IsOrderedAfter(const Stream& stream, Event* event) const {
+  std::lock_guard lock(mutex_);
+  return Knows(event) && OrderReached(stream).Covers(event->order());
+}
+
+VectorClock Streams::OrderReached(const Stream& stream) const {
+  if (order_ == nullptr) return {};
+  VectorClock reached = stream.order;
+  order_->JoinHost(reached);
+  if (stream.kind == Stream::Kind::kBlocking) {
+    const auto legacy = legacy_.find(stream.gpu);
+    if (legacy != legacy_.end() && legacy->second) reached.Join(legacy->second->order);
+  } else if (stream.kind == Stream::Kind::kLegacy) {
+    for (const auto& [other, owned] : streams_) {
+      if (other->gpu == stream.gpu && other->kind == Stream::Kind::kBlocking) reached.Join(other->order);
+    }
+  }
+  return reached;
+}
+
+VectorClock Streams::OrderOf(int gpu) const {
+  if (order_ == nullptr) return {};
+  VectorClock all;
+  for (const auto& [stream, owned] : streams_) {
+    if (stream->gpu == gpu) all.Join(stream->order);
+  }
+  if (const auto destroyed = destroyed_order_.find(gpu); destroyed != destroyed_order_.end())
+    all.Join(destroyed->second);
+  return all;
+}
+
+void Streams::EnterOrder(Stream& stream, const Work& work) {
+  if (order_ == nullptr || (work.uses.empty() && work.graph == nullptr)) return;
+  stream.order = OrderReached(stream);
+  if (!work.uses.empty()) order_->Enter(stream.order_numbers.front(), stream.order, work.name, work.uses);
+  size_t branches = 0;
+  if (work.graph != nullptr) stream.order = EnterGraphOrder(stream, *work.graph, stream.order, branches);
+}
+
+// Each node goes on in the branch of one that it depends on, if no other node does, and else begins a branch, which
+// counts as a stream of its own. Launches on one stream come one after the other, so that the next may use the same.
+// Returns what is done when the graph is.
+VectorClock Streams::EnterGraphOrder(Stream& stream, const Graph& graph, const VectorClock& before, size_t& branches) {
+  struct Reached {
+    size_t branch;
+    VectorClock order;
+    bool has_next = false;
+  };
+  std::unordered_map<const Node*, Reached> reached;
+  VectorClock after = before;
+  for (const Node* node : graph.nodes()) {
+    std::optional<size_t> branch;
+    VectorClock order = before;
+    for (const Node* earlier : node->after) {
+      Reached& end = reached.at(earlier);
+      order.Join(end.order);
+      if (branch.has_value() || end.has_next) continue;
+      branch = end.branch;
+      end.has_next = true;
+    }
+    if (!branch.has_value()) branch = branches++;
+    const Work& work = node->work;
+    if (!work.uses.empty()) order_->Enter(OrderNumber(stream, *branch), order, work.name, work.uses);
+    if (work.graph != nullptr) order = EnterGraphOrder(stream, *work.graph, order, branches);
+    after.Join(order);
+    reached.emplace(node, Reached{*branch, std::move(order)});
+  }
+  return after;
+}
+
+uint32_t Streams::OrderNumber(Stream& stream, size_t branch) {
+  while (stream.order_numbers.size() <= branch) {
+    const std::string name =
+        "branch " + std::to_string(stream.order_numbers.size()) + " of stream " + std::to_string(stream.id);
+    stream.order_numbers.push_back(order_->AddStream(name));
+  }
+  return stream.order_numbers[branch];
+}
+
+void Streams::HostSees(const VectorClock& order) {
+  if (order_ != nullptr) order_->HostSees(order);
+}
+
+}  // namespace frugal::sim

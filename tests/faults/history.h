@@ -1,0 +1,49 @@
+// A history of allocations and frees, as a test plays it.
+
+#ifndef FRUGAL_TESTS_FAULTS_HISTORY_H_
+#define FRUGAL_TESTS_FAULTS_HISTORY_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+#include "allocator/device.h"
+#include "allocator/units.h"
+
+namespace frugal {
+
+// One call of the program's.
+struct HistoryEvent {
+  bool frees = false;
+  uint32_t allocation = 0;
+  // Of an allocation.
+  Bytes size;
+  Stream stream;
+  // Of a free: not 0 if `late_stream` goes on using the memory until event `ready` comes.
+  Stream late_stream;
+  int64_t ready = 0;
+};
+
+struct History {
+  std::string name;
+  std::vector<HistoryEvent> events;
+  uint32_t allocation_count = 0;
+  // How many events the streams are behind the host.
+  int64_t stream_lag = 0;
+};
+
+// A file of bench/generators/README.md's format, with each event on a line of its own, as bench/generators and
+// cut_histories.py write it. Ends the process with one line if it cannot be read. Streams are numbered from 1.
+History ReadHistory(const std::string& path);
+
+// The files in tests/faults/histories, or in the folder that FRUGAL_FAULTS_HISTORIES names, in the order of their
+// names.
+std::vector<std::string> Histories();
+std::string NameOfHistory(const std::string& path);
+
+// The most bytes that are allocated at a time.
+Bytes PeakOf(const History& history);
+
+}  // namespace frugal
+
+#endif  // FRUGAL_TESTS_FAULTS_HISTORY_H_

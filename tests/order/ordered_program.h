@@ -1,0 +1,70 @@
+// A program that uses its memory as one on a GPU does, every access of which is checked: it writes what it is given,
+// and goes on reading until it gives it back.
+
+#ifndef FRUGAL_TESTS_ORDER_ORDERED_PROGRAM_H_
+#define FRUGAL_TESTS_ORDER_ORDERED_PROGRAM_H_
+
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "allocator/device_allocator.h"
+#include "cuda/simulated/simulated_device.h"
+#include "tests/order/lying_device.h"
+
+namespace frugal {
+
+// The program itself makes no mistake: a stream that uses another's memory waits for it first. So every violation is
+// the allocator's, or its device's.
+class OrderedProgram {
+ public:
+  struct Options {
+    Bytes memory = MiB(64);
+    bool virtual_memory = true;
+  };
+
+  explicit OrderedProgram(const Options& options);
+  OrderedProgram() : OrderedProgram(Options()) {}
+  // Waits for all work first, as a program does before it ends.
+  ~OrderedProgram() { device_.machine().streams().WaitForGpu(0); }
+  OrderedProgram(const OrderedProgram&) = delete;
+  OrderedProgram& operator=(const OrderedProgram&) = delete;
+
+  // nullopt: out of memory. Any other failure ends the test.
+  std::optional<Address> TryAllocate(Bytes size, Stream stream);
+  // REQUIRES: there is memory.
+  Address Allocate(Bytes size, Stream stream);
+  void Free(Address address);
+  // Work of another stream reads the memory, and is done at `until`.
+  void UseOn(Address address, Stream stream, int64_t until);
+  // The stream's work so far is done at `until`, not before.
+  void MakeBusyUntil(Stream stream, int64_t until) { device_.MakeBusyUntil(stream, sim::Nanoseconds(until)); }
+  void AdvanceTo(int64_t time) { device_.AdvanceTo(sim::Nanoseconds(time)); }
+  int64_t now() const { return device_.now().count(); }
+  // Takes all the memory that there is for `stream`, in pieces of 2 MiB, and gives it back.
+  void TakeAll(Stream stream);
+
+  // Every block handed out and not given back, by address.
+  const std::map<Address, Bytes>& live() const { return live_; }
+  DeviceAllocator& allocator() { return *allocator_; }
+  sim::SimulatedDevice& device() { return device_; }
+  LyingDevice& lying() { return lying_; }
+
+  uint64_t accesses() const { return device_.order_accesses(); }
+  uint64_t violations() const { return device_.order_violations(); }
+  std::string report() const { return device_.order_report(); }
+
+ private:
+  sim::SimulatedDevice device_;
+  LyingDevice lying_;
+  AddressDirectory directory_;
+  std::unique_ptr<DeviceAllocator> allocator_;
+  std::map<Address, Bytes> live_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_TESTS_ORDER_ORDERED_PROGRAM_H_

@@ -1,0 +1,55 @@
+#include "tests/order/random_program.h"
+
+#include <iterator>
+
+#include "gtest/gtest.h"
+
+namespace frugal {
+
+RandomProgram::RandomProgram(uint64_t seed)
+    : random_(seed),
+      streams_(Draw(1, 5)),
+      // One in four has no virtual memory.
+      program_({.memory = kPageSize * Draw(8, 40), .virtual_memory = seed % 4 != 3}) {}
+
+void RandomProgram::Play(int64_t steps) {
+  for (int64_t step = 0; step < steps; ++step) Step();
+}
+
+Bytes RandomProgram::DrawSize() { return Draw(0, 2) == 0 ? Bytes(Draw(1, 1'200'000)) : Bytes(Draw(1, 12'000'000)); }
+
+Address RandomProgram::DrawBlock() {
+  return std::next(program_.live().begin(), Draw(0, std::ssize(program_.live()) - 1))->first;
+}
+
+void RandomProgram::Step() {
+  // Slower than the streams get work, so that they are behind.
+  program_.AdvanceTo(program_.now() + Draw(0, 20));
+  const int64_t choice = Draw(0, 999);
+  if (choice < 100) {
+    program_.MakeBusyUntil(DrawStream(), program_.now() + Draw(0, 400));
+  } else if (program_.live().empty() || choice < 550) {
+    static_cast<void>(program_.TryAllocate(DrawSize(), DrawStream()));
+  } else if (choice < 650) {
+    program_.UseOn(DrawBlock(), DrawStream(), program_.now() + Draw(0, 400));
+  } else if (choice < 985) {
+    program_.Free(DrawBlock());
+  } else {
+    GiveBackMemory();
+  }
+}
+
+void RandomProgram::GiveBackMemory() {
+  switch (Draw(0, 2)) {
+    case 0:
+      EXPECT_TRUE(program_.allocator().Trim(kPageSize * Draw(1, 40)).ok());
+      break;
+    case 1:
+      EXPECT_TRUE(program_.allocator().MarkUse().ok());
+      break;
+    default:
+      EXPECT_TRUE(program_.allocator().ReturnIdle(kPageSize * Draw(1, 40)).ok());
+  }
+}
+
+}  // namespace frugal

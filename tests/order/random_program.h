@@ -1,0 +1,37 @@
+// Random programs whose every access is checked.
+
+#ifndef FRUGAL_TESTS_ORDER_RANDOM_PROGRAM_H_
+#define FRUGAL_TESTS_ORDER_RANDOM_PROGRAM_H_
+
+#include <cstdint>
+#include <random>
+
+#include "tests/order/ordered_program.h"
+
+namespace frugal {
+
+// Several streams that are busy most of the time share a device that is too small for all that they want: memory moves
+// on every way that there is. The same for the same seed.
+class RandomProgram {
+ public:
+  explicit RandomProgram(uint64_t seed);
+
+  void Play(int64_t steps);
+  OrderedProgram& program() { return program_; }
+
+ private:
+  int64_t Draw(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
+  Stream DrawStream() { return Stream{static_cast<uint64_t>(Draw(1, streams_))}; }
+  Bytes DrawSize();
+  Address DrawBlock();
+  void Step();
+  void GiveBackMemory();
+
+  std::mt19937_64 random_;
+  const int64_t streams_;
+  OrderedProgram program_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_TESTS_ORDER_RANDOM_PROGRAM_H_
