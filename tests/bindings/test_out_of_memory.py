@@ -3,6 +3,7 @@
 import gc
 import re
 
+import frugal_alloc
 import pytest
 import torch
 from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, simulated_gpu
