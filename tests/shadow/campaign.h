@@ -29,6 +29,8 @@ struct Campaign {
   int64_t operations_of_program = 2000;
   CheckLevel level = CheckLevel::kFull;
   Between between = nullptr;
+  // Whether a program that fails is made small, which takes up to minutes.
+  bool shrinks = true;
 };
 
 struct CampaignResult {
