@@ -1,7 +1,7 @@
 // Calls fail again and again, or several at places drawn at random. A request may then see the driver's own error;
 // nothing is lost all the same, and once calls succeed again the program goes on.
 //
-//   FRUGAL_FAULTS_ROUNDS=N     how many programs each history is played as (default 150)
+//   FRUGAL_FAULTS_ROUNDS=N     how many programs each history is played as (default 160)
 //   FRUGAL_FAULTS_SEED=S       what is drawn (default 1)
 //   FRUGAL_FAULTS_HISTORIES=F  the histories of another folder, such as whole recordings
 
@@ -26,7 +26,7 @@ class CallsFailOften : public testing::TestWithParam<std::string> {
  protected:
   CallsFailOften()
       : history_(ReadHistory(GetParam())),
-        rounds_(FromEnvironment("FRUGAL_FAULTS_ROUNDS", 150)),
+        rounds_(FromEnvironment("FRUGAL_FAULTS_ROUNDS", 160 / kSlowdown)),
         seed_(FromEnvironment("FRUGAL_FAULTS_SEED", 1)),
         random_(static_cast<uint64_t>(seed_)) {}
 

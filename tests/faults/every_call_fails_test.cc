@@ -26,7 +26,7 @@ class EveryCallFails : public testing::TestWithParam<std::string> {
 
   static void FailEachCall(const History& history, FaultedProgram::Options options, sim::CallKind kind,
                            const std::string& error, Counts& counts) {
-    for (uint64_t call = 1;; ++call) {
+    for (uint64_t call = 1;; call += kSlowdown) {
       options.faults = absl::StrCat(NameOf(kind), "@", call, "=", error);
       FaultedProgram program(history, options);
       program.Play();

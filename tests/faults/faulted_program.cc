@@ -39,6 +39,8 @@ FaultedProgram::FaultedProgram(const History& history, const Options& options)
       device_({.memory = options.memory, .virtual_memory = options.virtual_memory}),
       allocator_(std::make_unique<DeviceAllocator>(device_, directory_, nullptr)),
       blocks_(history.allocation_count) {
+  // The books are checked where it tells most.
+  allocator_->SetCheckLevel(CheckLevel::kFast);
   if (!device_.SetFaults(options.faults)) Problem(absl::StrCat("no fault plan: ", options.faults));
 }
 

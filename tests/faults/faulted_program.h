@@ -12,7 +12,7 @@
 
 #include "allocator/device_allocator.h"
 #include "cuda/simulated/simulated_device.h"
-#include "tests/faults/history.h"
+#include "tests/histories/history.h"
 
 namespace frugal {
 

@@ -157,11 +157,17 @@ void ShadowRun::Allocate(const Operation& operation) {
   const Bytes least(operation.second);
   const Sample sample{records_births_ ? SiteId{1 + operation.block % 5} : kUnsampled};
   const int64_t faults = watched_.faults();
+  const Bytes held = memory_.held();
+  const bool is_alone = meanwhile_.empty();
   absl::StatusOr<Allocation> allocation =
       allocator_->Allocate(requested, stream, AnnotationOf(operation.block), least, sample);
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   if (!allocation.ok()) return CheckRefused(allocation.status(), size, stream, faults);
   ++tally_.allocations;
+  if (is_alone && limit_ != kUnlimited && memory_.held() > held && memory_.held() + others_ > limit_) {
+    verdict_.Fail(absl::StrFormat("%d bytes are held beside %d of others, above the limit of %d",
+                                  memory_.held().count(), others_.count(), limit_.count()));
+  }
   Expect("the size of a block", allocation->size.count(), size.count());
   Expect("an address modulo 512", static_cast<int64_t>(allocation->address.value() % 512), 0);
   Enter(operation.block, LiveBlock{allocation->address, size, requested, stream, {}, 0}, *allocation);

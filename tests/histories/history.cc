@@ -1,4 +1,4 @@
-#include "tests/faults/history.h"
+#include "tests/histories/history.h"
 
 #include <algorithm>
 #include <cstdio>
@@ -9,12 +9,17 @@
 namespace frugal {
 namespace {
 
-constexpr char kFolder[] = "tests/faults/histories";
-constexpr char kLag[] = "\"stream_lag\": ";
+constexpr char kFolder[] = "tests/histories/small";
 
 [[noreturn]] void Refuse(const std::string& path, const std::string& line) {
   std::fprintf(stderr, "%s is no history with an event on each line: %.60s\n", path.c_str(), line.c_str());
   std::exit(2);
+}
+
+// 0 if there is none.
+int64_t NumberAfter(const std::string& key, const std::string& line) {
+  const size_t at = line.find(key);
+  return at == std::string::npos ? 0 : std::atoll(line.c_str() + at + key.size());
 }
 
 Stream StreamOf(long long number) { return Stream{static_cast<uint64_t>(number) + 1}; }
@@ -27,9 +32,8 @@ History ReadHistory(const std::string& path) {
   std::ifstream file(path);
   std::string line;
   if (!std::getline(file, line) || line.find("frugal_alloc_history") == std::string::npos) Refuse(path, line);
-  if (const size_t lag = line.find(kLag); lag != std::string::npos) {
-    history.stream_lag = std::atoll(line.c_str() + lag + sizeof(kLag) - 1);
-  }
+  history.stream_lag = NumberAfter("\"stream_lag\": ", line);
+  history.warm_up_end = NumberAfter("\"warm_up_end\": ", line);
   while (std::getline(file, line) && line.starts_with('[')) {
     long long n[4] = {};
     const int count = std::sscanf(line.c_str(), "[%lld,%lld,%lld,%lld]", &n[0], &n[1], &n[2], &n[3]);

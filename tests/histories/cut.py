@@ -1,10 +1,12 @@
-"""Cuts the small histories in tests/faults/histories out of the recorded and the generated ones.
+"""Cuts the histories that C++ tests play out of the recorded and the generated ones.
 
-    PYTHONPATH=bindings python -m tests.faults.cut_histories
+    PYTHONPATH=bindings python -m tests.histories.cut
 
-Each holds what was allocated and freed around the moment at which most memory was live: of that the largest tensors,
-their sizes divided by the same number so that PEAK_BYTES are live, and some of the small ones as they were. So every
-driver call of a whole history can be made to fail in turn within seconds. The same sources give the same files.
+Each of loops/ holds some steps of a training loop, after what was allocated all along (up to `warm_up_end`).
+
+Each of small/ holds what was allocated and freed around the moment at which most memory was live: of that the largest
+tensors, their sizes divided by the same number so that PEAK_BYTES are live, and some of the small ones as they were. So
+every driver call of a whole history can be made to fail in turn within seconds. The same sources give the same files.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from frugal_alloc import _histories
 
 from bench import generators
 
-FOLDER = Path(__file__).with_name("histories")
+FOLDER = Path(__file__).parent
 RECORDED = ("frcnn60", "gpt60", "mosaic", "wed_m1024_train")
 GENERATED = (
     "fixed_training_4",
@@ -34,6 +36,8 @@ GENERATED = (
 )
 LARGE, SMALL = 64, 24
 PEAK_BYTES = 72 << 20
+# Three steps of gpt60, from one moment between two steps to another.
+GPT_STEPS = (18_951, 23_951)
 # How far the streams are behind the host.
 LAG = 6
 
@@ -109,23 +113,43 @@ def cut(history: _histories.History) -> dict:
     return {"frugal_alloc_history": 1, "stream_lag": LAG if len(streams) > 1 else 0, "events": rows}
 
 
+def loop(history: _histories.History, begin: int, end: int) -> dict:
+    tensors = tensors_of(history)
+    lasting = [t for t in tensors if t.born < begin <= t.freed]
+    born = [t for t in tensors if begin <= t.born < end]
+    number = {id(t): n for n, t in enumerate(lasting + born)}
+    moments = [(t.born, t, False) for t in born] + [(t.freed, t, True) for t in lasting + born if t.freed < end]
+    rows = [[0, n, t.size, t.stream] for n, t in enumerate(lasting)]
+    for _, tensor, frees in sorted(moments, key=lambda moment: moment[0]):
+        rows.append([1, number[id(tensor)]] if frees else [0, number[id(tensor)], tensor.size, tensor.stream])
+    head = {"frugal_alloc_history": 1, "warm_up_end": len(lasting), "stream_lag": history.stream_lag}
+    return head | {"events": rows}
+
+
 def write(history: dict, path: Path) -> None:
     head = {key: value for key, value in history.items() if key != "events"}
     rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in history["events"])
     path.write_text(json.dumps(head)[:-1] + ', "events": [\n' + rows + "\n]}\n")
 
 
+def save(history: dict, folder: str, name: str) -> None:
+    path = FOLDER / folder / f"{name}.json"
+    path.parent.mkdir(exist_ok=True)
+    write(history, path)
+    made = _histories.read(path)
+    sys.stderr.write(
+        f"{folder}/{name}: {made.event_count} events, {made.stream_count} streams, {made.peak_live_bytes >> 20} MiB\n"
+    )
+
+
 def main() -> None:
-    FOLDER.mkdir(exist_ok=True)
     for name in RECORDED + GENERATED:
-        generated = name in GENERATED
-        source = generators.generate(name) if generated else _histories.read(_histories.find(name))
-        history = cut(source)
-        write(history, FOLDER / f"{name}.json")
-        made = _histories.read(FOLDER / f"{name}.json")
-        sys.stderr.write(
-            f"{name}: {made.event_count} events, {made.stream_count} streams, {made.peak_live_bytes >> 20} MiB\n"
-        )
+        source = generators.generate(name) if name in GENERATED else _histories.read(_histories.find(name))
+        save(cut(source), "small", name)
+    steps = _histories.read(_histories.find("gpt60"))
+    save(loop(steps, *GPT_STEPS), "loops", "gpt60")
+    turns = generators.generate("fixed_training_4")
+    save(loop(turns, *turns.turn_ends[1:3]), "loops", "fixed_training_4")
 
 
 if __name__ == "__main__":
