@@ -30,6 +30,8 @@ struct Campaign {
   CheckLevel level = CheckLevel::kFull;
   Mix mix = Mix::kTight;
   Between between = nullptr;
+  // Whether a program that fails is made small, which takes up to minutes.
+  bool shrinks = true;
 };
 
 struct CampaignResult {
