@@ -24,12 +24,15 @@ AddressDirectory::~AddressDirectory() = default;
 void AddressDirectory::Insert(Address start, Bytes size, DeviceAllocator* owner) {
   absl::MutexLock lock(&mutex_);
   Table& table = GrowTable();
+  const size_t count = table.count.load(std::memory_order_relaxed);
+  size_t place = count;
+  while (place > 0 && start < table.ranges[place - 1].start.load(std::memory_order_relaxed)) --place;
+  // A driver that hands out a range twice would have two blocks share their bytes.
+  FRUGAL_CHECK(place == 0 || table.ranges[place - 1].end.load(std::memory_order_relaxed) <= start);
+  FRUGAL_CHECK(place == count || start + size <= table.ranges[place].start.load(std::memory_order_relaxed));
   version_.fetch_add(1, std::memory_order_relaxed);
-  size_t place = table.count.load(std::memory_order_relaxed);
-  table.count.store(place + 1, std::memory_order_release);
-  for (; place > 0 && start < table.ranges[place - 1].start.load(std::memory_order_relaxed); --place) {
-    Copy(table.ranges[place - 1], table.ranges[place]);
-  }
+  table.count.store(count + 1, std::memory_order_release);
+  for (size_t moved = count; moved > place; --moved) Copy(table.ranges[moved - 1], table.ranges[moved]);
   table.ranges[place].start.store(start, std::memory_order_release);
   table.ranges[place].end.store(start + size, std::memory_order_release);
   table.ranges[place].owner.store(owner, std::memory_order_release);

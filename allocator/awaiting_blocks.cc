@@ -61,7 +61,8 @@ absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready r
     for (Block* block : passed) Passed(block, ready);
   }
   EraseEmptyQueues();
-  return status;
+  // An owner that is being captured can wait for nobody, which is no error.
+  return absl::IsUnavailable(status) ? absl::OkStatus() : status;
 }
 
 absl::Status AwaitingBlocks::Mark(Stream stream, Use& use) {

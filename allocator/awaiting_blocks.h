@@ -6,7 +6,7 @@
 #include <deque>
 #include <memory>
 
-#include "absl/container/flat_hash_map.h"
+#include "absl/container/btree_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
@@ -35,7 +35,7 @@ class AwaitingBlocks {
   // The host waits for all. Blocks of streams that are being captured stay.
   absl::Status Synchronize(Ready ready);
   // `owner` waits, without the host, for all other streams that still use blocks of its own arenas. `waits`
-  // is raised by the number of waits that were put into it.
+  // is raised by the number of waits that were put into it. An owner that is being captured waits for none.
   absl::Status MakeOwnerWait(Stream owner, int64_t& waits, Ready ready);
 
  private:
@@ -53,7 +53,8 @@ class AwaitingBlocks {
   void EraseEmptyQueues();
 
   Device& device_;
-  absl::flat_hash_map<Stream, Queue> by_stream_;
+  // In order, so that the same work has the same outcome in each run: a hash map's order differs between processes.
+  absl::btree_map<Stream, Queue> by_stream_;
 };
 
 }  // namespace frugal

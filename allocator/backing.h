@@ -40,6 +40,9 @@ class Backing {
   // The same with what is idle by `marks`, and without a wait of the host.
   virtual absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) = 0;
 
+  // Physical memory, whether blocks can be had from it or not.
+  virtual Bytes held() const = 0;
+
   virtual void CheckInvariants() const = 0;
 };
 

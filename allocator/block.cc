@@ -1,7 +1,7 @@
 #include "allocator/block.h"
 
-#include <cstdio>
-#include <cstdlib>
+#include "absl/strings/str_cat.h"
+#include "allocator/check.h"
 
 namespace frugal {
 namespace {
@@ -29,8 +29,7 @@ const char* Name(BlockStep step) {
 }  // namespace
 
 void RefuseStep(BlockState state, BlockStep step) {
-  std::fprintf(stderr, "frugal_alloc: internal error: a block that is %s cannot %s\n", Name(state), Name(step));
-  std::abort();
+  FailCheck(absl::StrCat("a block that is ", Name(state), " cannot ", Name(step)));
 }
 
 const char* Name(BlockState state) {

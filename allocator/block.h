@@ -32,10 +32,10 @@ enum class BlockStep : uint8_t {
   kPass,     // the last of those streams has passed
 };
 
-// Ends the process: the books would be wrong from here on.
+// Fails as a check does: the books would be wrong from here on.
 [[noreturn]] void RefuseStep(BlockState state, BlockStep step);
 
-// The state after `step`. Ends the process if `state` does not allow it.
+// The state after `step`. Fails as a check does if `state` does not allow it.
 inline BlockState Transition(BlockState state, BlockStep step) {
   struct Change {
     BlockState from;
@@ -94,6 +94,11 @@ struct alignas(64) Block {
   bool IsFree() const { return state == BlockState::kFree; }
   bool IsInUse() const { return state == BlockState::kAllocated || state == BlockState::kAwaiting; }
   void Apply(BlockStep step) { state = Transition(state, step); }
+  // Whether the blocks before and after agree with this one about where it is.
+  bool FitsItsNeighbours() const {
+    return (previous == nullptr || (previous->next == this && previous->end() == address)) &&
+           (next == nullptr || (next->previous == this && next->address == end()));
+  }
 };
 static_assert(sizeof(Block) == 64);
 

@@ -13,6 +13,7 @@
 #ifndef FRUGAL_ALLOCATOR_DEVICE_H_
 #define FRUGAL_ALLOCATOR_DEVICE_H_
 
+#include <compare>
 #include <cstdint>
 
 #include "absl/status/status.h"
@@ -24,7 +25,7 @@ namespace frugal {
 // A stream of work on the device, in order: the value of a cudaStream_t (0: the legacy default stream).
 struct Stream {
   uint64_t id = 0;
-  friend constexpr bool operator==(Stream, Stream) = default;
+  friend constexpr auto operator<=>(Stream, Stream) = default;
   template <typename H>
   friend H AbslHashValue(H h, Stream s) {
     return H::combine(std::move(h), s.id);

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "absl/strings/str_format.h"
 #include "allocator/check.h"
 #include "allocator/movable_backing.h"
@@ -37,54 +38,98 @@ DeviceAllocator::DeviceAllocator(Device& device, AddressDirectory& directory, Re
   }
 }
 
-DeviceAllocator::~DeviceAllocator() = default;
+DeviceAllocator::~DeviceAllocator() {
+  absl::MutexLock lock(&mutex_);
+  // Nobody knows any more what may be given back, so it stays where it is.
+  if (!health_.ok()) static_cast<void>(backing_.release());
+}
 
 absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream stream, void* annotation, Bytes least,
                                                      Sample sample) {
+  absl::MutexLock lock(&mutex_);
+  if (!health_.ok()) [[unlikely]]
+    return health_;
+  try {
+    return AllocateLocked(requested, stream, annotation, least, sample);
+  } catch (const BrokenInvariant& broken) {
+    return Break(broken);
+  }
+}
+
+ABSL_ATTRIBUTE_ALWAYS_INLINE
+inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requested, Stream stream, void* annotation,
+                                                                  Bytes least, Sample sample) {
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   const SizeGroup group = GroupFor(size);
-  absl::MutexLock lock(&mutex_);
-  if (!awaiting_.empty()) [[unlikely]] {
-    absl::Status status = PollAwaiting();
-    if (!status.ok()) return status;
-  }
+  if (!awaiting_.empty()) [[unlikely]]
+    ledger_.Absorbed(PollAwaiting());
   Arena& arena = arenas_.Get(stream, group);
   Block* block = arena.Take(size);
   if (block == nullptr) [[unlikely]] {
-    absl::Status status = MakeRoom(arena, size);
-    CheckInDebugBuilds();
-    if (absl::IsResourceExhausted(status)) NoteOutOfMemory(requested);
-    if (!status.ok()) return status;
-    block = arena.Take(size);
+    absl::StatusOr<Block*> taken = TakeOnMiss(arena, size, requested);
+    if (!taken.ok()) return taken.status();
+    block = *taken;
   }
+  CheckBlock(*block);
   block->use = {requested, annotation};
   allocated_.Insert(block);
   ledger_.HandedOut(*block, group, sample);
-  CheckInDebugBuilds();
+  CheckChange();
   return Allocation{block->address, size};
+}
+
+absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Bytes requested) {
+  absl::Status status = MakeRoom(arena, size);
+  if (!status.ok() && !absl::IsResourceExhausted(status)) {
+    // A call that failed has changed nothing, and often it succeeds the next time: the driver reports failures of
+    // earlier work by whichever call comes next.
+    ledger_.Absorbed(status);
+    CheckChange();
+    status = MakeRoom(arena, size);
+  }
+  CheckChange();
+  if (absl::IsResourceExhausted(status)) NoteOutOfMemory(requested);
+  if (!status.ok()) return status;
+  Block* const block = arena.Take(size);
+  FRUGAL_CHECK(block != nullptr);
+  return block;
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::Free(Address address) {
   absl::MutexLock lock(&mutex_);
+  // What is broken keeps its blocks.
+  if (!health_.ok()) [[unlikely]]
+    return Bytes(0);
+  try {
+    return FreeLocked(address);
+  } catch (const BrokenInvariant& broken) {
+    static_cast<void>(Break(broken));
+    return Bytes(0);
+  }
+}
+
+ABSL_ATTRIBUTE_ALWAYS_INLINE
+inline absl::StatusOr<Bytes> DeviceAllocator::FreeLocked(Address address) {
   Block* block = allocated_.Take(address);
   if (block == nullptr) [[unlikely]]
     return NotOurs(address);
+  CheckBlock(*block);
   const Bytes size = block->size;
   Arena& arena = block->extent->arena();
   ledger_.GivenBack(*block, arena.group());
   if (block->has_other_streams) [[unlikely]] {
-    absl::Status status = Defer(block);
-    if (!status.ok()) return status;
+    Defer(block);
   } else {
     ledger_.Completed(*block, arena.group());
     PutBack(arena, block, BlockStep::kReturn);
   }
-  CheckInDebugBuilds();
+  CheckChange();
   return size;
 }
 
 absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
   absl::MutexLock lock(&mutex_);
+  if (!health_.ok()) return absl::OkStatus();
   Block* block = allocated_.Find(address);
   if (block == nullptr) return NotOurs(address);
   if (stream == block->extent->arena().stream()) return absl::OkStatus();
@@ -96,7 +141,7 @@ absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
 
 std::vector<Stream> DeviceAllocator::StreamsOf(Address address) const {
   absl::MutexLock lock(&mutex_);
-  Block* const block = allocated_.Find(address);
+  Block* const block = health_.ok() ? allocated_.Find(address) : nullptr;
   if (block == nullptr) return {};
   std::vector<Stream> streams = {block->extent->arena().stream()};
   if (const auto others = other_streams_.find(block); others != other_streams_.end()) {
@@ -107,24 +152,32 @@ std::vector<Stream> DeviceAllocator::StreamsOf(Address address) const {
 
 absl::StatusOr<Bytes> DeviceAllocator::Trim(Bytes enough) {
   absl::MutexLock lock(&mutex_);
+  return Guarded(&DeviceAllocator::TrimLocked, enough);
+}
+
+absl::StatusOr<Bytes> DeviceAllocator::TrimLocked(Bytes enough) {
   absl::Status status = SynchronizeAwaiting();
   if (!status.ok()) return status;
   absl::StatusOr<Bytes> returned = backing_->ReturnFree(enough);
-  CheckInDebugBuilds();
+  CheckChange();
   return returned;
 }
 
 absl::Status DeviceAllocator::MarkUse() {
   absl::MutexLock lock(&mutex_);
-  return use_marks_.MoveToNow(arenas_);
+  return health_.ok() ? use_marks_.MoveToNow(arenas_) : health_;
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {
   absl::MutexLock lock(&mutex_);
+  return Guarded(&DeviceAllocator::ReturnIdleLocked, enough);
+}
+
+absl::StatusOr<Bytes> DeviceAllocator::ReturnIdleLocked(Bytes enough) {
   absl::Status status = PollAwaiting();
   if (!status.ok()) return status;
   absl::StatusOr<Bytes> returned = backing_->ReturnIdle(enough, use_marks_);
-  CheckInDebugBuilds();
+  CheckChange();
   return returned;
 }
 
@@ -158,27 +211,32 @@ BirthEpochs& DeviceAllocator::Births() {
   return *births_;
 }
 
+absl::Status DeviceAllocator::ChangeEpochs(void (BirthEpochs::*change)()) {
+  (Births().*change)();
+  CheckChange();
+  return absl::OkStatus();
+}
+
 void DeviceAllocator::RecordBirths() {
   absl::MutexLock lock(&mutex_);
-  static_cast<void>(Births());
+  if (health_.ok()) static_cast<void>(Births());
 }
+
+// Nothing but a broken invariant makes these fail, and Health() tells of that.
 
 void DeviceAllocator::EndEpoch() {
   absl::MutexLock lock(&mutex_);
-  Births().EndEpoch();
-  CheckInDebugBuilds();
+  static_cast<void>(Guarded(&DeviceAllocator::ChangeEpochs, &BirthEpochs::EndEpoch));
 }
 
 void DeviceAllocator::CollapseEpochs() {
   absl::MutexLock lock(&mutex_);
-  Births().CollapseEpochs();
-  CheckInDebugBuilds();
+  static_cast<void>(Guarded(&DeviceAllocator::ChangeEpochs, &BirthEpochs::CollapseEpochs));
 }
 
 void DeviceAllocator::HalveEpochs() {
   absl::MutexLock lock(&mutex_);
-  Births().HalveEpochs();
-  CheckInDebugBuilds();
+  static_cast<void>(Guarded(&DeviceAllocator::ChangeEpochs, &BirthEpochs::HalveEpochs));
 }
 
 DeviceAllocator::EpochReport DeviceAllocator::GetEpochReport() const {
@@ -217,6 +275,11 @@ void DeviceAllocator::ResetPeakStatistics() {
 void DeviceAllocator::ResetAccumulatedStatistics() {
   absl::MutexLock lock(&mutex_);
   ledger_.statistics().ResetAccumulated();
+}
+
+Bytes DeviceAllocator::Held() const {
+  absl::MutexLock lock(&mutex_);
+  return backing_->held();
 }
 
 OutOfMemoryReport DeviceAllocator::LastOutOfMemory() const {
@@ -259,6 +322,7 @@ absl::Status DeviceAllocator::MakeRoomByReclaiming(Arena& arena, Bytes size) {
     mutex_.Unlock();
     const bool some = (reclaimer_->*step.reclaim)();
     mutex_.Lock();
+    if (!health_.ok()) return health_;
     if (!some) continue;
     status = PollAwaiting();
     if (!status.ok() || HasRoom(arena, size)) return status;
@@ -277,11 +341,12 @@ absl::Status DeviceAllocator::MakeRoomBehindHostWaits(Arena& arena, Bytes size) 
   return backing_->Extend(arena, size, Reach::kWithHostWaits);
 }
 
-absl::Status DeviceAllocator::Defer(Block* block) {
+void DeviceAllocator::Defer(Block* block) {
   block->Apply(BlockStep::kDefer);
   ledger_.Deferred(*block, block->extent->arena().group());
   block->has_other_streams = false;
-  return awaiting_.Add(block, other_streams_.extract(block).mapped());
+  // A stream that could not be marked is marked later.
+  ledger_.Absorbed(awaiting_.Add(block, other_streams_.extract(block).mapped()));
 }
 
 void DeviceAllocator::Complete(Block* block) {
@@ -313,8 +378,7 @@ void DeviceAllocator::NoteOutOfMemory(Bytes requested) {
   ++statistics.num_ooms;
   const Bytes allocated(statistics.allocated_bytes[SizeGroup::kAll].current);
   const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
-  // Only for the message: a device that cannot even be asked is reported as having nothing free.
-  const MemoryInfo device = device_.GetMemoryInfo().value_or(MemoryInfo{});
+  const MemoryInfo device = DeviceMemory();
   last_out_of_memory_ = OutOfMemoryReport{.requested = requested,
                                           .allocated = allocated,
                                           .awaiting = Awaiting(),
@@ -324,7 +388,8 @@ void DeviceAllocator::NoteOutOfMemory(Bytes requested) {
                                           .device_total = device.total,
                                           .largest_free = LargestFree(),
                                           .unusable = UnusableBytes(),
-                                          .remedies = remedies_};
+                                          .remedies = remedies_,
+                                          .driver_failure = ledger_.latest_failure()};
 }
 
 Bytes DeviceAllocator::Awaiting() const {
@@ -333,11 +398,17 @@ Bytes DeviceAllocator::Awaiting() const {
                statistics.allocated_bytes[SizeGroup::kAll].current);
 }
 
-Bytes DeviceAllocator::FreeAnywhere() const {
+MemoryInfo DeviceAllocator::DeviceMemory() {
+  const absl::StatusOr<MemoryInfo> asked = device_.GetMemoryInfo();
+  ledger_.Absorbed(asked.status());
+  return asked.value_or(MemoryInfo{});
+}
+
+Bytes DeviceAllocator::FreeAnywhere() {
   const Statistics& statistics = ledger_.statistics();
   const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
   const Bytes active(statistics.active_bytes()[SizeGroup::kAll].current);
-  return reserved - active + device_.GetMemoryInfo().value_or(MemoryInfo{}).free;
+  return reserved - active + DeviceMemory().free;
 }
 
 Bytes DeviceAllocator::UnusableBytes() const {
@@ -352,9 +423,24 @@ Bytes DeviceAllocator::UnusableBytes() const {
   return unusable;
 }
 
+void DeviceAllocator::SetCheckLevel(CheckLevel level) {
+  absl::MutexLock lock(&mutex_);
+  check_level_ = level;
+}
+
 void DeviceAllocator::CheckInvariants() const {
   absl::MutexLock lock(&mutex_);
   CheckInvariantsLocked();
+}
+
+absl::Status DeviceAllocator::Health() const {
+  absl::MutexLock lock(&mutex_);
+  return health_;
+}
+
+absl::Status DeviceAllocator::Break(const BrokenInvariant& broken) {
+  health_ = absl::DataLossError(broken.what());
+  return health_;
 }
 
 void DeviceAllocator::CheckInvariantsLocked() const {

@@ -24,6 +24,7 @@
 #include "allocator/birth_epochs.h"
 #include "allocator/block_map.h"
 #include "allocator/budget.h"
+#include "allocator/check.h"
 #include "allocator/device.h"
 #include "allocator/ledger.h"
 #include "allocator/observer.h"
@@ -60,6 +61,8 @@ struct OutOfMemoryReport {
   Bytes largest_free;  // block of ours
   Bytes unusable;      // free, but in handles that blocks in use share, so that it cannot move
   Remedies remedies;
+  // What the driver failed last, though it was made up for; OK: nothing.
+  absl::Status driver_failure;
 };
 
 // One block of a snapshot.
@@ -84,6 +87,9 @@ struct SegmentView {
   std::vector<BlockView> blocks;
 };
 
+// Once an invariant does not hold (see FRUGAL_CHECK), the books are not touched any more: no byte of this allocator's
+// is handed out or given back to the device again, blocks handed out stay valid for ever, Allocate fails with kDataLoss
+// and all else does nothing.
 class DeviceAllocator {
  public:
   // All must outlive the allocator; `reclaimer` may be null. The allocator enters its ranges in `directory`.
@@ -95,12 +101,13 @@ class DeviceAllocator {
   // At least `requested` bytes (more than 0) whose previous use is over for work that is put into
   // `stream` from now on; the block has at least `least`. `annotation` stays with the block until the observer is told
   // to drop it. `sample` says how the block is recorded, once RecordBirths was called. kResourceExhausted:
-  // LastOutOfMemory() says what was known. Other errors: the driver's.
+  // LastOutOfMemory() says what was known. kDataLoss: see above. Other errors: the driver's, when it failed two
+  // attempts at this request.
   absl::StatusOr<Allocation> Allocate(Bytes requested, Stream stream, void* annotation = nullptr,
                                       Bytes least = Bytes(0), Sample sample = {});
 
   // Gives back the block that starts at `address`. kNotFound: no block that was handed out starts there.
-  // Returns the block's size.
+  // Returns the block's size. The driver cannot make this fail.
   absl::StatusOr<Bytes> Free(Address address);
 
   // `stream` uses the block that starts at `address`: it is not handed out again before `stream` has
@@ -118,7 +125,8 @@ class DeviceAllocator {
   bool Owns(Address address) const;
 
   // Waits for frees that await a stream, and gives free pages back to the device until `enough` of them, or all, have
-  // gone. What a stream that is being captured may still use stays. Returns what went.
+  // gone. What a stream that is being captured may still use stays. Returns what went. On an error of the driver's what
+  // has not gone is still held.
   absl::StatusOr<Bytes> Trim(Bytes enough = kUnlimited);
 
   // Remembers where the work of each stream is now.
@@ -161,12 +169,29 @@ class DeviceAllocator {
   std::vector<SegmentView> Snapshot() const;
   // The largest free block.
   Bytes LargestFreeBlock() const;
+  // Physical memory that is held: what is reserved, and what a device call that failed has left over, which the next
+  // miss or Trim finds.
+  Bytes Held() const;
   OutOfMemoryReport LastOutOfMemory() const;
 
-  // Ends the process if the books do not add up. Debug builds do this after every call that changes something.
+  // How much is checked in each call from now on; kDefaultCheckLevel at first.
+  void SetCheckLevel(CheckLevel level);
+  // Fails as FRUGAL_CHECK does, to the caller, if the books do not add up.
   void CheckInvariants() const;
+  // kDataLoss and the invariant that did not hold, or OK.
+  absl::Status Health() const;
 
  private:
+  // --- What the functions of the same names do once they have the lock.
+  absl::StatusOr<Allocation> AllocateLocked(Bytes requested, Stream stream, void* annotation, Bytes least,
+                                            Sample sample) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Bytes> FreeLocked(Address address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Bytes> TrimLocked(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::StatusOr<Bytes> ReturnIdleLocked(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status ChangeEpochs(void (BirthEpochs::*change)()) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+
+  // A free block of at least `size`, taken out of the arena after a miss.
+  absl::StatusOr<Block*> TakeOnMiss(Arena& arena, Bytes size, Bytes requested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // The ladder of a miss, each step only if those before did not help. Leaves a free block of at least `size`.
   absl::Status MakeRoom(Arena& arena, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status MakeRoomBehindStreamWaits(Arena& arena, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -175,7 +200,7 @@ class DeviceAllocator {
   bool HasRoom(const Arena& arena, Bytes size) const { return arena.free_blocks().BestFit(size) != nullptr; }
 
   // The block was given back, and other streams used it.
-  absl::Status Defer(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Defer(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Every stream has passed the block, which was awaiting them.
   void Complete(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PutBack(Arena& arena, Block* block, BlockStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -185,15 +210,34 @@ class DeviceAllocator {
   void NoteOutOfMemory(Bytes requested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bytes Awaiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bytes LargestFree() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // For reports alone: a device that cannot be asked counts as having nothing.
+  MemoryInfo DeviceMemory() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // What is free, of ours or of the device's.
-  Bytes FreeAnywhere() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  Bytes FreeAnywhere() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bytes UnusableBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckInvariantsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void CheckInDebugBuilds() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
-#ifndef NDEBUG
-    CheckInvariantsLocked();
-#endif
+  // After a call that changed something.
+  void CheckChange() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (check_level_ == CheckLevel::kFull) [[unlikely]]
+      CheckInvariantsLocked();
   }
+  void CheckBlock(const Block& block) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (check_level_ != CheckLevel::kOff) FRUGAL_CHECK(block.FitsItsNeighbours());
+  }
+  // `call(arguments...)` of this object, unless an invariant does not hold, or turns out not to.
+  template <typename Result, typename... Arguments>
+  Result Guarded(Result (DeviceAllocator::*call)(Arguments...), Arguments... arguments)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
+    if (!health_.ok()) [[unlikely]]
+      return health_;
+    try {
+      return (this->*call)(arguments...);
+    } catch (const BrokenInvariant& broken) {
+      return Break(broken);
+    }
+  }
+  // Sets health_, and returns it.
+  absl::Status Break(const BrokenInvariant& broken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   Device& device_;
   Reclaimer* const reclaimer_;
@@ -212,6 +256,8 @@ class DeviceAllocator {
   // Of the miss that is being, or was last, served.
   Remedies remedies_ ABSL_GUARDED_BY(mutex_);
   OutOfMemoryReport last_out_of_memory_ ABSL_GUARDED_BY(mutex_);
+  CheckLevel check_level_ ABSL_GUARDED_BY(mutex_) = kDefaultCheckLevel;
+  absl::Status health_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace frugal

@@ -24,8 +24,12 @@ void GuestReturns::BecameFree(Block* block, Address start, Address end) {
   std::optional<bool> passed;
   Send({block, whole}, [&](const Handle& guest) {
     if (HomeStream(guest) == host.stream()) return true;
-    // An error is no reason to fail: the guest can go later.
-    if (!passed.has_value()) passed = host.HasPassedOnceEnded(last_use).value_or(false);
+    if (!passed.has_value()) {
+      const absl::StatusOr<bool> answer = host.HasPassedOnceEnded(last_use);
+      // An error is no reason to fail: the guest can go later.
+      ledger_.Absorbed(answer.status());
+      passed = answer.value_or(false);
+    }
     return *passed;
   });
 }
@@ -63,7 +67,8 @@ absl::StatusOr<bool> GuestReturns::RecallFrom(const Donation& free, const Arena&
       waited_for = false;
       if (last_use >= host.now()) return false;
       absl::Status waits = host.MakeWait(arena.stream(), last_use);
-      status.Update(waits);
+      // A stream that is being captured cannot wait: the guest can go later.
+      if (!absl::IsUnavailable(waits)) status.Update(waits);
       waited_for = waits.ok();
       if (waits.ok()) ++ledger_.statistics().num_stream_waits;
     }

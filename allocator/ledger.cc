@@ -4,6 +4,7 @@
 #include "allocator/extent.h"
 
 namespace frugal {
+
 void Ledger::Mapped(const Extent& extent, Address start, Bytes size, int runs) {
   CountRuns(extent.arena().group(), runs);
   if (observer_ == nullptr) return;
@@ -32,6 +33,12 @@ void Ledger::Relinquished(SizeGroup group, Bytes size, int64_t calls) {
 
 void Ledger::MovedBetweenGroups(SizeGroup from, SizeGroup to, Bytes size) {
   statistics_.reserved_bytes.Move(from, to, size.count());
+}
+
+void Ledger::Absorbed(const absl::Status& failure) {
+  if (failure.ok()) return;
+  ++statistics_.num_driver_failures;
+  latest_failure_ = failure;
 }
 
 void Ledger::CountRuns(SizeGroup group, int runs) { Change(statistics_.segment, group, runs); }

@@ -4,6 +4,7 @@
 #ifndef FRUGAL_ALLOCATOR_LEDGER_H_
 #define FRUGAL_ALLOCATOR_LEDGER_H_
 
+#include "absl/status/status.h"
 #include "allocator/birth_epochs.h"
 #include "allocator/block.h"
 #include "allocator/observer.h"
@@ -83,6 +84,12 @@ class Ledger {
   // Physical memory went from ranges of one size group to another's.
   void MovedBetweenGroups(SizeGroup from, SizeGroup to, Bytes size);
 
+  // The device failed a call, but nobody gets its status: what was wanted is done later, or in another way. OK changes
+  // nothing.
+  void Absorbed(const absl::Status& failure);
+  // OK: there was none yet.
+  const absl::Status& latest_failure() const { return latest_failure_; }
+
  private:
   static bool HasMappedNeighbour(const Block& block) {
     return (block.previous != nullptr && block.previous->IsMapped()) ||
@@ -111,6 +118,7 @@ class Ledger {
   int64_t blocks_awaiting_ = 0;
   Observer* observer_ = nullptr;
   BirthEpochs* births_ = nullptr;
+  absl::Status latest_failure_;
 };
 
 }  // namespace frugal

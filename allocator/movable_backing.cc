@@ -67,6 +67,13 @@ MovableBacking::~MovableBacking() {
 absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
   if (absl::Status fits = CheckDeviceHolds(size); !fits.ok()) return fits;
   arena.CountMiss();
+  absl::Status status = ExtendWithin(arena, size, reach);
+  // The arena's stream is being captured, so it can wait for nobody.
+  if (absl::IsUnavailable(status)) return ExtendWithin(arena, size, Reach::kPassed);
+  return status;
+}
+
+absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach) {
   absl::StatusOr<bool> recalled = guests_.Recall(arena, reach);
   if (!recalled.ok()) return recalled.status();
   if (*recalled && arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
@@ -79,13 +86,18 @@ absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
     const int64_t remapping = RemapMicroseconds(*plan);
     if (remapping > 0 && allowance_.IsSpent()) {
       absl::StatusOr<StitchPlan> growing = Plan(arena, size, Offers({}));
-      if (growing.ok() && IsWithinSlack(*growing) && Allow(*growing).ok()) return Commit(arena, *growing);
+      if (growing.ok() && IsWithinSlack(*growing) && Allow(*growing).ok()) return Commit(arena, *growing, reach);
     }
     allowance_.Spend(remapping);
   }
   absl::Status allowed = Allow(*plan);
+  if (absl::IsResourceExhausted(allowed) && plan->to_create + offers->pages() > PagesCovering(size)) {
+    // The place joins free memory, whose pages it cannot take as well. One apart can take all.
+    plan = PlanApart(arena, size, *offers);
+    allowed = plan.ok() ? Allow(*plan) : plan.status();
+  }
   if (!allowed.ok()) return allowed;
-  return Commit(arena, *plan);
+  return Commit(arena, *plan, reach);
 }
 
 bool MovableBacking::IsWithinSlack(const StitchPlan& plan) const {
@@ -166,8 +178,19 @@ absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, const 
   return *std::move(plan);
 }
 
-absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan) {
-  absl::Status status = OrderAfterDonors(arena, plan);
+absl::StatusOr<StitchPlan> MovableBacking::PlanApart(Arena& arena, Bytes size, const Offers& offers) {
+  std::optional<StitchPlan> plan = PlanStitchApart(arena, size, offers);
+  if (!plan.has_value()) {
+    absl::Status added = AddExtent(arena, size).status();
+    if (!added.ok()) return added;
+    plan = PlanStitchApart(arena, size, offers);
+    FRUGAL_CHECK(plan.has_value());
+  }
+  return *std::move(plan);
+}
+
+absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan, Reach reach) {
+  absl::Status status = OrderAfterDonors(arena, plan, reach);
   if (!status.ok()) return status;
   absl::StatusOr<std::vector<Handle*>> created = Create(plan.to_create);
   if (!created.ok()) return created.status();
@@ -186,7 +209,7 @@ absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan) {
   return absl::OkStatus();
 }
 
-absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPlan& plan) {
+absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPlan& plan, Reach reach) {
   absl::flat_hash_map<Timeline*, Timeline::Tick> last_uses;
   for (const Donation& donation : plan.donations) {
     Timeline& donor = donation.run.extent->arena().timeline();
@@ -199,8 +222,9 @@ absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPl
     if (!passed.ok()) return passed.status();
     if (*passed) continue;
     absl::Status status = donor->MakeWait(arena.stream(), last_use);
+    if (status.ok()) ++ledger_.statistics().num_stream_waits;
+    if (absl::IsUnavailable(status) && reach == Reach::kWithHostWaits) status = donor->Synchronize(last_use);
     if (!status.ok()) return status;
-    ++ledger_.statistics().num_stream_waits;
   }
   return absl::OkStatus();
 }

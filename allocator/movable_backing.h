@@ -44,23 +44,29 @@ class MovableBacking : public Backing {
   void BecameFree(Block* block, Address start, Address end) override { guests_.BecameFree(block, start, end); }
   absl::StatusOr<Bytes> ReturnFree(Bytes enough) override;
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override;
+  Bytes held() const override { return handles_.held().bytes(); }
   void CheckInvariants() const override;
 
  private:
+  // kUnavailable: the arena's stream would have to wait for another, and is being captured.
+  absl::Status ExtendWithin(Arena& arena, Bytes size, Reach reach);
   absl::StatusOr<Extent*> AddExtent(Arena& arena, Bytes size);
   absl::Status AddSideExtent(Arena& arena);
   // The memory that `arena` may take now.
   absl::StatusOr<Offers> FindOffers(const Arena& arena, Reach reach);
   absl::StatusOr<bool> MayTake(const Arena& arena, const Donation& donation, Reach reach);
   absl::StatusOr<StitchPlan> Plan(Arena& arena, Bytes size, const Offers& offers);
+  // Where no page was mapped before, so that it takes the fewest new handles there can be.
+  absl::StatusOr<StitchPlan> PlanApart(Arena& arena, Bytes size, const Offers& offers);
   // A request that cannot fit is refused before it is planned, page by page.
   absl::Status CheckDeviceHolds(Bytes size);
   absl::Status Allow(const StitchPlan& plan);
   // Whether the memory held stays within what may be taken to spare remapping.
   bool IsWithinSlack(const StitchPlan& plan) const;
 
-  absl::Status Commit(Arena& arena, StitchPlan& plan);
-  absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan);
+  absl::Status Commit(Arena& arena, StitchPlan& plan, Reach reach);
+  // The arena's stream waits for those that have not passed; the host does if the stream cannot and `reach` allows it.
+  absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan, Reach reach);
   absl::StatusOr<std::vector<Handle*>> Create(Pages count);
   // Maps the handles that cannot be seen at their page of the target already.
   absl::Status MapTarget(const StitchPlan& plan);

@@ -30,6 +30,7 @@ class SegmentBacking : public Backing {
   absl::StatusOr<Bytes> ReturnFree(Bytes enough) override;
   // Giving back a segment waits for the device, as its driver has it.
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override;
+  Bytes held() const override { return held_; }
   void CheckInvariants() const override;
 
  private:

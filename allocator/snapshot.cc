@@ -62,6 +62,7 @@ const Extent* ExtentWith(const ArenaSet& arenas, Address address) {
 std::vector<SegmentView> DeviceAllocator::Snapshot() const {
   absl::MutexLock lock(&mutex_);
   std::vector<SegmentView> segments;
+  if (!health_.ok()) return segments;
   for (const Arena* arena : arenas_.all()) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) AppendSegments(*extent, births_.get(), segments);
   }
@@ -70,6 +71,7 @@ std::vector<SegmentView> DeviceAllocator::Snapshot() const {
 
 std::optional<BlockView> DeviceAllocator::FindBlock(Address address) const {
   absl::MutexLock lock(&mutex_);
+  if (!health_.ok()) return std::nullopt;
   if (const Block* exact = allocated_.Find(address); exact != nullptr) return ViewOf(*exact, births_.get());
   const Extent* extent = ExtentWith(arenas_, address);
   const Block* block = extent == nullptr ? nullptr : extent->BlockAt(address);
@@ -79,6 +81,7 @@ std::optional<BlockView> DeviceAllocator::FindBlock(Address address) const {
 
 std::optional<SegmentView> DeviceAllocator::FindSegment(Address address) const {
   absl::MutexLock lock(&mutex_);
+  if (!health_.ok()) return std::nullopt;
   const Extent* extent = ExtentWith(arenas_, address);
   const Block* block = extent == nullptr ? nullptr : extent->BlockAt(address);
   if (block == nullptr || !block->IsMapped()) return std::nullopt;

@@ -150,9 +150,10 @@ struct Statistics {
   int64_t num_sync_all_streams = 0;  // times that the host waited for outstanding work
   int64_t num_device_alloc = 0;      // handles created, or segments of cudaMalloc
   int64_t num_device_free = 0;
-  int64_t num_stitches = 0;        // ranges built from handles that were already held
-  int64_t num_stitched_pages = 0;  // handles moved to build them
-  int64_t num_stream_waits = 0;    // waits put into a stream to take over another's memory
+  int64_t num_stitches = 0;         // ranges built from handles that were already held
+  int64_t num_stitched_pages = 0;   // handles moved to build them
+  int64_t num_stream_waits = 0;     // waits put into a stream to take over another's memory
+  int64_t num_driver_failures = 0;  // calls that the driver failed and that were made up for
 
   // Blocks allocated or awaiting, and the bytes in them.
   ActiveFigure active() const { return ActiveFigure(allocation, awaiting); }
@@ -163,7 +164,7 @@ struct Statistics {
     awaiting.ResetAccumulated();
     awaiting_bytes.ResetAccumulated();
     num_alloc_retries = num_ooms = num_sync_all_streams = num_device_alloc = num_device_free = 0;
-    num_stitches = num_stitched_pages = num_stream_waits = 0;
+    num_stitches = num_stitched_pages = num_stream_waits = num_driver_failures = 0;
   }
 
   void ResetPeaks() {

@@ -62,10 +62,10 @@ class Planner {
   bool IsUsable(const StitchPlace& place) const {
     absl::flat_hash_set<const Handle*> taken;
     for (int64_t page = place.run.first; page < place.run.end(); ++page) {
-      // Of two old views of one handle the second is in the way: Plan() takes the handle for the first.
-      const Handle* seen = SeenAndOnOffer(place, page);
-      if (seen != nullptr && taken.insert(seen).second) continue;
-      if (MustUnmap(place, page) && !may_unmap_({place.run.extent, page})) return false;
+      const Handle* const seen = SeenAndOnOffer(place, page);
+      // A handle can have two old views in one place; it is taken for the first, and the second has to go.
+      const bool stays = seen != nullptr && taken.insert(seen).second;
+      if (!stays && MustUnmap(place, page) && !may_unmap_({place.run.extent, page})) return false;
     }
     return true;
   }
@@ -197,10 +197,13 @@ std::optional<StitchPlan> PlanStitch(const Arena& arena, Bytes size, const Offer
   for (const auto& [cost, place] : places) {
     if (planner.IsUsable(place)) return planner.Plan(place, size);
   }
-  if (const std::optional<StitchPlace> untouched = UntouchedPlace(arena, size); untouched.has_value()) {
-    return planner.Plan(*untouched, size);
-  }
-  return std::nullopt;
+  return PlanStitchApart(arena, size, offers);
+}
+
+std::optional<StitchPlan> PlanStitchApart(const Arena& arena, Bytes size, const Offers& offers) {
+  const std::optional<StitchPlace> untouched = UntouchedPlace(arena, size);
+  if (!untouched.has_value()) return std::nullopt;
+  return Planner(offers, [](PageRef) { return false; }).Plan(*untouched, size);
 }
 
 }  // namespace frugal

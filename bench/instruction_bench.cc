@@ -59,6 +59,9 @@ void CountAll() {
   CUDAAllocator& frugal = *c10::cuda::CUDACachingAllocator::get();
   CountPairs("native", native);
   CountPairs("frugal", frugal);
+  frugal_enable_with("check:off");
+  CountPairs("frugal unchecked", frugal);
+  frugal_enable_with("check:fast");
   CountChurn("native", native, 1'000);
   CountChurn("frugal", frugal, 1'000);
   CountChurn("frugal", frugal, 1'000'000);

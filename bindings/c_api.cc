@@ -69,6 +69,7 @@ constexpr Figure kFigures[] = {
     {"out_of_memory_errors", [](const Reading& r) { return r.statistics.num_ooms; }},
     {"device_allocations", [](const Reading& r) { return r.statistics.num_device_alloc; }},
     {"device_frees", [](const Reading& r) { return r.statistics.num_device_free; }},
+    {"driver_failures", [](const Reading& r) { return r.statistics.num_driver_failures; }},
     {"native_reserved_bytes", [](const Reading& r) { return r.native_reserved.count(); }},
     {"limit_bytes", [](const Reading& r) { return r.limit < kUnlimited ? r.limit.count() : 0; }},
     {"virtual_memory", [](const Reading& r) { return static_cast<int64_t>(r.virtual_memory); }},

@@ -62,9 +62,12 @@ void GpuMemory::LeaveNativeTheRest() {
 
 Bytes GpuMemory::Trim(Bytes enough) {
   const absl::StatusOr<Bytes> trimmed = allocator_.Trim(enough);
-  TORCH_CHECK(trimmed.ok(), "frugal_alloc could not give memory of GPU ", static_cast<int>(ordinal_),
-              " back: ", trimmed.status().message());
-  return *trimmed;
+  if (trimmed.ok()) return *trimmed;
+  if (!absl::IsDataLoss(trimmed.status())) {
+    TORCH_WARN("frugal_alloc still holds idle memory of GPU ", static_cast<int>(ordinal_),
+               ", since the driver did not take it back: ", trimmed.status().message());
+  }
+  return Bytes(0);
 }
 
 absl::StatusOr<Bytes> GpuMemory::ReleaseIdle(const Routing& routing) {
@@ -131,6 +134,7 @@ GpuMemory& GpuSet::Open(c10::DeviceIndex ordinal) {
   absl::Status status = gpu->SetMemoryFraction(native_.initialized() ? native_.getMemoryFraction(ordinal) : 1.0);
   if (status.ok()) status = gpu->SetMemoryLimit(memory_limit_);
   TORCH_CHECK(status.ok(), "frugal_alloc: ", status.message());
+  gpu->allocator().SetCheckLevel(check_level_);
   if (history_.has_listened()) gpu->AttachHistory();
   if (SiteSampler::is_on()) gpu->allocator().RecordBirths();
   gpu->BeginPhase();
@@ -170,6 +174,13 @@ void GpuSet::SetTracking(bool value) {
   if (value) FindAutograd();
   SiteSampler::SetOn(value);
   if (value) ForEach([](GpuMemory& gpu) { gpu.allocator().RecordBirths(); });
+}
+
+void GpuSet::SetCheckLevel(CheckLevel level) {
+  // A GPU that is being opened either has the new level, or is in the set by now.
+  absl::MutexLock lock(&mutex_);
+  check_level_ = level;
+  ForEach([level](GpuMemory& gpu) { gpu.allocator().SetCheckLevel(level); });
 }
 
 LeakReport GpuSet::MakeLeakReport() const {

@@ -56,8 +56,8 @@ class GpuMemory {
   const char* LimitName();
   // Native is about to serve a request: a limit leaves it what we do not hold.
   void LeaveNativeTheRest();
-  // Gives at least `enough` of our idle memory back to the driver, or all; returns how much that was. Throws
-  // c10::Error.
+  // Gives at least `enough` of our idle memory back to the driver, or all; returns how much that was. If the driver
+  // fails, warns; the rest is still held.
   Bytes Trim(Bytes enough = kUnlimited);
   // Gives what nothing has used since the last call back to the driver, without waiting for a stream, and not while a
   // graph is perhaps being captured. Returns how much that was.
@@ -70,6 +70,11 @@ class GpuMemory {
   void ResetPeakStats();
   // Memory changes hands between native and us: see PeakPhases.
   void BeginPhase();
+  // We could not serve a request because of `reason`, which is not that memory is out. True at the first time since
+  // our books are as they are: whole or broken.
+  bool NoteRefusal(const absl::Status& reason) {
+    return !(absl::IsDataLoss(reason) ? told_of_broken_books_ : told_of_driver_).exchange(true);
+  }
   // One of us ran out of memory, but the request is served in another way: no error was seen.
   void ForgetOutOfMemory() { forgotten_ooms_.fetch_add(1, std::memory_order_relaxed); }
 
@@ -83,6 +88,8 @@ class GpuMemory {
   DeviceHistory history_;
   DeviceAllocator allocator_;
   std::atomic<int64_t> forgotten_ooms_{0};
+  std::atomic<bool> told_of_driver_{false};
+  std::atomic<bool> told_of_broken_books_{false};
 
   absl::Mutex limit_mutex_;
   double fraction_ ABSL_GUARDED_BY(limit_mutex_) = 1.0;
@@ -128,6 +135,8 @@ class GpuSet {
 
   // Whether allocations are recorded by site from now on.
   void SetTracking(bool value);
+  // Of every GPU, opened or not.
+  void SetCheckLevel(CheckLevel level);
   // What leaks, of all.
   LeakReport MakeLeakReport() const;
 
@@ -172,6 +181,7 @@ class GpuSet {
   // Device, and the one that it may access.
   std::vector<std::pair<c10::DeviceIndex, c10::DeviceIndex>> peers_ ABSL_GUARDED_BY(mutex_);
   MemoryLimit memory_limit_ ABSL_GUARDED_BY(mutex_);
+  CheckLevel check_level_ ABSL_GUARDED_BY(mutex_) = kDefaultCheckLevel;
 
   IdleReleaser idle_releaser_{[this] { return ReleaseIdleOrWarn(); }};
 };

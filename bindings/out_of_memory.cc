@@ -151,7 +151,12 @@ void ThrowOutOfMemory(GpuMemory& gpu, size_t requested, cudaStream_t stream, His
       static_cast<size_t>(both.reserved_bytes[0].current), c10::Device(c10::DeviceType::CUDA, gpu.ordinal()));
   observers.Notify(gpu.ordinal(), requested, total, free);
   const int64_t native_reserved = std::max<int64_t>(both.reserved_bytes[0].current - report.reserved.count(), 0);
-  C10_THROW_ERROR(OutOfMemoryError, OutOfMemoryMessage(FactsOf(gpu, report, native_reserved)));
+  std::string message = OutOfMemoryMessage(FactsOf(gpu, report, native_reserved));
+  if (!report.driver_failure.ok()) {
+    absl::StrAppend(&message,
+                    "\nThe CUDA driver failed on the way, which may be why: ", report.driver_failure.message(), ".");
+  }
+  C10_THROW_ERROR(OutOfMemoryError, message);
 }
 
 }  // namespace frugal

@@ -3,9 +3,11 @@
 #include <array>
 #include <cstdlib>
 #include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -18,10 +20,20 @@ namespace {
 
 constexpr char kOff[] = "off";
 
+constexpr std::array<std::pair<absl::string_view, CheckLevel>, 3> kCheckLevels = {
+    {{kOff, CheckLevel::kOff}, {"fast", CheckLevel::kFast}, {"full", CheckLevel::kFull}}};
+
 struct Unit {
   absl::string_view name;
   double factor;
 };
+
+// What somebody gave us, for a message of one line: printable, and not without end.
+std::string Shown(absl::string_view text) {
+  constexpr size_t kMost = 100;
+  const std::string shown = absl::CHexEscape(text.substr(0, kMost));
+  return text.size() > kMost ? shown + "..." : shown;
+}
 
 // A number above 0 with a unit of `units`, in terms of the unit with factor 1; the longer names come first.
 template <size_t N>
@@ -102,6 +114,22 @@ bool SetSuppressions(absl::string_view value, Settings& settings) {
   return true;
 }
 
+bool SetCheck(absl::string_view value, Settings& settings) {
+  for (const auto& [name, level] : kCheckLevels) {
+    if (value != name) continue;
+    settings.check = level;
+    return true;
+  }
+  return false;
+}
+
+std::string CheckText(const Settings& settings) {
+  for (const auto& [name, level] : kCheckLevels) {
+    if (settings.check == level) return std::string(name);
+  }
+  return "";
+}
+
 std::string IdleReleaseText(const Settings& settings) {
   if (settings.idle_release == absl::InfiniteDuration()) return kOff;
   return absl::StrCat(absl::ToDoubleSeconds(settings.idle_release), "s");
@@ -114,13 +142,14 @@ struct Key {
   std::string (*text)(const Settings& settings);
 };
 
-constexpr std::array<Key, 5> kKeys = {{
+constexpr std::array<Key, 6> kKeys = {{
     {"memory_limit", "a size (20GiB, 512MiB, bytes), a part of each GPU (80%), or off", &SetMemoryLimit,
      [](const Settings& settings) { return settings.memory_limit.ToText(); }},
     {"idle_release", "a time (30s, 500ms, 10min), or off", &SetIdleRelease, &IdleReleaseText},
     {"track", "on or off", &SetTrack,
      [](const Settings& settings) { return std::string(settings.track ? "on" : kOff); }},
     {"report_dir", "a folder, or off", &SetReportDir, [](const Settings& settings) { return settings.report_dir; }},
+    {"check", "off, fast or full", &SetCheck, &CheckText},
     {"suppressions", "a file", &SetSuppressions, [](const Settings& settings) { return settings.suppressions; }},
 }};
 
@@ -134,7 +163,7 @@ const Key* FindKey(absl::string_view name) {
 absl::Status UnknownKey(absl::string_view name) {
   const auto append = [](std::string* out, const Key& key) { out->append(key.name.data(), key.name.size()); };
   return absl::InvalidArgumentError(
-      absl::StrCat("there is no setting \"", name, "\"; there are ", absl::StrJoin(kKeys, ", ", append)));
+      absl::StrCat("there is no setting \"", Shown(name), "\"; there are ", absl::StrJoin(kKeys, ", ", append)));
 }
 
 absl::Status ChangeOne(absl::string_view entry, Settings& settings) {
@@ -144,7 +173,8 @@ absl::Status ChangeOne(absl::string_view entry, Settings& settings) {
   const Key* const key = FindKey(name);
   if (key == nullptr) return UnknownKey(name);
   if (key->set(value, settings)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, ":", value, " is not possible; ", name, " is ", key->allowed));
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ":", Shown(value), " is not possible; ", name, " is ", key->allowed));
 }
 
 }  // namespace
@@ -193,7 +223,8 @@ absl::StatusOr<bool> IsTurnedOff() {
   const absl::string_view text = value == nullptr ? "" : value;
   if (text == "0") return true;
   if (text.empty() || text == "1") return false;
-  return absl::InvalidArgumentError(absl::StrCat("FRUGAL_ALLOC=", text, " is not possible; it is 0 (off) or 1 (on)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("FRUGAL_ALLOC=", Shown(text), " is not possible; it is 0 (off) or 1 (on)"));
 }
 
 }  // namespace frugal

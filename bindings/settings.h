@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
+#include "allocator/check.h"
 #include "allocator/units.h"
 
 namespace frugal {
@@ -49,6 +50,8 @@ struct Settings {
   bool track = true;
   // Where reports are written: a folder, "off", or "" for the default, which the Python package knows.
   std::string report_dir;
+  // How much the allocator verifies while it works.
+  CheckLevel check = kDefaultCheckLevel;
   // The file that names what is not to be reported; "" for none.
   std::string suppressions;
 };

@@ -8,6 +8,8 @@
 #include <bit>
 #include <utility>
 
+#include "bindings/forked_child.h"
+#include "bindings/inconsistency_report.h"
 #include "bindings/ipc.h"
 #include "bindings/pytorch_settings.h"
 #include "bindings/site_sampler.h"
@@ -88,6 +90,7 @@ TorchAllocator::TorchAllocator(caching::CUDAAllocator& native)
 
 TorchAllocator& TorchAllocator::Create(caching::CUDAAllocator& native) {
   TORCH_INTERNAL_ASSERT(Instance() == nullptr);
+  ThrowFromFailedChecks();
   auto* allocator = new TorchAllocator(native);
   instance_.store(allocator, std::memory_order_release);
   return *allocator;
@@ -97,6 +100,7 @@ void TorchAllocator::BecomeForkedChild() {
   bool in_use = native().initialized();
   gpus_.ForEach([&](GpuMemory&) { in_use = true; });
   if (in_use) forked_from_cuda_.store(true, std::memory_order_relaxed);
+  Renew(settings_mutex_);
   routing_.BecomeForkedChild();
   history_.BecomeForkedChild();
   out_of_memory_observers_.BecomeForkedChild();
@@ -167,7 +171,13 @@ void TorchAllocator::ReportUsage(GpuMemory& gpu, void* pointer, int64_t change) 
 }
 
 void* TorchAllocator::AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status) {
-  if (absl::IsResourceExhausted(status) && routing_.HasPoolForOutOfMemory(gpu.ordinal())) {
+  if (absl::IsResourceExhausted(status)) return AllocateFromPools(gpu, size, stream);
+  if (gpu.NoteRefusal(status)) TellOfRefusal(gpu, status);
+  return AllocateFromNative(gpu.ordinal(), size, [&] { return native().raw_alloc_with_stream(size, stream); });
+}
+
+void* TorchAllocator::AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_t stream) {
+  if (routing_.HasPoolForOutOfMemory(gpu.ordinal())) {
     try {
       const OutOfMemoryObservers::Silence silence;
       void* const block = WithinLimit(gpu, [&] { return native().raw_alloc_with_stream(size, stream); });
@@ -177,13 +187,27 @@ void* TorchAllocator::AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_
       gpu.ForgetOutOfMemory();
     }
   }
-  Fail(gpu, size, stream, status);
+  ThrowOutOfMemory(gpu, size, stream, history_, out_of_memory_observers_);
 }
 
-void TorchAllocator::Fail(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status) {
-  if (absl::IsResourceExhausted(status)) ThrowOutOfMemory(gpu, size, stream, history_, out_of_memory_observers_);
-  TORCH_CHECK(false, "frugal_alloc could not allocate ", c10::CachingAllocator::format_size(size), " on GPU ",
-              static_cast<int>(gpu.ordinal()), ": ", status.message());
+void TorchAllocator::TellOfRefusal(GpuMemory& gpu, const absl::Status& status) {
+  gpu.BeginPhase();
+  const int ordinal = gpu.ordinal();
+  if (!absl::IsDataLoss(status)) {
+    TORCH_WARN("frugal_alloc: the driver fails on GPU ", ordinal, " (", status.message(),
+               "); what cannot be had otherwise comes from PyTorch's native allocator");
+    return;
+  }
+  Settings settings;
+  {
+    absl::MutexLock lock(&settings_mutex_);
+    settings = settings_;
+  }
+  const std::string written =
+      WriteReport({ordinal, status, gpu.allocator().GetStatistics(), ToText(settings), 200 + FRUGAL_TORCH_MINOR},
+                  settings.report_dir);
+  TORCH_WARN("frugal_alloc found that its books of GPU ", ordinal, " do not add up (", status.message(),
+             "). The run goes on with PyTorch's native allocator for new memory on this GPU. ", written);
 }
 
 template <typename F>
@@ -268,6 +292,9 @@ void TorchAllocator::Apply(const Settings& settings) {
   gpus_.SetMemoryLimit(settings.memory_limit);
   gpus_.SetIdleRelease(settings.idle_release);
   gpus_.SetTracking(settings.track);
+  gpus_.SetCheckLevel(settings.check);
+  absl::MutexLock lock(&settings_mutex_);
+  settings_ = settings;
 }
 
 void TorchAllocator::NoteNativeFreed() {
@@ -382,6 +409,11 @@ void TorchAllocator::endAllocateToPool(c10::DeviceIndex device, MempoolId_t pool
 void TorchAllocator::SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value) {
   NativeForwarder::SetUseOnOutOfMemory(device, pool, value);
   routing_.SetUseOnOutOfMemory(device, pool, value);
+}
+
+std::shared_ptr<void> TorchAllocator::getIpcDevPtr(std::string handle) {
+  CheckHandle(handle);
+  return native().getIpcDevPtr(std::move(handle));
 }
 
 caching::ShareableHandle TorchAllocator::shareIpcHandle(void* pointer) {

@@ -9,6 +9,9 @@
 #include <type_traits>
 #include <vector>
 
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
 #include "bindings/gpu_memory.h"
 #include "bindings/history.h"
 #include "bindings/native_forwarder.h"
@@ -84,6 +87,7 @@ class TorchAllocator final : public NativeForwarder {
                            std::function<bool(cudaStream_t)> filter) override;
   void endAllocateToPool(c10::DeviceIndex device, MempoolId_t pool) override;
   caching::ShareableHandle shareIpcHandle(void* pointer) override;
+  std::shared_ptr<void> getIpcDevPtr(std::string handle) override;
   void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex accessed) override;
   cudaError_t memcpyAsync(void* to, int to_device, const void* from, int from_device, size_t size, cudaStream_t stream,
                           bool peer_access) override;
@@ -104,9 +108,12 @@ class TorchAllocator final : public NativeForwarder {
   void* AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t stream, Sample sample);
   // Tells the profiler, if one runs, and returns the block.
   void* Allocated(GpuMemory& gpu, const Allocation& allocation);
-  // We could not serve the request: pools that are there for this moment may, or it fails.
+  // We could not serve the request. Out of memory: pools that are there for this moment may, or it fails; otherwise
+  // native does, whose own error is thrown if it cannot.
   void* AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status);
-  [[noreturn]] void Fail(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status);
+  void* AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_t stream);
+  // To be called once: why memory of the GPU is native's.
+  void TellOfRefusal(GpuMemory& gpu, const absl::Status& status);
   absl::Status FreeBlock(GpuMemory& gpu, void* pointer);
   absl::Status FreeRecorded(GpuMemory& gpu, void* pointer);
   // Tells the profiler, if one runs.
@@ -120,6 +127,9 @@ class TorchAllocator final : public NativeForwarder {
   std::invoke_result_t<F> AllocateFromNative(c10::DeviceIndex device, size_t size, F&& allocate);
 
   static std::atomic<TorchAllocator*> instance_;
+
+  absl::Mutex settings_mutex_;
+  Settings settings_ ABSL_GUARDED_BY(settings_mutex_);
 
   Routing routing_;
   History history_;

@@ -237,8 +237,9 @@ absl::Status DriverDevice::Map(Address page, PhysicalHandle handle) {
 
 absl::Status DriverDevice::SetAccess(Address start, Bytes size) {
   absl::MutexLock lock(&access_mutex_);
-  absl::Status status =
-      FRUGAL_DRIVER_CALL(MemSetAccess, ToDriver(start), ToDriver(size), access_.data(), access_.size());
+  const CUmemAccessDesc* const access = access_.data();
+  const size_t count = access_.size();
+  absl::Status status = FRUGAL_DRIVER_CALL(MemSetAccess, ToDriver(start), ToDriver(size), access, count);
   if (status.ok()) AddRange(accessible_, start, start + size);
   return status;
 }

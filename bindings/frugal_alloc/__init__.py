@@ -55,6 +55,7 @@ def enable(
     track: bool | str | None = None,
     report_dir: str | os.PathLike[str] | None = None,
     suppressions: str | os.PathLike[str] | None = None,
+    check: str | None = None,
 ) -> None:
     """Lets frugal_alloc serve all new CUDA memory of this process.
 
@@ -74,6 +75,7 @@ def enable(
             "on", False or "off".
         report_dir: The folder for reports, of what runs out of memory and of how a run ended; "off": none are written.
         suppressions: A file that names what no report is to name.
+        check: How much the allocator verifies while it works: "off", "fast" (at first) or "full", for hunting bugs.
 
     What is None stays as it is: at first as ``FRUGAL_ALLOC_CONF`` says ("memory_limit:20GiB,idle_release:30s"), else
     off.
@@ -89,7 +91,7 @@ def enable(
     from . import _settings, _switch
 
     if not _settings.is_turned_off():
-        _switch.enable(_settings.to_text(memory_limit, idle_release, track, report_dir, suppressions))
+        _switch.enable(_settings.to_text(memory_limit, idle_release, track, report_dir, suppressions, check))
 
 
 def disable() -> None:
@@ -134,6 +136,7 @@ def stats(device: int | str | object = None) -> dict[str, int]:
         - ``retries``: times that memory had to be given back before a request could be served
         - ``out_of_memory_errors``: requests that could not be served at all
         - ``device_allocations``, ``device_frees``: pieces of physical memory taken from the driver and given back
+        - ``driver_failures``: calls that the driver failed and that were made up for
         - ``native_reserved_bytes``: physical memory that PyTorch's own allocator holds beside ours
         - ``limit_bytes``: the most that both may hold together; 0: as much as there is
         - ``virtual_memory``: 1 if the GPU can map memory, 0 if it gets plain ``cudaMalloc`` segments

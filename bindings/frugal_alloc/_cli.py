@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from . import __version__
+from ._messages import on_one_line
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -20,11 +22,16 @@ class _Parser(argparse.ArgumentParser):
     """Says in one line what is wrong with the arguments."""
 
     def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
+        self.exit(BAD_INPUT, f"{self.prog}: {on_one_line(message)} (see {self.prog} --help)\n")
 
 
 class _Refused(Exception):
     """The command cannot be carried out; the message says why and what to do."""
+
+
+def _complain(command: str, message: str) -> int:
+    print(f"frugal-alloc {command}: {on_one_line(message)}", file=sys.stderr)
+    return BAD_INPUT
 
 
 @contextlib.contextmanager
@@ -48,12 +55,41 @@ def main(arguments: list[str] | None = None) -> NoReturn:
         elif command == "simulate":
             status = _simulate(arguments[1:])
         else:
-            options = _parser().parse_args(arguments)
-            status = options.carry_out(options)
+            status = _with_whole_output(command, lambda: _carry_out(arguments))
     except _Refused as error:
-        print(f"frugal-alloc {command}: {error}", file=sys.stderr)
-        status = BAD_INPUT
+        status = _complain(command, str(error))
     sys.exit(status)
+
+
+def _carry_out(arguments: list[str]) -> int:
+    try:
+        options = _parser().parse_args(arguments)
+    except SystemExit as ended:  # --help and wrong arguments
+        return ended.code  # type: ignore[return-value]
+    return options.carry_out(options)
+
+
+def _with_whole_output(command: str, carry_out: Callable[[], int]) -> int:
+    """The status of a command of ours; output that is lost, on a full disk, makes it fail.
+
+    It is flushed here, since the interpreter would do so with a traceback and a status of its own.
+    """
+    if sys.stdout is None:  # closed by whoever started us
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
+    try:
+        status = carry_out()
+        sys.stdout.flush()
+    except BrokenPipeError:
+        status = 0  # whoever read has seen enough
+    except OSError as error:
+        what = error.filename or "the output"
+        status = _complain(command, f"{what} cannot be read or written: {error.strerror or error}")
+    else:
+        return status
+    with contextlib.suppress(OSError, ValueError):
+        # What could not be written must not be tried again as the interpreter ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    return status
 
 
 def _check_platform(arguments: list[str]) -> None:
@@ -296,7 +332,7 @@ def _replay(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int
     except (_histories.HistoryError, _installation.MissingPart, _simulated_gpu.SimulationError) as error:
         raise _Refused(str(error)) from None
     except _replay.ReplayError as error:
-        print(f"frugal-alloc replay: {error}", file=sys.stderr)
+        _complain("replay", str(error))
         return 1
     except KeyboardInterrupt:
         print("frugal-alloc replay: interrupted", file=sys.stderr)

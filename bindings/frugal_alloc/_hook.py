@@ -56,8 +56,12 @@ def install() -> Path:
     try:
         # In one step: an interpreter may be starting right now.
         written = target.with_suffix(f".{os.getpid()}")
-        written.write_text(line)
-        written.replace(target)
+        try:
+            written.write_text(line)
+            written.replace(target)
+        except OSError:
+            written.unlink(missing_ok=True)
+            raise
     except OSError as error:
         raise HookError(
             f"cannot write {target}: {error.strerror}; use a virtual environment that you may change"

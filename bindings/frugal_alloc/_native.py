@@ -79,7 +79,12 @@ class Library(_sites.SiteFunctions):
 
     def enable(self, settings: str = "") -> None:
         """`settings`: "key:value,key:value", on top of those in force."""
-        self._check(self._library.frugal_enable_with(settings.encode()))
+        try:
+            # A folder's name may be bytes that are no text, which Python marks as surrogates.
+            encoded = settings.encode(errors="surrogateescape")
+        except UnicodeEncodeError:
+            raise FrugalAllocError(f"{settings!r:.200} is not possible: it cannot be encoded") from None
+        self._check(self._library.frugal_enable_with(encoded))
         self._library.frugal_set_garbage_collector(self._collector)
         self.read_python()
 
@@ -94,14 +99,14 @@ class Library(_sites.SiteFunctions):
         text = self._library.frugal_settings()
         if text is None:
             raise FrugalAllocError(self._library.frugal_last_error().decode(errors="replace"))
-        return text.decode()
+        return text.decode(errors="surrogateescape")
 
     def setting(self, key: str) -> str:
         """One setting's value in force, as FRUGAL_ALLOC_CONF has it."""
         value = self._library.frugal_setting(key.encode())
         if value is None:
             raise FrugalAllocError(self._library.frugal_last_error().decode(errors="replace"))
-        return value.decode(errors="replace")
+        return value.decode(errors="surrogateescape")
 
     def unfollowed_settings(self, settings: str | None = None) -> str:
         """A warning that names those of PyTorch's settings (None: the environment's) that do not hold for our memory;

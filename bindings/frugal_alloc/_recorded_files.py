@@ -13,6 +13,7 @@ import lzma
 import os
 import pickle
 import resource
+import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -44,6 +45,27 @@ def read_bytes(path: str | os.PathLike[str], most_bytes: int | None = None) -> b
     return data
 
 
+def open_file(path: str | os.PathLike[str]) -> IO[bytes]:
+    """Opens a file, and nothing else that has a path: a pipe would make us wait for ever, a device never ends.
+
+    Raises:
+        UnreadableFile: there is no such file, it is something else, or it may not be read.
+    """
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    except FileNotFoundError:
+        raise UnreadableFile(f"{path} does not exist") from None
+    except (OSError, ValueError) as error:
+        raise UnreadableFile(f"{path} cannot be read: {getattr(error, 'strerror', None) or error}") from None
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISREG(kind):
+        return open(descriptor, "rb")
+    os.close(descriptor)
+    if stat.S_ISDIR(kind):
+        raise UnreadableFile(f"{path} is a folder; name a file in it")
+    raise UnreadableFile(f"{path} is a pipe or a device; copy what it holds to a file first")
+
+
 def parse_values(data: bytes, path: str | os.PathLike[str]) -> Any:
     """The value of a pickle or JSON that was read from `path`."""
     if data[:1] == b"\x80":
@@ -53,7 +75,8 @@ def parse_values(data: bytes, path: str | os.PathLike[str]) -> Any:
     else:
         raise UnreadableFile(f"{path} is neither a pickle nor JSON, plain or packed by xz or gzip")
     try:
-        with _memory_limit((1 << 30) + 64 * len(data)):
+        # CPython's unpickler complains on standard error, besides raising, of a bytearray that does not fit.
+        with _memory_limit((1 << 30) + 64 * len(data)), contextlib.redirect_stderr(io.StringIO()):
             return parse(data)
     except pickle.UnpicklingError as error:
         raise UnreadableFile(f"{path} is damaged, or is not what it says: {error}") from None
@@ -84,7 +107,7 @@ def _unpickle(data: bytes) -> Any:
 
 def _unpack(path: Path, most_bytes: int) -> bytes:
     try:
-        with path.open("rb") as file:
+        with open_file(path) as file:
             magic = file.read(len(_XZ_MAGIC))
             file.seek(0)
             if magic == _XZ_MAGIC:
@@ -92,10 +115,6 @@ def _unpack(path: Path, most_bytes: int) -> bytes:
             if magic.startswith(_GZIP_MAGIC):
                 return _read_bounded(gzip.GzipFile(fileobj=file), path, most_bytes)
             return _read_bounded(file, path, most_bytes)
-    except FileNotFoundError:
-        raise UnreadableFile(f"{path} does not exist") from None
-    except IsADirectoryError:
-        raise UnreadableFile(f"{path} is a folder; name a file in it") from None
     except (lzma.LZMAError, zlib.error, EOFError, gzip.BadGzipFile) as error:
         raise UnreadableFile(f"{path} is damaged or cut short ({error}); copy or record it again") from None
     except OSError as error:

@@ -15,6 +15,9 @@ from . import _native
 # Entries to record for each device where it cannot be known what the program asked for: more than any plot can show.
 LEAST_HISTORY = 1_000_000
 
+# No GPU has so many bytes; a number of thousands of digits cannot even be written out.
+_MOST_NUMBER = 1 << 63
+
 # What PyTorch's Python functions call to change settings in the middle of a run.
 _PYTORCH_SETTERS = ("_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings")
 
@@ -30,6 +33,7 @@ def to_text(
     track: bool | str | None = None,
     report_dir: str | os.PathLike[str] | None = None,
     suppressions: str | os.PathLike[str] | None = None,
+    check: str | None = None,
 ) -> str:
     """The settings that are not None in the form of FRUGAL_ALLOC_CONF: numbers are bytes and seconds.
 
@@ -43,25 +47,37 @@ def to_text(
     ):
         if value is None:
             continue
-        if isinstance(value, number_types) and not isinstance(value, bool):
+        if isinstance(value, number_types) and not isinstance(value, bool) and abs(value) < _MOST_NUMBER:
             value = f"{value}{unit}" if isinstance(value, int) else f"{value:.6f}{unit}"
-        # A comma would begin a setting of another name.
-        if not isinstance(value, str) or "," in value:
+        if not _is_text(value):
             kinds = "bytes or a text" if unit == "" else "seconds or a text"
             raise _native.FrugalAllocError(
-                f"{name}={value!r} is not possible; {name} is {kinds} as in FRUGAL_ALLOC_CONF"
+                f"{name}={_shown(value)} is not possible; {name} is {kinds} as in FRUGAL_ALLOC_CONF"
             )
         entries.append(f"{name}:{value}")
     if isinstance(track, bool):
         track = "on" if track else "off"
-    for name, path in (("track", track), ("report_dir", report_dir), ("suppressions", suppressions)):
-        if path is None:
+    texts = {"track": track, "check": check, "report_dir": report_dir, "suppressions": suppressions}
+    for name, text in texts.items():
+        if text is None:
             continue
-        value = os.fspath(path) if isinstance(path, (str, os.PathLike)) else path
-        if not isinstance(value, str) or "," in value:
-            raise _native.FrugalAllocError(f"{name}={value!r} is not possible; {name} is a text without a comma")
+        value = os.fspath(text) if isinstance(text, (str, os.PathLike)) else text
+        if not _is_text(value):
+            raise _native.FrugalAllocError(f"{name}={_shown(value)} is not possible; {name} is a text without a comma")
         entries.append(f"{name}:{value}")
     return ",".join(entries)
+
+
+def _is_text(value: Any) -> bool:
+    """Whether the library would read all of it as one value: a comma begins another setting, a zero ends all."""
+    return isinstance(value, str) and not set(",\0") & set(value)
+
+
+def _shown(value: Any) -> str:
+    try:
+        return f"{value!r:.60}"
+    except ValueError:  # a number of more digits than Python writes out
+        return "such a number"
 
 
 def warn_of_unfollowed(library: _native.Library, settings: str | None = None) -> None:

@@ -18,6 +18,8 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ._messages import on_one_line
+
 HERE = Path(__file__).resolve().parent
 STARTUP = HERE / "_simulated_startup"
 
@@ -56,9 +58,10 @@ def parse_size(text: str) -> int:
         SizeError: the text is not a size above zero.
     """
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?b)?\s*", text, re.IGNORECASE | re.ASCII)
-    size = int(float(match[1]) * UNITS[match[2].lower()]) if match else 0
+    # Twenty digits are more than any size has, and a float holds them.
+    size = int(float(match[1]) * UNITS[match[2].lower()]) if match and len(match[1]) <= 20 else 0
     if not 0 < size < 1 << 47:
-        raise SizeError(f"{text!r} is not an amount of memory; write it like 16GiB, 512MiB or 1073741824")
+        raise SizeError(f"{text!r:.60} is not an amount of memory; write it like 16GiB, 512MiB or 1073741824")
     return size
 
 
@@ -152,14 +155,14 @@ def run(
         if values == "cpu":
             _check_python(program, command)
     except SimulationError as error:
-        print(f"frugal-alloc: {error}", file=sys.stderr)
+        print(f"frugal-alloc: {on_one_line(str(error))}", file=sys.stderr)
         return 2
     _tell(memory, gpus, values)
     sys.stdout.flush()
     try:
         return _spawn_and_wait(program, command, child)
     except OSError as error:
-        print(f"frugal-alloc: {command[0]} cannot be run: {error.strerror}", file=sys.stderr)
+        print(on_one_line(f"frugal-alloc: {command[0]} cannot be run: {error.strerror}"), file=sys.stderr)
         return 2
 
 

@@ -16,7 +16,8 @@
 //
 // Kinds of call that are counted, by name: "create" "map" "set_access" "unmap" "release" "reserve" "unreserve"
 // "malloc" "free" "sync" (the host waited for a stream, an event or the device) "event_record" "event_query"
-// "stream_wait" "launch". And "unmap_while_busy": unmaps, counted as "unmap" too, while a stream of the GPU had work
+// "stream_wait" "launch" "memory_info" (how much memory is free) "event_create" "capture_query" (whether a stream is
+// being captured). And "unmap_while_busy": unmaps, counted as "unmap" too, while a stream of the GPU had work
 // outstanding. That the work touches what was unmapped is not known, so it is a hint, not an error.
 
 #ifndef FRUGAL_CUDA_SIMULATED_CONTROL_H_
@@ -44,9 +45,11 @@ void frugal_sim_set_clock(uint64_t ns);
 void frugal_sim_set_stream_busy_until(void* stream, uint64_t ns);
 
 // A plan like "create@3=out_of_memory,map@1=invalid_value": call n (from 1, counted from now) of a kind
-// fails with that error; "@3+" means the third and all after. "" ends the plan. 0 if the plan was
-// understood; otherwise nothing changes.
+// fails with that error; "@3+" means the third and all after; "=late_unknown", that the call is made and the
+// next one of any kind fails. "" ends the plan. 0 if the plan was understood; otherwise nothing changes.
 int frugal_sim_set_faults(const char* plan);
+// Calls that have failed by the plan since it was set.
+uint64_t frugal_sim_faults(void);
 
 // --- The order of work: that of any two operations which touch the same byte, one of them writing, one comes after the
 // other by streams, events and what the host has waited for. Copies, fills and what is declared by frugal_sim_touch are

@@ -1,8 +1,14 @@
 #include "cuda/simulated/fault_plan.h"
 
 #include <charconv>
+#include <utility>
 
 namespace frugal::sim {
+namespace {
+
+constexpr std::string_view kLate = "late_";
+
+}  // namespace
 
 std::optional<FaultPlan> FaultPlan::Parse(std::string_view text) {
   FaultPlan plan;
@@ -25,23 +31,37 @@ std::optional<FaultPlan::Rule> FaultPlan::ParseRule(std::string_view text) {
   if (and_all_after) number.remove_suffix(1);
 
   const std::optional<CallKind> kind = CallKindFromName(text.substr(0, at));
-  const std::optional<Error> error = ErrorFromName(text.substr(equals + 1));
+  std::string_view name = text.substr(equals + 1);
+  const bool late = name.starts_with(kLate);
+  if (late) name.remove_prefix(kLate.size());
+  const std::optional<Error> error = ErrorFromName(name);
   uint64_t call = 0;
   const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), call);
   const bool is_number = problem == std::errc() && end == number.data() + number.size() && call > 0;
   if (!kind || *kind == CallKind::kUnmapWhileBusy || !error || *error == Error::kSuccess || !is_number) {
     return std::nullopt;
   }
-  return Rule{*kind, call, and_all_after, *error};
+  return Rule{*kind, call, and_all_after, late, *error};
 }
 
 Error FaultPlan::Next(CallKind kind) {
   const uint64_t call = ++calls_[static_cast<size_t>(kind)];
+  Error error = std::exchange(pending_, Error::kSuccess);
+  // A call that fails with an earlier call's error is not made, so it causes none of its own.
+  if (error == Error::kSuccess) {
+    const Rule* rule = RuleFor(kind, call);
+    if (rule != nullptr) (rule->late ? pending_ : error) = rule->error;
+  }
+  if (error != Error::kSuccess) ++faults_;
+  return error;
+}
+
+const FaultPlan::Rule* FaultPlan::RuleFor(CallKind kind, uint64_t call) const {
   for (const Rule& rule : rules_) {
     if (rule.kind != kind) continue;
-    if (rule.call == call || (rule.and_all_after && rule.call < call)) return rule.error;
+    if (rule.call == call || (rule.and_all_after && rule.call < call)) return &rule;
   }
-  return Error::kSuccess;
+  return nullptr;
 }
 
 }  // namespace frugal::sim

@@ -1,7 +1,9 @@
 // Which calls are to fail, and how.
 //
 // A plan is a list like "create@3=out_of_memory,map@1+=invalid_value": call n of a kind, counted from 1 from the
-// moment that the plan is set, fails with that error; "n+" means that call and all after it.
+// moment that the plan is set, fails with that error; "n+" means that call and all after it. "map@2=late_unknown":
+// call n itself is made, and the next call of any kind fails instead, as CUDA reports what goes wrong in work that was
+// only enqueued.
 
 #ifndef FRUGAL_CUDA_SIMULATED_FAULT_PLAN_H_
 #define FRUGAL_CUDA_SIMULATED_FAULT_PLAN_H_
@@ -28,18 +30,26 @@ class FaultPlan {
 
   // The error that the next call of `kind` is to have, kSuccess for none; that call is then over.
   Error Next(CallKind kind);
+  // Faults that calls have had since the plan was set.
+  uint64_t faults() const { return faults_; }
 
  private:
   struct Rule {
     CallKind kind;
     uint64_t call;
     bool and_all_after;
+    // The call after it fails.
+    bool late;
     Error error;
   };
 
   static std::optional<Rule> ParseRule(std::string_view text);
+  const Rule* RuleFor(CallKind kind, uint64_t call) const;
 
   std::vector<Rule> rules_;
+  // What the next call of any kind fails with.
+  Error pending_ = Error::kSuccess;
+  uint64_t faults_ = 0;
   std::array<uint64_t, kCallKindNames.size()> calls_{};
 };
 

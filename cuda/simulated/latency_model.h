@@ -24,7 +24,8 @@ struct LatencyModel {
   static constexpr Nanoseconds EventRecord() { return Microseconds(1); }
   static constexpr Nanoseconds EventQuery() { return Nanoseconds(500); }
   static constexpr Nanoseconds StreamWait() { return Microseconds(1); }
-  // Waits and launches are the program's own work, not the allocator's: counted, without a cost.
+  // Waits and launches are the program's own work, not the allocator's, and questions that the driver answers from its
+  // own books take next to nothing: counted, without a cost.
   static constexpr Nanoseconds Uncharged() { return Nanoseconds(0); }
 
  private:

@@ -4,6 +4,8 @@
 #include <numeric>
 #include <string>
 
+#include "cuda/simulated/latency_model.h"
+
 namespace frugal::sim {
 namespace {
 
@@ -67,6 +69,16 @@ std::vector<PhysicalMemory*> Machine::Memories() {
   std::vector<PhysicalMemory*> memories;
   for (const auto& gpu : gpus_) memories.push_back(&gpu->memory());
   return memories;
+}
+
+Error Machine::GetMemoryInfo(int gpu, Bytes* free, Bytes* total) {
+  if (const Error fault = calls_.Begin(CallKind::kMemoryInfo, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+    return fault;
+  }
+  const PhysicalMemory& memory = gpus_[gpu]->memory();
+  *free = memory.free();
+  *total = memory.total();
+  return Error::kSuccess;
 }
 
 Error Machine::FreeSegment(Address start) {

@@ -65,6 +65,9 @@ class Machine {
   VirtualMemory& virtual_memory() { return virtual_memory_; }
   Segments& segments() { return segments_; }
 
+  // cudaMemGetInfo.
+  Error GetMemoryInfo(int gpu, Bytes* free, Bytes* total);
+
   // cudaFree: waits for all work on the segment's GPU first.
   Error FreeSegment(Address start);
 

@@ -48,8 +48,10 @@ SimulatedDevice::SimulatedDevice(const Options& options) : machine_(ToConfigurat
 bool SimulatedDevice::HasVirtualMemory() const { return machine_.virtual_memory().supported(); }
 
 absl::StatusOr<MemoryInfo> SimulatedDevice::GetMemoryInfo() {
-  const PhysicalMemory& memory = machine_.gpu(kGpu).memory();
-  return MemoryInfo{memory.free(), memory.total()};
+  MemoryInfo info;
+  const Error error = machine_.GetMemoryInfo(kGpu, &info.free, &info.total);
+  if (error != Error::kSuccess) return ToStatus(error, "memory_info");
+  return info;
 }
 
 absl::StatusOr<Address> SimulatedDevice::Reserve(Bytes size) {
@@ -99,10 +101,9 @@ absl::Status SimulatedDevice::Free(Address segment) { return ToStatus(machine_.F
 absl::StatusOr<::frugal::Event> SimulatedDevice::Record(::frugal::Stream stream) {
   Streams& streams = machine_.streams();
   Stream& recorded = StreamOf(stream);
-  if (streams.GetCaptureInfo(recorded).state != Capture::State::kEnded) {
-    return absl::UnavailableError("event_record: the stream is being captured");
-  }
-  Event* event = streams.CreateEvent();
+  if (absl::Status status = CheckNotCapturing(recorded); !status.ok()) return status;
+  Event* event = nullptr;
+  if (const Error error = streams.CreateEvent(&event); error != Error::kSuccess) return ToStatus(error, "event_create");
   if (const Error error = streams.Record(event, recorded); error != Error::kSuccess) {
     (void)streams.DestroyEvent(event);
     return ToStatus(error, "event_record");
@@ -122,9 +123,7 @@ absl::StatusOr<bool> SimulatedDevice::HasPassed(::frugal::Event event) {
 
 absl::Status SimulatedDevice::StreamWait(::frugal::Stream stream, ::frugal::Event event) {
   Stream& waiting = StreamOf(stream);
-  if (machine_.streams().GetCaptureInfo(waiting).state != Capture::State::kEnded) {
-    return absl::UnavailableError("stream_wait: the stream is being captured");
-  }
+  if (absl::Status status = CheckNotCapturing(waiting); !status.ok()) return status;
   return ToStatus(machine_.streams().StreamWait(waiting, EventOf(event)), "stream_wait");
 }
 
@@ -190,6 +189,15 @@ void SimulatedDevice::EndCapture(::frugal::Stream stream) {
   (void)machine_.streams().EndCapture(StreamOf(stream), &graph);
 }
 
+void SimulatedDevice::Order(::frugal::Stream waiter, ::frugal::Stream waited) {
+  FaultPlan plan = machine_.calls().TakeFaults();
+  if (const absl::StatusOr<::frugal::Event> event = Record(waited); event.ok()) {
+    StreamWait(waiter, *event).IgnoreError();  // Neither stream is one that is captured.
+    Recycle(*event);
+  }
+  machine_.calls().SetFaults(std::move(plan));
+}
+
 bool SimulatedDevice::SetFaults(std::string_view plan) {
   std::optional<FaultPlan> parsed = FaultPlan::Parse(plan);
   if (!parsed) return false;
@@ -205,6 +213,14 @@ void SimulatedDevice::ResetCounters() {
 int64_t SimulatedDevice::live_events() const {
   absl::MutexLock lock(&mutex_);
   return static_cast<int64_t>(events_.size());
+}
+
+absl::Status SimulatedDevice::CheckNotCapturing(const Stream& stream) {
+  Streams::CaptureInfo info;
+  const Error error = machine_.streams().QueryCapture(stream, &info);
+  if (error != Error::kSuccess) return ToStatus(error, "capture_query");
+  if (info.state == Capture::State::kEnded) return absl::OkStatus();
+  return absl::UnavailableError("the stream is being captured");
 }
 
 Stream& SimulatedDevice::StreamOf(::frugal::Stream stream) {

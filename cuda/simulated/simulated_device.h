@@ -78,8 +78,15 @@ class SimulatedDevice final : public Device {
   void BeginCapture(::frugal::Stream stream);
   void EndCapture(::frugal::Stream stream);
 
+  // `waiter` goes on when `waited` has done what it has been told, as a program orders its own streams: no fault plan
+  // applies, and none goes on by it.
+  void Order(::frugal::Stream waiter, ::frugal::Stream waited);
+
   // As FRUGAL_SIM_FAULTS. False if the plan is not understood; nothing changes then.
   bool SetFaults(std::string_view plan);
+
+  // Calls that have failed by the plan since it was set.
+  uint64_t faults() const { return machine_.calls().faults(); }
 
   // Since the start or the last ResetCounters().
   uint64_t calls(CallKind kind) const { return machine_.calls().count(kind); }
@@ -95,6 +102,7 @@ class SimulatedDevice final : public Device {
 
  private:
   Stream& StreamOf(::frugal::Stream stream);
+  absl::Status CheckNotCapturing(const Stream& stream);
   // nullptr for an event that was recycled or never recorded.
   Event* EventOf(::frugal::Event event) const;
 

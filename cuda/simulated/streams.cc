@@ -175,6 +175,14 @@ Event* Streams::CreateEvent() {
   return handle;
 }
 
+Error Streams::CreateEvent(Event** event) {
+  if (const Error fault = calls_.Begin(CallKind::kEventCreate, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+    return fault;
+  }
+  *event = CreateEvent();
+  return Error::kSuccess;
+}
+
 Event* Streams::CreateRecordedEvent(Nanoseconds passes_at) {
   Event* event = CreateEvent();
   std::lock_guard lock(mutex_);

@@ -97,6 +97,8 @@ class Streams {
   // --- Events.
 
   Event* CreateEvent();
+  // As cudaEventCreate: counted, and may fail by plan.
+  Error CreateEvent(Event** event);
   // One that another process has recorded.
   Event* CreateRecordedEvent(Nanoseconds passes_at);
   Error DestroyEvent(Event* event);
@@ -115,6 +117,8 @@ class Streams {
   // `graph` is null unless this returns kSuccess.
   Error EndCapture(Stream& stream, std::shared_ptr<Graph>* graph);
   CaptureInfo GetCaptureInfo(const Stream& stream) const;
+  // As cudaStreamIsCapturing: counted, and may fail by plan.
+  Error QueryCapture(const Stream& stream, CaptureInfo* info) const;
   Error UpdateCaptureTail(Stream& stream, std::vector<Node*> tail, bool replace);
   // Before each call that could disturb a capture (cudaMalloc, cudaFree, cudaEventQuery, ...): what the call is to
   // return unless kSuccess. The captures that forbid it are invalidated.

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <unordered_set>
 
+#include "cuda/simulated/latency_model.h"
 #include "cuda/simulated/streams.h"
 #include "cuda/simulated/thread_state.h"
 
@@ -73,6 +74,14 @@ Streams::CaptureInfo Streams::GetCaptureInfo(const Stream& stream) const {
   std::lock_guard lock(mutex_);
   if (!stream.capture) return {};
   return {stream.capture->state(), stream.capture->id(), stream.capture->graph().get(), &stream.tail};
+}
+
+Error Streams::QueryCapture(const Stream& stream, CaptureInfo* info) const {
+  if (const Error fault = calls_.Begin(CallKind::kCaptureQuery, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+    return fault;
+  }
+  *info = GetCaptureInfo(stream);
+  return Error::kSuccess;
 }
 
 Error Streams::UpdateCaptureTail(Stream& stream, std::vector<Node*> tail, bool replace) {

@@ -25,8 +25,31 @@ TEST_F(Refusals, OfAnyCallLeaveEveryBlockAsItWas) {
         kept.push_back(keep);
         ASSERT_TRUE(allocator.Free(hole).ok());
       }
-      const Statistics before = allocator.GetStatistics();
       ASSERT_TRUE(device.SetFaults(absl::StrFormat("%s@%d=invalid_value", kind, call)));
+      absl::StatusOr<Allocation> block = allocator.Allocate(MiB(24), kMain);
+      ASSERT_TRUE(device.SetFaults(""));
+      allocator.CheckInvariants();
+      ASSERT_TRUE(block.ok()) << "a call that fails once is made again: " << block.status();
+      ASSERT_TRUE(allocator.Free(block->address).ok());
+      for (Address keep : kept) ASSERT_TRUE(allocator.Free(keep).ok());
+      ASSERT_TRUE(allocator.Trim().ok());
+      EXPECT_EQ(device.used(), Bytes(0));
+    }
+  }
+}
+
+// As the test above, but the driver goes on refusing.
+TEST_F(Refusals, ThatDoNotEndLeaveEveryBlockAsItWas) {
+  for (const char* kind : {"create", "map", "set_access", "reserve"}) {
+    for (int call = 1; call <= 12; ++call) {
+      SCOPED_TRACE(absl::StrFormat("%s call %d and all after fail", kind, call));
+      sim::SimulatedDevice device({.memory = MiB(64)});
+      AddressDirectory directory;
+      DeviceAllocator allocator(device, directory, nullptr);
+      const Address kept = allocator.Allocate(MiB(2), kMain)->address;
+      ASSERT_TRUE(allocator.Free(allocator.Allocate(MiB(4), kSide)->address).ok());
+      const Statistics before = allocator.GetStatistics();
+      ASSERT_TRUE(device.SetFaults(absl::StrFormat("%s@%d+=invalid_value", kind, call)));
       absl::StatusOr<Allocation> block = allocator.Allocate(MiB(24), kMain);
       ASSERT_TRUE(device.SetFaults(""));
       allocator.CheckInvariants();
@@ -40,15 +63,23 @@ TEST_F(Refusals, OfAnyCallLeaveEveryBlockAsItWas) {
       }
       ASSERT_TRUE(block.ok()) << "the same request, without the fault: " << block.status();
       ASSERT_TRUE(allocator.Free(block->address).ok());
-      for (Address keep : kept) ASSERT_TRUE(allocator.Free(keep).ok());
+      ASSERT_TRUE(allocator.Free(kept).ok());
       ASSERT_TRUE(allocator.Trim().ok());
       EXPECT_EQ(device.used(), Bytes(0));
     }
   }
 }
 
-TEST_F(Refusals, OfTheDriverKeepTheDriversOwnNameForTheError) {
+TEST_F(Refusals, ThatAreMadeUpForAreCountedAndTheLatestIsKept) {
   ASSERT_TRUE(device_.SetFaults("map@1=invalid_value"));
+  Allocate(MiB(2));
+  EXPECT_EQ(statistics().num_driver_failures, 1);
+  EXPECT_TRUE(IsOutOfMemory(GiB(1)));
+  EXPECT_NE(std::string(allocator_->LastOutOfMemory().driver_failure.message()), "");
+}
+
+TEST_F(Refusals, OfTheDriverKeepTheDriversOwnNameForTheError) {
+  ASSERT_TRUE(device_.SetFaults("map@1+=invalid_value"));
   const absl::Status status = allocator_->Allocate(MiB(2), kMain).status();
   EXPECT_NE(std::string(status.message()), "");
   EXPECT_FALSE(absl::IsResourceExhausted(status));
@@ -77,7 +108,8 @@ TEST_F(Refusals, OfAnEventKeepTheBlockAwayUntilItCanBeRecorded) {
   const Address block = Allocate(MiB(8));
   UseOn(block, kSide, 100);
   ASSERT_TRUE(device_.SetFaults("event_record@1=invalid_value"));
-  EXPECT_FALSE(allocator_->Free(block).ok());
+  Free(block);
+  EXPECT_EQ(statistics().num_driver_failures, 1);
   ASSERT_TRUE(device_.SetFaults(""));
   EXPECT_NE(Allocate(MiB(8)), block);
   AdvanceTo(100);

@@ -1,6 +1,9 @@
 #include "bindings/settings.h"
 
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -12,6 +15,7 @@ namespace frugal {
 namespace {
 
 constexpr Bytes kTotal = GiB(80);
+const std::string kCheck = kDefaultCheckLevel == CheckLevel::kFull ? "full" : "fast";
 
 Settings Parsed(absl::string_view text) {
   Settings settings;
@@ -30,7 +34,7 @@ std::string ErrorOf(absl::string_view text) {
 
 TEST(SettingsTest, NothingIsLimitedByDefault) {
   EXPECT_GE(Settings().memory_limit.On(kTotal), kTotal);
-  EXPECT_EQ(ToText(Settings()), "memory_limit:off,idle_release:off,track:on");
+  EXPECT_EQ(ToText(Settings()), "memory_limit:off,idle_release:off,track:on,check:" + kCheck);
 }
 
 TEST(SettingsTest, MemoryLimitIsASizeOrAPartOfTheGpu) {
@@ -49,19 +53,27 @@ TEST(SettingsTest, IdleReleaseIsATime) {
   EXPECT_EQ(Parsed("idle_release:2h").idle_release, absl::Hours(2));
 }
 
+TEST(SettingsTest, CheckIsALevel) {
+  EXPECT_EQ(Parsed("check:off").check, CheckLevel::kOff);
+  EXPECT_EQ(Parsed("check:fast").check, CheckLevel::kFast);
+  EXPECT_EQ(Parsed("check:full").check, CheckLevel::kFull);
+  EXPECT_EQ(ErrorOf("check:all"), "check:all is not possible; check is off, fast or full");
+}
+
 TEST(SettingsTest, LaterEntriesAndTextsChangeWhatTheyNameOnly) {
   Settings settings = Parsed(" memory_limit : 1GiB , idle_release:3s,, memory_limit:2GiB");
-  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:3s,track:on");
+  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:3s,track:on,check:" + kCheck);
   EXPECT_TRUE(ChangeSettings("idle_release:off", settings).ok());
-  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:off,track:on");
+  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:off,track:on,check:" + kCheck);
   EXPECT_TRUE(ChangeSettings("memory_limit:off", settings).ok());
   EXPECT_EQ(ToText(settings), ToText(Settings()));
 }
 
 TEST(SettingsTest, TextOfSettingsMakesTheSameSettings) {
-  for (const char* text :
-       {"memory_limit:80%,idle_release:0.25s,track:on",
-        "memory_limit:12345,idle_release:off,track:off,report_dir:/tmp/a b:c,suppressions:leaks.txt"}) {
+  for (const std::string& text :
+       {"memory_limit:80%,idle_release:0.25s,track:on,check:" + kCheck,
+        std::string(
+            "memory_limit:12345,idle_release:off,track:off,report_dir:/tmp/a b:c,check:off,suppressions:leaks.txt")}) {
     EXPECT_EQ(ToText(Parsed(text)), text);
   }
 }
@@ -103,6 +115,80 @@ TEST(SettingsTest, TheSwitchIsZeroOrOne) {
   setenv("FRUGAL_ALLOC", "no", 1);
   EXPECT_EQ(IsTurnedOff().status().message(), "FRUGAL_ALLOC=no is not possible; it is 0 (off) or 1 (on)");
   unsetenv("FRUGAL_ALLOC");
+}
+
+// Settings with bytes changed, lost, moved and made up. FRUGAL_FUZZ_ROUNDS tries as many times more.
+TEST(SettingsTest, AnyTextIsReadOrRefusedInOneLineAndThenChangesNothing) {
+  const char* const rounds = std::getenv("FRUGAL_FUZZ_ROUNDS");
+  const int count = 20'000 * (rounds == nullptr ? 1 : std::atoi(rounds));
+  const std::vector<std::string> pieces = {"memory_limit",
+                                           "idle_release",
+                                           "track",
+                                           "report_dir",
+                                           "check",
+                                           "suppressions",
+                                           ":",
+                                           ",",
+                                           " ",
+                                           "\n",
+                                           "20GiB",
+                                           "80%",
+                                           "off",
+                                           "on",
+                                           "30s",
+                                           "500ms",
+                                           "full",
+                                           "fast",
+                                           "1",
+                                           "0.5",
+                                           ".",
+                                           "-",
+                                           "+",
+                                           "1e308",
+                                           "inf",
+                                           "nan",
+                                           "/tmp",
+                                           "=",
+                                           "KiB",
+                                           "\x1b[2J",
+                                           "h",
+                                           "min",
+                                           "9",
+                                           "\xff",
+                                           "%s%n%n",
+                                           "\t",
+                                           "0x10f",
+                                           "T",
+                                           "",
+                                           "::"};
+  std::mt19937_64 random(20'261'122);
+  int refused = 0;
+  for (int i = 0; i < count; ++i) {
+    SCOPED_TRACE(i);
+    std::string text = "memory_limit:20GiB,idle_release:30s,check:fast,report_dir:/tmp/reports";
+    for (uint64_t changes = 1 + random() % 6; changes > 0; --changes) {
+      const size_t place = random() % (text.size() + 1);
+      text.replace(place, random() % 3 == 0 ? random() % 20 : 0, pieces[random() % pieces.size()]);
+    }
+    if (random() % 50 == 0) text.insert(random() % (text.size() + 1), 100'000, static_cast<char>(random()));
+    Settings settings;
+    const absl::Status status = ChangeSettings(text, settings);
+    if (status.ok()) {
+      Settings again;
+      ASSERT_TRUE(ChangeSettings(ToText(settings), again).ok()) << ToText(settings);
+      ASSERT_EQ(ToText(again), ToText(settings));
+      ASSERT_GE(settings.memory_limit.On(kTotal), Bytes(0));
+      ASSERT_GE(settings.idle_release, absl::Milliseconds(1));
+      continue;
+    }
+    ++refused;
+    ASSERT_EQ(ToText(settings), ToText(Settings())) << "half of it was taken";
+    ASSERT_LT(status.message().size(), 700u);
+    for (const char one : status.message()) ASSERT_TRUE(one >= ' ' && one <= '~') << status.message();
+  }
+  std::printf("%d texts, %d refused\n", count, refused);
+  EXPECT_GT(refused, count / 4);
+  EXPECT_LT(refused, count);
 }
 
 }  // namespace

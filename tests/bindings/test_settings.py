@@ -203,9 +203,9 @@ report(third=library.settings())
         FRUGAL_ALLOC_CONF="memory_limit:1GiB,idle_release:10min",
     )
     assert result["status"] == 0, result["stderr"]
-    assert result["first"] == "memory_limit:123456789,idle_release:600s,track:on"
-    assert result["second"] == "memory_limit:123456789,idle_release:2.5s,track:on"
-    assert result["third"] == "memory_limit:123456789,idle_release:off,track:on"
+    assert result["first"] == "memory_limit:123456789,idle_release:600s,track:on,check:fast"
+    assert result["second"] == "memory_limit:123456789,idle_release:2.5s,track:on,check:fast"
+    assert result["third"] == "memory_limit:123456789,idle_release:off,track:on,check:fast"
 
 
 NOT_POSSIBLE = {

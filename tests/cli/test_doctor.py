@@ -35,13 +35,13 @@ def test_on_the_simulated_gpu_all_is_well(program: Any) -> None:
     assert "2.0 GiB, virtual memory management" in found["GPU 0"][1]
     assert found["trial"][1] == "enabled, allocated and freed 64 MiB on the simulated GPU"
     assert found["hook"][1].startswith("not installed")
-    assert found["settings"][1] == "memory_limit:off,idle_release:off,track:on"
+    assert found["settings"][1] == "memory_limit:off,idle_release:off,track:on,check:fast"
 
 
 def test_settings_in_force_and_the_switch_are_shown(program: Any) -> None:
     conf = {"FRUGAL_ALLOC_CONF": "memory_limit:80%", "FRUGAL_ALLOC": "0"}
     found = doctor(program, env=os.environ | conf)
-    assert found["settings"] == ("ok", "memory_limit:80%,idle_release:off,track:on")
+    assert found["settings"] == ("ok", "memory_limit:80%,idle_release:off,track:on,check:fast")
     assert found["FRUGAL_ALLOC"][0] == "less"
 
 

@@ -71,6 +71,19 @@ class EveryCall {
         return streams.StreamWait(*stream_, event_);
       case CallKind::kLaunch:
         return streams.Launch(*stream_, {});
+      case CallKind::kMemoryInfo: {
+        Bytes free;
+        Bytes total;
+        return machine_.GetMemoryInfo(0, &free, &total);
+      }
+      case CallKind::kEventCreate: {
+        Event* event = nullptr;
+        return streams.CreateEvent(&event);
+      }
+      case CallKind::kCaptureQuery: {
+        Streams::CaptureInfo info;
+        return streams.QueryCapture(*stream_, &info);
+      }
       case CallKind::kUnmapWhileBusy:
         break;
     }
@@ -105,6 +118,18 @@ TEST_P(CallKindTest, PlannedFaultFailsTheCallOnceAndChangesNothing) {
   EXPECT_EQ(call.Make(GetParam()), Error::kSuccess);
 }
 
+TEST_P(CallKindTest, LateFaultLetsTheCallBeMadeAndFailsTheNextOfAnyKind) {
+  constexpr CallKind kNext = CallKind::kMemoryInfo;
+  Machine machine(ManualGpu());
+  EveryCall call(machine);
+  machine.calls().SetFaults(*FaultPlan::Parse(NameOf(GetParam()) + "@1=late_launch_failed"));
+  EXPECT_EQ(call.Make(GetParam()), Error::kSuccess);
+  EXPECT_EQ(machine.calls().faults(), 0u);
+  EXPECT_EQ(call.Make(kNext), Error::kLaunchFailed);
+  EXPECT_EQ(machine.calls().faults(), 1u);
+  EXPECT_EQ(call.Make(kNext), Error::kSuccess);
+}
+
 TEST_P(CallKindTest, IsCountedUnderItsNameOnly) {
   Machine machine(ManualGpu());
   EveryCall call(machine);
@@ -118,10 +143,10 @@ TEST_P(CallKindTest, IsCountedUnderItsNameOnly) {
 }
 
 TEST_P(CallKindTest, CostsWhatTheModelSays) {
-  const std::vector<Nanoseconds> costs = {microseconds(29),  microseconds(2), microseconds(37), microseconds(30),
-                                          microseconds(23),  microseconds(5), microseconds(5),  microseconds(108),
-                                          microseconds(200), microseconds(0), microseconds(1),  Nanoseconds(500),
-                                          microseconds(1),   microseconds(0)};
+  const std::vector<Nanoseconds> costs = {
+      microseconds(29), microseconds(2),   microseconds(37),  microseconds(30), microseconds(23), microseconds(5),
+      microseconds(5),  microseconds(108), microseconds(200), microseconds(0),  microseconds(1),  Nanoseconds(500),
+      microseconds(1),  microseconds(0),   microseconds(0),   microseconds(0),  microseconds(0)};
   Machine machine(ManualGpu());
   EveryCall call(machine);
   machine.calls().ResetCounters();
@@ -133,7 +158,8 @@ INSTANTIATE_TEST_SUITE_P(All, CallKindTest,
                          ::testing::Values(CallKind::kCreate, CallKind::kMap, CallKind::kSetAccess, CallKind::kUnmap,
                                            CallKind::kRelease, CallKind::kReserve, CallKind::kUnreserve,
                                            CallKind::kMalloc, CallKind::kFree, CallKind::kSync, CallKind::kEventRecord,
-                                           CallKind::kEventQuery, CallKind::kStreamWait, CallKind::kLaunch),
+                                           CallKind::kEventQuery, CallKind::kStreamWait, CallKind::kLaunch,
+                                           CallKind::kMemoryInfo, CallKind::kEventCreate, CallKind::kCaptureQuery),
                          [](const auto& info) { return std::string(kCallKindNames[static_cast<size_t>(info.param)]); });
 
 TEST(FaultPlanTest, CountsFromTheMomentThatItIsSet) {
@@ -151,6 +177,15 @@ TEST(FaultPlanTest, PlusMeansAllAfter) {
   for (int i = 0; i < 3; ++i) EXPECT_EQ(plan.Next(CallKind::kCreate), Error::kOutOfMemory);
 }
 
+TEST(FaultPlanTest, LatePlusFailsEverySecondCall) {
+  FaultPlan plan = *FaultPlan::Parse("create@1+=late_unknown");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(plan.Next(CallKind::kCreate), Error::kSuccess);
+    EXPECT_EQ(plan.Next(CallKind::kCreate), Error::kUnknown) << "not made, so it causes none of its own";
+  }
+  EXPECT_EQ(plan.faults(), 3u);
+}
+
 TEST(FaultPlanTest, SeveralRulesAndTheEmptyPlanAreUnderstood) {
   FaultPlan plan = *FaultPlan::Parse("create@1=out_of_memory,map@1=already_mapped");
   EXPECT_EQ(plan.Next(CallKind::kMap), Error::kAlreadyMapped);
@@ -159,9 +194,10 @@ TEST(FaultPlanTest, SeveralRulesAndTheEmptyPlanAreUnderstood) {
 }
 
 TEST(FaultPlanTest, WhatIsNotAPlanIsRefused) {
-  for (const char* text : {"create", "create@1", "create@x=out_of_memory", "create@0=out_of_memory",
-                           "create@-1=out_of_memory", "make@1=out_of_memory", "create@1=no_such_error",
-                           "create@1=success", "create=out_of_memory@1", ",", "unmap_while_busy@1=unknown"}) {
+  for (const char* text :
+       {"create", "create@1", "create@x=out_of_memory", "create@0=out_of_memory", "create@-1=out_of_memory",
+        "make@1=out_of_memory", "create@1=no_such_error", "create@1=success", "create@1=late_success", "create@1=late_",
+        "create@1=latest_unknown", "create=out_of_memory@1", ",", "unmap_while_busy@1=unknown"}) {
     EXPECT_FALSE(FaultPlan::Parse(text).has_value()) << text;
   }
 }

@@ -34,6 +34,8 @@ MOST_GROWTH = 1.5
 MOST_IF_NOT_SAMPLED = 60
 MOST_IF_SAMPLED = 280
 SAMPLED_FROM = 256 << 10
+# Of an allocation and its free, to check that the neighbours of the block agree with it (check:fast).
+MOST_TO_CHECK = 60
 MOST_BYTES_PER_BLOCK = 128
 # Compilers differ by a few percent.
 TOLERANCE = 1.08
@@ -100,6 +102,12 @@ def test_tracking_takes_few_instructions(counts, size):
     added = instructions[f"frugal tracked pair {size}"] - instructions[f"frugal pair {size}"]
     sampled = min(size / SAMPLED_FROM, 1)
     assert added <= sampled * MOST_IF_SAMPLED + (1 - sampled) * MOST_IF_NOT_SAMPLED
+
+
+@pytest.mark.parametrize("size", SIZES)
+def test_fast_checks_take_few_instructions(counts, size):
+    instructions = counts.instructions
+    assert 0 < instructions[f"frugal pair {size}"] - instructions[f"frugal unchecked pair {size}"] <= MOST_TO_CHECK
 
 
 def test_a_million_live_blocks_cost_little_more_than_a_thousand(ratios):

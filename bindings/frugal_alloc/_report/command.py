@@ -62,10 +62,6 @@ def _write(path: str, data: bytes) -> None:
 
 def _print(content: str) -> None:
     # A terminal or pipe that knows ASCII only gets question marks, not an error.
-    sys.stdout.reconfigure(errors="replace")  # type: ignore[union-attr]
-    try:
-        sys.stdout.write(content)
-        sys.stdout.flush()
-    except BrokenPipeError:
-        # Whoever read has seen enough; the interpreter flushes once more as it ends.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")
+    sys.stdout.write(content)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import os
+import secrets
 import sys
 from typing import Any
 
@@ -42,8 +43,8 @@ def write(document: dict[str, Any], folder: str) -> str:
         if page is None:
             return stem + ".json"
         write_text(stem + ".html", page)
-    except OSError as error:
-        reason = error.strerror or str(error)
+    except (OSError, ValueError) as error:  # ValueError: no name of a folder can have a zero in it
+        reason = getattr(error, "strerror", None) or str(error)
         raise _native.FrugalAllocError(f"the report cannot be written to {folder}: {reason}") from None
     return stem + ".html"
 
@@ -91,13 +92,19 @@ def write_text(path: str, text: str) -> None:
 
 
 def write_bytes(path: str, data: bytes) -> None:
-    """As :func:`write_text`."""
-    temporary = f"{path}.{os.getpid()}.tmp"
+    """As :func:`write_text`. A link goes on naming its file; what is no file, such as a pipe, is written to."""
+    if os.path.exists(path) and not os.path.isfile(path):
+        with open(path, "wb") as file:
+            file.write(data)
+        return
+    path = os.path.realpath(path)
+    temporary = f"{path}.{secrets.token_hex(4)}.tmp"
     try:
-        with open(temporary, "wb") as file:
+        # Never a file that somebody else has put there.
+        with open(temporary, "xb") as file:
             file.write(data)
         os.replace(temporary, path)
-    except OSError:
+    except BaseException:
         if os.path.exists(temporary):
             os.remove(temporary)
         raise

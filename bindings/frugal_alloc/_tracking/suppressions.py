@@ -6,7 +6,12 @@ import fnmatch
 import re
 from typing import NamedTuple
 
+from .. import _recorded_files
 from .._native import FrugalAllocError
+
+# Some thousand lines for each of the largest program's files.
+_MOST_BYTES = 16 << 20
+_MOST_CHARACTERS_SHOWN = 100
 
 KINDS = ("leak", "suspect", "growing", "cycle", "outside", "*")
 
@@ -54,8 +59,13 @@ def read(path: str) -> list[Suppression]:
     if not path:
         return []
     try:
-        with open(path, encoding="utf-8") as file:
-            lines = file.read().splitlines()
+        with _recorded_files.open_file(path) as file:
+            data = file.read(_MOST_BYTES + 1)
+        if len(data) > _MOST_BYTES:
+            raise _recorded_files.UnreadableFile(f"{path} has more than {_MOST_BYTES >> 20} MiB")
+        lines = data.decode().splitlines()
+    except _recorded_files.UnreadableFile as error:
+        raise FrugalAllocError(f"the file of suppressions cannot be read: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text in UTF-8"
         raise FrugalAllocError(f"the file of suppressions {path} cannot be read: {reason}") from None
@@ -68,10 +78,11 @@ def read(path: str) -> list[Suppression]:
 
 
 def _parse(text: str, where: str) -> Suppression:
+    shown = text[:_MOST_CHARACTERS_SHOWN]
     kind, colon, pattern = (part.strip() for part in text.partition(":"))
     if not colon or kind not in KINDS or not pattern:
         raise FrugalAllocError(
-            f"{where}: {text!r} is no suppression; write KIND:PATTERN, such as leak:train.py:42, "
+            f"{where}: {shown!r} is no suppression; write KIND:PATTERN, such as leak:train.py:42, "
             f"where KIND is one of {', '.join(KINDS)}"
         )
     return Suppression(kind, pattern)

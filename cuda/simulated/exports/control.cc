@@ -63,6 +63,8 @@ int frugal_sim_set_faults(const char* plan) {
   return 0;
 }
 
+uint64_t frugal_sim_faults(void) { return TheMachine().calls().faults(); }
+
 int frugal_sim_checks_order(void) { return TheMachine().order() != nullptr ? 1 : 0; }
 
 int frugal_sim_touch(void* stream, const void* start, uint64_t bytes, int writes, const char* name) {

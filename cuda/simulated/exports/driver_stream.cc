@@ -12,6 +12,7 @@ using frugal::sim::Machine;
 using frugal::sim::OnCurrentGpu;
 using frugal::sim::OnStream;
 using frugal::sim::Stream;
+using frugal::sim::Streams;
 using frugal::sim::TheMachine;
 using frugal::sim::ToResult;
 
@@ -65,8 +66,10 @@ CUresult cuStreamGetId(CUstream stream, unsigned long long* id) {
 }
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
-  return OnStream(stream, [&](Machine& machine, Stream& found) {
-    switch (machine.streams().GetCaptureInfo(found).state) {
+  return OnStream(stream, [&](Machine& machine, Stream& found) -> Error {
+    Streams::CaptureInfo info;
+    if (const Error error = machine.streams().QueryCapture(found, &info); error != Error::kSuccess) return error;
+    switch (info.state) {
       case Capture::State::kActive:
         *status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
         break;
@@ -95,8 +98,10 @@ CUresult cuStreamWriteValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned) { ret
 // --- Events.
 
 CUresult cuEventCreate(CUevent* event, unsigned) {
-  *event = reinterpret_cast<CUevent>(TheMachine().streams().CreateEvent());
-  return CUDA_SUCCESS;
+  Event* created = nullptr;
+  const Error error = TheMachine().streams().CreateEvent(&created);
+  if (error == Error::kSuccess) *event = reinterpret_cast<CUevent>(created);
+  return ToResult(error);
 }
 
 CUresult cuEventDestroy(CUevent event) { return ToResult(TheMachine().streams().DestroyEvent(ToEvent(event))); }

@@ -46,8 +46,9 @@ extern "C" cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, con
 cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
                                      cudaGraph_t* graph, const cudaGraphNode_t** tail, const cudaGraphEdgeData** edges,
                                      size_t* count) {
-  return OnStream(stream, [&](Machine& machine, Stream& found) {
-    const Streams::CaptureInfo info = machine.streams().GetCaptureInfo(found);
+  return OnStream(stream, [&](Machine& machine, Stream& found) -> Error {
+    Streams::CaptureInfo info;
+    if (const Error error = machine.streams().QueryCapture(found, &info); error != Error::kSuccess) return error;
     *status = frugal::sim::ToStatus(info.state);
     if (id != nullptr) *id = info.id;
     if (graph != nullptr) *graph = reinterpret_cast<cudaGraph_t>(info.graph);

@@ -21,6 +21,7 @@ using frugal::sim::Node;
 using frugal::sim::OnStream;
 using frugal::sim::Return;
 using frugal::sim::Stream;
+using frugal::sim::Streams;
 using frugal::sim::TheMachine;
 using frugal::sim::ThisThread;
 using frugal::sim::ToGraph;
@@ -69,8 +70,10 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   return OnStream(stream, [&](Machine& machine, Stream& found) {
-    *status = frugal::sim::ToStatus(machine.streams().GetCaptureInfo(found).state);
-    return Error::kSuccess;
+    Streams::CaptureInfo info;
+    const Error error = machine.streams().QueryCapture(found, &info);
+    if (error == Error::kSuccess) *status = frugal::sim::ToStatus(info.state);
+    return error;
   });
 }
 

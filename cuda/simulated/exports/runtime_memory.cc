@@ -7,6 +7,7 @@
 #include "cuda/simulated/exports/runtime.h"
 
 using frugal::Address;
+using frugal::Bytes;
 using frugal::sim::Error;
 using frugal::sim::Gpu;
 using frugal::sim::Machine;
@@ -52,9 +53,13 @@ cudaError_t cudaFree(void* pointer) {
 }
 
 cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
-  return OnCurrentGpu([&](Machine& machine, int gpu) {
-    *free = static_cast<size_t>(machine.gpu(gpu).memory().free().count());
-    *total = static_cast<size_t>(machine.gpu(gpu).memory().total().count());
+  return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
+    Bytes free_bytes;
+    Bytes total_bytes;
+    const Error error = machine.GetMemoryInfo(gpu, &free_bytes, &total_bytes);
+    if (error != Error::kSuccess) return error;
+    *free = static_cast<size_t>(free_bytes.count());
+    *total = static_cast<size_t>(total_bytes.count());
     return Error::kSuccess;
   });
 }

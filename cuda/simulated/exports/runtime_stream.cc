@@ -103,8 +103,10 @@ extern "C" cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCall
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return OnCurrentGpu([&](Machine& machine, int) {
-    *event = reinterpret_cast<cudaEvent_t>(machine.streams().CreateEvent());
-    return Error::kSuccess;
+    Event* created = nullptr;
+    const Error error = machine.streams().CreateEvent(&created);
+    if (error == Error::kSuccess) *event = reinterpret_cast<cudaEvent_t>(created);
+    return error;
   });
 }
 

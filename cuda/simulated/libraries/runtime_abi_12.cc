@@ -98,8 +98,9 @@ static_assert(sizeof(DeviceProperties12) == 1032);
 
 cudaError_t GetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
                            cudaGraph_t* graph, const cudaGraphNode_t** tail, size_t* count) {
-  return OnStream(stream, [&](Machine& machine, Stream& found) {
-    const Streams::CaptureInfo info = machine.streams().GetCaptureInfo(found);
+  return OnStream(stream, [&](Machine& machine, Stream& found) -> Error {
+    Streams::CaptureInfo info;
+    if (const Error error = machine.streams().QueryCapture(found, &info); error != Error::kSuccess) return error;
     *status = ToStatus(info.state);
     if (id != nullptr) *id = info.id;
     if (graph != nullptr) *graph = reinterpret_cast<cudaGraph_t>(info.graph);

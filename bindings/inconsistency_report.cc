@@ -1,0 +1,52 @@
+#include "bindings/inconsistency_report.h"
+
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <system_error>
+
+#include "absl/strings/str_cat.h"
+
+namespace frugal {
+namespace {
+
+std::string FigureLine(absl::string_view name, const GroupedCounter& counter) {
+  const Counter& all = counter[SizeGroup::kAll];
+  return absl::StrCat("  ", name, ": ", all.current, ", at most ", all.peak, "\n");
+}
+
+}  // namespace
+
+std::string ToText(const Inconsistency& inconsistency) {
+  const Statistics& statistics = inconsistency.statistics;
+  return absl::StrCat(
+      "frugal_alloc found that its books of GPU ", inconsistency.gpu, " do not add up, and uses them no more.\n\n",
+      "The run goes on: tensors stay where they are, memory of theirs that is freed is not used again, and new memory\n"
+      "on this GPU comes from PyTorch's native allocator. It may run out of memory earlier; start it again from its\n"
+      "latest checkpoint when that suits, and please send this file to frugal_alloc's authors.\n\n",
+      "what did not hold: ", inconsistency.health.message(), "\n", "torch: ", inconsistency.torch_version / 100, ".",
+      inconsistency.torch_version % 100, "\n", "settings: ", inconsistency.settings, "\n",
+      "process: ", static_cast<int64_t>(getpid()), "\n\nfigures of the GPU, in bytes:\n",
+      FigureLine("allocated", statistics.allocated_bytes), FigureLine("reserved", statistics.reserved_bytes),
+      "  stitches: ", statistics.num_stitches, "\n  stream waits: ", statistics.num_stream_waits,
+      "\n  out of memory: ", statistics.num_ooms, "\n  calls that the driver failed: ", statistics.num_driver_failures,
+      "\n");
+}
+
+std::string WriteReport(const Inconsistency& inconsistency, absl::string_view folder) {
+  if (folder == "off") return "";
+  const std::string name = absl::StrCat("frugal-inconsistent-", inconsistency.gpu, "-", getpid(), ".txt");
+  const std::filesystem::path path = std::filesystem::path(std::string(folder)) / name;
+  const std::filesystem::path unfinished = path.string() + ".part";
+  std::ofstream file(unfinished);
+  file << ToText(inconsistency);
+  file.close();
+  std::error_code error;
+  if (file.good()) std::filesystem::rename(unfinished, path, error);
+  if (file.good() && !error) return absl::StrCat("What is known is in ", path.string(), ".");
+  std::filesystem::remove(unfinished, error);
+  return absl::StrCat("A report could not be written to ", path.string(), ": set report_dir to a folder that can be.");
+}
+
+}  // namespace frugal

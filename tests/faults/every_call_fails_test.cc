@@ -1,0 +1,48 @@
+// Every call that the allocator makes of the device fails once, in every way that calls fail: for n = 1, 2, 3 ... call
+// n of each kind, until a history makes no more. Whatever fails, the program has memory or is out of memory, loses
+// nothing, and goes on.
+
+#include <string>
+
+#include "absl/strings/str_cat.h"
+#include "gtest/gtest.h"
+#include "tests/faults/faulted_program.h"
+
+namespace frugal {
+namespace {
+
+class EveryCallFails : public testing::TestWithParam<std::string> {
+ protected:
+  void FailEachCall(bool virtual_memory) {
+    const History history = ReadHistory(GetParam());
+    const FaultedProgram::Options options = FittingOptions(history, virtual_memory);
+    Counts counts;
+    for (const sim::CallKind kind : FailingKinds()) {
+      for (const std::string& error : FailingErrors()) FailEachCall(history, options, kind, error, counts);
+    }
+    counts.Print(absl::StrCat(history.name, virtual_memory ? "" : " in segments"), options.memory);
+    EXPECT_GT(counts.faults, 0);
+  }
+
+  static void FailEachCall(const History& history, FaultedProgram::Options options, sim::CallKind kind,
+                           const std::string& error, Counts& counts) {
+    for (uint64_t call = 1;; call += kSlowdown) {
+      options.faults = absl::StrCat(NameOf(kind), "@", call, "=", error);
+      FaultedProgram program(history, options);
+      program.Play();
+      for (const std::string& problem : program.problems()) ADD_FAILURE() << problem;
+      counts += program.counts();
+      if (program.calls(kind) < call) break;
+    }
+  }
+};
+
+TEST_P(EveryCallFails, LosesNothing) { FailEachCall(/*virtual_memory=*/true); }
+
+TEST_P(EveryCallFails, LosesNothingOfSegments) { FailEachCall(/*virtual_memory=*/false); }
+
+INSTANTIATE_TEST_SUITE_P(Histories, EveryCallFails, testing::ValuesIn(Histories()),
+                         [](const auto& info) { return NameOfHistory(info.param); });
+
+}  // namespace
+}  // namespace frugal

@@ -1,0 +1,109 @@
+// The models notice a device that lies, and what they say is made small: a test of the tests.
+
+#include <cstdio>
+#include <memory>
+#include <optional>
+#include <string>
+
+#include "gtest/gtest.h"
+#include "tests/shadow/campaign.h"
+
+namespace frugal::shadow {
+namespace {
+
+enum class Lie {
+  kEveryEventHasPassed,
+  kHostDoesNotWait,
+  kStreamDoesNotWait,
+  kEventOfAnotherStream,
+  kSameHandleAgain,
+  kMapsTheHandleBefore,
+  kSetsNoAccess,
+  kDoesNotUnmap,
+  kDoesNotRelease,
+};
+
+// Does as it is told, but for one kind of call, of which it says that it was done.
+class LyingDevice final : public Device {
+ public:
+  LyingDevice(Device& device, Lie lie) : device_(device), lie_(lie) {}
+
+  bool HasVirtualMemory() const override { return device_.HasVirtualMemory(); }
+  absl::StatusOr<MemoryInfo> GetMemoryInfo() override { return device_.GetMemoryInfo(); }
+  absl::StatusOr<Address> Reserve(Bytes size) override { return device_.Reserve(size); }
+  absl::Status Unreserve(Address range, Bytes size) override { return device_.Unreserve(range, size); }
+  absl::StatusOr<PhysicalHandle> Create() override {
+    if (Lies(Lie::kSameHandleAgain) && latest_.has_value()) return *std::exchange(latest_, std::nullopt);
+    absl::StatusOr<PhysicalHandle> handle = device_.Create();
+    if (handle.ok()) latest_ = *handle;
+    return handle;
+  }
+  absl::Status Release(PhysicalHandle handle) override {
+    return Lies(Lie::kDoesNotRelease) ? absl::OkStatus() : device_.Release(handle);
+  }
+  absl::Status Map(Address page, PhysicalHandle handle) override {
+    const PhysicalHandle before = std::exchange(mapped_, handle);
+    return device_.Map(page, Lies(Lie::kMapsTheHandleBefore) && before.id != 0 ? before : handle);
+  }
+  absl::Status SetAccess(Address start, Bytes size) override {
+    return Lies(Lie::kSetsNoAccess) ? absl::OkStatus() : device_.SetAccess(start, size);
+  }
+  absl::Status Unmap(Address start, Bytes size) override {
+    return Lies(Lie::kDoesNotUnmap) ? absl::OkStatus() : device_.Unmap(start, size);
+  }
+  absl::StatusOr<Address> Malloc(Bytes size) override { return device_.Malloc(size); }
+  absl::Status Free(Address segment) override { return device_.Free(segment); }
+  absl::StatusOr<Event> Record(Stream stream) override {
+    return device_.Record(Lies(Lie::kEventOfAnotherStream) ? Stream{stream.id % kStreams + 1} : stream);
+  }
+  absl::StatusOr<bool> HasPassed(Event event) override {
+    return Lies(Lie::kEveryEventHasPassed) ? true : device_.HasPassed(event);
+  }
+  absl::Status StreamWait(Stream stream, Event event) override {
+    return Lies(Lie::kStreamDoesNotWait) ? absl::OkStatus() : device_.StreamWait(stream, event);
+  }
+  absl::Status Synchronize(Event event) override {
+    return Lies(Lie::kHostDoesNotWait) ? absl::OkStatus() : device_.Synchronize(event);
+  }
+  void Recycle(Event event) override { device_.Recycle(event); }
+
+ private:
+  bool Lies(Lie lie) const { return lie == lie_; }
+
+  Device& device_;
+  const Lie lie_;
+  std::optional<PhysicalHandle> latest_;
+  PhysicalHandle mapped_;
+};
+
+struct Case {
+  Lie lie;
+  const char* name;
+  const char* said;  // a part of what the models say
+};
+
+class Lies : public testing::TestWithParam<Case> {};
+
+TEST_P(Lies, OfTheDeviceAreNoticedAndMadeSmall) {
+  Campaign campaign{.first_seed = 7, .operations = 20'000, .operations_of_program = 200};
+  campaign.between = [](Device& device) { return std::make_unique<LyingDevice>(device, GetParam().lie); };
+  const CampaignResult result = RunCampaign(campaign);
+  std::printf("%s\n", ToText(campaign, result).c_str());
+  EXPECT_NE(result.failure.find(GetParam().said), std::string::npos) << result.failure;
+  EXPECT_LE(result.shrunk.operations.size(), 8U);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    , Lies,
+    testing::Values(Case{Lie::kEveryEventHasPassed, "EveryEventHasPassed", "nothing orders the two"},
+                    Case{Lie::kHostDoesNotWait, "HostDoesNotWait", "while work on it may be outstanding"},
+                    Case{Lie::kStreamDoesNotWait, "StreamDoesNotWait", "nothing orders the two"},
+                    Case{Lie::kEventOfAnotherStream, "EventOfAnotherStream", "may"},
+                    Case{Lie::kSameHandleAgain, "SameHandleAgain", "which is in use"},
+                    Case{Lie::kMapsTheHandleBefore, "MapsTheHandleBefore", "which is in use"},
+                    Case{Lie::kSetsNoAccess, "SetsNoAccess", "has a page without access"},
+                    Case{Lie::kDoesNotUnmap, "DoesNotUnmap", ""}, Case{Lie::kDoesNotRelease, "DoesNotRelease", ""}),
+    [](const auto& instance) { return instance.param.name; });
+
+}  // namespace
+}  // namespace frugal::shadow

@@ -1,0 +1,244 @@
+#include "tests/shadow/memory_model.h"
+
+#include <algorithm>
+#include <iterator>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+
+namespace frugal::shadow {
+
+MemoryModel::Range* MemoryModel::RangeAt(Address address) {
+  const auto after = ranges_.upper_bound(address);
+  if (after == ranges_.begin()) return nullptr;
+  const auto range = std::prev(after);
+  return address < range->first + range->second.size ? &range->second : nullptr;
+}
+
+void MemoryModel::Unreserved(Address start) {
+  for (const auto& [page, view] : views_) {
+    if (view.range == &ranges_[start]) verdict_.Fail(absl::StrFormat("unreserved with %#x mapped", page.value()));
+  }
+  ranges_.erase(start);
+}
+
+void MemoryModel::Released(uint64_t handle) {
+  const auto it = handles_.find(handle);
+  if (it == handles_.end()) return verdict_.Fail("a handle was released that is not held");
+  if (!it->second.views.empty()) verdict_.Fail("a handle was released that can still be seen");
+  handles_.erase(it);
+}
+
+void MemoryModel::AddView(Address page, uint64_t handle, Range* range) {
+  if (!views_.try_emplace(page, View{handle, range, false, 0, {}}).second) {
+    verdict_.Fail(absl::StrFormat("mapped at %#x, where a handle is mapped", page.value()));
+  }
+  handles_[handle].views.push_back(page);
+}
+
+void MemoryModel::Mapped(Address page, uint64_t handle) {
+  Range* const range = RangeAt(page);
+  if (range == nullptr) return verdict_.Fail(absl::StrFormat("mapped at %#x, outside of ranges", page.value()));
+  if (!handles_.contains(handle)) return verdict_.Fail("a handle was mapped that is not held");
+  AddView(page, handle, range);
+}
+
+void MemoryModel::AccessSet(Address start, Bytes size) {
+  for (Address page = start; page < start + size; page = page + kPageSize) {
+    const auto view = views_.find(page);
+    if (view == views_.end()) return verdict_.Fail(absl::StrFormat("access set at %#x, not mapped", page.value()));
+    view->second.has_access = true;
+  }
+}
+
+void MemoryModel::Unmapped(Address start, Bytes size) {
+  for (Address page = start; page < start + size; page = page + kPageSize) RemoveView(page);
+}
+
+void MemoryModel::RemoveView(Address page) {
+  const auto it = views_.find(page);
+  if (it == views_.end()) return verdict_.Fail(absl::StrFormat("unmapped %#x, not mapped", page.value()));
+  const View& view = it->second;
+  if (view.blocks > 0) verdict_.Fail(absl::StrFormat("unmapped %#x under a block in use", page.value()));
+  if (!order_.IsOver(view.last_uses)) {
+    verdict_.Fail(absl::StrFormat("unmapped %#x while work on it may be outstanding", page.value()));
+  }
+  if (idle_mark_ != nullptr && !view.last_uses.IsWithin(*idle_mark_)) {
+    verdict_.Fail(absl::StrFormat("unmapped %#x as idle, which was used since the mark", page.value()));
+  }
+  std::erase(handles_[view.handle].views, page);
+  views_.erase(it);
+}
+
+void MemoryModel::SegmentMade(Address start, Bytes size) {
+  Reserved(start, size);
+  Range& range = ranges_[start];
+  for (Address page = start; page < start + size; page = page + kPageSize) {
+    range.segment.push_back(next_segment_page_);
+    Created(next_segment_page_);
+    AddView(page, next_segment_page_++, &range);
+  }
+  AccessSet(start, size);
+}
+
+void MemoryModel::SegmentGone(Address start) {
+  const auto range = ranges_.find(start);
+  if (range == ranges_.end()) return verdict_.Fail("a segment was freed that is not held");
+  const std::vector<uint64_t> pages = std::move(range->second.segment);
+  Unmapped(start, range->second.size);
+  for (uint64_t page : pages) Released(page);
+  ranges_.erase(range);
+}
+
+template <typename Visit>
+void MemoryModel::ForEachPart(uint32_t block, Address start, Bytes size, Visit visit) {
+  const Address end = start + size;
+  for (Address page = PageOf(start); page < end; page = page + kPageSize) {
+    const auto view = views_.find(page);
+    if (view == views_.end()) {
+      return verdict_.Fail(absl::StrFormat("#%d lies at %#x, where nothing is mapped", block, page.value()));
+    }
+    const Bytes begin = std::max(start, page) - page;
+    const Bytes past = std::min(end, page + kPageSize) - page;
+    visit(view->second, static_cast<uint32_t>(begin.count() / kGrain.count()),
+          static_cast<uint32_t>(past.count() / kGrain.count()));
+  }
+}
+
+void MemoryModel::HandOut(uint32_t block, Address start, Bytes size, Stream stream) {
+  ForEachPart(block, start, size, [&](View& view, uint32_t begin, uint32_t end) {
+    if (!view.has_access) verdict_.Fail(absl::StrFormat("#%d has a page without access", block));
+    Handle& handle = handles_[view.handle];
+    CheckFree(handle, begin, end, block, stream);
+    Replace(handle.pieces, {begin, end, block, {}});
+    handle.grains_in_use += end - begin;
+    ++view.blocks;
+    view.range->stream = stream;
+  });
+}
+
+void MemoryModel::TakeBack(uint32_t block, Address start, Bytes size, const Positions& uses) {
+  ForEachPart(block, start, size, [&](View& view, uint32_t begin, uint32_t end) {
+    Handle& handle = handles_[view.handle];
+    Piece& piece = handle.pieces[PieceAt(handle.pieces, begin)];
+    if (piece.block != block || piece.begin != begin || piece.end != end) {
+      return verdict_.Fail(absl::StrFormat("#%d did not keep its bytes", block));
+    }
+    piece.block = 0;
+    piece.last_uses = uses;
+    Merge(handle.pieces, begin);
+    handle.grains_in_use -= end - begin;
+    --view.blocks;
+    view.last_uses.Raise(uses);
+  });
+}
+
+void MemoryModel::CheckFree(const Handle& handle, uint32_t begin, uint32_t end, uint32_t block, Stream stream) {
+  for (size_t i = PieceAt(handle.pieces, begin); i < handle.pieces.size() && handle.pieces[i].begin < end; ++i) {
+    const Piece& piece = handle.pieces[i];
+    if (piece.block != 0) {
+      verdict_.Fail(absl::StrFormat("#%d was handed out with bytes of #%d, which is in use", block, piece.block));
+    }
+    if (!order_.IsAfter(stream, piece.last_uses)) {
+      verdict_.Fail(absl::StrFormat(
+          "#%d was handed out on stream %d with bytes that other work may still use: nothing orders the two", block,
+          stream.id));
+    }
+  }
+}
+
+size_t MemoryModel::PieceAt(const std::vector<Piece>& pieces, uint32_t grain) {
+  const auto after = std::upper_bound(pieces.begin(), pieces.end(), grain,
+                                      [](uint32_t wanted, const Piece& piece) { return wanted < piece.begin; });
+  return static_cast<size_t>(after - pieces.begin()) - 1;
+}
+
+void MemoryModel::Replace(std::vector<Piece>& pieces, Piece one) {
+  const size_t first = PieceAt(pieces, one.begin);
+  size_t past = first;
+  while (past < pieces.size() && pieces[past].begin < one.end) ++past;
+  std::array<Piece, 3> parts;
+  size_t count = 0;
+  if (pieces[first].begin < one.begin)
+    parts[count++] = {pieces[first].begin, one.begin, pieces[first].block, pieces[first].last_uses};
+  parts[count++] = one;
+  const Piece& last = pieces[past - 1];
+  if (last.end > one.end) parts[count++] = {one.end, last.end, last.block, last.last_uses};
+  const size_t replaced = past - first;
+  const auto at = pieces.begin() + static_cast<std::ptrdiff_t>(first);
+  const size_t copied = std::min(replaced, count);
+  std::copy(parts.begin(), parts.begin() + static_cast<std::ptrdiff_t>(copied), at);
+  if (count > replaced) {
+    pieces.insert(at + static_cast<std::ptrdiff_t>(copied), parts.begin() + static_cast<std::ptrdiff_t>(copied),
+                  parts.begin() + static_cast<std::ptrdiff_t>(count));
+  } else {
+    pieces.erase(at + static_cast<std::ptrdiff_t>(copied), at + static_cast<std::ptrdiff_t>(replaced));
+  }
+}
+
+// Joins the piece with free neighbours that have the same last uses, so that pieces do not grow in number for ever.
+// What the host knows to be over counts as never used.
+void MemoryModel::Merge(std::vector<Piece>& pieces, uint32_t begin) {
+  size_t i = PieceAt(pieces, begin);
+  const auto simplify = [this, &pieces](size_t piece) {
+    if (order_.IsOver(pieces[piece].last_uses)) pieces[piece].last_uses = {};
+  };
+  const auto alike = [&pieces](size_t left) {
+    return pieces[left].block == 0 && pieces[left + 1].block == 0 &&
+           pieces[left].last_uses == pieces[left + 1].last_uses;
+  };
+  const auto join = [&pieces](size_t left) {
+    pieces[left].end = pieces[left + 1].end;
+    pieces.erase(pieces.begin() + static_cast<std::ptrdiff_t>(left) + 1);
+  };
+  for (size_t piece = i == 0 ? 0 : i - 1; piece <= i + 1 && piece < pieces.size(); ++piece) simplify(piece);
+  if (i + 1 < pieces.size() && alike(i)) join(i);
+  if (i > 0 && alike(i - 1)) join(i - 1);
+}
+
+bool MemoryModel::MayMove(const Handle& handle, Stream stream, const Captured& captured) const {
+  const bool waits = !captured[stream.id - 1];  // Who is being captured can wait for nobody.
+  // What is seen in the ranges of a captured stream cannot be waited for.
+  for (const Address& page : handle.views) {
+    const Stream owner = views_.at(page).range->stream;
+    if (owner != stream && (owner.id == 0 || captured[owner.id - 1] || !waits)) return false;
+  }
+  Captured unreachable;
+  for (size_t i = 0; i < kStreams; ++i) unreachable[i] = i + 1 != stream.id && (captured[i] || !waits);
+  return !IsUsedBy(unreachable, handle);
+}
+
+bool MemoryModel::IsUsedBy(const Captured& streams, const Handle& handle) const {
+  Positions uses;
+  for (const Piece& piece : handle.pieces) uses.Raise(piece.last_uses);
+  for (size_t i = 0; i < kStreams; ++i) {
+    if (!streams[i]) uses.of[i] = 0;
+  }
+  return !order_.IsOver(uses);
+}
+
+Pages MemoryModel::FreePages(Stream stream, const Captured& captured) const {
+  int64_t pages = 0;
+  for (const auto& [id, handle] : handles_) pages += handle.grains_in_use == 0 && MayMove(handle, stream, captured);
+  return Pages(pages);
+}
+
+Pages MemoryModel::UnusedPages() const {
+  int64_t pages = 0;
+  for (const auto& [id, handle] : handles_) pages += handle.grains_in_use == 0;
+  return Pages(pages);
+}
+
+Bytes MemoryModel::UnusedSegments(const Captured& captured) const {
+  Bytes unused;
+  for (const auto& [start, range] : ranges_) {
+    const bool is_unused = std::all_of(range.segment.begin(), range.segment.end(), [&](uint64_t page) {
+      const Handle& handle = handles_.at(page);
+      return handle.grains_in_use == 0 && !IsUsedBy(captured, handle);
+    });
+    if (is_unused) unused += range.size;
+  }
+  return unused;
+}
+
+}  // namespace frugal::shadow

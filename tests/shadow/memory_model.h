@@ -1,0 +1,136 @@
+// Who owns which byte of a device's physical memory, where each page of it can be seen, and what used it last. It
+// learns of pages from the device and of blocks from whoever asks for them; of the allocator under test it knows
+// nothing.
+
+#ifndef FRUGAL_TESTS_SHADOW_MEMORY_MODEL_H_
+#define FRUGAL_TESTS_SHADOW_MEMORY_MODEL_H_
+
+#include <array>
+#include <cstdint>
+#include <map>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "allocator/device.h"
+#include "allocator/units.h"
+#include "tests/shadow/stream_order.h"
+
+namespace frugal::shadow {
+
+// The first thing that was not as it must be.
+class Verdict {
+ public:
+  bool failed() const { return !text_.empty(); }
+  const std::string& text() const { return text_; }
+  void Fail(std::string text) {
+    if (!failed()) text_ = std::move(text);
+  }
+
+ private:
+  std::string text_;
+};
+
+// Whether each stream is being captured.
+using Captured = std::array<bool, kStreams>;
+
+// Not thread-safe.
+class MemoryModel {
+ public:
+  MemoryModel(const StreamOrder& order, Verdict& verdict) : order_(order), verdict_(verdict) {}
+
+  // --- What the device did.
+
+  void Reserved(Address start, Bytes size) { ranges_[start].size = size; }
+  void Unreserved(Address start);
+  void Created(uint64_t handle) { handles_[handle] = Handle(); }
+  void Released(uint64_t handle);
+  void Mapped(Address page, uint64_t handle);
+  void AccessSet(Address start, Bytes size);
+  void Unmapped(Address start, Bytes size);
+  // cudaMalloc and cudaFree: pages of their own, which cannot move.
+  void SegmentMade(Address start, Bytes size);
+  void SegmentGone(Address start);
+
+  // --- What was handed out, and what came back.
+
+  // To work on `stream` from now on.
+  void HandOut(uint32_t block, Address start, Bytes size, Stream stream);
+  // With what used it last.
+  void TakeBack(uint32_t block, Address start, Bytes size, const Positions& uses);
+
+  // --- What must be so.
+
+  Bytes held() const { return kPageSize * static_cast<int64_t>(handles_.size()); }
+  // Pages of which no byte is in use, and which a request on `stream` can be given without a wait for a captured
+  // stream.
+  Pages FreePages(Stream stream, const Captured& captured) const;
+  // Pages of which no byte is in use.
+  Pages UnusedPages() const;
+  // Segments of which no byte is in use, nor awaits a stream that is being captured.
+  Bytes UnusedSegments(const Captured& captured) const;
+
+  // From now on until EndIdle(), only what was last used at or before `mark` may be unmapped.
+  void BeginIdle(const Positions& mark) { idle_mark_ = &mark; }
+  void EndIdle() { idle_mark_ = nullptr; }
+
+  bool HasViews() const { return !views_.empty(); }
+  bool HasRanges() const { return !ranges_.empty(); }
+
+ private:
+  // Of a page: bytes that one block owns, or that none owns and that were used alike. In grains.
+  struct Piece {
+    uint32_t begin;
+    uint32_t end;
+    uint32_t block;  // 0: none
+    Positions last_uses;
+  };
+  struct Handle {
+    std::vector<Piece> pieces = {{0, kGrainsOfPage, 0, {}}};
+    uint32_t grains_in_use = 0;
+    std::vector<Address> views;
+  };
+  struct Range {
+    Bytes size;
+    Stream stream;  // of the blocks in it; 0: there was none yet
+    std::vector<uint64_t> segment;
+  };
+  struct View {
+    uint64_t handle;
+    Range* range;
+    bool has_access = false;
+    uint32_t blocks = 0;
+    Positions last_uses;  // through this view, of blocks that are gone
+  };
+  static constexpr uint32_t kGrainsOfPage = static_cast<uint32_t>(kPageSize.count() / kGrain.count());
+
+  static Address PageOf(Address address) {
+    return address - Bytes(static_cast<int64_t>(address.value() % static_cast<uint64_t>(kPageSize.count())));
+  }
+  Range* RangeAt(Address address);
+  void AddView(Address page, uint64_t handle, Range* range);
+  void RemoveView(Address page);
+  // Calls visit(page, view, begin, end) for each page of the bytes, with the grains of it.
+  template <typename Visit>
+  void ForEachPart(uint32_t block, Address start, Bytes size, Visit visit);
+  // The pieces of [begin, end) become one.
+  static void Replace(std::vector<Piece>& pieces, Piece one);
+  static size_t PieceAt(const std::vector<Piece>& pieces, uint32_t grain);
+  void CheckFree(const Handle& handle, uint32_t begin, uint32_t end, uint32_t block, Stream stream);
+  void Merge(std::vector<Piece>& pieces, uint32_t begin);
+  bool MayMove(const Handle& handle, Stream stream, const Captured& captured) const;
+  // Whether one of these streams may still use a byte of it.
+  bool IsUsedBy(const Captured& streams, const Handle& handle) const;
+
+  const StreamOrder& order_;
+  Verdict& verdict_;
+  std::map<Address, Range> ranges_;
+  absl::flat_hash_map<uint64_t, Handle> handles_;
+  absl::flat_hash_map<Address, View> views_;  // by page
+  uint64_t next_segment_page_ = uint64_t{1} << 62;
+  const Positions* idle_mark_ = nullptr;
+};
+
+}  // namespace frugal::shadow
+
+#endif  // FRUGAL_TESTS_SHADOW_MEMORY_MODEL_H_

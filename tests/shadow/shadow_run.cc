@@ -1,0 +1,479 @@
+#include "tests/shadow/shadow_run.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "absl/strings/str_format.h"
+#include "cuda/simulated/call_kind.h"
+
+namespace frugal::shadow {
+namespace {
+
+// With fast checks the books are compared once in so many operations.
+constexpr int64_t kBooksEvery = 256;
+
+Stream StreamOf(uint8_t number) { return Stream{number}; }
+
+Bytes BytesOf(int64_t pages) { return kPageSize * pages; }
+
+// An annotation that names the block.
+void* AnnotationOf(uint32_t name) { return reinterpret_cast<void*>(uintptr_t{name} + 1); }
+
+// What a device without virtual memory is asked for: see SegmentBacking.
+Bytes SegmentFor(Bytes size) {
+  if (size <= kSmallLimit) return kPageSize;
+  return size < MiB(10) ? MiB(20) : RoundUp(size, kPageSize);
+}
+
+}  // namespace
+
+Tally& Tally::operator+=(const Tally& other) {
+  operations += other.operations;
+  allocations += other.allocations;
+  out_of_memory += other.out_of_memory;
+  faults += other.faults;
+  device_calls += other.device_calls;
+  stitches += other.stitches;
+  return *this;
+}
+
+ShadowRun::ShadowRun(const Program& program, CheckLevel level, const Between& between)
+    : level_(level),
+      movable_(program.movable),
+      device_bytes_(BytesOf(program.pages)),
+      device_({.memory = BytesOf(program.pages), .virtual_memory = program.movable}),
+      memory_(order_, verdict_),
+      watched_(device_, memory_, order_),
+      between_(between == nullptr ? nullptr : between(watched_)) {
+  Device& device = between_ == nullptr ? static_cast<Device&>(watched_) : *between_;
+  allocator_ = std::make_unique<DeviceAllocator>(device, directory_, static_cast<Reclaimer*>(this));
+  if (level_ == CheckLevel::kFull) allocator_->SetObserver(this);
+}
+
+ShadowRun::~ShadowRun() {
+  // What is not as it must be cannot be taken down in order.
+  if (failed()) static_cast<void>(allocator_.release());
+}
+
+Tally ShadowRun::tally() const {
+  Tally tally = tally_;
+  tally.faults = watched_.faults();
+  for (size_t kind = 0; kind < sim::kCallKindNames.size(); ++kind) {
+    tally.device_calls += static_cast<int64_t>(device_.calls(static_cast<sim::CallKind>(kind)));
+  }
+  return tally;
+}
+
+void ShadowRun::Step(const Operation& operation) {
+  if (failed()) return;
+  if (meanwhile_left_ > 0) {
+    --meanwhile_left_;
+    // The next miss that comes to reclaiming does them; if there is none, the end.
+    meanwhile_.push_back(operation);
+    return;
+  }
+  Do(operation);
+}
+
+void ShadowRun::Do(const Operation& operation) {
+  ++tally_.operations;
+  switch (operation.kind) {
+    case OperationKind::kAllocate:
+      Allocate(operation);
+      break;
+    case OperationKind::kFree:
+      Free(operation.block);
+      break;
+    case OperationKind::kFreeInside:
+      FreeInside(operation);
+      break;
+    case OperationKind::kUse:
+      RecordStream(operation);
+      Work(operation.stream, operation.amount);
+      break;
+    case OperationKind::kRecordStream:
+      RecordStream(operation);
+      break;
+    case OperationKind::kWork:
+      Work(operation.stream, operation.amount);
+      break;
+    case OperationKind::kPass:
+      device_.AdvanceTo(device_.now() + sim::Nanoseconds(operation.amount));
+      break;
+    case OperationKind::kBeginCapture:
+    case OperationKind::kEndCapture:
+      SetCaptured(operation.stream, operation.kind == OperationKind::kBeginCapture);
+      break;
+    case OperationKind::kGarbage:
+      garbage_.push_back(operation.block);
+      break;
+    case OperationKind::kMeanwhile:
+      meanwhile_left_ = operation.amount;
+      break;
+    default:
+      DoSeldom(operation);
+  }
+  if (level_ == CheckLevel::kFull) allocator_->CheckInvariants();
+  const bool is_time = level_ == CheckLevel::kFull || tally_.operations % kBooksEvery == 0;
+  if (level_ != CheckLevel::kOff && is_time) CheckBooks();
+}
+
+void ShadowRun::DoSeldom(const Operation& operation) {
+  switch (operation.kind) {
+    case OperationKind::kTrim:
+      return Trim(operation.amount == 0 ? kUnlimited : BytesOf(operation.amount));
+    case OperationKind::kMarkUse: {
+      const int64_t faults = watched_.faults();
+      idle_mark_ = order_.launched();
+      return ExpectOkUnlessFailed("MarkUse", allocator_->MarkUse(), faults);
+    }
+    case OperationKind::kReturnIdle:
+      return ReturnIdle(BytesOf(operation.amount));
+    case OperationKind::kSetLimit:
+      return SetLimit(operation.amount == 0 ? kUnlimited : BytesOf(operation.amount), BytesOf(operation.second));
+    case OperationKind::kFail:
+      return Fail(operation);
+    case OperationKind::kEndEpoch:
+      return EndEpoch(operation.amount);
+    case OperationKind::kSnapshot:
+      return CheckSnapshot();
+    case OperationKind::kResetPeaks:
+      allocator_->ResetPeakStatistics();
+      peak_bytes_ = live_bytes_;
+      return;
+    case OperationKind::kCache:
+      return Cache(Pages(operation.amount));
+    default:
+      return verdict_.Fail("an operation that nobody runs: " + ToText(operation));
+  }
+}
+
+// --- Blocks.
+
+void ShadowRun::Allocate(const Operation& operation) {
+  if (Find(operation.block) != nullptr) return;
+  const Stream stream = StreamOf(operation.stream);
+  const Bytes requested(std::max<int64_t>(operation.amount, 1));
+  const Bytes least(operation.second);
+  const Sample sample{records_births_ ? SiteId{1 + operation.block % 5} : kUnsampled};
+  const int64_t faults = watched_.faults();
+  const Bytes held = memory_.held();
+  const bool is_alone = meanwhile_.empty();
+  absl::StatusOr<Allocation> allocation =
+      allocator_->Allocate(requested, stream, AnnotationOf(operation.block), least, sample);
+  const Bytes size = RoundUp(std::max(requested, least), kGrain);
+  if (!allocation.ok()) return CheckRefused(allocation.status(), size, stream, faults);
+  ++tally_.allocations;
+  if (is_alone && limit_ != kUnlimited && memory_.held() > held && memory_.held() + others_ > limit_) {
+    verdict_.Fail(absl::StrFormat("%d bytes are held beside %d of others, above the limit of %d",
+                                  memory_.held().count(), others_.count(), limit_.count()));
+  }
+  Expect("the size of a block", allocation->size.count(), size.count());
+  Expect("an address modulo 512", static_cast<int64_t>(allocation->address.value() % 512), 0);
+  Enter(operation.block, LiveBlock{allocation->address, size, requested, stream, {}, 0}, *allocation);
+}
+
+void ShadowRun::Enter(uint32_t name, LiveBlock block, const Allocation& allocation) {
+  ++annotations_;
+  live_bytes_ += block.size;
+  requested_bytes_ += block.requested;
+  peak_bytes_ = std::max(peak_bytes_, live_bytes_);
+  block.index = live_.size();
+  live_.push_back(name);
+  blocks_.emplace(name, block);
+  if (level_ != CheckLevel::kOff) memory_.HandOut(name, allocation.address, allocation.size, block.stream);
+}
+
+void ShadowRun::CheckRefused(const absl::Status& status, Bytes size, Stream stream, int64_t faults_before) {
+  const int64_t faults = watched_.faults() - faults_before;
+  if (absl::IsResourceExhausted(status)) {
+    ++tally_.out_of_memory;
+    if (faults > 0 || level_ == CheckLevel::kOff || !CouldBeFound(size, stream)) return;
+    return verdict_.Fail(absl::StrFormat(
+        "out of memory for %d bytes on stream %d, with %d pages that nobody uses and %d bytes to be had of the device",
+        size.count(), stream.id, memory_.UnusedPages().count(), Headroom().count()));
+  }
+  // Who meets two failures in one request may pass the driver's own status on.
+  if (faults < 2) verdict_.Fail("Allocate returned " + status.ToString());
+}
+
+Bytes ShadowRun::Headroom() const {
+  const Bytes within = limit_ == kUnlimited ? kUnlimited : limit_ - others_ - memory_.held();
+  return std::max(Bytes(0), std::min(within, device_bytes_ - device_.used()));
+}
+
+bool ShadowRun::CouldBeFound(Bytes size, Stream stream) const {
+  // What could not be marked with an event, the allocator cannot know to be over, whatever else the host has waited
+  // for.
+  if (AnyCaptured() && (has_unmarked_ || !movable_)) return false;
+  if (!movable_) return SegmentFor(size) <= Headroom() + memory_.UnusedSegments(captured_);
+  return PagesCovering(size) <= memory_.FreePages(stream, captured_) + Pages(Headroom().count() / kPageSize.count());
+}
+
+void ShadowRun::Free(uint32_t name) {
+  LiveBlock* const found = Find(name);
+  if (found == nullptr) return;
+  const LiveBlock block = *found;
+  live_[block.index] = live_.back();
+  blocks_.at(live_.back()).index = block.index;
+  live_.pop_back();
+  blocks_.erase(name);
+  live_bytes_ -= block.size;
+  requested_bytes_ -= block.requested;
+  if (level_ != CheckLevel::kOff) {
+    // Whoever may use the block does so until the last moment.
+    Positions uses;
+    order_.Launch(block.stream, uses);
+    for (uint8_t i = 0; i < kStreams; ++i) {
+      if (block.used_by[i]) order_.Launch(StreamOf(i + 1), uses);
+    }
+    memory_.TakeBack(name, block.address, block.size, uses);
+  }
+  const int64_t faults = watched_.faults();
+  const absl::StatusOr<Bytes> freed = allocator_->Free(block.address);
+  const bool has_others = block.used_by != Captured();
+  if (has_others && (AnyCaptured() || watched_.faults() > faults)) has_unmarked_ = true;
+  if (!freed.ok()) return verdict_.Fail(absl::StrFormat("Free of #%d: %s", name, freed.status().ToString()));
+  Expect("the size of the block that was freed", freed->count(), block.size.count());
+}
+
+void ShadowRun::FreeInside(const Operation& operation) {
+  const LiveBlock* const block = Find(operation.block);
+  if (block == nullptr) return;
+  const Address address = block->address + Bytes(operation.amount % block->size.count());
+  if (address == block->address) return;
+  const Bytes before = live_bytes_;
+  if (!absl::IsNotFound(allocator_->Free(address).status())) verdict_.Fail("freed what was not handed out");
+  if (!absl::IsNotFound(allocator_->RecordStream(address, block->stream))) verdict_.Fail("recorded what is not there");
+  const std::optional<BlockView> view = allocator_->FindBlock(address);
+  if (!view.has_value()) return verdict_.Fail("a block was not found by an address inside of it");
+  Expect("where the block starts", static_cast<int64_t>(view->address.value()),
+         static_cast<int64_t>(block->address.value()));
+  Expect("bytes handed out", live_bytes_.count(), before.count());
+}
+
+void ShadowRun::RecordStream(const Operation& operation) {
+  LiveBlock* const block = Find(operation.block);
+  if (block == nullptr) return;
+  const Stream stream = StreamOf(operation.stream);
+  const absl::Status status = allocator_->RecordStream(block->address, stream);
+  if (!status.ok()) return verdict_.Fail("RecordStream: " + status.ToString());
+  if (stream != block->stream) block->used_by[operation.stream - 1] = true;
+  const std::vector<Stream> streams = allocator_->StreamsOf(block->address);
+  Expect("the number of the block's streams", std::ssize(streams),
+         1 + std::count(block->used_by.begin(), block->used_by.end(), true));
+  for (size_t i = 0; i < streams.size(); ++i) {
+    const bool is_its = i == 0 ? streams[i] == block->stream : block->used_by[streams[i].id - 1];
+    if (!is_its) verdict_.Fail("StreamsOf names a stream that is not the block's");
+  }
+}
+
+// --- Streams.
+
+void ShadowRun::Work(uint8_t stream, int64_t duration) {
+  if (captured_[stream - 1]) return;
+  device_.MakeBusyUntil(StreamOf(stream), device_.now() + sim::Nanoseconds(duration));
+}
+
+void ShadowRun::SetCaptured(uint8_t stream, bool captured) {
+  if (captured_[stream - 1] == captured) return;
+  captured_[stream - 1] = captured;
+  captured ? device_.BeginCapture(StreamOf(stream)) : device_.EndCapture(StreamOf(stream));
+}
+
+bool ShadowRun::AnyCaptured() const { return std::find(captured_.begin(), captured_.end(), true) != captured_.end(); }
+
+// --- Memory that goes back to the device.
+
+void ShadowRun::Trim(Bytes enough) {
+  const int64_t faults = watched_.faults();
+  const Bytes before = memory_.held();
+  const absl::StatusOr<Bytes> returned = allocator_->Trim(enough);
+  ExpectOkUnlessFailed("Trim", returned.status(), faults);
+  if (!returned.ok() || watched_.faults() > faults) return;
+  Expect("what Trim returned", returned->count(), (before - memory_.held()).count());
+  if (enough != kUnlimited || AnyCaptured() || level_ == CheckLevel::kOff) return;
+  faults_at_trim_ = faults;
+  if (movable_) Expect("pages without a byte in use after a trim", memory_.UnusedPages().count(), 0);
+  if (!movable_) Expect("segments without a byte in use after a trim", memory_.UnusedSegments(captured_).count(), 0);
+}
+
+void ShadowRun::ReturnIdle(Bytes enough) {
+  const int64_t faults = watched_.faults();
+  const Bytes before = memory_.held();
+  const sim::Nanoseconds start = device_.now();
+  if (level_ != CheckLevel::kOff) memory_.BeginIdle(idle_mark_);
+  const absl::StatusOr<Bytes> returned = allocator_->ReturnIdle(enough);
+  memory_.EndIdle();
+  ExpectOkUnlessFailed("ReturnIdle", returned.status(), faults);
+  if (!returned.ok() || watched_.faults() > faults) return;
+  Expect("what ReturnIdle returned", returned->count(), (before - memory_.held()).count());
+  if (movable_) Expect("the time that the host waited for idle memory", (device_.now() - start).count(), 0);
+}
+
+void ShadowRun::SetLimit(Bytes limit, Bytes others) {
+  limit_ = limit;
+  others_ = others;
+  allocator_->SetLimit(
+      limit, [](void* held) { return *static_cast<const Bytes*>(held); }, &others_);
+  if (allocator_->Limit() != limit) verdict_.Fail("Limit is not what was set");
+}
+
+void ShadowRun::ExpectOkUnlessFailed(const char* call, const absl::Status& status, int64_t faults_before) {
+  if (!status.ok() && watched_.faults() == faults_before) {
+    verdict_.Fail(absl::StrFormat("%s returned %s", call, status.ToString()));
+  }
+}
+
+void ShadowRun::Fail(const Operation& operation) {
+  device_.SetFaults(absl::StrFormat("%s@%d=%s", std::string(sim::kCallKindNames[operation.call]),
+                                    std::max<int64_t>(operation.amount, 1), std::string(kErrors[operation.error])));
+}
+
+// --- Others on the same device.
+
+void ShadowRun::Cache(Pages pages) {
+  while (Pages(std::ssize(cached_)) < pages) {
+    const absl::StatusOr<PhysicalHandle> handle = device_.Create();
+    if (!handle.ok()) return;
+    cached_.push_back(*handle);
+  }
+}
+
+bool ShadowRun::ReleaseCaches() {
+  const bool some = !cached_.empty();
+  for (const PhysicalHandle& handle : std::exchange(cached_, {})) {
+    // A fault may hit this call as any other: tried again at the end.
+    if (!device_.Release(handle).ok()) cached_.push_back(handle);
+  }
+  DoMeanwhile();
+  return some;
+}
+
+bool ShadowRun::CollectGarbage() {
+  const std::vector<uint32_t> garbage = std::exchange(garbage_, {});
+  for (uint32_t name : garbage) Free(name);
+  DoMeanwhile();
+  return !garbage.empty();
+}
+
+void ShadowRun::DoMeanwhile() {
+  if (meanwhile_left_ > 0) return;
+  for (const Operation& operation : std::exchange(meanwhile_, {})) Do(operation);
+}
+
+// --- The books.
+
+void ShadowRun::OnMemoryEvent(const MemoryEvent& event) {
+  if (event.kind == MemoryEvent::Kind::kFreeRequested && event.annotation == nullptr) {
+    verdict_.Fail("a block lost its annotation");
+  }
+}
+
+void ShadowRun::DropAnnotation(void* /*annotation*/) {
+  if (--annotations_ < static_cast<int64_t>(live_.size())) verdict_.Fail("an annotation was dropped too often");
+}
+
+void ShadowRun::EndEpoch(int64_t how) {
+  records_births_ = true;
+  allocator_->RecordBirths();
+  if (how == 0) allocator_->EndEpoch();
+  if (how == 1) allocator_->CollapseEpochs();
+  if (how >= 2) allocator_->HalveEpochs();
+  Expect("bytes alive by the epochs' report", allocator_->GetEpochReport().live.count(), live_bytes_.count());
+}
+
+void ShadowRun::CheckBooks() {
+  const Statistics statistics = allocator_->GetStatistics();
+  Expect("bytes handed out", statistics.allocated_bytes[SizeGroup::kAll].current, live_bytes_.count());
+  Expect("blocks handed out", statistics.allocation[SizeGroup::kAll].current, std::ssize(live_));
+  Expect("bytes requested", statistics.requested_bytes[SizeGroup::kAll].current, requested_bytes_.count());
+  Expect("the peak of bytes handed out", statistics.allocated_bytes[SizeGroup::kAll].peak, peak_bytes_.count());
+  tally_.stitches = statistics.num_stitches;
+  const int64_t held = memory_.held().count();
+  const int64_t reserved = statistics.reserved_bytes[SizeGroup::kAll].current;
+  Expect("bytes that the device has given", device_.used().count(), held + BytesOf(std::ssize(cached_)).count());
+  if (watched_.faults() == faults_at_trim_) {
+    Expect("bytes reserved", reserved, held);
+  } else if (reserved > held) {
+    Expect("bytes reserved", reserved, held);
+  }
+  const int64_t active = statistics.active_bytes()[SizeGroup::kAll].current;
+  if (active < live_bytes_.count() || active > reserved) {
+    verdict_.Fail(absl::StrFormat("%d bytes are active, with %d handed out and %d reserved", active,
+                                  live_bytes_.count(), reserved));
+  }
+}
+
+void ShadowRun::CheckSnapshot() {
+  size_t seen = 0;
+  Bytes mapped;
+  for (const SegmentView& segment : allocator_->Snapshot()) {
+    mapped += segment.size;
+    Address at = segment.address;
+    for (const BlockView& block : segment.blocks) {
+      if (block.address != at) verdict_.Fail("a segment of the snapshot has a gap");
+      at = at + block.size;
+      if (block.state != BlockView::State::kAllocated) continue;
+      ++seen;
+      const auto name = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(block.annotation) - 1);
+      const LiveBlock* const live = Find(name);
+      if (live == nullptr || live->address != block.address || live->size != block.size ||
+          live->requested != block.requested || live->stream != segment.stream) {
+        verdict_.Fail("the snapshot has a block that was not handed out so");
+      }
+    }
+    if (at != segment.address + segment.size) verdict_.Fail("the blocks of a segment do not fill it");
+  }
+  Expect("blocks in the snapshot", static_cast<int64_t>(seen), std::ssize(live_));
+  Expect("bytes in the snapshot", mapped.count(), allocator_->GetStatistics().reserved_bytes[SizeGroup::kAll].current);
+}
+
+void ShadowRun::Expect(const char* what, int64_t is, int64_t should) {
+  if (is != should) verdict_.Fail(absl::StrFormat("%s: %d instead of %d", what, is, should));
+}
+
+ShadowRun::LiveBlock* ShadowRun::Find(uint32_t name) {
+  const auto it = blocks_.find(name);
+  return it == blocks_.end() ? nullptr : &it->second;
+}
+
+// --- The end.
+
+void ShadowRun::Finish() {
+  if (!failed()) meanwhile_left_ = 0;
+  for (const Operation& operation : std::exchange(meanwhile_, {})) {
+    if (!failed()) Do(operation);
+  }
+  if (failed()) return;
+  static_cast<void>(device_.SetFaults(""));
+  for (uint8_t stream = 1; stream <= kStreams; ++stream) SetCaptured(stream, false);
+  SetLimit(kUnlimited, Bytes(0));
+  if (level_ != CheckLevel::kOff) CheckSnapshot();
+  while (!live_.empty() && !failed()) Free(live_.back());
+  for (const PhysicalHandle& handle : std::exchange(cached_, {})) {
+    if (!device_.Release(handle).ok()) verdict_.Fail("the test's own memory cannot be given back");
+  }
+  if (failed()) return;
+  allocator_->CheckInvariants();
+  Trim(kUnlimited);
+  Expect("bytes held after all was freed and trimmed", device_.used().count(), 0);
+  const Bytes all = movable_ ? device_bytes_ : kSmallLimit;
+  Allocate({.kind = OperationKind::kAllocate, .block = UINT32_MAX, .amount = all.count()});
+  Expect("blocks after all memory was asked for in one piece", std::ssize(live_), 1);
+  Free(UINT32_MAX);
+  allocator_->CheckInvariants();
+  CheckBooks();
+  if (!failed()) EndWorld();
+}
+
+void ShadowRun::EndWorld() {
+  Trim(kUnlimited);
+  Expect("annotations that were not dropped", level_ == CheckLevel::kFull ? annotations_ : 0, 0);
+  allocator_.reset();
+  Expect("bytes held by nobody", device_.used().count(), 0);
+  Expect("events held by nobody", device_.live_events(), 0);
+  if (memory_.HasViews() || memory_.HasRanges()) verdict_.Fail("addresses are still reserved at the end");
+}
+
+}  // namespace frugal::shadow

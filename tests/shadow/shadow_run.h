@@ -1,0 +1,155 @@
+// Runs operations on an allocator and on the models beside it, and compares.
+//
+// What is checked, after each operation unless it says otherwise:
+// - no byte of physical memory belongs to two blocks, and a block keeps its bytes for as long as it is handed out;
+// - a block is handed out only where the last work on each of its bytes comes before what its stream does next;
+// - a view is unmapped only when the host knows that all work on it is over;
+// - every answer: sizes and alignment, kNotFound for what was not handed out, the streams of a block, limits;
+// - memory that can be found is found: a request fails only if the whole pages that nobody uses, those that the device
+//   still has within the limit, and the memory that others would give back are together too small for it;
+// - what is failed on purpose costs nobody anything but the request at hand, and of that only the success;
+// - the books: bytes and blocks handed out, peaks, memory held; and the snapshot, byte by byte (now and then);
+// - ReturnIdle makes the host wait for nothing and returns nothing that was used since the mark; Trim leaves no page of
+//   which no byte is in use;
+// - at the end everything can be freed, nothing is held then, and all memory is to be had in one piece.
+
+#ifndef FRUGAL_TESTS_SHADOW_SHADOW_RUN_H_
+#define FRUGAL_TESTS_SHADOW_SHADOW_RUN_H_
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/types/span.h"
+#include "allocator/device_allocator.h"
+#include "cuda/simulated/simulated_device.h"
+#include "tests/shadow/memory_model.h"
+#include "tests/shadow/operation.h"
+#include "tests/shadow/stream_order.h"
+#include "tests/shadow/watched_device.h"
+
+namespace frugal::shadow {
+
+enum class CheckLevel {
+  kOff,   // what the allocator answers, and the end
+  kFast,  // and the models after each operation, the books now and then
+  kFull,  // and the books and the allocator's own invariants after each
+};
+
+// Puts a device that lies between the allocator and the device that is watched; for tests of the models.
+using Between = std::function<std::unique_ptr<Device>(Device&)>;
+
+// How much was done, in all.
+struct Tally {
+  int64_t operations = 0;
+  int64_t allocations = 0;
+  int64_t out_of_memory = 0;
+  int64_t faults = 0;
+  int64_t device_calls = 0;
+  int64_t stitches = 0;
+
+  Tally& operator+=(const Tally& other);
+};
+
+// Not thread-safe.
+class ShadowRun final : public Reclaimer, public Observer {
+ public:
+  // Of the program only its device.
+  ShadowRun(const Program& program, CheckLevel level, const Between& between = nullptr);
+  ~ShadowRun() override;
+
+  void Step(const Operation& operation);
+  // REQUIRES: no operation follows.
+  void Finish();
+
+  bool failed() const { return verdict_.failed(); }
+  const std::string& failure() const { return verdict_.text(); }
+  // The blocks that are handed out.
+  absl::Span<const uint32_t> live() const { return live_; }
+  Tally tally() const;
+
+ private:
+  struct LiveBlock {
+    Address address;
+    Bytes size;
+    Bytes requested;
+    Stream stream;
+    std::array<bool, kStreams> used_by = {};
+    size_t index;  // in live_
+  };
+
+  // Reclaimer.
+  bool ReleaseCaches() override;
+  bool CollectGarbage() override;
+  // Observer.
+  void OnMemoryEvent(const MemoryEvent& event) override;
+  void DropAnnotation(void* annotation) override;
+
+  void Do(const Operation& operation);
+  void DoSeldom(const Operation& operation);
+  void Allocate(const Operation& operation);
+  void Free(uint32_t name);
+  void FreeInside(const Operation& operation);
+  void RecordStream(const Operation& operation);
+  void Work(uint8_t stream, int64_t duration);
+  void SetCaptured(uint8_t stream, bool captured);
+  void Trim(Bytes enough);
+  void ReturnIdle(Bytes enough);
+  void SetLimit(Bytes limit, Bytes others);
+  void Fail(const Operation& operation);
+  void EndEpoch(int64_t how);
+  void Cache(Pages pages);
+  void DoMeanwhile();
+
+  void Enter(uint32_t name, LiveBlock block, const Allocation& allocation);
+  void CheckRefused(const absl::Status& status, Bytes size, Stream stream, int64_t faults_before);
+  // Whether what nobody uses would do for the request.
+  bool CouldBeFound(Bytes size, Stream stream) const;
+  // Statuses other than OK are fine if the device failed in the meantime.
+  void ExpectOkUnlessFailed(const char* call, const absl::Status& status, int64_t faults_before);
+  void CheckBooks();
+  void CheckSnapshot();
+  void Expect(const char* what, int64_t is, int64_t should);
+  LiveBlock* Find(uint32_t name);
+  Bytes Headroom() const;
+  bool AnyCaptured() const;
+  void EndWorld();
+
+  const CheckLevel level_;
+  const bool movable_;
+  const Bytes device_bytes_;
+  Verdict verdict_;
+  sim::SimulatedDevice device_;
+  StreamOrder order_;
+  MemoryModel memory_;
+  WatchedDevice watched_;
+  std::unique_ptr<Device> between_;
+  AddressDirectory directory_;
+  std::unique_ptr<DeviceAllocator> allocator_;
+
+  std::vector<uint32_t> live_;
+  absl::flat_hash_map<uint32_t, LiveBlock> blocks_;
+  std::vector<PhysicalHandle> cached_;
+  std::vector<uint32_t> garbage_;
+  std::vector<Operation> meanwhile_;
+  int64_t meanwhile_left_ = 0;
+  Captured captured_ = {};
+  bool has_unmarked_ = false;  // a block was freed of which an event could not be recorded for each of its streams
+  Positions idle_mark_;
+  Bytes limit_ = kUnlimited;
+  Bytes others_;
+  bool records_births_ = false;
+  int64_t faults_at_trim_ = 0;  // since then, what is held and what is in the books may differ
+  int64_t annotations_ = 0;
+  Bytes live_bytes_;
+  Bytes requested_bytes_;
+  Bytes peak_bytes_;
+  Tally tally_;
+};
+
+}  // namespace frugal::shadow
+
+#endif  // FRUGAL_TESTS_SHADOW_SHADOW_RUN_H_

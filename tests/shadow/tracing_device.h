@@ -1,0 +1,84 @@
+// A device that prints each call and its answer on stdout: to see how a program of operations fails.
+
+#ifndef FRUGAL_TESTS_SHADOW_TRACING_DEVICE_H_
+#define FRUGAL_TESTS_SHADOW_TRACING_DEVICE_H_
+
+#include <cstdio>
+
+#include "absl/strings/str_format.h"
+#include "allocator/device.h"
+
+namespace frugal::shadow {
+
+class TracingDevice final : public Device {
+ public:
+  explicit TracingDevice(Device& device) : device_(device) {}
+
+  bool HasVirtualMemory() const override { return device_.HasVirtualMemory(); }
+  absl::StatusOr<MemoryInfo> GetMemoryInfo() override { return device_.GetMemoryInfo(); }
+  absl::StatusOr<Address> Reserve(Bytes size) override {
+    absl::StatusOr<Address> start = device_.Reserve(size);
+    return Told(absl::StrFormat("reserve %d at %#x", size.count(), start.value_or(Address()).value()), start);
+  }
+  absl::Status Unreserve(Address range, Bytes size) override {
+    return Told(absl::StrFormat("unreserve %#x", range.value()), device_.Unreserve(range, size));
+  }
+  absl::StatusOr<PhysicalHandle> Create() override {
+    absl::StatusOr<PhysicalHandle> handle = device_.Create();
+    return Told(absl::StrFormat("create handle %d", handle.value_or(PhysicalHandle()).id), handle);
+  }
+  absl::Status Release(PhysicalHandle handle) override {
+    return Told(absl::StrFormat("release handle %d", handle.id), device_.Release(handle));
+  }
+  absl::Status Map(Address page, PhysicalHandle handle) override {
+    return Told(absl::StrFormat("map handle %d at %#x", handle.id, page.value()), device_.Map(page, handle));
+  }
+  absl::Status SetAccess(Address start, Bytes size) override {
+    return Told(absl::StrFormat("set_access %#x + %d", start.value(), size.count()), device_.SetAccess(start, size));
+  }
+  absl::Status Unmap(Address start, Bytes size) override {
+    return Told(absl::StrFormat("unmap %#x + %d", start.value(), size.count()), device_.Unmap(start, size));
+  }
+  absl::StatusOr<Address> Malloc(Bytes size) override {
+    absl::StatusOr<Address> start = device_.Malloc(size);
+    return Told(absl::StrFormat("malloc %d at %#x", size.count(), start.value_or(Address()).value()), start);
+  }
+  absl::Status Free(Address segment) override {
+    return Told(absl::StrFormat("free %#x", segment.value()), device_.Free(segment));
+  }
+  absl::StatusOr<Event> Record(Stream stream) override {
+    absl::StatusOr<Event> event = device_.Record(stream);
+    return Told(absl::StrFormat("record event %d on %d", event.value_or(Event()).id, stream.id), event);
+  }
+  absl::StatusOr<bool> HasPassed(Event event) override {
+    absl::StatusOr<bool> passed = device_.HasPassed(event);
+    return Told(absl::StrFormat("event %d has passed: %d", event.id, passed.value_or(false)), passed);
+  }
+  absl::Status StreamWait(Stream stream, Event event) override {
+    return Told(absl::StrFormat("stream %d waits for event %d", stream.id, event.id),
+                device_.StreamWait(stream, event));
+  }
+  absl::Status Synchronize(Event event) override {
+    return Told(absl::StrFormat("host waits for event %d", event.id), device_.Synchronize(event));
+  }
+  void Recycle(Event event) override { device_.Recycle(event); }
+
+ private:
+  static const absl::Status& StatusOf(const absl::Status& status) { return status; }
+  template <typename T>
+  static const absl::Status& StatusOf(const absl::StatusOr<T>& result) {
+    return result.status();
+  }
+  template <typename Result>
+  static Result Told(const std::string& call, Result result) {
+    const absl::Status& status = StatusOf(result);
+    std::printf("    %s%s%s\n", call.c_str(), status.ok() ? "" : ": ", status.ok() ? "" : status.ToString().c_str());
+    return result;
+  }
+
+  Device& device_;
+};
+
+}  // namespace frugal::shadow
+
+#endif  // FRUGAL_TESTS_SHADOW_TRACING_DEVICE_H_

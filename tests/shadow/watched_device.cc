@@ -1,0 +1,104 @@
+#include "tests/shadow/watched_device.h"
+
+namespace frugal::shadow {
+
+bool WatchedDevice::Succeeded(const absl::Status& status, Bytes needed) {
+  if (status.ok()) return true;
+  const bool is_full = absl::IsResourceExhausted(status) && device_.machine().gpu(0).memory().free() < needed;
+  if (!is_full && !absl::IsUnavailable(status)) ++faults_;
+  return false;
+}
+
+absl::StatusOr<MemoryInfo> WatchedDevice::GetMemoryInfo() {
+  absl::StatusOr<MemoryInfo> info = device_.GetMemoryInfo();
+  static_cast<void>(Succeeded(info.status()));
+  return info;
+}
+
+absl::StatusOr<Address> WatchedDevice::Reserve(Bytes size) {
+  absl::StatusOr<Address> start = device_.Reserve(size);
+  if (Succeeded(start.status())) memory_.Reserved(*start, size);
+  return start;
+}
+
+absl::Status WatchedDevice::Unreserve(Address range, Bytes size) {
+  absl::Status status = device_.Unreserve(range, size);
+  if (Succeeded(status)) memory_.Unreserved(range);
+  return status;
+}
+
+absl::StatusOr<PhysicalHandle> WatchedDevice::Create() {
+  absl::StatusOr<PhysicalHandle> handle = device_.Create();
+  if (Succeeded(handle.status(), kPageSize)) memory_.Created(handle->id);
+  return handle;
+}
+
+absl::Status WatchedDevice::Release(PhysicalHandle handle) {
+  absl::Status status = device_.Release(handle);
+  if (Succeeded(status)) memory_.Released(handle.id);
+  return status;
+}
+
+absl::Status WatchedDevice::Map(Address page, PhysicalHandle handle) {
+  absl::Status status = device_.Map(page, handle);
+  if (Succeeded(status)) memory_.Mapped(page, handle.id);
+  return status;
+}
+
+absl::Status WatchedDevice::SetAccess(Address start, Bytes size) {
+  absl::Status status = device_.SetAccess(start, size);
+  if (Succeeded(status)) memory_.AccessSet(start, size);
+  return status;
+}
+
+absl::Status WatchedDevice::Unmap(Address start, Bytes size) {
+  absl::Status status = device_.Unmap(start, size);
+  if (Succeeded(status)) memory_.Unmapped(start, size);
+  return status;
+}
+
+absl::StatusOr<Address> WatchedDevice::Malloc(Bytes size) {
+  absl::StatusOr<Address> start = device_.Malloc(size);
+  if (Succeeded(start.status(), size)) memory_.SegmentMade(*start, size);
+  return start;
+}
+
+absl::Status WatchedDevice::Free(Address segment) {
+  absl::Status status = device_.Free(segment);
+  if (!Succeeded(status)) return status;
+  // It waits for all work on the device.
+  order_.HostSawEverything();
+  memory_.SegmentGone(segment);
+  return status;
+}
+
+absl::StatusOr<Event> WatchedDevice::Record(Stream stream) {
+  absl::StatusOr<Event> event = device_.Record(stream);
+  if (Succeeded(event.status())) order_.Recorded(stream, *event);
+  return event;
+}
+
+absl::StatusOr<bool> WatchedDevice::HasPassed(Event event) {
+  absl::StatusOr<bool> passed = device_.HasPassed(event);
+  if (Succeeded(passed.status()) && *passed) order_.HostSaw(event);
+  return passed;
+}
+
+absl::Status WatchedDevice::StreamWait(Stream stream, Event event) {
+  absl::Status status = device_.StreamWait(stream, event);
+  if (Succeeded(status)) order_.StreamWaits(stream, event);
+  return status;
+}
+
+absl::Status WatchedDevice::Synchronize(Event event) {
+  absl::Status status = device_.Synchronize(event);
+  if (Succeeded(status)) order_.HostSaw(event);
+  return status;
+}
+
+void WatchedDevice::Recycle(Event event) {
+  order_.Forget(event);
+  device_.Recycle(event);
+}
+
+}  // namespace frugal::shadow

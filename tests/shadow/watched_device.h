@@ -1,0 +1,50 @@
+// A device that tells the models of every call that succeeds, and counts those that were made to fail.
+
+#ifndef FRUGAL_TESTS_SHADOW_WATCHED_DEVICE_H_
+#define FRUGAL_TESTS_SHADOW_WATCHED_DEVICE_H_
+
+#include "allocator/device.h"
+#include "cuda/simulated/simulated_device.h"
+#include "tests/shadow/memory_model.h"
+#include "tests/shadow/stream_order.h"
+
+namespace frugal::shadow {
+
+class WatchedDevice final : public Device {
+ public:
+  WatchedDevice(sim::SimulatedDevice& device, MemoryModel& memory, StreamOrder& order)
+      : device_(device), memory_(memory), order_(order) {}
+
+  // How often the device was told to fail and did; that it is full, or a stream is being captured, is no fault.
+  int64_t faults() const { return faults_; }
+
+  bool HasVirtualMemory() const override { return device_.HasVirtualMemory(); }
+  absl::StatusOr<MemoryInfo> GetMemoryInfo() override;
+  absl::StatusOr<Address> Reserve(Bytes size) override;
+  absl::Status Unreserve(Address range, Bytes size) override;
+  absl::StatusOr<PhysicalHandle> Create() override;
+  absl::Status Release(PhysicalHandle handle) override;
+  absl::Status Map(Address page, PhysicalHandle handle) override;
+  absl::Status SetAccess(Address start, Bytes size) override;
+  absl::Status Unmap(Address start, Bytes size) override;
+  absl::StatusOr<Address> Malloc(Bytes size) override;
+  absl::Status Free(Address segment) override;
+  absl::StatusOr<Event> Record(Stream stream) override;
+  absl::StatusOr<bool> HasPassed(Event event) override;
+  absl::Status StreamWait(Stream stream, Event event) override;
+  absl::Status Synchronize(Event event) override;
+  void Recycle(Event event) override;
+
+ private:
+  // Whether the call succeeded. `needed`: what it takes of the device's memory.
+  bool Succeeded(const absl::Status& status, Bytes needed = Bytes(0));
+
+  sim::SimulatedDevice& device_;
+  MemoryModel& memory_;
+  StreamOrder& order_;
+  int64_t faults_ = 0;
+};
+
+}  // namespace frugal::shadow
+
+#endif  // FRUGAL_TESTS_SHADOW_WATCHED_DEVICE_H_
