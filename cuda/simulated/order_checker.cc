@@ -63,7 +63,7 @@ void OrderChecker::EnterRange(const Access& access, const VectorClock& seen, boo
     const Address from = std::max(access.start, view->first);
     const Address to = std::min(end, view->first + view->second.size);
     if (from >= to) continue;
-    EnterView(view->second, from - view->first, to - from, access, seen);
+    if (view->second.physical.gpu != kForeign) EnterView(view->second, from - view->first, to - from, access, seen);
     entered += to - from;
   }
   if (!must_be_mapped || entered == access.size) return;

@@ -56,6 +56,8 @@ class OrderChecker {
     int64_t offset;
   };
   void Map(Address start, Bytes size, Physical physical);
+  // Another process's memory, of which nothing is kept, since its own work is not known.
+  void MapForeign(Address start, Bytes size) { Map(start, size, {kForeign, 0}); }
   // Reports the operations through [start, start + size), which is mapped whole, that the host has not seen done.
   void Unmap(Address start, Bytes size);
   // What is mapped at `start` may go though work still uses it, since the GPU itself waits: cudaFreeAsync.
@@ -74,6 +76,8 @@ class OrderChecker {
   static constexpr size_t kMostTold = 16;
 
  private:
+  static constexpr int kForeign = -1;
+
   struct View {
     Bytes size;
     Physical physical;

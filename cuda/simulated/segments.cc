@@ -29,8 +29,9 @@ Error Segments::Place(Segment segment, Address* start) {
   segment.start = *found;
   std::lock_guard lock(mutex_);
   segments_.emplace(segment.start, segment);
-  // Of another process's memory its own work is not known.
-  if (order_ != nullptr && segment.kind != Kind::kImported) {
+  if (order_ != nullptr && segment.kind == Kind::kImported) {
+    order_->MapForeign(segment.start, segment.size);
+  } else if (order_ != nullptr) {
     order_->Map(segment.start, segment.size, {segment.gpu, segment.range.offset.count()});
   }
   *start = segment.start;
@@ -63,9 +64,11 @@ Error Segments::Remove(ByStart::iterator it) {
   if (segment.range.file) {
     if (const Error error = addresses_.Detach(segment.start, segment.size); error != Error::kSuccess) return error;
   }
-  if (order_ != nullptr && segment.kind != Kind::kImported) {
+  if (order_ != nullptr) {
     order_->Unmap(segment.start, segment.size);
-    order_->GiveBack({segment.gpu, segment.range.offset.count()}, segment.size);
+    if (segment.kind != Kind::kImported) {
+      order_->GiveBack({segment.gpu, segment.range.offset.count()}, segment.size);
+    }
   }
   addresses_.Unreserve(segment.start, segment.size);
   if (segment.kind != Kind::kImported) memory_[segment.gpu]->GiveBack(segment.range, segment.size, segment.exported);

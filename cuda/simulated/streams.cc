@@ -1,16 +1,25 @@
 #include "cuda/simulated/streams.h"
 
 #include <algorithm>
+#include <string>
 
 #include "cuda/simulated/latency_model.h"
 
 namespace frugal::sim {
+namespace {
+
+std::string NameInReports(const Stream& stream) {
+  if (stream.kind == Stream::Kind::kLegacy) return "the default stream of GPU " + std::to_string(stream.gpu);
+  return "stream " + std::to_string(stream.id);
+}
+
+}  // namespace
 
 Stream* Streams::Create(int gpu, Stream::Kind kind, int priority) {
   std::lock_guard lock(mutex_);
   std::unique_ptr<Stream> stream(new Stream{next_id_++, gpu, kind, priority, Nanoseconds(0), nullptr, {}});
   Stream* handle = stream.get();
-  if (order_ != nullptr) handle->order_numbers = {order_->AddStream("stream " + std::to_string(handle->id))};
+  if (order_ != nullptr) handle->order_numbers = {order_->AddStream(NameInReports(*handle))};
   streams_.emplace(handle, std::move(stream));
   return handle;
 }

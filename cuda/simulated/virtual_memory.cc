@@ -103,8 +103,9 @@ Error VirtualMemory::Map(Address start, Bytes size, HandleId handle) {
   }
   mappings_.emplace_hint(next, start, Mapping{size, handle});
   const Handle& seen = it->second;
-  // Of another process's memory its own work is not known.
-  if (parts_.order != nullptr && !seen.imported) {
+  if (parts_.order != nullptr && seen.imported) {
+    parts_.order->MapForeign(start, size);
+  } else if (parts_.order != nullptr) {
     parts_.order->Map(start, size, {seen.gpu, seen.range.offset.count()});
   }
   ++it->second.views;

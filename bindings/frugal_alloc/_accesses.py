@@ -1,0 +1,117 @@
+"""Declares what PyTorch's operators read and write, for the order checker of the simulated GPU (FRUGAL_SIM_ORDER=1).
+
+The simulated kernels do nothing, so the checker would see copies and fills alone. While the mode is on, each operator
+declares the memory of its tensors on the current stream, once it has run: what it makes, and what its schema says it
+writes, as written; the rest as read. Operators that a CUDA graph captures declare nodes of the graph.
+
+Not declared is what a program launches past PyTorch's operators (Triton, NCCL, kernels of its own).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import itertools
+import math
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import torch
+from torch.utils._python_dispatch import TorchDispatchMode
+from torch.utils._pytree import tree_leaves
+
+# They see to a tensor's memory and not to what is in it.
+WITHOUT_ACCESS = {"is_pinned", "record_stream", "resize_", "set_", "_resize_output_"}
+# Not on the current stream.
+WITHOUT_STREAM = ("c10d::", "_c10d_functional::")
+# A tensor in more pieces than this counts as all that lies between its first byte and its last.
+MOST_RUNS = 256
+
+
+def _runs(tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
+    """The addresses and sizes of the pieces that the tensor's elements make up."""
+    start, run = tensor.data_ptr(), tensor.element_size()
+    outer = []
+    for stride, size in sorted(zip(tensor.stride(), tensor.shape, strict=True)):
+        step = stride * tensor.element_size()
+        if size == 1 or step == 0:
+            continue
+        if not outer and step <= run:
+            run += step * (size - 1)
+        else:
+            outer.append((step, size))
+    if math.prod(size for _, size in outer) > MOST_RUNS:
+        yield start, run + sum(step * (size - 1) for step, size in outer)
+        return
+    for place in itertools.product(*(range(size) for _, size in outer)):
+        yield start + sum(step * i for (step, _), i in zip(outer, place, strict=True)), run
+
+
+def _is_on_gpu(value: Any) -> bool:
+    """Whether it is a tensor with memory of its own there."""
+    plain = isinstance(value, torch.Tensor) and type(value) in (torch.Tensor, torch.nn.Parameter)
+    return plain and value.layout == torch.strided and value.device.type == "cuda" and value.numel() > 0
+
+
+def _written(func: Any, args: tuple, kwargs: dict) -> list[torch.Tensor]:
+    """The tensors among the arguments that the operator writes."""
+    values = []
+    for i, argument in enumerate(func._schema.arguments):
+        if argument.alias_info is not None and argument.alias_info.is_write:
+            values.append(args[i] if not argument.kwarg_only and i < len(args) else kwargs.get(argument.name))
+    return [leaf for leaf in tree_leaves(values) if _is_on_gpu(leaf)]
+
+
+class _Declare(TorchDispatchMode):
+    """Sees every operator of its thread, and of the autograd threads that work for it."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._touch = ctypes.CDLL(None).frugal_sim_touch
+        self._touch.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p]
+
+    def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
+        kwargs = kwargs or {}
+        result = func(*args, **kwargs)
+        name = func._schema.name
+        if name.split("::")[1] not in WITHOUT_ACCESS and not name.startswith(WITHOUT_STREAM):
+            self._declare(name, func, args, kwargs, result)
+        return result
+
+    def _declare(self, name: str, func: Any, args: tuple, kwargs: dict, result: Any) -> None:
+        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
+        written = _written(func, args, kwargs)
+        written_ids = {id(tensor) for tensor in written}
+        given_memory = {tensor.untyped_storage()._cdata for tensor in given if _is_on_gpu(tensor)}
+        made = [leaf for leaf in tree_leaves(result) if _is_on_gpu(leaf)]
+        new = [tensor for tensor in made if tensor.untyped_storage()._cdata not in given_memory]
+        if not written and not new and made:
+            return  # a view
+        touched = written + new + [tensor for tensor in given if _is_on_gpu(tensor)]
+        if len({tensor.device for tensor in touched}) != 1 or any(t.device.type == "cpu" and t.dim() for t in given):
+            return  # a copy, which the simulated runtime sees
+        for tensor in given:
+            if _is_on_gpu(tensor) and id(tensor) not in written_ids:
+                self._touch_all(name, tensor, writes=False)
+        for tensor in written + new:
+            self._touch_all(name, tensor, writes=True)
+
+    def _touch_all(self, name: str, tensor: torch.Tensor, *, writes: bool) -> None:
+        with torch.cuda.device(tensor.device):
+            stream = torch.cuda.current_stream().cuda_stream
+            for start, size in _runs(tensor):
+                self._touch(stream, start, size, int(writes), name.encode())
+
+
+def start() -> None:
+    """From here on, this process's operators on CUDA tensors are declared; call it once torch is imported."""
+    mode = _Declare()
+    bootstrap: Callable[[threading.Thread], None] = threading.Thread._bootstrap_inner
+
+    def run_thread(thread: threading.Thread) -> None:
+        with mode:
+            bootstrap(thread)
+
+    # Modes are per thread, and threads do not inherit them.
+    threading.Thread._bootstrap_inner = run_thread
+    mode.__enter__()

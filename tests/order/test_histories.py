@@ -1,0 +1,37 @@
+"""Every recorded history and every generator replays without a byte that is reused before its last use is ordered."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+
+import pytest
+from frugal_alloc import _histories, _replay
+
+from bench import generators
+
+PLENTY = 200 << 30
+PAGE = 2 << 20
+# The streams are so many events behind the host, so that hardly anything has passed when its memory is wanted again.
+STREAM_LAG = 40
+ALLOCATORS = ("frugal", "native", "expandable") if os.environ.get("FRUGAL_ORDER_ALLOCATORS") == "all" else ("frugal",)
+
+HISTORIES: dict[str, Callable[[], _histories.History]] = {
+    **{name: lambda name=name: _histories.read(_histories.find(name)) for name in _histories.known_names()},
+    **{name: lambda name=name: generators.generate(name) for name in generators.GENERATORS},
+}
+
+
+@pytest.mark.parametrize("name", HISTORIES)
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+def test_no_byte_is_reused_before_its_last_use_is_ordered(name: str, allocator: str) -> None:
+    """With plenty of memory, and with 3 % more than is live at the peak, where memory moves between streams."""
+    history = HISTORIES[name]()
+    scarce = history.peak_live_bytes * 103 // 100 // PAGE * PAGE
+    replayer = _replay.Replayer()
+    plenty = replayer.check_order(history, allocator, PLENTY, stream_lag=STREAM_LAG)
+    little = replayer.check_order(history, allocator, scarce, stream_lag=STREAM_LAG)
+    until = "" if little.completed else ", up to the point where it ran out"
+    print(f"\n{name} with {allocator}: {plenty.accesses} accesses; of {scarce >> 20} MiB {little.accesses}{until}")
+    assert plenty.completed and plenty.accesses >= 2 * (history.event_count - history.initial_count)
+    assert little.accesses > 0
