@@ -46,6 +46,12 @@ class Calls {
     faults_ = std::move(plan);
   }
 
+  // Ends the plan and returns it as it is now, to be set again.
+  FaultPlan TakeFaults() {
+    std::lock_guard lock(mutex_);
+    return std::exchange(faults_, FaultPlan());
+  }
+
   // Calls that have failed by the plan since it was set.
   uint64_t faults() const {
     std::lock_guard lock(mutex_);

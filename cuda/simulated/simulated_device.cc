@@ -189,6 +189,15 @@ void SimulatedDevice::EndCapture(::frugal::Stream stream) {
   (void)machine_.streams().EndCapture(StreamOf(stream), &graph);
 }
 
+void SimulatedDevice::Order(::frugal::Stream waiter, ::frugal::Stream waited) {
+  FaultPlan plan = machine_.calls().TakeFaults();
+  if (const absl::StatusOr<::frugal::Event> event = Record(waited); event.ok()) {
+    StreamWait(waiter, *event).IgnoreError();  // Neither stream is one that is captured.
+    Recycle(*event);
+  }
+  machine_.calls().SetFaults(std::move(plan));
+}
+
 bool SimulatedDevice::SetFaults(std::string_view plan) {
   std::optional<FaultPlan> parsed = FaultPlan::Parse(plan);
   if (!parsed) return false;

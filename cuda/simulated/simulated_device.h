@@ -78,6 +78,10 @@ class SimulatedDevice final : public Device {
   void BeginCapture(::frugal::Stream stream);
   void EndCapture(::frugal::Stream stream);
 
+  // `waiter` goes on when `waited` has done what it has been told, as a program orders its own streams: no fault plan
+  // applies, and none goes on by it.
+  void Order(::frugal::Stream waiter, ::frugal::Stream waited);
+
   // As FRUGAL_SIM_FAULTS. False if the plan is not understood; nothing changes then.
   bool SetFaults(std::string_view plan);
 

@@ -22,21 +22,23 @@ Counts& Counts::operator+=(const Counts& more) {
   served += more.served;
   refused += more.refused;
   tight += more.tight;
+  accesses += more.accesses;
   others += more.others;
   return *this;
 }
 
 void Counts::Print(const std::string& what, Bytes memory) const {
-  std::printf("%s\n", absl::StrCat("COUNTS ", what, ", ", memory.count() / MiB(1).count(), " MiB: ", faults,
-                                   " faults in ", operations, " operations: ", served, " requests served, ", refused,
-                                   " refused; ", others, " in others; ", tight, " requests later did not fit")
-                          .c_str());
+  std::printf("%s\n",
+              absl::StrCat("COUNTS ", what, ", ", memory.count() / MiB(1).count(), " MiB: ", faults, " faults in ",
+                           operations, " operations: ", served, " requests served, ", refused, " refused; ", others,
+                           " in others; ", tight, " requests later did not fit; ", accesses, " accesses in order")
+                  .c_str());
 }
 
 FaultedProgram::FaultedProgram(const History& history, const Options& options)
     : history_(history),
       options_(options),
-      device_({.memory = options.memory, .virtual_memory = options.virtual_memory}),
+      device_({.memory = options.memory, .virtual_memory = options.virtual_memory, .order = true}),
       allocator_(std::make_unique<DeviceAllocator>(device_, directory_, nullptr)),
       blocks_(history.allocation_count) {
   // The books are checked where it tells most.
@@ -98,6 +100,7 @@ void FaultedProgram::Allocate(const HistoryEvent& event) {
   live_[block->address] = block->size;
   live_bytes_ += block->size;
   device_.MakeBusyUntil(event.stream, sim::Nanoseconds(now_ + history_.stream_lag));
+  device_.Touch(event.stream, block->address, block->size, /*writes=*/true, "first use");
 }
 
 bool FaultedProgram::CouldBeServed(Bytes size) const {
@@ -126,7 +129,10 @@ void FaultedProgram::Free(const HistoryEvent& event) {
   std::optional<Live>& block = blocks_[event.allocation];
   if (!block.has_value()) return;  // Its request was refused.
   device_.MakeBusyUntil(block->stream, sim::Nanoseconds(now_ + history_.stream_lag));
+  device_.Touch(block->stream, block->address, block->size, /*writes=*/true, "last use");
   if (event.ready > 0) {
+    device_.Order(event.late_stream, block->stream);
+    device_.Touch(event.late_stream, block->address, block->size, /*writes=*/false, "late use");
     device_.MakeBusyUntil(event.late_stream, sim::Nanoseconds(event.ready));
     MustSucceed("RecordStream", [&] { return allocator_->RecordStream(block->address, event.late_stream); });
   }
@@ -169,6 +175,8 @@ void FaultedProgram::GiveEverythingBack() {
   AllocateWholeDevice();
   allocator_.reset();
   if (device_.used() != Bytes(0)) Problem(absl::StrCat("left behind: ", device_.used().count(), " bytes"));
+  if (device_.order_violations() != 0) Problem(device_.order_report());
+  counts_.accesses = static_cast<int64_t>(device_.order_accesses());
   if (device_.live_events() != 0) Problem(absl::StrCat("left behind: ", device_.live_events(), " events"));
 }
 

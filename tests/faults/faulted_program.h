@@ -25,6 +25,8 @@ struct Counts {
   // Requests refused later that would have been served had no call failed, since what is free lies otherwise then:
   // less than the request, in whole pages, is free anywhere.
   int64_t tight = 0;
+  // Uses of memory that were checked for order.
+  int64_t accesses = 0;
   // Other operations in which a call failed.
   int64_t others = 0;
 

@@ -203,8 +203,9 @@ Bytes ShadowRun::Headroom() const {
 }
 
 bool ShadowRun::CouldBeFound(Bytes size, Stream stream) const {
-  // What cudaFree has waited for of a captured stream, the allocator has no event to know by.
-  if (!movable_ && AnyCaptured()) return false;
+  // What could not be marked with an event, the allocator cannot know to be over, whatever else the host has waited
+  // for.
+  if (AnyCaptured() && (has_unmarked_ || !movable_)) return false;
   if (!movable_) return SegmentFor(size) <= Headroom() + memory_.UnusedSegments(captured_);
   return PagesCovering(size) <= memory_.FreePages(stream, captured_) + Pages(Headroom().count() / kPageSize.count());
 }
@@ -228,7 +229,10 @@ void ShadowRun::Free(uint32_t name) {
     }
     memory_.TakeBack(name, block.address, block.size, uses);
   }
+  const int64_t faults = watched_.faults();
   const absl::StatusOr<Bytes> freed = allocator_->Free(block.address);
+  const bool has_others = block.used_by != Captured();
+  if (has_others && (AnyCaptured() || watched_.faults() > faults)) has_unmarked_ = true;
   if (!freed.ok()) return verdict_.Fail(absl::StrFormat("Free of #%d: %s", name, freed.status().ToString()));
   Expect("the size of the block that was freed", freed->count(), block.size.count());
 }
