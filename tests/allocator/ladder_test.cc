@@ -228,10 +228,14 @@ TEST_F(LadderOfOthers, CountsWhatTheyGiveBackToTheDevice) {
 
 TEST_F(LadderOfOthers, TakesWhatTheyGiveBackToTheDeviceAndAsksForNoMore) {
   reclaimer_.of_device = {*device_.Malloc(MiB(32))};
-  Allocate(MiB(32));
+  const Address awaiting = Allocate(MiB(2), kSide);
+  UseOn(awaiting, kThird, 100);
+  Free(awaiting);
+  Allocate(MiB(30));
   Allocate(MiB(32));
   EXPECT_EQ(reclaimer_.asked, "caches ");
   EXPECT_EQ(calls(CallKind::kSync), 0u);
+  EXPECT_EQ(statistics().num_sync_all_streams, 0) << "the block that awaits a stream was not needed";
 }
 
 TEST_F(LadderOfOthers, TakesABlockOfABusyStreamBehindAStreamWait) {

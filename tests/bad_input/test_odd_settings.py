@@ -50,14 +50,14 @@ ENABLING = """
 import json, random, sys
 sys.path.insert(0, sys.argv[1])
 import frugal_alloc
-import test_settings
+import test_odd_settings
 taken, refused = 0, []
 for number in range(int(sys.argv[2])):
     chance = random.Random(f"enable {number}")
     keys = chance.sample(["memory_limit", "idle_release", "check"], chance.choice([1, 1, 2]))
     before = frugal_alloc._native.load().settings()
     try:
-        frugal_alloc.enable(**{key: chance.choice(test_settings.VALUES) for key in keys})
+        frugal_alloc.enable(**{key: chance.choice(test_odd_settings.VALUES) for key in keys})
         taken += 1
     except frugal_alloc.FrugalAllocError as error:
         refused.append(str(error))
