@@ -91,6 +91,11 @@ absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach)
     allowance_.Spend(remapping);
   }
   absl::Status allowed = Allow(*plan);
+  if (absl::IsResourceExhausted(allowed) && plan->to_create + offers->pages() > PagesCovering(size)) {
+    // The place joins free memory, whose pages it cannot take as well. One apart can take all.
+    plan = PlanApart(arena, size, *offers);
+    allowed = plan.ok() ? Allow(*plan) : plan.status();
+  }
   if (!allowed.ok()) return allowed;
   return Commit(arena, *plan, reach);
 }
@@ -170,6 +175,17 @@ absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, const 
     FRUGAL_CHECK(plan.has_value());
   }
   if (!asked.ok()) return asked;
+  return *std::move(plan);
+}
+
+absl::StatusOr<StitchPlan> MovableBacking::PlanApart(Arena& arena, Bytes size, const Offers& offers) {
+  std::optional<StitchPlan> plan = PlanStitchApart(arena, size, offers);
+  if (!plan.has_value()) {
+    absl::Status added = AddExtent(arena, size).status();
+    if (!added.ok()) return added;
+    plan = PlanStitchApart(arena, size, offers);
+    FRUGAL_CHECK(plan.has_value());
+  }
   return *std::move(plan);
 }
 

@@ -56,6 +56,8 @@ class MovableBacking : public Backing {
   absl::StatusOr<Offers> FindOffers(const Arena& arena, Reach reach);
   absl::StatusOr<bool> MayTake(const Arena& arena, const Donation& donation, Reach reach);
   absl::StatusOr<StitchPlan> Plan(Arena& arena, Bytes size, const Offers& offers);
+  // Where no page was mapped before, so that it takes the fewest new handles there can be.
+  absl::StatusOr<StitchPlan> PlanApart(Arena& arena, Bytes size, const Offers& offers);
   // A request that cannot fit is refused before it is planned, page by page.
   absl::Status CheckDeviceHolds(Bytes size);
   absl::Status Allow(const StitchPlan& plan);

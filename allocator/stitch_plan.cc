@@ -197,10 +197,13 @@ std::optional<StitchPlan> PlanStitch(const Arena& arena, Bytes size, const Offer
   for (const auto& [cost, place] : places) {
     if (planner.IsUsable(place)) return planner.Plan(place, size);
   }
-  if (const std::optional<StitchPlace> untouched = UntouchedPlace(arena, size); untouched.has_value()) {
-    return planner.Plan(*untouched, size);
-  }
-  return std::nullopt;
+  return PlanStitchApart(arena, size, offers);
+}
+
+std::optional<StitchPlan> PlanStitchApart(const Arena& arena, Bytes size, const Offers& offers) {
+  const std::optional<StitchPlace> untouched = UntouchedPlace(arena, size);
+  if (!untouched.has_value()) return std::nullopt;
+  return Planner(offers, [](PageRef) { return false; }).Plan(*untouched, size);
 }
 
 }  // namespace frugal

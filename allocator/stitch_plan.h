@@ -41,6 +41,10 @@ int64_t RemapMicroseconds(const StitchPlan& plan);
 std::optional<StitchPlan> PlanStitch(const Arena& arena, Bytes size, const Offers& offers,
                                      absl::FunctionRef<bool(PageRef)> may_unmap);
 
+// The same at pages that were never mapped, whatever that costs: a place that joins free bytes cannot take their pages,
+// too, so it may need new handles where this needs none. nullopt: the arena needs another extent.
+std::optional<StitchPlan> PlanStitchApart(const Arena& arena, Bytes size, const Offers& offers);
+
 }  // namespace frugal
 
 #endif  // FRUGAL_ALLOCATOR_STITCH_PLAN_H_

@@ -7,6 +7,7 @@
 #include <vector>
 
 #include "absl/strings/ascii.h"
+#include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
@@ -26,6 +27,13 @@ struct Unit {
   absl::string_view name;
   double factor;
 };
+
+// What somebody gave us, for a message of one line: printable, and not without end.
+std::string Shown(absl::string_view text) {
+  constexpr size_t kMost = 100;
+  const std::string shown = absl::CHexEscape(text.substr(0, kMost));
+  return text.size() > kMost ? shown + "..." : shown;
+}
 
 // A number above 0 with a unit of `units`, in terms of the unit with factor 1; the longer names come first.
 template <size_t N>
@@ -155,7 +163,7 @@ const Key* FindKey(absl::string_view name) {
 absl::Status UnknownKey(absl::string_view name) {
   const auto append = [](std::string* out, const Key& key) { out->append(key.name.data(), key.name.size()); };
   return absl::InvalidArgumentError(
-      absl::StrCat("there is no setting \"", name, "\"; there are ", absl::StrJoin(kKeys, ", ", append)));
+      absl::StrCat("there is no setting \"", Shown(name), "\"; there are ", absl::StrJoin(kKeys, ", ", append)));
 }
 
 absl::Status ChangeOne(absl::string_view entry, Settings& settings) {
@@ -165,7 +173,8 @@ absl::Status ChangeOne(absl::string_view entry, Settings& settings) {
   const Key* const key = FindKey(name);
   if (key == nullptr) return UnknownKey(name);
   if (key->set(value, settings)) return absl::OkStatus();
-  return absl::InvalidArgumentError(absl::StrCat(name, ":", value, " is not possible; ", name, " is ", key->allowed));
+  return absl::InvalidArgumentError(
+      absl::StrCat(name, ":", Shown(value), " is not possible; ", name, " is ", key->allowed));
 }
 
 }  // namespace
@@ -214,7 +223,8 @@ absl::StatusOr<bool> IsTurnedOff() {
   const absl::string_view text = value == nullptr ? "" : value;
   if (text == "0") return true;
   if (text.empty() || text == "1") return false;
-  return absl::InvalidArgumentError(absl::StrCat("FRUGAL_ALLOC=", text, " is not possible; it is 0 (off) or 1 (on)"));
+  return absl::InvalidArgumentError(
+      absl::StrCat("FRUGAL_ALLOC=", Shown(text), " is not possible; it is 0 (off) or 1 (on)"));
 }
 
 }  // namespace frugal

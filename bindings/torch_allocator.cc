@@ -411,6 +411,11 @@ void TorchAllocator::SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t po
   routing_.SetUseOnOutOfMemory(device, pool, value);
 }
 
+std::shared_ptr<void> TorchAllocator::getIpcDevPtr(std::string handle) {
+  CheckHandle(handle);
+  return native().getIpcDevPtr(std::move(handle));
+}
+
 caching::ShareableHandle TorchAllocator::shareIpcHandle(void* pointer) {
   GpuMemory* const gpu = gpus_.OwnerOf(pointer);
   return gpu == nullptr ? native().shareIpcHandle(pointer) : ExportBlock(gpu->allocator(), pointer);

@@ -19,7 +19,7 @@ PARSER = tree_sitter.Parser(tree_sitter.Language(tree_sitter_cpp.language()))
 # Written at the head of every file that has mutants. `reached` says afterwards which were evaluated at all.
 PROLOGUE = """namespace frugal_mutants {
 extern const int active;
-extern unsigned char reached[];
+extern unsigned char* const reached;
 inline bool Is(int mutant) {
   reached[mutant] = 1;
   return active == mutant;
@@ -28,21 +28,22 @@ inline bool Is(int mutant) {
 #line 1
 """
 # What the switches read, compiled once beside the mutated files.
-SWITCHES = """#include <cstdio>
+SWITCHES = """#include <fcntl.h>
+#include <sys/mman.h>
+#include <unistd.h>
 #include <cstdlib>
 namespace frugal_mutants {
 constexpr int kCount = %d;
 extern const int active = std::getenv("FRUGAL_MUTANT") ? std::atoi(std::getenv("FRUGAL_MUTANT")) : 0;
-unsigned char reached[kCount + 1];
-struct Recorder {
-  ~Recorder() {
-    const char* const path = std::getenv("FRUGAL_MUTANTS_REACHED");
-    std::FILE* const file = path != nullptr ? std::fopen(path, "wb") : nullptr;
-    if (file == nullptr) return;
-    std::fwrite(reached, 1, sizeof(reached), file);
-    std::fclose(file);
-  }
-} recorder;
+// Shared, so that what a child process reaches counts, however it ends.
+unsigned char* Record() {
+  const char* const path = std::getenv("FRUGAL_MUTANTS_REACHED");
+  const int file = path != nullptr ? open(path, O_RDWR | O_CREAT, 0600) : -1;
+  if (file >= 0 && ftruncate(file, kCount + 1) != 0) std::abort();
+  const int flags = file >= 0 ? MAP_SHARED : MAP_PRIVATE | MAP_ANONYMOUS;
+  return static_cast<unsigned char*>(mmap(nullptr, kCount + 1, PROT_READ | PROT_WRITE, flags, file, 0));
+}
+extern unsigned char* const reached = Record();
 }  // namespace frugal_mutants
 """
 FIRST_MUTANT_LINE = 1_000_000

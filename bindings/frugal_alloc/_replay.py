@@ -97,6 +97,16 @@ class Measurement:
     runs: tuple[tuple[int, int, str], ...] | None
 
 
+@dataclasses.dataclass(frozen=True)
+class OrderCheck:
+    """A history whose accesses are all ordered."""
+
+    # One for each allocation, each free and each use by a late stream.
+    accesses: int
+    # False: memory ran out, and the order was checked up to there.
+    completed: bool
+
+
 class Replayer:
     """Starts the workers for one installation of torch. Any thread may use it; Stop() ends all that is running."""
 
@@ -156,6 +166,18 @@ class Replayer:
         outcome = self._play(history, allocator, capacity, 1, {"stream_lag": stream_lag})
         return outcome["outcome"] == "completed"
 
+    def check_order(self, history: History, allocator: str, capacity: int, *, stream_lag: int = 0) -> OrderCheck:
+        """Plays the history twice with the order of all its accesses checked.
+
+        Every allocation is written by its stream and read by it until it is freed; late streams read it, too.
+
+        Raises:
+            ReplayError: two operations touch the same byte without order, or a worker failed.
+            MissingPart, SimulationError: the allocator, or the simulated GPU, is not installed.
+        """
+        outcome = self._play(history, allocator, capacity, 2, {"stream_lag": stream_lag}, checks_order=True)
+        return OrderCheck(outcome["order_accesses"], outcome["outcome"] == "completed")
+
     def stop(self) -> None:
         with self._lock:
             self._stopped = True
@@ -163,7 +185,14 @@ class Replayer:
                 process.kill()
 
     def _play(
-        self, history: History, allocator: str, capacity: int, passes: int, options: dict[str, Any]
+        self,
+        history: History,
+        allocator: str,
+        capacity: int,
+        passes: int,
+        options: dict[str, Any],
+        *,
+        checks_order: bool = False,
     ) -> dict[str, Any]:
         library = _installation.find_library("alloc", self._torch) if allocator == "frugal" else None
         task = {
@@ -181,7 +210,10 @@ class Replayer:
             **options,
         }
         what = f"{history.name} with {allocator}"
-        status, output, errors = self._run_worker(json.dumps(task), history.events, allocator, capacity)
+        environment = _worker_environment(capacity, allocator)
+        if checks_order:
+            environment["FRUGAL_SIM_ORDER"] = "1"
+        status, output, errors = self._run_worker(json.dumps(task), history.events, environment)
         if status != 0:
             raise ReplayError(f"{what}: the worker {_ending(status)}{_last_line(errors)}")
         outcome = json.loads(output)
@@ -189,7 +221,7 @@ class Replayer:
             raise ReplayError(f"{what}: {_first_line(outcome['message'])}")
         return outcome
 
-    def _run_worker(self, task: str, events: bytes, allocator: str, capacity: int) -> tuple[int, bytes, bytes]:
+    def _run_worker(self, task: str, events: bytes, environment: dict[str, str]) -> tuple[int, bytes, bytes]:
         worker = Path(__file__).with_name("_replay_worker.py")
         with self._lock:
             if self._stopped:
@@ -199,7 +231,7 @@ class Replayer:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 stderr=subprocess.PIPE,
-                env=_worker_environment(capacity, allocator),
+                env=environment,
             )
             self._running.add(process)
         try:

@@ -72,6 +72,7 @@ class Result(ctypes.Structure):
         ("steady", Costs),
         ("steady_allocations", ctypes.c_uint64),
         ("ns_per_pair", ctypes.c_double),
+        ("order_accesses", ctypes.c_uint64),
         ("message", ctypes.c_char * 1024),
     ]
 
@@ -117,6 +118,7 @@ def _figures(result: Result) -> dict[str, Any]:
         "steady_calls": _calls(result.steady),
         "steady_driver_ns": result.steady.driver_ns,
         "steady_allocations": result.steady_allocations,
+        "order_accesses": result.order_accesses,
         "ns_per_pair": result.ns_per_pair if result.ns_per_pair >= 0 else None,
     }
 

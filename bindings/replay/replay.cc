@@ -10,9 +10,11 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
+#include <array>
 #include <exception>
 #include <optional>
 #include <span>
+#include <string>
 #include <string_view>
 
 #include "bindings/replay/replayer.h"
@@ -67,6 +69,15 @@ void Repeat(const Request& request, Replayer& replayer, const SimulatedGpu& gpu,
   }
 }
 
+Outcome CheckOrder(const SimulatedGpu& gpu, Result& result) {
+  result.order_accesses = gpu.order_accesses();
+  const uint64_t violations = gpu.order_violations();
+  if (violations == 0) return Outcome::kCompleted;
+  std::array<char, sizeof(result.message)> report;
+  gpu.order_report(report.data(), report.size());
+  return Fail(result, std::to_string(violations) + " pairs of operations without order, first: " + report.data());
+}
+
 Outcome Replay(const Request& request, Result& result) {
   const std::span<const Event> events(request.events, request.event_count);
   if (!Validate(events, request.initial_count, request.allocation_count, request.stream_count)) {
@@ -87,12 +98,13 @@ Outcome Replay(const Request& request, Result& result) {
     result.costs = ReadCosts(*gpu);
     result.peak_reserved_bytes = gpu->memory_peak(0);
     result.failed_at = replayer.position();
+    if (CheckOrder(*gpu, result) == Outcome::kFailed) return Outcome::kFailed;
     SetMessage(result, error.what_without_backtrace());
     return Outcome::kOutOfMemory;
   }
   result.costs = ReadCosts(*gpu);
   if (request.event_count > request.initial_count) Repeat(request, replayer, *gpu, result);
-  return Outcome::kCompleted;
+  return CheckOrder(*gpu, result);
 }
 
 }  // namespace

@@ -85,6 +85,8 @@ struct Result {
   uint64_t steady_allocations;
   // Host time of one allocation and its free in the fastest warm pass; negative without one.
   double ns_per_pair;
+  // Of all passes, where the simulated GPU checks the order of work; else 0. A violation is kFailed.
+  uint64_t order_accesses;
   char message[1024];  // with any outcome but kCompleted
 };
 

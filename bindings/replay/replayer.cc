@@ -6,6 +6,7 @@
 #include <cuda_runtime_api.h>
 
 #include <ctime>
+#include <string>
 
 namespace frugal::replay {
 namespace {
@@ -36,9 +37,11 @@ Replayer::Replayer(std::span<const Event> events, uint64_t initial_count, uint32
       gpu_(gpu),
       stream_lag_(stream_lag),
       has_time_(stream_lag > 0),
+      checks_order_(gpu.checks_order() != 0),
       allocations_(allocation_count, nullptr),
-      stream_of_(stream_lag > 0 ? allocation_count : 0) {
+      made_by_(stream_lag > 0 || checks_order_ ? allocation_count : 0) {
   for (const Event& event : events) has_time_ |= event.ready > 0;
+  if (checks_order_) C10_CUDA_CHECK(cudaEventCreateWithFlags(&written_, cudaEventDisableTiming));
   streams_.reserve(stream_count);
   for (uint32_t number = 0; number < stream_count; ++number) streams_.push_back(MakeStream(number));
 }
@@ -68,10 +71,13 @@ void Replayer::Apply(const Event& event) {
   void*& allocation = allocations_[event.allocation];
   if (event.operation == Operation::kAllocate) {
     allocation = raw_alloc_with_stream(event.size, streams_[event.stream].stream());
-    if (stream_lag_ > 0) Work(streams_[stream_of_[event.allocation] = event.stream]);
+    if (!made_by_.empty()) made_by_[event.allocation] = &event;
+    if (checks_order_) Write(event);
+    if (stream_lag_ > 0) Work(streams_[event.stream]);
     return;
   }
-  if (stream_lag_ > 0) Work(streams_[stream_of_[event.allocation]]);
+  if (checks_order_) ReadLast(event);
+  if (stream_lag_ > 0) Work(streams_[made_by_[event.allocation]->stream]);
   if (event.ready > 0) UseLate(event);
   raw_delete(allocation);
   allocation = nullptr;
@@ -83,9 +89,30 @@ void Replayer::UseLate(const Event& event) {
   gpu_.set_stream_busy_until(stream.stream(), start_ns_ + event.ready);
   // The allocator asks for the DataPtr of a tensor; the context of one of its own is the pointer itself.
   void* allocation = allocations_[event.allocation];
+  if (checks_order_) ReadLate(event);
   c10::DataPtr data(allocation, allocation, allocator->raw_deleter(), c10::Device(c10::DeviceType::CUDA, kDevice));
   allocator->recordStream(data, stream);
   data.release_context();
+}
+
+void Replayer::Write(const Event& event) {
+  const std::string name = "event " + std::to_string(position_) + ": allocated";
+  gpu_.touch(streams_[event.stream].stream(), allocations_[event.allocation], event.size, /*writes=*/1, name.c_str());
+}
+
+void Replayer::ReadLast(const Event& event) {
+  const Event& made = *made_by_[event.allocation];
+  const std::string name = "event " + std::to_string(position_) + ": last use";
+  gpu_.touch(streams_[made.stream].stream(), allocations_[event.allocation], made.size, /*writes=*/0, name.c_str());
+}
+
+void Replayer::ReadLate(const Event& event) {
+  const Event& made = *made_by_[event.allocation];
+  const cudaStream_t late = streams_[event.late_stream].stream();
+  C10_CUDA_CHECK(cudaEventRecord(written_, streams_[made.stream].stream()));
+  C10_CUDA_CHECK(cudaStreamWaitEvent(late, written_, 0));
+  const std::string name = "event " + std::to_string(position_) + ": use by a late stream";
+  gpu_.touch(late, allocations_[event.allocation], made.size, /*writes=*/0, name.c_str());
 }
 
 void Replayer::Work(const c10::cuda::CUDAStream& stream) {

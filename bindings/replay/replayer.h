@@ -4,6 +4,7 @@
 #define FRUGAL_BINDINGS_REPLAY_REPLAYER_H_
 
 #include <c10/cuda/CUDAStream.h>
+#include <cuda_runtime_api.h>
 
 #include <cstdint>
 #include <span>
@@ -38,6 +39,11 @@ class Replayer {
  private:
   void Apply(const Event& event);
   void UseLate(const Event& event);
+  // For the order checker, if there is one. What is allocated is written, and read until it is freed; a late stream
+  // waits for the writer before it reads, as a correct program does.
+  void Write(const Event& event);
+  void ReadLast(const Event& event);
+  void ReadLate(const Event& event);
   // Kernels that the stream will be done with when the lag is over.
   void Work(const c10::cuda::CUDAStream& stream);
 
@@ -47,10 +53,13 @@ class Replayer {
   const uint32_t stream_lag_;
   // Whether a stream is ever busy: only then does the time matter.
   bool has_time_;
+  const bool checks_order_;
   std::vector<c10::cuda::CUDAStream> streams_;
   std::vector<void*> allocations_;
-  // By allocation: the number of its stream. Empty without a lag.
-  std::vector<uint32_t> stream_of_;
+  // By allocation: the event that made it.
+  std::vector<const Event*> made_by_;
+  // With an order checker: what a late stream waits for. It lives as long as the process.
+  cudaEvent_t written_ = nullptr;
   uint64_t position_ = 0;
   // When the pass began, on the simulated clock.
   uint64_t start_ns_ = 0;

@@ -22,6 +22,11 @@ struct SimulatedGpu {
   decltype(&frugal_sim_memory_peak) memory_peak;
   decltype(&frugal_sim_set_clock) set_clock;
   decltype(&frugal_sim_set_stream_busy_until) set_stream_busy_until;
+  decltype(&frugal_sim_checks_order) checks_order;
+  decltype(&frugal_sim_touch) touch;
+  decltype(&frugal_sim_order_accesses) order_accesses;
+  decltype(&frugal_sim_order_violations) order_violations;
+  decltype(&frugal_sim_order_report) order_report;
 };
 
 }  // namespace frugal::replay

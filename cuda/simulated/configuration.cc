@@ -3,10 +3,19 @@
 #include <charconv>
 #include <cstdlib>
 #include <optional>
+#include <string>
 #include <string_view>
 
 namespace frugal::sim {
 namespace {
+
+// What somebody set, for a message of one line: printable, and not without end.
+std::string Shown(std::string_view text) {
+  constexpr size_t kMost = 100;
+  std::string shown;
+  for (const char one : text.substr(0, kMost)) shown += one >= ' ' && one <= '~' ? one : '?';
+  return text.size() > kMost ? shown + "..." : shown;
+}
 
 std::optional<int64_t> ParseNumber(std::string_view text) {
   int64_t number = 0;
@@ -64,7 +73,7 @@ class Reader {
     if (value) {
       *into = *value;
     } else {
-      *problem_ = std::string(name) + "='" + text + "' is not understood; set it to " + expected;
+      *problem_ = std::string(name) + "='" + Shown(text) + "' is not understood; set it to " + expected;
     }
   }
 

@@ -11,6 +11,7 @@
 //   FRUGAL_SIM_BACKING     "memory" (default) or "none": no host memory behind the addresses, for replays,
 //                          which never touch them; copies and fills of device memory then do nothing
 //   FRUGAL_SIM_VMM         "0": a GPU without virtual memory management
+//   FRUGAL_SIM_ORDER       "1": the order of all accesses to device memory is checked; see frugal_sim_touch
 //   FRUGAL_SIM_VERBOSE     "1": names on stderr each CUDA function that was called and is not simulated
 //
 // Kinds of call that are counted, by name: "create" "map" "set_access" "unmap" "release" "reserve" "unreserve"
@@ -49,6 +50,24 @@ void frugal_sim_set_stream_busy_until(void* stream, uint64_t ns);
 int frugal_sim_set_faults(const char* plan);
 // Calls that have failed by the plan since it was set.
 uint64_t frugal_sim_faults(void);
+
+// --- The order of work: that of any two operations which touch the same byte, one of them writing, one comes after the
+// other by streams, events and what the host has waited for. Copies, fills and what is declared by frugal_sim_touch are
+// checked. When the process exits it says on stderr how much was checked; if anything was found, it says what, and ends
+// with exit status 3 instead of its own. A process that leaves by _exit() or a signal says nothing.
+
+// Whether FRUGAL_SIM_ORDER is on. Without it the functions below do nothing, and return 0.
+int frugal_sim_checks_order(void);
+// An operation called `name` on `stream` of this thread's GPU reads, or writes, `bytes` from `start`, which must be
+// mapped device memory. It takes no time. On a stream that is being captured it becomes a node of the graph. 0 if there
+// is no such stream.
+int frugal_sim_touch(void* stream, const void* start, uint64_t bytes, int writes, const char* name);
+// Accesses checked so far, and pairs of operations without order (or without memory) found among them.
+uint64_t frugal_sim_order_accesses(void);
+uint64_t frugal_sim_order_violations(void);
+// Writes as much of the report as fits into `text`, one line for each of the first violations, and a 0; returns its
+// whole length.
+uint64_t frugal_sim_order_report(char* text, uint64_t size);
 
 // Whether this thread's graph launches run the recorded copies and fills (1, the default) or nothing (0),
 // because somebody else computes the values.

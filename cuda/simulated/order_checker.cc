@@ -103,6 +103,12 @@ void OrderChecker::Unmap(Address start, Bytes size) {
   }
 }
 
+void OrderChecker::MayUnmap(Address start) {
+  std::lock_guard lock(mutex_);
+  const auto view = views_.find(start);
+  if (view != views_.end()) view->second.uses.clear();
+}
+
 void OrderChecker::GiveBack(Physical physical, Bytes size) {
   std::lock_guard lock(mutex_);
   for (int64_t page = PageOf(physical.offset); page < PageOf(physical.offset + size.count()); ++page) {

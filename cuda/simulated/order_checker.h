@@ -58,6 +58,8 @@ class OrderChecker {
   void Map(Address start, Bytes size, Physical physical);
   // Reports the operations through [start, start + size), which is mapped whole, that the host has not seen done.
   void Unmap(Address start, Bytes size);
+  // What is mapped at `start` may go though work still uses it, since the GPU itself waits: cudaFreeAsync.
+  void MayUnmap(Address start);
   // Forgets what touched it.
   void GiveBack(Physical physical, Bytes size);
 

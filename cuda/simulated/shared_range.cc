@@ -7,6 +7,8 @@
 #include <cstring>
 #include <string>
 
+#include "cuda/simulated/configuration.h"
+
 namespace frugal::sim {
 namespace {
 
@@ -43,6 +45,13 @@ static_assert(sizeof(IpcRecord) == sizeof(IpcHandle));
 
 constexpr uint64_t kMagic = 0x6672756761'6c3031;  // "frugal01"
 
+// Whether these can be a range of a GPU's file: anybody can make up a handle.
+bool IsRange(int64_t offset, int64_t size) {
+  const int64_t page = kPageSize.count();
+  return offset >= 0 && size > 0 && offset % page == 0 && size % page == 0 && size <= SparseFile::kSize.count() &&
+         offset <= SparseFile::kSize.count() - size;
+}
+
 }  // namespace
 
 int SharedRange::ToDescriptor() const {
@@ -65,6 +74,7 @@ std::optional<SharedRange> SharedRange::FromDescriptor(int fd) {
   shared.range.offset = kPageSize * static_cast<int64_t>(bits & LowBits(kOffsetBits));
   shared.size = kPageSize * static_cast<int64_t>(bits >> kOffsetBits & LowBits(kSizeBits));
   shared.gpu = static_cast<int>(bits >> (kOffsetBits + kSizeBits) & LowBits(kGpuBits));
+  if (!IsRange(shared.range.offset.count(), shared.size.count())) return std::nullopt;
   shared.range.file = SparseFile::FromDescriptor(fd);
   if (!shared.range.file) return std::nullopt;
   return shared;
@@ -80,8 +90,10 @@ IpcHandle SharedRange::ToIpcHandle() const {
 std::optional<SharedRange> SharedRange::FromIpcHandle(const IpcHandle& handle) {
   IpcRecord record;
   std::memcpy(&record, handle.data(), sizeof(record));
-  if (record.magic != kMagic) return std::nullopt;
-  const int fd = open(DescriptorPath(record.process, record.fd).c_str(), O_RDWR | O_CLOEXEC);
+  const bool is_gpu = record.gpu >= 0 && record.gpu < Configuration::kMostGpus;
+  if (record.magic != kMagic || !is_gpu || !IsRange(record.offset, record.size)) return std::nullopt;
+  // Without O_NONBLOCK a made-up descriptor that is a pipe's could make us wait.
+  const int fd = open(DescriptorPath(record.process, record.fd).c_str(), O_RDWR | O_NONBLOCK | O_CLOEXEC);
   if (fd < 0) return std::nullopt;
   SharedRange shared{{SparseFile::FromDescriptor(fd), Bytes(record.offset)}, Bytes(record.size), record.gpu};
   close(fd);

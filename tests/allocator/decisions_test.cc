@@ -202,8 +202,8 @@ INSTANTIATE_TEST_SUITE_P(
              .advances = 2,
              .busy = 10'000,
              .figures =
-                 "create 150, map 5124, set_access 882, unmap 706, reserve 8, event_record 1879, event_query 17623, "
-                 "stream_wait 916, sync 26, peak 300 MiB, stitches 818 of 7408 pages, waits 917, ooms 79, retries 92"},
+                 "create 150, map 4905, set_access 863, unmap 690, reserve 7, event_record 1806, event_query 16511, "
+                 "stream_wait 930, sync 21, peak 300 MiB, stitches 784 of 6997 pages, waits 930, ooms 67, retries 81"},
         Work{.name = "memory_given_back",
              .memory = MiB(800),
              .streams = 2,
@@ -229,8 +229,8 @@ INSTANTIATE_TEST_SUITE_P(
             .busy = 200,
             .limit = MiB(24),
             .figures =
-                "create 12, map 659, set_access 499, unmap 37, reserve 16, event_record 1798, event_query 5451, "
-                "stream_wait 330, sync 25, peak 24 MiB, stitches 1088 of 1394 pages, waits 330, ooms 129, retries 142"},
+                "create 12, map 663, set_access 501, unmap 34, reserve 16, event_record 1764, event_query 5566, "
+                "stream_wait 343, sync 26, peak 24 MiB, stitches 1052 of 1339 pages, waits 343, ooms 123, retries 139"},
         Work{.name = "segments",
              .memory = MiB(600),
              .virtual_memory = false,

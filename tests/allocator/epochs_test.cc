@@ -80,5 +80,48 @@ TEST_F(EpochsTest, ASnapshotSaysWhereAndWhenBlocksWereBorn) {
   EXPECT_EQ(allocator_->FindBlock(unsampled)->epoch, -1);
 }
 
+TEST_F(EpochsTest, UsageBySiteSaysWhatIsAliveAndWhatWasAtThePeak) {
+  EXPECT_THAT(allocator_->SiteUsages(), IsEmpty()) << "nobody asked for a record";
+  EXPECT_EQ(allocator_->TakeHighestRecorded(), Bytes(0));
+  allocator_->RestartSitePeaks();
+  allocator_->RecordBirths();
+  const Address block = Allocate(MiB(4), SiteId{3});
+  Free(Allocate(MiB(8), SiteId{4}));
+  EXPECT_THAT(allocator_->SiteUsages(), SizeIs(2));
+  EXPECT_EQ(allocator_->TakeHighestRecorded(), MiB(12));
+  EXPECT_EQ(allocator_->TakeHighestRecorded(), MiB(4)) << "since the last time it was asked";
+  allocator_->RestartSitePeaks();
+  ASSERT_THAT(allocator_->SiteUsages(), SizeIs(1));
+  EXPECT_EQ(allocator_->SiteUsages()[0].site, SiteId{3});
+  Free(Allocate(MiB(8), SiteId{4}));
+  EXPECT_THAT(allocator_->SiteUsages(), SizeIs(2));
+  allocator_->ResetPeakStatistics();
+  EXPECT_THAT(allocator_->SiteUsages(), SizeIs(1)) << "one reset is for both";
+  Free(block);
+}
+
+TEST_F(EpochsTest, BirthsAreRecordedFromTheMomentThatTheyAreAskedFor) {
+  Allocate(MiB(4), SiteId{3});
+  allocator_->RecordBirths();
+  const Address block = Allocate(MiB(8), SiteId{4});
+  EXPECT_EQ(allocator_->FindBlock(block)->site, SiteId{4});
+  EXPECT_EQ(allocator_->FindBlock(block)->epoch, 0);
+}
+
+TEST_F(EpochsTest, EpochsBecomeFewerWhereTheyWereTooMany) {
+  allocator_->RecordBirths();
+  Allocate(MiB(4), SiteId{3});
+  for (int i = 0; i < 8; ++i) allocator_->EndEpoch();
+  EXPECT_EQ(report().epochs_ended, 8);
+  allocator_->HalveEpochs();
+  EXPECT_EQ(report().epochs_ended, 4);
+  EXPECT_EQ(LiveAtBoundary(), MiB(4));
+  allocator_->CollapseEpochs();
+  EXPECT_EQ(report().epochs_ended, 0);
+  allocator_->CheckInvariants();
+  allocator_->EndEpoch();
+  EXPECT_EQ(LiveAtBoundary(), MiB(4));
+}
+
 }  // namespace
 }  // namespace frugal

@@ -11,13 +11,39 @@ namespace {
 
 constexpr Stream kThird{3};
 
-class Ladder : public AllocatorTest {
+TEST(Ladder, EndsBeforeItBeginsForMoreThanTheDeviceHas) {
+  sim::SimulatedDevice device({.memory = MiB(64)});
+  AddressDirectory directory;
+  DeviceAllocator allocator(device, directory, nullptr);
+  EXPECT_TRUE(absl::IsResourceExhausted(allocator.Allocate(MiB(64) + Bytes(1), kMain).status()));
+  EXPECT_EQ(device.calls(sim::CallKind::kReserve), 0u) << "not even addresses are wanted";
+  EXPECT_TRUE(allocator.Allocate(MiB(64), kMain).ok());
+}
+
+TEST(Ladder, LeavesNothingBehindWhenTheAllocatorEnds) {
+  sim::SimulatedDevice device({.memory = MiB(64)});
+  AddressDirectory directory;
+  Address block;
+  {
+    DeviceAllocator allocator(device, directory, nullptr);
+    block = allocator.Allocate(MiB(8), kMain)->address;
+    EXPECT_EQ(directory.Find(block), &allocator);
+    EXPECT_TRUE(allocator.Free(block).ok());
+    EXPECT_TRUE(allocator.Free(allocator.Allocate(MiB(1), kSide)->address).ok());
+  }
+  EXPECT_EQ(device.used(), Bytes(0));
+  EXPECT_EQ(device.live_events(), 0);
+  EXPECT_EQ(device.calls(sim::CallKind::kUnreserve), device.calls(sim::CallKind::kReserve));
+  EXPECT_EQ(directory.Find(block), nullptr);
+}
+
+class LadderTest : public AllocatorTest {
  protected:
-  explicit Ladder(Reclaimer* reclaimer = nullptr) : AllocatorTest(MiB(64), true, reclaimer) {}
+  explicit LadderTest(Reclaimer* reclaimer = nullptr) : AllocatorTest(MiB(64), true, reclaimer) {}
   Remedies remedies() const { return allocator_->LastOutOfMemory().remedies; }
 };
 
-TEST_F(Ladder, TakesBackWhatItsOwnStreamGaveAwayWithoutAnyOtherMemory) {
+TEST_F(LadderTest, TakesBackWhatItsOwnStreamGaveAwayWithoutAnyOtherMemory) {
   const Address block = Allocate(MiB(64));
   UseOn(block, kSide, 100);
   Free(block);
@@ -30,7 +56,7 @@ TEST_F(Ladder, TakesBackWhatItsOwnStreamGaveAwayWithoutAnyOtherMemory) {
   EXPECT_EQ(statistics().num_alloc_retries, 0);
 }
 
-TEST_F(Ladder, ReportsWhatStreamWaitsGained) {
+TEST_F(LadderTest, ReportsWhatStreamWaitsGained) {
   Allocate(MiB(32));
   const Address block = Allocate(MiB(30));
   UseOn(block, kSide, 100);
@@ -43,7 +69,7 @@ TEST_F(Ladder, ReportsWhatStreamWaitsGained) {
   EXPECT_EQ(remedies().stream_waits, Bytes(0)) << "that was the miss before";
 }
 
-TEST_F(Ladder, ReportsWhatHostWaitsGained) {
+TEST_F(LadderTest, ReportsWhatHostWaitsGained) {
   Allocate(MiB(32));
   const Address block = Allocate(MiB(30), kSide);
   UseOn(block, kThird, 100);
@@ -58,7 +84,7 @@ TEST_F(Ladder, ReportsWhatHostWaitsGained) {
   EXPECT_EQ(statistics().num_sync_all_streams, 1) << "there was nothing left to wait for";
 }
 
-TEST_F(Ladder, LetsTheHostWaitOnlyForTheBlockThatItThenTakes) {
+TEST_F(LadderTest, LetsTheHostWaitOnlyForTheBlockThatItThenTakes) {
   const Address block = Allocate(MiB(64), kSide);
   UseOn(block, kThird, 100);
   Free(block);
@@ -68,7 +94,7 @@ TEST_F(Ladder, LetsTheHostWaitOnlyForTheBlockThatItThenTakes) {
 }
 
 // A stream that is being captured cannot wait for others, but the host can.
-TEST_F(Ladder, ServesACapturedStreamByAWaitOfTheHost) {
+TEST_F(LadderTest, ServesACapturedStreamByAWaitOfTheHost) {
   const Address block = Allocate(MiB(64), kSide);
   UseOn(block, kThird, 100);
   Free(block);
@@ -81,7 +107,7 @@ TEST_F(Ladder, ServesACapturedStreamByAWaitOfTheHost) {
   device_.EndCapture(kSide);
 }
 
-TEST_F(Ladder, ServesACapturedStreamWithWhatABusyOneFreed) {
+TEST_F(LadderTest, ServesACapturedStreamWithWhatABusyOneFreed) {
   const Address block = Allocate(MiB(60), kSide);
   MakeBusyUntil(kSide, 100);
   Free(block);
@@ -92,7 +118,7 @@ TEST_F(Ladder, ServesACapturedStreamWithWhatABusyOneFreed) {
   device_.EndCapture(kMain);
 }
 
-TEST_F(Ladder, TellsACapturedStreamThatMemoryIsOutWhenEvenTheHostCannotWait) {
+TEST_F(LadderTest, TellsACapturedStreamThatMemoryIsOutWhenEvenTheHostCannotWait) {
   const Address block = Allocate(MiB(60), kSide);
   MakeBusyUntil(kSide, 100);
   Free(block);
@@ -103,7 +129,7 @@ TEST_F(Ladder, TellsACapturedStreamThatMemoryIsOutWhenEvenTheHostCannotWait) {
   device_.EndCapture(kSide);
 }
 
-TEST_F(Ladder, ReportsWhatACaptureKeepsFromEverybody) {
+TEST_F(LadderTest, ReportsWhatACaptureKeepsFromEverybody) {
   Allocate(MiB(32));
   const Address block = Allocate(MiB(30), kSide);
   device_.BeginCapture(kThird);
@@ -117,7 +143,7 @@ TEST_F(Ladder, ReportsWhatACaptureKeepsFromEverybody) {
   device_.EndCapture(kThird);
 }
 
-TEST_F(Ladder, ReportsFreeMemoryThatCannotMove) {
+TEST_F(LadderTest, ReportsFreeMemoryThatCannotMove) {
   const Address first = Allocate(MiB(3));
   Allocate(MiB(5));
   Free(first);
@@ -132,7 +158,7 @@ TEST_F(Ladder, ReportsFreeMemoryThatCannotMove) {
   EXPECT_EQ(report.largest_free, Bytes(0));
 }
 
-TEST_F(Ladder, FindsEveryWholeFreePageOfAnyStreamBeforeItGivesUp) {
+TEST_F(LadderTest, FindsEveryWholeFreePageOfAnyStreamBeforeItGivesUp) {
   std::vector<Address> holes;
   for (int i = 0; i < 16; ++i) {
     Allocate(MiB(2), i % 2 == 0 ? kMain : kSide);
@@ -169,9 +195,9 @@ class GivingReclaimer : public Reclaimer {
   }
 };
 
-class LadderOfOthers : public Ladder {
+class LadderOfOthers : public LadderTest {
  protected:
-  LadderOfOthers() : Ladder(&reclaimer_) {
+  LadderOfOthers() : LadderTest(&reclaimer_) {
     reclaimer_.allocator = allocator_.get();
     reclaimer_.device = &device_;
   }

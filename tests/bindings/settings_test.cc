@@ -1,6 +1,9 @@
 #include "bindings/settings.h"
 
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <utility>
 #include <vector>
@@ -112,6 +115,80 @@ TEST(SettingsTest, TheSwitchIsZeroOrOne) {
   setenv("FRUGAL_ALLOC", "no", 1);
   EXPECT_EQ(IsTurnedOff().status().message(), "FRUGAL_ALLOC=no is not possible; it is 0 (off) or 1 (on)");
   unsetenv("FRUGAL_ALLOC");
+}
+
+// Settings with bytes changed, lost, moved and made up. FRUGAL_FUZZ_ROUNDS tries as many times more.
+TEST(SettingsTest, AnyTextIsReadOrRefusedInOneLineAndThenChangesNothing) {
+  const char* const rounds = std::getenv("FRUGAL_FUZZ_ROUNDS");
+  const int count = 20'000 * (rounds == nullptr ? 1 : std::atoi(rounds));
+  const std::vector<std::string> pieces = {"memory_limit",
+                                           "idle_release",
+                                           "track",
+                                           "report_dir",
+                                           "check",
+                                           "suppressions",
+                                           ":",
+                                           ",",
+                                           " ",
+                                           "\n",
+                                           "20GiB",
+                                           "80%",
+                                           "off",
+                                           "on",
+                                           "30s",
+                                           "500ms",
+                                           "full",
+                                           "fast",
+                                           "1",
+                                           "0.5",
+                                           ".",
+                                           "-",
+                                           "+",
+                                           "1e308",
+                                           "inf",
+                                           "nan",
+                                           "/tmp",
+                                           "=",
+                                           "KiB",
+                                           "\x1b[2J",
+                                           "h",
+                                           "min",
+                                           "9",
+                                           "\xff",
+                                           "%s%n%n",
+                                           "\t",
+                                           "0x10f",
+                                           "T",
+                                           "",
+                                           "::"};
+  std::mt19937_64 random(20'261'122);
+  int refused = 0;
+  for (int i = 0; i < count; ++i) {
+    SCOPED_TRACE(i);
+    std::string text = "memory_limit:20GiB,idle_release:30s,check:fast,report_dir:/tmp/reports";
+    for (uint64_t changes = 1 + random() % 6; changes > 0; --changes) {
+      const size_t place = random() % (text.size() + 1);
+      text.replace(place, random() % 3 == 0 ? random() % 20 : 0, pieces[random() % pieces.size()]);
+    }
+    if (random() % 50 == 0) text.insert(random() % (text.size() + 1), 100'000, static_cast<char>(random()));
+    Settings settings;
+    const absl::Status status = ChangeSettings(text, settings);
+    if (status.ok()) {
+      Settings again;
+      ASSERT_TRUE(ChangeSettings(ToText(settings), again).ok()) << ToText(settings);
+      ASSERT_EQ(ToText(again), ToText(settings));
+      ASSERT_GE(settings.memory_limit.On(kTotal), Bytes(0));
+      ASSERT_GE(settings.idle_release, absl::Milliseconds(1));
+      continue;
+    }
+    ++refused;
+    ASSERT_EQ(ToText(settings), ToText(Settings())) << "half of it was taken";
+    ASSERT_LT(status.message().size(), 700u);
+    for (const char one : status.message()) ASSERT_TRUE(one >= ' ' && one <= '~') << status.message();
+  }
+  std::printf("%d texts, %d refused\n", count, refused);
+  EXPECT_GT(refused, count / 4);
+  EXPECT_LT(refused, count);
 }
 
 }  // namespace

@@ -3,6 +3,7 @@
 import gc
 import re
 
+import frugal_alloc
 import pytest
 import torch
 from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, simulated_gpu
@@ -158,14 +159,44 @@ def test_memory_fraction_counts_natives_memory(out_of_memory):
 
 @simulated_gpu
 @pytest.mark.parametrize("kind", ["reserve", "map", "set_access"])
-def test_failure_of_the_driver_is_an_error_with_its_name(kind):
+def test_memory_that_the_driver_fails_to_map_is_natives(kind):
+    collect()
+    torch.cuda.empty_cache()
+    failures = frugal_alloc.stats()["driver_failures"]
+    with torch.cuda.stream(torch.cuda.Stream()), Simulation().faults(f"{kind}@1+=invalid_value"):
+        block = empty(300 * MIB)
+        assert not is_ours(block)
+    assert frugal_alloc.stats()["driver_failures"] > failures
+    del block
+    assert is_ours(empty(300 * MIB))
+
+
+@simulated_gpu
+def test_failure_of_the_driver_that_native_meets_too_is_an_error_with_its_name():
     collect()
     torch.cuda.empty_cache()
     with (
         torch.cuda.stream(torch.cuda.Stream()),
-        Simulation().faults(f"{kind}@1+=invalid_value"),
-        pytest.raises(RuntimeError, match="CUDA_ERROR_INVALID_VALUE") as raised,
+        Simulation().faults("map@1+=invalid_value,malloc@1+=invalid_value"),
+        pytest.raises(RuntimeError, match="invalid argument") as raised,
     ):
         empty(300 * MIB)
     assert not isinstance(raised.value, torch.OutOfMemoryError)
     assert is_ours(empty(300 * MIB))
+
+
+@simulated_gpu
+@pytest.mark.parametrize("kind", ["map", "set_access", "unmap", "event_record", "event_query"])
+@pytest.mark.parametrize("error", ["invalid_value", "out_of_memory"])
+def test_one_failed_call_is_memory_or_out_of_memory_to_the_program(kind, error):
+    collect()
+    side = torch.cuda.Stream()
+    with Simulation().faults(f"{kind}@1={error}"):
+        try:
+            block = empty(200 * MIB)
+            block.record_stream(side)
+            del block
+            torch.cuda.empty_cache()
+        except torch.OutOfMemoryError:
+            assert error == "out_of_memory"
+    assert is_ours(empty(200 * MIB))

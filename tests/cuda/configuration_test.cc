@@ -1,6 +1,9 @@
 #include "cuda/simulated/configuration.h"
 
+#include <cstdint>
+#include <cstdio>
 #include <cstdlib>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -62,6 +65,45 @@ TEST_F(ConfigurationTest, EachVariableThatIsNotUnderstoodIsNamed) {
     EXPECT_EQ(problem_.find('\n'), std::string::npos);
     unsetenv(name.c_str());
   }
+}
+
+// FRUGAL_FUZZ_ROUNDS tries as many times more.
+TEST_F(ConfigurationTest, AnyTextIsReadWithinBoundsOrRefusedInOneLine) {
+  const char* const rounds = std::getenv("FRUGAL_FUZZ_ROUNDS");
+  const int count = 5'000 * (rounds == nullptr ? 1 : std::atoi(rounds));
+  const std::vector<std::string> names = {"FRUGAL_SIM_MEMORY",  "FRUGAL_SIM_CONTEXT", "FRUGAL_SIM_GPUS",
+                                          "FRUGAL_SIM_VMM",     "FRUGAL_SIM_VERBOSE", "FRUGAL_SIM_KERNEL_NS",
+                                          "FRUGAL_SIM_BACKING", "FRUGAL_SIM_FAULTS"};
+  const std::vector<std::string> pieces = {
+      "16",  "GiB", "MiB",     "KiB",     "-1",  "1e9",     "9223372036854775807",
+      "1",   "0",   "create@", "map@1+=", "=",   "@",       "out_of_memory",
+      ",",   "+",   "memory",  "none",    "\n",  "\x1b[2J", "\xff",
+      "%s%", " ",   "0x7f",    "unknown", "inf", "+5",      "99999999999999999999"};
+  std::mt19937_64 random(20'261'122);
+  int refused = 0;
+  for (int i = 0; i < count; ++i) {
+    std::string text;
+    for (uint64_t parts = 1 + random() % 5; parts > 0; --parts) text += pieces[random() % pieces.size()];
+    if (random() % 50 == 0) text.append(100'000, '9');
+    const std::string& name = names[random() % names.size()];
+    SCOPED_TRACE(name + "=" + text.substr(0, 200));
+    setenv(name.c_str(), text.c_str(), 1);
+    if (Read()) {
+      ASSERT_GE(configuration_.memory, Bytes(0));
+      ASSERT_LE(configuration_.memory, GiB(1 << 20));
+      ASSERT_GE(configuration_.gpus, 1);
+      ASSERT_LE(configuration_.gpus, 16);
+    } else {
+      ++refused;
+      ASSERT_TRUE(problem_.starts_with(name + "='")) << problem_;
+      ASSERT_LT(problem_.size(), 300u);
+      for (const char one : problem_) ASSERT_TRUE(one >= ' ' && one <= '~') << problem_;
+    }
+    unsetenv(name.c_str());
+  }
+  std::printf("%d values, %d refused\n", count, refused);
+  EXPECT_GT(refused, count / 2);
+  EXPECT_LT(refused, count);
 }
 
 TEST(VisibleSlotsTest, AreReadAsCudaDoes) {

@@ -29,9 +29,8 @@ struct Progress {
 
 // `drawn(program, operation)` is told of each operation before it runs.
 template <typename Drawn>
-std::string DrawAndRun(Choices& choices, int64_t most_operations, CheckLevel level, const Between& between,
-                       Tally& tally, Drawn drawn) {
-  RandomOperations operations(choices);
+std::string DrawAndRun(RandomOperations operations, const Choices& choices, int64_t most_operations, CheckLevel level,
+                       const Between& between, Tally& tally, Drawn drawn) {
   ShadowRun run(operations.program(), level, between);
   for (int64_t i = 0; i < most_operations && !run.failed() && !choices.IsUsedUp(); ++i) {
     const Operation operation = operations.Next(run.live());
@@ -49,12 +48,13 @@ std::string RunSeeds(const Campaign& campaign, Progress& progress) {
     Choices choices(seed);
     progress.seed = seed;
     progress.count = 0;
-    std::string failure = DrawAndRun(choices, of_program, campaign.level, campaign.between, progress.tally,
-                                     [&progress](const Program& program, const Operation& operation) {
-                                       progress.pages = program.pages;
-                                       progress.movable = program.movable;
-                                       progress.operations[progress.count++] = operation;
-                                     });
+    std::string failure =
+        DrawAndRun(RandomOperations(choices, campaign.mix), choices, of_program, campaign.level, campaign.between,
+                   progress.tally, [&progress](const Program& program, const Operation& operation) {
+                     progress.pages = program.pages;
+                     progress.movable = program.movable;
+                     progress.operations[progress.count++] = operation;
+                   });
     if (!failure.empty()) return failure;
     ++progress.programs;
   }
@@ -76,7 +76,7 @@ std::string Run(const Program& program, CheckLevel level, const Between& between
 
 DrawnRun RunDrawn(Choices& choices, int64_t most_operations, CheckLevel level, const Between& between) {
   DrawnRun result;
-  result.failure = DrawAndRun(choices, most_operations, level, between, result.tally,
+  result.failure = DrawAndRun(RandomOperations(choices), choices, most_operations, level, between, result.tally,
                               [&result](const Program& program, const Operation& operation) {
                                 result.program.pages = program.pages;
                                 result.program.movable = program.movable;
@@ -99,6 +99,10 @@ CampaignResult RunCampaign(const Campaign& campaign) {
   result.failed_seed = progress.seed;
   const Program failing{
       progress.pages, progress.movable, {progress.operations.begin(), progress.operations.begin() + progress.count}};
+  if (!campaign.shrinks) {
+    result.shrunk = failing;
+    return result;
+  }
   result.shrunk = Shrink(failing, [&campaign](const Program& program) {
     return !RunSafely(program, CheckLevel::kFull, campaign.between).empty();
   });

@@ -28,7 +28,10 @@ struct Campaign {
   int64_t operations = 1'000'000;  // in all
   int64_t operations_of_program = 2000;
   CheckLevel level = CheckLevel::kFull;
+  Mix mix = Mix::kTight;
   Between between = nullptr;
+  // Whether a program that fails is made small, which takes up to minutes.
+  bool shrinks = true;
 };
 
 struct CampaignResult {

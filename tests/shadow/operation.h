@@ -63,8 +63,9 @@ struct Operation {
   friend bool operator==(const Operation&, const Operation&) = default;
 };
 
-// What a call can be made to fail with.
-inline constexpr std::array<std::string_view, 3> kErrors = {"out_of_memory", "invalid_value", "unknown"};
+// What a call can be made to fail with; late: the call succeeds, and the next one of any kind fails.
+inline constexpr std::array<std::string_view, 6> kErrors = {"out_of_memory",      "invalid_value",      "unknown",
+                                                            "late_out_of_memory", "late_invalid_value", "late_unknown"};
 
 // How each kind is written. B: a block, S: a stream, A: the amount, C: the second amount, K: a kind of driver call, E:
 // an error. Times are in nanoseconds, sizes in bytes, or in pages where it says so.

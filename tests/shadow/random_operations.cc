@@ -16,8 +16,8 @@ T Pick(Choices& choices, const std::array<T, N>& values) {
   return values[choices.Draw(N)];
 }
 
-// The calls that a plan can fail and the allocator makes: those before launches.
-constexpr uint32_t kFailingCalls = static_cast<uint32_t>(sim::CallKind::kLaunch);
+// The calls that a plan can fail: all but the last kind, which is no call of its own.
+constexpr uint32_t kFailingCalls = static_cast<uint32_t>(sim::CallKind::kUnmapWhileBusy);
 
 }  // namespace
 
@@ -44,7 +44,15 @@ uint32_t Choices::Draw(uint32_t below) {
   return value % below;
 }
 
-RandomOperations::RandomOperations(Choices& choices) : choices_(choices) {
+RandomOperations::RandomOperations(Choices& choices, Mix mix) : choices_(choices) {
+  if (mix == Mix::kRoomy && !choices_.OneIn(16)) {
+    DrawRoomy();
+  } else {
+    DrawTight();
+  }
+}
+
+void RandomOperations::DrawTight() {
   program_.pages = Pick(choices_, kDevicePages);
   program_.movable = !choices_.OneIn(5);
   streams_ = 1 + choices_.Draw(kStreams);
@@ -53,6 +61,15 @@ RandomOperations::RandomOperations(Choices& choices) : choices_(choices) {
   sizes_ = static_cast<Sizes>(choices_.Draw(4));
   with_faults_ = choices_.OneIn(2);
   with_captures_ = choices_.OneIn(3);
+}
+
+void RandomOperations::DrawRoomy() {
+  program_.pages = 512;
+  streams_ = 1 + choices_.Draw(kStreams);
+  wanted_live_ = Pick(choices_, kWantedLive);
+  rare_ = 2000;
+  sizes_ = choices_.OneIn(4) ? Sizes::kMixed : Sizes::kSmall;
+  with_faults_ = choices_.OneIn(2);
 }
 
 Operation RandomOperations::Next(absl::Span<const uint32_t> live) {

@@ -36,11 +36,17 @@ class Choices {
   int left_ = 0;
 };
 
+// What programs are like.
+enum class Mix {
+  kTight,  // half of the requests or more miss, many fail, and what is rare in practice is not
+  kRoomy,  // fifteen of sixteen are as in practice: most requests are served at once, and memory seldom runs out
+};
+
 // One random program. What its device, sizes and rare operations are like is drawn first, so that programs differ from
 // one another more than the operations within one.
 class RandomOperations {
  public:
-  explicit RandomOperations(Choices& choices);
+  explicit RandomOperations(Choices& choices, Mix mix = Mix::kTight);
 
   // Of no operations yet.
   const Program& program() const { return program_; }
@@ -48,6 +54,9 @@ class RandomOperations {
   Operation Next(absl::Span<const uint32_t> live);
 
  private:
+  void DrawTight();
+  void DrawRoomy();
+
   enum class Sizes : uint8_t { kSmall, kMixed, kLarge, kPageEdges };
 
   Operation Allocate();

@@ -28,6 +28,7 @@ ABSL_FLAG(int64_t, of_program, 2000, "how many operations a program has");
 ABSL_FLAG(uint64_t, seed, 1, "the seed of the first program; the next has the next");
 ABSL_FLAG(std::string, check, "full",
           "full: books and invariants after each operation; fast: the models, books now and then; off: answers alone");
+ABSL_FLAG(bool, roomy, false, "most programs as in practice, where few requests miss; else nearly all are tight");
 ABSL_FLAG(std::string, program, "", "a file with a program to run instead");
 ABSL_FLAG(bool, trace, false, "with --program: print each operation and the device calls that it leads to");
 ABSL_FLAG(std::string, bytes, "", "a file with a fuzzer's bytes to run instead; what fails is made small");
@@ -115,7 +116,8 @@ int Main(int argc, char** argv) {
   const Campaign campaign{.first_seed = absl::GetFlag(FLAGS_seed),
                           .operations = absl::GetFlag(FLAGS_operations),
                           .operations_of_program = absl::GetFlag(FLAGS_of_program),
-                          .level = *level};
+                          .level = *level,
+                          .mix = absl::GetFlag(FLAGS_roomy) ? Mix::kRoomy : Mix::kTight};
   const CampaignResult result = RunCampaign(campaign);
   std::printf("%s\n", ToText(campaign, result).c_str());
   return result.failure.empty() ? 0 : 1;

@@ -157,11 +157,17 @@ void ShadowRun::Allocate(const Operation& operation) {
   const Bytes least(operation.second);
   const Sample sample{records_births_ ? SiteId{1 + operation.block % 5} : kUnsampled};
   const int64_t faults = watched_.faults();
+  const Bytes held = memory_.held();
+  const bool is_alone = meanwhile_.empty();
   absl::StatusOr<Allocation> allocation =
       allocator_->Allocate(requested, stream, AnnotationOf(operation.block), least, sample);
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   if (!allocation.ok()) return CheckRefused(allocation.status(), size, stream, faults);
   ++tally_.allocations;
+  if (is_alone && limit_ != kUnlimited && memory_.held() > held && memory_.held() + others_ > limit_) {
+    verdict_.Fail(absl::StrFormat("%d bytes are held beside %d of others, above the limit of %d",
+                                  memory_.held().count(), others_.count(), limit_.count()));
+  }
   Expect("the size of a block", allocation->size.count(), size.count());
   Expect("an address modulo 512", static_cast<int64_t>(allocation->address.value() % 512), 0);
   Enter(operation.block, LiveBlock{allocation->address, size, requested, stream, {}, 0}, *allocation);
@@ -197,8 +203,9 @@ Bytes ShadowRun::Headroom() const {
 }
 
 bool ShadowRun::CouldBeFound(Bytes size, Stream stream) const {
-  // What cudaFree has waited for of a captured stream, the allocator has no event to know by.
-  if (!movable_ && AnyCaptured()) return false;
+  // What could not be marked with an event, the allocator cannot know to be over, whatever else the host has waited
+  // for.
+  if (AnyCaptured() && (has_unmarked_ || !movable_)) return false;
   if (!movable_) return SegmentFor(size) <= Headroom() + memory_.UnusedSegments(captured_);
   return PagesCovering(size) <= memory_.FreePages(stream, captured_) + Pages(Headroom().count() / kPageSize.count());
 }
@@ -222,7 +229,10 @@ void ShadowRun::Free(uint32_t name) {
     }
     memory_.TakeBack(name, block.address, block.size, uses);
   }
+  const int64_t faults = watched_.faults();
   const absl::StatusOr<Bytes> freed = allocator_->Free(block.address);
+  const bool has_others = block.used_by != Captured();
+  if (has_others && (AnyCaptured() || watched_.faults() > faults)) has_unmarked_ = true;
   if (!freed.ok()) return verdict_.Fail(absl::StrFormat("Free of #%d: %s", name, freed.status().ToString()));
   Expect("the size of the block that was freed", freed->count(), block.size.count());
 }

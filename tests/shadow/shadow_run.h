@@ -137,6 +137,7 @@ class ShadowRun final : public Reclaimer, public Observer {
   std::vector<Operation> meanwhile_;
   int64_t meanwhile_left_ = 0;
   Captured captured_ = {};
+  bool has_unmarked_ = false;  // a block was freed of which an event could not be recorded for each of its streams
   Positions idle_mark_;
   Bytes limit_ = kUnlimited;
   Bytes others_;

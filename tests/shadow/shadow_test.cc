@@ -1,6 +1,7 @@
 // A million random operations, the naive models beside them; see shadow_run.h for what is compared.
 
 #include <cstdio>
+#include <cstdlib>
 
 #include "gtest/gtest.h"
 #include "tests/shadow/campaign.h"
@@ -15,12 +16,19 @@ constexpr int64_t kOperations = 250'000;
 constexpr int64_t kOperations = 25'000;
 #endif
 
+// FRUGAL_SHADOW_QUICK=N: only N operations, and what fails is not made small; for tools/mutants.
+const char* const quick = std::getenv("FRUGAL_SHADOW_QUICK");
+
 class Shadow : public testing::TestWithParam<int64_t> {};
 
 TEST_P(Shadow, AgreesWithTheAllocatorOnRandomOperations) {
   const Campaign campaign{.first_seed = 1'000'000, .operations = kOperations, .operations_of_program = GetParam()};
   Campaign own = campaign;
   own.first_seed += static_cast<uint64_t>(GetParam()) * 100'000;
+  if (quick != nullptr) {
+    own.operations = std::atoll(quick);
+    own.shrinks = false;
+  }
   const CampaignResult result = RunCampaign(own);
   std::printf("%s\n", ToText(own, result).c_str());
   EXPECT_EQ(result.failure, "");

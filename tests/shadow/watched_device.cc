@@ -9,6 +9,12 @@ bool WatchedDevice::Succeeded(const absl::Status& status, Bytes needed) {
   return false;
 }
 
+absl::StatusOr<MemoryInfo> WatchedDevice::GetMemoryInfo() {
+  absl::StatusOr<MemoryInfo> info = device_.GetMemoryInfo();
+  static_cast<void>(Succeeded(info.status()));
+  return info;
+}
+
 absl::StatusOr<Address> WatchedDevice::Reserve(Bytes size) {
   absl::StatusOr<Address> start = device_.Reserve(size);
   if (Succeeded(start.status())) memory_.Reserved(*start, size);

@@ -19,7 +19,7 @@ class WatchedDevice final : public Device {
   int64_t faults() const { return faults_; }
 
   bool HasVirtualMemory() const override { return device_.HasVirtualMemory(); }
-  absl::StatusOr<MemoryInfo> GetMemoryInfo() override { return device_.GetMemoryInfo(); }
+  absl::StatusOr<MemoryInfo> GetMemoryInfo() override;
   absl::StatusOr<Address> Reserve(Bytes size) override;
   absl::Status Unreserve(Address range, Bytes size) override;
   absl::StatusOr<PhysicalHandle> Create() override;

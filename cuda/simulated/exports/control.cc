@@ -2,21 +2,28 @@
 
 #include "cuda/simulated/control.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <optional>
+#include <string>
 #include <utility>
 
 #include "cuda/simulated/exports/the_machine.h"
 #include "cuda/simulated/exports/unsupported.h"
 #include "cuda/simulated/thread_state.h"
 
+using frugal::Address;
 using frugal::sim::CallKind;
+using frugal::sim::Error;
 using frugal::sim::FaultPlan;
 using frugal::sim::Machine;
 using frugal::sim::Nanoseconds;
+using frugal::sim::OrderChecker;
 using frugal::sim::Stream;
 using frugal::sim::TheMachine;
 using frugal::sim::ThisThread;
+using frugal::sim::ToBytes;
+using frugal::sim::Work;
 
 uint64_t frugal_sim_calls(const char* kind) {
   const std::optional<CallKind> known = frugal::sim::CallKindFromName(kind);
@@ -57,6 +64,37 @@ int frugal_sim_set_faults(const char* plan) {
 }
 
 uint64_t frugal_sim_faults(void) { return TheMachine().calls().faults(); }
+
+int frugal_sim_checks_order(void) { return TheMachine().order() != nullptr ? 1 : 0; }
+
+int frugal_sim_touch(void* stream, const void* start, uint64_t bytes, int writes, const char* name) {
+  Machine& machine = TheMachine();
+  if (machine.order() == nullptr) return 0;
+  Stream* found = machine.streams().Find(reinterpret_cast<uint64_t>(stream), ThisThread().gpu);
+  if (found == nullptr) return 0;
+  Work work;
+  work.kind = frugal::sim::WorkKind::kKernel;
+  work.name = name;
+  work.uses = {{Address(start), ToBytes(bytes), writes != 0, /*must_be_mapped=*/true}};
+  return machine.streams().Enqueue(*found, std::move(work)) == Error::kSuccess ? 1 : 0;
+}
+
+uint64_t frugal_sim_order_accesses(void) {
+  const OrderChecker* order = TheMachine().order();
+  return order == nullptr ? 0 : order->accesses();
+}
+
+uint64_t frugal_sim_order_violations(void) {
+  const OrderChecker* order = TheMachine().order();
+  return order == nullptr ? 0 : order->violations();
+}
+
+uint64_t frugal_sim_order_report(char* text, uint64_t size) {
+  const OrderChecker* order = TheMachine().order();
+  const std::string report = order == nullptr ? "" : order->Report();
+  if (size > 0) *std::copy_n(report.data(), std::min<uint64_t>(report.size(), size - 1), text) = '\0';
+  return report.size();
+}
 
 void frugal_sim_set_graph_execution(int on) { ThisThread().runs_graphs = on != 0; }
 

@@ -2,11 +2,14 @@
 
 #include <cuda.h>
 
+#include <utility>
+
 #include "cuda/simulated/exports/driver.h"
 
 using frugal::sim::Machine;
 using frugal::sim::OnStream;
 using frugal::sim::Stream;
+using frugal::sim::Work;
 using frugal::sim::WorkKind;
 
 namespace {
@@ -88,7 +91,11 @@ CUresult cuMemsetD32Async(CUdeviceptr pointer, unsigned value, size_t count, CUs
       for (size_t i = 0; i < count; ++i) words[i] = value;
     };
     const bool backed = machine.configuration().backing == frugal::sim::Backing::kMemory;
-    return machine.streams().Enqueue(
-        found, {WorkKind::kFill, machine.configuration().kernel, backed ? std::function<void()>(fill) : nullptr});
+    Work work{WorkKind::kFill, machine.configuration().kernel, backed ? std::function<void()>(fill) : nullptr};
+    if (machine.order() != nullptr) {
+      work.name = "memset";
+      work.uses = {{frugal::Address(pointer), frugal::sim::ToBytes(count * sizeof(unsigned)), /*writes=*/true}};
+    }
+    return machine.streams().Enqueue(found, std::move(work));
   });
 }

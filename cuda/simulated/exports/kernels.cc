@@ -97,7 +97,7 @@ Kernels::Kernel Kernels::Classify(std::string_view name) {
   return {};
 }
 
-Work Kernels::MakeWork(const void* host, void** arguments, Nanoseconds duration, bool backed) const {
+Work Kernels::MakeWork(const void* host, void** arguments, Nanoseconds duration, bool backed, bool order) const {
   Kernel kernel;
   {
     std::lock_guard lock(mutex_);
@@ -108,7 +108,7 @@ Work Kernels::MakeWork(const void* host, void** arguments, Nanoseconds duration,
     int64_t cycles = 0;  // Of a clock that ticks once a nanosecond.
     std::memcpy(&cycles, arguments[0], sizeof(cycles));
     work.duration = Nanoseconds(cycles);
-  } else if (kernel.kind == Kind::kFill && backed) {
+  } else if (kernel.kind == Kind::kFill && (backed || order)) {
     // (int count, FillFunctor<T> of one value, array of one pointer, ...)
     int count = 0;
     Element element{{}, kernel.element_size};
@@ -116,7 +116,13 @@ Work Kernels::MakeWork(const void* host, void** arguments, Nanoseconds duration,
     std::memcpy(&count, arguments[0], sizeof(count));
     std::memcpy(element.bytes.data(), arguments[1], kernel.element_size);
     std::memcpy(&start, arguments[2], sizeof(start));
-    work.run = [=] { Fill(start, count, element); };
+    if (backed) {
+      work.run = [=] { Fill(start, count, element); };
+    }
+    if (order) {
+      work.name = "fill kernel";
+      work.uses = {{Address(start), Bytes(int64_t{count} * static_cast<int64_t>(element.size)), /*writes=*/true}};
+    }
   }
   return work;
 }

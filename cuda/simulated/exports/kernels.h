@@ -23,7 +23,8 @@ class Kernels {
   void Register(const void* host, std::string_view name);
 
   // A launch of it. A kernel without a duration of its own takes `duration`. Unless `backed`, memory is not touched.
-  Work MakeWork(const void* host, void** arguments, Nanoseconds duration, bool backed) const;
+  // With `order`, what it fills is declared.
+  Work MakeWork(const void* host, void** arguments, Nanoseconds duration, bool backed, bool order) const;
 
  private:
   enum class Kind { kOther, kFill, kSleep };

@@ -4,15 +4,19 @@
 
 #include <cstring>
 #include <functional>
+#include <utility>
+#include <vector>
 
 #include "cuda/simulated/exports/runtime.h"
 
 using frugal::Address;
 using frugal::sim::Error;
 using frugal::sim::Machine;
+using frugal::sim::MemoryUse;
 using frugal::sim::OnStream;
 using frugal::sim::OutsideCapture;
 using frugal::sim::Stream;
+using frugal::sim::ToBytes;
 using frugal::sim::Work;
 using frugal::sim::WorkKind;
 
@@ -29,8 +33,16 @@ bool IsPageable(Machine& machine, const void* pointer) {
   return !IsDevice(machine, pointer) && !machine.host_memory().Contains(pointer);
 }
 
+// Declares what `work` touches, of which some may be the host's.
+void Declare(Machine& machine, Work& work, const char* name, std::vector<MemoryUse> uses) {
+  if (machine.order() == nullptr) return;
+  work.name = name;
+  work.uses = std::move(uses);
+}
+
 Work Copy(Machine& machine, void* to, const void* from, size_t size) {
   Work work{WorkKind::kCopy, machine.configuration().kernel, nullptr};
+  Declare(machine, work, "copy", {{Address(from), ToBytes(size), false}, {Address(to), ToBytes(size), true}});
   if (!IsOutOfReach(machine, to) && !IsOutOfReach(machine, from)) {
     work.run = [=] { std::memmove(to, from, size); };
   }
@@ -40,6 +52,15 @@ Work Copy(Machine& machine, void* to, const void* from, size_t size) {
 Work CopyRows(Machine& machine, void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
               size_t height) {
   Work work{WorkKind::kCopy, machine.configuration().kernel, nullptr};
+  if (machine.order() != nullptr) {
+    // Row by row, since other streams may use what lies between them.
+    std::vector<MemoryUse> uses;
+    for (size_t row = 0; row < height; ++row) {
+      uses.push_back({Address(from) + ToBytes(row * from_pitch), ToBytes(width), false});
+      uses.push_back({Address(to) + ToBytes(row * to_pitch), ToBytes(width), true});
+    }
+    Declare(machine, work, "copy of rows", std::move(uses));
+  }
   if (!IsOutOfReach(machine, to) && !IsOutOfReach(machine, from)) {
     work.run = [=] {
       for (size_t row = 0; row < height; ++row) {
@@ -52,6 +73,7 @@ Work CopyRows(Machine& machine, void* to, size_t to_pitch, const void* from, siz
 
 Work Fill(Machine& machine, void* start, int value, size_t size) {
   Work work{WorkKind::kFill, machine.configuration().kernel, nullptr};
+  Declare(machine, work, "memset", {{Address(start), ToBytes(size), true}});
   if (!IsOutOfReach(machine, start)) {
     work.run = [=] { std::memset(start, value, size); };
   }

@@ -119,6 +119,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
     if (!graph) return Error::kInvalidValue;
     const Nanoseconds duration = graph->Duration();
     Work work{WorkKind::kGraph, duration, nullptr};
+    if (machine.order() != nullptr) work.graph = graph;
     if (ThisThread().runs_graphs) {
       work.run = [graph = std::move(graph)] { graph->Run(); };
     }

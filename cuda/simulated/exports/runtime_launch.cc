@@ -17,8 +17,9 @@ namespace {
 cudaError_t Launch(const void* kernel, void** arguments, cudaStream_t stream) {
   return OnStream(stream, [&](Machine& machine, Stream& found) {
     const bool backed = machine.configuration().backing == frugal::sim::Backing::kMemory;
-    return machine.streams().Launch(
-        found, Kernels::Table().MakeWork(kernel, arguments, machine.configuration().kernel, backed));
+    return machine.streams().Launch(found,
+                                    Kernels::Table().MakeWork(kernel, arguments, machine.configuration().kernel, backed,
+                                                              /*order=*/machine.order() != nullptr));
   });
 }
 

@@ -2,6 +2,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <optional>
+
 #include "cuda/simulated/exports/runtime.h"
 
 using frugal::Address;
@@ -11,12 +13,15 @@ using frugal::sim::Gpu;
 using frugal::sim::Machine;
 using frugal::sim::OnCurrentGpu;
 using frugal::sim::OnGpu;
+using frugal::sim::OnStream;
 using frugal::sim::OutsideCapture;
 using frugal::sim::PhysicalMemory;
 using frugal::sim::Segments;
+using frugal::sim::Stream;
 using frugal::sim::TheMachine;
 using frugal::sim::ThisThread;
 using frugal::sim::ToBytes;
+using frugal::sim::Work;
 
 namespace {
 
@@ -88,8 +93,18 @@ cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t size, cudaMemPool_t p
   });
 }
 
-cudaError_t cudaFreeAsync(void* pointer, cudaStream_t) {
-  return OnCurrentGpu([&](Machine& machine, int) { return machine.segments().Free(Address(pointer)); });
+cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
+  return OnStream(stream, [&](Machine& machine, Stream& found) -> Error {
+    const std::optional<Segments::Segment> segment = machine.segments().Find(Address(pointer));
+    if (machine.order() != nullptr && segment) {
+      Work work;
+      work.name = "cudaFreeAsync";
+      work.uses = {{segment->start, segment->size, /*writes=*/true}};
+      if (const Error error = machine.streams().Enqueue(found, work); error != Error::kSuccess) return error;
+      machine.order()->MayUnmap(segment->start);
+    }
+    return machine.segments().Free(Address(pointer));
+  });
 }
 
 cudaError_t cudaDeviceGetDefaultMemPool(cudaMemPool_t* pool, int device) { return GivePool(pool, device); }

@@ -11,6 +11,9 @@
 namespace frugal::sim {
 namespace {
 
+// An exit status that neither Python nor a test runner uses.
+constexpr int kOrderViolated = 3;
+
 std::atomic<Machine*> the_machine{nullptr};
 
 Configuration& MutableConfiguration() {
@@ -27,6 +30,19 @@ __attribute__((constructor)) void ReadEnvironment() {
   _exit(2);
 }
 
+// When the process exits: what the order checker has found.
+void TellOrder() {
+  Machine& machine = *the_machine.load();
+  const OrderChecker& order = *machine.order();
+  // In a child that was forked there are the parent's counts, which the parent tells.
+  if (machine.gpu_count() == 0 || order.accesses() == 0) return;
+  std::fflush(nullptr);
+  std::fprintf(stderr, "frugal simulated GPU: the order of %llu accesses was checked, %llu violations\n%s",
+               static_cast<unsigned long long>(order.accesses()), static_cast<unsigned long long>(order.violations()),
+               order.Report().c_str());
+  if (order.violations() > 0) _exit(kOrderViolated);
+}
+
 }  // namespace
 
 Machine& TheMachine() {
@@ -34,6 +50,7 @@ Machine& TheMachine() {
     const Configuration& configuration = TheConfiguration();
     const auto slots = Machine::VisibleSlots(std::getenv("CUDA_VISIBLE_DEVICES"), configuration.gpus);
     the_machine = new Machine(configuration, slots);
+    if (configuration.order) std::atexit(TellOrder);
     pthread_atfork(nullptr, nullptr, [] { the_machine.load()->BecomeForkedChild(); });
     return the_machine.load();
   }();

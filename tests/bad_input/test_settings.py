@@ -1,0 +1,159 @@
+"""Settings come from programs, users and shells: each is taken, or refused in one line that says what is allowed."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import damage
+import frugal_alloc
+import pytest
+from frugal_alloc import _settings, _simulated_gpu
+
+VALUES = (
+    *damage.NUMBERS,
+    *damage.TEXTS,
+    None,
+    True,
+    False,
+    b"20GiB",
+    10**5000,
+    -(10**5000),
+    1j,
+    [],
+    {},
+    ("20GiB",),
+    object(),
+    "20GiB",
+    "80%",
+    "30s",
+    "off",
+    "on",
+    "fast",
+    "20GiB,track:off",
+    "off\0,track:on",
+    "\udcff",
+    Path("/nowhere/at/all"),
+    Path(os.fsdecode(b"/\xff\xfe")),
+)
+KEYS = ("memory_limit", "idle_release", "track", "report_dir", "suppressions", "check")
+TEXTS = 3000
+
+# In a process of its own, since CUDA's libraries are replaced as one starts. What a folder or file is named is another
+# test's: tracking would begin to use it.
+ENABLING = """
+import json, random, sys
+sys.path.insert(0, sys.argv[1])
+import frugal_alloc
+import test_settings
+taken, refused = 0, []
+for number in range(int(sys.argv[2])):
+    chance = random.Random(f"enable {number}")
+    keys = chance.sample(["memory_limit", "idle_release", "check"], chance.choice([1, 1, 2]))
+    before = frugal_alloc._native.load().settings()
+    try:
+        frugal_alloc.enable(**{key: chance.choice(test_settings.VALUES) for key in keys})
+        taken += 1
+    except frugal_alloc.FrugalAllocError as error:
+        refused.append(str(error))
+        assert frugal_alloc._native.load().settings() == before, (number, before)
+print("RESULTS" + json.dumps([taken, refused]))
+"""
+
+
+def simulated(**changes: str) -> dict[str, str]:
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("FRUGAL_")}
+    return _simulated_gpu.environment(2 << 30, backing="none", base=environment) | changes
+
+
+def assert_one_line(text: str, case: str) -> None:
+    assert text, case
+    assert all(one.isprintable() for one in text), f"{case}: {text!r}"
+    assert len(text) < 1500, case
+
+
+def test_any_value_is_put_into_words_or_refused() -> None:
+    taken = refused = 0
+    for number in range(TEXTS * damage.ROUNDS):
+        chance = random.Random(f"settings {damage.SEED} {number}")
+        settings: dict[str, Any] = {key: chance.choice(VALUES) for key in chance.sample(KEYS, chance.randrange(1, 4))}
+        case = f"settings, seed {damage.SEED}, case {number}"
+        try:
+            text = _settings.to_text(**settings)
+        except frugal_alloc.FrugalAllocError as error:
+            refused += 1
+            assert_one_line(str(error), case)
+            continue
+        taken += 1
+        assert "\0" not in text, case
+        # Each value is one setting, whatever is in it.
+        assert text.count(",") == max(sum(value is not None for value in settings.values()) - 1, 0), case
+    print(f"{taken} settings put into words, {refused} refused")
+    assert min(taken, refused) > TEXTS // 10
+
+
+def test_enable_takes_any_value_or_refuses_it_and_changes_nothing() -> None:
+    line = [sys.executable, "-c", ENABLING, str(Path(__file__).parent), str(400 * damage.ROUNDS)]
+    done = subprocess.run(line, env=simulated(), capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-3000:]
+    taken, refused = json.loads(done.stdout.rpartition("RESULTS")[2])
+    print(f"enable: {taken} taken, {len(refused)} refused")
+    assert min(taken, len(refused)) > 10
+    for message in refused:
+        assert_one_line(message, "enable")
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("FRUGAL_ALLOC_CONF", "memory_limit:lots"),
+        ("FRUGAL_ALLOC_CONF", "a\nfrugal-alloc: all is well"),
+        ("FRUGAL_ALLOC_CONF", "\x1b[2J:\udcff\udcfe"),
+        ("FRUGAL_ALLOC_CONF", "x" * 50_000),
+        ("FRUGAL_ALLOC_CONF", "suppressions:/dev/zero"),
+        ("FRUGAL_ALLOC", "\x1b]0;yes\x07"),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_the_environment_of_a_program_is_refused_in_one_line(name: str, value: str, tmp_path: Path) -> None:
+    program = tmp_path / "program.py"
+    program.write_text("print('it ran')\n")
+    line = [sys.executable, "-m", "frugal_alloc", "run", str(program)]
+    done = subprocess.run(line, env=simulated(**{name: value}), capture_output=True, text=True, timeout=300)
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert_one_line(done.stderr[:-1], name)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("FRUGAL_SIM_CONTEXT", "lots\nand lots"),
+        ("FRUGAL_SIM_KERNEL_NS", "9" * 50_000),
+        ("FRUGAL_SIM_VMM", "\x1b[2J"),
+        ("FRUGAL_SIM_FAULTS", "create@1=\udcff"),
+        ("FRUGAL_SIM_FAULTS", "create@0=out_of_memory"),
+        ("FRUGAL_SIM_VERBOSE", "2"),
+    ],
+    ids=lambda value: repr(value)[:30],
+)
+def test_the_environment_of_the_simulated_gpu_is_refused_in_one_line(name: str, value: str) -> None:
+    code = "import ctypes; ctypes.CDLL('libcuda.so.1'); print('it ran')"
+    line = [sys.executable, "-S", "-c", code]
+    done = subprocess.run(line, env=simulated(**{name: value}), capture_output=True, text=True, timeout=120)
+    assert (done.returncode, done.stdout) == (2, ""), done
+    assert done.stderr.count("\n") == 1, done.stderr
+    assert_one_line(done.stderr[:-1], name)
+
+
+@pytest.mark.parametrize("libraries", ["/nowhere", "/dev/null", "a:b", "\n", "\x1b[2J"])
+def test_a_folder_of_libraries_that_cannot_be_is_refused(
+    libraries: str, command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FRUGAL_SIM_LIBRARIES", libraries)
+    command("simulate", "--memory", "1GiB", "--", "true").assert_refused(libraries)
