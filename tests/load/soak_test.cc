@@ -1,7 +1,7 @@
 // Steps of a training run, again and again: what we hold of the device, what we ask of it and what we take of the host
 // do not drift.
 //
-//   FRUGAL_SOAK_STEPS=N  how many steps (default 4,800; a day of two steps a second has 172,800)
+//   FRUGAL_SOAK_STEPS=N  how many steps, from 2,400 on (default 4,800; a day of two steps a second has 172,800)
 
 #include <malloc.h>
 
@@ -186,6 +186,7 @@ TEST_P(Soak, NothingDrifts) {
   training.CheckInvariants();
   EXPECT_EQ(training.refused(), 0);
 
+  if (kSlowdown > 1) return;  // So few steps end before the loop has settled.
   const Quarter& second = quarters[1];
   const Quarter& last = quarters[3];
   // The least is at times a page off: what streams have done when memory is asked for differs from turn to turn.

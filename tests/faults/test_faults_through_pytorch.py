@@ -1,0 +1,37 @@
+"""Driver calls fail below PyTorch, on the simulated GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import frugal_alloc
+
+PROGRAM = Path(__file__).with_name("faulted_memory.py")
+# Of each kind of call and each error; more with FRUGAL_FAULTS_CALLS.
+CALLS = os.environ.get("FRUGAL_FAULTS_CALLS", "3")
+SEED = os.environ.get("FRUGAL_FAULTS_SEED", "1")
+
+
+def test_user_sees_out_of_memory_or_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    simulate = [sys.executable, "-m", "frugal_alloc", "simulate", "--memory", "1GiB", "--"]
+    environment = os.environ | {"PYTHONPATH": str(Path(frugal_alloc.__file__).parents[1])}
+    done = subprocess.run(
+        [*simulate, sys.executable, str(PROGRAM), CALLS, SEED],
+        env=environment,
+        cwd=tmp_path,
+        capture_output=True,
+        text=True,
+        timeout=900,
+    )
+    assert done.returncode == 0, done.stderr
+    figures = json.loads(done.stdout.split("RESULTS")[1])
+    print(
+        f"COUNTS through PyTorch, seed {SEED}: {figures['faults']} faults in {figures['operations']} requests of "
+        f"{figures['turns']} turns; {figures['out_of_memory']} times out of memory"
+    )
+    assert figures["seen"] == {}
+    assert figures["faults"] >= 0.9 * figures["turns"] > 0

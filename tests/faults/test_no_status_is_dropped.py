@@ -1,0 +1,104 @@
+"""No answer of the driver's is dropped but those listed here, each with the reason.
+
+absl::Status and absl::StatusOr are [[nodiscard]] and warnings are errors, so what drops one says so in words that can
+be looked for. CUresult and cudaError_t are not: of these every call is looked at.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+FOLDERS = ("allocator", "bindings", "bindings/preload", "bindings/replay", "cuda")
+
+DROPS = re.compile(r"\.IgnoreError\(|\(void\)\s*\w+[.(]|static_cast<void>\(|\bstd::ignore\b|\.value_or\(")
+DRIVER_CALL = re.compile(r"\b(?:(?:api_|api|driver)\.[A-Z]\w+|cu(?:da)?[A-Z]\w+)\(")
+# What stands between the beginning of a statement and a call whose answer it uses.
+USES_ANSWER = re.compile(r"=|\breturn\b|ToStatus\(|\bif\b|_CHECK\(|_CALL\(|decltype")
+
+# By file: a part of the line, and why it may drop what it drops.
+DELIBERATE = {
+    "allocator/device_allocator.cc": {
+        "backing_.release()": "no status: books that broke keep what they own",
+        "static_cast<void>(Break(": "the status is kept in health_",
+        "static_cast<void>(Births())": "no status",
+        "&BirthEpochs::": "only a broken invariant fails these, and that is kept in health_",
+        "asked.value_or(": "counted as absorbed in the line before",
+    },
+    "allocator/guest_returns.cc": {"answer.value_or(false)": "counted, or returned, in the line before"},
+    "allocator/movable_backing.cc": {"passed.value_or(false)": "returned: the line before adds it to `asked`"},
+    "bindings/gpu_memory.cc": {"some.value_or(": "returned: the line after adds it to `status`"},
+    "bindings/peer_access.cc": {"cudaGetLastError()": "takes back what was handled: access was enabled before"},
+    "bindings/site_table.cc": {"FindPart(": "no status"},
+    "bindings/torch_allocator.cc": {"note.release()": "no status", "data.get_deleter()": "no status"},
+    "bindings/torch_compat.h": {"include_traces": "no status", "static_cast<void>(allocator)": "no status"},
+    "cuda/driver_device.cc": {
+        "ThreadExchangeStreamCaptureMode(&mode_);": "gives back what the same thread has taken",
+        "CtxPopCurrent(": "gives back what the same thread has pushed",
+        "EventDestroy(": "in the destructor: nobody is left to be told",
+        "DevicePrimaryCtxRelease(": "in the destructor: nobody is left to be told",
+    },
+}
+
+
+def sources() -> list[Path]:
+    return sorted(path for folder in FOLDERS for end in ("*.cc", "*.h") for path in (ROOT / folder).glob(end))
+
+
+def code_of(text: str) -> str:
+    """Without comments, the text of strings and what is the preprocessor's."""
+    text = re.sub(r"//[^\n]*", "", text)
+    text = re.sub(r'"(?:[^"\\\n]|\\.)*"', '""', text)
+    return re.sub(r"^[ \t]*#(?:[^\n]*\\\n)*[^\n]*", "", text, flags=re.MULTILINE)
+
+
+def line_at(text: str, position: int) -> str:
+    return text[text.rfind("\n", 0, position) + 1 : text.find("\n", position)].strip()
+
+
+def dropped(text: str) -> tuple[list[str], int]:
+    """The lines that drop something, and how many driver calls there are."""
+    lines = [line_at(text, found.start()) for found in DROPS.finditer(text)]
+    calls = 0
+    for call in DRIVER_CALL.finditer(text):
+        begin = max(text.rfind(mark, 0, call.start()) for mark in ";{}")
+        before = text[begin + 1 : call.start()]
+        calls += 1
+        # What comes behind the head of a loop or an if is a statement of its own.
+        before = re.sub(r"^\s*(?:else )?(?:for|if|while) \(.*\) (?!=)", "", before)
+        if not USES_ANSWER.search(before) and before.strip() in ("", "::"):
+            lines.append(line_at(text, call.start()))
+    return lines, calls
+
+
+def test_only_what_is_listed_is_dropped() -> None:
+    unexplained, unused, calls, files = [], dict(DELIBERATE), 0, 0
+    used = set()
+    for path in sources():
+        name = str(path.relative_to(ROOT))
+        lines, count = dropped(code_of(path.read_text()))
+        calls, files = calls + count, files + 1
+        for line in lines:
+            reasons = [(name, part) for part in DELIBERATE.get(name, {}) if part in line]
+            used.update(reasons)
+            if not reasons:
+                unexplained.append(f"{name}: {line}")
+    unused = {(name, part) for name, parts in DELIBERATE.items() for part in parts} - used
+    print(f"COUNTS {calls} driver calls in {files} files; {len(used)} deliberate drops")
+    assert not unexplained
+    assert not unused, "taken out of the code: take them out of the list"
+    assert calls > 20
+
+
+def test_a_dropped_answer_is_found() -> None:
+    for line in (
+        "device_.Unmap(a, b).IgnoreError();",
+        "api_.MemUnmap(a, b);",
+        "cudaFree(pointer);",
+        "(void)Trim();",
+        "for (a : b) cudaFree(a);",
+    ):
+        assert dropped("{\n  " + line + "\n}")[0] == [line]
+    for line in ("return api_.MemUnmap(a, b);", "C10_CUDA_CHECK(cudaFree(pointer));", "status = Trim();"):
+        assert dropped("{\n  " + line + "\n}")[0] == []
