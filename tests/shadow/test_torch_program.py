@@ -1,0 +1,33 @@
+"""A hundred thousand random operations on PyTorch, on two simulated GPUs that are nearly full."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+MEMORY = 768 << 20  # of which the driver keeps 512 MiB
+OPERATIONS = 100_000
+
+
+def test_torch_agrees_with_a_naive_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    sys.path.insert(0, str(ROOT / "bindings"))
+    from frugal_alloc import _simulated_gpu
+
+    environment = _simulated_gpu.environment(MEMORY, gpus=2)
+    environment["PYTHONPATH"] = str(ROOT / "bindings")
+    command = [sys.executable, str(HERE / "torch_program.py"), "--operations", str(OPERATIONS)]
+    done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=900)
+    assert done.returncode == 0, done.stdout + done.stderr
+    with capsys.disabled():
+        print("\n" + done.stdout.strip())
+    assert done.stdout.startswith(f"{OPERATIONS} operations")
+    # Nothing of it is left out because of how the numbers were drawn.
+    for kind in ("ours", "native's", "out of memory", "capture", "use_pool", "export", "toggle", "limit"):
+        counted = re.search(rf"(\d+) {kind}[,;]", done.stdout)
+        assert counted is not None and int(counted[1]) >= 20, f"{kind}: {done.stdout}"
