@@ -22,7 +22,8 @@ void GuestReturns::BecameFree(Block* block, Address start, Address end) {
   Timeline& host = extent.arena().timeline();
   const Timeline::Tick last_use = host.Expand(block->last_use);
   std::optional<bool> passed;
-  Send({block, whole}, [&](const Handle& guest) {
+  std::vector<PageRun> homes;
+  Send({block, whole}, homes, [&](const Handle& guest) {
     if (HomeStream(guest) == host.stream()) return true;
     if (!passed.has_value()) {
       const absl::StatusOr<bool> answer = host.HasPassedOnceEnded(last_use);
@@ -32,6 +33,7 @@ void GuestReturns::BecameFree(Block* block, Address start, Address end) {
     }
     return *passed;
   });
+  FillAll(homes);
 }
 
 absl::StatusOr<bool> GuestReturns::Recall(const Arena& arena, Reach reach) {
@@ -40,23 +42,30 @@ absl::StatusOr<bool> GuestReturns::Recall(const Arena& arena, Reach reach) {
     const bool has_guests = std::any_of(host->extents().begin(), host->extents().end(),
                                         [](const auto& extent) { return extent->guests() > 0; });
     if (!has_guests) continue;
+    // Filled only after the walk: what comes home can join free blocks that the walk has yet to come to, which are gone
+    // then.
+    std::vector<PageRun> homes;
+    absl::Status status;
     for (const Donation& free : WholeFreePages(*host)) {
       if (free.run.extent->guests() == 0) continue;
-      absl::StatusOr<bool> went = RecallFrom(free, arena, reach);
-      if (!went.ok()) return went.status();
-      some |= *went;
+      status = RecallFrom(free, arena, reach, homes);
+      if (!status.ok()) break;
     }
+    FillAll(homes);
+    if (!status.ok()) return status;
+    some |= !homes.empty();
   }
   return some;
 }
 
-absl::StatusOr<bool> GuestReturns::RecallFrom(const Donation& free, const Arena& arena, Reach reach) {
+absl::Status GuestReturns::RecallFrom(const Donation& free, const Arena& arena, Reach reach,
+                                      std::vector<PageRun>& homes) {
   Timeline& host = free.run.extent->arena().timeline();
   const Timeline::Tick last_use = host.Expand(free.block->last_use);
   absl::Status status;
   std::optional<bool> passed;
   std::optional<bool> waited_for;
-  const bool some = Send(free, [&](const Handle& guest) {
+  Send(free, homes, [&](const Handle& guest) {
     if (!passed.has_value()) {
       absl::StatusOr<bool> answer = host.HasPassedOnceEnded(last_use);
       status.Update(answer.status());
@@ -74,11 +83,11 @@ absl::StatusOr<bool> GuestReturns::RecallFrom(const Donation& free, const Arena&
     }
     return *waited_for;
   });
-  if (!status.ok()) return status;
-  return some;
+  return status;
 }
 
-bool GuestReturns::Send(const Donation& free, absl::FunctionRef<bool(const Handle&)> goes) {
+void GuestReturns::Send(const Donation& free, std::vector<PageRun>& homes,
+                        absl::FunctionRef<bool(const Handle&)> goes) {
   Extent& extent = *free.run.extent;
   // From the highest page down: what is vacated then leaves the block where it starts.
   std::vector<std::pair<PageRun, PageRun>> leaving;
@@ -102,10 +111,12 @@ bool GuestReturns::Send(const Donation& free, absl::FunctionRef<bool(const Handl
       Handle* guest = extent.view(vacated).handle;
       handles_.Move(guest, guest->home);
     }
+    homes.push_back(home);
   }
-  // Last, since memory that comes home may join the very block that it leaves.
-  for (const auto& [run, home] : leaving) home.extent->arena().Fill(home);
-  return !leaving.empty();
+}
+
+void GuestReturns::FillAll(const std::vector<PageRun>& homes) {
+  for (const PageRun& home : homes) home.extent->arena().Fill(home);
 }
 
 }  // namespace frugal

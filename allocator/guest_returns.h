@@ -3,6 +3,8 @@
 #ifndef FRUGAL_ALLOCATOR_GUEST_RETURNS_H_
 #define FRUGAL_ALLOCATOR_GUEST_RETURNS_H_
 
+#include <vector>
+
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -29,9 +31,11 @@ class GuestReturns {
   absl::StatusOr<bool> Recall(const Arena& arena, Reach reach);
 
  private:
-  // Those guests among the whole free pages that `goes`. `free.block` may be gone afterwards.
-  bool Send(const Donation& free, absl::FunctionRef<bool(const Handle&)> goes);
-  absl::StatusOr<bool> RecallFrom(const Donation& free, const Arena& arena, Reach reach);
+  // Those guests among the whole free pages that `goes`. `homes` gets the pages that they are at then, which are holes
+  // until FillAll: what is filled joins free blocks, perhaps the very one that was left.
+  void Send(const Donation& free, std::vector<PageRun>& homes, absl::FunctionRef<bool(const Handle&)> goes);
+  static void FillAll(const std::vector<PageRun>& homes);
+  absl::Status RecallFrom(const Donation& free, const Arena& arena, Reach reach, std::vector<PageRun>& homes);
 
   ArenaSet& arenas_;
   HandleTable& handles_;
