@@ -65,9 +65,9 @@ class Shrinker {
   bool SimplifyOperation(size_t i) {
     bool helped = SimplifyNumber(i, &Operation::amount);
     helped |= SimplifyNumber(i, &Operation::second);
-    const Operation& operation = program_.operations[i];
-    if (operation.stream > 1) helped |= TryWith(i, [](Operation& changed) { changed.stream = 1; });
-    if (operation.kind == OperationKind::kUse) {
+    // Whatever helps makes program_ another one.
+    if (program_.operations[i].stream > 1) helped |= TryWith(i, [](Operation& changed) { changed.stream = 1; });
+    if (program_.operations[i].kind == OperationKind::kUse) {
       helped |= TryWith(i, [](Operation& changed) { changed.kind = OperationKind::kRecordStream; });
     }
     return helped;
