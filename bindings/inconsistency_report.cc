@@ -37,7 +37,7 @@ std::string ToText(const Inconsistency& inconsistency) {
 std::string WriteReport(const Inconsistency& inconsistency, absl::string_view folder) {
   if (folder == "off") return "";
   const std::string name = absl::StrCat("frugal-inconsistent-", inconsistency.gpu, "-", getpid(), ".txt");
-  const std::filesystem::path path = std::filesystem::path(std::string(folder)) / name;
+  const std::filesystem::path path = std::filesystem::path(folder.begin(), folder.end()) / name;
   const std::filesystem::path unfinished = path.string() + ".part";
   std::ofstream file(unfinished);
   file << ToText(inconsistency);

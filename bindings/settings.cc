@@ -125,7 +125,7 @@ bool SetCheck(absl::string_view value, Settings& settings) {
 
 std::string CheckText(const Settings& settings) {
   for (const auto& [name, level] : kCheckLevels) {
-    if (settings.check == level) return std::string(name);
+    if (settings.check == level) return {name.begin(), name.end()};
   }
   return "";
 }
