@@ -73,7 +73,7 @@ def _simulated() -> str:
             "segments",
             [
                 'frugal_alloc: not used: FRUGAL_ALLOC_CONF: there is no setting "limit"; '
-                "there are memory_limit, idle_release, track, report_dir, suppressions"
+                "there are memory_limit, idle_release, track, report_dir, check, suppressions"
             ],
         ),
         (
