@@ -39,7 +39,6 @@ class EveryCall {
 
   Error Make(CallKind kind) {
     VirtualMemory& memory = machine_.virtual_memory();
-    Streams& streams = machine_.streams();
     Address start;
     VirtualMemory::HandleId handle = 0;
     switch (kind) {
@@ -61,6 +60,22 @@ class EveryCall {
         return machine_.segments().Malloc(0, MiB(4), Segments::Kind::kDevice, &start);
       case CallKind::kFree:
         return machine_.FreeSegment(segment_);
+      case CallKind::kMemoryInfo: {
+        Bytes free;
+        Bytes total;
+        return machine_.GetMemoryInfo(0, &free, &total);
+      }
+      default:
+        return MakeOfStreams(kind);
+    }
+  }
+
+ private:
+  static void Must(Error error) { ASSERT_EQ(error, Error::kSuccess); }
+
+  Error MakeOfStreams(CallKind kind) {
+    Streams& streams = machine_.streams();
+    switch (kind) {
       case CallKind::kSync:
         return streams.SynchronizeEvent(event_);
       case CallKind::kEventRecord:
@@ -71,11 +86,6 @@ class EveryCall {
         return streams.StreamWait(*stream_, event_);
       case CallKind::kLaunch:
         return streams.Launch(*stream_, {});
-      case CallKind::kMemoryInfo: {
-        Bytes free;
-        Bytes total;
-        return machine_.GetMemoryInfo(0, &free, &total);
-      }
       case CallKind::kEventCreate: {
         Event* event = nullptr;
         return streams.CreateEvent(&event);
@@ -84,14 +94,10 @@ class EveryCall {
         Streams::CaptureInfo info;
         return streams.QueryCapture(*stream_, &info);
       }
-      case CallKind::kUnmapWhileBusy:
-        break;
+      default:
+        return Error::kUnknown;
     }
-    return Error::kUnknown;
   }
-
- private:
-  static void Must(Error error) { ASSERT_EQ(error, Error::kSuccess); }
 
   Machine& machine_;
   Address range_;

@@ -45,7 +45,7 @@ class FaultedProgram {
     Bytes memory;
     bool virtual_memory = true;
     // See FaultPlan.
-    std::string faults = "";
+    std::string faults;
     // Calls fail one after another, so that a request may see the driver's own error. Else one call fails, and a
     // request has memory or kResourceExhausted for it, and memory when it is made again.
     bool fails_again_and_again = false;
