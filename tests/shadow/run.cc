@@ -18,6 +18,7 @@
 #include "absl/flags/flag.h"
 #include "absl/flags/parse.h"
 #include "absl/flags/usage.h"
+#include "absl/strings/str_cat.h"
 #include "tests/shadow/campaign.h"
 #include "tests/shadow/child_process.h"
 #include "tests/shadow/shrinker.h"
@@ -61,7 +62,7 @@ int Report(const std::string& failure) {
 
 int RunProgramFile(const std::string& path, CheckLevel level) {
   const absl::StatusOr<Program> program = ParseProgram(ReadFile(path));
-  if (!program.ok()) Refuse(path + ": " + std::string(program.status().message()));
+  if (!program.ok()) Refuse(absl::StrCat(path, ": ", program.status().message()));
   if (!absl::GetFlag(FLAGS_trace)) return Report(Run(*program, level));
   ShadowRun run(*program, level, [](Device& device) { return std::make_unique<TracingDevice>(device); });
   for (const Operation& operation : program->operations) {

@@ -231,7 +231,7 @@ void ShadowRun::Free(uint32_t name) {
   }
   const int64_t faults = watched_.faults();
   const absl::StatusOr<Bytes> freed = allocator_->Free(block.address);
-  const bool has_others = block.used_by != Captured();
+  const bool has_others = std::find(block.used_by.begin(), block.used_by.end(), true) != block.used_by.end();
   if (has_others && (AnyCaptured() || watched_.faults() > faults)) has_unmarked_ = true;
   if (!freed.ok()) return verdict_.Fail(absl::StrFormat("Free of #%d: %s", name, freed.status().ToString()));
   Expect("the size of the block that was freed", freed->count(), block.size.count());
