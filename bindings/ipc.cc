@@ -10,6 +10,8 @@ namespace {
 
 // The first two bytes of PyTorch's handles: the version of the form, and that a segment of cudaMalloc follows.
 constexpr char kFormVersion = 2;
+// From torch 2.13 on, which reads the older ones, too. Of segments of cudaMalloc it is the same but for the number.
+constexpr char kNewestForm = FRUGAL_TORCH_MINOR >= 13 ? 3 : 2;
 constexpr char kMallocSegment = 'c';
 constexpr char kExpandableSegment = 'e';
 constexpr size_t kFormBytes = 2;
@@ -36,9 +38,10 @@ bool IsExpandable(const std::string& handle) {
 bool IsHandle(const std::string& handle) {
   // The form of old PyTorch's: the driver's handle alone.
   if (handle.size() == sizeof(cudaIpcMemHandle_t)) return true;
-  if (handle.size() < kFormBytes || handle[0] < 1 || handle[0] > kFormVersion) return false;
+  if (handle.size() < kFormBytes || handle[0] < 1 || handle[0] > kNewestForm) return false;
   if (handle[1] == kMallocSegment) return handle.size() == kFormBytes + sizeof(cudaIpcMemHandle_t);
-  return handle[1] == kExpandableSegment && IsExpandable(handle);
+  // What version 3 has there is PyTorch's own affair.
+  return handle[1] == kExpandableSegment && (handle[0] > kFormVersion || IsExpandable(handle));
 }
 
 }  // namespace

@@ -115,17 +115,14 @@ def test_a_handle_of_a_process_that_has_gone_is_refused(sent):
     assert_alive()
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can be another user")
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become another user")
 def test_a_handle_is_refused_to_another_user(sent):
-    arguments = sent[0]
+    # Another user may not be able to start this Python, which can lie in root's own folders.
     code = (
-        "import torch\nimport frugal_alloc\nfrugal_alloc.enable()\ntorch.zeros(1, device='cuda')\n"
-        f"try:\n    torch.UntypedStorage._new_shared_cuda(*{arguments!r})\n"
+        "import os, torch, frugal_alloc\nfrugal_alloc.enable()\ntorch.zeros(1, device='cuda')\n"
+        "os.setgroups([])\nos.setgid(65534)\nos.setuid(65534)\n"
+        f"try:\n    torch.UntypedStorage._new_shared_cuda(*{sent[0]!r})\n"
         "except RuntimeError as error:\n    print('REFUSED', str(error).splitlines()[0])\n"
     )
-    done = subprocess.run(
-        [sys.executable, "-c", code], capture_output=True, text=True, timeout=300, cwd="/", user=65534, group=65534
-    )
-    if "Permission denied" in done.stderr or "No module named" in done.stderr:
-        pytest.skip("another user cannot start this Python")
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
     assert "REFUSED" in done.stdout, done
