@@ -59,7 +59,7 @@ class InconsistencyTest : public testing::Test {
     api.MemAddressReserve = &RepeatReserve;
     folder = std::filesystem::path(testing::TempDir()) / "inconsistency";
     std::filesystem::create_directory(folder);
-    const std::string settings = "report_dir:" + folder.string();
+    const std::string settings = "check:fast,report_dir:" + folder.string();
     ASSERT_EQ(frugal_enable_with(settings.c_str()), 0) << frugal_last_error();
     c10::WarningUtils::set_warning_handler(&warnings);
     older = caching::get()->raw_alloc(kSize);
