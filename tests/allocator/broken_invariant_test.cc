@@ -5,42 +5,26 @@
 
 #include "allocator/check.h"
 #include "tests/allocator/allocator_fixture.h"
+#include "tests/devices/forwarding_device.h"
 
 namespace frugal {
 namespace {
 
 // A driver that hands out the first range twice, so that blocks would share their addresses.
-class RepeatingDevice final : public Device {
+class RepeatingDevice final : public ForwardingDevice {
  public:
-  explicit RepeatingDevice(Device& device) : device_(device) {}
+  using ForwardingDevice::ForwardingDevice;
 
   void Repeat() { repeats_ = true; }
 
   absl::StatusOr<Address> Reserve(Bytes size) override {
     if (repeats_) return first_;
-    absl::StatusOr<Address> range = device_.Reserve(size);
+    absl::StatusOr<Address> range = ForwardingDevice::Reserve(size);
     if (first_ == Address() && range.ok()) first_ = *range;
     return range;
   }
 
-  bool HasVirtualMemory() const override { return device_.HasVirtualMemory(); }
-  absl::StatusOr<MemoryInfo> GetMemoryInfo() override { return device_.GetMemoryInfo(); }
-  absl::Status Unreserve(Address range, Bytes size) override { return device_.Unreserve(range, size); }
-  absl::StatusOr<PhysicalHandle> Create() override { return device_.Create(); }
-  absl::Status Release(PhysicalHandle handle) override { return device_.Release(handle); }
-  absl::Status Map(Address page, PhysicalHandle handle) override { return device_.Map(page, handle); }
-  absl::Status SetAccess(Address start, Bytes size) override { return device_.SetAccess(start, size); }
-  absl::Status Unmap(Address start, Bytes size) override { return device_.Unmap(start, size); }
-  absl::StatusOr<Address> Malloc(Bytes size) override { return device_.Malloc(size); }
-  absl::Status Free(Address segment) override { return device_.Free(segment); }
-  absl::StatusOr<Event> Record(Stream stream) override { return device_.Record(stream); }
-  absl::StatusOr<bool> HasPassed(Event event) override { return device_.HasPassed(event); }
-  absl::Status StreamWait(Stream stream, Event event) override { return device_.StreamWait(stream, event); }
-  absl::Status Synchronize(Event event) override { return device_.Synchronize(event); }
-  void Recycle(Event event) override { device_.Recycle(event); }
-
  private:
-  Device& device_;
   Address first_;
   bool repeats_ = false;
 };

@@ -129,121 +129,118 @@ class Decisions : public testing::TestWithParam<Work> {
   std::vector<Address> live_;
 };
 
+const std::vector<Work> kWorks = {
+    Work{.name = "one_stream",
+         .memory = GiB(4),
+         .streams = 1,
+         .least = KiB(1),
+         .most = MiB(60),
+         .figures = "create 1214, map 2136, set_access 141, unmap 21, reserve 2, event_record 9, event_query 9, "
+                    "peak 2428 MiB, stitches 73 of 997 pages, waits 0, ooms 0, retries 0"},
+    Work{.name = "the_same_turn_again",
+         .memory = MiB(512),
+         .streams = 1,
+         .least = KiB(1),
+         .most = MiB(40),
+         .sizes = 30,
+         .turn = 250,
+         .figures = "create 255, map 462, set_access 43, unmap 2, reserve 4, event_record 8, event_query 8, peak "
+                    "510 MiB, stitches 114 of 1290 pages, waits 0, ooms 32, retries 32"},
+    Work{.name = "the_same_turn_again_on_two_streams",
+         .memory = MiB(512),
+         .streams = 2,
+         .least = KiB(1),
+         .most = MiB(40),
+         .sizes = 30,
+         .turn = 250,
+         .figures = "create 255, map 961, set_access 81, unmap 2, reserve 7, event_record 496, event_query 496, "
+                    "peak 510 MiB, stitches 317 of 4040 pages, waits 0, ooms 40, retries 40"},
+    Work{.name = "ever_new_sizes",
+         .memory = GiB(4),
+         .streams = 1,
+         .least = KiB(1),
+         .most = MiB(60),
+         .sizes = 400,
+         .figures = "create 1198, map 2593, set_access 144, unmap 32, reserve 4, event_record 16, event_query 16, "
+                    "peak 2396 MiB, stitches 83 of 1475 pages, waits 0, ooms 0, retries 0"},
+    Work{.name = "two_streams_in_little_memory",
+         .memory = MiB(400),
+         .streams = 2,
+         .least = MiB(1),
+         .most = MiB(40),
+         .uses_by_others = 3,
+         .advances = 5,
+         .busy = 100,
+         .figures =
+             "create 200, map 3727, set_access 602, unmap 504, reserve 4, event_record 938, event_query 4277, "
+             "stream_wait 256, sync 3, peak 400 MiB, stitches 539 of 5855 pages, waits 256, ooms 85, retries 88"},
+    Work{.name = "streams_that_use_each_others_blocks",
+         .memory = MiB(600),
+         .streams = 3,
+         .least = KiB(200),
+         .most = MiB(30),
+         .uses_by_others = 15,
+         .advances = 8,
+         .busy = 400,
+         .figures = "create 300, map 3111, set_access 386, unmap 137, reserve 12, event_record 1053, event_query "
+                    "5979, stream_wait 157, peak 600 MiB, stitches 394 of 3521 pages, waits 157, ooms 7, retries 7"},
+    Work{.name = "streams_that_are_always_busy",
+         .memory = MiB(300),
+         .streams = 3,
+         .least = MiB(1),
+         .most = MiB(30),
+         .uses_by_others = 10,
+         .advances = 2,
+         .busy = 10'000,
+         .figures =
+             "create 150, map 4905, set_access 863, unmap 690, reserve 7, event_record 1806, event_query 16511, "
+             "stream_wait 930, sync 21, peak 300 MiB, stitches 784 of 6997 pages, waits 930, ooms 67, retries 81"},
+    Work{.name = "memory_given_back",
+         .memory = MiB(800),
+         .streams = 2,
+         .least = KiB(1),
+         .most = MiB(30),
+         .uses_by_others = 8,
+         .advances = 8,
+         .trims = 1,
+         .idle_returns = 3,
+         .busy = 300,
+         .figures = "create 2803, map 5107, set_access 582, unmap 1987, release 2404, reserve 8, event_record 971, "
+                    "event_query 3085, stream_wait 11, sync 70, peak 800 MiB, stitches 389 of 2714 pages, waits "
+                    "11, ooms 6, retries 6"},
+    Work{.name = "small_blocks_under_a_limit",
+         .memory = MiB(256),
+         .streams = 4,
+         .least = Bytes(1),
+         .most = MiB(3),
+         .sizes = 60,
+         .uses_by_others = 4,
+         .advances = 4,
+         .busy = 200,
+         .limit = MiB(24),
+         .figures =
+             "create 12, map 663, set_access 501, unmap 34, reserve 16, event_record 1764, event_query 5566, "
+             "stream_wait 343, sync 26, peak 24 MiB, stitches 1052 of 1339 pages, waits 343, ooms 123, retries 139"},
+    Work{.name = "segments",
+         .memory = MiB(600),
+         .virtual_memory = false,
+         .streams = 2,
+         .least = KiB(1),
+         .most = MiB(30),
+         .uses_by_others = 5,
+         .advances = 5,
+         .trims = 1,
+         .busy = 300,
+         .figures = "event_record 94, event_query 662, stream_wait 6, sync 28, malloc 608, free 590, peak 600 MiB, "
+                    "stitches 0 of 0 pages, waits 6, ooms 31, retries 94"}};
+
 TEST_P(Decisions, AreThoseOnRecord) {
   for (int step = 0; step < kSteps; ++step) Step(step);
   allocator_.CheckInvariants();
   EXPECT_EQ(Figures(), work_.figures) << kSteps << " operations, " << work_.name;
 }
 
-INSTANTIATE_TEST_SUITE_P(
-    Works, Decisions,
-    testing::Values(
-        Work{.name = "one_stream",
-             .memory = GiB(4),
-             .streams = 1,
-             .least = KiB(1),
-             .most = MiB(60),
-             .figures = "create 1214, map 2136, set_access 141, unmap 21, reserve 2, event_record 9, event_query 9, "
-                        "peak 2428 MiB, stitches 73 of 997 pages, waits 0, ooms 0, retries 0"},
-        Work{.name = "the_same_turn_again",
-             .memory = MiB(512),
-             .streams = 1,
-             .least = KiB(1),
-             .most = MiB(40),
-             .sizes = 30,
-             .turn = 250,
-             .figures = "create 255, map 462, set_access 43, unmap 2, reserve 4, event_record 8, event_query 8, peak "
-                        "510 MiB, stitches 114 of 1290 pages, waits 0, ooms 32, retries 32"},
-        Work{.name = "the_same_turn_again_on_two_streams",
-             .memory = MiB(512),
-             .streams = 2,
-             .least = KiB(1),
-             .most = MiB(40),
-             .sizes = 30,
-             .turn = 250,
-             .figures = "create 255, map 961, set_access 81, unmap 2, reserve 7, event_record 496, event_query 496, "
-                        "peak 510 MiB, stitches 317 of 4040 pages, waits 0, ooms 40, retries 40"},
-        Work{.name = "ever_new_sizes",
-             .memory = GiB(4),
-             .streams = 1,
-             .least = KiB(1),
-             .most = MiB(60),
-             .sizes = 400,
-             .figures = "create 1198, map 2593, set_access 144, unmap 32, reserve 4, event_record 16, event_query 16, "
-                        "peak 2396 MiB, stitches 83 of 1475 pages, waits 0, ooms 0, retries 0"},
-        Work{.name = "two_streams_in_little_memory",
-             .memory = MiB(400),
-             .streams = 2,
-             .least = MiB(1),
-             .most = MiB(40),
-             .uses_by_others = 3,
-             .advances = 5,
-             .busy = 100,
-             .figures =
-                 "create 200, map 3727, set_access 602, unmap 504, reserve 4, event_record 938, event_query 4277, "
-                 "stream_wait 256, sync 3, peak 400 MiB, stitches 539 of 5855 pages, waits 256, ooms 85, retries 88"},
-        Work{
-            .name = "streams_that_use_each_others_blocks",
-            .memory = MiB(600),
-            .streams = 3,
-            .least = KiB(200),
-            .most = MiB(30),
-            .uses_by_others = 15,
-            .advances = 8,
-            .busy = 400,
-            .figures = "create 300, map 3111, set_access 386, unmap 137, reserve 12, event_record 1053, event_query "
-                       "5979, stream_wait 157, peak 600 MiB, stitches 394 of 3521 pages, waits 157, ooms 7, retries 7"},
-        Work{.name = "streams_that_are_always_busy",
-             .memory = MiB(300),
-             .streams = 3,
-             .least = MiB(1),
-             .most = MiB(30),
-             .uses_by_others = 10,
-             .advances = 2,
-             .busy = 10'000,
-             .figures =
-                 "create 150, map 4905, set_access 863, unmap 690, reserve 7, event_record 1806, event_query 16511, "
-                 "stream_wait 930, sync 21, peak 300 MiB, stitches 784 of 6997 pages, waits 930, ooms 67, retries 81"},
-        Work{.name = "memory_given_back",
-             .memory = MiB(800),
-             .streams = 2,
-             .least = KiB(1),
-             .most = MiB(30),
-             .uses_by_others = 8,
-             .advances = 8,
-             .trims = 1,
-             .idle_returns = 3,
-             .busy = 300,
-             .figures = "create 2803, map 5107, set_access 582, unmap 1987, release 2404, reserve 8, event_record 971, "
-                        "event_query 3085, stream_wait 11, sync 70, peak 800 MiB, stitches 389 of 2714 pages, waits "
-                        "11, ooms 6, retries 6"},
-        Work{
-            .name = "small_blocks_under_a_limit",
-            .memory = MiB(256),
-            .streams = 4,
-            .least = Bytes(1),
-            .most = MiB(3),
-            .sizes = 60,
-            .uses_by_others = 4,
-            .advances = 4,
-            .busy = 200,
-            .limit = MiB(24),
-            .figures =
-                "create 12, map 663, set_access 501, unmap 34, reserve 16, event_record 1764, event_query 5566, "
-                "stream_wait 343, sync 26, peak 24 MiB, stitches 1052 of 1339 pages, waits 343, ooms 123, retries 139"},
-        Work{.name = "segments",
-             .memory = MiB(600),
-             .virtual_memory = false,
-             .streams = 2,
-             .least = KiB(1),
-             .most = MiB(30),
-             .uses_by_others = 5,
-             .advances = 5,
-             .trims = 1,
-             .busy = 300,
-             .figures = "event_record 94, event_query 662, stream_wait 6, sync 28, malloc 608, free 590, peak 600 MiB, "
-                        "stitches 0 of 0 pages, waits 6, ooms 31, retries 94"}),
-    [](const auto& info) { return info.param.name; });
+INSTANTIATE_TEST_SUITE_P(Works, Decisions, testing::ValuesIn(kWorks), [](const auto& info) { return info.param.name; });
 
 }  // namespace
 }  // namespace frugal

@@ -117,50 +117,52 @@ TEST(SettingsTest, TheSwitchIsZeroOrOne) {
   unsetenv("FRUGAL_ALLOC");
 }
 
+// What settings are made of, and what they are not.
+const std::vector<std::string> kPieces = {"memory_limit",
+                                          "idle_release",
+                                          "track",
+                                          "report_dir",
+                                          "check",
+                                          "suppressions",
+                                          ":",
+                                          ",",
+                                          " ",
+                                          "\n",
+                                          "20GiB",
+                                          "80%",
+                                          "off",
+                                          "on",
+                                          "30s",
+                                          "500ms",
+                                          "full",
+                                          "fast",
+                                          "1",
+                                          "0.5",
+                                          ".",
+                                          "-",
+                                          "+",
+                                          "1e308",
+                                          "inf",
+                                          "nan",
+                                          "/tmp",
+                                          "=",
+                                          "KiB",
+                                          "\x1b[2J",
+                                          "h",
+                                          "min",
+                                          "9",
+                                          "\xff",
+                                          "%s%n%n",
+                                          "\t",
+                                          "0x10f",
+                                          "T",
+                                          "",
+                                          "::"};
+
 // Settings with bytes changed, lost, moved and made up. FRUGAL_FUZZ_ROUNDS tries as many times more.
 TEST(SettingsTest, AnyTextIsReadOrRefusedInOneLineAndThenChangesNothing) {
   const char* const rounds = std::getenv("FRUGAL_FUZZ_ROUNDS");
   const int count = 20'000 * (rounds == nullptr ? 1 : std::atoi(rounds));
-  const std::vector<std::string> pieces = {"memory_limit",
-                                           "idle_release",
-                                           "track",
-                                           "report_dir",
-                                           "check",
-                                           "suppressions",
-                                           ":",
-                                           ",",
-                                           " ",
-                                           "\n",
-                                           "20GiB",
-                                           "80%",
-                                           "off",
-                                           "on",
-                                           "30s",
-                                           "500ms",
-                                           "full",
-                                           "fast",
-                                           "1",
-                                           "0.5",
-                                           ".",
-                                           "-",
-                                           "+",
-                                           "1e308",
-                                           "inf",
-                                           "nan",
-                                           "/tmp",
-                                           "=",
-                                           "KiB",
-                                           "\x1b[2J",
-                                           "h",
-                                           "min",
-                                           "9",
-                                           "\xff",
-                                           "%s%n%n",
-                                           "\t",
-                                           "0x10f",
-                                           "T",
-                                           "",
-                                           "::"};
   std::mt19937_64 random(20'261'122);
   int refused = 0;
   for (int i = 0; i < count; ++i) {
@@ -168,7 +170,7 @@ TEST(SettingsTest, AnyTextIsReadOrRefusedInOneLineAndThenChangesNothing) {
     std::string text = "memory_limit:20GiB,idle_release:30s,check:fast,report_dir:/tmp/reports";
     for (uint64_t changes = 1 + random() % 6; changes > 0; --changes) {
       const size_t place = random() % (text.size() + 1);
-      text.replace(place, random() % 3 == 0 ? random() % 20 : 0, pieces[random() % pieces.size()]);
+      text.replace(place, random() % 3 == 0 ? random() % 20 : 0, kPieces[random() % kPieces.size()]);
     }
     if (random() % 50 == 0) text.insert(random() % (text.size() + 1), 100'000, static_cast<char>(random()));
     Settings settings;

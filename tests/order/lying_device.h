@@ -9,6 +9,7 @@
 
 #include "allocator/device.h"
 #include "cuda/simulated/simulated_device.h"
+#include "tests/devices/forwarding_device.h"
 
 namespace frugal {
 
@@ -25,9 +26,9 @@ inline constexpr std::array kLies = {Lie::kPassedTooEarly, Lie::kNoStreamWait, L
                                      Lie::kRecordedTooEarly};
 std::string_view NameOf(Lie lie);
 
-class LyingDevice final : public Device {
+class LyingDevice final : public ForwardingDevice {
  public:
-  explicit LyingDevice(sim::SimulatedDevice& device) : device_(device) {}
+  explicit LyingDevice(sim::SimulatedDevice& device) : ForwardingDevice(device), device_(device) {}
 
   // The n-th chance, from 1, for `lie` is taken. Counting begins now.
   void PlanLie(Lie lie, int64_t n) {
@@ -36,22 +37,10 @@ class LyingDevice final : public Device {
   }
   bool has_lied() const { return lie_ != Lie::kNone && chances_left_ <= 0; }
 
-  bool HasVirtualMemory() const override { return device_.HasVirtualMemory(); }
-  absl::StatusOr<MemoryInfo> GetMemoryInfo() override { return device_.GetMemoryInfo(); }
-  absl::StatusOr<Address> Reserve(Bytes size) override { return device_.Reserve(size); }
-  absl::Status Unreserve(Address range, Bytes size) override { return device_.Unreserve(range, size); }
-  absl::StatusOr<PhysicalHandle> Create() override { return device_.Create(); }
-  absl::Status Release(PhysicalHandle handle) override { return device_.Release(handle); }
-  absl::Status Map(Address page, PhysicalHandle handle) override { return device_.Map(page, handle); }
-  absl::Status SetAccess(Address start, Bytes size) override { return device_.SetAccess(start, size); }
-  absl::Status Unmap(Address start, Bytes size) override { return device_.Unmap(start, size); }
-  absl::StatusOr<Address> Malloc(Bytes size) override { return device_.Malloc(size); }
-  absl::Status Free(Address segment) override { return device_.Free(segment); }
   absl::StatusOr<Event> Record(Stream stream) override;
   absl::StatusOr<bool> HasPassed(Event event) override;
   absl::Status StreamWait(Stream stream, Event event) override;
   absl::Status Synchronize(Event event) override;
-  void Recycle(Event event) override { device_.Recycle(event); }
 
  private:
   // Whether to lie about `event` in this call of a kind that `lie` concerns.

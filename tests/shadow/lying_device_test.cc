@@ -6,6 +6,7 @@
 #include <string>
 
 #include "gtest/gtest.h"
+#include "tests/devices/forwarding_device.h"
 #include "tests/shadow/campaign.h"
 
 namespace frugal::shadow {
@@ -24,53 +25,45 @@ enum class Lie {
 };
 
 // Does as it is told, but for one kind of call, of which it says that it was done.
-class LyingDevice final : public Device {
+class LyingDevice final : public ForwardingDevice {
  public:
-  LyingDevice(Device& device, Lie lie) : device_(device), lie_(lie) {}
+  LyingDevice(Device& device, Lie lie) : ForwardingDevice(device), lie_(lie) {}
 
-  bool HasVirtualMemory() const override { return device_.HasVirtualMemory(); }
-  absl::StatusOr<MemoryInfo> GetMemoryInfo() override { return device_.GetMemoryInfo(); }
-  absl::StatusOr<Address> Reserve(Bytes size) override { return device_.Reserve(size); }
-  absl::Status Unreserve(Address range, Bytes size) override { return device_.Unreserve(range, size); }
   absl::StatusOr<PhysicalHandle> Create() override {
     if (Lies(Lie::kSameHandleAgain) && latest_.has_value()) return *std::exchange(latest_, std::nullopt);
-    absl::StatusOr<PhysicalHandle> handle = device_.Create();
+    absl::StatusOr<PhysicalHandle> handle = ForwardingDevice::Create();
     if (handle.ok()) latest_ = *handle;
     return handle;
   }
   absl::Status Release(PhysicalHandle handle) override {
-    return Lies(Lie::kDoesNotRelease) ? absl::OkStatus() : device_.Release(handle);
+    return Lies(Lie::kDoesNotRelease) ? absl::OkStatus() : ForwardingDevice::Release(handle);
   }
   absl::Status Map(Address page, PhysicalHandle handle) override {
     const PhysicalHandle before = std::exchange(mapped_, handle);
-    return device_.Map(page, Lies(Lie::kMapsTheHandleBefore) && before.id != 0 ? before : handle);
+    return ForwardingDevice::Map(page, Lies(Lie::kMapsTheHandleBefore) && before.id != 0 ? before : handle);
   }
   absl::Status SetAccess(Address start, Bytes size) override {
-    return Lies(Lie::kSetsNoAccess) ? absl::OkStatus() : device_.SetAccess(start, size);
+    return Lies(Lie::kSetsNoAccess) ? absl::OkStatus() : ForwardingDevice::SetAccess(start, size);
   }
   absl::Status Unmap(Address start, Bytes size) override {
-    return Lies(Lie::kDoesNotUnmap) ? absl::OkStatus() : device_.Unmap(start, size);
+    return Lies(Lie::kDoesNotUnmap) ? absl::OkStatus() : ForwardingDevice::Unmap(start, size);
   }
-  absl::StatusOr<Address> Malloc(Bytes size) override { return device_.Malloc(size); }
-  absl::Status Free(Address segment) override { return device_.Free(segment); }
   absl::StatusOr<Event> Record(Stream stream) override {
-    return device_.Record(Lies(Lie::kEventOfAnotherStream) ? Stream{stream.id % kStreams + 1} : stream);
+    return ForwardingDevice::Record(Lies(Lie::kEventOfAnotherStream) ? Stream{stream.id % kStreams + 1} : stream);
   }
   absl::StatusOr<bool> HasPassed(Event event) override {
-    return Lies(Lie::kEveryEventHasPassed) ? true : device_.HasPassed(event);
+    return Lies(Lie::kEveryEventHasPassed) ? true : ForwardingDevice::HasPassed(event);
   }
   absl::Status StreamWait(Stream stream, Event event) override {
-    return Lies(Lie::kStreamDoesNotWait) ? absl::OkStatus() : device_.StreamWait(stream, event);
+    return Lies(Lie::kStreamDoesNotWait) ? absl::OkStatus() : ForwardingDevice::StreamWait(stream, event);
   }
   absl::Status Synchronize(Event event) override {
-    return Lies(Lie::kHostDoesNotWait) ? absl::OkStatus() : device_.Synchronize(event);
+    return Lies(Lie::kHostDoesNotWait) ? absl::OkStatus() : ForwardingDevice::Synchronize(event);
   }
-  void Recycle(Event event) override { device_.Recycle(event); }
 
  private:
   bool Lies(Lie lie) const { return lie == lie_; }
 
-  Device& device_;
   const Lie lie_;
   std::optional<PhysicalHandle> latest_;
   PhysicalHandle mapped_;

@@ -1,0 +1,39 @@
+// A device that hands every call on to another: for those that change some of them.
+
+#ifndef FRUGAL_TESTS_DEVICES_FORWARDING_DEVICE_H_
+#define FRUGAL_TESTS_DEVICES_FORWARDING_DEVICE_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "allocator/device.h"
+
+namespace frugal {
+
+class ForwardingDevice : public Device {
+ public:
+  explicit ForwardingDevice(Device& device) : device_(device) {}
+
+  bool HasVirtualMemory() const override { return device_.HasVirtualMemory(); }
+  absl::StatusOr<MemoryInfo> GetMemoryInfo() override { return device_.GetMemoryInfo(); }
+  absl::StatusOr<Address> Reserve(Bytes size) override { return device_.Reserve(size); }
+  absl::Status Unreserve(Address range, Bytes size) override { return device_.Unreserve(range, size); }
+  absl::StatusOr<PhysicalHandle> Create() override { return device_.Create(); }
+  absl::Status Release(PhysicalHandle handle) override { return device_.Release(handle); }
+  absl::Status Map(Address page, PhysicalHandle handle) override { return device_.Map(page, handle); }
+  absl::Status SetAccess(Address start, Bytes size) override { return device_.SetAccess(start, size); }
+  absl::Status Unmap(Address start, Bytes size) override { return device_.Unmap(start, size); }
+  absl::StatusOr<Address> Malloc(Bytes size) override { return device_.Malloc(size); }
+  absl::Status Free(Address segment) override { return device_.Free(segment); }
+  absl::StatusOr<Event> Record(Stream stream) override { return device_.Record(stream); }
+  absl::StatusOr<bool> HasPassed(Event event) override { return device_.HasPassed(event); }
+  absl::Status StreamWait(Stream stream, Event event) override { return device_.StreamWait(stream, event); }
+  absl::Status Synchronize(Event event) override { return device_.Synchronize(event); }
+  void Recycle(Event event) override { device_.Recycle(event); }
+
+ private:
+  Device& device_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_TESTS_DEVICES_FORWARDING_DEVICE_H_
