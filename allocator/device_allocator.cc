@@ -1,6 +1,7 @@
 #include "allocator/device_allocator.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/base/attributes.h"
@@ -324,7 +325,8 @@ absl::Status DeviceAllocator::MakeRoomByReclaiming(Arena& arena, Bytes size) {
     mutex_.Unlock();
     const bool some = (reclaimer_->*step.reclaim)();
     mutex_.Lock();
-    if (!health_.ok()) return health_;
+    // Broken meanwhile, by a call that others made. An error would have the request made once more.
+    if (!health_.ok()) throw BrokenInvariant(std::string(health_.message()));
     if (!some) continue;
     status = PollAwaiting();
     if (!status.ok() || HasRoom(arena, size)) return status;
