@@ -158,6 +158,14 @@ TEST_F(LadderTest, ReportsFreeMemoryThatCannotMove) {
   EXPECT_EQ(report.largest_free, Bytes(0));
 }
 
+TEST_F(LadderTest, ReportsAllOfABlockWithinAPageAsUnusable) {
+  const Address first = Allocate(KiB(1536));
+  Allocate(KiB(1536));
+  Free(first);
+  EXPECT_TRUE(IsOutOfMemory(MiB(62)));
+  EXPECT_EQ(allocator_->LastOutOfMemory().unusable, KiB(1536 + 1024)) << "the block, and the rest of the last page";
+}
+
 TEST_F(LadderTest, FindsEveryWholeFreePageOfAnyStreamBeforeItGivesUp) {
   std::vector<Address> holes;
   for (int i = 0; i < 16; ++i) {
@@ -184,6 +192,8 @@ class GivingReclaimer : public Reclaimer {
   std::vector<Address> of_caches;
   std::vector<Address> of_garbage;
   std::vector<Address> of_device;  // another allocator's
+  bool promises = false;           // says that something came back, whatever did
+  std::string faults;              // of the device, from then on
   std::string asked;
 
  private:
@@ -191,7 +201,8 @@ class GivingReclaimer : public Reclaimer {
     asked += step;
     for (Address block : blocks) EXPECT_TRUE(allocator->Free(block).ok());
     for (Address segment : segments) EXPECT_TRUE(device->Free(segment).ok());
-    return !blocks.empty() || !segments.empty();
+    EXPECT_TRUE(faults.empty() || device->SetFaults(faults));
+    return promises || !blocks.empty() || !segments.empty();
   }
 };
 
@@ -264,6 +275,57 @@ TEST_F(LadderOfOthers, AsksForGarbageAlthoughCachesGaveTooLittle) {
   Allocate(MiB(64));
   EXPECT_EQ(reclaimer_.asked, "caches garbage ");
   EXPECT_EQ(statistics().num_ooms, 0);
+}
+
+TEST_F(LadderOfOthers, EndsWithTheVeryBlockThatCachesGave) {
+  const Address awaiting = Allocate(MiB(2), kSide);
+  UseOn(awaiting, kThird, 100);
+  Free(awaiting);
+  Allocate(MiB(2));
+  const Address block = Allocate(MiB(40));
+  Allocate(MiB(20));
+  reclaimer_.of_caches = {block};
+  const uint64_t maps = calls(CallKind::kMap);
+  EXPECT_EQ(Allocate(MiB(40)), block);
+  EXPECT_EQ(calls(CallKind::kMap), maps) << "it lies there already";
+  EXPECT_EQ(calls(CallKind::kSync), 0u);
+  EXPECT_EQ(now(), 0) << "the host waited for nobody";
+}
+
+TEST_F(LadderOfOthers, AsksTheDeviceNothingMoreWhenNobodyGivesAnything) {
+  const auto queries_with = [](Reclaimer* reclaimer) {
+    sim::SimulatedDevice device({.memory = MiB(64)});
+    AddressDirectory directory;
+    DeviceAllocator allocator(device, directory, reclaimer);
+    const Address awaiting = allocator.Allocate(MiB(8), kSide)->address;
+    EXPECT_TRUE(allocator.RecordStream(awaiting, kThird).ok());
+    device.MakeBusyUntil(kThird, sim::Nanoseconds(100));
+    EXPECT_TRUE(allocator.Free(awaiting).ok());
+    EXPECT_TRUE(allocator.Allocate(MiB(60), kMain).ok()) << "the host waits in the end";
+    return device.calls(CallKind::kEventQuery);
+  };
+  EXPECT_EQ(queries_with(&reclaimer_), queries_with(nullptr));
+  EXPECT_EQ(reclaimer_.asked, "caches garbage ");
+}
+
+TEST_F(LadderOfOthers, ReportsNothingOfAPromiseThatWasNotKept) {
+  reclaimer_.promises = true;
+  Allocate(MiB(40));
+  EXPECT_TRUE(IsOutOfMemory(MiB(30)));
+  EXPECT_EQ(remedies().caches, Bytes(0));
+  EXPECT_EQ(remedies().garbage, Bytes(0));
+}
+
+// The device fails the question whether a stream has passed: the request is made once more, and that is counted.
+TEST_F(LadderOfOthers, CountsACallThatFailsAfterwards) {
+  const Address awaiting = Allocate(MiB(2), kSide);
+  UseOn(awaiting, kThird, 100);
+  Free(awaiting);
+  reclaimer_.of_caches = {Allocate(MiB(60), kSide)};
+  reclaimer_.faults = "event_query@1=invalid_value";
+  Allocate(MiB(60));
+  EXPECT_EQ(statistics().num_driver_failures, 1);
+  EXPECT_EQ(reclaimer_.asked, "caches ");
 }
 
 }  // namespace
