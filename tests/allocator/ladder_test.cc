@@ -328,5 +328,64 @@ TEST_F(LadderOfOthers, CountsACallThatFailsAfterwards) {
   EXPECT_EQ(reclaimer_.asked, "caches ");
 }
 
+// On segments, where a step that is not needed would ask the device for another one.
+TEST(LadderOfSegments, EndsWithTheVeryBlockThatCachesGave) {
+  GivingReclaimer reclaimer;
+  sim::SimulatedDevice device({.memory = MiB(64), .virtual_memory = false});
+  AddressDirectory directory;
+  DeviceAllocator allocator(device, directory, &reclaimer);
+  reclaimer.allocator = &allocator;
+  const Address block = allocator.Allocate(MiB(40), kMain)->address;
+  EXPECT_TRUE(allocator.Allocate(MiB(24), kMain).ok());
+  reclaimer.of_caches = {block};
+  EXPECT_EQ(allocator.Allocate(MiB(40), kMain)->address, block);
+  EXPECT_EQ(reclaimer.asked, "caches ");
+}
+
+TEST_F(LadderTest, GoesUpOnceMoreWhenTheWaitOfTheHostFails) {
+  const Address block = Allocate(MiB(64), kSide);
+  UseOn(block, kThird, 100);
+  Free(block);
+  ASSERT_TRUE(device_.SetFaults("sync@1=invalid_value"));
+  Allocate(MiB(60));
+  EXPECT_EQ(statistics().num_driver_failures, 1);
+  EXPECT_EQ(statistics().num_ooms, 0);
+}
+
+// The only place that does not lie in pages of handles that are lent joins two free blocks, whose pages it cannot take.
+TEST(Ladder, FindsAPlaceApartInTheRangeThatIsThere) {
+  sim::SimulatedDevice device({.memory = MiB(48)});
+  AddressDirectory directory;
+  DeviceAllocator allocator(device, directory, nullptr);
+  const auto allocate = [&allocator](Bytes size, uint64_t stream) {
+    const absl::StatusOr<Allocation> made = allocator.Allocate(size, Stream{stream});
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? made->address : Address();
+  };
+  const auto free = [&allocator](Address block) { EXPECT_TRUE(allocator.Free(block).ok()); };
+  allocate(MiB(6), 1);
+  const Address second = allocate(MiB(4), 4);
+  allocate(Bytes(1), 1);
+  allocate(MiB(4), 1);
+  const Address between = allocate(KiB(1950), 4);
+  allocate(MiB(2), 1);
+  const Address last = allocate(MiB(10), 4);
+  allocate(MiB(6), 1);
+  allocate(MiB(2), 3);
+  ASSERT_TRUE(allocator.RecordStream(last, Stream{1}).ok());
+  device.MakeBusyUntil(Stream{1}, sim::Nanoseconds(1));
+  free(last);
+  free(between);
+  allocate(MiB(6), 1);
+  free(allocate(MiB(2), 4));
+  for (int i = 0; i < 2; ++i) allocate(MiB(2), 1);
+  allocate(Bytes(1), 3);
+  free(second);
+  const uint64_t reserves = device.calls(sim::CallKind::kReserve);
+  allocate(MiB(12), 4);
+  EXPECT_EQ(device.calls(sim::CallKind::kReserve), reserves);
+  EXPECT_EQ(device.used(), MiB(48));
+}
+
 }  // namespace
 }  // namespace frugal
