@@ -81,6 +81,11 @@ absl::Status AwaitingBlocks::Drain(Stream stream, Queue& queue,
       absl::Status marked = Mark(stream, use);
       if (!marked.ok()) return marked;
       if (use.fence == nullptr) return absl::OkStatus();
+      // What comes now covers the others as well: a mark for each, once the one before has passed, would have every
+      // block wait for work that came after it.
+      for (Use& other : queue) {
+        if (other.fence == nullptr) other.fence = use.fence;
+      }
     }
     absl::StatusOr<bool> passed = has_passed(*use.fence);
     if (!passed.ok()) return passed.status();

@@ -79,6 +79,8 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
 }
 
 absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Bytes requested) {
+  // Those of earlier requests were made up for, and are no reason why this one fails.
+  ledger_.ForgetFailures();
   absl::Status status = MakeRoom(arena, size);
   if (!status.ok() && !absl::IsResourceExhausted(status)) {
     // A call that failed has changed nothing, and often it succeeds the next time: the driver reports failures of

@@ -61,7 +61,7 @@ struct OutOfMemoryReport {
   Bytes largest_free;  // block of ours
   Bytes unusable;      // free, but in handles that blocks in use share, so that it cannot move
   Remedies remedies;
-  // What the driver failed last, though it was made up for; OK: nothing.
+  // What the driver failed last for this request, though it was made up for; OK: nothing.
   absl::Status driver_failure;
 };
 

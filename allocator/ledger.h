@@ -87,8 +87,9 @@ class Ledger {
   // The device failed a call, but nobody gets its status: what was wanted is done later, or in another way. OK changes
   // nothing.
   void Absorbed(const absl::Status& failure);
-  // OK: there was none yet.
+  // Of those absorbed since ForgetFailures; OK: there was none.
   const absl::Status& latest_failure() const { return latest_failure_; }
+  void ForgetFailures() { latest_failure_ = absl::OkStatus(); }
 
  private:
   static bool HasMappedNeighbour(const Block& block) {

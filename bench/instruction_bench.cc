@@ -26,11 +26,11 @@ using c10::cuda::CUDACachingAllocator::CUDAAllocator;
 constexpr int kIterations = 10'000;
 
 template <typename F>
-void Count(const std::string& name, F&& iteration) {
+void Count(const std::string& name, F&& iteration, int iterations = kIterations) {
   CALLGRIND_START_INSTRUMENTATION;
   CALLGRIND_ZERO_STATS;
-  for (int i = 0; i < kIterations; ++i) iteration();
-  const std::string label = name + " " + std::to_string(kIterations);
+  for (int i = 0; i < iterations; ++i) iteration();
+  const std::string label = name + " " + std::to_string(iterations);
   CALLGRIND_DUMP_STATS_AT(label.c_str());
   CALLGRIND_STOP_INSTRUMENTATION;
 }
@@ -46,12 +46,12 @@ void CountPairs(const std::string& name, CUDAAllocator& allocator) {
 }
 
 // A block freed and another allocated among many.
-void CountChurn(const std::string& name, CUDAAllocator& allocator, size_t live) {
+void CountChurn(const std::string& name, CUDAAllocator& allocator, size_t live, int iterations = kIterations) {
   Churn churn(allocator, live);
   const size_t before = HeapInUse();
   churn.Prepare();
   std::printf("%s churn %zu: %zu bytes a block\n", name.c_str(), live, (HeapInUse() - before) / live);
-  Count(name + " churn " + std::to_string(live), [&] { churn.Step(); });
+  Count(name + " churn " + std::to_string(live), [&] { churn.Step(); }, iterations);
 }
 
 void CountAll() {
@@ -67,6 +67,10 @@ void CountAll() {
   CountChurn("native", native, 1'000);
   CountChurn("frugal", frugal, 1'000);
   CountChurn("frugal", frugal, 1'000'000);
+  frugal_trim();
+  frugal_enable_with("check:full");
+  CountChurn("frugal fully checked", frugal, 1'000, 20);
+  frugal_enable_with("check:fast");
   // From here on allocations are recorded by site. The free memory is as it was before the churn.
   frugal_trim();
   frugal_enable_with("track:on");

@@ -201,12 +201,14 @@ absl::StatusOr<Bytes> GpuSet::ReleaseIdle() {
   return released;
 }
 
-bool GpuSet::ReleaseIdleOrWarn() {
+void GpuSet::ReleaseIdleOrWarn() {
   const absl::Status status = ReleaseIdle().status();
-  if (!status.ok()) {
-    TORCH_WARN("frugal_alloc: idle_release is off, since the driver failed: ", status.message());
+  const bool fails_anew = !status.ok() && !idle_release_fails_;
+  idle_release_fails_ = !status.ok();
+  if (fails_anew) {
+    TORCH_WARN("frugal_alloc: idle memory could not be given back, which is tried again after each interval: ",
+               status.message());
   }
-  return status.ok();
 }
 
 void GpuSet::BecomeForkedChild() {

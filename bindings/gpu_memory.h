@@ -165,7 +165,7 @@ class GpuSet {
  private:
   static constexpr size_t kMaxGpus = 128;  // more than c10::DeviceIndex can name
 
-  bool ReleaseIdleOrWarn();
+  void ReleaseIdleOrWarn();
   GpuMemory& Open(c10::DeviceIndex ordinal) ABSL_LOCKS_EXCLUDED(mutex_);
 
   caching::CUDAAllocator& native_;
@@ -183,7 +183,8 @@ class GpuSet {
   MemoryLimit memory_limit_ ABSL_GUARDED_BY(mutex_);
   CheckLevel check_level_ ABSL_GUARDED_BY(mutex_) = kDefaultCheckLevel;
 
-  IdleReleaser idle_releaser_{[this] { return ReleaseIdleOrWarn(); }};
+  IdleReleaser idle_releaser_{[this] { ReleaseIdleOrWarn(); }};
+  bool idle_release_fails_ = false;  // the releaser's thread's
 };
 
 }  // namespace frugal

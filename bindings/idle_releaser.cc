@@ -57,13 +57,11 @@ void IdleReleaser::Run() {
     wait_(mutex_, absl::Condition(&woken_), interval_);
     if (woken_) continue;
     mutex_.Unlock();
-    bool succeeded = false;
     {
       absl::MutexLock lock(&calling_);
-      succeeded = release_();
+      release_();
     }
     mutex_.Lock();
-    stopped_ = stopped_ || !succeeded;
   }
   mutex_.Unlock();
 }

@@ -17,8 +17,7 @@ namespace frugal {
 // Thread-safety: any thread.
 class IdleReleaser {
  public:
-  // False: it failed, and is not to be called again.
-  using Release = std::function<bool()>;
+  using Release = std::function<void()>;
   // Returns, with the mutex held as before, when `woken` is true or the interval is over. Tests have a time of their
   // own.
   using Wait = std::function<void(absl::Mutex& mutex, const absl::Condition& woken, absl::Duration interval)>;

@@ -70,12 +70,19 @@ TEST_F(Refusals, ThatDoNotEndLeaveEveryBlockAsItWas) {
   }
 }
 
-TEST_F(Refusals, ThatAreMadeUpForAreCountedAndTheLatestIsKept) {
+TEST_F(Refusals, ThatAreMadeUpForAreCountedAndNamedWhereTheRequestFailsAllTheSame) {
+  ASSERT_TRUE(device_.SetFaults("memory_info@1=invalid_value"));
+  EXPECT_TRUE(IsOutOfMemory(GiB(1)));
+  EXPECT_EQ(statistics().num_driver_failures, 1);
+  EXPECT_NE(std::string(allocator_->LastOutOfMemory().driver_failure.message()), "");
+}
+
+TEST_F(Refusals, OfEarlierRequestsAreNotNamed) {
   ASSERT_TRUE(device_.SetFaults("map@1=invalid_value"));
   Allocate(MiB(2));
   EXPECT_EQ(statistics().num_driver_failures, 1);
   EXPECT_TRUE(IsOutOfMemory(GiB(1)));
-  EXPECT_NE(std::string(allocator_->LastOutOfMemory().driver_failure.message()), "");
+  EXPECT_TRUE(allocator_->LastOutOfMemory().driver_failure.ok());
 }
 
 TEST_F(Refusals, OfTheDriverKeepTheDriversOwnNameForTheError) {

@@ -141,6 +141,22 @@ TEST_F(StreamOrder, ABlockUsedByACapturedStreamReturnsAfterTheCapture) {
   EXPECT_EQ(Allocate(MiB(8)), block);
 }
 
+TEST_F(StreamOrder, BlocksUsedByACapturedStreamWaitOnlyForWhatWasLaunchedBeforeTheyWereSeen) {
+  const Address blocks[] = {Allocate(MiB(8)), Allocate(MiB(8))};
+  device_.BeginCapture(kSide);
+  for (Address block : blocks) ASSERT_TRUE(allocator_->RecordStream(block, kSide).ok());
+  for (Address block : blocks) Free(block);
+  device_.EndCapture(kSide);
+  MakeBusyUntil(kSide, 100);
+  device_.ResetCounters();
+  Free(Allocate(MiB(2)));
+  EXPECT_EQ(calls(CallKind::kEventRecord), 1u) << "one mark covers both";
+  MakeBusyUntil(kSide, 200);
+  AdvanceTo(100);
+  EXPECT_EQ(Allocate(MiB(16)), blocks[0]);
+  EXPECT_EQ(now(), 100);
+}
+
 TEST_F(StreamOrder, EventsAreGivenBack) {
   for (int64_t i = 0; i < 10; ++i) {
     const Address block = Allocate(MiB(8));

@@ -10,9 +10,9 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# FRUGAL_FUZZ_ROUNDS=20 makes every test of this folder try twenty times as much; FRUGAL_FUZZ_SEED other cases.
+# FRUGAL_FUZZ_ROUNDS=20 makes every test of this folder try twenty times as much; FRUGAL_TEST_SEED other cases.
 ROUNDS = int(os.environ.get("FRUGAL_FUZZ_ROUNDS", "1"))
-SEED = int(os.environ.get("FRUGAL_FUZZ_SEED", "1"))
+SEED = int(os.environ.get("FRUGAL_TEST_SEED", "1"))
 
 INTERESTING = (
     b"",
