@@ -19,7 +19,7 @@ def cc_tests(deps, data = [], size = "small", tags = []):
         testonly = True,
         srcs = native.glob(["*.cc"], exclude = sources),
         hdrs = native.glob(["*.h"]),
-        deps = deps + ["@com_google_googletest//:gtest"],
+        deps = deps + ["//tests:environment", "@com_google_googletest//:gtest"],
     )
     for source in sources:
         cc_test(
@@ -31,6 +31,7 @@ def cc_tests(deps, data = [], size = "small", tags = []):
             tags = tags,
             deps = deps + [
                 ":support",
+                "//tests:environment",
                 "//tests:sanitizers",
                 "@com_google_googletest//:gtest_main",
             ],

@@ -10,9 +10,9 @@ import random
 from collections.abc import Callable, Iterator
 from typing import Any
 
-# FRUGAL_FUZZ_ROUNDS=20 makes every test of this folder try twenty times as much; FRUGAL_FUZZ_SEED other cases.
+# FRUGAL_FUZZ_ROUNDS=20 makes every test of this folder try twenty times as much; FRUGAL_TEST_SEED other cases.
 ROUNDS = int(os.environ.get("FRUGAL_FUZZ_ROUNDS", "1"))
-SEED = int(os.environ.get("FRUGAL_FUZZ_SEED", "1"))
+SEED = int(os.environ.get("FRUGAL_TEST_SEED", "1"))
 
 INTERESTING = (
     b"",
@@ -81,7 +81,7 @@ def spoiled(value: Any, chance: random.Random) -> Any:
     if kind == 2:
         return chance.choice((None, True, False, [], {}, [[]], [None], {"": {}}))
     if kind == 3:
-        for _ in range(chance.choice((1, 10, 500))):
+        for _ in range(chance.choice((1, 10, 200))):
             value = [value]
         return value
     return [value] * chance.choice((0, 2, 100))

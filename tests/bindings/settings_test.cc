@@ -2,7 +2,6 @@
 
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <random>
 #include <string>
 #include <utility>
@@ -10,6 +9,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tests/environment.h"
 
 namespace frugal {
 namespace {
@@ -159,13 +159,12 @@ const std::vector<std::string> kPieces = {"memory_limit",
                                           "",
                                           "::"};
 
-// Settings with bytes changed, lost, moved and made up. FRUGAL_FUZZ_ROUNDS tries as many times more.
+// Settings with bytes changed, lost, moved and made up.
 TEST(SettingsTest, AnyTextIsReadOrRefusedInOneLineAndThenChangesNothing) {
-  const char* const rounds = std::getenv("FRUGAL_FUZZ_ROUNDS");
-  const int count = 20'000 * (rounds == nullptr ? 1 : std::atoi(rounds));
-  std::mt19937_64 random(20'261'122);
-  int refused = 0;
-  for (int i = 0; i < count; ++i) {
+  const int64_t count = 20'000 * FromEnvironment("FRUGAL_FUZZ_ROUNDS", 1);
+  std::mt19937_64 random(TestSeed());
+  int64_t refused = 0;
+  for (int64_t i = 0; i < count; ++i) {
     SCOPED_TRACE(i);
     std::string text = "memory_limit:20GiB,idle_release:30s,check:fast,report_dir:/tmp/reports";
     for (uint64_t changes = 1 + random() % 6; changes > 0; --changes) {
@@ -188,7 +187,7 @@ TEST(SettingsTest, AnyTextIsReadOrRefusedInOneLineAndThenChangesNothing) {
     ASSERT_LT(status.message().size(), 700u);
     for (const char one : status.message()) ASSERT_TRUE(one >= ' ' && one <= '~') << status.message();
   }
-  std::printf("%d texts, %d refused\n", count, refused);
+  std::printf("%ld texts, %ld refused\n", count, refused);
   EXPECT_GT(refused, count / 4);
   EXPECT_LT(refused, count);
 }

@@ -9,6 +9,7 @@
 
 #include "cuda/simulated/machine.h"
 #include "gtest/gtest.h"
+#include "tests/environment.h"
 
 namespace frugal::sim {
 namespace {
@@ -67,10 +68,8 @@ TEST_F(ConfigurationTest, EachVariableThatIsNotUnderstoodIsNamed) {
   }
 }
 
-// FRUGAL_FUZZ_ROUNDS tries as many times more.
 TEST_F(ConfigurationTest, AnyTextIsReadWithinBoundsOrRefusedInOneLine) {
-  const char* const rounds = std::getenv("FRUGAL_FUZZ_ROUNDS");
-  const int count = 5'000 * (rounds == nullptr ? 1 : std::atoi(rounds));
+  const int64_t count = 5'000 * FromEnvironment("FRUGAL_FUZZ_ROUNDS", 1);
   const std::vector<std::string> names = {"FRUGAL_SIM_MEMORY",  "FRUGAL_SIM_CONTEXT", "FRUGAL_SIM_GPUS",
                                           "FRUGAL_SIM_VMM",     "FRUGAL_SIM_VERBOSE", "FRUGAL_SIM_KERNEL_NS",
                                           "FRUGAL_SIM_BACKING", "FRUGAL_SIM_FAULTS"};
@@ -79,9 +78,9 @@ TEST_F(ConfigurationTest, AnyTextIsReadWithinBoundsOrRefusedInOneLine) {
       "1",   "0",   "create@", "map@1+=", "=",   "@",       "out_of_memory",
       ",",   "+",   "memory",  "none",    "\n",  "\x1b[2J", "\xff",
       "%s%", " ",   "0x7f",    "unknown", "inf", "+5",      "99999999999999999999"};
-  std::mt19937_64 random(20'261'122);
-  int refused = 0;
-  for (int i = 0; i < count; ++i) {
+  std::mt19937_64 random(TestSeed());
+  int64_t refused = 0;
+  for (int64_t i = 0; i < count; ++i) {
     std::string text;
     for (uint64_t parts = 1 + random() % 5; parts > 0; --parts) text += pieces[random() % pieces.size()];
     if (random() % 50 == 0) text.append(100'000, '9');
@@ -101,7 +100,7 @@ TEST_F(ConfigurationTest, AnyTextIsReadWithinBoundsOrRefusedInOneLine) {
     }
     unsetenv(name.c_str());
   }
-  std::printf("%d values, %d refused\n", count, refused);
+  std::printf("%ld values, %ld refused\n", count, refused);
   EXPECT_GT(refused, count / 2);
   EXPECT_LT(refused, count);
 }

@@ -12,6 +12,9 @@ namespace frugal {
 class ForwardingDevice : public Device {
  public:
   explicit ForwardingDevice(Device& device) : device_(device) {}
+  // Else one before another forwarding device would be a copy of it.
+  ForwardingDevice(const ForwardingDevice&) = delete;
+  ForwardingDevice& operator=(const ForwardingDevice&) = delete;
 
   bool HasVirtualMemory() const override { return device_.HasVirtualMemory(); }
   absl::StatusOr<MemoryInfo> GetMemoryInfo() override { return device_.GetMemoryInfo(); }

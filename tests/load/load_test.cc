@@ -5,7 +5,6 @@
 
 #include <array>
 #include <cstdio>
-#include <cstdlib>
 #include <memory>
 #include <random>
 #include <string>
@@ -15,6 +14,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "gtest/gtest.h"
+#include "tests/environment.h"
 #include "tests/histories/history.h"
 #include "tests/load/loaded_device.h"
 
@@ -55,10 +55,7 @@ class Load : public testing::Test {
  protected:
   using Devices = std::vector<std::unique_ptr<LoadedDevice>>;
 
-  static int64_t Operations() {
-    const char* operations = std::getenv("FRUGAL_LOAD_OPERATIONS");
-    return operations == nullptr ? 2'400'000 / kSlowdown : std::atoll(operations);
-  }
+  static int64_t Operations() { return FromEnvironment("FRUGAL_LOAD_OPERATIONS", 2'400'000 / kSlowdown); }
 
   // What one thread does.
   class Worker {
@@ -142,7 +139,9 @@ class Load : public testing::Test {
     std::vector<Mailbox> mailboxes(kThreads);
     std::vector<std::thread> threads;
     for (uint64_t n = 0; n < kThreads; ++n) {
-      threads.emplace_back([&, n] { Worker(n, devices, mailboxes).Run(operations / static_cast<int64_t>(kThreads)); });
+      threads.emplace_back([&, n] {
+        Worker(TestSeed() * kThreads + n, devices, mailboxes).Run(operations / static_cast<int64_t>(kThreads));
+      });
     }
     for (std::thread& thread : threads) thread.join();
     // What was put into a mailbox after its owner had looked for the last time.

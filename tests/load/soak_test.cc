@@ -19,6 +19,7 @@
 #include "allocator/device_allocator.h"
 #include "cuda/simulated/simulated_device.h"
 #include "gtest/gtest.h"
+#include "tests/environment.h"
 #include "tests/histories/history.h"
 
 namespace {
@@ -154,10 +155,7 @@ struct Loop {
 
 class Soak : public testing::TestWithParam<Loop> {
  protected:
-  static int64_t Steps() {
-    const char* steps = std::getenv("FRUGAL_SOAK_STEPS");
-    return steps == nullptr ? 4'800 / kSlowdown : std::atoll(steps);
-  }
+  static int64_t Steps() { return FromEnvironment("FRUGAL_SOAK_STEPS", 4'800 / kSlowdown); }
 };
 
 // A quarter of the turns.

@@ -24,29 +24,46 @@ std::string_view NameOf(Lie lie) {
   return "?";
 }
 
-bool LyingDevice::Lies(Lie lie, Event event) {
-  return lie_ == lie && chances_left_ > 0 && device_.IsOutstanding(event) && --chances_left_ == 0;
+std::string_view NameOf(WorkLog::Excuse excuse) {
+  switch (excuse) {
+    case WorkLog::Excuse::kNothingBefore:
+      return "nothing was left to wait for";
+    case WorkLog::Excuse::kNotUsedAgain:
+      return "the memory was not used again";
+    case WorkLog::Excuse::kOrderedByOther:
+      return "its next use was ordered by something else";
+  }
+  return "?";
+}
+
+bool LyingDevice::Lies(Lie lie, Event event, std::optional<Stream> asker) {
+  if (lie_ != lie || chances_left_ <= 0 || !device_.simulated().IsOutstanding(event) || --chances_left_ > 0) {
+    return false;
+  }
+  told_ = {event, asker, device_.log().now()};
+  return true;
 }
 
 absl::StatusOr<Event> LyingDevice::Record(Stream stream) {
   absl::StatusOr<Event> event = device_.Record(stream);
-  if (!event.ok() || !Lies(Lie::kRecordedTooEarly, *event)) return event;
+  if (!event.ok() || !Lies(Lie::kRecordedTooEarly, *event, std::nullopt)) return event;
   device_.Recycle(*event);
   return device_.Record(kIdle);
 }
 
 absl::StatusOr<bool> LyingDevice::HasPassed(Event event) {
-  if (Lies(Lie::kPassedTooEarly, event)) return true;
+  if (Lies(Lie::kPassedTooEarly, event, std::nullopt)) return true;
   return device_.HasPassed(event);
 }
 
 absl::Status LyingDevice::StreamWait(Stream stream, Event event) {
-  if (!device_.IsOrderedAfter(stream, event) && Lies(Lie::kNoStreamWait, event)) return absl::OkStatus();
+  const bool orders_something = !device_.simulated().IsOrderedAfter(stream, event);
+  if (orders_something && Lies(Lie::kNoStreamWait, event, stream)) return absl::OkStatus();
   return device_.StreamWait(stream, event);
 }
 
 absl::Status LyingDevice::Synchronize(Event event) {
-  if (Lies(Lie::kNoSynchronization, event)) return absl::OkStatus();
+  if (Lies(Lie::kNoSynchronization, event, std::nullopt)) return absl::OkStatus();
   return device_.Synchronize(event);
 }
 

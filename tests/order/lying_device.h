@@ -5,11 +5,12 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <string_view>
 
 #include "allocator/device.h"
-#include "cuda/simulated/simulated_device.h"
 #include "tests/devices/forwarding_device.h"
+#include "tests/order/logged_device.h"
 
 namespace frugal {
 
@@ -25,17 +26,21 @@ enum class Lie {
 inline constexpr std::array kLies = {Lie::kPassedTooEarly, Lie::kNoStreamWait, Lie::kNoSynchronization,
                                      Lie::kRecordedTooEarly};
 std::string_view NameOf(Lie lie);
+std::string_view NameOf(WorkLog::Excuse excuse);
 
 class LyingDevice final : public ForwardingDevice {
  public:
-  explicit LyingDevice(sim::SimulatedDevice& device) : ForwardingDevice(device), device_(device) {}
+  explicit LyingDevice(LoggedDevice& device) : ForwardingDevice(static_cast<Device&>(device)), device_(device) {}
 
   // The n-th chance, from 1, for `lie` is taken. Counting begins now.
   void PlanLie(Lie lie, int64_t n) {
     lie_ = lie;
     chances_left_ = n;
+    told_.reset();
   }
-  bool has_lied() const { return lie_ != Lie::kNone && chances_left_ <= 0; }
+  bool has_lied() const { return told_.has_value(); }
+  // Why the lie did no harm. REQUIRES: it was told, and did none.
+  WorkLog::Excuse Excuse() const { return device_.log().ExcuseFor(told_->event, told_->asker, told_->moment); }
 
   absl::StatusOr<Event> Record(Stream stream) override;
   absl::StatusOr<bool> HasPassed(Event event) override;
@@ -43,10 +48,17 @@ class LyingDevice final : public ForwardingDevice {
   absl::Status Synchronize(Event event) override;
 
  private:
-  // Whether to lie about `event` in this call of a kind that `lie` concerns.
-  bool Lies(Lie lie, Event event);
+  struct Told {
+    Event event;
+    std::optional<Stream> asker;  // nullopt: the host.
+    Moment moment;
+  };
 
-  sim::SimulatedDevice& device_;
+  // Whether to lie to `asker` about `event` in this call of a kind that `lie` concerns.
+  bool Lies(Lie lie, Event event, std::optional<Stream> asker);
+
+  LoggedDevice& device_;
+  std::optional<Told> told_;
   Lie lie_ = Lie::kNone;
   int64_t chances_left_ = 0;
 };

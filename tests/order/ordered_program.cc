@@ -1,12 +1,15 @@
 #include "tests/order/ordered_program.h"
 
+#include <algorithm>
+
 #include "gtest/gtest.h"
 
 namespace frugal {
 
 OrderedProgram::OrderedProgram(const Options& options)
     : device_({.memory = options.memory, .virtual_memory = options.virtual_memory, .order = true}),
-      lying_(device_),
+      logged_(device_, log_),
+      lying_(logged_),
       allocator_(std::make_unique<DeviceAllocator>(lying_, directory_, nullptr)) {}
 
 std::optional<Address> OrderedProgram::TryAllocate(Bytes size, Stream stream) {
@@ -15,7 +18,7 @@ std::optional<Address> OrderedProgram::TryAllocate(Bytes size, Stream stream) {
     EXPECT_TRUE(absl::IsResourceExhausted(allocation.status())) << allocation.status();
     return std::nullopt;
   }
-  device_.Touch(stream, allocation->address, allocation->size, /*writes=*/true, "new memory");
+  Touch(stream, allocation->address, allocation->size, /*writes=*/true, "new memory");
   live_.emplace(allocation->address, allocation->size);
   return allocation->address;
 }
@@ -30,25 +33,59 @@ void OrderedProgram::Free(Address address) {
   const auto block = live_.find(address);
   ASSERT_NE(block, live_.end());
   const Stream owner = allocator_->StreamsOf(address).front();
-  device_.Touch(owner, address, block->second, /*writes=*/false, "last use");
+  Touch(owner, address, block->second, /*writes=*/false, "last use");
   live_.erase(block);
   EXPECT_TRUE(allocator_->Free(address).ok());
 }
 
 void OrderedProgram::UseOn(Address address, Stream stream, int64_t until) {
   const Stream owner = allocator_->StreamsOf(address).front();
-  const Event written = *device_.Record(owner);
-  EXPECT_TRUE(device_.StreamWait(stream, written).ok());
-  device_.Recycle(written);
-  device_.Touch(stream, address, live_.at(address), /*writes=*/false, "use by another stream");
+  const Event written = *logged_.Record(owner);
+  EXPECT_TRUE(logged_.StreamWait(stream, written).ok());
+  logged_.Recycle(written);
+  Touch(stream, address, live_.at(address), /*writes=*/false, "use by another stream");
   MakeBusyUntil(stream, until);
   EXPECT_TRUE(allocator_->RecordStream(address, stream).ok());
+}
+
+void OrderedProgram::BeginCapture(Stream stream) {
+  device_.BeginCapture(stream);
+  captured_.insert(stream);
+}
+
+void OrderedProgram::EndCapture(Stream stream) {
+  device_.EndCapture(stream);
+  captured_.erase(stream);
 }
 
 void OrderedProgram::TakeAll(Stream stream) {
   std::vector<Address> taken;
   while (const std::optional<Address> page = TryAllocate(kPageSize, stream)) taken.push_back(*page);
   for (Address page : taken) Free(page);
+}
+
+void OrderedProgram::TakeWhatIsFree() {
+  std::vector<Address> taken;
+  for (const SegmentView& segment : allocator_->Snapshot()) {
+    for (const BlockView& block : segment.blocks) {
+      // A request of that size is for blocks of the other size group.
+      if (block.state != BlockView::State::kFree || (block.size <= kSmallLimit) != segment.small) continue;
+      if (const std::optional<Address> whole = TryAllocate(block.size, segment.stream)) taken.push_back(*whole);
+    }
+  }
+  for (Address block : taken) Free(block);
+}
+
+bool OrderedProgram::HasViolations() const {
+  const std::set<Moment>& unordered = log_.unordered();
+  const std::set<Moment>& reported = log_.reported();
+  EXPECT_TRUE(std::includes(unordered.begin(), unordered.end(), reported.begin(), reported.end()))
+      << "the checker reported what has order:\n"
+      << report();
+  const Moment first_unordered = unordered.empty() ? log_.now() : *unordered.begin();
+  const Moment first_reported = reported.empty() ? log_.now() : *reported.begin();
+  EXPECT_EQ(first_reported, first_unordered) << "of " << log_.now() << " moments; the checker reported\n" << report();
+  return !unordered.empty();
 }
 
 }  // namespace frugal

@@ -7,18 +7,22 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
 #include <string>
 #include <string_view>
 #include <vector>
 
 #include "allocator/device_allocator.h"
 #include "cuda/simulated/simulated_device.h"
+#include "tests/order/logged_device.h"
 #include "tests/order/lying_device.h"
+#include "tests/order/work_log.h"
 
 namespace frugal {
 
 // The program itself makes no mistake: a stream that uses another's memory waits for it first. So every violation is
-// the allocator's, or its device's.
+// the allocator's, or its device's. Whether there is one, two say that know nothing of each other: the order checker,
+// and the log of all that happened.
 class OrderedProgram {
  public:
   struct Options {
@@ -38,14 +42,20 @@ class OrderedProgram {
   // REQUIRES: there is memory.
   Address Allocate(Bytes size, Stream stream);
   void Free(Address address);
-  // Work of another stream reads the memory, and is done at `until`.
+  // Work of another stream reads the memory, and is done at `until`. REQUIRES: neither stream is captured.
   void UseOn(Address address, Stream stream, int64_t until);
   // The stream's work so far is done at `until`, not before.
   void MakeBusyUntil(Stream stream, int64_t until) { device_.MakeBusyUntil(stream, sim::Nanoseconds(until)); }
   void AdvanceTo(int64_t time) { device_.AdvanceTo(sim::Nanoseconds(time)); }
   int64_t now() const { return device_.now().count(); }
+  // What is put into a captured stream does not run.
+  void BeginCapture(Stream stream);
+  void EndCapture(Stream stream);
+  bool IsCaptured(Stream stream) const { return captured_.contains(stream); }
   // Takes all the memory that there is for `stream`, in pieces of 2 MiB, and gives it back.
   void TakeAll(Stream stream);
+  // Takes every free block for the stream that it belongs to, and gives them back.
+  void TakeWhatIsFree();
 
   // Every block handed out and not given back, by address.
   const std::map<Address, Bytes>& live() const { return live_; }
@@ -53,16 +63,28 @@ class OrderedProgram {
   sim::SimulatedDevice& device() { return device_; }
   LyingDevice& lying() { return lying_; }
 
+  const WorkLog& log() const { return log_; }
+  // Whether something was used, or unmapped, without order, by the log. The checker must have reported the first such
+  // moment, and nothing but such moments; else the test fails.
+  bool HasViolations() const;
+
   uint64_t accesses() const { return device_.order_accesses(); }
   uint64_t violations() const { return device_.order_violations(); }
   std::string report() const { return device_.order_report(); }
 
  private:
+  void Touch(Stream stream, Address start, Bytes size, bool writes, std::string_view name) {
+    if (!IsCaptured(stream)) logged_.Touch(stream, start, size, writes, name);
+  }
+
   sim::SimulatedDevice device_;
+  WorkLog log_;
+  LoggedDevice logged_;
   LyingDevice lying_;
   AddressDirectory directory_;
   std::unique_ptr<DeviceAllocator> allocator_;
   std::map<Address, Bytes> live_;
+  std::set<Stream> captured_;
 };
 
 }  // namespace frugal

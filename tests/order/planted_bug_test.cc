@@ -254,7 +254,7 @@ TEST_P(PlantedBug, IsReportedWhereverItIs) {
   const Path& path = GetParam();
   OrderedProgram honest({path.memory, path.virtual_memory});
   path.play(honest);
-  EXPECT_EQ(honest.violations(), 0u) << path.name << ", without a bug:\n" << honest.report();
+  EXPECT_FALSE(honest.HasViolations()) << path.name << ", without a bug:\n" << honest.report();
   int64_t planted = 0;
   int64_t unnoticed = 0;
   for (const Lie lie : kLies) {
@@ -268,7 +268,7 @@ TEST_P(PlantedBug, IsReportedWhereverItIs) {
       std::printf("%s, %s (%lld): %llu violations, first: %s\n", path.name, std::string(NameOf(lie)).c_str(),
                   static_cast<long long>(n), static_cast<unsigned long long>(program.violations()),
                   report.substr(0, report.find('\n')).c_str());
-      if (program.violations() == 0) ++unnoticed;
+      if (!program.HasViolations()) ++unnoticed;
     }
   }
   EXPECT_GT(planted, 0) << path.name << " needs no order";

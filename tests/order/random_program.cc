@@ -16,6 +16,16 @@ void RandomProgram::Play(int64_t steps) {
   for (int64_t step = 0; step < steps; ++step) Step();
 }
 
+void RandomProgram::PlayUntilLie(int64_t steps) {
+  for (int64_t step = 0; step < steps && !program_.lying().has_lied(); ++step) Step();
+  for (int64_t step = Draw(0, 10); step > 0; --step) Step();
+  // What is free already first: to take more, streams wait for each other.
+  program_.TakeWhatIsFree();
+  const int64_t first = Draw(0, streams_ - 1);
+  for (int64_t i = 0; i < streams_; ++i) program_.TakeAll(Stream{static_cast<uint64_t>((first + i) % streams_ + 1)});
+  EXPECT_TRUE(program_.allocator().Trim().ok());
+}
+
 Bytes RandomProgram::DrawSize() { return Draw(0, 2) == 0 ? Bytes(Draw(1, 1'200'000)) : Bytes(Draw(1, 12'000'000)); }
 
 Address RandomProgram::DrawBlock() {
@@ -28,14 +38,28 @@ void RandomProgram::Step() {
   const int64_t choice = Draw(0, 999);
   if (choice < 100) {
     program_.MakeBusyUntil(DrawStream(), program_.now() + Draw(0, 400));
+  } else if (choice < 110) {
+    BeginOrEndCapture();
   } else if (program_.live().empty() || choice < 550) {
     static_cast<void>(program_.TryAllocate(DrawSize(), DrawStream()));
   } else if (choice < 650) {
-    program_.UseOn(DrawBlock(), DrawStream(), program_.now() + Draw(0, 400));
+    const Address block = DrawBlock();
+    const Stream user = DrawStream();
+    if (program_.IsCaptured(user) || program_.IsCaptured(program_.allocator().StreamsOf(block).front())) return;
+    program_.UseOn(block, user, program_.now() + Draw(0, 400));
   } else if (choice < 985) {
     program_.Free(DrawBlock());
   } else {
     GiveBackMemory();
+  }
+}
+
+void RandomProgram::BeginOrEndCapture() {
+  const Stream stream = DrawStream();
+  if (program_.IsCaptured(stream)) {
+    program_.EndCapture(stream);
+  } else {
+    program_.BeginCapture(stream);
   }
 }
 

@@ -17,6 +17,9 @@ class RandomProgram {
   explicit RandomProgram(uint64_t seed);
 
   void Play(int64_t steps);
+  // Plays up to `steps` steps, no more than a few after the device has lied, then uses all memory in as many ways as it
+  // takes for what is wrong to be seen.
+  void PlayUntilLie(int64_t steps);
   OrderedProgram& program() { return program_; }
 
  private:
@@ -26,6 +29,7 @@ class RandomProgram {
   Address DrawBlock();
   void Step();
   void GiveBackMemory();
+  void BeginOrEndCapture();
 
   std::mt19937_64 random_;
   const int64_t streams_;

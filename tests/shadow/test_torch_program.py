@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
 import sys
@@ -13,6 +14,8 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 MEMORY = 768 << 20  # of which the driver keeps 512 MiB
 OPERATIONS = 100_000
+PROGRAMS = 20  # of 5,000 operations, a seed each
+FIRST_SEED = 1 + PROGRAMS * (int(os.environ.get("FRUGAL_TEST_SEED", "1")) - 1)
 
 
 def test_torch_agrees_with_a_naive_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -21,7 +24,7 @@ def test_torch_agrees_with_a_naive_model(capsys: pytest.CaptureFixture[str], tmp
 
     environment = _simulated_gpu.environment(MEMORY, gpus=2)
     environment["PYTHONPATH"] = str(ROOT / "bindings")
-    command = [sys.executable, str(HERE / "torch_program.py"), "--operations", str(OPERATIONS)]
+    command = [sys.executable, HERE / "torch_program.py", f"--operations={OPERATIONS}", f"--seed={FIRST_SEED}"]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     with capsys.disabled():

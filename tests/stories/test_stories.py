@@ -1,4 +1,7 @@
-"""Each story ends with the verdict that is behind it, and its healed twin fits on the same GPU."""
+"""Each story ends with the verdict that is behind it, and its healed twin fits on the same GPU.
+
+All run with the order of their work checked: no byte is handed on before its last use is ordered.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +20,9 @@ from frugal_alloc import _simulated_gpu
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 PACKAGE = Path(frugal_alloc.__file__).resolve().parents[1]
+ORDER = re.compile(r"the order of (?P<accesses>\d+) accesses was checked, (?P<violations>\d+) violations?")
+# Each makes ten times as many.
+FEWEST_ACCESSES = 500
 
 
 class Ended(NamedTuple):
@@ -42,13 +48,19 @@ def tell(tmp_path: Path) -> Any:
     """Runs a story on a simulated GPU with values, in a folder of its own."""
 
     def run(story: str, memory_mib: int, *arguments: str, values: str = "cpu", **variables: str) -> Ended:
-        environment = _simulated_gpu.environment(memory_mib << 20, values=values) | variables
+        environment = (
+            _simulated_gpu.environment(memory_mib << 20, values=values) | variables | {"FRUGAL_SIM_ORDER": "1"}
+        )
         path = filter(None, (str(PACKAGE), environment.get("PYTHONPATH")))
         environment["PYTHONPATH"] = os.pathsep.join(path)
         command = [sys.executable, str(HERE / story), *arguments]
         done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600)
         reports = list(tmp_path.glob("frugal-*.json"))
         report = json.loads(reports[0].read_text()) if reports else None
+        order = ORDER.search(done.stderr)
+        assert order is not None, done.stderr
+        print(order[0])
+        assert int(order["accesses"]) > FEWEST_ACCESSES and int(order["violations"]) == 0, done.stderr
         return Ended(done.returncode, done.stdout, done.stderr, report)
 
     return run

@@ -1,0 +1,22 @@
+// How much the random tests do, and what they draw, is for the environment to say (docs/reliability.md).
+
+#ifndef FRUGAL_TESTS_ENVIRONMENT_H_
+#define FRUGAL_TESTS_ENVIRONMENT_H_
+
+#include <cstdint>
+#include <cstdlib>
+
+namespace frugal {
+
+// A number, or `usual` where the variable is not set.
+inline int64_t FromEnvironment(const char* name, int64_t usual) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? usual : std::atoll(value);
+}
+
+// From which all that a test draws follows: the same seed is the same run.
+inline uint64_t TestSeed() { return static_cast<uint64_t>(FromEnvironment("FRUGAL_TEST_SEED", 1)); }
+
+}  // namespace frugal
+
+#endif  // FRUGAL_TESTS_ENVIRONMENT_H_

@@ -1,0 +1,97 @@
+// The simulated GPU with a log of all that happens on it.
+
+#ifndef FRUGAL_TESTS_ORDER_LOGGED_DEVICE_H_
+#define FRUGAL_TESTS_ORDER_LOGGED_DEVICE_H_
+
+#include <cstdint>
+#include <string_view>
+#include <unordered_map>
+
+#include "cuda/simulated/simulated_device.h"
+#include "tests/devices/forwarding_device.h"
+#include "tests/order/work_log.h"
+
+namespace frugal {
+
+// Beside each use and each unmap is noted whether the order checker reported it. Not thread-safe.
+class LoggedDevice final : public ForwardingDevice {
+ public:
+  LoggedDevice(sim::SimulatedDevice& device, WorkLog& log) : ForwardingDevice(device), device_(device), log_(log) {}
+
+  sim::SimulatedDevice& simulated() { return device_; }
+  const WorkLog& log() const { return log_; }
+
+  // As SimulatedDevice::Touch.
+  void Touch(Stream stream, Address start, Bytes size, bool writes, std::string_view name) {
+    device_.Touch(stream, start, size, writes, name);
+    NoteIfReported(log_.Use(stream, start, size, writes));
+  }
+
+  absl::StatusOr<PhysicalHandle> Create() override {
+    absl::StatusOr<PhysicalHandle> handle = ForwardingDevice::Create();
+    // The number of a handle that was released may come again, for other memory.
+    if (handle.ok()) physical_[handle->id] = next_physical_++;
+    return handle;
+  }
+  absl::Status Map(Address page, PhysicalHandle handle) override {
+    absl::Status status = ForwardingDevice::Map(page, handle);
+    if (status.ok()) log_.Map(page, kPageSize, physical_.at(handle.id));
+    return status;
+  }
+  absl::Status Unmap(Address start, Bytes size) override {
+    absl::Status status = ForwardingDevice::Unmap(start, size);
+    if (status.ok()) NoteIfReported(log_.Unmap(start, size));
+    return status;
+  }
+  absl::StatusOr<Address> Malloc(Bytes size) override {
+    absl::StatusOr<Address> segment = ForwardingDevice::Malloc(size);
+    if (!segment.ok()) return segment;
+    log_.Map(*segment, size, next_physical_++);
+    segments_[segment->value()] = size;
+    return segment;
+  }
+  absl::Status Free(Address segment) override {
+    absl::Status status = ForwardingDevice::Free(segment);
+    if (!status.ok()) return status;
+    log_.HostSeesAll();
+    NoteIfReported(log_.Unmap(segment, segments_.at(segment.value())));
+    return status;
+  }
+  absl::StatusOr<Event> Record(Stream stream) override {
+    absl::StatusOr<Event> event = ForwardingDevice::Record(stream);
+    if (event.ok()) log_.Record(stream, *event);
+    return event;
+  }
+  absl::StatusOr<bool> HasPassed(Event event) override {
+    absl::StatusOr<bool> passed = ForwardingDevice::HasPassed(event);
+    if (passed.ok() && *passed) log_.HostSees(event);
+    return passed;
+  }
+  absl::Status StreamWait(Stream stream, Event event) override {
+    absl::Status status = ForwardingDevice::StreamWait(stream, event);
+    if (status.ok()) log_.Wait(stream, event);
+    return status;
+  }
+  absl::Status Synchronize(Event event) override {
+    absl::Status status = ForwardingDevice::Synchronize(event);
+    if (status.ok()) log_.HostSees(event);
+    return status;
+  }
+
+ private:
+  void NoteIfReported(Moment moment) {
+    if (device_.order_violations() > violations_) log_.NoteReported(moment);
+    violations_ = device_.order_violations();
+  }
+
+  sim::SimulatedDevice& device_;
+  WorkLog& log_;
+  uint64_t violations_ = 0;
+  uint64_t next_physical_ = 1;
+  std::unordered_map<uint64_t, uint64_t> physical_;  // By handle.
+  std::unordered_map<uint64_t, Bytes> segments_;     // By address.
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_TESTS_ORDER_LOGGED_DEVICE_H_
