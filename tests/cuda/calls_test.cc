@@ -214,8 +214,9 @@ TEST(FaultPlanTest, SeveralRulesAndTheEmptyPlanAreUnderstood) {
 TEST(FaultPlanTest, WhatIsNotAPlanIsRefused) {
   for (const char* text :
        {"create", "create@1", "create@x=out_of_memory", "create@0=out_of_memory", "create@-1=out_of_memory",
-        "make@1=out_of_memory", "driver.@1=unknown", "driver.make@1=unknown", "create@1=no_such_error", "create@1=success", "create@1=late_success", "create@1=late_",
-        "create@1=latest_unknown", "create=out_of_memory@1", ",", "unmap_while_busy@1=unknown"}) {
+        "make@1=out_of_memory", "driver.@1=unknown", "driver.make@1=unknown", "create@1=no_such_error",
+        "create@1=success", "create@1=late_success", "create@1=late_", "create@1=latest_unknown",
+        "create=out_of_memory@1", ",", "unmap_while_busy@1=unknown"}) {
     EXPECT_FALSE(FaultPlan::Parse(text).has_value()) << text;
   }
 }

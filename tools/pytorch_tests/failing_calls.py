@@ -22,6 +22,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+UNKNOWN_KIND = 2**64 - 1  # as a count of calls
 Report = dict[str, object]  # the worker's, on one test
 
 # Of the driver's functions, which the allocator alone calls, unless PyTorch has expandable segments.
@@ -54,7 +55,10 @@ class SimulatedGpu:
 
     def calls(self) -> Counter[str]:
         """How many calls of each kind have been made through the driver's functions."""
-        return Counter({kind: self._library.frugal_sim_calls(f"driver.{kind}".encode()) for kind in KINDS})
+        calls = Counter({kind: self._library.frugal_sim_calls(f"driver.{kind}".encode()) for kind in KINDS})
+        if max(calls.values()) == UNKNOWN_KIND:
+            raise RuntimeError("the simulated GPU is older than this program: run tools/setup")
+        return calls
 
     def fail(self, plan: str) -> None:
         if self._library.frugal_sim_set_faults(plan.encode()) != 0:
