@@ -1,6 +1,7 @@
 #include "allocator/device_allocator.h"
 
 #include <algorithm>
+#include <string>
 #include <utility>
 
 #include "absl/base/attributes.h"
@@ -83,10 +84,7 @@ absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Byt
   ledger_.ForgetFailures();
   absl::Status status = MakeRoom(arena, size);
   if (!status.ok() && !absl::IsResourceExhausted(status)) {
-    // A call that failed has changed nothing, and often it succeeds the next time: the driver reports failures of
-    // earlier work by whichever call comes next.
-    ledger_.Absorbed(status);
-    CheckChange();
+    Absorb(status);
     status = MakeRoom(arena, size);
   }
   CheckChange();
@@ -158,16 +156,29 @@ absl::StatusOr<Bytes> DeviceAllocator::Trim(Bytes enough) {
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::TrimLocked(Bytes enough) {
-  absl::Status status = SynchronizeAwaiting();
-  if (!status.ok()) return status;
-  absl::StatusOr<Bytes> returned = backing_->ReturnFree(enough);
+  const Bytes before = backing_->held();
+  absl::Status status = TrimOnce(enough);
+  if (!status.ok()) {
+    Absorb(status);
+    status = TrimOnce(enough - (before - backing_->held()));
+  }
   CheckChange();
-  return returned;
+  if (!status.ok()) return status;
+  return before - backing_->held();
+}
+
+absl::Status DeviceAllocator::TrimOnce(Bytes enough) {
+  absl::Status status = SynchronizeAwaiting();
+  return status.ok() ? backing_->ReturnFree(enough).status() : status;
 }
 
 absl::Status DeviceAllocator::MarkUse() {
   absl::MutexLock lock(&mutex_);
-  return health_.ok() ? use_marks_.MoveToNow(arenas_) : health_;
+  if (!health_.ok()) return health_;
+  absl::Status status = use_marks_.MoveToNow(arenas_);
+  if (status.ok()) return status;
+  Absorb(status);
+  return use_marks_.MoveToNow(arenas_);
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {
@@ -176,11 +187,20 @@ absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::ReturnIdleLocked(Bytes enough) {
-  absl::Status status = PollAwaiting();
-  if (!status.ok()) return status;
-  absl::StatusOr<Bytes> returned = backing_->ReturnIdle(enough, use_marks_);
+  const Bytes before = backing_->held();
+  absl::Status status = ReturnIdleOnce(enough);
+  if (!status.ok()) {
+    Absorb(status);
+    status = ReturnIdleOnce(enough - (before - backing_->held()));
+  }
   CheckChange();
-  return returned;
+  if (!status.ok()) return status;
+  return before - backing_->held();
+}
+
+absl::Status DeviceAllocator::ReturnIdleOnce(Bytes enough) {
+  absl::Status status = PollAwaiting();
+  return status.ok() ? backing_->ReturnIdle(enough, use_marks_).status() : status;
 }
 
 void DeviceAllocator::SetLimit(Bytes limit, Bytes (*others)(void* context), void* context) {
@@ -324,7 +344,8 @@ absl::Status DeviceAllocator::MakeRoomByReclaiming(Arena& arena, Bytes size) {
     mutex_.Unlock();
     const bool some = (reclaimer_->*step.reclaim)();
     mutex_.Lock();
-    if (!health_.ok()) return health_;
+    // Broken meanwhile, by a call that others made. An error would have the request made once more.
+    if (!health_.ok()) throw BrokenInvariant(std::string(health_.message()));
     if (!some) continue;
     status = PollAwaiting();
     if (!status.ok() || HasRoom(arena, size)) return status;
@@ -341,6 +362,11 @@ absl::Status DeviceAllocator::MakeRoomBehindHostWaits(Arena& arena, Bytes size) 
   remedies_.host_waits = awaiting - Awaiting();
   if (!status.ok() || HasRoom(arena, size)) return status;
   return backing_->Extend(arena, size, Reach::kWithHostWaits);
+}
+
+void DeviceAllocator::Absorb(const absl::Status& failure) {
+  ledger_.Absorbed(failure);
+  CheckChange();
 }
 
 void DeviceAllocator::Defer(Block* block) {

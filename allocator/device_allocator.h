@@ -125,11 +125,11 @@ class DeviceAllocator {
   bool Owns(Address address) const;
 
   // Waits for frees that await a stream, and gives free pages back to the device until `enough` of them, or all, have
-  // gone. What a stream that is being captured may still use stays. Returns what went. On an error of the driver's what
-  // has not gone is still held.
+  // gone. What a stream that is being captured may still use stays. Returns what went. If the driver fails twice, its
+  // error; what has not gone is still held.
   absl::StatusOr<Bytes> Trim(Bytes enough = kUnlimited);
 
-  // Remembers where the work of each stream is now.
+  // Remembers where the work of each stream is now. Like ReturnIdle it fails if the driver does so twice.
   absl::Status MarkUse();
   // Gives whole free pages that nothing has used since the latest MarkUse, and whose last use is done, back to the
   // device until `enough` of them have gone; the host waits for no stream. Returns what went.
@@ -188,6 +188,8 @@ class DeviceAllocator {
   absl::StatusOr<Bytes> FreeLocked(Address address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Bytes> TrimLocked(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Bytes> ReturnIdleLocked(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status TrimOnce(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status ReturnIdleOnce(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status ChangeEpochs(void (BirthEpochs::*change)()) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // A free block of at least `size`, taken out of the arena after a miss.
@@ -198,6 +200,10 @@ class DeviceAllocator {
   absl::Status MakeRoomByReclaiming(Arena& arena, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status MakeRoomBehindHostWaits(Arena& arena, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool HasRoom(const Arena& arena, Bytes size) const { return arena.free_blocks().BestFit(size) != nullptr; }
+
+  // A call failed, and what needed it is about to be tried once more. A call that failed has changed nothing, and often
+  // it succeeds the next time: the driver reports failures of earlier work by whichever call comes next.
+  void Absorb(const absl::Status& failure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // The block was given back, and other streams used it.
   void Defer(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

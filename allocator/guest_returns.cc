@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/status/statusor.h"
 #include "allocator/timeline.h"
 
 namespace frugal {
@@ -36,8 +37,7 @@ void GuestReturns::BecameFree(Block* block, Address start, Address end) {
   FillAll(homes);
 }
 
-absl::StatusOr<bool> GuestReturns::Recall(const Arena& arena, Reach reach) {
-  bool some = false;
+absl::Status GuestReturns::Recall(const Arena& arena, Reach reach) {
   for (Arena* host : arenas_.all()) {
     const bool has_guests = std::any_of(host->extents().begin(), host->extents().end(),
                                         [](const auto& extent) { return extent->guests() > 0; });
@@ -53,9 +53,8 @@ absl::StatusOr<bool> GuestReturns::Recall(const Arena& arena, Reach reach) {
     }
     FillAll(homes);
     if (!status.ok()) return status;
-    some |= !homes.empty();
   }
-  return some;
+  return absl::OkStatus();
 }
 
 absl::Status GuestReturns::RecallFrom(const Donation& free, const Arena& arena, Reach reach,
@@ -73,10 +72,9 @@ absl::Status GuestReturns::RecallFrom(const Donation& free, const Arena& arena, 
     }
     if (*passed || reach < Reach::kThroughStreamWaits || HomeStream(guest) != arena.stream()) return *passed;
     if (!waited_for.has_value()) {
-      waited_for = false;
-      if (last_use >= host.now()) return false;
-      absl::Status waits = host.MakeWait(arena.stream(), last_use);
-      // A stream that is being captured cannot wait: the guest can go later.
+      // A stream that is being captured cannot be waited for, nor can it wait: the guest can go later.
+      const absl::Status waits = last_use < host.now() ? host.MakeWait(arena.stream(), last_use)
+                                                       : absl::UnavailableError("the host is being captured");
       if (!absl::IsUnavailable(waits)) status.Update(waits);
       waited_for = waits.ok();
       if (waits.ok()) ++ledger_.statistics().num_stream_waits;
@@ -97,8 +95,8 @@ void GuestReturns::Send(const Donation& free, std::vector<PageRun>& homes,
     if (!guest->IsGuest() || !goes(*guest)) continue;
     PageRun home{guest->home.extent, guest->home.page, 1};
     for (; page > free.run.first; --page) {
-      const Handle* before = extent.view(page - 1).handle;
-      if (!before->IsGuest() || before->home != PageRef{home.extent, home.first - 1}) break;
+      // Of one that is at home this never holds: the guest after it would be at home, too.
+      if (extent.view(page - 1).handle->home != PageRef{home.extent, home.first - 1}) break;
       --home.first;
       ++home.count;
     }

@@ -7,7 +7,6 @@
 
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "absl/status/statusor.h"
 #include "allocator/arena_set.h"
 #include "allocator/backing.h"
 #include "allocator/handle_table.h"
@@ -27,8 +26,8 @@ class GuestReturns {
   void BecameFree(Block* block, Address start, Address end);
 
   // Sends home all guests whose host's stream has passed by now. Within a reach that allows stream waits, the stream of
-  // `arena` waits for those whose home is with it. Returns whether some went.
-  absl::StatusOr<bool> Recall(const Arena& arena, Reach reach);
+  // `arena` waits for those whose home is with it.
+  absl::Status Recall(const Arena& arena, Reach reach);
 
  private:
   // Those guests among the whole free pages that `goes`. `homes` gets the pages that they are at then, which are holes

@@ -74,9 +74,9 @@ absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
 }
 
 absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach) {
-  absl::StatusOr<bool> recalled = guests_.Recall(arena, reach);
-  if (!recalled.ok()) return recalled.status();
-  if (*recalled && arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
+  absl::Status recalled = guests_.Recall(arena, reach);
+  if (!recalled.ok()) return recalled;
+  if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
   absl::StatusOr<Offers> offers = FindOffers(arena, reach);
   if (!offers.ok()) return offers.status();
   absl::StatusOr<StitchPlan> plan = Plan(arena, size, *offers);
@@ -267,7 +267,6 @@ absl::Status MovableBacking::MapTarget(const StitchPlan& plan) {
 
 absl::Status MovableBacking::MapRun(const StitchPlan& plan, PageRun run) {
   absl::Status status = DropStaleViews(run);
-  if (!status.ok()) return status;
   PageRun mapped{run.extent, run.first, 0};
   while (status.ok() && mapped.count < run.count) {
     Handle* handle = plan.handles[static_cast<size_t>(mapped.end() - plan.target.first)];
@@ -412,10 +411,9 @@ absl::Status MovableBacking::ReturnRun(Arena& arena, const Donation& donation, B
   arena.Vacate(donation.block, donation.run);
   for (Handle* handle : handles) {
     ledger_.Relinquished(arena.group(), kPageSize, 1);
-    absl::Status released = handles_.Release(handle);
-    if (released.ok()) returned += kPageSize;
-    status.Update(released);
+    status.Update(handles_.Release(handle));
   }
+  returned += Pages(donation.run.count).bytes();
   return status;
 }
 

@@ -79,6 +79,7 @@ class MovableBacking : public Backing {
 
   absl::Status ReturnSpares(Bytes enough, Bytes& returned);
   absl::Status ReturnPagesOf(Arena& arena, Bytes enough, Bytes& returned);
+  // On an error `returned` means nothing.
   absl::Status ReturnRun(Arena& arena, const Donation& donation, Bytes& returned);
   // Whether the pages' block is idle, and every stale view of their handles can be unmapped without a wait.
   absl::StatusOr<bool> IsIdle(const Donation& donation, const UseMarks& marks);

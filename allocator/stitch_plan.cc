@@ -44,7 +44,7 @@ int64_t PagesConsumed(const StitchPlace& place, Bytes size) {
 
 class Planner {
  public:
-  Planner(const Offers& offers, absl::FunctionRef<bool(PageRef)> may_unmap) : offers_(offers), may_unmap_(may_unmap) {}
+  explicit Planner(const Offers& offers) : offers_(offers) {}
 
   Cost CostOf(const StitchPlace& place, Bytes size) const {
     const int64_t available = offers_.pages().count() - WholePagesOf(place.left) - WholePagesOf(place.right);
@@ -59,13 +59,13 @@ class Planner {
   }
 
   // Whether all old views that are in the way may be unmapped now. Asks the device: only of a place to be taken.
-  bool IsUsable(const StitchPlace& place) const {
+  bool IsUsable(const StitchPlace& place, absl::FunctionRef<bool(PageRef)> may_unmap) const {
     absl::flat_hash_set<const Handle*> taken;
     for (int64_t page = place.run.first; page < place.run.end(); ++page) {
       const Handle* const seen = SeenAndOnOffer(place, page);
       // A handle can have two old views in one place; it is taken for the first, and the second has to go.
       const bool stays = seen != nullptr && taken.insert(seen).second;
-      if (!stays && MustUnmap(place, page) && !may_unmap_({place.run.extent, page})) return false;
+      if (!stays && MustUnmap(place, page) && !may_unmap({place.run.extent, page})) return false;
     }
     return true;
   }
@@ -161,7 +161,6 @@ class Planner {
   }
 
   const Offers& offers_;
-  absl::FunctionRef<bool(PageRef)> may_unmap_;
 };
 
 }  // namespace
@@ -181,7 +180,7 @@ int64_t RemapMicroseconds(const StitchPlan& plan) {
 
 std::optional<StitchPlan> PlanStitch(const Arena& arena, Bytes size, const Offers& offers,
                                      absl::FunctionRef<bool(PageRef)> may_unmap) {
-  const Planner planner(offers, may_unmap);
+  const Planner planner(offers);
   std::optional<StitchPlan> as_before;
   arena.past_stitches().FindOfSize(size, [&](PageRun run) {
     const std::optional<StitchPlace> place = PlaceAt(arena, run, size);
@@ -195,7 +194,7 @@ std::optional<StitchPlan> PlanStitch(const Arena& arena, Bytes size, const Offer
     places.push_back({planner.CostOf(place, size), place});
   std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
   for (const auto& [cost, place] : places) {
-    if (planner.IsUsable(place)) return planner.Plan(place, size);
+    if (planner.IsUsable(place, may_unmap)) return planner.Plan(place, size);
   }
   return PlanStitchApart(arena, size, offers);
 }
@@ -203,7 +202,7 @@ std::optional<StitchPlan> PlanStitch(const Arena& arena, Bytes size, const Offer
 std::optional<StitchPlan> PlanStitchApart(const Arena& arena, Bytes size, const Offers& offers) {
   const std::optional<StitchPlace> untouched = UntouchedPlace(arena, size);
   if (!untouched.has_value()) return std::nullopt;
-  return Planner(offers, [](PageRef) { return false; }).Plan(*untouched, size);
+  return Planner(offers).Plan(*untouched, size);
 }
 
 }  // namespace frugal

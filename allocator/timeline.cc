@@ -22,7 +22,7 @@ absl::StatusOr<bool> Timeline::End(Tick tick) {
 
 absl::StatusOr<bool> Timeline::HasPassedOnceEnded(Tick tick) {
   absl::StatusOr<bool> ended = End(tick);
-  return ended.ok() && *ended ? HasPassed(tick) : ended;
+  return ended.ok() ? HasPassed(tick) : ended;
 }
 
 absl::StatusOr<bool> Timeline::HasPassed(Tick tick) {

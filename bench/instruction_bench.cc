@@ -51,7 +51,8 @@ void CountChurn(const std::string& name, CUDAAllocator& allocator, size_t live, 
   const size_t before = HeapInUse();
   churn.Prepare();
   std::printf("%s churn %zu: %zu bytes a block\n", name.c_str(), live, (HeapInUse() - before) / live);
-  Count(name + " churn " + std::to_string(live), [&] { churn.Step(); }, iterations);
+  Count(
+      name + " churn " + std::to_string(live), [&] { churn.Step(); }, iterations);
 }
 
 void CountAll() {

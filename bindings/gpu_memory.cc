@@ -45,6 +45,8 @@ absl::Status GpuMemory::UpdateLimit() {
     return absl::OkStatus();
   }
   absl::StatusOr<MemoryInfo> memory = device_->GetMemoryInfo();
+  // Once more, since what failed may have been earlier work of the program's.
+  if (!memory.ok()) memory = device_->GetMemoryInfo();
   if (!memory.ok()) return memory.status();
   const Bytes pytorchs = MemoryLimit::Part(fraction_).On(memory->total);
   const Bytes ours = memory_limit_.On(memory->total);

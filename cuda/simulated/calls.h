@@ -13,6 +13,7 @@
 #include "cuda/simulated/clock.h"
 #include "cuda/simulated/error.h"
 #include "cuda/simulated/fault_plan.h"
+#include "cuda/simulated/thread_state.h"
 
 namespace frugal::sim {
 
@@ -22,10 +23,12 @@ class Calls {
   // A call of `kind` begins. Unless this returns kSuccess the call is to fail with that error and do nothing; it
   // counts, and costs, all the same.
   Error Begin(CallKind kind, Nanoseconds cost) {
+    const bool in_driver = ThisThread().in_driver;
     std::lock_guard lock(mutex_);
     ++counts_[static_cast<size_t>(kind)];
+    if (in_driver) ++driver_counts_[static_cast<size_t>(kind)];
     driver_time_ += cost;
-    return forked_ ? Error::kNotInitialized : faults_.Next(kind);
+    return forked_ ? Error::kNotInitialized : faults_.Next(kind, in_driver);
   }
 
   // From now on every call that can fail does: see Machine.
@@ -63,6 +66,11 @@ class Calls {
     std::lock_guard lock(mutex_);
     return counts_[static_cast<size_t>(kind)];
   }
+  // Of these, those that functions of the driver (cu...) made.
+  uint64_t driver_count(CallKind kind) const {
+    std::lock_guard lock(mutex_);
+    return driver_counts_[static_cast<size_t>(kind)];
+  }
   Nanoseconds driver_time() const {
     std::lock_guard lock(mutex_);
     return driver_time_;
@@ -70,13 +78,15 @@ class Calls {
   // The fault plan goes on as it was.
   void ResetCounters() {
     std::lock_guard lock(mutex_);
-    counts_ = {};
+    counts_ = driver_counts_ = {};
     driver_time_ = Nanoseconds(0);
   }
 
  private:
   mutable std::mutex mutex_;
-  std::array<uint64_t, kCallKindNames.size()> counts_{};
+  using ByKind = std::array<uint64_t, kCallKindNames.size()>;
+  ByKind counts_{};
+  ByKind driver_counts_{};
   Nanoseconds driver_time_{0};
   FaultPlan faults_;
   bool forked_ = false;

@@ -29,7 +29,8 @@
 extern "C" {
 #endif
 
-// Calls of a kind since the start or the last reset; UINT64_MAX for a kind that does not exist.
+// Calls of a kind since the start or the last reset; UINT64_MAX for a kind that does not exist. "driver.map": those
+// that functions of the driver (cu...) made, not of the runtime (cuda...).
 uint64_t frugal_sim_calls(const char* kind);
 // Time that all driver calls since the last reset would have taken, by the latency model of docs/simulated_gpu.md.
 uint64_t frugal_sim_driver_ns(void);
@@ -46,7 +47,8 @@ void frugal_sim_set_stream_busy_until(void* stream, uint64_t ns);
 
 // A plan like "create@3=out_of_memory,map@1=invalid_value": call n (from 1, counted from now) of a kind
 // fails with that error; "@3+" means the third and all after; "=late_unknown", that the call is made and the
-// next one of any kind fails. "" ends the plan. 0 if the plan was understood; otherwise nothing changes.
+// next one of any kind fails; "driver.create@3", the third of the driver's own functions (cu...). "" ends the plan. 0
+// if the plan was understood; otherwise nothing changes.
 int frugal_sim_set_faults(const char* plan);
 // Calls that have failed by the plan since it was set.
 uint64_t frugal_sim_faults(void);

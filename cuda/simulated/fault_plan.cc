@@ -7,6 +7,7 @@ namespace frugal::sim {
 namespace {
 
 constexpr std::string_view kLate = "late_";
+constexpr std::string_view kOnlyInDriver = "driver.";
 
 }  // namespace
 
@@ -30,7 +31,10 @@ std::optional<FaultPlan::Rule> FaultPlan::ParseRule(std::string_view text) {
   const bool and_all_after = number.ends_with('+');
   if (and_all_after) number.remove_suffix(1);
 
-  const std::optional<CallKind> kind = CallKindFromName(text.substr(0, at));
+  std::string_view kind_name = text.substr(0, at);
+  const bool only_in_driver = kind_name.starts_with(kOnlyInDriver);
+  if (only_in_driver) kind_name.remove_prefix(kOnlyInDriver.size());
+  const std::optional<CallKind> kind = CallKindFromName(kind_name);
   std::string_view name = text.substr(equals + 1);
   const bool late = name.starts_with(kLate);
   if (late) name.remove_prefix(kLate.size());
@@ -41,24 +45,34 @@ std::optional<FaultPlan::Rule> FaultPlan::ParseRule(std::string_view text) {
   if (!kind || *kind == CallKind::kUnmapWhileBusy || !error || *error == Error::kSuccess || !is_number) {
     return std::nullopt;
   }
-  return Rule{*kind, call, and_all_after, late, *error};
+  return Rule{*kind, only_in_driver, call, and_all_after, late, *error};
 }
 
-Error FaultPlan::Next(CallKind kind) {
-  const uint64_t call = ++calls_[static_cast<size_t>(kind)];
-  Error error = std::exchange(pending_, Error::kSuccess);
+Error FaultPlan::Next(CallKind kind, bool in_driver) {
+  ++calls_[static_cast<size_t>(kind)];
+  if (in_driver) ++driver_calls_[static_cast<size_t>(kind)];
+  Error error = TakePending(in_driver);
   // A call that fails with an earlier call's error is not made, so it causes none of its own.
   if (error == Error::kSuccess) {
-    const Rule* rule = RuleFor(kind, call);
-    if (rule != nullptr) (rule->late ? pending_ : error) = rule->error;
+    const Rule* rule = RuleFor(kind, in_driver);
+    if (rule != nullptr) {
+      (rule->late ? pending_ : error) = rule->error;
+      pending_only_in_driver_ = rule->only_in_driver;
+    }
   }
   if (error != Error::kSuccess) ++faults_;
   return error;
 }
 
-const FaultPlan::Rule* FaultPlan::RuleFor(CallKind kind, uint64_t call) const {
+Error FaultPlan::TakePending(bool in_driver) {
+  if (pending_only_in_driver_ && !in_driver) return Error::kSuccess;
+  return std::exchange(pending_, Error::kSuccess);
+}
+
+const FaultPlan::Rule* FaultPlan::RuleFor(CallKind kind, bool in_driver) const {
   for (const Rule& rule : rules_) {
-    if (rule.kind != kind) continue;
+    if (rule.kind != kind || (rule.only_in_driver && !in_driver)) continue;
+    const uint64_t call = (rule.only_in_driver ? driver_calls_ : calls_)[static_cast<size_t>(kind)];
     if (rule.call == call || (rule.and_all_after && rule.call < call)) return &rule;
   }
   return nullptr;

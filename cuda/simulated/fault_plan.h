@@ -3,7 +3,8 @@
 // A plan is a list like "create@3=out_of_memory,map@1+=invalid_value": call n of a kind, counted from 1 from the
 // moment that the plan is set, fails with that error; "n+" means that call and all after it. "map@2=late_unknown":
 // call n itself is made, and the next call of any kind fails instead, as CUDA reports what goes wrong in work that was
-// only enqueued.
+// only enqueued. "driver.map@2=unknown": of the calls that are made by functions of the driver (cu...), the second;
+// those of the runtime (cuda...) are neither counted nor failed, late or not.
 
 #ifndef FRUGAL_CUDA_SIMULATED_FAULT_PLAN_H_
 #define FRUGAL_CUDA_SIMULATED_FAULT_PLAN_H_
@@ -29,13 +30,14 @@ class FaultPlan {
   static std::optional<FaultPlan> Parse(std::string_view text);
 
   // The error that the next call of `kind` is to have, kSuccess for none; that call is then over.
-  Error Next(CallKind kind);
+  Error Next(CallKind kind, bool in_driver = false);
   // Faults that calls have had since the plan was set.
   uint64_t faults() const { return faults_; }
 
  private:
   struct Rule {
     CallKind kind;
+    bool only_in_driver;
     uint64_t call;
     bool and_all_after;
     // The call after it fails.
@@ -44,13 +46,18 @@ class FaultPlan {
   };
 
   static std::optional<Rule> ParseRule(std::string_view text);
-  const Rule* RuleFor(CallKind kind, uint64_t call) const;
+  const Rule* RuleFor(CallKind kind, bool in_driver) const;
+  // What an earlier call left behind for this one, which then has it no more.
+  Error TakePending(bool in_driver);
 
   std::vector<Rule> rules_;
-  // What the next call of any kind fails with.
+  // What the next call of any kind fails with, or the next one of the driver.
   Error pending_ = Error::kSuccess;
+  bool pending_only_in_driver_ = false;
   uint64_t faults_ = 0;
-  std::array<uint64_t, kCallKindNames.size()> calls_{};
+  using ByKind = std::array<uint64_t, kCallKindNames.size()>;
+  ByKind calls_{};
+  ByKind driver_calls_{};
 };
 
 }  // namespace frugal::sim

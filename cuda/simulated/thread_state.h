@@ -18,6 +18,8 @@ struct ThreadState {
   bool runs_graphs = true;
   // GPUs pushed aside by cuCtxPushCurrent.
   std::vector<int> pushed_gpus;
+  // Within a function of the driver's (cu...), not of the runtime's (cuda...).
+  bool in_driver = false;
 };
 
 // The calling thread's.

@@ -1,7 +1,11 @@
 // An invariant that does not hold ends the use of the allocator, not the program.
 
+#include <cstdlib>
 #include <memory>
+#include <stdexcept>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "allocator/check.h"
 #include "tests/allocator/allocator_fixture.h"
@@ -31,19 +35,30 @@ class RepeatingDevice final : public ForwardingDevice {
 
 // What the allocator leaves behind once it is broken stays, here as in a program.
 struct Broken {
+  explicit Broken(Reclaimer* reclaimer) : allocator(repeating, directory, reclaimer) {}
+
+  int64_t allocated() const { return allocator.GetStatistics().allocated_bytes[SizeGroup::kAll].current; }
+
   sim::SimulatedDevice device{{.memory = MiB(64)}};
   RepeatingDevice repeating{device};
   AddressDirectory directory;
-  DeviceAllocator allocator{repeating, directory, nullptr};
+  DeviceAllocator allocator;
   Address held;
 };
 
-Broken& BreakOne() {
+// One that is to break: 8 MiB are held, 4 MiB lie free.
+Broken& MakeOne(Reclaimer* reclaimer = nullptr) {
   ThrowFromFailedChecks();
   static auto& all = *new std::vector<std::unique_ptr<Broken>>;
-  all.push_back(std::make_unique<Broken>());
+  all.push_back(std::make_unique<Broken>(reclaimer));
   Broken& broken = *all.back();
   broken.held = broken.allocator.Allocate(MiB(8), kMain)->address;
+  EXPECT_TRUE(broken.allocator.Free(broken.allocator.Allocate(MiB(4), kMain)->address).ok());
+  return broken;
+}
+
+Broken& BreakOne() {
+  Broken& broken = MakeOne();
   broken.repeating.Repeat();
   EXPECT_TRUE(absl::IsDataLoss(broken.allocator.Allocate(MiB(8), kSide).status()));
   return broken;
@@ -60,10 +75,9 @@ TEST(BrokenInvariant, IsNamedToWhoeverAllocatesFromThenOn) {
 TEST(BrokenInvariant, LeavesWhatWasHandedOutMappedAndCounted) {
   Broken& broken = BreakOne();
   const Bytes used = broken.device.used();
-  const int64_t allocated = broken.allocator.GetStatistics().allocated_bytes[SizeGroup::kAll].current;
-  EXPECT_EQ(allocated, MiB(8).count());
-  EXPECT_TRUE(broken.allocator.Free(broken.held).ok()) << "a deleter has nobody to tell";
+  EXPECT_EQ(broken.allocator.Free(broken.held).value_or(Bytes(-1)), Bytes(0)) << "a deleter has nobody to tell";
   EXPECT_TRUE(broken.allocator.RecordStream(broken.held, kSide).ok());
+  EXPECT_EQ(broken.allocated(), MiB(8).count());
   EXPECT_FALSE(broken.allocator.Trim().ok());
   EXPECT_FALSE(broken.allocator.ReturnIdle(kUnlimited).ok());
   EXPECT_EQ(broken.device.used(), used) << "nothing goes back to the device, whoever may still use it";
@@ -76,6 +90,103 @@ TEST(BrokenInvariant, MakesTheBooksUnreadable) {
   EXPECT_FALSE(broken.allocator.FindBlock(broken.held).has_value());
   EXPECT_FALSE(broken.allocator.FindSegment(broken.held).has_value());
   EXPECT_TRUE(broken.allocator.StreamsOf(broken.held).empty());
+}
+
+TEST(BrokenInvariant, KeepsWhatLiesFree) {
+  Broken& broken = BreakOne();
+  EXPECT_TRUE(absl::IsDataLoss(broken.allocator.Allocate(MiB(4), kMain).status()));
+  EXPECT_EQ(broken.allocated(), MiB(8).count());
+}
+
+TEST(BrokenInvariant, LeavesTheBooksAlone) {
+  Broken& broken = BreakOne();
+  const uint64_t records = broken.device.calls(sim::CallKind::kEventRecord);
+  const Address unknown = broken.held + Bytes(512);
+  EXPECT_TRUE(broken.allocator.Free(unknown).ok()) << "nobody looks for it";
+  EXPECT_TRUE(broken.allocator.RecordStream(unknown, kSide).ok());
+  EXPECT_TRUE(absl::IsDataLoss(broken.allocator.MarkUse()));
+  EXPECT_EQ(broken.device.calls(sim::CallKind::kEventRecord), records);
+  broken.allocator.RecordBirths();
+  EXPECT_TRUE(broken.allocator.SiteUsages().empty());
+}
+
+// In a process of its own: what an allocator that is broken leaves behind is lost.
+TEST(BrokenInvariantDeathTest, GivesNothingBackWhenTheAllocatorEnds) {
+  const auto end = [] {
+    Broken& broken = BreakOne();
+    const Bytes used = broken.device.used();
+    broken.allocator.~DeviceAllocator();
+    const bool stays = broken.device.used() == used && broken.directory.Find(broken.held) != nullptr;
+    std::_Exit(stays ? 0 : 1);
+  };
+  EXPECT_EXIT(end(), testing::ExitedWithCode(0), "");
+}
+
+// Fails, in one way or another, when a block is given back.
+class FailingObserver : public Observer {
+ public:
+  enum class Way { kCheck, kException };
+  explicit FailingObserver(Way way) : way_(way) {}
+  void OnMemoryEvent(const MemoryEvent& event) override {
+    if (event.kind != MemoryEvent::Kind::kFreeRequested) return;
+    FRUGAL_CHECK(way_ != Way::kCheck);
+    throw std::runtime_error("of the observer's own");
+  }
+  void DropAnnotation(void* /*annotation*/) override {}
+
+ private:
+  const Way way_;
+};
+
+TEST(BrokenInvariant, FoundInAFreeEndsTheUseOfTheAllocatorToo) {
+  Broken& broken = MakeOne();
+  FailingObserver observer(FailingObserver::Way::kCheck);
+  broken.allocator.SetObserver(&observer);
+  EXPECT_EQ(broken.allocator.Free(broken.held).value_or(Bytes(-1)), Bytes(0)) << "a deleter has nobody to tell";
+  EXPECT_TRUE(absl::IsDataLoss(broken.allocator.Health()));
+  EXPECT_TRUE(absl::IsDataLoss(broken.allocator.Allocate(MiB(4), kMain).status()));
+  broken.allocator.SetObserver(nullptr);
+}
+
+// A free that an observer's exception cuts short leaves a block that nobody has and that is not free.
+TEST(BrokenInvariant, IsFoundByTheNextCallOfFullChecksAlone) {
+  for (const CheckLevel level : {CheckLevel::kOff, CheckLevel::kFast, CheckLevel::kFull}) {
+    Broken& broken = MakeOne();
+    broken.allocator.SetCheckLevel(level);
+    FailingObserver observer(FailingObserver::Way::kException);
+    broken.allocator.SetObserver(&observer);
+    EXPECT_THROW((void)broken.allocator.Free(broken.held), std::runtime_error);
+    broken.allocator.SetObserver(nullptr);
+    const absl::Status status = broken.allocator.Allocate(MiB(4), kMain).status();
+    EXPECT_EQ(absl::IsDataLoss(status), level == CheckLevel::kFull) << status;
+  }
+}
+
+// The allocator breaks while its lock is not held, in a call that others make.
+class BreakingReclaimer : public Reclaimer {
+ public:
+  bool ReleaseCaches() override {
+    asked += "caches ";
+    FailingObserver observer(FailingObserver::Way::kCheck);
+    broken->allocator.SetObserver(&observer);
+    EXPECT_TRUE(broken->allocator.Free(broken->held).ok());
+    broken->allocator.SetObserver(nullptr);
+    return true;
+  }
+  bool CollectGarbage() override {
+    asked += "garbage ";
+    return false;
+  }
+  Broken* broken = nullptr;
+  std::string asked;
+};
+
+TEST(BrokenInvariant, IsNoticedByARequestThatWaitedForOthersToGiveMemory) {
+  static auto& reclaimer = *new BreakingReclaimer;
+  Broken& broken = MakeOne(&reclaimer);
+  reclaimer.broken = &broken;
+  EXPECT_TRUE(absl::IsDataLoss(broken.allocator.Allocate(MiB(60), kSide).status()));
+  EXPECT_EQ(reclaimer.asked, "caches ");
 }
 
 TEST(BrokenInvariant, OfABlocksNeighboursIsFoundWhenTheBlockIsTouched) {

@@ -4,6 +4,10 @@
 // invariants cannot see, such as a cost that is subtracted. After a change that is meant, copy the figures that a
 // failure prints, and see that they did not get worse.
 
+#include <array>
+#include <iostream>
+#include <map>
+#include <optional>
 #include <ostream>
 #include <random>
 #include <string>
@@ -30,11 +34,15 @@ struct Work {
   int advances = 0;
   int trims = 0;
   int idle_returns = 0;
+  int captures = 0;  // that begin or end
+  // Before so many of a hundred operations it is drawn anew which calls of the device are to fail.
+  int failures = 0;
   // How long a use keeps its stream busy.
   int64_t busy = 0;
   Bytes limit = kUnlimited;
   // Every so many operations all is freed, and the same begin again; 0: never.
   int turn = 0;
+  int steps = 4000;
   std::string figures;
 
   friend void PrintTo(const Work& work, std::ostream* stream) { *stream << work.name; }
@@ -44,7 +52,6 @@ class Decisions : public testing::TestWithParam<Work> {
  protected:
   using CallKind = sim::CallKind;
   static constexpr uint64_t kSeed = 20'261'121;
-  static constexpr int kSteps = 4000;
 
   Decisions()
       : device_({.memory = work_.memory, .virtual_memory = work_.virtual_memory}),
@@ -62,9 +69,19 @@ class Decisions : public testing::TestWithParam<Work> {
   void Allocate() {
     const Bytes size = sizes_[static_cast<size_t>(Draw(0, work_.sizes - 1))];
     absl::StatusOr<Allocation> made = allocator_.Allocate(size, DrawStream());
+    Note(made.status());
     if (made.ok()) live_.push_back(made->address);
     // As programs do: what could not be served is tried again with less in use.
     for (int i = 0; !made.ok() && i < 4 && !live_.empty(); ++i) FreeOne();
+  }
+  // What the program was told.
+  void Note(const absl::Status& status) {
+    EXPECT_TRUE(work_.failures > 0 || status.ok() || absl::IsResourceExhausted(status)) << status;
+    ++told_[absl::StatusCodeToString(status.code())];
+  }
+  void NoteReturned(const absl::StatusOr<Bytes>& returned) {
+    Note(returned.status());
+    returned_ += returned.value_or(Bytes(0));
   }
   void FreeOne() {
     const size_t which = static_cast<size_t>(Draw(0, std::ssize(live_) - 1));
@@ -78,6 +95,28 @@ class Decisions : public testing::TestWithParam<Work> {
       EXPECT_TRUE(allocator_.RecordStream(live_[static_cast<size_t>(Draw(0, std::ssize(live_) - 1))], stream).ok());
     }
   }
+  // One of the next calls of a kind fails, or all of them from then on, or none, until another is drawn.
+  void DrawFailure() {
+    constexpr std::array kKinds = {"create",  "map",          "set_access",  "unmap", "release",
+                                   "reserve", "event_record", "event_query", "sync",  "stream_wait",
+                                   "malloc",  "free",         "memory_info"};
+    constexpr std::array kErrors = {"out_of_memory", "invalid_value", "capture_unsupported", "late_unknown"};
+    const char* const kind = kKinds[static_cast<size_t>(Draw(0, kKinds.size() - 1))];
+    const char* const error = kErrors[static_cast<size_t>(Draw(0, kErrors.size() - 1))];
+    const int64_t call = Draw(1, 6);
+    const char* const after = Draw(0, 5) == 0 ? "+" : "";
+    faults_ += device_.faults();
+    ASSERT_TRUE(device_.SetFaults(Draw(0, 9) < 8 ? absl::StrCat(kind, "@", call, after, "=", error) : ""));
+  }
+  void BeginOrEndCapture() {
+    if (captured_.has_value()) {
+      device_.EndCapture(*captured_);
+      captured_.reset();
+    } else {
+      captured_ = DrawStream();
+      device_.BeginCapture(*captured_);
+    }
+  }
   // Grows for a while, shrinks for a while, as a training step does.
   void Step(int step) {
     if (work_.turn > 0 && step % work_.turn == 0) {
@@ -85,23 +124,37 @@ class Decisions : public testing::TestWithParam<Work> {
       random_.seed(kSeed);
     }
     int64_t choice = Draw(0, 99);
+    if (work_.failures > 0 && Draw(0, 99) < work_.failures) DrawFailure();
     if ((choice -= work_.uses_by_others) < 0) return UseByAnother();
     if ((choice -= work_.advances) < 0) return device_.AdvanceTo(device_.now() + sim::Nanoseconds(work_.busy / 4));
     if ((choice -= work_.trims) < 0) {
-      EXPECT_TRUE(allocator_.Trim(Bytes(Draw(1, GiB(1).count()))).ok());
+      NoteReturned(allocator_.Trim(Bytes(Draw(1, GiB(1).count()))));
       return;
     }
     if ((choice -= work_.idle_returns) < 0) {
-      EXPECT_TRUE(allocator_.MarkUse().ok());
-      EXPECT_TRUE(allocator_.ReturnIdle(MiB(16)).ok());
+      Note(allocator_.MarkUse());
+      NoteReturned(allocator_.ReturnIdle(MiB(16)));
       return;
     }
+    if ((choice -= work_.captures) < 0) return BeginOrEndCapture();
     const bool grows = step % 100 < 60 ? Draw(0, 9) < 7 : Draw(0, 9) < 2;
     if (grows || live_.empty()) {
       Allocate();
     } else {
       FreeOne();
     }
+  }
+
+  // As the end of a program whose driver works again.
+  void GiveAllBack() {
+    faults_ += device_.faults();
+    std::cout << "COUNTS " << work_.name << ": " << work_.steps << " operations, " << faults_ << " failed calls, seed "
+              << kSeed << "\n";
+    ASSERT_TRUE(device_.SetFaults(""));
+    if (captured_.has_value()) BeginOrEndCapture();
+    while (!live_.empty()) FreeOne();
+    EXPECT_TRUE(allocator_.Trim().ok());
+    allocator_.CheckInvariants();
   }
 
   std::string Figures() const {
@@ -117,6 +170,10 @@ class Decisions : public testing::TestWithParam<Work> {
     absl::StrAppend(&figures, "peak ", device_.peak().count() >> 20, " MiB, stitches ", statistics.num_stitches, " of ",
                     statistics.num_stitched_pages, " pages, waits ", statistics.num_stream_waits, ", ooms ",
                     statistics.num_ooms, ", retries ", statistics.num_alloc_retries);
+    if (work_.failures == 0) return figures;
+    absl::StrAppend(&figures, ", failed calls ", faults_, " of which absorbed ", statistics.num_driver_failures,
+                    ", returned ", returned_.count() >> 20, " MiB, held ", allocator_.Held().count() >> 20, " MiB");
+    for (const auto& [what, times] : told_) absl::StrAppend(&figures, ", ", what, " ", times);
     return figures;
   }
 
@@ -127,6 +184,10 @@ class Decisions : public testing::TestWithParam<Work> {
   DeviceAllocator allocator_;
   std::vector<Bytes> sizes_;
   std::vector<Address> live_;
+  std::optional<Stream> captured_;
+  uint64_t faults_ = 0;
+  Bytes returned_;
+  std::map<std::string, int> told_;
 };
 
 const std::vector<Work> kWorks = {
@@ -232,12 +293,82 @@ const std::vector<Work> kWorks = {
          .trims = 1,
          .busy = 300,
          .figures = "event_record 94, event_query 662, stream_wait 6, sync 28, malloc 608, free 590, peak 600 MiB, "
-                    "stitches 0 of 0 pages, waits 6, ooms 31, retries 94"}};
+                    "stitches 0 of 0 pages, waits 6, ooms 31, retries 94"},
+    Work{.name = "calls_that_fail",
+         .memory = MiB(400),
+         .streams = 3,
+         .least = KiB(200),
+         .most = MiB(40),
+         .uses_by_others = 10,
+         .advances = 5,
+         .trims = 2,
+         .idle_returns = 3,
+         .captures = 1,
+         .failures = 80,
+         .busy = 300,
+         .steps = 8000,
+         .figures = "create 9485, map 18044, set_access 1526, unmap 9244, release 9447, reserve 7, event_record "
+                    "2880, event_query 8712, stream_wait 336, sync 565, peak 400 MiB, stitches 1059 of 10702 pages, "
+                    "waits 335, ooms 173, retries 198, failed calls 382 of which absorbed 158, returned 16078 MiB, "
+                    "held 32 MiB, INTERNAL 39, OK 4049, RESOURCE_EXHAUSTED 184, UNAVAILABLE 20"},
+    Work{.name = "calls_that_fail_on_a_full_device",
+         .memory = MiB(200),
+         .streams = 3,
+         .least = MiB(1),
+         .most = MiB(30),
+         .uses_by_others = 10,
+         .advances = 2,
+         .trims = 1,
+         .idle_returns = 1,
+         .failures = 80,
+         .busy = 10'000,
+         .steps = 8000,
+         .figures = "create 3818, map 11942, set_access 1452, unmap 8038, release 3713, reserve 7, event_record "
+                    "3461, event_query 13387, stream_wait 889, sync 434, peak 200 MiB, stitches 1276 of 10253 pages, "
+                    "waits 884, ooms 192, retries 232, failed calls 342 of which absorbed 156, returned 6578 MiB, "
+                    "held 200 MiB, INTERNAL 32, OK 3968, RESOURCE_EXHAUSTED 197, UNAVAILABLE 10"},
+    Work{.name = "calls_that_fail_while_memory_goes_back",
+         .memory = MiB(400),
+         .streams = 2,
+         .least = KiB(1),
+         .most = MiB(30),
+         .uses_by_others = 5,
+         .advances = 8,
+         .trims = 8,
+         .idle_returns = 8,
+         .captures = 1,
+         .failures = 80,
+         .busy = 100,
+         .steps = 8000,
+         .figures = "create 12485, map 15340, set_access 1712, unmap 4756, release 12347, reserve 8, event_record "
+                    "1874, event_query 1894, stream_wait 16, sync 631, peak 400 MiB, stitches 674 of 3941 pages, "
+                    "waits 16, ooms 67, retries 71, failed calls 377 of which absorbed 119, returned 21326 MiB, held "
+                    "172 MiB, INTERNAL 62, OK 4752, RESOURCE_EXHAUSTED 82, UNAVAILABLE 18"},
+    Work{.name = "calls_of_segments_that_fail",
+         .memory = MiB(400),
+         .virtual_memory = false,
+         .streams = 2,
+         .least = KiB(1),
+         .most = MiB(30),
+         .uses_by_others = 5,
+         .advances = 5,
+         .trims = 3,
+         .idle_returns = 3,
+         .captures = 1,
+         .failures = 80,
+         .busy = 300,
+         .steps = 8000,
+         .figures = "event_record 588, event_query 904, stream_wait 8, sync 52, malloc 1538, free 1526, peak 400 "
+                    "MiB, stitches 0 of 0 pages, waits 8, ooms 109, retries 263, failed calls 93 of which absorbed "
+                    "45, returned 22522 MiB, held 182 MiB, INTERNAL 19, OK 4176, RESOURCE_EXHAUSTED 115, UNAVAILABLE "
+                    "4"}};
 
 TEST_P(Decisions, AreThoseOnRecord) {
-  for (int step = 0; step < kSteps; ++step) Step(step);
+  for (int step = 0; step < work_.steps; ++step) Step(step);
   allocator_.CheckInvariants();
-  EXPECT_EQ(Figures(), work_.figures) << kSteps << " operations, " << work_.name;
+  EXPECT_EQ(Figures(), work_.figures) << work_.steps << " operations, " << work_.name;
+  GiveAllBack();
+  EXPECT_EQ(device_.used(), Bytes(0));
 }
 
 INSTANTIATE_TEST_SUITE_P(Works, Decisions, testing::ValuesIn(kWorks), [](const auto& info) { return info.param.name; });

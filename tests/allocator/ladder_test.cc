@@ -158,6 +158,14 @@ TEST_F(LadderTest, ReportsFreeMemoryThatCannotMove) {
   EXPECT_EQ(report.largest_free, Bytes(0));
 }
 
+TEST_F(LadderTest, ReportsAllOfABlockWithinAPageAsUnusable) {
+  const Address first = Allocate(KiB(1536));
+  Allocate(KiB(1536));
+  Free(first);
+  EXPECT_TRUE(IsOutOfMemory(MiB(62)));
+  EXPECT_EQ(allocator_->LastOutOfMemory().unusable, KiB(1536 + 1024)) << "the block, and the rest of the last page";
+}
+
 TEST_F(LadderTest, FindsEveryWholeFreePageOfAnyStreamBeforeItGivesUp) {
   std::vector<Address> holes;
   for (int i = 0; i < 16; ++i) {
@@ -184,6 +192,8 @@ class GivingReclaimer : public Reclaimer {
   std::vector<Address> of_caches;
   std::vector<Address> of_garbage;
   std::vector<Address> of_device;  // another allocator's
+  bool promises = false;           // says that something came back, whatever did
+  std::string faults;              // of the device, from then on
   std::string asked;
 
  private:
@@ -191,7 +201,8 @@ class GivingReclaimer : public Reclaimer {
     asked += step;
     for (Address block : blocks) EXPECT_TRUE(allocator->Free(block).ok());
     for (Address segment : segments) EXPECT_TRUE(device->Free(segment).ok());
-    return !blocks.empty() || !segments.empty();
+    EXPECT_TRUE(faults.empty() || device->SetFaults(faults));
+    return promises || !blocks.empty() || !segments.empty();
   }
 };
 
@@ -264,6 +275,116 @@ TEST_F(LadderOfOthers, AsksForGarbageAlthoughCachesGaveTooLittle) {
   Allocate(MiB(64));
   EXPECT_EQ(reclaimer_.asked, "caches garbage ");
   EXPECT_EQ(statistics().num_ooms, 0);
+}
+
+TEST_F(LadderOfOthers, EndsWithTheVeryBlockThatCachesGave) {
+  const Address awaiting = Allocate(MiB(2), kSide);
+  UseOn(awaiting, kThird, 100);
+  Free(awaiting);
+  Allocate(MiB(2));
+  const Address block = Allocate(MiB(40));
+  Allocate(MiB(20));
+  reclaimer_.of_caches = {block};
+  const uint64_t maps = calls(CallKind::kMap);
+  EXPECT_EQ(Allocate(MiB(40)), block);
+  EXPECT_EQ(calls(CallKind::kMap), maps) << "it lies there already";
+  EXPECT_EQ(calls(CallKind::kSync), 0u);
+  EXPECT_EQ(now(), 0) << "the host waited for nobody";
+}
+
+TEST_F(LadderOfOthers, AsksTheDeviceNothingMoreWhenNobodyGivesAnything) {
+  const auto queries_with = [](Reclaimer* reclaimer) {
+    sim::SimulatedDevice device({.memory = MiB(64)});
+    AddressDirectory directory;
+    DeviceAllocator allocator(device, directory, reclaimer);
+    const Address awaiting = allocator.Allocate(MiB(8), kSide)->address;
+    EXPECT_TRUE(allocator.RecordStream(awaiting, kThird).ok());
+    device.MakeBusyUntil(kThird, sim::Nanoseconds(100));
+    EXPECT_TRUE(allocator.Free(awaiting).ok());
+    EXPECT_TRUE(allocator.Allocate(MiB(60), kMain).ok()) << "the host waits in the end";
+    return device.calls(CallKind::kEventQuery);
+  };
+  EXPECT_EQ(queries_with(&reclaimer_), queries_with(nullptr));
+  EXPECT_EQ(reclaimer_.asked, "caches garbage ");
+}
+
+TEST_F(LadderOfOthers, ReportsNothingOfAPromiseThatWasNotKept) {
+  reclaimer_.promises = true;
+  Allocate(MiB(40));
+  EXPECT_TRUE(IsOutOfMemory(MiB(30)));
+  EXPECT_EQ(remedies().caches, Bytes(0));
+  EXPECT_EQ(remedies().garbage, Bytes(0));
+}
+
+// The device fails the question whether a stream has passed: the request is made once more, and that is counted.
+TEST_F(LadderOfOthers, CountsACallThatFailsAfterwards) {
+  const Address awaiting = Allocate(MiB(2), kSide);
+  UseOn(awaiting, kThird, 100);
+  Free(awaiting);
+  reclaimer_.of_caches = {Allocate(MiB(60), kSide)};
+  reclaimer_.faults = "event_query@1=invalid_value";
+  Allocate(MiB(60));
+  EXPECT_EQ(statistics().num_driver_failures, 1);
+  EXPECT_EQ(reclaimer_.asked, "caches ");
+}
+
+// On segments, where a step that is not needed would ask the device for another one.
+TEST(LadderOfSegments, EndsWithTheVeryBlockThatCachesGave) {
+  GivingReclaimer reclaimer;
+  sim::SimulatedDevice device({.memory = MiB(64), .virtual_memory = false});
+  AddressDirectory directory;
+  DeviceAllocator allocator(device, directory, &reclaimer);
+  reclaimer.allocator = &allocator;
+  const Address block = allocator.Allocate(MiB(40), kMain)->address;
+  EXPECT_TRUE(allocator.Allocate(MiB(24), kMain).ok());
+  reclaimer.of_caches = {block};
+  EXPECT_EQ(allocator.Allocate(MiB(40), kMain)->address, block);
+  EXPECT_EQ(reclaimer.asked, "caches ");
+}
+
+TEST_F(LadderTest, GoesUpOnceMoreWhenTheWaitOfTheHostFails) {
+  const Address block = Allocate(MiB(64), kSide);
+  UseOn(block, kThird, 100);
+  Free(block);
+  ASSERT_TRUE(device_.SetFaults("sync@1=invalid_value"));
+  Allocate(MiB(60));
+  EXPECT_EQ(statistics().num_driver_failures, 1);
+  EXPECT_EQ(statistics().num_ooms, 0);
+}
+
+// The only place that does not lie in pages of handles that are lent joins two free blocks, whose pages it cannot take.
+TEST(Ladder, FindsAPlaceApartInTheRangeThatIsThere) {
+  sim::SimulatedDevice device({.memory = MiB(48)});
+  AddressDirectory directory;
+  DeviceAllocator allocator(device, directory, nullptr);
+  const auto allocate = [&allocator](Bytes size, uint64_t stream) {
+    const absl::StatusOr<Allocation> made = allocator.Allocate(size, Stream{stream});
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? made->address : Address();
+  };
+  const auto free = [&allocator](Address block) { EXPECT_TRUE(allocator.Free(block).ok()); };
+  allocate(MiB(6), 1);
+  const Address second = allocate(MiB(4), 4);
+  allocate(Bytes(1), 1);
+  allocate(MiB(4), 1);
+  const Address between = allocate(KiB(1950), 4);
+  allocate(MiB(2), 1);
+  const Address last = allocate(MiB(10), 4);
+  allocate(MiB(6), 1);
+  allocate(MiB(2), 3);
+  ASSERT_TRUE(allocator.RecordStream(last, Stream{1}).ok());
+  device.MakeBusyUntil(Stream{1}, sim::Nanoseconds(1));
+  free(last);
+  free(between);
+  allocate(MiB(6), 1);
+  free(allocate(MiB(2), 4));
+  for (int i = 0; i < 2; ++i) allocate(MiB(2), 1);
+  allocate(Bytes(1), 3);
+  free(second);
+  const uint64_t reserves = device.calls(sim::CallKind::kReserve);
+  allocate(MiB(12), 4);
+  EXPECT_EQ(device.calls(sim::CallKind::kReserve), reserves);
+  EXPECT_EQ(device.used(), MiB(48));
 }
 
 }  // namespace

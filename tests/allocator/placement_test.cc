@@ -111,5 +111,20 @@ TEST_F(Placement, TheDirectoryKnowsWhoOwnsABlock) {
   EXPECT_EQ(directory_.Find(block), allocator_.get());
 }
 
+TEST_F(Placement, ARequestOfAllThatIsHeldAsksForNothingMore) {
+  const auto play = [this] {
+    const Address mine = Allocate(MiB(16), kMain);
+    const Address others = Allocate(MiB(16), kSide);
+    Free(mine);
+    Free(others);
+    device_.ResetCounters();
+    Free(Allocate(MiB(32), kMain));
+    EXPECT_EQ(calls(CallKind::kCreate), 0u);
+  };
+  play();
+  play();
+  EXPECT_EQ(calls(CallKind::kMemoryInfo), 0u) << "that the device can hold it is known";
+}
+
 }  // namespace
 }  // namespace frugal

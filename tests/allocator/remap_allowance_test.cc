@@ -85,5 +85,42 @@ TEST_F(Misfits, AreRemappedInsteadWhereMemoryIsShort) {
   EXPECT_EQ(calls(CallKind::kMap), 14516u);
 }
 
+// A program beyond its allowance that now starts afresh.
+class BeyondAllowance : public Misfits {
+ protected:
+  void SetUp() override {
+    allocator_->SetLimit(MiB(566), nullptr, nullptr);
+    Play(MiB(512), 3'000);
+    for (const auto& [cache, size] : caches_) Free(cache);
+    ASSERT_EQ(allocator_->Trim().value_or(Bytes(0)), held_before_);
+    ASSERT_EQ(held(), Bytes(0));
+    allocator_->SetLimit(kUnlimited, nullptr, nullptr);
+    allocator_->ResetPeakStatistics();
+    device_.ResetCounters();
+  }
+  const Bytes held_before_ = MiB(566);
+};
+
+// 32 pages at their highest, so that 36 may be held.
+TEST_F(BeyondAllowance, GrowsToTheVeryEighth) {
+  std::vector<Address> blocks;
+  for (int i = 0; i < 10; ++i) blocks.push_back(Allocate(MiB(6)));
+  Allocate(MiB(4));
+  for (size_t i = 0; i < blocks.size(); i += 2) Free(blocks[i]);
+  Allocate(MiB(8));
+  EXPECT_EQ(held(), MiB(72)) << "four pages more";
+  Allocate(MiB(8));
+  EXPECT_EQ(held(), MiB(72)) << "the next is stitched";
+}
+
+// 30 pages and the 8 that are wanted now count, not the 32 of before: so that 42 may be held.
+TEST_F(BeyondAllowance, CountsWhatIsWantedNowAmongWhatWasEverInUse) {
+  std::vector<Address> blocks;
+  for (int i = 0; i < 32; ++i) blocks.push_back(Allocate(MiB(2)));
+  for (int i : {10, 20}) Free(blocks[static_cast<size_t>(i)]);
+  Allocate(MiB(16));
+  EXPECT_EQ(held(), MiB(80));
+}
+
 }  // namespace
 }  // namespace frugal

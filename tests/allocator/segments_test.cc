@@ -58,5 +58,13 @@ TEST_F(Segments, KeepStreamOrder) {
   EXPECT_EQ(Allocate(MiB(12)), block);
 }
 
+TEST_F(Segments, HaveNoMemoryThatCouldMove) {
+  const Address first = Allocate(MiB(5));
+  Allocate(MiB(3));
+  Free(first);
+  EXPECT_TRUE(IsOutOfMemory(MiB(50)));
+  EXPECT_EQ(allocator_->LastOutOfMemory().unusable, MiB(17)) << "all that is free beside blocks in use";
+}
+
 }  // namespace
 }  // namespace frugal

@@ -224,5 +224,56 @@ TEST_F(Guests, OfOneStreamNeedNoEvent) {
   EXPECT_EQ(calls(CallKind::kEventQuery), 0u);
 }
 
+// A stream that lends often without lacking memory itself gets it back no more; this one lacks some now and then.
+TEST_F(Guests, GoHomeForEverToAStreamThatMissesThem) {
+  LeaveEverySecondPageFree();
+  for (int turn = 1; turn <= 1'200; ++turn) {
+    Free(Allocate(MiB(16), kSide));
+    if (turn % 100 == 0) Free(Allocate(MiB(16), kMain));
+  }
+  const int64_t stitches = statistics().num_stitches;
+  EXPECT_EQ(Allocate(MiB(2), kMain), first_hole_);
+  EXPECT_EQ(statistics().num_stitches, stitches) << "it was there, and had not to be taken from the other stream";
+}
+
+// Between the sizes of one stream nothing is ever lent for good, and the books of each are right at every moment.
+TEST_F(Guests, OfTheOtherSizeGroupGoHomeForEver) {
+  const Address small = Allocate(MiB(1));
+  for (int i = 0; i < 15; ++i) Allocate(MiB(2));
+  Free(small);
+  for (int turn = 1; turn <= 600; ++turn) {
+    const Address large = Allocate(MiB(2));
+    EXPECT_EQ(statistics().reserved_bytes[SizeGroup::kSmall].current, 0);
+    EXPECT_EQ(statistics().reserved_bytes[SizeGroup::kLarge].current, MiB(32).count());
+    Free(large);
+    EXPECT_EQ(statistics().reserved_bytes[SizeGroup::kSmall].current, MiB(2).count());
+    EXPECT_EQ(statistics().reserved_bytes[SizeGroup::kLarge].current, MiB(30).count());
+  }
+  const int64_t stitches = statistics().num_stitches;
+  EXPECT_EQ(Allocate(MiB(1)), small);
+  EXPECT_EQ(statistics().num_stitches, stitches);
+}
+
+class RangesObserver : public Observer {
+ public:
+  void OnMemoryEvent(const MemoryEvent& event) override {
+    if (event.kind == MemoryEvent::Kind::kMap || event.kind == MemoryEvent::Kind::kUnmap) sizes.push_back(event.size);
+  }
+  void DropAnnotation(void* /*annotation*/) override {}
+  std::vector<Bytes> sizes;
+};
+
+TEST_F(Guests, ThatLieSideBySideGoHomeAsOne) {
+  const Address mine = Allocate(MiB(8), kMain);
+  Allocate(MiB(24), kMain);
+  Free(mine);
+  const Address lent = Allocate(MiB(8), kSide);
+  RangesObserver observer;
+  allocator_->SetObserver(&observer);
+  Free(lent);
+  allocator_->SetObserver(nullptr);
+  EXPECT_EQ(observer.sizes, std::vector({MiB(8), MiB(8)})) << "left in one piece, and filled in one";
+}
+
 }  // namespace
 }  // namespace frugal

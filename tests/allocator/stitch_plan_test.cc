@@ -231,5 +231,31 @@ TEST_F(StitchPlanTest, ChangesNothing) {
   EXPECT_EQ(arena.holes().size(), 1u);
 }
 
+TEST_F(StitchPlanTest, AsksNothingAboutPagesThatShowNoHandle) {
+  Arena& arena = NewArena(100);
+  Fill(arena, 0, 3);
+  TakePages(arena, 3);
+  int64_t asked = 0;
+  const auto count = [&asked](const PageRef&) { return ++asked > 0; };
+  ASSERT_TRUE(PlanStitch(arena, kPage * 5, Offers({}), count).has_value());
+  EXPECT_EQ(asked, 0);
+}
+
+TEST_F(StitchPlanTest, FillsThePagesOfGuestsThatAreFreeWithTheseGuests) {
+  Arena& arena = NewArena(100);
+  Fill(arena, 0, 4);
+  std::vector<Block*> blocks = TakePages(arena, 4);
+  for (int64_t page : {1, 2}) {
+    Block* const free = arena.PutBack(blocks[static_cast<size_t>(page)], BlockStep::kReturn);
+    arena.Vacate(free, {&ExtentOf(arena), page, 1});
+    arena.Fill({&ExtentOf(arena), 50 + 10 * page, 1});
+    Lend(arena, page, 50 + 10 * page);
+  }
+  const std::optional<StitchPlan> plan = Plan(arena, kPage * 2, {&arena});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->target, (PageRun{&ExtentOf(arena), 1, 2}));
+  EXPECT_EQ(plan->to_create, Pages(0));
+}
+
 }  // namespace
 }  // namespace frugal

@@ -59,5 +59,15 @@ TEST_F(TimelineTest, ATickIsKnownByItsLowerHalf) {
   }
 }
 
+TEST_F(TimelineTest, NobodyWaitsForATickThatIsKnownToHavePassed) {
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(timeline_.Mark().ok());
+  ASSERT_TRUE(*timeline_.HasPassed(2));
+  for (Timeline::Tick tick = 0; tick <= 2; ++tick) EXPECT_TRUE(timeline_.MakeWait(kSide, tick).ok());
+  EXPECT_EQ(device_.calls(sim::CallKind::kStreamWait), 0u);
+  ASSERT_TRUE(timeline_.Mark().ok());
+  EXPECT_TRUE(timeline_.MakeWait(kSide, 3).ok());
+  EXPECT_EQ(device_.calls(sim::CallKind::kStreamWait), 1u);
+}
+
 }  // namespace
 }  // namespace frugal

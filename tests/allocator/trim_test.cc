@@ -69,5 +69,22 @@ TEST_F(TrimOfSegments, ReturnsNoMoreSegmentsThanAreEnough) {
   EXPECT_EQ(*returned, MiB(12));
 }
 
+TEST_F(Trim, CountsEveryHandleThatWent) {
+  Free(Allocate(MiB(24)));
+  Return(MiB(10));
+  EXPECT_EQ(statistics().num_device_free, 5);
+  EXPECT_EQ(all(statistics().reserved_bytes), MiB(14).count());
+}
+
+TEST_F(Trim, WaitsForNoStreamOnceItHasEnough) {
+  const Address first = Allocate(MiB(8), kMain);
+  const Address second = Allocate(MiB(8), kSide);
+  Free(first);
+  Free(second);
+  MakeBusyUntil(kSide, 100);
+  EXPECT_EQ(Return(MiB(8)), MiB(8));
+  EXPECT_EQ(now(), 0);
+}
+
 }  // namespace
 }  // namespace frugal

@@ -81,7 +81,7 @@ def spoiled(value: Any, chance: random.Random) -> Any:
     if kind == 2:
         return chance.choice((None, True, False, [], {}, [[]], [None], {"": {}}))
     if kind == 3:
-        for _ in range(chance.choice((1, 10, 500))):
+        for _ in range(chance.choice((1, 10, 200))):
             value = [value]
         return value
     return [value] * chance.choice((0, 2, 100))

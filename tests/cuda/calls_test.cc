@@ -192,6 +192,18 @@ TEST(FaultPlanTest, LatePlusFailsEverySecondCall) {
   EXPECT_EQ(plan.faults(), 3u);
 }
 
+TEST(FaultPlanTest, OfTheDriverNoCallOfTheRuntimeCountsOrFails) {
+  FaultPlan plan = *FaultPlan::Parse("driver.map@2=unknown,driver.create@1=late_invalid_value");
+  EXPECT_EQ(plan.Next(CallKind::kMap, /*in_driver=*/true), Error::kSuccess);
+  EXPECT_EQ(plan.Next(CallKind::kMap), Error::kSuccess);
+  EXPECT_EQ(plan.Next(CallKind::kMap, /*in_driver=*/true), Error::kUnknown);
+  EXPECT_EQ(plan.Next(CallKind::kCreate, /*in_driver=*/true), Error::kSuccess);
+  EXPECT_EQ(plan.Next(CallKind::kMap), Error::kSuccess);
+  EXPECT_EQ(plan.Next(CallKind::kUnmap, /*in_driver=*/true), Error::kInvalidValue);
+  EXPECT_EQ(plan.Next(CallKind::kUnmap, /*in_driver=*/true), Error::kSuccess);
+  EXPECT_EQ(plan.faults(), 2u);
+}
+
 TEST(FaultPlanTest, SeveralRulesAndTheEmptyPlanAreUnderstood) {
   FaultPlan plan = *FaultPlan::Parse("create@1=out_of_memory,map@1=already_mapped");
   EXPECT_EQ(plan.Next(CallKind::kMap), Error::kAlreadyMapped);
@@ -202,8 +214,9 @@ TEST(FaultPlanTest, SeveralRulesAndTheEmptyPlanAreUnderstood) {
 TEST(FaultPlanTest, WhatIsNotAPlanIsRefused) {
   for (const char* text :
        {"create", "create@1", "create@x=out_of_memory", "create@0=out_of_memory", "create@-1=out_of_memory",
-        "make@1=out_of_memory", "create@1=no_such_error", "create@1=success", "create@1=late_success", "create@1=late_",
-        "create@1=latest_unknown", "create=out_of_memory@1", ",", "unmap_while_busy@1=unknown"}) {
+        "make@1=out_of_memory", "driver.@1=unknown", "driver.make@1=unknown", "create@1=no_such_error",
+        "create@1=success", "create@1=late_success", "create@1=late_", "create@1=latest_unknown",
+        "create=out_of_memory@1", ",", "unmap_while_busy@1=unknown"}) {
     EXPECT_FALSE(FaultPlan::Parse(text).has_value()) << text;
   }
 }

@@ -278,6 +278,26 @@ TEST_F(ExportsTest, FaultsAreThoseOfThePlan) {
   EXPECT_EQ(RUNTIME(cudaFree)(pointer), cudaSuccess);
 }
 
+TEST_F(ExportsTest, CallsOfTheDriverAreToldFromThoseOfTheRuntime) {
+  cudaEvent_t event = nullptr;
+  cudaStream_t stream = NewStream();
+  ASSERT_EQ(RUNTIME(cudaEventCreateWithFlags)(&event, cudaEventDisableTiming), cudaSuccess);
+  ASSERT_EQ(DRIVER(frugal_sim_set_faults)("driver.event_record@2=unknown,driver.memory_info@1=late_unknown"), 0);
+  const auto record_in_driver = [&] { return DRIVER(cuEventRecord)(event, stream); };
+  EXPECT_EQ(record_in_driver(), CUDA_SUCCESS);
+  EXPECT_EQ(RUNTIME(cudaEventRecord)(event, stream), cudaSuccess);
+  EXPECT_EQ(record_in_driver(), CUDA_ERROR_UNKNOWN);
+  EXPECT_EQ(Calls("event_record"), 3u);
+  EXPECT_EQ(Calls("driver.event_record"), 2u);
+  EXPECT_EQ(Calls("driver.nothing"), UINT64_MAX);
+  size_t free = 0;
+  size_t total = 0;
+  ASSERT_EQ(VERSIONED(cuMemGetInfo)(&free, &total), CUDA_SUCCESS);
+  EXPECT_EQ(RUNTIME(cudaEventQuery)(event), cudaSuccess) << "the late failure is the driver's";
+  EXPECT_EQ(DRIVER(cuEventQuery)(event), CUDA_ERROR_UNKNOWN);
+  ASSERT_EQ(RUNTIME(cudaEventDestroy)(event), cudaSuccess);
+}
+
 TEST_F(ExportsTest, EntryPointsAreThoseOfTheDriver) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult result;

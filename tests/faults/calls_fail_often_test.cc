@@ -2,33 +2,27 @@
 // nothing is lost all the same, and once calls succeed again the program goes on.
 //
 //   FRUGAL_FAULTS_ROUNDS=N     how many programs each history is played as (default 160)
-//   FRUGAL_FAULTS_SEED=S       what is drawn (default 1)
+//   FRUGAL_TEST_SEED=S         what is drawn (default 1)
 //   FRUGAL_FAULTS_HISTORIES=F  the histories of another folder, such as whole recordings
 
 #include <algorithm>
-#include <cstdlib>
 #include <random>
 #include <string>
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tests/environment.h"
 #include "tests/faults/faulted_program.h"
 
 namespace frugal {
 namespace {
-
-int64_t FromEnvironment(const char* name, int64_t usual) {
-  const char* value = std::getenv(name);
-  return value == nullptr ? usual : std::atoll(value);
-}
 
 class CallsFailOften : public testing::TestWithParam<std::string> {
  protected:
   CallsFailOften()
       : history_(ReadHistory(GetParam())),
         rounds_(FromEnvironment("FRUGAL_FAULTS_ROUNDS", 160 / kSlowdown)),
-        seed_(FromEnvironment("FRUGAL_FAULTS_SEED", 1)),
-        random_(static_cast<uint64_t>(seed_)) {}
+        random_(TestSeed()) {}
 
   // From 0 to `below` - 1.
   uint64_t Draw(uint64_t below) { return std::uniform_int_distribution<uint64_t>(0, below - 1)(random_); }
@@ -57,14 +51,13 @@ class CallsFailOften : public testing::TestWithParam<std::string> {
         for (const std::string& problem : program.problems()) ADD_FAILURE() << problem;
         counts += program.counts();
       }
-      counts.Print(absl::StrCat(history_.name, virtual_memory ? "" : " in segments", ", ", what, ", seed ", seed_),
+      counts.Print(absl::StrCat(history_.name, virtual_memory ? "" : " in segments", ", ", what, ", seed ", TestSeed()),
                    options.memory);
     }
   }
 
   const History history_;
   const int64_t rounds_;
-  const int64_t seed_;
   std::mt19937_64 random_;
 };
 

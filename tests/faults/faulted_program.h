@@ -80,9 +80,10 @@ class FaultedProgram {
   void Interlude();
   void GiveEverythingBack();
   void AllocateWholeDevice();
-  // An operation that may fail only because a call did. Whether it succeeded.
+  // An operation that may fail only because calls did, and a second time when it was tried once more. Whether it
+  // succeeded.
   template <typename Operation>
-  bool MayFail(const char* name, Operation operation);
+  bool MayFailAgainAndAgain(const char* name, Operation operation);
   template <typename Operation>
   void MustSucceed(const char* name, Operation operation);
 

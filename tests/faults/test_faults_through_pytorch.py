@@ -13,7 +13,7 @@ import frugal_alloc
 PROGRAM = Path(__file__).with_name("faulted_memory.py")
 # Of each kind of call and each error; more with FRUGAL_FAULTS_CALLS.
 CALLS = os.environ.get("FRUGAL_FAULTS_CALLS", "3")
-SEED = os.environ.get("FRUGAL_FAULTS_SEED", "1")
+SEED = os.environ.get("FRUGAL_TEST_SEED", "1")
 
 
 def test_user_sees_out_of_memory_or_nothing_and_loses_nothing(tmp_path: Path) -> None:

@@ -139,7 +139,9 @@ class Load : public testing::Test {
     std::vector<Mailbox> mailboxes(kThreads);
     std::vector<std::thread> threads;
     for (uint64_t n = 0; n < kThreads; ++n) {
-      threads.emplace_back([&, n] { Worker(TestSeed() * kThreads + n, devices, mailboxes).Run(operations / static_cast<int64_t>(kThreads)); });
+      threads.emplace_back([&, n] {
+        Worker(TestSeed() * kThreads + n, devices, mailboxes).Run(operations / static_cast<int64_t>(kThreads));
+      });
     }
     for (std::thread& thread : threads) thread.join();
     // What was put into a mailbox after its owner had looked for the last time.

@@ -1,9 +1,13 @@
 """Runs tests of one of PyTorch's test files in this process, and reports each as it starts and ends.
 
-    worker.py DESCRIPTOR ours|native FILE CLASS.TEST...
+    worker.py DESCRIPTOR ours|ours:RUNS:SEED|native FILE CLASS.TEST...
 
 Reports go to the open file descriptor as lines of JSON: the name of the test alone as it starts; then with "outcome"
 (passed, failed, skipped or missing), "reason" (one line) and "seconds".
+
+With RUNS, each test that passes is run as often again, with a driver call of ours failing each time (failing_calls.py):
+a line with "plan" says which, "outcome" may be "faulted", for what went wrong because of it, and "runs" and "faults"
+count.
 """
 
 from __future__ import annotations
@@ -19,6 +23,8 @@ import time
 import types
 import unittest
 from pathlib import Path
+
+from failing_calls import FailingCalls
 
 PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
@@ -120,16 +126,27 @@ def main() -> None:
     # Ends with the program that waits for the reports, however that ends.
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     with os.fdopen(int(descriptor), "w", buffering=1) as reports, tempfile.TemporaryDirectory() as folder:
-        if allocator == "ours":
+
+        def tell(report: dict[str, object]) -> None:
+            reports.write(json.dumps(report) + "\n")
+
+        run_one = run
+        if allocator != "native":
             import frugal_alloc
 
-            frugal_alloc.enable()
+            _, *again = allocator.split(":")
+            if again:
+                runs, seed = again
+                frugal_alloc.enable(check="full", report_dir=folder)
+                run_one = FailingCalls(run, int(runs), seed, Path(folder), tell).run
+            else:
+                frugal_alloc.enable()
         lend_names()
         module = load(Path(file).resolve())
         draw_without_download(Path(folder))
         for name in names:
-            reports.write(json.dumps({"test": name}) + "\n")
-            reports.write(json.dumps(run(module, name)) + "\n")
+            tell({"test": name})
+            tell(run_one(module, name))
 
 
 if __name__ == "__main__":

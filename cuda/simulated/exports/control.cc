@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 
 #include "cuda/simulated/exports/the_machine.h"
@@ -14,6 +15,7 @@
 
 using frugal::Address;
 using frugal::sim::CallKind;
+using frugal::sim::Calls;
 using frugal::sim::Error;
 using frugal::sim::FaultPlan;
 using frugal::sim::Machine;
@@ -26,8 +28,14 @@ using frugal::sim::ToBytes;
 using frugal::sim::Work;
 
 uint64_t frugal_sim_calls(const char* kind) {
-  const std::optional<CallKind> known = frugal::sim::CallKindFromName(kind);
-  return known ? TheMachine().calls().count(*known) : UINT64_MAX;
+  constexpr std::string_view kInDriver = "driver.";
+  std::string_view name = kind;
+  const bool in_driver = name.starts_with(kInDriver);
+  if (in_driver) name.remove_prefix(kInDriver.size());
+  const std::optional<CallKind> known = frugal::sim::CallKindFromName(name);
+  if (!known) return UINT64_MAX;
+  const Calls& calls = TheMachine().calls();
+  return in_driver ? calls.driver_count(*known) : calls.count(*known);
 }
 
 uint64_t frugal_sim_driver_ns(void) { return static_cast<uint64_t>(TheMachine().calls().driver_time().count()); }

@@ -17,6 +17,15 @@ inline CUresult ToResult(Error error) { return static_cast<CUresult>(error); }
 inline CUcontext ContextOf(int gpu) { return reinterpret_cast<CUcontext>(static_cast<uintptr_t>(0x10 + gpu)); }
 inline int GpuOf(CUcontext context) { return static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 0x10; }
 
+// The calls of the machine that this thread makes while it lives are the driver's.
+class InDriver {
+ public:
+  InDriver() { ThisThread().in_driver = true; }
+  ~InDriver() { ThisThread().in_driver = false; }
+  InDriver(const InDriver&) = delete;
+  InDriver& operator=(const InDriver&) = delete;
+};
+
 // Calls `body` with the machine and the calling thread's GPU.
 template <typename Body>
 CUresult OnCurrentGpu(Body body) {
@@ -24,6 +33,7 @@ CUresult OnCurrentGpu(Body body) {
   const int gpu = ThisThread().gpu;
   if (!machine.HasGpu(gpu)) return ToResult(machine.NoGpuError());
   machine.gpu(gpu).Use();
+  const InDriver scope;
   return ToResult(body(machine, gpu));
 }
 

@@ -10,6 +10,7 @@ using frugal::Address;
 using frugal::Bytes;
 using frugal::kPageSize;
 using frugal::sim::Error;
+using frugal::sim::InDriver;
 using frugal::sim::Machine;
 using frugal::sim::OnCurrentGpu;
 using frugal::sim::Segments;
@@ -56,6 +57,7 @@ Error CheckProperties(const CUmemAllocationProp& properties) {
 
 CUresult cuMemAddressReserve(CUdeviceptr* pointer, size_t size, size_t alignment, CUdeviceptr wish,
                              unsigned long long flags) {
+  const InDriver scope;
   if (pointer == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   Address start;
   const Error error = Memory().Reserve(ToBytes(size), ToBytes(alignment), Address(wish), &start);
@@ -64,6 +66,7 @@ CUresult cuMemAddressReserve(CUdeviceptr* pointer, size_t size, size_t alignment
 }
 
 CUresult cuMemAddressFree(CUdeviceptr pointer, size_t size) {
+  const InDriver scope;
   return ToResult(Memory().Unreserve(Address(pointer), ToBytes(size)));
 }
 
@@ -77,6 +80,7 @@ CUresult cuMemGetAllocationGranularity(size_t* granularity, const CUmemAllocatio
 
 CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CUmemAllocationProp* properties,
                      unsigned long long flags) {
+  const InDriver scope;
   if (handle == nullptr || properties == nullptr || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (const Error error = CheckProperties(*properties); error != Error::kSuccess) return ToResult(error);
   VirtualMemory::HandleId id = 0;
@@ -85,7 +89,10 @@ CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t size, const CU
   return ToResult(error);
 }
 
-CUresult cuMemRelease(CUmemGenericAllocationHandle handle) { return ToResult(Memory().Release(handle)); }
+CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
+  const InDriver scope;
+  return ToResult(Memory().Release(handle));
+}
 
 CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* pointer) {
   if (handle == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -97,16 +104,19 @@ CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void*
 
 CUresult cuMemMap(CUdeviceptr pointer, size_t size, size_t offset, CUmemGenericAllocationHandle handle,
                   unsigned long long flags) {
+  const InDriver scope;
   // The driver, too, maps handles from their beginning only.
   if (offset != 0 || flags != 0) return CUDA_ERROR_INVALID_VALUE;
   return ToResult(Memory().Map(Address(pointer), ToBytes(size), handle));
 }
 
 CUresult cuMemUnmap(CUdeviceptr pointer, size_t size) {
+  const InDriver scope;
   return ToResult(Memory().Unmap(Address(pointer), ToBytes(size)));
 }
 
 CUresult cuMemSetAccess(CUdeviceptr pointer, size_t size, const CUmemAccessDesc* descriptions, size_t count) {
+  const InDriver scope;
   if (descriptions == nullptr || count == 0) return CUDA_ERROR_INVALID_VALUE;
   std::vector<VirtualMemory::GpuAccess> accesses;
   for (size_t i = 0; i < count; ++i) {

@@ -8,6 +8,7 @@
 using frugal::sim::Capture;
 using frugal::sim::Error;
 using frugal::sim::Event;
+using frugal::sim::InDriver;
 using frugal::sim::Machine;
 using frugal::sim::OnCurrentGpu;
 using frugal::sim::OnStream;
@@ -98,6 +99,7 @@ CUresult cuStreamWriteValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned) { ret
 // --- Events.
 
 CUresult cuEventCreate(CUevent* event, unsigned) {
+  const InDriver scope;
   Event* created = nullptr;
   const Error error = TheMachine().streams().CreateEvent(&created);
   if (error == Error::kSuccess) *event = reinterpret_cast<CUevent>(created);
@@ -111,6 +113,12 @@ CUresult cuEventRecord(CUevent event, CUstream stream) {
                   [&](Machine& machine, Stream& found) { return machine.streams().Record(ToEvent(event), found); });
 }
 
-CUresult cuEventQuery(CUevent event) { return ToResult(TheMachine().streams().QueryEvent(ToEvent(event))); }
+CUresult cuEventQuery(CUevent event) {
+  const InDriver scope;
+  return ToResult(TheMachine().streams().QueryEvent(ToEvent(event)));
+}
 
-CUresult cuEventSynchronize(CUevent event) { return ToResult(TheMachine().streams().SynchronizeEvent(ToEvent(event))); }
+CUresult cuEventSynchronize(CUevent event) {
+  const InDriver scope;
+  return ToResult(TheMachine().streams().SynchronizeEvent(ToEvent(event)));
+}
