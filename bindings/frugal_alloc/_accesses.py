@@ -12,6 +12,7 @@ from __future__ import annotations
 import ctypes
 import itertools
 import math
+import sys
 import threading
 from collections.abc import Callable, Iterator
 from typing import Any
@@ -65,18 +66,29 @@ def _written(func: Any, args: tuple, kwargs: dict) -> list[torch.Tensor]:
 class _Declare(TorchDispatchMode):
     """Sees every operator of its thread, and of the autograd threads that work for it."""
 
+    @classmethod
+    def _should_skip_dynamo(cls) -> bool:
+        # Else PyTorch loads all of torch.compile at the first operator, which takes as long as loading PyTorch does.
+        return False
+
     def __init__(self) -> None:
         super().__init__()
         self._touch = ctypes.CDLL(None).frugal_sim_touch
         self._touch.argtypes = [ctypes.c_void_p, ctypes.c_void_p, ctypes.c_uint64, ctypes.c_int, ctypes.c_char_p]
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
-        kwargs = kwargs or {}
+        run = self._run_uncompiled if "torch._dynamo" in sys.modules else self._run
+        return run(func, args, kwargs or {})
+
+    def _run(self, func: Any, args: tuple, kwargs: dict) -> Any:
         result = func(*args, **kwargs)
         name = func._schema.name
         if name.split("::")[1] not in WITHOUT_ACCESS and not name.startswith(WITHOUT_STREAM):
             self._declare(name, func, args, kwargs, result)
         return result
+
+    # For a program that compiles, no part of which is what we run.
+    _run_uncompiled = torch._disable_dynamo(_run)
 
     def _declare(self, name: str, func: Any, args: tuple, kwargs: dict, result: Any) -> None:
         given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]

@@ -48,6 +48,22 @@ TEST_F(StreamOrder, TheStreamsOfABlockAreItsOwnAndThoseRecordedForIt) {
   EXPECT_TRUE(allocator_->StreamsOf(block).empty());
 }
 
+// Streams are found by a hash of their numbers, which on a GPU are addresses.
+class StreamOrderOfMany : public AllocatorTest {
+ protected:
+  StreamOrderOfMany() : AllocatorTest(GiB(1)) {}
+};
+
+TEST_F(StreamOrderOfMany, StreamsDoNotShareMemoryHoweverAlikeTheirNumbersAre) {
+  for (const uint64_t distance : {uint64_t{1}, uint64_t{0x140}, uint64_t{1} << 32}) {
+    for (uint64_t n = 1; n <= 150; ++n) {
+      const Stream stream{n * distance};
+      const Address block = Allocate(kGrain, stream);
+      EXPECT_EQ(allocator_->StreamsOf(block), std::vector({stream})) << n << " * " << distance;
+    }
+  }
+}
+
 TEST_F(StreamOrder, RecordingAStreamTwiceMakesOneEvent) {
   const Address block = Allocate(MiB(8));
   UseOn(block, kSide, 100);

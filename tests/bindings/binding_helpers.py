@@ -7,9 +7,10 @@ import ctypes
 import gc
 import json
 import os
+import re
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 import torch
@@ -18,6 +19,11 @@ from frugal_alloc import _native
 KIB = 1 << 10
 MIB = 1 << 20
 GIB = 1 << 30
+
+# What each process says at its end, for whom the simulated GPU checked the order of work.
+ORDER = re.compile(
+    r"^frugal simulated GPU: the order of \d+ accesses was checked, (?P<violations>\d+) violations\n", re.M
+)
 
 simulated_gpu = pytest.mark.simulated_gpu
 
@@ -40,7 +46,8 @@ def collect() -> None:
 def run_python(code: str, **environment: str | None) -> dict:
     """Runs `code` in a fresh process with this one's environment, changed as said (None: taken out).
 
-    The code calls ``report(key=value, ...)``; what it reported is returned, with ``stderr`` and ``status``.
+    The code calls ``report(key=value, ...)``; what it reported is returned, with ``stderr`` and ``status``. What the
+    simulated GPU says of the order of its work is no part of ``stderr``; work without order fails the test.
     """
     prelude = (
         "import json\nreported = {}\nreport = reported.update\n"
@@ -57,7 +64,8 @@ def run_python(code: str, **environment: str | None) -> dict:
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("REPORT")]
     result = json.loads(lines[-1].removeprefix("REPORT")) if lines else {}
-    return result | {"stderr": done.stderr, "status": done.returncode, "stdout": done.stdout}
+    assert all(order["violations"] == "0" for order in ORDER.finditer(done.stderr)), done.stderr
+    return result | {"stderr": ORDER.sub("", done.stderr), "status": done.returncode, "stdout": done.stdout}
 
 
 class Simulation:
@@ -78,11 +86,22 @@ class Simulation:
         self._set_faults = library.frugal_sim_set_faults
         self._set_faults.argtypes = [ctypes.c_char_p]
 
+        self._order_violations = library.frugal_sim_order_violations
+        self._order_violations.restype = ctypes.c_uint64
+
     def calls(self, kind: str) -> int:
         return self._calls(kind.encode())
 
     def memory_used(self, gpu: int = 0) -> int:
         return self._used(gpu)
+
+    @contextlib.contextmanager
+    def nothing_unordered(self) -> Iterator[None]:
+        """No byte is used in the block before its last use is ordered."""
+        before = self._order_violations()
+        yield
+        torch.cuda.synchronize()
+        assert self._order_violations() == before, "the simulated GPU names them at the end of the process"
 
     def set_clock(self, nanoseconds: int) -> None:
         """From the first call on, time stands still but for these calls. It never goes back."""
@@ -100,3 +119,27 @@ class Simulation:
             yield
         finally:
             self._set_faults(b"")
+
+
+def use_on_several_streams(simulation: Simulation, later: Callable[[], int]) -> None:
+    """Streams of the current GPU, all of them busy, take turns at making memory, using each other's and letting go.
+
+    Args:
+        simulation: Controls the GPU.
+        later: A later moment at each call.
+    """
+    maker, user = torch.cuda.Stream(), torch.cuda.Stream()
+    simulation.set_clock(later())
+    for _ in range(4):
+        with torch.cuda.stream(maker):
+            tensor = empty(10 * MIB).zero_()
+        user.wait_stream(maker)
+        with torch.cuda.stream(user):
+            tensor.sum()
+        simulation.keep_busy(user, later())
+        tensor.record_stream(user)
+        del tensor
+    for stream in 3 * (maker, user, torch.cuda.current_stream()):
+        with torch.cuda.stream(stream):
+            empty(10 * MIB).zero_()
+        simulation.keep_busy(stream, later())

@@ -4,12 +4,16 @@ CUDA's libraries can be replaced only as a process starts, and frugal_alloc is e
 collects here, for each file, one item for each moment of enabling (before CUDA has started, and in the middle of a run
 with live tensors), which runs the file in a child pytest in the right environment. With FRUGAL_TEST_GPU=real the
 children use the GPU of this machine instead, and leave out the tests that steer the simulated one.
+
+The simulated GPU checks the order of all work: a byte that is handed on before its last use is ordered ends the child
+with an exit status of its own, and so a grandchild (see run_python).
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -27,7 +31,13 @@ ON_REAL_GPU = os.environ.get("FRUGAL_TEST_GPU") == "real"
 
 # What a file needs that is not the usual one GPU of 16 GiB with virtual memory.
 GPUS = {"test_distributed.py": 2, "test_peers.py": 2}
-ENVIRONMENT = {"test_segments.py": {"FRUGAL_SIM_VMM": "0"}}
+ENVIRONMENT = {
+    "test_segments.py": {"FRUGAL_SIM_VMM": "0"},
+    # What sees PyTorch's operators for the order checker is a frame of Python, and these look at frames.
+    "test_explanations.py": {"FRUGAL_SIM_ORDER": "0"},
+    "test_python_stack.py": {"FRUGAL_SIM_ORDER": "0"},
+}
+ORDER = re.compile(r"the order of (\d+) accesses was checked, (\d+) violations")
 # These start processes of their own for each moment.
 ONE_MOMENT = (
     "test_everyday_calls.py",
@@ -55,7 +65,7 @@ def _simulated(file: str) -> dict[str, str]:
             environment = _simulated_gpu.environment(16 * GIB, gpus=GPUS.get(file, 1))
         except _simulated_gpu.SimulationError as error:
             raise FileFailed(str(error)) from None
-        environment.update(ENVIRONMENT.get(file, {}))
+        environment.update({"FRUGAL_SIM_ORDER": "1"} | ENVIRONMENT.get(file, {}))
     package = str(Path(frugal_alloc.__file__).parents[1])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, environment.get("PYTHONPATH"))))
     # What a user's environment says is not what is tested.
@@ -80,6 +90,8 @@ class FileInProcess(pytest.Item):
         with tempfile.TemporaryDirectory() as folder:
             done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=600)
         self.add_report_section("call", "tests", done.stdout)
+        for order in ORDER.finditer(done.stderr):
+            self.add_report_section("call", "order", order[0])
         no_tests_selected = done.returncode == 5 and keyword
         if done.returncode != 0 and not no_tests_selected:
             raise FileFailed(done.stdout + done.stderr)

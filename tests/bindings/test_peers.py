@@ -1,11 +1,12 @@
 """Several GPUs: memory of each, copies between them, peers."""
 
+import itertools
 import os
 
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import MIB, empty, is_ours, run_python
+from binding_helpers import MIB, Simulation, empty, is_ours, run_python, simulated_gpu, use_on_several_streams
 
 pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is only one GPU")
 
@@ -19,6 +20,14 @@ def test_each_gpu_counts_its_own_memory(gpu):
     assert torch.cuda.memory_allocated(gpu) == before[0] + 3 * MIB
     assert torch.cuda.memory_allocated(other) == before[1]
     assert frugal_alloc.stats(gpu)["allocated_bytes"] >= 3 * MIB
+
+
+@simulated_gpu
+@pytest.mark.parametrize("gpu", [0, 1])
+def test_no_byte_of_either_gpu_is_reused_too_early(gpu, moments=itertools.count(10**12, 10**9)):  # noqa: B008
+    simulation = Simulation()
+    with torch.cuda.device(gpu), simulation.nothing_unordered():
+        use_on_several_streams(simulation, lambda: next(moments))
 
 
 def test_block_is_freed_whatever_the_current_device_is():

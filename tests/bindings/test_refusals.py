@@ -181,7 +181,7 @@ def test_no_driver_is_named():
     if os.environ.get("FRUGAL_TEST_GPU") == "real":
         pytest.skip("this machine has a driver")
     # The simulated GPU's runtime needs its driver, so neither is there.
-    result = run_python(ON_CPU, LD_PRELOAD=None, LD_LIBRARY_PATH=None)
+    result = run_python(ON_CPU, LD_PRELOAD=None, LD_LIBRARY_PATH=None, FRUGAL_SIM_ORDER=None)
     check_refused(result, "no NVIDIA driver", "frugal-alloc simulate")
     assert result["sum"] == 3
 

@@ -161,6 +161,15 @@ def test_work_of_any_stream_is_over_before_the_move():
         assert other.query()
 
 
+@simulated_gpu
+def test_who_reads_a_shared_tensor_need_not_wait_for_its_move():
+    tensor = numbers(1000)
+    other = torch.cuda.Stream()
+    with Simulation().nothing_unordered(), shared(tensor), torch.cuda.stream(other):
+        tensor.sum()
+        tensor.record_stream(other)
+
+
 def test_sharing_in_a_capture_is_refused_and_leaves_the_capture_alone():
     tensor = numbers(1000)
     graph = torch.cuda.CUDAGraph()
@@ -185,6 +194,27 @@ def test_tensor_moves_while_another_thread_captures():
     assert not is_ours(tensor)
     assert torch.equal(tensor.cpu(), torch.arange(1000, dtype=torch.int32))
     graph.replay()
+
+
+@simulated_gpu
+def test_move_while_another_thread_captures_comes_after_the_work_of_each_stream():
+    library = _native.load()
+    tensor = numbers(1000)
+    graph = torch.cuda.CUDAGraph()
+    with Simulation().nothing_unordered():
+        for half in (tensor[:500], tensor[500:]):
+            stream = torch.cuda.Stream()
+            stream.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(stream):
+                half.add_(1)
+            tensor.record_stream(stream)
+        with torch.cuda.graph(graph):
+            held = empty(MIB)
+            thread = threading.Thread(target=lambda: library.make_shareable(tensor.untyped_storage()._cdata))
+            thread.start()
+            thread.join()
+            held.fill_(1)
+    assert not is_ours(tensor)
 
 
 def test_handle_of_mapped_memory_is_refused_with_a_way_out():

@@ -1,7 +1,11 @@
 """Memory used by several streams: handed on only when all of them have passed."""
 
+import contextlib
+from collections.abc import Iterator
+
+import pytest
 import torch
-from binding_helpers import MIB, Simulation, empty, is_ours, simulated_gpu
+from binding_helpers import MIB, Simulation, empty, is_ours, simulated_gpu, use_on_several_streams
 
 SECOND = 10**9
 
@@ -30,6 +34,34 @@ def test_block_in_use_by_another_stream_is_not_reused_before_it_has_passed():
     simulation.set_clock(until)
     held = [empty(10 * MIB) for _ in range(3)]
     assert address in {tensor.data_ptr() for tensor in held}
+
+
+@contextlib.contextmanager
+def history() -> Iterator[None]:
+    torch.cuda.memory._record_memory_history()
+    yield
+    torch.cuda.memory._record_memory_history(enabled=None)
+
+
+@simulated_gpu
+@pytest.mark.parametrize("around", [contextlib.nullcontext, history])
+def test_no_byte_is_reused_too_early_whether_history_is_recorded_or_not(around):
+    simulation = Simulation()
+    with around(), simulation.nothing_unordered():
+        use_on_several_streams(simulation, now_plus)
+
+
+def test_raw_memory_belongs_to_the_stream_that_is_named():
+    stream = torch.cuda.Stream()
+    address = torch.cuda.caching_allocator_alloc(6 * MIB, stream=stream)
+    (owner,) = [
+        segment["stream"]
+        for segment in torch.cuda.memory_snapshot()
+        if segment["address"] <= address < segment["address"] + segment["total_size"]
+    ]
+    torch.cuda.caching_allocator_delete(address)
+    assert is_ours(address)
+    assert owner == stream.cuda_stream
 
 
 @simulated_gpu

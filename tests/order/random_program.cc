@@ -35,11 +35,13 @@ Address RandomProgram::DrawBlock() {
 void RandomProgram::Step() {
   // Slower than the streams get work, so that they are behind.
   program_.AdvanceTo(program_.now() + Draw(0, 20));
+  // Captures are short: streams that are captured wait for nobody, and nobody waits for them.
+  if (captured_.has_value() && Draw(0, 9) == 0) EndCapture();
   const int64_t choice = Draw(0, 999);
   if (choice < 100) {
     program_.MakeBusyUntil(DrawStream(), program_.now() + Draw(0, 400));
-  } else if (choice < 110) {
-    BeginOrEndCapture();
+  } else if (choice < 105) {
+    BeginCapture(DrawStream());
   } else if (program_.live().empty() || choice < 550) {
     static_cast<void>(program_.TryAllocate(DrawSize(), DrawStream()));
   } else if (choice < 650) {
@@ -54,13 +56,15 @@ void RandomProgram::Step() {
   }
 }
 
-void RandomProgram::BeginOrEndCapture() {
-  const Stream stream = DrawStream();
-  if (program_.IsCaptured(stream)) {
-    program_.EndCapture(stream);
-  } else {
-    program_.BeginCapture(stream);
-  }
+void RandomProgram::BeginCapture(Stream stream) {
+  if (captured_.has_value()) return;
+  captured_ = stream;
+  program_.BeginCapture(stream);
+}
+
+void RandomProgram::EndCapture() {
+  program_.EndCapture(*captured_);
+  captured_.reset();
 }
 
 void RandomProgram::GiveBackMemory() {

@@ -4,6 +4,7 @@
 #define FRUGAL_TESTS_ORDER_RANDOM_PROGRAM_H_
 
 #include <cstdint>
+#include <optional>
 #include <random>
 
 #include "tests/order/ordered_program.h"
@@ -28,11 +29,13 @@ class RandomProgram {
   Bytes DrawSize();
   Address DrawBlock();
   void Step();
+  void BeginCapture(Stream stream);
+  void EndCapture();
   void GiveBackMemory();
-  void BeginOrEndCapture();
 
   std::mt19937_64 random_;
   const int64_t streams_;
+  std::optional<Stream> captured_;
   OrderedProgram program_;
 };
 
