@@ -57,6 +57,20 @@ def test_our_memory_used_by_the_captured_stream_is_freed_while_it_captures():
     assert not is_ours(inside)
 
 
+def test_nobody_asks_whether_a_captured_stream_has_passed():
+    graph = torch.cuda.CUDAGraph()
+    stream, other = torch.cuda.Stream(), torch.cuda.Stream()
+    victim = empty(6 * MIB)
+    victim.record_stream(stream)
+    with torch.cuda.graph(graph, stream=stream):
+        inside = empty(MIB)
+        del victim
+        with torch.cuda.stream(other):
+            outside = empty(6 * MIB)
+    graph.replay()
+    assert (is_ours(inside), is_ours(outside)) == (False, True)
+
+
 def test_another_thread_allocates_while_one_captures():
     def allocate() -> bool:
         stream = torch.cuda.Stream()

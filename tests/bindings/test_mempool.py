@@ -5,7 +5,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from binding_helpers import GIB, MIB, collect, empty, is_ours, run_python
+from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, run_python, simulated_gpu
 
 
 @pytest.fixture(autouse=True)
@@ -55,6 +55,22 @@ def test_memory_of_a_pool_used_by_another_stream_is_freed_by_native():
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
     assert torch.cuda.memory_allocated() == before
+
+
+@simulated_gpu
+def test_memory_of_a_pool_used_by_another_stream_is_reused_only_after_it():
+    simulation = Simulation()
+    simulation.set_clock(10**12)
+    pool, user = torch.cuda.MemPool(), torch.cuda.Stream()
+    with simulation.nothing_unordered():
+        for _ in range(3):
+            tensor = pooled(pool, 3 * MIB).zero_()
+            user.wait_stream(torch.cuda.current_stream())
+            with torch.cuda.stream(user):
+                tensor.sum()
+            simulation.keep_busy(user, 2 * 10**12)
+            tensor.record_stream(user)
+            del tensor
 
 
 def test_memory_of_a_pool_is_freed_into_it():

@@ -69,6 +69,27 @@ TEST_F(OrderCheckerTest, AWriteBesideAWriteOfAnotherStreamIsAViolation) {
   EXPECT_EQ(violations(), 1u);
 }
 
+TEST_F(OrderCheckerTest, AWriteToOnePartLeavesTheReadsOfTheOther) {
+  const Address memory = Mapped(1);
+  Read(kSide, memory, MiB(2));
+  Wait(kMain, kSide);
+  Write(kMain, memory, MiB(1));
+  EXPECT_EQ(violations(), 0u) << device_.order_report();
+  Write(kThird, memory + MiB(1), MiB(1));
+  EXPECT_EQ(violations(), 1u);
+}
+
+TEST_F(OrderCheckerTest, AQueryTellsTheHostOfItsOwnStreamAlone) {
+  const Address memory = Mapped(2);
+  Write(kMain, memory, MiB(2));
+  Write(kSide, memory + MiB(2), MiB(2));
+  EXPECT_TRUE(*device_.HasPassed(*device_.Record(kMain)));
+  Write(kThird, memory, MiB(2));
+  EXPECT_EQ(violations(), 0u) << device_.order_report();
+  Write(kThird, memory + MiB(2), MiB(2));
+  EXPECT_EQ(violations(), 1u);
+}
+
 TEST_F(OrderCheckerTest, AReadBesideAWriteIsAViolationInEitherOrder) {
   const Address memory = Mapped(2);
   Write(kMain, memory, MiB(1));
