@@ -76,6 +76,17 @@ TEST_F(Trim, CountsEveryHandleThatWent) {
   EXPECT_EQ(all(statistics().reserved_bytes), MiB(14).count());
 }
 
+TEST_F(Trim, LeavesTheOtherBlocksOfAStreamAloneOnceItHasEnough) {
+  const Address first = Allocate(MiB(8));
+  Allocate(MiB(2));
+  const Address second = Allocate(MiB(6));
+  Allocate(MiB(2));
+  Free(first);
+  Free(second);
+  EXPECT_EQ(Return(MiB(8)), MiB(8));
+  EXPECT_EQ(calls(CallKind::kUnmap), 1u);
+}
+
 TEST_F(Trim, WaitsForNoStreamOnceItHasEnough) {
   const Address first = Allocate(MiB(8), kMain);
   const Address second = Allocate(MiB(8), kSide);
