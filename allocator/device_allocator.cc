@@ -1,10 +1,10 @@
 #include "allocator/device_allocator.h"
 
 #include <algorithm>
-#include <string>
 #include <utility>
 
 #include "absl/base/attributes.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "allocator/check.h"
 #include "allocator/movable_backing.h"
@@ -345,7 +345,7 @@ absl::Status DeviceAllocator::MakeRoomByReclaiming(Arena& arena, Bytes size) {
     const bool some = (reclaimer_->*step.reclaim)();
     mutex_.Lock();
     // Broken meanwhile, by a call that others made. An error would have the request made once more.
-    if (!health_.ok()) throw BrokenInvariant(std::string(health_.message()));
+    if (!health_.ok()) throw BrokenInvariant(absl::StrCat(health_.message()));
     if (!some) continue;
     status = PollAwaiting();
     if (!status.ok() || HasRoom(arena, size)) return status;

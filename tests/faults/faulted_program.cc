@@ -52,11 +52,20 @@ void FaultedProgram::Play() {
     device_.AdvanceTo(sim::Nanoseconds(now_));
     Interlude();
     Apply(history_.events[static_cast<size_t>(now_)]);
-    if (counts_.faults + static_cast<int64_t>(device_.faults()) > 0) CheckBooks();
+    if (IsTimeToCheck()) CheckBooks();
   }
   peak_ = device_.peak();
   if (problems_.empty()) GiveEverythingBack();
   EndFaults();
+}
+
+bool FaultedProgram::IsTimeToCheck() {
+  // Of whole recordings the books are long, and what a fault has broken shows soon, or whenever one looks.
+  constexpr int64_t kSoon = 50;
+  const int64_t faults = counts_.faults + static_cast<int64_t>(device_.faults());
+  if (faults > faults_seen_) latest_fault_ = now_;
+  faults_seen_ = faults;
+  return faults > 0 && (now_ < latest_fault_ + kSoon || now_ % (1 + std::ssize(history_.events) / 500) == 0);
 }
 
 void FaultedProgram::EndFaults() {

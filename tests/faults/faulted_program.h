@@ -87,8 +87,9 @@ class FaultedProgram {
   template <typename Operation>
   void MustSucceed(const char* name, Operation operation);
 
-  // After each operation from the first fault on.
   void CheckBooks();
+  // Of a short history after each operation from the first fault on.
+  bool IsTimeToCheck();
   void ExpectNoOverlap(Address start, Bytes size);
   void Problem(std::string what);
 
@@ -103,6 +104,8 @@ class FaultedProgram {
   Bytes live_bytes_;
   int64_t now_ = 0;
   Bytes peak_;
+  int64_t faults_seen_ = 0;
+  int64_t latest_fault_ = 0;  // the event in which it came
   Counts counts_;
   std::vector<std::string> problems_;
 };

@@ -1,6 +1,9 @@
 """Cuts the histories that C++ tests play out of the recorded and the generated ones.
 
     PYTHONPATH=bindings python -m tests.histories.cut
+    PYTHONPATH=bindings python -m tests.histories.cut --whole FOLDER [NAME...]
+
+The second form cuts nothing away: it writes whole histories, all or those named, for FRUGAL_FAULTS_HISTORIES.
 
 Each of loops/ holds some steps of a training loop, after what was allocated all along (up to `warm_up_end`).
 
@@ -126,6 +129,18 @@ def loop(history: _histories.History, begin: int, end: int) -> dict:
     return head | {"events": rows}
 
 
+def whole(history: _histories.History) -> dict:
+    rows = []
+    born = 0  # an event of a source that allocates does not say which allocation it is: they are in order
+    for operation, allocation, size, stream, late_stream, ready in _histories.EVENT.iter_unpack(history.events):
+        if operation == _histories.ALLOCATE:
+            rows.append([0, born, size, stream])
+            born += 1
+        else:
+            rows.append([1, allocation, late_stream, ready] if ready else [1, allocation])
+    return {"frugal_alloc_history": 1, "stream_lag": history.stream_lag, "events": rows}
+
+
 def write(history: dict, path: Path) -> None:
     head = {key: value for key, value in history.items() if key != "events"}
     rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in history["events"])
@@ -142,10 +157,20 @@ def save(history: dict, folder: str, name: str) -> None:
     )
 
 
+def source(name: str) -> _histories.History:
+    return generators.generate(name) if name in GENERATED else _histories.read(_histories.find(name))
+
+
 def main() -> None:
+    if sys.argv[1:]:
+        if sys.argv[1] != "--whole" or not sys.argv[2:]:
+            sys.exit(__doc__)
+        folder, *names = sys.argv[2:]
+        for name in names or [*_histories.known_names(), *GENERATED]:
+            write(whole(source(name)), Path(folder) / f"{name}.json")
+        return
     for name in RECORDED + GENERATED:
-        source = generators.generate(name) if name in GENERATED else _histories.read(_histories.find(name))
-        save(cut(source), "small", name)
+        save(cut(source(name)), "small", name)
     steps = _histories.read(_histories.find("gpt60"))
     save(loop(steps, *GPT_STEPS), "loops", "gpt60")
     turns = generators.generate("fixed_training_4")
