@@ -8,6 +8,13 @@
 
 namespace frugal {
 
+// By how much less a test does where a sanitizer makes it slow.
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+inline constexpr int64_t kSlowdown = 20;
+#else
+inline constexpr int64_t kSlowdown = 1;
+#endif
+
 // A number, or `usual` where the variable is not set.
 inline int64_t FromEnvironment(const char* name, int64_t usual) {
   const char* value = std::getenv(name);

@@ -307,10 +307,10 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 300,
          .steps = 8000,
-         .figures = "create 9485, map 18044, set_access 1526, unmap 9244, release 9447, reserve 7, event_record "
-                    "2880, event_query 8712, stream_wait 336, sync 565, peak 400 MiB, stitches 1059 of 10702 pages, "
-                    "waits 335, ooms 173, retries 198, failed calls 382 of which absorbed 158, returned 16078 MiB, "
-                    "held 32 MiB, INTERNAL 39, OK 4049, RESOURCE_EXHAUSTED 184, UNAVAILABLE 20"},
+         .figures = "create 9435, map 18064, set_access 1567, unmap 9144, release 9300, reserve 7, event_record 2836, "
+                    "event_query 7457, stream_wait 305, sync 596, peak 400 MiB, stitches 1056 of 10369 pages, waits "
+                    "304, ooms 213, retries 238, failed calls 462 of which absorbed 209, returned 16930 MiB, held 280 "
+                    "MiB, INTERNAL 30, OK 4083, RESOURCE_EXHAUSTED 215, UNAVAILABLE 10"},
     Work{.name = "calls_that_fail_on_a_full_device",
          .memory = MiB(200),
          .streams = 3,
@@ -323,10 +323,10 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 10'000,
          .steps = 8000,
-         .figures = "create 3818, map 11942, set_access 1452, unmap 8038, release 3713, reserve 7, event_record "
-                    "3461, event_query 13387, stream_wait 889, sync 434, peak 200 MiB, stitches 1276 of 10253 pages, "
-                    "waits 884, ooms 192, retries 232, failed calls 342 of which absorbed 156, returned 6578 MiB, "
-                    "held 200 MiB, INTERNAL 32, OK 3968, RESOURCE_EXHAUSTED 197, UNAVAILABLE 10"},
+         .figures = "create 3827, map 12617, set_access 1550, unmap 8775, release 3733, reserve 6, event_record 3703, "
+                    "event_query 15590, stream_wait 1129, sync 449, peak 200 MiB, stitches 1387 of 11129 pages, waits "
+                    "1126, ooms 207, retries 252, failed calls 388 of which absorbed 205, returned 6780 MiB, held 198 "
+                    "MiB, INTERNAL 18, OK 4056, RESOURCE_EXHAUSTED 211, UNAVAILABLE 9"},
     Work{.name = "calls_that_fail_while_memory_goes_back",
          .memory = MiB(400),
          .streams = 2,
@@ -340,10 +340,10 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 100,
          .steps = 8000,
-         .figures = "create 12485, map 15340, set_access 1712, unmap 4756, release 12347, reserve 8, event_record "
-                    "1874, event_query 1894, stream_wait 16, sync 631, peak 400 MiB, stitches 674 of 3941 pages, "
-                    "waits 16, ooms 67, retries 71, failed calls 377 of which absorbed 119, returned 21326 MiB, held "
-                    "172 MiB, INTERNAL 62, OK 4752, RESOURCE_EXHAUSTED 82, UNAVAILABLE 18"},
+         .figures = "create 12280, map 14783, set_access 1670, unmap 4369, release 12100, reserve 8, event_record "
+                    "1707, event_query 1736, stream_wait 16, sync 612, peak 400 MiB, stitches 638 of 3584 pages, waits "
+                    "16, ooms 71, retries 74, failed calls 403 of which absorbed 189, returned 21438 MiB, held 320 "
+                    "MiB, INTERNAL 31, OK 4828, RESOURCE_EXHAUSTED 73, UNAVAILABLE 8"},
     Work{.name = "calls_of_segments_that_fail",
          .memory = MiB(400),
          .virtual_memory = false,
@@ -358,10 +358,9 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 300,
          .steps = 8000,
-         .figures = "event_record 588, event_query 904, stream_wait 8, sync 52, malloc 1538, free 1526, peak 400 "
-                    "MiB, stitches 0 of 0 pages, waits 8, ooms 109, retries 263, failed calls 93 of which absorbed "
-                    "45, returned 22522 MiB, held 182 MiB, INTERNAL 19, OK 4176, RESOURCE_EXHAUSTED 115, UNAVAILABLE "
-                    "4"}};
+         .figures = "event_record 613, event_query 924, stream_wait 6, sync 65, malloc 1613, free 1592, peak 400 MiB, "
+                    "stitches 0 of 0 pages, waits 6, ooms 99, retries 229, failed calls 101 of which absorbed 66, "
+                    "returned 25598 MiB, held 106 MiB, INTERNAL 10, OK 4194, RESOURCE_EXHAUSTED 100, UNAVAILABLE 3"}};
 
 TEST_P(Decisions, AreThoseOnRecord) {
   for (int step = 0; step < work_.steps; ++step) Step(step);

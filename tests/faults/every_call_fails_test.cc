@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "gtest/gtest.h"
+#include "tests/environment.h"
 #include "tests/faults/faulted_program.h"
 
 namespace frugal {

@@ -12,13 +12,6 @@
 
 namespace frugal {
 
-// By how much less a test does where a sanitizer makes it slow.
-#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
-inline constexpr int64_t kSlowdown = 20;
-#else
-inline constexpr int64_t kSlowdown = 1;
-#endif
-
 // One call of the program's.
 struct HistoryEvent {
   bool frees = false;

@@ -15,7 +15,7 @@ constexpr int64_t kPrograms = 600;
 constexpr int64_t kSteps = 1000;
 constexpr int64_t kLyingSteps = 400;
 
-uint64_t Programs() { return static_cast<uint64_t>(FromEnvironment("FRUGAL_ORDER_PROGRAMS", kPrograms)); }
+uint64_t Programs() { return static_cast<uint64_t>(FromEnvironment("FRUGAL_ORDER_PROGRAMS", kPrograms / kSlowdown)); }
 
 TEST(RandomOrder, NoByteIsReusedBeforeItsLastUseIsOrdered) {
   const uint64_t first = TestSeed();
