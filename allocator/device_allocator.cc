@@ -152,15 +152,15 @@ std::vector<Stream> DeviceAllocator::StreamsOf(Address address) const {
 
 absl::StatusOr<Bytes> DeviceAllocator::Trim(Bytes enough) {
   absl::MutexLock lock(&mutex_);
-  return Guarded(&DeviceAllocator::TrimLocked, enough);
+  return Guarded(&DeviceAllocator::GiveBack, &DeviceAllocator::TrimOnce, enough);
 }
 
-absl::StatusOr<Bytes> DeviceAllocator::TrimLocked(Bytes enough) {
+absl::StatusOr<Bytes> DeviceAllocator::GiveBack(absl::Status (DeviceAllocator::*once)(Bytes enough), Bytes enough) {
   const Bytes before = backing_->held();
-  absl::Status status = TrimOnce(enough);
+  absl::Status status = (this->*once)(enough);
   if (!status.ok()) {
     Absorb(status);
-    status = TrimOnce(enough - (before - backing_->held()));
+    status = (this->*once)(enough - (before - backing_->held()));
   }
   CheckChange();
   if (!status.ok()) return status;
@@ -183,19 +183,7 @@ absl::Status DeviceAllocator::MarkUse() {
 
 absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {
   absl::MutexLock lock(&mutex_);
-  return Guarded(&DeviceAllocator::ReturnIdleLocked, enough);
-}
-
-absl::StatusOr<Bytes> DeviceAllocator::ReturnIdleLocked(Bytes enough) {
-  const Bytes before = backing_->held();
-  absl::Status status = ReturnIdleOnce(enough);
-  if (!status.ok()) {
-    Absorb(status);
-    status = ReturnIdleOnce(enough - (before - backing_->held()));
-  }
-  CheckChange();
-  if (!status.ok()) return status;
-  return before - backing_->held();
+  return Guarded(&DeviceAllocator::GiveBack, &DeviceAllocator::ReturnIdleOnce, enough);
 }
 
 absl::Status DeviceAllocator::ReturnIdleOnce(Bytes enough) {

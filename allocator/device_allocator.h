@@ -186,8 +186,9 @@ class DeviceAllocator {
   absl::StatusOr<Allocation> AllocateLocked(Bytes requested, Stream stream, void* annotation, Bytes least,
                                             Sample sample) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::StatusOr<Bytes> FreeLocked(Address address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Bytes> TrimLocked(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::StatusOr<Bytes> ReturnIdleLocked(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // Calls `once`, and if the driver failed a second time for what is left. Returns what went in both.
+  absl::StatusOr<Bytes> GiveBack(absl::Status (DeviceAllocator::*once)(Bytes enough), Bytes enough)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TrimOnce(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status ReturnIdleOnce(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status ChangeEpochs(void (BirthEpochs::*change)()) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
