@@ -92,16 +92,25 @@ TEST_F(Refusals, OfTheDriverKeepTheDriversOwnNameForTheError) {
   EXPECT_FALSE(absl::IsResourceExhausted(status));
 }
 
+// Sixteen blocks, every other one of which was freed; their handles have moved once, and old views of them are left.
+struct Remapped {
+  Remapped() {
+    for (int i = 0; i < 16; ++i) blocks.push_back(allocator.Allocate(MiB(2), kMain)->address);
+    for (size_t i = 0; i < blocks.size(); i += 2) EXPECT_TRUE(allocator.Free(blocks[i]).ok());
+    EXPECT_TRUE(allocator.Free(allocator.Allocate(MiB(16), kMain)->address).ok());
+  }
+
+  sim::SimulatedDevice device{{.memory = MiB(64)}};
+  AddressDirectory directory;
+  DeviceAllocator allocator{device, directory, nullptr};
+  std::vector<Address> blocks;
+};
+
 TEST_F(Refusals, OfUnmapDuringTrimLoseNothing) {
   for (int call = 1; call <= 20; ++call) {
     SCOPED_TRACE(call);
-    sim::SimulatedDevice device({.memory = MiB(64)});
-    AddressDirectory directory;
-    DeviceAllocator allocator(device, directory, nullptr);
-    std::vector<Address> blocks;
-    for (int i = 0; i < 16; ++i) blocks.push_back(allocator.Allocate(MiB(2), kMain)->address);
-    for (size_t i = 0; i < blocks.size(); i += 2) ASSERT_TRUE(allocator.Free(blocks[i]).ok());
-    ASSERT_TRUE(allocator.Free(allocator.Allocate(MiB(16), kMain)->address).ok());
+    Remapped remapped;
+    auto& [device, directory, allocator, blocks] = remapped;
     ASSERT_TRUE(device.SetFaults(absl::StrFormat("%s@%d=invalid_value", call % 2 == 0 ? "unmap" : "release", call)));
     (void)allocator.Trim().ok();
     ASSERT_TRUE(device.SetFaults(""));
@@ -119,13 +128,8 @@ TEST_F(Refusals, OfOneCallDuringTrimAreMadeUpFor) {
       for (int call = 1; call <= 12; ++call) {
         const std::string plan = absl::StrFormat("%s@%d=%s", kind, call, error);
         SCOPED_TRACE(plan);
-        sim::SimulatedDevice device({.memory = MiB(64)});
-        AddressDirectory directory;
-        DeviceAllocator allocator(device, directory, nullptr);
-        std::vector<Address> blocks;
-        for (int i = 0; i < 16; ++i) blocks.push_back(allocator.Allocate(MiB(2), kMain)->address);
-        for (size_t i = 0; i < blocks.size(); i += 2) ASSERT_TRUE(allocator.Free(blocks[i]).ok());
-        ASSERT_TRUE(allocator.Free(allocator.Allocate(MiB(16), kMain)->address).ok());
+        Remapped remapped;
+        auto& [device, directory, allocator, blocks] = remapped;
         ASSERT_TRUE(allocator.RecordStream(blocks[1], kSide).ok());
         ASSERT_TRUE(allocator.Free(blocks[1]).ok());
         const Bytes held = allocator.Held();

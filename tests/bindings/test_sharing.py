@@ -181,8 +181,7 @@ def test_sharing_in_a_capture_is_refused_and_leaves_the_capture_alone():
     graph.replay()
 
 
-def test_tensor_moves_while_another_thread_captures():
-    tensor = numbers(1000)
+def moved_by_another_thread_while_this_one_captures(tensor: torch.Tensor) -> torch.cuda.CUDAGraph:
     library = _native.load()
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
@@ -191,6 +190,12 @@ def test_tensor_moves_while_another_thread_captures():
         thread.start()
         thread.join()
         held.fill_(1)
+    return graph
+
+
+def test_tensor_moves_while_another_thread_captures():
+    tensor = numbers(1000)
+    graph = moved_by_another_thread_while_this_one_captures(tensor)
     assert not is_ours(tensor)
     assert torch.equal(tensor.cpu(), torch.arange(1000, dtype=torch.int32))
     graph.replay()
@@ -198,9 +203,7 @@ def test_tensor_moves_while_another_thread_captures():
 
 @simulated_gpu
 def test_move_while_another_thread_captures_comes_after_the_work_of_each_stream():
-    library = _native.load()
     tensor = numbers(1000)
-    graph = torch.cuda.CUDAGraph()
     with Simulation().nothing_unordered():
         for half in (tensor[:500], tensor[500:]):
             stream = torch.cuda.Stream()
@@ -208,12 +211,7 @@ def test_move_while_another_thread_captures_comes_after_the_work_of_each_stream(
             with torch.cuda.stream(stream):
                 half.add_(1)
             tensor.record_stream(stream)
-        with torch.cuda.graph(graph):
-            held = empty(MIB)
-            thread = threading.Thread(target=lambda: library.make_shareable(tensor.untyped_storage()._cdata))
-            thread.start()
-            thread.join()
-            held.fill_(1)
+        moved_by_another_thread_while_this_one_captures(tensor)
     assert not is_ours(tensor)
 
 

@@ -15,27 +15,15 @@ import random
 import sys
 import warnings
 from collections import Counter
+from pathlib import Path
 
 import frugal_alloc
 import torch
 
+sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "pytorch_tests"))
+from failing_calls import ERRORS, KINDS
+
 MIB = 1 << 20
-KINDS = (
-    "create",
-    "map",
-    "set_access",
-    "unmap",
-    "release",
-    "reserve",
-    "sync",
-    "event_create",
-    "event_record",
-    "event_query",
-    "stream_wait",
-    "capture_query",
-    "memory_info",
-)
-ERRORS = ("out_of_memory", "invalid_value", "unknown", "late_out_of_memory", "late_unknown")
 
 gpu = ctypes.CDLL("libcudart.so.13")
 gpu.frugal_sim_calls.restype = gpu.frugal_sim_faults.restype = gpu.frugal_sim_memory_used.restype = ctypes.c_uint64
