@@ -49,6 +49,13 @@ void RemoveRange(Ranges& ranges, Address start, Address end) {
   }
 }
 
+// What fails once is tried once more. For what is done here and there only; the allocator sees to its own calls.
+template <typename Call>
+absl::Status MakeUpForOneFailure(Call call) {
+  const absl::Status status = call();
+  return status.ok() ? status : call();
+}
+
 }  // namespace
 
 // For the time of one call: the device's context is the thread's, and calls that a strict stream capture of any
@@ -102,10 +109,11 @@ absl::StatusOr<std::unique_ptr<DriverDevice>> DriverDevice::Open(int ordinal, bo
         absl::StrCat("no GPU ", ordinal, ": ", driver.ToStatus(result, "cuDeviceGet").message()));
   }
   CUcontext context;
-  absl::Status status = driver.ToStatus(driver.DevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain");
+  absl::Status status = MakeUpForOneFailure(
+      [&] { return driver.ToStatus(driver.DevicePrimaryCtxRetain(&context, device), "cuDevicePrimaryCtxRetain"); });
   if (!status.ok()) return status;
   std::unique_ptr<DriverDevice> opened(new DriverDevice(driver, ordinal, device, context));
-  if (status = opened->Inspect(); !status.ok()) return status;
+  if (status = MakeUpForOneFailure([&] { return opened->Inspect(); }); !status.ok()) return status;
   if (tries_memory && opened->virtual_memory_) opened->virtual_memory_ = opened->TryVirtualMemory();
   return opened;
 }
@@ -195,7 +203,8 @@ absl::Status DriverDevice::AllowPeer(int peer) {
   for (const auto& range : accessible_) {
     const Address start = range.first;
     const Bytes size = range.second - start;
-    absl::Status status = FRUGAL_DRIVER_CALL(MemSetAccess, ToDriver(start), ToDriver(size), &access, 1);
+    const absl::Status status = MakeUpForOneFailure(
+        [&] { return FRUGAL_DRIVER_CALL(MemSetAccess, ToDriver(start), ToDriver(size), &access, 1); });
     // Ranges before this one stay open to the peer, which does no harm; a later call starts again.
     if (!status.ok()) return status;
   }

@@ -28,16 +28,18 @@ enum class CallKind {
   kMemoryInfo,    // How much memory is free.
   kEventCreate,   // The first half of making an event; the second is to record it.
   kCaptureQuery,  // Whether a stream is being captured.
+  kContext,       // The context of a GPU or a thread is asked for or set; not set back, which always can be.
+  kIpc,           // Memory gets a name for other processes, or is opened or closed by such a name.
   // Not a call of its own: an unmap while a stream of the GPU had work outstanding. Whether that work touches the
   // range is not known, so this is a hint, not an error; a fault plan never matches it.
   kUnmapWhileBusy,
 };
 
 // In the order of CallKind; the names of control.h.
-inline constexpr std::array<std::string_view, 18> kCallKindNames = {
+inline constexpr std::array<std::string_view, 20> kCallKindNames = {
     "create",      "map",    "set_access",  "unmap",        "release",       "reserve",
     "unreserve",   "malloc", "free",        "sync",         "event_record",  "event_query",
-    "stream_wait", "launch", "memory_info", "event_create", "capture_query", "unmap_while_busy"};
+    "stream_wait", "launch", "memory_info", "event_create", "capture_query", "context", "ipc", "unmap_while_busy"};
 
 constexpr std::optional<CallKind> CallKindFromName(std::string_view name) {
   for (size_t i = 0; i < kCallKindNames.size(); ++i) {

@@ -17,7 +17,8 @@
 // Kinds of call that are counted, by name: "create" "map" "set_access" "unmap" "release" "reserve" "unreserve"
 // "malloc" "free" "sync" (the host waited for a stream, an event or the device) "event_record" "event_query"
 // "stream_wait" "launch" "memory_info" (how much memory is free) "event_create" "capture_query" (whether a stream is
-// being captured). And "unmap_while_busy": unmaps, counted as "unmap" too, while a stream of the GPU had work
+// being captured) "context" (of a GPU or a thread, asked for or set) "ipc" (a handle that other processes know,
+// made, opened or closed). And "unmap_while_busy": unmaps, counted as "unmap" too, while a stream of the GPU had work
 // outstanding. That the work touches what was unmapped is not known, so it is a hint, not an error.
 
 #ifndef FRUGAL_CUDA_SIMULATED_CONTROL_H_

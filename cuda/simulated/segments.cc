@@ -48,11 +48,17 @@ Error Segments::Free(Address start) {
 }
 
 Error Segments::OpenImported(const SharedRange& shared, Address* start) {
+  if (const Error fault = calls_.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+    return fault;
+  }
   const int gpu = shared.gpu < static_cast<int>(memory_.size()) ? shared.gpu : 0;
   return Place({Address(), shared.size, gpu, Kind::kImported, shared.range, /*exported=*/false}, start);
 }
 
 Error Segments::CloseImported(Address start) {
+  if (const Error fault = calls_.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+    return fault;
+  }
   std::lock_guard lock(mutex_);
   const auto it = segments_.find(start);
   if (it == segments_.end() || it->second.kind != Kind::kImported) return Error::kInvalidValue;
@@ -77,6 +83,9 @@ Error Segments::Remove(ByStart::iterator it) {
 }
 
 Error Segments::Export(Address address, SharedRange* shared) {
+  if (const Error fault = calls_.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+    return fault;
+  }
   std::lock_guard lock(mutex_);
   const auto around = FindAround(address);
   if (around == segments_.end() || around->second.kind == Kind::kImported) return Error::kInvalidValue;

@@ -186,6 +186,9 @@ Error VirtualMemory::Unmap(Address start, Bytes size) {
 
 Error VirtualMemory::Export(HandleId handle, int* fd) {
   if (!supported_) return Error::kNotSupported;
+  if (const Error fault = parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+    return fault;
+  }
   std::lock_guard lock(mutex_);
   const auto it = handles_.find(handle);
   if (it == handles_.end()) return Error::kInvalidValue;
@@ -198,6 +201,9 @@ Error VirtualMemory::Export(HandleId handle, int* fd) {
 
 Error VirtualMemory::Import(int fd, HandleId* handle) {
   if (!supported_) return Error::kNotSupported;
+  if (const Error fault = parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+    return fault;
+  }
   std::optional<SharedRange> shared = SharedRange::FromDescriptor(fd);
   if (!shared) return Error::kInvalidValue;
   std::lock_guard lock(mutex_);

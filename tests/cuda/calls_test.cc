@@ -18,7 +18,7 @@ Configuration ManualGpu() {
   Configuration configuration;
   configuration.memory = MiB(64);
   configuration.context = MiB(0);
-  configuration.backing = Backing::kNone;
+  configuration.backing = Backing::kMemory;  // Without it, nothing can be named for other processes.
   return configuration;
 }
 
@@ -64,6 +64,10 @@ class EveryCall {
         Bytes free;
         Bytes total;
         return machine_.GetMemoryInfo(0, &free, &total);
+      }
+      case CallKind::kIpc: {
+        SharedRange shared;
+        return machine_.segments().Export(segment_, &shared);
       }
       default:
         return MakeOfStreams(kind);
@@ -149,10 +153,11 @@ TEST_P(CallKindTest, IsCountedUnderItsNameOnly) {
 }
 
 TEST_P(CallKindTest, CostsWhatTheModelSays) {
-  const std::vector<Nanoseconds> costs = {
-      microseconds(29), microseconds(2),   microseconds(37),  microseconds(30), microseconds(23), microseconds(5),
-      microseconds(5),  microseconds(108), microseconds(200), microseconds(0),  microseconds(1),  Nanoseconds(500),
-      microseconds(1),  microseconds(0),   microseconds(0),   microseconds(0),  microseconds(0)};
+  const std::vector<Nanoseconds> costs = {microseconds(29),  microseconds(2), microseconds(37), microseconds(30),
+                                          microseconds(23),  microseconds(5), microseconds(5),  microseconds(108),
+                                          microseconds(200), microseconds(0), microseconds(1),  Nanoseconds(500),
+                                          microseconds(1),   microseconds(0), microseconds(0),  microseconds(0),
+                                          microseconds(0),   microseconds(0), microseconds(0)};
   Machine machine(ManualGpu());
   EveryCall call(machine);
   machine.calls().ResetCounters();
@@ -165,7 +170,8 @@ INSTANTIATE_TEST_SUITE_P(All, CallKindTest,
                                            CallKind::kRelease, CallKind::kReserve, CallKind::kUnreserve,
                                            CallKind::kMalloc, CallKind::kFree, CallKind::kSync, CallKind::kEventRecord,
                                            CallKind::kEventQuery, CallKind::kStreamWait, CallKind::kLaunch,
-                                           CallKind::kMemoryInfo, CallKind::kEventCreate, CallKind::kCaptureQuery),
+                                           CallKind::kMemoryInfo, CallKind::kEventCreate, CallKind::kCaptureQuery,
+                                           CallKind::kIpc),
                          [](const auto& info) { return std::string(kCallKindNames[static_cast<size_t>(info.param)]); });
 
 TEST(FaultPlanTest, CountsFromTheMomentThatItIsSet) {

@@ -251,9 +251,35 @@ TEST_F(DriverDeviceTest, NewPeerIsLetIntoWhatIsMappedAndWhatWillBe) {
   MappedRange(1);
 }
 
+TEST_F(DriverDeviceTest, OneFailedCallKeepsNoPeerOut) {
+  MappedRange(1);
+  for (const char* plan : {"set_access@1=unknown", "context@1=unknown", "context@2=late_unknown"}) {
+    SCOPED_TRACE(plan);
+    ASSERT_EQ(SIMULATED(cudaSetDevice)(1), cudaSuccess);  // So that the device's context has to be set.
+    FailNext(plan);
+    EXPECT_TRUE(device_->AllowPeer(1).ok());
+    EXPECT_EQ(SIMULATED(frugal_sim_faults)(), 1u);
+    device_ = *DriverDevice::Open(0);
+    MappedRange(1);
+  }
+}
+
+TEST_F(DriverDeviceTest, OneFailedCallKeepsNoGpuFromBeingOpened) {
+  for (const char* plan : {"context@1=unknown", "context@2=out_of_memory", "context@1=late_unknown"}) {
+    SCOPED_TRACE(plan);
+    FailNext(plan);
+    const absl::StatusOr<std::unique_ptr<DriverDevice>> opened = DriverDevice::Open(1);
+    ASSERT_TRUE(opened.ok()) << opened.status();
+    EXPECT_TRUE((*opened)->HasVirtualMemory());
+    EXPECT_EQ(SIMULATED(frugal_sim_faults)(), 1u);
+  }
+  FailNext("context@1+=unknown");
+  EXPECT_EQ(DriverDevice::Open(1).status().code(), absl::StatusCode::kInternal);
+}
+
 TEST_F(DriverDeviceTest, PeerThatIsRefusedIsTriedAgain) {
   MappedRange(1);
-  FailNext("set_access@1=invalid_device");
+  FailNext("set_access@1+=invalid_device");
   EXPECT_EQ(device_->AllowPeer(1).code(), absl::StatusCode::kInternal);
   FailNext("");
   const uint64_t before = SIMULATED(frugal_sim_calls)("set_access");

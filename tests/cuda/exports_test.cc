@@ -298,6 +298,19 @@ TEST_F(ExportsTest, CallsOfTheDriverAreToldFromThoseOfTheRuntime) {
   ASSERT_EQ(RUNTIME(cudaEventDestroy)(event), cudaSuccess);
 }
 
+TEST_F(ExportsTest, ContextThatIsRefusedChangesNothingOfTheThread) {
+  ASSERT_EQ(RUNTIME(cudaSetDevice)(0), cudaSuccess);
+  CUcontext second = nullptr;
+  ASSERT_EQ(DRIVER(cuDevicePrimaryCtxRetain)(&second, 1), CUDA_SUCCESS);
+  ASSERT_EQ(DRIVER(frugal_sim_set_faults)("context@1=unknown,context@3=invalid_value"), 0);
+  EXPECT_EQ(VERSIONED(cuCtxPushCurrent)(second), CUDA_ERROR_UNKNOWN);
+  CUcontext current = nullptr;
+  ASSERT_EQ(DRIVER(cuCtxGetCurrent)(&current), CUDA_SUCCESS);
+  EXPECT_NE(current, second);
+  EXPECT_EQ(DRIVER(cuCtxGetCurrent)(&current), CUDA_ERROR_INVALID_VALUE);
+  EXPECT_EQ(Calls("driver.context"), 4u);
+}
+
 TEST_F(ExportsTest, EntryPointsAreThoseOfTheDriver) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult result;

@@ -10,28 +10,41 @@ from pathlib import Path
 
 import frugal_alloc
 
-PROGRAM = Path(__file__).with_name("faulted_memory.py")
+HERE = Path(__file__).parent
 # Of each kind of call and each error; more with FRUGAL_FAULTS_CALLS.
 CALLS = os.environ.get("FRUGAL_FAULTS_CALLS", "3")
 SEED = os.environ.get("FRUGAL_TEST_SEED", "1")
 
 
-def test_user_sees_out_of_memory_or_nothing_and_loses_nothing(tmp_path: Path) -> None:
+def run(program: str, folder: Path) -> dict:
     simulate = [sys.executable, "-m", "frugal_alloc", "simulate", "--memory", "1GiB", "--"]
     environment = os.environ | {"PYTHONPATH": str(Path(frugal_alloc.__file__).parents[1])}
     done = subprocess.run(
-        [*simulate, sys.executable, str(PROGRAM), CALLS, SEED],
+        [*simulate, sys.executable, str(HERE / program), CALLS, SEED],
         env=environment,
-        cwd=tmp_path,
+        cwd=folder,
         capture_output=True,
         text=True,
         timeout=900,
     )
     assert done.returncode == 0, done.stderr
-    figures = json.loads(done.stdout.split("RESULTS")[1])
+    return json.loads(done.stdout.split("RESULTS")[1])
+
+
+def test_user_sees_out_of_memory_or_nothing_and_loses_nothing(tmp_path: Path) -> None:
+    figures = run("faulted_memory.py", tmp_path)
     print(
         f"COUNTS through PyTorch, seed {SEED}: {figures['faults']} faults in {figures['operations']} requests of "
         f"{figures['turns']} turns; {figures['out_of_memory']} times out of memory"
     )
     assert figures["seen"] == {}
     assert figures["faults"] >= 0.9 * figures["turns"] > 0
+
+
+def test_run_starts_as_ever_whichever_call_fails_once(tmp_path: Path) -> None:
+    figures = run("faulted_start.py", tmp_path)
+    print(f"COUNTS of starting, seed {SEED}: {figures['faults']} faults in {figures['processes']} processes")
+    assert figures["other"] == {}
+    assert figures["expected"]["seen"]["ours"] == [True] * 4
+    assert figures["expected"]["seen"]["virtual_memory"] == 1
+    assert figures["faults"] >= 0.9 * figures["processes"] > 0

@@ -40,6 +40,7 @@ KINDS = (
     "stream_wait",
     "capture_query",
     "memory_info",
+    "context",
 )
 # The late ones are told by the driver's call after the one that is meant.
 ERRORS = ("out_of_memory", "invalid_value", "unknown", "late_out_of_memory", "late_unknown")

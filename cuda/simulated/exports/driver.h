@@ -7,6 +7,7 @@
 
 #include "cuda/simulated/error.h"
 #include "cuda/simulated/exports/the_machine.h"
+#include "cuda/simulated/latency_model.h"
 #include "cuda/simulated/thread_state.h"
 
 namespace frugal::sim {
@@ -25,6 +26,12 @@ class InDriver {
   InDriver(const InDriver&) = delete;
   InDriver& operator=(const InDriver&) = delete;
 };
+
+// Counts a call of `kind` that takes no time, by a function of the driver's; other than kSuccess, it is to fail so.
+inline Error BeginDriverCall(CallKind kind) {
+  const InDriver scope;
+  return TheMachine().calls().Begin(kind, LatencyModel::Uncharged());
+}
 
 // Calls `body` with the machine and the calling thread's GPU.
 template <typename Body>

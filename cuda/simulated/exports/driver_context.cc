@@ -10,13 +10,17 @@
 #include "cuda/simulated/exports/driver.h"
 #include "cuda/simulated/exports/error_text.h"
 
+using frugal::sim::BeginDriverCall;
+using frugal::sim::CallKind;
 using frugal::sim::ContextOf;
+using frugal::sim::Error;
 using frugal::sim::Gpu;
 using frugal::sim::GpuOf;
 using frugal::sim::Machine;
 using frugal::sim::OnCurrentGpu;
 using frugal::sim::TheMachine;
 using frugal::sim::ThisThread;
+using frugal::sim::ToResult;
 
 namespace {
 
@@ -27,7 +31,7 @@ template <typename Body>
 CUresult OnDevice(CUdevice device, Body body) {
   Machine& machine = TheMachine();
   if (!machine.HasGpu(device)) {
-    return machine.gpu_count() == 0 ? frugal::sim::ToResult(machine.NoGpuError()) : CUDA_ERROR_INVALID_DEVICE;
+    return machine.gpu_count() == 0 ? ToResult(machine.NoGpuError()) : CUDA_ERROR_INVALID_DEVICE;
   }
   body(machine, machine.gpu(device));
   return CUDA_SUCCESS;
@@ -111,6 +115,7 @@ CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* activ
 }
 
 CUresult cuDevicePrimaryCtxRetain(CUcontext* context, CUdevice device) {
+  if (const Error fault = BeginDriverCall(CallKind::kContext); fault != Error::kSuccess) return ToResult(fault);
   return OnDevice(device, [&](Machine&, Gpu& gpu) {
     gpu.Use();
     *context = ContextOf(device);
@@ -123,6 +128,7 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
 
 CUresult cuCtxGetCurrent(CUcontext* context) {
   Machine& machine = TheMachine();
+  if (const Error fault = BeginDriverCall(CallKind::kContext); fault != Error::kSuccess) return ToResult(fault);
   const int gpu = ThisThread().gpu;
   *context = machine.HasGpu(gpu) && machine.gpu(gpu).is_in_use() ? ContextOf(gpu) : nullptr;
   return CUDA_SUCCESS;
@@ -136,6 +142,7 @@ CUresult cuCtxSetCurrent(CUcontext context) {
 }
 
 CUresult cuCtxPushCurrent(CUcontext context) {
+  if (const Error fault = BeginDriverCall(CallKind::kContext); fault != Error::kSuccess) return ToResult(fault);
   if (!TheMachine().HasGpu(GpuOf(context))) return CUDA_ERROR_INVALID_CONTEXT;
   ThisThread().pushed_gpus.push_back(ThisThread().gpu);
   ThisThread().gpu = GpuOf(context);
