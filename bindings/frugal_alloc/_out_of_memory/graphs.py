@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import time
 from collections.abc import Iterable
 from typing import Any
 
-from .._autograd import saved_tensors
+from .._autograd import WalkLimit, saved_tensors
 
 # A graph of a leak may be as long as the run; what was seen until then is a lower bound.
 _MOST_NODES = 50_000
@@ -35,13 +34,13 @@ class Graph:
         return len(self._seen)
 
     def _walk(self, waiting: list[Any]) -> None:
-        until = time.monotonic() + _MOST_SECONDS
+        limit = WalkLimit(_MOST_NODES, _MOST_SECONDS)
         while waiting:
             node = waiting.pop()
             if node in self._seen:
                 continue
             self._seen.add(node)
-            if len(self._seen) > _MOST_NODES or time.monotonic() > until:
+            if limit.is_reached(len(self._seen)):
                 self.is_complete = False
                 return
             waiting.extend(following for following, _ in node.next_functions if following is not None)

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import bisect
 import gc
-import time
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from .._autograd import saved_tensors
+from .._autograd import WalkLimit, saved_tensors
 
 # Of graphs as long as a leaking run, whose steps are alike: the latest of them say enough.
 MOST_NODES = 50_000
@@ -77,19 +76,19 @@ class GraphMemory:
         self.nodes_of_root: list[int] = []
         self.is_complete = True
         seen: set[Any] = set()
-        until = time.monotonic() + MOST_SECONDS
+        limit = WalkLimit(MOST_NODES, MOST_SECONDS)
         for number, root in enumerate(roots):
             before = len(seen)
-            self._walk(root.grad_fn, number, seen, until)
+            self._walk(root.grad_fn, number, seen, limit)
             self.nodes_of_root.append(len(seen) - before)
 
-    def _walk(self, node: Any, number: int, seen: set[Any], until: float) -> None:
+    def _walk(self, node: Any, number: int, seen: set[Any], limit: WalkLimit) -> None:
         waiting = [node]
         while waiting:
             node = waiting.pop()
             if node is None or node in seen:
                 continue
-            if len(seen) >= MOST_NODES or time.monotonic() > until:
+            if limit.is_reached(len(seen)):
                 self.is_complete = False
                 return
             seen.add(node)
