@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import signal
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -40,10 +41,18 @@ def program() -> Callable[..., Outcome]:
 
     def carry_out(*arguments: str | Path, **options: Any) -> Outcome:
         line = [sys.executable, "-m", "frugal_alloc", *map(str, arguments)]
-        done = subprocess.run(line, capture_output=True, text=True, timeout=300, **options)
+        done = subprocess.run(line, capture_output=True, text=True, timeout=600, **options)
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     return carry_out
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """What is started meanwhile can be interrupted: a job in a shell's background ignores that, with all below it."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -32,7 +32,7 @@ class Python:
         environment = {name: value for name, value in os.environ.items() if name not in ("FRUGAL_ALLOC", "PYTHONPATH")}
         environment.update({name: value for name, value in changes.items() if value is not None})
         command = [self.program, "-c", textwrap.dedent(code)]
-        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+        return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
 
     def run_on_gpu(self, code: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
         simulated = _simulated_gpu.environment(2 * GIB, base={})

@@ -215,6 +215,7 @@ def _has_children(process: int) -> bool:
     return False
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupted_replay_ends_with_status_130_and_without_a_traceback() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "frugal_alloc", "replay", "gpt60", "--capacity", "min"],
@@ -226,7 +227,7 @@ def test_interrupted_replay_ends_with_status_130_and_without_a_traceback() -> No
     while not _has_children(process.pid):
         assert process.poll() is None
     process.send_signal(signal.SIGINT)
-    out, err = process.communicate(timeout=60)
+    out, err = process.communicate(timeout=600)
     assert (process.returncode, out, err) == (130, "", "frugal-alloc replay: interrupted\n")
 
 

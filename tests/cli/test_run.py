@@ -25,12 +25,12 @@ _run.check(sys.argv[2], is_module)
 
 def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-c", _DRIVER, *arguments], cwd=folder, capture_output=True, text=True, timeout=60
+        [sys.executable, "-c", _DRIVER, *arguments], cwd=folder, capture_output=True, text=True, timeout=600
     )
 
 
 def python(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=60)
+    return subprocess.run([sys.executable, *arguments], cwd=folder, capture_output=True, text=True, timeout=600)
 
 
 def same(one: subprocess.CompletedProcess[str], other: subprocess.CompletedProcess[str]) -> bool:
@@ -112,6 +112,7 @@ def test_folder_with_a_main_is_run(tmp_path: Path) -> None:
     assert run("script", "app", "x", folder=tmp_path).stdout == "beside ['app', 'x']\n"
 
 
+@pytest.mark.usefixtures("interruptible")
 def test_interrupted_program_ends_by_the_signal(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
     outcome = run("script", "script.py", folder=tmp_path)
