@@ -29,7 +29,7 @@ def report(tmp_path: Path) -> Path:
 
 def run(*arguments: Any, **options: Any) -> subprocess.CompletedProcess:
     line = [sys.executable, "-m", "frugal_alloc", *map(str, arguments)]
-    return subprocess.run(line, stderr=subprocess.PIPE, text=True, timeout=120, **options)
+    return subprocess.run(line, stderr=subprocess.PIPE, text=True, timeout=600, **options)
 
 
 def assert_refused(done: subprocess.CompletedProcess) -> None:

@@ -99,7 +99,7 @@ def test_any_value_is_put_into_words_or_refused() -> None:
 
 def test_enable_takes_any_value_or_refuses_it_and_changes_nothing() -> None:
     line = [sys.executable, "-c", ENABLING, str(Path(__file__).parent), str(400 * damage.ROUNDS)]
-    done = subprocess.run(line, env=simulated(), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(line, env=simulated(), capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr[-3000:]
     taken, refused = json.loads(done.stdout.rpartition("RESULTS")[2])
     print(f"enable: {taken} taken, {len(refused)} refused")
@@ -124,7 +124,7 @@ def test_the_environment_of_a_program_is_refused_in_one_line(name: str, value: s
     program = tmp_path / "program.py"
     program.write_text("print('it ran')\n")
     line = [sys.executable, "-m", "frugal_alloc", "run", str(program)]
-    done = subprocess.run(line, env=simulated(**{name: value}), capture_output=True, text=True, timeout=300)
+    done = subprocess.run(line, env=simulated(**{name: value}), capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout) == (2, ""), done
     assert done.stderr.count("\n") == 1, done.stderr
     assert_one_line(done.stderr[:-1], name)
@@ -145,7 +145,7 @@ def test_the_environment_of_a_program_is_refused_in_one_line(name: str, value: s
 def test_the_environment_of_the_simulated_gpu_is_refused_in_one_line(name: str, value: str) -> None:
     code = "import ctypes; ctypes.CDLL('libcuda.so.1'); print('it ran')"
     line = [sys.executable, "-S", "-c", code]
-    done = subprocess.run(line, env=simulated(**{name: value}), capture_output=True, text=True, timeout=120)
+    done = subprocess.run(line, env=simulated(**{name: value}), capture_output=True, text=True, timeout=600)
     assert (done.returncode, done.stdout) == (2, ""), done
     assert done.stderr.count("\n") == 1, done.stderr
     assert_one_line(done.stderr[:-1], name)

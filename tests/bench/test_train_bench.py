@@ -19,7 +19,7 @@ SMALL = ["--quick", "--models", "gpt2", "--allocators", "native,frugal"]
 
 def run(*arguments: str | Path, **options) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "bench.train_bench", *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=300, cwd=ROOT, **options)
+    return subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT, **options)
 
 
 def a_run(allocator: str, capacity: str, repeat: int, speed: float | None, outcome: str = "completed") -> results.Run:

@@ -60,7 +60,7 @@ def run_python(code: str, **environment: str | None) -> dict:
         else:
             changed[name] = value
     done = subprocess.run(
-        [sys.executable, "-c", prelude + code], env=changed, capture_output=True, text=True, timeout=300
+        [sys.executable, "-c", prelude + code], env=changed, capture_output=True, text=True, timeout=600
     )
     lines = [line for line in done.stdout.splitlines() if line.startswith("REPORT")]
     result = json.loads(lines[-1].removeprefix("REPORT")) if lines else {}

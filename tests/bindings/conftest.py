@@ -88,7 +88,7 @@ class FileInProcess(pytest.Item):
         environment = _simulated(self.path.name) | {"FRUGAL_TEST_MOMENT": self.moment}
         # Reports of memory that runs out land in the working directory.
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=600)
+            done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=1800)
         self.add_report_section("call", "tests", done.stdout)
         for order in ORDER.finditer(done.stderr):
             self.add_report_section("call", "order", order[0])

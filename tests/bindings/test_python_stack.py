@@ -43,6 +43,6 @@ def test_stack_is_what_python_says(reader, version):
         pytest.skip(f"there is no Python {version} here")
     command = [python, HERE / "python_stack_program.py", reader]
     # Waits for ever if frames cannot be read while another thread holds the interpreter's lock.
-    done = subprocess.run(command, capture_output=True, text=True, timeout=120)
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert int(done.stdout) == 20

@@ -18,7 +18,7 @@ def runs():
         subprocess.Popen([*command, which], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
         for which in ("native", "ours")
     ]
-    ended = [process.communicate(timeout=300) for process in started]
+    ended = [process.communicate(timeout=600) for process in started]
     for process, (_, errors) in zip(started, ended, strict=True):
         assert process.returncode == 0, errors
     return [json.loads(output.splitlines()[-1]) for output, _ in ended]

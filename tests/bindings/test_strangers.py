@@ -124,5 +124,5 @@ def test_a_handle_is_refused_to_another_user(sent):
         f"try:\n    torch.UntypedStorage._new_shared_cuda(*{sent[0]!r})\n"
         "except RuntimeError as error:\n    print('REFUSED', str(error).splitlines()[0])\n"
     )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=600)
     assert "REFUSED" in done.stdout, done

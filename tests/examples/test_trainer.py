@@ -18,7 +18,7 @@ TORCH = _installation.find_torch()
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=300)
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, timeout=600)
 
 
 @pytest.fixture(scope="module")

@@ -83,7 +83,7 @@ def run_pytest(folder: Path, code: str, environment: dict[str, str]) -> tuple[Ou
     # By its module, so that it does not matter whether the entry point is installed.
     plugin = ["-p", "no:frugal_alloc", "-p", "frugal_alloc.pytest_plugin", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", *plugin, "--junitxml=out.xml", "test_file.py"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
     outcomes: Outcomes = {}
     for case in ElementTree.parse(folder / "out.xml").iter("testcase"):
         name = case.get("name", "")
@@ -155,5 +155,5 @@ def test_other_tests_do_not_wait_for_torch(tmp_path: Path) -> None:
 
 def test_the_marker_is_listed(tmp_path: Path) -> None:
     command = [sys.executable, "-m", "pytest", "-p", "no:frugal_alloc", "-p", "frugal_alloc.pytest_plugin", "--markers"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, timeout=600)
     assert "@pytest.mark.gpu_no_leak(allow_bytes=0, warmup=1): " in done.stdout

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
-_MOST_SECONDS = 60
+_MOST_SECONDS = 600
 _READ_BYTES = 1 << 16
 
 

@@ -37,7 +37,7 @@ def run(folder: Path, *batches: int) -> dict[str, Any]:
     program.write_text(PROGRAM)
     environment = _simulated_gpu.environment(1 << 30) | {"FRUGAL_ALLOC_CONF": f"report_dir:{folder / 'reports'}"}
     command = [sys.executable, program, *map(str, batches)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=300)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "swallowed\n"
     (page,) = (folder / "reports").glob("frugal-0-*.html")

@@ -34,7 +34,7 @@ class FileOnGpu(pytest.Item):
         command = [sys.executable, "-m", "pytest", "-q", "-rs", "--no-header", "-p", "no:cacheprovider", str(self.path)]
         if keyword := self.config.getoption("keyword"):
             command += ["-k", keyword]
-        done = subprocess.run(command, env=package_first(environment), capture_output=True, text=True, timeout=600)
+        done = subprocess.run(command, env=package_first(environment), capture_output=True, text=True, timeout=1800)
         nothing_selected = keyword and done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
         if done.returncode != 0 and not nothing_selected:
             raise ChildFailed(done.stdout + done.stderr)

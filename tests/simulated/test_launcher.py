@@ -26,7 +26,7 @@ sys.exit(_simulated_gpu.run(sys.argv[2:], memory=1 << 30, values=sys.argv[1]))
 def launch(*command: str, values: str = "none", **options) -> subprocess.CompletedProcess:
     line = [PYTHON, "-c", RUN, values, *command]
     base = package_first(dict(os.environ)) | options.pop("env", {})
-    return subprocess.run(line, env=base, capture_output=True, text=True, timeout=120, **options)
+    return subprocess.run(line, env=base, capture_output=True, text=True, timeout=600, **options)
 
 
 # --- Sizes.
@@ -142,7 +142,7 @@ def test_signal_goes_on_to_the_command(code: str, sent: signal.Signals, status: 
     with subprocess.Popen(line, env=package_first(dict(os.environ)), text=True, **pipes) as launcher:
         assert launcher.stdout.readline() == "up\n"
         launcher.send_signal(sent)
-        assert launcher.wait(timeout=60) == status
+        assert launcher.wait(timeout=600) == status
 
 
 def test_key_on_the_terminal_reaches_the_command_once() -> None:
