@@ -111,6 +111,12 @@ void GpuMemory::ResetPeakStats() {
   own_phases_.Forget();
 }
 
+void GpuMemory::ResetAccumulatedStats() {
+  native_share_.native().resetAccumulatedStats(ordinal_);
+  allocator_.ResetAccumulatedStatistics();
+  forgotten_ooms_.store(0, std::memory_order_relaxed);
+}
+
 void GpuMemory::BeginPhase() {
   const DeviceStats both = GetStats();
   const DeviceStats own = GetOwnStats();

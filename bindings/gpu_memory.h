@@ -68,6 +68,7 @@ class GpuMemory {
   // Ours alone, with the peaks of all phases.
   DeviceStats GetOwnStats();
   void ResetPeakStats();
+  void ResetAccumulatedStats();
   // Memory changes hands between native and us: see PeakPhases.
   void BeginPhase();
   // We could not serve a request because of `reason`, which is not that memory is out. True at the first time since

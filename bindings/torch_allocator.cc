@@ -345,8 +345,8 @@ DeviceStats TorchAllocator::getDeviceStats(c10::DeviceIndex device) {
 }
 
 void TorchAllocator::resetAccumulatedStats(c10::DeviceIndex device) {
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) return gpu->ResetAccumulatedStats();
   native().resetAccumulatedStats(device);
-  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->allocator().ResetAccumulatedStatistics();
 }
 
 void TorchAllocator::resetPeakStats(c10::DeviceIndex device) {

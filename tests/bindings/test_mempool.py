@@ -176,6 +176,15 @@ def test_a_pool_that_is_kept_for_that_serves_ordinary_work_when_memory_is_out():
     assert torch.cuda.memory_stats()["num_ooms"] == before
 
 
+def test_errors_that_nobody_saw_before_a_reset_are_not_taken_off_after_it():
+    pool = torch.cuda.MemPool(use_on_oom=True)
+    pooled(pool, 12 * GIB)
+    held = empty(10 * GIB)
+    torch.cuda.reset_accumulated_memory_stats()
+    assert torch.cuda.memory_stats()["num_ooms"] == 0
+    del held
+
+
 def test_a_pool_that_is_not_kept_for_that_does_not():
     pool = torch.cuda.MemPool()
     pooled(pool, 12 * GIB)
