@@ -1,6 +1,7 @@
 #include "bindings/gpu_memory.h"
 
 #include <algorithm>
+#include <utility>
 
 #include "bindings/autograd_node.h"
 #include "bindings/site_sampler.h"
@@ -18,14 +19,18 @@ GpuMemory::GpuMemory(c10::DeviceIndex ordinal, std::unique_ptr<DriverDevice> dev
 
 absl::Status GpuMemory::SetMemoryFraction(double fraction) {
   absl::MutexLock lock(&limit_mutex_);
-  fraction_ = fraction;
-  return UpdateLimit();
+  const double before = std::exchange(fraction_, fraction);
+  absl::Status status = UpdateLimit();
+  if (!status.ok()) fraction_ = before;
+  return status;
 }
 
 absl::Status GpuMemory::SetMemoryLimit(const MemoryLimit& limit) {
   absl::MutexLock lock(&limit_mutex_);
-  memory_limit_ = limit;
-  return UpdateLimit();
+  const MemoryLimit before = std::exchange(memory_limit_, limit);
+  absl::Status status = UpdateLimit();
+  if (!status.ok()) memory_limit_ = before;
+  return status;
 }
 
 double GpuMemory::MemoryFraction() {
@@ -169,11 +174,17 @@ void GpuSet::AllowPeer(c10::DeviceIndex device, c10::DeviceIndex accessed) {
 void GpuSet::SetMemoryLimit(const MemoryLimit& limit) {
   // A GPU that is being opened either has the new limit, or is in the set by now.
   absl::MutexLock lock(&mutex_);
-  memory_limit_ = limit;
-  ForEach([&limit](GpuMemory& gpu) {
-    const absl::Status status = gpu.SetMemoryLimit(limit);
-    TORCH_CHECK(status.ok(), "frugal_alloc could not limit memory: ", status.message());
+  absl::Status status;
+  ForEach([&](GpuMemory& gpu) {
+    if (status.ok()) status = gpu.SetMemoryLimit(limit);
   });
+  if (status.ok()) {
+    memory_limit_ = limit;
+    return;
+  }
+  // Those that have the new one already go back; where the driver fails at that, too, it stays.
+  ForEach([&](GpuMemory& gpu) { status.Update(gpu.SetMemoryLimit(memory_limit_)); });
+  TORCH_CHECK(false, "frugal_alloc could not limit memory: ", status.message());
 }
 
 void GpuSet::SetTracking(bool value) {

@@ -47,7 +47,7 @@ class GpuMemory {
   void AttachHistory() { allocator_.SetObserver(&history_); }
 
   // The most that this process may hold on the GPU, native's memory included: the least of `fraction` of it, as
-  // PyTorch has it, and of our own setting.
+  // PyTorch has it, and of our own setting. An error, of the driver that is asked for the GPU's size, changes nothing.
   absl::Status SetMemoryFraction(double fraction);
   absl::Status SetMemoryLimit(const MemoryLimit& limit);
   // As PyTorch has it; native is told less.
@@ -150,7 +150,8 @@ class GpuSet {
 
   // `device` may reach memory of `accessed` from now on.
   void AllowPeer(c10::DeviceIndex device, c10::DeviceIndex accessed);
-  // The limit of every GPU, opened or not. Throws c10::Error if the driver cannot be asked for a GPU's size.
+  // The limit of every GPU, opened or not. Throws c10::Error, with every limit as it was, if the driver
+  // cannot be asked for a GPU's size.
   void SetMemoryLimit(const MemoryLimit& limit);
   // Memory goes back to the driver after it was idle for this long.
   void SetIdleRelease(absl::Duration idle) { idle_releaser_.SetInterval(idle); }

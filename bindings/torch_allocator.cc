@@ -362,10 +362,12 @@ double TorchAllocator::getMemoryFraction(c10::DeviceIndex device) {
 }
 
 void TorchAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) {
-  native().setMemoryFraction(fraction, device);
   GpuMemory* const gpu = gpus_.Find(device);
-  if (gpu == nullptr) return;
+  if (gpu == nullptr) return native().setMemoryFraction(fraction, device);
+  const double before = native().getMemoryFraction(device);
+  native().setMemoryFraction(fraction, device);
   const absl::Status status = gpu->SetMemoryFraction(fraction);
+  if (!status.ok()) native().setMemoryFraction(before, device);
   TORCH_CHECK(status.ok(), "frugal_alloc could not limit memory: ", status.message());
 }
 

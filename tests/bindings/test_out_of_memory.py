@@ -158,6 +158,38 @@ def test_memory_fraction_counts_natives_memory(out_of_memory):
 
 
 @simulated_gpu
+def test_a_limit_that_could_not_be_set_is_not_set_later():
+    empty(MIB)
+    with (
+        Simulation().faults("memory_info@1+=invalid_value"),
+        pytest.raises(frugal_alloc.FrugalAllocError, match="could not limit memory"),
+    ):
+        frugal_alloc.enable(memory_limit="1GiB")
+    # Works the limit out anew, from all that are set.
+    torch.cuda.set_per_process_memory_fraction(0.75)
+    try:
+        assert frugal_alloc.stats()["limit_bytes"] == torch.cuda.get_device_properties(0).total_memory * 3 // 4
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
+
+
+@simulated_gpu
+def test_a_fraction_that_could_not_be_set_holds_for_nobody():
+    empty(MIB)
+    with Simulation().faults("memory_info@1+=invalid_value"), pytest.raises(RuntimeError, match="could not limit"):
+        torch.cuda.set_per_process_memory_fraction(0.1)
+    assert torch.cuda.get_per_process_memory_fraction() == 1.0
+    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+        assert not is_ours(empty(3 * GIB))
+    # Works the limit out anew, from all that are set.
+    frugal_alloc.enable(memory_limit="8GiB")
+    try:
+        assert frugal_alloc.stats()["limit_bytes"] == 8 * GIB
+    finally:
+        frugal_alloc.enable(memory_limit="off")
+
+
+@simulated_gpu
 @pytest.mark.parametrize("kind", ["reserve", "map", "set_access"])
 def test_memory_that_the_driver_fails_to_map_is_natives(kind):
     collect()

@@ -81,6 +81,19 @@ def test_fraction_holds_for_its_gpu_alone():
         torch.cuda.set_per_process_memory_fraction(1.0, 1)
 
 
+@simulated_gpu
+def test_a_limit_that_one_gpu_cannot_have_is_set_on_none():
+    for gpu in (0, 1):
+        empty(MIB, f"cuda:{gpu}")
+    # Each GPU is asked twice.
+    with (
+        Simulation().faults("memory_info@2=invalid_value,memory_info@3=invalid_value"),
+        pytest.raises(frugal_alloc.FrugalAllocError, match="could not limit memory"),
+    ):
+        frugal_alloc.enable(memory_limit="1GiB")
+    assert [frugal_alloc.stats(gpu)["limit_bytes"] for gpu in (0, 1)] == [0, 0]
+
+
 def test_peers_of_before_the_swap_reach_memory_of_after_it():
     result = run_python(
         """
