@@ -34,6 +34,14 @@ TEST_F(Leftovers, AreTakenByTheNextMissBeforeNewMemory) {
   EXPECT_EQ(allocator_->Held(), MiB(8));
 }
 
+TEST_F(Leftovers, CountAgainstTheLimitButOnce) {
+  allocator_->SetLimit(MiB(16), nullptr, nullptr);
+  EXPECT_TRUE(IsOutOfMemory(MiB(18)));
+  EXPECT_EQ(allocator_->Held(), MiB(8));
+  Allocate(MiB(16));
+  EXPECT_EQ(allocator_->Held(), MiB(16));
+}
+
 TEST_F(Leftovers, GoBackAsFarAsIsWantedAndTheRestLater) {
   EXPECT_EQ(Trim(MiB(2)).value_or(Bytes(-1)), MiB(2));
   EXPECT_EQ(allocator_->Held(), MiB(6));

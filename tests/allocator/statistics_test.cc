@@ -84,6 +84,22 @@ TEST_F(Figures, TheSnapshotAddsUpToWhatIsReserved) {
   EXPECT_EQ(blocks, segments);
 }
 
+TEST_F(Figures, CountsBeginAnewWithAReset) {
+  ASSERT_TRUE(device_.SetFaults("map@1=invalid_value"));
+  Free(Allocate(MiB(2)));
+  EXPECT_TRUE(IsOutOfMemory(MiB(64) + kPageSize));
+  EXPECT_EQ(statistics().num_driver_failures, 1);
+  EXPECT_EQ(statistics().num_ooms, 1);
+  EXPECT_GT(statistics().num_device_alloc, 0);
+  allocator_->ResetAccumulatedStatistics();
+  const Statistics after = statistics();
+  EXPECT_EQ(after.num_driver_failures, 0);
+  EXPECT_EQ(after.num_ooms, 0);
+  EXPECT_EQ(after.num_device_alloc, 0);
+  EXPECT_EQ(after.reserved_bytes[SizeGroup::kAll].allocated, 0);
+  EXPECT_EQ(after.reserved_bytes[SizeGroup::kAll].current, MiB(2).count()) << "what is held is no count";
+}
+
 TEST_F(Figures, TrimGivesBackAllThatIsFreeAndWhole) {
   const Address first = Allocate(MiB(8));
   Allocate(MiB(3));

@@ -187,6 +187,18 @@ TEST_F(DriverDeviceTest, EventsAreUsedAgain) {
   EXPECT_EQ(*device_->Record(NewStream()), first);
 }
 
+TEST_F(DriverDeviceTest, EventThatCouldNotBeRecordedIsUsedAgain) {
+  const Stream stream = NewStream();
+  device_->Recycle(*device_->Record(stream));
+  const uint64_t created = SIMULATED(frugal_sim_calls)("event_create");
+  for (int time = 0; time < 3; ++time) {
+    FailNext("event_record@1=invalid_value");
+    EXPECT_FALSE(device_->Record(stream).ok());
+  }
+  EXPECT_TRUE(device_->Record(stream).ok());
+  EXPECT_EQ(SIMULATED(frugal_sim_calls)("event_create"), created);
+}
+
 TEST_F(DriverDeviceTest, CapturedStreamIsUnavailableAndItsCaptureGoesOn) {
   const Stream captured = NewStream();
   const Stream other = NewStream();
