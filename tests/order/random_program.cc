@@ -22,7 +22,7 @@ void RandomProgram::PlayUntilLie(int64_t steps) {
   // What is free already first: to take more, streams wait for each other.
   program_.TakeWhatIsFree();
   const int64_t first = Draw(0, streams_ - 1);
-  for (int64_t i = 0; i < streams_; ++i) program_.TakeAll(Stream{static_cast<uint64_t>((first + i) % streams_ + 1)});
+  for (int64_t i = 0; i < streams_; ++i) program_.TakeAll(Stream{static_cast<uint64_t>((first + i) % streams_)});
   EXPECT_TRUE(program_.allocator().Trim().ok());
 }
 
