@@ -109,6 +109,8 @@ TEST(BirthEpochsTest, ASampledBlockStandsForThoseThatWereNot) {
     const uint32_t number = births.Born(size, {SiteId{1}, true});
     EXPECT_NEAR(static_cast<double>((births.live() - before).count()) * chance, static_cast<double>(size.count()), 1);
     EXPECT_EQ(births.live() - before, births.CountedFor(number, size));
+    ASSERT_THAT(births.Usages(), SizeIs(1));
+    EXPECT_EQ(births.Usages().front().live, births.CountedFor(number, size));
     births.Died(number, size);
     EXPECT_EQ(births.live(), before);
   }

@@ -106,6 +106,13 @@ TEST_F(Placement, FreeOfAnAddressThatWasNotHandedOutIsRefused) {
   EXPECT_TRUE(absl::IsNotFound(allocator_->Free(block).status())) << "freed twice";
 }
 
+TEST_F(Placement, AStreamOfAnAddressThatWasNotHandedOutIsRefused) {
+  const Address block = Allocate(MiB(3));
+  EXPECT_TRUE(absl::IsNotFound(allocator_->RecordStream(block + Bytes(512), kSide)));
+  Free(block);
+  EXPECT_TRUE(absl::IsNotFound(allocator_->RecordStream(block, kSide))) << "freed";
+}
+
 TEST_F(Placement, TheDirectoryKnowsWhoOwnsABlock) {
   const Address block = Allocate(MiB(3));
   EXPECT_EQ(directory_.Find(block), allocator_.get());

@@ -151,6 +151,7 @@ TEST_F(Figures, TheObserverHearsOfEveryChangeInOrder) {
   ASSERT_TRUE(allocator_->Trim().ok());
   EXPECT_EQ(observer.Kinds(),
             (std::vector<Kind>{Kind::kMap, Kind::kAllocate, Kind::kFreeRequested, Kind::kFreeCompleted, Kind::kUnmap}));
+  for (const MemoryEvent& event : observer.events) EXPECT_EQ(event.stream, kMain);
   EXPECT_EQ(observer.events[1].annotation, &note);
   EXPECT_EQ(observer.events[1].size, MiB(2));
   EXPECT_EQ(observer.events[1].requested, MiB(2) - Bytes(1));

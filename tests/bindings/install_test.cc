@@ -102,6 +102,14 @@ TEST_F(InstallTest, IdleMemoryIsGivenBack) {
   EXPECT_EQ(freed, 0);
 }
 
+TEST_F(InstallTest, TheLargestFreeBlockMayBeOurs) {
+  caching::get()->allocate(kSize);
+  // Else it is first what the device has.
+  size_t largest = 1;
+  caching::get()->cacheInfo(0, &largest);
+  EXPECT_GE(largest, kSize);
+}
+
 TEST_F(InstallTest, OptionsAreCheckedAndABadOneChangesNothing) {
   frugal_alloc::Options options;
   options.memory_limit = "plenty";

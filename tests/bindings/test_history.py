@@ -1,6 +1,8 @@
 """Snapshots, the recorded history and the profiler: what they say of our memory."""
 
+import os
 import pickle
+from pathlib import Path
 from random import Random
 
 import pytest
@@ -29,6 +31,10 @@ def block_of(tensor: torch.Tensor, snapshot: dict | None = None) -> dict:
     found = [b for b in segment_of(tensor, snapshot)["blocks"] if b["address"] == tensor.data_ptr()]
     assert len(found) == 1
     return found[0]
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
 
 
 def trace_of(address: int) -> list[dict]:
@@ -86,6 +92,8 @@ def test_segments_are_in_the_order_of_addresses():
     with torch.cuda.use_mem_pool(pool):
         native = empty(3 * MIB)
     ours = empty(3 * MIB)
+    # Our ranges are not made in the order of their streams.
+    use_memory_so_that_it_is_stitched()
     addresses = [segment["address"] for segment in torch.cuda.memory_snapshot()]
     assert addresses == sorted(addresses)
     del native, ours
@@ -158,12 +166,52 @@ def test_trace_keeps_the_newest_entries():
         torch.cuda.memory._record_memory_history(None)
 
 
+def test_trace_of_ours_and_natives_memory_together_is_no_longer():
+    pool = torch.cuda.MemPool()
+    torch.cuda.memory._record_memory_history(max_entries=10)
+    try:
+        for _ in range(20):
+            with torch.cuda.use_mem_pool(pool):
+                native = empty(512)
+            ours = empty(1024)
+        trace = torch.cuda.memory._snapshot()["device_traces"][0]
+        assert len(trace) <= 10
+        assert {native.data_ptr(), ours.data_ptr()} <= {entry["addr"] for entry in trace}
+    finally:
+        torch.cuda.memory._record_memory_history(None)
+
+
+def test_trace_takes_no_more_of_the_hosts_memory_than_its_newest_entries():
+    torch.cuda.memory._record_memory_history(max_entries=1000, context=None)
+    try:
+        for _ in range(1000):
+            empty(512)
+        before = resident_bytes()
+        for _ in range(100_000):
+            empty(512)
+        # Three entries each; all of them would be some 50 MiB.
+        assert resident_bytes() - before < 10 * MIB
+    finally:
+        torch.cuda.memory._record_memory_history(None)
+
+
 def test_state_alone_keeps_contexts_of_live_blocks():
     torch.cuda.memory._record_memory_history("state", stacks="python")
     try:
         tensor = empty(6 * MIB)
         frames = block_of(tensor, torch.cuda.memory._snapshot())["frames"]
         assert any(frame["filename"].endswith("test_history.py") for frame in frames)
+    finally:
+        torch.cuda.memory._record_memory_history(None)
+
+
+def test_contexts_that_are_kept_for_live_blocks_are_not_in_the_trace():
+    torch.cuda.memory._record_memory_history(context="state", stacks="python")
+    try:
+        tensor = empty(6 * MIB)
+        (entry,) = trace_of(tensor.data_ptr())
+        assert block_of(tensor, torch.cuda.memory._snapshot())["frames"]
+        assert not entry.get("frames")
     finally:
         torch.cuda.memory._record_memory_history(None)
 

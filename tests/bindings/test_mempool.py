@@ -30,11 +30,13 @@ def pooled(pool: torch.cuda.MemPool, size: int) -> torch.Tensor:
 
 
 def test_memory_of_a_pool_is_natives():
+    before = empty(3 * MIB)
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
         pooled = empty(3 * MIB)
     assert not is_ours(pooled)
     assert [segment["address"] for segment in pool.snapshot()] == [pooled.data_ptr()]
+    assert is_ours(before)
     assert is_ours(empty(3 * MIB))
 
 

@@ -69,6 +69,15 @@ def test_error_is_counted(out_of_memory):
     assert torch.cuda.memory_stats()["num_ooms"] == before + 1
 
 
+def test_retries_of_ours_count(out_of_memory):
+    empty(MIB)
+    before, ours = torch.cuda.memory_stats()["num_alloc_retries"], frugal_alloc.stats()["retries"]
+    out_of_memory()
+    risen = frugal_alloc.stats()["retries"] - ours
+    assert risen > 0
+    assert torch.cuda.memory_stats()["num_alloc_retries"] >= before + risen
+
+
 def test_memory_can_be_had_afterwards(out_of_memory):
     out_of_memory()
     assert is_ours(empty(GIB))
