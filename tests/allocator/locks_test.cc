@@ -45,7 +45,10 @@ class AskingReclaimer final : public Reclaimer {
 
 class Locks : public AllocatorTest {
  protected:
-  Locks() : AllocatorTest(MiB(64), true, &reclaimer_) { reclaimer_.allocator = allocator_.get(); }
+  Locks() : AllocatorTest(MiB(64), true, &reclaimer_) {
+    reclaimer_.allocator = allocator_.get();
+    reclaimer_.asked = 0;
+  }
 
   static inline AskingReclaimer reclaimer_;
 };

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdio>
+#include <latch>
 #include <memory>
 #include <random>
 #include <string>
@@ -63,7 +64,11 @@ class Load : public testing::Test {
     Worker(uint64_t seed, Devices& devices, std::vector<Mailbox>& mailboxes)
         : random_(seed), devices_(devices), mailboxes_(mailboxes), mailbox_(mailboxes[seed % kThreads]) {}
 
-    void Run(int64_t steps) {
+    // `all_hold`: the threads that do not hold all that they can yet. Without it, threads that a busy machine runs one
+    // after another would never be short of memory.
+    void Run(int64_t steps, std::latch& all_hold) {
+      for (size_t n = 0; n < kMostHeld; ++n) Allocate();
+      all_hold.arrive_and_wait();
       for (int64_t step = 0; step < steps; ++step) Step();
       mailbox_.TakeAll(held_);
       while (!held_.empty()) FreeAny();
@@ -137,10 +142,12 @@ class Load : public testing::Test {
       devices.push_back(std::make_unique<LoadedDevice>(kMemory, directory, faults(n)));
     }
     std::vector<Mailbox> mailboxes(kThreads);
+    std::latch all_hold(kThreads);
     std::vector<std::thread> threads;
     for (uint64_t n = 0; n < kThreads; ++n) {
       threads.emplace_back([&, n] {
-        Worker(TestSeed() * kThreads + n, devices, mailboxes).Run(operations / static_cast<int64_t>(kThreads));
+        Worker(TestSeed() * kThreads + n, devices, mailboxes)
+            .Run(operations / static_cast<int64_t>(kThreads), all_hold);
       });
     }
     for (std::thread& thread : threads) thread.join();
