@@ -223,6 +223,8 @@ absl::StatusOr<MemoryInfo> DriverDevice::GetMemoryInfo() {
 absl::StatusOr<Address> DriverDevice::Reserve(Bytes size) {
   CUdeviceptr range = 0;
   absl::Status status = FRUGAL_DRIVER_CALL(MemAddressReserve, &range, ToDriver(size), ToDriver(kPageSize), 0, 0);
+  // Addresses have run out, of a process under `ulimit -v` say: no memory given back helps, and there may be plenty.
+  if (absl::IsResourceExhausted(status)) return absl::InternalError(status.message());
   if (!status.ok()) return status;
   return Address(range);
 }

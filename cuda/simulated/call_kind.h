@@ -37,9 +37,9 @@ enum class CallKind {
 
 // In the order of CallKind; the names of control.h.
 inline constexpr std::array<std::string_view, 20> kCallKindNames = {
-    "create",      "map",    "set_access",  "unmap",        "release",       "reserve",
-    "unreserve",   "malloc", "free",        "sync",         "event_record",  "event_query",
-    "stream_wait", "launch", "memory_info", "event_create", "capture_query", "context", "ipc", "unmap_while_busy"};
+    "create",      "map",          "set_access",    "unmap",        "release",     "reserve",         "unreserve",
+    "malloc",      "free",         "sync",          "event_record", "event_query", "stream_wait",     "launch",
+    "memory_info", "event_create", "capture_query", "context",      "ipc",         "unmap_while_busy"};
 
 constexpr std::optional<CallKind> CallKindFromName(std::string_view name) {
   for (size_t i = 0; i < kCallKindNames.size(); ++i) {

@@ -144,6 +144,13 @@ TEST_F(DriverDeviceTest, MemoryThatRunsOutIsResourceExhausted) {
   EXPECT_TRUE(absl::StrContains(status.message(), "CUDA_ERROR_OUT_OF_MEMORY")) << status;
 }
 
+TEST_F(DriverDeviceTest, AddressesThatRunOutAreNotMemoryThatRunsOut) {
+  FailNext("reserve@1=out_of_memory");
+  const absl::Status status = device_->Reserve(kPageSize).status();
+  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
+  EXPECT_NE(status.message().find("cuMemAddressReserve"), std::string::npos) << status;
+}
+
 TEST_F(DriverDeviceTest, OtherFailuresCarryTheCallAndTheDriversNameForThem) {
   const Address range = *device_->Reserve(kPageSize);
   const PhysicalHandle handle = *device_->Create();

@@ -1,10 +1,11 @@
 """Starts frugal_alloc and works a little, with one call of ours failing: for each call, in a process of its own.
 
-    faulted_start.py CALLS SEED
+    faulted_start.py CALLS SEED once|on
 
-Of each kind of call that starting and working make, the first CALLS fail, and as many later ones drawn from the seed.
-Prints, after RESULTS, a JSON object: how many processes and faults there were, and what was seen other than what is
-seen when no call fails. Runs on the simulated GPU; the processes are forks of this one, which never touches CUDA.
+Of each kind of call that starting and working make, the first CALLS fail, and as many later ones drawn from the seed;
+"on": with all of the kind after them. Prints, after RESULTS, a JSON object: how many processes and faults there were,
+and what was seen other than what is seen when no call fails. Runs on the simulated GPU; the processes are forks of this
+one, which never touches CUDA.
 """
 
 from __future__ import annotations
@@ -84,7 +85,7 @@ def drawn(made: int, calls: int, draw: random.Random) -> list[int]:
 
 
 def main() -> None:
-    calls, seed = int(sys.argv[1]), sys.argv[2]
+    calls, seed, on = int(sys.argv[1]), sys.argv[2], {"once": "", "on": "+"}[sys.argv[3]]
     undisturbed = in_a_process_of_its_own("")
     expected = {key: undisturbed.get(key) for key in ("seen", "warned", "used")}
     other: dict[str, object] = {}
@@ -92,7 +93,7 @@ def main() -> None:
     for kind, made in undisturbed["calls"].items():
         draw = random.Random(f"{seed} {kind}")
         for number, call in enumerate(drawn(made, calls, draw)):
-            plan = f"driver.{kind}@{call}={ERRORS[number % len(ERRORS)]}"
+            plan = f"driver.{kind}@{call}{on}={ERRORS[number % len(ERRORS)]}"
             facts = in_a_process_of_its_own(plan)
             faults += facts["faults"]
             processes += 1

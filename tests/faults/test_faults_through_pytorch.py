@@ -16,11 +16,11 @@ CALLS = os.environ.get("FRUGAL_FAULTS_CALLS", "3")
 SEED = os.environ.get("FRUGAL_TEST_SEED", "1")
 
 
-def run(program: str, folder: Path) -> dict:
+def run(program: str, folder: Path, *arguments: str) -> dict:
     simulate = [sys.executable, "-m", "frugal_alloc", "simulate", "--memory", "1GiB", "--"]
     environment = os.environ | {"PYTHONPATH": str(Path(frugal_alloc.__file__).parents[1])}
     done = subprocess.run(
-        [*simulate, sys.executable, str(HERE / program), CALLS, SEED],
+        [*simulate, sys.executable, str(HERE / program), CALLS, SEED, *arguments],
         env=environment,
         cwd=folder,
         capture_output=True,
@@ -42,9 +42,33 @@ def test_user_sees_out_of_memory_or_nothing_and_loses_nothing(tmp_path: Path) ->
 
 
 def test_run_starts_as_ever_whichever_call_fails_once(tmp_path: Path) -> None:
-    figures = run("faulted_start.py", tmp_path)
+    figures = run("faulted_start.py", tmp_path, "once")
     print(f"COUNTS of starting, seed {SEED}: {figures['faults']} faults in {figures['processes']} processes")
     assert figures["other"] == {}
     assert figures["expected"]["seen"]["ours"] == [True] * 4
     assert figures["expected"]["seen"]["virtual_memory"] == 1
     assert figures["faults"] >= 0.9 * figures["processes"] > 0
+
+
+# A GPU that cannot be opened cannot be used by PyTorch's allocator either.
+_OF_OPENING = ("driver.context", "RuntimeError: frugal_alloc: cu")
+
+
+def test_run_goes_on_or_is_out_of_memory_when_a_driver_goes_on_failing(tmp_path: Path) -> None:
+    figures = run("faulted_start.py", tmp_path, "on")
+    print(f"COUNTS of starting, seed {SEED}: {figures['faults']} faults in {figures['processes']} processes, for good")
+    ours = figures["expected"]["seen"]
+    told = 0
+    for plan, facts in figures["other"].items():
+        seen = facts["seen"]
+        if isinstance(seen, str):
+            kind, error = _OF_OPENING
+            assert seen.startswith("OutOfMemoryError") or (plan.startswith(kind) and seen.startswith(error)), plan
+            continue
+        told += 1
+        assert len(facts["warned"]) == 1, plan
+        assert "the driver " in facts["warned"][0], plan
+        assert seen["allocated"][1] == 0, plan
+        assert seen["allocated"][0] >= ours["allocated"][0], plan
+        assert seen["reserved"] <= facts["used"], plan
+    assert told > 0
