@@ -6,6 +6,7 @@ from concurrent.futures import ThreadPoolExecutor
 import pytest
 import torch
 from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, run_python, simulated_gpu
+from frugal_alloc import stats
 
 
 @pytest.fixture(autouse=True)
@@ -244,6 +245,25 @@ def test_an_error_inside_a_pool_tells_of_our_memory_too():
     ):
         pooled(torch.cuda.MemPool(), 20 * GIB)
     assert is_ours(kept)
+
+
+def test_what_a_pool_took_is_not_there_for_us(limit):
+    empty(MIB)
+    pool = torch.cuda.MemPool()
+    tensor = pooled(pool, 3 * GIB)
+    with pytest.raises(torch.OutOfMemoryError):
+        empty(2 * GIB)
+    del tensor
+
+
+def test_what_native_gave_back_is_there_for_us_at_once(limit):
+    pool = torch.cuda.MemPool()
+    tensor = pooled(pool, 3 * GIB)
+    del tensor, pool
+    torch.cuda.empty_cache()
+    retries = stats()["retries"]
+    assert is_ours(empty(2 * GIB))
+    assert stats()["retries"] == retries
 
 
 def test_a_limit_is_for_pools_and_us_together(limit):

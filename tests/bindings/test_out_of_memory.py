@@ -167,6 +167,17 @@ def test_memory_fraction_counts_natives_memory(out_of_memory):
 
 
 @simulated_gpu
+def test_a_limit_is_set_although_the_driver_fails_once():
+    empty(MIB)
+    with Simulation().faults("memory_info@1=invalid_value"):
+        frugal_alloc.enable(memory_limit="8GiB")
+    try:
+        assert frugal_alloc.stats()["limit_bytes"] == 8 * GIB
+    finally:
+        frugal_alloc.enable(memory_limit="off")
+
+
+@simulated_gpu
 def test_a_limit_that_could_not_be_set_is_not_set_later():
     empty(MIB)
     with (

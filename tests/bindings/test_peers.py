@@ -94,6 +94,24 @@ def test_a_limit_that_one_gpu_cannot_have_is_set_on_none():
     assert [frugal_alloc.stats(gpu)["limit_bytes"] for gpu in (0, 1)] == [0, 0]
 
 
+@simulated_gpu
+def test_idle_memory_of_one_gpu_goes_back_although_anothers_does_not():
+    for gpu in (0, 1):
+        empty(100 * MIB, f"cuda:{gpu}")
+        torch.cuda.synchronize(gpu)
+    library = frugal_alloc._native.load()
+    library.release_idle()  # begins the interval in which both are idle
+    before = [torch.cuda.memory_reserved(gpu) for gpu in (0, 1)]
+    # What fails is tried twice.
+    with (
+        Simulation().faults("unmap@1=unmap_failed,unmap@2=unmap_failed"),
+        pytest.raises(frugal_alloc.FrugalAllocError),
+    ):
+        library.release_idle()
+    kept = [torch.cuda.memory_reserved(gpu) == before[gpu] for gpu in (0, 1)]
+    assert sorted(kept) == [False, True]
+
+
 def test_peers_of_before_the_swap_reach_memory_of_after_it():
     result = run_python(
         """

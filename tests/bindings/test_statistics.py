@@ -191,3 +191,14 @@ def test_peaks_at_different_times_do_not_add_up():
     del tensor
     empty(30 * MIB)
     assert torch.cuda.max_memory_allocated() - before == 50 * MIB
+
+
+def test_peak_of_ours_before_a_pool_is_not_added_to_the_pools():
+    collect()
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    empty(50 * MIB)
+    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+        tensor = empty(30 * MIB)
+        assert torch.cuda.max_memory_allocated() - before == 50 * MIB
+    del tensor
