@@ -141,6 +141,16 @@ def test_snapshot_itself_is_traced_once(recording):
     assert [entry["action"] for entry in trace].count("snapshot") == 1
 
 
+def test_traced_snapshot_counts_natives_memory_and_ours_once(recording):
+    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+        native = empty(3 * MIB)
+    ours = empty(5 * MIB)
+    torch.cuda.memory._snapshot()
+    entries = [e for e in torch.cuda.memory._snapshot()["device_traces"][0] if e["action"] == "snapshot"]
+    assert entries[-1]["size"] == torch.cuda.memory_stats()["active_bytes.all.current"]
+    del native, ours
+
+
 def test_trace_is_in_the_order_of_time(recording):
     pool = torch.cuda.MemPool()
     for _ in range(10):

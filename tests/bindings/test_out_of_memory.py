@@ -69,6 +69,13 @@ def test_error_is_counted(out_of_memory):
     assert torch.cuda.memory_stats()["num_ooms"] == before + 1
 
 
+@simulated_gpu
+def test_error_names_a_failure_of_the_driver_on_the_way(out_of_memory):
+    empty(MIB)
+    with Simulation().faults("memory_info@1=invalid_value"):
+        assert "The CUDA driver failed on the way, which may be why: cuMemGetInfo" in str(out_of_memory())
+
+
 def test_retries_of_ours_count(out_of_memory):
     empty(MIB)
     before, ours = torch.cuda.memory_stats()["num_alloc_retries"], frugal_alloc.stats()["retries"]

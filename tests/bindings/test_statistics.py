@@ -130,6 +130,14 @@ def test_own_figures_are_what_we_did():
     assert stats()["frees"] == before["frees"] + 1
 
 
+def test_own_peak_is_reset_whatever_came_before():
+    empty(64 * MIB)
+    with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
+        empty(MIB)
+    torch.cuda.reset_peak_memory_stats()
+    assert stats()["peak_allocated_bytes"] == stats()["allocated_bytes"]
+
+
 def test_stitches_are_counted():
     collect()
     torch.cuda.empty_cache()
