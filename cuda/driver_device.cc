@@ -203,7 +203,7 @@ absl::Status DriverDevice::AllowPeer(int peer) {
   for (const auto& range : accessible_) {
     const Address start = range.first;
     const Bytes size = range.second - start;
-    const absl::Status status = MakeUpForOneFailure(
+    absl::Status status = MakeUpForOneFailure(
         [&] { return FRUGAL_DRIVER_CALL(MemSetAccess, ToDriver(start), ToDriver(size), &access, 1); });
     // Ranges before this one stay open to the peer, which does no harm; a later call starts again.
     if (!status.ok()) return status;

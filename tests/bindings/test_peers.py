@@ -15,11 +15,13 @@ pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is 
 def test_each_gpu_counts_its_own_memory(gpu):
     other = 1 - gpu
     before = torch.cuda.memory_allocated(gpu), torch.cuda.memory_allocated(other)
+    ours_before = [frugal_alloc.stats(one)["allocated_bytes"] for one in (gpu, other)]
     tensor = empty(3 * MIB, f"cuda:{gpu}")
     assert is_ours(tensor)
     assert torch.cuda.memory_allocated(gpu) == before[0] + 3 * MIB
     assert torch.cuda.memory_allocated(other) == before[1]
-    assert frugal_alloc.stats(gpu)["allocated_bytes"] >= 3 * MIB
+    ours = [frugal_alloc.stats(one)["allocated_bytes"] for one in (gpu, other)]
+    assert ours == [ours_before[0] + 3 * MIB, ours_before[1]]
 
 
 @simulated_gpu
@@ -110,6 +112,32 @@ def test_idle_memory_of_one_gpu_goes_back_although_anothers_does_not():
         library.release_idle()
     kept = [torch.cuda.memory_reserved(gpu) == before[gpu] for gpu in (0, 1)]
     assert sorted(kept) == [False, True]
+
+
+def test_gpu_that_is_opened_later_is_as_was_said_before():
+    result = run_python(
+        """
+import torch, frugal_alloc
+from frugal_alloc import _native
+frugal_alloc.enable()
+torch.empty(1 << 20, device="cuda:0")
+torch.cuda.set_per_process_memory_fraction(0.1, 1)
+torch.cuda.memory._record_memory_history()
+kept = torch.empty(3 << 20, dtype=torch.uint8, device="cuda:1")
+try:
+    torch.empty(4 << 30, dtype=torch.uint8, device="cuda:1")
+except torch.OutOfMemoryError:
+    report(limited=True)
+traced = torch.cuda.memory._snapshot()["device_traces"][1]
+report(
+    traced=[entry["action"] for entry in traced if entry.get("addr") == kept.data_ptr()],
+    bytes_by_site=[usage.live_bytes for usage in _native.load().site_usages() if usage.gpu == 1],
+)
+"""
+    )
+    assert result.get("limited"), result["stderr"]
+    assert "alloc" in result["traced"]
+    assert result["bytes_by_site"] == [3 * MIB]
 
 
 def test_peers_of_before_the_swap_reach_memory_of_after_it():

@@ -230,6 +230,25 @@ def subclass_of_a_loader_is_watched():
     assert (tracking.epochs.ended, tracking.epochs.steps) == (2, 24)
 
 
+def loaders_end_no_epoch_once_the_program_says_where_they_end():
+    tracking = tracker()
+    loader = DataLoader(data(), batch_size=8)
+    for _ in range(5):
+        training(loader)
+    frugal_alloc.epoch_end()
+    for _ in range(5):
+        training(loader)
+    assert (tracking.epochs.found_by, tracking.epochs.ended) == ("called", 1)
+
+
+def memory_of_tensors_is_not_outside():
+    kept = tensor()
+    before = _tracking.outside.now(0)
+    more = tensor(100 * MIB)
+    assert _tracking.outside.now(0) == before
+    del kept, more
+
+
 class Stream(IterableDataset):
     def __iter__(self):
         return iter(torch.ones(4, 1, 8).split(1))

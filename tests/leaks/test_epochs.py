@@ -2,32 +2,11 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
-
 import pytest
+from fake_library import FakeLibrary
 from frugal_alloc._tracking.epochs import MOST_WINDOWS, Epochs
 from frugal_alloc._tracking.loaders import LoaderWatch
 from frugal_alloc._tracking.steps import ABANDONED_AFTER, StepCounter
-
-
-class FakeLibrary:
-    """Counts epochs as the library does."""
-
-    def __init__(self) -> None:
-        self.ended = 0
-        self.usages = []
-
-    def epoch_end(self) -> None:
-        self.ended += 1
-
-    def epochs_ended(self) -> int:
-        return self.ended
-
-    def halve_epochs(self) -> None:
-        self.ended //= 2
-
-    def site_usages(self) -> list:
-        return self.usages
 
 
 class Thing:
@@ -115,9 +94,39 @@ def test_what_does_not_grow_from_epoch_to_epoch_is_replaced(epochs, library):
         epochs = Epochs(library)
         for number in range(4):
             steps(epochs, 100)
-            library.usages = [SimpleNamespace(gpu=0, site=1, live_bytes=1000 + number * growth, blocks=1)]
+            library.hold(1000 + number * growth)
             epochs.end(called=False)
         assert epochs.bears_out(0, {1}, {0}) == (growth > 0)
+
+
+def test_steps_of_the_epoch_that_runs_count_for_none(epochs):
+    for _ in range(2):
+        steps(epochs, 100)
+        epochs.end(called=False)
+    steps(epochs, 37)
+    assert epochs.steps_per_epoch == 100
+
+
+def test_windows_that_are_halved_leave_the_last_end_where_it_was(epochs, library):
+    steps(epochs, 20)
+    epochs.end(called=False)
+    boundary = library.epochs_ended()
+    steps(epochs, 12)
+    assert (boundary, library.epochs_ended()) == (20, 16)
+    # Births are halved with the windows: these are of the first steps after the end.
+    assert not epochs.bears_out(0, {1}, {boundary // 2})
+    assert epochs.bears_out(0, {1}, {boundary // 2 - 1})
+
+
+def test_what_was_noted_at_guessed_ends_says_nothing_once_epochs_are_called(epochs, library):
+    library.hold(1000)
+    for _ in range(4):
+        steps(epochs, 100)
+        epochs.end(called=False)
+    assert not epochs.bears_out(0, {1}, {0})
+    steps(epochs, 100)
+    epochs.end(called=True)
+    assert epochs.bears_out(0, {1}, {0})
 
 
 class Loop:

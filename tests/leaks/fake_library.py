@@ -1,0 +1,43 @@
+"""What the library tells of sites, epochs and memory in use, as a test says it."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+
+
+class FakeLibrary:
+    """Counts epochs as the library does."""
+
+    def __init__(self) -> None:
+        self.ended = 0
+        self.usages: list[SimpleNamespace] = []
+        #: By GPU.
+        self.allocated: dict[int, int] = {0: 0}
+        self.reserved: dict[int, int] = {}
+        self.peaks: dict[int, int] = {}
+
+    def epoch_end(self) -> None:
+        self.ended += 1
+
+    def epochs_ended(self) -> int:
+        return self.ended
+
+    def halve_epochs(self) -> None:
+        self.ended //= 2
+
+    def site_usages(self) -> list[SimpleNamespace]:
+        return self.usages
+
+    def hold(self, live_bytes: int, blocks: int = 1, site: int = 1) -> None:
+        """From now on this is all that is in use."""
+        self.usages = [SimpleNamespace(gpu=0, site=site, live_bytes=live_bytes, blocks=blocks)]
+        self.allocated[0] = live_bytes
+
+    def gpus(self) -> list[int]:
+        return list(self.allocated)
+
+    def stats(self, gpu: int) -> dict[str, int]:
+        return {"allocated_bytes": self.allocated[gpu], "reserved_bytes": self.reserved.get(gpu, self.allocated[gpu])}
+
+    def take_peak(self, gpu: int) -> int:
+        return self.peaks.get(gpu, 0)

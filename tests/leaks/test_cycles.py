@@ -1,0 +1,87 @@
+"""When garbage is collected at the ends of epochs, and what is said to have been in cycles."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Callable
+
+import pytest
+from fake_library import FakeLibrary
+from frugal_alloc._tracking.cycles import WARM_UP, Cycles
+
+MIB = 1 << 20
+
+
+class Run:
+    """A program that has warmed up with 10 MiB in use on each GPU."""
+
+    def __init__(self, gpus: int) -> None:
+        self.library = FakeLibrary()
+        self.library.allocated = dict.fromkeys(range(gpus), 10 * MIB)
+        self.cycles = Cycles(self.library)
+        self.collections = 0
+        #: What a collection does.
+        self.collect: Callable[[], None] = lambda: None
+        for _ in range(WARM_UP):
+            self.cycles.look()
+
+    def count_and_collect(self) -> int:
+        self.collections += 1
+        self.collect()
+        return 0
+
+
+@pytest.fixture
+def start(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], Run]:
+    def started(gpus: int = 1) -> Run:
+        run = Run(gpus)
+        monkeypatch.setattr(gc, "collect", run.count_and_collect)
+        return run
+
+    return started
+
+
+def test_nothing_is_collected_while_no_more_is_in_use_than_before(start) -> None:
+    run = start()
+    for _ in range(5):
+        run.cycles.look()
+    assert run.collections == 0
+
+
+def test_collections_that_free_nothing_become_rarer(start) -> None:
+    run = start()
+    collected_at = []
+    for look in range(1, 16):
+        run.library.allocated[0] *= 2
+        before = run.collections
+        run.cycles.look()
+        if run.collections > before:
+            collected_at.append(look)
+    assert collected_at == [1, 3, 7, 15]
+
+
+def test_what_was_in_use_once_after_a_collection_is_no_rise_later(start) -> None:
+    run = start(2)
+    run.library.allocated[1] = 100 * MIB
+    run.cycles.look()
+    run.library.allocated = {0: 50 * MIB, 1: 20 * MIB}
+    run.cycles.look()
+    run.cycles.look()
+    assert run.collections == 2
+    run.library.allocated[1] = 100 * MIB
+    for _ in range(4):
+        run.cycles.look()
+    assert run.collections == 2
+
+
+def test_site_is_named_after_three_collections_that_freed_its_memory(start) -> None:
+    run = start()
+    run.collect = lambda: run.library.hold(10 * MIB, blocks=2)
+    for times in (1, 2, 3):
+        assert run.cycles.found() == []
+        run.library.hold(30 * MIB, blocks=7)
+        run.cycles.look()
+        assert run.collections == times
+    (found,) = run.cycles.found()
+    assert (found.site, found.bytes, found.blocks, found.times) == (1, 20 * MIB, 5, 3)
+    assert found.part == pytest.approx(2 / 3)
