@@ -183,7 +183,8 @@ void GpuSet::SetMemoryLimit(const MemoryLimit& limit) {
     return;
   }
   // Those that have the new one already go back; where the driver fails at that, too, it stays.
-  ForEach([&](GpuMemory& gpu) { status.Update(gpu.SetMemoryLimit(memory_limit_)); });
+  const MemoryLimit before = memory_limit_;
+  ForEach([&](GpuMemory& gpu) { status.Update(gpu.SetMemoryLimit(before)); });
   TORCH_CHECK(false, "frugal_alloc could not limit memory: ", status.message());
 }
 
