@@ -48,6 +48,27 @@ def test_message_says_what_is_held(out_of_memory):
     assert float(match[2]) >= held.numel() / MIB
 
 
+def test_error_says_what_native_and_what_others_hold(out_of_memory):
+    collect()
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        pooled = empty(300 * MIB)
+    ours = empty(200 * MIB)
+    text = " ".join(str(out_of_memory()).split())
+    free, total = torch.cuda.mem_get_info()
+    reserved = torch.cuda.memory_reserved()
+    own = frugal_alloc.stats()["reserved_bytes"]
+    units = {"bytes": 1, "KiB": 1 << 10, "MiB": MIB, "GiB": GIB}
+    for holder, size in (
+        ("native allocator holds", reserved - own),
+        ("(?:Others hold|The other)", total - free - reserved),
+    ):
+        said = re.search(rf"{holder} ([\d.]+) (\w+)", text)
+        assert said, text
+        assert float(said[1]) * units[said[2]] == pytest.approx(size, rel=0.01), text
+    del pooled, ours
+
+
 def test_more_than_an_exbibyte_is_refused_at_once():
     with pytest.raises(torch.OutOfMemoryError, match="more than 1EB"):
         empty(1 << 61)

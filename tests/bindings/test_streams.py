@@ -36,6 +36,29 @@ def test_block_in_use_by_another_stream_is_not_reused_before_it_has_passed():
     assert address in {tensor.data_ptr() for tensor in held}
 
 
+@simulated_gpu
+def test_what_awaits_a_stream_is_active_in_its_segment_and_not_allocated():
+    simulation = Simulation()
+    simulation.set_clock(now_plus())
+    other = torch.cuda.Stream()
+    tensor = empty(10 * MIB)
+    address = tensor.data_ptr()
+    simulation.keep_busy(other, now_plus())
+    tensor.record_stream(other)
+    del tensor
+    (segment,) = [
+        segment
+        for segment in torch.cuda.memory_snapshot()
+        if segment["address"] <= address < segment["address"] + segment["total_size"]
+    ]
+    sizes = {"active_allocated": 0, "active_pending_free": 0, "inactive": 0}
+    for block in segment["blocks"]:
+        sizes[block["state"]] += block["size"]
+    assert sizes["active_pending_free"] >= 10 * MIB
+    assert segment["active_size"] == sizes["active_allocated"] + sizes["active_pending_free"]
+    assert segment["allocated_size"] == sizes["active_allocated"]
+
+
 @contextlib.contextmanager
 def history() -> Iterator[None]:
     torch.cuda.memory._record_memory_history()
