@@ -38,6 +38,14 @@ def is_ours(memory: torch.Tensor | int) -> bool:
     return _native.load().owns(memory if isinstance(memory, int) else memory.data_ptr())
 
 
+def segment_of(memory: torch.Tensor | int, snapshot: dict | None = None) -> dict:
+    """The one segment of a snapshot, or else of one made now, that a tensor's memory or an address lies in."""
+    segments = snapshot["segments"] if snapshot else torch.cuda.memory_snapshot()
+    address = memory if isinstance(memory, int) else memory.data_ptr()
+    (found,) = [s for s in segments if s["address"] <= address < s["address"] + s["total_size"]]
+    return found
+
+
 def collect() -> None:
     gc.collect()
     torch.cuda.synchronize()

@@ -7,7 +7,7 @@ from random import Random
 
 import pytest
 import torch
-from binding_helpers import MIB, collect, empty, is_ours
+from binding_helpers import MIB, collect, empty, is_ours, segment_of
 from frugal_alloc import stats
 from torch.cuda import _memory_viz
 
@@ -17,14 +17,6 @@ def recording():
     torch.cuda.memory._record_memory_history(max_entries=10_000)
     yield
     torch.cuda.memory._record_memory_history(None)
-
-
-def segment_of(tensor: torch.Tensor, snapshot: dict | None = None) -> dict:
-    segments = snapshot["segments"] if snapshot else torch.cuda.memory_snapshot()
-    address = tensor.data_ptr()
-    found = [s for s in segments if s["address"] <= address < s["address"] + s["total_size"]]
-    assert len(found) == 1
-    return found[0]
 
 
 def block_of(tensor: torch.Tensor, snapshot: dict | None = None) -> dict:

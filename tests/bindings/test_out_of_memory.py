@@ -1,7 +1,9 @@
 """Running out of memory: who is told, with which words, and that the program can go on."""
 
+import contextlib
 import gc
 import re
+from collections.abc import Iterator
 
 import frugal_alloc
 import pytest
@@ -9,6 +11,15 @@ import torch
 from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, simulated_gpu
 
 TOO_MUCH = 1 << 44
+
+
+@contextlib.contextmanager
+def memory_limit(text: str) -> Iterator[None]:
+    frugal_alloc.enable(memory_limit=text)
+    try:
+        yield
+    finally:
+        frugal_alloc.enable(memory_limit="off")
 
 
 @pytest.fixture
@@ -197,12 +208,8 @@ def test_memory_fraction_counts_natives_memory(out_of_memory):
 @simulated_gpu
 def test_a_limit_is_set_although_the_driver_fails_once():
     empty(MIB)
-    with Simulation().faults("memory_info@1=invalid_value"):
-        frugal_alloc.enable(memory_limit="8GiB")
-    try:
+    with Simulation().faults("memory_info@1=invalid_value"), memory_limit("8GiB"):
         assert frugal_alloc.stats()["limit_bytes"] == 8 * GIB
-    finally:
-        frugal_alloc.enable(memory_limit="off")
 
 
 @simulated_gpu
@@ -230,11 +237,8 @@ def test_a_fraction_that_could_not_be_set_holds_for_nobody():
     with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
         assert not is_ours(empty(3 * GIB))
     # Works the limit out anew, from all that are set.
-    frugal_alloc.enable(memory_limit="8GiB")
-    try:
+    with memory_limit("8GiB"):
         assert frugal_alloc.stats()["limit_bytes"] == 8 * GIB
-    finally:
-        frugal_alloc.enable(memory_limit="off")
 
 
 @simulated_gpu

@@ -6,7 +6,16 @@ import os
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import MIB, Simulation, empty, is_ours, run_python, simulated_gpu, use_on_several_streams
+from binding_helpers import (
+    MIB,
+    Simulation,
+    empty,
+    is_ours,
+    run_python,
+    segment_of,
+    simulated_gpu,
+    use_on_several_streams,
+)
 
 pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is only one GPU")
 
@@ -61,11 +70,7 @@ def test_memory_mapped_after_a_copy_is_reached_by_the_peer():
 def test_snapshot_names_the_gpu_of_each_segment():
     tensors = [empty(3 * MIB, f"cuda:{gpu}") for gpu in (0, 1)]
     for gpu, tensor in enumerate(tensors):
-        address = tensor.data_ptr()
-        (segment,) = [
-            s for s in torch.cuda.memory_snapshot() if s["address"] <= address < s["address"] + s["total_size"]
-        ]
-        assert segment["device"] == gpu
+        assert segment_of(tensor)["device"] == gpu
 
 
 def test_out_of_memory_names_the_gpu():

@@ -3,7 +3,7 @@
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import MIB, Simulation, collect, empty, is_ours, simulated_gpu
+from binding_helpers import MIB, Simulation, collect, empty, is_ours, segment_of, simulated_gpu
 
 pytestmark = simulated_gpu
 
@@ -28,9 +28,7 @@ def test_freed_memory_is_used_again():
 
 def test_segments_are_no_expandable_ones():
     tensor = empty(30 * MIB)
-    address = tensor.data_ptr()
-    (segment,) = [s for s in torch.cuda.memory_snapshot() if s["address"] <= address < s["address"] + s["total_size"]]
-    assert not segment["is_expandable"]
+    assert not segment_of(tensor)["is_expandable"]
 
 
 def test_idle_segments_are_given_back():

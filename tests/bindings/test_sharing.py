@@ -7,7 +7,7 @@ import threading
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, simulated_gpu
+from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, segment_of, simulated_gpu
 from frugal_alloc import _native
 
 
@@ -24,11 +24,6 @@ def shared(tensor: torch.Tensor):
 def numbers(count: int) -> torch.Tensor:
     """0, 1, 2, … as 4-byte numbers on the GPU."""
     return torch.arange(count, dtype=torch.int32).cuda()
-
-
-def segment_of(address: int) -> dict:
-    (segment,) = [s for s in torch.cuda.memory_snapshot() if s["address"] <= address < s["address"] + s["total_size"]]
-    return segment
 
 
 def test_shared_tensor_moves_once():

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 import torch
-from binding_helpers import MIB, Simulation, empty, is_ours, simulated_gpu, use_on_several_streams
+from binding_helpers import MIB, Simulation, empty, is_ours, segment_of, simulated_gpu, use_on_several_streams
 
 SECOND = 10**9
 
@@ -16,20 +16,23 @@ def now_plus(state={"now": 10**12}) -> int:  # noqa: B006
     return state["now"]
 
 
-@simulated_gpu
-def test_block_in_use_by_another_stream_is_not_reused_before_it_has_passed():
-    simulation = Simulation()
+def freed_in_use_by_another_stream(simulation: Simulation) -> tuple[int, int]:
+    """The address of 10 MiB, and the moment at which the other stream has passed."""
     simulation.set_clock(now_plus())
     other = torch.cuda.Stream()
     tensor = empty(10 * MIB)
-    address = tensor.data_ptr()
     until = now_plus()
     with torch.cuda.stream(other):
         empty(512).zero_()
     simulation.keep_busy(other, until)
     tensor.record_stream(other)
-    del tensor
+    return tensor.data_ptr(), until
 
+
+@simulated_gpu
+def test_block_in_use_by_another_stream_is_not_reused_before_it_has_passed():
+    simulation = Simulation()
+    address, until = freed_in_use_by_another_stream(simulation)
     assert empty(10 * MIB).data_ptr() != address
     simulation.set_clock(until)
     held = [empty(10 * MIB) for _ in range(3)]
@@ -38,19 +41,8 @@ def test_block_in_use_by_another_stream_is_not_reused_before_it_has_passed():
 
 @simulated_gpu
 def test_what_awaits_a_stream_is_active_in_its_segment_and_not_allocated():
-    simulation = Simulation()
-    simulation.set_clock(now_plus())
-    other = torch.cuda.Stream()
-    tensor = empty(10 * MIB)
-    address = tensor.data_ptr()
-    simulation.keep_busy(other, now_plus())
-    tensor.record_stream(other)
-    del tensor
-    (segment,) = [
-        segment
-        for segment in torch.cuda.memory_snapshot()
-        if segment["address"] <= address < segment["address"] + segment["total_size"]
-    ]
+    address, _ = freed_in_use_by_another_stream(Simulation())
+    segment = segment_of(address)
     sizes = {"active_allocated": 0, "active_pending_free": 0, "inactive": 0}
     for block in segment["blocks"]:
         sizes[block["state"]] += block["size"]
@@ -77,11 +69,7 @@ def test_no_byte_is_reused_too_early_whether_history_is_recorded_or_not(around):
 def test_raw_memory_belongs_to_the_stream_that_is_named():
     stream = torch.cuda.Stream()
     address = torch.cuda.caching_allocator_alloc(6 * MIB, stream=stream)
-    (owner,) = [
-        segment["stream"]
-        for segment in torch.cuda.memory_snapshot()
-        if segment["address"] <= address < segment["address"] + segment["total_size"]
-    ]
+    owner = segment_of(address)["stream"]
     torch.cuda.caching_allocator_delete(address)
     assert is_ours(address)
     assert owner == stream.cuda_stream

@@ -84,10 +84,14 @@ def drawn(made: int, calls: int, draw: random.Random) -> list[int]:
     return [*range(1, min(calls, made) + 1), *sorted(draw.sample(later, min(calls, len(later))))]
 
 
+def seen_by_the_user(facts: dict[str, object]) -> dict[str, object]:
+    return {key: facts.get(key) for key in ("seen", "warned", "used")}
+
+
 def main() -> None:
     calls, seed, on = int(sys.argv[1]), sys.argv[2], {"once": "", "on": "+"}[sys.argv[3]]
     undisturbed = in_a_process_of_its_own("")
-    expected = {key: undisturbed.get(key) for key in ("seen", "warned", "used")}
+    expected = seen_by_the_user(undisturbed)
     other: dict[str, object] = {}
     faults = processes = 0
     for kind, made in undisturbed["calls"].items():
@@ -97,8 +101,7 @@ def main() -> None:
             facts = in_a_process_of_its_own(plan)
             faults += facts["faults"]
             processes += 1
-            seen = {key: facts.get(key) for key in ("seen", "warned", "used")}
-            if seen != expected:
+            if (seen := seen_by_the_user(facts)) != expected:
                 other[plan] = seen
     print("RESULTS" + json.dumps({"faults": faults, "processes": processes, "expected": expected, "other": other}))
 
