@@ -13,13 +13,14 @@
 
 #include "absl/container/flat_hash_map.h"
 #include "allocator/arena.h"
+#include "allocator/timelines.h"
 
 namespace frugal {
 
 // Not thread-safe.
 class ArenaSet {
  public:
-  ArenaSet(Device& device, Ledger& ledger) : device_(device), ledger_(ledger) {}
+  ArenaSet(Timelines& timelines, Ledger& ledger) : timelines_(timelines), ledger_(ledger) {}
 
   Arena& Get(Stream stream, SizeGroup group) {
     Arena*& recent = recent_[RecentSlot(stream, group)];
@@ -43,17 +44,14 @@ class ArenaSet {
   Arena& Find(Stream stream, SizeGroup group) {
     std::unique_ptr<Arena>& arena = by_key_[{stream, group}];
     if (arena == nullptr) {
-      std::unique_ptr<Timeline>& timeline = timelines_[stream];
-      if (timeline == nullptr) timeline = std::make_unique<Timeline>(device_, stream);
-      arena = std::make_unique<Arena>(*timeline, group, blocks_, ledger_);
+      arena = std::make_unique<Arena>(timelines_.Get(stream), group, blocks_, ledger_);
       all_.push_back(arena.get());
     }
     return *arena;
   }
 
-  Device& device_;
+  Timelines& timelines_;
   Ledger& ledger_;
-  absl::flat_hash_map<Stream, std::unique_ptr<Timeline>> timelines_;
   BlockFactory blocks_;
   absl::flat_hash_map<std::pair<Stream, SizeGroup>, std::unique_ptr<Arena>> by_key_;
   // The latest found with the same hash: the hash table costs five times as much.

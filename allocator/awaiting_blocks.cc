@@ -20,40 +20,59 @@ absl::Status AwaitingBlocks::Add(Block* block, absl::Span<const Stream> streams)
   for (Stream stream : streams) {
     Use use{nullptr, block};
     status.Update(Mark(stream, use));
-    by_stream_[stream].push_back(std::move(use));
+    by_stream_[stream].uses.push_back(std::move(use));
     ++block->awaited_streams;
   }
   return status;
 }
 
 absl::Status AwaitingBlocks::Poll(Ready ready) {
-  return DrainAll([](Fence& fence) { return fence.HasPassed(); }, ready);
+  absl::Status status;
+  for (auto& [stream, queue] : by_stream_) {
+    if (queue.failures >= kMostFailures) continue;
+    status.Update(Drain(
+        stream, queue, [](Fence& fence) { return fence.HasPassed(); }, ready));
+  }
+  EraseEmptyQueues();
+  return status;
 }
 
 absl::Status AwaitingBlocks::Synchronize(Ready ready) {
-  return DrainAll(
-      [](Fence& fence) -> absl::StatusOr<bool> {
-        absl::Status status = fence.Synchronize();
-        if (!status.ok()) return status;
-        return true;
-      },
-      ready);
+  const auto wait = [](Fence& fence) -> absl::StatusOr<bool> {
+    absl::Status status = fence.Synchronize();
+    if (!status.ok()) return status;
+    return true;
+  };
+  absl::Status status;
+  for (auto& [stream, queue] : by_stream_) status.Update(Drain(stream, queue, wait, ready));
+  EraseEmptyQueues();
+  return status;
+}
+
+void AwaitingBlocks::Settle(Ready ready) {
+  for (auto& [stream, queue] : by_stream_) {
+    for (const Use& use : std::exchange(queue.uses, {})) Passed(use.block, ready);
+  }
+  by_stream_.clear();
 }
 
 absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready ready) {
-  absl::Status status;
+  absl::Status failed;
   for (auto& [stream, queue] : by_stream_) {
     // The last fence of a stream covers all before it.
     Fence* last = nullptr;
-    for (Use& use : queue) {
+    for (Use& use : queue.uses) {
       if (use.fence != nullptr && use.block->extent->arena().stream() == owner) last = use.fence.get();
     }
     if (last == nullptr) continue;
-    status = last->MakeWait(owner);
-    if (!status.ok()) break;
+    const absl::Status status = last->MakeWait(owner);
+    // An owner that is being captured can wait for nobody, which is no error.
+    if (absl::IsUnavailable(status)) break;
+    failed.Update(status);
+    if (!status.ok()) continue;
     ++waits;
     std::vector<Block*> passed;
-    std::erase_if(queue, [&](const Use& use) {
+    std::erase_if(queue.uses, [&](const Use& use) {
       const bool covered = use.fence != nullptr && use.block->extent->arena().stream() == owner;
       if (covered) passed.push_back(use.block);
       return covered;
@@ -61,8 +80,7 @@ absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready r
     for (Block* block : passed) Passed(block, ready);
   }
   EraseEmptyQueues();
-  // An owner that is being captured can wait for nobody, which is no error.
-  return absl::IsUnavailable(status) ? absl::OkStatus() : status;
+  return failed;
 }
 
 absl::Status AwaitingBlocks::Mark(Stream stream, Use& use) {
@@ -75,37 +93,37 @@ absl::Status AwaitingBlocks::Mark(Stream stream, Use& use) {
 
 absl::Status AwaitingBlocks::Drain(Stream stream, Queue& queue,
                                    absl::FunctionRef<absl::StatusOr<bool>(Fence&)> has_passed, Ready ready) {
-  while (!queue.empty()) {
-    Use& use = queue.front();
+  while (!queue.uses.empty()) {
+    Use& use = queue.uses.front();
     if (use.fence == nullptr) {
+      if (stream.may_end) return absl::OkStatus();
       absl::Status marked = Mark(stream, use);
-      if (!marked.ok()) return marked;
+      if (!marked.ok()) return Failed(queue, std::move(marked));
       if (use.fence == nullptr) return absl::OkStatus();
       // What comes now covers the others as well: a mark for each, once the one before has passed, would have every
       // block wait for work that came after it.
-      for (Use& other : queue) {
+      for (Use& other : queue.uses) {
         if (other.fence == nullptr) other.fence = use.fence;
       }
     }
     absl::StatusOr<bool> passed = has_passed(*use.fence);
-    if (!passed.ok()) return passed.status();
+    if (!passed.ok()) return Failed(queue, passed.status());
+    queue.failures = 0;
     if (!*passed) return absl::OkStatus();
     Block* block = use.block;
-    queue.pop_front();
+    queue.uses.pop_front();
     Passed(block, ready);
   }
   return absl::OkStatus();
 }
 
-absl::Status AwaitingBlocks::DrainAll(absl::FunctionRef<absl::StatusOr<bool>(Fence&)> has_passed, Ready ready) {
-  absl::Status status;
-  for (auto& [stream, queue] : by_stream_) status.Update(Drain(stream, queue, has_passed, ready));
-  EraseEmptyQueues();
+absl::Status AwaitingBlocks::Failed(Queue& queue, absl::Status status) {
+  ++queue.failures;
   return status;
 }
 
 void AwaitingBlocks::EraseEmptyQueues() {
-  absl::erase_if(by_stream_, [](const auto& entry) { return entry.second.empty(); });
+  absl::erase_if(by_stream_, [](const auto& entry) { return entry.second.uses.empty(); });
 }
 
 }  // namespace frugal

@@ -9,6 +9,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "allocator/arena.h"
+#include "allocator/driver_costs.h"
 #include "allocator/units.h"
 #include "allocator/use_marks.h"
 
@@ -18,6 +19,7 @@ namespace frugal {
 enum class Reach {
   kPassed,              // free memory whose streams have passed, and new memory from the device
   kThroughStreamWaits,  // free memory that other streams have not passed: the arena's stream waits for them
+  kIntoReserve,         // what is left to the driver
   kWithHostWaits,       // free memory that only a wait of the host can give back
 };
 
@@ -34,11 +36,16 @@ class Backing {
   // without.
   virtual void BecameFree(Block* /*block*/, Address /*start*/, Address /*end*/) {}
 
-  // Gives free memory that is whole pages or segments back to the device until `enough` of it, or all, has gone; the
-  // host may wait for streams. Returns what went.
+  // Gives free memory that is whole pages or segments back to the device until `enough` of it, or all, has gone, but
+  // for what a stream has not passed. Returns what went.
   virtual absl::StatusOr<Bytes> ReturnFree(Bytes enough) = 0;
   // The same with what is idle by `marks`, and without a wait of the host.
   virtual absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) = 0;
+
+  // See DeviceAllocator. What cannot move needs none of these.
+  virtual void SetDriverCosts(const DriverCosts& /*costs*/) {}
+  virtual void SetRemapping(bool /*on*/) {}
+  virtual absl::Status KeepInPlace(Address /*start*/, Bytes /*size*/, bool /*keep*/) { return absl::OkStatus(); }
 
   // Physical memory, whether blocks can be had from it or not.
   virtual Bytes held() const = 0;

@@ -4,6 +4,7 @@
 #define FRUGAL_ALLOCATOR_BUDGET_H_
 
 #include "absl/status/status.h"
+#include "absl/status/statusor.h"
 #include "allocator/device.h"
 #include "allocator/units.h"
 
@@ -21,20 +22,36 @@ class Budget {
   }
   Bytes limit() const { return limit_; }
 
-  // kResourceExhausted: `more` on top of `held` is above the limit, or more than the device has. Asked before the
-  // first of many handles is made, so that a request that cannot fit does not fill the device on its way to fail.
-  absl::Status Allow(Bytes held, Bytes more) {
+  // What is left to the driver as long as there is another way: see DeviceAllocator::SetDriverReserve.
+  void SetReserve(Bytes reserve) { reserve_ = reserve; }
+  Bytes reserve() const { return reserve_; }
+
+  // kResourceExhausted: `more` on top of `held` is above the limit, or more than the device has beside `left`. Asked
+  // before the first of many handles is made, so that a request that cannot fit does not fill the device on its way to
+  // fail.
+  absl::Status Allow(Bytes held, Bytes more, Bytes left = Bytes(0)) {
     const Bytes others = others_ == nullptr ? Bytes(0) : others_(context_);
     if (held + others + more > limit_) return absl::ResourceExhaustedError("above the limit on memory");
     absl::StatusOr<MemoryInfo> info = device_.GetMemoryInfo();
     if (!info.ok()) return info.status();
-    if (info->free < more) return absl::ResourceExhaustedError("the device is full");
+    total_ = info->total;
+    if (info->free - left < more) return absl::ResourceExhaustedError("the device is full");
     return absl::OkStatus();
+  }
+
+  // What the device has in all. Asked once: an answer takes the driver 5 to 12 us, and was seen to take 8 ms.
+  absl::StatusOr<Bytes> DeviceTotal() {
+    if (total_ > Bytes(0)) return total_;
+    absl::StatusOr<MemoryInfo> info = device_.GetMemoryInfo();
+    if (!info.ok()) return info.status();
+    return total_ = info->total;
   }
 
  private:
   Device& device_;
   Bytes limit_ = kUnlimited;
+  Bytes reserve_;
+  Bytes total_;
   Bytes (*others_)(void*) = nullptr;
   void* context_ = nullptr;
 };

@@ -5,6 +5,9 @@
 //
 // Errors, by what the caller can do about them:
 //   kResourceExhausted  the device is out of memory: give some back and try again.
+//   kAborted            of Map and SetAccess: there is no place for another mapping, of which all processes of a
+//   machine
+//                       share so many, though memory is free: unmap what nobody uses and try again.
 //   kUnavailable        not now, because the stream is being captured into a graph: try again later.
 //   anything else       the driver failed; the message carries its own name for the error. A failed
 //                       call has changed nothing.
@@ -22,13 +25,25 @@
 
 namespace frugal {
 
-// A stream of work on the device, in order: the value of a cudaStream_t (0: the legacy default stream).
+// A stream of work on the device, in order. Of two words, so that it is passed in registers.
 struct Stream {
+  // The value of a cudaStream_t (0: the legacy default stream).
   uint64_t id = 0;
-  friend constexpr auto operator<=>(Stream, Stream) = default;
+  // The driver's context that the stream is of, where that is not the device's primary one: a green context, or one of
+  // another GPU. 0: the device's primary context. The default streams of two contexts are two streams.
+  uint64_t context : 63 = 0;
+  // The program may destroy it at any time: it is touched only while the program names it, which is when memory is
+  // asked for on it. Says nothing about which stream it is.
+  uint64_t may_end : 1 = 0;
+
+  friend constexpr bool operator==(Stream a, Stream b) { return a.id == b.id && a.context == b.context; }
+  friend constexpr auto operator<=>(Stream a, Stream b) {
+    const auto by_id = a.id <=> b.id;
+    return by_id != 0 ? by_id : a.context <=> b.context;
+  }
   template <typename H>
   friend H AbslHashValue(H h, Stream s) {
-    return H::combine(std::move(h), s.id);
+    return H::combine(std::move(h), s.id, s.context);
   }
 };
 
@@ -90,6 +105,9 @@ class Device {
   virtual absl::Status StreamWait(Stream stream, Event event) = 0;
   // The host waits until `event` has passed.
   virtual absl::Status Synchronize(Event event) = 0;
+  // The host waits for all work on the device: of every stream, destroyed ones, too. REQUIRES: no stream is being
+  // captured, which this would end with an error.
+  virtual absl::Status SynchronizeAll() = 0;
   // The event is not needed any more; the device may hand it out again.
   virtual void Recycle(Event event) = 0;
 };

@@ -23,6 +23,11 @@ Bytes MovablePart(const Block& block) {
   return std::max(end - start, Bytes(0));
 }
 
+OutOfMemoryReport& ThreadsOutOfMemory() {
+  thread_local OutOfMemoryReport report;
+  return report;
+}
+
 absl::Status NotOurs(Address address) {
   return absl::NotFoundError(absl::StrFormat("no block that was handed out starts at %#x", address.value()));
 }
@@ -30,10 +35,15 @@ absl::Status NotOurs(Address address) {
 }  // namespace
 
 DeviceAllocator::DeviceAllocator(Device& device, AddressDirectory& directory, Reclaimer* reclaimer)
-    : device_(device), reclaimer_(reclaimer), budget_(device), arenas_(device, ledger_), awaiting_(device) {
+    : device_(device),
+      reclaimer_(reclaimer),
+      budget_(device),
+      timelines_(device, ledger_, reclaimer),
+      arenas_(timelines_, ledger_),
+      awaiting_(device) {
   absl::MutexLock lock(&mutex_);
   if (device.HasVirtualMemory()) {
-    backing_ = std::make_unique<MovableBacking>(device, arenas_, ledger_, budget_, directory, this);
+    backing_ = std::make_unique<MovableBacking>(device, arenas_, ledger_, budget_, timelines_, directory, this);
   } else {
     backing_ = std::make_unique<SegmentBacking>(device, arenas_, ledger_, budget_, directory, this);
   }
@@ -65,8 +75,11 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
   if (!awaiting_.empty()) [[unlikely]]
     ledger_.Absorbed(PollAwaiting());
   Arena& arena = arenas_.Get(stream, group);
+  if (stream.may_end) [[unlikely]]
+    ledger_.Absorbed(arena.timeline().MarkIfWanted());
   Block* block = arena.Take(size);
   if (block == nullptr) [[unlikely]] {
+    arena.timeline().NamedAs(stream);
     absl::StatusOr<Block*> taken = TakeOnMiss(arena, size, requested);
     if (!taken.ok()) return taken.status();
     block = *taken;
@@ -132,11 +145,26 @@ absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
   if (!health_.ok()) return absl::OkStatus();
   Block* block = allocated_.Find(address);
   if (block == nullptr) return NotOurs(address);
-  if (stream == block->extent->arena().stream()) return absl::OkStatus();
+  // The program names the stream now.
+  if (stream != block->extent->arena().stream()) ledger_.Absorbed(timelines_.Get(stream).MarkIfWanted());
+  AddStream(block, stream);
+  return absl::OkStatus();
+}
+
+absl::Status DeviceAllocator::RecordKnownStreams(Address address) {
+  absl::MutexLock lock(&mutex_);
+  if (!health_.ok()) return absl::OkStatus();
+  Block* block = allocated_.Find(address);
+  if (block == nullptr) return NotOurs(address);
+  timelines_.ForEachLasting([&](Stream stream) ABSL_NO_THREAD_SAFETY_ANALYSIS { AddStream(block, stream); });
+  return absl::OkStatus();
+}
+
+void DeviceAllocator::AddStream(Block* block, Stream stream) {
+  if (stream == block->extent->arena().stream()) return;
   block->has_other_streams = true;
   absl::InlinedVector<Stream, 2>& streams = other_streams_[block];
   if (std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
-  return absl::OkStatus();
 }
 
 std::vector<Stream> DeviceAllocator::StreamsOf(Address address) const {
@@ -157,28 +185,36 @@ absl::StatusOr<Bytes> DeviceAllocator::Trim(Bytes enough) {
 
 absl::StatusOr<Bytes> DeviceAllocator::GiveBack(absl::Status (DeviceAllocator::*once)(Bytes enough), Bytes enough) {
   const Bytes before = backing_->held();
+  const int64_t failures = ledger_.statistics().num_driver_failures;
   absl::Status status = (this->*once)(enough);
-  if (!status.ok()) {
-    Absorb(status);
-    status = (this->*once)(enough - (before - backing_->held()));
-  }
+  ledger_.Absorbed(status);
+  // Also where the call went on in another way, since something may have stayed for it.
+  if (ledger_.statistics().num_driver_failures > failures) status = (this->*once)(enough - (before - backing_->held()));
   CheckChange();
   if (!status.ok()) return status;
   return before - backing_->held();
 }
 
 absl::Status DeviceAllocator::TrimOnce(Bytes enough) {
-  absl::Status status = SynchronizeAwaiting();
-  return status.ok() ? backing_->ReturnFree(enough).status() : status;
+  if (enough < kUnlimited) {
+    timelines_.End();
+    const absl::StatusOr<Bytes> passed = backing_->ReturnFree(enough);
+    if (!passed.ok()) return passed.status();
+    enough -= *passed;
+  }
+  if (enough <= Bytes(0)) return absl::OkStatus();
+  absl::Status status = WaitForAllWork();
+  status.Update(backing_->ReturnFree(enough).status());
+  return status;
 }
 
 absl::Status DeviceAllocator::MarkUse() {
   absl::MutexLock lock(&mutex_);
   if (!health_.ok()) return health_;
-  absl::Status status = use_marks_.MoveToNow(arenas_);
-  if (status.ok()) return status;
-  Absorb(status);
-  return use_marks_.MoveToNow(arenas_);
+  const int64_t failures = ledger_.statistics().num_driver_failures;
+  use_marks_.MoveToNow(arenas_, timelines_);
+  if (ledger_.statistics().num_driver_failures > failures) use_marks_.MoveToNow(arenas_, timelines_);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {
@@ -187,8 +223,34 @@ absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {
 }
 
 absl::Status DeviceAllocator::ReturnIdleOnce(Bytes enough) {
-  absl::Status status = PollAwaiting();
-  return status.ok() ? backing_->ReturnIdle(enough, use_marks_).status() : status;
+  ledger_.Absorbed(PollAwaiting());
+  return backing_->ReturnIdle(enough, use_marks_).status();
+}
+
+void DeviceAllocator::SetDriverCosts(const DriverCosts& costs) {
+  absl::MutexLock lock(&mutex_);
+  backing_->SetDriverCosts(costs);
+}
+
+void DeviceAllocator::SetDriverReserve(Bytes reserve) {
+  absl::MutexLock lock(&mutex_);
+  budget_.SetReserve(reserve);
+}
+
+void DeviceAllocator::SetRemapping(bool on) {
+  absl::MutexLock lock(&mutex_);
+  backing_->SetRemapping(on);
+}
+
+absl::Status DeviceAllocator::KeepInPlace(Address start, Bytes size, bool keep) {
+  absl::MutexLock lock(&mutex_);
+  return Guarded(&DeviceAllocator::KeepInPlaceLocked, start, size, keep);
+}
+
+absl::Status DeviceAllocator::KeepInPlaceLocked(Address start, Bytes size, bool keep) {
+  absl::Status status = backing_->KeepInPlace(start, size, keep);
+  CheckChange();
+  return status;
 }
 
 void DeviceAllocator::SetLimit(Bytes limit, Bytes (*others)(void* context), void* context) {
@@ -292,15 +354,15 @@ Bytes DeviceAllocator::Held() const {
   return backing_->held();
 }
 
-OutOfMemoryReport DeviceAllocator::LastOutOfMemory() const {
-  absl::MutexLock lock(&mutex_);
-  return last_out_of_memory_;
-}
+const OutOfMemoryReport& DeviceAllocator::LastOutOfMemory() { return ThreadsOutOfMemory(); }
 
 absl::Status DeviceAllocator::MakeRoom(Arena& arena, Bytes size) {
   remedies_ = Remedies();
   absl::Status status = backing_->Extend(arena, size, Reach::kPassed);
   if (absl::IsResourceExhausted(status)) status = MakeRoomBehindStreamWaits(arena, size);
+  if (absl::IsResourceExhausted(status) && budget_.reserve() > Bytes(0)) {
+    status = backing_->Extend(arena, size, Reach::kIntoReserve);
+  }
   if (!absl::IsResourceExhausted(status)) return status;
   ++ledger_.statistics().num_alloc_retries;
   status = MakeRoomByReclaiming(arena, size);
@@ -310,11 +372,10 @@ absl::Status DeviceAllocator::MakeRoom(Arena& arena, Bytes size) {
 
 absl::Status DeviceAllocator::MakeRoomBehindStreamWaits(Arena& arena, Bytes size) {
   const Bytes awaiting = Awaiting();
-  absl::Status status =
-      awaiting_.MakeOwnerWait(arena.stream(), ledger_.statistics().num_stream_waits,
-                              [this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block); });
+  ledger_.Absorbed(awaiting_.MakeOwnerWait(arena.stream(), ledger_.statistics().num_stream_waits,
+                                           [this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block); }));
   remedies_.stream_waits = awaiting - Awaiting();
-  if (!status.ok() || HasRoom(arena, size)) return status;
+  if (HasRoom(arena, size)) return absl::OkStatus();
   return backing_->Extend(arena, size, Reach::kThroughStreamWaits);
 }
 
@@ -335,9 +396,9 @@ absl::Status DeviceAllocator::MakeRoomByReclaiming(Arena& arena, Bytes size) {
     // Broken meanwhile, by a call that others made. An error would have the request made once more.
     if (!health_.ok()) throw BrokenInvariant(absl::StrCat(health_.message()));
     if (!some) continue;
-    status = PollAwaiting();
-    if (!status.ok() || HasRoom(arena, size)) return status;
-    status = backing_->Extend(arena, size, Reach::kThroughStreamWaits);
+    ledger_.Absorbed(PollAwaiting());
+    if (HasRoom(arena, size)) return absl::OkStatus();
+    status = backing_->Extend(arena, size, Reach::kIntoReserve);
     if (!absl::IsResourceExhausted(status)) return status;
     remedies_.*step.gained = std::max(FreeAnywhere() - free, Bytes(0));
   }
@@ -346,9 +407,10 @@ absl::Status DeviceAllocator::MakeRoomByReclaiming(Arena& arena, Bytes size) {
 
 absl::Status DeviceAllocator::MakeRoomBehindHostWaits(Arena& arena, Bytes size) {
   const Bytes awaiting = Awaiting();
-  absl::Status status = SynchronizeAwaiting();
+  // Free memory that other streams have yet to pass was to be had behind waits of this one.
+  if (!awaiting_.empty() || timelines_.NeedsHost()) ledger_.Absorbed(WaitForAllWork());
   remedies_.host_waits = awaiting - Awaiting();
-  if (!status.ok() || HasRoom(arena, size)) return status;
+  if (HasRoom(arena, size)) return absl::OkStatus();
   return backing_->Extend(arena, size, Reach::kWithHostWaits);
 }
 
@@ -361,8 +423,12 @@ void DeviceAllocator::Defer(Block* block) {
   block->Apply(BlockStep::kDefer);
   ledger_.Deferred(*block, block->extent->arena().group());
   block->has_other_streams = false;
+  const auto others = other_streams_.extract(block);
+  for (Stream stream : others.mapped()) {
+    if (stream.may_end) ledger_.Absorbed(timelines_.Get(stream).MarkIfWanted());
+  }
   // A stream that could not be marked is marked later.
-  ledger_.Absorbed(awaiting_.Add(block, other_streams_.extract(block).mapped()));
+  ledger_.Absorbed(awaiting_.Add(block, others.mapped()));
 }
 
 void DeviceAllocator::Complete(Block* block) {
@@ -383,10 +449,14 @@ absl::Status DeviceAllocator::PollAwaiting() {
   return awaiting_.Poll([this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block); });
 }
 
-absl::Status DeviceAllocator::SynchronizeAwaiting() {
-  if (awaiting_.empty()) return absl::OkStatus();
+absl::Status DeviceAllocator::WaitForAllWork() {
+  const auto ready = [this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block); };
   ++ledger_.statistics().num_sync_all_streams;
-  return awaiting_.Synchronize([this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block); });
+  if (timelines_.WaitForAll()) {
+    awaiting_.Settle(ready);
+    return absl::OkStatus();
+  }
+  return awaiting_.Synchronize(ready);
 }
 
 void DeviceAllocator::NoteOutOfMemory(Bytes requested) {
@@ -395,17 +465,17 @@ void DeviceAllocator::NoteOutOfMemory(Bytes requested) {
   const Bytes allocated(statistics.allocated_bytes[SizeGroup::kAll].current);
   const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
   const MemoryInfo device = DeviceMemory();
-  last_out_of_memory_ = OutOfMemoryReport{.requested = requested,
-                                          .allocated = allocated,
-                                          .awaiting = Awaiting(),
-                                          .reserved = reserved,
-                                          .limit = budget_.limit(),
-                                          .device_free = device.free,
-                                          .device_total = device.total,
-                                          .largest_free = LargestFree(),
-                                          .unusable = UnusableBytes(),
-                                          .remedies = remedies_,
-                                          .driver_failure = ledger_.latest_failure()};
+  ThreadsOutOfMemory() = OutOfMemoryReport{.requested = requested,
+                                           .allocated = allocated,
+                                           .awaiting = Awaiting(),
+                                           .reserved = reserved,
+                                           .limit = budget_.limit(),
+                                           .device_free = device.free,
+                                           .device_total = device.total,
+                                           .largest_free = LargestFree(),
+                                           .unusable = UnusableBytes(),
+                                           .remedies = remedies_,
+                                           .driver_failure = ledger_.latest_failure()};
 }
 
 Bytes DeviceAllocator::Awaiting() const {

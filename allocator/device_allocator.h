@@ -26,9 +26,11 @@
 #include "allocator/budget.h"
 #include "allocator/check.h"
 #include "allocator/device.h"
+#include "allocator/driver_costs.h"
 #include "allocator/ledger.h"
 #include "allocator/observer.h"
 #include "allocator/statistics.h"
+#include "allocator/timelines.h"
 #include "allocator/units.h"
 #include "allocator/use_marks.h"
 
@@ -113,6 +115,8 @@ class DeviceAllocator {
   // `stream` uses the block that starts at `address`: it is not handed out again before `stream` has
   // passed the point where it was freed. kNotFound as for Free.
   absl::Status RecordStream(Address address, Stream stream);
+  // The same of every stream that is known and sure to exist.
+  absl::Status RecordKnownStreams(Address address);
 
   // The streams that may use the block that starts at `address`: its own, then those of RecordStream. Empty: no block
   // that was handed out starts there.
@@ -141,6 +145,20 @@ class DeviceAllocator {
 
   // kUnlimited: there is none.
   Bytes Limit() const;
+
+  // What calls of the driver take on this machine, where that was measured.
+  void SetDriverCosts(const DriverCosts& costs);
+  // Memory that is left to the driver, which takes some for the code of kernels, for their stacks and for its tables as
+  // a program goes on, and fails launches where there is none. It is used last, before an error: whoever needs every
+  // byte gets it.
+  void SetDriverReserve(Bytes reserve);
+  // Off: memory stays at its address from when it was mapped until it goes back to the device, for programs that have
+  // others (a network card, a communication library) use it by an address that was registered once.
+  void SetRemapping(bool on);
+  // The physical memory behind [start, start + size), in blocks handed out, stays there from now on, also when it is
+  // free again, until it was let go (`keep` false) as often as it was kept. kNotFound: not all of it is ours.
+  // kFailedPrecondition: it was not kept. Nothing has changed then.
+  absl::Status KeepInPlace(Address start, Bytes size, bool keep);
 
   // null: nobody listens. The observer must outlive its stay.
   void SetObserver(Observer* observer);
@@ -172,7 +190,9 @@ class DeviceAllocator {
   // Physical memory that is held: what is reserved, and what a device call that failed has left over, which the next
   // miss or Trim finds.
   Bytes Held() const;
-  OutOfMemoryReport LastOutOfMemory() const;
+  // Of the calling thread's last request that found no memory, whichever allocator it asked: another thread's that
+  // fails at the same time is not meant.
+  static const OutOfMemoryReport& LastOutOfMemory();
 
   // How much is checked in each call from now on; kDefaultCheckLevel at first.
   void SetCheckLevel(CheckLevel level);
@@ -191,6 +211,7 @@ class DeviceAllocator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status TrimOnce(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status ReturnIdleOnce(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status KeepInPlaceLocked(Address start, Bytes size, bool keep) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status ChangeEpochs(void (BirthEpochs::*change)()) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   // A free block of at least `size`, taken out of the arena after a miss.
@@ -210,9 +231,12 @@ class DeviceAllocator {
   void Defer(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Every stream has passed the block, which was awaiting them.
   void Complete(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // As RecordStream.
+  void AddStream(Block* block, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void PutBack(Arena& arena, Block* block, BlockStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status PollAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status SynchronizeAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // The host waits, as far as it may while a stream is captured. A failure says why blocks still wait.
+  absl::Status WaitForAllWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   BirthEpochs& Births() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void NoteOutOfMemory(Bytes requested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   Bytes Awaiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -252,6 +276,7 @@ class DeviceAllocator {
   mutable absl::Mutex mutex_;
   Ledger ledger_ ABSL_GUARDED_BY(mutex_);
   Budget budget_ ABSL_GUARDED_BY(mutex_);
+  Timelines timelines_ ABSL_GUARDED_BY(mutex_);
   ArenaSet arenas_ ABSL_GUARDED_BY(mutex_);
   AwaitingBlocks awaiting_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Backing> backing_ ABSL_GUARDED_BY(mutex_);
@@ -262,7 +287,6 @@ class DeviceAllocator {
   std::unique_ptr<BirthEpochs> births_ ABSL_GUARDED_BY(mutex_);
   // Of the miss that is being, or was last, served.
   Remedies remedies_ ABSL_GUARDED_BY(mutex_);
-  OutOfMemoryReport last_out_of_memory_ ABSL_GUARDED_BY(mutex_);
   CheckLevel check_level_ ABSL_GUARDED_BY(mutex_) = kDefaultCheckLevel;
   absl::Status health_ ABSL_GUARDED_BY(mutex_);
 };

@@ -9,6 +9,7 @@
 
 #include "allocator/block.h"
 #include "allocator/timeline.h"
+#include "allocator/timelines.h"
 #include "allocator/units.h"
 
 namespace frugal {
@@ -25,7 +26,9 @@ struct View {
   };
   State state = State::kNone;
   Handle* handle = nullptr;
-  Timeline::Tick last_use = 0;  // of a stale view, by the arena's stream: it may be unmapped once this has passed
+  // Of a stale view: it may be unmapped once the arena's stream has passed the first, and all have passed the second.
+  Timeline::Tick last_use = 0;
+  Timelines::Era left_in = 0;
 };
 
 // A run of pages of one extent.
@@ -76,6 +79,9 @@ class Extent {
   // How many pages are live here whose handles have their home elsewhere.
   int64_t guests() const { return guests_; }
   void CountGuests(int64_t change) { guests_ += change; }
+  // How many pages are live here whose handles somebody wants to stay: see DeviceAllocator::KeepInPlace.
+  int64_t in_place() const { return in_place_; }
+  void CountInPlace(int64_t change) { in_place_ += change; }
 
   // --- Blocks. These change the list and nothing else; the arena keeps its indexes in step.
 
@@ -104,6 +110,7 @@ class Extent {
   // a segment.
   std::vector<View> views_;
   int64_t guests_ = 0;
+  int64_t in_place_ = 0;
 };
 
 }  // namespace frugal

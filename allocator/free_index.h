@@ -75,7 +75,8 @@ class FreeIndex {
 
   // The block, which is in here, covers `size` bytes from `start` on from now on.
   void Resize(Block* block, Address start, Bytes size) {
-    const bool keeps_place = IsSameWideBin(block->size, size) && wide_[BinOf(size) - kExactBins].HoldsOnly(block);
+    const bool keeps_place =
+        IsSameWideBin(block->size, size) && wide_[BinOf(block->size) - kExactBins].HoldsOnly(block);
     if (!keeps_place) Remove(block);
     block->address = start;
     block->size = size;

@@ -37,7 +37,7 @@ void GuestReturns::BecameFree(Block* block, Address start, Address end) {
   FillAll(homes);
 }
 
-absl::Status GuestReturns::Recall(const Arena& arena, Reach reach) {
+void GuestReturns::Recall(const Arena& arena, Reach reach) {
   for (Arena* host : arenas_.all()) {
     const bool has_guests = std::any_of(host->extents().begin(), host->extents().end(),
                                         [](const auto& extent) { return extent->guests() > 0; });
@@ -45,43 +45,36 @@ absl::Status GuestReturns::Recall(const Arena& arena, Reach reach) {
     // Filled only after the walk: what comes home can join free blocks that the walk has yet to come to, which are gone
     // then.
     std::vector<PageRun> homes;
-    absl::Status status;
     for (const Donation& free : WholeFreePages(*host)) {
-      if (free.run.extent->guests() == 0) continue;
-      status = RecallFrom(free, arena, reach, homes);
-      if (!status.ok()) break;
+      if (free.run.extent->guests() > 0) RecallFrom(free, arena, reach, homes);
     }
     FillAll(homes);
-    if (!status.ok()) return status;
   }
-  return absl::OkStatus();
 }
 
-absl::Status GuestReturns::RecallFrom(const Donation& free, const Arena& arena, Reach reach,
-                                      std::vector<PageRun>& homes) {
+// A host whose stream fails keeps its guests: they can go later.
+void GuestReturns::RecallFrom(const Donation& free, const Arena& arena, Reach reach, std::vector<PageRun>& homes) {
   Timeline& host = free.run.extent->arena().timeline();
   const Timeline::Tick last_use = host.Expand(free.block->last_use);
-  absl::Status status;
   std::optional<bool> passed;
   std::optional<bool> waited_for;
   Send(free, homes, [&](const Handle& guest) {
     if (!passed.has_value()) {
-      absl::StatusOr<bool> answer = host.HasPassedOnceEnded(last_use);
-      status.Update(answer.status());
+      const absl::StatusOr<bool> answer = host.HasPassedOnceEnded(last_use);
+      ledger_.Absorbed(answer.status());
       passed = answer.value_or(false);
     }
     if (*passed || reach < Reach::kThroughStreamWaits || HomeStream(guest) != arena.stream()) return *passed;
     if (!waited_for.has_value()) {
-      // A stream that is being captured cannot be waited for, nor can it wait: the guest can go later.
+      // A stream that is being captured cannot be waited for, nor can it wait.
       const absl::Status waits = last_use < host.now() ? host.MakeWait(arena.stream(), last_use)
-                                                       : absl::UnavailableError("the host is being captured");
-      if (!absl::IsUnavailable(waits)) status.Update(waits);
+                                                       : absl::UnavailableError("the host cannot be marked");
+      if (!absl::IsUnavailable(waits)) ledger_.Absorbed(waits);
       waited_for = waits.ok();
       if (waits.ok()) ++ledger_.statistics().num_stream_waits;
     }
     return *waited_for;
   });
-  return status;
 }
 
 void GuestReturns::Send(const Donation& free, std::vector<PageRun>& homes,

@@ -27,14 +27,14 @@ class GuestReturns {
 
   // Sends home all guests whose host's stream has passed by now. Within a reach that allows stream waits, the stream of
   // `arena` waits for those whose home is with it.
-  absl::Status Recall(const Arena& arena, Reach reach);
+  void Recall(const Arena& arena, Reach reach);
 
  private:
   // Those guests among the whole free pages that `goes`. `homes` gets the pages that they are at then, which are holes
   // until FillAll: what is filled joins free blocks, perhaps the very one that was left.
   void Send(const Donation& free, std::vector<PageRun>& homes, absl::FunctionRef<bool(const Handle&)> goes);
   static void FillAll(const std::vector<PageRun>& homes);
-  absl::Status RecallFrom(const Donation& free, const Arena& arena, Reach reach, std::vector<PageRun>& homes);
+  void RecallFrom(const Donation& free, const Arena& arena, Reach reach, std::vector<PageRun>& homes);
 
   ArenaSet& arenas_;
   HandleTable& handles_;

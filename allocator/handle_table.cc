@@ -58,24 +58,28 @@ absl::Status HandleTable::MapAt(Handle* handle, PageRef place) {
   return absl::OkStatus();
 }
 
-absl::Status HandleTable::UnmapRun(PageRun run) {
-  absl::Status status = device_.Unmap(run.extent->PageAddress(run.first), Pages(run.count).bytes());
-  if (!status.ok()) return status;
+absl::Status HandleTable::UnmapRun(PageRun run, int64_t* unmapped) {
   for (int64_t page = run.first; page < run.end(); ++page) {
-    View& view = run.extent->MutableView(page);
-    const PageRef place{run.extent, page};
-    Handle* handle = view.handle;
-    if (handle->place == place) {
-      Settle(handle);
-      handle->place = handle->home = PageRef();
-    } else {
-      // A guest whose home goes has it where it is.
-      if (handle->home == place) Settle(handle);
-      EraseStale(*handle, place);
-    }
-    view = View();
+    absl::Status status = device_.Unmap(run.extent->PageAddress(page), kPageSize);
+    if (!status.ok()) return status;
+    Unmapped({run.extent, page});
+    if (unmapped != nullptr) ++*unmapped;
   }
   return absl::OkStatus();
+}
+
+void HandleTable::Unmapped(PageRef place) {
+  View& view = place.extent->MutableView(place.page);
+  Handle* const handle = view.handle;
+  if (handle->place == place) {
+    Settle(handle);
+    handle->place = handle->home = PageRef();
+  } else {
+    // A guest whose home goes has it where it is.
+    if (handle->home == place) Settle(handle);
+    EraseStale(*handle, place);
+  }
+  view = View();
 }
 
 void HandleTable::Move(Handle* handle, PageRef place) {
@@ -87,6 +91,7 @@ void HandleTable::Move(Handle* handle, PageRef place) {
     View& left = old.MutableView(handle->place.page);
     left.state = View::State::kStale;
     left.last_use = old.arena().timeline().now();
+    left.left_in = timelines_.era();
     handle->stale.push_back(handle->place);
     if (handle->IsGuest()) old.CountGuests(-1);
   }
@@ -109,6 +114,7 @@ void HandleTable::EraseStale(Handle& handle, const PageRef& place) {
 void HandleTable::CheckInvariants() const {
   size_t homeless = 0;
   absl::flat_hash_map<const Extent*, int64_t> guests;
+  absl::flat_hash_map<const Extent*, int64_t> in_place;
   for (const auto& [handle, owned] : handles_) {
     CheckStaleViews(*handle);
     if (handle->place.extent == nullptr) {
@@ -118,10 +124,13 @@ void HandleTable::CheckInvariants() const {
     const View& live = handle->place.extent->view(handle->place.page);
     FRUGAL_CHECK(live.handle == handle && live.state == View::State::kLive);
     FRUGAL_CHECK(handle->home.extent->view(handle->home.page).handle == handle);
+    FRUGAL_CHECK(handle->keepers == 0 || !handle->IsGuest());
     guests[handle->place.extent] += handle->IsGuest() ? 1 : 0;
+    in_place[handle->place.extent] += handle->keepers > 0 ? 1 : 0;
   }
   FRUGAL_CHECK(homeless == spares_.size());
   for (const auto& [extent, count] : guests) FRUGAL_CHECK(extent->guests() == count);
+  for (const auto& [extent, count] : in_place) FRUGAL_CHECK(extent->in_place() == count);
 }
 
 void HandleTable::CheckStaleViews(const Handle& handle) const {

@@ -34,6 +34,7 @@ struct Handle {
   PageRef home;
   PageRef place;
   absl::InlinedVector<PageRef, 2> stale;  // where else it can be seen
+  int32_t keepers = 0;                    // how many want it to stay where it is; see DeviceAllocator::KeepInPlace
 
   bool IsGuest() const { return home != place; }
 };
@@ -48,7 +49,7 @@ inline bool IsKept(const Extent& extent, int64_t page) {
 // `stale`; and a view at its home. An extent's guests() are the handles that are guests there.
 class HandleTable {
  public:
-  explicit HandleTable(Device& device) : device_(device) {}
+  HandleTable(Device& device, const Timelines& timelines) : device_(device), timelines_(timelines) {}
 
   Pages held() const { return Pages(static_cast<int64_t>(handles_.size())); }
 
@@ -66,8 +67,10 @@ class HandleTable {
 
   // The device's mapping of a handle at a page, and the books of it. On an error neither has changed.
   absl::Status MapAt(Handle* handle, PageRef place);
-  // REQUIRES: every page of the run has a view.
-  absl::Status UnmapRun(PageRun run);
+  // Page by page, so that the books are right if the driver fails half-way: on an error the pages from run.first up to
+  // the one that failed are unmapped. One call for all is no faster, since the driver takes its time for each handle.
+  // `unmapped`, if not null, is raised by how many pages that were. REQUIRES: every page of the run has a view.
+  absl::Status UnmapRun(PageRun run, int64_t* unmapped = nullptr);
 
   // The handle's bytes belong to `place` now, where it is mapped already. The view where they were becomes a stale one.
   void Move(Handle* handle, PageRef place);
@@ -83,7 +86,11 @@ class HandleTable {
   static void EraseStale(Handle& handle, const PageRef& place);
   void CheckStaleViews(const Handle& handle) const;
 
+  // The books of a page that is not mapped any more.
+  void Unmapped(PageRef place);
+
   Device& device_;
+  const Timelines& timelines_;
   absl::flat_hash_map<const Handle*, std::unique_ptr<Handle>> handles_;
   std::vector<Handle*> spares_;
 };

@@ -48,16 +48,6 @@ void Ledger::DropAnnotation(Block& block) {
   block.use.annotation = nullptr;
 }
 
-void Ledger::TellHandedOut(Block& block, Sample sample) {
-  if (births_ != nullptr) block.birth = births_->Born(block.size, sample);
-  if (observer_ != nullptr) TellObserver(MemoryEvent::Kind::kAllocate, block);
-}
-
-void Ledger::TellGivenBack(const Block& block) {
-  if (births_ != nullptr) births_->Died(block.birth, block.size);
-  if (observer_ != nullptr) TellObserver(MemoryEvent::Kind::kFreeRequested, block);
-}
-
 void Ledger::TellObserver(MemoryEvent::Kind kind, const Block& block) {
   observer_->OnMemoryEvent(
       {kind, block.address, block.size, block.use.requested, block.extent->arena().stream(), block.use.annotation});

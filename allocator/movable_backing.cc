@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
 #include "allocator/check.h"
 #include "allocator/timeline.h"
 
@@ -27,13 +28,9 @@ constexpr int64_t kMostLoans = 512;
 // grow by being copied makes a sixth of the driver calls then, with 89 % of its memory in use instead of 97 %.
 constexpr int64_t kSlackPart = 8;
 
-// Shortens a run of free pages to as many as are wanted: its end, so that what stays is next to the memory in use
-// before it.
-void TakeEnd(PageRun& run, Bytes wanted) {
-  const int64_t end = run.end();
-  run.count = std::min(run.count, PagesCovering(wanted).count());
-  run.first = end - run.count;
-}
+// When the driver has no room for mappings, views that nobody uses are dropped, so many at a time: the lock is held for
+// 30 us each.
+constexpr int64_t kMostDropped = 1024;
 
 bool StaysInStream(const StitchPlan& plan, Stream stream) {
   return std::all_of(plan.donations.begin(), plan.donations.end(),
@@ -42,16 +39,18 @@ bool StaysInStream(const StitchPlan& plan, Stream stream) {
 
 }  // namespace
 
-MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, Budget& budget,
+MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, Budget& budget, Timelines& timelines,
                                AddressDirectory& directory, DeviceAllocator* owner)
     : device_(device),
       arenas_(arenas),
       ledger_(ledger),
       budget_(budget),
+      timelines_(timelines),
       directory_(directory),
       owner_(owner),
-      handles_(device),
-      guests_(arenas, handles_, ledger) {}
+      handles_(device, timelines),
+      guests_(arenas, handles_, ledger),
+      returns_(arenas, handles_, timelines, ledger) {}
 
 MovableBacking::~MovableBacking() {
   absl::Status status = handles_.ReleaseAll();
@@ -74,30 +73,46 @@ absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
 }
 
 absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach) {
-  absl::Status recalled = guests_.Recall(arena, reach);
-  if (!recalled.ok()) return recalled;
+  if (!remaps_) return Grow(arena, size, reach);
+  guests_.Recall(arena, reach);
   if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
-  absl::StatusOr<Offers> offers = FindOffers(arena, reach);
-  if (!offers.ok()) return offers.status();
-  absl::StatusOr<StitchPlan> plan = Plan(arena, size, *offers);
+  const Offers offers = FindOffers(arena, reach);
+  absl::StatusOr<StitchPlan> plan = Plan(arena, size, offers);
   if (!plan.ok()) return plan.status();
   if (StaysInStream(*plan, arena.stream())) {
     allowance_.Earn(ledger_.statistics().allocation[SizeGroup::kAll].allocated);
-    const int64_t remapping = RemapMicroseconds(*plan);
+    const int64_t remapping = RemapNanoseconds(*plan, costs_);
     if (remapping > 0 && allowance_.IsSpent()) {
       absl::StatusOr<StitchPlan> growing = Plan(arena, size, Offers({}));
-      if (growing.ok() && IsWithinSlack(*growing) && Allow(*growing).ok()) return Commit(arena, *growing, reach);
+      if (growing.ok() && IsWithinSlack(*growing) && Allow(*growing, reach).ok()) {
+        return Commit(arena, *growing, reach);
+      }
     }
     allowance_.Spend(remapping);
   }
-  absl::Status allowed = Allow(*plan);
-  if (absl::IsResourceExhausted(allowed) && plan->to_create + offers->pages() > PagesCovering(size)) {
+  absl::Status allowed = Allow(*plan, reach);
+  if (absl::IsResourceExhausted(allowed) && plan->to_create + offers.pages() > PagesCovering(size)) {
     // The place joins free memory, whose pages it cannot take as well. One apart can take all.
-    plan = PlanApart(arena, size, *offers);
-    allowed = plan.ok() ? Allow(*plan) : plan.status();
+    plan = PlanApart(arena, size, offers);
+    allowed = plan.ok() ? Allow(*plan, reach) : plan.status();
   }
   if (!allowed.ok()) return allowed;
   return Commit(arena, *plan, reach);
+}
+
+absl::Status MovableBacking::Grow(Arena& arena, Bytes size, Reach reach) {
+  absl::StatusOr<StitchPlan> plan = Plan(arena, size, Offers({}));
+  if (!plan.ok()) return plan.status();
+  absl::Status allowed = Allow(*plan, reach);
+  if (absl::IsResourceExhausted(allowed) && reach == Reach::kWithHostWaits) {
+    // As with PyTorch's own allocator: what is free elsewhere goes back to the device before memory is out.
+    absl::StatusOr<Bytes> returned = returns_.ReturnFree(plan->to_create.bytes());
+    if (!returned.ok()) return returned.status();
+    // Pages beside the place may be among those that went.
+    plan = Plan(arena, size, Offers({}));
+    allowed = plan.ok() ? Allow(*plan, reach) : plan.status();
+  }
+  return allowed.ok() ? Commit(arena, *plan, reach) : allowed;
 }
 
 bool MovableBacking::IsWithinSlack(const StitchPlan& plan) const {
@@ -108,21 +123,29 @@ bool MovableBacking::IsWithinSlack(const StitchPlan& plan) const {
 
 absl::Status MovableBacking::CheckDeviceHolds(Bytes size) {
   if (size <= handles_.held().bytes()) return absl::OkStatus();
-  absl::StatusOr<MemoryInfo> info = device_.GetMemoryInfo();
-  if (!info.ok()) return info.status();
-  return size <= info->total ? absl::OkStatus() : absl::ResourceExhaustedError("larger than the device");
+  const absl::StatusOr<Bytes> total = budget_.DeviceTotal();
+  if (!total.ok()) return total.status();
+  return size <= *total ? absl::OkStatus() : absl::ResourceExhaustedError("larger than the device");
 }
 
-absl::Status MovableBacking::Allow(const StitchPlan& plan) {
+absl::Status MovableBacking::Allow(const StitchPlan& plan, Reach reach) {
   if (plan.to_create <= handles_.spares()) return absl::OkStatus();
-  return budget_.Allow(handles_.held().bytes(), (plan.to_create - handles_.spares()).bytes());
+  const Bytes left = reach >= Reach::kIntoReserve ? Bytes(0) : budget_.reserve();
+  return budget_.Allow(handles_.held().bytes(), (plan.to_create - handles_.spares()).bytes(), left);
 }
 
 absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
-  absl::StatusOr<MemoryInfo> info = device_.GetMemoryInfo();
-  if (!info.ok()) return info.status();
-  const Bytes reserved = ExtentSize(arena.group(), info->total, size);
+  const absl::StatusOr<Bytes> total = budget_.DeviceTotal();
+  if (!total.ok()) return total.status();
+  const Bytes least = RoundUp(size, kPageSize);
+  Bytes reserved = ExtentSize(arena.group(), *total, size);
   absl::StatusOr<Address> start = device_.Reserve(reserved);
+  // Addresses can run out long before memory does: a range is twice the device, and each stream has up to five.
+  while (!start.ok() && reserved > least) {
+    ledger_.Absorbed(start.status());
+    reserved = std::max(least, RoundDown(Bytes(reserved.count() / 2), kPageSize));
+    start = device_.Reserve(reserved);
+  }
   if (!start.ok()) return start.status();
   Extent& extent = arena.AddExtent(Extent::Kind::kMovable, *start, reserved);
   directory_.Insert(*start, reserved, owner_);
@@ -136,54 +159,60 @@ absl::Status MovableBacking::AddSideExtent(Arena& arena) {
   return absl::OkStatus();
 }
 
-absl::StatusOr<Offers> MovableBacking::FindOffers(const Arena& arena, Reach reach) {
+Offers MovableBacking::FindOffers(const Arena& arena, Reach reach) {
   std::vector<Donation> donations;
   for (const Arena* donor : arenas_.all()) {
     if (donor->free_blocks().LargestSize() < kPageSize) continue;
     for (const Donation& donation : WholeFreePages(*donor)) {
-      absl::StatusOr<bool> may_take = MayTake(arena, donation, reach);
-      if (!may_take.ok()) return may_take.status();
-      if (*may_take) donations.push_back(donation);
+      if (MayTake(arena, donation, reach)) donations.push_back(donation);
     }
   }
   return Offers(std::move(donations));
 }
 
-absl::StatusOr<bool> MovableBacking::MayTake(const Arena& arena, const Donation& donation, Reach reach) {
+bool MovableBacking::MayTake(const Arena& arena, const Donation& donation, Reach reach) {
   Timeline& owner = donation.run.extent->arena().timeline();
   if (owner.stream() == arena.stream()) return true;
   const Timeline::Tick last_use = owner.Expand(donation.block->last_use);
-  // Work of a stream that is being captured cannot be waited for.
-  return reach >= Reach::kThroughStreamWaits ? owner.End(last_use) : owner.HasPassedOnceEnded(last_use);
+  // Work of a stream that is being captured, or whose events fail, cannot be waited for.
+  const bool can_be_waited_for = reach >= Reach::kThroughStreamWaits && !owner.fails();
+  const absl::StatusOr<bool> may_take = can_be_waited_for ? owner.End(last_use) : owner.HasPassedOnceEnded(last_use);
+  // A donor whose stream fails is left out: it must not keep the memory of all others from being used.
+  ledger_.Absorbed(may_take.status());
+  return may_take.value_or(false);
+}
+
+bool MovableBacking::MayUnmap(PageRef page) {
+  const View& view = page.extent->view(page.page);
+  // The era first: its marks end the tick of the arena's stream, too, unless that is being captured.
+  if (!timelines_.HasPassed(view.left_in)) return false;
+  const absl::StatusOr<bool> passed = page.extent->arena().timeline().HasPassedOnceEnded(view.last_use);
+  ledger_.Absorbed(passed.status());
+  return passed.value_or(false);
 }
 
 absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, const Offers& offers) {
-  absl::Status asked;
-  const auto may_unmap = [&asked](PageRef page) {
-    Timeline& user = page.extent->arena().timeline();
-    absl::StatusOr<bool> passed = user.HasPassedOnceEnded(page.extent->view(page.page).last_use);
-    asked.Update(passed.status());
-    return passed.value_or(false);
-  };
-  std::optional<StitchPlan> plan = PlanStitch(arena, size, offers, may_unmap);
+  const auto may_unmap = [this](PageRef page) { return MayUnmap(page); };
+  std::optional<StitchPlan> plan = PlanStitch(arena, size, offers, may_unmap, costs_);
   // As long as nothing is taken from elsewhere, the first range of an arena needs no other beside it.
   const bool wants_side = plan.has_value() && !plan->donations.empty() && !arena.side().exists();
   if (!plan.has_value() || wants_side) {
     absl::Status added = wants_side ? AddSideExtent(arena) : AddExtent(arena, size).status();
-    if (!added.ok()) return added;
-    plan = PlanStitch(arena, size, offers, may_unmap);
+    // Without addresses for a range apart the stitch is made where it was planned.
+    if (!added.ok() && !plan.has_value()) return added;
+    ledger_.Absorbed(added);
+    if (added.ok()) plan = PlanStitch(arena, size, offers, may_unmap, costs_);
     FRUGAL_CHECK(plan.has_value());
   }
-  if (!asked.ok()) return asked;
   return *std::move(plan);
 }
 
 absl::StatusOr<StitchPlan> MovableBacking::PlanApart(Arena& arena, Bytes size, const Offers& offers) {
-  std::optional<StitchPlan> plan = PlanStitchApart(arena, size, offers);
+  std::optional<StitchPlan> plan = PlanStitchApart(arena, size, offers, costs_);
   if (!plan.has_value()) {
     absl::Status added = AddExtent(arena, size).status();
     if (!added.ok()) return added;
-    plan = PlanStitchApart(arena, size, offers);
+    plan = PlanStitchApart(arena, size, offers, costs_);
     FRUGAL_CHECK(plan.has_value());
   }
   return *std::move(plan);
@@ -200,13 +229,34 @@ absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan, Reach reach)
   }
   status = MapTarget(plan);
   if (!status.ok()) {
+    const bool mappings_ran_out = absl::IsAborted(status);
     for (Handle* handle : *created) status.Update(handles_.Release(handle));
-    return status;
+    return mappings_ran_out ? MakeRoomForMappings(status) : status;
   }
   arena.side().Use(plan.target);
   arena.past_stitches().Add(plan.size, plan.target);
   EnterInBooks(arena, plan);
   return absl::OkStatus();
+}
+
+absl::Status MovableBacking::MakeRoomForMappings(const absl::Status& failure) {
+  DropUnusedViews();
+  return absl::InternalError(failure.message());
+}
+
+void MovableBacking::DropUnusedViews() {
+  int64_t dropped = 0;
+  for (const Arena* arena : arenas_.all()) {
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      for (int64_t page = 0; page < extent->touched(); ++page) {
+        if (dropped == kMostDropped) return;
+        if (extent->view(page).state != View::State::kStale || IsKept(*extent, page)) continue;
+        if (!MayUnmap({extent.get(), page})) continue;
+        // What cannot be unmapped now stays as it is, which harms nobody.
+        ledger_.Absorbed(handles_.UnmapRun({extent.get(), page, 1}, &dropped));
+      }
+    }
+  }
 }
 
 absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPlan& plan, Reach reach) {
@@ -327,104 +377,37 @@ void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan) {
   ledger_.statistics().num_stitched_pages += plan.target.count - plan.to_create.count();
 }
 
-absl::StatusOr<Bytes> MovableBacking::ReturnFree(Bytes enough) {
-  Bytes returned;
-  absl::Status status = ReturnSpares(enough, returned);
-  for (Arena* arena : arenas_.all()) {
-    if (!status.ok()) return status;
-    status = ReturnPagesOf(*arena, enough, returned);
-  }
-  if (!status.ok()) return status;
-  return returned;
-}
-
-absl::StatusOr<Bytes> MovableBacking::ReturnIdle(Bytes enough, const UseMarks& marks) {
-  Bytes returned;
-  for (Arena* arena : arenas_.all()) {
-    if (arena->free_blocks().LargestSize() < kPageSize) continue;
-    for (Donation& donation : WholeFreePages(*arena)) {
-      if (returned >= enough) return returned;
-      const absl::StatusOr<bool> is_idle = IsIdle(donation, marks);
-      if (!is_idle.ok()) return is_idle.status();
-      if (!*is_idle) continue;
-      TakeEnd(donation.run, enough - returned);
-      absl::Status status = ReturnRun(*arena, donation, returned);
-      if (!status.ok()) return status;
-    }
-  }
-  return returned;
-}
-
-absl::StatusOr<bool> MovableBacking::IsIdle(const Donation& donation, const UseMarks& marks) {
-  absl::StatusOr<bool> is_idle = marks.IsIdle(*donation.block);
-  for (int64_t page = donation.run.first; page < donation.run.end(); ++page) {
-    for (const PageRef& place : donation.run.extent->view(page).handle->stale) {
-      if (!is_idle.ok() || !*is_idle) return is_idle;
-      Timeline& user = place.extent->arena().timeline();
-      is_idle = user.HasPassedOnceEnded(place.extent->view(place.page).last_use);
-    }
-  }
-  return is_idle;
-}
-
-absl::Status MovableBacking::ReturnSpares(Bytes enough, Bytes& returned) {
-  absl::Status status;
-  for (Handle* spare : handles_.TakeSpares()) {
-    const absl::Status unseen = returned < enough ? UnmapStaleViews(*spare) : absl::UnavailableError("not wanted");
-    if (!unseen.ok()) {
-      handles_.Keep(spare);
-      if (!absl::IsUnavailable(unseen)) status.Update(unseen);
-      continue;
-    }
-    absl::Status released = handles_.Release(spare);
-    if (released.ok()) returned += kPageSize;
-    status.Update(released);
-  }
-  return status;
-}
-
-absl::Status MovableBacking::ReturnPagesOf(Arena& arena, Bytes enough, Bytes& returned) {
-  std::vector<Donation> free_pages = WholeFreePages(arena);
-  if (free_pages.empty() || returned >= enough) return absl::OkStatus();
-  absl::Status status = arena.timeline().Synchronize(arena.timeline().now());
-  if (absl::IsUnavailable(status)) return absl::OkStatus();
-  for (Donation& donation : free_pages) {
-    if (!status.ok() || returned >= enough) break;
-    TakeEnd(donation.run, enough - returned);
-    status = ReturnRun(arena, donation, returned);
-  }
-  return status;
-}
-
-absl::Status MovableBacking::ReturnRun(Arena& arena, const Donation& donation, Bytes& returned) {
+absl::Status MovableBacking::KeepInPlace(Address start, Bytes size, bool keep) {
+  const absl::StatusOr<PageRun> run = LivePages(start, size);
+  if (!run.ok()) return run.status();
   std::vector<Handle*> handles;
-  for (int64_t page = donation.run.first; page < donation.run.end(); ++page) {
-    Handle* handle = donation.run.extent->view(page).handle;
+  for (int64_t page = run->first; page < run->end(); ++page) {
+    Handle* const handle = run->extent->view(page).handle;
+    FRUGAL_CHECK(handle != nullptr);
+    if (!keep && handle->keepers == 0) return absl::FailedPreconditionError("the memory was not kept in place");
     handles.push_back(handle);
-    absl::Status status = UnmapStaleViews(*handle);
-    // A stream that is being captured may use the view; the run stays whole.
-    if (absl::IsUnavailable(status)) return absl::OkStatus();
-    if (!status.ok()) return status;
   }
-  absl::Status status = handles_.UnmapRun(donation.run);
-  if (!status.ok()) return status;
-  arena.Vacate(donation.block, donation.run);
   for (Handle* handle : handles) {
-    ledger_.Relinquished(arena.group(), kPageSize, 1);
-    status.Update(handles_.Release(handle));
-  }
-  returned += Pages(donation.run.count).bytes();
-  return status;
-}
-
-absl::Status MovableBacking::UnmapStaleViews(Handle& handle) {
-  while (!handle.stale.empty()) {
-    const PageRef place = handle.stale.back();
-    absl::Status status = place.extent->arena().timeline().Synchronize(place.extent->view(place.page).last_use);
-    if (status.ok()) status = handles_.UnmapRun(PageRun{place.extent, place.page, 1});
-    if (!status.ok()) return status;
+    if (keep) handles_.Settle(handle);
+    handle->keepers += keep ? 1 : -1;
+    if (handle->keepers == (keep ? 1 : 0)) run->extent->CountInPlace(keep ? 1 : -1);
   }
   return absl::OkStatus();
+}
+
+absl::StatusOr<PageRun> MovableBacking::LivePages(Address start, Bytes size) const {
+  for (const Arena* arena : arenas_.all()) {
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      if (!extent->Contains(start) || size <= Bytes(0) || extent->end() - start < size) continue;
+      const int64_t first = (start - extent->start()).count() / kPageSize.count();
+      const int64_t end = PagesCovering(start + size - extent->start()).count();
+      for (int64_t page = first; page < end; ++page) {
+        if (extent->view(page).state != View::State::kLive) return absl::NotFoundError("the range is not all in use");
+      }
+      return PageRun{extent.get(), first, end - first};
+    }
+  }
+  return absl::NotFoundError("the range is not ours");
 }
 
 void MovableBacking::CheckInvariants() const {

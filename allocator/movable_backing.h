@@ -13,12 +13,15 @@
 #include "allocator/backing.h"
 #include "allocator/budget.h"
 #include "allocator/device.h"
+#include "allocator/driver_costs.h"
 #include "allocator/guest_returns.h"
 #include "allocator/handle_table.h"
 #include "allocator/ledger.h"
 #include "allocator/offers.h"
+#include "allocator/page_returns.h"
 #include "allocator/remap_allowance.h"
 #include "allocator/stitch_plan.h"
+#include "allocator/timelines.h"
 
 namespace frugal {
 
@@ -35,36 +38,49 @@ namespace frugal {
 class MovableBacking : public Backing {
  public:
   // All must outlive the backing. The ranges that it reserves are entered in `directory` as `owner`'s.
-  MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, Budget& budget, AddressDirectory& directory,
-                 DeviceAllocator* owner);
+  MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, Budget& budget, Timelines& timelines,
+                 AddressDirectory& directory, DeviceAllocator* owner);
   // Gives everything back to the device. REQUIRES: no block is in use and no work outstanding.
   ~MovableBacking() override;
 
   absl::Status Extend(Arena& arena, Bytes size, Reach reach) override;
   void BecameFree(Block* block, Address start, Address end) override { guests_.BecameFree(block, start, end); }
-  absl::StatusOr<Bytes> ReturnFree(Bytes enough) override;
-  absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override;
+  absl::StatusOr<Bytes> ReturnFree(Bytes enough) override { return returns_.ReturnFree(enough); }
+  absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override {
+    return returns_.ReturnIdle(enough, marks);
+  }
+  void SetDriverCosts(const DriverCosts& costs) override { costs_ = costs; }
+  void SetRemapping(bool on) override { remaps_ = on; }
+  absl::Status KeepInPlace(Address start, Bytes size, bool keep) override;
   Bytes held() const override { return handles_.held().bytes(); }
   void CheckInvariants() const override;
 
  private:
   // kUnavailable: the arena's stream would have to wait for another, and is being captured.
   absl::Status ExtendWithin(Arena& arena, Bytes size, Reach reach);
+  // The same with new memory alone, for where nothing may move.
+  absl::Status Grow(Arena& arena, Bytes size, Reach reach);
   absl::StatusOr<Extent*> AddExtent(Arena& arena, Bytes size);
   absl::Status AddSideExtent(Arena& arena);
   // The memory that `arena` may take now.
-  absl::StatusOr<Offers> FindOffers(const Arena& arena, Reach reach);
-  absl::StatusOr<bool> MayTake(const Arena& arena, const Donation& donation, Reach reach);
+  Offers FindOffers(const Arena& arena, Reach reach);
+  bool MayTake(const Arena& arena, const Donation& donation, Reach reach);
+  // Whether all work that could use the stale view at the page is done.
+  bool MayUnmap(PageRef page);
   absl::StatusOr<StitchPlan> Plan(Arena& arena, Bytes size, const Offers& offers);
   // Where no page was mapped before, so that it takes the fewest new handles there can be.
   absl::StatusOr<StitchPlan> PlanApart(Arena& arena, Bytes size, const Offers& offers);
   // A request that cannot fit is refused before it is planned, page by page.
   absl::Status CheckDeviceHolds(Bytes size);
-  absl::Status Allow(const StitchPlan& plan);
+  absl::Status Allow(const StitchPlan& plan, Reach reach);
   // Whether the memory held stays within what may be taken to spare remapping.
   bool IsWithinSlack(const StitchPlan& plan) const;
 
   absl::Status Commit(Arena& arena, StitchPlan& plan, Reach reach);
+  // Memory could not be mapped although it was there: the driver's tables are full, which all processes of the node
+  // share. Drops views that nobody uses, for the next try; returns the error that it was.
+  absl::Status MakeRoomForMappings(const absl::Status& failure);
+  void DropUnusedViews();
   // The arena's stream waits for those that have not passed; the host does if the stream cannot and `reach` allows it.
   absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan, Reach reach);
   absl::StatusOr<std::vector<Handle*>> Create(Pages count);
@@ -77,24 +93,22 @@ class MovableBacking : public Backing {
   static bool Settles(const Arena& arena, const StitchPlan& plan);
   void EnterInBooks(Arena& arena, const StitchPlan& plan);
 
-  absl::Status ReturnSpares(Bytes enough, Bytes& returned);
-  absl::Status ReturnPagesOf(Arena& arena, Bytes enough, Bytes& returned);
-  // On an error `returned` means nothing.
-  absl::Status ReturnRun(Arena& arena, const Donation& donation, Bytes& returned);
-  // Whether the pages' block is idle, and every stale view of their handles can be unmapped without a wait.
-  absl::StatusOr<bool> IsIdle(const Donation& donation, const UseMarks& marks);
-  // Waits for the last work on each.
-  absl::Status UnmapStaleViews(Handle& handle);
+  // The pages that [start, start + size) lies in, all of them live.
+  absl::StatusOr<PageRun> LivePages(Address start, Bytes size) const;
 
   Device& device_;
   ArenaSet& arenas_;
   Ledger& ledger_;
   Budget& budget_;
+  Timelines& timelines_;
   AddressDirectory& directory_;
   DeviceAllocator* const owner_;
+  DriverCosts costs_;
+  bool remaps_ = true;
   RemapAllowance allowance_;
   HandleTable handles_;
   GuestReturns guests_;
+  PageReturns returns_;
 };
 
 }  // namespace frugal

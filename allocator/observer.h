@@ -36,7 +36,7 @@ class Observer {
   virtual void DropAnnotation(void* annotation) = 0;
 };
 
-// What else can give memory back when a device is full. Called with no lock held, in this order,
+// What else can give memory back when a device is full. The first two are called with no lock held, in this order,
 // each only if the one before did not help.
 class Reclaimer {
  public:
@@ -45,6 +45,9 @@ class Reclaimer {
   virtual bool ReleaseCaches() = 0;
   // Objects that nothing uses any more but that still hold memory (a language's garbage). True if some were found.
   virtual bool CollectGarbage() = 0;
+  // A stream of the device is perhaps being captured into a graph, which a wait of the host for the whole device would
+  // end with an error. Called with the device's lock held: it must not call the allocator.
+  virtual bool IsCapturing() const { return false; }
 };
 
 }  // namespace frugal

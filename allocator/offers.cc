@@ -11,6 +11,17 @@ bool Holds(const Donation& donation, const PageRef& place) {
   return donation.run.extent == place.extent && donation.run.first <= place.page && place.page < donation.run.end();
 }
 
+// The parts of the run whose handles may leave it, from the highest address down: what is vacated then leaves the block
+// where it starts.
+void AddMovable(Block* block, const PageRun& run, std::vector<Donation>& donations) {
+  int64_t end = run.end();
+  for (int64_t page = run.end() - 1; page >= run.first - 1; --page) {
+    if (page >= run.first && run.extent->view(page).handle->keepers == 0) continue;
+    if (end > page + 1) donations.push_back({block, PageRun{run.extent, page + 1, end - page - 1}});
+    end = page;
+  }
+}
+
 }  // namespace
 
 std::vector<Donation> WholeFreePages(const Arena& arena) {
@@ -18,7 +29,11 @@ std::vector<Donation> WholeFreePages(const Arena& arena) {
   arena.free_blocks().ForEachFromLargest([&donations](Block* block) {
     if (block->size < kPageSize) return false;
     const PageRun run = block->extent->WholePages(block->address, block->end());
-    if (run.count > 0) donations.push_back({block, run});
+    if (run.extent->in_place() > 0) [[unlikely]] {
+      AddMovable(block, run, donations);
+    } else if (run.count > 0) {
+      donations.push_back({block, run});
+    }
     return true;
   });
   return donations;

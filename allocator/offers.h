@@ -22,13 +22,14 @@ struct Donation {
   Address start() const { return run.extent->PageAddress(run.first); }
 };
 
-// The whole pages of the arena's free blocks, from the largest block down.
+// The whole pages of the arena's free blocks, from the largest block down, but for those that are to stay where they
+// are. Of one block the run at the highest address comes first.
 std::vector<Donation> WholeFreePages(const Arena& arena);
 
 // Not thread-safe.
 class Offers {
  public:
-  // Of each free block all its whole pages, or none.
+  // Of each free block all its whole pages that may move, or none.
   explicit Offers(std::vector<Donation> donations);
 
   // The largest runs first.

@@ -21,14 +21,14 @@ class RemapAllowance {
     seen_ = allocations;
     left_ = std::min(kMost, left_ + kEachAllocation * earned);
   }
-  void Spend(int64_t microseconds) { left_ -= microseconds; }
+  void Spend(int64_t nanoseconds) { left_ -= nanoseconds; }
   bool IsSpent() const { return left_ < 0; }
 
  private:
-  // In microseconds. Trainings need less than a fifth of this; a hit costs 0.1.
-  static constexpr int64_t kEachAllocation = 3;
+  // In nanoseconds. Trainings need less than a fifth of this; a hit costs 100.
+  static constexpr int64_t kEachAllocation = 24'000;
   // For the start, and for phases that want another layout.
-  static constexpr int64_t kMost = 30'000;
+  static constexpr int64_t kMost = 240'000'000;
 
   int64_t left_ = kMost;
   int64_t seen_ = 0;

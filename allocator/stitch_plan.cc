@@ -12,20 +12,17 @@
 namespace frugal {
 namespace {
 
-// What driver calls take, in microseconds, and what else a place is worth in the same unit.
-constexpr int64_t kMap = 2;
-constexpr int64_t kSetAccess = 37;  // one contiguous range, however long
-constexpr int64_t kUnmapNow = 30;
-// Ten times what the unmap takes: a view that a loop needs again next turn is unmapped and mapped in every turn.
-constexpr int64_t kUnmap = 300;
-// A whole free page that would have been spared. From 30 to 1,000 the histories' utilisation differs by .001.
-constexpr int64_t kWholePage = 100;
+// A view that a loop needs again next turn is unmapped and mapped in every turn, so it counts a hundred times what the
+// unmap takes: at ten times, two of 24 loops of random sizes never came to rest.
+constexpr int64_t kUnmapWeight = 100;
+// A whole free page that would have been spared, in nanoseconds. Ten times as much changes next to nothing.
+constexpr int64_t kWholePage = 100'000;
 
 struct Cost {
   int64_t creations = 0;
-  int64_t microseconds = 0;
+  int64_t nanoseconds = 0;
   friend bool operator<(const Cost& a, const Cost& b) {
-    return std::tie(a.creations, a.microseconds) < std::tie(b.creations, b.microseconds);
+    return std::tie(a.creations, a.nanoseconds) < std::tie(b.creations, b.nanoseconds);
   }
 };
 
@@ -44,16 +41,14 @@ int64_t PagesConsumed(const StitchPlace& place, Bytes size) {
 
 class Planner {
  public:
-  explicit Planner(const Offers& offers) : offers_(offers) {}
+  Planner(const Offers& offers, const DriverCosts& costs) : offers_(offers), costs_(costs) {}
 
   Cost CostOf(const StitchPlace& place, Bytes size) const {
     const int64_t available = offers_.pages().count() - WholePagesOf(place.left) - WholePagesOf(place.right);
     Cost cost{std::max<int64_t>(0, place.run.count - available), kWholePage * PagesConsumed(place, size)};
-    bool in_run = false;
     for (int64_t page = place.run.first; page < place.run.end(); ++page) {
-      const bool is_mapped = SeenAndOnOffer(place, page) != nullptr;
-      if (!is_mapped) cost.microseconds += kMap + (in_run ? 0 : kSetAccess) + (MustUnmap(place, page) ? kUnmap : 0);
-      in_run = !is_mapped;
+      if (SeenAndOnOffer(place, page) != nullptr) continue;
+      cost.nanoseconds += costs_.MapOne() + (MustUnmap(place, page) ? kUnmapWeight * costs_.unmap : 0);
     }
     return cost;
   }
@@ -161,26 +156,25 @@ class Planner {
   }
 
   const Offers& offers_;
+  const DriverCosts& costs_;
 };
 
 }  // namespace
 
-int64_t RemapMicroseconds(const StitchPlan& plan) {
-  int64_t microseconds = 0;
-  bool in_run = false;
+int64_t RemapNanoseconds(const StitchPlan& plan, const DriverCosts& costs) {
+  int64_t nanoseconds = 0;
   for (int64_t i = 0; i < plan.target.count; ++i) {
     const Handle* handle = plan.handles[static_cast<size_t>(i)];
     const View& view = plan.target.extent->view(plan.target.first + i);
-    const bool remaps = handle != nullptr && view.handle != handle;
-    if (remaps) microseconds += kMap + (in_run ? 0 : kSetAccess) + (view.state == View::State::kNone ? 0 : kUnmapNow);
-    in_run = remaps;
+    if (handle == nullptr || view.handle == handle) continue;
+    nanoseconds += costs.MapOne() + (view.state == View::State::kNone ? 0 : costs.unmap);
   }
-  return microseconds;
+  return nanoseconds;
 }
 
 std::optional<StitchPlan> PlanStitch(const Arena& arena, Bytes size, const Offers& offers,
-                                     absl::FunctionRef<bool(PageRef)> may_unmap) {
-  const Planner planner(offers);
+                                     absl::FunctionRef<bool(PageRef)> may_unmap, const DriverCosts& costs) {
+  const Planner planner(offers, costs);
   std::optional<StitchPlan> as_before;
   arena.past_stitches().FindOfSize(size, [&](PageRun run) {
     const std::optional<StitchPlace> place = PlaceAt(arena, run, size);
@@ -196,13 +190,14 @@ std::optional<StitchPlan> PlanStitch(const Arena& arena, Bytes size, const Offer
   for (const auto& [cost, place] : places) {
     if (planner.IsUsable(place, may_unmap)) return planner.Plan(place, size);
   }
-  return PlanStitchApart(arena, size, offers);
+  return PlanStitchApart(arena, size, offers, costs);
 }
 
-std::optional<StitchPlan> PlanStitchApart(const Arena& arena, Bytes size, const Offers& offers) {
+std::optional<StitchPlan> PlanStitchApart(const Arena& arena, Bytes size, const Offers& offers,
+                                          const DriverCosts& costs) {
   const std::optional<StitchPlace> untouched = UntouchedPlace(arena, size);
   if (!untouched.has_value()) return std::nullopt;
-  return Planner(offers).Plan(*untouched, size);
+  return Planner(offers, costs).Plan(*untouched, size);
 }
 
 }  // namespace frugal

@@ -9,6 +9,7 @@
 
 #include "absl/functional/function_ref.h"
 #include "allocator/arena.h"
+#include "allocator/driver_costs.h"
 #include "allocator/extent.h"
 #include "allocator/offers.h"
 #include "allocator/units.h"
@@ -25,8 +26,8 @@ struct StitchPlan {
   Pages to_create;  // target.count = sum of donations + to_create
 };
 
-// The modelled driver time that the plan takes for handles that exist, in microseconds; 0: all can be seen in place.
-int64_t RemapMicroseconds(const StitchPlan& plan);
+// The driver time that the plan takes for handles that exist, in nanoseconds; 0: all can be seen in place.
+int64_t RemapNanoseconds(const StitchPlan& plan, const DriverCosts& costs);
 
 // How `arena` gets a free block of at least `size`:
 // 1. as a request of this size was served before, if that needs no driver call;
@@ -39,11 +40,12 @@ int64_t RemapMicroseconds(const StitchPlan& plan);
 // `may_unmap(view)`: the page's old view may be unmapped now.
 // nullopt: there is no place, whatever is filled in; the arena needs another extent.
 std::optional<StitchPlan> PlanStitch(const Arena& arena, Bytes size, const Offers& offers,
-                                     absl::FunctionRef<bool(PageRef)> may_unmap);
+                                     absl::FunctionRef<bool(PageRef)> may_unmap, const DriverCosts& costs);
 
 // The same at pages that were never mapped, whatever that costs: a place that joins free bytes cannot take their pages,
 // too, so it may need new handles where this needs none. nullopt: the arena needs another extent.
-std::optional<StitchPlan> PlanStitchApart(const Arena& arena, Bytes size, const Offers& offers);
+std::optional<StitchPlan> PlanStitchApart(const Arena& arena, Bytes size, const Offers& offers,
+                                          const DriverCosts& costs);
 
 }  // namespace frugal
 

@@ -5,11 +5,30 @@
 namespace frugal {
 
 absl::Status Timeline::Mark() {
+  if (!stream_.may_end) return Record();
+  wants_mark_ = true;
+  return absl::UnavailableError("the program may have destroyed the stream");
+}
+
+absl::Status Timeline::MarkIfWanted() {
+  if (!wants_mark_) return absl::OkStatus();
+  absl::Status status = Record();
+  wants_mark_ = !status.ok();
+  return status;
+}
+
+absl::Status Timeline::Record() {
   absl::StatusOr<std::shared_ptr<Fence>> fence = Fence::Record(device_, stream_);
-  if (!fence.ok()) return fence.status();
+  if (!fence.ok()) return Noted(fence.status());
   fences_.push_back(*std::move(fence));
   ++now_;
-  return absl::OkStatus();
+  return Noted(absl::OkStatus());
+}
+
+void Timeline::Settle() {
+  fences_.clear();
+  passed_ = now_++;
+  fails_ = wants_mark_ = false;
 }
 
 absl::StatusOr<bool> Timeline::End(Tick tick) {
@@ -29,20 +48,26 @@ absl::StatusOr<bool> Timeline::HasPassed(Tick tick) {
   if (tick <= passed_) return true;
   if (tick >= now_) return false;
   absl::StatusOr<bool> passed = FenceOf(tick).HasPassed();
-  if (passed.ok() && *passed) Passed(tick);
+  if (absl::Status status = Noted(passed.status()); !status.ok()) return status;
+  if (*passed) Passed(tick);
   return passed;
 }
 
 absl::Status Timeline::Synchronize(Tick tick) {
   if (tick <= passed_) return absl::OkStatus();
   absl::Status status = tick < now_ ? absl::OkStatus() : Mark();
-  if (status.ok()) status = FenceOf(tick).Synchronize();
+  if (status.ok()) status = Noted(FenceOf(tick).Synchronize());
   if (status.ok()) Passed(tick);
   return status;
 }
 
 absl::Status Timeline::MakeWait(Stream waiter, Tick tick) {
-  return tick <= passed_ ? absl::OkStatus() : FenceOf(tick).MakeWait(waiter);
+  return tick <= passed_ ? absl::OkStatus() : Noted(FenceOf(tick).MakeWait(waiter));
+}
+
+absl::Status Timeline::Noted(absl::Status status) {
+  if (!absl::IsUnavailable(status)) fails_ = !status.ok();
+  return status;
 }
 
 void Timeline::Passed(Tick tick) {

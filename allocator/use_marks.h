@@ -1,14 +1,13 @@
-// A moment in the work of each stream: what was last used before it has been idle since.
+// A moment in the work of all streams: what was last used before it has been idle since.
 
 #ifndef FRUGAL_ALLOCATOR_USE_MARKS_H_
 #define FRUGAL_ALLOCATOR_USE_MARKS_H_
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "allocator/arena_set.h"
 #include "allocator/block.h"
-#include "allocator/timeline.h"
+#include "allocator/timelines.h"
 #include "allocator/units.h"
 
 namespace frugal {
@@ -16,19 +15,22 @@ namespace frugal {
 // Not thread-safe.
 class UseMarks {
  public:
-  // Moves the marks of the streams that have free memory to give back to now: one event each. The mark of a stream that
-  // is being captured stays where it was.
-  absl::Status MoveToNow(const ArenaSet& arenas) {
+  // Moves the marks of the streams that have free memory to give back to now: one event for each stream that is known.
+  // The mark of a stream that cannot be marked now stays where it was.
+  void MoveToNow(const ArenaSet& arenas, Timelines& timelines) {
+    absl::flat_hash_map<const Timeline*, Timeline::Tick> present;
     for (const Arena* arena : arenas.all()) {
-      if (arena->free_blocks().LargestSize() < kPageSize) continue;
-      Timeline& timeline = arena->timeline();
-      const Timeline::Tick now = timeline.now();
-      const absl::StatusOr<bool> ended = timeline.End(now);
-      if (!ended.ok()) return ended.status();
-      if (*ended) marks_[&timeline] = now;
+      if (arena->free_blocks().LargestSize() >= kPageSize) present[&arena->timeline()] = arena->timeline().now();
     }
-    return absl::OkStatus();
+    if (present.empty()) return;
+    era_ = timelines.End();
+    for (const auto& [timeline, tick] : present) {
+      if (timeline->now() > tick) marks_[timeline] = tick;
+    }
   }
+
+  // The era that ended with the latest marks.
+  Timelines::Era era() const { return era_; }
 
   // Whether the free block has not been used since the mark of its stream, and its last use is done. No tick ends.
   absl::StatusOr<bool> IsIdle(const Block& block) const {
@@ -42,6 +44,7 @@ class UseMarks {
  private:
   // The latest tick before the mark.
   absl::flat_hash_map<const Timeline*, Timeline::Tick> marks_;
+  Timelines::Era era_ = 0;
 };
 
 }  // namespace frugal

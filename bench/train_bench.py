@@ -14,6 +14,7 @@ import json
 import math
 import signal
 import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
@@ -25,6 +26,7 @@ from .training import allocators, results, table
 from .training.runs import ENDING_SIGNALS, NoTorch, Trainer, carry_out
 
 WORKLOADS = ("gpt2", "resnet50", "fasterrcnn")
+WITHOUT_TORCHVISION = ("gpt2",)
 DEFAULT_SIMULATED_MEMORY = 24 << 30
 BAD_INPUT = 2
 FAILED = 1
@@ -71,10 +73,13 @@ def _measure(options: argparse.Namespace) -> int:
     names, left_out = _available(options.allocators, simulated)
     # Where nothing depends on time, a second repeat would say the same.
     repeats = options.repeats or (1 if simulated else 5)
+    models, without = _possible(options.models, found["torchvision"])
+    left_out += without
     sizings = options.capacities != [results.AMPLE]
-    trainings = len(options.models) * (sizings + len(names) * len(options.capacities) * repeats)
+    trainings = len(models) * (sizings + len(names) * len(options.capacities) * repeats)
     with _progress.progress("train_bench", trainings) as advance:
-        runs, missing = carry_out(trainer, options.models, names, options.capacities, repeats, advance)
+        end = time.monotonic() + options.minutes * 60
+        runs, missing = carry_out(trainer, models, names, options.capacities, repeats, advance, end)
     setup = results.Setup(
         commit=provenance.commit(),
         machine=provenance.machine(),
@@ -105,6 +110,13 @@ def _available(names: list[str], simulated: bool) -> tuple[list[str], list[str]]
     return [name for name in names if name not in why], left_out
 
 
+def _possible(models: list[str], torchvision: str | None) -> tuple[list[str], list[str]]:
+    """The models that can be had here, and a sentence for each that cannot."""
+    lacking = [model for model in models if torchvision is None and model not in WITHOUT_TORCHVISION]
+    left_out = [f"{model} was left out: torchvision is not installed." for model in lacking]
+    return [model for model in models if model not in lacking], left_out
+
+
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = _Parser(description=__doc__.partition("\n")[0])
     add = parser.add_argument
@@ -120,6 +132,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--steps", type=_count, metavar="N", help="steps that are measured (default 40)")
     add("--warm-up", type=_count, metavar="N", help="steps before them (default 15)")
     add("--repeats", type=_count, metavar="N", help="of each training (default 5; 1 on the simulated GPU)")
+    add("--minutes", type=_minutes, default=math.inf, metavar="N", help="begin nothing that would take longer")
     add("--seed", type=_seed, default=0, metavar="N", help="of weights and shapes (default 0)")
     add(
         "--simulate",
@@ -166,6 +179,16 @@ def _capacities(text: str) -> list[str]:
         if not valid:
             raise argparse.ArgumentTypeError(f"{capacity!r} is neither {results.AMPLE} nor a number above zero")
     return chosen
+
+
+def _minutes(text: str) -> float:
+    try:
+        minutes = float(text)
+    except ValueError:
+        minutes = 0.0
+    if not 0 < minutes < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes above zero")
+    return minutes
 
 
 def _count(text: str) -> int:

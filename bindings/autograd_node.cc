@@ -45,6 +45,7 @@ void FindAutograd() {
   current_node.store(reinterpret_cast<CurrentNodeFunction>(dlsym(torch, "_ZN5torch8autograd16get_current_nodeEv")));
   next_sequence.store(reinterpret_cast<SequenceFunction>(dlsym(torch, "_ZN2at15sequence_number4peekEv")));
   dlclose(torch);
+  autograd_is_known.store(current_node.load() != nullptr || next_sequence.load() != nullptr);
 }
 
 std::optional<AutogradNode> CurrentAutogradNode() {

@@ -4,6 +4,7 @@
 #ifndef FRUGAL_BINDINGS_AUTOGRAD_NODE_H_
 #define FRUGAL_BINDINGS_AUTOGRAD_NODE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <optional>
 #include <string>
@@ -20,6 +21,10 @@ struct AutogradNode {
 
 // Looks for the functions below in the process, once; before, there are no nodes.
 void FindAutograd();
+
+// Whether they were found.
+inline std::atomic<bool> autograd_is_known{false};
+inline bool KnowsAutograd() { return autograd_is_known.load(std::memory_order_relaxed); }
 
 // The one that the calling thread is evaluating.
 std::optional<AutogradNode> CurrentAutogradNode();

@@ -5,6 +5,7 @@
 #include <exception>
 #include <iterator>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -75,10 +76,37 @@ constexpr Figure kFigures[] = {
     {"virtual_memory", [](const Reading& r) { return static_cast<int64_t>(r.virtual_memory); }},
 };
 
+// What follows them: of each kind of driver call, how many there were and how long they took.
+constexpr const char* kTimeEndings[] = {"calls", "ns", "worst_ns"};
+constexpr size_t kFigureCount = std::size(kFigures) + kDriverCallNames.size() * std::size(kTimeEndings);
+
 std::string JoinNames() {
   std::string names;
   for (const Figure& figure : kFigures) names += (names.empty() ? "" : " ") + std::string(figure.name);
+  for (const std::string_view call : kDriverCallNames) {
+    for (const char* ending : kTimeEndings) names += " driver_" + std::string(call) + "_" + ending;
+  }
   return names;
+}
+
+std::vector<int64_t> FiguresOf(GpuMemory& gpu) {
+  const Reading reading{gpu.GetOwnStats(), gpu.allocator().GetStatistics(), gpu.device().HasVirtualMemory(),
+                        gpu.native_share().Reserved(), gpu.allocator().Limit()};
+  std::vector<int64_t> figures;
+  figures.reserve(kFigureCount);
+  for (const Figure& figure : kFigures) figures.push_back(figure.value(reading));
+  for (size_t call = 0; call < kDriverCallNames.size(); ++call) {
+    const DriverTime time = gpu.device().times().Of(static_cast<DriverCall>(call));
+    figures.insert(figures.end(), {time.calls, time.total, time.worst});
+  }
+  return figures;
+}
+
+// null: it is not open, or there is none.
+GpuMemory* FindGpu(TorchAllocator& allocator, int device) {
+  // A narrower type than int: a number that it cannot hold names no GPU.
+  const auto ordinal = static_cast<c10::DeviceIndex>(device);
+  return ordinal == device ? allocator.gpus().Find(ordinal) : nullptr;
 }
 
 }  // namespace
@@ -159,24 +187,48 @@ const char* frugal_stat_names(void) {
 int frugal_stats(int device, int64_t* figures, int capacity) {
   frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
   if (allocator == nullptr) return frugal::Failed(frugal::kNotEnabled);
-  const int count = static_cast<int>(std::size(frugal::kFigures));
-  const int written = std::min(count, capacity);
-  // A narrower type than int: a number that it cannot hold names no GPU.
-  const auto ordinal = static_cast<c10::DeviceIndex>(device);
-  frugal::GpuMemory* const gpu = ordinal == device ? allocator->gpus().Find(ordinal) : nullptr;
+  constexpr int kCount = static_cast<int>(frugal::kFigureCount);
+  const int written = std::min(kCount, capacity);
+  frugal::GpuMemory* const gpu = frugal::FindGpu(*allocator, device);
   if (gpu == nullptr) {
     std::fill_n(figures, written, 0);
-    return count;
+  } else {
+    std::copy_n(frugal::FiguresOf(*gpu).begin(), written, figures);
   }
-  const frugal::Reading reading{gpu->GetOwnStats(), gpu->allocator().GetStatistics(), gpu->device().HasVirtualMemory(),
-                                gpu->native_share().Reserved(), gpu->allocator().Limit()};
-  for (int i = 0; i < written; ++i) figures[i] = frugal::kFigures[i].value(reading);
-  return count;
+  return kCount;
+}
+
+const char* frugal_broken_promise(int device) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  const frugal::GpuMemory* const gpu = allocator == nullptr ? nullptr : frugal::FindGpu(*allocator, device);
+  return gpu == nullptr ? "" : gpu->device().broken_promise().c_str();
 }
 
 int frugal_owns(const void* address) {
   frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
   return allocator != nullptr && allocator->gpus().OwnerOf(address) != nullptr;
+}
+
+int frugal_keep_in_place(const void* address, int64_t bytes, int keep) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  if (bytes < 0) return frugal::Failed("a range cannot have fewer than 0 bytes");
+  frugal::GpuMemory* const gpu = allocator == nullptr ? nullptr : allocator->gpus().OwnerOf(address);
+  if (gpu == nullptr || bytes == 0) return 0;
+  const absl::Status status = gpu->allocator().KeepInPlace(frugal::Address(address), frugal::Bytes(bytes), keep != 0);
+  return frugal::ToResult(status);
+}
+
+int frugal_await_shareable(void* storage) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  if (allocator == nullptr) return 0;
+  try {
+    frugal::AwaitShareable(*allocator, *static_cast<const c10::StorageImpl*>(storage));
+    return 0;
+  } catch (const c10::Error& error) {
+    return frugal::Failed(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return frugal::Failed(error.what());
+  }
 }
 
 int frugal_make_shareable(void* storage) {

@@ -55,10 +55,21 @@ const char* frugal_stat_names(void);
 /* Writes at most `capacity` figures of a GPU, and returns how many there are. All are 0 for a GPU that has not been
    used. -1: we were never enabled. */
 int frugal_stats(int device, int64_t* figures, int capacity);
+/* What the driver of a GPU promises and does not keep, and what is lost by it: one line for people. "": nothing is
+   known. Valid as long as the process. */
+const char* frugal_broken_promise(int device);
 
 /* 1 if the address lies in our memory. */
 int frugal_owns(const void* address);
 
+/* With `keep` 1, the physical memory behind [address, address + bytes) stays where it is, also after a tensor there has
+   been freed, until this is called with 0: for memory that others have registered, such as a network card. Whole pages
+   of 2 MiB are kept. 0; -1: it cannot be kept. Memory that is not ours never moves, so there it does nothing. */
+int frugal_keep_in_place(const void* address, int64_t bytes, int keep);
+
+/* Waits until the GPU has done all that it was told so far, if frugal_make_shareable has something to move: to be
+   called first, without locks that the work might wait for. 0; -1: the work fails. */
+int frugal_await_shareable(void* storage);
 /* Moves a tensor's bytes into memory that another process can open, if they are in ours and cannot be opened where they
    are. `storage` is a c10::StorageImpl (in Python UntypedStorage._cdata) that no other thread uses meanwhile. 1: moved,
    0: nothing to do, -1: it cannot be shared, -2: there is no memory for it; the storage is then as it was. */
@@ -103,6 +114,8 @@ struct frugal_site {
 /* Sites are numbered from 0, which is no known site. -1: there is no such site. */
 int frugal_describe_site(int site, struct frugal_site* description);
 int frugal_site_lines(int site, struct frugal_line* lines, int capacity);
+/* How often memory counted to no site, since there was no room for one more: 65,536 are kept. */
+int64_t frugal_sites_left_out(void);
 
 struct frugal_usage {
   int site;
@@ -161,7 +174,8 @@ struct frugal_finding {
   int64_t blocks;
   int64_t epochs; /* that they are from */
   double bytes_per_epoch;
-  double confidence; /* that the part grows at all, from 0 to 1 */
+  double confidence; /* that the part grows at all, from 0 to .99 */
+  int material;      /* 0: the GPU would last for more than 10,000 epochs, all smaller findings included */
 };
 struct frugal_report;
 /* As of the latest end of an epoch. The caller frees it; what the functions below give lives as long. Null: we were
@@ -171,7 +185,7 @@ void frugal_free_report(struct frugal_report* report);
 /* Several lines for people. */
 const char* frugal_report_text(const struct frugal_report* report);
 int64_t frugal_report_epochs(const struct frugal_report* report);
-/* Writes at most `capacity`, the leaks first, and returns how many there are. */
+/* Writes at most `capacity`, the material ones first, and returns how many there are. */
 int frugal_report_findings(const struct frugal_report* report, struct frugal_finding* findings, int capacity);
 
 /* --- Out of memory. */

@@ -77,6 +77,17 @@ Bytes GpuMemory::Trim(Bytes enough) {
   return Bytes(0);
 }
 
+std::optional<Bytes> GpuMemory::RoomAtPeak() {
+  const absl::StatusOr<MemoryInfo> memory = device_->GetMemoryInfo();
+  if (!memory.ok()) return std::nullopt;
+  const Statistics ours = allocator_.GetStatistics();
+  const Bytes natives = native_share_.Reserved();
+  // All but what others hold.
+  const Bytes pytorchs = memory->free + Bytes(ours.reserved_bytes[SizeGroup::kAll].current) + natives;
+  const Bytes most = std::min(allocator_.Limit(), pytorchs) - natives;
+  return std::max(most - Bytes(GetOwnStats().allocated_bytes[0].peak), Bytes(0));
+}
+
 absl::StatusOr<Bytes> GpuMemory::ReleaseIdle(const Routing& routing) {
   // At a time, since nobody can allocate meanwhile: some milliseconds.
   constexpr Bytes kAtOnce = MiB(512);
@@ -133,9 +144,32 @@ void GpuMemory::BeginPhase() {
   own_phases_.Close(own);
 }
 
+void GpuMemory::SetPolicy(const PolicySettings& policy) {
+  allocator_.SetDriverCosts(policy.costs);
+  // A 64th of a small GPU. Where the driver cannot say how large it is, nothing will be taken of it either.
+  const absl::StatusOr<MemoryInfo> memory = device_->GetMemoryInfo();
+  const Bytes part = memory.ok() ? RoundDown(Bytes(memory->total.count() / 64), kPageSize) : kDriverReserve;
+  const Bytes usual = std::min(kDriverReserve, part);
+  allocator_.SetDriverReserve(policy.driver_reserve.value_or(usual));
+  allocator_.SetRemapping(policy.remap);
+}
+
 GpuMemory& GpuSet::Open(c10::DeviceIndex ordinal) {
-  absl::MutexLock lock(&mutex_);
-  if (GpuMemory* opened = Find(ordinal); opened != nullptr) return *opened;
+  {
+    absl::MutexLock lock(&mutex_);
+    if (GpuMemory* opened = Find(ordinal); opened != nullptr) return *opened;
+    Publish(Make(ordinal));
+  }
+  GpuMemory& opened = *Find(ordinal);
+  const std::string& promise = opened.device().broken_promise();
+  // Not under the lock: whoever takes the warning may wait for Python's, whose holder may wait for ours.
+  if (!opened.device().HasVirtualMemory() && !promise.empty()) {
+    TORCH_WARN("frugal_alloc: on GPU ", static_cast<int>(ordinal), ", ", promise);
+  }
+  return opened;
+}
+
+std::unique_ptr<GpuMemory> GpuSet::Make(c10::DeviceIndex ordinal) {
   absl::StatusOr<std::unique_ptr<DriverDevice>> device = DriverDevice::Open(ordinal);
   TORCH_CHECK(device.ok(), "frugal_alloc: ", device.status().message());
   for (const auto& [from, accessed] : peers_) {
@@ -148,16 +182,20 @@ GpuMemory& GpuSet::Open(c10::DeviceIndex ordinal) {
   if (status.ok()) status = gpu->SetMemoryLimit(memory_limit_);
   TORCH_CHECK(status.ok(), "frugal_alloc: ", status.message());
   gpu->allocator().SetCheckLevel(check_level_);
+  gpu->SetPolicy(policy_);
   if (history_.has_listened()) gpu->AttachHistory();
   if (SiteSampler::is_on()) gpu->allocator().RecordBirths();
   gpu->BeginPhase();
+  return gpu;
+}
 
+void GpuSet::Publish(std::unique_ptr<GpuMemory> gpu) {
+  const c10::DeviceIndex ordinal = gpu->ordinal();
   const int count = count_.load(std::memory_order_relaxed);
   order_[static_cast<size_t>(count)] = ordinal;
   gpus_[static_cast<size_t>(ordinal)].store(gpu.release(), std::memory_order_release);
   count_.store(count + 1, std::memory_order_release);
   idle_releaser_.Begin();
-  return *Find(ordinal);
 }
 
 void GpuSet::AllowPeer(c10::DeviceIndex device, c10::DeviceIndex accessed) {
@@ -203,9 +241,17 @@ void GpuSet::SetCheckLevel(CheckLevel level) {
   ForEach([level](GpuMemory& gpu) { gpu.allocator().SetCheckLevel(level); });
 }
 
+void GpuSet::SetPolicy(const PolicySettings& policy) {
+  absl::MutexLock lock(&mutex_);
+  policy_ = policy;
+  ForEach([&policy](GpuMemory& gpu) { gpu.SetPolicy(policy); });
+}
+
 LeakReport GpuSet::MakeLeakReport() const {
   std::vector<GpuEpochs> gpus;
-  ForEach([&gpus](GpuMemory& gpu) { gpus.push_back({gpu.ordinal(), gpu.allocator().GetEpochReport()}); });
+  ForEach([&gpus](GpuMemory& gpu) {
+    gpus.push_back({gpu.ordinal(), gpu.allocator().GetEpochReport(), gpu.RoomAtPeak()});
+  });
   return frugal::MakeLeakReport(gpus, SiteTable::Instance());
 }
 

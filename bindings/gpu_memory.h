@@ -6,6 +6,7 @@
 #include <array>
 #include <atomic>
 #include <memory>
+#include <optional>
 #include <utility>
 #include <vector>
 
@@ -41,6 +42,7 @@ class GpuMemory {
   c10::DeviceIndex ordinal() const { return ordinal_; }
   DeviceAllocator& allocator() { return allocator_; }
   DriverDevice& device() { return *device_; }
+  const DriverDevice& device() const { return *device_; }
   NativeShare& native_share() { return native_share_; }
 
   // Tells the allocator to report to history, from the first time that somebody listens.
@@ -54,6 +56,7 @@ class GpuMemory {
   double MemoryFraction();
   // What set the limit that holds, for people.
   const char* LimitName();
+  void SetPolicy(const PolicySettings& policy);
   // Native is about to serve a request: a limit leaves it what we do not hold.
   void LeaveNativeTheRest();
   // Gives at least `enough` of our idle memory back to the driver, or all; returns how much that was. If the driver
@@ -62,6 +65,9 @@ class GpuMemory {
   // Gives what nothing has used since the last call back to the driver, without waiting for a stream, and not while a
   // graph is perhaps being captured. Returns how much that was.
   absl::StatusOr<Bytes> ReleaseIdle(const Routing& routing);
+
+  // What may still be taken when most of ours is in use; nullopt: the driver does not say how much memory there is.
+  std::optional<Bytes> RoomAtPeak();
 
   // Ours and native's together.
   DeviceStats GetStats();
@@ -157,6 +163,8 @@ class GpuSet {
   void SetIdleRelease(absl::Duration idle) { idle_releaser_.SetInterval(idle); }
   // A graph is perhaps about to be captured: memory is not being given back when this returns.
   void AwaitIdleRelease() { idle_releaser_.AwaitCall(); }
+  // What the policy of every GPU, opened or not, is told.
+  void SetPolicy(const PolicySettings& policy);
   // See GpuMemory::ReleaseIdle.
   absl::StatusOr<Bytes> ReleaseIdle();
   // History listens from now on: everybody reports to it.
@@ -169,6 +177,9 @@ class GpuSet {
 
   void ReleaseIdleOrWarn();
   GpuMemory& Open(c10::DeviceIndex ordinal) ABSL_LOCKS_EXCLUDED(mutex_);
+  // As the settings are now.
+  std::unique_ptr<GpuMemory> Make(c10::DeviceIndex ordinal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void Publish(std::unique_ptr<GpuMemory> gpu) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   caching::CUDAAllocator& native_;
   Routing& routing_;
@@ -184,6 +195,7 @@ class GpuSet {
   std::vector<std::pair<c10::DeviceIndex, c10::DeviceIndex>> peers_ ABSL_GUARDED_BY(mutex_);
   MemoryLimit memory_limit_ ABSL_GUARDED_BY(mutex_);
   CheckLevel check_level_ ABSL_GUARDED_BY(mutex_) = kDefaultCheckLevel;
+  PolicySettings policy_ ABSL_GUARDED_BY(mutex_);
 
   IdleReleaser idle_releaser_{[this] { ReleaseIdleOrWarn(); }};
   bool idle_release_fails_ = false;  // the releaser's thread's

@@ -133,7 +133,7 @@ bool History::Skips(TraceEntry::Action action) const { return (skipped_actions_ 
 void History::Record(TraceEntry::Action action, c10::DeviceIndex device, size_t address, size_t size,
                      cudaStream_t stream, const ContextPointer& fallback) {
   absl::MutexLock lock(&mutex_);
-  if (!listening() || Skips(action)) return;
+  if (!listening()) return;
   const Operation* operation = Operation::Current();
   static const TraceNotes* const no_notes = new TraceNotes{kNoCompileContext, ""};
   ContextPointer context = operation != nullptr && operation->context() ? operation->context() : fallback;
@@ -146,7 +146,7 @@ void History::Record(TraceEntry::Action action, c10::DeviceIndex device, size_t 
 #if FRUGAL_TORCH_MINOR >= 14
 void History::RecordAnnotation(c10::DeviceIndex device, size_t address, size_t size, const std::string& metadata) {
   absl::MutexLock lock(&mutex_);
-  if (!listening() || Skips(TraceEntry::ANNOTATE)) return;
+  if (!listening()) return;
   const Operation* operation = Operation::Current();
   Append(MakeTraceEntry(TraceEntry::ANNOTATE, device, address, size, nullptr,
                         operation != nullptr ? operation->context() : nullptr, {kNoCompileContext, metadata}));
@@ -155,7 +155,7 @@ void History::RecordAnnotation(c10::DeviceIndex device, size_t address, size_t s
 
 void History::Append(TraceEntry entry) {
   for (const caching::AllocatorTraceTracker& tracker : trackers_) tracker(entry);
-  if (!enabled()) return;
+  if (!enabled() || Skips(entry.action_)) return;
   const size_t device = static_cast<size_t>(entry.device_);
   if (traces_.size() <= device) traces_.resize(device + 1);
   std::deque<TraceEntry>& trace = traces_[device];

@@ -12,6 +12,9 @@ namespace {
 
 IdleReleaser* guarded = nullptr;
 
+// Before exit goes on without the thread. A call gives back 512 MiB at a time, which takes milliseconds.
+constexpr absl::Duration kLongestExit = absl::Seconds(5);
+
 }  // namespace
 
 IdleReleaser::IdleReleaser(Release release, Wait wait) : release_(std::move(release)), wait_(std::move(wait)) {}
@@ -36,14 +39,22 @@ void IdleReleaser::StartIfWanted() {
 
 void IdleReleaser::AwaitCall() { absl::MutexLock lock(&calling_); }
 
-void IdleReleaser::Stop() {
+bool IdleReleaser::StopWithin(absl::Duration longest) {
   std::unique_ptr<std::thread> thread;
+  bool ended = false;
   {
     absl::MutexLock lock(&mutex_);
     stopped_ = woken_ = true;
     thread.reset(std::exchange(thread_, nullptr));
+    if (thread == nullptr) return true;
+    ended = mutex_.AwaitWithTimeout(absl::Condition(&ended_), longest);
   }
-  if (thread != nullptr) thread->join();
+  if (ended) {
+    thread->join();
+  } else {
+    thread->detach();
+  }
+  return ended;
 }
 
 void IdleReleaser::WaitInRealTime(absl::Mutex& mutex, const absl::Condition& woken, absl::Duration interval) {
@@ -63,12 +74,13 @@ void IdleReleaser::Run() {
     }
     mutex_.Lock();
   }
+  ended_ = true;
   mutex_.Unlock();
 }
 
 void IdleReleaser::GuardProcess() {
   guarded = this;
-  std::atexit([] { guarded->Stop(); });
+  std::atexit([] { static_cast<void>(guarded->StopWithin(kLongestExit)); });
   const auto before = []() ABSL_NO_THREAD_SAFETY_ANALYSIS {
     guarded->calling_.Lock();
     guarded->mutex_.Lock();

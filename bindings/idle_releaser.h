@@ -34,7 +34,10 @@ class IdleReleaser {
   // Returns when no call is going on; the next one sees what was done before.
   void AwaitCall() ABSL_LOCKS_EXCLUDED(calling_);
   // Ends the thread, for good.
-  void Stop() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Stop() ABSL_LOCKS_EXCLUDED(mutex_) { static_cast<void>(StopWithin(absl::InfiniteDuration())); }
+  // The same, but if a call takes longer, as one into a driver that hangs does, the thread is left to itself, and the
+  // answer is false. The object must then last for ever.
+  bool StopWithin(absl::Duration longest) ABSL_LOCKS_EXCLUDED(mutex_);
 
   // For the one object of a process, which is never destroyed: its thread ends before exit takes the driver away, makes
   // no call while the process forks, and a child by fork has none.
@@ -54,6 +57,7 @@ class IdleReleaser {
   bool begun_ ABSL_GUARDED_BY(mutex_) = false;
   bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
   bool woken_ ABSL_GUARDED_BY(mutex_) = false;
+  bool ended_ ABSL_GUARDED_BY(mutex_) = false;  // the thread has made its last call
   // A pointer, since a child by fork has to forget a thread that it does not have.
   std::thread* thread_ ABSL_GUARDED_BY(mutex_) = nullptr;
 };

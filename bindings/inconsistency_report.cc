@@ -2,9 +2,9 @@
 
 #include <unistd.h>
 
+#include <cstdio>
+#include <cstdlib>
 #include <filesystem>
-#include <fstream>
-#include <system_error>
 
 #include "absl/strings/str_cat.h"
 
@@ -14,6 +14,19 @@ namespace {
 std::string FigureLine(absl::string_view name, const GroupedCounter& counter) {
   const Counter& all = counter[SizeGroup::kAll];
   return absl::StrCat("  ", name, ": ", all.current, ", at most ", all.peak, "\n");
+}
+
+// The whole text, for its owner to read. By way of a file whose name nobody knows, since the folder may be one where
+// others plant links and pipes at names that they can tell.
+bool WriteWhole(const std::filesystem::path& path, const std::string& text) {
+  std::string unfinished = path.string() + ".XXXXXX";
+  const int file = mkstemp(unfinished.data());
+  if (file < 0) return false;
+  const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
+  const bool closed = close(file) == 0;
+  if (written && closed && std::rename(unfinished.c_str(), path.c_str()) == 0) return true;
+  unlink(unfinished.c_str());
+  return false;
 }
 
 }  // namespace
@@ -38,14 +51,7 @@ std::string WriteReport(const Inconsistency& inconsistency, absl::string_view fo
   if (folder == "off") return "";
   const std::string name = absl::StrCat("frugal-inconsistent-", inconsistency.gpu, "-", getpid(), ".txt");
   const std::filesystem::path path = std::filesystem::path(folder.begin(), folder.end()) / name;
-  const std::filesystem::path unfinished = path.string() + ".part";
-  std::ofstream file(unfinished);
-  file << ToText(inconsistency);
-  file.close();
-  std::error_code error;
-  if (file.good()) std::filesystem::rename(unfinished, path, error);
-  if (file.good() && !error) return absl::StrCat("What is known is in ", path.string(), ".");
-  std::filesystem::remove(unfinished, error);
+  if (WriteWhole(path, ToText(inconsistency))) return absl::StrCat("What is known is in ", path.string(), ".");
   return absl::StrCat("A report could not be written to ", path.string(), ": set report_dir to a folder that can be.");
 }
 

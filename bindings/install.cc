@@ -7,7 +7,10 @@
 
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <exception>
+#include <typeinfo>
+#include <vector>
 
 #include "absl/base/attributes.h"
 #include "absl/base/const_init.h"
@@ -69,6 +72,14 @@ absl::Status CheckBackend(caching::CUDAAllocator* current) {
   if (current == nullptr) {
     return absl::FailedPreconditionError("PyTorch has no CUDA allocator yet: import torch first");
   }
+  // By the type's name, since another copy of the library has another type of that name. Both together would each hold
+  // what the other cannot use.
+  if (current != TorchAllocator::Instance() &&
+      std::strcmp(typeid(*current).name(), typeid(TorchAllocator).name()) == 0) {
+    return absl::FailedPreconditionError(
+        "another copy of frugal_alloc's library is at work in this process: load one only, be it by enable(), by "
+        "LD_PRELOAD or with a C++ trainer");
+  }
   const std::string backend = current->name();
   if (backend == "native") return absl::OkStatus();
   return absl::FailedPreconditionError(
@@ -109,16 +120,31 @@ absl::Status CheckPreconditions(caching::CUDAAllocator* current) {
 // In the child, as its only thread.
 void BecomeForkedChild() {
   Renew(install_mutex);
-  TorchAllocator::Instance()->BecomeForkedChild();
+  if (TorchAllocator* const ours = TorchAllocator::Instance(); ours != nullptr) ours->BecomeForkedChild();
 }
 
-absl::Status Install(caching::CUDAAllocator* native, const Settings& settings) {
+// Once in the life of the process, also where enabling fails after it.
+absl::Status WatchForks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
+  static bool watches = false;
+  if (watches) return absl::OkStatus();
+  const int error = pthread_atfork(nullptr, nullptr, &BecomeForkedChild);
+  if (error != 0) return absl::InternalError(absl::StrCat("pthread_atfork: ", std::strerror(error)));
+  watches = true;
+  return absl::OkStatus();
+}
+
+// Whatever may fail comes first, so that a later call can try again.
+absl::Status Install(caching::CUDAAllocator* native, const Settings& settings)
+    ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
   if (absl::Status status = CheckPreconditions(native); !status.ok()) return status;
+  const std::vector<Peers> peers = native->initialized() ? PeersOf(*native) : std::vector<Peers>();
+  const bool uncached = !native->isEnabled() || IsCachingTurnedOff();
+  if (absl::Status status = WatchForks(); !status.ok()) return status;
+  // No GPU is open: nothing below asks the driver.
   TorchAllocator& ours = TorchAllocator::Create(*native);
   ours.Apply(settings);
-  if (native->initialized()) CopyPeerAccess(ours.gpus());
-  ours.routing().SetUncached(!native->isEnabled() || IsCachingTurnedOff());
-  pthread_atfork(nullptr, nullptr, &BecomeForkedChild);
+  for (const Peers& pair : peers) ours.gpus().AllowPeer(pair.device, pair.accessed);
+  ours.routing().SetUncached(uncached);
   c10::SetAllocator(c10::DeviceType::CUDA, &ours, kRegistryPriority);
   caching::allocator.store(&ours);
   return absl::OkStatus();
@@ -127,14 +153,27 @@ absl::Status Install(caching::CUDAAllocator* native, const Settings& settings) {
 // Until CUDA has started, a program may still put an allocator of its own in our place (change_current_allocator).
 bool IsPyTorchsAllocator() { return caching::allocator.load() == TorchAllocator::Instance(); }
 
-// Each side gives its idle memory back, so that the other can have it.
-void ChangeHands(TorchAllocator& ours, bool to_native) {
-  ours.gpus().ForEach([](GpuMemory& gpu) { gpu.BeginPhase(); });
-  ours.routing().SetPassthrough(to_native);
+void GiveIdleMemoryBack(TorchAllocator& ours, bool to_native) {
   if (to_native) {
     ours.Trim();
   } else if (ours.native().initialized()) {
     ours.native().emptyCache(kDefaultPool);
+  }
+}
+
+// Each side gives its idle memory back, so that the other can have it.
+void ChangeHands(TorchAllocator& ours, bool to_native) {
+  ours.routing().SetNewPhase(true);
+  ours.routing().SetPassthrough(to_native);
+  // What fails once may be earlier work's failure, which the driver reports by whichever call comes next.
+  for (const bool is_last : {false, true}) {
+    try {
+      return GiveIdleMemoryBack(ours, to_native);
+    } catch (const std::exception& error) {
+      if (is_last) {
+        TORCH_WARN("frugal_alloc: idle memory could not be given back: ", error.what());
+      }
+    }
   }
 }
 
@@ -154,12 +193,13 @@ absl::Status Perform(Request request, const Settings& settings) ABSL_EXCLUSIVE_L
     } else if (next != InstallState::kAbsent) {
       if (absl::Status status = Install(caching::allocator.load(), settings); !status.ok()) return status;
     }
-    if (next == install_state) return absl::OkStatus();
-    ChangeHands(*TorchAllocator::Instance(), next == InstallState::kPassthrough);
   } catch (const std::exception& error) {
     return absl::InternalError(error.what());
   }
+  if (next == install_state) return absl::OkStatus();
+  // From here on it is so, whatever the driver says of idle memory.
   install_state = next;
+  ChangeHands(*TorchAllocator::Instance(), next == InstallState::kPassthrough);
   return absl::OkStatus();
 }
 
@@ -177,7 +217,11 @@ absl::Status Enable(absl::string_view settings) {
   absl::MutexLock lock(&install_mutex);
   absl::StatusOr<Settings> changed = KnownSettings();
   if (!changed.ok()) return changed.status();
+  const std::string costs_before = install_state == InstallState::kAbsent ? "" : changed->driver_costs;
   if (absl::Status status = ChangeSettings(settings, *changed); !status.ok()) return status;
+  if (changed->driver_costs != costs_before) {
+    if (absl::Status status = ReadDriverCosts(*changed); !status.ok()) return status;
+  }
   absl::Status status = Perform(Request::kEnable, *changed);
   if (status.ok()) SettingsInForce() = *changed;
   return status;

@@ -29,6 +29,7 @@ namespace frugal {
 namespace {
 
 constexpr char kNoSuchPart[] = "there is no such part of the program: frugal_part() gives the numbers";
+constexpr double kMostConfidence = 0.99;
 constexpr char kNoSuchSite[] = "there is no such site";
 
 // null: not opened, or we were never enabled.
@@ -58,7 +59,9 @@ frugal_finding ToC(const LineFinding& finding) {
           .blocks = grows ? finding.latest.blocks : finding.latest.surviving_blocks,
           .epochs = finding.latest.surviving_epochs(),
           .bytes_per_epoch = finding.leak.bytes_per_epoch,
-          .confidence = finding.leak.confidence};
+          // Nothing is certain.
+          .confidence = std::min(finding.leak.confidence, kMostConfidence),
+          .material = static_cast<int>(finding.material)};
 }
 
 void Append(const SegmentView& segment, frugal_snapshot& snapshot) {
@@ -124,6 +127,8 @@ int frugal_describe_site(int number, struct frugal_site* description) {
                   .lines = static_cast<int>(site.lines.size())};
   return 0;
 }
+
+int64_t frugal_sites_left_out(void) { return frugal::SiteTable::Instance().left_out(); }
 
 int frugal_site_lines(int number, struct frugal_line* lines, int capacity) {
   if (!frugal::HasSite(number)) return frugal::Failed(frugal::kNoSuchSite);

@@ -102,6 +102,19 @@ void AppendFindings(const GpuEpochs& gpu, const SiteTable& sites, std::vector<Li
   }
 }
 
+// Of one GPU's findings, the smallest first.
+void MarkMaterial(const std::optional<Bytes> room, std::vector<LineFinding*> findings) {
+  if (!room.has_value()) return;
+  std::sort(findings.begin(), findings.end(), [](const LineFinding* a, const LineFinding* b) {
+    return a->leak.bytes_per_epoch < b->leak.bytes_per_epoch;
+  });
+  double together = 0;
+  for (LineFinding* finding : findings) {
+    together += finding->leak.bytes_per_epoch;
+    finding->material = together * kMostMaterialEpochs >= static_cast<double>(room->count());
+  }
+}
+
 int Severity(LeakVerdict verdict) {
   constexpr LeakVerdict kWorstLast[] = {LeakVerdict::kNone, LeakVerdict::kSuspect, LeakVerdict::kGrowing,
                                         LeakVerdict::kLeak};
@@ -120,10 +133,11 @@ std::string HeadLine(const LeakReport& report) {
     return absl::StrCat("frugal_alloc: no leak", after,
                         sure ? "" : absl::StrCat("; one can be told after ", kFirstLeakEpoch), "\n");
   }
+  if (!report.findings.front().material) return absl::StrCat("frugal_alloc: no large leak", after, "\n");
   const LeakVerdict verdict = report.findings.front().leak.verdict;
   double rate = 0;
   for (const LineFinding& finding : report.findings) {
-    if (finding.leak.verdict == verdict) rate += finding.leak.bytes_per_epoch;
+    if (finding.material && finding.leak.verdict == verdict) rate += finding.leak.bytes_per_epoch;
   }
   const char* const what = verdict == LeakVerdict::kLeak      ? "leak"
                            : verdict == LeakVerdict::kGrowing ? "growth"
@@ -143,24 +157,30 @@ std::string Line(const LineFinding& finding) {
                       ", from ", Counted(finding.latest.surviving_epochs(), "epoch"), "\n");
 }
 
+// At most kMostLines of them, and how many more there are.
+std::string Lines(absl::Span<const LineFinding* const> findings) {
+  std::string text;
+  for (const LineFinding* finding : findings.first(std::min(findings.size(), kMostLines))) text += Line(*finding);
+  if (findings.size() > kMostLines) absl::StrAppend(&text, "  and ", findings.size() - kMostLines, " more\n");
+  return text;
+}
+
 std::string TextOf(const LeakReport& report, absl::Span<const GpuEpochs> gpus) {
   std::string text = HeadLine(report);
+  std::vector<const LineFinding*> small;
   for (const GpuEpochs& gpu : gpus) {
     absl::StrAppend(&text, "GPU ", gpu.gpu, ": ", SizeText(gpu.epochs.live), " in use\n");
-    size_t lines = 0;
-    size_t unsaid = 0;
+    std::vector<const LineFinding*> large;
     for (const LineFinding& finding : report.findings) {
-      if (finding.gpu != gpu.gpu) continue;
-      if (lines < kMostLines) {
-        absl::StrAppend(&text, Line(finding));
-        ++lines;
-      } else {
-        ++unsaid;
-      }
+      if (finding.gpu == gpu.gpu) (finding.material ? large : small).push_back(&finding);
     }
-    if (unsaid > 0) absl::StrAppend(&text, "  and ", unsaid, " more\n");
+    text += Lines(large);
   }
-  if (!report.findings.empty()) text += kAdvice;
+  if (!report.findings.empty() && report.findings.front().material) text += kAdvice;
+  if (!small.empty()) {
+    absl::StrAppend(&text, Counted(static_cast<int64_t>(small.size()), "small one"),
+                    ": at this rate memory would last for more than 10,000 epochs\n", Lines(small));
+  }
   return text;
 }
 
@@ -170,11 +190,15 @@ LeakReport MakeLeakReport(absl::Span<const GpuEpochs> gpus, const SiteTable& sit
   LeakReport report;
   for (const GpuEpochs& gpu : gpus) {
     report.epochs = std::max(report.epochs, gpu.epochs.epochs_ended);
+    const size_t before = report.findings.size();
     AppendFindings(gpu, sites, report.findings);
+    std::vector<LineFinding*> added;
+    for (size_t i = before; i < report.findings.size(); ++i) added.push_back(&report.findings[i]);
+    MarkMaterial(gpu.room, std::move(added));
   }
   std::stable_sort(report.findings.begin(), report.findings.end(), [](const LineFinding& a, const LineFinding& b) {
-    return std::tuple(Severity(a.leak.verdict), a.leak.bytes_per_epoch) >
-           std::tuple(Severity(b.leak.verdict), b.leak.bytes_per_epoch);
+    return std::tuple(a.material, Severity(a.leak.verdict), a.leak.bytes_per_epoch) >
+           std::tuple(b.material, Severity(b.leak.verdict), b.leak.bytes_per_epoch);
   });
   report.text = TextOf(report, gpus);
   return report;

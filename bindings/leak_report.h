@@ -4,6 +4,7 @@
 #define FRUGAL_BINDINGS_LEAK_REPORT_H_
 
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -17,7 +18,13 @@ namespace frugal {
 struct GpuEpochs {
   int gpu;
   DeviceAllocator::EpochReport epochs;
+  // What may still be taken of the GPU when most is in use; nullopt: unknown.
+  std::optional<Bytes> room = std::nullopt;
 };
+
+// What does not fill the rest of its GPU within so many epochs, with all smaller findings, is not material: that is
+// longer than anybody trains. The same in Python is _report/materiality.py, which knows steps, too.
+inline constexpr double kMostMaterialEpochs = 10'000;
 
 // A line of the program, or a part where no line is known, that leaks, grows, or is suspected to leak.
 struct LineFinding {
@@ -27,11 +34,12 @@ struct LineFinding {
   Bytes largest_block;  // the blocks of that site are above half as large, up to this
   LeakFinding leak;     // the line as a whole
   EpochBoundary latest;
+  bool material = true;
 };
 
 struct LeakReport {
   int64_t epochs = 0;                 // that have ended
-  std::vector<LineFinding> findings;  // leaks first, then what grows, then by the rate
+  std::vector<LineFinding> findings;  // the material ones first; leaks, then what grows, then by the rate
   std::string text;                   // several lines
 };
 

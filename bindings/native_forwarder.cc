@@ -1,6 +1,17 @@
 #include "bindings/native_forwarder.h"
 
+#include "bindings/pytorch_settings.h"
+
 namespace frugal {
+
+c10::DeleterFnPtr NativeForwarder::CacheDeleter() const {
+  c10::DeleterFnPtr deleter = cache_deleter_.load(std::memory_order_relaxed);
+  if (deleter == nullptr && native_.isEnabled() && !IsCachingTurnedOff()) {
+    deleter = native_.raw_deleter();
+    cache_deleter_.store(deleter, std::memory_order_relaxed);
+  }
+  return deleter;
+}
 
 void NativeForwarder::RecordHistory(bool enabled, CreateContextFn create_context, size_t max_entries,
                                     RecordContext when, bool clear,

@@ -4,6 +4,7 @@
 #ifndef FRUGAL_BINDINGS_NATIVE_FORWARDER_H_
 #define FRUGAL_BINDINGS_NATIVE_FORWARDER_H_
 
+#include <atomic>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -16,11 +17,12 @@ namespace frugal {
 
 class NativeForwarder : public caching::CUDAAllocator {
  public:
-  explicit NativeForwarder(caching::CUDAAllocator& native) : native_(native), native_deleter_(native.raw_deleter()) {}
+  explicit NativeForwarder(caching::CUDAAllocator& native) : native_(native) {}
 
   caching::CUDAAllocator& native() const { return native_; }
-  // What native puts into the DataPtrs of its cache.
-  c10::DeleterFnPtr native_deleter() const { return native_deleter_; }
+  // What native puts into the DataPtrs of its cache; null as long as caching has been turned off whenever this was
+  // asked. Native names another deleter while it is (caching_allocator_enable(False)), which does not know the cache.
+  c10::DeleterFnPtr CacheDeleter() const;
 
   // --- One name for what torch's minors spell differently.
 
@@ -41,7 +43,7 @@ class NativeForwarder : public caching::CUDAAllocator {
   // --- c10::Allocator and c10::DeviceAllocator
 
   c10::DataPtr allocate(size_t size) override { return native_.allocate(size); }
-  c10::DeleterFnPtr raw_deleter() const override { return native_deleter_; }
+  c10::DeleterFnPtr raw_deleter() const override { return native_.raw_deleter(); }
   void copy_data(void* to, const void* from, size_t size) const override { native_.copy_data(to, from, size); }
   bool initialized() override { return native_.initialized(); }
   void emptyCache(MempoolId_t pool) override { native_.emptyCache(pool); }
@@ -185,7 +187,7 @@ class NativeForwarder : public caching::CUDAAllocator {
 
  private:
   caching::CUDAAllocator& native_;
-  const c10::DeleterFnPtr native_deleter_;
+  mutable std::atomic<c10::DeleterFnPtr> cache_deleter_{nullptr};
 };
 
 }  // namespace frugal

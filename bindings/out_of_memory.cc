@@ -141,7 +141,7 @@ std::string OutOfMemoryMessage(const frugal_out_of_memory& facts) {
 
 void ThrowOutOfMemory(GpuMemory& gpu, size_t requested, cudaStream_t stream, History& history,
                       OutOfMemoryObservers& observers) {
-  const OutOfMemoryReport report = gpu.allocator().LastOutOfMemory();
+  const OutOfMemoryReport report = DeviceAllocator::LastOutOfMemory();
   const DeviceStats both = gpu.GetStats();
   const auto free = static_cast<size_t>(report.device_free.count());
   const auto total = static_cast<size_t>(std::min(report.limit, report.device_total).count());

@@ -3,7 +3,6 @@
 #include <dlfcn.h>
 
 #include <algorithm>
-#include <atomic>
 #include <cstring>
 
 #include "absl/strings/numbers.h"
@@ -22,9 +21,8 @@ struct Python {
   int (*line_of)(const void* code, int offset);  // PyCode_Addr2Line
 };
 
-Python found_python = {};
-// &found_python, or null: frames are not read.
-std::atomic<const Python*> python{nullptr};
+// REQUIRES: python_is_known.
+Python python = {};
 
 template <typename T>
 T Read(const void* object, size_t offset) {
@@ -86,12 +84,12 @@ std::string TextOf(const PythonLayout& layout, const void* object) {
   return text;
 }
 
-const void* CurrentFrame(const Python& known) {
-  const void* thread = known.this_thread();
+const void* CurrentFrame() {
+  const void* thread = python.this_thread();
   if (thread == nullptr) return nullptr;
-  const auto* frame = Read<const void*>(thread, known.layout->thread.frame);
-  if (known.layout->thread.is_indirect && frame != nullptr)
-    frame = Read<const void*>(frame, known.layout->thread.within);
+  const auto* frame = Read<const void*>(thread, python.layout->thread.frame);
+  if (python.layout->thread.is_indirect && frame != nullptr)
+    frame = Read<const void*>(frame, python.layout->thread.within);
   return frame;
 }
 
@@ -120,12 +118,12 @@ absl::Status FindPython() {
   if (layout == nullptr) {
     return absl::UnavailableError(absl::StrCat("the frames of Python ", version(), " are not known"));
   }
-  found_python.layout = layout;
-  if (!FindFunction("PyGILState_GetThisThreadState", found_python.this_thread) ||
-      !FindFunction("PyCode_Addr2Line", found_python.line_of)) {
+  python.layout = layout;
+  if (!FindFunction("PyGILState_GetThisThreadState", python.this_thread) ||
+      !FindFunction("PyCode_Addr2Line", python.line_of)) {
     return absl::UnavailableError("this Python lacks a function that tells of frames");
   }
-  python.store(&found_python, std::memory_order_release);
+  python_is_known.store(true, std::memory_order_release);
   return absl::OkStatus();
 }
 
@@ -141,16 +139,13 @@ absl::Status CheckPython(const CodeLine& innermost) {
   return absl::InternalError("the frames of this Python are not where they are in others of its version");
 }
 
-void ForgetPython() { python.store(nullptr, std::memory_order_release); }
-
-bool KnowsPython() { return python.load(std::memory_order_relaxed) != nullptr; }
+void ForgetPython() { python_is_known.store(false, std::memory_order_release); }
 
 size_t CapturePython(absl::Span<PythonFrame> frames) {
-  const Python* const known = python.load(std::memory_order_acquire);
-  if (known == nullptr) return 0;
-  const PythonLayout& layout = *known->layout;
+  if (!python_is_known.load(std::memory_order_acquire)) return 0;
+  const PythonLayout& layout = *python.layout;
   size_t count = 0;
-  for (const void* frame = CurrentFrame(*known); frame != nullptr && count < frames.size();
+  for (const void* frame = CurrentFrame(); frame != nullptr && count < frames.size();
        frame = Read<const void*>(frame, layout.frame.previous)) {
     if (layout.frame.owner != 0 && Read<unsigned char>(frame, layout.frame.owner) == kOwnedByCStack) continue;
     frames[count++] = ReadFrame(layout, frame);
@@ -159,11 +154,10 @@ size_t CapturePython(absl::Span<PythonFrame> frames) {
 }
 
 CodeLine Describe(const PythonFrame& frame) {
-  const Python* const known = python.load(std::memory_order_acquire);
-  if (known == nullptr) return {"?", "?", 0};
-  const PythonLayout& layout = *known->layout;
+  if (!python_is_known.load(std::memory_order_acquire)) return {"?", "?", 0};
+  const PythonLayout& layout = *python.layout;
   return {TextOf(layout, frame.file), TextOf(layout, Read<const void*>(frame.code, layout.code.function)),
-          known->line_of(frame.code, frame.instruction)};
+          python.line_of(frame.code, frame.instruction)};
 }
 
 }  // namespace frugal

@@ -9,6 +9,7 @@
 #ifndef FRUGAL_BINDINGS_PYTHON_STACK_H_
 #define FRUGAL_BINDINGS_PYTHON_STACK_H_
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <string>
@@ -48,7 +49,8 @@ absl::Status CheckPython(const CodeLine& innermost);
 // The interpreter is about to end: there are no frames any more.
 void ForgetPython();
 // Whether frames are read.
-bool KnowsPython();
+inline std::atomic<bool> python_is_known{false};
+inline bool KnowsPython() { return python_is_known.load(std::memory_order_relaxed); }
 
 // Writes the frames of the calling thread, the innermost first, and returns how many there are.
 size_t CapturePython(absl::Span<PythonFrame> frames);

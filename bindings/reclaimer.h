@@ -24,6 +24,8 @@ class TorchReclaimer final : public Reclaimer {
 
   bool ReleaseCaches() override;
   bool CollectGarbage() override;
+  // A pool is open on this GPU, as one is while a graph is captured.
+  bool IsCapturing() const override { return routing_.HasOpenPool(device_); }
 
  private:
   const c10::DeviceIndex device_;

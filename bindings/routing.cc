@@ -5,12 +5,13 @@
 
 namespace frugal {
 
-void Routing::SetAll(std::atomic<bool>& reason, bool value) {
-  if (reason.exchange(value) == value) return;
-  diversions_.fetch_add(value ? 1 : -1, std::memory_order_release);
+bool Routing::SetAll(std::atomic<bool>& flag, bool value) {
+  const bool before = flag.exchange(value);
+  if (before != value) exceptions_.fetch_add(value ? 1 : -1, std::memory_order_release);
+  return before;
 }
 
-bool Routing::IsDiverted(c10::DeviceIndex device, cudaStream_t stream) const {
+bool Routing::GoesToNative(c10::DeviceIndex device, cudaStream_t stream) const {
   if (passthrough_.load(std::memory_order_relaxed) || uncached_.load(std::memory_order_relaxed)) return true;
   absl::MutexLock lock(&mutex_);
   return std::any_of(routes_.begin(), routes_.end(),
@@ -20,7 +21,7 @@ bool Routing::IsDiverted(c10::DeviceIndex device, cudaStream_t stream) const {
 void Routing::Open(c10::DeviceIndex device, MempoolId_t pool, Filter filter) {
   absl::MutexLock lock(&mutex_);
   routes_.push_back({device, pool, std::move(filter)});
-  diversions_.fetch_add(1, std::memory_order_release);
+  exceptions_.fetch_add(1, std::memory_order_release);
 }
 
 void Routing::Close(c10::DeviceIndex device, MempoolId_t pool) {
@@ -31,7 +32,7 @@ void Routing::Close(c10::DeviceIndex device, MempoolId_t pool) {
   // A pool that was opened before we were installed has no route.
   if (route == routes_.rend()) return;
   routes_.erase(std::next(route).base());
-  diversions_.fetch_sub(1, std::memory_order_release);
+  exceptions_.fetch_sub(1, std::memory_order_release);
 }
 
 bool Routing::HasOpenPool(c10::DeviceIndex device) const {

@@ -25,16 +25,18 @@ class Routing {
  public:
   using Filter = std::function<bool(cudaStream_t)>;
 
-  // Called for every allocation; one load while nothing is routed.
-  bool GoesToNative(c10::DeviceIndex device, cudaStream_t stream) const {
-    return C10_UNLIKELY(diversions_.load(std::memory_order_acquire) != 0) && IsDiverted(device, stream);
-  }
+  // Called for every allocation: one load while nothing is out of the ordinary.
+  bool HasExceptions() const { return exceptions_.load(std::memory_order_acquire) != 0; }
+  bool GoesToNative(c10::DeviceIndex device, cudaStream_t stream) const;
+
+  // The next request of all is to begin a phase (GpuMemory::BeginPhase). Returns what was set before.
+  bool SetNewPhase(bool value) { return SetAll(new_phase_, value); }
 
   // We are disabled: all new memory comes from native.
-  void SetPassthrough(bool value) { SetAll(passthrough_, value); }
+  void SetPassthrough(bool value) { static_cast<void>(SetAll(passthrough_, value)); }
   bool passthrough() const { return passthrough_.load(std::memory_order_relaxed); }
   // PyTorch was told not to cache (caching_allocator_enable(False)), which native knows how to do.
-  void SetUncached(bool value) { SetAll(uncached_, value); }
+  void SetUncached(bool value) { static_cast<void>(SetAll(uncached_, value)); }
 
   // Requests on `device` that `filter` accepts belong to `pool` until Close.
   void Open(c10::DeviceIndex device, MempoolId_t pool, Filter filter);
@@ -55,11 +57,12 @@ class Routing {
     Filter filter;
   };
 
-  bool IsDiverted(c10::DeviceIndex device, cudaStream_t stream) const;
-  void SetAll(std::atomic<bool>& reason, bool value);
+  // Returns what the flag was before.
+  bool SetAll(std::atomic<bool>& flag, bool value);
 
-  // Reasons to look closer: open routes, and each of the two flags that is set.
-  std::atomic<int> diversions_{0};
+  // Reasons to look closer: open routes, and each of the three flags that is set.
+  std::atomic<int> exceptions_{0};
+  std::atomic<bool> new_phase_{false};
   std::atomic<bool> passthrough_{false};
   std::atomic<bool> uncached_{false};
   mutable absl::Mutex mutex_;

@@ -1,11 +1,18 @@
 #include "bindings/settings.h"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
 #include <cstdlib>
+#include <cstring>
 #include <optional>
 #include <utility>
 #include <vector>
 
+#include "absl/cleanup/cleanup.h"
 #include "absl/strings/ascii.h"
 #include "absl/strings/escaping.h"
 #include "absl/strings/match.h"
@@ -53,9 +60,8 @@ std::optional<double> ParseQuantity(absl::string_view text, const std::array<Uni
   return number * factor;
 }
 
-// --- One function for each key: false, the value is not allowed.
-
-bool SetMemoryLimit(absl::string_view value, Settings& settings) {
+// At least a byte: less is a fraction that somebody meant as a part of the GPU.
+std::optional<Bytes> ParseSize(absl::string_view value) {
   constexpr double kKiB = 1024;
   constexpr std::array<Unit, 9> kSizes = {{{"KiB", kKiB},
                                            {"MiB", kKiB * kKiB},
@@ -67,6 +73,42 @@ bool SetMemoryLimit(absl::string_view value, Settings& settings) {
                                            {"T", kKiB * kKiB * kKiB * kKiB},
                                            {"", 1}}};
   constexpr double kMostBytes = 0x1p60;
+  const std::optional<double> size = ParseQuantity(value, kSizes);
+  if (!size.has_value() || *size < 1 || *size > kMostBytes) return std::nullopt;
+  return Bytes(static_cast<int64_t>(*size));
+}
+
+std::optional<bool> ParseSwitch(absl::string_view value) {
+  if (value != "on" && value != kOff) return std::nullopt;
+  return value == "on";
+}
+
+// A regular file: reading another kind may wait for ever.
+absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
+  constexpr size_t kMost = 64 << 10;
+  const auto failed = [] { return absl::InvalidArgumentError(std::strerror(errno)); };
+  const int file = open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  if (file < 0) return failed();
+  const absl::Cleanup close_file = [file] { close(file); };
+  struct stat facts;
+  if (fstat(file, &facts) != 0) return failed();
+  if (!S_ISREG(facts.st_mode)) return absl::InvalidArgumentError("it is no file");
+  std::string text(kMost + 1, '\0');
+  size_t size = 0;
+  while (size < text.size()) {
+    const ssize_t read_now = read(file, text.data() + size, text.size() - size);
+    if (read_now < 0) return failed();
+    if (read_now == 0) break;
+    size += static_cast<size_t>(read_now);
+  }
+  if (size > kMost) return absl::InvalidArgumentError("it is larger than any table of costs");
+  text.resize(size);
+  return text;
+}
+
+// --- One function for each key: false, the value is not allowed.
+
+bool SetMemoryLimit(absl::string_view value, Settings& settings) {
   if (value == kOff) {
     settings.memory_limit = MemoryLimit();
     return true;
@@ -77,11 +119,9 @@ bool SetMemoryLimit(absl::string_view value, Settings& settings) {
     settings.memory_limit = MemoryLimit::Part(*percent / 100);
     return true;
   }
-  const std::optional<double> size = ParseQuantity(value, kSizes);
-  // Less than a byte is a fraction that somebody meant as a part of the GPU.
-  if (!size.has_value() || *size < 1 || *size > kMostBytes) return false;
-  settings.memory_limit = MemoryLimit(Bytes(static_cast<int64_t>(*size)));
-  return true;
+  const std::optional<Bytes> size = ParseSize(value);
+  if (size.has_value()) settings.memory_limit = MemoryLimit(*size);
+  return size.has_value();
 }
 
 bool SetIdleRelease(absl::string_view value, Settings& settings) {
@@ -99,9 +139,33 @@ bool SetIdleRelease(absl::string_view value, Settings& settings) {
 }
 
 bool SetTrack(absl::string_view value, Settings& settings) {
-  if (value != "on" && value != kOff) return false;
-  settings.track = value == "on";
-  return true;
+  const std::optional<bool> track = ParseSwitch(value);
+  if (track.has_value()) settings.track = *track;
+  return track.has_value();
+}
+
+bool SetRemap(absl::string_view value, Settings& settings) {
+  const std::optional<bool> remap = ParseSwitch(value);
+  if (remap.has_value()) settings.policy.remap = *remap;
+  return remap.has_value();
+}
+
+bool SetDriverReserve(absl::string_view value, Settings& settings) {
+  const std::optional<Bytes> size = value == kOff ? Bytes(0) : ParseSize(value);
+  if (size.has_value()) settings.policy.driver_reserve = size;
+  return size.has_value();
+}
+
+bool SetDriverCosts(absl::string_view value, Settings& settings) {
+  const absl::string_view file = value == kOff ? "" : value;
+  settings.driver_costs.assign(file.data(), file.size());
+  return !value.empty();
+}
+
+std::string DriverReserveText(const Settings& settings) {
+  const std::optional<Bytes> reserve = settings.policy.driver_reserve;
+  if (!reserve.has_value()) return "";
+  return *reserve == Bytes(0) ? kOff : absl::StrCat(reserve->count());
 }
 
 bool SetReportDir(absl::string_view value, Settings& settings) {
@@ -142,7 +206,7 @@ struct Key {
   std::string (*text)(const Settings& settings);
 };
 
-constexpr std::array<Key, 6> kKeys = {{
+constexpr std::array<Key, 9> kKeys = {{
     {"memory_limit", "a size (20GiB, 512MiB, bytes), a part of each GPU (80%), or off", &SetMemoryLimit,
      [](const Settings& settings) { return settings.memory_limit.ToText(); }},
     {"idle_release", "a time (30s, 500ms, 10min), or off", &SetIdleRelease, &IdleReleaseText},
@@ -151,6 +215,10 @@ constexpr std::array<Key, 6> kKeys = {{
     {"report_dir", "a folder, or off", &SetReportDir, [](const Settings& settings) { return settings.report_dir; }},
     {"check", "off, fast or full", &SetCheck, &CheckText},
     {"suppressions", "a file", &SetSuppressions, [](const Settings& settings) { return settings.suppressions; }},
+    {"remap", "on or off", &SetRemap,
+     [](const Settings& settings) { return std::string(settings.policy.remap ? "on" : kOff); }},
+    {"driver_reserve", "a size (1GiB, 512MiB, bytes), or off", &SetDriverReserve, &DriverReserveText},
+    {"driver_costs", "a file, or off", &SetDriverCosts, [](const Settings& settings) { return settings.driver_costs; }},
 }};
 
 const Key* FindKey(absl::string_view name) {
@@ -207,6 +275,22 @@ absl::StatusOr<std::string> SettingText(absl::string_view key, const Settings& s
   const Key* const found = FindKey(key);
   if (found == nullptr) return UnknownKey(key);
   return found->text(settings);
+}
+
+absl::Status ReadDriverCosts(Settings& settings) {
+  const std::string& path = settings.driver_costs;
+  absl::StatusOr<DriverCosts> costs = DriverCosts();
+  if (!path.empty()) {
+    const absl::StatusOr<std::string> text = ReadSmallFile(path);
+    costs = text.ok() ? ParseDriverCosts(*text) : absl::StatusOr<DriverCosts>(text.status());
+  }
+  if (!costs.ok()) {
+    return absl::InvalidArgumentError(absl::StrCat("driver_costs:", Shown(path),
+                                                   " is not possible: ", costs.status().message(),
+                                                   "; name a file that frugal-alloc doctor --gpu has written, or off"));
+  }
+  settings.policy.costs = *costs;
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Settings> SettingsOfEnvironment() {

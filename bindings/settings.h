@@ -4,6 +4,7 @@
 #ifndef FRUGAL_BINDINGS_SETTINGS_H_
 #define FRUGAL_BINDINGS_SETTINGS_H_
 
+#include <optional>
 #include <string>
 
 #include "absl/status/status.h"
@@ -11,6 +12,7 @@
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
 #include "allocator/check.h"
+#include "allocator/driver_costs.h"
 #include "allocator/units.h"
 
 namespace frugal {
@@ -41,6 +43,19 @@ class MemoryLimit {
   double fraction_ = 1.0;
 };
 
+// A choice, not a measurement: see docs/hardware.md.
+inline constexpr Bytes kDriverReserve = MiB(64);
+
+// What the policy is told of the machine, and of what others do with its memory.
+struct PolicySettings {
+  // What calls of this machine's driver take.
+  DriverCosts costs;
+  // Memory of each GPU that is left to the driver; not set: kDriverReserve.
+  std::optional<Bytes> driver_reserve;
+  // Whether physical memory may move once it is mapped.
+  bool remap = true;
+};
+
 // The keys are documented in docs/tuning.md.
 struct Settings {
   MemoryLimit memory_limit;
@@ -54,6 +69,9 @@ struct Settings {
   CheckLevel check = kDefaultCheckLevel;
   // The file that names what is not to be reported; "" for none.
   std::string suppressions;
+  // The file that policy.costs are read from; "" for the table's.
+  std::string driver_costs;
+  PolicySettings policy;
 };
 
 // Changes what `text` names and leaves the rest; "" changes nothing. kInvalidArgument: one line that names the key, the
@@ -63,6 +81,10 @@ absl::Status ChangeSettings(absl::string_view text, Settings& settings);
 std::string ToText(const Settings& settings);
 // One of them. kInvalidArgument: there is no such key.
 absl::StatusOr<std::string> SettingText(absl::string_view key, const Settings& settings);
+
+// Reads the costs in `settings` from the file that they name. kInvalidArgument: one line that names the file and says
+// what to do; nothing has changed then.
+absl::Status ReadDriverCosts(Settings& settings);
 
 // The defaults, changed by FRUGAL_ALLOC_CONF. kInvalidArgument as above.
 absl::StatusOr<Settings> SettingsOfEnvironment();

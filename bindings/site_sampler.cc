@@ -3,9 +3,6 @@
 #include <array>
 #include <cmath>
 
-#include "bindings/autograd_node.h"
-#include "bindings/python_stack.h"
-
 namespace frugal {
 namespace {
 
@@ -117,7 +114,10 @@ std::atomic<bool> SiteSampler::is_on_{false};
 std::atomic<uint32_t> SiteSampler::epoch_{0};
 constinit thread_local SiteSampler::ThreadState SiteSampler::thread_;
 
-PartId SiteSampler::SetPart(PartId part) { return std::exchange(thread_.part, part); }
+PartId SiteSampler::SetPart(PartId part) {
+  thread_.part_site = SiteTable::Instance().FindPartSite(part);
+  return std::exchange(thread_.part, part);
+}
 
 SiteId SiteSampler::CurrentSite() { return SiteOf(thread_.part); }
 
@@ -135,7 +135,7 @@ Sample SiteSampler::Take(size_t size) {
     thread.detailed_left = kDetailed;
     thread.until_next = 0;
   }
-  const SiteId site = SiteOf(thread.part);
+  const SiteId site = IsCalledBySomebody() ? SiteOf(thread.part) : thread.part_site;
   if (thread.detailed_left > 0) {
     --thread.detailed_left;
     if (thread.detailed_left == 0) thread.until_next = DrawDistance(thread);

@@ -9,6 +9,8 @@
 #include <cstdint>
 
 #include "allocator/allocation_site.h"
+#include "bindings/autograd_node.h"
+#include "bindings/python_stack.h"
 #include "bindings/site_table.h"
 
 namespace frugal {
@@ -30,9 +32,12 @@ class SiteSampler {
   // How an allocation of `size` is recorded, which the calling thread is about to make.
   static Sample Next(size_t size) {
     if (!is_on()) return {};
-    if (size < static_cast<size_t>(kSampleInterval.count()) &&
-        (thread_.until_next -= static_cast<int64_t>(size)) >= 0) {
-      return {};
+    ThreadState& thread = thread_;
+    if (size < static_cast<size_t>(kSampleInterval.count())) {
+      if ((thread.until_next -= static_cast<int64_t>(size)) >= 0) return {};
+    } else if (thread.detailed_left == 0 && thread.epoch == epoch_.load(std::memory_order_relaxed) &&
+               !IsCalledBySomebody()) {
+      return {thread.part_site};
     }
     return Take(size);
   }
@@ -48,8 +53,11 @@ class SiteSampler {
     uint64_t random = 0;
     uint32_t epoch = 0;
     PartId part = kNoPart;
+    SiteId part_site = kNoSite;  // of the part outside of Python
   };
 
+  // Whether an allocation may have a site other than its part's.
+  static bool IsCalledBySomebody() { return KnowsPython() || KnowsAutograd(); }
   // What is drawn is the distance of a Poisson process, in bytes.
   static int64_t DrawDistance(ThreadState& thread);
   static Sample Take(size_t size);

@@ -74,8 +74,14 @@ uint32_t SiteTable::FindLine(const PythonFrame& frame) {
   return found->second;
 }
 
+bool SiteTable::IsFull() {
+  if (sites_.size() < kMostSites) return false;
+  ++left_out_;
+  return true;
+}
+
 SiteId SiteTable::Add(uint64_t key, Site site) {
-  if (sites_.size() >= kMostSites) return kNoSite;
+  if (IsFull()) return kNoSite;
   const auto id = static_cast<SiteId>(sites_.size());
   sites_.push_back(std::move(site));
   sites_by_key_.insert_or_assign(key, id);
@@ -95,6 +101,8 @@ SiteId SiteTable::FindPartSite(PartId part) {
 SiteId SiteTable::FindStack(uint64_t key, PartId part, absl::Span<const PythonFrame> frames) {
   absl::MutexLock lock(&mutex_);
   if (const auto found = sites_by_key_.find(key); found != sites_by_key_.end()) return found->second;
+  // Before its lines are added, which would go on to fill the memory.
+  if (IsFull()) return kNoSite;
   Site site;
   site.part = part;
   site.lines.reserve(frames.size());
@@ -114,6 +122,11 @@ SiteId SiteTable::FindNode(uint64_t key, absl::string_view node, SiteId forward,
   site.node.assign(node.data(), node.size());
   site.forward = forward;
   return Add(key, std::move(site));
+}
+
+int64_t SiteTable::left_out() const {
+  absl::MutexLock lock(&mutex_);
+  return left_out_;
 }
 
 size_t SiteTable::size() const {

@@ -66,6 +66,8 @@ class SiteTable {
   SiteId FindNode(uint64_t key, absl::string_view node, SiteId forward, PartId part);
 
   size_t size() const;
+  // How often there was no room for one more site.
+  int64_t left_out() const;
   // REQUIRES: a Find has returned it.
   const Site& At(SiteId site) const;
   const CodeLine& LineAt(uint32_t number) const;
@@ -80,6 +82,8 @@ class SiteTable {
     bool expected_to_grow = false;
   };
 
+  // Notes it, if it is.
+  bool IsFull() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   SiteId Add(uint64_t key, Site site) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t FindLine(const PythonFrame& frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   bool IsUsers(absl::string_view file) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -93,6 +97,7 @@ class SiteTable {
   std::deque<std::pair<CodeLine, bool>> lines_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, uint32_t> lines_by_frame_ ABSL_GUARDED_BY(mutex_);
   std::vector<std::string> library_folders_ ABSL_GUARDED_BY(mutex_);
+  int64_t left_out_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 
 // Two figures become one, for keys.

@@ -1,5 +1,6 @@
 #include "bindings/torch_allocator.h"
 
+#include <c10/core/impl/GPUTrace.h>
 #include <c10/cuda/CUDAException.h>
 #include <c10/cuda/CUDAFunctions.h>
 #include <c10/util/env.h>
@@ -29,9 +30,25 @@ c10::DeviceIndex CurrentDevice() {
   return device;
 }
 
-cudaStream_t CurrentStream(c10::DeviceIndex device) { return c10::cuda::getCurrentCUDAStream(device).stream(); }
+// The handles that name another stream in each context: null and cudaStreamLegacy, which are one, and
+// cudaStreamPerThread.
+bool IsDefaultStream(cudaStream_t handle) {
+  return reinterpret_cast<uintptr_t>(handle) <= reinterpret_cast<uintptr_t>(cudaStreamPerThread);
+}
 
-Stream ToStream(cudaStream_t stream) { return Stream{reinterpret_cast<uint64_t>(stream)}; }
+// A default stream of `context`; see DriverDevice::CurrentContext. A context that is not a device's primary one, as a
+// green context is, may end.
+Stream DefaultStream(cudaStream_t handle, uint64_t context) {
+  const bool per_thread = handle == cudaStreamPerThread;
+  return Stream{per_thread ? reinterpret_cast<uint64_t>(handle) : 0, context, /*may_end=*/context != 0};
+}
+
+// The program made the stream, and may destroy it: it is not of PyTorch's pool. For these c10's id is the handle; ids
+// of the pool are small and odd. c10's headers do not say so; in the libc10_cuda of each torch in
+// tools/torch_versions.txt it was seen to be so (getStreamFromExternal, getStreamFromPool).
+bool IsExternal(c10::cuda::CUDAStream stream, cudaStream_t handle) {
+  return static_cast<uint64_t>(stream.id()) == reinterpret_cast<uint64_t>(handle);
+}
 
 [[noreturn]] C10_NOINLINE void RefuseSize() {
   TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate more than 1EB memory.");
@@ -52,18 +69,28 @@ C10_NOINLINE void WarnNotFreed(void* pointer, const absl::Status& status) {
 }
 
 // NCCL's process group takes a snapshot for each communicator then, and registers what it finds in it. It would go on
-// to use the physical memory that was at an address after that memory has moved, so it must not find ours. (Refusing
-// the process group's tracker instead would end the program: its constructor has started threads by then.)
+// to use the physical memory that was at an address after that memory has moved, so it must not find ours unless that
+// stays where it is. (Refusing the process group's tracker instead would end the program: its constructor has started
+// threads by then.)
 bool NcclRegistersEverySegment() {
   constexpr char kVariable[] = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK";
   if (c10::utils::check_env(kVariable) != true) return false;
   TORCH_WARN_ONCE("frugal_alloc: memory snapshots leave out its memory while ", kVariable,
-                  " is set, because NCCL cannot register memory that is remapped");
+                  " is set, because NCCL cannot register memory that is remapped; with the setting remap:off it can");
   return true;
 }
 
 void CheckSize(size_t size) {
   if (C10_UNLIKELY(size >= kExbibyte)) RefuseSize();
+}
+
+// Whoever listens to the GPU's traces (torch.cuda._sanitizer) is told of memory before it is used, and before it can be
+// handed on.
+using GpuTraceFunction = void (c10::impl::PyInterpreterVTable::*)(c10::DeviceType, uintptr_t) const;
+C10_NOINLINE void TellTrace(GpuTraceFunction function, const void* block) {
+  const c10::impl::PyInterpreter* const interpreter = c10::impl::GPUTrace::get_trace();
+  if (interpreter == nullptr) return;
+  (**interpreter.*function)(c10::DeviceType::CUDA, reinterpret_cast<uintptr_t>(block));
 }
 
 // To the next of the steps that roundup_power2_divisions cuts each interval between powers of two into.
@@ -113,51 +140,64 @@ void TorchAllocator::BecomeForkedChild() {
 C10_ALWAYS_INLINE void* TorchAllocator::Allocated(GpuMemory& gpu, const Allocation& allocation) {
   void* const block = allocation.address.pointer();
   if (C10_UNLIKELY(c10::memoryProfilingEnabled())) ReportUsage(gpu, block, allocation.size.count());
+  if (C10_UNLIKELY(c10::impl::GPUTrace::haveState)) {
+    TellTrace(&c10::impl::PyInterpreterVTable::trace_gpu_memory_allocation, block);
+  }
   return block;
 }
 
-C10_ALWAYS_INLINE void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t stream) {
+C10_ALWAYS_INLINE void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t handle,
+                                                      bool is_external) {
   GpuMemory& gpu = gpus_.Get(device);
+  Stream stream{reinterpret_cast<uint64_t>(handle), 0, is_external};
+  if (IsDefaultStream(handle)) {
+    const uint64_t context = gpu.device().CurrentContext();
+    stream = C10_LIKELY(context == 0 && handle == nullptr) ? Stream{} : DefaultStream(handle, context);
+  }
   const Sample sample = SiteSampler::Next(size);
   if (C10_UNLIKELY(history_.listening())) return AllocateRecorded(gpu, size, stream, sample);
-  const absl::StatusOr<Allocation> allocation =
-      gpu.allocator().Allocate(Bytes(static_cast<int64_t>(size)), ToStream(stream), nullptr,
-                               Bytes(static_cast<int64_t>(RoundUpAsTold(size))), sample);
-  if (C10_UNLIKELY(!allocation.ok())) return AllocateElsewhere(gpu, size, stream, allocation.status());
+  const absl::StatusOr<Allocation> allocation = gpu.allocator().Allocate(
+      Bytes(static_cast<int64_t>(size)), stream, nullptr, Bytes(static_cast<int64_t>(RoundUpAsTold(size))), sample);
+  if (C10_UNLIKELY(!allocation.ok())) return AllocateElsewhere(gpu, size, handle, allocation.status());
   return Allocated(gpu, *allocation);
 }
 
 c10::DataPtr TorchAllocator::allocate(size_t size) {
   CheckSize(size);
   const c10::DeviceIndex device = CurrentDevice();
-  const cudaStream_t stream = CurrentStream(device);
-  if (routing_.GoesToNative(device, stream)) return AllocateNative(size);
-  void* const block = C10_LIKELY(size > 0) ? AllocateBlock(device, size, stream) : nullptr;
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device);
+  const cudaStream_t handle = stream.stream();
+  if (GoesToNative(device, handle)) return AllocateNative(size);
+  void* const block = C10_LIKELY(size > 0) ? AllocateBlock(device, size, handle, IsExternal(stream, handle)) : nullptr;
   return {block, block, &DeleteBlock, c10::Device(c10::DeviceType::CUDA, device)};
 }
 
 void* TorchAllocator::raw_alloc(size_t size) {
-  return size == 0 ? nullptr : raw_alloc_with_stream(size, CurrentStream(CurrentDevice()));
+  return size == 0 ? nullptr : raw_alloc_with_stream(size, c10::cuda::getCurrentCUDAStream(CurrentDevice()).stream());
 }
 
 void* TorchAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
   if (size == 0) return nullptr;
   CheckSize(size);
   const c10::DeviceIndex device = CurrentDevice();
-  if (routing_.GoesToNative(device, stream)) {
+  if (GoesToNative(device, stream)) {
     return AllocateFromNative(device, size, [&] { return native().raw_alloc_with_stream(size, stream); });
   }
-  return AllocateBlock(device, size, stream);
+  // Whose the stream is can be told only of the current one; of the rest nobody knows how long they last.
+  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(device);
+  return AllocateBlock(device, size, stream, current.stream() != stream || IsExternal(current, stream));
 }
 
-void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t stream, Sample sample) {
+void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, Stream stream, Sample sample) {
   const History::Operation operation(history_, native(), RecordContext::STATE);
   const Bytes requested(static_cast<int64_t>(size));
   std::unique_ptr<BlockNote> note;
   if (operation.context()) note = std::make_unique<BlockNote>(BlockNote{operation.context()});
-  const absl::StatusOr<Allocation> allocation = gpu.allocator().Allocate(
-      requested, ToStream(stream), note.get(), Bytes(static_cast<int64_t>(RoundUpAsTold(size))), sample);
-  if (!allocation.ok()) return AllocateElsewhere(gpu, size, stream, allocation.status());
+  const absl::StatusOr<Allocation> allocation =
+      gpu.allocator().Allocate(requested, stream, note.get(), Bytes(static_cast<int64_t>(RoundUpAsTold(size))), sample);
+  if (!allocation.ok()) {
+    return AllocateElsewhere(gpu, size, reinterpret_cast<cudaStream_t>(stream.id), allocation.status());
+  }
   // The block's now, until DropAnnotation.
   static_cast<void>(note.release());
   return Allocated(gpu, *allocation);
@@ -239,8 +279,8 @@ c10::DataPtr TorchAllocator::AllocateNative(size_t size) {
 c10::DataPtr TorchAllocator::Adopt(c10::DataPtr data) {
   // PyTorch compares deleters to tell the allocator's memory from other memory; a DataPtr with another deleter
   // (uncached memory) is not the cache's, ours or native's.
-  static_cast<void>(data.get_deleter() == native_deleter() &&
-                    data.compare_exchange_deleter(native_deleter(), &DeleteBlock));
+  const c10::DeleterFnPtr natives = CacheDeleter();
+  static_cast<void>(data.get_deleter() == natives && data.compare_exchange_deleter(natives, &DeleteBlock));
   return data;
 }
 
@@ -253,6 +293,9 @@ C10_ALWAYS_INLINE absl::Status TorchAllocator::Freed(GpuMemory& gpu, void* point
 }
 
 C10_ALWAYS_INLINE absl::Status TorchAllocator::FreeBlock(GpuMemory& gpu, void* pointer) {
+  if (C10_UNLIKELY(c10::impl::GPUTrace::haveState)) {
+    TellTrace(&c10::impl::PyInterpreterVTable::trace_gpu_memory_deallocation, pointer);
+  }
   if (C10_UNLIKELY(history_.listening())) return FreeRecorded(gpu, pointer);
   return Freed(gpu, pointer, gpu.allocator().Free(Address(pointer)));
 }
@@ -281,7 +324,8 @@ void TorchAllocator::DeleteBlock(void* pointer) {
   GpuMemory* const gpu = self.gpus_.OwnerOf(pointer);
   if (gpu == nullptr) {
     if (self.is_forked_from_cuda()) return;
-    self.native_deleter()(pointer);
+    const c10::DeleterFnPtr natives = self.CacheDeleter();
+    (natives != nullptr ? natives : self.native().raw_deleter())(pointer);
     return self.NoteNativeFreed();
   }
   const absl::Status status = self.FreeBlock(*gpu, pointer);
@@ -293,13 +337,25 @@ void TorchAllocator::Apply(const Settings& settings) {
   gpus_.SetIdleRelease(settings.idle_release);
   gpus_.SetTracking(settings.track);
   gpus_.SetCheckLevel(settings.check);
+  gpus_.SetPolicy(settings.policy);
+  remaps_.store(settings.policy.remap);
   absl::MutexLock lock(&settings_mutex_);
   settings_ = settings;
 }
 
 void TorchAllocator::NoteNativeFreed() {
   // While all new memory is native's, ours only falls.
-  if (!routing_.passthrough()) gpus_.ForEach([](GpuMemory& gpu) { gpu.BeginPhase(); });
+  if (!routing_.passthrough()) routing_.SetNewPhase(true);
+}
+
+bool TorchAllocator::IsException(c10::DeviceIndex device, cudaStream_t stream) {
+  if (routing_.SetNewPhase(false)) gpus_.ForEach([](GpuMemory& gpu) { gpu.BeginPhase(); });
+  return routing_.GoesToNative(device, stream);
+}
+
+c10::DeleterFnPtr TorchAllocator::raw_deleter() const {
+  const c10::DeleterFnPtr natives = native().raw_deleter();
+  return natives == CacheDeleter() ? &DeleteBlock : natives;
 }
 
 Bytes TorchAllocator::Trim() {
@@ -317,6 +373,21 @@ void TorchAllocator::emptyCache(MempoolId_t pool) {
   gpus_.ForEach([](GpuMemory& gpu) { gpu.native_share().NoteReserved(); });
 }
 
+Stream TorchAllocator::ToStream(const GpuMemory& gpu, c10::cuda::CUDAStream stream) {
+  const cudaStream_t handle = stream.stream();
+  const bool of_other_gpu = stream.device_index() != gpu.ordinal();
+  // Its context exists, since its stream does.
+  const DriverDevice& device = of_other_gpu ? gpus_.Get(stream.device_index()).device() : gpu.device();
+  const uint64_t usual_context = of_other_gpu ? device.primary_context() : 0;
+  if (!IsDefaultStream(handle)) {
+    return Stream{reinterpret_cast<uint64_t>(handle), usual_context, IsExternal(stream, handle)};
+  }
+  // Those of the thread's own context, where that is of the same device.
+  const uint64_t context = CurrentDevice() == stream.device_index() ? device.CurrentContext() : 0;
+  if (context != 0) return DefaultStream(handle, context);
+  return Stream{DefaultStream(handle, 0).id, usual_context};
+}
+
 void TorchAllocator::recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) {
   if (data.get() == nullptr || is_forked_from_cuda()) return;
   // Memory that somebody else frees is somebody else's to keep.
@@ -324,12 +395,12 @@ void TorchAllocator::recordStream(const c10::DataPtr& data, c10::cuda::CUDAStrea
   GpuMemory* const gpu = gpus_.OwnerOf(data.get_context());
   if (gpu == nullptr) {
     // Native acts only on DataPtrs with its own deleter.
-    c10::DataPtr borrowed(data.get(), data.get_context(), native_deleter(), data.device());
+    c10::DataPtr borrowed(data.get(), data.get_context(), CacheDeleter(), data.device());
     native().recordStream(borrowed, stream);
     borrowed.release_context();
     return;
   }
-  const absl::Status status = gpu->allocator().RecordStream(Address(data.get_context()), ToStream(stream.stream()));
+  const absl::Status status = gpu->allocator().RecordStream(Address(data.get_context()), ToStream(*gpu, stream));
   TORCH_CHECK(status.ok(), "frugal_alloc could not note that ", data.get(), " is used by a stream: ", status.message());
 }
 
@@ -443,7 +514,7 @@ cudaError_t TorchAllocator::memcpyAsync(void* to, int to_device, const void* fro
 caching::SnapshotInfo TorchAllocator::Snapshot(MempoolId_t pool, bool include_traces) {
   const History::NoteReader reader(history_);
   caching::SnapshotInfo snapshot = TakeSnapshot(native(), pool, include_traces);
-  if (pool == kDefaultPool && !NcclRegistersEverySegment()) {
+  if (pool == kDefaultPool && (!remaps_.load() || !NcclRegistersEverySegment())) {
     gpus_.ForEach([&](GpuMemory& gpu) { AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().Snapshot()); });
   }
   if (include_traces && history_.enabled()) history_.MergeInto(snapshot.device_traces);

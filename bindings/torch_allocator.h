@@ -39,6 +39,10 @@ class TorchAllocator final : public NativeForwarder {
 
   // Throws c10::Error if the driver fails.
   void Apply(const Settings& settings);
+  // The deleter of every DataPtr that we hand out, whosever memory it is, but for native's while caching is turned off.
+  // Does not throw.
+  static void DeleteBlock(void* pointer);
+
   // Gives all our idle memory back to the driver; returns how much that was.
   Bytes Trim();
 
@@ -64,7 +68,7 @@ class TorchAllocator final : public NativeForwarder {
   // --- c10::Allocator and c10::DeviceAllocator
 
   c10::DataPtr allocate(size_t size) override;
-  c10::DeleterFnPtr raw_deleter() const override { return &DeleteBlock; }
+  c10::DeleterFnPtr raw_deleter() const override;
   void emptyCache(MempoolId_t pool) override;
   DeviceStats getDeviceStats(c10::DeviceIndex device) override;
   void resetAccumulatedStats(c10::DeviceIndex device) override;
@@ -101,11 +105,17 @@ class TorchAllocator final : public NativeForwarder {
  private:
   explicit TorchAllocator(caching::CUDAAllocator& native);
 
-  // The deleter of every DataPtr that we hand out, whosever memory it is. Does not throw.
-  static void DeleteBlock(void* pointer);
-
-  void* AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t stream);
-  void* AllocateRecorded(GpuMemory& gpu, size_t size, cudaStream_t stream, Sample sample);
+  // Whether native serves a request.
+  bool GoesToNative(c10::DeviceIndex device, cudaStream_t stream) {
+    return C10_UNLIKELY(routing_.HasExceptions()) && IsException(device, stream);
+  }
+  bool IsException(c10::DeviceIndex device, cudaStream_t stream);
+  // REQUIRES: `device` is the current one. `is_external`: the program made the stream; means nothing of default
+  // streams.
+  void* AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t handle, bool is_external);
+  void* AllocateRecorded(GpuMemory& gpu, size_t size, Stream stream, Sample sample);
+  // The stream as the policy of `gpu` has it.
+  Stream ToStream(const GpuMemory& gpu, c10::cuda::CUDAStream stream);
   // Tells the profiler, if one runs, and returns the block.
   void* Allocated(GpuMemory& gpu, const Allocation& allocation);
   // We could not serve the request. Out of memory: pools that are there for this moment may, or it fails; otherwise
@@ -119,7 +129,8 @@ class TorchAllocator final : public NativeForwarder {
   // Tells the profiler, if one runs.
   absl::Status Freed(GpuMemory& gpu, void* pointer, const absl::StatusOr<Bytes>& size);
   void ReportUsage(GpuMemory& gpu, void* pointer, int64_t change);
-  // Native's figures fell: what ours rise to from here on is no peak together with native's.
+  // Native's figures fell: what ours rise to from here on is no peak together with native's. Takes no lock, since the
+  // caller may hold native's of a GPU: PyTorch's FreeMemoryCallbacks are called under it.
   void NoteNativeFreed();
   // allocate() of native's, of `size` bytes; if the device is full of our idle memory, gives back as much as is wanted,
   // then all, and tries again.
@@ -137,6 +148,8 @@ class TorchAllocator final : public NativeForwarder {
   GpuSet gpus_;
   std::atomic<bool> history_only_ours_{false};
   std::atomic<bool> forked_from_cuda_{false};
+  // Whether our memory may move; see PolicySettings.
+  std::atomic<bool> remaps_{true};
 };
 
 }  // namespace frugal

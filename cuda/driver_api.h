@@ -25,6 +25,7 @@ namespace frugal {
   X(CtxGetCurrent, cuCtxGetCurrent)                        \
   X(CtxPushCurrent, cuCtxPushCurrent_v2)                   \
   X(CtxPopCurrent, cuCtxPopCurrent_v2)                     \
+  X(CtxSynchronize, cuCtxSynchronize)                      \
   X(MemGetInfo, cuMemGetInfo_v2)                           \
   X(MemAlloc, cuMemAlloc_v2)                               \
   X(MemFree, cuMemFree_v2)                                 \
@@ -35,6 +36,7 @@ namespace frugal {
   X(EventSynchronize, cuEventSynchronize)                  \
   X(StreamWaitEvent, cuStreamWaitEvent)                    \
   X(StreamIsCapturing, cuStreamIsCapturing)                \
+  X(PointerGetAttribute, cuPointerGetAttribute)            \
   X(ThreadExchangeStreamCaptureMode, cuThreadExchangeStreamCaptureMode)
 
 // Drivers before 10.2 lack these.

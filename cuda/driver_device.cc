@@ -1,17 +1,19 @@
 #include "cuda/driver_device.h"
 
-#include <unistd.h>
-
 #include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
+#include "absl/strings/str_join.h"
 
 namespace frugal {
 namespace {
 
 CUdeviceptr ToDriver(Address address) { return address.value(); }
-CUstream ToDriver(Stream stream) { return reinterpret_cast<CUstream>(stream.id); }
+CUstream ToDriver(Stream stream) {
+  CUstream const handle = reinterpret_cast<CUstream>(stream.id);
+  return handle == CU_STREAM_PER_THREAD ? CU_STREAM_LEGACY : handle;
+}
 CUevent ToDriver(Event event) { return reinterpret_cast<CUevent>(event.id); }
 size_t ToDriver(Bytes size) { return static_cast<size_t>(size.count()); }
 
@@ -56,17 +58,27 @@ absl::Status MakeUpForOneFailure(Call call) {
   return status.ok() ? status : call();
 }
 
+std::string WhatIsLost(absl::string_view failure, bool with_rdma, bool shareable) {
+  std::vector<std::string> lost;
+  if (!with_rdma) lost.push_back("direct access by network cards (RDMA)");
+  if (!shareable) lost.push_back("handles for other processes");
+  return absl::StrCat("the driver fails to map memory as it says it can (", failure, "), so ours does without ",
+                      absl::StrJoin(lost, " and "));
+}
+
 }  // namespace
 
-// For the time of one call: the device's context is the thread's, and calls that a strict stream capture of any
-// thread forbids are allowed. None of what we call is recorded into a graph, so relaxing the mode is safe.
+// For the time of one call: the device's primary context, or the one given, is the thread's, and calls that a strict
+// stream capture of any thread forbids are allowed. None of what we call is recorded into a graph, so relaxing the mode
+// is safe.
 class DriverDevice::DriverScope {
  public:
-  explicit DriverScope(const DriverDevice& device) : api_(device.api_) {
+  explicit DriverScope(const DriverDevice& device) : DriverScope(device, device.context_) {}
+  DriverScope(const DriverDevice& device, CUcontext context) : api_(device.api_) {
     CUcontext current = nullptr;
     status_ = api_.ToStatus(api_.CtxGetCurrent(&current), "cuCtxGetCurrent");
-    if (status_.ok() && current != device.context_) {
-      status_ = api_.ToStatus(api_.CtxPushCurrent(device.context_), "cuCtxPushCurrent");
+    if (status_.ok() && current != context) {
+      status_ = api_.ToStatus(api_.CtxPushCurrent(context), "cuCtxPushCurrent");
       pushed_ = status_.ok();
     }
     if (!status_.ok()) return;
@@ -92,14 +104,22 @@ class DriverDevice::DriverScope {
   CUstreamCaptureMode mode_ = CU_STREAM_CAPTURE_MODE_RELAXED;
 };
 
-// Runs one driver function of this device, `name` as in DriverApi, in a DriverScope; a Status.
-#define FRUGAL_DRIVER_CALL(name, ...)                                                                \
-  [&]() -> absl::Status {                                                                            \
-    DriverScope scope(*this);                                                                        \
-    return scope.status().ok() ? api_.ToStatus(api_.name(__VA_ARGS__), "cu" #name) : scope.status(); \
+// Runs one driver function, `name` as in DriverApi, and notes how long it took as a call of kind `call`; a CUresult.
+#define FRUGAL_TIMED(call, name, ...)                                 \
+  [&]() -> CUresult {                                                 \
+    const DriverTimes::Stopwatch stopwatch(times_, DriverCall::call); \
+    return api_.name(__VA_ARGS__);                                    \
   }()
 
-absl::StatusOr<std::unique_ptr<DriverDevice>> DriverDevice::Open(int ordinal, bool tries_memory) {
+// The same of this device, in a DriverScope; a Status.
+#define FRUGAL_DRIVER_CALL(call, name, ...)                                                \
+  [&]() -> absl::Status {                                                                  \
+    DriverScope scope(*this);                                                              \
+    if (!scope.status().ok()) return scope.status();                                       \
+    return api_.ToStatus(FRUGAL_TIMED(call, name __VA_OPT__(, ) __VA_ARGS__), "cu" #name); \
+  }()
+
+absl::StatusOr<std::unique_ptr<DriverDevice>> DriverDevice::Open(int ordinal) {
   absl::StatusOr<const DriverApi*> api = DriverApi::Get();
   if (!api.ok()) return api.status();
   const DriverApi& driver = **api;
@@ -114,7 +134,9 @@ absl::StatusOr<std::unique_ptr<DriverDevice>> DriverDevice::Open(int ordinal, bo
   if (!status.ok()) return status;
   std::unique_ptr<DriverDevice> opened(new DriverDevice(driver, ordinal, device, context));
   if (status = MakeUpForOneFailure([&] { return opened->Inspect(); }); !status.ok()) return status;
-  if (tries_memory && opened->virtual_memory_) opened->virtual_memory_ = opened->TryVirtualMemory();
+  if (opened->virtual_memory_) opened->TryVirtualMemory();
+  // A driver's first calls take what no later ones do.
+  opened->times_.Forget();
   return opened;
 }
 
@@ -150,30 +172,42 @@ absl::Status DriverDevice::Inspect() {
     allocation_.allocFlags.gpuDirectRDMACapable = 1;
   }
   size_t granularity = 0;
+  DriverScope scope(*this);
+  if (!scope.status().ok()) return scope.status();
   absl::Status status =
-      FRUGAL_DRIVER_CALL(MemGetAllocationGranularity, &granularity, &allocation_, CU_MEM_ALLOC_GRANULARITY_MINIMUM);
+      api_.ToStatus(api_.MemGetAllocationGranularity(&granularity, &allocation_, CU_MEM_ALLOC_GRANULARITY_MINIMUM),
+                    "cuMemGetAllocationGranularity");
   if (!status.ok()) return status;
   virtual_memory_ = granularity != 0 && ToDriver(kPageSize) % granularity == 0;
   return absl::OkStatus();
 }
 
-bool DriverDevice::IsUnderWindows() { return access("/dev/dxg", F_OK) == 0; }
-
-bool DriverDevice::TryVirtualMemory() {
+void DriverDevice::TryVirtualMemory() {
+  const CUmemAllocationProp wanted = allocation_;
+  std::string failure;
   // WSL's driver before R615 fails to open memory that RDMA may reach, on some GPUs on which it says that it can
   // (pytorch#192330).
   for (const bool with_rdma : {true, false}) {
-    if (!with_rdma) allocation_.allocFlags.gpuDirectRDMACapable = 0;
+    if (!with_rdma && wanted.allocFlags.gpuDirectRDMACapable == 0) continue;
     for (const bool shareable : {true, false}) {
-      const CUmemAllocationHandleType types = allocation_.requestedHandleTypes;
+      if (!shareable && wanted.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE) continue;
+      allocation_ = wanted;
+      if (!with_rdma) allocation_.allocFlags.gpuDirectRDMACapable = 0;
       if (!shareable) allocation_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
-      const absl::Status status = MapOnePage();
+      // What fails once may be earlier work's failure, which the driver reports by whichever call comes next.
+      const absl::Status status = MakeUpForOneFailure([this] { return MapOnePage(); });
       // A device that is full now says nothing.
-      if (status.ok() || absl::IsResourceExhausted(status)) return true;
-      allocation_.requestedHandleTypes = types;
+      if (status.ok() || absl::IsResourceExhausted(status)) {
+        broken_promise_ = failure.empty() ? "" : WhatIsLost(failure, with_rdma, shareable);
+        return;
+      }
+      if (failure.empty()) failure = absl::StrCat(status.message());
     }
   }
-  return false;
+  virtual_memory_ = false;
+  broken_promise_ =
+      absl::StrCat("the driver fails to map memory, although it says it can (", failure,
+                   "): whole segments of cudaMalloc are allocated, and free pieces of different ones cannot be joined");
 }
 
 absl::Status DriverDevice::MapOnePage() {
@@ -181,15 +215,16 @@ absl::Status DriverDevice::MapOnePage() {
   if (!page.ok()) return page.status();
   absl::StatusOr<PhysicalHandle> handle = Create();
   absl::Status status = handle.status();
+  // What is not given back stays lost.
   if (status.ok()) {
     status = Map(*page, *handle);
     if (status.ok()) {
       status = SetAccess(*page, kPageSize);
-      status.Update(Unmap(*page, kPageSize));
+      status.Update(MakeUpForOneFailure([&] { return Unmap(*page, kPageSize); }));
     }
-    status.Update(Release(*handle));
+    status.Update(MakeUpForOneFailure([&] { return Release(*handle); }));
   }
-  status.Update(Unreserve(*page, kPageSize));
+  status.Update(MakeUpForOneFailure([&] { return Unreserve(*page, kPageSize); }));
   return status;
 }
 
@@ -204,7 +239,7 @@ absl::Status DriverDevice::AllowPeer(int peer) {
     const Address start = range.first;
     const Bytes size = range.second - start;
     absl::Status status = MakeUpForOneFailure(
-        [&] { return FRUGAL_DRIVER_CALL(MemSetAccess, ToDriver(start), ToDriver(size), &access, 1); });
+        [&] { return FRUGAL_DRIVER_CALL(set_access, MemSetAccess, ToDriver(start), ToDriver(size), &access, 1); });
     // Ranges before this one stay open to the peer, which does no harm; a later call starts again.
     if (!status.ok()) return status;
   }
@@ -215,14 +250,15 @@ absl::Status DriverDevice::AllowPeer(int peer) {
 absl::StatusOr<MemoryInfo> DriverDevice::GetMemoryInfo() {
   size_t free = 0;
   size_t total = 0;
-  absl::Status status = FRUGAL_DRIVER_CALL(MemGetInfo, &free, &total);
+  absl::Status status = FRUGAL_DRIVER_CALL(memory_info, MemGetInfo, &free, &total);
   if (!status.ok()) return status;
   return MemoryInfo{Bytes(static_cast<int64_t>(free)), Bytes(static_cast<int64_t>(total))};
 }
 
 absl::StatusOr<Address> DriverDevice::Reserve(Bytes size) {
   CUdeviceptr range = 0;
-  absl::Status status = FRUGAL_DRIVER_CALL(MemAddressReserve, &range, ToDriver(size), ToDriver(kPageSize), 0, 0);
+  absl::Status status =
+      FRUGAL_DRIVER_CALL(reserve, MemAddressReserve, &range, ToDriver(size), ToDriver(kPageSize), 0, 0);
   // Addresses have run out, of a process under `ulimit -v` say: no memory given back helps, and there may be plenty.
   if (absl::IsResourceExhausted(status)) return absl::InternalError(status.message());
   if (!status.ok()) return status;
@@ -230,46 +266,61 @@ absl::StatusOr<Address> DriverDevice::Reserve(Bytes size) {
 }
 
 absl::Status DriverDevice::Unreserve(Address range, Bytes size) {
-  return FRUGAL_DRIVER_CALL(MemAddressFree, ToDriver(range), ToDriver(size));
+  return FRUGAL_DRIVER_CALL(unreserve, MemAddressFree, ToDriver(range), ToDriver(size));
 }
 
 absl::StatusOr<PhysicalHandle> DriverDevice::Create() {
   CUmemGenericAllocationHandle handle = 0;
-  absl::Status status = FRUGAL_DRIVER_CALL(MemCreate, &handle, ToDriver(kPageSize), &allocation_, 0);
+  absl::Status status = FRUGAL_DRIVER_CALL(create, MemCreate, &handle, ToDriver(kPageSize), &allocation_, 0);
   if (!status.ok()) return status;
   return PhysicalHandle{handle};
 }
 
-absl::Status DriverDevice::Release(PhysicalHandle handle) { return FRUGAL_DRIVER_CALL(MemRelease, handle.id); }
+absl::Status DriverDevice::Release(PhysicalHandle handle) { return FRUGAL_DRIVER_CALL(release, MemRelease, handle.id); }
+
+absl::Status DriverDevice::ExplainMapping(absl::Status failure) {
+  if (!absl::IsResourceExhausted(failure)) return failure;
+  // A table of 4 KiB serves 512 pages: this much free is room enough for any.
+  constexpr Bytes kEnoughForTables = MiB(64);
+  const absl::StatusOr<MemoryInfo> memory = GetMemoryInfo();
+  if (!memory.ok() || memory->free < kEnoughForTables) return failure;
+  return absl::AbortedError(absl::StrCat(failure.message(), ", although ", memory->free.count() / MiB(1).count(),
+                                         " MiB of the GPU are free: the driver has perhaps no ",
+                                         "place left for mapped memory, of which all processes of a machine share "
+                                         "524,288, one for every 2 MiB and GPU that ",
+                                         "reaches them; run fewer processes here, or give each a memory_limit"));
+}
 
 absl::Status DriverDevice::Map(Address page, PhysicalHandle handle) {
-  return FRUGAL_DRIVER_CALL(MemMap, ToDriver(page), ToDriver(kPageSize), 0, handle.id, 0);
+  absl::Status status = FRUGAL_DRIVER_CALL(map, MemMap, ToDriver(page), ToDriver(kPageSize), 0, handle.id, 0);
+  return status.ok() ? status : ExplainMapping(std::move(status));
 }
 
 absl::Status DriverDevice::SetAccess(Address start, Bytes size) {
   absl::MutexLock lock(&access_mutex_);
   const CUmemAccessDesc* const access = access_.data();
   const size_t count = access_.size();
-  absl::Status status = FRUGAL_DRIVER_CALL(MemSetAccess, ToDriver(start), ToDriver(size), access, count);
-  if (status.ok()) AddRange(accessible_, start, start + size);
-  return status;
+  absl::Status status = FRUGAL_DRIVER_CALL(set_access, MemSetAccess, ToDriver(start), ToDriver(size), access, count);
+  if (!status.ok()) return ExplainMapping(std::move(status));
+  AddRange(accessible_, start, start + size);
+  return absl::OkStatus();
 }
 
 absl::Status DriverDevice::Unmap(Address start, Bytes size) {
   absl::MutexLock lock(&access_mutex_);
-  absl::Status status = FRUGAL_DRIVER_CALL(MemUnmap, ToDriver(start), ToDriver(size));
+  absl::Status status = FRUGAL_DRIVER_CALL(unmap, MemUnmap, ToDriver(start), ToDriver(size));
   if (status.ok()) RemoveRange(accessible_, start, start + size);
   return status;
 }
 
 absl::StatusOr<Address> DriverDevice::Malloc(Bytes size) {
   CUdeviceptr segment = 0;
-  absl::Status status = FRUGAL_DRIVER_CALL(MemAlloc, &segment, ToDriver(size));
+  absl::Status status = FRUGAL_DRIVER_CALL(malloc, MemAlloc, &segment, ToDriver(size));
   if (!status.ok()) return status;
   return Address(segment);
 }
 
-absl::Status DriverDevice::Free(Address segment) { return FRUGAL_DRIVER_CALL(MemFree, ToDriver(segment)); }
+absl::Status DriverDevice::Free(Address segment) { return FRUGAL_DRIVER_CALL(free, MemFree, ToDriver(segment)); }
 
 absl::Status DriverDevice::CheckNotCapturing(Stream stream) const {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
@@ -279,29 +330,35 @@ absl::Status DriverDevice::CheckNotCapturing(Stream stream) const {
   return absl::UnavailableError("the stream is being captured into a graph");
 }
 
-absl::StatusOr<CUevent> DriverDevice::TakeEvent() {
+absl::StatusOr<CUevent> DriverDevice::TakeEvent(CUcontext context) {
   {
     absl::MutexLock lock(&events_mutex_);
-    if (!idle_events_.empty()) {
+    if (context == context_ && !idle_events_.empty()) {
       CUevent event = idle_events_.back();
       idle_events_.pop_back();
       return event;
     }
   }
   CUevent event = nullptr;
-  absl::Status status = api_.ToStatus(api_.EventCreate(&event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
+  absl::Status status =
+      api_.ToStatus(FRUGAL_TIMED(event_create, EventCreate, &event, CU_EVENT_DISABLE_TIMING), "cuEventCreate");
   if (!status.ok()) return status;
+  if (context != context_) {
+    absl::MutexLock lock(&events_mutex_);
+    events_of_other_contexts_.insert(event);
+  }
   return event;
 }
 
 absl::StatusOr<Event> DriverDevice::Record(Stream stream) {
-  DriverScope scope(*this);
+  DriverScope scope(*this, ContextOf(stream));
   if (!scope.status().ok()) return scope.status();
   if (absl::Status status = CheckNotCapturing(stream); !status.ok()) return status;
-  absl::StatusOr<CUevent> event = TakeEvent();
+  absl::StatusOr<CUevent> event = TakeEvent(ContextOf(stream));
   if (!event.ok()) return event.status();
   const Event taken{reinterpret_cast<uint64_t>(*event)};
-  absl::Status status = api_.ToStatus(api_.EventRecord(*event, ToDriver(stream)), "cuEventRecord");
+  absl::Status status =
+      api_.ToStatus(FRUGAL_TIMED(event_record, EventRecord, *event, ToDriver(stream)), "cuEventRecord");
   if (status.ok()) return taken;
   Recycle(taken);
   return status;
@@ -310,27 +367,40 @@ absl::StatusOr<Event> DriverDevice::Record(Stream stream) {
 absl::StatusOr<bool> DriverDevice::HasPassed(Event event) {
   DriverScope scope(*this);
   if (!scope.status().ok()) return scope.status();
-  const CUresult result = api_.EventQuery(ToDriver(event));
+  const CUresult result = FRUGAL_TIMED(event_query, EventQuery, ToDriver(event));
   if (result == CUDA_ERROR_NOT_READY) return false;
   if (result == CUDA_SUCCESS) return true;
   return api_.ToStatus(result, "cuEventQuery");
 }
 
 absl::Status DriverDevice::StreamWait(Stream stream, Event event) {
-  DriverScope scope(*this);
+  DriverScope scope(*this, ContextOf(stream));
   if (!scope.status().ok()) return scope.status();
   // A captured stream would wait inside the graph for an event outside it, which ends the capture with an error.
   if (absl::Status status = CheckNotCapturing(stream); !status.ok()) return status;
-  return api_.ToStatus(api_.StreamWaitEvent(ToDriver(stream), ToDriver(event), 0), "cuStreamWaitEvent");
+  return api_.ToStatus(FRUGAL_TIMED(stream_wait, StreamWaitEvent, ToDriver(stream), ToDriver(event), 0),
+                       "cuStreamWaitEvent");
 }
 
-absl::Status DriverDevice::Synchronize(Event event) { return FRUGAL_DRIVER_CALL(EventSynchronize, ToDriver(event)); }
+absl::Status DriverDevice::Synchronize(Event event) {
+  return FRUGAL_DRIVER_CALL(sync, EventSynchronize, ToDriver(event));
+}
+
+// Of the primary context, which covers its green contexts (cuda.h: "If the current context is the primary context,
+// green contexts that have been created will also be synchronized"). Not covered is work in contexts that a program
+// made with cuCtxCreate, of which PyTorch makes none.
+absl::Status DriverDevice::SynchronizeAll() { return FRUGAL_DRIVER_CALL(sync, CtxSynchronize); }
 
 void DriverDevice::Recycle(Event event) {
   absl::MutexLock lock(&events_mutex_);
-  idle_events_.push_back(ToDriver(event));
+  if (events_of_other_contexts_.erase(ToDriver(event)) == 0) {
+    idle_events_.push_back(ToDriver(event));
+  } else {
+    api_.EventDestroy(ToDriver(event));
+  }
 }
 
 #undef FRUGAL_DRIVER_CALL
+#undef FRUGAL_TIMED
 
 }  // namespace frugal

@@ -8,6 +8,8 @@
 
 #include <map>
 #include <memory>
+#include <string>
+#include <unordered_set>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -16,20 +18,25 @@
 #include "absl/synchronization/mutex.h"
 #include "allocator/device.h"
 #include "cuda/driver_api.h"
+#include "cuda/driver_times.h"
 
 namespace frugal {
 
+// Streams may be of other contexts (Stream::context): events are made and recorded in the context of their stream, as
+// CUDA wants it; asked about, waited for and given back in any. The per-thread default stream counts as the legacy one,
+// which waits for all threads' and they for it, since a call may come from another thread than the one that is meant.
+//
 // Thread-safety: any thread. No call depends on the context or the stream capture mode of the calling thread, nor
 // changes them for the caller.
 class DriverDevice final : public Device {
  public:
   // The device that CUDA numbers `ordinal`, with its primary context held until the object goes.
   // kFailedPrecondition: there is no driver or no such device.
-  // `tries_memory`: virtual memory is tried before it is relied on, since the driver may promise more than it keeps.
-  static absl::StatusOr<std::unique_ptr<DriverDevice>> Open(int ordinal, bool tries_memory = IsUnderWindows());
-
-  // The GPU is Windows', seen from its Linux (WSL).
-  static bool IsUnderWindows();
+  //
+  // One page of virtual memory is mapped and unmapped before it is relied on, since the driver may promise more than it
+  // keeps: under WSL, on a virtual GPU, in a confidential machine. That takes a fifth of a millisecond by the table of
+  // costs, once for each GPU.
+  static absl::StatusOr<std::unique_ptr<DriverDevice>> Open(int ordinal);
 
   ~DriverDevice() override;
 
@@ -38,6 +45,23 @@ class DriverDevice final : public Device {
   // access of the contexts covers.
   absl::Status AllowPeer(int peer);
 
+  // --- As Stream::context has them.
+
+  // The device's primary context.
+  uint64_t primary_context() const { return reinterpret_cast<uint64_t>(context_); }
+  // The calling thread's context, whose default streams are meant by the handles of default streams; 0: the device's
+  // primary one, or none. Called for each block that is asked for on a default stream.
+  uint64_t CurrentContext() const {
+    CUcontext current = nullptr;
+    const CUresult result = api_.CtxGetCurrent(&current);
+    return result != CUDA_SUCCESS || current == context_ ? 0 : reinterpret_cast<uint64_t>(current);
+  }
+
+  // What the driver promises and does not keep, and what is lost by it: one line for people; "" if nothing.
+  const std::string& broken_promise() const { return broken_promise_; }
+  // How long the calls since Open have taken.
+  const DriverTimes& times() const { return times_; }
+
   bool HasVirtualMemory() const override { return virtual_memory_; }
   absl::StatusOr<MemoryInfo> GetMemoryInfo() override;
 
@@ -45,6 +69,8 @@ class DriverDevice final : public Device {
   absl::Status Unreserve(Address range, Bytes size) override;
   absl::StatusOr<PhysicalHandle> Create() override;
   absl::Status Release(PhysicalHandle handle) override;
+  // These two run out of more than memory: of the driver's own places for what is mapped, which all processes of a
+  // machine share. They answer kAborted then, and say so, since no memory given back helps.
   absl::Status Map(Address page, PhysicalHandle handle) override;
   absl::Status SetAccess(Address start, Bytes size) override;
   absl::Status Unmap(Address start, Bytes size) override;
@@ -57,6 +83,7 @@ class DriverDevice final : public Device {
   absl::StatusOr<bool> HasPassed(Event event) override;
   absl::Status StreamWait(Stream stream, Event event) override;
   absl::Status Synchronize(Event event) override;
+  absl::Status SynchronizeAll() override;
   void Recycle(Event event) override;
 
  private:
@@ -66,11 +93,18 @@ class DriverDevice final : public Device {
 
   // Asks the device what it can do; sets virtual_memory_ and allocation_.
   absl::Status Inspect();
-  // Leaves out of allocation_ what the driver fails with; false if it cannot map memory at all.
-  bool TryVirtualMemory();
+  // Leaves out of allocation_ what the driver fails with; unsets virtual_memory_ if it cannot map memory at all.
+  void TryVirtualMemory();
   absl::Status MapOnePage();
+  // `failure` of a call that maps memory, in words where it cannot be what it says: the device has memory.
+  absl::Status ExplainMapping(absl::Status failure);
+  // The context that the stream is of.
+  CUcontext ContextOf(Stream stream) const {
+    return stream.context == 0 ? context_ : reinterpret_cast<CUcontext>(stream.context);
+  }
   absl::Status CheckNotCapturing(Stream stream) const;
-  absl::StatusOr<CUevent> TakeEvent();
+  // REQUIRES: `context` is current.
+  absl::StatusOr<CUevent> TakeEvent(CUcontext context);
 
   const DriverApi& api_;
   const int ordinal_;
@@ -78,6 +112,8 @@ class DriverDevice final : public Device {
   const CUcontext context_;
   bool virtual_memory_ = false;
   CUmemAllocationProp allocation_ = {};
+  std::string broken_promise_;
+  DriverTimes times_;
 
   absl::Mutex access_mutex_;
   std::vector<CUmemAccessDesc> access_ ABSL_GUARDED_BY(access_mutex_);
@@ -85,7 +121,10 @@ class DriverDevice final : public Device {
   std::map<Address, Address> accessible_ ABSL_GUARDED_BY(access_mutex_);
 
   absl::Mutex events_mutex_;
+  // Of the primary context.
   std::vector<CUevent> idle_events_ ABSL_GUARDED_BY(events_mutex_);
+  // In use. They are not used again: their context may end, and another may have its handle then.
+  std::unordered_set<CUevent> events_of_other_contexts_ ABSL_GUARDED_BY(events_mutex_);
 };
 
 }  // namespace frugal

@@ -31,8 +31,9 @@ class Run:
     peak_reserved_bytes: int | None
     alloc_retries: int | None
     ooms: int | None
-    # Calls for memory by kind, and the modelled time of all driver calls: the simulated GPU's, over the whole run and
-    # over the window alone.
+    # Calls for memory by kind, and the time of all driver calls, over the whole run and over the window alone. On the
+    # simulated GPU as it counts and by its model. On a real one frugal_alloc's are measured; of PyTorch's allocators it
+    # is known how often they took memory from the device ("malloc") and gave it back ("free").
     driver_calls: dict[str, int] | None
     driver_ns: int | None
     window_driver_calls: dict[str, int] | None

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import signal
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -27,7 +29,7 @@ _COUNTED = ("driver_calls", "driver_ns", "window_driver_calls", "window_driver_n
 
 
 class NoTorch(Exception):
-    """torch, or torchvision, cannot be imported; the message says why."""
+    """torch cannot be imported; the message says why."""
 
 
 class Trainer:
@@ -51,16 +53,14 @@ class Trainer:
         self._settings = settings
 
     def describe(self) -> dict[str, Any]:
-        """The versions of torch and torchvision, and the GPU that they see: None where they see none.
+        """The versions of torch and torchvision, if that is installed, and the GPU that they see, or None.
 
         Raises:
-            NoTorch: they cannot be imported.
+            NoTorch: torch cannot be imported.
         """
         status, output, errors = _run(["describe"], self._environment)
         if status != 0:
-            raise NoTorch(
-                f"torch and torchvision are needed ({_last_line(errors) or _ending(status)}); run tools/setup"
-            )
+            raise NoTorch(f"torch is needed ({_last_line(errors) or _ending(status)}); run tools/setup")
         return json.loads(output.splitlines()[-1])
 
     def train(self, workload: str, allocator: str, capacity: str, capacity_bytes: int | None, repeat: int) -> Run:
@@ -93,17 +93,23 @@ def carry_out(
     capacities: list[str],
     repeats: int,
     advance: Callable[[str], None],
+    end: float = math.inf,
 ) -> tuple[list[Run], list[str]]:
     """All runs, and what had to be left out.
 
     Allocators that are compared run one after another, and who comes first changes from one repeat to the next. Tight
     capacities are multiples of the most that ours holds with ample memory, which a training found out that is not
     among the runs.
+
+    Args:
+        end: on the monotonic clock. What would probably not be done by then is not begun; who is compared with whom is
+            carried out whole or not at all.
     """
     runs: list[Run] = []
     left_out: list[str] = []
     tight = [capacity for capacity in capacities if capacity != AMPLE]
     peaks: dict[str, int] = {}
+    longest: dict[str, float] = {}
     for workload in workloads if tight else []:
         advance(f"{workload}: finding the peak of ours")
         sizing = trainer.train(workload, "frugal", AMPLE, None, repeat=0)
@@ -117,9 +123,14 @@ def carry_out(
                 if capacity != AMPLE and workload not in peaks:
                     continue
                 size = None if capacity == AMPLE else int(float(capacity) * peaks[workload])
+                began = time.monotonic()
+                if began + longest.get(workload, 0.0) > end:
+                    left_out.append(f"{workload}, {capacity}, repeat {repeat + 1}: no time was left")
+                    continue
                 for name in _rotated(names, repeat):
                     advance(f"{workload}, {capacity}: {allocators.TITLES[name]}")
                     runs.append(trainer.train(workload, name, capacity, size, repeat))
+                longest[workload] = max(longest.get(workload, 0.0), time.monotonic() - began)
     return runs, left_out
 
 

@@ -29,7 +29,10 @@ def text(setup: Setup, runs: list[Run], bars: list[Bar]) -> str:
     return "\n".join(lines)
 
 
-_MEASURED_HEAD = ("", "steps/s", "spread", "in tensors", "held", "retries", "end")
+_MEASURED_HEAD = (
+    *("", "steps/s", "spread", "in tensors", "held", "retries"),
+    *("driver calls", "driver ms", "after warm-up", "end"),
+)
 
 
 def _measured_row(setup: Setup, name: str, summary: Summary) -> _Cells:
@@ -38,6 +41,7 @@ def _measured_row(setup: Setup, name: str, summary: Summary) -> _Cells:
         "-" if summary.speed is None else f"{summary.speed:.3f}",
         "-" if summary.spread is None else f"± {summary.spread:.1%}",
         *_memory(summary),
+        *_driver(summary.runs[0]),
         _end(setup, summary),
     )
 
@@ -46,16 +50,12 @@ _SIMULATED_HEAD = ("", "in tensors", "held", "retries", "driver calls", "driver 
 
 
 def _simulated_row(setup: Setup, name: str, summary: Summary) -> _Cells:
-    run = summary.runs[0]
+    return (allocators.TITLES[name], *_memory(summary), *_driver(summary.runs[0]), _end(setup, summary))
+
+
+def _driver(run: Run) -> _Cells:
     calls = None if run.driver_calls is None else sum(run.driver_calls.values())
-    return (
-        allocators.TITLES[name],
-        *_memory(summary),
-        "-" if calls is None else f"{calls:,}",
-        _ms(run.driver_ns),
-        _ms(run.window_driver_ns),
-        _end(setup, summary),
-    )
+    return ("-" if calls is None else f"{calls:,}", _ms(run.driver_ns), _ms(run.window_driver_ns))
 
 
 def _memory(summary: Summary) -> _Cells:
@@ -92,6 +92,8 @@ def _notes(setup: Setup) -> list[str]:
     repeats = f"{setup.repeats} repeats" if setup.repeats > 1 else "one repeat"
     return [
         f"{counted} Steps/s: median of {repeats}; spread: standard deviation ÷ median.",
+        "Driver ms, in all and after the warm-up, were measured around each call of ours in the first repeat. "
+        "PyTorch's allocators do not tell theirs: their calls are the times that they took memory or gave some back.",
         "A capacity limits what an allocator holds; cudaMallocAsync's limits tensors only, and its pool may hold more.",
     ]
 

@@ -22,35 +22,61 @@ from . import allocators
 MEMORY_CALLS = ("create", "map", "set_access", "unmap", "release", "reserve", "unreserve", "malloc", "free")
 
 
+def _on_simulated_gpu() -> bool:
+    return hasattr(ctypes.CDLL(None), "frugal_sim_calls")
+
+
 class _DriverCalls:
-    """What the simulated GPU has counted from here on; on a real one there is nothing to tell."""
+    """What was asked of the driver from here on: by the simulated GPU's count, or the allocator's."""
 
-    def __init__(self) -> None:
-        library = ctypes.CDLL(None)
-        self.simulated = hasattr(library, "frugal_sim_calls")
-        if self.simulated:
-            self._calls, self._ns = library.frugal_sim_calls, library.frugal_sim_driver_ns
-            self._calls.restype = self._ns.restype = ctypes.c_uint64
-            self._calls.argtypes = [ctypes.c_char_p]
-            self._start = self._read()
-
-    def _read(self) -> dict[str, int]:
-        counts = {kind: self._calls(kind.encode()) for kind in MEMORY_CALLS}
-        return {**counts, "ns": self._ns()}
+    def __init__(self, allocator: str) -> None:
+        self._read = _counted_by_the_gpu if _on_simulated_gpu() else _COUNTED_BY.get(allocator, dict)
+        self._start = self._read()
 
     def so_far(self) -> tuple[dict[str, int] | None, int | None]:
-        """Calls for memory by kind, and the modelled time of all driver calls in nanoseconds."""
-        if not self.simulated:
-            return None, None
-        passed = {kind: count - self._start[kind] for kind, count in self._read().items()}
-        return passed, passed.pop("ns")
+        """Calls for memory by kind, and the time of all driver calls in nanoseconds; None where nobody knows."""
+        passed = {kind: count - self._start.get(kind, 0) for kind, count in self._read().items()}
+        ns = passed.pop("ns", None)
+        return passed or None, ns
+
+
+def _counted_by_the_gpu() -> dict[str, int]:
+    library = ctypes.CDLL(None)
+    calls, ns = library.frugal_sim_calls, library.frugal_sim_driver_ns
+    calls.restype = ns.restype = ctypes.c_uint64
+    calls.argtypes = [ctypes.c_char_p]
+    return {**{kind: calls(kind.encode()) for kind in MEMORY_CALLS}, "ns": ns()}
+
+
+def _counted_by_us() -> dict[str, int]:
+    """With the wall's time of every call that frugal_alloc made."""
+    import frugal_alloc
+
+    stats = frugal_alloc.stats()
+    times = [name for name in stats if name.startswith("driver_") and name.endswith("_ns")]
+    ns = sum(stats[name] for name in times if not name.endswith("_worst_ns"))
+    return {**{kind: stats[f"driver_{kind}_calls"] for kind in MEMORY_CALLS}, "ns": ns}
+
+
+def _counted_by_pytorch() -> dict[str, int]:
+    """How often its allocators took memory from the device and gave some back; how long that took, they do not tell."""
+    import torch
+
+    stats = torch.cuda.memory_stats()
+    return {"malloc": stats.get("num_device_alloc", 0), "free": stats.get("num_device_free", 0)}
+
+
+_COUNTED_BY = {"frugal": _counted_by_us, "native": _counted_by_pytorch, "expandable": _counted_by_pytorch}
 
 
 def describe() -> dict[str, Any]:
     import torch
-    import torchvision
 
-    found: dict[str, Any] = {"torch": torch.__version__, "torchvision": torchvision.__version__}
+    try:
+        import torchvision
+    except ImportError:
+        torchvision = None
+    found: dict[str, Any] = {"torch": torch.__version__, "torchvision": getattr(torchvision, "__version__", None)}
     found |= {"cuda": torch.version.cuda, "gpu": None, "memory_bytes": None}
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(0)
@@ -66,7 +92,7 @@ def train(task: dict[str, Any]) -> dict[str, Any]:
 
     memory = allocators.install(task["allocator"], task["capacity_bytes"])
     torch.manual_seed(task["seed"])
-    everything = _DriverCalls()
+    everything = _DriverCalls(task["allocator"])
     outcome, problem, seconds, window = "completed", None, None, everything
     done = 0
     try:
@@ -75,7 +101,7 @@ def train(task: dict[str, Any]) -> dict[str, Any]:
             step()
             done += 1
         torch.cuda.synchronize()
-        window, start = _DriverCalls(), time.perf_counter()
+        window, start = _DriverCalls(task["allocator"]), time.perf_counter()
         while done < task["warm_up"] + task["steps"]:
             step()
             done += 1
@@ -91,7 +117,7 @@ def train(task: dict[str, Any]) -> dict[str, Any]:
         "problem": problem,
         "steps_done": done,
         # With kernels that take no time, the speed would be that of this machine's CPU.
-        "steps_per_second": None if seconds is None or everything.simulated else task["steps"] / seconds,
+        "steps_per_second": None if seconds is None or _on_simulated_gpu() else task["steps"] / seconds,
         **dataclasses.asdict(memory.figures()),
         "driver_calls": calls,
         "driver_ns": driver_ns,

@@ -11,7 +11,6 @@ from collections.abc import Callable
 
 import torch
 import torch.nn.functional as F
-import torchvision
 from torch import nn
 
 Step = Callable[[], None]
@@ -86,6 +85,8 @@ def _gpt2(shapes: random.Random, quick: bool) -> Step:
 
 def _resnet50(shapes: random.Random, quick: bool) -> Step:
     """Batches of variable size, of images whose side changes from one to the next."""
+    import torchvision
+
     create = torchvision.models.resnet18 if quick else torchvision.models.resnet50
     model = create(weights=None).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
@@ -104,6 +105,8 @@ def _resnet50(shapes: random.Random, quick: bool) -> Step:
 
 def _fasterrcnn(shapes: random.Random, quick: bool) -> Step:
     """Two to four images of common sizes, scaled to one of eleven, with one to twenty boxes each."""
+    import torchvision
+
     detection = torchvision.models.detection
     create = detection.fasterrcnn_mobilenet_v3_large_320_fpn if quick else detection.fasterrcnn_resnet50_fpn
     sides = (160, 192, 224) if quick else _DETECTOR_SIDES

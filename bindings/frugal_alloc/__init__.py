@@ -20,6 +20,8 @@ from . import _native
 from ._native import FrugalAllocError
 
 if TYPE_CHECKING:
+    import torch
+
     from ._report.report import Report
     from ._tracking.expectations import Expectation
     from ._tracking.no_leaks import LeakError, NoLeaks
@@ -36,6 +38,8 @@ __all__ = [
     "epoch_end",
     "expect_growth",
     "is_enabled",
+    "keep_in_place",
+    "let_move",
     "no_leaks",
     "phase",
     "report",
@@ -44,8 +48,8 @@ __all__ = [
     "trim",
 ]
 
-#: For C++ programs: the folder for CMAKE_PREFIX_PATH below which ``find_package(frugal_alloc)`` finds this package.
-cmake_prefix_path = os.path.join(os.path.dirname(os.path.abspath(__file__)), "share", "cmake")
+#: For C++ programs: what CMAKE_PREFIX_PATH needs for ``find_package(frugal_alloc)`` to find this package and LibTorch.
+cmake_prefix_path: str
 
 
 def enable(
@@ -56,6 +60,9 @@ def enable(
     report_dir: str | os.PathLike[str] | None = None,
     suppressions: str | os.PathLike[str] | None = None,
     check: str | None = None,
+    remap: bool | str | None = None,
+    driver_reserve: int | str | None = None,
+    driver_costs: str | os.PathLike[str] | None = None,
 ) -> None:
     """Lets frugal_alloc serve all new CUDA memory of this process.
 
@@ -74,8 +81,11 @@ def enable(
         track: Whether allocations are recorded by the line that asks for them, to tell what leaks: True (at first),
             "on", False or "off".
         report_dir: The folder for reports, of what runs out of memory and of how a run ended; "off": none are written.
-        suppressions: A file that names what no report is to name.
+        suppressions: A file that names what no report is to name; of two calls the later one's.
         check: How much the allocator verifies while it works: "off", "fast" (at first) or "full", for hunting bugs.
+        remap: Whether physical memory may move once it is mapped: True (at first), "on", False or "off".
+        driver_reserve: Memory of each GPU that is left to the driver: bytes, "1GiB", or "off".
+        driver_costs: A file of what this machine's driver takes, as ``doctor --gpu`` writes it, or "off": our table.
 
     What is None stays as it is: at first as ``FRUGAL_ALLOC_CONF`` says ("memory_limit:20GiB,idle_release:30s"), else
     off.
@@ -84,14 +94,14 @@ def enable(
         FrugalAllocError: a setting is not possible; or there is no PyTorch with CUDA, no driver, or no library for this
             version of PyTorch; or it was called inside ``torch.cuda.use_mem_pool`` or a graph capture. PyTorch is then
             as it was.
-
     Warns:
         RuntimeWarning: settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow, each named once.
     """
+    chosen = dict(locals())
     from . import _settings, _switch
 
     if not _settings.is_turned_off():
-        _switch.enable(_settings.to_text(memory_limit, idle_release, track, report_dir, suppressions, check))
+        _switch.enable(_settings.to_text(**chosen), suppressions)
 
 
 def disable() -> None:
@@ -140,6 +150,10 @@ def stats(device: int | str | object = None) -> dict[str, int]:
         - ``native_reserved_bytes``: physical memory that PyTorch's own allocator holds beside ours
         - ``limit_bytes``: the most that both may hold together; 0: as much as there is
         - ``virtual_memory``: 1 if the GPU can map memory, 0 if it gets plain ``cudaMalloc`` segments
+        - ``driver_CALL_calls``, ``driver_CALL_ns``, ``driver_CALL_worst_ns``: how many calls of a kind were made to the
+          driver, how long they took together and the longest of them, in nanoseconds; the kinds are ``memory_info``,
+          ``reserve``, ``unreserve``, ``create``, ``release``, ``map``, ``set_access``, ``unmap``, ``malloc``, ``free``,
+          ``event_create``, ``event_record``, ``event_query``, ``stream_wait`` and ``sync``
 
     Raises:
         FrugalAllocError: frugal_alloc was never enabled, or `device` is not a CUDA device.
@@ -158,6 +172,42 @@ def trim() -> int:
     """
     library = _native.loaded()
     return 0 if library is None else library.trim()
+
+
+def keep_in_place(tensor: torch.Tensor) -> tuple[int, int]:
+    """Keeps the physical memory behind a tensor where it is, until :func:`let_move`.
+
+    For memory that others register or open: a network card (RDMA), NCCL, another process. They go on to use the
+    physical memory that was there when they asked, so it must not move while they do, as frugal_alloc moves
+    free memory. Holds also after the tensor has been freed; its addresses may be handed out again, with the same
+    memory behind them. Whole pages of 2 MiB are kept, of memory that is not frugal_alloc's nothing, as it never moves.
+
+    Args:
+        tensor: A tensor on a GPU; where it has gaps, they are kept, too.
+
+    Returns:
+        The address and the size of the range, to give to :func:`let_move` once the tensor is gone.
+
+    Raises:
+        FrugalAllocError: it is no tensor on a GPU, or its memory cannot be kept.
+    """
+    from . import _place
+
+    return _place.keep(tensor)
+
+
+def let_move(kept: torch.Tensor | tuple[int, int]) -> None:
+    """Lets the physical memory move again that :func:`keep_in_place` kept, once it was called as often as that.
+
+    Args:
+        kept: The tensor, or what :func:`keep_in_place` returned.
+
+    Raises:
+        FrugalAllocError: it is neither, or was not kept.
+    """
+    from . import _place
+
+    _place.let_move(kept)
 
 
 def epoch_end() -> None:
@@ -257,6 +307,10 @@ def __getattr__(name: str) -> object:
         from ._tracking.no_leaks import LeakError
 
         return LeakError
+    if name == "cmake_prefix_path":
+        from . import _installation
+
+        return _installation.cmake_prefix_path()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -1,6 +1,7 @@
-"""Declares what PyTorch's operators read and write, for the order checker of the simulated GPU (FRUGAL_SIM_ORDER=1).
+"""Declares what PyTorch's operators read and write, for the simulated GPU's order checker (FRUGAL_SIM_ORDER=1) and its
+late work (FRUGAL_SIM_LATE=1).
 
-The simulated kernels do nothing, so the checker would see copies and fills alone. While the mode is on, each operator
+The simulated kernels do nothing, so both would see copies and fills alone. While the mode is on, each operator
 declares the memory of its tensors on the current stream, once it has run: what it makes, and what its schema says it
 writes, as written; the rest as read. Operators that a CUDA graph captures declare nodes of the graph.
 
@@ -23,6 +24,8 @@ from torch.utils._pytree import tree_leaves
 
 # They see to a tensor's memory and not to what is in it.
 WITHOUT_ACCESS = {"is_pinned", "record_stream", "resize_", "set_", "_resize_output_"}
+# Copies to the host, as those are that make a tensor there: the simulated runtime sees them, and they are over by then.
+TO_HOST = {"_local_scalar_dense"}
 # Not on the current stream.
 WITHOUT_STREAM = ("c10d::", "_c10d_functional::")
 # A tensor in more pieces than this counts as all that lies between its first byte and its last.
@@ -83,7 +86,7 @@ class _Declare(TorchDispatchMode):
     def _run(self, func: Any, args: tuple, kwargs: dict) -> Any:
         result = func(*args, **kwargs)
         name = func._schema.name
-        if name.split("::")[1] not in WITHOUT_ACCESS and not name.startswith(WITHOUT_STREAM):
+        if name.split("::")[1] not in WITHOUT_ACCESS | TO_HOST and not name.startswith(WITHOUT_STREAM):
             self._declare(name, func, args, kwargs, result)
         return result
 
@@ -95,12 +98,14 @@ class _Declare(TorchDispatchMode):
         written = _written(func, args, kwargs)
         written_ids = {id(tensor) for tensor in written}
         given_memory = {tensor.untyped_storage()._cdata for tensor in given if _is_on_gpu(tensor)}
-        made = [leaf for leaf in tree_leaves(result) if _is_on_gpu(leaf)]
+        results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
+        made = [leaf for leaf in results if _is_on_gpu(leaf)]
         new = [tensor for tensor in made if tensor.untyped_storage()._cdata not in given_memory]
         if not written and not new and made:
             return  # a view
         touched = written + new + [tensor for tensor in given if _is_on_gpu(tensor)]
-        if len({tensor.device for tensor in touched}) != 1 or any(t.device.type == "cpu" and t.dim() for t in given):
+        on_host = any(tensor.device.type == "cpu" for tensor in results)
+        if on_host or len({t.device for t in touched}) != 1 or any(t.device.type == "cpu" and t.dim() for t in given):
             return  # a copy, which the simulated runtime sees
         for tensor in given:
             if _is_on_gpu(tensor) and id(tensor) not in written_ids:

@@ -228,7 +228,8 @@ def _remove_hook(options: argparse.Namespace) -> int:
 def _simulate(arguments: list[str]) -> int:
     parser = _Parser(
         "frugal-alloc simulate",
-        usage="%(prog)s --memory SIZE [--gpus N] [--values none|cpu] -- COMMAND [ARGUMENT ...]",
+        usage="%(prog)s --memory SIZE [--gpus N] [--values none|cpu] [--node NAME] [--driver-costs FILE] "
+        "[--driver-time] [--full] -- COMMAND [ARGUMENT ...]",
         description="Runs a command on a simulated GPU: memory, streams and events are modelled, kernels compute "
         "nothing. Its exit status is the command's.",
     )
@@ -241,20 +242,24 @@ def _simulate(arguments: list[str]) -> int:
         help="cpu: operators of a Python program compute their values, on the CPU; none (default): they do not, so "
         "control flow that depends on values is not faithful",
     )
+    from . import _simulated_driver, _simulated_gpu
+
+    _simulated_driver.add_options(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = parser.parse_args(arguments[:end])
     command = options.command + (arguments[end:] if options.command else arguments[end + 1 :])
     if not command:
         parser.error("name the command to run, after --")
-    from . import _simulated_gpu
-
     try:
         memory = _simulated_gpu.parse_size(options.memory)
+        base = {**os.environ, **_simulated_driver.settings(options)}
     except ValueError as error:
         parser.error(f"--memory: {error}")
+    except _simulated_driver.DriverOptionError as error:
+        parser.error(str(error))
     try:
-        return _simulated_gpu.run(command, memory=memory, gpus=options.gpus, values=options.values)
+        return _simulated_gpu.run(command, memory=memory, gpus=options.gpus, values=options.values, base=base)
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -266,15 +271,29 @@ def _add_doctor(commands: argparse._SubParsersAction) -> None:
     parser = commands.add_parser(
         "doctor",
         help="say what is here, what works and what is missing",
-        description="Looks at Python, torch, the driver, the GPU and this package, and says whether each will do.",
+        description="Looks at Python, torch, the driver, the GPU and this package, and says whether each will do. With "
+        "--gpu it measures instead, for two minutes, what the driver does, and says whether that is safe: exit status "
+        "0 if so, 1 if not.",
     )
-    parser.set_defaults(carry_out=_doctor)
+    parser.add_argument("--gpu", action="store_true", help="measure the GPU's driver and say whether it is safe here")
+    parser.add_argument("--json", action="store_true", help="with --gpu: print a JSON object")
+    parser.add_argument(
+        "--keep", metavar="FILE", help="with --gpu: write what calls cost here, for the setting driver_costs:FILE"
+    )
+    parser.set_defaults(carry_out=lambda options: _doctor(parser, options))
 
 
-def _doctor(options: argparse.Namespace) -> int:
-    from . import _doctor
+def _doctor(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
+    if not options.gpu:
+        if options.json or options.keep is not None:
+            parser.error("--json and --keep go with --gpu")
+        from . import _doctor
 
-    return _doctor.main()
+        return _doctor.main()
+    from . import _doctor_gpu
+
+    with _refusing(_doctor_gpu.Refused):
+        return _doctor_gpu.main(options.json, options.keep)
 
 
 # --- replay
@@ -285,7 +304,7 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
         "replay",
         help="play recorded allocation histories through several allocators",
         description="Plays recorded allocation histories through allocators on a simulated GPU, which it starts "
-        "itself, and compares how much memory and how many driver calls each takes.",
+        "itself, or on a real one, and compares how much memory and driver time each takes.",
     )
     parser.add_argument(
         "histories",
@@ -304,6 +323,12 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
         "--capacity",
         metavar="SIZE|min",
         help="memory of the GPU (default 200GiB); min: also find the smallest in which the history completes",
+    )
+    parser.add_argument(
+        "--device",
+        choices=("simulated", "real"),
+        default="simulated",
+        help="real: the first visible GPU and its driver's times; a capacity is a limit there (default simulated)",
     )
     parser.add_argument("--json", action="store_true", help="print a list of objects instead of a table")
     parser.set_defaults(carry_out=lambda options: _replay(parser, options))
@@ -324,7 +349,7 @@ def _replay(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int
             parser.error(f"--capacity: {error}")
     try:
         histories = [_histories.read(_histories.find(name)) for name in options.histories]
-        replayer = _replay.Replayer()
+        replayer = _replay.Replayer(options.device)
         with _progress.progress("replay", len(histories) * len(allocators)) as advance:
             measurements = _replay.measure_all(
                 replayer, histories, allocators, capacity, options.capacity == "min", advance

@@ -132,7 +132,7 @@ def _train_apart(allocator: str, options: argparse.Namespace, environment: dict[
         command += ["--steps", str(options.steps), "--seed", str(options.seed)]
         done = subprocess.run(command, env=environment)
         if done.returncode == 0:
-            return Result(**json.loads(report.read_text()))
+            return Result(**json.loads(report.read_text(encoding="utf-8")))
     print(f"demo: the training with {ALLOCATORS[allocator]} ended with status {done.returncode}", file=sys.stderr)
     return None
 
@@ -167,7 +167,7 @@ def _work(options: argparse.Namespace) -> None:
         driver_ns=driver_ns,
         seconds=time.monotonic() - start,
     )
-    options.report.write_text(json.dumps(asdict(result)))
+    options.report.write_text(json.dumps(asdict(result)), encoding="utf-8")
 
 
 def _train(steps: int):

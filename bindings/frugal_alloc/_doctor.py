@@ -26,7 +26,9 @@ assert torch.cuda.memory_allocated() == tensor.nbytes, torch.cuda.memory_allocat
 del tensor
 assert torch.cuda.memory_allocated() == 0, torch.cuda.memory_allocated()
 torch.cuda.synchronize()
-print(frugal_alloc._native.load().settings())
+library = frugal_alloc._native.load()
+print(library.broken_promise(torch.cuda.current_device()))
+print(library.settings())
 """
 
 
@@ -224,7 +226,10 @@ def _check_trial(torch: _installation.Torch | None, gpus: int) -> Iterator[Check
         return
     if trial.returncode == 0:
         yield Check("trial", Verdict.GOOD, f"enabled, allocated and freed 64 MiB on {where}")
-        yield Check("settings", Verdict.GOOD, _last_line(trial.stdout))
+        promise, settings = trial.stdout.rstrip("\n").split("\n")[-2:]
+        if promise:
+            yield Check("driver's word", Verdict.LESS, promise)
+        yield Check("settings", Verdict.GOOD, settings)
     else:
         reason = _last_line(trial.stderr) or f"status {trial.returncode}"
         yield Check("trial", Verdict.MISSING, f"on {where}: {reason}")

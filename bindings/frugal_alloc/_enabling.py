@@ -40,6 +40,8 @@ def _enable(startup: ModuleType) -> None:
             startup.load("frugal_alloc", os.path.join(PACKAGE, "__init__.py"), PACKAGE)
         sys.modules["frugal_alloc"].enable()
     except Exception as error:
+        if (interruptions := sys.modules.get("frugal_alloc._interruptions")) is not None:
+            interruptions.pass_on(error)
         _tell(str(error).strip().split("\n")[0] or type(error).__name__)
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 import collections
 import dataclasses
 import os
+import reprlib
 import struct
 from collections.abc import Iterable
 from pathlib import Path
@@ -28,6 +29,7 @@ _UNEXPLAINED_CHUNK_BYTES = 16 << 20
 _MAX_SIZE = 1 << 50
 _MAX_STREAMS = 1024
 _MAX_EVENTS = 1 << 24
+_MOST_SHOWN = 60
 
 _PACKED_SUFFIXES = (".pickle.xz", ".json.gz", ".pickle", ".json.xz", ".json")
 
@@ -76,7 +78,7 @@ def known_names() -> list[str]:
 
 def find(name: str) -> Path:
     """The file of that path, or of that name among the project's own histories."""
-    if os.path.exists(name):
+    if _may_exist(name):
         return Path(name)
     if os.sep not in name:
         for folder in folders():
@@ -87,6 +89,17 @@ def find(name: str) -> Path:
     raise HistoryError(f"{name} does not exist, nor is it the name of a history that comes with the project ({known})")
 
 
+def _may_exist(name: str) -> bool:
+    """True where the folder may not be looked into, too: reading the file will say so."""
+    try:
+        os.stat(name)
+    except PermissionError:
+        return True
+    except (OSError, ValueError):
+        return False
+    return True
+
+
 def read(path: str | os.PathLike[str]) -> History:
     """Reads a recording of any kind.
 
@@ -95,22 +108,52 @@ def read(path: str | os.PathLike[str]) -> History:
     """
     path = Path(path)
     try:
-        recording = _recorded_files.read_values(path)
+        data = _recorded_files.read_bytes(path)
+        recording = _recorded_files.parse_values(data, path)
+        # What is short in a file can be there many times: events take memory for each.
+        with _recorded_files.bounded_memory(path, len(data)):
+            history = _read_recording(recording, path.name)
     except _recorded_files.UnreadableFile as error:
         raise HistoryError(str(error)) from None
-    try:
-        if isinstance(recording, dict) and "device_traces" in recording:
-            return _read_snapshot(recording).history(path.name)
-        if isinstance(recording, dict) and "traceEvents" in recording:
-            return _read_kineto(recording).history(path.name)
-        if isinstance(recording, dict) and "frugal_alloc_history" in recording:
-            return _read_event_list(recording, path.name)
-    except _Malformed as error:
-        raise HistoryError(f"{path}: {error}") from None
-    raise HistoryError(
-        f"{path} is no allocation history: expected torch.cuda.memory._dump_snapshot's pickle, a Kineto trace or a "
-        "list of events"
-    )
+    except (_Malformed, RecursionError) as error:
+        raise HistoryError(f"{path}: {str(error) or 'it is nested too deeply'}") from None
+    if history is None:
+        raise HistoryError(
+            f"{path} is no allocation history: expected torch.cuda.memory._dump_snapshot's pickle, a Kineto trace or a "
+            "list of events"
+        )
+    return history
+
+
+def _read_recording(recording: Any, name: str) -> History | None:
+    """None: it is of no kind that we know."""
+    if isinstance(recording, dict) and "device_traces" in recording:
+        return _read_snapshot(recording).history(name)
+    if isinstance(recording, dict) and "traceEvents" in recording:
+        return _read_kineto(recording).history(name)
+    if isinstance(recording, dict) and "frugal_alloc_history" in recording:
+        return _read_event_list(recording, name)
+    return None
+
+
+class _Shown(reprlib.Repr):
+    """Values of a file in a message: some sixty characters, whatever they are."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.maxlevel, self.maxstring, self.maxother = 2, 40, 40
+        self.maxlist = self.maxtuple = self.maxdict = self.maxset = self.maxfrozenset = 4
+
+    def repr_int(self, value: int, level: int) -> str:
+        # Python refuses to write very long ones.
+        return f"a number of {value.bit_length()} bits" if value.bit_length() > 128 else repr(value)
+
+
+def _shown(value: Any) -> str:
+    return _SHOWN.repr(value)[:_MOST_SHOWN]
+
+
+_SHOWN = _Shown()
 
 
 class _Malformed(Exception):
@@ -256,7 +299,7 @@ class _Builder:
 def _number(record: Any, key: str, most: int = (1 << 64) - 1) -> int:
     value = record.get(key) if isinstance(record, dict) else None
     if type(value) is not int or not 0 <= value <= most:
-        raise _Malformed(f"an entry's {key!r} is {value!r:.60}, not a number from 0 to {most}; the file is damaged")
+        raise _Malformed(f"an entry's {key!r} is {_shown(value)}, not a number from 0 to {most}; the file is damaged")
     return value
 
 
@@ -317,7 +360,8 @@ def _survivors(snapshot: dict[str, Any], device: int, pending: set[int]) -> Iter
         for block in _list(segment.get("blocks"), "list of blocks"):
             size = _number(block, "size", _MAX_SIZE)
             address = _number(block, "address") if "address" in block else address
-            if str(block.get("state")).startswith("active") and address not in pending:
+            state = block.get("state")
+            if isinstance(state, str) and state.startswith("active") and address not in pending:
                 requested = _number(block, "requested_size", _MAX_SIZE) if "requested_size" in block else size
                 yield address, requested, stream
             address += size
@@ -355,7 +399,7 @@ def _memory_instants(trace: dict[str, Any]) -> Iterable[dict[str, Any]]:
         if type(arguments.get("Device Id", 0)) is not int:
             raise _Malformed("a [memory] event names no device; the file is damaged")
         if type(arguments.get("Bytes")) is not int or abs(arguments["Bytes"]) > _MAX_SIZE:
-            raise _Malformed(f"a [memory] event's 'Bytes' is {arguments.get('Bytes')!r:.60}; the file is damaged")
+            raise _Malformed(f"a [memory] event's 'Bytes' is {_shown(arguments.get('Bytes'))}; the file is damaged")
         yield entry
 
 
@@ -372,7 +416,7 @@ def _chunks(size: int) -> Iterable[tuple[int, int, int]]:
 def _read_event_list(recording: dict[str, Any], name: str) -> History:
     version = recording["frugal_alloc_history"]
     if type(version) is not int or version != 1:
-        raise _Malformed(f"it is of version {version!r:.20}, and this frugal_alloc reads version 1")
+        raise _Malformed(f"it is of version {_shown(version)}, and this frugal_alloc reads version 1")
     rows = _list(recording.get("events"), "events")
     if not rows:
         raise _Malformed("it has no event; write it again")
@@ -416,14 +460,14 @@ class _EventList:
     def add(self, row: Any) -> None:
         number = len(self.packed) // EVENT.size
         if not isinstance(row, list) or any(type(value) is not int for value in row):
-            raise _Malformed(f"event {number} is {row!r:.60}, not a list of numbers")
+            raise _Malformed(f"event {number} is {_shown(row)}, not a list of numbers")
         self._live_bytes -= self._late.pop(number, 0)
         if len(row) == 4 and row[0] == ALLOCATE:
             self._allocate(number, *row[1:])
         elif len(row) in (2, 4) and row[0] == FREE:
             self._free(number, *row[1:])
         else:
-            raise _Malformed(f"event {number} is {row!r:.60}, neither an allocation nor a free")
+            raise _Malformed(f"event {number} is {_shown(row)}, neither an allocation nor a free")
         self.peak_live_bytes = max(self.peak_live_bytes, self._live_bytes)
 
     def _allocate(self, number: int, allocation: int, size: int, stream: int) -> None:

@@ -11,19 +11,24 @@ import site
 import sysconfig
 from pathlib import Path
 
+from . import _whole_files
+
 NAME = "frugal_alloc_hook.pth"
 
-# The file stays behind when the package is uninstalled. Everything is one line, as Python wants it.
-_LINE = """import os; os.environ.get("FRUGAL_ALLOC", "0") in ("", "0") or exec({program!r})\n"""
+# The file stays behind when the package is uninstalled. Everything is one line, as Python wants it, and ASCII: the
+# file is read in the encoding of the locale that an interpreter starts in, which need not be this one's. Hence paths as
+# bytes.
+_LINE = """import os; os.environ.get("FRUGAL_ALLOC", "0") in ("", "0") or exec({program!a})\n"""
 _PROGRAM = """\
-import sys
+import os, sys
 from importlib.machinery import SourceFileLoader
 module = type(sys)("frugal_alloc_enabling")
-module.__file__ = {enabling!r}
+module.__file__ = os.fsdecode({enabling!r})
 try:
     SourceFileLoader(module.__name__, module.__file__).exec_module(module)
 except OSError:
-    print("frugal_alloc: not used: the package is not installed here any more; remove {path}", file=sys.stderr)
+    hook = os.fsdecode({path!r})
+    print("frugal_alloc: not used: the package is not installed here any more; remove " + hook, file=sys.stderr)
 else:
     module.enable_after_torch()
 """
@@ -51,17 +56,11 @@ def install() -> Path:
     target = path()
     if os.path.realpath(target.parent) not in map(os.path.realpath, site.getsitepackages()):
         raise HookError(f"Python does not look at {target.parent} as it starts; use a virtual environment")
-    enabling = str(Path(__file__).resolve().with_name("_enabling.py"))
-    line = _LINE.format(program=_PROGRAM.format(enabling=enabling, path=target))
+    enabling = Path(__file__).resolve().with_name("_enabling.py")
+    line = _LINE.format(program=_PROGRAM.format(enabling=os.fsencode(enabling), path=os.fsencode(target)))
     try:
         # In one step: an interpreter may be starting right now.
-        written = target.with_suffix(f".{os.getpid()}")
-        try:
-            written.write_text(line)
-            written.replace(target)
-        except OSError:
-            written.unlink(missing_ok=True)
-            raise
+        _whole_files.write(str(target), line.encode("ascii"))
     except OSError as error:
         raise HookError(
             f"cannot write {target}: {error.strerror}; use a virtual environment that you may change"

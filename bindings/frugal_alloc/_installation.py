@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib.util
 import json
@@ -70,7 +71,7 @@ def find_torch() -> Torch:
     folders = list(spec.submodule_search_locations or []) if spec else []
     if not folders or not (Path(folders[0]) / "version.py").is_file():
         raise MissingPart("PyTorch is not installed here; pip install torch")
-    text = (Path(folders[0]) / "version.py").read_text()
+    text = (Path(folders[0]) / "version.py").read_text(encoding="utf-8")
     version = re.search(r"^__version__ = '([^']+)'", text, re.MULTILINE)
     cuda = re.search(r"^cuda(?:: [^=]+)? = '([^']+)'", text, re.MULTILINE)
     if not version:
@@ -129,9 +130,20 @@ def headers_digest(folder: Path) -> str | None:
     return digest.hexdigest()
 
 
+def cmake_prefix_path() -> str:
+    """The folders below which CMake finds this package and the LibTorch of the torch here, with a semicolon between.
+
+    In a checkout and its environment the two do not lie side by side, where our CMake package looks by itself.
+    """
+    folders = [LIBRARIES.parent / "share" / "cmake"]
+    with contextlib.suppress(MissingPart):  # our CMake package says what to do
+        folders.append(find_torch().folder / "share" / "cmake")
+    return ";".join(map(str, folders))
+
+
 def _built_for(torch: Torch) -> str:
     """The digest of the headers that the library for this minor version was built with; "" if nobody knows."""
     try:
-        return json.loads((LIBRARIES / f"frugal_alloc_{torch.tag}.json").read_text())["headers"]
+        return json.loads((LIBRARIES / f"frugal_alloc_{torch.tag}.json").read_text(encoding="utf-8"))["headers"]
     except (OSError, ValueError, KeyError, TypeError):
         return ""

@@ -14,7 +14,7 @@ import os
 import sys
 import threading
 
-from . import _sites
+from . import _interruptions, _sites
 
 
 class FrugalAllocError(RuntimeError):
@@ -39,7 +39,10 @@ _FUNCTIONS = {
     "frugal_release_idle": (ctypes.c_int64,),
     "frugal_stat_names": (ctypes.c_char_p,),
     "frugal_stats": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int64), ctypes.c_int),
+    "frugal_broken_promise": (ctypes.c_char_p, ctypes.c_int),
     "frugal_owns": (ctypes.c_int, ctypes.c_void_p),
+    "frugal_keep_in_place": (ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int),
+    "frugal_await_shareable": (ctypes.c_int, ctypes.c_void_p),
     "frugal_make_shareable": (ctypes.c_int, ctypes.c_void_p),
     "frugal_set_garbage_collector": (None, _GARBAGE_COLLECTOR),
     "frugal_set_history_only_ours": (None, ctypes.c_int),
@@ -75,7 +78,7 @@ class Library(_sites.SiteFunctions):
         self._library_with_gil = ctypes.PyDLL(path)
         self._library_with_gil.frugal_make_shareable.argtypes = [ctypes.c_void_p]
         # Kept for as long as the library may call it.
-        self._collector = _GARBAGE_COLLECTOR(_collect_garbage)
+        self._collector = _GARBAGE_COLLECTOR(_interruptions.callback(_collect_garbage, otherwise=0))
 
     def enable(self, settings: str = "") -> None:
         """`settings`: "key:value,key:value", on top of those in force."""
@@ -125,15 +128,25 @@ class Library(_sites.SiteFunctions):
         self._check(self._library.frugal_stats(device, figures, len(figures)))
         return dict(zip(self._stat_names, figures, strict=True))
 
+    def broken_promise(self, device: int) -> str:
+        """What a GPU's driver promises and does not keep, and what is lost by it; "" if nothing is known."""
+        return self._library.frugal_broken_promise(device).decode(errors="replace")
+
     def owns(self, address: int) -> bool:
         """Whether the address lies in our memory."""
         return bool(self._library.frugal_owns(address))
 
+    def keep_in_place(self, address: int, size: int, keep: bool) -> None:
+        """From now on the physical memory of a range stays where it is, or may move again."""
+        self._check(self._library.frugal_keep_in_place(address, size, keep))
+
     def make_shareable(self, storage: int) -> None:
         """Moves the bytes of a storage (``UntypedStorage._cdata``) to where another process can open them, if need be.
 
-        The interpreter's lock is held all the while, so that no other thread of Python's can begin to use the storage.
+        The GPU's work is waited for without the interpreter's lock, which that work may need. The lock is held while
+        the bytes move, so that no other thread of Python's can begin to use the storage.
         """
+        self._check(self._library.frugal_await_shareable(storage))
         moved = self._library_with_gil.frugal_make_shareable(storage)
         if moved == _OUT_OF_MEMORY:
             import torch

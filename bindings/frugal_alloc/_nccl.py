@@ -1,8 +1,8 @@
 """NCCL's registration of memory, as torch.distributed asks for it.
 
 A pool that is registered (``register_mem_pool``) is PyTorch's own memory, and is registered as ever. Registering
-*every* segment is not possible: NCCL keeps what it finds at an address, while ours is mapped anew as it is needed.
-PyTorch leaves it out with expandable segments, too.
+*every* segment is possible with the setting remap:off alone: NCCL keeps what it finds at an address, while ours is
+otherwise mapped anew as it is needed. PyTorch leaves it out with expandable segments, too.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def leave_out_registration() -> None:
         os.environ[name] = "0"
     warnings.warn(
         f"frugal_alloc does not follow {asked[0]}: NCCL cannot register memory that is remapped; what is to be "
-        "registered goes into a torch.cuda.MemPool (register_mem_pool)",
+        "registered goes into a torch.cuda.MemPool (register_mem_pool), or set remap:off",
         RuntimeWarning,
         stacklevel=3,
     )

@@ -12,6 +12,7 @@ import json
 import lzma
 import os
 import pickle
+import re
 import resource
 import stat
 import zlib
@@ -19,11 +20,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
+from . import _host_memory
+
 # Far above any recording that a browser's viewer of it could still open.
-MAX_UNPACKED_BYTES = 2 << 30
+MAX_UNPACKED_BYTES = 1 << 30
+# The values of a recording take up to twelve bytes for each of the file's, those of short rows of numbers seventeen.
+_BYTES_FOR_EACH = 24
+# To unpack a file takes up to 65 MiB.
+_BYTES_FOR_ANY = 96 << 20
 _XZ_MAGIC = b"\xfd7zXZ\x00"
 _GZIP_MAGIC = b"\x1f\x8b"
 _CHUNK_BYTES = 1 << 20
+_JSON_START = re.compile(rb"\s*[{\[]")
 
 
 class UnreadableFile(Exception):
@@ -70,20 +78,18 @@ def parse_values(data: bytes, path: str | os.PathLike[str]) -> Any:
     """The value of a pickle or JSON that was read from `path`."""
     if data[:1] == b"\x80":
         parse, kind = _unpickle, "pickle"
-    elif data.lstrip()[:1] in (b"{", b"["):
+    elif _JSON_START.match(data):
         parse, kind = json.loads, "JSON"
     else:
         raise UnreadableFile(f"{path} is neither a pickle nor JSON, plain or packed by xz or gzip")
     try:
         # CPython's unpickler complains on standard error, besides raising, of a bytearray that does not fit.
-        with _memory_limit((1 << 30) + 64 * len(data)), contextlib.redirect_stderr(io.StringIO()):
+        with bounded_memory(path, len(data)), contextlib.redirect_stderr(io.StringIO()):
             return parse(data)
+    except UnreadableFile:
+        raise
     except pickle.UnpicklingError as error:
         raise UnreadableFile(f"{path} is damaged, or is not what it says: {error}") from None
-    except MemoryError:
-        raise UnreadableFile(
-            f"{path} asks for far more memory than its size warrants; it is damaged or malicious"
-        ) from None
     except Exception as error:  # A damaged pickle fails in whatever way the bytes lead to.
         reason = str(error).split("\n")[0] or type(error).__name__
         raise UnreadableFile(f"{path} is damaged ({kind}: {reason}); copy or record it again") from None
@@ -107,7 +113,7 @@ def _unpickle(data: bytes) -> Any:
 
 def _unpack(path: Path, most_bytes: int) -> bytes:
     try:
-        with open_file(path) as file:
+        with open_file(path) as file, bounded_memory(path, most_bytes, bytes_for_each=1):
             magic = file.read(len(_XZ_MAGIC))
             file.seek(0)
             if magic == _XZ_MAGIC:
@@ -122,28 +128,39 @@ def _unpack(path: Path, most_bytes: int) -> bytes:
 
 
 def _read_bounded(file: IO[bytes], path: Path, most_bytes: int) -> bytes:
-    data = bytearray()
+    data = io.BytesIO()
     while chunk := file.read(_CHUNK_BYTES):
-        data += chunk
-        if len(data) > most_bytes:
+        if data.tell() + len(chunk) > most_bytes:
             most = f"{most_bytes >> 30} GiB" if most_bytes >> 30 else f"{most_bytes >> 20} MiB"
             raise UnreadableFile(f"{path} unpacks to more than {most}; record fewer entries")
-    return bytes(data)
+        data.write(chunk)
+    # Not a copy, unlike bytes() of a bytearray.
+    return data.getvalue()
 
 
 @contextlib.contextmanager
-def _memory_limit(more_bytes: int) -> Iterator[None]:
-    """Lets this process take at most so much more address space; allocations beyond it raise MemoryError.
+def bounded_memory(path: str | os.PathLike[str], count: int, bytes_for_each: int = _BYTES_FOR_EACH) -> Iterator[None]:
+    """Within it, this process takes only as much memory as so many bytes of the file warrant, and half of what is free.
 
     A few bytes of a pickle can ask for gigabytes (an index into the memo is enough), which no look at its size shows.
+
+    Raises:
+        UnreadableFile: more was asked for.
     """
+    more = _BYTES_FOR_ANY + bytes_for_each * count
+    free = _host_memory.available_bytes()
+    is_scarce = free is not None and free // 2 < more
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    pages = int(Path("/proc/self/statm").read_text().split()[0])
-    limit = pages * resource.getpagesize() + more_bytes
-    if soft != resource.RLIM_INFINITY:
-        limit = min(limit, soft)
-    resource.setrlimit(resource.RLIMIT_AS, (limit, hard))
+    limit = _host_memory.mapped_bytes() + (free // 2 if is_scarce else more)
+    resource.setrlimit(resource.RLIMIT_AS, (limit if soft == resource.RLIM_INFINITY else min(limit, soft), hard))
     try:
         yield
+    except MemoryError:
+        what = "asks for far more memory than its size warrants; it is damaged or malicious"
+        if is_scarce:
+            what = (
+                f"takes more than half of the memory that is free, {free >> 20} MiB; free some, or record fewer entries"
+            )
+        raise UnreadableFile(f"{path} {what}") from None
     finally:
         resource.setrlimit(resource.RLIMIT_AS, (soft, hard))

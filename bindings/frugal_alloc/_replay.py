@@ -1,7 +1,7 @@
-"""Plays recorded histories through allocators on the simulated GPU, and measures them side by side.
+"""Plays recorded histories through allocators on the simulated GPU or a real one, and measures them side by side.
 
 Every measurement is a process of its own (_replay_worker.py), so that no allocator sees what another has left, and a
-crash costs one measurement. Of these, at most two run at a time.
+crash costs one measurement. Of these, at most two run at a time, and on a real GPU one.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ T = TypeVar("T")
 
 ALLOCATORS = ("frugal", "native", "expandable")
 DEFAULT_CAPACITY = 200 << 30
+SIMULATED, REAL = "simulated", "real"
 
 _PAGE_BYTES = 2 << 20
 # The smallest capacity is found to within this part of the history's peak.
@@ -53,6 +54,7 @@ class SteadyState:
     driver_calls: dict[str, int]
     driver_ns: int
     host_syncs: int
+    host_ns: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -75,9 +77,11 @@ class Measurement:
     # The smallest capacity that the history completes in; None unless asked for.
     min_capacity_bytes: int | None
     driver_calls: dict[str, int]
-    # By the simulated GPU's latency model.
+    # By the simulated GPU's latency model. On a real GPU measured: of frugal_alloc each call; of the others, the calls
+    # into the allocator that took memory from the device or gave some back, which are then all that driver_calls has.
     driver_ns: int
-    # Host CPU time of an allocation and its free on a warm cache, the allocator's own; None unless completed.
+    # Host CPU time of an allocation and its free on a warm cache, the allocator's own, on a real GPU wall time; None
+    # unless completed.
     ns_per_pair: float | None
     # Why it did not complete, in the allocator's words.
     error: str | None
@@ -95,6 +99,10 @@ class Measurement:
     # The address space when most was live, if asked for: (address, bytes, state), by address. The states are "live",
     # "awaiting" (freed, but in use by another stream), "free", and "hole": addresses whose memory is elsewhere now.
     runs: tuple[tuple[int, int, str], ...] | None
+    # What it was played on: "simulated" or "real".
+    device: str = SIMULATED
+    # Wall time in all calls into the allocator, driver calls included; None on the simulated GPU.
+    host_ns: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
@@ -110,8 +118,16 @@ class OrderCheck:
 class Replayer:
     """Starts the workers for one installation of torch. Any thread may use it; Stop() ends all that is running."""
 
-    def __init__(self) -> None:
-        """Raises MissingPart where torch with CUDA, or a library of ours for it, is not installed."""
+    def __init__(self, device: str = SIMULATED) -> None:
+        """
+        Args:
+            device: SIMULATED, or REAL: the first GPU that this process sees, whose time is the wall's. A capacity is
+                then a limit on the allocator, and streams have no work.
+
+        Raises:
+            MissingPart: torch with CUDA, or a library of ours for it, is not installed.
+        """
+        self.device = device
         self._torch = _installation.find_cuda_torch()
         self._replay_library = _installation.find_library("replay", self._torch)
         self._lock = threading.Lock()
@@ -159,7 +175,7 @@ class Replayer:
                 lambda size: self.completes(history, allocator, size, stream_lag),
                 tolerance,
             )
-        return _measurement(history, allocator, capacity, minimum, live, options, outcome)
+        return _measurement(self.device, history, allocator, capacity, minimum, live, options, outcome)
 
     def completes(self, history: History, allocator: str, capacity: int, stream_lag: int = 0) -> bool:
         """Whether the history can be played to its end in that much memory. Raises as measure() does."""
@@ -207,10 +223,12 @@ class Replayer:
             "steady_from": steady_from(history),
             "sample_count": 0,
             "picture_at": None,
+            "limit_bytes": capacity if self.device == REAL else None,
+            "real_time": self.device == REAL,
             **options,
         }
         what = f"{history.name} with {allocator}"
-        environment = _worker_environment(capacity, allocator)
+        environment = _worker_environment(None if self.device == REAL else capacity, allocator)
         if checks_order:
             environment["FRUGAL_SIM_ORDER"] = "1"
         status, output, errors = self._run_worker(json.dumps(task), history.events, environment)
@@ -250,6 +268,7 @@ def steady_from(history: History) -> int:
 
 
 def _measurement(
+    device: str,
     history: History,
     allocator: str,
     capacity: int,
@@ -283,6 +302,8 @@ def _measurement(
         stream_lag=options["stream_lag"],
         series=tuple(series) or None,
         runs=tuple(map(tuple, outcome["runs"])) or None,
+        device=device,
+        host_ns=outcome["host_ns"] or None,
     )
 
 
@@ -291,7 +312,12 @@ def _steady_state(history: History, outcome: dict[str, Any]) -> SteadyState | No
         return None
     calls = outcome["steady_calls"]
     return SteadyState(
-        steady_from(history), outcome["steady_allocations"], calls, outcome["steady_driver_ns"], host_syncs(calls)
+        steady_from(history),
+        outcome["steady_allocations"],
+        calls,
+        outcome["steady_driver_ns"],
+        host_syncs(calls),
+        outcome["steady_host_ns"] or None,
     )
 
 
@@ -324,12 +350,12 @@ def measure_all(
 
 
 def run_all(replayer: Replayer, jobs: list[Callable[[], T]]) -> list[T]:
-    """The results of all jobs, which use the replayer, in their order; two run at a time.
+    """The results of all jobs, which use the replayer, in their order.
 
     Raises:
         Exception: the first failure. As on KeyboardInterrupt, what else is running has been ended.
     """
-    with concurrent.futures.ThreadPoolExecutor(_PARALLEL_WORKERS) as executor:
+    with concurrent.futures.ThreadPoolExecutor(1 if replayer.device == REAL else _PARALLEL_WORKERS) as executor:
         futures = [executor.submit(job) for job in jobs]
         try:
             done, _ = concurrent.futures.wait(futures, return_when=concurrent.futures.FIRST_EXCEPTION)
@@ -379,20 +405,18 @@ def _round_up(size: int) -> int:
     return -(-size // _PAGE_BYTES) * _PAGE_BYTES
 
 
-def _worker_environment(capacity: int, allocator: str) -> dict[str, str]:
+def _worker_environment(capacity: int | None, allocator: str) -> dict[str, str]:
+    """Of a simulated GPU of this capacity; None: of the GPU that there is."""
     # What the user has set is for other programs, and would change the measurement.
-    base = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith("FRUGAL_SIM_") and name not in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
-    }
-    if "FRUGAL_SIM_LIBRARIES" in os.environ:
-        base["FRUGAL_SIM_LIBRARIES"] = os.environ["FRUGAL_SIM_LIBRARIES"]
-    # All that the simulated GPU has is the allocator's, so that a capacity is what it could take.
-    base["FRUGAL_SIM_CONTEXT"] = "0"
+    base = {k: v for k, v in os.environ.items() if k not in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")}
     if allocator in _SETTINGS:
         # The older of two names: every torch from 2.9 on reads it.
         base["PYTORCH_CUDA_ALLOC_CONF"] = _SETTINGS[allocator]
+    if capacity is None:
+        return base
+    base = {k: v for k, v in base.items() if not k.startswith("FRUGAL_SIM_") or k == "FRUGAL_SIM_LIBRARIES"}
+    # All that the simulated GPU has is the allocator's, so that a capacity is what it could take.
+    base["FRUGAL_SIM_CONTEXT"] = "0"
     return _simulated_gpu.environment(capacity, backing="none", base=base)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from ._replay import Measurement
+from ._replay import REAL, Measurement
 
 _GIB, _MIB = 1 << 30, 1 << 20
 
@@ -14,7 +14,8 @@ def print_table(measurements: list[Measurement], file: TextIO | None = None) -> 
     """On standard output by default."""
     file = file or sys.stdout
     unit = _GIB if max(row.peak_reserved_bytes for row in measurements) >= _GIB else _MIB
-    columns = _columns("GiB" if unit == _GIB else "MiB")
+    real = measurements[0].device == REAL
+    columns = _columns("GiB" if unit == _GIB else "MiB", real)
     rows = [_cells(row, unit) for row in measurements]
     try:
         import rich.box
@@ -32,7 +33,7 @@ def print_table(measurements: list[Measurement], file: TextIO | None = None) -> 
     rich.console.Console(file=file, width=None if file.isatty() else 200).print(table)
 
 
-def _columns(unit: str) -> tuple[str, ...]:
+def _columns(unit: str, real: bool) -> tuple[str, ...]:
     return (
         "history",
         "allocator",
@@ -41,7 +42,8 @@ def _columns(unit: str) -> tuple[str, ...]:
         "in use",
         f"min {unit}",
         "driver calls",
-        "driver ms",
+        "driver ms, measured" if real else "driver ms, modelled",
+        *(("all calls ms",) if real else ()),
         "ns per pair",
     )
 
@@ -57,6 +59,7 @@ def _cells(row: Measurement, unit: int) -> tuple[str, ...]:
         "-" if minimum is None else f"{minimum / unit:.2f}",
         str(sum(row.driver_calls.values())),
         f"{row.driver_ns / 1e6:.1f}",
+        *((f"{(row.host_ns or 0) / 1e6:.1f}",) if row.device == REAL else ()),
         "-" if row.ns_per_pair is None else f"{row.ns_per_pair:.0f}",
     )
 

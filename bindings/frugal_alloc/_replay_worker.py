@@ -1,4 +1,4 @@
-"""Plays one history through one allocator, in a process of its own on the simulated GPU: started by _replay.py.
+"""Plays one history through one allocator, in a process of its own: started by _replay.py.
 
 It runs without torch and without the rest of this package: libc10 and libc10_cuda are all that an allocator needs, and
 load in milliseconds. The task comes as one argument in JSON, the events on standard input; the outcome goes to standard
@@ -40,7 +40,11 @@ class Run(ctypes.Structure):
 
 
 class Costs(ctypes.Structure):
-    _fields_ = [("driver_calls", ctypes.c_uint64 * len(CALL_KINDS)), ("driver_ns", ctypes.c_uint64)]
+    _fields_ = [
+        ("driver_calls", ctypes.c_uint64 * len(CALL_KINDS)),
+        ("driver_ns", ctypes.c_uint64),
+        ("host_ns", ctypes.c_uint64),
+    ]
 
 
 class Request(ctypes.Structure):
@@ -58,6 +62,8 @@ class Request(ctypes.Structure):
         ("runs", ctypes.POINTER(Run)),
         ("run_capacity", ctypes.c_uint64),
         ("picture_at", ctypes.c_uint64),
+        ("limit_bytes", ctypes.c_uint64),
+        ("real_time", ctypes.c_uint32),
     ]
 
 
@@ -100,6 +106,8 @@ def play(task: dict[str, Any], events: bytes) -> dict[str, Any]:
         runs,
         _MOST_RUNS if runs else 0,
         task["picture_at"] or 0,
+        task["limit_bytes"] or 0,
+        task["real_time"],
     )
     result = Result()
     outcome = _OUTCOMES[replay(ctypes.byref(request), ctypes.byref(result))]
@@ -115,8 +123,10 @@ def _figures(result: Result) -> dict[str, Any]:
         "driver_ns_to_peak": result.driver_ns_to_peak,
         "driver_calls": _calls(result.costs),
         "driver_ns": result.costs.driver_ns,
+        "host_ns": result.costs.host_ns,
         "steady_calls": _calls(result.steady),
         "steady_driver_ns": result.steady.driver_ns,
+        "steady_host_ns": result.steady.host_ns,
         "steady_allocations": result.steady_allocations,
         "order_accesses": result.order_accesses,
         "ns_per_pair": result.ns_per_pair if result.ns_per_pair >= 0 else None,
@@ -134,7 +144,8 @@ def _listed(runs: ctypes.Array[Run] | None, count: int) -> list[tuple[int, int, 
 
 
 def _install(path: str) -> None:
-    library = ctypes.CDLL(path)
+    # For all, since the replay asks it how long its driver took.
+    library = ctypes.CDLL(path, mode=ctypes.RTLD_GLOBAL)
     library.frugal_enable.restype = ctypes.c_int
     library.frugal_last_error.restype = ctypes.c_char_p
     if library.frugal_enable() != 0:

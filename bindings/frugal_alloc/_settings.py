@@ -18,6 +18,8 @@ LEAST_HISTORY = 1_000_000
 # No GPU has so many bytes; a number of thousands of digits cannot even be written out.
 _MOST_NUMBER = 1 << 63
 
+_SWITCHES = ("track", "remap")
+
 # What PyTorch's Python functions call to change settings in the middle of a run.
 _PYTORCH_SETTERS = ("_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings")
 
@@ -34,6 +36,9 @@ def to_text(
     report_dir: str | os.PathLike[str] | None = None,
     suppressions: str | os.PathLike[str] | None = None,
     check: str | None = None,
+    remap: bool | str | None = None,
+    driver_reserve: int | str | None = None,
+    driver_costs: str | os.PathLike[str] | None = None,
 ) -> str:
     """The settings that are not None in the form of FRUGAL_ALLOC_CONF: numbers are bytes and seconds.
 
@@ -44,6 +49,7 @@ def to_text(
     for name, value, number_types, unit in (
         ("memory_limit", memory_limit, (int,), ""),
         ("idle_release", idle_release, (int, float), "s"),
+        ("driver_reserve", driver_reserve, (int,), ""),
     ):
         if value is None:
             continue
@@ -55,10 +61,17 @@ def to_text(
                 f"{name}={_shown(value)} is not possible; {name} is {kinds} as in FRUGAL_ALLOC_CONF"
             )
         entries.append(f"{name}:{value}")
-    if isinstance(track, bool):
-        track = "on" if track else "off"
-    texts = {"track": track, "check": check, "report_dir": report_dir, "suppressions": suppressions}
+    texts = {
+        "track": track,
+        "remap": remap,
+        "check": check,
+        "report_dir": report_dir,
+        "suppressions": suppressions,
+        "driver_costs": driver_costs,
+    }
     for name, text in texts.items():
+        if name in _SWITCHES and isinstance(text, bool):
+            text = "on" if text else "off"
         if text is None:
             continue
         value = os.fspath(text) if isinstance(text, (str, os.PathLike)) else text

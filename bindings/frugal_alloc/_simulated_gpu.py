@@ -225,8 +225,11 @@ def _script_command(program: str) -> list[str]:
 
 def _spawn_and_wait(program: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*SIGNALS, signal.SIGCHLD})
+    # Where our parent ignores the end of its children, ours would leave neither a signal nor a status.
+    on_child = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     try:
-        # Python ignores these two; the command should not.
+        # Python ignores these two; the command should not. What else our parent has us ignore, as a shell does for what
+        # runs in the background, the command ignores too.
         defaults = [signal.SIGPIPE, signal.SIGXFSZ]
         child = os.posix_spawn(program, list(command), dict(environment), setsigmask=before, setsigdef=defaults)
         while True:
@@ -240,4 +243,5 @@ def _spawn_and_wait(program: str, command: Sequence[str], environment: Mapping[s
                 code = os.waitstatus_to_exitcode(status)
                 return code if code >= 0 else 128 - code
     finally:
+        signal.signal(signal.SIGCHLD, on_child)
         signal.pthread_sigmask(signal.SIG_SETMASK, before)

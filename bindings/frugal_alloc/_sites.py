@@ -12,6 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from . import _interruptions
+
 
 class Frame(NamedTuple):
     """A line of Python that was being carried out."""
@@ -131,7 +133,7 @@ _Segment = _structure("_Segment", "uint64 address; int64 bytes; uint64 stream; i
 _Finding = _structure(
     "_Finding",
     "int verdict; int gpu; int site; text name; int64 largest_block; int64 bytes; int64 blocks; int64 epochs; "
-    "double bytes_per_epoch; double confidence",
+    "double bytes_per_epoch; double confidence; int material",
 )
 _OutOfMemory = _structure(
     "_OutOfMemory",
@@ -153,6 +155,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_part_name": (ctypes.c_char_p, ctypes.c_int),
     "frugal_expect_growth": (ctypes.c_int, ctypes.c_int),
     "frugal_describe_site": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Site)),
+    "frugal_sites_left_out": (ctypes.c_int64,),
     "frugal_site_lines": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Line), ctypes.c_int),
     "frugal_site_usages": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Usage), ctypes.c_int),
     "frugal_restart_site_peaks": (None, ctypes.c_int),
@@ -196,6 +199,10 @@ class SiteFunctions:
         """What the calling thread allocates counts to this part of the program; "": to none. Returns the one before."""
         before = self._check(self._library.frugal_set_part(self._library.frugal_part(_encode(name))))
         return _decode(self._library.frugal_part_name(before))
+
+    def sites_left_out(self) -> int:
+        """How often memory counted to no site, since there was no room for one more."""
+        return self._library.frugal_sites_left_out()
 
     def site(self, number: int) -> Site:
         """A site that another function has named."""
@@ -300,17 +307,14 @@ class SiteFunctions:
         texts: dict[int, Any] = {}
 
         def call(facts: Any) -> int | None:
-            try:
-                text = explain(_out_of_memory(facts.contents))
-            except Exception:
-                return None
+            text = explain(_out_of_memory(facts.contents))
             if text is None:
                 return None
             buffer = ctypes.create_string_buffer(_encode(text))
             texts[threading.get_ident()] = buffer
             return ctypes.addressof(buffer)
 
-        explainer = EXPLAINER(call)
+        explainer = EXPLAINER(_interruptions.callback(call))
         self._library.frugal_set_explainer(explainer)
         # The library may call it for ever, and one that was set before may be at work in another thread.
         self._explainers = (*self._explainers, explainer)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import os
+
 from . import _native, _nccl, _out_of_memory, _settings, _sharing, _tracking
 
 
-def enable(settings: str) -> None:
-    """See :func:`frugal_alloc.enable`; `settings` are "key:value,key:value"."""
+def enable(settings: str, suppressions: str | os.PathLike[str] | None = None) -> None:
+    """See :func:`frugal_alloc.enable`; `settings` are "key:value,key:value", `suppressions` the file among them."""
+    if suppressions is not None:
+        # Refused before anything changes.
+        _tracking.check_suppressions(os.fspath(suppressions))
     library = _native.load()
     _sharing.hook(library)
     if library.is_enabled():
@@ -14,9 +19,10 @@ def enable(settings: str) -> None:
             library.enable(settings)
         _follow(library)
         return
-    _nccl.leave_out_registration()
     recorded = _settings.recorded_history()
     library.enable(settings)
+    if library.setting("remap") != "off":
+        _nccl.leave_out_registration()
     _settings.watch_pytorchs(library)
     if recorded is not None:
         _settings.record_history_of_ours(library, recorded)

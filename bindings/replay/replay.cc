@@ -10,13 +10,14 @@
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
-#include <array>
 #include <exception>
-#include <optional>
+#include <memory>
 #include <span>
 #include <string>
 #include <string_view>
 
+#include "bindings/replay/gpu.h"
+#include "bindings/replay/real_gpu.h"
 #include "bindings/replay/replayer.h"
 #include "bindings/replay/simulated_gpu.h"
 #include "bindings/replay/watcher.h"
@@ -50,18 +51,30 @@ void StartC10() {
   C10_CUDA_CHECK(cudaSetDevice(0));
 }
 
+// Other programs may use the GPU, and the driver needs some of it.
+constexpr size_t kLeftFree = size_t{1} << 30;
+
+void LimitMemory(uint64_t bytes) {
+  size_t free = 0;
+  size_t total = 0;
+  C10_CUDA_CHECK(cudaMemGetInfo(&free, &total));
+  const size_t limit = std::min<size_t>(bytes, free - std::min(free, kLeftFree));
+  c10::cuda::CUDACachingAllocator::setMemoryFraction(static_cast<double>(limit) / static_cast<double>(total),
+                                                     /*device=*/0);
+}
+
 // Repeats the history as often as it is asked for. An allocator may run out of memory in a repetition although the
 // first pass fitted: those before it then count.
-void Repeat(const Request& request, Replayer& replayer, const SimulatedGpu& gpu, Result& result) {
+void Repeat(const Request& request, Replayer& replayer, const Gpu& gpu, Result& result) {
   const double pairs = static_cast<double>(request.event_count - request.initial_count) / 2;
   try {
     for (uint32_t pass = 1; pass < request.passes; ++pass) {
       replayer.FreeAll();
-      const Costs before = ReadCosts(gpu);
+      const Costs before = gpu.CostsSoFar();
       const double ns = replayer.Play(nullptr) / pairs;
       if (result.ns_per_pair < 0 || ns < result.ns_per_pair) result.ns_per_pair = ns;
       if (request.steady_from == pass * request.event_count) {
-        result.steady = Difference(ReadCosts(gpu), before);
+        result.steady = Difference(gpu.CostsSoFar(), before);
         result.steady_allocations = request.allocation_count;
       }
     }
@@ -69,13 +82,11 @@ void Repeat(const Request& request, Replayer& replayer, const SimulatedGpu& gpu,
   }
 }
 
-Outcome CheckOrder(const SimulatedGpu& gpu, Result& result) {
-  result.order_accesses = gpu.order_accesses();
-  const uint64_t violations = gpu.order_violations();
+Outcome CheckOrder(const Gpu& gpu, Result& result) {
+  result.order_accesses = gpu.OrderAccesses();
+  const uint64_t violations = gpu.OrderViolations();
   if (violations == 0) return Outcome::kCompleted;
-  std::array<char, sizeof(result.message)> report;
-  gpu.order_report(report.data(), report.size());
-  return Fail(result, std::to_string(violations) + " pairs of operations without order, first: " + report.data());
+  return Fail(result, std::to_string(violations) + " pairs of operations without order, first: " + gpu.OrderReport());
 }
 
 Outcome Replay(const Request& request, Result& result) {
@@ -83,26 +94,27 @@ Outcome Replay(const Request& request, Result& result) {
   if (!Validate(events, request.initial_count, request.allocation_count, request.stream_count)) {
     return Fail(result, "the events are not a history");
   }
-  const std::optional<SimulatedGpu> gpu = SimulatedGpu::Find();
-  if (!gpu) return Fail(result, "this process does not run on the simulated GPU");
-
+  std::unique_ptr<Gpu> gpu = request.real_time == 0 ? SimulatedGpu::Find() : nullptr;
+  if (gpu == nullptr && request.real_time == 0) return Fail(result, "this process does not run on the simulated GPU");
   StartC10();
+  if (request.limit_bytes > 0) LimitMemory(request.limit_bytes);
+  if (gpu == nullptr) gpu = std::make_unique<RealGpu>();
   Replayer replayer(events, request.initial_count, request.allocation_count, request.stream_count, request.stream_lag,
                     *gpu);
   Watcher watcher(request, *gpu, result);
-  gpu->reset_counters();
+  gpu->Reset();
   try {
     replayer.Play(&watcher);
     watcher.Finish();
   } catch (const c10::OutOfMemoryError& error) {
-    result.costs = ReadCosts(*gpu);
-    result.peak_reserved_bytes = gpu->memory_peak(0);
+    result.costs = gpu->CostsSoFar();
+    result.peak_reserved_bytes = gpu->MemoryPeak();
     result.failed_at = replayer.position();
     if (CheckOrder(*gpu, result) == Outcome::kFailed) return Outcome::kFailed;
     SetMessage(result, error.what_without_backtrace());
     return Outcome::kOutOfMemory;
   }
-  result.costs = ReadCosts(*gpu);
+  result.costs = gpu->CostsSoFar();
   if (request.event_count > request.initial_count) Repeat(request, replayer, *gpu, result);
   return CheckOrder(*gpu, result);
 }

@@ -1,8 +1,8 @@
 // What ctypes calls: one recorded history through the CUDA allocator that c10 has now.
 //
-// The caller is a process that runs on the simulated GPU, has libc10 and libc10_cuda loaded and, where it wants another
-// allocator than PyTorch's, has installed that: bindings/frugal_alloc/_replay_worker.py, whose Request and Result
-// mirror the structs.
+// The caller is a process that has a GPU, simulated or real, and libc10 and libc10_cuda loaded, and, where it wants
+// another allocator than PyTorch's, has installed that: bindings/frugal_alloc/_replay_worker.py, whose Request and
+// Result mirror the structs.
 
 #ifndef FRUGAL_BINDINGS_REPLAY_REPLAY_H_
 #define FRUGAL_BINDINGS_REPLAY_REPLAY_H_
@@ -56,25 +56,33 @@ struct Request {
   Run* runs;
   uint64_t run_capacity;
   uint64_t picture_at;
+  // The most that the allocator may hold, in bytes, of what is free but for 1 GiB; 0: all that the GPU has.
+  uint64_t limit_bytes;
+  // Not 0: as on a real GPU, by the wall's clock, also where the GPU is simulated.
+  uint32_t real_time;
 };
 
 enum class Outcome : int {
   kCompleted = 0,
   kOutOfMemory = 1,
-  // The history is not consistent, the process is not on the simulated GPU, or the allocator failed.
+  // The history is not consistent, there is no GPU, or the allocator failed.
   kFailed = 2,
 };
 
 // What a part of the history cost.
 struct Costs {
+  // On a real GPU, and with an allocator that is not ours, only `malloc` and `free` are known: how often it took memory
+  // from the device, and gave some back.
   uint64_t driver_calls[kCallKinds.size()];
   uint64_t driver_ns;
+  // The wall's, of all calls into the allocator. 0 on the simulated GPU, where a driver call takes no time.
+  uint64_t host_ns;
 };
 
 struct Result {
   // Of the first pass, up to where it ended:
   uint64_t failed_at;            // with kOutOfMemory: number of the event that could not be served
-  uint64_t peak_reserved_bytes;  // most physical memory of the GPU that was in use at a time
+  uint64_t peak_reserved_bytes;  // most physical memory of the GPU that the allocator held at a time
   uint64_t peak_reserved_at;     // the event at which it was first reached
   uint64_t driver_ns_to_peak;    // up to the end of that event
   uint64_t run_count;            // of the picture, however many fitted
@@ -83,7 +91,7 @@ struct Result {
   // end.
   Costs steady;
   uint64_t steady_allocations;
-  // Host time of one allocation and its free in the fastest warm pass; negative without one.
+  // Host time of one allocation and its free in the fastest warm pass, on a real GPU the wall's; negative without one.
   double ns_per_pair;
   // Of all passes, where the simulated GPU checks the order of work; else 0. A violation is kFailed.
   uint64_t order_accesses;

@@ -1,4 +1,4 @@
-// Replays a history through the CUDA allocator that c10 has now, on the simulated GPU.
+// Replays a history through the CUDA allocator that c10 has now, on a GPU.
 
 #ifndef FRUGAL_BINDINGS_REPLAY_REPLAYER_H_
 #define FRUGAL_BINDINGS_REPLAY_REPLAYER_H_
@@ -10,24 +10,24 @@
 #include <span>
 #include <vector>
 
+#include "bindings/replay/gpu.h"
 #include "bindings/replay/history.h"
-#include "bindings/replay/simulated_gpu.h"
 #include "bindings/replay/watcher.h"
 
 namespace frugal::replay {
 
-// The history is played against the simulated clock: event n of a pass happens at n nanoseconds, so a
+// Where time is simulated, the history is played against that clock: event n of a pass happens at n nanoseconds, so a
 // late stream is done with a block exactly at the event that the recording says. With a stream lag, every
 // allocation and free also gives its stream work that lasts for so many events more, as a host does that runs ahead.
 //
 // Every call into the allocator may throw what the allocator throws (c10::OutOfMemoryError, c10::Error).
 class Replayer {
  public:
-  // REQUIRES: events that pass Validate(); `events` outlives this.
+  // REQUIRES: events that pass Validate(); `events` and `gpu` outlive this.
   Replayer(std::span<const Event> events, uint64_t initial_count, uint32_t allocation_count, uint32_t stream_count,
-           uint32_t stream_lag, const SimulatedGpu& gpu);
+           uint32_t stream_lag, Gpu& gpu);
 
-  // Plays the history once and returns the CPU time of this thread, in ns, from the end of the initial
+  // Plays the history once and returns what it took, in ns, from the end of the initial
   // allocations to the last event. `watcher` may be null.
   double Play(Watcher* watcher);
   // Frees all that is still allocated and lets the late streams finish: the end of a pass.
@@ -49,7 +49,7 @@ class Replayer {
 
   const std::span<const Event> events_;
   const uint64_t initial_count_;
-  const SimulatedGpu gpu_;
+  Gpu& gpu_;
   const uint32_t stream_lag_;
   // Whether a stream is ever busy: only then does the time matter.
   bool has_time_;

@@ -54,48 +54,42 @@ std::vector<Run> RunsOf(std::vector<SegmentInfo> segments) {
 
 }  // namespace
 
-Costs ReadCosts(const SimulatedGpu& gpu) {
-  Costs costs;
-  costs.driver_ns = gpu.driver_ns();
-  std::transform(kCallKinds.begin(), kCallKinds.end(), costs.driver_calls, gpu.calls);
-  return costs;
-}
-
 Costs Difference(const Costs& end, const Costs& begin) {
   Costs difference;
   difference.driver_ns = end.driver_ns - begin.driver_ns;
+  difference.host_ns = end.host_ns - begin.host_ns;
   for (size_t kind = 0; kind < kCallKinds.size(); ++kind) {
     difference.driver_calls[kind] = end.driver_calls[kind] - begin.driver_calls[kind];
   }
   return difference;
 }
 
-Watcher::Watcher(const Request& request, const SimulatedGpu& gpu, Result& result)
+Watcher::Watcher(const Request& request, const Gpu& gpu, Result& result)
     : request_(request), gpu_(gpu), result_(result) {
   std::fill_n(request.samples, request.sample_count, 0);
 }
 
 void Watcher::Before(uint64_t event) {
-  if (event == request_.steady_from) steady_begin_ = ReadCosts(gpu_);
+  if (event == request_.steady_from) steady_begin_ = gpu_.CostsSoFar();
 }
 
 void Watcher::After(uint64_t event) {
-  const uint64_t peak = gpu_.memory_peak(0);
+  const uint64_t peak = gpu_.MemoryPeak();
   if (peak > result_.peak_reserved_bytes) {
     result_.peak_reserved_bytes = peak;
     result_.peak_reserved_at = event;
-    result_.driver_ns_to_peak = gpu_.driver_ns();
+    result_.driver_ns_to_peak = gpu_.CostsSoFar().driver_ns;
   }
   if (request_.sample_count > 0) {
     uint64_t& sample = request_.samples[event * request_.sample_count / request_.event_count];
-    sample = std::max(sample, gpu_.memory_used(0));
+    sample = std::max(sample, gpu_.MemoryUsed());
   }
   if (request_.runs != nullptr && event == request_.picture_at) TakePicture();
 }
 
 void Watcher::Finish() {
   if (request_.steady_from >= request_.event_count) return;
-  result_.steady = Difference(ReadCosts(gpu_), steady_begin_);
+  result_.steady = Difference(gpu_.CostsSoFar(), steady_begin_);
   for (uint64_t event = request_.steady_from; event < request_.event_count; ++event) {
     if (request_.events[event].operation == Operation::kAllocate) ++result_.steady_allocations;
   }

@@ -5,19 +5,18 @@
 
 #include <cstdint>
 
+#include "bindings/replay/gpu.h"
 #include "bindings/replay/replay.h"
-#include "bindings/replay/simulated_gpu.h"
 
 namespace frugal::replay {
 
-Costs ReadCosts(const SimulatedGpu& gpu);
 // `end` - `begin`, of one counter each.
 Costs Difference(const Costs& end, const Costs& begin);
 
 class Watcher {
  public:
-  // Writes to `result` as events come; both arguments outlive this.
-  Watcher(const Request& request, const SimulatedGpu& gpu, Result& result);
+  // Writes to `result` as events come; all arguments outlive this.
+  Watcher(const Request& request, const Gpu& gpu, Result& result);
 
   void Before(uint64_t event);
   void After(uint64_t event);
@@ -28,7 +27,7 @@ class Watcher {
   void TakePicture();
 
   const Request& request_;
-  const SimulatedGpu gpu_;
+  const Gpu& gpu_;
   Result& result_;
   Costs steady_begin_ = {};
 };

@@ -47,6 +47,13 @@ AddressSpace::~AddressSpace() {
 
 std::optional<Address> AddressSpace::Reserve(Bytes size, Bytes alignment, Address wish) {
   std::lock_guard lock(mutex_);
+  if (size > most_ - reserved_) return std::nullopt;
+  const std::optional<Address> found = TakeFreeOrChunk(size, alignment, wish);
+  if (found) reserved_ += size;
+  return found;
+}
+
+std::optional<Address> AddressSpace::TakeFreeOrChunk(Bytes size, Bytes alignment, Address wish) {
   if (std::optional<Address> found = TakeFree(size, alignment, wish)) return found;
   if (!AddChunk(std::max(kChunkSize, size + alignment)) && !AddChunk(size + alignment)) return std::nullopt;
   return TakeFree(size, alignment, wish);
@@ -90,6 +97,7 @@ bool AddressSpace::AddChunk(Bytes size) {
 
 void AddressSpace::Unreserve(Address start, Bytes size) {
   std::lock_guard lock(mutex_);
+  reserved_ -= size;
   auto after = free_.lower_bound(start);
   if (after != free_.end() && after->first == start + size) {
     size += after->second;

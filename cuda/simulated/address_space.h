@@ -20,13 +20,14 @@ class AddressSpace {
  public:
   enum class Access { kNone, kRead, kReadWrite };
 
-  AddressSpace() = default;
+  // Of all that is reserved at a time, `most` bytes.
+  explicit AddressSpace(Bytes most = kUnlimited) : most_(most) {}
   ~AddressSpace();
   AddressSpace(const AddressSpace&) = delete;
   AddressSpace& operator=(const AddressSpace&) = delete;
 
   // `size` and `alignment` are multiples of kPageSize, the alignment a power of two. At `wish`, if that is free and
-  // fits. nullopt if the host has no such room.
+  // fits. nullopt if the host has no such room, or the limit is reached.
   std::optional<Address> Reserve(Bytes size, Bytes alignment, Address wish);
   // Of a whole range that Reserve() returned, with nothing attached.
   void Unreserve(Address start, Bytes size);
@@ -45,11 +46,15 @@ class AddressSpace {
 
   static constexpr Bytes kChunkSize = GiB(4096);
 
+  std::optional<Address> TakeFreeOrChunk(Bytes size, Bytes alignment, Address wish);
   std::optional<Address> TakeFree(Bytes size, Bytes alignment, Address wish);
   std::optional<Address> TakeAt(std::map<Address, Bytes>::iterator free, Address start, Bytes size);
   bool AddChunk(Bytes size);
 
+  const Bytes most_;
+
   std::mutex mutex_;
+  Bytes reserved_;
   std::vector<Chunk> chunks_;
   std::map<Address, Bytes> free_;  // Neighbours are always joined.
 };

@@ -3,16 +3,21 @@
 #ifndef FRUGAL_CUDA_SIMULATED_CALLS_H_
 #define FRUGAL_CUDA_SIMULATED_CALLS_H_
 
+#include <algorithm>
 #include <array>
+#include <atomic>
 #include <cstdint>
 #include <mutex>
 #include <new>
 #include <utility>
 
+#include "allocator/driver_cost_table.h"
 #include "cuda/simulated/call_kind.h"
 #include "cuda/simulated/clock.h"
+#include "cuda/simulated/driver_lock.h"
 #include "cuda/simulated/error.h"
 #include "cuda/simulated/fault_plan.h"
+#include "cuda/simulated/latency_model.h"
 #include "cuda/simulated/thread_state.h"
 
 namespace frugal::sim {
@@ -20,21 +25,57 @@ namespace frugal::sim {
 // Thread-safe.
 class Calls {
  public:
+  // What the calls of a kind would have taken by themselves, or have waited for others' calls.
+  struct Times {
+    Nanoseconds total{0};
+    Nanoseconds worst{0};
+
+    void Add(Nanoseconds time) {
+      total += time;
+      worst = std::max(worst, time);
+    }
+  };
+
+  // The table's costs, and no lock.
+  Calls() = default;
+  // `lock` may be null.
+  Calls(const DriverCosts& costs, DriverLock* lock) : costs_(costs), lock_(lock) {}
+
   // A call of `kind` begins. Unless this returns kSuccess the call is to fail with that error and do nothing; it
-  // counts, and costs, all the same.
-  Error Begin(CallKind kind, Nanoseconds cost) {
+  // counts, and costs, all the same. With `partial` the plan may say there that the call does half of what it is to do
+  // before it fails.
+  Error Begin(CallKind kind, CallCost call, bool* partial = nullptr) {
     const bool in_driver = ThisThread().in_driver;
+    const Nanoseconds cost = call.In(costs_);
+    const Nanoseconds waited = lock_ == nullptr ? Nanoseconds(0) : lock_->Hold(cost);
+    if (clock_ != nullptr) clock_->Pass(std::max(cost, kShortestCall));
     std::lock_guard lock(mutex_);
     ++counts_[static_cast<size_t>(kind)];
     if (in_driver) ++driver_counts_[static_cast<size_t>(kind)];
     driver_time_ += cost;
-    return forked_ ? Error::kNotInitialized : faults_.Next(kind, in_driver);
+    times_[static_cast<size_t>(kind)].Add(cost);
+    waits_.Add(waited);
+    return forked_ ? Error::kNotInitialized : faults_.Next(kind, in_driver, partial);
+  }
+
+  // On a clock that counts calls, each takes its cost, and at least kShortestCall.
+  void TakeTimeOn(Clock& clock) { clock_ = &clock; }
+  static constexpr Nanoseconds kShortestCall{1000};
+
+  // Counts a call of the driver's that costs nothing and that programs make at every turn, without a lock. False: it
+  // may fail, and is to Begin instead.
+  bool CountOften(CallKind kind) {
+    if (may_fail_.load(std::memory_order_relaxed)) return false;
+    often_[static_cast<size_t>(kind)].fetch_add(1, std::memory_order_relaxed);
+    return true;
   }
 
   // From now on every call that can fail does: see Machine.
   void BecomeForkedChild() {
+    may_fail_ = true;
     // A thread of the parent may hold it, which is not here any more.
     new (&mutex_) std::mutex;
+    if (lock_ != nullptr) lock_->BecomeForkedChild();
     forked_ = true;
   }
 
@@ -47,6 +88,7 @@ class Calls {
   void SetFaults(FaultPlan plan) {
     std::lock_guard lock(mutex_);
     faults_ = std::move(plan);
+    may_fail_ = forked_ || !faults_.empty();
   }
 
   // Ends the plan and returns it as it is now, to be set again.
@@ -64,32 +106,54 @@ class Calls {
   // Since the start or the last ResetCounters().
   uint64_t count(CallKind kind) const {
     std::lock_guard lock(mutex_);
-    return counts_[static_cast<size_t>(kind)];
+    return counts_[static_cast<size_t>(kind)] + often_[static_cast<size_t>(kind)];
   }
   // Of these, those that functions of the driver (cu...) made.
   uint64_t driver_count(CallKind kind) const {
     std::lock_guard lock(mutex_);
-    return driver_counts_[static_cast<size_t>(kind)];
+    return driver_counts_[static_cast<size_t>(kind)] + often_[static_cast<size_t>(kind)];
   }
   Nanoseconds driver_time() const {
     std::lock_guard lock(mutex_);
     return driver_time_;
   }
+  Times times(CallKind kind) const {
+    std::lock_guard lock(mutex_);
+    return times_[static_cast<size_t>(kind)];
+  }
+  // For the lock inside the driver.
+  Times waits() const {
+    std::lock_guard lock(mutex_);
+    return waits_;
+  }
   // The fault plan goes on as it was.
   void ResetCounters() {
     std::lock_guard lock(mutex_);
     counts_ = driver_counts_ = {};
+    for (std::atomic<uint64_t>& count : often_) count = 0;
     driver_time_ = Nanoseconds(0);
+    times_ = {};
+    waits_ = {};
   }
 
  private:
+  const DriverCosts costs_{};
+  DriverLock* const lock_ = nullptr;
+  Clock* clock_ = nullptr;
+
   mutable std::mutex mutex_;
   using ByKind = std::array<uint64_t, kCallKindNames.size()>;
   ByKind counts_{};
   ByKind driver_counts_{};
   Nanoseconds driver_time_{0};
+  std::array<Times, kCallKindNames.size()> times_{};
+  Times waits_;
   FaultPlan faults_;
   bool forked_ = false;
+  // Whether a plan, or a fork, may have a call fail.
+  std::atomic<bool> may_fail_{false};
+  // What CountOften() has counted.
+  std::array<std::atomic<uint64_t>, kCallKindNames.size()> often_{};
 };
 
 }  // namespace frugal::sim

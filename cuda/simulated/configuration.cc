@@ -6,6 +6,9 @@
 #include <string>
 #include <string_view>
 
+#include "allocator/driver_costs.h"
+#include "cuda/simulated/whole_file.h"
+
 namespace frugal::sim {
 namespace {
 
@@ -59,6 +62,24 @@ std::optional<Nanoseconds> ParseNanoseconds(std::string_view text) {
   return Nanoseconds(*number);
 }
 
+std::optional<int64_t> ParseCount(std::string_view text) {
+  const std::optional<int64_t> number = ParseNumber(text);
+  return number && *number > 0 ? number : std::nullopt;
+}
+
+std::optional<std::string> ParsePath(std::string_view text) { return std::string(text); }
+
+// "" if `path` names a file of driver costs, which are then in `costs`.
+std::string ReadCosts(const std::string& path, DriverCosts* costs) {
+  const std::optional<std::string> text = WholeFile(path);
+  if (!text) return "it is not a file that can be read";
+  const absl::StatusOr<DriverCosts> parsed = ParseDriverCosts(*text);
+  if (const absl::string_view problem = parsed.status().message(); !parsed.ok())
+    return {problem.begin(), problem.end()};
+  *costs = *parsed;
+  return "";
+}
+
 // Reads variables one by one until one is not understood.
 class Reader {
  public:
@@ -95,12 +116,40 @@ bool Configuration::FromEnvironment(Configuration* configuration, std::string* p
   reader.Read("FRUGAL_SIM_VMM", ParseSwitch, "0 or 1", &configuration->virtual_memory);
   reader.Read("FRUGAL_SIM_VERBOSE", ParseSwitch, "0 or 1", &configuration->verbose);
   reader.Read("FRUGAL_SIM_ORDER", ParseSwitch, "0 or 1", &configuration->order);
+  reader.Read("FRUGAL_SIM_STRICT", ParseSwitch, "0 or 1", &configuration->strict);
+  reader.Read("FRUGAL_SIM_LATE", ParseSwitch, "0 or 1", &configuration->late);
+  configuration->kernel_given = std::getenv("FRUGAL_SIM_KERNEL_NS") != nullptr;
+  // The program computes values at once, beside what we do.
+  const char* values = std::getenv("FRUGAL_SIM_VALUES");
+  configuration->late_data = values == nullptr || std::string_view(values) != "cpu";
   reader.Read("FRUGAL_SIM_FAULTS", FaultPlan::Parse, "a plan, such as create@3=out_of_memory,map@1+=invalid_value",
               &configuration->faults);
+  std::string costs;
+  reader.Read("FRUGAL_SIM_COSTS", ParsePath, "a file of driver costs", &costs);
+  reader.Read("FRUGAL_SIM_DRIVER_TIME", ParseSwitch, "0 or 1", &configuration->driver_time);
+  reader.Read("FRUGAL_SIM_NODE", ParsePath, "a file, such as /dev/shm/node", &configuration->node);
+  reader.Read("FRUGAL_SIM_MAPPINGS", ParseCount, "a number above 0, such as 524288", &configuration->mapped_handles);
+  reader.Read("FRUGAL_SIM_ADDRESSES", ParseBytes, "bytes, such as 128GiB", &configuration->addresses);
+  reader.Read("FRUGAL_SIM_MAP_COUNT", ParseCount, "a number above 0, such as 65530", &configuration->host_mappings);
+  reader.Read("FRUGAL_SIM_FULL", ParseSwitch, "0 or 1", &configuration->driver_memory.on);
+  reader.Read("FRUGAL_SIM_MODULE", ParseBytes, "bytes, such as 4MiB", &configuration->driver_memory.module);
+  if (problem->empty() && !costs.empty()) {
+    const std::string refused = ReadCosts(costs, &configuration->costs);
+    if (!refused.empty()) *problem = "FRUGAL_SIM_COSTS='" + Shown(costs) + "': " + refused;
+  }
   if (problem->empty() && configuration->memory.count() % kPageSize.count() != 0) {
     configuration->memory = RoundDown(configuration->memory, kPageSize);
   }
   return problem->empty();
+}
+
+Nanoseconds Configuration::DurationOf(Bytes touched, bool of_host) const {
+  if (!late || kernel_given) return kernel;
+  // Of a recent data-centre GPU, roughly: enough that the host runs ahead of it.
+  constexpr Nanoseconds kLaunch{5000};
+  constexpr int64_t kDeviceBytes = 2000;  // A nanosecond.
+  constexpr int64_t kHostBytes = 25;
+  return kLaunch + Nanoseconds(touched.count() / (of_host ? kHostBytes : kDeviceBytes));
 }
 
 }  // namespace frugal::sim

@@ -3,10 +3,14 @@
 #ifndef FRUGAL_CUDA_SIMULATED_CONFIGURATION_H_
 #define FRUGAL_CUDA_SIMULATED_CONFIGURATION_H_
 
+#include <cstdint>
+#include <limits>
 #include <string>
 
+#include "allocator/driver_cost_table.h"
 #include "allocator/units.h"
 #include "cuda/simulated/clock.h"
+#include "cuda/simulated/driver_memory.h"
 #include "cuda/simulated/fault_plan.h"
 #include "cuda/simulated/physical_memory.h"
 
@@ -26,7 +30,31 @@ struct Configuration {
   bool verbose = false;
   // The order of work is checked, and what is found is told when the process ends.
   bool order = false;
+  // A stream, an event or a context that is used after its destruction ends the process.
+  bool strict = false;
+  // Work touches its memory when simulated time reaches its end, and time is what CUDA's calls and kernels take.
+  bool late = false;
+  // Late work moves its bytes only then; otherwise at once, as without it, and is only checked then.
+  bool late_data = true;
+  // `kernel` was asked for: that is what each takes, whatever it touches.
+  bool kernel_given = false;
   FaultPlan faults;
+  // What calls cost, and whether they take that time on the clock.
+  DriverCosts costs;
+  bool driver_time = false;
+  // The file of the node that this process belongs to; "" for one of its own.
+  std::string node;
+  // Of the whole node: what NVIDIA's open kernel module can number.
+  int64_t mapped_handles = 0x80000;
+  // Of this process: what x86-64 has for programs.
+  Bytes addresses = GiB(128 << 10);
+  int64_t host_mappings = std::numeric_limits<int64_t>::max();
+  DriverMemory::Options driver_memory;
+
+  // How long what touches so many bytes of a GPU's memory takes, or of the host's.
+  Nanoseconds DurationOf(Bytes touched, bool of_host = false) const;
+  // What is declared of work is of use to someone.
+  bool wants_uses() const { return order || late; }
 
   // False, with one line in `problem` that says what to do, if a FRUGAL_SIM_ variable cannot be understood.
   static bool FromEnvironment(Configuration* configuration, std::string* problem);

@@ -6,20 +6,36 @@
 //   FRUGAL_SIM_MEMORY      bytes of memory of each GPU, with or without KiB, MiB or GiB (default 16 GiB)
 //   FRUGAL_SIM_CONTEXT     bytes that the driver keeps for itself on each GPU (default 512 MiB)
 //   FRUGAL_SIM_GPUS        number of GPUs, 1 to 16 (default 1)
-//   FRUGAL_SIM_KERNEL_NS   time that each kernel takes on its stream (default 0: all is finished at once)
+//   FRUGAL_SIM_KERNEL_NS   time that each kernel takes on its stream (default 0: all is finished at once; with
+//                          FRUGAL_SIM_LATE: 5000, and more by the bytes that it is known to touch)
 //   FRUGAL_SIM_FAULTS      a fault plan, as for frugal_sim_set_faults
 //   FRUGAL_SIM_BACKING     "memory" (default) or "none": no host memory behind the addresses, for replays,
 //                          which never touch them; copies and fills of device memory then do nothing
 //   FRUGAL_SIM_VMM         "0": a GPU without virtual memory management
 //   FRUGAL_SIM_ORDER       "1": the order of all accesses to device memory is checked; see frugal_sim_touch
+//   FRUGAL_SIM_COSTS       a file of driver costs in the place of those of allocator/driver_cost_table.h
+//   FRUGAL_SIM_DRIVER_TIME "1": driver calls take their time on the clock, and wait for others' calls
+//   FRUGAL_SIM_NODE        a file by which processes share GPUs, mapped handles and the driver's lock; made if absent
+//   FRUGAL_SIM_MAPPINGS    mapped handles of all processes of a node (default 524288)
+//   FRUGAL_SIM_ADDRESSES   bytes of addresses that a process may reserve (default 128 TiB)
+//   FRUGAL_SIM_MAP_COUNT   mappings of the host that the process may have (default: as many as the host allows)
+//   FRUGAL_SIM_FULL        "1": the driver takes memory for itself while the program runs
+//   FRUGAL_SIM_MODULE      bytes that it takes for each module then (default 4 MiB)
+//   FRUGAL_SIM_STRICT      "1": a function of CUDA's that is given a stream, an event or a context that was
+//                          destroyed, or never was, ends the process at once with one line on stderr and exit status 6
+//   FRUGAL_SIM_LATE        "1": work touches its memory when simulated time reaches its end. What it touches must still
+//                          be the memory that was there when it was enqueued; if not, the process ends with one line on
+//                          stderr and exit status 3 (with FRUGAL_SIM_ORDER: it counts as a violation). Time is then
+//                          what CUDA's calls, kernels and copies take, the same in every run, and not the wall's
 //   FRUGAL_SIM_VERBOSE     "1": names on stderr each CUDA function that was called and is not simulated
 //
 // Kinds of call that are counted, by name: "create" "map" "set_access" "unmap" "release" "reserve" "unreserve"
 // "malloc" "free" "sync" (the host waited for a stream, an event or the device) "event_record" "event_query"
 // "stream_wait" "launch" "memory_info" (how much memory is free) "event_create" "capture_query" (whether a stream is
 // being captured) "context" (of a GPU or a thread, asked for or set) "ipc" (a handle that other processes know,
-// made, opened or closed). And "unmap_while_busy": unmaps, counted as "unmap" too, while a stream of the GPU had work
-// outstanding. That the work touches what was unmapped is not known, so it is a hint, not an error.
+// made, opened or closed) "peer_access" (a GPU let into another's memory). And "unmap_while_busy": unmaps, counted as
+// "unmap" too, while a stream of the GPU had work outstanding. That the work touches what was unmapped is not known, so
+// it is a hint, not an error.
 
 #ifndef FRUGAL_CUDA_SIMULATED_CONTROL_H_
 #define FRUGAL_CUDA_SIMULATED_CONTROL_H_
@@ -35,11 +51,23 @@ extern "C" {
 uint64_t frugal_sim_calls(const char* kind);
 // Time that all driver calls since the last reset would have taken, by the latency model of docs/simulated_gpu.md.
 uint64_t frugal_sim_driver_ns(void);
+// Of that, the calls of one kind, and the one that took longest; UINT64_MAX for a kind that does not exist.
+uint64_t frugal_sim_driver_ns_of(const char* kind);
+uint64_t frugal_sim_driver_worst_ns_of(const char* kind);
+// Beside it: time that calls waited for those of other threads, and of other processes of the node; and the longest
+// wait.
+uint64_t frugal_sim_driver_wait_ns(void);
+uint64_t frugal_sim_driver_worst_wait_ns(void);
 void frugal_sim_reset_counters(void);
+
+// Views and segments, each as often as there are GPUs that may reach it: of the node, if the process belongs to one.
+uint64_t frugal_sim_mapped_handles(void);
 
 // Physical memory in use on a GPU, without the driver's own; and its highest since the last reset.
 uint64_t frugal_sim_memory_used(int gpu);
 uint64_t frugal_sim_memory_peak(int gpu);
+// What the driver has taken of it for itself beside its context (FRUGAL_SIM_FULL).
+uint64_t frugal_sim_memory_of_driver(int gpu);
 
 // From here on time stands still but for this call; `ns` never goes back.
 void frugal_sim_set_clock(uint64_t ns);
@@ -48,8 +76,9 @@ void frugal_sim_set_stream_busy_until(void* stream, uint64_t ns);
 
 // A plan like "create@3=out_of_memory,map@1=invalid_value": call n (from 1, counted from now) of a kind
 // fails with that error; "@3+" means the third and all after; "=late_unknown", that the call is made and the
-// next one of any kind fails; "driver.create@3", the third of the driver's own functions (cu...). "" ends the plan. 0
-// if the plan was understood; otherwise nothing changes.
+// next one of any kind fails; "unmap@2=partial_unknown", that half of its views are unmapped first; "driver.create@3",
+// the third of the driver's own functions (cu...). "" ends the plan. 0 if the plan was understood; otherwise nothing
+// changes.
 int frugal_sim_set_faults(const char* plan);
 // Calls that have failed by the plan since it was set.
 uint64_t frugal_sim_faults(void);

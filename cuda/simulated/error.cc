@@ -29,6 +29,8 @@ constexpr NamedError kNamedErrors[] = {
     {Error::kIllegalAddress, "illegal_address"},
     {Error::kPeerAccessAlreadyEnabled, "peer_access_already_enabled"},
     {Error::kPeerAccessNotEnabled, "peer_access_not_enabled"},
+    {Error::kTooManyPeers, "too_many_peers"},
+    {Error::kContextIsDestroyed, "context_is_destroyed"},
     {Error::kHostMemoryAlreadyRegistered, "host_memory_already_registered"},
     {Error::kHostMemoryNotRegistered, "host_memory_not_registered"},
     {Error::kLaunchFailed, "launch_failed"},
@@ -43,6 +45,9 @@ constexpr NamedError kNamedErrors[] = {
     {Error::kCaptureImplicit, "capture_implicit"},
     {Error::kCapturedEvent, "captured_event"},
     {Error::kCaptureWrongThread, "capture_wrong_thread"},
+    {Error::kInvalidResourceType, "invalid_resource_type"},
+    {Error::kInvalidResourceConfiguration, "invalid_resource_configuration"},
+    {Error::kStreamDetached, "stream_detached"},
     {Error::kUnknown, "unknown"},
 };
 

@@ -29,6 +29,8 @@ enum class [[nodiscard]] Error : int{
     kIllegalAddress = 700,
     kPeerAccessAlreadyEnabled = 704,
     kPeerAccessNotEnabled = 705,
+    kTooManyPeers = 711,
+    kContextIsDestroyed = 709,
     kHostMemoryAlreadyRegistered = 712,
     kHostMemoryNotRegistered = 713,
     kLaunchFailed = 719,
@@ -43,6 +45,9 @@ enum class [[nodiscard]] Error : int{
     kCaptureImplicit = 906,
     kCapturedEvent = 907,
     kCaptureWrongThread = 908,
+    kInvalidResourceType = 914,
+    kInvalidResourceConfiguration = 915,
+    kStreamDetached = 917,
     kUnknown = 999,
 };
 

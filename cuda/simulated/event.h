@@ -3,6 +3,7 @@
 #ifndef FRUGAL_CUDA_SIMULATED_EVENT_H_
 #define FRUGAL_CUDA_SIMULATED_EVENT_H_
 
+#include <cstdint>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -22,6 +23,11 @@ class Event {
     kCaptured,  // A point in a graph: it has no time.
   };
 
+  Event(uint64_t id, int gpu) : id_(id), gpu_(gpu) {}
+
+  uint64_t id() const { return id_; }
+  // On whose streams it can be recorded.
+  int gpu() const { return gpu_; }
   State state() const { return state_; }
 
   // Each record replaces the one before it, from any state. `order` is empty without an order checker, and for an event
@@ -54,6 +60,8 @@ class Event {
     order_ = VectorClock();
   }
 
+  const uint64_t id_;
+  const int gpu_;
   State state_ = State::kNew;
   Nanoseconds passes_at_{0};
   std::shared_ptr<Capture> capture_;

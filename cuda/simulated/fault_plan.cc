@@ -7,6 +7,7 @@ namespace frugal::sim {
 namespace {
 
 constexpr std::string_view kLate = "late_";
+constexpr std::string_view kPartial = "partial_";
 constexpr std::string_view kOnlyInDriver = "driver.";
 
 }  // namespace
@@ -38,6 +39,8 @@ std::optional<FaultPlan::Rule> FaultPlan::ParseRule(std::string_view text) {
   std::string_view name = text.substr(equals + 1);
   const bool late = name.starts_with(kLate);
   if (late) name.remove_prefix(kLate.size());
+  const bool partial = name.starts_with(kPartial);
+  if (partial) name.remove_prefix(kPartial.size());
   const std::optional<Error> error = ErrorFromName(name);
   uint64_t call = 0;
   const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), call);
@@ -45,10 +48,12 @@ std::optional<FaultPlan::Rule> FaultPlan::ParseRule(std::string_view text) {
   if (!kind || *kind == CallKind::kUnmapWhileBusy || !error || *error == Error::kSuccess || !is_number) {
     return std::nullopt;
   }
-  return Rule{*kind, only_in_driver, call, and_all_after, late, *error};
+  if (partial && (late || *kind != CallKind::kUnmap)) return std::nullopt;
+  return Rule{*kind, only_in_driver, call, and_all_after, late, partial, *error};
 }
 
-Error FaultPlan::Next(CallKind kind, bool in_driver) {
+Error FaultPlan::Next(CallKind kind, bool in_driver, bool* partial) {
+  if (partial != nullptr) *partial = false;
   ++calls_[static_cast<size_t>(kind)];
   if (in_driver) ++driver_calls_[static_cast<size_t>(kind)];
   Error error = TakePending(in_driver);
@@ -58,6 +63,7 @@ Error FaultPlan::Next(CallKind kind, bool in_driver) {
     if (rule != nullptr) {
       (rule->late ? pending_ : error) = rule->error;
       pending_only_in_driver_ = rule->only_in_driver;
+      if (partial != nullptr) *partial = rule->partial;
     }
   }
   if (error != Error::kSuccess) ++faults_;

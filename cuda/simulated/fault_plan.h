@@ -4,7 +4,8 @@
 // moment that the plan is set, fails with that error; "n+" means that call and all after it. "map@2=late_unknown":
 // call n itself is made, and the next call of any kind fails instead, as CUDA reports what goes wrong in work that was
 // only enqueued. "driver.map@2=unknown": of the calls that are made by functions of the driver (cu...), the second;
-// those of the runtime (cuda...) are neither counted nor failed, late or not.
+// those of the runtime (cuda...) are neither counted nor failed, late or not. "unmap@2=partial_unknown": an unmap of
+// several views unmaps the first half of them before it fails.
 
 #ifndef FRUGAL_CUDA_SIMULATED_FAULT_PLAN_H_
 #define FRUGAL_CUDA_SIMULATED_FAULT_PLAN_H_
@@ -29,8 +30,11 @@ class FaultPlan {
   // nullopt if `text` is not a plan; "" is the plan in which nothing fails.
   static std::optional<FaultPlan> Parse(std::string_view text);
 
-  // The error that the next call of `kind` is to have, kSuccess for none; that call is then over.
-  Error Next(CallKind kind, bool in_driver = false);
+  // The error that the next call of `kind` is to have, kSuccess for none; that call is then over, but that it does half
+  // of its work first if `partial` is true afterwards.
+  Error Next(CallKind kind, bool in_driver = false, bool* partial = nullptr);
+  // Whether no call will fail by it.
+  bool empty() const { return rules_.empty() && pending_ == Error::kSuccess; }
   // Faults that calls have had since the plan was set.
   uint64_t faults() const { return faults_; }
 
@@ -42,6 +46,8 @@ class FaultPlan {
     bool and_all_after;
     // The call after it fails.
     bool late;
+    // It does half of its work.
+    bool partial;
     Error error;
   };
 

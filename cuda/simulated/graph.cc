@@ -26,15 +26,21 @@ std::vector<Node*> Graph::NodesAfter(const Node* node) const {
   return found;
 }
 
-Nanoseconds Graph::Duration() const {
+std::vector<std::pair<const Node*, Nanoseconds>> Graph::Ends() const {
   std::unordered_map<const Node*, Nanoseconds> finished;
-  Nanoseconds last{0};
+  std::vector<std::pair<const Node*, Nanoseconds>> ends;
   for (const Node* node : nodes()) {
     Nanoseconds start{0};
     for (const Node* before : node->after) start = std::max(start, finished[before]);
     finished[node] = start + node->work.duration;
-    last = std::max(last, finished[node]);
+    ends.emplace_back(node, finished[node]);
   }
+  return ends;
+}
+
+Nanoseconds Graph::Duration() const {
+  Nanoseconds last{0};
+  for (const auto& [node, end] : Ends()) last = std::max(last, end);
   return last;
 }
 

@@ -8,10 +8,11 @@
 #include <mutex>
 #include <string>
 #include <unordered_map>
+#include <utility>
 #include <vector>
 
 #include "cuda/simulated/clock.h"
-#include "cuda/simulated/order_checker.h"
+#include "cuda/simulated/mapping_log.h"
 
 namespace frugal::sim {
 
@@ -24,14 +25,16 @@ struct Work {
   WorkKind kind = WorkKind::kEmpty;
   // How long it keeps its stream busy.
   Nanoseconds duration{0};
-  // What it does to memory; may be empty. It is done at once when the work is enqueued, busy stream or not: only
-  // the time at which it counts as finished is simulated.
+  // What it does to memory; may be empty. Unless work is late it is done at once when the work is enqueued, busy stream
+  // or not: only the time at which it counts as finished is simulated.
   std::function<void()> run;
-  // For the order checker, and empty without one: what it is called, and what memory it touches by itself or by the
-  // work of a graph.
+  // For the order checker and for late work, and empty without them: what it is called, and what memory it touches by
+  // itself or by the work of a graph.
   std::string name = {};
   std::vector<MemoryUse> uses = {};
   std::shared_ptr<const Graph> graph = nullptr;
+  // Late work of this kind never runs at once, even where data moves at once.
+  bool frees_memory = false;
 };
 
 struct Node {
@@ -54,6 +57,8 @@ class Graph {
   // The nodes that depend on `node`.
   std::vector<Node*> NodesAfter(const Node* node) const;
 
+  // The nodes with the time at which each ends, after the graph's beginning, in the order of nodes().
+  std::vector<std::pair<const Node*, Nanoseconds>> Ends() const;
   // The longest path through the graph: branches run side by side.
   Nanoseconds Duration() const;
   void Run() const;

@@ -28,27 +28,61 @@ std::optional<int> SlotOf(std::string_view name, int gpus) {
   return slot;
 }
 
+std::unique_ptr<Quota> MappedHandles(ComputeNode* node, int64_t most) {
+  if (node == nullptr) return std::make_unique<Quota>(most);
+  return std::make_unique<ComputeNodeMappedHandles>(*node);
+}
+
 }  // namespace
 
 Machine::Machine(const Configuration& configuration) : Machine(configuration, AllSlots(configuration.gpus)) {}
 
-Machine::Machine(const Configuration& configuration, const std::vector<int>& slots)
+Machine::Machine(const Configuration& configuration, const std::vector<int>& slots, std::unique_ptr<ComputeNode> node)
     : configuration_(configuration),
+      node_(std::move(node)),
       gpus_([&] {
         std::vector<std::unique_ptr<Gpu>> gpus;
         for (int slot : slots) {
-          gpus.push_back(
-              std::make_unique<Gpu>(slot, configuration.memory, configuration.context, configuration.backing));
+          gpus.push_back(std::make_unique<Gpu>(slot, configuration.memory, configuration.context, configuration.backing,
+                                               node_.get()));
         }
         return gpus;
       }()),
       gpu_count_(static_cast<int>(slots.size())),
-      order_(configuration.order ? std::make_unique<OrderChecker>() : nullptr),
-      streams_(clock_, calls_, order_.get()),
-      virtual_memory_({addresses_, Memories(), calls_, [this](int gpu) { return streams_.IsBusy(gpu); }, order_.get()},
+      // On a clock that counts calls they take their time anyway.
+      driver_lock_(clock_, node_.get(), configuration.driver_time && !configuration.late),
+      calls_(configuration.costs, &driver_lock_),
+      addresses_(configuration.addresses),
+      mapped_handles_(MappedHandles(node_.get(), configuration.mapped_handles)),
+      host_mappings_(configuration.host_mappings),
+      driver_memory_(Memories(), configuration.driver_memory),
+      contexts_(gpu_count_),
+      mappings_(configuration.late ? std::make_unique<MappingLog>(clock_) : nullptr),
+      order_(configuration.wants_uses() ? std::make_unique<OrderChecker>(mappings_.get()) : nullptr),
+      late_(configuration.late ? std::make_unique<LateWork>(*mappings_) : nullptr),
+      streams_(clock_, calls_, contexts_, {order(), late_.get(), configuration.late_data}),
+      virtual_memory_({.addresses = addresses_,
+                       .memory = Memories(),
+                       .calls = calls_,
+                       .mapped_handles = *mapped_handles_,
+                       .host_mappings = host_mappings_,
+                       .driver_memory = driver_memory_,
+                       .is_busy = [this](int gpu) { return streams_.IsBusy(gpu); },
+                       .order = order_.get()},
                       configuration.virtual_memory),
-      segments_(addresses_, Memories(), calls_, order_.get()) {
+      segments_({.addresses = addresses_,
+                 .memory = Memories(),
+                 .calls = calls_,
+                 .peers = peers_,
+                 .mapped_handles = *mapped_handles_,
+                 .host_mappings = host_mappings_,
+                 .order = order_.get()}) {
   calls_.SetFaults(configuration.faults);
+  if (late_ == nullptr) return;
+  clock_.CountCalls();
+  clock_.OnMove([this] { late_->RunUntil(clock_.Now()); });
+  calls_.TakeTimeOn(clock_);
+  if (configuration.order) late_->OnFault([this](const std::string& fault) { order_->Tell(fault); });
 }
 
 std::vector<int> Machine::VisibleSlots(const char* visible_devices, int gpus) {
@@ -72,7 +106,7 @@ std::vector<PhysicalMemory*> Machine::Memories() {
 }
 
 Error Machine::GetMemoryInfo(int gpu, Bytes* free, Bytes* total) {
-  if (const Error fault = calls_.Begin(CallKind::kMemoryInfo, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+  if (const Error fault = calls_.Begin(CallKind::kMemoryInfo, LatencyModel::MemoryInfo()); fault != Error::kSuccess) {
     return fault;
   }
   const PhysicalMemory& memory = gpus_[gpu]->memory();
@@ -94,6 +128,17 @@ std::optional<Machine::Allocation> Machine::FindAllocation(Address address) cons
     return Allocation{view->start, view->size, view->gpu, Segments::Kind::kDevice};
   }
   return std::nullopt;
+}
+
+AddressSpace::Access Machine::AccessOf(int gpu, Address address) const {
+  if (const auto segment = segments_.Find(address)) {
+    const bool reaches =
+        segment->gpu == gpu || segment->kind != Segments::Kind::kDevice || peers_.IsEnabled(gpu, segment->gpu);
+    return reaches ? AddressSpace::Access::kReadWrite : AddressSpace::Access::kNone;
+  }
+  AddressSpace::Access access = AddressSpace::Access::kNone;
+  if (virtual_memory_.GetAccess(address, gpu, &access) == Error::kSuccess) return access;
+  return host_memory_.Contains(address.pointer()) ? AddressSpace::Access::kReadWrite : AddressSpace::Access::kNone;
 }
 
 }  // namespace frugal::sim

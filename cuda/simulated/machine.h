@@ -15,12 +15,19 @@
 #include "cuda/simulated/address_space.h"
 #include "cuda/simulated/calls.h"
 #include "cuda/simulated/clock.h"
+#include "cuda/simulated/compute_node.h"
 #include "cuda/simulated/configuration.h"
+#include "cuda/simulated/context.h"
+#include "cuda/simulated/driver_lock.h"
+#include "cuda/simulated/driver_memory.h"
 #include "cuda/simulated/gpu.h"
 #include "cuda/simulated/graph.h"
 #include "cuda/simulated/host_memory.h"
+#include "cuda/simulated/late_work.h"
+#include "cuda/simulated/mapping_log.h"
 #include "cuda/simulated/order_checker.h"
 #include "cuda/simulated/peers.h"
+#include "cuda/simulated/quota.h"
 #include "cuda/simulated/segments.h"
 #include "cuda/simulated/streams.h"
 #include "cuda/simulated/virtual_memory.h"
@@ -30,8 +37,9 @@ namespace frugal::sim {
 // Thread-safe.
 class Machine {
  public:
-  // The GPUs in `slots` of the configured ones, in that order.
-  Machine(const Configuration& configuration, const std::vector<int>& slots);
+  // The GPUs in `slots` of the configured ones, in that order; of `node`, where they are shared with other processes.
+  Machine(const Configuration& configuration, const std::vector<int>& slots,
+          std::unique_ptr<ComputeNode> node = nullptr);
   // All of them.
   explicit Machine(const Configuration& configuration);
 
@@ -46,6 +54,8 @@ class Machine {
   // held one is not here any more.
   void BecomeForkedChild() {
     calls_.BecomeForkedChild();
+    driver_memory_.BecomeForkedChild();
+    if (node_ != nullptr) node_->Leave();
     gpu_count_ = 0;
     forked_ = true;
   }
@@ -56,9 +66,15 @@ class Machine {
 
   Clock& clock() { return clock_; }
   Calls& calls() { return calls_; }
+  Contexts& contexts() { return contexts_; }
   Graphs& graphs() { return graphs_; }
+  DriverMemory& driver_memory() { return driver_memory_; }
+  // Views and segments, each as often as there are GPUs that may reach it: of the node, if there is one.
+  const Quota& mapped_handles() const { return *mapped_handles_; }
   // nullptr unless the configuration asks for one.
-  OrderChecker* order() { return order_.get(); }
+  OrderChecker* order() { return configuration_.order ? order_.get() : nullptr; }
+  // nullptr unless the configuration says that work is late.
+  LateWork* late() { return late_.get(); }
   Streams& streams() { return streams_; }
   Peers& peers() { return peers_; }
   HostMemory& host_memory() { return host_memory_; }
@@ -80,18 +96,31 @@ class Machine {
   };
   std::optional<Allocation> FindAllocation(Address address) const;
 
+  // What work of `gpu` may do with memory at `address`: a segment's by peer access, a view's by SetAccess. Nothing,
+  // with what is neither device memory nor the host's as CUDA knows it.
+  AddressSpace::Access AccessOf(int gpu, Address address) const;
+
  private:
   std::vector<PhysicalMemory*> Memories();
 
   const Configuration configuration_;
+  const std::unique_ptr<ComputeNode> node_;  // May be null.
   std::vector<std::unique_ptr<Gpu>> gpus_;
   int gpu_count_;
   bool forked_ = false;
   Clock clock_;
+  DriverLock driver_lock_;
   Calls calls_;
   AddressSpace addresses_;
+  const std::unique_ptr<Quota> mapped_handles_;
+  Quota host_mappings_;
+  DriverMemory driver_memory_;
+  Contexts contexts_;
   Graphs graphs_;
+  const std::unique_ptr<MappingLog> mappings_;
+  // Without a check of order, it only passes on which memory is where.
   const std::unique_ptr<OrderChecker> order_;
+  const std::unique_ptr<LateWork> late_;
   Streams streams_;
   Peers peers_;
   HostMemory host_memory_;

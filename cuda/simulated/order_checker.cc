@@ -1,18 +1,11 @@
 #include "cuda/simulated/order_checker.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <iterator>
 #include <utility>
 
 namespace frugal::sim {
 namespace {
-
-std::string Hex(Address address) {
-  char text[2 + 16 + 1];
-  std::snprintf(text, sizeof(text), "%#llx", static_cast<unsigned long long>(address.value()));
-  return text;
-}
 
 int64_t PageOf(int64_t offset) { return offset / kPageSize.count(); }
 
@@ -85,11 +78,13 @@ void OrderChecker::EnterView(View& view, Bytes into, Bytes size, const Access& a
 }
 
 void OrderChecker::Map(Address start, Bytes size, Physical physical) {
+  if (log_ != nullptr) log_->Map(start, size, physical);
   std::lock_guard lock(mutex_);
   views_.emplace(start, View{size, physical, {}});
 }
 
 void OrderChecker::Unmap(Address start, Bytes size) {
+  if (log_ != nullptr) log_->Unmap(start, size);
   std::lock_guard lock(mutex_);
   auto view = views_.lower_bound(start);
   while (view != views_.end() && view->first < start + size) {
@@ -141,6 +136,12 @@ void OrderChecker::FoundUnordered(const Access& before, const Access& after, con
                      std::to_string(seen.at(before.stream)) + ", the host up to " +
                      std::to_string(host_.at(before.stream));
   Tell(pair, std::move(line));
+}
+
+void OrderChecker::Tell(std::string line) {
+  std::lock_guard lock(mutex_);
+  // No two of them are the same pair, and none is one of operations: their streams' numbers do not exist.
+  Tell({UINT32_MAX, ++told_of_late_work_, UINT32_MAX, 0}, std::move(line));
 }
 
 void OrderChecker::Tell(const Pair& pair, std::string line) {

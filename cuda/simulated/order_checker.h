@@ -16,26 +16,21 @@
 
 #include "allocator/units.h"
 #include "cuda/simulated/access_history.h"
+#include "cuda/simulated/mapping_log.h"
 #include "cuda/simulated/vector_clock.h"
 
 namespace frugal::sim {
-
-// What an operation does to a range of memory.
-struct MemoryUse {
-  Address start;
-  Bytes size;
-  bool writes = false;
-  // It must be a GPU's memory; otherwise the host's, of which nothing is kept, will do.
-  bool must_be_mapped = false;
-};
 
 // A vector-clock race detector (as FastTrack's) over physical memory: a handle that is mapped twice is one memory.
 // Order does not depend on simulated time: work that counts as finished is ordered for the host only once the host has
 // asked. A host that has seen work done raises one clock for all its threads, which is exact, since whatever is
 // enqueued later begins later. Who is ordered after whom, Streams knows and tells by clocks; which memory is where,
-// VirtualMemory and Segments tell. Thread-safe; calls nobody.
+// VirtualMemory and Segments tell, and it passes on to the log for late work. Thread-safe; calls only that log.
 class OrderChecker {
  public:
+  // `log` may be null.
+  explicit OrderChecker(MappingLog* log = nullptr) : log_(log) {}
+
   // --- From Streams.
 
   // A new number for a stream.
@@ -50,11 +45,7 @@ class OrderChecker {
 
   // --- From VirtualMemory and Segments.
 
-  // Where physical memory is: a GPU, and an offset that is never used twice.
-  struct Physical {
-    int gpu;
-    int64_t offset;
-  };
+  using Physical = PhysicalPlace;
   void Map(Address start, Bytes size, Physical physical);
   // Another process's memory, of which nothing is kept, since its own work is not known.
   void MapForeign(Address start, Bytes size) { Map(start, size, {kForeign, 0}); }
@@ -64,6 +55,11 @@ class OrderChecker {
   void MayUnmap(Address start);
   // Forgets what touched it.
   void GiveBack(Physical physical, Bytes size);
+
+  // --- From LateWork.
+
+  // A violation of its own kind.
+  void Tell(std::string line);
 
   // --- From whoever asks.
 
@@ -102,6 +98,8 @@ class OrderChecker {
   std::string Describe(const Access& access) const;
   uint32_t NameOf(std::string_view name);
 
+  MappingLog* const log_;
+
   mutable std::mutex mutex_;
   std::vector<std::string> streams_;
   VectorClock host_;
@@ -110,6 +108,7 @@ class OrderChecker {
   std::vector<std::string> names_;
   std::map<std::string, uint32_t, std::less<>> name_numbers_;
   uint64_t accesses_ = 0;
+  uint64_t told_of_late_work_ = 0;
   std::set<Pair> found_;
   std::vector<std::string> told_;
 };

@@ -2,18 +2,32 @@
 
 #include <algorithm>
 
+#include "cuda/simulated/compute_node.h"
+
 namespace frugal::sim {
 
-PhysicalMemory::PhysicalMemory(Bytes total, Bytes context, Backing backing)
-    : total_(total), limit_(total - std::min(total, context)), backing_(backing) {}
+PhysicalMemory::PhysicalMemory(Bytes total, Bytes context, Backing backing, ComputeNode* node, int slot)
+    : total_(total), context_(std::min(total, context)), backing_(backing), node_(node), slot_(slot) {}
+
+bool PhysicalMemory::TakeRoom(Bytes size) {
+  if (node_ == nullptr) return size <= FreeRoom();
+  if (!has_context_) has_context_ = node_->TakeMemory(slot_, context_);
+  return has_context_ && node_->TakeMemory(slot_, size);
+}
+
+Bytes PhysicalMemory::FreeRoom() const {
+  if (node_ == nullptr) return total_ - context_ - used_ - driver_;
+  const Bytes left = node_->FreeMemory(slot_);
+  return has_context_ ? left : left - std::min(left, context_);
+}
 
 std::optional<FileRange> PhysicalMemory::Take(Bytes size) {
   std::lock_guard lock(mutex_);
-  if (size > limit_ - used_) return std::nullopt;
   if (backing_ == Backing::kMemory && !file_) {
     file_ = SparseFile::Create();
     if (!file_) return std::nullopt;
   }
+  if (!TakeRoom(size)) return std::nullopt;
   used_ += size;
   peak_ = std::max(peak_, used_);
   // Ascending offsets let handles that are created one after the other, and mapped so, share one host mapping.
@@ -26,6 +40,25 @@ void PhysicalMemory::GiveBack(const FileRange& range, Bytes size, bool shared) {
   if (range.file && !shared) range.file->Discard(range.offset, size);
   std::lock_guard lock(mutex_);
   used_ -= size;
+  if (node_ != nullptr) node_->GiveBackMemory(slot_, size);
+}
+
+bool PhysicalMemory::TakeForDriver(Bytes size) {
+  std::lock_guard lock(mutex_);
+  if (!TakeRoom(size)) return false;
+  driver_ += size;
+  return true;
+}
+
+void PhysicalMemory::GiveBackForDriver(Bytes size) {
+  std::lock_guard lock(mutex_);
+  driver_ -= size;
+  if (node_ != nullptr) node_->GiveBackMemory(slot_, size);
+}
+
+Bytes PhysicalMemory::taken_for_driver() const {
+  std::lock_guard lock(mutex_);
+  return driver_;
 }
 
 Bytes PhysicalMemory::used() const {
@@ -35,7 +68,7 @@ Bytes PhysicalMemory::used() const {
 
 Bytes PhysicalMemory::free() const {
   std::lock_guard lock(mutex_);
-  return limit_ - used_;
+  return FreeRoom();
 }
 
 Bytes PhysicalMemory::peak() const {

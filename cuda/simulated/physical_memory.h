@@ -12,19 +12,27 @@
 
 namespace frugal::sim {
 
+class ComputeNode;
+
 enum class Backing { kMemory, kNone };
 
 // Physical memory is not contiguous on a GPU, either: only its sum is limited. Thread-safe.
 class PhysicalMemory {
  public:
-  // The driver keeps `context` of `total` for itself.
-  PhysicalMemory(Bytes total, Bytes context, Backing backing);
+  // The driver keeps `context` of `total` for itself. With a `node` other processes take of it, too: what is free is
+  // what they leave, and this process's context is taken with the first thing that it takes. `slot` is the GPU's there.
+  PhysicalMemory(Bytes total, Bytes context, Backing backing, ComputeNode* node = nullptr, int slot = 0);
 
   // Takes `size`, a multiple of kPageSize; nullopt if there is not as much left.
   std::optional<FileRange> Take(Bytes size);
   // Gives back what Take() returned. The host's memory goes with it, unless another process may hold the range,
   // too (`shared`): the file lives as long as any process that has it open.
   void GiveBack(const FileRange& range, Bytes size, bool shared);
+
+  // Takes `size` for the driver itself, beside its context. False if there is not as much left.
+  bool TakeForDriver(Bytes size);
+  void GiveBackForDriver(Bytes size);
+  Bytes taken_for_driver() const;
 
   Bytes total() const { return total_; }
   Bytes used() const;
@@ -37,12 +45,20 @@ class PhysicalMemory {
   std::shared_ptr<SparseFile> file() const;
 
  private:
+  // Of what is limited; the caller holds the lock.
+  bool TakeRoom(Bytes size);
+  Bytes FreeRoom() const;
+
   const Bytes total_;
-  const Bytes limit_;
+  const Bytes context_;
   const Backing backing_;
+  ComputeNode* const node_;
+  const int slot_;
 
   mutable std::mutex mutex_;
+  bool has_context_ = false;  // On a node.
   Bytes used_;
+  Bytes driver_;
   Bytes peak_;
   Bytes next_offset_;
   std::shared_ptr<SparseFile> file_;

@@ -6,40 +6,54 @@ namespace frugal::sim {
 
 Error Segments::Malloc(int gpu, Bytes size, Kind kind, Address* start) {
   *start = Address();
-  if (const Error fault = calls_.Begin(CallKind::kMalloc, LatencyModel::Malloc(size)); fault != Error::kSuccess) {
+  if (const Error fault = parts_.calls.Begin(CallKind::kMalloc, LatencyModel::Malloc(size)); fault != Error::kSuccess) {
     return fault;
   }
   if (size == Bytes(0)) return Error::kSuccess;
   size = PagesCovering(size).bytes();
-  const std::optional<FileRange> range = memory_[gpu]->Take(size);
+  const std::optional<FileRange> range = parts_.memory[gpu]->Take(size);
   if (!range) return Error::kOutOfMemory;
   const Error error = Place({Address(), size, gpu, kind, *range, /*exported=*/false}, start);
-  if (error != Error::kSuccess) memory_[gpu]->GiveBack(*range, size, /*shared=*/false);
+  if (error != Error::kSuccess) parts_.memory[gpu]->GiveBack(*range, size, /*shared=*/false);
   return error;
 }
 
 Error Segments::Place(Segment segment, Address* start) {
-  const std::optional<Address> found = addresses_.Reserve(segment.size, kPageSize, Address());
-  if (!found) return Error::kOutOfMemory;
-  const Error error = addresses_.Attach(*found, segment.size, segment.range, AddressSpace::Access::kReadWrite);
-  if (error != Error::kSuccess) {
-    addresses_.Unreserve(*found, segment.size);
-    return error;
-  }
-  segment.start = *found;
   std::lock_guard lock(mutex_);
-  segments_.emplace(segment.start, segment);
-  if (order_ != nullptr && segment.kind == Kind::kImported) {
-    order_->MapForeign(segment.start, segment.size);
-  } else if (order_ != nullptr) {
-    order_->Map(segment.start, segment.size, {segment.gpu, segment.range.offset.count()});
+  // The peers that are let in map it, too.
+  segment.mapped_handles = 1 + (segment.kind == Kind::kDevice ? parts_.peers.CountInto(segment.gpu) : 0);
+  if (!parts_.mapped_handles.Take(segment.mapped_handles)) return Error::kOutOfMemory;
+  Error error = Error::kOutOfMemory;
+  if (parts_.host_mappings.Take(1)) {
+    if (const std::optional<Address> found = parts_.addresses.Reserve(segment.size, kPageSize, Address())) {
+      error = PlaceAt(*found, segment);
+      if (error == Error::kSuccess) {
+        *start = *found;
+        return error;
+      }
+      parts_.addresses.Unreserve(*found, segment.size);
+    }
+    parts_.host_mappings.GiveBack(1);
   }
-  *start = segment.start;
+  parts_.mapped_handles.GiveBack(segment.mapped_handles);
+  return error;
+}
+
+Error Segments::PlaceAt(Address start, const Segment& segment) {
+  const Error error = parts_.addresses.Attach(start, segment.size, segment.range, AddressSpace::Access::kReadWrite);
+  if (error != Error::kSuccess) return error;
+  segments_.emplace(start, segment).first->second.start = start;
+  if (parts_.order != nullptr && segment.kind == Kind::kImported) {
+    parts_.order->MapForeign(start, segment.size);
+  } else if (parts_.order != nullptr) {
+    parts_.order->Map(start, segment.size, {segment.gpu, segment.range.offset.count()});
+  }
   return Error::kSuccess;
 }
 
 Error Segments::Free(Address start) {
-  if (const Error fault = calls_.Begin(CallKind::kFree, LatencyModel::Free()); fault != Error::kSuccess) return fault;
+  if (const Error fault = parts_.calls.Begin(CallKind::kFree, LatencyModel::Free()); fault != Error::kSuccess)
+    return fault;
   if (start == Address()) return Error::kSuccess;
   std::lock_guard lock(mutex_);
   const auto it = segments_.find(start);
@@ -48,15 +62,15 @@ Error Segments::Free(Address start) {
 }
 
 Error Segments::OpenImported(const SharedRange& shared, Address* start) {
-  if (const Error fault = calls_.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+  if (const Error fault = parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
     return fault;
   }
-  const int gpu = shared.gpu < static_cast<int>(memory_.size()) ? shared.gpu : 0;
+  const int gpu = shared.gpu < static_cast<int>(parts_.memory.size()) ? shared.gpu : 0;
   return Place({Address(), shared.size, gpu, Kind::kImported, shared.range, /*exported=*/false}, start);
 }
 
 Error Segments::CloseImported(Address start) {
-  if (const Error fault = calls_.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+  if (const Error fault = parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
     return fault;
   }
   std::lock_guard lock(mutex_);
@@ -68,22 +82,26 @@ Error Segments::CloseImported(Address start) {
 Error Segments::Remove(ByStart::iterator it) {
   const Segment& segment = it->second;
   if (segment.range.file) {
-    if (const Error error = addresses_.Detach(segment.start, segment.size); error != Error::kSuccess) return error;
+    if (const Error error = parts_.addresses.Detach(segment.start, segment.size); error != Error::kSuccess)
+      return error;
   }
-  if (order_ != nullptr) {
-    order_->Unmap(segment.start, segment.size);
+  if (parts_.order != nullptr) {
+    parts_.order->Unmap(segment.start, segment.size);
     if (segment.kind != Kind::kImported) {
-      order_->GiveBack({segment.gpu, segment.range.offset.count()}, segment.size);
+      parts_.order->GiveBack({segment.gpu, segment.range.offset.count()}, segment.size);
     }
   }
-  addresses_.Unreserve(segment.start, segment.size);
-  if (segment.kind != Kind::kImported) memory_[segment.gpu]->GiveBack(segment.range, segment.size, segment.exported);
+  parts_.mapped_handles.GiveBack(segment.mapped_handles);
+  parts_.host_mappings.GiveBack(1);
+  parts_.addresses.Unreserve(segment.start, segment.size);
+  if (segment.kind != Kind::kImported)
+    parts_.memory[segment.gpu]->GiveBack(segment.range, segment.size, segment.exported);
   segments_.erase(it);
   return Error::kSuccess;
 }
 
 Error Segments::Export(Address address, SharedRange* shared) {
-  if (const Error fault = calls_.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+  if (const Error fault = parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
     return fault;
   }
   std::lock_guard lock(mutex_);
@@ -93,6 +111,37 @@ Error Segments::Export(Address address, SharedRange* shared) {
   if (!segment.range.file) return Error::kNotSupported;
   segment.exported = true;
   *shared = SharedRange{segment.range, segment.size, segment.gpu};
+  return Error::kSuccess;
+}
+
+Error Segments::EnablePeer(int gpu, int peer) {
+  std::lock_guard lock(mutex_);
+  std::vector<Segment*> reached;
+  for (auto& [start, segment] : segments_) {
+    if (segment.gpu == peer && segment.kind == Kind::kDevice) reached.push_back(&segment);
+  }
+  const auto count = static_cast<int64_t>(reached.size());
+  if (const Error fault = parts_.calls.Begin(CallKind::kPeerAccess, LatencyModel::SetAccess(count));
+      fault != Error::kSuccess) {
+    return fault;
+  }
+  if (!parts_.mapped_handles.Take(count)) return Error::kOutOfMemory;
+  if (const Error error = parts_.peers.Enable(gpu, peer); error != Error::kSuccess) {
+    parts_.mapped_handles.GiveBack(count);
+    return error;
+  }
+  for (Segment* segment : reached) ++segment->mapped_handles;
+  return Error::kSuccess;
+}
+
+Error Segments::DisablePeer(int gpu, int peer) {
+  std::lock_guard lock(mutex_);
+  if (const Error error = parts_.peers.Disable(gpu, peer); error != Error::kSuccess) return error;
+  for (auto& [start, segment] : segments_) {
+    if (segment.gpu != peer || segment.kind != Kind::kDevice) continue;
+    --segment.mapped_handles;
+    parts_.mapped_handles.GiveBack(1);
+  }
   return Error::kSuccess;
 }
 

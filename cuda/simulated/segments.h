@@ -13,7 +13,9 @@
 #include "cuda/simulated/calls.h"
 #include "cuda/simulated/error.h"
 #include "cuda/simulated/order_checker.h"
+#include "cuda/simulated/peers.h"
 #include "cuda/simulated/physical_memory.h"
+#include "cuda/simulated/quota.h"
 #include "cuda/simulated/shared_range.h"
 
 namespace frugal::sim {
@@ -30,11 +32,21 @@ class Segments {
     Kind kind;
     FileRange range;
     bool exported;
+    // One for each GPU that may reach it.
+    int64_t mapped_handles = 1;
   };
 
-  // `order` may be null.
-  Segments(AddressSpace& addresses, std::vector<PhysicalMemory*> memory, Calls& calls, OrderChecker* order = nullptr)
-      : addresses_(addresses), memory_(std::move(memory)), calls_(calls), order_(order) {}
+  struct Parts {
+    AddressSpace& addresses;
+    std::vector<PhysicalMemory*> memory;  // By GPU.
+    Calls& calls;
+    Peers& peers;
+    Quota& mapped_handles;
+    Quota& host_mappings;
+    OrderChecker* order = nullptr;  // May be null.
+  };
+
+  explicit Segments(Parts parts) : parts_(std::move(parts)) {}
   Segments(const Segments&) = delete;
   Segments& operator=(const Segments&) = delete;
 
@@ -49,19 +61,22 @@ class Segments {
   // The segment around `address`, for another process. The host keeps memory that was ever exported.
   Error Export(Address address, SharedRange* shared);
 
+  // `gpu` may reach the segments of `peer`, those that there are and those to come. The driver maps what is there at
+  // once, one by one.
+  Error EnablePeer(int gpu, int peer);
+  Error DisablePeer(int gpu, int peer);
+
   std::optional<Segment> Find(Address address) const;
 
  private:
   using ByStart = std::map<Address, Segment>;
 
   Error Place(Segment segment, Address* start);
+  Error PlaceAt(Address start, const Segment& segment);
   ByStart::const_iterator FindAround(Address address) const;
   Error Remove(ByStart::iterator segment);
 
-  AddressSpace& addresses_;
-  const std::vector<PhysicalMemory*> memory_;  // By GPU.
-  Calls& calls_;
-  OrderChecker* const order_;
+  const Parts parts_;
 
   mutable std::mutex mutex_;
   ByStart segments_;

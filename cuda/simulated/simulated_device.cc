@@ -29,6 +29,12 @@ absl::Status ToStatus(Error error, const char* call) {
   }
 }
 
+// Of a mapping: physical memory is there by then.
+absl::Status ToMappingStatus(Error error, const char* call) {
+  if (error != Error::kOutOfMemory) return ToStatus(error, call);
+  return absl::AbortedError(absl::StrCat(call, ": ", std::string(ErrorName(error))));
+}
+
 Configuration ToConfiguration(const SimulatedDevice::Options& options) {
   Configuration configuration;
   configuration.memory = options.memory;
@@ -36,6 +42,7 @@ Configuration ToConfiguration(const SimulatedDevice::Options& options) {
   configuration.backing = options.backing;
   configuration.virtual_memory = options.virtual_memory;
   configuration.order = options.order;
+  configuration.late = options.late;
   return configuration;
 }
 
@@ -43,6 +50,8 @@ Configuration ToConfiguration(const SimulatedDevice::Options& options) {
 
 SimulatedDevice::SimulatedDevice(const Options& options) : machine_(ToConfiguration(options)) {
   machine_.clock().Set(Nanoseconds(0));
+  // They are counted; the order checker's are its own.
+  if (options.late) machine_.late()->OnFault([](const std::string&) {});
 }
 
 bool SimulatedDevice::HasVirtualMemory() const { return machine_.virtual_memory().supported(); }
@@ -77,12 +86,12 @@ absl::Status SimulatedDevice::Release(PhysicalHandle handle) {
 }
 
 absl::Status SimulatedDevice::Map(Address page, PhysicalHandle handle) {
-  return ToStatus(machine_.virtual_memory().Map(page, kPageSize, handle.id), "map");
+  return ToMappingStatus(machine_.virtual_memory().Map(page, kPageSize, handle.id), "map");
 }
 
 absl::Status SimulatedDevice::SetAccess(Address start, Bytes size) {
   const Error error = machine_.virtual_memory().SetAccess(start, size, {{kGpu, VirtualMemory::Access::kReadWrite}});
-  return ToStatus(error, "set_access");
+  return ToMappingStatus(error, "set_access");
 }
 
 absl::Status SimulatedDevice::Unmap(Address start, Bytes size) {
@@ -131,6 +140,10 @@ absl::Status SimulatedDevice::Synchronize(::frugal::Event event) {
   return ToStatus(machine_.streams().SynchronizeEvent(EventOf(event)), "event_synchronize");
 }
 
+absl::Status SimulatedDevice::SynchronizeAll() {
+  return ToStatus(machine_.streams().SynchronizeGpu(kGpu), "synchronize");
+}
+
 void SimulatedDevice::Recycle(::frugal::Event event) {
   Event* gone = nullptr;
   {
@@ -148,7 +161,7 @@ void SimulatedDevice::MakeBusyUntil(::frugal::Stream stream, Nanoseconds time) {
 }
 
 void SimulatedDevice::Touch(::frugal::Stream stream, Address start, Bytes size, bool writes, std::string_view name) {
-  if (machine_.order() == nullptr) return;
+  if (!machine_.configuration().wants_uses()) return;
   Work work;
   work.kind = WorkKind::kKernel;
   work.uses = {{start, size, writes, /*must_be_mapped=*/true}};
@@ -198,6 +211,11 @@ void SimulatedDevice::Order(::frugal::Stream waiter, ::frugal::Stream waited) {
   machine_.calls().SetFaults(std::move(plan));
 }
 
+void SimulatedDevice::EndStream(::frugal::Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  ended_.insert(stream);
+}
+
 bool SimulatedDevice::SetFaults(std::string_view plan) {
   std::optional<FaultPlan> parsed = FaultPlan::Parse(plan);
   if (!parsed) return false;
@@ -225,7 +243,8 @@ absl::Status SimulatedDevice::CheckNotCapturing(const Stream& stream) {
 
 Stream& SimulatedDevice::StreamOf(::frugal::Stream stream) {
   absl::MutexLock lock(&mutex_);
-  Stream*& known = streams_[stream.id];
+  if (ended_.contains(stream)) ++uses_of_ended_streams_;
+  Stream*& known = streams_[stream];
   if (known == nullptr) {
     known = machine_.streams().Create(kGpu, Stream::Kind::kNonBlocking, /*priority=*/0);
     machine_.streams().NameForOrder(*known, "stream " + std::to_string(stream.id));

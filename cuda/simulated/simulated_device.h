@@ -4,12 +4,14 @@
 #ifndef FRUGAL_CUDA_SIMULATED_SIMULATED_DEVICE_H_
 #define FRUGAL_CUDA_SIMULATED_SIMULATED_DEVICE_H_
 
+#include <atomic>
 #include <cstdint>
 #include <string>
 #include <string_view>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
+#include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
 #include "allocator/device.h"
 #include "cuda/simulated/machine.h"
@@ -30,6 +32,8 @@ class SimulatedDevice final : public Device {
     Backing backing = Backing::kNone;
     // Touch() is checked; see OrderChecker.
     bool order = false;
+    // What is touched must still be there when the stream's work is done; see LateWork.
+    bool late = false;
   };
 
   SimulatedDevice() : SimulatedDevice(Options()) {}
@@ -50,6 +54,7 @@ class SimulatedDevice final : public Device {
   absl::StatusOr<bool> HasPassed(::frugal::Event event) override;
   absl::Status StreamWait(::frugal::Stream stream, ::frugal::Event event) override;
   absl::Status Synchronize(::frugal::Event event) override;
+  absl::Status SynchronizeAll() override;
   void Recycle(::frugal::Event event) override;
 
   // --- What a test asks for beyond the port.
@@ -61,13 +66,17 @@ class SimulatedDevice final : public Device {
   void MakeBusyUntil(::frugal::Stream stream, Nanoseconds time);
 
   // An operation called `name` on `stream` that reads, or writes, [start, start + size). It takes no time. Without
-  // Options::order it is nothing.
+  // Options::order and Options::late it is nothing.
   void Touch(::frugal::Stream stream, Address start, Bytes size, bool writes, std::string_view name);
   // What the order checker has found; see there. 0, and "", without one.
   uint64_t order_accesses() const;
   uint64_t order_violations() const;
   std::string order_report() const;
+  // Uses that found their memory gone or handed on when their stream's work was done; 0 without Options::late.
+  uint64_t late_faults() const { return machine_.late() == nullptr ? 0 : machine_.late()->faults(); }
 
+  // Whether any work is outstanding.
+  bool IsBusy() const { return machine_.streams().IsBusy(0); }
   // Whether `event` has not passed yet. Unlike HasPassed() this is not the program's question: nothing is counted, and
   // nothing is ordered by it.
   bool IsOutstanding(::frugal::Event event) const;
@@ -81,6 +90,11 @@ class SimulatedDevice final : public Device {
   // `waiter` goes on when `waited` has done what it has been told, as a program orders its own streams: no fault plan
   // applies, and none goes on by it.
   void Order(::frugal::Stream waiter, ::frugal::Stream waited);
+
+  // The program destroys the stream; its work goes on. Whoever puts something into it or waits for it from now on is
+  // counted: on hardware that may be anything from an error to the end of the process.
+  void EndStream(::frugal::Stream stream);
+  int64_t uses_of_ended_streams() const { return uses_of_ended_streams_; }
 
   // As FRUGAL_SIM_FAULTS. False if the plan is not understood; nothing changes then.
   bool SetFaults(std::string_view plan);
@@ -109,7 +123,9 @@ class SimulatedDevice final : public Device {
   mutable Machine machine_;
 
   mutable absl::Mutex mutex_;
-  absl::flat_hash_map<uint64_t, Stream*> streams_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<::frugal::Stream, Stream*> streams_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_set<::frugal::Stream> ended_ ABSL_GUARDED_BY(mutex_);
+  std::atomic<int64_t> uses_of_ended_streams_{0};
   absl::flat_hash_map<uint64_t, Event*> events_ ABSL_GUARDED_BY(mutex_);
   uint64_t next_event_ ABSL_GUARDED_BY(mutex_) = 1;
 };

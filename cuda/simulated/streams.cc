@@ -4,59 +4,69 @@
 #include <string>
 
 #include "cuda/simulated/latency_model.h"
+#include "cuda/simulated/thread_state.h"
 
 namespace frugal::sim {
 namespace {
 
 std::string NameInReports(const Stream& stream) {
-  if (stream.kind == Stream::Kind::kLegacy) return "the default stream of GPU " + std::to_string(stream.gpu);
+  if (stream.kind == Stream::Kind::kLegacy) return "the default stream of " + stream.context->Name();
   return "stream " + std::to_string(stream.id);
 }
 
 }  // namespace
 
-Stream* Streams::Create(int gpu, Stream::Kind kind, int priority) {
+Stream* Streams::Create(Context& context, Stream::Kind kind, int priority) {
   std::lock_guard lock(mutex_);
-  std::unique_ptr<Stream> stream(new Stream{next_id_++, gpu, kind, priority, Nanoseconds(0), nullptr, {}});
-  Stream* handle = stream.get();
-  if (order_ != nullptr) handle->order_numbers = {order_->AddStream(NameInReports(*handle))};
-  streams_.emplace(handle, std::move(stream));
-  return handle;
+  Stream* stream = streams_.Create(next_id_++, context.gpu(), &context, kind, priority);
+  for (const auto& [waiting, point] : context_waits_) {
+    if (!context.IsWithin(*waiting)) continue;
+    stream->busy_until = std::max(stream->busy_until, point.time);
+    stream->order.Join(point.order);
+  }
+  if (order_ != nullptr) stream->order_numbers = {order_->AddStream(NameInReports(*stream))};
+  return stream;
 }
 
 Error Streams::Destroy(Stream* stream) {
   std::lock_guard lock(mutex_);
-  const auto it = streams_.find(stream);
-  if (it == streams_.end()) return Error::kInvalidHandle;
-  Nanoseconds& busy_until = destroyed_busy_until_[stream->gpu];
-  busy_until = std::max(busy_until, stream->busy_until);
-  if (order_ != nullptr) destroyed_order_[stream->gpu].Join(stream->order);
+  if (!streams_.Contains(stream)) return Error::kInvalidHandle;
+  destroyed_[stream->context].Join(stream->busy_until, stream->order);
   if (stream->capture) stream->capture->Transition(Capture::Cause::kForbiddenCall);
-  streams_.erase(it);
+  streams_.Destroy(stream, "stream " + std::to_string(stream->id) + " of " + stream->context->Name() + ", destroyed");
   return Error::kSuccess;
 }
 
-Stream* Streams::Find(uint64_t handle, int gpu) {
+Stream* Streams::Find(uint64_t handle, Context& context) {
   if (handle > kPerThreadHandle) {
+    auto* stream = reinterpret_cast<Stream*>(handle);
     std::lock_guard lock(mutex_);
-    const auto it = streams_.find(reinterpret_cast<Stream*>(handle));
-    return it == streams_.end() ? nullptr : it->first;
+    return streams_.Contains(stream) ? stream : nullptr;
   }
   const bool legacy = handle != kPerThreadHandle;
-  const std::pair key(gpu, std::this_thread::get_id());
+  const std::pair key(&context, ThisThread().number);
   {
     std::lock_guard lock(mutex_);
-    Stream*& known = legacy ? legacy_[gpu] : per_thread_[key];
+    Stream*& known = legacy ? legacy_[&context] : per_thread_[key];
     if (known) return known;
   }
-  Stream* created = Create(gpu, legacy ? Stream::Kind::kLegacy : Stream::Kind::kBlocking, 0);
+  Stream* created = Create(context, legacy ? Stream::Kind::kLegacy : Stream::Kind::kBlocking, 0);
   std::lock_guard lock(mutex_);
-  Stream*& known = legacy ? legacy_[gpu] : per_thread_[key];
+  Stream*& known = legacy ? legacy_[&context] : per_thread_[key];
   if (!known) known = created;  // Else another thread was first, and nobody ever uses `created`.
   return known;
 }
 
+std::string Streams::WhatWas(uint64_t handle) const {
+  std::lock_guard lock(mutex_);
+  const std::string* was = streams_.WhatWas(reinterpret_cast<const void*>(handle));
+  return was == nullptr ? "never a stream" : *was;
+}
+
 Error Streams::Enqueue(Stream& stream, Work work) {
+  RunDue();
+  const bool runs_now = late_ == nullptr || (!late_data_ && !work.frees_memory);
+  std::function<void()> run;
   {
     std::lock_guard lock(mutex_);
     if (stream.capture) {
@@ -64,12 +74,14 @@ Error Streams::Enqueue(Stream& stream, Work work) {
       stream.tail = {stream.capture->graph()->Add(std::move(work), stream.tail)};
       return Error::kSuccess;
     }
-    if (work.duration > Nanoseconds(0)) {
-      stream.busy_until = std::max(Reached(stream), clock_.Now()) + work.duration;
-    }
+    const Nanoseconds start = std::max(Reached(stream), clock_.Now());
+    if (late_ != nullptr || work.duration > Nanoseconds(0)) stream.busy_until = start + work.duration;
     EnterOrder(stream, work);
+    if (runs_now) run = work.run;
+    if (late_ != nullptr) AddLate(stream, std::make_shared<const Work>(std::move(work)), start, late_data_);
   }
-  if (work.run) work.run();
+  if (run) run();
+  RunDue();
   return Error::kSuccess;
 }
 
@@ -86,9 +98,11 @@ void Streams::SetBusyUntil(Stream& stream, Nanoseconds time) {
 }
 
 Error Streams::Query(Stream& stream) {
+  clock_.Pass(Calls::kShortestCall);
+  const Nanoseconds now = RunDue();
   std::lock_guard lock(mutex_);
   if (const Error error = ForbiddenInItsCapture(stream); error != Error::kSuccess) return error;
-  if (Reached(stream) > clock_.Now()) return Error::kNotReady;
+  if (Reached(stream) > now) return Error::kNotReady;
   HostSees(OrderReached(stream));
   return Error::kSuccess;
 }
@@ -105,22 +119,22 @@ Error Streams::Synchronize(Stream& stream) {
   return Error::kSuccess;
 }
 
-Error Streams::SynchronizeGpu(int gpu) {
+Error Streams::SynchronizeContext(const Context& context) {
   if (const Error fault = calls_.Begin(CallKind::kSync, LatencyModel::Uncharged()); fault != Error::kSuccess) {
     return fault;
   }
   if (const Error error = CheckForbiddenByCapture(); error != Error::kSuccess) return error;
-  WaitForGpu(gpu);
+  WaitForContext(context);
   return Error::kSuccess;
 }
 
-void Streams::WaitForGpu(int gpu) {
+void Streams::WaitForContext(const Context& context) {
   Nanoseconds until;
   VectorClock order;
   {
     std::lock_guard lock(mutex_);
-    until = BusyUntil(gpu);
-    order = OrderOf(gpu);
+    until = BusyUntil(context);
+    order = OrderOf(context);
   }
   clock_.WaitUntil(until);
   HostSees(order);
@@ -140,51 +154,50 @@ void Streams::WaitForStream(Stream& stream) {
 
 bool Streams::IsBusy(int gpu) const {
   std::lock_guard lock(mutex_);
-  return BusyUntil(gpu) > clock_.Now();
+  return BusyUntil(contexts_.primary(gpu)) > clock_.Now();
 }
 
 Nanoseconds Streams::Reached(const Stream& stream) const {
   Nanoseconds reached = stream.busy_until;
   if (stream.kind == Stream::Kind::kBlocking) {
-    const auto legacy = legacy_.find(stream.gpu);
+    const auto legacy = legacy_.find(stream.context);
     if (legacy != legacy_.end() && legacy->second) reached = std::max(reached, legacy->second->busy_until);
   } else if (stream.kind == Stream::Kind::kLegacy) {
-    for (const auto& [other, owned] : streams_) {
-      if (other->gpu == stream.gpu && other->kind == Stream::Kind::kBlocking) {
-        reached = std::max(reached, other->busy_until);
+    streams_.ForEach([&](const Stream& other) {
+      if (other.context == stream.context && other.kind == Stream::Kind::kBlocking) {
+        reached = std::max(reached, other.busy_until);
       }
-    }
+    });
   }
   return reached;
 }
 
-Nanoseconds Streams::BusyUntil(int gpu) const {
+Nanoseconds Streams::BusyUntil(const Context& context) const {
   Nanoseconds until{0};
-  for (const auto& [stream, owned] : streams_) {
-    if (stream->gpu == gpu) until = std::max(until, stream->busy_until);
+  streams_.ForEach([&](const Stream& stream) {
+    if (stream.context->IsWithin(context)) until = std::max(until, stream.busy_until);
+  });
+  for (const auto& [of, point] : destroyed_) {
+    if (of->IsWithin(context)) until = std::max(until, point.time);
   }
-  const auto destroyed = destroyed_busy_until_.find(gpu);
-  return destroyed == destroyed_busy_until_.end() ? until : std::max(until, destroyed->second);
+  return until;
 }
 
-Event* Streams::CreateEvent() {
-  auto event = std::make_unique<Event>();
-  Event* handle = event.get();
+Event* Streams::CreateEvent(int gpu) {
   std::lock_guard lock(mutex_);
-  events_.emplace(handle, std::move(event));
-  return handle;
+  return events_.Create(next_event_++, gpu);
 }
 
-Error Streams::CreateEvent(Event** event) {
+Error Streams::CreateEvent(Event** event, int gpu) {
   if (const Error fault = calls_.Begin(CallKind::kEventCreate, LatencyModel::Uncharged()); fault != Error::kSuccess) {
     return fault;
   }
-  *event = CreateEvent();
+  *event = CreateEvent(gpu);
   return Error::kSuccess;
 }
 
-Event* Streams::CreateRecordedEvent(Nanoseconds passes_at) {
-  Event* event = CreateEvent();
+Event* Streams::CreateRecordedEvent(Nanoseconds passes_at, int gpu) {
+  Event* event = CreateEvent(gpu);
   std::lock_guard lock(mutex_);
   event->Record(passes_at);
   return event;
@@ -192,7 +205,21 @@ Event* Streams::CreateRecordedEvent(Nanoseconds passes_at) {
 
 Error Streams::DestroyEvent(Event* event) {
   std::lock_guard lock(mutex_);
-  return events_.erase(event) ? Error::kSuccess : Error::kInvalidHandle;
+  if (!HasEvent(event)) return Error::kInvalidHandle;
+  events_.Destroy(event,
+                  "event " + std::to_string(event->id()) + " of GPU " + std::to_string(event->gpu()) + ", destroyed");
+  return Error::kSuccess;
+}
+
+bool Streams::Knows(const Event* event) const {
+  std::lock_guard lock(mutex_);
+  return HasEvent(event);
+}
+
+std::string Streams::WhatEventWas(const Event* event) const {
+  std::lock_guard lock(mutex_);
+  const std::string* was = events_.WhatWas(event);
+  return was == nullptr ? "never an event" : *was;
 }
 
 Error Streams::Record(Event* event, Stream& stream) {
@@ -200,7 +227,7 @@ Error Streams::Record(Event* event, Stream& stream) {
     return fault;
   }
   std::lock_guard lock(mutex_);
-  if (!Knows(event)) return Error::kInvalidHandle;
+  if (!HasEvent(event) || event->gpu() != stream.gpu) return Error::kInvalidHandle;
   if (!stream.capture) {
     event->Record(std::max(Reached(stream), clock_.Now()), OrderReached(stream));
     return Error::kSuccess;
@@ -214,9 +241,10 @@ Error Streams::QueryEvent(Event* event) {
   if (const Error fault = calls_.Begin(CallKind::kEventQuery, LatencyModel::EventQuery()); fault != Error::kSuccess) {
     return fault;
   }
+  const Nanoseconds now = RunDue();
   {
     std::lock_guard lock(mutex_);
-    if (!Knows(event)) return Error::kInvalidHandle;
+    if (!HasEvent(event)) return Error::kInvalidHandle;
     if (event->IsInLiveCapture()) {
       event->capture()->Transition(Capture::Cause::kForbiddenCall);
       return Error::kCapturedEvent;
@@ -224,7 +252,7 @@ Error Streams::QueryEvent(Event* event) {
   }
   if (const Error error = CheckForbiddenByCapture(); error != Error::kSuccess) return error;
   std::lock_guard lock(mutex_);
-  if (!event->HasPassed(clock_.Now())) return Error::kNotReady;
+  if (!event->HasPassed(now)) return Error::kNotReady;
   HostSees(event->order());
   return Error::kSuccess;
 }
@@ -237,7 +265,7 @@ Error Streams::SynchronizeEvent(Event* event) {
   VectorClock order;
   {
     std::lock_guard lock(mutex_);
-    if (!Knows(event)) return Error::kInvalidHandle;
+    if (!HasEvent(event)) return Error::kInvalidHandle;
     if (event->IsInLiveCapture()) {
       event->capture()->Transition(Capture::Cause::kForbiddenCall);
       return Error::kCapturedEvent;
@@ -255,7 +283,7 @@ Error Streams::StreamWait(Stream& stream, Event* event) {
     return fault;
   }
   std::lock_guard lock(mutex_);
-  if (!Knows(event)) return Error::kInvalidHandle;
+  if (!HasEvent(event)) return Error::kInvalidHandle;
   if (event->IsInLiveCapture()) return WaitInCapture(stream, *event);
   if (event->state() != Event::State::kRecorded) return Error::kSuccess;
   if (stream.capture) {
@@ -269,7 +297,7 @@ Error Streams::StreamWait(Stream& stream, Event* event) {
 
 Error Streams::Elapsed(Event* from, Event* to, Nanoseconds* elapsed) {
   std::lock_guard lock(mutex_);
-  if (!Knows(from) || !Knows(to) || from->state() != Event::State::kRecorded ||
+  if (!HasEvent(from) || !HasEvent(to) || from->state() != Event::State::kRecorded ||
       to->state() != Event::State::kRecorded) {
     return Error::kInvalidHandle;
   }
@@ -281,7 +309,7 @@ Error Streams::Elapsed(Event* from, Event* to, Nanoseconds* elapsed) {
 
 Error Streams::PassesAt(Event* event, Nanoseconds* time) const {
   std::lock_guard lock(mutex_);
-  if (!Knows(event)) return Error::kInvalidHandle;
+  if (!HasEvent(event)) return Error::kInvalidHandle;
   *time = event->passes_at();
   return Error::kSuccess;
 }

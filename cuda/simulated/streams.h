@@ -3,11 +3,12 @@
 #ifndef FRUGAL_CUDA_SIMULATED_STREAMS_H_
 #define FRUGAL_CUDA_SIMULATED_STREAMS_H_
 
+#include <algorithm>
 #include <cstdint>
 #include <map>
 #include <memory>
 #include <mutex>
-#include <thread>
+#include <string>
 #include <unordered_map>
 #include <utility>
 #include <vector>
@@ -15,9 +16,12 @@
 #include "cuda/simulated/calls.h"
 #include "cuda/simulated/capture.h"
 #include "cuda/simulated/clock.h"
+#include "cuda/simulated/context.h"
 #include "cuda/simulated/error.h"
 #include "cuda/simulated/event.h"
 #include "cuda/simulated/graph.h"
+#include "cuda/simulated/handles.h"
+#include "cuda/simulated/late_work.h"
 #include "cuda/simulated/order_checker.h"
 #include "cuda/simulated/vector_clock.h"
 
@@ -26,19 +30,20 @@ namespace frugal::sim {
 // Guarded by Streams' lock, except what never changes.
 struct Stream {
   enum class Kind {
-    kBlocking,     // Ordered with the GPU's legacy stream.
+    kBlocking,     // Ordered with its context's legacy stream.
     kNonBlocking,  // Ordered with no other stream.
-    kLegacy,       // The GPU's default stream: ordered with all its blocking streams.
+    kLegacy,       // Its context's default stream: ordered with all blocking streams of that context.
   };
 
   const uint64_t id;
   const int gpu;
+  Context* const context;
   const Kind kind;
   const int priority;
 
   Nanoseconds busy_until{0};
-  std::shared_ptr<Capture> capture;  // Not null: work goes into a graph.
-  std::vector<Node*> tail;           // What the next node of that graph depends on.
+  std::shared_ptr<Capture> capture = nullptr;  // Not null: work goes into a graph.
+  std::vector<Node*> tail = {};                // What the next node of that graph depends on.
 
   // With an order checker: its numbers there (its own, then one for each further branch of a graph), and what is done
   // before its next operation begins.
@@ -62,21 +67,41 @@ class Streams {
     const std::vector<Node*>* tail = nullptr;
   };
 
-  // `order` may be null: nobody checks the order of work.
-  Streams(Clock& clock, Calls& calls, OrderChecker* order = nullptr) : clock_(clock), calls_(calls), order_(order) {}
+  // Who else is concerned with work; nullptr is nobody.
+  struct Observers {
+    OrderChecker* order = nullptr;
+    LateWork* late = nullptr;
+    bool late_data = true;
+  };
+
+  Streams(Clock& clock, Calls& calls, Contexts& contexts, Observers observers)
+      : clock_(clock),
+        calls_(calls),
+        contexts_(contexts),
+        order_(observers.order),
+        late_(observers.late),
+        late_data_(observers.late_data) {}
   Streams(const Streams&) = delete;
   Streams& operator=(const Streams&) = delete;
 
   // --- Streams.
 
-  Stream* Create(int gpu, Stream::Kind kind, int priority);
-  // Work that it still has goes on.
+  Stream* Create(Context& context, Stream::Kind kind, int priority);
+  // In its primary context.
+  Stream* Create(int gpu, Stream::Kind kind, int priority) { return Create(contexts_.primary(gpu), kind, priority); }
+  // Work that it still has goes on. A later stream takes its address, and so its handle.
   Error Destroy(Stream* stream);
-  // The stream that `handle` means to the calling thread on `gpu`; nullptr if there is none.
-  Stream* Find(uint64_t handle, int gpu);
+  // The stream that `handle` means to the calling thread, whose context is `context`; nullptr if there is none.
+  Stream* Find(uint64_t handle, Context& context);
+  Stream* Find(uint64_t handle, int gpu) { return Find(handle, contexts_.primary(gpu)); }
+  // What a handle was that means no stream: "stream 3 of GPU 0, destroyed", or "never a stream".
+  std::string WhatWas(uint64_t handle) const;
 
-  // Records the work if the stream is being captured, else does it at once and makes the stream busy with it.
+  // Records the work if the stream is being captured, else makes the stream busy with it, and does it at once unless
+  // work is late.
   Error Enqueue(Stream& stream, Work work);
+  // Late work that is over by now is run; other calls here see to it by themselves. Returns that time.
+  Nanoseconds RunDue();
   // Launches in the sense of a fault plan: kernels and graphs.
   Error Launch(Stream& stream, Work work);
   // The stream has work up to `time`, or for longer if it had before.
@@ -84,9 +109,11 @@ class Streams {
   // kNotReady while it has work.
   Error Query(Stream& stream);
   Error Synchronize(Stream& stream);
-  Error SynchronizeGpu(int gpu);
+  // All work of the context or, of a primary one, of its GPU.
+  Error SynchronizeContext(const Context& context);
+  Error SynchronizeGpu(int gpu) { return SynchronizeContext(contexts_.primary(gpu)); }
   // As SynchronizeGpu, but part of another call (such as cudaFree), so not counted.
-  void WaitForGpu(int gpu);
+  void WaitForGpu(int gpu) { WaitForContext(contexts_.primary(gpu)); }
   void WaitForStream(Stream& stream);
   bool IsBusy(int gpu) const;
   // What the stream is called in reports of the order checker.
@@ -94,14 +121,18 @@ class Streams {
   // With an order checker: whether a wait of `stream` for `event` would change nothing. False for an unknown event.
   bool IsOrderedAfter(const Stream& stream, Event* event) const;
 
-  // --- Events.
+  // --- Events, each of one GPU, on whose streams alone it can be recorded; streams of any GPU can wait for it.
 
-  Event* CreateEvent();
+  Event* CreateEvent(int gpu = 0);
   // As cudaEventCreate: counted, and may fail by plan.
-  Error CreateEvent(Event** event);
+  Error CreateEvent(Event** event, int gpu = 0);
   // One that another process has recorded.
-  Event* CreateRecordedEvent(Nanoseconds passes_at);
+  Event* CreateRecordedEvent(Nanoseconds passes_at, int gpu = 0);
   Error DestroyEvent(Event* event);
+  bool Knows(const Event* event) const;
+  // As WhatWas(), of what means no event.
+  std::string WhatEventWas(const Event* event) const;
+  // kInvalidHandle for an event of another GPU than the stream's.
   Error Record(Event* event, Stream& stream);
   // kNotReady before it has passed.
   Error QueryEvent(Event* event);
@@ -109,6 +140,15 @@ class Streams {
   Error StreamWait(Stream& stream, Event* event);
   Error Elapsed(Event* from, Event* to, Nanoseconds* elapsed);
   Error PassesAt(Event* event, Nanoseconds* time) const;
+
+  // --- Contexts, a primary one for all of its GPU.
+
+  // The event passes with all that the context's streams have been given.
+  Error RecordContext(Event* event, const Context& context);
+  // Whatever its streams, those to come included, are given from now on waits for the event.
+  Error ContextWait(const Context& context, Event* event);
+  // The captures of its streams are invalidated, since it goes.
+  void InvalidateCaptures(const Context& context);
 
   // --- Capture.
 
@@ -126,16 +166,21 @@ class Streams {
 
  private:
   // The following need the lock.
+  void WaitForContext(const Context& context);
+  bool HasEvent(const Event* event) const { return events_.Contains(event); }
+  // kCaptureUnsupported if a stream of the context is being captured, whose capture is invalidated then.
+  Error ForbiddenInCapturesOf(const Context& context);
   Nanoseconds Reached(const Stream& stream) const;
-  Nanoseconds BusyUntil(int gpu) const;
+  Nanoseconds BusyUntil(const Context& context) const;
   // As the two before, in the order that the program has made rather than in time. Empty without a checker.
   VectorClock OrderReached(const Stream& stream) const;
-  VectorClock OrderOf(int gpu) const;
+  VectorClock OrderOf(const Context& context) const;
+  // From `start` on; unless it runs, it is only checked.
+  void AddLate(const Stream& stream, const std::shared_ptr<const Work>& work, Nanoseconds start, bool runs);
   void EnterOrder(Stream& stream, const Work& work);
   VectorClock EnterGraphOrder(Stream& stream, const Graph& graph, const VectorClock& before, size_t& branches);
   uint32_t OrderNumber(Stream& stream, size_t branch);
   void HostSees(const VectorClock& order);
-  bool Knows(Event* event) const { return events_.contains(event); }
   Error ForbiddenInItsCapture(Stream& stream);
   Error WaitInCapture(Stream& stream, const Event& event);
   bool HasUnjoinedWork(const Capture& capture, const Stream& origin) const;
@@ -143,16 +188,33 @@ class Streams {
 
   Clock& clock_;
   Calls& calls_;
+  Contexts& contexts_;
   OrderChecker* const order_;
+  LateWork* const late_;
+  const bool late_data_;
 
   mutable std::mutex mutex_;
   uint64_t next_id_ = 1;
-  std::unordered_map<Stream*, std::unique_ptr<Stream>> streams_;
-  std::map<int, Stream*> legacy_;  // By GPU.
-  std::map<std::pair<int, std::thread::id>, Stream*> per_thread_;
-  std::map<int, Nanoseconds> destroyed_busy_until_;  // By GPU: what streams that are gone still have to do.
-  std::map<int, VectorClock> destroyed_order_;       // The same, for the order checker.
-  std::unordered_map<Event*, std::unique_ptr<Event>> events_;
+  uint64_t next_event_ = 1;
+  using StreamHandles = Handles<Stream>;
+  StreamHandles streams_{StreamHandles::Reuse::kLastDestroyed};
+  std::map<const Context*, Stream*> legacy_;
+  std::map<std::pair<const Context*, uint64_t>, Stream*> per_thread_;  // By a thread's number.
+  // A point in time and in the order of work.
+  struct Point {
+    Nanoseconds time{0};
+    VectorClock order = {};
+    void Join(Nanoseconds other_time, const VectorClock& other) {
+      time = std::max(time, other_time);
+      order.Join(other);
+    }
+  };
+  std::map<const Context*, Point> destroyed_;      // What streams that are gone still have to do.
+  std::map<const Context*, Point> context_waits_;  // What new streams of a context begin after.
+  using EventHandles = Handles<Event>;
+  // So many events are gone before the address of the first of them is used again.
+  static constexpr size_t kEventsKept = 4096;
+  EventHandles events_{EventHandles::Reuse::kOldest, kEventsKept};
   std::vector<std::shared_ptr<Capture>> captures_;  // Those that have not ended.
 };
 

@@ -49,23 +49,22 @@ bool Streams::HasUnjoinedWork(const Capture& capture, const Stream& origin) cons
     open.pop_back();
     if (joined.insert(node).second) open.insert(open.end(), node->after.begin(), node->after.end());
   }
-  for (const auto& [stream, owned] : streams_) {
-    if (stream->capture.get() != &capture || stream == &origin) continue;
-    for (const Node* node : stream->tail) {
-      if (!joined.contains(node)) return true;
-    }
-  }
-  return false;
+  bool unjoined = false;
+  streams_.ForEach([&](const Stream& stream) {
+    if (stream.capture.get() != &capture || &stream == &origin) return;
+    for (const Node* node : stream.tail) unjoined = unjoined || !joined.contains(node);
+  });
+  return unjoined;
 }
 
 // Takes all its streams out of the capture that began on `origin`.
 std::shared_ptr<Capture> Streams::Leave(Stream& origin) {
   std::shared_ptr<Capture> capture = origin.capture;
-  for (const auto& [stream, owned] : streams_) {
-    if (stream->capture != capture) continue;
-    stream->capture.reset();
-    stream->tail.clear();
-  }
+  streams_.ForEach([&](Stream& stream) {
+    if (stream.capture != capture) return;
+    stream.capture.reset();
+    stream.tail.clear();
+  });
   std::erase(captures_, capture);
   return capture;
 }

@@ -15,7 +15,7 @@ void Streams::NameForOrder(const Stream& stream, std::string name) {
 
 bool Streams::IsOrderedAfter(const Stream& stream, Event* event) const {
   std::lock_guard lock(mutex_);
-  return Knows(event) && OrderReached(stream).Covers(event->order());
+  return HasEvent(event) && OrderReached(stream).Covers(event->order());
 }
 
 VectorClock Streams::OrderReached(const Stream& stream) const {
@@ -23,24 +23,25 @@ VectorClock Streams::OrderReached(const Stream& stream) const {
   VectorClock reached = stream.order;
   order_->JoinHost(reached);
   if (stream.kind == Stream::Kind::kBlocking) {
-    const auto legacy = legacy_.find(stream.gpu);
+    const auto legacy = legacy_.find(stream.context);
     if (legacy != legacy_.end() && legacy->second) reached.Join(legacy->second->order);
   } else if (stream.kind == Stream::Kind::kLegacy) {
-    for (const auto& [other, owned] : streams_) {
-      if (other->gpu == stream.gpu && other->kind == Stream::Kind::kBlocking) reached.Join(other->order);
-    }
+    streams_.ForEach([&](const Stream& other) {
+      if (other.context == stream.context && other.kind == Stream::Kind::kBlocking) reached.Join(other.order);
+    });
   }
   return reached;
 }
 
-VectorClock Streams::OrderOf(int gpu) const {
+VectorClock Streams::OrderOf(const Context& context) const {
   if (order_ == nullptr) return {};
   VectorClock all;
-  for (const auto& [stream, owned] : streams_) {
-    if (stream->gpu == gpu) all.Join(stream->order);
+  streams_.ForEach([&](const Stream& stream) {
+    if (stream.context->IsWithin(context)) all.Join(stream.order);
+  });
+  for (const auto& [of, point] : destroyed_) {
+    if (of->IsWithin(context)) all.Join(point.order);
   }
-  if (const auto destroyed = destroyed_order_.find(gpu); destroyed != destroyed_order_.end())
-    all.Join(destroyed->second);
   return all;
 }
 

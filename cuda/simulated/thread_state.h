@@ -3,23 +3,39 @@
 #ifndef FRUGAL_CUDA_SIMULATED_THREAD_STATE_H_
 #define FRUGAL_CUDA_SIMULATED_THREAD_STATE_H_
 
+#include <cstdint>
 #include <vector>
 
 #include "cuda/simulated/capture.h"
+#include "cuda/simulated/context.h"
 
 namespace frugal::sim {
 
 struct ThreadState {
-  // The GPU that calls without one mean.
+  // The GPU that calls without one mean: the current context's or, while there is none, that of which the runtime will
+  // make the primary context current.
   int gpu = 0;
+  // The current context; nullptr for a thread that has none yet, or no more.
+  Context* context = nullptr;
+  // Those pushed aside by cuCtxPushCurrent, the newest last.
+  std::vector<Context*> pushed_contexts = {};
   // Calls that a capture forbids are forbidden to this thread as far as its own mode says.
   CaptureMode capture_mode = CaptureMode::kGlobal;
   // Whether this thread's graph launches do the recorded copies and fills.
   bool runs_graphs = true;
-  // GPUs pushed aside by cuCtxPushCurrent.
-  std::vector<int> pushed_gpus;
   // Within a function of the driver's (cu...), not of the runtime's (cuda...).
   bool in_driver = false;
+  // No other thread has it, or had it before.
+  const uint64_t number = NextNumber();
+
+  // In the place of the current context, which is not kept; null for none.
+  void SetContext(Context* to);
+  void PushContext(Context* to);
+  // REQUIRES: there is a current context. Returns it.
+  Context* PopContext();
+
+ private:
+  static uint64_t NextNumber();
 };
 
 // The calling thread's.

@@ -114,18 +114,50 @@ Error VirtualMemory::Map(Address start, Bytes size, HandleId handle) {
 
 Error VirtualMemory::SetAccess(Address start, Bytes size, const std::vector<GpuAccess>& accesses) {
   if (!supported_) return Error::kNotSupported;
-  if (const Error fault = parts_.calls.Begin(CallKind::kSetAccess, LatencyModel::SetAccess());
+  std::lock_guard lock(mutex_);
+  const auto first = FindExact(start, size);
+  int64_t views = 0;
+  for (auto it = first; it != mappings_.end() && it->first < start + size; ++it) ++views;
+  const int64_t mappings = views * static_cast<int64_t>(accesses.size());
+  if (const Error fault = parts_.calls.Begin(CallKind::kSetAccess, LatencyModel::SetAccess(mappings));
       fault != Error::kSuccess) {
     return fault;
   }
-  std::lock_guard lock(mutex_);
-  const auto first = FindExact(start, size);
   if (first == mappings_.end()) return Error::kInvalidValue;
   for (const GpuAccess& wanted : accesses) {
     if (wanted.gpu < 0 || wanted.gpu >= static_cast<int>(parts_.memory.size())) return Error::kInvalidDevice;
   }
+  const Address end = start + size;
+  if (const Error error = MakePageTables(start, size, accesses); error != Error::kSuccess) return error;
+  const Needs before = NeedsOf(first, end);
+  const std::vector<Mapping> mappings_before = Permit(first, end, accesses);
+  if (!Exchange(before, NeedsOf(first, end))) {
+    Restore(first, mappings_before);
+    return Error::kOutOfMemory;
+  }
+  const Error error = Attach(start, size);
+  if (error == Error::kSuccess) return error;
+  const Needs refused = NeedsOf(first, end);
+  Restore(first, mappings_before);
+  (void)Exchange(refused, before);  // What it had, it can have again.
+  (void)Attach(start, size);        // What the host showed before, it can show again.
+  return error;
+}
+
+Error VirtualMemory::MakePageTables(Address start, Bytes size, const std::vector<GpuAccess>& accesses) {
+  for (const GpuAccess& wanted : accesses) {
+    if (wanted.access == Access::kNone) continue;
+    if (const Error error = parts_.driver_memory.MakePageTables(wanted.gpu, start, size); error != Error::kSuccess) {
+      return error;
+    }
+  }
+  return Error::kSuccess;
+}
+
+std::vector<VirtualMemory::Mapping> VirtualMemory::Permit(Mappings::iterator first, Address end,
+                                                          const std::vector<GpuAccess>& accesses) {
   std::vector<Mapping> before;
-  for (auto it = first; it != mappings_.end() && it->first < start + size; ++it) {
+  for (auto it = first; it != mappings_.end() && it->first < end; ++it) {
     before.push_back(it->second);
     for (const GpuAccess& wanted : accesses) {
       const uint32_t bit = 1u << wanted.gpu;
@@ -134,12 +166,33 @@ Error VirtualMemory::SetAccess(Address start, Bytes size, const std::vector<GpuA
       mapping.writers = wanted.access == Access::kReadWrite ? mapping.writers | bit : mapping.writers & ~bit;
     }
   }
-  const Error error = Attach(start, size);
-  if (error == Error::kSuccess) return error;
-  auto it = first;
-  for (const Mapping& mapping : before) (it++)->second = mapping;
-  (void)Attach(start, size);  // What the host showed before, it can show again.
-  return error;
+  return before;
+}
+
+void VirtualMemory::Restore(Mappings::iterator first, const std::vector<Mapping>& before) {
+  for (const Mapping& mapping : before) (first++)->second = mapping;
+}
+
+VirtualMemory::Needs VirtualMemory::NeedsOf(Mappings::const_iterator first, Address end) const {
+  Needs needs;
+  for (auto it = first; it != mappings_.end() && it->first < end; ++it) {
+    needs.mapped_handles += it->second.mapped_handles();
+    needs.host_mappings += it->second.readers != 0 ? 1 : 0;
+  }
+  return needs;
+}
+
+bool VirtualMemory::Exchange(const Needs& before, const Needs& now) {
+  const int64_t handles = now.mapped_handles - before.mapped_handles;
+  const int64_t hosts = now.host_mappings - before.host_mappings;
+  if (handles > 0 && !parts_.mapped_handles.Take(handles)) return false;
+  if (hosts > 0 && !parts_.host_mappings.Take(hosts)) {
+    if (handles > 0) parts_.mapped_handles.GiveBack(handles);
+    return false;
+  }
+  if (handles < 0) parts_.mapped_handles.GiveBack(-handles);
+  if (hosts < 0) parts_.host_mappings.GiveBack(-hosts);
+  return true;
 }
 
 Error VirtualMemory::GetAccess(Address address, int gpu, Access* access) const {
@@ -157,24 +210,30 @@ Error VirtualMemory::Unmap(Address start, Bytes size) {
   if (!supported_) return Error::kNotSupported;
   std::lock_guard lock(mutex_);
   const auto first = FindExact(start, size);
-  const Address end = start + size;
+  Address end = start + size;
   int64_t views = 0;
-  bool backed = false;
-  if (first != mappings_.end()) {
-    for (auto it = first; it != mappings_.end() && it->first < end; ++it) {
-      ++views;
-      backed = backed || (it->second.host_access() != Access::kNone && handles_.at(it->second.handle).range.file);
-    }
-  }
-  if (const Error fault = parts_.calls.Begin(CallKind::kUnmap, LatencyModel::Unmap(views)); fault != Error::kSuccess) {
-    return fault;
-  }
+  for (auto it = first; it != mappings_.end() && it->first < end; ++it) ++views;
+  bool partial = false;
+  const Error fault = parts_.calls.Begin(CallKind::kUnmap, LatencyModel::Unmap(views), &partial);
+  if (fault != Error::kSuccess && !(partial && views > 1)) return fault;
   if (views == 0) return Error::kInvalidValue;
+  if (partial) end = std::next(first, views / 2)->first;
+  const Error error = Forget(first, end);
+  return error != Error::kSuccess ? error : fault;
+}
+
+Error VirtualMemory::Forget(Mappings::iterator first, Address end) {
+  const Address start = first->first;
+  bool backed = false;
+  for (auto it = first; it != mappings_.end() && it->first < end; ++it) {
+    backed = backed || (it->second.host_access() != Access::kNone && handles_.at(it->second.handle).range.file);
+  }
   NoteIfBusy(first, end);
   if (backed) {
-    if (const Error error = parts_.addresses.Detach(start, size); error != Error::kSuccess) return error;
+    if (const Error error = parts_.addresses.Detach(start, end - start); error != Error::kSuccess) return error;
   }
-  if (parts_.order != nullptr) parts_.order->Unmap(start, size);
+  if (parts_.order != nullptr) parts_.order->Unmap(start, end - start);
+  (void)Exchange(NeedsOf(first, end), Needs());  // Giving back cannot fail.
   for (auto it = first; it != mappings_.end() && it->first < end;) {
     const auto handle = handles_.find(it->second.handle);
     it = mappings_.erase(it);

@@ -3,6 +3,7 @@
 #ifndef FRUGAL_CUDA_SIMULATED_VIRTUAL_MEMORY_H_
 #define FRUGAL_CUDA_SIMULATED_VIRTUAL_MEMORY_H_
 
+#include <bit>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -14,15 +15,18 @@
 #include "allocator/units.h"
 #include "cuda/simulated/address_space.h"
 #include "cuda/simulated/calls.h"
+#include "cuda/simulated/driver_memory.h"
 #include "cuda/simulated/error.h"
 #include "cuda/simulated/order_checker.h"
 #include "cuda/simulated/physical_memory.h"
+#include "cuda/simulated/quota.h"
 #include "cuda/simulated/shared_range.h"
 
 namespace frugal::sim {
 
 // The rules are the CUDA driver's; where it leaves a case open, the stricter reading. A call that fails has changed
-// nothing. Every size and address is a multiple of kPageSize. Thread-safe.
+// nothing, but for an Unmap that the fault plan says stops half-way. Every size and address is a multiple of kPageSize.
+// Thread-safe.
 class VirtualMemory {
  public:
   // Names a handle; never 0, never used twice.
@@ -46,6 +50,9 @@ class VirtualMemory {
     AddressSpace& addresses;
     std::vector<PhysicalMemory*> memory;  // By GPU.
     Calls& calls;
+    Quota& mapped_handles;
+    Quota& host_mappings;
+    DriverMemory& driver_memory;
     std::function<bool(int gpu)> is_busy;
     OrderChecker* order = nullptr;  // May be null.
   };
@@ -69,7 +76,8 @@ class VirtualMemory {
 
   // kAlreadyMapped if anything is mapped in the range. It stays out of reach until SetAccess.
   Error Map(Address start, Bytes size, HandleId handle);
-  // The whole range must be mapped. Host code reaches it if any GPU may.
+  // The whole range must be mapped. Host code reaches it if any GPU may. A view takes a mapped handle for each GPU that
+  // may reach it, from now on until it may no more.
   Error SetAccess(Address start, Bytes size, const std::vector<GpuAccess>& accesses);
   Error GetAccess(Address address, int gpu, Access* access) const;
   // Whole views only, without a hole between them.
@@ -98,6 +106,7 @@ class VirtualMemory {
     HandleId handle;
     uint32_t readers = 0;  // One bit for each GPU.
     uint32_t writers = 0;
+    int64_t mapped_handles() const { return std::popcount(readers); }
     Access host_access() const { return writers ? Access::kReadWrite : readers ? Access::kRead : Access::kNone; }
   };
   using Mappings = std::map<Address, Mapping>;
@@ -106,8 +115,24 @@ class VirtualMemory {
   // The first of the mappings that fill [start, start + size) exactly; end() if they do not.
   Mappings::iterator FindExact(Address start, Bytes size);
   Mappings::const_iterator FindAround(Address address) const;
+  // What a range takes of limited things.
+  struct Needs {
+    int64_t mapped_handles = 0;
+    int64_t host_mappings = 0;
+  };
+  Needs NeedsOf(Mappings::const_iterator first, Address end) const;
+  // From what the range took before to what it takes now. False if there is not as much; nothing has changed then.
+  bool Exchange(const Needs& before, const Needs& now);
+  // The driver's page tables for what `accesses` let reach the range.
+  Error MakePageTables(Address start, Bytes size, const std::vector<GpuAccess>& accesses);
+  // Sets, without showing it to the host, what `accesses` say. What was there before.
+  std::vector<Mapping> Permit(Mappings::iterator first, Address end, const std::vector<GpuAccess>& accesses);
+  // Takes back what Permit() did.
+  static void Restore(Mappings::iterator first, const std::vector<Mapping>& before);
   // Shows the host what `mappings_` says of [start, start + size), which is mapped whole.
   Error Attach(Address start, Bytes size);
+  // Unmaps the views from `first` up to `end`.
+  Error Forget(Mappings::iterator first, Address end);
   void DropIfUnused(std::unordered_map<HandleId, Handle>::iterator handle);
   void NoteIfBusy(Mappings::const_iterator first, Address end);
 

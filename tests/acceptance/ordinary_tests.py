@@ -105,6 +105,8 @@ class Unsound(unittest.TestCase):
     """What fails when a call of the driver's does, or loses memory then: for the judge to find."""
 
     def test_makes_driver_calls_of_its_own(self) -> None:
+        # Makes the GPU's context the thread's, without which the driver asks for one.
+        torch.cuda.synchronize()
         free, total = ctypes.c_size_t(), ctypes.c_size_t()
         status = ctypes.CDLL("libcuda.so.1").cuMemGetInfo_v2(ctypes.byref(free), ctypes.byref(total))
         self.assertEqual(status, 0)

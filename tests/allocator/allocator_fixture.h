@@ -4,6 +4,7 @@
 #define FRUGAL_TESTS_ALLOCATOR_ALLOCATOR_FIXTURE_H_
 
 #include <memory>
+#include <vector>
 
 #include "allocator/device_allocator.h"
 #include "cuda/simulated/simulated_device.h"
@@ -36,6 +37,17 @@ class AllocatorTest : public testing::Test {
     const bool exhausted = absl::IsResourceExhausted(allocator_->Allocate(size, stream).status());
     allocator_->CheckInvariants();
     return exhausted;
+  }
+  // Stitches of 3, 4, 5 … pages out of what a stream frees leave old views, which later ones have to go over.
+  void LeaveOldViews(int rounds) {
+    for (int round = 0; round < rounds; ++round) {
+      std::vector<Address> blocks;
+      for (int i = 0; i < 10; ++i) blocks.push_back(Allocate(MiB(4)));
+      for (size_t i = 0; i < blocks.size(); i += 2) Free(blocks[i]);
+      const Address joined = Allocate(MiB(6 + 2 * (round % 7)));
+      for (size_t i = 1; i < blocks.size(); i += 2) Free(blocks[i]);
+      Free(joined);
+    }
   }
   // As work that was launched on `stream` at `address` and takes until `time`.
   void UseOn(Address address, Stream stream, int64_t time) {

@@ -196,7 +196,7 @@ const std::vector<Work> kWorks = {
          .streams = 1,
          .least = KiB(1),
          .most = MiB(60),
-         .figures = "create 1214, map 2136, set_access 141, unmap 21, reserve 2, event_record 9, event_query 9, "
+         .figures = "create 1214, map 2136, set_access 141, unmap 196, reserve 2, event_record 9, event_query 9, "
                     "peak 2428 MiB, stitches 73 of 997 pages, waits 0, ooms 0, retries 0"},
     Work{.name = "the_same_turn_again",
          .memory = MiB(512),
@@ -205,7 +205,7 @@ const std::vector<Work> kWorks = {
          .most = MiB(40),
          .sizes = 30,
          .turn = 250,
-         .figures = "create 255, map 462, set_access 43, unmap 2, reserve 4, event_record 8, event_query 8, peak "
+         .figures = "create 255, map 462, set_access 43, unmap 12, reserve 4, event_record 8, event_query 8, peak "
                     "510 MiB, stitches 114 of 1290 pages, waits 0, ooms 32, retries 32"},
     Work{.name = "the_same_turn_again_on_two_streams",
          .memory = MiB(512),
@@ -214,16 +214,16 @@ const std::vector<Work> kWorks = {
          .most = MiB(40),
          .sizes = 30,
          .turn = 250,
-         .figures = "create 255, map 961, set_access 81, unmap 2, reserve 7, event_record 496, event_query 496, "
-                    "peak 510 MiB, stitches 317 of 4040 pages, waits 0, ooms 40, retries 40"},
+         .figures = "create 255, map 945, set_access 81, unmap 19, reserve 7, event_record 536, event_query 536, "
+                    "peak 510 MiB, stitches 325 of 3920 pages, waits 0, ooms 40, retries 40"},
     Work{.name = "ever_new_sizes",
          .memory = GiB(4),
          .streams = 1,
          .least = KiB(1),
          .most = MiB(60),
          .sizes = 400,
-         .figures = "create 1198, map 2593, set_access 144, unmap 32, reserve 4, event_record 16, event_query 16, "
-                    "peak 2396 MiB, stitches 83 of 1475 pages, waits 0, ooms 0, retries 0"},
+         .figures = "create 1198, map 2593, set_access 144, unmap 333, reserve 4, event_record 17, event_query "
+                    "17, peak 2396 MiB, stitches 83 of 1475 pages, waits 0, ooms 0, retries 0"},
     Work{.name = "two_streams_in_little_memory",
          .memory = MiB(400),
          .streams = 2,
@@ -232,9 +232,9 @@ const std::vector<Work> kWorks = {
          .uses_by_others = 3,
          .advances = 5,
          .busy = 100,
-         .figures =
-             "create 200, map 3727, set_access 602, unmap 504, reserve 4, event_record 938, event_query 4277, "
-             "stream_wait 256, sync 3, peak 400 MiB, stitches 539 of 5855 pages, waits 256, ooms 85, retries 88"},
+         .figures = "create 200, map 4143, set_access 772, unmap 2864, reserve 4, event_record 1184, event_query "
+                    "5492, stream_wait 235, sync 1, peak 400 MiB, stitches 674 of 7116 pages, waits 235, ooms 81, "
+                    "retries 81"},
     Work{.name = "streams_that_use_each_others_blocks",
          .memory = MiB(600),
          .streams = 3,
@@ -243,8 +243,9 @@ const std::vector<Work> kWorks = {
          .uses_by_others = 15,
          .advances = 8,
          .busy = 400,
-         .figures = "create 300, map 3111, set_access 386, unmap 137, reserve 12, event_record 1053, event_query "
-                    "5979, stream_wait 157, peak 600 MiB, stitches 394 of 3521 pages, waits 157, ooms 7, retries 7"},
+         .figures = "create 300, map 3077, set_access 366, unmap 626, reserve 12, event_record 1133, event_query "
+                    "5866, stream_wait 166, peak 600 MiB, stitches 360 of 3475 pages, waits 166, ooms 8, retries "
+                    "8"},
     Work{.name = "streams_that_are_always_busy",
          .memory = MiB(300),
          .streams = 3,
@@ -253,9 +254,9 @@ const std::vector<Work> kWorks = {
          .uses_by_others = 10,
          .advances = 2,
          .busy = 10'000,
-         .figures =
-             "create 150, map 4905, set_access 863, unmap 690, reserve 7, event_record 1806, event_query 16511, "
-             "stream_wait 930, sync 21, peak 300 MiB, stitches 784 of 6997 pages, waits 930, ooms 67, retries 81"},
+         .figures = "create 150, map 4667, set_access 886, unmap 2997, reserve 7, event_record 2041, event_query "
+                    "14244, stream_wait 821, sync 19, peak 300 MiB, stitches 715 of 6774 pages, waits 821, ooms "
+                    "72, retries 86"},
     Work{.name = "memory_given_back",
          .memory = MiB(800),
          .streams = 2,
@@ -266,9 +267,9 @@ const std::vector<Work> kWorks = {
          .trims = 1,
          .idle_returns = 3,
          .busy = 300,
-         .figures = "create 2803, map 5107, set_access 582, unmap 1987, release 2404, reserve 8, event_record 971, "
-                    "event_query 3085, stream_wait 11, sync 70, peak 800 MiB, stitches 389 of 2714 pages, waits "
-                    "11, ooms 6, retries 6"},
+         .figures = "create 2435, map 4416, set_access 500, unmap 3677, release 2046, reserve 8, event_record "
+                    "903, event_query 2661, stream_wait 3, sync 21, peak 800 MiB, stitches 335 of 2338 pages, "
+                    "waits 3, ooms 4, retries 5"},
     Work{.name = "small_blocks_under_a_limit",
          .memory = MiB(256),
          .streams = 4,
@@ -279,9 +280,9 @@ const std::vector<Work> kWorks = {
          .advances = 4,
          .busy = 200,
          .limit = MiB(24),
-         .figures =
-             "create 12, map 663, set_access 501, unmap 34, reserve 16, event_record 1764, event_query 5566, "
-             "stream_wait 343, sync 26, peak 24 MiB, stitches 1052 of 1339 pages, waits 343, ooms 123, retries 139"},
+         .figures = "create 12, map 636, set_access 484, unmap 19, reserve 16, event_record 1904, event_query "
+                    "5164, stream_wait 299, sync 14, peak 24 MiB, stitches 1035 of 1310 pages, waits 299, ooms "
+                    "121, retries 132"},
     Work{.name = "segments",
          .memory = MiB(600),
          .virtual_memory = false,
@@ -292,8 +293,8 @@ const std::vector<Work> kWorks = {
          .advances = 5,
          .trims = 1,
          .busy = 300,
-         .figures = "event_record 94, event_query 662, stream_wait 6, sync 28, malloc 608, free 590, peak 600 MiB, "
-                    "stitches 0 of 0 pages, waits 6, ooms 31, retries 94"},
+         .figures = "event_record 254, event_query 669, stream_wait 6, sync 37, malloc 608, free 590, peak 600 "
+                    "MiB, stitches 0 of 0 pages, waits 6, ooms 31, retries 94"},
     Work{.name = "calls_that_fail",
          .memory = MiB(400),
          .streams = 3,
@@ -307,10 +308,10 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 300,
          .steps = 8000,
-         .figures = "create 9435, map 18064, set_access 1567, unmap 9144, release 9300, reserve 7, event_record 2836, "
-                    "event_query 7457, stream_wait 305, sync 596, peak 400 MiB, stitches 1056 of 10369 pages, waits "
-                    "304, ooms 213, retries 238, failed calls 462 of which absorbed 209, returned 16930 MiB, held 280 "
-                    "MiB, INTERNAL 30, OK 4083, RESOURCE_EXHAUSTED 215, UNAVAILABLE 10"},
+         .figures = "create 9343, map 17599, set_access 1526, unmap 17239, release 9115, reserve 6, event_record 4097, "
+                    "event_query 8677, stream_wait 304, sync 555, peak 400 MiB, stitches 1048 of 10211 pages, waits "
+                    "302, ooms 183, retries 216, failed calls 380 of which absorbed 241, returned 17014 MiB, held 392 "
+                    "MiB, INTERNAL 20, OK 4088, RESOURCE_EXHAUSTED 185, UNAVAILABLE 3"},
     Work{.name = "calls_that_fail_on_a_full_device",
          .memory = MiB(200),
          .streams = 3,
@@ -323,10 +324,10 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 10'000,
          .steps = 8000,
-         .figures = "create 3827, map 12617, set_access 1550, unmap 8775, release 3733, reserve 6, event_record 3703, "
-                    "event_query 15590, stream_wait 1129, sync 449, peak 200 MiB, stitches 1387 of 11129 pages, waits "
-                    "1126, ooms 207, retries 252, failed calls 388 of which absorbed 205, returned 6780 MiB, held 198 "
-                    "MiB, INTERNAL 18, OK 4056, RESOURCE_EXHAUSTED 211, UNAVAILABLE 9"},
+         .figures = "create 3647, map 11537, set_access 1445, unmap 11168, release 3518, reserve 6, event_record 4161, "
+                    "event_query 13871, stream_wait 867, sync 142, peak 200 MiB, stitches 1257 of 9779 pages, waits "
+                    "861, ooms 176, retries 215, failed calls 360 of which absorbed 264, returned 6466 MiB, held 198 "
+                    "MiB, INTERNAL 18, OK 3975, RESOURCE_EXHAUSTED 177, UNAVAILABLE 5"},
     Work{.name = "calls_that_fail_while_memory_goes_back",
          .memory = MiB(400),
          .streams = 2,
@@ -340,10 +341,10 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 100,
          .steps = 8000,
-         .figures = "create 12280, map 14783, set_access 1670, unmap 4369, release 12100, reserve 8, event_record "
-                    "1707, event_query 1736, stream_wait 16, sync 612, peak 400 MiB, stitches 638 of 3584 pages, waits "
-                    "16, ooms 71, retries 74, failed calls 403 of which absorbed 189, returned 21438 MiB, held 320 "
-                    "MiB, INTERNAL 31, OK 4828, RESOURCE_EXHAUSTED 73, UNAVAILABLE 8"},
+         .figures = "create 12596, map 15242, set_access 1713, unmap 14958, release 12444, reserve 8, event_record "
+                    "3383, event_query 3006, stream_wait 5, sync 693, peak 400 MiB, stitches 669 of 3710 pages, waits "
+                    "5, ooms 68, retries 71, failed calls 512 of which absorbed 258, returned 22434 MiB, held 358 MiB, "
+                    "INTERNAL 20, OK 4833, RESOURCE_EXHAUSTED 70, UNAVAILABLE 7"},
     Work{.name = "calls_of_segments_that_fail",
          .memory = MiB(400),
          .virtual_memory = false,
@@ -358,9 +359,9 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 300,
          .steps = 8000,
-         .figures = "event_record 613, event_query 924, stream_wait 6, sync 65, malloc 1613, free 1592, peak 400 MiB, "
-                    "stitches 0 of 0 pages, waits 6, ooms 99, retries 229, failed calls 101 of which absorbed 66, "
-                    "returned 25598 MiB, held 106 MiB, INTERNAL 10, OK 4194, RESOURCE_EXHAUSTED 100, UNAVAILABLE 3"}};
+         .figures = "event_record 1275, event_query 938, stream_wait 8, sync 328, malloc 1588, free 1581, peak 400 "
+                    "MiB, stitches 0 of 0 pages, waits 8, ooms 108, retries 252, failed calls 93 of which absorbed 62, "
+                    "returned 24420 MiB, held 56 MiB, INTERNAL 6, OK 4197, RESOURCE_EXHAUSTED 108, UNAVAILABLE 2"}};
 
 TEST_P(Decisions, AreThoseOnRecord) {
   for (int step = 0; step < work_.steps; ++step) Step(step);

@@ -1,6 +1,7 @@
 // What happens when a device is full: the ladder, its order, and what is known at its end.
 
 #include <string>
+#include <thread>
 
 #include "tests/allocator/allocator_fixture.h"
 
@@ -12,7 +13,7 @@ using OutOfMemory = AllocatorTest;
 TEST_F(OutOfMemory, IsReportedWithWhatWasKnownAndLeavesTheAllocatorUsable) {
   const Address block = Allocate(MiB(48));
   EXPECT_TRUE(IsOutOfMemory(MiB(32)));
-  const OutOfMemoryReport report = allocator_->LastOutOfMemory();
+  const OutOfMemoryReport report = DeviceAllocator::LastOutOfMemory();
   EXPECT_EQ(report.requested, MiB(32));
   EXPECT_EQ(report.allocated, MiB(48));
   EXPECT_EQ(report.reserved, MiB(48));
@@ -21,6 +22,15 @@ TEST_F(OutOfMemory, IsReportedWithWhatWasKnownAndLeavesTheAllocatorUsable) {
   EXPECT_EQ(statistics().num_ooms, 1);
   Free(block);
   Allocate(MiB(64));
+}
+
+TEST_F(OutOfMemory, AThreadIsToldOfItsOwnRequestAndNotOfAnothersThatFailedAfterIt) {
+  EXPECT_TRUE(IsOutOfMemory(GiB(1)));
+  std::thread([this] {
+    EXPECT_TRUE(IsOutOfMemory(GiB(2)));
+    EXPECT_EQ(DeviceAllocator::LastOutOfMemory().requested, GiB(2));
+  }).join();
+  EXPECT_EQ(DeviceAllocator::LastOutOfMemory().requested, GiB(1));
 }
 
 TEST_F(OutOfMemory, ARequestThatCannotFitTakesNothingFromTheDevice) {
@@ -34,7 +44,7 @@ TEST_F(OutOfMemory, TheLimitCountsWhatOthersHold) {
   allocator_->SetLimit(
       MiB(32), [](void*) { return others; }, nullptr);
   EXPECT_TRUE(IsOutOfMemory(MiB(18)));
-  EXPECT_EQ(allocator_->LastOutOfMemory().limit, MiB(32));
+  EXPECT_EQ(DeviceAllocator::LastOutOfMemory().limit, MiB(32));
   Allocate(MiB(16));
   others = MiB(0);
   Allocate(MiB(16));

@@ -74,7 +74,7 @@ TEST_F(Refusals, ThatAreMadeUpForAreCountedAndNamedWhereTheRequestFailsAllTheSam
   ASSERT_TRUE(device_.SetFaults("memory_info@1=invalid_value"));
   EXPECT_TRUE(IsOutOfMemory(GiB(1)));
   EXPECT_EQ(statistics().num_driver_failures, 1);
-  EXPECT_NE(std::string(allocator_->LastOutOfMemory().driver_failure.message()), "");
+  EXPECT_NE(std::string(DeviceAllocator::LastOutOfMemory().driver_failure.message()), "");
 }
 
 TEST_F(Refusals, OfEarlierRequestsAreNotNamed) {
@@ -82,7 +82,7 @@ TEST_F(Refusals, OfEarlierRequestsAreNotNamed) {
   Allocate(MiB(2));
   EXPECT_EQ(statistics().num_driver_failures, 1);
   EXPECT_TRUE(IsOutOfMemory(GiB(1)));
-  EXPECT_TRUE(allocator_->LastOutOfMemory().driver_failure.ok());
+  EXPECT_TRUE(DeviceAllocator::LastOutOfMemory().driver_failure.ok());
 }
 
 TEST_F(Refusals, OfTheDriverKeepTheDriversOwnNameForTheError) {

@@ -63,7 +63,7 @@ TEST_F(Segments, HaveNoMemoryThatCouldMove) {
   Allocate(MiB(3));
   Free(first);
   EXPECT_TRUE(IsOutOfMemory(MiB(50)));
-  EXPECT_EQ(allocator_->LastOutOfMemory().unusable, MiB(17)) << "all that is free beside blocks in use";
+  EXPECT_EQ(DeviceAllocator::LastOutOfMemory().unusable, MiB(17)) << "all that is free beside blocks in use";
 }
 
 }  // namespace

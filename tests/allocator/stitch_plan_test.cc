@@ -38,7 +38,8 @@ class StitchPlanTest : public testing::Test {
     for (const Arena* donor : donors) {
       for (const Donation& donation : WholeFreePages(*donor)) donations.push_back(donation);
     }
-    return PlanStitch(arena, size, Offers(donations), [](const PageRef&) { return true; });
+    return PlanStitch(
+        arena, size, Offers(donations), [](const PageRef&) { return true; }, DriverCosts());
   }
   // Hands out the whole of the first `pages` pages, one block each.
   static std::vector<Block*> TakePages(Arena& arena, int64_t pages) {
@@ -58,7 +59,8 @@ class StitchPlanTest : public testing::Test {
 
   sim::SimulatedDevice device_{{.memory = MiB(64)}};
   Ledger ledger_;
-  ArenaSet arenas_{device_, ledger_};
+  Timelines timelines_{device_, ledger_, nullptr};
+  ArenaSet arenas_{timelines_, ledger_};
   std::vector<std::unique_ptr<Handle>> handles_;
   uint64_t next_stream_ = 1;
   uint64_t next_address_ = uint64_t{1} << 40;
@@ -137,7 +139,7 @@ TEST_F(StitchPlanTest, LeavesAHoleWhoseOldViewIsStillInUse) {
   ExtentOf(arena).MutableView(1).state = View::State::kStale;
   ExtentOf(arena).view(1).handle->home = PageRef{&ExtentOf(arena), 3};
   const auto hole_is_in_use = [](const PageRef& page) { return page.page != 1; };
-  const std::optional<StitchPlan> plan = PlanStitch(arena, kPage, Offers({}), hole_is_in_use);
+  const std::optional<StitchPlan> plan = PlanStitch(arena, kPage, Offers({}), hole_is_in_use, DriverCosts());
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->target.first, 4);
 }
@@ -180,7 +182,8 @@ TEST_F(StitchPlanTest, LeavesTheSecondOldViewOfAHandleThatIsStillInUse) {
     ExtentOf(arena).MutableView(page) = View{View::State::kStale, ExtentOf(arena).view(1).handle};
   }
   const auto second_is_in_use = [](const PageRef& page) { return page.page != 7; };
-  const std::optional<StitchPlan> plan = PlanStitch(arena, kPage * 3, Offers(WholeFreePages(arena)), second_is_in_use);
+  const std::optional<StitchPlan> plan =
+      PlanStitch(arena, kPage * 3, Offers(WholeFreePages(arena)), second_is_in_use, DriverCosts());
   ASSERT_TRUE(plan.has_value());
   EXPECT_GE(plan->target.first, 8);
 }
@@ -213,7 +216,8 @@ TEST_F(StitchPlanTest, FindsPagesThatWereNeverUsedBehindAnyNumberOfHolesInUse) {
     ExtentOf(arena).MutableView(page).state = View::State::kStale;
     ExtentOf(arena).view(page).handle->home = PageRef{&ExtentOf(arena), 0};
   }
-  const std::optional<StitchPlan> plan = PlanStitch(arena, kPage, Offers({}), [](const PageRef&) { return false; });
+  const std::optional<StitchPlan> plan = PlanStitch(
+      arena, kPage, Offers({}), [](const PageRef&) { return false; }, DriverCosts());
   ASSERT_TRUE(plan.has_value());
   EXPECT_GE(plan->target.first, 60);
 }
@@ -237,7 +241,7 @@ TEST_F(StitchPlanTest, AsksNothingAboutPagesThatShowNoHandle) {
   TakePages(arena, 3);
   int64_t asked = 0;
   const auto count = [&asked](const PageRef&) { return ++asked > 0; };
-  ASSERT_TRUE(PlanStitch(arena, kPage * 5, Offers({}), count).has_value());
+  ASSERT_TRUE(PlanStitch(arena, kPage * 5, Offers({}), count, DriverCosts()).has_value());
   EXPECT_EQ(asked, 0);
 }
 

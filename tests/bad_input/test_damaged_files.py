@@ -156,12 +156,12 @@ def test_values_far_larger_than_their_file_take_bounded_memory(command: Any, tmp
         path = tmp_path / name
         path.write_bytes(data)
         command("report", path).assert_refused(f"a report: {name}")
-        if name != "zeros":  # two GiB are allowed to a history
+        if name != "zeros":  # one GiB is allowed to a history
             command("replay", path).assert_refused(f"a history: {name}")
         path.unlink()
     grown_kib = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
     print(f"{len(bombs)} bombs took {grown_kib >> 10} MiB at most")
-    assert grown_kib < 1500 << 10
+    assert grown_kib < 900 << 10
 
 
 @pytest.mark.parametrize("depth", [900, 10_000, 1_000_000])

@@ -15,6 +15,7 @@ from typing import Any
 import frugal_alloc
 import pytest
 import report_samples as samples
+from frugal_alloc import _whole_files
 from frugal_alloc._report import files
 
 FULL = Path("/dev/full")
@@ -29,7 +30,9 @@ def report(tmp_path: Path) -> Path:
 
 def run(*arguments: Any, **options: Any) -> subprocess.CompletedProcess:
     line = [sys.executable, "-m", "frugal_alloc", *map(str, arguments)]
-    return subprocess.run(line, stderr=subprocess.PIPE, text=True, timeout=600, **options)
+    # Where files end midway, Python would keep the halves of our modules' bytecode, for all who import them after.
+    environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
+    return subprocess.run(line, stderr=subprocess.PIPE, text=True, timeout=600, env=environment, **options)
 
 
 def assert_refused(done: subprocess.CompletedProcess) -> None:
@@ -122,7 +125,7 @@ def test_a_file_that_somebody_else_made_is_not_written_through(tmp_path: Path, m
     """In a folder for everybody, a link of the temporary name would have us overwrite another file."""
     victim, target = tmp_path / "victim", tmp_path / "page.html"
     victim.write_text("precious")
-    monkeypatch.setattr(files.secrets, "token_hex", lambda count: "guessed")
+    monkeypatch.setattr(_whole_files.secrets, "token_hex", lambda count: "guessed")
     (tmp_path / "page.html.guessed.tmp").symlink_to(victim)
     with pytest.raises(OSError):
         files.write_text(str(target), "page")
@@ -133,7 +136,7 @@ def test_an_interruption_leaves_no_part_of_a_file(tmp_path: Path, monkeypatch: A
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files.os, "replace", interrupt)
+    monkeypatch.setattr(_whole_files.os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         files.write_text(str(tmp_path / "page.html"), "page")
     assert list(tmp_path.iterdir()) == []

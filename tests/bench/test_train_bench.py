@@ -9,9 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from frugal_alloc import _simulated_gpu
 
 from bench import train_bench
-from bench.training import results, table
+from bench.training import results, runs, table
 
 ROOT = Path(__file__).resolve().parents[2]
 SMALL = ["--quick", "--models", "gpt2", "--allocators", "native,frugal"]
@@ -60,6 +61,8 @@ def a_setup(**changes) -> results.Setup:
         ["--steps", "0"],
         ["--repeats", "many"],
         ["--seed", "-1"],
+        ["--minutes", "0"],
+        ["--minutes", "soon"],
         ["--simulate", "much"],
         ["--simulate", "1MiB"],
         ["--json", "/nowhere/figures.json"],
@@ -145,6 +148,75 @@ def test_a_training_on_the_simulated_gpu_tells_memory_but_no_speed(tmp_path):
         assert measured["driver_ns"] > 0
     assert native["driver_calls"]["malloc"] > 0 and native["driver_calls"]["map"] == 0
     assert ours["driver_calls"]["malloc"] == 0 and ours["driver_calls"]["map"] > 0
+
+
+def test_what_would_not_be_done_in_time_is_not_begun_and_told(monkeypatch):
+    begun = []
+
+    class Trainer:
+        def train(self, workload, allocator, capacity, size, repeat):
+            begun.append((workload, repeat))
+            return a_run(allocator, capacity, repeat, 1.0)
+
+    # Each training takes 10 s.
+    monkeypatch.setattr(runs.time, "monotonic", lambda: 10.0 * len(begun))
+    trained, left_out = runs.carry_out(
+        Trainer(), ["gpt2", "fasterrcnn"], ["native", "frugal"], ["ample"], 2, lambda _: None, end=50.0
+    )
+    assert begun == [("gpt2", 0)] * 2 + [("fasterrcnn", 0)] * 2
+    assert len(trained) == 4 and results.bars(trained)
+    assert left_out == [f"{name}, ample, repeat 2: no time was left" for name in ("gpt2", "fasterrcnn")]
+
+
+def test_models_that_need_torchvision_are_left_out_without_it():
+    assert train_bench._possible(["gpt2", "resnet50"], "0.26") == (["gpt2", "resnet50"], [])
+    models, left_out = train_bench._possible(["gpt2", "resnet50"], None)
+    assert models == ["gpt2"]
+    assert left_out == ["resnet50 was left out: torchvision is not installed."]
+
+
+def test_on_a_real_gpu_the_table_has_the_driver_time_of_ours():
+    calls = {"driver_calls": {"map": 7, "create": 5}, "driver_ns": 2_500_000, "window_driver_ns": 0}
+    ours = dataclasses.replace(a_run("frugal", "ample", 0, 9.0), **calls)
+    text = table.text(a_setup(), [a_run("native", "ample", 0, 9.0), ours], [])
+    assert text.splitlines()[3].split()[-7:-3] == ["0", "12", "2.5", "0.0"]
+    assert "measured around each call of ours" in text
+
+
+COUNTS = """
+import json, sys, torch
+from bench.training import worker
+allocator = sys.argv[1]
+if allocator == "frugal":
+    import frugal_alloc
+    frugal_alloc.enable()
+torch.cuda.init()
+counted = worker._COUNTED_BY[allocator]
+before = counted(), worker._counted_by_the_gpu()
+held = [torch.empty(30 << 20, dtype=torch.uint8, device="cuda") for _ in range(5)]
+del held
+torch.cuda.empty_cache()
+after = counted(), worker._counted_by_the_gpu()
+print(json.dumps([{kind: late[kind] - early.get(kind, 0) for kind in late} for early, late in zip(before, after)]))
+"""
+
+
+@pytest.mark.parametrize("allocator", ["frugal", "native"])
+def test_the_allocator_counts_its_driver_calls_as_the_gpu_does(allocator):
+    environment = _simulated_gpu.environment(4 << 30, backing="none") | {"PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-c", COUNTS, allocator]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT, env=environment)
+    assert done.returncode == 0, done.stderr
+    counted, by_the_gpu = json.loads(done.stdout.splitlines()[-1])
+    if allocator == "frugal":
+        assert counted.pop("ns") > 0
+        # The GPU counts the page, too, on which ours tries virtual memory before it begins, and PyTorch's calls.
+        assert counted["create"] == by_the_gpu["create"] - 1 > 0
+        assert counted["unmap"] == by_the_gpu["unmap"] - 1 > 0
+        assert counted["malloc"] == counted["free"] == 0
+    else:
+        assert counted == {kind: by_the_gpu[kind] for kind in ("malloc", "free")}
+        assert counted["malloc"] == counted["free"] > 0
 
 
 def test_without_a_peak_of_ours_there_are_no_tight_capacities(tmp_path):

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
+import frugal_alloc
 import pytest
 import torch
 from frugal_alloc import _native
@@ -49,6 +50,52 @@ def segment_of(memory: torch.Tensor | int, snapshot: dict | None = None) -> dict
 def collect() -> None:
     gc.collect()
     torch.cuda.synchronize()
+
+
+def cuda_runtime() -> ctypes.CDLL:
+    """The runtime that PyTorch has loaded."""
+    return ctypes.CDLL(f"libcudart.so.{torch.version.cuda.split('.')[0]}")
+
+
+def skip_where_others_use_the_gpu() -> None:
+    if os.environ.get("FRUGAL_TEST_GPU") == "shared":
+        pytest.skip("others use this GPU, so it is not filled")
+
+
+@contextlib.contextmanager
+def room(size: int) -> Iterator[None]:
+    """Within it, so many bytes of the GPU can be had, whatever its size: one block of native's holds the rest.
+
+    Ours would take 70 µs of driver time for each 2 MiB. A GPU that others use is not filled.
+    """
+    skip_where_others_use_the_gpu()
+    collect()
+    torch.cuda.empty_cache()
+    free, _ = torch.cuda.mem_get_info()
+    if free < size:
+        pytest.skip(f"this GPU has no {size >> 20} MiB free")
+    frugal_alloc.disable()
+    try:
+        rest = empty((free - size) // (2 * MIB) * 2 * MIB)
+    finally:
+        frugal_alloc.enable()
+    try:
+        yield
+    finally:
+        del rest
+        collect()
+        torch.cuda.empty_cache()
+
+
+@contextlib.contextmanager
+def limit(size: int) -> Iterator[None]:
+    """Within it, ours and native's memory together are limited to so many bytes."""
+    torch.cuda.empty_cache()
+    torch.cuda.set_per_process_memory_fraction(size / torch.cuda.mem_get_info()[1])
+    try:
+        yield
+    finally:
+        torch.cuda.set_per_process_memory_fraction(1.0)
 
 
 def run_python(code: str, **environment: str | None) -> dict:

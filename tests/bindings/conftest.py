@@ -3,10 +3,13 @@
 CUDA's libraries can be replaced only as a process starts, and frugal_alloc is enabled once in a process. So pytest
 collects here, for each file, one item for each moment of enabling (before CUDA has started, and in the middle of a run
 with live tensors), which runs the file in a child pytest in the right environment. With FRUGAL_TEST_GPU=real the
-children use the GPU of this machine instead, and leave out the tests that steer the simulated one.
+children use the GPU of this machine instead, and leave out the tests that steer the simulated one; with "shared" also
+those that fill it. FRUGAL_TEST_MEMORY is the memory of the simulated GPU (16GiB): the tests take their sizes from the
+GPU that they find.
 
-The simulated GPU checks the order of all work: a byte that is handed on before its last use is ordered ends the child
-with an exit status of its own, and so a grandchild (see run_python).
+The simulated GPU checks the order of all work, which touches its memory when it runs: a byte that is handed on before
+its last use is ordered, or unmapped under work that is outstanding, ends the child with an exit status of its own, and
+so a grandchild (see run_python).
 """
 
 from __future__ import annotations
@@ -22,20 +25,20 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-GIB = 1 << 30
+MEMORY = os.environ.get("FRUGAL_TEST_MEMORY", "16GiB")
 
 # When this process, which runs one file, enables frugal_alloc: "before CUDA" or "mid-run". Not set: the outer process.
 MOMENT = os.environ.get("FRUGAL_TEST_MOMENT")
 MOMENTS = ("before CUDA", "mid-run")
-ON_REAL_GPU = os.environ.get("FRUGAL_TEST_GPU") == "real"
+ON_REAL_GPU = os.environ.get("FRUGAL_TEST_GPU") in ("real", "shared")
 
-# What a file needs that is not the usual one GPU of 16 GiB with virtual memory.
-GPUS = {"test_distributed.py": 2, "test_peers.py": 2}
+# What a file needs that is not the usual one GPU with virtual memory.
+GPUS = {"test_distributed.py": 2, "test_foreign_streams.py": 2, "test_peers.py": 2}
 ENVIRONMENT = {
     "test_segments.py": {"FRUGAL_SIM_VMM": "0"},
-    # What sees PyTorch's operators for the order checker is a frame of Python, and these look at frames.
-    "test_explanations.py": {"FRUGAL_SIM_ORDER": "0"},
-    "test_python_stack.py": {"FRUGAL_SIM_ORDER": "0"},
+    # What sees PyTorch's operators for these two is a frame of Python, and these tests look at frames.
+    "test_explanations.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
+    "test_python_stack.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
 }
 ORDER = re.compile(r"the order of (\d+) accesses was checked, (\d+) violations")
 # These start processes of their own for each moment.
@@ -62,13 +65,14 @@ def _simulated(file: str) -> dict[str, str]:
         from frugal_alloc import _simulated_gpu
 
         try:
-            environment = _simulated_gpu.environment(16 * GIB, gpus=GPUS.get(file, 1))
-        except _simulated_gpu.SimulationError as error:
+            memory = _simulated_gpu.parse_size(MEMORY)
+            environment = _simulated_gpu.environment(memory, gpus=GPUS.get(file, 1))
+        except (_simulated_gpu.SizeError, _simulated_gpu.SimulationError) as error:
             raise FileFailed(str(error)) from None
-        environment.update({"FRUGAL_SIM_ORDER": "1"} | ENVIRONMENT.get(file, {}))
+        environment.update({"FRUGAL_SIM_ORDER": "1", "FRUGAL_SIM_LATE": "1"} | ENVIRONMENT.get(file, {}))
     package = str(Path(frugal_alloc.__file__).parents[1])
     environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, environment.get("PYTHONPATH"))))
-    # What a user's environment says is not what is tested.
+    # What a user's environment says is not what is tested. The GPU check packs this folder without tests/conftest.py.
     for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"):
         environment.pop(name, None)
     return environment

@@ -108,6 +108,32 @@ TEST_F(IdleReleaserTest, StopDoesNotWaitForTheIntervalToEnd) {
   EXPECT_EQ(calls(), 0);
 }
 
+TEST(IdleReleaserStuckTest, ACallThatDoesNotEndIsLeftToItself) {
+  struct Driver {
+    absl::Mutex mutex;
+    bool is_called ABSL_GUARDED_BY(mutex) = false;
+    bool answers ABSL_GUARDED_BY(mutex) = false;
+  };
+  // The thread goes on with them after the test.
+  auto* const driver = new Driver;
+  const auto call = [driver] {
+    absl::MutexLock lock(&driver->mutex);
+    driver->is_called = true;
+    driver->mutex.Await(absl::Condition(&driver->answers));
+  };
+  const auto no_wait = [](absl::Mutex&, const absl::Condition&, absl::Duration) {};
+  static auto* const releaser = new IdleReleaser(call, no_wait);
+  releaser->SetInterval(kInterval);
+  releaser->Begin();
+  {
+    absl::MutexLock lock(&driver->mutex);
+    driver->mutex.Await(absl::Condition(&driver->is_called));
+  }
+  EXPECT_FALSE(releaser->StopWithin(absl::ZeroDuration()));
+  absl::MutexLock lock(&driver->mutex);
+  driver->answers = true;
+}
+
 TEST(IdleReleaserProcessTest, AChildByForkHasNoThreadAndMayBeginAnew) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer ends a forked child that starts a thread";

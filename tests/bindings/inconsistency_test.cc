@@ -26,6 +26,7 @@ namespace {
 namespace caching = c10::cuda::CUDACachingAllocator;
 
 constexpr size_t kSize = 10 << 20;
+constexpr char kAnothers[] = "what is another's";
 
 CUdeviceptr first_range = 0;
 decltype(&::cuMemAddressReserve) true_reserve = nullptr;
@@ -58,7 +59,14 @@ class InconsistencyTest : public testing::Test {
     true_reserve = api.MemAddressReserve;
     api.MemAddressReserve = &RepeatReserve;
     folder = std::filesystem::path(testing::TempDir()) / "inconsistency";
+    std::filesystem::remove_all(folder);
     std::filesystem::create_directory(folder);
+    // What another user may plant in a folder that all may write to.
+    std::ofstream planted(folder / "another's");
+    planted << kAnothers;
+    planted.close();
+    std::filesystem::create_symlink(folder / "another's", ReportPath());
+    std::filesystem::create_symlink(folder / "another's", ReportPath().string() + ".part");
     const std::string settings = "check:fast,report_dir:" + folder.string();
     ASSERT_EQ(frugal_enable_with(settings.c_str()), 0) << frugal_last_error();
     c10::WarningUtils::set_warning_handler(&warnings);
@@ -106,7 +114,13 @@ TEST_F(InconsistencyTest, IsToldOnceAndWrittenDownWhole) {
     EXPECT_NE(text.find(part), std::string::npos) << part << " is missing in:\n" << text;
   }
   const auto files = std::distance(std::filesystem::directory_iterator(folder), {});
-  EXPECT_EQ(files, 1) << "nothing unfinished is left behind";
+  EXPECT_EQ(files, 3) << "nothing unfinished is left behind";
+}
+
+TEST_F(InconsistencyTest, FollowsNoLinkThatIsThereAlready) {
+  EXPECT_FALSE(std::filesystem::is_symlink(ReportPath()));
+  std::ifstream file(folder / "another's");
+  EXPECT_EQ((std::string{std::istreambuf_iterator<char>(file), {}}), kAnothers);
 }
 
 }  // namespace

@@ -36,6 +36,23 @@ TEST(LeakReportTest, LeakIsSaidWithRatePartAndSize) {
   EXPECT_THAT(report.text, HasSubstr("loss.item()"));
 }
 
+TEST(LeakReportTest, WhatWouldNotFillTheGpuInTenThousandEpochsIsToldLastAndCounted) {
+  SiteTable sites;
+  GpuEpochs gpu = LeakingGpu(0, 12, kNoSite, 1, KiB(10));
+  gpu.room = KiB(100'000) + KiB(1);
+  const LeakReport small = MakeLeakReport({gpu}, sites);
+  ASSERT_THAT(small.findings, SizeIs(1));
+  EXPECT_FALSE(small.findings[0].material);
+  EXPECT_THAT(small.text, testing::StartsWith("frugal_alloc: no large leak after 12 epochs\nGPU 0: 120.00 KiB in use\n"
+                                              "1 small one: at this rate memory would last for more than 10,000 "
+                                              "epochs\n  leak    no named part: 10.00 KiB per epoch"));
+  EXPECT_THAT(small.text, testing::Not(HasSubstr("loss.item()")));
+  gpu.room = KiB(100'000);
+  EXPECT_TRUE(MakeLeakReport({gpu}, sites).findings[0].material) << "full after exactly 10,000 epochs";
+  gpu.room = std::nullopt;
+  EXPECT_TRUE(MakeLeakReport({gpu}, sites).findings[0].material) << "nobody knows";
+}
+
 TEST(LeakReportTest, WithoutLeakItSaysSo) {
   SiteTable sites;
   const LeakReport report = MakeLeakReport({LeakingGpu(0, 1, kNoSite, 1, KiB(1))}, sites);
@@ -106,6 +123,19 @@ TEST(LeakReportTest, ALeakThatIsSpreadOverSizesIsFound) {
   ASSERT_THAT(report.findings, SizeIs(1));
   EXPECT_EQ(report.findings[0].leak.verdict, LeakVerdict::kLeak);
   EXPECT_EQ(report.findings[0].latest.surviving_epochs(), 9);
+}
+
+TEST(SiteTableTest, WhatHasNoRoomIsCountedAndCostsNothingMore) {
+  SiteTable sites;
+  for (size_t node = sites.size(); node < SiteTable::kMostSites; ++node) {
+    ASSERT_NE(sites.FindNode(node, "AddBackward0", kNoSite, kNoPart), kNoSite);
+  }
+  EXPECT_EQ(sites.left_out(), 0);
+  EXPECT_EQ(sites.FindPartSite(sites.FindPart("training")), kNoSite);
+  const PythonFrame frame = {.code = &sites, .lines = &sites, .file = &sites, .instruction = 0};
+  EXPECT_EQ(sites.FindStack(1u << 20, kNoPart, {frame}), kNoSite);
+  EXPECT_EQ(sites.left_out(), 2);
+  EXPECT_THROW(static_cast<void>(sites.LineAt(0)), std::out_of_range);
 }
 
 TEST(SiteTableTest, TheSameNameIsTheSamePart) {

@@ -1,7 +1,11 @@
 #include "bindings/settings.h"
 
+#include <sys/stat.h>
+
 #include <cstdint>
 #include <cstdio>
+#include <fstream>
+#include <optional>
 #include <random>
 #include <string>
 #include <utility>
@@ -34,7 +38,7 @@ std::string ErrorOf(absl::string_view text) {
 
 TEST(SettingsTest, NothingIsLimitedByDefault) {
   EXPECT_GE(Settings().memory_limit.On(kTotal), kTotal);
-  EXPECT_EQ(ToText(Settings()), "memory_limit:off,idle_release:off,track:on,check:" + kCheck);
+  EXPECT_EQ(ToText(Settings()), "memory_limit:off,idle_release:off,track:on,check:" + kCheck + ",remap:on");
 }
 
 TEST(SettingsTest, MemoryLimitIsASizeOrAPartOfTheGpu) {
@@ -60,20 +64,92 @@ TEST(SettingsTest, CheckIsALevel) {
   EXPECT_EQ(ErrorOf("check:all"), "check:all is not possible; check is off, fast or full");
 }
 
+TEST(SettingsTest, RemapIsASwitch) {
+  EXPECT_TRUE(Parsed("").policy.remap);
+  EXPECT_FALSE(Parsed("remap:off").policy.remap);
+  EXPECT_TRUE(Parsed("remap:off,remap:on").policy.remap);
+  for (const char* value : {"", "0", "false", "ON"}) {
+    EXPECT_NE(ErrorOf(std::string("remap:") + value).find("remap is on or off"), std::string::npos);
+  }
+}
+
+TEST(SettingsTest, DriverReserveIsASizeAndOursIfNotSet) {
+  EXPECT_EQ(Parsed("").policy.driver_reserve, std::nullopt);
+  EXPECT_EQ(Parsed("driver_reserve:1GiB").policy.driver_reserve, GiB(1));
+  EXPECT_EQ(Parsed("driver_reserve:1GiB,driver_reserve:off").policy.driver_reserve, Bytes(0));
+  for (const char* value : {"", "10%", "0", "-1GiB", "some", "0.5"}) {
+    EXPECT_NE(ErrorOf(std::string("driver_reserve:") + value).find("driver_reserve is a size"), std::string::npos);
+  }
+}
+
+class DriverCostsTest : public testing::Test {
+ protected:
+  DriverCostsTest() : path_(testing::TempDir() + "/costs.txt") {}
+  ~DriverCostsTest() override { std::remove(path_.c_str()); }
+
+  void Write(const std::string& text) const {
+    std::ofstream file(path_);
+    file << text;
+  }
+  Settings Named() const { return Parsed("driver_costs:" + path_); }
+  static std::string ErrorOfReading(Settings settings) {
+    const absl::Status status = ReadDriverCosts(settings);
+    EXPECT_TRUE(absl::IsInvalidArgument(status)) << status;
+    EXPECT_EQ(settings.policy.costs, DriverCosts());
+    std::string message(status.message());
+    return message;
+  }
+
+  const std::string path_;
+};
+
+TEST_F(DriverCostsTest, AreReadFromTheFileAndTheTablesWithoutOne) {
+  Write("map 3\n# a comment\n");
+  Settings settings = Named();
+  ASSERT_TRUE(ReadDriverCosts(settings).ok());
+  EXPECT_EQ(settings.policy.costs.map, 3000);
+  EXPECT_EQ(settings.policy.costs.unmap, DriverCosts().unmap);
+  ASSERT_TRUE(ChangeSettings("driver_costs:off", settings).ok());
+  ASSERT_TRUE(ReadDriverCosts(settings).ok());
+  EXPECT_EQ(settings.policy.costs, DriverCosts());
+}
+
+TEST_F(DriverCostsTest, FilesThatAreNoTableAreRefusedWithOneLineThatNamesThem) {
+  std::vector<std::pair<std::string, std::string>> refused;
+  refused.emplace_back(ErrorOfReading(Named()), "No such file");
+  refused.emplace_back(ErrorOfReading(Parsed("driver_costs:" + testing::TempDir())), "it is no file");
+  for (const auto& [text, why] : {std::pair("map soon\n", "line 1"), std::pair("mapp 3\n", "mapp")}) {
+    Write(text);
+    refused.emplace_back(ErrorOfReading(Named()), why);
+  }
+  Write(std::string(100'000, '\n'));
+  refused.emplace_back(ErrorOfReading(Named()), "larger than any");
+  ASSERT_EQ(std::remove(path_.c_str()), 0);
+  ASSERT_EQ(mkfifo(path_.c_str(), 0600), 0);
+  refused.emplace_back(ErrorOfReading(Named()), "it is no file");
+  for (const auto& [error, why] : refused) {
+    EXPECT_EQ(error.find("driver_costs:"), 0u) << error;
+    EXPECT_NE(error.find(why), std::string::npos) << error;
+    EXPECT_NE(error.find("doctor --gpu"), std::string::npos) << error;
+    EXPECT_EQ(error.find('\n'), std::string::npos) << error;
+  }
+}
+
 TEST(SettingsTest, LaterEntriesAndTextsChangeWhatTheyNameOnly) {
   Settings settings = Parsed(" memory_limit : 1GiB , idle_release:3s,, memory_limit:2GiB");
-  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:3s,track:on,check:" + kCheck);
+  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:3s,track:on,check:" + kCheck + ",remap:on");
   EXPECT_TRUE(ChangeSettings("idle_release:off", settings).ok());
-  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:off,track:on,check:" + kCheck);
+  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:off,track:on,check:" + kCheck + ",remap:on");
   EXPECT_TRUE(ChangeSettings("memory_limit:off", settings).ok());
   EXPECT_EQ(ToText(settings), ToText(Settings()));
 }
 
 TEST(SettingsTest, TextOfSettingsMakesTheSameSettings) {
   for (const std::string& text :
-       {"memory_limit:80%,idle_release:0.25s,track:on,check:" + kCheck,
-        std::string(
-            "memory_limit:12345,idle_release:off,track:off,report_dir:/tmp/a b:c,check:off,suppressions:leaks.txt")}) {
+       {"memory_limit:80%,idle_release:0.25s,track:on,check:" + kCheck + ",remap:on",
+        std::string("memory_limit:12345,idle_release:off,track:off,report_dir:/tmp/a b:c,check:off,"
+                    "suppressions:leaks.txt,remap:off,driver_reserve:1073741824,driver_costs:costs.txt"),
+        "memory_limit:off,idle_release:off,track:on,check:" + kCheck + ",remap:on,driver_reserve:off"}) {
     EXPECT_EQ(ToText(Parsed(text)), text);
   }
 }

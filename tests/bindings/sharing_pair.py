@@ -81,8 +81,10 @@ def consume(requests: Any, answers: Any, ours: bool) -> None:
 
 
 def _fill(tensors: list[torch.Tensor], value: int) -> None:
+    """Returns when the values are there, for the other process, too."""
     for tensor in tensors:
         tensor.fill_(value)
+    torch.cuda.synchronize()
 
 
 class Consumer:
@@ -149,7 +151,7 @@ def _share_one(consumer: Consumer, facts: dict[str, Any]) -> None:
     addresses.append(tensor.data_ptr())
     consumer.ask("fill", "one", 3)
     facts["written_by_consumer"] = int(tensor.cpu().sum())
-    tensor.fill_(5)
+    _fill([tensor], 5)
     facts["written_by_producer"] = consumer.ask("look", "one")
     facts["view"] = consumer.ask("hold", "view", [tensor[:10]])
     addresses.append(tensor.data_ptr())
@@ -188,7 +190,7 @@ def _receive(consumer: Consumer, facts: dict[str, Any]) -> None:
         facts["sent_on"] = str(error).splitlines()[0]
     stream = torch.cuda.Stream()
     received[0].record_stream(stream)
-    received[1].fill_(2)
+    _fill([received[1]], 2)
     facts["written_by_receiver"] = consumer.ask("look", "made")[1]
     del received
     consumer.ask("drop", "made")
@@ -201,8 +203,11 @@ def _share_large(consumer: Consumer, facts: dict[str, Any]) -> None:
     del large
     consumer.ask("drop", "large")
     torch.cuda.empty_cache()
-    size = torch.cuda.mem_get_info()[0] + 32 * MIB
+    room = 256 * MIB
+    torch.cuda.set_per_process_memory_fraction((torch.cuda.memory_reserved() + room) / torch.cuda.mem_get_info()[1])
+    size = room + 32 * MIB
     facts["reclaimed"] = torch.empty(size, dtype=torch.uint8, device="cuda").numel() == size
+    torch.cuda.set_per_process_memory_fraction(1.0)
 
 
 def _enable_between(consumer: Consumer) -> list[int]:

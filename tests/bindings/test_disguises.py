@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 import threading
 from typing import Any
@@ -9,8 +10,9 @@ from typing import Any
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import MIB, collect, empty, run_python
+from binding_helpers import MIB, collect, empty, room, run_python, skip_where_others_use_the_gpu
 from frugal_alloc._out_of_memory import disguises
+from frugal_alloc._out_of_memory.sizes import size
 
 DISGUISES = (
     "CUDA error: CUBLAS_STATUS_ALLOC_FAILED when calling `cublasCreate(handle)`",
@@ -30,12 +32,10 @@ DISGUISES = (
 
 @pytest.fixture(scope="module")
 def full() -> Any:
-    collect()
-    torch.cuda.empty_cache()
-    held = empty((torch.cuda.mem_get_info()[0] - 12 * MIB) // (2 * MIB) * 2 * MIB)
-    yield
-    del held
-    torch.cuda.empty_cache()
+    ours = empty(MIB)
+    with room(12 * MIB):
+        yield
+    del ours
 
 
 def explain(text: str) -> str | None:
@@ -53,8 +53,10 @@ def test_nothing_is_said_while_the_gpu_has_room(text: str) -> None:
 def test_disguise_is_told_when_the_gpu_is_full(full: None, text: str) -> None:
     told = explain(text)
     assert told is not None
-    assert "12.00 MiB free of 16.00 GiB" in told.replace("\n", " ")
-    assert "FRUGAL_ALLOC_CONF=memory_limit:9" in told.replace("\n", " ")
+    free, total = torch.cuda.mem_get_info()
+    assert free < 14 * MIB
+    assert f"{size(free)} free of {size(total)}" in told.replace("\n", " ")
+    assert re.search(r"FRUGAL_ALLOC_CONF=memory_limit:\d\d%", told.replace("\n", " "))
     assert all(len(line) <= 100 for line in told.splitlines())
 
 
@@ -142,10 +144,14 @@ def test_hook_that_was_set_over_ours_stays(monkeypatch: Any) -> None:
 
 
 def test_paragraph_comes_below_the_traceback() -> None:
+    skip_where_others_use_the_gpu()
     done = run_python(
         "import frugal_alloc, torch; frugal_alloc.enable()\n"
+        "ours = torch.empty(1, device='cuda')\n"
         "free = torch.cuda.mem_get_info()[0]\n"
+        "frugal_alloc.disable()\n"
         "held = torch.empty(free // (2 << 20) * (2 << 20), dtype=torch.uint8, device='cuda')\n"
+        "frugal_alloc.enable()\n"
         "raise RuntimeError('CUDA error: unspecified launch failure')\n"
     )
     assert done["status"] == 1

@@ -9,6 +9,7 @@ import importlib.util
 import itertools
 import json
 import re
+import signal
 import tempfile
 import threading
 import weakref
@@ -18,7 +19,7 @@ from typing import Any
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import GIB, MIB, collect, empty
+from binding_helpers import GIB, MIB, collect, cuda_runtime, empty, limit, room
 from frugal_alloc import _native
 from frugal_alloc._out_of_memory import graphs, report
 
@@ -40,14 +41,11 @@ def failure(run: Any, *arguments: Any, **options: Any) -> str:
 
 @contextlib.contextmanager
 def leaving(free: int) -> Any:
-    """Within it, so many bytes of the GPU can be had."""
-    collect()
-    torch.cuda.empty_cache()
-    available = torch.cuda.mem_get_info()[0]
-    blocker = empty((available - free) // (2 * MIB) * 2 * MIB)
-    yield
-    del blocker
-    collect()
+    """Within it, so many bytes of the GPU can be had, and 2 GiB of ours are live."""
+    with room(free + 2 * GIB):
+        blocker = empty((torch.cuda.mem_get_info()[0] - free) // (2 * MIB) * 2 * MIB)
+        yield
+        del blocker
 
 
 def line_of(label: str, text: str) -> str:
@@ -112,7 +110,7 @@ def test_first_screen_is_small() -> None:
 
 
 def test_request_has_its_line_and_code() -> None:
-    with leaving(0):
+    with leaving(32 * MIB):
         text = failure(lambda: torch.ones(64 * MIB, device="cuda"))
     request = line_of("Request", text)
     assert re.match(r"256\.00 MiB at \S*test_explanations\.py:\d+ in ", request), text
@@ -324,6 +322,31 @@ def test_nothing_is_kept_alive_and_deleting_frees(program: Any) -> None:
         gc.enable()
 
 
+class Interrupted(Exception):
+    pass
+
+
+@pytest.mark.parametrize("place", ["frugal_alloc._out_of_memory.fragmentation.measure", "gc.collect"])
+def test_what_a_signal_handler_raises_meanwhile_follows_the_error(place: str, monkeypatch: Any) -> None:
+    """The library calls us, and nothing can be raised through it: until then the error is as without us."""
+
+    def interrupt(number: int, frame: Any) -> None:
+        raise Interrupted
+
+    monkeypatch.setattr(place, lambda *_: signal.raise_signal(signal.SIGUSR1))
+    before = signal.signal(signal.SIGUSR1, interrupt)
+    try:
+        with pytest.raises(Interrupted) as raised:
+            try:
+                empty(1 << 44)
+            except torch.OutOfMemoryError:
+                for _ in range(1000):
+                    pass
+    finally:
+        signal.signal(signal.SIGUSR1, before)
+    assert isinstance(raised.value.__context__, torch.OutOfMemoryError)
+
+
 def test_variables_that_the_program_took_with_locals_stay() -> None:
     first = 1
     taken = locals()
@@ -348,16 +371,14 @@ def test_modes_of_the_program_see_nothing() -> None:
 
 
 def test_memory_taken_past_pytorch_is_told() -> None:
-    runtime = ctypes.CDLL(None)
-    collect()
-    torch.cuda.empty_cache()
-    free = torch.cuda.mem_get_info()[0]
+    runtime = cuda_runtime()
     address = ctypes.c_void_p()
-    assert runtime.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(free - GIB)) == 0
-    try:
-        text = failure(empty, 2 * GIB)
-    finally:
-        runtime.cudaFree(address)
+    with room(6 * GIB):
+        assert runtime.cudaMalloc(ctypes.byref(address), ctypes.c_size_t(5 * GIB)) == 0
+        try:
+            text = failure(empty, 2 * GIB)
+        finally:
+            runtime.cudaFree(address)
     assert "\nMemory outside PyTorch: " in text, text
     assert "nvidia-smi" in line_of("Change first", text) or "outside" in line_of("Change first", text), text
 
@@ -378,11 +399,8 @@ def test_pages_that_small_tensors_share_are_told_with_the_line_that_made_them() 
 def test_limit_that_leaves_the_gpu_unused_is_the_first_to_change() -> None:
     collect()
     torch.cuda.empty_cache()
-    torch.cuda.set_per_process_memory_fraction(0.25)
-    try:
-        text = failure(empty, 6 * GIB)
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
+    with limit(GIB):
+        text = failure(empty, 2 * GIB)
     assert "set_per_process_memory_fraction" in line_of("Change first", text), text
     assert "raise it by" in line_of("Change first", text)
 
@@ -428,15 +446,17 @@ def test_report_is_not_written_where_it_is_off(report_dir: Any, tmp_path: Path, 
     assert not list(tmp_path.iterdir())
 
 
-def test_folder_that_cannot_be_written_is_replaced_by_a_temporary_one(report_dir: Any, tmp_path: Path) -> None:
+def test_folder_that_cannot_be_written_is_replaced_by_a_temporary_one(
+    report_dir: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(report, "_private", None)
     file = tmp_path / "file"
     file.write_text("")
     report_dir(file)
     text = failure(empty, 1 << 44)
     path = Path(re.match(r"Report: (.+)", text.splitlines()[-1])[1])
-    assert path.exists() and path.parent == Path(tempfile.gettempdir())
-    for suffix in (".json", ".html"):
-        path.with_suffix(suffix).unlink(missing_ok=True)
+    assert path.exists() and path.parent.parent == tmp_path
 
 
 def test_leak_is_the_verdict_where_memory_of_earlier_epochs_would_be_enough() -> None:

@@ -4,7 +4,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from binding_helpers import GIB, MIB, empty, is_ours
+from binding_helpers import GIB, MIB, empty, is_ours, room
 
 
 @pytest.fixture(autouse=True)
@@ -12,6 +12,13 @@ def nothing_is_cached():
     yield
     torch.cuda.synchronize()
     torch.cuda.empty_cache()
+
+
+@pytest.fixture
+def six_gib():
+    """Just so much of the GPU can be had."""
+    with room(6 * GIB):
+        yield
 
 
 def test_graph_is_captured_and_replayed():
@@ -118,23 +125,23 @@ def test_graph_trees_pools_are_checkpointed():
     torch._C._cuda_releasePool(device, pool)
 
 
-def test_idle_memory_of_ours_serves_a_capture():
+def test_idle_memory_of_ours_serves_a_capture(six_gib):
     graph = torch.cuda.CUDAGraph()
-    empty(13 * GIB)
+    empty(5 * GIB)
     with torch.cuda.graph(graph):
-        produced = empty(8 * GIB)
+        produced = empty(3 * GIB)
     graph.replay()
     assert not is_ours(produced)
 
 
-def test_memory_of_a_graph_that_is_gone_serves_ordinary_work():
+def test_memory_of_a_graph_that_is_gone_serves_ordinary_work(six_gib):
     graph = torch.cuda.CUDAGraph()
     with torch.cuda.graph(graph):
-        produced = empty(12 * GIB)
+        produced = empty(4 * GIB)
     with pytest.raises(torch.OutOfMemoryError):
-        empty(10 * GIB)
+        empty(3 * GIB)
     del graph, produced
-    assert is_ours(empty(10 * GIB))
+    assert is_ours(empty(3 * GIB))
 
 
 def test_graphs_share_a_pool():

@@ -5,7 +5,19 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, run_python, simulated_gpu
+from binding_helpers import (
+    GIB,
+    MIB,
+    Simulation,
+    collect,
+    cuda_runtime,
+    empty,
+    is_ours,
+    limit,
+    room,
+    run_python,
+    simulated_gpu,
+)
 from frugal_alloc import stats
 
 
@@ -17,12 +29,16 @@ def nothing_is_cached():
 
 
 @pytest.fixture
-def limit():
-    """Limits the memory of the process to a quarter of the GPU, 4 GiB."""
-    torch.cuda.empty_cache()
-    torch.cuda.set_per_process_memory_fraction(0.25)
-    yield
-    torch.cuda.set_per_process_memory_fraction(1.0)
+def four_gib_limit():
+    with limit(4 * GIB):
+        yield
+
+
+@pytest.fixture
+def six_gib():
+    """Just so much of the GPU can be had."""
+    with room(6 * GIB):
+        yield
 
 
 def pooled(pool: torch.cuda.MemPool, size: int) -> torch.Tensor:
@@ -151,48 +167,48 @@ del graph, produced, first, second, pool
     assert (result["native"], result["pooled"], result["status"]) == (True, True, 0)
 
 
-def test_idle_memory_of_ours_serves_a_pool_and_no_more_of_it_than_is_wanted():
+def test_idle_memory_of_ours_serves_a_pool_and_no_more_of_it_than_is_wanted(six_gib):
     pool = torch.cuda.MemPool()
-    empty(13 * GIB)
+    empty(5 * GIB)
     idle = torch.cuda.memory_reserved()
-    tensor = pooled(pool, 8 * GIB)
+    tensor = pooled(pool, 3 * GIB)
     assert not is_ours(tensor)
     assert torch.cuda.memory_reserved() >= idle
 
 
-def test_memory_of_a_pool_that_is_gone_serves_ordinary_work():
+def test_memory_of_a_pool_that_is_gone_serves_ordinary_work(six_gib):
     pool = torch.cuda.MemPool()
-    tensor = pooled(pool, 12 * GIB)
+    tensor = pooled(pool, 4 * GIB)
     with pytest.raises(torch.OutOfMemoryError):
-        empty(10 * GIB)
+        empty(3 * GIB)
     del tensor, pool
-    assert is_ours(empty(10 * GIB))
+    assert is_ours(empty(3 * GIB))
 
 
-def test_a_pool_that_is_kept_for_that_serves_ordinary_work_when_memory_is_out():
+def test_a_pool_that_is_kept_for_that_serves_ordinary_work_when_memory_is_out(six_gib):
     pool = torch.cuda.MemPool(use_on_oom=True)
-    pooled(pool, 12 * GIB)
+    pooled(pool, 4 * GIB)
     before = torch.cuda.memory_stats()["num_ooms"]
-    tensor = empty(10 * GIB)
+    tensor = empty(3 * GIB)
     segments = [segment["address"] for segment in pool.snapshot()]
     assert tensor.data_ptr() in segments
     assert torch.cuda.memory_stats()["num_ooms"] == before
 
 
-def test_errors_that_nobody_saw_before_a_reset_are_not_taken_off_after_it():
+def test_errors_that_nobody_saw_before_a_reset_are_not_taken_off_after_it(six_gib):
     pool = torch.cuda.MemPool(use_on_oom=True)
-    pooled(pool, 12 * GIB)
-    held = empty(10 * GIB)
+    pooled(pool, 4 * GIB)
+    held = empty(3 * GIB)
     torch.cuda.reset_accumulated_memory_stats()
     assert torch.cuda.memory_stats()["num_ooms"] == 0
     del held
 
 
-def test_a_pool_that_is_not_kept_for_that_does_not():
+def test_a_pool_that_is_not_kept_for_that_does_not(six_gib):
     pool = torch.cuda.MemPool()
-    pooled(pool, 12 * GIB)
+    pooled(pool, 4 * GIB)
     with pytest.raises(torch.OutOfMemoryError):
-        empty(10 * GIB)
+        empty(3 * GIB)
 
 
 def test_a_pool_can_refuse_to_split():
@@ -213,7 +229,7 @@ def test_each_thread_is_in_its_own_pool():
 
 
 def test_a_users_own_allocator_stands_behind_a_pool():
-    runtime = ctypes.CDLL(f"libcudart.so.{torch.version.cuda.split('.')[0]}")
+    runtime = cuda_runtime()
     live = set()
 
     @ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_ssize_t, ctypes.c_int, ctypes.c_void_p)
@@ -243,11 +259,11 @@ def test_an_error_inside_a_pool_tells_of_our_memory_too():
     with pytest.raises(
         torch.OutOfMemoryError, match=r"^CUDA out of memory\. Tried.*frugal_alloc holds 3\.\d+ GiB: 3\."
     ):
-        pooled(torch.cuda.MemPool(), 20 * GIB)
+        pooled(torch.cuda.MemPool(), 1 << 44)
     assert is_ours(kept)
 
 
-def test_what_a_pool_took_is_not_there_for_us(limit):
+def test_what_a_pool_took_is_not_there_for_us(four_gib_limit):
     empty(MIB)
     pool = torch.cuda.MemPool()
     tensor = pooled(pool, 3 * GIB)
@@ -256,7 +272,7 @@ def test_what_a_pool_took_is_not_there_for_us(limit):
     del tensor
 
 
-def test_what_native_gave_back_is_there_for_us_at_once(limit):
+def test_what_native_gave_back_is_there_for_us_at_once(four_gib_limit):
     pool = torch.cuda.MemPool()
     tensor = pooled(pool, 3 * GIB)
     del tensor, pool
@@ -266,17 +282,17 @@ def test_what_native_gave_back_is_there_for_us_at_once(limit):
     assert stats()["retries"] == retries
 
 
-def test_a_limit_is_for_pools_and_us_together(limit):
+def test_a_limit_is_for_pools_and_us_together(four_gib_limit):
     pool = torch.cuda.MemPool()
     kept = empty(3 * GIB)
     with pytest.raises(torch.OutOfMemoryError):
         pooled(pool, 2 * GIB)
     assert not is_ours(pooled(pool, 512 * MIB))
-    assert torch.cuda.get_per_process_memory_fraction() == 0.25
+    assert torch.cuda.get_per_process_memory_fraction() == pytest.approx(4 * GIB / torch.cuda.mem_get_info()[1])
     assert is_ours(kept)
 
 
-def test_idle_memory_of_ours_is_within_the_limit_for_a_pool(limit):
+def test_idle_memory_of_ours_is_within_the_limit_for_a_pool(four_gib_limit):
     pool = torch.cuda.MemPool()
     empty(3 * GIB)
     assert not is_ours(pooled(pool, 3 * GIB))

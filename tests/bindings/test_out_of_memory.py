@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, simulated_gpu
+from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, limit, room, simulated_gpu
 
 TOO_MUCH = 1 << 44
 
@@ -132,76 +132,63 @@ def test_failed_request_leaves_nothing_behind(out_of_memory):
 
 
 def test_garbage_is_collected_before_giving_up():
-    collect()
-    torch.cuda.empty_cache()
-    free, _ = torch.cuda.mem_get_info()
-    size = free * 6 // 10
-    cycle = [empty(size)]
-    cycle.append(cycle)
-    enabled = gc.isenabled()
-    gc.disable()
-    try:
-        del cycle
-        assert is_ours(empty(size))
-    finally:
-        if enabled:
-            gc.enable()
+    with room(5 * GIB):
+        cycle = [empty(3 * GIB)]
+        cycle.append(cycle)
+        enabled = gc.isenabled()
+        gc.disable()
+        try:
+            del cycle
+            assert is_ours(empty(3 * GIB))
+        finally:
+            if enabled:
+                gc.enable()
 
 
 def test_natives_cache_is_given_back_before_giving_up():
-    pool = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool):
+    with room(5 * GIB):
+        frugal_alloc.disable()
         cached = empty(2 * GIB)
-    del cached, pool
-    collect()
-    free, _ = torch.cuda.mem_get_info()
-    assert is_ours(empty(free + GIB))
+        frugal_alloc.enable()
+        del cached
+        free, _ = torch.cuda.mem_get_info()
+        assert free < 4 * GIB
+        assert is_ours(empty(free + GIB))
 
 
 def test_our_idle_memory_is_given_back_when_native_needs_it():
-    collect()
-    torch.cuda.empty_cache()
-    free, _ = torch.cuda.mem_get_info()
-    ours = empty(free * 7 // 10)
-    del ours
     seen = []
     torch._C._cuda_attach_out_of_memory_observer(lambda *arguments: seen.append(arguments))
     ooms = torch.cuda.memory_stats()["num_ooms"]
-    pool = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool):
-        pooled = empty(free * 6 // 10)
-    assert not is_ours(pooled)
+    with room(6 * GIB):
+        ours = empty(4 * GIB)
+        del ours
+        pool = torch.cuda.MemPool()
+        with torch.cuda.use_mem_pool(pool):
+            pooled = empty(3 * GIB)
+        assert not is_ours(pooled)
+        del pooled, pool
     assert not seen
     assert torch.cuda.memory_stats()["num_ooms"] == ooms
 
 
 def test_memory_fraction_limits_us(out_of_memory):
     collect()
-    torch.cuda.empty_cache()
-    total = torch.cuda.get_device_properties(0).total_memory
-    torch.cuda.set_per_process_memory_fraction(0.25)
-    try:
-        assert torch.cuda.get_per_process_memory_fraction() == 0.25
-        error = out_of_memory(total * 3 // 10)
+    with limit(4 * GIB):
+        error = out_of_memory(5 * GIB)
         assert "set_per_process_memory_fraction" in str(error)
-        assert is_ours(empty(total // 8))
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
-    assert is_ours(empty(total * 3 // 10))
+        assert is_ours(empty(2 * GIB))
+    assert is_ours(empty(5 * GIB))
 
 
 def test_memory_fraction_counts_natives_memory(out_of_memory):
     collect()
     torch.cuda.empty_cache()
-    total = torch.cuda.get_device_properties(0).total_memory
     pool = torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(pool):
-        pooled = empty(total // 5)
-    torch.cuda.set_per_process_memory_fraction(0.25)
-    try:
-        out_of_memory(total // 10)
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
+        pooled = empty(3 * GIB)
+    with limit(4 * GIB):
+        out_of_memory(2 * GIB)
     del pooled
 
 

@@ -7,6 +7,7 @@ import frugal_alloc
 import pytest
 import torch
 from binding_helpers import (
+    GIB,
     MIB,
     Simulation,
     empty,
@@ -79,11 +80,11 @@ def test_out_of_memory_names_the_gpu():
 
 
 def test_fraction_holds_for_its_gpu_alone():
-    torch.cuda.set_per_process_memory_fraction(0.1, 1)
+    torch.cuda.set_per_process_memory_fraction(GIB / torch.cuda.mem_get_info(1)[1], 1)
     try:
         with pytest.raises(torch.OutOfMemoryError):
-            empty(4 << 30, "cuda:1")
-        assert is_ours(empty(4 << 30, "cuda:0"))
+            empty(2 * GIB, "cuda:1")
+        assert is_ours(empty(2 * GIB, "cuda:0"))
     finally:
         torch.cuda.set_per_process_memory_fraction(1.0, 1)
 
@@ -103,6 +104,7 @@ def test_a_limit_that_one_gpu_cannot_have_is_set_on_none():
 
 @simulated_gpu
 def test_idle_memory_of_one_gpu_goes_back_although_anothers_does_not():
+    frugal_alloc.trim()  # what is left is one free block for each GPU
     for gpu in (0, 1):
         empty(100 * MIB, f"cuda:{gpu}")
         torch.cuda.synchronize(gpu)
@@ -126,11 +128,11 @@ import torch, frugal_alloc
 from frugal_alloc import _native
 frugal_alloc.enable()
 torch.empty(1 << 20, device="cuda:0")
-torch.cuda.set_per_process_memory_fraction(0.1, 1)
+torch.cuda.set_per_process_memory_fraction((1 << 30) / torch.cuda.mem_get_info(1)[1], 1)
 torch.cuda.memory._record_memory_history()
 kept = torch.empty(3 << 20, dtype=torch.uint8, device="cuda:1")
 try:
-    torch.empty(4 << 30, dtype=torch.uint8, device="cuda:1")
+    torch.empty(2 << 30, dtype=torch.uint8, device="cuda:1")
 except torch.OutOfMemoryError:
     report(limited=True)
 traced = torch.cuda.memory._snapshot()["device_traces"][1]
@@ -223,3 +225,84 @@ def test_shared_tensor_stays_on_its_gpu():
     assert not is_ours(tensor)
     assert tensor.device.index == 1
     assert torch.equal(tensor.cpu(), torch.arange(1000, dtype=torch.int32))
+
+
+ACCESS = """
+import ctypes, torch, frugal_alloc
+
+class Location(ctypes.Structure):
+    _fields_ = [("type", ctypes.c_int), ("id", ctypes.c_int)]
+
+def reaches(gpu, tensor):
+    flags = ctypes.c_ulonglong()
+    address = ctypes.c_uint64(tensor.data_ptr())
+    assert ctypes.CDLL("libcuda.so.1").cuMemGetAccess(ctypes.byref(flags), ctypes.byref(Location(1, gpu)), address) == 0
+    return flags.value == 3
+
+for gpu in (0, 1):
+    torch.zeros(1, device=f"cuda:{gpu}")
+"""
+
+
+@simulated_gpu
+@pytest.mark.parametrize("used", [False, True])
+@pytest.mark.parametrize("cached", [False, True])
+def test_peers_are_let_in_where_pytorch_has_enabled_them_and_nowhere_else(used, cached):
+    result = run_python(
+        ACCESS
+        + f"""
+if {used}:
+    torch.empty(1 << 20, device="cuda:1").to("cuda:0")
+if not {cached}:
+    torch.cuda.empty_cache()
+frugal_alloc.enable()
+tensors = [torch.empty(1 << 20, device=f"cuda:{{gpu}}") for gpu in (0, 1)]
+report(reached=[reaches(1 - gpu, tensor) for gpu, tensor in enumerate(tensors)])
+"""
+    )
+    assert result["status"] == 0, result["stderr"]
+    assert result["reached"] == [used, False]
+
+
+@simulated_gpu
+def test_enabling_succeeds_after_an_error_of_earlier_work_that_was_pending():
+    result = run_python(
+        ACCESS
+        + """
+simulation = ctypes.CDLL(None)
+assert simulation.frugal_sim_set_faults(b"event_record@1=late_unknown") == 0
+torch.cuda.Event().record(torch.cuda.Stream())
+tries = []
+for _ in range(3):
+    try:
+        frugal_alloc.enable()
+        tries.append("enabled")
+    except frugal_alloc.FrugalAllocError as error:
+        tries.append(str(error))
+tensors = [torch.empty(1 << 20, device=f"cuda:{gpu}") for gpu in (0, 1)]
+report(tries=tries, ours=[frugal_alloc._native.load().owns(tensor.data_ptr()) for tensor in tensors])
+"""
+    )
+    assert result["status"] == 0, result["stderr"]
+    assert result["tries"][1:] == ["enabled", "enabled"]
+    assert result["ours"] == [True, True]
+
+
+@simulated_gpu
+@pytest.mark.parametrize("plan", ["context@{}=unknown", "malloc@{}=unknown", "context@{}=late_unknown"])
+def test_enabling_succeeds_after_one_call_that_failed(plan):
+    for call in (1, 2, 3):
+        result = run_python(
+            ACCESS
+            + f"""
+assert ctypes.CDLL(None).frugal_sim_set_faults(b"{plan.format(call)}") == 0
+for _ in range(2):
+    try:
+        frugal_alloc.enable()
+    except frugal_alloc.FrugalAllocError as error:
+        report(error=str(error))
+ctypes.CDLL(None).frugal_sim_set_faults(b"")
+report(enabled=frugal_alloc.is_enabled())
+"""
+        )
+        assert result.get("enabled"), (call, result["stderr"])

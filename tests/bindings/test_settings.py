@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 from binding_helpers import GIB, MIB, run_python, simulated_gpu
+from frugal_alloc._out_of_memory.sizes import size
 
 HERE = str(Path(__file__).parent)
 
@@ -174,7 +175,7 @@ import torch, frugal_alloc
 frugal_alloc.enable(memory_limit="25%")
 torch.cuda.set_per_process_memory_fraction(0.5)
 total = torch.cuda.get_device_properties(0).total_memory
-report(over_limit=allocates(total // 4 + {64 * MIB}), limit=error)
+report(total=total, over_limit=allocates(total // 4 + {64 * MIB}), limit=error)
 frugal_alloc.enable(memory_limit="75%")
 report(within=allocates(total // 4 + {64 * MIB}))
 report(over_fraction=allocates(total // 2 + {64 * MIB}), fraction=error,
@@ -182,8 +183,8 @@ report(over_fraction=allocates(total // 2 + {64 * MIB}), fraction=error,
 """
     )
     assert (result["over_limit"], result["within"], result["over_fraction"]) == (False, True, False)
-    assert "4.00 GiB of it (frugal_alloc's memory_limit)" in result["limit"]
-    assert "8.00 GiB of it (torch.cuda.set_per_process_memory_fraction)" in result["fraction"]
+    assert f"{size(result['total'] // 4)} of it (frugal_alloc's memory_limit)" in result["limit"]
+    assert f"{size(result['total'] // 2)} of it (torch.cuda.set_per_process_memory_fraction)" in result["fraction"]
     assert result["pytorchs"] == 0.5
 
 
@@ -203,9 +204,9 @@ report(third=library.settings())
         FRUGAL_ALLOC_CONF="memory_limit:1GiB,idle_release:10min",
     )
     assert result["status"] == 0, result["stderr"]
-    assert result["first"] == "memory_limit:123456789,idle_release:600s,track:on,check:fast"
-    assert result["second"] == "memory_limit:123456789,idle_release:2.5s,track:on,check:fast"
-    assert result["third"] == "memory_limit:123456789,idle_release:off,track:on,check:fast"
+    assert result["first"] == "memory_limit:123456789,idle_release:600s,track:on,check:fast,remap:on"
+    assert result["second"] == "memory_limit:123456789,idle_release:2.5s,track:on,check:fast,remap:on"
+    assert result["third"] == "memory_limit:123456789,idle_release:off,track:on,check:fast,remap:on"
 
 
 NOT_POSSIBLE = {
@@ -214,6 +215,13 @@ NOT_POSSIBLE = {
     "memory_limit='1GiB,idle_release:1s'": "is not possible; memory_limit is bytes or a text",
     "idle_release=-1": "idle_release:-1s is not possible; idle_release is a time",
     "idle_release=True": "idle_release=True is not possible",
+    "remap='never'": "remap:never is not possible; remap is on or off",
+    "remap=0": "remap=0 is not possible",
+    "driver_reserve='10%'": "driver_reserve:10% is not possible; driver_reserve is a size",
+    "driver_reserve=1.5": "driver_reserve=1.5 is not possible; driver_reserve is bytes or a text",
+    "driver_costs='/nowhere/costs'": "driver_costs:/nowhere/costs is not possible: No such file or directory; name a",
+    "driver_costs='/dev/zero'": "driver_costs:/dev/zero is not possible: it is no file; name a",
+    "driver_costs=3": "driver_costs=3 is not possible",
 }
 
 
@@ -236,6 +244,28 @@ report(errors=errors, enabled=frugal_alloc.is_enabled())
     for error, expected in zip(result["errors"], NOT_POSSIBLE.values(), strict=True):
         assert expected in error
         assert "\n" not in error
+
+
+def test_costs_of_the_driver_are_read_once_and_kept_until_others_are_named(tmp_path):
+    costs = tmp_path / "costs.txt"
+    costs.write_text("map 3\n")
+    result = run_python(
+        f"""
+import frugal_alloc, pathlib
+costs = pathlib.Path({str(costs)!r})
+frugal_alloc.enable(driver_costs=costs, driver_reserve=1 << 30, remap=False)
+costs.unlink()
+frugal_alloc.enable(check="fast")
+report(settings=frugal_alloc._native.load().settings())
+try:
+    frugal_alloc.enable(driver_costs=str(costs) + "x", remap=True)
+except frugal_alloc.FrugalAllocError as error:
+    report(error=str(error), after=frugal_alloc._native.load().settings())
+"""
+    )
+    assert result["status"] == 0, result["stderr"]
+    assert result["settings"].endswith(f"remap:off,driver_reserve:{1 << 30},driver_costs:{costs}")
+    assert (result["after"], "No such file" in result["error"]) == (result["settings"], True)
 
 
 def test_environment_that_is_not_possible_is_refused_and_named():
@@ -281,6 +311,7 @@ kept = torch.empty({64 * MIB}, dtype=torch.uint8, device="cuda")
 idle = torch.empty({GIB}, dtype=torch.uint8, device="cuda")
 release_idle()
 del idle
+torch.cuda.synchronize()
 used, waits = simulation.memory_used(), simulation.calls("sync")
 report(first=release_idle(), second=release_idle(), third=release_idle(), freed=used - simulation.memory_used(),
        waits=simulation.calls("sync") - waits)
@@ -300,6 +331,7 @@ import torch, frugal_alloc
 frugal_alloc.enable()
 release_idle = frugal_alloc._native.load().release_idle
 torch.empty({GIB}, dtype=torch.uint8, device="cuda")
+torch.cuda.synchronize()
 release_idle()
 with torch.cuda.use_mem_pool(torch.cuda.MemPool()):
     report(during=release_idle())

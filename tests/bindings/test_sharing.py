@@ -7,7 +7,7 @@ import threading
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, segment_of, simulated_gpu
+from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, room, run_python, segment_of, simulated_gpu
 from frugal_alloc import _native
 
 
@@ -91,11 +91,12 @@ def test_our_memory_moves_after_disabling_too():
 
 
 def test_without_room_for_both_nothing_changes():
-    tensor = empty(9 * GIB)
-    tensor[:MIB].fill_(7)
-    address = tensor.data_ptr()
-    with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
-        tensor.untyped_storage()._share_cuda_()
+    with room(3 * GIB):
+        tensor = empty(2 * GIB)
+        tensor[:MIB].fill_(7)
+        address = tensor.data_ptr()
+        with pytest.raises(torch.OutOfMemoryError, match="CUDA out of memory"):
+            tensor.untyped_storage()._share_cuda_()
     assert tensor.data_ptr() == address
     assert is_ours(tensor)
     assert int(tensor[:MIB].cpu().sum()) == 7 * MIB
@@ -222,3 +223,32 @@ def test_enabling_again_hooks_only_once():
     frugal_alloc.disable()
     frugal_alloc.enable()
     assert torch.UntypedStorage._share_cuda_ is hook
+
+
+@simulated_gpu
+def test_other_threads_of_python_run_while_work_in_flight_is_waited_for():
+    result = run_python(
+        """
+import ctypes, sys, threading, time, torch, frugal_alloc
+frugal_alloc.enable()
+gpu = ctypes.CDLL(None)
+gpu.frugal_sim_set_stream_busy_until.argtypes = [ctypes.c_void_p, ctypes.c_uint64]
+tensor = torch.empty(4 << 20, dtype=torch.uint8, device="cuda")
+collective = torch.cuda.Stream()
+begun, ran = threading.Event(), []
+other = threading.Thread(target=lambda: (begun.wait(), ran.append(True)))
+other.start()
+# From here on the other thread runs only while this one has let go of the interpreter's lock.
+sys.setswitchinterval(1000)
+gpu.frugal_sim_set_stream_busy_until(collective.cuda_stream, time.monotonic_ns() + 300_000_000)
+begun.set()
+handle = tensor.untyped_storage()._share_cuda_()
+report(ran=bool(ran), passed=collective.query(), ours=frugal_alloc._native.load().owns(tensor.data_ptr()))
+other.join()
+torch.UntypedStorage._release_ipc_counter(handle[4], handle[5], device=handle[0])
+""",
+        # Work takes real time.
+        FRUGAL_SIM_LATE="0",
+    )
+    assert result["status"] == 0, result["stderr"]
+    assert (result["ran"], result["passed"], result["ours"]) == (True, True, False)

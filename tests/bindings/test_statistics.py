@@ -170,7 +170,21 @@ def test_own_figures_of_an_unused_device_are_zero():
 def test_documented_figures_are_those_reported():
     import re
 
-    assert set(re.findall(r"``(\w+)``", stats.__doc__.split("Returns:")[1].split("Raises:")[0])) >= set(stats())
+    words = set(re.findall(r"``(\w+)``", stats.__doc__.split("Returns:")[1].split("Raises:")[0]))
+    assert {word.replace("CALL", call) for word in words for call in words} >= set(stats())
+
+
+def test_calls_of_the_driver_are_counted_with_their_time():
+    torch.cuda.empty_cache()  # else what is asked for is perhaps held already
+    before = stats()
+    empty(64 * MIB)
+    torch.cuda.empty_cache()
+    after = stats()
+    for call in ("create", "set_access", "unmap", "release"):
+        calls, time = (after[f"driver_{call}_{what}"] - before[f"driver_{call}_{what}"] for what in ("calls", "ns"))
+        assert calls > 0, call
+        assert time >= 0, call
+        assert after[f"driver_{call}_worst_ns"] <= after[f"driver_{call}_ns"], call
 
 
 def test_trim_returns_what_went_back():

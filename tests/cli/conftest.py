@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import dataclasses
-import signal
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -45,14 +44,6 @@ def program() -> Callable[..., Outcome]:
         return Outcome(done.returncode, done.stdout, done.stderr)
 
     return carry_out
-
-
-@pytest.fixture
-def interruptible() -> Iterator[None]:
-    """What is started meanwhile can be interrupted: a job in a shell's background ignores that, with all below it."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
 
 
 @pytest.fixture

@@ -35,13 +35,13 @@ def test_on_the_simulated_gpu_all_is_well(program: Any) -> None:
     assert "2.0 GiB, virtual memory management" in found["GPU 0"][1]
     assert found["trial"][1] == "enabled, allocated and freed 64 MiB on the simulated GPU"
     assert found["hook"][1].startswith("not installed")
-    assert found["settings"][1] == "memory_limit:off,idle_release:off,track:on,check:fast"
+    assert found["settings"][1] == "memory_limit:off,idle_release:off,track:on,check:fast,remap:on"
 
 
 def test_settings_in_force_and_the_switch_are_shown(program: Any) -> None:
     conf = {"FRUGAL_ALLOC_CONF": "memory_limit:80%", "FRUGAL_ALLOC": "0"}
     found = doctor(program, env=os.environ | conf)
-    assert found["settings"] == ("ok", "memory_limit:80%,idle_release:off,track:on,check:fast")
+    assert found["settings"] == ("ok", "memory_limit:80%,idle_release:off,track:on,check:fast,remap:on")
     assert found["FRUGAL_ALLOC"][0] == "less"
 
 
@@ -74,6 +74,22 @@ def test_gpu_without_virtual_memory_is_said_to_lose_something(program: Any) -> N
     verdict, finding = findings(outcome.out)["GPU 0"]
     assert verdict == "less"
     assert "no virtual memory management" in finding
+
+
+def test_driver_that_promises_more_than_it_keeps_is_said_to_lose_something(program: Any) -> None:
+    lost = {
+        "set_access@1+=not_supported": "whole segments",
+        "set_access@1=unknown,set_access@2=unknown": "does without",
+    }
+    for faults, what in lost.items():
+        outcome = program(
+            *("simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "doctor"),
+            env={**os.environ, "FRUGAL_SIM_FAULTS": faults},
+        )
+        found = findings(outcome.out)
+        assert found["driver's word"][0] == "less", outcome.out
+        assert what in found["driver's word"][1]
+        assert found["trial"][0] == "ok"
 
 
 def test_missing_simulated_gpu_is_named_with_what_to_do(program: Any, tmp_path: Path) -> None:

@@ -164,3 +164,41 @@ def test_torch_that_fails_to_be_imported_raises_what_it_raises(hooked: Python, t
     """
     done = hooked.run(code, FRUGAL_ALLOC="1", PYTHONPATH=str(tmp_path))
     assert (done.stdout, done.stderr) == ("damaged\ndamaged\n", "")
+
+
+@pytest.mark.parametrize("locale", ["C", "C.UTF-8"])
+def test_package_whose_path_is_odd_is_enabled_in_every_locale(
+    python: Python, tmp_path: Path, locale: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Python reads the hook in the encoding of the locale that it starts in, and fails where that does not fit."""
+    package = tmp_path / 'zo\u00e9 "quoted" {name}' / "frugal_alloc"
+    package.mkdir(parents=True)
+    (package / "_enabling.py").write_text("def enable_after_torch(): print('enabled')\n")
+    target = python.packages / _hook.NAME
+    monkeypatch.setattr(_hook, "path", lambda: target)
+    monkeypatch.setattr("site.getsitepackages", lambda: [str(target.parent)])
+    monkeypatch.setattr(_hook, "__file__", str(package / "_hook.py"))
+    try:
+        _hook.install()
+        assert target.read_bytes().isascii()
+        variables = {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "FRUGAL_ALLOC": "1"}
+        done = python.run("print('goes on')", **variables)
+        assert (set(done.stdout.splitlines()), done.stderr) == ({"enabled", "goes on"}, "")
+    finally:
+        target.unlink(missing_ok=True)
+
+
+def test_hook_in_an_odd_folder_names_itself_when_the_package_is_gone(
+    python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = tmp_path / 'a "quoted" \\folder zo\u00e9'
+    folder.mkdir()
+    monkeypatch.setattr(_hook, "path", lambda: folder / _hook.NAME)
+    monkeypatch.setattr("site.getsitepackages", lambda: [str(folder)])
+    monkeypatch.setattr(_hook, "__file__", str(tmp_path / "gone" / "_hook.py"))
+    line = _hook.install().read_text(encoding="ascii")
+    assert line.count("\n") == 1
+    done = python.run(f"import site; site.addsitedir({str(folder)!a})", FRUGAL_ALLOC="1", PYTHONIOENCODING="utf-8")
+    assert done.stderr == (
+        f"frugal_alloc: not used: the package is not installed here any more; remove {folder / _hook.NAME}\n"
+    )

@@ -73,7 +73,8 @@ def _simulated() -> str:
             "segments",
             [
                 'frugal_alloc: not used: FRUGAL_ALLOC_CONF: there is no setting "limit"; '
-                "there are memory_limit, idle_release, track, report_dir, check, suppressions"
+                "there are memory_limit, idle_release, track, report_dir, check, suppressions, "
+                "remap, driver_reserve, driver_costs"
             ],
         ),
         (

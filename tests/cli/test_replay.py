@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc import _histories, _replay
+from frugal_alloc import _histories, _replay, _simulated_gpu
 from recordings import MIB, Recording
 
 CALL_KINDS = {
@@ -215,7 +215,6 @@ def _has_children(process: int) -> bool:
     return False
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_interrupted_replay_ends_with_status_130_and_without_a_traceback() -> None:
     process = subprocess.Popen(
         [sys.executable, "-m", "frugal_alloc", "replay", "gpt60", "--capacity", "min"],
@@ -367,3 +366,62 @@ class TestConditions:
         states = [state for _, _, state in found.runs or ()]
         assert sum(size for _, size, state in found.runs or () if state == "live") == 70 * MIB
         assert "hole" in states
+
+
+@pytest.mark.parametrize("allocator", _replay.ALLOCATORS)
+def test_on_a_real_gpu_time_is_the_walls_and_memory_what_the_allocator_says(
+    allocator: str, history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (simulated,) = replay(command, history, "--allocator", allocator)
+    # The real one is whichever GPU the process sees.
+    for name, value in _simulated_gpu.environment(4 << 30, backing="none").items():
+        monkeypatch.setenv(name, value)
+    (row,) = replay(command, history, "--allocator", allocator, "--device", "real")
+    assert (row["device"], row["completed"]) == ("real", True)
+    assert row["peak_reserved_bytes"] == simulated["peak_reserved_bytes"]
+    assert 0 < row["driver_ns"] < row["host_ns"]
+    assert row["driver_ns"] != simulated["driver_ns"] and simulated["host_ns"] is None
+    if allocator == "native":
+        assert row["driver_calls"]["malloc"] == simulated["driver_calls"]["malloc"]
+    if allocator == "frugal":
+        # The simulated GPU counts the page, too, on which ours tries virtual memory before it begins.
+        tried = ("create", "map", "set_access", "unmap", "release")
+        calls = simulated["driver_calls"].items()
+        assert row["driver_calls"] == {kind: count - (kind in tried) for kind, count in calls}
+    else:
+        assert row["driver_calls"]["malloc"] > 0
+
+
+@pytest.mark.parametrize("allocator", _replay.ALLOCATORS)
+def test_on_a_real_gpu_a_capacity_is_a_limit_and_a_gib_is_left(
+    allocator: str, history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def play(memory: int, capacity: str) -> dict[str, Any]:
+        for name, value in _simulated_gpu.environment(memory, backing="none").items():
+            monkeypatch.setenv(name, value)
+        (row,) = replay(command, history, "--allocator", allocator, "--device", "real", "--capacity", capacity)
+        return row
+
+    tight = play(4 << 30, "30MiB")
+    assert not tight["completed"] and tight["peak_reserved_bytes"] <= 30 * MIB
+    monkeypatch.setenv("FRUGAL_SIM_CONTEXT", "0")
+    full = play((1 << 30) + 30 * MIB, "200GiB")
+    assert not full["completed"] and full["peak_reserved_bytes"] <= 30 * MIB
+
+
+def test_on_a_real_gpu_that_is_not_there_it_says_so(history: Path, command: Any) -> None:
+    if Path("/dev/nvidiactl").exists():
+        pytest.skip("there is a GPU here")
+    outcome = command("replay", "--device", "real", "--allocator", "native", history)
+    assert outcome.status == 1
+    assert outcome.err.count("\n") == 1 and "driver" in outcome.err
+
+
+def test_table_says_whether_driver_times_were_measured(
+    history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert "driver ms, modelled" in command("replay", history).out
+    for name, value in _simulated_gpu.environment(4 << 30, backing="none").items():
+        monkeypatch.setenv(name, value)
+    table = command("replay", "--device", "real", history).out
+    assert "driver ms, measured" in table and "all calls ms" in table

@@ -112,7 +112,6 @@ def test_folder_with_a_main_is_run(tmp_path: Path) -> None:
     assert run("script", "app", "x", folder=tmp_path).stdout == "beside ['app', 'x']\n"
 
 
-@pytest.mark.usefixtures("interruptible")
 def test_interrupted_program_ends_by_the_signal(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
     outcome = run("script", "script.py", folder=tmp_path)
@@ -198,7 +197,8 @@ class Data(torch.utils.data.Dataset):
 
 if __name__ == "__main__":
     loader = torch.utils.data.DataLoader(Data(), num_workers=1, multiprocessing_context="spawn")
-    print("loader", [int(batch) for batch in loader])
+    # Else it comes after what the children say, as the end of this process writes it.
+    print("loader", [int(batch) for batch in loader], flush=True)
     code = "import torch, frugal_alloc; print('child', int(frugal_alloc.is_enabled()))"
     for switch in "1", "0":
         subprocess.run([sys.executable, "-c", code], env=os.environ | {"FRUGAL_ALLOC": switch})

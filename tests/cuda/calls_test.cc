@@ -18,6 +18,7 @@ Configuration ManualGpu() {
   Configuration configuration;
   configuration.memory = MiB(64);
   configuration.context = MiB(0);
+  configuration.gpus = 2;
   configuration.backing = Backing::kMemory;  // Without it, nothing can be named for other processes.
   return configuration;
 }
@@ -69,6 +70,8 @@ class EveryCall {
         SharedRange shared;
         return machine_.segments().Export(segment_, &shared);
       }
+      case CallKind::kPeerAccess:
+        return machine_.segments().EnablePeer(1, 0);
       default:
         return MakeOfStreams(kind);
     }
@@ -156,8 +159,8 @@ TEST_P(CallKindTest, CostsWhatTheModelSays) {
   const std::vector<Nanoseconds> costs = {microseconds(29),  microseconds(2), microseconds(37), microseconds(30),
                                           microseconds(23),  microseconds(5), microseconds(5),  microseconds(108),
                                           microseconds(200), microseconds(0), microseconds(1),  Nanoseconds(500),
-                                          microseconds(1),   microseconds(0), microseconds(0),  microseconds(0),
-                                          microseconds(0),   microseconds(0), microseconds(0)};
+                                          microseconds(1),   microseconds(0), microseconds(8),  microseconds(0),
+                                          microseconds(0),   microseconds(0), microseconds(0),  microseconds(37)};
   Machine machine(ManualGpu());
   EveryCall call(machine);
   machine.calls().ResetCounters();
@@ -171,16 +174,16 @@ INSTANTIATE_TEST_SUITE_P(All, CallKindTest,
                                            CallKind::kMalloc, CallKind::kFree, CallKind::kSync, CallKind::kEventRecord,
                                            CallKind::kEventQuery, CallKind::kStreamWait, CallKind::kLaunch,
                                            CallKind::kMemoryInfo, CallKind::kEventCreate, CallKind::kCaptureQuery,
-                                           CallKind::kIpc),
+                                           CallKind::kIpc, CallKind::kPeerAccess),
                          [](const auto& info) { return std::string(kCallKindNames[static_cast<size_t>(info.param)]); });
 
 TEST(FaultPlanTest, CountsFromTheMomentThatItIsSet) {
   Calls calls;
-  EXPECT_EQ(calls.Begin(CallKind::kMap, Nanoseconds(0)), Error::kSuccess);
+  EXPECT_EQ(calls.Begin(CallKind::kMap, LatencyModel::Uncharged()), Error::kSuccess);
   calls.SetFaults(*FaultPlan::Parse("map@2=invalid_value"));
-  EXPECT_EQ(calls.Begin(CallKind::kMap, Nanoseconds(0)), Error::kSuccess);
-  EXPECT_EQ(calls.Begin(CallKind::kMap, Nanoseconds(0)), Error::kInvalidValue);
-  EXPECT_EQ(calls.Begin(CallKind::kMap, Nanoseconds(0)), Error::kSuccess);
+  EXPECT_EQ(calls.Begin(CallKind::kMap, LatencyModel::Uncharged()), Error::kSuccess);
+  EXPECT_EQ(calls.Begin(CallKind::kMap, LatencyModel::Uncharged()), Error::kInvalidValue);
+  EXPECT_EQ(calls.Begin(CallKind::kMap, LatencyModel::Uncharged()), Error::kSuccess);
 }
 
 TEST(FaultPlanTest, PlusMeansAllAfter) {
@@ -210,6 +213,15 @@ TEST(FaultPlanTest, OfTheDriverNoCallOfTheRuntimeCountsOrFails) {
   EXPECT_EQ(plan.faults(), 2u);
 }
 
+TEST(FaultPlanTest, PartialIsToldToWhoAsks) {
+  FaultPlan plan = *FaultPlan::Parse("unmap@1=partial_unknown,unmap@2=unknown");
+  bool partial = false;
+  EXPECT_EQ(plan.Next(CallKind::kUnmap, false, &partial), Error::kUnknown);
+  EXPECT_TRUE(partial);
+  EXPECT_EQ(plan.Next(CallKind::kUnmap, false, &partial), Error::kUnknown);
+  EXPECT_FALSE(partial);
+}
+
 TEST(FaultPlanTest, SeveralRulesAndTheEmptyPlanAreUnderstood) {
   FaultPlan plan = *FaultPlan::Parse("create@1=out_of_memory,map@1=already_mapped");
   EXPECT_EQ(plan.Next(CallKind::kMap), Error::kAlreadyMapped);
@@ -218,19 +230,37 @@ TEST(FaultPlanTest, SeveralRulesAndTheEmptyPlanAreUnderstood) {
 }
 
 TEST(FaultPlanTest, WhatIsNotAPlanIsRefused) {
-  for (const char* text :
-       {"create", "create@1", "create@x=out_of_memory", "create@0=out_of_memory", "create@-1=out_of_memory",
-        "make@1=out_of_memory", "driver.@1=unknown", "driver.make@1=unknown", "create@1=no_such_error",
-        "create@1=success", "create@1=late_success", "create@1=late_", "create@1=latest_unknown",
-        "create=out_of_memory@1", ",", "unmap_while_busy@1=unknown"}) {
+  for (const char* text : {"create",
+                           "create@1",
+                           "create@x=out_of_memory",
+                           "create@0=out_of_memory",
+                           "create@-1=out_of_memory",
+                           "make@1=out_of_memory",
+                           "driver.@1=unknown",
+                           "driver.make@1=unknown",
+                           "create@1=no_such_error",
+                           "create@1=success",
+                           "create@1=late_success",
+                           "create@1=late_",
+                           "create@1=latest_unknown",
+                           "create=out_of_memory@1",
+                           ",",
+                           "unmap_while_busy@1=unknown",
+                           "map@1=partial_unknown",
+                           "unmap@1=partial_",
+                           "unmap@1=late_partial_unknown",
+                           "unmap@1=partial_late_unknown"}) {
     EXPECT_FALSE(FaultPlan::Parse(text).has_value()) << text;
   }
 }
 
 TEST(LatencyModelTest, CreateGrowsWithTheSizeAndUnmapWithTheHandles) {
-  EXPECT_EQ(LatencyModel::Create(MiB(20)), microseconds(65));
-  EXPECT_EQ(LatencyModel::Unmap(4), microseconds(120));
-  EXPECT_EQ(LatencyModel::Malloc(KiB(512)), microseconds(101));
+  constexpr DriverCosts kTable;
+  EXPECT_EQ(LatencyModel::Create(MiB(20)).In(kTable), microseconds(65));
+  EXPECT_EQ(LatencyModel::SetAccess(4).In(kTable), microseconds(148));
+  EXPECT_EQ(LatencyModel::Unmap(4).In(kTable), microseconds(120));
+  EXPECT_EQ(LatencyModel::Malloc(KiB(512)).In(kTable), microseconds(101));
+  EXPECT_EQ(LatencyModel::Uncharged().In(kTable), microseconds(0));
 }
 
 }  // namespace

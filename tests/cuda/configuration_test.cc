@@ -3,6 +3,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 #include <string>
 #include <vector>
@@ -53,10 +54,12 @@ TEST_F(ConfigurationTest, SizesAreBytesOrHaveAUnit) {
 
 TEST_F(ConfigurationTest, EachVariableThatIsNotUnderstoodIsNamed) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"FRUGAL_SIM_MEMORY", "lots"},     {"FRUGAL_SIM_MEMORY", "-1"},    {"FRUGAL_SIM_MEMORY", "99999999999GiB"},
-      {"FRUGAL_SIM_CONTEXT", "1 GiB"},   {"FRUGAL_SIM_GPUS", "0"},       {"FRUGAL_SIM_GPUS", "17"},
-      {"FRUGAL_SIM_KERNEL_NS", "1e6"},   {"FRUGAL_SIM_BACKING", "disk"}, {"FRUGAL_SIM_VMM", "no"},
-      {"FRUGAL_SIM_VERBOSE", "verbose"}, {"FRUGAL_SIM_FAULTS", "create"}};
+      {"FRUGAL_SIM_MEMORY", "lots"},     {"FRUGAL_SIM_MEMORY", "-1"},      {"FRUGAL_SIM_MEMORY", "99999999999GiB"},
+      {"FRUGAL_SIM_CONTEXT", "1 GiB"},   {"FRUGAL_SIM_GPUS", "0"},         {"FRUGAL_SIM_GPUS", "17"},
+      {"FRUGAL_SIM_KERNEL_NS", "1e6"},   {"FRUGAL_SIM_BACKING", "disk"},   {"FRUGAL_SIM_VMM", "no"},
+      {"FRUGAL_SIM_VERBOSE", "verbose"}, {"FRUGAL_SIM_FAULTS", "create"},  {"FRUGAL_SIM_MAPPINGS", "0"},
+      {"FRUGAL_SIM_MAP_COUNT", "-1"},    {"FRUGAL_SIM_ADDRESSES", "all"},  {"FRUGAL_SIM_FULL", "yes"},
+      {"FRUGAL_SIM_MODULE", "large"},    {"FRUGAL_SIM_DRIVER_TIME", "on"}, {"FRUGAL_SIM_COSTS", "/no/such/file"}};
   for (const auto& [name, value] : wrong) {
     SCOPED_TRACE(::testing::Message() << name << "=" << value);
     setenv(name.c_str(), value.c_str(), 1);
@@ -68,11 +71,44 @@ TEST_F(ConfigurationTest, EachVariableThatIsNotUnderstoodIsNamed) {
   }
 }
 
+TEST_F(ConfigurationTest, CostsOfAFileTakeTheTablesPlace) {
+  const std::string path = std::string(std::getenv("TEST_TMPDIR")) + "/costs";
+  std::ofstream(path) << "# measured\nmap 3.25\n";
+  Set("FRUGAL_SIM_COSTS", path);
+  ASSERT_TRUE(Read()) << problem_;
+  EXPECT_EQ(configuration_.costs.map, 3'250);
+  EXPECT_EQ(configuration_.costs.unmap, DriverCosts().unmap);
+  std::ofstream(path) << "map fast\n";
+  EXPECT_FALSE(Read());
+  EXPECT_TRUE(problem_.starts_with("FRUGAL_SIM_COSTS='")) << problem_;
+  EXPECT_NE(problem_.find("line 1, 'map fast'"), std::string::npos) << problem_;
+}
+
+TEST_F(ConfigurationTest, LimitsAreThoseOfHardwareUnlessSet) {
+  ASSERT_TRUE(Read());
+  EXPECT_EQ(configuration_.mapped_handles, 524'288);
+  EXPECT_EQ(configuration_.addresses, GiB(128 << 10));
+  EXPECT_FALSE(configuration_.driver_memory.on);
+  EXPECT_FALSE(configuration_.driver_time);
+  EXPECT_EQ(configuration_.node, "");
+  Set("FRUGAL_SIM_MAPPINGS", "1000");
+  Set("FRUGAL_SIM_MAP_COUNT", "2000");
+  Set("FRUGAL_SIM_ADDRESSES", "1GiB");
+  Set("FRUGAL_SIM_MODULE", "8MiB");
+  Set("FRUGAL_SIM_FULL", "1");
+  ASSERT_TRUE(Read()) << problem_;
+  EXPECT_EQ(configuration_.mapped_handles, 1000);
+  EXPECT_EQ(configuration_.host_mappings, 2000);
+  EXPECT_EQ(configuration_.addresses, GiB(1));
+  EXPECT_EQ(configuration_.driver_memory.module, MiB(8));
+  EXPECT_TRUE(configuration_.driver_memory.on);
+}
+
 TEST_F(ConfigurationTest, AnyTextIsReadWithinBoundsOrRefusedInOneLine) {
   const int64_t count = 5'000 * FromEnvironment("FRUGAL_FUZZ_ROUNDS", 1);
-  const std::vector<std::string> names = {"FRUGAL_SIM_MEMORY",  "FRUGAL_SIM_CONTEXT", "FRUGAL_SIM_GPUS",
-                                          "FRUGAL_SIM_VMM",     "FRUGAL_SIM_VERBOSE", "FRUGAL_SIM_KERNEL_NS",
-                                          "FRUGAL_SIM_BACKING", "FRUGAL_SIM_FAULTS"};
+  const std::vector<std::string> names = {
+      "FRUGAL_SIM_MEMORY",    "FRUGAL_SIM_CONTEXT", "FRUGAL_SIM_GPUS",   "FRUGAL_SIM_VMM",      "FRUGAL_SIM_VERBOSE",
+      "FRUGAL_SIM_KERNEL_NS", "FRUGAL_SIM_BACKING", "FRUGAL_SIM_FAULTS", "FRUGAL_SIM_MAPPINGS", "FRUGAL_SIM_COSTS"};
   const std::vector<std::string> pieces = {
       "16",  "GiB", "MiB",     "KiB",     "-1",  "1e9",     "9223372036854775807",
       "1",   "0",   "create@", "map@1+=", "=",   "@",       "out_of_memory",

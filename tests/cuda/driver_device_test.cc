@@ -7,10 +7,12 @@
 #include <memory>
 #include <string>
 #include <thread>
+#include <vector>
 
 #include "absl/status/status.h"
 #include "absl/strings/match.h"
 #include "cuda/driver_api.h"
+#include "cuda/pointer_access.h"
 #include "cuda/simulated/control.h"
 #include "gtest/gtest.h"
 
@@ -76,26 +78,48 @@ class DriverDeviceTest : public testing::Test {
   std::unique_ptr<DriverDevice> device_;
 };
 
-TEST_F(DriverDeviceTest, MemoryThatCannotBeMappedIsNotReliedOn) {
+TEST_F(DriverDeviceTest, MemoryThatCannotBeMappedIsNotReliedOnAndThatIsSaid) {
   const uint64_t used = SIMULATED(frugal_sim_memory_used)(0);
-  FailNext("set_access@1+=not_supported");
-  EXPECT_FALSE((*DriverDevice::Open(0, /*tries_memory=*/true))->HasVirtualMemory());
-  FailNext("create@1+=not_supported");
-  EXPECT_FALSE((*DriverDevice::Open(0, /*tries_memory=*/true))->HasVirtualMemory());
-  FailNext("");
-  EXPECT_TRUE((*DriverDevice::Open(0, /*tries_memory=*/true))->HasVirtualMemory());
+  for (const char* call : {"create", "map", "set_access"}) {
+    FailNext(std::string(call) + "@1+=not_supported");
+    const std::unique_ptr<DriverDevice> device = *DriverDevice::Open(0);
+    EXPECT_FALSE(device->HasVirtualMemory()) << call;
+    EXPECT_TRUE(absl::StrContains(device->broken_promise(), "CUDA_ERROR_NOT_SUPPORTED")) << device->broken_promise();
+    EXPECT_TRUE(absl::StrContains(device->broken_promise(), "whole segments")) << device->broken_promise();
+    FailNext("");
+    EXPECT_EQ(SIMULATED(frugal_sim_memory_used)(0), used) << call;
+  }
+  const std::unique_ptr<DriverDevice> device = *DriverDevice::Open(0);
+  EXPECT_TRUE(device->HasVirtualMemory());
+  EXPECT_EQ(device->broken_promise(), "");
   EXPECT_EQ(SIMULATED(frugal_sim_memory_used)(0), used);
+}
+
+TEST_F(DriverDeviceTest, MemoryThatCannotBeUnmappedIsNotReliedOn) {
+  FailNext("unmap@1+=unmap_failed");
+  EXPECT_FALSE((*DriverDevice::Open(0))->HasVirtualMemory());
 }
 
 TEST_F(DriverDeviceTest, MemoryIsAskedForInAnotherWayBeforeItIsGivenUp) {
   FailNext("set_access@1=not_supported,set_access@2=not_supported");
-  const std::unique_ptr<DriverDevice> device = *DriverDevice::Open(0, /*tries_memory=*/true);
+  const std::unique_ptr<DriverDevice> device = *DriverDevice::Open(0);
   EXPECT_TRUE(device->HasVirtualMemory());
+  EXPECT_TRUE(absl::StrContains(device->broken_promise(), "does without")) << device->broken_promise();
+}
+
+TEST_F(DriverDeviceTest, OneFailedCallLosesNothingOfTheMemory) {
+  for (const char* call : {"reserve", "create", "map", "set_access", "release", "unreserve"}) {
+    FailNext(std::string(call) + "@1=unknown");
+    const std::unique_ptr<DriverDevice> device = *DriverDevice::Open(0);
+    EXPECT_TRUE(device->HasVirtualMemory()) << call;
+    EXPECT_EQ(device->broken_promise(), "") << call;
+    EXPECT_EQ(SIMULATED(frugal_sim_faults)(), 1u) << call;
+  }
 }
 
 TEST_F(DriverDeviceTest, AFullDeviceSaysNothingAboutItsMemory) {
   FailNext("create@1+=out_of_memory");
-  EXPECT_TRUE((*DriverDevice::Open(0, /*tries_memory=*/true))->HasVirtualMemory());
+  EXPECT_TRUE((*DriverDevice::Open(0))->HasVirtualMemory());
 }
 
 TEST_F(DriverDeviceTest, NoSuchGpuIsAFailedPrecondition) {
@@ -149,6 +173,34 @@ TEST_F(DriverDeviceTest, AddressesThatRunOutAreNotMemoryThatRunsOut) {
   const absl::Status status = device_->Reserve(kPageSize).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_NE(status.message().find("cuMemAddressReserve"), std::string::npos) << status;
+}
+
+TEST_F(DriverDeviceTest, MappingThatFailsWhileMemoryIsFreeSaysWhatElseMayHaveRunOut) {
+  const Address range = *device_->Reserve(kPageSize);
+  const PhysicalHandle handle = *device_->Create();
+  FailNext("map@1=out_of_memory");
+  const absl::Status unmapped = device_->Map(range, handle);
+  ASSERT_TRUE(device_->Map(range, handle).ok());
+  FailNext("set_access@1=out_of_memory");
+  const absl::Status inaccessible = device_->SetAccess(range, kPageSize);
+  for (const absl::Status& status : {unmapped, inaccessible}) {
+    EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
+    EXPECT_TRUE(absl::StrContains(status.message(), "CUDA_ERROR_OUT_OF_MEMORY")) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "MiB of the GPU are free")) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "memory_limit")) << status;
+  }
+  // On a full device it is what it says.
+  std::vector<Address> segments;
+  for (;;) {
+    const absl::StatusOr<Address> segment = device_->Malloc(MiB(2));
+    if (!segment.ok()) break;
+    segments.push_back(*segment);
+  }
+  FailNext("set_access@1=out_of_memory");
+  EXPECT_EQ(device_->SetAccess(range, kPageSize).code(), absl::StatusCode::kResourceExhausted);
+  for (const Address segment : segments) ASSERT_TRUE(device_->Free(segment).ok());
+  ASSERT_TRUE(device_->Unmap(range, kPageSize).ok());
+  ASSERT_TRUE(device_->Release(handle).ok());
 }
 
 TEST_F(DriverDeviceTest, OtherFailuresCarryTheCallAndTheDriversNameForThem) {
@@ -253,6 +305,182 @@ TEST_F(DriverDeviceTest, ThreadThatNeverUsedCudaMayCall) {
     status = event.ok() ? device_->Synchronize(*event) : event.status();
   }).join();
   EXPECT_TRUE(status.ok()) << status;
+}
+
+// --- Streams of other contexts.
+
+TEST_F(DriverDeviceTest, EventOnAnotherGpusStreamIsOfThatGpu) {
+  const std::unique_ptr<DriverDevice> other = *DriverDevice::Open(1);
+  ASSERT_EQ(SIMULATED(cudaSetDevice)(1), cudaSuccess);
+  Stream stream = NewStream();
+  ASSERT_EQ(SIMULATED(cudaSetDevice)(0), cudaSuccess);
+  stream.context = other->primary_context();
+  const uint64_t until = Later();
+  SIMULATED(frugal_sim_set_stream_busy_until)(Raw(stream), until);
+  const absl::StatusOr<Event> event = device_->Record(stream);
+  ASSERT_TRUE(event.ok()) << event.status();
+  EXPECT_FALSE(*device_->HasPassed(*event));
+  EXPECT_TRUE(device_->StreamWait(NewStream(), *event).ok());
+  EXPECT_TRUE(device_->Synchronize(*event).ok());
+  EXPECT_TRUE(*device_->HasPassed(*event));
+  device_->Recycle(*event);
+  // Not one that this GPU's streams would be given.
+  EXPECT_TRUE(device_->Record(NewStream()).ok());
+}
+
+TEST_F(DriverDeviceTest, DefaultStreamOfAnotherGpuIsNotThisOnes) {
+  const std::unique_ptr<DriverDevice> other = *DriverDevice::Open(1);
+  ASSERT_EQ(SIMULATED(cudaSetDevice)(1), cudaSuccess);
+  SIMULATED(frugal_sim_set_stream_busy_until)(nullptr, Later());
+  ASSERT_EQ(SIMULATED(cudaSetDevice)(0), cudaSuccess);
+  const Event here = *device_->Record(Stream{});
+  const Event there = *device_->Record(Stream{0, other->primary_context()});
+  EXPECT_TRUE(*device_->HasPassed(here));
+  EXPECT_FALSE(*device_->HasPassed(there));
+  ASSERT_TRUE(device_->StreamWait(Stream{}, there).ok());
+  EXPECT_FALSE(*device_->HasPassed(*device_->Record(Stream{})));
+  ASSERT_TRUE(device_->Synchronize(there).ok());
+}
+
+// A part of GPU 0 with a null stream of its own.
+class GreenContext {
+ public:
+  GreenContext() {
+    CUdevResource resource = {};
+    EXPECT_EQ(SIMULATED(cuDeviceGetDevResource)(0, &resource, CU_DEV_RESOURCE_TYPE_SM), CUDA_SUCCESS);
+    CUdevResourceDesc description = nullptr;
+    EXPECT_EQ(SIMULATED(cuDevResourceGenerateDesc)(&description, &resource, 1), CUDA_SUCCESS);
+    EXPECT_EQ(SIMULATED(cuGreenCtxCreate)(&green_, description, 0, CU_GREEN_CTX_DEFAULT_STREAM), CUDA_SUCCESS);
+    EXPECT_EQ(SIMULATED(cuCtxFromGreenCtx)(&context_, green_), CUDA_SUCCESS);
+  }
+  ~GreenContext() { EXPECT_EQ(SIMULATED(cuGreenCtxDestroy)(green_), CUDA_SUCCESS); }
+
+  uint64_t context() const { return reinterpret_cast<uint64_t>(context_); }
+  void Push() const { EXPECT_EQ((*DriverApi::Get())->CtxPushCurrent(context_), CUDA_SUCCESS); }
+  static void Pop() {
+    CUcontext popped;
+    EXPECT_EQ((*DriverApi::Get())->CtxPopCurrent(&popped), CUDA_SUCCESS);
+  }
+
+ private:
+  CUgreenCtx green_ = nullptr;
+  CUcontext context_ = nullptr;
+};
+
+TEST_F(DriverDeviceTest, ContextOfTheThreadIsToldApartFromThePrimaryOne) {
+  const GreenContext green;
+  ASSERT_EQ(SIMULATED(cudaSetDevice)(0), cudaSuccess);
+  EXPECT_EQ(device_->CurrentContext(), 0u);
+  green.Push();
+  EXPECT_EQ(device_->CurrentContext(), green.context());
+  green.Pop();
+  EXPECT_EQ(device_->CurrentContext(), 0u);
+  std::thread([&] { EXPECT_EQ(device_->CurrentContext(), 0u); }).join();
+}
+
+TEST_F(DriverDeviceTest, NullStreamOfAGreenContextIsAnotherThanTheDevices) {
+  const GreenContext green;
+  green.Push();
+  SIMULATED(frugal_sim_set_stream_busy_until)(nullptr, Later());
+  green.Pop();
+  const Stream inside{0, green.context(), true};
+  const Event there = *device_->Record(inside);
+  EXPECT_FALSE(*device_->HasPassed(there));
+  EXPECT_TRUE(*device_->HasPassed(*device_->Record(Stream{})));
+  // Also while the green context is the thread's.
+  green.Push();
+  EXPECT_FALSE(*device_->HasPassed(*device_->Record(inside)));
+  EXPECT_TRUE(*device_->HasPassed(*device_->Record(Stream{})));
+  ASSERT_TRUE(device_->StreamWait(Stream{}, there).ok());
+  EXPECT_EQ(device_->CurrentContext(), green.context());
+  green.Pop();
+  EXPECT_FALSE(*device_->HasPassed(*device_->Record(Stream{})));
+}
+
+TEST_F(DriverDeviceTest, WaitForAllCoversGreenContextsWhicheverContextIsTheThreads) {
+  const GreenContext green;
+  for (const bool from_inside : {false, true}) {
+    green.Push();
+    SIMULATED(frugal_sim_set_stream_busy_until)(nullptr, Later());
+    if (!from_inside) green.Pop();
+    const Event there = *device_->Record(Stream{0, green.context()});
+    EXPECT_FALSE(*device_->HasPassed(there));
+    const Stream outside = NewStream();
+    SIMULATED(frugal_sim_set_stream_busy_until)(Raw(outside), Later());
+    const Event elsewhere = *device_->Record(outside);
+    ASSERT_TRUE(device_->SynchronizeAll().ok());
+    EXPECT_TRUE(*device_->HasPassed(there));
+    EXPECT_TRUE(*device_->HasPassed(elsewhere));
+    if (from_inside) green.Pop();
+    device_->Recycle(there);
+  }
+}
+
+TEST_F(DriverDeviceTest, PerThreadStreamOfWhicheverThreadIsWaitedFor) {
+  const Stream per_thread{reinterpret_cast<uint64_t>(CU_STREAM_PER_THREAD)};
+  std::thread([] {
+    ASSERT_EQ(SIMULATED(cudaSetDevice)(0), cudaSuccess);
+    SIMULATED(frugal_sim_set_stream_busy_until)(cudaStreamPerThread, Later());
+  }).join();
+  const Event event = *device_->Record(per_thread);
+  EXPECT_FALSE(*device_->HasPassed(event));
+  ASSERT_TRUE(device_->Synchronize(event).ok());
+  EXPECT_TRUE(*device_->HasPassed(event));
+}
+
+TEST_F(DriverDeviceTest, WhetherAPeerMayReachMemoryIsAskedWithoutChangingIt) {
+  ASSERT_EQ(SIMULATED(cudaSetDevice)(0), cudaSuccess);
+  const Address segment = *device_->Malloc(MiB(2));
+  EXPECT_TRUE(*MayReach(0, segment));
+  for (int time = 0; time < 2; ++time) EXPECT_FALSE(*MayReach(1, segment));
+  ASSERT_EQ(SIMULATED(cudaSetDevice)(1), cudaSuccess);
+  ASSERT_EQ(SIMULATED(cudaDeviceEnablePeerAccess)(0, 0), cudaSuccess);
+  ASSERT_EQ(SIMULATED(cudaSetDevice)(0), cudaSuccess);
+  for (int time = 0; time < 2; ++time) EXPECT_TRUE(*MayReach(1, segment));
+  int current = -1;
+  EXPECT_EQ(SIMULATED(cudaGetDevice)(&current), cudaSuccess);
+  EXPECT_EQ(current, 0);
+  ASSERT_TRUE(device_->Free(segment).ok());
+  EXPECT_FALSE(MayReach(0, Address(8)).ok());
+  EXPECT_FALSE(MayReach(99, segment).ok());
+}
+
+TEST_F(DriverDeviceTest, EveryCallIsCountedWithItsTimeAndWhatOpeningTookIsNot) {
+  const auto calls = [this](DriverCall call) { return device_->times().Of(call).calls; };
+  for (size_t kind = 0; kind < kDriverCallNames.size(); ++kind) EXPECT_EQ(calls(static_cast<DriverCall>(kind)), 0);
+  const Address range = MappedRange(3);
+  ASSERT_TRUE(device_->Unmap(range, kPageSize * 3).ok());
+  ASSERT_TRUE(device_->Unreserve(range, kPageSize * 3).ok());
+  ASSERT_TRUE(device_->Free(*device_->Malloc(MiB(4))).ok());
+  ASSERT_TRUE(device_->GetMemoryInfo().ok());
+  const Event event = *device_->Record(NewStream());
+  ASSERT_TRUE(device_->StreamWait(NewStream(), event).ok());
+  ASSERT_TRUE(device_->Synchronize(event).ok());
+  ASSERT_TRUE(device_->HasPassed(event).ok());
+  ASSERT_TRUE(device_->SynchronizeAll().ok());
+  for (size_t kind = 0; kind < kDriverCallNames.size(); ++kind) {
+    const auto call = static_cast<DriverCall>(kind);
+    const bool for_each_page = call == DriverCall::create || call == DriverCall::map || call == DriverCall::release;
+    EXPECT_EQ(calls(call), for_each_page ? 3 : call == DriverCall::sync ? 2 : 1) << kDriverCallNames[kind];
+  }
+}
+
+TEST_F(DriverDeviceTest, FailedCallIsCountedToo) {
+  FailNext("create@1=out_of_memory");
+  EXPECT_FALSE(device_->Create().ok());
+  EXPECT_EQ(device_->times().Of(DriverCall::create).calls, 1);
+}
+
+TEST(DriverTimesTest, TotalIsTheSumAndWorstTheLongest) {
+  DriverTimes times;
+  for (const int64_t nanoseconds : {30, 500, 7}) times.Note(DriverCall::map, nanoseconds);
+  times.Note(DriverCall::unmap, 1);
+  EXPECT_EQ(times.Of(DriverCall::map).calls, 3);
+  EXPECT_EQ(times.Of(DriverCall::map).total, 537);
+  EXPECT_EQ(times.Of(DriverCall::map).worst, 500);
+  times.Forget();
+  EXPECT_EQ(times.Of(DriverCall::map).calls, 0);
+  EXPECT_EQ(times.Of(DriverCall::unmap).worst, 0);
 }
 
 TEST_F(DriverDeviceTest, NewPeerIsLetIntoWhatIsMappedAndWhatWillBe) {

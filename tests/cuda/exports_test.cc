@@ -311,6 +311,54 @@ TEST_F(ExportsTest, ContextThatIsRefusedChangesNothingOfTheThread) {
   EXPECT_EQ(Calls("driver.context"), 4u);
 }
 
+TEST_F(ExportsTest, PointerSaysWhatTheCurrentGpuMayDoWithIt) {
+  void* segment = nullptr;
+  ASSERT_EQ(RUNTIME(cudaMalloc)(&segment, kPage), cudaSuccess);
+  const auto pointer = reinterpret_cast<CUdeviceptr>(segment);
+  const auto access = [&](int gpu) {
+    EXPECT_EQ(RUNTIME(cudaSetDevice)(gpu), cudaSuccess);
+    unsigned flags = ~0u;
+    EXPECT_EQ(DRIVER(cuPointerGetAttribute)(&flags, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, pointer), CUDA_SUCCESS);
+    return flags;
+  };
+  EXPECT_EQ(access(0), CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+  EXPECT_EQ(access(1), CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);
+  ASSERT_EQ(RUNTIME(cudaDeviceEnablePeerAccess)(0, 0), cudaSuccess);
+  EXPECT_EQ(access(1), CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+  CUcontext peer = nullptr;
+  ASSERT_EQ(DRIVER(cuDevicePrimaryCtxRetain)(&peer, 0), CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(cuCtxEnablePeerAccess)(peer, 0), CUDA_ERROR_PEER_ACCESS_ALREADY_ENABLED);
+  EXPECT_EQ(DRIVER(cuCtxDisablePeerAccess)(peer), CUDA_SUCCESS);
+  EXPECT_EQ(access(1), CU_POINTER_ATTRIBUTE_ACCESS_FLAG_NONE);
+  EXPECT_EQ(DRIVER(cuCtxDisablePeerAccess)(peer), CUDA_ERROR_PEER_ACCESS_NOT_ENABLED);
+  ASSERT_EQ(RUNTIME(cudaSetDevice)(0), cudaSuccess);
+  EXPECT_EQ(DRIVER(cuCtxEnablePeerAccess)(peer, 0), CUDA_ERROR_INVALID_CONTEXT) << "itself";
+  ASSERT_EQ(RUNTIME(cudaFree)(segment), cudaSuccess);
+}
+
+TEST_F(ExportsTest, PointerThatIsNotCudasIsNothingToAttributesAndAnErrorToAttribute) {
+  int local = 0;
+  const auto pointer = reinterpret_cast<CUdeviceptr>(&local);
+  unsigned type = 1;
+  int device = 0;
+  unsigned access = 1;
+  CUpointer_attribute attributes[] = {CU_POINTER_ATTRIBUTE_MEMORY_TYPE, CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL,
+                                      CU_POINTER_ATTRIBUTE_ACCESS_FLAGS};
+  void* data[] = {&type, &device, &access};
+  EXPECT_EQ(DRIVER(cuPointerGetAttribute)(&access, attributes[2], pointer), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(DRIVER(cuPointerGetAttributes)(3, attributes, data, pointer), CUDA_SUCCESS);
+  EXPECT_EQ(type, 0u);
+  EXPECT_EQ(device, -2);
+  EXPECT_EQ(access, 0u);
+  void* segment = nullptr;
+  ASSERT_EQ(RUNTIME(cudaMalloc)(&segment, kPage), cudaSuccess);
+  ASSERT_EQ(DRIVER(cuPointerGetAttributes)(3, attributes, data, reinterpret_cast<CUdeviceptr>(segment)), CUDA_SUCCESS);
+  EXPECT_EQ(type, static_cast<unsigned>(CU_MEMORYTYPE_DEVICE));
+  EXPECT_EQ(device, 0);
+  EXPECT_EQ(access, CU_POINTER_ATTRIBUTE_ACCESS_FLAG_READWRITE);
+  ASSERT_EQ(RUNTIME(cudaFree)(segment), cudaSuccess);
+}
+
 TEST_F(ExportsTest, EntryPointsAreThoseOfTheDriver) {
   void* function = nullptr;
   cudaDriverEntryPointQueryResult result;

@@ -1,5 +1,6 @@
 #include "cuda/simulated/segments.h"
 
+#include <chrono>
 #include <cstring>
 #include <optional>
 
@@ -87,6 +88,39 @@ TEST_F(SegmentsTest, AnyAddressInsideFindsItsSegment) {
   EXPECT_EQ(found->start, segment);
   EXPECT_EQ(found->size, MiB(4));
   EXPECT_FALSE(machine_.FindAllocation(segment + MiB(4)).has_value());
+}
+
+TEST_F(SegmentsTest, PeerIsLetIntoWhatThereIsOneByOne) {
+  Configuration configuration = SmallGpu();
+  configuration.gpus = 2;
+  Machine machine(configuration);
+  Address first;
+  Address second;
+  ASSERT_EQ(machine.segments().Malloc(0, MiB(2), Kind::kDevice, &first), Error::kSuccess);
+  ASSERT_EQ(machine.segments().Malloc(0, MiB(2), Kind::kDevice, &second), Error::kSuccess);
+  EXPECT_EQ(machine.AccessOf(0, first), AddressSpace::Access::kReadWrite);
+  EXPECT_EQ(machine.AccessOf(1, first), AddressSpace::Access::kNone);
+
+  machine.calls().ResetCounters();
+  ASSERT_EQ(machine.segments().EnablePeer(1, 0), Error::kSuccess);
+  EXPECT_EQ(machine.calls().driver_time(), std::chrono::microseconds(2 * 37));
+  EXPECT_EQ(machine.AccessOf(1, first), AddressSpace::Access::kReadWrite);
+  EXPECT_EQ(machine.segments().EnablePeer(1, 0), Error::kPeerAccessAlreadyEnabled);
+
+  ASSERT_EQ(machine.segments().DisablePeer(1, 0), Error::kSuccess);
+  EXPECT_EQ(machine.AccessOf(1, first), AddressSpace::Access::kNone);
+  EXPECT_EQ(machine.segments().DisablePeer(1, 0), Error::kPeerAccessNotEnabled);
+}
+
+TEST_F(SegmentsTest, AGpuHasEightPeersAtMost) {
+  Configuration configuration = SmallGpu();
+  configuration.gpus = 10;
+  Machine machine(configuration);
+  for (int peer = 1; peer <= 8; ++peer) EXPECT_EQ(machine.segments().EnablePeer(0, peer), Error::kSuccess);
+  EXPECT_EQ(machine.segments().EnablePeer(0, 9), Error::kTooManyPeers);
+  EXPECT_EQ(machine.segments().EnablePeer(1, 9), Error::kSuccess) << "each GPU has its own";
+  ASSERT_EQ(machine.segments().DisablePeer(0, 8), Error::kSuccess);
+  EXPECT_EQ(machine.segments().EnablePeer(0, 9), Error::kSuccess);
 }
 
 TEST_F(SegmentsTest, IpcHandleIsTheSameMemoryInAnotherMachine) {

@@ -1,6 +1,8 @@
 #include "cuda/simulated/streams.h"
 
 #include <chrono>
+#include <string>
+#include <thread>
 #include <vector>
 
 #include "cuda/simulated/machine.h"
@@ -151,6 +153,68 @@ TEST_F(StreamsTest, WorkOfADestroyedStreamGoesOn) {
   ASSERT_EQ(streams_.Destroy(&stream), Error::kSuccess);
   EXPECT_TRUE(streams_.IsBusy(0));
   EXPECT_EQ(streams_.Destroy(&stream), Error::kInvalidHandle);
+}
+
+TEST_F(StreamsTest, NewStreamTakesTheHandleOfTheOneThatWentLast) {
+  Stream* first = &NewStream();
+  Stream* second = &NewStream();
+  ASSERT_EQ(streams_.Destroy(first), Error::kSuccess);
+  ASSERT_EQ(streams_.Destroy(second), Error::kSuccess);
+  EXPECT_EQ(&NewStream(), second);
+  EXPECT_EQ(&NewStream(Stream::Kind::kBlocking, 1), first);
+  EXPECT_EQ(first->gpu, 1);
+}
+
+TEST_F(StreamsTest, HandleThatMeansNothingSaysWhatItWas) {
+  Stream* stream = &NewStream(Stream::Kind::kNonBlocking, 1);
+  const auto handle = reinterpret_cast<uint64_t>(stream);
+  const std::string name = "stream " + std::to_string(stream->id) + " of GPU 1, destroyed";
+  ASSERT_EQ(streams_.Destroy(stream), Error::kSuccess);
+  EXPECT_EQ(streams_.Find(handle, 0), nullptr);
+  EXPECT_EQ(streams_.WhatWas(handle), name);
+  EXPECT_EQ(streams_.WhatWas(12345), "never a stream");
+  NewStream();
+  EXPECT_EQ(streams_.WhatWas(handle), "never a stream") << "it means another stream now";
+}
+
+TEST_F(StreamsTest, DestroyedEventIsKnownForWhatItWasWhileManyOthersGo) {
+  Event* event = streams_.CreateEvent(/*gpu=*/1);
+  ASSERT_EQ(streams_.DestroyEvent(event), Error::kSuccess);
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(streams_.DestroyEvent(streams_.CreateEvent()), Error::kSuccess);
+  EXPECT_FALSE(streams_.Knows(event));
+  EXPECT_EQ(streams_.WhatEventWas(event), "event 1 of GPU 1, destroyed");
+  EXPECT_EQ(streams_.WhatEventWas(nullptr), "never an event");
+}
+
+TEST_F(StreamsTest, EventIsRecordedOnStreamsOfItsOwnGpuOnly) {
+  Stream& first = NewStream(Stream::Kind::kNonBlocking, 0);
+  Stream& second = NewStream(Stream::Kind::kNonBlocking, 1);
+  Event* event = streams_.CreateEvent(/*gpu=*/1);
+  EXPECT_EQ(streams_.Record(event, first), Error::kInvalidHandle);
+  EXPECT_EQ(streams_.Record(event, second), Error::kSuccess);
+}
+
+TEST_F(StreamsTest, StreamWaitsForAnEventOfAnotherGpu) {
+  Stream& first = NewStream(Stream::Kind::kNonBlocking, 0);
+  Stream& second = NewStream(Stream::Kind::kNonBlocking, 1);
+  ASSERT_EQ(streams_.Launch(first, Kernel(microseconds(5))), Error::kSuccess);
+  ASSERT_EQ(streams_.StreamWait(second, RecordOn(first)), Error::kSuccess);
+  EXPECT_EQ(streams_.Query(second), Error::kNotReady);
+}
+
+TEST_F(StreamsTest, EachThreadAndGpuHasAPerThreadStreamOfItsOwn) {
+  Stream* mine = streams_.Find(Streams::kPerThreadHandle, 0);
+  EXPECT_EQ(streams_.Find(Streams::kPerThreadHandle, 0), mine);
+  EXPECT_NE(streams_.Find(Streams::kPerThreadHandle, 1), mine);
+  EXPECT_EQ(mine->kind, Stream::Kind::kBlocking) << "it is ordered with the legacy stream";
+  std::vector<Stream*> others;
+  // One after the other, so that the system may give the second thread the first one's number.
+  for (int i = 0; i < 2; ++i) {
+    std::thread([&] { others.push_back(streams_.Find(Streams::kPerThreadHandle, 0)); }).join();
+  }
+  EXPECT_NE(others[0], mine);
+  EXPECT_NE(others[1], mine);
+  EXPECT_NE(others[1], others[0]);
 }
 
 TEST_F(StreamsTest, WorkTouchesMemoryInTheOrderOfItsEnqueueing) {

@@ -3,6 +3,7 @@
 #include <fcntl.h>
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdint>
 #include <vector>
 
@@ -198,6 +199,132 @@ TEST_F(VirtualMemoryTest, AccessIsKeptForEachGpu) {
   EXPECT_EQ(access, Access::kReadWrite);
   ASSERT_EQ(memory_.GetAccess(range, 1, &access), Error::kSuccess);
   EXPECT_EQ(access, Access::kRead);
+}
+
+TEST_F(VirtualMemoryTest, ViewIsInReachOfTheGpusThatWereGivenAccess) {
+  const Address range = Reserve(kPage * 2);
+  MapWithAccess(range, kPage, Create());
+  EXPECT_EQ(machine_.AccessOf(0, range + Bytes(64)), Access::kReadWrite);
+  EXPECT_EQ(machine_.AccessOf(1, range), Access::kNone) << "peer access is for segments";
+  ASSERT_EQ(machine_.segments().EnablePeer(1, 0), Error::kSuccess);
+  EXPECT_EQ(machine_.AccessOf(1, range), Access::kNone);
+  ASSERT_EQ(memory_.SetAccess(range, kPage, {{1, Access::kRead}}), Error::kSuccess);
+  EXPECT_EQ(machine_.AccessOf(1, range), Access::kRead);
+  EXPECT_EQ(machine_.AccessOf(0, range + kPage), Access::kNone) << "nothing is mapped there";
+}
+
+class VirtualMemoryLimitsTest : public VirtualMemoryTest {
+ protected:
+  static Configuration WithLimits(int64_t mapped_handles, int64_t host_mappings, Bytes addresses = GiB(1)) {
+    Configuration configuration = TwoGpus();
+    configuration.mapped_handles = mapped_handles;
+    configuration.host_mappings = host_mappings;
+    configuration.addresses = addresses;
+    return configuration;
+  }
+  // Four views of one handle, out of reach.
+  static Address MapFour(VirtualMemory& memory) {
+    Address range;
+    HandleId handle = 0;
+    EXPECT_EQ(memory.Reserve(kPage * 4, kPage, Address(), &range), Error::kSuccess);
+    EXPECT_EQ(memory.Create(0, kPage, &handle), Error::kSuccess);
+    for (int i = 0; i < 4; ++i) EXPECT_EQ(memory.Map(range + kPage * i, kPage, handle), Error::kSuccess);
+    return range;
+  }
+  static constexpr VirtualMemory::GpuAccess kFirst = {0, Access::kReadWrite};
+  static constexpr VirtualMemory::GpuAccess kSecond = {1, Access::kRead};
+};
+
+TEST_F(VirtualMemoryLimitsTest, ViewTakesAMappedHandleForEachGpuThatMayReachIt) {
+  Machine machine(WithLimits(6, 100));
+  VirtualMemory& memory = machine.virtual_memory();
+  const Address range = MapFour(memory);
+  EXPECT_EQ(machine.mapped_handles().taken(), 0) << "nobody reaches it yet";
+  ASSERT_EQ(memory.SetAccess(range, kPage * 4, {kFirst}), Error::kSuccess);
+  ASSERT_EQ(memory.SetAccess(range, kPage * 4, {kFirst}), Error::kSuccess);
+  EXPECT_EQ(machine.mapped_handles().taken(), 4);
+  EXPECT_EQ(memory.SetAccess(range, kPage * 3, {kSecond}), Error::kOutOfMemory);
+  EXPECT_EQ(machine.AccessOf(1, range), Access::kNone) << "what fails has changed nothing";
+  ASSERT_EQ(memory.SetAccess(range, kPage * 2, {kSecond}), Error::kSuccess);
+  EXPECT_EQ(machine.mapped_handles().taken(), 6);
+  ASSERT_EQ(memory.SetAccess(range, kPage, {{1, Access::kNone}}), Error::kSuccess);
+  EXPECT_EQ(machine.mapped_handles().taken(), 5);
+  ASSERT_EQ(memory.Unmap(range, kPage * 4), Error::kSuccess);
+  EXPECT_EQ(machine.mapped_handles().taken(), 0);
+}
+
+TEST_F(VirtualMemoryLimitsTest, SegmentTakesAMappedHandleForEachPeer) {
+  Machine machine(WithLimits(3, 100));
+  Segments& segments = machine.segments();
+  Address before;
+  Address after;
+  ASSERT_EQ(segments.Malloc(0, kPage, Segments::Kind::kDevice, &before), Error::kSuccess);
+  ASSERT_EQ(segments.EnablePeer(1, 0), Error::kSuccess);
+  EXPECT_EQ(machine.mapped_handles().taken(), 2);
+  const Bytes used = machine.gpu(0).memory().used();
+  EXPECT_EQ(segments.Malloc(0, kPage, Segments::Kind::kDevice, &after), Error::kOutOfMemory);
+  EXPECT_EQ(machine.gpu(0).memory().used(), used);
+  ASSERT_EQ(segments.DisablePeer(1, 0), Error::kSuccess);
+  ASSERT_EQ(segments.Malloc(0, kPage, Segments::Kind::kDevice, &after), Error::kSuccess);
+  EXPECT_EQ(segments.EnablePeer(1, 0), Error::kOutOfMemory);
+  EXPECT_EQ(machine.AccessOf(1, before), Access::kNone);
+  ASSERT_EQ(machine.FreeSegment(before), Error::kSuccess);
+  ASSERT_EQ(machine.FreeSegment(after), Error::kSuccess);
+  EXPECT_EQ(machine.mapped_handles().taken(), 0);
+}
+
+TEST_F(VirtualMemoryLimitsTest, AtTheHostsLimitRequestsFailAndWhatWasThereStays) {
+  Machine machine(WithLimits(100, 3));
+  VirtualMemory& memory = machine.virtual_memory();
+  const Address range = MapFour(memory);
+  EXPECT_EQ(memory.SetAccess(range, kPage * 4, {kFirst}), Error::kOutOfMemory);
+  EXPECT_EQ(machine.mapped_handles().taken(), 0);
+  ASSERT_EQ(memory.SetAccess(range, kPage * 3, {kFirst}), Error::kSuccess);
+  ASSERT_EQ(memory.SetAccess(range, kPage * 3, {kSecond}), Error::kSuccess) << "the host's mapping is there";
+  Address segment;
+  EXPECT_EQ(machine.segments().Malloc(0, kPage, Segments::Kind::kDevice, &segment), Error::kOutOfMemory);
+  ASSERT_EQ(memory.Unmap(range, kPage), Error::kSuccess);
+  EXPECT_EQ(machine.segments().Malloc(0, kPage, Segments::Kind::kDevice, &segment), Error::kSuccess);
+}
+
+TEST_F(VirtualMemoryLimitsTest, AddressesRunOutAndComeBack) {
+  Machine machine(WithLimits(100, 100, kPage * 4));
+  VirtualMemory& memory = machine.virtual_memory();
+  Address three;
+  Address two;
+  ASSERT_EQ(memory.Reserve(kPage * 3, kPage, Address(), &three), Error::kSuccess);
+  EXPECT_EQ(memory.Reserve(kPage * 2, kPage, Address(), &two), Error::kOutOfMemory);
+  EXPECT_EQ(machine.segments().Malloc(0, kPage * 2, Segments::Kind::kDevice, &two), Error::kOutOfMemory);
+  EXPECT_EQ(machine.gpu(0).memory().used(), Bytes(0));
+  ASSERT_EQ(memory.Unreserve(three, kPage * 3), Error::kSuccess);
+  EXPECT_EQ(memory.Reserve(kPage * 4, kPage, Address(), &two), Error::kSuccess);
+}
+
+TEST_F(VirtualMemoryTest, UnmapThatStopsHalfWayHasUnmappedTheFirstHalf) {
+  const Address range = Reserve(kPage * 4);
+  const HandleId handle = Create();
+  for (int i = 0; i < 4; ++i) MapWithAccess(range + kPage * i, kPage, handle);
+  machine_.calls().SetFaults(*FaultPlan::Parse("unmap@1=partial_unknown,unmap@2=partial_unknown"));
+  EXPECT_EQ(memory_.Unmap(range, kPage * 4), Error::kUnknown);
+  EXPECT_FALSE(memory_.Find(range).has_value());
+  EXPECT_FALSE(memory_.Find(range + kPage).has_value());
+  EXPECT_TRUE(memory_.Find(range + kPage * 2).has_value());
+  EXPECT_EQ(machine_.mapped_handles().taken(), 2);
+  EXPECT_EQ(memory_.Unmap(range + kPage * 2, kPage), Error::kUnknown) << "of one view there is no half";
+  EXPECT_TRUE(memory_.Find(range + kPage * 2).has_value());
+  EXPECT_EQ(memory_.Unmap(range + kPage * 2, kPage * 2), Error::kSuccess);
+}
+
+TEST_F(VirtualMemoryTest, EachHandleAndEachGpuOfARangeCosts) {
+  const Address range = Reserve(kPage * 3);
+  const HandleId handle = Create();
+  for (int i = 0; i < 3; ++i) ASSERT_EQ(memory_.Map(range + kPage * i, kPage, handle), Error::kSuccess);
+  machine_.calls().ResetCounters();
+  ASSERT_EQ(memory_.SetAccess(range, kPage * 3, {{0, Access::kReadWrite}, {1, Access::kRead}}), Error::kSuccess);
+  EXPECT_EQ(machine_.calls().driver_time(), std::chrono::microseconds(6 * 37));
+  machine_.calls().ResetCounters();
+  ASSERT_EQ(memory_.Unmap(range, kPage * 3), Error::kSuccess);
+  EXPECT_EQ(machine_.calls().driver_time(), std::chrono::microseconds(3 * 30));
 }
 
 TEST_F(VirtualMemoryTest, RangeIsUnreservedWholeAndEmptyOrNotAtAll) {

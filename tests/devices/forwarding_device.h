@@ -31,6 +31,7 @@ class ForwardingDevice : public Device {
   absl::StatusOr<bool> HasPassed(Event event) override { return device_.HasPassed(event); }
   absl::Status StreamWait(Stream stream, Event event) override { return device_.StreamWait(stream, event); }
   absl::Status Synchronize(Event event) override { return device_.Synchronize(event); }
+  absl::Status SynchronizeAll() override { return device_.SynchronizeAll(); }
   void Recycle(Event event) override { device_.Recycle(event); }
 
  private:

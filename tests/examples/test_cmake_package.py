@@ -9,7 +9,9 @@ from pathlib import Path
 
 import frugal_alloc
 import pytest
+from frugal_alloc import _installation
 
+PACKAGE, *_TORCH = frugal_alloc.cmake_prefix_path.split(";")
 # No language: nothing is compiled.
 PROJECT = """
 cmake_minimum_required(VERSION 3.18)
@@ -45,7 +47,7 @@ def configure(tmp_path: Path):
         source = tmp_path / "user"
         source.mkdir()
         (source / "CMakeLists.txt").write_text(PROJECT.format(arguments=arguments))
-        path = ";".join(map(str, (frugal_alloc.cmake_prefix_path, *prefixes)))
+        path = ";".join(map(str, (*prefixes, PACKAGE)))
         command = ["cmake", "-S", source, "-B", tmp_path / "build", f"-DCMAKE_PREFIX_PATH={path}"]
         return subprocess.run(command, capture_output=True, text=True)
 
@@ -87,6 +89,25 @@ def test_a_libtorch_without_cuda_is_refused(configure, torch):
     done = configure(torch(f"{built_version()}.0+cpu", cuda=False))
     assert done.returncode != 0
     assert "is built for the CPU only" in one_line(done.stderr)
+
+
+def test_prefix_path_of_the_package_names_the_torch_that_python_has(configure):
+    done = configure(*_TORCH)
+    assert done.returncode == 0, done.stderr
+    assert [Path(folder) for folder in _TORCH] == [_installation.find_torch().folder / "share" / "cmake"]
+
+
+def test_a_libtorch_that_is_named_first_goes_before_the_one_of_python(configure, torch):
+    done = configure(torch("2.4.0"), PACKAGE, *_TORCH)
+    assert "frugal_alloc has no library for LibTorch 2.4.0 in" in one_line(done.stderr)
+
+
+def test_without_a_torch_the_prefix_path_is_the_package_alone(monkeypatch):
+    def find_none():
+        raise _installation.MissingPart("PyTorch is not installed here; pip install torch")
+
+    monkeypatch.setattr(_installation, "find_torch", find_none)
+    assert frugal_alloc.cmake_prefix_path == PACKAGE
 
 
 def test_says_where_to_name_libtorch_if_there_is_none(configure):

@@ -10,11 +10,9 @@ from pathlib import Path
 
 import frugal_alloc
 import pytest
-from frugal_alloc import _installation
 
 ROOT = Path(__file__).resolve().parents[2]
 EXAMPLE = ROOT / "examples" / "trainer"
-TORCH = _installation.find_torch()
 
 
 def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
@@ -25,9 +23,8 @@ def run(*command: str | Path) -> subprocess.CompletedProcess[str]:
 def train(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """The example as a program."""
     build = tmp_path_factory.mktemp("build")
-    prefixes = f"{frugal_alloc.cmake_prefix_path};{TORCH.folder / 'share' / 'cmake'}"
     for command in (
-        ["cmake", "-S", EXAMPLE, "-B", build, f"-DCMAKE_PREFIX_PATH={prefixes}"],
+        ["cmake", "-S", EXAMPLE, "-B", build, f"-DCMAKE_PREFIX_PATH={frugal_alloc.cmake_prefix_path}"],
         ["cmake", "--build", build],
     ):
         done = run(*command)

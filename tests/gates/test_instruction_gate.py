@@ -32,7 +32,7 @@ MOST_GROWTH = 1.5
 # Of an allocation and its free, to record by site what is alive: of those that the sample leaves out, and of those that
 # are in it, in a program without Python.
 MOST_IF_NOT_SAMPLED = 60
-MOST_IF_SAMPLED = 280
+MOST_IF_SAMPLED = 100
 SAMPLED_FROM = 256 << 10
 # Of an allocation and its free, to check that the neighbours of the block agree with it (check:fast).
 MOST_TO_CHECK = 60

@@ -15,7 +15,7 @@ class Report:
 
     def __init__(self, told: list[str]) -> None:
         self._told = told
-        self.verdicts = ["one"]
+        self.verdicts = [{"material": True}]
 
     def print(self, file: object) -> None:
         self._told.append("report")

@@ -184,6 +184,21 @@ def test_a_report_that_fails_does_not_end_the_training(
     assert capfd.readouterr().err == "frugal_alloc: no report: disk full\n"
 
 
+def test_what_is_not_material_is_written_and_not_printed(
+    told: list[str], detectron2: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from frugal_alloc.integrations.detectron2 import MemoryReport
+
+    report = frugal_alloc.report()
+    monkeypatch.setattr(frugal_alloc, "report", lambda: report)
+    trainer = detectron2.TrainerBase()
+    trainer.register_hooks([MemoryReport(path="run.json")])
+    for report.verdicts in ([{"material": False}], [{"material": False}, {"material": True}]):
+        trainer.train(0, 2)
+    run = ["enable", "+train", "-train"]
+    assert told == [*run, "json run.json", *run, "report", "json run.json"]
+
+
 @pytest.mark.parametrize("name", ["lightning", "transformers", "detectron2", "ignite", "prometheus"])
 def test_a_library_that_is_missing_is_named_in_one_line(name: str) -> None:
     code = (

@@ -33,6 +33,21 @@ def written(folder) -> list[dict]:
     return [json.loads(path.read_text()) for path in sorted(folder.glob("*.json"))]
 
 
+def test_program_that_makes_up_code_is_told_that_places_are_missing(run_program, tmp_path):
+    program = """
+import frugal_alloc, torch
+frugal_alloc.enable()
+made_up = [compile("torch.empty(1 << 18, device='cuda')", f"{number}.py", "exec") for number in range(66_000)]
+for code in made_up:
+    exec(code)
+print(frugal_alloc.report(), file=__import__("sys").stderr)
+"""
+    errors = run_program(program, FRUGAL_ALLOC_CONF=f"report_dir:{tmp_path}")
+    (document,) = written(tmp_path)
+    (note,) = [note for note in document["notes"] if "more than 65,000 places" in note]
+    assert note in " ".join(errors.split())
+
+
 @pytest.mark.parametrize(
     ("ending", "status"), [("", 0), ("sys.exit(3)", 3), ("raise ValueError('theirs')", 1)], ids=["end", "exit", "error"]
 )
@@ -44,6 +59,15 @@ def test_report_is_written_however_the_program_ends(ending, status, run_program,
     assert {path.name for path in (tmp_path / "reports").iterdir()} >= {f"frugal-3-{pid}.json"}
     assert [verdict["code"] for verdict in document["verdicts"]] == ['kept.append(torch.ones(4096, device="cuda"))']
     assert document["verdicts"][0]["held_by"][0]["what"] == "list 'kept'"
+
+
+@pytest.mark.parametrize(("floats", "is_material"), [("4096", True), ("8", False)])
+def test_end_of_a_run_speaks_of_what_is_material_only(floats, is_material, run_program, tmp_path):
+    program = LEAKING.replace("WORKERS", "0").replace("4096", floats)
+    errors = run_program(program, FRUGAL_ALLOC_CONF=f"report_dir:{tmp_path}")
+    (document,) = written(tmp_path)
+    assert [verdict["material"] for verdict in document["verdicts"]] == [is_material]
+    assert ("frugal_alloc: 1 verdict on this run's memory: " in errors) == is_material
 
 
 def test_neither_workers_nor_forked_children_write_one(run_program, tmp_path):
@@ -68,6 +92,35 @@ def test_suppressed_line_is_counted_and_not_told(run_program, tmp_path):
     (document,) = written(tmp_path / "reports")
     assert document["verdicts"] == []
     assert document["suppressed"] == 1
+
+
+def test_file_of_suppressions_holds_from_the_call_that_names_it_also_while_enabled(run_program, tmp_path):
+    path = tmp_path / "suppressions"
+    path.write_text("leak:*program.py:*\n")
+    later = f"\nfrugal_alloc.enable(suppressions={str(path)!r})\nwork()\n"
+    program = LEAKING.replace("WORKERS", "0").replace("\nwork()\n", later)
+    run_program(program, FRUGAL_ALLOC_CONF=f"report_dir:{tmp_path / 'reports'}")
+    (document,) = written(tmp_path / "reports")
+    assert (document["verdicts"], document["suppressed"]) == ([], 1)
+
+
+def test_file_of_suppressions_that_is_not_there_is_refused_at_any_time_and_changes_nothing(run_program, tmp_path):
+    program = """
+import json
+import frugal_alloc
+refused = []
+for change in (lambda: None, frugal_alloc.enable, frugal_alloc.disable):
+    change()
+    before = frugal_alloc.is_enabled()
+    try:
+        frugal_alloc.enable(memory_limit="1GiB", suppressions="/not/there")
+    except frugal_alloc.FrugalAllocError as error:
+        refused.append("/not/there" in str(error) and frugal_alloc.is_enabled() == before)
+from frugal_alloc import _native
+refused.append(_native.load().setting("memory_limit"))
+print("RESULTS" + json.dumps(refused))
+"""
+    assert run_program(program, FRUGAL_ALLOC_CONF=f"report_dir:{tmp_path}") == [True, True, True, "off"]
 
 
 def test_bad_suppression_ends_enable_in_one_line(run_program, tmp_path):

@@ -77,6 +77,17 @@ class LoggedDevice final : public ForwardingDevice {
     if (status.ok()) log_.HostSees(event);
     return status;
   }
+  absl::Status SynchronizeAll() override {
+    absl::Status status = ForwardingDevice::SynchronizeAll();
+    if (status.ok()) log_.HostSeesAll();
+    return status;
+  }
+  // A point after all that any stream was told so far, for the log alone.
+  Event RecordAll() {
+    const Event event{next_point_--};
+    log_.RecordAll(event);
+    return event;
+  }
 
  private:
   void NoteIfReported(Moment moment) {
@@ -88,6 +99,7 @@ class LoggedDevice final : public ForwardingDevice {
   WorkLog& log_;
   uint64_t violations_ = 0;
   uint64_t next_physical_ = 1;
+  uint64_t next_point_ = ~uint64_t{0};
   std::unordered_map<uint64_t, uint64_t> physical_;  // By handle.
   std::unordered_map<uint64_t, Bytes> segments_;     // By address.
 };

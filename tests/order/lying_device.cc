@@ -37,9 +37,7 @@ std::string_view NameOf(WorkLog::Excuse excuse) {
 }
 
 bool LyingDevice::Lies(Lie lie, Event event, std::optional<Stream> asker) {
-  if (lie_ != lie || chances_left_ <= 0 || !device_.simulated().IsOutstanding(event) || --chances_left_ > 0) {
-    return false;
-  }
+  if (!device_.simulated().IsOutstanding(event) || !IsTheChance(lie)) return false;
   told_ = {event, asker, device_.log().now()};
   return true;
 }
@@ -65,6 +63,12 @@ absl::Status LyingDevice::StreamWait(Stream stream, Event event) {
 absl::Status LyingDevice::Synchronize(Event event) {
   if (Lies(Lie::kNoSynchronization, event, std::nullopt)) return absl::OkStatus();
   return device_.Synchronize(event);
+}
+
+absl::Status LyingDevice::SynchronizeAll() {
+  if (!device_.simulated().IsBusy() || !IsTheChance(Lie::kNoSynchronization)) return device_.SynchronizeAll();
+  told_ = {device_.RecordAll(), std::nullopt, device_.log().now()};
+  return absl::OkStatus();
 }
 
 }  // namespace frugal

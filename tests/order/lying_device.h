@@ -46,6 +46,7 @@ class LyingDevice final : public ForwardingDevice {
   absl::StatusOr<bool> HasPassed(Event event) override;
   absl::Status StreamWait(Stream stream, Event event) override;
   absl::Status Synchronize(Event event) override;
+  absl::Status SynchronizeAll() override;
 
  private:
   struct Told {
@@ -54,6 +55,8 @@ class LyingDevice final : public ForwardingDevice {
     Moment moment;
   };
 
+  // Whether this call, of a kind that `lie` concerns, is the one to lie in.
+  bool IsTheChance(Lie lie) { return lie_ == lie && chances_left_ > 0 && --chances_left_ == 0; }
   // Whether to lie to `asker` about `event` in this call of a kind that `lie` concerns.
   bool Lies(Lie lie, Event event, std::optional<Stream> asker);
 

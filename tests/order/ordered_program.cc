@@ -7,10 +7,22 @@
 namespace frugal {
 
 OrderedProgram::OrderedProgram(const Options& options)
-    : device_({.memory = options.memory, .virtual_memory = options.virtual_memory, .order = true}),
+    : device_({.memory = options.memory, .virtual_memory = options.virtual_memory, .order = true, .late = true}),
       logged_(device_, log_),
       lying_(logged_),
       allocator_(std::make_unique<DeviceAllocator>(lying_, directory_, nullptr)) {}
+
+OrderedProgram::~OrderedProgram() {
+  const uint64_t faults = FaultsOfLateWork();
+  if (log_.unordered().empty()) {
+    EXPECT_EQ(faults, 0);
+  }
+}
+
+uint64_t OrderedProgram::FaultsOfLateWork() {
+  device_.machine().streams().WaitForGpu(0);
+  return device_.late_faults();
+}
 
 std::optional<Address> OrderedProgram::TryAllocate(Bytes size, Stream stream) {
   absl::StatusOr<Allocation> allocation = allocator_->Allocate(size, stream);

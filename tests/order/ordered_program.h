@@ -32,8 +32,9 @@ class OrderedProgram {
 
   explicit OrderedProgram(const Options& options);
   OrderedProgram() : OrderedProgram(Options()) {}
-  // Waits for all work first, as a program does before it ends.
-  ~OrderedProgram() { device_.machine().streams().WaitForGpu(0); }
+  // Waits for all work first, as a program does before it ends. What has order must have found its memory; else the
+  // test fails.
+  ~OrderedProgram();
   OrderedProgram(const OrderedProgram&) = delete;
   OrderedProgram& operator=(const OrderedProgram&) = delete;
 
@@ -71,6 +72,8 @@ class OrderedProgram {
   uint64_t accesses() const { return device_.order_accesses(); }
   uint64_t violations() const { return device_.order_violations(); }
   std::string report() const { return device_.order_report(); }
+  // Waits for all work: how often what ran found its memory gone or handed on.
+  uint64_t FaultsOfLateWork();
 
  private:
   void Touch(Stream stream, Address start, Bytes size, bool writes, std::string_view name) {

@@ -30,7 +30,8 @@ struct Path {
   const char* why = "";
 };
 
-constexpr const char* kHomeAndGone = "what goes home too early is given back behind waits for both streams";
+constexpr const char* kWholeDevice = "the host waits for the whole device, whatever the events say";
+constexpr const char* kHomeAndGone = "what goes home too early is given back behind a wait for the whole device";
 
 // --- Blocks that other streams used.
 
@@ -232,13 +233,13 @@ const Path kPaths[] = {
     {"pages of a stream that has passed", MiB(64), true, MoveFromAStreamThatHasPassed},
     {"pages behind a stream wait", MiB(64), true, MoveBehindAStreamWait},
     {"pages of two streams behind waits", MiB(64), true, MoveFromTwoStreamsBehindWaitsForBoth},
-    {"pages behind a host wait", MiB(64), true, MoveBehindAHostWait},
+    {"pages behind a host wait", MiB(64), true, MoveBehindAHostWait, 1, kWholeDevice},
     {"pages within a stream, over stale views", MiB(16), true, MoveWithinAStreamOverStaleViews},
     {"guests whose host has passed", MiB(64), true, GuestsGoHomeOnceTheirHostHasPassed},
     {"guests behind a stream wait", MiB(64), true, GuestsGoHomeBehindAStreamWait},
-    {"trim of one stream's memory", MiB(64), true, TrimAfterTheHostHasWaited},
-    {"trim of a block that awaits a stream", MiB(64), true, TrimOfABlockThatAwaitsAnotherStream},
-    {"trim of pages that another stream sees", MiB(64), true, TrimOfPagesThatAnotherStreamStillSees, 2, kHomeAndGone},
+    {"trim of one stream's memory", MiB(64), true, TrimAfterTheHostHasWaited, 1, kWholeDevice},
+    {"trim of a block that awaits a stream", MiB(64), true, TrimOfABlockThatAwaitsAnotherStream, 2, kWholeDevice},
+    {"trim of pages that another stream sees", MiB(64), true, TrimOfPagesThatAnotherStreamStillSees, 4, kHomeAndGone},
     {"idle memory", MiB(64), true, IdleMemoryGoesOnceItsStreamHasPassed},
     {"idle pages that another stream sees", MiB(64), true, IdlePagesGoOnceNobodySeesThem, 3,
      "the mark ends a tick without any use, and what goes home too early stays until its views are done"},
@@ -257,6 +258,7 @@ TEST_P(PlantedBug, IsReportedWhereverItIs) {
   EXPECT_FALSE(honest.HasViolations()) << path.name << ", without a bug:\n" << honest.report();
   int64_t planted = 0;
   int64_t unnoticed = 0;
+  int64_t found_late = 0;
   for (const Lie lie : kLies) {
     for (int64_t n = 1;; ++n) {
       OrderedProgram program({path.memory, path.virtual_memory});
@@ -269,13 +271,28 @@ TEST_P(PlantedBug, IsReportedWhereverItIs) {
                   static_cast<long long>(n), static_cast<unsigned long long>(program.violations()),
                   report.substr(0, report.find('\n')).c_str());
       if (!program.HasViolations()) ++unnoticed;
+      if (program.FaultsOfLateWork() > 0) ++found_late;
     }
   }
   EXPECT_GT(planted, 0) << path.name << " needs no order";
   EXPECT_EQ(unnoticed, path.harmless) << path.name << ": harmless are those where " << path.why;
-  std::printf("%s: %lld bugs planted, %lld found, %lld harmless; without one %llu accesses checked\n", path.name,
-              static_cast<long long>(planted), static_cast<long long>(planted - unnoticed),
-              static_cast<long long>(path.harmless), static_cast<unsigned long long>(honest.accesses()));
+  std::printf(
+      "%s: %lld bugs planted, %lld found, %lld harmless, %lld found by late work, too; without one %llu accesses "
+      "checked\n",
+      path.name, static_cast<long long>(planted), static_cast<long long>(planted - unnoticed),
+      static_cast<long long>(path.harmless), static_cast<long long>(found_late),
+      static_cast<unsigned long long>(honest.accesses()));
+}
+
+// The second witness, where memory goes away: work that runs finds it gone.
+TEST(LateWork, FindsThatItsMemoryWasUnmappedTooEarly) {
+  for (const Lie lie : kLies) {
+    OrderedProgram program({MiB(64), true});
+    program.lying().PlanLie(lie, 1);
+    IdleMemoryGoesOnceItsStreamHasPassed(program);
+    EXPECT_EQ(program.FaultsOfLateWork() > 0, program.lying().has_lied()) << NameOf(lie);
+    EXPECT_EQ(program.HasViolations(), program.lying().has_lied()) << NameOf(lie);
+  }
 }
 
 INSTANTIATE_TEST_SUITE_P(Paths, PlantedBug, testing::ValuesIn(kPaths),

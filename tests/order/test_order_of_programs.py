@@ -21,7 +21,7 @@ PROGRAMS = ("prefetch", "lend", "reduce_gradients", "replay_graph", "pressure")
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Runs Python on a simulated GPU with little memory, the order of its work checked."""
-    environment = _simulated_gpu.environment(700 << 20) | {"FRUGAL_SIM_ORDER": "1"} | variables
+    environment = _simulated_gpu.environment(700 << 20) | {"FRUGAL_SIM_ORDER": "1", "FRUGAL_SIM_LATE": "1"} | variables
     environment["PYTHONPATH"] = os.pathsep.join((str(PACKAGE), environment["PYTHONPATH"]))
     command = [sys.executable, *arguments]
     # Where a report would be left if memory ran out.

@@ -32,6 +32,8 @@ class WorkLog {
   Moment Unmap(Address start, Bytes size);
   Moment Use(Stream stream, Address start, Bytes size, bool writes);
   void Record(Stream stream, Event event);
+  // A point after all that any stream was told so far.
+  void RecordAll(Event event) { events_[event.id] = Happened(kNobody, Uses(uses_.size(), true)); }
   void Wait(Stream stream, Event event);
   // The host has been told that the event has passed.
   void HostSees(Event event);
@@ -59,6 +61,8 @@ class WorkLog {
  private:
   // A bit for each use, by its number.
   using Uses = std::vector<bool>;
+  // Whom no other moment is of.
+  static constexpr Stream kNobody{~uint64_t{1}};
   struct View {
     Bytes size;
     uint64_t physical;

@@ -58,6 +58,10 @@ def healthy() -> dict[str, Any]:
                 "allocated_bytes": 2800 * MIB, "peak_allocated_bytes": 9 * GIB, "reserved_bytes": 9216 * MIB,
                 "peak_reserved_bytes": 9216 * MIB, "awaiting_bytes": 0, "native_reserved_bytes": 0,
                 "outside_bytes": 600 * MIB,
+                "driver_calls": [
+                    {"call": "create", "calls": 4608, "total_ns": 133_632_000, "worst_ns": 2_100_000},
+                    {"call": "set_access", "calls": 210, "total_ns": 170_496_000, "worst_ns": 41_000_000},
+                ],
             }
         ],
         "verdicts": [],
@@ -125,6 +129,24 @@ def leaking() -> dict[str, Any]:
     document["sites"].append(site(9 * GIB, 9 * GIB, 21600, [6, 4, 3, 5, 4, 3, 1, 0]))
     document["timeline"] = _timeline(leaked_per_epoch=768 * MIB)
     document["gpus"][0] |= {"allocated_bytes": 12 * GIB, "peak_allocated_bytes": 18 * GIB, "reserved_bytes": 19 * GIB}
+    return document
+
+
+def with_small_leaks(document: dict[str, Any]) -> dict[str, Any]:
+    """Some bytes more with each epoch, as an older frugal_alloc tells of them: it does not say what is material."""
+    place = {"file": "/home/ada/log.py", "function": "log", "epochs": 12, "out_of_memory_in": None, "stack": []}
+    holder = {"what": "list 'kept'", "file": "/home/ada/log.py", "line": 3, "tensors": 36, "bytes": 36 * 512}
+    document["verdicts"] += [
+        LEAK | place | {
+            "line": 12, "code": "kept.append(scale.detach().clone())", "bytes": 36 * 512, "blocks": 36,
+            "bytes_per_epoch": 1536.0, "bytes_per_step": 15.36, "held_by": [holder],
+            "pattern": "outputs_kept", "advice": "list 'kept' keeps every output: clear it, or keep float(scale)",
+        },
+        LEAK | place | {
+            "kind": "suspect", "line": 19, "code": "self.last = scale", "bytes": 4 * 512, "blocks": 4,
+            "bytes_per_epoch": 512.0, "bytes_per_step": 5.12, "held_by": [], "pattern": "unknown", "advice": "",
+        },
+    ]  # fmt: skip
     return document
 
 

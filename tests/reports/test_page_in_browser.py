@@ -13,6 +13,7 @@ from frugal_alloc._report import join, page
 DOCUMENTS = {
     "healthy": samples.healthy,
     "leaking": samples.leaking,
+    "small findings": lambda: samples.with_small_leaks(samples.leaking()),
     "out of memory": samples.out_of_memory,
     "hostile": samples.hostile,
     "huge": samples.huge,
@@ -108,11 +109,22 @@ def test_now_and_peak_change_places_without_scripts(chromium: Browser, drawn: Ca
 
 @pytest.mark.parametrize("dark", [False, True])
 def test_text_stands_out_by_day_and_in_the_dark(chromium: Browser, drawn: Callable[[str], Path], dark: bool) -> None:
-    chromium.show(drawn("leaking"), dark=dark)
+    chromium.show(drawn("small findings"), dark=dark)
     ground = chromium.value("getComputedStyle(document.body).backgroundColor")
     lightness = sum(int(part) for part in ground[4:-1].split(","))
     assert (lightness < 200) == dark
-    for selector in ("body", "h1", "section", "p.advice", ".quiet", ".flame .own", ".code pre", ".badge", "td"):
+    for selector in (
+        "body",
+        "h1",
+        "section",
+        "p.advice",
+        ".quiet",
+        ".flame .own",
+        ".code pre",
+        ".badge",
+        "td",
+        "#small ~ ul code",
+    ):
         assert chromium.value(CONTRAST.format(selector)) >= 4.5, selector
 
 

@@ -61,6 +61,7 @@ class TracingDevice final : public Device {
   absl::Status Synchronize(Event event) override {
     return Told(absl::StrFormat("host waits for event %d", event.id), device_.Synchronize(event));
   }
+  absl::Status SynchronizeAll() override { return Told("host waits for all work", device_.SynchronizeAll()); }
   void Recycle(Event event) override { device_.Recycle(event); }
 
  private:

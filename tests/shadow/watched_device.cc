@@ -96,6 +96,12 @@ absl::Status WatchedDevice::Synchronize(Event event) {
   return status;
 }
 
+absl::Status WatchedDevice::SynchronizeAll() {
+  absl::Status status = device_.SynchronizeAll();
+  if (Succeeded(status)) order_.HostSawEverything();
+  return status;
+}
+
 void WatchedDevice::Recycle(Event event) {
   order_.Forget(event);
   device_.Recycle(event);

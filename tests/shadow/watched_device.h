@@ -33,6 +33,7 @@ class WatchedDevice final : public Device {
   absl::StatusOr<bool> HasPassed(Event event) override;
   absl::Status StreamWait(Stream stream, Event event) override;
   absl::Status Synchronize(Event event) override;
+  absl::Status SynchronizeAll() override;
   void Recycle(Event event) override;
 
  private:

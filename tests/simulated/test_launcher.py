@@ -21,10 +21,18 @@ import sys
 from frugal_alloc import _simulated_gpu
 sys.exit(_simulated_gpu.run(sys.argv[2:], memory=1 << 30, values=sys.argv[1]))
 """
+# As a shell has a job in the background start, and some runners all that they start.
+IGNORING = """
+import os, signal, sys
+signal.signal(getattr(signal, sys.argv[1]), signal.SIG_IGN)
+os.execv(sys.argv[2], sys.argv[2:])
+"""
 
 
-def launch(*command: str, values: str = "none", **options) -> subprocess.CompletedProcess:
+def launch(*command: str, values: str = "none", ignored: str = "", **options) -> subprocess.CompletedProcess:
     line = [PYTHON, "-c", RUN, values, *command]
+    if ignored:
+        line = [PYTHON, "-c", IGNORING, ignored, *line]
     base = package_first(dict(os.environ)) | options.pop("env", {})
     return subprocess.run(line, env=base, capture_output=True, text=True, timeout=600, **options)
 
@@ -126,6 +134,17 @@ def test_command_inherits_no_blocked_or_ignored_signal() -> None:
     code = "import signal; print(signal.pthread_sigmask(0, []), int(signal.getsignal(signal.SIGTERM)))"
     assert launch(PYTHON, "-c", code).stdout == f"set() {int(signal.SIG_DFL)}\n"
     assert launch("sh", "-c", "kill -PIPE $$").returncode == 128 + signal.SIGPIPE
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGHUP"])
+def test_command_of_a_launcher_that_ignores_a_signal_ignores_it_too(name: str) -> None:
+    code = f"import signal; print(signal.getsignal(signal.{name}) == signal.SIG_IGN)"
+    assert launch(PYTHON, "-c", code, ignored=name).stdout == "True\n"
+
+
+def test_end_of_the_command_is_seen_where_the_ends_of_children_are_ignored() -> None:
+    code = "import subprocess, sys; sys.exit(subprocess.run(['sh', '-c', 'exit 7']).returncode)"
+    assert launch(PYTHON, "-c", code, ignored="SIGCHLD").returncode == 7
 
 
 WAITING = "import time; print('up', flush=True); time.sleep(600)"

@@ -49,7 +49,9 @@ def tell(tmp_path: Path) -> Any:
 
     def run(story: str, memory_mib: int, *arguments: str, values: str = "cpu", **variables: str) -> Ended:
         environment = (
-            _simulated_gpu.environment(memory_mib << 20, values=values) | variables | {"FRUGAL_SIM_ORDER": "1"}
+            _simulated_gpu.environment(memory_mib << 20, values=values)
+            | variables
+            | {"FRUGAL_SIM_ORDER": "1", "FRUGAL_SIM_LATE": "1"}
         )
         path = filter(None, (str(PACKAGE), environment.get("PYTHONPATH")))
         environment["PYTHONPATH"] = os.pathsep.join(path)

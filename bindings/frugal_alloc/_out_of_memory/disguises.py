@@ -13,7 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from .. import _native
+from .. import _host_memory, _interruptions, _native
 from .places import short_path
 from .sizes import size
 
@@ -99,7 +99,8 @@ def _leak_on(gpu: int) -> str | None:
     from .._report import document
 
     for verdict in document.build()["verdicts"]:
-        if verdict["gpu"] == gpu and verdict["kind"] in ("leak", "growing") and verdict["file"]:
+        fills = verdict["kind"] in ("leak", "growing") and verdict["material"]
+        if verdict["gpu"] == gpu and fills and verdict["file"]:
             return (
                 f"What fills it: {short_path(verdict['file'])}:{verdict['line']} leaks "
                 f"{size(verdict['bytes_per_epoch'])} with each epoch, {size(verdict['bytes'])} by now: "
@@ -154,7 +155,7 @@ def _leave_room(state: _Gpu) -> str:
 
 
 def _of_host_memory() -> str | None:
-    available = _host_available_bytes()
+    available = _host_memory.available_bytes()
     text = (
         "frugal_alloc: this is the host's memory, not the GPU's: pinned memory is page-locked host memory"
         f"{'' if available is None else f', and {size(available)} of it are available'}. "
@@ -166,17 +167,6 @@ def _of_host_memory() -> str | None:
         "changes what the GPU needs."
     )
     return textwrap.fill(text, _WIDTH, break_on_hyphens=False)
-
-
-def _host_available_bytes() -> int | None:
-    try:
-        with open("/proc/meminfo", encoding="ascii") as file:
-            for line in file:
-                if line.startswith("MemAvailable:"):
-                    return int(line.split()[1]) << 10
-    except (OSError, ValueError, IndexError):
-        pass
-    return None
 
 
 def _is_plain(error: BaseException, text: str) -> bool:
@@ -242,8 +232,8 @@ def _tell(error: BaseException) -> None:
         if issubclass(type(error), Exception) and (text := explain(error)) is not None:
             path = _land()
             print(text if path is None else f"{text}\nReport: {path}", file=sys.stderr)
-    except Exception:
-        pass
+    except Exception as failure:
+        _interruptions.pass_on(failure)
 
 
 def _land() -> str | None:

@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from .. import _native
+from .. import _interruptions, _native
 from . import advice, fragmentation, message, remember, report, running, situation
 
 _this_thread = threading.local()
@@ -16,8 +16,9 @@ _this_thread = threading.local()
 def explain(facts: Any) -> str | None:
     """What follows PyTorch's first sentence in the error; None: the library's own words are better than nothing.
 
-    To be called on the thread that failed, with the interpreter's lock. Allocates nothing on a GPU, raises nothing and
-    keeps neither frames nor tensors. Lays a report beside the run, too.
+    To be called on the thread that failed, with the interpreter's lock. Allocates nothing on a GPU, raises nothing but
+    what the program's handlers of signals raise, and keeps neither frames nor tensors. Lays a report beside the run,
+    too.
 
     Args:
         facts: `_sites.OutOfMemory`.
@@ -31,7 +32,8 @@ def explain(facts: Any) -> str | None:
             return None
         with _unobserved():
             return _explain(facts, library)
-    except Exception:
+    except Exception as error:
+        _interruptions.pass_on(error)
         return None
     finally:
         _this_thread.explaining = False

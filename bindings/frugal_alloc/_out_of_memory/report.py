@@ -6,11 +6,15 @@ import os
 import tempfile
 from typing import Any
 
+from .. import _interruptions
 from .fragmentation import Fragmentation
 from .situation import Situation
 
 #: The setting's value with which no file is written.
 OFF = "off"
+
+# Made when it is first needed.
+_private: str | None = None
 
 
 def describe(situation: Situation, pieces: Fragmentation) -> dict[str, Any]:
@@ -36,7 +40,8 @@ def build(error: dict[str, Any]) -> dict[str, Any] | None:
         from .._report import document
 
         return document.build(error)
-    except Exception:  # the error is to be told even where the rest cannot be
+    except Exception as failure:  # the error is to be told even where the rest cannot be
+        _interruptions.pass_on(failure)
         return None
 
 
@@ -45,7 +50,8 @@ def land(document: dict[str, Any], setting: str) -> str | None:
 
     Args:
         document: What :func:`build` made.
-        setting: ``report_dir``: a folder, "off", or "" for the working directory.
+        setting: ``report_dir``: a folder, "off", or "" for the working directory. Where it cannot be written, a
+            private temporary folder takes its place.
 
     Returns:
         The path to read; None if none was to be written, or none could be.
@@ -54,12 +60,21 @@ def land(document: dict[str, Any], setting: str) -> str | None:
 
     if setting == OFF:
         return None
-    for folder in (setting or os.curdir, tempfile.gettempdir()):
+    for find_folder in (lambda: os.path.abspath(setting or os.curdir), _private_folder):
         try:
-            return os.path.abspath(files.write(document, os.path.abspath(folder)))
-        except Exception:  # whatever it is, the error comes first
+            return files.write(document, find_folder())
+        except Exception as failure:  # whatever it is, the error comes first
+            _interruptions.pass_on(failure)
             continue
     return None
+
+
+def _private_folder() -> str:
+    """A temporary folder that only this user can read or write, the same one each time."""
+    global _private
+    if _private is None or os.path.islink(_private) or not os.access(_private, os.W_OK):
+        _private = tempfile.mkdtemp(prefix="frugal-")
+    return _private
 
 
 def batch_that_fits(facts: Any) -> str | None:

@@ -16,6 +16,8 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
+from .._frame_variables import variables
+
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 _LIBRARIES = tuple(
     os.path.join(folder, "")
@@ -65,9 +67,13 @@ def frames() -> list[RunningFrame]:
 
 def _walk(frame: FrameType | None) -> list[RunningFrame]:
     found: list[RunningFrame] = []
+    values: dict[str, Any] = {}
     while frame is not None and len(found) < _MOST_FRAMES:
         code = frame.f_code
-        if not code.co_filename.startswith(PACKAGE + os.sep):
+        if code.co_filename.startswith(PACKAGE + os.sep):
+            values = {}
+        else:
+            values = variables(frame, callee=values)
             found.append(
                 RunningFrame(
                     code.co_filename,
@@ -76,7 +82,7 @@ def _walk(frame: FrameType | None) -> list[RunningFrame]:
                     is_users(code.co_filename),
                     code,
                     frame.f_lasti,
-                    _values(frame),
+                    values,
                     code.co_varnames[: code.co_argcount + code.co_kwonlyargcount],
                 )
             )
@@ -91,17 +97,6 @@ def _waiting_for_backward() -> FrameType | None:
         if thread != own and frame.f_code.co_name == "_engine_run_backward":
             waiting.append(frame)
     return waiting[0] if len(waiting) == 1 else None
-
-
-def _values(frame: FrameType) -> dict[str, Any]:
-    variables = frame.f_locals
-    values = dict(variables)
-    # Up to Python 3.12 a function's f_locals is a dictionary that stays with the frame, and would keep the values
-    # alive after the function has let them go. It is emptied, unless someone has it: locals() returns the same one.
-    is_function = frame.f_code.co_flags & 0x1
-    if is_function and isinstance(variables, dict) and sys.getrefcount(variables) <= 3:
-        variables.clear()
-    return values
 
 
 class Statement(NamedTuple):

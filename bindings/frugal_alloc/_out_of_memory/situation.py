@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .. import _sites
+from .. import _interruptions, _sites
 from . import evaluation, kept, places, running, variables
 from .ownership import Ownership
 
@@ -56,7 +56,8 @@ def _found(nothing: Any, look: Callable, *arguments: Any) -> Any:
     told all the same."""
     try:
         return look(*arguments)
-    except Exception:
+    except Exception as error:
+        _interruptions.pass_on(error)
         return nothing
 
 

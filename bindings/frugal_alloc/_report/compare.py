@@ -17,7 +17,7 @@ _LEAST_PART = 0.01
 _GPU_FIGURES = ("peak_allocated_bytes", "peak_reserved_bytes", "allocated_bytes")
 _VERDICT_KEYS = (
     *("kind", "file", "line", "function", "node", "phase", "code"),
-    *("bytes", "bytes_per_epoch", "bytes_per_step", "confidence"),
+    *("bytes", "bytes_per_epoch", "bytes_per_step", "confidence", "material"),
 )
 _SITE_FIGURES = ("peak_bytes", "bytes")
 
@@ -51,7 +51,8 @@ def _verdicts(document: dict[str, Any]) -> dict[tuple, dict[str, Any]]:
     found = {}
     for one in document["verdicts"]:
         key = (one["kind"], one["node"], *_line_key(one["file"], one["line"], one["function"], one["code"]))
-        found.setdefault(key, {name: one[name] for name in _VERDICT_KEYS})
+        known = found.setdefault(key, {name: one[name] for name in _VERDICT_KEYS})
+        known["material"] = known["material"] or one["material"]
     return found
 
 
@@ -109,13 +110,7 @@ def to_text(comparison: dict[str, Any]) -> str:
         lines.append(f"newly out of memory: {names['after']}")
     for gpu in comparison["gpus"]:
         lines.append(_gpu_text(gpu))
-    verdicts = comparison["verdicts"]
-    lines += [f"  gone:  {sentence([one])}" for one in verdicts["gone"][:_MOST_LINES]]
-    lines += [f"  new:   {sentence([one])}" for one in verdicts["new"][:_MOST_LINES]]
-    lines += [
-        f"  still: {sentence([one['after']])} (before: {format_bytes(one['before']['bytes_per_epoch'])})"
-        for one in verdicts["still"][:_MOST_LINES]
-    ]
+    lines += _verdict_lines(comparison["verdicts"])
     if comparison["lines"]:
         lines += ["", "  change      at the peak              now                      line"]
         lines += [_line_text(one) for one in comparison["lines"][:_MOST_LINES]]
@@ -124,6 +119,21 @@ def to_text(comparison: dict[str, Any]) -> str:
     else:
         lines += ["", "no line holds noticeably more or less than before"]
     return "\n".join(lines) + "\n"
+
+
+def _verdict_lines(verdicts: dict[str, list[dict[str, Any]]]) -> list[str]:
+    """A line for each that matters, in either run, and the number of the others."""
+    gone, new = ([one for one in verdicts[name] if one["material"]] for name in ("gone", "new"))
+    still = [one for one in verdicts["still"] if one["before"]["material"] or one["after"]["material"]]
+    lines = [f"  gone:  {sentence([one])}" for one in gone[:_MOST_LINES]]
+    lines += [f"  new:   {sentence([one])}" for one in new[:_MOST_LINES]]
+    lines += [
+        f"  still: {sentence([one['after']])} (before: {format_bytes(one['before']['bytes_per_epoch'])})"
+        for one in still[:_MOST_LINES]
+    ]
+    told = {"gone": len(gone), "new": len(new), "still": len(still)}
+    small = [f"{count} {name}" for name in told if (count := len(verdicts[name]) - told[name])]
+    return lines + ([f"  and of small ones {', '.join(small)}"] if small else [])
 
 
 def _gpu_text(gpu: dict[str, Any]) -> str:

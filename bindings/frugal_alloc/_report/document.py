@@ -12,6 +12,7 @@ from .._native import Library
 from .._sites import Frame
 from .._tracking import current, places, verdicts
 from .._tracking.tracker import Tracker
+from . import driver_calls
 
 SCHEMA = "frugal_alloc.report"
 VERSION = 1
@@ -158,6 +159,7 @@ def _gpu(library: Library, gpu: int) -> dict[str, Any]:
         "awaiting_bytes": max(0, stats["active_bytes"] - stats["allocated_bytes"]),
         "native_reserved_bytes": native,
         "outside_bytes": outside or 0,
+        "driver_calls": driver_calls.rows(stats),
     }
 
 
@@ -239,6 +241,14 @@ def _notes(library: Library, tracker: Tracker | None) -> list[str]:
     notes = []
     if is_simulated():
         notes.append("on a simulated GPU: memory is as on a real one, time is not")
+    for gpu in library.gpus():
+        if promise := library.broken_promise(gpu):
+            notes.append(f"GPU {gpu}: {promise}")
+    if left_out := library.sites_left_out():
+        notes.append(
+            f"of {left_out:,} allocations it is not known where they were made: memory was asked for in more than "
+            "65,000 places, as a program does that makes up code as it runs"
+        )
     if tracker is None:
         return [
             *notes,

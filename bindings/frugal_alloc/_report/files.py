@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
+import errno
 import json
 import os
-import secrets
+import stat
 import sys
 from typing import Any
 
-from .. import _native
+from .. import _interruptions, _native, _whole_files
+
+# After so many names that others have taken, the folder is given up.
+_MOST_NAMES = 100
 
 # The latest document of this process that tells of an error: as the process ends, the error is told again. Plain
 # values, which keep nothing alive.
@@ -19,8 +24,9 @@ _of_error: dict[str, Any] | None = None
 def write(document: dict[str, Any], folder: str) -> str:
     """Writes the document as ``frugal-RANK-PID.json`` and, where pages can be drawn, ``.html`` into a folder.
 
-    Makes the folder. Files of that name, this process's earlier ones, are replaced. A document of several ranks is
-    named ``frugal-all-PID``, by the process of its first.
+    Makes the folder. Files of that name, this process's earlier ones, are replaced; where the name is taken by anything
+    but a file of this user, it gets a number. A document of several ranks is named ``frugal-all-PID``, by the process
+    of its first. Only this user may read the files: they have the program's arguments and lines of its source.
 
     Returns:
         The path of the page, or of the JSON document where there is no page.
@@ -32,21 +38,56 @@ def write(document: dict[str, Any], folder: str) -> str:
     ranks = document.get("ranks")
     rank = "all" if ranks else document["run"]["rank"] or 0
     process = (ranks[0] if ranks else document)["run"]["pid"]
-    stem = os.path.join(folder, f"frugal-{rank}-{process}")
+    contents = {".json": to_json(document)}
+    try:
+        page = to_html(document)
+    except Exception as error:  # the document is there, and an error may be under way
+        _interruptions.pass_on(error)
+        page = None
+    if page is not None:
+        contents[".html"] = page
     try:
         os.makedirs(folder, exist_ok=True)
-        write_text(stem + ".json", to_json(document))
-        try:
-            page = to_html(document)
-        except Exception:  # the document is there, and an error may be under way
-            page = None
-        if page is None:
-            return stem + ".json"
-        write_text(stem + ".html", page)
+        stem = _land(os.path.join(folder, f"frugal-{rank}-{process}"), contents)
     except (OSError, ValueError) as error:  # ValueError: no name of a folder can have a zero in it
         reason = getattr(error, "strerror", None) or str(error)
         raise _native.FrugalAllocError(f"the report cannot be written to {folder}: {reason}") from None
-    return stem + ".html"
+    return stem + list(contents)[-1]
+
+
+def _land(stem: str, contents: dict[str, str]) -> str:
+    """Writes a text for each suffix, for this user alone; returns the stem that they have got.
+
+    Others may be able to write to the folder, and can guess the names. What they have put there is left as it is.
+    """
+    with contextlib.ExitStack() as stack:
+        made = {
+            suffix: stack.enter_context(_whole_files.unfinished(stem + suffix, text.encode(), 0o600))
+            for suffix, text in contents.items()
+        }
+        # As the folder's file system sees this user: by a network it may be another.
+        owner = os.lstat(made[".json"]).st_uid
+        stem = _free_stem(stem, list(contents), owner)
+        for suffix, temporary in made.items():
+            os.replace(temporary, stem + suffix)
+    return stem
+
+
+def _free_stem(stem: str, suffixes: list[str], owner: int) -> str:
+    """The stem, or a numbered one, with which all names are free or those of earlier reports of the owner."""
+    for number in range(1, _MOST_NAMES + 1):
+        candidate = stem if number == 1 else f"{stem}-{number}"
+        if all(_may_replace(candidate + suffix, owner) for suffix in suffixes):
+            return candidate
+    raise FileExistsError(errno.EEXIST, os.strerror(errno.EEXIST), stem)
+
+
+def _may_replace(path: str, owner: int) -> bool:
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return True
+    return stat.S_ISREG(found.st_mode) and found.st_uid == owner
 
 
 def _remember(document: dict[str, Any]) -> None:
@@ -83,7 +124,7 @@ def to_html(document: dict[str, Any]) -> str | None:
 
 
 def write_text(path: str, text: str) -> None:
-    """Replaces a file at once: whoever reads it sees the old or the new one, whole.
+    """Writes to a path that the user has named, at once: whoever reads the file sees the old or the new one, whole.
 
     Raises:
         OSError: it cannot be written; an old file is left as it was.
@@ -97,17 +138,7 @@ def write_bytes(path: str, data: bytes) -> None:
         with open(path, "wb") as file:
             file.write(data)
         return
-    path = os.path.realpath(path)
-    temporary = f"{path}.{secrets.token_hex(4)}.tmp"
-    try:
-        # Never a file that somebody else has put there.
-        with open(temporary, "xb") as file:
-            file.write(data)
-        os.replace(temporary, path)
-    except BaseException:
-        if os.path.exists(temporary):
-            os.remove(temporary)
-        raise
+    _whole_files.write(os.path.realpath(path), data)
 
 
 def write_at_exit() -> None:
@@ -133,9 +164,9 @@ def _at_exit(pid: int) -> None:
         path = write(built, folder)
         if (joined := join.gather(built)) is not None:
             built, path = joined, write(joined, folder)
-        if built["verdicts"]:
-            count = len(built["verdicts"])
+        if count := sum(verdict["material"] for verdict in built["verdicts"]):
             told = f"{count} verdict{'' if count == 1 else 's'}"
             print(f"frugal_alloc: {told} on this run's memory: {path}", file=sys.stderr)
     except Exception as error:
+        _interruptions.pass_on(error)
         print(f"frugal_alloc: no report was written: {error}".split("\n")[0], file=sys.stderr)

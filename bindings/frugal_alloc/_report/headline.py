@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from . import materiality
+from .causes import Cause, material_and_small
 from .sizes import format_bytes, format_count, format_place
-from .text import grouped
 
 # From this many epochs on a leak can be told from what a run keeps on purpose.
 ENOUGH_EPOCHS = 6
@@ -33,17 +34,23 @@ KIND_NAMES = {
 _ORDER = ("leak", "growing", "outside", "cycle", "suspect")
 _SURE_KINDS = ("leak", "growing")
 
-
-Verdict = dict[str, Any]
+#: What is said of the causes that are not material, after their number.
+SMALL_SENTENCE = (
+    f"at this rate memory would last for more than {materiality.MOST_EPOCHS:,} epochs and "
+    f"{materiality.MOST_STEPS:,} steps"
+)
 
 
 def headline(document: dict[str, Any]) -> tuple[str, str]:
-    """What is wrong, or that nothing is; and how bad that is: "bad", "warning", "good" or "unknown"."""
+    """What is wrong, or that nothing is; and how bad that is: "bad", "warning", "good" or "unknown".
+
+    What is not material is not wrong; where there is some, the sentence does not say that there is no leak at all.
+    """
     if oom := document["oom"]:
         if oom["verdict"] == "too_big" and oom["missing_bytes"] > 0:
             return f"Out of memory: this step needs {format_bytes(oom['missing_bytes'])} more than the GPU has", "bad"
         return _OOM_SENTENCES[oom["verdict"]], "bad"
-    groups = grouped(document["verdicts"])
+    groups, small = material_and_small(document["verdicts"])
     if groups:
         first = min(groups, key=lambda group: _ORDER.index(group[0]["kind"]))
         more = len(groups) - 1
@@ -55,12 +62,18 @@ def headline(document: dict[str, Any]) -> tuple[str, str]:
     if not epochs["ended"]:
         return "Nothing is known about leaks yet: no epoch has ended", "unknown"
     ended = format_count(epochs["ended"], unit)
+    nothing = "No large leak" if small else "No leak"
     if epochs["ended"] >= ENOUGH_EPOCHS:
-        return f"No leak found in {ended}", "good"
-    return f"No leak seen, but only {ended} ended: a leak shows after {ENOUGH_EPOCHS}", "unknown"
+        return f"{nothing} found in {ended}", "good"
+    return f"{nothing} seen, but only {ended} ended: a leak shows after {ENOUGH_EPOCHS}", "unknown"
 
 
-def sentence(group: list[Verdict]) -> str:
+def small_count(small: list[Cause]) -> str:
+    """1 small one, 2 small ones."""
+    return format_count(len(small), "small one")
+
+
+def sentence(group: Cause) -> str:
     """What the verdicts of one cause say, in one line: the place of the first, the bytes of all."""
     first = group[0]
     place = format_place(first["file"], first["line"])
@@ -79,7 +92,7 @@ def sentence(group: list[Verdict]) -> str:
     return f"{place} {verb} {each}{backward}"
 
 
-def _rate(group: list[Verdict]) -> str:
+def _rate(group: Cause) -> str:
     rate = sum(verdict["bytes_per_epoch"] for verdict in group)
     if rate <= 0:
         return format_bytes(sum(verdict["bytes"] for verdict in group))

@@ -10,6 +10,7 @@ import time
 import zlib
 from typing import Any
 
+from .. import _interruptions
 from . import schema
 
 TIMEOUT_SECONDS = 5.0
@@ -27,7 +28,8 @@ def join(documents: list[dict[str, Any]]) -> dict[str, Any]:
     """One document of several ranks' documents.
 
     It reads as that of the rank that is worst off, with the verdicts and GPUs of all: a verdict has the list of "ranks"
-    that share it and the figures of the worst, a GPU has its "rank". The documents themselves are in "ranks", by rank.
+    that share it and the figures of the worst, and is material if one rank's is; a GPU has its "rank". The documents
+    themselves are in "ranks", by rank.
 
     Args:
         documents: At least one; one alone is returned brought into form.
@@ -90,6 +92,7 @@ def _verdicts(documents: list[dict[str, Any]], names: list[int], frames: list[di
             key = tuple(verdict[part] for part in ("kind", "file", "line", "function", "node"))
             known = found.get(key)
             ranks = [*known["ranks"], name] if known else [name]
+            is_material = verdict["material"] or (known is not None and known["material"])
             if known is None or _badness(verdict) > _badness(known):
                 stack = []
                 for frame in (document["frames"][number] for number in verdict["stack"]):
@@ -99,8 +102,13 @@ def _verdicts(documents: list[dict[str, Any]], names: list[int], frames: list[di
                     stack.append(numbers[_frame_key(frame)])
                 found[key] = known = verdict | {"stack": stack}
             known["ranks"] = list(dict.fromkeys(ranks))
-    kinds = schema.VERDICT_KINDS
-    return sorted(found.values(), key=lambda one: (kinds.index(one["kind"]), *(-figure for figure in _badness(one))))
+            known["material"] = is_material
+    return sorted(found.values(), key=_place)
+
+
+def _place(verdict: dict[str, Any]) -> tuple[float, ...]:
+    kind = schema.VERDICT_KINDS.index(verdict["kind"])
+    return not verdict["material"], kind, *(-figure for figure in _badness(verdict))
 
 
 def _frame_key(frame: dict[str, Any]) -> tuple[str, int, str]:
@@ -141,7 +149,8 @@ def gather(document: dict[str, Any], timeout_seconds: float = TIMEOUT_SECONDS) -
                 store.set(f"{_KEY}{distributed.get_rank()}", _packed(document))
             return None
         return join([document, *_arriving(store, distributed.get_world_size(), timeout_seconds)])
-    except Exception:  # A report is not worth an error at the end of a run.
+    except Exception as error:  # A report is not worth an error at the end of a run.
+        _interruptions.pass_on(error)
         return None
 
 

@@ -13,12 +13,13 @@ from typing import Any
 
 import jinja2
 
+from . import driver_calls
 from .address_space import AddressSpace, address_spaces
+from .causes import material_and_small
 from .flame import Flame, flame, is_library
-from .headline import KIND_NAMES, OOM_NAMES, headline, sentence
+from .headline import KIND_NAMES, OOM_NAMES, SMALL_SENTENCE, headline, sentence, small_count
 from .schema import conform
 from .sizes import format_bytes, format_count, format_place
-from .text import grouped
 from .timeline import Timeline, timelines
 
 # Of all that is drawn of several ranks together.
@@ -67,7 +68,7 @@ def render(document: dict[str, Any]) -> str:
     """
     document = conform(document)
     text, mood = headline(document)
-    groups = grouped(document["verdicts"])
+    groups, small = material_and_small(document["verdicts"])
     template = _environment().get_template("page.html.jinja")
     return template.render(
         document=document,
@@ -75,6 +76,9 @@ def render(document: dict[str, Any]) -> str:
         mood=mood,
         groups=groups[:_MOST_VERDICTS],
         left_out_verdicts=max(0, len(groups) - _MOST_VERDICTS),
+        small=small[:_MOST_VERDICTS],
+        small_count=small_count(small),
+        small_sentence=SMALL_SENTENCE,
         holdings=_holdings(document["oom"]) if document["oom"] else [],
         pictures=_all_pictures(document),
         notes=document["notes"][:_MOST_NOTES],
@@ -82,6 +86,8 @@ def render(document: dict[str, Any]) -> str:
         kind_names=KIND_NAMES,
         oom_names=OOM_NAMES,
         sentence=sentence,
+        found=_found,
+        driver_sentence=driver_calls.sentence,
         place=format_place,
         is_library=is_library,
         stack=lambda one, owner: [owner["frames"][number] for number in one["stack"][:_MOST_FRAMES]],
@@ -120,6 +126,13 @@ def _all_pictures(document: dict[str, Any]) -> list[Pictures]:
 def rank_name(document: dict[str, Any], number: int) -> str:
     rank = document["run"]["rank"]
     return f"rank {number if rank is None else rank}"
+
+
+def _found(verdicts: list[dict[str, Any]]) -> str:
+    """What a rank has found, counted: 2 findings, 1 small one."""
+    causes, small = material_and_small(verdicts)
+    findings = format_count(len(causes), "finding")
+    return f"{findings}, {small_count(small)}" if small else findings
 
 
 def _peak(document: dict[str, Any]) -> int:

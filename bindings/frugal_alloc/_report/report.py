@@ -24,8 +24,8 @@ class Report:
 
     Attributes:
         document: The whole report as plain data (docs/reports.md).
-        verdicts: What is accused, the surest and largest first: kind, file, line, bytes, bytes_per_epoch, confidence,
-            advice and more, as keys and as attributes.
+        verdicts: What is accused, the surest and largest first, and last what is not material: kind, file, line, bytes,
+            bytes_per_epoch, confidence, material, advice and more, as keys and as attributes.
     """
 
     def __init__(self) -> None:

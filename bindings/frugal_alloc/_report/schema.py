@@ -10,12 +10,16 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from . import materiality
+
 SCHEMA = "frugal_alloc.report"
 VERSION = 1
 
 VERDICT_KINDS = ("leak", "suspect", "growing", "cycle", "outside")
 OOM_VERDICTS = ("too_big", "leak", "fragmentation", "outside")
 BLOCK_STATES = ("allocated", "awaiting", "free")
+# Nothing that is inferred from some epochs is certain.
+MOST_CONFIDENCE = 0.99
 
 # Far more than any message or line of code needs, and nothing that a page could choke on.
 _MOST_CHARACTERS = 20_000
@@ -50,6 +54,8 @@ def conform(document: Any) -> dict[str, Any]:
         raise BadDocument(f"it is of version {version}, and this frugal_alloc knows {VERSION}; install a newer one")
     formed = _REPORT(document, "")
     _check_references(formed)
+    for one in (formed, *formed["ranks"]):
+        _judge_materiality(one)
     return formed
 
 
@@ -88,6 +94,10 @@ def _number(value: Any, where: str) -> float:
     if not isinstance(value, (int, float)) or isinstance(value, bool) or not abs(value) < _MOST_NUMBER:
         raise BadDocument(f"{where} is not a number")
     return value
+
+
+def _confidence(value: Any, where: str) -> float:
+    return min(_number(value, where), MOST_CONFIDENCE)
 
 
 def _flag(value: Any, where: str) -> bool:
@@ -175,9 +185,11 @@ _RUN = _Object(
     simulated=(_flag, False),
 )
 _EPOCHS = _Object(ended=_zero, found_by=(_line, "none"), steps=_zero, steps_per_epoch=_maybe_number)
+_DRIVER_CALL = _Object({"call": _line}, calls=_zero, total_ns=_zero, worst_ns=_zero)
 _GPU = _Object(
     {"gpu": _count},
     name=_no_line,
+    driver_calls=(_list(_DRIVER_CALL), []),
     **{
         key: _difference if key == "outside_bytes" else _zero
         for key in (
@@ -208,12 +220,13 @@ _VERDICT = _Object(
     bytes_per_epoch=(_number, 0),
     bytes_per_step=_maybe_number,
     epochs=_zero,
-    confidence=(_number, 0),
+    confidence=(_confidence, 0),
     pattern=_no_line,
     advice=_no_line,
     held_by=(_list(_HOLDER), []),
     stack=_no_numbers,
     out_of_memory_in=(_optional(_TIME_LEFT), None),
+    material=(_optional(_flag), None),
 )
 _FRAME = _Object({"file": _line, "line": _integer}, function=_no_line, code=_no_line)
 _SITE = _Object(
@@ -292,3 +305,11 @@ def _check_references(document: dict[str, Any]) -> None:
         raise BadDocument(f"a point of the timeline names a phase, but there are only {phases}")
     for rank in document["ranks"]:
         _check_references(rank)
+
+
+def _judge_materiality(document: dict[str, Any]) -> None:
+    """Says whether a verdict is material where the document does not: older reports, and what TensorFlow wrote."""
+    verdicts = document["verdicts"]
+    for verdict, is_material in zip(verdicts, materiality.of(verdicts, document["gpus"]), strict=True):
+        if verdict["material"] is None:
+            verdict["material"] = is_material

@@ -6,17 +6,21 @@ import os
 import textwrap
 from typing import Any
 
+from . import driver_calls
+from .causes import Cause, material_and_small
+from .headline import SMALL_SENTENCE, small_count
 from .sizes import format_count
 
 WIDTH = 100
 # Those on the first screen; the document has all.
 MOST_VERDICTS = 5
+MOST_SMALL = 5
 MOST_SITES = 5
 # With less than both a leak would not have been found: one takes survivors of six epochs, or of windows of steps.
 EPOCHS_TO_TELL = 9
 STEPS_TO_TELL = 16
 
-_BOLD, _RED, _YELLOW, _GREEN, _DIM = "1", "31", "33", "32", "2"
+_BOLD, _RED, _YELLOW, _GREEN, _GREY = "1", "31", "33", "32", "90"
 _COLOURS = {"leak": _RED, "growing": _RED, "cycle": _YELLOW, "outside": _RED, "suspect": _YELLOW}
 _WORDS = {
     "leak": "leak",
@@ -54,14 +58,14 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
     """
     paint = _painter(colour)
     lines: list[str] = []
-    groups = grouped(document["verdicts"])
+    groups, small = material_and_small(document["verdicts"])
     if document.get("oom"):
         lines += [paint(_BOLD, "frugal_alloc: the run went out of memory"), ""]
         for line in (document["oom"].get("message") or "").splitlines():
             # The error's own text is laid out already.
             lines += [line] if len(line) <= WIDTH else _wrapped(line)
         lines.append("")
-    lines += _headline(document, groups, paint)
+    lines += _headline(document, groups, small, paint)
     for number, group in enumerate(groups[:MOST_VERDICTS], 1):
         lines += _verdict(number, group, paint)
     if len(groups) > MOST_VERDICTS:
@@ -69,39 +73,28 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
     if document["suppressed"]:
         lines.append(f"   {format_count(document['suppressed'], 'verdict')} expected or suppressed")
     lines.append("")
-    lines += [_gpu(row) for row in document["gpus"]]
+    for row in document["gpus"]:
+        lines.append(_gpu(row))
+        lines += _wrapped(driver_calls.sentence(row.get("driver_calls") or []), "  ")
     lines += _sites(document)
     lines += [line for note in document["notes"] for line in _wrapped(note, "note: ", "      ")]
+    lines += [paint(_GREY, line) for line in _small(small)]
     return "\n".join(lines).rstrip() + "\n"
 
 
-def grouped(verdicts: list[dict[str, Any]]) -> list[list[dict[str, Any]]]:
-    """Verdicts that are parts of one leak: the lines of a graph that one variable holds, or where that is not known,
-    those of one phase that one remedy mends. Each largest first."""
-    groups: dict[tuple, list[dict[str, Any]]] = {}
-    for number, verdict in enumerate(verdicts):
-        key: tuple = (number,)
-        if verdict["held_by"]:
-            holder = verdict["held_by"][0]
-            key = (verdict["kind"] == "suspect", verdict["pattern"], holder["what"], holder["line"])
-        elif verdict["pattern"]:
-            key = (verdict["kind"], verdict["pattern"], verdict["phase"], verdict["advice"])
-        groups.setdefault((verdict["gpu"], key), []).append(verdict)
-    return list(groups.values())
-
-
-def _headline(document: dict[str, Any], groups: list[list[dict[str, Any]]], paint: Any) -> list[str]:
+def _headline(document: dict[str, Any], groups: list[Cause], small: list[Cause], paint: Any) -> list[str]:
     epochs = document["epochs"]
     found_by = _FOUND_BY.get(epochs["found_by"], "").format(steps=epochs["steps_per_epoch"] or 1)
     after = f"after {format_count(epochs['ended'], 'epoch')}{found_by}"
     if epochs["found_by"] == "steps" and epochs["steps_per_epoch"] == 1:
         after = f"after {format_count(epochs['ended'], 'step')}"
     if not groups:
-        if epochs["found_by"] == "none":
+        nothing = "no large leak" if small else "no leak"
+        if epochs["found_by"] == "none" and not small:
             return ["frugal_alloc: nothing is known about leaks yet"]
         if epochs["ended"] < EPOCHS_TO_TELL and epochs["steps"] < STEPS_TO_TELL:
-            return _wrapped(f"frugal_alloc: no leak {after}, which are few to tell from")
-        return [paint(_GREEN, line) for line in _wrapped(f"frugal_alloc: no leak {after}")]
+            return _wrapped(f"frugal_alloc: {nothing} {after}, which are few to tell from")
+        return [paint(_GREEN, line) for line in _wrapped(f"frugal_alloc: {nothing} {after}")]
     verdict = groups[0][0]
     per = _per(verdict)
     rate = sum(one["bytes_per_epoch"] for group in groups for one in group if one["kind"] != "suspect")
@@ -120,7 +113,7 @@ def _headline(document: dict[str, Any], groups: list[list[dict[str, Any]]], pain
     return lines
 
 
-def _verdict(number: int, group: list[dict[str, Any]], paint: Any) -> list[str]:
+def _verdict(number: int, group: Cause, paint: Any) -> list[str]:
     first = group[0]
     rate = sum(one["bytes_per_epoch"] for one in group)
     held = sum(one["bytes"] for one in group)
@@ -153,6 +146,22 @@ def _verdict(number: int, group: list[dict[str, Any]], paint: Any) -> list[str]:
         place = f" ({_short(holder['file'])}:{holder['line']})" if holder["file"] and holder["line"] else ""
         lines += _wrapped(f"held by {holder['what']}{place}: {format_count(holder['tensors'], 'tensor')}", "   ")
     lines += _wrapped(first["advice"], "   -> ", "      ")
+    return lines
+
+
+def _small(causes: list[Cause]) -> list[str]:
+    """A line for each of what is not material."""
+    if not causes:
+        return []
+    lines = _wrapped(f"{small_count(causes)}: {SMALL_SENTENCE}")
+    for cause in causes[:MOST_SMALL]:
+        first = cause[0]
+        rate = sum(one["bytes_per_epoch"] for one in cause)
+        held = f", held by {first['held_by'][0]['what']}" if first["held_by"] else ""
+        said = f"{_WORDS[first['kind']]} {_where(first)}: {size_text(rate)} {_per(first)}{held}"
+        lines += _wrapped(said, "  ", "    ")
+    if len(causes) > MOST_SMALL:
+        lines.append(f"  and {len(causes) - MOST_SMALL} more")
     return lines
 
 

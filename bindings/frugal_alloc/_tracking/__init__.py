@@ -16,12 +16,16 @@ _current: Tracker | None = None
 
 
 def start(library: Library) -> None:
-    """Begins to follow this process, once; does nothing where the setting ``track`` is off.
+    """Begins to follow this process, once; does nothing where the setting ``track`` is off. Later calls follow the
+    setting ``suppressions``.
 
     Raises:
         FrugalAllocError: the file of suppressions cannot be read, or a line of it is none.
     """
-    if _current is not None or library.setting("track") == "off":
+    if _current is not None:
+        _current.suppress_by(library.setting("suppressions"))
+        return
+    if library.setting("track") == "off":
         return
     from .._report import files
     from . import hooks
@@ -38,11 +42,20 @@ def restart(library: Library) -> None:
         FrugalAllocError: the file of suppressions cannot be read, or a line of it is none.
     """
     global _current
-    from . import suppressions, tracker
+    from . import tracker
 
-    _current = tracker.Tracker(library, suppressions.read(library.setting("suppressions")))
+    made = tracker.Tracker(library)
+    made.suppress_by(library.setting("suppressions"))
+    _current = made
     if library.epochs_ended():
         library.collapse_epochs()
+
+
+def check_suppressions(path: str) -> None:
+    """Raises FrugalAllocError, in one line, if `path` names no file of suppressions."""
+    from . import suppressions
+
+    suppressions.read(path)
 
 
 def current() -> Tracker | None:

@@ -10,6 +10,7 @@ import sysconfig
 import types
 from typing import Any, NamedTuple
 
+from .._frame_variables import variables
 from . import assignments
 
 PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
@@ -199,11 +200,12 @@ class Names:
     def _add_frames(self) -> None:
         # `frame` ends as None in each: one that referred to its own frame would keep all variables of the stack alive.
         for frame in sys._current_frames().values():
+            values: dict[str, Any] = {}
             while frame is not None:
                 code = frame.f_code
-                if is_users(code.co_filename):
-                    for name, value in local_variables(frame):
-                        self._add(name, value, code.co_filename, code.co_name)
+                values = variables(frame, callee=values) if is_users(code.co_filename) else {}
+                for name, value in values.items():
+                    self._add(name, value, code.co_filename, code.co_name)
                 frame = frame.f_back
 
     def _add(self, name: str, value: Any, file: str | None, function: str) -> None:
@@ -211,26 +213,11 @@ class Names:
             self._variables.setdefault(id(value), _Variable(name, file, function))
 
 
-def local_variables(frame: types.FrameType) -> list[tuple[str, Any]]:
-    """The variables of a function that runs, without keeping any of them alive after the caller lets go.
-
-    Up to Python 3.12, asking a frame for them leaves a copy with the frame, which would hold every value until the
-    function ends. The copy is emptied again, unless the program has asked for it, too, or a debugger uses it.
-    """
-    values = frame.f_locals
-    found = list(values.items())
-    is_copy = type(values) is dict and frame.f_code.co_flags & _CO_OPTIMIZED
-    # Held by the frame, by us, and by the call that counts.
-    if is_copy and sys.gettrace() is None and sys.getrefcount(values) <= 3:
-        values.clear()
-    return found
-
-
 def _name_in_frame(frame: types.FrameType, level: list[Any]) -> Name | None:
     """A frame that Python's collector knows: one that has ended and is kept, or a generator's."""
     wanted = {id(one) for one in level}
     code = frame.f_code
-    name = next((name for name, value in local_variables(frame) if id(value) in wanted), None)
+    name = next((name for name, value in variables(frame).items() if id(value) in wanted), None)
     if name is None or not code.co_flags & _CO_OPTIMIZED or code.co_filename.startswith(PACKAGE + os.sep):
         return None
     is_exceptions = any(type(referrer) is types.TracebackType for referrer in gc.get_referrers(frame))

@@ -9,7 +9,8 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from . import phases
+from .. import _interruptions
+from . import phases, suppressions
 from .batches import BatchPeaks, size_of
 from .cycles import Cycles
 from .epochs import Epochs
@@ -29,7 +30,8 @@ PATIENCE_SECONDS = 10.0
 
 
 def _quietly(method: Callable) -> Callable:
-    """Whatever goes wrong in a hook must not reach the program; it ends the tracking, and the report says so."""
+    """Whatever goes wrong in a hook must not reach the program; it ends the tracking, and the report says so. What a
+    handler of a signal raises meanwhile is the program's, and reaches it."""
 
     @functools.wraps(method)
     def call(self: Tracker, *arguments: Any) -> None:
@@ -43,7 +45,8 @@ def _quietly(method: Callable) -> Callable:
         self._busy_thread = threading.get_ident()
         try:
             method(self, *arguments)
-        except Exception as error:  # a library's or the interpreter's; nothing may come out
+        except Exception as error:  # a library's or the interpreter's; nothing of that may come out
+            _interruptions.pass_on(error)
             self.failure = f"{type(error).__name__}: {error}".split("\n")[0]
         finally:
             self._busy_thread = 0
@@ -56,11 +59,12 @@ class Tracker:
     """Follows one process. The hooks may come from any thread; a step or batch that comes while another is in here is
     left out."""
 
-    def __init__(self, library: Library, suppressions: list[Suppression]) -> None:
+    def __init__(self, library: Library) -> None:
         import torch
 
         self.library = library
-        self.suppressions = suppressions
+        self.suppressions: list[Suppression] = []
+        self._suppressions_file = ""
         self.started = time.time()
         self.steps = StepCounter()
         self.epochs = Epochs(library)
@@ -77,6 +81,16 @@ class Tracker:
         self._tensor_type = torch.Tensor
         self._cuda = torch.cuda
         self._steps_at_point = 0
+
+    def suppress_by(self, path: str) -> None:
+        """From now on the file's suppressions hold; "" names none. What was read is not read again.
+
+        Raises:
+            FrugalAllocError: the file cannot be read, or a line of it is none.
+        """
+        if path != self._suppressions_file:
+            self.suppressions = suppressions.read(path)
+            self._suppressions_file = path
 
     @_quietly
     def optimizer_stepped(self, optimizer: Any) -> None:

@@ -6,6 +6,8 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .._native import Library
+from .._report import materiality
+from .._report.schema import MOST_CONFIDENCE
 from .._sites import Frame
 from . import accusations, expectations, holders, patterns
 from .accusations import Accusation
@@ -31,7 +33,7 @@ class Judgement(NamedTuple):
 
 
 def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Judgement:
-    """All verdicts as of now, the surest and largest first.
+    """All verdicts as of now, the surest and largest first, and last those that are not material.
 
     Args:
         library: The library.
@@ -55,13 +57,15 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
         left = _time_left(one.kind, one.gpu, rates, gpus, tracker)
         verdicts.append(_verdict(library, one, found, pattern, left))
     verdicts += [_outside_verdict(growth, rates, gpus, tracker) for growth in told]
-    verdicts.sort(key=lambda verdict: (_doubt(verdict.row["kind"]), -verdict.row["bytes_per_epoch"]))
+    for verdict, is_material in zip(verdicts, materiality.of([one.row for one in verdicts], gpus), strict=True):
+        verdict.row["material"] = is_material
+    verdicts.sort(key=lambda verdict: _order(verdict.row))
     return Judgement(verdicts[:MOST_VERDICTS], silenced, notes)
 
 
-def _doubt(kind: str) -> int:
-    """What the collector frees in the end comes after what is lost, and what is not sure comes last."""
-    return {"cycle": 1, "suspect": 2}.get(kind, 0)
+def _order(row: dict[str, Any]) -> tuple[bool, int, float]:
+    """What the collector frees in the end comes after what is lost, and what is not sure comes after that."""
+    return not row["material"], {"cycle": 1, "suspect": 2}.get(row["kind"], 0), -row["bytes_per_epoch"]
 
 
 def _leak(library: Library, accused: Accusation, evidence: holders.Evidence) -> patterns.Leak:
@@ -93,7 +97,7 @@ def _verdict(
         "bytes_per_epoch": accused.bytes_per_epoch,
         "bytes_per_step": accused.bytes_per_step,
         "epochs": accused.epochs,
-        "confidence": accused.confidence,
+        "confidence": min(accused.confidence, MOST_CONFIDENCE),
         "pattern": pattern.name,
         "advice": pattern.advice,
         "held_by": [_held_by(holder) for holder in evidence.holders],
@@ -147,7 +151,7 @@ def _outside_verdict(
         "bytes_per_epoch": growth.bytes_per_step * (steps or 1.0),
         "bytes_per_step": growth.bytes_per_step if has_steps else None,
         "epochs": growth.boundaries,
-        "confidence": growth.confidence,
+        "confidence": min(growth.confidence, MOST_CONFIDENCE),
         "pattern": "cuda_graph_per_shape" if growth.is_pools else "outside",
         "advice": _POOLS_ADVICE if growth.is_pools else _OUTSIDE_ADVICE,
         "held_by": [],
@@ -174,9 +178,8 @@ def _time_left(
     """Until memory runs out at the rate of all that grows on the GPU; None for what does not grow on for certain."""
     rate = rates.get(gpu, 0.0)
     row = next((row for row in gpus if row["gpu"] == gpu), None)
-    if kind in ("suspect", "cycle") or rate <= 0 or row is None or not row["total_bytes"]:
+    room = materiality.room(row) if row is not None else None
+    if kind in ("suspect", "cycle") or rate <= 0 or room is None:
         return None
-    can_hold = min(row["limit_bytes"], row["total_bytes"] - row["outside_bytes"])
-    room = max(0, can_hold - row["native_reserved_bytes"] - row["peak_allocated_bytes"])
     steps = tracker.epochs.steps_per_epoch or (tracker.epochs.window_steps if tracker.epochs.steps else None)
     return {"epochs": room / rate, "steps": room / rate * steps if steps else None}

@@ -7,7 +7,7 @@ import sys
 
 import frugal_alloc
 
-from .. import _native
+from .. import _interruptions, _native
 
 
 def missing(module: str, package: str) -> ImportError:
@@ -63,18 +63,19 @@ class Following:
         frugal_alloc.epoch_end()
 
     def finish(self, is_first_rank: bool = True) -> None:
-        """Training is over: prints what leaks, if anything does, and writes the report."""
+        """Training is over: prints what leaks, if anything material does, and writes the report."""
         self.leave_all()
         if not is_first_rank or _native.loaded() is None:
             return
         try:
             report = frugal_alloc.report()
-            if report.verdicts:
+            if any(verdict["material"] for verdict in report.verdicts):
                 report.print(sys.stderr)
             if self._path is not None:
                 write = report.to_html if self._path.endswith((".html", ".htm")) else report.to_json
                 write(self._path)
         except Exception as error:  # A report is not worth the training.
+            _interruptions.pass_on(error)
             _tell(f"no report: {str(error).splitlines()[0] if str(error) else type(error).__name__}")
 
 

@@ -19,7 +19,7 @@ except ImportError:
 class MemoryReport(HookBase):
     """Tells frugal_alloc what is training, and where epochs end. ``trainer.register_hooks([MemoryReport()])``.
 
-    After the training, rank 0 prints what leaks, if anything does.
+    After the training, rank 0 prints what leaks, if anything material does.
 
     Args:
         period: So many iterations are an epoch; 0: frugal_alloc takes windows of steps, as Detectron2 knows no epochs.

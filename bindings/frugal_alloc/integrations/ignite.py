@@ -16,7 +16,8 @@ except ImportError:
 class MemoryReport:
     """Tells frugal_alloc where epochs end and what is training and evaluation.
 
-    ``MemoryReport().attach(trainer, validation=evaluator)``. After the training, what leaks is printed, if anything is.
+    ``MemoryReport().attach(trainer, validation=evaluator)``. After the training, what leaks is printed, if anything
+    material does.
 
     Args:
         path: A file that the report is written to at the end: a page if it ends in ".html", else JSON.

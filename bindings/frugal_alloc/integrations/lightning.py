@@ -30,7 +30,7 @@ def _callback_classes() -> tuple[type, ...]:
 class MemoryReport(*_callback_classes()):  # type: ignore[misc]
     """Tells frugal_alloc where epochs end and what is training, validation, test and prediction.
 
-    After the training, rank 0 prints what leaks, if anything does.
+    After the training, rank 0 prints what leaks, if anything material does.
 
     Args:
         path: A file that the report is written to at the end: a page if it ends in ".html", else JSON.

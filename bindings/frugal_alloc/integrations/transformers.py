@@ -16,8 +16,8 @@ except ImportError:
 class MemoryReport(TrainerCallback):
     """Tells frugal_alloc where epochs end and what is training, evaluation and prediction.
 
-    After the training, the first process prints what leaks, if anything does. Of an evaluation that is called by itself
-    (``trainer.evaluate()``), the first batch belongs to no phase: the Trainer does not say where it begins.
+    After the training, the first process prints what leaks, if anything material does. Of an evaluation that is called
+    by itself (``trainer.evaluate()``), the first batch belongs to no phase: the Trainer does not say where it begins.
 
     Args:
         path: A file that the report is written to at the end: a page if it ends in ".html", else JSON.

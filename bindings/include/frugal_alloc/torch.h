@@ -16,7 +16,7 @@
 #ifndef FRUGAL_ALLOC_TORCH_H_
 #define FRUGAL_ALLOC_TORCH_H_
 
-#include <array>
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
@@ -34,6 +34,7 @@ int frugal_disable(void);
 int frugal_is_enabled(void);
 const char* frugal_unfollowed_settings(const char* settings);
 int64_t frugal_trim(void);
+int frugal_keep_in_place(const void* address, int64_t bytes, int keep);
 const char* frugal_stat_names(void);
 int frugal_stats(int device, int64_t* figures, int capacity);
 
@@ -52,6 +53,7 @@ struct frugal_finding {
   int64_t epochs;
   double bytes_per_epoch;
   double confidence;
+  int material;
 };
 struct frugal_report;
 struct frugal_report* frugal_make_report(void);
@@ -80,8 +82,11 @@ class [[nodiscard]] Status {
 
 // What may be chosen, written as in FRUGAL_ALLOC_CONF (docs/tuning.md). What is "" stays as FRUGAL_ALLOC_CONF says.
 struct Options {
-  std::string memory_limit = {};  // the most to hold of each GPU: "20GiB", "80%", "off"
-  std::string idle_release = {};  // memory that was free for so long goes back to the driver: "30s", "off"
+  std::string memory_limit = {};    // the most to hold of each GPU: "20GiB", "80%", "off"
+  std::string idle_release = {};    // memory that was free for so long goes back to the driver: "30s", "off"
+  std::string remap = {};           // "off": no physical memory moves once it is mapped, for those who register it
+  std::string driver_reserve = {};  // memory of each GPU that is left to the driver: "1GiB", "off"
+  std::string driver_costs = {};    // a file of what this machine's driver takes, as `doctor --gpu` writes it
 };
 
 namespace internal {
@@ -93,6 +98,9 @@ inline std::string ToText(const Options& options) {
   };
   append("memory_limit", options.memory_limit);
   append("idle_release", options.idle_release);
+  append("remap", options.remap);
+  append("driver_reserve", options.driver_reserve);
+  append("driver_costs", options.driver_costs);
   return text;
 }
 
@@ -124,6 +132,16 @@ inline Status trim(int64_t* freed = nullptr) {
   if (bytes < 0) return Status(frugal_last_error());
   if (freed != nullptr) *freed = bytes;
   return Status();
+}
+
+// The physical memory behind [address, address + bytes) stays where it is from now on, in whole pages of 2 MiB, also
+// after a tensor there has been freed, until let_move(): for memory that is registered with a network card, NCCL or
+// another process. Memory that is not frugal_alloc's never moves.
+inline Status keep_in_place(const void* address, int64_t bytes) {
+  return frugal_keep_in_place(address, bytes, 1) == 0 ? Status() : Status(frugal_last_error());
+}
+inline Status let_move(const void* address, int64_t bytes) {
+  return frugal_keep_in_place(address, bytes, 0) == 0 ? Status() : Status(frugal_last_error());
 }
 
 // What frugal_alloc holds of one GPU and has done there since it was installed; sizes in bytes. peak_*: the highest
@@ -169,14 +187,16 @@ inline Stats stats(int gpu = 0) {
       {"retries", &Stats::retries},
       {"out_of_memory_errors", &Stats::out_of_memory_errors},
   };
-  std::array<int64_t, 64> values = {};
-  const int count = frugal_stats(gpu, values.data(), static_cast<int>(values.size()));
   Stats stats;
+  const int count = frugal_stats(gpu, nullptr, 0);
+  if (count < 0) return stats;
+  std::vector<int64_t> values(static_cast<size_t>(count));
+  frugal_stats(gpu, values.data(), count);
   const char* name = frugal_stat_names();
-  for (size_t i = 0; static_cast<int>(i) < count && i < values.size(); ++i) {
+  for (const int64_t value : values) {
     const size_t length = std::strcspn(name, " ");
     for (const Figure& figure : kFigures) {
-      if (std::string(name, length) == figure.name) stats.*figure.member = values[i];
+      if (std::string(name, length) == figure.name) stats.*figure.member = value;
     }
     name += length + (name[length] == ' ' ? 1 : 0);
   }
@@ -219,15 +239,21 @@ struct Finding {
   int64_t blocks = 0;
   int64_t epochs = 0;          // that they are from
   double bytes_per_epoch = 0;  // by which the part grows
-  double confidence = 0;       // that it grows at all, from 0 to 1
+  double confidence = 0;       // that it grows at all, from 0 to .99
+  // Else the GPU would last for more than 10,000 epochs, all smaller findings included.
+  bool material = true;
 };
 
 struct Report {
   std::string text;  // several lines for people
   int64_t epochs = 0;
-  std::vector<Finding> findings;  // leaks first, then by the rate
+  std::vector<Finding> findings;  // the material ones first; leaks, then by the rate
 
-  bool has_leak() const { return !findings.empty() && findings.front().verdict == Finding::Verdict::kLeak; }
+  // However small.
+  bool has_leak() const {
+    return std::any_of(findings.begin(), findings.end(),
+                       [](const Finding& finding) { return finding.verdict == Finding::Verdict::kLeak; });
+  }
 };
 
 // As of the latest epoch_end().
@@ -240,7 +266,7 @@ inline Report report() {
   for (const frugal_finding& finding : findings) {
     report.findings.push_back({static_cast<Finding::Verdict>(finding.verdict), finding.gpu, finding.name,
                                finding.largest_block, finding.bytes, finding.blocks, finding.epochs,
-                               finding.bytes_per_epoch, finding.confidence});
+                               finding.bytes_per_epoch, finding.confidence, finding.material != 0});
   }
   return report;
 }

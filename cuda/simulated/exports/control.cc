@@ -9,11 +9,13 @@
 #include <string_view>
 #include <utility>
 
+#include "cuda/simulated/exports/handle_checks.h"
 #include "cuda/simulated/exports/the_machine.h"
 #include "cuda/simulated/exports/unsupported.h"
 #include "cuda/simulated/thread_state.h"
 
 using frugal::Address;
+using frugal::Bytes;
 using frugal::sim::CallKind;
 using frugal::sim::Calls;
 using frugal::sim::Error;
@@ -27,6 +29,20 @@ using frugal::sim::ThisThread;
 using frugal::sim::ToBytes;
 using frugal::sim::Work;
 
+namespace {
+
+// As a launch by the runtime finds it; nullptr if there is none.
+Stream* FindStream(Machine& machine, const void* handle, const char* function) {
+  if (!machine.HasGpu(ThisThread().gpu)) return nullptr;
+  frugal::sim::Context* context = nullptr;
+  Stream* stream = nullptr;
+  Error error = frugal::sim::BindCurrentContext(function, &context);
+  if (error == Error::kSuccess) error = frugal::sim::FindStream(handle, *context, function, &stream);
+  return error == Error::kSuccess ? stream : nullptr;
+}
+
+}  // namespace
+
 uint64_t frugal_sim_calls(const char* kind) {
   constexpr std::string_view kInDriver = "driver.";
   std::string_view name = kind;
@@ -36,6 +52,34 @@ uint64_t frugal_sim_calls(const char* kind) {
   if (!known) return UINT64_MAX;
   const Calls& calls = TheMachine().calls();
   return in_driver ? calls.driver_count(*known) : calls.count(*known);
+}
+
+namespace {
+
+// By the name of a kind; UINT64_MAX for one that does not exist.
+uint64_t TimeOf(const char* kind, Nanoseconds Calls::Times::*time) {
+  const std::optional<CallKind> known = frugal::sim::CallKindFromName(kind);
+  if (!known) return UINT64_MAX;
+  return static_cast<uint64_t>((TheMachine().calls().times(*known).*time).count());
+}
+
+}  // namespace
+
+uint64_t frugal_sim_driver_ns_of(const char* kind) { return TimeOf(kind, &Calls::Times::total); }
+
+uint64_t frugal_sim_driver_worst_ns_of(const char* kind) { return TimeOf(kind, &Calls::Times::worst); }
+
+uint64_t frugal_sim_driver_wait_ns(void) { return static_cast<uint64_t>(TheMachine().calls().waits().total.count()); }
+
+uint64_t frugal_sim_driver_worst_wait_ns(void) {
+  return static_cast<uint64_t>(TheMachine().calls().waits().worst.count());
+}
+
+uint64_t frugal_sim_mapped_handles(void) { return static_cast<uint64_t>(TheMachine().mapped_handles().taken()); }
+
+uint64_t frugal_sim_memory_of_driver(int gpu) {
+  Machine& machine = TheMachine();
+  return machine.HasGpu(gpu) ? static_cast<uint64_t>(machine.gpu(gpu).memory().taken_for_driver().count()) : 0;
 }
 
 uint64_t frugal_sim_driver_ns(void) { return static_cast<uint64_t>(TheMachine().calls().driver_time().count()); }
@@ -60,7 +104,7 @@ void frugal_sim_set_clock(uint64_t ns) { TheMachine().clock().Set(Nanoseconds(st
 
 void frugal_sim_set_stream_busy_until(void* stream, uint64_t ns) {
   Machine& machine = TheMachine();
-  Stream* found = machine.streams().Find(reinterpret_cast<uint64_t>(stream), ThisThread().gpu);
+  Stream* found = FindStream(machine, stream, __func__);
   if (found != nullptr) machine.streams().SetBusyUntil(*found, Nanoseconds(static_cast<int64_t>(ns)));
 }
 
@@ -77,11 +121,13 @@ int frugal_sim_checks_order(void) { return TheMachine().order() != nullptr ? 1 :
 
 int frugal_sim_touch(void* stream, const void* start, uint64_t bytes, int writes, const char* name) {
   Machine& machine = TheMachine();
-  if (machine.order() == nullptr) return 0;
-  Stream* found = machine.streams().Find(reinterpret_cast<uint64_t>(stream), ThisThread().gpu);
+  if (!machine.configuration().wants_uses()) return 0;
+  Stream* found = FindStream(machine, stream, __func__);
   if (found == nullptr) return 0;
   Work work;
   work.kind = frugal::sim::WorkKind::kKernel;
+  // The launch itself has taken what every kernel does.
+  work.duration = machine.configuration().DurationOf(ToBytes(bytes)) - machine.configuration().DurationOf(Bytes(0));
   work.name = name;
   work.uses = {{Address(start), ToBytes(bytes), writes != 0, /*must_be_mapped=*/true}};
   return machine.streams().Enqueue(*found, std::move(work)) == Error::kSuccess ? 1 : 0;

@@ -2,6 +2,7 @@
 
 #include <cuda.h>
 
+#include <algorithm>
 #include <climits>
 
 namespace frugal::sim {
@@ -15,7 +16,7 @@ struct AttributeValue {
 constexpr AttributeValue kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
     {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
-    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, 132},
+    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, static_cast<int>(Contexts::kMultiprocessors)},
     {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
@@ -66,6 +67,13 @@ int DeviceAttribute(int attribute, const Machine& machine) {
     if (known.attribute == attribute) return known.value;
   }
   return 0;
+}
+
+Bytes LocalMemory(const Machine& machine, size_t bytes_of_thread) {
+  constexpr size_t kMost = 512 << 10;  // CUDA's, for a thread.
+  const int threads = DeviceAttribute(CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, machine) *
+                      DeviceAttribute(CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, machine);
+  return Bytes(static_cast<int64_t>(std::min(bytes_of_thread, kMost))) * threads;
 }
 
 }  // namespace frugal::sim

@@ -3,6 +3,8 @@
 #ifndef FRUGAL_CUDA_SIMULATED_EXPORTS_DEVICE_ATTRIBUTES_H_
 #define FRUGAL_CUDA_SIMULATED_EXPORTS_DEVICE_ATTRIBUTES_H_
 
+#include <cstddef>
+
 #include "cuda/simulated/machine.h"
 
 namespace frugal::sim {
@@ -17,6 +19,9 @@ int DeviceAttribute(int attribute, const Machine& machine);
 inline constexpr int kPciDomain = 0;
 constexpr int PciBusOfSlot(int slot) { return slot + 1; }
 inline int PciBus(const Gpu& gpu) { return PciBusOfSlot(gpu.slot()); }
+
+// Of all threads that can be resident, for kernels that use as much of it a thread.
+Bytes LocalMemory(const Machine& machine, size_t bytes_of_thread);
 
 }  // namespace frugal::sim
 

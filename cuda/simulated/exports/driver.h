@@ -6,6 +6,7 @@
 #include <cuda.h>
 
 #include "cuda/simulated/error.h"
+#include "cuda/simulated/exports/handle_checks.h"
 #include "cuda/simulated/exports/the_machine.h"
 #include "cuda/simulated/latency_model.h"
 #include "cuda/simulated/thread_state.h"
@@ -14,9 +15,26 @@ namespace frugal::sim {
 
 inline CUresult ToResult(Error error) { return static_cast<CUresult>(error); }
 
-// A context stands for its GPU and nothing else.
-inline CUcontext ContextOf(int gpu) { return reinterpret_cast<CUcontext>(static_cast<uintptr_t>(0x10 + gpu)); }
-inline int GpuOf(CUcontext context) { return static_cast<int>(reinterpret_cast<uintptr_t>(context)) - 0x10; }
+inline CUcontext ToHandle(const Context& context) {
+  return static_cast<CUcontext>(const_cast<void*>(HandleOf(context)));
+}
+inline CUgreenCtx ToGreenHandle(const Context& context) {
+  return static_cast<CUgreenCtx>(const_cast<void*>(GreenHandleOf(context)));
+}
+// The GPU's primary context.
+inline CUcontext ContextOf(int gpu) { return ToHandle(TheMachine().contexts().primary(gpu)); }
+
+inline CUmemAccess_flags ToAccessFlags(AddressSpace::Access access) {
+  switch (access) {
+    case AddressSpace::Access::kNone:
+      return CU_MEM_ACCESS_FLAGS_PROT_NONE;
+    case AddressSpace::Access::kRead:
+      return CU_MEM_ACCESS_FLAGS_PROT_READ;
+    case AddressSpace::Access::kReadWrite:
+      return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
+  }
+  return CU_MEM_ACCESS_FLAGS_PROT_NONE;
+}
 
 // The calls of the machine that this thread makes while it lives are the driver's.
 class InDriver {
@@ -33,24 +51,35 @@ inline Error BeginDriverCall(CallKind kind) {
   return TheMachine().calls().Begin(kind, LatencyModel::Uncharged());
 }
 
-// Calls `body` with the machine and the calling thread's GPU.
+// Calls `body` with the machine and the calling thread's context. In this and the next, `function` is the exported
+// function that calls.
 template <typename Body>
-CUresult OnCurrentGpu(Body body) {
+CUresult InCurrentContext(Body body, const char* function = __builtin_FUNCTION()) {
   Machine& machine = TheMachine();
-  const int gpu = ThisThread().gpu;
-  if (!machine.HasGpu(gpu)) return ToResult(machine.NoGpuError());
-  machine.gpu(gpu).Use();
+  if (!machine.HasGpu(ThisThread().gpu)) return ToResult(machine.NoGpuError());
+  Context* context = nullptr;
+  if (const Error error = FindCurrentContext(function, &context); error != Error::kSuccess) return ToResult(error);
+  machine.gpu(context->gpu()).Use();
   const InDriver scope;
-  return ToResult(body(machine, gpu));
+  return ToResult(body(machine, *context));
+}
+
+// The same with the GPU of that context.
+template <typename Body>
+CUresult OnCurrentGpu(Body body, const char* function = __builtin_FUNCTION()) {
+  return InCurrentContext([&](Machine& machine, Context& context) { return body(machine, context.gpu()); }, function);
 }
 
 // Calls `body` with the machine and the stream.
 template <typename Body>
-CUresult OnStream(CUstream handle, Body body) {
-  return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
-    Stream* stream = machine.streams().Find(reinterpret_cast<uint64_t>(handle), gpu);
-    return stream == nullptr ? Error::kInvalidHandle : body(machine, *stream);
-  });
+CUresult OnStream(CUstream handle, Body body, const char* function = __builtin_FUNCTION()) {
+  return InCurrentContext(
+      [&](Machine& machine, Context& context) -> Error {
+        Stream* stream = nullptr;
+        const Error error = FindStream(handle, context, function, &stream);
+        return error == Error::kSuccess ? body(machine, *stream) : error;
+      },
+      function);
 }
 
 }  // namespace frugal::sim

@@ -12,14 +12,20 @@
 
 using frugal::sim::BeginDriverCall;
 using frugal::sim::CallKind;
+using frugal::sim::CheckEvent;
+using frugal::sim::Context;
 using frugal::sim::ContextOf;
 using frugal::sim::Error;
+using frugal::sim::Event;
+using frugal::sim::FindContext;
 using frugal::sim::Gpu;
-using frugal::sim::GpuOf;
+using frugal::sim::InCurrentContext;
+using frugal::sim::InDriver;
 using frugal::sim::Machine;
-using frugal::sim::OnCurrentGpu;
 using frugal::sim::TheMachine;
 using frugal::sim::ThisThread;
+using frugal::sim::ThreadState;
+using frugal::sim::ToHandle;
 using frugal::sim::ToResult;
 
 namespace {
@@ -126,42 +132,82 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
   return OnDevice(device, [](Machine&, Gpu&) {});
 }
 
+namespace {
+
+[[gnu::noinline]] CUresult GetCurrentOrFail(CUcontext* context) {
+  if (const Error fault = BeginDriverCall(CallKind::kContext); fault != Error::kSuccess) return ToResult(fault);
+  const ThreadState& thread = ThisThread();
+  *context = thread.context == nullptr ? nullptr : ToHandle(*thread.context);
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+// Asked for each allocation on a default stream.
 CUresult cuCtxGetCurrent(CUcontext* context) {
-  Machine& machine = TheMachine();
-  if (const Error fault = BeginDriverCall(CallKind::kContext); fault != Error::kSuccess) return ToResult(fault);
-  const int gpu = ThisThread().gpu;
-  *context = machine.HasGpu(gpu) && machine.gpu(gpu).is_in_use() ? ContextOf(gpu) : nullptr;
+  if (!TheMachine().calls().CountOften(CallKind::kContext)) return GetCurrentOrFail(context);
+  const frugal::sim::Context* const current = ThisThread().context;
+  *context = current == nullptr ? nullptr : ToHandle(*current);
   return CUDA_SUCCESS;
 }
 
-CUresult cuCtxSetCurrent(CUcontext context) {
-  if (context == nullptr) return CUDA_SUCCESS;
-  if (!TheMachine().HasGpu(GpuOf(context))) return CUDA_ERROR_INVALID_CONTEXT;
-  ThisThread().gpu = GpuOf(context);
+CUresult cuCtxSetCurrent(CUcontext handle) {
+  Context* context = nullptr;
+  if (handle != nullptr) {
+    if (const Error error = FindContext(handle, __func__, &context); error != Error::kSuccess) return ToResult(error);
+  }
+  ThisThread().SetContext(context);
   return CUDA_SUCCESS;
 }
 
-CUresult cuCtxPushCurrent(CUcontext context) {
+CUresult cuCtxPushCurrent(CUcontext handle) {
   if (const Error fault = BeginDriverCall(CallKind::kContext); fault != Error::kSuccess) return ToResult(fault);
-  if (!TheMachine().HasGpu(GpuOf(context))) return CUDA_ERROR_INVALID_CONTEXT;
-  ThisThread().pushed_gpus.push_back(ThisThread().gpu);
-  ThisThread().gpu = GpuOf(context);
+  Context* context = nullptr;
+  if (const Error error = FindContext(handle, __func__, &context); error != Error::kSuccess) return ToResult(error);
+  ThisThread().PushContext(context);
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxPopCurrent(CUcontext* context) {
-  if (context != nullptr) *context = ContextOf(ThisThread().gpu);
-  if (ThisThread().pushed_gpus.empty()) return CUDA_SUCCESS;
-  ThisThread().gpu = ThisThread().pushed_gpus.back();
-  ThisThread().pushed_gpus.pop_back();
+  if (ThisThread().context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const Context* popped = ThisThread().PopContext();
+  if (context != nullptr) *context = ToHandle(*popped);
   return CUDA_SUCCESS;
 }
 
 CUresult cuCtxGetDevice(CUdevice* device) {
-  *device = ThisThread().gpu;
-  return TheMachine().HasGpu(*device) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_CONTEXT;
+  return InCurrentContext([&](Machine&, Context& context) {
+    *device = context.gpu();
+    return Error::kSuccess;
+  });
+}
+
+CUresult cuCtxGetId(CUcontext handle, unsigned long long* id) {
+  Context* context = ThisThread().context;
+  if (handle != nullptr || context == nullptr) {
+    if (const Error error = FindContext(handle, __func__, &context); error != Error::kSuccess) return ToResult(error);
+  }
+  *id = context->id();
+  return CUDA_SUCCESS;
 }
 
 CUresult cuCtxSynchronize(void) {
-  return OnCurrentGpu([](Machine& machine, int gpu) { return machine.streams().SynchronizeGpu(gpu); });
+  return InCurrentContext(
+      [](Machine& machine, Context& context) { return machine.streams().SynchronizeContext(context); });
+}
+
+CUresult cuCtxRecordEvent(CUcontext handle, CUevent event) {
+  Context* context = nullptr;
+  if (const Error error = FindContext(handle, __func__, &context); error != Error::kSuccess) return ToResult(error);
+  if (const Error error = CheckEvent(event, __func__); error != Error::kSuccess) return ToResult(error);
+  const InDriver scope;
+  return ToResult(TheMachine().streams().RecordContext(reinterpret_cast<Event*>(event), *context));
+}
+
+CUresult cuCtxWaitEvent(CUcontext handle, CUevent event) {
+  Context* context = nullptr;
+  if (const Error error = FindContext(handle, __func__, &context); error != Error::kSuccess) return ToResult(error);
+  if (const Error error = CheckEvent(event, __func__); error != Error::kSuccess) return ToResult(error);
+  const InDriver scope;
+  return ToResult(TheMachine().streams().ContextWait(*context, reinterpret_cast<Event*>(event)));
 }

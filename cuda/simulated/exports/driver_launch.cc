@@ -2,31 +2,47 @@
 
 #include <cuda.h>
 
+#include <atomic>
+#include <cstdint>
 #include <utility>
 
+#include "cuda/simulated/exports/device_attributes.h"
 #include "cuda/simulated/exports/driver.h"
 
+using frugal::sim::Error;
 using frugal::sim::Machine;
+using frugal::sim::OnCurrentGpu;
 using frugal::sim::OnStream;
 using frugal::sim::Stream;
+using frugal::sim::TheMachine;
 using frugal::sim::Work;
 using frugal::sim::WorkKind;
 
 namespace {
 
-// All modules, and all functions, are one: nothing in them is ever looked at.
-const auto kModule = reinterpret_cast<CUmodule>(0x20);
+// All functions are one: nothing in a module is ever looked at.
 const auto kFunction = reinterpret_cast<CUfunction>(0x30);
 
-CUresult Launch(CUstream stream) {
-  return OnStream(stream, [](Machine& machine, Stream& found) {
-    return machine.streams().Launch(found, {WorkKind::kKernel, machine.configuration().kernel, nullptr});
-  });
+CUresult Launch(CUstream stream, const char* function = __builtin_FUNCTION()) {
+  return OnStream(
+      stream,
+      [](Machine& machine, Stream& found) {
+        return machine.streams().Launch(
+            found, {WorkKind::kKernel, machine.configuration().DurationOf(frugal::Bytes(0)), nullptr});
+      },
+      function);
 }
 
+// A module that is loaded by name takes its memory at once.
 CUresult LoadModule(CUmodule* module) {
-  *module = kModule;
-  return CUDA_SUCCESS;
+  if (module == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  static std::atomic<uintptr_t> next{0x20};
+  return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
+    auto* const loaded = reinterpret_cast<CUmodule>(next++);
+    if (const Error error = machine.driver_memory().Load(gpu, loaded); error != Error::kSuccess) return error;
+    *module = loaded;
+    return Error::kSuccess;
+  });
 }
 
 }  // namespace
@@ -36,7 +52,17 @@ CUresult cuModuleLoadData(CUmodule* module, const void*) { return LoadModule(mod
 CUresult cuModuleLoadDataEx(CUmodule* module, const void*, unsigned, CUjit_option*, void**) {
   return LoadModule(module);
 }
-CUresult cuModuleUnload(CUmodule) { return CUDA_SUCCESS; }
+CUresult cuModuleUnload(CUmodule module) {
+  TheMachine().driver_memory().Unload(module);
+  return CUDA_SUCCESS;
+}
+
+CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
+  if (limit != CU_LIMIT_STACK_SIZE) return CUDA_ERROR_NOT_SUPPORTED;
+  return OnCurrentGpu([&](Machine& machine, int gpu) {
+    return machine.driver_memory().MakeLocalMemory(gpu, frugal::sim::LocalMemory(machine, value));
+  });
+}
 
 CUresult cuModuleGetFunction(CUfunction* function, CUmodule, const char*) {
   *function = kFunction;
@@ -91,10 +117,12 @@ CUresult cuMemsetD32Async(CUdeviceptr pointer, unsigned value, size_t count, CUs
       for (size_t i = 0; i < count; ++i) words[i] = value;
     };
     const bool backed = machine.configuration().backing == frugal::sim::Backing::kMemory;
-    Work work{WorkKind::kFill, machine.configuration().kernel, backed ? std::function<void()>(fill) : nullptr};
-    if (machine.order() != nullptr) {
+    const frugal::Bytes size = frugal::sim::ToBytes(count * sizeof(unsigned));
+    Work work{WorkKind::kFill, machine.configuration().DurationOf(size),
+              backed ? std::function<void()>(fill) : nullptr};
+    if (machine.configuration().wants_uses()) {
       work.name = "memset";
-      work.uses = {{frugal::Address(pointer), frugal::sim::ToBytes(count * sizeof(unsigned)), /*writes=*/true}};
+      work.uses = {{frugal::Address(pointer), size, /*writes=*/true}};
     }
     return machine.streams().Enqueue(found, std::move(work));
   });

@@ -1,4 +1,4 @@
-// The driver's memory: virtual memory management, allocation, and what a pointer is.
+// The driver's memory: virtual memory management and allocation.
 
 #include <cuda.h>
 
@@ -15,6 +15,7 @@ using frugal::sim::Machine;
 using frugal::sim::OnCurrentGpu;
 using frugal::sim::Segments;
 using frugal::sim::TheMachine;
+using frugal::sim::ToAccessFlags;
 using frugal::sim::ToBytes;
 using frugal::sim::ToResult;
 using frugal::sim::VirtualMemory;
@@ -27,18 +28,6 @@ VirtualMemory::Access ToAccess(CUmemAccess_flags flags) {
   if (flags == CU_MEM_ACCESS_FLAGS_PROT_READWRITE) return VirtualMemory::Access::kReadWrite;
   if (flags == CU_MEM_ACCESS_FLAGS_PROT_READ) return VirtualMemory::Access::kRead;
   return VirtualMemory::Access::kNone;
-}
-
-CUmemAccess_flags ToFlags(VirtualMemory::Access access) {
-  switch (access) {
-    case VirtualMemory::Access::kNone:
-      return CU_MEM_ACCESS_FLAGS_PROT_NONE;
-    case VirtualMemory::Access::kRead:
-      return CU_MEM_ACCESS_FLAGS_PROT_READ;
-    case VirtualMemory::Access::kReadWrite:
-      return CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  }
-  return CU_MEM_ACCESS_FLAGS_PROT_NONE;
 }
 
 // Of what an allocation is asked for, what the simulated GPU cannot give.
@@ -112,6 +101,7 @@ CUresult cuMemMap(CUdeviceptr pointer, size_t size, size_t offset, CUmemGenericA
 
 CUresult cuMemUnmap(CUdeviceptr pointer, size_t size) {
   const InDriver scope;
+  TheMachine().streams().RunDue();
   return ToResult(Memory().Unmap(Address(pointer), ToBytes(size)));
 }
 
@@ -127,10 +117,12 @@ CUresult cuMemSetAccess(CUdeviceptr pointer, size_t size, const CUmemAccessDesc*
 }
 
 CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* location, CUdeviceptr pointer) {
-  if (flags == nullptr || location == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  if (flags == nullptr || location == nullptr || location->type != CU_MEM_LOCATION_TYPE_DEVICE) {
+    return CUDA_ERROR_INVALID_VALUE;
+  }
   VirtualMemory::Access access = VirtualMemory::Access::kNone;
   const Error error = Memory().GetAccess(Address(pointer), location->id, &access);
-  if (error == Error::kSuccess) *flags = ToFlags(access);
+  if (error == Error::kSuccess) *flags = ToAccessFlags(access);
   return ToResult(error);
 }
 
@@ -193,43 +185,4 @@ CUresult cuMemGetInfo(size_t* free, size_t* total) {
     *total = static_cast<size_t>(total_bytes.count());
     return Error::kSuccess;
   });
-}
-
-// --- Pointers.
-
-CUresult cuMemGetAddressRange(CUdeviceptr* base, size_t* size, CUdeviceptr pointer) {
-  const auto allocation = TheMachine().FindAllocation(Address(pointer));
-  if (!allocation) return CUDA_ERROR_NOT_FOUND;
-  if (base != nullptr) *base = allocation->start.value();
-  if (size != nullptr) *size = static_cast<size_t>(allocation->size.count());
-  return CUDA_SUCCESS;
-}
-
-CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdeviceptr pointer) {
-  Machine& machine = TheMachine();
-  const auto allocation = machine.FindAllocation(Address(pointer));
-  if (!allocation && !machine.host_memory().Contains(Address(pointer).pointer())) return CUDA_ERROR_INVALID_VALUE;
-  const auto give = [data](auto value) {
-    *static_cast<decltype(value)*>(data) = value;
-    return CUDA_SUCCESS;
-  };
-  switch (attribute) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT:
-      return give(frugal::sim::ContextOf(allocation ? allocation->gpu : frugal::sim::ThisThread().gpu));
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE:
-      return give(allocation ? CU_MEMORYTYPE_DEVICE : CU_MEMORYTYPE_HOST);
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER:
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER:
-      return give(pointer);
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL:
-      return give(allocation ? allocation->gpu : 0);
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED:
-      return give(static_cast<int>(allocation && allocation->kind == Segments::Kind::kManaged));
-    case CU_POINTER_ATTRIBUTE_RANGE_START_ADDR:
-      return give(allocation ? allocation->start.value() : pointer);
-    case CU_POINTER_ATTRIBUTE_RANGE_SIZE:
-      return give(allocation ? static_cast<size_t>(allocation->size.count()) : size_t{0});
-    default:
-      return CUDA_ERROR_NOT_SUPPORTED;
-  }
 }

@@ -6,8 +6,11 @@
 #include "cuda/simulated/streams.h"
 
 using frugal::sim::Capture;
+using frugal::sim::CheckEvent;
+using frugal::sim::Context;
 using frugal::sim::Error;
 using frugal::sim::Event;
+using frugal::sim::InCurrentContext;
 using frugal::sim::InDriver;
 using frugal::sim::Machine;
 using frugal::sim::OnCurrentGpu;
@@ -15,29 +18,53 @@ using frugal::sim::OnStream;
 using frugal::sim::Stream;
 using frugal::sim::Streams;
 using frugal::sim::TheMachine;
+using frugal::sim::ToGreenHandle;
+using frugal::sim::ToHandle;
 using frugal::sim::ToResult;
 
 namespace {
 
-Event* ToEvent(CUevent event) { return reinterpret_cast<Event*>(event); }
+CUresult CreateStream(CUstream* stream, unsigned flags, int priority, const char* function = __builtin_FUNCTION()) {
+  return InCurrentContext(
+      [&](Machine& machine, Context& context) -> Error {
+        if (const Error error = machine.driver_memory().MakeStream(context.gpu()); error != Error::kSuccess)
+          return error;
+        const auto kind = flags & CU_STREAM_NON_BLOCKING ? Stream::Kind::kNonBlocking : Stream::Kind::kBlocking;
+        *stream = reinterpret_cast<CUstream>(machine.streams().Create(context, kind, priority));
+        return Error::kSuccess;
+      },
+      function);
+}
+
+// Calls `body` with the streams and the event, which none of the functions needs a context for.
+template <typename Body>
+CUresult OnEvent(CUevent event, Body body, const char* function = __builtin_FUNCTION()) {
+  if (const Error error = CheckEvent(event, function); error != Error::kSuccess) return ToResult(error);
+  const InDriver scope;
+  return ToResult(body(TheMachine().streams(), reinterpret_cast<Event*>(event)));
+}
+
+// Calls `body` with the streams, the stream and the event.
+template <typename Body>
+CUresult OnStreamAndEvent(CUstream stream, CUevent event, Body body, const char* function = __builtin_FUNCTION()) {
+  if (const Error error = CheckEvent(event, function); error != Error::kSuccess) return ToResult(error);
+  return OnStream(
+      stream,
+      [&](Machine& machine, Stream& found) { return body(machine.streams(), found, reinterpret_cast<Event*>(event)); },
+      function);
+}
 
 }  // namespace
 
 // --- Streams.
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
-  return OnCurrentGpu([&](Machine& machine, int gpu) {
-    const auto kind = flags & CU_STREAM_NON_BLOCKING ? Stream::Kind::kNonBlocking : Stream::Kind::kBlocking;
-    *stream = reinterpret_cast<CUstream>(machine.streams().Create(gpu, kind, priority));
-    return Error::kSuccess;
-  });
+  return CreateStream(stream, flags, priority);
 }
 
-CUresult cuStreamCreate(CUstream* stream, unsigned flags) { return cuStreamCreateWithPriority(stream, flags, 0); }
+CUresult cuStreamCreate(CUstream* stream, unsigned flags) { return CreateStream(stream, flags, /*priority=*/0); }
 
-CUresult cuStreamDestroy(CUstream stream) {
-  return ToResult(TheMachine().streams().Destroy(reinterpret_cast<Stream*>(stream)));
-}
+CUresult cuStreamDestroy(CUstream stream) { return ToResult(frugal::sim::DestroyStream(stream, __func__)); }
 
 CUresult cuStreamQuery(CUstream stream) {
   return OnStream(stream, [](Machine& machine, Stream& found) { return machine.streams().Query(found); });
@@ -48,13 +75,36 @@ CUresult cuStreamSynchronize(CUstream stream) {
 }
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
-  return OnStream(stream,
-                  [&](Machine& machine, Stream& found) { return machine.streams().StreamWait(found, ToEvent(event)); });
+  return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& waiting, Event* awaited) {
+    return streams.StreamWait(waiting, awaited);
+  });
 }
 
 CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
   return OnStream(stream, [&](Machine&, Stream& found) {
+    *context = ToHandle(*found.context);
+    return Error::kSuccess;
+  });
+}
+
+CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext* context, CUgreenCtx* green) {
+  return OnStream(stream, [&](Machine&, Stream& found) {
     *context = frugal::sim::ContextOf(found.gpu);
+    *green = found.context->is_green() ? ToGreenHandle(*found.context) : nullptr;
+    return Error::kSuccess;
+  });
+}
+
+CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx* green) {
+  return OnStream(stream, [&](Machine&, Stream& found) {
+    *green = found.context->is_green() ? ToGreenHandle(*found.context) : nullptr;
+    return Error::kSuccess;
+  });
+}
+
+CUresult cuStreamGetDevice(CUstream stream, CUdevice* device) {
+  return OnStream(stream, [&](Machine&, Stream& found) {
+    *device = found.gpu;
     return Error::kSuccess;
   });
 }
@@ -99,26 +149,26 @@ CUresult cuStreamWriteValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned) { ret
 // --- Events.
 
 CUresult cuEventCreate(CUevent* event, unsigned) {
-  const InDriver scope;
-  Event* created = nullptr;
-  const Error error = TheMachine().streams().CreateEvent(&created);
-  if (error == Error::kSuccess) *event = reinterpret_cast<CUevent>(created);
-  return ToResult(error);
+  return OnCurrentGpu([&](Machine& machine, int gpu) {
+    Event* created = nullptr;
+    const Error error = machine.streams().CreateEvent(&created, gpu);
+    if (error == Error::kSuccess) *event = reinterpret_cast<CUevent>(created);
+    return error;
+  });
 }
 
-CUresult cuEventDestroy(CUevent event) { return ToResult(TheMachine().streams().DestroyEvent(ToEvent(event))); }
+CUresult cuEventDestroy(CUevent event) { return ToResult(frugal::sim::DestroyEvent(event, __func__)); }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
-  return OnStream(stream,
-                  [&](Machine& machine, Stream& found) { return machine.streams().Record(ToEvent(event), found); });
+  return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& marked, Event* recorded) {
+    return streams.Record(recorded, marked);
+  });
 }
 
 CUresult cuEventQuery(CUevent event) {
-  const InDriver scope;
-  return ToResult(TheMachine().streams().QueryEvent(ToEvent(event)));
+  return OnEvent(event, [](Streams& streams, Event* asked) { return streams.QueryEvent(asked); });
 }
 
 CUresult cuEventSynchronize(CUevent event) {
-  const InDriver scope;
-  return ToResult(TheMachine().streams().SynchronizeEvent(ToEvent(event)));
+  return OnEvent(event, [](Streams& streams, Event* awaited) { return streams.SynchronizeEvent(awaited); });
 }

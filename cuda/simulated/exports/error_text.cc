@@ -37,6 +37,9 @@ constexpr Row kRows[] = {
      "peer access is already enabled"},
     {Error::kPeerAccessNotEnabled, "cudaErrorPeerAccessNotEnabled", "CUDA_ERROR_PEER_ACCESS_NOT_ENABLED",
      "peer access has not been enabled"},
+    {Error::kTooManyPeers, "cudaErrorTooManyPeers", "CUDA_ERROR_TOO_MANY_PEERS", "peer mapping resources exhausted"},
+    {Error::kContextIsDestroyed, "cudaErrorContextIsDestroyed", "CUDA_ERROR_CONTEXT_IS_DESTROYED",
+     "context is destroyed"},
     {Error::kHostMemoryAlreadyRegistered, "cudaErrorHostMemoryAlreadyRegistered",
      "CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED", "part or all of the requested memory range is already mapped"},
     {Error::kHostMemoryNotRegistered, "cudaErrorHostMemoryNotRegistered", "CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED",
@@ -62,6 +65,12 @@ constexpr Row kRows[] = {
      "operation not permitted on an event last recorded in a capturing stream"},
     {Error::kCaptureWrongThread, "cudaErrorStreamCaptureWrongThread", "CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD",
      "attempt to terminate a thread-local capture sequence from another thread"},
+    {Error::kInvalidResourceType, "cudaErrorInvalidResourceType", "CUDA_ERROR_INVALID_RESOURCE_TYPE",
+     "invalid resource type"},
+    {Error::kInvalidResourceConfiguration, "cudaErrorInvalidResourceConfiguration",
+     "CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION", "invalid resource configuration"},
+    {Error::kStreamDetached, "cudaErrorStreamDetached", "CUDA_ERROR_STREAM_DETACHED",
+     "the stream's context is destroyed"},
 };
 
 const Row* Find(int error) {

@@ -79,6 +79,17 @@ void Kernels::Register(const void* host, std::string_view name) {
   kernels_[host] = kernel;
 }
 
+void Kernels::RegisterModule(const void* host, const void* module) {
+  std::lock_guard lock(mutex_);
+  modules_[host] = module;
+}
+
+const void* Kernels::ModuleOf(const void* host) const {
+  std::lock_guard lock(mutex_);
+  const auto it = modules_.find(host);
+  return it == modules_.end() ? nullptr : it->second;
+}
+
 Kernels::Kernel Kernels::Classify(std::string_view name) {
   if (name.find("11spin_kernel") != std::string_view::npos) return {Kind::kSleep, 0};
   // The functor has to be the kernel's own, not an argument of another one: it follows the kernel's name but for a
@@ -97,18 +108,19 @@ Kernels::Kernel Kernels::Classify(std::string_view name) {
   return {};
 }
 
-Work Kernels::MakeWork(const void* host, void** arguments, Nanoseconds duration, bool backed, bool order) const {
+Work Kernels::MakeWork(const void* host, void** arguments, const Configuration& configuration) const {
+  const bool backed = configuration.backing == Backing::kMemory;
   Kernel kernel;
   {
     std::lock_guard lock(mutex_);
     if (const auto it = kernels_.find(host); it != kernels_.end()) kernel = it->second;
   }
-  Work work{WorkKind::kKernel, duration, nullptr};
+  Work work{WorkKind::kKernel, configuration.DurationOf(Bytes(0)), nullptr};
   if (kernel.kind == Kind::kSleep) {
     int64_t cycles = 0;  // Of a clock that ticks once a nanosecond.
     std::memcpy(&cycles, arguments[0], sizeof(cycles));
     work.duration = Nanoseconds(cycles);
-  } else if (kernel.kind == Kind::kFill && (backed || order)) {
+  } else if (kernel.kind == Kind::kFill && (backed || configuration.wants_uses())) {
     // (int count, FillFunctor<T> of one value, array of one pointer, ...)
     int count = 0;
     Element element{{}, kernel.element_size};
@@ -119,9 +131,11 @@ Work Kernels::MakeWork(const void* host, void** arguments, Nanoseconds duration,
     if (backed) {
       work.run = [=] { Fill(start, count, element); };
     }
-    if (order) {
+    const Bytes size(int64_t{count} * static_cast<int64_t>(element.size));
+    work.duration = configuration.DurationOf(size);
+    if (configuration.wants_uses()) {
       work.name = "fill kernel";
-      work.uses = {{Address(start), Bytes(int64_t{count} * static_cast<int64_t>(element.size)), /*writes=*/true}};
+      work.uses = {{Address(start), size, /*writes=*/true}};
     }
   }
   return work;

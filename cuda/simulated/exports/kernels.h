@@ -8,6 +8,7 @@
 #include <string_view>
 #include <unordered_map>
 
+#include "cuda/simulated/configuration.h"
 #include "cuda/simulated/graph.h"
 
 namespace frugal::sim {
@@ -21,10 +22,13 @@ class Kernels {
 
   // `host` is the address by which the program launches the kernel, `name` its mangled name.
   void Register(const void* host, std::string_view name);
+  // Which module, by any name for it, the kernel is in: for drivers that load modules as they are needed.
+  void RegisterModule(const void* host, const void* module);
+  // nullptr for a kernel that was not registered so.
+  const void* ModuleOf(const void* host) const;
 
-  // A launch of it. A kernel without a duration of its own takes `duration`. Unless `backed`, memory is not touched.
-  // With `order`, what it fills is declared.
-  Work MakeWork(const void* host, void** arguments, Nanoseconds duration, bool backed, bool order) const;
+  // A launch of it on a machine of this configuration.
+  Work MakeWork(const void* host, void** arguments, const Configuration& configuration) const;
 
  private:
   enum class Kind { kOther, kFill, kSleep };
@@ -37,6 +41,7 @@ class Kernels {
 
   mutable std::mutex mutex_;
   std::unordered_map<const void*, Kernel> kernels_;
+  std::unordered_map<const void*, const void*> modules_;
 };
 
 }  // namespace frugal::sim

@@ -9,6 +9,7 @@
 #include <cuda_runtime_api.h>
 
 #include "cuda/simulated/error.h"
+#include "cuda/simulated/exports/handle_checks.h"
 #include "cuda/simulated/exports/the_machine.h"
 #include "cuda/simulated/thread_state.h"
 
@@ -17,32 +18,45 @@ namespace frugal::sim {
 // Unless kSuccess, what cudaGetLastError will say to this thread.
 cudaError_t Return(Error error);
 
-// Calls `body` with the machine and the calling thread's GPU.
+// Calls `body` with the machine and the calling thread's context. In this and the next, `function` is the exported
+// function that calls.
 template <typename Body>
-cudaError_t OnCurrentGpu(Body body) {
+cudaError_t InCurrentContext(Body body, const char* function = __builtin_FUNCTION()) {
   Machine& machine = TheMachine();
-  const int gpu = ThisThread().gpu;
-  if (!machine.HasGpu(gpu)) return Return(machine.NoGpuError());
-  machine.gpu(gpu).Use();
-  return Return(body(machine, gpu));
+  if (!machine.HasGpu(ThisThread().gpu)) return Return(machine.NoGpuError());
+  Context* context = nullptr;
+  if (const Error error = BindCurrentContext(function, &context); error != Error::kSuccess) return Return(error);
+  machine.gpu(context->gpu()).Use();
+  return Return(body(machine, *context));
+}
+
+// The same with the GPU of that context.
+template <typename Body>
+cudaError_t OnCurrentGpu(Body body, const char* function = __builtin_FUNCTION()) {
+  return InCurrentContext([&](Machine& machine, Context& context) { return body(machine, context.gpu()); }, function);
 }
 
 // As OnCurrentGpu, for calls that a stream capture forbids.
 template <typename Body>
-cudaError_t OutsideCapture(Body body) {
-  return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
-    if (const Error error = machine.streams().CheckForbiddenByCapture(); error != Error::kSuccess) return error;
-    return body(machine, gpu);
-  });
+cudaError_t OutsideCapture(Body body, const char* function = __builtin_FUNCTION()) {
+  return OnCurrentGpu(
+      [&](Machine& machine, int gpu) -> Error {
+        if (const Error error = machine.streams().CheckForbiddenByCapture(); error != Error::kSuccess) return error;
+        return body(machine, gpu);
+      },
+      function);
 }
 
 // Calls `body` with the machine and the stream.
 template <typename Body>
-cudaError_t OnStream(cudaStream_t handle, Body body) {
-  return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
-    Stream* stream = machine.streams().Find(reinterpret_cast<uint64_t>(handle), gpu);
-    return stream == nullptr ? Error::kInvalidHandle : body(machine, *stream);
-  });
+cudaError_t OnStream(cudaStream_t handle, Body body, const char* function = __builtin_FUNCTION()) {
+  return InCurrentContext(
+      [&](Machine& machine, Context& context) -> Error {
+        Stream* stream = nullptr;
+        const Error error = FindStream(handle, context, function, &stream);
+        return error == Error::kSuccess ? body(machine, *stream) : error;
+      },
+      function);
 }
 
 // Calls `body` with the machine and a GPU that need not be the thread's.

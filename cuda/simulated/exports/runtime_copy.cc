@@ -13,6 +13,7 @@ using frugal::Address;
 using frugal::sim::Error;
 using frugal::sim::Machine;
 using frugal::sim::MemoryUse;
+using frugal::sim::Nanoseconds;
 using frugal::sim::OnStream;
 using frugal::sim::OutsideCapture;
 using frugal::sim::Stream;
@@ -35,13 +36,18 @@ bool IsPageable(Machine& machine, const void* pointer) {
 
 // Declares what `work` touches, of which some may be the host's.
 void Declare(Machine& machine, Work& work, const char* name, std::vector<MemoryUse> uses) {
-  if (machine.order() == nullptr) return;
+  if (!machine.configuration().wants_uses()) return;
   work.name = name;
   work.uses = std::move(uses);
 }
 
+Nanoseconds CopyTime(Machine& machine, const void* to, const void* from, size_t size) {
+  const bool of_host = !IsDevice(machine, to) || !IsDevice(machine, from);
+  return machine.configuration().DurationOf(ToBytes(size), of_host);
+}
+
 Work Copy(Machine& machine, void* to, const void* from, size_t size) {
-  Work work{WorkKind::kCopy, machine.configuration().kernel, nullptr};
+  Work work{WorkKind::kCopy, CopyTime(machine, to, from, size), nullptr};
   Declare(machine, work, "copy", {{Address(from), ToBytes(size), false}, {Address(to), ToBytes(size), true}});
   if (!IsOutOfReach(machine, to) && !IsOutOfReach(machine, from)) {
     work.run = [=] { std::memmove(to, from, size); };
@@ -51,8 +57,8 @@ Work Copy(Machine& machine, void* to, const void* from, size_t size) {
 
 Work CopyRows(Machine& machine, void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
               size_t height) {
-  Work work{WorkKind::kCopy, machine.configuration().kernel, nullptr};
-  if (machine.order() != nullptr) {
+  Work work{WorkKind::kCopy, CopyTime(machine, to, from, width * height), nullptr};
+  if (machine.configuration().wants_uses()) {
     // Row by row, since other streams may use what lies between them.
     std::vector<MemoryUse> uses;
     for (size_t row = 0; row < height; ++row) {
@@ -72,7 +78,7 @@ Work CopyRows(Machine& machine, void* to, size_t to_pitch, const void* from, siz
 }
 
 Work Fill(Machine& machine, void* start, int value, size_t size) {
-  Work work{WorkKind::kFill, machine.configuration().kernel, nullptr};
+  Work work{WorkKind::kFill, machine.configuration().DurationOf(ToBytes(size)), nullptr};
   Declare(machine, work, "memset", {{Address(start), ToBytes(size), true}});
   if (!IsOutOfReach(machine, start)) {
     work.run = [=] { std::memset(start, value, size); };
@@ -82,18 +88,38 @@ Work Fill(Machine& machine, void* start, int value, size_t size) {
 
 // The host waits for what was there before, and does the work itself.
 template <typename MakeWork>
-cudaError_t Blocking(MakeWork make) {
-  return OutsideCapture([&](Machine& machine, int gpu) {
-    machine.streams().WaitForGpu(gpu);
-    if (const Work work = make(machine); work.run) work.run();
-    return Error::kSuccess;
-  });
+cudaError_t Blocking(MakeWork make, const char* function = __builtin_FUNCTION()) {
+  return OutsideCapture(
+      [&](Machine& machine, int gpu) {
+        machine.streams().WaitForGpu(gpu);
+        if (const Work work = make(machine); work.run) work.run();
+        return Error::kSuccess;
+      },
+      function);
+}
+
+// The driver copies pageable memory in the calling thread, so the host waits for what comes before, and for the copy.
+template <typename MakeWork>
+cudaError_t CopyInOrder(cudaStream_t stream, const void* to, const void* from, MakeWork make,
+                        const char* function = __builtin_FUNCTION()) {
+  return OnStream(
+      stream,
+      [&](Machine& machine, Stream& found) -> Error {
+        const bool captured = machine.streams().GetCaptureInfo(found).state != frugal::sim::Capture::State::kEnded;
+        const bool waits = !captured && (IsPageable(machine, to) || IsPageable(machine, from));
+        if (waits) machine.streams().WaitForStream(found);
+        const Error error = machine.streams().Enqueue(found, make(machine));
+        if (waits && machine.late() != nullptr) machine.streams().WaitForStream(found);
+        return error;
+      },
+      function);
 }
 
 template <typename MakeWork>
-cudaError_t InOrder(cudaStream_t stream, MakeWork make) {
-  return OnStream(stream,
-                  [&](Machine& machine, Stream& found) { return machine.streams().Enqueue(found, make(machine)); });
+cudaError_t InOrder(cudaStream_t stream, MakeWork make, const char* function = __builtin_FUNCTION()) {
+  return OnStream(
+      stream, [&](Machine& machine, Stream& found) { return machine.streams().Enqueue(found, make(machine)); },
+      function);
 }
 
 }  // namespace
@@ -103,12 +129,7 @@ cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind) 
 }
 
 cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t size, cudaMemcpyKind, cudaStream_t stream) {
-  return OnStream(stream, [&](Machine& machine, Stream& found) {
-    const bool captured = machine.streams().GetCaptureInfo(found).state != frugal::sim::Capture::State::kEnded;
-    // The driver copies pageable memory in the calling thread.
-    if (!captured && (IsPageable(machine, to) || IsPageable(machine, from))) machine.streams().WaitForStream(found);
-    return machine.streams().Enqueue(found, Copy(machine, to, from, size));
-  });
+  return CopyInOrder(stream, to, from, [&](Machine& machine) { return Copy(machine, to, from, size); });
 }
 
 cudaError_t cudaMemcpyPeer(void* to, int, const void* from, int, size_t size) {
@@ -126,8 +147,9 @@ cudaError_t cudaMemcpy2D(void* to, size_t to_pitch, const void* from, size_t fro
 
 cudaError_t cudaMemcpy2DAsync(void* to, size_t to_pitch, const void* from, size_t from_pitch, size_t width,
                               size_t height, cudaMemcpyKind, cudaStream_t stream) {
-  return InOrder(stream,
-                 [&](Machine& machine) { return CopyRows(machine, to, to_pitch, from, from_pitch, width, height); });
+  return CopyInOrder(stream, to, from, [&](Machine& machine) {
+    return CopyRows(machine, to, to_pitch, from, from_pitch, width, height);
+  });
 }
 
 cudaError_t cudaMemset(void* start, int value, size_t size) {

@@ -28,9 +28,9 @@ cudaError_t cudaGetDevice(int* device) {
 }
 
 cudaError_t cudaSetDevice(int device) {
-  return OnGpu(device, [&](Machine&, Gpu& gpu) {
+  return OnGpu(device, [&](Machine& machine, Gpu& gpu) {
     gpu.Use();
-    ThisThread().gpu = device;
+    ThisThread().SetContext(&machine.contexts().primary(device));
     return Error::kSuccess;
   });
 }
@@ -105,12 +105,12 @@ cudaError_t cudaDeviceCanAccessPeer(int* can, int device, int peer) {
 
 cudaError_t cudaDeviceEnablePeerAccess(int peer, unsigned) {
   return OnCurrentGpu([&](Machine& machine, int gpu) {
-    return machine.HasGpu(peer) && peer != gpu ? machine.peers().Enable(gpu, peer) : Error::kInvalidDevice;
+    return machine.HasGpu(peer) && peer != gpu ? machine.segments().EnablePeer(gpu, peer) : Error::kInvalidDevice;
   });
 }
 
 cudaError_t cudaDeviceDisablePeerAccess(int peer) {
-  return OnCurrentGpu([&](Machine& machine, int gpu) { return machine.peers().Disable(gpu, peer); });
+  return OnCurrentGpu([&](Machine& machine, int gpu) { return machine.segments().DisablePeer(gpu, peer); });
 }
 
 // --- The profiler, which has nothing to see here.

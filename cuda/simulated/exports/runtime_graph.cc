@@ -35,10 +35,13 @@ namespace {
 ExecutableGraph* ToExecutable(cudaGraphExec_t executable) { return reinterpret_cast<ExecutableGraph*>(executable); }
 
 cudaError_t Begin(cudaStream_t stream, std::shared_ptr<Graph> graph, std::vector<Node*> tail,
-                  cudaStreamCaptureMode mode) {
-  return OnStream(stream, [&](Machine& machine, Stream& found) {
-    return machine.streams().BeginCapture(found, static_cast<CaptureMode>(mode), std::move(graph), std::move(tail));
-  });
+                  cudaStreamCaptureMode mode, const char* function = __builtin_FUNCTION()) {
+  return OnStream(
+      stream,
+      [&](Machine& machine, Stream& found) {
+        return machine.streams().BeginCapture(found, static_cast<CaptureMode>(mode), std::move(graph), std::move(tail));
+      },
+      function);
 }
 
 }  // namespace
@@ -119,7 +122,7 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
     if (!graph) return Error::kInvalidValue;
     const Nanoseconds duration = graph->Duration();
     Work work{WorkKind::kGraph, duration, nullptr};
-    if (machine.order() != nullptr) work.graph = graph;
+    if (machine.configuration().wants_uses()) work.graph = graph;
     if (ThisThread().runs_graphs) {
       work.run = [graph = std::move(graph)] { graph->Run(); };
     }

@@ -9,12 +9,14 @@
 #include "cuda/simulated/exports/runtime.h"
 
 using frugal::Address;
+using frugal::sim::CheckEvent;
 using frugal::sim::Error;
 using frugal::sim::Event;
 using frugal::sim::IpcHandle;
 using frugal::sim::Machine;
 using frugal::sim::Nanoseconds;
 using frugal::sim::OnCurrentGpu;
+using frugal::sim::Return;
 using frugal::sim::SharedRange;
 
 static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(IpcHandle));
@@ -48,12 +50,18 @@ cudaError_t cudaIpcCloseMemHandle(void* pointer) {
   return OnCurrentGpu([&](Machine& machine, int) { return machine.segments().CloseImported(Address(pointer)); });
 }
 
-// An event's handle carries the time at which it passes: all processes of a host go by one wall clock. An event that
-// is recorded again after that is not seen by the other process.
+// An event's handle carries the time at which it passes: all processes of a host go by one wall clock. On another
+// clock it is waited for, and has passed for the other process. An event that is recorded again after that is not seen
+// by the other process.
 cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t event) {
+  const Error error = CheckEvent(event, __func__);
+  if (error != Error::kSuccess) return Return(error);
   return OnCurrentGpu([&](Machine& machine, int) -> Error {
     Nanoseconds time{0};
-    const Error error = machine.streams().PassesAt(reinterpret_cast<Event*>(event), &time);
+    auto* shared = reinterpret_cast<Event*>(event);
+    const bool by_the_wall = !machine.clock().is_manual();
+    const Error error =
+        by_the_wall ? machine.streams().PassesAt(shared, &time) : machine.streams().SynchronizeEvent(shared);
     *handle = {};
     const int64_t nanoseconds = time.count();
     std::memcpy(handle, &nanoseconds, sizeof(nanoseconds));
@@ -62,10 +70,10 @@ cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t even
 }
 
 cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t handle) {
-  return OnCurrentGpu([&](Machine& machine, int) {
+  return OnCurrentGpu([&](Machine& machine, int gpu) {
     int64_t nanoseconds = 0;
     std::memcpy(&nanoseconds, &handle, sizeof(nanoseconds));
-    *event = reinterpret_cast<cudaEvent_t>(machine.streams().CreateRecordedEvent(Nanoseconds(nanoseconds)));
+    *event = reinterpret_cast<cudaEvent_t>(machine.streams().CreateRecordedEvent(Nanoseconds(nanoseconds), gpu));
     return Error::kSuccess;
   });
 }

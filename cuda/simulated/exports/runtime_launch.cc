@@ -3,24 +3,39 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <deque>
+#include <mutex>
 
+#include "cuda/simulated/exports/device_attributes.h"
 #include "cuda/simulated/exports/kernels.h"
 #include "cuda/simulated/exports/runtime.h"
 
+using frugal::sim::Error;
 using frugal::sim::Kernels;
 using frugal::sim::Machine;
+using frugal::sim::OnCurrentGpu;
 using frugal::sim::OnStream;
 using frugal::sim::Stream;
+using frugal::sim::TheConfiguration;
+using frugal::sim::ThisThread;
 
 namespace {
 
-cudaError_t Launch(const void* kernel, void** arguments, cudaStream_t stream) {
-  return OnStream(stream, [&](Machine& machine, Stream& found) {
-    const bool backed = machine.configuration().backing == frugal::sim::Backing::kMemory;
-    return machine.streams().Launch(found,
-                                    Kernels::Table().MakeWork(kernel, arguments, machine.configuration().kernel, backed,
-                                                              /*order=*/machine.order() != nullptr));
-  });
+// The kernel's module takes its memory as it is launched for the first time.
+Error LoadModuleOf(Machine& machine, const void* kernel) {
+  if (!machine.driver_memory().is_on()) return Error::kSuccess;
+  return machine.driver_memory().Load(ThisThread().gpu, Kernels::Table().ModuleOf(kernel));
+}
+
+cudaError_t Launch(const void* kernel, void** arguments, cudaStream_t stream,
+                   const char* function = __builtin_FUNCTION()) {
+  return OnStream(
+      stream,
+      [&](Machine& machine, Stream& found) -> Error {
+        if (const Error error = LoadModuleOf(machine, kernel); error != Error::kSuccess) return error;
+        return machine.streams().Launch(found, Kernels::Table().MakeWork(kernel, arguments, machine.configuration()));
+      },
+      function);
 }
 
 // What <<<...>>> leaves for the stub of the kernel that it calls.
@@ -69,9 +84,12 @@ extern "C" cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_
 
 // --- Registration, by code that the CUDA compiler puts into each program.
 
-extern "C" void** __cudaRegisterFatBinary(void*) {
-  static void* handle = nullptr;
-  return &handle;
+// A module of its own for each, named by its handle.
+extern "C" void** __cudaRegisterFatBinary(void* binary) {
+  static std::mutex mutex;
+  static auto* handles = new std::deque<void*>;
+  std::lock_guard lock(mutex);
+  return &handles->emplace_back(binary);
 }
 extern "C" void __cudaRegisterFatBinaryEnd(void**) {}
 extern "C" void __cudaUnregisterFatBinary(void**) {}
@@ -79,9 +97,11 @@ extern "C" void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t
 extern "C" void __cudaRegisterManagedVar(void**, void**, char*, const char*, int, size_t, int, int) {}
 extern "C" char __cudaInitModule(void**) { return 1; }
 
-extern "C" void __cudaRegisterFunction(void**, const char* host, char*, const char* name, int, void*, void*, void*,
-                                       void*, int*) {
+extern "C" void __cudaRegisterFunction(void** module, const char* host, char*, const char* name, int, void*, void*,
+                                       void*, void*, int*) {
   Kernels::Table().Register(host, name);
+  // A program has 100,000 kernels: which module they are in is kept only where it matters.
+  if (TheConfiguration().driver_memory.on) Kernels::Table().RegisterModule(host, module);
 }
 
 // --- A kernel stands for its address on the host.
@@ -113,6 +133,15 @@ extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(in
                                                                               unsigned) {
   *blocks = 2;
   return cudaSuccess;
+}
+
+// --- The local memory of all threads that can be resident, which the driver makes room for at once.
+
+cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
+  if (limit != cudaLimitStackSize) return cudaErrorNotSupported;
+  return OnCurrentGpu([&](Machine& machine, int gpu) {
+    return machine.driver_memory().MakeLocalMemory(gpu, frugal::sim::LocalMemory(machine, value));
+  });
 }
 
 // --- Variables of kernels, which nothing reads.

@@ -48,7 +48,8 @@ extern "C" cudaError_t cudaMallocManaged(void** pointer, size_t size, unsigned) 
 }
 
 cudaError_t cudaFree(void* pointer) {
-  if (pointer == nullptr) return cudaSuccess;
+  // Programs free nothing so that a context is made.
+  if (pointer == nullptr) return OnCurrentGpu([](Machine&, int) { return Error::kSuccess; });
   return OutsideCapture([&](Machine& machine, int) { return machine.FreeSegment(Address(pointer)); });
 }
 
@@ -73,6 +74,14 @@ constexpr uintptr_t kFirstPool = 0x100;
 cudaMemPool_t PoolOf(int gpu) { return reinterpret_cast<cudaMemPool_t>(kFirstPool + static_cast<uintptr_t>(gpu)); }
 int GpuOf(cudaMemPool_t pool) { return static_cast<int>(reinterpret_cast<uintptr_t>(pool) - kFirstPool); }
 
+// What the GPU has been told to free is waited for, as a pool does, before there is too little.
+Error AllocateFromPool(Machine& machine, int gpu, size_t size, void** pointer) {
+  const Error error = Allocate(machine, gpu, size, Segments::Kind::kDevice, pointer);
+  if (error != Error::kOutOfMemory || machine.late() == nullptr) return error;
+  machine.streams().WaitForGpu(gpu);
+  return Allocate(machine, gpu, size, Segments::Kind::kDevice, pointer);
+}
+
 cudaError_t GivePool(cudaMemPool_t* pool, int device) {
   return OnGpu(device, [&](Machine&, Gpu&) {
     *pool = PoolOf(device);
@@ -83,25 +92,35 @@ cudaError_t GivePool(cudaMemPool_t* pool, int device) {
 }  // namespace
 
 cudaError_t cudaMallocAsync(void** pointer, size_t size, cudaStream_t) {
-  return OnCurrentGpu(
-      [&](Machine& machine, int gpu) { return Allocate(machine, gpu, size, Segments::Kind::kDevice, pointer); });
+  return OnCurrentGpu([&](Machine& machine, int gpu) { return AllocateFromPool(machine, gpu, size, pointer); });
 }
 
 cudaError_t cudaMallocFromPoolAsync(void** pointer, size_t size, cudaMemPool_t pool, cudaStream_t) {
-  return OnGpu(GpuOf(pool), [&](Machine& machine, Gpu&) {
-    return Allocate(machine, GpuOf(pool), size, Segments::Kind::kDevice, pointer);
-  });
+  return OnGpu(GpuOf(pool),
+               [&](Machine& machine, Gpu&) { return AllocateFromPool(machine, GpuOf(pool), size, pointer); });
 }
 
 cudaError_t cudaFreeAsync(void* pointer, cudaStream_t stream) {
   return OnStream(stream, [&](Machine& machine, Stream& found) -> Error {
     const std::optional<Segments::Segment> segment = machine.segments().Find(Address(pointer));
-    if (machine.order() != nullptr && segment) {
+    if (machine.configuration().wants_uses() && segment) {
       Work work;
       work.name = "cudaFreeAsync";
       work.uses = {{segment->start, segment->size, /*writes=*/true}};
-      if (const Error error = machine.streams().Enqueue(found, work); error != Error::kSuccess) return error;
-      machine.order()->MayUnmap(segment->start);
+      const auto allow = [&machine, start = segment->start] {
+        if (machine.order() != nullptr) machine.order()->MayUnmap(start);
+      };
+      work.frees_memory = machine.late() != nullptr;
+      if (work.frees_memory) {
+        // The GPU frees it when it gets there, which cannot fail: it is there.
+        work.run = [&machine, allow, start = segment->start] {
+          allow();
+          (void)machine.segments().Free(start);
+        };
+      }
+      const Error error = machine.streams().Enqueue(found, work);
+      if (error != Error::kSuccess || work.frees_memory) return error;
+      allow();
     }
     return machine.segments().Free(Address(pointer));
   });

@@ -6,42 +6,69 @@
 
 #include "cuda/simulated/exports/runtime.h"
 
+using frugal::sim::CheckEvent;
+using frugal::sim::Context;
 using frugal::sim::Error;
 using frugal::sim::Event;
+using frugal::sim::InCurrentContext;
 using frugal::sim::Machine;
 using frugal::sim::Nanoseconds;
 using frugal::sim::OnCurrentGpu;
 using frugal::sim::OnStream;
 using frugal::sim::Return;
 using frugal::sim::Stream;
+using frugal::sim::Streams;
 using frugal::sim::TheMachine;
 using frugal::sim::WorkKind;
 
 namespace {
 
-Event* ToEvent(cudaEvent_t event) { return reinterpret_cast<Event*>(event); }
+cudaError_t CreateStream(cudaStream_t* stream, unsigned flags, int priority,
+                         const char* function = __builtin_FUNCTION()) {
+  return InCurrentContext(
+      [&](Machine& machine, Context& context) -> Error {
+        if (const Error error = machine.driver_memory().MakeStream(context.gpu()); error != Error::kSuccess)
+          return error;
+        const auto kind = flags & cudaStreamNonBlocking ? Stream::Kind::kNonBlocking : Stream::Kind::kBlocking;
+        *stream = reinterpret_cast<cudaStream_t>(machine.streams().Create(context, kind, priority));
+        return Error::kSuccess;
+      },
+      function);
+}
+
+// Calls `body` with the streams and the event, which none of the functions needs a context for.
+template <typename Body>
+cudaError_t OnEvent(cudaEvent_t event, Body body, const char* function = __builtin_FUNCTION()) {
+  if (const Error error = CheckEvent(event, function); error != Error::kSuccess) return Return(error);
+  return Return(body(TheMachine().streams(), reinterpret_cast<Event*>(event)));
+}
+
+// Calls `body` with the streams, the stream and the event.
+template <typename Body>
+cudaError_t OnStreamAndEvent(cudaStream_t stream, cudaEvent_t event, Body body,
+                             const char* function = __builtin_FUNCTION()) {
+  if (const Error error = CheckEvent(event, function); error != Error::kSuccess) return Return(error);
+  return OnStream(
+      stream,
+      [&](Machine& machine, Stream& found) { return body(machine.streams(), found, reinterpret_cast<Event*>(event)); },
+      function);
+}
 
 }  // namespace
 
 // --- Streams.
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
-  return OnCurrentGpu([&](Machine& machine, int gpu) {
-    const auto kind = flags & cudaStreamNonBlocking ? Stream::Kind::kNonBlocking : Stream::Kind::kBlocking;
-    *stream = reinterpret_cast<cudaStream_t>(machine.streams().Create(gpu, kind, priority));
-    return Error::kSuccess;
-  });
+  return CreateStream(stream, flags, priority);
 }
 
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
-  return cudaStreamCreateWithPriority(stream, flags, 0);
+  return CreateStream(stream, flags, /*priority=*/0);
 }
 
-cudaError_t cudaStreamCreate(cudaStream_t* stream) { return cudaStreamCreateWithPriority(stream, 0, 0); }
+cudaError_t cudaStreamCreate(cudaStream_t* stream) { return CreateStream(stream, /*flags=*/0, /*priority=*/0); }
 
-cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  return Return(TheMachine().streams().Destroy(reinterpret_cast<Stream*>(stream)));
-}
+cudaError_t cudaStreamDestroy(cudaStream_t stream) { return Return(frugal::sim::DestroyStream(stream, __func__)); }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return OnStream(stream, [](Machine& machine, Stream& found) { return machine.streams().Query(found); });
@@ -52,8 +79,9 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 }
 
 extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
-  return OnStream(stream,
-                  [&](Machine& machine, Stream& found) { return machine.streams().StreamWait(found, ToEvent(event)); });
+  return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& waiting, Event* awaited) {
+    return streams.StreamWait(waiting, awaited);
+  });
 }
 
 cudaError_t cudaStreamGetPriority(cudaStream_t stream, int* priority) {
@@ -102,9 +130,9 @@ extern "C" cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCall
 // --- Events.
 
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
-  return OnCurrentGpu([&](Machine& machine, int) {
+  return OnCurrentGpu([&](Machine& machine, int gpu) {
     Event* created = nullptr;
-    const Error error = machine.streams().CreateEvent(&created);
+    const Error error = machine.streams().CreateEvent(&created, gpu);
     if (error == Error::kSuccess) *event = reinterpret_cast<cudaEvent_t>(created);
     return error;
   });
@@ -112,34 +140,40 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
 
-cudaError_t cudaEventDestroy(cudaEvent_t event) { return Return(TheMachine().streams().DestroyEvent(ToEvent(event))); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return Return(frugal::sim::DestroyEvent(event, __func__)); }
 
 extern "C" cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
-  return OnStream(stream,
-                  [&](Machine& machine, Stream& found) { return machine.streams().Record(ToEvent(event), found); });
+  return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& marked, Event* recorded) {
+    return streams.Record(recorded, marked);
+  });
 }
 
 extern "C" cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
   if (!(flags & cudaEventRecordExternal)) return cudaEventRecord(event, stream);
   // In a capture, a node that records the event each time the graph is launched.
-  return OnStream(stream, [&](Machine& machine, Stream& found) {
-    if (machine.streams().GetCaptureInfo(found).state == frugal::sim::Capture::State::kEnded) {
-      return machine.streams().Record(ToEvent(event), found);
+  return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& marked, Event* recorded) {
+    if (streams.GetCaptureInfo(marked).state == frugal::sim::Capture::State::kEnded) {
+      return streams.Record(recorded, marked);
     }
-    return machine.streams().Enqueue(found, {WorkKind::kEventRecord, Nanoseconds(0), nullptr});
+    return streams.Enqueue(marked, {WorkKind::kEventRecord, Nanoseconds(0), nullptr});
   });
 }
 
-cudaError_t cudaEventQuery(cudaEvent_t event) { return Return(TheMachine().streams().QueryEvent(ToEvent(event))); }
+cudaError_t cudaEventQuery(cudaEvent_t event) {
+  return OnEvent(event, [](Streams& streams, Event* asked) { return streams.QueryEvent(asked); });
+}
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return Return(TheMachine().streams().SynchronizeEvent(ToEvent(event)));
+  return OnEvent(event, [](Streams& streams, Event* awaited) { return streams.SynchronizeEvent(awaited); });
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   Nanoseconds elapsed{0};
-  const Error error = TheMachine().streams().Elapsed(ToEvent(from), ToEvent(to), &elapsed);
-  if (error != Error::kSuccess) return Return(error);
+  if (const Error error = CheckEvent(to, __func__); error != Error::kSuccess) return Return(error);
+  const cudaError_t result = OnEvent(from, [&](Streams& streams, Event* first) {
+    return streams.Elapsed(first, reinterpret_cast<Event*>(to), &elapsed);
+  });
+  if (result != cudaSuccess) return result;
   // Programs divide by it.
   constexpr float kLeast = 1e-6f;
   *milliseconds = std::max(kLeast, static_cast<float>(elapsed.count()) / 1e6f);

@@ -1,0 +1,261 @@
+"""P2: memory that is mapped at two addresses is one memory, for work that is in order.
+
+Work writes through one address and reads through the other, in turn, by kernels, fills and copies, ordered by a
+stream, an event, a graph or a programmatic dependent launch. One grid that does both is the control: CUDA promises
+nothing for it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+from collections.abc import Callable, Iterator
+from ctypes import byref, c_uint, c_uint64, c_void_p
+
+from . import kernels
+from .driver import Driver, DriverError
+from .nvrtc import NvrtcError
+from .report import Needs, Report
+from .timing import now
+from .virtual_memory import PAGE, handles, map_handles, mapped, reserved, segment
+
+_ROUNDS = 100_000
+_PATTERNS = 64
+_WORDS = 64 << 10
+_BYTES = 4 * _WORDS
+_BLOCKS, _THREADS = 64, 256
+_HOPPER = (9, 0)
+_MOVES = 2_000
+
+
+@dataclasses.dataclass
+class _Memory:
+    """One range of memory at two addresses, and what works on it."""
+
+    gpu: Driver
+    addresses: tuple[int, int]
+    #: Each pattern in a place of its own, for copies from there; and where copies out go.
+    patterns: int
+    scratch: int
+    wrong: int
+    module: kernels.Module
+
+    def __post_init__(self) -> None:
+        grid = (_BLOCKS, _THREADS)
+        words, value, wrong = c_uint64(_WORDS), c_uint(0), c_uint64(self.wrong)
+        self.fill = self.module.kernel("fill", *grid, c_uint64(0), words, c_uint(0))
+        self.compare = self.module.kernel("compare", *grid, c_uint64(0), words, value, wrong)
+        self.fill_early = self.module.kernel("fill_early", *grid, c_uint64(0), words, c_uint(0))
+        self.compare_early = self.module.kernel("compare_early", *grid, c_uint64(0), words, c_uint(0), wrong)
+
+    # --- Writers and readers of the pattern of a round.
+
+    def write_by_kernel(self, address: int, value: int, stream: int) -> None:
+        self.fill.set(0, address)
+        self.fill.set(2, value)
+        self.fill.launch(stream)
+
+    def write_by_fill(self, address: int, value: int, stream: int) -> None:
+        self.gpu.call("cuMemsetD32Async", address, value, _WORDS, stream)
+
+    def write_by_copy(self, address: int, value: int, stream: int) -> None:
+        self.gpu.call("cuMemcpyDtoDAsync_v2", address, self.patterns + value % _PATTERNS * _BYTES, _BYTES, stream)
+
+    def read_by_kernel(self, address: int, value: int, stream: int) -> None:
+        self.compare.set(0, address)
+        self.compare.set(2, value)
+        self.compare.launch(stream)
+
+    def read_by_copy(self, address: int, value: int, stream: int) -> None:
+        self.gpu.call("cuMemcpyDtoDAsync_v2", self.scratch, address, _BYTES, stream)
+        self.read_by_kernel(self.scratch, value, stream)
+
+    def take_wrong(self) -> int:
+        """How many words were wrong since the last time; waits for all work."""
+        self.gpu.call("cuCtxSynchronize")
+        (found,) = self.gpu.read(self.wrong, 1)
+        self.gpu.call("cuMemsetD32Async", self.wrong, 0, 1, None)
+        self.gpu.call("cuCtxSynchronize")
+        return found
+
+
+@contextlib.contextmanager
+def _memory(gpu: Driver) -> Iterator[_Memory]:
+    with contextlib.ExitStack() as stack:
+        enter = stack.enter_context
+        module = enter(kernels.loaded(gpu, "aliasing"))
+        made = enter(handles(gpu, 1, PAGE))
+        addresses = enter(mapped(gpu, made, PAGE)), enter(mapped(gpu, made, PAGE))
+        patterns, scratch = enter(segment(gpu, _PATTERNS * _BYTES)), enter(segment(gpu, _BYTES))
+        wrong = enter(segment(gpu, 4))
+        for value in range(_PATTERNS):
+            gpu.call("cuMemsetD32Async", patterns + value * _BYTES, value, _WORDS, None)
+        gpu.call("cuMemsetD32Async", wrong, 0, 1, None)
+        gpu.call("cuCtxSynchronize")
+        yield _Memory(gpu, addresses, patterns, scratch, wrong, module)
+
+
+def run(report: Report) -> None:
+    gpu = Driver()
+    with gpu.primary_context():
+        with report.part("control: words that are wrong are seen", DriverError, NvrtcError):
+            _wrong_on_purpose(gpu, report)
+        _pairs(gpu, report)
+        with report.part("a handle that moves", DriverError, NvrtcError):
+            _moving(gpu, report)
+        with report.part("control: one resident grid", DriverError, NvrtcError):
+            _resident(gpu, report)
+
+
+def _wrong_on_purpose(gpu: Driver, report: Report) -> None:
+    with _memory(gpu) as memory, gpu.stream() as stream:
+        memory.write_by_kernel(memory.addresses[0], 1, stream)
+        memory.read_by_kernel(memory.addresses[1], 2, stream)
+        wrong = memory.take_wrong()
+    name = "control: words that are wrong are seen"
+    report.check(name, wrong == _WORDS, f"{wrong} of {_WORDS} words that differ", Needs.VALUES)
+
+
+_WAYS = (
+    ("kernel", "kernel", "write_by_kernel", "read_by_kernel"),
+    ("fill", "kernel", "write_by_fill", "read_by_kernel"),
+    ("copy", "kernel", "write_by_copy", "read_by_kernel"),
+    ("kernel", "copy", "write_by_kernel", "read_by_copy"),
+)
+
+
+def _pairs(gpu: Driver, report: Report) -> None:
+    orders = (("stream", _in_stream), ("event", _by_event), ("graph", _in_graph))
+    cases = [(way, order) for order in orders for way in _WAYS]
+    left = len(cases) + 3
+    for (writer, reader, write, read), (order, carry_out) in cases:
+        name = f"{writer} writes, {reader} reads, ordered by {order}"
+        with report.part(name, DriverError, NvrtcError), _memory(gpu) as memory:
+            share = report.seconds_left() / left
+            carry_out(memory, report, name, getattr(memory, write), getattr(memory, read), share)
+        left -= 1
+    name = "kernel writes, kernel reads, by programmatic dependent launch"
+    if gpu.compute_capability() < _HOPPER:
+        report.skip(name, "this GPU has none: it came with Hopper")
+        return
+    with report.part(name, DriverError, NvrtcError), _memory(gpu) as memory:
+        _by_dependent_launch(memory, report, name, report.seconds_left() / left)
+
+
+_Work = Callable[[int, int, int], None]
+
+
+def _rounds(report: Report, seconds: float) -> Iterator[range]:
+    """Rounds by patterns, until there were enough, or no time is left."""
+    end = now() + int(max(0.0, seconds) * 1e9)
+    for first in range(0, report.rounds(_ROUNDS, 2), _PATTERNS):
+        yield range(first, first + _PATTERNS)
+        if now() > end:
+            return
+
+
+def _say(memory: _Memory, report: Report, name: str, rounds: int) -> None:
+    wrong = memory.take_wrong()
+    report.check(name, wrong == 0, f"{wrong} of {rounds * _WORDS} words wrong in {rounds} rounds", Needs.VALUES)
+
+
+def _in_stream(memory: _Memory, report: Report, name: str, write: _Work, read: _Work, seconds: float) -> None:
+    done = 0
+    with memory.gpu.stream() as stream:
+        for several in _rounds(report, seconds):
+            for value in several:
+                there, here = memory.addresses[value % 2], memory.addresses[1 - value % 2]
+                write(there, value % _PATTERNS, stream)
+                read(here, value % _PATTERNS, stream)
+            done += len(several)
+            memory.gpu.call("cuStreamSynchronize", stream)
+    _say(memory, report, name, done)
+
+
+def _by_event(memory: _Memory, report: Report, name: str, write: _Work, read: _Work, seconds: float) -> None:
+    """One stream writes, another one reads; each waits for the other by an event."""
+    gpu, done = memory.gpu, 0
+    with gpu.stream() as writer, gpu.stream() as reader, gpu.event() as written, gpu.event() as was_read:
+        for several in _rounds(report, seconds):
+            for value in several:
+                there, here = memory.addresses[value % 2], memory.addresses[1 - value % 2]
+                write(there, value % _PATTERNS, writer)
+                gpu.call("cuEventRecord", written, writer)
+                gpu.call("cuStreamWaitEvent", reader, written, 0)
+                read(here, value % _PATTERNS, reader)
+                gpu.call("cuEventRecord", was_read, reader)
+                gpu.call("cuStreamWaitEvent", writer, was_read, 0)
+            done += len(several)
+            gpu.call("cuStreamSynchronize", reader)
+    _say(memory, report, name, done)
+
+
+def _in_graph(memory: _Memory, report: Report, name: str, write: _Work, read: _Work, seconds: float) -> None:
+    """All patterns in one graph, launched again and again."""
+    gpu, done = memory.gpu, 0
+    with gpu.stream() as stream, contextlib.ExitStack() as stack:
+        gpu.call("cuStreamBeginCapture_v2", stream, 1)
+        for value in range(_PATTERNS):
+            write(memory.addresses[value % 2], value, stream)
+            read(memory.addresses[1 - value % 2], value, stream)
+        captured = c_void_p()
+        gpu.call("cuStreamEndCapture", stream, byref(captured))
+        stack.callback(gpu.undo, "cuGraphDestroy", captured)
+        graph = gpu.made("cuGraphInstantiateWithFlags", captured, 0)
+        stack.callback(gpu.undo, "cuGraphExecDestroy", graph)
+        for several in _rounds(report, seconds):
+            gpu.call("cuGraphLaunch", graph, stream)
+            done += len(several)
+        gpu.call("cuStreamSynchronize", stream)
+    _say(memory, report, name, done)
+
+
+def _by_dependent_launch(memory: _Memory, report: Report, name: str, seconds: float) -> None:
+    done = 0
+    with memory.gpu.stream() as stream:
+        for several in _rounds(report, seconds):
+            for value in several:
+                memory.fill_early.set(0, memory.addresses[value % 2])
+                memory.fill_early.set(2, value)
+                memory.fill_early.launch_dependent(stream)
+                memory.compare_early.set(0, memory.addresses[1 - value % 2])
+                memory.compare_early.set(2, value)
+                memory.compare_early.launch_dependent(stream)
+            done += len(several)
+            memory.gpu.call("cuStreamSynchronize", stream)
+    _say(memory, report, name, done)
+
+
+def _moving(gpu: Driver, report: Report) -> None:
+    """A handle gets a new address while another stream works on other memory; the old address goes when the handle's
+    own work has passed, as frugal_alloc does it. What was written through the old one is read through the new one."""
+    rounds = report.rounds(_MOVES, 4)
+    name = "a handle that moves keeps its bytes, and its old address can go beside running work"
+    with _memory(gpu) as memory, gpu.stream() as stream, gpu.stream() as other, handles(gpu, 1, PAGE) as made:
+        with reserved(gpu, 2 * PAGE) as start:
+            map_handles(gpu, start, made, PAGE)
+            for moved in range(rounds):
+                old, new = start + moved % 2 * PAGE, start + (moved + 1) % 2 * PAGE
+                memory.write_by_kernel(memory.addresses[0], moved, other)
+                memory.write_by_kernel(old, moved, stream)
+                map_handles(gpu, new, made, PAGE)
+                memory.read_by_kernel(new, moved, stream)
+                gpu.call("cuStreamSynchronize", stream)
+                # The other stream has work all the while.
+                memory.read_by_kernel(memory.addresses[1], moved, other)
+                gpu.call("cuMemUnmap", old, PAGE)
+            gpu.call("cuMemUnmap", start + rounds % 2 * PAGE, PAGE)
+        _say(memory, report, name, rounds)
+
+
+def _resident(gpu: Driver, report: Report) -> None:
+    rounds = report.rounds(1000, 4)
+    with _memory(gpu) as memory:
+        there, here = memory.addresses
+        grid = memory.module.kernel(
+            "resident", _BLOCKS, _THREADS, c_uint64(there), c_uint64(here), c_uint(rounds), c_uint64(memory.wrong)
+        )
+        grid.launch(0)
+        stale = memory.take_wrong()
+    reads = rounds * _BLOCKS * _THREADS
+    report.figure("control: older words read within one grid", stale, f"of {reads}", "CUDA promises nothing for it")

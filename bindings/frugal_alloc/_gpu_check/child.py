@@ -1,0 +1,64 @@
+"""One step, in a process of its own: ``python -m frugal_alloc._gpu_check.child TASK``, TASK in JSON.
+
+Whatever it raises is said in one line on stderr, with exit status 1.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib
+import json
+import os
+import resource
+import signal
+import sys
+import traceback
+from pathlib import Path
+
+from .report import Report, StepFailed, one_line
+
+_PR_SET_PDEATHSIG = 1
+
+
+def is_simulated() -> bool:
+    """Whether this process was started on the simulated GPU."""
+    return hasattr(ctypes.CDLL(None), "frugal_sim_calls")
+
+
+def end_with_parent(parent: int) -> None:
+    """A runner that is killed leaves nobody behind."""
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() != parent:
+        sys.exit(1)
+
+
+def main() -> int:
+    task = json.loads(sys.argv[1])
+    end_with_parent(task["parent"])
+    # A fault on purpose would write the process's whole memory.
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    report = Report(
+        folder=Path(task["folder"]),
+        seconds=task["seconds"],
+        share=task["share"],
+        simulated=is_simulated(),
+        fills_the_device=task["fills_the_device"],
+    )
+    try:
+        importlib.import_module(task["module"]).run(report)
+    except StepFailed as error:
+        print(one_line(error), file=sys.stderr)
+        return 1
+    except Exception as error:
+        # The whole of it is in the step's output.txt; its last line is what the table shows.
+        traceback.print_exc()
+        print(f"{type(error).__name__}: {one_line(error)}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    status = main()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    sys.exit(status)

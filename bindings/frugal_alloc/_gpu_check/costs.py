@@ -1,0 +1,150 @@
+"""Times of the driver's calls on memory, streams and events: measured one call at a time, from Python.
+
+Calling any function from Python takes about a microsecond, the floor; it is measured too, and taken off where a cost is
+worked out, never where latencies are reported.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from ctypes import byref, c_int, c_size_t, c_uint64
+
+from .child import is_simulated
+from .driver import Driver
+from .timing import Latencies, slope, timed
+from .virtual_memory import MIB, PAGE, access, properties
+
+#: Sizes of handles: ours, and that of PyTorch's expandable segments for large blocks, and one that is larger.
+HANDLE_SIZES = (2 * MIB, 20 * MIB, 64 * MIB)
+
+# How a cost of allocator/driver_cost_table.h is worked out of what was measured: the name of the call.
+_PER_HANDLE = {"map": "map", "set_access": "set_access", "unmap": "unmap", "release": "release"}
+_FOR_EACH_CALL = ("reserve", "free", "memory_info", "event_record", "event_query", "stream_wait")
+
+
+class CallTimes:
+    """Latencies by call and by what was asked of it."""
+
+    def __init__(self, gpu: Driver) -> None:
+        self.gpu = gpu
+        self._nanoseconds: dict[tuple[str, int, int], list[int]] = defaultdict(list)
+        self._access = access(gpu)
+        # On the simulated GPU, where a call takes no time, what its model says it would.
+        self._clock = _modelled if is_simulated() else timed
+
+    def latencies(self, call: str, size: int = 0, count: int = 1) -> Latencies | None:
+        """Of the call for `count` handles of `size` bytes; None if it was never made."""
+        measured = self._nanoseconds.get((call, size, count))
+        return Latencies.of(measured) if measured else None
+
+    def all(self) -> Iterator[tuple[str, int, int, Latencies]]:
+        for (call, size, count), measured in self._nanoseconds.items():
+            yield call, size, count, Latencies.of(measured)
+
+    def _time(self, call: str, name: str, *arguments: object, size: int = 0, count: int = 1) -> None:
+        status, nanoseconds = self._clock(self.gpu.function(name), *arguments)
+        self.gpu.check(name, status)
+        self._nanoseconds[call, size, count].append(nanoseconds)
+
+    # --- What is measured.
+
+    def floor(self, rounds: int) -> None:
+        """A call in which the driver does next to nothing."""
+        version = c_int()
+        for _ in range(rounds):
+            self._time("floor", "cuDriverGetVersion", byref(version))
+
+    @contextlib.contextmanager
+    def handles(self, count: int, size: int, exported: bool = True) -> Iterator[list[int]]:
+        """Creates and releases them, timing each."""
+        asked, made = properties(self.gpu, exported), []
+        try:
+            for _ in range(count):
+                handle = c_uint64()
+                self._time("create", "cuMemCreate", byref(handle), size, byref(asked), 0, size=size)
+                made.append(handle.value)
+            yield made
+        finally:
+            for handle in made:
+                self._release(handle, size)
+
+    def _release(self, handle: int, size: int) -> None:
+        status, nanoseconds = self._clock(self.gpu.function("cuMemRelease"), handle)
+        self._nanoseconds["release", size, 1].append(nanoseconds)
+        self.gpu.check("cuMemRelease", status)
+
+    def map_and_unmap(self, made: Sequence[int], size: int) -> None:
+        """Reserves, maps the handles one by one, opens them with one call, unmaps them with one, and unreserves."""
+        start, whole, count = c_uint64(), len(made) * size, len(made)
+        self._time("reserve", "cuMemAddressReserve", byref(start), whole, PAGE, 0, 0)
+        for place, handle in enumerate(made):
+            self._time("map", "cuMemMap", start.value + place * size, size, 0, handle, 0, size=size)
+        opened = byref(self._access)
+        self._time("set_access", "cuMemSetAccess", start.value, whole, opened, 1, size=size, count=count)
+        self._time("unmap", "cuMemUnmap", start.value, whole, size=size, count=count)
+        self._time("unreserve", "cuMemAddressFree", start.value, whole)
+
+    def segments(self, sizes: Sequence[int], rounds: int) -> None:
+        """cudaMalloc and cudaFree, the control."""
+        for size in sizes:
+            for _ in range(rounds):
+                start = c_uint64()
+                self._time("malloc", "cuMemAlloc_v2", byref(start), size, size=size)
+                self._time("free", "cuMemFree_v2", start.value)
+
+    def small_calls(self, rounds: int) -> None:
+        """Free memory, events, and waits for them."""
+        free, total = c_size_t(), c_size_t()
+        with self.gpu.stream() as stream, self.gpu.stream() as other, self.gpu.event() as event:
+            for _ in range(rounds):
+                self._time("memory_info", "cuMemGetInfo_v2", byref(free), byref(total))
+                self._time("event_record", "cuEventRecord", event, stream)
+                self._time("stream_wait", "cuStreamWaitEvent", other, event, 0)
+                self.gpu.call("cuEventSynchronize", event)
+                self._time("event_query", "cuEventQuery", event)
+
+    # --- What follows.
+
+    def costs(self) -> dict[str, float]:
+        """In microseconds, by the names of allocator/driver_cost_table.h: medians, without the floor of a call."""
+        floor = self._median("floor")
+        found = {}
+        for cost, call in (("create", "create"), ("malloc", "malloc")):
+            points = [(size / MIB, self._median(call, size) - floor) for size in self._sizes(call)]
+            base, each = slope(points)
+            found[cost], found[f"{cost}_mebibyte"] = max(0.0, base), max(0.0, each)
+        for cost, call in _PER_HANDLE.items():
+            found[cost] = max(0.0, self._each_handle(call, PAGE, floor))
+        for call in _FOR_EACH_CALL:
+            found[call] = max(0.0, self._median(call) - floor)
+        return found
+
+    def _median(self, call: str, size: int = 0, count: int = 1) -> float:
+        found = self.latencies(call, size, count)
+        assert found is not None, f"{call} of {size} was not measured"
+        return found.p50
+
+    def _sizes(self, call: str) -> list[int]:
+        return sorted({size for name, size, _ in self._nanoseconds if name == call})
+
+    def _each_handle(self, call: str, size: int, floor: float) -> float:
+        """For a handle, of the calls for the most handles that were measured."""
+        most = max(count for name, of, count in self._nanoseconds if (name, of) == (call, size))
+        return (self._median(call, size, most) - floor) / most
+
+
+def _modelled(call: Callable[..., int], *arguments: object) -> tuple[int, int]:
+    model = ctypes.CDLL(None).frugal_sim_driver_ns
+    model.restype = c_uint64
+    before = model()
+    status = call(*arguments)
+    return status, model() - before
+
+
+def to_text(costs: dict[str, float], where: str) -> str:
+    """A file for the setting driver_costs: "name microseconds" a line, after comments that say where."""
+    lines = [f"# {line}" for line in where.splitlines()]
+    return "\n".join([*lines, *(f"{name} {cost:.3f}" for name, cost in costs.items())]) + "\n"

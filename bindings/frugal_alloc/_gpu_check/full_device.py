@@ -1,0 +1,227 @@
+"""P4: what the driver still needs when every page of the device is taken.
+
+A process fills the device, with handles of 2 MiB or with cudaMalloc, and then does for the first time what makes a
+driver allocate: load a module, run a kernel with local memory, use a new stream, open a fresh address. What fails is
+tried again as memory is given back, a page at a time: how much that took is what has to be left to the driver.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Callable
+from ctypes import byref, c_uint, c_uint64
+from typing import Any
+
+from . import kernels
+from .child import end_with_parent
+from .driver import Driver, DriverError
+from .report import Needs, Report, StepFailed, one_line
+from .timing import now
+from .virtual_memory import GIB, MIB, PAGE, access, create, properties
+
+_SIMULATED_MEMORY = "768MiB"
+#: The most that is given back for one trial; who needs more than that is said to need it.
+_MOST_GIVEN_BACK = 2 * GIB
+_FIRST_SIZE = GIB
+WAYS = {"handles": "handles of 2 MiB", "segments": "cudaMalloc"}
+
+
+def run(report: Report) -> None:
+    if not report.fills_the_device:
+        report.skip("a full device", "others hold memory of this GPU; --alone says that they may be starved")
+        return
+    for way, title in WAYS.items():
+        with report.part(f"filled with {title}", StepFailed):
+            _try_in_process(report, way, title, report.seconds_left() / (2 if way == "handles" else 1))
+
+
+def _try_in_process(report: Report, way: str, title: str, seconds: float) -> None:
+    """In one of its own: a context that has run out may never be whole again."""
+    environment = dict(os.environ)
+    if report.simulated:
+        # A small one, since its pages are filled one by one.
+        environment |= {"FRUGAL_SIM_MEMORY": _SIMULATED_MEMORY, "FRUGAL_SIM_CONTEXT": "512MiB"}
+    command = [sys.executable, "-u", "-m", __name__, way, str(os.getpid())]
+    try:
+        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=max(1.0, seconds))
+    except subprocess.TimeoutExpired as error:
+        said, ended = error.stdout or b"", f"no end within {seconds:.0f} s"
+        lines = said.decode(errors="replace").splitlines() if isinstance(said, bytes) else said.splitlines()
+    else:
+        lines, ended = done.stdout.splitlines(), f"ended with status {done.returncode}" if done.returncode else ""
+    for line in lines:
+        _say(report, title, json.loads(line))
+    if ended:
+        raise StepFailed(ended)
+
+
+def _say(report: Report, title: str, found: dict[str, Any]) -> None:
+    if "filled" in found:
+        said = f"{found['filled'] >> 20} MiB in {found['seconds']:.1f} s, {found['free'] >> 20} MiB free"
+        report.check(f"filled with {title}", True, said)
+        return
+    name = f"{found['trial']}, filled with {title}"
+    gave = found["given_back"]
+    if found["served"]:
+        said = f"worked after {gave >> 20} MiB were given back" if gave else "worked with nothing given back"
+        # A driver that needs something is no failure; how much it needs is what we ask.
+        report.check(name, True, said, Needs.DRIVER)
+        report.figure(f"needed: {name}", gave / MIB, "MiB", found["first"])
+    else:
+        report.check(name, False, f"{found['first']}; and after {gave >> 20} MiB were given back: {found['last']}")
+
+
+# --- The process that fills.
+
+
+class _Full:
+    """A device without a free page, that gives back one after another."""
+
+    def __init__(self, gpu: Driver, way: str) -> None:
+        self._gpu, self._way = gpu, way
+        self._properties, self._access = properties(gpu), access(gpu)
+        self._range, self._mapped, self._segments = 0, 0, []
+        self.bytes = 0
+
+    def fill(self) -> None:
+        if self._way == "handles":
+            if not self._range:
+                _, total = self._gpu.memory_info()
+                self._range = self._gpu.made("cuMemAddressReserve", (total + GIB) // PAGE * PAGE, PAGE, 0, 0)
+            while self._taken(self._map_one):
+                pass
+        else:
+            size = _FIRST_SIZE
+            while size >= PAGE:
+                if not self._taken(lambda size=size: self._allocate(size)):
+                    size //= 2
+
+    def give_back(self) -> bool:
+        """A page, or the last segment; False if nothing is left."""
+        if self._way == "handles":
+            if not self._mapped:
+                return False
+            self._mapped -= 1
+            self._gpu.call("cuMemUnmap", self._range + self._mapped * PAGE, PAGE)
+            self.bytes -= PAGE
+            return True
+        if not self._segments:
+            return False
+        start, size = self._segments.pop()
+        self._gpu.call("cuMemFree_v2", start)
+        self.bytes -= size
+        return True
+
+    def _taken(self, take: Callable[[], int]) -> bool:
+        try:
+            self.bytes += take()
+        except DriverError as error:
+            if error.is_out_of_memory:
+                return False
+            raise
+        return True
+
+    def _map_one(self) -> int:
+        page = self._range + self._mapped * PAGE
+        handle = create(self._gpu, PAGE, self._properties)
+        try:
+            self._gpu.call("cuMemMap", page, PAGE, 0, handle, 0)
+            try:
+                self._gpu.call("cuMemSetAccess", page, PAGE, byref(self._access), 1)
+            except DriverError:
+                self._gpu.undo("cuMemUnmap", page, PAGE)
+                raise
+        finally:
+            # A mapping keeps the memory.
+            self._gpu.undo("cuMemRelease", handle)
+        self._mapped += 1
+        return PAGE
+
+    def _allocate(self, size: int) -> int:
+        self._segments.append((self._gpu.made("cuMemAlloc_v2", size), size))
+        return size
+
+
+def _trials(gpu: Driver, out: int, kept: int) -> dict[str, Callable[[], None]]:
+    """What is done for the first time. `kept`: a handle from before; its physical memory is there."""
+    modules = {name: kernels.compiled(gpu, name) for name in ("timing", "local_memory")}
+    loaded: dict[str, kernels.Module] = {}
+
+    def load(name: str) -> kernels.Module:
+        if name not in loaded:
+            loaded[name] = kernels.Module(gpu, gpu.made("cuModuleLoadData", modules[name]))
+        return loaded[name]
+
+    def first_module() -> None:
+        load("timing").kernel("nothing", 1, 1).launch(0)
+        gpu.call("cuCtxSynchronize")
+
+    def local_memory() -> None:
+        load("local_memory").kernel("local_memory", 1, 256, c_uint64(out), c_uint(1000)).launch(0)
+        gpu.call("cuCtxSynchronize")
+
+    def new_stream() -> None:
+        with gpu.stream() as stream:
+            gpu.call("cuMemsetD32Async", out, 0, 256, stream)
+            gpu.call("cuStreamSynchronize", stream)
+
+    def fresh_address() -> None:
+        start = gpu.made("cuMemAddressReserve", GIB, GIB, 0, 0)
+        gpu.call("cuMemMap", start, PAGE, 0, kept, 0)
+        try:
+            gpu.call("cuMemSetAccess", start, PAGE, byref(access(gpu)), 1)
+        finally:
+            gpu.undo("cuMemUnmap", start, PAGE)
+            gpu.undo("cuMemAddressFree", start, GIB)
+
+    return {
+        "first load of a module": first_module,
+        "first kernel with local memory": local_memory,
+        "a new stream": new_stream,
+        "a handle at a fresh address": fresh_address,
+    }
+
+
+def _tell(**found: object) -> None:
+    print(json.dumps(found), flush=True)
+
+
+def _fill_and_try(way: str) -> None:
+    gpu = Driver()
+    with gpu.primary_context():
+        out = gpu.made("cuMemAlloc_v2", 4096)
+        kept = create(gpu, PAGE, properties(gpu))
+        trials = _trials(gpu, out, kept)
+        full, began = _Full(gpu, way), now()
+        full.fill()
+        _tell(filled=full.bytes, free=gpu.memory_info()[0], seconds=(now() - began) / 1e9)
+        for name, trial in trials.items():
+            _try(full, name, trial)
+    sys.stdout.flush()
+    os._exit(0)
+
+
+def _try(full: _Full, name: str, trial: Callable[[], None]) -> None:
+    """Until it works, for the memory of at most so many pages; takes that memory again."""
+    before, first, last = full.bytes, "", ""
+    while True:
+        try:
+            trial()
+        except DriverError as error:
+            last = one_line(error)
+            first = first or last
+        else:
+            _tell(trial=name, served=True, given_back=before - full.bytes, first=first)
+            break
+        if before - full.bytes >= _MOST_GIVEN_BACK or not full.give_back():
+            _tell(trial=name, served=False, given_back=before - full.bytes, first=first, last=last)
+            break
+    full.fill()
+
+
+if __name__ == "__main__":
+    end_with_parent(int(sys.argv[2]))
+    _fill_and_try(sys.argv[1])

@@ -1,0 +1,61 @@
+"""P7: four recorded programs through each allocator, with the times of this GPU's driver."""
+
+from __future__ import annotations
+
+import dataclasses
+
+from .. import _histories, _installation, _replay
+from . import kit
+from .machine import describe
+from .report import Needs, Report, StepFailed
+
+_NAMES = ("gpt60", "frcnn60", "bert60", "resnet60")
+# Ours last: what the others have room for, it must have room for.
+_ALLOCATORS = ("native", "expandable", "frugal")
+#: One for what driver calls take, another on a warm cache.
+_PASSES = 2
+#: Of what is free, where others use the GPU.
+_SHARED = 0.25
+
+
+def run(report: Report) -> None:
+    root = kit.root()
+    if root is None:
+        raise StepFailed("the histories are not beside the package; run tools/gpu_check pack in a checkout")
+    try:
+        replayer = _replay.Replayer(_replay.REAL)
+        files = [root / "bench" / "histories" / f"{name}.pickle.xz" for name in _NAMES]
+        histories = [_histories.read(file) for file in files[: report.rounds(len(files))]]
+    except (_installation.MissingPart, _histories.HistoryError) as error:
+        raise StepFailed(str(error)) from None
+    capacity = _replay.DEFAULT_CAPACITY if report.fills_the_device else int(describe()["free_bytes"] * _SHARED)
+    for history in histories:
+        fits = False
+        for allocator in _ALLOCATORS:
+            name = f"{history.name.split('.')[0]}: {allocator}"
+            if report.seconds_left() <= 0:
+                report.skip(name, "no time was left")
+                continue
+            try:
+                found = replayer.measure(history, allocator, capacity, find_minimum=False, passes=_PASSES)
+            except _replay.ReplayError as error:
+                report.check(name, False, str(error))
+                continue
+            _tell(report, name, found, fits)
+            fits |= found.completed
+
+
+def _tell(report: Report, name: str, found: _replay.Measurement, fits: bool) -> None:
+    """`fits`: another allocator has played it in the memory that is free."""
+    report.detail(name, **dataclasses.asdict(found))
+    if not found.completed:
+        said = f"out of memory at event {found.failed_at}: {found.error}"
+        if fits and found.allocator == "frugal":
+            report.check(name, False, said)
+        else:
+            report.skip(name, said)
+        return
+    held = f"{found.peak_reserved_bytes / (1 << 30):.2f} GiB held for {found.peak_live_bytes / (1 << 30):.2f} live"
+    report.check(name, found.peak_reserved_bytes >= found.peak_live_bytes, held, Needs.CALLS)
+    report.figure(f"{name}, driver", found.driver_ns / 1e6, "ms", held)
+    report.figure(f"{name}, all calls", (found.host_ns or 0) / 1e6, "ms")

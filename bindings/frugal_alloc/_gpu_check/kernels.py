@@ -1,0 +1,83 @@
+"""Kernels of the probes: the sources in kernels/, compiled for the device when a step begins."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import functools
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from .driver import Driver, LaunchAttribute, LaunchConfiguration
+from .nvrtc import Compiler
+
+SOURCES = Path(__file__).resolve().parent / "kernels"
+_PROGRAMMATIC_STREAM_SERIALIZATION = 6
+
+
+class Kernel:
+    """A kernel with its grid and arguments, which are all integers; launched as often as one likes."""
+
+    def __init__(self, gpu: Driver, function: int, grid: int, block: int, arguments: Sequence[ctypes._SimpleCData]):
+        self._gpu, self._function, self._grid, self._block = gpu, function, grid, block
+        self._arguments = list(arguments)
+        self._pointers = (ctypes.c_void_p * len(self._arguments))(
+            *(ctypes.cast(ctypes.pointer(one), ctypes.c_void_p) for one in self._arguments)
+        )
+        self._launch = gpu.function("cuLaunchKernel")
+
+    def set(self, place: int, value: int) -> None:
+        """The argument, from the next launch on."""
+        self._arguments[place].value = value
+
+    def launch(self, stream: int) -> None:
+        self._gpu.check("cuLaunchKernel", self.try_launch(stream))
+
+    def try_launch(self, stream: int) -> int:
+        """The status, for who looks at it."""
+        return self._launch(self._function, self._grid, 1, 1, self._block, 1, 1, 0, stream, self._pointers, None)
+
+    def launch_dependent(self, stream: int) -> None:
+        """It may begin while the kernel before it still runs, and waits for its writes by griddepcontrol.wait."""
+        attribute = LaunchAttribute(id=_PROGRAMMATIC_STREAM_SERIALIZATION, value=1)
+        configuration = LaunchConfiguration(
+            grid=(self._grid, 1, 1),
+            block=(self._block, 1, 1),
+            stream=stream,
+            attributes=ctypes.pointer(attribute),
+            attribute_count=1,
+        )
+        self._gpu.call("cuLaunchKernelEx", ctypes.byref(configuration), self._function, self._pointers, None)
+
+
+class Module:
+    """Kernels that have been loaded."""
+
+    def __init__(self, gpu: Driver, module: int) -> None:
+        self._gpu, self._module = gpu, module
+
+    def kernel(self, name: str, grid: int, block: int, *arguments: ctypes._SimpleCData) -> Kernel:
+        """`arguments`: c_uint64 for addresses and counts, c_uint for words."""
+        function = self._gpu.made("cuModuleGetFunction", self._module, name.encode())
+        return Kernel(self._gpu, function, grid, block, arguments)
+
+
+def compiled(gpu: Driver, name: str) -> bytes:
+    """The module of kernels/NAME.cu, for loading later."""
+    return _compiled(name, gpu.compute_capability())
+
+
+@functools.cache
+def _compiled(name: str, capability: tuple[int, int]) -> bytes:
+    file = SOURCES / f"{name}.cu"
+    return Compiler().compile(file.read_text(), file.name, capability)
+
+
+@contextlib.contextmanager
+def loaded(gpu: Driver, name: str) -> Iterator[Module]:
+    """The kernels of kernels/NAME.cu."""
+    module = gpu.made("cuModuleLoadData", compiled(gpu, name))
+    try:
+        yield Module(gpu, module)
+    finally:
+        gpu.undo("cuModuleUnload", module)

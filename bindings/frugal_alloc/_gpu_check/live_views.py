@@ -1,0 +1,145 @@
+"""P1: whether calls become slower as views of handles pile up, what views cost the host, and how long a process with a
+device full of them takes to end."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from .child import end_with_parent
+from .costs import CallTimes
+from .driver import Driver, DriverError
+from .memory_share import most_bytes
+from .report import Report, StepFailed
+from .timing import now
+from .virtual_memory import GIB, PAGE, create, handles, map_handles, properties
+
+#: NVIDIA's open kernel modules count every view of every process of a node in one table of so many.
+_LIMIT_OF_A_NODE = 0x80000
+#: Of it we take so much where we are alone on the GPU, and where others are there.
+_ALONE, _SHARED = 0.29, 0.05
+_STEPS = (0, 1_000, 10_000, 50_000, 100_000, 150_000)
+_AT_ONCE = 1024
+_SIMULATED_MOST = 2048
+_SECONDS_TO_FILL = 15.0
+
+
+def run(report: Report) -> None:
+    gpu = Driver()
+    with gpu.primary_context(), report.part("views", DriverError):
+        _pile_up(gpu, report)
+    with report.part("a process full of views ends", StepFailed):
+        _fill_and_exit(report)
+
+
+# --- Views, without more memory: a handle can be seen at any number of pages.
+
+
+def _most_views(report: Report) -> int:
+    if report.simulated:
+        return _SIMULATED_MOST
+    return int(_LIMIT_OF_A_NODE * (_ALONE if report.fills_the_device else _SHARED))
+
+
+def _pile_up(gpu: Driver, report: Report) -> None:
+    most = _most_views(report)
+    count = max(1, min(_AT_ONCE, most_bytes(gpu, report, 2 * GIB) // PAGE))
+    first: float | None = None
+    with handles(gpu, count, PAGE) as made, contextlib.ExitStack() as ranges:
+        views = 0
+        _sample(gpu, report)  # warms up
+        for goal in (*(step for step in _STEPS if step < most), most):
+            while views < goal and report.seconds_left() > 0.5 * report.seconds:
+                ranges.enter_context(_view_of_all(gpu, made))
+                views += len(made)
+            remap = _sample(gpu, report, views)
+            first = first or remap
+        host = _host(report, views)
+        report.check("views", views >= min(most, _AT_ONCE), f"{views} were live at once, and calls went on; {host}")
+        report.figure("map, open and unmap beside no views", first or 0.0, "µs")
+        report.figure("map, open and unmap beside the most views", remap, "µs", f"{views} views")
+        began = now()
+    report.figure("to take a view away", (now() - began) / 1000 / max(1, views), "µs", "the last of all")
+
+
+@contextlib.contextmanager
+def _view_of_all(gpu: Driver, made: list[int]) -> Iterator[None]:
+    size = len(made) * PAGE
+    start = gpu.made("cuMemAddressReserve", size, PAGE, 0, 0)
+    try:
+        map_handles(gpu, start, made, PAGE)
+        yield
+    finally:
+        gpu.undo("cuMemUnmap", start, size)
+        gpu.undo("cuMemAddressFree", start, size)
+
+
+def _sample(gpu: Driver, report: Report, views: int | None = None) -> float:
+    """The median of mapping, opening and unmapping one handle, together, beside so many views."""
+    times = CallTimes(gpu)
+    with times.handles(1, PAGE) as made:
+        for _ in range(report.rounds(200, 2)):
+            times.map_and_unmap(made, PAGE)
+    total = 0.0
+    for call, _, _, found in times.all():
+        if views is not None:
+            report.detail("beside views", views=views, call=call, microseconds=found.as_json())
+        total += found.p50 if call in ("map", "set_access", "unmap") else 0.0
+    return total
+
+
+def _host(report: Report, views: int) -> str:
+    """What the process is to Linux."""
+    mappings = len(Path("/proc/self/maps").read_text().splitlines())
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    resident = pages * os.sysconf("SC_PAGE_SIZE")
+    report.figure("mappings of the process", mappings, "", f"beside {views} views; vm.max_map_count is the limit")
+    report.figure("resident memory of the process", resident / (1 << 20), "MiB", f"beside {views} views")
+    return f"{mappings} mappings, {resident >> 20} MiB resident"
+
+
+# --- A process that ends with all of it.
+
+
+def _fill_and_exit(report: Report) -> None:
+    """What is measured is from the process's last word to its end, in which the driver takes everything back."""
+    command = [sys.executable, "-u", "-m", __name__, str(int(report.fills_the_device)), str(int(report.simulated))]
+    with subprocess.Popen([*command, str(os.getpid())], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        said = now()
+        status = process.wait()
+    seconds = (now() - said) / 1e9
+    if status != 0 or not line:
+        raise StepFailed(f"it ended with status {status}")
+    count, filling = line.split()
+    report.check("a process full of views ends", True, f"it held {count} handles of 2 MiB")
+    report.figure("to fill the device with handles of 2 MiB", float(filling), "s", f"{count} handles")
+    report.figure("for a process with them to end", seconds, "s", f"{count} handles")
+
+
+def _fill(whole_device: bool, simulated: bool) -> None:
+    gpu = Driver()
+    with gpu.primary_context():
+        free, _ = gpu.memory_info()
+        # Not the last pages: this is about numbers, full_device is about those.
+        goal = int(free * (0.97 if whole_device else 0.25)) // PAGE
+        goal = min(goal, _SIMULATED_MOST) if simulated else goal
+        asked, count, began = properties(gpu), 0, now()
+        while count < goal and now() - began < _SECONDS_TO_FILL * 1e9:
+            several = min(_AT_ONCE, goal - count)
+            made = [create(gpu, PAGE, asked) for _ in range(several)]
+            map_handles(gpu, gpu.made("cuMemAddressReserve", several * PAGE, PAGE, 0, 0), made, PAGE)
+            count += several
+        print(count, (now() - began) / 1e9, flush=True)
+        # As a program that is killed would: what is held goes back by the end of the process.
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    end_with_parent(int(sys.argv[3]))
+    _fill(sys.argv[1] == "1", sys.argv[2] == "1")

@@ -1,0 +1,102 @@
+"""P8: libraries beside PyTorch in frugal_alloc's memory, and NVIDIA's sanitizer; what is not installed is skipped."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shutil
+import sys
+from typing import NamedTuple
+
+from . import programs
+from .neighbour_programs import NOT_OFFERED
+from .report import Needs, Report
+
+_LEAST_SECONDS = 15.0
+_SANITIZERS = ("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer", "/opt/cuda/bin/compute-sanitizer")
+_ERRORS = re.compile(r"ERROR SUMMARY: (\d+) error")
+
+
+class _Neighbour(NamedTuple):
+    title: str
+    program: str
+    #: Modules and programs without which it cannot be tried; of the programs one is enough.
+    modules: tuple[str, ...]
+    tools: tuple[str, ...] = ()
+    #: It runs on the simulated GPU, too.
+    on_simulated: bool = False
+
+
+_NEIGHBOURS = (
+    _Neighbour("Triton", "triton", ("triton",), ("cc", "gcc", "clang")),
+    _Neighbour("torch.compile, reduce-overhead", "compiled", ("triton",), ("cc", "gcc", "clang")),
+    _Neighbour("CuPy through DLPack", "cupy", ("cupy",)),
+    _Neighbour("JAX through DLPack", "jax", ("jax", "jaxlib")),
+    _Neighbour("Lightning", "lightning", ("lightning",), on_simulated=True),
+    _Neighbour("compute-sanitizer", "sanitized", (), _SANITIZERS),
+)
+
+
+def run(report: Report) -> None:
+    for neighbour in _NEIGHBOURS:
+        if lacking := _lacking(neighbour):
+            report.skip(neighbour.title, lacking)
+        elif report.simulated and not neighbour.on_simulated:
+            report.not_shown(neighbour.title, "the simulated GPU runs no kernels of its own")
+        elif report.seconds_left() < _LEAST_SECONDS:
+            report.skip(neighbour.title, "no time was left")
+        elif neighbour.tools is _SANITIZERS:
+            _sanitize(report, neighbour.title)
+        else:
+            _carry_out(report, neighbour)
+
+
+def _lacking(neighbour: _Neighbour) -> str:
+    for module in neighbour.modules:
+        if importlib.util.find_spec(module) is None:
+            return f"{module} is not installed"
+    if neighbour.tools and not any(map(shutil.which, neighbour.tools)):
+        return f"there is no {neighbour.tools[0]} here"
+    return ""
+
+
+def _carry_out(report: Report, neighbour: _Neighbour) -> None:
+    # JAX takes three quarters of the GPU at its start otherwise.
+    ended = _started(report, neighbour.program, [], XLA_PYTHON_CLIENT_PREALLOCATE="false")
+    if ended.status is None:
+        programs.say_overrun(report, neighbour.title)
+        return
+    if (last := ended.out.strip().rpartition("\n")[2]).startswith(NOT_OFFERED):
+        report.skip(neighbour.title, last.removeprefix(NOT_OFFERED))
+        return
+    good = ended.status == 0 and ended.out.rstrip().endswith("done")
+    needs = Needs.CALLS if neighbour.on_simulated else Needs.VALUES
+    report.check(neighbour.title, good, "it runs in our memory" if good else ended.said, needs)
+
+
+def _sanitize(report: Report, title: str) -> None:
+    """The sanitizer raises false alarms where two handles meet; so expandable segments are the control."""
+    tool = next(filter(None, map(shutil.which, _SANITIZERS)))
+    prefix = [tool, "--tool", "memcheck"]
+    ours = _errors(_started(report, "sanitized", prefix))
+    theirs = _errors(_started(report, "unsanitary", prefix, PYTORCH_CUDA_ALLOC_CONF="expandable_segments:True"))
+    said = f"errors with ours {_counted(ours)}, with expandable segments {_counted(theirs)}"
+    report.check(title, ours == 0 or (ours is not None and bool(theirs)), said, Needs.VALUES)
+
+
+def _started(report: Report, program: str, prefix: list[str], **variables: str) -> programs.Ended:
+    command = [*prefix, sys.executable, "-m", "frugal_alloc._gpu_check.neighbour_programs", program]
+    ended = programs.run(command, report.seconds_left(), {**os.environ, **variables}, report.folder)
+    (report.folder / f"{program}.txt").write_text(ended.out + ended.err)
+    return ended
+
+
+def _errors(ended: programs.Ended) -> int | None:
+    """None: the sanitizer did not come to its end."""
+    found = _ERRORS.search(ended.out + ended.err)
+    return int(found[1]) if found else None
+
+
+def _counted(errors: int | None) -> str:
+    return "not counted, since the sanitizer did not end" if errors is None else str(errors)

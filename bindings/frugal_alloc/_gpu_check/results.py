@@ -1,0 +1,105 @@
+"""The results of a run: one document, written anew after each step."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import json
+from pathlib import Path
+from typing import Any
+
+from .report import FILE, Outcome, write_json
+from .steps import Step
+
+SCHEMA = 1
+NOT_REACHED = "not reached"
+
+
+@dataclasses.dataclass
+class StepResult:
+    step: Step
+    outcome: str
+    #: Why, in a line; "" where the checks say it.
+    said: str = ""
+    seconds: float = 0.0
+    limit_seconds: float = 0.0
+    checks: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    figures: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    details: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+
+    @property
+    def is_bad(self) -> bool:
+        if self.outcome == NOT_REACHED:
+            return not self.step.takes_the_rest
+        return self.outcome == Outcome.FAILED.value
+
+    def read(self, folder: Path) -> None:
+        """Takes what the step has written, however it ended."""
+        try:
+            said = json.loads((folder / FILE).read_text())
+        except FileNotFoundError:
+            return
+        self.checks, self.figures, self.details = said["checks"], said["figures"], said["details"]
+
+    def judge(self, simulated: bool) -> None:
+        """The outcome of a step that came to its end, from what it said."""
+        outcomes = {check["outcome"] for check in self.checks}
+        if self.figures:
+            outcomes.add((Outcome.NOT_SHOWN if simulated else Outcome.PASSED).value)
+        for outcome in (Outcome.FAILED, Outcome.PASSED, Outcome.NOT_SHOWN, Outcome.SKIPPED):
+            if outcome.value in outcomes:
+                self.outcome = outcome.value
+                return
+        self.outcome, self.said = Outcome.FAILED.value, "it ended without a word"
+
+
+@dataclasses.dataclass
+class Results:
+    where: dict[str, Any]
+    asked: dict[str, Any]
+    steps: list[StepResult] = dataclasses.field(default_factory=list)
+    #: What ended the run before its last step: "interrupted"; "" if nothing did.
+    ended_by: str = ""
+
+    def __post_init__(self) -> None:
+        self._began = _now()
+
+    @property
+    def all_passed(self) -> bool:
+        return not self.ended_by and not any(result.is_bad for result in self.steps)
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "schema": SCHEMA,
+            "where": self.where,
+            "asked": self.asked,
+            "began": self._began,
+            "written": _now(),
+            "ended_by": self.ended_by,
+            "all_passed": self.all_passed,
+            "steps": [_step_as_json(result) for result in self.steps],
+        }
+
+    def write(self, path: Path) -> None:
+        write_json(path, self.as_json())
+
+
+def _step_as_json(result: StepResult) -> dict[str, Any]:
+    step = result.step
+    return {
+        "name": step.name,
+        "probe": step.probe,
+        "part": step.part,
+        "question": step.question,
+        "outcome": result.outcome,
+        "said": result.said,
+        "seconds": round(result.seconds, 1),
+        "limit_seconds": round(result.limit_seconds, 1),
+        "checks": result.checks,
+        "figures": result.figures,
+        "details": result.details,
+    }
+
+
+def _now() -> str:
+    return datetime.datetime.now(datetime.timezone.utc).isoformat(timespec="seconds")

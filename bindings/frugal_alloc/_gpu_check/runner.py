@@ -1,0 +1,230 @@
+"""Carries out steps, one after another, each in a process of its own that is ended at its limit."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from .._messages import on_one_line
+from .report import Outcome
+from .results import NOT_REACHED, Results, StepResult
+from .steps import Step
+
+_PR_SET_CHILD_SUBREAPER = 36
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+#: Too little for a process to start and say anything.
+_LEAST_SECONDS = 1.0
+#: A process that is killed and does not end is held by the driver.
+_SECONDS_TO_DIE = 20.0
+
+
+class Stuck(Exception):
+    """A process does not end although it was killed: nothing after it would measure anything."""
+
+
+class Interrupted(BaseException):
+    """A signal asks us to end; its argument is the signal's number."""
+
+
+class Runner:
+    def __init__(
+        self,
+        out: Path,
+        environment: Mapping[str, str],
+        results: Results,
+        shares: Callable[[Step], float],
+        tell: Callable[[str], None],
+    ) -> None:
+        """
+        Args:
+            out: the prepared folder of the run.
+            environment: for the steps' processes.
+            shares: a step's share of its full time.
+            tell: gets a line as each step begins and ends.
+        """
+        self._out, self._environment, self._results = out, environment, results
+        self._shares, self._tell = shares, tell
+        # What a step leaves behind when it ends becomes our child, wherever it went, so that it can be ended, too.
+        ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
+        self._not_ours = set(_children())
+
+    def run_part(self, steps: Sequence[Step], seconds: float) -> None:
+        """Carries out the steps within the time; those for which none is left are "not reached"."""
+        end = time.monotonic() + seconds
+        for place, step in enumerate(steps):
+            later = sum(other.seconds * self._shares(other) for other in steps[place + 1 :])
+            own = step.seconds * self._shares(step)
+            # What earlier steps left over goes to the next one; what they took too much goes off those that come last.
+            left = end - time.monotonic()
+            limit = min(left, max(own, left - later))
+            if step.needs_virtual_memory and not self._results.where["virtual_memory"]:
+                said = "this GPU has no virtual memory management, so frugal_alloc maps nothing on it"
+                self._keep(StepResult(step, Outcome.SKIPPED.value, said))
+            elif limit < _LEAST_SECONDS:
+                self._keep(StepResult(step, NOT_REACHED, "no time was left"))
+            else:
+                self._keep(self._carry_out(step, limit))
+
+    def _keep(self, result: StepResult) -> None:
+        self._results.steps.append(result)
+        self._results.write(self._out / "results.json")
+        self._tell(f"  {result.step.name}: {result.outcome}{': ' if result.said else ''}{on_one_line(result.said)}")
+
+    def _carry_out(self, step: Step, limit: float) -> StepResult:
+        result = StepResult(step, Outcome.FAILED.value, limit_seconds=limit)
+        folder = self._out / "steps" / step.name
+        folder.mkdir()
+        began = time.monotonic()
+        try:
+            # From here on a step that is interrupted is among the results.
+            self._tell(f"{step.probe} {step.name}: {step.question} (up to {limit:.0f} s)")
+            status = self._run_child(step, folder, limit)
+        except (Interrupted, Stuck) as ending:
+            result.said = "interrupted" if isinstance(ending, Interrupted) else str(ending)
+            raise
+        else:
+            self._judge(result, folder, status, limit)
+        finally:
+            result.seconds = time.monotonic() - began
+            result.read(folder)
+            if sys.exc_info()[0] is not None:
+                self._keep(result)
+        return result
+
+    def _judge(self, result: StepResult, folder: Path, status: int | None, limit: float) -> None:
+        result.read(folder)
+        if status == 0:
+            result.judge(self._results.where["simulated"])
+        elif status is None:
+            result.said = f"ended at its limit of {limit:.0f} s"
+        elif status < 0:
+            result.said = f"ended by {signal.Signals(-status).name}: {_last_line(folder / 'output.txt')}"
+        else:
+            result.said = _last_line(folder / "output.txt") or f"ended with status {status}"
+
+    def _run_child(self, step: Step, folder: Path, limit: float) -> int | None:
+        """The exit status of the step's process; None if it was ended at its limit."""
+        task: dict[str, Any] = {
+            "module": step.module,
+            "folder": str(folder),
+            "seconds": limit,
+            "share": limit / step.seconds,
+            "parent": os.getpid(),
+            "fills_the_device": self._results.where.get("is_ours_alone", False),
+        }
+        command = [sys.executable, "-u", "-m", "frugal_alloc._gpu_check.child", json.dumps(task)]
+        child = None
+        try:
+            # Not in the moment in which there is a process that we don't know yet.
+            with open(folder / "output.txt", "wb") as output, _signals_held():
+                child = subprocess.Popen(
+                    command,
+                    cwd=folder,
+                    env=dict(self._environment),
+                    stdin=subprocess.DEVNULL,
+                    stdout=output,
+                    stderr=subprocess.STDOUT,
+                    # A terminal's Ctrl-C is for us.
+                    start_new_session=True,
+                )
+            return child.wait(limit)
+        except subprocess.TimeoutExpired:
+            return None
+        finally:
+            if child is not None:
+                _end_all(child, self._not_ours)
+
+
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """In the block, signals that ask this process to end raise Interrupted."""
+
+    def interrupt(number: int, _: object) -> None:
+        # Who is impatient does not keep us from ending what we started.
+        for each in _ENDING:
+            signal.signal(each, signal.SIG_IGN)
+        if _held.depth:
+            _held.signal = number
+        else:
+            raise Interrupted(number)
+
+    before = {number: signal.signal(number, interrupt) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _end_all(child: subprocess.Popen[bytes], not_ours: set[int]) -> None:
+    """Ends the process and all that descends from it.
+
+    Raises:
+        Stuck: something does not end.
+    """
+    end = time.monotonic() + _SECONDS_TO_DIE
+    with _signals_held():
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(child.pid, signal.SIGKILL)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            child.wait(_SECONDS_TO_DIE)
+        # The children of what has ended are ours now.
+        while left := set(_children()) - not_ours:
+            for process in left:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+                with contextlib.suppress(ChildProcessError):
+                    os.waitpid(process, os.WNOHANG)
+            if time.monotonic() > end:
+                raise Stuck("a process does not end although it was killed: the driver holds it; look at dmesg")
+            time.sleep(0.01)
+
+
+class _Held:
+    """Signals that wait, by a note of ours: what is blocked would stay so in every process that is started."""
+
+    depth = 0
+    signal: int | None = None
+
+
+_held = _Held()
+
+
+@contextlib.contextmanager
+def _signals_held() -> Iterator[None]:
+    """A signal that asks us to end does so at the end of the block."""
+    _held.depth += 1
+    try:
+        yield
+    finally:
+        _held.depth -= 1
+    if not _held.depth and _held.signal is not None:
+        number, _held.signal = _held.signal, None
+        raise Interrupted(number)
+
+
+def _children() -> list[int]:
+    """This process's, those that have ended and were not waited for among them."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if folder.name.isdigit():
+            with contextlib.suppress(OSError):
+                # "pid (name) state parent ...", and a name may have blanks and brackets.
+                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
+                if int(parent) == os.getpid():
+                    found.append(int(folder.name))
+    return found
+
+
+def _last_line(path: Path) -> str:
+    lines = path.read_text(errors="replace").strip().splitlines()
+    return on_one_line(lines[-1]) if lines else ""

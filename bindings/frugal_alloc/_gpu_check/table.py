@@ -1,0 +1,69 @@
+"""The short table at the end of a run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from .._messages import on_one_line
+from .._simulated_gpu import format_size
+from .report import Outcome
+from .results import Results, StepResult
+
+_WIDTH = 100
+
+
+def text(results: Results) -> str:
+    return "\n".join([*_where(results.where), "", *_steps(results), *_figures(results), "", _verdict(results)]) + "\n"
+
+
+def _where(where: dict[str, Any]) -> Iterator[str]:
+    software = where["software"]
+    simulated = "; a SIMULATED GPU: nothing here was measured" if where["simulated"] else ""
+    yield f"{where['gpu']}, {format_size(where['memory_bytes'])}{simulated}"
+    driver = f"driver {where['driver'] or 'of unknown version'}, for CUDA {where['driver_for_cuda']}"
+    yield (
+        f"{driver}; torch {software['torch']}, Python {software['python']}, Linux {software['kernel']}; "
+        f"frugal_alloc {software['frugal_alloc']}"
+    )
+
+
+def _steps(results: Results) -> Iterator[str]:
+    for result in results.steps:
+        step = result.step
+        yield f"{step.probe:4}{step.name:18}{result.outcome:16}{result.seconds:6.0f} s  {_summary(result)}"
+        for check in result.checks:
+            if check["outcome"] == Outcome.FAILED.value:
+                yield on_one_line(f"      {check['name']}: {check['said']}")[: 2 * _WIDTH]
+
+
+def _summary(result: StepResult) -> str:
+    if result.said:
+        return on_one_line(result.said)[:_WIDTH]
+    counts = []
+    for outcome in Outcome:
+        if count := sum(check["outcome"] == outcome.value for check in result.checks):
+            counts.append(f"{count} {outcome.value}")
+    return ", ".join(counts)
+
+
+def _figures(results: Results) -> Iterator[str]:
+    found = [(result.step, figure) for result in results.steps for figure in result.figures]
+    measured = [(step, figure) for step, figure in found if figure["value"] is not None]
+    if measured:
+        yield ""
+    width = max((len(figure["name"]) for _, figure in measured), default=0)
+    for step, figure in measured:
+        said = f"  {figure['said']}" if figure["said"] else ""
+        yield f"{step.probe:4}{figure['name']:{width}}{figure['value']:12.6g} {figure['unit']}{said}"
+
+
+def _verdict(results: Results) -> str:
+    if results.ended_by:
+        return f"{results.ended_by}: what was found until then is above"
+    bad = [result.step.name for result in results.steps if result.is_bad]
+    if bad:
+        return f"not all passed: {', '.join(bad)}"
+    if results.where["simulated"]:
+        return "all that the simulated GPU can show passed; values, faults and times need a real one"
+    return "all passed"

@@ -1,0 +1,78 @@
+"""P6: whether values survive while memory is moved under running work: ``soak`` under each allocator."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import sys
+
+from . import programs
+from .report import Needs, Report
+
+ALLOCATORS = {"frugal": "frugal_alloc", "native": "native", "expandable": "expandable_segments"}
+#: Of the time: ours is what is tested, the others show that the program itself is right.
+_SHARES = {"frugal": 0.7, "native": 0.15, "expandable": 0.15}
+_MOST_BYTES = 16 << 30
+#: Of what is free: where nobody else uses the GPU, and where somebody does.
+_ALONE, _SHARED = 0.6, 0.25
+_SIMULATED_BYTES = 1 << 30
+_ROUNDS = 1_000_000
+_SIMULATED_ROUNDS = 300
+#: For a process to start, and for what is still to run when its time is over.
+_AROUND_SECONDS = 20.0
+_ORDER = re.compile(r"the order of (\d+) accesses was checked, (\d+) violations")
+_SEED = 14
+
+
+def run(report: Report) -> None:
+    from .machine import describe
+
+    free = describe()["free_bytes"]
+    share = int(free * (_ALONE if report.fills_the_device else _SHARED))
+    limit = _SIMULATED_BYTES if report.simulated else min(_MOST_BYTES, share)
+    whole = report.seconds_left()
+    for allocator, name in ALLOCATORS.items():
+        if report.simulated and allocator != "frugal":
+            # A control of values.
+            report.not_shown(f"{name}: values survive", "needs values, and this is the simulated GPU")
+        else:
+            _soak(report, allocator, limit, max(5.0, whole * _SHARES[allocator] - _AROUND_SECONDS / 2))
+
+
+def _soak(report: Report, allocator: str, limit: int, seconds: float) -> None:
+    task = {"allocator": allocator, "limit": limit, "seed": _SEED, "seconds": seconds}
+    task["rounds"] = _SIMULATED_ROUNDS if report.simulated else _ROUNDS
+    environment = dict(os.environ)
+    if allocator == "expandable":
+        # The older of two names: every torch from 2.9 on reads it.
+        environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+    if report.simulated:
+        environment["FRUGAL_SIM_ORDER"] = "1"
+    command = [sys.executable, "-m", "frugal_alloc._gpu_check.soak", json.dumps(task)]
+    ended = programs.run(command, min(seconds + _AROUND_SECONDS, report.seconds_left()), environment)
+    name = ALLOCATORS[allocator]
+    if ended.status is None:
+        programs.say_overrun(report, f"{name}: values survive")
+        return
+    said = ended.out.strip().splitlines()
+    if not said:
+        report.check(f"{name}: the program ends", False, ended.said)
+        return
+    _judge(report, name, json.loads(said[-1]), limit)
+    if order := _ORDER.search(ended.err):
+        good = order[2] == "0" and int(order[1]) > 0
+        report.check(f"{name}: all work is in order", good, order[0])
+
+
+def _judge(report: Report, name: str, found: dict[str, int], limit: int) -> None:
+    report.detail(name, seed=_SEED, limit_bytes=limit, **found)
+    said = (
+        f"{found['wrong']} of {found['compared']:,} tensors wrong, {found['handed_over']:,} used on another stream; "
+        f"seed {_SEED}, limit {limit >> 20} MiB, out of memory {found['out_of_memory']} times"
+    )
+    report.check(f"{name}: values survive", found["wrong"] == 0 and found["compared"] > 0, said, Needs.VALUES)
+    if found["stitches"] is None:
+        return
+    moved = f"{found['stitches']} stitches, {found['unmaps']} unmaps"
+    report.check(f"{name}: memory was moved and unmapped meanwhile", min(found["stitches"], found["unmaps"]) > 0, moved)

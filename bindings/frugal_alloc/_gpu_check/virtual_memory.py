@@ -1,0 +1,102 @@
+"""Virtual memory management: handles of physical memory, seen at pages of reserved ranges."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+from collections.abc import Iterator, Sequence
+
+from . import driver
+from .driver import Access, AllocationProperties, Driver
+
+MIB = 1 << 20
+GIB = 1 << 30
+PAGE = 2 * MIB
+
+_PINNED, _DEVICE, _READ_WRITE, _FILE_DESCRIPTOR = 1, 1, 3, 1
+
+
+def properties(gpu: Driver, exported: bool = True) -> AllocationProperties:
+    """As frugal_alloc and PyTorch's expandable segments ask for memory; not `exported`, without what lets other
+    processes and network cards have it."""
+    asked = AllocationProperties(type=_PINNED)
+    asked.location.type, asked.location.id = _DEVICE, gpu.device
+    if exported and gpu.has(driver.SHAREABLE_HANDLES):
+        asked.handle_types = _FILE_DESCRIPTOR
+    if exported and gpu.has(driver.RDMA_WITH_VIRTUAL_MEMORY):
+        asked.flags.rdma = 1
+    return asked
+
+
+def access(gpu: Driver) -> Access:
+    allowed = Access(flags=_READ_WRITE)
+    allowed.location.type, allowed.location.id = _DEVICE, gpu.device
+    return allowed
+
+
+def granularity(gpu: Driver) -> int:
+    """The least that a handle can be."""
+    size = ctypes.c_size_t()
+    gpu.call("cuMemGetAllocationGranularity", ctypes.byref(size), ctypes.byref(properties(gpu)), 0)
+    return size.value
+
+
+def create(gpu: Driver, size: int, asked: AllocationProperties) -> int:
+    return gpu.made("cuMemCreate", size, ctypes.byref(asked), 0)
+
+
+@contextlib.contextmanager
+def handles(gpu: Driver, count: int, size: int, exported: bool = True) -> Iterator[list[int]]:
+    asked = properties(gpu, exported)
+    made: list[int] = []
+    try:
+        for _ in range(count):
+            made.append(create(gpu, size, asked))
+        yield made
+    finally:
+        for handle in made:
+            gpu.undo("cuMemRelease", handle)
+
+
+@contextlib.contextmanager
+def reserved(gpu: Driver, size: int) -> Iterator[int]:
+    start = gpu.made("cuMemAddressReserve", size, PAGE, 0, 0)
+    try:
+        yield start
+    finally:
+        gpu.undo("cuMemAddressFree", start, size)
+
+
+def map_handles(gpu: Driver, start: int, made: Sequence[int], size: int) -> None:
+    """Side by side from `start`; to be read and written by this GPU."""
+    for place, handle in enumerate(made):
+        gpu.call("cuMemMap", start + place * size, size, 0, handle, 0)
+    gpu.call("cuMemSetAccess", start, len(made) * size, ctypes.byref(access(gpu)), 1)
+
+
+@contextlib.contextmanager
+def mapped(gpu: Driver, made: Sequence[int], size: int) -> Iterator[int]:
+    """The handles, side by side at addresses of their own."""
+    with reserved(gpu, len(made) * size) as start:
+        map_handles(gpu, start, made, size)
+        try:
+            yield start
+        finally:
+            gpu.undo("cuMemUnmap", start, len(made) * size)
+
+
+@contextlib.contextmanager
+def view(gpu: Driver, size: int, handle_size: int = PAGE) -> Iterator[int]:
+    """New memory of handles of this size."""
+    with handles(gpu, size // handle_size, handle_size) as made, mapped(gpu, made, handle_size) as start:
+        yield start
+
+
+@contextlib.contextmanager
+def segment(gpu: Driver, size: int) -> Iterator[int]:
+    """Memory as cudaMalloc gives it."""
+    start = gpu.made("cuMemAlloc_v2", size)
+    try:
+        yield start
+    finally:
+        gpu.undo("cuMemFree_v2", start)

@@ -1,0 +1,64 @@
+"""Which verdicts matter: whether what grows would fill the rest of its GPU within as long as anybody trains."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from .causes import Cause, Verdict, grouped
+
+MOST_EPOCHS = 10_000
+MOST_STEPS = 1_000_000
+
+
+def room(gpu: dict[str, Any]) -> int | None:
+    """Bytes that may still be taken on the GPU of a document's row, when most is in use; None: its size is unknown."""
+    sizes = [gpu["limit_bytes"]] if gpu["limit_bytes"] else []
+    if gpu["total_bytes"]:
+        sizes.append(gpu["total_bytes"] - gpu["outside_bytes"])
+    if not sizes:
+        return None
+    return max(0, min(sizes) - gpu["native_reserved_bytes"] - gpu["peak_allocated_bytes"])
+
+
+def of(verdicts: list[Verdict], gpus: list[dict[str, Any]]) -> list[bool]:
+    """Whether each verdict is material: at its rate the rest of the GPU is full within MOST_EPOCHS or MOST_STEPS.
+
+    What cannot be judged is material. The verdicts of one cause are judged by what they grow by together; and of the
+    smallest causes only as many are not material as would not fill the GPU together.
+
+    Args:
+        verdicts: Rows of the document; what they say of "material" is not looked at.
+        gpus: Rows of the document. Of several with one number, as ranks have them, the fullest counts.
+    """
+    rooms = _rooms(gpus)
+    taken: dict[int, tuple[float, float]] = {}
+    small: set[int] = set()
+    for cause in sorted(grouped(verdicts), key=_rate):
+        gpu = cause[0]["gpu"]
+        per_epoch, per_step = taken.get(gpu, (0.0, 0.0))
+        together = per_epoch + _rate(cause), per_step + sum(one["bytes_per_step"] or 0 for one in cause)
+        if all(one["bytes_per_epoch"] > 0 for one in cause) and _lasts(rooms.get(gpu), *together):
+            taken[gpu] = together
+            small.update(id(one) for one in cause)
+    return [id(verdict) not in small for verdict in verdicts]
+
+
+def _rate(cause: Cause) -> float:
+    return sum(one["bytes_per_epoch"] for one in cause)
+
+
+def _rooms(gpus: list[dict[str, Any]]) -> dict[int, int | None]:
+    rooms: dict[int, int | None] = {}
+    for gpu in gpus:
+        here, other = room(gpu), rooms.get(gpu["gpu"], room(gpu))
+        rooms[gpu["gpu"]] = None if here is None or other is None else min(here, other)
+    return rooms
+
+
+def _lasts(room_bytes: int | None, per_epoch: float, per_step: float) -> bool:
+    """Whether memory is left after MOST_STEPS and after MOST_EPOCHS; where each step counts as an epoch, only the steps
+    tell."""
+    if room_bytes is None:
+        return False
+    epochs = MOST_STEPS if per_epoch == per_step else MOST_EPOCHS
+    return per_epoch * epochs < room_bytes and per_step * MOST_STEPS < room_bytes

@@ -1,0 +1,52 @@
+// The GPU that a history is played on, beside what allocators do with it: what they cost it, and time and order where
+// it lets itself be told of them.
+
+#ifndef FRUGAL_BINDINGS_REPLAY_GPU_H_
+#define FRUGAL_BINDINGS_REPLAY_GPU_H_
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string>
+
+#include "bindings/replay/replay.h"
+
+namespace frugal::replay {
+
+class Gpu {
+ public:
+  Gpu() = default;
+  virtual ~Gpu() = default;
+  Gpu(const Gpu&) = delete;
+  Gpu& operator=(const Gpu&) = delete;
+
+  // Costs and the peak of memory are counted from here on.
+  virtual void Reset() = 0;
+  virtual Costs CostsSoFar() const = 0;
+  // Physical memory that the allocator holds, in bytes.
+  virtual uint64_t MemoryUsed() const = 0;
+  virtual uint64_t MemoryPeak() const = 0;
+
+  // What a pass has taken of the thread's time, from an arbitrary beginning.
+  virtual double SpentNs() const = 0;
+
+  // Around every call into the allocator.
+  virtual void CallBegins() {}
+  virtual void CallEnds() {}
+
+  // Where time is simulated: it is `ns` now, and the work that the stream has ends at `until_ns`.
+  virtual void SetClock(uint64_t /*ns*/) {}
+  virtual void KeepBusy(cudaStream_t /*stream*/, uint64_t /*until_ns*/) {}
+
+  // Where the order of work is checked: what is declared to use memory, and what came of it.
+  virtual bool ChecksOrder() const { return false; }
+  virtual void Touch(cudaStream_t /*stream*/, const void* /*start*/, uint64_t /*bytes*/, bool /*writes*/,
+                     const std::string& /*name*/) {}
+  virtual uint64_t OrderAccesses() const { return 0; }
+  virtual uint64_t OrderViolations() const { return 0; }
+  virtual std::string OrderReport() const { return ""; }
+};
+
+}  // namespace frugal::replay
+
+#endif  // FRUGAL_BINDINGS_REPLAY_GPU_H_

@@ -1,0 +1,147 @@
+// Memory that others use by its address: it stays where it is.
+
+#include <vector>
+
+#include "tests/allocator/allocator_fixture.h"
+
+namespace frugal {
+namespace {
+
+class InPlace : public AllocatorTest {
+ protected:
+  InPlace() : AllocatorTest(MiB(64)) {}
+
+  uint64_t moves() const { return calls(CallKind::kMap) - calls(CallKind::kCreate); }
+};
+
+TEST_F(InPlace, FreeMemoryThatIsKeptServesNoStitch) {
+  std::vector<Address> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(Allocate(MiB(8)));
+  ASSERT_TRUE(allocator_->KeepInPlace(blocks[0], MiB(8), true).ok());
+  for (int i : {0, 2, 4}) Free(blocks[static_cast<size_t>(i)]);
+  Allocate(MiB(16));
+  EXPECT_EQ(moves(), 8u);
+  EXPECT_TRUE(IsOutOfMemory(MiB(16))) << "what is left free is kept";
+  EXPECT_EQ(Allocate(MiB(8)), blocks[0]) << "it serves where it is";
+}
+
+TEST_F(InPlace, FreeMemoryThatIsKeptIsNotGivenBack) {
+  const Address block = Allocate(MiB(8));
+  ASSERT_TRUE(allocator_->KeepInPlace(block + MiB(2), MiB(2), true).ok());
+  Free(block);
+  EXPECT_EQ(allocator_->Trim().value_or(Bytes(0)), MiB(6));
+  EXPECT_EQ(allocator_->Held(), MiB(2));
+  allocator_->CheckInvariants();
+}
+
+TEST_F(InPlace, WhatWasLetGoMovesAgain) {
+  const Address block = Allocate(MiB(8));
+  for (int i = 0; i < 2; ++i) ASSERT_TRUE(allocator_->KeepInPlace(block, MiB(8), true).ok());
+  Free(block);
+  ASSERT_TRUE(allocator_->KeepInPlace(block, MiB(8), false).ok());
+  EXPECT_EQ(allocator_->Trim().value_or(Bytes(-1)), Bytes(0)) << "kept twice, let go once";
+  ASSERT_TRUE(allocator_->KeepInPlace(block, MiB(8), false).ok());
+  EXPECT_EQ(allocator_->Trim().value_or(Bytes(0)), MiB(8));
+}
+
+TEST_F(InPlace, AGuestThatIsKeptStaysWhereItIs) {
+  // Lent: memory does not grow any more.
+  std::vector<Address> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(Allocate(MiB(8)));
+  for (int i : {1, 3}) Free(blocks[static_cast<size_t>(i)]);
+  const Address stitched = Allocate(MiB(16));
+  ASSERT_TRUE(allocator_->KeepInPlace(stitched, MiB(16), true).ok());
+  Free(stitched);
+  allocator_->CheckInvariants();
+  EXPECT_EQ(Allocate(MiB(16)), stitched);
+}
+
+TEST_F(InPlace, ARangeThatIsNotOursIsRefusedWhole) {
+  const Address block = Allocate(MiB(8));
+  EXPECT_TRUE(absl::IsNotFound(allocator_->KeepInPlace(block, MiB(16), true)));
+  EXPECT_TRUE(absl::IsNotFound(allocator_->KeepInPlace(Address(0x1000), MiB(2), true)));
+  EXPECT_TRUE(absl::IsNotFound(allocator_->KeepInPlace(block, Bytes(0), true)));
+  EXPECT_TRUE(absl::IsFailedPrecondition(allocator_->KeepInPlace(block, MiB(8), false)));
+  Free(block);
+  EXPECT_EQ(allocator_->Trim().value_or(Bytes(0)), MiB(8));
+}
+
+TEST_F(InPlace, WithRemappingOffNothingMovesAndMemoryGoesBackBeforeItIsOut) {
+  allocator_->SetRemapping(false);
+  std::vector<Address> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(Allocate(MiB(8)));
+  for (int i : {1, 3, 5}) Free(blocks[static_cast<size_t>(i)]);
+  Allocate(MiB(16));
+  EXPECT_EQ(moves(), 0u);
+  EXPECT_EQ(statistics().num_stitches, 0);
+  EXPECT_LE(allocator_->Held(), MiB(64));
+  EXPECT_TRUE(IsOutOfMemory(MiB(16)));
+}
+
+class Reserve : public AllocatorTest {
+ protected:
+  Reserve() : AllocatorTest(MiB(64)) { allocator_->SetDriverReserve(MiB(8)); }
+};
+
+TEST_F(Reserve, IsLeftToTheDriverWhileAnotherStreamsMemoryServes) {
+  Free(Allocate(MiB(20), kSide));
+  MakeBusyUntil(kSide, 100);
+  Allocate(MiB(36));
+  EXPECT_EQ(device_.used(), MiB(56));
+  Allocate(MiB(16));
+  EXPECT_EQ(device_.used(), MiB(56)) << "behind a wait for the other stream";
+  EXPECT_EQ(statistics().num_stream_waits, 1);
+}
+
+TEST_F(Reserve, IsTakenBeforeMemoryIsOut) {
+  Allocate(MiB(64));
+  EXPECT_EQ(device_.used(), MiB(64));
+  EXPECT_EQ(statistics().num_alloc_retries, 0) << "and before anybody is asked to give memory back";
+}
+
+class ShortAddresses : public AllocatorTest {};
+
+TEST_F(ShortAddresses, ARangeThatIsRefusedIsAskedForInHalves) {
+  ASSERT_TRUE(device_.SetFaults("reserve@1=out_of_memory,reserve@2=out_of_memory,reserve@3=out_of_memory"));
+  Free(Allocate(MiB(10)));
+  Free(Allocate(MiB(30)));
+  EXPECT_EQ(device_.faults(), 3u);
+  EXPECT_GT(statistics().num_driver_failures, 0) << "it is on record";
+}
+
+TEST_F(ShortAddresses, NoAddressesForARangeApartLeaveTheOtherPlaces) {
+  std::vector<Address> blocks;
+  for (int i = 0; i < 8; ++i) blocks.push_back(Allocate(MiB(4)));
+  for (int i : {1, 3}) Free(blocks[static_cast<size_t>(i)]);
+  ASSERT_TRUE(device_.SetFaults("reserve@1+=out_of_memory"));
+  Allocate(MiB(8));
+  EXPECT_EQ(device_.used(), MiB(32));
+}
+
+class FullTables : public AllocatorTest {};
+
+// The driver's tables of mappings are full, though memory is not.
+TEST_F(FullTables, ARequestFailsCleanlyAndOthersGoOn) {
+  const Address block = Allocate(MiB(8));
+  ASSERT_TRUE(device_.SetFaults("map@1+=out_of_memory"));
+  const absl::Status refused = allocator_->Allocate(MiB(16), kMain).status();
+  EXPECT_FALSE(absl::IsResourceExhausted(refused)) << "memory is not out: " << refused;
+  EXPECT_FALSE(refused.ok());
+  allocator_->CheckInvariants();
+  Free(block);
+  EXPECT_EQ(Allocate(MiB(8)), block);
+  ASSERT_TRUE(device_.SetFaults(""));
+  Allocate(MiB(16));
+}
+
+TEST_F(FullTables, ViewsThatNobodyUsesMakeRoom) {
+  LeaveOldViews(10);
+  const uint64_t unmaps = calls(CallKind::kUnmap);
+  ASSERT_TRUE(device_.SetFaults("map@1=out_of_memory"));
+  Free(Allocate(MiB(62)));
+  EXPECT_GT(calls(CallKind::kUnmap), unmaps);
+  EXPECT_EQ(statistics().num_ooms, 0);
+}
+
+}  // namespace
+}  // namespace frugal

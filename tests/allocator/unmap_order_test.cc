@@ -1,0 +1,137 @@
+// What is unmapped, and when: a view goes only when all streams that are known have passed.
+
+#include "allocator/timelines.h"
+#include "tests/allocator/allocator_fixture.h"
+#include "tests/devices/forwarding_device.h"
+
+namespace frugal {
+namespace {
+
+// Fails to unmap one page, wherever it is.
+class StuckPageDevice final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+
+  absl::Status Unmap(Address start, Bytes size) override {
+    if (start <= stuck_ && stuck_ < start + size) return absl::InternalError("CUDA_ERROR_UNKNOWN");
+    unmapped_ += size;
+    return ForwardingDevice::Unmap(start, size);
+  }
+
+  Address stuck_;
+  Bytes unmapped_;
+};
+
+class UnmapOrder : public AllocatorTest {
+ protected:
+  UnmapOrder() : AllocatorTest(MiB(64)) {}
+  uint64_t unmaps() const { return calls(CallKind::kUnmap); }
+
+  Ledger ledger_;
+};
+
+TEST_F(UnmapOrder, TrimWaitsForAStreamThatWasNeverToldToUseTheMemory) {
+  Free(Allocate(MiB(2), kSide));
+  const Address block = Allocate(MiB(20));
+  MakeBusyUntil(kSide, 100);
+  Free(block);
+  EXPECT_GE(allocator_->Trim().value_or(Bytes(0)), MiB(20));
+  EXPECT_EQ(now(), 100);
+}
+
+TEST_F(UnmapOrder, IdleMemoryStaysWhileAnyStreamHasWorkFromBeforeTheMark) {
+  Free(Allocate(MiB(2), kSide));
+  const Address block = Allocate(MiB(20));
+  MakeBusyUntil(kSide, 100);
+  Free(block);
+  ASSERT_TRUE(allocator_->MarkUse().ok());
+  EXPECT_EQ(allocator_->ReturnIdle(kUnlimited).value_or(Bytes(-1)), Bytes(0));
+  EXPECT_EQ(unmaps(), 0u);
+  AdvanceTo(100);
+  EXPECT_EQ(allocator_->ReturnIdle(kUnlimited).value_or(Bytes(-1)), MiB(20));
+}
+
+TEST_F(UnmapOrder, AMissLeavesOldViewsMappedWhileAnotherStreamIsBusy) {
+  Free(Allocate(MiB(2), kSide));
+  MakeBusyUntil(kSide, 1'000);
+  LeaveOldViews(40);
+  EXPECT_EQ(unmaps(), 0u);
+  EXPECT_GT(statistics().num_stitches, 0);
+  EXPECT_EQ(now(), 0);
+}
+
+TEST_F(UnmapOrder, OneEventForEachKnownStreamServesAllViewsLeftBehindTogether) {
+  Timelines timelines(device_, ledger_, nullptr);
+  timelines.Get(kMain);
+  timelines.Get(kSide);
+  const Timelines::Era era = timelines.era();
+  EXPECT_TRUE(timelines.HasPassed(era));
+  EXPECT_EQ(calls(CallKind::kEventRecord), 2u);
+  EXPECT_TRUE(timelines.HasPassed(era));
+  EXPECT_EQ(calls(CallKind::kEventRecord), 2u);
+  EXPECT_EQ(timelines.era(), era + 1);
+}
+
+TEST_F(UnmapOrder, AnEraPassesWhenItsLastStreamDoes) {
+  Timelines timelines(device_, ledger_, nullptr);
+  timelines.Get(kMain);
+  timelines.Get(kSide);
+  MakeBusyUntil(kMain, 100);
+  MakeBusyUntil(kSide, 200);
+  const Timelines::Era era = timelines.End();
+  AdvanceTo(100);
+  EXPECT_FALSE(timelines.HasPassed(era));
+  AdvanceTo(200);
+  EXPECT_TRUE(timelines.HasPassed(era));
+}
+
+TEST_F(UnmapOrder, AStreamThatIsCapturedHoldsUpNoEra) {
+  Timelines timelines(device_, ledger_, nullptr);
+  timelines.Get(kMain);
+  timelines.Get(kSide);
+  device_.BeginCapture(kSide);
+  EXPECT_TRUE(timelines.HasPassed(timelines.era()));
+  EXPECT_FALSE(timelines.WaitForAll()) << "that would end the capture";
+  device_.EndCapture(kSide);
+  EXPECT_TRUE(timelines.WaitForAll());
+}
+
+TEST_F(UnmapOrder, NobodyWaitsForTheDeviceWhileSomebodyElseCaptures) {
+  class Capturing final : public Reclaimer {
+    bool ReleaseCaches() override { return false; }
+    bool CollectGarbage() override { return false; }
+    bool IsCapturing() const override { return true; }
+  } capturing;
+  Timelines timelines(device_, ledger_, &capturing);
+  timelines.Get(kMain);
+  const uint64_t waits = calls(CallKind::kSync);
+  EXPECT_FALSE(timelines.WaitForAll());
+  EXPECT_EQ(calls(CallKind::kSync), waits + 1) << "for the stream's event alone";
+  EXPECT_TRUE(timelines.HasPassed(timelines.era() - 1));
+}
+
+class StuckPage : public testing::Test {
+ protected:
+  sim::SimulatedDevice simulated_{{.memory = MiB(64)}};
+  StuckPageDevice device_{simulated_};
+  AddressDirectory directory_;
+  DeviceAllocator allocator_{device_, directory_, nullptr};
+};
+
+TEST_F(StuckPage, AnUnmapThatFailsHalfWayLeavesBooksThatAreRight) {
+  const absl::StatusOr<Allocation> block = allocator_.Allocate(MiB(20), kMain);
+  ASSERT_TRUE(block.ok());
+  device_.stuck_ = block->address + MiB(8);
+  ASSERT_TRUE(allocator_.Free(block->address).ok());
+  EXPECT_FALSE(allocator_.Trim().ok());
+  allocator_.CheckInvariants();
+  EXPECT_TRUE(allocator_.Health().ok());
+  EXPECT_EQ(allocator_.Held(), MiB(20) - device_.unmapped_);
+  EXPECT_EQ(device_.unmapped_, MiB(8)) << "what comes before the page that is stuck";
+  device_.stuck_ = Address();
+  EXPECT_EQ(allocator_.Trim().value_or(Bytes(0)), MiB(12));
+  EXPECT_EQ(simulated_.used(), Bytes(0));
+}
+
+}  // namespace
+}  // namespace frugal

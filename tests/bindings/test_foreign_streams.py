@@ -1,0 +1,211 @@
+"""Streams that are not PyTorch's own: made and destroyed by the program, of a green context, of another GPU."""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import itertools
+from collections.abc import Iterator
+
+import frugal_alloc
+import pytest
+import torch
+from binding_helpers import MIB, Simulation, empty, is_ours, simulated_gpu
+
+pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is only one GPU")
+
+SECOND = 10**9
+NON_BLOCKING = 1
+LONG = 3600 * SECOND
+
+_moments = itertools.count(10**12, SECOND)
+
+
+def cuda(function: str, *arguments: object) -> None:
+    status = getattr(ctypes.CDLL(None), function)(*arguments)
+    assert status == 0, f"{function}: {status}"
+
+
+@contextlib.contextmanager
+def external_stream() -> Iterator[torch.cuda.ExternalStream]:
+    """A stream of the program's own, destroyed at the end."""
+    handle = ctypes.c_void_p()
+    cuda("cudaStreamCreateWithFlags", ctypes.byref(handle), NON_BLOCKING)
+    yield torch.cuda.ExternalStream(handle.value)
+    torch.cuda.synchronize()
+    cuda("cudaStreamDestroy", handle)
+
+
+@pytest.fixture(autouse=True)
+def no_failed_call():
+    """Whatever is done to streams, the driver fails no call of ours."""
+    before = [frugal_alloc.stats(gpu)["driver_failures"] for gpu in (0, 1)]
+    yield
+    assert [frugal_alloc.stats(gpu)["driver_failures"] for gpu in (0, 1)] == before
+
+
+def use_everything() -> None:
+    """Asks for more than is free on any stream, gives it all back, and asks again."""
+    torch.cuda.empty_cache()
+    held = [empty((32 + extra) * MIB) for extra in range(8)]
+    assert all(is_ours(tensor) for tensor in held)
+    del held
+    torch.cuda.empty_cache()
+    assert is_ours(empty(300 * MIB))
+
+
+def test_stream_destroyed_after_its_tensors_are_freed_stops_nothing():
+    with external_stream() as stream, torch.cuda.stream(stream):
+        tensor = empty(64 * MIB).zero_()
+        del tensor
+    use_everything()
+
+
+def test_stream_destroyed_before_its_tensors_are_freed_stops_nothing():
+    with external_stream() as stream, torch.cuda.stream(stream):
+        tensors = [empty(64 * MIB).zero_(), empty(MIB // 2)]
+    del tensors
+    use_everything()
+
+
+def test_memory_of_a_destroyed_stream_is_given_back():
+    torch.cuda.empty_cache()
+    before = frugal_alloc.stats()["reserved_bytes"]
+    with external_stream() as stream, torch.cuda.stream(stream):
+        empty(64 * MIB).zero_()
+    torch.cuda.empty_cache()
+    assert frugal_alloc.stats()["reserved_bytes"] <= before + 2 * MIB
+
+
+def test_stream_that_recorded_memory_is_destroyed_after_it_is_freed():
+    tensor = empty(64 * MIB)
+    with external_stream() as stream:
+        tensor.record_stream(stream)
+        del tensor
+    use_everything()
+
+
+def test_tensor_of_a_destroyed_stream_is_shared():
+    with external_stream() as stream, torch.cuda.stream(stream):
+        tensor = torch.arange(3 * MIB, dtype=torch.int32).to("cuda")
+    tensor.untyped_storage()._share_cuda_()
+    assert not is_ours(tensor)
+    assert torch.equal(tensor.cpu(), torch.arange(3 * MIB, dtype=torch.int32))
+
+
+# --- Green contexts
+
+
+@pytest.fixture
+def green():
+    green_contexts = pytest.importorskip("torch.cuda.green_contexts")
+    try:
+        context = green_contexts.GreenContext.create(num_sms=16, device_id=0)
+    except RuntimeError as error:
+        pytest.skip(str(error))
+    yield context
+    torch.cuda.synchronize()
+
+
+@contextlib.contextmanager
+def inside(green) -> Iterator[None]:
+    """With the green context current; its streams are not waited for at the end, as they are by pop_context()."""
+    green.set_context()
+    yield
+    cuda("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+
+
+def clock() -> Simulation:
+    """The simulation with its time standing still, and nothing outstanding."""
+    simulation = Simulation()
+    simulation.set_clock(next(_moments))
+    torch.cuda.synchronize()
+    return simulation
+
+
+@simulated_gpu
+def test_memory_freed_in_a_green_context_is_not_reused_outside_before_its_work_is_done(green):
+    simulation = clock()
+    torch.cuda.empty_cache()
+    with inside(green):
+        tensor = empty(10 * MIB)
+        address = tensor.data_ptr()
+        simulation.keep_busy(torch.cuda.current_stream(), next(_moments) + SECOND)
+        del tensor
+    held = [empty(10 * MIB) for _ in range(3)]
+    assert address not in {one.data_ptr() for one in held}
+
+
+@simulated_gpu
+def test_memory_freed_outside_is_not_reused_in_a_green_context_before_its_work_is_done(green):
+    simulation = clock()
+    torch.cuda.empty_cache()
+    with inside(green):
+        empty(MIB)  # set_context() has the green context wait for what is outside so far
+    tensor = empty(10 * MIB)
+    address = tensor.data_ptr()
+    simulation.keep_busy(torch.cuda.current_stream(), next(_moments) + SECOND)
+    del tensor
+    cuda_context = ctypes.c_void_p()
+    with inside(green):
+        cuda("cuCtxGetCurrent", ctypes.byref(cuda_context))
+    cuda("cuCtxPushCurrent_v2", cuda_context)
+    held = [empty(10 * MIB) for _ in range(3)]
+    cuda("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+    assert address not in {one.data_ptr() for one in held}
+
+
+@simulated_gpu
+def test_no_byte_is_reused_too_early_in_and_outside_of_a_green_context(green):
+    simulation = clock()
+    with simulation.nothing_unordered():
+        for turn in range(6):
+            with inside(green):
+                tensor = empty(20 * MIB).zero_()
+                if turn % 2:
+                    tensor.record_stream(torch.cuda.current_stream())
+                del tensor
+            empty((20 + turn) * MIB).zero_()
+            torch.cuda.synchronize()
+
+
+def test_stream_of_a_green_context_is_forgotten_with_it(green):
+    with torch.cuda.stream(green.Stream()):
+        tensor = empty(40 * MIB).zero_()
+    del tensor
+    torch.cuda.synchronize()
+    del green
+    use_everything()
+
+
+# --- Streams of another GPU
+
+
+@simulated_gpu
+@pytest.mark.parametrize("kind", ["side", "default"])
+def test_memory_that_another_gpus_stream_uses_is_not_reused_before_it_has_passed(kind):
+    simulation = clock()
+    with torch.cuda.device(1):
+        torch.cuda.synchronize()
+        stream = torch.cuda.Stream() if kind == "side" else torch.cuda.default_stream()
+        until = next(_moments) + SECOND
+        simulation.keep_busy(stream, until)
+    tensor = empty(10 * MIB, "cuda:0")
+    address = tensor.data_ptr()
+    tensor.record_stream(stream)
+    del tensor
+    held = [empty(10 * MIB) for _ in range(3)]
+    assert address not in {one.data_ptr() for one in held}
+    simulation.set_clock(until)
+    held += [empty(10 * MIB) for _ in range(3)]
+    assert address in {one.data_ptr() for one in held}
+    next(_moments)
+
+
+def test_own_default_stream_is_no_other_although_another_gpu_is_current():
+    tensor = empty(12 * MIB, "cuda:0")
+    address = tensor.data_ptr()
+    with torch.cuda.device(1):
+        tensor.record_stream(torch.cuda.default_stream(0))
+        del tensor
+    assert empty(12 * MIB, "cuda:0").data_ptr() == address

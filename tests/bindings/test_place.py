@@ -1,0 +1,148 @@
+"""Memory that stays where it is, for those who registered it: keep_in_place, let_move and remap:off."""
+
+from __future__ import annotations
+
+import frugal_alloc
+import pytest
+import torch
+from binding_helpers import MIB, empty, run_python
+from frugal_alloc import FrugalAllocError, _place
+
+# Two pieces of 64 MiB with a tensor between them, in a process that may hold no more: 100 MiB can be had only of both.
+TWO_PIECES = """
+import torch, frugal_alloc
+MIB = 1 << 20
+frugal_alloc.enable(memory_limit=132 * MIB)
+first, between, last = (torch.empty(size * MIB, dtype=torch.uint8, device="cuda") for size in (64, 4, 64))
+
+def allocates(size):
+    try:
+        return torch.empty(size * MIB, dtype=torch.uint8, device="cuda") is not None
+    except torch.OutOfMemoryError:
+        return False
+"""
+
+
+def test_free_memory_moves_if_it_is_not_kept():
+    result = run_python(TWO_PIECES + "del first, last\nreport(served=allocates(100))")
+    assert result.get("served"), result["stderr"]
+
+
+def test_kept_memory_stays_after_its_tensor_is_freed_until_it_is_let_go():
+    result = run_python(
+        TWO_PIECES
+        + """
+kept = frugal_alloc.keep_in_place(first)
+assert kept == (first.data_ptr(), first.nbytes)
+address = first.data_ptr()
+del first, last
+torch.cuda.empty_cache()
+report(kept=allocates(100), again=torch.empty(64 * MIB, dtype=torch.uint8, device="cuda").data_ptr() == address)
+frugal_alloc.let_move(kept)
+report(let_go=allocates(100))
+"""
+    )
+    assert result["status"] == 0, result["stderr"]
+    assert (result["kept"], result["again"], result["let_go"]) == (False, True, True)
+
+
+def test_memory_is_let_go_by_its_tensor_too():
+    result = run_python(
+        TWO_PIECES + "frugal_alloc.keep_in_place(first); frugal_alloc.let_move(first)\n"
+        "del first, last\nreport(served=allocates(100))"
+    )
+    assert result.get("served"), result["stderr"]
+
+
+def test_nothing_is_joined_where_nothing_may_move():
+    result = run_python(
+        TWO_PIECES
+        + """
+frugal_alloc.enable(remap=False)
+del first, last
+allocates(100)
+report(stitches=frugal_alloc.stats()["stitches"])
+frugal_alloc.enable(remap=True)
+report(served=allocates(100))
+"""
+    )
+    assert (result["stitches"], result["served"]) == (0, True), result["stderr"]
+
+
+@pytest.mark.parametrize(("remap", "shown"), [("on", False), ("off", True)])
+def test_snapshots_show_memory_to_nccls_registration_only_if_it_stays(remap, shown):
+    result = run_python(
+        """
+import os, torch, frugal_alloc
+frugal_alloc.enable()
+report(asked=os.environ["TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"])
+os.environ["TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"] = "1"  # as where it was read before
+tensor = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+addresses = [(s["address"], s["address"] + s["total_size"]) for s in torch.cuda.memory_snapshot()]
+report(shown=any(first <= tensor.data_ptr() < end for first, end in addresses))
+""",
+        FRUGAL_ALLOC_CONF=f"remap:{remap}",
+        TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK="1",
+    )
+    assert result["shown"] == shown, result["stderr"]
+    assert result["asked"] == ("1" if shown else "0")
+    assert ("remap:off" in result["stderr"]) == (not shown)
+
+
+def test_range_is_from_the_first_byte_to_the_last():
+    tensor = empty(4 * MIB)
+    assert frugal_alloc.keep_in_place(tensor) == (tensor.data_ptr(), 4 * MIB)
+    square = tensor.view(torch.float32).view(1024, 1024)
+    for view, first, size in (
+        (square.t(), 0, 4 * MIB),
+        (square[2:4], 8192, 8192),
+        (square[:, 5], 20, 1023 * 4096 + 4),
+        (square.expand(3, 1024, 1024), 0, 4 * MIB),
+    ):
+        assert frugal_alloc.keep_in_place(view) == (tensor.data_ptr() + first, size)
+        frugal_alloc.let_move(view)
+    frugal_alloc.let_move(tensor)
+    assert frugal_alloc.keep_in_place(square[:0])[1] == 0
+
+
+def test_memory_of_native_stays_anyway(older):
+    tensor = older()
+    kept = frugal_alloc.keep_in_place(tensor)
+    frugal_alloc.let_move(tensor)
+    frugal_alloc.let_move(kept)
+
+
+@pytest.mark.parametrize(
+    ("what", "why"),
+    [
+        (None, "NoneType is not a tensor"),
+        (3, "int is not a tensor"),
+        (torch.empty(3), "this tensor is cpu"),
+        (torch.empty(3, device="meta"), "this tensor is meta"),
+    ],
+)
+def test_what_is_no_tensor_on_a_gpu_is_refused(what, why):
+    for call in (frugal_alloc.keep_in_place, frugal_alloc.let_move):
+        with pytest.raises(FrugalAllocError, match=why):
+            call(what)
+
+
+def test_memory_is_let_go_as_often_as_it_was_kept_and_not_once_more():
+    tensor = empty(4 * MIB)
+    for _ in range(2):
+        frugal_alloc.keep_in_place(tensor)
+    for _ in range(2):
+        frugal_alloc.let_move(tensor)
+    with pytest.raises(FrugalAllocError):
+        frugal_alloc.let_move(tensor)
+
+
+@pytest.mark.parametrize("pair", [(), (1,), (1, 2, 3), ("a", 2), (-1, 5), (5, -1), (1 << 70, 1), (5, 1 << 64)])
+def test_what_was_not_kept_is_refused(pair):
+    with pytest.raises(FrugalAllocError, match="is not what keep_in_place"):
+        frugal_alloc.let_move(pair)
+
+
+def test_sparse_tensors_are_refused():
+    with pytest.raises(FrugalAllocError, match="sparse"):
+        _place.keep(torch.sparse_coo_tensor(torch.zeros(1, 1, dtype=torch.int64), [1.0], (2,), device="cuda"))

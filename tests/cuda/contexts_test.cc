@@ -1,0 +1,150 @@
+// Contexts of the simulated machine: primary and green ones, their default streams, and what waits for all of one.
+
+#include <chrono>
+
+#include "cuda/simulated/context.h"
+#include "cuda/simulated/machine.h"
+#include "cuda/simulated/thread_state.h"
+#include "gtest/gtest.h"
+
+namespace frugal::sim {
+namespace {
+
+using std::chrono::microseconds;
+
+class ContextsTest : public ::testing::Test {
+ protected:
+  ContextsTest() { machine_.clock().Set(Nanoseconds(0)); }
+  ~ContextsTest() override {
+    while (ThisThread().context != nullptr) ThisThread().PopContext();
+    ThisThread().gpu = 0;
+  }
+
+  static Configuration TwoGpus() {
+    Configuration configuration;
+    configuration.gpus = 2;
+    return configuration;
+  }
+  Stream& NullStream(Context& context) { return *streams_.Find(Streams::kDefaultHandle, context); }
+  Stream& NewStream(Context& context, Stream::Kind kind = Stream::Kind::kNonBlocking) {
+    return *streams_.Create(context, kind, 0);
+  }
+  void Occupy(Stream& stream, Nanoseconds duration) {
+    ASSERT_EQ(streams_.Launch(stream, {WorkKind::kKernel, duration, nullptr}), Error::kSuccess);
+  }
+  Nanoseconds now() { return machine_.clock().Now(); }
+
+  Machine machine_{TwoGpus()};
+  Streams& streams_ = machine_.streams();
+  Contexts& contexts_ = machine_.contexts();
+  Context& primary_ = contexts_.primary(0);
+  Context& green_ = *contexts_.CreateGreen(/*gpu=*/0, /*multiprocessors=*/8);
+};
+
+TEST_F(ContextsTest, GreenContextHasANullStreamOfItsOwn) {
+  Occupy(NullStream(green_), microseconds(5));
+  EXPECT_NE(&NullStream(green_), &NullStream(primary_));
+  EXPECT_EQ(streams_.Query(NullStream(primary_)), Error::kSuccess);
+  EXPECT_EQ(streams_.Query(NullStream(green_)), Error::kNotReady);
+}
+
+TEST_F(ContextsTest, NullStreamIsOrderedWithBlockingStreamsOfItsOwnContextOnly) {
+  Occupy(NullStream(green_), microseconds(5));
+  EXPECT_EQ(streams_.Query(NewStream(green_, Stream::Kind::kBlocking)), Error::kNotReady);
+  EXPECT_EQ(streams_.Query(NewStream(primary_, Stream::Kind::kBlocking)), Error::kSuccess);
+}
+
+TEST_F(ContextsTest, PrimaryContextWaitsForTheWorkOfItsGreenOnes) {
+  Occupy(NewStream(green_), microseconds(5));
+  Occupy(NewStream(contexts_.primary(1)), microseconds(50));
+  ASSERT_EQ(streams_.SynchronizeContext(primary_), Error::kSuccess);
+  EXPECT_EQ(now(), microseconds(5));
+}
+
+TEST_F(ContextsTest, GreenContextWaitsForItsOwnWorkOnly) {
+  Occupy(NewStream(green_), microseconds(5));
+  Occupy(NewStream(primary_), microseconds(50));
+  ASSERT_EQ(streams_.SynchronizeContext(green_), Error::kSuccess);
+  EXPECT_EQ(now(), microseconds(5));
+}
+
+TEST_F(ContextsTest, EventOfAContextPassesWithAllItsWork) {
+  Occupy(NewStream(green_), microseconds(5));
+  Occupy(NewStream(primary_), microseconds(9));
+  Event* of_green = streams_.CreateEvent();
+  Event* of_all = streams_.CreateEvent();
+  ASSERT_EQ(streams_.RecordContext(of_green, green_), Error::kSuccess);
+  ASSERT_EQ(streams_.RecordContext(of_all, primary_), Error::kSuccess);
+  ASSERT_EQ(streams_.SynchronizeEvent(of_green), Error::kSuccess);
+  EXPECT_EQ(now(), microseconds(5));
+  ASSERT_EQ(streams_.SynchronizeEvent(of_all), Error::kSuccess);
+  EXPECT_EQ(now(), microseconds(9));
+}
+
+TEST_F(ContextsTest, EventIsRecordedInContextsOfItsOwnGpuOnly) {
+  Event* event = streams_.CreateEvent(/*gpu=*/1);
+  EXPECT_EQ(streams_.RecordContext(event, green_), Error::kInvalidHandle);
+  EXPECT_EQ(streams_.RecordContext(event, contexts_.primary(1)), Error::kSuccess);
+}
+
+TEST_F(ContextsTest, WholeContextWaitsAndSoDoStreamsThatItGetsLater) {
+  Stream& producer = NewStream(primary_);
+  Stream& waiting = NewStream(green_);
+  Occupy(producer, microseconds(5));
+  Event* event = streams_.CreateEvent();
+  ASSERT_EQ(streams_.Record(event, producer), Error::kSuccess);
+  ASSERT_EQ(streams_.ContextWait(green_, event), Error::kSuccess);
+  EXPECT_EQ(streams_.Query(waiting), Error::kNotReady);
+  EXPECT_EQ(streams_.Query(NewStream(green_)), Error::kNotReady);
+  EXPECT_EQ(streams_.Query(NewStream(primary_)), Error::kSuccess);
+}
+
+TEST_F(ContextsTest, WorkOfADestroyedStreamCountsForItsContext) {
+  Stream& stream = NewStream(green_);
+  Occupy(stream, microseconds(5));
+  ASSERT_EQ(streams_.Destroy(&stream), Error::kSuccess);
+  ASSERT_EQ(streams_.SynchronizeContext(green_), Error::kSuccess);
+  EXPECT_EQ(now(), microseconds(5));
+}
+
+TEST_F(ContextsTest, ContextWithACaptureCanNeitherBeRecordedNorWait) {
+  Stream& stream = NewStream(green_);
+  ASSERT_EQ(streams_.BeginCapture(stream, CaptureMode::kRelaxed, std::make_shared<Graph>(), {}), Error::kSuccess);
+  EXPECT_EQ(streams_.RecordContext(streams_.CreateEvent(), green_), Error::kCaptureUnsupported);
+  EXPECT_EQ(streams_.GetCaptureInfo(stream).state, Capture::State::kInvalidated);
+  EXPECT_EQ(streams_.ContextWait(primary_, streams_.CreateEvent()), Error::kCaptureUnsupported);
+}
+
+TEST_F(ContextsTest, GreenContextIsDestroyedOnceAndAPrimaryOneNever) {
+  EXPECT_EQ(contexts_.DestroyGreen(green_), Error::kSuccess);
+  EXPECT_EQ(contexts_.DestroyGreen(green_), Error::kInvalidContext);
+  EXPECT_EQ(contexts_.DestroyGreen(primary_), Error::kInvalidContext);
+  EXPECT_EQ(contexts_.Find(&green_), &green_);
+  EXPECT_TRUE(green_.is_destroyed());
+  EXPECT_EQ(contexts_.Find(this), nullptr);
+}
+
+TEST_F(ContextsTest, PushedContextIsCurrentUntilItIsPopped) {
+  ThreadState& thread = ThisThread();
+  thread.SetContext(&primary_);
+  thread.PushContext(&contexts_.primary(1));
+  EXPECT_EQ(thread.gpu, 1);
+  thread.PushContext(&green_);
+  EXPECT_EQ(thread.gpu, 0);
+  EXPECT_EQ(thread.PopContext(), &green_);
+  EXPECT_EQ(thread.PopContext(), &contexts_.primary(1));
+  EXPECT_EQ(thread.context, &primary_);
+  EXPECT_EQ(thread.PopContext(), &primary_);
+  EXPECT_EQ(thread.context, nullptr);
+}
+
+TEST_F(ContextsTest, SettingNoContextPopsTheCurrentOne) {
+  ThreadState& thread = ThisThread();
+  thread.SetContext(&primary_);
+  thread.PushContext(&green_);
+  thread.SetContext(nullptr);
+  EXPECT_EQ(thread.context, &primary_);
+}
+
+}  // namespace
+}  // namespace frugal::sim

@@ -1,0 +1,173 @@
+"""Each command in a document runs as it stands, from the surroundings that the document names, or is listed here.
+
+The commands of a document run in their order in one shell, in a folder that has what its reader has: a training,
+reports of runs, a program. Where they need a GPU, the shell is on the simulated one.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "reports"))
+import report_samples as samples  # noqa: E402
+
+DOCUMENTS = [
+    ROOT / "README.md",
+    *sorted(path for folder in ("docs", "examples") for path in (ROOT / folder).rglob("*.md")),
+]
+# Commands that begin so are not run: why, and what runs what they do, if anything does.
+NOT_RUN = {
+    "tools/demo": "installs packages and trains for minutes",
+    "tools/test": "runs this",
+    "frugal-alloc install-hook": "changes the Python that it runs in; tests/cli/test_hook.py has one of its own",
+    "frugal-alloc doctor --gpu": "takes two minutes; tests/gpu_check/test_doctor_gpu.py",
+    "tools/gpu_check pack": "tests/gpu_check/test_packed.py",
+    "scp ": "needs a second machine",
+    "DIR/run ": "measures a real GPU for minutes; tests/gpu_check/test_packed.py runs it on the simulated one",
+    "bazel run -c opt //bench:": "measures for an hour; tests/bench/test_replay_bench.py",
+    "bazel run -c opt //tests/shadow:run": "takes an hour; tools/test --thorough",
+    ".venv/bin/python -m bench.train_bench": "measures for minutes; tests/bench/test_train_bench.py",
+    "frugal-alloc replay gpt60 frcnn60 --device real": "needs a real GPU",
+    ".venv/bin/python -m bench.report": "needs what those before it have measured; tests/bench/test_report.py",
+}
+# The exit status of those that are to fail.
+STATUS = {"python tests/stories/detection.py": 1}
+ON_GPU = {"README.md", "tuning.md", "trainer/README.md"}
+# A line of a block that is not marked as commands, though it is one.
+COMMAND = re.compile(r"(frugal-alloc|tools/\w+|python3?|bazel|c?make|pip|git|scp|[A-Z_]+=\S+) [^=]*\S|DIR/run ")
+FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+TRAINING = """
+import frugal_alloc, torch
+frugal_alloc.enable()
+model = torch.nn.Linear(256, 256).cuda()
+optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+for _ in range(3):
+    optimizer.zero_grad()
+    model(torch.ones(8, 256, device="cuda")).sum().backward()
+    optimizer.step()
+assert frugal_alloc.is_enabled() and torch.cuda.memory_allocated() > 0
+"""
+
+
+def name(document: Path) -> str:
+    return str(document.relative_to(ROOT)).removeprefix("docs/").removeprefix("examples/")
+
+
+def blocks(document: Path) -> Iterator[tuple[str, str]]:
+    """The language and the text of each fenced block."""
+    yield from FENCE.findall(document.read_text(encoding="utf-8"))
+
+
+def without_comment(line: str) -> str:
+    return re.sub(r"(^|\s+)#\s.*$", "", line).rstrip()
+
+
+def commands(document: Path) -> list[str]:
+    text = "".join(text for language, text in blocks(document) if language in ("sh", "bash", "console"))
+    joined = re.sub(r"[ \t]*\\\n\s*", " ", text)
+    return [command for line in joined.splitlines() if (command := without_comment(line))]
+
+
+ALL = {name(document): commands(document) for document in DOCUMENTS}
+RUN = {
+    document: [command for command in found if not command.startswith(tuple(NOT_RUN))]
+    for document, found in ALL.items()
+}
+
+
+@dataclasses.dataclass(frozen=True)
+class Reader:
+    """A shell in a folder, with this checkout's commands."""
+
+    folder: Path
+
+    def run(self, lines: list[str], on_gpu: bool) -> subprocess.CompletedProcess[str]:
+        script = self.folder / "commands.sh"
+        script.write_text("\n".join([*map(checked, lines), 'for job in $(jobs -p); do wait "$job" || exit; done', ""]))
+        shell = ["bash", str(script)]
+        if on_gpu:
+            shell = [sys.executable, "-m", "frugal_alloc", "simulate", "--memory", "24GiB", "--", *shell]
+        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+        return subprocess.run(
+            shell, cwd=self.folder, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=1800
+        )
+
+
+def checked(command: str) -> str:
+    """The command, and the end of the script unless it ends as it is to."""
+    if command.endswith("&"):
+        return command
+    status = next((status for part, status in STATUS.items() if command.endswith(part)), 0)
+    said = shlex.quote(f"ended with status %d, not {status}: {command}".replace("%", "%%").replace("%%d", "%d") + "\n")
+    return f"{command}\nended=$?; [ $ended = {status} ] || {{ printf {said} $ended >&2; exit 99; }}"
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Reader:
+    """What the documents' readers have before them."""
+    for program in ("train.py", "first.py", "second.py"):
+        (tmp_path / program).write_text(TRAINING)
+    reports = {
+        "run": samples.healthy(),
+        "before": samples.leaking(),
+        "after": samples.healthy(),
+        **{f"frugal-job-{rank}": samples.rank(rank, 2, samples.healthy()) for rank in range(2)},
+    }
+    for report, document in reports.items():
+        (tmp_path / f"{report}.json").write_text(json.dumps(document))
+    shutil.copy(shutil.which("true"), tmp_path / "trainer")
+    for part in ("CMakeLists.txt", "train.cc", "tumors.csv"):
+        shutil.copy(ROOT / "examples" / "trainer" / part, tmp_path)
+    for part in ("bindings", "tests"):
+        (tmp_path / part).symlink_to(ROOT / part)
+    return Reader(tmp_path)
+
+
+@pytest.mark.parametrize("document", [document for document, found in RUN.items() if found])
+def test_commands_of_a_document_run_as_they_stand(document: str, reader: Reader) -> None:
+    if any(command.startswith("cmake") for command in RUN[document]) and not shutil.which("cmake"):
+        pytest.skip("CMake is not installed")
+    done = reader.run(RUN[document], document in ON_GPU)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_there_are_documents_with_commands() -> None:
+    assert {"README.md", "cpp.md", "reports.md", "simulated_gpu.md", "trainer/README.md"} <= set(ALL)
+    assert sum(map(len, RUN.values())) >= 20
+
+
+@pytest.mark.parametrize("start", NOT_RUN)
+def test_what_is_not_run_is_in_a_document_and_what_runs_it_exists(start: str) -> None:
+    assert any(command.startswith(start) for found in ALL.values() for command in found)
+    assert all((ROOT / path).exists() for path in re.findall(r"(?:tests|tools)/[\w./]+", NOT_RUN[start]))
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=name)
+def test_commands_are_in_blocks_that_are_marked_as_such(document: Path) -> None:
+    lines = [line for language, text in blocks(document) if not language for line in text.splitlines()]
+    assert [line for line in lines if COMMAND.match(line)] == []
+
+
+def test_a_command_that_fails_is_noticed(reader: Reader) -> None:
+    for line in ("python no_such_file.py", "frugal-alloc report no_such_file.json", "false &"):
+        assert reader.run(["true", line, "true"], on_gpu=False).returncode != 0, line
+
+
+def test_comments_and_lines_that_go_on_are_read_as_a_shell_does(tmp_path: Path) -> None:
+    document = tmp_path / "document.md"
+    document.write_text(
+        "```sh\n# a title\nfirst --one \\\n  --two   # what it does\nsecond x#y\n```\n\n```\nprinted\n```\n"
+    )
+    assert commands(document) == ["first --one --two", "second x#y"]

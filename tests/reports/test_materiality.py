@@ -1,0 +1,102 @@
+"""A leak is material if it would fill the rest of its GPU within 10,000 epochs or 1,000,000 steps."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from frugal_alloc._report import materiality
+from frugal_alloc._report.materiality import MOST_EPOCHS, MOST_STEPS
+
+GIB = 1 << 30
+# Its limit leaves 20 GiB above the peak.
+GPU = {
+    "gpu": 0, "total_bytes": 24 * GIB, "limit_bytes": 23 * GIB, "outside_bytes": GIB // 2,
+    "native_reserved_bytes": GIB, "peak_allocated_bytes": 2 * GIB,
+}  # fmt: skip
+ROOM = 20 * GIB
+
+
+def verdict(per_epoch: float, per_step: float | None = None, **rest: Any) -> dict[str, Any]:
+    row = {"kind": "leak", "gpu": 0, "pattern": "", "phase": "", "advice": "", "held_by": []}
+    return row | {"bytes_per_epoch": per_epoch, "bytes_per_step": per_step} | rest
+
+
+def test_the_room_is_what_the_limit_leaves_above_the_peak() -> None:
+    assert materiality.room(GPU) == ROOM
+    assert materiality.room(GPU | {"outside_bytes": 4 * GIB}) == 17 * GIB
+    assert materiality.room(GPU | {"peak_allocated_bytes": 30 * GIB}) == 0
+
+
+@pytest.mark.parametrize(
+    ("row", "expected"),
+    [
+        (verdict(ROOM / MOST_EPOCHS), True),
+        (verdict(0.999 * ROOM / MOST_EPOCHS), False),
+        (verdict(0.5 * ROOM / MOST_EPOCHS, ROOM / MOST_STEPS), True),
+        (verdict(0.5 * ROOM / MOST_EPOCHS, 0.999 * ROOM / MOST_STEPS), False),
+        (verdict(ROOM / MOST_STEPS, ROOM / MOST_STEPS), True),
+        (verdict(0.999 * ROOM / MOST_STEPS, 0.999 * ROOM / MOST_STEPS), False),
+        (verdict(3 * 512, 3 * 512 / 8), False),
+    ],
+    ids=[
+        "epochs",
+        "more epochs",
+        "steps",
+        "more steps",
+        "steps as epochs",
+        "more of them",
+        "three tensors of 512 bytes",
+    ],
+)
+def test_it_is_full_in_time_or_it_is_not(row: dict[str, Any], expected: bool) -> None:
+    assert materiality.of([row], [GPU]) == [expected]
+
+
+@pytest.mark.parametrize("kind", ["leak", "suspect", "growing", "cycle", "outside"])
+def test_every_kind_is_judged_alike(kind: str) -> None:
+    assert materiality.of([verdict(512, kind=kind), verdict(GIB, kind=kind, gpu=1)], [GPU, GPU | {"gpu": 1}]) == [
+        False,
+        True,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("row", "gpus"),
+    [
+        (verdict(512), []),
+        (verdict(512), [GPU | {"gpu": 1}]),
+        (verdict(512), [GPU | {"total_bytes": 0, "limit_bytes": 0}]),
+        (verdict(512), [GPU, GPU | {"total_bytes": 0, "limit_bytes": 0}]),
+        (verdict(0), [GPU]),
+    ],
+    ids=["no GPU", "another GPU", "size not known", "of one rank not known", "rate not known"],
+)
+def test_what_cannot_be_judged_is_material(row: dict[str, Any], gpus: list[dict[str, Any]]) -> None:
+    assert materiality.of([row], gpus) == [True]
+
+
+def test_on_a_full_gpu_everything_is_material() -> None:
+    assert materiality.of([verdict(1)], [GPU | {"peak_allocated_bytes": 23 * GIB}]) == [True]
+
+
+def test_of_several_ranks_the_fullest_gpu_counts() -> None:
+    full = GPU | {"peak_allocated_bytes": 22 * GIB, "rank": 1}
+    assert materiality.of([verdict(512)], [GPU | {"rank": 0}, full]) == [True]
+
+
+def test_lines_of_one_cause_are_judged_together() -> None:
+    held = {"held_by": [{"what": "list 'losses'", "line": 30}], "pattern": "loss_graph"}
+    rows = [verdict(GIB, line=1, **held), verdict(512, line=2, **held), verdict(512, line=3)]
+    assert materiality.of(rows, [GPU]) == [True, True, False]
+
+
+def test_small_ones_that_fill_the_gpu_together_are_not_all_small() -> None:
+    third = 0.4 * ROOM / MOST_EPOCHS
+    assert materiality.of([verdict(third), verdict(2 * third), verdict(0.9 * third)], [GPU]) == [False, True, False]
+    assert materiality.of([verdict(third) for _ in range(4)], [GPU]).count(False) == 2
+
+
+def test_each_gpu_has_its_own_small_ones() -> None:
+    rows = [verdict(0.9 * ROOM / MOST_EPOCHS, gpu=gpu) for gpu in (0, 1, 1)]
+    assert materiality.of(rows, [GPU, GPU | {"gpu": 1}]) == [False, False, True]

@@ -1,0 +1,84 @@
+"""A session of tests starts from the same surroundings, whatever started it."""
+
+from __future__ import annotations
+
+import runpy
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+CONFTEST = Path(__file__).resolve().parents[1] / "conftest.py"
+# After what a runner may do to its children, what a child of the session's finds.
+ODD_START = """
+import os, runpy, signal, subprocess, sys
+number = getattr(signal, sys.argv[2])
+{odd}
+runpy.run_path(sys.argv[1])
+found = "import signal, sys; print(signal.pthread_sigmask(0, []), signal.getsignal(int(sys.argv[1])) == signal.SIG_IGN)"
+print(subprocess.run([sys.executable, "-c", found, str(int(number))], capture_output=True, text=True).stdout, end="")
+"""
+
+
+def found_by_a_child(name: str, odd: str) -> str:
+    command = [sys.executable, "-c", ODD_START.format(odd=odd), str(CONFTEST), name]
+    return subprocess.run(command, capture_output=True, text=True, check=True, timeout=600).stdout
+
+
+@pytest.mark.parametrize("name", ["SIGINT", "SIGTERM", "SIGQUIT", "SIGCHLD", "SIGUSR1"])
+def test_a_signal_that_was_ignored_is_not_ignored_by_what_tests_start(name: str) -> None:
+    assert found_by_a_child(name, "signal.signal(number, signal.SIG_IGN)") == "set() False\n"
+
+
+def test_a_signal_that_was_blocked_is_not_blocked_for_what_tests_start() -> None:
+    assert found_by_a_child("SIGTERM", "signal.pthread_sigmask(signal.SIG_BLOCK, {number})") == "set() False\n"
+
+
+def test_tests_under_nohup_survive_the_hangup() -> None:
+    assert found_by_a_child("SIGHUP", "signal.signal(number, signal.SIG_IGN)") == "set() True\n"
+
+
+def test_status_of_a_child_is_known_though_the_ends_of_children_were_ignored() -> None:
+    code = (
+        "import runpy, signal, subprocess, sys\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "runpy.run_path(sys.argv[1])\n"
+        "sys.exit(subprocess.run(['sh', '-c', 'exit 7']).returncode)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code, str(CONFTEST)], timeout=600).returncode == 7
+
+
+SETTINGS = {
+    "PYTHONUNBUFFERED": "1",
+    "PYTHONHASHSEED": "7",
+    "PYTHONWARNINGS": "error",
+    "PYTORCH_ALLOC_CONF": "expandable_segments:True",
+    "PYTORCH_NO_CUDA_MEMORY_CACHING": "1",
+    "FRUGAL_ALLOC": "1",
+    "FRUGAL_ALLOC_CONF": "memory_limit:1MiB",
+    "CMAKE_PREFIX_PATH": "/elsewhere",
+    "PYTEST_ADDOPTS": "-x",
+    "COLUMNS": "40",
+}
+KEPT = {
+    "HOME": "/home/somebody",
+    "TZ": "Pacific/Chatham",
+    "LC_ALL": "C",
+    "CUDA_VISIBLE_DEVICES": "1",
+    "PYTHONPATH": "/packages",
+    "FRUGAL_TEST_SEED": "2",
+    "FRUGAL_FAULTS_ROUNDS": "1",
+    "FRUGAL_SIM_LATE": "1",
+}
+
+
+def test_settings_that_change_programs_are_dropped_and_the_rest_is_kept() -> None:
+    environment = SETTINGS | KEPT
+    runpy.run_path(str(CONFTEST))["drop_settings"](environment)
+    assert environment == KEPT
+
+
+def test_interrupting_the_session_itself_works_as_ever() -> None:
+    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler

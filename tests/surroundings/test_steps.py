@@ -1,0 +1,148 @@
+"""What tools/test and .ci/run make of steps that fail, and what their steps see.
+
+Both are run as they are; all that they call is made up.
+"""
+
+from __future__ import annotations
+
+import json
+import shlex
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+# Stands for what a step runs: notes how it was called, and fails where that is in the list of what fails.
+STANDIN = """
+import json, os, pathlib, sys
+here = pathlib.Path(__file__).parent
+call = " ".join(sys.argv[1:])
+with open(here / "calls", "a") as file:
+    print(json.dumps([call, dict(os.environ)]), file=file)
+sys.exit(3 if any(part in call for part in (here / "fails").read_text().splitlines()) else 0)
+"""
+LOGS = ("faults/some_test", "load/some_test", "order/some_test", "shadow/shadow_test")
+
+
+class Checkout:
+    """A folder with these two commands, and stand-ins for all that they call."""
+
+    def __init__(self, folder: Path, commands: tuple[str, ...]) -> None:
+        self.folder = folder
+        (folder / "standin.py").write_text(STANDIN)
+        for name in ("tools/steps.sh", *commands):
+            (folder / name).parent.mkdir(exist_ok=True)
+            shutil.copy(ROOT / name, folder / name)
+        for name in {"tools/setup", "tools/lint", "tools/test", ".venv/bin/python", "bazel"} - set(commands):
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            line = shlex.join([sys.executable, str(folder / "standin.py"), Path(name).name])
+            (folder / name).write_text(f'#!/bin/sh\nexec {line} "$@"\n')
+            (folder / name).chmod(0o755)
+        for name in LOGS:
+            (folder / ".bazel" / "testlogs" / "tests" / name).mkdir(parents=True)
+            (folder / ".bazel" / "testlogs" / "tests" / name / "test.log").write_text("COUNTS 5 operations\n")
+        (folder / "dist").mkdir()
+        (folder / "dist" / "frugal_alloc-0.0.0.whl").touch()
+
+    def run(self, command: str, *arguments: str, fails: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+        (self.folder / "fails").write_text(fails)
+        (self.folder / "calls").write_text("")
+        environment = {"PATH": f"{self.folder}:/usr/bin:/bin", "HOME": str(self.folder)} | variables
+        line = [self.folder / command, *arguments]
+        return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=600)
+
+    def calls(self) -> list[tuple[str, dict[str, str]]]:
+        """What the stand-ins were called with, and their environment."""
+        return [tuple(json.loads(line)) for line in (self.folder / "calls").read_text().splitlines()]
+
+    def called(self, part: str) -> bool:
+        return any(part in call for call, _ in self.calls())
+
+
+@pytest.fixture
+def checkout(tmp_path: Path) -> Callable[..., Checkout]:
+    return lambda *commands: Checkout(tmp_path, commands)
+
+
+PYTEST = "python -m pytest"
+
+
+def test_all_that_passes_ends_with_status_0(checkout) -> None:
+    made = checkout("tools/test")
+    done = made.run("tools/test")
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1].startswith("tools/test: all passed in ")
+    assert made.called(PYTEST) and made.called("bazel test")
+
+
+def test_after_a_step_that_fails_the_others_run_and_the_end_names_it(checkout) -> None:
+    made = checkout("tools/test")
+    done = made.run("tools/test", fails="lint --no-tidy\n--config=asan")
+    assert done.returncode == 1
+    assert done.stderr == "\ntools/test: FAILED: format and limits; unit tests with assertions and sanitizers\n"
+    assert made.called(PYTEST) and made.called("bazel build")
+    assert "left out" not in done.stdout
+
+
+def test_what_needs_a_step_that_failed_is_left_out(checkout) -> None:
+    made = checkout("tools/test")
+    done = made.run("tools/test", fails="bazel build")
+    assert done.returncode == 1
+    left_out, failed = done.stderr.split("\n")[1::2]
+    assert failed == "tools/test: FAILED: build"
+    assert left_out == (
+        "tools/test: left out: unit tests; unit tests with assertions and sanitizers; "
+        "binding and command-line tests, regression gate; lint"
+    )
+    assert "== unit tests: left out, since it needs what has not passed: build\n" in done.stdout
+    assert not made.called("bazel test") and not made.called(PYTEST)
+
+
+def test_without_the_setup_everything_is_left_out(checkout) -> None:
+    made = checkout("tools/test")
+    assert made.run("tools/test", fails="setup").returncode == 1
+    assert [call for call, _ in made.calls()] == ["setup"]
+
+
+@pytest.mark.parametrize("fails, step", [("bazel test --nos", "unit tests"), ("lint", "lint")])
+def test_a_step_of_several_commands_fails_where_its_first_does(checkout, fails: str, step: str) -> None:
+    done = checkout("tools/test").run("tools/test", fails=fails)
+    assert done.returncode == 1
+    assert step in done.stderr.removeprefix("\ntools/test: FAILED: ").strip().split("; ")
+
+
+def test_the_tests_have_the_new_wheel_or_none(checkout) -> None:
+    made = checkout("tools/test")
+    for fails, wheel in (("", f"{made.folder}/dist/frugal_alloc-0.0.0.whl"), ("tools/wheel", None)):
+        made.run("tools/test", fails=fails)
+        (environment,) = (environment for call, environment in made.calls() if PYTEST in call)
+        assert environment.get("FRUGAL_TEST_WHEEL") == wheel
+
+
+def test_an_argument_that_is_not_known_shows_the_usage_with_status_2(checkout) -> None:
+    done = checkout("tools/test").run("tools/test", "--lots")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "tools/test --thorough" in done.stderr
+
+
+NETWORK = {"HTTPS_PROXY": "http://proxy:1", "PIP_INDEX_URL": "http://index/", "SSL_CERT_FILE": "/certificates"}
+
+
+def test_tests_before_a_change_see_home_path_and_language_alone(checkout) -> None:
+    made = checkout(".ci/run")
+    assert made.run(".ci/run", FRUGAL_ALLOC="1", PYTHONUNBUFFERED="1", **NETWORK).returncode == 0
+    seen = {call: environment for call, environment in made.calls() if call.split()[0] == "test"}
+    assert list(seen) == ["test", "test --thorough", "test --newest"]
+    for environment in seen.values():
+        assert set(environment) - {"PWD", "SHLVL", "_", "LC_CTYPE"} == {"HOME", "PATH", "LANG"}
+
+
+def test_what_downloads_before_the_tests_is_told_of_proxies_and_indexes(checkout) -> None:
+    made = checkout(".ci/run")
+    made.run(".ci/run", **NETWORK)
+    calls = [call for call, environment in made.calls() if environment.items() >= NETWORK.items()]
+    assert calls == ["setup", "python tools/torch_sdk.py", "setup --newest"]
