@@ -107,10 +107,20 @@ def green():
     torch.cuda.synchronize()
 
 
-@contextlib.contextmanager
-def inside(green) -> Iterator[None]:
-    """With the green context current; its streams are not waited for at the end, as they are by pop_context()."""
+@pytest.fixture
+def green_handle(green) -> ctypes.c_void_p:
+    """The green context as the driver knows it."""
+    handle = ctypes.c_void_p()
     green.set_context()
+    cuda("cuCtxGetCurrent", ctypes.byref(handle))
+    green.pop_context()
+    return handle
+
+
+@contextlib.contextmanager
+def inside(green_handle: ctypes.c_void_p) -> Iterator[None]:
+    """With the green context current. Neither side waits for the other, as set_context() and pop_context() have them do."""
+    cuda("cuCtxPushCurrent_v2", green_handle)
     yield
     cuda("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
 
@@ -124,10 +134,10 @@ def clock() -> Simulation:
 
 
 @simulated_gpu
-def test_memory_freed_in_a_green_context_is_not_reused_outside_before_its_work_is_done(green):
+def test_memory_freed_in_a_green_context_is_not_reused_outside_before_its_work_is_done(green_handle):
     simulation = clock()
     torch.cuda.empty_cache()
-    with inside(green):
+    with inside(green_handle):
         tensor = empty(10 * MIB)
         address = tensor.data_ptr()
         simulation.keep_busy(torch.cuda.current_stream(), next(_moments) + SECOND)
@@ -137,30 +147,24 @@ def test_memory_freed_in_a_green_context_is_not_reused_outside_before_its_work_i
 
 
 @simulated_gpu
-def test_memory_freed_outside_is_not_reused_in_a_green_context_before_its_work_is_done(green):
+def test_memory_freed_outside_is_not_reused_in_a_green_context_before_its_work_is_done(green_handle):
     simulation = clock()
     torch.cuda.empty_cache()
-    with inside(green):
-        empty(MIB)  # set_context() has the green context wait for what is outside so far
     tensor = empty(10 * MIB)
     address = tensor.data_ptr()
     simulation.keep_busy(torch.cuda.current_stream(), next(_moments) + SECOND)
     del tensor
-    cuda_context = ctypes.c_void_p()
-    with inside(green):
-        cuda("cuCtxGetCurrent", ctypes.byref(cuda_context))
-    cuda("cuCtxPushCurrent_v2", cuda_context)
-    held = [empty(10 * MIB) for _ in range(3)]
-    cuda("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
+    with inside(green_handle):
+        held = [empty(10 * MIB) for _ in range(3)]
     assert address not in {one.data_ptr() for one in held}
 
 
 @simulated_gpu
-def test_no_byte_is_reused_too_early_in_and_outside_of_a_green_context(green):
+def test_no_byte_is_reused_too_early_in_and_outside_of_a_green_context(green_handle):
     simulation = clock()
     with simulation.nothing_unordered():
         for turn in range(6):
-            with inside(green):
+            with inside(green_handle):
                 tensor = empty(20 * MIB).zero_()
                 if turn % 2:
                     tensor.record_stream(torch.cuda.current_stream())
