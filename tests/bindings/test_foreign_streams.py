@@ -119,7 +119,7 @@ def green_handle(green) -> ctypes.c_void_p:
 
 @contextlib.contextmanager
 def inside(green_handle: ctypes.c_void_p) -> Iterator[None]:
-    """With the green context current. Neither side waits for the other, as set_context() and pop_context() have them do."""
+    """With the green context current. Neither side waits for the other, as set_context() and pop_context() do."""
     cuda("cuCtxPushCurrent_v2", green_handle)
     yield
     cuda("cuCtxPopCurrent_v2", ctypes.byref(ctypes.c_void_p()))
