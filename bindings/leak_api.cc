@@ -6,7 +6,6 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_split.h"
 #include "bindings/c_api.h"
 #include "bindings/c_api_errors.h"
 #include "bindings/leak_report.h"
@@ -92,8 +91,8 @@ int frugal_read_python(const char* file, const char* function, int line) {
 
 void frugal_forget_python(void) { frugal::ForgetPython(); }
 
-void frugal_set_library_folders(const char* folders) {
-  frugal::SiteTable::Instance().SetLibraryFolders(absl::StrSplit(folders, '\n', absl::SkipEmpty()));
+void frugal_set_code_owners(const char* beginnings) {
+  frugal::SiteTable::Instance().SetOwners(frugal::CodeOwners(beginnings));
 }
 
 int frugal_part(const char* name) { return static_cast<int>(frugal::SiteTable::Instance().FindPart(name)); }
@@ -193,8 +192,10 @@ int64_t frugal_snapshot_blocks(const frugal_snapshot* snapshot, const frugal_blo
   return static_cast<int64_t>(snapshot->blocks.size());
 }
 
+void frugal_record_in_detail(void) { frugal::SiteSampler::RecordInDetail(); }
+
 int frugal_epoch_end(void) {
-  frugal::SiteSampler::EndEpoch();
+  frugal::SiteSampler::RecordInDetail();
   return frugal::ForEachGpu([](frugal::DeviceAllocator& allocator) { allocator.EndEpoch(); });
 }
 

@@ -14,7 +14,7 @@ class ForwardSites {
   }
   // Of a node, or of one that was made shortly before: not every node's outputs were recorded.
   SiteId Find(uint64_t sequence) const {
-    for (uint64_t back = 0; back < kReach && back < sequence; ++back) {
+    for (uint64_t back = 0; back < kReach && back <= sequence; ++back) {
       const uint64_t entry = ring_[(sequence - back) % kSize].load(std::memory_order_relaxed);
       if (entry != 0 && entry >> kSiteBits == ((sequence - back) & kSequenceMask)) {
         return static_cast<SiteId>(entry & kSiteMask);
@@ -61,6 +61,8 @@ class RecentSites {
 };
 
 constinit thread_local RecentSites recent_sites;
+// As of the thread's latest note of where a node was made.
+constinit thread_local uint64_t noted_sequence = 0;
 
 RecentSites::Entry SiteOfPython(PartId part, absl::Span<const PythonFrame> frames) {
   uint64_t key = Mix(static_cast<uint64_t>(part), frames.size());
@@ -68,11 +70,14 @@ RecentSites::Entry SiteOfPython(PartId part, absl::Span<const PythonFrame> frame
   return recent_sites.FindOr(key, [&] { return SiteTable::Instance().FindStack(key, part, frames); });
 }
 
-SiteId SiteOfNode(PartId part, const AutogradNode& node) {
+SiteId SiteOfNode(PartId part, const AutogradNode& node, absl::Span<const PythonFrame> frames) {
   const SiteId forward = forward_sites.Find(node.sequence);
-  const uint64_t key =
+  uint64_t key =
       Mix(Mix(reinterpret_cast<uint64_t>(node.type), static_cast<uint64_t>(forward)), ~static_cast<uint64_t>(part));
-  const auto find = [&] { return SiteTable::Instance().FindNode(key, NodeName(*node.type), forward, part); };
+  for (const PythonFrame& frame : frames) key = Mix(key, KeyOf(frame));
+  const auto find = [&] {
+    return SiteTable::Instance().FindNode(key, NodeName(*node.type, frames), forward, part, frames);
+  };
   return recent_sites.FindOr(key, find).site;
 }
 
@@ -91,12 +96,15 @@ SiteId SiteOf(PartId part) {
   if (!entry.is_users) {
     // The thread of a backward pass, whatever Python it may run there on its own account.
     if (const std::optional<AutogradNode> node = CurrentAutogradNode(); node.has_value()) {
-      return SiteOfNode(part, *node);
+      return SiteOfNode(part, *node, absl::MakeConstSpan(frames.data(), count));
     }
     if (count == 0) entry.site = SiteOfPart(part);
   }
-  // An operator makes its node before it allocates its outputs.
-  if (const uint64_t next = NextAutogradSequence(); next > 0) forward_sites.Note(next - 1, entry.site);
+  // An operator makes its node before it allocates its outputs: what else is allocated before the next node is not its.
+  if (const uint64_t next = NextAutogradSequence(); next != noted_sequence) {
+    noted_sequence = next;
+    if (next > 0) forward_sites.Note(next - 1, entry.site);
+  }
   return entry.site;
 }
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from .._place_names import place, short_path
 from .kept import Kept
-from .places import short_path
 from .situation import Situation
 from .sizes import size
 from .variables import LEAST_BYTES, DeadVariables
@@ -62,7 +62,7 @@ def _leak(situation: Situation, verdicts: list[dict[str, Any]]) -> list[Advice]:
     facts = situation.facts
     for verdict in verdicts:
         if verdict["kind"] in ("leak", "growing", "suspect", "cycle") and verdict["gpu"] == facts.gpu:
-            where = f"{short_path(verdict['file'])}:{verdict['line']}: " if verdict.get("file") else ""
+            where = f"{place(verdict['file'], verdict['line'])}: " if verdict.get("file") else ""
             return [Advice(f"{where}{verdict['advice']}", verdict.get("file"), verdict.get("line"), verdict["bytes"])]
     return []
 
@@ -102,7 +102,7 @@ def _evaluation(situation: Situation) -> list[Advice]:
         return []
     when = "" if found.is_certain else " if no backward is to follow"
     text = (
-        f"call {found.model} at {short_path(found.file)}:{found.line} under torch.no_grad(){when}: "
+        f"call {found.model} at {place(found.file, found.line)} under torch.no_grad(){when}: "
         f"{size(situation.saved_bytes)} are held for a backward only"
     )
     return [Advice(text, found.file, found.line, situation.saved_bytes)]
@@ -123,7 +123,7 @@ def _kept(situation: Situation) -> list[Advice]:
 
 def _of_kept(kept: Kept) -> Advice:
     line = kept.added_in
-    where = f"at {short_path(kept.file)}:{line}" if line else f"where {short_path(kept.file)} fills it"
+    where = f"at {place(kept.file, line)}" if line else f"where {short_path(kept.file)} fills it"
     if not kept.is_container:
         text = (
             f"`{kept.name}` holds the graphs of all that went into it ({size(kept.graph_bytes)}): {where} add "

@@ -6,9 +6,10 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .. import _place_names
 from .advice import Advice
 from .fragmentation import Fragmentation
-from .places import Holder, short_path, shorten
+from .places import Holder, shorten
 from .situation import Situation
 from .sizes import size
 
@@ -81,7 +82,9 @@ def _leak(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
     missing = f"{size(situation.facts.missing_bytes)} are missing"
     for found in verdicts:
         if found["gpu"] == situation.facts.gpu and found["kind"] in LEAKS:
-            where = f"{short_path(found['file'])}:{found['line']}" if found.get("file") else "a line that is not known"
+            where = (
+                _place_names.place(found["file"], found["line"]) if found.get("file") else "a line that is not known"
+            )
             return f"Leak: what {where} makes stays: {size(found['bytes'])} by now, {_rate(found)}; {missing}."
     if situation.findings:
         worst = situation.findings[0]

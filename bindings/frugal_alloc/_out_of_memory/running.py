@@ -8,25 +8,15 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
-import os
 import sys
-import sysconfig
 import threading
 from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from .._frame_variables import variables
+from .._users_code import OURS, is_users, owner
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_LIBRARIES = tuple(
-    os.path.join(folder, "")
-    for folder in {
-        *(os.path.abspath(path) for path in map(sysconfig.get_path, ("stdlib", "platstdlib")) if path),
-        *(os.path.realpath(path) for path in map(sysconfig.get_path, ("stdlib", "platstdlib")) if path),
-        PACKAGE,
-    }
-)
 # A file of more lines is not parsed: the error must not take long.
 _MOST_LINES = 20_000
 _MOST_FRAMES = 200
@@ -49,13 +39,6 @@ class RunningFrame(NamedTuple):
         return linecache.getline(self.file, self.line).strip()
 
 
-def is_users(file: str) -> bool:
-    """Whether code in the file is the user's: no installed package's, not the standard library's, not ours."""
-    if file.startswith("<frozen") or f"{os.sep}site-packages{os.sep}" in file or "dist-packages" in file:
-        return False
-    return not os.path.abspath(file).startswith(_LIBRARIES)
-
-
 def frames() -> list[RunningFrame]:
     """Those of this thread, innermost first, without ours; of the thread that waits for backward where this one is
     autograd's."""
@@ -70,7 +53,7 @@ def _walk(frame: FrameType | None) -> list[RunningFrame]:
     values: dict[str, Any] = {}
     while frame is not None and len(found) < _MOST_FRAMES:
         code = frame.f_code
-        if code.co_filename.startswith(PACKAGE + os.sep):
+        if owner(code.co_filename) == OURS:
             values = {}
         else:
             values = variables(frame, callee=values)

@@ -7,7 +7,7 @@ import os
 import sys
 from typing import Any
 
-from .. import _native, _out_of_memory
+from .. import _native, _out_of_memory, _place_names, _users_lines
 from .._native import Library
 from .._sites import Frame
 from .._tracking import current, places, verdicts
@@ -70,15 +70,25 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
         "run": _run(tracker),
         "epochs": _epochs(library, tracker),
         "gpus": gpus,
-        "verdicts": rows,
+        "verdicts": _with_cells(rows),
         "suppressed": found.silenced,
-        "frames": frames.rows,
-        "sites": sites,
+        "frames": _with_cells(frames.rows),
+        "sites": _with_cells(sites),
         "timeline": _timeline(tracker),
         "segments": _segments(library, index),
-        "oom": oom,
+        "oom": _with_cells(oom),
         "notes": _notes(library, tracker) + found.notes,
     }
+
+
+def _with_cells(value: Any) -> Any:
+    """The value with the files of a notebook's cells named as its user knows them, which only this process can."""
+    if isinstance(value, list):
+        return [_with_cells(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    named = {key: _with_cells(one) if isinstance(one, (dict, list)) else one for key, one in value.items()}
+    return named | {"file": _place_names.file_name(named["file"])} if named.get("file") else named
 
 
 def _run(tracker: Tracker | None) -> dict[str, Any]:
@@ -187,7 +197,7 @@ def _sites(library: Library, frames: FrameTable) -> tuple[list[dict[str, Any]], 
     for usage in usages[:MOST_SITES]:
         site = library.site(usage.site)
         index[usage.gpu, usage.site] = len(rows)
-        place = places.user_frame(library, site)
+        place = _users_lines.of_site(library, site)
         rows.append(
             {
                 "gpu": usage.gpu,
@@ -199,7 +209,7 @@ def _sites(library: Library, frames: FrameTable) -> tuple[list[dict[str, Any]], 
                 "bytes": usage.live_bytes,
                 "blocks": usage.blocks,
                 "peak_bytes": usage.peak_bytes,
-                "stack": frames.stack(places.stack_of(library, site)),
+                "stack": frames.stack(_users_lines.stack_of(library, site)),
             }
         )
     return rows, index

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .. import _place_names
+
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -34,7 +36,5 @@ def short_path(path: str) -> str:
 
 
 def format_place(file: str | None, line: int | None) -> str:
-    """train/loop.py:42; "" where the file is not known."""
-    if not file:
-        return ""
-    return short_path(file) if line is None else f"{short_path(file)}:{line}"
+    """train/loop.py:42, or of a notebook "cell [3], line 2"; "" where the file is not known."""
+    return _place_names.place(short_path(file), line, shorten=False) if file else ""

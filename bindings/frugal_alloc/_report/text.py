@@ -6,6 +6,7 @@ import os
 import textwrap
 from typing import Any
 
+from .. import _place_names
 from . import driver_calls
 from .causes import Cause, material_and_small
 from .headline import SMALL_SENTENCE, small_count
@@ -143,7 +144,7 @@ def _verdict(number: int, group: Cause, paint: Any) -> list[str]:
     if len(group) > 4:
         lines.append(f"   and {len(group) - 4} more lines")
     for holder in first["held_by"][:2]:
-        place = f" ({_short(holder['file'])}:{holder['line']})" if holder["file"] and holder["line"] else ""
+        place = f" ({_place(holder['file'], holder['line'])})" if holder["file"] and holder["line"] else ""
         lines += _wrapped(f"held by {holder['what']}{place}: {format_count(holder['tensors'], 'tensor')}", "   ")
     lines += _wrapped(first["advice"], "   -> ", "      ")
     return lines
@@ -177,11 +178,11 @@ def _where(verdict: dict[str, Any]) -> str:
         if verdict["pattern"] == "cuda_graph_per_shape":
             return f"in PyTorch's private pools on GPU {verdict['gpu']}"
         # What TensorFlow's artefacts tell is an op, or a size of tensors.
-        unknown = verdict["function"] or "in code without a line of Python's"
+        unknown = verdict["function"] or "no line is known"
         return f"in phase {verdict['phase']}" if verdict["phase"] else unknown
     function = verdict["function"]
     within = "" if function in (None, "", "<module>") else f" in {function}"
-    return f"{_short(verdict['file'])}:{verdict['line']}{within}"
+    return f"{_place(verdict['file'], verdict['line'])}{within}"
 
 
 def _gpu(row: dict[str, Any]) -> str:
@@ -204,21 +205,15 @@ def _sites(document: dict[str, Any]) -> list[str]:
     lines = ["At the peak, most was held by"] if largest and largest[0][1] else []
     for (file, line, function, phase), size in largest:
         if size:
-            where = (
-                f"{_short(file)}:{line} in {function}"
-                if file
-                else (phase or function or "code without a line of Python's")
-            )
+            where = f"{_place(file, line)} in {function}" if file else (phase or function or "no line is known")
             lines.append(f"  {size_text(size):>11}  {where}"[:WIDTH])
     return lines
 
 
-def _short(file: str | None) -> str:
+def _place(file: str, line: int) -> str:
     """The path as seen from the working folder, if it lies in it."""
-    if not file:
-        return ""
     inside = os.path.relpath(file) if os.path.isabs(file) else file
-    return file if inside.startswith("..") else inside
+    return _place_names.place(file if inside.startswith("..") else inside, line, shorten=False)
 
 
 def _wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:

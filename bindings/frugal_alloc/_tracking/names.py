@@ -4,19 +4,14 @@ from __future__ import annotations
 
 import collections
 import gc
-import os
 import sys
-import sysconfig
 import types
 from typing import Any, NamedTuple
 
 from .._frame_variables import variables
+from .._users_code import OURS, is_users, owner
 from . import assignments
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_LIBRARIES = tuple(
-    os.path.realpath(path) + os.sep for path in map(sysconfig.get_path, ("stdlib", "platstdlib")) if path
-)
 _CO_OPTIMIZED = 1
 # From a tensor to a name: list, dictionary, object, list ... Further up everything holds everything.
 MOST_LEVELS = 6
@@ -49,16 +44,6 @@ class _Variable(NamedTuple):
     name: str
     file: str | None
     function: str
-
-
-def is_users(file: str | None) -> bool:
-    """Whether a file is the program's: of no installed package, not of the standard library, and not ours."""
-    if not file or file.startswith("<frozen"):
-        return False
-    path = os.path.abspath(file)
-    if path.startswith(PACKAGE + os.sep) or "site-packages" in path or "dist-packages" in path:
-        return False
-    return not path.startswith(_LIBRARIES)
 
 
 class Names:
@@ -218,7 +203,7 @@ def _name_in_frame(frame: types.FrameType, level: list[Any]) -> Name | None:
     wanted = {id(one) for one in level}
     code = frame.f_code
     name = next((name for name, value in variables(frame).items() if id(value) in wanted), None)
-    if name is None or not code.co_flags & _CO_OPTIMIZED or code.co_filename.startswith(PACKAGE + os.sep):
+    if name is None or not code.co_flags & _CO_OPTIMIZED or owner(code.co_filename) == OURS:
         return None
     is_exceptions = any(type(referrer) is types.TracebackType for referrer in gc.get_referrers(frame))
     if is_exceptions:

@@ -9,10 +9,11 @@ from .._native import Library
 from .._report import materiality
 from .._report.schema import MOST_CONFIDENCE
 from .._sites import Frame
+from .._users_lines import of_site, stack_of
 from . import accusations, expectations, holders, patterns
 from .accusations import Accusation
 from .outside import OutsideGrowth
-from .places import code_line, stack_of, user_frame
+from .places import code_line
 from .tracker import Tracker
 
 # More are parts of the same.
@@ -69,7 +70,7 @@ def _order(row: dict[str, Any]) -> tuple[bool, int, float]:
 
 
 def _leak(library: Library, accused: Accusation, evidence: holders.Evidence) -> patterns.Leak:
-    frame = user_frame(library, accused.site)
+    frame = of_site(library, accused.site)
     code = code_line(frame.file, frame.line) if frame else ""
     return patterns.Leak(accused.kind, accused.site, stack_of(library, accused.site), code, evidence)
 
@@ -81,7 +82,7 @@ def _verdict(
     pattern: patterns.Pattern,
     left: dict[str, Any] | None,
 ) -> Verdict:
-    frame = user_frame(library, accused.site)
+    frame = of_site(library, accused.site)
     row = {
         "kind": accused.kind,
         "gpu": accused.gpu,

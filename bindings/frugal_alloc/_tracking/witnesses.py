@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .._users_lines import stack_of
 from . import accusations, expectations, holders
 from .accusations import Accusation, Line
 from .holders import Evidence
-from .places import stack_of
 
 if TYPE_CHECKING:
     from .._native import Library

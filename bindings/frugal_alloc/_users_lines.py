@@ -1,0 +1,42 @@
+"""Which line of the user's own a site is told at, and the calls that explain it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+from . import _compiled_code, _users_code
+from ._sites import Frame, Site
+
+if TYPE_CHECKING:
+    from ._native import Library
+
+
+def innermost(frames: Iterable[Frame]) -> Frame | None:
+    """The user's innermost line; of compiled code, the one that it was compiled from."""
+    return next((frame for frame in as_written(frames) if _users_code.is_users(frame.file)), None)
+
+
+def of_site(library: Library, site: Site) -> Frame | None:
+    """The user's line; where a backward allocates, that of the forward; None where none is known."""
+    frame = innermost(site.frames)
+    if frame is None and site.forward:
+        frame = innermost(library.site(site.forward).frames)
+    return frame
+
+
+def stack_of(library: Library, site: Site) -> tuple[Frame, ...]:
+    """The calls that explain a site, the innermost first; for a backward, those of the forward where it is known."""
+    forward = library.site(site.forward).frames if site.forward else ()
+    frames = site.frames if not forward or innermost(site.frames) is not None else forward
+    return tuple(as_written(frames))
+
+
+def as_written(frames: Iterable[Frame]) -> Iterable[Frame]:
+    """The frames, those of generated code replaced by what it was generated from, where that is known."""
+    for frame in frames:
+        if _compiled_code.is_generated(frame.file):
+            found = [Frame(*one) for one in _compiled_code.frames(frame.file, frame.line)]
+            yield from found or [frame]
+        else:
+            yield frame
