@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .. import _host_memory, _interruptions, _native
+from . import recovery
 from .places import short_path
 from .sizes import size
 
@@ -217,6 +218,8 @@ def unwatch() -> None:
 
 def _program_failed(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
     _before.get("program", sys.__excepthook__)(kind, error, traceback)
+    if any(_is_plain(one, str(one)) for one in _chain(error)):
+        recovery.note_end()
     _tell(error)
 
 
