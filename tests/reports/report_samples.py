@@ -57,7 +57,7 @@ def healthy() -> dict[str, Any]:
                 "gpu": 0, "name": "NVIDIA RTX 4090", "total_bytes": 24 * GIB, "limit_bytes": 24 * GIB,
                 "allocated_bytes": 2800 * MIB, "peak_allocated_bytes": 9 * GIB, "reserved_bytes": 9216 * MIB,
                 "peak_reserved_bytes": 9216 * MIB, "awaiting_bytes": 0, "native_reserved_bytes": 0,
-                "outside_bytes": 600 * MIB,
+                "outside_bytes": 600 * MIB, "native_allocated_bytes": 0, "peak_in_use_bytes": 9 * GIB, "pools": [],
                 "driver_calls": [
                     {"call": "create", "calls": 4608, "total_ns": 133_632_000, "worst_ns": 2_100_000},
                     {"call": "set_access", "calls": 210, "total_ns": 170_496_000, "worst_ns": 41_000_000},

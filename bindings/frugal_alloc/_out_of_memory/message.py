@@ -39,6 +39,11 @@ def write(
     return "\n".join(lines)
 
 
+def repeated(note: str) -> str:
+    """What is said beside a text that was written for an earlier error."""
+    return "\n".join(_labelled("Repeated", [note]))
+
+
 def first_sentences(facts: Any) -> str:
     """PyTorch's, as the library writes them."""
     return (
@@ -61,12 +66,20 @@ def verdict(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
     if facts.verdict == "outside":
         return (
             f"Memory outside PyTorch: {size(facts.outside_bytes)} of the GPU's {size(facts.device_total_bytes)} belong "
-            f"to others (the CUDA context, libraries, other processes); {missing} are missing."
+            f"to others (the CUDA context, libraries, other processes){_growth_outside(facts.gpu, verdicts)}; "
+            f"{missing} are missing."
         )
     return (
         f"Too big: {size(facts.allocated_bytes)} of live tensors and this request need {missing} more than there is; "
         f"{_why_no_leak(situation)}"
     )
+
+
+def _growth_outside(gpu: int, verdicts: Sequence[dict[str, Any]]) -> str:
+    for found in verdicts:
+        if found["gpu"] == gpu and found["kind"] == "outside":
+            return f", {size(found['bytes'])} more than {found['epochs'] - 1} epochs ago"
+    return ""
 
 
 def _why_no_leak(situation: Situation) -> str:
@@ -82,6 +95,8 @@ def _leak(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
     missing = f"{size(situation.facts.missing_bytes)} are missing"
     for found in verdicts:
         if found["gpu"] == situation.facts.gpu and found["kind"] in LEAKS:
+            if found["pattern"] == "cuda_graph_per_shape":
+                return f"Leak: PyTorch's private pools have grown by {size(found['bytes'])}, {_rate(found)}; {missing}."
             where = (
                 _place_names.place(found["file"], found["line"]) if found.get("file") else "a line that is not known"
             )

@@ -48,6 +48,16 @@ def frames() -> list[RunningFrame]:
     return found
 
 
+def innermost_line() -> tuple[str, int] | None:
+    """The innermost line of the user's that this thread runs; looks at no variables."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
 def _walk(frame: FrameType | None) -> list[RunningFrame]:
     found: list[RunningFrame] = []
     values: dict[str, Any] = {}
@@ -99,7 +109,7 @@ def statement(frame: RunningFrame) -> Statement | None:
 @functools.lru_cache(maxsize=64)
 def _statements(file: str, function: str, first_line: int) -> list[Statement]:
     """All statements of one function, or of a module. Its own only: what is nested has other variables."""
-    tree = _parse(file)
+    tree = parse(file)
     if tree is None:
         return []
     scope: ast.AST | None = tree
@@ -109,7 +119,8 @@ def _statements(file: str, function: str, first_line: int) -> list[Statement]:
 
 
 @functools.lru_cache(maxsize=8)
-def _parse(file: str) -> ast.Module | None:
+def parse(file: str) -> ast.Module | None:
+    """None: the source is not there, or is too long."""
     lines = linecache.getlines(file)
     if not 0 < len(lines) <= _MOST_LINES:
         return None
@@ -121,7 +132,7 @@ def _parse(file: str) -> ast.Module | None:
 
 def forget_sources() -> None:
     """Trees of files are large; those of another error are read again."""
-    _parse.cache_clear()
+    parse.cache_clear()
 
 
 def _is_function(node: ast.AST, name: str, first_line: int) -> bool:

@@ -9,10 +9,11 @@ from typing import Any
 
 from .. import _native, _out_of_memory, _place_names, _users_lines
 from .._native import Library
+from .._out_of_memory import recovery
 from .._sites import Frame
 from .._tracking import current, places, verdicts
 from .._tracking.tracker import Tracker
-from . import driver_calls
+from . import driver_calls, pools
 
 SCHEMA = "frugal_alloc.report"
 VERSION = 1
@@ -45,7 +46,8 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
     Looks through Python's objects for what holds leaked memory, with the GIL held all the while; it keeps none of them.
 
     Args:
-        oom: What is known of an error that is under way, its "stack" still in frames; the latest one's if None.
+        oom: What is known of an error that is under way, its "stack" still in frames; None: there is none, and what is
+            told is the latest one, if there was any.
 
     Raises:
         FrugalAllocError: frugal_alloc was never enabled.
@@ -55,11 +57,12 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
         raise _native.FrugalAllocError("frugal_alloc is not enabled: call frugal_alloc.enable() first")
     tracker = current()
     frames = FrameTable()
+    went_on = oom is None and recovery.has_gone_on()
     if oom is None:
         oom = _out_of_memory.last()
     if oom is not None:
         stack = [frame for frame in oom.get("stack", []) if not isinstance(frame, int)]
-        oom = {**oom, "stack": frames.stack(stack)}
+        oom = {**oom, "stack": frames.stack(stack), "errors": recovery.met(), "went_on": went_on}
     gpus = [_gpu(library, gpu) for gpu in library.gpus()]
     found = verdicts.judge(library, tracker, gpus) if tracker is not None else verdicts.Judgement([], 0, [])
     rows = [{**verdict.row, "stack": frames.stack(verdict.frames)} for verdict in found.verdicts]
@@ -149,11 +152,13 @@ def _gpu(library: Library, gpu: int) -> dict[str, Any]:
     import torch
 
     stats = library.stats(gpu)
-    name, total, native, outside = "", 0, 0, None
+    name, total, native, native_in_use, peak, held, outside = "", 0, 0, 0, stats["peak_allocated_bytes"], [], None
     if torch.cuda.is_initialized():
         properties = torch.cuda.get_device_properties(gpu)
         name, total = properties.name, properties.total_memory
-        native = max(0, torch.cuda.memory_reserved(gpu) - stats["reserved_bytes"])
+        native, native_in_use = stats["native_reserved_bytes"], stats["native_allocated_bytes"]
+        peak = max(peak, torch.cuda.max_memory_allocated(gpu), stats["allocated_bytes"] + native_in_use)
+        held = pools.rows(library, gpu)
         from .._tracking import outside as memory_outside
 
         outside = memory_outside.now(gpu)
@@ -168,6 +173,9 @@ def _gpu(library: Library, gpu: int) -> dict[str, Any]:
         "peak_reserved_bytes": stats["peak_reserved_bytes"],
         "awaiting_bytes": max(0, stats["active_bytes"] - stats["allocated_bytes"]),
         "native_reserved_bytes": native,
+        "native_allocated_bytes": native_in_use,
+        "peak_in_use_bytes": peak,
+        "pools": held,
         "outside_bytes": outside or 0,
         "driver_calls": driver_calls.rows(stats),
     }

@@ -92,8 +92,7 @@ def _may_replace(path: str, owner: int) -> bool:
 
 def _remember(document: dict[str, Any]) -> None:
     global _of_error
-    if document["oom"] is not None:
-        document["oom"].setdefault("step", document["epochs"]["steps"])
+    if document["oom"] is not None and not document["oom"].get("went_on"):
         _of_error = document
 
 
@@ -101,12 +100,12 @@ def _at_end() -> dict[str, Any]:
     """The document of a process that ends: of the moment at which memory ran out, if it did not get any further."""
     from . import document
 
-    if _of_error is None:
-        return document.build()
-    error, frames = _of_error["oom"], _of_error["frames"]
-    stack = [tuple(frames[number][part] for part in ("file", "line", "function")) for number in error["stack"]]
-    built = document.build({**error, "stack": stack})
-    return _of_error if built["epochs"]["steps"] == error["step"] else built
+    built = document.build()
+    error = built["oom"]
+    if _of_error is None or error is None or error["went_on"] or error["number"] != _of_error["oom"]["number"]:
+        return built
+    _of_error["oom"]["errors"] = error["errors"]
+    return _of_error
 
 
 def to_json(document: dict[str, Any]) -> str:

@@ -41,15 +41,33 @@ SMALL_SENTENCE = (
 )
 
 
+def ends_the_run(oom: dict[str, Any] | None) -> bool:
+    """Whether there was an error after which the run got no further."""
+    return oom is not None and not oom.get("went_on")
+
+
+def recovery(oom: dict[str, Any]) -> str:
+    """For a run that went on."""
+    return f"the run met {format_count(oom.get('errors') or 1, 'out-of-memory error')} and went on"
+
+
 def headline(document: dict[str, Any]) -> tuple[str, str]:
     """What is wrong, or that nothing is; and how bad that is: "bad", "warning", "good" or "unknown".
 
     What is not material is not wrong; where there is some, the sentence does not say that there is no leak at all.
     """
-    if oom := document["oom"]:
+    oom = document["oom"]
+    if ends_the_run(oom):
         if oom["verdict"] == "too_big" and oom["missing_bytes"] > 0:
             return f"Out of memory: this step needs {format_bytes(oom['missing_bytes'])} more than the GPU has", "bad"
         return _OOM_SENTENCES[oom["verdict"]], "bad"
+    text, mood = _of_leaks(document)
+    if oom is None:
+        return text, mood
+    return f"{text}; {recovery(oom)}", "bad" if mood == "bad" else "warning"
+
+
+def _of_leaks(document: dict[str, Any]) -> tuple[str, str]:
     groups, small = material_and_small(document["verdicts"])
     if groups:
         first = min(groups, key=lambda group: _ORDER.index(group[0]["kind"]))

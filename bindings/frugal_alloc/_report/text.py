@@ -7,9 +7,9 @@ import textwrap
 from typing import Any
 
 from .. import _place_names
-from . import driver_calls
+from . import driver_calls, pools
 from .causes import Cause, material_and_small
-from .headline import SMALL_SENTENCE, small_count
+from .headline import SMALL_SENTENCE, ends_the_run, recovery, small_count
 from .sizes import format_count
 
 WIDTH = 100
@@ -60,12 +60,9 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
     paint = _painter(colour)
     lines: list[str] = []
     groups, small = material_and_small(document["verdicts"])
-    if document.get("oom"):
-        lines += [paint(_BOLD, "frugal_alloc: the run went out of memory"), ""]
-        for line in (document["oom"].get("message") or "").splitlines():
-            # The error's own text is laid out already.
-            lines += [line] if len(line) <= WIDTH else _wrapped(line)
-        lines.append("")
+    oom = document.get("oom")
+    if ends_the_run(oom):
+        lines += [paint(_BOLD, "frugal_alloc: the run went out of memory"), "", *_message(oom), ""]
     lines += _headline(document, groups, small, paint)
     for number, group in enumerate(groups[:MOST_VERDICTS], 1):
         lines += _verdict(number, group, paint)
@@ -74,13 +71,24 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
     if document["suppressed"]:
         lines.append(f"   {format_count(document['suppressed'], 'verdict')} expected or suppressed")
     lines.append("")
+    if oom and not ends_the_run(oom):
+        lines += _wrapped(f"{recovery(oom)[:1].upper()}{recovery(oom)[1:]}. Of the latest that was looked into:")
+        lines += [*_message(oom), ""]
     for row in document["gpus"]:
         lines.append(_gpu(row))
+        if parts := pools.parts(row):
+            lines.append("  of it " + ", ".join(f"{size_text(size)} {where}" for where, size in parts))
         lines += _wrapped(driver_calls.sentence(row.get("driver_calls") or []), "  ")
     lines += _sites(document)
     lines += [line for note in document["notes"] for line in _wrapped(note, "note: ", "      ")]
     lines += [paint(_GREY, line) for line in _small(small)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _message(oom: dict[str, Any]) -> list[str]:
+    """The error's own text, which is laid out already."""
+    lines = (oom.get("message") or "").splitlines()
+    return [part for line in lines for part in ([line] if len(line) <= WIDTH else _wrapped(line))]
 
 
 def _headline(document: dict[str, Any], groups: list[Cause], small: list[Cause], paint: Any) -> list[str]:
@@ -189,8 +197,8 @@ def _gpu(row: dict[str, Any]) -> str:
     name = f" ({row['name']})" if row["name"] else ""
     rank = f"rank {row['rank']}, " if row.get("rank") is not None else ""
     text = (
-        f"{rank}GPU {row['gpu']}{name}: {size_text(row['allocated_bytes'])} in use, at most "
-        f"{size_text(row['peak_allocated_bytes'])}, of {size_text(row['limit_bytes'] or row['total_bytes'])}"
+        f"{rank}GPU {row['gpu']}{name}: {size_text(pools.in_use(row))} in use, at most "
+        f"{size_text(pools.peak(row))}, of {size_text(row['limit_bytes'] or row['total_bytes'])}"
     )
     return text[:WIDTH]
 
