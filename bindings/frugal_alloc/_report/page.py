@@ -19,7 +19,7 @@ from .causes import material_and_small
 from .flame import Flame, flame, is_library
 from .headline import KIND_NAMES, OOM_NAMES, SMALL_SENTENCE, headline, sentence, small_count
 from .schema import conform
-from .sizes import format_bytes, format_count, format_place
+from .sizes import format_bytes, format_count, format_place, share_text
 from .timeline import Timeline, timelines
 
 # Of all that is drawn of several ranks together.
@@ -110,6 +110,7 @@ def _environment() -> jinja2.Environment:
         "count": format_count,
         "moment": _format_moment,
         "command": _format_command,
+        "share": share_text,
     }
     return environment
 

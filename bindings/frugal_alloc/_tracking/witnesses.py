@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from . import accusations, expectations, holders
 from .accusations import Accusation, Line
 from .holders import Evidence
-from .places import stack_of
 
 if TYPE_CHECKING:
     from .._native import Library
@@ -45,13 +44,12 @@ class Witnesses:
     def of(self, accused: list[Accusation]) -> list[Evidence]:
         """Who holds each of the accused now, or where that is not known any more, who held it before."""
         searched = accused[:MOST_LINES]
-        stacks = [stack_of(self._library, one.site) for one in searched]
-        found = holders.find([one.extents for one in searched], stacks)
+        found = holders.find([one.extents for one in searched])
         found += [holders.NOTHING] * (len(accused) - len(found))
         evidence = []
         for one, now in zip(accused, found, strict=True):
             before = self._seen.get(one.line)
-            if before is None or now.holders:
+            if before is None or now.share >= before.share or now.is_explained:
                 self._seen[one.line] = before = now
             evidence.append(before)
         return evidence
