@@ -22,7 +22,8 @@ MOST_GATHERERS = 8
 LEAST_SHARE = 0.1
 # Where less of a leak is explained, nobody is said to hold it.
 EXPLAINED = 0.5
-# Of a leak's epochs that a holder must have tensors of. A deque with a maxlen, and the latest result, have few.
+# Of a leak's epochs that a holder must have tensors of. A deque with a maxlen, and the latest result, have few; and
+# those are the latest.
 LEAST_EPOCHS = 1 / 3
 SAMPLED_TENSORS = 6
 
@@ -49,6 +50,7 @@ class Evidence(NamedTuple):
     is_concatenated: bool  # a tensor among them was made by cat or stack
     hooks: list[str]  # functions that are hooks of modules and use a holder's name
     share: float = 0.0  # of the leak's bytes that all holders explain
+    passed_over: tuple[str, ...] = ()  # who has some of it and is no holder, such as the variable with the latest
 
     @property
     def is_in_graphs(self) -> bool:
@@ -130,6 +132,7 @@ class _Search:
             return NOTHING
         candidates = self._candidates(growers(self._reach, births), births)
         holders, reached = self._chosen(group, candidates)
+        told = {holder.name for holder in holders}
         direct = sum(size for address, size in sizes.items() if address in contents.owned)
         saved = sum(size for address, size in sizes.items() if address not in contents.owned and address in reached)
         names = {holder.name.name.removeprefix("self.") for holder in holders}
@@ -142,6 +145,7 @@ class _Search:
             any(name.startswith(("CatBackward", "StackBackward")) for name in made_by),
             [name for name, used in self._hooks.items() if names & used],
             sum(sizes[address] for address in reached) / sum(sizes.values()),
+            tuple(one.name.what for one in candidates if one.name not in told),
         )
 
     def _candidates(self, found: list[Grower], births: dict[int, int]) -> list[_Candidate]:
@@ -178,11 +182,17 @@ class _Search:
             candidate, held = best
             if sum(sizes[address] for address in held - reached) < LEAST_SHARE * total:
                 break
-            if _together(births[address] for address in held).bit_count() < LEAST_EPOCHS * epochs.bit_count():
+            if not _gathers(_together(births[address] for address in held), epochs.bit_count()):
                 continue
             reached |= held
             holders.append(_holder(candidate, held, sizes, total))
         return holders, reached
+
+
+def _gathers(held: int, epochs: int) -> bool:
+    """Whether what has tensors of some epochs, given as bits, has enough of all, and old ones among them."""
+    first = (held & -held).bit_length() - 1
+    return held.bit_count() >= LEAST_EPOCHS * epochs and first * 2 < epochs
 
 
 def _holder(candidate: _Candidate, held: set[int], sizes: dict[int, int], total: int) -> Holder:

@@ -241,6 +241,11 @@ def _unknown(leak: Leak) -> Pattern:
         advice = f"{_of(leak)} refers to it: let it go each epoch, or declare it with frugal_alloc.expect_growth()"
     elif leak.evidence.is_in_graphs:
         advice = "autograd graphs hold it: something that came out of this line is kept without .detach()"
+    elif leak.evidence.holders:
+        advice = (
+            f"no Python variable was found that holds most of it ({leak.evidence.share:.0%} is known): look for what "
+            "else is made at this line and kept, in a C++ extension, a graph, or an object without attributes"
+        )
     else:
         advice = (
             "no Python variable was found that holds it: look for what is made at this line and kept in a C++ "

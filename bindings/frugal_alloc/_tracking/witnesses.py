@@ -49,7 +49,12 @@ class Witnesses:
         evidence = []
         for one, now in zip(accused, found, strict=True):
             before = self._seen.get(one.line)
-            if before is None or now.share >= before.share or now.is_explained:
+            if before is None or now.share >= before.share or now.is_explained or _is_refuted(before, now):
                 self._seen[one.line] = before = now
             evidence.append(before)
         return evidence
+
+
+def _is_refuted(before: Evidence, now: Evidence) -> bool:
+    """Whether who seemed to hold most among few tensors has hardly more now that there are many, as a bounded deque."""
+    return any(holder.name.what in now.passed_over for holder in before.holders)
