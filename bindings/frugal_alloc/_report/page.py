@@ -28,7 +28,7 @@ from .headline import (
     small_count,
 )
 from .schema import conform
-from .sizes import format_bytes, format_count, format_place
+from .sizes import format_bytes, format_count, format_place, share_text
 from .timeline import Timeline, timelines
 
 # Of all that is drawn of several ranks together.
@@ -121,6 +121,7 @@ def _environment() -> jinja2.Environment:
         "count": format_count,
         "moment": _format_moment,
         "command": _format_command,
+        "share": share_text,
     }
     return environment
 

@@ -210,7 +210,15 @@ _GPU = _Object(
         )
     },
 )
-_HOLDER = _Object({"what": _line}, file=_maybe_line, line=_maybe_integer, tensors=_zero, bytes=_zero)
+_HOLDER = _Object(
+    {"what": _line},
+    through=_no_line,
+    file=_maybe_line,
+    line=_maybe_integer,
+    tensors=_zero,
+    bytes=_zero,
+    share=_maybe_number,
+)
 _TIME_LEFT = _Object({"epochs": _number}, steps=_maybe_number)
 _VERDICT = _Object(
     {"kind": _one_of(VERDICT_KINDS)},

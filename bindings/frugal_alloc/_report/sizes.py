@@ -26,6 +26,13 @@ def format_count(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def share_text(share: float | None) -> str:
+    """How much of a leak somebody holds: "95% of it"; "" where that is not known."""
+    if share is None:
+        return ""
+    return "all of it" if share > 0.995 else f"{share:.0%} of it"
+
+
 def short_path(path: str) -> str:
     """What tells a file apart: from the package's name on where it is installed, else its last two parts."""
     for root in ("/site-packages/", "/dist-packages/"):

@@ -10,7 +10,7 @@ from .. import _place_names
 from . import driver_calls, pools
 from .causes import Cause, material_and_small
 from .headline import SMALL_SENTENCE, ends_the_run, recovery, small_count
-from .sizes import format_count
+from .sizes import format_count, share_text
 
 WIDTH = 100
 # Those on the first screen; the document has all.
@@ -152,10 +152,17 @@ def _verdict(number: int, group: Cause, paint: Any) -> list[str]:
     if len(group) > 4:
         lines.append(f"   and {len(group) - 4} more lines")
     for holder in first["held_by"][:2]:
-        place = f" ({_place(holder['file'], holder['line'])})" if holder["file"] and holder["line"] else ""
-        lines += _wrapped(f"held by {holder['what']}{place}: {format_count(holder['tensors'], 'tensor')}", "   ")
+        lines += _wrapped(_held(holder), "   ")
     lines += _wrapped(first["advice"], "   -> ", "      ")
     return lines
+
+
+def _held(holder: dict[str, Any]) -> str:
+    place = f" ({_place(holder['file'], holder['line'])})" if holder["file"] and holder["line"] else ""
+    through = f", through {holder['through']}" if holder["through"] else ""
+    share = share_text(holder["share"])
+    tensors = format_count(holder["tensors"], "tensor")
+    return f"held by {holder['what']}{place}{through}: {tensors}{f', {share}' if share else ''}"
 
 
 def _small(causes: list[Cause]) -> list[str]:

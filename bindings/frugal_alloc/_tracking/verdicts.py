@@ -93,7 +93,9 @@ def _verdict(
         "phase": accused.site.phase,
         "node": accused.site.node,
         "bytes": accused.bytes,
-        "bytes_now": None if accused.kind == "cycle" else min(accused.bytes, sum(size for _, size in accused.extents)),
+        "bytes_now": None
+        if accused.kind == "cycle"
+        else min(accused.bytes, sum(size for _, size, _ in accused.extents)),
         "blocks": accused.blocks,
         "bytes_per_epoch": accused.bytes_per_epoch,
         "bytes_per_step": accused.bytes_per_step,
@@ -111,10 +113,12 @@ def _held_by(holder: holders.Holder) -> dict[str, Any]:
     name = holder.name
     return {
         "what": name.what,
+        "through": name.through,
         "file": name.file,
         "line": name.line,
         "tensors": holder.tensors,
         "bytes": holder.bytes,
+        "share": round(holder.share, 4),
     }
 
 

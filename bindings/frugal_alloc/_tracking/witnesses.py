@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._users_lines import stack_of
 from . import accusations, expectations, holders
 from .accusations import Accusation, Line
 from .holders import Evidence
@@ -45,13 +44,17 @@ class Witnesses:
     def of(self, accused: list[Accusation]) -> list[Evidence]:
         """Who holds each of the accused now, or where that is not known any more, who held it before."""
         searched = accused[:MOST_LINES]
-        stacks = [stack_of(self._library, one.site) for one in searched]
-        found = holders.find([one.extents for one in searched], stacks)
+        found = holders.find([one.extents for one in searched])
         found += [holders.NOTHING] * (len(accused) - len(found))
         evidence = []
         for one, now in zip(accused, found, strict=True):
             before = self._seen.get(one.line)
-            if before is None or now.holders:
+            if before is None or now.share >= before.share or now.is_explained or _is_refuted(before, now):
                 self._seen[one.line] = before = now
             evidence.append(before)
         return evidence
+
+
+def _is_refuted(before: Evidence, now: Evidence) -> bool:
+    """Whether who seemed to hold most among few tensors has hardly more now that there are many, as a bounded deque."""
+    return any(holder.name.what in now.passed_over for holder in before.holders)
