@@ -1,0 +1,138 @@
+"""What a program of programs/ is, by the header at its top, and whether its report says so.
+
+A header is comments before the first line of code:
+
+    # LEAK: every batch's predictions, with their graphs
+    # HOLDER: predictions
+    # REMEDY: .detach() | .cpu()
+
+LEAK, HEALTHY or MEANT comes first, with a line about the program. MEANT is growth that the program is written for. A
+leak's lines end with "# leak": each that makes what stays, as far as it is material. HOLDER has the names of the
+program's by which the holder may be called, or "not known". REMEDY has the words of advice that mends it: some of them
+are enough. VALUES: cpu is for a program that needs kernels to be computed.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from program_runs import PROGRAMS, Run
+
+MARKER = "# leak"
+NOT_KNOWN = "not known"
+# Verdicts that tell a user of something to mend.
+ACCUSING = ("leak", "suspect", "growing", "cycle", "outside")
+_FIELD = re.compile(r"# ([A-Z]+): (.+)")
+KINDS = ("LEAK", "HEALTHY", "MEANT")
+
+
+class BadHeader(ValueError):
+    """A program's header does not say what it has to."""
+
+
+class Claim(NamedTuple):
+    """What is so of a program."""
+
+    name: str
+    kind: str  # LEAK, HEALTHY or MEANT
+    about: str
+    lines: frozenset[int]  # that leak
+    holders: tuple[str, ...]
+    remedies: tuple[str, ...]
+    values: str
+
+
+class Judgement(NamedTuple):
+    """How a report is on each matter: "right", "wrong", "missing" where it says nothing, or "-" where nothing is asked;
+    and what it told."""
+
+    line: str
+    holder: str
+    remedy: str
+    accused: tuple[str, ...]  # innocent lines
+    told: str
+
+    @property
+    def is_right(self) -> bool:
+        return not self.accused and {self.line, self.holder, self.remedy} <= {"right", "-"}
+
+
+def all_names() -> list[str]:
+    return sorted(path.stem for path in PROGRAMS.glob("*.py"))
+
+
+def read(name: str) -> Claim:
+    """Raises BadHeader."""
+    source = (PROGRAMS / f"{name}.py").read_text()
+    fields = _fields(source)
+    kind, about = next(iter(fields.items()), ("", ""))
+    lines = frozenset(number for number, line in enumerate(source.splitlines(), 1) if line.endswith(MARKER))
+    holders, remedies = (_alternatives(fields.get(key, "")) for key in ("HOLDER", "REMEDY"))
+    wanted = {"LEAK", "HOLDER", "REMEDY"} if kind == "LEAK" else {kind}
+    if kind not in KINDS or set(fields) - {"VALUES"} != wanted or (kind == "LEAK") != bool(lines):
+        raise BadHeader(f"{name}.py: its header has {', '.join(fields) or 'nothing'}, and {len(lines)} lines leak")
+    return Claim(name, kind, about, lines, holders, remedies, fields.get("VALUES", "none"))
+
+
+def judge(claim: Claim, run: Run) -> Judgement:
+    """Compares what is so with what was reported. Only material verdicts count.
+
+    Raises:
+        RuntimeError: the program failed, or wrote no report.
+    """
+    if run.status or run.document is None:
+        raise RuntimeError(f"{claim.name}.py ended with status {run.status}:\n{run.output}")
+    verdicts = [one for one in run.document["verdicts"] if one["material"] and one["kind"] in ACCUSING]
+    guilty = [one for one in verdicts if _is_of(claim, one)]
+    accused = tuple(_place(one) for one in verdicts if not _is_of(claim, one))
+    told = "; ".join(map(_told, verdicts)) or "no leak"
+    if claim.kind != "LEAK":
+        return Judgement("-", "-", "-", accused, told)
+    if not guilty:
+        return Judgement("missing", "-", "-", accused, told)
+    # A reader goes by what comes first.
+    first = guilty[0]
+    line = "right" if verdicts[0] is first else "wrong"
+    return Judgement(line, _holder(claim, first), _remedy(claim, first), accused, told)
+
+
+def _fields(source: str) -> dict[str, str]:
+    fields = {}
+    for line in source.splitlines():
+        if not line.startswith("#"):
+            break
+        if (found := _FIELD.fullmatch(line)) is not None:
+            fields[found[1]] = found[2]
+    return fields
+
+
+def _alternatives(text: str) -> tuple[str, ...]:
+    return tuple(one.strip() for one in text.split("|") if one.strip())
+
+
+def _is_of(claim: Claim, verdict: dict[str, Any]) -> bool:
+    return Path(verdict["file"] or "").stem == claim.name and verdict["line"] in claim.lines
+
+
+def _holder(claim: Claim, verdict: dict[str, Any]) -> str:
+    if not verdict["held_by"]:
+        return "right" if NOT_KNOWN in claim.holders else "missing"
+    what = verdict["held_by"][0]["what"]
+    return "right" if any(re.search(rf"\b{re.escape(name)}\b", what) for name in claim.holders) else "wrong"
+
+
+def _remedy(claim: Claim, verdict: dict[str, Any]) -> str:
+    if verdict["pattern"] == "unknown":
+        return "-"
+    return "right" if any(words in verdict["advice"] for words in claim.remedies) else "wrong"
+
+
+def _place(verdict: dict[str, Any]) -> str:
+    return f"{Path(verdict['file'] or 'no file').name}:{verdict['line']} ({verdict['kind']})"
+
+
+def _told(verdict: dict[str, Any]) -> str:
+    holder = verdict["held_by"][0]["what"] if verdict["held_by"] else NOT_KNOWN
+    return f"{_place(verdict)} held by {holder} -> {verdict['advice']}"
