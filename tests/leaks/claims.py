@@ -9,7 +9,8 @@ A header is comments before the first line of code:
 LEAK, HEALTHY or MEANT comes first, with a line about the program. MEANT is growth that the program is written for. A
 leak's lines end with "# leak": each that makes what stays, as far as it is material. HOLDER has the names of the
 program's by which the holder may be called, or "not known". REMEDY has the words of advice that mends it: some of them
-are enough. VALUES: cpu is for a program that needs kernels to be computed.
+are enough. MODULE names another file of the program's, with lines that leak. VALUES: cpu is for a program that needs
+kernels to be computed.
 """
 
 from __future__ import annotations
@@ -38,7 +39,7 @@ class Claim(NamedTuple):
     name: str
     kind: str  # LEAK, HEALTHY or MEANT
     about: str
-    lines: frozenset[int]  # that leak
+    lines: frozenset[tuple[str, int]]  # that leak: the name of the file, and the number
     holders: tuple[str, ...]
     remedies: tuple[str, ...]
     values: str
@@ -65,13 +66,14 @@ def all_names() -> list[str]:
 
 def read(name: str) -> Claim:
     """Raises BadHeader."""
-    source = (PROGRAMS / f"{name}.py").read_text()
-    fields = _fields(source)
+    file = PROGRAMS / f"{name}.py"
+    fields = _fields(file.read_text())
     kind, about = next(iter(fields.items()), ("", ""))
-    lines = frozenset(number for number, line in enumerate(source.splitlines(), 1) if line.endswith(MARKER))
+    files = [file, *(PROGRAMS / module for module in _alternatives(fields.get("MODULE", "")))]
+    lines = frozenset(marked for one in files for marked in _marked(one))
     holders, remedies = (_alternatives(fields.get(key, "")) for key in ("HOLDER", "REMEDY"))
     wanted = {"LEAK", "HOLDER", "REMEDY"} if kind == "LEAK" else {kind}
-    if kind not in KINDS or set(fields) - {"VALUES"} != wanted or (kind == "LEAK") != bool(lines):
+    if kind not in KINDS or set(fields) - {"MODULE", "VALUES"} != wanted or (kind == "LEAK") != bool(lines):
         raise BadHeader(f"{name}.py: its header has {', '.join(fields) or 'nothing'}, and {len(lines)} lines leak")
     return Claim(name, kind, about, lines, holders, remedies, fields.get("VALUES", "none"))
 
@@ -112,8 +114,13 @@ def _alternatives(text: str) -> tuple[str, ...]:
     return tuple(one.strip() for one in text.split("|") if one.strip())
 
 
+def _marked(file: Path) -> list[tuple[str, int]]:
+    lines = file.read_text().splitlines()
+    return [(file.name, number) for number, line in enumerate(lines, 1) if line.endswith(MARKER)]
+
+
 def _is_of(claim: Claim, verdict: dict[str, Any]) -> bool:
-    return Path(verdict["file"] or "").stem == claim.name and verdict["line"] in claim.lines
+    return (Path(verdict["file"] or "").name, verdict["line"]) in claim.lines
 
 
 def _holder(claim: Claim, verdict: dict[str, Any]) -> str:

@@ -7,7 +7,7 @@ import pytest
 from claims import Claim
 from program_runs import Run
 
-LEAKING = Claim("train", "LEAK", "", frozenset({7}), ("kept", "model"), (".cpu()",), "none")
+LEAKING = Claim("train", "LEAK", "", frozenset({("train.py", 7)}), ("kept", "model"), (".cpu()",), "none")
 INNOCENT = Claim("train", "HEALTHY", "", frozenset(), (), (), "none")
 
 
@@ -98,9 +98,11 @@ def test_header_that_does_not_say_what_is_so_is_refused(source, tmp_path, monkey
 
 def test_header_of_a_leak_is_read(tmp_path, monkeypatch):
     monkeypatch.setattr(claims, "PROGRAMS", tmp_path)
-    source = "# LEAK: two\n# HOLDER: a | b\n# REMEDY: x\n# VALUES: cpu\n\nmake()  # leak\n# HOLDER: c\nmake()  # leak\n"
-    (tmp_path / "program.py").write_text(source)
-    assert claims.read("program") == Claim("program", "LEAK", "two", frozenset({6, 8}), ("a", "b"), ("x",), "cpu")
+    header = "# LEAK: two\n# HOLDER: a | b\n# REMEDY: x\n# MODULE: part.py\n# VALUES: cpu\n"
+    (tmp_path / "program.py").write_text(f"{header}\nmake()  # leak\n# HOLDER: c\nmake()  # leak\n")
+    (tmp_path / "part.py").write_text("make()  # leak\n")
+    lines = frozenset({("program.py", 7), ("program.py", 9), ("part.py", 1)})
+    assert claims.read("program") == Claim("program", "LEAK", "two", lines, ("a", "b"), ("x",), "cpu")
 
 
 def test_corpus_has_leaks_and_innocent_programs_enough_to_tell_nine_of_ten():

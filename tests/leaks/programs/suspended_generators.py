@@ -18,7 +18,7 @@ def rows(x):
 
 for epoch in range(12):
     for (x,) in DataLoader(TensorDataset(torch.rand(96, 128)), batch_size=32):
-        x = x.cuda()
+        x = x.cuda()  # leak
         optimizer.zero_grad()
         model(x).mean().backward()
         optimizer.step()
