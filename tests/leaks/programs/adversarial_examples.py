@@ -1,6 +1,6 @@
 # LEAK: adversarial inputs are kept together with their gradients
 # HOLDER: examples
-# REMEDY: .cpu() | .detach() | clear it
+# REMEDY: .cpu() | clear it
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,6 +1,6 @@
 # LEAK: a fine-tuning keeps the model outputs object of each step, with its past keys and values
 # HOLDER: seen
-# REMEDY: .detach() | .cpu() | clear it
+# REMEDY: .cpu() | clear it
 from dataclasses import dataclass
 
 import torch

@@ -1,6 +1,6 @@
 # LEAK: an autograd.Function stores a tensor on ctx instead of saving it, and a list keeps its output
 # HOLDER: outputs
-# REMEDY: .detach() | .cpu()
+# REMEDY: .cpu()
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,6 +1,6 @@
 # LEAK: generated images for the samples sheet are kept with their graphs, in a list that is never written out
 # HOLDER: samples
-# REMEDY: .cpu() | .detach()
+# REMEDY: .cpu()
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

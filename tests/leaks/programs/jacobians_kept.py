@@ -1,6 +1,6 @@
 # LEAK: Jacobians of each step are kept for an analysis of conditioning
 # HOLDER: jacobians
-# REMEDY: .cpu() | .detach() | clear it
+# REMEDY: .cpu() | clear it
 import torch
 from torch import nn
 

@@ -1,6 +1,6 @@
 # LEAK: a linked list of states, where each knows the one before it
 # HOLDER: current | Node
-# REMEDY: .cpu() | let it go | detach
+# REMEDY: .cpu() | let it go
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,6 +1,6 @@
 # LEAK: the hidden states of a GRU are kept for each batch, with their graphs
 # HOLDER: states
-# REMEDY: .detach() | .cpu()
+# REMEDY: .cpu()
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,6 +1,6 @@
 # LEAK: log probabilities of all episodes are kept, although each is needed once
 # HOLDER: log_probs
-# REMEDY: .detach() | clear it
+# REMEDY: clear
 import torch
 from torch import nn
 
