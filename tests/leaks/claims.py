@@ -88,8 +88,8 @@ def judge(claim: Claim, run: Run) -> Judgement:
         raise RuntimeError(f"{claim.name}.py ended with status {run.status}:\n{run.output}")
     verdicts = [one for one in run.document["verdicts"] if one["material"] and one["kind"] in ACCUSING]
     guilty = [one for one in verdicts if _is_of(claim, one)]
-    accused = tuple(_place(one) for one in verdicts if not _is_of(claim, one))
-    told = "; ".join(map(_told, verdicts)) or "no leak"
+    accused = tuple(_place(claim, one) for one in verdicts if not _is_of(claim, one))
+    told = "; ".join(_told(claim, one) for one in verdicts) or "no leak"
     if claim.kind != "LEAK":
         return Judgement("-", "-", "-", accused, told)
     if not guilty:
@@ -136,10 +136,12 @@ def _remedy(claim: Claim, verdict: dict[str, Any]) -> str:
     return "right" if any(words in verdict["advice"] for words in claim.remedies) else "wrong"
 
 
-def _place(verdict: dict[str, Any]) -> str:
-    return f"{Path(verdict['file'] or 'no file').name}:{verdict['line']} ({verdict['kind']})"
+def _place(claim: Claim, verdict: dict[str, Any]) -> str:
+    file = Path(verdict["file"] or "no file")
+    where = "" if file.stem == claim.name else f"{file.name} "
+    return f"{where}line {verdict['line']} ({verdict['kind']})"
 
 
-def _told(verdict: dict[str, Any]) -> str:
+def _told(claim: Claim, verdict: dict[str, Any]) -> str:
     holder = verdict["held_by"][0]["what"] if verdict["held_by"] else NOT_KNOWN
-    return f"{_place(verdict)} held by {holder} -> {verdict['advice']}"
+    return f"{_place(claim, verdict)} held by {holder} -> {verdict['advice']}"

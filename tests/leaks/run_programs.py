@@ -32,7 +32,8 @@ def shortcoming(judgement: Judgement) -> str:
     """What is not right, in a line; "" where all is."""
     matters = {"line": judgement.line, "holder": judgement.holder, "remedy": judgement.remedy}
     texts = [f"{matter} {found}" for matter, found in matters.items() if found not in ("right", "-")]
-    texts += [f"{place} is accused" for place in judgement.accused]
+    if judgement.accused:
+        texts.append(f"accuses {' and '.join(judgement.accused)}")
     return ", ".join(texts)
 
 
