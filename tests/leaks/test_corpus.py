@@ -25,6 +25,8 @@ FALLS_SHORT: dict[str, str] = {
     "function_attribute": "holder missing",
     "futures_kept": "line missing",
     "generator_of_predictions": "line missing",
+    "healthy_moved_from_list_to_list": "accuses line 11 (leak)",
+    "healthy_pool_of_fifty": "accuses line 22 (leak)",
     "healthy_random_replacement": "accuses line 22 (leak)",
     "hook_added_each_step": "remedy wrong",
     "hook_with_default": "holder wrong, remedy wrong",
