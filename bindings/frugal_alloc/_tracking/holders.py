@@ -135,7 +135,7 @@ class _Search:
         told = {holder.name for holder in holders}
         direct = sum(size for address, size in sizes.items() if address in contents.owned)
         saved = sum(size for address, size in sizes.items() if address not in contents.owned and address in reached)
-        names = {holder.name.name.removeprefix("self.") for holder in holders}
+        names = {holder.name.name.removeprefix("self.").partition("[")[0] for holder in holders}
         owned = [self._reach.objects[n] for a, n in contents.owned.items() if a in sizes][:SAMPLED_TENSORS]
         made_by = {type(live_tensors.graph_of(tensor)).__name__ for tensor in owned}
         return Evidence(

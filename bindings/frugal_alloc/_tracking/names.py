@@ -15,7 +15,7 @@ class Name(NamedTuple):
 
     kind: str  # of the link that names it: "variable", "attribute", "closure" ...; "exception", "hooks": the way's
     what: str  # "list 'losses'", "list 'history' of Trainer"
-    name: str  # as the program may write it: "losses", "self.history"
+    name: str  # as the program may write it: "losses", "self.history", "states['hidden']"
     holder: str  # the class or function that has it: "list", "Trainer"
     file: str | None
     line: int | None
@@ -54,6 +54,7 @@ def name_of(reach: Reach, number: int, example: int) -> Name | None:
     kind = next((one for one in ("exception", "hooks", "context") if one in kinds), base.kind)
     file, line = _place(base, describe.value(base), reach)
     name = f"self.{base.name}" if base.kind in ("attribute", "buffer") else base.name
+    name += "".join(f"[{link.name!r}]" if link.name else "[...]" for link in between if link.kind in ("key", "item"))
     holder = base.holder if base.kind in ("attribute", "buffer", "class attribute") else _kind_of(describe.value(base))
     classes = [link.holder for link in between if link.kind == "attribute"]
     collection = _kind_of(reach.objects[number])
