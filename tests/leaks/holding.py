@@ -80,16 +80,6 @@ def global_list():
     train(lambda inputs, model: in_module.append(inputs.repeat(16, 1)))
 
 
-@held_by("dict 'by_step'", pattern="unbounded_cache")
-def dictionary_by_step():
-    by_step = {}
-
-    def step(inputs, model):
-        by_step[len(by_step)] = inputs.repeat(16, 1)
-
-    train(step)
-
-
 @held_by("list 'loss' in dict 'logs'")
 def list_in_a_dictionary():
     logs = {"loss": [], "rate": []}
@@ -326,6 +316,27 @@ def result_on_a_context():
         train(lambda inputs, model: Doubled.apply(model(inputs)).square().mean())
     finally:
         gc.enable()
+
+
+class Gated(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, values):
+        ctx.gate = torch.sigmoid(values)
+        return values * ctx.gate
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return gradient * ctx.gate
+
+
+@held_by("list 'results'", "ctx.gate of Gated", "outputs_kept")
+def results_whose_context_keeps_more():
+    results = []
+
+    def step(inputs, model):
+        results.append(Gated.apply(model(inputs)))
+
+    train(step)
 
 
 @held_by("list 'losses'", pattern="loss_graph")

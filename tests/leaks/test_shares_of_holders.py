@@ -41,7 +41,12 @@ def recent_besides(tensor, number):
 def watchful(tensor, number):
     everything.append(tensor)
 
-class Watchful:
+class Meta(type):
+    def __eq__(self, other): touched.append("eq of the class"); return False
+    def __hash__(self): touched.append("hash of the class"); return 1
+    def __getattribute__(self, name): touched.append("class." + name); return type.__getattribute__(self, name)
+
+class Watchful(metaclass=Meta):
     '''Every way to ask it anything is noted.'''
     def __getattr__(self, name): touched.append(name); raise AttributeError(name)
     def __getattribute__(self, name): touched.append(name); return object.__getattribute__(self, name)

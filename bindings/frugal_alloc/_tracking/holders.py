@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import collections
 import gc
 import types
 from typing import Any, NamedTuple
@@ -50,6 +51,7 @@ class Evidence(NamedTuple):
     is_concatenated: bool  # a tensor among them was made by cat or stack
     hooks: list[str]  # functions that are hooks of modules and use a holder's name
     share: float = 0.0  # of the leak's bytes that all holders explain
+    is_nameless: bool = False  # no name of the program's reaches the holders, as garbage that is not collected yet
     passed_over: tuple[str, ...] = ()  # who has some of it and is no holder, such as the variable with the latest
 
     @property
@@ -89,6 +91,7 @@ class _Candidate(NamedTuple):
     name: Name
     contents: Contents
     number: int
+    is_bounded: bool  # a deque with a maxlen, which may not be full yet
 
 
 class _Search:
@@ -114,7 +117,10 @@ class _Search:
         if all(one.is_explained for one, blocks in zip(found, self._groups, strict=True) if blocks):
             return found
         self._reach.walk(orphans.of(self._extents, self._reach))
-        return self._all()
+        return [
+            before if before.is_explained else now._replace(is_nameless=True)
+            for before, now in zip(found, self._all(), strict=True)
+        ]
 
     def _all(self) -> list[Evidence]:
         objects = self._reach.objects
@@ -135,7 +141,7 @@ class _Search:
         told = {holder.name for holder in holders}
         direct = sum(size for address, size in sizes.items() if address in contents.owned)
         saved = sum(size for address, size in sizes.items() if address not in contents.owned and address in reached)
-        names = {holder.name.name.removeprefix("self.") for holder in holders}
+        names = {holder.name.name.removeprefix("self.").partition("[")[0] for holder in holders}
         owned = [self._reach.objects[n] for a, n in contents.owned.items() if a in sizes][:SAMPLED_TENSORS]
         made_by = {type(live_tensors.graph_of(tensor)).__name__ for tensor in owned}
         return Evidence(
@@ -160,7 +166,8 @@ class _Search:
         candidates = []
         for name, ones in ranked:
             contents = Contents.together([self._below(one.number) for one in ones])
-            candidates.append(_Candidate(name, contents, min(one.number for one in ones)))
+            is_bounded = all(_is_bounded(self._reach.objects[one.number]) for one in ones)
+            candidates.append(_Candidate(name, contents, min(one.number for one in ones), is_bounded))
         return candidates
 
     def _below(self, number: int) -> Contents:
@@ -177,7 +184,14 @@ class _Search:
         reached: set[int] = set()
         total = sum(sizes.values())
         while left and len(holders) < MOST_HOLDERS:
-            best = max(left, key=lambda pair: (sum(sizes[address] for address in pair[1] - reached), -pair[0].number))
+            best = max(
+                left,
+                key=lambda pair: (
+                    sum(sizes[address] for address in pair[1] - reached),
+                    not pair[0].is_bounded,
+                    -pair[0].number,
+                ),
+            )
             left.remove(best)
             candidate, held = best
             if sum(sizes[address] for address in held - reached) < LEAST_SHARE * total:
@@ -187,6 +201,10 @@ class _Search:
             reached |= held
             holders.append(_holder(candidate, held, sizes, total))
         return holders, reached
+
+
+def _is_bounded(value: Any) -> bool:
+    return type(value) is collections.deque and value.maxlen is not None
 
 
 def _gathers(held: int, epochs: int) -> bool:
@@ -211,7 +229,9 @@ def _holder(candidate: _Candidate, held: set[int], sizes: dict[int, int], total:
         len(told),
         size,
         size / total,
-        bool(carriers) or any(live_tensors.graph_of(tensor) is not None for tensor in told),
+        bool(carriers)
+        or candidate.name.is_through_context
+        or any(live_tensors.graph_of(tensor) is not None for tensor in told),
         all(live_tensors.is_plain(tensor) and tensor.numel() == 1 for tensor in told),
     )
 

@@ -15,12 +15,13 @@ class Name(NamedTuple):
 
     kind: str  # of the link that names it: "variable", "attribute", "closure" ...; "exception", "hooks": the way's
     what: str  # "list 'losses'", "list 'history' of Trainer"
-    name: str  # as the program may write it: "losses", "self.history"
+    name: str  # as the program may write it: "losses", "self.history", "states['hidden']"
     holder: str  # the class or function that has it: "list", "Trainer"
     file: str | None
     line: int | None
     through: str = ""  # "parameter 'weight' of Linear": the way from there to the tensors, where it has names
     collection: str = ""  # the class of what gathers: "list", "dict"; "tensor"
+    is_through_context: bool = False  # the ctx of an autograd.Function has it, which is in the graph of a result
 
 
 def name_of(reach: Reach, number: int, example: int) -> Name | None:
@@ -51,13 +52,15 @@ def name_of(reach: Reach, number: int, example: int) -> Name | None:
     ways = ways or [link for link in below if link.kind in NAMED and link.kind != "gradient"][:1]
     through = describe.link(ways[0]) if ways else ""
     kinds = {link.kind for link in [*between, *below]} | {base.kind}
-    kind = next((one for one in ("exception", "hooks", "context") if one in kinds), base.kind)
+    kind = next((one for one in ("exception", "hooks") if one in kinds), base.kind)
     file, line = _place(base, describe.value(base), reach)
     name = f"self.{base.name}" if base.kind in ("attribute", "buffer") else base.name
+    name += "".join(f"[{link.name!r}]" if link.name else "[...]" for link in between if link.kind in ("key", "item"))
     holder = base.holder if base.kind in ("attribute", "buffer", "class attribute") else _kind_of(describe.value(base))
     classes = [link.holder for link in between if link.kind == "attribute"]
     collection = _kind_of(reach.objects[number])
-    return Name(kind, what, name, (classes or [holder])[-1], file, line, through, collection)
+    has_context = "context" in kinds
+    return Name(kind, what, name, (classes or [holder])[-1], file, line, through, collection, has_context)
 
 
 class _Describer:

@@ -50,7 +50,7 @@ def of(extents: Extents, reach: Reach) -> list[Root]:
 
 
 def _may_hold(value: Any, leave_out: set[int]) -> bool:
-    return id(value) not in leave_out and type(value) not in (types.FrameType, types.ModuleType)
+    return id(value) not in leave_out and not issubclass(type(value), (types.FrameType, types.ModuleType))
 
 
 def _root(value: Any) -> Root:

@@ -6,13 +6,13 @@ import types
 from collections.abc import Iterator
 from typing import Any
 
-_mro_of = type.__dict__["__mro__"].__get__
+mro_of = type.__dict__["__mro__"].__get__
 _namespace_of = type.__dict__["__dict__"].__get__
 
 
 def dictionary_of(instance: Any) -> dict[str, Any] | None:
     """The dictionary of an object's attributes; None: it has none."""
-    for base in _mro_of(type(instance)):
+    for base in mro_of(type(instance)):
         descriptor = _namespace_of(base).get("__dict__")
         # Modules have it as a member.
         if type(descriptor) in (types.GetSetDescriptorType, types.MemberDescriptorType):
@@ -49,7 +49,7 @@ def items_of(mapping: dict[Any, Any]) -> list[tuple[Any, Any]]:
 
 def slots_of(instance: Any) -> Iterator[tuple[str, Any]]:
     """The attributes that lie in ``__slots__`` and have a value."""
-    for base in _mro_of(type(instance)):
+    for base in mro_of(type(instance)):
         for name, descriptor in items_of(dict(_namespace_of(base))):
             if type(descriptor) is types.MemberDescriptorType:
                 try:

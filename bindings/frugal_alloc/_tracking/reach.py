@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 import gc
 import sys
 import types
@@ -11,7 +10,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._frame_variables import variables
-from . import live_tensors
+from . import live_tensors, raw_objects
 from .roots import Root
 from .whose import is_ours, is_users_class
 
@@ -19,8 +18,13 @@ from .whose import is_ours, is_users_class
 MOST_OBJECTS = 600_000
 # A list of so many tensors, or of some hundred models.
 MOST_WITHIN = 100_000
+# More are numbers as a rule: 40 ms.
+MOST_ITEMS = 1_000_000
 # Larger ones hold numbers as a rule, and are of this type by mistake.
 MOST_IN_AN_ARRAY = 100_000
+
+
+Finder = Callable[[Any], Iterable[Any]]
 
 
 class Reach:
@@ -42,6 +46,8 @@ class Reach:
         self._seen: set[int] = set()
         self._skipped: list[int] = []
         self._enters_libraries = False
+        # By the id of a class: one may have a hash of its own.
+        self._finders: dict[int, Finder] = dict(_FINDERS)
 
     @property
     def is_complete(self) -> bool:
@@ -77,11 +83,15 @@ class Reach:
             for child in self._children(number):
                 if id(child) not in seen and (is_tracked(child) or _is_walked(child)):
                     waiting.append(self._add(child, number))
+                    if len(self.objects) >= self._most:
+                        return
 
     def _children(self, number: int) -> Iterable[Any]:
         value = self.objects[number]
         kind = type(value)
-        find = _HOW.get(kind) or _how(kind)
+        find = self._finders.get(id(kind))
+        if find is None:
+            find = self._finders[id(kind)] = _finder(kind)
         if find is _tensor_parts:
             self.tensors.append(number)
         elif find is _module_parts:
@@ -127,6 +137,10 @@ def _nothing(value: Any) -> Iterable[Any]:
     return ()
 
 
+def _items(sequence: list[Any] | tuple[Any, ...]) -> Iterable[Any]:
+    return gc.get_referents(sequence) if len(sequence) <= MOST_ITEMS else sequence[:MOST_ITEMS]
+
+
 def _function_parts(function: types.FunctionType) -> Iterable[Any]:
     # Not its module's variables, nor its code.
     return [
@@ -170,31 +184,29 @@ def _tensor_parts(tensor: Any) -> Iterable[Any]:
     return parts if gradient is None else [*parts, gradient]
 
 
-Finder = Callable[[Any], Iterable[Any]]
-_HOW: dict[type, Finder] = {
-    types.FunctionType: _function_parts,
-    types.FrameType: _frame_parts,
-    types.TracebackType: _traceback_parts,
-    types.ModuleType: _nothing,
-    types.CodeType: _nothing,
-    list: gc.get_referents,
-    dict: gc.get_referents,
-    tuple: gc.get_referents,
+_FINDERS = {
+    id(kind): find
+    for kind, find in (
+        (types.FunctionType, _function_parts),
+        (types.FrameType, _frame_parts),
+        (types.TracebackType, _traceback_parts),
+        (types.CodeType, _nothing),
+        (list, _items),
+        (tuple, _items),
+    )
 }
 
 
-@functools.lru_cache(maxsize=4096)
-def _how(kind: type) -> Finder:
+def _finder(kind: type) -> Finder:
     """How the parts of objects of a class are found."""
-    mro = type.__dict__["__mro__"].__get__(kind)
-    if type in mro:
+    if issubclass(kind, type):
         return _class_members
-    if types.ModuleType in mro:
+    if issubclass(kind, types.ModuleType):
         return _nothing
-    if live_tensors.tensor_type() in mro:
+    bases = set(map(id, raw_objects.mro_of(kind)))
+    if id(live_tensors.tensor_type()) in bases:
         return _tensor_parts
-    if _module_type() in mro:
+    # Whatever is registered as one: issubclass() would ask its metaclass.
+    if id(_module_type()) in bases:
         return _module_parts
-    if kind is _array_type():
-        return _array_items
-    return gc.get_referents
+    return _array_items if kind is _array_type() else gc.get_referents

@@ -48,9 +48,10 @@ def of_libraries(objects: Iterable[Any]) -> list[Root]:
         objects: All that Python's collector knows.
     """
     found = _of_frames(are_users=False)
-    waiting = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
+    # A class may have a comparison of its own.
+    waiting = set(map(id, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)))
     for value in objects:
-        if type(value) in waiting:
+        if id(type(value)) in waiting:
             code = code_of_waiting(value)
             found.append(Root("generator", code.co_name, value, code.co_filename, "", is_users(code.co_filename)))
     found += [root for module in _modules() for root in _of_module(module, are_users=False)]

@@ -49,10 +49,18 @@ class Witnesses:
         evidence = []
         for one, now in zip(accused, found, strict=True):
             before = self._seen.get(one.line)
-            if before is None or now.share >= before.share or now.is_explained or _is_refuted(before, now):
+            if before is None or _says_more(now, before):
                 self._seen[one.line] = before = now
             evidence.append(before)
         return evidence
+
+
+def _says_more(now: Evidence, before: Evidence) -> bool:
+    """Whether what is seen now takes the place of what was seen before."""
+    # The program's names have ended, and what they held is not collected yet.
+    if now.is_nameless and before.is_explained and not before.is_nameless:
+        return False
+    return now.share >= before.share or now.is_explained or _is_refuted(before, now)
 
 
 def _is_refuted(before: Evidence, now: Evidence) -> bool:
