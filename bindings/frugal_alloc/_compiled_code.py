@@ -10,6 +10,7 @@ import bisect
 import linecache
 import re
 import sys
+from collections.abc import Container
 from typing import Any
 
 _FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<function>.+)')
@@ -17,9 +18,9 @@ _FRAME = re.compile(r'\s*File "(?P<file>.+)", line (?P<line>\d+), in (?P<functio
 _MOST_LINES = 100_000
 
 
-def is_generated(file: str) -> bool:
-    """Whether torch.compile has written the file in this process."""
-    return file in _line_maps()
+def generated_files() -> Container[str]:
+    """What torch.compile has written, or loaded, in this process."""
+    return _line_maps()
 
 
 def frames(file: str, line: int) -> list[tuple[str, int, str]]:

@@ -226,6 +226,7 @@ class SiteFunctions:
 
     def site_usages(self) -> list[SiteUsage]:
         """What each site holds now or held at the peak, on every GPU."""
+        self.follow_path()
         return [
             SiteUsage(gpu, usage.site, usage.bytes, usage.blocks, usage.peak_bytes)
             for gpu in self.gpus()

@@ -31,11 +31,12 @@ _owners: dict[str, str] = {}
 
 
 def owner(file: str | None) -> str:
-    """Whose code the file is: USERS, LIBRARYS, OURS or NOBODYS."""
+    """Whose code the file is, as of the latest call of `beginnings`: USERS, LIBRARYS, OURS or NOBODYS."""
     if not file:
         return NOBODYS
-    beginnings()
+    # Asked of each frame of thousands of stacks: of files that are known, it is not looked up whether the path changed.
     if (known := _owners.get(file)) is None:
+        beginnings()
         known = _owners[file] = _owner(file)
     return known
 

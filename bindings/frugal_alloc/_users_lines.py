@@ -34,8 +34,9 @@ def stack_of(library: Library, site: Site) -> tuple[Frame, ...]:
 
 def as_written(frames: Iterable[Frame]) -> Iterable[Frame]:
     """The frames, those of generated code replaced by what it was generated from, where that is known."""
+    generated = _compiled_code.generated_files()
     for frame in frames:
-        if _compiled_code.is_generated(frame.file):
+        if frame.file in generated:
             found = [Frame(*one) for one in _compiled_code.frames(frame.file, frame.line)]
             yield from found or [frame]
         else:
