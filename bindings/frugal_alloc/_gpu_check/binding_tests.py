@@ -36,6 +36,7 @@ FILES = (
     "test_explanations.py",
     "test_repeated_errors.py",
     "test_pool_figures.py",
+    "test_large_steps.py",
     "test_distributed.py",
 )
 _MOST_SECONDS_A_FILE = 150.0

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .._place_names import place, short_path
+from . import levers
 from .kept import Kept
 from .situation import Situation
 from .sizes import size
@@ -161,8 +162,13 @@ def _idle(situation: Situation) -> list[Advice]:
 def _size_of_the_step(situation: Situation) -> list[Advice]:
     """What is left to say: how much must go, and what the usual remedies can bring here."""
     facts, saved = situation.facts, situation.saved_bytes
+    keeps_little = saved < max(facts.allocated_bytes // 10, 1)
+    least = max(LEAST_BYTES, facts.missing_bytes // _LEAST_PART)
+    found = [lever for lever in levers.find(facts, situation.in_flight) if lever.bytes >= least]
+    if keeps_little and found:
+        return [Advice(lever.text, None, None, lever.bytes) for lever in found]
     text = f"{size(facts.missing_bytes)} must go"
-    if facts.allocated_bytes and saved >= facts.allocated_bytes // 10:
+    if not keeps_little:
         text += (
             f"; {size(saved)} are results kept for backward: they shrink with the batch (accumulate gradients over "
             "smaller ones), or with checkpointing; autocast at most halves them"
@@ -170,5 +176,5 @@ def _size_of_the_step(situation: Situation) -> list[Advice]:
     elif facts.requested_bytes > facts.limit_bytes:
         text += ": this one tensor is larger than all the memory there is"
     else:
-        text += "; little of it is kept for backward, so checkpointing and autocast would not help"
+        text += "; little of what is held is kept for backward, so checkpointing would not help"
     return [Advice(text, None, None, facts.missing_bytes)]

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .. import _place_names
+from .._report.sizes import short_path as package_path
 from .advice import Advice
 from .fragmentation import Fragmentation
 from .places import Holder, shorten
@@ -16,6 +17,8 @@ from .sizes import size
 _WIDTH = 100
 _LABEL = 14
 _MOST_HOLDERS = 5
+_MOST_LINES_OF_HOLDERS = 6
+_MANY_BLOCKS = 8
 _MOST_ADVICE = 3
 #: Kinds of verdicts about memory that the program keeps.
 LEAKS = ("leak", "growing", "suspect", "cycle")
@@ -150,10 +153,27 @@ def _holders(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> list[s
         for found in verdicts
         if found["gpu"] == situation.facts.gpu
     }
-    return [
+    lines = [
         _holder(holder, growth.get((holder.place.file, holder.place.line, bool(holder.place.node)), ""))
         for holder in situation.holders[:_MOST_HOLDERS]
     ]
+    inner = [_inner(holder) for holder in _inner_lines(situation)]
+    return [*lines[:1], *inner, *lines[1:]][:_MOST_LINES_OF_HOLDERS]
+
+
+def _inner_lines(situation: Situation) -> list[Holder]:
+    """Of a line that is most of what is held, and many tensors: a step that a library carries out."""
+    first = situation.holders[0] if situation.holders else None
+    if first is None or 2 * first.bytes < situation.facts.allocated_bytes or first.blocks < _MANY_BLOCKS:
+        return []
+    return situation.inner
+
+
+def _inner(holder: Holder) -> str:
+    backward = "backward of " if holder.place.node else ""
+    where = f"{backward}{holder.place.function}, {package_path(holder.place.file)}:{holder.place.line}"
+    tensors = "1 tensor" if holder.blocks == 1 else f"{holder.blocks} tensors"
+    return f"  {size(holder.bytes):>11}  of it in {where} ({tensors})"
 
 
 def _holder(holder: Holder, trend: str) -> str:

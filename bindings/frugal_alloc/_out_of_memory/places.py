@@ -76,10 +76,13 @@ def holders(library: Any, gpu: int) -> list[Holder]:
         place = of_site(library, usage.site) if usage.gpu == gpu and usage.live_bytes > 0 else None
         if place is None:
             continue
-        before = lines.get(_key(place), Holder(place, 0, 0))
-        lines[_key(place)] = before._replace(bytes=before.bytes + usage.live_bytes, blocks=before.blocks + usage.blocks)
+        before = lines.get(key_of(place), Holder(place, 0, 0))
+        lines[key_of(place)] = before._replace(
+            bytes=before.bytes + usage.live_bytes, blocks=before.blocks + usage.blocks
+        )
     return sorted(lines.values(), key=lambda holder: -holder.bytes)
 
 
-def _key(place: Place) -> tuple:
+def key_of(place: Place) -> tuple:
+    """The same for places that are told as one."""
     return place.file, place.line, bool(place.node)

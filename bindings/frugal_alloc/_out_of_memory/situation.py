@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _interruptions, _sites
-from . import evaluation, kept, places, running, variables
+from . import evaluation, inner_lines, kept, levers, places, running, variables
 from .ownership import Ownership
 
 
@@ -15,11 +15,13 @@ class Situation(NamedTuple):
     facts: Any  # _sites.OutOfMemory
     request: places.Place | None
     holders: list[places.Holder]
+    inner: list[places.Holder]  # the lines of libraries within the first holder's
     epochs: int
     dead: list[variables.DeadVariables]
     idle: list[variables.IdleVariable]
     kept: list[kept.Kept]
     evaluation: evaluation.Evaluation | None
+    in_flight: levers.InFlight
     saved_bytes: int  # by autograd for backward, and held by nothing else
     findings: list[Any]  # of this GPU, the worst first
     stack: list[Any]  # of the request, innermost first: (file, line, function)
@@ -31,16 +33,19 @@ def look(facts: Any, library: Any) -> Situation:
     frames = running.frames()
     ownership = Ownership(facts.gpu)
     request = places.of_site(library, facts.site)
+    holders = _found([], places.holders, library, facts.gpu)
     try:
         return Situation(
             facts,
             request or places.of_frames(frames),
-            _found([], places.holders, library, facts.gpu),
+            holders,
+            _found([], inner_lines.split, library, facts.gpu, holders[0]) if holders else [],
             library.epochs_ended(),
             _found([], variables.find_dead, frames, facts.gpu, ownership),
             _found([], variables.find_idle, frames, facts.gpu, ownership),
             _found([], kept.find_kept, frames, facts.gpu, ownership),
             _found(None, evaluation.with_gradients, frames),
+            _found(levers.NOTHING, levers.look, frames, facts.gpu),
             _found(0, ownership.saved_for_backward),
             _found([], _findings, library, facts.gpu),
             _found([], _stack, library, facts.site, frames),

@@ -20,7 +20,7 @@ _MOST_NAMES = 12
 _DEPTH = 4
 _MOST_CONTAINED = 2_000
 # They lead to everything.
-_OPAQUE = (type, types.FunctionType, types.MethodType, types.ModuleType, types.FrameType)
+OPAQUE = (type, types.FunctionType, types.MethodType, types.ModuleType, types.FrameType)
 
 
 class DeadVariables(NamedTuple):
@@ -149,6 +149,6 @@ def holds_gpu_memory(value: Any, gpu: int) -> bool:
         if graphs.is_tensor(value):
             if value.device.type == "cuda" and value.device.index == gpu:
                 return True
-        elif depth < _DEPTH and gc.is_tracked(value) and not issubclass(type(value), _OPAQUE):
+        elif depth < _DEPTH and gc.is_tracked(value) and not issubclass(type(value), OPAQUE):
             waiting += [(inner, depth + 1) for inner in gc.get_referents(value) if gc.is_tracked(inner)]
     return False
