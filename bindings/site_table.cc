@@ -11,6 +11,10 @@ namespace {
 // What is typed in by the user, though there is no file.
 constexpr std::array<absl::string_view, 3> kTypedIn = {"<stdin>", "<string>", "<ipython-input"};
 
+bool IsCallOfModule(const CodeLine& line) {
+  return line.function == "_call_impl" && absl::EndsWith(line.file, "torch/nn/modules/module.py");
+}
+
 }  // namespace
 
 SiteTable& SiteTable::Instance() {
@@ -108,6 +112,7 @@ SiteId SiteTable::FindStack(uint64_t key, PartId part, absl::Span<const PythonFr
   site.lines.reserve(frames.size());
   for (const PythonFrame& frame : frames) {
     site.lines.push_back(FindLine(frame));
+    site.in_module = site.in_module || IsCallOfModule(lines_[site.lines.back()].first);
     if (site.user == Site::kNone && lines_[site.lines.back()].second)
       site.user = static_cast<int>(site.lines.size()) - 1;
   }
