@@ -89,9 +89,9 @@ def _tensors_of(optimizers: list[Any]) -> Iterator[Any]:
     parameters.update({id(parameter): parameter for parameter in _of_same_models(parameters)})
     for parameter in parameters.values():
         yield parameter
-        gradient = live_tensors.gradient_of(parameter)
-        if gradient is not None:
-            yield gradient
+        # Of frozen ones, too, which keep what they had.
+        if parameter.is_leaf and parameter.grad is not None:
+            yield parameter.grad
 
 
 def _tensors_in(value: Any, depth: int) -> Iterator[Any]:
