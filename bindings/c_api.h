@@ -167,6 +167,10 @@ int64_t frugal_epochs_ended(void);
 int frugal_collapse_epochs(void);
 /* Each two epochs become one. */
 int frugal_halve_epochs(void);
+/* Calls of modules end epochs from now on (1), or no more (0). */
+void frugal_count_module_calls(int on);
+/* How many of them make an epoch now; 0: they end none. */
+int64_t frugal_module_calls_to_epoch(void);
 
 /* Blocks of one line or part, of which every epoch leaves some behind. */
 struct frugal_finding {

@@ -9,6 +9,7 @@
 #include "bindings/c_api.h"
 #include "bindings/c_api_errors.h"
 #include "bindings/leak_report.h"
+#include "bindings/module_calls.h"
 #include "bindings/out_of_memory.h"
 #include "bindings/python_stack.h"
 #include "bindings/site_sampler.h"
@@ -206,6 +207,10 @@ int frugal_collapse_epochs(void) {
 int frugal_halve_epochs(void) {
   return frugal::ForEachGpu([](frugal::DeviceAllocator& allocator) { allocator.HalveEpochs(); });
 }
+
+void frugal_count_module_calls(int on) { frugal::ModuleCalls::SetOn(on != 0); }
+
+int64_t frugal_module_calls_to_epoch(void) { return frugal::ModuleCalls::window(); }
 
 int64_t frugal_epochs_ended(void) {
   int64_t ended = 0;

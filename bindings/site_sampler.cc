@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 
+#include "bindings/module_calls.h"
+
 namespace frugal {
 namespace {
 
@@ -43,6 +45,7 @@ class RecentSites {
     uint64_t key = 0;
     SiteId site = kNoSite;
     bool is_users = false;  // a line of the user's own led there
+    bool in_module = false;
   };
 
   template <typename F>
@@ -50,7 +53,8 @@ class RecentSites {
     Entry& entry = entries_[key % kSize];
     if (entry.key != key) {
       const SiteId site = find();
-      entry = {key, site, SiteTable::Instance().At(site).user != Site::kNone};
+      const Site& found = SiteTable::Instance().At(site);
+      entry = {key, site, found.user != Site::kNone, found.in_module};
     }
     return entry;
   }
@@ -87,7 +91,12 @@ SiteId SiteOfPart(PartId part) {
       .site;
 }
 
-SiteId SiteOf(PartId part) {
+struct Whereabouts {
+  SiteId site;
+  bool in_module;
+};
+
+Whereabouts SiteOf(PartId part) {
   // To fill it with zeros first would take longer than all the rest.
   std::array<PythonFrame, kMostPythonFrames> frames;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   const size_t count = CapturePython(absl::MakeSpan(frames));
@@ -96,7 +105,7 @@ SiteId SiteOf(PartId part) {
   if (!entry.is_users) {
     // The thread of a backward pass, whatever Python it may run there on its own account.
     if (const std::optional<AutogradNode> node = CurrentAutogradNode(); node.has_value()) {
-      return SiteOfNode(part, *node, absl::MakeConstSpan(frames.data(), count));
+      return {SiteOfNode(part, *node, absl::MakeConstSpan(frames.data(), count)), false};
     }
     if (count == 0) entry.site = SiteOfPart(part);
   }
@@ -105,7 +114,7 @@ SiteId SiteOf(PartId part) {
     noted_sequence = next;
     if (next > 0) forward_sites.Note(next - 1, entry.site);
   }
-  return entry.site;
+  return {entry.site, entry.in_module};
 }
 
 // xorshift64*: sixteen bits of it would do.
@@ -127,7 +136,7 @@ PartId SiteSampler::SetPart(PartId part) {
   return std::exchange(thread_.part, part);
 }
 
-SiteId SiteSampler::CurrentSite() { return SiteOf(thread_.part); }
+SiteId SiteSampler::CurrentSite() { return SiteOf(thread_.part).site; }
 
 int64_t SiteSampler::DrawDistance(ThreadState& thread) {
   // The same numbers in each thread and each run.
@@ -143,7 +152,13 @@ Sample SiteSampler::Take(size_t size) {
     thread.detailed_left = kDetailed;
     thread.until_next = 0;
   }
-  const SiteId site = IsCalledBySomebody() ? SiteOf(thread.part) : thread.part_site;
+  SiteId site = thread.part_site;
+  if (IsCalledBySomebody()) {
+    const Whereabouts found = SiteOf(thread.part);
+    site = found.site;
+    if (found.in_module && !thread.in_module) ModuleCalls::Note();
+    thread.in_module = found.in_module;
+  }
   if (thread.detailed_left > 0) {
     --thread.detailed_left;
     if (thread.detailed_left == 0) thread.until_next = DrawDistance(thread);

@@ -55,6 +55,7 @@ class SiteSampler {
     int64_t detailed_left = kDetailed;
     uint64_t random = 0;
     uint32_t epoch = 0;
+    bool in_module = false;  // at the latest recorded allocation
     PartId part = kNoPart;
     SiteId part_site = kNoSite;  // of the part outside of Python
   };

@@ -1,6 +1,16 @@
 #include "bindings/site_table.h"
 
+#include "absl/strings/match.h"
+
 namespace frugal {
+namespace {
+
+bool IsCallOfModule(const CodeLine& line) {
+  return line.function == "_call_impl" && absl::EndsWith(line.file, "torch/nn/modules/module.py");
+}
+
+}  // namespace
+
 SiteTable& SiteTable::Instance() {
   static SiteTable* const table = new SiteTable();
   return *table;
@@ -88,6 +98,7 @@ SiteId SiteTable::FindStack(uint64_t key, PartId part, absl::Span<const PythonFr
   site.lines.reserve(frames.size());
   for (const PythonFrame& frame : frames) {
     site.lines.push_back(FindLine(frame));
+    site.in_module = site.in_module || IsCallOfModule(lines_[site.lines.back()].first);
     if (site.user == Site::kNone && lines_[site.lines.back()].second)
       site.user = static_cast<int>(site.lines.size()) - 1;
   }

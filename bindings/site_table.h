@@ -35,6 +35,7 @@ struct Site {
   int user = kNone;             // index in `lines` of the innermost one that is the user's own
   std::string node;             // of a backward pass, "MulBackward0" or "autograd.Function Swish"; "" if it was none
   SiteId forward = kNoSite;     // where that node was made; kNoSite: unknown
+  bool in_module = false;       // within a call of nn.Module
 };
 
 // Sites, lines and parts are kept for good, and never change. Thread-safety: any thread.

@@ -168,6 +168,8 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_epochs_ended": (ctypes.c_int64,),
     "frugal_collapse_epochs": (ctypes.c_int,),
     "frugal_halve_epochs": (ctypes.c_int,),
+    "frugal_count_module_calls": (None, ctypes.c_int),
+    "frugal_module_calls_to_epoch": (ctypes.c_int64,),
     "frugal_make_report": (ctypes.c_void_p,),
     "frugal_free_report": (None, ctypes.c_void_p),
     "frugal_report_findings": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Finding), ctypes.c_int),
@@ -286,6 +288,14 @@ class SiteFunctions:
     def halve_epochs(self) -> None:
         """Each two epochs become one."""
         self._check(self._library.frugal_halve_epochs())
+
+    def count_module_calls(self, on: bool) -> None:
+        """Lets the library end its epochs by itself, after so many calls of modules, or no more."""
+        self._library.frugal_count_module_calls(int(on))
+
+    def module_calls_to_epoch(self) -> int:
+        """How many calls of modules make an epoch now; 0: they end none."""
+        return self._library.frugal_module_calls_to_epoch()
 
     def findings(self) -> list[Finding]:
         """What leaks, as of the latest end of an epoch: the worst first."""

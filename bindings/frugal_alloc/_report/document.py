@@ -139,12 +139,14 @@ def _epochs(library: Library, tracker: Tracker | None) -> dict[str, Any]:
     if tracker is None:
         return {"ended": library.epochs_ended(), "found_by": "none", "steps": 0, "steps_per_epoch": None}
     epochs = tracker.epochs
-    in_windows = epochs.found_by == "steps"
+    in_windows = epochs.found_by in ("steps", "calls")
     return {
         "ended": library.epochs_ended() if in_windows else epochs.ended,
+        "unwatched": epochs.unwatched,
+        "unwatched_steps": epochs.unwatched_steps,
         "found_by": epochs.found_by,
         "steps": epochs.steps,
-        "steps_per_epoch": float(epochs.window_steps or 1) if in_windows else epochs.steps_per_epoch,
+        "steps_per_epoch": float(epochs.window_steps or 1) if epochs.found_by == "steps" else epochs.steps_per_epoch,
     }
 
 
@@ -272,6 +274,9 @@ def _notes(library: Library, tracker: Tracker | None) -> list[str]:
             *notes,
             "nothing was tracked: the setting track is off, or this process was forked from one that is tracked",
         ]
+    if not tracker.is_watching:
+        why = "the setting track is off" if library.is_enabled() else "frugal_alloc is disabled"
+        notes.append(f"{why}: nothing is known of what was allocated since then")
     if tracker.failure:
         notes.append(f"tracking stopped early: {tracker.failure}")
     epochs = tracker.epochs
@@ -281,6 +286,11 @@ def _notes(library: Library, tracker: Tracker | None) -> list[str]:
         notes.append(
             f"epochs are guessed from optimizer steps, {epochs.window_steps} to each, since no epoch has ended yet; "
             "epoch_end() would say it"
+        )
+    elif epochs.found_by == "calls":
+        notes.append(
+            f"epochs are guessed from calls of modules, {epochs.calls_per_epoch} to each, since nothing steps and "
+            "no DataLoader was used; epoch_end() would say it"
         )
     elif epochs.found_by == "none":
         notes.append("nothing can be said about leaks: no epoch has ended and no optimizer has stepped")

@@ -78,12 +78,25 @@ def _of_leaks(document: dict[str, Any]) -> tuple[str, str]:
     # Where nothing tells epochs, each step counts as one.
     unit = "step" if epochs["found_by"] == "steps" and epochs["steps_per_epoch"] == 1 else "epoch"
     if not epochs["ended"]:
-        return "Nothing is known about leaks yet: no epoch has ended", "unknown"
+        return f"Nothing is known about leaks yet: {unwatched(epochs) or 'no epoch has ended'}", "unknown"
     ended = format_count(epochs["ended"], unit)
     nothing = "No large leak" if small else "No leak"
+    if left_out := unwatched(epochs):
+        ended += f" that were watched; {left_out}"
+        return f"{nothing} found in {ended}", "unknown"
     if epochs["ended"] >= ENOUGH_EPOCHS:
         return f"{nothing} found in {ended}", "good"
     return f"{nothing} seen, but only {ended} ended: a leak shows after {ENOUGH_EPOCHS}", "unknown"
+
+
+def unwatched(epochs: dict[str, Any]) -> str:
+    """What nothing was recorded of, "3 epochs were not watched"; "" if all was watched."""
+    # A document of before this was noted has neither.
+    if count := epochs.get("unwatched", 0):
+        return f"{format_count(count, 'epoch was', 'epochs were')} not watched"
+    if count := epochs.get("unwatched_steps", 0):
+        return f"{format_count(count, 'step was', 'steps were')} not watched"
+    return ""
 
 
 def small_count(small: list[Cause]) -> str:

@@ -185,7 +185,14 @@ _RUN = _Object(
     written=_no_line,
     simulated=(_flag, False),
 )
-_EPOCHS = _Object(ended=_zero, found_by=(_line, "none"), steps=_zero, steps_per_epoch=_maybe_number)
+_EPOCHS = _Object(
+    ended=_zero,
+    unwatched=_zero,
+    unwatched_steps=_zero,
+    found_by=(_line, "none"),
+    steps=_zero,
+    steps_per_epoch=_maybe_number,
+)
 _DRIVER_CALL = _Object({"call": _line}, calls=_zero, total_ns=_zero, worst_ns=_zero)
 _POOL = _Object({"pool": _one_of(POOLS)}, allocated_bytes=_zero, reserved_bytes=_zero)
 _GPU = _Object(

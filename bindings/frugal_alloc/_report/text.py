@@ -9,7 +9,7 @@ from typing import Any
 from .. import _place_names
 from . import driver_calls, pools
 from .causes import Cause, material_and_small
-from .headline import SMALL_SENTENCE, ends_the_run, recovery, small_count
+from .headline import SMALL_SENTENCE, ends_the_run, recovery, small_count, unwatched
 from .sizes import format_count, share_text
 
 WIDTH = 100
@@ -34,6 +34,7 @@ _FOUND_BY = {
     "called": "",
     "data_loader": " (each time the training's DataLoader started over)",
     "steps": " (each of {steps:g} optimizer steps: no epoch has ended)",
+    "calls": " (windows of calls of modules: nothing has stepped)",
     "none": "",
 }
 
@@ -97,8 +98,15 @@ def _headline(document: dict[str, Any], groups: list[Cause], small: list[Cause],
     after = f"after {format_count(epochs['ended'], 'epoch')}{found_by}"
     if epochs["found_by"] == "steps" and epochs["steps_per_epoch"] == 1:
         after = f"after {format_count(epochs['ended'], 'step')}"
+    left_out = unwatched(epochs)
+    if left_out:
+        after += f"; {left_out}"
     if not groups:
         nothing = "no large leak" if small else "no leak"
+        if left_out and not epochs["ended"]:
+            return _wrapped(f"frugal_alloc: nothing is known about leaks: {left_out}")
+        if left_out:
+            return [paint(_YELLOW, line) for line in _wrapped(f"frugal_alloc: {nothing} in what was watched, {after}")]
         if epochs["found_by"] == "none" and not small:
             return ["frugal_alloc: nothing is known about leaks yet"]
         if epochs["ended"] < EPOCHS_TO_TELL and epochs["steps"] < STEPS_TO_TELL:

@@ -8,12 +8,13 @@ from typing import Any, NamedTuple
 from .._native import Library
 from .._report import materiality
 from .._report.schema import MOST_CONFIDENCE
+from .._report.sizes import format_bytes
 from .._sites import Frame
 from .._users_lines import of_site, stack_of
 from . import accusations, expectations, holders, patterns
 from .accusations import Accusation
 from .outside import OutsideGrowth
-from .places import code_line
+from .places import code_line, place_text
 from .tracker import Tracker
 
 # More are parts of the same.
@@ -41,7 +42,7 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
         tracker: What follows this process.
         gpus: Rows of the document, for how much memory there is.
     """
-    accused = accusations.find(library, tracker)
+    accused, notes = _without_trained(library, accusations.find(library, tracker), tracker)
     kept = [one for one in accused if not expectations.is_silenced(one.kind, one.place, tracker.suppressions)]
     growths = tracker.outside.found()
     told = [one for one in growths if not expectations.is_silenced(_kind(one), None, tracker.suppressions)]
@@ -49,7 +50,6 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
     evidence = tracker.witnesses.of(kept)
     rates = _rates(kept, told, tracker)
     verdicts = []
-    notes = []
     for one, found in zip(kept, evidence, strict=False):
         pattern = patterns.recognise(_leak(library, one, found))
         if pattern.is_benign:
@@ -62,6 +62,21 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
         verdict.row["material"] = is_material
     verdicts.sort(key=lambda verdict: _order(verdict.row))
     return Judgement(verdicts[:MOST_VERDICTS], silenced, notes)
+
+
+def _without_trained(
+    library: Library, accused: list[Accusation], tracker: Tracker
+) -> tuple[list[Accusation], list[str]]:
+    """Without what is being trained, which grows on purpose; and a note for each line of that."""
+    groups = [[] if one.kind == "cycle" else one.extents for one in accused]
+    are_trained = tracker.trained.covers(groups)
+    notes = [
+        f"{place_text(library, one.site.number)}: parameters in training, their gradients or optimizer state grow "
+        f"by {format_bytes(one.bytes_per_epoch)} per epoch, which is taken for meant"
+        for one, is_trained in zip(accused, are_trained, strict=True)
+        if is_trained
+    ]
+    return [one for one, is_trained in zip(accused, are_trained, strict=True) if not is_trained], notes
 
 
 def _order(row: dict[str, Any]) -> tuple[bool, int, float]:
