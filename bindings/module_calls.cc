@@ -16,7 +16,7 @@ int64_t calls_in_window = 0;  // guarded by is_busy
 void EndEpoch() {
   TorchAllocator* const allocator = TorchAllocator::Instance();
   if (allocator == nullptr) return;
-  SiteSampler::EndEpoch();
+  SiteSampler::RecordInDetail();
   int64_t ended = 0;
   allocator->gpus().ForEach([&ended](GpuMemory& gpu) {
     gpu.allocator().EndEpoch();
