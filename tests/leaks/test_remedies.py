@@ -142,21 +142,26 @@ REMEDIES = {
 }  # fmt: skip
 
 RUNNER = """
-import gc, json, runpy, sys
+import gc, importlib.util, json, sys
 import frugal_alloc
 from frugal_alloc import _native, _tracking
 frugal_alloc.enable()
 # Nothing of the process's beginning is a program's.
 results = {}
-runpy.run_path(sys.argv[1])
+def run(path):
+    spec = importlib.util.spec_from_file_location("program_of_a_user", path)
+    sys.modules[spec.name] = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(sys.modules[spec.name])
+
+run(sys.argv[1])
 for path in sys.argv[1:]:
+    sys.modules.pop("program_of_a_user")
     gc.enable()
     gc.collect()
     _tracking.restart(_native.load())
-    names = runpy.run_path(path)
+    run(path)
     report = frugal_alloc.report()
     results[path] = [report.verdicts, str(report)]
-    del names
 print("RESULTS" + json.dumps(results))
 """
 
