@@ -117,3 +117,5 @@ def test_an_error_beside_a_graph_names_only_variables_that_free_memory() -> None
     advice = re.search(r"Change first (.*?)(or, then|Report:|$)", text)[1]
     assert re.match(r"del values before line \d+ of \S+ frees 64.00 MiB", advice), text
     assert "result" not in advice, text
+    # Its input is where the graph will read it.
+    assert "not what a CUDA graph reads that is replayed later" in advice, text

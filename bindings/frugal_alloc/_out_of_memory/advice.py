@@ -32,7 +32,11 @@ def advise(situation: Situation, verdicts: list[dict[str, Any]], batch: str | No
     """
     missing = situation.facts.missing_bytes
     first = _BY_VERDICT.get(situation.facts.verdict, lambda *_: [])(situation, verdicts)
-    changes = [*_evaluation(situation), *map(_dead, situation.dead), *_kept(situation)]
+    changes = [
+        *_evaluation(situation),
+        *(_dead(dead, situation.has_pools) for dead in situation.dead),
+        *_kept(situation),
+    ]
     changes = [change for change in changes if change.bytes >= max(LEAST_BYTES, missing // _LEAST_PART)]
     changes.sort(key=lambda change: -change.bytes)
     if changes and _is_unknown(situation, verdicts):
@@ -109,10 +113,12 @@ def _evaluation(situation: Situation) -> list[Advice]:
     return [Advice(text, found.file, found.line, situation.saved_bytes)]
 
 
-def _dead(dead: DeadVariables) -> Advice:
+def _dead(dead: DeadVariables, has_pools: bool) -> Advice:
     text = f"{dead.advice} of {short_path(dead.file)} frees {size(dead.bytes)}"
     if dead.rebound and len(dead.names) == len(dead.rebound):
         text += ": the line makes the new one while the old one is still there"
+    if has_pools:
+        text += "; not what a CUDA graph reads that is replayed later"
     return Advice(text, dead.file, dead.statement.first, dead.bytes)
 
 

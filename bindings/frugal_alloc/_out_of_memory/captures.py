@@ -14,6 +14,10 @@ class PrivatePools:
     def __init__(self, gpu: int) -> None:
         self._gpu = gpu
 
+    def are_there(self) -> bool:
+        """Whether a graph may be replayed. It reads its inputs where they were, which no variable tells."""
+        return bool(self._segments[0])
+
     def keep(self, address: int) -> bool:
         """Whether memory there stays with a pool when it is freed."""
         starts, ends = self._segments

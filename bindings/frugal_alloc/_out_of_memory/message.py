@@ -30,7 +30,7 @@ def write(
     fragmentation: Fragmentation,
     verdicts: Sequence[dict[str, Any]],
 ) -> str:
-    """At most 24 lines of at most 100 columns, but for a path that is longer. The report's line comes after them."""
+    """Some 25 lines of at most 100 columns, but for a path that is longer. The report's line comes after them."""
     lines = textwrap.wrap(verdict(situation, verdicts), _WIDTH)
     lines += _labelled("Request", _request(situation))
     lines += _labelled("Held", _held(situation))

@@ -33,7 +33,7 @@ class Ownership:
 
     def __init__(self, gpu: int) -> None:
         self._gpu = gpu
-        self._pools = PrivatePools(gpu)
+        self.pools = PrivatePools(gpu)
 
     def freed_by_dropping(self, dropped: list[Any], held: Counter[int]) -> int:
         """The bytes that become free when each object of `dropped` loses one reference.
@@ -43,11 +43,11 @@ class Ownership:
             held: By id, how many references the caller has beside those of `dropped`, so that they do not count.
         """
         tensors = _released_tensors(dropped, held)
-        return _released_bytes(tensors, self._graph_of_only(tensors), self._gpu, self._pools)
+        return _released_bytes(tensors, self._graph_of_only(tensors), self._gpu, self.pools)
 
     def freed_by_detaching(self, results: list[Any]) -> int:
         """The bytes that become free if these tensors keep their values and lose the graphs that made them."""
-        return _released_bytes([], self._graph_of_only(results), self._gpu, self._pools)
+        return _released_bytes([], self._graph_of_only(results), self._gpu, self.pools)
 
     def saved_for_backward(self) -> int:
         """The bytes that autograd's graphs alone hold; those that the time did not suffice for are not in it."""
@@ -55,7 +55,7 @@ class Ownership:
             return 0
         graph = graphs.Graph(root for _, root in self._living_results)
         graph.collect()
-        return _released_bytes([], graph, self._gpu, self._pools)
+        return _released_bytes([], graph, self._gpu, self.pools)
 
     def _graph_of_only(self, results: list[Any]) -> graphs.Graph | None:
         """What autograd keeps for these results alone; None: nothing, or it cannot be known."""

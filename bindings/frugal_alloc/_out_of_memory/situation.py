@@ -21,6 +21,7 @@ class Situation(NamedTuple):
     idle: list[variables.IdleVariable]
     kept: list[kept.Kept]
     evaluation: evaluation.Evaluation | None
+    has_pools: bool  # of graphs or the program's: see captures
     in_flight: levers.InFlight
     saved_bytes: int  # by autograd for backward, and held by nothing else
     findings: list[Any]  # of this GPU, the worst first
@@ -45,6 +46,7 @@ def look(facts: Any, library: Any) -> Situation:
             _found([], variables.find_idle, frames, facts.gpu, ownership),
             _found([], kept.find_kept, frames, facts.gpu, ownership),
             _found(None, evaluation.with_gradients, frames),
+            _found(False, ownership.pools.are_there),
             _found(levers.NOTHING, levers.look, frames, facts.gpu),
             _found(0, ownership.saved_for_backward),
             _found([], _findings, library, facts.gpu),
