@@ -281,3 +281,10 @@ def test_refused_launch_is_an_error_of_the_library() -> None:
             matrix @ matrix
     finally:
         control.frugal_sim_set_faults(b"")
+
+
+def test_tensor_map_can_be_encoded() -> None:
+    # Triton prints what it was asked for where it cannot.
+    tensor_map = ctypes.create_string_buffer(256)
+    aligned = ctypes.c_void_p((ctypes.addressof(tensor_map) + 63) // 64 * 64)
+    assert ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(aligned, 7, 2, *[None] * 5, 0, 0, 0, 0) == 0
