@@ -21,8 +21,9 @@ def _load_startup():
 
 
 def _start_companion():
+    uncompiled = startup.load("frugal_simulated_uncompiled", os.path.join(PACKAGE, "_uncompiled.py")).uncompiled
     values = os.path.join(PACKAGE, "_values")
-    startup.load("frugal_simulated_values", os.path.join(values, "__init__.py"), values).start()
+    startup.load("frugal_simulated_values", os.path.join(values, "__init__.py"), values).start(uncompiled)
     if "1" in (os.environ.get("FRUGAL_SIM_ORDER"), os.environ.get("FRUGAL_SIM_LATE")):
         # Last, so that it sees what the program calls rather than what the values take.
         startup.load("frugal_simulated_accesses", os.path.join(PACKAGE, "_accesses.py")).start()

@@ -45,8 +45,8 @@ class Trained:
             gap = max(before.longest_gap, self._steps - before.latest)
         self._rhythms[id(optimizer)] = Rhythm(weakref.ref(optimizer), self._steps, gap)
 
-    def covers(self, groups: list[list[tuple[int, int]]]) -> list[bool]:
-        """Whether each group of blocks, given as (address, bytes), is memory of what is being trained.
+    def covers(self, groups: list[list[tuple[int, int, int]]]) -> list[bool]:
+        """Whether each group of blocks, given as (address, bytes, epoch of birth), is memory of what is being trained.
 
         Looks at every object of Python's; keeps none of them.
         """
@@ -54,7 +54,7 @@ class Trained:
         if not optimizers or not any(groups):
             return [False] * len(groups)
         extents = Extents(
-            Extent(address, size, number) for number, blocks in enumerate(groups) for address, size in blocks
+            Extent(address, size, number) for number, blocks in enumerate(groups) for address, size, _ in blocks
         )
         covered: dict[int, set[tuple[int, int]]] = {}
         with live_tensors.without_torch_functions():
@@ -64,7 +64,7 @@ class Trained:
                     covered.setdefault(extent.group, set()).add((extent.address, extent.bytes))
         return [
             bool(blocks)
-            and sum(size for _, size in covered.get(number, ())) >= LEAST_PART * sum(size for _, size in blocks)
+            and sum(size for _, size in covered.get(number, ())) >= LEAST_PART * sum(size for _, size, _ in blocks)
             for number, blocks in enumerate(groups)
         ]
 
@@ -108,7 +108,7 @@ def _of_same_models(trained: dict[int, Any]) -> Iterator[Any]:
     """The parameters of all modules that have a trained one, themselves or in a module within."""
     import torch
 
-    modules = live_tensors.all_objects(torch.nn.Module, live_tensors.objects())
+    modules = [candidate for candidate in live_tensors.objects() if issubclass(type(candidate), torch.nn.Module)]
     parents: dict[int, list[Any]] = {}
     for module in modules:
         for child in _parts(module, "_modules"):

@@ -10,14 +10,19 @@ Loaded by its path in processes that may not find the package around it: so it i
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 
 
-def start() -> None:
-    """From here on, operators of this process on CUDA tensors have the values that it asks for; needs torch."""
+def start(uncompiled: Callable) -> None:
+    """From here on, operators of this process on CUDA tensors have the values that it asks for; needs torch.
+
+    Args:
+        uncompiled: `_uncompiled.uncompiled`, for what torch.compile would otherwise compile or break its graphs at.
+    """
     if os.environ.get("FRUGAL_SIM_VALUES") == "cpu":
         from . import every_operator
 
-        every_operator.start()
+        every_operator.start(uncompiled)
         return
     from . import plausible
 
@@ -26,4 +31,4 @@ def start() -> None:
     if os.environ.get("FRUGAL_SIM_LATE") != "1" and os.environ.get("FRUGAL_SIM_BACKING") != "none":
         from . import small_tensors
 
-        small_tensors.start()
+        small_tensors.start(uncompiled)

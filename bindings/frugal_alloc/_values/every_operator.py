@@ -165,7 +165,7 @@ def _run_thread(wrapped: Callable, thread: threading.Thread) -> None:
 _library: torch.library.Library | None = None
 
 
-def start() -> None:
+def start(uncompiled: Callable) -> None:
     """From here on, this process's operators on CUDA tensors have values; call it once torch is imported."""
     global _library
     if _library is not None:
@@ -178,6 +178,7 @@ def start() -> None:
     torch.backends.cuda.enable_flash_sdp(False)
     torch.backends.cuda.enable_mem_efficient_sdp(False)
     torch.backends.cuda.enable_cudnn_sdp(False)
+    uncompiled(_ComputeOnCpu.__torch_dispatch__, calls_ours_only=True)
     printing.start()
     ctc_loss.start()
     graphs.start(_compute)

@@ -256,8 +256,9 @@ def _run_thread(wrapped: Callable, thread: threading.Thread) -> None:
         wrapped(thread)
 
 
-def start() -> None:
+def start(uncompiled: Callable) -> None:
     """From here on, small tensors of this process have values; call it once torch is imported."""
+    uncompiled(_ComputeSmall.__torch_dispatch__, calls_ours_only=True)
     ctc_loss.start()
     graphs.watch()
     printing.start()
