@@ -142,10 +142,12 @@ REMEDIES = {
 }  # fmt: skip
 
 RUNNER = """
-import gc, importlib.util, json, sys
+import gc, importlib.util, json, os, sys
 import frugal_alloc
 from frugal_alloc import _native, _tracking
 frugal_alloc.enable()
+# What lies in a temporary folder that a program is not loaded from is nobody's.
+sys.path.insert(0, os.path.dirname(sys.argv[1]))
 # Nothing of the process's beginning is a program's.
 results = {}
 def run(path):
