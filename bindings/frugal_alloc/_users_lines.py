@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
@@ -10,6 +11,8 @@ from ._sites import Frame, Site
 
 if TYPE_CHECKING:
     from ._native import Library
+
+_SIMULATION = os.path.join(_users_code.PACKAGE, "_values", "")
 
 
 def innermost(frames: Iterable[Frame]) -> Frame | None:
@@ -33,11 +36,19 @@ def stack_of(library: Library, site: Site) -> tuple[Frame, ...]:
 
 
 def as_written(frames: Iterable[Frame]) -> Iterable[Frame]:
-    """The frames, those of generated code replaced by what it was generated from, where that is known."""
+    """The frames without our own; those of generated code replaced by what they were generated from, if it is known."""
     generated = _compiled_code.generated_files()
-    for frame in frames:
+    for frame in _below_simulation(tuple(frames)):
+        if _users_code.owner(frame.file) == _users_code.OURS:
+            continue
         if frame.file in generated:
             found = [Frame(*one) for one in _compiled_code.frames(frame.file, frame.line)]
             yield from found or [frame]
         else:
             yield frame
+
+
+def _below_simulation(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Without the calls by which the simulated GPU has an operator carried out, which no real one has."""
+    last = max((index for index, frame in enumerate(frames) if frame.file.startswith(_SIMULATION)), default=-1)
+    return frames[last + 1 :]
