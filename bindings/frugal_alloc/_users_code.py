@@ -77,7 +77,9 @@ def _find(main: str | None) -> Iterator[tuple[str, str]]:
     libraries = set(_both_names(_library_folders()))
     yield from ((folder, NOBODYS) for folder in temporary)
     for folder in set(_both_names(_users_folders(main))):
-        if not any(folder.startswith(library) for library in libraries) and folder not in temporary:
+        if any(installed in folder for installed in _INSTALLED):
+            yield folder, LIBRARYS
+        elif not any(folder.startswith(library) for library in libraries) and folder not in temporary:
             yield folder, USERS
         elif folder in temporary:
             yield folder, USERS_FLAT

@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .. import _interruptions, _sites
+from .. import _interruptions, _sites, _users_lines
 from . import evaluation, inner_lines, kept, levers, places, running, variables
 from .ownership import Ownership
 
@@ -69,11 +69,8 @@ def _found(nothing: Any, look: Callable, *arguments: Any) -> Any:
 
 
 def _stack(library: Any, number: int, frames: list[running.RunningFrame]) -> list[Any]:
-    site = library.site(number) if number > 0 else None
-    if site is not None and site.frames:
-        return list(site.frames)
-    if site is not None and site.forward > 0:
-        return list(library.site(site.forward).frames)
+    if number > 0 and (stack := _users_lines.stack_of(library, library.site(number))):
+        return list(stack)
     return [_sites.Frame(frame.file, frame.line, frame.function) for frame in frames]
 
 
