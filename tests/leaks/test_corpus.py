@@ -20,7 +20,6 @@ FALLS_SHORT: dict[str, str] = {
     "parameter_list_grows": "line missing",
     "parameters_added": "line missing",
     "reinforce_log_probs": "remedy wrong",
-    "rollout_storage": "accuses line 11 (leak)",
     "tee_of_predictions": "line missing",
 }
 

@@ -8,7 +8,7 @@ from torch import nn
 class Rollout:
     def __init__(self, steps, size):
         self.observations = torch.zeros(steps, 8, size, device="cuda")  # leak
-        self.values = torch.zeros(steps, 8, device="cuda")
+        self.values = torch.zeros(steps, 8, device="cuda")  # leak
         self.position = 0
 
     def add(self, observation, value):
