@@ -50,5 +50,9 @@ def as_written(frames: Iterable[Frame]) -> Iterable[Frame]:
 
 def _below_simulation(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
     """Without the calls by which the simulated GPU has an operator carried out, which no real one has."""
-    last = max((index for index, frame in enumerate(frames) if frame.file.startswith(_SIMULATION)), default=-1)
-    return frames[last + 1 :]
+    of_simulation = [
+        index
+        for index, frame in enumerate(frames)
+        if frame.function.endswith("__torch_dispatch__") and frame.file.startswith(_SIMULATION)
+    ]
+    return frames[of_simulation[-1] + 1 :] if of_simulation else frames
