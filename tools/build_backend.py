@@ -36,6 +36,7 @@ def _libraries(settings: dict | None) -> build_libraries.Files:
     if wanted not in ("beside", "all"):
         sys.exit(f"frugal_alloc: torch={wanted} is not a setting; torch=all and torch=beside are")
     try:
+        build_libraries.check_machine()
         torch = build_libraries.beside() if wanted == "beside" else None
         if torch is None and wanted == "beside":
             print(f"frugal_alloc: {sys.executable} has no torch yet, so building for all", file=sys.stderr)
