@@ -11,7 +11,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-PACKAGE = ROOT / "bindings" / "frugal_alloc"
+PACKAGE = pathlib.Path("bindings", "frugal_alloc")
 # Below the project's address; {version} is that of what is packed.
 LINKS = {
     "Homepage": "",
@@ -90,15 +90,12 @@ class Project:
         return RELATIVE_LINK.sub(rf"\g<1>{self.home}/blob/v{self.version}/\g<2>", text) if self.home else text
 
 
-def read() -> Project:
+def read(root: pathlib.Path = ROOT) -> Project:
     if sys.version_info >= (3, 11):
         import tomllib as toml
     else:
         import tomli as toml
-    document = toml.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
-    return Project(document["project"], _version(), document["tool"]["frugal_alloc"]["home"])
-
-
-def _version() -> str:
-    source = (PACKAGE / "__init__.py").read_text(encoding="utf-8")
-    return re.search(r'^__version__ = "(.+)"$', source, re.MULTILINE)[1]
+    document = toml.loads((root / "pyproject.toml").read_text(encoding="utf-8"))
+    source = (root / PACKAGE / "__init__.py").read_text(encoding="utf-8")
+    version = re.search(r'^__version__ = "(.+)"$', source, re.MULTILINE)[1]
+    return Project(document["project"], version, document["tool"]["frugal_alloc"]["home"])
