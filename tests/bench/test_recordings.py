@@ -44,10 +44,18 @@ def test_all_recordings_together_are_small() -> None:
     not torch.__version__.startswith(f"{recordings.TORCH}."),
     reason=f"recorded with torch {recordings.TORCH}: another one may allocate otherwise",
 )
-def test_the_same_seed_makes_the_same_events_again() -> None:
+def test_the_same_seed_makes_the_same_events_again_whatever_the_user_has_set(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync")
+    monkeypatch.setenv("FRUGAL_ALLOC", "1")
+    monkeypatch.setenv("FRUGAL_SIM_KERNEL_NS", "1000000")
     made, kept = recordings.record("gpt_inference"), _histories.read(recordings.file_of("gpt_inference"))
     assert made.events == kept.events
     assert (made.initial_count, made.peak_live_bytes) == (0, kept.peak_live_bytes)
+
+
+def test_the_last_line_of_a_program_that_fails_is_in_the_error() -> None:
+    with pytest.raises(recordings.RecordingFailed, match=r"^no_such ended with status 1: ModuleNotFoundError: "):
+        recordings.record("no_such")
 
 
 def test_a_packed_recording_is_read_as_it_was_made(tmp_path: Path, recorded: _histories.History) -> None:
