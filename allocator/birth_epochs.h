@@ -60,7 +60,7 @@ class BirthEpochs {
   // How many boundaries of a site are kept: what is older says nothing about how the program behaves now.
   static constexpr size_t kKeptBoundaries = 32;
   // And how many at which nothing was alive, until a site begins anew.
-  static constexpr size_t kKeptEmpty = 8;
+  static constexpr size_t kKeptEmpty = 16;
   // Born() of a block that is not recorded.
   static constexpr uint32_t kNoCohort = 0;
 

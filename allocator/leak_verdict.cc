@@ -2,10 +2,11 @@
 
 #include <algorithm>
 #include <bit>
-#include <cmath>
 #include <cstdlib>
 #include <utility>
 #include <vector>
+
+#include "allocator/trend.h"
 
 namespace frugal {
 namespace {
@@ -21,6 +22,16 @@ constexpr double kLeastGrowth = 0.25;
 // 47,000 times.
 constexpr size_t kGrowingEpochs = 7;
 constexpr int64_t kMostUneven = 3;
+// Of the longest time between two epochs that left something behind.
+constexpr int64_t kStoppedAfter = 2;
+// Bits of survivor_epochs that stand for one epoch each.
+constexpr int64_t kLastKnownEpoch = 63;
+// Of what the earlier half of the epochs has added, what the later one adds at most.
+constexpr double kFillingPart = 0.6;
+constexpr double kFillingConfidence = 0.9;
+// So many epochs, as part of what the trend says of them, must still show the growth: a pool may just have been filled.
+constexpr size_t kLatestEpochs = 3;
+constexpr double kLatestPart = 0.25;
 
 // The boundaries since the oldest survivor was born, without those that are too old.
 absl::Span<const EpochBoundary> Recent(absl::Span<const EpochBoundary> boundaries) {
@@ -29,29 +40,10 @@ absl::Span<const EpochBoundary> Recent(absl::Span<const EpochBoundary> boundarie
   return boundaries;
 }
 
-struct Trend {
-  double bytes_per_epoch;
-  double confidence;
-};
-
-// REQUIRES: at least two boundaries.
-Trend TrendOf(absl::Span<const EpochBoundary> boundaries) {
-  std::vector<double> slopes;
-  double rises = 0;  // less falls
-  for (size_t later = 1; later < boundaries.size(); ++later) {
-    for (size_t earlier = 0; earlier < later; ++earlier) {
-      const int64_t bytes = (boundaries[later].live - boundaries[earlier].live).count();
-      slopes.push_back(static_cast<double>(bytes) / static_cast<double>(later - earlier));
-      rises += bytes > 0 ? 1 : bytes < 0 ? -1 : 0;
-    }
-  }
-  const auto middle = slopes.begin() + static_cast<std::ptrdiff_t>(slopes.size() / 2);
-  std::nth_element(slopes.begin(), middle, slopes.end());
-  // As if there were no ties: with many of them that is too careful, never too bold.
-  const auto n = static_cast<double>(boundaries.size());
-  const double deviation = std::sqrt(n * (n - 1) * (2 * n + 5) / 18);
-  const double z = rises > 0 ? (rises - 1) / deviation : 0;
-  return {*middle, std::erfc(-z / std::sqrt(2)) / 2};
+std::vector<double> LiveOf(absl::Span<const EpochBoundary> boundaries) {
+  std::vector<double> live;
+  for (const EpochBoundary& boundary : boundaries) live.push_back(static_cast<double>(boundary.live.count()));
+  return live;
 }
 
 // More epochs have left something behind since then than have let go of it all.
@@ -63,10 +55,45 @@ bool IsRising(absl::Span<const EpochBoundary> boundaries) {
   return std::popcount(now & since) > std::popcount((then << epochs) & ~now);
 }
 
+// Nothing has been left behind for longer than it has ever taken to leave the next thing behind: a cache that is full.
+bool HasStopped(const EpochBoundary& latest) {
+  int64_t longest = 0;
+  int64_t before = -1;
+  int64_t newest = -1;
+  for (int64_t ago = 0; ago < kLastKnownEpoch; ++ago) {
+    if ((latest.survivor_epochs >> ago & 1) == 0) continue;
+    if (newest < 0) newest = ago;
+    if (before >= 0) longest = std::max(longest, ago - before);
+    before = ago;
+  }
+  return newest > kStoppedAfter * std::max<int64_t>(longest, 1);
+}
+
+// What each epoch adds becomes less and less, as a cache does that fills up with what it has not met yet.
+bool IsFillingUp(absl::Span<const double> live) {
+  const size_t half = live.size() / 2;
+  const double earlier = live[half] - live[0];
+  const double later = live.back() - live[live.size() - 1 - half];
+  if (later >= kFillingPart * earlier) return false;
+  std::vector<double> added;
+  for (size_t i = 1; i < live.size(); ++i) added.push_back(live[i - 1] - live[i]);
+  return RankConfidence(added) >= kFillingConfidence;
+}
+
+// The latest epochs, on average, hold more than those before them.
+bool GoesOn(absl::Span<const double> live, const Trend& trend) {
+  if (live.size() < 2 * kLatestEpochs) return true;
+  double more = 0;
+  for (size_t back = 1; back <= kLatestEpochs; ++back) {
+    more += live[live.size() - back] - live[live.size() - back - kLatestEpochs];
+  }
+  return more >= kLatestPart * trend.per_step * static_cast<double>(kLatestEpochs * kLatestEpochs);
+}
+
 bool IsReplacement(absl::Span<const EpochBoundary> boundaries, const Trend& trend) {
   Bytes let_go;
   for (const EpochBoundary& boundary : boundaries.subspan(1)) let_go += boundary.let_go;
-  const double grown = trend.bytes_per_epoch * static_cast<double>(boundaries.size() - 1);
+  const double grown = trend.per_step * static_cast<double>(boundaries.size() - 1);
   return grown < kLeastGrowth * static_cast<double>(let_go.count());
 }
 
@@ -83,13 +110,16 @@ bool IsSteady(int64_t before, int64_t blocks) { return std::abs(blocks - before)
 }  // namespace
 
 LeakFinding JudgeSite(absl::Span<const EpochBoundary> boundaries) {
-  if (boundaries.empty() || boundaries.back().surviving_epochs() < kSuspectEpochs || !IsRising(boundaries)) return {};
+  if (boundaries.empty() || boundaries.back().surviving_epochs() < kSuspectEpochs) return {};
+  if (!IsRising(boundaries) || HasStopped(boundaries.back())) return {};
   // The survivors are from several epochs, so there are several boundaries.
   const absl::Span<const EpochBoundary> recent = Recent(boundaries);
-  const Trend trend = TrendOf(recent);
-  if (trend.bytes_per_epoch <= 0 || trend.confidence < kLeastConfidence || IsReplacement(recent, trend)) return {};
+  const std::vector<double> live = LiveOf(recent);
+  const Trend trend = TrendOf(live);
+  if (trend.per_step <= 0 || trend.confidence < kLeastConfidence) return {};
+  if (!GoesOn(live, trend) || IsReplacement(recent, trend) || IsFillingUp(LiveOf(boundaries))) return {};
   const bool sure = boundaries.back().surviving_epochs() >= kLeakEpochs;
-  return {sure ? LeakVerdict::kLeak : LeakVerdict::kSuspect, trend.bytes_per_epoch, trend.confidence};
+  return {sure ? LeakVerdict::kLeak : LeakVerdict::kSuspect, trend.per_step, trend.confidence, recent.size()};
 }
 
 LeakFinding JudgeGrowth(absl::Span<const EpochBoundary> boundaries) {
@@ -102,8 +132,8 @@ LeakFinding JudgeGrowth(absl::Span<const EpochBoundary> boundaries) {
     if (!IsSteady(boundaries[later - 1].blocks, boundaries[later].blocks)) return {};
   }
   if (boundaries.front().epoch < BirthEpochs::kWarmUpEpochs || !IsEven(std::move(steps))) return {};
-  const Trend trend = TrendOf(boundaries);
-  return {LeakVerdict::kGrowing, trend.bytes_per_epoch, trend.confidence};
+  const Trend trend = TrendOf(LiveOf(boundaries));
+  return {LeakVerdict::kGrowing, trend.per_step, trend.confidence, boundaries.size()};
 }
 
 }  // namespace frugal

@@ -13,12 +13,17 @@ from __future__ import annotations
 import argparse
 import random
 import resource
+import statistics
 import sys
 import time
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from . import provenance
 from .training import workloads
+
+if TYPE_CHECKING:
+    import torch
 
 WORKLOADS = ("gpt2", "resnet50", "fasterrcnn")
 DEPTHS = (1, 10, 40)
@@ -26,6 +31,7 @@ DEPTHS = (1, 10, 40)
 SIZES = {"recorded": 1 << 20, "left out": 512}
 LOOP = 1000
 EPOCHS = 100
+TINY_LAYERS = 19
 BAD_INPUT = 2
 
 
@@ -50,6 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
     costs = _print_allocations(options.repeats)
     step_us = _measure_hook(options.repeats)
     print(f"each step of the optimizer: {step_us:.1f} us")
+    _print_launch_bound(options.repeats)
     for name in WORKLOADS:
         allocations = _count(name, options.seed)
         bound_us = allocations * costs["recorded", DEPTHS[-1]] / 1000 + step_us
@@ -100,6 +107,48 @@ def _quickest(function: Callable[[], None], repeats: int) -> dict[bool, float]:
         quickest[on] = min(passed_us, quickest.get(on, passed_us))
     _set_tracking(True)
     return quickest
+
+
+def _print_launch_bound(repeats: int) -> None:
+    """A step of tiny layers, in which launching the kernels is all that takes time: the worst that tracking meets."""
+    import frugal_alloc
+    import torch
+
+    model = torch.nn.Sequential(*(_tiny_layer() for _ in range(TINY_LAYERS))).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
+    batch = torch.zeros(8, 16, device="cuda")
+
+    def step() -> None:
+        model(batch).sum().backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+    steps = 20
+    taken: dict[bool, list[float]] = {True: [], False: []}
+    before = 0
+    for repeat in range(2 * repeats):
+        on = repeat % 2 == 0
+        _set_tracking(on)
+        for _ in range(3):
+            step()
+        before = frugal_alloc.stats()["allocations"]
+        start = time.process_time_ns()
+        for _ in range(steps):
+            step()
+        taken[on].append((time.process_time_ns() - start) / 1000 / steps)
+    _set_tracking(True)
+    allocations = (frugal_alloc.stats()["allocations"] - before) / steps
+    more = statistics.median(on / off - 1 for on, off in zip(taken[True], taken[False], strict=True))
+    print(
+        f"launch-bound, {allocations:.0f} allocations in {min(taken[False]):.0f} us: {more:+.1%} with tracking "
+        f"(quickest steps {min(taken[True]) / min(taken[False]) - 1:+.1%})"
+    )
+
+
+def _tiny_layer() -> torch.nn.Module:
+    import torch
+
+    return torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.LayerNorm(16), torch.nn.GELU())
 
 
 def _set_tracking(on: bool) -> None:

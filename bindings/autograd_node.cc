@@ -4,11 +4,14 @@
 #include <cxxabi.h>
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <atomic>
 #include <cstdlib>
 #include <memory>
 
 #include "absl/cleanup/cleanup.h"
+#include "absl/strings/match.h"
+#include "absl/strings/string_view.h"
 #include "bindings/torch_compat.h"
 
 namespace frugal {
@@ -36,6 +39,24 @@ using SequenceFunction = uint64_t (*)();
 std::atomic<CurrentNodeFunction> current_node{nullptr};
 std::atomic<SequenceFunction> next_sequence{nullptr};
 
+// The node of a torch.autograd.Function that is written in Python.
+constexpr absl::string_view kNodeOfPython = "PyNode";
+
+std::string FunctionName(absl::Span<const PythonFrame> frames) {
+  std::string owner;
+  for (const PythonFrame& frame : frames) {
+    const CodeLine line = Describe(frame);
+    // PyTorch's own call of the class's method.
+    if (line.function == "apply" && absl::EndsWith(line.file, "/torch/autograd/function.py")) break;
+    if (line.function != "backward" && line.function != "vjp") continue;
+    // "Swish.backward", or "make.<locals>.Swish.backward". The outermost counts.
+    owner = QualifiedName(frame);
+    owner.resize(owner.size() - std::min(owner.size(), line.function.size() + 1));
+    owner.erase(0, owner.rfind('.') + 1);
+  }
+  return owner.empty() || owner == "<locals>" ? "autograd.Function" : "autograd.Function " + owner;
+}
+
 }  // namespace
 
 void FindAutograd() {
@@ -62,7 +83,7 @@ uint64_t NextAutogradSequence() {
   return function == nullptr ? 0 : function();
 }
 
-std::string NodeName(const std::type_info& type) {
+std::string NodeName(const std::type_info& type, absl::Span<const PythonFrame> frames) {
   int status = 0;
   char* const demangled = abi::__cxa_demangle(type.name(), nullptr, nullptr, &status);
   const absl::Cleanup free_name = [demangled] { std::free(demangled); };
@@ -71,7 +92,8 @@ std::string NodeName(const std::type_info& type) {
   const size_t end = name.find('<');
   const size_t separator = name.rfind("::", end);
   const size_t start = separator == std::string::npos ? 0 : separator + 2;
-  return name.substr(start, end == std::string::npos ? end : end - start);
+  const std::string last = name.substr(start, end == std::string::npos ? end : end - start);
+  return last == kNodeOfPython ? FunctionName(frames) : last;
 }
 
 }  // namespace frugal

@@ -10,6 +10,9 @@
 #include <string>
 #include <typeinfo>
 
+#include "absl/types/span.h"
+#include "bindings/python_stack.h"
+
 namespace frugal {
 
 // A node of the graph that is being evaluated, in a backward pass.
@@ -30,8 +33,9 @@ inline bool KnowsAutograd() { return autograd_is_known.load(std::memory_order_re
 std::optional<AutogradNode> CurrentAutogradNode();
 // The number that the next node gets that the calling thread makes; 0: unknown.
 uint64_t NextAutogradSequence();
-// "MulBackward0".
-std::string NodeName(const std::type_info& type);
+// "MulBackward0". Of a function written in Python, "autograd.Function Swish", by the frames that run; the class is
+// known where Python has qualified names, since 3.11.
+std::string NodeName(const std::type_info& type, absl::Span<const PythonFrame> frames);
 
 }  // namespace frugal
 

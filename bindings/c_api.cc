@@ -40,7 +40,7 @@ struct Reading {
   DeviceStats stats;      // ours alone, with the peaks of all phases
   Statistics statistics;  // for what PyTorch's form has no place for
   bool virtual_memory;
-  Bytes native_reserved;
+  DeviceStats native;
   Bytes limit;  // kUnlimited: none
 };
 
@@ -71,7 +71,8 @@ constexpr Figure kFigures[] = {
     {"device_allocations", [](const Reading& r) { return r.statistics.num_device_alloc; }},
     {"device_frees", [](const Reading& r) { return r.statistics.num_device_free; }},
     {"driver_failures", [](const Reading& r) { return r.statistics.num_driver_failures; }},
-    {"native_reserved_bytes", [](const Reading& r) { return r.native_reserved.count(); }},
+    {"native_reserved_bytes", [](const Reading& r) { return r.native.reserved_bytes[0].current; }},
+    {"native_allocated_bytes", [](const Reading& r) { return r.native.allocated_bytes[0].current; }},
     {"limit_bytes", [](const Reading& r) { return r.limit < kUnlimited ? r.limit.count() : 0; }},
     {"virtual_memory", [](const Reading& r) { return static_cast<int64_t>(r.virtual_memory); }},
 };
@@ -91,7 +92,7 @@ std::string JoinNames() {
 
 std::vector<int64_t> FiguresOf(GpuMemory& gpu) {
   const Reading reading{gpu.GetOwnStats(), gpu.allocator().GetStatistics(), gpu.device().HasVirtualMemory(),
-                        gpu.native_share().Reserved(), gpu.allocator().Limit()};
+                        gpu.native_share().Stats(), gpu.allocator().Limit()};
   std::vector<int64_t> figures;
   figures.reserve(kFigureCount);
   for (const Figure& figure : kFigures) figures.push_back(figure.value(reading));

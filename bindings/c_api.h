@@ -86,8 +86,10 @@ int frugal_make_shareable(void* storage);
 int frugal_read_python(const char* file, const char* function, int line);
 /* The interpreter is about to end. */
 void frugal_forget_python(void);
-/* Code whose file begins with one of these, separated by line ends, is not the user's own. */
-void frugal_set_library_folders(const char* folders);
+/* Which code is the user's own, by the beginnings of file names: one a line, after 'u' for the user's, 'f' for the
+   user's unless it lies in a folder further down, or 'n' for others'. The longest that fits counts; where none does, it
+   is the user's. For lines of Python that are met from now on. */
+void frugal_set_code_owners(const char* beginnings);
 
 /* A part of the program; the same number for the same name. 0 for "": no named part. */
 int frugal_part(const char* name);
@@ -114,6 +116,9 @@ struct frugal_site {
 /* Sites are numbered from 0, which is no known site. -1: there is no such site. */
 int frugal_describe_site(int site, struct frugal_site* description);
 int frugal_site_lines(int site, struct frugal_line* lines, int capacity);
+/* The calling thread records its next 10,000 allocations whatever their size, as when an epoch has ended; other threads
+   do from their next sample on. */
+void frugal_record_in_detail(void);
 /* How often memory counted to no site, since there was no room for one more: 65,536 are kept. */
 int64_t frugal_sites_left_out(void);
 
@@ -162,6 +167,10 @@ int64_t frugal_epochs_ended(void);
 int frugal_collapse_epochs(void);
 /* Each two epochs become one. */
 int frugal_halve_epochs(void);
+/* Calls of modules end epochs from now on (1), or no more (0). */
+void frugal_count_module_calls(int on);
+/* How many of them make an epoch now; 0: they end none. */
+int64_t frugal_module_calls_to_epoch(void);
 
 /* Blocks of one line or part, of which every epoch leaves some behind. */
 struct frugal_finding {

@@ -6,10 +6,10 @@
 #include <string>
 #include <vector>
 
-#include "absl/strings/str_split.h"
 #include "bindings/c_api.h"
 #include "bindings/c_api_errors.h"
 #include "bindings/leak_report.h"
+#include "bindings/module_calls.h"
 #include "bindings/out_of_memory.h"
 #include "bindings/python_stack.h"
 #include "bindings/site_sampler.h"
@@ -92,8 +92,8 @@ int frugal_read_python(const char* file, const char* function, int line) {
 
 void frugal_forget_python(void) { frugal::ForgetPython(); }
 
-void frugal_set_library_folders(const char* folders) {
-  frugal::SiteTable::Instance().SetLibraryFolders(absl::StrSplit(folders, '\n', absl::SkipEmpty()));
+void frugal_set_code_owners(const char* beginnings) {
+  frugal::SiteTable::Instance().SetOwners(frugal::CodeOwners(beginnings));
 }
 
 int frugal_part(const char* name) { return static_cast<int>(frugal::SiteTable::Instance().FindPart(name)); }
@@ -193,8 +193,10 @@ int64_t frugal_snapshot_blocks(const frugal_snapshot* snapshot, const frugal_blo
   return static_cast<int64_t>(snapshot->blocks.size());
 }
 
+void frugal_record_in_detail(void) { frugal::SiteSampler::RecordInDetail(); }
+
 int frugal_epoch_end(void) {
-  frugal::SiteSampler::EndEpoch();
+  frugal::SiteSampler::RecordInDetail();
   return frugal::ForEachGpu([](frugal::DeviceAllocator& allocator) { allocator.EndEpoch(); });
 }
 
@@ -205,6 +207,10 @@ int frugal_collapse_epochs(void) {
 int frugal_halve_epochs(void) {
   return frugal::ForEachGpu([](frugal::DeviceAllocator& allocator) { allocator.HalveEpochs(); });
 }
+
+void frugal_count_module_calls(int on) { frugal::ModuleCalls::SetOn(on != 0); }
+
+int64_t frugal_module_calls_to_epoch(void) { return frugal::ModuleCalls::window(); }
 
 int64_t frugal_epochs_ended(void) {
   int64_t ended = 0;

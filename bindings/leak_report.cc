@@ -8,6 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
+#include "allocator/line_history.h"
 
 namespace frugal {
 namespace {
@@ -39,66 +40,26 @@ std::string NameOf(SiteId site, const SiteTable& sites) {
   return sites.PartName(sites.At(site).part);
 }
 
-// Everything that one line keeps. Memory of its backward pass is apart: it is kept for other reasons.
-struct LineHistory {
-  std::vector<const SiteHistory*> sites;
-  std::vector<EpochBoundary> boundaries;  // of all together
-
-  void Add(const SiteHistory& site) {
-    sites.push_back(&site);
-    const size_t longest = std::max(boundaries.size(), site.boundaries.size());
-    // All end with the latest boundary.
-    std::vector<EpochBoundary> both(longest);
-    for (size_t back = 1; back <= longest; ++back) {
-      EpochBoundary& boundary = both[longest - back];
-      if (back <= boundaries.size()) boundary = boundaries[boundaries.size() - back];
-      if (back > site.boundaries.size()) continue;
-      const EpochBoundary& other = site.boundaries[site.boundaries.size() - back];
-      boundary.epoch = other.epoch;
-      boundary += other;
-    }
-    boundaries = std::move(both);
-  }
-};
-
-// Sites are judged one by one, since a leak can drown in what else a line does; and the line as a whole, since its
-// leak can be spread over many sizes.
-LineFinding Judge(const LineHistory& line) {
-  LineFinding finding = {};
-  double most = -1;
-  for (const SiteHistory* site : line.sites) {
-    const LeakFinding leak = JudgeSite(site->boundaries);
-    if (leak.bytes_per_epoch > most) {
-      most = leak.bytes_per_epoch;
-      finding.site = site->site;
-      finding.largest_block = site->largest_block;
-    }
-    if (leak.verdict == LeakVerdict::kNone) continue;
-    finding.latest += site->boundaries.back();
-    finding.leak.verdict = std::max(finding.leak.verdict, leak.verdict);
-    finding.leak.bytes_per_epoch += leak.bytes_per_epoch;
-    finding.leak.confidence = std::max(finding.leak.confidence, leak.confidence);
-  }
-  for (const LeakFinding& whole : {JudgeSite(line.boundaries), JudgeGrowth(line.boundaries)}) {
-    if (finding.leak.verdict != LeakVerdict::kNone) break;
-    finding.leak = whole;
-    finding.latest = line.boundaries.back();
-  }
-  return finding;
-}
-
 void AppendFindings(const GpuEpochs& gpu, const SiteTable& sites, std::vector<LineFinding>& findings) {
-  std::map<std::pair<std::string, bool>, LineHistory> lines;
+  // Memory of a line's backward pass is apart: it is kept for other reasons.
+  std::map<std::pair<std::string, bool>, LineHistory> by_name;
   for (const SiteHistory& history : gpu.epochs.sites) {
-    const Site& site = sites.At(history.site);
-    if (!sites.IsExpectedToGrow(site.part)) lines[{NameOf(history.site, sites), !site.node.empty()}].Add(history);
+    by_name[{NameOf(history.site, sites), !sites.At(history.site).node.empty()}].Add(history);
   }
-  for (const auto& [name, history] : lines) {
-    LineFinding finding = Judge(history);
-    if (finding.leak.verdict == LeakVerdict::kNone) continue;
-    finding.gpu = gpu.gpu;
-    finding.name = name.first;
-    findings.push_back(std::move(finding));
+  std::vector<LineHistory> lines;
+  for (auto& [name, history] : by_name) lines.push_back(std::move(history));
+  const std::vector<LineJudgement> judgements = JudgeLines(lines);
+  size_t number = 0;
+  for (const auto& [name, unused] : by_name) {
+    const LineJudgement& judgement = judgements[number++];
+    if (judgement.leak.verdict == LeakVerdict::kNone) continue;
+    if (sites.IsExpectedToGrow(sites.At(judgement.site).part)) continue;
+    findings.push_back({.gpu = gpu.gpu,
+                        .site = judgement.site,
+                        .name = name.first,
+                        .largest_block = judgement.largest_block,
+                        .leak = judgement.leak,
+                        .latest = judgement.latest});
   }
 }
 

@@ -12,9 +12,9 @@ Bytes MissingBytes(const frugal_out_of_memory& facts) {
 
 OutOfMemoryVerdict JudgeOutOfMemory(const frugal_out_of_memory& facts, Bytes leaked) {
   // What a CUDA context and the libraries in it take is no news, and nobody can have it back: an eighth of the device,
-  // within these limits.
+  // within these limits. They take half a GiB on a small GPU, too, yet a GiB of one of 2 GiB is worth a look.
   constexpr int64_t kUsualPart = 8;
-  constexpr int64_t kLeastUsual = int64_t{1} << 30;
+  constexpr int64_t kLeastUsual = int64_t{640} << 20;
   constexpr int64_t kMostUsual = int64_t{2} << 30;
   const int64_t unusual = facts.outside - std::clamp(facts.device_total / kUsualPart, kLeastUsual, kMostUsual);
   // Where memory is full, some always lies beside small blocks.

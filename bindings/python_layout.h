@@ -28,10 +28,12 @@ struct FrameLayout {
   size_t owner = 0;  // a byte that tells frames of the C stack, which stand for no function; 0: there are none
 };
 
-// PyCodeObject: co_filename, co_name, co_linetable, and the first instruction, which 3.10 has elsewhere.
+// PyCodeObject: co_filename, co_name, co_qualname (0: 3.10 has none), co_linetable, and the first instruction,
+// which 3.10 has elsewhere.
 struct CodeLayout {
   size_t file = 112;
   size_t function = 120;
+  size_t qualified = 128;
   size_t lines = 136;
   size_t first_instruction;
 };
@@ -54,7 +56,7 @@ inline constexpr std::array<PythonLayout, 4> kPythonLayouts = {{
     {.minor = 10,
      .thread = {.frame = 24},
      .frame = {.previous = 24, .code = 32, .instruction = 96, .instruction_is_index = true},
-     .code = {.file = 104, .function = 112, .lines = 120, .first_instruction = 0},
+     .code = {.file = 104, .function = 112, .qualified = 0, .lines = 120, .first_instruction = 0},
      .text = {.ascii = 48, .other = 72}},
     {.minor = 11,
      .thread = {.frame = 56, .is_indirect = true, .within = 8},

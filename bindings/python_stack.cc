@@ -160,4 +160,11 @@ CodeLine Describe(const PythonFrame& frame) {
           python.line_of(frame.code, frame.instruction)};
 }
 
+std::string QualifiedName(const PythonFrame& frame) {
+  if (!python_is_known.load(std::memory_order_acquire)) return "";
+  const PythonLayout& layout = *python.layout;
+  if (layout.code.qualified == 0) return "";
+  return TextOf(layout, Read<const void*>(frame.code, layout.code.qualified));
+}
+
 }  // namespace frugal

@@ -56,6 +56,9 @@ inline bool KnowsPython() { return python_is_known.load(std::memory_order_relaxe
 size_t CapturePython(absl::Span<PythonFrame> frames);
 // REQUIRES: the frame was captured on this thread, which has run no Python since.
 CodeLine Describe(const PythonFrame& frame);
+// As Describe, its function's name with those of the classes and functions around it, "Swish.backward"; "" where this
+// version of Python has none.
+std::string QualifiedName(const PythonFrame& frame);
 
 }  // namespace frugal
 

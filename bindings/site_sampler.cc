@@ -3,6 +3,8 @@
 #include <array>
 #include <cmath>
 
+#include "bindings/module_calls.h"
+
 namespace frugal {
 namespace {
 
@@ -14,7 +16,7 @@ class ForwardSites {
   }
   // Of a node, or of one that was made shortly before: not every node's outputs were recorded.
   SiteId Find(uint64_t sequence) const {
-    for (uint64_t back = 0; back < kReach && back < sequence; ++back) {
+    for (uint64_t back = 0; back < kReach && back <= sequence; ++back) {
       const uint64_t entry = ring_[(sequence - back) % kSize].load(std::memory_order_relaxed);
       if (entry != 0 && entry >> kSiteBits == ((sequence - back) & kSequenceMask)) {
         return static_cast<SiteId>(entry & kSiteMask);
@@ -43,6 +45,7 @@ class RecentSites {
     uint64_t key = 0;
     SiteId site = kNoSite;
     bool is_users = false;  // a line of the user's own led there
+    bool in_module = false;
   };
 
   template <typename F>
@@ -50,7 +53,8 @@ class RecentSites {
     Entry& entry = entries_[key % kSize];
     if (entry.key != key) {
       const SiteId site = find();
-      entry = {key, site, SiteTable::Instance().At(site).user != Site::kNone};
+      const Site& found = SiteTable::Instance().At(site);
+      entry = {key, site, found.user != Site::kNone, found.in_module};
     }
     return entry;
   }
@@ -61,6 +65,8 @@ class RecentSites {
 };
 
 constinit thread_local RecentSites recent_sites;
+// As of the thread's latest note of where a node was made.
+constinit thread_local uint64_t noted_sequence = 0;
 
 RecentSites::Entry SiteOfPython(PartId part, absl::Span<const PythonFrame> frames) {
   uint64_t key = Mix(static_cast<uint64_t>(part), frames.size());
@@ -68,11 +74,14 @@ RecentSites::Entry SiteOfPython(PartId part, absl::Span<const PythonFrame> frame
   return recent_sites.FindOr(key, [&] { return SiteTable::Instance().FindStack(key, part, frames); });
 }
 
-SiteId SiteOfNode(PartId part, const AutogradNode& node) {
+SiteId SiteOfNode(PartId part, const AutogradNode& node, absl::Span<const PythonFrame> frames) {
   const SiteId forward = forward_sites.Find(node.sequence);
-  const uint64_t key =
+  uint64_t key =
       Mix(Mix(reinterpret_cast<uint64_t>(node.type), static_cast<uint64_t>(forward)), ~static_cast<uint64_t>(part));
-  const auto find = [&] { return SiteTable::Instance().FindNode(key, NodeName(*node.type), forward, part); };
+  for (const PythonFrame& frame : frames) key = Mix(key, KeyOf(frame));
+  const auto find = [&] {
+    return SiteTable::Instance().FindNode(key, NodeName(*node.type, frames), forward, part, frames);
+  };
   return recent_sites.FindOr(key, find).site;
 }
 
@@ -82,7 +91,12 @@ SiteId SiteOfPart(PartId part) {
       .site;
 }
 
-SiteId SiteOf(PartId part) {
+struct Whereabouts {
+  SiteId site;
+  bool in_module;
+};
+
+Whereabouts SiteOf(PartId part) {
   // To fill it with zeros first would take longer than all the rest.
   std::array<PythonFrame, kMostPythonFrames> frames;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   const size_t count = CapturePython(absl::MakeSpan(frames));
@@ -91,13 +105,16 @@ SiteId SiteOf(PartId part) {
   if (!entry.is_users) {
     // The thread of a backward pass, whatever Python it may run there on its own account.
     if (const std::optional<AutogradNode> node = CurrentAutogradNode(); node.has_value()) {
-      return SiteOfNode(part, *node);
+      return {SiteOfNode(part, *node, absl::MakeConstSpan(frames.data(), count)), false};
     }
     if (count == 0) entry.site = SiteOfPart(part);
   }
-  // An operator makes its node before it allocates its outputs.
-  if (const uint64_t next = NextAutogradSequence(); next > 0) forward_sites.Note(next - 1, entry.site);
-  return entry.site;
+  // An operator makes its node before it allocates its outputs: what else is allocated before the next node is not its.
+  if (const uint64_t next = NextAutogradSequence(); next != noted_sequence) {
+    noted_sequence = next;
+    if (next > 0) forward_sites.Note(next - 1, entry.site);
+  }
+  return {entry.site, entry.in_module};
 }
 
 // xorshift64*: sixteen bits of it would do.
@@ -119,7 +136,7 @@ PartId SiteSampler::SetPart(PartId part) {
   return std::exchange(thread_.part, part);
 }
 
-SiteId SiteSampler::CurrentSite() { return SiteOf(thread_.part); }
+SiteId SiteSampler::CurrentSite() { return SiteOf(thread_.part).site; }
 
 int64_t SiteSampler::DrawDistance(ThreadState& thread) {
   // The same numbers in each thread and each run.
@@ -135,7 +152,13 @@ Sample SiteSampler::Take(size_t size) {
     thread.detailed_left = kDetailed;
     thread.until_next = 0;
   }
-  const SiteId site = IsCalledBySomebody() ? SiteOf(thread.part) : thread.part_site;
+  SiteId site = thread.part_site;
+  if (IsCalledBySomebody()) {
+    const Whereabouts found = SiteOf(thread.part);
+    site = found.site;
+    if (found.in_module && !thread.in_module) ModuleCalls::Note();
+    thread.in_module = found.in_module;
+  }
   if (thread.detailed_left > 0) {
     --thread.detailed_left;
     if (thread.detailed_left == 0) thread.until_next = DrawDistance(thread);

@@ -21,8 +21,11 @@ class SiteSampler {
   // Allocations are recorded from now on, or no more. Off at first.
   static void SetOn(bool value) { is_on_.store(value, std::memory_order_relaxed); }
   static bool is_on() { return is_on_.load(std::memory_order_relaxed); }
-  // An epoch has ended: see kDetailed.
-  static void EndEpoch() { epoch_.fetch_add(1, std::memory_order_relaxed); }
+  // See kDetailed. The calling thread does at once, others from their next sample on.
+  static void RecordInDetail() {
+    epoch_.fetch_add(1, std::memory_order_relaxed);
+    thread_.until_next = 0;
+  }
 
   // The part of the program that the calling thread is in; returns the one before.
   static PartId SetPart(PartId part);
@@ -43,8 +46,8 @@ class SiteSampler {
   }
 
  private:
-  // In each epoch each thread records so many allocations whatever their size, so that nothing escapes in a small
-  // program: a few milliseconds.
+  // In each epoch, and after each RecordInDetail, each thread records so many allocations whatever their size, so that
+  // nothing escapes in a small program: a few milliseconds.
   static constexpr int64_t kDetailed = 10'000;
 
   struct ThreadState {
@@ -52,6 +55,7 @@ class SiteSampler {
     int64_t detailed_left = kDetailed;
     uint64_t random = 0;
     uint32_t epoch = 0;
+    bool in_module = false;  // at the latest recorded allocation
     PartId part = kNoPart;
     SiteId part_site = kNoSite;  // of the part outside of Python
   };

@@ -1,15 +1,13 @@
 #include "bindings/site_table.h"
 
-#include <algorithm>
-#include <array>
-
 #include "absl/strings/match.h"
 
 namespace frugal {
 namespace {
 
-// What is typed in by the user, though there is no file.
-constexpr std::array<absl::string_view, 3> kTypedIn = {"<stdin>", "<string>", "<ipython-input"};
+bool IsCallOfModule(const CodeLine& line) {
+  return line.function == "_call_impl" && absl::EndsWith(line.file, "torch/nn/modules/module.py");
+}
 
 }  // namespace
 
@@ -51,24 +49,16 @@ bool SiteTable::IsExpectedToGrow(PartId part) const {
   return parts_.at(static_cast<size_t>(part)).expected_to_grow;
 }
 
-void SiteTable::SetLibraryFolders(std::vector<std::string> folders) {
+void SiteTable::SetOwners(CodeOwners owners) {
   absl::MutexLock lock(&mutex_);
-  library_folders_ = std::move(folders);
-}
-
-bool SiteTable::IsUsers(absl::string_view file) const {
-  const auto begins = [file](absl::string_view prefix) { return absl::StartsWith(file, prefix); };
-  if (std::any_of(library_folders_.begin(), library_folders_.end(), begins)) return false;
-  if (begins("<")) return std::any_of(kTypedIn.begin(), kTypedIn.end(), begins);
-  // Also those of other environments, which a program may have added to its path.
-  return !absl::StrContains(file, "/site-packages/") && !absl::StrContains(file, "/dist-packages/");
+  owners_ = std::move(owners);
 }
 
 uint32_t SiteTable::FindLine(const PythonFrame& frame) {
   const auto [found, is_new] = lines_by_frame_.try_emplace(KeyOf(frame), static_cast<uint32_t>(lines_.size()));
   if (is_new) {
     CodeLine line = Describe(frame);
-    const bool is_users = IsUsers(line.file);
+    const bool is_users = owners_.IsUsers(line.file);
     lines_.emplace_back(std::move(line), is_users);
   }
   return found->second;
@@ -108,19 +98,24 @@ SiteId SiteTable::FindStack(uint64_t key, PartId part, absl::Span<const PythonFr
   site.lines.reserve(frames.size());
   for (const PythonFrame& frame : frames) {
     site.lines.push_back(FindLine(frame));
+    site.in_module = site.in_module || IsCallOfModule(lines_[site.lines.back()].first);
     if (site.user == Site::kNone && lines_[site.lines.back()].second)
       site.user = static_cast<int>(site.lines.size()) - 1;
   }
   return Add(key, std::move(site));
 }
 
-SiteId SiteTable::FindNode(uint64_t key, absl::string_view node, SiteId forward, PartId part) {
+SiteId SiteTable::FindNode(uint64_t key, absl::string_view node, SiteId forward, PartId part,
+                           absl::Span<const PythonFrame> frames) {
   absl::MutexLock lock(&mutex_);
   if (const auto found = sites_by_key_.find(key); found != sites_by_key_.end()) return found->second;
+  if (IsFull()) return kNoSite;
   Site site;
   site.part = forward == kNoSite ? part : sites_.at(static_cast<size_t>(forward)).part;
   site.node.assign(node.data(), node.size());
   site.forward = forward;
+  site.lines.reserve(frames.size());
+  for (const PythonFrame& frame : frames) site.lines.push_back(FindLine(frame));
   return Add(key, std::move(site));
 }
 

@@ -17,6 +17,7 @@
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
 #include "allocator/allocation_site.h"
+#include "bindings/code_owners.h"
 #include "bindings/forked_child.h"
 #include "bindings/python_stack.h"
 
@@ -32,8 +33,9 @@ struct Site {
   PartId part = kNoPart;
   std::vector<uint32_t> lines;  // numbers of lines, of the innermost call first; empty: no Python was running
   int user = kNone;             // index in `lines` of the innermost one that is the user's own
-  std::string node;             // of a backward pass; "" if it was none
+  std::string node;             // of a backward pass, "MulBackward0" or "autograd.Function Swish"; "" if it was none
   SiteId forward = kNoSite;     // where that node was made; kNoSite: unknown
+  bool in_module = false;       // within a call of nn.Module
 };
 
 // Sites, lines and parts are kept for good, and never change. Thread-safety: any thread.
@@ -55,15 +57,16 @@ class SiteTable {
   void ExpectGrowth(PartId part);
   bool IsExpectedToGrow(PartId part) const;
 
-  // Code whose file begins with one of these is not the user's own.
-  void SetLibraryFolders(std::vector<std::string> folders);
+  // Of lines that are met from now on.
+  void SetOwners(CodeOwners owners);
 
   // The site of a part outside of Python; kNoSite for kNoPart.
   SiteId FindPartSite(PartId part);
   // `key` stands for the frames and the part. The frames are as CapturePython left them.
   SiteId FindStack(uint64_t key, PartId part, absl::Span<const PythonFrame> frames);
-  // `key` stands for the node and where it was made.
-  SiteId FindNode(uint64_t key, absl::string_view node, SiteId forward, PartId part);
+  // `key` stands for the node, where it was made, and the Python that it runs, none of it the user's own.
+  SiteId FindNode(uint64_t key, absl::string_view node, SiteId forward, PartId part,
+                  absl::Span<const PythonFrame> frames);
 
   size_t size() const;
   // How often there was no room for one more site.
@@ -86,7 +89,6 @@ class SiteTable {
   bool IsFull() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   SiteId Add(uint64_t key, Site site) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t FindLine(const PythonFrame& frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool IsUsers(absl::string_view file) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
   std::deque<Part> parts_ ABSL_GUARDED_BY(mutex_);
@@ -96,7 +98,7 @@ class SiteTable {
   // Lines, and whether they are the user's own.
   std::deque<std::pair<CodeLine, bool>> lines_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, uint32_t> lines_by_frame_ ABSL_GUARDED_BY(mutex_);
-  std::vector<std::string> library_folders_ ABSL_GUARDED_BY(mutex_);
+  CodeOwners owners_ ABSL_GUARDED_BY(mutex_);
   int64_t left_out_ ABSL_GUARDED_BY(mutex_) = 0;
 };
 

@@ -147,6 +147,7 @@ def stats(device: int | str | object = None) -> dict[str, int]:
         - ``out_of_memory_errors``: requests that could not be served at all
         - ``device_allocations``, ``device_frees``: pieces of physical memory taken from the driver and given back
         - ``driver_failures``: calls that the driver failed and that were made up for
+        - ``native_allocated_bytes``: memory of PyTorch's own allocator that is in use beside ours
         - ``native_reserved_bytes``: physical memory that PyTorch's own allocator holds beside ours
         - ``limit_bytes``: the most that both may hold together; 0: as much as there is
         - ``virtual_memory``: 1 if the GPU can map memory, 0 if it gets plain ``cudaMalloc`` segments

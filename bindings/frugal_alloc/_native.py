@@ -9,12 +9,11 @@ import atexit
 import contextlib
 import ctypes
 import functools
-import gc
 import os
 import sys
 import threading
 
-from . import _interruptions, _sites
+from . import _garbage, _interruptions, _sites
 
 
 class FrugalAllocError(RuntimeError):
@@ -78,7 +77,7 @@ class Library(_sites.SiteFunctions):
         self._library_with_gil = ctypes.PyDLL(path)
         self._library_with_gil.frugal_make_shareable.argtypes = [ctypes.c_void_p]
         # Kept for as long as the library may call it.
-        self._collector = _GARBAGE_COLLECTOR(_interruptions.callback(_collect_garbage, otherwise=0))
+        self._collector = _GARBAGE_COLLECTOR(_interruptions.callback(_garbage.Collector(self).collect, otherwise=0))
 
     def enable(self, settings: str = "") -> None:
         """`settings`: "key:value,key:value", on top of those in force."""
@@ -175,10 +174,6 @@ class Library(_sites.SiteFunctions):
         if result < 0:
             raise FrugalAllocError(self._library.frugal_last_error().decode(errors="replace"))
         return result
-
-
-def _collect_garbage() -> int:
-    return gc.collect()
 
 
 def loaded() -> Library | None:

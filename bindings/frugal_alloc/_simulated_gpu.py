@@ -33,6 +33,11 @@ PRELOADED = (
     "libcublasLt.so.13",
     "libcublasLt.so.12",
     "libcudnn.so.9",
+    "libcufft.so.12",
+    "libcufft.so.11",
+    "libcusolver.so.12",
+    "libcusolver.so.11",
+    "libcusparse.so.12",
 )
 NEEDED = ("libcudart.so.13", "libcuda.so.1", "libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9")
 
@@ -102,8 +107,8 @@ def environment(
     Args:
         memory: Bytes of memory of each GPU.
         gpus: How many there are.
-        values: "none": kernels do nothing, and what depends on values is made up (see _plausible.py); "cpu": in a
-            Python program, the CPU computes the values of PyTorch's operators in the simulated memory (_values.py).
+        values: "none": kernels do nothing but for small integers and booleans in a Python program, and what depends on
+            other values is made up; "cpu": the CPU computes the values of all of PyTorch's operators there (_values/).
         backing: "none" leaves out the host memory behind the addresses, for programs that never touch it.
         base: The environment to start from. What it says about real GPUs is left out.
 

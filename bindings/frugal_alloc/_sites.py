@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import _interruptions
+from . import _interruptions, _users_code
 
 
 class Frame(NamedTuple):
@@ -31,9 +31,7 @@ class Site(NamedTuple):
     phase: str
     #: The innermost first; none on threads without Python.
     frames: tuple[Frame, ...]
-    #: Index in `frames` of the innermost one that is the user's own; -1: none.
-    user: int
-    #: In a backward pass, the node that was evaluated, such as "MulBackward0"; else "".
+    #: In a backward pass, the node that was evaluated, such as "MulBackward0" or "autograd.Function Swish"; else "".
     node: str
     #: Number of the site at which that node was made; 0: not known.
     forward: int
@@ -149,7 +147,7 @@ EXPLAINER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_OutOfMemory))
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_read_python": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int),
     "frugal_forget_python": (None,),
-    "frugal_set_library_folders": (None, ctypes.c_char_p),
+    "frugal_set_code_owners": (None, ctypes.c_char_p),
     "frugal_part": (ctypes.c_int, ctypes.c_char_p),
     "frugal_set_part": (ctypes.c_int, ctypes.c_int),
     "frugal_part_name": (ctypes.c_char_p, ctypes.c_int),
@@ -165,10 +163,13 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_free_snapshot": (None, ctypes.c_void_p),
     "frugal_snapshot_segments": (ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctypes.POINTER(_Segment))),
     "frugal_snapshot_blocks": (ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctypes.POINTER(_Block))),
+    "frugal_record_in_detail": (None,),
     "frugal_epoch_end": (ctypes.c_int,),
     "frugal_epochs_ended": (ctypes.c_int64,),
     "frugal_collapse_epochs": (ctypes.c_int,),
     "frugal_halve_epochs": (ctypes.c_int,),
+    "frugal_count_module_calls": (None, ctypes.c_int),
+    "frugal_module_calls_to_epoch": (ctypes.c_int64,),
     "frugal_make_report": (ctypes.c_void_p,),
     "frugal_free_report": (None, ctypes.c_void_p),
     "frugal_report_findings": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Finding), ctypes.c_int),
@@ -181,19 +182,27 @@ class SiteFunctions:
 
     _library: ctypes.CDLL
     _explainers: tuple[Any, ...] = ()
+    _beginnings: dict[str, str] | None = None
 
     def _check(self, result: int) -> int:
         raise NotImplementedError
 
     def read_python(self) -> bool:
         """Lets sites have lines of Python; False: this Python's frames cannot be read."""
-        self._library.frugal_set_library_folders("\n".join(_library_folders()).encode(errors="surrogateescape"))
+        self.follow_path()
         # A debug build of Python keeps more in its structures.
         if hasattr(sys, "gettotalrefcount"):
             return False
         here = sys._getframe()
         file, function = here.f_code.co_filename.encode(errors="surrogateescape"), here.f_code.co_name.encode()
         return self._library.frugal_read_python(file, function, here.f_lineno) == 0
+
+    def follow_path(self) -> None:
+        """Tells the library whose code is whose, if that has changed: a program may put folders on its path."""
+        beginnings = _users_code.beginnings()
+        if beginnings is not self._beginnings:
+            self._beginnings = beginnings
+            self._library.frugal_set_code_owners(_code_owners(beginnings))
 
     def set_phase(self, name: str) -> str:
         """What the calling thread allocates counts to this part of the program; "": to none. Returns the one before."""
@@ -211,7 +220,7 @@ class SiteFunctions:
         lines = (_Line * described.lines)()
         self._library.frugal_site_lines(number, lines, described.lines)
         frames = tuple(Frame(_decode(line.file), line.line, _decode(line.function)) for line in lines)
-        return Site(number, _decode(described.part), frames, described.user, _decode(described.node), described.forward)
+        return Site(number, _decode(described.part), frames, _decode(described.node), described.forward)
 
     def gpus(self) -> list[int]:
         """The GPUs that memory has been asked for."""
@@ -219,6 +228,7 @@ class SiteFunctions:
 
     def site_usages(self) -> list[SiteUsage]:
         """What each site holds now or held at the peak, on every GPU."""
+        self.follow_path()
         return [
             SiteUsage(gpu, usage.site, usage.bytes, usage.blocks, usage.peak_bytes)
             for gpu in self.gpus()
@@ -260,7 +270,12 @@ class SiteFunctions:
         finally:
             self._library.frugal_free_snapshot(snapshot)
 
+    def record_in_detail(self) -> None:
+        """This thread records its next 10,000 allocations whatever their size; others do from their next sample on."""
+        self._library.frugal_record_in_detail()
+
     def epoch_end(self) -> None:
+        self.follow_path()
         self._check(self._library.frugal_epoch_end())
 
     def epochs_ended(self) -> int:
@@ -273,6 +288,14 @@ class SiteFunctions:
     def halve_epochs(self) -> None:
         """Each two epochs become one."""
         self._check(self._library.frugal_halve_epochs())
+
+    def count_module_calls(self, on: bool) -> None:
+        """Lets the library end its epochs by itself, after so many calls of modules, or no more."""
+        self._library.frugal_count_module_calls(int(on))
+
+    def module_calls_to_epoch(self) -> int:
+        """How many calls of modules make an epoch now; 0: they end none."""
+        return self._library.frugal_module_calls_to_epoch()
 
     def findings(self) -> list[Finding]:
         """What leaks, as of the latest end of an epoch: the worst first."""
@@ -369,21 +392,8 @@ def _out_of_memory(facts: Any) -> OutOfMemory:
     )
 
 
-def _library_folders() -> list[str]:
-    """Folders whose code is not the user's own: the standard library, installed packages, and this one."""
-    # Here, since importing frugal_alloc is to cost little.
-    import os
-    import site
-    import sysconfig
-
-    paths = sysconfig.get_paths()
-    folders = {paths[name] for name in ("stdlib", "platstdlib", "purelib", "platlib")}
-    folders.update(site.getsitepackages() if hasattr(site, "getsitepackages") else [])
-    folders.add(site.getusersitepackages())
-    folders.add(os.path.dirname(os.path.abspath(__file__)))
-    torch = sys.modules.get("torch")
-    if torch is not None and torch.__file__:
-        folders.add(os.path.dirname(os.path.abspath(torch.__file__)))
-    # What is made up as it runs has no file; a program that is given on the command line has the same name.
-    made_up = [] if sys.argv[:1] == ["-c"] else ["<string>"]
-    return sorted(folder.rstrip("/") + "/" for folder in folders) + made_up
+def _code_owners(beginnings: dict[str, str]) -> bytes:
+    """As bindings/c_api.h describes them."""
+    letters = {_users_code.USERS: "u", _users_code.USERS_FLAT: "f"}
+    lines = [letters.get(owner, "n") + text for text, owner in beginnings.items() if "\n" not in text]
+    return "\n".join(lines).encode(errors="surrogateescape")

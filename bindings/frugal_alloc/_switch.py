@@ -37,6 +37,7 @@ def enable(settings: str, suppressions: str | os.PathLike[str] | None = None) ->
 def disable(library: _native.Library) -> None:
     """See :func:`frugal_alloc.disable`."""
     library.disable()
+    _tracking.pause()
     _out_of_memory.stop()
 
 

@@ -24,14 +24,20 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", _HELP)
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_runtest_setup(item: pytest.Item) -> None:
-    if item.get_closest_marker(MARKER) is None:
+    """Before fixtures are set up, which may need the GPU."""
+    marker = item.get_closest_marker(MARKER)
+    # Tests marked to be skipped are skipped for their own reason.
+    if marker is None or item.get_closest_marker("skip") is not None:
         return
     function = getattr(item, "obj", None)
     if inspect.iscoroutinefunction(function) or inspect.isasyncgenfunction(function):
         pytest.fail(f"{MARKER} knows no coroutines; use frugal_alloc.no_leaks() in the test", pytrace=False)
     if unittest.TestCase in getattr(getattr(item, "cls", None), "__mro__", ()):
         pytest.fail(f"{MARKER} knows no unittest.TestCase; use frugal_alloc.no_leaks() in the test", pytrace=False)
+    _arguments(marker)
+    _skip_without_gpu()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -42,7 +48,6 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     allow_bytes, warmup = _arguments(marker)
     names = inspect.signature(pyfuncitem.obj).parameters
     arguments = {name: value for name, value in pyfuncitem.funcargs.items() if name in names}
-    # Not before: whoever has no such test is not to wait for torch.
     import frugal_alloc
 
     _enable(frugal_alloc)
@@ -70,11 +75,15 @@ def _arguments(marker: pytest.Mark) -> tuple[int, int]:
         pytest.fail(f"{MARKER}: {reason}", pytrace=False)
 
 
-def _enable(frugal_alloc: Any) -> None:
+def _skip_without_gpu() -> None:
+    # Not before: whoever has no such test is not to wait for torch.
     import torch
 
     if not torch.cuda.is_available():
         pytest.skip(_NO_GPU)
+
+
+def _enable(frugal_alloc: Any) -> None:
     if not frugal_alloc.is_enabled():
         try:
             frugal_alloc.enable()

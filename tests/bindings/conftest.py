@@ -44,6 +44,8 @@ ORDER = re.compile(r"the order of (\d+) accesses was checked, (\d+) violations")
 # These start processes of their own for each moment.
 ONE_MOMENT = (
     "test_everyday_calls.py",
+    "test_growth_outside.py",
+    "test_module_variables.py",
     "test_processes.py",
     "test_liveness.py",
     "test_python_stack.py",

@@ -10,7 +10,7 @@ import weakref
 
 sys.path.insert(0, sys.argv[1])
 from frugal_alloc._out_of_memory import running
-from frugal_alloc._tracking import names
+from frugal_alloc._tracking import roots
 
 wrong = []
 
@@ -24,7 +24,7 @@ def look():
     found = running.frames()
     for frame in found:
         frame.values.clear()
-    names.Names()
+    roots.of_program()
 
 
 def check(what, is_right):

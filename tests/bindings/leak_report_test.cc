@@ -2,6 +2,7 @@
 
 #include <string>
 
+#include "bindings/code_owners.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 
@@ -128,7 +129,7 @@ TEST(LeakReportTest, ALeakThatIsSpreadOverSizesIsFound) {
 TEST(SiteTableTest, WhatHasNoRoomIsCountedAndCostsNothingMore) {
   SiteTable sites;
   for (size_t node = sites.size(); node < SiteTable::kMostSites; ++node) {
-    ASSERT_NE(sites.FindNode(node, "AddBackward0", kNoSite, kNoPart), kNoSite);
+    ASSERT_NE(sites.FindNode(node, "AddBackward0", kNoSite, kNoPart, {}), kNoSite);
   }
   EXPECT_EQ(sites.left_out(), 0);
   EXPECT_EQ(sites.FindPartSite(sites.FindPart("training")), kNoSite);
@@ -155,10 +156,35 @@ TEST(SiteTableTest, TheSameNameIsTheSamePart) {
 TEST(SiteTableTest, MemoryOfABackwardPassBelongsToThePartOfItsForwardPass) {
   SiteTable sites;
   const SiteId forward = sites.FindPartSite(sites.FindPart("training"));
-  const SiteId node = sites.FindNode(7, "MulBackward0", forward, kNoPart);
-  EXPECT_EQ(sites.FindNode(7, "MulBackward0", forward, kNoPart), node);
+  const SiteId node = sites.FindNode(7, "MulBackward0", forward, kNoPart, {});
+  EXPECT_EQ(sites.FindNode(7, "MulBackward0", forward, kNoPart, {}), node);
   EXPECT_EQ(sites.At(node).node, "MulBackward0");
   EXPECT_EQ(sites.PartName(sites.At(node).part), "training");
+}
+
+TEST(CodeOwnersTest, TheLongestBeginningDecides) {
+  const CodeOwners owners("n/tmp/\nu/tmp/work/\nn/tmp/work/cache/\nn/usr/lib/python3/\nn<\nu<stdin>\n");
+  EXPECT_FALSE(owners.IsUsers("/tmp/generated/module.py"));
+  EXPECT_TRUE(owners.IsUsers("/tmp/work/train.py"));
+  EXPECT_TRUE(owners.IsUsers("/tmp/work/models/net.py"));
+  EXPECT_FALSE(owners.IsUsers("/tmp/work/cache/ab/cab.py"));
+  EXPECT_FALSE(owners.IsUsers("/usr/lib/python3/abc.py"));
+  EXPECT_FALSE(owners.IsUsers("<string>"));
+  EXPECT_TRUE(owners.IsUsers("<stdin>"));
+  EXPECT_TRUE(owners.IsUsers("/home/me/train.py"));
+}
+
+TEST(CodeOwnersTest, OfAFlatFolderOnlyTheFilesInItAreTheUsers) {
+  const CodeOwners owners("f/tmp/");
+  EXPECT_TRUE(owners.IsUsers("/tmp/train.py"));
+  EXPECT_FALSE(owners.IsUsers("/tmp/me_pyg/layer.py"));
+}
+
+TEST(CodeOwnersTest, AnInstalledPackageIsNeverTheUsers) {
+  const CodeOwners owners("u/work/\nu/opt/env/lib/site-packages/mine/");
+  EXPECT_FALSE(owners.IsUsers("/work/.venv/lib/python3.11/site-packages/torch/nn/modules/linear.py"));
+  EXPECT_FALSE(owners.IsUsers("/usr/lib/python3/dist-packages/numpy/core.py"));
+  EXPECT_TRUE(owners.IsUsers("/opt/env/lib/site-packages/mine/train.py"));
 }
 
 }  // namespace

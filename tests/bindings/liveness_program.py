@@ -125,6 +125,21 @@ def locals_read_all(a, b):
     return locals()
 
 
+class Model:
+    def eval(self):
+        return self
+
+
+def method_with_a_builtins_name(a, b):
+    b.eval()
+    return ask("b", a)
+
+
+def method_with_a_builtins_name_in_a_nested_function(a, b):
+    ask("b", a)
+    return lambda model: model.eval()
+
+
 def deleted(a, b):
     c = a
     del a
@@ -180,6 +195,8 @@ if __name__ == "__main__":
     closure(1, 2)
     comprehension(1, 2)
     locals_read_all(1, 2)
+    method_with_a_builtins_name(1, Model())
+    method_with_a_builtins_name_in_a_nested_function(1, 2)
     deleted(1, 2)
     unpacking((1, (2, 3)))
     list(generator(1, 2))

@@ -75,5 +75,16 @@ TEST(OutOfMemoryVerdictTest, AContextIsNeverTheCause) {
   EXPECT_EQ(Verdict(facts), OutOfMemoryVerdict::kTooBig);
 }
 
+TEST(OutOfMemoryVerdictTest, OnASmallGpuWhatIsBeyondItsContextIsTheCause) {
+  frugal_out_of_memory facts = FullGpu();
+  facts.device_total = facts.limit = 2 * kGiB;
+  facts.outside = kGiB;
+  facts.reserved = facts.allocated = kGiB;
+  facts.requested = kGiB / 4;
+  EXPECT_EQ(Verdict(facts), OutOfMemoryVerdict::kOutside);
+  facts.requested = kGiB / 2;
+  EXPECT_EQ(Verdict(facts), OutOfMemoryVerdict::kTooBig);
+}
+
 }  // namespace
 }  // namespace frugal

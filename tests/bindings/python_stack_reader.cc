@@ -17,8 +17,8 @@ absl::Notification was_read;
 
 #pragma GCC visibility push(default)
 
-// Writes "file\tfunction\tline\n" for each frame, the innermost first, as far as there is room; -1: this Python's
-// frames are not known.
+// Writes "file\tfunction\tline\tqualified name\n" for each frame, the innermost first, as far as there is room; -1:
+// this Python's frames are not known.
 extern "C" int read_stack(char* text, size_t size) {
   if (!frugal::FindPython().ok()) return -1;
   std::array<frugal::PythonFrame, frugal::kMostPythonFrames> frames;
@@ -26,7 +26,8 @@ extern "C" int read_stack(char* text, size_t size) {
   std::string lines;
   for (size_t i = 0; i < count; ++i) {
     const frugal::CodeLine line = frugal::Describe(frames[i]);
-    lines += line.file + "\t" + line.function + "\t" + std::to_string(line.line) + "\n";
+    lines += line.file + "\t" + line.function + "\t" + std::to_string(line.line) + "\t";
+    lines += frugal::QualifiedName(frames[i]) + "\n";
   }
   const size_t written = std::min(lines.size(), size - 1);
   std::memcpy(text, lines.data(), written);

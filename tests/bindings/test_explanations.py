@@ -88,7 +88,9 @@ HUNDRED = "torch.zeros(25 << 20, device='cuda')"
 
 
 @pytest.fixture
-def program(tmp_path: Path) -> Any:
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    # A module of a temporary folder is the user's if that is on the path, else taken for generated code.
+    monkeypatch.syspath_prepend(tmp_path)
     return lambda source: Program(tmp_path, source)
 
 

@@ -148,6 +148,31 @@ def test_without_a_gpu_the_reason_says_how_to_simulate_one(tmp_path: Path) -> No
     assert "frugal-alloc simulate --memory 8GiB --values cpu -- python -m pytest" in why
 
 
+def test_without_a_gpu_fixtures_that_need_one_are_not_set_up(tmp_path: Path) -> None:
+    code = """
+import pytest, torch
+
+@pytest.fixture(scope="module", autouse=True)
+def first():
+    torch.ones(1).cuda()
+
+@pytest.fixture
+def model():
+    return torch.nn.Linear(2, 2).cuda()
+
+@pytest.mark.gpu_no_leak
+def test_one(model): pass
+
+class TestClass:
+    def setup_method(self): torch.ones(1).cuda()
+
+    @pytest.mark.gpu_no_leak
+    def test_two(self): pass
+"""
+    found, _ = run_pytest(tmp_path, code, os.environ | {"CUDA_VISIBLE_DEVICES": ""})
+    assert {name: state for name, (state, _) in found.items()} == {"test_one": "skipped", "test_two": "skipped"}
+
+
 def test_other_tests_do_not_wait_for_torch(tmp_path: Path) -> None:
     code = "import sys\ndef test_one(): assert 'torch' not in sys.modules\n"
     assert run_pytest(tmp_path, code, dict(os.environ))[0] == {"test_one": ("passed", "")}

@@ -317,7 +317,7 @@ def step_in_a_captured_graph_is_left_alone():
 def report_keeps_nothing_alive():
     values = [tensor() for _ in range(3)]
     references = [weakref.ref(value) for value in values]
-    extents = [[(value.data_ptr(), MIB) for value in values]]
+    extents = [[(value.data_ptr(), MIB, 0) for value in values]]
     with without_collector():
         evidence = _tracking.holders.find(extents) if hasattr(_tracking, "holders") else None
         frugal_alloc.report()
@@ -331,7 +331,7 @@ def report_empties_no_variables_of_the_programs():
     mine = locals()
     from frugal_alloc._tracking import holders
 
-    holders.find([[(one.data_ptr(), MIB)]])
+    holders.find([[(one.data_ptr(), MIB, 0)]])
     assert mine["two"] is two
     assert "one" in mine
 
@@ -360,7 +360,7 @@ def holders_are_found_wherever_they_are():
         "tensor 'enclosed'": enclosed,
         "variable 'inner' of generator()": next(running),
     }
-    found = holders.find([[(value.data_ptr(), MIB)] for value in wanted.values()])
+    found = holders.find([[(value.data_ptr(), MIB, 0)] for value in wanted.values()])
     del wanted["tensor 'enclosed'"]
     names = [[holder.name.what for holder in evidence.holders] for evidence in found]
     assert names[0] == ["dict 'content' of Box"] or "wanted" in names[0][0], names

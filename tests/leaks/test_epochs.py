@@ -231,6 +231,27 @@ def test_where_nothing_ever_stepped_any_loader_counts(loop):
     assert loop.ends == 4
 
 
+def test_evaluation_over_the_trainings_own_loader_ends_none(loop):
+    loader = Thing()
+    for _ in range(10):
+        loop.run_through(loader)
+        loop.run_through(loader, steps_per_batch=0)
+    assert loop.ends == 10
+
+
+def test_where_nothing_ever_stepped_a_loader_made_anew_counts(loop):
+    for _ in range(5):
+        loop.run_through(Thing(), steps_per_batch=0)
+    assert loop.ends == 4
+
+
+def test_where_nothing_ever_stepped_a_second_loader_beside_the_first_is_none(loop):
+    first, second = Thing(), Thing()
+    loop.run_through(first, steps_per_batch=0)
+    loop.run_through(second, steps_per_batch=0)
+    assert loop.ends == 0
+
+
 def test_loaders_are_not_kept(loop):
     for _ in range(5):
         loop.run_through(Thing())

@@ -37,6 +37,18 @@ def test_anything_else_does_not(ends: list[Held]) -> None:
     assert ended(*ends).growing() == []
 
 
+def test_site_that_takes_over_what_another_lets_go_does_not_grow() -> None:
+    library = FakeLibrary()
+    memory = EpochMemory(library)
+    for number in range(RISING_ENDS):
+        library.hold(1000 + 50 * number, 4)
+        others = list(library.usages)
+        library.hold(1000 - 50 * number, 4, site=2)
+        library.usages += others
+        memory.note()
+    assert memory.growing() == []
+
+
 def test_what_every_second_epoch_holds_more_of_has_not_grown() -> None:
     memory = ended((1000, 1), (1500, 1), (1000, 1), (1500, 1))
     assert not memory.has_grown(0, [1])

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 import time
+import weakref
 from collections.abc import Callable
 from typing import Any
 
@@ -11,6 +13,8 @@ import pytest
 import torch
 from frugal_alloc._out_of_memory.graphs import Graph
 from frugal_alloc._tracking.live_tensors import Extents, GraphMemory
+from frugal_alloc._tracking.reach import Reach
+from frugal_alloc._tracking.roots import Root
 
 STEPS = 1000
 WALKS = {
@@ -60,3 +64,31 @@ def test_a_walk_ends_after_so_many_nodes(
     monkeypatch.setattr("frugal_alloc._out_of_memory.graphs._MOST_NODES", STEPS // 2)
     monkeypatch.setattr("frugal_alloc._tracking.live_tensors.MOST_NODES", STEPS // 2)
     assert not walk(result).is_complete
+
+
+def _reached(value: Any, most: int) -> int:
+    reach = Reach(most)
+    reach.walk([Root("variable", "value", value, None, "", True)])
+    return len(reach.objects)
+
+
+def test_a_walk_of_holders_ends_after_so_many_objects() -> None:
+    lists = [[[]] for _ in range(STEPS)]
+    assert _reached(lists, 10 * STEPS) == 1 + 2 * STEPS
+    assert _reached(lists, STEPS // 2) == STEPS // 2
+
+
+def test_a_walk_of_holders_looks_at_a_part_of_the_longest_lists(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("frugal_alloc._tracking.reach.MOST_ITEMS", STEPS)
+    assert _reached([[] for _ in range(2 * STEPS)], 10 * STEPS) == 1 + STEPS
+
+
+def test_a_walk_of_holders_keeps_nothing_alive() -> None:
+    class Local:
+        """A class of the program's, which ends."""
+
+    local = weakref.ref(Local)
+    assert _reached([Local()], STEPS) > 1
+    del Local
+    gc.collect()
+    assert local() is None

@@ -30,6 +30,12 @@ FRAMES = [
 _FORWARD = [6, 4, 3, 5, 4, 3, 2, 0]
 
 
+def epochs(ended: int, found_by: str, steps: int, steps_per_epoch: float | None) -> dict[str, Any]:
+    """All of which were watched."""
+    known = {"ended": ended, "found_by": found_by, "steps": steps, "steps_per_epoch": steps_per_epoch}
+    return known | {"unwatched": 0, "unwatched_steps": 0}
+
+
 def site(size: int, peak: int, blocks: int, stack: list[int], **rest: Any) -> dict[str, Any]:
     """A site whose line is that of the innermost frame of the user's."""
     own = next(frame for number in stack if "/home/" in (frame := FRAMES[number])["file"])
@@ -51,13 +57,13 @@ def healthy() -> dict[str, Any]:
             "python": "3.11.2", "torch": "2.11.0+cu130", "frugal_alloc": "0.1.0",
             "started": "2026-01-31T20:00:00+00:00", "written": "2026-01-31T23:59:59+00:00", "simulated": False,
         },
-        "epochs": {"ended": 12, "found_by": "data_loader", "steps": 1200, "steps_per_epoch": 100.0},
+        "epochs": epochs(12, "data_loader", 1200, 100.0),
         "gpus": [
             {
                 "gpu": 0, "name": "NVIDIA RTX 4090", "total_bytes": 24 * GIB, "limit_bytes": 24 * GIB,
                 "allocated_bytes": 2800 * MIB, "peak_allocated_bytes": 9 * GIB, "reserved_bytes": 9216 * MIB,
                 "peak_reserved_bytes": 9216 * MIB, "awaiting_bytes": 0, "native_reserved_bytes": 0,
-                "outside_bytes": 600 * MIB,
+                "outside_bytes": 600 * MIB, "native_allocated_bytes": 0, "peak_in_use_bytes": 9 * GIB, "pools": [],
                 "driver_calls": [
                     {"call": "create", "calls": 4608, "total_ns": 133_632_000, "worst_ns": 2_100_000},
                     {"call": "set_access", "calls": 210, "total_ns": 170_496_000, "worst_ns": 41_000_000},
@@ -153,7 +159,7 @@ def with_small_leaks(document: dict[str, Any]) -> dict[str, Any]:
 def out_of_memory() -> dict[str, Any]:
     """Too large a batch, in the second step."""
     document = healthy()
-    document["epochs"] = {"ended": 0, "found_by": "none", "steps": 1, "steps_per_epoch": None}
+    document["epochs"] = epochs(0, "none", 1, None)
     document["timeline"] = {
         "phases": [""],
         "points": [[0, 0, 0, 0, 932 * MIB, 14 * GIB, 15 * GIB], [0, 1, 0, 0, 22 * GIB, 22 * GIB, 22 * GIB]],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -31,8 +32,11 @@ for batch in map(int, sys.argv[1:]):
 """
 
 
-def run(folder: Path, *batches: int) -> dict[str, Any]:
-    """The report that a program leaves which trains with these batches, of 4 MiB of activations each."""
+def run(folder: Path, *batches: int) -> tuple[str, dict[str, Any]]:
+    """The page's headline and the report that a program leaves which trains with these batches.
+
+    A batch has 4 MiB of activations for each of its rows.
+    """
     program = folder / "train.py"
     program.write_text(PROGRAM)
     environment = _simulated_gpu.environment(1 << 30) | {"FRUGAL_ALLOC_CONF": f"report_dir:{folder / 'reports'}"}
@@ -41,13 +45,18 @@ def run(folder: Path, *batches: int) -> dict[str, Any]:
     assert done.returncode == 0, done.stderr
     assert done.stdout == "swallowed\n"
     (page,) = (folder / "reports").glob("frugal-0-*.html")
-    assert "Out of memory: this step needs" in page.read_text()
-    return json.loads(page.with_suffix(".json").read_text())
+    (headline,) = re.findall("<h1>(.*)</h1>", page.read_text())
+    return headline, json.loads(page.with_suffix(".json").read_text())
 
 
 @pytest.mark.parametrize("goes_on", [False, True])
 def test_an_error_that_is_swallowed_is_in_the_report(tmp_path: Path, goes_on: bool) -> None:
-    report = run(tmp_path, 8, 8, 1000, *([8] if goes_on else []))
+    headline, report = run(tmp_path, 8, 8, 1000, *([8] if goes_on else []))
+    if goes_on:
+        assert headline.endswith("; the run met 1 out-of-memory error and went on")
+    else:
+        assert headline.startswith("Out of memory: this step needs")
+    assert report["oom"]["went_on"] == goes_on
     assert (report["oom"]["verdict"], report["oom"]["line"]) == (
         "too_big",
         PROGRAM.count("\n", 0, PROGRAM.index("* 2")) + 1,

@@ -1,4 +1,4 @@
-"""PyTorch on the stand-ins for cuBLAS, cuBLASLt and cuDNN. Runs on the simulated GPU; values are not computed."""
+"""PyTorch on the stand-ins for NVIDIA's libraries. Runs on the simulated GPU; values are not computed."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ import itertools
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -167,6 +168,85 @@ def test_flattened_recurrent_weights_lie_side_by_side_and_keep_their_values(opti
         assert torch.equal(weight.detach().cpu(), value)
 
 
+def regular(*batch: int) -> torch.Tensor:
+    return torch.eye(6, device=DEVICE).expand(*batch, 6, 6).contiguous()
+
+
+@pytest.mark.parametrize("batch", [(), (3,)])
+@pytest.mark.parametrize(
+    ("routine", "shapes"),
+    [
+        (torch.linalg.inv, [(6, 6)]),
+        (torch.linalg.det, [()]),
+        (torch.linalg.cholesky, [(6, 6)]),
+        (torch.linalg.svd, [(6, 6), (6,), (6, 6)]),
+        (torch.linalg.svdvals, [(6,)]),
+        (torch.linalg.eigh, [(6,), (6, 6)]),
+        (torch.linalg.eig, [(6,), (6, 6)]),
+        (torch.linalg.qr, [(6, 6), (6, 6)]),
+        (torch.linalg.lu_factor, [(6, 6), (6,)]),
+        (torch.linalg.ldl_factor, [(6, 6), (6,)]),
+        (torch.linalg.pinv, [(6, 6)]),
+        (lambda matrix: torch.linalg.solve(matrix, matrix), [(6, 6)]),
+        (lambda matrix: torch.linalg.lstsq(matrix, matrix).solution, [(6, 6)]),
+        (lambda matrix: torch.cholesky_solve(matrix, torch.linalg.cholesky(matrix)), [(6, 6)]),
+    ],
+)
+def test_linear_algebra_gives_its_shapes(routine: Callable, shapes: list[tuple], batch: tuple) -> None:
+    results = routine(regular(*batch))
+    results = [results] if isinstance(results, torch.Tensor) else results
+    assert [result.shape for result in results] == [batch + shape for shape in shapes]
+
+
+def test_linear_algebra_takes_its_workspace_from_the_allocator() -> None:
+    matrix = torch.eye(512, device=DEVICE)
+    torch.linalg.svdvals(matrix)
+    torch.cuda.reset_peak_memory_stats()
+    before = torch.cuda.memory_allocated()
+    torch.linalg.svdvals(matrix)
+    smallest_workspace = 4 * 512 * 512 * 4
+    assert torch.cuda.max_memory_allocated() - before > smallest_workspace
+
+
+def test_routine_reports_success_where_the_memory_said_otherwise() -> None:
+    control = ctypes.CDLL("libcusolver.so.12")
+    handle, info = ctypes.c_void_p(), torch.full((4,), 5, dtype=torch.int32, device=DEVICE)
+    assert control.cusolverDnCreate(ctypes.byref(handle)) == 0
+    assert control.cusolverDnSpotrfBatched(handle, 0, 2, None, 2, ctypes.c_void_p(info.data_ptr()), 3) == 0
+    assert info.cpu().numpy().tolist() == [0, 0, 0, 5]
+
+
+@pytest.mark.parametrize("transform", [torch.fft.fft, torch.fft.fft2, torch.fft.rfft, torch.fft.irfft2])
+def test_fourier_transform_gives_its_shape(transform: Callable) -> None:
+    dtype = torch.float32 if transform is torch.fft.rfft else torch.complex64
+    assert transform(torch.zeros(3, 8, 8, device=DEVICE, dtype=dtype)).shape[:2] == (3, 8)
+
+
+def test_fourier_transform_is_a_kernel_and_takes_its_workspace_from_the_allocator() -> None:
+    signal = torch.zeros(64, 1024, device=DEVICE, dtype=torch.complex64)
+    torch.fft.fft(signal)
+    torch.cuda.reset_peak_memory_stats()
+    before, launched = torch.cuda.memory_allocated(), launches()
+    torch.fft.fft(signal)
+    assert torch.cuda.max_memory_allocated() - before == 2 * signal.nbytes
+    assert launches() > launched
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_sparse_product_trains(layout: torch.layout) -> None:
+    sparse = torch.eye(6).to_sparse(layout=layout).to(DEVICE)
+    weight = torch.zeros(6, 4, device=DEVICE, requires_grad=True)
+    (sparse @ weight).sum().backward()
+    assert weight.grad.shape == (6, 4)
+
+
+def test_product_of_sparse_matrices_has_as_many_entries_as_the_fuller_one() -> None:
+    left = torch.eye(6).to_sparse_csr().to(DEVICE)
+    right = torch.ones(6, 6).to_sparse_csr().to(DEVICE)
+    assert (left @ right).values().shape == (36,)
+    assert (left + right).values().shape == (36,)
+
+
 def test_libraries_work_on_the_stream_that_captures() -> None:
     model = Residual().to(DEVICE)
     images = torch.zeros(4, 3, 32, 32, device=DEVICE)
@@ -201,3 +281,10 @@ def test_refused_launch_is_an_error_of_the_library() -> None:
             matrix @ matrix
     finally:
         control.frugal_sim_set_faults(b"")
+
+
+def test_tensor_map_can_be_encoded() -> None:
+    # Triton prints what it was asked for where it cannot.
+    tensor_map = ctypes.create_string_buffer(256)
+    aligned = ctypes.c_void_p((ctypes.addressof(tensor_map) + 63) // 64 * 64)
+    assert ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(aligned, 7, 2, *[None] * 5, 0, 0, 0, 0) == 0

@@ -34,6 +34,9 @@ FILES = (
     "test_everyday_calls.py",
     "test_refusals.py",
     "test_explanations.py",
+    "test_repeated_errors.py",
+    "test_pool_figures.py",
+    "test_large_steps.py",
     "test_distributed.py",
 )
 _MOST_SECONDS_A_FILE = 150.0

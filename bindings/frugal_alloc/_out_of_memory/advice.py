@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from .._place_names import place, short_path
+from . import levers
 from .kept import Kept
-from .places import short_path
 from .situation import Situation
 from .sizes import size
 from .variables import LEAST_BYTES, DeadVariables
@@ -31,7 +32,11 @@ def advise(situation: Situation, verdicts: list[dict[str, Any]], batch: str | No
     """
     missing = situation.facts.missing_bytes
     first = _BY_VERDICT.get(situation.facts.verdict, lambda *_: [])(situation, verdicts)
-    changes = [*_evaluation(situation), *map(_dead, situation.dead), *_kept(situation)]
+    changes = [
+        *_evaluation(situation),
+        *(_dead(dead, situation.has_pools) for dead in situation.dead),
+        *_kept(situation),
+    ]
     changes = [change for change in changes if change.bytes >= max(LEAST_BYTES, missing // _LEAST_PART)]
     changes.sort(key=lambda change: -change.bytes)
     if changes and _is_unknown(situation, verdicts):
@@ -62,7 +67,7 @@ def _leak(situation: Situation, verdicts: list[dict[str, Any]]) -> list[Advice]:
     facts = situation.facts
     for verdict in verdicts:
         if verdict["kind"] in ("leak", "growing", "suspect", "cycle") and verdict["gpu"] == facts.gpu:
-            where = f"{short_path(verdict['file'])}:{verdict['line']}: " if verdict.get("file") else ""
+            where = f"{place(verdict['file'], verdict['line'])}: " if verdict.get("file") else ""
             return [Advice(f"{where}{verdict['advice']}", verdict.get("file"), verdict.get("line"), verdict["bytes"])]
     return []
 
@@ -102,16 +107,18 @@ def _evaluation(situation: Situation) -> list[Advice]:
         return []
     when = "" if found.is_certain else " if no backward is to follow"
     text = (
-        f"call {found.model} at {short_path(found.file)}:{found.line} under torch.no_grad(){when}: "
+        f"call {found.model} at {place(found.file, found.line)} under torch.no_grad(){when}: "
         f"{size(situation.saved_bytes)} are held for a backward only"
     )
     return [Advice(text, found.file, found.line, situation.saved_bytes)]
 
 
-def _dead(dead: DeadVariables) -> Advice:
+def _dead(dead: DeadVariables, has_pools: bool) -> Advice:
     text = f"{dead.advice} of {short_path(dead.file)} frees {size(dead.bytes)}"
     if dead.rebound and len(dead.names) == len(dead.rebound):
         text += ": the line makes the new one while the old one is still there"
+    if has_pools:
+        text += "; not what a CUDA graph reads that is replayed later"
     return Advice(text, dead.file, dead.statement.first, dead.bytes)
 
 
@@ -123,7 +130,7 @@ def _kept(situation: Situation) -> list[Advice]:
 
 def _of_kept(kept: Kept) -> Advice:
     line = kept.added_in
-    where = f"at {short_path(kept.file)}:{line}" if line else f"where {short_path(kept.file)} fills it"
+    where = f"at {place(kept.file, line)}" if line else f"where {short_path(kept.file)} fills it"
     if not kept.is_container:
         text = (
             f"`{kept.name}` holds the graphs of all that went into it ({size(kept.graph_bytes)}): {where} add "
@@ -161,8 +168,13 @@ def _idle(situation: Situation) -> list[Advice]:
 def _size_of_the_step(situation: Situation) -> list[Advice]:
     """What is left to say: how much must go, and what the usual remedies can bring here."""
     facts, saved = situation.facts, situation.saved_bytes
+    keeps_little = saved < max(facts.allocated_bytes // 10, 1)
+    least = max(LEAST_BYTES, facts.missing_bytes // _LEAST_PART)
+    found = [lever for lever in levers.find(facts, situation.in_flight) if lever.bytes >= least]
+    if keeps_little and found:
+        return [Advice(lever.text, None, None, lever.bytes) for lever in found]
     text = f"{size(facts.missing_bytes)} must go"
-    if facts.allocated_bytes and saved >= facts.allocated_bytes // 10:
+    if not keeps_little:
         text += (
             f"; {size(saved)} are results kept for backward: they shrink with the batch (accumulate gradients over "
             "smaller ones), or with checkpointing; autocast at most halves them"
@@ -170,5 +182,5 @@ def _size_of_the_step(situation: Situation) -> list[Advice]:
     elif facts.requested_bytes > facts.limit_bytes:
         text += ": this one tensor is larger than all the memory there is"
     else:
-        text += "; little of it is kept for backward, so checkpointing and autocast would not help"
+        text += "; little of what is held is kept for backward, so checkpointing would not help"
     return [Advice(text, None, None, facts.missing_bytes)]

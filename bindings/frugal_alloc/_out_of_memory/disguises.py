@@ -14,7 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .. import _host_memory, _interruptions, _native
-from .places import short_path
+from .._place_names import place
+from . import recovery
 from .sizes import size
 
 # What libraries ask for at a time, of small GPUs a part: with less free, they may well have failed for want of memory.
@@ -102,7 +103,7 @@ def _leak_on(gpu: int) -> str | None:
         fills = verdict["kind"] in ("leak", "growing") and verdict["material"]
         if verdict["gpu"] == gpu and fills and verdict["file"]:
             return (
-                f"What fills it: {short_path(verdict['file'])}:{verdict['line']} leaks "
+                f"What fills it: {place(verdict['file'], verdict['line'])} leaks "
                 f"{size(verdict['bytes_per_epoch'])} with each epoch, {size(verdict['bytes'])} by now: "
                 f"{verdict['advice']}."
             )
@@ -217,6 +218,8 @@ def unwatch() -> None:
 
 def _program_failed(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
     _before.get("program", sys.__excepthook__)(kind, error, traceback)
+    if any(_is_plain(one, str(one)) for one in _chain(error)):
+        recovery.note_end()
     _tell(error)
 
 

@@ -7,8 +7,8 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from .. import _interruptions, _native
-from . import advice, fragmentation, message, remember, report, running, situation
+from .. import _interruptions, _native, _tracking
+from . import advice, fragmentation, message, recovery, remember, repetition, report, running, situation
 
 _this_thread = threading.local()
 
@@ -30,8 +30,7 @@ def explain(facts: Any) -> str | None:
         library = _native.loaded()
         if library is None:
             return None
-        with _unobserved():
-            return _explain(facts, library)
+        return _tell(facts, library)
     except Exception as error:
         _interruptions.pass_on(error)
         return None
@@ -39,16 +38,35 @@ def explain(facts: Any) -> str | None:
         _this_thread.explaining = False
 
 
-def _explain(facts: Any, library: Any) -> str:
+def _tell(facts: Any, library: Any) -> str | None:
+    """In full where the error is new, or due again; else by what was found out last."""
+    number = recovery.note(facts.gpu, facts.requested_bytes)
+    place = facts.site or running.innermost_line()
+    errors = repetition.count(repetition.kind_of(facts, place, library.setting("report_dir")))
+    if errors.is_due():
+        with _unobserved():
+            errors.explained(_explain(facts, library, number))
+    told = errors.explanation
+    if told is None:
+        return None
+    remember(told.error)
+    lines = [told.text]
+    if errors.met > errors.explained_at:
+        lines.append(message.repeated(errors.note()))
+    if told.path is not None:
+        lines.append(f"Report: {told.path}")
+    return "\n".join(lines)
+
+
+def _explain(facts: Any, library: Any, number: int) -> repetition.Explanation:
     found = situation.look(facts, library)
     pieces = fragmentation.measure(facts, _can_map(library, facts.gpu))
-    error = report.describe(found, pieces)
+    error = report.describe(found, pieces, number)
     document = report.build(error)
     verdicts = _verdicts(document, found) if document is not None else []
-    if facts.verdict == "leak" and not any(row["kind"] in message.LEAKS for row in verdicts) and document is not None:
-        # What leaked until the last epoch's end has been let go since.
-        found = found._replace(facts=facts._replace(verdict="too_big"))
-        error["verdict"] = document["oom"]["verdict"] = "too_big"
+    if document is not None and (verdict := _verdict(facts, verdicts)) != facts.verdict:
+        found = found._replace(facts=facts._replace(verdict=verdict))
+        error["verdict"] = document["oom"]["verdict"] = verdict
     changes = advice.advise(found, verdicts, report.batch_that_fits(facts))
     text = message.write(found, changes, pieces, verdicts)
     running.forget_sources()
@@ -56,12 +74,27 @@ def _explain(facts: Any, library: Any) -> str:
         "message": f"{message.first_sentences(facts)}\n{text}",
         "advice": [change._asdict() for change in changes],
     }
-    remember(error | told)
+    path = None
     if document is not None:
         document["oom"] |= told
         path = report.land(document, library.setting("report_dir"))
-        text += f"\nReport: {path}" if path is not None else ""
-    return text
+    return repetition.Explanation(text, path, error | told)
+
+
+def _verdict(facts: Any, verdicts: list[dict[str, Any]]) -> str:
+    """The library's verdict, unless what the report has found on the GPU says otherwise."""
+    here = [row for row in verdicts if row["gpu"] == facts.gpu]
+    if facts.verdict == "leak" and not any(row["kind"] in message.LEAKS for row in here):
+        # What leaked until the last epoch's end has been let go since.
+        return "too_big"
+    if facts.verdict == "too_big":
+        enough = [row for row in here if row["bytes"] >= facts.missing_bytes]
+        # The library knows how much is outside, but not that it has come to be there in the course of the run.
+        if any(row["kind"] == "outside" for row in enough):
+            return "outside"
+        if any(row["pattern"] == "cuda_graph_per_shape" for row in enough):
+            return "leak"
+    return facts.verdict
 
 
 def _verdicts(document: dict[str, Any], found: situation.Situation) -> list[dict[str, Any]]:
@@ -70,7 +103,12 @@ def _verdicts(document: dict[str, Any], found: situation.Situation) -> list[dict
 
 
 def _still_holds(row: dict[str, Any], found: situation.Situation) -> bool:
-    """Whether the line of a verdict holds now what it held at the last epoch's end, or half of it."""
+    """Whether the line of a verdict holds now what it held at the last epoch's end, or half of it; and whether what has
+    grown outside is still there."""
+    if row["kind"] == "outside" and row["gpu"] == found.facts.gpu:
+        tracker = _tracking.current()
+        more = 0 if tracker is None else tracker.outside.more_than_before(row["gpu"], found.facts.outside_bytes)
+        return 2 * more >= row["bytes"]
     if row["kind"] not in message.LEAKS or not row["file"] or row["gpu"] != found.facts.gpu:
         return True
     at_line = [one.bytes for one in found.holders if (one.place.file, one.place.line) == (row["file"], row["line"])]

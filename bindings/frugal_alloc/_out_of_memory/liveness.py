@@ -9,7 +9,7 @@ import bisect
 import dis
 import functools
 import sys
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from types import CodeType
 from typing import NamedTuple
 
@@ -51,8 +51,9 @@ class Flow:
         # Read by functions that were made here, at times that are not known.
         self.always_read = set(code.co_cellvars) | set(code.co_freevars)
         if self._is_module:
-            self.always_read |= set(_names_in_nested(code))
-        self.reads_any = bool(_READS_ANY & (set(code.co_names) | set(_names_in_nested(code))))
+            self.always_read |= read_in_nested(code)
+        own = {name for instruction in self.instructions for name in instruction.reads}
+        self.reads_any = bool(_READS_ANY & (own | read_in_nested(code)))
         self.names = {name for i in self.instructions for name in i.reads + i.writes + i.deletes}
         self.deleted = {name for instruction in self.instructions for name in instruction.deletes}
 
@@ -72,10 +73,12 @@ class Flow:
 
     def read_after(self, offset: int) -> set[str]:
         """Variables that may be read after the instruction at `offset` has begun, before they are bound again."""
-        if self.reads_any:
-            return set(self.names)
+        return set(self.names) if self.reads_any else self.read_here_after(offset) | self.always_read
+
+    def read_here_after(self, offset: int) -> set[str]:
+        """As :meth:`read_after`, by the code itself."""
         live = self._live_at_entry
-        return set().union(*(live[i] for i in self._at(offset).successors), self.always_read)
+        return set().union(*(live[i] for i in self._at(offset).successors))
 
     def surely_bound(self, name: str, first: int, last: int, is_argument: bool) -> bool:
         """Whether the variable has a value each time that control comes to the lines."""
@@ -185,9 +188,14 @@ def _access(instruction: dis.Instruction) -> tuple[tuple[str, ...], tuple[str, .
     )
 
 
-def _names_in_nested(code: CodeType) -> Iterator[str]:
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from constant.co_names
-            yield from constant.co_freevars
-            yield from _names_in_nested(constant)
+@functools.lru_cache(maxsize=256)
+def read_in_nested(code: CodeType) -> frozenset[str]:
+    """The variables that the functions and classes within a code object read: no attributes, as `eval` of a model."""
+    nested = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
+    return frozenset().union(*(reads_of(one) | read_in_nested(one) for one in nested))
+
+
+def reads_of(code: CodeType) -> frozenset[str]:
+    """The variables that a code object itself reads."""
+    instructions = (_access(instruction) for instruction in dis.get_instructions(code))
+    return frozenset(name for reads, _, _ in instructions for name in reads).union(code.co_freevars)

@@ -6,15 +6,19 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .. import _place_names
+from .._report.sizes import short_path as package_path
 from .advice import Advice
 from .fragmentation import Fragmentation
-from .places import Holder, short_path, shorten
+from .places import Holder, shorten
 from .situation import Situation
 from .sizes import size
 
 _WIDTH = 100
 _LABEL = 14
 _MOST_HOLDERS = 5
+_MOST_LINES_OF_HOLDERS = 6
+_MANY_BLOCKS = 8
 _MOST_ADVICE = 3
 #: Kinds of verdicts about memory that the program keeps.
 LEAKS = ("leak", "growing", "suspect", "cycle")
@@ -26,7 +30,7 @@ def write(
     fragmentation: Fragmentation,
     verdicts: Sequence[dict[str, Any]],
 ) -> str:
-    """At most 24 lines of at most 100 columns, but for a path that is longer. The report's line comes after them."""
+    """Some 25 lines of at most 100 columns, but for a path that is longer. The report's line comes after them."""
     lines = textwrap.wrap(verdict(situation, verdicts), _WIDTH)
     lines += _labelled("Request", _request(situation))
     lines += _labelled("Held", _held(situation))
@@ -36,6 +40,11 @@ def write(
     for label, change in zip(("Change first", *("or, then",) * _MOST_ADVICE), advice[:_MOST_ADVICE], strict=False):
         lines += _labelled(label, [_with_effect(change, situation.facts)])
     return "\n".join(lines)
+
+
+def repeated(note: str) -> str:
+    """What is said beside a text that was written for an earlier error."""
+    return "\n".join(_labelled("Repeated", [note]))
 
 
 def first_sentences(facts: Any) -> str:
@@ -60,12 +69,20 @@ def verdict(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
     if facts.verdict == "outside":
         return (
             f"Memory outside PyTorch: {size(facts.outside_bytes)} of the GPU's {size(facts.device_total_bytes)} belong "
-            f"to others (the CUDA context, libraries, other processes); {missing} are missing."
+            f"to others (the CUDA context, libraries, other processes){_growth_outside(facts.gpu, verdicts)}; "
+            f"{missing} are missing."
         )
     return (
         f"Too big: {size(facts.allocated_bytes)} of live tensors and this request need {missing} more than there is; "
         f"{_why_no_leak(situation)}"
     )
+
+
+def _growth_outside(gpu: int, verdicts: Sequence[dict[str, Any]]) -> str:
+    for found in verdicts:
+        if found["gpu"] == gpu and found["kind"] == "outside":
+            return f", {size(found['bytes'])} more than {found['epochs'] - 1} epochs ago"
+    return ""
 
 
 def _why_no_leak(situation: Situation) -> str:
@@ -81,7 +98,11 @@ def _leak(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
     missing = f"{size(situation.facts.missing_bytes)} are missing"
     for found in verdicts:
         if found["gpu"] == situation.facts.gpu and found["kind"] in LEAKS:
-            where = f"{short_path(found['file'])}:{found['line']}" if found.get("file") else "a line that is not known"
+            if found["pattern"] == "cuda_graph_per_shape":
+                return f"Leak: PyTorch's private pools have grown by {size(found['bytes'])}, {_rate(found)}; {missing}."
+            where = (
+                _place_names.place(found["file"], found["line"]) if found.get("file") else "a line that is not known"
+            )
             return f"Leak: what {where} makes stays: {size(found['bytes'])} by now, {_rate(found)}; {missing}."
     if situation.findings:
         worst = situation.findings[0]
@@ -132,10 +153,27 @@ def _holders(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> list[s
         for found in verdicts
         if found["gpu"] == situation.facts.gpu
     }
-    return [
+    lines = [
         _holder(holder, growth.get((holder.place.file, holder.place.line, bool(holder.place.node)), ""))
         for holder in situation.holders[:_MOST_HOLDERS]
     ]
+    inner = [_inner(holder) for holder in _inner_lines(situation)]
+    return [*lines[:1], *inner, *lines[1:]][:_MOST_LINES_OF_HOLDERS]
+
+
+def _inner_lines(situation: Situation) -> list[Holder]:
+    """Of a line that is most of what is held, and many tensors: a step that a library carries out."""
+    first = situation.holders[0] if situation.holders else None
+    if first is None or 2 * first.bytes < situation.facts.allocated_bytes or first.blocks < _MANY_BLOCKS:
+        return []
+    return situation.inner
+
+
+def _inner(holder: Holder) -> str:
+    backward = "backward of " if holder.place.node else ""
+    where = f"{backward}{holder.place.function}, {package_path(holder.place.file)}:{holder.place.line}"
+    tensors = "1 tensor" if holder.blocks == 1 else f"{holder.blocks} tensors"
+    return f"  {size(holder.bytes):>11}  of it in {where} ({tensors})"
 
 
 def _holder(holder: Holder, trend: str) -> str:

@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from . import graphs
+from .captures import PrivatePools
 
 BLOCK_BYTES = 512
 # Objects looked at for one set of variables: a model and its optimizer have some thousands.
@@ -32,6 +33,7 @@ class Ownership:
 
     def __init__(self, gpu: int) -> None:
         self._gpu = gpu
+        self.pools = PrivatePools(gpu)
 
     def freed_by_dropping(self, dropped: list[Any], held: Counter[int]) -> int:
         """The bytes that become free when each object of `dropped` loses one reference.
@@ -41,11 +43,11 @@ class Ownership:
             held: By id, how many references the caller has beside those of `dropped`, so that they do not count.
         """
         tensors = _released_tensors(dropped, held)
-        return _released_bytes(tensors, self._graph_of_only(tensors), self._gpu)
+        return _released_bytes(tensors, self._graph_of_only(tensors), self._gpu, self.pools)
 
     def freed_by_detaching(self, results: list[Any]) -> int:
         """The bytes that become free if these tensors keep their values and lose the graphs that made them."""
-        return _released_bytes([], self._graph_of_only(results), self._gpu)
+        return _released_bytes([], self._graph_of_only(results), self._gpu, self.pools)
 
     def saved_for_backward(self) -> int:
         """The bytes that autograd's graphs alone hold; those that the time did not suffice for are not in it."""
@@ -53,7 +55,7 @@ class Ownership:
             return 0
         graph = graphs.Graph(root for _, root in self._living_results)
         graph.collect()
-        return _released_bytes([], graph, self._gpu)
+        return _released_bytes([], graph, self._gpu, self.pools)
 
     def _graph_of_only(self, results: list[Any]) -> graphs.Graph | None:
         """What autograd keeps for these results alone; None: nothing, or it cannot be known."""
@@ -140,8 +142,8 @@ def _is_only_saved(tensor: Any, ours: int) -> bool:
     return sys.getrefcount(tensor) - _OURS <= ours + cpp and tensor._use_count() > 1
 
 
-def _released_bytes(tensors: list[Any], graph: graphs.Graph | None, gpu: int) -> int:
-    """Of the storages whose every owner goes."""
+def _released_bytes(tensors: list[Any], graph: graphs.Graph | None, gpu: int, pools: PrivatePools) -> int:
+    """Of the storages whose every owner goes, but for those whose memory stays with a pool."""
     import torch
 
     saved = Counter(data._cdata for data in graph.saved) if graph is not None else Counter()
@@ -176,7 +178,7 @@ def _released_bytes(tensors: list[Any], graph: graphs.Graph | None, gpu: int) ->
     return sum(
         rounded(storage.nbytes())
         for address, storage in storages.items()
-        if torch._C._storage_Use_Count(address) - 1 == owners[address]
+        if torch._C._storage_Use_Count(address) - 1 == owners[address] and not pools.keep(storage.data_ptr())
     )
 
 

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import linecache
-import os
 from typing import Any, NamedTuple
 
+from .. import _place_names, _users_lines
+from .._users_code import LIBRARYS, owner
 from .running import RunningFrame
 
 _MOST_CODE = 60
@@ -27,7 +28,9 @@ class Place(NamedTuple):
     @property
     def short(self) -> str:
         """ "train.py:88", with "backward of" where it is."""
-        where = f"{short_path(self.file)}:{self.line}"
+        if not self.line:
+            return f"backward, by {self.node}"
+        where = _place_names.place(self.file, self.line)
         return f"backward of {where}" if self.node else where
 
 
@@ -39,17 +42,6 @@ class Holder(NamedTuple):
     blocks: int
 
 
-def short_path(file: str) -> str:
-    """Relative to the working directory if the file is in it, else its last two parts."""
-    try:
-        relative = os.path.relpath(file)
-    except (ValueError, OSError):
-        relative = file
-    if not relative.startswith(".."):
-        return relative
-    return os.path.join(*file.split(os.sep)[-2:]) if os.sep in file else file
-
-
 def shorten(code: str, limit: int = _MOST_CODE) -> str:
     return code if len(code) <= limit else code[: limit - 3] + "..."
 
@@ -59,21 +51,14 @@ def of_site(library: Any, number: int) -> Place | None:
     if number <= 0:
         return None
     site = library.site(number)
-    frame = _users(site)
-    if frame is None and site.forward > 0:
-        forward = library.site(site.forward)
-        frame = _users(forward)
-        if frame is not None:
-            return Place(frame.file, frame.line, frame.function, site.phase, site.node)
+    frame = _users_lines.of_site(library, site)
+    if frame is None and not site.node:
+        # A program that is installed as a package has no other.
+        frame = next((one for one in site.frames if owner(one.file) == LIBRARYS), None)
+        return None if frame is None else Place(frame.file, frame.line, frame.function, site.phase)
     if frame is None:
-        return Place(f"<{site.node}>", 0, "", site.phase, site.node) if site.node else None
-    return Place(frame.file, frame.line, frame.function, site.phase, "")
-
-
-def _users(site: Any) -> Any:
-    if 0 <= site.user < len(site.frames):
-        return site.frames[site.user]
-    return site.frames[0] if site.frames and not site.node else None
+        return Place(f"<{site.node}>", 0, "", site.phase, site.node)
+    return Place(frame.file, frame.line, frame.function, site.phase, site.node)
 
 
 def of_frames(frames: list[RunningFrame]) -> Place | None:
@@ -91,10 +76,13 @@ def holders(library: Any, gpu: int) -> list[Holder]:
         place = of_site(library, usage.site) if usage.gpu == gpu and usage.live_bytes > 0 else None
         if place is None:
             continue
-        before = lines.get(_key(place), Holder(place, 0, 0))
-        lines[_key(place)] = before._replace(bytes=before.bytes + usage.live_bytes, blocks=before.blocks + usage.blocks)
+        before = lines.get(key_of(place), Holder(place, 0, 0))
+        lines[key_of(place)] = before._replace(
+            bytes=before.bytes + usage.live_bytes, blocks=before.blocks + usage.blocks
+        )
     return sorted(lines.values(), key=lambda holder: -holder.bytes)
 
 
-def _key(place: Place) -> tuple:
+def key_of(place: Place) -> tuple:
+    """The same for places that are told as one."""
     return place.file, place.line, bool(place.node)

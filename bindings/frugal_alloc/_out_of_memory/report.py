@@ -7,6 +7,7 @@ import tempfile
 from typing import Any
 
 from .. import _interruptions
+from . import recovery
 from .fragmentation import Fragmentation
 from .situation import Situation
 
@@ -17,12 +18,20 @@ OFF = "off"
 _private: str | None = None
 
 
-def describe(situation: Situation, pieces: Fragmentation) -> dict[str, Any]:
-    """The document's "oom" but for its text and advice, its "stack" still in frames."""
+def describe(situation: Situation, pieces: Fragmentation, number: int) -> dict[str, Any]:
+    """The document's "oom" but for its text and advice, its "stack" still in frames.
+
+    Args:
+        situation: What was found.
+        pieces: Free memory by why it could not be used.
+        number: Which of the errors of this process it is.
+    """
     facts, place = situation.facts, situation.request
     is_known = place is not None and place.line > 0
     return {
         **facts._asdict(),
+        "number": number,
+        "step": recovery.steps(),
         "file": place.file if is_known else None,
         "line": place.line if is_known else None,
         "function": place.function if place is not None else None,

@@ -8,25 +8,15 @@ from __future__ import annotations
 import ast
 import functools
 import linecache
-import os
 import sys
-import sysconfig
 import threading
 from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from .._frame_variables import variables
+from .._users_code import OURS, is_users, owner
 
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_LIBRARIES = tuple(
-    os.path.join(folder, "")
-    for folder in {
-        *(os.path.abspath(path) for path in map(sysconfig.get_path, ("stdlib", "platstdlib")) if path),
-        *(os.path.realpath(path) for path in map(sysconfig.get_path, ("stdlib", "platstdlib")) if path),
-        PACKAGE,
-    }
-)
 # A file of more lines is not parsed: the error must not take long.
 _MOST_LINES = 20_000
 _MOST_FRAMES = 200
@@ -49,13 +39,6 @@ class RunningFrame(NamedTuple):
         return linecache.getline(self.file, self.line).strip()
 
 
-def is_users(file: str) -> bool:
-    """Whether code in the file is the user's: no installed package's, not the standard library's, not ours."""
-    if file.startswith("<frozen") or f"{os.sep}site-packages{os.sep}" in file or "dist-packages" in file:
-        return False
-    return not os.path.abspath(file).startswith(_LIBRARIES)
-
-
 def frames() -> list[RunningFrame]:
     """Those of this thread, innermost first, without ours; of the thread that waits for backward where this one is
     autograd's."""
@@ -65,12 +48,22 @@ def frames() -> list[RunningFrame]:
     return found
 
 
+def innermost_line() -> tuple[str, int] | None:
+    """The innermost line of the user's that this thread runs; looks at no variables."""
+    frame: FrameType | None = sys._getframe(1)
+    while frame is not None:
+        if is_users(frame.f_code.co_filename):
+            return frame.f_code.co_filename, frame.f_lineno
+        frame = frame.f_back
+    return None
+
+
 def _walk(frame: FrameType | None) -> list[RunningFrame]:
     found: list[RunningFrame] = []
     values: dict[str, Any] = {}
     while frame is not None and len(found) < _MOST_FRAMES:
         code = frame.f_code
-        if code.co_filename.startswith(PACKAGE + os.sep):
+        if owner(code.co_filename) == OURS:
             values = {}
         else:
             values = variables(frame, callee=values)
@@ -116,7 +109,7 @@ def statement(frame: RunningFrame) -> Statement | None:
 @functools.lru_cache(maxsize=64)
 def _statements(file: str, function: str, first_line: int) -> list[Statement]:
     """All statements of one function, or of a module. Its own only: what is nested has other variables."""
-    tree = _parse(file)
+    tree = parse(file)
     if tree is None:
         return []
     scope: ast.AST | None = tree
@@ -126,7 +119,8 @@ def _statements(file: str, function: str, first_line: int) -> list[Statement]:
 
 
 @functools.lru_cache(maxsize=8)
-def _parse(file: str) -> ast.Module | None:
+def parse(file: str) -> ast.Module | None:
+    """None: the source is not there, or is too long."""
     lines = linecache.getlines(file)
     if not 0 < len(lines) <= _MOST_LINES:
         return None
@@ -138,7 +132,7 @@ def _parse(file: str) -> ast.Module | None:
 
 def forget_sources() -> None:
     """Trees of files are large; those of another error are read again."""
-    _parse.cache_clear()
+    parse.cache_clear()
 
 
 def _is_function(node: ast.AST, name: str, first_line: int) -> bool:

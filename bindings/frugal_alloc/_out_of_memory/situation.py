@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .. import _interruptions, _sites
-from . import evaluation, kept, places, running, variables
+from .. import _interruptions, _sites, _users_lines
+from . import evaluation, inner_lines, kept, levers, places, running, variables
 from .ownership import Ownership
 
 
@@ -15,11 +15,14 @@ class Situation(NamedTuple):
     facts: Any  # _sites.OutOfMemory
     request: places.Place | None
     holders: list[places.Holder]
+    inner: list[places.Holder]  # the lines of libraries within the first holder's
     epochs: int
     dead: list[variables.DeadVariables]
     idle: list[variables.IdleVariable]
     kept: list[kept.Kept]
     evaluation: evaluation.Evaluation | None
+    has_pools: bool  # of graphs or the program's: see captures
+    in_flight: levers.InFlight
     saved_bytes: int  # by autograd for backward, and held by nothing else
     findings: list[Any]  # of this GPU, the worst first
     stack: list[Any]  # of the request, innermost first: (file, line, function)
@@ -31,16 +34,20 @@ def look(facts: Any, library: Any) -> Situation:
     frames = running.frames()
     ownership = Ownership(facts.gpu)
     request = places.of_site(library, facts.site)
+    holders = _found([], places.holders, library, facts.gpu)
     try:
         return Situation(
             facts,
             request or places.of_frames(frames),
-            _found([], places.holders, library, facts.gpu),
+            holders,
+            _found([], inner_lines.split, library, facts.gpu, holders[0]) if holders else [],
             library.epochs_ended(),
             _found([], variables.find_dead, frames, facts.gpu, ownership),
             _found([], variables.find_idle, frames, facts.gpu, ownership),
             _found([], kept.find_kept, frames, facts.gpu, ownership),
             _found(None, evaluation.with_gradients, frames),
+            _found(False, ownership.pools.are_there),
+            _found(levers.NOTHING, levers.look, frames, facts.gpu),
             _found(0, ownership.saved_for_backward),
             _found([], _findings, library, facts.gpu),
             _found([], _stack, library, facts.site, frames),
@@ -62,11 +69,8 @@ def _found(nothing: Any, look: Callable, *arguments: Any) -> Any:
 
 
 def _stack(library: Any, number: int, frames: list[running.RunningFrame]) -> list[Any]:
-    site = library.site(number) if number > 0 else None
-    if site is not None and site.frames:
-        return list(site.frames)
-    if site is not None and site.forward > 0:
-        return list(library.site(site.forward).frames)
+    if number > 0 and (stack := _users_lines.stack_of(library, library.site(number))):
+        return list(stack)
     return [_sites.Frame(frame.file, frame.line, frame.function) for frame in frames]
 
 

@@ -8,7 +8,7 @@ import types
 from collections import Counter
 from typing import Any, NamedTuple
 
-from . import graphs
+from . import graphs, module_variables
 from .liveness import Flow
 from .ownership import Ownership
 from .running import RunningFrame, Statement, statement
@@ -20,7 +20,7 @@ _MOST_NAMES = 12
 _DEPTH = 4
 _MOST_CONTAINED = 2_000
 # They lead to everything.
-_OPAQUE = (type, types.FunctionType, types.MethodType, types.ModuleType, types.FrameType)
+OPAQUE = (type, types.FunctionType, types.MethodType, types.ModuleType, types.FrameType)
 
 
 class DeadVariables(NamedTuple):
@@ -61,16 +61,22 @@ def _assigned_none(names: tuple[str, ...]) -> str:
 def find_dead(frames: list[RunningFrame], gpu: int, ownership: Ownership) -> list[DeadVariables]:
     """In the user's frames, those with the most bytes first."""
     held = Counter(id(value) for frame in frames for value in frame.values.values())
-    found = [dead for frame in frames if frame.is_users and (dead := _dead_in(frame, held, gpu, ownership))]
+    found = [
+        dead
+        for frame in frames
+        if frame.is_users and (dead := _dead_in(frame, frames, held, gpu, ownership)) is not None
+    ]
     return sorted(found, key=lambda dead: -dead.bytes)
 
 
-def _dead_in(frame: RunningFrame, held: Counter[int], gpu: int, ownership: Ownership) -> DeadVariables | None:
+def _dead_in(
+    frame: RunningFrame, frames: list[RunningFrame], held: Counter[int], gpu: int, ownership: Ownership
+) -> DeadVariables | None:
     now = statement(frame)
-    # A notebook's variables may be read by the next cell.
-    if now is None or (frame.function == "<module>" and not os.path.isfile(frame.file)):
+    is_module = frame.function == "<module>"
+    if now is None or (is_module and not _is_program(frame)):
         return None
-    flow = Flow(frame.code)
+    flow = module_variables.flow_of(frame, now, frames) if is_module else Flow(frame.code)
     dead = flow.dead(frame.values, frame.offset, now.first, now.last)
     names = [name for name in dead if holds_gpu_memory(frame.values[name], gpu)][:_MOST_NAMES]
     if not names:
@@ -83,6 +89,12 @@ def _dead_in(frame: RunningFrame, held: Counter[int], gpu: int, ownership: Owner
     )
     rebound = tuple(name for name in names if name in flow.written_in_lines(now.first, now.last))
     return DeadVariables(tuple(names), frame.file, now, freed, rebound, bound, flow.in_loop(frame.offset))
+
+
+def _is_program(frame: RunningFrame) -> bool:
+    """Whether nobody but a module itself reads its variables: a notebook's may be read by the next cell, and those of a
+    module that is imported by whoever imports it."""
+    return frame.values.get("__name__") == "__main__" and os.path.isfile(frame.file)
 
 
 def find_idle(frames: list[RunningFrame], gpu: int, ownership: Ownership) -> list[IdleVariable]:
@@ -137,6 +149,6 @@ def holds_gpu_memory(value: Any, gpu: int) -> bool:
         if graphs.is_tensor(value):
             if value.device.type == "cuda" and value.device.index == gpu:
                 return True
-        elif depth < _DEPTH and gc.is_tracked(value) and not issubclass(type(value), _OPAQUE):
+        elif depth < _DEPTH and gc.is_tracked(value) and not issubclass(type(value), OPAQUE):
             waiting += [(inner, depth + 1) for inner in gc.get_referents(value) if gc.is_tracked(inner)]
     return False

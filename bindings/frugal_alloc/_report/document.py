@@ -7,12 +7,13 @@ import os
 import sys
 from typing import Any
 
-from .. import _native, _out_of_memory
+from .. import _native, _out_of_memory, _place_names, _users_lines
 from .._native import Library
+from .._out_of_memory import recovery
 from .._sites import Frame
 from .._tracking import current, places, verdicts
 from .._tracking.tracker import Tracker
-from . import driver_calls
+from . import driver_calls, pools
 
 SCHEMA = "frugal_alloc.report"
 VERSION = 1
@@ -45,7 +46,8 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
     Looks through Python's objects for what holds leaked memory, with the GIL held all the while; it keeps none of them.
 
     Args:
-        oom: What is known of an error that is under way, its "stack" still in frames; the latest one's if None.
+        oom: What is known of an error that is under way, its "stack" still in frames; None: there is none, and what is
+            told is the latest one, if there was any.
 
     Raises:
         FrugalAllocError: frugal_alloc was never enabled.
@@ -55,11 +57,12 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
         raise _native.FrugalAllocError("frugal_alloc is not enabled: call frugal_alloc.enable() first")
     tracker = current()
     frames = FrameTable()
+    went_on = oom is None and recovery.has_gone_on()
     if oom is None:
         oom = _out_of_memory.last()
     if oom is not None:
         stack = [frame for frame in oom.get("stack", []) if not isinstance(frame, int)]
-        oom = {**oom, "stack": frames.stack(stack)}
+        oom = {**oom, "stack": frames.stack(stack), "errors": recovery.met(), "went_on": went_on}
     gpus = [_gpu(library, gpu) for gpu in library.gpus()]
     found = verdicts.judge(library, tracker, gpus) if tracker is not None else verdicts.Judgement([], 0, [])
     rows = [{**verdict.row, "stack": frames.stack(verdict.frames)} for verdict in found.verdicts]
@@ -70,15 +73,25 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
         "run": _run(tracker),
         "epochs": _epochs(library, tracker),
         "gpus": gpus,
-        "verdicts": rows,
+        "verdicts": _with_cells(rows),
         "suppressed": found.silenced,
-        "frames": frames.rows,
-        "sites": sites,
+        "frames": _with_cells(frames.rows),
+        "sites": _with_cells(sites),
         "timeline": _timeline(tracker),
         "segments": _segments(library, index),
-        "oom": oom,
+        "oom": _with_cells(oom),
         "notes": _notes(library, tracker) + found.notes,
     }
+
+
+def _with_cells(value: Any) -> Any:
+    """The value with the files of a notebook's cells named as its user knows them, which only this process can."""
+    if isinstance(value, list):
+        return [_with_cells(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    named = {key: _with_cells(one) if isinstance(one, (dict, list)) else one for key, one in value.items()}
+    return named | {"file": _place_names.file_name(named["file"])} if named.get("file") else named
 
 
 def _run(tracker: Tracker | None) -> dict[str, Any]:
@@ -126,12 +139,14 @@ def _epochs(library: Library, tracker: Tracker | None) -> dict[str, Any]:
     if tracker is None:
         return {"ended": library.epochs_ended(), "found_by": "none", "steps": 0, "steps_per_epoch": None}
     epochs = tracker.epochs
-    in_windows = epochs.found_by == "steps"
+    in_windows = epochs.found_by in ("steps", "calls")
     return {
         "ended": library.epochs_ended() if in_windows else epochs.ended,
+        "unwatched": epochs.unwatched,
+        "unwatched_steps": epochs.unwatched_steps,
         "found_by": epochs.found_by,
         "steps": epochs.steps,
-        "steps_per_epoch": float(epochs.window_steps or 1) if in_windows else epochs.steps_per_epoch,
+        "steps_per_epoch": float(epochs.window_steps or 1) if epochs.found_by == "steps" else epochs.steps_per_epoch,
     }
 
 
@@ -139,11 +154,13 @@ def _gpu(library: Library, gpu: int) -> dict[str, Any]:
     import torch
 
     stats = library.stats(gpu)
-    name, total, native, outside = "", 0, 0, None
+    name, total, native, native_in_use, peak, held, outside = "", 0, 0, 0, stats["peak_allocated_bytes"], [], None
     if torch.cuda.is_initialized():
         properties = torch.cuda.get_device_properties(gpu)
         name, total = properties.name, properties.total_memory
-        native = max(0, torch.cuda.memory_reserved(gpu) - stats["reserved_bytes"])
+        native, native_in_use = stats["native_reserved_bytes"], stats["native_allocated_bytes"]
+        peak = max(peak, torch.cuda.max_memory_allocated(gpu), stats["allocated_bytes"] + native_in_use)
+        held = pools.rows(library, gpu)
         from .._tracking import outside as memory_outside
 
         outside = memory_outside.now(gpu)
@@ -158,6 +175,9 @@ def _gpu(library: Library, gpu: int) -> dict[str, Any]:
         "peak_reserved_bytes": stats["peak_reserved_bytes"],
         "awaiting_bytes": max(0, stats["active_bytes"] - stats["allocated_bytes"]),
         "native_reserved_bytes": native,
+        "native_allocated_bytes": native_in_use,
+        "peak_in_use_bytes": peak,
+        "pools": held,
         "outside_bytes": outside or 0,
         "driver_calls": driver_calls.rows(stats),
     }
@@ -187,7 +207,7 @@ def _sites(library: Library, frames: FrameTable) -> tuple[list[dict[str, Any]], 
     for usage in usages[:MOST_SITES]:
         site = library.site(usage.site)
         index[usage.gpu, usage.site] = len(rows)
-        place = places.user_frame(library, site)
+        place = _users_lines.of_site(library, site)
         rows.append(
             {
                 "gpu": usage.gpu,
@@ -199,7 +219,7 @@ def _sites(library: Library, frames: FrameTable) -> tuple[list[dict[str, Any]], 
                 "bytes": usage.live_bytes,
                 "blocks": usage.blocks,
                 "peak_bytes": usage.peak_bytes,
-                "stack": frames.stack(places.stack_of(library, site)),
+                "stack": frames.stack(_users_lines.stack_of(library, site)),
             }
         )
     return rows, index
@@ -254,6 +274,9 @@ def _notes(library: Library, tracker: Tracker | None) -> list[str]:
             *notes,
             "nothing was tracked: the setting track is off, or this process was forked from one that is tracked",
         ]
+    if not tracker.is_watching:
+        why = "the setting track is off" if library.is_enabled() else "frugal_alloc is disabled"
+        notes.append(f"{why}: nothing is known of what was allocated since then")
     if tracker.failure:
         notes.append(f"tracking stopped early: {tracker.failure}")
     epochs = tracker.epochs
@@ -263,6 +286,11 @@ def _notes(library: Library, tracker: Tracker | None) -> list[str]:
         notes.append(
             f"epochs are guessed from optimizer steps, {epochs.window_steps} to each, since no epoch has ended yet; "
             "epoch_end() would say it"
+        )
+    elif epochs.found_by == "calls":
+        notes.append(
+            f"epochs are guessed from calls of modules, {epochs.calls_per_epoch} to each, since nothing steps and "
+            "no DataLoader was used; epoch_end() would say it"
         )
     elif epochs.found_by == "none":
         notes.append("nothing can be said about leaks: no epoch has ended and no optimizer has stepped")

@@ -12,6 +12,7 @@ import sys
 from typing import Any
 
 from .. import _interruptions, _native, _whole_files
+from .sizes import format_count
 
 # After so many names that others have taken, the folder is given up.
 _MOST_NAMES = 100
@@ -92,8 +93,7 @@ def _may_replace(path: str, owner: int) -> bool:
 
 def _remember(document: dict[str, Any]) -> None:
     global _of_error
-    if document["oom"] is not None:
-        document["oom"].setdefault("step", document["epochs"]["steps"])
+    if document["oom"] is not None and not document["oom"].get("went_on"):
         _of_error = document
 
 
@@ -101,12 +101,12 @@ def _at_end() -> dict[str, Any]:
     """The document of a process that ends: of the moment at which memory ran out, if it did not get any further."""
     from . import document
 
-    if _of_error is None:
-        return document.build()
-    error, frames = _of_error["oom"], _of_error["frames"]
-    stack = [tuple(frames[number][part] for part in ("file", "line", "function")) for number in error["stack"]]
-    built = document.build({**error, "stack": stack})
-    return _of_error if built["epochs"]["steps"] == error["step"] else built
+    built = document.build()
+    error = built["oom"]
+    if _of_error is None or error is None or error["went_on"] or error["number"] != _of_error["oom"]["number"]:
+        return built
+    _of_error["oom"]["errors"] = error["errors"]
+    return _of_error
 
 
 def to_json(document: dict[str, Any]) -> str:
@@ -146,6 +146,19 @@ def write_at_exit() -> None:
     atexit.register(_at_exit, os.getpid())
 
 
+def _told_at_exit(document: dict[str, Any]) -> str:
+    """How many verdicts the report tells, one for each cause, and what was not watched; "" if neither is."""
+    from .causes import material_and_small
+    from .headline import unwatched
+
+    count = len(material_and_small(document["verdicts"])[0])
+    left_out = unwatched(document["epochs"])
+    if not count:
+        return left_out
+    told = f"{format_count(count, 'verdict')} on this run's memory"
+    return f"{told}; {left_out}" if left_out else told
+
+
 def _at_exit(pid: int) -> None:
     from .._tracking import current
     from .._tracking.tracker import is_worker
@@ -164,9 +177,8 @@ def _at_exit(pid: int) -> None:
         path = write(built, folder)
         if (joined := join.gather(built)) is not None:
             built, path = joined, write(joined, folder)
-        if count := sum(verdict["material"] for verdict in built["verdicts"]):
-            told = f"{count} verdict{'' if count == 1 else 's'}"
-            print(f"frugal_alloc: {told} on this run's memory: {path}", file=sys.stderr)
+        if told := _told_at_exit(built):
+            print(f"frugal_alloc: {told}: {path}", file=sys.stderr)
     except Exception as error:
         _interruptions.pass_on(error)
         print(f"frugal_alloc: no report was written: {error}".split("\n")[0], file=sys.stderr)

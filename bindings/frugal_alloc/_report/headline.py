@@ -41,15 +41,33 @@ SMALL_SENTENCE = (
 )
 
 
+def ends_the_run(oom: dict[str, Any] | None) -> bool:
+    """Whether there was an error after which the run got no further."""
+    return oom is not None and not oom.get("went_on")
+
+
+def recovery(oom: dict[str, Any]) -> str:
+    """For a run that went on."""
+    return f"the run met {format_count(oom.get('errors') or 1, 'out-of-memory error')} and went on"
+
+
 def headline(document: dict[str, Any]) -> tuple[str, str]:
     """What is wrong, or that nothing is; and how bad that is: "bad", "warning", "good" or "unknown".
 
     What is not material is not wrong; where there is some, the sentence does not say that there is no leak at all.
     """
-    if oom := document["oom"]:
+    oom = document["oom"]
+    if ends_the_run(oom):
         if oom["verdict"] == "too_big" and oom["missing_bytes"] > 0:
             return f"Out of memory: this step needs {format_bytes(oom['missing_bytes'])} more than the GPU has", "bad"
         return _OOM_SENTENCES[oom["verdict"]], "bad"
+    text, mood = _of_leaks(document)
+    if oom is None:
+        return text, mood
+    return f"{text}; {recovery(oom)}", "bad" if mood == "bad" else "warning"
+
+
+def _of_leaks(document: dict[str, Any]) -> tuple[str, str]:
     groups, small = material_and_small(document["verdicts"])
     if groups:
         first = min(groups, key=lambda group: _ORDER.index(group[0]["kind"]))
@@ -60,12 +78,25 @@ def headline(document: dict[str, Any]) -> tuple[str, str]:
     # Where nothing tells epochs, each step counts as one.
     unit = "step" if epochs["found_by"] == "steps" and epochs["steps_per_epoch"] == 1 else "epoch"
     if not epochs["ended"]:
-        return "Nothing is known about leaks yet: no epoch has ended", "unknown"
+        return f"Nothing is known about leaks yet: {unwatched(epochs) or 'no epoch has ended'}", "unknown"
     ended = format_count(epochs["ended"], unit)
     nothing = "No large leak" if small else "No leak"
+    if left_out := unwatched(epochs):
+        ended += f" that were watched; {left_out}"
+        return f"{nothing} found in {ended}", "unknown"
     if epochs["ended"] >= ENOUGH_EPOCHS:
         return f"{nothing} found in {ended}", "good"
     return f"{nothing} seen, but only {ended} ended: a leak shows after {ENOUGH_EPOCHS}", "unknown"
+
+
+def unwatched(epochs: dict[str, Any]) -> str:
+    """What nothing was recorded of, "3 epochs were not watched"; "" if all was watched."""
+    # A document of before this was noted has neither.
+    if count := epochs.get("unwatched", 0):
+        return f"{format_count(count, 'epoch was', 'epochs were')} not watched"
+    if count := epochs.get("unwatched_steps", 0):
+        return f"{format_count(count, 'step was', 'steps were')} not watched"
+    return ""
 
 
 def small_count(small: list[Cause]) -> str:

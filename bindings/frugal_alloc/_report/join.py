@@ -12,6 +12,7 @@ from typing import Any
 
 from .. import _interruptions
 from . import schema
+from .headline import ends_the_run
 
 TIMEOUT_SECONDS = 5.0
 _PAUSE_SECONDS = 0.05
@@ -43,7 +44,10 @@ def join(documents: list[dict[str, Any]]) -> dict[str, Any]:
         return documents[0]
     _check(documents)
     names = [_rank(document, number) for number, document in enumerate(documents)]
-    worst = min(range(len(documents)), key=lambda n: (not documents[n]["oom"], -_peak(documents[n])))
+    worst = min(
+        range(len(documents)),
+        key=lambda n: (not ends_the_run(documents[n]["oom"]), not documents[n]["oom"], -_peak(documents[n])),
+    )
     joined = copy.deepcopy(documents[worst])
     joined["run"] |= {"rank": None, "pid": None}
     if joined["oom"]:

@@ -13,13 +13,22 @@ from typing import Any
 
 import jinja2
 
-from . import driver_calls
+from . import driver_calls, pools
 from .address_space import AddressSpace, address_spaces
 from .causes import material_and_small
 from .flame import Flame, flame, is_library
-from .headline import KIND_NAMES, OOM_NAMES, SMALL_SENTENCE, headline, sentence, small_count
+from .headline import (
+    KIND_NAMES,
+    OOM_NAMES,
+    SMALL_SENTENCE,
+    ends_the_run,
+    headline,
+    recovery,
+    sentence,
+    small_count,
+)
 from .schema import conform
-from .sizes import format_bytes, format_count, format_place
+from .sizes import format_bytes, format_count, format_place, share_text
 from .timeline import Timeline, timelines
 
 # Of all that is drawn of several ranks together.
@@ -86,6 +95,8 @@ def render(document: dict[str, Any]) -> str:
         kind_names=KIND_NAMES,
         oom_names=OOM_NAMES,
         sentence=sentence,
+        recovery=recovery,
+        pools=pools,
         found=_found,
         driver_sentence=driver_calls.sentence,
         place=format_place,
@@ -110,6 +121,7 @@ def _environment() -> jinja2.Environment:
         "count": format_count,
         "moment": _format_moment,
         "command": _format_command,
+        "share": share_text,
     }
     return environment
 
@@ -119,7 +131,9 @@ def _all_pictures(document: dict[str, Any]) -> list[Pictures]:
     if len(ranks) < 2:
         return [_pictures(document, "", "", 1)]
     # Those that are worst off, in the order of their numbers.
-    order = sorted(range(len(ranks)), key=lambda n: (not ranks[n]["oom"], -_peak(ranks[n])))[:_MOST_DRAWN_RANKS]
+    order = sorted(
+        range(len(ranks)), key=lambda n: (not ends_the_run(ranks[n]["oom"]), not ranks[n]["oom"], -_peak(ranks[n]))
+    )[:_MOST_DRAWN_RANKS]
     return [_pictures(ranks[n], f"r{n}-", rank_name(ranks[n], n), len(order)) for n in sorted(order)]
 
 

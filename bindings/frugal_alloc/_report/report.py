@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import sys
 from typing import Any, TextIO
 
@@ -20,7 +21,8 @@ class Verdict(dict):
 
 
 class Report:
-    """What is known about this process's memory at one moment. ``str()`` is for people; it has no colour.
+    """What is known about this process's memory at one moment. ``str()`` is for people; it has no colour. As the last
+    value of a notebook's cell it is shown as the page.
 
     Attributes:
         document: The whole report as plain data (docs/reports.md).
@@ -37,6 +39,22 @@ class Report:
 
     def __repr__(self) -> str:
         return f"<frugal_alloc report: {len(self.verdicts)} verdicts>"
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the page in a frame of its own, since its styles are not the notebook's; without
+        jinja2 the text."""
+        page = files.to_html(self.document)
+        if page is None:
+            return f"<pre>{html.escape(str(self))}</pre>"
+        # Without it a link to a part of the page would be one to the notebook.
+        page = page.replace("<head>", '<head><base href="about:srcdoc">', 1)
+        style = "width:100%;height:40rem;border:0"
+        # The frame may run the page's scripts, and can reach nothing of the notebook.
+        return f'<iframe sandbox="allow-scripts" style="{style}" srcdoc="{html.escape(page)}"></iframe>'
+
+    def _repr_pretty_(self, printer: Any, cycle: bool) -> None:
+        """What IPython shows in a terminal."""
+        printer.text(str(self))
 
     def print(self, file: TextIO | None = None) -> None:
         """Prints the text (on standard output if not told otherwise), with colour where that is a terminal."""

@@ -18,6 +18,7 @@ VERSION = 1
 VERDICT_KINDS = ("leak", "suspect", "growing", "cycle", "outside")
 OOM_VERDICTS = ("too_big", "leak", "fragmentation", "outside")
 BLOCK_STATES = ("allocated", "awaiting", "free")
+POOLS = ("graphs", "pools", "rest")
 # Nothing that is inferred from some epochs is certain.
 MOST_CONFIDENCE = 0.99
 
@@ -184,12 +185,21 @@ _RUN = _Object(
     written=_no_line,
     simulated=(_flag, False),
 )
-_EPOCHS = _Object(ended=_zero, found_by=(_line, "none"), steps=_zero, steps_per_epoch=_maybe_number)
+_EPOCHS = _Object(
+    ended=_zero,
+    unwatched=_zero,
+    unwatched_steps=_zero,
+    found_by=(_line, "none"),
+    steps=_zero,
+    steps_per_epoch=_maybe_number,
+)
 _DRIVER_CALL = _Object({"call": _line}, calls=_zero, total_ns=_zero, worst_ns=_zero)
+_POOL = _Object({"pool": _one_of(POOLS)}, allocated_bytes=_zero, reserved_bytes=_zero)
 _GPU = _Object(
     {"gpu": _count},
     name=_no_line,
     driver_calls=(_list(_DRIVER_CALL), []),
+    pools=(_list(_POOL), []),
     **{
         key: _difference if key == "outside_bytes" else _zero
         for key in (
@@ -201,11 +211,21 @@ _GPU = _Object(
             "peak_reserved_bytes",
             "awaiting_bytes",
             "native_reserved_bytes",
+            "native_allocated_bytes",
+            "peak_in_use_bytes",
             "outside_bytes",
         )
     },
 )
-_HOLDER = _Object({"what": _line}, file=_maybe_line, line=_maybe_integer, tensors=_zero, bytes=_zero)
+_HOLDER = _Object(
+    {"what": _line},
+    through=_no_line,
+    file=_maybe_line,
+    line=_maybe_integer,
+    tensors=_zero,
+    bytes=_zero,
+    share=_maybe_number,
+)
 _TIME_LEFT = _Object({"epochs": _number}, steps=_maybe_number)
 _VERDICT = _Object(
     {"kind": _one_of(VERDICT_KINDS)},
@@ -260,6 +280,9 @@ _OOM = _Object(
     stack=_no_numbers,
     message=(_text, ""),
     step=_maybe_integer,
+    number=(_size, 1),
+    errors=(_size, 1),
+    went_on=(_flag, False),
     limit_name=_no_line,
     allocated_bytes=_zero,
     awaiting_bytes=_zero,

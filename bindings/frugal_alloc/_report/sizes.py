@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from .. import _place_names
+
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
 
@@ -24,6 +26,13 @@ def format_count(count: int, one: str, many: str | None = None) -> str:
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
+def share_text(share: float | None) -> str:
+    """How much of a leak somebody holds: "95% of it"; "" where that is not known."""
+    if share is None:
+        return ""
+    return "all of it" if share > 0.995 else f"{share:.0%} of it"
+
+
 def short_path(path: str) -> str:
     """What tells a file apart: from the package's name on where it is installed, else its last two parts."""
     for root in ("/site-packages/", "/dist-packages/"):
@@ -34,7 +43,5 @@ def short_path(path: str) -> str:
 
 
 def format_place(file: str | None, line: int | None) -> str:
-    """train/loop.py:42; "" where the file is not known."""
-    if not file:
-        return ""
-    return short_path(file) if line is None else f"{short_path(file)}:{line}"
+    """train/loop.py:42, or of a notebook "cell [3], line 2"; "" where the file is not known."""
+    return _place_names.place(short_path(file), line, shorten=False) if file else ""

@@ -6,10 +6,11 @@ import os
 import textwrap
 from typing import Any
 
-from . import driver_calls
+from .. import _place_names
+from . import driver_calls, pools
 from .causes import Cause, material_and_small
-from .headline import SMALL_SENTENCE, small_count
-from .sizes import format_count
+from .headline import SMALL_SENTENCE, ends_the_run, recovery, small_count, unwatched
+from .sizes import format_count, share_text
 
 WIDTH = 100
 # Those on the first screen; the document has all.
@@ -33,6 +34,7 @@ _FOUND_BY = {
     "called": "",
     "data_loader": " (each time the training's DataLoader started over)",
     "steps": " (each of {steps:g} optimizer steps: no epoch has ended)",
+    "calls": " (windows of calls of modules: nothing has stepped)",
     "none": "",
 }
 
@@ -59,12 +61,9 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
     paint = _painter(colour)
     lines: list[str] = []
     groups, small = material_and_small(document["verdicts"])
-    if document.get("oom"):
-        lines += [paint(_BOLD, "frugal_alloc: the run went out of memory"), ""]
-        for line in (document["oom"].get("message") or "").splitlines():
-            # The error's own text is laid out already.
-            lines += [line] if len(line) <= WIDTH else _wrapped(line)
-        lines.append("")
+    oom = document.get("oom")
+    if ends_the_run(oom):
+        lines += [paint(_BOLD, "frugal_alloc: the run went out of memory"), "", *_message(oom), ""]
     lines += _headline(document, groups, small, paint)
     for number, group in enumerate(groups[:MOST_VERDICTS], 1):
         lines += _verdict(number, group, paint)
@@ -73,13 +72,24 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
     if document["suppressed"]:
         lines.append(f"   {format_count(document['suppressed'], 'verdict')} expected or suppressed")
     lines.append("")
+    if oom and not ends_the_run(oom):
+        lines += _wrapped(f"{recovery(oom)[:1].upper()}{recovery(oom)[1:]}. Of the latest that was looked into:")
+        lines += [*_message(oom), ""]
     for row in document["gpus"]:
         lines.append(_gpu(row))
+        if parts := pools.parts(row):
+            lines.append("  of it " + ", ".join(f"{size_text(size)} {where}" for where, size in parts))
         lines += _wrapped(driver_calls.sentence(row.get("driver_calls") or []), "  ")
     lines += _sites(document)
     lines += [line for note in document["notes"] for line in _wrapped(note, "note: ", "      ")]
     lines += [paint(_GREY, line) for line in _small(small)]
     return "\n".join(lines).rstrip() + "\n"
+
+
+def _message(oom: dict[str, Any]) -> list[str]:
+    """The error's own text, which is laid out already."""
+    lines = (oom.get("message") or "").splitlines()
+    return [part for line in lines for part in ([line] if len(line) <= WIDTH else _wrapped(line))]
 
 
 def _headline(document: dict[str, Any], groups: list[Cause], small: list[Cause], paint: Any) -> list[str]:
@@ -88,8 +98,15 @@ def _headline(document: dict[str, Any], groups: list[Cause], small: list[Cause],
     after = f"after {format_count(epochs['ended'], 'epoch')}{found_by}"
     if epochs["found_by"] == "steps" and epochs["steps_per_epoch"] == 1:
         after = f"after {format_count(epochs['ended'], 'step')}"
+    left_out = unwatched(epochs)
+    if left_out:
+        after += f"; {left_out}"
     if not groups:
         nothing = "no large leak" if small else "no leak"
+        if left_out and not epochs["ended"]:
+            return _wrapped(f"frugal_alloc: nothing is known about leaks: {left_out}")
+        if left_out:
+            return [paint(_YELLOW, line) for line in _wrapped(f"frugal_alloc: {nothing} in what was watched, {after}")]
         if epochs["found_by"] == "none" and not small:
             return ["frugal_alloc: nothing is known about leaks yet"]
         if epochs["ended"] < EPOCHS_TO_TELL and epochs["steps"] < STEPS_TO_TELL:
@@ -143,10 +160,17 @@ def _verdict(number: int, group: Cause, paint: Any) -> list[str]:
     if len(group) > 4:
         lines.append(f"   and {len(group) - 4} more lines")
     for holder in first["held_by"][:2]:
-        place = f" ({_short(holder['file'])}:{holder['line']})" if holder["file"] and holder["line"] else ""
-        lines += _wrapped(f"held by {holder['what']}{place}: {format_count(holder['tensors'], 'tensor')}", "   ")
+        lines += _wrapped(_held(holder), "   ")
     lines += _wrapped(first["advice"], "   -> ", "      ")
     return lines
+
+
+def _held(holder: dict[str, Any]) -> str:
+    place = f" ({_place(holder['file'], holder['line'])})" if holder["file"] and holder["line"] else ""
+    through = f", through {holder['through']}" if holder["through"] else ""
+    share = share_text(holder["share"])
+    tensors = format_count(holder["tensors"], "tensor")
+    return f"held by {holder['what']}{place}{through}: {tensors}{f', {share}' if share else ''}"
 
 
 def _small(causes: list[Cause]) -> list[str]:
@@ -177,19 +201,19 @@ def _where(verdict: dict[str, Any]) -> str:
         if verdict["pattern"] == "cuda_graph_per_shape":
             return f"in PyTorch's private pools on GPU {verdict['gpu']}"
         # What TensorFlow's artefacts tell is an op, or a size of tensors.
-        unknown = verdict["function"] or "in code without a line of Python's"
+        unknown = verdict["function"] or "no line is known"
         return f"in phase {verdict['phase']}" if verdict["phase"] else unknown
     function = verdict["function"]
     within = "" if function in (None, "", "<module>") else f" in {function}"
-    return f"{_short(verdict['file'])}:{verdict['line']}{within}"
+    return f"{_place(verdict['file'], verdict['line'])}{within}"
 
 
 def _gpu(row: dict[str, Any]) -> str:
     name = f" ({row['name']})" if row["name"] else ""
     rank = f"rank {row['rank']}, " if row.get("rank") is not None else ""
     text = (
-        f"{rank}GPU {row['gpu']}{name}: {size_text(row['allocated_bytes'])} in use, at most "
-        f"{size_text(row['peak_allocated_bytes'])}, of {size_text(row['limit_bytes'] or row['total_bytes'])}"
+        f"{rank}GPU {row['gpu']}{name}: {size_text(pools.in_use(row))} in use, at most "
+        f"{size_text(pools.peak(row))}, of {size_text(row['limit_bytes'] or row['total_bytes'])}"
     )
     return text[:WIDTH]
 
@@ -204,21 +228,15 @@ def _sites(document: dict[str, Any]) -> list[str]:
     lines = ["At the peak, most was held by"] if largest and largest[0][1] else []
     for (file, line, function, phase), size in largest:
         if size:
-            where = (
-                f"{_short(file)}:{line} in {function}"
-                if file
-                else (phase or function or "code without a line of Python's")
-            )
+            where = f"{_place(file, line)} in {function}" if file else (phase or function or "no line is known")
             lines.append(f"  {size_text(size):>11}  {where}"[:WIDTH])
     return lines
 
 
-def _short(file: str | None) -> str:
+def _place(file: str, line: int) -> str:
     """The path as seen from the working folder, if it lies in it."""
-    if not file:
-        return ""
     inside = os.path.relpath(file) if os.path.isabs(file) else file
-    return file if inside.startswith("..") else inside
+    return _place_names.place(file if inside.startswith("..") else inside, line, shorten=False)
 
 
 def _wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:

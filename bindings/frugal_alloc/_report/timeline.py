@@ -69,7 +69,7 @@ def timelines(document: dict[str, Any]) -> list[Timeline]:
 def _add_error(document: dict[str, Any], rows: dict[int, list[list]]) -> int | None:
     """The moment at which memory ran out as the last point, if the run got no further; returns the GPU then."""
     oom = document["oom"]
-    if not oom or oom["step"] != document["epochs"]["steps"] or oom["gpu"] not in rows:
+    if not oom or oom["went_on"] or oom["step"] != document["epochs"]["steps"] or oom["gpu"] not in rows:
         return None
     last = rows[oom["gpu"]][-1]
     held = oom["allocated_bytes"]

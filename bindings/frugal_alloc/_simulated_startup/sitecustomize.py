@@ -1,6 +1,6 @@
 """Python imports this at its start on the simulated GPU, and PyTorch gets what it needs there once it is imported.
 
-With FRUGAL_SIM_VALUES=cpu that is the computation of values, otherwise plausible answers where values would decide;
+That is the values of its tensors, all of them with FRUGAL_SIM_VALUES=cpu, otherwise those on which programs decide;
 with FRUGAL_SIM_ORDER=1 or FRUGAL_SIM_LATE=1 operators also declare what memory they touch. A program that does not
 import torch goes on as it would without.
 """
@@ -21,8 +21,9 @@ def _load_startup():
 
 
 def _start_companion():
-    name = "_values" if os.environ.get("FRUGAL_SIM_VALUES") == "cpu" else "_plausible"
-    startup.load("frugal_simulated" + name, os.path.join(PACKAGE, name + ".py")).start()
+    uncompiled = startup.load("frugal_simulated_uncompiled", os.path.join(PACKAGE, "_uncompiled.py")).uncompiled
+    values = os.path.join(PACKAGE, "_values")
+    startup.load("frugal_simulated_values", os.path.join(values, "__init__.py"), values).start(uncompiled)
     if "1" in (os.environ.get("FRUGAL_SIM_ORDER"), os.environ.get("FRUGAL_SIM_LATE")):
         # Last, so that it sees what the program calls rather than what the values take.
         startup.load("frugal_simulated_accesses", os.path.join(PACKAGE, "_accesses.py")).start()

@@ -24,6 +24,7 @@ def start(library: Library) -> None:
     """
     if _current is not None:
         _current.suppress_by(library.setting("suppressions"))
+        _current.is_watching = library.setting("track") != "off"
         return
     if library.setting("track") == "off":
         return
@@ -49,6 +50,13 @@ def restart(library: Library) -> None:
     _current = made
     if library.epochs_ended():
         library.collapse_epochs()
+    made.epochs.count_calls()
+
+
+def pause() -> None:
+    """Nothing is recorded from now on, until :func:`start` is called again."""
+    if _current is not None:
+        _current.is_watching = False
 
 
 def check_suppressions(path: str) -> None:

@@ -34,7 +34,7 @@ class Accusation(NamedTuple):
     bytes_per_step: float | None
     epochs: int
     confidence: float
-    extents: list[tuple[int, int]]  # what is in use of it now, as (address, bytes)
+    extents: list[tuple[int, int, int]]  # what is in use of it now, as (address, bytes, epoch of birth)
 
     @property
     def line(self) -> Line:
@@ -61,7 +61,7 @@ def find(library: Library, tracker: Tracker) -> list[Accusation]:
         if tracker.epochs.bears_out(finding.gpu, sites, births):
             # What the first epochs made at the same line is another matter: parameters, an optimizer's state.
             later = [block for block in blocks if block[2] < 0 or block[2] >= WARM_UP_EPOCHS]
-            found.append(_of_finding(finding, site, place, tracker, [block[:2] for block in later or blocks]))
+            found.append(_of_finding(finding, site, place, tracker, later or blocks))
     found += [_of_growing(library, one, tracker, alive) for one in growing]
     # Each line once, for the first reason.
     return list({one.line: one for one in reversed(found)}.values())[::-1]
@@ -89,7 +89,7 @@ class _Alive:
 
 
 def _of_finding(
-    finding: Finding, site: Site, place: Place | None, tracker: Tracker, extents: list[tuple[int, int]]
+    finding: Finding, site: Site, place: Place | None, tracker: Tracker, extents: list[tuple[int, int, int]]
 ) -> Accusation:
     per_epoch, per_step = _per_program_epoch(finding.bytes_per_epoch, tracker)
     return Accusation(
@@ -111,7 +111,7 @@ def _of_growing(library: Library, growing: Growing, tracker: Tracker, alive: _Al
     site = library.site(growing.site)
     steps = tracker.epochs.steps_per_epoch
     per_step = growing.bytes_per_epoch / steps if steps else None
-    extents = [block[:2] for block in alive.blocks_of(growing.gpu, {growing.site})]
+    extents = alive.blocks_of(growing.gpu, {growing.site})
     return Accusation(
         "growing",
         growing.gpu,

@@ -3,6 +3,9 @@
 What the library counts as epochs are at first windows of optimizer steps: one step each, doubled whenever there are 32,
 so that a run of one epoch, or of a few, can be judged, too. Once a window is as long as an epoch of the program, the
 program's own take over. Until then what the program's epochs contradict is dropped (:meth:`Epochs.bears_out`).
+
+A program that neither steps nor has a loader is judged by windows of calls of its modules, which the library counts by
+itself, until it does one or the other.
 """
 
 from __future__ import annotations
@@ -26,6 +29,9 @@ class Epochs:
         self.was_guessed = False
         #: The program's epochs that have ended, as far as they are known.
         self.ended = 0
+        #: And those that have ended while nothing was recorded, and the steps that were made meanwhile.
+        self.unwatched = 0
+        self.unwatched_steps = 0
         self.steps = 0
         #: Steps of the library's epochs; None: they are the program's.
         self.window_steps: int | None = 1
@@ -35,15 +41,35 @@ class Epochs:
         # When the program's latest epoch ended, as many windows had; None: no epoch has ended among windows.
         self._windows_at_end: int | None = None
         self._memory = EpochMemory(library)
+        self._is_counting_calls = False
+
+    def count_calls(self) -> None:
+        """Calls of modules end the library's epochs until anything else does."""
+        self._is_counting_calls = True
+        self._library.count_module_calls(True)
+
+    def leave_calls(self) -> None:
+        """What calls of modules have ended were no epochs of a program that steps, or has loaders."""
+        if self._is_counting_calls:
+            self._is_counting_calls = False
+            self._library.count_module_calls(False)
+            self._library.collapse_epochs()
+
+    @property
+    def calls_per_epoch(self) -> int:
+        """Calls of modules in what the library counts as an epoch; 0: they end none."""
+        return self._library.module_calls_to_epoch() if self._is_counting_calls else 0
 
     @property
     def found_by(self) -> str:
-        """ "called", "data_loader", "steps" (windows of them) or "none"."""
+        """ "called", "data_loader", "steps" or "calls" (windows of them), or "none"."""
         if self.was_called:
             return "called"
         if self.was_guessed:
             return "data_loader"
-        return "steps" if self.steps else "none"
+        if self.steps:
+            return "steps"
+        return "calls" if self._is_counting_calls and self._library.epochs_ended() else "none"
 
     @property
     def steps_per_epoch(self) -> float | None:
@@ -54,7 +80,9 @@ class Epochs:
 
     @property
     def steps_per_judged_epoch(self) -> float | None:
-        """Steps in what the library counts as an epoch; None where there are none."""
+        """Steps in what the library counts as an epoch, or calls of modules; None where there are none."""
+        if calls := self.calls_per_epoch:
+            return calls
         return self.window_steps if self.window_steps is not None and self.steps else self.steps_per_epoch
 
     def forget_steps(self) -> None:
@@ -63,6 +91,7 @@ class Epochs:
 
     def step(self) -> bool:
         """The training has made a step. Returns whether a window ends here: then :meth:`end_window` is to be called."""
+        self.leave_calls()
         self.steps += 1
         if self.window_steps is None:
             return False
@@ -82,6 +111,7 @@ class Epochs:
 
     def end(self, called: bool) -> None:
         """An epoch of the program has ended."""
+        self.leave_calls()
         if called and not self.was_called:
             # What was guessed before was no epoch, or the same one.
             self.was_called = True

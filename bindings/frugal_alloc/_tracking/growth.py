@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 RISING_ENDS = 8
 # How far back an epoch is compared: an evaluation may be in every second one only.
 COMPARED_ENDS = 2
+# Of what a site grows by, what all of them together do at least: else one takes over what others let go.
+LEAST_PART = 1 / 3
 
 
 class Held(NamedTuple):
@@ -76,6 +78,9 @@ class EpochMemory:
                 later.bytes > earlier.bytes and abs(later.blocks - earlier.blocks) * 10 <= max(earlier.blocks, 1)
                 for earlier, later in pairs
             ):
+                totals = [sum(held.bytes for (number, _), held in end.items() if number == gpu) for end in self._ends]
+                if totals[-1] - totals[0] < LEAST_PART * (history[-1].bytes - history[0].bytes):
+                    continue
                 rate, confidence = trend([(number, held.bytes) for number, held in enumerate(history)])
                 found.append(Growing(gpu, site, history[-1], rate, confidence))
         return found

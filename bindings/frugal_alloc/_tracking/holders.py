@@ -1,22 +1,34 @@
-"""Who holds leaked memory: the Python objects that refer to its tensors, or the tensors whose graphs have saved it."""
+"""Who holds leaked memory: the names that reach its tensors, or the tensors whose graphs have saved it."""
 
 from __future__ import annotations
 
-import functools
+import collections
 import gc
 import types
 from typing import Any, NamedTuple
 
-from .._sites import Frame
-from . import live_tensors
-from .live_tensors import Extent, Extents, GraphMemory
-from .names import Name, Names
+from .._users_code import is_users
+from . import live_tensors, orphans, raw_objects
+from .contents import Contents, contents_of
+from .growers import Grower, growers
+from .live_tensors import Extent, Extents
+from .names import Name, name_of
+from .reach import Reach, tensors_within
+from .roots import of_libraries, of_program
 
-# Of the tensors of one leak: enough to tell, since they are held alike.
-SAMPLED_TENSORS = 6
-# The first ones agree as a rule.
-AGREEING = 3
 MOST_HOLDERS = 4
+# Of each leak: what the smallest of more hold is little.
+MOST_GATHERERS = 8
+# What holds less of a leak is no reason for it.
+LEAST_SHARE = 0.1
+# Where less of a leak is explained, nobody is said to hold it.
+EXPLAINED = 0.5
+# Of a leak's epochs that a holder must have tensors of. A deque with a maxlen, and the latest result, have few; and
+# those are the latest.
+LEAST_EPOCHS = 1 / 3
+SAMPLED_TENSORS = 6
+
+Block = tuple[int, int, int]
 
 
 class Holder(NamedTuple):
@@ -25,180 +37,231 @@ class Holder(NamedTuple):
     name: Name
     tensors: int  # of the leak's that it holds itself, or that hold graphs of the leak
     bytes: int
+    share: float  # of the leak's bytes
     has_graph: bool  # a tensor that it holds carries the graph that made it
-    is_scalar: bool  # all that were looked at have one element, as a loss has
+    is_scalar: bool  # all of them have one element, as a loss has
 
 
 class Evidence(NamedTuple):
     """What is known of who holds one leak."""
 
     holders: list[Holder]
-    owned_bytes: int  # in tensors that something in Python refers to
+    owned_bytes: int  # in tensors that a name of Python's reaches
     saved_bytes: int  # in the graphs behind tensors, where these hold more; long graphs are not looked at whole
     is_concatenated: bool  # a tensor among them was made by cat or stack
     hooks: list[str]  # functions that are hooks of modules and use a holder's name
+    share: float = 0.0  # of the leak's bytes that all holders explain
+    is_nameless: bool = False  # no name of the program's reaches the holders, as garbage that is not collected yet
+    passed_over: tuple[str, ...] = ()  # who has some of it and is no holder, such as the variable with the latest
 
     @property
     def is_in_graphs(self) -> bool:
         """Whether graphs hold it, as far as they could be looked at."""
         return self.saved_bytes > 0
 
+    @property
+    def is_explained(self) -> bool:
+        """Whether the holders have most of it: else who holds the leak is not known."""
+        return self.share >= EXPLAINED
+
 
 NOTHING = Evidence([], 0, 0, False, [])
 
 
-def find(groups: list[list[tuple[int, int]]], stacks: list[tuple[Frame, ...]] | None = None) -> list[Evidence]:
-    """Who holds each group of blocks, given as (address, bytes).
+def find(groups: list[list[Block]]) -> list[Evidence]:
+    """Who holds each group of blocks, given as (address, bytes, epoch of birth; -1: not known).
 
-    Args:
-        groups: The blocks.
-        stacks: Where each group was allocated: a cached function among them is taken for the holder if none is found.
-
-    Holds the GIL, and looks at every object of Python's: some tenths of a second. Neither this call nor its result
-    keeps any object alive.
+    Holds the GIL, and looks at every object that the program's names reach, and where these do not explain it, at all
+    that libraries reach: some tenths of a second. Neither this call nor its result keeps any object alive.
     """
     if not any(groups):
         return [NOTHING] * len(groups)
     was_enabled = gc.isenabled()
     # A collection in between would run code of the user's, and finds nothing to free while all is held here.
     gc.disable()
-    # Before there is a search, which would be among them: that cycle would keep all of them alive.
-    objects = live_tensors.objects()
     try:
         with live_tensors.without_torch_functions():
-            found = _Search(groups, objects).evidence()
-            caches = _caches(objects) if stacks else {}
-            for number, stack in enumerate(stacks or []):
-                if not found[number].holders and groups[number]:
-                    found[number] = _with_cache(found[number], stack, caches, groups[number])
-            return found
+            return _Search(groups).evidence()
     finally:
-        objects.clear()
         if was_enabled:
             gc.enable()
 
 
-class _Search:
-    def __init__(self, groups: list[list[tuple[int, int]]], objects: list[Any]) -> None:
-        import torch
+class _Candidate(NamedTuple):
+    name: Name
+    contents: Contents
+    number: int
+    is_bounded: bool  # a deque with a maxlen, which may not be full yet
 
+
+class _Search:
+    def __init__(self, groups: list[list[Block]]) -> None:
         self._groups = groups
         self._extents = Extents(
-            Extent(address, size, number) for number, blocks in enumerate(groups) for address, size in blocks
+            Extent(address, size, number) for number, blocks in enumerate(groups) for address, size, _ in blocks
         )
-        self._objects = objects
-        self._tensors = live_tensors.all_objects(torch.Tensor, self._objects)
-        self._names = Names()
-        self._owned: list[dict[int, Any]] = [{} for _ in groups]
-        self._hooks = _hooks(live_tensors.all_objects(torch.nn.Module, self._objects))
+        self._births = [_births(blocks) for blocks in groups]
+        self._sizes = [{address: size for address, size, _ in blocks} for blocks in groups]
+        self._reach = Reach()
+        self._contents: dict[int, Contents] = {}
+        self._hooks: dict[str, set[str]] = {}
 
     def evidence(self) -> list[Evidence]:
-        for tensor in self._tensors:
-            extent = self._extents.at(live_tensors.address_of(tensor))
-            if extent is not None:
-                self._owned[extent.group].setdefault(extent.address, tensor)
-        roots = [tensor for tensor in self._tensors if live_tensors.address_of(tensor) and tensor.grad_fn is not None]
-        # A variable's graph is known by the variable, whatever else is in the graph. Else by its latest result: the
-        # tensors within it have graphs, too.
-        roots.sort(key=lambda tensor: (not self._names.knows(tensor), -_sequence_number(tensor.grad_fn)))
-        graphs = GraphMemory(roots, self._extents)
-        return [self._evidence_of(number, roots, graphs) for number in range(len(self._groups))]
-
-    def _evidence_of(self, number: int, roots: list[Any], graphs: GraphMemory) -> Evidence:
-        blocks = dict(self._groups[number])
-        owned = [(tensor, blocks[address]) for address, tensor in self._owned[number].items()]
-        holders, named_part = self._holders(owned, {id(roots)})
-        owned_bytes = round(sum(size for _, size in owned) * named_part)
-        behind: dict[int, int] = {}
-        for address, size in blocks.items():
-            root = graphs.root_of_block.get(address)
-            if root is not None:
-                behind[root] = behind.get(root, 0) + size
-        saved_bytes = sum(behind.values())
-        made_by = {type(tensor.grad_fn).__name__ for tensor, _ in owned[:SAMPLED_TENSORS] if tensor.grad_fn is not None}
-        # Autograd keeps the Python objects of tensors that it has saved, so that being known says nothing: what counts
-        # is whether something refers to them.
-        if saved_bytes > owned_bytes:
-            holders, _ = self._holders([(roots[root], size) for root, size in behind.items()], {id(roots), id(owned)})
-        else:
-            saved_bytes = 0
-        names = {holder.name.name for holder in holders}
-        hooks = [name for name, used in self._hooks.items() if names & used]
-        is_concatenated = any(name.startswith(("CatBackward", "StackBackward")) for name in made_by)
-        return Evidence(holders, owned_bytes, saved_bytes, is_concatenated, hooks)
-
-    def _holders(self, held: list[tuple[Any, int]], leave_out: set[int]) -> tuple[list[Holder], float]:
-        """Names the holders of a sample, and counts all as if they were held like it; and the part that has a name."""
-        if not held:
-            return [], 0.0
-        step = max(1, len(held) // SAMPLED_TENSORS)
-        sample = held[::step][:SAMPLED_TENSORS]
-        leave_out = leave_out | {id(self._objects), id(self._tensors), id(held), id(sample), *map(id, held)}
-        leave_out.update(map(id, self._owned))
-        found: dict[Name, list[tuple[int, bool, bool]]] = {}
-        looked_at = 0
-        for tensor, size in sample:
-            if len(found) == 1 and sum(map(len, found.values())) >= AGREEING:
-                break
-            looked_at += 1
-            name = self._names.of(tensor, leave_out)
-            if name is not None:
-                found.setdefault(name, []).append((size, tensor.grad_fn is not None, tensor.numel() == 1))
-        sample = sample[:looked_at]
-        total_bytes = sum(size for _, size in held)
-        sampled_bytes = sum(size for _, size in sample) or 1
-        holders = [
-            Holder(
-                name,
-                round(len(ones) * len(held) / len(sample)),
-                round(sum(size for size, _, _ in ones) * total_bytes / sampled_bytes),
-                any(has_graph for _, has_graph, _ in ones),
-                all(is_scalar for _, _, is_scalar in ones),
-            )
-            for name, ones in found.items()
+        self._reach.walk(of_program())
+        found = self._all()
+        if all(one.is_explained for one, blocks in zip(found, self._groups, strict=True) if blocks):
+            return found
+        self._reach.walk(of_libraries(live_tensors.objects()))
+        self._reach.enter_libraries()
+        found = self._all()
+        if all(one.is_explained for one, blocks in zip(found, self._groups, strict=True) if blocks):
+            return found
+        self._reach.walk(orphans.of(self._extents, self._reach))
+        return [
+            before if before.is_explained else now._replace(is_nameless=True)
+            for before, now in zip(found, self._all(), strict=True)
         ]
-        named_bytes = sum(size for ones in found.values() for size, _, _ in ones)
-        holders.sort(key=lambda holder: -holder.bytes)
-        return holders[:MOST_HOLDERS], named_bytes / sampled_bytes
+
+    def _all(self) -> list[Evidence]:
+        objects = self._reach.objects
+        contents = contents_of([(number, objects[number]) for number in self._reach.tensors], self._extents)
+        self._hooks = _hooks([objects[number] for number in self._reach.modules])
+        return [self._evidence_of(group, contents) for group in range(len(self._groups))]
+
+    def _evidence_of(self, group: int, contents: Contents) -> Evidence:
+        sizes = self._sizes[group]
+        births: dict[int, int] = {}
+        for address, number in contents.all():
+            if address in sizes:
+                births[number] = births.get(number, 0) | self._births[group][address]
+        if not births:
+            return NOTHING
+        candidates = self._candidates(growers(self._reach, births), births)
+        holders, reached = self._chosen(group, candidates)
+        told = {holder.name for holder in holders}
+        direct = sum(size for address, size in sizes.items() if address in contents.owned)
+        saved = sum(size for address, size in sizes.items() if address not in contents.owned and address in reached)
+        names = {holder.name.name.removeprefix("self.").partition("[")[0] for holder in holders}
+        owned = [self._reach.objects[n] for a, n in contents.owned.items() if a in sizes][:SAMPLED_TENSORS]
+        made_by = {type(live_tensors.graph_of(tensor)).__name__ for tensor in owned}
+        return Evidence(
+            holders,
+            direct,
+            saved if saved > direct else 0,
+            any(name.startswith(("CatBackward", "StackBackward")) for name in made_by),
+            [name for name, used in self._hooks.items() if names & used],
+            sum(sizes[address] for address in reached) / sum(sizes.values()),
+            tuple(one.name.what for one in candidates if one.name not in told),
+        )
+
+    def _candidates(self, found: list[Grower], births: dict[int, int]) -> list[_Candidate]:
+        """Those that gather, each name once: what hold the parts of a model has one name in words."""
+        named: dict[Name, list[Grower]] = {}
+        for one in found:
+            name = name_of(self._reach, one.number, one.example)
+            if name is not None:
+                named.setdefault(name, []).append(one)
+        # The most common first.
+        ranked = sorted(named.items(), key=lambda item: -len(item[1]))[: 4 * MOST_GATHERERS]
+        candidates = []
+        for name, ones in ranked:
+            contents = Contents.together([self._below(one.number) for one in ones])
+            is_bounded = all(_is_bounded(self._reach.objects[one.number]) for one in ones)
+            candidates.append(_Candidate(name, contents, min(one.number for one in ones), is_bounded))
+        return candidates
+
+    def _below(self, number: int) -> Contents:
+        if number not in self._contents:
+            self._contents[number] = contents_of(tensors_within(self._reach.objects[number]), self._extents)
+        return self._contents[number]
+
+    def _chosen(self, group: int, candidates: list[_Candidate]) -> tuple[list[Holder], set[int]]:
+        """The fewest that hold most, and the addresses of what they hold."""
+        sizes, births = self._sizes[group], self._births[group]
+        epochs = _together(births.values())
+        left = [(one, {address for address, _ in one.contents.all() if address in sizes}) for one in candidates]
+        holders: list[Holder] = []
+        reached: set[int] = set()
+        total = sum(sizes.values())
+        while left and len(holders) < MOST_HOLDERS:
+            best = max(
+                left,
+                key=lambda pair: (
+                    sum(sizes[address] for address in pair[1] - reached),
+                    not pair[0].is_bounded,
+                    -pair[0].number,
+                ),
+            )
+            left.remove(best)
+            candidate, held = best
+            if sum(sizes[address] for address in held - reached) < LEAST_SHARE * total:
+                break
+            if not _gathers(_together(births[address] for address in held), epochs.bit_count()):
+                continue
+            reached |= held
+            holders.append(_holder(candidate, held, sizes, total))
+        return holders, reached
 
 
-def _caches(objects: list[Any]) -> dict[tuple[str, str], int]:
-    """The lines of functions with functools' cache, by file and name. Python does not see who holds its entries."""
-    found = {}
-    for wrapper in live_tensors.all_objects(type(functools.lru_cache(maxsize=None)(len)), objects):
-        code = getattr(getattr(wrapper, "__wrapped__", None), "__code__", None)
-        if code is not None and wrapper.cache_info().currsize:
-            found[code.co_filename, code.co_name] = code.co_firstlineno
-    return found
+def _is_bounded(value: Any) -> bool:
+    return type(value) is collections.deque and value.maxlen is not None
 
 
-def _with_cache(
-    evidence: Evidence, stack: tuple[Frame, ...], caches: dict[tuple[str, str], int], blocks: list[tuple[int, int]]
-) -> Evidence:
-    for frame in stack:
-        line = caches.get((frame.file, frame.function))
-        if line is not None:
-            what = f"cache of {frame.function}()"
-            name = Name("cache", what, frame.function, "function", frame.file, line)
-            holder = Holder(name, len(blocks), sum(size for _, size in blocks), False, False)
-            return evidence._replace(holders=[holder])
-    return evidence
+def _gathers(held: int, epochs: int) -> bool:
+    """Whether what has tensors of some epochs, given as bits, has enough of all, and old ones among them."""
+    first = (held & -held).bit_length() - 1
+    return held.bit_count() >= LEAST_EPOCHS * epochs and first * 2 < epochs
 
 
-def _sequence_number(node: Any) -> int:
-    """Nodes are numbered as they are made."""
-    number = getattr(node, "_sequence_nr", None)
-    return number() if number is not None else 0
+def _holder(candidate: _Candidate, held: set[int], sizes: dict[int, int], total: int) -> Holder:
+    contents = candidate.contents
+    owned = [contents.tensors[contents.owned[address]] for address in held if address in contents.owned]
+    carriers = [
+        contents.tensors[number]
+        for number in {contents.saved[address] for address in held if address not in contents.owned}
+    ]
+    size = sum(sizes[address] for address in held)
+    of_graphs = sum(sizes[address] for address in held if address not in contents.owned)
+    # What most of it is in.
+    told = carriers if of_graphs > size - of_graphs else owned
+    return Holder(
+        candidate.name,
+        len(told),
+        size,
+        size / total,
+        bool(carriers)
+        or candidate.name.is_through_context
+        or any(live_tensors.graph_of(tensor) is not None for tensor in told),
+        all(live_tensors.is_plain(tensor) and tensor.numel() == 1 for tensor in told),
+    )
+
+
+def _births(blocks: list[Block]) -> dict[int, int]:
+    """By address, the epoch of birth as one bit. Where epochs are not known each block is one of its own."""
+    known = sorted({birth for _, _, birth in blocks if birth >= 0})
+    if not known:
+        return {address: 1 << number for number, (address, _, _) in enumerate(sorted(blocks))}
+    bits = {birth: 1 << number for number, birth in enumerate(known)}
+    return {address: bits.get(birth, bits[known[-1]]) for address, _, birth in blocks}
+
+
+def _together(bits: Any) -> int:
+    result = 0
+    for one in bits:
+        result |= one
+    return result
 
 
 def _hooks(modules: list[Any]) -> dict[str, set[str]]:
-    """The functions that are hooks of modules, and the names that each uses."""
+    """The program's functions that are hooks of modules, and the names that each uses."""
     found: dict[str, set[str]] = {}
     for module in modules:
+        attributes = raw_objects.dictionary_of(module) or {}
         for kind in ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks"):
-            for hook in list(getattr(module, kind, {}).values()):
-                function = getattr(hook, "__func__", hook)
-                code = getattr(function, "__code__", None)
-                if isinstance(code, types.CodeType):
+            hooks = attributes.get(kind)
+            for _, hook in raw_objects.items_of(hooks) if isinstance(hooks, dict) else ():
+                function = hook.__func__ if type(hook) is types.MethodType else hook
+                if type(function) is types.FunctionType and is_users(function.__code__.co_filename):
+                    code = function.__code__
                     found.setdefault(function.__name__, set()).update(code.co_names, code.co_freevars)
     return found

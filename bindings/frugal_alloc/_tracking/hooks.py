@@ -7,6 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
+from .._uncompiled import uncompiled
 from . import current, forget
 
 _installed = False
@@ -17,6 +18,10 @@ def install() -> None:
     global _installed
     if not _installed:
         _installed = True
+        from .tracker import Tracker
+
+        # One code object wraps all that is called below.
+        uncompiled(Tracker.optimizer_stepped, calls_ours_only=True)
         _watch_optimizers()
         _watch_backwards()
         _watch_loaders()
@@ -39,7 +44,7 @@ def _watch_optimizers() -> None:
         if tracker is not None:
             tracker.optimizer_stepped(optimizer)
 
-    register_optimizer_step_post_hook(stepped)
+    register_optimizer_step_post_hook(uncompiled(stepped, calls_ours_only=True))
 
 
 def _watch_backwards() -> None:
@@ -56,7 +61,7 @@ def _watch_backwards() -> None:
             tracker.backward_ended()
         return result
 
-    torch.autograd.backward = backward
+    torch.autograd.backward = uncompiled(backward, calls_ours_only=False)
 
 
 def _watch_loaders() -> None:
@@ -79,7 +84,7 @@ def _watched_start(start: Callable) -> Callable:
             tracker.loader_started(self, iterator)
         return iterator
 
-    return watched
+    return uncompiled(watched, calls_ours_only=False)
 
 
 def _watched_next(give: Callable) -> Callable:
@@ -97,7 +102,7 @@ def _watched_next(give: Callable) -> Callable:
             tracker.batch_given(self, batch)
         return batch
 
-    return watched
+    return uncompiled(watched, calls_ours_only=False)
 
 
 # The run that was followed is not a child's by fork: a loader's worker, or a process of its own.

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import bisect
+import functools
 import gc
+import operator
+import sys
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
@@ -12,6 +15,8 @@ from .._autograd import WalkLimit, saved_tensors
 # Of graphs as long as a leaking run, whose steps are alike: the latest of them say enough.
 MOST_NODES = 50_000
 MOST_SECONDS = 0.5
+# From the context of an autograd.Function: its dictionary, a list in it, the tensors.
+CONTEXT_LEVELS = 4
 
 
 class Extent(NamedTuple):
@@ -37,15 +42,30 @@ class Extents:
         return extent if address < extent.address + extent.bytes else None
 
 
-def all_objects(kind: type, objects: list[Any]) -> list[Any]:
-    """Those of a class. By their real type, since asking an object for its class may run code of the user's."""
-    return [candidate for candidate in objects if issubclass(type(candidate), kind)]
+def tensor_type() -> Any:
+    """PyTorch's class of tensors; None: PyTorch is not imported."""
+    return getattr(sys.modules.get("torch"), "Tensor", None)
+
+
+def is_tensor(value: Any) -> bool:
+    """By its real type: asking an object for its class may run code of the program's."""
+    kind = tensor_type()
+    return kind is not None and issubclass(type(value), kind)
+
+
+def is_plain(tensor: Any) -> bool:
+    """Whether a tensor is one of numbers.
+
+    The others stand for tensors: fake and functional ones, those of vmap and grad, and those whose class is called for
+    each operation. To ask one of them for its memory would run code of the program's, warn, or fail.
+    """
+    return not _torch()._C._dispatch_keys(tensor).raw_repr() & _standing_for_others()
 
 
 def address_of(tensor: Any) -> int:
     """Where a dense tensor's memory is on a GPU; 0 for others. To be called with torch functions disabled."""
     try:
-        return tensor.untyped_storage().data_ptr() if tensor.is_cuda else 0
+        return tensor.untyped_storage().data_ptr() if is_plain(tensor) and tensor.is_cuda else 0
     except (RuntimeError, NotImplementedError, ReferenceError, AttributeError, TypeError):
         return 0
 
@@ -53,9 +73,50 @@ def address_of(tensor: Any) -> int:
 def gradient_of(tensor: Any) -> Any:
     """The gradient that is kept with a parameter, whether or not Python has seen it."""
     try:
-        return tensor.grad if tensor.is_leaf and tensor.requires_grad else None
+        return tensor.grad if is_plain(tensor) and tensor.is_leaf and tensor.requires_grad else None
     except RuntimeError:
         return None
+
+
+def graph_of(tensor: Any) -> Any:
+    """The node of autograd's that made a tensor; None: no graph is kept with it."""
+    try:
+        return tensor.grad_fn if is_plain(tensor) and tensor.requires_grad else None
+    except RuntimeError:
+        return None
+
+
+def _torch() -> Any:
+    import torch
+
+    return torch
+
+
+@functools.cache
+def _standing_for_others() -> int:
+    """The dispatch keys of tensors that are not plain, as bits."""
+    bindings = _torch()._C
+    names = ("Python", "Functionalize", "FuncTorchBatched", "FuncTorchGradWrapper")
+    return functools.reduce(
+        operator.or_, (bindings.DispatchKeySet(getattr(bindings.DispatchKey, name)).raw_repr() for name in names)
+    )
+
+
+def is_context(value: Any) -> bool:
+    """Whether an object is the ctx of an autograd.Function, which is the node in the graph, too."""
+    return issubclass(type(value), _torch()._C._FunctionBase)
+
+
+def kept_by_context(node: Any) -> list[Any]:
+    """The tensors in the attributes of a node that is the context of a function of the program's."""
+    if not is_context(node):
+        return []
+    level = gc.get_referents(node)
+    found = []
+    for _ in range(CONTEXT_LEVELS):
+        found += [value for value in level if is_tensor(value)]
+        level = [inner for value in level if type(value) in (dict, list, tuple) for inner in gc.get_referents(value)]
+    return found
 
 
 def without_torch_functions() -> Any:
@@ -92,7 +153,7 @@ class GraphMemory:
                 self.is_complete = False
                 return
             seen.add(node)
-            for saved in saved_tensors(node):
+            for saved in (*saved_tensors(node), *kept_by_context(node)):
                 extent = self._extents.at(address_of(saved))
                 if extent is not None:
                     self.root_of_block.setdefault(extent.address, number)

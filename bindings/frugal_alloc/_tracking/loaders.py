@@ -11,12 +11,13 @@ from .identity_map import IdentityMap
 class Pass:
     """One iteration over a loader."""
 
-    __slots__ = ("batches", "is_exhausted", "is_training", "loader", "steps_at_batch")
+    __slots__ = ("batches", "has_stepped", "is_exhausted", "is_training", "loader", "steps_at_batch")
 
     def __init__(self, loader: weakref.ref) -> None:
         self.loader = loader
         self.batches = 0
-        # Whether steps were made between its batches.
+        # Whether steps were made between its batches; and whether they are made, or were in the pass before.
+        self.has_stepped = False
         self.is_training = False
         self.is_exhausted = False
         self.steps_at_batch = 0
@@ -26,15 +27,18 @@ class LoaderWatch:
     """Finds the ends of epochs in the order in which loaders start, give batches and run dry.
 
     A loader is the training's if optimizer steps fall between its batches; of several that are, the one that did so
-    first counts, until it has run dry and another takes over (a loader made anew for each epoch). Where no optimizer
-    has ever stepped, every loader may be the one. A loader that is only asked for its first batch, again and again,
-    tells nothing.
+    first counts, until it has run dry and another takes over (a loader made anew for each epoch). A pass without steps
+    over the training's own loader is an evaluation, and ends nothing. Where no optimizer has ever stepped, every loader
+    may be the one, and one that is made after another has run dry and is gone takes its place. A loader that is only
+    asked for its first batch, again and again, tells nothing.
     """
 
     def __init__(self) -> None:
         self._passes: IdentityMap[Pass] = IdentityMap()
         self._pass_of_iterator: IdentityMap[Pass] = IdentityMap()
         self._primary: Pass | None = None
+        # The latest pass that has run dry before any step.
+        self._dry: Pass | None = None
 
     def start(self, loader: Any, iterator: Any, steps: int) -> bool:
         """`loader` starts over, or for the first time. Returns whether an epoch ends here."""
@@ -42,7 +46,13 @@ class LoaderWatch:
         started = Pass(weakref.ref(loader))
         self._passes.set(loader, started)
         self._pass_of_iterator.set(iterator, started)
-        if before is None or before.batches < 2 or not (before.is_training or steps == 0):
+        if before is None and steps == 0:
+            before, self._dry = self._dry, None
+            if before is not None and before.loader() is not None:
+                return False
+        if before is None or before.batches < 2 or not (before.has_stepped or steps == 0):
+            if before is not None and before is self._primary:
+                self._primary, started.is_training = started, before.is_training
             return False
         if self._primary is not None and self._primary is not before and self._primary.loader() is not None:
             return False
@@ -57,9 +67,11 @@ class LoaderWatch:
         if of is None:
             return False, True
         ends = False
-        if of.batches and steps > of.steps_at_batch and of is not self._primary:
-            of.is_training = True
-            ends = self._takes_over(of)
+        if of.batches and steps > of.steps_at_batch:
+            of.has_stepped = True
+            if of is not self._primary:
+                of.is_training = True
+                ends = self._takes_over(of)
         of.batches += 1
         of.steps_at_batch = steps
         return ends, of.is_training or of is self._primary or of.batches == 1
@@ -72,6 +84,8 @@ class LoaderWatch:
         ends = self.give(iterator, steps)[0]
         of.batches -= 1
         of.is_exhausted = True
+        if steps == 0:
+            self._dry = of
         return ends
 
     def _takes_over(self, of: Pass) -> bool:

@@ -1,247 +1,157 @@
-"""By which name a program reaches an object: a variable, an attribute, or what a container or a function holds."""
+"""By which name a program reaches what holds memory, and by which way in a library that goes on."""
 
 from __future__ import annotations
 
-import collections
-import gc
 import os
-import sys
-import sysconfig
-import types
 from typing import Any, NamedTuple
 
-from .._frame_variables import variables
-from . import assignments
-
-PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-_LIBRARIES = tuple(
-    os.path.realpath(path) + os.sep for path in map(sysconfig.get_path, ("stdlib", "platstdlib")) if path
-)
-_CO_OPTIMIZED = 1
-# From a tensor to a name: list, dictionary, object, list ... Further up everything holds everything.
-MOST_LEVELS = 6
-MOST_REFERRERS = 64
-# Each asks every object that there is: some hundredths of a second.
-MOST_QUESTIONS = 60
-
-_CONTAINERS = (list, tuple, set, frozenset, dict, collections.deque)
-# What grows: whoever holds one of these holds all that is in it.
-_COLLECTION_NAMES = ("list", "set", "dict", "deque", "defaultdict", "OrderedDict")
-# They have no attributes of their own: who refers to them is asked.
-_ANONYMOUS = (*_CONTAINERS, types.CellType, types.TracebackType, type, types.ModuleType)
-# Variables that name nothing but themselves.
-_NOT_HOLDERS = (types.ModuleType, types.FunctionType, type, str, bytes, int, float, bool, type(None))
+from . import assignments, live_tensors, raw_objects
+from .links import NAMED, Link, links
+from .reach import Reach
 
 
 class Name(NamedTuple):
     """Of a holder, in words, and where it is assigned if that can be known."""
 
-    kind: str  # "variable", "attribute", "closure", "frame", "exception"
+    kind: str  # of the link that names it: "variable", "attribute", "closure" ...; "exception", "hooks": the way's
     what: str  # "list 'losses'", "list 'history' of Trainer"
-    name: str
-    holder: str  # the class of what holds: "list", "Trainer"
+    name: str  # as the program may write it: "losses", "self.history", "states['hidden']"
+    holder: str  # the class or function that has it: "list", "Trainer"
     file: str | None
     line: int | None
-    through: str = ""  # "parameter 'weight' of Linear": what the holder holds, where that is not the tensor itself
+    through: str = ""  # "parameter 'weight' of Linear": the way from there to the tensors, where it has names
+    collection: str = ""  # the class of what gathers: "list", "dict"; "tensor"
+    is_through_context: bool = False  # the ctx of an autograd.Function has it, which is in the graph of a result
 
 
-class _Variable(NamedTuple):
-    name: str
-    file: str | None
-    function: str
+def name_of(reach: Reach, number: int, example: int) -> Name | None:
+    """The name of an object that gathers tensors.
 
+    It is the nearest one that the program's own code has for it; what is between that and the tensors is told besides.
+    None: the program has no name for it, nor has a library.
 
-def is_users(file: str | None) -> bool:
-    """Whether a file is the program's: of no installed package, not of the standard library, and not ours."""
-    if not file or file.startswith("<frozen"):
-        return False
-    path = os.path.abspath(file)
-    if path.startswith(PACKAGE + os.sep) or "site-packages" in path or "dist-packages" in path:
-        return False
-    return not path.startswith(_LIBRARIES)
-
-
-class Names:
-    """The variables of the program's modules and of its running functions, and who refers to whom.
-
-    Holds ids only, which are valid for as long as the caller holds the objects (all that the collector knows).
+    Args:
+        reach: The walk that has reached it.
+        number: The object.
+        example: The number of a tensor below it.
     """
-
-    def __init__(self) -> None:
-        self._variables: dict[int, _Variable] = {}
-        self._namespaces: set[int] = set()
-        # What was found before: one tensor's graph may hold what many lines have made.
-        self._known: dict[int, Name | None] = {}
-        self._questions = 0
-        self._add_modules()
-        self._add_frames()
-
-    def of(self, target: Any, leave_out: set[int]) -> Name | None:
-        """The nearest name of an object: its own, or that of what holds it.
-
-        Args:
-            target: The object.
-            leave_out: Ids of lists and frames that hold it for the search alone.
-        """
-        if id(target) in self._variables:
-            return self._variable(target)
-        if id(target) not in self._known:
-            self._known[id(target)] = self._find(target, leave_out)
-        return self._known[id(target)]
-
-    def _find(self, target: Any, leave_out: set[int]) -> Name | None:
-        level: list[Any] = [target]
-        # Id of a dictionary -> the key under which it holds the object below it.
-        keys: dict[int, Any] = {}
-        seen = {id(target), id(keys)} | leave_out
-        for _ in range(MOST_LEVELS):
-            self._questions += 1
-            if self._questions > MOST_QUESTIONS:
-                return None
-            seen.add(id(level))
-            referrers = gc.get_referrers(*level)
-            seen.add(id(referrers))
-            above: list[Any] = []
-            seen.add(id(above))
-            for referrer in referrers[:MOST_REFERRERS]:
-                if id(referrer) in seen or id(referrer) in self._namespaces:
-                    continue
-                seen.add(id(referrer))
-                name = self._name_by(referrer, level, keys)
-                if name is not None:
-                    return self._collected(name, referrer, seen)
-                if not isinstance(referrer, types.FrameType):
-                    above.append(referrer)
-            if not above:
-                return None
-            level = above
+    path = reach.path_to(example)
+    gatherer = path.index(number)
+    found = links(reach, path)
+    # A cached function has its entries itself.
+    above = [link for link in found if link.index <= gatherer + (link.kind == "cache")]
+    named = [link for link in above if link.kind in NAMED and link.name]
+    base = next((link for link in reversed(named) if link.is_users), named[0] if named else None)
+    if base is None:
         return None
-
-    def _collected(self, name: Name, holder: Any, seen: set[int]) -> Name:
-        """The name, or where it is an attribute of one of many objects, that of the collection which has them all."""
-        if name.kind != "attribute" or name.what.split(" ")[0] in _COLLECTION_NAMES or id(holder) in self._variables:
-            return name
-        above = self.of(holder, seen)
-        if above is None or above.what.split(" ")[0] not in _COLLECTION_NAMES:
-            return name
-        what = f"{above.what}, as '{name.name}' of each {name.holder}"
-        return above._replace(what=what, through=name.what)
-
-    def knows(self, target: Any) -> bool:
-        """Whether a variable of the program is this very object."""
-        return id(target) in self._variables
-
-    def _name_by(self, referrer: Any, level: list[Any], keys: dict[int, Any]) -> Name | None:
-        """What `referrer` says about one of the objects that it refers to; None: look at who refers to it."""
-        kind = type(referrer)
-        if kind is types.FrameType:
-            return _name_in_frame(referrer, level)
-        if kind is types.FunctionType:
-            return _name_in_function(referrer, level)
-        if kind in (dict, collections.OrderedDict, collections.defaultdict):
-            wanted = {id(one) for one in level}
-            keys[id(referrer)] = next((key for key, value in referrer.items() if id(value) in wanted), None)
-        if issubclass(kind, _CONTAINERS):
-            return self._variable(referrer) if id(referrer) in self._variables else None
-        if issubclass(kind, _ANONYMOUS):
-            return None
-        return self._name_in_object(referrer, level, keys)
-
-    def _name_in_object(self, holder: Any, level: list[Any], keys: dict[int, Any]) -> Name | None:
-        """An attribute of an object. Reads the object's dictionary only: no property, no code of its class."""
-        try:
-            attributes = object.__getattribute__(holder, "__dict__")
-        except (AttributeError, TypeError):
-            return None
-        wanted = {id(one) for one in level}
-        if id(attributes) in keys:
-            name = keys[id(attributes)]
-            # A part of a model is no holder: the model is.
-            return None if name == "_modules" else self._attribute(holder, name, attributes.get(name), keys)
-        for name, value in list(attributes.items()):
-            if id(value) in wanted and name != "_modules":
-                return self._attribute(holder, name, value, keys)
-        return None
-
-    def _attribute(self, holder: Any, name: Any, value: Any, keys: dict[int, Any]) -> Name:
-        kind = type(holder)
-        held = _kind_of(value)
-        # A module's own dictionaries: the name of the buffer says more.
-        if name in ("_buffers", "_parameters") and isinstance(keys.get(id(value)), str):
-            held, name = name[1:].rstrip("s"), keys[id(value)]
-        file = getattr(sys.modules.get(kind.__module__), "__file__", None)
-        what = f"{held} '{name}' of {kind.__name__}"
-        if is_users(file):
-            line = assignments.line_of_attribute(file, kind.__name__, str(name))
-            return Name("attribute", what, str(name), kind.__name__, file, line)
-        if id(holder) in self._variables:
-            variable = self._variable(holder)
-            what = f"{what} '{variable.name}'"
-            return Name("attribute", what, str(name), kind.__name__, variable.file, variable.line)
-        return Name("attribute", what, str(name), kind.__name__, None, None)
-
-    def _variable(self, value: Any) -> Name:
-        name, file, function = self._variables[id(value)]
-        line = assignments.line_of_name(file, function, name) if file else None
-        kind = _kind_of(value)
-        return Name("variable", f"{kind} '{name}'", name, kind, file, line)
-
-    def _add_modules(self) -> None:
-        for module in list(sys.modules.values()):
-            if type(module) is not types.ModuleType:
-                continue
-            variables = module.__dict__
-            self._namespaces.add(id(variables))
-            file = variables.get("__file__")
-            if is_users(file) or variables.get("__name__") == "__main__":
-                for name, value in list(variables.items()):
-                    self._add(name, value, file, "<module>")
-
-    def _add_frames(self) -> None:
-        # `frame` ends as None in each: one that referred to its own frame would keep all variables of the stack alive.
-        for frame in sys._current_frames().values():
-            values: dict[str, Any] = {}
-            while frame is not None:
-                code = frame.f_code
-                values = variables(frame, callee=values) if is_users(code.co_filename) else {}
-                for name, value in values.items():
-                    self._add(name, value, code.co_filename, code.co_name)
-                frame = frame.f_back
-
-    def _add(self, name: str, value: Any, file: str | None, function: str) -> None:
-        if not name.startswith("__") and not isinstance(value, _NOT_HOLDERS):
-            self._variables.setdefault(id(value), _Variable(name, file, function))
+    between = above[above.index(base) + 1 :]
+    below = found[len(above) :]
+    describe = _Describer(reach, path)
+    what, is_reached = describe.gatherer(base, between, gatherer)
+    ways = [] if is_reached else [link for link in between if link.kind in NAMED][-1:]
+    ways = ways or [link for link in below if link.kind in NAMED and link.kind != "gradient"][:1]
+    through = describe.link(ways[0]) if ways else ""
+    kinds = {link.kind for link in [*between, *below]} | {base.kind}
+    kind = next((one for one in ("exception", "hooks") if one in kinds), base.kind)
+    file, line = _place(base, describe.value(base), reach)
+    name = f"self.{base.name}" if base.kind in ("attribute", "buffer") else base.name
+    name += "".join(f"[{link.name!r}]" if link.name else "[...]" for link in between if link.kind in ("key", "item"))
+    holder = base.holder if base.kind in ("attribute", "buffer", "class attribute") else _kind_of(describe.value(base))
+    classes = [link.holder for link in between if link.kind == "attribute"]
+    collection = _kind_of(reach.objects[number])
+    has_context = "context" in kinds
+    return Name(kind, what, name, (classes or [holder])[-1], file, line, through, collection, has_context)
 
 
-def _name_in_frame(frame: types.FrameType, level: list[Any]) -> Name | None:
-    """A frame that Python's collector knows: one that has ended and is kept, or a generator's."""
-    wanted = {id(one) for one in level}
-    code = frame.f_code
-    name = next((name for name, value in variables(frame).items() if id(value) in wanted), None)
-    if name is None or not code.co_flags & _CO_OPTIMIZED or code.co_filename.startswith(PACKAGE + os.sep):
-        return None
-    is_exceptions = any(type(referrer) is types.TracebackType for referrer in gc.get_referrers(frame))
-    if is_exceptions:
-        line = assignments.line_of_name(code.co_filename, code.co_name, name)
-        what = f"variable '{name}' of {code.co_name}(), which an exception keeps"
-        return Name("exception", what, name, "exception", code.co_filename, line)
-    return Name("frame", f"variable '{name}' of {code.co_name}()", name, "frame", code.co_filename, None)
+class _Describer:
+    def __init__(self, reach: Reach, path: list[int]) -> None:
+        self._reach = reach
+        self._path = path
+
+    def value(self, link: Link) -> Any:
+        """What the link leads to."""
+        return self._reach.objects[self._path[link.index]]
+
+    def gatherer(self, base: Link, between: list[Link], index: int) -> tuple[str, bool]:
+        """The gatherer in words, and whether these reach it: else the way from there to it is to be told."""
+        gatherer = _kind_of(self._reach.objects[self._path[index]])
+        if not between:
+            return self.link(base), True
+        if all(link.kind in ("key", "item") for link in between):
+            keys = [link.name for link in between if link.name]
+            quoted = f" '{keys[-1]}'" if keys and between[-1].name else ""
+            return f"{gatherer}{quoted} in {self.link(base)}", True
+        last = between[-1]
+        is_part = last.kind in ("attribute", "parameter", "buffer", "hooks") and len(between) == 1
+        if is_part and base.kind in ("variable", "context variable"):
+            return f"{self.link(last)} '{base.name}'", True
+        return self.link(base), False
+
+    def link(self, link: Link) -> str:
+        """What a link leads to, in words."""
+        kind, named = _kind_of(self.value(link)), f"'{link.name}'"
+        if link.kind in ("variable", "context variable", "generator"):
+            return self._variable(link, kind, named)
+        if link.kind in ("parameter", "buffer"):
+            return f"{link.kind} {named} of {link.holder}"
+        if link.kind == "attribute":
+            return f"{kind} {named} of {link.holder}"
+        if link.kind == "class attribute":
+            return f"{kind} {named} of class {link.holder}"
+        if link.kind == "closure":
+            return f"{kind} {named} in the closure of {link.holder}"
+        if link.kind == "default":
+            return f"{kind} {named}, a default argument of {link.holder}"
+        if link.kind == "exception":
+            return f"variable {named} of {link.holder}, which an exception keeps"
+        if link.kind == "cache":
+            return f"cache of {link.holder}"
+        if link.kind == "context":
+            return f"ctx.{link.name} of {link.holder}"
+        if link.kind == "gradient":
+            return f"gradient of {link.holder}"
+        if link.kind == "hooks":
+            return f"{link.name.strip('_').replace('_', ' ')} of {link.holder}"
+        return f"variable {named} of {link.holder}"
+
+    @staticmethod
+    def _variable(link: Link, kind: str, named: str) -> str:
+        if link.kind == "generator":
+            return f"generator {link.name}()"
+        if link.kind == "context variable":
+            return f"{kind} of the context variable {named}"
+        if link.is_users or not link.file:
+            return f"{kind} {named}"
+        where = os.path.basename(link.file) if link.holder == "<module>" else f"{link.holder}()"
+        return f"{kind} {named} of {where}"
 
 
-def _name_in_function(function: types.FunctionType, level: list[Any]) -> Name | None:
-    wanted = {id(one) for one in level}
-    cells = function.__closure__ or ()
-    code = function.__code__
-    for name, cell in zip(code.co_freevars, cells, strict=False):
-        if id(cell) in wanted or any(id(held) in wanted for held in gc.get_referents(cell)):
-            what = f"variable '{name}' in the closure of {function.__name__}()"
-            return Name("closure", what, name, "function", code.co_filename, code.co_firstlineno)
-    return None
+def _place(base: Link, value: Any, reach: Reach) -> tuple[str | None, int | None]:
+    """Where the program assigns the name."""
+    file = base.file
+    if not file or not base.is_users:
+        return None, None
+    if base.kind == "variable":
+        return _place_of_variable(base, value, reach)
+    if base.kind in ("attribute", "class attribute", "parameter", "buffer", "context"):
+        return file, assignments.line_of_attribute(file, base.holder, base.name)
+    if base.kind in ("local", "exception"):
+        return file, assignments.line_of_name(file, base.holder.removesuffix("()"), base.name)
+    return file, base.line
+
+
+def _place_of_variable(base: Link, value: Any, reach: Reach) -> tuple[str | None, int | None]:
+    line = assignments.line_of_name(base.file or "", base.holder, base.name)
+    if line is not None:
+        return base.file, line
+    # It was imported, or handed over as an argument: another variable may say where it is made.
+    for root in reach.roots:
+        if root.value is value and root.is_users and root.file and root.kind == "variable":
+            line = assignments.line_of_name(root.file, root.function, root.name)
+            if line is not None:
+                return root.file, line
+    return base.file, None
 
 
 def _kind_of(value: Any) -> str:
-    kind = type(value)
-    torch = sys.modules.get("torch")
-    if torch is not None and issubclass(kind, torch.Tensor):
-        return "tensor"
-    return kind.__name__
+    return "tensor" if live_tensors.is_tensor(value) else raw_objects.name_of(type(value))

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _native
 from .._report.text import size_text
-from . import site_changes
+from . import places, site_changes
 
 MOST_LINES = 10
 
@@ -30,9 +30,12 @@ class NoLeaks(contextlib.ContextDecorator):
 
     def __enter__(self) -> NoLeaks:
         gc.collect()
+        # What cuBLAS keeps goes first: the line that made it holds less afterwards, and may be the one that leaks.
+        self._in_use.append(_in_use())
         library = _native.loaded()
         self._sites.append({} if library is None else site_changes.live_bytes(library))
-        self._in_use.append(_in_use())
+        if library is not None:
+            library.record_in_detail()
         return self
 
     def __exit__(self, kind: type[BaseException] | None, *_: Any) -> None:
@@ -80,4 +83,8 @@ def _message(grown: dict[int, int], sites: dict[tuple[int, int], int]) -> str:
     lines += [f"  {size_text(size):>11}  {place}" for place, size in list(by_line.items())[:MOST_LINES]]
     if len(by_line) > MOST_LINES:
         lines.append(f"  and {len(by_line) - MOST_LINES} more lines")
+    total = sum(size for size in grown.values() if size > 0)
+    # What lines hold in small blocks is estimated once there are many.
+    if (rest := total - sum(by_line.values())) > total // 10:
+        lines.append(f"  {size_text(rest):>11}  {places.NO_LINE} (memory of CUDA graphs or a MemPool, or track is off)")
     return "\n".join(lines)

@@ -50,6 +50,11 @@ class Outside:
         history.append((steps, amount))
         del history[:-MOST_BOUNDARIES]
 
+    def more_than_before(self, gpu: int, amount: int) -> int:
+        """By how much `amount` is above what was outside at the first of the latest ends; 0 if none is known."""
+        history = self._history.get((gpu, False))
+        return max(0, amount - history[0][1]) if history else 0
+
     def found(self) -> list[OutsideGrowth]:
         """The GPUs on which it keeps growing."""
         found = []

@@ -42,7 +42,9 @@ def recognise(leak: Leak) -> Pattern:
 
 
 def _holder(leak: Leak) -> Holder | None:
-    return leak.evidence.holders[0] if leak.evidence.holders else None
+    """Who holds most of it; None: that is not known, since what is known to be held is the smaller part."""
+    evidence = leak.evidence
+    return evidence.holders[0] if evidence.holders and evidence.is_explained else None
 
 
 def _of(leak: Leak) -> str:
@@ -69,7 +71,8 @@ def _cycle(leak: Leak) -> Pattern | None:
 
 
 def _exception(leak: Leak) -> Pattern | None:
-    if not any(holder.name.kind == "exception" for holder in leak.evidence.holders):
+    holder = _holder(leak)
+    if holder is None or holder.name.kind != "exception":
         return None
     advice = (
         f"{_of(leak)}: a stored exception keeps its frames with all their tensors; store str(error), or call "
@@ -86,6 +89,28 @@ def _hook(leak: Leak) -> Pattern | None:
         "output.detach().cpu(), clear it each step, or remove the hook with handle.remove()"
     )
     return Pattern("hook", advice)
+
+
+def _hooks_added(leak: Leak) -> Pattern | None:
+    holder = _holder(leak)
+    if holder is None or holder.name.kind != "hooks":
+        return None
+    advice = (
+        f"{_of(leak)}: each call adds one more hook, which keeps what its function uses: register it once, before the "
+        "loop, or remove it after use with handle.remove()"
+    )
+    return Pattern("hooks_added", advice)
+
+
+def _context(leak: Leak) -> Pattern | None:
+    holder = _holder(leak)
+    if holder is None or holder.name.kind != "context":
+        return None
+    advice = (
+        f"{_of(leak)}: an attribute of ctx that holds an output keeps the graph that made it, and that graph keeps "
+        "ctx: use ctx.save_for_backward(), which knows of outputs"
+    )
+    return Pattern("context_attribute", advice)
 
 
 def _scalars(leak: Leak) -> Pattern | None:
@@ -170,7 +195,7 @@ def _graph(leak: Leak) -> Pattern | None:
     if holder.is_scalar:
         advice = f"{what} holds losses with the graphs that made them: store or add loss.item(), or loss.detach()"
         return Pattern("loss_graph", advice)
-    if holder.name.what.startswith("tensor ") and holder.name.kind in ("variable", "attribute"):
+    if holder.name.collection == "tensor" and holder.name.kind in ("variable", "attribute", "buffer"):
         advice = (
             f"{what} carries its graph from step to step, which grows with each: detach it between steps, "
             f"{holder.name.name} = {holder.name.name}.detach(), and leave out retain_graph=True"
@@ -184,11 +209,11 @@ def _collection(leak: Leak) -> Pattern | None:
     holder = _holder(leak)
     if holder is None:
         return None
-    held_in = holder.name.what.split(" ")[0]
+    held_in = holder.name.collection
     if holder.name.kind == "cache":
         advice = f"{_of(leak)} loses no entry: bound it (functools.lru_cache(maxsize=...)), or clear it each epoch"
         return Pattern("unbounded_cache", advice)
-    if held_in in ("list", "deque", "tuple", "set"):
+    if held_in in ("list", "deque", "tuple", "set", "ndarray"):
         advice = f"{_of(leak)} keeps every one of them: store .cpu(), or what is needed of it as a number, or clear it"
         return Pattern("outputs_kept", advice)
     if held_in in ("dict", "OrderedDict", "defaultdict"):
@@ -216,6 +241,11 @@ def _unknown(leak: Leak) -> Pattern:
         advice = f"{_of(leak)} refers to it: let it go each epoch, or declare it with frugal_alloc.expect_growth()"
     elif leak.evidence.is_in_graphs:
         advice = "autograd graphs hold it: something that came out of this line is kept without .detach()"
+    elif leak.evidence.holders:
+        advice = (
+            f"no Python variable was found that holds most of it ({leak.evidence.share:.0%} is known): look for what "
+            "else is made at this line and kept, in a C++ extension, a graph, or an object without attributes"
+        )
     else:
         advice = (
             "no Python variable was found that holds it: look for what is made at this line and kept in a C++ "
@@ -227,6 +257,8 @@ def _unknown(leak: Leak) -> Pattern:
 _RULES: tuple[Callable[[Leak], Pattern | None], ...] = (
     _cycle,
     _exception,
+    _hooks_added,
+    _context,
     _scalars,
     _hook,
     _metric,

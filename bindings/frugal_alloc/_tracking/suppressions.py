@@ -6,7 +6,7 @@ import fnmatch
 import re
 from typing import NamedTuple
 
-from .. import _recorded_files
+from .. import _place_names, _recorded_files
 from .._native import FrugalAllocError
 
 # Some thousand lines for each of the largest program's files.
@@ -41,7 +41,9 @@ class Suppression(NamedTuple):
 
 def matches(pattern: str, place: Place) -> bool:
     """Whether the pattern names the place; a file may be given by the last parts of its path, with or without line."""
-    if pattern in (place.phase, place.function) and pattern:
+    # A cell's name, "cell [3]" or "cell [3], line 2", has brackets, which would be a pattern of their own.
+    written = (_place_names.file_name(place.file), _place_names.place(place.file, place.line))
+    if pattern in (place.phase, place.function, *written) and pattern:
         return True
     with_line = f"{place.file}:{place.line}"
     texts = (with_line, place.file, place.function, place.phase)

@@ -44,6 +44,7 @@ class Region(contextlib.ContextDecorator):
     def __enter__(self) -> Region:
         library = _loaded()
         _note_peaks(library)
+        library.record_in_detail()
         self._before = site_changes.live_bytes(library)
         self._at_peak = dict(self._before)
         _open.append(self)
@@ -53,7 +54,10 @@ class Region(contextlib.ContextDecorator):
         library = _loaded()
         _note_peaks(library)
         _open.remove(self)
-        self.kept = site_changes.by_line(library, self._before, site_changes.live_bytes(library))
+        after = site_changes.live_bytes(library)
+        # The peaks by site are within 2 %: what is kept was in use, too.
+        self.note_peak(after)
+        self.kept = site_changes.by_line(library, self._before, after)
         self.peak = site_changes.by_line(library, self._before, self._at_peak)
         if self._is_told:
             print(self, end="", file=sys.stderr)

@@ -19,6 +19,7 @@ from .outside import Outside
 from .steps import StepCounter
 from .suppressions import Suppression
 from .timeline import Timeline
+from .trained import Trained
 from .witnesses import Witnesses
 
 if TYPE_CHECKING:
@@ -74,6 +75,9 @@ class Tracker:
         self.cycles = Cycles(library)
         self.outside = Outside(library)
         self.witnesses = Witnesses(library)
+        self.trained = Trained()
+        #: Whether allocations are recorded: not while tracking is off or frugal_alloc is disabled.
+        self.is_watching = True
         #: Why the tracking ended, in a line; "" while it goes on.
         self.failure = ""
         self._lock = threading.Lock()
@@ -96,6 +100,7 @@ class Tracker:
     def optimizer_stepped(self, optimizer: Any) -> None:
         if not self.steps.has_optimizer:
             self.epochs.forget_steps()
+        self.trained.note(optimizer)
         if self.steps.note(optimizer):
             self._step()
 
@@ -105,6 +110,9 @@ class Tracker:
         self._step()
 
     def _step(self) -> None:
+        if not self.is_watching:
+            self.epochs.unwatched_steps += 1
+            return
         is_window_end = self.epochs.step()
         self.batches.note(self._add_point())
         if is_window_end:
@@ -114,13 +122,15 @@ class Tracker:
 
     @_quietly
     def loader_started(self, loader: Any, iterator: Any) -> None:
+        # Its passes tell more than calls of modules do, were there only one.
+        self.epochs.leave_calls()
         if self.loaders.start(loader, iterator, self.steps.count):
             self._end_epoch(called=False)
 
     @_quietly
     def batch_given(self, iterator: Any, batch: Any) -> None:
         # An evaluation has no steps: its batches are its points.
-        if self.steps.count == self._steps_at_point:
+        if self.steps.count == self._steps_at_point and self.is_watching:
             self._add_point()
         self._steps_at_point = self.steps.count
         ends, is_training = self.loaders.give(iterator, self.steps.count)
@@ -141,6 +151,9 @@ class Tracker:
 
     def _end_epoch(self, called: bool) -> None:
         if self.epochs.was_called and not called:
+            return
+        if not self.is_watching:
+            self.epochs.unwatched += 1
             return
         if self.steps.count == self._steps_at_point or not self.steps.count:
             self._add_point()

@@ -8,11 +8,13 @@ from typing import Any, NamedTuple
 from .._native import Library
 from .._report import materiality
 from .._report.schema import MOST_CONFIDENCE
+from .._report.sizes import format_bytes
 from .._sites import Frame
+from .._users_lines import of_site, stack_of
 from . import accusations, expectations, holders, patterns
 from .accusations import Accusation
 from .outside import OutsideGrowth
-from .places import code_line, stack_of, user_frame
+from .places import code_line, place_text
 from .tracker import Tracker
 
 # More are parts of the same.
@@ -40,7 +42,7 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
         tracker: What follows this process.
         gpus: Rows of the document, for how much memory there is.
     """
-    accused = accusations.find(library, tracker)
+    accused, notes = _without_trained(library, accusations.find(library, tracker), tracker)
     kept = [one for one in accused if not expectations.is_silenced(one.kind, one.place, tracker.suppressions)]
     growths = tracker.outside.found()
     told = [one for one in growths if not expectations.is_silenced(_kind(one), None, tracker.suppressions)]
@@ -48,7 +50,6 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
     evidence = tracker.witnesses.of(kept)
     rates = _rates(kept, told, tracker)
     verdicts = []
-    notes = []
     for one, found in zip(kept, evidence, strict=False):
         pattern = patterns.recognise(_leak(library, one, found))
         if pattern.is_benign:
@@ -63,13 +64,28 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
     return Judgement(verdicts[:MOST_VERDICTS], silenced, notes)
 
 
+def _without_trained(
+    library: Library, accused: list[Accusation], tracker: Tracker
+) -> tuple[list[Accusation], list[str]]:
+    """Without what is being trained, which grows on purpose; and a note for each line of that."""
+    groups = [[] if one.kind == "cycle" else one.extents for one in accused]
+    are_trained = tracker.trained.covers(groups)
+    notes = [
+        f"{place_text(library, one.site.number)}: parameters in training, their gradients or optimizer state grow "
+        f"by {format_bytes(one.bytes_per_epoch)} per epoch, which is taken for meant"
+        for one, is_trained in zip(accused, are_trained, strict=True)
+        if is_trained
+    ]
+    return [one for one, is_trained in zip(accused, are_trained, strict=True) if not is_trained], notes
+
+
 def _order(row: dict[str, Any]) -> tuple[bool, int, float]:
     """What the collector frees in the end comes after what is lost, and what is not sure comes after that."""
     return not row["material"], {"cycle": 1, "suspect": 2}.get(row["kind"], 0), -row["bytes_per_epoch"]
 
 
 def _leak(library: Library, accused: Accusation, evidence: holders.Evidence) -> patterns.Leak:
-    frame = user_frame(library, accused.site)
+    frame = of_site(library, accused.site)
     code = code_line(frame.file, frame.line) if frame else ""
     return patterns.Leak(accused.kind, accused.site, stack_of(library, accused.site), code, evidence)
 
@@ -81,7 +97,7 @@ def _verdict(
     pattern: patterns.Pattern,
     left: dict[str, Any] | None,
 ) -> Verdict:
-    frame = user_frame(library, accused.site)
+    frame = of_site(library, accused.site)
     row = {
         "kind": accused.kind,
         "gpu": accused.gpu,
@@ -92,7 +108,9 @@ def _verdict(
         "phase": accused.site.phase,
         "node": accused.site.node,
         "bytes": accused.bytes,
-        "bytes_now": None if accused.kind == "cycle" else min(accused.bytes, sum(size for _, size in accused.extents)),
+        "bytes_now": None
+        if accused.kind == "cycle"
+        else min(accused.bytes, sum(size for _, size, _ in accused.extents)),
         "blocks": accused.blocks,
         "bytes_per_epoch": accused.bytes_per_epoch,
         "bytes_per_step": accused.bytes_per_step,
@@ -110,10 +128,12 @@ def _held_by(holder: holders.Holder) -> dict[str, Any]:
     name = holder.name
     return {
         "what": name.what,
+        "through": name.through,
         "file": name.file,
         "line": name.line,
         "tensors": holder.tensors,
         "bytes": holder.bytes,
+        "share": round(holder.share, 4),
     }
 
 

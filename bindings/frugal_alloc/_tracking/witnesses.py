@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING
 from . import accusations, expectations, holders
 from .accusations import Accusation, Line
 from .holders import Evidence
-from .places import stack_of
 
 if TYPE_CHECKING:
     from .._native import Library
@@ -45,13 +44,25 @@ class Witnesses:
     def of(self, accused: list[Accusation]) -> list[Evidence]:
         """Who holds each of the accused now, or where that is not known any more, who held it before."""
         searched = accused[:MOST_LINES]
-        stacks = [stack_of(self._library, one.site) for one in searched]
-        found = holders.find([one.extents for one in searched], stacks)
+        found = holders.find([one.extents for one in searched])
         found += [holders.NOTHING] * (len(accused) - len(found))
         evidence = []
         for one, now in zip(accused, found, strict=True):
             before = self._seen.get(one.line)
-            if before is None or now.holders:
+            if before is None or _says_more(now, before):
                 self._seen[one.line] = before = now
             evidence.append(before)
         return evidence
+
+
+def _says_more(now: Evidence, before: Evidence) -> bool:
+    """Whether what is seen now takes the place of what was seen before."""
+    # The program's names have ended, and what they held is not collected yet.
+    if now.is_nameless and before.is_explained and not before.is_nameless:
+        return False
+    return now.share >= before.share or now.is_explained or _is_refuted(before, now)
+
+
+def _is_refuted(before: Evidence, now: Evidence) -> bool:
+    """Whether who seemed to hold most among few tensors has hardly more now that there are many, as a bounded deque."""
+    return any(holder.name.what in now.passed_over for holder in before.holders)

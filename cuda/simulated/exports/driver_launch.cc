@@ -127,3 +127,12 @@ CUresult cuMemsetD32Async(CUdeviceptr pointer, unsigned value, size_t count, CUs
     return machine.streams().Enqueue(found, std::move(work));
   });
 }
+
+// A description of memory for kernels, which compute nothing here.
+CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_t, void*, const cuuint64_t*,
+                                const cuuint64_t*, const cuuint32_t*, const cuuint32_t*, CUtensorMapInterleave,
+                                CUtensorMapSwizzle, CUtensorMapL2promotion, CUtensorMapFloatOOBfill) {
+  if (map == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  *map = CUtensorMap();
+  return CUDA_SUCCESS;
+}

@@ -1,6 +1,6 @@
-// The little of NVIDIA's management library that PyTorch and programs that watch memory ask: which GPUs there are, how
-// full they are, and that they have no NVLink fabric. It sees this process only, and all GPUs of the machine, whatever
-// CUDA_VISIBLE_DEVICES says.
+// The little of NVIDIA's management library that PyTorch and programs that watch a GPU ask: which GPUs there are, how
+// full and how busy they are, and that they have no NVLink fabric. It sees this process only, and all GPUs of the
+// machine, whatever CUDA_VISIBLE_DEVICES says.
 //
 // Its header comes with no package that every machine has, so what crosses the interface is declared here.
 
@@ -31,9 +31,29 @@ struct MemoryInfo {
   unsigned long long total, free, used;
 };
 
+// Of the second version of the question, told by its `version`.
+struct MemoryInfo2 {
+  unsigned version;
+  unsigned long long total, reserved, free, used;
+};
+
 struct ProcessInfo {
   unsigned pid;
   unsigned long long used_memory;
+};
+
+// Of the second and third version of the question. An instance is a part of a GPU (MIG); there are none.
+struct ProcessInfo2 {
+  static constexpr unsigned kNoInstance = ~0U;
+
+  unsigned pid;
+  unsigned long long used_memory;
+  unsigned gpu_instance = kNoInstance;
+  unsigned compute_instance = kNoInstance;
+};
+
+struct Utilization {
+  unsigned gpu, memory;
 };
 
 struct FabricInfo {
@@ -58,16 +78,39 @@ Result GiveText(const char* text, char* into, unsigned length) {
   return kSuccess;
 }
 
-// What this process has on the GPU, the driver's own share included; 0 before it began to use it.
-Bytes UsedBy(int slot) {
+constexpr int kNotUsed = -1;
+
+// This process's number of the GPU in the slot; kNotUsed before it began to use it.
+int NumberOf(int slot) {
   Machine* machine = TheMachineIfMade();
   for (int gpu = 0; machine != nullptr && gpu < machine->gpu_count(); ++gpu) {
     const Gpu& candidate = machine->gpu(gpu);
-    if (candidate.slot() == slot && candidate.is_in_use()) {
-      return candidate.memory().total() - candidate.memory().free();
-    }
+    if (candidate.slot() == slot && candidate.is_in_use()) return gpu;
   }
-  return Bytes(0);
+  return kNotUsed;
+}
+
+// What this process has on the GPU, the driver's own share included; 0 before it began to use it.
+Bytes UsedBy(int slot) {
+  const int gpu = NumberOf(slot);
+  if (gpu == kNotUsed) return Bytes(0);
+  const auto& memory = TheMachineIfMade()->gpu(gpu).memory();
+  return memory.total() - memory.free();
+}
+
+// This process, if it uses the GPU.
+template <typename Info>
+Result GiveProcesses(Device device, unsigned* count, Info* processes) {
+  const Bytes used = UsedBy(SlotOf(device));
+  if (used == Bytes(0)) {
+    *count = 0;
+    return kSuccess;
+  }
+  const bool fits = *count >= 1;
+  *count = 1;
+  if (!fits) return kInsufficientSize;
+  processes[0] = {static_cast<unsigned>(getpid()), static_cast<unsigned long long>(used.count())};
+  return kSuccess;
 }
 
 }  // namespace
@@ -76,6 +119,7 @@ extern "C" {
 
 Result nvmlInit_v2() { return kSuccess; }
 Result nvmlInit() { return kSuccess; }
+Result nvmlInitWithFlags(unsigned) { return kSuccess; }
 Result nvmlShutdown() { return kSuccess; }
 
 const char* nvmlErrorString(Result result) {
@@ -118,6 +162,18 @@ Result nvmlDeviceGetHandleByPciBusId_v2(const char* id, Device* device) {
   return kNotFound;
 }
 
+Result nvmlDeviceGetHandleByUUID(const char* uuid, Device* device) {
+  for (int slot = 0; slot < TheConfiguration().gpus; ++slot) {
+    if (Gpu::UuidText(slot) == uuid) return GiveDevice(slot, device);
+  }
+  return kNotFound;
+}
+
+Result nvmlDeviceGetIndex(Device device, unsigned* index) {
+  *index = static_cast<unsigned>(SlotOf(device));
+  return kSuccess;
+}
+
 Result nvmlDeviceGetName(Device, char* name, unsigned length) { return GiveText(Gpu::kName, name, length); }
 
 Result nvmlDeviceGetUUID(Device device, char* uuid, unsigned length) {
@@ -131,17 +187,31 @@ Result nvmlDeviceGetMemoryInfo(Device device, MemoryInfo* info) {
   return kSuccess;
 }
 
-Result nvmlDeviceGetComputeRunningProcesses(Device device, unsigned* count, ProcessInfo* processes) {
-  const Bytes used = UsedBy(SlotOf(device));
-  if (used == Bytes(0)) {
-    *count = 0;
-    return kSuccess;
-  }
-  const bool fits = *count >= 1;
-  *count = 1;
-  if (!fits) return kInsufficientSize;
-  processes[0] = {static_cast<unsigned>(getpid()), static_cast<unsigned long long>(used.count())};
+// The driver keeps nothing beside what counts as used.
+Result nvmlDeviceGetMemoryInfo_v2(Device device, MemoryInfo2* info) {
+  MemoryInfo plain = {};
+  const Result result = nvmlDeviceGetMemoryInfo(device, &plain);
+  *info = {info->version, plain.total, 0, plain.free, plain.used};
+  return result;
+}
+
+// Percent of the time since the last samples in which a kernel ran, and in which memory was read or written. Here there
+// are no samples: it is all or nothing, by whether the GPU has work now.
+Result nvmlDeviceGetUtilizationRates(Device device, Utilization* utilization) {
+  const int gpu = NumberOf(SlotOf(device));
+  const unsigned percent = gpu != kNotUsed && TheMachineIfMade()->streams().IsBusy(gpu) ? 100 : 0;
+  *utilization = {percent, percent};
   return kSuccess;
+}
+
+Result nvmlDeviceGetComputeRunningProcesses(Device device, unsigned* count, ProcessInfo* processes) {
+  return GiveProcesses(device, count, processes);
+}
+Result nvmlDeviceGetComputeRunningProcesses_v2(Device device, unsigned* count, ProcessInfo2* processes) {
+  return GiveProcesses(device, count, processes);
+}
+Result nvmlDeviceGetComputeRunningProcesses_v3(Device device, unsigned* count, ProcessInfo2* processes) {
+  return GiveProcesses(device, count, processes);
 }
 
 Result nvmlDeviceGetGpuFabricInfoV(Device, FabricInfo* info) {

@@ -49,6 +49,13 @@ Status Get(const BlasHandle* handle, Value BlasHandle::*field, Value* value) {
   return kSuccess;
 }
 
+Status ComputeAndReport(const BlasHandle* handle, int* info) {
+  if (handle == nullptr) return kNotInitialized;
+  if (info == nullptr) return kInvalidValue;
+  *info = 0;
+  return handle->Compute();
+}
+
 }  // namespace
 
 FRUGAL_STAND_IN int cublasCreate_v2(BlasHandle** handle) {
@@ -129,6 +136,24 @@ FRUGAL_STAND_IN const char* cublasGetStatusName(int status) {
 FRUGAL_STAND_IN const char* cublasGetStatusString(int status) {
   return status == kNotSupported ? "not supported by the simulated GPU" : cublasGetStatusName(status);
 }
+
+// The routines that report on the host whether their arguments are right, with 0 for yes, beside their kernel.
+#define REPORTING(t)                                                                                                   \
+  FRUGAL_STAND_IN int cublas##t##geqrfBatched(BlasHandle* handle, int, int, void**, int, void**, int* info, int) {     \
+    return ComputeAndReport(handle, info);                                                                             \
+  }                                                                                                                    \
+  FRUGAL_STAND_IN int cublas##t##getrsBatched(BlasHandle* handle, int, int, int, void**, int, const int*, void**, int, \
+                                              int* info, int) {                                                        \
+    return ComputeAndReport(handle, info);                                                                             \
+  }                                                                                                                    \
+  FRUGAL_STAND_IN int cublas##t##gelsBatched(BlasHandle* handle, int, int, int, int, void**, int, void**, int,         \
+                                             int* info, int*, int) {                                                   \
+    return ComputeAndReport(handle, info);                                                                             \
+  }
+REPORTING(S)
+REPORTING(D)
+REPORTING(C)
+REPORTING(Z)
 
 #define KERNEL(name) \
   FRUGAL_STAND_IN int name(BlasHandle* handle) { return handle == nullptr ? kNotInitialized : handle->Compute(); }

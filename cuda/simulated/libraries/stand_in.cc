@@ -18,20 +18,28 @@ struct Extent {
 using LaunchFunction = int (*)(const void* function, Extent grid, Extent block, void** arguments, size_t shared_memory,
                                Stream stream);
 
+using FillFunction = int (*)(void* memory, int value, size_t bytes, Stream stream);
+
 // Stands for every kernel of these libraries; never run.
 void NoKernel() {}
 
 // Looked up at run time, so that one stand-in serves whichever CUDA runtime the program has loaded.
-LaunchFunction FindLaunchFunction() {
-  return reinterpret_cast<LaunchFunction>(dlsym(RTLD_DEFAULT, "cudaLaunchKernel"));
+template <typename Function>
+Function Find(const char* name) {
+  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
 }
 
 }  // namespace
 
 bool LaunchKernel(Stream stream) {
-  static const LaunchFunction launch = FindLaunchFunction();
+  static const LaunchFunction launch = Find<LaunchFunction>("cudaLaunchKernel");
   return launch != nullptr &&
          launch(reinterpret_cast<const void*>(&NoKernel), Extent(), Extent(), nullptr, 0, stream) == 0;
+}
+
+bool ClearMemory(void* memory, size_t bytes, Stream stream) {
+  static const auto fill = Find<FillFunction>("cudaMemsetAsync");
+  return memory == nullptr || (fill != nullptr && fill(memory, 0, bytes, stream) == 0);
 }
 
 void ReportUnsupported(const char* function) {

@@ -1,6 +1,6 @@
 // What the stand-ins for NVIDIA's libraries share. A stand-in takes the place of a library that PyTorch calls
-// (cuBLAS, cuBLASLt, cuDNN): it keeps what a caller may ask back, puts one kernel on the caller's stream of the
-// simulated GPU for each routine that would compute, and computes nothing.
+// (cuBLAS, cuBLASLt, cuDNN, cuFFT, cuSOLVER, cuSPARSE): it keeps what a caller may ask back, puts one kernel on the
+// caller's stream of the simulated GPU for each routine that would compute, and computes nothing.
 //
 // Most functions need no code of their own. They are listed, by kind, in a *_functions.inc file that the library's
 // source includes with three macros defined:
@@ -16,6 +16,8 @@
 #ifndef FRUGAL_CUDA_SIMULATED_LIBRARIES_STAND_IN_H_
 #define FRUGAL_CUDA_SIMULATED_LIBRARIES_STAND_IN_H_
 
+#include <cstddef>
+
 #define FRUGAL_STAND_IN extern "C" __attribute__((visibility("default")))
 
 namespace frugal::sim {
@@ -26,6 +28,10 @@ using Stream = void*;
 // Puts one kernel on `stream`. False if the simulated GPU refuses it: no GPU is there, the stream's capture is
 // invalid, or a fault plan says so.
 bool LaunchKernel(Stream stream);
+
+// Puts on `stream` that `bytes` at `memory` of the GPU's become zero: how a routine reports there that all went well.
+// Nothing is done where `memory` is null. False as of LaunchKernel().
+bool ClearMemory(void* memory, size_t bytes, Stream stream);
 
 // Under FRUGAL_SIM_VERBOSE=1, names on stderr a function that was called and is not simulated.
 void ReportUnsupported(const char* function);

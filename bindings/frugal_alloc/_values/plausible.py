@@ -1,13 +1,15 @@
-"""Plausible answers for programs on the simulated GPU whose values are not computed (``--values none``).
+"""Plausible answers for programs on the simulated GPU where nobody has computed a value (``--values none``).
 
 With kernels that do nothing, whatever a program reads back from the GPU is what happened to lie in that memory. Where
-such a value decides over sizes or over going on, an answer is made up here instead, the same in every run:
+such a value decides over sizes or over going on, an answer is made up here instead, the same in every run; where it was
+computed (``small_tensors``), the answer is the true one:
 
 * Operators whose result is as large as values say (``nonzero`` and all that is built on it, as selection by a mask,
   ``torchvision.ops.nms`` and printing; ``unique``): of n elements, between a quarter and three quarters are selected,
   at least one, and equally many for every equal n. The indices are 0.
 * Checks succeed: ``any`` is false and ``all`` is true.
-* ``item()`` of a number that is not finite is 0.
+* ``item()`` of a number that is not finite is 0, and so is that of an integer that a kernel would have written.
+* A sparse tensor that is coalesced keeps all its entries.
 """
 
 from __future__ import annotations
@@ -15,8 +17,17 @@ from __future__ import annotations
 import math
 import types
 import warnings
+from collections.abc import Callable, Iterable
+from typing import Any
 
 import torch
+from torch.utils._pytree import tree_map
+
+from . import graphs
+from .contents import Content, contents
+from .host_memory import host_view, placed
+
+MOST_LOOKED_AT = 16 << 20  # bytes
 
 _library: torch.library.Library | None = None
 
@@ -27,11 +38,34 @@ def selected(n: int) -> int:
     return min(n, max(1, int(n * (0.25 + 0.5 * spread))))
 
 
+def _is_computed(tensor: torch.Tensor) -> bool:
+    """Whether the memory holds values that were computed, few enough to be looked at."""
+    few = tensor.numel() * tensor.element_size() <= MOST_LOOKED_AT
+    return few and contents.has(tensor) and not graphs.is_capturing()
+
+
+def _computed_or(name: str, answer: Callable) -> Callable:
+    """The operator's own result where values are there, otherwise the answer."""
+    packet, _, overload = name.partition(".")
+    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+
+    def computed_or_answered(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
+        if not _is_computed(tensor):
+            return answer(tensor, *args, **kwargs)
+        return tree_map(lambda value: placed(value, tensor.device), operator(host_view(tensor), *args, **kwargs))
+
+    return computed_or_answered
+
+
 def _nonzero(tensor: torch.Tensor) -> torch.Tensor:
     return torch.zeros(selected(tensor.numel()), tensor.dim(), dtype=torch.long, device=tensor.device)
 
 
 def _nonzero_out(tensor: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
+    if _is_computed(tensor):
+        found = host_view(tensor).nonzero()
+        host_view(out.resize_(found.shape)).copy_(found)
+        return out
     return out.resize_(selected(tensor.numel()), tensor.dim()).zero_()
 
 
@@ -77,13 +111,21 @@ def _check(answer: bool):
 
 
 def _item(tensor: torch.Tensor) -> bool | int | float | complex:
+    if contents.told(tensor) is Content.LEFT:
+        return tensor.new_zeros((), device="cpu").item()
     value = tensor.cpu().item()
     return 0.0 if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def _coalesce(tensor: torch.Tensor) -> torch.Tensor:
+    """Equal indices would be one, and how many are equal is up to values: said to be none."""
+    parts = tensor._indices().clone(), tensor._values().clone()
+    return torch.sparse_coo_tensor(*parts, tensor.shape, is_coalesced=True, check_invariants=False)
+
+
+# Answers on tensors that nobody has computed.
 _ANSWERS = {
     "nonzero": _nonzero,
-    "nonzero.out": _nonzero_out,
     "_unique": _unique,
     "_unique2": _unique_elements,
     "unique_dim": _unique_slices,
@@ -95,16 +137,21 @@ _ANSWERS = {
     "all": _check(True),
     "all.dim": _check(True),
     "all.dims": _check(True),
-    "_local_scalar_dense": _item,
 }
+ANSWERED = {name.partition(".")[0] for name in _ANSWERS}
 
 
-def _hide_from_compilation() -> None:
+def _functions() -> dict[str, Callable]:
+    own = {name: _computed_or(name, answer) for name, answer in _ANSWERS.items()}
+    return own | {"nonzero.out": _nonzero_out, "_local_scalar_dense": _item}
+
+
+def _hide_from_compilation(functions: Iterable[Callable]) -> None:
     """Lets torch.compile take our functions for PyTorch's own, which it leaves alone while it looks at a program's.
 
     They run, as the operators that they stand in for, between the parts of a program that it compiles.
     """
-    for function in (*globals().values(), *_ANSWERS.values()):
+    for function in (*globals().values(), *_ANSWERS.values(), *functions):
         if isinstance(function, types.FunctionType):
             function.__code__ = function.__code__.replace(co_filename=torch._compile.__file__)
 
@@ -114,9 +161,11 @@ def start() -> None:
     global _library
     if _library is not None:
         return
-    _hide_from_compilation()
+    functions = _functions()
+    _hide_from_compilation(functions.values())
     _library = torch.library.Library("aten", "IMPL")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # that the real ones are replaced
-        for name, answer in _ANSWERS.items():
-            _library.impl(name, answer, "CUDA")
+        for name, function in functions.items():
+            _library.impl(name, function, "CUDA")
+        _library.impl("_coalesce", _coalesce, "SparseCUDA")

@@ -1,0 +1,212 @@
+"""Which objects a program's names reach, and by which way: a walk downwards, to the nearest first."""
+
+from __future__ import annotations
+
+import gc
+import sys
+import types
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from .._frame_variables import variables
+from . import live_tensors, raw_objects
+from .roots import Root
+from .whose import is_ours, is_users_class
+
+# 0.7 us each: a process with transformers imported has 350,000.
+MOST_OBJECTS = 600_000
+# A list of so many tensors, or of some hundred models.
+MOST_WITHIN = 100_000
+# More are numbers as a rule: 40 ms.
+MOST_ITEMS = 1_000_000
+# Larger ones hold numbers as a rule, and are of this type by mistake.
+MOST_IN_AN_ARRAY = 100_000
+
+
+Finder = Callable[[Any], Iterable[Any]]
+
+
+class Reach:
+    """What was reached so far. Holds all of it: to be let go soon.
+
+    An object is known by its number, in the order in which they were reached. Nothing runs code of the program's, and
+    each object is looked at in one call of the collector's, so other threads may go on and change what they like.
+    """
+
+    def __init__(self, most: int = MOST_OBJECTS) -> None:
+        self.objects: list[Any] = []
+        #: Number of the object that led to each; -1 - n: it is the value of root n.
+        self.parents: list[int] = []
+        self.roots: list[Root] = []
+        #: Numbers of those that are tensors, and of those that are torch.nn.Modules.
+        self.tensors: list[int] = []
+        self.modules: list[int] = []
+        self._most = most
+        self._seen: set[int] = set()
+        self._skipped: list[int] = []
+        self._enters_libraries = False
+        # By the id of a class: one may have a hash of its own.
+        self._finders: dict[int, Finder] = dict(_FINDERS)
+
+    @property
+    def is_complete(self) -> bool:
+        return len(self.objects) < self._most
+
+    def enter_libraries(self) -> None:
+        """From now on classes of libraries are walked into, too, also those that were passed by."""
+        self._enters_libraries = True
+        skipped, self._skipped = self._skipped, []
+        self._walk(deque(skipped))
+
+    def walk(self, roots: Iterable[Root]) -> None:
+        """Goes on from more names, to all that was not reached before."""
+        waiting: deque[int] = deque()
+        for root in roots:
+            self.roots.append(root)
+            if id(root.value) not in self._seen and _is_walked(root.value):
+                waiting.append(self._add(root.value, -len(self.roots)))
+        self._walk(waiting)
+
+    def _add(self, value: Any, parent: int) -> int:
+        self._seen.add(id(value))
+        self.objects.append(value)
+        self.parents.append(parent)
+        return len(self.objects) - 1
+
+    def _walk(self, waiting: deque[int]) -> None:
+        seen, is_tracked = self._seen, gc.is_tracked
+        leave_out = {id(self), *map(id, (self.objects, self.parents, self.roots, self.tensors, self.modules, waiting))}
+        seen |= leave_out
+        while waiting and len(self.objects) < self._most:
+            number = waiting.popleft()
+            for child in self._children(number):
+                if id(child) not in seen and (is_tracked(child) or _is_walked(child)):
+                    waiting.append(self._add(child, number))
+                    if len(self.objects) >= self._most:
+                        return
+
+    def _children(self, number: int) -> Iterable[Any]:
+        value = self.objects[number]
+        kind = type(value)
+        find = self._finders.get(id(kind))
+        if find is None:
+            find = self._finders[id(kind)] = _finder(kind)
+        if find is _tensor_parts:
+            self.tensors.append(number)
+        elif find is _module_parts:
+            self.modules.append(number)
+        if find is _class_members and not self._enters_libraries and not is_users_class(value):
+            self._skipped.append(number)
+            return ()
+        return find(value)
+
+    def path_to(self, number: int) -> list[int]:
+        """The numbers of the objects from a root's value to an object; the first one's parent says which root."""
+        path = [number]
+        while (parent := self.parents[path[-1]]) >= 0:
+            path.append(parent)
+        return path[::-1]
+
+    def root_of(self, number: int) -> Root:
+        """The root whose value the object is."""
+        return self.roots[-1 - self.parents[number]]
+
+
+def tensors_within(value: Any) -> list[tuple[int, Any]]:
+    """The tensors that one object reaches, numbered, the nearest first."""
+    reach = Reach(MOST_WITHIN)
+    reach.walk([Root("object", "", value, None, "", True)])
+    return [(number, reach.objects[number]) for number in reach.tensors]
+
+
+def _is_walked(value: Any) -> bool:
+    """Whether something may be within it. NumPy's arrays are not known to the collector."""
+    return gc.is_tracked(value) or type(value) is _array_type()
+
+
+def _array_type() -> Any:
+    return getattr(sys.modules.get("numpy"), "ndarray", None)
+
+
+def _module_type() -> Any:
+    return getattr(sys.modules.get("torch.nn"), "Module", None)
+
+
+def _nothing(value: Any) -> Iterable[Any]:
+    return ()
+
+
+def _items(sequence: list[Any] | tuple[Any, ...]) -> Iterable[Any]:
+    return gc.get_referents(sequence) if len(sequence) <= MOST_ITEMS else sequence[:MOST_ITEMS]
+
+
+def _function_parts(function: types.FunctionType) -> Iterable[Any]:
+    # Not its module's variables, nor its code.
+    return [
+        part
+        for part in (function.__closure__, function.__defaults__, function.__kwdefaults__, function.__dict__)
+        if part
+    ]
+
+
+def _frame_parts(frame: types.FrameType) -> Iterable[Any]:
+    if is_ours(frame.f_code.co_filename):
+        return ()
+    values = [] if frame.f_code.co_name == "<module>" else list(variables(frame).values())
+    # What is kept of a frame keeps its callers.
+    return [*values, frame.f_back] if frame.f_back is not None else values
+
+
+def _traceback_parts(traceback: types.TracebackType) -> Iterable[Any]:
+    return [part for part in (traceback.tb_frame, traceback.tb_next) if part is not None]
+
+
+def _class_members(kind: type) -> Iterable[Any]:
+    # The attributes are in its namespace, which no other object has.
+    return [part for part in gc.get_referents(kind) if type(part) is dict]
+
+
+def _module_parts(module: Any) -> Iterable[Any]:
+    return gc.get_referents(module)
+
+
+def _array_items(array: Any) -> Iterable[Any]:
+    if not array.dtype.hasobject or array.size > MOST_IN_AN_ARRAY:
+        return ()
+    items = array.ravel().tolist()
+    return [item for item in items if _is_walked(item)]
+
+
+def _tensor_parts(tensor: Any) -> Iterable[Any]:
+    parts = gc.get_referents(tensor)
+    gradient = live_tensors.gradient_of(tensor)
+    return parts if gradient is None else [*parts, gradient]
+
+
+_FINDERS = {
+    id(kind): find
+    for kind, find in (
+        (types.FunctionType, _function_parts),
+        (types.FrameType, _frame_parts),
+        (types.TracebackType, _traceback_parts),
+        (types.CodeType, _nothing),
+        (list, _items),
+        (tuple, _items),
+    )
+}
+
+
+def _finder(kind: type) -> Finder:
+    """How the parts of objects of a class are found."""
+    if issubclass(kind, type):
+        return _class_members
+    if issubclass(kind, types.ModuleType):
+        return _nothing
+    bases = set(map(id, raw_objects.mro_of(kind)))
+    if id(live_tensors.tensor_type()) in bases:
+        return _tensor_parts
+    # Whatever is registered as one: issubclass() would ask its metaclass.
+    if id(_module_type()) in bases:
+        return _module_parts
+    return _array_items if kind is _array_type() else gc.get_referents

@@ -1,0 +1,217 @@
+// The stand-in for cuSOLVER's dense part: see stand_in.h. A handle remembers its stream; a routine is one kernel, and
+// reports that it succeeded. Workspaces have the sizes that LAPACK documents for the same routine, in blocks of 32
+// columns: those of the real library are not documented.
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+
+#include "cuda/simulated/libraries/stand_in.h"
+
+namespace frugal::sim {
+namespace {
+
+// cusolverStatus_t
+enum Status {
+  kSuccess = 0,
+  kNotInitialized = 1,
+  kInvalidValue = 3,
+  kExecutionFailed = 6,
+  kNotSupported = 9,
+};
+
+// A descriptor that is filled in and never read here.
+struct Opaque {};
+
+template <typename Object>
+Status Create(Object** object) {
+  if (object == nullptr) return kInvalidValue;
+  *object = new Object;
+  return kSuccess;
+}
+
+template <typename Object>
+Status Destroy(Object* object) {
+  delete object;
+  return kSuccess;
+}
+
+// --- Elements of workspace.
+
+constexpr int64_t kBlock = 32;
+
+int64_t Panel(int64_t columns) { return kBlock * std::max<int64_t>(columns, 1); }
+
+// An eigenvalue decomposition by divide and conquer, LAPACK's syevd.
+int64_t Eigenvalues(int64_t n) { return 1 + 6 * n + 2 * n * n; }
+
+// The singular values of m x n, LAPACK's gesdd with the vectors of the smaller side.
+int64_t SingularValues(int64_t m, int64_t n) {
+  const int64_t smaller = std::min(m, n);
+  return 4 * smaller * smaller + 7 * smaller + std::max(m, n);
+}
+
+template <typename Count>
+Status Give(int64_t elements, Count* into) {
+  if (into == nullptr) return kInvalidValue;
+  *into = static_cast<Count>(elements);
+  return kSuccess;
+}
+
+// The 64-bit routines ask in bytes, and for memory of the host, too.
+Status GiveBytes(int64_t elements, int data_type, size_t* on_device, size_t* on_host) {
+  const int64_t element = data_type == 0 ? 4 : data_type == 5 ? 16 : 8;  // cudaDataType: CUDA_R_32F, CUDA_C_64F
+  if (on_host != nullptr) *on_host = 0;
+  return Give(elements * element, on_device);
+}
+
+}  // namespace
+
+// What cusolverDnHandle_t points to. As with the real one, a handle belongs to one thread at a time.
+struct SolverHandle {
+  Stream stream = nullptr;
+
+  // The routine's kernel; each of its reports at `info`, in the GPU's memory, becomes 0: success.
+  Status Compute(int* info = nullptr, int64_t reports = 1) const {
+    const bool done = LaunchKernel(stream) && ClearMemory(info, static_cast<size_t>(reports) * sizeof(int), stream);
+    return done ? kSuccess : kExecutionFailed;
+  }
+};
+
+namespace {
+
+Status Compute(const SolverHandle* handle, int* info, int64_t reports = 1) {
+  return handle == nullptr ? kNotInitialized : handle->Compute(info, reports);
+}
+
+}  // namespace
+
+FRUGAL_STAND_IN int cusolverDnCreate(SolverHandle** handle) { return Create(handle); }
+FRUGAL_STAND_IN int cusolverDnDestroy(SolverHandle* handle) { return Destroy(handle); }
+
+FRUGAL_STAND_IN int cusolverDnSetStream(SolverHandle* handle, Stream stream) {
+  if (handle == nullptr) return kNotInitialized;
+  handle->stream = stream;
+  return kSuccess;
+}
+
+FRUGAL_STAND_IN int cusolverDnGetStream(SolverHandle* handle, Stream* stream) {
+  if (handle == nullptr) return kNotInitialized;
+  if (stream == nullptr) return kInvalidValue;
+  *stream = handle->stream;
+  return kSuccess;
+}
+
+FRUGAL_STAND_IN int cusolverGetVersion(int* version) { return Give((FRUGAL_SIM_CUDA_MAJOR - 1) * 1000, version); }
+
+#define DESCRIPTOR(what)                                                                         \
+  FRUGAL_STAND_IN int cusolverDnCreate##what(Opaque** descriptor) { return Create(descriptor); } \
+  FRUGAL_STAND_IN int cusolverDnDestroy##what(Opaque* descriptor) { return Destroy(descriptor); }
+DESCRIPTOR(GesvdjInfo)
+DESCRIPTOR(Params)
+DESCRIPTOR(SyevjInfo)
+
+// --- The routines of one number type each: S, D, C and Z.
+
+#define JOIN(type, routine, suffix) cusolverDn##type##routine##suffix
+#define EXPAND(type, routine, suffix) JOIN(type, routine, suffix)
+#define ROUTINE(routine, suffix) EXPAND(TYPE, routine, suffix)
+#define ORGQR orgqr
+#define ORMQR ormqr
+#define SYEVD syevd
+#define SYEVJ syevj
+#define TYPE S
+#include "cuda/simulated/libraries/cusolver_typed.inc"
+#undef TYPE
+#define TYPE D
+#include "cuda/simulated/libraries/cusolver_typed.inc"
+#undef TYPE
+#undef ORGQR
+#undef ORMQR
+#undef SYEVD
+#undef SYEVJ
+#define ORGQR ungqr
+#define ORMQR unmqr
+#define SYEVD heevd
+#define SYEVJ heevj
+#define TYPE C
+#include "cuda/simulated/libraries/cusolver_typed.inc"
+#undef TYPE
+#define TYPE Z
+#include "cuda/simulated/libraries/cusolver_typed.inc"
+#undef TYPE
+
+// --- The 64-bit routines, of any number type.
+
+FRUGAL_STAND_IN int cusolverDnXgeqrf_bufferSize(SolverHandle*, Opaque*, int64_t, int64_t n, int type, const void*,
+                                                int64_t, int, const void*, int, size_t* on_device, size_t* on_host) {
+  return GiveBytes(Panel(n), type, on_device, on_host);
+}
+FRUGAL_STAND_IN int cusolverDnXgeqrf(SolverHandle* handle, Opaque*, int64_t, int64_t, int, void*, int64_t, int, void*,
+                                     int, void*, size_t, void*, size_t, int* info) {
+  return Compute(handle, info);
+}
+
+FRUGAL_STAND_IN int cusolverDnXpotrf_bufferSize(SolverHandle*, Opaque*, int, int64_t n, int type, const void*, int64_t,
+                                                int, size_t* on_device, size_t* on_host) {
+  return GiveBytes(Panel(n), type, on_device, on_host);
+}
+FRUGAL_STAND_IN int cusolverDnXpotrf(SolverHandle* handle, Opaque*, int, int64_t, int, void*, int64_t, int, void*,
+                                     size_t, void*, size_t, int* info) {
+  return Compute(handle, info);
+}
+FRUGAL_STAND_IN int cusolverDnXpotrs(SolverHandle* handle, Opaque*, int, int64_t, int64_t, int, const void*, int64_t,
+                                     int, void*, int64_t, int* info) {
+  return Compute(handle, info);
+}
+
+FRUGAL_STAND_IN int cusolverDnXsyevd_bufferSize(SolverHandle*, Opaque*, int, int, int64_t n, int type, const void*,
+                                                int64_t, int, const void*, int, size_t* on_device, size_t* on_host) {
+  return GiveBytes(Eigenvalues(n), type, on_device, on_host);
+}
+FRUGAL_STAND_IN int cusolverDnXsyevd(SolverHandle* handle, Opaque*, int, int, int64_t, int, void*, int64_t, int, void*,
+                                     int, void*, size_t, void*, size_t, int* info) {
+  return Compute(handle, info);
+}
+FRUGAL_STAND_IN int cusolverDnXsyevBatched_bufferSize(SolverHandle*, Opaque*, int, int, int64_t n, int type,
+                                                      const void*, int64_t, int, const void*, int, size_t* on_device,
+                                                      size_t* on_host, int64_t batch) {
+  return GiveBytes(Eigenvalues(n) * batch, type, on_device, on_host);
+}
+FRUGAL_STAND_IN int cusolverDnXsyevBatched(SolverHandle* handle, Opaque*, int, int, int64_t, int, void*, int64_t, int,
+                                           void*, int, void*, size_t, void*, size_t, int* info, int64_t batch) {
+  return Compute(handle, info, batch);
+}
+
+// LAPACK's geev wants four times the side, besides the blocks of the reduction to Hessenberg form.
+FRUGAL_STAND_IN int cusolverDnXgeev_bufferSize(SolverHandle*, Opaque*, int, int, int64_t n, int type, const void*,
+                                               int64_t, int, const void*, int, const void*, int64_t, int, const void*,
+                                               int64_t, int, size_t* on_device, size_t* on_host) {
+  return GiveBytes(Panel(n) + 4 * n, type, on_device, on_host);
+}
+FRUGAL_STAND_IN int cusolverDnXgeev(SolverHandle* handle, Opaque*, int, int, int64_t, int, void*, int64_t, int, void*,
+                                    int, void*, int64_t, int, void*, int64_t, int, void*, size_t, void*, size_t,
+                                    int* info) {
+  return Compute(handle, info);
+}
+
+FRUGAL_STAND_IN int cusolverDnXsytrs_bufferSize(SolverHandle*, int, int64_t n, int64_t, int type, const void*, int64_t,
+                                                const int64_t*, int, void*, int64_t, size_t* on_device,
+                                                size_t* on_host) {
+  return GiveBytes(Panel(n), type, on_device, on_host);
+}
+FRUGAL_STAND_IN int cusolverDnXsytrs(SolverHandle* handle, int, int64_t, int64_t, int, const void*, int64_t,
+                                     const int64_t*, int, void*, int64_t, void*, size_t, void*, size_t, int* info) {
+  return Compute(handle, info);
+}
+
+#define ACCEPTED(name) \
+  FRUGAL_STAND_IN int name() { return kSuccess; }
+#define UNSUPPORTED(name)      \
+  FRUGAL_STAND_IN int name() { \
+    ReportUnsupported(#name);  \
+    return kNotSupported;      \
+  }
+#include "cuda/simulated/libraries/cusolver_functions.inc"
+
+}  // namespace frugal::sim

@@ -1,0 +1,45 @@
+"""Memory that something outside of PyTorch has taken in the course of a run is why a request does not fit."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+from binding_helpers import MIB, run_python
+from frugal_alloc import _simulated_gpu
+
+# Of 2 GiB, 512 MiB are the CUDA context's. Each of eight epochs takes 64 MiB past PyTorch, together more than the GPU's
+# context may, yet less beyond what is usual than is missing in the end.
+PROGRAM = """
+import ctypes, frugal_alloc, torch
+frugal_alloc.enable(report_dir={folder!r})
+held = torch.empty(600 << 20, dtype=torch.uint8, device="cuda")
+runtime = ctypes.CDLL(f"libcudart.so.{{torch.version.cuda.split('.')[0]}}")
+addresses = []
+for epoch in range(8):
+    addresses.append(ctypes.c_void_p())
+    assert runtime.cudaMalloc(ctypes.byref(addresses[-1]), ctypes.c_size_t({each})) == 0
+    frugal_alloc.epoch_end()
+if {lets_go}:
+    for address in addresses:
+        assert runtime.cudaFree(address) == 0
+try:
+    torch.empty(torch.cuda.mem_get_info()[0] + (416 << 20), dtype=torch.uint8, device="cuda")
+except torch.OutOfMemoryError as error:
+    report(text=str(error))
+"""
+
+
+@pytest.mark.parametrize(("lets_go", "verdict"), [(False, "outside"), (True, "too_big")])
+def test_what_has_grown_outside_is_the_verdict_while_it_is_there(tmp_path: Path, lets_go: bool, verdict: str) -> None:
+    environment = _simulated_gpu.environment(2048 * MIB)
+    program = PROGRAM.format(folder=str(tmp_path), each=64 * MIB, lets_go=lets_go)
+    done = run_python(program, **environment)
+    text = " ".join(done["text"].split())
+    (path,) = tmp_path.glob("*.json")
+    assert json.loads(path.read_text())["oom"]["verdict"] == verdict, text
+    told = re.search(r"Memory outside PyTorch: 1024\.00 MiB of the GPU's 2\.00 GiB belong to others", text)
+    assert bool(told) == (not lets_go), text
+    assert ("448.00 MiB more than 7 epochs ago" in text) == (not lets_go), text

@@ -1,0 +1,218 @@
+"""Variables of a script that nothing reads any more are known, also where functions have read them."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from binding_helpers import ORDER
+from frugal_alloc import _simulated_gpu
+from frugal_alloc._out_of_memory import module_variables, running, variables
+
+STRAIGHT = """
+class Model:
+    def eval(self):
+        return self
+first = [1]
+second = first + [1]
+model = Model().eval()
+third = ask()
+"""
+FUNCTION_THAT_IS_DONE = """
+def prepare():
+    return raw[0]
+raw = [1]
+mean = prepare()
+rest = ask()
+print(mean)
+"""
+CALLED_BY_ONE_THAT_IS_DONE = """
+def shift():
+    return raw + [1]
+def prepare():
+    return shift()[0]
+raw = [1]
+mean = prepare()
+rest = ask()
+"""
+WITHIN_A_CALL = """
+def work():
+    return ask()
+raw = [1]
+print(raw)
+work()
+"""
+ATTRIBUTE_OF_THE_SAME_NAME = """
+class Batch:
+    def size(self):
+        return self.raw
+raw = [1]
+rest = ask()
+"""
+
+
+def dead_in(folder: Path, source: str, name: str = "__main__") -> set[str]:
+    """The variables of a script that are dead when it calls ask() for the last time."""
+    path = folder / "train.py"
+    path.write_text(source)
+    found: list[set[str]] = []
+
+    def ask() -> list[int]:
+        frames = running.frames()
+        (frame,) = [one for one in frames if one.file == str(path) and one.function == "<module>"]
+        now = running.statement(frame)
+        assert now is not None
+        flow = module_variables.flow_of(frame, now, frames)
+        dead = set(flow.dead(frame.values, frame.offset, now.first, now.last))
+        found.append(dead if variables._is_program(frame) else set())
+        return [1]
+
+    exec(compile(source, str(path), "exec"), {"__name__": name, "ask": ask})
+    running.forget_sources()
+    return found[-1]
+
+
+@pytest.mark.parametrize(
+    ("source", "names"),
+    [
+        (STRAIGHT, {"first", "second", "model"}),
+        (FUNCTION_THAT_IS_DONE, {"raw"}),
+        (CALLED_BY_ONE_THAT_IS_DONE, {"raw", "mean"}),
+        (WITHIN_A_CALL, {"raw"}),
+        (ATTRIBUTE_OF_THE_SAME_NAME, {"raw"}),
+    ],
+    ids=["straight", "function that is done", "called by one that is done", "within a call", "attribute"],
+)
+def test_what_nothing_reads_any_more_is_dead(tmp_path: Path, source: str, names: set[str]) -> None:
+    assert names <= dead_in(tmp_path, source)
+
+
+CALLED_LATER = """
+def report():
+    return raw[0]
+raw = [1]
+rest = ask()
+report()
+"""
+CALLED_IN_THE_NEXT_ROUND = """
+def report():
+    return raw[0]
+raw = [1]
+rest = []
+for _ in range(5):
+    report()
+    rest.append(ask())
+"""
+CALLED_BY_ONE_CALLED_LATER = """
+def inner():
+    return raw[0]
+def report():
+    return inner()
+raw = [1]
+rest = ask()
+report()
+"""
+HANDED_ON = """
+import atexit
+def report():
+    print(raw)
+atexit.register(report)
+raw = [1]
+rest = ask()
+"""
+GENERATOR = """
+def batches():
+    yield 1
+    yield raw
+raw = [1]
+iterator = batches()
+next(iterator)
+rest = ask()
+next(iterator)
+"""
+RETURNS_A_FUNCTION = """
+def make():
+    return lambda: raw
+raw = [1]
+later = make()
+rest = ask()
+later()
+"""
+METHOD = """
+class Model:
+    def forward(self):
+        return raw
+raw = [1]
+rest = ask()
+"""
+RUNS_NOW = """
+def main():
+    rest = ask()
+    return rest, raw
+raw = [1]
+main()
+"""
+ALL_NAMES = """
+raw = [1]
+rest = ask()
+print(globals()["raw"])
+"""
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        CALLED_LATER,
+        CALLED_IN_THE_NEXT_ROUND,
+        CALLED_BY_ONE_CALLED_LATER,
+        HANDED_ON,
+        GENERATOR,
+        RETURNS_A_FUNCTION,
+        METHOD,
+        RUNS_NOW,
+        ALL_NAMES,
+    ],
+    ids=["called", "next round", "called by another", "handed on", "generator", "closure", "method", "runs", "all"],
+)
+def test_what_a_function_may_still_read_is_not_dead(tmp_path: Path, source: str) -> None:
+    assert "raw" not in dead_in(tmp_path, source)
+
+
+def test_variables_of_a_module_that_others_import_are_not_dead(tmp_path: Path) -> None:
+    assert dead_in(tmp_path, STRAIGHT, name="train") == set()
+
+
+# Of 1 GiB, 512 MiB are the CUDA context's. A piece is 100 MiB.
+PROGRAM = """
+import frugal_alloc, torch
+frugal_alloc.enable(report_dir="off")
+def piece(): return torch.zeros(25 << 20, device="cuda")
+def prepare():
+    return raw.mean()
+model = torch.nn.Linear(2, 2).eval()
+raw = piece()
+mean = prepare()
+rest = [piece() for _ in range(5)]
+print(mean.shape)
+"""
+
+
+def run(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
+    program = folder / "train.py"
+    program.write_text(source)
+    environment = os.environ | _simulated_gpu.environment(1 << 30)
+    return subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, timeout=600)
+
+
+def test_an_error_names_them_and_letting_them_go_is_enough(tmp_path: Path) -> None:
+    text = ORDER.sub("", run(tmp_path, PROGRAM).stderr)
+    change = re.search(r"^Change first\s+(del raw) before line (\d+) of \S*train\.py frees 100\.00 MiB", text, re.M)
+    assert change, text
+    lines = PROGRAM.splitlines()
+    lines.insert(int(change[2]) - 1, change[1])
+    done = run(tmp_path, "\n".join(lines))
+    assert done.returncode == 0, done.stderr

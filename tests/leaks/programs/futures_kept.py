@@ -1,0 +1,22 @@
+# LEAK: futures of a thread pool are kept with their results
+# HOLDER: futures
+# REMEDY: .cpu() | clear it
+from concurrent.futures import ThreadPoolExecutor
+
+import torch
+from torch import nn
+
+model = nn.Linear(256, 1024).cuda().eval()
+futures = []
+
+
+def infer(batch):
+    with torch.inference_mode():
+        return model(batch.cuda())  # leak
+
+
+with ThreadPoolExecutor(max_workers=2) as pool:
+    for step in range(120):
+        future = pool.submit(infer, torch.rand(32, 256))
+        futures.append(future)
+        future.result()

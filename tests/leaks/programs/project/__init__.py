@@ -1,0 +1,1 @@
+"""Modules of the user's own, beside the programs that import them."""

@@ -1,0 +1,3 @@
+"""What the whole project shares."""
+
+shared_seen = []

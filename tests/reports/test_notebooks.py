@@ -1,0 +1,80 @@
+"""What a notebook shows of a report that is the last value of a cell."""
+
+from __future__ import annotations
+
+import html.parser
+from pathlib import Path
+from typing import Any
+
+import pytest
+import report_samples as samples
+from browser import Browser
+from frugal_alloc._report import document, files, schema
+from frugal_alloc._report.report import Report
+
+
+class Tags(html.parser.HTMLParser):
+    """The tags of a piece of HTML with their attributes, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.found: list[tuple[str, dict[str, str | None]]] = []
+        self.text = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: Any) -> None:
+        self.found.append((tag, dict(attributes)))
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+@pytest.fixture
+def report(monkeypatch: Any) -> Any:
+    """Makes the report of a document."""
+
+    def make(content: dict[str, Any]) -> Report:
+        monkeypatch.setattr(document, "build", lambda: schema.conform(content))
+        return Report()
+
+    return make
+
+
+@pytest.mark.parametrize("sample", [samples.healthy, samples.leaking, samples.hostile])
+def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing_else(report: Any, sample: Any) -> None:
+    made = report(sample())
+    ((tag, attributes),) = Tags(made._repr_html_()).found
+    assert tag == "iframe"
+    base = '<base href="about:srcdoc">'
+    assert attributes["srcdoc"].count(base) == 1
+    assert attributes["srcdoc"].replace(base, "") == made.to_html()
+    assert attributes["sandbox"] == "allow-scripts"
+
+
+def test_without_jinja2_a_notebook_shows_the_text(report: Any, monkeypatch: Any) -> None:
+    monkeypatch.setattr(files, "to_html", lambda _: None)
+    made = report(samples.hostile())
+    shown = Tags(made._repr_html_())
+    assert shown.found == [("pre", {})]
+    assert shown.text == str(made)
+
+
+def test_a_terminal_of_ipython_shows_the_text(report: Any) -> None:
+    class Printer:
+        shown = ""
+
+        def text(self, text: str) -> None:
+            self.shown += text
+
+    made, printer = report(samples.leaking()), Printer()
+    made._repr_pretty_(printer, False)
+    assert printer.shown == str(made)
+    assert "train.py:42" in printer.shown
+
+
+def test_a_browser_shows_the_frame_without_complaints(report: Any, chromium: Browser, tmp_path: Path) -> None:
+    notebook = tmp_path / "notebook.html"
+    notebook.write_text(f"<!doctype html><title>Notebook</title>{report(samples.leaking())._repr_html_()}")
+    chromium.show(notebook)
+    assert chromium.value("document.querySelector('iframe').offsetHeight") == 640
+    assert chromium.complaints == []

@@ -1,0 +1,124 @@
+"""Small integers and booleans are computed where other values are not. Runs on the simulated GPU."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+import torch
+from torch import nn
+
+DEVICE = "cuda"
+
+
+@pytest.fixture
+def large() -> torch.Tensor:
+    """Floating-point numbers that nobody has computed, too many to be."""
+    return torch.randn(600, 700).to(DEVICE) @ torch.randn(700, 800).to(DEVICE)
+
+
+def test_size_that_comes_from_the_largest_index_is_right() -> None:
+    batch = torch.tensor([0, 0, 1, 2], device=DEVICE)
+    assert torch.zeros(batch.max() + 1, device=DEVICE).shape == (3,)
+    assert torch.bincount(batch).tolist() == [2, 1, 1]
+
+
+def test_lengths_of_padded_sequences_are_right() -> None:
+    padded = torch.tensor([[3, 5, 7, 0], [1, 2, 0, 0]]).to(DEVICE)
+    lengths = (padded != 0).sum(1)
+    assert lengths.tolist() == [3, 2]
+    assert (torch.arange(3, device=DEVICE) < lengths[:, None]).tolist() == [[True] * 3, [True, True, False]]
+    assert lengths.float().mean().item() == 2.5
+
+
+def test_selection_by_a_computed_mask_is_exact() -> None:
+    numbers = torch.arange(6, device=DEVICE)
+    assert numbers[numbers > 2].tolist() == [3, 4, 5]
+    assert (numbers > 9).nonzero().shape == (0, 1)
+    assert torch.unique(numbers % 2).tolist() == [0, 1]
+
+
+def test_checks_of_computed_values_say_what_is_so() -> None:
+    mask = torch.zeros(4, dtype=torch.bool, device=DEVICE)
+    assert not mask.any()
+    mask[1] = True
+    assert mask.any()
+    assert not mask.all()
+
+
+def test_numbers_that_nobody_computed_are_finite(large: torch.Tensor) -> None:
+    assert not torch.isnan(large).any()
+    assert not torch.isnan(large.mean())
+    assert torch.isfinite(large).all()
+    assert math.isfinite(math.exp(large.mean().item()))
+    assert 0 < large.mean().item() < 1
+
+
+def test_numbers_that_nobody_computed_are_equal(large: torch.Tensor) -> None:
+    assert torch.allclose(large.mean(1), large.mean(1) + 0)
+
+
+def test_choices_among_numbers_that_nobody_computed_are_valid_and_differ(large: torch.Tensor) -> None:
+    best = large.argmax(1)
+    assert 0 <= best.min().item() < best.max().item() < 800
+    assert large.topk(3).indices.shape == (600, 3)
+    drawn = torch.multinomial(large.softmax(1), 2)
+    assert 0 <= drawn.min().item() <= drawn.max().item() < 800
+
+
+def test_large_integers_that_nobody_computed_are_zero() -> None:
+    many = torch.zeros(1 << 18, dtype=torch.long, device=DEVICE) + 7
+    assert (many.max().item(), many[5].item()) == (0, 0)
+
+
+def test_programs_own_random_numbers_go_on_as_without() -> None:
+    torch.manual_seed(1)
+    expected = torch.rand(3)
+    torch.manual_seed(1)
+    assert sorted(torch.randperm(5, device=DEVICE).tolist()) == [0, 1, 2, 3, 4]
+    assert torch.equal(torch.rand(3), expected)
+
+
+class LanguageModel(nn.Module):
+    def __init__(self) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(20_000, 64)
+        self.head = nn.Linear(64, 20_000)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        return self.head(self.embedding(tokens))
+
+
+@pytest.mark.parametrize("sample", [False, True])
+def test_generation_ends_at_its_length(sample: bool) -> None:
+    end, most = 2, 20
+    model, tokens = LanguageModel().to(DEVICE), torch.randint(3, 20_000, (3, 5)).to(DEVICE)
+    unfinished = torch.ones(3, dtype=torch.long, device=DEVICE)
+    for _ in range(100):
+        logits = model(tokens)[:, -1]
+        chosen = torch.multinomial(logits.softmax(-1), 1)[:, 0] if sample else logits.argmax(-1)
+        chosen = chosen * unfinished
+        tokens = torch.cat([tokens, chosen[:, None]], 1)
+        done = torch.isin(chosen, torch.tensor([end], device=DEVICE)) | (tokens.shape[1] >= most)
+        unfinished = unfinished & ~done
+        if unfinished.max() == 0:
+            break
+    assert 6 <= tokens.shape[1] <= most
+
+
+def test_scaler_finds_no_overflow() -> None:
+    model = nn.Linear(512, 512).to(DEVICE)
+    optimizer, scaler = torch.optim.SGD(model.parameters(), 0.1), torch.amp.GradScaler("cuda")
+    with torch.autocast("cuda", torch.float16):
+        loss = model(torch.randn(4, 512, device=DEVICE)).square().mean()
+    scaler.scale(loss).backward()
+    scaler.step(optimizer)
+    scaler.update()
+    assert scaler.get_scale() == 65536
+
+
+def test_ctc_loss_takes_lengths_on_the_host() -> None:
+    inputs = torch.randn(20, 2, 6, device=DEVICE).log_softmax(2).requires_grad_()
+    targets, lengths = torch.ones(2, 5, dtype=torch.long, device=DEVICE), torch.tensor([5, 4])
+    torch.nn.functional.ctc_loss(inputs, targets, torch.tensor([20, 18]), lengths).backward()
+    assert inputs.grad.shape == inputs.shape
