@@ -22,6 +22,7 @@ import tarfile
 import zipfile
 
 import build_libraries
+import project_metadata
 import torch_sdk
 import wheel_tag
 from build_libraries import LIBRARIES, PACKAGE, ROOT
@@ -35,6 +36,7 @@ def _libraries(settings: dict | None) -> build_libraries.Files:
     if wanted not in ("beside", "all"):
         sys.exit(f"frugal_alloc: torch={wanted} is not a setting; torch=all and torch=beside are")
     try:
+        build_libraries.check_machine()
         torch = build_libraries.beside() if wanted == "beside" else None
         if torch is None and wanted == "beside":
             print(f"frugal_alloc: {sys.executable} has no torch yet, so building for all", file=sys.stderr)
@@ -43,59 +45,27 @@ def _libraries(settings: dict | None) -> build_libraries.Files:
         sys.exit(f"frugal_alloc: {error}")
 
 
-def _project() -> dict:
-    if sys.version_info >= (3, 11):
-        import tomllib as toml
-    else:
-        import tomli as toml
-    return toml.loads((ROOT / "pyproject.toml").read_text())["project"]
-
-
-def _metadata(project: dict) -> str:
-    lines = [
-        "Metadata-Version: 2.1",
-        f"Name: {project['name']}",
-        f"Version: {project['version']}",
-        f"Summary: {project['description']}",
-        f"Requires-Python: {project['requires-python']}",
-        *(f"Requires-Dist: {requirement}" for requirement in project["dependencies"]),
-    ]
-    for extra, requirements in project["optional-dependencies"].items():
-        lines.append(f"Provides-Extra: {extra}")
-        lines += [f"Requires-Dist: {requirement}; extra == '{extra}'" for requirement in requirements]
-    return "\n".join(lines) + "\n"
-
-
-def _dist_info(project: dict, tag: str) -> dict[str, bytes]:
-    folder = f"{project['name']}-{project['version']}.dist-info"
-    wheel = f"Wheel-Version: 1.0\nGenerator: {project['name']}\nRoot-Is-Purelib: false\nTag: {tag}\n"
+def _dist_info(project: project_metadata.Project, tag: str) -> dict[str, bytes]:
+    wheel = f"Wheel-Version: 1.0\nGenerator: {project.name}\nRoot-Is-Purelib: false\nTag: {tag}\n"
     return {
-        f"{folder}/METADATA": _metadata(project).encode(),
-        f"{folder}/WHEEL": wheel.encode(),
-        f"{folder}/entry_points.txt": _entry_points(project).encode(),
+        f"{project.dist_info}/METADATA": project.metadata().encode(),
+        f"{project.dist_info}/WHEEL": wheel.encode(),
+        f"{project.dist_info}/entry_points.txt": project.entry_points().encode(),
+        **{f"{project.dist_info}/licenses/{path}": (ROOT / path).read_bytes() for path in project.license_files()},
     }
-
-
-def _entry_points(project: dict) -> str:
-    groups = {"console_scripts": project["scripts"], **project["entry-points"]}
-    return "\n".join(
-        f"[{group}]\n" + "".join(f"{name} = {entry}\n" for name, entry in entries.items())
-        for group, entries in groups.items()
-    )
 
 
 def _pack(directory: str, files: dict[str, bytes], tag: str) -> str:
     """Writes the wheel with these files and their record; returns its name."""
-    project = _project()
-    stem = f"{project['name']}-{project['version']}"
+    project = project_metadata.read()
     files = {**files, **_dist_info(project, tag)}
     record = io.StringIO()
     for path, data in files.items():
         digest = base64.urlsafe_b64encode(hashlib.sha256(data).digest()).rstrip(b"=").decode()
         record.write(f"{path},sha256={digest},{len(data)}\n")
-    record.write(f"{stem}.dist-info/RECORD,,\n")
-    files[f"{stem}.dist-info/RECORD"] = record.getvalue().encode()
-    name = f"{stem}-{tag}.whl"
+    record.write(f"{project.dist_info}/RECORD,,\n")
+    files[f"{project.dist_info}/RECORD"] = record.getvalue().encode()
+    name = f"{project.stem}-{tag}.whl"
     with zipfile.ZipFile(pathlib.Path(directory) / name, "w", zipfile.ZIP_DEFLATED) as wheel:
         for path, data in files.items():
             entry = zipfile.ZipInfo(path)  # dated 1980, so that equal contents make equal wheels
@@ -126,11 +96,12 @@ get_requires_for_build_editable = get_requires_for_build_wheel
 
 
 def prepare_metadata_for_build_wheel(metadata_directory, config_settings=None) -> str:
-    for path, data in _dist_info(_project(), wheel_tag.local_tag()).items():
+    project = project_metadata.read()
+    for path, data in _dist_info(project, wheel_tag.local_tag()).items():
         target = pathlib.Path(metadata_directory) / path
-        target.parent.mkdir(exist_ok=True)
+        target.parent.mkdir(parents=True, exist_ok=True)
         target.write_bytes(data)
-    return target.parent.name
+    return project.dist_info
 
 
 prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
@@ -150,17 +121,19 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
 
 
 def build_sdist(sdist_directory, config_settings=None) -> str:
-    project = _project()
-    stem = f"{project['name']}-{project['version']}"
-    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, check=True, capture_output=True, text=True).stdout
-    with tarfile.open(pathlib.Path(sdist_directory) / f"{stem}.tar.gz", "w:gz") as archive:
-        for name in filter(None, listed.split("\0")):
-            archive.add(ROOT / name, f"{stem}/{name}")
-        metadata = _metadata(project).encode()
-        entry = tarfile.TarInfo(f"{stem}/PKG-INFO")
+    project = project_metadata.read()
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
+    names = list(filter(None, listed.stdout.split("\0")))
+    if "pyproject.toml" not in names:
+        sys.exit(f"frugal_alloc: an sdist has the files that git lists, and {ROOT} is no git checkout; clone it")
+    with tarfile.open(pathlib.Path(sdist_directory) / f"{project.stem}.tar.gz", "w:gz") as archive:
+        for name in names:
+            archive.add(ROOT / name, f"{project.stem}/{name}")
+        metadata = project.metadata().encode()
+        entry = tarfile.TarInfo(f"{project.stem}/PKG-INFO")
         entry.size = len(metadata)
         archive.addfile(entry, io.BytesIO(metadata))
-    return f"{stem}.tar.gz"
+    return f"{project.stem}.tar.gz"
 
 
 if __name__ == "__main__":

@@ -57,6 +57,23 @@ class BuildError(Exception):
     """The message is one line that says what to do."""
 
 
+def check_machine() -> None:
+    """Raises BuildError where there can be no library of ours, or something that building needs is missing."""
+    try:
+        _installation.check_platform()
+    except _installation.MissingPart as error:
+        raise BuildError(str(error)) from None
+    if has_bazel():  # it names what it misses
+        return
+    if not (_abseil() / "absl").is_dir():
+        raise BuildError(
+            f"Abseil's source, which a build needs, is not at {_abseil()}: run tools/setup in a clone, or set "
+            "FRUGAL_ABSEIL to its folder; nothing is built where pip finds a wheel for this machine"
+        )
+    if shutil.which("cmake") is None:
+        raise BuildError("there is neither Bazel nor CMake to build with; pip install cmake, or install a built wheel")
+
+
 def beside() -> Torch | None:
     """The torch that is installed in the environment of this Python, if any.
 
@@ -161,19 +178,18 @@ def _built_by_bazel(torch: Torch) -> dict[str, pathlib.Path]:
     return built
 
 
+def _abseil() -> pathlib.Path:
+    return pathlib.Path(os.environ.get("FRUGAL_ABSEIL", ROOT / ".deps" / "abseil"))
+
+
 def _built_by_cmake(torches: list[Torch]) -> dict[str, pathlib.Path]:
-    abseil = pathlib.Path(os.environ.get("FRUGAL_ABSEIL", ROOT / ".deps" / "abseil"))
-    if not (abseil / "absl").is_dir():
-        raise BuildError(f"Abseil's source is not at {abseil}: run tools/setup, or set FRUGAL_ABSEIL to its folder")
-    if shutil.which("cmake") is None:
-        raise BuildError("there is neither Bazel nor CMake to build with; pip install cmake, or install a built wheel")
     site = torches[0].folder.parent if torches[0].installed else None
     folder = ROOT / "build" / "cmake"
     values = {
         "CMAKE_BUILD_TYPE": "Release",
         "TORCHES": ";".join(str(torch.folder) for torch in torches),
         "CUDA": torch_sdk.cuda_headers(site),
-        "ABSEIL": abseil,
+        "ABSEIL": _abseil(),
     }
     configure = ["cmake", "-S", ROOT, "-B", folder, *(f"-D{name}={value}" for name, value in values.items())]
     for command in (configure, ["cmake", "--build", folder, "--parallel", str(os.cpu_count())]):

@@ -276,7 +276,7 @@ def _add_doctor(commands: argparse._SubParsersAction) -> None:
         "0 if so, 1 if not.",
     )
     parser.add_argument("--gpu", action="store_true", help="measure the GPU's driver and say whether it is safe here")
-    parser.add_argument("--json", action="store_true", help="with --gpu: print a JSON object")
+    parser.add_argument("--json", action="store_true", help="print a JSON object, as a bug report needs it")
     parser.add_argument(
         "--keep", metavar="FILE", help="with --gpu: write what calls cost here, for the setting driver_costs:FILE"
     )
@@ -285,11 +285,11 @@ def _add_doctor(commands: argparse._SubParsersAction) -> None:
 
 def _doctor(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
     if not options.gpu:
-        if options.json or options.keep is not None:
-            parser.error("--json and --keep go with --gpu")
+        if options.keep is not None:
+            parser.error("--keep goes with --gpu")
         from . import _doctor
 
-        return _doctor.main()
+        return _doctor.main(options.json)
     from . import _doctor_gpu
 
     with _refusing(_doctor_gpu.Refused):

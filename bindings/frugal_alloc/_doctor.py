@@ -1,17 +1,18 @@
-"""``frugal-alloc doctor``: what is here, what works, and what to do about the rest. One line for each."""
+"""``frugal-alloc doctor``: what is here, what works, and what to do about the rest. One line for each, or JSON."""
 
 from __future__ import annotations
 
 import ctypes
 import dataclasses
 import enum
+import json
 import os
 import platform
 import subprocess
 import sys
 from collections.abc import Iterator
 
-from . import _hook, _installation, _simulated_gpu
+from . import __version__, _hook, _installation, _simulated_gpu
 
 # CUdevice_attribute of cuda.h.
 _VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102
@@ -47,8 +48,12 @@ class Check:
     finding: str
 
 
-def main() -> int:
-    """Prints every check as it is done. The status is 0 whatever they say: it is a report."""
+def main(as_json: bool = False) -> int:
+    """Prints every check as it is done, or all as one object. The status is 0 whatever they say: it is a report."""
+    if as_json:
+        found = [dataclasses.asdict(check) | {"verdict": check.verdict.value} for check in checks()]
+        print(json.dumps({"frugal_alloc": __version__, "checks": found}, indent=1))
+        return 0
     for check in checks():
         print(f"{check.verdict.value:8}{check.subject:15}{check.finding}", flush=True)
     return 0
@@ -56,6 +61,8 @@ def main() -> int:
 
 def checks() -> Iterator[Check]:
     yield Check("python", Verdict.GOOD, f"{platform.python_version()}, {sys.executable}")
+    libc = " ".join(platform.libc_ver()).strip() or "an unknown C library"
+    yield Check("system", Verdict.GOOD, f"{platform.system()} {platform.release()}, {platform.machine()}, {libc}")
     torch = yield from _check_torch()
     yield from _check_libraries(torch)
     yield from _check_simulated_gpu(torch)

@@ -6,12 +6,15 @@ import contextlib
 import hashlib
 import importlib.util
 import json
+import os
 import re
 import sys
 from dataclasses import dataclass
 from pathlib import Path
 
 LIBRARIES = Path(__file__).resolve().parent / "_lib"
+# What there are libraries for, as the kernel names it.
+ARCHITECTURES = ("x86_64",)
 
 # A released version, as the package index and PyTorch's own serve it: 2.11.0, 2.11.0+cu126, 2.11.0.post1. Its C++
 # classes are those of every other release of this minor version.
@@ -59,6 +62,15 @@ def check_platform() -> None:
     """Raises MissingPart where there can be no library of ours."""
     if sys.platform != "linux":
         raise MissingPart(f"frugal_alloc works on Linux, this is {sys.platform}; PyTorch keeps its own allocator")
+    if (machine := os.uname().machine) not in ARCHITECTURES:
+        there = ", ".join(ARCHITECTURES)
+        raise MissingPart(f"frugal_alloc is for {there}, this is {machine}; PyTorch keeps its own allocator")
+    # The words of sys.version from 3.13 on. Without the lock nobody has tried it.
+    if "free-threading" in sys.version:
+        raise MissingPart(
+            f"frugal_alloc needs Python's global lock, and {sys.executable} is a free-threaded build; "
+            "use the ordinary build of this Python"
+        )
 
 
 def find_torch() -> Torch:

@@ -10,6 +10,7 @@ import contextlib
 import ctypes
 import functools
 import os
+import re
 import sys
 import threading
 
@@ -212,9 +213,16 @@ def _load() -> Library:
     try:
         library = Library(str(path))
     except (OSError, AttributeError) as error:
+        # The dynamic linker's words where the system's C or C++ library is too old.
+        is_too_old = re.search(r"version `(GLIBC|GLIBCXX|CXXABI)_[\d.]+' not found", str(error))
+        remedy = (
+            "this system is older than the one that it was built on: build frugal_alloc from its source here, "
+            "or use a newer system"
+            if is_too_old
+            else "install frugal_alloc again in this environment"
+        )
         raise FrugalAllocError(
-            f"{path.name} does not load beside PyTorch {torch.version} ({error}); "
-            "install frugal_alloc again in this environment"
+            f"{path.name} does not load beside PyTorch {torch.version} ({error}); {remedy}"
         ) from None
     built, running = library.torch_versions()
     # A library that was built for another minor may load, and would then misread every call.

@@ -1,8 +1,10 @@
 """Where frugal_alloc cannot work: one clear line, and PyTorch goes on untouched."""
 
 import os
+import re
 import shutil
 import stat
+import struct
 from pathlib import Path
 
 import frugal_alloc
@@ -136,6 +138,37 @@ def test_torch_for_rocm_is_named(tmp_path):
 @pytest.mark.parametrize("platform", ["win32", "darwin"])
 def test_other_platforms_are_named(platform):
     check_refused(run_python(f"import sys; sys.platform = '{platform}'\n" + TRY), "Linux", platform)
+
+
+def test_other_architectures_are_named():
+    pretend = "import os; real = os.uname(); os.uname = lambda: os.uname_result([*real[:4], 'riscv64'])\n"
+    check_refused(run_python(pretend + TRY), "x86_64", "riscv64", "PyTorch keeps its own allocator")
+
+
+def test_free_threaded_pythons_are_named():
+    pretend = "import sys; sys.version = sys.version.replace(' (', ' free-threading build (', 1)\n"
+    check_refused(run_python(pretend + TRY), "free-threaded", "ordinary build")
+
+
+def elf_hash(name: bytes) -> bytes:
+    value = 0
+    for byte in name:
+        value = (value << 4) + byte
+        value = (value ^ (value >> 24 & 0xF0)) & 0x0FFFFFFF
+    return struct.pack("<I", value)
+
+
+def test_library_for_a_newer_system_is_named(copied_package):
+    package, path = copied_package
+    major, minor = torch.__version__.split(".")[:2]
+    library = package / "_lib" / f"frugal_alloc_torch{major}{minor}.so"
+    data = library.read_bytes()
+    needed = max(re.findall(rb"GLIBC_2\.\d\d\0", data))[:-1]
+    newer = needed[:-2] + b"99"
+    library.write_bytes(data.replace(needed, newer).replace(elf_hash(needed), elf_hash(newer)))
+    result = run_python(ON_CPU, PYTHONPATH=path)
+    check_refused(result, "GLIBC_2.99", "older than the one that it was built on", "from its source")
+    assert result["sum"] == 3
 
 
 def test_torch_that_cannot_be_imported_is_named(tmp_path):

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
+import platform
+import re
 import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import frugal_alloc
 import pytest
 import torch
 from frugal_alloc import _installation
@@ -36,6 +40,21 @@ def test_on_the_simulated_gpu_all_is_well(program: Any) -> None:
     assert found["trial"][1] == "enabled, allocated and freed 64 MiB on the simulated GPU"
     assert found["hook"][1].startswith("not installed")
     assert found["settings"][1] == "memory_limit:off,idle_release:off,track:on,check:fast,remap:on"
+
+
+def test_as_json_it_says_the_same(program: Any) -> None:
+    outcome = program("doctor", "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    document = json.loads(outcome.out)
+    assert document["frugal_alloc"] == frugal_alloc.__version__
+    told = {check["subject"]: (check["verdict"], check["finding"]) for check in document["checks"]}
+    assert told == doctor(program)
+
+
+def test_system_is_what_wheels_are_chosen_by(program: Any) -> None:
+    _, finding = doctor(program)["system"]
+    assert platform.machine() in finding
+    assert re.search(r"glibc 2\.\d+$", finding)
 
 
 def test_settings_in_force_and_the_switch_are_shown(program: Any) -> None:

@@ -101,6 +101,14 @@ def test_holds_what_draws_pages_and_names_the_plugin_of_pytest(contents: Path) -
     assert "[pytest11]\nfrugal_alloc = frugal_alloc.pytest_plugin\n" in entry_points
 
 
+def test_holds_the_terms_that_its_metadata_names(contents: Path) -> None:
+    metadata = next(contents.glob("*.dist-info/METADATA"))
+    named = re.findall(r"^License-File: (.+)$", metadata.read_text(), re.MULTILINE)
+    folder = metadata.parent / "licenses"
+    assert {"LICENSE", "NOTICE"} <= set(named)
+    assert set(named) == {path.relative_to(folder).as_posix() for path in folder.rglob("*") if path.is_file()}
+
+
 def test_record_names_every_file(contents: Path) -> None:
     record = next(contents.glob("*.dist-info/RECORD"))
     lines = dict(line.rsplit(",", 2)[:2] for line in record.read_text().splitlines())
