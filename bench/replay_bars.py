@@ -14,7 +14,7 @@ _GIB = 1 << 30
 _GRANTED_BYTES = GRANTED_HANDLES * HANDLE_BYTES
 # Calls that change what is mapped where, or take memory from the device or give it back.
 _MEMORY_CALLS = ("create", "map", "set_access", "unmap", "release", "malloc", "free")
-_TRAINING = ("gpt60", "bert60", "resnet60", "frcnn60", "wed_m512_train", "wed_m1024_train")
+_TRAINING = ("gpt60", "bert60", "resnet60", "frcnn60", "vit_mixed", "prefetch", "diffusion")
 _GENERATED_TRAINING = ("variable_batches", "multi_scale", "train_evaluate", "optimizer_offload")
 _SERVER = ("kv_server",)
 

@@ -131,6 +131,11 @@ class Recorder:
 
 def write(history: _histories.History, path: Path) -> None:
     """As a file that ``frugal-alloc replay`` understands; bench/generators/README.md describes it."""
+    path.write_text(as_text(history))
+
+
+def as_text(history: _histories.History) -> str:
+    """What write() writes."""
     rows: list[list[int]] = []
     for operation, allocation, size, stream, late_stream, ready in _histories.EVENT.iter_unpack(history.events):
         if operation == _histories.ALLOCATE:
@@ -146,4 +151,4 @@ def write(history: _histories.History, path: Path) -> None:
         "stream_lag": history.stream_lag,
     }
     lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
-    path.write_text(json.dumps(head)[:-1] + ', "events": [\n' + lines + "\n]}\n")
+    return json.dumps(head)[:-1] + ', "events": [\n' + lines + "\n]}\n"

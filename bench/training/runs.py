@@ -32,6 +32,13 @@ class NoTorch(Exception):
     """torch cannot be imported; the message says why."""
 
 
+def environment() -> dict[str, str]:
+    """Of a process that finds bench/, without what the user has set: it is for other programs and changes figures."""
+    base = {name: value for name, value in os.environ.items() if not _configures(name)}
+    base["PYTHONPATH"] = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return base
+
+
 class Trainer:
     """Carries out trainings, on the GPU or on a simulated one, one at a time."""
 
@@ -44,9 +51,7 @@ class Trainer:
         Raises:
             SimulationError: there can be no such simulated GPU.
         """
-        # What the user has set is for other programs, and would change the measurement.
-        base = {name: value for name, value in os.environ.items() if not _configures(name)}
-        base["PYTHONPATH"] = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+        base = environment()
         if simulated_memory is not None:
             base = _simulated_gpu.environment(simulated_memory, base=base)
         self._environment = base

@@ -49,7 +49,7 @@ class _Layer(nn.Module):
         return hidden + self.perceptron(self.norms[1](hidden))
 
 
-class _Gpt2(nn.Module):
+class Gpt2(nn.Module):
     """GPT-2 with tied embeddings; the sizes given by default are those of the small one (124 million weights)."""
 
     def __init__(self, layers: int = 12, width: int = 768, heads: int = 12, words: int = 50257) -> None:
@@ -67,7 +67,7 @@ class _Gpt2(nn.Module):
 
 def _gpt2(shapes: random.Random, quick: bool) -> Step:
     """Batches as long as their longest text, a multiple of 8."""
-    model = (_Gpt2(layers=2, width=128, heads=2, words=1000) if quick else _Gpt2()).cuda()
+    model = (Gpt2(layers=2, width=128, heads=2, words=1000) if quick else Gpt2()).cuda()
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-4)
     batch = 2 if quick else 8
     words = model.words.num_embeddings

@@ -140,7 +140,7 @@ class TestCapacity:
 @pytest.fixture(scope="module")
 def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     path = tmp_path_factory.mktemp("results") / "results.json"
-    arguments = ["--only", "mosaic,wed_m512_inf", "--allocators", "frugal,native", "--capacity", "1.2x"]
+    arguments = ["--only", "gpt_inference,mosaic", "--allocators", "frugal,native", "--capacity", "1.2x"]
     assert replay_bench.main([*arguments, "--json", str(path)]) == 0
     return replay_results.read(path)
 
@@ -148,17 +148,17 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
 class TestCommandLine:
     def test_file_has_everything_that_was_asked_for(self, results: dict[str, Any]) -> None:
         assert set(results) == {field.name for field in dataclasses.fields(replay_results.Results)}
-        assert [one["name"] for one in results["inputs"]] == ["mosaic", "wed_m512_inf"]
-        pairs = [(history, allocator) for history in ("mosaic", "wed_m512_inf") for allocator in ("frugal", "native")]
+        assert [one["name"] for one in results["inputs"]] == ["gpt_inference", "mosaic"]
+        pairs = [(history, allocator) for history in ("gpt_inference", "mosaic") for allocator in ("frugal", "native")]
         assert [(one["history"], one["allocator"]) for one in results["measurements"]] == pairs
         assert [(one["history"], one["allocator"]) for one in results["constrained"]] == pairs
         # The other one has a single stream.
-        assert [(one["history"], one["allocator"]) for one in results["behind"]] == pairs[:2]
+        assert [(one["history"], one["allocator"]) for one in results["behind"]] == pairs[2:]
         for one in results["measurements"]:
             assert one["min_capacity_bytes"] >= one["peak_live_bytes"]
             assert max(held for _, _, held in one["series"]) == one["peak_reserved_bytes"]
             assert sum(size for _, size, state in one["runs"] if state == "live") >= one["peak_live_bytes"]
-        assert results["environment"]["arguments"][:2] == ["--only", "mosaic,wed_m512_inf"]
+        assert results["environment"]["arguments"][:2] == ["--only", "gpt_inference,mosaic"]
 
     def test_quick_run_measures_ours_alone(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert replay_bench.main(["--only", "mosaic", "--quick"]) == 0

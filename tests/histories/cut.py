@@ -24,7 +24,7 @@ from frugal_alloc import _histories
 from bench import generators
 
 FOLDER = Path(__file__).parent
-RECORDED = ("frcnn60", "gpt60", "mosaic", "wed_m1024_train")
+RECORDED = ("diffusion", "frcnn60", "gpt60", "gpt_decoder")
 GENERATED = (
     "fixed_training_4",
     "kv_server",
@@ -40,7 +40,7 @@ GENERATED = (
 LARGE, SMALL = 64, 24
 PEAK_BYTES = 72 << 20
 # Three steps of gpt60, from one moment between two steps to another.
-GPT_STEPS = (18_951, 23_951)
+GPT_STEPS = (21_251, 27_531)
 # How far the streams are behind the host.
 LAG = 6
 

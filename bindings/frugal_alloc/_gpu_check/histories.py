@@ -24,7 +24,7 @@ def run(report: Report) -> None:
         raise StepFailed("the histories are not beside the package; run tools/gpu_check pack in a checkout")
     try:
         replayer = _replay.Replayer(_replay.REAL)
-        files = [root / "bench" / "histories" / f"{name}.pickle.xz" for name in _NAMES]
+        files = [root / "bench" / "histories" / f"{name}.json.xz" for name in _NAMES]
         histories = [_histories.read(file) for file in files[: report.rounds(len(files))]]
     except (_installation.MissingPart, _histories.HistoryError) as error:
         raise StepFailed(str(error)) from None
