@@ -9,7 +9,7 @@ import random
 import sys
 
 import torch
-from frugal_alloc import _plausible
+from frugal_alloc._values import plausible
 
 _MOST_ENTRIES = 4_000_000
 
@@ -18,7 +18,7 @@ def main(name: str, seed: int, snapshot: str) -> None:
     if (backend := torch.cuda.memory.get_allocator_backend()) != "native":
         sys.exit(f"the allocator in place is {backend}, not native: unset what chooses it")
     program = importlib.import_module(f"bench.recordings.{name}")
-    _plausible.start()
+    plausible.start()
     torch.set_num_threads(1)
     torch.manual_seed(seed)
     # What cycles hold goes after each step: Python's own moments differ from one of its versions to the next.
