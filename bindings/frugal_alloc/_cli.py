@@ -239,8 +239,8 @@ def _simulate(arguments: list[str]) -> int:
         "--values",
         choices=("none", "cpu"),
         default="none",
-        help="cpu: operators of a Python program compute their values, on the CPU; none (default): they do not, so "
-        "control flow that depends on values is not faithful",
+        help="cpu: operators of a Python program compute their values, on the CPU; none (default): only small integers "
+        "and booleans have values, so control flow that depends on others is not faithful",
     )
     from . import _simulated_driver, _simulated_gpu
 

@@ -182,7 +182,7 @@ def _tell(memory: int, gpus: int, values: str) -> None:
     if values == "cpu":
         note = "values are computed on the CPU"
     else:
-        note = "values are not computed, so whatever depends on them is not faithful (--values cpu computes them)"
+        note = "values are not computed but for small integers and booleans (--values cpu computes all)"
     print(f"frugal-alloc: running on {count} of {format_size(memory)}; {note}", file=sys.stderr, flush=True)
 
 

@@ -29,15 +29,12 @@ class Timeline:
 
     def __init__(self, library: Library) -> None:
         self._library = library
-        # Peaks that no call of the user's resets; an older library has none.
-        self._take_peak = getattr(library, "take_peak", None)
         self.points: list[Point] = []
         self.epoch_ends: list[tuple[int, int]] = []
         self._stride = 1
         self._calls = 0
         self._gpus: list[int] = []
         self._peaks: dict[int, int] = {}
-        self._highest: dict[int, int] = {}
 
     def note(self, step: int, epoch: int, phase: str) -> int:
         """Called at the end of each step; returns the highest peak of any GPU since the call before."""
@@ -45,13 +42,12 @@ class Timeline:
             self._gpus = self._library.gpus()
         self._calls += 1
         is_due = self._calls % self._stride == 0
-        if self._take_peak is None:
-            is_due = True
         highest = 0
         for gpu in self._gpus:
-            peak = self._take_peak(gpu) if self._take_peak is not None else 0
+            # No call of the user's resets it.
+            peak = self._library.take_peak(gpu)
             if is_due:
-                peak = self._add(gpu, step, epoch, phase, peak)
+                self._add(gpu, step, epoch, phase, peak)
             else:
                 self._peaks[gpu] = max(peak, self._peaks.get(gpu, 0))
             highest = max(highest, peak)
@@ -65,17 +61,10 @@ class Timeline:
         if len(self.epoch_ends) > MOST_POINTS:
             self.epoch_ends = self.epoch_ends[1::2]
 
-    def _add(self, gpu: int, step: int, epoch: int, phase: str, peak: int) -> int:
-        stats = self._library.stats(gpu)
-        allocated = stats["allocated_bytes"]
-        if self._take_peak is None:
-            # The peak of the whole run, where this step has raised it; else no more is known than what is in use.
-            whole = stats["peak_allocated_bytes"]
-            peak = whole if whole > self._highest.get(gpu, 0) else allocated
-            self._highest[gpu] = max(whole, self._highest.get(gpu, 0))
+    def _add(self, gpu: int, step: int, epoch: int, phase: str, peak: int) -> None:
+        allocated, reserved = self._library.in_use_and_held(gpu)
         since = max(peak, self._peaks.pop(gpu, 0), allocated)
-        self.points.append(Point(gpu, step, epoch, phase, allocated, since, stats["reserved_bytes"]))
-        return peak
+        self.points.append(Point(gpu, step, epoch, phase, allocated, since, reserved))
 
     def _halve(self) -> None:
         """Each two neighbouring points of a GPU become the later one, with the higher peak."""
