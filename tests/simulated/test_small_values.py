@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 
 import pytest
 import torch
+from frugal_alloc._values import failed_backward
 from torch import nn
 
 DEVICE = "cuda"
@@ -122,3 +124,12 @@ def test_ctc_loss_takes_lengths_on_the_host() -> None:
     targets, lengths = torch.ones(2, 5, dtype=torch.long, device=DEVICE), torch.tensor([5, 4])
     torch.nn.functional.ctc_loss(inputs, targets, torch.tensor([20, 18]), lengths).backward()
     assert inputs.grad.shape == inputs.shape
+
+
+def test_thread_of_backward_passes_is_awaited_without_a_free_byte() -> None:
+    kept = []
+    for size in (256 << 20, 2 << 20, 512):
+        with contextlib.suppress(torch.OutOfMemoryError):
+            while True:
+                kept.append(torch.empty(size, dtype=torch.uint8, device=DEVICE))
+    failed_backward._await_thread()

@@ -24,7 +24,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_map
 
-from . import ctc_loss, graphs, printing, sparse
+from . import ctc_loss, failed_backward, graphs, printing, sparse
 from .computation import (
     WITHOUT_VALUES,
     Computation,
@@ -181,6 +181,7 @@ def start(uncompiled: Callable) -> None:
     uncompiled(_ComputeOnCpu.__torch_dispatch__, calls_ours_only=True)
     printing.start()
     ctc_loss.start()
+    failed_backward.start()
     graphs.start(_compute)
     # Modes are per thread, and threads do not inherit them.
     graphs.wrap(threading.Thread, "_bootstrap_inner", _run_thread)

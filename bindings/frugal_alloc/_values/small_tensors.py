@@ -24,7 +24,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from . import ctc_loss, graphs, made_up, printing
+from . import ctc_loss, failed_backward, graphs, made_up, printing
 from .computation import (
     WITHOUT_VALUES,
     Computation,
@@ -260,6 +260,7 @@ def start(uncompiled: Callable) -> None:
     """From here on, small tensors of this process have values; call it once torch is imported."""
     uncompiled(_ComputeSmall.__torch_dispatch__, calls_ours_only=True)
     ctc_loss.start()
+    failed_backward.start()
     graphs.watch()
     printing.start()
     # Modes are per thread, and threads do not inherit them.
