@@ -150,8 +150,16 @@ def test_what_a_frame_holds_in_objects_and_lists_is_at_work() -> None:
         def __init__(self) -> None:
             self.keys = [torch.zeros(4, 1 << 20, device="cuda") for _ in range(3)]
 
-    frame = type("Frame", (), {"values": {"cache": Cache(), "model": torch.nn.Linear(512, 512).cuda()}})
+    frame = type("Frame", (), {"values": {"cache": Cache(), "model": torch.nn.Linear(512, 512).cuda()}, "file": ""})
     assert frugal_alloc.stats()["allocated_bytes"] > 0
     found = levers.look([frame], 0)
     assert (found.rows, found.row_bytes, found.single_bytes) == (4, 48 * MIB, 48 * MIB)
     assert found.weight_bytes == 512 * 512 * 4 + 512 * 4
+
+
+def test_what_an_earlier_turn_left_has_no_part_in_this_one() -> None:
+    values = {"scores": torch.zeros(4, 1 << 20, device="cuda"), "hidden": torch.zeros(16, 1 << 10, device="cuda")}
+    frame = type("Frame", (), {"values": values, "file": "serve.py"})
+    dead = type("Dead", (), {"names": ("scores",), "file": "serve.py"})
+    assert levers.look([frame], 0).rows == 4
+    assert levers.look([frame], 0, [dead]).rows == 16

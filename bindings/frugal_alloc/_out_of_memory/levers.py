@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from . import graphs
 from .running import RunningFrame
 from .sizes import size
-from .variables import OPAQUE
+from .variables import OPAQUE, DeadVariables
 
 _MOST_VALUES = 20_000
 # How deep a frame's lists, dictionaries and objects are looked into: a cache of keys is a list in an object.
@@ -38,14 +38,16 @@ class Lever(NamedTuple):
     bytes: int
 
 
-def look(frames: list[RunningFrame], gpu: int) -> InFlight:
-    """Keeps nothing of what it sees."""
+def look(frames: list[RunningFrame], gpu: int, dead: Iterable[DeadVariables] = ()) -> InFlight:
+    """What dead variables hold is of an earlier turn and has no part in this one. Keeps nothing of what it sees."""
     import torch
 
     by_rows: Counter[int] = Counter()
     single = weights = 0
     seen: set[int] = set()
-    for tensor in _tensors(value for frame in frames for value in frame.values.values()):
+    unread = {(variables.file, name) for variables in dead for name in variables.names}
+    values = (v for frame in frames for name, v in frame.values.items() if (frame.file, name) not in unread)
+    for tensor in _tensors(values):
         if tensor.device.type != "cuda" or tensor.device.index != gpu or tensor.layout is not torch.strided:
             continue
         try:

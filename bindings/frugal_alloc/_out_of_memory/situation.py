@@ -35,6 +35,7 @@ def look(facts: Any, library: Any) -> Situation:
     ownership = Ownership(facts.gpu)
     request = places.of_site(library, facts.site)
     holders = _found([], places.holders, library, facts.gpu)
+    dead = _found([], variables.find_dead, frames, facts.gpu, ownership)
     try:
         return Situation(
             facts,
@@ -42,12 +43,12 @@ def look(facts: Any, library: Any) -> Situation:
             holders,
             _found([], inner_lines.split, library, facts.gpu, holders[0]) if holders else [],
             library.epochs_ended(),
-            _found([], variables.find_dead, frames, facts.gpu, ownership),
+            dead,
             _found([], variables.find_idle, frames, facts.gpu, ownership),
             _found([], kept.find_kept, frames, facts.gpu, ownership),
             _found(None, evaluation.with_gradients, frames),
             _found(False, ownership.pools.are_there),
-            _found(levers.NOTHING, levers.look, frames, facts.gpu),
+            _found(levers.NOTHING, levers.look, frames, facts.gpu, dead),
             _found(0, ownership.saved_for_backward),
             _found([], _findings, library, facts.gpu),
             _found([], _stack, library, facts.site, frames),
