@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "absl/strings/match.h"
+#include "absl/strings/str_cat.h"
 #include "absl/strings/str_split.h"
 
 namespace frugal {
@@ -11,7 +12,10 @@ CodeOwners::CodeOwners() : CodeOwners("n<\nu<stdin>\nu<string>\nu<ipython-input"
 
 CodeOwners::CodeOwners(absl::string_view beginnings) {
   for (const absl::string_view line : absl::StrSplit(beginnings, '\n', absl::SkipEmpty())) {
-    if (absl::StrContains("ufn", line.substr(0, 1))) beginnings_.push_back({std::string(line.substr(1)), line.front()});
+    if (!absl::StrContains("ufn", line.substr(0, 1))) continue;
+    Beginning& beginning = beginnings_.emplace_back();
+    beginning.text = line.substr(1);
+    beginning.owner = line.front();
   }
   std::stable_sort(beginnings_.begin(), beginnings_.end(),
                    [](const Beginning& a, const Beginning& b) { return a.text.size() > b.text.size(); });
@@ -28,7 +32,7 @@ bool CodeOwners::IsUsers(absl::string_view file) const {
     if (found->owner == 'f' && absl::StrContains(rest, '/')) return false;
   }
   for (const absl::string_view folder : {"site-packages/", "dist-packages/"}) {
-    if (absl::StartsWith(rest, folder) || absl::StrContains(rest, std::string("/") + std::string(folder))) return false;
+    if (absl::StartsWith(rest, folder) || absl::StrContains(rest, absl::StrCat("/", folder))) return false;
   }
   return true;
 }

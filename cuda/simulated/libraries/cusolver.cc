@@ -102,7 +102,9 @@ FRUGAL_STAND_IN int cusolverDnGetStream(SolverHandle* handle, Stream* stream) {
   return kSuccess;
 }
 
-FRUGAL_STAND_IN int cusolverGetVersion(int* version) { return Give((FRUGAL_SIM_CUDA_MAJOR - 1) * 1000, version); }
+FRUGAL_STAND_IN int cusolverGetVersion(int* version) {
+  return Give(int64_t{FRUGAL_SIM_CUDA_MAJOR - 1} * 1000, version);
+}
 
 #define DESCRIPTOR(what)                                                                         \
   FRUGAL_STAND_IN int cusolverDnCreate##what(Opaque** descriptor) { return Create(descriptor); } \
