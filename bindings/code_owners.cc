@@ -13,9 +13,7 @@ CodeOwners::CodeOwners() : CodeOwners("n<\nu<stdin>\nu<string>\nu<ipython-input"
 CodeOwners::CodeOwners(absl::string_view beginnings) {
   for (const absl::string_view line : absl::StrSplit(beginnings, '\n', absl::SkipEmpty())) {
     if (!absl::StrContains("ufn", line.substr(0, 1))) continue;
-    Beginning& beginning = beginnings_.emplace_back();
-    beginning.text = line.substr(1);
-    beginning.owner = line.front();
+    beginnings_.push_back({absl::StrCat(line.substr(1)), line.front()});
   }
   std::stable_sort(beginnings_.begin(), beginnings_.end(),
                    [](const Beginning& a, const Beginning& b) { return a.text.size() > b.text.size(); });
