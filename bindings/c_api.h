@@ -132,8 +132,9 @@ struct frugal_usage {
 int frugal_site_usages(int gpu, struct frugal_usage* usages, int capacity);
 /* From now on peak_bytes is of the highest since now. */
 void frugal_restart_site_peaks(int gpu);
-/* The most of a GPU's memory that was in use since the last call, as far as it is recorded. */
-int64_t frugal_take_peak(int gpu);
+/* The most of a GPU's memory that was in use since the last call, as far as it is recorded. Writes what is in use and
+   what is held now: a step's end asks for all three, and should take little. */
+int64_t frugal_take_peak(int gpu, int64_t* in_use, int64_t* held);
 /* The GPUs that memory has been asked for; as above. */
 int frugal_gpus(int* gpus, int capacity);
 

@@ -157,9 +157,14 @@ void frugal_restart_site_peaks(int gpu_number) {
   if (frugal::GpuMemory* gpu = frugal::FindGpu(gpu_number); gpu != nullptr) gpu->allocator().RestartSitePeaks();
 }
 
-int64_t frugal_take_peak(int gpu_number) {
+int64_t frugal_take_peak(int gpu_number, int64_t* in_use, int64_t* held) {
+  *in_use = *held = 0;
   frugal::GpuMemory* const gpu = frugal::FindGpu(gpu_number);
-  return gpu == nullptr ? 0 : gpu->allocator().TakeHighestRecorded().count();
+  if (gpu == nullptr) return 0;
+  const frugal::DeviceStats now = gpu->GetOwnStats();
+  *in_use = now.allocated_bytes[0].current;
+  *held = now.reserved_bytes[0].current;
+  return gpu->allocator().TakeHighestRecorded().count();
 }
 
 int frugal_gpus(int* gpus, int capacity) {

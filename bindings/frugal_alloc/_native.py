@@ -124,14 +124,9 @@ class Library(_sites.SiteFunctions):
         return self._check(self._library.frugal_release_idle())
 
     def stats(self, device: int) -> dict[str, int]:
-        return dict(zip(self._stat_names, self._read_figures(device), strict=True))
-
-    def in_use_and_held(self, device: int) -> tuple[int, int]:
-        """Bytes of a GPU: what `stats` calls allocated and reserved. Each step asks for them, and the dictionary of all
-        figures takes four times as long."""
-        names = self._stat_names
-        figures = self._read_figures(device)
-        return figures[names.index("allocated_bytes")], figures[names.index("reserved_bytes")]
+        figures = (ctypes.c_int64 * len(self._stat_names))()
+        self._check(self._library.frugal_stats(device, figures, len(figures)))
+        return dict(zip(self._stat_names, figures, strict=True))
 
     def broken_promise(self, device: int) -> str:
         """What a GPU's driver promises and does not keep, and what is lost by it; "" if nothing is known."""
@@ -171,11 +166,6 @@ class Library(_sites.SiteFunctions):
     def torch_versions(self) -> tuple[int, int]:
         """The torch that the library was built for and the one that runs, as 211 for 2.11; 0 if unknown."""
         return self._library.frugal_built_torch_version(), self._library.frugal_running_torch_version()
-
-    def _read_figures(self, device: int) -> ctypes.Array:
-        figures = (ctypes.c_int64 * len(self._stat_names))()
-        self._check(self._library.frugal_stats(device, figures, len(figures)))
-        return figures
 
     @functools.cached_property
     def _stat_names(self) -> list[str]:

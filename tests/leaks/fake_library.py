@@ -39,9 +39,6 @@ class FakeLibrary:
     def stats(self, gpu: int) -> dict[str, int]:
         return {"allocated_bytes": self.allocated[gpu], "reserved_bytes": self.reserved.get(gpu, self.allocated[gpu])}
 
-    def in_use_and_held(self, gpu: int) -> tuple[int, int]:
+    def take_peak(self, gpu: int) -> tuple[int, int, int]:
         stats = self.stats(gpu)
-        return stats["allocated_bytes"], stats["reserved_bytes"]
-
-    def take_peak(self, gpu: int) -> int:
-        return self.peaks.get(gpu, 0)
+        return self.peaks.get(gpu, 0), stats["allocated_bytes"], stats["reserved_bytes"]

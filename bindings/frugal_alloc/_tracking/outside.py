@@ -79,7 +79,7 @@ def now(gpu: int) -> int | None:
         return None
     try:
         free, total = torch.cuda.mem_get_info(gpu)
-        return max(0, total - free - torch.cuda.memory_reserved(gpu))
+        return max(0, total - free - _reserved(gpu))
     except (RuntimeError, AssertionError):
         return None
 
@@ -90,7 +90,14 @@ def pools(gpu: int, library: Library) -> int | None:
 
     if not torch.cuda.is_initialized():
         return None
-    return max(0, torch.cuda.memory_reserved(gpu) - library.stats(gpu)["reserved_bytes"])
+    return max(0, _reserved(gpu) - library.stats(gpu)["reserved_bytes"])
+
+
+def _reserved(gpu: int) -> int:
+    """What torch.cuda.memory_reserved() returns, which flattens all statistics for it, in some 100 us."""
+    import torch
+
+    return torch.cuda.memory.memory_stats_as_nested_dict(gpu)["reserved_bytes"]["all"]["current"]
 
 
 def trend(history: list[tuple[int, int]]) -> tuple[float, float]:

@@ -45,9 +45,10 @@ class Timeline:
         highest = 0
         for gpu in self._gpus:
             # No call of the user's resets it.
-            peak = self._library.take_peak(gpu)
+            peak, in_use, held = self._library.take_peak(gpu)
             if is_due:
-                self._add(gpu, step, epoch, phase, peak)
+                since = max(peak, self._peaks.pop(gpu, 0), in_use)
+                self.points.append(Point(gpu, step, epoch, phase, in_use, since, held))
             else:
                 self._peaks[gpu] = max(peak, self._peaks.get(gpu, 0))
             highest = max(highest, peak)
@@ -60,11 +61,6 @@ class Timeline:
         self.epoch_ends.append((step, epoch))
         if len(self.epoch_ends) > MOST_POINTS:
             self.epoch_ends = self.epoch_ends[1::2]
-
-    def _add(self, gpu: int, step: int, epoch: int, phase: str, peak: int) -> None:
-        allocated, reserved = self._library.in_use_and_held(gpu)
-        since = max(peak, self._peaks.pop(gpu, 0), allocated)
-        self.points.append(Point(gpu, step, epoch, phase, allocated, since, reserved))
 
     def _halve(self) -> None:
         """Each two neighbouring points of a GPU become the later one, with the higher peak."""
