@@ -29,6 +29,8 @@ constexpr int64_t kLastKnownEpoch = 63;
 // Of what the earlier half of the epochs has added, what the later one adds at most.
 constexpr double kFillingPart = 0.6;
 constexpr double kFillingConfidence = 0.9;
+// Of what the earlier half of the later epochs has added, what their later half adds at least where nothing fills up.
+constexpr double kSteadyPart = 0.95;
 // So many epochs, as part of what the trend says of them, must still show the growth: a pool may just have been filled.
 constexpr size_t kLatestEpochs = 3;
 constexpr double kLatestPart = 0.25;
@@ -69,12 +71,32 @@ bool HasStopped(const EpochBoundary& latest) {
   return newest > kStoppedAfter * std::max<int64_t>(longest, 1);
 }
 
-// What each epoch adds becomes less and less, as a cache does that fills up with what it has not met yet.
+// No step is many times as large as the one in the middle.
+bool IsEven(std::vector<int64_t> steps) {
+  std::sort(steps.begin(), steps.end());
+  const int64_t middle = steps[steps.size() / 2];
+  return steps.back() <= middle * kMostUneven && steps.front() * kMostUneven >= middle;
+}
+
+// Each epoch adds about as much as any other, and the later ones no less than those before.
+bool IsAddedToEvenly(absl::Span<const double> live) {
+  const size_t half = (live.size() - 1) / 2;
+  const double earlier = live[half] - live[0];
+  const double later = live.back() - live[live.size() - 1 - half];
+  if (later < kSteadyPart * earlier) return false;
+  std::vector<int64_t> steps;
+  for (size_t i = 1; i < live.size(); ++i) steps.push_back(static_cast<int64_t>(live[i] - live[i - 1]));
+  return steps.size() >= kGrowingEpochs && *std::min_element(steps.begin(), steps.end()) > 0 &&
+         IsEven(std::move(steps));
+}
+
+// What each epoch adds becomes less and less, as a cache does that fills up with what it has not met yet. What has
+// become less at one time only is a buffer that is full, beside something that is not.
 bool IsFillingUp(absl::Span<const double> live) {
   const size_t half = live.size() / 2;
   const double earlier = live[half] - live[0];
   const double later = live.back() - live[live.size() - 1 - half];
-  if (later >= kFillingPart * earlier) return false;
+  if (later >= kFillingPart * earlier || IsAddedToEvenly(live.last(live.size() - half))) return false;
   std::vector<double> added;
   for (size_t i = 1; i < live.size(); ++i) added.push_back(live[i - 1] - live[i]);
   return RankConfidence(added) >= kFillingConfidence;
@@ -97,15 +119,15 @@ bool IsReplacement(absl::Span<const EpochBoundary> boundaries, const Trend& tren
   return grown < kLeastGrowth * static_cast<double>(let_go.count());
 }
 
-// No step is many times as large as the one in the middle.
-bool IsEven(std::vector<int64_t> steps) {
-  std::sort(steps.begin(), steps.end());
-  const int64_t middle = steps[steps.size() / 2];
-  return steps.back() <= middle * kMostUneven && steps.front() * kMostUneven >= middle;
-}
-
 // As many blocks as before, give or take one of ten.
 bool IsSteady(int64_t before, int64_t blocks) { return std::abs(blocks - before) * 10 <= std::max<int64_t>(before, 1); }
+
+// Whether the blocks have become larger, rather than a few more: most of the growth is in the size of the mean block.
+bool HaveGrown(const EpochBoundary& first, const EpochBoundary& last) {
+  const double all = static_cast<double>(last.live.count()) / static_cast<double>(first.live.count());
+  const double count = static_cast<double>(last.blocks) / static_cast<double>(first.blocks);
+  return (count - 1) * 2 <= all - 1;
+}
 
 }  // namespace
 
@@ -132,6 +154,7 @@ LeakFinding JudgeGrowth(absl::Span<const EpochBoundary> boundaries) {
     if (!IsSteady(boundaries[later - 1].blocks, boundaries[later].blocks)) return {};
   }
   if (boundaries.front().epoch < BirthEpochs::kWarmUpEpochs || !IsEven(std::move(steps))) return {};
+  if (boundaries.front().live > Bytes(0) && !HaveGrown(boundaries.front(), boundaries.back())) return {};
   const Trend trend = TrendOf(LiveOf(boundaries));
   return {LeakVerdict::kGrowing, trend.per_step, trend.confidence, boundaries.size()};
 }

@@ -172,6 +172,10 @@ int frugal_halve_epochs(void);
 void frugal_count_module_calls(int on);
 /* How many of them make an epoch now; 0: they end none. */
 int64_t frugal_module_calls_to_epoch(void);
+/* When they have ended an epoch, schedule(..., NULL) is called with what then calls `call`, on any thread and with the
+   locks of PyTorch's that an allocation holds: it may only make a note, as Py_AddPendingCall does. Not again before
+   that call has begun. NULL: nobody wants to know. */
+void frugal_set_epoch_listener(int (*schedule)(int (*call)(void*), void*), int (*call)(void*));
 
 /* Blocks of one line or part, of which every epoch leaves some behind. */
 struct frugal_finding {

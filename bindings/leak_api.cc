@@ -217,6 +217,10 @@ void frugal_count_module_calls(int on) { frugal::ModuleCalls::SetOn(on != 0); }
 
 int64_t frugal_module_calls_to_epoch(void) { return frugal::ModuleCalls::window(); }
 
+void frugal_set_epoch_listener(int (*schedule)(int (*call)(void*), void*), int (*call)(void*)) {
+  frugal::ModuleCalls::SetListener(schedule, call);
+}
+
 int64_t frugal_epochs_ended(void) {
   int64_t ended = 0;
   const int failed = frugal::ForEachGpu([&ended](frugal::DeviceAllocator& allocator) {

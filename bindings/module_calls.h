@@ -20,6 +20,9 @@ class ModuleCalls {
 
   // Calls end epochs from now on, or no more. Off at first.
   static void SetOn(bool value);
+  // From now on `schedule(call, nullptr)` is called when calls have ended an epoch, on any thread, and not again before
+  // that call has begun. Null: nobody wants to know.
+  static void SetListener(int (*schedule)(int (*call)(void*), void*), int (*call)(void*));
   // A call has begun. May end an epoch of every GPU, so none of their locks may be held.
   static void Note() {
     if (is_on_.load(std::memory_order_relaxed)) Count();

@@ -161,6 +161,7 @@ class Library(_sites.SiteFunctions):
         """The interpreter is about to end."""
         self._library.frugal_set_garbage_collector(_GARBAGE_COLLECTOR())
         self._library.frugal_set_explainer(_sites.EXPLAINER())
+        self._library.frugal_set_epoch_listener(_sites.SCHEDULE(), _sites.LISTENER())
         self._library.frugal_forget_python()
 
     def torch_versions(self) -> tuple[int, int]:

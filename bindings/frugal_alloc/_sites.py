@@ -12,7 +12,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import _interruptions, _users_code
+from . import _interruptions, _uncompiled, _users_code
 
 
 class Frame(NamedTuple):
@@ -142,6 +142,9 @@ _OutOfMemory = _structure(
 
 # The result is an address, as the text must outlive the call.
 EXPLAINER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_OutOfMemory))
+# Called with the interpreter's lock.
+LISTENER = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+SCHEDULE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
 # Result and arguments of each function, as bindings/c_api.h declares them.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
@@ -175,6 +178,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_halve_epochs": (ctypes.c_int,),
     "frugal_count_module_calls": (None, ctypes.c_int),
     "frugal_module_calls_to_epoch": (ctypes.c_int64,),
+    "frugal_set_epoch_listener": (None, SCHEDULE, LISTENER),
     "frugal_make_report": (ctypes.c_void_p,),
     "frugal_free_report": (None, ctypes.c_void_p),
     "frugal_report_findings": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Finding), ctypes.c_int),
@@ -187,6 +191,7 @@ class SiteFunctions:
 
     _library: ctypes.CDLL
     _explainers: tuple[Any, ...] = ()
+    _listeners: tuple[Any, ...] = ()
     _beginnings: dict[str, str] | None = None
 
     def _check(self, result: int) -> int:
@@ -304,6 +309,22 @@ class SiteFunctions:
     def module_calls_to_epoch(self) -> int:
         """How many calls of modules make an epoch now; 0: they end none."""
         return self._library.frugal_module_calls_to_epoch()
+
+    def set_epoch_listener(self, listen: Callable[[], None]) -> None:
+        """`listen` is called soon after calls of modules have ended an epoch, in the main thread, between two of its
+        instructions. Where the main thread does not run Python meanwhile, some ends are told as one."""
+
+        def call(_: Any) -> int:
+            listen()
+            return 0
+
+        # It may come in the midst of a compiled function.
+        called = _uncompiled.uncompiled(_interruptions.callback(call, otherwise=0), calls_ours_only=True)
+        listener = LISTENER(called)
+        schedule = ctypes.cast(ctypes.pythonapi.Py_AddPendingCall, SCHEDULE)
+        self._library.frugal_set_epoch_listener(schedule, listener)
+        # One that was set before may be scheduled still.
+        self._listeners = (*self._listeners, listener, schedule)
 
     def findings(self) -> list[Finding]:
         """What leaks, as of the latest end of an epoch: the worst first."""

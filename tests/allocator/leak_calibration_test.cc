@@ -225,6 +225,14 @@ const std::map<std::string, Kind>& LeakingKinds() {
            running.Leak(KiB(40), kThird);
          };
        }},
+      {"beside a full buffer at the same line",
+       [](Program& p) -> Behaviour {
+         const int64_t entries = p.Between(4, 16);
+         return [entries, next = int64_t{0}](Program& running, int) mutable {
+           for (int64_t i = 0; i < 3; ++i) running.Keep(next++ % entries, KiB(40), kFirst);
+           running.Leak(KiB(40), kFirst);
+         };
+       }},
       {"beside what fluctuates at the same line",
        [](Program& p) -> Behaviour {
          return [batches = VaryingBatches(p)](Program& running, int epoch) {

@@ -95,6 +95,19 @@ TEST(LeakTest, IsFoundBesideMemoryThatFluctuates) {
   EXPECT_NEAR(program.Judge().bytes_per_epoch, 20 * 12 * 1024, 5 * 12 * 1024);
 }
 
+TEST(LeakTest, IsFoundBesideABufferOfTheSameLineThatIsFull) {
+  Program program;
+  int64_t next = 0;
+  for (int epoch = 0; epoch < 30; ++epoch) {
+    for (int i = 0; i < 3; ++i) program.Keep(next++ % 12, KiB(40));
+    program.Leak(KiB(40));
+    program.EndEpoch();
+    if (epoch >= 20) {
+      EXPECT_EQ(program.Judge().verdict, LeakVerdict::kLeak) << "after epoch " << epoch;
+    }
+  }
+}
+
 TEST(LeakTest, IsFoundWhenItBeginsLate) {
   Program program;
   for (int name = 0; name < 50; ++name) program.Keep(name, KiB(12));
@@ -263,6 +276,17 @@ TEST(LeakVerdictTest, SizesDrawnAtRandomAreNotCalledGrowing) {
     times += TimesCalledGrowing([&](int) { return KiB(static_cast<int64_t>(random() % 1000) + 1); });
   }
   EXPECT_LE(times, 2);
+}
+
+TEST(LeakVerdictTest, AFewMoreBlocksOfOneSizeAreNotCalledGrowing) {
+  std::vector<EpochBoundary> boundaries;
+  for (int64_t epoch = 0; epoch < 12; ++epoch) {
+    EpochBoundary& boundary = boundaries.emplace_back();
+    boundary.epoch = epoch;
+    boundary.blocks = 30 + epoch;
+    boundary.live = KiB(40) * boundary.blocks;
+  }
+  EXPECT_EQ(JudgeGrowth(boundaries).verdict, LeakVerdict::kNone);
 }
 
 TEST(LeakVerdictTest, ATensorOfOneSizeIsNotCalledGrowing) {

@@ -7,21 +7,7 @@ import program_runs
 import pytest
 
 # What is known to fall short, and how. As run_programs.py --expectations prints it.
-FALLS_SHORT: dict[str, str] = {
-    "contrastive_queue": "accuses line 15 (growing)",
-    "finalizers_with_tensors": "remedy wrong",
-    "folds_never_let_go": "line missing",
-    "generator_of_predictions": "holder missing",
-    "meant_boosting": "accuses line 9 (leak)",
-    "meant_longer_sequences": "accuses line 13 (growing)",
-    "meta_learning": "line missing",
-    "one_line_two_holders": "remedy wrong",
-    "optimizers_kept": "line missing",
-    "parameter_list_grows": "line missing",
-    "parameters_added": "line missing",
-    "reinforce_log_probs": "remedy wrong",
-    "tee_of_predictions": "line missing",
-}
+FALLS_SHORT: dict[str, str] = {}
 
 # So many in one start of the simulated GPU, which costs as much as four of them.
 CHUNK = 20

@@ -11,8 +11,8 @@ import sys
 from collections import Counter
 from typing import Any, NamedTuple
 
+from .._liveness import Flow
 from . import graphs
-from .liveness import Flow
 from .ownership import Ownership
 from .running import RunningFrame, is_users, statement
 from .variables import LEAST_BYTES

@@ -8,8 +8,8 @@ import types
 from collections import Counter
 from typing import Any, NamedTuple
 
+from .._liveness import Flow
 from . import graphs, module_variables
-from .liveness import Flow
 from .ownership import Ownership
 from .running import RunningFrame, Statement, statement
 

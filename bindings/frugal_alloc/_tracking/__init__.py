@@ -51,6 +51,12 @@ def restart(library: Library) -> None:
     if library.epochs_ended():
         library.collapse_epochs()
     made.epochs.count_calls()
+    library.set_epoch_listener(_calls_ended_epoch)
+
+
+def _calls_ended_epoch() -> None:
+    if _current is not None:
+        _current.calls_ended_epoch()
 
 
 def pause() -> None:

@@ -59,12 +59,16 @@ def find(library: Library, tracker: Tracker) -> list[Accusation]:
         # What is replaced by something larger is always of the current epoch.
         births = {epoch for _, _, epoch in blocks if epoch >= 0} if finding.kind != "growing" else set()
         if tracker.epochs.bears_out(finding.gpu, sites, births):
-            # What the first epochs made at the same line is another matter: parameters, an optimizer's state.
-            later = [block for block in blocks if block[2] < 0 or block[2] >= WARM_UP_EPOCHS]
-            found.append(_of_finding(finding, site, place, tracker, later or blocks))
+            found.append(_of_finding(finding, site, place, tracker, _later(blocks)))
     found += [_of_growing(library, one, tracker, alive) for one in growing]
     # Each line once, for the first reason.
     return list({one.line: one for one in reversed(found)}.values())[::-1]
+
+
+def _later(blocks: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
+    """Without what the first epochs made at the same line, which is another matter: parameters, an optimizer's state, a
+    library's workspace."""
+    return [block for block in blocks if block[2] < 0 or block[2] >= WARM_UP_EPOCHS] or blocks
 
 
 class _Alive:
@@ -111,7 +115,7 @@ def _of_growing(library: Library, growing: Growing, tracker: Tracker, alive: _Al
     site = library.site(growing.site)
     steps = tracker.epochs.steps_per_epoch
     per_step = growing.bytes_per_epoch / steps if steps else None
-    extents = alive.blocks_of(growing.gpu, {growing.site})
+    extents = _later(alive.blocks_of(growing.gpu, {growing.site}))
     return Accusation(
         "growing",
         growing.gpu,

@@ -1,4 +1,4 @@
-"""The lines of a source file where a name, or an attribute, is first given its value."""
+"""The lines of a source file where a name, or an attribute, is first given its value; and the file as it is parsed."""
 
 from __future__ import annotations
 
@@ -12,11 +12,10 @@ MOST_LINES = 20_000
 
 def line_of_name(file: str, function: str, name: str) -> int | None:
     """Where `name` is assigned in a function, or ("<module>") at the top of the file."""
-    tree = _tree(file)
+    tree = tree_of(file)
     if tree is None:
         return None
-    bodies = [tree] if function == "<module>" else _functions(tree, function)
-    for body in bodies:
+    for body in bodies_of(tree, function):
         lines = [line for found, line in _assigned(body) if found == name]
         if lines:
             return min(lines)
@@ -25,7 +24,7 @@ def line_of_name(file: str, function: str, name: str) -> int | None:
 
 def line_of_attribute(file: str, class_name: str, attribute: str) -> int | None:
     """Where ``self.attribute`` is assigned in a class of the file."""
-    tree = _tree(file)
+    tree = tree_of(file)
     if tree is None:
         return None
     wanted = "." + attribute
@@ -37,7 +36,10 @@ def line_of_attribute(file: str, class_name: str, attribute: str) -> int | None:
     return None
 
 
-def _functions(tree: ast.AST, name: str) -> list[ast.AST]:
+def bodies_of(tree: ast.AST, name: str) -> list[ast.AST]:
+    """The functions of a name, or for "<module>" the whole."""
+    if name == "<module>":
+        return [tree]
     kinds = (ast.FunctionDef, ast.AsyncFunctionDef)
     return [node for node in ast.walk(tree) if isinstance(node, kinds) and node.name == name]
 
@@ -63,11 +65,16 @@ def _assigned(body: ast.AST) -> list[tuple[str, int]]:
     return found
 
 
-def _tree(file: str) -> ast.AST | None:
+def tree_of(file: str) -> ast.AST | None:
+    """A source file, parsed; None: it is not there, no Python, or too large."""
+    source = source_of(file)
+    return _parsed(source) if source else None
+
+
+def source_of(file: str) -> str:
+    """The text of a source file; "" if it is not there, or too large."""
     lines = linecache.getlines(file)
-    if not lines or len(lines) > MOST_LINES:
-        return None
-    return _parsed("".join(lines))
+    return "".join(lines) if len(lines) <= MOST_LINES else ""
 
 
 @functools.lru_cache(maxsize=16)

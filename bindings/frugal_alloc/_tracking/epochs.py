@@ -33,6 +33,8 @@ class Epochs:
         self.unwatched = 0
         self.unwatched_steps = 0
         self.steps = 0
+        #: That loaders have given: what stands for steps where there are none.
+        self.batches = 0
         #: Steps of the library's epochs; None: they are the program's.
         self.window_steps: int | None = 1
         self._steps_at_end = 0
@@ -80,9 +82,11 @@ class Epochs:
 
     @property
     def steps_per_judged_epoch(self) -> float | None:
-        """Steps in what the library counts as an epoch, or calls of modules; None where there are none."""
+        """Steps in what the library counts as an epoch, or calls of modules, or batches; None where there are none."""
         if calls := self.calls_per_epoch:
             return calls
+        if not self.steps and self.batches and self.ended:
+            return self.batches / self.ended
         return self.window_steps if self.window_steps is not None and self.steps else self.steps_per_epoch
 
     def forget_steps(self) -> None:

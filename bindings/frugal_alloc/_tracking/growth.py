@@ -67,7 +67,8 @@ class EpochMemory:
         return now > before
 
     def growing(self) -> list[Growing]:
-        """The sites that held more at each of the latest ends, in as many blocks, give or take one of ten."""
+        """The sites that held more at each of the latest ends, in as many blocks, give or take one of ten: most of the
+        growth is in the size of the mean block."""
         if len(self._ends) < RISING_ENDS:
             return []
         found = []
@@ -78,9 +79,16 @@ class EpochMemory:
                 later.bytes > earlier.bytes and abs(later.blocks - earlier.blocks) * 10 <= max(earlier.blocks, 1)
                 for earlier, later in pairs
             ):
+                if not _are_larger(history[0], history[-1]):
+                    continue
                 totals = [sum(held.bytes for (number, _), held in end.items() if number == gpu) for end in self._ends]
                 if totals[-1] - totals[0] < LEAST_PART * (history[-1].bytes - history[0].bytes):
                     continue
                 rate, confidence = trend([(number, held.bytes) for number, held in enumerate(history)])
                 found.append(Growing(gpu, site, history[-1], rate, confidence))
         return found
+
+
+def _are_larger(first: Held, last: Held) -> bool:
+    """Whether the blocks have become larger, rather than a few more."""
+    return 2 * (last.blocks / max(first.blocks, 1) - 1) <= last.bytes / max(first.bytes, 1) - 1

@@ -52,7 +52,7 @@ class Evidence(NamedTuple):
     hooks: list[str]  # functions that are hooks of modules and use a holder's name
     share: float = 0.0  # of the leak's bytes that all holders explain
     is_nameless: bool = False  # no name of the program's reaches the holders, as garbage that is not collected yet
-    passed_over: tuple[str, ...] = ()  # who has some of it and is no holder, such as the variable with the latest
+    passed_over: tuple[Name, ...] = ()  # who has some of it and is no holder, such as the variable with the latest
 
     @property
     def is_in_graphs(self) -> bool:
@@ -151,7 +151,7 @@ class _Search:
             any(name.startswith(("CatBackward", "StackBackward")) for name in made_by),
             [name for name, used in self._hooks.items() if names & used],
             sum(sizes[address] for address in reached) / sum(sizes.values()),
-            tuple(one.name.what for one in candidates if one.name not in told),
+            tuple(one.name for one in candidates if one.name not in told),
         )
 
     def _candidates(self, found: list[Grower], births: dict[int, int]) -> list[_Candidate]:
@@ -184,17 +184,18 @@ class _Search:
         reached: set[int] = set()
         total = sum(sizes.values())
         while left and len(holders) < MOST_HOLDERS:
+            more = [sum(sizes[address] for address in held - reached) for _, held in left]
+            # What has a bound may hold most while there are few: it comes after all that have none.
             best = max(
-                left,
-                key=lambda pair: (
-                    sum(sizes[address] for address in pair[1] - reached),
-                    not pair[0].is_bounded,
-                    -pair[0].number,
+                range(len(left)),
+                key=lambda at: (
+                    more[at] >= LEAST_SHARE * total and not left[at][0].is_bounded,
+                    more[at],
+                    -left[at][0].number,
                 ),
             )
-            left.remove(best)
-            candidate, held = best
-            if sum(sizes[address] for address in held - reached) < LEAST_SHARE * total:
+            candidate, held = left.pop(best)
+            if more[best] < LEAST_SHARE * total:
                 break
             if not _gathers(_together(births[address] for address in held), epochs.bit_count()):
                 continue

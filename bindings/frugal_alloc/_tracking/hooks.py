@@ -23,7 +23,7 @@ def install() -> None:
         # One code object wraps all that is called below.
         uncompiled(Tracker.optimizer_stepped, calls_ours_only=True)
         _watch_optimizers()
-        _watch_backwards()
+        _watch_backwards(Tracker)
         _watch_loaders()
 
 
@@ -47,21 +47,27 @@ def _watch_optimizers() -> None:
     register_optimizer_step_post_hook(uncompiled(stepped, calls_ours_only=True))
 
 
-def _watch_backwards() -> None:
-    """For programs without an optimizer of torch's: their backward passes are their steps."""
+def _watch_backwards(tracker_type: type) -> None:
+    """For programs without an optimizer of torch's: their backward passes are their steps, or where there are none
+    either, the gradients that they ask for."""
     import torch
 
-    run = torch.autograd.backward
+    torch.autograd.backward = _watched_pass(torch.autograd.backward, tracker_type.backward_ended)
+    torch.autograd.grad = _watched_pass(torch.autograd.grad, tracker_type.gradients_computed)
+
+
+def _watched_pass(run: Callable, note: Callable) -> Callable:
+    import torch
 
     @functools.wraps(run)
-    def backward(*arguments: Any, **options: Any) -> Any:
+    def watched(*arguments: Any, **options: Any) -> Any:
         result = run(*arguments, **options)
         tracker = current()
         if tracker is not None and not tracker.steps.has_optimizer and not torch.compiler.is_compiling():
-            tracker.backward_ended()
+            note(tracker)
         return result
 
-    torch.autograd.backward = uncompiled(backward, calls_ours_only=False)
+    return uncompiled(watched, calls_ours_only=False)
 
 
 def _watch_loaders() -> None:

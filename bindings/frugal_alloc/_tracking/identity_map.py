@@ -29,5 +29,10 @@ class IdentityMap(Generic[Value]):
 
         entries[number] = (weakref.ref(key, forget), value)
 
+    def keys(self) -> list[object]:
+        """Those that are alive."""
+        found = (reference() for reference, _ in list(self._entries.values()))
+        return [key for key in found if key is not None]
+
     def __len__(self) -> int:
         return len(self._entries)

@@ -21,6 +21,8 @@ class Name(NamedTuple):
     line: int | None
     through: str = ""  # "parameter 'weight' of Linear": the way from there to the tensors, where it has names
     collection: str = ""  # the class of what gathers: "list", "dict"; "tensor"
+    is_librarys: bool = False  # the program's own code has no name for it
+    function: str = ""  # that it is a variable of, or "<module>"
     is_through_context: bool = False  # the ctx of an autograd.Function has it, which is in the graph of a result
 
 
@@ -59,8 +61,9 @@ def name_of(reach: Reach, number: int, example: int) -> Name | None:
     holder = base.holder if base.kind in ("attribute", "buffer", "class attribute") else _kind_of(describe.value(base))
     classes = [link.holder for link in between if link.kind == "attribute"]
     collection = _kind_of(reach.objects[number])
-    has_context = "context" in kinds
-    return Name(kind, what, name, (classes or [holder])[-1], file, line, through, collection, has_context)
+    scope = not base.is_users, base.holder if base.kind == "variable" else ""
+    holder = (classes or [holder])[-1]
+    return Name(kind, what, name, holder, file, line, through, collection, *scope, "context" in kinds)
 
 
 class _Describer:

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from .._sites import Frame, Site
+from . import carried, uses
 from .holders import Evidence, Holder
 
 
@@ -18,6 +19,7 @@ class Leak(NamedTuple):
     frames: tuple[Frame, ...]  # its whole stack, innermost first; of the forward where a backward allocated
     code: str  # the user's line
     evidence: Evidence
+    was_trained: bool = False  # it is of models that were trained, or their gradients; not an optimizer's state
 
 
 class Pattern(NamedTuple):
@@ -29,6 +31,7 @@ class Pattern(NamedTuple):
 _EVALUATION = re.compile(
     r"(^|_)(eval|evaluate|evaluation|val|valid|validate|validation|test|predict|infer|inference)(_|$)"
 )
+_PARAMETERS = re.compile(r"\bParameter(List|Dict)\b")
 _CONCATENATES = re.compile(r"\b(cat|concat|concatenate|stack|hstack|vstack)\(")
 
 
@@ -145,9 +148,27 @@ def _checkpoint(leak: Leak) -> Pattern | None:
     return Pattern("checkpoint_copy", advice)
 
 
+def _parameters(leak: Leak) -> Pattern | None:
+    """Of one module, to which they are added; not of a model each."""
+    holder = _holder(leak)
+    if holder is None or leak.was_trained or not _PARAMETERS.search(f"{holder.name.what} {holder.name.through}"):
+        return None
+    advice = (
+        f"{_of(leak)} gets new parameters, which no optimizer trains, and loses none: bound it, or store .cpu(); what "
+        "is not trained is better in a buffer of a fixed size"
+    )
+    return Pattern("unbounded_cache", advice)
+
+
 def _model(leak: Leak) -> Pattern | None:
     holder = _holder(leak)
     held = (holder.name.what, holder.name.through) if holder is not None else ()
+    if any("'param_groups'" in text for text in held):
+        advice = (
+            f"{_of(leak)} has parameters that nothing else of the program refers to, so nothing computes with them: "
+            "let go of their groups (optimizer.param_groups) and their state, or build a new optimizer"
+        )
+        return Pattern("model_rebuilt", advice)
     is_parameter = any(text.startswith(("parameter ", "Parameter ")) for text in held)
     if not is_parameter and not _has_file(leak, "/torch/optim/"):
         return None
@@ -156,6 +177,20 @@ def _model(leak: Leak) -> Pattern | None:
         "optimizer and what holds their outputs before building the next"
     )
     return Pattern("model_rebuilt", advice)
+
+
+def _ensemble(leak: Leak) -> Pattern | None:
+    """Models that were trained and are used since, as by boosting: told from models that are merely kept."""
+    holder = _holder(leak)
+    if not leak.was_trained or holder is None or not holder.name.file:
+        return None
+    if not uses.is_used_in_passing(holder.name.file, holder.name.name.partition("[")[0]):
+        return None
+    advice = (
+        f"{_of(leak)} holds models whose training is over, more with each epoch; as the program reads it meanwhile, "
+        "that is taken for meant"
+    )
+    return Pattern("models_used", advice, is_benign=True)
 
 
 def _concatenation(leak: Leak) -> Pattern | None:
@@ -201,7 +236,10 @@ def _graph(leak: Leak) -> Pattern | None:
             f"{holder.name.name} = {holder.name.name}.detach(), and leave out retain_graph=True"
         )
         return Pattern("hidden_state", advice)
-    advice = f"{what} holds outputs with the graphs that made them: store output.detach().cpu()"
+    advice = (
+        f"{what} holds outputs with the graphs that made them: store output.detach().cpu(); or if the loss is computed "
+        "from it, clear it after each backward()"
+    )
     return Pattern("outputs_kept", advice)
 
 
@@ -210,6 +248,12 @@ def _collection(leak: Leak) -> Pattern | None:
     if holder is None:
         return None
     held_in = holder.name.collection
+    if holder.name.is_librarys:
+        advice = (
+            f"{_of(leak)} keeps all that the program has handed to it: hand over .cpu() or a number, or take it back "
+            "when it is done with (detach, unregister, close)"
+        )
+        return Pattern("outputs_kept", advice)
     if holder.name.kind == "cache":
         advice = f"{_of(leak)} loses no entry: bound it (functools.lru_cache(maxsize=...)), or clear it each epoch"
         return Pattern("unbounded_cache", advice)
@@ -223,6 +267,19 @@ def _collection(leak: Leak) -> Pattern | None:
         )
         return Pattern("unbounded_cache", advice)
     return None
+
+
+def _made_anew(leak: Leak) -> Pattern | None:
+    """Results that become larger since what they are made from does: longer sequences, or another tensor that grows."""
+    if leak.kind != "growing" or _holder(leak) is None:
+        return None
+    # Who has it besides keeps it, too.
+    for name in [*(holder.name for holder in leak.evidence.holders), *leak.evidence.passed_over]:
+        is_result = name.kind == "variable" and name.collection == "tensor" and "[" not in name.name
+        if not is_result or not name.file or carried.is_carried(name.file, name.function, name.name):
+            return None
+    advice = f"{_of(leak)} is made anew each time, and larger since what it is made from is: no leak by itself"
+    return Pattern("made_anew", advice, is_benign=True)
 
 
 def _growing(leak: Leak) -> Pattern | None:
@@ -256,12 +313,15 @@ def _unknown(leak: Leak) -> Pattern:
 
 _RULES: tuple[Callable[[Leak], Pattern | None], ...] = (
     _cycle,
+    _made_anew,
     _exception,
     _hooks_added,
     _context,
     _scalars,
     _hook,
     _metric,
+    _ensemble,
+    _parameters,
     _checkpoint,
     _concatenation,
     _evaluation,

@@ -106,8 +106,18 @@ class Tracker:
 
     @_quietly
     def backward_ended(self) -> None:
+        if not self.steps.has_backward:
+            # Gradients that were computed before were parts of the first step.
+            self.steps.has_backward = True
+            self.epochs.forget_steps()
         self.steps.note_backward()
         self._step()
+
+    @_quietly
+    def gradients_computed(self) -> None:
+        if not self.steps.has_backward:
+            self.steps.note_backward()
+            self._step()
 
     def _step(self) -> None:
         if not self.is_watching:
@@ -118,6 +128,12 @@ class Tracker:
         if is_window_end:
             self._look_around()
             self.epochs.end_window()
+            self.witnesses.look(self)
+
+    @_quietly
+    def calls_ended_epoch(self) -> None:
+        """Calls of modules have ended an epoch of the library's, or several."""
+        if self.is_watching and self.epochs.calls_per_epoch:
             self.witnesses.look(self)
 
     @_quietly
@@ -133,6 +149,7 @@ class Tracker:
         if self.steps.count == self._steps_at_point and self.is_watching:
             self._add_point()
         self._steps_at_point = self.steps.count
+        self.epochs.batches += self.is_watching
         ends, is_training = self.loaders.give(iterator, self.steps.count)
         if ends:
             self._end_epoch(called=False)

@@ -1,15 +1,24 @@
-"""What is being trained: the parameters, gradients and optimizer state of optimizers that step. It grows on purpose."""
+"""What is being trained: the parameters, gradients and optimizer state of optimizers that step. It grows on purpose.
+
+What was trained before and is kept, as the models of earlier folds or the learners of an ensemble, may be meant or not:
+that is another's to judge.
+"""
 
 from __future__ import annotations
 
+import gc
+import types
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from . import live_tensors
+from .identity_map import IdentityMap
 from .live_tensors import Extent, Extents
 from .steps import ABANDONED_AFTER
 
+IS_TRAINED = "is trained"
+WAS_TRAINED = "was trained"
 # Of the bytes of a finding; the rest may be a buffer that is replaced meanwhile.
 LEAST_PART = 0.9
 # An optimizer's state is a dictionary by parameter of dictionaries of tensors, and L-BFGS's of lists of them.
@@ -22,6 +31,7 @@ class Rhythm(NamedTuple):
     optimizer: weakref.ref
     latest: int
     longest_gap: int
+    size: tuple[int, int]  # its groups of parameters, and how many the latest has
 
     def is_kept(self, now: int) -> bool:
         """Whether it may be said to step still; one of an earlier fold, or task, has lost its rhythm."""
@@ -29,44 +39,73 @@ class Rhythm(NamedTuple):
 
 
 class Trained:
-    """The optimizers that step."""
+    """The optimizers that step, and the parameters that any has had."""
 
     def __init__(self) -> None:
         self._rhythms: dict[int, Rhythm] = {}
         self._steps = 0
+        self._ever: IdentityMap[bool] = IdentityMap()
 
     def note(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
         self._steps += 1
         before = self._rhythms.get(id(optimizer))
         gap = 0
+        groups = optimizer.param_groups
+        size = len(groups), len(groups[-1]["params"]) if groups else 0
         # The number may have been another's, which is gone.
         if before is not None and before.optimizer() is optimizer:
             gap = max(before.longest_gap, self._steps - before.latest)
-        self._rhythms[id(optimizer)] = Rhythm(weakref.ref(optimizer), self._steps, gap)
+        if not gap or before.size != size:
+            for parameter in _parameters_of(optimizer):
+                if self._ever.get(parameter) is None:
+                    self._ever.set(parameter, True)
+        self._rhythms[id(optimizer)] = Rhythm(weakref.ref(optimizer), self._steps, gap, size)
 
-    def covers(self, groups: list[list[tuple[int, int, int]]]) -> list[bool]:
-        """Whether each group of blocks, given as (address, bytes, epoch of birth), is memory of what is being trained.
+    def standings(self, groups: list[list[tuple[int, int, int]]]) -> list[str]:
+        """Of each group of blocks, given as (address, bytes, epoch of birth), whether it is memory of what is being
+        trained (IS_TRAINED), or of that and of models and gradients of what was before (WAS_TRAINED); else "".
 
         Looks at every object of Python's; keeps none of them.
         """
-        optimizers = self._stepping()
-        if not optimizers or not any(groups):
-            return [False] * len(groups)
+        if not self._rhythms or not any(groups):
+            return [""] * len(groups)
         extents = Extents(
             Extent(address, size, number) for number, blocks in enumerate(groups) for address, size, _ in blocks
         )
-        covered: dict[int, set[tuple[int, int]]] = {}
         with live_tensors.without_torch_functions():
-            for tensor in _tensors_of(optimizers):
-                extent = extents.at(live_tensors.address_of(tensor))
-                if extent is not None:
-                    covered.setdefault(extent.group, set()).add((extent.address, extent.bytes))
-        return [
-            bool(blocks)
-            and sum(size for _, size in covered.get(number, ())) >= LEAST_PART * sum(size for _, size, _ in blocks)
-            for number, blocks in enumerate(groups)
+            now = _found_at(extents, self._now_trained(self._stepping(), extents))
+            before = _found_at(extents, _with_gradients(self._ever.keys()))
+        found = []
+        for number, blocks in enumerate(groups):
+            least = LEAST_PART * sum(size for _, size, _ in blocks)
+            is_trained = now.get(number, {})
+            was_trained = is_trained | before.get(number, {})
+            if not blocks or sum(was_trained.values()) < least:
+                found.append("")
+            else:
+                found.append(IS_TRAINED if sum(is_trained.values()) >= least else WAS_TRAINED)
+        return found
+
+    def _now_trained(self, optimizers: list[Any], extents: Extents) -> Iterator[Any]:
+        """The tensors of what optimizers train, but for what nothing can use."""
+        trained = {id(parameter): parameter for one in optimizers for parameter in _parameters_of(one)}
+        # A model whose new parts are trained while the old ones are frozen is one that grows.
+        of_models = {id(parameter): parameter for parameter in _of_same_models(trained)}
+        alone = [parameter for number, parameter in trained.items() if number not in of_models]
+        wanted = [one for one in alone if extents.at(live_tensors.address_of(one)) is not None]
+        useless = _held_by_optimizers_only(wanted, [trained, alone])
+        for optimizer in optimizers:
+            for parameter, state in list(optimizer.state.items()):
+                if id(parameter) not in useless:
+                    yield from _tensors_in(state, DEEPEST_STATE)
+        # A buffer may be a parameter that no optimizer has, too.
+        kept = [
+            one
+            for one in of_models.values()
+            if id(one) in trained or self._ever.get(one) or (one.is_leaf and one.grad is not None)
         ]
+        yield from _with_gradients(kept + [one for one in alone if id(one) not in useless])
 
     def _stepping(self) -> list[Any]:
         found = []
@@ -79,19 +118,46 @@ class Trained:
         return found
 
 
-def _tensors_of(optimizers: list[Any]) -> Iterator[Any]:
-    parameters = {}
-    for optimizer in optimizers:
-        yield from _tensors_in(list(optimizer.state.values()), DEEPEST_STATE)
-        for group in optimizer.param_groups:
-            parameters.update({id(parameter): parameter for parameter in group["params"]})
-    # A model whose new parts are trained while the old ones are frozen is one that grows.
-    parameters.update({id(parameter): parameter for parameter in _of_same_models(parameters)})
-    for parameter in parameters.values():
+def _found_at(extents: Extents, tensors: Iterable[Any]) -> dict[int, dict[int, int]]:
+    """By group, the blocks that the tensors lie in: the bytes by the address."""
+    found: dict[int, dict[int, int]] = {}
+    for tensor in tensors:
+        extent = extents.at(live_tensors.address_of(tensor))
+        if extent is not None:
+            found.setdefault(extent.group, {})[extent.address] = extent.bytes
+    return found
+
+
+def _parameters_of(optimizer: Any) -> Iterator[Any]:
+    for group in optimizer.param_groups:
+        yield from group["params"]
+
+
+def _with_gradients(parameters: Iterable[Any]) -> Iterator[Any]:
+    for parameter in parameters:
         yield parameter
         # Of frozen ones, too, which keep what they had.
         if parameter.is_leaf and parameter.grad is not None:
             yield parameter.grad
+
+
+def _held_by_optimizers_only(parameters: list[Any], known: list[Any]) -> set[int]:
+    """The ids of those that only optimizers refer to, and what is known to: nothing can compute with them any more."""
+    import torch
+
+    if not parameters:
+        return set()
+    wanted = {id(parameter): parameter for parameter in parameters}
+    ours = {id(parameters), id(wanted), *map(id, known)}
+    for optimizer in live_tensors.objects():
+        if issubclass(type(optimizer), torch.optim.Optimizer):
+            ours.add(id(optimizer.state))
+            ours.update(id(group["params"]) for group in optimizer.param_groups)
+    for referrer in gc.get_referrers(*parameters):
+        if id(referrer) not in ours and not issubclass(type(referrer), types.FrameType):
+            for referent in gc.get_referents(referrer):
+                wanted.pop(id(referent), None)
+    return set(wanted)
 
 
 def _tensors_in(value: Any, depth: int) -> Iterator[Any]:

@@ -12,10 +12,11 @@ from .._report.sizes import format_bytes
 from .._sites import Frame
 from .._users_lines import of_site, stack_of
 from . import accusations, expectations, holders, patterns
-from .accusations import Accusation
+from .accusations import Accusation, Line
 from .outside import OutsideGrowth
 from .places import code_line, place_text
 from .tracker import Tracker
+from .trained import IS_TRAINED, WAS_TRAINED
 
 # More are parts of the same.
 MOST_VERDICTS = 50
@@ -42,7 +43,7 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
         tracker: What follows this process.
         gpus: Rows of the document, for how much memory there is.
     """
-    accused, notes = _without_trained(library, accusations.find(library, tracker), tracker)
+    accused, kept_after, notes = _without_trained(library, accusations.find(library, tracker), tracker)
     kept = [one for one in accused if not expectations.is_silenced(one.kind, one.place, tracker.suppressions)]
     growths = tracker.outside.found()
     told = [one for one in growths if not expectations.is_silenced(_kind(one), None, tracker.suppressions)]
@@ -51,7 +52,7 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
     rates = _rates(kept, told, tracker)
     verdicts = []
     for one, found in zip(kept, evidence, strict=False):
-        pattern = patterns.recognise(_leak(library, one, found))
+        pattern = patterns.recognise(_leak(library, one, found, one.line in kept_after))
         if pattern.is_benign:
             notes.append(pattern.advice)
             continue
@@ -66,17 +67,22 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
 
 def _without_trained(
     library: Library, accused: list[Accusation], tracker: Tracker
-) -> tuple[list[Accusation], list[str]]:
-    """Without what is being trained, which grows on purpose; and a note for each line of that."""
+) -> tuple[list[Accusation], set[Line], list[str]]:
+    """Without what is being trained, which grows on purpose; the lines of those left that hold what was trained before;
+    and a note for each line that was left out."""
     groups = [[] if one.kind == "cycle" else one.extents for one in accused]
-    are_trained = tracker.trained.covers(groups)
-    notes = [
-        f"{place_text(library, one.site.number)}: parameters in training, their gradients or optimizer state grow "
-        f"by {format_bytes(one.bytes_per_epoch)} per epoch, which is taken for meant"
-        for one, is_trained in zip(accused, are_trained, strict=True)
-        if is_trained
-    ]
-    return [one for one, is_trained in zip(accused, are_trained, strict=True) if not is_trained], notes
+    left, kept_after, notes = [], set(), []
+    for one, standing in zip(accused, tracker.trained.standings(groups), strict=True):
+        if standing == IS_TRAINED:
+            notes.append(
+                f"{place_text(library, one.site.number)}: parameters in training, their gradients or optimizer state "
+                f"grow by {format_bytes(one.bytes_per_epoch)} per epoch, which is taken for meant"
+            )
+            continue
+        left.append(one)
+        if standing == WAS_TRAINED:
+            kept_after.add(one.line)
+    return left, kept_after, notes
 
 
 def _order(row: dict[str, Any]) -> tuple[bool, int, float]:
@@ -84,10 +90,10 @@ def _order(row: dict[str, Any]) -> tuple[bool, int, float]:
     return not row["material"], {"cycle": 1, "suspect": 2}.get(row["kind"], 0), -row["bytes_per_epoch"]
 
 
-def _leak(library: Library, accused: Accusation, evidence: holders.Evidence) -> patterns.Leak:
+def _leak(library: Library, accused: Accusation, evidence: holders.Evidence, was_trained: bool) -> patterns.Leak:
     frame = of_site(library, accused.site)
     code = code_line(frame.file, frame.line) if frame else ""
-    return patterns.Leak(accused.kind, accused.site, stack_of(library, accused.site), code, evidence)
+    return patterns.Leak(accused.kind, accused.site, stack_of(library, accused.site), code, evidence, was_trained)
 
 
 def _verdict(

@@ -24,9 +24,13 @@ class Witnesses:
         self._library = library
         self._seen: dict[Line, Evidence] = {}
         self._searches = 0
+        self._looks = 0
+        self._looks_at_search = 0
 
     def look(self, tracker: Tracker) -> None:
-        """Called when an epoch of the library's has ended: looks for the holders of leaks that are new."""
+        """Called when an epoch of the library's has ended: looks for the holders of leaks that are new, and when there
+        were twice as many ends, for those that are known, since a buffer that was filled had most at first."""
+        self._looks += 1
         if self._searches >= MOST_SEARCHES:
             return
         if not tracker.epochs.growing() and all(found.kind == "suspect" for found in self._library.findings()):
@@ -37,8 +41,10 @@ class Witnesses:
             if one.kind in ("leak", "growing")
             and not expectations.is_silenced(one.kind, one.place, tracker.suppressions)
         ]
-        if any(one.line not in self._seen for one in accused):
+        is_old = self._looks >= 2 * self._looks_at_search and self._searches < MOST_SEARCHES - 1
+        if any(one.line not in self._seen or is_old for one in accused):
             self._searches += 1
+            self._looks_at_search = self._looks
             self.of(accused)
 
     def of(self, accused: list[Accusation]) -> list[Evidence]:
@@ -65,4 +71,5 @@ def _says_more(now: Evidence, before: Evidence) -> bool:
 
 def _is_refuted(before: Evidence, now: Evidence) -> bool:
     """Whether who seemed to hold most among few tensors has hardly more now that there are many, as a bounded deque."""
-    return any(holder.name.what in now.passed_over for holder in before.holders)
+    passed_over = {name.what for name in now.passed_over}
+    return any(holder.name.what in passed_over for holder in before.holders)

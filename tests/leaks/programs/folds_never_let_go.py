@@ -11,8 +11,8 @@ for fold in range(12):
     model = nn.Sequential(nn.Linear(128, 512), nn.ReLU(), nn.Linear(512, 16)).cuda()  # leak
     optimizer = torch.optim.Adam(model.parameters(), lr=1e-3)
     for x, y in DataLoader(data, batch_size=32):
-        loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())
+        loss = nn.functional.mse_loss(model(x.cuda()), y.cuda())  # leak
         optimizer.zero_grad()
-        loss.backward()  # leak
+        loss.backward()
         optimizer.step()  # leak
     results.append((fold, model, optimizer))

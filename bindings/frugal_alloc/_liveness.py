@@ -80,6 +80,12 @@ class Flow:
         live = self._live_at_entry
         return set().union(*(live[i] for i in self._at(offset).successors))
 
+    def alive_at_loops(self) -> set[str]:
+        """Variables that may be read after some loop has begun anew, before they are bound again."""
+        live = self._live_at_entry
+        again = (j for i, instruction in enumerate(self.instructions) for j in instruction.successors if j <= i)
+        return set().union(*(live[j] for j in again))
+
     def surely_bound(self, name: str, first: int, last: int, is_argument: bool) -> bool:
         """Whether the variable has a value each time that control comes to the lines."""
         waiting = [] if is_argument else [0]

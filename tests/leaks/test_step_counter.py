@@ -1,0 +1,45 @@
+"""Which of several optimizers' steps are the training's."""
+
+from __future__ import annotations
+
+from frugal_alloc._tracking.steps import StepCounter
+
+
+class Optimizer:
+    """Stands for one."""
+
+
+def counted(*steps: Optimizer) -> int:
+    counter = StepCounter()
+    for optimizer in steps:
+        counter.note(optimizer)
+    return counter.count
+
+
+def test_optimizers_that_step_in_turn_make_one_step_together() -> None:
+    layers = [Optimizer() for _ in range(20)]
+    assert counted(*(layers * 5)) == 5
+
+
+def test_critic_that_steps_more_often_counts_with_its_generator() -> None:
+    generator, critic = Optimizer(), Optimizer()
+    assert counted(*([generator, *[critic] * 5] * 6)) == 6
+
+
+def test_optimizer_made_anew_for_each_restart_takes_over_though_the_old_ones_are_kept() -> None:
+    restarts = [Optimizer() for _ in range(6)]
+    # The first step of each may be that of one beside the main one.
+    assert counted(*(one for one in restarts for _ in range(4))) == 6 * 4 - 5
+
+
+def test_inner_optimizer_of_each_task_does_not_take_over() -> None:
+    outer = Optimizer()
+    tasks = [Optimizer() for _ in range(6)]
+    assert counted(*(one for task in tasks for one in (outer, *[task] * 5))) == 6
+
+
+def test_one_that_stepped_beside_the_main_one_takes_over_only_after_long() -> None:
+    main, other = Optimizer(), Optimizer()
+    both = [main, other] * 3
+    assert counted(*both, *[other] * 6) == 3
+    assert counted(*both, *[other] * 9) > 3
