@@ -25,6 +25,7 @@ import torch_sdk
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "bindings" / "frugal_alloc"
 LIBRARIES = "_lib"  # in the package
+ABSEIL = ".deps/abseil"  # in the checkout
 SIMULATED_GPU = "simulated_gpu"  # in _lib
 TARGET = "//:package_libraries"
 BAZEL = shlex.split(os.environ.get("BAZEL", "bazel"))
@@ -65,9 +66,9 @@ def check_machine() -> None:
         raise BuildError(str(error)) from None
     if has_bazel():  # it names what it misses
         return
-    if not (_abseil() / "absl").is_dir():
+    if not (abseil() / "absl").is_dir():
         raise BuildError(
-            f"Abseil's source, which a build needs, is not at {_abseil()}: run tools/setup in a clone, or set "
+            f"Abseil's source, which a build needs, is not at {abseil()}: run tools/setup in a clone, or set "
             "FRUGAL_ABSEIL to its folder; nothing is built where pip finds a wheel for this machine"
         )
     if shutil.which("cmake") is None:
@@ -178,8 +179,9 @@ def _built_by_bazel(torch: Torch) -> dict[str, pathlib.Path]:
     return built
 
 
-def _abseil() -> pathlib.Path:
-    return pathlib.Path(os.environ.get("FRUGAL_ABSEIL", ROOT / ".deps" / "abseil"))
+def abseil() -> pathlib.Path:
+    """The folder that Abseil's source has to be in; an sdist has it there."""
+    return pathlib.Path(os.environ.get("FRUGAL_ABSEIL", ROOT / ABSEIL))
 
 
 def _built_by_cmake(torches: list[Torch]) -> dict[str, pathlib.Path]:
@@ -189,7 +191,7 @@ def _built_by_cmake(torches: list[Torch]) -> dict[str, pathlib.Path]:
         "CMAKE_BUILD_TYPE": "Release",
         "TORCHES": ";".join(str(torch.folder) for torch in torches),
         "CUDA": torch_sdk.cuda_headers(site),
-        "ABSEIL": _abseil(),
+        "ABSEIL": abseil(),
     }
     configure = ["cmake", "-S", ROOT, "-B", folder, *(f"-D{name}={value}" for name, value in values.items())]
     for command in (configure, ["cmake", "--build", folder, "--parallel", str(os.cpu_count())]):
