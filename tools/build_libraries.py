@@ -26,6 +26,7 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "bindings" / "frugal_alloc"
 LIBRARIES = "_lib"  # in the package
 ABSEIL = ".deps/abseil"  # in the checkout
+OLDEST_GLIBC = (2, 28)  # that there are wheels of torch for
 SIMULATED_GPU = "simulated_gpu"  # in _lib
 TARGET = "//:package_libraries"
 BAZEL = shlex.split(os.environ.get("BAZEL", "bazel"))
@@ -58,12 +59,24 @@ class BuildError(Exception):
     """The message is one line that says what to do."""
 
 
-def check_machine() -> None:
-    """Raises BuildError where there can be no library of ours, or something that building needs is missing."""
+def check_system() -> None:
+    """Raises BuildError where there can be no library of ours."""
     try:
         _installation.check_platform()
     except _installation.MissingPart as error:
         raise BuildError(str(error)) from None
+    version = _installation.glibc_version()
+    if version < OLDEST_GLIBC and beside() is None:
+        raise BuildError(
+            f"this system has glibc {'.'.join(map(str, version))}, and PyTorch's wheels, as ours, are for "
+            f"{'.'.join(map(str, OLDEST_GLIBC))} or newer: use a newer system, or install a PyTorch that was built for "
+            "this one first"
+        )
+
+
+def check_machine() -> None:
+    """As check_system; also raises BuildError where something that building needs is missing."""
+    check_system()
     if has_bazel():  # it names what it misses
         return
     if not (abseil() / "absl").is_dir():

@@ -65,12 +65,26 @@ def check_platform() -> None:
     if (machine := os.uname().machine) not in ARCHITECTURES:
         there = ", ".join(ARCHITECTURES)
         raise MissingPart(f"frugal_alloc is for {there}, this is {machine}; PyTorch keeps its own allocator")
+    if not glibc_version():
+        raise MissingPart(
+            "frugal_alloc needs glibc, as PyTorch for CUDA does, and this system's C library is another "
+            "(Alpine's is musl); use a system with glibc"
+        )
     # The words of sys.version from 3.13 on. Without the lock nobody has tried it.
     if "free-threading" in sys.version:
         raise MissingPart(
             f"frugal_alloc needs Python's global lock, and {sys.executable} is a free-threaded build; "
             "use the ordinary build of this Python"
         )
+
+
+def glibc_version() -> tuple[int, ...]:
+    """Such as (2, 36); empty where the C library is another."""
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    except (OSError, ValueError):
+        return ()
+    return tuple(map(int, re.findall(r"\d+", version)[:2])) if name == "glibc" else ()
 
 
 def find_torch() -> Torch:

@@ -145,6 +145,10 @@ def test_other_architectures_are_named():
     check_refused(run_python(pretend + TRY), "x86_64", "riscv64", "PyTorch keeps its own allocator")
 
 
+def test_other_c_libraries_are_named():
+    check_refused(run_python("import os; os.confstr = lambda name: None\n" + TRY), "glibc", "musl", "use a system with")
+
+
 def test_free_threaded_pythons_are_named():
     pretend = "import sys; sys.version = sys.version.replace(' (', ' free-threading build (', 1)\n"
     check_refused(run_python(pretend + TRY), "free-threaded", "ordinary build")
