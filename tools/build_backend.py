@@ -94,7 +94,7 @@ def _sources() -> dict[str, bytes]:
 def get_requires_for_build_wheel(config_settings=None) -> list[str]:
     # Before pip fetches what a build needs, and looks for a torch that there is not.
     try:
-        build_libraries.check_system()
+        build_libraries.check_machine()
     except build_libraries.BuildError as error:
         sys.exit(f"frugal_alloc: {error}")
     return [] if build_libraries.has_bazel() or shutil.which("cmake") else ["cmake"]

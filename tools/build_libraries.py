@@ -59,8 +59,8 @@ class BuildError(Exception):
     """The message is one line that says what to do."""
 
 
-def check_system() -> None:
-    """Raises BuildError where there can be no library of ours."""
+def check_machine() -> None:
+    """Raises BuildError where there can be no library of ours, or something is missing that pip does not bring."""
     try:
         _installation.check_platform()
     except _installation.MissingPart as error:
@@ -72,11 +72,6 @@ def check_system() -> None:
             f"{'.'.join(map(str, OLDEST_GLIBC))} or newer: use a newer system, or install a PyTorch that was built for "
             "this one first"
         )
-
-
-def check_machine() -> None:
-    """As check_system; also raises BuildError where something that building needs is missing."""
-    check_system()
     if has_bazel():  # it names what it misses
         return
     if not (abseil() / "absl").is_dir():
@@ -84,8 +79,12 @@ def check_machine() -> None:
             f"Abseil's source, which a build needs, is not at {abseil()}: run tools/setup in a clone, or set "
             "FRUGAL_ABSEIL to its folder; nothing is built where pip finds a wheel for this machine"
         )
-    if shutil.which("cmake") is None:
-        raise BuildError("there is neither Bazel nor CMake to build with; pip install cmake, or install a built wheel")
+    compilers = (*shlex.split(os.environ.get("CXX", ""))[:1], "c++", "g++", "clang++")
+    if not any(map(shutil.which, compilers)):
+        raise BuildError(
+            "there is no C++ compiler to build with: install one for C++20, such as g++ 12, or set CXX to it; nothing "
+            "is built where pip finds a wheel for this machine"
+        )
 
 
 def beside() -> Torch | None:
@@ -198,6 +197,8 @@ def abseil() -> pathlib.Path:
 
 
 def _built_by_cmake(torches: list[Torch]) -> dict[str, pathlib.Path]:
+    if shutil.which("cmake") is None:
+        raise BuildError("there is neither Bazel nor CMake to build with; pip install cmake, or install a built wheel")
     site = torches[0].folder.parent if torches[0].installed else None
     folder = ROOT / "build" / "cmake"
     values = {

@@ -58,6 +58,14 @@ def test_without_abseil_it_says_where_to_put_it_and_that_a_wheel_needs_none(unpa
     assert "FRUGAL_ABSEIL" in line and "wheel" in line and str(unpacked / ".deps" / "abseil") in line
 
 
+@pytest.mark.parametrize("hook", [ASK, BUILD_WHEEL])
+def test_without_a_compiler_it_says_what_to_install(unpacked: Path, hook: str) -> None:
+    (unpacked / ".deps" / "abseil" / "absl").mkdir(parents=True)
+    no_compiler = NO_TORCH + "\nimport shutil; shutil.which = lambda name: None"
+    line = said_by_build(unpacked, no_compiler, hook)
+    assert "no C++ compiler" in line and "g++" in line and "wheel" in line
+
+
 @pytest.mark.parametrize(
     "pretend, named",
     [
