@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LIBRARIES = Path(__file__).resolve().parent / "_lib"
+OLDEST_PYTHON = (3, 10)  # requires-python of pyproject.toml
 # What there are libraries for, as the kernel names it.
 ARCHITECTURES = ("x86_64",)
 
@@ -69,6 +70,11 @@ def check_platform() -> None:
         raise MissingPart(
             "frugal_alloc needs glibc, as PyTorch for CUDA does, and this system's C library is another "
             "(Alpine's is musl); use a system with glibc"
+        )
+    if sys.version_info < OLDEST_PYTHON:
+        raise MissingPart(
+            f"frugal_alloc needs Python {'.'.join(map(str, OLDEST_PYTHON))} or newer, and {sys.executable} is "
+            f"{'.'.join(map(str, sys.version_info[:3]))}; use a newer Python, and a PyTorch for it"
         )
     # The words of sys.version from 3.13 on. Without the lock nobody has tried it.
     if "free-threading" in sys.version:

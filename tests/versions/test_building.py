@@ -72,6 +72,7 @@ def test_without_a_compiler_it_says_what_to_install(unpacked: Path, hook: str) -
         ("import sys; sys.platform = 'darwin'", "darwin"),
         ("import os; real = os.uname(); os.uname = lambda: os.uname_result([*real[:4], 'riscv64'])", "riscv64"),
         ("import sys; sys.version = '3.14.0 free-threading build'", "free-threaded"),
+        ("import sys; sys.version_info = (3, 9, 18, 'final', 0)", "3.9.18"),
         ("import os; os.confstr = lambda name: None", "musl"),
         ("import build_libraries, os; os.confstr = lambda name: 'glibc 2.17'; " + NO_TORCH_BESIDE, "glibc 2.17"),
     ],
