@@ -19,8 +19,27 @@ from .captures import PrivatePools
 BLOCK_BYTES = 512
 # Objects looked at for one set of variables: a model and its optimizer have some thousands.
 _MOST_OBJECTS = 100_000
-# What sys.getrefcount counts of an object beyond other people's references: a variable of ours and its argument.
-_OURS = 2
+
+
+def _of_variable() -> int:
+    value = object()
+    return sys.getrefcount(value)
+
+
+def _of_parameter(value: object) -> int:
+    return sys.getrefcount(value)
+
+
+def _beside_callers() -> int:
+    value = object()
+    return _of_parameter(value) - 1
+
+
+# What sys.getrefcount counts of an object beyond other people's references: a variable of ours and its argument. Since
+# Python 3.14 an argument counts only where nothing else is sure to outlive the call.
+_OURS = _of_variable()
+# Likewise where the variable is a parameter, whose caller has the object in a variable.
+_OURS_AS_PARAMETER = _beside_callers()
 
 
 def rounded(size: int) -> int:
@@ -139,7 +158,7 @@ def _subclasses(kind: type) -> Iterable[type]:
 def _is_only_saved(tensor: Any, ours: int) -> bool:
     """Whether autograd alone holds a tensor, beside `ours` references of the caller's."""
     cpp = _references_of_cpp(tensor)
-    return sys.getrefcount(tensor) - _OURS <= ours + cpp and tensor._use_count() > 1
+    return sys.getrefcount(tensor) - _OURS_AS_PARAMETER <= ours + cpp and tensor._use_count() > 1
 
 
 def _released_bytes(tensors: list[Any], graph: graphs.Graph | None, gpu: int, pools: PrivatePools) -> int:
