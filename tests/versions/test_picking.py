@@ -113,7 +113,7 @@ def test_simulated_gpu_for_another_architecture_is_named(tmp_path: Path, monkeyp
     for name in _simulated_gpu.NEEDED:
         (tmp_path / name).write_bytes(ELF + MACHINES["aarch64"])
     monkeypatch.setenv("FRUGAL_SIM_LIBRARIES", str(tmp_path))
-    with pytest.raises(_simulated_gpu.SimulationError, match="built for aarch64.*the wheel for x86_64"):
+    with pytest.raises(_simulated_gpu.SimulationError, match=r"built for aarch64.*the wheel for x86_64"):
         _simulated_gpu.libraries()
 
 
