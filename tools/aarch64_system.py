@@ -66,11 +66,14 @@ _FORMAT = (
 # Arguments: the format, the root, folder:place pairs up to "--", the command.
 _ENTER = r"""
 set -eu
-mount -t binfmt_misc none /proc/sys/fs/binfmt_misc
+mount -t binfmt_misc none /proc/sys/fs/binfmt_misc || {
+    echo "aarch64_system: this kernel gives a user namespace no emulators of its own; Linux 6.7 or newer does" >&2
+    exit 2
+}
 printf '%s' "$1" > /proc/sys/fs/binfmt_misc/register
 root=$2
 shift 2
-for known in /dev /proc; do mount --rbind "$known" "$root$known"; done
+for known in /dev /proc /sys; do mount --rbind "$known" "$root$known"; done
 while [ "$1" != -- ]; do
     mkdir -p "$root${1#*:}"
     mount --bind "${1%%:*}" "$root${1#*:}"
@@ -148,7 +151,7 @@ def _fetch(near: pathlib.Path) -> None:
         inside = "qemu" if package.name.startswith("qemu-user_") else ROOT
         (system / inside).mkdir(parents=True, exist_ok=True)
         subprocess.run(["dpkg-deb", "-x", package, system / inside], check=True)
-    for place in ("dev", "proc", "tmp"):
+    for place in ("dev", "proc", "sys", "tmp"):
         (system / ROOT / place).mkdir(exist_ok=True)
 
 
