@@ -57,9 +57,16 @@ cc_library(
 
 # Links libc10 and libc10_cuda without an rpath: a Python process has loaded both
 # by the time it loads ours, and the dynamic linker matches them by soname.
+# What cross-compiled ones are linked with defines nothing (tools/build_libraries.py), hence is never "needed".
 cc_library(
     name = "c10_cuda",
-    linkopts = ["-L{lib}", "-lc10", "-lc10_cuda", "-Wl,--allow-shlib-undefined"],
+    linkopts = [
+        "-L{lib}",
+        "-Wl,--push-state,--no-as-needed",
+        "-lc10",
+        "-lc10_cuda",
+        "-Wl,--pop-state,--allow-shlib-undefined",
+    ],
     deps = [":headers"],
 )
 
@@ -111,14 +118,15 @@ def _torch_impl(ctx):
     sdk = ctx.os.environ.get("FRUGAL_TORCH_SDK")
     folder, version, cuda = _torch_sdk(ctx, sdk) if sdk else _ask_python(ctx, _TORCH_QUERY, "torch").split(" ")
     major, minor = version.split(".")[:2]
+    lib = ctx.os.environ.get("FRUGAL_TORCH_LIBRARIES", folder + "/lib")
     ctx.symlink(folder + "/include", "include")
-    ctx.file("BUILD", _TORCH_BUILD.format(lib = folder + "/lib"))
+    ctx.file("BUILD", _TORCH_BUILD.format(lib = lib))
     ctx.file("version.bzl", _TORCH_VERSION.format(
         version = version,
         major = major,
         minor = minor,
         cuda = cuda,
-        lib = folder + "/lib",
+        lib = lib,
     ))
 
 # version.bzl has TORCH_TAG ("torch211"), which names every library built against
@@ -126,9 +134,10 @@ def _torch_impl(ctx):
 # $FRUGAL_TORCH_SDK, a folder of tools/torch_sdk.py, goes before a torch that is installed: the wheel's libraries are
 # built in one invocation for each minor. One build with a repository for each would need every target that depends on
 # torch once for each minor, or transitions, which compile also what knows no torch anew for each.
+# $FRUGAL_TORCH_LIBRARIES is a folder with the libc10 and libc10_cuda to link with, if not those of that torch.
 torch = repository_rule(
     implementation = _torch_impl,
-    environ = ["FRUGAL_PYTHON", "FRUGAL_TORCH_SDK", "PATH"],
+    environ = ["FRUGAL_PYTHON", "FRUGAL_TORCH_LIBRARIES", "FRUGAL_TORCH_SDK", "PATH"],
     local = True,
 )
 

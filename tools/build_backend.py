@@ -2,7 +2,8 @@
 
 A wheel holds the Python sources, the C++ headers and the libraries: for the torch that is beside it, since that is what
 `pip install .` is for; for every torch of tools/torch_versions.txt where there is no torch yet, or where it is asked
-for with `--config-settings torch=all` (tools/wheel does). An editable installation puts its libraries into the
+for with `--config-settings torch=all` (tools/wheel does); then also for another architecture than this machine's, with
+`--config-settings architecture=aarch64`. An editable installation puts its libraries into the
 checkout, where those of several torch minors lie side by side.
 
 Run as a program it brings the libraries in the checkout up to date for the torch of the Python that runs it; with
@@ -33,17 +34,24 @@ ABSEIL = ("absl", "AUTHORS", "BUILD.bazel", "CMake", "CMakeLists.txt", "LICENSE"
 HEADERS = ROOT / "bindings" / "include"  # in a wheel, include/ in the package
 
 
+def _architecture(settings: dict | None) -> str:
+    return (settings or {}).get("architecture", build_libraries.machine())
+
+
 def _libraries(settings: dict | None) -> build_libraries.Files:
     """The libraries that these settings ask for, just built."""
     wanted = (settings or {}).get("torch", "beside")
     if wanted not in ("beside", "all"):
         sys.exit(f"frugal_alloc: torch={wanted} is not a setting; torch=all and torch=beside are")
+    architecture = _architecture(settings)
+    if wanted == "beside" and architecture != build_libraries.machine():
+        sys.exit(f"frugal_alloc: the torch beside this Python is not for {architecture}; add torch=all")
     try:
-        build_libraries.check_machine()
+        build_libraries.check_machine(architecture)
         torch = build_libraries.beside() if wanted == "beside" else None
         if torch is None and wanted == "beside":
             print(f"frugal_alloc: {sys.executable} has no torch yet, so building for all", file=sys.stderr)
-        return build_libraries.build([torch] if torch else build_libraries.everyone())
+        return build_libraries.build([torch] if torch else build_libraries.everyone(), architecture)
     except (build_libraries.BuildError, torch_sdk.SdkError) as error:
         sys.exit(f"frugal_alloc: {error}")
 
@@ -117,7 +125,8 @@ prepare_metadata_for_build_editable = prepare_metadata_for_build_wheel
 
 def build_wheel(wheel_directory, config_settings=None, metadata_directory=None) -> str:
     files = _libraries(config_settings)
-    tag = wheel_tag.tag({name: data for name, data in files.items() if ".so" in name})
+    shared = {name: data for name, data in files.items() if ".so" in name}
+    tag = wheel_tag.tag(shared, _architecture(config_settings))
     libraries = {f"{PACKAGE.name}/{LIBRARIES}/{name}": data for name, data in files.items()}
     return _pack(wheel_directory, _sources() | libraries, tag)
 

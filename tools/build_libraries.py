@@ -5,6 +5,8 @@ Bazel builds //:package_libraries; CMakeLists.txt builds all but the simulated G
 Each torch minor version has libraries of its own. They are built for the torch that is installed beside the Python
 that runs this, whose headers are taken as they are, or for all of tools/torch_versions.txt, of which
 tools/torch_sdk.py fetches the headers.
+
+On x86-64 Bazel builds them for AArch64, too: the headers of all torches are the same there.
 """
 
 from __future__ import annotations
@@ -29,6 +31,8 @@ ABSEIL = ".deps/abseil"  # in the checkout
 OLDEST_GLIBC = (2, 28)  # that there are wheels of torch for
 SIMULATED_GPU = "simulated_gpu"  # in _lib
 TARGET = "//:package_libraries"
+# What is cross-compiled, from which machine, and with which compiler (.bazelrc's configuration of that name).
+CROSS_COMPILED = {"aarch64": ("x86_64", "aarch64-linux-gnu-g++")}
 BAZEL = shlex.split(os.environ.get("BAZEL", "bazel"))
 
 sys.path.insert(0, str(PACKAGE))
@@ -59,12 +63,24 @@ class BuildError(Exception):
     """The message is one line that says what to do."""
 
 
-def check_machine() -> None:
-    """Raises BuildError where there can be no library of ours, or something is missing that pip does not bring."""
+def machine() -> str:
+    """The architecture of this machine."""
+    return os.uname().machine
+
+
+def check_machine(architecture: str | None = None) -> None:
+    """Raises BuildError where there can be no library of ours, or something is missing that pip does not bring.
+
+    Args:
+        architecture: What to build for; left out: this machine.
+    """
     try:
         _installation.check_platform()
     except _installation.MissingPart as error:
         raise BuildError(str(error)) from None
+    if architecture not in (None, machine()):
+        _check_cross_compiler(architecture)
+        return
     version = _installation.glibc_version()
     if version < OLDEST_GLIBC and beside() is None:
         raise BuildError(
@@ -85,6 +101,19 @@ def check_machine() -> None:
             "there is no C++ compiler to build with: install one for C++20, such as g++ 12, or set CXX to it; nothing "
             "is built where pip finds a wheel for this machine"
         )
+
+
+def _check_cross_compiler(architecture: str) -> None:
+    if architecture not in _installation.ARCHITECTURES:
+        known = ", ".join(_installation.ARCHITECTURES)
+        raise BuildError(f"there are no libraries for {architecture}; ask for one of {known}")
+    builder, compiler = CROSS_COMPILED.get(architecture, (architecture, ""))
+    if builder != machine():
+        raise BuildError(f"libraries for {architecture} are built on {builder}, and this is {machine()}")
+    if not has_bazel():
+        raise BuildError(f"building for {architecture} on {builder} needs Bazel 4; run tools/setup --{architecture}")
+    if shutil.which(compiler) is None:
+        raise BuildError(f"there is no {compiler} to build for {architecture} with; run tools/setup --{architecture}")
 
 
 def beside() -> Torch | None:
@@ -118,12 +147,17 @@ def everyone() -> list[Torch]:
     return [Torch(torch_sdk.torch(version), version, installed=False) for version in torch_sdk.versions()]
 
 
-def build(torches: list[Torch]) -> Files:
-    """The libraries for these, just built, and what each was built for."""
+def build(torches: list[Torch], architecture: str | None = None) -> Files:
+    """The libraries for these, just built, and what each was built for.
+
+    Args:
+        torches: None of them installed where the architecture is another than this machine's.
+        architecture: As of check_machine().
+    """
     files: Files = {}
     if has_bazel():
         for torch in torches:
-            files |= _read(_built_by_bazel(torch))
+            files |= _read(_built_by_bazel(torch, _cross_options(architecture)))
     else:
         files |= _read(_built_by_cmake(torches))
     for torch in torches:
@@ -163,6 +197,30 @@ def _read(built: dict[str, pathlib.Path]) -> Files:
     return {name: path.read_bytes() for name, path in built.items()}
 
 
+def _cross_options(architecture: str | None) -> list[str]:
+    """Bazel's options that build for this architecture."""
+    if architecture in (None, machine()):
+        return []
+    return [f"--config={architecture}", f"--repo_env=FRUGAL_TORCH_LIBRARIES={_names_to_link(architecture)}"]
+
+
+def _names_to_link(architecture: str) -> pathlib.Path:
+    """A folder with a libc10 and a libc10_cuda that have nothing but their names, all that ours keep of them.
+
+    The package index has no CUDA build of every torch for every architecture; PyTorch's own has.
+    """
+    folder = torch_sdk.CACHE / "names-to-link" / architecture
+    folder.mkdir(parents=True, exist_ok=True)
+    for name in ("libc10.so", "libc10_cuda.so"):
+        with tempfile.TemporaryDirectory(dir=folder) as near:
+            library = pathlib.Path(near) / name
+            options = ["-shared", "-nostdlib", f"-Wl,-soname,{name}", "-o", library, "-x", "c", "/dev/null"]
+            if subprocess.run([CROSS_COMPILED[architecture][1], *options]).returncode:
+                raise BuildError(f"{CROSS_COMPILED[architecture][1]} makes no library; its messages are above")
+            os.replace(library, folder / name)
+    return folder
+
+
 def _bazel(torch: Torch, command: str, *arguments: str) -> str:
     """Bazel's standard output; what it tells people goes on to ours."""
     options = [] if sys.stderr.isatty() else ["--noshow_progress", "--ui_event_filters=-info"]
@@ -179,10 +237,10 @@ def _bazel(torch: Torch, command: str, *arguments: str) -> str:
     return done.stdout
 
 
-def _built_by_bazel(torch: Torch) -> dict[str, pathlib.Path]:
-    _bazel(torch, "build", "--show_result=0", TARGET)
+def _built_by_bazel(torch: Torch, options: list[str]) -> dict[str, pathlib.Path]:
+    _bazel(torch, "build", *options, "--show_result=0", TARGET)
     expression = "'\\n'.join([file.path for file in target.files.to_list()])"
-    listed = _bazel(torch, "cquery", TARGET, "--output=starlark", f"--starlark:expr={expression}")
+    listed = _bazel(torch, "cquery", *options, TARGET, "--output=starlark", f"--starlark:expr={expression}")
     execution_root = pathlib.Path(_bazel(torch, "info", "execution_root").strip())
     built = {}
     for path in map(pathlib.PurePosixPath, listed.split()):

@@ -7,6 +7,7 @@ import pathlib
 import re
 import shutil
 import subprocess
+import sys
 import sysconfig
 import tempfile
 
@@ -28,15 +29,14 @@ def local_tag() -> str:
     return f"{ANY_PYTHON}-{sysconfig.get_platform().replace('-', '_').replace('.', '_')}"
 
 
-def tag(libraries: dict[str, bytes]) -> str:
+def tag(libraries: dict[str, bytes], architecture: str) -> str:
     """The oldest glibc on which all of these load, as in py3-none-manylinux_2_36_x86_64.
 
     What auditwheel would say, were it told that torch brings libc10 and libc10_cuda; but it wants to copy other
     libraries into the wheel and to rename them, and the simulated GPU's have to keep their names.
     """
     objdump = shutil.which("objdump")
-    system = sysconfig.get_platform().split("-")
-    if objdump is None or system[0] != "linux" or not libraries:
+    if objdump is None or sys.platform != "linux" or not libraries:
         return local_tag()
     newest: dict[str, tuple[int, ...]] = {}
     with tempfile.TemporaryDirectory() as folder:
@@ -51,7 +51,7 @@ def tag(libraries: dict[str, bytes]) -> str:
     for policy, allowed in POLICIES.items():
         if any(version > _number(allowed[family]) for family, version in newest.items()):
             minor = max(minor, _next_policy(policy))
-    return f"{ANY_PYTHON}-manylinux_2_{minor}_{'_'.join(system[1:])}"
+    return f"{ANY_PYTHON}-manylinux_2_{minor}_{architecture}"
 
 
 def _number(version: str) -> tuple[int, ...]:

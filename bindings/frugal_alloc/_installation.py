@@ -14,8 +14,8 @@ from pathlib import Path
 
 LIBRARIES = Path(__file__).resolve().parent / "_lib"
 OLDEST_PYTHON = (3, 10)  # requires-python of pyproject.toml
-# What there are libraries for, as the kernel names it.
-ARCHITECTURES = ("x86_64",)
+# What there are libraries for, as the kernel names it, and the number that the head of a library (ELF) has for it.
+ARCHITECTURES = {"x86_64": 62, "aarch64": 183}
 
 # A released version, as the package index and PyTorch's own serve it: 2.11.0, 2.11.0+cu126, 2.11.0.post1. Its C++
 # classes are those of every other release of this minor version.
@@ -123,6 +123,25 @@ def find_cuda_torch() -> Torch:
     return torch
 
 
+def architecture_of(library: Path) -> str | None:
+    """Of ARCHITECTURES, that which the library was built for; None if it is none of them, or no library."""
+    with open(library, "rb") as file:
+        head = file.read(20)
+    number = int.from_bytes(head[18:20], "little")
+    is_known = head.startswith(b"\x7fELF\x02\x01")  # of 64 bits, the lowest first
+    return next((name for name, known in ARCHITECTURES.items() if is_known and known == number), None)
+
+
+def check_architecture(library: Path) -> None:
+    """Raises MissingPart if the library is for another architecture: the linker says that there is no such file."""
+    built_for, machine = architecture_of(library), os.uname().machine
+    if built_for not in (None, machine):
+        raise MissingPart(
+            f"{library.name} in {library.parent} is built for {built_for}, and this Python runs on {machine}; "
+            f"install frugal_alloc again in this environment, from the wheel for {machine}"
+        )
+
+
 def built_minors(kind: str = "alloc") -> list[str]:
     """The torch minor versions, as "2.11", that a library of this package is there for."""
     tags = (re.fullmatch(rf"frugal_{kind}_torch(\d)(\d+)\.so", path.name) for path in LIBRARIES.glob("*.so"))
@@ -133,8 +152,8 @@ def find_library(kind: str, torch: Torch) -> Path:
     """This package's library of that kind ("alloc", "replay") for that torch.
 
     Raises:
-        MissingPart: there is none for this minor version; or this torch is not a release, and its C++ classes are not
-            those of the library.
+        MissingPart: there is none for this minor version, or none for this architecture; or this torch is not a
+            release, and its C++ classes are not those of the library.
     """
     path = LIBRARIES / f"frugal_{kind}_{torch.tag}.so"
     if not path.is_file():
@@ -143,6 +162,7 @@ def find_library(kind: str, torch: Torch) -> Path:
             f"frugal_alloc has no {path.name} for PyTorch {torch.version} (built for: {built}); "
             "install frugal_alloc again in this environment, or a version of it that knows this PyTorch"
         )
+    check_architecture(path)
     if not torch.is_release and headers_digest(torch.folder) != _built_for(torch):
         raise MissingPart(
             f"PyTorch {torch.version} is no release, and its C++ classes are not those that {path.name} was built for; "

@@ -18,6 +18,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from . import _installation
 from ._messages import on_one_line
 
 HERE = Path(__file__).resolve().parent
@@ -82,7 +83,7 @@ def libraries() -> Path:
     """The folder of the simulated GPU's libraries.
 
     Raises:
-        SimulationError: they have not been built.
+        SimulationError: they have not been built, or for another architecture.
     """
     folder = Path(os.environ.get("FRUGAL_SIM_LIBRARIES") or HERE / "_lib" / "simulated_gpu").resolve()
     missing = [name for name in NEEDED if not (folder / name).exists()]
@@ -90,6 +91,10 @@ def libraries() -> Path:
         raise SimulationError(
             f"the simulated GPU is not built: {folder} has no {missing[0]}; run tools/setup, or install a wheel with it"
         )
+    try:
+        _installation.check_architecture(folder / "libcuda.so.1")
+    except _installation.MissingPart as error:
+        raise SimulationError(str(error)) from None
     if ":" in str(folder):
         raise SimulationError(f"the path of the simulated GPU has a colon in it, install it elsewhere: {folder}")
     return folder

@@ -1,5 +1,7 @@
 #include "cuda/simulated/host_memory.h"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <cstdlib>
 #include <iterator>
@@ -7,13 +9,17 @@
 namespace frugal::sim {
 namespace {
 
-constexpr Bytes kHostPage = KiB(4);
+// Of 64 KiB on some AArch64 systems.
+Bytes HostPage() {
+  static const Bytes page(sysconf(_SC_PAGESIZE));
+  return page;
+}
 
 }  // namespace
 
 Error HostMemory::Allocate(Bytes size, void** start) {
-  *start = std::aligned_alloc(static_cast<size_t>(kHostPage.count()),
-                              static_cast<size_t>(RoundUp(std::max(size, Bytes(1)), kHostPage).count()));
+  *start = std::aligned_alloc(static_cast<size_t>(HostPage().count()),
+                              static_cast<size_t>(RoundUp(std::max(size, Bytes(1)), HostPage()).count()));
   if (*start == nullptr) return Error::kOutOfMemory;
   std::lock_guard lock(mutex_);
   ranges_[Address(*start)] = {size, /*registered=*/false};

@@ -48,6 +48,18 @@ def allocate_and_free() -> None:
     check(frugal_alloc.stats()["allocated_bytes"] == 0, "freed memory is counted as freed")
 
 
+def stitch() -> None:
+    torch.cuda.empty_cache()  # free memory that is whole would serve
+    held = [empty(6 * MIB) for _ in range(20)]
+    before = frugal_alloc.stats()
+    del held[::2]
+    large = empty(30 * MIB)
+    large.fill_(1)  # touches every page of it
+    after = frugal_alloc.stats()
+    check(after["stitches"] > before["stitches"], "free pieces are joined")
+    check(after["reserved_bytes"] <= before["reserved_bytes"] + 10 * MIB, "a stitch takes no more memory")
+
+
 def take_snapshots() -> None:
     # Of the C++ frames, too, PyTorch makes a snapshot only where binutils are installed.
     torch.cuda.memory._record_memory_history(max_entries=100, stacks="python")
@@ -62,11 +74,13 @@ def take_snapshots() -> None:
 
 
 def run_out_of_memory() -> None:
-    for size in (5 * GIB, 1 << 61):
+    # More than any GPU has is refused before a verdict is thought about.
+    for size, told in ((5 * GIB, ("\nToo big: ", "first_minutes.py:")), (1 << 61, ())):
         try:
             empty(size)
         except torch.OutOfMemoryError as error:
             check(str(error).startswith("CUDA out of memory. Tried to allocate "), "an OOM begins as PyTorch's does")
+            check(all(words in str(error) for words in told), "an OOM goes on with its verdict and the line")
         else:
             check(False, f"{size} bytes are too many for this GPU")
     check(is_ours(empty(2 * GIB)), "memory is served after an OOM")
@@ -79,14 +93,27 @@ def use_a_pool() -> None:
     check(tensor.numel() == 3 * MIB, "a MemPool serves memory")
 
 
+def find_a_leak() -> None:
+    kept = []
+    for _ in range(9):
+        kept.append(torch.ones(MIB, device="cuda"))
+        frugal_alloc.epoch_end()
+    report = frugal_alloc.report()
+    told = [(verdict["kind"], verdict["bytes_per_epoch"]) for verdict in report.document["verdicts"]]
+    check(told == [("leak", 4 * MIB)], "a leak is told with its bytes for each epoch")
+    check("list 'kept'" in str(report) and "first_minutes.py:" in str(report), "a leak has its holder and its line")
+
+
 def main() -> None:
     warnings.simplefilter("error")
     older = empty(7 * MIB)
     frugal_alloc.enable()
     allocate_and_free()
+    stitch()
     take_snapshots()
     run_out_of_memory()
     use_a_pool()
+    find_a_leak()
     ours = empty(9 * MIB)
     frugal_alloc.disable()
     check(not is_ours(empty(MIB)), "PyTorch's allocator serves new memory after disable()")

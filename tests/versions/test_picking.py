@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
 from pathlib import Path
 
 import pytest
-from frugal_alloc import _installation
+from frugal_alloc import _installation, _simulated_gpu
 from frugal_alloc._installation import MissingPart, Torch
 
 RELEASES = ("2.11.0", "2.11.0+cu126", "2.11.3", "2.11.0.post1")
 NOT_RELEASES = ("2.11.0.dev20260101+cu130", "2.11.0a0+nv25.9", "2.11.0rc2", "2.11.0a0+git1a2b3c4", "2.11.0+vendor7")
+# How an ELF library begins: of 64 bits, little-endian, shared.
+ELF = b"\x7fELF\x02\x01\x01" + bytes(9) + b"\x03\x00"
+MACHINES = {"x86_64": b"\x3e\x00", "aarch64": b"\xb7\x00"}
 UNKNOWN = ("2.16.0", "2.8.0+cu128", "2.16.0.dev20261101+cu132", "2.1.1", "3.0.0", "1.13.1")
 
 
@@ -77,3 +81,46 @@ def test_other_build_is_refused_if_nobody_knows_what_the_library_was_built_for(
     path.unlink() if record is None else path.write_text(record)
     with pytest.raises(MissingPart, match="is no release"):
         _installation.find_library("alloc", Torch(tmp_path / "known", NOT_RELEASES[0], "13.0"))
+
+
+def pretend_machine(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    answer = os.uname_result([*os.uname()[:4], machine])
+    monkeypatch.setattr(_installation.os, "uname", lambda: answer)
+
+
+@pytest.mark.parametrize("library, machine", [("aarch64", "x86_64"), ("x86_64", "aarch64")])
+def test_library_for_another_architecture_is_named_with_the_wheel_to_take(
+    library: str, machine: str, tmp_path: Path, libraries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_machine(machine, monkeypatch)
+    (libraries / "frugal_alloc_torch211.so").write_bytes(ELF + MACHINES[library])
+    with pytest.raises(MissingPart, match=f"built for {library}.*the wheel for {machine}") as caught:
+        _installation.find_library("alloc", Torch(tmp_path, "2.11.0", "13.0"))
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("machine", MACHINES)
+def test_library_for_this_architecture_is_picked(
+    machine: str, tmp_path: Path, libraries: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_machine(machine, monkeypatch)
+    (libraries / "frugal_alloc_torch211.so").write_bytes(ELF + MACHINES[machine])
+    assert _installation.find_library("alloc", Torch(tmp_path, "2.11.0", "13.0")).name == "frugal_alloc_torch211.so"
+
+
+def test_simulated_gpu_for_another_architecture_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    pretend_machine("x86_64", monkeypatch)
+    for name in _simulated_gpu.NEEDED:
+        (tmp_path / name).write_bytes(ELF + MACHINES["aarch64"])
+    monkeypatch.setenv("FRUGAL_SIM_LIBRARIES", str(tmp_path))
+    with pytest.raises(_simulated_gpu.SimulationError, match=r"built for aarch64.*the wheel for x86_64"):
+        _simulated_gpu.libraries()
+
+
+@pytest.mark.parametrize("machine", ["ppc64le", "riscv64"])
+def test_architecture_that_no_library_is_for_is_named_with_those_that_are(
+    machine: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_machine(machine, monkeypatch)
+    with pytest.raises(MissingPart, match=f"for x86_64, aarch64, this is {machine}; PyTorch keeps its own"):
+        _installation.check_platform()
