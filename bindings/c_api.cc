@@ -12,6 +12,7 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "bindings/c_api_errors.h"
+#include "bindings/host_memory_text.h"
 #include "bindings/install.h"
 #include "bindings/pytorch_settings.h"
 #include "bindings/shareable_storage.h"
@@ -203,6 +204,12 @@ const char* frugal_broken_promise(int device) {
   frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
   const frugal::GpuMemory* const gpu = allocator == nullptr ? nullptr : frugal::FindGpu(*allocator, device);
   return gpu == nullptr ? "" : gpu->device().broken_promise().c_str();
+}
+
+const char* frugal_host_memory(int device) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  frugal::GpuMemory* const gpu = allocator == nullptr ? nullptr : frugal::FindGpu(*allocator, device);
+  return frugal::Lend<frugal_host_memory>(gpu == nullptr ? "" : frugal::DescribeHostMemory(*gpu));
 }
 
 int frugal_owns(const void* address) {

@@ -59,6 +59,10 @@ int frugal_stats(int device, int64_t* figures, int capacity);
    known. Valid as long as the process. */
 const char* frugal_broken_promise(int device);
 
+/* Where the memory of a GPU that has been used is the host's (a Jetson's, a DGX Spark's): how much of it can be had and
+   who has the rest, for people. "": the GPU has memory of its own. Valid until the next call on this thread. */
+const char* frugal_host_memory(int device);
+
 /* 1 if the address lies in our memory. */
 int frugal_owns(const void* address);
 
@@ -226,6 +230,8 @@ struct frugal_out_of_memory {
   int64_t gained_by_garbage;
   int64_t gained_by_host_waits;
   const char* limit_name; /* what set `limit` */
+  const char* host;       /* where the GPU's memory is the host's: who has it, for people; else "" */
+  int64_t host_own;       /* pageable memory of this process, then */
 };
 /* A function that says why memory ran out: its text follows PyTorch's first sentences in the error. Called on the
    thread that asked, with no lock held, before the error is thrown. The text is read before the function is called

@@ -63,8 +63,16 @@ absl::Status GpuMemory::UpdateLimit() {
 }
 
 void GpuMemory::LeaveNativeTheRest() {
-  if (!native_share_.has_limit()) return;
-  native_share_.LeaveRoomBeside(Bytes(allocator_.GetStatistics().reserved_bytes[SizeGroup::kAll].current));
+  if (!native_share_.has_limit() && device_->unified() == nullptr) return;
+  std::optional<MemoryInfo> shared;
+  if (device_->unified() != nullptr) {
+    // A driver that has the host's memory gives it away until the host stands still (pytorch#174358).
+    const absl::StatusOr<MemoryInfo> memory = device_->GetMemoryInfo();
+    // What native was told last stays.
+    if (!memory.ok()) return;
+    shared = *memory;
+  }
+  native_share_.LeaveRoomBeside(Bytes(allocator_.GetStatistics().reserved_bytes[SizeGroup::kAll].current), shared);
 }
 
 Bytes GpuMemory::Trim(Bytes enough) {
@@ -146,6 +154,7 @@ void GpuMemory::BeginPhase() {
 
 void GpuMemory::SetPolicy(const PolicySettings& policy) {
   allocator_.SetDriverCosts(policy.costs);
+  if (UnifiedMemory* const unified = device_->unified(); unified != nullptr) unified->SetReserve(policy.host_reserve);
   // A 64th of a small GPU. Where the driver cannot say how large it is, nothing will be taken of it either.
   const absl::StatusOr<MemoryInfo> memory = device_->GetMemoryInfo();
   const Bytes part = memory.ok() ? RoundDown(Bytes(memory->total.count() / 64), kPageSize) : kDriverReserve;

@@ -27,11 +27,13 @@ Bytes NativeShare::ReadNoted(void* share) {
   return Bytes(static_cast<const NativeShare*>(share)->noted_bytes_.load(std::memory_order_relaxed));
 }
 
-void NativeShare::LeaveRoomBeside(Bytes ours) {
+void NativeShare::LeaveRoomBeside(Bytes ours, std::optional<MemoryInfo> device) {
   absl::MutexLock lock(&mutex_);
-  if (!has_limit() || !native_.initialized()) return;
-  const Bytes left = std::max(limit_ - ours, Bytes(0));
-  TellNative(static_cast<double>(left.count()) / static_cast<double>(total_.count()));
+  if (!native_.initialized() || (!has_limit() && !device.has_value())) return;
+  const Bytes total = device.has_value() ? device->total : total_;
+  Bytes left = has_limit() ? std::max(limit_ - ours, Bytes(0)) : total;
+  if (device.has_value()) left = std::min(left, Reserved() + device->free);
+  TellNative(static_cast<double>(left.count()) / static_cast<double>(total.count()));
 }
 
 void NativeShare::TellNative(double fraction) {

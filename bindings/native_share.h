@@ -4,9 +4,11 @@
 #define FRUGAL_BINDINGS_NATIVE_SHARE_H_
 
 #include <atomic>
+#include <optional>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
+#include "allocator/device.h"
 #include "allocator/units.h"
 #include "bindings/torch_compat.h"
 
@@ -34,8 +36,9 @@ class NativeShare {
   // What was noted last, of a NativeShare. Takes no lock: the policy asks with its own held.
   static Bytes ReadNoted(void* share);
 
-  // We hold `ours`: native may take the rest of the limit, if there is one.
-  void LeaveRoomBeside(Bytes ours) ABSL_LOCKS_EXCLUDED(mutex_);
+  // We hold `ours`: native may take the rest of the limit, if there is one. `device`, where it is given: and no more
+  // than is free there, which the driver would not keep to by itself.
+  void LeaveRoomBeside(Bytes ours, std::optional<MemoryInfo> device) ABSL_LOCKS_EXCLUDED(mutex_);
 
  private:
   void TellNative(double fraction) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);

@@ -6,6 +6,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "bindings/host_memory_text.h"
 #include "bindings/leak_report.h"
 #include "bindings/out_of_memory_verdict.h"
 #include "bindings/site_sampler.h"
@@ -47,6 +48,21 @@ Bytes LeakedBytes(GpuMemory& gpu) {
   return leaked;
 }
 
+// Where the GPU's memory is the host's, what is kept for that is not in use by anybody.
+void TellOfHost(GpuMemory& gpu, frugal_out_of_memory& facts) {
+  const UnifiedMemory* const unified = gpu.device().unified();
+  if (unified == nullptr) return;
+  // Read before this thread runs out of memory again.
+  thread_local std::string text;
+  text = DescribeHostMemory(gpu);
+  facts.host = text.c_str();
+  const absl::StatusOr<UnifiedMemory::State> host = unified->Look();
+  if (!host.ok()) return;
+  facts.host_own = host->own.count();
+  facts.outside =
+      std::max<int64_t>((host->total - host->available).count() - facts.reserved - facts.native_reserved, 0);
+}
+
 frugal_out_of_memory FactsOf(GpuMemory& gpu, const OutOfMemoryReport& report, int64_t native_reserved) {
   frugal_out_of_memory facts = {};
   facts.gpu = gpu.ordinal();
@@ -67,6 +83,8 @@ frugal_out_of_memory FactsOf(GpuMemory& gpu, const OutOfMemoryReport& report, in
   facts.gained_by_garbage = report.remedies.garbage.count();
   facts.gained_by_host_waits = report.remedies.host_waits.count();
   facts.limit_name = gpu.LimitName();
+  facts.host = "";
+  TellOfHost(gpu, facts);
   facts.missing = MissingBytes(facts).count();
   facts.verdict = static_cast<int>(JudgeOutOfMemory(facts, LeakedBytes(gpu)));
   return facts;
@@ -132,7 +150,9 @@ std::string OutOfMemoryMessage(const frugal_out_of_memory& facts) {
     absl::StrAppend(&message, " PyTorch's native allocator holds ", Size(Bytes(facts.native_reserved)),
                     " (CUDA graphs, memory pools, tensors older than frugal_alloc.enable()).");
   }
-  if (facts.outside > 0) {
+  if (*facts.host != '\0') {
+    absl::StrAppend(&message, " ", facts.host);
+  } else if (facts.outside > 0) {
     absl::StrAppend(&message, " The other ", Size(Bytes(facts.outside)),
                     " in use belong to the CUDA context, to other libraries or to other processes.");
   }

@@ -150,9 +150,10 @@ bool SetRemap(absl::string_view value, Settings& settings) {
   return remap.has_value();
 }
 
-bool SetDriverReserve(absl::string_view value, Settings& settings) {
+template <std::optional<Bytes> PolicySettings::*kReserve>
+bool SetReserve(absl::string_view value, Settings& settings) {
   const std::optional<Bytes> size = value == kOff ? Bytes(0) : ParseSize(value);
-  if (size.has_value()) settings.policy.driver_reserve = size;
+  if (size.has_value()) settings.policy.*kReserve = size;
   return size.has_value();
 }
 
@@ -162,8 +163,9 @@ bool SetDriverCosts(absl::string_view value, Settings& settings) {
   return !value.empty();
 }
 
-std::string DriverReserveText(const Settings& settings) {
-  const std::optional<Bytes> reserve = settings.policy.driver_reserve;
+template <std::optional<Bytes> PolicySettings::*kReserve>
+std::string ReserveText(const Settings& settings) {
+  const std::optional<Bytes> reserve = settings.policy.*kReserve;
   if (!reserve.has_value()) return "";
   return *reserve == Bytes(0) ? kOff : absl::StrCat(reserve->count());
 }
@@ -206,7 +208,7 @@ struct Key {
   std::string (*text)(const Settings& settings);
 };
 
-constexpr std::array<Key, 9> kKeys = {{
+constexpr std::array<Key, 10> kKeys = {{
     {"memory_limit", "a size (20GiB, 512MiB, bytes), a part of each GPU (80%), or off", &SetMemoryLimit,
      [](const Settings& settings) { return settings.memory_limit.ToText(); }},
     {"idle_release", "a time (30s, 500ms, 10min), or off", &SetIdleRelease, &IdleReleaseText},
@@ -217,7 +219,10 @@ constexpr std::array<Key, 9> kKeys = {{
     {"suppressions", "a file", &SetSuppressions, [](const Settings& settings) { return settings.suppressions; }},
     {"remap", "on or off", &SetRemap,
      [](const Settings& settings) { return std::string(settings.policy.remap ? "on" : kOff); }},
-    {"driver_reserve", "a size (1GiB, 512MiB, bytes), or off", &SetDriverReserve, &DriverReserveText},
+    {"driver_reserve", "a size (1GiB, 512MiB, bytes), or off", &SetReserve<&PolicySettings::driver_reserve>,
+     &ReserveText<&PolicySettings::driver_reserve>},
+    {"host_reserve", "a size (8GiB, 512MiB, bytes), or off", &SetReserve<&PolicySettings::host_reserve>,
+     &ReserveText<&PolicySettings::host_reserve>},
     {"driver_costs", "a file, or off", &SetDriverCosts, [](const Settings& settings) { return settings.driver_costs; }},
 }};
 

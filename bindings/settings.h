@@ -52,6 +52,8 @@ struct PolicySettings {
   DriverCosts costs;
   // Memory of each GPU that is left to the driver; not set: kDriverReserve.
   std::optional<Bytes> driver_reserve;
+  // Memory that is left to the host, where a GPU's is the host's; not set: UnifiedMemory::kReservedPart.
+  std::optional<Bytes> host_reserve;
   // Whether physical memory may move once it is mapped.
   bool remap = true;
 };

@@ -10,6 +10,7 @@
 #include <utility>
 
 #include "bindings/forked_child.h"
+#include "bindings/host_memory_text.h"
 #include "bindings/inconsistency_report.h"
 #include "bindings/ipc.h"
 #include "bindings/pytorch_settings.h"
@@ -61,6 +62,12 @@ std::invoke_result_t<F> WithinLimit(GpuMemory& gpu, F&& allocate) {
   auto memory = allocate();
   gpu.native_share().NoteReserved();
   return memory;
+}
+
+// What native takes there is limited from the first byte on; elsewhere it needs nothing of us.
+bool HasHostsMemory(c10::DeviceIndex device) {
+  int integrated = 0;
+  return cudaDeviceGetAttribute(&integrated, cudaDevAttrIntegrated, device) == cudaSuccess && integrated != 0;
 }
 
 // For a deleter, where an exception would end the process.
@@ -252,7 +259,8 @@ void TorchAllocator::TellOfRefusal(GpuMemory& gpu, const absl::Status& status) {
 
 template <typename F>
 std::invoke_result_t<F> TorchAllocator::AllocateFromNative(c10::DeviceIndex device, size_t size, F&& allocate) {
-  GpuMemory* const gpu = gpus_.Find(device);
+  GpuMemory* gpu = gpus_.Find(device);
+  if (gpu == nullptr && HasHostsMemory(device)) gpu = &gpus_.Get(device);
   if (gpu == nullptr) return allocate();
   for (const Bytes enough : {NativeSegmentSize(Bytes(static_cast<int64_t>(size))), kUnlimited}) {
     try {
@@ -268,6 +276,7 @@ std::invoke_result_t<F> TorchAllocator::AllocateFromNative(c10::DeviceIndex devi
     return WithinLimit(*gpu, allocate);
   } catch (c10::OutOfMemoryError& error) {
     error.add_context(HeldByUs(gpu->allocator().GetStatistics()));
+    if (const std::string host = DescribeHostMemory(*gpu); !host.empty()) error.add_context(host);
     throw;
   }
 }

@@ -1,5 +1,6 @@
 #include "cuda/driver_device.h"
 
+#include <algorithm>
 #include <iterator>
 #include <utility>
 
@@ -135,6 +136,10 @@ absl::StatusOr<std::unique_ptr<DriverDevice>> DriverDevice::Open(int ordinal) {
   std::unique_ptr<DriverDevice> opened(new DriverDevice(driver, ordinal, device, context));
   if (status = MakeUpForOneFailure([&] { return opened->Inspect(); }); !status.ok()) return status;
   if (opened->virtual_memory_) opened->TryVirtualMemory();
+  if (opened->unified_ != nullptr) {
+    // Where it fails, the limit counts.
+    static_cast<void>(MakeUpForOneFailure([&] { return opened->LearnWhatGroupCounts(); }));
+  }
   // A driver's first calls take what no later ones do.
   opened->times_.Forget();
   return opened;
@@ -158,6 +163,7 @@ absl::Status DriverDevice::Inspect() {
     int value = 0;
     return api_.DeviceGetAttribute(&value, which, device_) == CUDA_SUCCESS && value != 0;
   };
+  if (unified_ == nullptr && attribute(CU_DEVICE_ATTRIBUTE_INTEGRATED)) unified_ = std::make_unique<UnifiedMemory>();
   if (!api_.has_virtual_memory || !attribute(CU_DEVICE_ATTRIBUTE_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED)) {
     return absl::OkStatus();
   }
@@ -196,8 +202,7 @@ void DriverDevice::TryVirtualMemory() {
       if (!shareable) allocation_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
       // What fails once may be earlier work's failure, which the driver reports by whichever call comes next.
       const absl::Status status = MakeUpForOneFailure([this] { return MapOnePage(); });
-      // A device that is full now says nothing.
-      if (status.ok() || absl::IsResourceExhausted(status)) {
+      if (status.ok() || (absl::IsResourceExhausted(status) && MayBeFull())) {
         broken_promise_ = failure.empty() ? "" : WhatIsLost(failure, with_rdma, shareable);
         return;
       }
@@ -208,6 +213,14 @@ void DriverDevice::TryVirtualMemory() {
   broken_promise_ =
       absl::StrCat("the driver fails to map memory, although it says it can (", failure,
                    "): whole segments of cudaMalloc are allocated, and free pieces of different ones cannot be joined");
+}
+
+// A device that is full now says nothing. Some Jetsons say "out of memory" with half of the host's to be had
+// (unsloth-zoo#1235).
+bool DriverDevice::MayBeFull() {
+  if (unified_ == nullptr) return true;
+  const absl::StatusOr<MemoryInfo> memory = GetMemoryInfo();
+  return !memory.ok() || memory->free < MiB(64);
 }
 
 absl::Status DriverDevice::MapOnePage() {
@@ -226,6 +239,24 @@ absl::Status DriverDevice::MapOnePage() {
   }
   status.Update(MakeUpForOneFailure([&] { return Unreserve(*page, kPageSize); }));
   return status;
+}
+
+absl::Status DriverDevice::LearnWhatGroupCounts() {
+  constexpr Bytes kTrial = MiB(64);
+  const absl::StatusOr<UnifiedMemory::State> before = unified_->Look();
+  if (!before.ok()) return before.status();
+  // None has a limit; or the trial itself might be too much for it.
+  if (before->group_limit == kUnlimited || before->group_left < kTrial * 4 || before->Room() < kTrial) {
+    return absl::OkStatus();
+  }
+  const absl::StatusOr<Address> segment = Malloc(kTrial);
+  if (!segment.ok()) return segment.status();
+  const absl::StatusOr<UnifiedMemory::State> during = unified_->Look();
+  const absl::Status freed = MakeUpForOneFailure([&] { return Free(*segment); });
+  if (!during.ok()) return during.status();
+  if (!freed.ok()) return freed;
+  unified_->SetGroupCountsGpu(during->group_current - before->group_current >= Bytes(kTrial.count() / 2));
+  return absl::OkStatus();
 }
 
 absl::Status DriverDevice::AllowPeer(int peer) {
@@ -252,7 +283,22 @@ absl::StatusOr<MemoryInfo> DriverDevice::GetMemoryInfo() {
   size_t total = 0;
   absl::Status status = FRUGAL_DRIVER_CALL(memory_info, MemGetInfo, &free, &total);
   if (!status.ok()) return status;
-  return MemoryInfo{Bytes(static_cast<int64_t>(free)), Bytes(static_cast<int64_t>(total))};
+  const MemoryInfo info{Bytes(static_cast<int64_t>(free)), Bytes(static_cast<int64_t>(total))};
+  if (unified_ == nullptr) return info;
+  const absl::StatusOr<UnifiedMemory::State> host = unified_->Look();
+  // The driver says less than there is, which harms less than more.
+  if (!host.ok()) return info;
+  return MemoryInfo{std::min(host->Room(), info.total), info.total};
+}
+
+absl::Status DriverDevice::CheckHost() {
+  constexpr int64_t kMost = 128;  // 256 MiB, which takes the driver longer than a look at the host
+  if (unified_ == nullptr || handles_of_look_.fetch_sub(1, std::memory_order_relaxed) > 0) return absl::OkStatus();
+  const absl::StatusOr<UnifiedMemory::State> host = unified_->Look();
+  const int64_t pages = host.ok() ? host->Room().count() / kPageSize.count() : kMost;
+  handles_of_look_.store(std::clamp<int64_t>(pages - 1, 0, kMost - 1), std::memory_order_relaxed);
+  if (pages > 0) return absl::OkStatus();
+  return absl::ResourceExhaustedError("the GPU's memory is the host's, which has none to spare");
 }
 
 absl::StatusOr<Address> DriverDevice::Reserve(Bytes size) {
@@ -270,6 +316,7 @@ absl::Status DriverDevice::Unreserve(Address range, Bytes size) {
 }
 
 absl::StatusOr<PhysicalHandle> DriverDevice::Create() {
+  if (absl::Status status = CheckHost(); !status.ok()) return status;
   CUmemGenericAllocationHandle handle = 0;
   absl::Status status = FRUGAL_DRIVER_CALL(create, MemCreate, &handle, ToDriver(kPageSize), &allocation_, 0);
   if (!status.ok()) return status;

@@ -6,6 +6,7 @@
 
 #include <cuda.h>
 
+#include <atomic>
 #include <map>
 #include <memory>
 #include <string>
@@ -19,6 +20,7 @@
 #include "allocator/device.h"
 #include "cuda/driver_api.h"
 #include "cuda/driver_times.h"
+#include "cuda/unified_memory.h"
 
 namespace frugal {
 
@@ -61,12 +63,18 @@ class DriverDevice final : public Device {
   const std::string& broken_promise() const { return broken_promise_; }
   // How long the calls since Open have taken.
   const DriverTimes& times() const { return times_; }
+  // The host's memory, where that is the device's; nullptr: the device has its own.
+  UnifiedMemory* unified() { return unified_.get(); }
+  const UnifiedMemory* unified() const { return unified_.get(); }
 
   bool HasVirtualMemory() const override { return virtual_memory_; }
+  // Where the memory is the host's, free is what that can give before it would swap or kill.
   absl::StatusOr<MemoryInfo> GetMemoryInfo() override;
 
   absl::StatusOr<Address> Reserve(Bytes size) override;
   absl::Status Unreserve(Address range, Bytes size) override;
+  // Also kResourceExhausted where the memory is the host's and that has none to spare, which is looked up again as
+  // handles are made: others may take it meanwhile.
   absl::StatusOr<PhysicalHandle> Create() override;
   absl::Status Release(PhysicalHandle handle) override;
   // These two run out of more than memory: of the driver's own places for what is mapped, which all processes of a
@@ -96,6 +104,12 @@ class DriverDevice final : public Device {
   // Leaves out of allocation_ what the driver fails with; unsets virtual_memory_ if it cannot map memory at all.
   void TryVirtualMemory();
   absl::Status MapOnePage();
+  // After the trial has run out of memory.
+  bool MayBeFull();
+  // Where the process's control group has a limit: whether it is one on the device's memory.
+  absl::Status LearnWhatGroupCounts();
+  // kResourceExhausted: the host whose memory it is has no page to spare.
+  absl::Status CheckHost();
   // `failure` of a call that maps memory, in words where it cannot be what it says: the device has memory.
   absl::Status ExplainMapping(absl::Status failure);
   // The context that the stream is of.
@@ -111,6 +125,9 @@ class DriverDevice final : public Device {
   const CUdevice device_;
   const CUcontext context_;
   bool virtual_memory_ = false;
+  std::unique_ptr<UnifiedMemory> unified_;
+  // That may be made before the host is looked at again.
+  std::atomic<int64_t> handles_of_look_{0};
   CUmemAllocationProp allocation_ = {};
   std::string broken_promise_;
   DriverTimes times_;

@@ -62,6 +62,7 @@ def enable(
     check: str | None = None,
     remap: bool | str | None = None,
     driver_reserve: int | str | None = None,
+    host_reserve: int | str | None = None,
     driver_costs: str | os.PathLike[str] | None = None,
 ) -> None:
     """Lets frugal_alloc serve all new CUDA memory of this process.
@@ -69,9 +70,8 @@ def enable(
     May be called before CUDA has started, which it does not start, or at any later time: tensors that exist stay where
     they are and are freed as before. Calling it again changes the settings that are named and nothing else. Memory of
     CUDA graphs and of ``torch.cuda.MemPool`` stays with PyTorch's own allocator. A memory fraction that was set goes on
-    to hold, and a recording of memory history that is under way covers the new memory, too.
-
-    With ``FRUGAL_ALLOC=0`` in the environment it does nothing; :func:`is_enabled` tells.
+    to hold, and a recording of memory history that is under way covers the new memory, too. With ``FRUGAL_ALLOC=0`` in
+    the environment it does nothing; :func:`is_enabled` tells.
 
     Args:
         memory_limit: The most that this process may hold on each GPU, PyTorch's own allocator included: bytes,
@@ -85,10 +85,10 @@ def enable(
         check: How much the allocator verifies while it works: "off", "fast" (at first) or "full", for hunting bugs.
         remap: Whether physical memory may move once it is mapped: True (at first), "on", False or "off".
         driver_reserve: Memory of each GPU that is left to the driver: bytes, "1GiB", or "off".
+        host_reserve: Memory left to the host where a GPU has the host's, as a DGX Spark does: bytes, "8GiB", or "off".
         driver_costs: A file of what this machine's driver takes, as ``doctor --gpu`` writes it, or "off": our table.
 
-    What is None stays as it is: at first as ``FRUGAL_ALLOC_CONF`` says ("memory_limit:20GiB,idle_release:30s"), else
-    off.
+    What is None stays as it is: at first as ``FRUGAL_ALLOC_CONF`` says ("memory_limit:20GiB,idle_release:30s") or off.
 
     Raises:
         FrugalAllocError: a setting is not possible; or there is no PyTorch with CUDA, no driver, or no library for this

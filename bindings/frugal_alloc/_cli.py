@@ -229,7 +229,7 @@ def _simulate(arguments: list[str]) -> int:
     parser = _Parser(
         "frugal-alloc simulate",
         usage="%(prog)s --memory SIZE [--gpus N] [--values none|cpu] [--node NAME] [--driver-costs FILE] "
-        "[--driver-time] [--full] -- COMMAND [ARGUMENT ...]",
+        "[--driver-time] [--full] [--unified] -- COMMAND [ARGUMENT ...]",
         description="Runs a command on a simulated GPU: memory, streams and events are modelled, kernels compute "
         "nothing. Its exit status is the command's.",
     )

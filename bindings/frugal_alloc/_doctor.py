@@ -15,6 +15,7 @@ from collections.abc import Iterator
 from . import __version__, _hook, _installation, _simulated_gpu
 
 # CUdevice_attribute of cuda.h.
+_INTEGRATED = 18
 _VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102
 _TRIAL_MEMORY = 1 << 30
 _TRIAL_SECONDS = 120
@@ -28,6 +29,7 @@ del tensor
 assert torch.cuda.memory_allocated() == 0, torch.cuda.memory_allocated()
 torch.cuda.synchronize()
 library = frugal_alloc._native.load()
+print(library.host_memory(torch.cuda.current_device()))
 print(library.broken_promise(torch.cuda.current_device()))
 print(library.settings())
 """
@@ -142,6 +144,10 @@ class _Driver:
         self._library.cuDeviceTotalMem_v2(ctypes.byref(size), gpu)
         return size.value
 
+    def is_integrated(self, gpu: int) -> bool:
+        """Its memory is the host's."""
+        return self._get("cuDeviceGetAttribute", _INTEGRATED, gpu) == 1
+
     def has_virtual_memory(self, gpu: int) -> bool:
         return self._get("cuDeviceGetAttribute", _VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, gpu) == 1
 
@@ -181,7 +187,8 @@ def _check_gpu() -> Iterator[Check]:
     if not gpus:
         yield Check("GPU", Verdict.MISSING, f"the driver shows none; look at CUDA_VISIBLE_DEVICES; {advice}")
     for gpu in gpus:
-        what = f"{driver.name(gpu)}, {driver.memory(gpu) / (1 << 30):.1f} GiB"
+        of_host = " of the host's memory" if driver.is_integrated(gpu) else ""
+        what = f"{driver.name(gpu)}, {driver.memory(gpu) / (1 << 30):.1f} GiB{of_host}"
         if driver.has_virtual_memory(gpu):
             yield Check(f"GPU {gpu}", Verdict.GOOD, f"{what}, virtual memory management")
         else:
@@ -233,7 +240,9 @@ def _check_trial(torch: _installation.Torch | None, gpus: int) -> Iterator[Check
         return
     if trial.returncode == 0:
         yield Check("trial", Verdict.GOOD, f"enabled, allocated and freed 64 MiB on {where}")
-        promise, settings = trial.stdout.rstrip("\n").split("\n")[-2:]
+        host, promise, settings = trial.stdout.rstrip("\n").split("\n")[-3:]
+        if host:
+            yield Check("unified memory", Verdict.GOOD, host)
         if promise:
             yield Check("driver's word", Verdict.LESS, promise)
         yield Check("settings", Verdict.GOOD, settings)

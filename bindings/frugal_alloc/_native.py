@@ -40,6 +40,7 @@ _FUNCTIONS = {
     "frugal_stat_names": (ctypes.c_char_p,),
     "frugal_stats": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int64), ctypes.c_int),
     "frugal_broken_promise": (ctypes.c_char_p, ctypes.c_int),
+    "frugal_host_memory": (ctypes.c_char_p, ctypes.c_int),
     "frugal_owns": (ctypes.c_int, ctypes.c_void_p),
     "frugal_keep_in_place": (ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int),
     "frugal_await_shareable": (ctypes.c_int, ctypes.c_void_p),
@@ -131,6 +132,10 @@ class Library(_sites.SiteFunctions):
     def broken_promise(self, device: int) -> str:
         """What a GPU's driver promises and does not keep, and what is lost by it; "" if nothing is known."""
         return self._library.frugal_broken_promise(device).decode(errors="replace")
+
+    def host_memory(self, device: int) -> str:
+        """Where the memory of a GPU that has been used is the host's: how much can be had, and who has the rest."""
+        return self._library.frugal_host_memory(device).decode(errors="replace")
 
     def owns(self, address: int) -> bool:
         """Whether the address lies in our memory."""

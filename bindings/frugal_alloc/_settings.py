@@ -38,6 +38,7 @@ def to_text(
     check: str | None = None,
     remap: bool | str | None = None,
     driver_reserve: int | str | None = None,
+    host_reserve: int | str | None = None,
     driver_costs: str | os.PathLike[str] | None = None,
 ) -> str:
     """The settings that are not None in the form of FRUGAL_ALLOC_CONF: numbers are bytes and seconds.
@@ -46,13 +47,13 @@ def to_text(
         FrugalAllocError: a value is of a type that cannot be one.
     """
     entries = []
-    for name, value, number_types, unit in (
+    numbers = (
         ("memory_limit", memory_limit, (int,), ""),
         ("idle_release", idle_release, (int, float), "s"),
         ("driver_reserve", driver_reserve, (int,), ""),
-    ):
-        if value is None:
-            continue
+        ("host_reserve", host_reserve, (int,), ""),
+    )
+    for name, value, number_types, unit in (number for number in numbers if number[1] is not None):
         if isinstance(value, number_types) and not isinstance(value, bool) and abs(value) < _MOST_NUMBER:
             value = f"{value}{unit}" if isinstance(value, int) else f"{value:.6f}{unit}"
         if not _is_text(value):
@@ -69,11 +70,9 @@ def to_text(
         "suppressions": suppressions,
         "driver_costs": driver_costs,
     }
-    for name, text in texts.items():
+    for name, text in ((name, text) for name, text in texts.items() if text is not None):
         if name in _SWITCHES and isinstance(text, bool):
             text = "on" if text else "off"
-        if text is None:
-            continue
         value = os.fspath(text) if isinstance(text, (str, os.PathLike)) else text
         if not _is_text(value):
             raise _native.FrugalAllocError(f"{name}={_shown(value)} is not possible; {name} is a text without a comma")

@@ -26,6 +26,9 @@ def add_options(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--driver-time", action="store_true", help="calls of the driver take their time")
     parser.add_argument(
+        "--unified", action="store_true", help="the GPU's memory is the host's, as a DGX Spark's or a Jetson's is"
+    )
+    parser.add_argument(
         "--full", action="store_true", help="the driver takes memory for modules, page tables and streams as they come"
     )
 
@@ -46,6 +49,10 @@ def settings(options: argparse.Namespace) -> dict[str, str]:
         result["FRUGAL_SIM_COSTS"] = str(costs)
     if options.driver_time:
         result["FRUGAL_SIM_DRIVER_TIME"] = "1"
+    if options.unified and options.gpus != 1:
+        raise DriverOptionError(f"--unified goes with one GPU, whose memory is the host's, not with {options.gpus}")
+    if options.unified:
+        result["FRUGAL_SIM_UNIFIED"] = "1"
     if options.full:
         result["FRUGAL_SIM_FULL"] = "1"
     return result

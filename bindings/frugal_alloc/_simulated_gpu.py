@@ -40,6 +40,8 @@ PRELOADED = (
     "libcusolver.so.11",
     "libcusparse.so.12",
 )
+# What the kernel says of memory, where the simulated GPU has the host's.
+HOST = "libfrugal_sim_host.so"
 NEEDED = ("libcudart.so.13", "libcuda.so.1", "libcublas.so.13", "libcublasLt.so.13", "libcudnn.so.9")
 
 MOST_GPUS = 16
@@ -133,7 +135,8 @@ def environment(
     # They choose among the real GPUs of this machine.
     result = {k: v for k, v in base.items() if k not in ("CUDA_VISIBLE_DEVICES", "PYTORCH_NVML_BASED_CUDA_CHECK")}
     _prepend(result, "LD_LIBRARY_PATH", ":", [str(folder)])
-    _prepend(result, "LD_PRELOAD", ":", [name for name in PRELOADED if (folder / name).exists()])
+    preloaded = [HOST, *PRELOADED] if base.get("FRUGAL_SIM_UNIFIED") == "1" else PRELOADED
+    _prepend(result, "LD_PRELOAD", ":", [name for name in preloaded if (folder / name).exists()])
     result["FRUGAL_SIM_MEMORY"] = str(memory)
     result["FRUGAL_SIM_GPUS"] = str(gpus)
     result["FRUGAL_SIM_BACKING"] = backing

@@ -103,6 +103,8 @@ class OutOfMemory(NamedTuple):
     missing_bytes: int  # by so much the request did not fit
     limit_name: str
     tried: list[tuple[str, int]]  # what was tried, and the bytes that each gained
+    host: str = ""  # where the GPU's memory is the host's: who has it
+    host_own_bytes: int = 0  # pageable memory of this process, then
 
 
 _VERDICTS = ("too_big", "leak", "fragmentation", "outside")
@@ -137,7 +139,8 @@ _OutOfMemory = _structure(
     "_OutOfMemory",
     "int gpu; int verdict; int site; int64 requested; int64 missing; int64 allocated; int64 awaiting; int64 reserved; "
     "int64 native_reserved; int64 limit; int64 device_free; int64 device_total; int64 outside; int64 largest_free; "
-    "int64 unusable; int64 stream_waits; int64 caches; int64 garbage; int64 host_waits; text limit_name",
+    "int64 unusable; int64 stream_waits; int64 caches; int64 garbage; int64 host_waits; text limit_name; text host; "
+    "int64 host_own",
 )
 
 # The result is an address, as the text must outlive the call.
@@ -418,6 +421,8 @@ def _out_of_memory(facts: Any) -> OutOfMemory:
         facts.missing,
         _decode(facts.limit_name),
         tried,
+        _decode(facts.host),
+        facts.host_own,
     )
 
 

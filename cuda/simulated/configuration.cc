@@ -133,6 +133,14 @@ bool Configuration::FromEnvironment(Configuration* configuration, std::string* p
   reader.Read("FRUGAL_SIM_MAP_COUNT", ParseCount, "a number above 0, such as 65530", &configuration->host_mappings);
   reader.Read("FRUGAL_SIM_FULL", ParseSwitch, "0 or 1", &configuration->driver_memory.on);
   reader.Read("FRUGAL_SIM_MODULE", ParseBytes, "bytes, such as 4MiB", &configuration->driver_memory.module);
+  reader.Read("FRUGAL_SIM_UNIFIED", ParseSwitch, "0 or 1", &configuration->host.on);
+  reader.Read("FRUGAL_SIM_HOST_OTHERS", ParseBytes, "bytes, such as 4GiB", &configuration->host.others);
+  reader.Read("FRUGAL_SIM_HOST_CACHE", ParseBytes, "bytes, such as 4GiB", &configuration->host.cache);
+  reader.Read("FRUGAL_SIM_GROUP_LIMIT", ParseBytes, "bytes, such as 8GiB", &configuration->host.group_limit);
+  reader.Read("FRUGAL_SIM_GROUP_COUNTS_GPU", ParseSwitch, "0 or 1", &configuration->host.group_counts_gpu);
+  if (problem->empty() && configuration->host.on && configuration->gpus > 1) {
+    *problem = "FRUGAL_SIM_UNIFIED='1' goes with one GPU, whose memory is the host's; set FRUGAL_SIM_GPUS to 1";
+  }
   if (problem->empty() && !costs.empty()) {
     const std::string refused = ReadCosts(costs, &configuration->costs);
     if (!refused.empty()) *problem = "FRUGAL_SIM_COSTS='" + Shown(costs) + "': " + refused;

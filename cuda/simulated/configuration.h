@@ -13,6 +13,7 @@
 #include "cuda/simulated/driver_memory.h"
 #include "cuda/simulated/fault_plan.h"
 #include "cuda/simulated/physical_memory.h"
+#include "cuda/simulated/unified_host.h"
 
 namespace frugal::sim {
 
@@ -50,6 +51,8 @@ struct Configuration {
   Bytes addresses = GiB(128 << 10);
   int64_t host_mappings = std::numeric_limits<int64_t>::max();
   DriverMemory::Options driver_memory;
+  // `memory` is the host's, and the one GPU's, then.
+  UnifiedHost::Options host;
 
   // How long what touches so many bytes of a GPU's memory takes, or of the host's.
   Nanoseconds DurationOf(Bytes touched, bool of_host = false) const;

@@ -27,6 +27,13 @@
 //                          be the memory that was there when it was enqueued; if not, the process ends with one line on
 //                          stderr and exit status 3 (with FRUGAL_SIM_ORDER: it counts as a violation). Time is then
 //                          what CUDA's calls, kernels and copies take, the same in every run, and not the wall's
+//   FRUGAL_SIM_UNIFIED     "1": the GPU is integrated, FRUGAL_SIM_MEMORY is the host's, and what the process has of it
+//                          counts. To ask for more than is left ends the process at once with one line on stderr and
+//                          exit status 7, where a real machine would swap, hang or kill
+//   FRUGAL_SIM_HOST_OTHERS bytes that other processes and the kernel have then (default 0)
+//   FRUGAL_SIM_HOST_CACHE  bytes of files that the kernel keeps there and would forget: not free, but available
+//   FRUGAL_SIM_GROUP_LIMIT bytes that the process's control group may have (default: no limit)
+//   FRUGAL_SIM_GROUP_COUNTS_GPU "1": the group counts the GPU's memory, which that of a DGX Spark does not
 //   FRUGAL_SIM_VERBOSE     "1": names on stderr each CUDA function that was called and is not simulated
 //
 // Kinds of call that are counted, by name: "create" "map" "set_access" "unmap" "release" "reserve" "unreserve"
@@ -68,6 +75,10 @@ uint64_t frugal_sim_memory_used(int gpu);
 uint64_t frugal_sim_memory_peak(int gpu);
 // What the driver has taken of it for itself beside its context (FRUGAL_SIM_FULL).
 uint64_t frugal_sim_memory_of_driver(int gpu);
+
+// Writes as much of a file of the kernel's as fits into `text`, as it reads on the host whose memory the GPU has
+// (FRUGAL_SIM_UNIFIED), and returns its whole length; 0: that host has no such file, -1: the real one is as good.
+int64_t frugal_sim_host_file(const char* path, char* text, uint64_t size);
 
 // From here on time stands still but for this call; `ns` never goes back.
 void frugal_sim_set_clock(uint64_t ns);

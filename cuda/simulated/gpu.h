@@ -17,9 +17,9 @@ class Gpu {
   static constexpr const char* kName = "Simulated GPU";
 
   // `slot` is the GPU's place in the machine, which stays its own however many of them a program sees.
-  // `node` may be null.
-  Gpu(int slot, Bytes total, Bytes context, Backing backing, ComputeNode* node = nullptr)
-      : slot_(slot), memory_(total, context, backing, node, slot) {}
+  // `node` and `host` may be null.
+  Gpu(int slot, Bytes total, Bytes context, Backing backing, ComputeNode* node = nullptr, UnifiedHost* host = nullptr)
+      : slot_(slot), memory_(total, context, backing, node, slot, host) {}
   Gpu(const Gpu&) = delete;
   Gpu& operator=(const Gpu&) = delete;
 

@@ -1,5 +1,6 @@
 #include "cuda/simulated/host_memory.h"
 
+#include <sys/mman.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -17,9 +18,25 @@ Bytes HostPage() {
 
 }  // namespace
 
+void* HostMemory::Map(Bytes size) {
+  const auto whole = static_cast<size_t>(RoundUp(std::max(size, Bytes(1)), HostPage()).count());
+  if (host_ == nullptr) return std::aligned_alloc(static_cast<size_t>(HostPage().count()), whole);
+  // Shared, so that the kernel does not count what is touched as pageable, too.
+  void* const start = mmap(nullptr, whole, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+  if (start == MAP_FAILED) return nullptr;
+  host_->Pin(Bytes(static_cast<int64_t>(whole)));
+  return start;
+}
+
+void HostMemory::Unmap(void* start, Bytes size) {
+  if (host_ == nullptr) return std::free(start);
+  const Bytes whole = RoundUp(std::max(size, Bytes(1)), HostPage());
+  munmap(start, static_cast<size_t>(whole.count()));
+  host_->Pin(Bytes(-whole.count()));
+}
+
 Error HostMemory::Allocate(Bytes size, void** start) {
-  *start = std::aligned_alloc(static_cast<size_t>(HostPage().count()),
-                              static_cast<size_t>(RoundUp(std::max(size, Bytes(1)), HostPage()).count()));
+  *start = Map(size);
   if (*start == nullptr) return Error::kOutOfMemory;
   std::lock_guard lock(mutex_);
   ranges_[Address(*start)] = {size, /*registered=*/false};
@@ -28,13 +45,15 @@ Error HostMemory::Allocate(Bytes size, void** start) {
 
 Error HostMemory::Free(void* start) {
   if (start == nullptr) return Error::kSuccess;
+  Bytes size;
   {
     std::lock_guard lock(mutex_);
     const auto it = ranges_.find(Address(start));
     if (it == ranges_.end() || it->second.registered) return Error::kInvalidValue;
+    size = it->second.size;
     ranges_.erase(it);
   }
-  std::free(start);
+  Unmap(start, size);
   return Error::kSuccess;
 }
 

@@ -8,12 +8,16 @@
 
 #include "allocator/units.h"
 #include "cuda/simulated/error.h"
+#include "cuda/simulated/unified_host.h"
 
 namespace frugal::sim {
 
 // Thread-safe.
 class HostMemory {
  public:
+  // Where the GPU's memory is a `host`'s, what is allocated here is taken of that. May be null.
+  explicit HostMemory(UnifiedHost* host = nullptr) : host_(host) {}
+
   Error Allocate(Bytes size, void** start);
   Error Free(void* start);
   Error Register(void* start, Bytes size);
@@ -27,6 +31,11 @@ class HostMemory {
     bool registered;  // Else allocated here.
   };
 
+  // What Allocate() makes, or nullptr, and how it goes.
+  void* Map(Bytes size);
+  void Unmap(void* start, Bytes size);
+
+  UnifiedHost* const host_;
   mutable std::mutex mutex_;
   std::map<Address, Range> ranges_;
 };

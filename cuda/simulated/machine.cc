@@ -40,11 +40,12 @@ Machine::Machine(const Configuration& configuration) : Machine(configuration, Al
 Machine::Machine(const Configuration& configuration, const std::vector<int>& slots, std::unique_ptr<ComputeNode> node)
     : configuration_(configuration),
       node_(std::move(node)),
+      unified_host_(configuration.host),
       gpus_([&] {
         std::vector<std::unique_ptr<Gpu>> gpus;
         for (int slot : slots) {
           gpus.push_back(std::make_unique<Gpu>(slot, configuration.memory, configuration.context, configuration.backing,
-                                               node_.get()));
+                                               node_.get(), unified_host_.is_on() ? &unified_host_ : nullptr));
         }
         return gpus;
       }()),
@@ -61,6 +62,7 @@ Machine::Machine(const Configuration& configuration, const std::vector<int>& slo
       order_(configuration.wants_uses() ? std::make_unique<OrderChecker>(mappings_.get()) : nullptr),
       late_(configuration.late ? std::make_unique<LateWork>(*mappings_) : nullptr),
       streams_(clock_, calls_, contexts_, {order(), late_.get(), configuration.late_data}),
+      host_memory_(unified_host_.is_on() ? &unified_host_ : nullptr),
       virtual_memory_({.addresses = addresses_,
                        .memory = Memories(),
                        .calls = calls_,
@@ -110,9 +112,23 @@ Error Machine::GetMemoryInfo(int gpu, Bytes* free, Bytes* total) {
     return fault;
   }
   const PhysicalMemory& memory = gpus_[gpu]->memory();
-  *free = memory.free();
+  *free = unified_host_.is_on() ? unified_host_.Free(memory.free()) : memory.free();
   *total = memory.total();
   return Error::kSuccess;
+}
+
+std::optional<std::string> Machine::HostFile(std::string_view path) {
+  if (!unified_host_.is_on() || !HasGpu(0)) return std::nullopt;
+  const PhysicalMemory& memory = gpus_[0]->memory();
+  return unified_host_.File(path, memory.total(), memory.taken());
+}
+
+Error Machine::AllocateHost(Bytes size, void** start) {
+  if (unified_host_.is_on() && HasGpu(0) && gpus_[0]->memory().free() < size) {
+    unified_host_.NoteOverload(size, gpus_[0]->memory().free());
+    return Error::kOutOfMemory;
+  }
+  return host_memory_.Allocate(size, start);
 }
 
 Error Machine::FreeSegment(Address start) {

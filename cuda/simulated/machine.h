@@ -8,6 +8,7 @@
 
 #include <memory>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <vector>
 
@@ -30,6 +31,7 @@
 #include "cuda/simulated/quota.h"
 #include "cuda/simulated/segments.h"
 #include "cuda/simulated/streams.h"
+#include "cuda/simulated/unified_host.h"
 #include "cuda/simulated/virtual_memory.h"
 
 namespace frugal::sim {
@@ -78,11 +80,18 @@ class Machine {
   Streams& streams() { return streams_; }
   Peers& peers() { return peers_; }
   HostMemory& host_memory() { return host_memory_; }
+  // The host whose memory the GPU's is, where it is one's.
+  UnifiedHost& unified_host() { return unified_host_; }
   VirtualMemory& virtual_memory() { return virtual_memory_; }
   Segments& segments() { return segments_; }
 
   // cudaMemGetInfo.
   Error GetMemoryInfo(int gpu, Bytes* free, Bytes* total);
+
+  // What a file of the kernel's says on a machine like this; see UnifiedHost::File.
+  std::optional<std::string> HostFile(std::string_view path);
+  // cudaHostAlloc.
+  Error AllocateHost(Bytes size, void** start);
 
   // cudaFree: waits for all work on the segment's GPU first.
   Error FreeSegment(Address start);
@@ -105,6 +114,7 @@ class Machine {
 
   const Configuration configuration_;
   const std::unique_ptr<ComputeNode> node_;  // May be null.
+  UnifiedHost unified_host_;
   std::vector<std::unique_ptr<Gpu>> gpus_;
   int gpu_count_;
   bool forked_ = false;

@@ -3,22 +3,33 @@
 #include <algorithm>
 
 #include "cuda/simulated/compute_node.h"
+#include "cuda/simulated/unified_host.h"
 
 namespace frugal::sim {
 
-PhysicalMemory::PhysicalMemory(Bytes total, Bytes context, Backing backing, ComputeNode* node, int slot)
-    : total_(total), context_(std::min(total, context)), backing_(backing), node_(node), slot_(slot) {}
+PhysicalMemory::PhysicalMemory(Bytes total, Bytes context, Backing backing, ComputeNode* node, int slot,
+                               UnifiedHost* host)
+    : total_(total), context_(std::min(total, context)), backing_(backing), node_(node), slot_(slot), host_(host) {}
 
 bool PhysicalMemory::TakeRoom(Bytes size) {
+  if (host_ == nullptr) return TakeOwnRoom(size);
+  const Bytes room = FreeRoom();
+  if (size <= room && TakeOwnRoom(size)) return true;
+  host_->NoteOverload(size, room);
+  return false;
+}
+
+bool PhysicalMemory::TakeOwnRoom(Bytes size) {
   if (node_ == nullptr) return size <= FreeRoom();
   if (!has_context_) has_context_ = node_->TakeMemory(slot_, context_);
   return has_context_ && node_->TakeMemory(slot_, size);
 }
 
 Bytes PhysicalMemory::FreeRoom() const {
-  if (node_ == nullptr) return total_ - context_ - used_ - driver_;
-  const Bytes left = node_->FreeMemory(slot_);
-  return has_context_ ? left : left - std::min(left, context_);
+  const Bytes of_host = host_ == nullptr ? Bytes(0) : host_->Held();
+  if (node_ == nullptr) return total_ - context_ - used_ - driver_ - of_host;
+  const Bytes left = node_->FreeMemory(slot_) - of_host;
+  return has_context_ ? left : left - std::min(std::max(left, Bytes(0)), context_);
 }
 
 std::optional<FileRange> PhysicalMemory::Take(Bytes size) {
@@ -66,9 +77,15 @@ Bytes PhysicalMemory::used() const {
   return used_;
 }
 
+Bytes PhysicalMemory::taken() const {
+  std::lock_guard lock(mutex_);
+  if (node_ == nullptr) return context_ + used_ + driver_;
+  return total_ - node_->FreeMemory(slot_) + (has_context_ ? Bytes(0) : context_);
+}
+
 Bytes PhysicalMemory::free() const {
   std::lock_guard lock(mutex_);
-  return FreeRoom();
+  return std::max(FreeRoom(), Bytes(0));
 }
 
 Bytes PhysicalMemory::peak() const {

@@ -13,6 +13,7 @@
 namespace frugal::sim {
 
 class ComputeNode;
+class UnifiedHost;
 
 enum class Backing { kMemory, kNone };
 
@@ -21,7 +22,9 @@ class PhysicalMemory {
  public:
   // The driver keeps `context` of `total` for itself. With a `node` other processes take of it, too: what is free is
   // what they leave, and this process's context is taken with the first thing that it takes. `slot` is the GPU's there.
-  PhysicalMemory(Bytes total, Bytes context, Backing backing, ComputeNode* node = nullptr, int slot = 0);
+  // Where the memory is a `host`'s, what that holds is not free, either, and to ask for more than is free overloads it.
+  PhysicalMemory(Bytes total, Bytes context, Backing backing, ComputeNode* node = nullptr, int slot = 0,
+                 UnifiedHost* host = nullptr);
 
   // Takes `size`, a multiple of kPageSize; nullopt if there is not as much left.
   std::optional<FileRange> Take(Bytes size);
@@ -36,6 +39,9 @@ class PhysicalMemory {
 
   Bytes total() const { return total_; }
   Bytes used() const;
+  // By everybody, for the driver, too: all that is not free but what the host holds.
+  Bytes taken() const;
+  // Never below 0. What the driver calls free is less where the memory is a host's: see UnifiedHost::Free.
   Bytes free() const;
   // The highest used() since the start or the last ResetPeak().
   Bytes peak() const;
@@ -47,6 +53,7 @@ class PhysicalMemory {
  private:
   // Of what is limited; the caller holds the lock.
   bool TakeRoom(Bytes size);
+  bool TakeOwnRoom(Bytes size);
   Bytes FreeRoom() const;
 
   const Bytes total_;
@@ -54,6 +61,7 @@ class PhysicalMemory {
   const Backing backing_;
   ComputeNode* const node_;
   const int slot_;
+  UnifiedHost* const host_;
 
   mutable std::mutex mutex_;
   bool has_context_ = false;  // On a node.

@@ -53,6 +53,7 @@ ONE_MOMENT = (
     "test_same_as_native.py",
     "test_settings.py",
     "test_distributed.py",
+    "test_unified_memory.py",
 )
 
 

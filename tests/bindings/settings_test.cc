@@ -77,6 +77,9 @@ TEST(SettingsTest, DriverReserveIsASizeAndOursIfNotSet) {
   EXPECT_EQ(Parsed("").policy.driver_reserve, std::nullopt);
   EXPECT_EQ(Parsed("driver_reserve:1GiB").policy.driver_reserve, GiB(1));
   EXPECT_EQ(Parsed("driver_reserve:1GiB,driver_reserve:off").policy.driver_reserve, Bytes(0));
+  EXPECT_EQ(Parsed("").policy.host_reserve, std::nullopt);
+  EXPECT_EQ(Parsed("host_reserve:8GiB").policy.host_reserve, GiB(8));
+  EXPECT_EQ(Parsed("host_reserve:off").policy.host_reserve, Bytes(0));
   for (const char* value : {"", "10%", "0", "-1GiB", "some", "0.5"}) {
     EXPECT_NE(ErrorOf(std::string("driver_reserve:") + value).find("driver_reserve is a size"), std::string::npos);
   }
@@ -148,7 +151,8 @@ TEST(SettingsTest, TextOfSettingsMakesTheSameSettings) {
   for (const std::string& text :
        {"memory_limit:80%,idle_release:0.25s,track:on,check:" + kCheck + ",remap:on",
         std::string("memory_limit:12345,idle_release:off,track:off,report_dir:/tmp/a b:c,check:off,"
-                    "suppressions:leaks.txt,remap:off,driver_reserve:1073741824,driver_costs:costs.txt"),
+                    "suppressions:leaks.txt,remap:off,driver_reserve:1073741824,host_reserve:2147483648,"
+                    "driver_costs:costs.txt"),
         "memory_limit:off,idle_release:off,track:on,check:" + kCheck + ",remap:on,driver_reserve:off"}) {
     EXPECT_EQ(ToText(Parsed(text)), text);
   }

@@ -218,6 +218,7 @@ NOT_POSSIBLE = {
     "remap='never'": "remap:never is not possible; remap is on or off",
     "remap=0": "remap=0 is not possible",
     "driver_reserve='10%'": "driver_reserve:10% is not possible; driver_reserve is a size",
+    "host_reserve='5%'": "host_reserve:5% is not possible; host_reserve is a size (8GiB, 512MiB, bytes), or off",
     "driver_reserve=1.5": "driver_reserve=1.5 is not possible; driver_reserve is bytes or a text",
     "driver_costs='/nowhere/costs'": "driver_costs:/nowhere/costs is not possible: No such file or directory; name a",
     "driver_costs='/dev/zero'": "driver_costs:/dev/zero is not possible: it is no file; name a",
@@ -253,7 +254,7 @@ def test_costs_of_the_driver_are_read_once_and_kept_until_others_are_named(tmp_p
         f"""
 import frugal_alloc, pathlib
 costs = pathlib.Path({str(costs)!r})
-frugal_alloc.enable(driver_costs=costs, driver_reserve=1 << 30, remap=False)
+frugal_alloc.enable(driver_costs=costs, driver_reserve=1 << 30, host_reserve="8GiB", remap=False)
 costs.unlink()
 frugal_alloc.enable(check="fast")
 report(settings=frugal_alloc._native.load().settings())
@@ -264,7 +265,9 @@ except frugal_alloc.FrugalAllocError as error:
 """
     )
     assert result["status"] == 0, result["stderr"]
-    assert result["settings"].endswith(f"remap:off,driver_reserve:{1 << 30},driver_costs:{costs}")
+    assert result["settings"].endswith(
+        f"remap:off,driver_reserve:{1 << 30},host_reserve:{8 << 30},driver_costs:{costs}"
+    )
     assert (result["after"], "No such file" in result["error"]) == (result["settings"], True)
 
 

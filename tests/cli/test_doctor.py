@@ -42,6 +42,19 @@ def test_on_the_simulated_gpu_all_is_well(program: Any) -> None:
     assert found["settings"][1] == "memory_limit:off,idle_release:off,track:on,check:fast,remap:on"
 
 
+def test_a_gpu_whose_memory_is_the_hosts_is_told_apart(program: Any) -> None:
+    command = [sys.executable, "-m", "frugal_alloc", "doctor"]
+    outcome = program("simulate", "--memory", "4GiB", "--unified", "--", *command)
+    assert outcome.status == 0
+    found = findings(outcome.out)
+    assert "4.0 GiB of the host's memory" in found["GPU 0"][1]
+    verdict, finding = found["unified memory"]
+    assert verdict == "ok"
+    assert finding.startswith("The GPU's memory is the host's, 4.00 GiB: this process has ")
+    assert "other processes, pinned memory and the system have " in finding
+    assert " are available, " in finding
+
+
 def test_as_json_it_says_the_same(program: Any) -> None:
     outcome = program("doctor", "--json")
     assert (outcome.status, outcome.err) == (0, "")

@@ -74,7 +74,7 @@ def _simulated() -> str:
             [
                 'frugal_alloc: not used: FRUGAL_ALLOC_CONF: there is no setting "limit"; '
                 "there are memory_limit, idle_release, track, report_dir, check, suppressions, "
-                "remap, driver_reserve, driver_costs"
+                "remap, driver_reserve, host_reserve, driver_costs"
             ],
         ),
         (

@@ -141,6 +141,19 @@ TEST_F(ConfigurationTest, AnyTextIsReadWithinBoundsOrRefusedInOneLine) {
   EXPECT_LT(refused, count);
 }
 
+TEST_F(ConfigurationTest, AHostHasOneGpu) {
+  Set("FRUGAL_SIM_UNIFIED", "1");
+  Set("FRUGAL_SIM_HOST_OTHERS", "4GiB");
+  Set("FRUGAL_SIM_GROUP_LIMIT", "8GiB");
+  ASSERT_TRUE(Read());
+  EXPECT_TRUE(configuration_.host.on);
+  EXPECT_EQ(configuration_.host.others, GiB(4));
+  EXPECT_EQ(configuration_.host.group_limit, GiB(8));
+  Set("FRUGAL_SIM_GPUS", "2");
+  EXPECT_FALSE(Read());
+  EXPECT_NE(problem_.find("FRUGAL_SIM_GPUS to 1"), std::string::npos) << problem_;
+}
+
 TEST(VisibleSlotsTest, AreReadAsCudaDoes) {
   using Slots = std::vector<int>;
   EXPECT_EQ(Machine::VisibleSlots(nullptr, 3), (Slots{0, 1, 2}));

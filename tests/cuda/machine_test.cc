@@ -1,6 +1,7 @@
 #include "cuda/simulated/machine.h"
 
 #include <chrono>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -25,6 +26,37 @@ TEST(MachineTest, AForkedChildHasNoGpuAndCallsFail) {
   EXPECT_EQ(machine.NoGpuError(), Error::kNotInitialized);
   EXPECT_EQ(machine.virtual_memory().Release(handle), Error::kNotInitialized);
   EXPECT_EQ(machine.calls().count(CallKind::kRelease), releases + 1) << "the attempt is counted";
+}
+
+TEST(MachineTest, AHostThatIsDrivenBeyondItsMemoryIsNoted) {
+  Configuration configuration;
+  configuration.memory = GiB(64);
+  configuration.backing = Backing::kNone;
+  configuration.host.on = true;
+  configuration.host.others = GiB(50);
+  configuration.host.cache = GiB(8);
+  Machine machine(configuration);
+  std::string told;
+  machine.unified_host().OnOverload([&told](const std::string& what) { told = what; });
+
+  Bytes free;
+  Bytes total;
+  ASSERT_EQ(machine.GetMemoryInfo(0, &free, &total), Error::kSuccess);
+  EXPECT_EQ(total, GiB(64));
+  EXPECT_LT(free, GiB(14 - 8)) << "what is cached is not free";
+
+  Address segment;
+  EXPECT_EQ(machine.segments().Malloc(0, GiB(10), Segments::Kind::kDevice, &segment), Error::kSuccess);
+  EXPECT_EQ(machine.unified_host().overloads(), 0);
+  EXPECT_EQ(machine.segments().Malloc(0, GiB(10), Segments::Kind::kDevice, &segment), Error::kOutOfMemory);
+  EXPECT_EQ(machine.unified_host().overloads(), 1);
+  EXPECT_NE(told.find("10240 MiB more are asked for"), std::string::npos) << told;
+
+  void* pinned = nullptr;
+  EXPECT_EQ(machine.AllocateHost(GiB(5), &pinned), Error::kOutOfMemory);
+  EXPECT_EQ(machine.unified_host().overloads(), 2);
+  ASSERT_EQ(machine.AllocateHost(GiB(1), &pinned), Error::kSuccess);
+  EXPECT_EQ(machine.host_memory().Free(pinned), Error::kSuccess);
 }
 
 // Makes no claim about an order: it gives a thread sanitizer something to see.

@@ -11,7 +11,7 @@ from . import kit, programs
 from .report import Report, StepFailed
 
 #: What can go wrong on a GPU comes first. Left out are those about Python (test_python_stack.py, test_liveness.py), and
-#: test_segments.py, whose GPU must be simulated.
+#: test_segments.py and test_unified_memory.py, whose GPU must be simulated.
 FILES = (
     "test_streams.py",
     "test_out_of_memory.py",

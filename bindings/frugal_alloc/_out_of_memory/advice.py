@@ -55,12 +55,30 @@ def advise(situation: Situation, verdicts: list[dict[str, Any]], batch: str | No
 
 def _outside(situation: Situation, verdicts: list[dict[str, Any]]) -> list[Advice]:
     facts = situation.facts
+    if facts.host:
+        return [_host(facts)]
     who = next((v["advice"] for v in verdicts if v["kind"] == "outside" and v["gpu"] == facts.gpu), None)
     text = who or (
         f"free the {size(facts.outside_bytes)} that are not PyTorch's: other processes on this GPU (nvidia-smi lists "
         f"them), or libraries of this process that call cudaMalloc"
     )
     return [Advice(f"{text}; {size(facts.missing_bytes)} less there is enough", None, None, facts.outside_bytes)]
+
+
+def _host(facts: Any) -> Advice:
+    """Of a GPU whose memory is the host's."""
+    others = facts.outside_bytes - facts.host_own_bytes
+    if facts.host_own_bytes > others:
+        text = (
+            f"free memory of this process on the host, which is the GPU's, too ({size(facts.host_own_bytes)}): a "
+            "checkpoint that was loaded to the host first, data that is kept there, pinned buffers"
+        )
+    else:
+        text = (
+            f"end other programs on this machine, whose {size(others)} are the GPU's memory, too (top sorts them by "
+            "memory), or take them down to what they need"
+        )
+    return Advice(f"{text}; {size(facts.missing_bytes)} less there is enough", None, None, facts.outside_bytes)
 
 
 def _leak(situation: Situation, verdicts: list[dict[str, Any]]) -> list[Advice]:

@@ -35,6 +35,7 @@ def write(
     lines += _labelled("Request", _request(situation))
     lines += _labelled("Held", _held(situation))
     lines += _labelled("", _holders(situation, verdicts))
+    lines += _labelled("Host", [situation.facts.host] if situation.facts.host else [])
     lines += _labelled("Tried", [_tried(situation.facts)])
     lines += _labelled("Fragmentation", [fragmentation.text])
     for label, change in zip(("Change first", *("or, then",) * _MOST_ADVICE), advice[:_MOST_ADVICE], strict=False):
@@ -65,6 +66,12 @@ def verdict(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
         return (
             f"Fragmentation: {missing} are missing, and {size(facts.unusable_bytes)} are free, but in pages of 2 MiB "
             "that live tensors share."
+        )
+    if facts.verdict == "outside" and facts.host:
+        return (
+            f"Host memory: the GPU's memory is the host's, and {size(facts.outside_bytes)} of its "
+            f"{size(facts.device_total_bytes)} are in use beside PyTorch's, {size(facts.host_own_bytes)} of them by "
+            f"this process itself; {missing} are missing."
         )
     if facts.verdict == "outside":
         return (
@@ -140,7 +147,7 @@ def _held(situation: Situation) -> list[str]:
             f" PyTorch's native allocator holds {size(facts.native_reserved_bytes)} (CUDA graphs, memory pools, "
             "tensors older than frugal_alloc.enable())."
         )
-    if facts.outside_bytes > 0:
+    if facts.outside_bytes > 0 and not facts.host:
         text += f" Others hold {size(facts.outside_bytes)} (CUDA context, libraries, other processes)."
     if facts.limit_bytes < facts.device_total_bytes:
         text += f" This process may hold {size(facts.limit_bytes)} ({facts.limit_name})."

@@ -264,6 +264,8 @@ def _notes(library: Library, tracker: Tracker | None) -> list[str]:
     for gpu in library.gpus():
         if promise := library.broken_promise(gpu):
             notes.append(f"GPU {gpu}: {promise}")
+        if host := library.host_memory(gpu):
+            notes.append(f"GPU {gpu}: {host}")
     if left_out := library.sites_left_out():
         notes.append(
             f"of {left_out:,} allocations it is not known where they were made: memory was asked for in more than "

@@ -72,12 +72,15 @@ class Outside:
 
 
 def now(gpu: int) -> int | None:
-    """Bytes in use on a GPU that are not in PyTorch's or our hands; None where CUDA cannot tell."""
+    """Bytes in use on a GPU that are not in PyTorch's or our hands; None where CUDA cannot tell: where the memory is
+    the host's, files that the kernel keeps as long as nobody wants the room count as in use there."""
     import torch
 
     if not torch.cuda.is_initialized():
         return None
     try:
+        if torch.cuda.get_device_properties(gpu).is_integrated:
+            return None
         free, total = torch.cuda.mem_get_info(gpu)
         return max(0, total - free - _reserved(gpu))
     except (RuntimeError, AssertionError):

@@ -86,6 +86,7 @@ struct Options {
   std::string idle_release = {};    // memory that was free for so long goes back to the driver: "30s", "off"
   std::string remap = {};           // "off": no physical memory moves once it is mapped, for those who register it
   std::string driver_reserve = {};  // memory of each GPU that is left to the driver: "1GiB", "off"
+  std::string host_reserve = {};    // memory that is left to the host, where a GPU's is the host's: "8GiB", "off"
   std::string driver_costs = {};    // a file of what this machine's driver takes, as `doctor --gpu` writes it
 };
 
@@ -100,6 +101,7 @@ inline std::string ToText(const Options& options) {
   append("idle_release", options.idle_release);
   append("remap", options.remap);
   append("driver_reserve", options.driver_reserve);
+  append("host_reserve", options.host_reserve);
   append("driver_costs", options.driver_costs);
   return text;
 }

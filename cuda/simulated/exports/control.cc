@@ -117,6 +117,14 @@ int frugal_sim_set_faults(const char* plan) {
 
 uint64_t frugal_sim_faults(void) { return TheMachine().calls().faults(); }
 
+int64_t frugal_sim_host_file(const char* path, char* text, uint64_t size) {
+  if (!frugal::sim::TheConfiguration().host.on) return -1;
+  const std::optional<std::string> file = TheMachine().HostFile(path);
+  if (!file) return -1;
+  std::copy_n(file->data(), std::min<uint64_t>(file->size(), size), text);
+  return static_cast<int64_t>(file->size());
+}
+
 int frugal_sim_checks_order(void) { return TheMachine().order() != nullptr ? 1 : 0; }
 
 int frugal_sim_touch(void* stream, const void* start, uint64_t bytes, int writes, const char* name) {

@@ -63,6 +63,9 @@ int DeviceAttribute(int attribute, const Machine& machine) {
   if (attribute == CU_DEVICE_ATTRIBUTE_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR_SUPPORTED) {
     return configuration.virtual_memory && configuration.backing == Backing::kMemory;
   }
+  if (attribute == CU_DEVICE_ATTRIBUTE_INTEGRATED || attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) {
+    return configuration.host.on;
+  }
   for (const AttributeValue& known : kAttributes) {
     if (known.attribute == attribute) return known.value;
   }

@@ -51,6 +51,8 @@ void FillDeviceProperties(const Machine& machine, const Gpu& gpu, Properties* pr
 
   p.asyncEngineCount = attribute(cudaDevAttrAsyncEngineCount);
   p.concurrentKernels = attribute(cudaDevAttrConcurrentKernels);
+  p.integrated = attribute(cudaDevAttrIntegrated);
+  p.pageableMemoryAccess = attribute(cudaDevAttrPageableMemoryAccess);
   p.unifiedAddressing = attribute(cudaDevAttrUnifiedAddressing);
   p.managedMemory = attribute(cudaDevAttrManagedMemory);
   p.concurrentManagedAccess = attribute(cudaDevAttrConcurrentManagedAccess);

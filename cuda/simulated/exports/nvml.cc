@@ -181,6 +181,8 @@ Result nvmlDeviceGetUUID(Device device, char* uuid, unsigned length) {
 }
 
 Result nvmlDeviceGetMemoryInfo(Device device, MemoryInfo* info) {
+  // As a DGX Spark answers: there is no memory that is the GPU's own.
+  if (TheConfiguration().host.on) return kNotSupported;
   info->total = static_cast<unsigned long long>(TheConfiguration().memory.count());
   info->used = static_cast<unsigned long long>(UsedBy(SlotOf(device)).count());
   info->free = info->total - info->used;
@@ -191,6 +193,7 @@ Result nvmlDeviceGetMemoryInfo(Device device, MemoryInfo* info) {
 Result nvmlDeviceGetMemoryInfo_v2(Device device, MemoryInfo2* info) {
   MemoryInfo plain = {};
   const Result result = nvmlDeviceGetMemoryInfo(device, &plain);
+  if (result != kSuccess) return result;
   *info = {info->version, plain.total, 0, plain.free, plain.used};
   return result;
 }

@@ -167,7 +167,7 @@ cudaError_t cudaDeviceGraphMemTrim(int) { return cudaSuccess; }
 // --- Of the host.
 
 extern "C" cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned) {
-  return OutsideCapture([&](Machine& machine, int) { return machine.host_memory().Allocate(ToBytes(size), pointer); });
+  return OutsideCapture([&](Machine& machine, int) { return machine.AllocateHost(ToBytes(size), pointer); });
 }
 
 extern "C" cudaError_t cudaMallocHost(void** pointer, size_t size) { return cudaHostAlloc(pointer, size, 0); }

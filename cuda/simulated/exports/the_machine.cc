@@ -14,6 +14,7 @@ namespace {
 
 // An exit status that neither Python nor a test runner uses.
 constexpr int kOrderViolated = 3;
+constexpr int kHostOverloaded = 7;
 
 std::atomic<Machine*> the_machine{nullptr};
 
@@ -53,6 +54,13 @@ void EndForFault(const std::string& fault) {
   _exit(kOrderViolated);
 }
 
+// A real machine would not get any further, either.
+void EndForOverload(const std::string& what) {
+  std::fflush(nullptr);
+  std::fprintf(stderr, "frugal simulated GPU: %s\n", what.c_str());
+  _exit(kHostOverloaded);
+}
+
 // When the process exits: work that is left is checked.
 void CheckTheRest() {
   Machine& machine = *the_machine.load();
@@ -81,6 +89,7 @@ void TellOrder() {
     if (configuration.order) std::atexit(TellOrder);
     if (configuration.late) std::atexit(CheckTheRest);  // Comes before the other.
     if (configuration.late && !configuration.order) made->late()->OnFault(EndForFault);
+    made->unified_host().OnOverload(EndForOverload);
     pthread_atfork(nullptr, nullptr, [] { the_machine.load()->BecomeForkedChild(); });
     the_machine.store(made, std::memory_order_release);
     return made;
