@@ -27,8 +27,7 @@ struct FrameLayout {
   size_t code;
   size_t instruction;
   bool instruction_is_index = false;  // an int, in instructions of two bytes; else a pointer into the code
-  size_t owner =
-      0;  // a byte that tells frames of the interpreter's C functions, which stand for no function; 0: there are none
+  size_t owner = 0;  // a byte that tells the interpreter's own frames, which stand for no function; 0: there are none
 };
 
 // PyCodeObject: co_filename, co_name, co_qualname (0: 3.10 has none), co_linetable, and the first instruction,

@@ -1,6 +1,6 @@
 // Since 2.29 log2 does without the hook matherr(), which nothing of ours has.
 
-#include "glibc/symbol_versions.h"
+#include "third_party/glibc/symbol_versions.h"
 
 #ifdef __GLIBC__
 

@@ -1,6 +1,6 @@
 // A part of libc.so.6 since 2.34, of libdl.so.2 before.
 
-#include "glibc/symbol_versions.h"
+#include "third_party/glibc/symbol_versions.h"
 
 #ifdef __GLIBC__
 

@@ -1,5 +1,5 @@
-#ifndef GLIBC_SYMBOL_VERSIONS_H_
-#define GLIBC_SYMBOL_VERSIONS_H_
+#ifndef FRUGAL_THIRD_PARTY_GLIBC_SYMBOL_VERSIONS_H_
+#define FRUGAL_THIRD_PARTY_GLIBC_SYMBOL_VERSIONS_H_
 
 // For functions that glibc has got a new version of since 2.28, if only because they moved from one of its libraries to
 // another. A library that is linked on a newer system asks for the new version, and does not load where there is none.
@@ -31,4 +31,4 @@
 
 #endif
 
-#endif  // GLIBC_SYMBOL_VERSIONS_H_
+#endif  // FRUGAL_THIRD_PARTY_GLIBC_SYMBOL_VERSIONS_H_

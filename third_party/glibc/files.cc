@@ -1,6 +1,6 @@
 // Functions since 2.33; before, glibc's headers made other calls of them, which have stayed.
 
-#include "glibc/symbol_versions.h"
+#include "third_party/glibc/symbol_versions.h"
 
 #ifdef __GLIBC__
 
