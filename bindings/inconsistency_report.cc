@@ -4,8 +4,8 @@
 
 #include <cstdio>
 #include <cstdlib>
-#include <filesystem>
 
+#include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
 
 namespace frugal {
@@ -18,8 +18,8 @@ std::string FigureLine(absl::string_view name, const GroupedCounter& counter) {
 
 // The whole text, for its owner to read. By way of a file whose name nobody knows, since the folder may be one where
 // others plant links and pipes at names that they can tell.
-bool WriteWhole(const std::filesystem::path& path, const std::string& text) {
-  std::string unfinished = path.string() + ".XXXXXX";
+bool WriteWhole(const std::string& path, const std::string& text) {
+  std::string unfinished = path + ".XXXXXX";
   const int file = mkstemp(unfinished.data());
   if (file < 0) return false;
   const bool written = write(file, text.data(), text.size()) == static_cast<ssize_t>(text.size());
@@ -49,10 +49,12 @@ std::string ToText(const Inconsistency& inconsistency) {
 
 std::string WriteReport(const Inconsistency& inconsistency, absl::string_view folder) {
   if (folder == "off") return "";
-  const std::string name = absl::StrCat("frugal-inconsistent-", inconsistency.gpu, "-", getpid(), ".txt");
-  const std::filesystem::path path = std::filesystem::path(folder.begin(), folder.end()) / name;
-  if (WriteWhole(path, ToText(inconsistency))) return absl::StrCat("What is known is in ", path.string(), ".");
-  return absl::StrCat("A report could not be written to ", path.string(), ": set report_dir to a folder that can be.");
+  // Without std::filesystem, which the C++ library of the oldest systems that torch is for has in no shared form.
+  const absl::string_view slash = folder.empty() || absl::EndsWith(folder, "/") ? "" : "/";
+  const std::string path =
+      absl::StrCat(folder, slash, "frugal-inconsistent-", inconsistency.gpu, "-", getpid(), ".txt");
+  if (WriteWhole(path, ToText(inconsistency))) return absl::StrCat("What is known is in ", path, ".");
+  return absl::StrCat("A report could not be written to ", path, ": set report_dir to a folder that can be.");
 }
 
 }  // namespace frugal

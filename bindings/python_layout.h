@@ -1,12 +1,14 @@
 // Where CPython keeps what a traceback shows, by version. These structures are internal, but do not change within a
 // minor version once it is released.
-// Source: Include/cpython/{pystate.h,code.h,unicodeobject.h,frameobject.h}, Include/internal/pycore_frame.h.
+// Source: Include/cpython/{pystate.h,code.h,unicodeobject.h,frameobject.h}, Include/internal/{pycore_frame.h,
+// pycore_interpframe_structs.h}.
 
 #ifndef FRUGAL_BINDINGS_PYTHON_LAYOUT_H_
 #define FRUGAL_BINDINGS_PYTHON_LAYOUT_H_
 
 #include <array>
 #include <cstddef>
+#include <cstdint>
 
 namespace frugal {
 
@@ -25,7 +27,8 @@ struct FrameLayout {
   size_t code;
   size_t instruction;
   bool instruction_is_index = false;  // an int, in instructions of two bytes; else a pointer into the code
-  size_t owner = 0;  // a byte that tells frames of the C stack, which stand for no function; 0: there are none
+  size_t owner =
+      0;  // a byte that tells frames of the interpreter's C functions, which stand for no function; 0: there are none
 };
 
 // PyCodeObject: co_filename, co_name, co_qualname (0: 3.10 has none), co_linetable, and the first instruction,
@@ -52,7 +55,7 @@ struct PythonLayout {
   TextLayout text;
 };
 
-inline constexpr std::array<PythonLayout, 4> kPythonLayouts = {{
+inline constexpr std::array<PythonLayout, 5> kPythonLayouts = {{
     {.minor = 10,
      .thread = {.frame = 24},
      .frame = {.previous = 24, .code = 32, .instruction = 96, .instruction_is_index = true},
@@ -73,10 +76,19 @@ inline constexpr std::array<PythonLayout, 4> kPythonLayouts = {{
      .frame = {.previous = 8, .code = 0, .instruction = 56, .owner = 70},
      .code = {.first_instruction = 200},
      .text = {.ascii = 40, .other = 56}},
+    {.minor = 14,
+     .thread = {.frame = 72},
+     .frame = {.previous = 8, .code = 0, .instruction = 56, .owner = 74},
+     .code = {.first_instruction = 208},
+     .text = {.ascii = 40, .other = 56}},
 }};
 
-// FRAME_OWNED_BY_CSTACK, in FrameLayout::owner.
-inline constexpr unsigned char kOwnedByCStack = 3;
+// FRAME_OWNED_BY_CSTACK until 3.13; 3.14's FRAME_OWNED_BY_INTERPRETER, above which is that of the C stack. From here on
+// in FrameLayout::owner.
+inline constexpr unsigned char kOwnedByNoFunction = 3;
+
+// Bits of a reference to an object that 3.14 (pycore_stackref.h) marks; no object's address has them.
+inline constexpr uintptr_t kReferenceMarks = 7;
 
 // PyUnicodeObject, in all of these versions.
 inline constexpr size_t kTextLength = 16;

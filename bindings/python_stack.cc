@@ -95,7 +95,7 @@ const void* CurrentFrame() {
 
 PythonFrame ReadFrame(const PythonLayout& layout, const void* frame) {
   PythonFrame read;
-  read.code = Read<const void*>(frame, layout.frame.code);
+  read.code = reinterpret_cast<const void*>(Read<uintptr_t>(frame, layout.frame.code) & ~kReferenceMarks);
   read.lines = Read<const void*>(read.code, layout.code.lines);
   read.file = Read<const void*>(read.code, layout.code.file);
   if (layout.frame.instruction_is_index) {
@@ -147,7 +147,7 @@ size_t CapturePython(absl::Span<PythonFrame> frames) {
   size_t count = 0;
   for (const void* frame = CurrentFrame(); frame != nullptr && count < frames.size();
        frame = Read<const void*>(frame, layout.frame.previous)) {
-    if (layout.frame.owner != 0 && Read<unsigned char>(frame, layout.frame.owner) == kOwnedByCStack) continue;
+    if (layout.frame.owner != 0 && Read<unsigned char>(frame, layout.frame.owner) >= kOwnedByNoFunction) continue;
     frames[count++] = ReadFrame(layout, frame);
   }
   return count;

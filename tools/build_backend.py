@@ -16,6 +16,7 @@ import base64
 import hashlib
 import io
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -28,6 +29,8 @@ import torch_sdk
 import wheel_tag
 from build_libraries import LIBRARIES, PACKAGE, ROOT
 
+# What a build, with CMake or Bazel, needs of Abseil's source.
+ABSEIL = ("absl", "AUTHORS", "BUILD.bazel", "CMake", "CMakeLists.txt", "LICENSE")
 HEADERS = ROOT / "bindings" / "include"  # in a wheel, include/ in the package
 
 
@@ -97,6 +100,11 @@ def _sources() -> dict[str, bytes]:
 
 
 def get_requires_for_build_wheel(config_settings=None) -> list[str]:
+    # Before pip fetches what a build needs, and looks for a torch that there is not.
+    try:
+        build_libraries.check_machine()
+    except build_libraries.BuildError as error:
+        sys.exit(f"frugal_alloc: {error}")
     return [] if build_libraries.has_bazel() or shutil.which("cmake") else ["cmake"]
 
 
@@ -129,15 +137,29 @@ def build_editable(wheel_directory, config_settings=None, metadata_directory=Non
     return _pack(wheel_directory, path, wheel_tag.local_tag())
 
 
+def _anonymous(entry: tarfile.TarInfo) -> tarfile.TarInfo | None:
+    """The entry as an sdist has it: nobody's. None for what no build compiles."""
+    if re.search(r"_(test|benchmark)\.cc$", entry.name) and f"/{build_libraries.ABSEIL}/" in entry.name:
+        return None
+    entry.uid = entry.gid = 0
+    entry.uname = entry.gname = ""
+    return entry
+
+
 def build_sdist(sdist_directory, config_settings=None) -> str:
     project = project_metadata.read()
     listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True)
     names = list(filter(None, listed.stdout.split("\0")))
     if "pyproject.toml" not in names:
         sys.exit(f"frugal_alloc: an sdist has the files that git lists, and {ROOT} is no git checkout; clone it")
+    abseil = build_libraries.abseil()
+    if not (abseil / "absl").is_dir():
+        sys.exit(f"frugal_alloc: an sdist has Abseil's source in it, which is not at {abseil}; run tools/setup")
     with tarfile.open(pathlib.Path(sdist_directory) / f"{project.stem}.tar.gz", "w:gz") as archive:
         for name in names:
-            archive.add(ROOT / name, f"{project.stem}/{name}")
+            archive.add(ROOT / name, f"{project.stem}/{name}", filter=_anonymous)
+        for name in ABSEIL:
+            archive.add(abseil / name, f"{project.stem}/{build_libraries.ABSEIL}/{name}", filter=_anonymous)
         metadata = project.metadata().encode()
         entry = tarfile.TarInfo(f"{project.stem}/PKG-INFO")
         entry.size = len(metadata)

@@ -27,6 +27,8 @@ import torch_sdk
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "bindings" / "frugal_alloc"
 LIBRARIES = "_lib"  # in the package
+ABSEIL = ".deps/abseil"  # in the checkout
+OLDEST_GLIBC = (2, 28)  # that there are wheels of torch for
 SIMULATED_GPU = "simulated_gpu"  # in _lib
 TARGET = "//:package_libraries"
 # What is cross-compiled, from which machine, and with which compiler (.bazelrc's configuration of that name).
@@ -67,7 +69,7 @@ def machine() -> str:
 
 
 def check_machine(architecture: str | None = None) -> None:
-    """Raises BuildError where there can be no library of ours, or something that building needs is missing.
+    """Raises BuildError where there can be no library of ours, or something is missing that pip does not bring.
 
     Args:
         architecture: What to build for; left out: this machine.
@@ -79,15 +81,26 @@ def check_machine(architecture: str | None = None) -> None:
     if architecture not in (None, machine()):
         _check_cross_compiler(architecture)
         return
+    version = _installation.glibc_version()
+    if version < OLDEST_GLIBC and beside() is None:
+        raise BuildError(
+            f"this system has glibc {'.'.join(map(str, version))}, and PyTorch's wheels, as ours, are for "
+            f"{'.'.join(map(str, OLDEST_GLIBC))} or newer: use a newer system, or install a PyTorch that was built for "
+            "this one first"
+        )
     if has_bazel():  # it names what it misses
         return
-    if not (_abseil() / "absl").is_dir():
+    if not (abseil() / "absl").is_dir():
         raise BuildError(
-            f"Abseil's source, which a build needs, is not at {_abseil()}: run tools/setup in a clone, or set "
+            f"Abseil's source, which a build needs, is not at {abseil()}: run tools/setup in a clone, or set "
             "FRUGAL_ABSEIL to its folder; nothing is built where pip finds a wheel for this machine"
         )
-    if shutil.which("cmake") is None:
-        raise BuildError("there is neither Bazel nor CMake to build with; pip install cmake, or install a built wheel")
+    compilers = (*shlex.split(os.environ.get("CXX", ""))[:1], "c++", "g++", "clang++")
+    if not any(map(shutil.which, compilers)):
+        raise BuildError(
+            "there is no C++ compiler to build with: install one for C++20, such as g++ 12, or set CXX to it; nothing "
+            "is built where pip finds a wheel for this machine"
+        )
 
 
 def _check_cross_compiler(architecture: str) -> None:
@@ -236,18 +249,21 @@ def _built_by_bazel(torch: Torch, options: list[str]) -> dict[str, pathlib.Path]
     return built
 
 
-def _abseil() -> pathlib.Path:
-    return pathlib.Path(os.environ.get("FRUGAL_ABSEIL", ROOT / ".deps" / "abseil"))
+def abseil() -> pathlib.Path:
+    """The folder that Abseil's source has to be in; an sdist has it there."""
+    return pathlib.Path(os.environ.get("FRUGAL_ABSEIL", ROOT / ABSEIL))
 
 
 def _built_by_cmake(torches: list[Torch]) -> dict[str, pathlib.Path]:
+    if shutil.which("cmake") is None:
+        raise BuildError("there is neither Bazel nor CMake to build with; pip install cmake, or install a built wheel")
     site = torches[0].folder.parent if torches[0].installed else None
     folder = ROOT / "build" / "cmake"
     values = {
         "CMAKE_BUILD_TYPE": "Release",
         "TORCHES": ";".join(str(torch.folder) for torch in torches),
         "CUDA": torch_sdk.cuda_headers(site),
-        "ABSEIL": _abseil(),
+        "ABSEIL": abseil(),
     }
     configure = ["cmake", "-S", ROOT, "-B", folder, *(f"-D{name}={value}" for name, value in values.items())]
     for command in (configure, ["cmake", "--build", folder, "--parallel", str(os.cpu_count())]):

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 LIBRARIES = Path(__file__).resolve().parent / "_lib"
+OLDEST_PYTHON = (3, 10)  # requires-python of pyproject.toml
 # What there are libraries for, as the kernel names it, and the number that the head of a library (ELF) has for it.
 ARCHITECTURES = {"x86_64": 62, "aarch64": 183}
 
@@ -65,12 +66,31 @@ def check_platform() -> None:
     if (machine := os.uname().machine) not in ARCHITECTURES:
         there = ", ".join(ARCHITECTURES)
         raise MissingPart(f"frugal_alloc is for {there}, this is {machine}; PyTorch keeps its own allocator")
+    if not glibc_version():
+        raise MissingPart(
+            "frugal_alloc needs glibc, as PyTorch for CUDA does, and this system's C library is another "
+            "(Alpine's is musl); use a system with glibc"
+        )
+    if sys.version_info < OLDEST_PYTHON:
+        raise MissingPart(
+            f"frugal_alloc needs Python {'.'.join(map(str, OLDEST_PYTHON))} or newer, and {sys.executable} is "
+            f"{'.'.join(map(str, sys.version_info[:3]))}; use a newer Python, and a PyTorch for it"
+        )
     # The words of sys.version from 3.13 on. Without the lock nobody has tried it.
     if "free-threading" in sys.version:
         raise MissingPart(
             f"frugal_alloc needs Python's global lock, and {sys.executable} is a free-threaded build; "
             "use the ordinary build of this Python"
         )
+
+
+def glibc_version() -> tuple[int, ...]:
+    """Such as (2, 36); empty where the C library is another."""
+    try:
+        name, _, version = (os.confstr("CS_GNU_LIBC_VERSION") or "").partition(" ")
+    except (OSError, ValueError):
+        return ()
+    return tuple(map(int, re.findall(r"\d+", version)[:2])) if name == "glibc" else ()
 
 
 def find_torch() -> Torch:

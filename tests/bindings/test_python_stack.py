@@ -14,7 +14,7 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 BAZEL = shlex.split(os.environ.get("BAZEL", "bazel"))
 TARGET = "//tests/bindings:python_stack_reader.so"
-VERSIONS = ("3.10", "3.11", "3.12", "3.13")
+VERSIONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 
 
 def find_python(version: str) -> str | None:

@@ -145,6 +145,15 @@ def test_other_architectures_are_named():
     check_refused(run_python(pretend + TRY), "x86_64", "riscv64", "PyTorch keeps its own allocator")
 
 
+def test_other_c_libraries_are_named():
+    check_refused(run_python("import os; os.confstr = lambda name: None\n" + TRY), "glibc", "musl", "use a system with")
+
+
+def test_older_pythons_are_named():
+    result = run_python("import sys; sys.version_info = (3, 9, 18)\n" + TRY)
+    check_refused(result, "3.10 or newer", "3.9.18", "use a newer Python")
+
+
 def test_free_threaded_pythons_are_named():
     pretend = "import sys; sys.version = sys.version.replace(' (', ' free-threading build (', 1)\n"
     check_refused(run_python(pretend + TRY), "free-threaded", "ordinary build")

@@ -15,10 +15,14 @@ import sys
 sys.path.insert(0, sys.argv[1])
 {before}
 import build_backend
-build_backend.build_wheel(sys.argv[2])
+build_backend.{hook}
 """
+BUILD_WHEEL = "build_wheel(sys.argv[2])"
+# pip asks this first.
+ASK = "get_requires_for_build_wheel()"
 # Nothing is fetched for what is refused.
 NO_TORCH = "import build_libraries; build_libraries.beside = build_libraries.everyone = None"
+NO_TORCH_BESIDE = "build_libraries.beside = lambda: None"
 OLD_TORCH = """
 import build_libraries, subprocess
 answer = subprocess.CompletedProcess([], 0, "/nowhere/torch\\n2.4.1\\n", "")
@@ -38,9 +42,9 @@ def unpacked(tmp_path: Path) -> Path:
     return tmp_path / "source"
 
 
-def said_by_build(source: Path, before: str) -> str:
+def said_by_build(source: Path, before: str, hook: str = BUILD_WHEEL) -> str:
     """The one line that it ends with."""
-    command = [sys.executable, "-c", BUILD.format(before=before), source / "tools", source.parent]
+    command = [sys.executable, "-c", BUILD.format(before=before, hook=hook), source / "tools", source.parent]
     environment = {"PATH": "/usr/bin:/bin", "BAZEL": "no-such-bazel", "HOME": str(source.parent)}
     done = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True)
     lines = [line for line in done.stderr.splitlines() if "has no torch yet" not in line]
@@ -54,21 +58,47 @@ def test_without_abseil_it_says_where_to_put_it_and_that_a_wheel_needs_none(unpa
     assert "FRUGAL_ABSEIL" in line and "wheel" in line and str(unpacked / ".deps" / "abseil") in line
 
 
+@pytest.mark.parametrize("hook", [ASK, BUILD_WHEEL])
+def test_without_a_compiler_it_says_what_to_install(unpacked: Path, hook: str) -> None:
+    (unpacked / ".deps" / "abseil" / "absl").mkdir(parents=True)
+    no_compiler = NO_TORCH + "\nimport shutil; shutil.which = lambda name: None"
+    line = said_by_build(unpacked, no_compiler, hook)
+    assert "no C++ compiler" in line and "g++" in line and "wheel" in line
+
+
 @pytest.mark.parametrize(
     "pretend, named",
     [
         ("import sys; sys.platform = 'darwin'", "darwin"),
         ("import os; real = os.uname(); os.uname = lambda: os.uname_result([*real[:4], 'riscv64'])", "riscv64"),
         ("import sys; sys.version = '3.14.0 free-threading build'", "free-threaded"),
+        ("import sys; sys.version_info = (3, 9, 18, 'final', 0)", "3.9.18"),
+        ("import os; os.confstr = lambda name: None", "musl"),
+        ("import build_libraries, os; os.confstr = lambda name: 'glibc 2.17'; " + NO_TORCH_BESIDE, "glibc 2.17"),
     ],
 )
-def test_machine_that_there_can_be_no_library_for_is_named(unpacked: Path, pretend: str, named: str) -> None:
-    assert named in said_by_build(unpacked, NO_TORCH + "\n" + pretend)
+@pytest.mark.parametrize("hook", [ASK, BUILD_WHEEL])
+def test_machine_that_there_can_be_no_library_for_is_named(unpacked: Path, pretend: str, named: str, hook: str) -> None:
+    assert named in said_by_build(unpacked, NO_TORCH + "\n" + pretend, hook)
+
+
+def test_old_glibc_is_no_hindrance_where_there_is_a_torch_for_it(unpacked: Path) -> None:
+    pretend = "import os; os.confstr = lambda name: 'glibc 2.17'\n"
+    assert "Abseil" in said_by_build(unpacked, pretend + "import build_libraries; build_libraries.beside = lambda: 1")
 
 
 def test_torch_that_does_not_fit_is_named_with_those_that_do(unpacked: Path) -> None:
     line = said_by_build(unpacked, OLD_TORCH)
     assert "2.4.1" in line and "2.9, 2.10" in line
+
+
+def test_sdist_is_refused_without_abseil(unpacked: Path) -> None:
+    code = "import sys; sys.path.insert(0, 'tools'); import build_backend; build_backend.build_sdist('.')"
+    subprocess.run(["git", "init", "-q"], cwd=unpacked, check=True)
+    subprocess.run(["git", "add", "."], cwd=unpacked, check=True)
+    done = subprocess.run([sys.executable, "-c", code], cwd=unpacked, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert "run tools/setup" in done.stderr and len(done.stderr.splitlines()) == 1
 
 
 def test_sdist_is_refused_outside_a_checkout(unpacked: Path) -> None:

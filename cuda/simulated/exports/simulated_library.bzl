@@ -27,5 +27,5 @@ def simulated_library(name, exports, deps, needed = []):
             "-lpthread",
         ] + ["$(location %s)" % library for library in needed],
         linkshared = True,
-        deps = deps + ["//cuda/simulated/exports:arc4random"],
+        deps = deps + ["//glibc:oldest_with_static_cxx"],
     )
