@@ -26,7 +26,7 @@ NO_TORCH_BESIDE = "build_libraries.beside = lambda: None"
 OLD_TORCH = """
 import build_libraries, subprocess
 answer = subprocess.CompletedProcess([], 0, "/nowhere/torch\\n2.4.1\\n", "")
-build_libraries.check_machine = lambda: None
+build_libraries.check_machine = lambda architecture: None
 build_libraries.subprocess.run = lambda *args, **kwargs: answer
 """
 
