@@ -53,4 +53,4 @@ def test_library_names_what_its_functions_were_in_before_they_moved(library: Pat
 @ON_DEBIAN_12
 def test_tag_of_all_libraries_is_that_of_torch() -> None:
     files = {path.name: path.read_bytes() for path in LIBRARIES}
-    assert wheel_tag.tag(files) == "py3-none-manylinux_2_28_x86_64"
+    assert wheel_tag.tag(files, "x86_64") == "py3-none-manylinux_2_28_x86_64"

@@ -75,8 +75,8 @@ class Epochs:
 
     @property
     def steps_per_epoch(self) -> float | None:
-        """Of the program's epochs; None: none has ended, or they have no steps."""
-        if not self.ended or not self._steps_at_end:
+        """Of the program's epochs; None: none has ended, or not all of them have steps, so that steps tell nothing."""
+        if not self.ended or self._steps_at_end < self.ended:
             return None
         return self._steps_at_end / self.ended
 
