@@ -252,7 +252,7 @@ absl::Status DriverDevice::LearnWhatGroupCounts() {
   const absl::StatusOr<Address> segment = Malloc(kTrial);
   if (!segment.ok()) return segment.status();
   const absl::StatusOr<UnifiedMemory::State> during = unified_->Look();
-  const absl::Status freed = MakeUpForOneFailure([&] { return Free(*segment); });
+  absl::Status freed = MakeUpForOneFailure([&] { return Free(*segment); });
   if (!during.ok()) return during.status();
   if (!freed.ok()) return freed;
   unified_->SetGroupCountsGpu(during->group_current - before->group_current >= Bytes(kTrial.count() / 2));

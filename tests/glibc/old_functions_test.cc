@@ -8,6 +8,7 @@
 #include <cmath>
 #include <cstdint>
 #include <cstdio>
+#include <cstdlib>
 #include <cstring>
 #include <set>
 #include <stdexcept>
@@ -15,8 +16,6 @@
 #include <thread>
 
 #include "gtest/gtest.h"
-
-extern "C" uint32_t arc4random();
 
 namespace {
 

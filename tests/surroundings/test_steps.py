@@ -6,6 +6,7 @@ Both are run as they are; all that they call is made up.
 from __future__ import annotations
 
 import json
+import os
 import shlex
 import shutil
 import subprocess
@@ -25,6 +26,7 @@ with open(here / "calls", "a") as file:
     print(json.dumps([call, dict(os.environ)]), file=file)
 sys.exit(3 if any(part in call for part in (here / "fails").read_text().splitlines()) else 0)
 """
+WHEEL = f"frugal_alloc-0.0.0-py3-none-linux_{os.uname().machine}.whl"
 LOGS = ("faults/some_test", "load/some_test", "order/some_test", "shadow/shadow_test")
 
 
@@ -46,7 +48,7 @@ class Checkout:
             (folder / ".bazel" / "testlogs" / "tests" / name).mkdir(parents=True)
             (folder / ".bazel" / "testlogs" / "tests" / name / "test.log").write_text("COUNTS 5 operations\n")
         (folder / "dist").mkdir()
-        (folder / "dist" / "frugal_alloc-0.0.0.whl").touch()
+        (folder / "dist" / WHEEL).touch()
 
     def run(self, command: str, *arguments: str, fails: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
         (self.folder / "fails").write_text(fails)
@@ -117,7 +119,7 @@ def test_a_step_of_several_commands_fails_where_its_first_does(checkout, fails: 
 
 def test_the_tests_have_the_new_wheel_or_none(checkout) -> None:
     made = checkout("tools/test")
-    for fails, wheel in (("", f"{made.folder}/dist/frugal_alloc-0.0.0.whl"), ("tools/wheel", None)):
+    for fails, wheel in (("", f"{made.folder}/dist/{WHEEL}"), ("tools/wheel", None)):
         made.run("tools/test", fails=fails)
         (environment,) = (environment for call, environment in made.calls() if PYTEST in call)
         assert environment.get("FRUGAL_TEST_WHEEL") == wheel

@@ -26,6 +26,7 @@ RUNTIME_FUNCTIONS = {
     "cudaDeviceCanAccessPeer",
     "cudaDeviceDisablePeerAccess",
     "cudaDeviceEnablePeerAccess",
+    "cudaDeviceGetAttribute",
     "cudaDeviceSynchronize",
     "cudaEventCreateWithFlags",
     "cudaEventDestroy",
