@@ -12,13 +12,13 @@ import os
 import platform
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 from frugal_alloc import _histories, _installation, _progress, _replay, _simulated_gpu
 
 from . import provenance, replay_bars, replay_results, replay_suite, replay_tables
+from .command_line import BAD_INPUT, Parser
 
-_BAD_INPUT, _FAILED, _INTERRUPTED = 2, 1, 130
+_FAILED, _INTERRUPTED = 1, 130
 # Where the tables of bars look: tight, tighter, some room, much room.
 _RATIOS = [1.001, 1.005, 1.02, 1.2]
 _CAVEATS = [
@@ -28,13 +28,6 @@ _CAVEATS = [
     "real kernels differ in length.",
     "A smallest capacity is found to within 0.05 % of the most live memory.",
 ]
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(_BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -56,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         parser.error(f"--only: {error}")
     except (_histories.HistoryError, _installation.MissingPart, _simulated_gpu.SimulationError, OSError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
-        return _BAD_INPUT
+        return BAD_INPUT
     except _replay.ReplayError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return _FAILED
@@ -67,8 +60,8 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> _Parser:
-    parser = _Parser("replay_bench", description=__doc__.split("\n")[0])
+def _parser() -> Parser:
+    parser = Parser("replay_bench", description=__doc__.split("\n")[0])
     parser.add_argument("--only", metavar="NAME,...", help=f"histories: {', '.join(replay_suite.names())}; default all")
     parser.add_argument(
         "--allocators", metavar="NAME,...", help=f"default {','.join(_replay.ALLOCATORS)}; the first is judged"
@@ -84,7 +77,7 @@ def _parser() -> _Parser:
     return parser
 
 
-def _allocators(parser: _Parser, options: argparse.Namespace) -> list[str]:
+def _allocators(parser: Parser, options: argparse.Namespace) -> list[str]:
     if options.allocators is None:
         return ["frugal"] if options.quick else list(_replay.ALLOCATORS)
     chosen = list(dict.fromkeys(options.allocators.split(",")))
@@ -94,7 +87,7 @@ def _allocators(parser: _Parser, options: argparse.Namespace) -> list[str]:
     return chosen
 
 
-def _ratios(parser: _Parser, text: str | None) -> list[float]:
+def _ratios(parser: Parser, text: str | None) -> list[float]:
     if text is None:
         return _RATIOS
     ratios = []

@@ -2,22 +2,12 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
-from typing import NoReturn
 
+from ..command_line import Parser
 from . import DEFAULT_SEED, GENERATORS, BadParameter, generate
 from .recorder import GIB, write
-
-_BAD_INPUT = 2
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(_BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -48,8 +38,8 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> _Parser:
-    parser = _Parser("bench.generators", description="Makes up an allocation history that frugal-alloc replay reads.")
+def _parser() -> Parser:
+    parser = Parser("bench.generators", description="Makes up an allocation history that frugal-alloc replay reads.")
     parser.add_argument("name", nargs="?", choices=GENERATORS, metavar="NAME", help="without one: lists them")
     parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="default %(default)s")
     parser.add_argument("--scale", type=float, default=1.0, metavar="X", help="how many times as long (default 1)")

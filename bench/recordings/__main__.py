@@ -2,23 +2,15 @@
 
 from __future__ import annotations
 
-import argparse
 import sys
 from pathlib import Path
-from typing import NoReturn
 
 from frugal_alloc import _simulated_gpu
 
+from ..command_line import Parser
 from . import DEFAULT_SEED, NAMES, RecordingFailed, file_of, record, write
 
-_BAD_INPUT, _FAILED = 2, 1
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(_BAD_INPUT, f"{self.prog}: {message} (see {self.prog} --help)\n")
+_FAILED = 1
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -44,8 +36,8 @@ def main(arguments: list[str] | None = None) -> int:
     return 0
 
 
-def _parser() -> _Parser:
-    parser = _Parser("bench.recordings", description="Records what a program allocates, on the simulated GPU.")
+def _parser() -> Parser:
+    parser = Parser("bench.recordings", description="Records what a program allocates, on the simulated GPU.")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"which of {', '.join(NAMES)} (default all)")
     parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="default %(default)s")
     parser.add_argument("--folder", type=Path, help="where the files go (default bench/histories)")
