@@ -163,11 +163,11 @@ TEST(SiteTableTest, MemoryOfABackwardPassBelongsToThePartOfItsForwardPass) {
 }
 
 TEST(CodeOwnersTest, TheLongestBeginningDecides) {
-  const CodeOwners owners("n/tmp/\nu/tmp/work/\nn/tmp/work/cache/\nn/usr/lib/python3/\nn<\nu<stdin>\n");
+  const CodeOwners owners("n/tmp/\nu/tmp/mine/\nn/tmp/mine/cache/\nn/usr/lib/python3/\nn<\nu<stdin>\n");
   EXPECT_FALSE(owners.IsUsers("/tmp/generated/module.py"));
-  EXPECT_TRUE(owners.IsUsers("/tmp/work/train.py"));
-  EXPECT_TRUE(owners.IsUsers("/tmp/work/models/net.py"));
-  EXPECT_FALSE(owners.IsUsers("/tmp/work/cache/ab/cab.py"));
+  EXPECT_TRUE(owners.IsUsers("/tmp/mine/train.py"));
+  EXPECT_TRUE(owners.IsUsers("/tmp/mine/models/net.py"));
+  EXPECT_FALSE(owners.IsUsers("/tmp/mine/cache/ab/cab.py"));
   EXPECT_FALSE(owners.IsUsers("/usr/lib/python3/abc.py"));
   EXPECT_FALSE(owners.IsUsers("<string>"));
   EXPECT_TRUE(owners.IsUsers("<stdin>"));
@@ -181,8 +181,8 @@ TEST(CodeOwnersTest, OfAFlatFolderOnlyTheFilesInItAreTheUsers) {
 }
 
 TEST(CodeOwnersTest, AnInstalledPackageIsNeverTheUsers) {
-  const CodeOwners owners("u/work/\nu/opt/env/lib/site-packages/mine/");
-  EXPECT_FALSE(owners.IsUsers("/work/.venv/lib/python3.11/site-packages/torch/nn/modules/linear.py"));
+  const CodeOwners owners("u/project/\nu/opt/env/lib/site-packages/mine/");
+  EXPECT_FALSE(owners.IsUsers("/project/.venv/lib/python3.11/site-packages/torch/nn/modules/linear.py"));
   EXPECT_FALSE(owners.IsUsers("/usr/lib/python3/dist-packages/numpy/core.py"));
   EXPECT_TRUE(owners.IsUsers("/opt/env/lib/site-packages/mine/train.py"));
 }
