@@ -216,7 +216,9 @@ def test_children_however_started_have_the_allocator(tmp_path: Path, program: An
 
 def test_workers_of_torchrun_have_the_allocator(tmp_path: Path, program: Any) -> None:
     script = tmp_path / "script.py"
-    script.write_text("import os, torch, frugal_alloc; print(os.environ['RANK'], frugal_alloc.is_enabled())")
+    # One write a line: torchrun's workers share the pipe, and print() without a buffer writes each word by itself.
+    said = "f\"{os.environ['RANK']} {frugal_alloc.is_enabled()}\\n\".encode()"
+    script.write_text(f"import os, torch, frugal_alloc; os.write(1, {said})")
     line = ["simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "run"]
     outcome = program(*line, "-m", "torch.distributed.run", "--nproc-per-node", "2", script)
     assert sorted(outcome.out.splitlines()) == ["0 True", "1 True"], outcome
