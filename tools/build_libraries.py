@@ -33,6 +33,7 @@ SIMULATED_GPU = "simulated_gpu"  # in _lib
 TARGET = "//:package_libraries"
 # What is cross-compiled, from which machine, and with which compiler (.bazelrc's configuration of that name).
 CROSS_COMPILED = {"aarch64": ("x86_64", "aarch64-linux-gnu-g++")}
+TORCH_SDK_MACHINE = "x86_64"  # which tools/torch_sdk.py fetches torch's libraries for
 BAZEL = shlex.split(os.environ.get("BAZEL", "bazel"))
 
 sys.path.insert(0, str(PACKAGE))
@@ -143,7 +144,16 @@ def beside() -> Torch | None:
 
 
 def everyone() -> list[Torch]:
-    """All that tools/torch_versions.txt lists."""
+    """All that tools/torch_versions.txt lists.
+
+    Raises:
+        BuildError: this machine is none that links with what tools/torch_sdk.py fetches.
+    """
+    if machine() != TORCH_SDK_MACHINE:
+        raise BuildError(
+            f"on {machine()} there is nothing to link with for a torch that is not installed: install torch first, or "
+            f"build on {TORCH_SDK_MACHINE} with tools/wheel --architecture {machine()}"
+        )
     return [Torch(torch_sdk.torch(version), version, installed=False) for version in torch_sdk.versions()]
 
 
