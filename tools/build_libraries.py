@@ -264,9 +264,20 @@ def abseil() -> pathlib.Path:
     return pathlib.Path(os.environ.get("FRUGAL_ABSEIL", ROOT / ABSEIL))
 
 
+def missing_tools() -> list[str]:
+    """What the package index has to bring for a build on this machine, by the names that pip knows."""
+    if has_bazel():
+        return []
+    missing = [] if shutil.which("cmake") else ["cmake"]
+    # A compiler's package does not bring make along.
+    return missing if shutil.which("make") or shutil.which("ninja") else [*missing, "ninja"]
+
+
 def _built_by_cmake(torches: list[Torch]) -> dict[str, pathlib.Path]:
-    if shutil.which("cmake") is None:
-        raise BuildError("there is neither Bazel nor CMake to build with; pip install cmake, or install a built wheel")
+    if missing := missing_tools():
+        raise BuildError(
+            f"CMake or what it runs is not here; pip install {' '.join(missing)}, or install a built wheel"
+        )
     site = torches[0].folder.parent if torches[0].installed else None
     folder = ROOT / "build" / "cmake"
     values = {
@@ -275,7 +286,16 @@ def _built_by_cmake(torches: list[Torch]) -> dict[str, pathlib.Path]:
         "CUDA": torch_sdk.cuda_headers(site),
         "ABSEIL": abseil(),
     }
-    configure = ["cmake", "-S", ROOT, "-B", folder, *(f"-D{name}={value}" for name, value in values.items())]
+    generator = [] if shutil.which("make") else ["-G", "Ninja"]
+    configure = [
+        "cmake",
+        *generator,
+        "-S",
+        ROOT,
+        "-B",
+        folder,
+        *(f"-D{name}={value}" for name, value in values.items()),
+    ]
     for command in (configure, ["cmake", "--build", folder, "--parallel", str(os.cpu_count())]):
         if subprocess.run(command).returncode:
             raise BuildError("cmake failed; its messages are above")
