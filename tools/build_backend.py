@@ -17,7 +17,6 @@ import hashlib
 import io
 import pathlib
 import re
-import shutil
 import subprocess
 import sys
 import tarfile
@@ -105,7 +104,7 @@ def get_requires_for_build_wheel(config_settings=None) -> list[str]:
         build_libraries.check_machine()
     except build_libraries.BuildError as error:
         sys.exit(f"frugal_alloc: {error}")
-    return [] if build_libraries.has_bazel() or shutil.which("cmake") else ["cmake"]
+    return build_libraries.missing_tools()
 
 
 get_requires_for_build_editable = get_requires_for_build_wheel

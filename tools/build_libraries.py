@@ -33,6 +33,7 @@ SIMULATED_GPU = "simulated_gpu"  # in _lib
 TARGET = "//:package_libraries"
 # What is cross-compiled, from which machine, and with which compiler (.bazelrc's configuration of that name).
 CROSS_COMPILED = {"aarch64": ("x86_64", "aarch64-linux-gnu-g++")}
+TORCH_SDK_MACHINE = "x86_64"  # which tools/torch_sdk.py fetches torch's libraries for
 BAZEL = shlex.split(os.environ.get("BAZEL", "bazel"))
 
 sys.path.insert(0, str(PACKAGE))
@@ -143,7 +144,16 @@ def beside() -> Torch | None:
 
 
 def everyone() -> list[Torch]:
-    """All that tools/torch_versions.txt lists."""
+    """All that tools/torch_versions.txt lists.
+
+    Raises:
+        BuildError: this machine is none that links with what tools/torch_sdk.py fetches.
+    """
+    if machine() != TORCH_SDK_MACHINE:
+        raise BuildError(
+            f"on {machine()} there is nothing to link with for a torch that is not installed: install torch first, or "
+            f"build on {TORCH_SDK_MACHINE} with tools/wheel --architecture {machine()}"
+        )
     return [Torch(torch_sdk.torch(version), version, installed=False) for version in torch_sdk.versions()]
 
 
@@ -254,9 +264,20 @@ def abseil() -> pathlib.Path:
     return pathlib.Path(os.environ.get("FRUGAL_ABSEIL", ROOT / ABSEIL))
 
 
+def missing_tools() -> list[str]:
+    """What the package index has to bring for a build on this machine, by the names that pip knows."""
+    if has_bazel():
+        return []
+    missing = [] if shutil.which("cmake") else ["cmake"]
+    # A compiler's package does not bring make along.
+    return missing if shutil.which("make") or shutil.which("ninja") else [*missing, "ninja"]
+
+
 def _built_by_cmake(torches: list[Torch]) -> dict[str, pathlib.Path]:
-    if shutil.which("cmake") is None:
-        raise BuildError("there is neither Bazel nor CMake to build with; pip install cmake, or install a built wheel")
+    if missing := missing_tools():
+        raise BuildError(
+            f"CMake or what it runs is not here; pip install {' '.join(missing)}, or install a built wheel"
+        )
     site = torches[0].folder.parent if torches[0].installed else None
     folder = ROOT / "build" / "cmake"
     values = {
@@ -265,7 +286,16 @@ def _built_by_cmake(torches: list[Torch]) -> dict[str, pathlib.Path]:
         "CUDA": torch_sdk.cuda_headers(site),
         "ABSEIL": abseil(),
     }
-    configure = ["cmake", "-S", ROOT, "-B", folder, *(f"-D{name}={value}" for name, value in values.items())]
+    generator = [] if shutil.which("make") else ["-G", "Ninja"]
+    configure = [
+        "cmake",
+        *generator,
+        "-S",
+        ROOT,
+        "-B",
+        folder,
+        *(f"-D{name}={value}" for name, value in values.items()),
+    ]
     for command in (configure, ["cmake", "--build", folder, "--parallel", str(os.cpu_count())]):
         if subprocess.run(command).returncode:
             raise BuildError("cmake failed; its messages are above")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+import lzma
 import os
 import re
 import shlex
@@ -128,6 +129,8 @@ def reader(tmp_path: Path) -> Reader:
     for report, document in reports.items():
         (tmp_path / f"{report}.json").write_text(json.dumps(document))
     shutil.copy(shutil.which("true"), tmp_path / "trainer")
+    recorded = lzma.decompress((ROOT / "bench" / "histories" / "mosaic.pickle.xz").read_bytes())
+    (tmp_path / "snapshot.pickle").write_bytes(recorded)
     for part in ("CMakeLists.txt", "train.cc", "tumors.csv"):
         shutil.copy(ROOT / "examples" / "trainer" / part, tmp_path)
     for part in ("bindings", "tests"):

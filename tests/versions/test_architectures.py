@@ -70,6 +70,17 @@ def test_cmake_alone_builds_for_its_own_machine(build_libraries: ModuleType, mon
     assert "needs Bazel" in refusal(build_libraries, "aarch64")
 
 
+def test_without_torch_nothing_is_fetched_that_does_not_link_here(
+    build_libraries: ModuleType, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pretend_machine("aarch64", monkeypatch)
+    monkeypatch.setattr(build_libraries.torch_sdk, "torch", pytest.fail)
+    with pytest.raises(build_libraries.BuildError) as caught:
+        build_libraries.everyone()
+    line = str(caught.value)
+    assert "install torch first" in line and "tools/wheel --architecture aarch64" in line and "\n" not in line
+
+
 def test_torch_beside_this_python_is_of_its_architecture(build_libraries: ModuleType, tmp_path: Path) -> None:
     import build_backend
 

@@ -67,6 +67,31 @@ def test_without_a_compiler_it_says_what_to_install(unpacked: Path, hook: str) -
 
 
 @pytest.mark.parametrize(
+    "here, brought",
+    [
+        ("bazel", []),
+        ("cmake make", []),
+        ("cmake ninja", []),
+        ("cmake", ["ninja"]),
+        ("make", ["cmake"]),
+        ("", ["cmake", "ninja"]),
+    ],
+)
+def test_pip_is_asked_for_what_cmake_needs_and_this_machine_lacks(here: str, brought: list[str]) -> None:
+    code = f"""
+import sys
+sys.path.insert(0, {str(ROOT / "tools")!r})
+import build_backend, build_libraries, shutil
+shutil.which = lambda name: name if name in {here.split()!r} else None
+build_libraries.check_machine = lambda: None
+build_libraries.has_bazel = lambda: shutil.which("bazel")
+print(build_backend.get_requires_for_build_wheel())
+"""
+    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
+    assert done.stdout == f"{brought}\n"
+
+
+@pytest.mark.parametrize(
     "pretend, named",
     [
         ("import sys; sys.platform = 'darwin'", "darwin"),
