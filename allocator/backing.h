@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "allocator/arena.h"
 #include "allocator/driver_costs.h"
+#include "allocator/policy_options.h"
 #include "allocator/units.h"
 #include "allocator/use_marks.h"
 
@@ -32,10 +33,6 @@ class Backing {
   // every block is as it was.
   virtual absl::Status Extend(Arena& arena, Bytes size, Reach reach) = 0;
 
-  // [start, end) of the free block `block` has just become free. Cannot fail: what it asks of the device, it can do
-  // without.
-  virtual void BecameFree(Block* /*block*/, Address /*start*/, Address /*end*/) {}
-
   // Gives free memory that is whole pages or segments back to the device until `enough` of it, or all, has gone, but
   // for what a stream has not passed. Returns what went.
   virtual absl::StatusOr<Bytes> ReturnFree(Bytes enough) = 0;
@@ -45,6 +42,7 @@ class Backing {
   // See DeviceAllocator. What cannot move needs none of these.
   virtual void SetDriverCosts(const DriverCosts& /*costs*/) {}
   virtual void SetRemapping(bool /*on*/) {}
+  virtual void SetOptions(const PolicyOptions& /*options*/) {}
   virtual absl::Status KeepInPlace(Address /*start*/, Bytes /*size*/, bool /*keep*/) { return absl::OkStatus(); }
 
   // Physical memory, whether blocks can be had from it or not.

@@ -237,6 +237,11 @@ void DeviceAllocator::SetDriverReserve(Bytes reserve) {
   budget_.SetReserve(reserve);
 }
 
+void DeviceAllocator::SetOptions(const PolicyOptions& options) {
+  absl::MutexLock lock(&mutex_);
+  backing_->SetOptions(options);
+}
+
 void DeviceAllocator::SetRemapping(bool on) {
   absl::MutexLock lock(&mutex_);
   backing_->SetRemapping(on);
@@ -438,11 +443,7 @@ void DeviceAllocator::Complete(Block* block) {
 }
 
 void DeviceAllocator::PutBack(Arena& arena, Block* block, BlockStep step) {
-  const Address start = block->address;
-  const Address end = block->end();
-  Block* const free = arena.PutBack(block, step);
-  if (free->extent->guests() > 0) [[unlikely]]
-    backing_->BecameFree(free, start, end);
+  arena.PutBack(block, step);
 }
 
 absl::Status DeviceAllocator::PollAwaiting() {

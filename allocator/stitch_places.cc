@@ -7,25 +7,13 @@
 namespace frugal {
 namespace {
 
-// Of the edges, those that need the fewest pages. More were tried on all histories: none got better.
-constexpr size_t kMostEdges = 8;
-
 const Block* IfFree(const Block* block) { return block != nullptr && block->IsFree() ? block : nullptr; }
 
 Bytes SizeOf(const Block* block) { return block == nullptr ? Bytes(0) : block->size; }
 
-// Whether none of the pages waits for a handle that is not to be had now.
-bool IsVacant(const PageRun& run, const Offers& offers) {
-  const int64_t touched = std::min(run.end(), run.extent->touched());
-  for (int64_t page = run.first; page < touched; ++page) {
-    if (IsKept(*run.extent, page) && offers.Find(*run.extent->view(page).handle) == nullptr) return false;
-  }
-  return true;
-}
-
 // The places at either end of the hole. Pages are looked at only as far as a place would take them: a hole can have as
 // many as the device.
-void AddEdgesOf(const Block& hole, Bytes size, const Offers& offers, std::vector<StitchPlace>& places) {
+void AddEdgesOf(const Block& hole, Bytes size, std::vector<StitchPlace>& places) {
   const Block* const left = IfFree(hole.previous);
   const Block* const right = IfFree(hole.next);
   if (SizeOf(left) + hole.size + SizeOf(right) < size) return;
@@ -33,36 +21,24 @@ void AddEdgesOf(const Block& hole, Bytes size, const Offers& offers, std::vector
   const int64_t from_left = PagesCovering(size - SizeOf(left)).count();
   const int64_t from_right = PagesCovering(size - SizeOf(right)).count();
   const PageRun low{all.extent, all.first, from_left};
-  if (from_left < all.count && IsVacant(low, offers)) places.push_back({low, left, nullptr});
+  if (from_left < all.count) places.push_back({low, all, StitchPlace::Growth::kUp, left, nullptr});
   const PageRun high{all.extent, all.end() - from_right, from_right};
-  if (from_right < all.count && right != nullptr && IsVacant(high, offers)) places.push_back({high, nullptr, right});
-  if ((from_left >= all.count || from_right >= all.count) && IsVacant(all, offers))
-    places.push_back({all, left, right});
+  if (from_right < all.count && right != nullptr) {
+    places.push_back({high, all, StitchPlace::Growth::kDown, nullptr, right});
+  }
+  if (from_left >= all.count || from_right >= all.count) {
+    places.push_back({all, all, StitchPlace::Growth::kNone, left, right});
+  }
 }
 
 }  // namespace
 
-std::optional<StitchPlace> PlaceAt(const Arena& arena, PageRun run, Bytes size) {
-  const Address start = run.extent->PageAddress(run.first);
-  const Address end = run.extent->PageAddress(run.end());
-  auto after = arena.holes().upper_bound(start);
-  if (after == arena.holes().begin()) return std::nullopt;
-  const Block& hole = *std::prev(after)->second;
-  if (hole.end() < end) return std::nullopt;
-  const StitchPlace place{run, hole.address == start ? IfFree(hole.previous) : nullptr,
-                          hole.end() == end ? IfFree(hole.next) : nullptr};
-  if (place.left_size() + (end - start) + place.right_size() < size) return std::nullopt;
-  return place;
-}
-
-std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, const Offers& offers) {
+std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, int64_t most) {
   std::vector<StitchPlace> places;
-  for (const auto& [address, hole] : arena.holes()) AddEdgesOf(*hole, size, offers, places);
+  for (const auto& [address, hole] : arena.holes()) AddEdgesOf(*hole, size, places);
   std::stable_sort(places.begin(), places.end(),
                    [](const StitchPlace& a, const StitchPlace& b) { return a.run.count < b.run.count; });
-  if (places.size() > kMostEdges) places.resize(kMostEdges);
-  const PageRun side = arena.side().Next(PagesCovering(size).count());
-  if (side.count > 0) places.push_back({side, nullptr, nullptr});
+  if (std::ssize(places) > most) places.resize(static_cast<size_t>(most));
   return places;
 }
 
@@ -72,7 +48,13 @@ std::optional<StitchPlace> UntouchedPlace(const Arena& arena, Bytes size) {
     Extent& extent = *hole->extent;
     const PageRun all = extent.WholePages(hole->address, hole->end());
     const int64_t first = std::max(all.first, extent.touched());
-    if (first + pages <= all.end()) return StitchPlace{{&extent, first, pages}, nullptr, nullptr};
+    if (first + pages <= all.end()) {
+      return StitchPlace{{&extent, first, pages},
+                         {&extent, first, all.end() - first},
+                         StitchPlace::Growth::kUp,
+                         nullptr,
+                         nullptr};
+    }
   }
   return std::nullopt;
 }

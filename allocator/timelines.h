@@ -58,6 +58,9 @@ class Timelines {
   }
   // Whether all that the known streams were told up to the end of `era`, ended now if it is the present one, is done.
   bool HasPassed(Era era);
+  // Whether all that the known streams were told up to a moment after the tick of `timeline` is done: an era has passed
+  // that ended later. Ends an era, if none that would do is under way, so that the answer comes to be yes.
+  bool AllHavePassed(const Timeline& timeline, Timeline::Tick tick);
   // The host waits for all work of the device. False if it could not, since a stream is being captured or the driver
   // fails: then it has waited for the streams that it could.
   bool WaitForAll();
