@@ -28,6 +28,8 @@ struct View {
   // Which page of the handle it is, from 0.
   int32_t part = 0;
   Handle* handle = nullptr;
+  // Not of a view whose mapping could neither be opened for access nor undone.
+  bool accessible = false;
   // Of a stale view: it may be unmapped once the arena's stream has passed the first, and all have passed the second.
   Timeline::Tick last_use = 0;
   Timelines::Era left_in = 0;

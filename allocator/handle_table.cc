@@ -82,6 +82,13 @@ absl::Status HandleTable::MapAt(Handle* handle, PageRef place) {
   return absl::OkStatus();
 }
 
+absl::Status HandleTable::OpenRun(PageRun run) {
+  absl::Status status = device_.SetAccess(run.extent->PageAddress(run.first), Pages(run.count).bytes());
+  if (!status.ok()) return status;
+  for (int64_t page = run.first; page < run.end(); ++page) run.extent->MutableView(page).accessible = true;
+  return absl::OkStatus();
+}
+
 absl::Status HandleTable::UnmapRun(PageRun run, int64_t* unmapped) {
   for (int64_t page = run.first; page < run.end(); ++page) {
     if (run.extent->view(page).state == View::State::kNone) continue;

@@ -43,6 +43,11 @@ struct Piece {
 
 // The pages that a handle is seen at, if its first page is at `place`.
 inline PageRun RunOf(const Handle& handle, PageRef place) { return {place.extent, place.page, handle.pages}; }
+// Whether the handle can be seen, and used, from this page on.
+inline bool IsSeenAt(const Handle& handle, PageRef page) {
+  const View& view = page.extent->view(page.page);
+  return view.handle == &handle && view.part == 0 && view.accessible;
+}
 // Where the first page is of the handle that is seen at the page.
 inline PageRef StartOfView(PageRef page) {
   return {page.extent, page.page - page.extent->view(page.page).part};
@@ -75,6 +80,8 @@ class HandleTable {
   // The device's mapping of a handle with its first page at `place`, and the books of it. On an error neither has
   // changed.
   absl::Status MapAt(Handle* handle, PageRef place);
+  // Opens the run for access. REQUIRES: every page of it has a view.
+  absl::Status OpenRun(PageRun run);
   // Of every handle that is seen in the run, handle by handle, so that the books are right if the driver fails half-way:
   // on an error the views up to the one that failed are unmapped. One call for all is no faster, since the driver takes
   // its time for each handle. `unmapped`, if not null, is raised by how many pages that were. Of a handle that is seen

@@ -69,7 +69,7 @@ absl::StatusOr<bool> MovableBacking::GrowWithinPrice(Arena& arena, Bytes size, R
   if (!left.ok()) return left.status();
   absl::StatusOr<StitchPlan> plan = Plan(arena, size, Offers({}), SizesFor(arena, *left));
   if (plan.ok() && !IsWorthGrowing(*plan, *left) && IsScarce(*left)) {
-    const absl::StatusOr<Bytes> returned = returns_.ReturnLarge();
+    const absl::StatusOr<Bytes> returned = returns_.ReturnLarge(options_.exchange_most);
     if (!returned.ok()) return returned.status();
     if (*returned == Bytes(0)) return false;
     *left += *returned;
@@ -115,7 +115,9 @@ PieceSizes MovableBacking::SizesFor(const Arena& arena, Bytes left) const {
   // Small blocks never need much.
   if (arena.group() == SizeGroup::kSmall) return {};
   int64_t pages = PagesCovering(left).count() / options_.piece_part;
-  if (!IsAtMost(left, options_.ample_percent)) pages = std::max(pages, options_.ample_piece);
+  if (!IsAtMost(left, options_.ample_percent)) {
+    pages = std::max(pages, std::min(options_.ample_piece, PagesCovering(left).count() / options_.ample_part));
+  }
   pages = std::clamp<int64_t>(pages, 1, options_.largest_piece);
   const auto largest = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(pages)));
   return {largest, std::min(largest, options_.rounding)};
@@ -302,8 +304,7 @@ absl::Status MovableBacking::MapTarget(const StitchPlan& plan) {
     size_t end = i;
     PageRun run{plan.target.extent, page, 0};
     for (; end < plan.pieces.size(); ++end) {
-      const View& view = run.extent->view(run.end());
-      if (view.handle == plan.pieces[end].handle && view.part == 0) break;
+      if (IsSeenAt(*plan.pieces[end].handle, {run.extent, run.end()})) break;
       run.count += plan.pieces[end].pages;
     }
     if (run.count > 0) {
@@ -329,7 +330,7 @@ absl::Status MovableBacking::MapPieces(absl::Span<const Piece> pieces, PageRun r
     status = handles_.MapAt(piece.handle, PageRef{run.extent, mapped.end()});
     if (status.ok()) mapped.count += piece.pages;
   }
-  if (status.ok()) status = device_.SetAccess(run.extent->PageAddress(run.first), Pages(run.count).bytes());
+  if (status.ok()) status = handles_.OpenRun(run);
   if (!status.ok() && mapped.count > 0) status.Update(handles_.UnmapRun(mapped));
   return status;
 }
@@ -363,7 +364,7 @@ absl::Status MovableBacking::KeepInPlace(Address start, Bytes size, bool keep) {
     Handle* const handle = run->extent->view(page).handle;
     FRUGAL_CHECK(handle != nullptr);
     if (!keep && handle->keepers == 0) return absl::FailedPreconditionError("the memory was not kept in place");
-    handles.push_back(handle);
+    if (handles.empty() || handles.back() != handle) handles.push_back(handle);
   }
   for (Handle* handle : handles) {
     handle->keepers += keep ? 1 : -1;

@@ -19,11 +19,14 @@ namespace frugal {
   X(largest_piece, 32, "pages of the largest handle")                                                                \
   /* Without it 4x is 1.09; least is the same. */                                                                    \
   X(ample_piece, 16, "pages that a new handle may have while most of the device is left, however small that is")     \
+  X(ample_part, 64, "ample_piece is at most this part of what is left")                                              \
   X(ample_percent, 80, "of the device that must be left for ample_piece")                                            \
   /* At 4 4x is 1.25; at 16 .84, and fourteen histories for eight hold more than expandable segments do. */          \
   X(rounding, 8, "pages that a request's new memory is rounded up to, at most")                                      \
   /* Never: least is 1.0085 for 1.0077 of recorded ones and 1.0210 for 1.0185 of generated ones. */                  \
-  X(exchange_percent, 50, "of the device, at most, that is left when large free handles are given up for small ones") \
+  X(exchange_percent, 12, "of the device, at most, that is left when large free handles are given up for small ones") \
+  /* An unmap and a release each: .85 ms. */                                                                         \
+  X(exchange_most, 16, "handles that one request gives up so")                                                       \
   /* More were tried on all histories: none got better. */                                                           \
   X(most_edges, 8, "edges of holes that are looked at for a place, those that need the fewest pages")                \
   /* A view that a loop needs again next iteration is unmapped and mapped in each. */                                \

@@ -94,7 +94,7 @@ class Filler {
   Handle* SeenNext(int64_t room) const {
     const View& view = place_.run.extent->view(Page());
     if (view.state != View::State::kStale || view.handle->pages > room || taken_.contains(view.handle)) return nullptr;
-    if (view.part != (down_ ? view.handle->pages - 1 : 0)) return nullptr;
+    if (!view.accessible || view.part != (down_ ? view.handle->pages - 1 : 0)) return nullptr;
     const Donation* donation = request_.offers.Find(*view.handle);
     return donation == nullptr || IsPartOf(donation->block) ? nullptr : view.handle;
   }
@@ -172,7 +172,7 @@ void ForEachInTheWay(const StitchPlan& plan, F&& f) {
         latest = nullptr;
         continue;
       }
-      const bool as_seen = view.handle == piece.handle && view.part == part;
+      const bool as_seen = view.handle == piece.handle && view.part == part && view.accessible;
       if (!as_seen && (view.handle != latest || view.part == 0)) f(page);
       latest = view.handle;
     }
@@ -183,9 +183,7 @@ int64_t MapsOf(const StitchPlan& plan, const DriverCosts& costs) {
   int64_t nanoseconds = 0;
   int64_t page = plan.target.first;
   for (const Piece& piece : plan.pieces) {
-    const View& view = plan.target.extent->view(page);
-    const bool as_seen = piece.handle != nullptr && view.handle == piece.handle && view.part == 0;
-    if (piece.handle != nullptr && !as_seen) nanoseconds += costs.MapOne();
+    if (piece.handle != nullptr && !IsSeenAt(*piece.handle, {plan.target.extent, page})) nanoseconds += costs.MapOne();
     page += piece.pages;
   }
   return nanoseconds;

@@ -115,16 +115,18 @@ int main(int argc, char** argv) {
   frugal::sim::SimulatedDevice device({.memory = Bytes(capacity)});
   frugal::AddressDirectory directory;
   frugal::DeviceAllocator allocator(device, directory, nullptr);
-#ifdef FRUGAL_POLICY_OPTIONS
   frugal::PolicyOptions options;
   for (int i = 5; i < argc; ++i) {
-    if (!frugal::SetOption(options, argv[i])) {
+    const std::string assignment = argv[i];
+    const size_t equals = assignment.find('=');
+    int64_t* const option = frugal::FindOption(options, assignment.substr(0, equals));
+    if (option == nullptr || equals == std::string::npos) {
       std::fprintf(stderr, "no option %s\n", argv[i]);
       return 2;
     }
+    *option = std::atoll(argv[i] + equals + 1);
   }
   allocator.SetOptions(options);
-#endif
   Player player{device, allocator, events, lag, std::vector<Address>(allocations), std::vector<const Event*>(allocations)};
   int64_t failed_at = -1;
   bool completed = true;
