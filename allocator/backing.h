@@ -33,6 +33,10 @@ class Backing {
   // every block is as it was.
   virtual absl::Status Extend(Arena& arena, Bytes size, Reach reach) = 0;
 
+  // [start, end) of the free block `block` has just become free. Cannot fail: what it asks of the device, it can do
+  // without.
+  virtual void BecameFree(Block* /*block*/, Address /*start*/, Address /*end*/) {}
+
   // Gives free memory that is whole pages or segments back to the device until `enough` of it, or all, has gone, but
   // for what a stream has not passed. Returns what went.
   virtual absl::StatusOr<Bytes> ReturnFree(Bytes enough) = 0;

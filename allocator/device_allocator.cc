@@ -443,7 +443,11 @@ void DeviceAllocator::Complete(Block* block) {
 }
 
 void DeviceAllocator::PutBack(Arena& arena, Block* block, BlockStep step) {
-  arena.PutBack(block, step);
+  const Address start = block->address;
+  const Address end = block->end();
+  Block* const free = arena.PutBack(block, step);
+  if (free->extent->guests() > 0) [[unlikely]]
+    backing_->BecameFree(free, start, end);
 }
 
 absl::Status DeviceAllocator::PollAwaiting() {

@@ -80,6 +80,9 @@ class Extent {
   int64_t touched() const { return static_cast<int64_t>(views_.size()); }
   int64_t pages() const { return size_.count() / kPageSize.count(); }
 
+  // How many handles are live here that have their home elsewhere.
+  int64_t guests() const { return guests_; }
+  void CountGuests(int64_t change) { guests_ += change; }
   // How many handles are live here that somebody wants to stay: see DeviceAllocator::KeepInPlace.
   int64_t in_place() const { return in_place_; }
   void CountInPlace(int64_t change) { in_place_ += change; }
@@ -110,6 +113,7 @@ class Extent {
   // One a page, up to the last that was ever mapped: ranges are reserved several times as large as the device. None in
   // a segment.
   std::vector<View> views_;
+  int64_t guests_ = 0;
   int64_t in_place_ = 0;
 };
 

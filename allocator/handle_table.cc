@@ -105,8 +105,11 @@ absl::Status HandleTable::UnmapRun(PageRun run, int64_t* unmapped) {
 void HandleTable::Unmapped(PageRef place) {
   Handle* const handle = place.extent->view(place.page).handle;
   if (handle->place == place) {
-    handle->place = PageRef();
+    Settle(handle);
+    handle->place = handle->home = PageRef();
   } else {
+    // A guest whose home goes has it where it is.
+    if (handle->home == place) Settle(handle);
     EraseStale(*handle, place);
   }
   for (int64_t part = 0; part < handle->pages; ++part) place.extent->MutableView(place.page + part) = View();
@@ -124,6 +127,7 @@ void HandleTable::Move(Handle* handle, PageRef place) {
       left.left_in = timelines_.era();
     }
     handle->stale.push_back(handle->place);
+    if (handle->IsGuest()) old.CountGuests(-1);
   }
   for (int64_t part = 0; part < handle->pages; ++part) {
     View& view = place.extent->MutableView(place.page + part);
@@ -131,6 +135,12 @@ void HandleTable::Move(Handle* handle, PageRef place) {
     view.state = View::State::kLive;
   }
   handle->place = place;
+  if (handle->IsGuest()) place.extent->CountGuests(1);
+}
+
+void HandleTable::Settle(Handle* handle) {
+  if (handle->IsGuest()) handle->place.extent->CountGuests(-1);
+  handle->home = handle->place;
 }
 
 void HandleTable::EraseStale(Handle& handle, const PageRef& place) {
@@ -142,6 +152,7 @@ void HandleTable::EraseStale(Handle& handle, const PageRef& place) {
 void HandleTable::CheckInvariants() const {
   size_t homeless = 0;
   Pages held;
+  absl::flat_hash_map<const Extent*, int64_t> guests;
   absl::flat_hash_map<const Extent*, int64_t> in_place;
   for (const auto& [handle, owned] : handles_) {
     held += Pages(handle->pages);
@@ -151,9 +162,13 @@ void HandleTable::CheckInvariants() const {
       continue;
     }
     CheckView(*handle, handle->place, View::State::kLive);
+    FRUGAL_CHECK(handle->home.extent->view(handle->home.page).handle == handle);
+    FRUGAL_CHECK(handle->keepers == 0 || !handle->IsGuest());
+    guests[handle->place.extent] += handle->IsGuest() ? 1 : 0;
     in_place[handle->place.extent] += handle->keepers > 0 ? 1 : 0;
   }
   FRUGAL_CHECK(homeless == spares_.size() && held == held_);
+  for (const auto& [extent, count] : guests) FRUGAL_CHECK(extent->guests() == count);
   for (const auto& [extent, count] : in_place) FRUGAL_CHECK(extent->in_place() == count);
 }
 

@@ -36,6 +36,7 @@ MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger,
       directory_(directory),
       owner_(owner),
       handles_(device, timelines),
+      guests_(arenas, handles_, ledger),
       returns_(arenas, handles_, timelines, ledger) {}
 
 MovableBacking::~MovableBacking() {
@@ -59,6 +60,8 @@ absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
 
 absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach) {
   if (!remaps_) return Grow(arena, size, reach);
+  guests_.Recall(arena, reach);
+  if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
   absl::StatusOr<bool> grown = GrowWithinPrice(arena, size, reach);
   if (!grown.ok() || *grown) return grown.status();
   return Stitch(arena, size, reach);
@@ -251,7 +254,7 @@ void MovableBacking::DropUnusedViews() {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (int64_t page = 0; page < extent->touched(); ++page) {
         if (dropped == kMostDropped) return;
-        if (extent->view(page).state != View::State::kStale) continue;
+        if (extent->view(page).state != View::State::kStale || IsKept(*extent, page)) continue;
         if (!MayUnmap({extent.get(), page})) continue;
         // What cannot be unmapped now stays as it is, which harms nobody.
         ledger_.Absorbed(handles_.UnmapRun({extent.get(), page, 1}, &dropped));
@@ -336,6 +339,7 @@ absl::Status MovableBacking::MapPieces(absl::Span<const Piece> pieces, PageRun r
 }
 
 void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan) {
+  const bool settles = Settles(arena, plan);
   int64_t page = plan.target.first;
   for (const Piece& piece : plan.pieces) {
     Handle* handle = piece.handle;
@@ -345,6 +349,7 @@ void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan) {
       ledger_.MovedBetweenGroups(handle->place.extent->arena().group(), arena.group(), handle->size());
     }
     handles_.Move(handle, PageRef{plan.target.extent, page});
+    if (settles) handles_.Settle(handle);
     page += piece.pages;
   }
   for (const Donation& donation : plan.donations) {
@@ -367,6 +372,7 @@ absl::Status MovableBacking::KeepInPlace(Address start, Bytes size, bool keep) {
     if (handles.empty() || handles.back() != handle) handles.push_back(handle);
   }
   for (Handle* handle : handles) {
+    if (keep) handles_.Settle(handle);
     handle->keepers += keep ? 1 : -1;
     if (handle->keepers == (keep ? 1 : 0)) run->extent->CountInPlace(keep ? 1 : -1);
   }

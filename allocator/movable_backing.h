@@ -16,6 +16,7 @@
 #include "allocator/budget.h"
 #include "allocator/device.h"
 #include "allocator/driver_costs.h"
+#include "allocator/guest_returns.h"
 #include "allocator/handle_table.h"
 #include "allocator/ledger.h"
 #include "allocator/offers.h"
@@ -41,6 +42,7 @@ class MovableBacking : public Backing {
   ~MovableBacking() override;
 
   absl::Status Extend(Arena& arena, Bytes size, Reach reach) override;
+  void BecameFree(Block* block, Address start, Address end) override { guests_.BecameFree(block, start, end); }
   absl::StatusOr<Bytes> ReturnFree(Bytes enough) override { return returns_.ReturnFree(enough); }
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override {
     return returns_.ReturnIdle(enough, marks);
@@ -99,6 +101,11 @@ class MovableBacking : public Backing {
   absl::Status MapTarget(const StitchPlan& plan);
   // Makes the pages free of views left behind, then maps the pieces there, side by side, and opens them for access.
   absl::Status MapPieces(absl::Span<const Piece> pieces, PageRun run);
+  // Whether the plan's handles are to stay where it puts them.
+  static bool Settles(const Arena& arena, const StitchPlan& plan) {
+    // Small blocks come and go too often for their pages to follow.
+    return plan.to_create > Pages(0) || arena.group() == SizeGroup::kSmall;
+  }
   void EnterInBooks(Arena& arena, const StitchPlan& plan);
 
   // The pages that [start, start + size) lies in, all of them live.
@@ -115,6 +122,7 @@ class MovableBacking : public Backing {
   bool remaps_ = true;
   PolicyOptions options_;
   HandleTable handles_;
+  GuestReturns guests_;
   PageReturns returns_;
 };
 

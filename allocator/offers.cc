@@ -11,7 +11,19 @@ bool Holds(const Donation& donation, const PageRef& place) {
   return donation.run.extent == place.extent && donation.run.first <= place.page && place.page < donation.run.end();
 }
 
-// The pages of the run that belong to handles which lie in it whole.
+// The parts of the run whose handles may leave it, from the highest address down: what is vacated then leaves the block
+// where it starts.
+void AddMovable(Block* block, const PageRun& run, std::vector<Donation>& donations) {
+  int64_t end = run.end();
+  for (int64_t page = run.end() - 1; page >= run.first - 1; --page) {
+    if (page >= run.first && run.extent->view(page).handle->keepers == 0) continue;
+    if (end > page + 1) donations.push_back({block, PageRun{run.extent, page + 1, end - page - 1}});
+    end = page;
+  }
+}
+
+}  // namespace
+
 PageRun OfWholeHandles(PageRun run) {
   while (run.count > 0) {
     const PageRef start = StartOfView({run.extent, run.first});
@@ -27,19 +39,6 @@ PageRun OfWholeHandles(PageRun run) {
   }
   return run;
 }
-
-// The parts of the run whose handles may leave it, from the highest address down: what is vacated then leaves the block
-// where it starts.
-void AddMovable(Block* block, const PageRun& run, std::vector<Donation>& donations) {
-  int64_t end = run.end();
-  for (int64_t page = run.end() - 1; page >= run.first - 1; --page) {
-    if (page >= run.first && run.extent->view(page).handle->keepers == 0) continue;
-    if (end > page + 1) donations.push_back({block, PageRun{run.extent, page + 1, end - page - 1}});
-    end = page;
-  }
-}
-
-}  // namespace
 
 std::vector<Donation> WholeFreeHandles(const Arena& arena) {
   std::vector<Donation> donations;

@@ -22,6 +22,9 @@ struct Donation {
   Address start() const { return run.extent->PageAddress(run.first); }
 };
 
+// The pages of the run, live ones, that belong to handles which lie in it whole.
+PageRun OfWholeHandles(PageRun run);
+
 // What of the arena's free blocks is whole handles, from the largest block down, but for those that are to stay where they
 // are. Of one block the run at the highest address comes first.
 std::vector<Donation> WholeFreeHandles(const Arena& arena);

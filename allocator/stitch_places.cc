@@ -11,9 +11,33 @@ const Block* IfFree(const Block* block) { return block != nullptr && block->IsFr
 
 Bytes SizeOf(const Block* block) { return block == nullptr ? Bytes(0) : block->size; }
 
+// Whether none of the pages waits for a handle that is not to be had now.
+bool IsVacant(const PageRun& run, const Offers& offers) {
+  const int64_t touched = std::min(run.end(), run.extent->touched());
+  for (int64_t page = run.first; page < touched; ++page) {
+    if (IsKept(*run.extent, page) && offers.Find(*run.extent->view(page).handle) == nullptr) return false;
+  }
+  return true;
+}
+
+// The run as far as it is vacant, from `first` on upwards or down.
+PageRun VacantFrom(PageRun run, bool down, const Offers& offers) {
+  const int64_t touched = std::min(run.end(), run.extent->touched());
+  if (down) {
+    for (int64_t page = touched - 1; page >= run.first; --page) {
+      if (!IsVacant({run.extent, page, 1}, offers)) return {run.extent, page + 1, run.end() - page - 1};
+    }
+    return run;
+  }
+  for (int64_t page = run.first; page < touched; ++page) {
+    if (!IsVacant({run.extent, page, 1}, offers)) return {run.extent, run.first, page - run.first};
+  }
+  return run;
+}
+
 // The places at either end of the hole. Pages are looked at only as far as a place would take them: a hole can have as
 // many as the device.
-void AddEdgesOf(const Block& hole, Bytes size, std::vector<StitchPlace>& places) {
+void AddEdgesOf(const Block& hole, Bytes size, const Offers& offers, std::vector<StitchPlace>& places) {
   const Block* const left = IfFree(hole.previous);
   const Block* const right = IfFree(hole.next);
   if (SizeOf(left) + hole.size + SizeOf(right) < size) return;
@@ -21,21 +45,23 @@ void AddEdgesOf(const Block& hole, Bytes size, std::vector<StitchPlace>& places)
   const int64_t from_left = PagesCovering(size - SizeOf(left)).count();
   const int64_t from_right = PagesCovering(size - SizeOf(right)).count();
   const PageRun low{all.extent, all.first, from_left};
-  if (from_left < all.count) places.push_back({low, all, StitchPlace::Growth::kUp, left, nullptr});
-  const PageRun high{all.extent, all.end() - from_right, from_right};
-  if (from_right < all.count && right != nullptr) {
-    places.push_back({high, all, StitchPlace::Growth::kDown, nullptr, right});
+  if (from_left < all.count && IsVacant(low, offers)) {
+    places.push_back({low, VacantFrom(all, /*down=*/false, offers), StitchPlace::Growth::kUp, left, nullptr});
   }
-  if (from_left >= all.count || from_right >= all.count) {
+  const PageRun high{all.extent, all.end() - from_right, from_right};
+  if (from_right < all.count && right != nullptr && IsVacant(high, offers)) {
+    places.push_back({high, VacantFrom(all, /*down=*/true, offers), StitchPlace::Growth::kDown, nullptr, right});
+  }
+  if ((from_left >= all.count || from_right >= all.count) && IsVacant(all, offers)) {
     places.push_back({all, all, StitchPlace::Growth::kNone, left, right});
   }
 }
 
 }  // namespace
 
-std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, int64_t most) {
+std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, const Offers& offers, int64_t most) {
   std::vector<StitchPlace> places;
-  for (const auto& [address, hole] : arena.holes()) AddEdgesOf(*hole, size, places);
+  for (const auto& [address, hole] : arena.holes()) AddEdgesOf(*hole, size, offers, places);
   std::stable_sort(places.begin(), places.end(),
                    [](const StitchPlace& a, const StitchPlace& b) { return a.run.count < b.run.count; });
   if (std::ssize(places) > most) places.resize(static_cast<size_t>(most));

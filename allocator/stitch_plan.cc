@@ -237,7 +237,7 @@ void FindDonations(const Offers& offers, StitchPlan& plan) {
 std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& request) {
   const Supply supply(request.offers);
   std::vector<std::pair<Cost, StitchPlan>> plans;
-  for (const StitchPlace& place : FindPlaces(arena, request.size, request.options.most_edges)) {
+  for (const StitchPlace& place : FindPlaces(arena, request.size, request.offers, request.options.most_edges)) {
     StitchPlan plan = Filler(place, request, supply).Fill();
     const Cost cost = CostOf(plan, place, request);
     plans.push_back({cost, std::move(plan)});

@@ -1,0 +1,108 @@
+#include "allocator/guest_returns.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "allocator/timeline.h"
+
+namespace frugal {
+namespace {
+
+Stream HomeStream(const Handle& guest) { return guest.home.extent->arena().stream(); }
+
+}  // namespace
+
+void GuestReturns::BecameFree(Block* block, Address start, Address end) {
+  Extent& extent = *block->extent;
+  // A handle of several pages may have waited for these bytes alone.
+  const PageRef first = StartOfView({&extent, (start - extent.start()).count() / kPageSize.count()});
+  const int64_t last_page = (end - extent.start() - Bytes(1)).count() / kPageSize.count();
+  const PageRef last = StartOfView({&extent, last_page});
+  const int64_t past = last.page + extent.view(last.page).handle->pages;
+  const PageRun whole = OfWholeHandles(extent.WholePages(std::max(extent.PageAddress(first.page), block->address),
+                                                         std::min(extent.PageAddress(past), block->end())));
+  Timeline& host = extent.arena().timeline();
+  const Timeline::Tick last_use = host.Expand(block->last_use);
+  std::optional<bool> passed;
+  std::vector<PageRun> homes;
+  Send({block, whole}, homes, [&](const Handle& guest) {
+    if (HomeStream(guest) == host.stream()) return true;
+    if (!passed.has_value()) {
+      const absl::StatusOr<bool> answer = host.HasPassedOnceEnded(last_use);
+      // An error is no reason to fail: the guest can go later.
+      ledger_.Absorbed(answer.status());
+      passed = answer.value_or(false);
+    }
+    return *passed;
+  });
+  FillAll(homes);
+}
+
+void GuestReturns::Recall(const Arena& arena, Reach reach) {
+  for (Arena* host : arenas_.all()) {
+    const bool has_guests = std::any_of(host->extents().begin(), host->extents().end(),
+                                        [](const auto& extent) { return extent->guests() > 0; });
+    if (!has_guests) continue;
+    // Filled only after the walk: what comes home can join free blocks that the walk has yet to come to, which are gone
+    // then.
+    std::vector<PageRun> homes;
+    for (const Donation& free : WholeFreeHandles(*host)) {
+      if (free.run.extent->guests() > 0) RecallFrom(free, arena, reach, homes);
+    }
+    FillAll(homes);
+  }
+}
+
+// A host whose stream fails keeps its guests: they can go later.
+void GuestReturns::RecallFrom(const Donation& free, const Arena& arena, Reach reach, std::vector<PageRun>& homes) {
+  Timeline& host = free.run.extent->arena().timeline();
+  const Timeline::Tick last_use = host.Expand(free.block->last_use);
+  std::optional<bool> passed;
+  std::optional<bool> waited_for;
+  Send(free, homes, [&](const Handle& guest) {
+    if (!passed.has_value()) {
+      const absl::StatusOr<bool> answer = host.HasPassedOnceEnded(last_use);
+      ledger_.Absorbed(answer.status());
+      passed = answer.value_or(false);
+    }
+    if (*passed || reach < Reach::kThroughStreamWaits || HomeStream(guest) != arena.stream()) return *passed;
+    if (!waited_for.has_value()) {
+      // A stream that is being captured cannot be waited for, nor can it wait.
+      const absl::Status waits = last_use < host.now() ? host.MakeWait(arena.stream(), last_use)
+                                                       : absl::UnavailableError("the host cannot be marked");
+      if (!absl::IsUnavailable(waits)) ledger_.Absorbed(waits);
+      waited_for = waits.ok();
+      if (waits.ok()) ++ledger_.statistics().num_stream_waits;
+    }
+    return *waited_for;
+  });
+}
+
+void GuestReturns::Send(const Donation& free, std::vector<PageRun>& homes,
+                        absl::FunctionRef<bool(const Handle&)> goes) {
+  Extent& extent = *free.run.extent;
+  std::vector<Handle*> leaving;
+  // From the highest page down: what is vacated then leaves the block where it starts.
+  for (int64_t end = free.run.end(); end > free.run.first;) {
+    const PageRef start = StartOfView({&extent, end - 1});
+    end = start.page;
+    Handle* const guest = extent.view(start.page).handle;
+    if (guest->IsGuest() && goes(*guest)) leaving.push_back(guest);
+  }
+  for (Handle* guest : leaving) {
+    const PageRun home = RunOf(*guest, guest->home);
+    extent.arena().Vacate(free.block, RunOf(*guest, guest->place));
+    ledger_.MovedBetweenGroups(extent.arena().group(), home.extent->arena().group(), guest->size());
+    handles_.Move(guest, guest->home);
+    homes.push_back(home);
+  }
+}
+
+void GuestReturns::FillAll(const std::vector<PageRun>& homes) {
+  for (const PageRun& home : homes) home.extent->arena().Fill(home);
+}
+
+}  // namespace frugal
