@@ -12,6 +12,7 @@
 #include "allocator/extent.h"
 #include "allocator/free_index.h"
 #include "allocator/ledger.h"
+#include "allocator/past_stitches.h"
 #include "allocator/statistics.h"
 #include "allocator/timeline.h"
 #include "allocator/units.h"
@@ -39,6 +40,9 @@ class Arena {
   // A block handed out is free again: kReturn by its caller, kPass when the last stream has passed.
   // Returns the free block that it is part of now.
   Block* PutBack(Block* block, BlockStep step);
+
+  PastStitches& past_stitches() { return past_stitches_; }
+  const PastStitches& past_stitches() const { return past_stitches_; }
 
   Extent& AddExtent(Extent::Kind kind, Address start, Bytes size);
   // REQUIRES: an extent of this arena that is one free segment, or one hole without views.
@@ -76,6 +80,7 @@ class Arena {
   std::vector<std::unique_ptr<Extent>> extents_;
   FreeIndex free_;
   absl::btree_map<Address, Block*> holes_;
+  PastStitches past_stitches_;
 };
 
 }  // namespace frugal

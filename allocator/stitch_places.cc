@@ -59,6 +59,19 @@ void AddEdgesOf(const Block& hole, Bytes size, const Offers& offers, std::vector
 
 }  // namespace
 
+std::optional<StitchPlace> PlaceAt(const Arena& arena, PageRun run, Bytes size) {
+  const Address start = run.extent->PageAddress(run.first);
+  const Address end = run.extent->PageAddress(run.end());
+  auto after = arena.holes().upper_bound(start);
+  if (after == arena.holes().begin()) return std::nullopt;
+  const Block& hole = *std::prev(after)->second;
+  if (hole.end() < end) return std::nullopt;
+  const StitchPlace place{run, run, StitchPlace::Growth::kNone, hole.address == start ? IfFree(hole.previous) : nullptr,
+                          hole.end() == end ? IfFree(hole.next) : nullptr};
+  if (place.left_size() + (end - start) + place.right_size() < size) return std::nullopt;
+  return place;
+}
+
 std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, const Offers& offers, int64_t most) {
   std::vector<StitchPlace> places;
   for (const auto& [address, hole] : arena.holes()) AddEdgesOf(*hole, size, offers, places);

@@ -33,6 +33,9 @@ struct StitchPlace {
   Bytes right_size() const { return right == nullptr ? Bytes(0) : right->size; }
 };
 
+// The place that `run` is now, if it still is part of a hole and large enough for `size`.
+std::optional<StitchPlace> PlaceAt(const Arena& arena, PageRun run, Bytes size);
+
 // At most `most` places of `arena` for a free block of at least `size`, those that need the fewest pages: edges of holes,
 // where free bytes beside the hole are put to use. Growing at edges was measured against stitching into ranges apart alone,
 // whose own edges go to waste: .998 of reserved memory live against .986 on a GPT-2's history.

@@ -232,9 +232,41 @@ void FindDonations(const Offers& offers, StitchPlan& plan) {
   }
 }
 
+// The plan that takes each handle as it is seen; nullopt: that is not possible.
+std::optional<StitchPlan> PlanAsSeen(const StitchPlace& place, const StitchRequest& request) {
+  StitchPlan plan;
+  plan.size = request.size;
+  plan.target = place.run;
+  absl::flat_hash_set<const Handle*> taken;
+  for (int64_t page = place.run.first; page < place.run.end();) {
+    const View& view = place.run.extent->view(page);
+    if (view.state != View::State::kStale || !IsSeenAt(*view.handle, {place.run.extent, page})) return std::nullopt;
+    const Donation* donation = request.offers.Find(*view.handle);
+    if (donation == nullptr || donation->block == place.left || donation->block == place.right) return std::nullopt;
+    // A handle can have two old views in one place.
+    if (!taken.insert(view.handle).second) return std::nullopt;
+    plan.pieces.push_back({view.handle->pages, view.handle});
+    page += view.handle->pages;
+    if (page > place.run.end()) return std::nullopt;
+  }
+  return plan;
+}
+
 }  // namespace
 
 std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& request) {
+  std::optional<StitchPlan> as_before;
+  if (request.offers.pages() > Pages(0)) {
+    arena.past_stitches().FindOfSize(request.size, [&](PageRun run) {
+      const std::optional<StitchPlace> place = PlaceAt(arena, run, request.size);
+      if (place.has_value()) as_before = PlanAsSeen(*place, request);
+      return as_before.has_value();
+    });
+  }
+  if (as_before.has_value()) {
+    FindDonations(request.offers, *as_before);
+    return as_before;
+  }
   const Supply supply(request.offers);
   std::vector<std::pair<Cost, StitchPlan>> plans;
   for (const StitchPlace& place : FindPlaces(arena, request.size, request.offers, request.options.most_edges)) {
