@@ -76,7 +76,8 @@ absl::StatusOr<bool> MovableBacking::GrowWithinPrice(Arena& arena, Bytes size, R
     if (!returned.ok()) return returned.status();
     if (*returned == Bytes(0)) return false;
     *left += *returned;
-    plan = Plan(arena, size, Offers({}), SizesFor(arena, *left));
+    // Small ones, or the next request would find the same.
+    plan = Plan(arena, size, Offers({}), PieceSizes());
   }
   if (!plan.ok()) return plan.status();
   if (!IsWorthGrowing(*plan, *left)) return false;
