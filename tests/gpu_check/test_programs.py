@@ -142,7 +142,7 @@ def _ends(process: int) -> bool:
         handle = os.pidfd_open(process)
     except ProcessLookupError:
         return True
-    with os.fdopen(handle, closefd=True):
+    with os.fdopen(handle):
         return bool(select.select([handle], [], [], 60)[0])
 
 
