@@ -13,7 +13,6 @@
 #include "allocator/free_index.h"
 #include "allocator/ledger.h"
 #include "allocator/past_stitches.h"
-#include "allocator/side_extent.h"
 #include "allocator/statistics.h"
 #include "allocator/timeline.h"
 #include "allocator/units.h"
@@ -42,23 +41,16 @@ class Arena {
   // Returns the free block that it is part of now.
   Block* PutBack(Block* block, BlockStep step);
 
-  // How often memory that has its home here was lent to another stream since the arena last lacked memory itself.
-  int64_t loans_since_miss() const { return loans_since_miss_; }
-  void CountLoan() { ++loans_since_miss_; }
-  void CountMiss() { loans_since_miss_ = 0; }
-
   PastStitches& past_stitches() { return past_stitches_; }
   const PastStitches& past_stitches() const { return past_stitches_; }
-  SideExtent& side() { return side_; }
-  const SideExtent& side() const { return side_; }
 
   Extent& AddExtent(Extent::Kind kind, Address start, Bytes size);
   // REQUIRES: an extent of this arena that is one free segment, or one hole without views.
   void RemoveExtent(Extent& extent);
 
-  // Pages of a hole became free memory, because handles have their home there now.
+  // Pages of a hole became free memory, because handles were moved there.
   void Fill(PageRun run);
-  // Pages of the free block `whole` became a hole, because their handles have their home elsewhere now.
+  // Pages of the free block `whole` became a hole, because their handles moved elsewhere.
   void Vacate(Block* whole, PageRun run);
 
   void CheckInvariants() const;
@@ -88,9 +80,7 @@ class Arena {
   std::vector<std::unique_ptr<Extent>> extents_;
   FreeIndex free_;
   absl::btree_map<Address, Block*> holes_;
-  int64_t loans_since_miss_ = 0;
   PastStitches past_stitches_;
-  SideExtent side_;
 };
 
 }  // namespace frugal

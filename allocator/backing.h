@@ -10,6 +10,7 @@
 #include "absl/status/statusor.h"
 #include "allocator/arena.h"
 #include "allocator/driver_costs.h"
+#include "allocator/policy_options.h"
 #include "allocator/units.h"
 #include "allocator/use_marks.h"
 
@@ -45,6 +46,7 @@ class Backing {
   // See DeviceAllocator. What cannot move needs none of these.
   virtual void SetDriverCosts(const DriverCosts& /*costs*/) {}
   virtual void SetRemapping(bool /*on*/) {}
+  virtual void SetOptions(const PolicyOptions& /*options*/) {}
   virtual absl::Status KeepInPlace(Address /*start*/, Bytes /*size*/, bool /*keep*/) { return absl::OkStatus(); }
 
   // Physical memory, whether blocks can be had from it or not.

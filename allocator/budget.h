@@ -3,6 +3,8 @@
 #ifndef FRUGAL_ALLOCATOR_BUDGET_H_
 #define FRUGAL_ALLOCATOR_BUDGET_H_
 
+#include <algorithm>
+
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "allocator/device.h"
@@ -37,6 +39,15 @@ class Budget {
     total_ = info->total;
     if (info->free - left < more) return absl::ResourceExhaustedError("the device is full");
     return absl::OkStatus();
+  }
+
+  // What may still be taken on top of `held`: of the limit, and of the device beside its reserve.
+  absl::StatusOr<Bytes> Left(Bytes held) {
+    const Bytes others = others_ == nullptr ? Bytes(0) : others_(context_);
+    absl::StatusOr<MemoryInfo> info = device_.GetMemoryInfo();
+    if (!info.ok()) return info.status();
+    total_ = info->total;
+    return std::max(Bytes(0), std::min(limit_ - held - others, info->free - reserve_));
   }
 
   // What the device has in all. Asked once: an answer takes the driver 5 to 12 us, and was seen to take 8 ms.

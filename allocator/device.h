@@ -47,7 +47,7 @@ struct Stream {
   }
 };
 
-// kPageSize of physical memory, as the driver names it. 0 names none.
+// A piece of physical memory, as the driver names it. 0 names none.
 struct PhysicalHandle {
   uint64_t id = 0;
   friend constexpr bool operator==(PhysicalHandle, PhysicalHandle) = default;
@@ -78,16 +78,17 @@ class Device {
   virtual absl::StatusOr<Address> Reserve(Bytes size) = 0;
   // REQUIRES: the whole of a reserved range, nothing mapped in it.
   virtual absl::Status Unreserve(Address range, Bytes size) = 0;
-  // Physical memory, one page of it.
-  virtual absl::StatusOr<PhysicalHandle> Create() = 0;
+  // Physical memory, in one piece.
+  virtual absl::StatusOr<PhysicalHandle> Create(Bytes size) = 0;
   // Gives the handle back. The memory itself goes when the last view of it is unmapped.
   virtual absl::Status Release(PhysicalHandle handle) = 0;
-  // Makes `handle` visible at `page`; it may be visible at other pages, too. Not accessible before SetAccess.
-  virtual absl::Status Map(Address page, PhysicalHandle handle) = 0;
+  // Makes the whole of `handle`, which is of that size, visible from `start` on; it may be visible elsewhere, too. Not
+  // accessible before SetAccess.
+  virtual absl::Status Map(Address start, Bytes size, PhysicalHandle handle) = 0;
   // Lets this device, and its peers with access, read and write [start, start + size), all of it mapped.
   virtual absl::Status SetAccess(Address start, Bytes size) = 0;
-  // REQUIRES: [start, start + size) is mapped whole and no work that touches it is outstanding: unmapping
-  // under a running kernel faults.
+  // REQUIRES: [start, start + size) is mapped whole, by whole handles, and no work that touches it is outstanding:
+  // unmapping under a running kernel faults.
   virtual absl::Status Unmap(Address start, Bytes size) = 0;
 
   // --- Segments, for devices without virtual memory.

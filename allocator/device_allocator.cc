@@ -237,6 +237,11 @@ void DeviceAllocator::SetDriverReserve(Bytes reserve) {
   budget_.SetReserve(reserve);
 }
 
+void DeviceAllocator::SetOptions(const PolicyOptions& options) {
+  absl::MutexLock lock(&mutex_);
+  backing_->SetOptions(options);
+}
+
 void DeviceAllocator::SetRemapping(bool on) {
   absl::MutexLock lock(&mutex_);
   backing_->SetRemapping(on);

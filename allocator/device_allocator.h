@@ -155,6 +155,7 @@ class DeviceAllocator {
   // Off: memory stays at its address from when it was mapped until it goes back to the device, for programs that have
   // others (a network card, a communication library) use it by an address that was registered once.
   void SetRemapping(bool on);
+  void SetOptions(const PolicyOptions& options);
   // The physical memory behind [start, start + size), in blocks handed out, stays there from now on, also when it is
   // free again, until it was let go (`keep` false) as often as it was kept. kNotFound: not all of it is ours.
   // kFailedPrecondition: it was not kept. Nothing has changed then.

@@ -17,7 +17,7 @@ namespace frugal {
 class Arena;
 struct Handle;
 
-// What can be seen at one page of an extent.
+// What can be seen at one page of an extent. A handle of several pages is seen at as many, which share a state.
 struct View {
   enum class State : uint8_t {
     kNone,   // nothing is mapped
@@ -25,7 +25,11 @@ struct View {
     kStale,  // the handle's bytes belong to another page; work started before they went may still use this one
   };
   State state = State::kNone;
+  // Which page of the handle it is, from 0.
+  int32_t part = 0;
   Handle* handle = nullptr;
+  // Not of a view whose mapping could neither be opened for access nor undone.
+  bool accessible = false;
   // Of a stale view: it may be unmapped once the arena's stream has passed the first, and all have passed the second.
   Timeline::Tick last_use = 0;
   Timelines::Era left_in = 0;
@@ -76,10 +80,10 @@ class Extent {
   int64_t touched() const { return static_cast<int64_t>(views_.size()); }
   int64_t pages() const { return size_.count() / kPageSize.count(); }
 
-  // How many pages are live here whose handles have their home elsewhere.
+  // How many handles are live here that have their home elsewhere.
   int64_t guests() const { return guests_; }
   void CountGuests(int64_t change) { guests_ += change; }
-  // How many pages are live here whose handles somebody wants to stay: see DeviceAllocator::KeepInPlace.
+  // How many handles are live here that somebody wants to stay: see DeviceAllocator::KeepInPlace.
   int64_t in_place() const { return in_place_; }
   void CountInPlace(int64_t change) { in_place_ += change; }
 

@@ -17,9 +17,13 @@ Stream HomeStream(const Handle& guest) { return guest.home.extent->arena().strea
 
 void GuestReturns::BecameFree(Block* block, Address start, Address end) {
   Extent& extent = *block->extent;
-  const Address first = extent.PageAddress((start - extent.start()).count() / kPageSize.count());
-  const Address past = extent.PageAddress(PagesCovering(end - extent.start()).count());
-  const PageRun whole = extent.WholePages(std::max(first, block->address), std::min(past, block->end()));
+  // A handle of several pages may have waited for these bytes alone.
+  const PageRef first = StartOfView({&extent, (start - extent.start()).count() / kPageSize.count()});
+  const int64_t last_page = (end - extent.start() - Bytes(1)).count() / kPageSize.count();
+  const PageRef last = StartOfView({&extent, last_page});
+  const int64_t past = last.page + extent.view(last.page).handle->pages;
+  const PageRun whole = OfWholeHandles(extent.WholePages(std::max(extent.PageAddress(first.page), block->address),
+                                                         std::min(extent.PageAddress(past), block->end())));
   Timeline& host = extent.arena().timeline();
   const Timeline::Tick last_use = host.Expand(block->last_use);
   std::optional<bool> passed;
@@ -45,7 +49,7 @@ void GuestReturns::Recall(const Arena& arena, Reach reach) {
     // Filled only after the walk: what comes home can join free blocks that the walk has yet to come to, which are gone
     // then.
     std::vector<PageRun> homes;
-    for (const Donation& free : WholeFreePages(*host)) {
+    for (const Donation& free : WholeFreeHandles(*host)) {
       if (free.run.extent->guests() > 0) RecallFrom(free, arena, reach, homes);
     }
     FillAll(homes);
@@ -80,28 +84,19 @@ void GuestReturns::RecallFrom(const Donation& free, const Arena& arena, Reach re
 void GuestReturns::Send(const Donation& free, std::vector<PageRun>& homes,
                         absl::FunctionRef<bool(const Handle&)> goes) {
   Extent& extent = *free.run.extent;
+  std::vector<Handle*> leaving;
   // From the highest page down: what is vacated then leaves the block where it starts.
-  std::vector<std::pair<PageRun, PageRun>> leaving;
-  int64_t page = free.run.end();
-  while (page > free.run.first) {
-    const Handle* guest = extent.view(--page).handle;
-    if (!guest->IsGuest() || !goes(*guest)) continue;
-    PageRun home{guest->home.extent, guest->home.page, 1};
-    for (; page > free.run.first; --page) {
-      // Of one that is at home this never holds: the guest after it would be at home, too.
-      if (extent.view(page - 1).handle->home != PageRef{home.extent, home.first - 1}) break;
-      --home.first;
-      ++home.count;
-    }
-    leaving.push_back({PageRun{&extent, page, home.count}, home});
+  for (int64_t end = free.run.end(); end > free.run.first;) {
+    const PageRef start = StartOfView({&extent, end - 1});
+    end = start.page;
+    Handle* const guest = extent.view(start.page).handle;
+    if (guest->IsGuest() && goes(*guest)) leaving.push_back(guest);
   }
-  for (const auto& [run, home] : leaving) {
-    extent.arena().Vacate(free.block, run);
-    ledger_.MovedBetweenGroups(extent.arena().group(), home.extent->arena().group(), Pages(run.count).bytes());
-    for (int64_t vacated = run.first; vacated < run.end(); ++vacated) {
-      Handle* guest = extent.view(vacated).handle;
-      handles_.Move(guest, guest->home);
-    }
+  for (Handle* guest : leaving) {
+    const PageRun home = RunOf(*guest, guest->home);
+    extent.arena().Vacate(free.block, RunOf(*guest, guest->place));
+    ledger_.MovedBetweenGroups(extent.arena().group(), home.extent->arena().group(), guest->size());
+    handles_.Move(guest, guest->home);
     homes.push_back(home);
   }
 }

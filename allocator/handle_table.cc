@@ -8,16 +8,35 @@
 
 namespace frugal {
 
-absl::StatusOr<Handle*> HandleTable::Create() {
-  if (!spares_.empty()) {
-    Handle* spare = spares_.back();
-    spares_.pop_back();
-    return spare;
+Pages HandleTable::spares() const {
+  Pages pages;
+  for (const Handle* spare : spares_) pages += Pages(spare->pages);
+  return pages;
+}
+
+Pages HandleTable::LackingFor(const std::vector<Piece>& pieces) const {
+  absl::flat_hash_map<int64_t, int64_t> spares;
+  for (const Handle* spare : spares_) ++spares[spare->pages];
+  Pages lacking;
+  for (const Piece& piece : pieces) {
+    if (piece.handle == nullptr && --spares[piece.pages] < 0) lacking += Pages(piece.pages);
   }
-  absl::StatusOr<PhysicalHandle> physical = device_.Create();
+  return lacking;
+}
+
+absl::StatusOr<Handle*> HandleTable::Create(int64_t pages) {
+  const auto spare = std::find_if(spares_.begin(), spares_.end(), [pages](const Handle* h) { return h->pages == pages; });
+  if (spare != spares_.end()) {
+    Handle* const taken = *spare;
+    spares_.erase(spare);
+    return taken;
+  }
+  absl::StatusOr<PhysicalHandle> physical = device_.Create(Pages(pages).bytes());
   if (!physical.ok()) return physical.status();
   auto handle = std::make_unique<Handle>();
   handle->physical = *physical;
+  handle->pages = pages;
+  held_ += Pages(pages);
   Handle* created = handle.get();
   handles_.emplace(created, std::move(handle));
   return created;
@@ -28,6 +47,7 @@ absl::Status HandleTable::Release(Handle* handle) {
   absl::Status status = handle->stale.empty() ? device_.Release(handle->physical)
                                               : absl::FailedPreconditionError("a view of the handle is still mapped");
   if (status.ok()) {
+    held_ -= Pages(handle->pages);
     handles_.erase(handle);
   } else {
     spares_.push_back(handle);
@@ -40,37 +60,50 @@ absl::Status HandleTable::ReleaseAll() {
   for (const auto& [handle, owned] : handles_) {
     auto places = handle->stale;
     if (handle->place.extent != nullptr) places.push_back(handle->place);
-    for (const PageRef& place : places) first.Update(UnmapRun(PageRun{place.extent, place.page, 1}));
+    for (const PageRef& place : places) first.Update(UnmapRun(RunOf(*handle, place)));
     first.Update(device_.Release(handle->physical));
   }
   handles_.clear();
   spares_.clear();
+  held_ = Pages(0);
   return first;
 }
 
 absl::Status HandleTable::MapAt(Handle* handle, PageRef place) {
-  View& view = place.extent->MutableView(place.page);
-  FRUGAL_CHECK(view.state == View::State::kNone);
-  absl::Status status = device_.Map(place.extent->PageAddress(place.page), handle->physical);
+  for (int64_t page = place.page; page < place.page + handle->pages; ++page) {
+    FRUGAL_CHECK(place.extent->view(page).state == View::State::kNone);
+  }
+  absl::Status status = device_.Map(place.extent->PageAddress(place.page), handle->size(), handle->physical);
   if (!status.ok()) return status;
-  view = View{View::State::kStale, handle};
+  for (int64_t part = 0; part < handle->pages; ++part) {
+    place.extent->MutableView(place.page + part) = View{View::State::kStale, static_cast<int32_t>(part), handle};
+  }
   handle->stale.push_back(place);
+  return absl::OkStatus();
+}
+
+absl::Status HandleTable::OpenRun(PageRun run) {
+  absl::Status status = device_.SetAccess(run.extent->PageAddress(run.first), Pages(run.count).bytes());
+  if (!status.ok()) return status;
+  for (int64_t page = run.first; page < run.end(); ++page) run.extent->MutableView(page).accessible = true;
   return absl::OkStatus();
 }
 
 absl::Status HandleTable::UnmapRun(PageRun run, int64_t* unmapped) {
   for (int64_t page = run.first; page < run.end(); ++page) {
-    absl::Status status = device_.Unmap(run.extent->PageAddress(page), kPageSize);
+    if (run.extent->view(page).state == View::State::kNone) continue;
+    const PageRef start = StartOfView({run.extent, page});
+    const Handle& handle = *run.extent->view(page).handle;
+    absl::Status status = device_.Unmap(run.extent->PageAddress(start.page), handle.size());
     if (!status.ok()) return status;
-    Unmapped({run.extent, page});
-    if (unmapped != nullptr) ++*unmapped;
+    if (unmapped != nullptr) *unmapped += handle.pages;
+    Unmapped(start);
   }
   return absl::OkStatus();
 }
 
 void HandleTable::Unmapped(PageRef place) {
-  View& view = place.extent->MutableView(place.page);
-  Handle* const handle = view.handle;
+  Handle* const handle = place.extent->view(place.page).handle;
   if (handle->place == place) {
     Settle(handle);
     handle->place = handle->home = PageRef();
@@ -79,23 +112,28 @@ void HandleTable::Unmapped(PageRef place) {
     if (handle->home == place) Settle(handle);
     EraseStale(*handle, place);
   }
-  view = View();
+  for (int64_t part = 0; part < handle->pages; ++part) place.extent->MutableView(place.page + part) = View();
 }
 
 void HandleTable::Move(Handle* handle, PageRef place) {
-  View& view = place.extent->MutableView(place.page);
-  FRUGAL_CHECK(view.handle == handle && view.state == View::State::kStale);
   EraseStale(*handle, place);
   if (handle->place.extent != nullptr) {
     Extent& old = *handle->place.extent;
-    View& left = old.MutableView(handle->place.page);
-    left.state = View::State::kStale;
-    left.last_use = old.arena().timeline().now();
-    left.left_in = timelines_.era();
+    const Timeline::Tick now = old.arena().timeline().now();
+    for (int64_t part = 0; part < handle->pages; ++part) {
+      View& left = old.MutableView(handle->place.page + part);
+      left.state = View::State::kStale;
+      left.last_use = now;
+      left.left_in = timelines_.era();
+    }
     handle->stale.push_back(handle->place);
     if (handle->IsGuest()) old.CountGuests(-1);
   }
-  view.state = View::State::kLive;
+  for (int64_t part = 0; part < handle->pages; ++part) {
+    View& view = place.extent->MutableView(place.page + part);
+    FRUGAL_CHECK(view.handle == handle && view.state == View::State::kStale && view.part == part);
+    view.state = View::State::kLive;
+  }
   handle->place = place;
   if (handle->IsGuest()) place.extent->CountGuests(1);
 }
@@ -113,30 +151,31 @@ void HandleTable::EraseStale(Handle& handle, const PageRef& place) {
 
 void HandleTable::CheckInvariants() const {
   size_t homeless = 0;
+  Pages held;
   absl::flat_hash_map<const Extent*, int64_t> guests;
   absl::flat_hash_map<const Extent*, int64_t> in_place;
   for (const auto& [handle, owned] : handles_) {
-    CheckStaleViews(*handle);
+    held += Pages(handle->pages);
+    for (const PageRef& place : handle->stale) CheckView(*handle, place, View::State::kStale);
     if (handle->place.extent == nullptr) {
       ++homeless;
       continue;
     }
-    const View& live = handle->place.extent->view(handle->place.page);
-    FRUGAL_CHECK(live.handle == handle && live.state == View::State::kLive);
+    CheckView(*handle, handle->place, View::State::kLive);
     FRUGAL_CHECK(handle->home.extent->view(handle->home.page).handle == handle);
     FRUGAL_CHECK(handle->keepers == 0 || !handle->IsGuest());
     guests[handle->place.extent] += handle->IsGuest() ? 1 : 0;
     in_place[handle->place.extent] += handle->keepers > 0 ? 1 : 0;
   }
-  FRUGAL_CHECK(homeless == spares_.size());
+  FRUGAL_CHECK(homeless == spares_.size() && held == held_);
   for (const auto& [extent, count] : guests) FRUGAL_CHECK(extent->guests() == count);
   for (const auto& [extent, count] : in_place) FRUGAL_CHECK(extent->in_place() == count);
 }
 
-void HandleTable::CheckStaleViews(const Handle& handle) const {
-  for (const PageRef& place : handle.stale) {
-    const View& view = place.extent->view(place.page);
-    FRUGAL_CHECK(view.handle == &handle && view.state == View::State::kStale);
+void HandleTable::CheckView(const Handle& handle, PageRef place, View::State state) {
+  for (int64_t part = 0; part < handle.pages; ++part) {
+    const View& view = place.extent->view(place.page + part);
+    FRUGAL_CHECK(view.handle == &handle && view.state == state && view.part == part);
   }
 }
 

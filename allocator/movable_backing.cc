@@ -1,6 +1,7 @@
 #include "allocator/movable_backing.h"
 
 #include <algorithm>
+#include <bit>
 #include <optional>
 #include <utility>
 
@@ -19,23 +20,9 @@ Bytes ExtentSize(SizeGroup group, Bytes device_total, Bytes request) {
   return RoundUp(std::max(usual, request), kPageSize);
 }
 
-// A stream that lends this often without lacking memory itself does not need it back: with it going home each time,
-// four streams with a block each took 325 ns a call, without 45. Much fewer would do for these, but streams whose needs
-// differ from one moment to the next waste more: at 128, .979 of six streams' memory was in use, where it is .984.
-constexpr int64_t kMostLoans = 512;
-
-// A program that remaps beyond its allowance may hold an eighth more than it ever had in use. A server whose caches
-// grow by being copied makes a sixth of the driver calls then, with 89 % of its memory in use instead of 97 %.
-constexpr int64_t kSlackPart = 8;
-
 // When the driver has no room for mappings, views that nobody uses are dropped, so many at a time: the lock is held for
 // 30 us each.
 constexpr int64_t kMostDropped = 1024;
-
-bool StaysInStream(const StitchPlan& plan, Stream stream) {
-  return std::all_of(plan.donations.begin(), plan.donations.end(),
-                     [stream](const Donation& donation) { return donation.run.extent->arena().stream() == stream; });
-}
 
 }  // namespace
 
@@ -65,7 +52,6 @@ MovableBacking::~MovableBacking() {
 
 absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
   if (absl::Status fits = CheckDeviceHolds(size); !fits.ok()) return fits;
-  arena.CountMiss();
   absl::Status status = ExtendWithin(arena, size, reach);
   // The arena's stream is being captured, so it can wait for nobody.
   if (absl::IsUnavailable(status)) return ExtendWithin(arena, size, Reach::kPassed);
@@ -76,20 +62,34 @@ absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach)
   if (!remaps_) return Grow(arena, size, reach);
   guests_.Recall(arena, reach);
   if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
-  const Offers offers = FindOffers(arena, reach);
-  absl::StatusOr<StitchPlan> plan = Plan(arena, size, offers);
-  if (!plan.ok()) return plan.status();
-  if (StaysInStream(*plan, arena.stream())) {
-    allowance_.Earn(ledger_.statistics().allocation[SizeGroup::kAll].allocated);
-    const int64_t remapping = RemapNanoseconds(*plan, costs_);
-    if (remapping > 0 && allowance_.IsSpent()) {
-      absl::StatusOr<StitchPlan> growing = Plan(arena, size, Offers({}));
-      if (growing.ok() && IsWithinSlack(*growing) && Allow(*growing, reach).ok()) {
-        return Commit(arena, *growing, reach);
-      }
-    }
-    allowance_.Spend(remapping);
+  absl::StatusOr<bool> grown = GrowWithinPrice(arena, size, reach);
+  if (!grown.ok() || *grown) return grown.status();
+  return Stitch(arena, size, reach);
+}
+
+absl::StatusOr<bool> MovableBacking::GrowWithinPrice(Arena& arena, Bytes size, Reach reach) {
+  absl::StatusOr<Bytes> left = budget_.Left(handles_.held().bytes());
+  if (!left.ok()) return left.status();
+  absl::StatusOr<StitchPlan> plan = Plan(arena, size, Offers({}), SizesFor(arena, *left));
+  if (plan.ok() && !IsWorthGrowing(*plan, *left) && IsScarce(*left)) {
+    const absl::StatusOr<Bytes> returned = returns_.ReturnLarge(options_.exchange_most);
+    if (!returned.ok()) return returned.status();
+    if (*returned == Bytes(0)) return false;
+    *left += *returned;
+    // Small ones, or the next request would find the same.
+    plan = Plan(arena, size, Offers({}), PieceSizes());
   }
+  if (!plan.ok()) return plan.status();
+  if (!IsWorthGrowing(*plan, *left)) return false;
+  absl::Status status = Commit(arena, *plan, reach);
+  if (!status.ok()) return status;
+  return true;
+}
+
+absl::Status MovableBacking::Stitch(Arena& arena, Bytes size, Reach reach) {
+  const Offers offers = FindOffers(arena, reach);
+  absl::StatusOr<StitchPlan> plan = Plan(arena, size, offers, PieceSizes());
+  if (!plan.ok()) return plan.status();
   absl::Status allowed = Allow(*plan, reach);
   if (absl::IsResourceExhausted(allowed) && plan->to_create + offers.pages() > PagesCovering(size)) {
     // The place joins free memory, whose pages it cannot take as well. One apart can take all.
@@ -101,7 +101,7 @@ absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach)
 }
 
 absl::Status MovableBacking::Grow(Arena& arena, Bytes size, Reach reach) {
-  absl::StatusOr<StitchPlan> plan = Plan(arena, size, Offers({}));
+  absl::StatusOr<StitchPlan> plan = Plan(arena, size, Offers({}), PieceSizes());
   if (!plan.ok()) return plan.status();
   absl::Status allowed = Allow(*plan, reach);
   if (absl::IsResourceExhausted(allowed) && reach == Reach::kWithHostWaits) {
@@ -109,16 +109,38 @@ absl::Status MovableBacking::Grow(Arena& arena, Bytes size, Reach reach) {
     absl::StatusOr<Bytes> returned = returns_.ReturnFree(plan->to_create.bytes());
     if (!returned.ok()) return returned.status();
     // Pages beside the place may be among those that went.
-    plan = Plan(arena, size, Offers({}));
+    plan = Plan(arena, size, Offers({}), PieceSizes());
     allowed = plan.ok() ? Allow(*plan, reach) : plan.status();
   }
   return allowed.ok() ? Commit(arena, *plan, reach) : allowed;
 }
 
-bool MovableBacking::IsWithinSlack(const StitchPlan& plan) const {
+PieceSizes MovableBacking::SizesFor(const Arena& arena, Bytes left) const {
+  // Small blocks never need much.
+  if (arena.group() == SizeGroup::kSmall) return {};
+  int64_t pages = PagesCovering(left).count() / options_.piece_part;
+  if (!IsAtMost(left, options_.ample_percent)) {
+    pages = std::max(pages, std::min(options_.ample_piece, PagesCovering(left).count() / options_.ample_part));
+  }
+  pages = std::clamp<int64_t>(pages, 1, options_.largest_piece);
+  const auto largest = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(pages)));
+  return {largest, std::min(largest, options_.rounding)};
+}
+
+bool MovableBacking::IsAtMost(Bytes left, int64_t percent) const {
+  const Bytes all = left + handles_.held().bytes();
+  return left.count() / 100 <= all.count() / 10'000 * percent;
+}
+
+bool MovableBacking::IsScarce(Bytes left) const { return IsAtMost(left, options_.exchange_percent); }
+
+bool MovableBacking::IsWorthGrowing(const StitchPlan& plan, Bytes left) const {
+  const Bytes more = plan.to_create.bytes();
+  if (more > left) return false;
   const Counter& active = ledger_.statistics().active_bytes()[SizeGroup::kAll];
-  const int64_t most = std::max(active.peak, active.current + plan.size.count());
-  return (handles_.held() + plan.to_create).bytes().count() <= most + most / kSlackPart;
+  const Bytes most(std::max(active.peak, active.current + plan.size.count()));
+  const Bytes beyond = handles_.held().bytes() + more - most;
+  return beyond.count() <= (left - more).count() / options_.waste_part;
 }
 
 absl::Status MovableBacking::CheckDeviceHolds(Bytes size) {
@@ -129,9 +151,10 @@ absl::Status MovableBacking::CheckDeviceHolds(Bytes size) {
 }
 
 absl::Status MovableBacking::Allow(const StitchPlan& plan, Reach reach) {
-  if (plan.to_create <= handles_.spares()) return absl::OkStatus();
+  const Pages more = handles_.LackingFor(plan.pieces);
+  if (more == Pages(0)) return absl::OkStatus();
   const Bytes left = reach >= Reach::kIntoReserve ? Bytes(0) : budget_.reserve();
-  return budget_.Allow(handles_.held().bytes(), (plan.to_create - handles_.spares()).bytes(), left);
+  return budget_.Allow(handles_.held().bytes(), more.bytes(), left);
 }
 
 absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
@@ -152,18 +175,11 @@ absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
   return &extent;
 }
 
-absl::Status MovableBacking::AddSideExtent(Arena& arena) {
-  absl::StatusOr<Extent*> side = AddExtent(arena, kPageSize);
-  if (!side.ok()) return side.status();
-  arena.side().Set(**side);
-  return absl::OkStatus();
-}
-
 Offers MovableBacking::FindOffers(const Arena& arena, Reach reach) {
   std::vector<Donation> donations;
   for (const Arena* donor : arenas_.all()) {
     if (donor->free_blocks().LargestSize() < kPageSize) continue;
-    for (const Donation& donation : WholeFreePages(*donor)) {
+    for (const Donation& donation : WholeFreeHandles(*donor)) {
       if (MayTake(arena, donation, reach)) donations.push_back(donation);
     }
   }
@@ -191,28 +207,23 @@ bool MovableBacking::MayUnmap(PageRef page) {
   return passed.value_or(false);
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, const Offers& offers) {
-  const auto may_unmap = [this](PageRef page) { return MayUnmap(page); };
-  std::optional<StitchPlan> plan = PlanStitch(arena, size, offers, may_unmap, costs_);
-  // As long as nothing is taken from elsewhere, the first range of an arena needs no other beside it.
-  const bool wants_side = plan.has_value() && !plan->donations.empty() && !arena.side().exists();
-  if (!plan.has_value() || wants_side) {
-    absl::Status added = wants_side ? AddSideExtent(arena) : AddExtent(arena, size).status();
-    // Without addresses for a range apart the stitch is made where it was planned.
-    if (!added.ok() && !plan.has_value()) return added;
-    ledger_.Absorbed(added);
-    if (added.ok()) plan = PlanStitch(arena, size, offers, may_unmap, costs_);
-    FRUGAL_CHECK(plan.has_value());
-  }
-  return *std::move(plan);
+absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, const Offers& offers, PieceSizes sizes) {
+  return PlanWith(&PlanStitch, arena, size, offers, sizes);
 }
 
 absl::StatusOr<StitchPlan> MovableBacking::PlanApart(Arena& arena, Bytes size, const Offers& offers) {
-  std::optional<StitchPlan> plan = PlanStitchApart(arena, size, offers, costs_);
+  return PlanWith(&PlanStitchApart, arena, size, offers, PieceSizes());
+}
+
+absl::StatusOr<StitchPlan> MovableBacking::PlanWith(Planner* planner, Arena& arena, Bytes size, const Offers& offers,
+                                                    PieceSizes sizes) {
+  const auto may_unmap = [this](PageRef page) { return MayUnmap(page); };
+  const StitchRequest request{size, offers, sizes, costs_, options_, may_unmap};
+  std::optional<StitchPlan> plan = planner(arena, request);
   if (!plan.has_value()) {
     absl::Status added = AddExtent(arena, size).status();
     if (!added.ok()) return added;
-    plan = PlanStitchApart(arena, size, offers, costs_);
+    plan = planner(arena, request);
     FRUGAL_CHECK(plan.has_value());
   }
   return *std::move(plan);
@@ -221,19 +232,14 @@ absl::StatusOr<StitchPlan> MovableBacking::PlanApart(Arena& arena, Bytes size, c
 absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan, Reach reach) {
   absl::Status status = OrderAfterDonors(arena, plan, reach);
   if (!status.ok()) return status;
-  absl::StatusOr<std::vector<Handle*>> created = Create(plan.to_create);
+  absl::StatusOr<std::vector<Handle*>> created = Create(plan);
   if (!created.ok()) return created.status();
-  auto next = created->begin();
-  for (Handle*& handle : plan.handles) {
-    if (handle == nullptr) handle = *next++;
-  }
   status = MapTarget(plan);
   if (!status.ok()) {
     const bool mappings_ran_out = absl::IsAborted(status);
     for (Handle* handle : *created) status.Update(handles_.Release(handle));
     return mappings_ran_out ? MakeRoomForMappings(status) : status;
   }
-  arena.side().Use(plan.target);
   arena.past_stitches().Add(plan.size, plan.target);
   EnterInBooks(arena, plan);
   return absl::OkStatus();
@@ -279,94 +285,74 @@ absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPl
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Handle*>> MovableBacking::Create(Pages count) {
+absl::StatusOr<std::vector<Handle*>> MovableBacking::Create(StitchPlan& plan) {
   std::vector<Handle*> created;
-  for (int64_t i = 0; i < count.count(); ++i) {
-    absl::StatusOr<Handle*> handle = handles_.Create();
+  for (Piece& piece : plan.pieces) {
+    if (piece.handle != nullptr) continue;
+    absl::StatusOr<Handle*> handle = handles_.Create(piece.pages);
     if (!handle.ok()) {
       absl::Status status = handle.status();
       for (Handle* one : created) status.Update(handles_.Release(one));
       return status;
     }
+    piece.handle = *handle;
     created.push_back(*handle);
   }
   return created;
 }
 
 absl::Status MovableBacking::MapTarget(const StitchPlan& plan) {
-  const auto is_seen = [&plan](int64_t page) {
-    return plan.target.extent->view(page).handle == plan.handles[static_cast<size_t>(page - plan.target.first)];
-  };
   std::vector<PageRun> mapped;
   int64_t page = plan.target.first;
-  while (page < plan.target.end()) {
+  for (size_t i = 0; i < plan.pieces.size();) {
+    // The pieces from here on that cannot be seen in place.
+    size_t end = i;
     PageRun run{plan.target.extent, page, 0};
-    while (run.end() < plan.target.end() && !is_seen(run.end())) ++run.count;
-    page = run.end() + 1;
-    if (run.count == 0) continue;
-    absl::Status status = MapRun(plan, run);
-    if (!status.ok()) {
-      // Nothing has used the new views yet, so they can go without waiting for anything.
-      for (const PageRun& done : mapped) status.Update(handles_.UnmapRun(done));
-      return status;
+    for (; end < plan.pieces.size(); ++end) {
+      if (IsSeenAt(*plan.pieces[end].handle, {run.extent, run.end()})) break;
+      run.count += plan.pieces[end].pages;
     }
-    mapped.push_back(run);
+    if (run.count > 0) {
+      absl::Status status = MapPieces(absl::MakeConstSpan(plan.pieces).subspan(i, end - i), run);
+      if (!status.ok()) {
+        // Nothing has used the new views yet, so they can go without waiting for anything.
+        for (const PageRun& done : mapped) status.Update(handles_.UnmapRun(done));
+        return status;
+      }
+      mapped.push_back(run);
+    }
+    page = run.end() + (end < plan.pieces.size() ? plan.pieces[end].pages : 0);
+    i = end + 1;
   }
   return absl::OkStatus();
 }
 
-absl::Status MovableBacking::MapRun(const StitchPlan& plan, PageRun run) {
-  absl::Status status = DropStaleViews(run);
+absl::Status MovableBacking::MapPieces(absl::Span<const Piece> pieces, PageRun run) {
+  absl::Status status = handles_.UnmapRun(run);
   PageRun mapped{run.extent, run.first, 0};
-  while (status.ok() && mapped.count < run.count) {
-    Handle* handle = plan.handles[static_cast<size_t>(mapped.end() - plan.target.first)];
-    status = handles_.MapAt(handle, PageRef{run.extent, mapped.end()});
-    if (status.ok()) ++mapped.count;
+  for (const Piece& piece : pieces) {
+    if (!status.ok()) break;
+    status = handles_.MapAt(piece.handle, PageRef{run.extent, mapped.end()});
+    if (status.ok()) mapped.count += piece.pages;
   }
-  if (status.ok()) status = device_.SetAccess(run.extent->PageAddress(run.first), Pages(run.count).bytes());
+  if (status.ok()) status = handles_.OpenRun(run);
   if (!status.ok() && mapped.count > 0) status.Update(handles_.UnmapRun(mapped));
   return status;
 }
 
-absl::Status MovableBacking::DropStaleViews(PageRun run) {
-  int64_t page = run.first;
-  while (page < run.end()) {
-    PageRun stale{run.extent, page, 0};
-    while (stale.end() < run.end() && run.extent->view(stale.end()).state == View::State::kStale) ++stale.count;
-    if (stale.count > 0) {
-      absl::Status status = handles_.UnmapRun(stale);
-      if (!status.ok()) return status;
-    }
-    page = stale.end() + 1;
-  }
-  return absl::OkStatus();
-}
-
-bool MovableBacking::Settles(const Arena& arena, const StitchPlan& plan) {
-  // Small blocks come and go too often for their pages to follow.
-  if (plan.to_create > Pages(0) || arena.group() == SizeGroup::kSmall) return true;
-  bool all_for_good = true;
-  const Arena* counted = nullptr;
-  for (const Handle* handle : plan.handles) {
-    Arena& home = handle->home.extent->arena();
-    if (&home != counted && home.stream() != arena.stream()) home.CountLoan();
-    counted = &home;
-    all_for_good &= home.loans_since_miss() > kMostLoans;
-  }
-  return all_for_good;
-}
-
 void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan) {
   const bool settles = Settles(arena, plan);
-  for (size_t i = 0; i < plan.handles.size(); ++i) {
-    Handle* handle = plan.handles[i];
+  int64_t page = plan.target.first;
+  for (const Piece& piece : plan.pieces) {
+    Handle* handle = piece.handle;
     if (handle->place.extent == nullptr) {
-      ledger_.Acquired(arena.group(), kPageSize, 1);
+      ledger_.Acquired(arena.group(), handle->size(), 1);
     } else {
-      ledger_.MovedBetweenGroups(handle->place.extent->arena().group(), arena.group(), kPageSize);
+      ledger_.MovedBetweenGroups(handle->place.extent->arena().group(), arena.group(), handle->size());
     }
-    handles_.Move(handle, PageRef{plan.target.extent, plan.target.first + static_cast<int64_t>(i)});
+    handles_.Move(handle, PageRef{plan.target.extent, page});
     if (settles) handles_.Settle(handle);
+    page += piece.pages;
   }
   for (const Donation& donation : plan.donations) {
     donation.block->extent->arena().Vacate(donation.block, donation.run);
@@ -385,7 +371,7 @@ absl::Status MovableBacking::KeepInPlace(Address start, Bytes size, bool keep) {
     Handle* const handle = run->extent->view(page).handle;
     FRUGAL_CHECK(handle != nullptr);
     if (!keep && handle->keepers == 0) return absl::FailedPreconditionError("the memory was not kept in place");
-    handles.push_back(handle);
+    if (handles.empty() || handles.back() != handle) handles.push_back(handle);
   }
   for (Handle* handle : handles) {
     if (keep) handles_.Settle(handle);

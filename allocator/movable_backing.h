@@ -4,10 +4,12 @@
 #ifndef FRUGAL_ALLOCATOR_MOVABLE_BACKING_H_
 #define FRUGAL_ALLOCATOR_MOVABLE_BACKING_H_
 
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "absl/types/span.h"
 #include "allocator/address_directory.h"
 #include "allocator/arena_set.h"
 #include "allocator/backing.h"
@@ -19,7 +21,6 @@
 #include "allocator/ledger.h"
 #include "allocator/offers.h"
 #include "allocator/page_returns.h"
-#include "allocator/remap_allowance.h"
 #include "allocator/stitch_plan.h"
 #include "allocator/timelines.h"
 
@@ -27,9 +28,6 @@ namespace frugal {
 
 // A plan is made without a device call that changes anything, carried out with the books untouched until no call
 // is left that can fail, and undone if one does.
-//
-// While the memory that is held grows, handles that a stitch takes settle where they are put. Later ones are lent: they
-// are guests there, and go home when they are free (GuestReturns).
 //
 // Stream order: a handle that moves within one stream needs no wait, since work on its new view comes after the
 // work on its old one. Its old view stays mapped, stamped with the tick of its last use, until that has passed:
@@ -51,6 +49,7 @@ class MovableBacking : public Backing {
   }
   void SetDriverCosts(const DriverCosts& costs) override { costs_ = costs; }
   void SetRemapping(bool on) override { remaps_ = on; }
+  void SetOptions(const PolicyOptions& options) override { options_ = options; }
   absl::Status KeepInPlace(Address start, Bytes size, bool keep) override;
   Bytes held() const override { return handles_.held().bytes(); }
   void CheckInvariants() const override;
@@ -58,24 +57,38 @@ class MovableBacking : public Backing {
  private:
   // kUnavailable: the arena's stream would have to wait for another, and is being captured.
   absl::Status ExtendWithin(Arena& arena, Bytes size, Reach reach);
-  // The same with new memory alone, for where nothing may move.
+  // With new memory alone, if it is worth its price. False: it is not, and nothing has changed for the arena.
+  absl::StatusOr<bool> GrowWithinPrice(Arena& arena, Bytes size, Reach reach);
+  // With free handles from anywhere, and new ones for what is lacking.
+  absl::Status Stitch(Arena& arena, Bytes size, Reach reach);
+  // With new memory alone, where nothing may move.
   absl::Status Grow(Arena& arena, Bytes size, Reach reach);
+
+  // Of what sizes new handles for the arena are, with so much left to take.
+  PieceSizes SizesFor(const Arena& arena, Bytes left) const;
+  // The price of memory: held + new - most in use <= left / waste_part, where `left` is what could still be taken after
+  // it. So the nearer the device is to being full, the less memory spares driver time.
+  bool IsWorthGrowing(const StitchPlan& plan, Bytes left) const;
+  // Whether large free handles are worth more as small ones.
+  bool IsScarce(Bytes left) const;
+  bool IsAtMost(Bytes left, int64_t percent) const;
+
   absl::StatusOr<Extent*> AddExtent(Arena& arena, Bytes size);
-  absl::Status AddSideExtent(Arena& arena);
   // The memory that `arena` may take now.
   Offers FindOffers(const Arena& arena, Reach reach);
   bool MayTake(const Arena& arena, const Donation& donation, Reach reach);
   // Whether all work that could use the stale view at the page is done.
   bool MayUnmap(PageRef page);
-  absl::StatusOr<StitchPlan> Plan(Arena& arena, Bytes size, const Offers& offers);
-  // Where no page was mapped before, so that it takes the fewest new handles there can be.
+  absl::StatusOr<StitchPlan> Plan(Arena& arena, Bytes size, const Offers& offers, PieceSizes sizes);
+  // Where no page was mapped before, so that it takes the fewest new pages there can be.
   absl::StatusOr<StitchPlan> PlanApart(Arena& arena, Bytes size, const Offers& offers);
+  using Planner = std::optional<StitchPlan>(const Arena&, const StitchRequest&);
+  // Adds a range if none has a place.
+  absl::StatusOr<StitchPlan> PlanWith(Planner* planner, Arena& arena, Bytes size, const Offers& offers,
+                                      PieceSizes sizes);
   // A request that cannot fit is refused before it is planned, page by page.
   absl::Status CheckDeviceHolds(Bytes size);
   absl::Status Allow(const StitchPlan& plan, Reach reach);
-  // Whether the memory held stays within what may be taken to spare remapping.
-  bool IsWithinSlack(const StitchPlan& plan) const;
-
   absl::Status Commit(Arena& arena, StitchPlan& plan, Reach reach);
   // Memory could not be mapped although it was there: the driver's tables are full, which all processes of the node
   // share. Drops views that nobody uses, for the next try; returns the error that it was.
@@ -83,14 +96,16 @@ class MovableBacking : public Backing {
   void DropUnusedViews();
   // The arena's stream waits for those that have not passed; the host does if the stream cannot and `reach` allows it.
   absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan, Reach reach);
-  absl::StatusOr<std::vector<Handle*>> Create(Pages count);
-  // Maps the handles that cannot be seen at their page of the target already.
+  absl::StatusOr<std::vector<Handle*>> Create(StitchPlan& plan);
+  // Maps the handles that cannot be seen at their pages of the target already.
   absl::Status MapTarget(const StitchPlan& plan);
-  // Makes the pages free of views left behind, then maps the plan's handles there and opens them for access.
-  absl::Status MapRun(const StitchPlan& plan, PageRun run);
-  absl::Status DropStaleViews(PageRun run);
+  // Makes the pages free of views left behind, then maps the pieces there, side by side, and opens them for access.
+  absl::Status MapPieces(absl::Span<const Piece> pieces, PageRun run);
   // Whether the plan's handles are to stay where it puts them.
-  static bool Settles(const Arena& arena, const StitchPlan& plan);
+  static bool Settles(const Arena& arena, const StitchPlan& plan) {
+    // Small blocks come and go too often for their pages to follow.
+    return plan.to_create > Pages(0) || arena.group() == SizeGroup::kSmall;
+  }
   void EnterInBooks(Arena& arena, const StitchPlan& plan);
 
   // The pages that [start, start + size) lies in, all of them live.
@@ -105,7 +120,7 @@ class MovableBacking : public Backing {
   DeviceAllocator* const owner_;
   DriverCosts costs_;
   bool remaps_ = true;
-  RemapAllowance allowance_;
+  PolicyOptions options_;
   HandleTable handles_;
   GuestReturns guests_;
   PageReturns returns_;

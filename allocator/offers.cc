@@ -24,11 +24,27 @@ void AddMovable(Block* block, const PageRun& run, std::vector<Donation>& donatio
 
 }  // namespace
 
-std::vector<Donation> WholeFreePages(const Arena& arena) {
+PageRun OfWholeHandles(PageRun run) {
+  while (run.count > 0) {
+    const PageRef start = StartOfView({run.extent, run.first});
+    if (start.page == run.first) break;
+    const int64_t next = start.page + run.extent->view(run.first).handle->pages;
+    run.count = std::max<int64_t>(0, run.end() - next);
+    run.first = next;
+  }
+  while (run.count > 0) {
+    const PageRef start = StartOfView({run.extent, run.end() - 1});
+    if (start.page + run.extent->view(start.page).handle->pages == run.end()) break;
+    run.count = std::max<int64_t>(0, start.page - run.first);
+  }
+  return run;
+}
+
+std::vector<Donation> WholeFreeHandles(const Arena& arena) {
   std::vector<Donation> donations;
   arena.free_blocks().ForEachFromLargest([&donations](Block* block) {
     if (block->size < kPageSize) return false;
-    const PageRun run = block->extent->WholePages(block->address, block->end());
+    const PageRun run = OfWholeHandles(block->extent->WholePages(block->address, block->end()));
     if (run.extent->in_place() > 0) [[unlikely]] {
       AddMovable(block, run, donations);
     } else if (run.count > 0) {

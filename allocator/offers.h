@@ -14,7 +14,7 @@
 
 namespace frugal {
 
-// Whole pages of a free block whose handles may move.
+// Pages of a free block, all of whole handles that may move.
 struct Donation {
   Block* block = nullptr;
   PageRun run;
@@ -22,14 +22,17 @@ struct Donation {
   Address start() const { return run.extent->PageAddress(run.first); }
 };
 
-// The whole pages of the arena's free blocks, from the largest block down, but for those that are to stay where they
+// The pages of the run, live ones, that belong to handles which lie in it whole.
+PageRun OfWholeHandles(PageRun run);
+
+// What of the arena's free blocks is whole handles, from the largest block down, but for those that are to stay where they
 // are. Of one block the run at the highest address comes first.
-std::vector<Donation> WholeFreePages(const Arena& arena);
+std::vector<Donation> WholeFreeHandles(const Arena& arena);
 
 // Not thread-safe.
 class Offers {
  public:
-  // Of each free block all its whole pages that may move, or none.
+  // Of each free block all its whole handles that may move, or none.
   explicit Offers(std::vector<Donation> donations);
 
   // The largest runs first.

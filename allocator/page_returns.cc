@@ -7,12 +7,14 @@
 namespace frugal {
 namespace {
 
-// Shortens a run of free pages to as many as are wanted: its end, so that what stays is next to the memory in use
-// before it.
+// Shortens a run of whole free handles to as many as are wanted: its end, so that what stays is next to the memory in
+// use before it.
 void TakeEnd(PageRun& run, Bytes wanted) {
   const int64_t end = run.end();
-  run.count = std::min(run.count, PagesCovering(wanted).count());
-  run.first = end - run.count;
+  int64_t first = end;
+  while (first > run.first && Pages(end - first).bytes() < wanted) first = StartOfView({run.extent, first - 1}).page;
+  run.first = first;
+  run.count = end - first;
 }
 
 }  // namespace
@@ -32,7 +34,7 @@ absl::StatusOr<Bytes> PageReturns::ReturnIdle(Bytes enough, const UseMarks& mark
   if (marks.era() == 0 || !timelines_.HasPassed(marks.era())) return returned;
   for (Arena* arena : arenas_.all()) {
     if (arena->free_blocks().LargestSize() < kPageSize) continue;
-    for (Donation& donation : WholeFreePages(*arena)) {
+    for (Donation& donation : WholeFreeHandles(*arena)) {
       if (returned >= enough) return returned;
       const absl::StatusOr<bool> is_idle = marks.IsIdle(*donation.block);
       ledger_.Absorbed(is_idle.status());
@@ -45,6 +47,34 @@ absl::StatusOr<Bytes> PageReturns::ReturnIdle(Bytes enough, const UseMarks& mark
   return returned;
 }
 
+absl::StatusOr<Bytes> PageReturns::ReturnLarge(int64_t most) {
+  Bytes returned;
+  absl::Status status;
+  for (Arena* arena : arenas_.all()) {
+    if (arena->free_blocks().LargestSize() > kPageSize) status.Update(ReturnLargeOf(*arena, most, returned));
+  }
+  if (!status.ok()) return status;
+  return returned;
+}
+
+absl::Status PageReturns::ReturnLargeOf(Arena& arena, int64_t& most, Bytes& returned) {
+  absl::Status status;
+  for (const Donation& donation : WholeFreeHandles(arena)) {
+    if (most == 0) break;
+    if (!timelines_.AllHavePassed(arena.timeline(), arena.timeline().Expand(donation.block->last_use))) continue;
+    // From the highest address down: what is vacated then leaves the block where it starts.
+    for (int64_t end = donation.run.end(); end > donation.run.first && most > 0;) {
+      const PageRef start = StartOfView({donation.run.extent, end - 1});
+      const Handle& handle = *donation.run.extent->view(start.page).handle;
+      end = start.page;
+      if (handle.pages == 1) continue;
+      --most;
+      status.Update(ReturnRun(arena, {donation.block, RunOf(handle, start)}, returned));
+    }
+  }
+  return status;
+}
+
 absl::Status PageReturns::ReturnSpares(Bytes enough, Bytes& returned) {
   absl::Status status;
   for (Handle* spare : handles_.TakeSpares()) {
@@ -54,8 +84,9 @@ absl::Status PageReturns::ReturnSpares(Bytes enough, Bytes& returned) {
       handles_.Keep(spare);
       continue;
     }
+    const Bytes size = spare->size();
     absl::Status released = handles_.Release(spare);
-    if (released.ok()) returned += kPageSize;
+    if (released.ok()) returned += size;
     status.Update(released);
   }
   return status;
@@ -63,7 +94,7 @@ absl::Status PageReturns::ReturnSpares(Bytes enough, Bytes& returned) {
 
 absl::Status PageReturns::ReturnPagesOf(Arena& arena, Bytes enough, Timelines::Era era, Bytes& returned) {
   absl::Status status;
-  for (Donation& donation : WholeFreePages(arena)) {
+  for (Donation& donation : WholeFreeHandles(arena)) {
     if (returned >= enough) break;
     const Timeline::Tick last_use = arena.timeline().Expand(donation.block->last_use);
     if (!timelines_.HasPassed(era) || !HasPassed(arena.timeline(), last_use)) continue;
@@ -75,9 +106,10 @@ absl::Status PageReturns::ReturnPagesOf(Arena& arena, Bytes enough, Timelines::E
 
 absl::Status PageReturns::ReturnRun(Arena& arena, const Donation& donation, Bytes& returned) {
   std::vector<Handle*> handles;
-  for (int64_t page = donation.run.first; page < donation.run.end(); ++page) {
+  for (int64_t page = donation.run.first; page < donation.run.end();) {
     Handle* handle = donation.run.extent->view(page).handle;
     handles.push_back(handle);
+    page += handle->pages;
     const absl::StatusOr<bool> unseen = UnmapStaleViews(*handle);
     if (!unseen.ok()) return unseen.status();
     // The run stays whole.
@@ -87,9 +119,9 @@ absl::Status PageReturns::ReturnRun(Arena& arena, const Donation& donation, Byte
   absl::Status status = handles_.UnmapRun(donation.run, &gone.count);
   if (gone.count == 0) return status;
   arena.Vacate(donation.block, gone);
-  handles.resize(static_cast<size_t>(gone.count));
   for (Handle* handle : handles) {
-    ledger_.Relinquished(arena.group(), kPageSize, 1);
+    if (handle->place.extent != nullptr) continue;
+    ledger_.Relinquished(arena.group(), handle->size(), 1);
     status.Update(handles_.Release(handle));
   }
   returned += Pages(gone.count).bytes();
@@ -102,7 +134,7 @@ absl::StatusOr<bool> PageReturns::UnmapStaleViews(Handle& handle) {
     const View& view = place.extent->view(place.page);
     if (!timelines_.HasPassed(view.left_in)) return false;
     if (!HasPassed(place.extent->arena().timeline(), view.last_use)) return false;
-    absl::Status status = handles_.UnmapRun(PageRun{place.extent, place.page, 1});
+    absl::Status status = handles_.UnmapRun(RunOf(handle, place));
     // Not now, because of a stream that is being captured.
     if (absl::IsUnavailable(status)) return false;
     if (!status.ok()) return status;

@@ -7,9 +7,6 @@
 namespace frugal {
 namespace {
 
-// Of the edges, those that need the fewest pages. More were tried on all histories: none got better.
-constexpr size_t kMostEdges = 8;
-
 const Block* IfFree(const Block* block) { return block != nullptr && block->IsFree() ? block : nullptr; }
 
 Bytes SizeOf(const Block* block) { return block == nullptr ? Bytes(0) : block->size; }
@@ -23,6 +20,21 @@ bool IsVacant(const PageRun& run, const Offers& offers) {
   return true;
 }
 
+// The run as far as it is vacant, from `first` on upwards or down.
+PageRun VacantFrom(PageRun run, bool down, const Offers& offers) {
+  const int64_t touched = std::min(run.end(), run.extent->touched());
+  if (down) {
+    for (int64_t page = touched - 1; page >= run.first; --page) {
+      if (!IsVacant({run.extent, page, 1}, offers)) return {run.extent, page + 1, run.end() - page - 1};
+    }
+    return run;
+  }
+  for (int64_t page = run.first; page < touched; ++page) {
+    if (!IsVacant({run.extent, page, 1}, offers)) return {run.extent, run.first, page - run.first};
+  }
+  return run;
+}
+
 // The places at either end of the hole. Pages are looked at only as far as a place would take them: a hole can have as
 // many as the device.
 void AddEdgesOf(const Block& hole, Bytes size, const Offers& offers, std::vector<StitchPlace>& places) {
@@ -33,11 +45,16 @@ void AddEdgesOf(const Block& hole, Bytes size, const Offers& offers, std::vector
   const int64_t from_left = PagesCovering(size - SizeOf(left)).count();
   const int64_t from_right = PagesCovering(size - SizeOf(right)).count();
   const PageRun low{all.extent, all.first, from_left};
-  if (from_left < all.count && IsVacant(low, offers)) places.push_back({low, left, nullptr});
+  if (from_left < all.count && IsVacant(low, offers)) {
+    places.push_back({low, VacantFrom(all, /*down=*/false, offers), StitchPlace::Growth::kUp, left, nullptr});
+  }
   const PageRun high{all.extent, all.end() - from_right, from_right};
-  if (from_right < all.count && right != nullptr && IsVacant(high, offers)) places.push_back({high, nullptr, right});
-  if ((from_left >= all.count || from_right >= all.count) && IsVacant(all, offers))
-    places.push_back({all, left, right});
+  if (from_right < all.count && right != nullptr && IsVacant(high, offers)) {
+    places.push_back({high, VacantFrom(all, /*down=*/true, offers), StitchPlace::Growth::kDown, nullptr, right});
+  }
+  if ((from_left >= all.count || from_right >= all.count) && IsVacant(all, offers)) {
+    places.push_back({all, all, StitchPlace::Growth::kNone, left, right});
+  }
 }
 
 }  // namespace
@@ -49,20 +66,18 @@ std::optional<StitchPlace> PlaceAt(const Arena& arena, PageRun run, Bytes size) 
   if (after == arena.holes().begin()) return std::nullopt;
   const Block& hole = *std::prev(after)->second;
   if (hole.end() < end) return std::nullopt;
-  const StitchPlace place{run, hole.address == start ? IfFree(hole.previous) : nullptr,
+  const StitchPlace place{run, run, StitchPlace::Growth::kNone, hole.address == start ? IfFree(hole.previous) : nullptr,
                           hole.end() == end ? IfFree(hole.next) : nullptr};
   if (place.left_size() + (end - start) + place.right_size() < size) return std::nullopt;
   return place;
 }
 
-std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, const Offers& offers) {
+std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, const Offers& offers, int64_t most) {
   std::vector<StitchPlace> places;
   for (const auto& [address, hole] : arena.holes()) AddEdgesOf(*hole, size, offers, places);
   std::stable_sort(places.begin(), places.end(),
                    [](const StitchPlace& a, const StitchPlace& b) { return a.run.count < b.run.count; });
-  if (places.size() > kMostEdges) places.resize(kMostEdges);
-  const PageRun side = arena.side().Next(PagesCovering(size).count());
-  if (side.count > 0) places.push_back({side, nullptr, nullptr});
+  if (std::ssize(places) > most) places.resize(static_cast<size_t>(most));
   return places;
 }
 
@@ -72,7 +87,13 @@ std::optional<StitchPlace> UntouchedPlace(const Arena& arena, Bytes size) {
     Extent& extent = *hole->extent;
     const PageRun all = extent.WholePages(hole->address, hole->end());
     const int64_t first = std::max(all.first, extent.touched());
-    if (first + pages <= all.end()) return StitchPlace{{&extent, first, pages}, nullptr, nullptr};
+    if (first + pages <= all.end()) {
+      return StitchPlace{{&extent, first, pages},
+                         {&extent, first, all.end() - first},
+                         StitchPlace::Growth::kUp,
+                         nullptr,
+                         nullptr};
+    }
   }
   return std::nullopt;
 }

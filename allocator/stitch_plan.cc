@@ -1,6 +1,7 @@
 #include "allocator/stitch_plan.h"
 
 #include <algorithm>
+#include <bit>
 #include <cstddef>
 #include <tuple>
 #include <utility>
@@ -11,12 +12,6 @@
 
 namespace frugal {
 namespace {
-
-// A view that a loop needs again next turn is unmapped and mapped in every turn, so it counts a hundred times what the
-// unmap takes: at ten times, two of 24 loops of random sizes never came to rest.
-constexpr int64_t kUnmapWeight = 100;
-// A whole free page that would have been spared, in nanoseconds. Ten times as much changes next to nothing.
-constexpr int64_t kWholePage = 100'000;
 
 struct Cost {
   int64_t creations = 0;
@@ -31,173 +26,269 @@ int64_t WholePagesOf(const Block* block) {
 }
 
 // By how many the whole free pages become fewer when `size` bytes of the filled place are used.
-int64_t PagesConsumed(const StitchPlace& place, Bytes size) {
-  Extent& extent = *place.run.extent;
-  const Address start = place.left != nullptr ? place.left->address : extent.PageAddress(place.run.first);
-  const Address end = place.right != nullptr ? place.right->end() : extent.PageAddress(place.run.end());
-  const int64_t before = WholePagesOf(place.left) + place.run.count + WholePagesOf(place.right);
+int64_t PagesConsumed(const StitchPlace& place, const PageRun& filled, Bytes size) {
+  Extent& extent = *filled.extent;
+  const Address start = place.left != nullptr ? place.left->address : extent.PageAddress(filled.first);
+  const Address end = place.right != nullptr ? place.right->end() : extent.PageAddress(filled.end());
+  const int64_t before = WholePagesOf(place.left) + filled.count + WholePagesOf(place.right);
   return before - extent.WholePages(start + size, end).count;
 }
 
-class Planner {
+int64_t PowerAtMost(int64_t pages) { return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(pages))); }
+int Power(int64_t pages) { return std::countr_zero(static_cast<uint64_t>(pages)); }
+
+// The handles on offer, by size; of each size those of the largest runs first.
+class Supply {
  public:
-  Planner(const Offers& offers, const DriverCosts& costs) : offers_(offers), costs_(costs) {}
-
-  Cost CostOf(const StitchPlace& place, Bytes size) const {
-    const int64_t available = offers_.pages().count() - WholePagesOf(place.left) - WholePagesOf(place.right);
-    Cost cost{std::max<int64_t>(0, place.run.count - available), kWholePage * PagesConsumed(place, size)};
-    for (int64_t page = place.run.first; page < place.run.end(); ++page) {
-      if (SeenAndOnOffer(place, page) != nullptr) continue;
-      cost.nanoseconds += costs_.MapOne() + (MustUnmap(place, page) ? kUnmapWeight * costs_.unmap : 0);
+  explicit Supply(const Offers& offers) {
+    for (const Donation& donation : offers.from_largest()) {
+      for (int64_t page = donation.run.first; page < donation.run.end();) {
+        Handle* handle = donation.run.extent->view(page).handle;
+        by_power_[static_cast<size_t>(Power(handle->pages))].push_back({handle, donation.block});
+        page += handle->pages;
+      }
     }
-    return cost;
   }
+  struct Item {
+    Handle* handle;
+    const Block* block;
+  };
+  static constexpr int kPowers = 16;
+  const std::vector<Item>& OfPower(int power) const { return by_power_[static_cast<size_t>(power)]; }
 
-  // Whether all old views that are in the way may be unmapped now. Asks the device: only of a place to be taken.
-  bool IsUsable(const StitchPlace& place, absl::FunctionRef<bool(PageRef)> may_unmap) const {
-    absl::flat_hash_set<const Handle*> taken;
-    for (int64_t page = place.run.first; page < place.run.end(); ++page) {
-      const Handle* const seen = SeenAndOnOffer(place, page);
-      // A handle can have two old views in one place; it is taken for the first, and the second has to go.
-      const bool stays = seen != nullptr && taken.insert(seen).second;
-      if (!stays && MustUnmap(place, page) && !may_unmap({place.run.extent, page})) return false;
-    }
-    return true;
-  }
+ private:
+  std::array<std::vector<Item>, kPowers> by_power_;
+};
 
-  // The plan that takes each page as it is seen; nullopt: that is not possible.
-  std::optional<StitchPlan> PlanAsSeen(const StitchPlace& place, Bytes size) const {
-    StitchPlan plan = EmptyPlan(place, size);
-    absl::flat_hash_set<Handle*> taken;
-    for (int64_t page = place.run.first; page < place.run.end(); ++page) {
-      if (!TakeAsSeen(place, page, plan, taken)) return std::nullopt;
-    }
-    plan.donations = DonationsOf(taken);
-    return plan;
-  }
+// Fills one place, page by page from the end that is fixed.
+class Filler {
+ public:
+  Filler(const StitchPlace& place, const StitchRequest& request, const Supply& supply)
+      : place_(place), request_(request), supply_(supply), down_(place.growth == StitchPlace::Growth::kDown) {}
 
-  StitchPlan Plan(const StitchPlace& place, Bytes size) const {
-    StitchPlan plan = EmptyPlan(place, size);
-    absl::flat_hash_set<Handle*> taken;
-    for (int64_t page = place.run.first; page < place.run.end(); ++page) {
-      TakeAsSeen(place, page, plan, taken);
+  StitchPlan Fill() {
+    const int64_t needed = place_.run.count;
+    const int64_t room = place_.growth == StitchPlace::Growth::kNone ? needed : place_.room.count;
+    while (filled_ < needed) {
+      if (Handle* seen = SeenNext(room - filled_); seen != nullptr) {
+        Take(seen);
+        continue;
+      }
+      const int64_t lacking = needed - filled_;
+      if (Handle* moved = Next(lacking, room - filled_); moved != nullptr) {
+        Take(moved);
+        continue;
+      }
+      Create(lacking, room - filled_);
     }
-    TakeFromLargest(place, plan, taken);
-    plan.to_create = Pages(std::count(plan.handles.begin(), plan.handles.end(), nullptr));
-    plan.donations = DonationsOf(taken);
-    return plan;
+    return Finish();
   }
 
  private:
-  static StitchPlan EmptyPlan(const StitchPlace& place, Bytes size) {
+  bool IsPartOf(const Block* block) const { return block == place_.left || block == place_.right; }
+
+  // The page that is filled next.
+  int64_t Page() const { return down_ ? place_.run.end() - filled_ - 1 : place_.run.first + filled_; }
+
+  // The handle whose old view begins, or ends, at the next page, if it may be taken.
+  Handle* SeenNext(int64_t room) const {
+    const View& view = place_.run.extent->view(Page());
+    if (view.state != View::State::kStale || view.handle->pages > room || taken_.contains(view.handle)) return nullptr;
+    if (!view.accessible || view.part != (down_ ? view.handle->pages - 1 : 0)) return nullptr;
+    const Donation* donation = request_.offers.Find(*view.handle);
+    return donation == nullptr || IsPartOf(donation->block) ? nullptr : view.handle;
+  }
+
+  // The largest that is not larger than what is lacking, else the smallest for which there is room.
+  Handle* Next(int64_t lacking, int64_t room) {
+    for (int power = Power(PowerAtMost(lacking)); power >= 0; --power) {
+      if (Handle* handle = NextOf(power); handle != nullptr) return handle;
+    }
+    for (int power = Power(PowerAtMost(lacking)) + 1; power < Supply::kPowers && (int64_t{1} << power) <= room; ++power) {
+      if (Handle* handle = NextOf(power); handle != nullptr) return handle;
+    }
+    return nullptr;
+  }
+
+  Handle* NextOf(int power) {
+    const auto& items = supply_.OfPower(power);
+    size_t& next = next_[static_cast<size_t>(power)];
+    for (; next < items.size(); ++next) {
+      if (IsPartOf(items[next].block) || taken_.contains(items[next].handle)) continue;
+      return items[next].handle;
+    }
+    return nullptr;
+  }
+
+  void Take(Handle* handle) {
+    taken_.insert(handle);
+    pieces_.push_back({handle->pages, handle});
+    filled_ += handle->pages;
+  }
+
+  void Create(int64_t lacking, int64_t room) {
+    const PieceSizes& sizes = request_.sizes;
+    int64_t pages = std::min(PowerAtMost(lacking), sizes.largest);
+    if (lacking < sizes.least && sizes.least <= room) pages = sizes.least;
+    pieces_.push_back({pages, nullptr});
+    filled_ += pages;
+    created_ += pages;
+  }
+
+  StitchPlan Finish() {
     StitchPlan plan;
-    plan.size = size;
-    plan.target = place.run;
-    plan.handles.resize(static_cast<size_t>(place.run.count));
+    plan.size = request_.size;
+    plan.target = place_.run;
+    plan.target.count = filled_;
+    if (down_) {
+      plan.target.first = place_.run.end() - filled_;
+      std::reverse(pieces_.begin(), pieces_.end());
+    }
+    plan.pieces = std::move(pieces_);
+    plan.to_create = Pages(created_);
     return plan;
   }
 
-  static bool MustUnmap(const StitchPlace& place, int64_t page) {
-    return place.run.extent->view(page).state == View::State::kStale;
-  }
-
-  // What the place joins is not taken away from it.
-  static bool IsPartOf(const StitchPlace& place, const Donation& donation) {
-    return donation.block == place.left || donation.block == place.right;
-  }
-
-  // The handle whose old view is at the page, if it may be taken; else null.
-  Handle* SeenAndOnOffer(const StitchPlace& place, int64_t page) const {
-    const View& view = place.run.extent->view(page);
-    if (view.state != View::State::kStale) return nullptr;
-    const Donation* donation = offers_.Find(*view.handle);
-    return donation == nullptr || IsPartOf(place, *donation) ? nullptr : view.handle;
-  }
-
-  // Returns whether the page could be had as it is seen.
-  bool TakeAsSeen(const StitchPlace& place, int64_t page, StitchPlan& plan, absl::flat_hash_set<Handle*>& taken) const {
-    Handle* handle = SeenAndOnOffer(place, page);
-    // A handle can have two old views in one place.
-    if (handle == nullptr || !taken.insert(handle).second) return false;
-    plan.handles[static_cast<size_t>(page - place.run.first)] = handle;
-    return true;
-  }
-
-  void TakeFromLargest(const StitchPlace& place, StitchPlan& plan, absl::flat_hash_set<Handle*>& taken) const {
-    auto next = plan.handles.begin();
-    for (const Donation& donation : offers_.from_largest()) {
-      if (IsPartOf(place, donation)) continue;
-      for (int64_t page = donation.run.first; page < donation.run.end(); ++page) {
-        next = std::find(next, plan.handles.end(), nullptr);
-        if (next == plan.handles.end()) return;
-        Handle* handle = donation.run.extent->view(page).handle;
-        if (taken.insert(handle).second) *next = handle;
-      }
-    }
-  }
-
-  std::vector<Donation> DonationsOf(const absl::flat_hash_set<Handle*>& taken) const {
-    std::vector<PageRef> places;
-    for (const Handle* handle : taken) places.push_back(handle->place);
-    std::sort(places.begin(), places.end(), [](const PageRef& a, const PageRef& b) {
-      return a.extent->PageAddress(a.page) > b.extent->PageAddress(b.page);
-    });
-    std::vector<Donation> result;
-    for (const PageRef& place : places) {
-      Block* const block = offers_.Find(*place.extent->view(place.page).handle)->block;
-      if (!result.empty() && result.back().block == block && result.back().run.first == place.page + 1) {
-        --result.back().run.first;
-        ++result.back().run.count;
-      } else {
-        result.push_back({block, PageRun{place.extent, place.page, 1}});
-      }
-    }
-    return result;
-  }
-
-  const Offers& offers_;
-  const DriverCosts& costs_;
+  const StitchPlace& place_;
+  const StitchRequest& request_;
+  const Supply& supply_;
+  const bool down_;
+  int64_t filled_ = 0;
+  int64_t created_ = 0;
+  std::vector<Piece> pieces_;
+  absl::flat_hash_set<const Handle*> taken_;
+  std::array<size_t, Supply::kPowers> next_ = {};
 };
 
-}  // namespace
+// f(page, piece) for each old view, at its first page inside the target, that is in the way.
+template <typename F>
+void ForEachInTheWay(const StitchPlan& plan, F&& f) {
+  const Handle* latest = nullptr;
+  int64_t page = plan.target.first;
+  for (const Piece& piece : plan.pieces) {
+    for (int64_t part = 0; part < piece.pages; ++part, ++page) {
+      const View& view = plan.target.extent->view(page);
+      if (view.state == View::State::kNone) {
+        latest = nullptr;
+        continue;
+      }
+      const bool as_seen = view.handle == piece.handle && view.part == part && view.accessible;
+      if (!as_seen && (view.handle != latest || view.part == 0)) f(page);
+      latest = view.handle;
+    }
+  }
+}
 
-int64_t RemapNanoseconds(const StitchPlan& plan, const DriverCosts& costs) {
+int64_t MapsOf(const StitchPlan& plan, const DriverCosts& costs) {
   int64_t nanoseconds = 0;
-  for (int64_t i = 0; i < plan.target.count; ++i) {
-    const Handle* handle = plan.handles[static_cast<size_t>(i)];
-    const View& view = plan.target.extent->view(plan.target.first + i);
-    if (handle == nullptr || view.handle == handle) continue;
-    nanoseconds += costs.MapOne() + (view.state == View::State::kNone ? 0 : costs.unmap);
+  int64_t page = plan.target.first;
+  for (const Piece& piece : plan.pieces) {
+    if (piece.handle != nullptr && !IsSeenAt(*piece.handle, {plan.target.extent, page})) nanoseconds += costs.MapOne();
+    page += piece.pages;
   }
   return nanoseconds;
 }
 
-std::optional<StitchPlan> PlanStitch(const Arena& arena, Bytes size, const Offers& offers,
-                                     absl::FunctionRef<bool(PageRef)> may_unmap, const DriverCosts& costs) {
-  const Planner planner(offers, costs);
-  std::optional<StitchPlan> as_before;
-  arena.past_stitches().FindOfSize(size, [&](PageRun run) {
-    const std::optional<StitchPlace> place = PlaceAt(arena, run, size);
-    if (place.has_value()) as_before = planner.PlanAsSeen(*place, size);
-    return as_before.has_value();
-  });
-  if (as_before.has_value()) return as_before;
-
-  std::vector<std::pair<Cost, StitchPlace>> places;
-  for (const StitchPlace& place : FindPlaces(arena, size, offers))
-    places.push_back({planner.CostOf(place, size), place});
-  std::stable_sort(places.begin(), places.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
-  for (const auto& [cost, place] : places) {
-    if (planner.IsUsable(place, may_unmap)) return planner.Plan(place, size);
+int64_t CreationsOf(const StitchPlan& plan, const DriverCosts& costs) {
+  int64_t nanoseconds = 0;
+  for (const Piece& piece : plan.pieces) {
+    if (piece.handle == nullptr) nanoseconds += costs.Create(Pages(piece.pages).bytes()) + costs.MapOne();
   }
-  return PlanStitchApart(arena, size, offers, costs);
+  return nanoseconds;
 }
 
-std::optional<StitchPlan> PlanStitchApart(const Arena& arena, Bytes size, const Offers& offers,
-                                          const DriverCosts& costs) {
-  const std::optional<StitchPlace> untouched = UntouchedPlace(arena, size);
+Cost CostOf(const StitchPlan& plan, const StitchPlace& place, const StitchRequest& request) {
+  Cost cost{plan.to_create.count(), request.options.whole_page * PagesConsumed(place, plan.target, plan.size)};
+  cost.nanoseconds += MapsOf(plan, request.costs) + CreationsOf(plan, request.costs);
+  ForEachInTheWay(plan, [&](int64_t) { cost.nanoseconds += request.options.unmap_weight * request.costs.unmap; });
+  return cost;
+}
+
+// Asks the device: only of a plan that is to be taken.
+bool IsUsable(const StitchPlan& plan, absl::FunctionRef<bool(PageRef)> may_unmap) {
+  bool usable = true;
+  ForEachInTheWay(plan, [&](int64_t page) { usable = usable && may_unmap({plan.target.extent, page}); });
+  return usable;
+}
+
+void FindDonations(const Offers& offers, StitchPlan& plan) {
+  std::vector<const Handle*> handles;
+  for (const Piece& piece : plan.pieces) {
+    if (piece.handle != nullptr) handles.push_back(piece.handle);
+  }
+  std::sort(handles.begin(), handles.end(), [](const Handle* a, const Handle* b) {
+    return a->place.extent->PageAddress(a->place.page) > b->place.extent->PageAddress(b->place.page);
+  });
+  for (const Handle* handle : handles) {
+    Block* const block = offers.Find(*handle)->block;
+    std::vector<Donation>& donations = plan.donations;
+    if (!donations.empty() && donations.back().block == block &&
+        donations.back().run.first == handle->place.page + handle->pages) {
+      donations.back().run.first -= handle->pages;
+      donations.back().run.count += handle->pages;
+    } else {
+      donations.push_back({block, RunOf(*handle, handle->place)});
+    }
+  }
+}
+
+// The plan that takes each handle as it is seen; nullopt: that is not possible.
+std::optional<StitchPlan> PlanAsSeen(const StitchPlace& place, const StitchRequest& request) {
+  StitchPlan plan;
+  plan.size = request.size;
+  plan.target = place.run;
+  absl::flat_hash_set<const Handle*> taken;
+  for (int64_t page = place.run.first; page < place.run.end();) {
+    const View& view = place.run.extent->view(page);
+    if (view.state != View::State::kStale || !IsSeenAt(*view.handle, {place.run.extent, page})) return std::nullopt;
+    const Donation* donation = request.offers.Find(*view.handle);
+    if (donation == nullptr || donation->block == place.left || donation->block == place.right) return std::nullopt;
+    // A handle can have two old views in one place.
+    if (!taken.insert(view.handle).second) return std::nullopt;
+    plan.pieces.push_back({view.handle->pages, view.handle});
+    page += view.handle->pages;
+    if (page > place.run.end()) return std::nullopt;
+  }
+  return plan;
+}
+
+}  // namespace
+
+std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& request) {
+  std::optional<StitchPlan> as_before;
+  if (request.offers.pages() > Pages(0)) {
+    arena.past_stitches().FindOfSize(request.size, [&](PageRun run) {
+      const std::optional<StitchPlace> place = PlaceAt(arena, run, request.size);
+      if (place.has_value()) as_before = PlanAsSeen(*place, request);
+      return as_before.has_value();
+    });
+  }
+  if (as_before.has_value()) {
+    FindDonations(request.offers, *as_before);
+    return as_before;
+  }
+  const Supply supply(request.offers);
+  std::vector<std::pair<Cost, StitchPlan>> plans;
+  for (const StitchPlace& place : FindPlaces(arena, request.size, request.offers, request.options.most_edges)) {
+    StitchPlan plan = Filler(place, request, supply).Fill();
+    const Cost cost = CostOf(plan, place, request);
+    plans.push_back({cost, std::move(plan)});
+  }
+  std::stable_sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) { return a.first < b.first; });
+  for (auto& [cost, plan] : plans) {
+    if (!IsUsable(plan, request.may_unmap)) continue;
+    FindDonations(request.offers, plan);
+    return std::move(plan);
+  }
+  return PlanStitchApart(arena, request);
+}
+
+std::optional<StitchPlan> PlanStitchApart(const Arena& arena, const StitchRequest& request) {
+  const std::optional<StitchPlace> untouched = UntouchedPlace(arena, request.size);
   if (!untouched.has_value()) return std::nullopt;
-  return Planner(offers, costs).Plan(*untouched, size);
+  StitchPlan plan = Filler(*untouched, request, Supply(request.offers)).Fill();
+  FindDonations(request.offers, plan);
+  return plan;
 }
 
 }  // namespace frugal

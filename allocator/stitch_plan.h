@@ -11,41 +11,52 @@
 #include "allocator/arena.h"
 #include "allocator/driver_costs.h"
 #include "allocator/extent.h"
+#include "allocator/handle_table.h"
 #include "allocator/offers.h"
+#include "allocator/policy_options.h"
 #include "allocator/units.h"
 
 namespace frugal {
 
+// Of how many pages the handles are that are created, powers of two.
+struct PieceSizes {
+  int64_t largest = 1;
+  // What is lacking is rounded up to a handle of as many, where the place has room for it.
+  int64_t least = 1;
+};
+
 struct StitchPlan {
   Bytes size;      // of the request
-  PageRun target;  // in a hole of the arena that is to grow
-  // What is to fill each page of the target; null: a handle to be created.
-  std::vector<Handle*> handles;
-  // Where those are that exist. Of a block's runs the one at the highest address comes first.
+  PageRun target;  // in a hole of the arena that is to grow: as long as the pieces together
+  std::vector<Piece> pieces;  // in the order of addresses
+  // Where those handles are that exist. Of a block's runs the one at the highest address comes first.
   std::vector<Donation> donations;
   Pages to_create;  // target.count = sum of donations + to_create
 };
 
-// The driver time that the plan takes for handles that exist, in nanoseconds; 0: all can be seen in place.
-int64_t RemapNanoseconds(const StitchPlan& plan, const DriverCosts& costs);
+// What a plan is made for.
+struct StitchRequest {
+  Bytes size;
+  const Offers& offers;
+  PieceSizes sizes;
+  const DriverCosts& costs;
+  const PolicyOptions& options;
+  // Whether the page's old view may be unmapped now.
+  absl::FunctionRef<bool(PageRef)> may_unmap;
+};
 
 // How `arena` gets a free block of at least `size`:
-// 1. as a request of this size was served before, if that needs no driver call;
-// 2. else at the place that needs the fewest new handles, and of these the least of driver time and of whole free
-// pages;
-// 3. if old views are in use at all of these, at pages that were never mapped.
-// A handle that can still be seen at a page of the place is taken for that page; the others come from the
-// largest runs first, since a big hole is the one that keeps most pages whole when some are taken.
-//
-// `may_unmap(view)`: the page's old view may be unmapped now.
+// 1. at the place that needs the fewest new pages, and of these the least of driver time and of whole free pages;
+// 2. if old views are in use at all of these, at pages that were never mapped.
+// A handle that can still be seen at a page of the place is taken for that page. The others are the largest that are not
+// larger than what is lacking, from the largest runs first, since a big hole is the one that keeps most pages whole when
+// some are taken; if there are only larger ones, the smallest of these, whose rest stays free behind the new block.
 // nullopt: there is no place, whatever is filled in; the arena needs another extent.
-std::optional<StitchPlan> PlanStitch(const Arena& arena, Bytes size, const Offers& offers,
-                                     absl::FunctionRef<bool(PageRef)> may_unmap, const DriverCosts& costs);
+std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& request);
 
 // The same at pages that were never mapped, whatever that costs: a place that joins free bytes cannot take their pages,
 // too, so it may need new handles where this needs none. nullopt: the arena needs another extent.
-std::optional<StitchPlan> PlanStitchApart(const Arena& arena, Bytes size, const Offers& offers,
-                                          const DriverCosts& costs);
+std::optional<StitchPlan> PlanStitchApart(const Arena& arena, const StitchRequest& request);
 
 }  // namespace frugal
 

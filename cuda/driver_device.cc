@@ -226,11 +226,11 @@ bool DriverDevice::MayBeFull() {
 absl::Status DriverDevice::MapOnePage() {
   absl::StatusOr<Address> page = Reserve(kPageSize);
   if (!page.ok()) return page.status();
-  absl::StatusOr<PhysicalHandle> handle = Create();
+  absl::StatusOr<PhysicalHandle> handle = Create(kPageSize);
   absl::Status status = handle.status();
   // What is not given back stays lost.
   if (status.ok()) {
-    status = Map(*page, *handle);
+    status = Map(*page, kPageSize, *handle);
     if (status.ok()) {
       status = SetAccess(*page, kPageSize);
       status.Update(MakeUpForOneFailure([&] { return Unmap(*page, kPageSize); }));
@@ -291,13 +291,17 @@ absl::StatusOr<MemoryInfo> DriverDevice::GetMemoryInfo() {
   return MemoryInfo{std::min(host->Room(), info.total), info.total};
 }
 
-absl::Status DriverDevice::CheckHost() {
-  constexpr int64_t kMost = 128;  // 256 MiB, which takes the driver longer than a look at the host
-  if (unified_ == nullptr || handles_of_look_.fetch_sub(1, std::memory_order_relaxed) > 0) return absl::OkStatus();
+absl::Status DriverDevice::CheckHost(Bytes size) {
+  // In pages. 256 MiB: that takes the driver longer than a look at the host.
+  constexpr int64_t kMost = 128;
+  const int64_t wanted = PagesCovering(size).count();
+  if (unified_ == nullptr || pages_of_look_.fetch_sub(wanted, std::memory_order_relaxed) >= wanted) {
+    return absl::OkStatus();
+  }
   const absl::StatusOr<UnifiedMemory::State> host = unified_->Look();
   const int64_t pages = host.ok() ? host->Room().count() / kPageSize.count() : kMost;
-  handles_of_look_.store(std::clamp<int64_t>(pages - 1, 0, kMost - 1), std::memory_order_relaxed);
-  if (pages > 0) return absl::OkStatus();
+  pages_of_look_.store(std::clamp<int64_t>(pages - wanted, 0, kMost - 1), std::memory_order_relaxed);
+  if (pages >= wanted) return absl::OkStatus();
   return absl::ResourceExhaustedError("the GPU's memory is the host's, which has none to spare");
 }
 
@@ -315,10 +319,10 @@ absl::Status DriverDevice::Unreserve(Address range, Bytes size) {
   return FRUGAL_DRIVER_CALL(unreserve, MemAddressFree, ToDriver(range), ToDriver(size));
 }
 
-absl::StatusOr<PhysicalHandle> DriverDevice::Create() {
-  if (absl::Status status = CheckHost(); !status.ok()) return status;
+absl::StatusOr<PhysicalHandle> DriverDevice::Create(Bytes size) {
+  if (absl::Status status = CheckHost(size); !status.ok()) return status;
   CUmemGenericAllocationHandle handle = 0;
-  absl::Status status = FRUGAL_DRIVER_CALL(create, MemCreate, &handle, ToDriver(kPageSize), &allocation_, 0);
+  absl::Status status = FRUGAL_DRIVER_CALL(create, MemCreate, &handle, ToDriver(size), &allocation_, 0);
   if (!status.ok()) return status;
   return PhysicalHandle{handle};
 }
@@ -338,8 +342,8 @@ absl::Status DriverDevice::ExplainMapping(absl::Status failure) {
                                          "reaches them; run fewer processes here, or give each a memory_limit"));
 }
 
-absl::Status DriverDevice::Map(Address page, PhysicalHandle handle) {
-  absl::Status status = FRUGAL_DRIVER_CALL(map, MemMap, ToDriver(page), ToDriver(kPageSize), 0, handle.id, 0);
+absl::Status DriverDevice::Map(Address start, Bytes size, PhysicalHandle handle) {
+  absl::Status status = FRUGAL_DRIVER_CALL(map, MemMap, ToDriver(start), ToDriver(size), 0, handle.id, 0);
   return status.ok() ? status : ExplainMapping(std::move(status));
 }
 

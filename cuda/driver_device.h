@@ -75,11 +75,11 @@ class DriverDevice final : public Device {
   absl::Status Unreserve(Address range, Bytes size) override;
   // Also kResourceExhausted where the memory is the host's and that has none to spare, which is looked up again as
   // handles are made: others may take it meanwhile.
-  absl::StatusOr<PhysicalHandle> Create() override;
+  absl::StatusOr<PhysicalHandle> Create(Bytes size) override;
   absl::Status Release(PhysicalHandle handle) override;
   // These two run out of more than memory: of the driver's own places for what is mapped, which all processes of a
   // machine share. They answer kAborted then, and say so, since no memory given back helps.
-  absl::Status Map(Address page, PhysicalHandle handle) override;
+  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override;
   absl::Status SetAccess(Address start, Bytes size) override;
   absl::Status Unmap(Address start, Bytes size) override;
 
@@ -109,7 +109,7 @@ class DriverDevice final : public Device {
   // Where the process's control group has a limit: whether it is one on the device's memory.
   absl::Status LearnWhatGroupCounts();
   // kResourceExhausted: the host whose memory it is has no page to spare.
-  absl::Status CheckHost();
+  absl::Status CheckHost(Bytes size);
   // `failure` of a call that maps memory, in words where it cannot be what it says: the device has memory.
   absl::Status ExplainMapping(absl::Status failure);
   // The context that the stream is of.
@@ -127,7 +127,7 @@ class DriverDevice final : public Device {
   bool virtual_memory_ = false;
   std::unique_ptr<UnifiedMemory> unified_;
   // That may be made before the host is looked at again.
-  std::atomic<int64_t> handles_of_look_{0};
+  std::atomic<int64_t> pages_of_look_{0};
   CUmemAllocationProp allocation_ = {};
   std::string broken_promise_;
   DriverTimes times_;

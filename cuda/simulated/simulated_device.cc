@@ -74,9 +74,9 @@ absl::Status SimulatedDevice::Unreserve(Address range, Bytes size) {
   return ToStatus(machine_.virtual_memory().Unreserve(range, size), "unreserve");
 }
 
-absl::StatusOr<PhysicalHandle> SimulatedDevice::Create() {
+absl::StatusOr<PhysicalHandle> SimulatedDevice::Create(Bytes size) {
   PhysicalHandle handle;
-  const Error error = machine_.virtual_memory().Create(kGpu, kPageSize, &handle.id);
+  const Error error = machine_.virtual_memory().Create(kGpu, size, &handle.id);
   if (error != Error::kSuccess) return ToStatus(error, "create");
   return handle;
 }
@@ -85,8 +85,8 @@ absl::Status SimulatedDevice::Release(PhysicalHandle handle) {
   return ToStatus(machine_.virtual_memory().Release(handle.id), "release");
 }
 
-absl::Status SimulatedDevice::Map(Address page, PhysicalHandle handle) {
-  return ToMappingStatus(machine_.virtual_memory().Map(page, kPageSize, handle.id), "map");
+absl::Status SimulatedDevice::Map(Address start, Bytes size, PhysicalHandle handle) {
+  return ToMappingStatus(machine_.virtual_memory().Map(start, size, handle.id), "map");
 }
 
 absl::Status SimulatedDevice::SetAccess(Address start, Bytes size) {

@@ -28,33 +28,28 @@ class StitchPlanTest : public testing::Test {
     Extent& extent = ExtentOf(arena);
     for (int64_t page = first; page < first + count; ++page) {
       handles_.push_back(std::make_unique<Handle>());
-      handles_.back()->home = handles_.back()->place = PageRef{&extent, page};
-      extent.MutableView(page) = View{View::State::kLive, handles_.back().get()};
+      handles_.back()->pages = 1;
+      handles_.back()->place = PageRef{&extent, page};
+      extent.MutableView(page) = View{View::State::kLive, 0, handles_.back().get()};
     }
     arena.Fill({&extent, first, count});
   }
   static std::optional<StitchPlan> Plan(const Arena& arena, Bytes size, const std::vector<const Arena*>& donors) {
     std::vector<Donation> donations;
     for (const Arena* donor : donors) {
-      for (const Donation& donation : WholeFreePages(*donor)) donations.push_back(donation);
+      for (const Donation& donation : WholeFreeHandles(*donor)) donations.push_back(donation);
     }
-    return PlanStitch(
-        arena, size, Offers(donations), [](const PageRef&) { return true; }, DriverCosts());
+    return PlanWith(arena, size, Offers(donations), [](const PageRef&) { return true; });
+  }
+  static std::optional<StitchPlan> PlanWith(const Arena& arena, Bytes size, const Offers& offers,
+                                            absl::FunctionRef<bool(PageRef)> may_unmap, PieceSizes sizes = {}) {
+    return PlanStitch(arena, {size, offers, sizes, DriverCosts(), PolicyOptions(), may_unmap});
   }
   // Hands out the whole of the first `pages` pages, one block each.
   static std::vector<Block*> TakePages(Arena& arena, int64_t pages) {
     std::vector<Block*> blocks;
     for (int64_t i = 0; i < pages; ++i) blocks.push_back(arena.Take(kPage));
     return blocks;
-  }
-
-  // What moving the handle of `from` to the page `to` leaves, with its home where it was.
-  static void Lend(Arena& arena, int64_t from, int64_t to) {
-    Extent& extent = ExtentOf(arena);
-    Handle* handle = extent.view(from).handle;
-    extent.MutableView(to) = View{View::State::kLive, handle};
-    extent.MutableView(from).state = View::State::kStale;
-    handle->place.page = to;
   }
 
   sim::SimulatedDevice device_{{.memory = MiB(64)}};
@@ -98,8 +93,8 @@ TEST_F(StitchPlanTest, TakesHandlesFromTheLargestFreeBlockOfAnyDonorBeforeCreati
   ASSERT_EQ(plan->donations.size(), 2u);
   EXPECT_EQ(plan->donations[0].run, (PageRun{&ExtentOf(donor), 4, 3}));
   EXPECT_EQ(plan->donations[1].run, (PageRun{&ExtentOf(donor), 1, 1}));
-  EXPECT_EQ(plan->handles[0], ExtentOf(donor).view(4).handle) << "the largest run first";
-  EXPECT_EQ(plan->handles[4], nullptr) << "to be created";
+  EXPECT_EQ(plan->pieces[0].handle, ExtentOf(donor).view(4).handle) << "the largest run first";
+  EXPECT_EQ(plan->pieces[4].handle, nullptr) << "to be created";
   EXPECT_EQ(plan->to_create, Pages(1));
 }
 
@@ -137,25 +132,10 @@ TEST_F(StitchPlanTest, LeavesAHoleWhoseOldViewIsStillInUse) {
   arena.PutBack(blocks[1], BlockStep::kReturn);
   arena.Vacate(blocks[1], {&ExtentOf(arena), 1, 1});
   ExtentOf(arena).MutableView(1).state = View::State::kStale;
-  ExtentOf(arena).view(1).handle->home = PageRef{&ExtentOf(arena), 3};
   const auto hole_is_in_use = [](const PageRef& page) { return page.page != 1; };
-  const std::optional<StitchPlan> plan = PlanStitch(arena, kPage, Offers({}), hole_is_in_use, DriverCosts());
+  const std::optional<StitchPlan> plan = PlanWith(arena, kPage, Offers({}), hole_is_in_use);
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->target.first, 4);
-}
-
-TEST_F(StitchPlanTest, KeepsThePageOfAHandleThatIsAGuestElsewhere) {
-  Arena& arena = NewArena(100);
-  Fill(arena, 0, 3);
-  std::vector<Block*> blocks = TakePages(arena, 3);
-  arena.PutBack(blocks[1], BlockStep::kReturn);
-  arena.Vacate(blocks[1], {&ExtentOf(arena), 1, 1});
-  arena.Fill({&ExtentOf(arena), 50, 1});
-  Lend(arena, 1, 50);
-  ASSERT_NE(arena.Take(kPage), nullptr) << "the guest is in use";
-  const std::optional<StitchPlan> plan = Plan(arena, kPage, {&arena});
-  ASSERT_TRUE(plan.has_value());
-  EXPECT_NE(plan->target.first, 1);
 }
 
 TEST_F(StitchPlanTest, TakesAHandleWhereItCanStillBeSeen) {
@@ -164,11 +144,11 @@ TEST_F(StitchPlanTest, TakesAHandleWhereItCanStillBeSeen) {
   std::vector<Block*> blocks = TakePages(arena, 6);
   for (int i : {1, 3, 4}) arena.PutBack(blocks[i], BlockStep::kReturn);
   // Page 7 saw the handle of page 1 before.
-  ExtentOf(arena).MutableView(7) = View{View::State::kStale, ExtentOf(arena).view(1).handle};
+  ExtentOf(arena).MutableView(7) = View{View::State::kStale, 0, ExtentOf(arena).view(1).handle, /*accessible=*/true};
   const std::optional<StitchPlan> plan = Plan(arena, kPage * 3, {&arena});
   ASSERT_TRUE(plan.has_value());
   ASSERT_EQ(plan->target, (PageRun{&ExtentOf(arena), 6, 3}));
-  EXPECT_EQ(plan->handles[1], ExtentOf(arena).view(1).handle);
+  EXPECT_EQ(plan->pieces[1].handle, ExtentOf(arena).view(1).handle);
   EXPECT_EQ(plan->to_create, Pages(0));
 }
 
@@ -179,31 +159,13 @@ TEST_F(StitchPlanTest, LeavesTheSecondOldViewOfAHandleThatIsStillInUse) {
   for (int i : {1, 3, 4}) arena.PutBack(blocks[i], BlockStep::kReturn);
   // The handle can be had for page 6, and then another one has to be mapped over the view at page 7.
   for (int64_t page : {6, 7}) {
-    ExtentOf(arena).MutableView(page) = View{View::State::kStale, ExtentOf(arena).view(1).handle};
+    ExtentOf(arena).MutableView(page) = View{View::State::kStale, 0, ExtentOf(arena).view(1).handle, /*accessible=*/true};
   }
   const auto second_is_in_use = [](const PageRef& page) { return page.page != 7; };
   const std::optional<StitchPlan> plan =
-      PlanStitch(arena, kPage * 3, Offers(WholeFreePages(arena)), second_is_in_use, DriverCosts());
+      PlanWith(arena, kPage * 3, Offers(WholeFreeHandles(arena)), second_is_in_use);
   ASSERT_TRUE(plan.has_value());
   EXPECT_GE(plan->target.first, 8);
-}
-
-TEST_F(StitchPlanTest, ServesARequestAsBeforeIfThatTakesNoDriverCall) {
-  Arena& arena = NewArena(100);
-  Fill(arena, 0, 6);
-  std::vector<Block*> blocks = TakePages(arena, 6);
-  for (int i : {1, 3}) arena.PutBack(blocks[i], BlockStep::kReturn);
-  const PageRun before{&ExtentOf(arena), 20, 2};
-  ExtentOf(arena).MutableView(20) = View{View::State::kStale, ExtentOf(arena).view(3).handle};
-  ExtentOf(arena).MutableView(21) = View{View::State::kStale, ExtentOf(arena).view(1).handle};
-  arena.past_stitches().Add(kPage * 2, before);
-  std::optional<StitchPlan> plan = Plan(arena, kPage * 2, {&arena});
-  ASSERT_TRUE(plan.has_value());
-  EXPECT_EQ(plan->target, before);
-  ASSERT_EQ(arena.Take(kPage), blocks[1]);
-  plan = Plan(arena, kPage * 2, {&arena});
-  ASSERT_TRUE(plan.has_value());
-  EXPECT_NE(plan->target, before) << "one of its handles is in use now";
 }
 
 TEST_F(StitchPlanTest, FindsPagesThatWereNeverUsedBehindAnyNumberOfHolesInUse) {
@@ -214,10 +176,8 @@ TEST_F(StitchPlanTest, FindsPagesThatWereNeverUsedBehindAnyNumberOfHolesInUse) {
     arena.PutBack(blocks[static_cast<size_t>(page)], BlockStep::kReturn);
     arena.Vacate(blocks[static_cast<size_t>(page)], {&ExtentOf(arena), page, 1});
     ExtentOf(arena).MutableView(page).state = View::State::kStale;
-    ExtentOf(arena).view(page).handle->home = PageRef{&ExtentOf(arena), 0};
   }
-  const std::optional<StitchPlan> plan = PlanStitch(
-      arena, kPage, Offers({}), [](const PageRef&) { return false; }, DriverCosts());
+  const std::optional<StitchPlan> plan = PlanWith(arena, kPage, Offers({}), [](const PageRef&) { return false; });
   ASSERT_TRUE(plan.has_value());
   EXPECT_GE(plan->target.first, 60);
 }
@@ -241,24 +201,8 @@ TEST_F(StitchPlanTest, AsksNothingAboutPagesThatShowNoHandle) {
   TakePages(arena, 3);
   int64_t asked = 0;
   const auto count = [&asked](const PageRef&) { return ++asked > 0; };
-  ASSERT_TRUE(PlanStitch(arena, kPage * 5, Offers({}), count, DriverCosts()).has_value());
+  ASSERT_TRUE(PlanWith(arena, kPage * 5, Offers({}), count).has_value());
   EXPECT_EQ(asked, 0);
-}
-
-TEST_F(StitchPlanTest, FillsThePagesOfGuestsThatAreFreeWithTheseGuests) {
-  Arena& arena = NewArena(100);
-  Fill(arena, 0, 4);
-  std::vector<Block*> blocks = TakePages(arena, 4);
-  for (int64_t page : {1, 2}) {
-    Block* const free = arena.PutBack(blocks[static_cast<size_t>(page)], BlockStep::kReturn);
-    arena.Vacate(free, {&ExtentOf(arena), page, 1});
-    arena.Fill({&ExtentOf(arena), 50 + 10 * page, 1});
-    Lend(arena, page, 50 + 10 * page);
-  }
-  const std::optional<StitchPlan> plan = Plan(arena, kPage * 2, {&arena});
-  ASSERT_TRUE(plan.has_value());
-  EXPECT_EQ(plan->target, (PageRun{&ExtentOf(arena), 1, 2}));
-  EXPECT_EQ(plan->to_create, Pages(0));
 }
 
 }  // namespace

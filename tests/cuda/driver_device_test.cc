@@ -67,8 +67,8 @@ class DriverDeviceTest : public testing::Test {
     const Bytes size = kPageSize * pages;
     const Address range = *device_->Reserve(size);
     for (int i = 0; i < pages; ++i) {
-      const PhysicalHandle handle = *device_->Create();
-      EXPECT_TRUE(device_->Map(range + kPageSize * i, handle).ok());
+      const PhysicalHandle handle = *device_->Create(kPageSize);
+      EXPECT_TRUE(device_->Map(range + kPageSize * i, kPageSize, handle).ok());
       EXPECT_TRUE(device_->Release(handle).ok());
     }
     EXPECT_TRUE(device_->SetAccess(range, size).ok());
@@ -133,7 +133,7 @@ TEST_F(DriverDeviceTest, GpuWithVirtualMemoryHasIt) { EXPECT_TRUE(device_->HasVi
 
 TEST_F(DriverDeviceTest, HandlesTakeTheDevicesMemory) {
   const Bytes before = device_->GetMemoryInfo()->free;
-  const PhysicalHandle handle = *device_->Create();
+  const PhysicalHandle handle = *device_->Create(kPageSize);
   EXPECT_EQ(device_->GetMemoryInfo()->free, before - kPageSize);
   ASSERT_TRUE(device_->Release(handle).ok());
   EXPECT_EQ(device_->GetMemoryInfo()->free, before);
@@ -141,9 +141,9 @@ TEST_F(DriverDeviceTest, HandlesTakeTheDevicesMemory) {
 
 TEST_F(DriverDeviceTest, MappedMemoryCanBeWrittenAndIsOneThroughBothItsViews) {
   const Address range = *device_->Reserve(kPageSize * 2);
-  const PhysicalHandle handle = *device_->Create();
-  ASSERT_TRUE(device_->Map(range, handle).ok());
-  ASSERT_TRUE(device_->Map(range + kPageSize, handle).ok());
+  const PhysicalHandle handle = *device_->Create(kPageSize);
+  ASSERT_TRUE(device_->Map(range, kPageSize, handle).ok());
+  ASSERT_TRUE(device_->Map(range + kPageSize, kPageSize, handle).ok());
   ASSERT_TRUE(device_->SetAccess(range, kPageSize * 2).ok());
   static_cast<char*>(range.pointer())[5] = 'x';
   EXPECT_EQ(static_cast<char*>((range + kPageSize).pointer())[5], 'x');
@@ -163,7 +163,7 @@ TEST_F(DriverDeviceTest, SegmentsOfMallocComeAndGo) {
 TEST_F(DriverDeviceTest, MemoryThatRunsOutIsResourceExhausted) {
   EXPECT_EQ(device_->Malloc(GiB(2)).status().code(), absl::StatusCode::kResourceExhausted);
   FailNext("create@1=out_of_memory");
-  const absl::Status status = device_->Create().status();
+  const absl::Status status = device_->Create(kPageSize).status();
   EXPECT_EQ(status.code(), absl::StatusCode::kResourceExhausted);
   EXPECT_TRUE(absl::StrContains(status.message(), "CUDA_ERROR_OUT_OF_MEMORY")) << status;
 }
@@ -177,10 +177,10 @@ TEST_F(DriverDeviceTest, AddressesThatRunOutAreNotMemoryThatRunsOut) {
 
 TEST_F(DriverDeviceTest, MappingThatFailsWhileMemoryIsFreeSaysWhatElseMayHaveRunOut) {
   const Address range = *device_->Reserve(kPageSize);
-  const PhysicalHandle handle = *device_->Create();
+  const PhysicalHandle handle = *device_->Create(kPageSize);
   FailNext("map@1=out_of_memory");
-  const absl::Status unmapped = device_->Map(range, handle);
-  ASSERT_TRUE(device_->Map(range, handle).ok());
+  const absl::Status unmapped = device_->Map(range, kPageSize, handle);
+  ASSERT_TRUE(device_->Map(range, kPageSize, handle).ok());
   FailNext("set_access@1=out_of_memory");
   const absl::Status inaccessible = device_->SetAccess(range, kPageSize);
   for (const absl::Status& status : {unmapped, inaccessible}) {
@@ -205,12 +205,12 @@ TEST_F(DriverDeviceTest, MappingThatFailsWhileMemoryIsFreeSaysWhatElseMayHaveRun
 
 TEST_F(DriverDeviceTest, OtherFailuresCarryTheCallAndTheDriversNameForThem) {
   const Address range = *device_->Reserve(kPageSize);
-  const PhysicalHandle handle = *device_->Create();
+  const PhysicalHandle handle = *device_->Create(kPageSize);
   FailNext("map@1=invalid_value");
-  const absl::Status status = device_->Map(range, handle);
+  const absl::Status status = device_->Map(range, kPageSize, handle);
   EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
   EXPECT_TRUE(absl::StrContains(status.message(), "cuMemMap: CUDA_ERROR_INVALID_VALUE")) << status;
-  ASSERT_TRUE(device_->Map(range, handle).ok());
+  ASSERT_TRUE(device_->Map(range, kPageSize, handle).ok());
   ASSERT_TRUE(device_->Unmap(range, kPageSize).ok());
   ASSERT_TRUE(device_->Release(handle).ok());
 }
@@ -290,7 +290,7 @@ TEST_F(DriverDeviceTest, CallsLeaveTheThreadsDeviceAsItWas) {
   ASSERT_TRUE(second.ok()) << second.status();
   ASSERT_EQ(SIMULATED(cudaSetDevice)(0), cudaSuccess);
   const Bytes before = (*second)->GetMemoryInfo()->free;
-  const PhysicalHandle handle = *(*second)->Create();
+  const PhysicalHandle handle = *(*second)->Create(kPageSize);
   int current = -1;
   EXPECT_EQ(SIMULATED(cudaGetDevice)(&current), cudaSuccess);
   EXPECT_EQ(current, 0);
@@ -467,7 +467,7 @@ TEST_F(DriverDeviceTest, EveryCallIsCountedWithItsTimeAndWhatOpeningTookIsNot) {
 
 TEST_F(DriverDeviceTest, FailedCallIsCountedToo) {
   FailNext("create@1=out_of_memory");
-  EXPECT_FALSE(device_->Create().ok());
+  EXPECT_FALSE(device_->Create(kPageSize).ok());
   EXPECT_EQ(device_->times().Of(DriverCall::create).calls, 1);
 }
 

@@ -28,15 +28,15 @@ class OrderCheckerTest : public testing::Test {
   Address Mapped(int64_t pages) {
     const Address start = *device_.Reserve(kPageSize * pages);
     for (int64_t page = 0; page < pages; ++page) {
-      handles_.push_back(*device_.Create());
-      EXPECT_TRUE(device_.Map(start + kPageSize * page, handles_.back()).ok());
+      handles_.push_back(*device_.Create(kPageSize));
+      EXPECT_TRUE(device_.Map(start + kPageSize * page, kPageSize, handles_.back()).ok());
     }
     EXPECT_TRUE(device_.SetAccess(start, kPageSize * pages).ok());
     return start;
   }
   Address MappedAgain(PhysicalHandle handle) {
     const Address start = *device_.Reserve(kPageSize);
-    EXPECT_TRUE(device_.Map(start, handle).ok());
+    EXPECT_TRUE(device_.Map(start, kPageSize, handle).ok());
     EXPECT_TRUE(device_.SetAccess(start, kPageSize).ok());
     return start;
   }

@@ -15,8 +15,8 @@ constexpr ::frugal::Stream kOther{8};
 
 TEST(SimulatedDeviceTest, MemoryRunsOutAtItsCapacityLessTheContext) {
   SimulatedDevice device({.memory = MiB(8), .context = MiB(2)});
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(device.Create().ok());
-  EXPECT_EQ(device.Create().status().code(), absl::StatusCode::kResourceExhausted);
+  for (int i = 0; i < 3; ++i) ASSERT_TRUE(device.Create(kPageSize).ok());
+  EXPECT_EQ(device.Create(kPageSize).status().code(), absl::StatusCode::kResourceExhausted);
   EXPECT_EQ(device.GetMemoryInfo()->free, Bytes(0));
   EXPECT_EQ(device.GetMemoryInfo()->total, MiB(8));
 }
@@ -24,9 +24,9 @@ TEST(SimulatedDeviceTest, MemoryRunsOutAtItsCapacityLessTheContext) {
 TEST(SimulatedDeviceTest, MemoryOfAHandleIsFreeOnceReleasedAndUnmapped) {
   SimulatedDevice device;
   const Address range = *device.Reserve(kPageSize * 2);
-  const PhysicalHandle handle = *device.Create();
-  ASSERT_TRUE(device.Map(range, handle).ok());
-  ASSERT_TRUE(device.Map(range + kPageSize, handle).ok());
+  const PhysicalHandle handle = *device.Create(kPageSize);
+  ASSERT_TRUE(device.Map(range, kPageSize, handle).ok());
+  ASSERT_TRUE(device.Map(range + kPageSize, kPageSize, handle).ok());
   ASSERT_TRUE(device.Release(handle).ok());
   ASSERT_TRUE(device.Unmap(range, kPageSize).ok());
   EXPECT_EQ(device.used(), kPageSize);
@@ -89,15 +89,15 @@ TEST(SimulatedDeviceTest, WithoutVirtualMemoryItsCallsFail) {
   SimulatedDevice device({.virtual_memory = false});
   EXPECT_FALSE(device.HasVirtualMemory());
   EXPECT_EQ(device.Reserve(kPageSize).status().code(), absl::StatusCode::kInternal);
-  EXPECT_EQ(device.Create().status().code(), absl::StatusCode::kInternal);
+  EXPECT_EQ(device.Create(kPageSize).status().code(), absl::StatusCode::kInternal);
 }
 
 TEST(SimulatedDeviceTest, FaultPlanFailsTheCallItNames) {
   SimulatedDevice device;
   ASSERT_TRUE(device.SetFaults("create@2=out_of_memory,event_record@1+=unknown"));
-  EXPECT_TRUE(device.Create().ok());
-  EXPECT_EQ(device.Create().status().code(), absl::StatusCode::kResourceExhausted);
-  EXPECT_TRUE(device.Create().ok());
+  EXPECT_TRUE(device.Create(kPageSize).ok());
+  EXPECT_EQ(device.Create(kPageSize).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(device.Create(kPageSize).ok());
   EXPECT_EQ(device.Record(kStream).status().code(), absl::StatusCode::kInternal);
   EXPECT_EQ(device.live_events(), 0);
   EXPECT_FALSE(device.SetFaults("create@0=out_of_memory"));

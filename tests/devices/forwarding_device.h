@@ -20,9 +20,11 @@ class ForwardingDevice : public Device {
   absl::StatusOr<MemoryInfo> GetMemoryInfo() override { return device_.GetMemoryInfo(); }
   absl::StatusOr<Address> Reserve(Bytes size) override { return device_.Reserve(size); }
   absl::Status Unreserve(Address range, Bytes size) override { return device_.Unreserve(range, size); }
-  absl::StatusOr<PhysicalHandle> Create() override { return device_.Create(); }
+  absl::StatusOr<PhysicalHandle> Create(Bytes size) override { return device_.Create(size); }
   absl::Status Release(PhysicalHandle handle) override { return device_.Release(handle); }
-  absl::Status Map(Address page, PhysicalHandle handle) override { return device_.Map(page, handle); }
+  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
+    return device_.Map(start, size, handle);
+  }
   absl::Status SetAccess(Address start, Bytes size) override { return device_.SetAccess(start, size); }
   absl::Status Unmap(Address start, Bytes size) override { return device_.Unmap(start, size); }
   absl::StatusOr<Address> Malloc(Bytes size) override { return device_.Malloc(size); }

@@ -27,15 +27,15 @@ class LoggedDevice final : public ForwardingDevice {
     NoteIfReported(log_.Use(stream, start, size, writes));
   }
 
-  absl::StatusOr<PhysicalHandle> Create() override {
-    absl::StatusOr<PhysicalHandle> handle = ForwardingDevice::Create();
+  absl::StatusOr<PhysicalHandle> Create(Bytes size) override {
+    absl::StatusOr<PhysicalHandle> handle = ForwardingDevice::Create(size);
     // The number of a handle that was released may come again, for other memory.
     if (handle.ok()) physical_[handle->id] = next_physical_++;
     return handle;
   }
-  absl::Status Map(Address page, PhysicalHandle handle) override {
-    absl::Status status = ForwardingDevice::Map(page, handle);
-    if (status.ok()) log_.Map(page, kPageSize, physical_.at(handle.id));
+  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
+    absl::Status status = ForwardingDevice::Map(start, size, handle);
+    if (status.ok()) log_.Map(start, size, physical_.at(handle.id));
     return status;
   }
   absl::Status Unmap(Address start, Bytes size) override {
