@@ -25,7 +25,8 @@ Pages HandleTable::LackingFor(const std::vector<Piece>& pieces) const {
 }
 
 absl::StatusOr<Handle*> HandleTable::Create(int64_t pages) {
-  const auto spare = std::find_if(spares_.begin(), spares_.end(), [pages](const Handle* h) { return h->pages == pages; });
+  const auto spare =
+      std::find_if(spares_.begin(), spares_.end(), [pages](const Handle* h) { return h->pages == pages; });
   if (spare != spares_.end()) {
     Handle* const taken = *spare;
     spares_.erase(spare);

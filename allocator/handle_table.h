@@ -24,13 +24,13 @@ struct PageRef {
 };
 
 // A piece of physical memory, of a power of two pages. It moves as a whole. Its bytes belong to the blocks at `place`,
-// where its view is live; it can still be seen at the places in `stale`. Its home is where it goes when it becomes free:
-// the same place, unless it is a guest there.
+// where its view is live; it can still be seen at the places in `stale`. Its home is where it goes when it becomes
+// free: the same place, unless it is a guest there.
 //
 // Going home is what makes a loop of fixed shapes cost nothing on a full device: whatever was stitched in an iteration,
 // the next one finds the free memory as this one found it, makes the same decisions, and for each stitch the views are
-// there. Without it, a loop of random sizes on a GPU of 1.05 times its live memory took 578 ms of driver time a pass, with
-// it 12.
+// there. Without it, a loop of random sizes on a GPU of 1.05 times its live memory took 578 ms of driver time a pass,
+// with it 12.
 struct Handle {
   PhysicalHandle physical;
   int64_t pages = 0;
@@ -54,7 +54,8 @@ inline PageRun RunOf(const Handle& handle, PageRef place) { return {place.extent
 // Whether the page is kept for a handle that is a guest elsewhere.
 inline bool IsKept(const Extent& extent, int64_t page) {
   const View& view = extent.view(page);
-  return view.state == View::State::kStale && view.handle->home == PageRef{const_cast<Extent*>(&extent), page - view.part};
+  return view.state == View::State::kStale &&
+         view.handle->home == PageRef{const_cast<Extent*>(&extent), page - view.part};
 }
 // Whether the handle can be seen, and used, from this page on.
 inline bool IsSeenAt(const Handle& handle, PageRef page) {
@@ -62,12 +63,10 @@ inline bool IsSeenAt(const Handle& handle, PageRef page) {
   return view.handle == &handle && view.part == 0 && view.accessible;
 }
 // Where the first page is of the handle that is seen at the page.
-inline PageRef StartOfView(PageRef page) {
-  return {page.extent, page.page - page.extent->view(page.page).part};
-}
+inline PageRef StartOfView(PageRef page) { return {page.extent, page.page - page.extent->view(page.page).part}; }
 
-// Not thread-safe. Invariants: each handle has one live view, at its place, or is a spare; and a stale view at each place
-// in `stale`. held() = the pages of all handles.
+// Not thread-safe. Invariants: each handle has one live view, at its place, or is a spare; and a stale view at each
+// place in `stale`. held() = the pages of all handles.
 class HandleTable {
  public:
   HandleTable(Device& device, const Timelines& timelines) : device_(device), timelines_(timelines) {}
@@ -95,10 +94,10 @@ class HandleTable {
   absl::Status MapAt(Handle* handle, PageRef place);
   // Opens the run for access. REQUIRES: every page of it has a view.
   absl::Status OpenRun(PageRun run);
-  // Of every handle that is seen in the run, handle by handle, so that the books are right if the driver fails half-way:
-  // on an error the views up to the one that failed are unmapped. One call for all is no faster, since the driver takes
-  // its time for each handle. `unmapped`, if not null, is raised by how many pages that were. Of a handle that is seen
-  // only in part in the run the whole view goes.
+  // Of every handle that is seen in the run, handle by handle, so that the books are right if the driver fails
+  // half-way: on an error the views up to the one that failed are unmapped. One call for all is no faster, since the
+  // driver takes its time for each handle. `unmapped`, if not null, is raised by how many pages that were. Of a handle
+  // that is seen only in part in the run the whole view goes.
   absl::Status UnmapRun(PageRun run, int64_t* unmapped = nullptr);
 
   // The handle's bytes belong to `place` now, where it is mapped already. The view where they were becomes a stale one.

@@ -70,15 +70,7 @@ absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach)
 absl::StatusOr<bool> MovableBacking::GrowWithinPrice(Arena& arena, Bytes size, Reach reach) {
   absl::StatusOr<Bytes> left = budget_.Left(handles_.held().bytes());
   if (!left.ok()) return left.status();
-  absl::StatusOr<StitchPlan> plan = Plan(arena, size, Offers({}), SizesFor(arena, *left));
-  if (plan.ok() && !IsWorthGrowing(*plan, *left) && IsScarce(*left)) {
-    const absl::StatusOr<Bytes> returned = returns_.ReturnLarge(options_.exchange_most);
-    if (!returned.ok()) return returned.status();
-    if (*returned == Bytes(0)) return false;
-    *left += *returned;
-    // Small ones, or the next request would find the same.
-    plan = Plan(arena, size, Offers({}), PieceSizes());
-  }
+  absl::StatusOr<StitchPlan> plan = Plan(arena, size, Offers({}), LargestPiece(arena, *left));
   if (!plan.ok()) return plan.status();
   if (!IsWorthGrowing(*plan, *left)) return false;
   absl::Status status = Commit(arena, *plan, reach);
@@ -88,7 +80,7 @@ absl::StatusOr<bool> MovableBacking::GrowWithinPrice(Arena& arena, Bytes size, R
 
 absl::Status MovableBacking::Stitch(Arena& arena, Bytes size, Reach reach) {
   const Offers offers = FindOffers(arena, reach);
-  absl::StatusOr<StitchPlan> plan = Plan(arena, size, offers, PieceSizes());
+  absl::StatusOr<StitchPlan> plan = Plan(arena, size, offers, Pages(1));
   if (!plan.ok()) return plan.status();
   absl::Status allowed = Allow(*plan, reach);
   if (absl::IsResourceExhausted(allowed) && plan->to_create + offers.pages() > PagesCovering(size)) {
@@ -101,7 +93,7 @@ absl::Status MovableBacking::Stitch(Arena& arena, Bytes size, Reach reach) {
 }
 
 absl::Status MovableBacking::Grow(Arena& arena, Bytes size, Reach reach) {
-  absl::StatusOr<StitchPlan> plan = Plan(arena, size, Offers({}), PieceSizes());
+  absl::StatusOr<StitchPlan> plan = Plan(arena, size, Offers({}), Pages(1));
   if (!plan.ok()) return plan.status();
   absl::Status allowed = Allow(*plan, reach);
   if (absl::IsResourceExhausted(allowed) && reach == Reach::kWithHostWaits) {
@@ -109,30 +101,19 @@ absl::Status MovableBacking::Grow(Arena& arena, Bytes size, Reach reach) {
     absl::StatusOr<Bytes> returned = returns_.ReturnFree(plan->to_create.bytes());
     if (!returned.ok()) return returned.status();
     // Pages beside the place may be among those that went.
-    plan = Plan(arena, size, Offers({}), PieceSizes());
+    plan = Plan(arena, size, Offers({}), Pages(1));
     allowed = plan.ok() ? Allow(*plan, reach) : plan.status();
   }
   return allowed.ok() ? Commit(arena, *plan, reach) : allowed;
 }
 
-PieceSizes MovableBacking::SizesFor(const Arena& arena, Bytes left) const {
+Pages MovableBacking::LargestPiece(const Arena& arena, Bytes left) const {
   // Small blocks never need much.
-  if (arena.group() == SizeGroup::kSmall) return {};
-  int64_t pages = PagesCovering(left).count() / options_.piece_part;
-  if (!IsAtMost(left, options_.ample_percent)) {
-    pages = std::max(pages, std::min(options_.ample_piece, PagesCovering(left).count() / options_.ample_part));
-  }
-  pages = std::clamp<int64_t>(pages, 1, options_.largest_piece);
-  const auto largest = static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(pages)));
-  return {largest, std::min(largest, options_.rounding)};
+  if (arena.group() == SizeGroup::kSmall) return Pages(1);
+  const int64_t pages =
+      std::clamp<int64_t>(PagesCovering(left).count() / options_.piece_part, 1, options_.largest_piece);
+  return Pages(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(pages))));
 }
-
-bool MovableBacking::IsAtMost(Bytes left, int64_t percent) const {
-  const Bytes all = left + handles_.held().bytes();
-  return left.count() / 100 <= all.count() / 10'000 * percent;
-}
-
-bool MovableBacking::IsScarce(Bytes left) const { return IsAtMost(left, options_.exchange_percent); }
 
 bool MovableBacking::IsWorthGrowing(const StitchPlan& plan, Bytes left) const {
   const Bytes more = plan.to_create.bytes();
@@ -207,18 +188,18 @@ bool MovableBacking::MayUnmap(PageRef page) {
   return passed.value_or(false);
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, const Offers& offers, PieceSizes sizes) {
-  return PlanWith(&PlanStitch, arena, size, offers, sizes);
+absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, const Offers& offers, Pages largest) {
+  return PlanWith(&PlanStitch, arena, size, offers, largest);
 }
 
 absl::StatusOr<StitchPlan> MovableBacking::PlanApart(Arena& arena, Bytes size, const Offers& offers) {
-  return PlanWith(&PlanStitchApart, arena, size, offers, PieceSizes());
+  return PlanWith(&PlanStitchApart, arena, size, offers, Pages(1));
 }
 
 absl::StatusOr<StitchPlan> MovableBacking::PlanWith(Planner* planner, Arena& arena, Bytes size, const Offers& offers,
-                                                    PieceSizes sizes) {
+                                                    Pages largest) {
   const auto may_unmap = [this](PageRef page) { return MayUnmap(page); };
-  const StitchRequest request{size, offers, sizes, costs_, options_, may_unmap};
+  const StitchRequest request{size, offers, largest, costs_, options_, may_unmap};
   std::optional<StitchPlan> plan = planner(arena, request);
   if (!plan.has_value()) {
     absl::Status added = AddExtent(arena, size).status();

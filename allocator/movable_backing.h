@@ -64,14 +64,11 @@ class MovableBacking : public Backing {
   // With new memory alone, where nothing may move.
   absl::Status Grow(Arena& arena, Bytes size, Reach reach);
 
-  // Of what sizes new handles for the arena are, with so much left to take.
-  PieceSizes SizesFor(const Arena& arena, Bytes left) const;
+  // Of the new handles for the arena, with so much left to take.
+  Pages LargestPiece(const Arena& arena, Bytes left) const;
   // The price of memory: held + new - most in use <= left / waste_part, where `left` is what could still be taken after
   // it. So the nearer the device is to being full, the less memory spares driver time.
   bool IsWorthGrowing(const StitchPlan& plan, Bytes left) const;
-  // Whether large free handles are worth more as small ones.
-  bool IsScarce(Bytes left) const;
-  bool IsAtMost(Bytes left, int64_t percent) const;
 
   absl::StatusOr<Extent*> AddExtent(Arena& arena, Bytes size);
   // The memory that `arena` may take now.
@@ -79,13 +76,12 @@ class MovableBacking : public Backing {
   bool MayTake(const Arena& arena, const Donation& donation, Reach reach);
   // Whether all work that could use the stale view at the page is done.
   bool MayUnmap(PageRef page);
-  absl::StatusOr<StitchPlan> Plan(Arena& arena, Bytes size, const Offers& offers, PieceSizes sizes);
+  absl::StatusOr<StitchPlan> Plan(Arena& arena, Bytes size, const Offers& offers, Pages largest);
   // Where no page was mapped before, so that it takes the fewest new pages there can be.
   absl::StatusOr<StitchPlan> PlanApart(Arena& arena, Bytes size, const Offers& offers);
   using Planner = std::optional<StitchPlan>(const Arena&, const StitchRequest&);
   // Adds a range if none has a place.
-  absl::StatusOr<StitchPlan> PlanWith(Planner* planner, Arena& arena, Bytes size, const Offers& offers,
-                                      PieceSizes sizes);
+  absl::StatusOr<StitchPlan> PlanWith(Planner* planner, Arena& arena, Bytes size, const Offers& offers, Pages largest);
   // A request that cannot fit is refused before it is planned, page by page.
   absl::Status CheckDeviceHolds(Bytes size);
   absl::Status Allow(const StitchPlan& plan, Reach reach);
@@ -102,9 +98,9 @@ class MovableBacking : public Backing {
   // Makes the pages free of views left behind, then maps the pieces there, side by side, and opens them for access.
   absl::Status MapPieces(absl::Span<const Piece> pieces, PageRun run);
   // Whether the plan's handles are to stay where it puts them.
-  static bool Settles(const Arena& arena, const StitchPlan& plan) {
+  bool Settles(const Arena& arena, const StitchPlan& plan) const {
     // Small blocks come and go too often for their pages to follow.
-    return plan.to_create > Pages(0) || arena.group() == SizeGroup::kSmall;
+    return options_.homes == 0 || plan.to_create > Pages(0) || arena.group() == SizeGroup::kSmall;
   }
   void EnterInBooks(Arena& arena, const StitchPlan& plan);
 

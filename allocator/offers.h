@@ -25,8 +25,8 @@ struct Donation {
 // The pages of the run, live ones, that belong to handles which lie in it whole.
 PageRun OfWholeHandles(PageRun run);
 
-// What of the arena's free blocks is whole handles, from the largest block down, but for those that are to stay where they
-// are. Of one block the run at the highest address comes first.
+// What of the arena's free blocks is whole handles, from the largest block down, but for those that are to stay where
+// they are. Of one block the run at the highest address comes first.
 std::vector<Donation> WholeFreeHandles(const Arena& arena);
 
 // Not thread-safe.

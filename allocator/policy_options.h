@@ -1,5 +1,5 @@
-// The constants of the policy: each with its unit, what it does, and the figure that decided it. `bench/ablate` plays all
-// histories with other values ("What each choice bought" in docs/performance.md).
+// The constants of the policy: each with its unit, what it does, and the figure that decided it. `bench/ablate` plays
+// all histories with other values ("What each choice bought" in docs/performance.md).
 
 #ifndef FRUGAL_ALLOCATOR_POLICY_OPTIONS_H_
 #define FRUGAL_ALLOCATOR_POLICY_OPTIONS_H_
@@ -9,30 +9,23 @@
 
 namespace frugal {
 
-// X(name, figure, what it is). Figures named below are the means of eleven recorded histories: "4x", driver time on a GPU of
-// four times the most live memory, over that of expandable segments; "least", the smallest GPU over the most live memory.
-#define FRUGAL_POLICY_OPTIONS(X)                                                                                     \
-  /* At 16 one more history in five holds more than expandable segments do; at 64 4x is 1.22 for 1.09. */            \
-  X(waste_part, 32, "memory beyond the most ever in use may be this part of what is left, before remapping")         \
-  /* At 256 4x is .98 and least 1.0110; at 1024 1.39 and 1.0061. */                                                  \
-  X(piece_part, 512, "a new handle is at most this part of what is left")                                            \
-  X(largest_piece, 32, "pages of the largest handle")                                                                \
-  /* Without it 4x is 1.09; least is the same. */                                                                    \
-  X(ample_piece, 16, "pages that a new handle may have while most of the device is left, however small that is")     \
-  X(ample_part, 64, "ample_piece is at most this part of what is left")                                              \
-  X(ample_percent, 80, "of the device that must be left for ample_piece")                                            \
-  /* At 4 4x is 1.25; at 16 .84, and fourteen histories for eight hold more than expandable segments do. */          \
-  X(rounding, 8, "pages that a request's new memory is rounded up to, at most")                                      \
-  /* Never: least is 1.0085 for 1.0077 of recorded ones and 1.0210 for 1.0185 of generated ones. */                  \
-  X(exchange_percent, 12, "of the device, at most, that is left when large free handles are given up for small ones") \
-  /* An unmap and a release each: .85 ms. */                                                                         \
-  X(exchange_most, 16, "handles that one request gives up so")                                                       \
-  /* More were tried on all histories: none got better. */                                                           \
-  X(most_edges, 8, "edges of holes that are looked at for a place, those that need the fewest pages")                \
-  /* A view that a loop needs again next iteration is unmapped and mapped in each. */                                \
-  X(unmap_weight, 100, "times the driver's unmap that a view in the way counts in the choice of a place")            \
-  /* Ten times as much changes next to nothing. */                                                                   \
-  X(whole_page, 100'000, "nanoseconds that a whole free page counts that would have been spared")
+// X(name, figure, what it is). Figures named below are means over all histories, recorded | generated ones: "4x",
+// driver time on a GPU of four times the most live memory, over that of expandable segments; "1.25x", the same on one
+// of 1.25 times; "least", the smallest GPU over the most live memory.
+#define FRUGAL_POLICY_OPTIONS(X)                                                                                       \
+  /* At 16 twelve recorded histories use less than .99 of what is held at 1.25x, at 24 three. At 64 4x is 1.52 | 2.89. \
+   */                                                                                                                  \
+  X(waste_part, 24, "memory beyond the most ever in use may be this part of what is left, before remapping")           \
+  /* At 512 4x is 1.09 | 1.90, but least 1.0078 | 1.0198; at 2048 2.14 | 4.05 and 1.0046 | 1.0164. */                  \
+  X(piece_part, 1024, "a new handle is at most this part of what is left")                                             \
+  /* 64 MiB: a larger one is no faster by the GiB, and a small survivor pins all of it. */                             \
+  X(largest_piece, 32, "pages of the largest handle")                                                                  \
+  /* At 3 1.25x is 5.51 of generated ones; more than 8 make nothing better. */                                         \
+  X(most_edges, 8, "edges of holes that are looked at for a place, those that need the fewest pages")                  \
+  /* At 0 least is 1.0173 of generated ones; ten times as much changes next to nothing. */                             \
+  X(whole_page, 100'000, "nanoseconds that a whole free page counts that would have been spared")                      \
+  X(homes, 1, "whether a handle that served a stitch goes back to where it was when it is free")                       \
+  X(past_stitches, 1, "whether a request is stitched where one of its size was before, if that takes no call")
 
 struct PolicyOptions {
 #define FRUGAL_DECLARE_OPTION(name, figure, what) int64_t name = figure;

@@ -88,11 +88,8 @@ std::optional<StitchPlace> UntouchedPlace(const Arena& arena, Bytes size) {
     const PageRun all = extent.WholePages(hole->address, hole->end());
     const int64_t first = std::max(all.first, extent.touched());
     if (first + pages <= all.end()) {
-      return StitchPlace{{&extent, first, pages},
-                         {&extent, first, all.end() - first},
-                         StitchPlace::Growth::kUp,
-                         nullptr,
-                         nullptr};
+      return StitchPlace{
+          {&extent, first, pages}, {&extent, first, all.end() - first}, StitchPlace::Growth::kUp, nullptr, nullptr};
     }
   }
   return std::nullopt;

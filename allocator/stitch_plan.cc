@@ -104,7 +104,8 @@ class Filler {
     for (int power = Power(PowerAtMost(lacking)); power >= 0; --power) {
       if (Handle* handle = NextOf(power); handle != nullptr) return handle;
     }
-    for (int power = Power(PowerAtMost(lacking)) + 1; power < Supply::kPowers && (int64_t{1} << power) <= room; ++power) {
+    for (int power = Power(PowerAtMost(lacking)) + 1; power < Supply::kPowers && (int64_t{1} << power) <= room;
+         ++power) {
       if (Handle* handle = NextOf(power); handle != nullptr) return handle;
     }
     return nullptr;
@@ -127,9 +128,8 @@ class Filler {
   }
 
   void Create(int64_t lacking, int64_t room) {
-    const PieceSizes& sizes = request_.sizes;
-    int64_t pages = std::min(PowerAtMost(lacking), sizes.largest);
-    if (lacking < sizes.least && sizes.least <= room) pages = sizes.least;
+    const int64_t largest = request_.largest.count();
+    const int64_t pages = largest <= room ? largest : PowerAtMost(lacking);
     pieces_.push_back({pages, nullptr});
     filled_ += pages;
     created_ += pages;
@@ -200,7 +200,7 @@ int64_t CreationsOf(const StitchPlan& plan, const DriverCosts& costs) {
 Cost CostOf(const StitchPlan& plan, const StitchPlace& place, const StitchRequest& request) {
   Cost cost{plan.to_create.count(), request.options.whole_page * PagesConsumed(place, plan.target, plan.size)};
   cost.nanoseconds += MapsOf(plan, request.costs) + CreationsOf(plan, request.costs);
-  ForEachInTheWay(plan, [&](int64_t) { cost.nanoseconds += request.options.unmap_weight * request.costs.unmap; });
+  ForEachInTheWay(plan, [&](int64_t) { cost.nanoseconds += request.costs.unmap; });
   return cost;
 }
 
@@ -256,7 +256,7 @@ std::optional<StitchPlan> PlanAsSeen(const StitchPlace& place, const StitchReque
 
 std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& request) {
   std::optional<StitchPlan> as_before;
-  if (request.offers.pages() > Pages(0)) {
+  if (request.options.past_stitches != 0 && request.offers.pages() > Pages(0)) {
     arena.past_stitches().FindOfSize(request.size, [&](PageRun run) {
       const std::optional<StitchPlace> place = PlaceAt(arena, run, request.size);
       if (place.has_value()) as_before = PlanAsSeen(*place, request);

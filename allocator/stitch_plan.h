@@ -18,16 +18,9 @@
 
 namespace frugal {
 
-// Of how many pages the handles are that are created, powers of two.
-struct PieceSizes {
-  int64_t largest = 1;
-  // What is lacking is rounded up to a handle of as many, where the place has room for it.
-  int64_t least = 1;
-};
-
 struct StitchPlan {
-  Bytes size;      // of the request
-  PageRun target;  // in a hole of the arena that is to grow: as long as the pieces together
+  Bytes size;                 // of the request
+  PageRun target;             // in a hole of the arena that is to grow: as long as the pieces together
   std::vector<Piece> pieces;  // in the order of addresses
   // Where those handles are that exist. Of a block's runs the one at the highest address comes first.
   std::vector<Donation> donations;
@@ -38,7 +31,8 @@ struct StitchPlan {
 struct StitchRequest {
   Bytes size;
   const Offers& offers;
-  PieceSizes sizes;
+  // Of the handles that are created, a power of two. What is lacking is rounded up to it where the place has room.
+  Pages largest;
   const DriverCosts& costs;
   const PolicyOptions& options;
   // Whether the page's old view may be unmapped now.
@@ -48,10 +42,10 @@ struct StitchRequest {
 // How `arena` gets a free block of at least `size`:
 // 1. at the place that needs the fewest new pages, and of these the least of driver time and of whole free pages;
 // 2. if old views are in use at all of these, at pages that were never mapped.
-// A handle that can still be seen at a page of the place is taken for that page. The others are the largest that are not
-// larger than what is lacking, from the largest runs first, since a big hole is the one that keeps most pages whole when
-// some are taken; if there are only larger ones, the smallest of these, whose rest stays free behind the new block.
-// nullopt: there is no place, whatever is filled in; the arena needs another extent.
+// A handle that can still be seen at a page of the place is taken for that page. The others are the largest that are
+// not larger than what is lacking, from the largest runs first, since a big hole is the one that keeps most pages whole
+// when some are taken; if there are only larger ones, the smallest of these, whose rest stays free behind the new
+// block. nullopt: there is no place, whatever is filled in; the arena needs another extent.
 std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& request);
 
 // The same at pages that were never mapped, whatever that costs: a place that joins free bytes cannot take their pages,

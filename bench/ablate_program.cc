@@ -4,14 +4,14 @@
 //
 // EVENTS: a history as bindings/replay/history.h lays it out; name=value: of allocator/policy_options.h.
 
+#include <algorithm>
 #include <cinttypes>
 #include <cstdio>
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
-#include <vector>
 #include <string>
-#include <algorithm>
+#include <vector>
 
 #include "allocator/address_directory.h"
 #include "allocator/device_allocator.h"
@@ -49,21 +49,28 @@ struct Player {
       device.AdvanceTo(frugal::sim::Nanoseconds(start + position));
       if (event.operation == Operation::kAllocate) {
         const int64_t before = device.driver_time().count();
-        auto allocation = allocator.Allocate(Bytes(static_cast<int64_t>(event.size)), StreamOf(event.stream), nullptr, Bytes(512));
+        auto allocation =
+            allocator.Allocate(Bytes(static_cast<int64_t>(event.size)), StreamOf(event.stream), nullptr, Bytes(512));
         if (!allocation.ok()) {
           *failed_at = position;
           if (std::getenv("DUMP")) {
             for (const auto& segment : allocator.Snapshot()) {
-              std::fprintf(stderr, "seg %s %lld MiB stream %llu:", segment.small ? "small" : "large", (long long)segment.size.count() >> 20, (unsigned long long)segment.stream.id);
-              for (const auto& block : segment.blocks) if (block.state == frugal::BlockView::State::kFree && block.size.count() >= (2<<20)) std::fprintf(stderr, " %lld+%.1f", (long long)(block.address - segment.address).count() >> 20, (double)block.size.count() / (1 << 20));
+              std::fprintf(stderr, "seg %s %lld MiB stream %llu:", segment.small ? "small" : "large",
+                           (long long)segment.size.count() >> 20, (unsigned long long)segment.stream.id);
+              for (const auto& block : segment.blocks)
+                if (block.state == frugal::BlockView::State::kFree && block.size.count() >= (2 << 20))
+                  std::fprintf(stderr, " %lld+%.1f", (long long)(block.address - segment.address).count() >> 20,
+                               (double)block.size.count() / (1 << 20));
               std::fprintf(stderr, "\n");
             }
-            std::fprintf(stderr, "wanted %.1f MiB live %.1f held %.1f\n", (double)event.size / (1 << 20), (double)live / (1 << 20), (double)allocator.Held().count() / (1 << 20));
+            std::fprintf(stderr, "wanted %.1f MiB live %.1f held %.1f\n", (double)event.size / (1 << 20),
+                         (double)live / (1 << 20), (double)allocator.Held().count() / (1 << 20));
           }
           return false;
         }
         const int64_t took = device.driver_time().count() - before;
-        worst_over = std::max(worst_over, took - static_cast<int64_t>(static_cast<double>(event.size) / (1 << 30) * 40e6));
+        worst_over =
+            std::max(worst_over, took - static_cast<int64_t>(static_cast<double>(event.size) / (1 << 30) * 40e6));
         addresses[event.allocation] = allocation->address;
         made[event.allocation] = &event;
         live += static_cast<int64_t>(event.size);
@@ -78,7 +85,8 @@ struct Player {
       }
       Work(made[event.allocation]->stream, position);
       if (event.ready > 0) {
-        device.MakeBusyUntil(StreamOf(event.late_stream), frugal::sim::Nanoseconds(start + static_cast<int64_t>(event.ready)));
+        device.MakeBusyUntil(StreamOf(event.late_stream),
+                             frugal::sim::Nanoseconds(start + static_cast<int64_t>(event.ready)));
         (void)allocator.RecordStream(addresses[event.allocation], StreamOf(event.late_stream));
       }
       (void)allocator.Free(addresses[event.allocation]);
@@ -127,7 +135,8 @@ int main(int argc, char** argv) {
     *option = std::atoll(argv[i] + equals + 1);
   }
   allocator.SetOptions(options);
-  Player player{device, allocator, events, lag, std::vector<Address>(allocations), std::vector<const Event*>(allocations)};
+  Player player{
+      device, allocator, events, lag, std::vector<Address>(allocations), std::vector<const Event*>(allocations)};
   int64_t failed_at = -1;
   bool completed = true;
   int64_t first = 0;

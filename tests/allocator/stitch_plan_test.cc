@@ -159,11 +159,11 @@ TEST_F(StitchPlanTest, LeavesTheSecondOldViewOfAHandleThatIsStillInUse) {
   for (int i : {1, 3, 4}) arena.PutBack(blocks[i], BlockStep::kReturn);
   // The handle can be had for page 6, and then another one has to be mapped over the view at page 7.
   for (int64_t page : {6, 7}) {
-    ExtentOf(arena).MutableView(page) = View{View::State::kStale, 0, ExtentOf(arena).view(1).handle, /*accessible=*/true};
+    ExtentOf(arena).MutableView(page) =
+        View{View::State::kStale, 0, ExtentOf(arena).view(1).handle, /*accessible=*/true};
   }
   const auto second_is_in_use = [](const PageRef& page) { return page.page != 7; };
-  const std::optional<StitchPlan> plan =
-      PlanWith(arena, kPage * 3, Offers(WholeFreeHandles(arena)), second_is_in_use);
+  const std::optional<StitchPlan> plan = PlanWith(arena, kPage * 3, Offers(WholeFreeHandles(arena)), second_is_in_use);
   ASSERT_TRUE(plan.has_value());
   EXPECT_GE(plan->target.first, 8);
 }
