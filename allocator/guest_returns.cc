@@ -13,6 +13,8 @@ namespace {
 
 Stream HomeStream(const Handle& guest) { return guest.home.extent->arena().stream(); }
 
+bool IsNextTo(const PageRun& run, const PageRun& next) { return run.extent == next.extent && run.end() == next.first; }
+
 }  // namespace
 
 void GuestReturns::BecameFree(Block* block, Address start, Address end) {
@@ -84,19 +86,32 @@ void GuestReturns::RecallFrom(const Donation& free, const Arena& arena, Reach re
 void GuestReturns::Send(const Donation& free, std::vector<PageRun>& homes,
                         absl::FunctionRef<bool(const Handle&)> goes) {
   Extent& extent = *free.run.extent;
-  std::vector<Handle*> leaving;
-  // From the highest page down: what is vacated then leaves the block where it starts.
+  // From the highest page down: what is vacated then leaves the block where it starts. Those that lie side by side here
+  // and at home go as one, which is told as one and searched for once.
+  std::vector<std::pair<PageRun, PageRun>> leaving;
   for (int64_t end = free.run.end(); end > free.run.first;) {
-    const PageRef start = StartOfView({&extent, end - 1});
-    end = start.page;
-    Handle* const guest = extent.view(start.page).handle;
-    if (guest->IsGuest() && goes(*guest)) leaving.push_back(guest);
+    const Handle& guest = *extent.view(end - 1).handle;
+    end -= guest.pages;
+    if (!guest.IsGuest() || !goes(guest)) continue;
+    const PageRun home = RunOf(guest, guest.home);
+    if (!leaving.empty() && IsNextTo(RunOf(guest, guest.place), leaving.back().first) &&
+        IsNextTo(home, leaving.back().second)) {
+      for (PageRun* run : {&leaving.back().first, &leaving.back().second}) {
+        run->first -= guest.pages;
+        run->count += guest.pages;
+      }
+    } else {
+      leaving.push_back({RunOf(guest, guest.place), home});
+    }
   }
-  for (Handle* guest : leaving) {
-    const PageRun home = RunOf(*guest, guest->home);
-    extent.arena().Vacate(free.block, RunOf(*guest, guest->place));
-    ledger_.MovedBetweenGroups(extent.arena().group(), home.extent->arena().group(), guest->size());
-    handles_.Move(guest, guest->home);
+  for (const auto& [run, home] : leaving) {
+    extent.arena().Vacate(free.block, run);
+    ledger_.MovedBetweenGroups(extent.arena().group(), home.extent->arena().group(), Pages(run.count).bytes());
+    for (int64_t page = run.first; page < run.end();) {
+      Handle* const guest = extent.view(page).handle;
+      handles_.Move(guest, guest->home);
+      page += guest->pages;
+    }
     homes.push_back(home);
   }
 }
