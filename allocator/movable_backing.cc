@@ -62,9 +62,21 @@ absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach)
   if (!remaps_) return Grow(arena, size, reach);
   guests_.Recall(arena, reach);
   if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
+  if (std::optional<StitchPlan> again = PlanAgain(arena, size, reach); again.has_value()) {
+    return Commit(arena, *again, reach);
+  }
   absl::StatusOr<bool> grown = GrowWithinPrice(arena, size, reach);
   if (!grown.ok() || *grown) return grown.status();
   return Stitch(arena, size, reach);
+}
+
+std::optional<StitchPlan> MovableBacking::PlanAgain(const Arena& arena, Bytes size, Reach reach) {
+  if (options_.past_stitches == 0) return std::nullopt;
+  std::optional<Offers> offers;
+  return PlanStitchAgain(arena, size, [&]() -> const Offers& {
+    if (!offers.has_value()) offers.emplace(FindOffers(arena, reach));
+    return *offers;
+  });
 }
 
 absl::StatusOr<bool> MovableBacking::GrowWithinPrice(Arena& arena, Bytes size, Reach reach) {

@@ -57,6 +57,8 @@ class MovableBacking : public Backing {
  private:
   // kUnavailable: the arena's stream would have to wait for another, and is being captured.
   absl::Status ExtendWithin(Arena& arena, Bytes size, Reach reach);
+  // What takes no driver call comes before all that does.
+  std::optional<StitchPlan> PlanAgain(const Arena& arena, Bytes size, Reach reach);
   // With new memory alone, if it is worth its price. False: it is not, and nothing has changed for the arena.
   absl::StatusOr<bool> GrowWithinPrice(Arena& arena, Bytes size, Reach reach);
   // With free handles from anywhere, and new ones for what is lacking.

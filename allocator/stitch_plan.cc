@@ -232,41 +232,48 @@ void FindDonations(const Offers& offers, StitchPlan& plan) {
   }
 }
 
+// Whether what can be seen in the run is whole handles that live elsewhere.
+bool IsSeenWhole(PageRun run) {
+  int64_t page = run.first;
+  while (page < run.end()) {
+    const View& view = run.extent->view(page);
+    if (view.state != View::State::kStale || !IsSeenAt(*view.handle, {run.extent, page})) return false;
+    page += view.handle->pages;
+  }
+  return page == run.end();
+}
+
 // The plan that takes each handle as it is seen; nullopt: that is not possible.
-std::optional<StitchPlan> PlanAsSeen(const StitchPlace& place, const StitchRequest& request) {
+std::optional<StitchPlan> PlanAsSeen(const StitchPlace& place, Bytes size, const Offers& offers) {
   StitchPlan plan;
-  plan.size = request.size;
+  plan.size = size;
   plan.target = place.run;
   absl::flat_hash_set<const Handle*> taken;
-  for (int64_t page = place.run.first; page < place.run.end();) {
-    const View& view = place.run.extent->view(page);
-    if (view.state != View::State::kStale || !IsSeenAt(*view.handle, {place.run.extent, page})) return std::nullopt;
-    const Donation* donation = request.offers.Find(*view.handle);
+  for (int64_t page = place.run.first; page < place.run.end(); page += plan.pieces.back().pages) {
+    Handle* const handle = place.run.extent->view(page).handle;
+    const Donation* donation = offers.Find(*handle);
     if (donation == nullptr || donation->block == place.left || donation->block == place.right) return std::nullopt;
     // A handle can have two old views in one place.
-    if (!taken.insert(view.handle).second) return std::nullopt;
-    plan.pieces.push_back({view.handle->pages, view.handle});
-    page += view.handle->pages;
-    if (page > place.run.end()) return std::nullopt;
+    if (!taken.insert(handle).second) return std::nullopt;
+    plan.pieces.push_back({handle->pages, handle});
   }
   return plan;
 }
 
 }  // namespace
 
+std::optional<StitchPlan> PlanStitchAgain(const Arena& arena, Bytes size, absl::FunctionRef<const Offers&()> offers) {
+  std::optional<StitchPlan> again;
+  arena.past_stitches().FindOfSize(size, [&](PageRun run) {
+    const std::optional<StitchPlace> place = PlaceAt(arena, run, size);
+    if (place.has_value() && IsSeenWhole(run)) again = PlanAsSeen(*place, size, offers());
+    return again.has_value();
+  });
+  if (again.has_value()) FindDonations(offers(), *again);
+  return again;
+}
+
 std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& request) {
-  std::optional<StitchPlan> as_before;
-  if (request.options.past_stitches != 0 && request.offers.pages() > Pages(0)) {
-    arena.past_stitches().FindOfSize(request.size, [&](PageRun run) {
-      const std::optional<StitchPlace> place = PlaceAt(arena, run, request.size);
-      if (place.has_value()) as_before = PlanAsSeen(*place, request);
-      return as_before.has_value();
-    });
-  }
-  if (as_before.has_value()) {
-    FindDonations(request.offers, *as_before);
-    return as_before;
-  }
   const Supply supply(request.offers);
   std::vector<std::pair<Cost, StitchPlan>> plans;
   for (const StitchPlace& place : FindPlaces(arena, request.size, request.offers, request.options.most_edges)) {

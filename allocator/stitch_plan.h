@@ -39,6 +39,10 @@ struct StitchRequest {
   absl::FunctionRef<bool(PageRef)> may_unmap;
 };
 
+// As the same request was served before, where each handle can still be seen and may be taken: that takes no driver call.
+// nullopt: that is not possible now. `offers` is called only if all is still seen.
+std::optional<StitchPlan> PlanStitchAgain(const Arena& arena, Bytes size, absl::FunctionRef<const Offers&()> offers);
+
 // How `arena` gets a free block of at least `size`:
 // 1. at the place that needs the fewest new pages, and of these the least of driver time and of whole free pages;
 // 2. if old views are in use at all of these, at pages that were never mapped.
