@@ -8,6 +8,7 @@
 #include "absl/strings/str_format.h"
 #include "allocator/check.h"
 #include "allocator/movable_backing.h"
+#include "allocator/offers.h"
 #include "allocator/segment_backing.h"
 
 namespace frugal {
@@ -15,12 +16,10 @@ namespace {
 
 SizeGroup GroupFor(Bytes size) { return size <= kSmallLimit ? SizeGroup::kSmall : SizeGroup::kLarge; }
 
-// The part of a free block that could be had elsewhere: whole pages, unless they are a segment's.
+// The part of a free block that could be had elsewhere: whole handles.
 Bytes MovablePart(const Block& block) {
-  if (block.extent->kind() != Extent::Kind::kMovable) return Bytes(0);
-  const Bytes start = RoundUp(Bytes(static_cast<int64_t>(block.address.value())), kPageSize);
-  const Bytes end = RoundDown(Bytes(static_cast<int64_t>(block.end().value())), kPageSize);
-  return std::max(end - start, Bytes(0));
+  if (block.extent->kind() != Extent::Kind::kMovable || block.size < kPageSize) return Bytes(0);
+  return Pages(OfWholeHandles(block.extent->WholePages(block.address, block.end())).count).bytes();
 }
 
 OutOfMemoryReport& ThreadsOutOfMemory() {
