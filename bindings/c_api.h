@@ -67,8 +67,8 @@ const char* frugal_host_memory(int device);
 int frugal_owns(const void* address);
 
 /* With `keep` 1, the physical memory behind [address, address + bytes) stays where it is, also after a tensor there has
-   been freed, until this is called with 0: for memory that others have registered, such as a network card. Whole pages
-   of 2 MiB are kept. 0; -1: it cannot be kept. Memory that is not ours never moves, so there it does nothing. */
+   been freed, until this is called with 0: for memory that others have registered, such as a network card. Whole
+   handles are kept, of 2 MiB or more. 0; -1: it cannot be kept. Memory that is not ours never moves, so there it does nothing. */
 int frugal_keep_in_place(const void* address, int64_t bytes, int keep);
 
 /* Waits until the GPU has done all that it was told so far, if frugal_make_shareable has something to move: to be
@@ -224,7 +224,7 @@ struct frugal_out_of_memory {
   int64_t device_total;
   int64_t outside;      /* in use, neither ours nor native's */
   int64_t largest_free; /* block of ours */
-  int64_t unusable;     /* free, but beside blocks in use in the same page */
+  int64_t unusable;     /* free, but beside blocks in use in the same handle */
   int64_t gained_by_stream_waits;
   int64_t gained_by_caches;
   int64_t gained_by_garbage;

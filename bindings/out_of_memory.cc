@@ -97,7 +97,7 @@ std::string VerdictText(const frugal_out_of_memory& facts) {
     case OutOfMemoryVerdict::kLeak:
       return "It would fit but for memory that every epoch leaves behind: see the leak report.";
     case OutOfMemoryVerdict::kFragmentation:
-      return absl::StrCat(Size(Bytes(facts.unusable)), " are free, but in pages of 2 MiB that tensors in use share.");
+      return absl::StrCat(Size(Bytes(facts.unusable)), " are free, but in pieces of memory that tensors in use share.");
     case OutOfMemoryVerdict::kOutside:
       return absl::StrCat("It would fit but for ", Size(Bytes(facts.outside)), " outside of PyTorch.");
   }

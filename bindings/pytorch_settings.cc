@@ -29,11 +29,11 @@ constexpr std::array<Unfollowed, 9> kUnfollowed = {{
     {"expandable_segments_reserve", "", "address ranges have the size that they need"},
     {"expandable_segments_reserve_by_class", "", "address ranges have the size that they need"},
     {"garbage_collection_threshold", "", "free memory is used again wherever it lies; idle_release gives it back"},
-    {"large_segment_size_mb", "", "memory is taken in handles of 2 MiB"},
+    {"large_segment_size_mb", "", "memory is taken in handles, larger ones where much of the GPU is left"},
     {"max_non_split_rounding_mb", "", "blocks of every size may be split"},
     {"max_split_size_mb", "", "blocks of every size may be split, and their parts joined again"},
-    {"release_lock_on_cudamalloc", "False", "memory is taken in handles of 2 MiB"},
-    {"release_lock_on_hipmalloc", "False", "memory is taken in handles of 2 MiB"},
+    {"release_lock_on_cudamalloc", "False", "memory is taken in handles, not with cudaMalloc"},
+    {"release_lock_on_hipmalloc", "False", "memory is taken in handles, not with cudaMalloc"},
 }};
 
 ABSL_CONST_INIT absl::Mutex named_mutex(absl::kConstInit);

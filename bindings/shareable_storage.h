@@ -13,8 +13,9 @@ namespace frugal {
 // Every tensor on the storage follows; the streams that were recorded for the old block are recorded for the new one.
 //
 // One handle of cudaMalloc names all of the new memory to another process. Exporting mapped memory where it is would
-// take a file descriptor for each 2 MiB (a gigabyte passes the usual limit on open files) and pidfd_getfd in the
-// process that opens it, which ordinary containers refuse. PyTorch moves a CPU tensor likewise when it is first shared.
+// take a file descriptor for each handle (a gigabyte in those of 2 MiB passes the usual limit on open files) and
+// pidfd_getfd in the process that opens it, which ordinary containers refuse. PyTorch moves a CPU tensor likewise when
+// it is first shared.
 //
 // The host waits for the streams that are known to use the memory and for the copy: the new memory must be complete
 // before any stream can come to read it. The old memory is handed on only when every stream has passed that has ever

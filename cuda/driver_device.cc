@@ -338,7 +338,7 @@ absl::Status DriverDevice::ExplainMapping(absl::Status failure) {
   return absl::AbortedError(absl::StrCat(failure.message(), ", although ", memory->free.count() / MiB(1).count(),
                                          " MiB of the GPU are free: the driver has perhaps no ",
                                          "place left for mapped memory, of which all processes of a machine share "
-                                         "524,288, one for every 2 MiB and GPU that ",
+                                         "524,288, one for every handle and GPU that ",
                                          "reaches them; run fewer processes here, or give each a memory_limit"));
 }
 

@@ -4,8 +4,8 @@
     frugal_alloc.enable()
 
 From then on tensors on a GPU live in memory that frugal_alloc manages, in the place of PyTorch's caching allocator:
-2 MiB handles of physical memory that it joins into contiguous blocks wherever they lie, so that free memory is usable
-memory. Everything that ``torch.cuda`` offers about memory goes on working.
+handles of physical memory, of 2 MiB or more, that it joins into contiguous blocks wherever they lie, so that free
+memory is usable memory. Everything that ``torch.cuda`` offers about memory goes on working.
 
 All functions may be called from any thread. Importing this package does not import torch.
 """
@@ -181,7 +181,8 @@ def keep_in_place(tensor: torch.Tensor) -> tuple[int, int]:
     For memory that others register or open: a network card (RDMA), NCCL, another process. They go on to use the
     physical memory that was there when they asked, so it must not move while they do, as frugal_alloc moves
     free memory. Holds also after the tensor has been freed; its addresses may be handed out again, with the same
-    memory behind them. Whole pages of 2 MiB are kept, of memory that is not frugal_alloc's nothing, as it never moves.
+    memory behind them. Whole handles are kept, of 2 MiB or more; of memory that is not frugal_alloc's nothing, as it
+    never moves.
 
     Args:
         tensor: A tensor on a GPU; where it has gaps, they are kept, too.

@@ -99,7 +99,7 @@ class OutOfMemory(NamedTuple):
     device_total_bytes: int
     outside_bytes: int  # in use, but neither ours nor PyTorch's
     largest_free_bytes: int  # block of ours
-    unusable_bytes: int  # free, but in pages that tensors in use share
+    unusable_bytes: int  # free, but in handles that tensors in use share
     missing_bytes: int  # by so much the request did not fit
     limit_name: str
     tried: list[tuple[str, int]]  # what was tried, and the bytes that each gained

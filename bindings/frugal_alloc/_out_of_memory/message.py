@@ -64,8 +64,8 @@ def verdict(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
         return _leak(situation, verdicts)
     if facts.verdict == "fragmentation":
         return (
-            f"Fragmentation: {missing} are missing, and {size(facts.unusable_bytes)} are free, but in pages of 2 MiB "
-            "that live tensors share."
+            f"Fragmentation: {missing} are missing, and {size(facts.unusable_bytes)} are free, but in pieces of "
+            "memory that live tensors share."
         )
     if facts.verdict == "outside" and facts.host:
         return (

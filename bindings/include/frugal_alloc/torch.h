@@ -136,9 +136,9 @@ inline Status trim(int64_t* freed = nullptr) {
   return Status();
 }
 
-// The physical memory behind [address, address + bytes) stays where it is from now on, in whole pages of 2 MiB, also
-// after a tensor there has been freed, until let_move(): for memory that is registered with a network card, NCCL or
-// another process. Memory that is not frugal_alloc's never moves.
+// The physical memory behind [address, address + bytes) stays where it is from now on, in whole handles of 2 MiB or
+// more, also after a tensor there has been freed, until let_move(): for memory that is registered with a network card,
+// NCCL or another process. Memory that is not frugal_alloc's never moves.
 inline Status keep_in_place(const void* address, int64_t bytes) {
   return frugal_keep_in_place(address, bytes, 1) == 0 ? Status() : Status(frugal_last_error());
 }
