@@ -34,10 +34,10 @@ class OrderCheckerTest : public testing::Test {
     EXPECT_TRUE(device_.SetAccess(start, kPageSize * pages).ok());
     return start;
   }
-  Address MappedAgain(PhysicalHandle handle) {
-    const Address start = *device_.Reserve(kPageSize);
-    EXPECT_TRUE(device_.Map(start, kPageSize, handle).ok());
-    EXPECT_TRUE(device_.SetAccess(start, kPageSize).ok());
+  Address MappedAgain(PhysicalHandle handle, Bytes size = kPageSize) {
+    const Address start = *device_.Reserve(size);
+    EXPECT_TRUE(device_.Map(start, size, handle).ok());
+    EXPECT_TRUE(device_.SetAccess(start, size).ok());
     return start;
   }
   void Write(::frugal::Stream stream, Address start, Bytes size) { device_.Touch(stream, start, size, true, "write"); }
@@ -183,6 +183,18 @@ TEST_F(OrderCheckerTest, OneHandleAtTwoAddressesIsOneMemory) {
   Write(kSide, memory + MiB(1), MiB(1));
   Read(kMain, again + MiB(1), MiB(1));
   EXPECT_EQ(violations(), 2u);
+}
+
+TEST_F(OrderCheckerTest, EachPageOfALargeHandleIsOneMemoryAtBothItsAddresses) {
+  const PhysicalHandle large = *device_.Create(kPageSize * 4);
+  const Address first = MappedAgain(large, kPageSize * 4);
+  const Address second = MappedAgain(large, kPageSize * 4);
+  Write(kMain, first, kPageSize * 4);
+  Write(kSide, second + kPageSize * 3, kPageSize);
+  EXPECT_EQ(violations(), 1u);
+  Wait(kThird, kMain);
+  Write(kThird, second, kPageSize * 3);
+  EXPECT_EQ(violations(), 1u) << device_.order_report();
 }
 
 TEST_F(OrderCheckerTest, AViewIsNotUnmappedUnderWorkThatUsesIt) {

@@ -21,6 +21,17 @@ TEST(SimulatedDeviceTest, MemoryRunsOutAtItsCapacityLessTheContext) {
   EXPECT_EQ(device.GetMemoryInfo()->total, MiB(8));
 }
 
+TEST(SimulatedDeviceTest, HandlesOfSeveralSizesTakeWhatTheySayOfOneMemory) {
+  SimulatedDevice device({.memory = MiB(12)});
+  const PhysicalHandle large = *device.Create(kPageSize * 4);
+  EXPECT_EQ(device.used(), MiB(8));
+  EXPECT_EQ(device.Create(kPageSize * 4).status().code(), absl::StatusCode::kResourceExhausted);
+  EXPECT_TRUE(device.Create(kPageSize * 2).ok());
+  ASSERT_TRUE(device.Release(large).ok());
+  EXPECT_EQ(device.used(), MiB(4));
+  EXPECT_FALSE(device.Create(kPageSize + KiB(64)).ok()) << "not whole pages";
+}
+
 TEST(SimulatedDeviceTest, MemoryOfAHandleIsFreeOnceReleasedAndUnmapped) {
   SimulatedDevice device;
   const Address range = *device.Reserve(kPageSize * 2);

@@ -253,6 +253,18 @@ TEST_F(VirtualMemoryLimitsTest, ViewTakesAMappedHandleForEachGpuThatMayReachIt) 
   EXPECT_EQ(machine.mapped_handles().taken(), 0);
 }
 
+TEST_F(VirtualMemoryLimitsTest, LargeHandleIsOneMappedHandle) {
+  Machine machine(WithLimits(2, 100));
+  VirtualMemory& memory = machine.virtual_memory();
+  Address range;
+  HandleId large = 0;
+  ASSERT_EQ(memory.Reserve(kPage * 8, kPage, Address(), &range), Error::kSuccess);
+  ASSERT_EQ(memory.Create(0, kPage * 8, &large), Error::kSuccess);
+  ASSERT_EQ(memory.Map(range, kPage * 8, large), Error::kSuccess);
+  ASSERT_EQ(memory.SetAccess(range, kPage * 8, {kFirst, kSecond}), Error::kSuccess);
+  EXPECT_EQ(machine.mapped_handles().taken(), 2);
+}
+
 TEST_F(VirtualMemoryLimitsTest, SegmentTakesAMappedHandleForEachPeer) {
   Machine machine(WithLimits(3, 100));
   Segments& segments = machine.segments();
@@ -325,6 +337,22 @@ TEST_F(VirtualMemoryTest, EachHandleAndEachGpuOfARangeCosts) {
   machine_.calls().ResetCounters();
   ASSERT_EQ(memory_.Unmap(range, kPage * 3), Error::kSuccess);
   EXPECT_EQ(machine_.calls().driver_time(), std::chrono::microseconds(3 * 30));
+}
+
+TEST_F(VirtualMemoryTest, LargeHandleCostsByItsSizeToCreateAndAsOneOtherwise) {
+  const Address range = Reserve(kPage * 9);
+  machine_.calls().ResetCounters();
+  const HandleId large = Create(kPage * 8);
+  // 25 and 2 for each MiB.
+  EXPECT_EQ(machine_.calls().driver_time(), std::chrono::microseconds(25 + 2 * 16));
+  ASSERT_EQ(memory_.Map(range, kPage * 8, large), Error::kSuccess);
+  ASSERT_EQ(memory_.Map(range + kPage * 8, kPage, Create()), Error::kSuccess);
+  machine_.calls().ResetCounters();
+  ASSERT_EQ(memory_.SetAccess(range, kPage * 9, {{0, Access::kReadWrite}}), Error::kSuccess);
+  EXPECT_EQ(machine_.calls().driver_time(), std::chrono::microseconds(2 * 37));
+  machine_.calls().ResetCounters();
+  ASSERT_EQ(memory_.Unmap(range, kPage * 9), Error::kSuccess);
+  EXPECT_EQ(machine_.calls().driver_time(), std::chrono::microseconds(2 * 30));
 }
 
 TEST_F(VirtualMemoryTest, RangeIsUnreservedWholeAndEmptyOrNotAtAll) {
