@@ -47,34 +47,6 @@ absl::StatusOr<Bytes> PageReturns::ReturnIdle(Bytes enough, const UseMarks& mark
   return returned;
 }
 
-absl::StatusOr<Bytes> PageReturns::ReturnLarge(int64_t most) {
-  Bytes returned;
-  absl::Status status;
-  for (Arena* arena : arenas_.all()) {
-    if (arena->free_blocks().LargestSize() > kPageSize) status.Update(ReturnLargeOf(*arena, most, returned));
-  }
-  if (!status.ok()) return status;
-  return returned;
-}
-
-absl::Status PageReturns::ReturnLargeOf(Arena& arena, int64_t& most, Bytes& returned) {
-  absl::Status status;
-  for (const Donation& donation : WholeFreeHandles(arena)) {
-    if (most == 0) break;
-    if (!timelines_.AllHavePassed(arena.timeline(), arena.timeline().Expand(donation.block->last_use))) continue;
-    // From the highest address down: what is vacated then leaves the block where it starts.
-    for (int64_t end = donation.run.end(); end > donation.run.first && most > 0;) {
-      const PageRef start = StartOfView({donation.run.extent, end - 1});
-      const Handle& handle = *donation.run.extent->view(start.page).handle;
-      end = start.page;
-      if (handle.pages == 1) continue;
-      --most;
-      status.Update(ReturnRun(arena, {donation.block, RunOf(handle, start)}, returned));
-    }
-  }
-  return status;
-}
-
 absl::Status PageReturns::ReturnSpares(Bytes enough, Bytes& returned) {
   absl::Status status;
   for (Handle* spare : handles_.TakeSpares()) {

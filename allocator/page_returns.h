@@ -26,11 +26,8 @@ class PageReturns {
   // gone.
   absl::StatusOr<Bytes> ReturnFree(Bytes enough);
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks);
-  // Gives back free handles of several pages, at most so many, so that small ones can be made of them.
-  absl::StatusOr<Bytes> ReturnLarge(int64_t most);
 
  private:
-  absl::Status ReturnLargeOf(Arena& arena, int64_t& most, Bytes& returned);
   absl::Status ReturnSpares(Bytes enough, Bytes& returned);
   // `era`: all streams have passed it, and nobody was told to use the pages after it.
   absl::Status ReturnPagesOf(Arena& arena, Bytes enough, Timelines::Era era, Bytes& returned);

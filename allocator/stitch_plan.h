@@ -39,8 +39,8 @@ struct StitchRequest {
   absl::FunctionRef<bool(PageRef)> may_unmap;
 };
 
-// As the same request was served before, where each handle can still be seen and may be taken: that takes no driver call.
-// nullopt: that is not possible now. `offers` is called only if all is still seen.
+// As the same request was served before, where each handle can still be seen and may be taken: that takes no driver
+// call. nullopt: that is not possible now. `offers` is called only if all is still seen.
 std::optional<StitchPlan> PlanStitchAgain(const Arena& arena, Bytes size, absl::FunctionRef<const Offers&()> offers);
 
 // How `arena` gets a free block of at least `size`:

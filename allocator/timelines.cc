@@ -25,8 +25,7 @@ bool Timelines::EndEra() {
     if (!is_captured) marks.push_back({timeline, now});
     captures = captures || is_captured;
   }
-  const size_t open = marks.size();
-  ended_.push_back({std::move(marks), open});
+  ended_.push_back(std::move(marks));
   ++era_;
   return captures;
 }
@@ -34,28 +33,16 @@ bool Timelines::EndEra() {
 bool Timelines::HasPassed(Era era) {
   if (era <= passed_) return true;
   if (era >= era_) End();
-  EndedEra& ended = Ended(era);
-  while (ended.open > 0) {
-    const Mark& last = ended.marks[ended.open - 1];
+  Marks& marks = MarksOf(era);
+  while (!marks.empty()) {
+    const Mark& last = marks.back();
     const absl::StatusOr<bool> passed = last.timeline->HasPassedOnceEnded(last.tick);
     ledger_.Absorbed(passed.status());
     if (!passed.value_or(false)) return false;
-    --ended.open;
+    marks.pop_back();
   }
   Passed(era);
   return true;
-}
-
-bool Timelines::AllHavePassed(const Timeline& timeline, Timeline::Tick tick) {
-  const auto ended_with = [&](const Marks& marks) {
-    return std::any_of(marks.begin(), marks.end(),
-                       [&](const Mark& mark) { return mark.timeline == &timeline && mark.tick >= tick; });
-  };
-  while (!ended_.empty() && HasPassed(passed_ + 1)) continue;
-  const auto passed = passed_ticks_.find(&timeline);
-  if (passed != passed_ticks_.end() && passed->second >= tick) return true;
-  if (std::none_of(ended_.begin(), ended_.end(), [&](const EndedEra& era) { return ended_with(era.marks); })) End();
-  return false;
 }
 
 bool Timelines::WaitForAll() {
@@ -88,7 +75,6 @@ bool Timelines::SynchronizeAll() {
 }
 
 void Timelines::Passed(Era era) {
-  for (const Mark& mark : Ended(era).marks) passed_ticks_[mark.timeline] = mark.tick;
   ended_.erase(ended_.begin(), ended_.begin() + (era - passed_));
   passed_ = era;
 }

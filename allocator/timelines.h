@@ -58,9 +58,6 @@ class Timelines {
   }
   // Whether all that the known streams were told up to the end of `era`, ended now if it is the present one, is done.
   bool HasPassed(Era era);
-  // Whether all that the known streams were told before the end of the tick of `timeline`, and at least until then, is
-  // done: an era that ended with this tick or a later one has passed. Ends one, if there is none yet.
-  bool AllHavePassed(const Timeline& timeline, Timeline::Tick tick);
   // The host waits for all work of the device. False if it could not, since a stream is being captured or the driver
   // fails: then it has waited for the streams that it could.
   bool WaitForAll();
@@ -73,12 +70,8 @@ class Timelines {
     Timeline::Tick tick;
   };
   using Marks = std::vector<Mark>;
-  struct EndedEra {
-    Marks marks;
-    size_t open;  // so many of the marks, the first ones, are not known to have passed
-  };
 
-  EndedEra& Ended(Era era) { return ended_[static_cast<size_t>(era - passed_ - 1)]; }
+  Marks& MarksOf(Era era) { return ended_[static_cast<size_t>(era - passed_ - 1)]; }
   void Passed(Era era);
   // Returns whether a stream is being captured.
   bool EndEra();
@@ -91,9 +84,7 @@ class Timelines {
   std::vector<Timeline*> all_;  // in the order in which they became known
   Era era_ = 1;
   Era passed_ = 0;
-  std::deque<EndedEra> ended_;  // the eras after passed_: size = era_ - passed_ - 1
-  // By timeline: the tick that ended with the latest era that has passed.
-  absl::flat_hash_map<const Timeline*, Timeline::Tick> passed_ticks_;
+  std::deque<Marks> ended_;  // of the eras after passed_, what has not passed: size = era_ - passed_ - 1
 };
 
 }  // namespace frugal

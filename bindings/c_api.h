@@ -68,7 +68,8 @@ int frugal_owns(const void* address);
 
 /* With `keep` 1, the physical memory behind [address, address + bytes) stays where it is, also after a tensor there has
    been freed, until this is called with 0: for memory that others have registered, such as a network card. Whole
-   handles are kept, of 2 MiB or more. 0; -1: it cannot be kept. Memory that is not ours never moves, so there it does nothing. */
+   handles are kept, of 2 MiB or more. 0; -1: it cannot be kept. Memory that is not ours never moves, so there it does
+   nothing. */
 int frugal_keep_in_place(const void* address, int64_t bytes, int keep);
 
 /* Waits until the GPU has done all that it was told so far, if frugal_make_shareable has something to move: to be
