@@ -59,17 +59,28 @@ absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
 }
 
 absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach) {
-  if (!remaps_) return Grow(arena, size, reach);
-  guests_.Recall(arena, reach);
+  if (remaps_) guests_.Recall(arena, reach);
   if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
-  if (std::optional<StitchPlan> again = PlanAgain(arena, size, reach); again.has_value()) {
-    return Commit(arena, *again, reach);
+  absl::StatusOr<StitchPlan> plan = ChoosePlan(arena, size, reach);
+  if (!plan.ok()) return plan.status();
+  absl::Status status = Commit(arena, *plan, reach);
+  if (remaps_ && absl::IsResourceExhausted(status) && plan->donations.empty()) {
+    // A driver that lacks the memory that it says is free does not keep free handles from serving.
+    plan = PlanRemapping(arena, size, reach, Pages(1));
+    status = plan.ok() ? Commit(arena, *plan, reach) : plan.status();
   }
-  absl::StatusOr<bool> grown = GrowWithinPrice(arena, size, reach);
-  if (grown.ok() && *grown) return absl::OkStatus();
-  // A driver that lacks the memory that it says is free does not keep free handles from serving.
-  if (!grown.ok() && !absl::IsResourceExhausted(grown.status())) return grown.status();
-  return Stitch(arena, size, reach);
+  return status;
+}
+
+absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Arena& arena, Bytes size, Reach reach) {
+  if (!remaps_) return PlanInPlace(arena, size, reach);
+  if (std::optional<StitchPlan> again = PlanAgain(arena, size, reach); again.has_value()) return *std::move(again);
+  absl::StatusOr<Bytes> left = budget_.Left(handles_.held().bytes());
+  if (!left.ok()) return left.status();
+  const Pages largest = LargestPiece(arena, *left);
+  absl::StatusOr<StitchPlan> growth = Plan(&PlanStitch, arena, size, Offers({}), {largest, /*rounds_up=*/true});
+  if (!growth.ok() || IsWorthGrowing(*growth, *left)) return growth;
+  return PlanRemapping(arena, size, reach, largest);
 }
 
 std::optional<StitchPlan> MovableBacking::PlanAgain(const Arena& arena, Bytes size, Reach reach) {
@@ -81,44 +92,34 @@ std::optional<StitchPlan> MovableBacking::PlanAgain(const Arena& arena, Bytes si
   });
 }
 
-absl::StatusOr<bool> MovableBacking::GrowWithinPrice(Arena& arena, Bytes size, Reach reach) {
-  absl::StatusOr<Bytes> left = budget_.Left(handles_.held().bytes());
-  if (!left.ok()) return left.status();
-  absl::StatusOr<StitchPlan> plan = Plan(arena, size, Offers({}), LargestPiece(arena, *left));
-  if (!plan.ok()) return plan.status();
-  if (!IsWorthGrowing(*plan, *left)) return false;
-  absl::Status status = Commit(arena, *plan, reach);
-  if (!status.ok()) return status;
-  return true;
-}
-
-absl::Status MovableBacking::Stitch(Arena& arena, Bytes size, Reach reach) {
+absl::StatusOr<StitchPlan> MovableBacking::PlanRemapping(Arena& arena, Bytes size, Reach reach, Pages largest) {
   const Offers offers = FindOffers(arena, reach);
-  absl::StatusOr<StitchPlan> plan = Plan(arena, size, offers, Pages(1));
-  if (!plan.ok()) return plan.status();
+  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, offers, {largest});
+  if (!plan.ok()) return plan;
   absl::Status allowed = Allow(*plan, reach);
   if (absl::IsResourceExhausted(allowed) && plan->to_create + offers.pages() > PagesCovering(size)) {
     // The place joins free memory, whose pages it cannot take as well. One apart can take all.
-    plan = PlanApart(arena, size, offers);
+    plan = Plan(&PlanStitchApart, arena, size, offers, {largest});
     allowed = plan.ok() ? Allow(*plan, reach) : plan.status();
   }
   if (!allowed.ok()) return allowed;
-  return Commit(arena, *plan, reach);
+  return plan;
 }
 
-absl::Status MovableBacking::Grow(Arena& arena, Bytes size, Reach reach) {
-  absl::StatusOr<StitchPlan> plan = Plan(arena, size, Offers({}), Pages(1));
-  if (!plan.ok()) return plan.status();
+absl::StatusOr<StitchPlan> MovableBacking::PlanInPlace(Arena& arena, Bytes size, Reach reach) {
+  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, Offers({}));
+  if (!plan.ok()) return plan;
   absl::Status allowed = Allow(*plan, reach);
   if (absl::IsResourceExhausted(allowed) && reach == Reach::kWithHostWaits) {
     // As with PyTorch's own allocator: what is free elsewhere goes back to the device before memory is out.
     absl::StatusOr<Bytes> returned = returns_.ReturnFree(plan->to_create.bytes());
     if (!returned.ok()) return returned.status();
     // Pages beside the place may be among those that went.
-    plan = Plan(arena, size, Offers({}), Pages(1));
+    plan = Plan(&PlanStitch, arena, size, Offers({}));
     allowed = plan.ok() ? Allow(*plan, reach) : plan.status();
   }
-  return allowed.ok() ? Commit(arena, *plan, reach) : allowed;
+  if (!allowed.ok()) return allowed;
+  return plan;
 }
 
 Pages MovableBacking::LargestPiece(const Arena& arena, Bytes left) const {
@@ -202,18 +203,10 @@ bool MovableBacking::MayUnmap(PageRef page) {
   return passed.value_or(false);
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, const Offers& offers, Pages largest) {
-  return PlanWith(&PlanStitch, arena, size, offers, largest);
-}
-
-absl::StatusOr<StitchPlan> MovableBacking::PlanApart(Arena& arena, Bytes size, const Offers& offers) {
-  return PlanWith(&PlanStitchApart, arena, size, offers, Pages(1));
-}
-
-absl::StatusOr<StitchPlan> MovableBacking::PlanWith(Planner* planner, Arena& arena, Bytes size, const Offers& offers,
-                                                    Pages largest) {
+absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Arena& arena, Bytes size, const Offers& offers,
+                                                NewHandles new_handles) {
   const auto may_unmap = [this](PageRef page) { return MayUnmap(page); };
-  const StitchRequest request{size, offers, largest, costs_, options_, may_unmap};
+  const StitchRequest request{size, offers, new_handles, costs_, options_, may_unmap};
   std::optional<StitchPlan> plan = planner(arena, request);
   if (!plan.has_value()) {
     absl::Status added = AddExtent(arena, size).status();

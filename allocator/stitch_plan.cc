@@ -128,8 +128,8 @@ class Filler {
   }
 
   void Create(int64_t lacking, int64_t room) {
-    const int64_t largest = request_.largest.count();
-    const int64_t pages = largest <= room ? largest : PowerAtMost(lacking);
+    const int64_t largest = request_.new_handles.largest.count();
+    const int64_t pages = largest <= (request_.new_handles.rounds_up ? room : lacking) ? largest : PowerAtMost(lacking);
     pieces_.push_back({pages, nullptr});
     filled_ += pages;
     created_ += pages;

@@ -18,6 +18,14 @@
 
 namespace frugal {
 
+// Of how many pages the handles are that are created: as many as are lacking, as far as `largest`, a power of two,
+// allows.
+struct NewHandles {
+  Pages largest{1};
+  // What is lacking is rounded up to the largest, where the place has room for it.
+  bool rounds_up = false;
+};
+
 struct StitchPlan {
   Bytes size;                 // of the request
   PageRun target;             // in a hole of the arena that is to grow: as long as the pieces together
@@ -31,8 +39,7 @@ struct StitchPlan {
 struct StitchRequest {
   Bytes size;
   const Offers& offers;
-  // Of the handles that are created, a power of two. What is lacking is rounded up to it where the place has room.
-  Pages largest;
+  NewHandles new_handles;
   const DriverCosts& costs;
   const PolicyOptions& options;
   // Whether the page's old view may be unmapped now.
