@@ -2,7 +2,7 @@
 
 import pytest
 import torch
-from binding_helpers import MIB, collect, empty
+from binding_helpers import MIB, collect, empty, limit
 from frugal_alloc import FrugalAllocError, stats, trim
 
 GROUPS = ("all", "small_pool", "large_pool")
@@ -141,14 +141,16 @@ def test_own_peak_is_reset_whatever_came_before():
 def test_stitches_are_counted():
     collect()
     torch.cuda.empty_cache()
-    held = [empty(6 * MIB) for _ in range(20)]
-    before = stats()
-    del held[::2]
-    large = empty(30 * MIB)
-    after = stats()
+    # While there is more memory to be had, that is cheaper than remapping.
+    with limit(torch.cuda.memory_reserved() + 20 * 6 * MIB):
+        held = [empty(6 * MIB) for _ in range(20)]
+        before = stats()
+        del held[::2]
+        large = empty(30 * MIB)
+        after = stats()
     assert after["stitches"] > before["stitches"]
     assert after["stitched_bytes"] - before["stitched_bytes"] >= 20 * MIB
-    assert after["reserved_bytes"] <= before["reserved_bytes"] + 10 * MIB
+    assert after["reserved_bytes"] <= before["reserved_bytes"]
     del held, large
 
 

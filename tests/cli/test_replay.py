@@ -332,11 +332,12 @@ class TestConditions:
         assert found.driver_calls["stream_wait"] == waits
 
     def test_stream_has_caught_up_when_the_lag_is_over(self) -> None:
-        others = [(512, 0), (1,), (512, 0), (2,), (512, 0)]
-        # The small ones keep stream 0 busy, if they are its own.
+        # The small ones keep stream 0 busy, if they are its own. Memory for them is there from the first.
         for stream, waits in ((0, 1), (1, 0)):
-            events = [(40 * MIB, 0), (0,), *((event[0], stream) if len(event) == 2 else event for event in others)]
-            found = self.measure(self.history([*events, (38 * MIB, 1)]), "frugal", capacity=42 * MIB, stream_lag=4)
+            small = (512, stream)
+            events = [small, (40 * MIB, 0), (1,), small, (2,), small, (3,), small, (38 * MIB, 1)]
+            found = self.measure(self.history(events), "frugal", capacity=42 * MIB, stream_lag=4)
+            assert found.completed
             assert found.driver_calls["stream_wait"] == waits, stream
 
     def test_series_has_the_most_of_each_stretch(self) -> None:
@@ -361,8 +362,9 @@ class TestConditions:
         assert self.measure(self.history(events), "native").runs is None
 
     def test_picture_shows_the_holes_that_memory_left(self) -> None:
+        # There is no room for the last one beside what is free.
         events = [(20 * MIB, 0), (20 * MIB, 0), (20 * MIB, 0), (1,), (30 * MIB, 0)]
-        found = self.measure(self.history(events), "frugal", picture=True)
+        found = self.measure(self.history(events), "frugal", capacity=70 * MIB, picture=True)
         states = [state for _, _, state in found.runs or ()]
         assert sum(size for _, size, state in found.runs or () if state == "live") == 70 * MIB
         assert "hole" in states
