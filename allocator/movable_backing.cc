@@ -209,7 +209,7 @@ absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Arena& arena, 
   const StitchRequest request{size, offers, new_handles, costs_, options_, may_unmap};
   std::optional<StitchPlan> plan = planner(arena, request);
   if (!plan.has_value()) {
-    absl::Status added = AddExtent(arena, size).status();
+    absl::Status added = AddExtent(arena, RoomApart(request)).status();
     if (!added.ok()) return added;
     plan = planner(arena, request);
     FRUGAL_CHECK(plan.has_value());

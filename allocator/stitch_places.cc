@@ -81,13 +81,14 @@ std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, const Offers
   return places;
 }
 
-std::optional<StitchPlace> UntouchedPlace(const Arena& arena, Bytes size) {
+std::optional<StitchPlace> UntouchedPlace(const Arena& arena, Bytes size, Bytes room) {
   const int64_t pages = PagesCovering(size).count();
+  const int64_t with_room = PagesCovering(room).count();
   for (const auto& [address, hole] : arena.holes()) {
     Extent& extent = *hole->extent;
     const PageRun all = extent.WholePages(hole->address, hole->end());
     const int64_t first = std::max(all.first, extent.touched());
-    if (first + pages <= all.end()) {
+    if (first + with_room <= all.end()) {
       return StitchPlace{
           {&extent, first, pages}, {&extent, first, all.end() - first}, StitchPlace::Growth::kUp, nullptr, nullptr};
     }

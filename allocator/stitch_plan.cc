@@ -54,6 +54,12 @@ class Supply {
     const Block* block;
   };
   static constexpr int kPowers = 16;
+  // Pages of the largest handle; 1 if there is none.
+  int64_t largest() const {
+    int power = kPowers - 1;
+    while (power > 0 && OfPower(power).empty()) --power;
+    return int64_t{1} << power;
+  }
   const std::vector<Item>& OfPower(int power) const { return by_power_[static_cast<size_t>(power)]; }
 
  private:
@@ -291,11 +297,16 @@ std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& re
 }
 
 std::optional<StitchPlan> PlanStitchApart(const Arena& arena, const StitchRequest& request) {
-  const std::optional<StitchPlace> untouched = UntouchedPlace(arena, request.size);
+  const std::optional<StitchPlace> untouched = UntouchedPlace(arena, request.size, RoomApart(request));
   if (!untouched.has_value()) return std::nullopt;
   StitchPlan plan = Filler(*untouched, request, Supply(request.offers)).Fill();
   FindDonations(request.offers, plan);
   return plan;
+}
+
+Bytes RoomApart(const StitchRequest& request) {
+  const int64_t pages = PagesCovering(request.size).count();
+  return Pages(pages + Supply(request.offers).largest() - 1).bytes();
 }
 
 }  // namespace frugal

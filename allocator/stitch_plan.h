@@ -63,6 +63,9 @@ std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& re
 // too, so it may need new handles where this needs none. nullopt: the arena needs another extent.
 std::optional<StitchPlan> PlanStitchApart(const Arena& arena, const StitchRequest& request);
 
+// What such a place needs for any handle on offer to be taken there: the last may be larger than what is lacking.
+Bytes RoomApart(const StitchRequest& request);
+
 }  // namespace frugal
 
 #endif  // FRUGAL_ALLOCATOR_STITCH_PLAN_H_
