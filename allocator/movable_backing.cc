@@ -150,7 +150,12 @@ absl::Status MovableBacking::Allow(const StitchPlan& plan, Reach reach) {
   const Pages more = handles_.LackingFor(plan.pieces);
   if (more == Pages(0)) return absl::OkStatus();
   const Bytes left = reach >= Reach::kIntoReserve ? Bytes(0) : budget_.reserve();
-  return budget_.Allow(handles_.held().bytes(), more.bytes(), left);
+  absl::Status allowed = budget_.Allow(handles_.held().bytes(), more.bytes(), left);
+  if (!absl::IsResourceExhausted(allowed) || handles_.spares() == Pages(0)) return allowed;
+  // A spare of another size stands for none of the pieces, but keeps memory that they could be made of.
+  Bytes returned;
+  ledger_.Absorbed(returns_.ReturnSpares(kUnlimited, returned));
+  return budget_.Allow(handles_.held().bytes(), handles_.LackingFor(plan.pieces).bytes(), left);
 }
 
 absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {

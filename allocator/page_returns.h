@@ -27,8 +27,10 @@ class PageReturns {
   absl::StatusOr<Bytes> ReturnFree(Bytes enough);
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks);
 
- private:
+  // Handles without a place, of which nobody sees anything any more. `returned` is raised by what they are.
   absl::Status ReturnSpares(Bytes enough, Bytes& returned);
+
+ private:
   // `era`: all streams have passed it, and nobody was told to use the pages after it.
   absl::Status ReturnPagesOf(Arena& arena, Bytes enough, Timelines::Era era, Bytes& returned);
   absl::Status ReturnRun(Arena& arena, const Donation& donation, Bytes& returned);
