@@ -39,8 +39,14 @@ class CallsFailOften : public testing::TestWithParam<std::string> {
 
   template <typename DrawFaults>
   void Play(const char* what, DrawFaults draw_faults) {
-    for (const bool virtual_memory : {true, false}) {
-      FaultedProgram::Options options = FittingOptions(history_, virtual_memory);
+    struct Kind {
+      const char* name;
+      bool virtual_memory;
+      PolicyOptions policy;
+    };
+    for (const Kind& kind :
+         {Kind{"", true, {}}, Kind{" with large handles", true, LargeHandles()}, Kind{" in segments", false, {}}}) {
+      FaultedProgram::Options options = FittingOptions(history_, kind.virtual_memory, kind.policy);
       FaultedProgram undisturbed(history_, options);
       undisturbed.Play();
       Counts counts;
@@ -51,8 +57,7 @@ class CallsFailOften : public testing::TestWithParam<std::string> {
         for (const std::string& problem : program.problems()) ADD_FAILURE() << problem;
         counts += program.counts();
       }
-      counts.Print(absl::StrCat(history_.name, virtual_memory ? "" : " in segments", ", ", what, ", seed ", TestSeed()),
-                   options.memory);
+      counts.Print(absl::StrCat(history_.name, kind.name, ", ", what, ", seed ", TestSeed()), options.memory);
     }
   }
 

@@ -14,15 +14,16 @@ namespace {
 
 class EveryCallFails : public testing::TestWithParam<std::string> {
  protected:
-  void FailEachCall(bool virtual_memory) {
+  Counts FailEachCall(const char* what, bool virtual_memory, const PolicyOptions& policy = {}) {
     const History history = ReadHistory(GetParam());
-    const FaultedProgram::Options options = FittingOptions(history, virtual_memory);
+    const FaultedProgram::Options options = FittingOptions(history, virtual_memory, policy);
     Counts counts;
     for (const sim::CallKind kind : FailingKinds()) {
       for (const std::string& error : FailingErrors()) FailEachCall(history, options, kind, error, counts);
     }
-    counts.Print(absl::StrCat(history.name, virtual_memory ? "" : " in segments"), options.memory);
+    counts.Print(absl::StrCat(history.name, what), options.memory);
     EXPECT_GT(counts.faults, 0);
+    return counts;
   }
 
   static void FailEachCall(const History& history, FaultedProgram::Options options, sim::CallKind kind,
@@ -38,9 +39,13 @@ class EveryCallFails : public testing::TestWithParam<std::string> {
   }
 };
 
-TEST_P(EveryCallFails, LosesNothing) { FailEachCall(/*virtual_memory=*/true); }
+TEST_P(EveryCallFails, LosesNothing) { FailEachCall("", /*virtual_memory=*/true); }
 
-TEST_P(EveryCallFails, LosesNothingOfSegments) { FailEachCall(/*virtual_memory=*/false); }
+TEST_P(EveryCallFails, LosesNothingOfLargeHandles) {
+  EXPECT_GT(FailEachCall(" with large handles", /*virtual_memory=*/true, LargeHandles()).large_handles, 0);
+}
+
+TEST_P(EveryCallFails, LosesNothingOfSegments) { FailEachCall(" in segments", /*virtual_memory=*/false); }
 
 INSTANTIATE_TEST_SUITE_P(Histories, EveryCallFails, testing::ValuesIn(Histories()),
                          [](const auto& info) { return NameOfHistory(info.param); });

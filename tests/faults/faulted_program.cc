@@ -16,6 +16,32 @@ constexpr Bytes kTrimmed = MiB(8);
 
 }  // namespace
 
+Bytes ViewsDevice::WholeIn(Address start, Bytes size) const {
+  Bytes whole;
+  for (auto view = views_.lower_bound(start); view != views_.end() && view->first < start + size; ++view) {
+    if (view->first + view->second <= start + size) whole += view->second;
+  }
+  return whole;
+}
+
+absl::StatusOr<PhysicalHandle> ViewsDevice::Create(Bytes size) {
+  absl::StatusOr<PhysicalHandle> handle = ForwardingDevice::Create(size);
+  if (handle.ok()) large_handles_ += size > kPageSize;
+  return handle;
+}
+
+absl::Status ViewsDevice::Map(Address start, Bytes size, PhysicalHandle handle) {
+  absl::Status status = ForwardingDevice::Map(start, size, handle);
+  if (status.ok()) views_[start] = size;
+  return status;
+}
+
+absl::Status ViewsDevice::Unmap(Address start, Bytes size) {
+  absl::Status status = ForwardingDevice::Unmap(start, size);
+  if (status.ok()) views_.erase(views_.lower_bound(start), views_.lower_bound(start + size));
+  return status;
+}
+
 Counts& Counts::operator+=(const Counts& more) {
   operations += more.operations;
   faults += more.faults;
@@ -24,25 +50,28 @@ Counts& Counts::operator+=(const Counts& more) {
   tight += more.tight;
   accesses += more.accesses;
   others += more.others;
+  large_handles += more.large_handles;
   return *this;
 }
 
 void Counts::Print(const std::string& what, Bytes memory) const {
-  std::printf("%s\n",
-              absl::StrCat("COUNTS ", what, ", ", memory.count() / MiB(1).count(), " MiB: ", faults, " faults in ",
-                           operations, " operations: ", served, " requests served, ", refused, " refused; ", others,
-                           " in others; ", tight, " requests later did not fit; ", accesses, " accesses in order")
-                  .c_str());
+  std::printf("%s\n", absl::StrCat("COUNTS ", what, ", ", memory.count() / MiB(1).count(), " MiB: ", faults,
+                                   " faults in ", operations, " operations: ", served, " requests served, ", refused,
+                                   " refused; ", others, " in others; ", tight, " requests later did not fit; ",
+                                   accesses, " accesses in order; ", large_handles, " handles of several pages")
+                          .c_str());
 }
 
 FaultedProgram::FaultedProgram(const History& history, const Options& options)
     : history_(history),
       options_(options),
       device_({.memory = options.memory, .virtual_memory = options.virtual_memory, .order = true}),
-      allocator_(std::make_unique<DeviceAllocator>(device_, directory_, nullptr)),
+      views_(device_),
+      allocator_(std::make_unique<DeviceAllocator>(views_, directory_, nullptr)),
       blocks_(history.allocation_count) {
   // The books are checked where it tells most.
   allocator_->SetCheckLevel(CheckLevel::kFast);
+  allocator_->SetOptions(options.policy);
   if (!device_.SetFaults(options.faults)) Problem(absl::StrCat("no fault plan: ", options.faults));
 }
 
@@ -55,6 +84,7 @@ void FaultedProgram::Play() {
     if (IsTimeToCheck()) CheckBooks();
   }
   peak_ = device_.peak();
+  counts_.large_handles = views_.large_handles();
   if (problems_.empty()) GiveEverythingBack();
   EndFaults();
 }
@@ -119,11 +149,7 @@ bool FaultedProgram::CouldBeServed(Bytes size) const {
   for (const SegmentView& segment : allocator_->Snapshot()) {
     found -= segment.size;
     for (const BlockView& block : segment.blocks) {
-      if (block.state != BlockView::State::kFree) continue;
-      const int64_t page = kPageSize.count();
-      const int64_t first = (static_cast<int64_t>(block.address.value()) + page - 1) / page;
-      const int64_t end = static_cast<int64_t>((block.address + block.size).value()) / page;
-      if (end > first) found += Pages(end - first).bytes();
+      if (block.state == BlockView::State::kFree) found += views_.WholeIn(block.address, block.size);
     }
   }
   return PagesCovering(size).bytes() <= found;
@@ -242,9 +268,10 @@ void FaultedProgram::Problem(std::string what) {
   problems_.push_back(absl::StrCat(history_.name, ", event ", now_, ", ", options_.faults, ": ", what));
 }
 
-FaultedProgram::Options FittingOptions(const History& history, bool virtual_memory) {
+FaultedProgram::Options FittingOptions(const History& history, bool virtual_memory, const PolicyOptions& policy) {
   FaultedProgram::Options options;
   options.virtual_memory = virtual_memory;
+  options.policy = policy;
   Bytes memory = PeakOf(history);
   while (true) {
     options.memory = PagesCovering(memory).bytes();
@@ -253,6 +280,14 @@ FaultedProgram::Options FittingOptions(const History& history, bool virtual_memo
     if (program.problems().empty() && program.counts().tight == 0) return options;
     memory = options.memory + std::max(kPageSize, Bytes(memory.count() / 100));
   }
+}
+
+PolicyOptions LargeHandles() {
+  PolicyOptions options;
+  options.waste_part = 1;
+  options.piece_part = 2;
+  options.exchange_percent = 100;
+  return options;
 }
 
 const std::vector<sim::CallKind>& FailingKinds() {

@@ -12,9 +12,28 @@
 
 #include "allocator/device_allocator.h"
 #include "cuda/simulated/simulated_device.h"
+#include "tests/devices/forwarding_device.h"
 #include "tests/histories/history.h"
 
 namespace frugal {
+
+// Knows what is mapped where, handle by handle.
+class ViewsDevice final : public ForwardingDevice {
+ public:
+  explicit ViewsDevice(Device& device) : ForwardingDevice(device) {}
+
+  // Of the handles that can be seen whole in [start, start + size).
+  Bytes WholeIn(Address start, Bytes size) const;
+  int64_t large_handles() const { return large_handles_; }
+
+  absl::StatusOr<PhysicalHandle> Create(Bytes size) override;
+  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override;
+  absl::Status Unmap(Address start, Bytes size) override;
+
+ private:
+  std::map<Address, Bytes> views_;
+  int64_t large_handles_ = 0;
+};
 
 struct Counts {
   int64_t operations = 0;
@@ -23,12 +42,14 @@ struct Counts {
   int64_t served = 0;
   int64_t refused = 0;
   // Requests refused later that would have been served had no call failed, since what is free lies otherwise then:
-  // less than the request, in whole pages, is free anywhere.
+  // less than the request, in whole handles, is free anywhere.
   int64_t tight = 0;
   // Uses of memory that were checked for order.
   int64_t accesses = 0;
   // Other operations in which a call failed.
   int64_t others = 0;
+  // Handles of more than one page that were created.
+  int64_t large_handles = 0;
 
   Counts& operator+=(const Counts& more);
   // One line, for whoever reads the test's output.
@@ -44,6 +65,7 @@ class FaultedProgram {
   struct Options {
     Bytes memory;
     bool virtual_memory = true;
+    PolicyOptions policy = {};
     // See FaultPlan.
     std::string faults;
     // Calls fail one after another, so that a request may see the driver's own error. Else one call fails, and a
@@ -73,7 +95,7 @@ class FaultedProgram {
   void Allocate(const HistoryEvent& event);
   absl::StatusOr<Allocation> TryAllocate(Bytes size, Stream stream);
   void Free(const HistoryEvent& event);
-  // Whether enough whole pages are free, of the allocator's and the device's.
+  // Whether enough memory is free, in whole handles of the allocator's and the device's own.
   bool CouldBeServed(Bytes size) const;
   void EndFaults();
   // What happens between the history's events.
@@ -96,6 +118,7 @@ class FaultedProgram {
   const History& history_;
   const Options options_;
   sim::SimulatedDevice device_;
+  ViewsDevice views_;
   AddressDirectory directory_;
   std::unique_ptr<DeviceAllocator> allocator_;
 
@@ -111,7 +134,10 @@ class FaultedProgram {
 };
 
 // What to play the history with: no fault, and little more memory than it fits into, so that all of it is wanted.
-FaultedProgram::Options FittingOptions(const History& history, bool virtual_memory);
+FaultedProgram::Options FittingOptions(const History& history, bool virtual_memory, const PolicyOptions& policy = {});
+
+// With which handles of several pages are made, moved and given up even where memory is tight.
+PolicyOptions LargeHandles();
 
 // The kinds of call that the policy makes.
 const std::vector<sim::CallKind>& FailingKinds();

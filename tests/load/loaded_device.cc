@@ -5,11 +5,13 @@
 
 namespace frugal {
 
-LoadedDevice::LoadedDevice(Bytes memory, AddressDirectory& directory, const std::string& faults)
+LoadedDevice::LoadedDevice(Bytes memory, AddressDirectory& directory, const PolicyOptions& policy,
+                           const std::string& faults)
     : device_({.memory = memory}),
       directory_(directory),
       allocator_(std::make_unique<DeviceAllocator>(device_, directory, this)) {
   allocator_->SetCheckLevel(CheckLevel::kFast);
+  allocator_->SetOptions(policy);
   Expect(device_.SetFaults(faults), "the fault plan is understood");
 }
 

@@ -27,7 +27,7 @@ struct HeldBlock {
 // Thread-safe. What it finds wrong it notes; the threads go on.
 class LoadedDevice : public Reclaimer {
  public:
-  LoadedDevice(Bytes memory, AddressDirectory& directory, const std::string& faults);
+  LoadedDevice(Bytes memory, AddressDirectory& directory, const PolicyOptions& policy, const std::string& faults);
 
   // nullopt: out of memory.
   std::optional<HeldBlock> Allocate(Bytes size, Stream stream);

@@ -18,6 +18,14 @@ class LoggedDevice final : public ForwardingDevice {
  public:
   LoggedDevice(sim::SimulatedDevice& device, WorkLog& log) : ForwardingDevice(device), device_(device), log_(log) {}
 
+  // What handles of more than one page went through.
+  struct LargeHandles {
+    int64_t created = 0;
+    int64_t mapped_again = 0;
+    int64_t released = 0;
+  };
+  const LargeHandles& large() const { return large_; }
+
   sim::SimulatedDevice& simulated() { return device_; }
   const WorkLog& log() const { return log_; }
 
@@ -30,12 +38,23 @@ class LoggedDevice final : public ForwardingDevice {
   absl::StatusOr<PhysicalHandle> Create(Bytes size) override {
     absl::StatusOr<PhysicalHandle> handle = ForwardingDevice::Create(size);
     // The number of a handle that was released may come again, for other memory.
-    if (handle.ok()) physical_[handle->id] = next_physical_++;
+    if (!handle.ok()) return handle;
+    physical_[handle->id] = {next_physical_++, size > kPageSize, false};
+    large_.created += size > kPageSize;
     return handle;
+  }
+  absl::Status Release(PhysicalHandle handle) override {
+    absl::Status status = ForwardingDevice::Release(handle);
+    if (status.ok()) large_.released += physical_.at(handle.id).is_large;
+    return status;
   }
   absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
     absl::Status status = ForwardingDevice::Map(start, size, handle);
-    if (status.ok()) log_.Map(start, size, physical_.at(handle.id));
+    if (!status.ok()) return status;
+    Physical& physical = physical_.at(handle.id);
+    large_.mapped_again += physical.is_large && physical.was_mapped;
+    physical.was_mapped = true;
+    log_.Map(start, size, physical.number);
     return status;
   }
   absl::Status Unmap(Address start, Bytes size) override {
@@ -90,6 +109,12 @@ class LoggedDevice final : public ForwardingDevice {
   }
 
  private:
+  struct Physical {
+    uint64_t number;
+    bool is_large;
+    bool was_mapped;
+  };
+
   void NoteIfReported(Moment moment) {
     if (device_.order_violations() > violations_) log_.NoteReported(moment);
     violations_ = device_.order_violations();
@@ -100,7 +125,8 @@ class LoggedDevice final : public ForwardingDevice {
   uint64_t violations_ = 0;
   uint64_t next_physical_ = 1;
   uint64_t next_point_ = ~uint64_t{0};
-  std::unordered_map<uint64_t, uint64_t> physical_;  // By handle.
+  LargeHandles large_;
+  std::unordered_map<uint64_t, Physical> physical_;  // By handle.
   std::unordered_map<uint64_t, Bytes> segments_;     // By address.
 };
 

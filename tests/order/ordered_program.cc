@@ -10,7 +10,9 @@ OrderedProgram::OrderedProgram(const Options& options)
     : device_({.memory = options.memory, .virtual_memory = options.virtual_memory, .order = true, .late = true}),
       logged_(device_, log_),
       lying_(logged_),
-      allocator_(std::make_unique<DeviceAllocator>(lying_, directory_, nullptr)) {}
+      allocator_(std::make_unique<DeviceAllocator>(lying_, directory_, nullptr)) {
+  allocator_->SetOptions(options.policy);
+}
 
 OrderedProgram::~OrderedProgram() {
   const uint64_t faults = FaultsOfLateWork();

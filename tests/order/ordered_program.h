@@ -28,6 +28,7 @@ class OrderedProgram {
   struct Options {
     Bytes memory = MiB(64);
     bool virtual_memory = true;
+    PolicyOptions policy = {};
   };
 
   explicit OrderedProgram(const Options& options);
@@ -65,6 +66,7 @@ class OrderedProgram {
   LyingDevice& lying() { return lying_; }
 
   const WorkLog& log() const { return log_; }
+  const LoggedDevice::LargeHandles& large() const { return logged_.large(); }
   // Whether something was used, or unmapped, without order, by the log. The checker must have reported the first such
   // moment, and nothing but such moments; else the test fails.
   bool HasViolations() const;

@@ -22,6 +22,7 @@ TEST(RandomOrder, NoByteIsReusedBeforeItsLastUseIsOrdered) {
   const uint64_t past = first + Programs();
   uint64_t accesses = 0;
   Statistics sum;
+  LoggedDevice::LargeHandles large;
   for (uint64_t seed = first; seed < past && !testing::Test::HasFailure(); ++seed) {
     RandomProgram random(seed);
     random.Play(kSteps);
@@ -31,17 +32,25 @@ TEST(RandomOrder, NoByteIsReusedBeforeItsLastUseIsOrdered) {
     sum.num_stitches += statistics.num_stitches;
     sum.num_stream_waits += statistics.num_stream_waits;
     sum.num_sync_all_streams += statistics.num_sync_all_streams;
+    large.created += random.program().large().created;
+    large.mapped_again += random.program().large().mapped_again;
+    large.released += random.program().large().released;
   }
   std::printf(
       "%llu programs (seeds %llu to %llu) of %lld steps: %llu accesses checked, %lld stitches, %lld stream waits, "
-      "%lld times the host waited\n",
+      "%lld times the host waited; of handles of several pages %lld created, %lld mapped again, %lld given up\n",
       static_cast<unsigned long long>(past - first), static_cast<unsigned long long>(first),
       static_cast<unsigned long long>(past - 1), static_cast<long long>(kSteps),
       static_cast<unsigned long long>(accesses), static_cast<long long>(sum.num_stitches),
-      static_cast<long long>(sum.num_stream_waits), static_cast<long long>(sum.num_sync_all_streams));
+      static_cast<long long>(sum.num_stream_waits), static_cast<long long>(sum.num_sync_all_streams),
+      static_cast<long long>(large.created), static_cast<long long>(large.mapped_again),
+      static_cast<long long>(large.released));
   EXPECT_GT(sum.num_stitches, 0);
   EXPECT_GT(sum.num_stream_waits, 0);
   EXPECT_GT(sum.num_sync_all_streams, 0);
+  EXPECT_GT(large.created, 0);
+  EXPECT_GT(large.mapped_again, 0);
+  EXPECT_GT(large.released, 0);
 }
 
 // One query, wait or record is left out of each program. Whether that does harm is worked out from the log of all that

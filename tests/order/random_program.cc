@@ -6,11 +6,19 @@
 
 namespace frugal {
 
-RandomProgram::RandomProgram(uint64_t seed)
-    : random_(seed),
-      streams_(Draw(1, 5)),
-      // One in four has no virtual memory.
-      program_({.memory = kPageSize * Draw(8, 40), .virtual_memory = seed % 4 != 3}) {}
+RandomProgram::RandomProgram(uint64_t seed) : random_(seed), streams_(Draw(1, 5)), program_(DrawOptions(seed)) {}
+
+// One in four has no virtual memory. Two of the others have handles of several pages, which devices so small have only
+// with another policy than the usual one: one grows while it can, the other remaps first.
+OrderedProgram::Options RandomProgram::DrawOptions(uint64_t seed) {
+  OrderedProgram::Options options{.memory = kPageSize * Draw(8, 40), .virtual_memory = seed % 4 != 3};
+  if (seed % 4 == 0 || seed % 4 == 3) return options;
+  options.policy.waste_part = seed % 4 == 1 ? 1 : 32;
+  options.policy.piece_part = Draw(1, 4);
+  options.policy.rounding = Draw(1, 4);
+  options.policy.exchange_percent = 100;
+  return options;
+}
 
 void RandomProgram::Play(int64_t steps) {
   for (int64_t step = 0; step < steps; ++step) Step();

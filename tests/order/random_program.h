@@ -26,6 +26,7 @@ class RandomProgram {
  private:
   int64_t Draw(int64_t low, int64_t high) { return std::uniform_int_distribution<int64_t>(low, high)(random_); }
   Stream DrawStream() { return Stream{static_cast<uint64_t>(Draw(0, streams_ - 1))}; }
+  OrderedProgram::Options DrawOptions(uint64_t seed);
   Bytes DrawSize();
   Address DrawBlock();
   void Step();

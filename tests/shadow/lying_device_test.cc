@@ -1,9 +1,10 @@
 // The models notice a device that lies, and what they say is made small: a test of the tests.
 
 #include <cstdio>
+#include <map>
 #include <memory>
-#include <optional>
 #include <string>
+#include <utility>
 
 #include "gtest/gtest.h"
 #include "tests/devices/forwarding_device.h"
@@ -19,7 +20,10 @@ enum class Lie {
   kEventOfAnotherStream,
   kSameHandleAgain,
   kMapsTheHandleBefore,
+  kMapsAPartOfTheHandle,
+  kMapsALargeHandleAPageOff,
   kSetsNoAccess,
+  kSetsAccessOfAllButTheLast,
   kDoesNotUnmap,
   kDoesNotRelease,
 };
@@ -29,21 +33,31 @@ class LyingDevice final : public ForwardingDevice {
  public:
   LyingDevice(Device& device, Lie lie) : ForwardingDevice(device), lie_(lie) {}
 
-  absl::StatusOr<PhysicalHandle> Create() override {
-    if (Lies(Lie::kSameHandleAgain) && latest_.has_value()) return *std::exchange(latest_, std::nullopt);
-    absl::StatusOr<PhysicalHandle> handle = ForwardingDevice::Create();
-    if (handle.ok()) latest_ = *handle;
+  absl::StatusOr<PhysicalHandle> Create(Bytes size) override {
+    const auto latest = latest_.find(size);
+    if (Lies(Lie::kSameHandleAgain) && latest != latest_.end()) return latest_.extract(latest).mapped();
+    absl::StatusOr<PhysicalHandle> handle = ForwardingDevice::Create(size);
+    if (handle.ok()) latest_[size] = *handle;
     return handle;
   }
   absl::Status Release(PhysicalHandle handle) override {
     return Lies(Lie::kDoesNotRelease) ? absl::OkStatus() : ForwardingDevice::Release(handle);
   }
-  absl::Status Map(Address page, PhysicalHandle handle) override {
-    const PhysicalHandle before = std::exchange(mapped_, handle);
-    return ForwardingDevice::Map(page, Lies(Lie::kMapsTheHandleBefore) && before.id != 0 ? before : handle);
+  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
+    const PhysicalHandle before = std::exchange(mapped_[size], handle);
+    if (Lies(Lie::kMapsTheHandleBefore) && before.id != 0) return ForwardingDevice::Map(start, size, before);
+    const bool is_large = size > kPageSize;
+    if (Lies(Lie::kMapsAPartOfTheHandle) && is_large) return ForwardingDevice::Map(start, size - kPageSize, handle);
+    if (Lies(Lie::kMapsALargeHandleAPageOff) && is_large) return ForwardingDevice::Map(start + kPageSize, size, handle);
+    sizes_[start] = size;
+    return ForwardingDevice::Map(start, size, handle);
   }
   absl::Status SetAccess(Address start, Bytes size) override {
-    return Lies(Lie::kSetsNoAccess) ? absl::OkStatus() : ForwardingDevice::SetAccess(start, size);
+    if (Lies(Lie::kSetsNoAccess)) return absl::OkStatus();
+    if (!Lies(Lie::kSetsAccessOfAllButTheLast)) return ForwardingDevice::SetAccess(start, size);
+    Bytes all_but_last;
+    for (Bytes next; next < size; next += sizes_.at(start + next)) all_but_last = next;
+    return all_but_last == Bytes(0) ? absl::OkStatus() : ForwardingDevice::SetAccess(start, all_but_last);
   }
   absl::Status Unmap(Address start, Bytes size) override {
     return Lies(Lie::kDoesNotUnmap) ? absl::OkStatus() : ForwardingDevice::Unmap(start, size);
@@ -65,8 +79,9 @@ class LyingDevice final : public ForwardingDevice {
   bool Lies(Lie lie) const { return lie == lie_; }
 
   const Lie lie_;
-  std::optional<PhysicalHandle> latest_;
-  PhysicalHandle mapped_;
+  std::map<Bytes, PhysicalHandle> latest_;  // by size
+  std::map<Bytes, PhysicalHandle> mapped_;  // the same
+  std::map<Address, Bytes> sizes_;          // of what is mapped there
 };
 
 struct Case {
@@ -94,7 +109,10 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{Lie::kEventOfAnotherStream, "EventOfAnotherStream", "may"},
                     Case{Lie::kSameHandleAgain, "SameHandleAgain", "which is in use"},
                     Case{Lie::kMapsTheHandleBefore, "MapsTheHandleBefore", "which is in use"},
+                    Case{Lie::kMapsAPartOfTheHandle, "MapsAPartOfTheHandle", "in part"},
+                    Case{Lie::kMapsALargeHandleAPageOff, "MapsALargeHandleAPageOff", ""},
                     Case{Lie::kSetsNoAccess, "SetsNoAccess", "has a page without access"},
+                    Case{Lie::kSetsAccessOfAllButTheLast, "SetsAccessOfAllButTheLast", "has a page without access"},
                     Case{Lie::kDoesNotUnmap, "DoesNotUnmap", ""}, Case{Lie::kDoesNotRelease, "DoesNotRelease", ""}),
     [](const auto& instance) { return instance.param.name; });
 

@@ -16,92 +16,125 @@ MemoryModel::Range* MemoryModel::RangeAt(Address address) {
 }
 
 void MemoryModel::Unreserved(Address start) {
-  for (const auto& [page, view] : views_) {
-    if (view.range == &ranges_[start]) verdict_.Fail(absl::StrFormat("unreserved with %#x mapped", page.value()));
+  for (const auto& [mapped, view] : views_) {
+    if (view.range == &ranges_[start]) verdict_.Fail(absl::StrFormat("unreserved with %#x mapped", mapped.value()));
   }
   ranges_.erase(start);
+}
+
+MemoryModel::Views::iterator MemoryModel::ViewAt(Address address) {
+  const auto after = views_.upper_bound(address);
+  if (after == views_.begin()) return views_.end();
+  const auto view = std::prev(after);
+  return address < view->first + view->second.size ? view : views_.end();
+}
+
+void MemoryModel::Created(uint64_t handle, Bytes size) {
+  // Memory is given once.
+  if (handles_.contains(handle)) return verdict_.Fail("a handle was created that is held");
+  const bool is_large = size > kPageSize;
+  handles_[handle] = Handle{size, {{0, GrainsOf(size), 0, {}}}, 0, 0, is_large, {}};
+  held_ += size;
+  large_.created += is_large;
 }
 
 void MemoryModel::Released(uint64_t handle) {
   const auto it = handles_.find(handle);
   if (it == handles_.end()) return verdict_.Fail("a handle was released that is not held");
   if (!it->second.views.empty()) verdict_.Fail("a handle was released that can still be seen");
+  held_ -= it->second.size;
+  large_.released += it->second.is_large;
   handles_.erase(it);
 }
 
-void MemoryModel::AddView(Address page, uint64_t handle, Range* range) {
-  if (!views_.try_emplace(page, View{handle, range, false, 0, {}}).second) {
-    verdict_.Fail(absl::StrFormat("mapped at %#x, where a handle is mapped", page.value()));
-  }
-  handles_[handle].views.push_back(page);
+void MemoryModel::AddView(Address start, uint64_t handle, Range* range) {
+  Handle& shown = handles_.at(handle);
+  const Address end = start + shown.size;
+  const auto next = views_.lower_bound(start);
+  const bool is_free = ViewAt(start) == views_.end() && (next == views_.end() || end <= next->first);
+  if (!is_free) return verdict_.Fail(absl::StrFormat("mapped at %#x, where a handle is mapped", start.value()));
+  views_.emplace(start, View{handle, shown.size, range, false, 0, {}});
+  large_.moved += shown.is_large && !shown.views.empty();
+  shown.views.push_back(start);
 }
 
-void MemoryModel::Mapped(Address page, uint64_t handle) {
-  Range* const range = RangeAt(page);
-  if (range == nullptr) return verdict_.Fail(absl::StrFormat("mapped at %#x, outside of ranges", page.value()));
-  if (!handles_.contains(handle)) return verdict_.Fail("a handle was mapped that is not held");
-  AddView(page, handle, range);
+void MemoryModel::Mapped(Address start, Bytes size, uint64_t handle) {
+  Range* const range = RangeAt(start);
+  if (range == nullptr || range != RangeAt(start + size - kGrain)) {
+    return verdict_.Fail(absl::StrFormat("mapped at %#x, outside of ranges", start.value()));
+  }
+  const auto held = handles_.find(handle);
+  if (held == handles_.end()) return verdict_.Fail("a handle was mapped that is not held");
+  if (held->second.size != size) return verdict_.Fail(absl::StrFormat("mapped %#x in part", start.value()));
+  AddView(start, handle, range);
+}
+
+template <typename Visit>
+void MemoryModel::ForEachWhole(const char* call, Address start, Bytes size, Visit visit) {
+  for (const Address end = start + size; start < end;) {
+    const auto view = views_.find(start);
+    if (view == views_.end() && ViewAt(start) == views_.end()) {
+      return verdict_.Fail(absl::StrFormat("%s %#x, not mapped", call, start.value()));
+    }
+    if (view == views_.end() || view->second.size > end - start) {
+      return verdict_.Fail(absl::StrFormat("%s %#x, a part of a handle", call, start.value()));
+    }
+    start = start + view->second.size;
+    visit(view);
+  }
 }
 
 void MemoryModel::AccessSet(Address start, Bytes size) {
-  for (Address page = start; page < start + size; page = page + kPageSize) {
-    const auto view = views_.find(page);
-    if (view == views_.end()) return verdict_.Fail(absl::StrFormat("access set at %#x, not mapped", page.value()));
-    view->second.has_access = true;
-  }
+  ForEachWhole("access set at", start, size, [](Views::iterator view) { view->second.has_access = true; });
 }
 
 void MemoryModel::Unmapped(Address start, Bytes size) {
-  for (Address page = start; page < start + size; page = page + kPageSize) RemoveView(page);
+  ForEachWhole("unmapped", start, size, [this](Views::iterator view) { RemoveView(view); });
 }
 
-void MemoryModel::RemoveView(Address page) {
-  const auto it = views_.find(page);
-  if (it == views_.end()) return verdict_.Fail(absl::StrFormat("unmapped %#x, not mapped", page.value()));
-  const View& view = it->second;
-  if (view.blocks > 0) verdict_.Fail(absl::StrFormat("unmapped %#x under a block in use", page.value()));
-  if (!order_.IsOver(view.last_uses)) {
-    verdict_.Fail(absl::StrFormat("unmapped %#x while work on it may be outstanding", page.value()));
+void MemoryModel::RemoveView(Views::iterator view) {
+  const auto& [start, gone] = *view;
+  if (gone.blocks > 0) verdict_.Fail(absl::StrFormat("unmapped %#x under a block in use", start.value()));
+  if (!order_.IsOver(gone.last_uses)) {
+    verdict_.Fail(absl::StrFormat("unmapped %#x while work on it may be outstanding", start.value()));
   }
-  if (idle_mark_ != nullptr && !view.last_uses.IsWithin(*idle_mark_)) {
-    verdict_.Fail(absl::StrFormat("unmapped %#x as idle, which was used since the mark", page.value()));
+  if (idle_mark_ != nullptr && !gone.last_uses.IsWithin(*idle_mark_)) {
+    verdict_.Fail(absl::StrFormat("unmapped %#x as idle, which was used since the mark", start.value()));
   }
-  std::erase(handles_[view.handle].views, page);
-  views_.erase(it);
+  std::erase(handles_[gone.handle].views, start);
+  views_.erase(view);
 }
 
 void MemoryModel::SegmentMade(Address start, Bytes size) {
   Reserved(start, size);
-  Range& range = ranges_[start];
-  for (Address page = start; page < start + size; page = page + kPageSize) {
-    range.segment.push_back(next_segment_page_);
-    Created(next_segment_page_);
-    AddView(page, next_segment_page_++, &range);
-  }
+  // Nothing can be mapped over its end.
+  const uint64_t segment = segments_[start] = next_segment_++;
+  handles_[segment] = Handle{size, {{0, GrainsOf(size), 0, {}}}, 0, 0, false, {}};
+  held_ += size;
+  AddView(start, segment, &ranges_[start]);
   AccessSet(start, size);
 }
 
 void MemoryModel::SegmentGone(Address start) {
-  const auto range = ranges_.find(start);
-  if (range == ranges_.end()) return verdict_.Fail("a segment was freed that is not held");
-  const std::vector<uint64_t> pages = std::move(range->second.segment);
-  Unmapped(start, range->second.size);
-  for (uint64_t page : pages) Released(page);
-  ranges_.erase(range);
+  const auto segment = segments_.find(start);
+  if (segment == segments_.end()) return verdict_.Fail("a segment was freed that is not held");
+  Unmapped(start, ranges_[start].size);
+  held_ -= ranges_[start].size;
+  handles_.erase(segment->second);
+  segments_.erase(segment);
+  ranges_.erase(start);
 }
 
 template <typename Visit>
 void MemoryModel::ForEachPart(uint32_t block, Address start, Bytes size, Visit visit) {
-  const Address end = start + size;
-  for (Address page = PageOf(start); page < end; page = page + kPageSize) {
-    const auto view = views_.find(page);
+  for (const Address end = start + size; start < end;) {
+    const auto view = ViewAt(start);
     if (view == views_.end()) {
-      return verdict_.Fail(absl::StrFormat("#%d lies at %#x, where nothing is mapped", block, page.value()));
+      return verdict_.Fail(absl::StrFormat("#%d lies at %#x, where nothing is mapped", block, start.value()));
     }
-    const Bytes begin = std::max(start, page) - page;
-    const Bytes past = std::min(end, page + kPageSize) - page;
-    visit(view->second, static_cast<uint32_t>(begin.count() / kGrain.count()),
-          static_cast<uint32_t>(past.count() / kGrain.count()));
+    const Address past = std::min(end, view->first + view->second.size);
+    visit(view->second, GrainsOf(start - view->first), GrainsOf(past - view->first));
+    start = past;
   }
 }
 
@@ -112,6 +145,7 @@ void MemoryModel::HandOut(uint32_t block, Address start, Bytes size, Stream stre
     CheckFree(handle, begin, end, block, stream);
     Replace(handle.pieces, {begin, end, block, {}});
     handle.grains_in_use += end - begin;
+    large_.shared += ++handle.blocks > 1 && handle.is_large;
     ++view.blocks;
     view.range->stream = stream;
   });
@@ -128,6 +162,7 @@ void MemoryModel::TakeBack(uint32_t block, Address start, Bytes size, const Posi
     piece.last_uses = uses;
     Merge(handle.pieces, begin);
     handle.grains_in_use -= end - begin;
+    --handle.blocks;
     --view.blocks;
     view.last_uses.Raise(uses);
   });
@@ -199,8 +234,8 @@ void MemoryModel::Merge(std::vector<Piece>& pieces, uint32_t begin) {
 bool MemoryModel::MayMove(const Handle& handle, Stream stream, const Captured& captured) const {
   const bool waits = !captured[stream.id - 1];  // Who is being captured can wait for nobody.
   // What is seen in the ranges of a captured stream cannot be waited for.
-  for (const Address& page : handle.views) {
-    const Stream owner = views_.at(page).range->stream;
+  for (const Address& start : handle.views) {
+    const Stream owner = views_.at(start).range->stream;
     if (owner != stream && (owner.id == 0 || captured[owner.id - 1] || !waits)) return false;
   }
   Captured unreachable;
@@ -218,25 +253,26 @@ bool MemoryModel::IsUsedBy(const Captured& streams, const Handle& handle) const 
 }
 
 Pages MemoryModel::FreePages(Stream stream, const Captured& captured) const {
-  int64_t pages = 0;
-  for (const auto& [id, handle] : handles_) pages += handle.grains_in_use == 0 && MayMove(handle, stream, captured);
-  return Pages(pages);
+  Bytes free;
+  for (const auto& [id, handle] : handles_) {
+    if (handle.grains_in_use == 0 && MayMove(handle, stream, captured)) free += handle.size;
+  }
+  return PagesCovering(free);
 }
 
 Pages MemoryModel::UnusedPages() const {
-  int64_t pages = 0;
-  for (const auto& [id, handle] : handles_) pages += handle.grains_in_use == 0;
-  return Pages(pages);
+  Bytes unused;
+  for (const auto& [id, handle] : handles_) {
+    if (handle.grains_in_use == 0) unused += handle.size;
+  }
+  return PagesCovering(unused);
 }
 
 Bytes MemoryModel::UnusedSegments(const Captured& captured) const {
   Bytes unused;
-  for (const auto& [start, range] : ranges_) {
-    const bool is_unused = std::all_of(range.segment.begin(), range.segment.end(), [&](uint64_t page) {
-      const Handle& handle = handles_.at(page);
-      return handle.grains_in_use == 0 && !IsUsedBy(captured, handle);
-    });
-    if (is_unused) unused += range.size;
+  for (const auto& [start, segment] : segments_) {
+    const Handle& handle = handles_.at(segment);
+    if (handle.grains_in_use == 0 && !IsUsedBy(captured, handle)) unused += handle.size;
   }
   return unused;
 }

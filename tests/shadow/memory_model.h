@@ -1,5 +1,5 @@
-// Who owns which byte of a device's physical memory, where each page of it can be seen, and what used it last. It
-// learns of pages from the device and of blocks from whoever asks for them; of the allocator under test it knows
+// Who owns which byte of a device's physical memory, where each handle of it can be seen, and what used it last. It
+// learns of handles from the device and of blocks from whoever asks for them; of the allocator under test it knows
 // nothing.
 
 #ifndef FRUGAL_TESTS_SHADOW_MEMORY_MODEL_H_
@@ -34,6 +34,22 @@ class Verdict {
 // Whether each stream is being captured.
 using Captured = std::array<bool, kStreams>;
 
+// What handles of more than one page went through.
+struct LargeHandles {
+  int64_t created = 0;
+  int64_t moved = 0;  // mapped where they could not be seen, while they could be seen elsewhere
+  int64_t released = 0;
+  int64_t shared = 0;  // blocks handed out in one that another block lies in
+
+  LargeHandles& operator+=(const LargeHandles& other) {
+    created += other.created;
+    moved += other.moved;
+    released += other.released;
+    shared += other.shared;
+    return *this;
+  }
+};
+
 // Not thread-safe.
 class MemoryModel {
  public:
@@ -43,12 +59,13 @@ class MemoryModel {
 
   void Reserved(Address start, Bytes size) { ranges_[start].size = size; }
   void Unreserved(Address start);
-  void Created(uint64_t handle) { handles_[handle] = Handle(); }
+  void Created(uint64_t handle, Bytes size);
   void Released(uint64_t handle);
-  void Mapped(Address page, uint64_t handle);
+  // Views come and go whole, and are opened whole, whatever the size of their handles.
+  void Mapped(Address start, Bytes size, uint64_t handle);
   void AccessSet(Address start, Bytes size);
   void Unmapped(Address start, Bytes size);
-  // cudaMalloc and cudaFree: pages of their own, which cannot move.
+  // cudaMalloc and cudaFree: memory of its own, in one piece, which cannot move.
   void SegmentMade(Address start, Bytes size);
   void SegmentGone(Address start);
 
@@ -61,11 +78,11 @@ class MemoryModel {
 
   // --- What must be so.
 
-  Bytes held() const { return kPageSize * static_cast<int64_t>(handles_.size()); }
-  // Pages of which no byte is in use, and which a request on `stream` can be given without a wait for a captured
+  Bytes held() const { return held_; }
+  // Of handles of which no byte is in use, and which a request on `stream` can be given without a wait for a captured
   // stream.
   Pages FreePages(Stream stream, const Captured& captured) const;
-  // Pages of which no byte is in use.
+  // Of handles of which no byte is in use.
   Pages UnusedPages() const;
   // Segments of which no byte is in use, nor awaits a stream that is being captured.
   Bytes UnusedSegments(const Captured& captured) const;
@@ -77,8 +94,11 @@ class MemoryModel {
   bool HasViews() const { return !views_.empty(); }
   bool HasRanges() const { return !ranges_.empty(); }
 
+  // What became of handles of more than one page, so far.
+  const LargeHandles& large() const { return large_; }
+
  private:
-  // Of a page: bytes that one block owns, or that none owns and that were used alike. In grains.
+  // Of a handle: bytes that one block owns, or that none owns and that were used alike. In grains from its start.
   struct Piece {
     uint32_t begin;
     uint32_t end;
@@ -86,31 +106,38 @@ class MemoryModel {
     Positions last_uses;
   };
   struct Handle {
-    std::vector<Piece> pieces = {{0, kGrainsOfPage, 0, {}}};
+    Bytes size;
+    std::vector<Piece> pieces;
     uint32_t grains_in_use = 0;
+    uint32_t blocks = 0;  // that have bytes of it
+    bool is_large = false;
     std::vector<Address> views;
   };
   struct Range {
     Bytes size;
     Stream stream;  // of the blocks in it; 0: there was none yet
-    std::vector<uint64_t> segment;
   };
+  // Of a whole handle.
   struct View {
     uint64_t handle;
+    Bytes size;
     Range* range;
     bool has_access = false;
     uint32_t blocks = 0;
     Positions last_uses;  // through this view, of blocks that are gone
   };
-  static constexpr uint32_t kGrainsOfPage = static_cast<uint32_t>(kPageSize.count() / kGrain.count());
+  using Views = std::map<Address, View>;
 
-  static Address PageOf(Address address) {
-    return address - Bytes(static_cast<int64_t>(address.value() % static_cast<uint64_t>(kPageSize.count())));
-  }
+  static uint32_t GrainsOf(Bytes size) { return static_cast<uint32_t>(size.count() / kGrain.count()); }
   Range* RangeAt(Address address);
-  void AddView(Address page, uint64_t handle, Range* range);
-  void RemoveView(Address page);
-  // Calls visit(page, view, begin, end) for each page of the bytes, with the grains of it.
+  // The view that shows the address; end() if there is none.
+  Views::iterator ViewAt(Address address);
+  void AddView(Address start, uint64_t handle, Range* range);
+  void RemoveView(Views::iterator view);
+  // Calls visit(view) for each, in order, and says so if they are not whole views side by side. `call`: what was done.
+  template <typename Visit>
+  void ForEachWhole(const char* call, Address start, Bytes size, Visit visit);
+  // Calls visit(view, begin, end) for each view of the bytes, with the grains of its handle.
   template <typename Visit>
   void ForEachPart(uint32_t block, Address start, Bytes size, Visit visit);
   // The pieces of [begin, end) become one.
@@ -126,8 +153,11 @@ class MemoryModel {
   Verdict& verdict_;
   std::map<Address, Range> ranges_;
   absl::flat_hash_map<uint64_t, Handle> handles_;
-  absl::flat_hash_map<Address, View> views_;  // by page
-  uint64_t next_segment_page_ = uint64_t{1} << 62;
+  Views views_;
+  absl::flat_hash_map<Address, uint64_t> segments_;  // each a handle of its own
+  uint64_t next_segment_ = uint64_t{1} << 62;
+  Bytes held_;
+  LargeHandles large_;
   const Positions* idle_mark_ = nullptr;
 };
 

@@ -52,11 +52,14 @@ std::string Fill(std::string_view placeholder, const Operation& operation) {
     case 'S':
       return absl::StrCat(operation.stream);
     case 'A':
+    case 'V':
       return absl::StrCat(operation.amount);
     case 'C':
       return absl::StrCat(operation.second);
     case 'K':
       return std::string(sim::kCallKindNames[operation.call]);
+    case 'O':
+      return std::string(kOptions[operation.option]);
     default:
       return std::string(kErrors[operation.error]);
   }
@@ -64,6 +67,7 @@ std::string Fill(std::string_view placeholder, const Operation& operation) {
 
 bool Read(std::string_view placeholder, std::string_view word, Operation& operation) {
   constexpr int64_t kMost = int64_t{1} << 50;
+  constexpr int64_t kMostOfOption = 1'000'000'000;
   std::optional<uint8_t> index;
   switch (placeholder[0]) {
     case 'B':
@@ -78,6 +82,12 @@ bool Read(std::string_view placeholder, std::string_view word, Operation& operat
       index = IndexOf(sim::kCallKindNames, word);
       operation.call = index.value_or(0);
       return index.has_value();
+    case 'O':
+      index = IndexOf(kOptions, word);
+      operation.option = index.value_or(0);
+      return index.has_value();
+    case 'V':
+      return ParseNumber(word, 1, kMostOfOption, operation.amount);
     default:
       index = IndexOf(kErrors, word);
       operation.error = index.value_or(0);

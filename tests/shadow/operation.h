@@ -21,6 +21,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "allocator/policy_options.h"
 #include "allocator/units.h"
 
 namespace frugal::shadow {
@@ -50,13 +51,15 @@ enum class OperationKind : uint8_t {
   kCache,
   kGarbage,
   kMeanwhile,
+  kSetOption,
 };
 
 struct Operation {
   OperationKind kind = OperationKind::kPass;
   uint8_t stream = 1;
-  uint8_t call = 0;   // in sim::kCallKindNames
-  uint8_t error = 0;  // in kErrors
+  uint8_t call = 0;    // in sim::kCallKindNames
+  uint8_t error = 0;   // in kErrors
+  uint8_t option = 0;  // in kOptions
   uint32_t block = 0;
   int64_t amount = 0;
   int64_t second = 0;
@@ -67,9 +70,17 @@ struct Operation {
 inline constexpr std::array<std::string_view, 6> kErrors = {"out_of_memory",      "invalid_value",      "unknown",
                                                             "late_out_of_memory", "late_invalid_value", "late_unknown"};
 
+// The policy's constants, by name, and the figures that they have. A program may set each to any number from 1 up.
+#define FRUGAL_NAME_OPTION(name, figure, what) std::string_view(#name),
+inline constexpr std::array kOptions = {FRUGAL_POLICY_OPTIONS(FRUGAL_NAME_OPTION)};
+#undef FRUGAL_NAME_OPTION
+#define FRUGAL_FIGURE_OF_OPTION(name, figure, what) int64_t{figure},
+inline constexpr std::array kUsualOptions = {FRUGAL_POLICY_OPTIONS(FRUGAL_FIGURE_OF_OPTION)};
+#undef FRUGAL_FIGURE_OF_OPTION
+
 // How each kind is written. B: a block, S: a stream, A: the amount, C: the second amount, K: a kind of driver call, E:
-// an error. Times are in nanoseconds, sizes in bytes, or in pages where it says so.
-inline constexpr std::array<std::string_view, 20> kPatterns = {
+// an error, O: an option, V: what it is set to. Times are in nanoseconds, sizes in bytes, or in pages where it says so.
+inline constexpr std::array<std::string_view, 21> kPatterns = {
     "allocate B A least C on S",
     "free B",
     "free_inside B at A",  // of a block that was handed out, but not where it starts: must be refused
@@ -90,8 +101,9 @@ inline constexpr std::array<std::string_view, 20> kPatterns = {
     "cache A pages",  // of the device's memory become somebody else's, who gives them back when asked
     "garbage B",      // the block is freed when garbage is collected
     "meanwhile A",    // the next A operations are those of another thread, while the allocator asks for memory
+    "option O V",     // one of the policy's constants is another from now on
 };
-static_assert(kPatterns.size() == static_cast<size_t>(OperationKind::kMeanwhile) + 1);
+static_assert(kPatterns.size() == static_cast<size_t>(OperationKind::kSetOption) + 1);
 
 struct Program {
   int64_t pages = 24;   // that the device has

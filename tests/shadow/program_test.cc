@@ -46,7 +46,7 @@ TEST(Program, ThatCannotBeReadIsRefusedWithItsLine) {
   }
   for (const char* line : {"free 1", "free #1 #2", "allocate #1 -5 least 0 on 1", "work on 5 for 1", "work on 0 for 1",
                            "fail map 1 with love", "fail sleep 1 with unknown", "begin_capture", "Snapshot",
-                           "pass 99999999999999999999"}) {
+                           "option waste_part 0", "option taste 1", "pass 99999999999999999999"}) {
     const absl::Status refused = ParseProgram(std::string("device 1 pages movable\n# why\n") + line).status();
     EXPECT_NE(refused.message().find("line 3"), absl::string_view::npos) << line << ": " << refused;
   }

@@ -7,7 +7,7 @@
 namespace frugal::shadow {
 namespace {
 
-constexpr std::array<int64_t, 6> kDevicePages = {4, 8, 13, 24, 48, 160};
+constexpr std::array<int64_t, 7> kDevicePages = {4, 8, 13, 24, 48, 160, 400};
 constexpr std::array<uint32_t, 4> kWantedLive = {3, 10, 30, 100};
 constexpr std::array<uint32_t, 4> kRareOneIn = {8, 40, 200, 2000};
 
@@ -15,6 +15,10 @@ template <typename T, size_t N>
 T Pick(Choices& choices, const std::array<T, N>& values) {
   return values[choices.Draw(N)];
 }
+
+// What a program sets an option to, beside its usual figure: whatever the option is, one of these makes what it governs
+// common on a small device, and another makes it rare. 0 stands for the usual figure.
+constexpr std::array<int64_t, 6> kValues = {1, 2, 4, 16, 100, 0};
 
 // The calls that a plan can fail: all but the last kind, which is no call of its own.
 constexpr uint32_t kFailingCalls = static_cast<uint32_t>(sim::CallKind::kUnmapWhileBusy);
@@ -50,6 +54,14 @@ RandomOperations::RandomOperations(Choices& choices, Mix mix) : choices_(choices
   } else {
     DrawTight();
   }
+  DrawPolicy();
+}
+
+// A quarter of the programs has the policy as it is; on devices as small as theirs its handles are of one page.
+void RandomOperations::DrawPolicy() {
+  if (!program_.movable) return;
+  with_options_ = !choices_.OneIn(4);
+  if (with_options_) options_left_ = kOptions.size();
 }
 
 void RandomOperations::DrawTight() {
@@ -73,6 +85,7 @@ void RandomOperations::DrawRoomy() {
 }
 
 Operation RandomOperations::Next(absl::Span<const uint32_t> live) {
+  if (options_left_ > 0) return Option();
   return choices_.OneIn(rare_) ? Rare(live) : Common(live);
 }
 
@@ -94,7 +107,7 @@ Operation RandomOperations::Common(absl::Span<const uint32_t> live) {
 Operation RandomOperations::Rare(absl::Span<const uint32_t> live) {
   if (with_faults_ && choices_.OneIn(2)) return Fault();
   const int64_t pages = choices_.Draw(static_cast<uint32_t>(program_.pages) + 1);
-  switch (choices_.Draw(15)) {
+  switch (choices_.Draw(16)) {
     case 0:
       return {.kind = OperationKind::kTrim, .amount = choices_.OneIn(2) ? 0 : pages};
     case 1:
@@ -123,6 +136,9 @@ Operation RandomOperations::Rare(absl::Span<const uint32_t> live) {
     case 13:
       return {.kind = with_captures_ && choices_.OneIn(2) ? OperationKind::kBeginCapture : OperationKind::kEndCapture,
               .stream = DrawStream()};
+    case 14:
+      if (with_options_) return Option();
+      [[fallthrough]];
     default:
       return {.kind = OperationKind::kPass, .amount = 2000};
   }
@@ -133,6 +149,14 @@ Operation RandomOperations::Fault() {
           .call = static_cast<uint8_t>(choices_.Draw(kFailingCalls)),
           .error = static_cast<uint8_t>(choices_.Draw(kErrors.size())),
           .amount = 1 + choices_.Draw(choices_.OneIn(2) ? 2 : 12)};
+}
+
+Operation RandomOperations::Option() {
+  const uint32_t option = options_left_ > 0 ? --options_left_ : choices_.Draw(kOptions.size());
+  const int64_t value = Pick(choices_, kValues);
+  return {.kind = OperationKind::kSetOption,
+          .option = static_cast<uint8_t>(option),
+          .amount = value == 0 ? kUsualOptions[option] : value};
 }
 
 Operation RandomOperations::Allocate() {

@@ -56,6 +56,7 @@ class RandomOperations {
  private:
   void DrawTight();
   void DrawRoomy();
+  void DrawPolicy();
 
   enum class Sizes : uint8_t { kSmall, kMixed, kLarge, kPageEdges };
 
@@ -63,6 +64,7 @@ class RandomOperations {
   Operation Common(absl::Span<const uint32_t> live);
   Operation Rare(absl::Span<const uint32_t> live);
   Operation Fault();
+  Operation Option();
   int64_t DrawSize();
   int64_t Log(int64_t most);
   uint32_t DrawBlock(absl::Span<const uint32_t> live);
@@ -77,6 +79,9 @@ class RandomOperations {
   bool with_captures_ = false;
   Sizes sizes_ = Sizes::kMixed;
   uint32_t next_block_ = 1;
+  // To be set before anything else.
+  uint32_t options_left_ = 0;
+  bool with_options_ = false;
 };
 
 }  // namespace frugal::shadow

@@ -34,6 +34,8 @@ Tally& Tally::operator+=(const Tally& other) {
   faults += other.faults;
   device_calls += other.device_calls;
   stitches += other.stitches;
+  large += other.large;
+  exchanged += other.exchanged;
   return *this;
 }
 
@@ -58,6 +60,7 @@ ShadowRun::~ShadowRun() {
 Tally ShadowRun::tally() const {
   Tally tally = tally_;
   tally.faults = watched_.faults();
+  tally.large = memory_.large();
   for (size_t kind = 0; kind < sim::kCallKindNames.size(); ++kind) {
     tally.device_calls += static_cast<int64_t>(device_.calls(static_cast<sim::CallKind>(kind)));
   }
@@ -143,6 +146,8 @@ void ShadowRun::DoSeldom(const Operation& operation) {
       return;
     case OperationKind::kCache:
       return Cache(Pages(operation.amount));
+    case OperationKind::kSetOption:
+      return SetOption(operation);
     default:
       return verdict_.Fail("an operation that nobody runs: " + ToText(operation));
   }
@@ -158,10 +163,13 @@ void ShadowRun::Allocate(const Operation& operation) {
   const Sample sample{records_births_ ? SiteId{1 + operation.block % 5} : kUnsampled};
   const int64_t faults = watched_.faults();
   const Bytes held = memory_.held();
+  const int64_t released = memory_.large().released;
   const bool is_alone = meanwhile_.empty();
   absl::StatusOr<Allocation> allocation =
       allocator_->Allocate(requested, stream, AnnotationOf(operation.block), least, sample);
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
+  // Nothing else gives them up in the middle of a request.
+  if (is_alone && watched_.faults() == faults) tally_.exchanged += memory_.large().released - released;
   if (!allocation.ok()) return CheckRefused(allocation.status(), size, stream, faults);
   ++tally_.allocations;
   if (is_alone && limit_ != kUnlimited && memory_.held() > held && memory_.held() + others_ > limit_) {
@@ -330,11 +338,16 @@ void ShadowRun::Fail(const Operation& operation) {
                                     std::max<int64_t>(operation.amount, 1), std::string(kErrors[operation.error])));
 }
 
+void ShadowRun::SetOption(const Operation& operation) {
+  *FindOption(options_, kOptions[operation.option]) = operation.amount;
+  allocator_->SetOptions(options_);
+}
+
 // --- Others on the same device.
 
 void ShadowRun::Cache(Pages pages) {
   while (Pages(std::ssize(cached_)) < pages) {
-    const absl::StatusOr<PhysicalHandle> handle = device_.Create();
+    const absl::StatusOr<PhysicalHandle> handle = device_.Create(kPageSize);
     if (!handle.ok()) return;
     cached_.push_back(*handle);
   }

@@ -3,13 +3,17 @@
 // What is checked, after each operation unless it says otherwise:
 // - no byte of physical memory belongs to two blocks, and a block keeps its bytes for as long as it is handed out;
 // - a block is handed out only where the last work on each of its bytes comes before what its stream does next;
-// - a view is unmapped only when the host knows that all work on it is over;
+// - a handle of any size is mapped, opened and unmapped whole, and unmapped only when the host knows that all work on
+// it
+//   is over;
 // - every answer: sizes and alignment, kNotFound for what was not handed out, the streams of a block, limits;
-// - memory that can be found is found: a request fails only if the whole pages that nobody uses, those that the device
-//   still has within the limit, and the memory that others would give back are together too small for it;
+// - memory that can be found is found: a request fails only if the handles of which nobody uses a byte, the pages that
+// the
+//   device still has within the limit, and the memory that others would give back are together too small for it;
 // - what is failed on purpose costs nobody anything but the request at hand, and of that only the success;
 // - the books: bytes and blocks handed out, peaks, memory held; and the snapshot, byte by byte (now and then);
-// - ReturnIdle makes the host wait for nothing and returns nothing that was used since the mark; Trim leaves no page of
+// - ReturnIdle makes the host wait for nothing and returns nothing that was used since the mark; Trim leaves no handle
+// of
 //   which no byte is in use;
 // - at the end everything can be freed, nothing is held then, and all memory is to be had in one piece.
 
@@ -50,6 +54,8 @@ struct Tally {
   int64_t faults = 0;
   int64_t device_calls = 0;
   int64_t stitches = 0;
+  LargeHandles large;     // handles of more than one page
+  int64_t exchanged = 0;  // of them, those that a request gave up for smaller ones
 
   Tally& operator+=(const Tally& other);
 };
@@ -101,6 +107,7 @@ class ShadowRun final : public Reclaimer, public Observer {
   void SetLimit(Bytes limit, Bytes others);
   void Fail(const Operation& operation);
   void EndEpoch(int64_t how);
+  void SetOption(const Operation& operation);
   void Cache(Pages pages);
   void DoMeanwhile();
 
@@ -139,6 +146,7 @@ class ShadowRun final : public Reclaimer, public Observer {
   Captured captured_ = {};
   bool has_unmarked_ = false;  // a block was freed of which an event could not be recorded for each of its streams
   Positions idle_mark_;
+  PolicyOptions options_;
   Bytes limit_ = kUnlimited;
   Bytes others_;
   bool records_births_ = false;

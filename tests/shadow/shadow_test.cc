@@ -34,6 +34,14 @@ TEST_P(Shadow, AgreesWithTheAllocatorOnRandomOperations) {
   const CampaignResult result = RunCampaign(own);
   std::printf("%s\n", ToText(own, result).c_str());
   EXPECT_EQ(result.failure, "");
+  // So few operations need not come to everything.
+  if (quick != nullptr) return;
+  EXPECT_GT(result.tally.stitches, 0);
+  EXPECT_GT(result.tally.large.created, 0);
+  EXPECT_GT(result.tally.large.moved, 0);
+  EXPECT_GT(result.tally.large.released, result.tally.exchanged);
+  EXPECT_GT(result.tally.exchanged, 0);
+  EXPECT_GT(result.tally.large.shared, 0);
 }
 
 // Short programs end in a check that everything can be given back; long ones get into states that short ones do not.

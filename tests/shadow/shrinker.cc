@@ -63,6 +63,8 @@ class Shrinker {
   }
 
   bool SimplifyOperation(size_t i) {
+    // The value of an option says nothing by being small, and must be one that it can have.
+    if (program_.operations[i].kind == OperationKind::kSetOption) return false;
     bool helped = SimplifyNumber(i, &Operation::amount);
     helped |= SimplifyNumber(i, &Operation::second);
     // Whatever helps makes program_ another one.

@@ -23,15 +23,16 @@ class TracingDevice final : public Device {
   absl::Status Unreserve(Address range, Bytes size) override {
     return Told(absl::StrFormat("unreserve %#x", range.value()), device_.Unreserve(range, size));
   }
-  absl::StatusOr<PhysicalHandle> Create() override {
-    absl::StatusOr<PhysicalHandle> handle = device_.Create();
-    return Told(absl::StrFormat("create handle %d", handle.value_or(PhysicalHandle()).id), handle);
+  absl::StatusOr<PhysicalHandle> Create(Bytes size) override {
+    absl::StatusOr<PhysicalHandle> handle = device_.Create(size);
+    return Told(absl::StrFormat("create handle %d of %d", handle.value_or(PhysicalHandle()).id, size.count()), handle);
   }
   absl::Status Release(PhysicalHandle handle) override {
     return Told(absl::StrFormat("release handle %d", handle.id), device_.Release(handle));
   }
-  absl::Status Map(Address page, PhysicalHandle handle) override {
-    return Told(absl::StrFormat("map handle %d at %#x", handle.id, page.value()), device_.Map(page, handle));
+  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
+    return Told(absl::StrFormat("map handle %d at %#x + %d", handle.id, start.value(), size.count()),
+                device_.Map(start, size, handle));
   }
   absl::Status SetAccess(Address start, Bytes size) override {
     return Told(absl::StrFormat("set_access %#x + %d", start.value(), size.count()), device_.SetAccess(start, size));

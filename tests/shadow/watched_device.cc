@@ -27,9 +27,9 @@ absl::Status WatchedDevice::Unreserve(Address range, Bytes size) {
   return status;
 }
 
-absl::StatusOr<PhysicalHandle> WatchedDevice::Create() {
-  absl::StatusOr<PhysicalHandle> handle = device_.Create();
-  if (Succeeded(handle.status(), kPageSize)) memory_.Created(handle->id);
+absl::StatusOr<PhysicalHandle> WatchedDevice::Create(Bytes size) {
+  absl::StatusOr<PhysicalHandle> handle = device_.Create(size);
+  if (Succeeded(handle.status(), size)) memory_.Created(handle->id, size);
   return handle;
 }
 
@@ -39,9 +39,9 @@ absl::Status WatchedDevice::Release(PhysicalHandle handle) {
   return status;
 }
 
-absl::Status WatchedDevice::Map(Address page, PhysicalHandle handle) {
-  absl::Status status = device_.Map(page, handle);
-  if (Succeeded(status)) memory_.Mapped(page, handle.id);
+absl::Status WatchedDevice::Map(Address start, Bytes size, PhysicalHandle handle) {
+  absl::Status status = device_.Map(start, size, handle);
+  if (Succeeded(status)) memory_.Mapped(start, size, handle.id);
   return status;
 }
 

@@ -22,9 +22,9 @@ class WatchedDevice final : public Device {
   absl::StatusOr<MemoryInfo> GetMemoryInfo() override;
   absl::StatusOr<Address> Reserve(Bytes size) override;
   absl::Status Unreserve(Address range, Bytes size) override;
-  absl::StatusOr<PhysicalHandle> Create() override;
+  absl::StatusOr<PhysicalHandle> Create(Bytes size) override;
   absl::Status Release(PhysicalHandle handle) override;
-  absl::Status Map(Address page, PhysicalHandle handle) override;
+  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override;
   absl::Status SetAccess(Address start, Bytes size) override;
   absl::Status Unmap(Address start, Bytes size) override;
   absl::StatusOr<Address> Malloc(Bytes size) override;
