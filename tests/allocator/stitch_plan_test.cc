@@ -42,8 +42,8 @@ class StitchPlanTest : public testing::Test {
     return PlanWith(arena, size, Offers(donations), [](const PageRef&) { return true; });
   }
   static std::optional<StitchPlan> PlanWith(const Arena& arena, Bytes size, const Offers& offers,
-                                            absl::FunctionRef<bool(PageRef)> may_unmap, PieceSizes sizes = {}) {
-    return PlanStitch(arena, {size, offers, sizes, DriverCosts(), PolicyOptions(), may_unmap});
+                                            absl::FunctionRef<bool(PageRef)> may_unmap, NewHandles new_handles = {}) {
+    return PlanStitch(arena, {size, offers, new_handles, DriverCosts(), PolicyOptions(), may_unmap});
   }
   // Hands out the whole of the first `pages` pages, one block each.
   static std::vector<Block*> TakePages(Arena& arena, int64_t pages) {

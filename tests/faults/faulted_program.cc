@@ -286,7 +286,6 @@ PolicyOptions LargeHandles() {
   PolicyOptions options;
   options.waste_part = 1;
   options.piece_part = 2;
-  options.exchange_percent = 100;
   return options;
 }
 

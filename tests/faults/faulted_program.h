@@ -136,7 +136,7 @@ class FaultedProgram {
 // What to play the history with: no fault, and little more memory than it fits into, so that all of it is wanted.
 FaultedProgram::Options FittingOptions(const History& history, bool virtual_memory, const PolicyOptions& policy = {});
 
-// With which handles of several pages are made, moved and given up even where memory is tight.
+// With which handles of several pages are made and moved even where memory is tight.
 PolicyOptions LargeHandles();
 
 // The kinds of call that the policy makes.

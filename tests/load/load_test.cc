@@ -140,7 +140,6 @@ class Load : public testing::Test {
     if (device % 2 == 0) return options;
     options.waste_part = device % 4 == 1 ? 1 : 32;
     options.piece_part = 4;
-    options.exchange_percent = 100;
     return options;
   }
 

@@ -253,7 +253,6 @@ void PrintTo(const Path& path, std::ostream* out) { *out << path.name; }
 PolicyOptions LargeHandles() {
   PolicyOptions options;
   options.piece_part = 4;
-  options.rounding = 4;
   return options;
 }
 

@@ -15,8 +15,6 @@ OrderedProgram::Options RandomProgram::DrawOptions(uint64_t seed) {
   if (seed % 4 == 0 || seed % 4 == 3) return options;
   options.policy.waste_part = seed % 4 == 1 ? 1 : 32;
   options.policy.piece_part = Draw(1, 4);
-  options.policy.rounding = Draw(1, 4);
-  options.policy.exchange_percent = 100;
   return options;
 }
 

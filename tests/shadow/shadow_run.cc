@@ -35,7 +35,6 @@ Tally& Tally::operator+=(const Tally& other) {
   device_calls += other.device_calls;
   stitches += other.stitches;
   large += other.large;
-  exchanged += other.exchanged;
   return *this;
 }
 
@@ -163,13 +162,10 @@ void ShadowRun::Allocate(const Operation& operation) {
   const Sample sample{records_births_ ? SiteId{1 + operation.block % 5} : kUnsampled};
   const int64_t faults = watched_.faults();
   const Bytes held = memory_.held();
-  const int64_t released = memory_.large().released;
   const bool is_alone = meanwhile_.empty();
   absl::StatusOr<Allocation> allocation =
       allocator_->Allocate(requested, stream, AnnotationOf(operation.block), least, sample);
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
-  // Nothing else gives them up in the middle of a request.
-  if (is_alone && watched_.faults() == faults) tally_.exchanged += memory_.large().released - released;
   if (!allocation.ok()) return CheckRefused(allocation.status(), size, stream, faults);
   ++tally_.allocations;
   if (is_alone && limit_ != kUnlimited && memory_.held() > held && memory_.held() + others_ > limit_) {

@@ -54,8 +54,7 @@ struct Tally {
   int64_t faults = 0;
   int64_t device_calls = 0;
   int64_t stitches = 0;
-  LargeHandles large;     // handles of more than one page
-  int64_t exchanged = 0;  // of them, those that a request gave up for smaller ones
+  LargeHandles large;  // handles of more than one page
 
   Tally& operator+=(const Tally& other);
 };
