@@ -64,8 +64,9 @@ absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach)
   absl::StatusOr<StitchPlan> plan = ChoosePlan(arena, size, reach);
   if (!plan.ok()) return plan.status();
   absl::Status status = Commit(arena, *plan, reach);
-  if (remaps_ && absl::IsResourceExhausted(status) && plan->donations.empty()) {
-    // A driver that lacks the memory that it says is free does not keep free handles from serving.
+  if (remaps_ && !status.ok() && plan->donations.empty()) {
+    // What new memory is refused, for whatever reason, free memory may still serve.
+    ledger_.Absorbed(status);
     plan = PlanRemapping(arena, size, reach, Pages(1));
     status = plan.ok() ? Commit(arena, *plan, reach) : plan.status();
   }
@@ -75,8 +76,9 @@ absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach)
 absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Arena& arena, Bytes size, Reach reach) {
   if (!remaps_) return PlanInPlace(arena, size, reach);
   if (std::optional<StitchPlan> again = PlanAgain(arena, size, reach); again.has_value()) return *std::move(again);
-  absl::StatusOr<Bytes> left = budget_.Left(handles_.held().bytes());
-  if (!left.ok()) return left.status();
+  const absl::StatusOr<Bytes> left = budget_.Left(handles_.held().bytes());
+  ledger_.Absorbed(left.status());
+  if (!left.ok()) return PlanRemapping(arena, size, reach, Pages(1));
   const Pages largest = LargestPiece(arena, *left);
   absl::StatusOr<StitchPlan> growth = Plan(&PlanStitch, arena, size, Offers({}), {largest, /*rounds_up=*/true});
   if (!growth.ok() || IsWorthGrowing(*growth, *left)) return growth;
