@@ -91,6 +91,14 @@ class Books : public testing::TestWithParam<Setting> {
     requested_.Take(block->second.small, block->second.requested.count());
     live_.erase(block);
   }
+  // As the end of a program whose device works again.
+  void GiveAllBack() {
+    ASSERT_TRUE(device_.SetFaults(""));
+    while (!live_.empty()) Free();
+    EXPECT_TRUE(allocator_.Trim().ok());
+    EXPECT_EQ(device_.used(), Bytes(0)) << "everything goes back";
+    CompareAll();
+  }
   void FailNow() {
     constexpr std::array kKinds = {"create", "map", "set_access", "unmap", "release", "malloc", "free", "event_record"};
     const char* const kind = kKinds[static_cast<size_t>(Draw(0, kKinds.size() - 1))];
@@ -215,6 +223,7 @@ TEST_P(Books, AgreeWithTheSnapshotTheProgramAndTheDevice) {
     if (HasFailure()) break;
   }
   faults_ += device_.faults();
+  GiveAllBack();
   std::cout << "COUNTS books, " << GetParam().name << ": " << kOperations << " operations, " << faults_
             << " failed calls, " << out_of_memory_ << " out of memory, " << compared_ << " figures compared, seed "
             << TestSeed() << "\n";

@@ -119,6 +119,7 @@ TEST_F(StitchPlanTest, RefillsTheHoleThatNeedsTheFewestPages) {
   arena.PutBack(blocks[3], BlockStep::kReturn);
   arena.PutBack(blocks[4], BlockStep::kReturn);
   arena.Vacate(blocks[2], {&ExtentOf(arena), 3, 1});
+  ExtentOf(arena).MutableView(3) = View();  // Given back to the device.
   const std::optional<StitchPlan> plan = Plan(arena, kPage * 3, {&arena});
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->target.first, 3);
