@@ -1,0 +1,121 @@
+// Handles of several sizes: how large new ones are, and that each is mapped, moved and given back as a whole.
+
+#include <vector>
+
+#include "tests/allocator/sized_handles.h"
+
+namespace frugal {
+namespace {
+
+using Sizes = std::vector<int64_t>;
+
+class HandleSizes : public SizedHandlesTest {};
+
+TEST_F(HandleSizes, AreLargeWhileMuchIsLeftAndSmallWhenLittleIs) {
+  AllocatePages(16);
+  EXPECT_EQ(log_.TakeCreated(), Sizes({8, 8})) << "a quarter of 64 pages would be 16, but 8 is the most";
+  AllocatePages(24);
+  EXPECT_EQ(log_.TakeCreated(), Sizes({8, 8, 8}));
+  AllocatePages(8);
+  EXPECT_EQ(log_.TakeCreated(), Sizes({4, 4})) << "a quarter of 24 is 6";
+  AllocatePages(7);
+  EXPECT_EQ(log_.TakeCreated(), Sizes({4, 2, 1})) << "no more than is asked for";
+}
+
+TEST_F(HandleSizes, AreOfOnePageForSmallBlocks) {
+  for (int i = 0; i < 4; ++i) Allocate(MiB(1));
+  EXPECT_EQ(log_.TakeCreated(), Sizes({1, 1}));
+}
+
+TEST_F(HandleSizes, FollowTheLimitWhereItIsLessThanWhatTheDeviceHas) {
+  allocator_->SetLimit(Pages(8).bytes(), nullptr, nullptr);
+  AllocatePages(4);
+  EXPECT_EQ(log_.TakeCreated(), Sizes({2, 2}));
+}
+
+TEST_F(HandleSizes, AreLargerWhileMostOfTheDeviceIsLeftHoweverSmallItIs) {
+  PolicyOptions options = Options();
+  options.piece_part = 64;
+  options.ample_piece = 4;
+  options.ample_part = 8;
+  options.ample_percent = 50;
+  allocator_->SetOptions(options);
+  AllocatePages(40);
+  EXPECT_EQ(log_.TakeCreated(), Sizes(10, 4));
+  AllocatePages(4);
+  EXPECT_EQ(log_.TakeCreated(), Sizes(4, 1)) << "less than half of it is left";
+}
+
+TEST_F(HandleSizes, TakeOneCallEachForAllTheirPages) {
+  const Address block = AllocatePages(24);
+  EXPECT_EQ(calls(CallKind::kCreate), 3u);
+  EXPECT_EQ(calls(CallKind::kMap), 3u);
+  EXPECT_EQ(calls(CallKind::kSetAccess), 1u) << "for the whole range";
+  Free(block);
+  EXPECT_EQ(Trim(), kPageSize * 24);
+  EXPECT_EQ(calls(CallKind::kUnmap), 3u);
+  EXPECT_EQ(calls(CallKind::kRelease), 3u);
+}
+
+TEST_F(HandleSizes, AreRoundedUpSoThatTheNextRequestFindsItsMemoryThere) {
+  PolicyOptions options = Options();
+  options.rounding = 4;
+  options.waste_part = 4;
+  allocator_->SetOptions(options);
+  const Address first = AllocatePages(1);
+  EXPECT_EQ(log_.TakeCreated(), Sizes({4}));
+  device_.ResetCounters();
+  EXPECT_EQ(AllocatePages(3), first + kPageSize);
+  EXPECT_EQ(driver_time(), 0);
+}
+
+// A device without a page to spare, whose first handle, of four pages, is kMain's.
+class WholeHandles : public SizedHandlesTest {
+ protected:
+  WholeHandles() : SizedHandlesTest(16), four_(AllocatePages(4)) { FillUp(); }
+
+  const Address four_;
+};
+
+TEST_F(WholeHandles, MoveWithAllTheirPages) {
+  Free(four_);
+  device_.ResetCounters();
+  const Address moved = AllocatePages(4, kSide);
+  EXPECT_EQ(calls(CallKind::kMap), 1u);
+  EXPECT_EQ(calls(CallKind::kCreate), 0u);
+  EXPECT_TRUE(log_.IsOpen(moved, kPageSize * 4));
+}
+
+TEST_F(WholeHandles, ThatAreLargerThanWhatIsLackingLeaveTheRestFreeBehindTheBlock) {
+  Free(four_);
+  const Address moved = AllocatePages(3, kSide);
+  device_.ResetCounters();
+  EXPECT_EQ(AllocatePages(1, kSide), moved + kPageSize * 3);
+  EXPECT_EQ(memory_calls(), 0u);
+}
+
+TEST_F(WholeHandles, OfWhichAPageIsInUseDoNotMove) {
+  Free(four_);
+  AllocatePages(1);
+  EXPECT_TRUE(IsOutOfMemory(kPageSize * 3, kSide)) << "three pages are free, and of a handle that is not";
+  EXPECT_TRUE(IsOutOfMemory(kPageSize, kSide));
+  EXPECT_EQ(AllocatePages(3), four_ + kPageSize) << "they serve where they are";
+}
+
+TEST_F(WholeHandles, OfWhichAPageIsInUseAreNotGivenBack) {
+  Free(four_);
+  const Address one = AllocatePages(1);
+  EXPECT_EQ(Trim(), Bytes(0));
+  Free(one);
+  EXPECT_EQ(Trim(kPageSize), kPageSize * 4) << "there is no part of it to be had";
+}
+
+TEST_F(WholeHandles, ThatWereGivenBackMakeRoomForOthersOfTheSameMemory) {
+  Free(four_);
+  EXPECT_EQ(Trim(), kPageSize * 4);
+  for (int i = 0; i < 4; ++i) AllocatePages(1, kSide);
+  EXPECT_EQ(log_.TakeCreated(), Sizes(4, 1));
+}
+
+}  // namespace
+}  // namespace frugal
