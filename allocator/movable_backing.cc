@@ -250,7 +250,7 @@ void MovableBacking::DropUnusedViews() {
   for (const Arena* arena : arenas_.all()) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (int64_t page = 0; page < extent->touched(); ++page) {
-        if (dropped == kMostDropped) return;
+        if (dropped >= kMostDropped) return;
         if (extent->view(page).state != View::State::kStale || IsKept(*extent, page)) continue;
         if (!MayUnmap({extent.get(), page})) continue;
         // What cannot be unmapped now stays as it is, which harms nobody.
