@@ -2,7 +2,7 @@
 
 #include <vector>
 
-#include "tests/allocator/allocator_fixture.h"
+#include "tests/allocator/sized_handles.h"
 
 namespace frugal {
 namespace {
@@ -76,6 +76,53 @@ TEST_F(InPlace, WithRemappingOffNothingMovesAndMemoryGoesBackBeforeItIsOut) {
   EXPECT_EQ(statistics().num_stitches, 0);
   EXPECT_LE(allocator_->Held(), MiB(64));
   EXPECT_TRUE(IsOutOfMemory(MiB(16)));
+}
+
+// A block of one page inside a handle of eight pages.
+class InPlaceInsideALargeHandle : public SizedHandlesTest {
+ protected:
+  InPlaceInsideALargeHandle() : SizedHandlesTest(32) {
+    before_ = AllocatePages(3);
+    EXPECT_EQ(log_.TakeCreated(), (std::vector<int64_t>{2, 1}));
+    Free(before_);
+    EXPECT_EQ(Trim(), kPageSize * 3);
+    Free(AllocatePages(8));
+    before_ = AllocatePages(3);
+    kept_ = AllocatePages(1);
+    EXPECT_EQ(kept_, before_ + kPageSize * 3);
+    EXPECT_EQ(log_.TakeCreated(), (std::vector<int64_t>{8}));
+    EXPECT_TRUE(allocator_->KeepInPlace(kept_, kPageSize, true).ok());
+  }
+
+  Address before_;
+  Address kept_;
+};
+
+TEST_F(InPlaceInsideALargeHandle, KeepsTheWholeHandle) {
+  Free(before_);
+  Free(kept_);
+  EXPECT_EQ(Trim(), Bytes(0));
+  ASSERT_TRUE(allocator_->KeepInPlace(kept_, kPageSize, false).ok());
+  EXPECT_EQ(Trim(), kPageSize * 8);
+}
+
+TEST_F(InPlaceInsideALargeHandle, HoldsItUntilAllThatWereKeptInItAreLetGo) {
+  ASSERT_TRUE(allocator_->KeepInPlace(before_, kPageSize * 3, true).ok());
+  allocator_->CheckInvariants();
+  Free(before_);
+  Free(kept_);
+  ASSERT_TRUE(allocator_->KeepInPlace(kept_, kPageSize, false).ok());
+  EXPECT_EQ(Trim(), Bytes(0));
+  ASSERT_TRUE(allocator_->KeepInPlace(before_, kPageSize * 3, false).ok());
+  EXPECT_EQ(Trim(), kPageSize * 8);
+}
+
+TEST_F(InPlaceInsideALargeHandle, DoesNotMoveThoughAnotherStreamHasNone) {
+  Free(before_);
+  Free(kept_);
+  FillUp(kSide);
+  EXPECT_TRUE(IsOutOfMemory(kPageSize, kSide));
+  EXPECT_EQ(AllocatePages(8), before_) << "it serves where it is";
 }
 
 class Reserve : public AllocatorTest {
