@@ -54,12 +54,24 @@ struct Setting {
   std::string name;
   Bytes memory;
   bool virtual_memory;
-  bool fails;  // calls of the device, now and then
+  bool fails;          // calls of the device, now and then
+  bool sized = false;  // handles of several pages, though the device is small, and large ones given up for small ones
   friend void PrintTo(const Setting& setting, std::ostream* stream) { *stream << setting.name; }
 };
 
 class Books : public testing::TestWithParam<Setting> {
  protected:
+  Books() {
+    if (!GetParam().sized) return;
+    PolicyOptions options;
+    options.piece_part = 4;
+    options.largest_piece = 8;
+    options.rounding = 4;
+    options.waste_part = 8;
+    options.exchange_percent = 40;
+    allocator_.SetOptions(options);
+  }
+
   struct Live {
     Bytes size;
     Bytes requested;
@@ -186,6 +198,7 @@ class Books : public testing::TestWithParam<Setting> {
     EXPECT_EQ(statistics.num_ooms, out_of_memory_);
     EXPECT_EQ(allocator_.Held(), device_.used());
     CompareWithTheDevice(statistics);
+    allocator_.CheckInvariants();
   }
   void CompareWithTheDevice(const Statistics& statistics) {
     if (GetParam().fails) return;
@@ -233,7 +246,9 @@ INSTANTIATE_TEST_SUITE_P(Settings, Books,
                          testing::Values(Setting{"handles", MiB(64), true, false},
                                          Setting{"segments", MiB(96), false, false},
                                          Setting{"handles_that_fail", MiB(64), true, true},
-                                         Setting{"segments_that_fail", MiB(96), false, true}),
+                                         Setting{"segments_that_fail", MiB(96), false, true},
+                                         Setting{"sized_handles", MiB(128), true, false, true},
+                                         Setting{"sized_handles_that_fail", MiB(128), true, true, true}),
                          [](const auto& info) { return info.param.name; });
 
 }  // namespace

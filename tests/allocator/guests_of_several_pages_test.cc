@@ -17,6 +17,14 @@ class GuestsOfSeveralPages : public SizedHandlesTest {
     device_.ResetCounters();
   }
 
+  // Without anybody having missed it.
+  bool IsHome() const {
+    for (const SegmentView& segment : allocator_->Snapshot()) {
+      if (segment.stream == kSide) return false;
+    }
+    return true;
+  }
+
   const Address home_;
   Address lent_;
   Address rest_;
@@ -31,13 +39,17 @@ TEST_F(GuestsOfSeveralPages, StayWhileAPageOfThemIsInUse) {
 
 TEST_F(GuestsOfSeveralPages, GoHomeWithTheirLastPageWhicheverThatIs) {
   Free(lent_);
+  EXPECT_FALSE(IsHome());
   Free(rest_);
+  EXPECT_TRUE(IsHome());
   EXPECT_EQ(AllocatePages(4, kMain), home_);
   Free(home_);
   lent_ = AllocatePages(3, kSide);
   rest_ = AllocatePages(1, kSide);
   Free(rest_);
+  EXPECT_FALSE(IsHome());
   Free(lent_);
+  EXPECT_TRUE(IsHome());
   EXPECT_EQ(AllocatePages(4, kMain), home_);
   EXPECT_EQ(memory_calls(), 0u);
 }
