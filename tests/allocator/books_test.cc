@@ -55,7 +55,7 @@ struct Setting {
   Bytes memory;
   bool virtual_memory;
   bool fails;          // calls of the device, now and then
-  bool sized = false;  // handles of several pages, though the device is small, and large ones given up for small ones
+  bool sized = false;  // handles of several pages, though the device is small
   friend void PrintTo(const Setting& setting, std::ostream* stream) { *stream << setting.name; }
 };
 
@@ -66,9 +66,7 @@ class Books : public testing::TestWithParam<Setting> {
     PolicyOptions options;
     options.piece_part = 4;
     options.largest_piece = 8;
-    options.rounding = 4;
     options.waste_part = 8;
-    options.exchange_percent = 40;
     allocator_.SetOptions(options);
   }
 

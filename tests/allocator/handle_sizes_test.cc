@@ -33,19 +33,6 @@ TEST_F(HandleSizes, FollowTheLimitWhereItIsLessThanWhatTheDeviceHas) {
   EXPECT_EQ(log_.TakeCreated(), Sizes({2, 2}));
 }
 
-TEST_F(HandleSizes, AreLargerWhileMostOfTheDeviceIsLeftHoweverSmallItIs) {
-  PolicyOptions options = Options();
-  options.piece_part = 64;
-  options.ample_piece = 4;
-  options.ample_part = 8;
-  options.ample_percent = 50;
-  allocator_->SetOptions(options);
-  AllocatePages(40);
-  EXPECT_EQ(log_.TakeCreated(), Sizes(10, 4));
-  AllocatePages(4);
-  EXPECT_EQ(log_.TakeCreated(), Sizes(4, 1)) << "less than half of it is left";
-}
-
 TEST_F(HandleSizes, TakeOneCallEachForAllTheirPages) {
   const Address block = AllocatePages(24);
   EXPECT_EQ(calls(CallKind::kCreate), 3u);
@@ -59,7 +46,7 @@ TEST_F(HandleSizes, TakeOneCallEachForAllTheirPages) {
 
 TEST_F(HandleSizes, AreRoundedUpSoThatTheNextRequestFindsItsMemoryThere) {
   PolicyOptions options = Options();
-  options.rounding = 4;
+  options.piece_part = 16;
   options.waste_part = 4;
   allocator_->SetOptions(options);
   const Address first = AllocatePages(1);

@@ -14,15 +14,12 @@ namespace frugal {
 
 class SizedHandlesTest : public AllocatorTest {
  protected:
-  // New handles are a quarter of what is left, of eight pages at most; nothing is rounded up, and none is given up.
+  // New handles are a quarter of what is left, of eight pages at most.
   static PolicyOptions Options() {
     PolicyOptions options;
     options.piece_part = 4;
     options.largest_piece = 8;
-    options.ample_piece = 1;
-    options.rounding = 1;
     options.waste_part = 32;
-    options.exchange_percent = -1;
     return options;
   }
 
