@@ -93,7 +93,7 @@ struct Case {
 class Lies : public testing::TestWithParam<Case> {};
 
 TEST_P(Lies, OfTheDeviceAreNoticedAndMadeSmall) {
-  Campaign campaign{.first_seed = 7, .operations = 20'000, .operations_of_program = 200};
+  Campaign campaign{.first_seed = 7, .operations = 400'000, .operations_of_program = 200};
   campaign.between = [](Device& device) { return std::make_unique<LyingDevice>(device, GetParam().lie); };
   const CampaignResult result = RunCampaign(campaign);
   std::printf("%s\n", ToText(campaign, result).c_str());

@@ -1,6 +1,7 @@
 #include "tests/shadow/random_operations.h"
 
 #include <algorithm>
+#include <bit>
 
 #include "cuda/simulated/call_kind.h"
 
@@ -61,7 +62,7 @@ RandomOperations::RandomOperations(Choices& choices, Mix mix) : choices_(choices
 void RandomOperations::DrawPolicy() {
   if (!program_.movable) return;
   with_options_ = !choices_.OneIn(4);
-  if (with_options_) options_left_ = kOptions.size();
+  if (with_options_) to_set_ = choices_.Draw(1U << kOptions.size());
 }
 
 void RandomOperations::DrawTight() {
@@ -85,7 +86,11 @@ void RandomOperations::DrawRoomy() {
 }
 
 Operation RandomOperations::Next(absl::Span<const uint32_t> live) {
-  if (options_left_ > 0) return Option();
+  if (to_set_ != 0) {
+    const int option = std::countr_zero(to_set_);
+    to_set_ &= to_set_ - 1;
+    return SetOption(static_cast<size_t>(option));
+  }
   return choices_.OneIn(rare_) ? Rare(live) : Common(live);
 }
 
@@ -137,7 +142,7 @@ Operation RandomOperations::Rare(absl::Span<const uint32_t> live) {
       return {.kind = with_captures_ && choices_.OneIn(2) ? OperationKind::kBeginCapture : OperationKind::kEndCapture,
               .stream = DrawStream()};
     case 14:
-      if (with_options_) return Option();
+      if (with_options_) return SetOption(choices_.Draw(kOptions.size()));
       [[fallthrough]];
     default:
       return {.kind = OperationKind::kPass, .amount = 2000};
@@ -151,8 +156,7 @@ Operation RandomOperations::Fault() {
           .amount = 1 + choices_.Draw(choices_.OneIn(2) ? 2 : 12)};
 }
 
-Operation RandomOperations::Option() {
-  const uint32_t option = options_left_ > 0 ? --options_left_ : choices_.Draw(kOptions.size());
+Operation RandomOperations::SetOption(size_t option) {
   const int64_t value = Pick(choices_, kValues);
   return {.kind = OperationKind::kSetOption,
           .option = static_cast<uint8_t>(option),

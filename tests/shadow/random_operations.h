@@ -64,7 +64,7 @@ class RandomOperations {
   Operation Common(absl::Span<const uint32_t> live);
   Operation Rare(absl::Span<const uint32_t> live);
   Operation Fault();
-  Operation Option();
+  Operation SetOption(size_t option);
   int64_t DrawSize();
   int64_t Log(int64_t most);
   uint32_t DrawBlock(absl::Span<const uint32_t> live);
@@ -79,8 +79,8 @@ class RandomOperations {
   bool with_captures_ = false;
   Sizes sizes_ = Sizes::kMixed;
   uint32_t next_block_ = 1;
-  // To be set before anything else.
-  uint32_t options_left_ = 0;
+  uint32_t to_set_ = 0;  // options, a bit for each, before anything else
+  static_assert(kOptions.size() < 32);
   bool with_options_ = false;
 };
 

@@ -34,8 +34,8 @@ TEST_P(Shadow, AgreesWithTheAllocatorOnRandomOperations) {
   const CampaignResult result = RunCampaign(own);
   std::printf("%s\n", ToText(own, result).c_str());
   EXPECT_EQ(result.failure, "");
-  // So few operations need not come to everything.
-  if (quick != nullptr) return;
+  // A few programs need not come to everything.
+  if (result.programs < 500 || own.operations < 100'000) return;
   EXPECT_GT(result.tally.stitches, 0);
   EXPECT_GT(result.tally.large.created, 0);
   EXPECT_GT(result.tally.large.moved, 0);
