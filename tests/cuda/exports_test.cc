@@ -269,6 +269,41 @@ TEST_F(ExportsTest, VirtualMemoryCountsAndCosts) {
   EXPECT_EQ(DRIVER(frugal_sim_driver_ns)(), 131'000u);
 }
 
+TEST_F(ExportsTest, HandleOfSeveralPagesIsMappedFoundSharedAndUnmappedWhole) {
+  constexpr size_t kSize = kPage * 4;
+  CUdeviceptr range = 0;
+  CUmemGenericAllocationHandle handle = 0;
+  const CUmemAllocationProp properties = OnGpu(1);
+  const CUmemAccessDesc access = {properties.location, CU_MEM_ACCESS_FLAGS_PROT_READWRITE};
+  ASSERT_EQ(DRIVER(cuMemAddressReserve)(&range, kSize * 2, 0, 0, 0), CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(cuMemCreate)(&handle, kSize + kPage / 2, &properties, 0), CUDA_ERROR_INVALID_VALUE);
+  ASSERT_EQ(DRIVER(cuMemCreate)(&handle, kSize, &properties, 0), CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(cuMemMap)(range, kSize * 2, 0, handle, 0), CUDA_ERROR_INVALID_VALUE) << "more than there is of it";
+  ASSERT_EQ(DRIVER(cuMemMap)(range, kSize, 0, handle, 0), CUDA_SUCCESS);
+  // Another process would see it so, as one descriptor whatever its size.
+  CUmemGenericAllocationHandle found = 0;
+  ASSERT_EQ(DRIVER(cuMemRetainAllocationHandle)(&found, reinterpret_cast<void*>(range + kPage * 3)), CUDA_SUCCESS);
+  EXPECT_EQ(found, handle);
+  int descriptor = -1;
+  ASSERT_EQ(DRIVER(cuMemExportToShareableHandle)(&descriptor, found, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, 0),
+            CUDA_SUCCESS);
+  CUmemGenericAllocationHandle imported = 0;
+  void* const shared = reinterpret_cast<void*>(static_cast<uintptr_t>(descriptor));
+  ASSERT_EQ(DRIVER(cuMemImportFromShareableHandle)(&imported, shared, CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR),
+            CUDA_SUCCESS);
+  close(descriptor);
+  ASSERT_EQ(DRIVER(cuMemMap)(range + kSize, kSize, 0, imported, 0), CUDA_SUCCESS);
+  ASSERT_EQ(DRIVER(cuMemSetAccess)(range, kSize * 2, &access, 1), CUDA_SUCCESS);
+  for (size_t page = 0; page < 4; ++page) *reinterpret_cast<size_t*>(range + kPage * page) = page + 1;
+  for (size_t page = 0; page < 4; ++page) EXPECT_EQ(*reinterpret_cast<size_t*>(range + kSize + kPage * page), page + 1);
+  EXPECT_EQ(DRIVER(frugal_sim_memory_used)(1), kSize);
+  EXPECT_EQ(DRIVER(cuMemUnmap)(range, kPage), CUDA_ERROR_INVALID_VALUE) << "a part of it";
+  ASSERT_EQ(DRIVER(cuMemUnmap)(range, kSize * 2), CUDA_SUCCESS);
+  for (const auto each : {handle, found, imported}) ASSERT_EQ(DRIVER(cuMemRelease)(each), CUDA_SUCCESS);
+  ASSERT_EQ(DRIVER(cuMemAddressFree)(range, kSize * 2), CUDA_SUCCESS);
+  EXPECT_EQ(DRIVER(frugal_sim_memory_used)(1), 0u);
+}
+
 TEST_F(ExportsTest, FaultsAreThoseOfThePlan) {
   EXPECT_NE(DRIVER(frugal_sim_set_faults)("nonsense"), 0);
   ASSERT_EQ(DRIVER(frugal_sim_set_faults)("malloc@1=out_of_memory"), 0);
