@@ -180,10 +180,13 @@ def host_memory() -> None:
 @call("empty_cache", "accelerator.empty_cache")
 def caches() -> None:
     for module in (memory, torch.accelerator):
-        empty(200 * MIB)
-        before = memory.memory_reserved()
         module.empty_cache()
-        SAME[f"{module.__name__}.empty_cache"] = before - memory.memory_reserved() >= 200 * MIB
+        before = memory.memory_reserved()
+        empty(200 * MIB)
+        grown = memory.memory_reserved()
+        module.empty_cache()
+        # Ours may have made a part of it from what was held beside memory in use.
+        SAME[f"{module.__name__}.empty_cache"] = grown > before >= memory.memory_reserved()
 
 
 @call("caching_allocator_alloc", "caching_allocator_delete")
