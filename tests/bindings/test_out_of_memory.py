@@ -243,6 +243,20 @@ def test_memory_that_the_driver_fails_to_map_is_natives(kind):
 
 
 @simulated_gpu
+def test_free_memory_is_joined_where_the_driver_has_less_than_it_says():
+    collect()
+    torch.cuda.empty_cache()
+    pieces = [empty(200 * MIB) for _ in range(3)]
+    stitches = frugal_alloc.stats()["stitches"]
+    del pieces[::2]
+    with Simulation().faults("create@1+=out_of_memory"):
+        joined = empty(300 * MIB)
+        assert is_ours(joined)
+    assert frugal_alloc.stats()["stitches"] == stitches + 1
+    del joined, pieces
+
+
+@simulated_gpu
 def test_failure_of_the_driver_that_native_meets_too_is_an_error_with_its_name():
     collect()
     torch.cuda.empty_cache()
