@@ -1,0 +1,110 @@
+"""``python -m bench.offline_bound``: the least memory in which a history could complete, whoever places its blocks.
+
+What the bound is about: *any* placement, also one that knows the whole history before it begins.
+
+- A block lies at a multiple of 512 bytes (what PyTorch's kernels may count on) and never moves while it lives.
+- Physical memory is pages of 2 MiB. A page that holds a byte of a live block is held, and stays where it is.
+- A page without one may be mapped anywhere else at once, for nothing. Addresses are without end.
+- Memory may be handed from one stream to another as soon as it is freed: somebody waits.
+
+Proof. Two blocks that live at the same time share no byte, and since both begin at multiples of 512 bytes, no 512
+bytes. So each has ceil(size / 512) such grains to itself. A page has 4,096 grains, and no grain is in two pages:
+whoever holds all blocks that live at a time holds at least ceil(grains / 4,096) pages, and this at every time.
+
+More cannot be had from looking at any two moments. Let S live at both, A at the first alone, B at the second alone.
+Put S at the start of a page, A right behind it, and when A is gone, B in its place: both moments hold as few pages as
+the proof says. Of three moments each holds one page more at most: put what lives at the first two, at all three and at
+the last two side by side in this order, what is of the first or the second alone to the left of all this, and what is
+of the third alone to the right. Each moment is one run without a gap then. So a better bound has to weigh many moments
+together. How much it could gain at most, bench/offline_placement.py says by construction.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import sys
+
+import numpy as np
+from frugal_alloc import _histories
+from frugal_alloc._histories import History
+
+from . import replay_suite
+from .command_line import BAD_INPUT, Parser
+from .lifetimes import GRAINS_A_PAGE, PAGE_BYTES, Numbers, lifetimes
+
+
+def lower_bound_bytes(history: History, *, waits: bool = True, arenas: bool = False) -> int:
+    """No placement completes the history in less; whole pages.
+
+    Args:
+        waits: False: of placements in which nobody waits for a stream, so that memory that was freed while a stream
+               still used it serves nobody until that stream is done.
+        arenas: of placements in which blocks of two streams, or small and large ones, never have a page together, as
+                in ours: the bound holds for each kind alone, so at each time their pages add up.
+    """
+    blocks = lifetimes(history, waits=waits)
+    if not arenas:
+        return int(_pages(blocks.live_grains()).max(initial=0)) * PAGE_BYTES
+    held = np.zeros(blocks.event_count, np.int64)
+    for arena in np.unique(blocks.arena):
+        held += _pages(blocks.live_grains(blocks.arena == arena))
+    return int(held.max(initial=0)) * PAGE_BYTES
+
+
+def _pages(grains: Numbers) -> Numbers:
+    return -(-grains // GRAINS_A_PAGE)
+
+
+@dataclasses.dataclass(frozen=True)
+class Bounds:
+    """Bytes; see lower_bound_bytes()."""
+
+    name: str
+    peak_live: int
+    any_placement: int
+    no_waits: int
+    own_arenas: int
+
+
+def bounds(history: History) -> Bounds:
+    return Bounds(
+        name=history.name,
+        peak_live=history.peak_live_bytes,
+        any_placement=lower_bound_bytes(history),
+        no_waits=lower_bound_bytes(history, waits=False),
+        own_arenas=lower_bound_bytes(history, arenas=True),
+    )
+
+
+def load(chosen: list[str]) -> list[History]:
+    """By name, or by the path of a recording; without any, all that the project has.
+
+    Raises:
+        HistoryError
+    """
+    known = replay_suite.names()
+    return [
+        replay_suite.load([name])[0].history if name in known else _histories.read(_histories.find(name))
+        for name in chosen or known
+    ]
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = Parser("offline_bound", description=__doc__.split("\n")[0])
+    parser.add_argument("histories", nargs="*", metavar="HISTORY", help="names or files; default all of the project's")
+    options = parser.parse_args(arguments)
+    try:
+        histories = load(options.histories)
+    except _histories.HistoryError as error:
+        print(f"{parser.prog}: {error}", file=sys.stderr)
+        return BAD_INPUT
+    print("history                         live GiB  any placement  without waits  own arenas   (÷ live)")
+    for history in histories:
+        found = bounds(history)
+        ratios = [bound / found.peak_live for bound in (found.any_placement, found.no_waits, found.own_arenas)]
+        print(f"{found.name:30}  {found.peak_live / (1 << 30):8.2f}  " + "  ".join(f"{one:13.5f}" for one in ratios))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
