@@ -28,7 +28,7 @@ import numpy as np
 from frugal_alloc import _histories
 from frugal_alloc._histories import History
 
-from . import replay_suite
+from . import offline_placement, replay_suite
 from .command_line import BAD_INPUT, Parser
 from .lifetimes import GRAINS_A_PAGE, PAGE_BYTES, Numbers, lifetimes
 
@@ -92,17 +92,23 @@ def load(chosen: list[str]) -> list[History]:
 def main(arguments: list[str] | None = None) -> int:
     parser = Parser("offline_bound", description=__doc__.split("\n")[0])
     parser.add_argument("histories", nargs="*", metavar="HISTORY", help="names or files; default all of the project's")
+    parser.add_argument(
+        "--place", action="store_true", help="also place all blocks, to say how much is enough: seconds"
+    )
     options = parser.parse_args(arguments)
     try:
         histories = load(options.histories)
     except _histories.HistoryError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return BAD_INPUT
-    print("history                         live GiB  any placement  without waits  own arenas   (÷ live)")
+    print("history                        live GiB  any placement  without waits  own arenas  is enough   (÷ live)")
     for history in histories:
         found = bounds(history)
-        ratios = [bound / found.peak_live for bound in (found.any_placement, found.no_waits, found.own_arenas)]
-        print(f"{found.name:30}  {found.peak_live / (1 << 30):8.2f}  " + "  ".join(f"{one:13.5f}" for one in ratios))
+        row = [found.any_placement, found.no_waits, found.own_arenas]
+        if options.place:
+            row.append(offline_placement.offline_placement_bytes(history))
+        ratios = "  ".join(f"{one / found.peak_live:11.5f}" for one in row)
+        print(f"{found.name:30}  {found.peak_live / (1 << 30):7.2f}  {ratios}", flush=True)
     return 0
 
 

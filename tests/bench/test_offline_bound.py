@@ -83,6 +83,8 @@ def test_the_table_names_each_history_with_its_bounds(capsys: pytest.CaptureFixt
     assert heads.split()[0] == "history"
     assert row.split()[0].startswith("mosaic")
     assert len(row.split()) == 5
+    assert offline_bound.main(["mosaic", "--place"]) == 0
+    assert len(capsys.readouterr().out.splitlines()[1].split()) == 6
 
 
 def test_a_history_that_does_not_exist_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:

@@ -72,12 +72,12 @@ def test_same_history_gets_the_same_place() -> None:
 
 
 def test_fragments_of_one_fate_share_their_pages() -> None:
-    """Four blocks of 3.75 pages that stay are one run of 15 pages."""
+    """Four blocks of a page and a half that stay are six pages."""
     recorder = Recorder()
     for _ in range(4):
-        recorder.allocate(15 << 19)
+        recorder.allocate(3 << 20)
     history = recorder.history("run")
-    assert offline_placement_bytes(history) == lower_bound_bytes(history) == 15 << 21
+    assert offline_placement_bytes(history) == lower_bound_bytes(history) == 12 << 20
 
 
 def test_of_a_real_history_the_placement_is_near_the_bound() -> None:
