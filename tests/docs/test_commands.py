@@ -40,6 +40,7 @@ NOT_RUN = {
     "bazel run -c opt //bench:": "measures for an hour; tests/bench/test_replay_bench.py",
     "bazel run -c opt //tests/shadow:run": "takes an hour; tools/test --thorough",
     ".venv/bin/python -m bench.train_bench": "measures for minutes; tests/bench/test_train_bench.py",
+    ".venv/bin/python -m bench.offline_bound --place": "takes minutes; tests/bench/test_offline_bound.py",
     "frugal-alloc replay gpt60 frcnn60 --device real": "needs a real GPU",
     ".venv/bin/python -m bench.report": "needs what those before it have measured; tests/bench/test_report.py",
 }
