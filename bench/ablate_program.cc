@@ -1,164 +1,292 @@
-// Plays one history through the policy on a simulated GPU, without torch, and prints what it took as one line of JSON.
-//
-//   ablate_program EVENTS CAPACITY_BYTES STREAM_LAG PASSES [name=value ...]
-//
-// EVENTS: a history as bindings/replay/history.h lays it out; name=value: of allocator/policy_options.h.
+// Plays one history through the policy on the simulated GPU, without torch, and prints what it took as one line of
+// JSON. bench/ablation/plays.py starts it and says what the fields mean.
 
 #include <algorithm>
-#include <cinttypes>
+#include <charconv>
+#include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <optional>
+#include <span>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/strings/str_cat.h"
+#include "absl/strings/str_format.h"
 #include "allocator/address_directory.h"
 #include "allocator/device_allocator.h"
+#include "allocator/policy_options.h"
 #include "bindings/replay/history.h"
 #include "cuda/simulated/simulated_device.h"
 
+namespace frugal::bench {
 namespace {
 
-using frugal::Address;
-using frugal::Bytes;
-using frugal::Stream;
-using frugal::replay::Event;
-using frugal::replay::Operation;
+using replay::Event;
+using replay::Operation;
+using sim::CallKind;
+using sim::Nanoseconds;
 
-struct Player {
-  frugal::sim::SimulatedDevice& device;
-  frugal::DeviceAllocator& allocator;
-  const std::vector<Event>& events;
-  int64_t lag;
-  std::vector<Address> addresses;
-  std::vector<const Event*> made;
-  int64_t start = 0;
-  int64_t live = 0, most_live = 0, most_held = 0;
-  int64_t worst_over = 0;  // ns above 40 ms/GiB
-  int64_t time_to_peak = 0;
+constexpr std::string_view kUsage =
+    "usage: ablate_program EVENTS CAPACITY STREAM_LAG STEADY_FROM [OPTION=VALUE ...]\n"
+    "       ablate_program --options\n"
+    "\n"
+    "EVENTS       a file of bindings/replay/history.h's events\n"
+    "CAPACITY     bytes of the GPU\n"
+    "STREAM_LAG   how many events the streams are behind the host\n"
+    "STEADY_FROM  the event from which on costs count as those of the steady state, counted on through a second play\n"
+    "OPTION       of allocator/policy_options.h; --options prints all with their values\n";
+constexpr int kFailed = 1;
+constexpr int kBadInput = 2;
+// A request may take so much of the driver's time for each of its bytes: 40 ms/GiB.
+constexpr double kNanosecondsPerByte = 40e6 / (1 << 30);
 
-  Stream StreamOf(uint32_t number) const { return Stream{.id = number}; }
-  void Work(uint32_t stream, int64_t position) {
-    if (lag > 0) device.MakeBusyUntil(StreamOf(stream), frugal::sim::Nanoseconds(start + position + lag));
-  }
-  bool Play(int64_t* failed_at) {
-    for (size_t i = 0; i < events.size(); ++i) {
-      const Event& event = events[i];
-      const auto position = static_cast<int64_t>(i);
-      device.AdvanceTo(frugal::sim::Nanoseconds(start + position));
-      if (event.operation == Operation::kAllocate) {
-        const int64_t before = device.driver_time().count();
-        auto allocation =
-            allocator.Allocate(Bytes(static_cast<int64_t>(event.size)), StreamOf(event.stream), nullptr, Bytes(512));
-        if (!allocation.ok()) {
-          *failed_at = position;
-          if (std::getenv("DUMP")) {
-            for (const auto& segment : allocator.Snapshot()) {
-              std::fprintf(stderr, "seg %s %lld MiB stream %llu:", segment.small ? "small" : "large",
-                           (long long)segment.size.count() >> 20, (unsigned long long)segment.stream.id);
-              for (const auto& block : segment.blocks)
-                if (block.state == frugal::BlockView::State::kFree && block.size.count() >= (2 << 20))
-                  std::fprintf(stderr, " %lld+%.1f", (long long)(block.address - segment.address).count() >> 20,
-                               (double)block.size.count() / (1 << 20));
-              std::fprintf(stderr, "\n");
-            }
-            std::fprintf(stderr, "wanted %.1f MiB live %.1f held %.1f\n", (double)event.size / (1 << 20),
-                         (double)live / (1 << 20), (double)allocator.Held().count() / (1 << 20));
-          }
-          return false;
-        }
-        const int64_t took = device.driver_time().count() - before;
-        worst_over =
-            std::max(worst_over, took - static_cast<int64_t>(static_cast<double>(event.size) / (1 << 30) * 40e6));
-        addresses[event.allocation] = allocation->address;
-        made[event.allocation] = &event;
-        live += static_cast<int64_t>(event.size);
-        most_live = std::max(most_live, live);
-        const int64_t held = allocator.Held().count();
-        if (held > most_held) {
-          most_held = held;
-          time_to_peak = device.driver_time().count();
-        }
-        Work(event.stream, position);
-        continue;
-      }
-      Work(made[event.allocation]->stream, position);
-      if (event.ready > 0) {
-        device.MakeBusyUntil(StreamOf(event.late_stream),
-                             frugal::sim::Nanoseconds(start + static_cast<int64_t>(event.ready)));
-        (void)allocator.RecordStream(addresses[event.allocation], StreamOf(event.late_stream));
-      }
-      (void)allocator.Free(addresses[event.allocation]);
-      live -= static_cast<int64_t>(made[event.allocation]->size);
-      made[event.allocation] = nullptr;
-    }
-    return true;
-  }
-  void FreeAll() {
-    for (size_t i = 0; i < made.size(); ++i) {
-      if (made[i] == nullptr) continue;
-      (void)allocator.Free(addresses[i]);
-      live -= static_cast<int64_t>(made[i]->size);
-      made[i] = nullptr;
-    }
-    start += static_cast<int64_t>(events.size()) + lag + 1;
-    device.AdvanceTo(frugal::sim::Nanoseconds(start));
-  }
+struct Task {
+  std::vector<Event> events;
+  Bytes capacity;
+  int64_t lag = 0;
+  int64_t steady_from = 0;
+  PolicyOptions options;
 };
 
-}  // namespace
+struct Costs {
+  int64_t driver_ns = 0;
+  // Calls that change what is mapped where, or take memory from the device or give it back.
+  int64_t calls = 0;
+  int64_t allocations = 0;
+};
 
-int main(int argc, char** argv) {
-  if (argc < 5) return 2;
-  std::ifstream file(argv[1], std::ios::binary);
+// As bindings/replay/replayer.h plays it: event n of a play happens n nanoseconds after the play began.
+class Player {
+ public:
+  explicit Player(const Task& task)
+      : task_(task), device_({.memory = task.capacity}), allocator_(device_, directory_, nullptr) {
+    allocator_.SetOptions(task.options);
+  }
+
+  // kResourceExhausted: the device is full, at event position().
+  absl::Status Play();
+  // Frees what is still allocated, and lets the streams finish.
+  absl::Status FreeAll();
+
+  int64_t position() const { return position_; }
+  bool StartsSteady() const { return played_ + position_ == task_.steady_from; }
+  const sim::SimulatedDevice& device() const { return device_; }
+  // Of the requests: the most of the driver's time that one took beyond what its size allows.
+  int64_t worst_excess_ns() const { return worst_excess_ns_; }
+  Costs costs() const;
+  // Up to the end of the latest play; nothing before STEADY_FROM.
+  std::optional<Costs> SteadyCosts() const;
+
+ private:
+  absl::Status Allocate(const Event& event);
+  absl::Status Free(const Event& event);
+  void Work(uint32_t stream);
+  void MakeBusyUntil(uint32_t stream, int64_t event) { device_.MakeBusyUntil({.id = stream}, At(event)); }
+  Nanoseconds At(int64_t event) const { return Nanoseconds(start_ns_ + event); }
+
+  const Task& task_;
+  sim::SimulatedDevice device_;
+  AddressDirectory directory_;
+  DeviceAllocator allocator_;
+  struct Made {
+    Address address;
+    const Event* event = nullptr;
+  };
+  // By allocation.
+  std::vector<Made> live_ = std::vector<Made>(task_.events.size());
+  int64_t position_ = 0;
+  // Events of the plays before this one.
+  int64_t played_ = 0;
+  int64_t start_ns_ = 0;
+  int64_t allocations_ = 0;
+  int64_t worst_excess_ns_ = 0;
+  std::optional<Costs> steady_begin_;
+};
+
+absl::Status Player::Play() {
+  for (position_ = 0; position_ < static_cast<int64_t>(task_.events.size()); ++position_) {
+    const Event& event = task_.events[static_cast<size_t>(position_)];
+    if (StartsSteady()) steady_begin_ = costs();
+    device_.AdvanceTo(At(position_));
+    const absl::Status done = event.operation == Operation::kAllocate ? Allocate(event) : Free(event);
+    if (!done.ok()) return done;
+  }
+  played_ += position_;
+  return absl::OkStatus();
+}
+
+absl::Status Player::Allocate(const Event& event) {
+  const Bytes size(static_cast<int64_t>(event.size));
+  const int64_t before = device_.driver_time().count();
+  const absl::StatusOr<Allocation> made = allocator_.Allocate(size, {.id = event.stream}, nullptr, kGrain);
+  if (!made.ok()) return made.status();
+  const int64_t took = device_.driver_time().count() - before;
+  const auto allowed = static_cast<int64_t>(kNanosecondsPerByte * static_cast<double>(event.size));
+  worst_excess_ns_ = std::max(worst_excess_ns_, took - allowed);
+  live_[event.allocation] = {made->address, &event};
+  ++allocations_;
+  Work(event.stream);
+  return absl::OkStatus();
+}
+
+absl::Status Player::Free(const Event& event) {
+  Made& made = live_[event.allocation];
+  Work(made.event->stream);
+  if (event.ready > 0) {
+    MakeBusyUntil(event.late_stream, static_cast<int64_t>(event.ready));
+    const absl::Status recorded = allocator_.RecordStream(made.address, {.id = event.late_stream});
+    if (!recorded.ok()) return recorded;
+  }
+  made.event = nullptr;
+  return allocator_.Free(made.address).status();
+}
+
+void Player::Work(uint32_t stream) {
+  if (task_.lag > 0) MakeBusyUntil(stream, position_ + task_.lag);
+}
+
+absl::Status Player::FreeAll() {
+  for (Made& made : live_) {
+    if (made.event == nullptr) continue;
+    made.event = nullptr;
+    const absl::StatusOr<Bytes> freed = allocator_.Free(made.address);
+    if (!freed.ok()) return freed.status();
+  }
+  start_ns_ += static_cast<int64_t>(task_.events.size()) + task_.lag + 1;
+  device_.AdvanceTo(At(0));
+  return absl::OkStatus();
+}
+
+Costs Player::costs() const {
+  Costs costs{.driver_ns = device_.driver_time().count(), .allocations = allocations_};
+  for (const CallKind kind : {CallKind::kCreate, CallKind::kMap, CallKind::kSetAccess, CallKind::kUnmap,
+                              CallKind::kRelease, CallKind::kMalloc, CallKind::kFree}) {
+    costs.calls += static_cast<int64_t>(device_.calls(kind));
+  }
+  return costs;
+}
+
+std::optional<Costs> Player::SteadyCosts() const {
+  if (!steady_begin_) return std::nullopt;
+  const Costs now = costs();
+  return Costs{now.driver_ns - steady_begin_->driver_ns, now.calls - steady_begin_->calls,
+               now.allocations - steady_begin_->allocations};
+}
+
+std::optional<int64_t> ParseNumber(std::string_view text) {
+  int64_t number = 0;
+  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
+  if (problem != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
+  return number;
+}
+
+absl::StatusOr<std::vector<Event>> ReadEvents(const std::string& path) {
+  std::ifstream file(path, std::ios::binary);
+  if (!file) return absl::NotFoundError(absl::StrCat(path, " cannot be read"));
   const std::string bytes((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
   std::vector<Event> events(bytes.size() / sizeof(Event));
-  std::copy(bytes.begin(), bytes.end(), reinterpret_cast<char*>(events.data()));
-  uint32_t allocations = 0;
-  for (const Event& event : events) allocations = std::max(allocations, event.allocation + 1);
-  const int64_t capacity = std::atoll(argv[2]);
-  const int64_t lag = std::atoll(argv[3]);
-  const int passes = std::atoi(argv[4]);
-  frugal::sim::SimulatedDevice device({.memory = Bytes(capacity)});
-  frugal::AddressDirectory directory;
-  frugal::DeviceAllocator allocator(device, directory, nullptr);
-  frugal::PolicyOptions options;
-  for (int i = 5; i < argc; ++i) {
-    const std::string assignment = argv[i];
-    const size_t equals = assignment.find('=');
-    int64_t* const option = frugal::FindOption(options, assignment.substr(0, equals));
-    if (option == nullptr || equals == std::string::npos) {
-      std::fprintf(stderr, "no option %s\n", argv[i]);
-      return 2;
-    }
-    *option = std::atoll(argv[i] + equals + 1);
+  std::copy_n(bytes.data(), events.size() * sizeof(Event), reinterpret_cast<char*>(events.data()));
+  // No allocation is made twice, so a number as large as that of events names none.
+  const auto most = static_cast<uint32_t>(events.size());
+  constexpr uint32_t kMostStreams = 1024;
+  if (events.empty() || bytes.size() % sizeof(Event) != 0 || !replay::Validate(events, 0, most, kMostStreams)) {
+    return absl::InvalidArgumentError(absl::StrCat(path, " is no file of events"));
   }
-  allocator.SetOptions(options);
-  Player player{
-      device, allocator, events, lag, std::vector<Address>(allocations), std::vector<const Event*>(allocations)};
-  int64_t failed_at = -1;
-  bool completed = true;
-  int64_t first = 0;
-  int64_t warm = 0;
-  for (int pass = 0; pass < passes && completed; ++pass) {
-    const int64_t before = device.driver_time().count();
-    completed = player.Play(&failed_at);
-    (pass == 0 ? first : warm) = device.driver_time().count() - before;
-    if (completed && pass + 1 < passes) player.FreeAll();
+  return events;
+}
+
+absl::Status SetOption(PolicyOptions& options, std::string_view assignment) {
+  const size_t equals = std::min(assignment.find('='), assignment.size());
+  const std::string name(assignment.substr(0, equals));
+  int64_t* const option = FindOption(options, name);
+  if (option == nullptr) return absl::InvalidArgumentError(absl::StrCat("there is no option ", name));
+  const std::optional<int64_t> value = ParseNumber(assignment.substr(std::min(equals + 1, assignment.size())));
+  if (!value) return absl::InvalidArgumentError(absl::StrCat(name, " is given no number"));
+  *option = *value;
+  return absl::OkStatus();
+}
+
+absl::StatusOr<Task> Parse(std::span<const char* const> arguments) {
+  Task task;
+  int64_t numbers[3];
+  for (size_t i = 0; i < std::size(numbers); ++i) {
+    const std::optional<int64_t> number = ParseNumber(arguments[i + 1]);
+    if (!number) return absl::InvalidArgumentError(absl::StrCat(arguments[i + 1], " is no number"));
+    numbers[i] = *number;
   }
-  const auto calls = [&](frugal::sim::CallKind kind) { return device.calls(kind); };
-  const auto statistics = allocator.GetStatistics();
-  std::printf(
-      "{\"completed\": %s, \"failed_at\": %" PRId64 ", \"driver_ms\": %.3f, \"warm_ms\": %.3f, \"live\": %" PRId64
-      ", \"held\": %" PRId64 ", \"create\": %" PRIu64 ", \"map\": %" PRIu64 ", \"set_access\": %" PRIu64
-      ", \"unmap\": %" PRIu64 ", \"release\": %" PRIu64 ", \"stitches\": %" PRId64 ", \"waits\": %" PRId64
-      ", \"worst_over_ms\": %.3f, \"peak_ms\": %.3f, \"host_syncs\": %" PRIu64 "}\n",
-      completed ? "true" : "false", failed_at, static_cast<double>(first) / 1e6, static_cast<double>(warm) / 1e6,
-      player.most_live, player.most_held, calls(frugal::sim::CallKind::kCreate), calls(frugal::sim::CallKind::kMap),
-      calls(frugal::sim::CallKind::kSetAccess), calls(frugal::sim::CallKind::kUnmap),
-      calls(frugal::sim::CallKind::kRelease), statistics.num_stitches, statistics.num_stream_waits,
-      static_cast<double>(player.worst_over) / 1e6, static_cast<double>(player.time_to_peak) / 1e6,
-      calls(frugal::sim::CallKind::kSync));
+  task.capacity = Bytes(numbers[0]);
+  task.lag = numbers[1];
+  task.steady_from = numbers[2];
+  for (const char* const assignment : arguments.subspan(4)) {
+    const absl::Status set = SetOption(task.options, assignment);
+    if (!set.ok()) return set;
+  }
+  absl::StatusOr<std::vector<Event>> events = ReadEvents(arguments[0]);
+  if (!events.ok()) return events.status();
+  task.events = *std::move(events);
+  return task;
+}
+
+std::string Json(const std::optional<Costs>& steady) {
+  if (!steady) return "null";
+  return absl::StrFormat(R"({"driver_ns": %d, "calls": %d, "allocations": %d})", steady->driver_ns, steady->calls,
+                         steady->allocations);
+}
+
+int PrintFailure(const absl::Status& failure, int status) {
+  absl::FPrintF(stderr, "ablate_program: %s\n", failure.message());
+  return status;
+}
+
+int PrintOptions() {
+  std::string fields;
+#define FRUGAL_APPEND_OPTION(name, figure, what) \
+  absl::StrAppend(&fields, fields.empty() ? "" : ", ", "\"" #name "\": ", figure);
+  FRUGAL_POLICY_OPTIONS(FRUGAL_APPEND_OPTION)
+#undef FRUGAL_APPEND_OPTION
+  absl::PrintF("{%s}\n", fields);
   return 0;
 }
+
+// Status 0 also where memory ran out.
+int PlayAndPrint(const Task& task) {
+  Player player(task);
+  absl::Status done = player.Play();
+  const auto calls = [&](CallKind kind) { return player.device().calls(kind); };
+  const std::string failed_at = done.ok() ? "null" : absl::StrCat(player.position());
+  const std::string first = absl::StrFormat(
+      R"("failed_at": %s, "held_bytes": %d, "driver_ns": %d, "worst_excess_ns": %d, "creates": %d, "maps": %d, )"
+      R"("host_waits": %d, "stream_waits": %d)",
+      failed_at, player.device().peak().count(), player.costs().driver_ns, player.worst_excess_ns(),
+      calls(CallKind::kCreate), calls(CallKind::kMap), calls(CallKind::kSync) + calls(CallKind::kFree),
+      calls(CallKind::kStreamWait));
+  if (done.ok() && task.steady_from >= static_cast<int64_t>(task.events.size())) {
+    done = player.FreeAll();
+    if (done.ok()) done = player.Play();
+  }
+  if (!done.ok() && !absl::IsResourceExhausted(done)) {
+    return PrintFailure(absl::InternalError(absl::StrCat("event ", player.position(), ": ", done.ToString())), kFailed);
+  }
+  absl::PrintF("{%s, \"steady\": %s}\n", first, done.ok() ? Json(player.SteadyCosts()) : "null");
+  return 0;
+}
+
+int Main(std::span<const char* const> arguments) {
+  if (arguments.size() == 1 && std::string_view(arguments[0]) == "--options") return PrintOptions();
+  if (arguments.size() < 4) {
+    std::fputs(kUsage.data(), stderr);
+    return kBadInput;
+  }
+  const absl::StatusOr<Task> task = Parse(arguments);
+  return task.ok() ? PlayAndPrint(*task) : PrintFailure(task.status(), kBadInput);
+}
+
+}  // namespace
+}  // namespace frugal::bench
+
+int main(int argc, char** argv) { return frugal::bench::Main({argv + 1, static_cast<size_t>(argc - 1)}); }

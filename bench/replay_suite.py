@@ -74,6 +74,11 @@ def load(chosen: list[str] | None = None) -> list[Play]:
     return [_load(name, recordings.get(name)) for name in known if not chosen or name in chosen]
 
 
+def from_file(path: Path, name: str) -> Play:
+    """A recording under a name. Raises HistoryError."""
+    return describe(dataclasses.replace(_histories.read(path), name=name), "recorded")
+
+
 def capacity(history: History, ratio: float) -> int:
     """That part of the most live memory, or four handles more than it, in whole handles."""
     least = history.peak_live_bytes + GRANTED_HANDLES * HANDLE_BYTES
@@ -165,21 +170,24 @@ def _recordings() -> list[Path]:
 
 
 def _load(name: str, recording: Path | None) -> Play:
-    if recording is None:
-        history = generators.generate(name)
-    else:
-        history = dataclasses.replace(_histories.read(recording), name=name)
+    if recording is not None:
+        return from_file(recording, name)
+    return describe(generators.generate(name), "generated", generators.GENERATORS[name].summary)
+
+
+def describe(history: History, kind: str, summary: str = "") -> Play:
+    """`kind` is "recorded" or "generated"."""
     described = Input(
-        name=name,
-        kind="generated" if recording is None else "recorded",
-        summary=generators.GENERATORS[name].summary if recording is None else "",
+        name=history.name,
+        kind=kind,
+        summary=summary,
         events=history.event_count,
         allocations=history.allocation_count,
         streams=history.stream_count,
         peak_live_bytes=history.peak_live_bytes,
         warm_up_end=history.warm_up_end,
         turn_ends=list(history.turn_ends),
-        seed=generators.DEFAULT_SEED if recording is None else None,
+        seed=generators.DEFAULT_SEED if kind == "generated" else None,
         stream_lag=history.stream_lag or DEFAULT_STREAM_LAG,
     )
     return Play(described, history)

@@ -121,24 +121,4 @@ void Replayer::Work(const c10::cuda::CUDAStream& stream) {
   gpu_.KeepBusy(stream.stream(), start_ns_ + position_ + stream_lag_);
 }
 
-bool Validate(std::span<const Event> events, uint64_t initial_count, uint32_t allocation_count, uint32_t stream_count) {
-  enum class State : uint8_t { kNone, kLive, kFreed };
-  if (initial_count > events.size() || stream_count == 0) return false;
-  std::vector<State> states(allocation_count, State::kNone);
-  for (uint64_t i = 0; i < events.size(); ++i) {
-    const Event& event = events[i];
-    if (event.allocation >= allocation_count || event.stream >= stream_count) return false;
-    if (event.late_stream >= stream_count || event.ready > events.size()) return false;
-    State& state = states[event.allocation];
-    if (event.operation == Operation::kAllocate && state == State::kNone && event.size > 0) {
-      state = State::kLive;
-    } else if (event.operation == Operation::kFree && state == State::kLive) {
-      state = State::kFreed;
-    } else {
-      return false;
-    }
-  }
-  return true;
-}
-
 }  // namespace frugal::replay

@@ -65,10 +65,6 @@ class Replayer {
   uint64_t start_ns_ = 0;
 };
 
-// Whether `events` is a history: every free is of an allocation made before and not yet freed, and all
-// numbers are in range.
-bool Validate(std::span<const Event> events, uint64_t initial_count, uint32_t allocation_count, uint32_t stream_count);
-
 }  // namespace frugal::replay
 
 #endif  // FRUGAL_BINDINGS_REPLAY_REPLAYER_H_

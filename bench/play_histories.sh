@@ -1,12 +1,19 @@
 #!/bin/bash
-# replay_bench.sh LIBRARY... -- ARGS...: runs bench/replay_bench.py of the checkout that Bazel was called in, with
-# the libraries just built.
+# play_histories.sh MODULE [--program PROGRAM] LIBRARY... -- ARGS...: runs bench/MODULE.py of the checkout that Bazel was
+# called in, with the libraries and the program just built.
 set -euo pipefail
-root=${BUILD_WORKSPACE_DIRECTORY:?start it by: bazel run -c opt //bench:replay_bench}
+module=$1
+shift
+root=${BUILD_WORKSPACE_DIRECTORY:?start it by: bazel run -c opt //bench:$module}
 python=$root/.venv/bin/python
 if [ ! -x "$python" ]; then
-    echo "replay_bench: there is no $python; run tools/setup" >&2
+    echo "$module: there is no $python; run tools/setup" >&2
     exit 2
+fi
+program=()
+if [ "$1" = --program ]; then
+    program=(--program "$PWD/$2")
+    shift 2
 fi
 libraries=$root/bindings/frugal_alloc/_lib
 while [ $# != 0 ] && [ "$1" != -- ]; do
@@ -21,6 +28,6 @@ while [ $# != 0 ] && [ "$1" != -- ]; do
 done
 [ $# = 0 ] || shift
 export PYTHONPATH=$root:$root/bindings
-# Where the user is, so that --json takes a path from there.
+# Where the user is, so that a path among the arguments is taken from there.
 cd "${BUILD_WORKING_DIRECTORY:-$root}"
-exec "$python" -m bench.replay_bench "$@"
+exec "$python" -m "bench.$module" "${program[@]}" "$@"

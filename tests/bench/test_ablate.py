@@ -1,0 +1,364 @@
+"""//bench:ablate: what it plays, how it compares, and what it refuses."""
+
+from __future__ import annotations
+
+import dataclasses
+import os
+import shlex
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frugal_alloc import _replay
+
+from bench import ablate, replay_suite
+from bench.ablation import bars, bought, choices, tables
+from bench.ablation.cases import Case
+from bench.ablation.plays import AMPLE, RATIOS, Figures, Play, PlayError, Policy, Steady
+from bench.ablation.rivals import Rival, RivalPlay, Rivals
+from bench.generators.recorder import GIB, MIB, Recorder
+
+ROOT = Path(__file__).resolve().parent.parent.parent
+Plays = dict[float, Play]
+BAZEL = shlex.split(os.environ.get("BAZEL", "bazel"))
+
+
+@pytest.fixture(scope="module")
+def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A copy, which no later build changes."""
+    assert shutil.which(BAZEL[0]) is not None, f"{BAZEL[0]} not found; run tools/setup"
+    quiet = ["--noshow_progress", "--ui_event_filters=-info"]
+    subprocess.run([*BAZEL, "build", *quiet, "//bench:ablate_program"], cwd=ROOT, check=True)
+    built = ROOT / ".bazel" / "bin" / "bench" / "ablate_program"
+    return Path(shutil.copy(built, tmp_path_factory.mktemp("program") / "ablate_program"))
+
+
+@pytest.fixture(scope="module")
+def policy(program: Path) -> Policy:
+    return Policy(program)
+
+
+def history(sizes: list[int], turns: int = 1, is_loop: bool = False) -> Any:
+    """Tensors of these sizes, all live at a time, and then freed: so many turns."""
+    recorder = Recorder()
+    for _ in range(turns):
+        recorder.free_all([recorder.allocate(size) for size in sizes])
+        if is_loop:
+            recorder.end_turn()
+    return recorder.history("made_up")
+
+
+def played(held: int = GIB, driver_ms: float = 10, **changes: Any) -> Play:
+    """A play that completed with nothing to complain of."""
+    fields: dict[str, Any] = dict.fromkeys((field.name for field in dataclasses.fields(Play)), 0)
+    fields |= {"failed_at": None, "held_bytes": held, "driver_ns": round(driver_ms * 1e6)}
+    fields |= {"steady": Steady(driver_ns=0, calls=0, allocations=1_000)}
+    return Play(**(fields | changes))
+
+
+def figures(plays: dict[float, Play] | None = None, smallest: int | None = GIB, **changes: Any) -> Figures:
+    """The same play at all ratios but those in `plays`."""
+    return Figures({ratio: played(**changes) for ratio in RATIOS} | (plays or {}), smallest)
+
+
+def case(ours: Figures | None = None, kind: str = "recorded", bound: int | None = None, **changes: Any) -> Case:
+    """Of a history of 1 GiB, for which expandable segments take 10 ms and native 1.1 GiB."""
+    made = dataclasses.replace(history([GIB]), **changes)
+    rival = Rival({ratio: RivalPlay(True, round(1.05 * GIB), 10_000_000, 0.0) for ratio in RATIOS}, round(1.05 * GIB))
+    native = Rival({AMPLE: rival.plays[AMPLE]}, round(1.1 * GIB))
+    return Case(replay_suite.describe(made, kind), ours or figures(), rival, native, bound)
+
+
+class TestPlaying:
+    def test_a_play_counts_what_the_driver_was_asked_for(self, policy: Policy) -> None:
+        found = policy.play(history([64 * MIB]), GIB, lag=0, changes={})
+        assert found.completed
+        assert found.held_bytes == 64 * MIB
+        assert found.creates == found.maps > 0
+        assert found.driver_ns > 0
+
+    def test_a_history_too_large_ends_at_the_request_that_found_no_memory(self, policy: Policy) -> None:
+        found = policy.play(history([600 * MIB, 600 * MIB]), GIB, lag=0, changes={})
+        assert (found.failed_at, found.completed, found.steady) == (1, False, None)
+
+    def test_a_second_play_on_a_warm_cache_is_the_steady_state(self, policy: Policy) -> None:
+        found = policy.play(history([64 * MIB, 3 * MIB]), GIB, lag=0, changes={})
+        assert found.steady == Steady(driver_ns=0, calls=0, allocations=2)
+
+    def test_a_loop_is_steady_after_three_turns(self, policy: Policy) -> None:
+        found = policy.play(history([64 * MIB], turns=5, is_loop=True), GIB, lag=0, changes={})
+        assert found.steady == Steady(driver_ns=0, calls=0, allocations=2)
+
+    def test_an_option_changes_what_is_played(self, policy: Policy) -> None:
+        pieces = [
+            policy.play(history([256 * MIB]), GIB, lag=0, changes={"largest_piece": pages}).creates for pages in (1, 4)
+        ]
+        assert pieces[0] == 128 > pieces[1]
+
+    def test_streams_that_are_behind_are_waited_for_where_memory_is_short(self, policy: Policy) -> None:
+        recorder = Recorder()
+        recorder.free(recorder.allocate(64 * MIB, stream=0))
+        recorder.free(recorder.allocate(64 * MIB, stream=1))
+        waits = [
+            policy.play(recorder.history("two streams"), 64 * MIB, lag, changes={}, steady=False) for lag in (0, 100)
+        ]
+        assert [found.stream_waits + found.host_waits > 0 for found in waits] == [False, True]
+        assert all(found.completed for found in waits)
+
+    def test_smallest_capacity_is_one_that_completes(self, policy: Policy) -> None:
+        play = replay_suite.describe(history([64 * MIB, 32 * MIB, 4 * MIB]), "generated")
+        found = policy.measure(play, {}, (AMPLE,))
+        assert found.smallest_bytes == 100 * MIB
+        assert policy.play(play.history, 100 * MIB, lag=0, changes={}).completed
+        assert not policy.play(play.history, 98 * MIB, lag=0, changes={}).completed
+
+    def test_the_same_is_found_each_time(self, policy: Policy) -> None:
+        play = replay_suite.describe(history([3 * MIB, 50 * MIB, 700, 5 * MIB], turns=20), "generated")
+        assert policy.measure(play, {}, RATIOS) == policy.measure(play, {}, RATIOS)
+
+    def test_a_program_that_ends_otherwise_is_told_with_what_it_played(self, policy: Policy) -> None:
+        with pytest.raises(PlayError, match=r"^made_up in 1 bytes: ablate_program: there is no option x x=1$"):
+            policy.play(history([1]), 1, lag=0, changes={"x": 1})
+
+    @pytest.mark.parametrize(
+        ("arguments", "events", "reason"),
+        [
+            (["/dev/stdin", "1", "0", "0"], b"no events", "/dev/stdin is no file of events"),
+            (["/dev/stdin", "1", "0", "0"], b"", "/dev/stdin is no file of events"),
+            (["/nonexistent", "1", "0", "0"], b"", "/nonexistent cannot be read"),
+            (["/dev/stdin", "-1", "0", "0"], b"", "-1 is no number"),
+            (["/dev/stdin", "1", "0", "0", "rounding"], b"", "rounding is given no number"),
+            (["/dev/stdin", "1", "0", "0", "round=1"], b"", "there is no option round"),
+        ],
+    )
+    def test_what_the_program_cannot_play_gets_one_line_and_status_2(
+        self, program: Path, arguments: list[str], events: bytes, reason: str
+    ) -> None:
+        done = subprocess.run([program, *arguments], input=events, capture_output=True)
+        assert (done.returncode, done.stdout) == (2, b"")
+        assert done.stderr.decode() == f"ablate_program: {reason}\n"
+
+    def test_a_program_without_arguments_tells_its_usage(self, program: Path) -> None:
+        done = subprocess.run([program], capture_output=True, text=True)
+        assert (done.returncode, done.stdout) == (2, "")
+        assert done.stderr.startswith("usage: ablate_program EVENTS CAPACITY")
+
+
+class TestChoices:
+    def test_what_is_named_is_an_option_of_the_policy(self, policy: Policy) -> None:
+        assert set(choices.VALUES) <= set(policy.options())
+
+    def test_every_option_is_tried_otherwise(self, policy: Policy) -> None:
+        present = policy.options()
+        tried = choices.alternatives(present)
+        assert {one.option for one in tried} == set(present)
+        assert all(one.value != present[one.option] == one.instead_of for one in tried)
+
+    def test_an_option_that_is_not_named_is_tried_at_half_and_at_double(self) -> None:
+        assert [one.value for one in choices.alternatives({"new_one": 6})] == [3, 12]
+
+    def test_options_can_be_chosen(self) -> None:
+        tried = choices.alternatives({"new_one": 6, "other": 4}, ["other"])
+        assert [(one.option, one.value) for one in tried] == [("other", 2), ("other", 8)]
+
+
+class TestWhatWasBought:
+    def test_driver_time_is_compared_by_its_geometric_mean(self) -> None:
+        others = [figures(driver_ms=40), figures(driver_ms=10)]
+        found = bought.difference([case(), case()], others)
+        assert (found.ample, found.scarce) == (pytest.approx(2), pytest.approx(2))
+
+    def test_memory_is_compared_by_the_mean_of_differences(self) -> None:
+        others = [figures(held=2 * GIB, smallest=round(1.5 * GIB)), figures()]
+        found = bought.difference([case(), case()], others)
+        assert (found.in_use, found.smallest) == (-0.25, 0.25)
+
+    def test_warm_driver_time_is_that_at_five_percent_more_than_live(self) -> None:
+        warm = played(steady=Steady(driver_ns=4_000_000, calls=9, allocations=2_000))
+        assert bought.difference([case()], [figures({1.05: warm})]).warm == 2
+
+    def test_a_play_that_fails_counts_as_that_alone(self) -> None:
+        failed = played(driver_ms=99, failed_at=3, steady=None)
+        found = bought.difference([case(), case()], [figures({1.25: failed}), figures(driver_ms=20)])
+        assert (found.failures, found.scarce) == (1, pytest.approx(2))
+        alone = bought.difference([case()], [figures(dict.fromkeys(RATIOS, failed), smallest=None)])
+        assert alone == bought.Difference(None, None, None, None, None, failures=4)
+
+
+class TestBars:
+    @pytest.mark.parametrize(
+        ("key", "good", "bad"),
+        [
+            ("driver time at 4x ", {AMPLE: played(driver_ms=10)}, {AMPLE: played(driver_ms=10.1)}),
+            ("held at 4x", {AMPLE: played(held=round(1.05 * GIB))}, {AMPLE: played(held=round(1.06 * GIB))}),
+            ("in use at 1.25x", {1.25: played(held=round(GIB / 0.991))}, {1.25: played(held=round(GIB / 0.989))}),
+            ("driver time at 1.25x", {1.25: played(driver_ms=20)}, {1.25: played(driver_ms=20.1)}),
+            ("host waits at 1.02x", {1.005: played(host_waits=1)}, {1.02: played(host_waits=1)}),
+            ("worst request", {}, {1.005: played(worst_excess_ns=1_100_000)}),
+            ("warm driver time", {}, {AMPLE: played(steady=Steady(200_000, 1, 1_000))}),
+        ],
+    )
+    def test_each_is_of_the_figure_that_it_names(
+        self, key: str, good: dict[float, Play], bad: dict[float, Play]
+    ) -> None:
+        for plays, short in ((good, []), (bad, ["made_up"])):
+            (row,) = [bar for bar in bars.bars([case(figures(plays))]) if bar.what.startswith(key)]
+            assert row.short() == short
+
+    def test_fixed_loops_alone_may_not_call_the_driver(self) -> None:
+        calls = figures({AMPLE: played(steady=Steady(0, 1, 1_000))})
+        row = "driver calls in fixed loops at 4x"
+        short = {bar.what: bar.short() for bar in bars.bars([case(calls, turn_ends=(1, 2))])}
+        assert short[row] == ["made_up"]
+        assert row not in {bar.what for bar in bars.bars([case(calls)])}
+
+    @pytest.mark.parametrize(
+        ("smallest", "bound", "short"),
+        [
+            (round(1.005 * GIB), None, False),
+            (GIB + 8 * MIB, None, False),  # Four handles are granted.
+            (round(1.01 * GIB), None, True),
+            (round(1.01 * GIB), round(1.006 * GIB), False),
+            (None, None, True),
+        ],
+    )
+    def test_smallest_capacity_may_be_near_the_bound(
+        self, smallest: int | None, bound: int | None, short: bool
+    ) -> None:
+        rows = bars.bars([case(figures(smallest=smallest), bound=bound)])
+        (row,) = [bar for bar in rows if bar.what == "smallest GPU / live, recorded"]
+        assert row.short() == (["made_up"] if short else [])
+
+    def test_nothing_may_need_more_than_a_rival(self) -> None:
+        rows = bars.bars([case(figures(smallest=round(1.06 * GIB)))])
+        (row,) = [bar for bar in rows if bar.what.startswith("smallest GPU beyond")]
+        assert row.worst() == pytest.approx(0.01)
+
+
+class TestTables:
+    def test_a_line_has_ours_beside_theirs(self) -> None:
+        failed = played(failed_at=3, steady=None)
+        found = case(figures({1.02: failed, 1.005: failed}), bound=GIB)
+        cell = "10 / 10"
+        assert tables.times([found]).splitlines()[2:] == [
+            f"| made_up | {cell} | {cell} | {cell} | {tables.NONE} / 10 | {tables.NONE} / 10 | 0.00 / 0.00 | 0.00 |"
+        ]
+        cell = "1.0000 / .9524"
+        none = f"{tables.NONE} / .9524"
+        assert tables.memory([found]).splitlines()[2:] == [
+            f"| made_up | {cell} | {cell} | {cell} | {none} | {none} | 1.0000 / 1.0500 / 1.1000 | 1.0000 |"
+        ]
+
+    def test_without_a_bound_there_is_no_column_for_it(self) -> None:
+        assert "bound" not in tables.memory([case()])
+
+    def test_choices_are_compared_over_recorded_and_generated_histories(self) -> None:
+        cases = [case(), case(kind="generated")]
+        one = choices.Alternative("rounding", 1, 8, "no rounding")
+        others = [[figures(driver_ms=12), figures(held=2 * GIB)]]
+        assert tables.choices(cases, [one], others).splitlines()[2:] == [
+            "| (as it is) | 1.00 / 1.00 | 1.00 / 1.00 | 1.0000 / 1.0000 | 1.0000 / 1.0000 | 0.00 / 0.00 | 0 / 0 |",
+            "| `rounding` 8: 1 (no rounding) | +20 % / 0 % | +20 % / 0 % | 0 / \N{MINUS SIGN}.5000 | 0 / 0 | 0 / 0 | "
+            "0 / 0 |",
+        ]
+
+
+class TestRivals:
+    PLAY = replay_suite.describe(history([8 * MIB, 40 * MIB]), "generated")
+
+    def test_what_was_measured_is_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+        first = Rivals(tmp_path).measure(self.PLAY, "native")
+        assert first.plays[AMPLE].completed
+        again = Rivals(tmp_path)
+        monkeypatch.setattr(again.replayer, "measure", None)
+        assert again.measure(self.PLAY, "native") == first
+
+    def test_what_is_damaged_is_measured_again(self, tmp_path: Path) -> None:
+        first = Rivals(tmp_path).measure(self.PLAY, "native")
+        (kept,) = tmp_path.iterdir()
+        for text in ("", "{}", "[1]", '{"plays": {"4.0": {}}, "smallest_bytes": 1}'):
+            kept.write_text(text)
+            assert Rivals(tmp_path).measure(self.PLAY, "native") == first
+
+    def test_another_history_is_measured_for_itself(self, tmp_path: Path) -> None:
+        other = replay_suite.describe(history([8 * MIB, 80 * MIB]), "generated")
+        found = [Rivals(tmp_path).measure(play, "native") for play in (self.PLAY, other)]
+        assert found[0] != found[1]
+        assert len(list(tmp_path.iterdir())) == 2
+
+    def test_a_folder_that_cannot_be_made_keeps_nothing(self, tmp_path: Path) -> None:
+        (tmp_path / "file").write_text("")
+        assert Rivals(tmp_path / "file" / "rivals").measure(self.PLAY, "native").plays[AMPLE].completed
+
+
+class TestCommandLine:
+    @pytest.fixture(autouse=True)
+    def kept(self, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+        monkeypatch.setattr(ablate, "KEPT", tmp_path_factory.getbasetemp() / "rivals")
+
+    def test_tables_are_printed_and_written_and_the_same_each_time(
+        self, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        written = []
+        for name in ("one", "two"):
+            path = tmp_path / name
+            arguments = ["--program", str(program), "--only", "mosaic", "--choices", "rounding"]
+            assert ablate.main([*arguments, "--table", str(path)]) == 0
+            captured = capsys.readouterr()
+            assert (captured.out, captured.err) == (path.read_text(), "")
+            written.append(path.read_text().replace(str(path), "FILE"))
+        assert written[0] == written[1]
+        assert "| mosaic |" in written[0]
+        assert "| `rounding` 8: 1 (no rounding) |" in written[0]
+        assert str(program) not in written[0]
+
+    def test_recordings_of_the_user_are_played_under_their_folders_name(
+        self, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        recording = tmp_path / "mosaic.pickle.xz"
+        shutil.copy(ROOT / "bench" / "histories" / recording.name, recording)
+        arguments = ["--program", str(program), "--only", "mosaic", "--also", str(recording), "--choices", "none"]
+        assert ablate.main(arguments) == 0
+        out = capsys.readouterr().out
+        assert f"| {tmp_path.name}/mosaic.pickle.xz |" in out
+        assert "option" not in out
+
+    @pytest.mark.parametrize(
+        ("arguments", "reason"),
+        [
+            (["--only", "gpt6"], "no history is named 'gpt6'; there are bert60, "),
+            (["--option", "rounding"], "'rounding' is not a name, '=' and a number"),
+            (["--option", "round=1"], "--option: no option is named 'round'; there are "),
+            (["--choices", "round"], "--choices: no option is named 'round'; there are "),
+            (["--table", "/nonexistent/tables.md"], "/nonexistent is not a folder"),
+            (["--also", "/nonexistent.json"], "/nonexistent.json"),
+            (["gpt60"], "unrecognized arguments: gpt60"),
+        ],
+    )
+    def test_bad_arguments_get_one_line_and_status_2(
+        self, program: Path, arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        with pytest.raises(SystemExit) as ended:
+            sys.exit(ablate.main(["--program", str(program), *arguments]))
+        captured = capsys.readouterr()
+        assert (ended.value.code, captured.out) == (2, "")
+        assert captured.err.startswith("ablate: ")
+        assert reason in captured.err
+        assert captured.err.count("\n") == 1
+
+    def test_without_its_program_it_says_so(self, capsys: pytest.CaptureFixture[str]) -> None:
+        assert ablate.main(["--program", "/nonexistent/program"]) == 1
+        assert capsys.readouterr().err == (
+            "ablate: /nonexistent/program cannot be started: No such file or directory\n"
+        )
+
+    def test_worker_that_crashes_gets_one_line_and_status_1(
+        self, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+    ) -> None:
+        monkeypatch.setattr(ablate, "KEPT", tmp_path)
+        monkeypatch.setattr(_replay.sys, "executable", "/bin/false")
+        assert ablate.main(["--program", str(program), "--only", "mosaic", "--choices", "none"]) == 1
+        assert capsys.readouterr().err.startswith("ablate: mosaic with ")
