@@ -10,14 +10,12 @@ NEVER_REACHED = 1 << 40
 # not here is tried at half and at double its value.
 VALUES: dict[str, dict[int, str]] = {
     "waste_part": {8: "", 16: "", 64: "", NEVER_REACHED: "no memory beyond the most in use"},
-    "piece_part": {256: "", 1024: ""},
+    "piece_part": {256: "", 512: "", 2048: ""},
     "largest_piece": {1: "pages of 2 MiB alone", 8: "", 16: ""},
-    "ample_piece": {1: "no such pieces", 8: "", 32: ""},
-    "rounding": {1: "no rounding", 4: "", 16: ""},
-    "ample_percent": {60: "", 90: "", 100: "never"},
-    "exchange_percent": {0: "no exchange", 6: "", 24: "", 100: "always"},
-    "unmap_weight": {1: "no weight", 10: "", 1000: ""},
+    "most_edges": {3: "", 16: ""},
     "whole_page": {0: "no such price", 10_000: "", 1_000_000: ""},
+    "homes": {0: "handles stay where they were moved"},
+    "past_stitches": {0: "no place is tried again"},
 }
 
 

@@ -334,7 +334,7 @@ class TestCommandLine:
             (["--option", "round=1"], "--option: no option is named 'round'; there are "),
             (["--choices", "round"], "--choices: no option is named 'round'; there are "),
             (["--table", "/nonexistent/tables.md"], "/nonexistent is not a folder"),
-            (["--also", "/nonexistent.json"], "/nonexistent.json"),
+            (["--only", "mosaic", "--also", "/nonexistent.json"], "/nonexistent.json"),
             (["gpt60"], "unrecognized arguments: gpt60"),
         ],
     )
