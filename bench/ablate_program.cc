@@ -113,7 +113,7 @@ absl::Status Player::Play() {
     const Event& event = task_.events[static_cast<size_t>(position_)];
     if (StartsSteady()) steady_begin_ = costs();
     device_.AdvanceTo(At(position_));
-    const absl::Status done = event.operation == Operation::kAllocate ? Allocate(event) : Free(event);
+    absl::Status done = event.operation == Operation::kAllocate ? Allocate(event) : Free(event);
     if (!done.ok()) return done;
   }
   played_ += position_;
@@ -139,7 +139,7 @@ absl::Status Player::Free(const Event& event) {
   Work(made.event->stream);
   if (event.ready > 0) {
     MakeBusyUntil(event.late_stream, static_cast<int64_t>(event.ready));
-    const absl::Status recorded = allocator_.RecordStream(made.address, {.id = event.late_stream});
+    absl::Status recorded = allocator_.RecordStream(made.address, {.id = event.late_stream});
     if (!recorded.ok()) return recorded;
   }
   made.event = nullptr;
