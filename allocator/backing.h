@@ -47,6 +47,8 @@ class Backing {
   virtual void SetDriverCosts(const DriverCosts& /*costs*/) {}
   virtual void SetRemapping(bool /*on*/) {}
   virtual void SetOptions(const PolicyOptions& /*options*/) {}
+  // The most that was in use, of which the statistics are about to forget.
+  virtual void KeepPeak(Bytes /*most_in_use*/) {}
   virtual absl::Status KeepInPlace(Address /*start*/, Bytes /*size*/, bool /*keep*/) { return absl::OkStatus(); }
 
   // Physical memory, whether blocks can be had from it or not.

@@ -334,6 +334,7 @@ Statistics DeviceAllocator::GetStatistics() const {
 
 void DeviceAllocator::ResetPeakStatistics() {
   absl::MutexLock lock(&mutex_);
+  backing_->KeepPeak(Bytes(ledger_.statistics().active_bytes()[SizeGroup::kAll].peak));
   ledger_.statistics().ResetPeaks();
   if (births_ != nullptr) births_->RestartPeak();
 }

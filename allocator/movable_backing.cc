@@ -136,9 +136,10 @@ bool MovableBacking::IsWorthGrowing(const StitchPlan& plan, Bytes left) const {
   const Bytes more = plan.to_create.bytes();
   if (more > left) return false;
   const Counter& active = ledger_.statistics().active_bytes()[SizeGroup::kAll];
-  const Bytes most(std::max(active.peak, active.current + plan.size.count()));
-  const Bytes beyond = handles_.held().bytes() + more - most;
-  return beyond.count() <= (left - more).count() / options_.waste_part;
+  const int64_t most = std::max({most_in_use_.count(), active.peak, active.current + plan.size.count()});
+  const int64_t beyond = handles_.held().bytes().count() + more.count() - most;
+  const int64_t of_use = std::max(most / options_.use_part, Pages(options_.largest_piece).bytes().count());
+  return beyond <= std::min((left - more).count() / options_.waste_part, of_use);
 }
 
 absl::Status MovableBacking::CheckDeviceHolds(Bytes size) {
@@ -235,7 +236,7 @@ absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan, Reach reach)
     for (Handle* handle : *created) status.Update(handles_.Release(handle));
     return mappings_ran_out ? MakeRoomForMappings(status) : status;
   }
-  arena.past_stitches().Add(plan.size, plan.target);
+  if (!plan.donations.empty()) arena.past_stitches().Add(plan.size, plan.target);
   EnterInBooks(arena, plan);
   return absl::OkStatus();
 }

@@ -4,6 +4,7 @@
 #ifndef FRUGAL_ALLOCATOR_MOVABLE_BACKING_H_
 #define FRUGAL_ALLOCATOR_MOVABLE_BACKING_H_
 
+#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -50,6 +51,7 @@ class MovableBacking : public Backing {
   void SetDriverCosts(const DriverCosts& costs) override { costs_ = costs; }
   void SetRemapping(bool on) override { remaps_ = on; }
   void SetOptions(const PolicyOptions& options) override { options_ = options; }
+  void KeepPeak(Bytes most_in_use) override { most_in_use_ = std::max(most_in_use_, most_in_use); }
   absl::Status KeepInPlace(Address start, Bytes size, bool keep) override;
   Bytes held() const override { return handles_.held().bytes(); }
   void CheckInvariants() const override;
@@ -69,8 +71,8 @@ class MovableBacking : public Backing {
 
   // Of the new handles for the arena, with so much left to take.
   Pages LargestPiece(const Arena& arena, Bytes left) const;
-  // The price of memory: held + new - most in use <= left / waste_part, where `left` is what could still be taken after
-  // it. So the nearer the device is to being full, the less memory spares driver time.
+  // The price of memory: held + new - most in use <= min(left / waste_part, most in use / use_part), where `left` is
+  // what could still be taken after it. So the nearer the device is to being full, the less memory spares driver time.
   bool IsWorthGrowing(const StitchPlan& plan, Bytes left) const;
 
   absl::StatusOr<Extent*> AddExtent(Arena& arena, Bytes size);
@@ -121,6 +123,7 @@ class MovableBacking : public Backing {
   DriverCosts costs_;
   bool remaps_ = true;
   PolicyOptions options_;
+  Bytes most_in_use_;  // before the statistics' peaks were last reset
   HandleTable handles_;
   GuestReturns guests_;
   PageReturns returns_;

@@ -16,6 +16,7 @@ namespace frugal {
   /* At 16 twelve recorded histories use less than .99 of what is held at 1.25x, at 24 three. At 64 4x is 1.52 | 2.89. \
    */                                                                                                                  \
   X(waste_part, 24, "memory beyond the most ever in use may be this part of what is left, before remapping")           \
+  X(use_part, 8, "nor may it be more than this part of the most ever in use, or the largest handle")                   \
   /* At 512 4x is 1.09 | 1.90, but least 1.0078 | 1.0198; at 2048 2.14 | 4.05 and 1.0046 | 1.0164. */                  \
   X(piece_part, 1024, "a new handle is at most this part of what is left")                                             \
   /* 64 MiB: a larger one is no faster by the GiB, and a small survivor pins all of it. */                             \

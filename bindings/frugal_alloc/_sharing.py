@@ -1,7 +1,8 @@
 """Tensors that are shared with other processes: torch.multiprocessing, and all that calls ``_share_cuda_``.
 
 Mapped as our memory is, another process could open it only with a file descriptor for each handle and by a system
-call that ordinary containers refuse. So a tensor's bytes move to PyTorch's own allocator as it is first shared: addresses
+call that ordinary containers refuse. So a tensor's bytes move to PyTorch's own allocator as it is first shared:
+addresses
 that were taken before that, by a captured graph or another library, do not follow.
 """
 
