@@ -236,7 +236,7 @@ absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan, Reach reach)
     for (Handle* handle : *created) status.Update(handles_.Release(handle));
     return mappings_ran_out ? MakeRoomForMappings(status) : status;
   }
-  if (!plan.donations.empty()) arena.past_stitches().Add(plan.size, plan.target);
+  arena.past_stitches().Add(plan.size, plan.target);
   EnterInBooks(arena, plan);
   return absl::OkStatus();
 }

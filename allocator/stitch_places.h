@@ -42,8 +42,8 @@ std::optional<StitchPlace> PlaceAt(const Arena& arena, PageRun run, Bytes size);
 // takes a page that is kept for a handle, unless that handle is on offer.
 std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, const Offers& offers, int64_t most);
 
-// Pages that were never mapped, so that no old view has to be unmapped. Not among the places above: taken where another
-// would do, they keep loops from coming to rest. `room`: how far the place can grow at least, from its start on.
+// Pages that were never mapped, so that no old view has to be unmapped. `room`: how far the place can grow at least,
+// from its start on.
 std::optional<StitchPlace> UntouchedPlace(const Arena& arena, Bytes size, Bytes room);
 
 }  // namespace frugal

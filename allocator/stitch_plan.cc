@@ -206,7 +206,7 @@ int64_t CreationsOf(const StitchPlan& plan, const DriverCosts& costs) {
 Cost CostOf(const StitchPlan& plan, const StitchPlace& place, const StitchRequest& request) {
   Cost cost{plan.to_create.count(), request.options.whole_page * PagesConsumed(place, plan.target, plan.size)};
   cost.nanoseconds += MapsOf(plan, request.costs) + CreationsOf(plan, request.costs);
-  ForEachInTheWay(plan, [&](int64_t) { cost.nanoseconds += request.costs.unmap; });
+  ForEachInTheWay(plan, [&](int64_t) { cost.nanoseconds += request.options.unmap_weight * request.costs.unmap; });
   return cost;
 }
 
@@ -282,7 +282,13 @@ std::optional<StitchPlan> PlanStitchAgain(const Arena& arena, Bytes size, absl::
 std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& request) {
   const Supply supply(request.offers);
   std::vector<std::pair<Cost, StitchPlan>> plans;
-  for (const StitchPlace& place : FindPlaces(arena, request.size, request.offers, request.options.most_edges)) {
+  std::vector<StitchPlace> places = FindPlaces(arena, request.size, request.offers, request.options.most_edges);
+  if (request.offers.pages() > Pages(0)) {
+    // Stitches that overwrite each other's views in every iteration would never come to rest.
+    const std::optional<StitchPlace> untouched = UntouchedPlace(arena, request.size, RoomApart(request));
+    if (untouched.has_value()) places.push_back(*untouched);
+  }
+  for (const StitchPlace& place : places) {
     StitchPlan plan = Filler(place, request, supply).Fill();
     const Cost cost = CostOf(plan, place, request);
     plans.push_back({cost, std::move(plan)});

@@ -196,8 +196,8 @@ const std::vector<Work> kWorks = {
          .streams = 1,
          .least = KiB(1),
          .most = MiB(60),
-         .figures = "create 1214, map 2136, set_access 141, unmap 196, reserve 2, event_record 9, event_query 9, "
-                    "peak 2428 MiB, stitches 73 of 997 pages, waits 0, ooms 0, retries 0"},
+         .figures = "create 1210, map 1397, set_access 84, unmap 37, reserve 1, event_record 2, event_query 2, peak "
+                    "2434 MiB, stitches 9 of 191 pages, waits 0, ooms 0, retries 0"},
     Work{.name = "the_same_turn_again",
          .memory = MiB(512),
          .streams = 1,
@@ -205,8 +205,8 @@ const std::vector<Work> kWorks = {
          .most = MiB(40),
          .sizes = 30,
          .turn = 250,
-         .figures = "create 255, map 462, set_access 43, unmap 12, reserve 4, event_record 8, event_query 8, peak "
-                    "510 MiB, stitches 114 of 1290 pages, waits 0, ooms 32, retries 32"},
+         .figures = "create 256, map 493, set_access 43, reserve 2, event_record 9, event_query 9, peak 512 MiB, "
+                    "stitches 101 of 1406 pages, waits 0, ooms 39, retries 39"},
     Work{.name = "the_same_turn_again_on_two_streams",
          .memory = MiB(512),
          .streams = 2,
@@ -214,27 +214,27 @@ const std::vector<Work> kWorks = {
          .most = MiB(40),
          .sizes = 30,
          .turn = 250,
-         .figures = "create 255, map 945, set_access 81, unmap 19, reserve 7, event_record 536, event_query 536, "
-                    "peak 510 MiB, stitches 325 of 3920 pages, waits 0, ooms 40, retries 40"},
+         .figures = "create 256, map 2538, set_access 325, unmap 1005, reserve 5, event_record 617, event_query 617, "
+                    "peak 512 MiB, stitches 361 of 3731 pages, waits 0, ooms 40, retries 40"},
     Work{.name = "ever_new_sizes",
          .memory = GiB(4),
          .streams = 1,
          .least = KiB(1),
          .most = MiB(60),
          .sizes = 400,
-         .figures = "create 1198, map 2593, set_access 144, unmap 333, reserve 4, event_record 17, event_query "
-                    "17, peak 2396 MiB, stitches 83 of 1475 pages, waits 0, ooms 0, retries 0"},
-    Work{.name = "two_streams_in_little_memory",
-         .memory = MiB(400),
-         .streams = 2,
-         .least = MiB(1),
-         .most = MiB(40),
-         .uses_by_others = 3,
-         .advances = 5,
-         .busy = 100,
-         .figures = "create 200, map 4143, set_access 772, unmap 2864, reserve 4, event_record 1184, event_query "
-                    "5492, stream_wait 235, sync 1, peak 400 MiB, stitches 674 of 7116 pages, waits 235, ooms 81, "
-                    "retries 81"},
+         .figures = "create 1192, map 1726, set_access 92, unmap 148, reserve 2, event_record 6, event_query 6, peak "
+                    "2414 MiB, stitches 24 of 579 pages, waits 0, ooms 0, retries 0"},
+    Work{
+        .name = "two_streams_in_little_memory",
+        .memory = MiB(400),
+        .streams = 2,
+        .least = MiB(1),
+        .most = MiB(40),
+        .uses_by_others = 3,
+        .advances = 5,
+        .busy = 100,
+        .figures = "create 200, map 4276, set_access 491, unmap 1513, reserve 7, event_record 1030, event_query 4918, "
+                   "stream_wait 186, sync 5, peak 400 MiB, stitches 504 of 5728 pages, waits 186, ooms 81, retries 84"},
     Work{.name = "streams_that_use_each_others_blocks",
          .memory = MiB(600),
          .streams = 3,
@@ -243,9 +243,8 @@ const std::vector<Work> kWorks = {
          .uses_by_others = 15,
          .advances = 8,
          .busy = 400,
-         .figures = "create 300, map 3077, set_access 366, unmap 626, reserve 12, event_record 1133, event_query "
-                    "5866, stream_wait 166, peak 600 MiB, stitches 360 of 3475 pages, waits 166, ooms 8, retries "
-                    "8"},
+         .figures = "create 300, map 3113, set_access 323, unmap 175, reserve 9, event_record 1118, event_query 7666, "
+                    "stream_wait 171, sync 1, peak 600 MiB, stitches 338 of 3234 pages, waits 171, ooms 7, retries 8"},
     Work{.name = "streams_that_are_always_busy",
          .memory = MiB(300),
          .streams = 3,
@@ -254,22 +253,23 @@ const std::vector<Work> kWorks = {
          .uses_by_others = 10,
          .advances = 2,
          .busy = 10'000,
-         .figures = "create 150, map 4667, set_access 886, unmap 2997, reserve 7, event_record 2041, event_query "
-                    "14244, stream_wait 821, sync 19, peak 300 MiB, stitches 715 of 6774 pages, waits 821, ooms "
-                    "72, retries 86"},
-    Work{.name = "memory_given_back",
-         .memory = MiB(800),
-         .streams = 2,
-         .least = KiB(1),
-         .most = MiB(30),
-         .uses_by_others = 8,
-         .advances = 8,
-         .trims = 1,
-         .idle_returns = 3,
-         .busy = 300,
-         .figures = "create 2435, map 4416, set_access 500, unmap 3677, release 2046, reserve 8, event_record "
-                    "903, event_query 2661, stream_wait 3, sync 21, peak 800 MiB, stitches 335 of 2338 pages, "
-                    "waits 3, ooms 4, retries 5"},
+         .figures =
+             "create 150, map 5063, set_access 598, unmap 1053, reserve 14, event_record 2106, event_query 17948, "
+             "stream_wait 692, sync 13, peak 300 MiB, stitches 669 of 6375 pages, waits 693, ooms 72, retries 84"},
+    Work{
+        .name = "memory_given_back",
+        .memory = MiB(800),
+        .streams = 2,
+        .least = KiB(1),
+        .most = MiB(30),
+        .uses_by_others = 8,
+        .advances = 8,
+        .trims = 1,
+        .idle_returns = 3,
+        .busy = 300,
+        .figures =
+            "create 2453, map 3057, set_access 374, unmap 2543, release 2054, reserve 4, event_record 578, event_query "
+            "1494, stream_wait 5, sync 19, peak 798 MiB, stitches 80 of 666 pages, waits 5, ooms 6, retries 7"},
     Work{.name = "small_blocks_under_a_limit",
          .memory = MiB(256),
          .streams = 4,
@@ -280,9 +280,9 @@ const std::vector<Work> kWorks = {
          .advances = 4,
          .busy = 200,
          .limit = MiB(24),
-         .figures = "create 12, map 636, set_access 484, unmap 19, reserve 16, event_record 1904, event_query "
-                    "5164, stream_wait 299, sync 14, peak 24 MiB, stitches 1035 of 1310 pages, waits 299, ooms "
-                    "121, retries 132"},
+         .figures =
+             "create 12, map 750, set_access 575, unmap 14, reserve 8, event_record 2234, event_query 7792, "
+             "stream_wait 355, sync 15, peak 24 MiB, stitches 1084 of 1369 pages, waits 355, ooms 128, retries 136"},
     Work{.name = "segments",
          .memory = MiB(600),
          .virtual_memory = false,
@@ -308,10 +308,10 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 300,
          .steps = 8000,
-         .figures = "create 9343, map 17599, set_access 1526, unmap 17239, release 9115, reserve 6, event_record 4097, "
-                    "event_query 8677, stream_wait 304, sync 555, peak 400 MiB, stitches 1048 of 10211 pages, waits "
-                    "302, ooms 183, retries 216, failed calls 380 of which absorbed 241, returned 17014 MiB, held 392 "
-                    "MiB, INTERNAL 20, OK 4088, RESOURCE_EXHAUSTED 185, UNAVAILABLE 3"},
+         .figures = "create 11457, map 17023, set_access 1515, unmap 16946, release 11386, reserve 6, event_record "
+                    "3976, event_query 7879, stream_wait 292, sync 471, peak 400 MiB, stitches 681 of 7389 pages, "
+                    "waits 292, ooms 138, retries 162, failed calls 534 of which absorbed 398, returned 20088 MiB, "
+                    "held 34 MiB, INTERNAL 21, OK 4040, RESOURCE_EXHAUSTED 141, UNAVAILABLE 7"},
     Work{.name = "calls_that_fail_on_a_full_device",
          .memory = MiB(200),
          .streams = 3,
@@ -324,10 +324,10 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 10'000,
          .steps = 8000,
-         .figures = "create 3647, map 11537, set_access 1445, unmap 11168, release 3518, reserve 6, event_record 4161, "
-                    "event_query 13871, stream_wait 867, sync 142, peak 200 MiB, stitches 1257 of 9779 pages, waits "
-                    "861, ooms 176, retries 215, failed calls 360 of which absorbed 264, returned 6466 MiB, held 198 "
-                    "MiB, INTERNAL 18, OK 3975, RESOURCE_EXHAUSTED 177, UNAVAILABLE 5"},
+         .figures = "create 3826, map 11588, set_access 1425, unmap 11296, release 3731, reserve 13, event_record "
+                    "4309, event_query 15917, stream_wait 932, sync 140, peak 200 MiB, stitches 1128 of 9732 pages, "
+                    "waits 927, ooms 205, retries 246, failed calls 449 of which absorbed 363, returned 6432 MiB, held "
+                    "200 MiB, INTERNAL 10, OK 4031, RESOURCE_EXHAUSTED 206, UNAVAILABLE 4"},
     Work{.name = "calls_that_fail_while_memory_goes_back",
          .memory = MiB(400),
          .streams = 2,
@@ -341,10 +341,10 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 100,
          .steps = 8000,
-         .figures = "create 12596, map 15242, set_access 1713, unmap 14958, release 12444, reserve 8, event_record "
-                    "3383, event_query 3006, stream_wait 5, sync 693, peak 400 MiB, stitches 669 of 3710 pages, waits "
-                    "5, ooms 68, retries 71, failed calls 512 of which absorbed 258, returned 22434 MiB, held 358 MiB, "
-                    "INTERNAL 20, OK 4833, RESOURCE_EXHAUSTED 70, UNAVAILABLE 7"},
+         .figures = "create 14838, map 14653, set_access 1674, unmap 14368, release 14653, reserve 5, event_record "
+                    "3181, event_query 2646, stream_wait 8, sync 670, peak 400 MiB, stitches 151 of 1007 pages, waits "
+                    "8, ooms 60, retries 61, failed calls 607 of which absorbed 395, returned 25596 MiB, held 360 MiB, "
+                    "INTERNAL 32, OK 4865, RESOURCE_EXHAUSTED 62, UNAVAILABLE 9"},
     Work{.name = "calls_of_segments_that_fail",
          .memory = MiB(400),
          .virtual_memory = false,

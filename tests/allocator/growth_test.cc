@@ -14,6 +14,7 @@ class Growth : public SizedHandlesTest {
   static PolicyOptions HalfOfWhatIsLeft() {
     PolicyOptions options = Options();
     options.waste_part = 2;
+    options.use_part = 1;
     options.piece_part = 1'000'000;
     return options;
   }
@@ -68,6 +69,36 @@ TEST_F(Growth, CountsWhatOthersHoldBelowTheLimit) {
       kPageSize * 40, [](void* held) { return *static_cast<Bytes*>(held); }, &others);
   AllocatePages(8);
   ExpectRemapped();
+}
+
+class GrowthOfAPartOfWhatIsUsed : public Growth {
+ protected:
+  // Sixteen pages were in use at most, and then the eight of the request beside the eight that are: a third is five.
+  GrowthOfAPartOfWhatIsUsed() : Growth(1000) { SetUsePart(3); }
+  void SetUsePart(int64_t part) {
+    PolicyOptions options = HalfOfWhatIsLeft();
+    options.largest_piece = 1;
+    options.use_part = part;
+    allocator_->SetOptions(options);
+  }
+};
+
+TEST_F(GrowthOfAPartOfWhatIsUsed, IsNotWorthItsPriceHoweverMuchIsLeft) {
+  AllocatePages(8);
+  ExpectRemapped();
+}
+
+TEST_F(GrowthOfAPartOfWhatIsUsed, IsWorthItUpToThatPart) {
+  SetUsePart(2);
+  AllocatePages(8);
+  ExpectGrown();
+}
+
+TEST_F(GrowthOfAPartOfWhatIsUsed, CountsTheMostEverInUseAlsoAfterPeaksWereReset) {
+  SetUsePart(2);
+  allocator_->ResetPeakStatistics();
+  AllocatePages(8);
+  ExpectGrown();
 }
 
 class AmpleGrowth : public Growth {

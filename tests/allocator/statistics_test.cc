@@ -61,6 +61,7 @@ TEST_F(Figures, PeaksStayUntilTheyAreReset) {
 }
 
 TEST_F(Figures, HandlesThatMoveChangeTheirGroupAndNotTheTotal) {
+  allocator_->SetLimit(kPageSize, nullptr, nullptr);
   Free(Allocate(MiB(2)));
   Allocate(Bytes(512));
   const Statistics now = statistics();

@@ -155,7 +155,7 @@ struct Loop {
 
 class Soak : public testing::TestWithParam<Loop> {
  protected:
-  static int64_t Steps() { return FromEnvironment("FRUGAL_SOAK_STEPS", 4'800 / kSlowdown); }
+  static int64_t Steps() { return FromEnvironment("FRUGAL_SOAK_STEPS", 9'600 / kSlowdown); }
 };
 
 // A quarter of the turns.
@@ -189,11 +189,12 @@ TEST_P(Soak, NothingDrifts) {
   const Quarter& last = quarters[3];
   // The least is at times a page off: what streams have done when memory is asked for differs from turn to turn.
   EXPECT_LE(last.most_reserved, second.most_reserved + 4 * kPageSize.count());
-  EXPECT_LE(last.device_calls, second.device_calls + second.device_calls / 20);
+  EXPECT_LE(last.device_calls, second.device_calls + second.device_calls / 10);
   EXPECT_LE(last.most_events, second.most_events + second.most_events / 10);
-  // Each arena remembers where its latest stitches were made.
+  // Each arena remembers where its latest stitches were made. A loop that does not come to rest goes on to touch pages
+  // of its ranges, twice the device each, whose views take some memory.
   const int64_t remembered = std::min(last.stitches - second.stitches, kMostStitches * training.arenas());
-  EXPECT_LE(last.most_heap, second.most_heap + remembered * kBytesOfAStitch);
+  EXPECT_LE(last.most_heap, second.most_heap + second.most_heap / 5 + remembered * kBytesOfAStitch);
   std::printf("%s\n", absl::StrCat("COUNTS soak of ", GetParam().name, ": ", turns * GetParam().steps, " steps, ",
                                    training.operations(), " operations; in the second quarter and the last: ",
                                    second.most_reserved >> 20, " and ", last.most_reserved >> 20, " MiB reserved, ",
