@@ -224,17 +224,17 @@ const std::vector<Work> kWorks = {
          .sizes = 400,
          .figures = "create 1192, map 1726, set_access 92, unmap 148, reserve 2, event_record 6, event_query 6, peak "
                     "2414 MiB, stitches 24 of 579 pages, waits 0, ooms 0, retries 0"},
-    Work{
-        .name = "two_streams_in_little_memory",
-        .memory = MiB(400),
-        .streams = 2,
-        .least = MiB(1),
-        .most = MiB(40),
-        .uses_by_others = 3,
-        .advances = 5,
-        .busy = 100,
-        .figures = "create 200, map 4276, set_access 491, unmap 1513, reserve 7, event_record 1030, event_query 4918, "
-                   "stream_wait 186, sync 5, peak 400 MiB, stitches 504 of 5728 pages, waits 186, ooms 81, retries 84"},
+    Work{.name = "two_streams_in_little_memory",
+         .memory = MiB(400),
+         .streams = 2,
+         .least = MiB(1),
+         .most = MiB(40),
+         .uses_by_others = 3,
+         .advances = 5,
+         .busy = 100,
+         .figures =
+             "create 200, map 4276, set_access 491, unmap 1513, reserve 7, event_record 1030, event_query 4918, "
+             "stream_wait 186, sync 5, peak 400 MiB, stitches 504 of 5728 pages, waits 186, ooms 81, retries 84"},
     Work{.name = "streams_that_use_each_others_blocks",
          .memory = MiB(600),
          .streams = 3,
