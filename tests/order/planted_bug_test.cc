@@ -30,8 +30,8 @@ struct Path {
   const char* why = "";
 };
 
-// As many as three in four.
-constexpr int64_t kThreeQuarters = -1;
+// As many as half.
+constexpr int64_t kHalf = -1;
 constexpr const char* kWholeDevice = "the host waits for the whole device, whatever the events say";
 constexpr const char* kHomeAndGone = "what goes home too early is given back behind a wait for the whole device";
 
@@ -126,7 +126,7 @@ void MoveWithinAStreamOverStaleViews(OrderedProgram& program) {
   program.MakeBusyUntil(kMain, 100);
   std::minstd_rand random(1);
   std::vector<Address> blocks;
-  for (int step = 0; step < 1000; ++step) {
+  for (int step = 0; step < 200; ++step) {
     if (const auto block = program.TryAllocate(kPageSize * static_cast<int64_t>(1 + random() % 5), kMain)) {
       blocks.push_back(*block);
     } else if (!blocks.empty()) {
@@ -236,7 +236,7 @@ const Path kPaths[] = {
     {"pages behind a stream wait", MiB(64), true, MoveBehindAStreamWait},
     {"pages of two streams behind waits", MiB(64), true, MoveFromTwoStreamsBehindWaitsForBoth},
     {"pages behind a host wait", MiB(64), true, MoveBehindAHostWait, 1, kWholeDevice},
-    {"pages within a stream, over stale views", MiB(16), true, MoveWithinAStreamOverStaleViews, kThreeQuarters,
+    {"pages within a stream, over stale views", MiB(16), true, MoveWithinAStreamOverStaleViews, kHalf,
      "another view of the same place may not go, or the answer is asked for again before it goes"},
     {"guests whose host has passed", MiB(64), true, GuestsGoHomeOnceTheirHostHasPassed},
     {"guests behind a stream wait", MiB(64), true, GuestsGoHomeBehindAStreamWait, 1,
@@ -253,9 +253,16 @@ const Path kPaths[] = {
 
 void PrintTo(const Path& path, std::ostream* out) { *out << path.name; }
 
+// With which views are overwritten where there are pages that were never mapped, too.
+PolicyOptions SmallHandles() {
+  PolicyOptions options;
+  options.unmap_weight = 0;
+  return options;
+}
+
 // Memory in handles of several pages, as a device of 4,000 times the memory has them.
 PolicyOptions LargeHandles() {
-  PolicyOptions options;
+  PolicyOptions options = SmallHandles();
   options.piece_part = 4;
   return options;
 }
@@ -298,12 +305,12 @@ void PlantedBug::LeaveOutEachInTurn(const Path& path, const PolicyOptions& polic
       path.name, static_cast<long long>(planted), static_cast<long long>(planted - unnoticed),
       static_cast<long long>(unnoticed), static_cast<long long>(found_late),
       static_cast<unsigned long long>(honest.accesses()), static_cast<long long>(honest.large().created));
-  EXPECT_LE(unnoticed, path.harmless == kThreeQuarters ? planted / 4 * 3 : path.harmless)
+  EXPECT_LE(unnoticed, path.harmless == kHalf ? planted / 2 : path.harmless)
       << path.name << ": harmless are those where " << path.why;
   EXPECT_GT(planted - unnoticed, 0) << path.name << " needs no order";
 }
 
-TEST_P(PlantedBug, IsReportedWhereverItIs) { LeaveOutEachInTurn(GetParam(), PolicyOptions()); }
+TEST_P(PlantedBug, IsReportedWhereverItIs) { LeaveOutEachInTurn(GetParam(), SmallHandles()); }
 
 TEST_P(PlantedBug, IsReportedWhereMemoryIsInHandlesOfSeveralPages) { LeaveOutEachInTurn(GetParam(), LargeHandles()); }
 
