@@ -28,7 +28,7 @@ SIZES = (512, 32 << 10, 1 << 20, 20 << 20, 1 << 30)
 LIVE = (1_000, 1_000_000)
 
 MOST_OF_NATIVE = 0.5
-# 20 MiB are the whole of a segment of native's. Of ours they are a part of a handle of 64 MiB: split off, and joined again.
+# 20 MiB are the whole of a segment of native's, and a part of a handle of ours: split off, and joined again.
 MOST_OF_NATIVE_WHERE_SPLIT = {"pair 20971520": 0.6}
 MOST_GROWTH = 1.5
 # Of an allocation and its free, to record by site what is alive: of those that the sample leaves out, and of those that
