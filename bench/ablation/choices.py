@@ -13,6 +13,7 @@ VALUES: dict[str, dict[int, str]] = {
     "piece_part": {256: "", 512: "", 2048: ""},
     "largest_piece": {1: "pages of 2 MiB alone", 8: "", 16: ""},
     "most_edges": {3: "", 16: ""},
+    "unmap_weight": {1: "no weight", 100: ""},
     "whole_page": {0: "no such price", 10_000: "", 1_000_000: ""},
     "homes": {0: "handles stay where they were moved"},
     "past_stitches": {0: "no place is tried again"},
