@@ -3,6 +3,7 @@
 #ifndef FRUGAL_ALLOCATOR_ARENA_SET_H_
 #define FRUGAL_ALLOCATOR_ARENA_SET_H_
 
+#include <algorithm>
 #include <array>
 #include <bit>
 #include <cstddef>
@@ -32,6 +33,13 @@ class ArenaSet {
 
   // In the order in which they were first asked for.
   const std::vector<Arena*>& all() const { return all_; }
+
+  // The largest free block of all.
+  Bytes LargestFree() const {
+    Bytes largest;
+    for (const Arena* arena : all_) largest = std::max(largest, arena->free_blocks().LargestSize());
+    return largest;
+  }
 
  private:
   static constexpr size_t kRecent = 64;

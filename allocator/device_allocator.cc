@@ -1,7 +1,7 @@
 #include "allocator/device_allocator.h"
 
 #include <algorithm>
-#include <utility>
+#include <memory>
 
 #include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
@@ -15,17 +15,12 @@ namespace {
 
 SizeGroup GroupFor(Bytes size) { return size <= kSmallLimit ? SizeGroup::kSmall : SizeGroup::kLarge; }
 
-// The part of a free block that could be had elsewhere: whole pages, unless they are a segment's.
-Bytes MovablePart(const Block& block) {
-  if (block.extent->kind() != Extent::Kind::kMovable) return Bytes(0);
-  const Bytes start = RoundUp(Bytes(static_cast<int64_t>(block.address.value())), kPageSize);
-  const Bytes end = RoundDown(Bytes(static_cast<int64_t>(block.end().value())), kPageSize);
-  return std::max(end - start, Bytes(0));
-}
-
-OutOfMemoryReport& ThreadsOutOfMemory() {
-  thread_local OutOfMemoryReport report;
-  return report;
+std::unique_ptr<Backing> BackingFor(Device& device, ArenaSet& arenas, Ledger& ledger, Budget& budget,
+                                    Timelines& timelines, AddressDirectory& directory, DeviceAllocator* owner) {
+  if (!device.HasVirtualMemory()) {
+    return std::make_unique<SegmentBacking>(device, arenas, ledger, budget, directory, owner);
+  }
+  return std::make_unique<MovableBacking>(device, arenas, ledger, budget, timelines, directory, owner);
 }
 
 absl::Status NotOurs(Address address) {
@@ -35,19 +30,13 @@ absl::Status NotOurs(Address address) {
 }  // namespace
 
 DeviceAllocator::DeviceAllocator(Device& device, AddressDirectory& directory, Reclaimer* reclaimer)
-    : device_(device),
-      reclaimer_(reclaimer),
-      budget_(device),
+    : budget_(device),
       timelines_(device, ledger_, reclaimer),
       arenas_(timelines_, ledger_),
-      awaiting_(device) {
-  absl::MutexLock lock(&mutex_);
-  if (device.HasVirtualMemory()) {
-    backing_ = std::make_unique<MovableBacking>(device, arenas_, ledger_, budget_, timelines_, directory, this);
-  } else {
-    backing_ = std::make_unique<SegmentBacking>(device, arenas_, ledger_, budget_, directory, this);
-  }
-}
+      backing_(BackingFor(device, arenas_, ledger_, budget_, timelines_, directory, this)),
+      returns_(device, ledger_, timelines_, *backing_),
+      ladder_({device, reclaimer, ledger_, budget_, timelines_, arenas_, *backing_, returns_},
+              BooksLock(mutex_, health_)) {}
 
 DeviceAllocator::~DeviceAllocator() {
   absl::MutexLock lock(&mutex_);
@@ -72,8 +61,8 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
                                                                   Bytes least, Sample sample) {
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   const SizeGroup group = GroupFor(size);
-  if (!awaiting_.empty()) [[unlikely]]
-    ledger_.Absorbed(PollAwaiting());
+  if (returns_.awaits()) [[unlikely]]
+    ledger_.Absorbed(returns_.Poll());
   Arena& arena = arenas_.Get(stream, group);
   if (stream.may_end) [[unlikely]]
     ledger_.Absorbed(arena.timeline().MarkIfWanted());
@@ -95,13 +84,13 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
 absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Bytes requested) {
   // Those of earlier requests were made up for, and are no reason why this one fails.
   ledger_.ForgetFailures();
-  absl::Status status = MakeRoom(arena, size);
+  absl::Status status = ladder_.MakeRoom(arena, size);
   if (!status.ok() && !absl::IsResourceExhausted(status)) {
     Absorb(status);
-    status = MakeRoom(arena, size);
+    status = ladder_.MakeRoom(arena, size);
   }
   CheckChange();
-  if (absl::IsResourceExhausted(status)) NoteOutOfMemory(requested);
+  if (absl::IsResourceExhausted(status)) ladder_.NoteOutOfMemory(requested);
   if (!status.ok()) return status;
   Block* const block = arena.Take(size);
   FRUGAL_CHECK(block != nullptr);
@@ -131,10 +120,9 @@ inline absl::StatusOr<Bytes> DeviceAllocator::FreeLocked(Address address) {
   Arena& arena = block->extent->arena();
   ledger_.GivenBack(*block, arena.group());
   if (block->has_other_streams) [[unlikely]] {
-    Defer(block);
+    returns_.Defer(block, other_streams_.extract(block).mapped());
   } else {
-    ledger_.Completed(*block, arena.group());
-    PutBack(arena, block, BlockStep::kReturn);
+    returns_.PutBack(arena, block, BlockStep::kReturn);
   }
   CheckChange();
   return size;
@@ -203,7 +191,7 @@ absl::Status DeviceAllocator::TrimOnce(Bytes enough) {
     enough -= *passed;
   }
   if (enough <= Bytes(0)) return absl::OkStatus();
-  absl::Status status = WaitForAllWork();
+  absl::Status status = returns_.WaitForAllWork();
   status.Update(backing_->ReturnFree(enough).status());
   return status;
 }
@@ -223,7 +211,7 @@ absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {
 }
 
 absl::Status DeviceAllocator::ReturnIdleOnce(Bytes enough) {
-  ledger_.Absorbed(PollAwaiting());
+  ledger_.Absorbed(returns_.Poll());
   return backing_->ReturnIdle(enough, use_marks_).status();
 }
 
@@ -359,159 +347,11 @@ Bytes DeviceAllocator::Held() const {
   return backing_->held();
 }
 
-const OutOfMemoryReport& DeviceAllocator::LastOutOfMemory() { return ThreadsOutOfMemory(); }
-
-absl::Status DeviceAllocator::MakeRoom(Arena& arena, Bytes size) {
-  remedies_ = Remedies();
-  absl::Status status = backing_->Extend(arena, size, Reach::kPassed);
-  if (absl::IsResourceExhausted(status)) status = MakeRoomBehindStreamWaits(arena, size);
-  if (absl::IsResourceExhausted(status) && budget_.reserve() > Bytes(0)) {
-    status = backing_->Extend(arena, size, Reach::kIntoReserve);
-  }
-  if (!absl::IsResourceExhausted(status)) return status;
-  ++ledger_.statistics().num_alloc_retries;
-  status = MakeRoomByReclaiming(arena, size);
-  if (absl::IsResourceExhausted(status)) status = MakeRoomBehindHostWaits(arena, size);
-  return status;
-}
-
-absl::Status DeviceAllocator::MakeRoomBehindStreamWaits(Arena& arena, Bytes size) {
-  const Bytes awaiting = Awaiting();
-  ledger_.Absorbed(awaiting_.MakeOwnerWait(arena.stream(), ledger_.statistics().num_stream_waits,
-                                           [this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block); }));
-  remedies_.stream_waits = awaiting - Awaiting();
-  if (HasRoom(arena, size)) return absl::OkStatus();
-  return backing_->Extend(arena, size, Reach::kThroughStreamWaits);
-}
-
-absl::Status DeviceAllocator::MakeRoomByReclaiming(Arena& arena, Bytes size) {
-  absl::Status status = absl::ResourceExhaustedError("nobody had memory to give back");
-  if (reclaimer_ == nullptr) return status;
-  struct Step {
-    bool (Reclaimer::*reclaim)();
-    Bytes Remedies::*gained;
-  };
-  for (const Step& step :
-       {Step{&Reclaimer::ReleaseCaches, &Remedies::caches}, Step{&Reclaimer::CollectGarbage, &Remedies::garbage}}) {
-    const Bytes free = FreeAnywhere();
-    // Whoever gives memory back may call this allocator, from this thread or another.
-    mutex_.Unlock();
-    const bool some = (reclaimer_->*step.reclaim)();
-    mutex_.Lock();
-    // Broken meanwhile, by a call that others made. An error would have the request made once more.
-    if (!health_.ok()) throw BrokenInvariant(absl::StrCat(health_.message()));
-    if (!some) continue;
-    ledger_.Absorbed(PollAwaiting());
-    if (HasRoom(arena, size)) return absl::OkStatus();
-    status = backing_->Extend(arena, size, Reach::kIntoReserve);
-    if (!absl::IsResourceExhausted(status)) return status;
-    remedies_.*step.gained = std::max(FreeAnywhere() - free, Bytes(0));
-  }
-  return status;
-}
-
-absl::Status DeviceAllocator::MakeRoomBehindHostWaits(Arena& arena, Bytes size) {
-  const Bytes awaiting = Awaiting();
-  // Free memory that other streams have yet to pass was to be had behind waits of this one.
-  if (!awaiting_.empty() || timelines_.NeedsHost()) ledger_.Absorbed(WaitForAllWork());
-  remedies_.host_waits = awaiting - Awaiting();
-  if (HasRoom(arena, size)) return absl::OkStatus();
-  return backing_->Extend(arena, size, Reach::kWithHostWaits);
-}
+const OutOfMemoryReport& DeviceAllocator::LastOutOfMemory() { return MissLadder::LastOutOfMemory(); }
 
 void DeviceAllocator::Absorb(const absl::Status& failure) {
   ledger_.Absorbed(failure);
   CheckChange();
-}
-
-void DeviceAllocator::Defer(Block* block) {
-  block->Apply(BlockStep::kDefer);
-  ledger_.Deferred(*block, block->extent->arena().group());
-  block->has_other_streams = false;
-  const auto others = other_streams_.extract(block);
-  for (Stream stream : others.mapped()) {
-    if (stream.may_end) ledger_.Absorbed(timelines_.Get(stream).MarkIfWanted());
-  }
-  // A stream that could not be marked is marked later.
-  ledger_.Absorbed(awaiting_.Add(block, others.mapped()));
-}
-
-void DeviceAllocator::Complete(Block* block) {
-  Arena& arena = block->extent->arena();
-  ledger_.Completed(*block, arena.group());
-  PutBack(arena, block, BlockStep::kPass);
-}
-
-void DeviceAllocator::PutBack(Arena& arena, Block* block, BlockStep step) {
-  const Address start = block->address;
-  const Address end = block->end();
-  Block* const free = arena.PutBack(block, step);
-  if (free->extent->guests() > 0) [[unlikely]]
-    backing_->BecameFree(free, start, end);
-}
-
-absl::Status DeviceAllocator::PollAwaiting() {
-  return awaiting_.Poll([this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block); });
-}
-
-absl::Status DeviceAllocator::WaitForAllWork() {
-  const auto ready = [this](Block* block) ABSL_NO_THREAD_SAFETY_ANALYSIS { Complete(block); };
-  ++ledger_.statistics().num_sync_all_streams;
-  if (timelines_.WaitForAll()) {
-    awaiting_.Settle(ready);
-    return absl::OkStatus();
-  }
-  return awaiting_.Synchronize(ready);
-}
-
-void DeviceAllocator::NoteOutOfMemory(Bytes requested) {
-  Statistics& statistics = ledger_.statistics();
-  ++statistics.num_ooms;
-  const Bytes allocated(statistics.allocated_bytes[SizeGroup::kAll].current);
-  const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
-  const MemoryInfo device = DeviceMemory();
-  ThreadsOutOfMemory() = OutOfMemoryReport{.requested = requested,
-                                           .allocated = allocated,
-                                           .awaiting = Awaiting(),
-                                           .reserved = reserved,
-                                           .limit = budget_.limit(),
-                                           .device_free = device.free,
-                                           .device_total = device.total,
-                                           .largest_free = LargestFree(),
-                                           .unusable = UnusableBytes(),
-                                           .remedies = remedies_,
-                                           .driver_failure = ledger_.latest_failure()};
-}
-
-Bytes DeviceAllocator::Awaiting() const {
-  const Statistics& statistics = ledger_.statistics();
-  return Bytes(statistics.active_bytes()[SizeGroup::kAll].current -
-               statistics.allocated_bytes[SizeGroup::kAll].current);
-}
-
-MemoryInfo DeviceAllocator::DeviceMemory() {
-  const absl::StatusOr<MemoryInfo> asked = device_.GetMemoryInfo();
-  ledger_.Absorbed(asked.status());
-  return asked.value_or(MemoryInfo{});
-}
-
-Bytes DeviceAllocator::FreeAnywhere() {
-  const Statistics& statistics = ledger_.statistics();
-  const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
-  const Bytes active(statistics.active_bytes()[SizeGroup::kAll].current);
-  return reserved - active + DeviceMemory().free;
-}
-
-Bytes DeviceAllocator::UnusableBytes() const {
-  Bytes unusable;
-  for (const Arena* arena : arenas_.all()) {
-    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
-      for (const Block* block = extent->first_block(); block != nullptr; block = block->next) {
-        if (block->IsFree()) unusable += block->size - MovablePart(*block);
-      }
-    }
-  }
-  return unusable;
 }
 
 void DeviceAllocator::SetCheckLevel(CheckLevel level) {

@@ -19,15 +19,16 @@
 #include "absl/synchronization/mutex.h"
 #include "allocator/address_directory.h"
 #include "allocator/arena_set.h"
-#include "allocator/awaiting_blocks.h"
 #include "allocator/backing.h"
 #include "allocator/birth_epochs.h"
+#include "allocator/block_returns.h"
 #include "allocator/block_map.h"
 #include "allocator/budget.h"
 #include "allocator/check.h"
 #include "allocator/device.h"
 #include "allocator/driver_costs.h"
 #include "allocator/ledger.h"
+#include "allocator/miss_ladder.h"
 #include "allocator/observer.h"
 #include "allocator/statistics.h"
 #include "allocator/timelines.h"
@@ -40,31 +41,6 @@ namespace frugal {
 struct Allocation {
   Address address;
   Bytes size;  // rounded up to kGrain
-};
-
-// By how much each step of the ladder of a miss raised what was free, of ours and of the device's, without being
-// enough.
-struct Remedies {
-  Bytes stream_waits;  // blocks of other streams, behind a wait of this one for them
-  Bytes caches;        // see Reclaimer::ReleaseCaches
-  Bytes garbage;       // see Reclaimer::CollectGarbage
-  Bytes host_waits;    // blocks of other streams, after the program had waited for them
-};
-
-// What was known when a request could not be served.
-struct OutOfMemoryReport {
-  Bytes requested;
-  Bytes allocated;  // in blocks handed out
-  Bytes awaiting;   // freed, but a stream may still be using it
-  Bytes reserved;   // physical memory held
-  Bytes limit;      // the most that may be held
-  Bytes device_free;
-  Bytes device_total;
-  Bytes largest_free;  // block of ours
-  Bytes unusable;      // free, but in handles that blocks in use share, so that it cannot move
-  Remedies remedies;
-  // What the driver failed last for this request, though it was made up for; OK: nothing.
-  absl::Status driver_failure;
 };
 
 // One block of a snapshot.
@@ -217,36 +193,13 @@ class DeviceAllocator {
 
   // A free block of at least `size`, taken out of the arena after a miss.
   absl::StatusOr<Block*> TakeOnMiss(Arena& arena, Bytes size, Bytes requested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The ladder of a miss, each step only if those before did not help. Leaves a free block of at least `size`.
-  absl::Status MakeRoom(Arena& arena, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status MakeRoomBehindStreamWaits(Arena& arena, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status MakeRoomByReclaiming(Arena& arena, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status MakeRoomBehindHostWaits(Arena& arena, Bytes size) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  bool HasRoom(const Arena& arena, Bytes size) const { return arena.free_blocks().BestFit(size) != nullptr; }
-
   // A call failed, and what needed it is about to be tried once more. A call that failed has changed nothing, and often
   // it succeeds the next time: the driver reports failures of earlier work by whichever call comes next.
   void Absorb(const absl::Status& failure) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // The block was given back, and other streams used it.
-  void Defer(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // Every stream has passed the block, which was awaiting them.
-  void Complete(Block* block) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // As RecordStream.
   void AddStream(Block* block, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void PutBack(Arena& arena, Block* block, BlockStep step) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status PollAwaiting() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // The host waits, as far as it may while a stream is captured. A failure says why blocks still wait.
-  absl::Status WaitForAllWork() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   BirthEpochs& Births() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void NoteOutOfMemory(Bytes requested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Bytes Awaiting() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Bytes LargestFree() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // For reports alone: a device that cannot be asked counts as having nothing.
-  MemoryInfo DeviceMemory() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  // What is free, of ours or of the device's.
-  Bytes FreeAnywhere() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  Bytes UnusableBytes() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void CheckInvariantsLocked() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // After a call that changed something.
   void CheckChange() const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_) {
@@ -271,25 +224,21 @@ class DeviceAllocator {
   // Sets health_, and returns it.
   absl::Status Break(const BrokenInvariant& broken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  Device& device_;
-  Reclaimer* const reclaimer_;
-
   mutable absl::Mutex mutex_;
+  absl::Status health_ ABSL_GUARDED_BY(mutex_);
   Ledger ledger_ ABSL_GUARDED_BY(mutex_);
   Budget budget_ ABSL_GUARDED_BY(mutex_);
   Timelines timelines_ ABSL_GUARDED_BY(mutex_);
   ArenaSet arenas_ ABSL_GUARDED_BY(mutex_);
-  AwaitingBlocks awaiting_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Backing> backing_ ABSL_GUARDED_BY(mutex_);
+  BlockReturns returns_ ABSL_GUARDED_BY(mutex_);
+  MissLadder ladder_ ABSL_GUARDED_BY(mutex_);
   UseMarks use_marks_ ABSL_GUARDED_BY(mutex_);
   BlockMap allocated_ ABSL_GUARDED_BY(mutex_);
   // Of blocks handed out: the streams other than the arena's that use them.
   absl::flat_hash_map<const Block*, absl::InlinedVector<Stream, 2>> other_streams_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<BirthEpochs> births_ ABSL_GUARDED_BY(mutex_);
-  // Of the miss that is being, or was last, served.
-  Remedies remedies_ ABSL_GUARDED_BY(mutex_);
   CheckLevel check_level_ ABSL_GUARDED_BY(mutex_) = kDefaultCheckLevel;
-  absl::Status health_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace frugal

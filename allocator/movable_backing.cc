@@ -59,60 +59,65 @@ absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
 }
 
 absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach) {
-  if (!remaps_) return Grow(arena, size, reach);
-  guests_.Recall(arena, reach);
+  if (remaps_) guests_.Recall(arena, reach);
   if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
-  absl::StatusOr<bool> grown = GrowWithinPrice(arena, size, reach);
-  if (!grown.ok() || *grown) return grown.status();
-  return Stitch(arena, size, reach);
+  absl::StatusOr<StitchPlan> plan = ChoosePlan(arena, size, reach);
+  return plan.ok() ? Commit(arena, *plan, reach) : plan.status();
 }
 
-absl::StatusOr<bool> MovableBacking::GrowWithinPrice(Arena& arena, Bytes size, Reach reach) {
+absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Arena& arena, Bytes size, Reach reach) {
+  if (!remaps_) return PlanInPlace(arena, size, reach);
+  absl::StatusOr<std::optional<StitchPlan>> growth = PlanWithinPrice(arena, size);
+  if (!growth.ok()) return growth.status();
+  if (growth->has_value()) return **std::move(growth);
+  return PlanRemapping(arena, size, reach);
+}
+
+absl::StatusOr<std::optional<StitchPlan>> MovableBacking::PlanWithinPrice(Arena& arena, Bytes size) {
   absl::StatusOr<Bytes> left = budget_.Left(handles_.held().bytes());
   if (!left.ok()) return left.status();
-  absl::StatusOr<StitchPlan> plan = Plan(arena, size, Offers({}), SizesFor(arena, *left));
+  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, Offers({}), SizesFor(arena, *left));
   if (plan.ok() && !IsWorthGrowing(*plan, *left) && IsScarce(*left)) {
     const absl::StatusOr<Bytes> returned = returns_.ReturnLarge(options_.exchange_most);
     if (!returned.ok()) return returned.status();
-    if (*returned == Bytes(0)) return false;
+    if (*returned == Bytes(0)) return std::nullopt;
     *left += *returned;
     // Small ones, or the next request would find the same.
-    plan = Plan(arena, size, Offers({}), PieceSizes());
+    plan = Plan(&PlanStitch, arena, size, Offers({}));
   }
   if (!plan.ok()) return plan.status();
-  if (!IsWorthGrowing(*plan, *left)) return false;
-  absl::Status status = Commit(arena, *plan, reach);
-  if (!status.ok()) return status;
-  return true;
+  if (!IsWorthGrowing(*plan, *left)) return std::nullopt;
+  return *std::move(plan);
 }
 
-absl::Status MovableBacking::Stitch(Arena& arena, Bytes size, Reach reach) {
+absl::StatusOr<StitchPlan> MovableBacking::PlanRemapping(Arena& arena, Bytes size, Reach reach) {
   const Offers offers = FindOffers(arena, reach);
-  absl::StatusOr<StitchPlan> plan = Plan(arena, size, offers, PieceSizes());
-  if (!plan.ok()) return plan.status();
+  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, offers);
+  if (!plan.ok()) return plan;
   absl::Status allowed = Allow(*plan, reach);
   if (absl::IsResourceExhausted(allowed) && plan->to_create + offers.pages() > PagesCovering(size)) {
     // The place joins free memory, whose pages it cannot take as well. One apart can take all.
-    plan = PlanApart(arena, size, offers);
+    plan = Plan(&PlanStitchApart, arena, size, offers);
     allowed = plan.ok() ? Allow(*plan, reach) : plan.status();
   }
   if (!allowed.ok()) return allowed;
-  return Commit(arena, *plan, reach);
+  return plan;
 }
 
-absl::Status MovableBacking::Grow(Arena& arena, Bytes size, Reach reach) {
-  absl::StatusOr<StitchPlan> plan = Plan(arena, size, Offers({}), PieceSizes());
-  if (!plan.ok()) return plan.status();
+absl::StatusOr<StitchPlan> MovableBacking::PlanInPlace(Arena& arena, Bytes size, Reach reach) {
+  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, Offers({}));
+  if (!plan.ok()) return plan;
   absl::Status allowed = Allow(*plan, reach);
   if (absl::IsResourceExhausted(allowed) && reach == Reach::kWithHostWaits) {
     // As with PyTorch's own allocator: what is free elsewhere goes back to the device before memory is out.
     absl::StatusOr<Bytes> returned = returns_.ReturnFree(plan->to_create.bytes());
     if (!returned.ok()) return returned.status();
     // Pages beside the place may be among those that went.
-    plan = Plan(arena, size, Offers({}), PieceSizes());
+    plan = Plan(&PlanStitch, arena, size, Offers({}));
     allowed = plan.ok() ? Allow(*plan, reach) : plan.status();
   }
-  return allowed.ok() ? Commit(arena, *plan, reach) : allowed;
+  if (!allowed.ok()) return allowed;
+  return plan;
 }
 
 PieceSizes MovableBacking::SizesFor(const Arena& arena, Bytes left) const {
@@ -207,16 +212,8 @@ bool MovableBacking::MayUnmap(PageRef page) {
   return passed.value_or(false);
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::Plan(Arena& arena, Bytes size, const Offers& offers, PieceSizes sizes) {
-  return PlanWith(&PlanStitch, arena, size, offers, sizes);
-}
-
-absl::StatusOr<StitchPlan> MovableBacking::PlanApart(Arena& arena, Bytes size, const Offers& offers) {
-  return PlanWith(&PlanStitchApart, arena, size, offers, PieceSizes());
-}
-
-absl::StatusOr<StitchPlan> MovableBacking::PlanWith(Planner* planner, Arena& arena, Bytes size, const Offers& offers,
-                                                    PieceSizes sizes) {
+absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Arena& arena, Bytes size, const Offers& offers,
+                                                PieceSizes sizes) {
   const auto may_unmap = [this](PageRef page) { return MayUnmap(page); };
   const StitchRequest request{size, offers, sizes, costs_, options_, may_unmap};
   std::optional<StitchPlan> plan = planner(arena, request);

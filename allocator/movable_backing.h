@@ -57,12 +57,15 @@ class MovableBacking : public Backing {
  private:
   // kUnavailable: the arena's stream would have to wait for another, and is being captured.
   absl::Status ExtendWithin(Arena& arena, Bytes size, Reach reach);
-  // With new memory alone, if it is worth its price. False: it is not, and nothing has changed for the arena.
-  absl::StatusOr<bool> GrowWithinPrice(Arena& arena, Bytes size, Reach reach);
-  // With free handles from anywhere, and new ones for what is lacking.
-  absl::Status Stitch(Arena& arena, Bytes size, Reach reach);
-  // With new memory alone, where nothing may move.
-  absl::Status Grow(Arena& arena, Bytes size, Reach reach);
+
+  // What the arena gets, planned and allowed; nothing has changed for it yet. kResourceExhausted: not within `reach`.
+  absl::StatusOr<StitchPlan> ChoosePlan(Arena& arena, Bytes size, Reach reach);
+  // New memory alone, if it is worth its price.
+  absl::StatusOr<std::optional<StitchPlan>> PlanWithinPrice(Arena& arena, Bytes size);
+  // Free handles from anywhere, and new ones for what is lacking.
+  absl::StatusOr<StitchPlan> PlanRemapping(Arena& arena, Bytes size, Reach reach);
+  // New memory alone, where nothing may move.
+  absl::StatusOr<StitchPlan> PlanInPlace(Arena& arena, Bytes size, Reach reach);
 
   // Of what sizes new handles for the arena are, with so much left to take.
   PieceSizes SizesFor(const Arena& arena, Bytes left) const;
@@ -79,15 +82,14 @@ class MovableBacking : public Backing {
   bool MayTake(const Arena& arena, const Donation& donation, Reach reach);
   // Whether all work that could use the stale view at the page is done.
   bool MayUnmap(PageRef page);
-  absl::StatusOr<StitchPlan> Plan(Arena& arena, Bytes size, const Offers& offers, PieceSizes sizes);
-  // Where no page was mapped before, so that it takes the fewest new pages there can be.
-  absl::StatusOr<StitchPlan> PlanApart(Arena& arena, Bytes size, const Offers& offers);
+  // PlanStitch, or PlanStitchApart: where no page was mapped before, so that it takes the fewest new pages there can be.
   using Planner = std::optional<StitchPlan>(const Arena&, const StitchRequest&);
   // Adds a range if none has a place.
-  absl::StatusOr<StitchPlan> PlanWith(Planner* planner, Arena& arena, Bytes size, const Offers& offers,
-                                      PieceSizes sizes);
+  absl::StatusOr<StitchPlan> Plan(Planner* planner, Arena& arena, Bytes size, const Offers& offers,
+                                  PieceSizes sizes = {});
   // A request that cannot fit is refused before it is planned, page by page.
   absl::Status CheckDeviceHolds(Bytes size);
+  // kResourceExhausted: what the plan creates is more than may be held within `reach`.
   absl::Status Allow(const StitchPlan& plan, Reach reach);
   absl::Status Commit(Arena& arena, StitchPlan& plan, Reach reach);
   // Memory could not be mapped although it was there: the driver's tables are full, which all processes of the node

@@ -1,6 +1,5 @@
 // The questions that DeviceAllocator answers about addresses and segments, apart from its work.
 
-#include <algorithm>
 #include <optional>
 #include <vector>
 
@@ -98,13 +97,7 @@ bool DeviceAllocator::Owns(Address address) const {
 
 Bytes DeviceAllocator::LargestFreeBlock() const {
   absl::MutexLock lock(&mutex_);
-  return LargestFree();
-}
-
-Bytes DeviceAllocator::LargestFree() const {
-  Bytes largest;
-  for (const Arena* arena : arenas_.all()) largest = std::max(largest, arena->free_blocks().LargestSize());
-  return largest;
+  return arenas_.LargestFree();
 }
 
 }  // namespace frugal

@@ -1,0 +1,41 @@
+#include "allocator/block_returns.h"
+
+namespace frugal {
+
+void BlockReturns::Defer(Block* block, absl::Span<const Stream> others) {
+  block->Apply(BlockStep::kDefer);
+  ledger_.Deferred(*block, block->extent->arena().group());
+  block->has_other_streams = false;
+  for (Stream stream : others) {
+    if (stream.may_end) ledger_.Absorbed(timelines_.Get(stream).MarkIfWanted());
+  }
+  // A stream that could not be marked is marked later.
+  ledger_.Absorbed(awaiting_.Add(block, others));
+}
+
+Bytes BlockReturns::Awaiting() const {
+  const Statistics& statistics = ledger_.statistics();
+  return Bytes(statistics.active_bytes()[SizeGroup::kAll].current -
+               statistics.allocated_bytes[SizeGroup::kAll].current);
+}
+
+absl::Status BlockReturns::Poll() {
+  return awaiting_.Poll([this](Block* block) { Passed(block); });
+}
+
+absl::Status BlockReturns::PollBehindWaitsOf(Stream stream) {
+  return awaiting_.MakeOwnerWait(stream, ledger_.statistics().num_stream_waits,
+                                 [this](Block* block) { Passed(block); });
+}
+
+absl::Status BlockReturns::WaitForAllWork() {
+  const auto passed = [this](Block* block) { Passed(block); };
+  ++ledger_.statistics().num_sync_all_streams;
+  if (timelines_.WaitForAll()) {
+    awaiting_.Settle(passed);
+    return absl::OkStatus();
+  }
+  return awaiting_.Synchronize(passed);
+}
+
+}  // namespace frugal

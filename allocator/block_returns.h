@@ -1,0 +1,61 @@
+// How blocks that were handed out come back.
+
+#ifndef FRUGAL_ALLOCATOR_BLOCK_RETURNS_H_
+#define FRUGAL_ALLOCATOR_BLOCK_RETURNS_H_
+
+#include "absl/status/status.h"
+#include "absl/types/span.h"
+#include "allocator/arena.h"
+#include "allocator/awaiting_blocks.h"
+#include "allocator/backing.h"
+#include "allocator/block.h"
+#include "allocator/device.h"
+#include "allocator/ledger.h"
+#include "allocator/timelines.h"
+#include "allocator/units.h"
+
+namespace frugal {
+
+// A block is free at once if only its arena's stream used it, else when the other streams have passed. Not thread-safe.
+class BlockReturns {
+ public:
+  // All must outlive this.
+  BlockReturns(Device& device, Ledger& ledger, Timelines& timelines, Backing& backing)
+      : ledger_(ledger), timelines_(timelines), backing_(backing), awaiting_(device) {}
+
+  // The arena's block is free: kReturn by its caller, kPass when the last stream has passed.
+  void PutBack(Arena& arena, Block* block, BlockStep step) {
+    ledger_.Completed(*block, arena.group());
+    const Address start = block->address;
+    const Address end = block->end();
+    Block* const free = arena.PutBack(block, step);
+    if (free->extent->guests() > 0) [[unlikely]]
+      backing_.BecameFree(free, start, end);
+  }
+  // The block was given back, and `others`, at least one, used it.
+  void Defer(Block* block, absl::Span<const Stream> others);
+
+  // Whether blocks still wait for a stream.
+  bool awaits() const { return !awaiting_.empty(); }
+  // What they are.
+  Bytes Awaiting() const;
+
+  // Those of streams that have passed by now are free.
+  absl::Status Poll();
+  // Those that `stream` owns are free, behind waits of it for the others.
+  absl::Status PollBehindWaitsOf(Stream stream);
+  // The host waits, as far as it may while a stream is captured. A failure says why blocks still wait.
+  absl::Status WaitForAllWork();
+
+ private:
+  void Passed(Block* block) { PutBack(block->extent->arena(), block, BlockStep::kPass); }
+
+  Ledger& ledger_;
+  Timelines& timelines_;
+  Backing& backing_;
+  AwaitingBlocks awaiting_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_BLOCK_RETURNS_H_

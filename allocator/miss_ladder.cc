@@ -1,0 +1,130 @@
+#include "allocator/miss_ladder.h"
+
+#include <algorithm>
+#include <memory>
+
+#include "absl/status/statusor.h"
+#include "allocator/block.h"
+#include "allocator/extent.h"
+#include "allocator/statistics.h"
+
+namespace frugal {
+namespace {
+
+// The part of a free block that could be had elsewhere: whole pages, unless they are a segment's.
+Bytes MovablePart(const Block& block) {
+  if (block.extent->kind() != Extent::Kind::kMovable) return Bytes(0);
+  const Bytes start = RoundUp(Bytes(static_cast<int64_t>(block.address.value())), kPageSize);
+  const Bytes end = RoundDown(Bytes(static_cast<int64_t>(block.end().value())), kPageSize);
+  return std::max(end - start, Bytes(0));
+}
+
+OutOfMemoryReport& ThreadsOutOfMemory() {
+  thread_local OutOfMemoryReport report;
+  return report;
+}
+
+bool HasRoom(const Arena& arena, Bytes size) { return arena.free_blocks().BestFit(size) != nullptr; }
+
+}  // namespace
+
+const OutOfMemoryReport& MissLadder::LastOutOfMemory() { return ThreadsOutOfMemory(); }
+
+absl::Status MissLadder::MakeRoom(Arena& arena, Bytes size) {
+  remedies_ = Remedies();
+  absl::Status status = parts_.backing.Extend(arena, size, Reach::kPassed);
+  if (absl::IsResourceExhausted(status)) status = MakeRoomBehindStreamWaits(arena, size);
+  if (absl::IsResourceExhausted(status) && parts_.budget.reserve() > Bytes(0)) {
+    status = parts_.backing.Extend(arena, size, Reach::kIntoReserve);
+  }
+  if (!absl::IsResourceExhausted(status)) return status;
+  ++parts_.ledger.statistics().num_alloc_retries;
+  status = MakeRoomByReclaiming(arena, size);
+  if (absl::IsResourceExhausted(status)) status = MakeRoomBehindHostWaits(arena, size);
+  return status;
+}
+
+absl::Status MissLadder::MakeRoomBehindStreamWaits(Arena& arena, Bytes size) {
+  const Bytes awaiting = parts_.returns.Awaiting();
+  parts_.ledger.Absorbed(parts_.returns.PollBehindWaitsOf(arena.stream()));
+  remedies_.stream_waits = awaiting - parts_.returns.Awaiting();
+  if (HasRoom(arena, size)) return absl::OkStatus();
+  return parts_.backing.Extend(arena, size, Reach::kThroughStreamWaits);
+}
+
+absl::Status MissLadder::MakeRoomByReclaiming(Arena& arena, Bytes size) {
+  absl::Status status = absl::ResourceExhaustedError("nobody had memory to give back");
+  if (parts_.reclaimer == nullptr) return status;
+  struct Step {
+    bool (Reclaimer::*reclaim)();
+    Bytes Remedies::*gained;
+  };
+  for (const Step& step :
+       {Step{&Reclaimer::ReleaseCaches, &Remedies::caches}, Step{&Reclaimer::CollectGarbage, &Remedies::garbage}}) {
+    const Bytes free = FreeAnywhere();
+    // Whoever gives memory back may call this allocator, from this thread or another.
+    const bool some = lock_.Released([&] { return (parts_.reclaimer->*step.reclaim)(); });
+    if (!some) continue;
+    parts_.ledger.Absorbed(parts_.returns.Poll());
+    if (HasRoom(arena, size)) return absl::OkStatus();
+    status = parts_.backing.Extend(arena, size, Reach::kIntoReserve);
+    if (!absl::IsResourceExhausted(status)) return status;
+    remedies_.*step.gained = std::max(FreeAnywhere() - free, Bytes(0));
+  }
+  return status;
+}
+
+absl::Status MissLadder::MakeRoomBehindHostWaits(Arena& arena, Bytes size) {
+  const Bytes awaiting = parts_.returns.Awaiting();
+  // Free memory that other streams have yet to pass was to be had behind waits of this one.
+  if (parts_.returns.awaits() || parts_.timelines.NeedsHost()) parts_.ledger.Absorbed(parts_.returns.WaitForAllWork());
+  remedies_.host_waits = awaiting - parts_.returns.Awaiting();
+  if (HasRoom(arena, size)) return absl::OkStatus();
+  return parts_.backing.Extend(arena, size, Reach::kWithHostWaits);
+}
+
+void MissLadder::NoteOutOfMemory(Bytes requested) {
+  Statistics& statistics = parts_.ledger.statistics();
+  ++statistics.num_ooms;
+  const Bytes allocated(statistics.allocated_bytes[SizeGroup::kAll].current);
+  const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
+  const MemoryInfo device = DeviceMemory();
+  ThreadsOutOfMemory() = OutOfMemoryReport{.requested = requested,
+                                           .allocated = allocated,
+                                           .awaiting = parts_.returns.Awaiting(),
+                                           .reserved = reserved,
+                                           .limit = parts_.budget.limit(),
+                                           .device_free = device.free,
+                                           .device_total = device.total,
+                                           .largest_free = parts_.arenas.LargestFree(),
+                                           .unusable = UnusableBytes(),
+                                           .remedies = remedies_,
+                                           .driver_failure = parts_.ledger.latest_failure()};
+}
+
+MemoryInfo MissLadder::DeviceMemory() {
+  const absl::StatusOr<MemoryInfo> asked = parts_.device.GetMemoryInfo();
+  parts_.ledger.Absorbed(asked.status());
+  return asked.value_or(MemoryInfo{});
+}
+
+Bytes MissLadder::FreeAnywhere() {
+  const Statistics& statistics = parts_.ledger.statistics();
+  const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
+  const Bytes active(statistics.active_bytes()[SizeGroup::kAll].current);
+  return reserved - active + DeviceMemory().free;
+}
+
+Bytes MissLadder::UnusableBytes() const {
+  Bytes unusable;
+  for (const Arena* arena : parts_.arenas.all()) {
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      for (const Block* block = extent->first_block(); block != nullptr; block = block->next) {
+        if (block->IsFree()) unusable += block->size - MovablePart(*block);
+      }
+    }
+  }
+  return unusable;
+}
+
+}  // namespace frugal

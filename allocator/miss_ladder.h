@@ -1,0 +1,91 @@
+// What is done, step by step, for a request that no free block serves, and what is known when nothing helped.
+
+#ifndef FRUGAL_ALLOCATOR_MISS_LADDER_H_
+#define FRUGAL_ALLOCATOR_MISS_LADDER_H_
+
+#include "absl/status/status.h"
+#include "allocator/arena.h"
+#include "allocator/arena_set.h"
+#include "allocator/backing.h"
+#include "allocator/block_returns.h"
+#include "allocator/books_lock.h"
+#include "allocator/budget.h"
+#include "allocator/device.h"
+#include "allocator/ledger.h"
+#include "allocator/observer.h"
+#include "allocator/timelines.h"
+#include "allocator/units.h"
+
+namespace frugal {
+
+// By how much each step of the ladder of a miss raised what was free, of ours and of the device's, without being
+// enough.
+struct Remedies {
+  Bytes stream_waits;  // blocks of other streams, behind a wait of this one for them
+  Bytes caches;        // see Reclaimer::ReleaseCaches
+  Bytes garbage;       // see Reclaimer::CollectGarbage
+  Bytes host_waits;    // blocks of other streams, after the program had waited for them
+};
+
+// What was known when a request could not be served.
+struct OutOfMemoryReport {
+  Bytes requested;
+  Bytes allocated;  // in blocks handed out
+  Bytes awaiting;   // freed, but a stream may still be using it
+  Bytes reserved;   // physical memory held
+  Bytes limit;      // the most that may be held
+  Bytes device_free;
+  Bytes device_total;
+  Bytes largest_free;  // block of ours
+  Bytes unusable;      // free, but in handles that blocks in use share, so that it cannot move
+  Remedies remedies;
+  // What the driver failed last for this request, though it was made up for; OK: nothing.
+  absl::Status driver_failure;
+};
+
+// Everything that an allocator's ladder works with. All must outlive it.
+struct LadderParts {
+  Device& device;
+  Reclaimer* reclaimer;  // may be null
+  Ledger& ledger;
+  Budget& budget;
+  Timelines& timelines;
+  ArenaSet& arenas;
+  Backing& backing;
+  BlockReturns& returns;
+};
+
+// Not thread-safe.
+class MissLadder {
+ public:
+  MissLadder(const LadderParts& parts, BooksLock lock) : parts_(parts), lock_(lock) {}
+
+  // Each step only if those before did not help. Leaves a free block of at least `size`. kResourceExhausted: none
+  // helped. Other errors: the driver's. Lets go of the lock while others give memory back.
+  absl::Status MakeRoom(Arena& arena, Bytes size);
+
+  // The latest MakeRoom found no memory for a request of so many bytes.
+  void NoteOutOfMemory(Bytes requested);
+  // The calling thread's latest, whichever ladder noted it.
+  static const OutOfMemoryReport& LastOutOfMemory();
+
+ private:
+  absl::Status MakeRoomBehindStreamWaits(Arena& arena, Bytes size);
+  absl::Status MakeRoomByReclaiming(Arena& arena, Bytes size);
+  absl::Status MakeRoomBehindHostWaits(Arena& arena, Bytes size);
+
+  // For reports alone: a device that cannot be asked counts as having nothing.
+  MemoryInfo DeviceMemory();
+  // What is free, of ours or of the device's.
+  Bytes FreeAnywhere();
+  Bytes UnusableBytes() const;
+
+  const LadderParts parts_;
+  BooksLock lock_;
+  // Of the miss that is being, or was last, served.
+  Remedies remedies_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_MISS_LADDER_H_
