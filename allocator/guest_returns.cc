@@ -90,7 +90,8 @@ void GuestReturns::Send(const Donation& free, std::vector<PageRun>& homes,
     const PageRef start = StartOfView({&extent, end - 1});
     end = start.page;
     Handle* const guest = extent.view(start.page).handle;
-    if (guest->IsGuest() && goes(*guest)) leaving.push_back(guest);
+    if (!guest->IsGuest() || handles_.IsFilling(RunOf(*guest, guest->home))) continue;
+    if (goes(*guest)) leaving.push_back(guest);
   }
   for (Handle* guest : leaving) {
     const PageRun home = RunOf(*guest, guest->home);

@@ -12,6 +12,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "allocator/books_lock.h"
 #include "allocator/device.h"
 #include "allocator/extent.h"
 
@@ -24,13 +25,13 @@ struct PageRef {
 };
 
 // A piece of physical memory, of a power of two pages. It moves as a whole. Its bytes belong to the blocks at `place`,
-// where its view is live; it can still be seen at the places in `stale`. Its home is where it goes when it becomes free:
-// the same place, unless it is a guest there.
+// where its view is live; it can still be seen at the places in `stale`. Its home is where it goes when it becomes
+// free: the same place, unless it is a guest there.
 //
 // Going home is what makes a loop of fixed shapes cost nothing on a full device: whatever was stitched in an iteration,
 // the next one finds the free memory as this one found it, makes the same decisions, and for each stitch the views are
-// there. Without it, a loop of random sizes on a GPU of 1.05 times its live memory took 578 ms of driver time a pass, with
-// it 12.
+// there. Without it, a loop of random sizes on a GPU of 1.05 times its live memory took 578 ms of driver time a pass,
+// with it 12.
 struct Handle {
   PhysicalHandle physical;
   int64_t pages = 0;
@@ -54,7 +55,8 @@ inline PageRun RunOf(const Handle& handle, PageRef place) { return {place.extent
 // Whether the page is kept for a handle that is a guest elsewhere.
 inline bool IsKept(const Extent& extent, int64_t page) {
   const View& view = extent.view(page);
-  return view.state == View::State::kStale && view.handle->home == PageRef{const_cast<Extent*>(&extent), page - view.part};
+  return view.state == View::State::kStale &&
+         view.handle->home == PageRef{const_cast<Extent*>(&extent), page - view.part};
 }
 // Whether the handle can be seen, and used, from this page on.
 inline bool IsSeenAt(const Handle& handle, PageRef page) {
@@ -62,20 +64,22 @@ inline bool IsSeenAt(const Handle& handle, PageRef page) {
   return view.handle == &handle && view.part == 0 && view.accessible;
 }
 // Where the first page is of the handle that is seen at the page.
-inline PageRef StartOfView(PageRef page) {
-  return {page.extent, page.page - page.extent->view(page.page).part};
-}
+inline PageRef StartOfView(PageRef page) { return {page.extent, page.page - page.extent->view(page.page).part}; }
 
-// Not thread-safe. Invariants: each handle has one live view, at its place, or is a spare; and a stale view at each place
+// Not thread-safe. Lets go of the books' lock while the device is asked, between which the books are right.
+// Invariants: each handle has one live view, at its place, or is a spare or in flight; and a stale view at each place
 // in `stale`. held() = the pages of all handles.
 class HandleTable {
  public:
-  HandleTable(Device& device, const Timelines& timelines) : device_(device), timelines_(timelines) {}
+  HandleTable(Device& device, const Timelines& timelines, BooksLock lock)
+      : device_(device), timelines_(timelines), lock_(lock) {}
 
   Pages held() const { return held_; }
   int64_t count() const { return static_cast<int64_t>(handles_.size()); }
 
   Pages spares() const;
+  // Of handles without a place that are no spares: between Create and Move, or on their way back to the device.
+  Pages in_flight() const { return in_flight_; }
 
   // How many pages of those handles that are to be created no spare can stand for.
   Pages LackingFor(const std::vector<Piece>& pieces) const;
@@ -87,18 +91,25 @@ class HandleTable {
   absl::Status Release(Handle* handle);
 
   // All spares; the caller uses, keeps or releases each.
-  std::vector<Handle*> TakeSpares() { return std::exchange(spares_, {}); }
-  void Keep(Handle* spare) { spares_.push_back(spare); }
+  std::vector<Handle*> TakeSpares();
+  void Keep(Handle* spare);
+
+  // Pages of a hole are being filled: no handle goes home to where it would be seen there.
+  void BeginFilling(PageRun run) { filling_ = run; }
+  void EndFilling() { filling_ = {}; }
+  bool IsFilling(const PageRun& run) const {
+    return run.extent == filling_.extent && run.first < filling_.end() && filling_.first < run.end();
+  }
 
   // The device's mapping of a handle with its first page at `place`, and the books of it. On an error neither has
   // changed.
   absl::Status MapAt(Handle* handle, PageRef place);
   // Opens the run for access. REQUIRES: every page of it has a view.
   absl::Status OpenRun(PageRun run);
-  // Of every handle that is seen in the run, handle by handle, so that the books are right if the driver fails half-way:
-  // on an error the views up to the one that failed are unmapped. One call for all is no faster, since the driver takes
-  // its time for each handle. `unmapped`, if not null, is raised by how many pages that were. Of a handle that is seen
-  // only in part in the run the whole view goes.
+  // Of every handle that is seen in the run, handle by handle, so that the books are right if the driver fails
+  // half-way: on an error the views up to the one that failed are unmapped. One call for all is no faster, since the
+  // driver takes its time for each handle. `unmapped`, if not null, is raised by how many pages that were. Of a handle
+  // that is seen only in part in the run the whole view goes.
   absl::Status UnmapRun(PageRun run, int64_t* unmapped = nullptr);
 
   // The handle's bytes belong to `place` now, where it is mapped already. The view where they were becomes a stale one.
@@ -118,12 +129,19 @@ class HandleTable {
 
   // The books of a view, its first page at `place`, that is not mapped any more.
   void Unmapped(PageRef place);
+  // The handle has no place now, or has one, or is a spare.
+  void EnterFlight(const Handle& handle);
+  void LeaveFlight(const Handle& handle);
 
   Device& device_;
   const Timelines& timelines_;
+  BooksLock lock_;
   absl::flat_hash_map<const Handle*, std::unique_ptr<Handle>> handles_;
   std::vector<Handle*> spares_;
   Pages held_;
+  Pages in_flight_;
+  size_t handles_in_flight_ = 0;
+  PageRun filling_;
 };
 
 }  // namespace frugal

@@ -20,14 +20,13 @@ Bytes ExtentSize(SizeGroup group, Bytes device_total, Bytes request) {
   return RoundUp(std::max(usual, request), kPageSize);
 }
 
-// When the driver has no room for mappings, views that nobody uses are dropped, so many at a time: the lock is held for
-// 30 us each.
+// When the driver has no room for mappings, views that nobody uses are dropped, so many at a time: 30 us each.
 constexpr int64_t kMostDropped = 1024;
 
 }  // namespace
 
 MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, Budget& budget, Timelines& timelines,
-                               AddressDirectory& directory, DeviceAllocator* owner)
+                               AddressDirectory& directory, DeviceAllocator* owner, BooksLock lock)
     : device_(device),
       arenas_(arenas),
       ledger_(ledger),
@@ -35,7 +34,8 @@ MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger,
       timelines_(timelines),
       directory_(directory),
       owner_(owner),
-      handles_(device, timelines),
+      lock_(lock),
+      handles_(device, timelines, lock),
       guests_(arenas, handles_, ledger),
       returns_(arenas, handles_, timelines, ledger) {}
 
@@ -61,63 +61,76 @@ absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
 absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach) {
   if (remaps_) guests_.Recall(arena, reach);
   if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
-  absl::StatusOr<StitchPlan> plan = ChoosePlan(arena, size, reach);
+  // Before anything is planned, since others go on meanwhile.
+  absl::StatusOr<MemoryInfo> device = budget_.Ask();
+  if (!device.ok()) return device.status();
+  if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
+  absl::StatusOr<StitchPlan> plan = ChoosePlan(arena, size, reach, *device);
   return plan.ok() ? Commit(arena, *plan, reach) : plan.status();
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Arena& arena, Bytes size, Reach reach) {
-  if (!remaps_) return PlanInPlace(arena, size, reach);
-  absl::StatusOr<std::optional<StitchPlan>> growth = PlanWithinPrice(arena, size);
+absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Arena& arena, Bytes size, Reach reach, MemoryInfo& device) {
+  if (!remaps_) return PlanInPlace(arena, size, reach, device);
+  absl::StatusOr<std::optional<StitchPlan>> growth = PlanWithinPrice(arena, size, device);
   if (!growth.ok()) return growth.status();
   if (growth->has_value()) return **std::move(growth);
-  return PlanRemapping(arena, size, reach);
+  return PlanRemapping(arena, size, reach, device);
 }
 
-absl::StatusOr<std::optional<StitchPlan>> MovableBacking::PlanWithinPrice(Arena& arena, Bytes size) {
-  absl::StatusOr<Bytes> left = budget_.Left(handles_.held().bytes());
-  if (!left.ok()) return left.status();
-  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, Offers({}), SizesFor(arena, *left));
-  if (plan.ok() && !IsWorthGrowing(*plan, *left) && IsScarce(*left)) {
+absl::StatusOr<std::optional<StitchPlan>> MovableBacking::PlanWithinPrice(Arena& arena, Bytes size,
+                                                                          MemoryInfo& device) {
+  Bytes left = budget_.Left(device, handles_.held().bytes());
+  absl::StatusOr<StitchPlan> plan = PlanGrowth(arena, size, SizesFor(arena, left));
+  if (plan.ok() && !IsWorthGrowing(*plan, left) && IsScarce(left)) {
     const absl::StatusOr<Bytes> returned = returns_.ReturnLarge(options_.exchange_most);
     if (!returned.ok()) return returned.status();
     if (*returned == Bytes(0)) return std::nullopt;
-    *left += *returned;
+    if (absl::Status asked = AskAgain(device); !asked.ok()) return asked;
+    left = budget_.Left(device, handles_.held().bytes());
     // Small ones, or the next request would find the same.
-    plan = Plan(&PlanStitch, arena, size, Offers({}));
+    plan = PlanGrowth(arena, size);
   }
   if (!plan.ok()) return plan.status();
-  if (!IsWorthGrowing(*plan, *left)) return std::nullopt;
+  if (!IsWorthGrowing(*plan, left)) return std::nullopt;
   return *std::move(plan);
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::PlanRemapping(Arena& arena, Bytes size, Reach reach) {
-  const Offers offers = FindOffers(arena, reach);
-  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, offers);
+absl::StatusOr<StitchPlan> MovableBacking::PlanRemapping(Arena& arena, Bytes size, Reach reach,
+                                                         const MemoryInfo& device) {
+  Offers offers = FindOffers(arena, reach);
+  absl::StatusOr<StitchPlan> plan = PlanStitching(&PlanStitch, arena, size, reach, offers);
   if (!plan.ok()) return plan;
-  absl::Status allowed = Allow(*plan, reach);
+  absl::Status allowed = Allow(*plan, reach, device);
   if (absl::IsResourceExhausted(allowed) && plan->to_create + offers.pages() > PagesCovering(size)) {
     // The place joins free memory, whose pages it cannot take as well. One apart can take all.
-    plan = Plan(&PlanStitchApart, arena, size, offers);
-    allowed = plan.ok() ? Allow(*plan, reach) : plan.status();
+    plan = PlanStitching(&PlanStitchApart, arena, size, reach, offers);
+    allowed = plan.ok() ? Allow(*plan, reach, device) : plan.status();
   }
   if (!allowed.ok()) return allowed;
   return plan;
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::PlanInPlace(Arena& arena, Bytes size, Reach reach) {
-  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, Offers({}));
+absl::StatusOr<StitchPlan> MovableBacking::PlanInPlace(Arena& arena, Bytes size, Reach reach, MemoryInfo& device) {
+  absl::StatusOr<StitchPlan> plan = PlanGrowth(arena, size);
   if (!plan.ok()) return plan;
-  absl::Status allowed = Allow(*plan, reach);
+  absl::Status allowed = Allow(*plan, reach, device);
   if (absl::IsResourceExhausted(allowed) && reach == Reach::kWithHostWaits) {
     // As with PyTorch's own allocator: what is free elsewhere goes back to the device before memory is out.
     absl::StatusOr<Bytes> returned = returns_.ReturnFree(plan->to_create.bytes());
     if (!returned.ok()) return returned.status();
+    if (absl::Status asked = AskAgain(device); !asked.ok()) return asked;
     // Pages beside the place may be among those that went.
-    plan = Plan(&PlanStitch, arena, size, Offers({}));
-    allowed = plan.ok() ? Allow(*plan, reach) : plan.status();
+    plan = PlanGrowth(arena, size);
+    allowed = plan.ok() ? Allow(*plan, reach, device) : plan.status();
   }
   if (!allowed.ok()) return allowed;
   return plan;
+}
+
+absl::Status MovableBacking::AskAgain(MemoryInfo& device) {
+  const absl::StatusOr<MemoryInfo> asked = budget_.Ask();
+  if (asked.ok()) device = *asked;
+  return asked.status();
 }
 
 PieceSizes MovableBacking::SizesFor(const Arena& arena, Bytes left) const {
@@ -155,11 +168,11 @@ absl::Status MovableBacking::CheckDeviceHolds(Bytes size) {
   return size <= *total ? absl::OkStatus() : absl::ResourceExhaustedError("larger than the device");
 }
 
-absl::Status MovableBacking::Allow(const StitchPlan& plan, Reach reach) {
+absl::Status MovableBacking::Allow(const StitchPlan& plan, Reach reach, const MemoryInfo& device) const {
   const Pages more = handles_.LackingFor(plan.pieces);
   if (more == Pages(0)) return absl::OkStatus();
   const Bytes left = reach >= Reach::kIntoReserve ? Bytes(0) : budget_.reserve();
-  return budget_.Allow(handles_.held().bytes(), more.bytes(), left);
+  return budget_.Allow(device, handles_.held().bytes(), more.bytes(), left);
 }
 
 absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
@@ -167,12 +180,13 @@ absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
   if (!total.ok()) return total.status();
   const Bytes least = RoundUp(size, kPageSize);
   Bytes reserved = ExtentSize(arena.group(), *total, size);
-  absl::StatusOr<Address> start = device_.Reserve(reserved);
+  const auto reserve = [&] { return lock_.DuringDriverCall([&] { return device_.Reserve(reserved); }); };
+  absl::StatusOr<Address> start = reserve();
   // Addresses can run out long before memory does: a range is twice the device, and each stream has up to five.
   while (!start.ok() && reserved > least) {
     ledger_.Absorbed(start.status());
     reserved = std::max(least, RoundDown(Bytes(reserved.count() / 2), kPageSize));
-    start = device_.Reserve(reserved);
+    start = reserve();
   }
   if (!start.ok()) return start.status();
   Extent& extent = arena.AddExtent(Extent::Kind::kMovable, *start, reserved);
@@ -212,34 +226,58 @@ bool MovableBacking::MayUnmap(PageRef page) {
   return passed.value_or(false);
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Arena& arena, Bytes size, const Offers& offers,
-                                                PieceSizes sizes) {
-  const auto may_unmap = [this](PageRef page) { return MayUnmap(page); };
-  const StitchRequest request{size, offers, sizes, costs_, options_, may_unmap};
-  std::optional<StitchPlan> plan = planner(arena, request);
+absl::StatusOr<StitchPlan> MovableBacking::PlanGrowth(Arena& arena, Bytes size, PieceSizes sizes) {
+  const Offers none({});
+  std::optional<StitchPlan> plan = PlanNow(&PlanStitch, arena, size, none, sizes);
   if (!plan.has_value()) {
     absl::Status added = AddExtent(arena, size).status();
     if (!added.ok()) return added;
-    plan = planner(arena, request);
+    plan = PlanNow(&PlanStitch, arena, size, none, sizes);
     FRUGAL_CHECK(plan.has_value());
   }
   return *std::move(plan);
 }
 
+absl::StatusOr<StitchPlan> MovableBacking::PlanStitching(Planner* planner, Arena& arena, Bytes size, Reach reach,
+                                                         Offers& offers) {
+  std::optional<StitchPlan> plan = PlanNow(planner, arena, size, offers);
+  if (!plan.has_value()) {
+    absl::Status added = AddExtent(arena, size).status();
+    if (!added.ok()) return added;
+    offers = FindOffers(arena, reach);
+    plan = PlanNow(planner, arena, size, offers);
+    FRUGAL_CHECK(plan.has_value());
+  }
+  return *std::move(plan);
+}
+
+std::optional<StitchPlan> MovableBacking::PlanNow(Planner* planner, const Arena& arena, Bytes size,
+                                                  const Offers& offers, PieceSizes sizes) {
+  const auto may_unmap = [this](PageRef page) { return MayUnmap(page); };
+  return planner(arena, StitchRequest{size, offers, sizes, costs_, options_, may_unmap});
+}
+
 absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan, Reach reach) {
   absl::Status status = OrderAfterDonors(arena, plan, reach);
   if (!status.ok()) return status;
-  absl::StatusOr<std::vector<Handle*>> created = Create(plan);
-  if (!created.ok()) return created.status();
-  status = MapTarget(plan);
+  StitchClaims claims(arena, plan, handles_);
+  status = MakeTarget(plan);
   if (!status.ok()) {
-    const bool mappings_ran_out = absl::IsAborted(status);
-    for (Handle* handle : *created) status.Update(handles_.Release(handle));
-    return mappings_ran_out ? MakeRoomForMappings(status) : status;
+    claims.Undo();
+    return absl::IsAborted(status) ? MakeRoomForMappings(status) : status;
   }
   arena.past_stitches().Add(plan.size, plan.target);
-  EnterInBooks(arena, plan);
+  EnterInBooks(arena, plan, claims);
   return absl::OkStatus();
+}
+
+absl::Status MovableBacking::MakeTarget(StitchPlan& plan) {
+  absl::StatusOr<std::vector<Handle*>> created = Create(plan);
+  if (!created.ok()) return created.status();
+  absl::Status status = MapTarget(plan);
+  if (status.ok()) return status;
+  for (Handle* handle : *created) status.Update(handles_.Release(handle));
+  return status;
 }
 
 absl::Status MovableBacking::MakeRoomForMappings(const absl::Status& failure) {
@@ -249,7 +287,8 @@ absl::Status MovableBacking::MakeRoomForMappings(const absl::Status& failure) {
 
 void MovableBacking::DropUnusedViews() {
   int64_t dropped = 0;
-  for (const Arena* arena : arenas_.all()) {
+  // A copy: new streams may come while the driver works.
+  for (const Arena* arena : std::vector<Arena*>(arenas_.all())) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (int64_t page = 0; page < extent->touched(); ++page) {
         if (dropped == kMostDropped) return;
@@ -337,7 +376,7 @@ absl::Status MovableBacking::MapPieces(absl::Span<const Piece> pieces, PageRun r
   return status;
 }
 
-void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan) {
+void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan, StitchClaims& claims) {
   const bool settles = Settles(arena, plan);
   int64_t page = plan.target.first;
   for (const Piece& piece : plan.pieces) {
@@ -351,9 +390,7 @@ void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan) {
     if (settles) handles_.Settle(handle);
     page += piece.pages;
   }
-  for (const Donation& donation : plan.donations) {
-    donation.block->extent->arena().Vacate(donation.block, donation.run);
-  }
+  claims.Vacate();
   arena.Fill(plan.target);
   if (plan.donations.empty()) return;
   ++ledger_.statistics().num_stitches;
@@ -396,7 +433,7 @@ absl::StatusOr<PageRun> MovableBacking::LivePages(Address start, Bytes size) con
 void MovableBacking::CheckInvariants() const {
   handles_.CheckInvariants();
   const Bytes reserved(ledger_.statistics().reserved_bytes[SizeGroup::kAll].current);
-  FRUGAL_CHECK(reserved + handles_.spares().bytes() == handles_.held().bytes());
+  FRUGAL_CHECK(reserved + (handles_.spares() + handles_.in_flight()).bytes() == handles_.held().bytes());
 }
 
 }  // namespace frugal

@@ -13,6 +13,7 @@
 #include "allocator/address_directory.h"
 #include "allocator/arena_set.h"
 #include "allocator/backing.h"
+#include "allocator/books_lock.h"
 #include "allocator/budget.h"
 #include "allocator/device.h"
 #include "allocator/driver_costs.h"
@@ -21,13 +22,15 @@
 #include "allocator/ledger.h"
 #include "allocator/offers.h"
 #include "allocator/page_returns.h"
+#include "allocator/stitch_claims.h"
 #include "allocator/stitch_plan.h"
 #include "allocator/timelines.h"
 
 namespace frugal {
 
-// A plan is made without a device call that changes anything, carried out with the books untouched until no call
-// is left that can fail, and undone if one does.
+// A plan is made without a device call that changes anything. What it takes is claimed, then it is carried out with the
+// books' lock let go of during each call, entered in the books when no call is left that can fail, and undone if one
+// does.
 //
 // Stream order: a handle that moves within one stream needs no wait, since work on its new view comes after the
 // work on its old one. Its old view stays mapped, stamped with the tick of its last use, until that has passed:
@@ -37,7 +40,7 @@ class MovableBacking : public Backing {
  public:
   // All must outlive the backing. The ranges that it reserves are entered in `directory` as `owner`'s.
   MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, Budget& budget, Timelines& timelines,
-                 AddressDirectory& directory, DeviceAllocator* owner);
+                 AddressDirectory& directory, DeviceAllocator* owner, BooksLock lock);
   // Gives everything back to the device. REQUIRES: no block is in use and no work outstanding.
   ~MovableBacking() override;
 
@@ -59,13 +62,16 @@ class MovableBacking : public Backing {
   absl::Status ExtendWithin(Arena& arena, Bytes size, Reach reach);
 
   // What the arena gets, planned and allowed; nothing has changed for it yet. kResourceExhausted: not within `reach`.
-  absl::StatusOr<StitchPlan> ChoosePlan(Arena& arena, Bytes size, Reach reach);
+  // `device` is what the device has, which these keep up to date.
+  absl::StatusOr<StitchPlan> ChoosePlan(Arena& arena, Bytes size, Reach reach, MemoryInfo& device);
   // New memory alone, if it is worth its price.
-  absl::StatusOr<std::optional<StitchPlan>> PlanWithinPrice(Arena& arena, Bytes size);
+  absl::StatusOr<std::optional<StitchPlan>> PlanWithinPrice(Arena& arena, Bytes size, MemoryInfo& device);
   // Free handles from anywhere, and new ones for what is lacking.
-  absl::StatusOr<StitchPlan> PlanRemapping(Arena& arena, Bytes size, Reach reach);
+  absl::StatusOr<StitchPlan> PlanRemapping(Arena& arena, Bytes size, Reach reach, const MemoryInfo& device);
   // New memory alone, where nothing may move.
-  absl::StatusOr<StitchPlan> PlanInPlace(Arena& arena, Bytes size, Reach reach);
+  absl::StatusOr<StitchPlan> PlanInPlace(Arena& arena, Bytes size, Reach reach, MemoryInfo& device);
+  // What the device has after some went back to it.
+  absl::Status AskAgain(MemoryInfo& device);
 
   // Of what sizes new handles for the arena are, with so much left to take.
   PieceSizes SizesFor(const Arena& arena, Bytes left) const;
@@ -82,16 +88,22 @@ class MovableBacking : public Backing {
   bool MayTake(const Arena& arena, const Donation& donation, Reach reach);
   // Whether all work that could use the stale view at the page is done.
   bool MayUnmap(PageRef page);
-  // PlanStitch, or PlanStitchApart: where no page was mapped before, so that it takes the fewest new pages there can be.
+  // PlanStitch, or PlanStitchApart: where no page was mapped before, so that it takes the fewest new pages there can
+  // be.
   using Planner = std::optional<StitchPlan>(const Arena&, const StitchRequest&);
-  // Adds a range if none has a place.
-  absl::StatusOr<StitchPlan> Plan(Planner* planner, Arena& arena, Bytes size, const Offers& offers,
-                                  PieceSizes sizes = {});
+  // With new memory alone. Adds a range if none has a place.
+  absl::StatusOr<StitchPlan> PlanGrowth(Arena& arena, Bytes size, PieceSizes sizes = {});
+  // With the offers, which are found anew if a range had to be added.
+  absl::StatusOr<StitchPlan> PlanStitching(Planner* planner, Arena& arena, Bytes size, Reach reach, Offers& offers);
+  std::optional<StitchPlan> PlanNow(Planner* planner, const Arena& arena, Bytes size, const Offers& offers,
+                                    PieceSizes sizes = {});
   // A request that cannot fit is refused before it is planned, page by page.
   absl::Status CheckDeviceHolds(Bytes size);
   // kResourceExhausted: what the plan creates is more than may be held within `reach`.
-  absl::Status Allow(const StitchPlan& plan, Reach reach);
+  absl::Status Allow(const StitchPlan& plan, Reach reach, const MemoryInfo& device) const;
   absl::Status Commit(Arena& arena, StitchPlan& plan, Reach reach);
+  // The device's part of it, undone on an error.
+  absl::Status MakeTarget(StitchPlan& plan);
   // Memory could not be mapped although it was there: the driver's tables are full, which all processes of the node
   // share. Drops views that nobody uses, for the next try; returns the error that it was.
   absl::Status MakeRoomForMappings(const absl::Status& failure);
@@ -108,7 +120,7 @@ class MovableBacking : public Backing {
     // Small blocks come and go too often for their pages to follow.
     return plan.to_create > Pages(0) || arena.group() == SizeGroup::kSmall;
   }
-  void EnterInBooks(Arena& arena, const StitchPlan& plan);
+  void EnterInBooks(Arena& arena, const StitchPlan& plan, StitchClaims& claims);
 
   // The pages that [start, start + size) lies in, all of them live.
   absl::StatusOr<PageRun> LivePages(Address start, Bytes size) const;
@@ -120,6 +132,7 @@ class MovableBacking : public Backing {
   Timelines& timelines_;
   AddressDirectory& directory_;
   DeviceAllocator* const owner_;
+  BooksLock lock_;
   DriverCosts costs_;
   bool remaps_ = true;
   PolicyOptions options_;
