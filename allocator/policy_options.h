@@ -10,26 +10,25 @@
 namespace frugal {
 
 // X(name, figure, what it is). Figures named below are means over all histories, recorded | generated ones: "4x",
-// driver time on a GPU of four times the most live memory, over that of expandable segments; "1.25x", the same on one
-// of 1.25 times; "least", the smallest GPU over the most live memory.
-#define FRUGAL_POLICY_OPTIONS(X)                                                                                       \
-  /* At 16 twelve recorded histories use less than .99 of what is held at 1.25x, at 24 three. At 64 4x is 1.52 | 2.89. \
-   */                                                                                                                  \
-  X(waste_part, 24, "memory beyond the most ever in use may be this part of what is left, before remapping")           \
-  /* At 8 four streams (mosaic) take 11.6 ms for 1,000 allocations at 4x for ever. Without it a program that needs 7   \
-   * GiB may hold 15 of 200. */                                                                                        \
-  X(use_part, 2, "nor may it be more than this part of the most ever in use, or the largest handle")                   \
-  /* At 512 4x is 1.09 | 1.90, but least 1.0078 | 1.0198; at 2048 2.14 | 4.05 and 1.0046 | 1.0164. */                  \
-  X(piece_part, 1024, "a new handle is at most this part of what is left")                                             \
-  /* 64 MiB: a larger one is no faster by the GiB, and a small survivor pins all of it. */                             \
-  X(largest_piece, 32, "pages of the largest handle")                                                                  \
-  /* At 3 the driver time of generated ones at 1.25x is 7 % more; more than 8 make nothing better. */                  \
-  X(most_edges, 8, "edges of holes that are looked at for a place, those that need the fewest pages")                  \
-  /* At 1 eight of 36 loops of random sizes never come to rest; at 10 and 100 all do. */                               \
-  X(unmap_weight, 10, "times the driver's unmap that a view in the way counts in the choice of a place")               \
-  /* At 0 least is 1.0173 of generated ones; ten times as much changes next to nothing. */                             \
-  X(whole_page, 100'000, "nanoseconds that a whole free page counts that would have been spared")                      \
-  X(homes, 1, "whether a handle that served a stitch goes back to where it was when it is free")                       \
+// driver time on a GPU of four times the most live memory; "least", the smallest GPU over the most live memory.
+#define FRUGAL_POLICY_OPTIONS(X)                                                                                      \
+  /* At 16 4x is 0 | 13 % less, but of fewer recorded ones .99 is in use at 1.25 times; at 64 4x is 5 | 23 % more. */ \
+  X(waste_part, 24, "memory beyond the most ever in use may be this part of what is left, before remapping")          \
+  /* At 4 4x is 2 | 7 % more. Without it a program that needs 7 GiB may hold 15 of 200. */                            \
+  X(use_part, 2, "nor may it be more than this part of the most ever in use, or the largest handle")                  \
+  /* At 512 4x is 32 | 38 % less, least .0031 | .0017 more; at 2048 64 % more, least .0014 | .0001 less. */           \
+  X(piece_part, 1024, "a new handle is at most this part of what is left")                                            \
+  /* 64 MiB: a larger one is no faster by the GiB, and a small survivor pins all of it. */                            \
+  X(largest_piece, 32, "pages of the largest handle")                                                                 \
+  /* At 3 the driver time of a loop on a full device is a tenth more; at 16 nothing is better. */                     \
+  X(most_edges, 8, "edges of holes that are looked at for a place, those that need the fewest pages")                 \
+  /* At 1 one loop of random sizes in 45 never comes to rest; at 10 and 100 all do. */                                \
+  X(unmap_weight, 10, "times the driver's unmap that a view in the way counts in the choice of a place")              \
+  /* At 0, and at ten times as much, least is within .0006. */                                                        \
+  X(whole_page, 100'000, "nanoseconds that a whole free page counts that would have been spared")                     \
+  /* Without, least is .0011 | .0010 more. */                                                                         \
+  X(homes, 1, "whether a handle that served a stitch goes back to where it was when it is free")                      \
+  /* Without, 4x is 0 | 26 % more, least .0003 | .0010. */                                                            \
   X(past_stitches, 1, "whether a request is stitched where one of its size was before, if that takes no call")
 
 struct PolicyOptions {
