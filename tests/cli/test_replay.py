@@ -117,7 +117,7 @@ def test_memory_that_a_late_stream_uses_is_not_reused_before_it_is_done(
     allocator: str, tmp_path: Path, command: Any
 ) -> None:
     recording = Recording()
-    size = 40 * MIB  # whole handles for all three: 2 MiB and 20 MiB
+    size = 320 * MIB  # whole handles for all three: 2 MiB, 20 MiB and 64 MiB
     # Freed, but in use: the second cannot take its place. When the third comes, that can.
     recording.allocate(1 << 30, size).request_free(1 << 30, size).allocate(2 << 30, size)
     recording.complete_free(1 << 30, size).allocate(3 << 30, size)
@@ -374,11 +374,12 @@ class TestConditions:
 def test_on_a_real_gpu_time_is_the_walls_and_memory_what_the_allocator_says(
     allocator: str, history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (simulated,) = replay(command, history, "--allocator", allocator)
     # The real one is whichever GPU the process sees.
     for name, value in _simulated_gpu.environment(4 << 30, backing="none").items():
         monkeypatch.setenv(name, value)
     (row,) = replay(command, history, "--allocator", allocator, "--device", "real")
+    # How much is left decides how large handles are.
+    (simulated,) = replay(command, history, "--allocator", allocator, "--capacity", str(row["capacity_bytes"]))
     assert (row["device"], row["completed"]) == ("real", True)
     assert row["peak_reserved_bytes"] == simulated["peak_reserved_bytes"]
     assert 0 < row["driver_ns"] < row["host_ns"]
