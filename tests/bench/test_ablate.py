@@ -93,10 +93,10 @@ class TestPlaying:
         assert found.steady == Steady(driver_ns=0, calls=0, allocations=2)
 
     def test_an_option_changes_what_is_played(self, policy: Policy) -> None:
-        pieces = [
-            policy.play(history([256 * MIB]), 8 * GIB, lag=0, changes={"largest_piece": pages}).creates for pages in (1, 4)
-        ]
-        assert pieces[0] == 128 > pieces[1]
+        def creates(pages: int) -> int:
+            return policy.play(history([256 * MIB]), 8 * GIB, lag=0, changes={"largest_piece": pages}).creates
+
+        assert creates(1) == 128 > creates(4)
 
     def test_streams_that_are_behind_are_waited_for_where_memory_is_short(self, policy: Policy) -> None:
         recorder = Recorder()
@@ -261,8 +261,8 @@ class TestTables:
         others = [[figures(driver_ms=12), figures(held=2 * GIB)]]
         assert tables.choices(cases, [one], others).splitlines()[2:] == [
             "| (as it is) | 1.00 / 1.00 | 1.00 / 1.00 | 1.0000 / 1.0000 | 1.0000 / 1.0000 | 0.00 / 0.00 | 0 / 0 |",
-            "| `whole_page` 8: 0 (no such price) | +20 % / 0 % | +20 % / 0 % | 0 / \N{MINUS SIGN}.5000 | 0 / 0 | 0 / 0 | "
-            "0 / 0 |",
+            "| `whole_page` 8: 0 (no such price) | +20 % / 0 % | +20 % / 0 % | 0 / \N{MINUS SIGN}.5000 | 0 / 0 | "
+            "0 / 0 | 0 / 0 |",
         ]
 
 

@@ -374,12 +374,13 @@ class TestConditions:
 def test_on_a_real_gpu_time_is_the_walls_and_memory_what_the_allocator_says(
     allocator: str, history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    # How much is left decides how large handles are: as much in both.
+    arguments = [history, "--allocator", allocator, "--capacity", str(2 << 30)]
+    (simulated,) = replay(command, *arguments)
     # The real one is whichever GPU the process sees.
     for name, value in _simulated_gpu.environment(4 << 30, backing="none").items():
         monkeypatch.setenv(name, value)
-    (row,) = replay(command, history, "--allocator", allocator, "--device", "real")
-    # How much is left decides how large handles are.
-    (simulated,) = replay(command, history, "--allocator", allocator, "--capacity", str(row["capacity_bytes"]))
+    (row,) = replay(command, *arguments, "--device", "real")
     assert (row["device"], row["completed"]) == ("real", True)
     assert row["peak_reserved_bytes"] == simulated["peak_reserved_bytes"]
     assert 0 < row["driver_ns"] < row["host_ns"]
