@@ -3,11 +3,11 @@
 #ifndef FRUGAL_ALLOCATOR_BOOKS_LOCK_H_
 #define FRUGAL_ALLOCATOR_BOOKS_LOCK_H_
 
-#include <string>
 #include <utility>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "allocator/check.h"
 
@@ -28,7 +28,7 @@ class BooksLock {
       return std::forward<Call>(call)();
     }();
     // An error would have the request made once more.
-    if (!health_.ok()) throw BrokenInvariant(std::string(health_.message()));
+    if (!health_.ok()) throw BrokenInvariant(absl::StrCat(health_.message()));
     return answer;
   }
 

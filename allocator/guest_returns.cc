@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
+#include "allocator/check.h"
 #include "allocator/timeline.h"
 
 namespace frugal {
@@ -23,7 +24,9 @@ void GuestReturns::BecameFree(Block* block, Address start, Address end) {
   const PageRef first = StartOfView({&extent, (start - extent.start()).count() / kPageSize.count()});
   const int64_t last_page = (end - extent.start() - Bytes(1)).count() / kPageSize.count();
   const PageRef last = StartOfView({&extent, last_page});
-  const int64_t past = last.page + extent.view(last.page).handle->pages;
+  const Handle* const waiting = extent.view(last.page).handle;
+  FRUGAL_CHECK(waiting != nullptr);
+  const int64_t past = last.page + waiting->pages;
   const PageRun whole = OfWholeHandles(extent.WholePages(std::max(extent.PageAddress(first.page), block->address),
                                                          std::min(extent.PageAddress(past), block->end())));
   Timeline& host = extent.arena().timeline();

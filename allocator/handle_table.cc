@@ -94,10 +94,11 @@ absl::Status HandleTable::UnmapRun(PageRun run, int64_t* unmapped) {
   for (int64_t page = run.first; page < run.end(); ++page) {
     if (run.extent->view(page).state == View::State::kNone) continue;
     const PageRef start = StartOfView({run.extent, page});
-    const Handle& handle = *run.extent->view(page).handle;
-    absl::Status status = device_.Unmap(run.extent->PageAddress(start.page), handle.size());
+    const Handle* const handle = run.extent->view(page).handle;
+    FRUGAL_CHECK(handle != nullptr);
+    absl::Status status = device_.Unmap(run.extent->PageAddress(start.page), handle->size());
     if (!status.ok()) return status;
-    if (unmapped != nullptr) *unmapped += handle.pages;
+    if (unmapped != nullptr) *unmapped += handle->pages;
     Unmapped(start);
   }
   return absl::OkStatus();
@@ -105,6 +106,7 @@ absl::Status HandleTable::UnmapRun(PageRun run, int64_t* unmapped) {
 
 void HandleTable::Unmapped(PageRef place) {
   Handle* const handle = place.extent->view(place.page).handle;
+  FRUGAL_CHECK(handle != nullptr);
   if (handle->place == place) {
     Settle(handle);
     handle->place = handle->home = PageRef();

@@ -7,6 +7,7 @@
 #include <utility>
 
 #include "absl/container/flat_hash_set.h"
+#include "allocator/check.h"
 #include "allocator/handle_table.h"
 #include "allocator/stitch_places.h"
 
@@ -44,6 +45,7 @@ class Supply {
     for (const Donation& donation : offers.from_largest()) {
       for (int64_t page = donation.run.first; page < donation.run.end();) {
         Handle* handle = donation.run.extent->view(page).handle;
+        FRUGAL_CHECK(handle != nullptr);
         by_power_[static_cast<size_t>(Power(handle->pages))].push_back({handle, donation.block});
         page += handle->pages;
       }
