@@ -8,7 +8,6 @@
 #include "absl/strings/str_format.h"
 #include "allocator/check.h"
 #include "allocator/movable_backing.h"
-#include "allocator/offers.h"
 #include "allocator/segment_backing.h"
 
 namespace frugal {

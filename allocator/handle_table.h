@@ -72,7 +72,6 @@ class HandleTable {
   HandleTable(Device& device, const Timelines& timelines) : device_(device), timelines_(timelines) {}
 
   Pages held() const { return held_; }
-  int64_t count() const { return static_cast<int64_t>(handles_.size()); }
 
   Pages spares() const;
 

@@ -268,6 +268,10 @@ std::optional<StitchPlan> PlanAsSeen(const StitchPlace& place, Bytes size, const
   return plan;
 }
 
+Bytes RoomFor(const StitchRequest& request, const Supply& supply) {
+  return Pages(PagesCovering(request.size).count() + supply.largest() - 1).bytes();
+}
+
 }  // namespace
 
 std::optional<StitchPlan> PlanStitchAgain(const Arena& arena, Bytes size, absl::FunctionRef<const Offers&()> offers) {
@@ -287,7 +291,7 @@ std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& re
   std::vector<StitchPlace> places = FindPlaces(arena, request.size, request.offers, request.options.most_edges);
   if (request.offers.pages() > Pages(0)) {
     // Stitches that overwrite each other's views in every iteration would never come to rest.
-    const std::optional<StitchPlace> untouched = UntouchedPlace(arena, request.size, RoomApart(request));
+    const std::optional<StitchPlace> untouched = UntouchedPlace(arena, request.size, RoomFor(request, supply));
     if (untouched.has_value()) places.push_back(*untouched);
   }
   for (const StitchPlace& place : places) {
@@ -305,16 +309,14 @@ std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& re
 }
 
 std::optional<StitchPlan> PlanStitchApart(const Arena& arena, const StitchRequest& request) {
-  const std::optional<StitchPlace> untouched = UntouchedPlace(arena, request.size, RoomApart(request));
+  const Supply supply(request.offers);
+  const std::optional<StitchPlace> untouched = UntouchedPlace(arena, request.size, RoomFor(request, supply));
   if (!untouched.has_value()) return std::nullopt;
-  StitchPlan plan = Filler(*untouched, request, Supply(request.offers)).Fill();
+  StitchPlan plan = Filler(*untouched, request, supply).Fill();
   FindDonations(request.offers, plan);
   return plan;
 }
 
-Bytes RoomApart(const StitchRequest& request) {
-  const int64_t pages = PagesCovering(request.size).count();
-  return Pages(pages + Supply(request.offers).largest() - 1).bytes();
-}
+Bytes RoomApart(const StitchRequest& request) { return RoomFor(request, Supply(request.offers)); }
 
 }  // namespace frugal
