@@ -50,14 +50,14 @@ def allocate_and_free() -> None:
 
 def stitch() -> None:
     torch.cuda.empty_cache()  # free memory that is whole would serve
-    held = [empty(6 * MIB) for _ in range(20)]
+    held = [empty(6 * MIB) for _ in range(500)]  # 3 of 4 GiB: new memory can't serve what follows
     before = frugal_alloc.stats()
     del held[::2]
-    large = empty(30 * MIB)
+    large = empty(1400 * MIB)
     large.fill_(1)  # touches every page of it
     after = frugal_alloc.stats()
     check(after["stitches"] > before["stitches"], "free pieces are joined")
-    check(after["reserved_bytes"] <= before["reserved_bytes"] + 10 * MIB, "a stitch takes no more memory")
+    check(after["reserved_bytes"] <= before["reserved_bytes"] + 64 * MIB, "a stitch takes no more memory")
 
 
 def take_snapshots() -> None:
