@@ -85,6 +85,38 @@ void Arena::Vacate(Block* whole, PageRun run) {
   EnterHoleMerged(vacated);
 }
 
+Block* Arena::ClaimPart(Block* whole, Address start, Bytes size) {
+  FRUGAL_CHECK(whole->state == BlockState::kFree);
+  LeaveFree(whole);
+  Block* claimed = CutOut(whole, start, size);
+  claimed->Apply(BlockStep::kClaim);
+  for (Block* rest : {claimed->previous, claimed->next}) {
+    if (rest != nullptr && rest->state == BlockState::kFree) EnterFree(rest);
+  }
+  return claimed;
+}
+
+void Arena::Unclaim(Block* claimed) {
+  claimed->Apply(BlockStep::kUnclaim);
+  // Those beside it may have become free meanwhile, after later uses.
+  for (const Block* beside : {claimed->previous, claimed->next}) {
+    if (beside == nullptr || !beside->IsFree()) continue;
+    if (timeline_.Expand(beside->last_use) > timeline_.Expand(claimed->last_use)) claimed->last_use = beside->last_use;
+  }
+  EnterFreeMerged(claimed);
+}
+
+void Arena::VacateClaimed(Block* claimed) {
+  ledger_.Vacated(*claimed->extent, claimed->address, claimed->size, RunsChange(*claimed, -1));
+  claimed->Apply(BlockStep::kUnclaim);
+  claimed->Apply(BlockStep::kVacate);
+  // They have a neighbour less.
+  for (Block* beside : {claimed->previous, claimed->next}) {
+    if (beside != nullptr && beside->IsFree()) ledger_.FreeResized(*beside, group_, beside->size);
+  }
+  EnterHoleMerged(claimed);
+}
+
 void Arena::EnterFree(Block* block) {
   free_.Insert(block);
   ledger_.BecameFree(*block, group_);

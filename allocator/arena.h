@@ -53,6 +53,17 @@ class Arena {
   // Pages of the free block `whole` became a hole, because their handles moved elsewhere.
   void Vacate(Block* whole, PageRun run);
 
+  // Sets aside a free block, or pages of one: nobody gets it and nothing joins it until it is let go. Returns the block
+  // of just that, which stays the same block as long as it is claimed.
+  Block* Claim(Block* whole) { return ClaimPart(whole, whole->address, whole->size); }
+  Block* Claim(Block* whole, PageRun run) {
+    return ClaimPart(whole, run.extent->PageAddress(run.first), Pages(run.count).bytes());
+  }
+  // A claimed block is free again, used last when it was before.
+  void Unclaim(Block* claimed);
+  // A claimed block of whole pages became a hole, because their handles moved elsewhere.
+  void VacateClaimed(Block* claimed);
+
   void CheckInvariants() const;
 
  private:
@@ -68,6 +79,7 @@ class Arena {
   // Returns what it became part of.
   Block* EnterFreeMerged(Block* block);
   void EnterHoleMerged(Block* block);
+  Block* ClaimPart(Block* whole, Address start, Bytes size);
   // The block of exactly this run, cut out of `whole`; what is left on either side keeps its state.
   Block* CutOut(Block* whole, Address start, Bytes size);
   // By how much filling (sign +1) or vacating (-1) this block changes the number of mapped runs.

@@ -22,6 +22,10 @@ const char* Name(BlockStep step) {
       return "defer";
     case BlockStep::kPass:
       return "pass";
+    case BlockStep::kClaim:
+      return "claim";
+    case BlockStep::kUnclaim:
+      return "unclaim";
   }
   return "?";
 }
@@ -42,6 +46,8 @@ const char* Name(BlockState state) {
       return "allocated";
     case BlockState::kAwaiting:
       return "awaiting streams";
+    case BlockState::kClaimed:
+      return "claimed";
   }
   return "?";
 }

@@ -21,6 +21,7 @@ enum class BlockState : uint8_t {
   kFree,       // memory that work on the arena's stream may use
   kAllocated,  // handed out
   kAwaiting,   // given back, but other streams have not passed yet
+  kClaimed,    // free memory that is set aside for what is being done about a miss, or on its way to the device
 };
 
 enum class BlockStep : uint8_t {
@@ -30,6 +31,8 @@ enum class BlockStep : uint8_t {
   kReturn,   // by the caller, and no other stream used it
   kDefer,    // by the caller, and other streams used it
   kPass,     // the last of those streams has passed
+  kClaim,    // set aside
+  kUnclaim,  // no longer
 };
 
 // Fails as a check does: the books would be wrong from here on.
@@ -41,13 +44,15 @@ inline BlockState Transition(BlockState state, BlockStep step) {
     BlockState from;
     BlockState to;
   };
-  constexpr std::array<Change, 6> kChanges = {{
+  constexpr std::array<Change, 8> kChanges = {{
       {BlockState::kHole, BlockState::kFree},           // kFill
       {BlockState::kFree, BlockState::kHole},           // kVacate
       {BlockState::kFree, BlockState::kAllocated},      // kHandOut
       {BlockState::kAllocated, BlockState::kFree},      // kReturn
       {BlockState::kAllocated, BlockState::kAwaiting},  // kDefer
       {BlockState::kAwaiting, BlockState::kFree},       // kPass
+      {BlockState::kFree, BlockState::kClaimed},        // kClaim
+      {BlockState::kClaimed, BlockState::kFree},        // kUnclaim
   }};
   const Change& change = kChanges[static_cast<size_t>(step)];
   if (change.from != state) [[unlikely]]
@@ -83,7 +88,7 @@ struct alignas(64) Block {
   union {
     uint32_t birth = 0;       // of an allocated block: its cohort, while births are recorded; see BirthEpochs
     int32_t awaited_streams;  // of an awaiting block: how many other streams have not passed yet
-    uint32_t last_use;        // of a free block: the tick of its latest use, the lower half; see Timeline::Expand
+    uint32_t last_use;  // of a free or claimed block: the tick of its latest use, the lower half; see Timeline::Expand
   };
   BlockState state = BlockState::kHole;
   bool counted_as_split = false;   // in Statistics::inactive_split

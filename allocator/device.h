@@ -11,7 +11,8 @@
 //   kUnavailable        not now, because the stream is being captured into a graph: try again later.
 //   anything else       the driver failed; the message carries its own name for the error. A failed
 //                       call has changed nothing.
-// All calls may be made from any thread; the policy calls under its own lock.
+// All calls may be made from any thread, and by several at a time; of those that change what is mapped, or take or give
+// back memory, the policy makes one at a time.
 
 #ifndef FRUGAL_ALLOCATOR_DEVICE_H_
 #define FRUGAL_ALLOCATOR_DEVICE_H_

@@ -16,11 +16,12 @@ namespace {
 SizeGroup GroupFor(Bytes size) { return size <= kSmallLimit ? SizeGroup::kSmall : SizeGroup::kLarge; }
 
 std::unique_ptr<Backing> BackingFor(Device& device, ArenaSet& arenas, Ledger& ledger, Budget& budget,
-                                    Timelines& timelines, AddressDirectory& directory, DeviceAllocator* owner) {
+                                    Timelines& timelines, AddressDirectory& directory, DeviceAllocator* owner,
+                                    BooksLock lock) {
   if (!device.HasVirtualMemory()) {
-    return std::make_unique<SegmentBacking>(device, arenas, ledger, budget, directory, owner);
+    return std::make_unique<SegmentBacking>(device, arenas, ledger, budget, directory, owner, lock);
   }
-  return std::make_unique<MovableBacking>(device, arenas, ledger, budget, timelines, directory, owner);
+  return std::make_unique<MovableBacking>(device, arenas, ledger, budget, timelines, directory, owner, lock);
 }
 
 absl::Status NotOurs(Address address) {
@@ -30,18 +31,20 @@ absl::Status NotOurs(Address address) {
 }  // namespace
 
 DeviceAllocator::DeviceAllocator(Device& device, AddressDirectory& directory, Reclaimer* reclaimer)
-    : budget_(device),
+    : lock_(growth_mutex_, mutex_, health_),
+      budget_(device, lock_),
       timelines_(device, ledger_, reclaimer),
       arenas_(timelines_, ledger_),
-      backing_(BackingFor(device, arenas_, ledger_, budget_, timelines_, directory, this)),
+      backing_(BackingFor(device, arenas_, ledger_, budget_, timelines_, directory, this, lock_)),
       returns_(device, ledger_, timelines_, *backing_),
-      ladder_({device, reclaimer, ledger_, budget_, timelines_, arenas_, *backing_, returns_},
-              BooksLock(mutex_, health_)) {}
+      ladder_({reclaimer, ledger_, budget_, timelines_, arenas_, *backing_, returns_}, lock_) {}
 
 DeviceAllocator::~DeviceAllocator() {
+  absl::MutexLock growth(&growth_mutex_);
   absl::MutexLock lock(&mutex_);
   // Nobody knows any more what may be given back, so it stays where it is.
   if (!health_.ok()) static_cast<void>(backing_.release());
+  backing_.reset();
 }
 
 absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream stream, void* annotation, Bytes least,
@@ -82,6 +85,10 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
 }
 
 absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Bytes requested) {
+  const GrowthTurn turn(growth_mutex_, mutex_);
+  lock_.CheckHealth();
+  // Others may have made room while this waited.
+  if (Block* const block = arena.Take(size); block != nullptr) return block;
   // Those of earlier requests were made up for, and are no reason why this one fails.
   ledger_.ForgetFailures();
   absl::Status status = ladder_.MakeRoom(arena, size);
@@ -167,6 +174,7 @@ std::vector<Stream> DeviceAllocator::StreamsOf(Address address) const {
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::Trim(Bytes enough) {
+  absl::MutexLock growth(&growth_mutex_);
   absl::MutexLock lock(&mutex_);
   return Guarded(&DeviceAllocator::GiveBack, &DeviceAllocator::TrimOnce, enough);
 }
@@ -206,36 +214,44 @@ absl::Status DeviceAllocator::MarkUse() {
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {
+  absl::MutexLock growth(&growth_mutex_);
   absl::MutexLock lock(&mutex_);
   return Guarded(&DeviceAllocator::GiveBack, &DeviceAllocator::ReturnIdleOnce, enough);
 }
 
 absl::Status DeviceAllocator::ReturnIdleOnce(Bytes enough) {
   ledger_.Absorbed(returns_.Poll());
-  return backing_->ReturnIdle(enough, use_marks_).status();
+  // A copy: others may move the marks while the driver works.
+  const UseMarks marks = use_marks_;
+  return backing_->ReturnIdle(enough, marks).status();
 }
 
 void DeviceAllocator::SetDriverCosts(const DriverCosts& costs) {
+  absl::MutexLock growth(&growth_mutex_);
   absl::MutexLock lock(&mutex_);
   backing_->SetDriverCosts(costs);
 }
 
 void DeviceAllocator::SetDriverReserve(Bytes reserve) {
+  absl::MutexLock growth(&growth_mutex_);
   absl::MutexLock lock(&mutex_);
   budget_.SetReserve(reserve);
 }
 
 void DeviceAllocator::SetOptions(const PolicyOptions& options) {
+  absl::MutexLock growth(&growth_mutex_);
   absl::MutexLock lock(&mutex_);
   backing_->SetOptions(options);
 }
 
 void DeviceAllocator::SetRemapping(bool on) {
+  absl::MutexLock growth(&growth_mutex_);
   absl::MutexLock lock(&mutex_);
   backing_->SetRemapping(on);
 }
 
 absl::Status DeviceAllocator::KeepInPlace(Address start, Bytes size, bool keep) {
+  absl::MutexLock growth(&growth_mutex_);
   absl::MutexLock lock(&mutex_);
   return Guarded(&DeviceAllocator::KeepInPlaceLocked, start, size, keep);
 }
@@ -247,6 +263,7 @@ absl::Status DeviceAllocator::KeepInPlaceLocked(Address start, Bytes size, bool 
 }
 
 void DeviceAllocator::SetLimit(Bytes limit, Bytes (*others)(void* context), void* context) {
+  absl::MutexLock growth(&growth_mutex_);
   absl::MutexLock lock(&mutex_);
   budget_.SetLimit(limit, others, context);
 }

@@ -23,6 +23,7 @@
 #include "allocator/birth_epochs.h"
 #include "allocator/block_map.h"
 #include "allocator/block_returns.h"
+#include "allocator/books_lock.h"
 #include "allocator/budget.h"
 #include "allocator/check.h"
 #include "allocator/device.h"
@@ -185,13 +186,15 @@ class DeviceAllocator {
   absl::StatusOr<Bytes> FreeLocked(Address address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // Calls `once`, and if the driver failed a second time for what is left. Returns what went in both.
   absl::StatusOr<Bytes> GiveBack(absl::Status (DeviceAllocator::*once)(Bytes enough), Bytes enough)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(growth_mutex_, mutex_);
   absl::Status TrimOnce(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   absl::Status ReturnIdleOnce(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  absl::Status KeepInPlaceLocked(Address start, Bytes size, bool keep) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status KeepInPlaceLocked(Address start, Bytes size, bool keep)
+      ABSL_EXCLUSIVE_LOCKS_REQUIRED(growth_mutex_, mutex_);
   absl::Status ChangeEpochs(void (BirthEpochs::*change)()) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // A free block of at least `size`, taken out of the arena after a miss.
+  // A free block of at least `size`, taken out of the arena after a miss. Waits its turn, for which it lets go of the
+  // lock.
   absl::StatusOr<Block*> TakeOnMiss(Arena& arena, Bytes size, Bytes requested) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   // A call failed, and what needed it is about to be tried once more. A call that failed has changed nothing, and often
   // it succeeds the next time: the driver reports failures of earlier work by whichever call comes next.
@@ -224,8 +227,12 @@ class DeviceAllocator {
   // Sets health_, and returns it.
   absl::Status Break(const BrokenInvariant& broken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  // Held by whoever changes what is mapped, or how that is decided; see BooksLock. What finds a free block, gives one
+  // back or reads the books takes the other alone, and waits for nobody's call of the driver.
+  absl::Mutex growth_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable absl::Mutex mutex_;
   absl::Status health_ ABSL_GUARDED_BY(mutex_);
+  BooksLock lock_;  // both
   Ledger ledger_ ABSL_GUARDED_BY(mutex_);
   Budget budget_ ABSL_GUARDED_BY(mutex_);
   Timelines timelines_ ABSL_GUARDED_BY(mutex_);

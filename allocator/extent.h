@@ -48,7 +48,8 @@ struct PageRun {
 // Not thread-safe. Invariants (checked by CheckInvariants):
 //   the sizes of all blocks add up to size(), and each starts where the one before ends;
 //   no two neighbours are both free, and no two are both holes;
-//   a movable extent's page is live if and only if it lies in a mapped block; holes are whole pages.
+//   a movable extent's page is live if and only if it lies in a mapped block, but that those of a claimed one may be
+//   unmapped already; holes are whole pages.
 class Extent {
  public:
   // kMovable: reserved addresses, filled with handles. kSegment: one piece of cudaMalloc, mapped for good.

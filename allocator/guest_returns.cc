@@ -95,8 +95,9 @@ void GuestReturns::Send(const Donation& free, std::vector<PageRun>& homes,
   for (int64_t end = free.run.end(); end > free.run.first;) {
     const Handle& guest = *extent.view(end - 1).handle;
     end -= guest.pages;
-    if (!guest.IsGuest() || !goes(guest)) continue;
+    if (!guest.IsGuest()) continue;
     const PageRun home = RunOf(guest, guest.home);
+    if (handles_.IsFilling(home) || !goes(guest)) continue;
     if (!leaving.empty() && IsNextTo(RunOf(guest, guest.place), leaving.back().first) &&
         IsNextTo(home, leaving.back().second)) {
       for (PageRun* run : {&leaving.back().first, &leaving.back().second}) {

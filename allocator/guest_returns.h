@@ -30,8 +30,9 @@ class GuestReturns {
   void Recall(const Arena& arena, Reach reach);
 
  private:
-  // Those guests among the whole free pages that `goes`. `homes` gets the pages that they are at then, which are holes
-  // until FillAll: what is filled joins free blocks, perhaps the very one that was left.
+  // Those guests among the whole free pages that `goes`, but for those whose home is being filled. `homes` gets the
+  // pages that they are at then, which are holes until FillAll: what is filled joins free blocks, perhaps the very one
+  // that was left.
   void Send(const Donation& free, std::vector<PageRun>& homes, absl::FunctionRef<bool(const Handle&)> goes);
   static void FillAll(const std::vector<PageRun>& homes);
   void RecallFrom(const Donation& free, const Arena& arena, Reach reach, std::vector<PageRun>& homes);

@@ -30,9 +30,11 @@ absl::StatusOr<Handle*> HandleTable::Create(int64_t pages) {
   if (spare != spares_.end()) {
     Handle* const taken = *spare;
     spares_.erase(spare);
+    EnterFlight(*taken);
     return taken;
   }
-  absl::StatusOr<PhysicalHandle> physical = device_.Create(Pages(pages).bytes());
+  const absl::StatusOr<PhysicalHandle> physical =
+      lock_.DuringDriverCall([&] { return device_.Create(Pages(pages).bytes()); });
   if (!physical.ok()) return physical.status();
   auto handle = std::make_unique<Handle>();
   handle->physical = *physical;
@@ -40,19 +42,43 @@ absl::StatusOr<Handle*> HandleTable::Create(int64_t pages) {
   held_ += Pages(pages);
   Handle* created = handle.get();
   handles_.emplace(created, std::move(handle));
+  EnterFlight(*created);
   return created;
+}
+
+std::vector<Handle*> HandleTable::TakeSpares() {
+  for (const Handle* spare : spares_) EnterFlight(*spare);
+  return std::exchange(spares_, {});
+}
+
+void HandleTable::Keep(Handle* spare) {
+  LeaveFlight(*spare);
+  spares_.push_back(spare);
+}
+
+void HandleTable::EnterFlight(const Handle& handle) {
+  in_flight_ += Pages(handle.pages);
+  ++handles_in_flight_;
+}
+
+void HandleTable::LeaveFlight(const Handle& handle) {
+  in_flight_ -= Pages(handle.pages);
+  --handles_in_flight_;
 }
 
 absl::Status HandleTable::Release(Handle* handle) {
   FRUGAL_CHECK(handle->place.extent == nullptr);
-  absl::Status status = handle->stale.empty() ? device_.Release(handle->physical)
-                                              : absl::FailedPreconditionError("a view of the handle is still mapped");
-  if (status.ok()) {
-    held_ -= Pages(handle->pages);
-    handles_.erase(handle);
-  } else {
-    spares_.push_back(handle);
+  absl::Status status = absl::FailedPreconditionError("a view of the handle is still mapped");
+  if (handle->stale.empty()) {
+    status = lock_.DuringDriverCall([&] { return device_.Release(handle->physical); });
   }
+  if (!status.ok()) {
+    Keep(handle);
+    return status;
+  }
+  LeaveFlight(*handle);
+  held_ -= Pages(handle->pages);
+  handles_.erase(handle);
   return status;
 }
 
@@ -66,7 +92,8 @@ absl::Status HandleTable::ReleaseAll() {
   }
   handles_.clear();
   spares_.clear();
-  held_ = Pages(0);
+  held_ = in_flight_ = Pages(0);
+  handles_in_flight_ = 0;
   return first;
 }
 
@@ -74,7 +101,8 @@ absl::Status HandleTable::MapAt(Handle* handle, PageRef place) {
   for (int64_t page = place.page; page < place.page + handle->pages; ++page) {
     FRUGAL_CHECK(place.extent->view(page).state == View::State::kNone);
   }
-  absl::Status status = device_.Map(place.extent->PageAddress(place.page), handle->size(), handle->physical);
+  const Address start = place.extent->PageAddress(place.page);
+  absl::Status status = lock_.DuringDriverCall([&] { return device_.Map(start, handle->size(), handle->physical); });
   if (!status.ok()) return status;
   for (int64_t part = 0; part < handle->pages; ++part) {
     place.extent->MutableView(place.page + part) = View{View::State::kStale, static_cast<int32_t>(part), handle};
@@ -84,7 +112,8 @@ absl::Status HandleTable::MapAt(Handle* handle, PageRef place) {
 }
 
 absl::Status HandleTable::OpenRun(PageRun run) {
-  absl::Status status = device_.SetAccess(run.extent->PageAddress(run.first), Pages(run.count).bytes());
+  absl::Status status = lock_.DuringDriverCall(
+      [&] { return device_.SetAccess(run.extent->PageAddress(run.first), Pages(run.count).bytes()); });
   if (!status.ok()) return status;
   for (int64_t page = run.first; page < run.end(); ++page) run.extent->MutableView(page).accessible = true;
   return absl::OkStatus();
@@ -96,7 +125,8 @@ absl::Status HandleTable::UnmapRun(PageRun run, int64_t* unmapped) {
     const PageRef start = StartOfView({run.extent, page});
     const Handle* const handle = run.extent->view(page).handle;
     FRUGAL_CHECK(handle != nullptr);
-    absl::Status status = device_.Unmap(run.extent->PageAddress(start.page), handle->size());
+    absl::Status status =
+        lock_.DuringDriverCall([&] { return device_.Unmap(run.extent->PageAddress(start.page), handle->size()); });
     if (!status.ok()) return status;
     if (unmapped != nullptr) *unmapped += handle->pages;
     Unmapped(start);
@@ -110,6 +140,7 @@ void HandleTable::Unmapped(PageRef place) {
   if (handle->place == place) {
     Settle(handle);
     handle->place = handle->home = PageRef();
+    EnterFlight(*handle);
   } else {
     // A guest whose home goes has it where it is.
     if (handle->home == place) Settle(handle);
@@ -131,6 +162,8 @@ void HandleTable::Move(Handle* handle, PageRef place) {
     }
     handle->stale.push_back(handle->place);
     if (handle->IsGuest()) old.CountGuests(-1);
+  } else {
+    LeaveFlight(*handle);
   }
   for (int64_t part = 0; part < handle->pages; ++part) {
     View& view = place.extent->MutableView(place.page + part);
@@ -170,7 +203,7 @@ void HandleTable::CheckInvariants() const {
     guests[handle->place.extent] += handle->IsGuest() ? 1 : 0;
     in_place[handle->place.extent] += handle->keepers > 0 ? 1 : 0;
   }
-  FRUGAL_CHECK(homeless == spares_.size() && held == held_);
+  FRUGAL_CHECK(homeless == spares_.size() + handles_in_flight_ && held == held_);
   for (const auto& [extent, count] : guests) FRUGAL_CHECK(extent->guests() == count);
   for (const auto& [extent, count] : in_place) FRUGAL_CHECK(extent->in_place() == count);
 }

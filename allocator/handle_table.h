@@ -12,6 +12,7 @@
 #include "absl/container/inlined_vector.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
+#include "allocator/books_lock.h"
 #include "allocator/device.h"
 #include "allocator/extent.h"
 
@@ -65,15 +66,19 @@ inline bool IsSeenAt(const Handle& handle, PageRef page) {
 // Where the first page is of the handle that is seen at the page.
 inline PageRef StartOfView(PageRef page) { return {page.extent, page.page - page.extent->view(page.page).part}; }
 
-// Not thread-safe. Invariants: each handle has one live view, at its place, or is a spare; and a stale view at each
-// place in `stale`. held() = the pages of all handles.
+// Not thread-safe. Lets go of the books' lock while the device is asked, between which the books are right.
+// Invariants: each handle has one live view, at its place, or is a spare or in flight; and a stale view at each place
+// in `stale`. held() = the pages of all handles.
 class HandleTable {
  public:
-  HandleTable(Device& device, const Timelines& timelines) : device_(device), timelines_(timelines) {}
+  HandleTable(Device& device, const Timelines& timelines, BooksLock lock)
+      : device_(device), timelines_(timelines), lock_(lock) {}
 
   Pages held() const { return held_; }
 
   Pages spares() const;
+  // Of handles without a place that are no spares: between Create and Move, or on their way back to the device.
+  Pages in_flight() const { return in_flight_; }
 
   // How many pages of those handles that are to be created no spare can stand for.
   Pages LackingFor(const std::vector<Piece>& pieces) const;
@@ -85,8 +90,15 @@ class HandleTable {
   absl::Status Release(Handle* handle);
 
   // All spares; the caller uses, keeps or releases each.
-  std::vector<Handle*> TakeSpares() { return std::exchange(spares_, {}); }
-  void Keep(Handle* spare) { spares_.push_back(spare); }
+  std::vector<Handle*> TakeSpares();
+  void Keep(Handle* spare);
+
+  // Pages of a hole are being filled: no handle goes home to where it would be seen there.
+  void BeginFilling(PageRun run) { filling_ = run; }
+  void EndFilling() { filling_ = {}; }
+  bool IsFilling(const PageRun& run) const {
+    return run.extent == filling_.extent && run.first < filling_.end() && filling_.first < run.end();
+  }
 
   // The device's mapping of a handle with its first page at `place`, and the books of it. On an error neither has
   // changed.
@@ -116,12 +128,19 @@ class HandleTable {
 
   // The books of a view, its first page at `place`, that is not mapped any more.
   void Unmapped(PageRef place);
+  // The handle has no place now, or has one, or is a spare.
+  void EnterFlight(const Handle& handle);
+  void LeaveFlight(const Handle& handle);
 
   Device& device_;
   const Timelines& timelines_;
+  BooksLock lock_;
   absl::flat_hash_map<const Handle*, std::unique_ptr<Handle>> handles_;
   std::vector<Handle*> spares_;
   Pages held_;
+  Pages in_flight_;
+  size_t handles_in_flight_ = 0;
+  PageRun filling_;
 };
 
 }  // namespace frugal

@@ -62,7 +62,7 @@ absl::Status MissLadder::MakeRoomByReclaiming(Arena& arena, Bytes size) {
        {Step{&Reclaimer::ReleaseCaches, &Remedies::caches}, Step{&Reclaimer::CollectGarbage, &Remedies::garbage}}) {
     const Bytes free = FreeAnywhere();
     // Whoever gives memory back may call this allocator, from this thread or another.
-    const bool some = lock_.Released([&] { return (parts_.reclaimer->*step.reclaim)(); });
+    const bool some = lock_.DuringForeignCall([&] { return (parts_.reclaimer->*step.reclaim)(); });
     if (!some) continue;
     parts_.ledger.Absorbed(parts_.returns.Poll());
     if (HasRoom(arena, size)) return absl::OkStatus();
@@ -83,11 +83,11 @@ absl::Status MissLadder::MakeRoomBehindHostWaits(Arena& arena, Bytes size) {
 }
 
 void MissLadder::NoteOutOfMemory(Bytes requested) {
+  const MemoryInfo device = DeviceMemory();
   Statistics& statistics = parts_.ledger.statistics();
   ++statistics.num_ooms;
   const Bytes allocated(statistics.allocated_bytes[SizeGroup::kAll].current);
   const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
-  const MemoryInfo device = DeviceMemory();
   ThreadsOutOfMemory() = OutOfMemoryReport{.requested = requested,
                                            .allocated = allocated,
                                            .awaiting = parts_.returns.Awaiting(),
@@ -102,16 +102,17 @@ void MissLadder::NoteOutOfMemory(Bytes requested) {
 }
 
 MemoryInfo MissLadder::DeviceMemory() {
-  const absl::StatusOr<MemoryInfo> asked = parts_.device.GetMemoryInfo();
+  const absl::StatusOr<MemoryInfo> asked = parts_.budget.Ask();
   parts_.ledger.Absorbed(asked.status());
   return asked.value_or(MemoryInfo{});
 }
 
 Bytes MissLadder::FreeAnywhere() {
+  const Bytes of_device = DeviceMemory().free;
   const Statistics& statistics = parts_.ledger.statistics();
   const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
   const Bytes active(statistics.active_bytes()[SizeGroup::kAll].current);
-  return reserved - active + DeviceMemory().free;
+  return reserved - active + of_device;
 }
 
 Bytes MissLadder::UnusableBytes() const {

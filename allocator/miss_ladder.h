@@ -45,7 +45,6 @@ struct OutOfMemoryReport {
 
 // Everything that an allocator's ladder works with. All must outlive it.
 struct LadderParts {
-  Device& device;
   Reclaimer* reclaimer;  // may be null
   Ledger& ledger;
   Budget& budget;
@@ -55,16 +54,16 @@ struct LadderParts {
   BlockReturns& returns;
 };
 
-// Not thread-safe.
+// Not thread-safe. Lets go of the books' lock while the driver works, and of both while others give memory back.
 class MissLadder {
  public:
   MissLadder(const LadderParts& parts, BooksLock lock) : parts_(parts), lock_(lock) {}
 
   // Each step only if those before did not help. Leaves a free block of at least `size`. kResourceExhausted: none
-  // helped. Other errors: the driver's. Lets go of the lock while others give memory back.
+  // helped. Other errors: the driver's.
   absl::Status MakeRoom(Arena& arena, Bytes size);
 
-  // The latest MakeRoom found no memory for a request of so many bytes.
+  // MakeRoom has just found no memory for a request of so many bytes.
   void NoteOutOfMemory(Bytes requested);
   // The calling thread's latest, whichever ladder noted it.
   static const OutOfMemoryReport& LastOutOfMemory();

@@ -20,14 +20,13 @@ Bytes ExtentSize(SizeGroup group, Bytes device_total, Bytes request) {
   return RoundUp(std::max(usual, request), kPageSize);
 }
 
-// When the driver has no room for mappings, views that nobody uses are dropped, so many at a time: the lock is held for
-// 30 us each.
+// When the driver has no room for mappings, views that nobody uses are dropped, so many at a time: 30 us each.
 constexpr int64_t kMostDropped = 1024;
 
 }  // namespace
 
 MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, Budget& budget, Timelines& timelines,
-                               AddressDirectory& directory, DeviceAllocator* owner)
+                               AddressDirectory& directory, DeviceAllocator* owner, BooksLock lock)
     : device_(device),
       arenas_(arenas),
       ledger_(ledger),
@@ -35,7 +34,8 @@ MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger,
       timelines_(timelines),
       directory_(directory),
       owner_(owner),
-      handles_(device, timelines),
+      lock_(lock),
+      handles_(device, timelines, lock),
       guests_(arenas, handles_, ledger),
       returns_(arenas, handles_, timelines, ledger) {}
 
@@ -61,32 +61,26 @@ absl::Status MovableBacking::Extend(Arena& arena, Bytes size, Reach reach) {
 absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, Reach reach) {
   if (remaps_) guests_.Recall(arena, reach);
   if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
-  absl::StatusOr<StitchPlan> plan = ChoosePlan(arena, size, reach);
+  if (std::optional<StitchPlan> again = PlanAgain(arena, size, reach); again.has_value()) {
+    return Commit(arena, *again, reach);
+  }
+  // Before anything is planned, since others go on meanwhile.
+  const absl::StatusOr<MemoryInfo> device = budget_.Ask();
+  if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
+  absl::StatusOr<StitchPlan> plan = ChoosePlan(arena, size, reach, device);
   if (!plan.ok()) return plan.status();
   absl::Status status = Commit(arena, *plan, reach);
   if (remaps_ && !status.ok() && plan->donations.empty()) {
     // What new memory is refused, for whatever reason, free memory may still serve.
     ledger_.Absorbed(status);
-    plan = PlanRemapping(arena, size, reach, Pages(1));
+    plan = PlanRemapping(arena, size, reach, Pages(1), budget_.Ask());
     status = plan.ok() ? Commit(arena, *plan, reach) : plan.status();
   }
   return status;
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Arena& arena, Bytes size, Reach reach) {
-  if (!remaps_) return PlanInPlace(arena, size, reach);
-  if (std::optional<StitchPlan> again = PlanAgain(arena, size, reach); again.has_value()) return *std::move(again);
-  const absl::StatusOr<Bytes> left = budget_.Left(handles_.held().bytes());
-  ledger_.Absorbed(left.status());
-  if (!left.ok()) return PlanRemapping(arena, size, reach, Pages(1));
-  const Pages largest = LargestPiece(arena, *left);
-  absl::StatusOr<StitchPlan> growth = Plan(&PlanStitch, arena, size, Offers({}), {largest, /*rounds_up=*/true});
-  if (!growth.ok() || IsWorthGrowing(*growth, *left)) return growth;
-  return PlanRemapping(arena, size, reach, largest);
-}
-
 std::optional<StitchPlan> MovableBacking::PlanAgain(const Arena& arena, Bytes size, Reach reach) {
-  if (options_.past_stitches == 0) return std::nullopt;
+  if (!remaps_ || options_.past_stitches == 0) return std::nullopt;
   std::optional<Offers> offers;
   return PlanStitchAgain(arena, size, [&]() -> const Offers& {
     if (!offers.has_value()) offers.emplace(FindOffers(arena, reach));
@@ -94,31 +88,57 @@ std::optional<StitchPlan> MovableBacking::PlanAgain(const Arena& arena, Bytes si
   });
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::PlanRemapping(Arena& arena, Bytes size, Reach reach, Pages largest) {
-  const Offers offers = FindOffers(arena, reach);
-  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, offers, {largest});
+absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Arena& arena, Bytes size, Reach reach,
+                                                      const absl::StatusOr<MemoryInfo>& device) {
+  if (!remaps_) return PlanInPlace(arena, size, reach, device);
+  ledger_.Absorbed(device.status());
+  if (!device.ok()) return PlanRemapping(arena, size, reach, Pages(1), device);
+  const Bytes left = budget_.Left(*device, handles_.held().bytes());
+  const Pages largest = LargestPiece(arena, left);
+  Offers none({});
+  absl::StatusOr<StitchPlan> growth = Plan(&PlanStitch, arena, size, reach, none, {largest, /*rounds_up=*/true});
+  if (!growth.ok() || IsWorthGrowing(*growth, left)) return growth;
+  return PlanRemapping(arena, size, reach, largest, device);
+}
+
+absl::StatusOr<StitchPlan> MovableBacking::PlanRemapping(Arena& arena, Bytes size, Reach reach, Pages largest,
+                                                         const absl::StatusOr<MemoryInfo>& device) {
+  absl::StatusOr<StitchPlan> plan = PlanWithOffers(arena, size, reach, largest, device);
+  if (!absl::IsResourceExhausted(plan.status()) || handles_.spares() == Pages(0)) return plan;
+  // A spare of another size stands for none of the pieces, but keeps memory that they could be made of.
+  ledger_.Absorbed(returns_.ReturnSpares().status());
+  return PlanWithOffers(arena, size, reach, largest, budget_.Ask());
+}
+
+absl::StatusOr<StitchPlan> MovableBacking::PlanWithOffers(Arena& arena, Bytes size, Reach reach, Pages largest,
+                                                          const absl::StatusOr<MemoryInfo>& device) {
+  Offers offers = FindOffers(arena, reach);
+  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, reach, offers, {largest});
   if (!plan.ok()) return plan;
-  absl::Status allowed = Allow(*plan, reach);
+  absl::Status allowed = Allow(*plan, reach, device);
   if (absl::IsResourceExhausted(allowed) && plan->to_create + offers.pages() > PagesCovering(size)) {
     // The place joins free memory, whose pages it cannot take as well. One apart can take all.
-    plan = Plan(&PlanStitchApart, arena, size, offers, {largest});
-    allowed = plan.ok() ? Allow(*plan, reach) : plan.status();
+    plan = Plan(&PlanStitchApart, arena, size, reach, offers, {largest});
+    allowed = plan.ok() ? Allow(*plan, reach, device) : plan.status();
   }
   if (!allowed.ok()) return allowed;
   return plan;
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::PlanInPlace(Arena& arena, Bytes size, Reach reach) {
-  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, Offers({}));
+absl::StatusOr<StitchPlan> MovableBacking::PlanInPlace(Arena& arena, Bytes size, Reach reach,
+                                                       const absl::StatusOr<MemoryInfo>& device) {
+  Offers none({});
+  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, reach, none);
   if (!plan.ok()) return plan;
-  absl::Status allowed = Allow(*plan, reach);
+  absl::Status allowed = Allow(*plan, reach, device);
   if (absl::IsResourceExhausted(allowed) && reach == Reach::kWithHostWaits) {
     // As with PyTorch's own allocator: what is free elsewhere goes back to the device before memory is out.
     absl::StatusOr<Bytes> returned = returns_.ReturnFree(plan->to_create.bytes());
     if (!returned.ok()) return returned.status();
+    const absl::StatusOr<MemoryInfo> now = budget_.Ask();
     // Pages beside the place may be among those that went.
-    plan = Plan(&PlanStitch, arena, size, Offers({}));
-    allowed = plan.ok() ? Allow(*plan, reach) : plan.status();
+    plan = Plan(&PlanStitch, arena, size, reach, none);
+    allowed = plan.ok() ? Allow(*plan, reach, now) : plan.status();
   }
   if (!allowed.ok()) return allowed;
   return plan;
@@ -149,16 +169,13 @@ absl::Status MovableBacking::CheckDeviceHolds(Bytes size) {
   return size <= *total ? absl::OkStatus() : absl::ResourceExhaustedError("larger than the device");
 }
 
-absl::Status MovableBacking::Allow(const StitchPlan& plan, Reach reach) {
+absl::Status MovableBacking::Allow(const StitchPlan& plan, Reach reach,
+                                   const absl::StatusOr<MemoryInfo>& device) const {
   const Pages more = handles_.LackingFor(plan.pieces);
   if (more == Pages(0)) return absl::OkStatus();
+  if (!device.ok()) return device.status();
   const Bytes left = reach >= Reach::kIntoReserve ? Bytes(0) : budget_.reserve();
-  absl::Status allowed = budget_.Allow(handles_.held().bytes(), more.bytes(), left);
-  if (!absl::IsResourceExhausted(allowed) || handles_.spares() == Pages(0)) return allowed;
-  // A spare of another size stands for none of the pieces, but keeps memory that they could be made of.
-  Bytes returned;
-  ledger_.Absorbed(returns_.ReturnSpares(kUnlimited, returned));
-  return budget_.Allow(handles_.held().bytes(), handles_.LackingFor(plan.pieces).bytes(), left);
+  return budget_.Allow(*device, handles_.held().bytes(), more.bytes(), left);
 }
 
 absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
@@ -166,12 +183,13 @@ absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
   if (!total.ok()) return total.status();
   const Bytes least = RoundUp(size, kPageSize);
   Bytes reserved = ExtentSize(arena.group(), *total, size);
-  absl::StatusOr<Address> start = device_.Reserve(reserved);
+  const auto reserve = [&] { return lock_.DuringDriverCall([&] { return device_.Reserve(reserved); }); };
+  absl::StatusOr<Address> start = reserve();
   // Addresses can run out long before memory does: a range is twice the device, and each stream has up to five.
   while (!start.ok() && reserved > least) {
     ledger_.Absorbed(start.status());
     reserved = std::max(least, RoundDown(Bytes(reserved.count() / 2), kPageSize));
-    start = device_.Reserve(reserved);
+    start = reserve();
   }
   if (!start.ok()) return start.status();
   Extent& extent = arena.AddExtent(Extent::Kind::kMovable, *start, reserved);
@@ -211,16 +229,17 @@ bool MovableBacking::MayUnmap(PageRef page) {
   return passed.value_or(false);
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Arena& arena, Bytes size, const Offers& offers,
+absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Arena& arena, Bytes size, Reach reach, Offers& offers,
                                                 NewHandles new_handles) {
   const auto may_unmap = [this](PageRef page) { return MayUnmap(page); };
   const StitchRequest request{size, offers, new_handles, costs_, options_, may_unmap};
   std::optional<StitchPlan> plan = planner(arena, request);
-  if (!plan.has_value()) {
+  while (!plan.has_value()) {
     absl::Status added = AddExtent(arena, RoomApart(request)).status();
     if (!added.ok()) return added;
+    // Others went on while the addresses were reserved.
+    if (offers.pages() > Pages(0)) offers = FindOffers(arena, reach);
     plan = planner(arena, request);
-    FRUGAL_CHECK(plan.has_value());
   }
   return *std::move(plan);
 }
@@ -228,17 +247,24 @@ absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Arena& arena, 
 absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan, Reach reach) {
   absl::Status status = OrderAfterDonors(arena, plan, reach);
   if (!status.ok()) return status;
-  absl::StatusOr<std::vector<Handle*>> created = Create(plan);
-  if (!created.ok()) return created.status();
-  status = MapTarget(plan);
+  StitchClaims claims(arena, plan, handles_);
+  status = MakeTarget(plan);
   if (!status.ok()) {
-    const bool mappings_ran_out = absl::IsAborted(status);
-    for (Handle* handle : *created) status.Update(handles_.Release(handle));
-    return mappings_ran_out ? MakeRoomForMappings(status) : status;
+    claims.Undo();
+    return absl::IsAborted(status) ? MakeRoomForMappings(status) : status;
   }
   arena.past_stitches().Add(plan.size, plan.target);
-  EnterInBooks(arena, plan);
+  EnterInBooks(arena, plan, claims);
   return absl::OkStatus();
+}
+
+absl::Status MovableBacking::MakeTarget(StitchPlan& plan) {
+  absl::StatusOr<std::vector<Handle*>> created = Create(plan);
+  if (!created.ok()) return created.status();
+  absl::Status status = MapTarget(plan);
+  if (status.ok()) return status;
+  for (Handle* handle : *created) status.Update(handles_.Release(handle));
+  return status;
 }
 
 absl::Status MovableBacking::MakeRoomForMappings(const absl::Status& failure) {
@@ -248,7 +274,8 @@ absl::Status MovableBacking::MakeRoomForMappings(const absl::Status& failure) {
 
 void MovableBacking::DropUnusedViews() {
   int64_t dropped = 0;
-  for (const Arena* arena : arenas_.all()) {
+  // A copy: new streams may come while the driver works.
+  for (const Arena* arena : std::vector<Arena*>(arenas_.all())) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (int64_t page = 0; page < extent->touched(); ++page) {
         if (dropped >= kMostDropped) return;
@@ -336,7 +363,7 @@ absl::Status MovableBacking::MapPieces(absl::Span<const Piece> pieces, PageRun r
   return status;
 }
 
-void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan) {
+void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan, StitchClaims& claims) {
   const bool settles = Settles(arena, plan);
   int64_t page = plan.target.first;
   for (const Piece& piece : plan.pieces) {
@@ -350,9 +377,7 @@ void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan) {
     if (settles) handles_.Settle(handle);
     page += piece.pages;
   }
-  for (const Donation& donation : plan.donations) {
-    donation.block->extent->arena().Vacate(donation.block, donation.run);
-  }
+  claims.Vacate();
   arena.Fill(plan.target);
   if (plan.donations.empty()) return;
   ++ledger_.statistics().num_stitches;
@@ -395,7 +420,7 @@ absl::StatusOr<PageRun> MovableBacking::LivePages(Address start, Bytes size) con
 void MovableBacking::CheckInvariants() const {
   handles_.CheckInvariants();
   const Bytes reserved(ledger_.statistics().reserved_bytes[SizeGroup::kAll].current);
-  FRUGAL_CHECK(reserved + handles_.spares().bytes() == handles_.held().bytes());
+  FRUGAL_CHECK(reserved + (handles_.spares() + handles_.in_flight()).bytes() == handles_.held().bytes());
 }
 
 }  // namespace frugal

@@ -14,6 +14,7 @@
 #include "allocator/address_directory.h"
 #include "allocator/arena_set.h"
 #include "allocator/backing.h"
+#include "allocator/books_lock.h"
 #include "allocator/budget.h"
 #include "allocator/device.h"
 #include "allocator/driver_costs.h"
@@ -22,13 +23,15 @@
 #include "allocator/ledger.h"
 #include "allocator/offers.h"
 #include "allocator/page_returns.h"
+#include "allocator/stitch_claims.h"
 #include "allocator/stitch_plan.h"
 #include "allocator/timelines.h"
 
 namespace frugal {
 
-// A plan is made without a device call that changes anything, carried out with the books untouched until no call
-// is left that can fail, and undone if one does.
+// A plan is made without a device call that changes anything. What it takes is claimed, then it is carried out with the
+// books' lock let go of during each call, entered in the books when no call is left that can fail, and undone if one
+// does.
 //
 // Stream order: a handle that moves within one stream needs no wait, since work on its new view comes after the
 // work on its old one. Its old view stays mapped, stamped with the tick of its last use, until that has passed:
@@ -38,7 +41,7 @@ class MovableBacking : public Backing {
  public:
   // All must outlive the backing. The ranges that it reserves are entered in `directory` as `owner`'s.
   MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, Budget& budget, Timelines& timelines,
-                 AddressDirectory& directory, DeviceAllocator* owner);
+                 AddressDirectory& directory, DeviceAllocator* owner, BooksLock lock);
   // Gives everything back to the device. REQUIRES: no block is in use and no work outstanding.
   ~MovableBacking() override;
 
@@ -61,13 +64,19 @@ class MovableBacking : public Backing {
   absl::Status ExtendWithin(Arena& arena, Bytes size, Reach reach);
 
   // What the arena gets, planned and allowed; nothing has changed for it yet. kResourceExhausted: not within `reach`.
-  absl::StatusOr<StitchPlan> ChoosePlan(Arena& arena, Bytes size, Reach reach);
+  // `device` is what the device has; where asking failed, what takes no new memory is still allowed.
+  absl::StatusOr<StitchPlan> ChoosePlan(Arena& arena, Bytes size, Reach reach,
+                                        const absl::StatusOr<MemoryInfo>& device);
   // What takes no driver call.
   std::optional<StitchPlan> PlanAgain(const Arena& arena, Bytes size, Reach reach);
   // Free handles from anywhere, and new ones, of at most `largest`, for what is lacking.
-  absl::StatusOr<StitchPlan> PlanRemapping(Arena& arena, Bytes size, Reach reach, Pages largest);
+  absl::StatusOr<StitchPlan> PlanRemapping(Arena& arena, Bytes size, Reach reach, Pages largest,
+                                           const absl::StatusOr<MemoryInfo>& device);
+  absl::StatusOr<StitchPlan> PlanWithOffers(Arena& arena, Bytes size, Reach reach, Pages largest,
+                                            const absl::StatusOr<MemoryInfo>& device);
   // New memory alone, where nothing may move.
-  absl::StatusOr<StitchPlan> PlanInPlace(Arena& arena, Bytes size, Reach reach);
+  absl::StatusOr<StitchPlan> PlanInPlace(Arena& arena, Bytes size, Reach reach,
+                                         const absl::StatusOr<MemoryInfo>& device);
 
   // Of the new handles for the arena, with so much left to take.
   Pages LargestPiece(const Arena& arena, Bytes left) const;
@@ -84,14 +93,16 @@ class MovableBacking : public Backing {
   // PlanStitch, or PlanStitchApart: where no page was mapped before, so that it takes the fewest new pages there can
   // be.
   using Planner = std::optional<StitchPlan>(const Arena&, const StitchRequest&);
-  // Adds a range if none has a place.
-  absl::StatusOr<StitchPlan> Plan(Planner* planner, Arena& arena, Bytes size, const Offers& offers,
+  // Adds a range if none has a place, and finds the offers anew then.
+  absl::StatusOr<StitchPlan> Plan(Planner* planner, Arena& arena, Bytes size, Reach reach, Offers& offers,
                                   NewHandles new_handles = {});
   // A request that cannot fit is refused before it is planned, page by page.
   absl::Status CheckDeviceHolds(Bytes size);
   // kResourceExhausted: what the plan creates is more than may be held within `reach`.
-  absl::Status Allow(const StitchPlan& plan, Reach reach);
+  absl::Status Allow(const StitchPlan& plan, Reach reach, const absl::StatusOr<MemoryInfo>& device) const;
   absl::Status Commit(Arena& arena, StitchPlan& plan, Reach reach);
+  // The device's part of it, undone on an error.
+  absl::Status MakeTarget(StitchPlan& plan);
   // Memory could not be mapped although it was there: the driver's tables are full, which all processes of the node
   // share. Drops views that nobody uses, for the next try; returns the error that it was.
   absl::Status MakeRoomForMappings(const absl::Status& failure);
@@ -108,7 +119,7 @@ class MovableBacking : public Backing {
     // Small blocks come and go too often for their pages to follow.
     return options_.homes == 0 || plan.to_create > Pages(0) || arena.group() == SizeGroup::kSmall;
   }
-  void EnterInBooks(Arena& arena, const StitchPlan& plan);
+  void EnterInBooks(Arena& arena, const StitchPlan& plan, StitchClaims& claims);
 
   // The pages that [start, start + size) lies in, all of them live.
   absl::StatusOr<PageRun> LivePages(Address start, Bytes size) const;
@@ -120,6 +131,7 @@ class MovableBacking : public Backing {
   Timelines& timelines_;
   AddressDirectory& directory_;
   DeviceAllocator* const owner_;
+  BooksLock lock_;
   DriverCosts costs_;
   bool remaps_ = true;
   PolicyOptions options_;

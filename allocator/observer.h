@@ -46,7 +46,7 @@ class Reclaimer {
   // Objects that nothing uses any more but that still hold memory (a language's garbage). True if some were found.
   virtual bool CollectGarbage() = 0;
   // A stream of the device is perhaps being captured into a graph, which a wait of the host for the whole device would
-  // end with an error. Called with the device's lock held: it must not call the allocator.
+  // end with an error. Called with the device's locks held: it must not call the allocator.
   virtual bool IsCapturing() const { return false; }
 };
 

@@ -21,103 +21,151 @@ void TakeEnd(PageRun& run, Bytes wanted) {
 
 absl::StatusOr<Bytes> PageReturns::ReturnFree(Bytes enough) {
   const Timelines::Era era = timelines_.era() - 1;
-  Bytes returned;
-  absl::Status status = ReturnSpares(enough, returned);
-  for (Arena* arena : arenas_.all()) status.Update(ReturnPagesOf(*arena, enough, era, returned));
-  if (!status.ok()) return status;
-  return returned;
+  Leaving leaving;
+  ChooseSpares(enough, leaving);
+  for (Arena* arena : arenas_.all()) ChoosePagesOf(*arena, enough, era, leaving);
+  return Return(leaving);
 }
 
 absl::StatusOr<Bytes> PageReturns::ReturnIdle(Bytes enough, const UseMarks& marks) {
-  Bytes returned;
-  absl::Status status;
-  if (marks.era() == 0 || !timelines_.HasPassed(marks.era())) return returned;
-  for (Arena* arena : arenas_.all()) {
-    if (arena->free_blocks().LargestSize() < kPageSize) continue;
-    for (Donation& donation : WholeFreeHandles(*arena)) {
-      if (returned >= enough) return returned;
-      const absl::StatusOr<bool> is_idle = marks.IsIdle(*donation.block);
-      ledger_.Absorbed(is_idle.status());
-      if (!is_idle.value_or(false)) continue;
-      TakeEnd(donation.run, enough - returned);
-      status.Update(ReturnRun(*arena, donation, returned));
-    }
-  }
-  if (!status.ok()) return status;
-  return returned;
+  Leaving leaving;
+  if (marks.era() == 0 || !timelines_.HasPassed(marks.era())) return leaving.size;
+  for (Arena* arena : arenas_.all()) ChooseIdleOf(*arena, enough, marks, leaving);
+  return Return(leaving);
 }
 
-absl::Status PageReturns::ReturnSpares(Bytes enough, Bytes& returned) {
-  absl::Status status;
-  for (Handle* spare : handles_.TakeSpares()) {
-    const absl::StatusOr<bool> unseen = returned < enough ? UnmapStaleViews(*spare) : false;
-    status.Update(unseen.status());
-    if (!unseen.value_or(false)) {
-      handles_.Keep(spare);
-      continue;
-    }
-    const Bytes size = spare->size();
-    absl::Status released = handles_.Release(spare);
-    if (released.ok()) returned += size;
-    status.Update(released);
-  }
-  return status;
+absl::StatusOr<Bytes> PageReturns::ReturnSpares() {
+  Leaving leaving;
+  ChooseSpares(kUnlimited, leaving);
+  return Return(leaving);
 }
 
-absl::Status PageReturns::ReturnPagesOf(Arena& arena, Bytes enough, Timelines::Era era, Bytes& returned) {
-  absl::Status status;
+void PageReturns::ChooseSpares(Bytes enough, Leaving& leaving) {
+  leaving.spares = handles_.TakeSpares();
+  for (const Handle* spare : leaving.spares) {
+    if (leaving.in_spares < enough && HasLeftAll(*spare)) leaving.in_spares += spare->size();
+  }
+  leaving.size = leaving.in_spares;
+}
+
+void PageReturns::ChoosePagesOf(Arena& arena, Bytes enough, Timelines::Era era, Leaving& leaving) {
   for (Donation& donation : WholeFreeHandles(arena)) {
-    if (returned >= enough) break;
+    if (leaving.size >= enough) break;
     const Timeline::Tick last_use = arena.timeline().Expand(donation.block->last_use);
     if (!timelines_.HasPassed(era) || !HasPassed(arena.timeline(), last_use)) continue;
-    TakeEnd(donation.run, enough - returned);
-    status.Update(ReturnRun(arena, donation, returned));
+    TakeEnd(donation.run, enough - leaving.size);
+    Choose(donation, leaving);
   }
-  return status;
 }
 
-absl::Status PageReturns::ReturnRun(Arena& arena, const Donation& donation, Bytes& returned) {
-  std::vector<Handle*> handles;
-  for (int64_t page = donation.run.first; page < donation.run.end();) {
-    Handle* handle = donation.run.extent->view(page).handle;
-    handles.push_back(handle);
-    page += handle->pages;
-    const absl::StatusOr<bool> unseen = UnmapStaleViews(*handle);
-    if (!unseen.ok()) return unseen.status();
+void PageReturns::ChooseIdleOf(Arena& arena, Bytes enough, const UseMarks& marks, Leaving& leaving) {
+  if (arena.free_blocks().LargestSize() < kPageSize) return;
+  for (Donation& donation : WholeFreeHandles(arena)) {
+    if (leaving.size >= enough) return;
+    const absl::StatusOr<bool> is_idle = marks.IsIdle(*donation.block);
+    ledger_.Absorbed(is_idle.status());
+    if (!is_idle.value_or(false)) continue;
+    TakeEnd(donation.run, enough - leaving.size);
+    Choose(donation, leaving);
+  }
+}
+
+void PageReturns::Choose(const Donation& donation, Leaving& leaving) {
+  const PageRun& run = donation.run;
+  for (int64_t page = run.first; page < run.end();) {
+    const Handle& handle = *run.extent->view(page).handle;
     // The run stays whole.
-    if (!*unseen) return absl::OkStatus();
+    if (!HasLeftAll(handle)) return;
+    page += handle.pages;
   }
-  PageRun gone{donation.run.extent, donation.run.first, 0};
-  absl::Status status = handles_.UnmapRun(donation.run, &gone.count);
-  if (gone.count == 0) return status;
-  arena.Vacate(donation.block, gone);
-  for (Handle* handle : handles) {
-    if (handle->place.extent != nullptr) continue;
-    ledger_.Relinquished(arena.group(), handle->size(), 1);
-    status.Update(handles_.Release(handle));
-  }
-  returned += Pages(gone.count).bytes();
-  return status;
+  leaving.size += Pages(run.count).bytes();
+  leaving.blocks.push_back(run.extent->arena().Claim(donation.block, run));
 }
 
-absl::StatusOr<bool> PageReturns::UnmapStaleViews(Handle& handle) {
-  while (!handle.stale.empty()) {
-    const PageRef place = handle.stale.back();
+bool PageReturns::HasLeftAll(const Handle& handle) {
+  return std::all_of(handle.stale.begin(), handle.stale.end(), [this](const PageRef& place) {
     const View& view = place.extent->view(place.page);
-    if (!timelines_.HasPassed(view.left_in)) return false;
-    if (!HasPassed(place.extent->arena().timeline(), view.last_use)) return false;
-    absl::Status status = handles_.UnmapRun(RunOf(handle, place));
-    // Not now, because of a stream that is being captured.
-    if (absl::IsUnavailable(status)) return false;
-    if (!status.ok()) return status;
-  }
-  return true;
+    return timelines_.HasPassed(view.left_in) && HasPassed(place.extent->arena().timeline(), view.last_use);
+  });
 }
 
 bool PageReturns::HasPassed(Timeline& timeline, Timeline::Tick tick) {
   const absl::StatusOr<bool> passed = timeline.HasPassedOnceEnded(tick);
   ledger_.Absorbed(passed.status());
   return passed.value_or(false);
+}
+
+absl::StatusOr<Bytes> PageReturns::Return(const Leaving& leaving) {
+  Bytes returned;
+  absl::Status status = ReturnSpares(leaving, returned);
+  for (Block* block : leaving.blocks) status.Update(ReturnBlock(block, returned));
+  if (!status.ok()) return status;
+  return returned;
+}
+
+absl::Status PageReturns::ReturnSpares(const Leaving& leaving, Bytes& returned) {
+  absl::Status status;
+  for (Handle* spare : leaving.spares) {
+    if (returned < leaving.in_spares && HasLeftAll(*spare)) {
+      status.Update(ReturnSpare(spare, returned));
+    } else {
+      handles_.Keep(spare);
+    }
+  }
+  return status;
+}
+
+absl::Status PageReturns::ReturnSpare(Handle* spare, Bytes& returned) {
+  const Bytes size = spare->size();
+  const absl::StatusOr<bool> unseen = UnmapStaleViews(*spare);
+  if (!unseen.value_or(false)) {
+    handles_.Keep(spare);
+    return unseen.status();
+  }
+  absl::Status released = handles_.Release(spare);
+  if (released.ok()) returned += size;
+  return released;
+}
+
+absl::Status PageReturns::ReturnBlock(Block* claimed, Bytes& returned) {
+  Arena& arena = claimed->extent->arena();
+  std::vector<Handle*> unmapped;
+  absl::Status status = UnmapHandles(*claimed, unmapped);
+  Bytes gone;
+  for (const Handle* handle : unmapped) gone += handle->size();
+  if (gone < claimed->size) arena.Unclaim(gone == Bytes(0) ? claimed : claimed->extent->Split(claimed, gone));
+  if (gone > Bytes(0)) arena.VacateClaimed(claimed);
+  for (Handle* handle : unmapped) status.Update(handles_.Release(handle));
+  returned += gone;
+  return status;
+}
+
+absl::Status PageReturns::UnmapHandles(const Block& claimed, std::vector<Handle*>& unmapped) {
+  Extent& extent = *claimed.extent;
+  std::vector<Handle*> handles;
+  const PageRun run = extent.WholePages(claimed.address, claimed.end());
+  for (int64_t page = run.first; page < run.end(); page += handles.back()->pages) {
+    handles.push_back(extent.view(page).handle);
+    const absl::StatusOr<bool> unseen = UnmapStaleViews(*handles.back());
+    // The run stays whole.
+    if (!unseen.value_or(false)) return unseen.status();
+  }
+  for (Handle* handle : handles) {
+    absl::Status status = handles_.UnmapRun(RunOf(*handle, handle->place));
+    if (!status.ok()) return status;
+    ledger_.Relinquished(extent.arena().group(), handle->size(), 1);
+    unmapped.push_back(handle);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<bool> PageReturns::UnmapStaleViews(Handle& handle) {
+  while (!handle.stale.empty()) {
+    absl::Status status = handles_.UnmapRun(RunOf(handle, handle.stale.back()));
+    if (absl::IsUnavailable(status)) return false;
+    if (!status.ok()) return status;
+  }
+  return true;
 }
 
 }  // namespace frugal

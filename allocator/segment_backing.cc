@@ -11,6 +11,11 @@ namespace {
 constexpr Bytes kSharedSegment = MiB(20);
 constexpr Bytes kLargestShared = MiB(10);
 
+bool IsWhollyFree(const Extent& segment) {
+  const Block* first = segment.first_block();
+  return first->state == BlockState::kFree && first->size == segment.size();
+}
+
 Bytes SegmentSize(SizeGroup group, Bytes request) {
   if (group == SizeGroup::kSmall) return kPageSize;
   if (request < kLargestShared) return kSharedSegment;
@@ -34,9 +39,11 @@ absl::Status SegmentBacking::Extend(Arena& arena, Bytes size, Reach reach) {
 
 absl::Status SegmentBacking::AddSegment(Arena& arena, Bytes size) {
   const Bytes segment = SegmentSize(arena.group(), size);
-  absl::Status allowed = budget_.Allow(held_, segment);
+  const absl::StatusOr<MemoryInfo> device = budget_.Ask();
+  if (!device.ok()) return device.status();
+  absl::Status allowed = budget_.Allow(*device, held_, segment);
   if (!allowed.ok()) return allowed;
-  absl::StatusOr<Address> start = device_.Malloc(segment);
+  const absl::StatusOr<Address> start = lock_.DuringDriverCall([&] { return device_.Malloc(segment); });
   if (!start.ok()) return start.status();
   held_ += segment;
   ledger_.Acquired(arena.group(), segment, 1);
@@ -56,14 +63,16 @@ absl::StatusOr<Bytes> SegmentBacking::ReturnIdle(Bytes enough, const UseMarks& m
 absl::StatusOr<Bytes> SegmentBacking::ReturnSegments(Bytes enough,
                                                      absl::FunctionRef<absl::StatusOr<bool>(const Block&)> wants) {
   Bytes returned;
-  for (Arena* arena : arenas_.all()) {
+  // A copy: new streams may come while the driver works.
+  for (Arena* arena : std::vector<Arena*>(arenas_.all())) {
     std::vector<Extent*> segments;
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
-      const Block* first = extent->first_block();
-      if (first->state == BlockState::kFree && first->size == extent->size()) segments.push_back(extent.get());
+      if (IsWhollyFree(*extent)) segments.push_back(extent.get());
     }
     for (Extent* segment : segments) {
       if (returned >= enough) return returned;
+      // Others may have taken it while the driver worked.
+      if (!IsWhollyFree(*segment)) continue;
       const absl::StatusOr<bool> wanted = wants(*segment->first_block());
       if (!wanted.ok()) return wanted.status();
       if (!*wanted) continue;
@@ -77,7 +86,9 @@ absl::StatusOr<Bytes> SegmentBacking::ReturnSegments(Bytes enough,
 }
 
 absl::Status SegmentBacking::ReturnSegment(Arena& arena, Extent& segment) {
-  absl::Status status = device_.Free(segment.start());
+  Block* const claimed = arena.Claim(segment.first_block());
+  absl::Status status = lock_.DuringDriverCall([&] { return device_.Free(segment.start()); });
+  arena.Unclaim(claimed);
   if (!status.ok()) return status;
   held_ -= segment.size();
   ledger_.Relinquished(arena.group(), segment.size(), 1);

@@ -10,6 +10,7 @@
 #include "allocator/address_directory.h"
 #include "allocator/arena_set.h"
 #include "allocator/backing.h"
+#include "allocator/books_lock.h"
 #include "allocator/budget.h"
 #include "allocator/device.h"
 #include "allocator/ledger.h"
@@ -20,8 +21,14 @@ class SegmentBacking : public Backing {
  public:
   // All must outlive the backing. The segments are entered in `directory` as `owner`'s.
   SegmentBacking(Device& device, ArenaSet& arenas, Ledger& ledger, Budget& budget, AddressDirectory& directory,
-                 DeviceAllocator* owner)
-      : device_(device), arenas_(arenas), ledger_(ledger), budget_(budget), directory_(directory), owner_(owner) {}
+                 DeviceAllocator* owner, BooksLock lock)
+      : device_(device),
+        arenas_(arenas),
+        ledger_(ledger),
+        budget_(budget),
+        directory_(directory),
+        owner_(owner),
+        lock_(lock) {}
   // Gives everything back to the device. REQUIRES: no block is in use.
   ~SegmentBacking() override;
 
@@ -45,6 +52,7 @@ class SegmentBacking : public Backing {
   Budget& budget_;
   AddressDirectory& directory_;
   DeviceAllocator* const owner_;
+  BooksLock lock_;
   Bytes held_;
 };
 

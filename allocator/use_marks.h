@@ -12,7 +12,7 @@
 
 namespace frugal {
 
-// Not thread-safe.
+// Not thread-safe. Can be copied, for those who go on by these marks while others move them.
 class UseMarks {
  public:
   // Moves the marks of the streams that have free memory to give back to now: one event for each stream that is known.

@@ -7,9 +7,10 @@
 namespace frugal {
 namespace {
 
-constexpr BlockState kStates[] = {BlockState::kHole, BlockState::kFree, BlockState::kAllocated, BlockState::kAwaiting};
-constexpr BlockStep kSteps[] = {BlockStep::kFill,   BlockStep::kVacate, BlockStep::kHandOut,
-                                BlockStep::kReturn, BlockStep::kDefer,  BlockStep::kPass};
+constexpr BlockState kStates[] = {BlockState::kHole, BlockState::kFree, BlockState::kAllocated, BlockState::kAwaiting,
+                                  BlockState::kClaimed};
+constexpr BlockStep kSteps[] = {BlockStep::kFill,  BlockStep::kVacate, BlockStep::kHandOut, BlockStep::kReturn,
+                                BlockStep::kDefer, BlockStep::kPass,   BlockStep::kClaim,   BlockStep::kUnclaim};
 
 struct Allowed {
   BlockState from;
@@ -23,6 +24,8 @@ constexpr Allowed kAllowed[] = {
     {BlockState::kAllocated, BlockStep::kReturn, BlockState::kFree},
     {BlockState::kAllocated, BlockStep::kDefer, BlockState::kAwaiting},
     {BlockState::kAwaiting, BlockStep::kPass, BlockState::kFree},
+    {BlockState::kFree, BlockStep::kClaim, BlockState::kClaimed},
+    {BlockState::kClaimed, BlockStep::kUnclaim, BlockState::kFree},
 };
 
 TEST(BlockStateMachine, AllowsExactlyTheStepsOfABlocksLife) {

@@ -1,7 +1,9 @@
 #include "allocator/budget.h"
 
+#include "absl/status/statusor.h"
 #include "cuda/simulated/simulated_device.h"
 #include "gtest/gtest.h"
+#include "tests/allocator/held_books.h"
 
 namespace frugal {
 namespace {
@@ -10,14 +12,15 @@ class BudgetTest : public testing::Test {
  protected:
   BudgetTest() { EXPECT_TRUE(device_.Create(MiB(10)).ok()); }
   Bytes Left(Bytes held) {
-    absl::StatusOr<Bytes> left = budget_.Left(held);
-    EXPECT_TRUE(left.ok()) << left.status();
-    return left.value_or(Bytes(-1));
+    const absl::StatusOr<MemoryInfo> device = budget_.Ask();
+    EXPECT_TRUE(device.ok()) << device.status();
+    return device.ok() ? budget_.Left(*device, held) : Bytes(-1);
   }
 
   // Of which 54 MiB are free.
   sim::SimulatedDevice device_{{.memory = MiB(64)}};
-  Budget budget_{device_};
+  HeldBooks books_;
+  Budget budget_{device_, books_.lock()};
   Bytes others_ = MiB(6);
 };
 
@@ -52,7 +55,7 @@ TEST_F(BudgetTest, DoesNotTakeTheReserveFromTheLimit) {
 
 TEST_F(BudgetTest, TellsWhenTheDeviceCannotSay) {
   ASSERT_TRUE(device_.SetFaults("memory_info@1=invalid_value"));
-  EXPECT_FALSE(budget_.Left(Bytes(0)).ok());
+  EXPECT_FALSE(budget_.Ask().ok());
 }
 
 }  // namespace

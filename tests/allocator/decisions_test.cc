@@ -308,10 +308,10 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 300,
          .steps = 8000,
-         .figures = "create 11457, map 17023, set_access 1515, unmap 16946, release 11386, reserve 6, event_record "
-                    "3976, event_query 7879, stream_wait 292, sync 471, peak 400 MiB, stitches 681 of 7389 pages, "
-                    "waits 292, ooms 138, retries 162, failed calls 534 of which absorbed 398, returned 20088 MiB, "
-                    "held 34 MiB, INTERNAL 21, OK 4040, RESOURCE_EXHAUSTED 141, UNAVAILABLE 7"},
+         .figures = "create 10803, map 16566, set_access 1459, unmap 16468, release 10833, reserve 6, event_record "
+                    "3944, event_query 7216, stream_wait 261, sync 803, peak 400 MiB, stitches 669 of 7294 pages, "
+                    "waits 259, ooms 280, retries 309, failed calls 566 of which absorbed 350, returned 19116 MiB, "
+                    "held 62 MiB, INTERNAL 21, OK 4004, RESOURCE_EXHAUSTED 281, UNAVAILABLE 7"},
     Work{.name = "calls_that_fail_on_a_full_device",
          .memory = MiB(200),
          .streams = 3,
@@ -324,10 +324,10 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 10'000,
          .steps = 8000,
-         .figures = "create 3826, map 11588, set_access 1425, unmap 11296, release 3731, reserve 13, event_record "
-                    "4309, event_query 15917, stream_wait 932, sync 140, peak 200 MiB, stitches 1128 of 9732 pages, "
-                    "waits 927, ooms 205, retries 246, failed calls 449 of which absorbed 363, returned 6432 MiB, held "
-                    "200 MiB, INTERNAL 10, OK 4031, RESOURCE_EXHAUSTED 206, UNAVAILABLE 4"},
+         .figures = "create 3826, map 11594, set_access 1426, unmap 11302, release 3731, reserve 13, event_record "
+                    "4309, event_query 15910, stream_wait 932, sync 140, peak 200 MiB, stitches 1128 of 9732 pages, "
+                    "waits 927, ooms 205, retries 247, failed calls 434 of which absorbed 366, returned 6416 MiB, held "
+                    "200 MiB, INTERNAL 10, OK 4029, RESOURCE_EXHAUSTED 206, UNAVAILABLE 6"},
     Work{.name = "calls_that_fail_while_memory_goes_back",
          .memory = MiB(400),
          .streams = 2,
@@ -341,10 +341,10 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 100,
          .steps = 8000,
-         .figures = "create 14838, map 14653, set_access 1674, unmap 14368, release 14653, reserve 5, event_record "
-                    "3181, event_query 2646, stream_wait 8, sync 670, peak 400 MiB, stitches 151 of 1007 pages, waits "
-                    "8, ooms 60, retries 61, failed calls 607 of which absorbed 395, returned 25596 MiB, held 360 MiB, "
-                    "INTERNAL 32, OK 4865, RESOURCE_EXHAUSTED 62, UNAVAILABLE 9"},
+         .figures = "create 14954, map 14782, set_access 1691, unmap 14503, release 14853, reserve 5, event_record "
+                    "3198, event_query 2666, stream_wait 8, sync 672, peak 400 MiB, stitches 156 of 1048 pages, waits "
+                    "8, ooms 62, retries 63, failed calls 647 of which absorbed 418, returned 25676 MiB, held 306 MiB, "
+                    "INTERNAL 32, OK 4863, RESOURCE_EXHAUSTED 65, UNAVAILABLE 9"},
     Work{.name = "calls_of_segments_that_fail",
          .memory = MiB(400),
          .virtual_memory = false,

@@ -4,6 +4,7 @@
 
 #include "allocator/arena_set.h"
 #include "tests/allocator/allocator_fixture.h"
+#include "tests/allocator/held_books.h"
 #include "tests/devices/handle_log.h"
 
 namespace frugal {
@@ -50,7 +51,8 @@ class HandleTableTest : public AllocatorTest {
   Ledger ledger_;
   Timelines timelines_{device_, ledger_, nullptr};
   ArenaSet arenas_{timelines_, ledger_};
-  HandleTable table_{device_, timelines_};
+  HeldBooks books_;
+  HandleTable table_{device_, timelines_, books_.lock()};
   Extent& extent_;
 };
 

@@ -34,7 +34,7 @@ DELIBERATE = {
     },
     "allocator/page_returns.cc": {
         "is_idle.value_or(false)": "counted as absorbed in the line before",
-        "unseen.value_or(false)": "returned: the line before adds it to `status`",
+        "unseen.value_or(false)": "returned when it is not true",
         "passed.value_or(false)": "counted as absorbed in the line before",
     },
     "allocator/timelines.cc": {"passed.value_or(false)": "counted as absorbed in the line before"},

@@ -1,0 +1,408 @@
+// Nobody waits for a stranger's driver call: while one thread is inside a call that changes what is mapped, all that
+// needs no such call is served.
+
+#include <atomic>
+#include <memory>
+#include <ostream>
+#include <random>
+#include <string>
+#include <thread>
+#include <utility>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "tests/allocator/allocator_fixture.h"
+#include "tests/devices/forwarding_device.h"
+
+namespace frugal {
+namespace {
+
+constexpr Stream kThird{3};
+
+enum class Call { kMemoryInfo, kReserve, kCreate, kRelease, kMap, kSetAccess, kUnmap, kMalloc, kFree };
+constexpr const char* kCallNames[] = {"memory_info", "reserve", "create", "release", "map",
+                                      "set_access",  "unmap",   "malloc", "free"};
+
+// Keeps the thread that makes the nth call of a kind inside it until it may go on. The call fails then, and as many of
+// the kind after it as were asked for.
+class HoldingDevice final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+
+  void Hold(Call call, int nth, int failures) {
+    absl::MutexLock lock(&mutex_);
+    call_ = call;
+    calls_until_ = nth;
+    failures_ = failures;
+  }
+  // False: End came first.
+  bool AwaitHeld() {
+    absl::MutexLock lock(&mutex_);
+    mutex_.Await(absl::Condition(
+        +[](HoldingDevice* self) { return self->is_held_ || self->has_ended_; }, this));
+    return is_held_;
+  }
+  void GoOn() {
+    absl::MutexLock lock(&mutex_);
+    is_held_ = false;
+  }
+  // Nobody is held or failed any more.
+  void End() {
+    absl::MutexLock lock(&mutex_);
+    has_ended_ = true;
+  }
+  int failed() const {
+    absl::MutexLock lock(&mutex_);
+    return failed_;
+  }
+
+  absl::StatusOr<MemoryInfo> GetMemoryInfo() override {
+    if (absl::Status status = Come(Call::kMemoryInfo); !status.ok()) return status;
+    return ForwardingDevice::GetMemoryInfo();
+  }
+  absl::StatusOr<Address> Reserve(Bytes size) override {
+    if (absl::Status status = Come(Call::kReserve); !status.ok()) return status;
+    return ForwardingDevice::Reserve(size);
+  }
+  absl::StatusOr<PhysicalHandle> Create(Bytes size) override {
+    if (absl::Status status = Come(Call::kCreate); !status.ok()) return status;
+    return ForwardingDevice::Create(size);
+  }
+  absl::Status Release(PhysicalHandle handle) override {
+    if (absl::Status status = Come(Call::kRelease); !status.ok()) return status;
+    return ForwardingDevice::Release(handle);
+  }
+  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
+    if (absl::Status status = Come(Call::kMap); !status.ok()) return status;
+    return ForwardingDevice::Map(start, size, handle);
+  }
+  absl::Status SetAccess(Address start, Bytes size) override {
+    if (absl::Status status = Come(Call::kSetAccess); !status.ok()) return status;
+    return ForwardingDevice::SetAccess(start, size);
+  }
+  absl::Status Unmap(Address start, Bytes size) override {
+    if (absl::Status status = Come(Call::kUnmap); !status.ok()) return status;
+    return ForwardingDevice::Unmap(start, size);
+  }
+  absl::StatusOr<Address> Malloc(Bytes size) override {
+    if (absl::Status status = Come(Call::kMalloc); !status.ok()) return status;
+    return ForwardingDevice::Malloc(size);
+  }
+  absl::Status Free(Address segment) override {
+    if (absl::Status status = Come(Call::kFree); !status.ok()) return status;
+    return ForwardingDevice::Free(segment);
+  }
+
+ private:
+  absl::Status Come(Call call) {
+    absl::MutexLock lock(&mutex_);
+    if (call != call_ || has_ended_) return absl::OkStatus();
+    if (--calls_until_ == 0) {
+      is_held_ = true;
+      mutex_.Await(absl::Condition(
+          +[](HoldingDevice* self) { return !self->is_held_; }, this));
+    }
+    if (calls_until_ > 0 || failures_ == 0) return absl::OkStatus();
+    --failures_;
+    ++failed_;
+    return absl::InternalError("the driver fails");
+  }
+
+  mutable absl::Mutex mutex_;
+  Call call_ = Call::kMap;
+  int calls_until_ = 0;
+  int failures_ = 0;
+  int failed_ = 0;
+  bool is_held_ = false;
+  bool has_ended_ = false;
+};
+
+struct Hold {
+  Call call;
+  bool virtual_memory;
+
+  friend void PrintTo(const Hold& hold, std::ostream* stream) { *stream << kCallNames[static_cast<int>(hold.call)]; }
+};
+
+// A full GPU, on whose main stream a worker stitches, over old views in the end, trims and gives idle memory back. The
+// blocks of the main stream lie side by side with those that the test itself gives back.
+class NobodyWaits : public testing::TestWithParam<Hold> {
+ protected:
+  static constexpr Bytes kMemory = MiB(96);
+
+  NobodyWaits() : gpu_({.memory = kMemory, .virtual_memory = GetParam().virtual_memory}) {
+    allocator_.SetCheckLevel(CheckLevel::kFull);
+    // Two thirds of a page stay free in each of these streams: hits, and never whole pages to take away.
+    for (Stream stream : {kMain, kSide}) small_.push_back(Allocate(KiB(600), stream));
+    for (int i = 0; i < 9; ++i) {
+      workers_.push_back(Allocate(MiB(4), kMain));
+      ours_.push_back(Allocate(MiB(4), kMain));
+    }
+  }
+
+  Address Allocate(Bytes size, Stream stream) {
+    const absl::StatusOr<Allocation> made = allocator_.Allocate(size, stream);
+    EXPECT_TRUE(made.ok()) << made.status();
+    return made.ok() ? made->address : Address();
+  }
+  void Free(Address address) { EXPECT_TRUE(allocator_.Free(address).ok()); }
+
+  // What the worker does. The driver may fail it, never anything else.
+  void Work() {
+    for (int round = 0; round < 12; ++round) {
+      for (Address block : std::exchange(workers_, {})) Free(block);
+      for (Bytes size : {MiB(10 + 2 * (round % 3)), MiB(6), MiB(14)}) Try(size);
+      for (Address block : std::exchange(workers_, {})) Free(block);
+      if (round % 4 == 3) Expect(allocator_.Trim(MiB(8)).status());
+      Expect(allocator_.MarkUse());
+      if (round % 3 == 2) Expect(allocator_.ReturnIdle(MiB(4)).status());
+      for (int i = 0; i < 6; ++i) Try(MiB(4));
+    }
+    Expect(allocator_.Trim().status());
+  }
+  void Try(Bytes size) {
+    const absl::StatusOr<Allocation> made = allocator_.Allocate(size, kMain);
+    Expect(made.status());
+    if (made.ok()) workers_.push_back(made->address);
+  }
+  static void Expect(const absl::Status& status) {
+    EXPECT_TRUE(status.ok() || absl::IsResourceExhausted(status) || absl::IsInternal(status)) << status;
+  }
+
+  // None of these may need the call that the worker is in.
+  void Hit() {
+    for (Stream stream : {kMain, kSide}) {
+      const Address block = Allocate(KiB(300), stream);
+      EXPECT_TRUE(allocator_.RecordStream(block, kThird).ok());
+      EXPECT_EQ(allocator_.StreamsOf(block).size(), 2u);
+      EXPECT_TRUE(allocator_.FindBlock(block + KiB(4)).has_value());
+      EXPECT_TRUE(allocator_.FindSegment(block).has_value());
+      Free(block);
+    }
+    // Beside what the worker takes and fills.
+    if (!ours_.empty()) Free(ours_.back());
+    if (!ours_.empty()) ours_.pop_back();
+    Bytes segments;
+    for (const SegmentView& segment : allocator_.Snapshot()) segments += segment.size;
+    EXPECT_LE(segments, kMemory);
+    EXPECT_GT(allocator_.GetStatistics().allocation[SizeGroup::kAll].current, 0);
+    EXPECT_LE(allocator_.Held(), kMemory);
+    EXPECT_EQ(allocator_.Limit(), kUnlimited);
+    EXPECT_TRUE(allocator_.MarkUse().ok());
+    EXPECT_TRUE(allocator_.Health().ok());
+    allocator_.CheckInvariants();
+  }
+
+  // Returns whether the worker made so many of those calls.
+  bool Run(int nth, int failures) {
+    device_.Hold(GetParam().call, nth, failures);
+    std::thread worker([this] {
+      Work();
+      device_.End();
+    });
+    const bool is_held = device_.AwaitHeld();
+    if (is_held) {
+      Hit();
+      device_.GoOn();
+    }
+    worker.join();
+    allocator_.CheckInvariants();
+    return is_held;
+  }
+
+  void GiveAllBack() {
+    for (auto* blocks : {&workers_, &ours_, &small_}) {
+      for (Address block : std::exchange(*blocks, {})) Free(block);
+    }
+    EXPECT_TRUE(allocator_.Trim().ok());
+    EXPECT_EQ(allocator_.Held(), Bytes(0));
+    EXPECT_EQ(gpu_.used(), Bytes(0));
+    allocator_.CheckInvariants();
+  }
+
+  sim::SimulatedDevice gpu_;
+  HoldingDevice device_{gpu_};
+  AddressDirectory directory_;
+  DeviceAllocator allocator_{device_, directory_, nullptr};
+  std::vector<Address> small_;
+  std::vector<Address> ours_;
+  std::vector<Address> workers_;
+};
+
+class NobodyWaitsForTheFirst : public NobodyWaits {};
+TEST_P(NobodyWaitsForTheFirst, CallOfAStranger) {
+  EXPECT_TRUE(Run(1, 0)) << "the worker made no such call";
+  GiveAllBack();
+}
+
+class NobodyWaitsForALater : public NobodyWaits {};
+TEST_P(NobodyWaitsForALater, CallOfAStranger) {
+  Run(7, 0);
+  GiveAllBack();
+}
+
+class NobodyWaitsForOne : public NobodyWaits {};
+TEST_P(NobodyWaitsForOne, ThatFailsOnce) {
+  EXPECT_TRUE(Run(2, 1));
+  EXPECT_EQ(device_.failed(), 1);
+  GiveAllBack();
+}
+TEST_P(NobodyWaitsForOne, ThatFailsTheSecondAttemptToo) {
+  Run(3, 2);
+  GiveAllBack();
+}
+TEST_P(NobodyWaitsForOne, ThatFailsMidway) {
+  Run(10, 4);
+  GiveAllBack();
+}
+
+constexpr Hold kHolds[] = {{Call::kMemoryInfo, true}, {Call::kCreate, true},    {Call::kRelease, true},
+                           {Call::kMap, true},        {Call::kSetAccess, true}, {Call::kUnmap, true},
+                           {Call::kMalloc, false},    {Call::kFree, false}};
+const auto kName = [](const auto& info) { return std::string(kCallNames[static_cast<int>(info.param.call)]); };
+INSTANTIATE_TEST_SUITE_P(Calls, NobodyWaitsForTheFirst, testing::ValuesIn(kHolds), kName);
+INSTANTIATE_TEST_SUITE_P(Calls, NobodyWaitsForALater, testing::ValuesIn(kHolds), kName);
+INSTANTIATE_TEST_SUITE_P(Calls, NobodyWaitsForOne, testing::ValuesIn(kHolds), kName);
+
+class ASecondMiss : public testing::Test {
+ protected:
+  sim::SimulatedDevice gpu_{{.memory = MiB(64)}};
+  HoldingDevice device_{gpu_};
+  AddressDirectory directory_;
+  DeviceAllocator allocator_{device_, directory_, nullptr};
+};
+
+TEST_F(ASecondMiss, IsServedByWhatBecameFreeWhileItWaited) {
+  const absl::StatusOr<Allocation> block = allocator_.Allocate(MiB(20), kMain);
+  ASSERT_TRUE(block.ok());
+  device_.Hold(Call::kMap, 1, 0);
+  std::thread first([&] { EXPECT_TRUE(allocator_.Allocate(MiB(20), kSide).ok()); });
+  ASSERT_TRUE(device_.AwaitHeld());
+  // Whether it comes before the block is free or after.
+  std::thread second([&] {
+    const absl::StatusOr<Allocation> made = allocator_.Allocate(MiB(20), kMain);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->address, block->address);
+  });
+  EXPECT_TRUE(allocator_.Free(block->address).ok());
+  device_.GoOn();
+  first.join();
+  second.join();
+  EXPECT_EQ(allocator_.Held(), MiB(40)) << "for two blocks of 20 MiB";
+}
+
+TEST_F(ASecondMiss, OfTheSameStreamIsServedBesideTheFirst) {
+  device_.Hold(Call::kSetAccess, 1, 0);
+  std::vector<Address> blocks(2);
+  const auto allocate = [&](size_t which) {
+    const absl::StatusOr<Allocation> made = allocator_.Allocate(MiB(20), kMain);
+    ASSERT_TRUE(made.ok()) << made.status();
+    blocks[which] = made->address;
+  };
+  std::thread first([&] { allocate(0); });
+  ASSERT_TRUE(device_.AwaitHeld());
+  std::thread second([&] { allocate(1); });
+  device_.GoOn();
+  first.join();
+  second.join();
+  EXPECT_NE(blocks[0], blocks[1]);
+  for (Address block : blocks) EXPECT_TRUE(allocator_.Free(block).ok());
+  allocator_.CheckInvariants();
+}
+
+// Every call of the device is a moment at which others go on.
+class YieldingDevice final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+  absl::StatusOr<PhysicalHandle> Create(Bytes size) override {
+    std::this_thread::yield();
+    return ForwardingDevice::Create(size);
+  }
+  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
+    std::this_thread::yield();
+    return ForwardingDevice::Map(start, size, handle);
+  }
+  absl::Status Unmap(Address start, Bytes size) override {
+    std::this_thread::yield();
+    return ForwardingDevice::Unmap(start, size);
+  }
+};
+
+// Threads that write into all of what they got and read it before they give it back, on a GPU whose memory is there to
+// be written and faults where nothing is mapped.
+class ThreadsOnAFullDevice : public testing::Test {
+ protected:
+  void Play(uint64_t seed, Stream stream) {
+    struct Live {
+      Allocation block;
+      uint64_t mark;
+    };
+    std::mt19937_64 random(seed);
+    std::vector<Live> live;
+    const auto give_back = [&] {
+      const size_t which = random() % live.size();
+      const Live one = live[which];
+      live.erase(live.begin() + static_cast<std::ptrdiff_t>(which));
+      ForEachMark(one.block, [&](uint64_t& word) { EXPECT_EQ(word, one.mark); });
+      EXPECT_TRUE(allocator_.Free(one.block.address).ok());
+    };
+    for (int step = 0; step < kSteps; ++step) {
+      if (live.size() > 12) give_back();
+      const bool is_small = random() % 3 == 0;
+      const Bytes size(static_cast<int64_t>(random() % static_cast<uint64_t>((is_small ? KiB(700) : MiB(9)).count())) +
+                       1);
+      const absl::StatusOr<Allocation> made = allocator_.Allocate(size, stream);
+      if (made.ok()) {
+        const uint64_t mark = random();
+        ForEachMark(*made, [&](uint64_t& word) { word = mark; });
+        live.push_back({*made, mark});
+      } else {
+        EXPECT_TRUE(absl::IsResourceExhausted(made.status())) << made.status();
+      }
+      if (!live.empty() && (!made.ok() || random() % 2 == 0)) give_back();
+    }
+    while (!live.empty()) give_back();
+  }
+  template <typename F>
+  static void ForEachMark(const Allocation& block, F&& f) {
+    for (Bytes at; at < block.size; at += KiB(256)) {
+      f(*reinterpret_cast<uint64_t*>((block.address + at).value()));
+    }
+  }
+  void GiveMemoryBack() {
+    for (int step = 0; !stop_; ++step) {
+      EXPECT_TRUE(allocator_.Trim(MiB(6)).ok());
+      EXPECT_TRUE(allocator_.MarkUse().ok());
+      EXPECT_TRUE(allocator_.ReturnIdle(MiB(6)).ok());
+      allocator_.CheckInvariants();
+      std::this_thread::yield();
+    }
+  }
+
+  static constexpr int kSteps = 400;
+  std::atomic<bool> stop_{false};
+  sim::SimulatedDevice gpu_{{.memory = MiB(128), .backing = sim::Backing::kMemory}};
+  YieldingDevice device_{gpu_};
+  AddressDirectory directory_;
+  DeviceAllocator allocator_{device_, directory_, nullptr};
+};
+
+TEST_F(ThreadsOnAFullDevice, KeepWhatTheyHave) {
+  allocator_.SetCheckLevel(CheckLevel::kFull);
+  std::vector<std::thread> threads;
+  // Two of one stream, whose blocks lie side by side.
+  threads.emplace_back([this] { Play(1, kMain); });
+  threads.emplace_back([this] { Play(2, kMain); });
+  threads.emplace_back([this] { Play(3, kSide); });
+  std::thread giving([this] { GiveMemoryBack(); });
+  for (std::thread& thread : threads) thread.join();
+  stop_ = true;
+  giving.join();
+  EXPECT_TRUE(allocator_.Trim().ok());
+  EXPECT_EQ(allocator_.Held(), Bytes(0));
+  EXPECT_TRUE(allocator_.Health().ok());
+}
+
+}  // namespace
+}  // namespace frugal
