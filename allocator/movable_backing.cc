@@ -147,8 +147,9 @@ absl::StatusOr<StitchPlan> MovableBacking::PlanInPlace(Arena& arena, Bytes size,
 Pages MovableBacking::LargestPiece(const Arena& arena, Bytes left) const {
   // Small blocks never need much.
   if (arena.group() == SizeGroup::kSmall) return Pages(1);
-  const int64_t pages =
-      std::clamp<int64_t>(PagesCovering(left).count() / options_.piece_part, 1, options_.largest_piece);
+  const bool is_ample = left.count() / options_.ample_times >= handles_.held().bytes().count();
+  const int64_t part = is_ample ? options_.ample_part : options_.piece_part;
+  const int64_t pages = std::clamp<int64_t>(PagesCovering(left).count() / part, 1, options_.largest_piece);
   return Pages(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(pages))));
 }
 

@@ -18,14 +18,14 @@ namespace frugal {
   X(use_part, 2, "nor may it be more than this part of the most ever in use, or the largest handle")                  \
   /* At 512 4x is 32 | 38 % less, least .0031 | .0017 more; at 2048 64 % more, least .0014 | .0001 less. */           \
   X(piece_part, 1024, "a new handle is at most this part of what is left")                                            \
+  X(ample_times, 3, "times what is held, or more, is left while memory is ample")                                     \
+  X(ample_part, 512, "a new handle is at most this part of what is left while memory is ample")                       \
   /* 64 MiB: a larger one is no faster by the GiB, and a small survivor pins all of it. */                            \
   X(largest_piece, 32, "pages of the largest handle")                                                                 \
   /* At 3 the driver time of a loop on a full device is a tenth more; at 16 nothing is better. */                     \
   X(most_edges, 8, "edges of holes that are looked at for a place, those that need the fewest pages")                 \
   /* At 1 one loop of random sizes in 45 never comes to rest; at 10 and 100 all do. */                                \
   X(unmap_weight, 10, "times the driver's unmap that a view in the way counts in the choice of a place")              \
-  /* At 0, and at ten times as much, least is within .0006. */                                                        \
-  X(whole_page, 100'000, "nanoseconds that a whole free page counts that would have been spared")                     \
   /* Without, least is .0011 | .0010 more. */                                                                         \
   X(homes, 1, "whether a handle that served a stitch goes back to where it was when it is free")                      \
   /* Without, 4x is 0 | 26 % more, least .0003 | .0010. */                                                            \

@@ -22,19 +22,6 @@ struct Cost {
   }
 };
 
-int64_t WholePagesOf(const Block* block) {
-  return block == nullptr ? 0 : block->extent->WholePages(block->address, block->end()).count;
-}
-
-// By how many the whole free pages become fewer when `size` bytes of the filled place are used.
-int64_t PagesConsumed(const StitchPlace& place, const PageRun& filled, Bytes size) {
-  Extent& extent = *filled.extent;
-  const Address start = place.left != nullptr ? place.left->address : extent.PageAddress(filled.first);
-  const Address end = place.right != nullptr ? place.right->end() : extent.PageAddress(filled.end());
-  const int64_t before = WholePagesOf(place.left) + filled.count + WholePagesOf(place.right);
-  return before - extent.WholePages(start + size, end).count;
-}
-
 int64_t PowerAtMost(int64_t pages) { return static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(pages))); }
 int Power(int64_t pages) { return std::countr_zero(static_cast<uint64_t>(pages)); }
 
@@ -205,9 +192,8 @@ int64_t CreationsOf(const StitchPlan& plan, const DriverCosts& costs) {
   return nanoseconds;
 }
 
-Cost CostOf(const StitchPlan& plan, const StitchPlace& place, const StitchRequest& request) {
-  Cost cost{plan.to_create.count(), request.options.whole_page * PagesConsumed(place, plan.target, plan.size)};
-  cost.nanoseconds += MapsOf(plan, request.costs) + CreationsOf(plan, request.costs);
+Cost CostOf(const StitchPlan& plan, const StitchRequest& request) {
+  Cost cost{plan.to_create.count(), MapsOf(plan, request.costs) + CreationsOf(plan, request.costs)};
   ForEachInTheWay(plan, [&](int64_t) { cost.nanoseconds += request.options.unmap_weight * request.costs.unmap; });
   return cost;
 }
@@ -296,7 +282,7 @@ std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& re
   }
   for (const StitchPlace& place : places) {
     StitchPlan plan = Filler(place, request, supply).Fill();
-    const Cost cost = CostOf(plan, place, request);
+    const Cost cost = CostOf(plan, request);
     plans.push_back({cost, std::move(plan)});
   }
   std::stable_sort(plans.begin(), plans.end(), [](const auto& a, const auto& b) { return a.first < b.first; });

@@ -51,7 +51,7 @@ struct StitchRequest {
 std::optional<StitchPlan> PlanStitchAgain(const Arena& arena, Bytes size, absl::FunctionRef<const Offers&()> offers);
 
 // How `arena` gets a free block of at least `size`:
-// 1. at the place that needs the fewest new pages, and of these the least of driver time and of whole free pages;
+// 1. at the place that needs the fewest new pages, and of these the least driver time;
 // 2. if old views are in use at all of these, at pages that were never mapped.
 // A handle that can still be seen at a page of the place is taken for that page. The others are the largest that are
 // not larger than what is lacking, from the largest runs first, since a big hole is the one that keeps most pages whole

@@ -11,10 +11,11 @@ NEVER_REACHED = 1 << 40
 VALUES: dict[str, dict[int, str]] = {
     "waste_part": {8: "", 16: "", 64: "", NEVER_REACHED: "no memory beyond the most in use"},
     "piece_part": {256: "", 512: "", 2048: ""},
+    "ample_times": {2: "", 6: "", NEVER_REACHED: "memory is never ample"},
+    "ample_part": {128: "", 256: ""},
     "largest_piece": {1: "pages of 2 MiB alone", 8: "", 16: ""},
     "most_edges": {3: "", 16: ""},
     "unmap_weight": {1: "no weight", 100: ""},
-    "whole_page": {0: "no such price", 10_000: "", 1_000_000: ""},
     "homes": {0: "handles stay where they were moved"},
     "past_stitches": {0: "no place is tried again"},
 }

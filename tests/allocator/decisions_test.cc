@@ -196,8 +196,8 @@ const std::vector<Work> kWorks = {
          .streams = 1,
          .least = KiB(1),
          .most = MiB(60),
-         .figures = "create 1210, map 1397, set_access 84, unmap 37, reserve 1, event_record 2, event_query 2, peak "
-                    "2434 MiB, stitches 9 of 191 pages, waits 0, ooms 0, retries 0"},
+         .figures = "create 957, map 1087, set_access 82, unmap 21, reserve 1, event_record 3, event_query 3, peak "
+                    "2440 MiB, stitches 8 of 189 pages, waits 0, ooms 0, retries 0"},
     Work{.name = "the_same_turn_again",
          .memory = MiB(512),
          .streams = 1,
@@ -214,27 +214,27 @@ const std::vector<Work> kWorks = {
          .most = MiB(40),
          .sizes = 30,
          .turn = 250,
-         .figures = "create 256, map 2538, set_access 325, unmap 1005, reserve 5, event_record 617, event_query 617, "
-                    "peak 512 MiB, stitches 361 of 3731 pages, waits 0, ooms 40, retries 40"},
+         .figures = "create 256, map 1809, set_access 201, unmap 482, reserve 5, event_record 580, event_query 580, "
+                    "peak 512 MiB, stitches 346 of 3882 pages, waits 0, ooms 40, retries 40"},
     Work{.name = "ever_new_sizes",
          .memory = GiB(4),
          .streams = 1,
          .least = KiB(1),
          .most = MiB(60),
          .sizes = 400,
-         .figures = "create 1192, map 1726, set_access 92, unmap 148, reserve 2, event_record 6, event_query 6, peak "
-                    "2414 MiB, stitches 24 of 579 pages, waits 0, ooms 0, retries 0"},
-    Work{.name = "two_streams_in_little_memory",
-         .memory = MiB(400),
-         .streams = 2,
-         .least = MiB(1),
-         .most = MiB(40),
-         .uses_by_others = 3,
-         .advances = 5,
-         .busy = 100,
-         .figures =
-             "create 200, map 4276, set_access 491, unmap 1513, reserve 7, event_record 1030, event_query 4918, "
-             "stream_wait 186, sync 5, peak 400 MiB, stitches 504 of 5728 pages, waits 186, ooms 81, retries 84"},
+         .figures = "create 940, map 1216, set_access 83, unmap 56, reserve 2, event_record 6, event_query 6, peak "
+                    "2416 MiB, stitches 20 of 443 pages, waits 0, ooms 0, retries 0"},
+    Work{
+        .name = "two_streams_in_little_memory",
+        .memory = MiB(400),
+        .streams = 2,
+        .least = MiB(1),
+        .most = MiB(40),
+        .uses_by_others = 3,
+        .advances = 5,
+        .busy = 100,
+        .figures = "create 200, map 4335, set_access 455, unmap 1317, reserve 8, event_record 1057, event_query 5218, "
+                   "stream_wait 192, sync 5, peak 400 MiB, stitches 528 of 5985 pages, waits 196, ooms 82, retries 84"},
     Work{.name = "streams_that_use_each_others_blocks",
          .memory = MiB(600),
          .streams = 3,
@@ -243,8 +243,8 @@ const std::vector<Work> kWorks = {
          .uses_by_others = 15,
          .advances = 8,
          .busy = 400,
-         .figures = "create 300, map 3113, set_access 323, unmap 175, reserve 9, event_record 1118, event_query 7666, "
-                    "stream_wait 171, sync 1, peak 600 MiB, stitches 338 of 3234 pages, waits 171, ooms 7, retries 8"},
+         .figures = "create 300, map 3198, set_access 335, unmap 180, reserve 9, event_record 1125, event_query 7738, "
+                    "stream_wait 169, sync 1, peak 600 MiB, stitches 362 of 3446 pages, waits 169, ooms 7, retries 8"},
     Work{.name = "streams_that_are_always_busy",
          .memory = MiB(300),
          .streams = 3,
@@ -254,8 +254,8 @@ const std::vector<Work> kWorks = {
          .advances = 2,
          .busy = 10'000,
          .figures =
-             "create 150, map 5063, set_access 598, unmap 1053, reserve 14, event_record 2106, event_query 17948, "
-             "stream_wait 692, sync 13, peak 300 MiB, stitches 669 of 6375 pages, waits 693, ooms 72, retries 84"},
+             "create 150, map 5285, set_access 657, unmap 1411, reserve 13, event_record 2300, event_query 21428, "
+             "stream_wait 856, sync 14, peak 300 MiB, stitches 725 of 6699 pages, waits 856, ooms 75, retries 86"},
     Work{
         .name = "memory_given_back",
         .memory = MiB(800),
@@ -268,8 +268,8 @@ const std::vector<Work> kWorks = {
         .idle_returns = 3,
         .busy = 300,
         .figures =
-            "create 2453, map 3057, set_access 374, unmap 2543, release 2054, reserve 4, event_record 578, event_query "
-            "1494, stream_wait 5, sync 19, peak 798 MiB, stitches 80 of 666 pages, waits 5, ooms 6, retries 7"},
+            "create 2738, map 3365, set_access 408, unmap 2936, release 2338, reserve 4, event_record 583, event_query "
+            "1609, stream_wait 2, sync 21, peak 800 MiB, stitches 91 of 715 pages, waits 2, ooms 5, retries 5"},
     Work{.name = "small_blocks_under_a_limit",
          .memory = MiB(256),
          .streams = 4,
@@ -281,8 +281,8 @@ const std::vector<Work> kWorks = {
          .busy = 200,
          .limit = MiB(24),
          .figures =
-             "create 12, map 750, set_access 575, unmap 14, reserve 8, event_record 2234, event_query 7792, "
-             "stream_wait 355, sync 15, peak 24 MiB, stitches 1084 of 1369 pages, waits 355, ooms 128, retries 136"},
+             "create 12, map 728, set_access 557, unmap 14, reserve 8, event_record 2259, event_query 6740, "
+             "stream_wait 334, sync 18, peak 24 MiB, stitches 1046 of 1345 pages, waits 334, ooms 127, retries 142"},
     Work{.name = "segments",
          .memory = MiB(600),
          .virtual_memory = false,
@@ -308,10 +308,10 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 300,
          .steps = 8000,
-         .figures = "create 10803, map 16566, set_access 1459, unmap 16468, release 10833, reserve 6, event_record "
-                    "3944, event_query 7216, stream_wait 261, sync 803, peak 400 MiB, stitches 669 of 7294 pages, "
-                    "waits 259, ooms 280, retries 309, failed calls 566 of which absorbed 350, returned 19116 MiB, "
-                    "held 62 MiB, INTERNAL 21, OK 4004, RESOURCE_EXHAUSTED 281, UNAVAILABLE 7"},
+         .figures = "create 10643, map 15592, set_access 1403, unmap 15324, release 10635, reserve 9, event_record "
+                    "3513, event_query 5658, stream_wait 187, sync 671, peak 400 MiB, stitches 573 of 6430 pages, "
+                    "waits 187, ooms 179, retries 196, failed calls 599 of which absorbed 346, returned 18922 MiB, "
+                    "held 260 MiB, INTERNAL 11, OK 4054, RESOURCE_EXHAUSTED 182, UNAVAILABLE 5"},
     Work{.name = "calls_that_fail_on_a_full_device",
          .memory = MiB(200),
          .streams = 3,
@@ -324,10 +324,10 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 10'000,
          .steps = 8000,
-         .figures = "create 3826, map 11594, set_access 1426, unmap 11302, release 3731, reserve 13, event_record "
-                    "4309, event_query 15910, stream_wait 932, sync 140, peak 200 MiB, stitches 1128 of 9732 pages, "
-                    "waits 927, ooms 205, retries 247, failed calls 434 of which absorbed 366, returned 6416 MiB, held "
-                    "200 MiB, INTERNAL 10, OK 4029, RESOURCE_EXHAUSTED 206, UNAVAILABLE 6"},
+         .figures = "create 4218, map 11149, set_access 1415, unmap 10938, release 4255, reserve 12, event_record "
+                    "4112, event_query 15079, stream_wait 837, sync 137, peak 200 MiB, stitches 1068 of 8986 pages, "
+                    "waits 834, ooms 186, retries 225, failed calls 551 of which absorbed 392, returned 7140 MiB, held "
+                    "122 MiB, INTERNAL 9, OK 3972, RESOURCE_EXHAUSTED 186, UNAVAILABLE 5"},
     Work{.name = "calls_that_fail_while_memory_goes_back",
          .memory = MiB(400),
          .streams = 2,
@@ -341,9 +341,9 @@ const std::vector<Work> kWorks = {
          .failures = 80,
          .busy = 100,
          .steps = 8000,
-         .figures = "create 14954, map 14782, set_access 1691, unmap 14503, release 14853, reserve 5, event_record "
-                    "3198, event_query 2666, stream_wait 8, sync 672, peak 400 MiB, stitches 156 of 1048 pages, waits "
-                    "8, ooms 62, retries 63, failed calls 647 of which absorbed 418, returned 25676 MiB, held 306 MiB, "
+         .figures = "create 14955, map 14769, set_access 1687, unmap 14489, release 14854, reserve 5, event_record "
+                    "3186, event_query 2647, stream_wait 8, sync 672, peak 400 MiB, stitches 153 of 1020 pages, waits "
+                    "8, ooms 62, retries 63, failed calls 646 of which absorbed 417, returned 25688 MiB, held 306 MiB, "
                     "INTERNAL 32, OK 4863, RESOURCE_EXHAUSTED 65, UNAVAILABLE 9"},
     Work{.name = "calls_of_segments_that_fail",
          .memory = MiB(400),

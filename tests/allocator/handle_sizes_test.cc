@@ -22,6 +22,19 @@ TEST_F(HandleSizes, AreLargeWhileMuchIsLeftAndSmallWhenLittleIs) {
   EXPECT_EQ(log_.TakeCreated(), Sizes({4, 2, 1})) << "no more than is asked for";
 }
 
+TEST_F(HandleSizes, AreLargerWhileMemoryIsAmple) {
+  PolicyOptions options = Options();
+  options.piece_part = 48;
+  options.ample_times = 4;
+  allocator_->SetOptions(options);
+  AllocatePages(12);
+  EXPECT_EQ(log_.TakeCreated(), Sizes({8, 4})) << "all is left";
+  AllocatePages(8);
+  EXPECT_EQ(log_.TakeCreated(), Sizes({8})) << "52 pages are left, more than four times 12";
+  AllocatePages(2);
+  EXPECT_EQ(log_.TakeCreated(), Sizes({1, 1})) << "44 pages are left, less than four times 20";
+}
+
 TEST_F(HandleSizes, AreOfOnePageForSmallBlocks) {
   for (int i = 0; i < 4; ++i) Allocate(MiB(1));
   EXPECT_EQ(log_.TakeCreated(), Sizes({1, 1}));
@@ -46,7 +59,7 @@ TEST_F(HandleSizes, TakeOneCallEachForAllTheirPages) {
 
 TEST_F(HandleSizes, AreRoundedUpSoThatTheNextRequestFindsItsMemoryThere) {
   PolicyOptions options = Options();
-  options.piece_part = 16;
+  options.ample_part = options.piece_part = 16;
   options.waste_part = 4;
   allocator_->SetOptions(options);
   const Address first = AllocatePages(1);

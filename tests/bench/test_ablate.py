@@ -130,7 +130,7 @@ class TestPlaying:
             (["/dev/stdin", "1", "0", "0"], b"", "/dev/stdin is no file of events"),
             (["/nonexistent", "1", "0", "0"], b"", "/nonexistent cannot be read"),
             (["/dev/stdin", "-1", "0", "0"], b"", "-1 is no number"),
-            (["/dev/stdin", "1", "0", "0", "whole_page"], b"", "whole_page is given no number"),
+            (["/dev/stdin", "1", "0", "0", "homes"], b"", "homes is given no number"),
             (["/dev/stdin", "1", "0", "0", "round=1"], b"", "there is no option round"),
         ],
     )
@@ -257,11 +257,11 @@ class TestTables:
 
     def test_choices_are_compared_over_recorded_and_generated_histories(self) -> None:
         cases = [case(), case(kind="generated")]
-        one = choices.Alternative("whole_page", 0, 8, "no such price")
+        one = choices.Alternative("homes", 0, 8, "no such price")
         others = [[figures(driver_ms=12), figures(held=2 * GIB)]]
         assert tables.choices(cases, [one], others).splitlines()[2:] == [
             "| (as it is) | 1.00 / 1.00 | 1.00 / 1.00 | 1.0000 / 1.0000 | 1.0000 / 1.0000 | 0.00 / 0.00 | 0 / 0 |",
-            "| `whole_page` 8: 0 (no such price) | +20 % / 0 % | +20 % / 0 % | 0 / \N{MINUS SIGN}.5000 | 0 / 0 | "
+            "| `homes` 8: 0 (no such price) | +20 % / 0 % | +20 % / 0 % | 0 / \N{MINUS SIGN}.5000 | 0 / 0 | "
             "0 / 0 | 0 / 0 |",
         ]
 
@@ -305,14 +305,14 @@ class TestCommandLine:
         written = []
         for name in ("one", "two"):
             path = tmp_path / name
-            arguments = ["--program", str(program), "--only", "mosaic", "--choices", "whole_page"]
+            arguments = ["--program", str(program), "--only", "mosaic", "--choices", "homes"]
             assert ablate.main([*arguments, "--table", str(path)]) == 0
             captured = capsys.readouterr()
             assert (captured.out, captured.err) == (path.read_text(), "")
             written.append(path.read_text().replace(str(path), "FILE"))
         assert written[0] == written[1]
         assert "| mosaic |" in written[0]
-        assert "| `whole_page` 100,000: 0 (no such price) |" in written[0]
+        assert "| `homes` 1: 0 (handles stay where they were moved) |" in written[0]
         assert str(program) not in written[0]
 
     def test_recordings_of_the_user_are_played_under_their_folders_name(
@@ -330,7 +330,7 @@ class TestCommandLine:
         ("arguments", "reason"),
         [
             (["--only", "gpt6"], "no history is named 'gpt6'; there are bert60, "),
-            (["--option", "whole_page"], "'whole_page' is not a name, '=' and a number"),
+            (["--option", "homes"], "'homes' is not a name, '=' and a number"),
             (["--option", "round=1"], "--option: no option is named 'round'; there are "),
             (["--choices", "round"], "--choices: no option is named 'round'; there are "),
             (["--table", "/nonexistent/tables.md"], "/nonexistent is not a folder"),

@@ -263,7 +263,7 @@ PolicyOptions SmallHandles() {
 // Memory in handles of several pages, as a device of 4,000 times the memory has them.
 PolicyOptions LargeHandles() {
   PolicyOptions options = SmallHandles();
-  options.piece_part = 4;
+  options.ample_part = options.piece_part = 4;
   return options;
 }
 
