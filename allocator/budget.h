@@ -32,7 +32,7 @@ class Budget {
   // What the device has now. An answer takes the driver 5 to 12 us, and was seen to take 8 ms, so the books' lock is
   // let go of: to be asked before anything is planned.
   absl::StatusOr<MemoryInfo> Ask() {
-    const absl::StatusOr<MemoryInfo> info = lock_.DuringDriverCall([&] { return device_.GetMemoryInfo(); });
+    absl::StatusOr<MemoryInfo> info = lock_.DuringDriverCall([&] { return device_.GetMemoryInfo(); });
     if (info.ok()) total_ = info->total;
     return info;
   }

@@ -25,8 +25,14 @@ Bytes SegmentSize(SizeGroup group, Bytes request) {
 }  // namespace
 
 SegmentBacking::~SegmentBacking() {
-  absl::StatusOr<Bytes> returned = ReturnFree(kUnlimited);
-  FRUGAL_CHECK(returned.ok());
+  absl::Status status;
+  for (const Arena* arena : arenas_.all()) {
+    for (const std::unique_ptr<Extent>& segment : arena->extents()) {
+      directory_.Erase(segment->start());
+      status.Update(device_.Free(segment->start()));
+    }
+  }
+  FRUGAL_CHECK(status.ok());
 }
 
 absl::Status SegmentBacking::Extend(Arena& arena, Bytes size, Reach reach) {

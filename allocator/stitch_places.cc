@@ -35,26 +35,34 @@ PageRun VacantFrom(PageRun run, bool down, const Offers& offers) {
   return run;
 }
 
-// The places at either end of the hole. Pages are looked at only as far as a place would take them: a hole can have as
-// many as the device.
-void AddEdgesOf(const Block& hole, Bytes size, const Offers& offers, std::vector<StitchPlace>& places) {
+// The places at either end of the hole, which may grow by `beyond`. What waits for a handle there is not looked at yet.
+void AddEdgesOf(const Block& hole, Bytes size, Pages beyond, std::vector<StitchPlace>& places) {
   const Block* const left = IfFree(hole.previous);
   const Block* const right = IfFree(hole.next);
   if (SizeOf(left) + hole.size + SizeOf(right) < size) return;
   const PageRun all = hole.extent->WholePages(hole.address, hole.end());
   const int64_t from_left = PagesCovering(size - SizeOf(left)).count();
   const int64_t from_right = PagesCovering(size - SizeOf(right)).count();
-  const PageRun low{all.extent, all.first, from_left};
-  if (from_left < all.count && IsVacant(low, offers)) {
-    places.push_back({low, VacantFrom(all, /*down=*/false, offers), StitchPlace::Growth::kUp, left, nullptr});
+  if (from_left < all.count) {
+    const PageRun room{all.extent, all.first, std::min(all.count, from_left + beyond.count())};
+    places.push_back({{all.extent, all.first, from_left}, room, StitchPlace::Growth::kUp, left, nullptr});
   }
-  const PageRun high{all.extent, all.end() - from_right, from_right};
-  if (from_right < all.count && right != nullptr && IsVacant(high, offers)) {
-    places.push_back({high, VacantFrom(all, /*down=*/true, offers), StitchPlace::Growth::kDown, nullptr, right});
+  if (from_right < all.count && right != nullptr) {
+    const int64_t pages = std::min(all.count, from_right + beyond.count());
+    const PageRun room{all.extent, all.end() - pages, pages};
+    places.push_back(
+        {{all.extent, all.end() - from_right, from_right}, room, StitchPlace::Growth::kDown, nullptr, right});
   }
-  if ((from_left >= all.count || from_right >= all.count) && IsVacant(all, offers)) {
+  if (from_left >= all.count || from_right >= all.count) {
     places.push_back({all, all, StitchPlace::Growth::kNone, left, right});
   }
+}
+
+// Shortens the place's room to what is vacant. False: the place itself is not.
+bool TakeVacantRoom(StitchPlace& place, const Offers& offers) {
+  if (place.growth == StitchPlace::Growth::kNone) return IsVacant(place.run, offers);
+  place.room = VacantFrom(place.room, place.growth == StitchPlace::Growth::kDown, offers);
+  return place.room.count >= place.run.count;
 }
 
 }  // namespace
@@ -72,12 +80,17 @@ std::optional<StitchPlace> PlaceAt(const Arena& arena, PageRun run, Bytes size) 
   return place;
 }
 
-std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, const Offers& offers, int64_t most) {
-  std::vector<StitchPlace> places;
-  for (const auto& [address, hole] : arena.holes()) AddEdgesOf(*hole, size, offers, places);
-  std::stable_sort(places.begin(), places.end(),
+std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, Bytes room, const Offers& offers, int64_t most) {
+  const Pages beyond = PagesCovering(room) - PagesCovering(size);
+  std::vector<StitchPlace> edges;
+  for (const auto& [address, hole] : arena.holes()) AddEdgesOf(*hole, size, beyond, edges);
+  std::stable_sort(edges.begin(), edges.end(),
                    [](const StitchPlace& a, const StitchPlace& b) { return a.run.count < b.run.count; });
-  if (std::ssize(places) > most) places.resize(static_cast<size_t>(most));
+  std::vector<StitchPlace> places;
+  for (StitchPlace& edge : edges) {
+    if (std::ssize(places) == most) break;
+    if (TakeVacantRoom(edge, offers)) places.push_back(edge);
+  }
   return places;
 }
 

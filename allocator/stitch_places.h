@@ -39,8 +39,8 @@ std::optional<StitchPlace> PlaceAt(const Arena& arena, PageRun run, Bytes size);
 // At most `most` places of `arena` for a free block of at least `size`, those that need the fewest pages: edges of
 // holes, where free bytes beside the hole are put to use. Growing at edges was measured against stitching into ranges
 // apart alone, whose own edges go to waste: .998 of reserved memory live against .986 on a GPT-2's history. No place
-// takes a page that is kept for a handle, unless that handle is on offer.
-std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, const Offers& offers, int64_t most);
+// takes a page that is kept for a handle, unless that handle is on offer. `room`: how far a place need grow at most.
+std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, Bytes room, const Offers& offers, int64_t most);
 
 // Pages that were never mapped, so that no old view has to be unmapped. `room`: how far the place can grow at least,
 // from its start on.

@@ -254,8 +254,10 @@ std::optional<StitchPlan> PlanAsSeen(const StitchPlace& place, Bytes size, const
   return plan;
 }
 
+// With the largest handle at its end, of which the place needs one page.
 Bytes RoomFor(const StitchRequest& request, const Supply& supply) {
-  return Pages(PagesCovering(request.size).count() + supply.largest() - 1).bytes();
+  const int64_t largest = std::max(supply.largest(), request.new_handles.largest.count());
+  return Pages(PagesCovering(request.size).count() + largest - 1).bytes();
 }
 
 }  // namespace
@@ -274,7 +276,8 @@ std::optional<StitchPlan> PlanStitchAgain(const Arena& arena, Bytes size, absl::
 std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& request) {
   const Supply supply(request.offers);
   std::vector<std::pair<Cost, StitchPlan>> plans;
-  std::vector<StitchPlace> places = FindPlaces(arena, request.size, request.offers, request.options.most_edges);
+  std::vector<StitchPlace> places =
+      FindPlaces(arena, request.size, RoomFor(request, supply), request.offers, request.options.most_edges);
   if (request.offers.pages() > Pages(0)) {
     // Stitches that overwrite each other's views in every iteration would never come to rest.
     const std::optional<StitchPlace> untouched = UntouchedPlace(arena, request.size, RoomFor(request, supply));

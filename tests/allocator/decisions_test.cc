@@ -224,17 +224,17 @@ const std::vector<Work> kWorks = {
          .sizes = 400,
          .figures = "create 940, map 1216, set_access 83, unmap 56, reserve 2, event_record 6, event_query 6, peak "
                     "2416 MiB, stitches 20 of 443 pages, waits 0, ooms 0, retries 0"},
-    Work{
-        .name = "two_streams_in_little_memory",
-        .memory = MiB(400),
-        .streams = 2,
-        .least = MiB(1),
-        .most = MiB(40),
-        .uses_by_others = 3,
-        .advances = 5,
-        .busy = 100,
-        .figures = "create 200, map 4335, set_access 455, unmap 1317, reserve 8, event_record 1057, event_query 5218, "
-                   "stream_wait 192, sync 5, peak 400 MiB, stitches 528 of 5985 pages, waits 196, ooms 82, retries 84"},
+    Work{.name = "two_streams_in_little_memory",
+         .memory = MiB(400),
+         .streams = 2,
+         .least = MiB(1),
+         .most = MiB(40),
+         .uses_by_others = 3,
+         .advances = 5,
+         .busy = 100,
+         .figures =
+             "create 200, map 4335, set_access 455, unmap 1317, reserve 8, event_record 1057, event_query 5218, "
+             "stream_wait 192, sync 5, peak 400 MiB, stitches 528 of 5985 pages, waits 196, ooms 82, retries 84"},
     Work{.name = "streams_that_use_each_others_blocks",
          .memory = MiB(600),
          .streams = 3,
