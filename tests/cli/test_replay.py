@@ -374,11 +374,11 @@ class TestConditions:
 def test_on_a_real_gpu_time_is_the_walls_and_memory_what_the_allocator_says(
     allocator: str, history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # How much is left decides how large handles are: as much in both.
-    arguments = [history, "--allocator", allocator, "--capacity", str(2 << 30)]
+    # How much is left decides how large handles are: as much in both, but for what a limit does not count.
+    arguments = [history, "--allocator", allocator, "--capacity", str(3 << 30)]
     (simulated,) = replay(command, *arguments)
     # The real one is whichever GPU the process sees.
-    for name, value in _simulated_gpu.environment(4 << 30, backing="none").items():
+    for name, value in _simulated_gpu.environment(6 << 30, backing="none").items():
         monkeypatch.setenv(name, value)
     (row,) = replay(command, *arguments, "--device", "real")
     assert (row["device"], row["completed"]) == ("real", True)
