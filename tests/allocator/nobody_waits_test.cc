@@ -11,6 +11,7 @@
 #include <vector>
 
 #include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
 #include "tests/allocator/allocator_fixture.h"
 #include "tests/devices/forwarding_device.h"
@@ -260,7 +261,7 @@ TEST_P(NobodyWaitsForOne, ThatFailsMidway) {
 constexpr Hold kHolds[] = {{Call::kMemoryInfo, true}, {Call::kCreate, true},    {Call::kRelease, true},
                            {Call::kMap, true},        {Call::kSetAccess, true}, {Call::kUnmap, true},
                            {Call::kMalloc, false},    {Call::kFree, false}};
-const auto kName = [](const auto& info) { return std::string(kCallNames[static_cast<int>(info.param.call)]); };
+const auto kName = [](const auto& info) { return absl::StrCat(kCallNames[static_cast<int>(info.param.call)]); };
 INSTANTIATE_TEST_SUITE_P(Calls, NobodyWaitsForTheFirst, testing::ValuesIn(kHolds), kName);
 INSTANTIATE_TEST_SUITE_P(Calls, NobodyWaitsForALater, testing::ValuesIn(kHolds), kName);
 INSTANTIATE_TEST_SUITE_P(Calls, NobodyWaitsForOne, testing::ValuesIn(kHolds), kName);

@@ -34,6 +34,18 @@ class StitchPlanTest : public testing::Test {
     }
     arena.Fill({&extent, first, count});
   }
+  // With one handle for every two of the pages.
+  void FillWithPairs(Arena& arena, int64_t first, int64_t count) {
+    Extent& extent = ExtentOf(arena);
+    for (int64_t page = first; page < first + count; page += 2) {
+      handles_.push_back(std::make_unique<Handle>());
+      Handle* const handle = handles_.back().get();
+      handle->pages = 2;
+      handle->place = handle->home = PageRef{&extent, page};
+      for (int32_t part : {0, 1}) extent.MutableView(page + part) = View{View::State::kLive, part, handle};
+    }
+    arena.Fill({&extent, first, count});
+  }
   static std::optional<StitchPlan> Plan(const Arena& arena, Bytes size, const std::vector<const Arena*>& donors) {
     std::vector<Donation> donations;
     for (const Arena* donor : donors) {
@@ -167,6 +179,41 @@ TEST_F(StitchPlanTest, LeavesTheSecondOldViewOfAHandleThatIsStillInUse) {
   const std::optional<StitchPlan> plan = PlanWith(arena, kPage * 3, Offers(WholeFreeHandles(arena)), second_is_in_use);
   ASSERT_TRUE(plan.has_value());
   EXPECT_GE(plan->target.first, 8);
+}
+
+TEST_F(StitchPlanTest, TakesNoHandleThatReachesBeyondTheRoomOfAPlace) {
+  Arena& arena = NewArena(7);
+  Fill(arena, 0, 2);
+  Fill(arena, 5, 2);
+  TakePages(arena, 4);
+  Arena& donor = NewArena(100);
+  FillWithPairs(donor, 0, 4);
+  const std::optional<StitchPlan> plan = Plan(arena, kPage * 3, {&donor});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->target, (PageRun{&ExtentOf(arena), 2, 3}));
+  EXPECT_EQ(plan->to_create, Pages(1)) << "two pages are lacking, then one";
+}
+
+TEST_F(StitchPlanTest, TakesAHandleOfSeveralPagesWhereItCanStillBeSeenAtTheEndOfAHole) {
+  Arena& arena = NewArena(20);
+  Fill(arena, 0, 1);
+  TakePages(arena, 1);
+  Fill(arena, 16, 4);
+  Arena& donor = NewArena(100);
+  FillWithPairs(donor, 0, 2);
+  Arena& larger = NewArena(100);
+  FillWithPairs(larger, 0, 8);
+  Handle* const seen = ExtentOf(donor).view(0).handle;
+  seen->stale.push_back(PageRef{&ExtentOf(arena), 14});
+  for (int32_t part : {0, 1}) {
+    View& view = ExtentOf(arena).MutableView(14 + part);
+    view = View{View::State::kStale, part, seen};
+    view.accessible = true;
+  }
+  const std::optional<StitchPlan> plan = Plan(arena, kPage * 8, {&donor, &larger});
+  ASSERT_TRUE(plan.has_value());
+  EXPECT_EQ(plan->target, (PageRun{&ExtentOf(arena), 12, 4}));
+  EXPECT_EQ(plan->pieces.back().handle, seen) << "though the other donor has the larger run";
 }
 
 TEST_F(StitchPlanTest, FindsPagesThatWereNeverUsedBehindAnyNumberOfHolesInUse) {

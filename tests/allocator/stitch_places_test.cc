@@ -1,0 +1,109 @@
+#include "allocator/stitch_places.h"
+
+#include <memory>
+#include <vector>
+
+#include "allocator/arena_set.h"
+#include "allocator/handle_table.h"
+#include "cuda/simulated/simulated_device.h"
+#include "gtest/gtest.h"
+
+namespace frugal {
+namespace {
+
+// An arena with two pages in use, a hole of ten, 2 to 11, then four free pages and a hole without end.
+class StitchPlaces : public testing::Test {
+ protected:
+  StitchPlaces() : arena_(arenas_.Get(Stream{1}, SizeGroup::kLarge)) {
+    arena_.AddExtent(Extent::Kind::kMovable, Address(uint64_t{1} << 40), Pages(100).bytes());
+    Fill(0, 2);
+    arena_.Take(kPageSize * 2);
+    Fill(12, 4);
+  }
+
+  Extent& extent() { return *arena_.extents().front(); }
+  void Fill(int64_t first, int64_t count) {
+    for (int64_t page = first; page < first + count; ++page) {
+      handles_.push_back(std::make_unique<Handle>());
+      handles_.back()->pages = 1;
+      handles_.back()->place = PageRef{&extent(), page};
+      extent().MutableView(page) = View{View::State::kLive, 0, handles_.back().get()};
+    }
+    arena_.Fill({&extent(), first, count});
+  }
+  // The page is the home of a handle that is a guest where no block is: it waits for it.
+  Handle& Keep(int64_t page) {
+    handles_.push_back(std::make_unique<Handle>());
+    handles_.back()->pages = 1;
+    handles_.back()->place = PageRef{&extent(), 90};
+    handles_.back()->home = PageRef{&extent(), page};
+    extent().MutableView(page) = View{View::State::kStale, 0, handles_.back().get()};
+    return *handles_.back();
+  }
+  // Places of seven pages, which may grow by three.
+  std::vector<StitchPlace> Find(int64_t most = 8, const Offers& offers = Offers({})) const {
+    return FindPlaces(arena_, kPageSize * 7, kPageSize * 10, offers, most);
+  }
+  PageRun Run(int64_t first, int64_t count) { return {&extent(), first, count}; }
+
+  sim::SimulatedDevice device_{{.memory = MiB(64)}};
+  Ledger ledger_;
+  Timelines timelines_{device_, ledger_, nullptr};
+  ArenaSet arenas_{timelines_, ledger_};
+  Arena& arena_;
+  std::vector<std::unique_ptr<Handle>> handles_;
+};
+
+TEST_F(StitchPlaces, AreEdgesOfHolesTheShortestFirst) {
+  const std::vector<StitchPlace> places = Find();
+  ASSERT_EQ(places.size(), 3u);
+  EXPECT_EQ(places[0].run, Run(9, 3)) << "before the four free pages";
+  EXPECT_EQ(places[0].growth, StitchPlace::Growth::kDown);
+  EXPECT_EQ(places[1].run, Run(16, 3)) << "behind them";
+  EXPECT_EQ(places[2].run, Run(2, 7));
+  EXPECT_EQ(places[2].growth, StitchPlace::Growth::kUp);
+}
+
+TEST_F(StitchPlaces, MayGrowAsFarAsIsAskedForAndNoFurther) {
+  const std::vector<StitchPlace> places = Find();
+  EXPECT_EQ(places[0].room, Run(6, 6));
+  EXPECT_EQ(places[1].room, Run(16, 6));
+  EXPECT_EQ(places[2].room, Run(2, 10)) << "which is the whole hole";
+}
+
+TEST_F(StitchPlaces, GrowDownToAPageThatIsKept) {
+  Keep(7);
+  const std::vector<StitchPlace> places = Find();
+  ASSERT_EQ(places.size(), 2u) << "the seven pages from 2 on have it among them";
+  EXPECT_EQ(places[0].run, Run(9, 3));
+  EXPECT_EQ(places[0].room, Run(8, 4));
+}
+
+TEST_F(StitchPlaces, GrowUpToAPageThatIsKept) {
+  Keep(18);
+  Keep(10);
+  const std::vector<StitchPlace> places = Find();
+  ASSERT_EQ(places.size(), 1u);
+  EXPECT_EQ(places[0].run, Run(2, 7));
+  EXPECT_EQ(places[0].room, Run(2, 8));
+}
+
+TEST_F(StitchPlaces, TakeAPageThatIsKeptForAHandleOnOffer) {
+  const Handle& guest = Keep(10);
+  Block block;
+  block.extent = guest.place.extent;
+  const Offers offers({Donation{&block, {guest.place.extent, guest.place.page, 1}}});
+  const std::vector<StitchPlace> places = Find(8, offers);
+  ASSERT_EQ(places.size(), 3u);
+  EXPECT_EQ(places[0].room, Run(6, 6));
+}
+
+TEST_F(StitchPlaces, AreNoMoreThanAreAskedForOfThoseThatAreVacant) {
+  Keep(10);
+  const std::vector<StitchPlace> places = Find(1);
+  ASSERT_EQ(places.size(), 1u);
+  EXPECT_EQ(places[0].run, Run(16, 3)) << "the first is not";
+}
+
+}  // namespace
+}  // namespace frugal
