@@ -24,7 +24,7 @@ class FrugalAllocError(RuntimeError):
 
 _GARBAGE_COLLECTOR = ctypes.CFUNCTYPE(ctypes.c_int)
 
-# Result and arguments of each function, as bindings/c_api.h declares them.
+# Result and arguments of each function, as bindings/c_api/c_api.h declares them.
 _FUNCTIONS = {
     "frugal_last_error": (ctypes.c_char_p,),
     "frugal_built_torch_version": (ctypes.c_int,),

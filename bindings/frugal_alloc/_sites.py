@@ -1,4 +1,4 @@
-"""The library's functions about sites, leaks and running out of memory, for Python; see bindings/c_api.h.
+"""The library's functions about sites, leaks and running out of memory, for Python; see bindings/c_api/c_api.h.
 
 A *site* is where memory was asked for: the lines of Python that led there, the node of a backward pass, or a named part
 of the program. Importing this module imports neither torch nor the library.
@@ -113,7 +113,7 @@ _STATES = ("free", "allocated", "awaiting")
 
 
 def _structure(name: str, fields: str) -> type[ctypes.Structure]:
-    """A C structure; `fields` are "type name", separated by semicolons, as in bindings/c_api.h."""
+    """A C structure; `fields` are "type name", separated by semicolons, as in bindings/c_api/c_api.h."""
     types = {
         "int": ctypes.c_int,
         "int64": ctypes.c_int64,
@@ -149,7 +149,7 @@ EXPLAINER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_OutOfMemory))
 LISTENER = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 SCHEDULE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
-# Result and arguments of each function, as bindings/c_api.h declares them.
+# Result and arguments of each function, as bindings/c_api/c_api.h declares them.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_read_python": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int),
     "frugal_forget_python": (None,),
@@ -427,7 +427,7 @@ def _out_of_memory(facts: Any) -> OutOfMemory:
 
 
 def _code_owners(beginnings: dict[str, str]) -> bytes:
-    """As bindings/c_api.h describes them."""
+    """As bindings/c_api/c_api.h describes them."""
     letters = {_users_code.USERS: "u", _users_code.USERS_FLAT: "f"}
     lines = [letters.get(owner, "n") + text for text, owner in beginnings.items() if "\n" not in text]
     return "\n".join(lines).encode(errors="surrogateescape")

@@ -1,7 +1,7 @@
 """Whose code a file is: the user's, a library's, ours, or nobody's: what was generated as the program ran.
 
 One list of beginnings of file names decides, the longest that fits; the library has the same list for the lines that it
-records (see bindings/code_owners.h).
+records (see bindings/tracking/code_owners.h).
 """
 
 from __future__ import annotations
