@@ -7,13 +7,12 @@ import os
 import sys
 from typing import Any
 
-from .. import _native, _out_of_memory, _place_names, _users_lines
+from .. import _native, _place_names, _users_lines
 from .._native import Library
-from .._out_of_memory import recovery
 from .._sites import Frame
 from .._tracking import current, places, verdicts
 from .._tracking.tracker import Tracker
-from . import driver_calls, pools
+from . import driver_calls, latest_error, pools
 
 SCHEMA = "frugal_alloc.report"
 VERSION = 1
@@ -57,12 +56,12 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
         raise _native.FrugalAllocError("frugal_alloc is not enabled: call frugal_alloc.enable() first")
     tracker = current()
     frames = FrameTable()
-    went_on = oom is None and recovery.has_gone_on()
+    went_on = oom is None and latest_error.has_gone_on()
     if oom is None:
-        oom = _out_of_memory.last()
+        oom = latest_error.last()
     if oom is not None:
         stack = [frame for frame in oom.get("stack", []) if not isinstance(frame, int)]
-        oom = {**oom, "stack": frames.stack(stack), "errors": recovery.met(), "went_on": went_on}
+        oom = {**oom, "stack": frames.stack(stack), "errors": latest_error.met(), "went_on": went_on}
     gpus = [_gpu(library, gpu) for gpu in library.gpus()]
     found = verdicts.judge(library, tracker, gpus) if tracker is not None else verdicts.Judgement([], 0, [])
     rows = [{**verdict.row, "stack": frames.stack(verdict.frames)} for verdict in found.verdicts]

@@ -15,9 +15,9 @@ if TYPE_CHECKING:
 _current: Tracker | None = None
 
 
-def start(library: Library) -> None:
+def start(library: Library) -> bool:
     """Begins to follow this process, once; does nothing where the setting ``track`` is off. Later calls follow the
-    setting ``suppressions``.
+    setting ``suppressions``. Returns whether this call began.
 
     Raises:
         FrugalAllocError: the file of suppressions cannot be read, or a line of it is none.
@@ -25,15 +25,14 @@ def start(library: Library) -> None:
     if _current is not None:
         _current.suppress_by(library.setting("suppressions"))
         _current.is_watching = library.setting("track") != "off"
-        return
+        return False
     if library.setting("track") == "off":
-        return
-    from .._report import files
+        return False
     from . import hooks
 
     restart(library)
     hooks.install()
-    files.write_at_exit()
+    return True
 
 
 def restart(library: Library) -> None:

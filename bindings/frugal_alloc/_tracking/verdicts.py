@@ -43,7 +43,9 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
         tracker: What follows this process.
         gpus: Rows of the document, for how much memory there is.
     """
-    accused, kept_after, notes = _without_trained(library, accusations.find(library, tracker), tracker)
+    accused, kept_after, notes = _without_trained(
+        library, accusations.find(library, tracker.cycles, tracker.epochs), tracker
+    )
     kept = [one for one in accused if not expectations.is_silenced(one.kind, one.place, tracker.suppressions)]
     growths = tracker.outside.found()
     told = [one for one in growths if not expectations.is_silenced(_kind(one), None, tracker.suppressions)]

@@ -10,7 +10,8 @@ import torch
 from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_map
 
-from .host_memory import address, host_view, is_cuda, on_host
+from .host_memory import address, host_view, is_cuda
+from .operands import on_host
 
 # Nothing to compute: they make memory without values, or see to a tensor's memory and not to what is in it.
 WITHOUT_VALUES = {

@@ -33,7 +33,8 @@ from .computation import (
     run_higher_order,
     written,
 )
-from .host_memory import address, host_view, is_cuda, is_plain, on_host
+from .host_memory import address, host_view, is_cuda, is_plain
+from .operands import on_host
 
 # The shape of the result depends on values, so the CPU has to go first.
 SHAPED_BY_VALUES = {

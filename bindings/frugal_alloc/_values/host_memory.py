@@ -32,17 +32,6 @@ def host_view(tensor: torch.Tensor) -> torch.Tensor:
     return torch._neg_view(view) if tensor.is_neg() else view
 
 
-def on_host(value: Any) -> Any:
-    """An argument as the CPU's operator takes it."""
-    from . import sparse
-
-    if is_cuda(value):
-        return host_view(value) if is_plain(value) else sparse.on_host(value)
-    if isinstance(value, torch.device) and value.type == "cuda":
-        return torch.device("cpu")
-    return None if isinstance(value, torch.Generator) else value
-
-
 def placed(value: Any, device: torch.device) -> Any:
     """What the CPU has computed, on the GPU; no copy is made there, which would be a call of the driver's."""
     if not isinstance(value, torch.Tensor):

@@ -34,7 +34,8 @@ from .computation import (
     written,
 )
 from .contents import Content, contents
-from .host_memory import address, host_view, is_cuda, is_plain, on_host, placed
+from .host_memory import address, host_view, is_cuda, is_plain, placed
+from .operands import on_host
 from .plausible import ANSWERED
 
 MOST_BYTES = 1 << 20  # of an integer or boolean result

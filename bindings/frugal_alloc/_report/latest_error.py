@@ -1,8 +1,9 @@
-"""Whether a run goes on after it has run out of memory: a batch size that fits is looked for so."""
+"""The latest out-of-memory error of this process, and whether the run has gone on after it: a batch size that fits is
+looked for so."""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 
 class _Moment(NamedTuple):
@@ -17,6 +18,7 @@ class _Moment(NamedTuple):
 _met = 0
 _latest: _Moment | None = None
 _has_ended = False
+_told: dict[str, Any] | None = None
 
 
 def note(gpu: int, requested_bytes: int) -> int:
@@ -32,6 +34,17 @@ def note_end() -> None:
     """The program ends by an error that memory ran out."""
     global _has_ended
     _has_ended = _latest is not None
+
+
+def remember(error: dict[str, Any]) -> None:
+    """Every report from now on has this error in it, also if the program has caught it."""
+    global _told
+    _told = error
+
+
+def last() -> dict[str, Any] | None:
+    """What the document says of the latest error, its "stack" still in frames; None: there was none."""
+    return _told
 
 
 def met() -> int:
