@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import _interruptions, _uncompiled, _users_code
+from . import _interruptions
+from ._program import uncompiled, users_code
 
 
 class Frame(NamedTuple):
@@ -212,7 +213,7 @@ class SiteFunctions:
 
     def follow_path(self) -> None:
         """Tells the library whose code is whose, if that has changed: a program may put folders on its path."""
-        beginnings = _users_code.beginnings()
+        beginnings = users_code.beginnings()
         if beginnings is not self._beginnings:
             self._beginnings = beginnings
             self._library.frugal_set_code_owners(_code_owners(beginnings))
@@ -322,7 +323,7 @@ class SiteFunctions:
             return 0
 
         # It may come in the midst of a compiled function.
-        called = _uncompiled.uncompiled(_interruptions.callback(call, otherwise=0), calls_ours_only=True)
+        called = uncompiled.uncompiled(_interruptions.callback(call, otherwise=0), calls_ours_only=True)
         listener = LISTENER(called)
         schedule = ctypes.cast(ctypes.pythonapi.Py_AddPendingCall, SCHEDULE)
         self._library.frugal_set_epoch_listener(schedule, listener)
@@ -428,6 +429,6 @@ def _out_of_memory(facts: Any) -> OutOfMemory:
 
 def _code_owners(beginnings: dict[str, str]) -> bytes:
     """As bindings/c_api/c_api.h describes them."""
-    letters = {_users_code.USERS: "u", _users_code.USERS_FLAT: "f"}
+    letters = {users_code.USERS: "u", users_code.USERS_FLAT: "f"}
     lines = [letters.get(owner, "n") + text for text, owner in beginnings.items() if "\n" not in text]
     return "\n".join(lines).encode(errors="surrogateescape")

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .. import _host_memory, _interruptions, _native
-from .._place_names import place
+from .._program.place_names import place
 from .._report import latest_error
 from .sizes import size
 

@@ -7,8 +7,9 @@ import os
 import sys
 from typing import Any
 
-from .. import _native, _place_names, _users_lines
+from .. import _native
 from .._native import Library
+from .._program import place_names, users_lines
 from .._sites import Frame
 from .._tracking import current, places, verdicts
 from .._tracking.tracker import Tracker
@@ -90,7 +91,7 @@ def _with_cells(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     named = {key: _with_cells(one) if isinstance(one, (dict, list)) else one for key, one in value.items()}
-    return named | {"file": _place_names.file_name(named["file"])} if named.get("file") else named
+    return named | {"file": place_names.file_name(named["file"])} if named.get("file") else named
 
 
 def _run(tracker: Tracker | None) -> dict[str, Any]:
@@ -206,7 +207,7 @@ def _sites(library: Library, frames: FrameTable) -> tuple[list[dict[str, Any]], 
     for usage in usages[:MOST_SITES]:
         site = library.site(usage.site)
         index[usage.gpu, usage.site] = len(rows)
-        place = _users_lines.of_site(library, site)
+        place = users_lines.of_site(library, site)
         rows.append(
             {
                 "gpu": usage.gpu,
@@ -218,7 +219,7 @@ def _sites(library: Library, frames: FrameTable) -> tuple[list[dict[str, Any]], 
                 "bytes": usage.live_bytes,
                 "blocks": usage.blocks,
                 "peak_bytes": usage.peak_bytes,
-                "stack": frames.stack(_users_lines.stack_of(library, site)),
+                "stack": frames.stack(users_lines.stack_of(library, site)),
             }
         )
     return rows, index

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .. import _place_names
+from .._program import place_names
 
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -44,4 +44,4 @@ def short_path(path: str) -> str:
 
 def format_place(file: str | None, line: int | None) -> str:
     """train/loop.py:42, or of a notebook "cell [3], line 2"; "" where the file is not known."""
-    return _place_names.place(short_path(file), line, shorten=False) if file else ""
+    return place_names.place(short_path(file), line, shorten=False) if file else ""

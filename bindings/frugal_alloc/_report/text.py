@@ -6,7 +6,7 @@ import os
 import textwrap
 from typing import Any
 
-from .. import _place_names
+from .._program import place_names
 from . import driver_calls, pools
 from .causes import Cause, material_and_small
 from .headline import SMALL_SENTENCE, ends_the_run, recovery, small_count, unwatched
@@ -236,7 +236,7 @@ def _sites(document: dict[str, Any]) -> list[str]:
 def _place(file: str, line: int) -> str:
     """The path as seen from the working folder, if it lies in it."""
     inside = os.path.relpath(file) if os.path.isabs(file) else file
-    return _place_names.place(file if inside.startswith("..") else inside, line, shorten=False)
+    return place_names.place(file if inside.startswith("..") else inside, line, shorten=False)
 
 
 def _wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:

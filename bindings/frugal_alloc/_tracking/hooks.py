@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .._uncompiled import uncompiled
+from .._program.uncompiled import uncompiled
 from . import current, forget
 
 _installed = False

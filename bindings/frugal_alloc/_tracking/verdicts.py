@@ -6,11 +6,11 @@ from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .._native import Library
+from .._program.users_lines import of_site, stack_of
 from .._report import materiality
 from .._report.schema import MOST_CONFIDENCE
 from .._report.sizes import format_bytes
 from .._sites import Frame
-from .._users_lines import of_site, stack_of
 from . import accusations, expectations, holders, patterns
 from .accusations import Accusation, Line
 from .outside import OutsideGrowth

@@ -11,14 +11,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from . import _whole_files
-from ._gpu_check import costs, machine, steps, surroundings
-from ._gpu_check.driver_costs import DOES_NOT_WAIT
-from ._gpu_check.report import DRIVER_COSTS, Outcome
-from ._gpu_check.results import Results, StepResult
-from ._gpu_check.runner import Interrupted, Runner, Stuck, interruptible
-from ._messages import on_one_line
-from ._simulated_gpu import format_size
+from .. import _whole_files
+from .._gpu_check import costs, machine, steps, surroundings
+from .._gpu_check.driver_costs import DOES_NOT_WAIT
+from .._gpu_check.report import DRIVER_COSTS, Outcome
+from .._gpu_check.results import Results, StepResult
+from .._gpu_check.runner import Interrupted, Runner, Stuck, interruptible
+from .._messages import on_one_line
+from .._simulation.simulated_gpu import format_size
 
 SAFE, NOT_SAFE, COULD_NOT_RUN = 0, 1, 2
 SCHEMA = 1

@@ -16,7 +16,7 @@ USERS, LIBRARYS, OURS, NOBODYS = "users", "library's", "ours", "nobody's"
 # The user's are the files directly in the folder; those in folders below it are nobody's.
 USERS_FLAT = "users, flat"
 
-PACKAGE = os.path.dirname(os.path.abspath(__file__))
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 # What the user has typed in, in a terminal, a notebook or a docstring. The rest that has no file was made by a program.
 _TYPED_IN = ("<stdin>", "<ipython-input", "<python-input", "<doctest ", "<command-")

@@ -10,7 +10,8 @@ import sys
 from importlib.machinery import SourceFileLoader
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGE = os.path.dirname(HERE)
+SIMULATION = os.path.dirname(HERE)
+PACKAGE = os.path.dirname(SIMULATION)
 
 
 def _load_startup():
@@ -21,12 +22,14 @@ def _load_startup():
 
 
 def _start_companion():
-    uncompiled = startup.load("frugal_simulated_uncompiled", os.path.join(PACKAGE, "_uncompiled.py")).uncompiled
-    values = os.path.join(PACKAGE, "_values")
+    uncompiled = startup.load(
+        "frugal_simulated_uncompiled", os.path.join(PACKAGE, "_program", "uncompiled.py")
+    ).uncompiled
+    values = os.path.join(SIMULATION, "values")
     startup.load("frugal_simulated_values", os.path.join(values, "__init__.py"), values).start(uncompiled)
     if "1" in (os.environ.get("FRUGAL_SIM_ORDER"), os.environ.get("FRUGAL_SIM_LATE")):
         # Last, so that it sees what the program calls rather than what the values take.
-        startup.load("frugal_simulated_accesses", os.path.join(PACKAGE, "_accesses.py")).start()
+        startup.load("frugal_simulated_accesses", os.path.join(SIMULATION, "accesses.py")).start()
 
 
 startup = _load_startup()

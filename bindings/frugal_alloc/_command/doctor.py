@@ -12,7 +12,9 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from . import __version__, _hook, _installation, _simulated_gpu
+from .. import __version__, _installation
+from .._simulation import simulated_gpu
+from . import startup_hook
 
 # CUdevice_attribute of cuda.h.
 _INTEGRATED = 18
@@ -105,8 +107,8 @@ def _check_libraries(torch: _installation.Torch | None) -> Iterator[Check]:
 
 def _check_simulated_gpu(torch: _installation.Torch | None) -> Iterator[Check]:
     try:
-        folder = _simulated_gpu.libraries()
-    except _simulated_gpu.SimulationError as error:
+        folder = simulated_gpu.libraries()
+    except simulated_gpu.SimulationError as error:
         yield Check("simulated GPU", Verdict.MISSING, str(error))
         return
     runtime = f"libcudart.so.{torch.cuda.split('.')[0]}" if torch else "libcudart.so.13"
@@ -202,8 +204,8 @@ def _check_gpu() -> Iterator[Check]:
 
 
 def _check_hook() -> Check:
-    path = _hook.path()
-    if _hook.is_installed():
+    path = startup_hook.path()
+    if startup_hook.is_installed():
         return Check("hook", Verdict.GOOD, f"{path}; programs started with FRUGAL_ALLOC=1 enable the allocator")
     return Check("hook", Verdict.GOOD, "not installed; with it FRUGAL_ALLOC=1 enables the allocator")
 
@@ -227,8 +229,8 @@ def _check_trial(torch: _installation.Torch | None, gpus: int) -> Iterator[Check
         where = "the simulated GPU"
     if gpus == 0:
         try:
-            environment = _simulated_gpu.environment(_TRIAL_MEMORY, base=environment)
-        except _simulated_gpu.SimulationError:
+            environment = simulated_gpu.environment(_TRIAL_MEMORY, base=environment)
+        except simulated_gpu.SimulationError:
             yield Check("trial", Verdict.MISSING, "neither a GPU nor the simulated one to try it on")
             return
     try:

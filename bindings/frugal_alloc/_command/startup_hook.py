@@ -11,7 +11,7 @@ import site
 import sysconfig
 from pathlib import Path
 
-from . import _whole_files
+from .. import _whole_files
 
 NAME = "frugal_alloc_hook.pth"
 
@@ -56,7 +56,7 @@ def install() -> Path:
     target = path()
     if os.path.realpath(target.parent) not in map(os.path.realpath, site.getsitepackages()):
         raise HookError(f"Python does not look at {target.parent} as it starts; use a virtual environment")
-    enabling = Path(__file__).resolve().with_name("_enabling.py")
+    enabling = Path(__file__).resolve().parent.parent / "_enabling.py"
     line = _LINE.format(program=_PROGRAM.format(enabling=os.fsencode(enabling), path=os.fsencode(target)))
     try:
         # In one step: an interpreter may be starting right now.

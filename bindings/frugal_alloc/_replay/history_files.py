@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from . import _recorded_files
+from .. import _recorded_files
 
 # bindings/replay/history.h has the same layout (its Event): change both or neither.
 EVENT = struct.Struct("<IIQIIQ")
@@ -61,7 +61,7 @@ class History:
 
 def folders() -> list[Path]:
     """Where histories are found by name: in the installed package, and in a checkout."""
-    package = Path(__file__).resolve().parent
+    package = Path(__file__).resolve().parent.parent
     return [package / "histories", package.parent.parent / "bench" / "histories"]
 
 

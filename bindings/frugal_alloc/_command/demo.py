@@ -18,7 +18,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from . import _simulated_gpu
+from .._simulation import simulated_gpu
 
 MIB = 1 << 20
 ALLOCATORS = {"native": "PyTorch native", "frugal": "frugal_alloc"}
@@ -60,13 +60,13 @@ def main(arguments: list[str] | None = None) -> int:
 def _compare(options: argparse.Namespace) -> int:
     try:
         simulated = not _sees_gpu()
-        environment = _simulated_gpu.environment(options.memory) if simulated else dict(os.environ)
-    except _simulated_gpu.SimulationError as error:
+        environment = simulated_gpu.environment(options.memory) if simulated else dict(os.environ)
+    except simulated_gpu.SimulationError as error:
         print(f"demo: {error}", file=sys.stderr)
         return 2
     print(f"Training Faster R-CNN (ResNet-50, FPN) for {options.steps} steps, once with each allocator,")
     if simulated:
-        size = _simulated_gpu.format_size(options.memory)
+        size = simulated_gpu.format_size(options.memory)
         print(f"on a simulated GPU of {size}, as PyTorch sees no GPU here. Memory, streams and driver calls are")
         print("modelled there. Values are not computed, so there is no loss to see, and how many boxes the network")
         print("selects is made up, the same for both allocators.")
@@ -88,7 +88,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--steps", type=_count, default=24, help="training steps with each allocator (default 24)")
     parser.add_argument(
         "--memory",
-        type=_simulated_gpu.parse_size,
+        type=simulated_gpu.parse_size,
         default=16 << 30,
         help="memory of the simulated GPU (default 16GiB); a real GPU has what it has",
     )
@@ -120,7 +120,7 @@ def _sees_gpu() -> bool:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
     if done.returncode not in (0, 3):
         last = (done.stderr.strip().splitlines() or ["no message"])[-1]
-        raise _simulated_gpu.SimulationError(f"the demo needs torch and torchvision ({last}); run tools/setup")
+        raise simulated_gpu.SimulationError(f"the demo needs torch and torchvision ({last}); run tools/setup")
     return done.returncode == 0
 
 
@@ -128,7 +128,7 @@ def _train_apart(allocator: str, options: argparse.Namespace, environment: dict[
     """Trains in a process of its own; None, after its own words on stderr, if that fails."""
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "result.json"
-        command = [sys.executable, "-m", "frugal_alloc._demo", "--worker", allocator, "--report", str(report)]
+        command = [sys.executable, "-m", "frugal_alloc._command.demo", "--worker", allocator, "--report", str(report)]
         command += ["--steps", str(options.steps), "--seed", str(options.seed)]
         done = subprocess.run(command, env=environment)
         if done.returncode == 0:

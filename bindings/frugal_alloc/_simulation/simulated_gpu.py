@@ -18,11 +18,11 @@ import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from . import _installation
-from ._messages import on_one_line
+from .. import _installation
+from .._messages import on_one_line
 
 HERE = Path(__file__).resolve().parent
-STARTUP = HERE / "_simulated_startup"
+STARTUP = HERE / "startup"
 
 # PyTorch's own libraries look beside themselves before they look at LD_LIBRARY_PATH, so these are preloaded; libcuda is
 # opened by name and found on the path. Names that an installation may lack are left out.
@@ -87,7 +87,7 @@ def libraries() -> Path:
     Raises:
         SimulationError: they have not been built, or for another architecture.
     """
-    folder = Path(os.environ.get("FRUGAL_SIM_LIBRARIES") or HERE / "_lib" / "simulated_gpu").resolve()
+    folder = Path(os.environ.get("FRUGAL_SIM_LIBRARIES") or HERE.parent / "_lib" / "simulated_gpu").resolve()
     missing = [name for name in NEEDED if not (folder / name).exists()]
     if missing:
         raise SimulationError(
@@ -115,7 +115,7 @@ def environment(
         memory: Bytes of memory of each GPU.
         gpus: How many there are.
         values: "none": kernels do nothing but for small integers and booleans in a Python program, and what depends on
-            other values is made up; "cpu": the CPU computes the values of all of PyTorch's operators there (_values/).
+            other values is made up; "cpu": the CPU computes the values of all of PyTorch's operators there (values/).
         backing: "none" leaves out the host memory behind the addresses, for programs that never touch it.
         base: The environment to start from. What it says about real GPUs is left out.
 

@@ -1,6 +1,6 @@
 """Plays recorded histories through allocators on the simulated GPU or a real one, and measures them side by side.
 
-Every measurement is a process of its own (_replay_worker.py), so that no allocator sees what another has left, and a
+Every measurement is a process of its own (worker.py), so that no allocator sees what another has left, and a
 crash costs one measurement. Of these, at most two run at a time, and on a real GPU one.
 """
 
@@ -19,8 +19,10 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from . import _installation, _live_memory, _simulated_gpu
-from ._histories import History
+from .. import _installation
+from .._simulation import simulated_gpu
+from . import live_memory
+from .history_files import History
 
 T = TypeVar("T")
 
@@ -159,7 +161,7 @@ class Replayer:
             ReplayError: a worker failed.
             MissingPart, SimulationError: the allocator, or the simulated GPU, is not installed.
         """
-        live = _live_memory.sample(history, samples)
+        live = live_memory.sample(history, samples)
         options = {
             "stream_lag": stream_lag,
             "sample_count": len(live.samples),
@@ -240,7 +242,7 @@ class Replayer:
         return outcome
 
     def _run_worker(self, task: str, events: bytes, environment: dict[str, str]) -> tuple[int, bytes, bytes]:
-        worker = Path(__file__).with_name("_replay_worker.py")
+        worker = Path(__file__).with_name("worker.py")
         with self._lock:
             if self._stopped:
                 raise ReplayError("stopped")
@@ -273,7 +275,7 @@ def _measurement(
     allocator: str,
     capacity: int,
     minimum: int | None,
-    live: _live_memory.LiveMemory,
+    live: live_memory.LiveMemory,
     options: dict[str, Any],
     outcome: dict[str, Any],
 ) -> Measurement:
@@ -417,7 +419,7 @@ def _worker_environment(capacity: int | None, allocator: str) -> dict[str, str]:
     base = {k: v for k, v in base.items() if not k.startswith("FRUGAL_SIM_") or k == "FRUGAL_SIM_LIBRARIES"}
     # All that the simulated GPU has is the allocator's, so that a capacity is what it could take.
     base["FRUGAL_SIM_CONTEXT"] = "0"
-    return _simulated_gpu.environment(capacity, backing="none", base=base)
+    return simulated_gpu.environment(capacity, backing="none", base=base)
 
 
 def _ending(status: int) -> str:

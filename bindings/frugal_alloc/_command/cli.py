@@ -9,8 +9,8 @@ import sys
 from collections.abc import Callable, Iterator
 from typing import NoReturn
 
-from . import __version__
-from ._messages import on_one_line
+from .. import __version__
+from .._messages import on_one_line
 
 BAD_INPUT = 2
 INTERRUPTED = 130
@@ -93,7 +93,7 @@ def _with_whole_output(command: str, carry_out: Callable[[], int]) -> int:
 
 
 def _check_platform(arguments: list[str]) -> None:
-    from . import _installation
+    from .. import _installation
 
     if set(arguments[:1]) & {"-h", "--help", "--version"}:
         return
@@ -143,25 +143,27 @@ def _run(arguments: list[str]) -> int:
 
 
 def _run_python(command: list[str], is_module: bool) -> int:
-    from . import _run, _settings
+    from .. import _settings
+    from . import run_program
 
-    program = command[0] if is_module else _run.find(command[0])
+    program = command[0] if is_module else run_program.find(command[0])
     try:
-        _run.check(program, is_module)
+        run_program.check(program, is_module)
         if not _settings.is_turned_off():
             _enable()
-            _run.enable_in_children()
-        (_run.run_module if is_module else _run.run_script)(program, command[1:])
-    except _run.NoProgram as error:
+            run_program.enable_in_children()
+        (run_program.run_module if is_module else run_program.run_script)(program, command[1:])
+    except run_program.NoProgram as error:
         raise _Refused(str(error)) from None
     return 0
 
 
 def _run_preloaded(command: list[str]) -> NoReturn:
-    from . import _run, _settings
+    from .. import _settings
+    from . import run_program
 
-    with _refusing(_run.NoProgram):
-        _run.become(command, _settings.is_turned_off())
+    with _refusing(run_program.NoProgram):
+        run_program.become(command, _settings.is_turned_off())
 
 
 def _enable() -> None:
@@ -197,28 +199,28 @@ def _add_hook(commands: argparse._SubParsersAction) -> None:
 
 
 def _preload(options: argparse.Namespace) -> int:
-    from . import _run
+    from . import run_program
 
-    with _refusing(_run.NoProgram):
-        print(_run.preloaded_library())
+    with _refusing(run_program.NoProgram):
+        print(run_program.preloaded_library())
     return 0
 
 
 def _install_hook(options: argparse.Namespace) -> int:
-    from . import _hook
+    from . import startup_hook
 
-    with _refusing(_hook.HookError):
-        path = _hook.install()
+    with _refusing(startup_hook.HookError):
+        path = startup_hook.install()
     print(f"wrote {path}\nprograms of {sys.executable} started with FRUGAL_ALLOC=1 use the allocator from now on")
     return 0
 
 
 def _remove_hook(options: argparse.Namespace) -> int:
-    from . import _hook
+    from . import startup_hook
 
-    with _refusing(_hook.HookError):
-        path = _hook.remove()
-    print(f"removed {path}" if path else f"there is none: {_hook.path()}")
+    with _refusing(startup_hook.HookError):
+        path = startup_hook.remove()
+    print(f"removed {path}" if path else f"there is none: {startup_hook.path()}")
     return 0
 
 
@@ -242,9 +244,9 @@ def _simulate(arguments: list[str]) -> int:
         help="cpu: operators of a Python program compute their values, on the CPU; none (default): only small integers "
         "and booleans have values, so control flow that depends on others is not faithful",
     )
-    from . import _simulated_driver, _simulated_gpu
+    from .._simulation import simulated_driver, simulated_gpu
 
-    _simulated_driver.add_options(parser)
+    simulated_driver.add_options(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     end = arguments.index("--") if "--" in arguments else len(arguments)
     options = parser.parse_args(arguments[:end])
@@ -252,14 +254,14 @@ def _simulate(arguments: list[str]) -> int:
     if not command:
         parser.error("name the command to run, after --")
     try:
-        memory = _simulated_gpu.parse_size(options.memory)
-        base = {**os.environ, **_simulated_driver.settings(options)}
+        memory = simulated_gpu.parse_size(options.memory)
+        base = {**os.environ, **simulated_driver.settings(options)}
     except ValueError as error:
         parser.error(f"--memory: {error}")
-    except _simulated_driver.DriverOptionError as error:
+    except simulated_driver.DriverOptionError as error:
         parser.error(str(error))
     try:
-        return _simulated_gpu.run(command, memory=memory, gpus=options.gpus, values=options.values, base=base)
+        return simulated_gpu.run(command, memory=memory, gpus=options.gpus, values=options.values, base=base)
     except KeyboardInterrupt:
         return INTERRUPTED
 
@@ -287,13 +289,13 @@ def _doctor(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int
     if not options.gpu:
         if options.keep is not None:
             parser.error("--keep goes with --gpu")
-        from . import _doctor
+        from . import doctor
 
-        return _doctor.main(options.json)
-    from . import _doctor_gpu
+        return doctor.main(options.json)
+    from . import doctor_gpu
 
-    with _refusing(_doctor_gpu.Refused):
-        return _doctor_gpu.main(options.json, options.keep)
+    with _refusing(doctor_gpu.Refused):
+        return doctor_gpu.main(options.json, options.keep)
 
 
 # --- replay
@@ -335,37 +337,40 @@ def _add_replay(commands: argparse._SubParsersAction) -> None:
 
 
 def _replay(parser: argparse.ArgumentParser, options: argparse.Namespace) -> int:
-    from . import _histories, _installation, _progress, _replay, _replay_table, _simulated_gpu
+    from .. import _installation
+    from .._replay import history_files, replays, table
+    from .._simulation import simulated_gpu
+    from . import progress
 
     allocators = list(dict.fromkeys(options.allocator.split(",")))
     for name in allocators:
-        if name not in _replay.ALLOCATORS:
-            parser.error(f"unknown allocator {name!r}; choose from {', '.join(_replay.ALLOCATORS)}")
-    capacity = _replay.DEFAULT_CAPACITY
+        if name not in replays.ALLOCATORS:
+            parser.error(f"unknown allocator {name!r}; choose from {', '.join(replays.ALLOCATORS)}")
+    capacity = replays.DEFAULT_CAPACITY
     if options.capacity not in (None, "min"):
         try:
-            capacity = _simulated_gpu.parse_size(options.capacity)
+            capacity = simulated_gpu.parse_size(options.capacity)
         except ValueError as error:
             parser.error(f"--capacity: {error}")
     try:
-        histories = [_histories.read(_histories.find(name)) for name in options.histories]
-        replayer = _replay.Replayer(options.device)
-        with _progress.progress("replay", len(histories) * len(allocators)) as advance:
-            measurements = _replay.measure_all(
+        histories = [history_files.read(history_files.find(name)) for name in options.histories]
+        replayer = replays.Replayer(options.device)
+        with progress.progress("replay", len(histories) * len(allocators)) as advance:
+            measurements = replays.measure_all(
                 replayer, histories, allocators, capacity, options.capacity == "min", advance
             )
-    except (_histories.HistoryError, _installation.MissingPart, _simulated_gpu.SimulationError) as error:
+    except (history_files.HistoryError, _installation.MissingPart, simulated_gpu.SimulationError) as error:
         raise _Refused(str(error)) from None
-    except _replay.ReplayError as error:
+    except replays.ReplayError as error:
         _complain("replay", str(error))
         return 1
     except KeyboardInterrupt:
         print("frugal-alloc replay: interrupted", file=sys.stderr)
         return INTERRUPTED
     if options.json:
-        print(_replay.to_json(measurements))
+        print(replays.to_json(measurements))
     else:
-        _replay_table.print_table(measurements)
+        table.print_table(measurements)
     return 0
 
 
@@ -393,7 +398,7 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from ._report import command
+    from .._report import command
 
     with _refusing(command.ReportRefused):
         command.show(options.files, options.compare, options.html, options.memory_viz, options.json)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from . import _histories
-from ._histories import History
+from . import history_files
+from .history_files import History
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,10 +23,10 @@ def sample(history: History, samples: int) -> LiveMemory:
     live = peak = peak_at = 0
     sizes: dict[int, int] = {}
     late: dict[int, int] = {}
-    for event, fields in enumerate(_histories.EVENT.iter_unpack(history.events)):
+    for event, fields in enumerate(history_files.EVENT.iter_unpack(history.events)):
         operation, allocation, size, _, _, ready = fields
         live -= late.pop(event, 0)
-        if operation == _histories.ALLOCATE:
+        if operation == history_files.ALLOCATE:
             sizes[allocation] = size
             live += size
         elif ready:

@@ -6,18 +6,18 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from . import _compiled_code, _users_code
-from ._sites import Frame, Site
+from .._sites import Frame, Site
+from . import compiled_code, users_code
 
 if TYPE_CHECKING:
-    from ._native import Library
+    from .._native import Library
 
-_SIMULATION = os.path.join(_users_code.PACKAGE, "_values", "")
+_SIMULATION = os.path.join(users_code.PACKAGE, "_simulation", "values", "")
 
 
 def innermost(frames: Iterable[Frame]) -> Frame | None:
     """The user's innermost line; of compiled code, the one that it was compiled from."""
-    return next((frame for frame in as_written(frames) if _users_code.is_users(frame.file)), None)
+    return next((frame for frame in as_written(frames) if users_code.is_users(frame.file)), None)
 
 
 def of_site(library: Library, site: Site) -> Frame | None:
@@ -37,12 +37,12 @@ def stack_of(library: Library, site: Site) -> tuple[Frame, ...]:
 
 def as_written(frames: Iterable[Frame]) -> Iterable[Frame]:
     """The frames without our own; those of generated code replaced by what they were generated from, if it is known."""
-    generated = _compiled_code.generated_files()
+    generated = compiled_code.generated_files()
     for frame in _below_simulation(tuple(frames)):
-        if _users_code.owner(frame.file) == _users_code.OURS:
+        if users_code.owner(frame.file) == users_code.OURS:
             continue
         if frame.file in generated:
-            found = [Frame(*one) for one in _compiled_code.frames(frame.file, frame.line)]
+            found = [Frame(*one) for one in compiled_code.frames(frame.file, frame.line)]
             yield from found or [frame]
         else:
             yield frame

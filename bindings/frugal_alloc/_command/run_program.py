@@ -14,9 +14,9 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any, NoReturn
 
-from . import _installation
+from .. import _installation
 
-STARTUP = Path(__file__).resolve().parent / "_startup"
+STARTUP = Path(__file__).resolve().parent.parent / "_startup"
 PRELOADED = "frugal_alloc_preload.so"
 
 

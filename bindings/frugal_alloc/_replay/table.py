@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TextIO
 
-from ._replay import REAL, Measurement
+from .replays import REAL, Measurement
 
 _GIB, _MIB = 1 << 30, 1 << 20
 
