@@ -324,12 +324,12 @@ def grown_mib(path: Path) -> tuple[str, int]:
     """What reading a file ends in, and how many MiB a fresh process takes for it at its peak."""
     program = """
 import resource, sys
-from frugal_alloc import _histories
+from frugal_alloc._replay import history_files
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
-    _histories.read(sys.argv[1])
+    history_files.read(sys.argv[1])
     outcome = "read"
-except _histories.HistoryError as error:
+except history_files.HistoryError as error:
     outcome = str(error)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10, outcome)
 """

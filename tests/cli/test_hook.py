@@ -40,7 +40,7 @@ class Python:
         return self.run(code, **(simulated | changes))
 
     def hook(self, command: str) -> subprocess.CompletedProcess[str]:
-        return self.run(f"from frugal_alloc import _cli; _cli.main(['{command}'])")
+        return self.run(f"from frugal_alloc._command import cli; cli.main(['{command}'])")
 
 
 def _torch_folder() -> list[str]:

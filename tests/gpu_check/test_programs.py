@@ -189,7 +189,7 @@ def test_history_that_does_not_fit_is_skipped_and_one_that_does_has_its_times(
     assert set(outcomes(tmp_path).values()) == {"passed"}
     assert len(said(tmp_path, "figures")) == 6
     replayer = replays.Replayer(replays.REAL)
-    history = histories._histories.read(histories._histories.find("gpt60"))
+    history = histories.history_files.read(histories.history_files.find("gpt60"))
     found = replayer.measure(history, "frugal", 1 * GIB, find_minimum=False, passes=1)
     for fits, outcome in ((False, "skipped"), (True, "failed")):
         histories._tell(report(tmp_path, simulated=True), "it", found, fits)
