@@ -398,8 +398,8 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from .._report import command
+    from . import report
 
-    with _refusing(command.ReportRefused):
-        command.show(options.files, options.compare, options.html, options.memory_viz, options.json)
+    with _refusing(report.ReportRefused):
+        report.show(options.files, options.compare, options.html, options.memory_viz, options.json)
     return 0

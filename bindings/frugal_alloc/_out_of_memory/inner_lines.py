@@ -6,7 +6,8 @@ import ast
 import os
 from typing import Any
 
-from .._program import users_code, users_lines
+from .._program import users_code
+from .._tracking import users_lines
 from .places import Holder, Place, key_of, of_site
 from .running import parse
 

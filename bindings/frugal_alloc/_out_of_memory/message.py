@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .._amounts import short_path as package_path
 from .._program import place_names
-from .._report.sizes import short_path as package_path
 from .advice import Advice
 from .fragmentation import Fragmentation
 from .places import Holder, shorten

@@ -5,8 +5,9 @@ from __future__ import annotations
 import linecache
 from typing import Any, NamedTuple
 
-from .._program import place_names, users_lines
+from .._program import place_names
 from .._program.users_code import LIBRARYS, owner
+from .._tracking import users_lines
 from .running import RunningFrame
 
 _MOST_CODE = 60

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _interruptions, _sites
-from .._program import users_lines
+from .._tracking import users_lines
 from . import evaluation, inner_lines, kept, levers, places, running, variables
 from .ownership import Ownership
 

@@ -9,9 +9,9 @@ from typing import Any
 
 from .. import _native
 from .._native import Library
-from .._program import place_names, users_lines
+from .._program import place_names
 from .._sites import Frame
-from .._tracking import current, places, verdicts
+from .._tracking import current, places, users_lines, verdicts
 from .._tracking.tracker import Tracker
 from . import driver_calls, latest_error, pools
 

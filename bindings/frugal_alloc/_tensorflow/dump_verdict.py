@@ -5,8 +5,8 @@ from __future__ import annotations
 import collections
 from typing import Any
 
+from .._amounts import format_bytes, format_count
 from .._report.headline import OOM_NAMES
-from .._report.sizes import format_bytes, format_count
 from . import trend
 from .dump import Dump
 

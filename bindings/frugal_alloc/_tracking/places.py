@@ -6,9 +6,9 @@ import linecache
 
 from .._native import Library
 from .._program import place_names
-from .._program.users_lines import of_site
 from .._sites import Site
 from .suppressions import Place
+from .users_lines import of_site
 
 #: Of memory that no line of the user's is known for: a library's own thread, or what was made before enable().
 NO_LINE = "no line is known"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from .._program import place_names
+from ._program import place_names
 
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -19,6 +19,18 @@ def format_bytes(size: float) -> str:
             return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {name}"
     whole = round(size)
     return "1 byte" if whole == 1 else f"{whole} bytes"
+
+
+def size_text(size: float) -> str:
+    """Bytes in the largest unit that keeps them readable: "1.50 GiB"."""
+    sign, size = ("-", -size) if size < 0 else ("", size)
+    if size < 1024:
+        return f"{sign}{size:.0f} bytes"
+    for unit in ("KiB", "MiB", "GiB"):
+        size /= 1024
+        if size < 1024:
+            return f"{sign}{size:.2f} {unit}"
+    return f"{sign}{size / 1024:.2f} TiB"
 
 
 def format_count(count: int, one: str, many: str | None = None) -> str:

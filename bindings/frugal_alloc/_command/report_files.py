@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import _recorded_files
-from . import schema
+from .._report import schema
 
 # A report of 100,000 blocks has some 5 MB; a log of TensorFlow with several dumps some 100.
 MOST_BYTES = 512 << 20

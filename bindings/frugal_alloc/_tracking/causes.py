@@ -7,6 +7,8 @@ from typing import Any
 Verdict = dict[str, Any]
 #: The verdicts of one cause, the largest first.
 Cause = list[Verdict]
+# Nothing that is inferred from some epochs is certain.
+MOST_CONFIDENCE = 0.99
 
 
 def grouped(verdicts: list[Verdict]) -> list[Cause]:

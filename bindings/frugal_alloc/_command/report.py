@@ -7,7 +7,8 @@ import os
 import sys
 from typing import Any
 
-from . import compare, files, join, read, text, viz
+from .._report import compare, files, join, text, viz
+from . import report_files
 
 
 class ReportRefused(Exception):
@@ -22,9 +23,9 @@ def show(paths: list[str], compare_with: str | None, html: str | None, memory_vi
         ReportRefused: a file is no report, the files do not belong together, or the page cannot be written.
     """
     try:
-        document = join.join([read.read(path) for path in paths])
-        other = read.read(compare_with) if compare_with is not None else None
-    except (read.ReportError, join.JoinError) as error:
+        document = join.join([report_files.read(path) for path in paths])
+        other = report_files.read(compare_with) if compare_with is not None else None
+    except (report_files.ReportError, join.JoinError) as error:
         raise ReportRefused(str(error)) from None
     if html is not None:
         _write(html, _page(document))
