@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from .._program.uncompiled import uncompiled
-from . import current, forget
+from .followed import current, forget
 
 _installed = False
 
