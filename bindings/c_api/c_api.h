@@ -83,7 +83,7 @@ int frugal_make_shareable(void* storage);
 /* --- Where memory is asked for.
 
    Memory counts to a site: the lines of Python that led to the allocation, the node of a backward pass, or the part of
-   the program that the thread is in, as the program names its parts. Blocks of less than 4 KiB are sampled. Setting
+   the program that the thread is in, as the program names its parts. Blocks of less than 256 KiB are sampled. Setting
    track:off records nothing. */
 
 /* Lets sites have lines of Python, which are read without the interpreter's lock; called by a Python function with the
