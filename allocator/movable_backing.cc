@@ -31,7 +31,6 @@ MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger,
       arenas_(arenas),
       ledger_(ledger),
       budget_(budget),
-      timelines_(timelines),
       directory_(directory),
       owner_(owner),
       lock_(lock),
@@ -221,18 +220,9 @@ bool MovableBacking::MayTake(const Arena& arena, const Donation& donation, Reach
   return may_take.value_or(false);
 }
 
-bool MovableBacking::MayUnmap(PageRef page) {
-  const View& view = page.extent->view(page.page);
-  // The era first: its marks end the tick of the arena's stream, too, unless that is being captured.
-  if (!timelines_.HasPassed(view.left_in)) return false;
-  const absl::StatusOr<bool> passed = page.extent->arena().timeline().HasPassedOnceEnded(view.last_use);
-  ledger_.Absorbed(passed.status());
-  return passed.value_or(false);
-}
-
 absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Arena& arena, Bytes size, Reach reach, Offers& offers,
                                                 NewHandles new_handles) {
-  const auto may_unmap = [this](PageRef page) { return MayUnmap(page); };
+  const auto may_unmap = [this](PageRef page) { return returns_.HasLeft(page); };
   const StitchRequest request{size, offers, new_handles, costs_, options_, may_unmap};
   std::optional<StitchPlan> plan = planner(arena, request);
   while (!plan.has_value()) {
@@ -281,7 +271,7 @@ void MovableBacking::DropUnusedViews() {
       for (int64_t page = 0; page < extent->touched(); ++page) {
         if (dropped >= kMostDropped) return;
         if (extent->view(page).state != View::State::kStale || IsKept(*extent, page)) continue;
-        if (!MayUnmap({extent.get(), page})) continue;
+        if (!returns_.HasLeft({extent.get(), page})) continue;
         // What cannot be unmapped now stays as it is, which harms nobody.
         ledger_.Absorbed(handles_.UnmapRun({extent.get(), page, 1}, &dropped));
       }

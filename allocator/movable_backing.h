@@ -88,8 +88,6 @@ class MovableBacking : public Backing {
   // The memory that `arena` may take now.
   Offers FindOffers(const Arena& arena, Reach reach);
   bool MayTake(const Arena& arena, const Donation& donation, Reach reach);
-  // Whether all work that could use the stale view at the page is done.
-  bool MayUnmap(PageRef page);
   // PlanStitch, or PlanStitchApart: where no page was mapped before, so that it takes the fewest new pages there can
   // be.
   using Planner = std::optional<StitchPlan>(const Arena&, const StitchRequest&);
@@ -128,7 +126,6 @@ class MovableBacking : public Backing {
   ArenaSet& arenas_;
   Ledger& ledger_;
   Budget& budget_;
-  Timelines& timelines_;
   AddressDirectory& directory_;
   DeviceAllocator* const owner_;
   BooksLock lock_;

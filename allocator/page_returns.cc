@@ -83,10 +83,13 @@ void PageReturns::Choose(const Donation& donation, Leaving& leaving) {
 }
 
 bool PageReturns::HasLeftAll(const Handle& handle) {
-  return std::all_of(handle.stale.begin(), handle.stale.end(), [this](const PageRef& place) {
-    const View& view = place.extent->view(place.page);
-    return timelines_.HasPassed(view.left_in) && HasPassed(place.extent->arena().timeline(), view.last_use);
-  });
+  return std::all_of(handle.stale.begin(), handle.stale.end(), [this](const PageRef& place) { return HasLeft(place); });
+}
+
+bool PageReturns::HasLeft(PageRef page) {
+  const View& view = page.extent->view(page.page);
+  // The era first: its marks end the tick of the arena's stream, too, unless that is being captured.
+  return timelines_.HasPassed(view.left_in) && HasPassed(page.extent->arena().timeline(), view.last_use);
 }
 
 bool PageReturns::HasPassed(Timeline& timeline, Timeline::Tick tick) {

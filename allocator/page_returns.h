@@ -33,6 +33,9 @@ class PageReturns {
   // Handles without a place, of which nobody sees anything any more.
   absl::StatusOr<Bytes> ReturnSpares();
 
+  // Whether all work that could use the stale view at the page is done, so that it may be unmapped.
+  bool HasLeft(PageRef page);
+
  private:
   // What is on its way to the device. It is chosen while nothing else happens, and set aside: the driver's calls come
   // after that, and others may use memory meanwhile.

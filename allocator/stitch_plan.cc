@@ -275,12 +275,12 @@ std::optional<StitchPlan> PlanStitchAgain(const Arena& arena, Bytes size, absl::
 
 std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& request) {
   const Supply supply(request.offers);
+  const Bytes room = RoomFor(request, supply);
   std::vector<std::pair<Cost, StitchPlan>> plans;
-  std::vector<StitchPlace> places =
-      FindPlaces(arena, request.size, RoomFor(request, supply), request.offers, request.options.most_edges);
+  std::vector<StitchPlace> places = FindPlaces(arena, request.size, room, request.offers, request.options.most_edges);
   if (request.offers.pages() > Pages(0)) {
     // Stitches that overwrite each other's views in every iteration would never come to rest.
-    const std::optional<StitchPlace> untouched = UntouchedPlace(arena, request.size, RoomFor(request, supply));
+    const std::optional<StitchPlace> untouched = UntouchedPlace(arena, request.size, room);
     if (untouched.has_value()) places.push_back(*untouched);
   }
   for (const StitchPlace& place : places) {

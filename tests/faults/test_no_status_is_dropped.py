@@ -30,7 +30,6 @@ DELIBERATE = {
     "allocator/miss_ladder.cc": {"asked.value_or(": "counted as absorbed in the line before"},
     "allocator/movable_backing.cc": {
         "may_take.value_or(false)": "counted as absorbed in the line before",
-        "passed.value_or(false)": "counted as absorbed in the line before",
     },
     "allocator/page_returns.cc": {
         "is_idle.value_or(false)": "counted as absorbed in the line before",
