@@ -16,7 +16,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from frugal_alloc import _histories, _installation, _progress, _replay, _simulated_gpu
+from frugal_alloc import _installation
+from frugal_alloc._command import progress
+from frugal_alloc._replay.replays import history_files, replays
+from frugal_alloc._simulation import simulated_gpu
 
 from . import output_file, provenance, replay_suite
 from .ablation import bars, bought, tables
@@ -62,9 +65,9 @@ def main(arguments: list[str] | None = None) -> int:
             output_file.write(options.json, _json(found))
     except replay_suite.UnknownInput as error:
         parser.error(f"--only: {error}")
-    except (_histories.HistoryError, _installation.MissingPart, output_file.NotWritable) as error:
+    except (history_files.HistoryError, _installation.MissingPart, output_file.NotWritable) as error:
         return _fail(parser, error, BAD_INPUT)
-    except (PlayError, _replay.ReplayError, _simulated_gpu.SimulationError, OSError) as error:
+    except (PlayError, replays.ReplayError, simulated_gpu.SimulationError, OSError) as error:
         return _fail(parser, error, _FAILED)
     except KeyboardInterrupt:
         return _fail(parser, "interrupted", _INTERRUPTED)
@@ -131,7 +134,7 @@ def _measure(
     for one in tried:
         title = f"{one.option}={one.value}"
         measure[title] = functools.partial(policy.measure, changes=changes | one.changes, ratios=bought.RATIOS)
-    with _progress.progress("ablate", len(plays) * len(measure)) as advance:
+    with progress.progress("ablate", len(plays) * len(measure)) as advance:
 
         def job(title: str, play: replay_suite.Play) -> Figures | Rival:
             found = measure[title](play)
@@ -139,7 +142,7 @@ def _measure(
             return found
 
         jobs = [functools.partial(job, title, play) for title in measure for play in plays]
-        found = _replay.run_all(rivals.replayer, jobs)
+        found = replays.run_all(rivals.replayer, jobs)
     ours, expandable, native, *others = _split(found, len(plays))
     bounds = [bound_bytes(play.history) for play in plays]
     cases = [Case(*one) for one in zip(plays, ours, expandable, native, bounds, strict=True)]

@@ -16,7 +16,7 @@
 #include "bench/churn.h"
 #include "bench/heap.h"
 #include "bench/start_torch.h"
-#include "bindings/c_api.h"
+#include "bindings/c_api/c_api.h"
 
 namespace frugal::bench {
 namespace {

@@ -25,8 +25,8 @@ import dataclasses
 import sys
 
 import numpy as np
-from frugal_alloc import _histories
-from frugal_alloc._histories import History
+from frugal_alloc._replay.replays import history_files
+from frugal_alloc._replay.replays.history_files import History
 
 from . import offline_placement, replay_suite
 from .command_line import BAD_INPUT, Parser
@@ -84,7 +84,7 @@ def load(chosen: list[str]) -> list[History]:
     """
     known = replay_suite.names()
     return [
-        replay_suite.load([name])[0].history if name in known else _histories.read(_histories.find(name))
+        replay_suite.load([name])[0].history if name in known else history_files.read(history_files.find(name))
         for name in chosen or known
     ]
 
@@ -98,7 +98,7 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         histories = load(options.histories)
-    except _histories.HistoryError as error:
+    except history_files.HistoryError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return BAD_INPUT
     print("history                        live GiB  any placement  without waits  own arenas  is enough   (÷ live)")

@@ -13,7 +13,10 @@ import platform
 import sys
 from pathlib import Path
 
-from frugal_alloc import _histories, _installation, _progress, _replay, _simulated_gpu
+from frugal_alloc import _installation
+from frugal_alloc._command import progress
+from frugal_alloc._replay.replays import history_files, replays
+from frugal_alloc._simulation import simulated_gpu
 
 from . import provenance, replay_bars, replay_results, replay_suite, replay_tables
 from .command_line import BAD_INPUT, Parser
@@ -47,10 +50,10 @@ def main(arguments: list[str] | None = None) -> int:
             replay_results.write(results, options.json)
     except replay_suite.UnknownInput as error:
         parser.error(f"--only: {error}")
-    except (_histories.HistoryError, _installation.MissingPart, _simulated_gpu.SimulationError, OSError) as error:
+    except (history_files.HistoryError, _installation.MissingPart, simulated_gpu.SimulationError, OSError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return BAD_INPUT
-    except _replay.ReplayError as error:
+    except replays.ReplayError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return _FAILED
     except KeyboardInterrupt:
@@ -64,7 +67,7 @@ def _parser() -> Parser:
     parser = Parser("replay_bench", description=__doc__.split("\n")[0])
     parser.add_argument("--only", metavar="NAME,...", help=f"histories: {', '.join(replay_suite.names())}; default all")
     parser.add_argument(
-        "--allocators", metavar="NAME,...", help=f"default {','.join(_replay.ALLOCATORS)}; the first is judged"
+        "--allocators", metavar="NAME,...", help=f"default {','.join(replays.ALLOCATORS)}; the first is judged"
     )
     parser.add_argument(
         "--capacity",
@@ -79,11 +82,11 @@ def _parser() -> Parser:
 
 def _allocators(parser: Parser, options: argparse.Namespace) -> list[str]:
     if options.allocators is None:
-        return ["frugal"] if options.quick else list(_replay.ALLOCATORS)
+        return ["frugal"] if options.quick else list(replays.ALLOCATORS)
     chosen = list(dict.fromkeys(options.allocators.split(",")))
     for name in chosen:
-        if name not in _replay.ALLOCATORS:
-            parser.error(f"--allocators: {name!r} is none of {', '.join(_replay.ALLOCATORS)}")
+        if name not in replays.ALLOCATORS:
+            parser.error(f"--allocators: {name!r} is none of {', '.join(replays.ALLOCATORS)}")
     return chosen
 
 
@@ -105,8 +108,8 @@ def _ratios(parser: Parser, text: str | None) -> list[float]:
 def _measure(arguments: list[str], plan: replay_suite.Plan, only: list[str] | None) -> replay_results.Results:
     plays = replay_suite.load(only)
     inputs = [play.input for play in plays]
-    replayer = _replay.Replayer()
-    with _progress.progress("replay", replay_suite.count_steps(plays, plan)) as advance:
+    replayer = replays.Replayer()
+    with progress.progress("replay", replay_suite.count_steps(plays, plan)) as advance:
         findings = replay_suite.measure(replayer, plays, plan, advance)
     return replay_results.Results(
         format=replay_results.FORMAT,

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc._replay import Measurement
+from frugal_alloc._replay.replays.replays import Measurement
 
 FORMAT = 1
 
@@ -46,7 +46,7 @@ class Input:
     allocations: int
     streams: int
     peak_live_bytes: int
-    # See frugal_alloc._histories.History.
+    # See frugal_alloc._replay.history_files.History.
     warm_up_end: int | None
     turn_ends: list[int]
     # Of a generated one.
@@ -114,7 +114,7 @@ class Results:
     allocators: list[str]
     inputs: list[Input]
     # Each history through each allocator with plenty of memory, with series and runs (the address space): see
-    # frugal_alloc._replay.Measurement. Names of histories are those of `inputs`.
+    # frugal_alloc._replay.replays.Measurement. Names of histories are those of `inputs`.
     measurements: list[Measurement]
     # The same with the streams behind the host; of inputs with several streams.
     behind: list[Measurement]

@@ -7,9 +7,9 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from frugal_alloc import _histories, _replay
-from frugal_alloc._histories import History
-from frugal_alloc._replay import Measurement
+from frugal_alloc._replay.replays import history_files, replays
+from frugal_alloc._replay.replays.history_files import History
+from frugal_alloc._replay.replays.replays import Measurement
 
 from . import generators
 from .replay_results import Constrained, Input
@@ -76,7 +76,7 @@ def load(chosen: list[str] | None = None) -> list[Play]:
 
 def from_file(path: Path, name: str) -> Play:
     """A recording under a name. Raises HistoryError."""
-    return describe(dataclasses.replace(_histories.read(path), name=name), "recorded")
+    return describe(dataclasses.replace(history_files.read(path), name=name), "recorded")
 
 
 def capacity(history: History, ratio: float) -> int:
@@ -85,7 +85,7 @@ def capacity(history: History, ratio: float) -> int:
     return -(-max(least, round(history.peak_live_bytes * ratio)) // HANDLE_BYTES) * HANDLE_BYTES
 
 
-def measure(replayer: _replay.Replayer, plays: list[Play], plan: Plan, advance: Callable[[str], None]) -> Findings:
+def measure(replayer: replays.Replayer, plays: list[Play], plan: Plan, advance: Callable[[str], None]) -> Findings:
     """Calls `advance` once for each of count_steps(). Raises as Replayer.measure() does."""
     jobs: list[Callable[[], Measurement | Constrained]] = []
     for play in plays:
@@ -101,7 +101,7 @@ def measure(replayer: _replay.Replayer, plays: list[Play], plan: Plan, advance: 
         advance(f"{found.history} {found.allocator}")
         return found
 
-    found = _replay.run_all(replayer, [functools.partial(counted, job) for job in jobs])
+    found = replays.run_all(replayer, [functools.partial(counted, job) for job in jobs])
     measured = [one for one in found if isinstance(one, Measurement)]
     return Findings(
         measurements=[one for one in measured if one.stream_lag == 0],
@@ -115,7 +115,7 @@ def count_steps(plays: list[Play], plan: Plan) -> int:
     return len(plan.allocators) * (len(plays) * (1 + len(plan.ratios)) + several)
 
 
-def measure_constrained(replayer: _replay.Replayer, play: Play, allocator: str, ratio: float) -> Constrained:
+def measure_constrained(replayer: replays.Replayer, play: Play, allocator: str, ratio: float) -> Constrained:
     """Once, with work on the streams."""
     found = replayer.measure(
         play.history,
@@ -140,11 +140,11 @@ def measure_constrained(replayer: _replay.Replayer, play: Play, allocator: str, 
     )
 
 
-def _measure_ample(replayer: _replay.Replayer, play: Play, allocator: str, find_minimum: bool) -> Measurement:
+def _measure_ample(replayer: replays.Replayer, play: Play, allocator: str, find_minimum: bool) -> Measurement:
     return replayer.measure(
         play.history,
         allocator,
-        _replay.DEFAULT_CAPACITY,
+        replays.DEFAULT_CAPACITY,
         find_minimum,
         passes=_PASSES,
         samples=_SAMPLES,
@@ -153,11 +153,11 @@ def _measure_ample(replayer: _replay.Replayer, play: Play, allocator: str, find_
     )
 
 
-def _measure_behind(replayer: _replay.Replayer, play: Play, allocator: str) -> Measurement:
+def _measure_behind(replayer: replays.Replayer, play: Play, allocator: str) -> Measurement:
     return replayer.measure(
         play.history,
         allocator,
-        _replay.DEFAULT_CAPACITY,
+        replays.DEFAULT_CAPACITY,
         find_minimum=False,
         passes=_PASSES,
         stream_lag=play.input.stream_lag,

@@ -6,7 +6,7 @@
 #include <cstdio>
 #include <cstdlib>
 
-#include "bindings/install.h"
+#include "bindings/c_api/install.h"
 
 // Exported by libc10_cuda, but in no header: libtorch_cuda sets it.
 namespace c10::cuda::_internal {

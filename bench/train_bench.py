@@ -19,7 +19,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
-from frugal_alloc import _progress, _simulated_gpu
+from frugal_alloc._command import progress
+from frugal_alloc._simulation import simulated_gpu
 
 from . import output_file, provenance
 from .training import allocators, results, table
@@ -45,7 +46,7 @@ def main(arguments: list[str] | None = None) -> int:
         if options.json:
             output_file.check(options.json)
         return _measure(options)
-    except (_simulated_gpu.SimulationError, NoTorch, output_file.NotWritable) as error:
+    except (simulated_gpu.SimulationError, NoTorch, output_file.NotWritable) as error:
         print(f"train_bench: {error}", file=sys.stderr)
         return BAD_INPUT
 
@@ -67,7 +68,7 @@ def _measure(options: argparse.Namespace) -> int:
         simulated, trainer = True, Trainer(DEFAULT_SIMULATED_MEMORY, settings)
         found = trainer.describe()
     if simulated:
-        size = _simulated_gpu.format_size(options.simulate or DEFAULT_SIMULATED_MEMORY)
+        size = simulated_gpu.format_size(options.simulate or DEFAULT_SIMULATED_MEMORY)
         forced = "as asked for" if options.simulate else "as PyTorch sees no GPU here"
         print(f"On a simulated GPU of {size}, {forced}: for allocation only, no speed is measured.", flush=True)
     names, left_out = _available(options.allocators, simulated)
@@ -77,7 +78,7 @@ def _measure(options: argparse.Namespace) -> int:
     left_out += without
     sizings = options.capacities != [results.AMPLE]
     trainings = len(models) * (sizings + len(names) * len(options.capacities) * repeats)
-    with _progress.progress("train_bench", trainings) as advance:
+    with progress.progress("train_bench", trainings) as advance:
         end = time.monotonic() + options.minutes * 60
         runs, missing = carry_out(trainer, models, names, options.capacities, repeats, advance, end)
     setup = results.Setup(
@@ -136,7 +137,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--seed", type=_seed, default=0, metavar="N", help="of weights and shapes (default 0)")
     add(
         "--simulate",
-        type=_simulated_gpu.parse_size,
+        type=simulated_gpu.parse_size,
         nargs="?",
         const=DEFAULT_SIMULATED_MEMORY,
         metavar="SIZE",

@@ -7,8 +7,8 @@ import json
 import subprocess
 from pathlib import Path
 
-from frugal_alloc import _replay
-from frugal_alloc._histories import History
+from frugal_alloc._replay.replays import replays
+from frugal_alloc._replay.replays.history_files import History
 
 from .. import replay_suite
 
@@ -89,7 +89,7 @@ class Policy:
         ample = plays[AMPLE]
         if not ample.completed:
             return Figures(plays, None)
-        smallest = _replay.smallest_capacity(
+        smallest = replays.smallest_capacity(
             play.history.peak_live_bytes,
             ample.held_bytes,
             ample.capacity_bytes,
@@ -104,7 +104,7 @@ class Policy:
 
     def play(self, history: History, capacity: int, lag: int, changes: dict[str, int], steady: bool = True) -> Play:
         """One play, and a second one where the steady state begins there and is asked for. Raises PlayError."""
-        begin = _replay.steady_from(history) if steady else 0
+        begin = replays.steady_from(history) if steady else 0
         options = [f"{name}={value}" for name, value in changes.items()]
         try:
             output = self._run("/dev/stdin", str(capacity), str(lag), str(begin), *options, events=history.events)

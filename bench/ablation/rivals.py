@@ -10,7 +10,9 @@ import json
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc import _installation, _replay, _simulated_gpu
+from frugal_alloc import _installation
+from frugal_alloc._replay.replays import replays
+from frugal_alloc._simulation import simulated_gpu
 
 from .. import output_file, replay_suite
 from .plays import AMPLE, CAPACITY_TOLERANCE, RATIOS, stream_lag
@@ -44,7 +46,7 @@ class Rivals:
     def __init__(self, folder: Path) -> None:
         """Raises as _replay.Replayer() does."""
         self._folder = folder
-        self.replayer = _replay.Replayer()
+        self.replayer = replays.Replayer()
 
     def measure(self, play: replay_suite.Play, allocator: str) -> Rival:
         """Raises as _replay.Replayer.measure() does."""
@@ -80,7 +82,7 @@ class Rivals:
 def _key(play: replay_suite.Play, allocator: str) -> str:
     digest = hashlib.sha256(play.history.events)
     about: list[Any] = [_FORMAT, allocator, RATIOS_OF[allocator], CAPACITY_TOLERANCE, play.input.stream_lag]
-    about += [_replay.steady_from(play.history), play.history.initial_count, *_surroundings()]
+    about += [replays.steady_from(play.history), play.history.initial_count, *_surroundings()]
     digest.update(json.dumps(about).encode())
     return digest.hexdigest()
 
@@ -89,7 +91,7 @@ def _key(play: replay_suite.Play, allocator: str) -> str:
 def _surroundings() -> tuple[str, ...]:
     """Torch's version, and the contents of what plays and of what is played on."""
     torch = _installation.find_cuda_torch()
-    files = [_installation.find_library("replay", torch), *sorted(_simulated_gpu.libraries().iterdir())]
+    files = [_installation.find_library("replay", torch), *sorted(simulated_gpu.libraries().iterdir())]
     return torch.version, *(hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file())
 
 

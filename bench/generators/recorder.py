@@ -6,7 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from frugal_alloc import _histories
+from frugal_alloc._replay.replays import history_files
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 # What the replay takes.
@@ -65,13 +65,13 @@ class Recorder:
         self._sizes.append(size)
         self._live.add(tensor)
         self._stream_count = max(self._stream_count, stream + 1)
-        self._add(_Event(_histories.ALLOCATE, tensor, size, stream), grown=size)
+        self._add(_Event(history_files.ALLOCATE, tensor, size, stream), grown=size)
         return tensor
 
     def free(self, tensor: int) -> None:
         """Frees a tensor that only the stream it was allocated on has used, or the host has waited for the others."""
         self._live.remove(tensor)
-        self._add(_Event(_histories.FREE, tensor), grown=-self._sizes[tensor])
+        self._add(_Event(history_files.FREE, tensor), grown=-self._sizes[tensor])
 
     def free_late(self, tensor: int, late_stream: int, after: int) -> None:
         """Frees a tensor that `late_stream` goes on using for `after` more events, at least for the streams' lag.
@@ -82,7 +82,7 @@ class Recorder:
         ready = len(self._events) + max(after, self._stream_lag, 1)
         self._stream_count = max(self._stream_count, late_stream + 1)
         self._late[ready] = self._late.get(ready, 0) + self._sizes[tensor]
-        self._add(_Event(_histories.FREE, tensor, late_stream=late_stream, ready=ready), grown=0)
+        self._add(_Event(history_files.FREE, tensor, late_stream=late_stream, ready=ready), grown=0)
 
     def temporary(self, size: int, stream: int = 0) -> None:
         """A tensor that is freed at once, such as an operator's workspace."""
@@ -102,13 +102,13 @@ class Recorder:
         """One turn of a fixed loop is over: each repeats the same calls."""
         self._turn_ends.append(len(self._events))
 
-    def history(self, name: str) -> _histories.History:
+    def history(self, name: str) -> history_files.History:
         total = len(self._events)
         packed = b"".join(
-            _histories.EVENT.pack(e.operation, e.allocation, e.size, e.stream, e.late_stream, min(e.ready, total))
+            history_files.EVENT.pack(e.operation, e.allocation, e.size, e.stream, e.late_stream, min(e.ready, total))
             for e in self._events
         )
-        return _histories.History(
+        return history_files.History(
             name=name,
             events=packed,
             event_count=total,
@@ -129,21 +129,21 @@ class Recorder:
             raise BadParameter(f"there would be more than {_MOST_EVENTS} events; make it shorter")
 
 
-def write(history: _histories.History, path: Path) -> None:
+def write(history: history_files.History, path: Path) -> None:
     """As a file that ``frugal-alloc replay`` understands; bench/generators/README.md describes it."""
     path.write_text(as_text(history))
 
 
-def as_text(history: _histories.History) -> str:
+def as_text(history: history_files.History) -> str:
     """What write() writes."""
     rows: list[list[int]] = []
-    for operation, allocation, size, stream, late_stream, ready in _histories.EVENT.iter_unpack(history.events):
-        if operation == _histories.ALLOCATE:
-            rows.append([_histories.ALLOCATE, allocation, size, stream])
+    for operation, allocation, size, stream, late_stream, ready in history_files.EVENT.iter_unpack(history.events):
+        if operation == history_files.ALLOCATE:
+            rows.append([history_files.ALLOCATE, allocation, size, stream])
         elif ready:
-            rows.append([_histories.FREE, allocation, late_stream, ready])
+            rows.append([history_files.FREE, allocation, late_stream, ready])
         else:
-            rows.append([_histories.FREE, allocation])
+            rows.append([history_files.FREE, allocation])
     head = {
         "frugal_alloc_history": 1,
         "warm_up_end": history.warm_up_end,

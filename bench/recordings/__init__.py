@@ -13,7 +13,8 @@ import sys
 import tempfile
 from pathlib import Path
 
-from frugal_alloc import _histories, _simulated_gpu
+from frugal_alloc._replay.replays import history_files
+from frugal_alloc._simulation import simulated_gpu
 
 from ..generators import recorder
 from ..training import runs
@@ -50,14 +51,14 @@ def file_of(name: str, folder: Path = _HISTORIES) -> Path:
     return folder / f"{name}.json.xz"
 
 
-def record(name: str, seed: int = DEFAULT_SEED) -> _histories.History:
+def record(name: str, seed: int = DEFAULT_SEED) -> history_files.History:
     """Runs the program in a process of its own.
 
     Raises:
         RecordingFailed
         SimulationError: there is no simulated GPU here.
     """
-    environment = _simulated_gpu.environment(_GPU_BYTES, backing="none", base=runs.environment())
+    environment = simulated_gpu.environment(_GPU_BYTES, backing="none", base=runs.environment())
     if name in _READ_BACK:
         environment["FRUGAL_SIM_BACKING"] = "memory"
     # The hook may be installed, and would put ours in the place of native.
@@ -69,28 +70,28 @@ def record(name: str, seed: int = DEFAULT_SEED) -> _histories.History:
         if done.returncode != 0:
             last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
             raise RecordingFailed(f"{name} ended with status {done.returncode}: {last[:300]}")
-        return _with_frees_in_order(_histories.read(snapshot))
+        return _with_frees_in_order(history_files.read(snapshot))
 
 
-def _with_frees_in_order(history: _histories.History) -> _histories.History:
+def _with_frees_in_order(history: history_files.History) -> history_files.History:
     """Frees that follow one another come in the order of their allocations.
 
     PyTorch drops the weights that autocast has cast in the order of host addresses, which differ from run to run.
     """
     ordered: list[tuple[int, ...]] = []
     frees: list[tuple[int, ...]] = []
-    for event in _histories.EVENT.iter_unpack(history.events):
+    for event in history_files.EVENT.iter_unpack(history.events):
         operation, *_, ready = event
-        if operation == _histories.FREE and not ready:
+        if operation == history_files.FREE and not ready:
             frees.append(event)
             continue
         ordered += [*sorted(frees), event]
         frees.clear()
     ordered += sorted(frees)
-    return dataclasses.replace(history, events=b"".join(_histories.EVENT.pack(*event) for event in ordered))
+    return dataclasses.replace(history, events=b"".join(history_files.EVENT.pack(*event) for event in ordered))
 
 
-def write(history: _histories.History, path: Path) -> None:
+def write(history: history_files.History, path: Path) -> None:
     """As a list of events, packed: without addresses and times, which differ from run to run.
 
     Beside the pickle of the snapshot it takes a third of the bytes.

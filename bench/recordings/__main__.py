@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from frugal_alloc import _simulated_gpu
+from frugal_alloc._simulation import simulated_gpu
 
 from ..command_line import Parser
 from . import DEFAULT_SEED, NAMES, RecordingFailed, file_of, record, write
@@ -29,7 +29,7 @@ def main(arguments: list[str] | None = None) -> int:
         except (RecordingFailed, OSError) as error:
             print(f"{parser.prog}: {error}", file=sys.stderr)
             return _FAILED
-        except _simulated_gpu.SimulationError as error:
+        except simulated_gpu.SimulationError as error:
             parser.error(str(error))
         gib = history.peak_live_bytes / (1 << 30)
         print(f"{path}: {history.event_count} events, {history.stream_count} streams, at most {gib:.2f} GiB live")

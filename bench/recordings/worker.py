@@ -9,7 +9,7 @@ import random
 import sys
 
 import torch
-from frugal_alloc._values import plausible
+from frugal_alloc._simulation.values import plausible
 
 _MOST_ENTRIES = 4_000_000
 

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc import _simulated_gpu
+from frugal_alloc._simulation import simulated_gpu
 
 from . import allocators
 from .results import AMPLE, Run
@@ -53,7 +53,7 @@ class Trainer:
         """
         base = environment()
         if simulated_memory is not None:
-            base = _simulated_gpu.environment(simulated_memory, base=base)
+            base = simulated_gpu.environment(simulated_memory, base=base)
         self._environment = base
         self._settings = settings
 

@@ -7,10 +7,7 @@ that catches its out-of-memory errors may meet thousands, so collections in vain
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from ._native import Library
+from collections.abc import Callable
 
 _YOUNG = 1
 # As much memory is in use if it is so to a page of ours.
@@ -26,8 +23,9 @@ class Collector:
     number of collections in vain alone, the next attempt would be refused that memory.
     """
 
-    def __init__(self, library: Library) -> None:
-        self._library = library
+    def __init__(self, in_use: Callable[[], list[int]]) -> None:
+        """`in_use` tells the bytes that are allocated on each GPU."""
+        self._in_use = in_use
         # By what was in use: how often it has been in vain.
         self._in_vain: dict[tuple[int, ...], int] = {}
 
@@ -42,6 +40,3 @@ class Collector:
         if sum(self._in_use()) < sum(before):
             self._in_vain.clear()
         return found
-
-    def _in_use(self) -> list[int]:
-        return [self._library.stats(gpu)["allocated_bytes"] for gpu in self._library.gpus()]

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from types import CodeType, FrameType, MethodType, TracebackType
 from typing import Any, ClassVar
 
-from ._frame_variables import is_among
+from ._program.frame_variables import is_among
 
 # As `inspect` names them, which takes long to import.
 _CO_VARARGS, _CO_VARKEYWORDS = 4, 8

@@ -24,7 +24,7 @@ class FrugalAllocError(RuntimeError):
 
 _GARBAGE_COLLECTOR = ctypes.CFUNCTYPE(ctypes.c_int)
 
-# Result and arguments of each function, as bindings/c_api.h declares them.
+# Result and arguments of each function, as bindings/c_api/c_api.h declares them.
 _FUNCTIONS = {
     "frugal_last_error": (ctypes.c_char_p,),
     "frugal_built_torch_version": (ctypes.c_int,),
@@ -79,7 +79,12 @@ class Library(_sites.SiteFunctions):
         self._library_with_gil = ctypes.PyDLL(path)
         self._library_with_gil.frugal_make_shareable.argtypes = [ctypes.c_void_p]
         # Kept for as long as the library may call it.
-        self._collector = _GARBAGE_COLLECTOR(_interruptions.callback(_garbage.Collector(self).collect, otherwise=0))
+        collector = _garbage.Collector(self._allocated)
+        self._collector = _GARBAGE_COLLECTOR(_interruptions.callback(collector.collect, otherwise=0))
+
+    def _allocated(self) -> list[int]:
+        """Bytes on each GPU."""
+        return [self.stats(gpu)["allocated_bytes"] for gpu in self.gpus()]
 
     def enable(self, settings: str = "") -> None:
         """`settings`: "key:value,key:value", on top of those in force."""

@@ -1,6 +1,6 @@
 """Settings: those of :func:`frugal_alloc.enable`, and what a program told PyTorch's allocator before.
 
-The library parses and checks them (bindings/settings.h); this module puts Python's values into its words.
+The library parses and checks them (bindings/settings/settings.h); this module puts Python's values into its words.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The library's functions about sites, leaks and running out of memory, for Python; see bindings/c_api.h.
+"""The library's functions about sites, leaks and running out of memory, for Python; see bindings/c_api/c_api.h.
 
 A *site* is where memory was asked for: the lines of Python that led there, the node of a backward pass, or a named part
 of the program. Importing this module imports neither torch nor the library.
@@ -12,7 +12,8 @@ import threading
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from . import _interruptions, _uncompiled, _users_code
+from . import _interruptions
+from ._program import uncompiled, users_code
 
 
 class Frame(NamedTuple):
@@ -113,7 +114,7 @@ _STATES = ("free", "allocated", "awaiting")
 
 
 def _structure(name: str, fields: str) -> type[ctypes.Structure]:
-    """A C structure; `fields` are "type name", separated by semicolons, as in bindings/c_api.h."""
+    """A C structure; `fields` are "type name", separated by semicolons, as in bindings/c_api/c_api.h."""
     types = {
         "int": ctypes.c_int,
         "int64": ctypes.c_int64,
@@ -149,7 +150,7 @@ EXPLAINER = ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.POINTER(_OutOfMemory))
 LISTENER = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 SCHEDULE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
-# Result and arguments of each function, as bindings/c_api.h declares them.
+# Result and arguments of each function, as bindings/c_api/c_api.h declares them.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_read_python": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int),
     "frugal_forget_python": (None,),
@@ -212,7 +213,7 @@ class SiteFunctions:
 
     def follow_path(self) -> None:
         """Tells the library whose code is whose, if that has changed: a program may put folders on its path."""
-        beginnings = _users_code.beginnings()
+        beginnings = users_code.beginnings()
         if beginnings is not self._beginnings:
             self._beginnings = beginnings
             self._library.frugal_set_code_owners(_code_owners(beginnings))
@@ -322,7 +323,7 @@ class SiteFunctions:
             return 0
 
         # It may come in the midst of a compiled function.
-        called = _uncompiled.uncompiled(_interruptions.callback(call, otherwise=0), calls_ours_only=True)
+        called = uncompiled.uncompiled(_interruptions.callback(call, otherwise=0), calls_ours_only=True)
         listener = LISTENER(called)
         schedule = ctypes.cast(ctypes.pythonapi.Py_AddPendingCall, SCHEDULE)
         self._library.frugal_set_epoch_listener(schedule, listener)
@@ -427,7 +428,7 @@ def _out_of_memory(facts: Any) -> OutOfMemory:
 
 
 def _code_owners(beginnings: dict[str, str]) -> bytes:
-    """As bindings/c_api.h describes them."""
-    letters = {_users_code.USERS: "u", _users_code.USERS_FLAT: "f"}
+    """As bindings/c_api/c_api.h describes them."""
+    letters = {users_code.USERS: "u", users_code.USERS_FLAT: "f"}
     lines = [letters.get(owner, "n") + text for text, owner in beginnings.items() if "\n" not in text]
     return "\n".join(lines).encode(errors="surrogateescape")

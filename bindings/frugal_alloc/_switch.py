@@ -42,5 +42,8 @@ def disable(library: _native.Library) -> None:
 
 
 def _follow(library: _native.Library) -> None:
-    _tracking.start(library)
+    if _tracking.start(library):
+        from ._report import files
+
+        files.write_at_exit()
     _out_of_memory.start(library)

@@ -18,7 +18,7 @@ constexpr c10::DeviceIndex kDevice = 0;
 // More than frugal_stats() has.
 constexpr int kMostFigures = 256;
 
-// frugal_stat_names() and frugal_stats() of bindings/c_api.h, which this process may lack.
+// frugal_stat_names() and frugal_stats() of bindings/c_api/c_api.h, which this process may lack.
 using StatNames = const char* (*)();
 using ReadStats = int (*)(int device, int64_t* figures, int capacity);
 

@@ -1,7 +1,7 @@
 // What ctypes calls: one recorded history through the CUDA allocator that c10 has now.
 //
 // The caller is a process that has a GPU, simulated or real, and libc10 and libc10_cuda loaded, and, where it wants
-// another allocator than PyTorch's, has installed that: bindings/frugal_alloc/_replay_worker.py, whose Request and
+// another allocator than PyTorch's, has installed that: bindings/frugal_alloc/_replay/worker.py, whose Request and
 // Result mirror the structs.
 
 #ifndef FRUGAL_BINDINGS_REPLAY_REPLAY_H_

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "bindings/torch_compat.h"
+#include "bindings/torch/torch_compat.h"
 
 namespace frugal::replay {
 namespace {

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc import _cli
+from frugal_alloc._command import cli
 
 TESTS = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(TESTS / "reports"), str(TESTS / "cli")]
@@ -58,7 +58,7 @@ def command(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 
     def carry_out(*arguments: Any) -> Outcome:
         with _alarm(), pytest.raises(SystemExit) as ended:
-            _cli.main([str(argument) for argument in arguments])
+            cli.main([str(argument) for argument in arguments])
         captured = capfd.readouterr()
         return Outcome(ended.value.code or 0, captured.out, captured.err)
 

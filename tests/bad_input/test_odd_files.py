@@ -93,16 +93,16 @@ def test_a_good_file_of_any_name_is_shown(command: Any, tmp_path: Path) -> None:
 # where it lies in somebody's home: so what the command imports for good files and missing ones is imported before.
 _AS_NOBODY = """
 import contextlib, io, os, sys
-from frugal_alloc import _cli
+from frugal_alloc._command import cli
 command, good, path = sys.argv[1:]
 for first in (good, "absent"):
     with contextlib.redirect_stdout(io.StringIO()), contextlib.redirect_stderr(io.StringIO()):
         with contextlib.suppress(SystemExit):
-            _cli.main([command, first])
+            cli.main([command, first])
 if os.geteuid() == 0:
     os.setegid(65534)
     os.seteuid(65534)
-_cli.main([command, path])
+cli.main([command, path])
 """
 
 

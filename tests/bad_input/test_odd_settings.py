@@ -13,7 +13,8 @@ from typing import Any
 import damage
 import frugal_alloc
 import pytest
-from frugal_alloc import _settings, _simulated_gpu
+from frugal_alloc import _settings
+from frugal_alloc._simulation import simulated_gpu
 
 VALUES = (
     *damage.NUMBERS,
@@ -68,7 +69,7 @@ print("RESULTS" + json.dumps([taken, refused]))
 
 def simulated(**changes: str) -> dict[str, str]:
     environment = {name: value for name, value in os.environ.items() if not name.startswith("FRUGAL_")}
-    return _simulated_gpu.environment(2 << 30, backing="none", base=environment) | changes
+    return simulated_gpu.environment(2 << 30, backing="none", base=environment) | changes
 
 
 def assert_one_line(text: str, case: str) -> None:

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import report_samples as samples
-from frugal_alloc import _hook
+from frugal_alloc._command import startup_hook
 from frugal_alloc._out_of_memory import report
 from frugal_alloc._report import files
 
@@ -131,8 +131,8 @@ def test_file_that_the_user_named_keeps_its_permissions(tmp_path: Path) -> None:
 def test_hook_is_not_written_through_a_planted_link(
     victim: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_hook, "path", lambda: shared / _hook.NAME)
+    monkeypatch.setattr(startup_hook, "path", lambda: shared / startup_hook.NAME)
     monkeypatch.setattr("site.getsitepackages", lambda: [str(shared)])
-    (shared / _hook.NAME).with_suffix(f".{os.getpid()}").symlink_to(victim)
-    assert _hook.install().read_text().startswith("import os; ")
+    (shared / startup_hook.NAME).with_suffix(f".{os.getpid()}").symlink_to(victim)
+    assert startup_hook.install().read_text().startswith("import os; ")
     assert victim.read_text() == "precious"

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc import _replay
+from frugal_alloc._replay.replays import replays
 
 from bench import ablate, replay_suite
 from bench.ablation import bars, bought, choices, tables
@@ -359,6 +359,6 @@ class TestCommandLine:
         self, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(ablate, "KEPT", tmp_path)
-        monkeypatch.setattr(_replay.sys, "executable", "/bin/false")
+        monkeypatch.setattr(replays.sys, "executable", "/bin/false")
         assert ablate.main(["--program", str(program), "--only", "mosaic", "--choices", "none"]) == 1
         assert capsys.readouterr().err.startswith("ablate: mosaic with ")

@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from frugal_alloc import _histories
+from frugal_alloc._replay.replays import history_files
 
 from bench import lean_trace
 
@@ -29,7 +29,7 @@ def write(folder: Path) -> Path:
 def test_a_lean_trace_is_the_same_history_in_fewer_entries(tmp_path: Path) -> None:
     source, target = write(tmp_path), tmp_path / "lean.json.xz"
     assert lean_trace.main([str(source), str(target)]) == 0
-    whole, lean = (dataclasses.replace(_histories.read(path), name="") for path in (source, target))
+    whole, lean = (dataclasses.replace(history_files.read(path), name="") for path in (source, target))
     assert lean == whole
     assert whole.event_count > 2
     trace = lean_trace.lean(json.loads(source.read_text()))

@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from frugal_alloc import _histories
-from frugal_alloc._histories import History
+from frugal_alloc._replay.replays import history_files
+from frugal_alloc._replay.replays.history_files import History
 
 from bench import offline_bound
 from bench.lifetimes import PAGE_BYTES
@@ -20,15 +20,15 @@ def history(folder: Path, *events: list[int]) -> History:
     """Rows as bench/generators/README.md describes them."""
     path = folder / "events.json"
     path.write_text(json.dumps({"frugal_alloc_history": 1, "events": events}))
-    return _histories.read(path)
+    return history_files.read(path)
 
 
 def allocate(number: int, size: int, stream: int = 0) -> list[int]:
-    return [_histories.ALLOCATE, number, size, stream]
+    return [history_files.ALLOCATE, number, size, stream]
 
 
 def free(number: int, late_stream: int | None = None, ready: int | None = None) -> list[int]:
-    return [_histories.FREE, number] if ready is None else [_histories.FREE, number, late_stream, ready]
+    return [history_files.FREE, number] if ready is None else [history_files.FREE, number, late_stream, ready]
 
 
 def test_one_byte_takes_a_page(tmp_path: Path) -> None:
@@ -71,7 +71,7 @@ def test_what_has_arenas_of_its_own_is_rounded_up_for_itself(tmp_path: Path) -> 
 
 def test_bound_is_never_below_live_and_never_a_page_above_the_grains_of_one_time() -> None:
     """Of a real recording without late frees."""
-    real = _histories.read(_histories.find("mosaic"))
+    real = history_files.read(history_files.find("mosaic"))
     bound = lower_bound_bytes(real)
     assert real.peak_live_bytes <= bound <= real.peak_live_bytes + 512 * real.allocation_count + PAGE_BYTES
     assert bound <= lower_bound_bytes(real, arenas=True)

@@ -6,8 +6,8 @@ import random
 
 import numpy as np
 import pytest
-from frugal_alloc import _histories
-from frugal_alloc._histories import History
+from frugal_alloc._replay.replays import history_files
+from frugal_alloc._replay.replays.history_files import History
 
 from bench.free_ranges import FreeRanges
 from bench.generators.recorder import Recorder
@@ -82,7 +82,7 @@ def test_fragments_of_one_fate_share_their_pages() -> None:
 
 def test_of_a_real_history_the_placement_is_near_the_bound() -> None:
     """So that nobody wonders whether a better bound would say more: it could say .2 % more of this one."""
-    real = _histories.read(_histories.find("mosaic"))
+    real = history_files.read(history_files.find("mosaic"))
     assert lower_bound_bytes(real) <= offline_placement_bytes(real) <= 1.002 * lower_bound_bytes(real)
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from frugal_alloc import _histories
+from frugal_alloc._replay.replays import history_files
 
 from bench import recordings
 from bench.recordings import __main__ as command
@@ -48,7 +48,7 @@ def test_the_same_seed_makes_the_same_events_again_whatever_the_user_has_set(mon
     monkeypatch.setenv("PYTORCH_CUDA_ALLOC_CONF", "backend:cudaMallocAsync")
     monkeypatch.setenv("FRUGAL_ALLOC", "1")
     monkeypatch.setenv("FRUGAL_SIM_KERNEL_NS", "1000000")
-    made, kept = recordings.record("gpt_inference"), _histories.read(recordings.file_of("gpt_inference"))
+    made, kept = recordings.record("gpt_inference"), history_files.read(recordings.file_of("gpt_inference"))
     assert made.events == kept.events
     assert (made.initial_count, made.peak_live_bytes) == (0, kept.peak_live_bytes)
 
@@ -58,28 +58,28 @@ def test_the_last_line_of_a_program_that_fails_is_in_the_error() -> None:
         recordings.record("no_such")
 
 
-def test_a_packed_recording_is_read_as_it_was_made(tmp_path: Path, recorded: _histories.History) -> None:
+def test_a_packed_recording_is_read_as_it_was_made(tmp_path: Path, recorded: history_files.History) -> None:
     path = recordings.file_of("made", tmp_path)
     recordings.write(recorded, path)
-    assert _histories.read(path).events == recorded.events
+    assert history_files.read(path).events == recorded.events
 
 
 def test_frees_that_follow_one_another_are_in_the_order_of_their_allocations() -> None:
     allocations = [(0, number, 512, 0, 0, 0) for number in range(4)]
     frees = [(1, 2, 0, 0, 0, 0), (1, 0, 0, 0, 0, 0), (1, 3, 0, 0, 1, 9), (1, 1, 0, 0, 0, 0), (0, 4, 512, 0, 0, 0)]
-    events = b"".join(_histories.EVENT.pack(*row) for row in allocations + frees)
-    found = recordings._with_frees_in_order(_histories.History("made", events, 9, 0, 5, 2, 2048))
+    events = b"".join(history_files.EVENT.pack(*row) for row in allocations + frees)
+    found = recordings._with_frees_in_order(history_files.History("made", events, 9, 0, 5, 2, 2048))
     # The one that is late stays where it is: it ends the run of frees before it.
     in_order = [*allocations, frees[1], frees[0], *frees[2:]]
-    assert list(_histories.EVENT.iter_unpack(found.events)) == in_order
+    assert list(history_files.EVENT.iter_unpack(found.events)) == in_order
 
 
 @pytest.fixture
-def recorded() -> _histories.History:
+def recorded() -> history_files.History:
     """With a free that is late on a second stream."""
     rows = [(0, 0, 4096, 0, 0, 0), (0, 1, 512, 1, 0, 0), (1, 0, 0, 0, 1, 4), (1, 1, 0, 0, 0, 0)]
-    events = b"".join(_histories.EVENT.pack(*row) for row in rows)
-    return _histories.History("made", events, 4, 0, 2, 2, 4608)
+    events = b"".join(history_files.EVENT.pack(*row) for row in rows)
+    return history_files.History("made", events, 4, 0, 2, 2, 4608)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +103,7 @@ def test_bad_arguments_are_refused_in_one_line(
 def test_a_program_that_fails_says_why_in_one_line_and_leaves_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(name: str, seed: int) -> _histories.History:
+    def fails(name: str, seed: int) -> history_files.History:
         raise recordings.RecordingFailed(f"{name} ended with status 1: out of memory")
 
     monkeypatch.setattr(command, "record", fails)

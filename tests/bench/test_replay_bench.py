@@ -9,21 +9,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc import _replay, _replay_worker
+from frugal_alloc._replay.replays import replays, worker
 
 from bench import replay_bars, replay_bench, replay_results, replay_suite
 from bench.generators.recorder import GIB, MIB, Recorder
 from bench.replay_results import Bar, Constrained, Input, Value
 
-CALLS = dict.fromkeys(_replay_worker.CALL_KINDS, 0)
+CALLS = dict.fromkeys(worker.CALL_KINDS, 0)
 RECORDED = Input("gpt60", "recorded", "", 100, 50, 1, 10 * GIB, None, [], None, 32)
 LOOP = Input("fixed_random", "generated", "", 100, 50, 1, 10 * GIB, None, [25, 50, 75, 100], 1, 32)
 STREAMS = Input("many_pools", "generated", "", 100, 50, 6, 10 * GIB, 25, [], 1, 32)
 
 
-def measurement(history: str, allocator: str = "frugal", **changes: Any) -> _replay.Measurement:
+def measurement(history: str, allocator: str = "frugal", **changes: Any) -> replays.Measurement:
     """Of a run that kept 10 GiB live, reserved no more and called the driver never."""
-    fields = {field.name: None for field in dataclasses.fields(_replay.Measurement)}
+    fields = {field.name: None for field in dataclasses.fields(replays.Measurement)}
     fields |= {
         "history": history,
         "allocator": allocator,
@@ -34,9 +34,9 @@ def measurement(history: str, allocator: str = "frugal", **changes: Any) -> _rep
         "driver_ns": 0,
         "driver_ns_to_peak": 0,
         "stream_lag": 0,
-        "steady": _replay.SteadyState(50, 2_000, CALLS, 0, 0),
+        "steady": replays.SteadyState(50, 2_000, CALLS, 0, 0),
     }
-    return _replay.Measurement(**(fields | changes))
+    return replays.Measurement(**(fields | changes))
 
 
 def constrained(history: str, ratio: float, **changes: Any) -> Constrained:
@@ -87,7 +87,7 @@ class TestBars:
             assert (value.value, value.meets_bar, value.meets_stretch) == (None, False, False), key
 
     def test_loop_may_make_no_driver_call(self) -> None:
-        one = _replay.SteadyState(50, 2_000, CALLS | {"map": 1}, 2_000, 0)
+        one = replays.SteadyState(50, 2_000, CALLS | {"map": 1}, 2_000, 0)
         bars = judge([LOOP], [measurement("fixed_random", steady=one)])
         assert only_value(bars["loop_calls"]) == Value("fixed_random", "frugal", 0.5, False, False)
         still = judge([LOOP], [measurement("fixed_random")])["loop_calls"]
@@ -98,7 +98,7 @@ class TestBars:
         assert [value.history for value in bars["event_calls"].values] == ["fixed_random"]
 
     def test_driver_time_is_in_ms_for_a_thousand_allocations(self) -> None:
-        steady = _replay.SteadyState(50, 2_000, CALLS, 3_000_000, 0)
+        steady = replays.SteadyState(50, 2_000, CALLS, 3_000_000, 0)
         value = only_value(judge([RECORDED], [measurement("gpt60", steady=steady)])["time_training"])
         assert (value.value, value.meets_bar, value.meets_stretch) == (1.5, False, False)
 
@@ -194,7 +194,7 @@ class TestCommandLine:
     def test_worker_that_crashes_gets_one_line_and_status_1(
         self, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(_replay.sys, "executable", "/bin/false")
+        monkeypatch.setattr(replays.sys, "executable", "/bin/false")
         assert replay_bench.main(["--only", "mosaic"]) == 1
         assert capsys.readouterr().err.startswith("replay_bench: mosaic with ")
 

@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from frugal_alloc import _simulated_gpu
+from frugal_alloc._simulation import simulated_gpu
 
 from bench import train_bench
 from bench.training import results, runs, table
@@ -203,7 +203,7 @@ print(json.dumps([{kind: late[kind] - early.get(kind, 0) for kind in late} for e
 
 @pytest.mark.parametrize("allocator", ["frugal", "native"])
 def test_the_allocator_counts_its_driver_calls_as_the_gpu_does(allocator):
-    environment = _simulated_gpu.environment(4 << 30, backing="none") | {"PYTHONPATH": str(ROOT)}
+    environment = simulated_gpu.environment(4 << 30, backing="none") | {"PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-c", COUNTS, allocator]
     done = subprocess.run(command, capture_output=True, text=True, timeout=600, cwd=ROOT, env=environment)
     assert done.returncode == 0, done.stderr

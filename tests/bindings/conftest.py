@@ -65,12 +65,12 @@ def _simulated(file: str) -> dict[str, str]:
 
     environment = dict(os.environ)
     if not ON_REAL_GPU:
-        from frugal_alloc import _simulated_gpu
+        from frugal_alloc._simulation import simulated_gpu
 
         try:
-            memory = _simulated_gpu.parse_size(MEMORY)
-            environment = _simulated_gpu.environment(memory, gpus=GPUS.get(file, 1))
-        except (_simulated_gpu.SizeError, _simulated_gpu.SimulationError) as error:
+            memory = simulated_gpu.parse_size(MEMORY)
+            environment = simulated_gpu.environment(memory, gpus=GPUS.get(file, 1))
+        except (simulated_gpu.SizeError, simulated_gpu.SimulationError) as error:
             raise FileFailed(str(error)) from None
         environment.update({"FRUGAL_SIM_ORDER": "1", "FRUGAL_SIM_LATE": "1"} | ENVIRONMENT.get(file, {}))
     package = str(Path(frugal_alloc.__file__).parents[1])

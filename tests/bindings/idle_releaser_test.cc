@@ -1,4 +1,4 @@
-#include "bindings/idle_releaser.h"
+#include "bindings/threads/idle_releaser.h"
 
 #include <sys/wait.h>
 #include <unistd.h>

@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/c_api.h"
+#include "bindings/c_api/c_api.h"
 #include "cuda/driver_api.h"
 #include "gtest/gtest.h"
 

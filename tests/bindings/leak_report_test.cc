@@ -1,8 +1,8 @@
-#include "bindings/leak_report.h"
+#include "bindings/tracking/leak_report.h"
 
 #include <string>
 
-#include "bindings/code_owners.h"
+#include "bindings/tracking/code_owners.h"
 #include "gmock/gmock.h"
 #include "gtest/gtest.h"
 

@@ -11,8 +11,8 @@ Ends with status 1 and the differences if an answer is not what the function's c
 import sys
 
 sys.path.insert(0, sys.argv[1])
-from frugal_alloc import _liveness as liveness
 from frugal_alloc._out_of_memory import running
+from frugal_alloc._program import liveness as liveness
 
 differences = []
 

@@ -1,35 +1,33 @@
-#include "bindings/out_of_memory_verdict.h"
+#include "bindings/tracking/out_of_memory_verdict.h"
 
 #include "gtest/gtest.h"
 
 namespace frugal {
 namespace {
 
-constexpr int64_t kGiB = int64_t{1} << 30;
-
 // 80 GiB of which nothing is left, all of it in tensors; a request of 2 GiB.
-frugal_out_of_memory FullGpu() {
-  frugal_out_of_memory facts = {};
-  facts.requested = 2 * kGiB;
-  facts.device_total = facts.limit = 80 * kGiB;
-  facts.outside = kGiB;
-  facts.reserved = facts.allocated = 79 * kGiB;
+OutOfMemoryFacts FullGpu() {
+  OutOfMemoryFacts facts;
+  facts.requested = GiB(2);
+  facts.device_total = facts.limit = GiB(80);
+  facts.outside = GiB(1);
+  facts.reserved = facts.allocated = GiB(79);
   return facts;
 }
 
-OutOfMemoryVerdict Verdict(frugal_out_of_memory facts, Bytes leaked = Bytes(0)) {
-  facts.missing = MissingBytes(facts).count();
+OutOfMemoryVerdict Verdict(OutOfMemoryFacts facts, Bytes leaked = Bytes(0)) {
+  facts.missing = MissingBytes(facts);
   return JudgeOutOfMemory(facts, leaked);
 }
 
 TEST(OutOfMemoryVerdictTest, WhatIsMissingIsTheRequestLessAllThatCouldBeHad) {
-  frugal_out_of_memory facts = FullGpu();
+  OutOfMemoryFacts facts = FullGpu();
   EXPECT_EQ(MissingBytes(facts), GiB(2));
-  facts.allocated -= 3 * kGiB;
-  facts.unusable = 2 * kGiB;
+  facts.allocated -= GiB(3);
+  facts.unusable = GiB(2);
   EXPECT_EQ(MissingBytes(facts), GiB(1));
-  facts.reserved -= kGiB;
-  facts.device_free = kGiB;
+  facts.reserved -= GiB(1);
+  facts.device_free = GiB(1);
   EXPECT_EQ(MissingBytes(facts), GiB(1));
   facts.limit = facts.reserved;
   EXPECT_EQ(MissingBytes(facts), GiB(2));
@@ -45,44 +43,44 @@ TEST(OutOfMemoryVerdictTest, ALeakIsTheCauseIfTheRequestWouldFitWithoutIt) {
 }
 
 TEST(OutOfMemoryVerdictTest, FragmentationIsTheCauseIfThereIsMuchOfIt) {
-  frugal_out_of_memory facts = FullGpu();
-  facts.allocated -= 3 * kGiB;
-  facts.unusable = 3 * kGiB;
+  OutOfMemoryFacts facts = FullGpu();
+  facts.allocated -= GiB(3);
+  facts.unusable = GiB(3);
   EXPECT_EQ(Verdict(facts), OutOfMemoryVerdict::kFragmentation);
   EXPECT_EQ(Verdict(facts, GiB(10)), OutOfMemoryVerdict::kLeak);
-  facts.requested = kGiB / 64;
-  facts.allocated = facts.reserved - kGiB / 64;
-  facts.unusable = kGiB / 64;
+  facts.requested = MiB(16);
+  facts.allocated = facts.reserved - MiB(16);
+  facts.unusable = MiB(16);
   EXPECT_EQ(Verdict(facts), OutOfMemoryVerdict::kTooBig);
 }
 
 TEST(OutOfMemoryVerdictTest, MemoryOutsideIsTheCauseIfItIsMoreThanAContextTakes) {
-  frugal_out_of_memory facts = FullGpu();
-  facts.reserved = facts.allocated = 70 * kGiB;
-  facts.outside = 10 * kGiB;
+  OutOfMemoryFacts facts = FullGpu();
+  facts.reserved = facts.allocated = GiB(70);
+  facts.outside = GiB(10);
   EXPECT_EQ(Verdict(facts), OutOfMemoryVerdict::kOutside);
-  facts.requested = 9 * kGiB;
+  facts.requested = GiB(9);
   EXPECT_EQ(Verdict(facts), OutOfMemoryVerdict::kTooBig);
 }
 
 // Half a GiB of a GPU of 2 GiB is nobody's to give back.
 TEST(OutOfMemoryVerdictTest, AContextIsNeverTheCause) {
-  frugal_out_of_memory facts = FullGpu();
-  facts.device_total = facts.limit = 2 * kGiB;
-  facts.outside = kGiB / 2;
-  facts.reserved = facts.allocated = 3 * kGiB / 2;
-  facts.requested = kGiB / 8;
+  OutOfMemoryFacts facts = FullGpu();
+  facts.device_total = facts.limit = GiB(2);
+  facts.outside = MiB(512);
+  facts.reserved = facts.allocated = MiB(1536);
+  facts.requested = MiB(128);
   EXPECT_EQ(Verdict(facts), OutOfMemoryVerdict::kTooBig);
 }
 
 TEST(OutOfMemoryVerdictTest, OnASmallGpuWhatIsBeyondItsContextIsTheCause) {
-  frugal_out_of_memory facts = FullGpu();
-  facts.device_total = facts.limit = 2 * kGiB;
-  facts.outside = kGiB;
-  facts.reserved = facts.allocated = kGiB;
-  facts.requested = kGiB / 4;
+  OutOfMemoryFacts facts = FullGpu();
+  facts.device_total = facts.limit = GiB(2);
+  facts.outside = GiB(1);
+  facts.reserved = facts.allocated = GiB(1);
+  facts.requested = MiB(256);
   EXPECT_EQ(Verdict(facts), OutOfMemoryVerdict::kOutside);
-  facts.requested = kGiB / 2;
+  facts.requested = MiB(512);
   EXPECT_EQ(Verdict(facts), OutOfMemoryVerdict::kTooBig);
 }
 

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "absl/synchronization/notification.h"
-#include "bindings/python_stack.h"
+#include "bindings/tracking/python_stack.h"
 
 namespace {
 

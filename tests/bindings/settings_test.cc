@@ -1,4 +1,4 @@
-#include "bindings/settings.h"
+#include "bindings/settings/settings.h"
 
 #include <sys/stat.h>
 

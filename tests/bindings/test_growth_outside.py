@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from binding_helpers import MIB, run_python
-from frugal_alloc import _simulated_gpu
+from frugal_alloc._simulation import simulated_gpu
 
 # Of 2 GiB, 512 MiB are the CUDA context's. Each of eight epochs takes 64 MiB past PyTorch, together more than the GPU's
 # context may, yet less beyond what is usual than is missing in the end.
@@ -34,7 +34,7 @@ except torch.OutOfMemoryError as error:
 
 @pytest.mark.parametrize(("lets_go", "verdict"), [(False, "outside"), (True, "too_big")])
 def test_what_has_grown_outside_is_the_verdict_while_it_is_there(tmp_path: Path, lets_go: bool, verdict: str) -> None:
-    environment = _simulated_gpu.environment(2048 * MIB)
+    environment = simulated_gpu.environment(2048 * MIB)
     program = PROGRAM.format(folder=str(tmp_path), each=64 * MIB, lets_go=lets_go)
     done = run_python(program, **environment)
     text = " ".join(done["text"].split())

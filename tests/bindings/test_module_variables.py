@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 from binding_helpers import ORDER
-from frugal_alloc import _simulated_gpu
 from frugal_alloc._out_of_memory import module_variables, running, variables
+from frugal_alloc._simulation import simulated_gpu
 
 STRAIGHT = """
 class Model:
@@ -204,7 +204,7 @@ print(mean.shape)
 def run(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
     program = folder / "train.py"
     program.write_text(source)
-    environment = os.environ | _simulated_gpu.environment(1 << 30)
+    environment = os.environ | simulated_gpu.environment(1 << 30)
     return subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, timeout=600)
 
 

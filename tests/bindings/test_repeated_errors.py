@@ -12,7 +12,8 @@ import pytest
 import torch
 from binding_helpers import GIB, MIB, collect, empty
 from frugal_alloc import _garbage, _native
-from frugal_alloc._out_of_memory import recovery, repetition, situation
+from frugal_alloc._out_of_memory import repetition, situation
+from frugal_alloc._report import latest_error
 from frugal_alloc._report.headline import headline
 
 TOO_MUCH = 1 << 44
@@ -116,8 +117,13 @@ def collections(monkeypatch: Any) -> list[int]:
     return seen
 
 
+def allocated() -> list[int]:
+    library = _native.load()
+    return [library.stats(gpu)["allocated_bytes"] for gpu in library.gpus()]
+
+
 def test_collections_in_vain_become_rarer(collections: list[int]) -> None:
-    collector = _garbage.Collector(_native.load())
+    collector = _garbage.Collector(allocated)
     for _ in range(16):
         collector.collect()
     assert [number for number, generation in enumerate(collections, 1) if generation == 2] == [1, 2, 4, 8, 16]
@@ -140,7 +146,7 @@ def no_automatic_collections() -> Iterator[None]:
 def test_a_collection_that_frees_memory_is_followed_by_a_full_one(
     collections: list[int], no_automatic_collections: None
 ) -> None:
-    collector = _garbage.Collector(_native.load())
+    collector = _garbage.Collector(allocated)
     for _ in range(4):
         collector.collect()
         collector.collect()
@@ -150,7 +156,7 @@ def test_a_collection_that_frees_memory_is_followed_by_a_full_one(
 
 
 def test_where_more_is_in_use_than_before_all_is_collected(collections: list[int]) -> None:
-    collector = _garbage.Collector(_native.load())
+    collector = _garbage.Collector(allocated)
     held = []
     for _ in range(6):
         held.append(empty(4 * MIB))
@@ -175,12 +181,12 @@ def test_an_error_after_which_nothing_happened_is_the_headline() -> None:
 
 
 def test_a_run_that_goes_on_has_met_errors_and_not_failed() -> None:
-    before = recovery.met()
+    before = latest_error.met()
     texts_of(3, size=1 << 43)
     for _ in range(5):
         served = empty(GIB)
     del served
-    assert not recovery.has_gone_on()
+    assert not latest_error.has_gone_on()
     # As much as was refused, in all.
     torch.cuda.reset_accumulated_memory_stats()
     report = frugal_alloc.report()
@@ -204,17 +210,17 @@ def refused() -> int:
 
 def test_a_run_goes_on_once_it_was_given_as_much_as_was_refused(refused: int) -> None:
     for _ in range(refused):
-        assert not recovery.has_gone_on()
+        assert not latest_error.has_gone_on()
         empty(GIB)
-    assert recovery.has_gone_on()
+    assert latest_error.has_gone_on()
     with pytest.raises(torch.OutOfMemoryError):
         empty(TOO_MUCH)
-    assert not recovery.has_gone_on()
+    assert not latest_error.has_gone_on()
 
 
 def test_a_program_that_ends_by_an_error_has_not_gone_on(refused: int) -> None:
     for _ in range(refused):
         empty(GIB)
-    assert recovery.has_gone_on()
-    recovery.note_end()
-    assert not recovery.has_gone_on()
+    assert latest_error.has_gone_on()
+    latest_error.note_end()
+    assert not latest_error.has_gone_on()

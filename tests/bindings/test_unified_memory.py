@@ -10,7 +10,7 @@ import os
 
 import pytest
 from binding_helpers import GIB, MIB, run_python
-from frugal_alloc import _simulated_gpu
+from frugal_alloc._simulation import simulated_gpu
 
 pytestmark = pytest.mark.simulated_gpu
 
@@ -48,7 +48,7 @@ def run(code: str, options: str | None = "", **more: str) -> dict:
     """Runs a program with frugal_alloc enabled with `options`, or without (None), on a GPU with the host's memory."""
     base = dict(os.environ) | {"FRUGAL_SIM_UNIFIED": "1"} | more
     enable = "" if options is None else ENABLE.format(options)
-    return run_python(enable + BEGIN + code, **_simulated_gpu.environment(MEMORY, base=base))
+    return run_python(enable + BEGIN + code, **simulated_gpu.environment(MEMORY, base=base))
 
 
 def error_of(code: str, options: str = "", **more: str) -> str:
@@ -167,7 +167,7 @@ report(outside=outside.now(0), notes=frugal_alloc.report().document["notes"])
 
 
 def test_a_gpu_with_memory_of_its_own_is_told_nothing_of_the_host():
-    environment = _simulated_gpu.environment(2 * GIB)
+    environment = simulated_gpu.environment(2 * GIB)
     result = run_python(ENABLE.format("") + BEGIN + "ask(3 << 30)", **environment)
     assert "error" in result, result["stderr"]
     assert "host's" not in result["error"]

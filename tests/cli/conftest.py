@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc import _cli
+from frugal_alloc._command import cli
 from recordings import Recording
 
 
@@ -27,7 +27,7 @@ def command(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
 
     def carry_out(*arguments: str | Path) -> Outcome:
         with pytest.raises(SystemExit) as ended:
-            _cli.main([str(argument) for argument in arguments])
+            cli.main([str(argument) for argument in arguments])
         captured = capfd.readouterr()
         return Outcome(ended.value.code or 0, captured.out, captured.err)
 

@@ -164,6 +164,7 @@ def test_torch_that_is_not_there_is_missed(monkeypatch: pytest.MonkeyPatch) -> N
 
 
 def test_what_is_installed_is_found_out_without_importing_torch() -> None:
-    code = "import sys; from frugal_alloc import _cli, _installation; _installation.find_torch(); print(*sys.modules)"
+    imports = "import sys, frugal_alloc._command.cli; from frugal_alloc import _installation"
+    code = f"{imports}; _installation.find_torch(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "torch" not in done.stdout.split()

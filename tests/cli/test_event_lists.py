@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc import _histories
+from frugal_alloc._replay.replays import history_files
 
 ALLOCATE, FREE = 0, 1
 TWO = [[ALLOCATE, 0, 700, 0], [ALLOCATE, 1, 300, 1], [FREE, 0], [FREE, 1]]
@@ -20,8 +20,8 @@ def write(path: Path, events: Any, **others: Any) -> Path:
 
 def test_events_are_taken_as_they_are(tmp_path: Path) -> None:
     rows = [[ALLOCATE, 0, 700, 0], [ALLOCATE, 1, 300, 2], [FREE, 0, 1, 4], [FREE, 1]]
-    history = _histories.read(write(tmp_path / "made-up.json", rows))
-    assert list(_histories.EVENT.iter_unpack(history.events)) == [
+    history = history_files.read(write(tmp_path / "made-up.json", rows))
+    assert list(history_files.EVENT.iter_unpack(history.events)) == [
         (ALLOCATE, 0, 700, 0, 0, 0),
         (ALLOCATE, 1, 300, 2, 0, 0),
         (FREE, 0, 0, 0, 1, 4),
@@ -34,15 +34,15 @@ def test_events_are_taken_as_they_are(tmp_path: Path) -> None:
 def test_memory_freed_late_counts_as_live_until_it_is_ready(tmp_path: Path) -> None:
     def peak(ready: int) -> int:
         rows = [[ALLOCATE, 0, 700, 0], [FREE, 0, 1, ready], [ALLOCATE, 1, 300, 0], [ALLOCATE, 2, 500, 0]]
-        return _histories.read(write(tmp_path / "late.json", rows)).peak_live_bytes
+        return history_files.read(write(tmp_path / "late.json", rows)).peak_live_bytes
 
     assert [peak(ready) for ready in (2, 3, 4)] == [800, 1_000, 1_500]
 
 
 def test_marks_are_read_and_may_be_missing(tmp_path: Path) -> None:
-    marked = _histories.read(write(tmp_path / "a.json", TWO, warm_up_end=2, turn_ends=[1, 4], stream_lag=3))
+    marked = history_files.read(write(tmp_path / "a.json", TWO, warm_up_end=2, turn_ends=[1, 4], stream_lag=3))
     assert (marked.warm_up_end, marked.turn_ends, marked.stream_lag) == (2, (1, 4), 3)
-    plain = _histories.read(write(tmp_path / "b.json", TWO, warm_up_end=None))
+    plain = history_files.read(write(tmp_path / "b.json", TWO, warm_up_end=None))
     assert (plain.warm_up_end, plain.turn_ends, plain.stream_lag) == (None, (), 0)
 
 
@@ -84,8 +84,8 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
 def test_bad_list_gets_one_line_that_names_it_and_status_2(case: str, tmp_path: Path, command: Any) -> None:
     events, others, reason = BAD[case]
     path = write(tmp_path / "bad.json", events, **others)
-    with pytest.raises(_histories.HistoryError, match=reason):
-        _histories.read(path)
+    with pytest.raises(history_files.HistoryError, match=reason):
+        history_files.read(path)
     outcome = command("replay", path)
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err.startswith(f"frugal-alloc replay: {path}: ")
@@ -93,6 +93,6 @@ def test_bad_list_gets_one_line_that_names_it_and_status_2(case: str, tmp_path: 
 
 
 def test_more_events_than_can_be_replayed_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_histories, "_MAX_EVENTS", 3)
-    with pytest.raises(_histories.HistoryError, match="more than 3 events"):
-        _histories.read(write(tmp_path / "long.json", TWO))
+    monkeypatch.setattr(history_files, "_MAX_EVENTS", 3)
+    with pytest.raises(history_files.HistoryError, match="more than 3 events"):
+        history_files.read(write(tmp_path / "long.json", TWO))

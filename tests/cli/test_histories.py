@@ -18,19 +18,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc import _histories, _host_memory, _recorded_files
+from frugal_alloc import _host_memory, _recorded_files
+from frugal_alloc._replay.replays import history_files
 from recordings import MIB, Recording
 
 ALLOCATE, FREE = 0, 1
 
 
-def events(history: _histories.History) -> list[tuple[int, ...]]:
+def events(history: history_files.History) -> list[tuple[int, ...]]:
     """(operation, allocation, size, stream, late stream, ready) of each."""
-    return list(_histories.EVENT.iter_unpack(history.events))
+    return list(history_files.EVENT.iter_unpack(history.events))
 
 
-def read(recording: Recording, tmp_path: Path) -> _histories.History:
-    return _histories.read(recording.write(tmp_path / "recording.pickle"))
+def read(recording: Recording, tmp_path: Path) -> history_files.History:
+    return history_files.read(recording.write(tmp_path / "recording.pickle"))
 
 
 def kineto(entries: list[tuple[int, int, int]], **changes: Any) -> bytes:
@@ -138,7 +139,7 @@ def test_of_several_devices_the_busiest_is_read(recording: Recording, tmp_path: 
     snapshot["device_traces"] = [[], recording.trace, recording.trace[:0]]
     path = tmp_path / "devices.pickle"
     path.write_bytes(pickle.dumps(snapshot))
-    assert _histories.read(path).event_count == 1
+    assert history_files.read(path).event_count == 1
 
 
 def test_kineto_places_what_no_event_explains_in_pieces_of_16_mib(tmp_path: Path) -> None:
@@ -146,7 +147,7 @@ def test_kineto_places_what_no_event_explains_in_pieces_of_16_mib(tmp_path: Path
     # 40 MiB before: 5 of them are freed in the trace.
     path.write_bytes(kineto([(0x9000, MIB, 41 * MIB), (0x8000, -5 * MIB, 36 * MIB), (0x9000, -MIB, 35 * MIB)]))
 
-    history = _histories.read(path)
+    history = history_files.read(path)
 
     sizes = [event[2] for event in events(history)[: history.initial_count]]
     assert sorted(sizes) == [3 * MIB, 5 * MIB, 16 * MIB, 16 * MIB]
@@ -159,11 +160,11 @@ def test_packing_is_told_by_content_not_by_name(kind: str, pack: Any, recording:
     data = kineto([(0x9000, 512, 512)]) if kind == "kineto" else pickle.dumps(recording.allocate(1, 512).snapshot())
     path = tmp_path / "recording.bin"
     path.write_bytes(pack(data))
-    assert _histories.read(path).peak_live_bytes == 512
+    assert history_files.read(path).peak_live_bytes == 512
 
 
 def test_history_of_the_project_is_found_by_its_name() -> None:
-    history = _histories.read(_histories.find("mosaic"))
+    history = history_files.read(history_files.find("mosaic"))
     assert (history.name, history.event_count, history.stream_count) == ("mosaic.pickle.xz", 1057, 4)
 
 
@@ -257,13 +258,13 @@ def test_reading_leaves_the_memory_limit_of_the_process_as_it_was(recording: Rec
 def test_more_streams_than_can_be_made_are_refused(recording: Recording, tmp_path: Path) -> None:
     for stream in range(2000):
         recording.allocate(stream << 20, 1, stream=stream)
-    with pytest.raises(_histories.HistoryError, match="more than 1024 streams"):
+    with pytest.raises(history_files.HistoryError, match="more than 1024 streams"):
         read(recording, tmp_path)
 
 
 def test_event_is_32_bytes_as_in_c() -> None:
-    assert _histories.EVENT.size == 32
-    assert _histories.EVENT.format == "<IIQIIQ"
+    assert history_files.EVENT.size == 32
+    assert history_files.EVENT.format == "<IIQIIQ"
 
 
 def _damage(data: bytes, chance: random.Random) -> bytes:
@@ -295,15 +296,15 @@ def test_damaged_recording_is_refused_or_still_a_history(seed: int, recording: R
     for _ in range(500):
         path.write_bytes(_damage(source, chance))
         try:
-            history = _histories.read(path)
-        except _histories.HistoryError as error:
+            history = history_files.read(path)
+        except history_files.HistoryError as error:
             assert str(path) in str(error)
             assert "\n" not in str(error)
         else:
             assert_consistent(history)
 
 
-def assert_consistent(history: _histories.History) -> None:
+def assert_consistent(history: history_files.History) -> None:
     """What bindings/replay asks of the events."""
     live, freed = set(), set()
     for operation, allocation, size, stream, late_stream, ready in events(history):
@@ -323,12 +324,12 @@ def grown_mib(path: Path) -> tuple[str, int]:
     """What reading a file ends in, and how many MiB a fresh process takes for it at its peak."""
     program = """
 import resource, sys
-from frugal_alloc import _histories
+from frugal_alloc._replay import history_files
 before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 try:
-    _histories.read(sys.argv[1])
+    history_files.read(sys.argv[1])
     outcome = "read"
-except _histories.HistoryError as error:
+except history_files.HistoryError as error:
     outcome = str(error)
 print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before >> 10, outcome)
 """
@@ -378,8 +379,8 @@ def test_no_more_than_a_part_of_what_memory_is_free_is_taken(tmp_path: Path, mon
     path = tmp_path / "large.json"
     path.write_text(json.dumps({"traceEvents": [{"name": "x" * 20, "number": number} for number in range(1 << 20)]}))
     monkeypatch.setattr(_host_memory, "available_bytes", lambda: 128 * MIB)
-    with pytest.raises(_histories.HistoryError) as refused:
-        _histories.read(path)
+    with pytest.raises(history_files.HistoryError) as refused:
+        history_files.read(path)
     assert re.fullmatch(f"{path} takes more than half of the memory that is free, 128 MiB; .*", str(refused.value))
 
 
@@ -389,8 +390,8 @@ def test_number_too_long_to_be_written_is_refused(number: int, recording: Record
     snapshot["device_traces"][0][0]["addr"] = number
     path = tmp_path / "history"
     path.write_bytes(pickle.dumps(snapshot))
-    with pytest.raises(_histories.HistoryError, match=r"'addr' is .*, not a number from 0 to") as refused:
-        _histories.read(path)
+    with pytest.raises(history_files.HistoryError, match=r"'addr' is .*, not a number from 0 to") as refused:
+        history_files.read(path)
     assert len(str(refused.value)) < len(str(path)) + 300
 
 
@@ -440,8 +441,8 @@ def test_value_that_cannot_be_there_is_named_in_short(place: str, kind: str, tmp
     path.write_bytes(b"\x80\x04" + PLACES[place](VALUES[kind]) + b".")
     tracemalloc.start()
     try:
-        with pytest.raises(_histories.HistoryError) as refused:
-            _histories.read(path)
+        with pytest.raises(history_files.HistoryError) as refused:
+            history_files.read(path)
         peak = tracemalloc.get_traced_memory()[1]
     finally:
         tracemalloc.stop()

@@ -12,7 +12,8 @@ from typing import Any
 
 import frugal_alloc
 import pytest
-from frugal_alloc import _hook, _simulated_gpu
+from frugal_alloc._command import startup_hook
+from frugal_alloc._simulation import simulated_gpu
 
 GIB = 1 << 30
 PACKAGES = Path(frugal_alloc.__file__).parents[1]
@@ -35,11 +36,11 @@ class Python:
         return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
 
     def run_on_gpu(self, code: str, **changes: str | None) -> subprocess.CompletedProcess[str]:
-        simulated = _simulated_gpu.environment(2 * GIB, base={})
+        simulated = simulated_gpu.environment(2 * GIB, base={})
         return self.run(code, **(simulated | changes))
 
     def hook(self, command: str) -> subprocess.CompletedProcess[str]:
-        return self.run(f"from frugal_alloc import _cli; _cli.main(['{command}'])")
+        return self.run(f"from frugal_alloc._command import cli; cli.main(['{command}'])")
 
 
 def _torch_folder() -> list[str]:
@@ -58,11 +59,11 @@ def hooked(python: Python) -> Any:
     assert python.hook("install-hook").returncode == 0
     yield python
     assert python.hook("remove-hook").returncode == 0
-    assert not (python.packages / _hook.NAME).exists()
+    assert not (python.packages / startup_hook.NAME).exists()
 
 
 def test_installing_and_removing_say_what_they_did_and_may_be_done_twice(python: Python) -> None:
-    path = python.packages / _hook.NAME
+    path = python.packages / startup_hook.NAME
     for _ in range(2):
         done = python.hook("install-hook")
         assert done.stdout.startswith(f"wrote {path}\n"), done
@@ -76,7 +77,7 @@ def test_place_that_cannot_be_written_gets_one_line_and_status_2(
 ) -> None:
     occupied = tmp_path / "file"
     occupied.write_text("")
-    monkeypatch.setattr(_hook, "path", lambda: occupied / _hook.NAME)
+    monkeypatch.setattr(startup_hook, "path", lambda: occupied / startup_hook.NAME)
     monkeypatch.setattr("site.getsitepackages", lambda: [str(occupied)])
     outcome = command("install-hook")
     assert (outcome.status, outcome.err.count("\n")) == (2, 1)
@@ -119,7 +120,7 @@ def test_programs_that_import_torch_and_their_spawned_children_have_it(hooked: P
             child.join()
         """,
         FRUGAL_ALLOC="1",
-        PYTHONPATH=os.pathsep.join((str(_simulated_gpu.STARTUP), str(tmp_path))),
+        PYTHONPATH=os.pathsep.join((str(simulated_gpu.STARTUP), str(tmp_path))),
     )
     assert done.stdout, done.stderr
     assert json.loads(done.stdout) == [True, [True, 4096], False]
@@ -143,7 +144,7 @@ def test_value_that_is_neither_0_nor_1_is_named(hooked: Python) -> None:
 
 
 def test_hook_that_outlives_the_package_says_so(hooked: Python) -> None:
-    hook = hooked.packages / _hook.NAME
+    hook = hooked.packages / startup_hook.NAME
     hook.write_text(hook.read_text().replace("_enabling.py", "_gone.py"))
     done = hooked.run("print('goes on')", FRUGAL_ALLOC="1")
     without = hooked.run("print('goes on')")
@@ -174,12 +175,12 @@ def test_package_whose_path_is_odd_is_enabled_in_every_locale(
     package = tmp_path / 'zo\u00e9 "quoted" {name}' / "frugal_alloc"
     package.mkdir(parents=True)
     (package / "_enabling.py").write_text("def enable_after_torch(): print('enabled')\n")
-    target = python.packages / _hook.NAME
-    monkeypatch.setattr(_hook, "path", lambda: target)
+    target = python.packages / startup_hook.NAME
+    monkeypatch.setattr(startup_hook, "path", lambda: target)
     monkeypatch.setattr("site.getsitepackages", lambda: [str(target.parent)])
-    monkeypatch.setattr(_hook, "__file__", str(package / "_hook.py"))
+    monkeypatch.setattr(startup_hook, "__file__", str(package / "_hook.py"))
     try:
-        _hook.install()
+        startup_hook.install()
         assert target.read_bytes().isascii()
         variables = {"LC_ALL": locale, "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0", "FRUGAL_ALLOC": "1"}
         done = python.run("print('goes on')", **variables)
@@ -193,12 +194,12 @@ def test_hook_in_an_odd_folder_names_itself_when_the_package_is_gone(
 ) -> None:
     folder = tmp_path / 'a "quoted" \\folder zo\u00e9'
     folder.mkdir()
-    monkeypatch.setattr(_hook, "path", lambda: folder / _hook.NAME)
+    monkeypatch.setattr(startup_hook, "path", lambda: folder / startup_hook.NAME)
     monkeypatch.setattr("site.getsitepackages", lambda: [str(folder)])
-    monkeypatch.setattr(_hook, "__file__", str(tmp_path / "gone" / "_hook.py"))
-    line = _hook.install().read_text(encoding="ascii")
+    monkeypatch.setattr(startup_hook, "__file__", str(tmp_path / "gone" / "_hook.py"))
+    line = startup_hook.install().read_text(encoding="ascii")
     assert line.count("\n") == 1
     done = python.run(f"import site; site.addsitedir({str(folder)!a})", FRUGAL_ALLOC="1", PYTHONIOENCODING="utf-8")
     assert done.stderr == (
-        f"frugal_alloc: not used: the package is not installed here any more; remove {folder / _hook.NAME}\n"
+        f"frugal_alloc: not used: the package is not installed here any more; remove {folder / startup_hook.NAME}\n"
     )

@@ -53,9 +53,9 @@ def test_printed_path_gives_it_ours(libtorch_program: Path, program: Any, comman
 
 
 def _simulated() -> str:
-    from frugal_alloc import _simulated_gpu
+    from frugal_alloc._simulation import simulated_gpu
 
-    return _simulated_gpu.environment(1 << 30)["LD_PRELOAD"]
+    return simulated_gpu.environment(1 << 30)["LD_PRELOAD"]
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc import _histories, _replay, _simulated_gpu
+from frugal_alloc._replay.replays import history_files, replays
+from frugal_alloc._simulation import simulated_gpu
 from recordings import MIB, Recording
 
 CALL_KINDS = {
@@ -48,7 +49,7 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return recording.write(tmp_path_factory.mktemp("histories") / "small.pickle")
 
 
-@pytest.mark.parametrize("allocator", _replay.ALLOCATORS)
+@pytest.mark.parametrize("allocator", replays.ALLOCATORS)
 def test_json_has_every_figure(allocator: str, history: Path, command: Any) -> None:
     (row,) = replay(command, history, "--allocator", allocator)
     assert row["history"] == "small.pickle"
@@ -89,7 +90,7 @@ def test_rows_come_history_by_history_in_the_order_asked_for(history: Path, tmp_
     ]
 
 
-@pytest.mark.parametrize("allocator", _replay.ALLOCATORS)
+@pytest.mark.parametrize("allocator", replays.ALLOCATORS)
 def test_history_that_does_not_fit_is_not_completed_and_no_error(allocator: str, history: Path, command: Any) -> None:
     (row,) = replay(command, history, "--allocator", allocator, "--capacity", "30MiB")
     assert row["completed"] is False
@@ -100,7 +101,7 @@ def test_history_that_does_not_fit_is_not_completed_and_no_error(allocator: str,
     assert row["ns_per_pair"] is None
 
 
-@pytest.mark.parametrize("allocator", _replay.ALLOCATORS)
+@pytest.mark.parametrize("allocator", replays.ALLOCATORS)
 def test_minimum_completes_and_a_step_less_does_not(allocator: str, history: Path, command: Any) -> None:
     (row,) = replay(command, history, "--allocator", allocator, "--capacity", "min")
     minimum = row["min_capacity_bytes"]
@@ -112,7 +113,7 @@ def test_minimum_completes_and_a_step_less_does_not(allocator: str, history: Pat
     assert tight["completed"] is False
 
 
-@pytest.mark.parametrize("allocator", _replay.ALLOCATORS)
+@pytest.mark.parametrize("allocator", replays.ALLOCATORS)
 def test_memory_that_a_late_stream_uses_is_not_reused_before_it_is_done(
     allocator: str, tmp_path: Path, command: Any
 ) -> None:
@@ -161,7 +162,7 @@ def test_table_needs_no_rich(history: Path, command: Any, monkeypatch: pytest.Mo
 
 
 def test_worker_that_crashes_gets_one_line(history: Path, command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_replay.sys, "executable", "/bin/false")
+    monkeypatch.setattr(replays.sys, "executable", "/bin/false")
     outcome = command("replay", history, "--allocator", "native")
     assert (outcome.status, outcome.out) == (1, "")
     assert outcome.err == "frugal-alloc replay: small.pickle with native: the worker ended with status 1\n"
@@ -182,16 +183,18 @@ def test_worker_that_crashes_gets_one_line(history: Path, command: Any, monkeypa
     ids=["freed twice", "never made", "made twice", "no such", "stream", "late stream", "no size", "operation"],
 )
 def test_events_that_are_no_history_are_refused_by_the_worker(events: list[tuple[int, ...]]) -> None:
-    packed = b"".join(_histories.EVENT.pack(*event) for event in events)
-    history = _histories.History("bad", packed, len(events), 0, allocation_count=1, stream_count=1, peak_live_bytes=512)
-    with pytest.raises(_replay.ReplayError, match="bad with native: the events are not a history"):
-        _replay.Replayer().measure(history, "native", 1 << 30, find_minimum=False)
+    packed = b"".join(history_files.EVENT.pack(*event) for event in events)
+    history = history_files.History(
+        "bad", packed, len(events), 0, allocation_count=1, stream_count=1, peak_live_bytes=512
+    )
+    with pytest.raises(replays.ReplayError, match="bad with native: the events are not a history"):
+        replays.Replayer().measure(history, "native", 1 << 30, find_minimum=False)
 
 
 def test_worker_refuses_to_run_on_anything_but_the_simulated_gpu(
     history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_replay._simulated_gpu, "environment", lambda memory, backing, base: base)
+    monkeypatch.setattr(replays.simulated_gpu, "environment", lambda memory, backing, base: base)
     outcome = command("replay", history, "--allocator", "native")
     assert outcome.status == 1
     assert outcome.err.endswith("native: this process does not run on the simulated GPU\n")
@@ -237,12 +240,12 @@ class TestSmallestCapacity:
     def test_finds_the_smallest_to_a_quarter_percent(self, true_minimum: int) -> None:
         live = 100 * 1024 * MIB
         minimum = live // 100 * true_minimum
-        found = _replay.smallest_capacity(live, 2 * live, 4 * live, lambda size: size >= minimum)
+        found = replays.smallest_capacity(live, 2 * live, 4 * live, lambda size: size >= minimum)
         assert minimum <= found <= minimum + 0.0025 * live + PAGE
         assert found % PAGE == 0
 
     def test_tries_capacities_above_what_was_reserved_when_that_does_not_complete(self) -> None:
-        found = _replay.smallest_capacity(100 * PAGE, 110 * PAGE, 1000 * PAGE, lambda size: size >= 300 * PAGE)
+        found = replays.smallest_capacity(100 * PAGE, 110 * PAGE, 1000 * PAGE, lambda size: size >= 300 * PAGE)
         assert found == 300 * PAGE
 
     def test_never_tries_more_than_is_known_to_complete(self) -> None:
@@ -252,7 +255,7 @@ class TestSmallestCapacity:
             tried.append(size)
             return size >= 150 * PAGE
 
-        assert _replay.smallest_capacity(100 * PAGE, 400 * PAGE, 150 * PAGE, completes) == 150 * PAGE
+        assert replays.smallest_capacity(100 * PAGE, 400 * PAGE, 150 * PAGE, completes) == 150 * PAGE
         assert max(tried) < 150 * PAGE
 
 
@@ -260,25 +263,25 @@ class TestConditions:
     """What else a measurement can tell, asked for by its own interface."""
 
     @staticmethod
-    def history(events: list[tuple[int, ...]], **marks: Any) -> _histories.History:
+    def history(events: list[tuple[int, ...]], **marks: Any) -> history_files.History:
         """(size, stream) allocates, (allocation,) frees."""
         packed, live, peak, sizes = [], 0, 0, []
         for event in events:
             if len(event) == 2:
-                packed.append(_histories.EVENT.pack(_histories.ALLOCATE, len(sizes), *event, 0, 0))
+                packed.append(history_files.EVENT.pack(history_files.ALLOCATE, len(sizes), *event, 0, 0))
                 sizes.append(event[0])
                 live += event[0]
             else:
-                packed.append(_histories.EVENT.pack(_histories.FREE, event[0], 0, 0, 0, 0))
+                packed.append(history_files.EVENT.pack(history_files.FREE, event[0], 0, 0, 0, 0))
                 live -= sizes[event[0]]
             peak = max(peak, live)
-        return _histories.History("made-up", b"".join(packed), len(events), 0, len(sizes), 2, peak, **marks)
+        return history_files.History("made-up", b"".join(packed), len(events), 0, len(sizes), 2, peak, **marks)
 
     @staticmethod
     def measure(
-        history: _histories.History, allocator: str, capacity: int = 200 << 30, **options: Any
-    ) -> _replay.Measurement:
-        return _replay.Replayer().measure(history, allocator, capacity, find_minimum=False, **options)
+        history: history_files.History, allocator: str, capacity: int = 200 << 30, **options: Any
+    ) -> replays.Measurement:
+        return replays.Replayer().measure(history, allocator, capacity, find_minimum=False, **options)
 
     # Five turns, of which the first makes the memory that the others use.
     LOOP = tuple(event for turn in range(5) for event in ((40 * MIB, 0), (turn,)))
@@ -370,7 +373,7 @@ class TestConditions:
         assert "hole" in states
 
 
-@pytest.mark.parametrize("allocator", _replay.ALLOCATORS)
+@pytest.mark.parametrize("allocator", replays.ALLOCATORS)
 def test_on_a_real_gpu_time_is_the_walls_and_memory_what_the_allocator_says(
     allocator: str, history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -378,7 +381,7 @@ def test_on_a_real_gpu_time_is_the_walls_and_memory_what_the_allocator_says(
     arguments = [history, "--allocator", allocator, "--capacity", str(3 << 30)]
     (simulated,) = replay(command, *arguments)
     # The real one is whichever GPU the process sees.
-    for name, value in _simulated_gpu.environment(6 << 30, backing="none").items():
+    for name, value in simulated_gpu.environment(6 << 30, backing="none").items():
         monkeypatch.setenv(name, value)
     (row,) = replay(command, *arguments, "--device", "real")
     assert (row["device"], row["completed"]) == ("real", True)
@@ -396,12 +399,12 @@ def test_on_a_real_gpu_time_is_the_walls_and_memory_what_the_allocator_says(
         assert row["driver_calls"]["malloc"] > 0
 
 
-@pytest.mark.parametrize("allocator", _replay.ALLOCATORS)
+@pytest.mark.parametrize("allocator", replays.ALLOCATORS)
 def test_on_a_real_gpu_a_capacity_is_a_limit_and_a_gib_is_left(
     allocator: str, history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def play(memory: int, capacity: str) -> dict[str, Any]:
-        for name, value in _simulated_gpu.environment(memory, backing="none").items():
+        for name, value in simulated_gpu.environment(memory, backing="none").items():
             monkeypatch.setenv(name, value)
         (row,) = replay(command, history, "--allocator", allocator, "--device", "real", "--capacity", capacity)
         return row
@@ -425,7 +428,7 @@ def test_table_says_whether_driver_times_were_measured(
     history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     assert "driver ms, modelled" in command("replay", history).out
-    for name, value in _simulated_gpu.environment(4 << 30, backing="none").items():
+    for name, value in simulated_gpu.environment(4 << 30, backing="none").items():
         monkeypatch.setenv(name, value)
     table = command("replay", "--device", "real", history).out
     assert "driver ms, measured" in table and "all calls ms" in table

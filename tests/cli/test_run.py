@@ -11,7 +11,7 @@ from typing import Any
 
 import frugal_alloc
 import pytest
-from frugal_alloc import _run
+from frugal_alloc._command import run_program
 
 # Programs that need no GPU run through run_script and run_module: the command is that and frugal_alloc.enable().
 _DRIVER = """
@@ -136,8 +136,8 @@ def test_program_that_is_not_there_is_refused_before_anything_is_loaded(
     (tmp_path / "script.sh").write_text("#!/bin/sh\n")
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", *sys.path])
-    with pytest.raises(_run.NoProgram, match=expected):
-        _run.check(program, is_module)
+    with pytest.raises(run_program.NoProgram, match=expected):
+        run_program.check(program, is_module)
 
 
 def test_missing_script_gets_one_line_and_status_2(command: Any) -> None:
@@ -180,10 +180,10 @@ def test_script_is_found_as_a_shell_finds_it(tmp_path: Path, monkeypatch: pytest
     tool.write_text("#!/usr/bin/env python3\n")
     tool.chmod(0o755)
     monkeypatch.setenv("PATH", str(tool.parent))
-    assert _run.find("tool") == str(tool)
-    assert _run.find("./tool") == "./tool"
-    assert _run.find("absent") == "absent"
-    _run.check(str(tool), False)
+    assert run_program.find("tool") == str(tool)
+    assert run_program.find("./tool") == "./tool"
+    assert run_program.find("absent") == "absent"
+    run_program.check(str(tool), False)
 
 
 _PARENT = """

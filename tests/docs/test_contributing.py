@@ -58,7 +58,7 @@ def test_targets_of_bazel_that_are_named_exist() -> None:
         ("A driver cost", "cuda/simulated/latency_model.h", "DriverCosts::"),
         ("A leak pattern", "bindings/frugal_alloc/_tracking/patterns.py", "_RULES"),
         ("A leak pattern", "tests/leaks/twins.py", "@twin("),
-        ("A setting", "bindings/settings.cc", "kKeys"),
+        ("A setting", "bindings/settings/settings.cc", "kKeys"),
         ("A setting", "bindings/include/frugal_alloc/torch.h", "struct Options"),
     ],
 )

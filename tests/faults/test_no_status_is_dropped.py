@@ -37,23 +37,23 @@ DELIBERATE = {
         "passed.value_or(false)": "counted as absorbed in the line before",
     },
     "allocator/timelines.cc": {"passed.value_or(false)": "counted as absorbed in the line before"},
-    "bindings/gpu_memory.cc": {
+    "bindings/torch/gpu_memory.cc": {
         "some.value_or(": "returned: the line after adds it to `status`",
         "driver_reserve.value_or(": "no status",
     },
-    "bindings/idle_releaser.cc": {"guarded->StopWithin(": "no status, and exit goes on either way"},
-    "bindings/idle_releaser.h": {"StopWithin(absl::InfiniteDuration())": "no status"},
-    "bindings/peer_access.cc": {
+    "bindings/threads/idle_releaser.cc": {"guarded->StopWithin(": "no status, and exit goes on either way"},
+    "bindings/threads/idle_releaser.h": {"StopWithin(absl::InfiniteDuration())": "no status"},
+    "bindings/torch/peer_access.cc": {
         "CanReach(device, accessed)": "not known, so not relied on",
         "MayReach(device, Address(memory))": "not known, so let in",
     },
-    "bindings/routing.h": {"SetAll(passthrough_": "no status", "SetAll(uncached_": "no status"},
-    "bindings/shareable_storage.cc": {
+    "bindings/torch/routing.h": {"SetAll(passthrough_": "no status", "SetAll(uncached_": "no status"},
+    "bindings/torch/shareable_storage.cc": {
         "RecordKnownStreams(": "fails only for a block that is not in use, and this one is"
     },
-    "bindings/site_table.cc": {"FindPart(": "no status"},
-    "bindings/torch_allocator.cc": {"note.release()": "no status", "data.get_deleter()": "no status"},
-    "bindings/torch_compat.h": {"include_traces": "no status", "static_cast<void>(allocator)": "no status"},
+    "bindings/tracking/site_table.cc": {"FindPart(": "no status"},
+    "bindings/torch/torch_allocator.cc": {"note.release()": "no status", "data.get_deleter()": "no status"},
+    "bindings/torch/torch_compat.h": {"include_traces": "no status", "static_cast<void>(allocator)": "no status"},
     "cuda/pointer_access.cc": {"CtxPopCurrent(": "gives back what the same thread has pushed"},
     "cuda/driver_device.cc": {
         "ThreadExchangeStreamCaptureMode(&mode_);": "gives back what the same thread has taken",

@@ -12,7 +12,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from frugal_alloc import _replay
+from frugal_alloc._replay.replays import replays
 
 from bench import replay_suite
 from bench.replay_suite import Play
@@ -42,29 +42,29 @@ each_recorded = pytest.mark.parametrize("play", RECORDED, ids=by_name)
 
 
 @pytest.fixture(scope="session")
-def replayer() -> _replay.Replayer:
-    return _replay.Replayer()
+def replayer() -> replays.Replayer:
+    return replays.Replayer()
 
 
 @pytest.fixture(scope="session")
-def figures(replayer: _replay.Replayer) -> dict[str, Figures]:
+def figures(replayer: replays.Replayer) -> dict[str, Figures]:
     """What our allocator costs, by history: as in the baseline, but for the capacity."""
-    found = _replay.run_all(replayer, [functools.partial(_measure, replayer, play) for play in PLAYS])
+    found = replays.run_all(replayer, [functools.partial(_measure, replayer, play) for play in PLAYS])
     return {play.input.name: one for play, one in zip(PLAYS, found, strict=True)}
 
 
 @pytest.fixture(scope="session")
-def expandable(replayer: _replay.Replayer) -> dict[str, float]:
+def expandable(replayer: replays.Replayer) -> dict[str, float]:
     """The utilisation of expandable segments, by history."""
     jobs = [functools.partial(_play_ample, replayer, play, "expandable", passes=1) for play in RECORDED]
-    return {one.history: one.utilisation or 0.0 for one in _replay.run_all(replayer, jobs)}
+    return {one.history: one.utilisation or 0.0 for one in replays.run_all(replayer, jobs)}
 
 
 @pytest.fixture(scope="session")
-def baseline(figures: dict[str, Figures], replayer: _replay.Replayer, request: pytest.FixtureRequest) -> dict[str, Any]:
+def baseline(figures: dict[str, Figures], replayer: replays.Replayer, request: pytest.FixtureRequest) -> dict[str, Any]:
     """The accepted figures of our allocator, by history."""
     if request.config.getoption("--accept", default=False):
-        smallest = _replay.run_all(replayer, [functools.partial(_smallest, replayer, play, figures) for play in PLAYS])
+        smallest = replays.run_all(replayer, [functools.partial(_smallest, replayer, play, figures) for play in PLAYS])
         kept = {
             play.input.name: {**figures[play.input.name], "completes_in_bytes": size}
             for play, size in zip(PLAYS, smallest, strict=True)
@@ -73,12 +73,12 @@ def baseline(figures: dict[str, Figures], replayer: _replay.Replayer, request: p
     return json.loads(BASELINE.read_text())
 
 
-def _play_ample(replayer: _replay.Replayer, play: Play, allocator: str, passes: int) -> _replay.Measurement:
+def _play_ample(replayer: replays.Replayer, play: Play, allocator: str, passes: int) -> replays.Measurement:
     capacity = replay_suite.capacity(play.history, AMPLE)
     return replayer.measure(play.history, allocator, capacity, find_minimum=False, passes=passes)
 
 
-def _measure(replayer: _replay.Replayer, play: Play) -> Figures:
+def _measure(replayer: replays.Replayer, play: Play) -> Figures:
     ample = _play_ample(replayer, play, "frugal", passes=2)
     assert ample.steady is not None, ample.error
     costs = {
@@ -104,11 +104,11 @@ def _measure(replayer: _replay.Replayer, play: Play) -> Figures:
     return {"events": ample.events, "peak_live_bytes": ample.peak_live_bytes, "costs": costs}
 
 
-def _smallest(replayer: _replay.Replayer, play: Play, figures: dict[str, Figures]) -> int:
-    return _replay.smallest_capacity(
+def _smallest(replayer: replays.Replayer, play: Play, figures: dict[str, Figures]) -> int:
+    return replays.smallest_capacity(
         play.history.peak_live_bytes,
         figures[play.input.name]["costs"]["peak_reserved_bytes_at_1.2"],
-        _replay.DEFAULT_CAPACITY,
+        replays.DEFAULT_CAPACITY,
         lambda size: replayer.completes(play.history, "frugal", size),
         CAPACITY_TOLERANCE,
     )

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from conftest import ROOT, Outcome, environment, run
-from frugal_alloc import _doctor_gpu
+from frugal_alloc._command import doctor_gpu
 from frugal_alloc._gpu_check.results import Results, StepResult
 from frugal_alloc._gpu_check.steps import STEPS
 
@@ -54,8 +54,8 @@ def test_arguments_that_do_not_go_together_are_refused(arguments: tuple[str, ...
 
 
 def _judged(found: Results) -> tuple[str, bool]:
-    findings = [_doctor_gpu._finding(result, simulated=False) for result in found.steps]
-    return _doctor_gpu._verdict(found, findings), _doctor_gpu._is_safe(found, findings)
+    findings = [doctor_gpu._finding(result, simulated=False) for result in found.steps]
+    return doctor_gpu._verdict(found, findings), doctor_gpu._is_safe(found, findings)
 
 
 def test_calls_that_wait_for_work_are_slow_and_safe() -> None:
@@ -89,7 +89,7 @@ def test_verdict_names_what_is_not_safe(outcomes: dict[str, str], verdict: str) 
 
 
 def test_kept_costs_say_where_they_were_measured(tmp_path: Path) -> None:
-    _doctor_gpu._keep(tmp_path / "costs", _examination(), {"map": 2.0})
+    doctor_gpu._keep(tmp_path / "costs", _examination(), {"map": 2.0})
     lines = (tmp_path / "costs").read_text().splitlines()
     assert lines[0].startswith("# Measured by")
     assert lines[1] == "# a GPU, 16 GiB, driver 1.2 for CUDA 13.0, torch 2.11"

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from conftest import environment, run
-from frugal_alloc import _simulated_gpu
+from frugal_alloc._simulation import simulated_gpu
 
 CHECKED = re.compile(r"the order of (\d+) accesses was checked, (\d+) violations")
 
@@ -25,7 +25,7 @@ def test_work_of_a_probe_is_in_order(step: str, tmp_path: Path) -> None:
         "parent": os.getpid(),
         "fills_the_device": True,
     }
-    child = _simulated_gpu.environment(4 << 30, base=environment(FRUGAL_SIM_ORDER="1"))
+    child = simulated_gpu.environment(4 << 30, base=environment(FRUGAL_SIM_ORDER="1"))
     done = run(sys.executable, "-m", "frugal_alloc._gpu_check.child", json.dumps(task), env=child, cwd=tmp_path)
     assert done.status == 0, done.err
     found = CHECKED.search(done.err)

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from conftest import environment, run
-from frugal_alloc import _replay, _simulated_gpu
 from frugal_alloc._gpu_check import binding_tests, histories, kit, neighbours, programs, tagged_soak, trainings
 from frugal_alloc._gpu_check.report import FILE, Report
+from frugal_alloc._replay.replays import replays
+from frugal_alloc._simulation import simulated_gpu
 
 GIB = 1 << 30
 SEEN = "frugal simulated GPU: the order of"
@@ -38,7 +39,7 @@ def soak(allocator: str, before: str = "", values: str = "none", rounds: int = 3
     """Runs it on a simulated GPU that checks the order of work, after the code `before`."""
     task = {"allocator": allocator, "limit": GIB, "seed": 14, "seconds": 500, "rounds": rounds}
     code = f"from frugal_alloc._gpu_check import soak\nimport sys, torch\nsys.argv = ['soak', {json.dumps(task)!r}]\n"
-    started = _simulated_gpu.environment(4 * GIB, values=values, base=environment(FRUGAL_SIM_ORDER="1"))
+    started = simulated_gpu.environment(4 * GIB, values=values, base=environment(FRUGAL_SIM_ORDER="1"))
     if allocator == "expandable":
         started["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     return run(sys.executable, "-c", f"{code}{before}\nsoak.main()", env=started)
@@ -182,13 +183,13 @@ def test_training_that_ours_does_not_complete_has_failed(tmp_path: Path, run: di
 def test_history_that_does_not_fit_is_skipped_and_one_that_does_has_its_times(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, value in _simulated_gpu.environment(64 * GIB, backing="none").items():
+    for name, value in simulated_gpu.environment(64 * GIB, backing="none").items():
         monkeypatch.setenv(name, value)
     histories.run(report(tmp_path, simulated=True))
     assert set(outcomes(tmp_path).values()) == {"passed"}
     assert len(said(tmp_path, "figures")) == 6
-    replayer = _replay.Replayer(_replay.REAL)
-    history = histories._histories.read(histories._histories.find("gpt60"))
+    replayer = replays.Replayer(replays.REAL)
+    history = histories.history_files.read(histories.history_files.find("gpt60"))
     found = replayer.measure(history, "frugal", 1 * GIB, find_minimum=False, passes=1)
     for fits, outcome in ((False, "skipped"), (True, "failed")):
         histories._tell(report(tmp_path, simulated=True), "it", found, fits)

@@ -19,7 +19,7 @@ import json
 import sys
 from pathlib import Path
 
-from frugal_alloc import _histories
+from frugal_alloc._replay.replays import history_files
 
 from bench import generators
 
@@ -57,11 +57,11 @@ class Tensor:
     ready: int = 0
 
 
-def tensors_of(history: _histories.History) -> list[Tensor]:
+def tensors_of(history: history_files.History) -> list[Tensor]:
     tensors: list[Tensor] = []
-    rows = _histories.EVENT.iter_unpack(history.events)
+    rows = history_files.EVENT.iter_unpack(history.events)
     for number, (operation, allocation, size, stream, late_stream, ready) in enumerate(rows):
-        if operation == _histories.ALLOCATE:
+        if operation == history_files.ALLOCATE:
             tensors.append(Tensor(size, stream, number, history.event_count))
         else:
             tensor = tensors[allocation]
@@ -91,7 +91,7 @@ def around_peak(tensors: list[Tensor]) -> list[Tensor]:
     return sorted(large + rest[::step][:SMALL], key=lambda t: t.born)
 
 
-def cut(history: _histories.History) -> dict:
+def cut(history: history_files.History) -> dict:
     tensors = around_peak(tensors_of(history))
     most, _ = peak_of(tensors)
     moments = sorted(
@@ -116,7 +116,7 @@ def cut(history: _histories.History) -> dict:
     return {"frugal_alloc_history": 1, "stream_lag": LAG if len(streams) > 1 else 0, "events": rows}
 
 
-def loop(history: _histories.History, begin: int, end: int) -> dict:
+def loop(history: history_files.History, begin: int, end: int) -> dict:
     tensors = tensors_of(history)
     lasting = [t for t in tensors if t.born < begin <= t.freed]
     born = [t for t in tensors if begin <= t.born < end]
@@ -129,11 +129,11 @@ def loop(history: _histories.History, begin: int, end: int) -> dict:
     return head | {"events": rows}
 
 
-def whole(history: _histories.History) -> dict:
+def whole(history: history_files.History) -> dict:
     rows = []
     born = 0  # an event of a source that allocates does not say which allocation it is: they are in order
-    for operation, allocation, size, stream, late_stream, ready in _histories.EVENT.iter_unpack(history.events):
-        if operation == _histories.ALLOCATE:
+    for operation, allocation, size, stream, late_stream, ready in history_files.EVENT.iter_unpack(history.events):
+        if operation == history_files.ALLOCATE:
             rows.append([0, born, size, stream])
             born += 1
         else:
@@ -151,14 +151,14 @@ def save(history: dict, folder: str, name: str) -> None:
     path = FOLDER / folder / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
     write(history, path)
-    made = _histories.read(path)
+    made = history_files.read(path)
     sys.stderr.write(
         f"{folder}/{name}: {made.event_count} events, {made.stream_count} streams, {made.peak_live_bytes >> 20} MiB\n"
     )
 
 
-def source(name: str) -> _histories.History:
-    return generators.generate(name) if name in GENERATED else _histories.read(_histories.find(name))
+def source(name: str) -> history_files.History:
+    return generators.generate(name) if name in GENERATED else history_files.read(history_files.find(name))
 
 
 def main() -> None:
@@ -166,12 +166,12 @@ def main() -> None:
         if sys.argv[1] != "--whole" or not sys.argv[2:]:
             sys.exit(__doc__)
         folder, *names = sys.argv[2:]
-        for name in names or [*_histories.known_names(), *GENERATED]:
+        for name in names or [*history_files.known_names(), *GENERATED]:
             write(whole(source(name)), Path(folder) / f"{name}.json")
         return
     for name in RECORDED + GENERATED:
         save(cut(source(name)), "small", name)
-    steps = _histories.read(_histories.find("gpt60"))
+    steps = history_files.read(history_files.find("gpt60"))
     save(loop(steps, *GPT_STEPS), "loops", "gpt60")
     turns = generators.generate("fixed_training_4")
     save(loop(turns, *turns.turn_ends[1:3]), "loops", "fixed_training_4")

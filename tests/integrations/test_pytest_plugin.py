@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 import pytest
-from frugal_alloc import _simulated_gpu
+from frugal_alloc._simulation import simulated_gpu
 
 LEAKS = """
 import unittest
@@ -95,7 +95,7 @@ def run_pytest(folder: Path, code: str, environment: dict[str, str]) -> tuple[Ou
 
 @pytest.fixture(scope="module")
 def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
-    environment = _simulated_gpu.environment(2 << 30, values="cpu")
+    environment = simulated_gpu.environment(2 << 30, values="cpu")
     return run_pytest(tmp_path_factory.mktemp("leaks"), LEAKS, environment)[0]
 
 

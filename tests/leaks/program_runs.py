@@ -76,7 +76,7 @@ def _serve(folder: str, names: list[str]) -> None:
 
 
 def _become(name: str, folder: str) -> None:
-    from frugal_alloc import _cli
+    from frugal_alloc._command import cli
 
     signal.alarm(MOST_SECONDS)
     os.makedirs(folder)
@@ -86,7 +86,7 @@ def _become(name: str, folder: str) -> None:
     os.dup2(output, 2)
     os.environ["FRUGAL_ALLOC_CONF"] = f"report_dir:{folder}"
     # Leaves by SystemExit, through the interpreter's own end, which writes the report.
-    _cli.main(["run", str(PROGRAMS / f"{name}.py")])
+    cli.main(["run", str(PROGRAMS / f"{name}.py")])
 
 
 def _await_one(running: dict[int, str], ended: dict[str, Run], folder: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc import _compiled_code, _place_names, _users_code
+from frugal_alloc._program import compiled_code, place_names, users_code
 
 HERE = Path(__file__).resolve().parent
 
@@ -75,12 +75,12 @@ def test_a_line_that_was_edited_away_is_not_told(tmp_path: Path, monkeypatch: py
     maps = {"generated.py": [(10, 20, 30, 40), tuple(traces)], "empty.py": [], "odd.py": 3}
     cache = type("PyCodeCache", (), {"linemaps": maps})
     monkeypatch.setitem(sys.modules, "torch._inductor.codecache", type("Module", (), {"PyCodeCache": cache}))
-    assert _compiled_code.frames("generated.py", 9) == []
-    assert _compiled_code.frames("generated.py", 15) == [(str(file), 1, "forward")]
-    assert _compiled_code.frames("generated.py", 20) == [], "no line reads so any more"
-    assert _compiled_code.frames("generated.py", 35) == [], "two lines read so"
-    assert _compiled_code.frames("generated.py", 45) == _compiled_code.frames("empty.py", 1) == []
-    assert _compiled_code.frames("odd.py", 1) == _compiled_code.frames("unknown.py", 1) == []
+    assert compiled_code.frames("generated.py", 9) == []
+    assert compiled_code.frames("generated.py", 15) == [(str(file), 1, "forward")]
+    assert compiled_code.frames("generated.py", 20) == [], "no line reads so any more"
+    assert compiled_code.frames("generated.py", 35) == [], "two lines read so"
+    assert compiled_code.frames("generated.py", 45) == compiled_code.frames("empty.py", 1) == []
+    assert compiled_code.frames("odd.py", 1) == compiled_code.frames("unknown.py", 1) == []
 
 
 COUNTED = """
@@ -178,7 +178,7 @@ def test_reports_and_errors_name_cells(told: dict[str, Any]) -> None:
     ],
 )
 def test_a_place_is_written_in_one_way(file: str, written: str) -> None:
-    assert _place_names.place(file, 4) == written
+    assert place_names.place(file, 4) == written
 
 
 def test_whose_a_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -186,8 +186,8 @@ def test_whose_a_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     cache = tmp_path / "work" / "cache"
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "work")])
-    users, librarys = _users_code.USERS, _users_code.LIBRARYS
-    nobodys, ours = _users_code.NOBODYS, _users_code.OURS
+    users, librarys = users_code.USERS, users_code.LIBRARYS
+    nobodys, ours = users_code.NOBODYS, users_code.OURS
     owners = {
         str(tmp_path / "work" / "train.py"): users,
         str(tmp_path / "work" / "models" / "net.py"): users,
@@ -196,7 +196,7 @@ def test_whose_a_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         str(tmp_path / "me_pyg" / "layer.py"): nobodys,
         str(tmp_path / "work" / ".venv" / "lib" / "site-packages" / "one.py"): librarys,
         os.__file__: librarys,
-        _users_code.__file__: ours,
+        users_code.__file__: ours,
         "<frozen importlib._bootstrap>": nobodys,
         "<string>": nobodys,
         "<eval_with_key>.3": nobodys,
@@ -205,7 +205,7 @@ def test_whose_a_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
         "/srv/jobs/train.py": users,
         "": nobodys,
     }
-    assert {file: _users_code.owner(file) for file in owners} == owners
+    assert {file: users_code.owner(file) for file in owners} == owners
 
 
 def test_of_a_temporary_folder_on_the_path_only_the_files_in_it_are_the_users(
@@ -213,5 +213,5 @@ def test_of_a_temporary_folder_on_the_path_only_the_files_in_it_are_the_users(
 ) -> None:
     monkeypatch.setenv("TMPDIR", str(tmp_path))
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path)])
-    assert _users_code.is_users(str(tmp_path / "train.py"))
-    assert not _users_code.is_users(str(tmp_path / "me_pyg" / "layer.py"))
+    assert users_code.is_users(str(tmp_path / "train.py"))
+    assert not users_code.is_users(str(tmp_path / "me_pyg" / "layer.py"))

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 import pytest
-from frugal_alloc import _histories, _replay
+from frugal_alloc._replay.replays import history_files, replays
 
 from bench import generators
 
@@ -16,8 +16,8 @@ PAGE = 2 << 20
 STREAM_LAG = 40
 ALLOCATORS = ("frugal", "native", "expandable") if os.environ.get("FRUGAL_ORDER_ALLOCATORS") == "all" else ("frugal",)
 
-HISTORIES: dict[str, Callable[[], _histories.History]] = {
-    **{name: lambda name=name: _histories.read(_histories.find(name)) for name in _histories.known_names()},
+HISTORIES: dict[str, Callable[[], history_files.History]] = {
+    **{name: lambda name=name: history_files.read(history_files.find(name)) for name in history_files.known_names()},
     **{name: lambda name=name: generators.generate(name) for name in generators.GENERATORS},
 }
 
@@ -28,7 +28,7 @@ def test_no_byte_is_reused_before_its_last_use_is_ordered(name: str, allocator: 
     """With plenty of memory, and with 3 % more than is live at the peak, where memory moves between streams."""
     history = HISTORIES[name]()
     scarce = history.peak_live_bytes * 103 // 100 // PAGE * PAGE
-    replayer = _replay.Replayer()
+    replayer = replays.Replayer()
     plenty = replayer.check_order(history, allocator, PLENTY, stream_lag=STREAM_LAG)
     little = replayer.check_order(history, allocator, scarce, stream_lag=STREAM_LAG)
     until = "" if little.completed else ", up to the point where it ran out"

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import frugal_alloc
 import pytest
-from frugal_alloc import _simulated_gpu
+from frugal_alloc._simulation import simulated_gpu
 
 HERE = Path(__file__).resolve().parent
 PACKAGE = Path(frugal_alloc.__file__).resolve().parents[1]
@@ -21,7 +21,7 @@ PROGRAMS = ("prefetch", "lend", "reduce_gradients", "replay_graph", "pressure")
 
 def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     """Runs Python on a simulated GPU with little memory, the order of its work checked."""
-    environment = _simulated_gpu.environment(700 << 20) | {"FRUGAL_SIM_ORDER": "1", "FRUGAL_SIM_LATE": "1"} | variables
+    environment = simulated_gpu.environment(700 << 20) | {"FRUGAL_SIM_ORDER": "1", "FRUGAL_SIM_LATE": "1"} | variables
     environment["PYTHONPATH"] = os.pathsep.join((str(PACKAGE), environment["PYTHONPATH"]))
     command = [sys.executable, *arguments]
     # Where a report would be left if memory ran out.

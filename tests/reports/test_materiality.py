@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from frugal_alloc._report import materiality
-from frugal_alloc._report.materiality import MOST_EPOCHS, MOST_STEPS
+from frugal_alloc._tracking import materiality
+from frugal_alloc._tracking.materiality import MOST_EPOCHS, MOST_STEPS
 
 GIB = 1 << 30
 # Its limit leaves 20 GiB above the peak.

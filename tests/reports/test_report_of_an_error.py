@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc import _simulated_gpu
+from frugal_alloc._simulation import simulated_gpu
 
 MIB = 1 << 20
 PROGRAM = """
@@ -39,7 +39,7 @@ def run(folder: Path, *batches: int) -> tuple[str, dict[str, Any]]:
     """
     program = folder / "train.py"
     program.write_text(PROGRAM)
-    environment = _simulated_gpu.environment(1 << 30) | {"FRUGAL_ALLOC_CONF": f"report_dir:{folder / 'reports'}"}
+    environment = simulated_gpu.environment(1 << 30) | {"FRUGAL_ALLOC_CONF": f"report_dir:{folder / 'reports'}"}
     command = [sys.executable, program, *map(str, batches)]
     done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stderr

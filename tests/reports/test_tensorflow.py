@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from frugal_alloc._command.report_files import ReportError, read
 from frugal_alloc._report import page
 from frugal_alloc._report.headline import headline
-from frugal_alloc._report.read import ReportError, read
 from frugal_alloc._tensorflow import trend
 
 RECORDED = Path(__file__).parent / "tensorflow"

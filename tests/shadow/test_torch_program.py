@@ -20,9 +20,9 @@ FIRST_SEED = 1 + PROGRAMS * (int(os.environ.get("FRUGAL_TEST_SEED", "1")) - 1)
 
 def test_torch_agrees_with_a_naive_model(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     sys.path.insert(0, str(ROOT / "bindings"))
-    from frugal_alloc import _simulated_gpu
+    from frugal_alloc._simulation import simulated_gpu
 
-    environment = _simulated_gpu.environment(MEMORY, gpus=2)
+    environment = simulated_gpu.environment(MEMORY, gpus=2)
     environment["PYTHONPATH"] = str(ROOT / "bindings")
     command = [sys.executable, HERE / "torch_program.py", f"--operations={OPERATIONS}", f"--seed={FIRST_SEED}"]
     done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=900)

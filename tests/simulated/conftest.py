@@ -38,10 +38,10 @@ class ChildFailed(Exception):
 
 class FileOnGpu(pytest.Item):
     def runtest(self) -> None:
-        from frugal_alloc import _simulated_gpu
+        from frugal_alloc._simulation import simulated_gpu
 
         late = "0" if self.path.name in AT_ONCE else "1"
-        environment = _simulated_gpu.environment(MEMORY, values=ON_GPU[self.path.name])
+        environment = simulated_gpu.environment(MEMORY, values=ON_GPU[self.path.name])
         environment |= {INSIDE: "1", "FRUGAL_SIM_LATE": late}
         command = [sys.executable, "-m", "pytest", "-q", "-rs", "--no-header", "-p", "no:cacheprovider", str(self.path)]
         if keyword := self.config.getoption("keyword"):

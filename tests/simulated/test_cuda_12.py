@@ -7,7 +7,7 @@ import subprocess
 import sys
 
 import pytest
-from frugal_alloc import _simulated_gpu
+from frugal_alloc._simulation import simulated_gpu
 
 GIB = 1 << 30
 
@@ -27,7 +27,7 @@ call(cuda12.cudaStreamCreate, byref(stream))
 
 
 def run(code: str) -> subprocess.CompletedProcess:
-    environment = _simulated_gpu.environment(2 * GIB, base=os.environ)
+    environment = simulated_gpu.environment(2 * GIB, base=os.environ)
     return subprocess.run([sys.executable, "-c", PREPARE + code], env=environment, capture_output=True, text=True)
 
 

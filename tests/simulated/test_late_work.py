@@ -58,9 +58,9 @@ side = torch.cuda.Stream()
 
 
 def run(program: str, values: str = "none", **variables: str) -> subprocess.CompletedProcess[str]:
-    from frugal_alloc import _simulated_gpu
+    from frugal_alloc._simulation import simulated_gpu
 
-    base = _simulated_gpu.environment(2 << 30, values=values)
+    base = simulated_gpu.environment(2 << 30, values=values)
     environment = package_first(base | {"FRUGAL_SIM_LATE": "1", "FRUGAL_SIM_ORDER": "0"} | variables)
     return subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=600, check=False

@@ -11,15 +11,15 @@ from pathlib import Path
 
 import pytest
 from checkout import package_first
-from frugal_alloc import _simulated_gpu
-from frugal_alloc._simulated_gpu import SimulationError, environment, parse_size
+from frugal_alloc._simulation import simulated_gpu
+from frugal_alloc._simulation.simulated_gpu import SimulationError, environment, parse_size
 
 GIB = 1 << 30
 PYTHON = sys.executable
 RUN = """
 import sys
-from frugal_alloc import _simulated_gpu
-sys.exit(_simulated_gpu.run(sys.argv[2:], memory=1 << 30, values=sys.argv[1]))
+from frugal_alloc._simulation import simulated_gpu
+sys.exit(simulated_gpu.run(sys.argv[2:], memory=1 << 30, values=sys.argv[1]))
 """
 # As a shell has a job in the background start, and some runners all that they start.
 IGNORING = """
@@ -73,8 +73,8 @@ def test_what_the_environment_preloads_and_imports_stays_behind_ours() -> None:
     result = environment(GIB, base=base)
     assert result["LD_PRELOAD"].split(":")[-1] == "libmine.so"
     assert result["LD_PRELOAD"].split(":")[0] == "libcudart.so.13"
-    assert result["PYTHONPATH"].split(":") == [str(_simulated_gpu.STARTUP), "/mine"]
-    assert result["LD_LIBRARY_PATH"].split(":") == [str(_simulated_gpu.libraries()), "/lib/mine"]
+    assert result["PYTHONPATH"].split(":") == [str(simulated_gpu.STARTUP), "/mine"]
+    assert result["LD_LIBRARY_PATH"].split(":") == [str(simulated_gpu.libraries()), "/lib/mine"]
     assert result["OTHER"] == "kept"
 
 
@@ -218,7 +218,7 @@ def test_file_that_is_no_program_gets_status_2(tmp_path: Path) -> None:
 def test_python_script_can_have_values(first_lines: str, tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text(first_lines + "\n")
-    _simulated_gpu._check_python(str(script), [str(script)])
+    simulated_gpu._check_python(str(script), [str(script)])
 
 
 @pytest.mark.parametrize("content", [b"#!/bin/sh\n", b"#!/usr/bin/env bash\n", b"#!\n", b"\x7fELF", b""])
@@ -226,7 +226,7 @@ def test_other_program_that_asks_for_values_is_told_no(content: bytes, tmp_path:
     program = tmp_path / "program"
     program.write_bytes(content)
     with pytest.raises(SimulationError, match="Python programs only"):
-        _simulated_gpu._check_python(str(program), [str(program)])
+        simulated_gpu._check_python(str(program), [str(program)])
 
 
 def test_program_that_is_told_no_is_not_run() -> None:
@@ -237,12 +237,12 @@ def test_program_that_is_told_no_is_not_run() -> None:
 @pytest.mark.parametrize("option", ["-I", "-E", "-S", "-sE"])
 def test_python_without_the_hook_is_told_no(option: str) -> None:
     with pytest.raises(SimulationError, match="leaves out the hook"):
-        _simulated_gpu._check_python(PYTHON, ["python", option, "script.py"])
+        simulated_gpu._check_python(PYTHON, ["python", option, "script.py"])
 
 
 @pytest.mark.parametrize("arguments", [["-u", "s.py", "-E"], ["-m", "a", "-I"], ["-c", "pass", "-S"], ["-XIE"], []])
 def test_options_of_the_script_are_its_own(arguments: list[str]) -> None:
-    _simulated_gpu._check_python(PYTHON, ["python", *arguments])
+    simulated_gpu._check_python(PYTHON, ["python", *arguments])
 
 
 # --- The hook.
@@ -263,7 +263,7 @@ def test_looking_for_torch_before_it_is_imported_takes_nothing_away(values: str)
 
 def test_users_own_sitecustomize_is_still_imported(tmp_path: Path) -> None:
     (tmp_path / "sitecustomize.py").write_text("import sys; sys.mine = __file__")
-    path = os.pathsep.join([str(tmp_path), str(_simulated_gpu.HERE.parent)])
+    path = os.pathsep.join([str(tmp_path), str(simulated_gpu.HERE.parent)])
     done = launch(
         PYTHON, "-c", "import sys, sitecustomize; print(sys.mine, sitecustomize.__file__)", env={"PYTHONPATH": path}
     )

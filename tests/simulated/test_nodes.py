@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from checkout import package_first
-from frugal_alloc import _simulated_driver, _simulated_gpu
+from frugal_alloc._simulation import simulated_driver, simulated_gpu
 
 MIB = 1 << 20
 # A program that does what lines on its stdin ask, one call each, and prints the status and what was asked for.
@@ -86,7 +86,7 @@ class Program:
 
 @pytest.fixture
 def node() -> Iterator[Path]:
-    path = _simulated_driver.node_file(f"test-{uuid.uuid4().hex}")
+    path = simulated_driver.node_file(f"test-{uuid.uuid4().hex}")
     yield path
     path.unlink(missing_ok=True)
 
@@ -98,7 +98,7 @@ def start(node: Path) -> Iterator:
 
         def one(**settings: str) -> Program:
             base = package_first(dict(os.environ)) | {"FRUGAL_SIM_CONTEXT": str(4 * MIB), "FRUGAL_SIM_NODE": str(node)}
-            program = Program(_simulated_gpu.environment(64 * MIB, base=base | settings))
+            program = Program(simulated_gpu.environment(64 * MIB, base=base | settings))
             programs.callback(program.kill)
             return program
 
@@ -230,9 +230,9 @@ def test_options_reach_the_driver(tmp_path: Path) -> None:
     try:
         done = simulate(*options, "--", sys.executable, "-c", SHOW)
     finally:
-        _simulated_driver.node_file(name).unlink(missing_ok=True)
+        simulated_driver.node_file(name).unlink(missing_ok=True)
     assert done.returncode == 0, done.stderr
-    for setting in (f"COSTS={costs}", "DRIVER_TIME=1", "FULL=1", f"NODE={_simulated_driver.node_file(name)}"):
+    for setting in (f"COSTS={costs}", "DRIVER_TIME=1", "FULL=1", f"NODE={simulated_driver.node_file(name)}"):
         assert f"FRUGAL_SIM_{setting}" in done.stdout.split()
 
 

@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from frugal_alloc._values import failed_backward
+from frugal_alloc._simulation.values import failed_backward
 from torch import nn
 
 DEVICE = "cuda"

@@ -119,9 +119,9 @@ USES = {
 
 
 def run(program: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    from frugal_alloc import _simulated_gpu
+    from frugal_alloc._simulation import simulated_gpu
 
-    environment = package_first(_simulated_gpu.environment(1 << 30) | variables)
+    environment = package_first(simulated_gpu.environment(1 << 30) | variables)
     return subprocess.run(
         [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=300, check=False
     )

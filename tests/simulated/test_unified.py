@@ -9,7 +9,7 @@ import sys
 
 import pytest
 from checkout import package_first
-from frugal_alloc import _simulated_gpu
+from frugal_alloc._simulation import simulated_gpu
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -45,7 +45,7 @@ def say(what):
 
 def run(code: str, unified: bool = True, **more: str) -> subprocess.CompletedProcess:
     base = dict(os.environ) | more | ({"FRUGAL_SIM_UNIFIED": "1"} if unified else {})
-    environment = package_first(_simulated_gpu.environment(MEMORY, base=base))
+    environment = package_first(simulated_gpu.environment(MEMORY, base=base))
     command = [sys.executable, "-c", PROGRAM + code]
     return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
 
@@ -168,13 +168,13 @@ say([open({str(path)!r}).read(), oct(os.fstat(descriptor).st_mode & 0o777), open
 
 
 def test_one_gpu_has_the_hosts_memory(capfd: pytest.CaptureFixture[str]) -> None:
-    from frugal_alloc import _cli
+    from frugal_alloc._command import cli
 
     with pytest.raises(SystemExit) as ended:
-        _cli.main(["simulate", "--memory", "8GiB", "--gpus", "2", "--unified", "--", "true"])
+        cli.main(["simulate", "--memory", "8GiB", "--gpus", "2", "--unified", "--", "true"])
     assert ended.value.code == 2
     assert "--unified goes with one GPU" in capfd.readouterr().err
-    environment = _simulated_gpu.environment(MEMORY, gpus=2, base=dict(os.environ) | {"FRUGAL_SIM_UNIFIED": "1"})
+    environment = simulated_gpu.environment(MEMORY, gpus=2, base=dict(os.environ) | {"FRUGAL_SIM_UNIFIED": "1"})
     done = subprocess.run([sys.executable, "-c", ""], env=environment, capture_output=True, text=True)
     assert done.returncode == 2
     assert done.stderr.startswith("frugal simulated GPU: FRUGAL_SIM_UNIFIED='1' goes with one GPU")

@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import frugal_alloc
 import pytest
-from frugal_alloc import _simulated_gpu
+from frugal_alloc._simulation import simulated_gpu
 
 HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
@@ -49,7 +49,7 @@ def tell(tmp_path: Path) -> Any:
 
     def run(story: str, memory_mib: int, *arguments: str, values: str = "cpu", **variables: str) -> Ended:
         environment = (
-            _simulated_gpu.environment(memory_mib << 20, values=values)
+            simulated_gpu.environment(memory_mib << 20, values=values)
             | variables
             | {"FRUGAL_SIM_ORDER": "1", "FRUGAL_SIM_LATE": "1"}
         )

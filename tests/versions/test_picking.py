@@ -7,8 +7,9 @@ import os
 from pathlib import Path
 
 import pytest
-from frugal_alloc import _installation, _simulated_gpu
+from frugal_alloc import _installation
 from frugal_alloc._installation import MissingPart, Torch
+from frugal_alloc._simulation import simulated_gpu
 
 RELEASES = ("2.11.0", "2.11.0+cu126", "2.11.3", "2.11.0.post1")
 NOT_RELEASES = ("2.11.0.dev20260101+cu130", "2.11.0a0+nv25.9", "2.11.0rc2", "2.11.0a0+git1a2b3c4", "2.11.0+vendor7")
@@ -110,11 +111,11 @@ def test_library_for_this_architecture_is_picked(
 
 def test_simulated_gpu_for_another_architecture_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     pretend_machine("x86_64", monkeypatch)
-    for name in _simulated_gpu.NEEDED:
+    for name in simulated_gpu.NEEDED:
         (tmp_path / name).write_bytes(ELF + MACHINES["aarch64"])
     monkeypatch.setenv("FRUGAL_SIM_LIBRARIES", str(tmp_path))
-    with pytest.raises(_simulated_gpu.SimulationError, match=r"built for aarch64.*the wheel for x86_64"):
-        _simulated_gpu.libraries()
+    with pytest.raises(simulated_gpu.SimulationError, match=r"built for aarch64.*the wheel for x86_64"):
+        simulated_gpu.libraries()
 
 
 @pytest.mark.parametrize("machine", ["ppc64le", "riscv64"])

@@ -57,7 +57,7 @@ def test_package_imports_and_reports(minor: int) -> None:
     command = [python, "-W", "error", "-B", "-I"]
     done = subprocess.run([*command, "-c", IMPORT_ALL, PACKAGE.parent], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
-    run = "import sys; sys.path.insert(0, sys.argv.pop(1)); from frugal_alloc import _cli; sys.exit(_cli.main())"
+    run = "import sys; sys.path.insert(0, sys.argv.pop(1)); from frugal_alloc._command import cli; sys.exit(cli.main())"
     arguments = ["-c", run, PACKAGE.parent, "doctor"]
     done = subprocess.run([*command, *arguments], env=environment, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr

@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .. import _simulated_gpu
 from .._messages import on_one_line
+from .._simulation import simulated_gpu
 from . import machine, steps, surroundings, table
 from .results import Results
 from .runner import Interrupted, Runner, Stuck, interruptible
@@ -51,7 +51,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser.add_argument("--out", metavar="OUT", help="folder for results, new or empty (default gpu_check-DATE-TIME)")
     parser.add_argument(
         "--simulate",
-        type=_simulated_gpu.parse_size,
+        type=simulated_gpu.parse_size,
         metavar="SIZE",
         help="use a simulated GPU of this memory although there may be a real one",
     )

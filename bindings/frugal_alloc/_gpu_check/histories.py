@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 
-from .. import _histories, _installation, _replay
+from .. import _installation
+from .._replay import history_files, replays
 from . import kit
 from .machine import describe
 from .report import Needs, Report, StepFailed
@@ -23,12 +24,12 @@ def run(report: Report) -> None:
     if root is None:
         raise StepFailed("the histories are not beside the package; run tools/gpu_check pack in a checkout")
     try:
-        replayer = _replay.Replayer(_replay.REAL)
+        replayer = replays.Replayer(replays.REAL)
         files = [root / "bench" / "histories" / f"{name}.json.xz" for name in _NAMES]
-        histories = [_histories.read(file) for file in files[: report.rounds(len(files))]]
-    except (_installation.MissingPart, _histories.HistoryError) as error:
+        histories = [history_files.read(file) for file in files[: report.rounds(len(files))]]
+    except (_installation.MissingPart, history_files.HistoryError) as error:
         raise StepFailed(str(error)) from None
-    capacity = _replay.DEFAULT_CAPACITY if report.fills_the_device else int(describe()["free_bytes"] * _SHARED)
+    capacity = replays.DEFAULT_CAPACITY if report.fills_the_device else int(describe()["free_bytes"] * _SHARED)
     for history in histories:
         fits = False
         for allocator in _ALLOCATORS:
@@ -38,14 +39,14 @@ def run(report: Report) -> None:
                 continue
             try:
                 found = replayer.measure(history, allocator, capacity, find_minimum=False, passes=_PASSES)
-            except _replay.ReplayError as error:
+            except replays.ReplayError as error:
                 report.check(name, False, str(error))
                 continue
             _tell(report, name, found, fits)
             fits |= found.completed
 
 
-def _tell(report: Report, name: str, found: _replay.Measurement, fits: bool) -> None:
+def _tell(report: Report, name: str, found: replays.Measurement, fits: bool) -> None:
     """`fits`: another allocator has played it in the memory that is free."""
     report.detail(name, **dataclasses.asdict(found))
     if not found.completed:

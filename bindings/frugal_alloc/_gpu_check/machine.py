@@ -15,8 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import __version__, _installation, _simulated_gpu
+from .. import __version__, _installation
 from .._messages import on_one_line
+from .._simulation import simulated_gpu
 from . import driver, kit, nvml
 from .child import is_simulated
 from .surroundings import CannotRun
@@ -73,12 +74,12 @@ def find(environment: Mapping[str, str], simulate: int | None) -> tuple[dict[str
     try:
         _installation.find_cuda_torch()
         if simulate is not None:
-            child = _simulated_gpu.environment(simulate, base=environment)
+            child = simulated_gpu.environment(simulate, base=environment)
         found = _described(child)
         if found["problem"] and not found["has_device_files"] and simulate is None:
-            child = _simulated_gpu.environment(SIMULATED_MEMORY, base=environment)
+            child = simulated_gpu.environment(SIMULATED_MEMORY, base=environment)
             found = _described(child)
-    except (_installation.MissingPart, _simulated_gpu.SimulationError) as error:
+    except (_installation.MissingPart, simulated_gpu.SimulationError) as error:
         raise CannotRun(str(error)) from None
     if found["problem"]:
         raise CannotRun(found["problem"])

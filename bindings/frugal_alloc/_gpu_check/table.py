@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .._messages import on_one_line
-from .._simulated_gpu import format_size
+from .._simulation.simulated_gpu import format_size
 from .report import Outcome
 from .results import Results, StepResult
 

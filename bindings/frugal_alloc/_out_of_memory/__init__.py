@@ -6,16 +6,13 @@ another name.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from . import disguises
 
 if TYPE_CHECKING:
     from .._native import Library
     from .._sites import OutOfMemory
-
-
-_last: dict[str, Any] | None = None
 
 
 def start(library: Library) -> None:
@@ -34,14 +31,3 @@ def _explain(facts: OutOfMemory) -> str | None:
     from . import explain
 
     return explain.explain(facts)
-
-
-def last() -> dict[str, Any] | None:
-    """What the document says of the latest error of this process, its "stack" still in frames; None: there was none."""
-    return _last
-
-
-def remember(error: dict[str, Any]) -> None:
-    """Every report from now on has this error in it, also if the program has caught it."""
-    global _last
-    _last = error

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .._place_names import place, short_path
+from .._program.place_names import place, short_path
 from . import levers
 from .kept import Kept
 from .situation import Situation

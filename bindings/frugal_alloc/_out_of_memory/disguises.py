@@ -14,8 +14,8 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .. import _host_memory, _interruptions, _native
-from .._place_names import place
-from . import recovery
+from .._program.place_names import place
+from .._report import latest_error
 from .sizes import size
 
 # What libraries ask for at a time, of small GPUs a part: with less free, they may well have failed for want of memory.
@@ -219,7 +219,7 @@ def unwatch() -> None:
 def _program_failed(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
     _before.get("program", sys.__excepthook__)(kind, error, traceback)
     if any(_is_plain(one, str(one)) for one in _chain(error)):
-        recovery.note_end()
+        latest_error.note_end()
     _tell(error)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _interruptions, _native, _tracking
-from . import advice, fragmentation, message, recovery, remember, repetition, report, running, situation
+from .._report import latest_error
+from . import advice, fragmentation, message, repetition, report, running, situation
 
 _this_thread = threading.local()
 
@@ -40,7 +41,7 @@ def explain(facts: Any) -> str | None:
 
 def _tell(facts: Any, library: Any) -> str | None:
     """In full where the error is new, or due again; else by what was found out last."""
-    number = recovery.note(facts.gpu, facts.requested_bytes)
+    number = latest_error.note(facts.gpu, facts.requested_bytes)
     place = facts.site or running.innermost_line()
     errors = repetition.count(repetition.kind_of(facts, place, library.setting("report_dir")))
     if errors.is_due():
@@ -49,7 +50,7 @@ def _tell(facts: Any, library: Any) -> str | None:
     told = errors.explanation
     if told is None:
         return None
-    remember(told.error)
+    latest_error.remember(told.error)
     lines = [told.text]
     if errors.met > errors.explained_at:
         lines.append(message.repeated(errors.note()))

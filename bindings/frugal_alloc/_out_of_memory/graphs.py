@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from .._autograd import WalkLimit, saved_tensors
+from .._program.autograd import WalkLimit, saved_tensors
 
 # A graph of a leak may be as long as the run; what was seen until then is a lower bound.
 _MOST_NODES = 50_000

@@ -6,7 +6,8 @@ import ast
 import os
 from typing import Any
 
-from .. import _users_code, _users_lines
+from .._program import users_code
+from .._tracking import users_lines
 from .places import Holder, Place, key_of, of_site
 from .running import parse
 
@@ -49,8 +50,8 @@ def _with_class(holder: Holder) -> Holder:
 
 def _inner_frames(library: Any, number: int) -> list[Any]:
     """What ran below the user's line, the innermost first; in a backward, when the forward made its node."""
-    stack = _users_lines.stack_of(library, library.site(number))
-    users = next((index for index, frame in enumerate(stack) if _users_code.is_users(frame.file)), 0)
+    stack = users_lines.stack_of(library, library.site(number))
+    users = next((index for index, frame in enumerate(stack) if users_code.is_users(frame.file)), 0)
     return list(stack[:users])
 
 

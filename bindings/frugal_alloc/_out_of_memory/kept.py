@@ -11,7 +11,7 @@ import sys
 from collections import Counter
 from typing import Any, NamedTuple
 
-from .._liveness import Flow
+from .._program.liveness import Flow
 from . import graphs
 from .ownership import Ownership
 from .running import RunningFrame, is_users, statement

@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .. import _place_names
-from .._report.sizes import short_path as package_path
+from .._amounts import short_path as package_path
+from .._program import place_names
 from .advice import Advice
 from .fragmentation import Fragmentation
 from .places import Holder, shorten
@@ -107,9 +107,7 @@ def _leak(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
         if found["gpu"] == situation.facts.gpu and found["kind"] in LEAKS:
             if found["pattern"] == "cuda_graph_per_shape":
                 return f"Leak: PyTorch's private pools have grown by {size(found['bytes'])}, {_rate(found)}; {missing}."
-            where = (
-                _place_names.place(found["file"], found["line"]) if found.get("file") else "a line that is not known"
-            )
+            where = place_names.place(found["file"], found["line"]) if found.get("file") else "a line that is not known"
             return f"Leak: what {where} makes stays: {size(found['bytes'])} by now, {_rate(found)}; {missing}."
     if situation.findings:
         worst = situation.findings[0]

@@ -11,7 +11,7 @@ import inspect
 from collections.abc import Iterable
 from types import CodeType
 
-from .._liveness import Flow, read_in_nested, reads_of
+from .._program.liveness import Flow, read_in_nested, reads_of
 from .running import RunningFrame, Statement, parse
 
 # Their code runs within the call that makes them.

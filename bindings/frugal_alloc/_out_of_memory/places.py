@@ -5,8 +5,9 @@ from __future__ import annotations
 import linecache
 from typing import Any, NamedTuple
 
-from .. import _place_names, _users_lines
-from .._users_code import LIBRARYS, owner
+from .._program import place_names
+from .._program.users_code import LIBRARYS, owner
+from .._tracking import users_lines
 from .running import RunningFrame
 
 _MOST_CODE = 60
@@ -30,7 +31,7 @@ class Place(NamedTuple):
         """ "train.py:88", with "backward of" where it is."""
         if not self.line:
             return f"backward, by {self.node}"
-        where = _place_names.place(self.file, self.line)
+        where = place_names.place(self.file, self.line)
         return f"backward of {where}" if self.node else where
 
 
@@ -51,7 +52,7 @@ def of_site(library: Any, number: int) -> Place | None:
     if number <= 0:
         return None
     site = library.site(number)
-    frame = _users_lines.of_site(library, site)
+    frame = users_lines.of_site(library, site)
     if frame is None and not site.node:
         # A program that is installed as a package has no other.
         frame = next((one for one in site.frames if owner(one.file) == LIBRARYS), None)

@@ -7,7 +7,7 @@ import tempfile
 from typing import Any
 
 from .. import _interruptions
-from . import recovery
+from .._report import latest_error
 from .fragmentation import Fragmentation
 from .situation import Situation
 
@@ -31,7 +31,7 @@ def describe(situation: Situation, pieces: Fragmentation, number: int) -> dict[s
     return {
         **facts._asdict(),
         "number": number,
-        "step": recovery.steps(),
+        "step": latest_error.steps(),
         "file": place.file if is_known else None,
         "line": place.line if is_known else None,
         "function": place.function if place is not None else None,

@@ -14,8 +14,8 @@ from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
-from .._frame_variables import variables
-from .._users_code import OURS, is_users, owner
+from .._program.frame_variables import variables
+from .._program.users_code import OURS, is_users, owner
 
 # A file of more lines is not parsed: the error must not take long.
 _MOST_LINES = 20_000

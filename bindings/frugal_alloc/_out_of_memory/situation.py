@@ -6,7 +6,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .. import _interruptions, _sites, _users_lines
+from .. import _interruptions, _sites
+from .._tracking import users_lines
 from . import evaluation, inner_lines, kept, levers, places, running, variables
 from .ownership import Ownership
 
@@ -70,7 +71,7 @@ def _found(nothing: Any, look: Callable, *arguments: Any) -> Any:
 
 
 def _stack(library: Any, number: int, frames: list[running.RunningFrame]) -> list[Any]:
-    if number > 0 and (stack := _users_lines.stack_of(library, library.site(number))):
+    if number > 0 and (stack := users_lines.stack_of(library, library.site(number))):
         return list(stack)
     return [_sites.Frame(frame.file, frame.line, frame.function) for frame in frames]
 

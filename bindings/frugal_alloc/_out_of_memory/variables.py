@@ -8,7 +8,7 @@ import types
 from collections import Counter
 from typing import Any, NamedTuple
 
-from .._liveness import Flow
+from .._program.liveness import Flow
 from . import graphs, module_variables
 from .ownership import Ownership
 from .running import RunningFrame, Statement, statement

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from .sizes import format_place
+from .._amounts import format_place
 
 COLUMNS = 400
 _MOST_ROWS = 16

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from .._amounts import format_bytes, format_place, short_path
 from .headline import OOM_NAMES, headline, sentence
-from .sizes import format_bytes, format_place, short_path
 
 SCHEMA = "frugal_alloc.comparison"
 VERSION = 1

@@ -7,13 +7,13 @@ import os
 import sys
 from typing import Any
 
-from .. import _native, _out_of_memory, _place_names, _users_lines
+from .. import _native
 from .._native import Library
-from .._out_of_memory import recovery
+from .._program import place_names
 from .._sites import Frame
-from .._tracking import current, places, verdicts
+from .._tracking import current, places, users_lines, verdicts
 from .._tracking.tracker import Tracker
-from . import driver_calls, pools
+from . import driver_calls, latest_error, pools
 
 SCHEMA = "frugal_alloc.report"
 VERSION = 1
@@ -57,12 +57,12 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
         raise _native.FrugalAllocError("frugal_alloc is not enabled: call frugal_alloc.enable() first")
     tracker = current()
     frames = FrameTable()
-    went_on = oom is None and recovery.has_gone_on()
+    went_on = oom is None and latest_error.has_gone_on()
     if oom is None:
-        oom = _out_of_memory.last()
+        oom = latest_error.last()
     if oom is not None:
         stack = [frame for frame in oom.get("stack", []) if not isinstance(frame, int)]
-        oom = {**oom, "stack": frames.stack(stack), "errors": recovery.met(), "went_on": went_on}
+        oom = {**oom, "stack": frames.stack(stack), "errors": latest_error.met(), "went_on": went_on}
     gpus = [_gpu(library, gpu) for gpu in library.gpus()]
     found = verdicts.judge(library, tracker, gpus) if tracker is not None else verdicts.Judgement([], 0, [])
     rows = [{**verdict.row, "stack": frames.stack(verdict.frames)} for verdict in found.verdicts]
@@ -91,7 +91,7 @@ def _with_cells(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     named = {key: _with_cells(one) if isinstance(one, (dict, list)) else one for key, one in value.items()}
-    return named | {"file": _place_names.file_name(named["file"])} if named.get("file") else named
+    return named | {"file": place_names.file_name(named["file"])} if named.get("file") else named
 
 
 def _run(tracker: Tracker | None) -> dict[str, Any]:
@@ -207,7 +207,7 @@ def _sites(library: Library, frames: FrameTable) -> tuple[list[dict[str, Any]], 
     for usage in usages[:MOST_SITES]:
         site = library.site(usage.site)
         index[usage.gpu, usage.site] = len(rows)
-        place = _users_lines.of_site(library, site)
+        place = users_lines.of_site(library, site)
         rows.append(
             {
                 "gpu": usage.gpu,
@@ -219,7 +219,7 @@ def _sites(library: Library, frames: FrameTable) -> tuple[list[dict[str, Any]], 
                 "bytes": usage.live_bytes,
                 "blocks": usage.blocks,
                 "peak_bytes": usage.peak_bytes,
-                "stack": frames.stack(_users_lines.stack_of(library, site)),
+                "stack": frames.stack(users_lines.stack_of(library, site)),
             }
         )
     return rows, index

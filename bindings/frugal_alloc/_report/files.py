@@ -12,7 +12,7 @@ import sys
 from typing import Any
 
 from .. import _interruptions, _native, _whole_files
-from .sizes import format_count
+from .._amounts import format_count
 
 # After so many names that others have taken, the folder is given up.
 _MOST_NAMES = 100
@@ -148,7 +148,7 @@ def write_at_exit() -> None:
 
 def _told_at_exit(document: dict[str, Any]) -> str:
     """How many verdicts the report tells, one for each cause, and what was not watched; "" if neither is."""
-    from .causes import material_and_small
+    from .._tracking.causes import material_and_small
     from .headline import unwatched
 
     count = len(material_and_small(document["verdicts"])[0])

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from .sizes import format_place
+from .._amounts import format_place
 
 Column = Literal["bytes", "peak_bytes"]
 

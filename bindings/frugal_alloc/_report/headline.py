@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import materiality
-from .causes import Cause, material_and_small
-from .sizes import format_bytes, format_count, format_place
+from .._amounts import format_bytes, format_count, format_place
+from .._tracking import materiality
+from .._tracking.causes import Cause, material_and_small
 
 # From this many epochs on a leak can be told from what a run keeps on purpose.
 ENOUGH_EPOCHS = 6

@@ -13,9 +13,10 @@ from typing import Any
 
 import jinja2
 
+from .._amounts import format_bytes, format_count, format_place, share_text
+from .._tracking.causes import material_and_small
 from . import driver_calls, pools
 from .address_space import AddressSpace, address_spaces
-from .causes import material_and_small
 from .flame import Flame, flame, is_library
 from .headline import (
     KIND_NAMES,
@@ -28,7 +29,6 @@ from .headline import (
     small_count,
 )
 from .schema import conform
-from .sizes import format_bytes, format_count, format_place, share_text
 from .timeline import Timeline, timelines
 
 # Of all that is drawn of several ranks together.

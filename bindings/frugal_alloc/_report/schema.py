@@ -10,7 +10,8 @@ import re
 from collections.abc import Callable
 from typing import Any
 
-from . import materiality
+from .._tracking import materiality
+from .._tracking.causes import MOST_CONFIDENCE
 
 SCHEMA = "frugal_alloc.report"
 VERSION = 1
@@ -19,8 +20,6 @@ VERDICT_KINDS = ("leak", "suspect", "growing", "cycle", "outside")
 OOM_VERDICTS = ("too_big", "leak", "fragmentation", "outside")
 BLOCK_STATES = ("allocated", "awaiting", "free")
 POOLS = ("graphs", "pools", "rest")
-# Nothing that is inferred from some epochs is certain.
-MOST_CONFIDENCE = 0.99
 
 # Far more than any message or line of code needs, and nothing that a page could choke on.
 _MOST_CHARACTERS = 20_000

@@ -6,11 +6,11 @@ import os
 import textwrap
 from typing import Any
 
-from .. import _place_names
+from .._amounts import format_count, share_text, size_text
+from .._program import place_names
+from .._tracking.causes import Cause, material_and_small
 from . import driver_calls, pools
-from .causes import Cause, material_and_small
 from .headline import SMALL_SENTENCE, ends_the_run, recovery, small_count, unwatched
-from .sizes import format_count, share_text
 
 WIDTH = 100
 # Those on the first screen; the document has all.
@@ -37,18 +37,6 @@ _FOUND_BY = {
     "calls": " (windows of calls of modules: nothing has stepped)",
     "none": "",
 }
-
-
-def size_text(size: float) -> str:
-    """Bytes in the largest unit that keeps them readable: "1.50 GiB"."""
-    sign, size = ("-", -size) if size < 0 else ("", size)
-    if size < 1024:
-        return f"{sign}{size:.0f} bytes"
-    for unit in ("KiB", "MiB", "GiB"):
-        size /= 1024
-        if size < 1024:
-            return f"{sign}{size:.2f} {unit}"
-    return f"{sign}{size / 1024:.2f} TiB"
 
 
 def render(document: dict[str, Any], colour: bool = False) -> str:
@@ -236,7 +224,7 @@ def _sites(document: dict[str, Any]) -> list[str]:
 def _place(file: str, line: int) -> str:
     """The path as seen from the working folder, if it lies in it."""
     inside = os.path.relpath(file) if os.path.isabs(file) else file
-    return _place_names.place(file if inside.startswith("..") else inside, line, shorten=False)
+    return place_names.place(file if inside.startswith("..") else inside, line, shorten=False)
 
 
 def _wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:

@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import collections
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from .._amounts import format_bytes, format_count
 from .._report.headline import OOM_NAMES
-from .._report.sizes import format_bytes, format_count
 from . import trend
-
-if TYPE_CHECKING:
-    from .log import Dump
+from .dump import Dump
 
 _MOST_SITES = 1000
 # One dump shows a leak where so many chunks of a size are held, about a whole number for each step, and together most

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import collections
-import dataclasses
 import re
 from typing import Any
 
 from .._report.flame import is_library
 from . import dump_verdict
 from .artefact import NotAnArtefact, empty_report
+from .dump import Dump
 
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 # Of a log that never ends: the chunks of a dump, and dumps.
@@ -32,38 +31,6 @@ _KERAS_EPOCH = re.compile(r"^Epoch (\d{1,9})/\d{1,9}\s*$")
 _KERAS_STEP = re.compile(r"^\s*(\d{1,9})/(\d{1,9}) (?:\[|━|\x1b)")
 _FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d{1,9}), in (.{1,300})$')
 _TENSOR = re.compile(r"OOM when allocating tensor with shape\s?(\[[^\]]{0,200}\]) and type (\w{1,40})")
-
-
-@dataclasses.dataclass
-class Dump:
-    """What the allocator said when a request failed."""
-
-    allocator: str
-    step: int | None
-    requested_bytes: int
-    op: str
-    limit_bytes: int = 0
-    in_use_bytes: int = 0
-    peak_bytes: int = 0
-    # Of each chunk in use that size occurs so often; with the op where the build of TensorFlow records it.
-    held: collections.Counter = dataclasses.field(default_factory=collections.Counter)
-    # (bytes, [(address, bytes, in use)])
-    regions: list[tuple[int, list[tuple[int, int, bool]]]] = dataclasses.field(default_factory=list)
-    # "[16,256,64,64] float", where the error tells.
-    tensor: str = ""
-
-    @property
-    def gpu(self) -> int:
-        found = re.search(r"GPU_(\d{1,4})_", self.allocator, re.IGNORECASE)
-        return int(found[1]) if found else 0
-
-    @property
-    def pool_bytes(self) -> int:
-        return sum(size for size, _ in self.regions)
-
-    @property
-    def free_chunks(self) -> list[int]:
-        return [size for _, chunks in self.regions for _, size, in_use in chunks if not in_use]
 
 
 class _Reader:

@@ -8,61 +8,33 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from .followed import current, forget, pause, restart
+
 if TYPE_CHECKING:
     from .._native import Library
-    from .tracker import Tracker
 
-_current: Tracker | None = None
+__all__ = ["check_suppressions", "current", "forget", "pause", "restart", "start"]
 
 
-def start(library: Library) -> None:
+def start(library: Library) -> bool:
     """Begins to follow this process, once; does nothing where the setting ``track`` is off. Later calls follow the
-    setting ``suppressions``.
+    setting ``suppressions``. Returns whether this call began.
 
     Raises:
         FrugalAllocError: the file of suppressions cannot be read, or a line of it is none.
     """
-    if _current is not None:
-        _current.suppress_by(library.setting("suppressions"))
-        _current.is_watching = library.setting("track") != "off"
-        return
+    tracker = current()
+    if tracker is not None:
+        tracker.suppress_by(library.setting("suppressions"))
+        tracker.is_watching = library.setting("track") != "off"
+        return False
     if library.setting("track") == "off":
-        return
-    from .._report import files
+        return False
     from . import hooks
 
     restart(library)
     hooks.install()
-    files.write_at_exit()
-
-
-def restart(library: Library) -> None:
-    """Begins anew, as if nothing had been seen: for what runs several programs in one process, as tests do.
-
-    Raises:
-        FrugalAllocError: the file of suppressions cannot be read, or a line of it is none.
-    """
-    global _current
-    from . import tracker
-
-    made = tracker.Tracker(library)
-    made.suppress_by(library.setting("suppressions"))
-    _current = made
-    if library.epochs_ended():
-        library.collapse_epochs()
-    made.epochs.count_calls()
-    library.set_epoch_listener(_calls_ended_epoch)
-
-
-def _calls_ended_epoch() -> None:
-    if _current is not None:
-        _current.calls_ended_epoch()
-
-
-def pause() -> None:
-    """Nothing is recorded from now on, until :func:`start` is called again."""
-    if _current is not None:
-        _current.is_watching = False
+    return True
 
 
 def check_suppressions(path: str) -> None:
@@ -70,14 +42,3 @@ def check_suppressions(path: str) -> None:
     from . import suppressions
 
     suppressions.read(path)
-
-
-def current() -> Tracker | None:
-    """What follows this process; None where nothing does."""
-    return _current
-
-
-def forget() -> None:
-    """In a child by fork, the run that was followed is not this one."""
-    global _current
-    _current = None

@@ -13,7 +13,8 @@ from .places import place_of
 from .suppressions import Place
 
 if TYPE_CHECKING:
-    from .tracker import Tracker
+    from .cycles import Cycles
+    from .epochs import Epochs
 
 # That the library leaves out of its judgement, too.
 WARM_UP_EPOCHS = 2
@@ -42,25 +43,25 @@ class Accusation(NamedTuple):
         return self.gpu, self.place, self.site.node
 
 
-def find(library: Library, tracker: Tracker) -> list[Accusation]:
+def find(library: Library, cycles: Cycles, epochs: Epochs) -> list[Accusation]:
     """All as of the latest end of an epoch: cycles, then the findings in the library's order."""
-    cycles = tracker.cycles.found()
+    in_cycles = cycles.found()
     findings = library.findings()
-    growing = tracker.epochs.growing()
-    if not findings and not cycles and not growing:
+    growing = epochs.growing()
+    if not findings and not in_cycles and not growing:
         return []
     alive = _Alive(library)
-    found = [_of_cycle(library, cycle, tracker) for cycle in cycles]
+    found = [_of_cycle(library, cycle, epochs) for cycle in in_cycles]
     for finding in findings:
         site = library.site(finding.site)
         place = place_of(library, site)
         sites = alive.sites_at.get((finding.gpu, place, site.node), {finding.site})
         blocks = alive.blocks_of(finding.gpu, sites)
         # What is replaced by something larger is always of the current epoch.
-        births = {epoch for _, _, epoch in blocks if epoch >= 0} if finding.kind != "growing" else set()
-        if tracker.epochs.bears_out(finding.gpu, sites, births):
-            found.append(_of_finding(finding, site, place, tracker, _later(blocks)))
-    found += [_of_growing(library, one, tracker, alive) for one in growing]
+        births = {birth for _, _, birth in blocks if birth >= 0} if finding.kind != "growing" else set()
+        if epochs.bears_out(finding.gpu, sites, births):
+            found.append(_of_finding(finding, site, place, epochs, _later(blocks)))
+    found += [_of_growing(library, one, epochs, alive) for one in growing]
     # Each line once, for the first reason.
     return list({one.line: one for one in reversed(found)}.values())[::-1]
 
@@ -93,9 +94,9 @@ class _Alive:
 
 
 def _of_finding(
-    finding: Finding, site: Site, place: Place | None, tracker: Tracker, extents: list[tuple[int, int, int]]
+    finding: Finding, site: Site, place: Place | None, epochs: Epochs, extents: list[tuple[int, int, int]]
 ) -> Accusation:
-    per_epoch, per_step = _per_program_epoch(finding.bytes_per_epoch, tracker)
+    per_epoch, per_step = _per_program_epoch(finding.bytes_per_epoch, epochs)
     return Accusation(
         finding.kind,
         finding.gpu,
@@ -105,15 +106,15 @@ def _of_finding(
         finding.blocks,
         per_epoch,
         per_step,
-        _program_epochs(finding.epochs, tracker),
+        _program_epochs(finding.epochs, epochs),
         finding.confidence,
         extents,
     )
 
 
-def _of_growing(library: Library, growing: Growing, tracker: Tracker, alive: _Alive) -> Accusation:
+def _of_growing(library: Library, growing: Growing, epochs: Epochs, alive: _Alive) -> Accusation:
     site = library.site(growing.site)
-    steps = tracker.epochs.steps_per_epoch
+    steps = epochs.steps_per_epoch
     per_step = growing.bytes_per_epoch / steps if steps else None
     extents = _later(alive.blocks_of(growing.gpu, {growing.site}))
     return Accusation(
@@ -131,9 +132,9 @@ def _of_growing(library: Library, growing: Growing, tracker: Tracker, alive: _Al
     )
 
 
-def _of_cycle(library: Library, cycle: CycleMemory, tracker: Tracker) -> Accusation:
+def _of_cycle(library: Library, cycle: CycleMemory, epochs: Epochs) -> Accusation:
     site = library.site(cycle.site)
-    per_epoch, per_step = _per_program_epoch(float(cycle.bytes), tracker)
+    per_epoch, per_step = _per_program_epoch(float(cycle.bytes), epochs)
     return Accusation(
         "cycle",
         cycle.gpu,
@@ -149,17 +150,16 @@ def _of_cycle(library: Library, cycle: CycleMemory, tracker: Tracker) -> Accusat
     )
 
 
-def _program_epochs(count: int, tracker: Tracker) -> int:
+def _program_epochs(count: int, epochs: Epochs) -> int:
     """So many of the library's epochs in epochs of the program, at least one."""
-    epochs = tracker.epochs
     if epochs.window_steps is None or not epochs.steps_per_epoch:
         return count
     return max(1, min(epochs.ended + 1, math.ceil(count * epochs.window_steps / epochs.steps_per_epoch)))
 
 
-def _per_program_epoch(rate: float, tracker: Tracker) -> tuple[float, float | None]:
+def _per_program_epoch(rate: float, epochs: Epochs) -> tuple[float, float | None]:
     """Bytes per epoch of the program, and per step, from bytes per epoch of the library."""
-    steps = tracker.epochs.steps_per_judged_epoch
+    steps = epochs.steps_per_judged_epoch
     per_step = rate / steps if steps else None
-    per_epoch = tracker.epochs.steps_per_epoch
+    per_epoch = epochs.steps_per_epoch
     return (per_step * per_epoch if per_step is not None and per_epoch else rate), per_step

@@ -10,7 +10,7 @@ import ast
 from collections.abc import Iterable, Iterator
 from types import CodeType
 
-from .._liveness import Flow, read_in_nested
+from .._program.liveness import Flow, read_in_nested
 from .assignments import bodies_of, source_of, tree_of
 
 # What they are given they do not change.

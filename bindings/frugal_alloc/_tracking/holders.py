@@ -7,7 +7,7 @@ import gc
 import types
 from typing import Any, NamedTuple
 
-from .._users_code import is_users
+from .._program.users_code import is_users
 from . import live_tensors, orphans, raw_objects
 from .contents import Contents, contents_of
 from .growers import Grower, growers

@@ -7,8 +7,8 @@ import os
 from collections.abc import Callable
 from typing import Any
 
-from .._uncompiled import uncompiled
-from . import current, forget
+from .._program.uncompiled import uncompiled
+from .followed import current, forget
 
 _installed = False
 

@@ -6,8 +6,8 @@ import functools
 import types
 from typing import Any, NamedTuple
 
-from .._frame_variables import variables
-from .._users_code import is_users
+from .._program.frame_variables import variables
+from .._program.users_code import is_users
 from . import live_tensors, raw_objects, roots
 from .reach import Reach
 from .roots import Root

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from .._autograd import WalkLimit, saved_tensors
+from .._program.autograd import WalkLimit, saved_tensors
 
 # Of graphs as long as a leaking run, whose steps are alike: the latest of them say enough.
 MOST_NODES = 50_000

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import linecache
 
-from .. import _place_names
 from .._native import Library
+from .._program import place_names
 from .._sites import Site
-from .._users_lines import of_site
 from .suppressions import Place
+from .users_lines import of_site
 
 #: Of memory that no line of the user's is known for: a library's own thread, or what was made before enable().
 NO_LINE = "no line is known"
@@ -30,7 +30,7 @@ def place_text(library: Library, number: int) -> str:
     if frame is None:
         return f"phase {site.phase}" if site.phase else f"{NO_LINE}{node}"
     within = "" if frame.function == "<module>" else f" in {frame.function}"
-    return f"{_place_names.place(frame.file, frame.line, shorten=False)}{within}{node}"
+    return f"{place_names.place(frame.file, frame.line, shorten=False)}{within}{node}"
 
 
 def code_line(file: str, line: int) -> str:

@@ -9,7 +9,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from .._frame_variables import variables
+from .._program.frame_variables import variables
 from . import live_tensors, raw_objects
 from .roots import Root
 from .whose import is_ours, is_users_class

@@ -8,8 +8,8 @@ import types
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from .._frame_variables import variables
-from .._users_code import is_users
+from .._program.frame_variables import variables
+from .._program.users_code import is_users
 from . import raw_objects
 from .whose import is_ours
 

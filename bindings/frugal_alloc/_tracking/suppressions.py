@@ -6,8 +6,9 @@ import fnmatch
 import re
 from typing import NamedTuple
 
-from .. import _place_names, _recorded_files
+from .. import _recorded_files
 from .._native import FrugalAllocError
+from .._program import place_names
 
 # Some thousand lines for each of the largest program's files.
 _MOST_BYTES = 16 << 20
@@ -42,7 +43,7 @@ class Suppression(NamedTuple):
 def matches(pattern: str, place: Place) -> bool:
     """Whether the pattern names the place; a file may be given by the last parts of its path, with or without line."""
     # A cell's name, "cell [3]" or "cell [3], line 2", has brackets, which would be a pattern of their own.
-    written = (_place_names.file_name(place.file), _place_names.place(place.file, place.line))
+    written = (place_names.file_name(place.file), place_names.place(place.file, place.line))
     if pattern in (place.phase, place.function, *written) and pattern:
         return True
     with_line = f"{place.file}:{place.line}"

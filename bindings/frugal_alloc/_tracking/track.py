@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from .. import _native
-from .._report.text import size_text
+from .._amounts import size_text
 from . import site_changes
 
 MOST_LINES = 10

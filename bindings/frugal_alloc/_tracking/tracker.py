@@ -128,13 +128,13 @@ class Tracker:
         if is_window_end:
             self._look_around()
             self.epochs.end_window()
-            self.witnesses.look(self)
+            self._look_for_witnesses()
 
     @_quietly
     def calls_ended_epoch(self) -> None:
         """Calls of modules have ended an epoch of the library's, or several."""
         if self.is_watching and self.epochs.calls_per_epoch:
-            self.witnesses.look(self)
+            self._look_for_witnesses()
 
     @_quietly
     def loader_started(self, loader: Any, iterator: Any) -> None:
@@ -177,7 +177,10 @@ class Tracker:
         self._look_around()
         self.epochs.end(called)
         self.timeline.end_epoch(self.epochs.steps, self.epochs.ended)
-        self.witnesses.look(self)
+        self._look_for_witnesses()
+
+    def _look_for_witnesses(self) -> None:
+        self.witnesses.look(self.cycles, self.epochs, self.suppressions)
 
     def _look_around(self) -> None:
         # Neither freeing garbage nor asking the driver is for a graph that is being captured.

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
+from .._amounts import format_bytes
 from .._native import Library
-from .._report import materiality
-from .._report.schema import MOST_CONFIDENCE
-from .._report.sizes import format_bytes
 from .._sites import Frame
-from .._users_lines import of_site, stack_of
-from . import accusations, expectations, holders, patterns
+from . import accusations, expectations, holders, materiality, patterns
 from .accusations import Accusation, Line
+from .causes import MOST_CONFIDENCE
 from .outside import OutsideGrowth
 from .places import code_line, place_text
 from .tracker import Tracker
 from .trained import IS_TRAINED, WAS_TRAINED
+from .users_lines import of_site, stack_of
 
 # More are parts of the same.
 MOST_VERDICTS = 50
@@ -43,7 +42,9 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
         tracker: What follows this process.
         gpus: Rows of the document, for how much memory there is.
     """
-    accused, kept_after, notes = _without_trained(library, accusations.find(library, tracker), tracker)
+    accused, kept_after, notes = _without_trained(
+        library, accusations.find(library, tracker.cycles, tracker.epochs), tracker
+    )
     kept = [one for one in accused if not expectations.is_silenced(one.kind, one.place, tracker.suppressions)]
     growths = tracker.outside.found()
     told = [one for one in growths if not expectations.is_silenced(_kind(one), None, tracker.suppressions)]

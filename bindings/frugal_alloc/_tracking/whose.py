@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import sys
 
-from .. import _users_code
+from .._program import users_code
 from . import raw_objects
 
 
 def is_ours(file: str) -> bool:
-    return _users_code.owner(file) == _users_code.OURS
+    return users_code.owner(file) == users_code.OURS
 
 
 def file_of_class(kind: type) -> str | None:
@@ -22,4 +22,4 @@ def file_of_class(kind: type) -> str | None:
 
 def is_users_class(kind: type) -> bool:
     # A class of a notebook's, or of `python -c`, has no file.
-    return raw_objects.text_of(kind, "__module__") == "__main__" or _users_code.is_users(file_of_class(kind))
+    return raw_objects.text_of(kind, "__module__") == "__main__" or users_code.is_users(file_of_class(kind))

@@ -10,7 +10,9 @@ from .holders import Evidence
 
 if TYPE_CHECKING:
     from .._native import Library
-    from .tracker import Tracker
+    from .cycles import Cycles
+    from .epochs import Epochs
+    from .suppressions import Suppression
 
 # Each takes tenths of a second, so there are few in a run.
 MOST_SEARCHES = 4
@@ -27,19 +29,18 @@ class Witnesses:
         self._looks = 0
         self._looks_at_search = 0
 
-    def look(self, tracker: Tracker) -> None:
+    def look(self, cycles: Cycles, epochs: Epochs, suppressions: list[Suppression]) -> None:
         """Called when an epoch of the library's has ended: looks for the holders of leaks that are new, and when there
         were twice as many ends, for those that are known, since a buffer that was filled had most at first."""
         self._looks += 1
         if self._searches >= MOST_SEARCHES:
             return
-        if not tracker.epochs.growing() and all(found.kind == "suspect" for found in self._library.findings()):
+        if not epochs.growing() and all(found.kind == "suspect" for found in self._library.findings()):
             return
         accused = [
             one
-            for one in accusations.find(self._library, tracker)[:MOST_LINES]
-            if one.kind in ("leak", "growing")
-            and not expectations.is_silenced(one.kind, one.place, tracker.suppressions)
+            for one in accusations.find(self._library, cycles, epochs)[:MOST_LINES]
+            if one.kind in ("leak", "growing") and not expectations.is_silenced(one.kind, one.place, suppressions)
         ]
         is_old = self._looks >= 2 * self._looks_at_search and self._searches < MOST_SEARCHES - 1
         if any(one.line not in self._seen or is_old for one in accused):

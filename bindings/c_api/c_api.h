@@ -1,0 +1,256 @@
+/* The library's own functions, in C, so that every Python and every compiler can call them. The Python package loads
+   them with ctypes; include/frugal_alloc/torch.h wraps them for C++.
+
+   A function that can fail returns a negative number and leaves one line for frugal_last_error(). All may be called
+   from any thread. */
+
+#ifndef FRUGAL_BINDINGS_C_API_C_API_H_
+#define FRUGAL_BINDINGS_C_API_C_API_H_
+
+#include <stdint.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* All else in the library is hidden. */
+#pragma GCC visibility push(default)
+
+/* The last failure on this thread; valid until the next. "" if there was none. */
+const char* frugal_last_error(void);
+
+/* The torch that the library was built for, and the one that runs (0: unknown): 211 for 2.11. */
+int frugal_built_torch_version(void);
+int frugal_running_torch_version(void);
+
+/* 0, or -1. All may be called again, and while other threads allocate. FRUGAL_ALLOC_CONF says with which settings;
+   FRUGAL_ALLOC=0 makes enabling succeed and do nothing. */
+int frugal_enable(void);
+int frugal_disable(void);
+/* As frugal_enable, with "key:value,key:value" (docs/tuning.md) on top of FRUGAL_ALLOC_CONF or, once we are installed,
+   of the settings in force. A setting that is not possible fails with one line that says what is, and changes
+   nothing. Null: none. */
+int frugal_enable_with(const char* settings);
+/* Every setting in force, in the same form; before the first enabling those that it would use. Null: FRUGAL_ALLOC_CONF
+   is not possible. Valid until the next call on this thread. */
+const char* frugal_settings(void);
+/* One setting's value, or what it would be; null: there is no such setting. Valid as above. */
+const char* frugal_setting(const char* key);
+/* One line for people that names those of PyTorch's settings (`settings`; null: what PYTORCH_ALLOC_CONF says) that do
+   not hold for our memory, each with the reason and once in the life of the process; "" if there are none. Valid until
+   the next call on this thread. */
+const char* frugal_unfollowed_settings(const char* settings);
+/* 1 while new memory is ours. */
+int frugal_is_enabled(void);
+
+/* Gives idle memory of all GPUs back to the driver; returns the bytes, or -1. */
+int64_t frugal_trim(void);
+
+/* What idle_release does at the end of each interval, for programs that would rather have no thread: gives memory that
+   nothing has used since the last call back to the driver, without waiting for a stream; returns the bytes, or -1. */
+int64_t frugal_release_idle(void);
+
+/* Names of the figures, separated by spaces, in the order in which frugal_stats writes them. */
+const char* frugal_stat_names(void);
+/* Writes at most `capacity` figures of a GPU, and returns how many there are. All are 0 for a GPU that has not been
+   used. -1: we were never enabled. */
+int frugal_stats(int device, int64_t* figures, int capacity);
+/* What the driver of a GPU promises and does not keep, and what is lost by it: one line for people. "": nothing is
+   known. Valid as long as the process. */
+const char* frugal_broken_promise(int device);
+
+/* Where the memory of a GPU that has been used is the host's (a Jetson's, a DGX Spark's): how much of it can be had and
+   who has the rest, for people. "": the GPU has memory of its own. Valid until the next call on this thread. */
+const char* frugal_host_memory(int device);
+
+/* 1 if the address lies in our memory. */
+int frugal_owns(const void* address);
+
+/* With `keep` 1, the physical memory behind [address, address + bytes) stays where it is, also after a tensor there has
+   been freed, until this is called with 0: for memory that others have registered, such as a network card. Whole
+   handles are kept, of 2 MiB or more. 0; -1: it cannot be kept. Memory that is not ours never moves, so there it does
+   nothing. */
+int frugal_keep_in_place(const void* address, int64_t bytes, int keep);
+
+/* Waits until the GPU has done all that it was told so far, if frugal_make_shareable has something to move: to be
+   called first, without locks that the work might wait for. 0; -1: the work fails. */
+int frugal_await_shareable(void* storage);
+/* Moves a tensor's bytes into memory that another process can open, if they are in ours and cannot be opened where they
+   are. `storage` is a c10::StorageImpl (in Python UntypedStorage._cdata) that no other thread uses meanwhile. 1: moved,
+   0: nothing to do, -1: it cannot be shared, -2: there is no memory for it; the storage is then as it was. */
+int frugal_make_shareable(void* storage);
+
+/* --- Where memory is asked for.
+
+   Memory counts to a site: the lines of Python that led to the allocation, the node of a backward pass, or the part of
+   the program that the thread is in, as the program names its parts. Blocks of less than 256 KiB are sampled. Setting
+   track:off records nothing. */
+
+/* Lets sites have lines of Python, which are read without the interpreter's lock; called by a Python function with the
+   file, the name and the line of itself. -1: this Python's frames cannot be read, and sites have no lines. */
+int frugal_read_python(const char* file, const char* function, int line);
+/* The interpreter is about to end. */
+void frugal_forget_python(void);
+/* Which code is the user's own, by the beginnings of file names: one a line, after 'u' for the user's, 'f' for the
+   user's unless it lies in a folder further down, or 'n' for others'. The longest that fits counts; where none does, it
+   is the user's. For lines of Python that are met from now on. */
+void frugal_set_code_owners(const char* beginnings);
+
+/* A part of the program; the same number for the same name. 0 for "": no named part. */
+int frugal_part(const char* name);
+/* What the calling thread allocates belongs to this part from now on. Returns the one before; -1: there is no such
+   part. */
+int frugal_set_part(int part);
+const char* frugal_part_name(int part);
+/* Memory of this part may grow from epoch to epoch: no report names it. 0, or -1: there is no such part. */
+int frugal_expect_growth(int part);
+
+struct frugal_line {
+  const char* file;
+  const char* function;
+  int line;
+};
+/* What is pointed to stays valid. */
+struct frugal_site {
+  const char* part;
+  const char* node; /* of a backward pass, "MulBackward0"; "" if it was none */
+  int forward;      /* the site at which that node was made; 0: not known */
+  int user;         /* which of the lines is the innermost one of the user's own; -1: none */
+  int lines;        /* how many there are, the innermost first */
+};
+/* Sites are numbered from 0, which is no known site. -1: there is no such site. */
+int frugal_describe_site(int site, struct frugal_site* description);
+int frugal_site_lines(int site, struct frugal_line* lines, int capacity);
+/* The calling thread records its next 10,000 allocations whatever their size, as when an epoch has ended; other threads
+   do from their next sample on. */
+void frugal_record_in_detail(void);
+/* How often memory counted to no site, since there was no room for one more: 65,536 are kept. */
+int64_t frugal_sites_left_out(void);
+
+struct frugal_usage {
+  int site;
+  int64_t bytes; /* alive now */
+  int64_t blocks;
+  int64_t peak_bytes; /* alive when most of the GPU's memory was in use, within 2 % */
+};
+/* Writes at most `capacity`, and returns how many there are. */
+int frugal_site_usages(int gpu, struct frugal_usage* usages, int capacity);
+/* From now on peak_bytes is of the highest since now. */
+void frugal_restart_site_peaks(int gpu);
+/* The most of a GPU's memory that was in use since the last call, as far as it is recorded. Writes what is in use and
+   what is held now: a step's end asks for all three, and should take little. */
+int64_t frugal_take_peak(int gpu, int64_t* in_use, int64_t* held);
+/* The GPUs that memory has been asked for; as above. */
+int frugal_gpus(int* gpus, int capacity);
+
+struct frugal_block {
+  uint64_t address;
+  int64_t bytes;
+  int64_t epoch; /* of birth; -1: not recorded */
+  int site;      /* -1: not recorded */
+  int state;     /* 0: free, 1: allocated, 2: freed, but a stream may still use it */
+};
+struct frugal_segment {
+  uint64_t address;
+  int64_t bytes;
+  uint64_t stream;
+  int64_t blocks;
+  int mapped; /* of handles that can move; 0: a segment of cudaMalloc */
+};
+struct frugal_snapshot;
+/* A GPU's memory as it is. The caller frees it; the segments and, in their order, their blocks live as long. */
+struct frugal_snapshot* frugal_take_snapshot(int gpu);
+void frugal_free_snapshot(struct frugal_snapshot* snapshot);
+int64_t frugal_snapshot_segments(const struct frugal_snapshot* snapshot, const struct frugal_segment** segments);
+int64_t frugal_snapshot_blocks(const struct frugal_snapshot* snapshot, const struct frugal_block** blocks);
+
+/* --- Leaks, by epoch. */
+
+/* An epoch of the program has ended. 0; -1: we were never enabled. */
+int frugal_epoch_end(void);
+int64_t frugal_epochs_ended(void);
+/* All epochs so far become the first, which has not ended. */
+int frugal_collapse_epochs(void);
+/* Each two epochs become one. */
+int frugal_halve_epochs(void);
+/* Calls of modules end epochs from now on (1), or no more (0). */
+void frugal_count_module_calls(int on);
+/* How many of them make an epoch now; 0: they end none. */
+int64_t frugal_module_calls_to_epoch(void);
+/* When they have ended an epoch, schedule(..., NULL) is called with what then calls `call`, on any thread and with the
+   locks of PyTorch's that an allocation holds: it may only make a note, as Py_AddPendingCall does. Not again before
+   that call has begun. NULL: nobody wants to know. */
+void frugal_set_epoch_listener(int (*schedule)(int (*call)(void*), void*), int (*call)(void*));
+
+/* Blocks of one line or part, of which every epoch leaves some behind. */
+struct frugal_finding {
+  int verdict; /* 1: suspect, 2: leak, 3: nothing is left behind, but what is replaced grows */
+  int gpu;
+  int site;              /* the one of the line's that grows most */
+  const char* name;      /* "train.py:12 in step", or the part's; "" if the memory belongs to no named part */
+  int64_t largest_block; /* the blocks have more than half of these bytes, and up to these */
+  int64_t bytes;         /* kept from past epochs, without those of the first two */
+  int64_t blocks;
+  int64_t epochs; /* that they are from */
+  double bytes_per_epoch;
+  double confidence; /* that the part grows at all, from 0 to .99 */
+  int material;      /* 0: the GPU would last for more than 10,000 epochs, all smaller findings included */
+};
+struct frugal_report;
+/* As of the latest end of an epoch. The caller frees it; what the functions below give lives as long. Null: we were
+   never enabled. */
+struct frugal_report* frugal_make_report(void);
+void frugal_free_report(struct frugal_report* report);
+/* Several lines for people. */
+const char* frugal_report_text(const struct frugal_report* report);
+int64_t frugal_report_epochs(const struct frugal_report* report);
+/* Writes at most `capacity`, the material ones first, and returns how many there are. */
+int frugal_report_findings(const struct frugal_report* report, struct frugal_finding* findings, int capacity);
+
+/* --- Out of memory. */
+
+/* All that is known of a request that could not be served; sizes in bytes. */
+struct frugal_out_of_memory {
+  int gpu;
+  int verdict; /* 0: too big, 1: leak, 2: fragmentation, 3: outside PyTorch */
+  int site;    /* that asks */
+  int64_t requested;
+  int64_t missing;   /* by so much it did not fit */
+  int64_t allocated; /* in tensors */
+  int64_t awaiting;  /* freed, but a stream may still use it */
+  int64_t reserved;  /* by us */
+  int64_t native_reserved;
+  int64_t limit;
+  int64_t device_free;
+  int64_t device_total;
+  int64_t outside;      /* in use, neither ours nor native's */
+  int64_t largest_free; /* block of ours */
+  int64_t unusable;     /* free, but beside blocks in use in the same handle */
+  int64_t gained_by_stream_waits;
+  int64_t gained_by_caches;
+  int64_t gained_by_garbage;
+  int64_t gained_by_host_waits;
+  const char* limit_name; /* what set `limit` */
+  const char* host;       /* where the GPU's memory is the host's: who has it, for people; else "" */
+  int64_t host_own;       /* pageable memory of this process, then */
+};
+/* A function that says why memory ran out: its text follows PyTorch's first sentences in the error. Called on the
+   thread that asked, with no lock held, before the error is thrown. The text is read before the function is called
+   again on the same thread; null: it has nothing to say. Null takes the function away. */
+void frugal_set_explainer(const char* (*explainer)(const struct frugal_out_of_memory* facts));
+
+/* A function that collects garbage and returns how many objects it found; called when memory has run out, with no
+   lock held. Null takes it away. */
+void frugal_set_garbage_collector(int (*collector)(void));
+
+/* While `value` is 1, PyTorch's calls to record memory history are for our memory alone: to take part in a recording
+   that native began before us. Does nothing before frugal_enable. */
+void frugal_set_history_only_ours(int value);
+
+#pragma GCC visibility pop
+
+#ifdef __cplusplus
+}
+#endif
+
+#endif /* FRUGAL_BINDINGS_C_API_C_API_H_ */

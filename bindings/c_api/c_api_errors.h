@@ -1,0 +1,22 @@
+// How the functions of c_api.h fail.
+
+#ifndef FRUGAL_BINDINGS_C_API_C_API_ERRORS_H_
+#define FRUGAL_BINDINGS_C_API_C_API_ERRORS_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace frugal {
+
+inline constexpr char kNotEnabled[] = "frugal_alloc is not enabled: call frugal_alloc.enable() first";
+
+// What frugal_last_error says on the calling thread.
+std::string& LastError();
+
+// -1, after the message has become the last error.
+int Failed(absl::string_view message);
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_C_API_C_API_ERRORS_H_

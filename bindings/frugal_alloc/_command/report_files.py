@@ -1,0 +1,44 @@
+"""Reads a report from a file that somebody else may have made: checked, and without running anything of it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from .. import _recorded_files
+from .._report import schema
+
+# A report of 100,000 blocks has some 5 MB; a log of TensorFlow with several dumps some 100.
+MOST_BYTES = 512 << 20
+
+
+class ReportError(Exception):
+    """The file cannot be shown; the message is one line that names it and says why."""
+
+
+def read(path: str | os.PathLike[str]) -> dict[str, Any]:
+    """The document in a file: a report of ours, or what one of TensorFlow's artefacts says, in the same form.
+
+    Raises:
+        ReportError: there is no such file, or it is neither.
+    """
+    from .. import _tensorflow
+
+    path = Path(path)
+    try:
+        data = _recorded_files.read_bytes(path, MOST_BYTES)
+        if data.lstrip()[:1] not in (b"{", b"["):
+            document = _tensorflow.from_log(data.decode(errors="replace"), path.name)
+        else:
+            value = _recorded_files.parse_values(data, path)
+            document = value if _is_ours(value) else _tensorflow.from_profile(value, path.name)
+        return schema.conform(document)
+    except _recorded_files.UnreadableFile as error:
+        raise ReportError(str(error)) from None
+    except (schema.BadDocument, _tensorflow.NotAnArtefact) as error:
+        raise ReportError(f"{path}: {error}") from None
+
+
+def _is_ours(value: Any) -> bool:
+    return isinstance(value, dict) and str(value.get("schema", "")).startswith("frugal_alloc.")

@@ -1,0 +1,84 @@
+"""``frugal-alloc install-hook``: one line in Python's site-packages, which each interpreter runs as it starts.
+
+Python runs the lines of ``*.pth`` files there that begin with ``import``. Ours does nothing unless FRUGAL_ALLOC is set,
+which children inherit; then it loads one small file by its path, since to import the package costs ten times as much.
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sysconfig
+from pathlib import Path
+
+from .. import _whole_files
+
+NAME = "frugal_alloc_hook.pth"
+
+# The file stays behind when the package is uninstalled. Everything is one line, as Python wants it, and ASCII: the
+# file is read in the encoding of the locale that an interpreter starts in, which need not be this one's. Hence paths as
+# bytes.
+_LINE = """import os; os.environ.get("FRUGAL_ALLOC", "0") in ("", "0") or exec({program!a})\n"""
+_PROGRAM = """\
+import os, sys
+from importlib.machinery import SourceFileLoader
+module = type(sys)("frugal_alloc_enabling")
+module.__file__ = os.fsdecode({enabling!r})
+try:
+    SourceFileLoader(module.__name__, module.__file__).exec_module(module)
+except OSError:
+    hook = os.fsdecode({path!r})
+    print("frugal_alloc: not used: the package is not installed here any more; remove " + hook, file=sys.stderr)
+else:
+    module.enable_after_torch()
+"""
+
+
+class HookError(Exception):
+    """The hook cannot be installed or removed; the message says why and what to do."""
+
+
+def path() -> Path:
+    """Where the hook of this interpreter is, or would be."""
+    return Path(sysconfig.get_path("purelib")) / NAME
+
+
+def is_installed() -> bool:
+    return path().is_file()
+
+
+def install() -> Path:
+    """Writes the hook; returns where. Writing it again does no harm.
+
+    Raises:
+        HookError: it cannot be written, or Python would not look there.
+    """
+    target = path()
+    if os.path.realpath(target.parent) not in map(os.path.realpath, site.getsitepackages()):
+        raise HookError(f"Python does not look at {target.parent} as it starts; use a virtual environment")
+    enabling = Path(__file__).resolve().parent.parent / "_enabling.py"
+    line = _LINE.format(program=_PROGRAM.format(enabling=os.fsencode(enabling), path=os.fsencode(target)))
+    try:
+        # In one step: an interpreter may be starting right now.
+        _whole_files.write(str(target), line.encode("ascii"))
+    except OSError as error:
+        raise HookError(
+            f"cannot write {target}: {error.strerror}; use a virtual environment that you may change"
+        ) from None
+    return target
+
+
+def remove() -> Path | None:
+    """Removes the hook; returns where it was, None if there was none.
+
+    Raises:
+        HookError: it is there and cannot be removed.
+    """
+    target = path()
+    try:
+        target.unlink()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise HookError(f"cannot remove {target}: {error.strerror}") from None
+    return target

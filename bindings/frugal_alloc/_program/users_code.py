@@ -1,0 +1,139 @@
+"""Whose code a file is: the user's, a library's, ours, or nobody's: what was generated as the program ran.
+
+One list of beginnings of file names decides, the longest that fits; the library has the same list for the lines that it
+records (see bindings/tracking/code_owners.h).
+"""
+
+from __future__ import annotations
+
+import os
+import site
+import sys
+import sysconfig
+from collections.abc import Iterator
+
+USERS, LIBRARYS, OURS, NOBODYS = "users", "library's", "ours", "nobody's"
+# The user's are the files directly in the folder; those in folders below it are nobody's.
+USERS_FLAT = "users, flat"
+
+PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+# What the user has typed in, in a terminal, a notebook or a docstring. The rest that has no file was made by a program.
+_TYPED_IN = ("<stdin>", "<ipython-input", "<python-input", "<doctest ", "<command-")
+# Cells that Jupyter, Colab and marimo compile under the name of a temporary file.
+_CELLS = ("ipykernel_", "ipython-input-", "marimo_")
+_INSTALLED = (f"{os.sep}site-packages{os.sep}", f"{os.sep}dist-packages{os.sep}")
+
+# What the beginnings below were found from: when a program puts a folder on its path, they are found anew.
+_found_from: tuple = ()
+_beginnings: dict[str, str] = {}
+_owners: dict[str, str] = {}
+
+
+def owner(file: str | None) -> str:
+    """Whose code the file is, as of the latest call of `beginnings`: USERS, LIBRARYS, OURS or NOBODYS."""
+    if not file:
+        return NOBODYS
+    # Asked of each frame of thousands of stacks: of files that are known, it is not looked up whether the path changed.
+    if (known := _owners.get(file)) is None:
+        beginnings()
+        known = _owners[file] = _owner(file)
+    return known
+
+
+def is_users(file: str | None) -> bool:
+    """Whether the file is the user's own code."""
+    return owner(file) == USERS
+
+
+def beginnings() -> dict[str, str]:
+    """Whose a file is whose name begins so, the longest that fits; no entry fits: the user's. Another object whenever
+    it has changed."""
+    global _found_from, _beginnings
+    main = getattr(sys.modules.get("__main__"), "__file__", None)
+    source = (sys.path[:], main, sys.argv[:1], os.environ.get("TORCHINDUCTOR_CACHE_DIR"))
+    if source != _found_from:
+        found = dict(_find(main))
+        _owners.clear()
+        _beginnings, _found_from = found, source
+    return _beginnings
+
+
+def _owner(file: str) -> str:
+    path = file if file.startswith("<") else os.path.abspath(file)
+    beginning = max(filter(path.startswith, _beginnings), key=len, default="")
+    found, rest = _beginnings.get(beginning, USERS), path[len(beginning) :]
+    if found == USERS_FLAT:
+        found = NOBODYS if os.sep in rest else USERS
+    # Also those of other environments, which a program may have added to its path.
+    if found == USERS and any(folder in f"{os.sep}{rest}" for folder in _INSTALLED):
+        return LIBRARYS
+    return found
+
+
+def _find(main: str | None) -> Iterator[tuple[str, str]]:
+    """Of two for the same beginning the later counts."""
+    temporary = set(_both_names(_temporary_folders()))
+    libraries = set(_both_names(_library_folders()))
+    yield from ((folder, NOBODYS) for folder in temporary)
+    for folder in set(_both_names(_users_folders(main))):
+        if any(installed in folder for installed in _INSTALLED):
+            yield folder, LIBRARYS
+        elif not any(folder.startswith(library) for library in libraries) and folder not in temporary:
+            yield folder, USERS
+        elif folder in temporary:
+            yield folder, USERS_FLAT
+    yield from ((folder + cell, USERS) for folder in temporary for cell in _CELLS)
+    yield from ((folder, LIBRARYS) for folder in libraries)
+    yield from ((folder, NOBODYS) for folder in _both_names(_generated_folders()))
+    yield PACKAGE + os.sep, OURS
+    yield "<", NOBODYS
+    yield from ((name, USERS) for name in _TYPED_IN)
+    # A program that is given on the command line has the name of code that a program makes up.
+    if sys.argv[:1] == ["-c"]:
+        yield "<string>", USERS
+
+
+def _both_names(folders: Iterator[str | None]) -> Iterator[str]:
+    """Each as it was given and as it is without links, ended by a separator."""
+    for folder in folders:
+        # "/", which a service may work in, says nothing.
+        if folder and os.path.abspath(folder) != os.sep:
+            yield os.path.join(os.path.abspath(folder), "")
+            yield os.path.join(os.path.realpath(folder), "")
+
+
+def _temporary_folders() -> Iterator[str | None]:
+    # Not by tempfile.gettempdir(), which would write a file to try each.
+    yield from map(os.environ.get, ("TMPDIR", "TEMP", "TMP"))
+    yield getattr(sys.modules.get("tempfile"), "tempdir", None)
+    yield from ("/tmp", "/var/tmp", "/usr/tmp", "/dev/shm")
+
+
+def _generated_folders() -> Iterator[str | None]:
+    """Those of compilers: their files are nobody's even within a folder of the user's."""
+    yield from map(os.environ.get, ("TORCHINDUCTOR_CACHE_DIR", "TRITON_CACHE_DIR"))
+    yield os.path.expanduser("~/.triton")
+
+
+def _library_folders() -> Iterator[str | None]:
+    yield from map(sysconfig.get_paths().get, ("stdlib", "platstdlib", "purelib", "platlib"))
+    yield from site.getsitepackages() if hasattr(site, "getsitepackages") else ()
+    yield site.getusersitepackages() if hasattr(site, "getusersitepackages") else None
+    # Where torch is, too, if it is used from where it was built.
+    torch = getattr(sys.modules.get("torch"), "__file__", None)
+    yield os.path.dirname(torch) if torch else None
+    # Models that torch.hub and transformers have loaded.
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    yield os.path.join(os.environ.get("TORCH_HOME") or os.path.join(cache, "torch"), "hub")
+    yield os.path.join(os.environ.get("HF_HOME") or os.path.join(cache, "huggingface"), "modules")
+
+
+def _users_folders(main: str | None) -> Iterator[str | None]:
+    """Those that the user's code is loaded from: a program may well lie in a temporary folder."""
+    yield os.path.dirname(os.path.abspath(main)) if main else None
+    try:
+        yield os.getcwd()
+    except OSError:  # it has been removed
+        yield None
+    yield from (folder for folder in sys.path if isinstance(folder, str))

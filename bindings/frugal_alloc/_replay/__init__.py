@@ -1,0 +1,1 @@
+"""Histories of programs, and replaying them."""

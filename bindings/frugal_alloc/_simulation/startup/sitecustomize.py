@@ -1,0 +1,37 @@
+"""Python imports this at its start on the simulated GPU, and PyTorch gets what it needs there once it is imported.
+
+That is the values of its tensors, all of them with FRUGAL_SIM_VALUES=cpu, otherwise those on which programs decide;
+with FRUGAL_SIM_ORDER=1 or FRUGAL_SIM_LATE=1 operators also declare what memory they touch. A program that does not
+import torch goes on as it would without.
+"""
+
+import os
+import sys
+from importlib.machinery import SourceFileLoader
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+SIMULATION = os.path.dirname(HERE)
+PACKAGE = os.path.dirname(SIMULATION)
+
+
+def _load_startup():
+    name = "frugal_alloc_at_startup"
+    module = type(sys)(name)
+    SourceFileLoader(name, os.path.join(PACKAGE, "_at_startup.py")).exec_module(module)
+    return module
+
+
+def _start_companion():
+    uncompiled = startup.load(
+        "frugal_simulated_uncompiled", os.path.join(PACKAGE, "_program", "uncompiled.py")
+    ).uncompiled
+    values = os.path.join(SIMULATION, "values")
+    startup.load("frugal_simulated_values", os.path.join(values, "__init__.py"), values).start(uncompiled)
+    if "1" in (os.environ.get("FRUGAL_SIM_ORDER"), os.environ.get("FRUGAL_SIM_LATE")):
+        # Last, so that it sees what the program calls rather than what the values take.
+        startup.load("frugal_simulated_accesses", os.path.join(SIMULATION, "accesses.py")).start()
+
+
+startup = _load_startup()
+startup.after_torch(_start_companion)
+startup.import_next_sitecustomize(HERE)

@@ -1,0 +1,26 @@
+// PyTorch's own settings of its allocator (PYTORCH_ALLOC_CONF), as far as they do not hold for us.
+
+#ifndef FRUGAL_BINDINGS_SETTINGS_PYTORCH_SETTINGS_H_
+#define FRUGAL_BINDINGS_SETTINGS_PYTORCH_SETTINGS_H_
+
+#include <string>
+
+#include "absl/strings/string_view.h"
+
+namespace frugal {
+
+// What the environment says, as PyTorch reads it; "" if nothing.
+std::string PyTorchSettingsOfEnvironment();
+
+// One line that names the settings in `text` that we do not follow, each with the reason; "" if there are none. Each is
+// named once in the life of the process. Those that we follow: backend (native, or we refuse),
+// roundup_power2_divisions, per_process_memory_fraction, throw_on_cudamalloc_oom (we always look before we take
+// memory), and all of pinned memory and of CUDA graphs, which are not ours. Thread-safe.
+std::string UnfollowedSettings(absl::string_view text);
+
+// PYTORCH_NO_CUDA_MEMORY_CACHING: every tensor is to have a cudaMalloc of its own, which native does.
+bool IsCachingTurnedOff();
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_SETTINGS_PYTORCH_SETTINGS_H_
