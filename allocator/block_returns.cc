@@ -7,7 +7,7 @@ void BlockReturns::Defer(Block* block, absl::Span<const Stream> others) {
   ledger_.Deferred(*block, block->extent->arena().group());
   block->has_other_streams = false;
   for (Stream stream : others) {
-    if (stream.may_end) ledger_.Absorbed(timelines_.Get(stream).MarkIfWanted());
+    if (stream.may_end) ledger_.Absorbed(clocks_.Get(stream).MarkIfWanted());
   }
   // A stream that could not be marked is marked later.
   ledger_.Absorbed(awaiting_.Add(block, others));
@@ -31,7 +31,7 @@ absl::Status BlockReturns::PollBehindWaitsOf(Stream stream) {
 absl::Status BlockReturns::WaitForAllWork() {
   const auto passed = [this](Block* block) { Passed(block); };
   ++ledger_.statistics().num_sync_all_streams;
-  if (timelines_.WaitForAll()) {
+  if (clocks_.WaitForAll()) {
     awaiting_.Settle(passed);
     return absl::OkStatus();
   }

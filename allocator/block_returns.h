@@ -5,14 +5,14 @@
 
 #include "absl/status/status.h"
 #include "absl/types/span.h"
-#include "allocator/arena.h"
-#include "allocator/awaiting_blocks.h"
-#include "allocator/backing.h"
-#include "allocator/block.h"
-#include "allocator/device.h"
-#include "allocator/ledger.h"
-#include "allocator/timelines.h"
-#include "allocator/units.h"
+#include "allocator/backing/backing.h"
+#include "allocator/blocks/arena.h"
+#include "allocator/blocks/awaiting_blocks.h"
+#include "allocator/blocks/block.h"
+#include "allocator/blocks/ledger.h"
+#include "allocator/blocks/stream_clocks.h"
+#include "allocator/port/device.h"
+#include "allocator/port/units.h"
 
 namespace frugal {
 
@@ -20,8 +20,8 @@ namespace frugal {
 class BlockReturns {
  public:
   // All must outlive this.
-  BlockReturns(Device& device, Ledger& ledger, Timelines& timelines, Backing& backing)
-      : ledger_(ledger), timelines_(timelines), backing_(backing), awaiting_(device) {}
+  BlockReturns(Device& device, Ledger& ledger, StreamClocks& clocks, Backing& backing)
+      : ledger_(ledger), clocks_(clocks), backing_(backing), awaiting_(device) {}
 
   // The arena's block is free: kReturn by its caller, kPass when the last stream has passed.
   void PutBack(Arena& arena, Block* block, BlockStep step) {
@@ -51,7 +51,7 @@ class BlockReturns {
   void Passed(Block* block) { PutBack(block->extent->arena(), block, BlockStep::kPass); }
 
   Ledger& ledger_;
-  Timelines& timelines_;
+  StreamClocks& clocks_;
   Backing& backing_;
   AwaitingBlocks awaiting_;
 };

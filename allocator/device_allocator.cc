@@ -6,22 +6,22 @@
 #include "absl/base/attributes.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "allocator/check.h"
-#include "allocator/movable_backing.h"
-#include "allocator/segment_backing.h"
+#include "allocator/backing/movable_backing.h"
+#include "allocator/backing/segment_backing.h"
+#include "allocator/port/check.h"
 
 namespace frugal {
 namespace {
 
 SizeGroup GroupFor(Bytes size) { return size <= kSmallLimit ? SizeGroup::kSmall : SizeGroup::kLarge; }
 
-std::unique_ptr<Backing> BackingFor(Device& device, ArenaSet& arenas, Ledger& ledger, Budget& budget,
-                                    Timelines& timelines, AddressDirectory& directory, DeviceAllocator* owner,
-                                    BooksLock lock) {
+std::unique_ptr<Backing> BackingFor(Device& device, ArenaSet& arenas, Ledger& ledger, MemoryLimit& memory_limit,
+                                    StreamClocks& clocks, AddressDirectory& directory, DeviceAllocator* owner,
+                                    AllocatorLocks lock) {
   if (!device.HasVirtualMemory()) {
-    return std::make_unique<SegmentBacking>(device, arenas, ledger, budget, directory, owner, lock);
+    return std::make_unique<SegmentBacking>(device, arenas, ledger, memory_limit, directory, owner, lock);
   }
-  return std::make_unique<MovableBacking>(device, arenas, ledger, budget, timelines, directory, owner, lock);
+  return std::make_unique<MovableBacking>(device, arenas, ledger, memory_limit, clocks, directory, owner, lock);
 }
 
 absl::Status NotOurs(Address address) {
@@ -32,12 +32,12 @@ absl::Status NotOurs(Address address) {
 
 DeviceAllocator::DeviceAllocator(Device& device, AddressDirectory& directory, Reclaimer* reclaimer)
     : lock_(growth_mutex_, mutex_, health_),
-      budget_(device, lock_),
-      timelines_(device, ledger_, reclaimer),
-      arenas_(timelines_, ledger_),
-      backing_(BackingFor(device, arenas_, ledger_, budget_, timelines_, directory, this, lock_)),
-      returns_(device, ledger_, timelines_, *backing_),
-      ladder_({reclaimer, ledger_, budget_, timelines_, arenas_, *backing_, returns_}, lock_) {}
+      memory_limit_(device, lock_),
+      clocks_(device, ledger_, reclaimer),
+      arenas_(clocks_, ledger_),
+      backing_(BackingFor(device, arenas_, ledger_, memory_limit_, clocks_, directory, this, lock_)),
+      returns_(device, ledger_, clocks_, *backing_),
+      ladder_({reclaimer, ledger_, memory_limit_, clocks_, arenas_, *backing_, returns_}, lock_) {}
 
 DeviceAllocator::~DeviceAllocator() {
   absl::MutexLock growth(&growth_mutex_);
@@ -68,10 +68,10 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
     ledger_.Absorbed(returns_.Poll());
   Arena& arena = arenas_.Get(stream, group);
   if (stream.may_end) [[unlikely]]
-    ledger_.Absorbed(arena.timeline().MarkIfWanted());
+    ledger_.Absorbed(arena.clock().MarkIfWanted());
   Block* block = arena.Take(size);
   if (block == nullptr) [[unlikely]] {
-    arena.timeline().NamedAs(stream);
+    arena.clock().NamedAs(stream);
     absl::StatusOr<Block*> taken = TakeOnMiss(arena, size, requested);
     if (!taken.ok()) return taken.status();
     block = *taken;
@@ -141,7 +141,7 @@ absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
   Block* block = allocated_.Find(address);
   if (block == nullptr) return NotOurs(address);
   // The program names the stream now.
-  if (stream != block->extent->arena().stream()) ledger_.Absorbed(timelines_.Get(stream).MarkIfWanted());
+  if (stream != block->extent->arena().stream()) ledger_.Absorbed(clocks_.Get(stream).MarkIfWanted());
   AddStream(block, stream);
   return absl::OkStatus();
 }
@@ -151,7 +151,7 @@ absl::Status DeviceAllocator::RecordKnownStreams(Address address) {
   if (!health_.ok()) return absl::OkStatus();
   Block* block = allocated_.Find(address);
   if (block == nullptr) return NotOurs(address);
-  timelines_.ForEachLasting([&](Stream stream) ABSL_NO_THREAD_SAFETY_ANALYSIS { AddStream(block, stream); });
+  clocks_.ForEachLasting([&](Stream stream) ABSL_NO_THREAD_SAFETY_ANALYSIS { AddStream(block, stream); });
   return absl::OkStatus();
 }
 
@@ -193,7 +193,7 @@ absl::StatusOr<Bytes> DeviceAllocator::GiveBack(absl::Status (DeviceAllocator::*
 
 absl::Status DeviceAllocator::TrimOnce(Bytes enough) {
   if (enough < kUnlimited) {
-    timelines_.End();
+    clocks_.End();
     const absl::StatusOr<Bytes> passed = backing_->ReturnFree(enough);
     if (!passed.ok()) return passed.status();
     enough -= *passed;
@@ -208,8 +208,8 @@ absl::Status DeviceAllocator::MarkUse() {
   absl::MutexLock lock(&mutex_);
   if (!health_.ok()) return health_;
   const int64_t failures = ledger_.statistics().num_driver_failures;
-  use_marks_.MoveToNow(arenas_, timelines_);
-  if (ledger_.statistics().num_driver_failures > failures) use_marks_.MoveToNow(arenas_, timelines_);
+  use_marks_.MoveToNow(arenas_, clocks_);
+  if (ledger_.statistics().num_driver_failures > failures) use_marks_.MoveToNow(arenas_, clocks_);
   return absl::OkStatus();
 }
 
@@ -235,7 +235,7 @@ void DeviceAllocator::SetDriverCosts(const DriverCosts& costs) {
 void DeviceAllocator::SetDriverReserve(Bytes reserve) {
   absl::MutexLock growth(&growth_mutex_);
   absl::MutexLock lock(&mutex_);
-  budget_.SetReserve(reserve);
+  memory_limit_.SetReserve(reserve);
 }
 
 void DeviceAllocator::SetOptions(const PolicyOptions& options) {
@@ -265,12 +265,12 @@ absl::Status DeviceAllocator::KeepInPlaceLocked(Address start, Bytes size, bool 
 void DeviceAllocator::SetLimit(Bytes limit, Bytes (*others)(void* context), void* context) {
   absl::MutexLock growth(&growth_mutex_);
   absl::MutexLock lock(&mutex_);
-  budget_.SetLimit(limit, others, context);
+  memory_limit_.SetLimit(limit, others, context);
 }
 
 Bytes DeviceAllocator::Limit() const {
   absl::MutexLock lock(&mutex_);
-  return budget_.limit();
+  return memory_limit_.limit();
 }
 
 void DeviceAllocator::SetObserver(Observer* observer) {

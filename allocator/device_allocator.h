@@ -17,24 +17,24 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "allocator/address_directory.h"
-#include "allocator/arena_set.h"
-#include "allocator/backing.h"
-#include "allocator/birth_epochs.h"
-#include "allocator/block_map.h"
+#include "allocator/backing/backing.h"
+#include "allocator/backing/memory_limit.h"
+#include "allocator/births/birth_epochs.h"
 #include "allocator/block_returns.h"
-#include "allocator/books_lock.h"
-#include "allocator/budget.h"
-#include "allocator/check.h"
-#include "allocator/device.h"
-#include "allocator/driver_costs.h"
-#include "allocator/ledger.h"
+#include "allocator/blocks/address_directory.h"
+#include "allocator/blocks/allocator_locks.h"
+#include "allocator/blocks/arena_set.h"
+#include "allocator/blocks/block_map.h"
+#include "allocator/blocks/ledger.h"
+#include "allocator/blocks/statistics.h"
+#include "allocator/blocks/stream_clocks.h"
+#include "allocator/blocks/use_marks.h"
 #include "allocator/miss_ladder.h"
-#include "allocator/observer.h"
-#include "allocator/statistics.h"
-#include "allocator/timelines.h"
-#include "allocator/units.h"
-#include "allocator/use_marks.h"
+#include "allocator/port/check.h"
+#include "allocator/port/device.h"
+#include "allocator/port/driver_costs.h"
+#include "allocator/port/observer.h"
+#include "allocator/port/units.h"
 
 namespace frugal {
 
@@ -116,7 +116,7 @@ class DeviceAllocator {
   // device until `enough` of them have gone; the host waits for no stream. Returns what went.
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough);
 
-  // The most physical memory to hold. `others` says, with no lock needed, how much of the same budget others
+  // The most physical memory to hold. `others` says, with no lock needed, how much of the same memory_limit others
   // hold (the native allocator); it may be null.
   void SetLimit(Bytes limit, Bytes (*others)(void* context), void* context);
 
@@ -227,15 +227,15 @@ class DeviceAllocator {
   // Sets health_, and returns it.
   absl::Status Break(const BrokenInvariant& broken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
-  // Held by whoever changes what is mapped, or how that is decided; see BooksLock. What finds a free block, gives one
-  // back or reads the books takes the other alone, and waits for nobody's call of the driver.
+  // Held by whoever changes what is mapped, or how that is decided; see AllocatorLocks. What finds a free block, gives
+  // one back or reads the books takes the other alone, and waits for nobody's call of the driver.
   absl::Mutex growth_mutex_ ABSL_ACQUIRED_BEFORE(mutex_);
   mutable absl::Mutex mutex_;
   absl::Status health_ ABSL_GUARDED_BY(mutex_);
-  BooksLock lock_;  // both
+  AllocatorLocks lock_;  // both
   Ledger ledger_ ABSL_GUARDED_BY(mutex_);
-  Budget budget_ ABSL_GUARDED_BY(mutex_);
-  Timelines timelines_ ABSL_GUARDED_BY(mutex_);
+  MemoryLimit memory_limit_ ABSL_GUARDED_BY(mutex_);
+  StreamClocks clocks_ ABSL_GUARDED_BY(mutex_);
   ArenaSet arenas_ ABSL_GUARDED_BY(mutex_);
   std::unique_ptr<Backing> backing_ ABSL_GUARDED_BY(mutex_);
   BlockReturns returns_ ABSL_GUARDED_BY(mutex_);

@@ -4,10 +4,10 @@
 #include <memory>
 
 #include "absl/status/statusor.h"
-#include "allocator/block.h"
-#include "allocator/extent.h"
-#include "allocator/offers.h"
-#include "allocator/statistics.h"
+#include "allocator/blocks/block.h"
+#include "allocator/blocks/extent.h"
+#include "allocator/blocks/statistics.h"
+#include "allocator/stitching/offers.h"
 
 namespace frugal {
 namespace {
@@ -31,10 +31,10 @@ const OutOfMemoryReport& MissLadder::LastOutOfMemory() { return ThreadsOutOfMemo
 
 absl::Status MissLadder::MakeRoom(Arena& arena, Bytes size) {
   remedies_ = Remedies();
-  absl::Status status = parts_.backing.Extend(arena, size, Reach::kPassed);
+  absl::Status status = parts_.backing.Extend(arena, size, WaitPolicy::kPassed);
   if (absl::IsResourceExhausted(status)) status = MakeRoomBehindStreamWaits(arena, size);
-  if (absl::IsResourceExhausted(status) && parts_.budget.reserve() > Bytes(0)) {
-    status = parts_.backing.Extend(arena, size, Reach::kIntoReserve);
+  if (absl::IsResourceExhausted(status) && parts_.memory_limit.reserve() > Bytes(0)) {
+    status = parts_.backing.Extend(arena, size, WaitPolicy::kIntoReserve);
   }
   if (!absl::IsResourceExhausted(status)) return status;
   ++parts_.ledger.statistics().num_alloc_retries;
@@ -48,7 +48,7 @@ absl::Status MissLadder::MakeRoomBehindStreamWaits(Arena& arena, Bytes size) {
   parts_.ledger.Absorbed(parts_.returns.PollBehindWaitsOf(arena.stream()));
   remedies_.stream_waits = awaiting - parts_.returns.Awaiting();
   if (HasRoom(arena, size)) return absl::OkStatus();
-  return parts_.backing.Extend(arena, size, Reach::kThroughStreamWaits);
+  return parts_.backing.Extend(arena, size, WaitPolicy::kThroughStreamWaits);
 }
 
 absl::Status MissLadder::MakeRoomByReclaiming(Arena& arena, Bytes size) {
@@ -66,7 +66,7 @@ absl::Status MissLadder::MakeRoomByReclaiming(Arena& arena, Bytes size) {
     if (!some) continue;
     parts_.ledger.Absorbed(parts_.returns.Poll());
     if (HasRoom(arena, size)) return absl::OkStatus();
-    status = parts_.backing.Extend(arena, size, Reach::kIntoReserve);
+    status = parts_.backing.Extend(arena, size, WaitPolicy::kIntoReserve);
     if (!absl::IsResourceExhausted(status)) return status;
     remedies_.*step.gained = std::max(FreeAnywhere() - free, Bytes(0));
   }
@@ -76,10 +76,10 @@ absl::Status MissLadder::MakeRoomByReclaiming(Arena& arena, Bytes size) {
 absl::Status MissLadder::MakeRoomBehindHostWaits(Arena& arena, Bytes size) {
   const Bytes awaiting = parts_.returns.Awaiting();
   // Free memory that other streams have yet to pass was to be had behind waits of this one.
-  if (parts_.returns.awaits() || parts_.timelines.NeedsHost()) parts_.ledger.Absorbed(parts_.returns.WaitForAllWork());
+  if (parts_.returns.awaits() || parts_.clocks.NeedsHost()) parts_.ledger.Absorbed(parts_.returns.WaitForAllWork());
   remedies_.host_waits = awaiting - parts_.returns.Awaiting();
   if (HasRoom(arena, size)) return absl::OkStatus();
-  return parts_.backing.Extend(arena, size, Reach::kWithHostWaits);
+  return parts_.backing.Extend(arena, size, WaitPolicy::kWithHostWaits);
 }
 
 void MissLadder::NoteOutOfMemory(Bytes requested) {
@@ -92,7 +92,7 @@ void MissLadder::NoteOutOfMemory(Bytes requested) {
                                            .allocated = allocated,
                                            .awaiting = parts_.returns.Awaiting(),
                                            .reserved = reserved,
-                                           .limit = parts_.budget.limit(),
+                                           .limit = parts_.memory_limit.limit(),
                                            .device_free = device.free,
                                            .device_total = device.total,
                                            .largest_free = parts_.arenas.LargestFree(),
@@ -102,7 +102,7 @@ void MissLadder::NoteOutOfMemory(Bytes requested) {
 }
 
 MemoryInfo MissLadder::DeviceMemory() {
-  const absl::StatusOr<MemoryInfo> asked = parts_.budget.Ask();
+  const absl::StatusOr<MemoryInfo> asked = parts_.memory_limit.Ask();
   parts_.ledger.Absorbed(asked.status());
   return asked.value_or(MemoryInfo{});
 }

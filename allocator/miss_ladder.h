@@ -4,17 +4,17 @@
 #define FRUGAL_ALLOCATOR_MISS_LADDER_H_
 
 #include "absl/status/status.h"
-#include "allocator/arena.h"
-#include "allocator/arena_set.h"
-#include "allocator/backing.h"
+#include "allocator/backing/backing.h"
+#include "allocator/backing/memory_limit.h"
 #include "allocator/block_returns.h"
-#include "allocator/books_lock.h"
-#include "allocator/budget.h"
-#include "allocator/device.h"
-#include "allocator/ledger.h"
-#include "allocator/observer.h"
-#include "allocator/timelines.h"
-#include "allocator/units.h"
+#include "allocator/blocks/allocator_locks.h"
+#include "allocator/blocks/arena.h"
+#include "allocator/blocks/arena_set.h"
+#include "allocator/blocks/ledger.h"
+#include "allocator/blocks/stream_clocks.h"
+#include "allocator/port/device.h"
+#include "allocator/port/observer.h"
+#include "allocator/port/units.h"
 
 namespace frugal {
 
@@ -47,8 +47,8 @@ struct OutOfMemoryReport {
 struct LadderParts {
   Reclaimer* reclaimer;  // may be null
   Ledger& ledger;
-  Budget& budget;
-  Timelines& timelines;
+  MemoryLimit& memory_limit;
+  StreamClocks& clocks;
   ArenaSet& arenas;
   Backing& backing;
   BlockReturns& returns;
@@ -57,7 +57,7 @@ struct LadderParts {
 // Not thread-safe. Lets go of the books' lock while the driver works, and of both while others give memory back.
 class MissLadder {
  public:
-  MissLadder(const LadderParts& parts, BooksLock lock) : parts_(parts), lock_(lock) {}
+  MissLadder(const LadderParts& parts, AllocatorLocks lock) : parts_(parts), lock_(lock) {}
 
   // Each step only if those before did not help. Leaves a free block of at least `size`. kResourceExhausted: none
   // helped. Other errors: the driver's.
@@ -80,7 +80,7 @@ class MissLadder {
   Bytes UnusableBytes() const;
 
   const LadderParts parts_;
-  BooksLock lock_;
+  AllocatorLocks lock_;
   // Of the miss that is being, or was last, served.
   Remedies remedies_;
 };

@@ -85,7 +85,7 @@ def _parser() -> Parser:
         action="append",
         default=[],
         metavar="NAME=VALUE",
-        help="play all with this option of allocator/policy_options.h",
+        help="play all with this option of allocator/port/policy_options.h",
     )
     parser.add_argument(
         "--choices", metavar="NAME,...", help=f"options to try otherwise; {_NO_CHOICES}: none; default all"

@@ -17,9 +17,9 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "allocator/address_directory.h"
+#include "allocator/blocks/address_directory.h"
 #include "allocator/device_allocator.h"
-#include "allocator/policy_options.h"
+#include "allocator/port/policy_options.h"
 #include "bindings/replay/history.h"
 #include "cuda/simulated/simulated_device.h"
 
@@ -39,7 +39,7 @@ constexpr std::string_view kUsage =
     "CAPACITY     bytes of the GPU\n"
     "STREAM_LAG   how many events the streams are behind the host\n"
     "STEADY_FROM  the event from which on costs count as those of the steady state, counted on through a second play\n"
-    "OPTION       of allocator/policy_options.h; --options prints all with their values\n";
+    "OPTION       of allocator/port/policy_options.h; --options prints all with their values\n";
 constexpr int kFailed = 1;
 constexpr int kBadInput = 2;
 // A request may take so much of the driver's time for each of its bytes: 40 ms/GiB.

@@ -9,7 +9,7 @@ from frugal_alloc._replay.replays import history_files
 from frugal_alloc._replay.replays.history_files import History
 from numpy.typing import NDArray
 
-# allocator/units.h has the same: kGrain, kPageSize, kSmallLimit.
+# allocator/port/units.h has the same: kGrain, kPageSize, kSmallLimit.
 GRAIN_BYTES = 512
 PAGE_BYTES = 2 << 20
 SMALL_LIMIT = 1 << 20

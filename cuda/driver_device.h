@@ -1,4 +1,4 @@
-// A GPU, by way of the CUDA driver: the port of allocator/device.h on the device's primary context, which is the
+// A GPU, by way of the CUDA driver: the port of allocator/port/device.h on the device's primary context, which is the
 // one that the CUDA runtime uses, too.
 
 #ifndef FRUGAL_CUDA_DRIVER_DEVICE_H_
@@ -17,7 +17,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
-#include "allocator/device.h"
+#include "allocator/port/device.h"
 #include "cuda/driver_api.h"
 #include "cuda/driver_times.h"
 #include "cuda/unified_memory.h"

@@ -12,7 +12,7 @@
 
 namespace frugal {
 
-// X(name). Those of the port's calls that ask the driver for something (allocator/device.h), by the names that
+// X(name). Those of the port's calls that ask the driver for something (allocator/port/device.h), by the names that
 // DriverCosts has for them. `sync` is how long the host waited for the GPU's work.
 #define FRUGAL_DRIVER_CALLS(X) \
   X(memory_info)               \

@@ -4,7 +4,7 @@
 #define FRUGAL_CUDA_POINTER_ACCESS_H_
 
 #include "absl/status/statusor.h"
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 
 namespace frugal {
 

@@ -13,7 +13,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 
 namespace frugal {
 

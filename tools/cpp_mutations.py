@@ -52,9 +52,9 @@ OPPOSITES = {"+": "-", "-": "+", "*": "/", "+=": "-=", "-=": "+=", "++": "--", "
 CALLEES = {"std::max": "std::min", "std::min": "std::max", "std::any_of": "std::all_of", "std::all_of": "std::any_of"}
 # How far a step of the ladder may reach.
 NAMES = {
-    "Reach::kPassed": "Reach::kThroughStreamWaits",
-    "Reach::kThroughStreamWaits": "Reach::kPassed",
-    "Reach::kWithHostWaits": "Reach::kPassed",
+    "WaitPolicy::kPassed": "WaitPolicy::kThroughStreamWaits",
+    "WaitPolicy::kThroughStreamWaits": "WaitPolicy::kPassed",
+    "WaitPolicy::kWithHostWaits": "WaitPolicy::kPassed",
 }
 # Invariants test the code, not the other way round; attributes would only confuse the parser.
 NO_FUNCTION = re.compile(r"\w*CheckInvariants\w*|CheckChange|CheckBlock")
@@ -280,5 +280,5 @@ def render(source: bytes, mutants: list[Mutant]) -> str:
 
 def refused(complaints: str) -> set[int]:
     """The numbers of the mutants that the compiler complains of."""
-    lines = (int(line) for line in re.findall(r"^allocator/\w+\.cc:(\d+):", complaints, re.MULTILINE))
+    lines = (int(line) for line in re.findall(r"^allocator/[\w/]+\.cc:(\d+):", complaints, re.MULTILINE))
     return {line - FIRST_MUTANT_LINE for line in lines if line > FIRST_MUTANT_LINE}

@@ -6,8 +6,8 @@ import dataclasses
 
 NEVER_REACHED = 1 << 40
 
-# By option of allocator/policy_options.h: values, and what one says that is more than another amount. An option that is
-# not here is tried at half and at double its value.
+# By option of allocator/port/policy_options.h: values, and what one says that is more than another amount. An option
+# that is not here is tried at half and at double its value.
 VALUES: dict[str, dict[int, str]] = {
     "waste_part": {8: "", 16: "", 64: "", NEVER_REACHED: "no memory beyond the most in use"},
     "piece_part": {256: "", 512: "", 2048: ""},

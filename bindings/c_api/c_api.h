@@ -82,8 +82,8 @@ int frugal_make_shareable(void* storage);
 
 /* --- Where memory is asked for.
 
-   Memory counts to a site: the lines of Python that led to the allocation, the node of a backward pass, or the part of
-   the program that the thread is in, as the program names its parts. Blocks of less than 256 KiB are sampled. Setting
+   Memory counts to a site: the lines of Python that led to the allocation, the node of a backward pass, or the phase of
+   the program that the thread is in, as the program names its phases. Blocks of less than 256 KiB are sampled. Setting
    track:off records nothing. */
 
 /* Lets sites have lines of Python, which are read without the interpreter's lock; called by a Python function with the
@@ -96,14 +96,14 @@ void frugal_forget_python(void);
    is the user's. For lines of Python that are met from now on. */
 void frugal_set_code_owners(const char* beginnings);
 
-/* A part of the program; the same number for the same name. 0 for "": no named part. */
-int frugal_part(const char* name);
-/* What the calling thread allocates belongs to this part from now on. Returns the one before; -1: there is no such
-   part. */
-int frugal_set_part(int part);
-const char* frugal_part_name(int part);
-/* Memory of this part may grow from epoch to epoch: no report names it. 0, or -1: there is no such part. */
-int frugal_expect_growth(int part);
+/* A phase of the program; the same number for the same name. 0 for "": no named phase. */
+int frugal_phase(const char* name);
+/* What the calling thread allocates belongs to this phase from now on. Returns the one before; -1: there is no such
+   phase. */
+int frugal_set_phase(int phase);
+const char* frugal_phase_name(int phase);
+/* Memory of this phase may grow from epoch to epoch: no report names it. 0, or -1: there is no such phase. */
+int frugal_expect_growth(int phase);
 
 struct frugal_line {
   const char* file;
@@ -112,7 +112,7 @@ struct frugal_line {
 };
 /* What is pointed to stays valid. */
 struct frugal_site {
-  const char* part;
+  const char* phase;
   const char* node; /* of a backward pass, "MulBackward0"; "" if it was none */
   int forward;      /* the site at which that node was made; 0: not known */
   int user;         /* which of the lines is the innermost one of the user's own; -1: none */
@@ -182,18 +182,18 @@ int64_t frugal_module_calls_to_epoch(void);
    that call has begun. NULL: nobody wants to know. */
 void frugal_set_epoch_listener(int (*schedule)(int (*call)(void*), void*), int (*call)(void*));
 
-/* Blocks of one line or part, of which every epoch leaves some behind. */
+/* Blocks of one line or phase, of which every epoch leaves some behind. */
 struct frugal_finding {
   int verdict; /* 1: suspect, 2: leak, 3: nothing is left behind, but what is replaced grows */
   int gpu;
   int site;              /* the one of the line's that grows most */
-  const char* name;      /* "train.py:12 in step", or the part's; "" if the memory belongs to no named part */
+  const char* name;      /* "train.py:12 in step", or the phase's; "" if the memory belongs to no named phase */
   int64_t largest_block; /* the blocks have more than half of these bytes, and up to these */
   int64_t bytes;         /* kept from past epochs, without those of the first two */
   int64_t blocks;
   int64_t epochs; /* that they are from */
   double bytes_per_epoch;
-  double confidence; /* that the part grows at all, from 0 to .99 */
+  double confidence; /* that the phase grows at all, from 0 to .99 */
   int material;      /* 0: the GPU would last for more than 10,000 epochs, all smaller findings included */
 };
 struct frugal_report;

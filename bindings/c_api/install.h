@@ -8,7 +8,7 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 
 namespace frugal {
 

@@ -27,7 +27,7 @@ struct frugal_snapshot {
 namespace frugal {
 namespace {
 
-constexpr char kNoSuchPart[] = "there is no such part of the program: frugal_part() gives the numbers";
+constexpr char kNoSuchPhase[] = "there is no such phase of the program: frugal_phase() gives the numbers";
 constexpr double kMostConfidence = 0.99;
 constexpr char kNoSuchSite[] = "there is no such site";
 
@@ -95,23 +95,23 @@ void frugal_set_code_owners(const char* beginnings) {
   frugal::SiteTable::Instance().SetOwners(frugal::CodeOwners(beginnings));
 }
 
-int frugal_part(const char* name) { return static_cast<int>(frugal::SiteTable::Instance().FindPart(name)); }
+int frugal_phase(const char* name) { return static_cast<int>(frugal::SiteTable::Instance().FindPhase(name)); }
 
-int frugal_set_part(int part) {
-  const auto id = static_cast<frugal::PartId>(part);
-  if (!frugal::SiteTable::Instance().HasPart(id)) return frugal::Failed(frugal::kNoSuchPart);
-  return static_cast<int>(frugal::SiteSampler::SetPart(id));
+int frugal_set_phase(int phase) {
+  const auto id = static_cast<frugal::PhaseId>(phase);
+  if (!frugal::SiteTable::Instance().HasPhase(id)) return frugal::Failed(frugal::kNoSuchPhase);
+  return static_cast<int>(frugal::SiteSampler::SetPhase(id));
 }
 
-const char* frugal_part_name(int part) {
-  const auto id = static_cast<frugal::PartId>(part);
+const char* frugal_phase_name(int phase) {
+  const auto id = static_cast<frugal::PhaseId>(phase);
   frugal::SiteTable& sites = frugal::SiteTable::Instance();
-  return sites.HasPart(id) ? sites.PartName(id).c_str() : "";
+  return sites.HasPhase(id) ? sites.PhaseName(id).c_str() : "";
 }
 
-int frugal_expect_growth(int part) {
-  const auto id = static_cast<frugal::PartId>(part);
-  if (!frugal::SiteTable::Instance().HasPart(id)) return frugal::Failed(frugal::kNoSuchPart);
+int frugal_expect_growth(int phase) {
+  const auto id = static_cast<frugal::PhaseId>(phase);
+  if (!frugal::SiteTable::Instance().HasPhase(id)) return frugal::Failed(frugal::kNoSuchPhase);
   frugal::SiteTable::Instance().ExpectGrowth(id);
   return 0;
 }
@@ -119,7 +119,7 @@ int frugal_expect_growth(int part) {
 int frugal_describe_site(int number, struct frugal_site* description) {
   if (!frugal::HasSite(number)) return frugal::Failed(frugal::kNoSuchSite);
   const frugal::Site& site = frugal::SiteTable::Instance().At(static_cast<frugal::SiteId>(number));
-  *description = {.part = frugal::SiteTable::Instance().PartName(site.part).c_str(),
+  *description = {.phase = frugal::SiteTable::Instance().PhaseName(site.phase).c_str(),
                   .node = site.node.c_str(),
                   .forward = static_cast<int>(site.forward),
                   .user = site.user,

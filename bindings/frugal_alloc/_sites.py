@@ -1,7 +1,7 @@
 """The library's functions about sites, leaks and running out of memory, for Python; see bindings/c_api/c_api.h.
 
-A *site* is where memory was asked for: the lines of Python that led there, the node of a backward pass, or a named part
-of the program. Importing this module imports neither torch nor the library.
+A *site* is where memory was asked for: the lines of Python that led there, the node of a backward pass, or a phase that
+the program names. Importing this module imports neither torch nor the library.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Site(NamedTuple):
     """Where memory was asked for."""
 
     number: int
-    #: As :func:`frugal_alloc.phase` or a C++ Scope named the part of the program that its thread was in; "": none.
+    #: As :func:`frugal_alloc.phase` or a C++ Phase named the phase that its thread was in; "": none.
     phase: str
     #: The innermost first; none on threads without Python.
     frames: tuple[Frame, ...]
@@ -127,7 +127,7 @@ def _structure(name: str, fields: str) -> type[ctypes.Structure]:
 
 
 _Line = _structure("_Line", "text file; text function; int line")
-_Site = _structure("_Site", "text part; text node; int forward; int user; int lines")
+_Site = _structure("_Site", "text phase; text node; int forward; int user; int lines")
 _Usage = _structure("_Usage", "int site; int64 bytes; int64 blocks; int64 peak_bytes")
 _Block = _structure("_Block", "uint64 address; int64 bytes; int64 epoch; int site; int state")
 _Segment = _structure("_Segment", "uint64 address; int64 bytes; uint64 stream; int64 blocks; int mapped")
@@ -155,9 +155,9 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_read_python": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int),
     "frugal_forget_python": (None,),
     "frugal_set_code_owners": (None, ctypes.c_char_p),
-    "frugal_part": (ctypes.c_int, ctypes.c_char_p),
-    "frugal_set_part": (ctypes.c_int, ctypes.c_int),
-    "frugal_part_name": (ctypes.c_char_p, ctypes.c_int),
+    "frugal_phase": (ctypes.c_int, ctypes.c_char_p),
+    "frugal_set_phase": (ctypes.c_int, ctypes.c_int),
+    "frugal_phase_name": (ctypes.c_char_p, ctypes.c_int),
     "frugal_expect_growth": (ctypes.c_int, ctypes.c_int),
     "frugal_describe_site": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Site)),
     "frugal_sites_left_out": (ctypes.c_int64,),
@@ -219,9 +219,9 @@ class SiteFunctions:
             self._library.frugal_set_code_owners(_code_owners(beginnings))
 
     def set_phase(self, name: str) -> str:
-        """What the calling thread allocates counts to this part of the program; "": to none. Returns the one before."""
-        before = self._check(self._library.frugal_set_part(self._library.frugal_part(_encode(name))))
-        return _decode(self._library.frugal_part_name(before))
+        """What the calling thread allocates counts to this phase; "": to none. Returns the one before."""
+        before = self._check(self._library.frugal_set_phase(self._library.frugal_phase(_encode(name))))
+        return _decode(self._library.frugal_phase_name(before))
 
     def sites_left_out(self) -> int:
         """How often memory counted to no site, since there was no room for one more."""
@@ -234,7 +234,7 @@ class SiteFunctions:
         lines = (_Line * described.lines)()
         self._library.frugal_site_lines(number, lines, described.lines)
         frames = tuple(Frame(_decode(line.file), line.line, _decode(line.function)) for line in lines)
-        return Site(number, _decode(described.part), frames, _decode(described.node), described.forward)
+        return Site(number, _decode(described.phase), frames, _decode(described.node), described.forward)
 
     def gpus(self) -> list[int]:
         """The GPUs that memory has been asked for."""

@@ -110,17 +110,17 @@ absl::StatusOr<std::string> ReadSmallFile(const std::string& path) {
 
 bool SetMemoryLimit(absl::string_view value, Settings& settings) {
   if (value == kOff) {
-    settings.memory_limit = MemoryLimit();
+    settings.memory_limit = MemoryLimitSetting();
     return true;
   }
   if (const std::optional<double> percent = ParseQuantity(value, std::array<Unit, 1>{{{"%", 1}}});
       percent.has_value()) {
     if (*percent > 100) return false;
-    settings.memory_limit = MemoryLimit::Part(*percent / 100);
+    settings.memory_limit = MemoryLimitSetting::Part(*percent / 100);
     return true;
   }
   const std::optional<Bytes> size = ParseSize(value);
-  if (size.has_value()) settings.memory_limit = MemoryLimit(*size);
+  if (size.has_value()) settings.memory_limit = MemoryLimitSetting(*size);
   return size.has_value();
 }
 
@@ -252,7 +252,7 @@ absl::Status ChangeOne(absl::string_view entry, Settings& settings) {
 
 }  // namespace
 
-std::string MemoryLimit::ToText() const {
+std::string MemoryLimitSetting::ToText() const {
   if (!exists()) return kOff;
   return fraction_ < 1.0 ? absl::StrCat(fraction_ * 100, "%") : absl::StrCat(size_.count());
 }

@@ -11,21 +11,21 @@
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
 #include "absl/time/time.h"
-#include "allocator/check.h"
-#include "allocator/driver_costs.h"
-#include "allocator/units.h"
+#include "allocator/port/check.h"
+#include "allocator/port/driver_costs.h"
+#include "allocator/port/units.h"
 
 namespace frugal {
 
 // The most that a process may hold of each GPU: a size, or a part of the GPU's memory.
-class MemoryLimit {
+class MemoryLimitSetting {
  public:
   // As much as there is.
-  MemoryLimit() = default;
-  explicit MemoryLimit(Bytes size) : size_(size) {}
+  MemoryLimitSetting() = default;
+  explicit MemoryLimitSetting(Bytes size) : size_(size) {}
   // REQUIRES: 0 < fraction <= 1.
-  static MemoryLimit Part(double fraction) {
-    MemoryLimit limit;
+  static MemoryLimitSetting Part(double fraction) {
+    MemoryLimitSetting limit;
     limit.fraction_ = fraction;
     return limit;
   }
@@ -60,7 +60,7 @@ struct PolicySettings {
 
 // The keys are documented in docs/tuning.md.
 struct Settings {
-  MemoryLimit memory_limit;
+  MemoryLimitSetting memory_limit;
   // Memory that was free for so long goes back to the driver.
   absl::Duration idle_release = absl::InfiniteDuration();
   // Whether allocations are recorded by the line that asks for them.

@@ -25,9 +25,9 @@ absl::Status GpuMemory::SetMemoryFraction(double fraction) {
   return status;
 }
 
-absl::Status GpuMemory::SetMemoryLimit(const MemoryLimit& limit) {
+absl::Status GpuMemory::SetMemoryLimit(const MemoryLimitSetting& limit) {
   absl::MutexLock lock(&limit_mutex_);
-  const MemoryLimit before = std::exchange(memory_limit_, limit);
+  const MemoryLimitSetting before = std::exchange(memory_limit_, limit);
   absl::Status status = UpdateLimit();
   if (!status.ok()) memory_limit_ = before;
   return status;
@@ -53,7 +53,7 @@ absl::Status GpuMemory::UpdateLimit() {
   // Once more, since what failed may have been earlier work of the program's.
   if (!memory.ok()) memory = device_->GetMemoryInfo();
   if (!memory.ok()) return memory.status();
-  const Bytes pytorchs = MemoryLimit::Part(fraction_).On(memory->total);
+  const Bytes pytorchs = MemoryLimitSetting::Part(fraction_).On(memory->total);
   const Bytes ours = memory_limit_.On(memory->total);
   fraction_holds_ = pytorchs <= ours;
   const Bytes limit = std::min(pytorchs, ours);
@@ -218,7 +218,7 @@ void GpuSet::AllowPeer(c10::DeviceIndex device, c10::DeviceIndex accessed) {
   peers_.push_back(peer);
 }
 
-void GpuSet::SetMemoryLimit(const MemoryLimit& limit) {
+void GpuSet::SetMemoryLimit(const MemoryLimitSetting& limit) {
   // A GPU that is being opened either has the new limit, or is in the set by now.
   absl::MutexLock lock(&mutex_);
   absl::Status status;
@@ -230,7 +230,7 @@ void GpuSet::SetMemoryLimit(const MemoryLimit& limit) {
     return;
   }
   // Those that have the new one already go back; where the driver fails at that, too, it stays.
-  const MemoryLimit before = memory_limit_;
+  const MemoryLimitSetting before = memory_limit_;
   ForEach([&](GpuMemory& gpu) { status.Update(gpu.SetMemoryLimit(before)); });
   TORCH_CHECK(false, "frugal_alloc could not limit memory: ", status.message());
 }

@@ -16,16 +16,16 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
-#include "allocator/address_directory.h"
+#include "allocator/blocks/address_directory.h"
 #include "allocator/device_allocator.h"
 #include "bindings/settings/settings.h"
 #include "bindings/threads/forked_child.h"
 #include "bindings/threads/idle_releaser.h"
+#include "bindings/torch/device_stats.h"
 #include "bindings/torch/history.h"
 #include "bindings/torch/native_share.h"
 #include "bindings/torch/reclaimer.h"
 #include "bindings/torch/routing.h"
-#include "bindings/torch/statistics.h"
 #include "bindings/torch/torch_compat.h"
 #include "bindings/tracking/leak_report.h"
 #include "cuda/driver_device.h"
@@ -51,7 +51,7 @@ class GpuMemory {
   // The most that this process may hold on the GPU, native's memory included: the least of `fraction` of it, as
   // PyTorch has it, and of our own setting. An error, of the driver that is asked for the GPU's size, changes nothing.
   absl::Status SetMemoryFraction(double fraction);
-  absl::Status SetMemoryLimit(const MemoryLimit& limit);
+  absl::Status SetMemoryLimit(const MemoryLimitSetting& limit);
   // As PyTorch has it; native is told less.
   double MemoryFraction();
   // What set the limit that holds, for people.
@@ -100,7 +100,7 @@ class GpuMemory {
 
   absl::Mutex limit_mutex_;
   double fraction_ ABSL_GUARDED_BY(limit_mutex_) = 1.0;
-  MemoryLimit memory_limit_ ABSL_GUARDED_BY(limit_mutex_);
+  MemoryLimitSetting memory_limit_ ABSL_GUARDED_BY(limit_mutex_);
   bool fraction_holds_ ABSL_GUARDED_BY(limit_mutex_) = false;
 
   absl::Mutex phases_mutex_;
@@ -158,7 +158,7 @@ class GpuSet {
   void AllowPeer(c10::DeviceIndex device, c10::DeviceIndex accessed);
   // The limit of every GPU, opened or not. Throws c10::Error, with every limit as it was, if the driver
   // cannot be asked for a GPU's size.
-  void SetMemoryLimit(const MemoryLimit& limit);
+  void SetMemoryLimit(const MemoryLimitSetting& limit);
   // Memory goes back to the driver after it was idle for this long.
   void SetIdleRelease(absl::Duration idle) { idle_releaser_.SetInterval(idle); }
   // A graph is perhaps about to be captured: memory is not being given back when this returns.
@@ -193,7 +193,7 @@ class GpuSet {
   absl::Mutex mutex_;
   // Device, and the one that it may access.
   std::vector<std::pair<c10::DeviceIndex, c10::DeviceIndex>> peers_ ABSL_GUARDED_BY(mutex_);
-  MemoryLimit memory_limit_ ABSL_GUARDED_BY(mutex_);
+  MemoryLimitSetting memory_limit_ ABSL_GUARDED_BY(mutex_);
   CheckLevel check_level_ ABSL_GUARDED_BY(mutex_) = kDefaultCheckLevel;
   PolicySettings policy_ ABSL_GUARDED_BY(mutex_);
 

@@ -15,7 +15,7 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "allocator/observer.h"
+#include "allocator/port/observer.h"
 #include "bindings/threads/forked_child.h"
 #include "bindings/torch/torch_compat.h"
 

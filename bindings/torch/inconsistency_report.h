@@ -7,7 +7,7 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
-#include "allocator/statistics.h"
+#include "allocator/blocks/statistics.h"
 
 namespace frugal {
 

@@ -8,8 +8,8 @@
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "allocator/device.h"
-#include "allocator/units.h"
+#include "allocator/port/device.h"
+#include "allocator/port/units.h"
 #include "bindings/torch/torch_compat.h"
 
 namespace frugal {

@@ -7,7 +7,7 @@
 #include <exception>
 
 #include "absl/status/statusor.h"
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 #include "cuda/pointer_access.h"
 
 namespace frugal {

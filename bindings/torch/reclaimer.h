@@ -4,7 +4,7 @@
 #ifndef FRUGAL_BINDINGS_TORCH_RECLAIMER_H_
 #define FRUGAL_BINDINGS_TORCH_RECLAIMER_H_
 
-#include "allocator/observer.h"
+#include "allocator/port/observer.h"
 #include "bindings/torch/native_share.h"
 #include "bindings/torch/routing.h"
 #include "bindings/torch/torch_compat.h"

@@ -68,26 +68,26 @@ constinit thread_local RecentSites recent_sites;
 // As of the thread's latest note of where a node was made.
 constinit thread_local uint64_t noted_sequence = 0;
 
-RecentSites::Entry SiteOfPython(PartId part, absl::Span<const PythonFrame> frames) {
-  uint64_t key = Mix(static_cast<uint64_t>(part), frames.size());
+RecentSites::Entry SiteOfPython(PhaseId phase, absl::Span<const PythonFrame> frames) {
+  uint64_t key = Mix(static_cast<uint64_t>(phase), frames.size());
   for (const PythonFrame& frame : frames) key = Mix(key, KeyOf(frame));
-  return recent_sites.FindOr(key, [&] { return SiteTable::Instance().FindStack(key, part, frames); });
+  return recent_sites.FindOr(key, [&] { return SiteTable::Instance().FindStack(key, phase, frames); });
 }
 
-SiteId SiteOfNode(PartId part, const AutogradNode& node, absl::Span<const PythonFrame> frames) {
+SiteId SiteOfNode(PhaseId phase, const AutogradNode& node, absl::Span<const PythonFrame> frames) {
   const SiteId forward = forward_sites.Find(node.sequence);
   uint64_t key =
-      Mix(Mix(reinterpret_cast<uint64_t>(node.type), static_cast<uint64_t>(forward)), ~static_cast<uint64_t>(part));
+      Mix(Mix(reinterpret_cast<uint64_t>(node.type), static_cast<uint64_t>(forward)), ~static_cast<uint64_t>(phase));
   for (const PythonFrame& frame : frames) key = Mix(key, KeyOf(frame));
   const auto find = [&] {
-    return SiteTable::Instance().FindNode(key, NodeName(*node.type, frames), forward, part, frames);
+    return SiteTable::Instance().FindNode(key, NodeName(*node.type, frames), forward, phase, frames);
   };
   return recent_sites.FindOr(key, find).site;
 }
 
-SiteId SiteOfPart(PartId part) {
+SiteId SiteOfPhase(PhaseId phase) {
   return recent_sites
-      .FindOr(Mix(static_cast<uint64_t>(part), 0), [part] { return SiteTable::Instance().FindPartSite(part); })
+      .FindOr(Mix(static_cast<uint64_t>(phase), 0), [phase] { return SiteTable::Instance().FindPhaseSite(phase); })
       .site;
 }
 
@@ -96,18 +96,18 @@ struct Whereabouts {
   bool in_module;
 };
 
-Whereabouts SiteOf(PartId part) {
+Whereabouts SiteOf(PhaseId phase) {
   // To fill it with zeros first would take longer than all the rest.
   std::array<PythonFrame, kMostPythonFrames> frames;  // NOLINT(cppcoreguidelines-pro-type-member-init)
   const size_t count = CapturePython(absl::MakeSpan(frames));
   RecentSites::Entry entry;
-  if (count > 0) entry = SiteOfPython(part, absl::MakeConstSpan(frames.data(), count));
+  if (count > 0) entry = SiteOfPython(phase, absl::MakeConstSpan(frames.data(), count));
   if (!entry.is_users) {
     // The thread of a backward pass, whatever Python it may run there on its own account.
     if (const std::optional<AutogradNode> node = CurrentAutogradNode(); node.has_value()) {
-      return {SiteOfNode(part, *node, absl::MakeConstSpan(frames.data(), count)), false};
+      return {SiteOfNode(phase, *node, absl::MakeConstSpan(frames.data(), count)), false};
     }
-    if (count == 0) entry.site = SiteOfPart(part);
+    if (count == 0) entry.site = SiteOfPhase(phase);
   }
   // An operator makes its node before it allocates its outputs: what else is allocated before the next node is not its.
   if (const uint64_t next = NextAutogradSequence(); next != noted_sequence) {
@@ -131,12 +131,12 @@ std::atomic<bool> SiteSampler::is_on_{false};
 std::atomic<uint32_t> SiteSampler::epoch_{0};
 constinit thread_local SiteSampler::ThreadState SiteSampler::thread_;
 
-PartId SiteSampler::SetPart(PartId part) {
-  thread_.part_site = SiteTable::Instance().FindPartSite(part);
-  return std::exchange(thread_.part, part);
+PhaseId SiteSampler::SetPhase(PhaseId phase) {
+  thread_.phase_site = SiteTable::Instance().FindPhaseSite(phase);
+  return std::exchange(thread_.phase, phase);
 }
 
-SiteId SiteSampler::CurrentSite() { return SiteOf(thread_.part).site; }
+SiteId SiteSampler::CurrentSite() { return SiteOf(thread_.phase).site; }
 
 int64_t SiteSampler::DrawDistance(ThreadState& thread) {
   // The same numbers in each thread and each run.
@@ -152,9 +152,9 @@ Sample SiteSampler::Take(size_t size) {
     thread.detailed_left = kDetailed;
     thread.until_next = 0;
   }
-  SiteId site = thread.part_site;
+  SiteId site = thread.phase_site;
   if (IsCalledBySomebody()) {
-    const Whereabouts found = SiteOf(thread.part);
+    const Whereabouts found = SiteOf(thread.phase);
     site = found.site;
     if (found.in_module && !thread.in_module) ModuleCalls::Note();
     thread.in_module = found.in_module;

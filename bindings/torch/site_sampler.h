@@ -8,14 +8,14 @@
 #include <cstddef>
 #include <cstdint>
 
-#include "allocator/allocation_site.h"
+#include "allocator/births/allocation_site.h"
 #include "bindings/torch/autograd_node.h"
 #include "bindings/tracking/python_stack.h"
 #include "bindings/tracking/site_table.h"
 
 namespace frugal {
 
-// Thread-safety: any thread; the part is each thread's own.
+// Thread-safety: any thread; the phase is each thread's own.
 class SiteSampler {
  public:
   // Allocations are recorded from now on, or no more. Off at first.
@@ -27,8 +27,8 @@ class SiteSampler {
     thread_.until_next = 0;
   }
 
-  // The part of the program that the calling thread is in; returns the one before.
-  static PartId SetPart(PartId part);
+  // The phase of the program that the calling thread is in; returns the one before.
+  static PhaseId SetPhase(PhaseId phase);
   // Where the calling thread is.
   static SiteId CurrentSite();
 
@@ -40,7 +40,7 @@ class SiteSampler {
       if ((thread.until_next -= static_cast<int64_t>(size)) >= 0) return {};
     } else if (thread.detailed_left == 0 && thread.epoch == epoch_.load(std::memory_order_relaxed) &&
                !IsCalledBySomebody()) {
-      return {thread.part_site};
+      return {thread.phase_site};
     }
     return Take(size);
   }
@@ -56,11 +56,11 @@ class SiteSampler {
     uint64_t random = 0;
     uint32_t epoch = 0;
     bool in_module = false;  // at the latest recorded allocation
-    PartId part = kNoPart;
-    SiteId part_site = kNoSite;  // of the part outside of Python
+    PhaseId phase = kNoPhase;
+    SiteId phase_site = kNoSite;  // of the phase outside of Python
   };
 
-  // Whether an allocation may have a site other than its part's.
+  // Whether an allocation may have a site other than its phase's.
   static bool IsCalledBySomebody() { return KnowsPython() || KnowsAutograd(); }
   // What is drawn is the distance of a Poisson process, in bytes.
   static int64_t DrawDistance(ThreadState& thread);

@@ -8,7 +8,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
-#include "allocator/line_history.h"
+#include "allocator/births/line_history.h"
 
 namespace frugal {
 namespace {
@@ -37,7 +37,7 @@ std::string Counted(int64_t count, const char* noun) { return absl::StrCat(count
 std::string NameOf(SiteId site, const SiteTable& sites) {
   const CodeLine line = sites.UserLine(site);
   if (!line.file.empty()) return absl::StrCat(line.file, ":", line.line, " in ", line.function);
-  return sites.PartName(sites.At(site).part);
+  return sites.PhaseName(sites.At(site).phase);
 }
 
 void AppendFindings(const GpuEpochs& gpu, const SiteTable& sites, std::vector<LineFinding>& findings) {
@@ -53,7 +53,7 @@ void AppendFindings(const GpuEpochs& gpu, const SiteTable& sites, std::vector<Li
   for (const auto& [name, unused] : by_name) {
     const LineJudgement& judgement = judgements[number++];
     if (judgement.leak.verdict == LeakVerdict::kNone) continue;
-    if (sites.IsExpectedToGrow(sites.At(judgement.site).part)) continue;
+    if (sites.IsExpectedToGrow(sites.At(judgement.site).phase)) continue;
     findings.push_back({.gpu = gpu.gpu,
                         .site = judgement.site,
                         .name = name.first,
@@ -107,7 +107,7 @@ std::string HeadLine(const LeakReport& report) {
 }
 
 std::string Line(const LineFinding& finding) {
-  const std::string name = finding.name.empty() ? "no named part" : finding.name;
+  const std::string name = finding.name.empty() ? "no named phase" : finding.name;
   const std::string head = absl::StrFormat("  %-7s %s: %s per epoch; ", Label(finding.leak.verdict), name,
                                            SizeText(finding.leak.bytes_per_epoch));
   if (finding.leak.verdict == LeakVerdict::kGrowing) {

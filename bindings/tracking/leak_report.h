@@ -9,8 +9,8 @@
 #include <vector>
 
 #include "absl/types/span.h"
+#include "allocator/births/leak_verdict.h"
 #include "allocator/device_allocator.h"
-#include "allocator/leak_verdict.h"
 #include "bindings/tracking/site_table.h"
 
 namespace frugal {
@@ -26,11 +26,11 @@ struct GpuEpochs {
 // longer than anybody trains. The same in Python is _report/materiality.py, which knows steps, too.
 inline constexpr double kMostMaterialEpochs = 10'000;
 
-// A line of the program, or a part where no line is known, that leaks, grows, or is suspected to leak.
+// A line of the program, or a phase where no line is known, that leaks, grows, or is suspected to leak.
 struct LineFinding {
   int gpu;
   SiteId site;          // the one of the line's that grows most
-  std::string name;     // "train.py:12 in step"; the part's name; "": memory that belongs to no named part
+  std::string name;     // "train.py:12 in step"; the phase's name; "": memory that belongs to no named phase
   Bytes largest_block;  // the blocks of that site are above half as large, up to this
   LeakFinding leak;     // the line as a whole
   EpochBoundary latest;
@@ -43,7 +43,7 @@ struct LeakReport {
   std::string text;                   // several lines
 };
 
-// As of the latest boundary. Sites of parts that are expected to grow are left out.
+// As of the latest boundary. Sites of phases that are expected to grow are left out.
 LeakReport MakeLeakReport(absl::Span<const GpuEpochs> gpus, const SiteTable& sites);
 
 }  // namespace frugal

@@ -6,7 +6,7 @@
 #include <string>
 
 #include "allocator/miss_ladder.h"
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 
 namespace frugal {
 

@@ -3,7 +3,7 @@
 #ifndef FRUGAL_BINDINGS_TRACKING_OUT_OF_MEMORY_VERDICT_H_
 #define FRUGAL_BINDINGS_TRACKING_OUT_OF_MEMORY_VERDICT_H_
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 #include "bindings/tracking/out_of_memory_facts.h"
 
 namespace frugal {

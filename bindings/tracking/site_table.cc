@@ -17,36 +17,36 @@ SiteTable& SiteTable::Instance() {
 }
 
 SiteTable::SiteTable() {
-  static_cast<void>(FindPart(""));
+  static_cast<void>(FindPhase(""));
   absl::MutexLock lock(&mutex_);
   sites_.emplace_back();
 }
 
-PartId SiteTable::FindPart(absl::string_view name) {
+PhaseId SiteTable::FindPhase(absl::string_view name) {
   absl::MutexLock lock(&mutex_);
-  const auto [found, is_new] = parts_by_name_.try_emplace(name, static_cast<PartId>(parts_.size()));
-  if (is_new) parts_.push_back({found->first});
+  const auto [found, is_new] = phases_by_name_.try_emplace(name, static_cast<PhaseId>(phases_.size()));
+  if (is_new) phases_.push_back({found->first});
   return found->second;
 }
 
-bool SiteTable::HasPart(PartId part) const {
+bool SiteTable::HasPhase(PhaseId phase) const {
   absl::MutexLock lock(&mutex_);
-  return static_cast<size_t>(part) < parts_.size();
+  return static_cast<size_t>(phase) < phases_.size();
 }
 
-const std::string& SiteTable::PartName(PartId part) const {
+const std::string& SiteTable::PhaseName(PhaseId phase) const {
   absl::MutexLock lock(&mutex_);
-  return parts_.at(static_cast<size_t>(part)).name;
+  return phases_.at(static_cast<size_t>(phase)).name;
 }
 
-void SiteTable::ExpectGrowth(PartId part) {
+void SiteTable::ExpectGrowth(PhaseId phase) {
   absl::MutexLock lock(&mutex_);
-  parts_.at(static_cast<size_t>(part)).expected_to_grow = true;
+  phases_.at(static_cast<size_t>(phase)).expected_to_grow = true;
 }
 
-bool SiteTable::IsExpectedToGrow(PartId part) const {
+bool SiteTable::IsExpectedToGrow(PhaseId phase) const {
   absl::MutexLock lock(&mutex_);
-  return parts_.at(static_cast<size_t>(part)).expected_to_grow;
+  return phases_.at(static_cast<size_t>(phase)).expected_to_grow;
 }
 
 void SiteTable::SetOwners(CodeOwners owners) {
@@ -78,23 +78,23 @@ SiteId SiteTable::Add(uint64_t key, Site site) {
   return id;
 }
 
-SiteId SiteTable::FindPartSite(PartId part) {
-  if (part == kNoPart) return kNoSite;
-  const uint64_t key = Mix(static_cast<uint64_t>(part), 0);
+SiteId SiteTable::FindPhaseSite(PhaseId phase) {
+  if (phase == kNoPhase) return kNoSite;
+  const uint64_t key = Mix(static_cast<uint64_t>(phase), 0);
   absl::MutexLock lock(&mutex_);
   if (const auto found = sites_by_key_.find(key); found != sites_by_key_.end()) return found->second;
   Site site;
-  site.part = part;
+  site.phase = phase;
   return Add(key, std::move(site));
 }
 
-SiteId SiteTable::FindStack(uint64_t key, PartId part, absl::Span<const PythonFrame> frames) {
+SiteId SiteTable::FindStack(uint64_t key, PhaseId phase, absl::Span<const PythonFrame> frames) {
   absl::MutexLock lock(&mutex_);
   if (const auto found = sites_by_key_.find(key); found != sites_by_key_.end()) return found->second;
   // Before its lines are added, which would go on to fill the memory.
   if (IsFull()) return kNoSite;
   Site site;
-  site.part = part;
+  site.phase = phase;
   site.lines.reserve(frames.size());
   for (const PythonFrame& frame : frames) {
     site.lines.push_back(FindLine(frame));
@@ -105,13 +105,13 @@ SiteId SiteTable::FindStack(uint64_t key, PartId part, absl::Span<const PythonFr
   return Add(key, std::move(site));
 }
 
-SiteId SiteTable::FindNode(uint64_t key, absl::string_view node, SiteId forward, PartId part,
+SiteId SiteTable::FindNode(uint64_t key, absl::string_view node, SiteId forward, PhaseId phase,
                            absl::Span<const PythonFrame> frames) {
   absl::MutexLock lock(&mutex_);
   if (const auto found = sites_by_key_.find(key); found != sites_by_key_.end()) return found->second;
   if (IsFull()) return kNoSite;
   Site site;
-  site.part = forward == kNoSite ? part : sites_.at(static_cast<size_t>(forward)).part;
+  site.phase = forward == kNoSite ? phase : sites_.at(static_cast<size_t>(forward)).phase;
   site.node.assign(node.data(), node.size());
   site.forward = forward;
   site.lines.reserve(frames.size());

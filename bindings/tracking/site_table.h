@@ -1,5 +1,5 @@
 // The places in a program that memory is asked for from: lines of Python with the calls that led there, nodes of a
-// backward pass, and the parts that the program itself names.
+// backward pass, and the phases that the program itself names.
 
 #ifndef FRUGAL_BINDINGS_TRACKING_SITE_TABLE_H_
 #define FRUGAL_BINDINGS_TRACKING_SITE_TABLE_H_
@@ -16,21 +16,21 @@
 #include "absl/strings/string_view.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/types/span.h"
-#include "allocator/allocation_site.h"
+#include "allocator/births/allocation_site.h"
 #include "bindings/threads/forked_child.h"
 #include "bindings/tracking/code_owners.h"
 #include "bindings/tracking/python_stack.h"
 
 namespace frugal {
 
-// A part of the program, as it names its parts; kNoPart: none.
-enum class PartId : uint32_t {};
-inline constexpr PartId kNoPart{0};
+// A phase of the program, as it names its phases; kNoPhase: none.
+enum class PhaseId : uint32_t {};
+inline constexpr PhaseId kNoPhase{0};
 
 struct Site {
   static constexpr int kNone = -1;
 
-  PartId part = kNoPart;
+  PhaseId phase = kNoPhase;
   std::vector<uint32_t> lines;  // numbers of lines, of the innermost call first; empty: no Python was running
   int user = kNone;             // index in `lines` of the innermost one that is the user's own
   std::string node;             // of a backward pass, "MulBackward0" or "autograd.Function Swish"; "" if it was none
@@ -38,7 +38,7 @@ struct Site {
   bool in_module = false;       // within a call of nn.Module
 };
 
-// Sites, lines and parts are kept for good, and never change. Thread-safety: any thread.
+// Sites, lines and phases are kept for good, and never change. Thread-safety: any thread.
 class SiteTable {
  public:
   // More are taken for kNoSite: a program that makes up code as it runs would fill the memory.
@@ -49,23 +49,23 @@ class SiteTable {
 
   SiteTable();
 
-  // The same for the same name; kNoPart for "".
-  PartId FindPart(absl::string_view name);
-  bool HasPart(PartId part) const;
-  const std::string& PartName(PartId part) const;
-  // Memory of this part may grow from epoch to epoch: the program means it to.
-  void ExpectGrowth(PartId part);
-  bool IsExpectedToGrow(PartId part) const;
+  // The same for the same name; kNoPhase for "".
+  PhaseId FindPhase(absl::string_view name);
+  bool HasPhase(PhaseId phase) const;
+  const std::string& PhaseName(PhaseId phase) const;
+  // Memory of this phase may grow from epoch to epoch: the program means it to.
+  void ExpectGrowth(PhaseId phase);
+  bool IsExpectedToGrow(PhaseId phase) const;
 
   // Of lines that are met from now on.
   void SetOwners(CodeOwners owners);
 
-  // The site of a part outside of Python; kNoSite for kNoPart.
-  SiteId FindPartSite(PartId part);
-  // `key` stands for the frames and the part. The frames are as CapturePython left them.
-  SiteId FindStack(uint64_t key, PartId part, absl::Span<const PythonFrame> frames);
+  // The site of a phase outside of Python; kNoSite for kNoPhase.
+  SiteId FindPhaseSite(PhaseId phase);
+  // `key` stands for the frames and the phase. The frames are as CapturePython left them.
+  SiteId FindStack(uint64_t key, PhaseId phase, absl::Span<const PythonFrame> frames);
   // `key` stands for the node, where it was made, and the Python that it runs, none of it the user's own.
-  SiteId FindNode(uint64_t key, absl::string_view node, SiteId forward, PartId part,
+  SiteId FindNode(uint64_t key, absl::string_view node, SiteId forward, PhaseId phase,
                   absl::Span<const PythonFrame> frames);
 
   size_t size() const;
@@ -80,7 +80,7 @@ class SiteTable {
   void BecomeForkedChild() { Renew(mutex_); }
 
  private:
-  struct Part {
+  struct Phase {
     std::string name;
     bool expected_to_grow = false;
   };
@@ -91,8 +91,8 @@ class SiteTable {
   uint32_t FindLine(const PythonFrame& frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   mutable absl::Mutex mutex_;
-  std::deque<Part> parts_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<std::string, PartId> parts_by_name_ ABSL_GUARDED_BY(mutex_);
+  std::deque<Phase> phases_ ABSL_GUARDED_BY(mutex_);
+  absl::flat_hash_map<std::string, PhaseId> phases_by_name_ ABSL_GUARDED_BY(mutex_);
   std::deque<Site> sites_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, SiteId> sites_by_key_ ABSL_GUARDED_BY(mutex_);
   // Lines, and whether they are the user's own.

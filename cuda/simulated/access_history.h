@@ -7,7 +7,7 @@
 #include <functional>
 #include <vector>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 #include "cuda/simulated/vector_clock.h"
 
 namespace frugal::sim {

@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 #include "cuda/simulated/error.h"
 #include "cuda/simulated/sparse_file.h"
 

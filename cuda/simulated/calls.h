@@ -11,7 +11,7 @@
 #include <new>
 #include <utility>
 
-#include "allocator/driver_cost_table.h"
+#include "allocator/port/driver_cost_table.h"
 #include "cuda/simulated/call_kind.h"
 #include "cuda/simulated/clock.h"
 #include "cuda/simulated/driver_lock.h"

@@ -9,7 +9,7 @@
 #include <memory>
 #include <string>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 #include "cuda/simulated/clock.h"
 #include "cuda/simulated/quota.h"
 

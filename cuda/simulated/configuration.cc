@@ -6,7 +6,7 @@
 #include <string>
 #include <string_view>
 
-#include "allocator/driver_costs.h"
+#include "allocator/port/driver_costs.h"
 #include "cuda/simulated/whole_file.h"
 
 namespace frugal::sim {

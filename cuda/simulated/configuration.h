@@ -7,8 +7,8 @@
 #include <limits>
 #include <string>
 
-#include "allocator/driver_cost_table.h"
-#include "allocator/units.h"
+#include "allocator/port/driver_cost_table.h"
+#include "allocator/port/units.h"
 #include "cuda/simulated/clock.h"
 #include "cuda/simulated/driver_memory.h"
 #include "cuda/simulated/fault_plan.h"

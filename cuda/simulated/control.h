@@ -13,7 +13,7 @@
 //                          which never touch them; copies and fills of device memory then do nothing
 //   FRUGAL_SIM_VMM         "0": a GPU without virtual memory management
 //   FRUGAL_SIM_ORDER       "1": the order of all accesses to device memory is checked; see frugal_sim_touch
-//   FRUGAL_SIM_COSTS       a file of driver costs in the place of those of allocator/driver_cost_table.h
+//   FRUGAL_SIM_COSTS       a file of driver costs in the place of those of allocator/port/driver_cost_table.h
 //   FRUGAL_SIM_DRIVER_TIME "1": driver calls take their time on the clock, and wait for others' calls
 //   FRUGAL_SIM_NODE        a file by which processes share GPUs, mapped handles and the driver's lock; made if absent
 //   FRUGAL_SIM_MAPPINGS    mapped handles of all processes of a node (default 524288)

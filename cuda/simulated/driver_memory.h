@@ -9,7 +9,7 @@
 #include <utility>
 #include <vector>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 #include "cuda/simulated/error.h"
 #include "cuda/simulated/physical_memory.h"
 

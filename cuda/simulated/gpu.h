@@ -7,7 +7,7 @@
 #include <atomic>
 #include <string>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 #include "cuda/simulated/physical_memory.h"
 
 namespace frugal::sim {

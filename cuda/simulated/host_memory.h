@@ -6,7 +6,7 @@
 #include <map>
 #include <mutex>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 #include "cuda/simulated/error.h"
 #include "cuda/simulated/unified_host.h"
 

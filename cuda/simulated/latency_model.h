@@ -1,13 +1,13 @@
-// Which figures of the table of driver costs (allocator/driver_cost_table.h) each call is charged. How much that is,
-// the machine's table says.
+// Which figures of the table of driver costs (allocator/port/driver_cost_table.h) each call is charged. How much that
+// is, the machine's table says.
 
 #ifndef FRUGAL_CUDA_SIMULATED_LATENCY_MODEL_H_
 #define FRUGAL_CUDA_SIMULATED_LATENCY_MODEL_H_
 
 #include <cstdint>
 
-#include "allocator/driver_cost_table.h"
-#include "allocator/units.h"
+#include "allocator/port/driver_cost_table.h"
+#include "allocator/port/units.h"
 #include "cuda/simulated/clock.h"
 
 namespace frugal::sim {

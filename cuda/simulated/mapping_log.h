@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 #include "cuda/simulated/clock.h"
 
 namespace frugal::sim {

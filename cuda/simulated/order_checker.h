@@ -14,7 +14,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 #include "cuda/simulated/access_history.h"
 #include "cuda/simulated/mapping_log.h"
 #include "cuda/simulated/vector_clock.h"

@@ -7,7 +7,7 @@
 #include <mutex>
 #include <optional>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 #include "cuda/simulated/sparse_file.h"
 
 namespace frugal::sim {

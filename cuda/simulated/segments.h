@@ -8,7 +8,7 @@
 #include <optional>
 #include <vector>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 #include "cuda/simulated/address_space.h"
 #include "cuda/simulated/calls.h"
 #include "cuda/simulated/error.h"

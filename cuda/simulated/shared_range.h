@@ -8,7 +8,7 @@
 #include <cstddef>
 #include <optional>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 #include "cuda/simulated/sparse_file.h"
 
 namespace frugal::sim {

@@ -13,7 +13,7 @@
 #include "absl/container/flat_hash_map.h"
 #include "absl/container/flat_hash_set.h"
 #include "absl/synchronization/mutex.h"
-#include "allocator/device.h"
+#include "allocator/port/device.h"
 #include "cuda/simulated/machine.h"
 
 namespace frugal::sim {

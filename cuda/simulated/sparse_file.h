@@ -12,7 +12,7 @@
 
 #include <memory>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 
 namespace frugal::sim {
 

@@ -10,7 +10,7 @@
 #include <string>
 #include <string_view>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 
 namespace frugal::sim {
 

@@ -12,7 +12,7 @@
 #include <unordered_map>
 #include <vector>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 #include "cuda/simulated/address_space.h"
 #include "cuda/simulated/calls.h"
 #include "cuda/simulated/driver_memory.h"

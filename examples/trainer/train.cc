@@ -105,7 +105,7 @@ torch::nn::Sequential MakeNetwork(int64_t columns) {
 // One epoch; returns the mean loss.
 double Train(torch::nn::Sequential& network, torch::optim::Optimizer& optimizer, const Examples& examples) {
   // GPU memory that is allocated from here on is reported under this name.
-  const frugal_alloc::Scope scope("training");
+  const frugal_alloc::Phase phase("training");
   double sum = 0;
   const torch::Tensor order = torch::randperm(examples.size()).to(examples.inputs.device());
   for (const torch::Tensor& rows : order.split(kBatch)) {
@@ -121,7 +121,7 @@ double Train(torch::nn::Sequential& network, torch::optim::Optimizer& optimizer,
 
 // Returns the part of the examples that the network gets right.
 double Evaluate(torch::nn::Sequential& network, const Examples& examples, std::vector<torch::Tensor>* kept_losses) {
-  const frugal_alloc::Scope scope("evaluation");
+  const frugal_alloc::Phase phase("evaluation");
   // Nobody goes backward from here, so nothing has to be remembered on the way. Without the guard, each loss owns
   // the graph that made it, with the outputs of all layers; whoever keeps the losses keeps them all.
   std::optional<torch::NoGradGuard> no_gradients;

@@ -1,4 +1,4 @@
-#include "allocator/address_directory.h"
+#include "allocator/blocks/address_directory.h"
 
 #include <atomic>
 #include <thread>

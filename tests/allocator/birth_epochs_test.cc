@@ -1,4 +1,4 @@
-#include "allocator/birth_epochs.h"
+#include "allocator/births/birth_epochs.h"
 
 #include <cmath>
 #include <cstdint>

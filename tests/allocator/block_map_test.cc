@@ -1,4 +1,4 @@
-#include "allocator/block_map.h"
+#include "allocator/blocks/block_map.h"
 
 #include <random>
 #include <unordered_map>

@@ -1,4 +1,4 @@
-#include "allocator/block.h"
+#include "allocator/blocks/block.h"
 
 #include <vector>
 

@@ -7,7 +7,7 @@
 #include <utility>
 #include <vector>
 
-#include "allocator/check.h"
+#include "allocator/port/check.h"
 #include "tests/allocator/allocator_fixture.h"
 #include "tests/devices/forwarding_device.h"
 

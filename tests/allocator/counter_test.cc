@@ -4,7 +4,7 @@
 #include <array>
 #include <random>
 
-#include "allocator/statistics.h"
+#include "allocator/blocks/statistics.h"
 #include "gtest/gtest.h"
 
 namespace frugal {

@@ -1,4 +1,4 @@
-#include "allocator/driver_costs.h"
+#include "allocator/port/driver_costs.h"
 
 #include <string>
 

@@ -1,4 +1,4 @@
-#include "allocator/free_index.h"
+#include "allocator/blocks/free_index.h"
 
 #include <algorithm>
 #include <iterator>

@@ -1,10 +1,10 @@
-#include "allocator/handle_table.h"
+#include "allocator/stitching/handle_table.h"
 
 #include <vector>
 
-#include "allocator/arena_set.h"
+#include "allocator/blocks/arena_set.h"
 #include "tests/allocator/allocator_fixture.h"
-#include "tests/allocator/held_books.h"
+#include "tests/allocator/held_locks.h"
 #include "tests/devices/handle_log.h"
 
 namespace frugal {
@@ -49,10 +49,10 @@ class HandleTableTest : public AllocatorTest {
   }
 
   Ledger ledger_;
-  Timelines timelines_{device_, ledger_, nullptr};
-  ArenaSet arenas_{timelines_, ledger_};
-  HeldBooks books_;
-  HandleTable table_{device_, timelines_, books_.lock()};
+  StreamClocks clocks_{device_, ledger_, nullptr};
+  ArenaSet arenas_{clocks_, ledger_};
+  HeldLocks books_;
+  HandleTable table_{device_, clocks_, books_.lock()};
   Extent& extent_;
 };
 
@@ -113,7 +113,7 @@ TEST_F(HandleTableTest, ShowsEachPageOfAHandleAsItsOwnPart) {
 TEST_F(HandleTableTest, LeavesAViewBehindAtEachPageThatAHandleMovesFrom) {
   Handle* const handle = Place(4, 0);
   MapAt(handle, 8);
-  const Timelines::Era era = timelines_.era();
+  const StreamClocks::Era era = clocks_.era();
   table_.Move(handle, {&extent_, 8});
   for (int64_t page = 0; page < 4; ++page) {
     EXPECT_EQ(StateAt(page), View::State::kStale);

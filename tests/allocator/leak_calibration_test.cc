@@ -10,7 +10,7 @@
 #include <utility>
 #include <vector>
 
-#include "allocator/line_history.h"
+#include "allocator/births/line_history.h"
 #include "gtest/gtest.h"
 
 namespace frugal {

@@ -1,4 +1,4 @@
-#include "allocator/leak_verdict.h"
+#include "allocator/births/leak_verdict.h"
 
 #include <algorithm>
 #include <cstdint>

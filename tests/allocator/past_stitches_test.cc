@@ -1,4 +1,4 @@
-#include "allocator/past_stitches.h"
+#include "allocator/blocks/past_stitches.h"
 
 #include <vector>
 

@@ -1,4 +1,4 @@
-#include "allocator/policy_options.h"
+#include "allocator/port/policy_options.h"
 
 #include <set>
 #include <string>

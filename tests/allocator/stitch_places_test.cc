@@ -1,10 +1,10 @@
-#include "allocator/stitch_places.h"
+#include "allocator/stitching/stitch_places.h"
 
 #include <memory>
 #include <vector>
 
-#include "allocator/arena_set.h"
-#include "allocator/handle_table.h"
+#include "allocator/blocks/arena_set.h"
+#include "allocator/stitching/handle_table.h"
 #include "cuda/simulated/simulated_device.h"
 #include "gtest/gtest.h"
 
@@ -48,8 +48,8 @@ class StitchPlaces : public testing::Test {
 
   sim::SimulatedDevice device_{{.memory = MiB(64)}};
   Ledger ledger_;
-  Timelines timelines_{device_, ledger_, nullptr};
-  ArenaSet arenas_{timelines_, ledger_};
+  StreamClocks clocks_{device_, ledger_, nullptr};
+  ArenaSet arenas_{clocks_, ledger_};
   Arena& arena_;
   std::vector<std::unique_ptr<Handle>> handles_;
 };

@@ -1,11 +1,11 @@
-#include "allocator/stitch_plan.h"
+#include "allocator/stitching/stitch_plan.h"
 
 #include <memory>
 #include <optional>
 #include <vector>
 
-#include "allocator/arena_set.h"
-#include "allocator/handle_table.h"
+#include "allocator/blocks/arena_set.h"
+#include "allocator/stitching/handle_table.h"
 #include "cuda/simulated/simulated_device.h"
 #include "gtest/gtest.h"
 
@@ -66,8 +66,8 @@ class StitchPlanTest : public testing::Test {
 
   sim::SimulatedDevice device_{{.memory = MiB(64)}};
   Ledger ledger_;
-  Timelines timelines_{device_, ledger_, nullptr};
-  ArenaSet arenas_{timelines_, ledger_};
+  StreamClocks clocks_{device_, ledger_, nullptr};
+  ArenaSet arenas_{clocks_, ledger_};
   std::vector<std::unique_ptr<Handle>> handles_;
   uint64_t next_stream_ = 1;
   uint64_t next_address_ = uint64_t{1} << 40;

@@ -1,4 +1,4 @@
-#include "allocator/trend.h"
+#include "allocator/births/trend.h"
 
 #include <cmath>
 #include <cstdio>

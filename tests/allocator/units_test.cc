@@ -1,4 +1,4 @@
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 
 #include "gtest/gtest.h"
 

@@ -1,6 +1,6 @@
 // What is unmapped, and when: a view goes only when all streams that are known have passed.
 
-#include "allocator/timelines.h"
+#include "allocator/blocks/stream_clocks.h"
 #include "tests/allocator/allocator_fixture.h"
 #include "tests/devices/forwarding_device.h"
 
@@ -61,39 +61,39 @@ TEST_F(UnmapOrder, AMissLeavesOldViewsMappedWhileAnotherStreamIsBusy) {
 }
 
 TEST_F(UnmapOrder, OneEventForEachKnownStreamServesAllViewsLeftBehindTogether) {
-  Timelines timelines(device_, ledger_, nullptr);
-  timelines.Get(kMain);
-  timelines.Get(kSide);
-  const Timelines::Era era = timelines.era();
-  EXPECT_TRUE(timelines.HasPassed(era));
+  StreamClocks clocks(device_, ledger_, nullptr);
+  clocks.Get(kMain);
+  clocks.Get(kSide);
+  const StreamClocks::Era era = clocks.era();
+  EXPECT_TRUE(clocks.HasPassed(era));
   EXPECT_EQ(calls(CallKind::kEventRecord), 2u);
-  EXPECT_TRUE(timelines.HasPassed(era));
+  EXPECT_TRUE(clocks.HasPassed(era));
   EXPECT_EQ(calls(CallKind::kEventRecord), 2u);
-  EXPECT_EQ(timelines.era(), era + 1);
+  EXPECT_EQ(clocks.era(), era + 1);
 }
 
 TEST_F(UnmapOrder, AnEraPassesWhenItsLastStreamDoes) {
-  Timelines timelines(device_, ledger_, nullptr);
-  timelines.Get(kMain);
-  timelines.Get(kSide);
+  StreamClocks clocks(device_, ledger_, nullptr);
+  clocks.Get(kMain);
+  clocks.Get(kSide);
   MakeBusyUntil(kMain, 100);
   MakeBusyUntil(kSide, 200);
-  const Timelines::Era era = timelines.End();
+  const StreamClocks::Era era = clocks.End();
   AdvanceTo(100);
-  EXPECT_FALSE(timelines.HasPassed(era));
+  EXPECT_FALSE(clocks.HasPassed(era));
   AdvanceTo(200);
-  EXPECT_TRUE(timelines.HasPassed(era));
+  EXPECT_TRUE(clocks.HasPassed(era));
 }
 
 TEST_F(UnmapOrder, AStreamThatIsCapturedHoldsUpNoEra) {
-  Timelines timelines(device_, ledger_, nullptr);
-  timelines.Get(kMain);
-  timelines.Get(kSide);
+  StreamClocks clocks(device_, ledger_, nullptr);
+  clocks.Get(kMain);
+  clocks.Get(kSide);
   device_.BeginCapture(kSide);
-  EXPECT_TRUE(timelines.HasPassed(timelines.era()));
-  EXPECT_FALSE(timelines.WaitForAll()) << "that would end the capture";
+  EXPECT_TRUE(clocks.HasPassed(clocks.era()));
+  EXPECT_FALSE(clocks.WaitForAll()) << "that would end the capture";
   device_.EndCapture(kSide);
-  EXPECT_TRUE(timelines.WaitForAll());
+  EXPECT_TRUE(clocks.WaitForAll());
 }
 
 TEST_F(UnmapOrder, NobodyWaitsForTheDeviceWhileSomebodyElseCaptures) {
@@ -102,12 +102,12 @@ TEST_F(UnmapOrder, NobodyWaitsForTheDeviceWhileSomebodyElseCaptures) {
     bool CollectGarbage() override { return false; }
     bool IsCapturing() const override { return true; }
   } capturing;
-  Timelines timelines(device_, ledger_, &capturing);
-  timelines.Get(kMain);
+  StreamClocks clocks(device_, ledger_, &capturing);
+  clocks.Get(kMain);
   const uint64_t waits = calls(CallKind::kSync);
-  EXPECT_FALSE(timelines.WaitForAll());
+  EXPECT_FALSE(clocks.WaitForAll());
   EXPECT_EQ(calls(CallKind::kSync), waits + 1) << "for the stream's event alone";
-  EXPECT_TRUE(timelines.HasPassed(timelines.era() - 1));
+  EXPECT_TRUE(clocks.HasPassed(clocks.era() - 1));
 }
 
 class StuckPage : public testing::Test {

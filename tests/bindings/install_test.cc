@@ -148,10 +148,10 @@ std::vector<frugal_alloc::Finding> FindingsAt(const std::string& site) {
 TEST_F(InstallTest, LeakIsFoundByEpochTenWithItsPartItsRateAndItsSize) {
   std::vector<c10::DataPtr> kept;
   for (int epoch = 0; epoch < 10; ++epoch) {
-    const frugal_alloc::Scope training("training");
+    const frugal_alloc::Phase training("training");
     for (int step = 0; step < 5; ++step) {
       caching::get()->allocate(300 << 10);
-      const frugal_alloc::Scope validation("validation");
+      const frugal_alloc::Phase validation("validation");
       kept.push_back(caching::get()->allocate(40 << 10));
     }
     frugal_alloc::epoch_end();
@@ -172,7 +172,7 @@ TEST_F(InstallTest, GrowthThatIsExpectedIsNotReported) {
   frugal_alloc::expect_growth("cache");
   std::vector<c10::DataPtr> kept;
   for (int epoch = 0; epoch < 12; ++epoch) {
-    const frugal_alloc::Scope cache("cache");
+    const frugal_alloc::Phase cache("cache");
     kept.push_back(caching::get()->allocate(3 << 20));
     frugal_alloc::epoch_end();
   }
@@ -181,7 +181,7 @@ TEST_F(InstallTest, GrowthThatIsExpectedIsNotReported) {
 }
 
 TEST_F(InstallTest, MemoryBelongsToThePartOfItsOwnThread) {
-  const frugal_alloc::Scope scope("main thread");
+  const frugal_alloc::Phase scope("main thread");
   std::vector<c10::DataPtr> kept;
   for (int epoch = 0; epoch < 10; ++epoch) {
     std::thread([&kept] { kept.push_back(caching::get()->allocate(3 << 20)); }).join();

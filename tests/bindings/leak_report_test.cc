@@ -26,7 +26,7 @@ GpuEpochs LeakingGpu(int gpu, int epochs, SiteId site, int blocks, Bytes size) {
 
 TEST(LeakReportTest, LeakIsSaidWithRatePartAndSize) {
   SiteTable sites;
-  const GpuEpochs gpu = LeakingGpu(1, 12, sites.FindPartSite(sites.FindPart("evaluation")), 3, KiB(40));
+  const GpuEpochs gpu = LeakingGpu(1, 12, sites.FindPhaseSite(sites.FindPhase("evaluation")), 3, KiB(40));
   const LeakReport report = MakeLeakReport({gpu}, sites);
   EXPECT_EQ(report.epochs, 12);
   ASSERT_THAT(report.findings, SizeIs(1));
@@ -46,7 +46,7 @@ TEST(LeakReportTest, WhatWouldNotFillTheGpuInTenThousandEpochsIsToldLastAndCount
   EXPECT_FALSE(small.findings[0].material);
   EXPECT_THAT(small.text, testing::StartsWith("frugal_alloc: no large leak after 12 epochs\nGPU 0: 120.00 KiB in use\n"
                                               "1 small one: at this rate memory would last for more than 10,000 "
-                                              "epochs\n  leak    no named part: 10.00 KiB per epoch"));
+                                              "epochs\n  leak    no named phase: 10.00 KiB per epoch"));
   EXPECT_THAT(small.text, testing::Not(HasSubstr("loss.item()")));
   gpu.room = KiB(100'000);
   EXPECT_TRUE(MakeLeakReport({gpu}, sites).findings[0].material) << "full after exactly 10,000 epochs";
@@ -70,12 +70,12 @@ TEST(LeakReportTest, SuspicionIsSaidAsSuch) {
   SiteTable sites;
   const LeakReport report = MakeLeakReport({LeakingGpu(0, 7, kNoSite, 1, KiB(1))}, sites);
   EXPECT_THAT(report.text, HasSubstr("perhaps a leak of 1.00 KiB per epoch, after 7 epochs"));
-  EXPECT_THAT(report.text, HasSubstr("  suspect no named part: 1.00 KiB per epoch"));
+  EXPECT_THAT(report.text, HasSubstr("  suspect no named phase: 1.00 KiB per epoch"));
 }
 
 TEST(LeakReportTest, TheLargestLeakOfAllGpusIsFirst) {
   SiteTable sites;
-  const SiteId site = sites.FindPartSite(sites.FindPart("training"));
+  const SiteId site = sites.FindPhaseSite(sites.FindPhase("training"));
   const GpuEpochs small = LeakingGpu(0, 12, site, 1, KiB(1));
   const GpuEpochs large = LeakingGpu(1, 12, site, 1, MiB(1));
   const GpuEpochs suspect = LeakingGpu(2, 7, site, 1, GiB(1));
@@ -88,8 +88,8 @@ TEST(LeakReportTest, TheLargestLeakOfAllGpusIsFirst) {
 
 TEST(LeakReportTest, WhatIsExpectedToGrowIsLeftOut) {
   SiteTable sites;
-  const PartId cache = sites.FindPart("cache");
-  const GpuEpochs gpu = LeakingGpu(0, 12, sites.FindPartSite(cache), 1, KiB(1));
+  const PhaseId cache = sites.FindPhase("cache");
+  const GpuEpochs gpu = LeakingGpu(0, 12, sites.FindPhaseSite(cache), 1, KiB(1));
   sites.ExpectGrowth(cache);
   EXPECT_THAT(MakeLeakReport({gpu}, sites).findings, IsEmpty());
   EXPECT_THAT(MakeLeakReport({gpu}, sites).text, Not(HasSubstr("cache")));
@@ -97,7 +97,7 @@ TEST(LeakReportTest, WhatIsExpectedToGrowIsLeftOut) {
 
 TEST(LeakReportTest, WhatGrowsWithoutLeavingAnythingBehindIsSaidToGrow) {
   SiteTable sites;
-  const Sample sample{sites.FindPartSite(sites.FindPart("history"))};
+  const Sample sample{sites.FindPhaseSite(sites.FindPhase("history"))};
   BirthEpochs births;
   uint32_t last = BirthEpochs::kNoCohort;
   for (int epoch = 0; epoch < 12; ++epoch) {
@@ -113,7 +113,7 @@ TEST(LeakReportTest, WhatGrowsWithoutLeavingAnythingBehindIsSaidToGrow) {
 
 TEST(LeakReportTest, ALeakThatIsSpreadOverSizesIsFound) {
   SiteTable sites;
-  const Sample sample{sites.FindPartSite(sites.FindPart("crops"))};
+  const Sample sample{sites.FindPhaseSite(sites.FindPhase("crops"))};
   BirthEpochs births;
   for (int epoch = 0; epoch < 12; ++epoch) {
     births.Born(KiB(1 << epoch), sample);
@@ -129,37 +129,37 @@ TEST(LeakReportTest, ALeakThatIsSpreadOverSizesIsFound) {
 TEST(SiteTableTest, WhatHasNoRoomIsCountedAndCostsNothingMore) {
   SiteTable sites;
   for (size_t node = sites.size(); node < SiteTable::kMostSites; ++node) {
-    ASSERT_NE(sites.FindNode(node, "AddBackward0", kNoSite, kNoPart, {}), kNoSite);
+    ASSERT_NE(sites.FindNode(node, "AddBackward0", kNoSite, kNoPhase, {}), kNoSite);
   }
   EXPECT_EQ(sites.left_out(), 0);
-  EXPECT_EQ(sites.FindPartSite(sites.FindPart("training")), kNoSite);
+  EXPECT_EQ(sites.FindPhaseSite(sites.FindPhase("training")), kNoSite);
   const PythonFrame frame = {.code = &sites, .lines = &sites, .file = &sites, .instruction = 0};
-  EXPECT_EQ(sites.FindStack(1u << 20, kNoPart, {frame}), kNoSite);
+  EXPECT_EQ(sites.FindStack(1u << 20, kNoPhase, {frame}), kNoSite);
   EXPECT_EQ(sites.left_out(), 2);
   EXPECT_THROW(static_cast<void>(sites.LineAt(0)), std::out_of_range);
 }
 
 TEST(SiteTableTest, TheSameNameIsTheSamePart) {
   SiteTable sites;
-  EXPECT_EQ(sites.FindPart(""), kNoPart);
-  EXPECT_EQ(sites.FindPartSite(kNoPart), kNoSite);
-  const PartId part = sites.FindPart("training");
-  EXPECT_NE(part, kNoPart);
-  EXPECT_EQ(sites.FindPart("training"), part);
-  EXPECT_NE(sites.FindPart("evaluation"), part);
-  EXPECT_EQ(sites.PartName(part), "training");
-  EXPECT_EQ(sites.FindPartSite(part), sites.FindPartSite(part));
-  EXPECT_TRUE(sites.HasPart(part));
-  EXPECT_FALSE(sites.HasPart(PartId{99}));
+  EXPECT_EQ(sites.FindPhase(""), kNoPhase);
+  EXPECT_EQ(sites.FindPhaseSite(kNoPhase), kNoSite);
+  const PhaseId phase = sites.FindPhase("training");
+  EXPECT_NE(phase, kNoPhase);
+  EXPECT_EQ(sites.FindPhase("training"), phase);
+  EXPECT_NE(sites.FindPhase("evaluation"), phase);
+  EXPECT_EQ(sites.PhaseName(phase), "training");
+  EXPECT_EQ(sites.FindPhaseSite(phase), sites.FindPhaseSite(phase));
+  EXPECT_TRUE(sites.HasPhase(phase));
+  EXPECT_FALSE(sites.HasPhase(PhaseId{99}));
 }
 
 TEST(SiteTableTest, MemoryOfABackwardPassBelongsToThePartOfItsForwardPass) {
   SiteTable sites;
-  const SiteId forward = sites.FindPartSite(sites.FindPart("training"));
-  const SiteId node = sites.FindNode(7, "MulBackward0", forward, kNoPart, {});
-  EXPECT_EQ(sites.FindNode(7, "MulBackward0", forward, kNoPart, {}), node);
+  const SiteId forward = sites.FindPhaseSite(sites.FindPhase("training"));
+  const SiteId node = sites.FindNode(7, "MulBackward0", forward, kNoPhase, {});
+  EXPECT_EQ(sites.FindNode(7, "MulBackward0", forward, kNoPhase, {}), node);
   EXPECT_EQ(sites.At(node).node, "MulBackward0");
-  EXPECT_EQ(sites.PartName(sites.At(node).part), "training");
+  EXPECT_EQ(sites.PhaseName(sites.At(node).phase), "training");
 }
 
 TEST(CodeOwnersTest, TheLongestBeginningDecides) {

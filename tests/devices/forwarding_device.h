@@ -5,7 +5,7 @@
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
-#include "allocator/device.h"
+#include "allocator/port/device.h"
 
 namespace frugal {
 

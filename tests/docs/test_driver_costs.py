@@ -11,7 +11,7 @@ ROW = re.compile(r"^\| (\w+) \| ([\d.]+) \| (.+) \|$", re.MULTILINE)
 
 
 def test_table_of_costs_is_the_one_that_is_used() -> None:
-    source = (ROOT / "allocator" / "driver_cost_table.h").read_text()
+    source = (ROOT / "allocator" / "port" / "driver_cost_table.h").read_text()
     used = [(name, int(figure.replace("'", "")), what) for name, figure, what in COST.findall(source)]
     assert len(used) >= 14 and ("map", 2000, "a handle") in used
     section = (

@@ -7,8 +7,8 @@
 #include <string>
 #include <vector>
 
-#include "allocator/device.h"
-#include "allocator/units.h"
+#include "allocator/port/device.h"
+#include "allocator/port/units.h"
 
 namespace frugal {
 

@@ -16,8 +16,8 @@
 #include <vector>
 
 #include "absl/strings/str_cat.h"
+#include "allocator/blocks/extent.h"
 #include "allocator/device_allocator.h"
-#include "allocator/extent.h"
 #include "cuda/simulated/simulated_device.h"
 #include "gtest/gtest.h"
 #include "tests/environment.h"

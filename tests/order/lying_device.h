@@ -8,7 +8,7 @@
 #include <optional>
 #include <string_view>
 
-#include "allocator/device.h"
+#include "allocator/port/device.h"
 #include "tests/devices/forwarding_device.h"
 #include "tests/order/logged_device.h"
 

@@ -11,8 +11,8 @@
 #include <set>
 #include <vector>
 
-#include "allocator/device.h"
-#include "allocator/units.h"
+#include "allocator/port/device.h"
+#include "allocator/port/units.h"
 
 namespace frugal {
 

@@ -12,8 +12,8 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
-#include "allocator/device.h"
-#include "allocator/units.h"
+#include "allocator/port/device.h"
+#include "allocator/port/units.h"
 #include "tests/shadow/stream_order.h"
 
 namespace frugal::shadow {

@@ -21,8 +21,8 @@
 #include <vector>
 
 #include "absl/status/statusor.h"
-#include "allocator/policy_options.h"
-#include "allocator/units.h"
+#include "allocator/port/policy_options.h"
+#include "allocator/port/units.h"
 
 namespace frugal::shadow {
 

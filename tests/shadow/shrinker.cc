@@ -6,7 +6,7 @@
 #include <utility>
 #include <vector>
 
-#include "allocator/units.h"
+#include "allocator/port/units.h"
 
 namespace frugal::shadow {
 namespace {

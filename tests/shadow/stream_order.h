@@ -11,7 +11,7 @@
 #include <cstdint>
 #include <unordered_map>
 
-#include "allocator/device.h"
+#include "allocator/port/device.h"
 #include "tests/shadow/operation.h"
 
 namespace frugal::shadow {

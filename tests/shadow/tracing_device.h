@@ -6,7 +6,7 @@
 #include <cstdio>
 
 #include "absl/strings/str_format.h"
-#include "allocator/device.h"
+#include "allocator/port/device.h"
 
 namespace frugal::shadow {
 

@@ -3,7 +3,7 @@
 #ifndef FRUGAL_TESTS_SHADOW_WATCHED_DEVICE_H_
 #define FRUGAL_TESTS_SHADOW_WATCHED_DEVICE_H_
 
-#include "allocator/device.h"
+#include "allocator/port/device.h"
 #include "cuda/simulated/simulated_device.h"
 #include "tests/shadow/memory_model.h"
 #include "tests/shadow/stream_order.h"

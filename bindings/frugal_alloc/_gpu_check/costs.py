@@ -20,7 +20,7 @@ from .virtual_memory import MIB, PAGE, access, properties
 #: Sizes of handles: ours, and that of PyTorch's expandable segments for large blocks, and one that is larger.
 HANDLE_SIZES = (2 * MIB, 20 * MIB, 64 * MIB)
 
-# How a cost of allocator/driver_cost_table.h is worked out of what was measured: the name of the call.
+# How a cost of allocator/port/driver_cost_table.h is worked out of what was measured: the name of the call.
 _PER_HANDLE = {"map": "map", "set_access": "set_access", "unmap": "unmap", "release": "release"}
 _FOR_EACH_CALL = ("reserve", "free", "memory_info", "event_record", "event_query", "stream_wait")
 
@@ -109,7 +109,7 @@ class CallTimes:
     # --- What follows.
 
     def costs(self) -> dict[str, float]:
-        """In microseconds, by the names of allocator/driver_cost_table.h: medians, without the floor of a call."""
+        """In microseconds, by the names of allocator/port/driver_cost_table.h: medians, without the floor of a call."""
         floor = self._median("floor")
         found = {}
         for cost, call in (("create", "create"), ("malloc", "malloc")):

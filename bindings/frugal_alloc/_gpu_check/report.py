@@ -110,7 +110,7 @@ class Report:
             self._say("details", name=name, **values)
 
     def driver_costs(self, microseconds: dict[str, float]) -> None:
-        """By the names of allocator/driver_cost_table.h; on the simulated GPU they are its model's."""
+        """By the names of allocator/port/driver_cost_table.h; on the simulated GPU they are its model's."""
         self._say("details", name=DRIVER_COSTS, measured=not self.simulated, microseconds=microseconds)
 
     @contextmanager

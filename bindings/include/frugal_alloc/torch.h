@@ -38,9 +38,9 @@ int frugal_keep_in_place(const void* address, int64_t bytes, int keep);
 const char* frugal_stat_names(void);
 int frugal_stats(int device, int64_t* figures, int capacity);
 
-int frugal_part(const char* name);
-int frugal_set_part(int part);
-int frugal_expect_growth(int part);
+int frugal_phase(const char* name);
+int frugal_set_phase(int phase);
+int frugal_expect_growth(int phase);
 int frugal_epoch_end(void);
 struct frugal_finding {
   int verdict;
@@ -211,25 +211,25 @@ inline Stats stats(int gpu = 0) {
 // install().
 inline void epoch_end() { static_cast<void>(frugal_epoch_end()); }
 
-// What this thread allocates while the scope lasts belongs to the part of the program that it names; scopes may be
-// nested. What the backward pass allocates on PyTorch's own threads belongs to no part.
+// What this thread allocates while this lasts belongs to the phase that it names; scopes may be
+// nested. What the backward pass allocates on PyTorch's own threads belongs to no phase.
 //
-//   frugal_alloc::Scope scope("evaluation");
-class [[nodiscard]] Scope {
+//   frugal_alloc::Phase scope("evaluation");
+class [[nodiscard]] Phase {
  public:
-  explicit Scope(const char* name) : outer_(frugal_set_part(frugal_part(name))) {}
-  ~Scope() { frugal_set_part(outer_); }
-  Scope(const Scope&) = delete;
-  Scope& operator=(const Scope&) = delete;
+  explicit Phase(const char* name) : outer_(frugal_set_phase(frugal_phase(name))) {}
+  ~Phase() { frugal_set_phase(outer_); }
+  Phase(const Phase&) = delete;
+  Phase& operator=(const Phase&) = delete;
 
  private:
   int outer_;
 };
 
-// The part of this name is meant to keep more from epoch to epoch, as a cache does: no report names it.
-inline void expect_growth(const char* name) { static_cast<void>(frugal_expect_growth(frugal_part(name))); }
+// The phase of this name is meant to keep more from epoch to epoch, as a cache does: no report names it.
+inline void expect_growth(const char* name) { static_cast<void>(frugal_expect_growth(frugal_phase(name))); }
 
-// Blocks of one part of the program and of one size class, of which every epoch leaves some behind.
+// Blocks of one phase of the program and of one size class, of which every epoch leaves some behind.
 struct Finding {
   // kGrowing: nothing is left behind, but what is replaced is replaced by something larger.
   enum class Verdict { kSuspect = 1, kLeak = 2, kGrowing = 3 };
@@ -240,7 +240,7 @@ struct Finding {
   int64_t bytes = 0;          // kept from past epochs, without those of the first two
   int64_t blocks = 0;
   int64_t epochs = 0;          // that they are from
-  double bytes_per_epoch = 0;  // by which the part grows
+  double bytes_per_epoch = 0;  // by which the phase grows
   double confidence = 0;       // that it grows at all, from 0 to .99
   // Else the GPU would last for more than 10,000 epochs, all smaller findings included.
   bool material = true;

@@ -1,0 +1,62 @@
+// Where the physical memory of a device's arenas comes from when a request misses.
+//
+// Implementations: MovableBacking (handles that are remapped) and SegmentBacking (pieces of cudaMalloc, for
+// devices without virtual memory).
+
+#ifndef FRUGAL_ALLOCATOR_BACKING_BACKING_H_
+#define FRUGAL_ALLOCATOR_BACKING_BACKING_H_
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "allocator/blocks/arena.h"
+#include "allocator/blocks/use_marks.h"
+#include "allocator/port/driver_costs.h"
+#include "allocator/port/policy_options.h"
+#include "allocator/port/units.h"
+
+namespace frugal {
+
+// How far to go for memory, each including the ones before.
+enum class WaitPolicy {
+  kPassed,              // free memory whose streams have passed, and new memory from the device
+  kThroughStreamWaits,  // free memory that other streams have not passed: the arena's stream waits for them
+  kIntoReserve,         // what is left to the driver
+  kWithHostWaits,       // free memory that only a wait of the host can give back
+};
+
+// Not thread-safe.
+class Backing {
+ public:
+  virtual ~Backing() = default;
+
+  // Leaves `arena` with a free block of at least `size`. kResourceExhausted: not within `wait_policy`. On any error
+  // every block is as it was.
+  virtual absl::Status Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) = 0;
+
+  // [start, end) of the free block `block` has just become free. Cannot fail: what it asks of the device, it can do
+  // without.
+  virtual void BecameFree(Block* /*block*/, Address /*start*/, Address /*end*/) {}
+
+  // Gives free memory that is whole pages or segments back to the device until `enough` of it, or all, has gone, but
+  // for what a stream has not passed. Returns what went.
+  virtual absl::StatusOr<Bytes> ReturnFree(Bytes enough) = 0;
+  // The same with what is idle by `marks`, and without a wait of the host.
+  virtual absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) = 0;
+
+  // See DeviceAllocator. What cannot move needs none of these.
+  virtual void SetDriverCosts(const DriverCosts& /*costs*/) {}
+  virtual void SetRemapping(bool /*on*/) {}
+  virtual void SetOptions(const PolicyOptions& /*options*/) {}
+  // The most that was in use, of which the statistics are about to forget.
+  virtual void KeepPeak(Bytes /*most_in_use*/) {}
+  virtual absl::Status KeepInPlace(Address /*start*/, Bytes /*size*/, bool /*keep*/) { return absl::OkStatus(); }
+
+  // Physical memory, whether blocks can be had from it or not.
+  virtual Bytes held() const = 0;
+
+  virtual void CheckInvariants() const = 0;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_BACKING_BACKING_H_

@@ -1,0 +1,76 @@
+// The most physical memory that may be held on a device, shared with others who hold some of it.
+
+#ifndef FRUGAL_ALLOCATOR_BACKING_MEMORY_LIMIT_H_
+#define FRUGAL_ALLOCATOR_BACKING_MEMORY_LIMIT_H_
+
+#include <algorithm>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "allocator/blocks/allocator_locks.h"
+#include "allocator/port/device.h"
+#include "allocator/port/units.h"
+
+namespace frugal {
+
+// Not thread-safe.
+class MemoryLimit {
+ public:
+  MemoryLimit(Device& device, AllocatorLocks lock) : device_(device), lock_(lock) {}
+
+  void SetLimit(Bytes limit, Bytes (*others)(void*), void* context) {
+    limit_ = limit;
+    others_ = others;
+    context_ = context;
+  }
+  Bytes limit() const { return limit_; }
+
+  // What is left to the driver as long as there is another way: see DeviceAllocator::SetDriverReserve.
+  void SetReserve(Bytes reserve) { reserve_ = reserve; }
+  Bytes reserve() const { return reserve_; }
+
+  // What the device has now. An answer takes the driver 5 to 12 us, and was seen to take 8 ms, so the books' lock is
+  // let go of: to be asked before anything is planned.
+  absl::StatusOr<MemoryInfo> Ask() {
+    absl::StatusOr<MemoryInfo> info = lock_.DuringDriverCall([&] { return device_.GetMemoryInfo(); });
+    if (info.ok()) total_ = info->total;
+    return info;
+  }
+
+  // kResourceExhausted: `more` on top of `held` is above the limit, or more than the device has beside `left`. Asked
+  // before the first of many handles is made, so that a request that cannot fit does not fill the device on its way to
+  // fail.
+  absl::Status Allow(const MemoryInfo& device, Bytes held, Bytes more, Bytes left = Bytes(0)) const {
+    if (held + Others() + more > limit_) return absl::ResourceExhaustedError("above the limit on memory");
+    if (device.free - left < more) return absl::ResourceExhaustedError("the device is full");
+    return absl::OkStatus();
+  }
+
+  // What may still be taken on top of `held`: of the limit, and of the device beside its reserve.
+  Bytes Left(const MemoryInfo& device, Bytes held) const {
+    return std::max(Bytes(0), std::min(limit_ - held - Others(), device.free - reserve_));
+  }
+
+  // What the device has in all. Asked once.
+  absl::StatusOr<Bytes> DeviceTotal() {
+    if (total_ > Bytes(0)) return total_;
+    const absl::StatusOr<MemoryInfo> info = Ask();
+    if (!info.ok()) return info.status();
+    return total_;
+  }
+
+ private:
+  Bytes Others() const { return others_ == nullptr ? Bytes(0) : others_(context_); }
+
+  Device& device_;
+  AllocatorLocks lock_;
+  Bytes limit_ = kUnlimited;
+  Bytes reserve_;
+  Bytes total_;
+  Bytes (*others_)(void*) = nullptr;
+  void* context_ = nullptr;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_BACKING_MEMORY_LIMIT_H_

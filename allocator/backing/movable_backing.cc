@@ -1,0 +1,418 @@
+#include "allocator/backing/movable_backing.h"
+
+#include <algorithm>
+#include <bit>
+#include <optional>
+#include <utility>
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/strings/str_cat.h"
+#include "allocator/blocks/stream_clock.h"
+#include "allocator/port/check.h"
+
+namespace frugal {
+namespace {
+
+// Addresses cost nothing but table entries, and the more there are the longer a frontier can advance before holes
+// have to be refilled, which needs an unmap each. Small blocks never need much.
+Bytes ExtentSize(SizeGroup group, Bytes device_total, Bytes request) {
+  const Bytes usual = group == SizeGroup::kSmall ? Bytes(device_total.count() / 2) : device_total * 2;
+  return RoundUp(std::max(usual, request), kPageSize);
+}
+
+// When the driver has no room for mappings, views that nobody uses are dropped, so many at a time: 30 us each.
+constexpr int64_t kMostDropped = 1024;
+
+}  // namespace
+
+MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, MemoryLimit& memory_limit,
+                               StreamClocks& clocks, AddressDirectory& directory, DeviceAllocator* owner,
+                               AllocatorLocks lock)
+    : device_(device),
+      arenas_(arenas),
+      ledger_(ledger),
+      memory_limit_(memory_limit),
+      directory_(directory),
+      owner_(owner),
+      lock_(lock),
+      handles_(device, clocks, lock),
+      guests_(arenas, handles_, ledger),
+      returns_(arenas, handles_, clocks, ledger) {}
+
+MovableBacking::~MovableBacking() {
+  absl::Status status = handles_.ReleaseAll();
+  for (Arena* arena : arenas_.all()) {
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      directory_.Erase(extent->start());
+      status.Update(device_.Unreserve(extent->start(), extent->size()));
+    }
+  }
+  FRUGAL_CHECK(status.ok());
+}
+
+absl::Status MovableBacking::Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) {
+  if (absl::Status fits = CheckDeviceHolds(size); !fits.ok()) return fits;
+  absl::Status status = ExtendWithin(arena, size, wait_policy);
+  // The arena's stream is being captured, so it can wait for nobody.
+  if (absl::IsUnavailable(status)) return ExtendWithin(arena, size, WaitPolicy::kPassed);
+  return status;
+}
+
+absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, WaitPolicy wait_policy) {
+  if (remaps_) guests_.Recall(arena, wait_policy);
+  if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
+  if (std::optional<StitchPlan> again = PlanAgain(arena, size, wait_policy); again.has_value()) {
+    return Commit(arena, *again, wait_policy);
+  }
+  // Before anything is planned, since others go on meanwhile.
+  const absl::StatusOr<MemoryInfo> device = memory_limit_.Ask();
+  if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
+  absl::StatusOr<StitchPlan> plan = ChoosePlan(arena, size, wait_policy, device);
+  if (!plan.ok()) return plan.status();
+  absl::Status status = Commit(arena, *plan, wait_policy);
+  if (remaps_ && !status.ok() && plan->donations.empty()) {
+    // What new memory is refused, for whatever reason, free memory may still serve.
+    ledger_.Absorbed(status);
+    plan = PlanRemapping(arena, size, wait_policy, Pages(1), memory_limit_.Ask());
+    status = plan.ok() ? Commit(arena, *plan, wait_policy) : plan.status();
+  }
+  return status;
+}
+
+std::optional<StitchPlan> MovableBacking::PlanAgain(const Arena& arena, Bytes size, WaitPolicy wait_policy) {
+  if (!remaps_ || options_.past_stitches == 0) return std::nullopt;
+  std::optional<Offers> offers;
+  return PlanStitchAgain(arena, size, [&]() -> const Offers& {
+    if (!offers.has_value()) offers.emplace(FindOffers(arena, wait_policy));
+    return *offers;
+  });
+}
+
+absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Arena& arena, Bytes size, WaitPolicy wait_policy,
+                                                      const absl::StatusOr<MemoryInfo>& device) {
+  if (!remaps_) return PlanInPlace(arena, size, wait_policy, device);
+  ledger_.Absorbed(device.status());
+  if (!device.ok()) return PlanRemapping(arena, size, wait_policy, Pages(1), device);
+  const Bytes left = memory_limit_.Left(*device, handles_.held().bytes());
+  const Pages largest = LargestPiece(arena, left);
+  Offers none({});
+  absl::StatusOr<StitchPlan> growth = Plan(&PlanStitch, arena, size, wait_policy, none, {largest, /*rounds_up=*/true});
+  if (!growth.ok() || IsWorthGrowing(*growth, left)) return growth;
+  return PlanRemapping(arena, size, wait_policy, largest, device);
+}
+
+absl::StatusOr<StitchPlan> MovableBacking::PlanRemapping(Arena& arena, Bytes size, WaitPolicy wait_policy,
+                                                         Pages largest, const absl::StatusOr<MemoryInfo>& device) {
+  absl::StatusOr<StitchPlan> plan = PlanWithOffers(arena, size, wait_policy, largest, device);
+  if (!absl::IsResourceExhausted(plan.status()) || handles_.spares() == Pages(0)) return plan;
+  // A spare of another size stands for none of the pieces, but keeps memory that they could be made of.
+  ledger_.Absorbed(returns_.ReturnSpares().status());
+  return PlanWithOffers(arena, size, wait_policy, largest, memory_limit_.Ask());
+}
+
+absl::StatusOr<StitchPlan> MovableBacking::PlanWithOffers(Arena& arena, Bytes size, WaitPolicy wait_policy,
+                                                          Pages largest, const absl::StatusOr<MemoryInfo>& device) {
+  Offers offers = FindOffers(arena, wait_policy);
+  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, wait_policy, offers, {largest});
+  if (!plan.ok()) return plan;
+  absl::Status allowed = Allow(*plan, wait_policy, device);
+  if (absl::IsResourceExhausted(allowed) && plan->to_create + offers.pages() > PagesCovering(size)) {
+    // The place joins free memory, whose pages it cannot take as well. One apart can take all.
+    plan = Plan(&PlanStitchApart, arena, size, wait_policy, offers, {largest});
+    allowed = plan.ok() ? Allow(*plan, wait_policy, device) : plan.status();
+  }
+  if (!allowed.ok()) return allowed;
+  return plan;
+}
+
+absl::StatusOr<StitchPlan> MovableBacking::PlanInPlace(Arena& arena, Bytes size, WaitPolicy wait_policy,
+                                                       const absl::StatusOr<MemoryInfo>& device) {
+  Offers none({});
+  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, wait_policy, none);
+  if (!plan.ok()) return plan;
+  absl::Status allowed = Allow(*plan, wait_policy, device);
+  if (absl::IsResourceExhausted(allowed) && wait_policy == WaitPolicy::kWithHostWaits) {
+    // As with PyTorch's own allocator: what is free elsewhere goes back to the device before memory is out.
+    absl::StatusOr<Bytes> returned = returns_.ReturnFree(plan->to_create.bytes());
+    if (!returned.ok()) return returned.status();
+    const absl::StatusOr<MemoryInfo> now = memory_limit_.Ask();
+    // Pages beside the place may be among those that went.
+    plan = Plan(&PlanStitch, arena, size, wait_policy, none);
+    allowed = plan.ok() ? Allow(*plan, wait_policy, now) : plan.status();
+  }
+  if (!allowed.ok()) return allowed;
+  return plan;
+}
+
+Pages MovableBacking::LargestPiece(const Arena& arena, Bytes left) const {
+  // Small blocks never need much.
+  if (arena.group() == SizeGroup::kSmall) return Pages(1);
+  const bool is_ample = left.count() / options_.ample_times >= handles_.held().bytes().count();
+  const int64_t part = is_ample ? options_.ample_part : options_.piece_part;
+  const int64_t pages = std::clamp<int64_t>(PagesCovering(left).count() / part, 1, options_.largest_piece);
+  return Pages(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(pages))));
+}
+
+bool MovableBacking::IsWorthGrowing(const StitchPlan& plan, Bytes left) const {
+  const Bytes more = plan.to_create.bytes();
+  if (more > left) return false;
+  const Counter& active = ledger_.statistics().active_bytes()[SizeGroup::kAll];
+  const int64_t most = std::max({most_in_use_.count(), active.peak, active.current + plan.size.count()});
+  const int64_t beyond = handles_.held().bytes().count() + more.count() - most;
+  const int64_t of_use = std::max(most / options_.use_part, Pages(options_.largest_piece).bytes().count());
+  return beyond <= std::min((left - more).count() / options_.waste_part, of_use);
+}
+
+absl::Status MovableBacking::CheckDeviceHolds(Bytes size) {
+  if (size <= handles_.held().bytes()) return absl::OkStatus();
+  const absl::StatusOr<Bytes> total = memory_limit_.DeviceTotal();
+  if (!total.ok()) return total.status();
+  return size <= *total ? absl::OkStatus() : absl::ResourceExhaustedError("larger than the device");
+}
+
+absl::Status MovableBacking::Allow(const StitchPlan& plan, WaitPolicy wait_policy,
+                                   const absl::StatusOr<MemoryInfo>& device) const {
+  const Pages more = handles_.LackingFor(plan.pieces);
+  if (more == Pages(0)) return absl::OkStatus();
+  if (!device.ok()) return device.status();
+  const Bytes left = wait_policy >= WaitPolicy::kIntoReserve ? Bytes(0) : memory_limit_.reserve();
+  return memory_limit_.Allow(*device, handles_.held().bytes(), more.bytes(), left);
+}
+
+absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
+  const absl::StatusOr<Bytes> total = memory_limit_.DeviceTotal();
+  if (!total.ok()) return total.status();
+  const Bytes least = RoundUp(size, kPageSize);
+  Bytes reserved = ExtentSize(arena.group(), *total, size);
+  const auto reserve = [&] { return lock_.DuringDriverCall([&] { return device_.Reserve(reserved); }); };
+  absl::StatusOr<Address> start = reserve();
+  // Addresses can run out long before memory does: a range is twice the device, and each stream has up to five.
+  while (!start.ok() && reserved > least) {
+    ledger_.Absorbed(start.status());
+    reserved = std::max(least, RoundDown(Bytes(reserved.count() / 2), kPageSize));
+    start = reserve();
+  }
+  if (!start.ok()) return start.status();
+  Extent& extent = arena.AddExtent(Extent::Kind::kMovable, *start, reserved);
+  directory_.Insert(*start, reserved, owner_);
+  return &extent;
+}
+
+Offers MovableBacking::FindOffers(const Arena& arena, WaitPolicy wait_policy) {
+  std::vector<Donation> donations;
+  for (const Arena* donor : arenas_.all()) {
+    if (donor->free_blocks().LargestSize() < kPageSize) continue;
+    for (const Donation& donation : WholeFreeHandles(*donor)) {
+      if (MayTake(arena, donation, wait_policy)) donations.push_back(donation);
+    }
+  }
+  return Offers(std::move(donations));
+}
+
+bool MovableBacking::MayTake(const Arena& arena, const Donation& donation, WaitPolicy wait_policy) {
+  StreamClock& owner = donation.run.extent->arena().clock();
+  if (owner.stream() == arena.stream()) return true;
+  const StreamClock::Tick last_use = owner.Expand(donation.block->last_use);
+  // Work of a stream that is being captured, or whose events fail, cannot be waited for.
+  const bool can_be_waited_for = wait_policy >= WaitPolicy::kThroughStreamWaits && !owner.fails();
+  const absl::StatusOr<bool> may_take = can_be_waited_for ? owner.End(last_use) : owner.HasPassedOnceEnded(last_use);
+  // A donor whose stream fails is left out: it must not keep the memory of all others from being used.
+  ledger_.Absorbed(may_take.status());
+  return may_take.value_or(false);
+}
+
+absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Arena& arena, Bytes size, WaitPolicy wait_policy,
+                                                Offers& offers, NewHandles new_handles) {
+  const auto may_unmap = [this](PageRef page) { return returns_.HasLeft(page); };
+  const StitchRequest request{size, offers, new_handles, costs_, options_, may_unmap};
+  std::optional<StitchPlan> plan = planner(arena, request);
+  while (!plan.has_value()) {
+    absl::Status added = AddExtent(arena, RoomApart(request)).status();
+    if (!added.ok()) return added;
+    // Others went on while the addresses were reserved.
+    if (offers.pages() > Pages(0)) offers = FindOffers(arena, wait_policy);
+    plan = planner(arena, request);
+  }
+  return *std::move(plan);
+}
+
+absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan, WaitPolicy wait_policy) {
+  absl::Status status = OrderAfterDonors(arena, plan, wait_policy);
+  if (!status.ok()) return status;
+  StitchClaims claims(arena, plan, handles_);
+  status = MakeTarget(plan);
+  if (!status.ok()) {
+    claims.Undo();
+    return absl::IsAborted(status) ? MakeRoomForMappings(status) : status;
+  }
+  arena.past_stitches().Add(plan.size, plan.target);
+  EnterInBooks(arena, plan, claims);
+  return absl::OkStatus();
+}
+
+absl::Status MovableBacking::MakeTarget(StitchPlan& plan) {
+  absl::StatusOr<std::vector<Handle*>> created = Create(plan);
+  if (!created.ok()) return created.status();
+  absl::Status status = MapTarget(plan);
+  if (status.ok()) return status;
+  for (Handle* handle : *created) status.Update(handles_.Release(handle));
+  return status;
+}
+
+absl::Status MovableBacking::MakeRoomForMappings(const absl::Status& failure) {
+  DropUnusedViews();
+  return absl::InternalError(failure.message());
+}
+
+void MovableBacking::DropUnusedViews() {
+  int64_t dropped = 0;
+  // A copy: new streams may come while the driver works.
+  for (const Arena* arena : std::vector<Arena*>(arenas_.all())) {
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      for (int64_t page = 0; page < extent->touched(); ++page) {
+        if (dropped >= kMostDropped) return;
+        if (extent->view(page).state != View::State::kStale || IsKept(*extent, page)) continue;
+        if (!returns_.HasLeft({extent.get(), page})) continue;
+        // What cannot be unmapped now stays as it is, which harms nobody.
+        ledger_.Absorbed(handles_.UnmapRun({extent.get(), page, 1}, &dropped));
+      }
+    }
+  }
+}
+
+absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPlan& plan, WaitPolicy wait_policy) {
+  absl::flat_hash_map<StreamClock*, StreamClock::Tick> last_uses;
+  for (const Donation& donation : plan.donations) {
+    StreamClock& donor = donation.run.extent->arena().clock();
+    if (donor.stream() == arena.stream()) continue;
+    StreamClock::Tick& last_use = last_uses[&donor];
+    last_use = std::max(last_use, donor.Expand(donation.block->last_use));
+  }
+  for (const auto& [donor, last_use] : last_uses) {
+    absl::StatusOr<bool> passed = donor->HasPassed(last_use);
+    if (!passed.ok()) return passed.status();
+    if (*passed) continue;
+    absl::Status status = donor->MakeWait(arena.stream(), last_use);
+    if (status.ok()) ++ledger_.statistics().num_stream_waits;
+    if (absl::IsUnavailable(status) && wait_policy == WaitPolicy::kWithHostWaits) status = donor->Synchronize(last_use);
+    if (!status.ok()) return status;
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<std::vector<Handle*>> MovableBacking::Create(StitchPlan& plan) {
+  std::vector<Handle*> created;
+  for (Piece& piece : plan.pieces) {
+    if (piece.handle != nullptr) continue;
+    absl::StatusOr<Handle*> handle = handles_.Create(piece.pages);
+    if (!handle.ok()) {
+      absl::Status status = handle.status();
+      for (Handle* one : created) status.Update(handles_.Release(one));
+      return status;
+    }
+    piece.handle = *handle;
+    created.push_back(*handle);
+  }
+  return created;
+}
+
+absl::Status MovableBacking::MapTarget(const StitchPlan& plan) {
+  std::vector<PageRun> mapped;
+  int64_t page = plan.target.first;
+  for (size_t i = 0; i < plan.pieces.size();) {
+    // The pieces from here on that cannot be seen in place.
+    size_t end = i;
+    PageRun run{plan.target.extent, page, 0};
+    for (; end < plan.pieces.size(); ++end) {
+      if (IsSeenAt(*plan.pieces[end].handle, {run.extent, run.end()})) break;
+      run.count += plan.pieces[end].pages;
+    }
+    if (run.count > 0) {
+      absl::Status status = MapPieces(absl::MakeConstSpan(plan.pieces).subspan(i, end - i), run);
+      if (!status.ok()) {
+        // Nothing has used the new views yet, so they can go without waiting for anything.
+        for (const PageRun& done : mapped) status.Update(handles_.UnmapRun(done));
+        return status;
+      }
+      mapped.push_back(run);
+    }
+    page = run.end() + (end < plan.pieces.size() ? plan.pieces[end].pages : 0);
+    i = end + 1;
+  }
+  return absl::OkStatus();
+}
+
+absl::Status MovableBacking::MapPieces(absl::Span<const Piece> pieces, PageRun run) {
+  absl::Status status = handles_.UnmapRun(run);
+  PageRun mapped{run.extent, run.first, 0};
+  for (const Piece& piece : pieces) {
+    if (!status.ok()) break;
+    status = handles_.MapAt(piece.handle, PageRef{run.extent, mapped.end()});
+    if (status.ok()) mapped.count += piece.pages;
+  }
+  if (status.ok()) status = handles_.OpenRun(run);
+  if (!status.ok() && mapped.count > 0) status.Update(handles_.UnmapRun(mapped));
+  return status;
+}
+
+void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan, StitchClaims& claims) {
+  const bool settles = Settles(arena, plan);
+  int64_t page = plan.target.first;
+  for (const Piece& piece : plan.pieces) {
+    Handle* handle = piece.handle;
+    if (handle->place.extent == nullptr) {
+      ledger_.Acquired(arena.group(), handle->size(), 1);
+    } else {
+      ledger_.MovedBetweenGroups(handle->place.extent->arena().group(), arena.group(), handle->size());
+    }
+    handles_.Move(handle, PageRef{plan.target.extent, page});
+    if (settles) handles_.Settle(handle);
+    page += piece.pages;
+  }
+  claims.Vacate();
+  arena.Fill(plan.target);
+  if (plan.donations.empty()) return;
+  ++ledger_.statistics().num_stitches;
+  ledger_.statistics().num_stitched_pages += plan.target.count - plan.to_create.count();
+}
+
+absl::Status MovableBacking::KeepInPlace(Address start, Bytes size, bool keep) {
+  const absl::StatusOr<PageRun> run = LivePages(start, size);
+  if (!run.ok()) return run.status();
+  std::vector<Handle*> handles;
+  for (int64_t page = run->first; page < run->end(); ++page) {
+    Handle* const handle = run->extent->view(page).handle;
+    FRUGAL_CHECK(handle != nullptr);
+    if (!keep && handle->keepers == 0) return absl::FailedPreconditionError("the memory was not kept in place");
+    if (handles.empty() || handles.back() != handle) handles.push_back(handle);
+  }
+  for (Handle* handle : handles) {
+    if (keep) handles_.Settle(handle);
+    handle->keepers += keep ? 1 : -1;
+    if (handle->keepers == (keep ? 1 : 0)) run->extent->CountInPlace(keep ? 1 : -1);
+  }
+  return absl::OkStatus();
+}
+
+absl::StatusOr<PageRun> MovableBacking::LivePages(Address start, Bytes size) const {
+  for (const Arena* arena : arenas_.all()) {
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      if (!extent->Contains(start) || size <= Bytes(0) || extent->end() - start < size) continue;
+      const int64_t first = (start - extent->start()).count() / kPageSize.count();
+      const int64_t end = PagesCovering(start + size - extent->start()).count();
+      for (int64_t page = first; page < end; ++page) {
+        if (extent->view(page).state != View::State::kLive) return absl::NotFoundError("the range is not all in use");
+      }
+      return PageRun{extent.get(), first, end - first};
+    }
+  }
+  return absl::NotFoundError("the range is not ours");
+}
+
+void MovableBacking::CheckInvariants() const {
+  handles_.CheckInvariants();
+  const Bytes reserved(ledger_.statistics().reserved_bytes[SizeGroup::kAll].current);
+  FRUGAL_CHECK(reserved + (handles_.spares() + handles_.in_flight()).bytes() == handles_.held().bytes());
+}
+
+}  // namespace frugal

@@ -1,0 +1,144 @@
+// Backing made of handles: a miss is served by moving free handles to where they make one range, and by
+// creating handles only for what is lacking.
+
+#ifndef FRUGAL_ALLOCATOR_BACKING_MOVABLE_BACKING_H_
+#define FRUGAL_ALLOCATOR_BACKING_MOVABLE_BACKING_H_
+
+#include <algorithm>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "absl/types/span.h"
+#include "allocator/backing/backing.h"
+#include "allocator/backing/guest_returns.h"
+#include "allocator/backing/memory_limit.h"
+#include "allocator/backing/page_returns.h"
+#include "allocator/blocks/address_directory.h"
+#include "allocator/blocks/allocator_locks.h"
+#include "allocator/blocks/arena_set.h"
+#include "allocator/blocks/ledger.h"
+#include "allocator/blocks/stream_clocks.h"
+#include "allocator/port/device.h"
+#include "allocator/port/driver_costs.h"
+#include "allocator/stitching/handle_table.h"
+#include "allocator/stitching/offers.h"
+#include "allocator/stitching/stitch_claims.h"
+#include "allocator/stitching/stitch_plan.h"
+
+namespace frugal {
+
+// A plan is made without a device call that changes anything. What it takes is claimed, then it is carried out with the
+// books' lock let go of during each call, entered in the books when no call is left that can fail, and undone if one
+// does.
+//
+// Stream order: a handle that moves within one stream needs no wait, since work on its new view comes after the
+// work on its old one. Its old view stays mapped, stamped with the tick of its last use, until that has passed:
+// unmapping under a running kernel faults. A handle of another stream moves when that stream has passed, or behind a
+// stream wait.
+class MovableBacking : public Backing {
+ public:
+  // All must outlive the backing. The ranges that it reserves are entered in `directory` as `owner`'s.
+  MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, MemoryLimit& memory_limit, StreamClocks& clocks,
+                 AddressDirectory& directory, DeviceAllocator* owner, AllocatorLocks lock);
+  // Gives everything back to the device. REQUIRES: no block is in use and no work outstanding.
+  ~MovableBacking() override;
+
+  absl::Status Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) override;
+  void BecameFree(Block* block, Address start, Address end) override { guests_.BecameFree(block, start, end); }
+  absl::StatusOr<Bytes> ReturnFree(Bytes enough) override { return returns_.ReturnFree(enough); }
+  absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override {
+    return returns_.ReturnIdle(enough, marks);
+  }
+  void SetDriverCosts(const DriverCosts& costs) override { costs_ = costs; }
+  void SetRemapping(bool on) override { remaps_ = on; }
+  void SetOptions(const PolicyOptions& options) override { options_ = options; }
+  void KeepPeak(Bytes most_in_use) override { most_in_use_ = std::max(most_in_use_, most_in_use); }
+  absl::Status KeepInPlace(Address start, Bytes size, bool keep) override;
+  Bytes held() const override { return handles_.held().bytes(); }
+  void CheckInvariants() const override;
+
+ private:
+  // kUnavailable: the arena's stream would have to wait for another, and is being captured.
+  absl::Status ExtendWithin(Arena& arena, Bytes size, WaitPolicy wait_policy);
+
+  // What the arena gets, planned and allowed; nothing has changed for it yet. kResourceExhausted: not within
+  // `wait_policy`. `device` is what the device has; where asking failed, what takes no new memory is still allowed.
+  absl::StatusOr<StitchPlan> ChoosePlan(Arena& arena, Bytes size, WaitPolicy wait_policy,
+                                        const absl::StatusOr<MemoryInfo>& device);
+  // What takes no driver call.
+  std::optional<StitchPlan> PlanAgain(const Arena& arena, Bytes size, WaitPolicy wait_policy);
+  // Free handles from anywhere, and new ones, of at most `largest`, for what is lacking.
+  absl::StatusOr<StitchPlan> PlanRemapping(Arena& arena, Bytes size, WaitPolicy wait_policy, Pages largest,
+                                           const absl::StatusOr<MemoryInfo>& device);
+  absl::StatusOr<StitchPlan> PlanWithOffers(Arena& arena, Bytes size, WaitPolicy wait_policy, Pages largest,
+                                            const absl::StatusOr<MemoryInfo>& device);
+  // New memory alone, where nothing may move.
+  absl::StatusOr<StitchPlan> PlanInPlace(Arena& arena, Bytes size, WaitPolicy wait_policy,
+                                         const absl::StatusOr<MemoryInfo>& device);
+
+  // Of the new handles for the arena, with so much left to take.
+  Pages LargestPiece(const Arena& arena, Bytes left) const;
+  // The price of memory: held + new - most in use <= min(left / waste_part, most in use / use_part), where `left` is
+  // what could still be taken after it. So the nearer the device is to being full, the less memory spares driver time.
+  bool IsWorthGrowing(const StitchPlan& plan, Bytes left) const;
+
+  absl::StatusOr<Extent*> AddExtent(Arena& arena, Bytes size);
+  // The memory that `arena` may take now.
+  Offers FindOffers(const Arena& arena, WaitPolicy wait_policy);
+  bool MayTake(const Arena& arena, const Donation& donation, WaitPolicy wait_policy);
+  // PlanStitch, or PlanStitchApart: where no page was mapped before, so that it takes the fewest new pages there can
+  // be.
+  using Planner = std::optional<StitchPlan>(const Arena&, const StitchRequest&);
+  // Adds a range if none has a place, and finds the offers anew then.
+  absl::StatusOr<StitchPlan> Plan(Planner* planner, Arena& arena, Bytes size, WaitPolicy wait_policy, Offers& offers,
+                                  NewHandles new_handles = {});
+  // A request that cannot fit is refused before it is planned, page by page.
+  absl::Status CheckDeviceHolds(Bytes size);
+  // kResourceExhausted: what the plan creates is more than may be held within `wait_policy`.
+  absl::Status Allow(const StitchPlan& plan, WaitPolicy wait_policy, const absl::StatusOr<MemoryInfo>& device) const;
+  absl::Status Commit(Arena& arena, StitchPlan& plan, WaitPolicy wait_policy);
+  // The device's part of it, undone on an error.
+  absl::Status MakeTarget(StitchPlan& plan);
+  // Memory could not be mapped although it was there: the driver's tables are full, which all processes of the node
+  // share. Drops views that nobody uses, for the next try; returns the error that it was.
+  absl::Status MakeRoomForMappings(const absl::Status& failure);
+  void DropUnusedViews();
+  // The arena's stream waits for those that have not passed; the host does if the stream cannot and `wait_policy`
+  // allows it.
+  absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan, WaitPolicy wait_policy);
+  absl::StatusOr<std::vector<Handle*>> Create(StitchPlan& plan);
+  // Maps the handles that cannot be seen at their pages of the target already.
+  absl::Status MapTarget(const StitchPlan& plan);
+  // Makes the pages free of views left behind, then maps the pieces there, side by side, and opens them for access.
+  absl::Status MapPieces(absl::Span<const Piece> pieces, PageRun run);
+  // Whether the plan's handles are to stay where it puts them.
+  bool Settles(const Arena& arena, const StitchPlan& plan) const {
+    // Small blocks come and go too often for their pages to follow.
+    return options_.homes == 0 || plan.to_create > Pages(0) || arena.group() == SizeGroup::kSmall;
+  }
+  void EnterInBooks(Arena& arena, const StitchPlan& plan, StitchClaims& claims);
+
+  // The pages that [start, start + size) lies in, all of them live.
+  absl::StatusOr<PageRun> LivePages(Address start, Bytes size) const;
+
+  Device& device_;
+  ArenaSet& arenas_;
+  Ledger& ledger_;
+  MemoryLimit& memory_limit_;
+  AddressDirectory& directory_;
+  DeviceAllocator* const owner_;
+  AllocatorLocks lock_;
+  DriverCosts costs_;
+  bool remaps_ = true;
+  PolicyOptions options_;
+  Bytes most_in_use_;  // before the statistics' peaks were last reset
+  HandleTable handles_;
+  GuestReturns guests_;
+  PageReturns returns_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_BACKING_MOVABLE_BACKING_H_

@@ -1,0 +1,77 @@
+// How free pages go back to the device.
+
+#ifndef FRUGAL_ALLOCATOR_BACKING_PAGE_RETURNS_H_
+#define FRUGAL_ALLOCATOR_BACKING_PAGE_RETURNS_H_
+
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "allocator/blocks/arena_set.h"
+#include "allocator/blocks/ledger.h"
+#include "allocator/blocks/stream_clocks.h"
+#include "allocator/blocks/use_marks.h"
+#include "allocator/port/units.h"
+#include "allocator/stitching/handle_table.h"
+#include "allocator/stitching/offers.h"
+
+namespace frugal {
+
+// A page goes when its own stream has passed its last use, and all streams what they were told while it could be seen.
+// A stream that fails keeps its own memory, and nobody else's. Not thread-safe. Lets go of the books' lock while the
+// driver works.
+class PageReturns {
+ public:
+  PageReturns(ArenaSet& arenas, HandleTable& handles, StreamClocks& clocks, Ledger& ledger)
+      : arenas_(arenas), handles_(handles), clocks_(clocks), ledger_(ledger) {}
+
+  // See Backing. The first gives what all streams have passed since the latest era ended. On an error what has gone has
+  // gone.
+  absl::StatusOr<Bytes> ReturnFree(Bytes enough);
+  absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks);
+
+  // Handles without a place, of which nobody sees anything any more.
+  absl::StatusOr<Bytes> ReturnSpares();
+
+  // Whether all work that could use the stale view at the page is done, so that it may be unmapped.
+  bool HasLeft(PageRef page);
+
+ private:
+  // What is on its way to the device. It is chosen while nothing else happens, and set aside: the driver's calls come
+  // after that, and others may use memory meanwhile.
+  struct Leaving {
+    Bytes size;
+    std::vector<Handle*> spares;  // all of them
+    Bytes in_spares;              // that are to go
+    std::vector<Block*> blocks;   // claimed ones, of whole handles
+  };
+
+  void ChooseSpares(Bytes enough, Leaving& leaving);
+  // `era`: all streams have passed it, and nobody was told to use the pages after it.
+  void ChoosePagesOf(Arena& arena, Bytes enough, StreamClocks::Era era, Leaving& leaving);
+  void ChooseIdleOf(Arena& arena, Bytes enough, const UseMarks& marks, Leaving& leaving);
+  // If nothing may still use what its handles can be seen at beside their places.
+  void Choose(const Donation& donation, Leaving& leaving);
+  bool HasLeftAll(const Handle& handle);
+  bool HasPassed(StreamClock& clock, StreamClock::Tick tick);
+
+  // What went. What fails is free again.
+  absl::StatusOr<Bytes> Return(const Leaving& leaving);
+  // Another in the place of each that fails.
+  absl::Status ReturnSpares(const Leaving& leaving, Bytes& returned);
+  absl::Status ReturnSpare(Handle* spare, Bytes& returned);
+  absl::Status ReturnBlock(Block* claimed, Bytes& returned);
+  // Of the block's handles, as many as the driver lets go, from the lowest address on.
+  absl::Status UnmapHandles(const Block& claimed, std::vector<Handle*>& unmapped);
+  // False: not now, because of a stream that is being captured.
+  absl::StatusOr<bool> UnmapStaleViews(Handle& handle);
+
+  ArenaSet& arenas_;
+  HandleTable& handles_;
+  StreamClocks& clocks_;
+  Ledger& ledger_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_BACKING_PAGE_RETURNS_H_

@@ -1,0 +1,61 @@
+// Backing made of segments of cudaMalloc, for devices without virtual memory: what is free in one segment can
+// never be joined with what is free in another.
+
+#ifndef FRUGAL_ALLOCATOR_BACKING_SEGMENT_BACKING_H_
+#define FRUGAL_ALLOCATOR_BACKING_SEGMENT_BACKING_H_
+
+#include "absl/functional/function_ref.h"
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "allocator/backing/backing.h"
+#include "allocator/backing/memory_limit.h"
+#include "allocator/blocks/address_directory.h"
+#include "allocator/blocks/allocator_locks.h"
+#include "allocator/blocks/arena_set.h"
+#include "allocator/blocks/ledger.h"
+#include "allocator/port/device.h"
+
+namespace frugal {
+
+class SegmentBacking : public Backing {
+ public:
+  // All must outlive the backing. The segments are entered in `directory` as `owner`'s.
+  SegmentBacking(Device& device, ArenaSet& arenas, Ledger& ledger, MemoryLimit& memory_limit,
+                 AddressDirectory& directory, DeviceAllocator* owner, AllocatorLocks lock)
+      : device_(device),
+        arenas_(arenas),
+        ledger_(ledger),
+        memory_limit_(memory_limit),
+        directory_(directory),
+        owner_(owner),
+        lock_(lock) {}
+  // Gives everything back to the device. REQUIRES: no block is in use.
+  ~SegmentBacking() override;
+
+  // Segments cannot move, so stream waits gain nothing here; kWithHostWaits gives back all free segments first.
+  absl::Status Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) override;
+  absl::StatusOr<Bytes> ReturnFree(Bytes enough) override;
+  // Giving back a segment waits for the device, as its driver has it.
+  absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override;
+  Bytes held() const override { return held_; }
+  void CheckInvariants() const override;
+
+ private:
+  // Free segments, as long as `wants(first block)` says yes or an error.
+  absl::StatusOr<Bytes> ReturnSegments(Bytes enough, absl::FunctionRef<absl::StatusOr<bool>(const Block&)> wants);
+  absl::Status AddSegment(Arena& arena, Bytes size);
+  absl::Status ReturnSegment(Arena& arena, Extent& segment);
+
+  Device& device_;
+  ArenaSet& arenas_;
+  Ledger& ledger_;
+  MemoryLimit& memory_limit_;
+  AddressDirectory& directory_;
+  DeviceAllocator* const owner_;
+  AllocatorLocks lock_;
+  Bytes held_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_BACKING_SEGMENT_BACKING_H_

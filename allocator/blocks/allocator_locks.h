@@ -1,0 +1,95 @@
+// The locks of an allocator, as seen by those who let go of them while the driver or others work.
+
+#ifndef FRUGAL_ALLOCATOR_BLOCKS_ALLOCATOR_LOCKS_H_
+#define FRUGAL_ALLOCATOR_BLOCKS_ALLOCATOR_LOCKS_H_
+
+#include <utility>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/strings/str_cat.h"
+#include "absl/synchronization/mutex.h"
+#include "allocator/port/check.h"
+
+namespace frugal {
+
+// Two locks, the first taken before the second:
+//   growth  is held by whoever changes what is mapped, from the first look at the books until they say what was done:
+//           so there is one at a time, and what it has set aside stays as it is.
+//   books   guards the books. It is let go of while the driver works, so that whoever finds free memory in them waits
+//           for nobody else's call.
+// Copies are of the same locks. All functions REQUIRE that the calling thread holds both.
+class AllocatorLocks {
+ public:
+  // All must outlive this. `health` is OK until an invariant of the books does not hold; `books` guards it.
+  AllocatorLocks(absl::Mutex& growth, absl::Mutex& books, const absl::Status& health)
+      : growth_(growth), books_(books), health_(health) {}
+
+  // The answer of `call`, which asks the driver. Blocks may be taken and given back meanwhile, so no block that was
+  // found before is to be relied on but one that was claimed. Throws BrokenInvariant if the books broke meanwhile.
+  template <typename Call>
+  auto DuringDriverCall(Call&& call) {
+    auto answer = WithoutBooks(std::forward<Call>(call));
+    CheckHealth();
+    return answer;
+  }
+
+  // The answer of `call`, which may call the allocator, from this thread or another: nothing that was read before holds
+  // afterwards. Throws as above.
+  template <typename Call>
+  auto DuringForeignCall(Call&& call) {
+    auto answer = WithoutBooks([&] {
+      const Release growth(growth_);
+      return std::forward<Call>(call)();
+    });
+    CheckHealth();
+    return answer;
+  }
+
+  // An error would have the request made once more.
+  void CheckHealth() const {
+    if (!health_.ok()) throw BrokenInvariant(absl::StrCat(health_.message()));
+  }
+
+ private:
+  class Release {
+   public:
+    explicit Release(absl::Mutex& mutex) ABSL_NO_THREAD_SAFETY_ANALYSIS : mutex_(mutex) { mutex_.Unlock(); }
+    ~Release() ABSL_NO_THREAD_SAFETY_ANALYSIS { mutex_.Lock(); }
+    Release(const Release&) = delete;
+    Release& operator=(const Release&) = delete;
+
+   private:
+    absl::Mutex& mutex_;
+  };
+
+  template <typename Call>
+  auto WithoutBooks(Call&& call) {
+    const Release books(books_);
+    return std::forward<Call>(call)();
+  }
+
+  absl::Mutex& growth_;
+  absl::Mutex& books_;
+  const absl::Status& health_;
+};
+
+// For the time of one miss: whoever holds the books gets the lock of growth, too. Others may hold the books between.
+class GrowthTurn {
+ public:
+  GrowthTurn(absl::Mutex& growth, absl::Mutex& books) ABSL_NO_THREAD_SAFETY_ANALYSIS : growth_(growth) {
+    books.Unlock();
+    growth.Lock();
+    books.Lock();
+  }
+  ~GrowthTurn() ABSL_NO_THREAD_SAFETY_ANALYSIS { growth_.Unlock(); }
+  GrowthTurn(const GrowthTurn&) = delete;
+  GrowthTurn& operator=(const GrowthTurn&) = delete;
+
+ private:
+  absl::Mutex& growth_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_BLOCKS_ALLOCATOR_LOCKS_H_

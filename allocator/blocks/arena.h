@@ -1,0 +1,100 @@
+// The blocks of one stream and one size group: where they lie, which are free, where the holes are.
+
+#ifndef FRUGAL_ALLOCATOR_BLOCKS_ARENA_H_
+#define FRUGAL_ALLOCATOR_BLOCKS_ARENA_H_
+
+#include <memory>
+#include <vector>
+
+#include "absl/container/btree_map.h"
+#include "allocator/blocks/block.h"
+#include "allocator/blocks/extent.h"
+#include "allocator/blocks/free_index.h"
+#include "allocator/blocks/ledger.h"
+#include "allocator/blocks/past_stitches.h"
+#include "allocator/blocks/statistics.h"
+#include "allocator/blocks/stream_clock.h"
+#include "allocator/port/device.h"
+#include "allocator/port/units.h"
+
+namespace frugal {
+
+// Not thread-safe. Makes no device call: where memory comes from is the business of Backing.
+// Invariants: the free index holds each free block of the extents and nothing else; the same for holes.
+class Arena {
+ public:
+  Arena(StreamClock& clock, SizeGroup group, BlockFactory& blocks, Ledger& ledger)
+      : clock_(clock), group_(group), blocks_(blocks), ledger_(ledger) {}
+  Arena(const Arena&) = delete;
+  Arena& operator=(const Arena&) = delete;
+
+  Stream stream() const { return clock_.stream(); }
+  StreamClock& clock() const { return clock_; }
+  SizeGroup group() const { return group_; }
+  const FreeIndex& free_blocks() const { return free_; }
+  const absl::btree_map<Address, Block*>& holes() const { return holes_; }
+  const std::vector<std::unique_ptr<Extent>>& extents() const { return extents_; }
+
+  // The best fitting free block, cut to `size` and handed out; null if none is large enough.
+  Block* Take(Bytes size);
+  // A block handed out is free again: kReturn by its caller, kPass when the last stream has passed.
+  // Returns the free block that it is part of now.
+  Block* PutBack(Block* block, BlockStep step);
+
+  PastStitches& past_stitches() { return past_stitches_; }
+  const PastStitches& past_stitches() const { return past_stitches_; }
+
+  Extent& AddExtent(Extent::Kind kind, Address start, Bytes size);
+  // REQUIRES: an extent of this arena that is one free segment, or one hole without views.
+  void RemoveExtent(Extent& extent);
+
+  // Pages of a hole became free memory, because handles were moved there.
+  void Fill(PageRun run);
+  // Pages of the free block `whole` became a hole, because their handles moved elsewhere.
+  void Vacate(Block* whole, PageRun run);
+
+  // Sets aside a free block, or pages of one: nobody gets it and nothing joins it until it is let go. Returns the block
+  // of just that, which stays the same block as long as it is claimed.
+  Block* Claim(Block* whole) { return ClaimPart(whole, whole->address, whole->size); }
+  Block* Claim(Block* whole, PageRun run) {
+    return ClaimPart(whole, run.extent->PageAddress(run.first), Pages(run.count).bytes());
+  }
+  // A claimed block is free again, used last when it was before.
+  void Unclaim(Block* claimed);
+  // A claimed block of whole pages became a hole, because their handles moved elsewhere.
+  void VacateClaimed(Block* claimed);
+
+  void CheckInvariants() const;
+
+ private:
+  void EnterFree(Block* block);
+  void LeaveFree(Block* block);
+  // A free block covers `size` bytes from `start` on from now on; its neighbours are as they will stay.
+  void ResizeFree(Block* block, Address start, Bytes size) {
+    const Bytes before = block->size;
+    free_.Resize(block, start, size);
+    ledger_.FreeResized(*block, group_, before);
+  }
+  // Joins `block`, free and in no index, with free neighbours, and enters the result, which may be another block.
+  // Returns what it became part of.
+  Block* EnterFreeMerged(Block* block);
+  void EnterHoleMerged(Block* block);
+  Block* ClaimPart(Block* whole, Address start, Bytes size);
+  // The block of exactly this run, cut out of `whole`; what is left on either side keeps its state.
+  Block* CutOut(Block* whole, Address start, Bytes size);
+  // By how much filling (sign +1) or vacating (-1) this block changes the number of mapped runs.
+  static int RunsChange(const Block& block, int sign);
+
+  StreamClock& clock_;
+  const SizeGroup group_;
+  BlockFactory& blocks_;
+  Ledger& ledger_;
+  std::vector<std::unique_ptr<Extent>> extents_;
+  FreeIndex free_;
+  absl::btree_map<Address, Block*> holes_;
+  PastStitches past_stitches_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_BLOCKS_ARENA_H_

@@ -1,0 +1,91 @@
+#include "allocator/blocks/extent.h"
+
+#include <algorithm>
+
+#include "allocator/port/check.h"
+
+namespace frugal {
+
+Extent::Extent(Arena& arena, Kind kind, Address start, Bytes size, BlockFactory& blocks)
+    : arena_(arena),
+      kind_(kind),
+      start_(start),
+      size_(size),
+      blocks_(blocks),
+      first_(blocks.Make(this, start, size, kind == Kind::kMovable ? BlockState::kHole : BlockState::kFree)) {}
+
+Block* Extent::BlockAt(Address address) const {
+  for (Block* block = first_; block != nullptr; block = block->next) {
+    if (address < block->end()) return block;
+  }
+  return nullptr;
+}
+
+PageRun Extent::WholePages(Address start, Address end) {
+  const int64_t first = PagesCovering(start - start_).count();
+  const int64_t past = (end - start_).count() / kPageSize.count();
+  return PageRun{this, first, std::max<int64_t>(0, past - first)};
+}
+
+Block* Extent::Split(Block* block, Bytes size) {
+  Block* rest = blocks_.Make(this, block->address + size, block->size - size, block->state);
+  rest->last_use = block->last_use;
+  block->size = size;
+  rest->previous = block;
+  rest->next = block->next;
+  if (rest->next != nullptr) rest->next->previous = rest;
+  block->next = rest;
+  return rest;
+}
+
+Block* Extent::InsertBefore(Block* block, Bytes size) {
+  Block* front = blocks_.Make(this, block->address, size, block->state);
+  front->previous = block->previous;
+  front->next = block;
+  (front->previous != nullptr ? front->previous->next : first_) = front;
+  block->previous = front;
+  return front;
+}
+
+void Extent::AbsorbNext(Block* block) {
+  Block* next = block->next;
+  block->size += next->size;
+  block->next = next->next;
+  if (block->next != nullptr) block->next->previous = block;
+  blocks_.Discard(next);
+}
+
+void Extent::Unlink(Block* block) {
+  (block->previous != nullptr ? block->previous->next : first_) = block->next;
+  if (block->next != nullptr) block->next->previous = block->previous;
+  blocks_.Discard(block);
+}
+
+void Extent::CheckInvariants() const {
+  Address expected = start_;
+  const Block* previous = nullptr;
+  for (const Block* block = first_; block != nullptr; block = block->next) {
+    FRUGAL_CHECK(block->extent == this && block->previous == previous && block->address == expected);
+    FRUGAL_CHECK(block->size > Bytes(0));
+    const bool joins = previous != nullptr && previous->state == block->state;
+    FRUGAL_CHECK(!joins || (block->state != BlockState::kFree && block->state != BlockState::kHole));
+    if (kind_ == Kind::kMovable) CheckPagesOf(*block);
+    expected = block->end();
+    previous = block;
+  }
+  FRUGAL_CHECK(expected == end());
+}
+
+void Extent::CheckPagesOf(const Block& block) const {
+  const Bytes offset = block.address - start_;
+  const int64_t first = offset.count() / kPageSize.count();
+  const int64_t past = PagesCovering(offset + block.size).count();
+  if (!block.IsMapped()) FRUGAL_CHECK(RoundDown(offset, kPageSize) == offset);
+  // Other blocks that share a page with it say that the page is live.
+  if (block.state == BlockState::kClaimed) return;
+  for (int64_t page = first; page < past; ++page) {
+    FRUGAL_CHECK((view(page).state == View::State::kLive) == block.IsMapped());
+  }
+}
+
+}  // namespace frugal

@@ -1,0 +1,134 @@
+// The books of one device: every change of a block or of a mapped range is entered here, once, so that
+// statistics and observers cannot disagree.
+
+#ifndef FRUGAL_ALLOCATOR_BLOCKS_LEDGER_H_
+#define FRUGAL_ALLOCATOR_BLOCKS_LEDGER_H_
+
+#include "absl/status/status.h"
+#include "allocator/births/birth_epochs.h"
+#include "allocator/blocks/block.h"
+#include "allocator/blocks/statistics.h"
+#include "allocator/port/observer.h"
+#include "allocator/port/units.h"
+
+namespace frugal {
+
+// `group` is that of the block's arena. Not thread-safe.
+class Ledger {
+ public:
+  const Statistics& statistics() const { return statistics_; }
+  Statistics& statistics() { return statistics_; }
+  void SetObserver(Observer* observer) { observer_ = observer; }
+  // From now on blocks are entered in `births`, which outlives the ledger. Those handed out before must carry theirs.
+  void RecordBirths(BirthEpochs* births) { births_ = births; }
+
+  void HandedOut(Block& block, SizeGroup group, Sample sample) {
+    statistics_.allocation.Increase(group, 1);
+    statistics_.allocated_bytes.Increase(group, block.size.count());
+    statistics_.requested_bytes.Increase(group, block.use.requested.count());
+    if (blocks_awaiting_ != 0) [[unlikely]] {
+      statistics_.awaiting.NotePeaks(statistics_.allocation, group);
+      statistics_.awaiting_bytes.NotePeaks(statistics_.allocated_bytes, group);
+    }
+    block.birth = BirthEpochs::kNoCohort;
+    if (observer_ != nullptr || sample.site != kUnsampled) [[unlikely]]
+      TellHandedOut(block, sample);
+  }
+  // By the caller; Deferred follows if streams are still to pass, else Completed.
+  void GivenBack(const Block& block, SizeGroup group) {
+    statistics_.allocation.Decrease(group, 1);
+    statistics_.allocated_bytes.Decrease(group, block.size.count());
+    statistics_.requested_bytes.Decrease(group, block.use.requested.count());
+    if (observer_ != nullptr || block.birth != BirthEpochs::kNoCohort) [[unlikely]]
+      TellGivenBack(block);
+  }
+  void Deferred(const Block& block, SizeGroup group) {
+    ++blocks_awaiting_;
+    statistics_.awaiting.Begin(group, 1);
+    statistics_.awaiting_bytes.Begin(group, block.size.count());
+  }
+  // Every stream has passed: the block, awaiting if it was deferred, is about to be free.
+  void Completed(Block& block, SizeGroup group) {
+    if (block.state == BlockState::kAwaiting) [[unlikely]] {
+      --blocks_awaiting_;
+      statistics_.awaiting.End(group, 1);
+      statistics_.awaiting_bytes.End(group, block.size.count());
+    }
+    if (observer_ != nullptr) [[unlikely]]
+      TellObserver(MemoryEvent::Kind::kFreeCompleted, block);
+    if (block.use.annotation != nullptr) [[unlikely]]
+      DropAnnotation(block);
+  }
+
+  // A block entered or left the free index of its arena; its neighbours are as they will stay.
+  void BecameFree(Block& block, SizeGroup group) { CountSplit(block, group, Bytes(0), HasMappedNeighbour(block)); }
+  void LeftFree(Block& block, SizeGroup group) { CountSplit(block, group, block.size, false); }
+  // A free block that had `before` bytes became larger or smaller, and its neighbours others.
+  void FreeResized(Block& block, SizeGroup group, Bytes before) {
+    const bool counts = HasMappedNeighbour(block);
+    if (counts && block.counted_as_split) [[likely]] {
+      Change(statistics_.inactive_split_bytes, group, (block.size - before).count());
+    } else {
+      CountSplit(block, group, before, counts);
+    }
+  }
+
+  // Pages of an extent were filled or vacated. `runs` is the change in the number of mapped runs.
+  void Mapped(const Extent& extent, Address start, Bytes size, int runs);
+  void Vacated(const Extent& extent, Address start, Bytes size, int runs);
+
+  // Physical memory taken from the device or given back to it, as `calls` handles or segments.
+  void Acquired(SizeGroup group, Bytes size, int64_t calls);
+  void Relinquished(SizeGroup group, Bytes size, int64_t calls);
+
+  // Physical memory went from ranges of one size group to another's.
+  void MovedBetweenGroups(SizeGroup from, SizeGroup to, Bytes size);
+
+  // The device failed a call, but nobody gets its status: what was wanted is done later, or in another way. OK changes
+  // nothing.
+  void Absorbed(const absl::Status& failure);
+  // Of those absorbed since ForgetFailures; OK: there was none.
+  const absl::Status& latest_failure() const { return latest_failure_; }
+  void ForgetFailures() { latest_failure_ = absl::OkStatus(); }
+
+ private:
+  static bool HasMappedNeighbour(const Block& block) {
+    return (block.previous != nullptr && block.previous->IsMapped()) ||
+           (block.next != nullptr && block.next->IsMapped());
+  }
+  // Counts the block as an inactive split block from now on, or not; if it was counted, then with `before` bytes.
+  void CountSplit(Block& block, SizeGroup group, Bytes before, bool counted) {
+    const bool was_counted = block.counted_as_split;
+    block.counted_as_split = counted;
+    Change(statistics_.inactive_split, group, static_cast<int64_t>(counted) - static_cast<int64_t>(was_counted));
+    Change(statistics_.inactive_split_bytes, group,
+           (counted ? block.size.count() : 0) - (was_counted ? before.count() : 0));
+  }
+  static void Change(GroupedCounter& counter, SizeGroup group, int64_t amount) {
+    if (amount > 0) counter.Increase(group, amount);
+    if (amount < 0) counter.Decrease(group, -amount);
+  }
+
+  void CountRuns(SizeGroup group, int runs);
+  void DropAnnotation(Block& block);
+  // In their callers, where they take half the instructions that calls would.
+  void TellHandedOut(Block& block, Sample sample) {
+    if (births_ != nullptr) block.birth = births_->Born(block.size, sample);
+    if (observer_ != nullptr) TellObserver(MemoryEvent::Kind::kAllocate, block);
+  }
+  void TellGivenBack(const Block& block) {
+    if (births_ != nullptr) births_->Died(block.birth, block.size);
+    if (observer_ != nullptr) TellObserver(MemoryEvent::Kind::kFreeRequested, block);
+  }
+  void TellObserver(MemoryEvent::Kind kind, const Block& block);
+
+  Statistics statistics_;
+  int64_t blocks_awaiting_ = 0;
+  Observer* observer_ = nullptr;
+  BirthEpochs* births_ = nullptr;
+  absl::Status latest_failure_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_BLOCKS_LEDGER_H_

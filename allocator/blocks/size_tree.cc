@@ -1,0 +1,80 @@
+#include "allocator/blocks/size_tree.h"
+
+namespace frugal {
+namespace {
+
+bool Precedes(const Block& a, const Block& b) { return a.size != b.size ? a.size < b.size : a.address < b.address; }
+
+// A node's is above those of its children. No two blocks have the same.
+uint64_t Priority(const Block& block) { return block.address.value() * 0x9e3779b97f4a7c15u; }
+
+}  // namespace
+
+void SizeTree::Insert(Block* block) {
+  const uint64_t priority = Priority(*block);
+  Block** link = &root_;
+  while (*link != nullptr && Priority(**link) > priority) {
+    link = Precedes(*block, **link) ? &(*link)->links.left : &(*link)->links.right;
+  }
+  // The nodes from here on go to either side of the new one.
+  Block* rest = *link;
+  *link = block;
+  Block** before = &block->links.left;
+  Block** after = &block->links.right;
+  while (rest != nullptr) {
+    if (Precedes(*rest, *block)) {
+      *before = rest;
+      before = &rest->links.right;
+      rest = *before;
+    } else {
+      *after = rest;
+      after = &rest->links.left;
+      rest = *after;
+    }
+  }
+  *before = nullptr;
+  *after = nullptr;
+}
+
+void SizeTree::Remove(Block* block) {
+  Block** link = &root_;
+  while (*link != block) link = Precedes(*block, **link) ? &(*link)->links.left : &(*link)->links.right;
+  Block* before = block->links.left;
+  Block* after = block->links.right;
+  while (before != nullptr && after != nullptr) {
+    if (Priority(*before) > Priority(*after)) {
+      *link = before;
+      link = &before->links.right;
+      before = *link;
+    } else {
+      *link = after;
+      link = &after->links.left;
+      after = *link;
+    }
+  }
+  *link = before != nullptr ? before : after;
+}
+
+Block* SizeTree::BestFit(Bytes size) const {
+  Block* best = nullptr;
+  for (Block* node = root_; node != nullptr;) {
+    const bool fits = node->size >= size;
+    if (fits) best = node;
+    node = fits ? node->links.left : node->links.right;
+  }
+  return best;
+}
+
+Block* SizeTree::Smallest() const {
+  Block* node = root_;
+  while (node->links.left != nullptr) node = node->links.left;
+  return node;
+}
+
+Block* SizeTree::Largest() const {
+  Block* node = root_;
+  while (node->links.right != nullptr) node = node->links.right;
+  return node;
+}
+
+}  // namespace frugal

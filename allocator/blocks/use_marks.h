@@ -1,0 +1,52 @@
+// A moment in the work of all streams: what was last used before it has been idle since.
+
+#ifndef FRUGAL_ALLOCATOR_BLOCKS_USE_MARKS_H_
+#define FRUGAL_ALLOCATOR_BLOCKS_USE_MARKS_H_
+
+#include "absl/container/flat_hash_map.h"
+#include "absl/status/statusor.h"
+#include "allocator/blocks/arena_set.h"
+#include "allocator/blocks/block.h"
+#include "allocator/blocks/stream_clocks.h"
+#include "allocator/port/units.h"
+
+namespace frugal {
+
+// Not thread-safe. Can be copied, for those who go on by these marks while others move them.
+class UseMarks {
+ public:
+  // Moves the marks of the streams that have free memory to give back to now: one event for each stream that is known.
+  // The mark of a stream that cannot be marked now stays where it was.
+  void MoveToNow(const ArenaSet& arenas, StreamClocks& clocks) {
+    absl::flat_hash_map<const StreamClock*, StreamClock::Tick> present;
+    for (const Arena* arena : arenas.all()) {
+      if (arena->free_blocks().LargestSize() >= kPageSize) present[&arena->clock()] = arena->clock().now();
+    }
+    if (present.empty()) return;
+    era_ = clocks.End();
+    for (const auto& [clock, tick] : present) {
+      if (clock->now() > tick) marks_[clock] = tick;
+    }
+  }
+
+  // The era that ended with the latest marks.
+  StreamClocks::Era era() const { return era_; }
+
+  // Whether the free block has not been used since the mark of its stream, and its last use is done. No tick ends.
+  absl::StatusOr<bool> IsIdle(const Block& block) const {
+    StreamClock& clock = block.extent->arena().clock();
+    const auto mark = marks_.find(&clock);
+    const StreamClock::Tick last_use = clock.Expand(block.last_use);
+    if (mark == marks_.end() || last_use > mark->second) return false;
+    return clock.HasPassed(last_use);
+  }
+
+ private:
+  // The latest tick before the mark.
+  absl::flat_hash_map<const StreamClock*, StreamClock::Tick> marks_;
+  StreamClocks::Era era_ = 0;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_BLOCKS_USE_MARKS_H_

@@ -1,0 +1,55 @@
+// What a device's memory goes through, told to whoever records it.
+
+#ifndef FRUGAL_ALLOCATOR_PORT_OBSERVER_H_
+#define FRUGAL_ALLOCATOR_PORT_OBSERVER_H_
+
+#include "allocator/port/device.h"
+#include "allocator/port/units.h"
+
+namespace frugal {
+
+struct MemoryEvent {
+  enum class Kind {
+    kAllocate,
+    kFreeRequested,    // the owner gave the block back
+    kFreeCompleted,    // and every stream that used it has passed
+    kMap,              // pages became part of an address range
+    kUnmap,            // pages left it: their handles moved elsewhere or went back to the device
+    kSegmentAllocate,  // a segment of cudaMalloc
+    kSegmentFree,
+  };
+  Kind kind;
+  Address address;
+  Bytes size;
+  Bytes requested;  // of a block, as the caller asked for it; of pages and segments, their size
+  Stream stream;
+  // The owner's own note on the block (Block::annotation); null for pages and segments.
+  void* annotation;
+};
+
+class Observer {
+ public:
+  virtual ~Observer() = default;
+  // Called with the device's lock held, in the order in which things happened. Must not call the allocator.
+  virtual void OnMemoryEvent(const MemoryEvent& event) = 0;
+  // The block that carried `annotation` is free again: the annotation has no owner now.
+  virtual void DropAnnotation(void* annotation) = 0;
+};
+
+// What else can give memory back when a device is full. The first two are called with no lock held, in this order,
+// each only if the one before did not help.
+class Reclaimer {
+ public:
+  virtual ~Reclaimer() = default;
+  // Memory that others cache on this device without using it. True if some came back.
+  virtual bool ReleaseCaches() = 0;
+  // Objects that nothing uses any more but that still hold memory (a language's garbage). True if some were found.
+  virtual bool CollectGarbage() = 0;
+  // A stream of the device is perhaps being captured into a graph, which a wait of the host for the whole device would
+  // end with an error. Called with the device's locks held: it must not call the allocator.
+  virtual bool IsCapturing() const { return false; }
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_PORT_OBSERVER_H_

@@ -1,0 +1,218 @@
+#include "allocator/stitching/handle_table.h"
+
+#include <algorithm>
+#include <utility>
+
+#include "allocator/blocks/arena.h"
+#include "allocator/port/check.h"
+
+namespace frugal {
+
+Pages HandleTable::spares() const {
+  Pages pages;
+  for (const Handle* spare : spares_) pages += Pages(spare->pages);
+  return pages;
+}
+
+Pages HandleTable::LackingFor(const std::vector<Piece>& pieces) const {
+  absl::flat_hash_map<int64_t, int64_t> spares;
+  for (const Handle* spare : spares_) ++spares[spare->pages];
+  Pages lacking;
+  for (const Piece& piece : pieces) {
+    if (piece.handle == nullptr && --spares[piece.pages] < 0) lacking += Pages(piece.pages);
+  }
+  return lacking;
+}
+
+absl::StatusOr<Handle*> HandleTable::Create(int64_t pages) {
+  const auto spare =
+      std::find_if(spares_.begin(), spares_.end(), [pages](const Handle* h) { return h->pages == pages; });
+  if (spare != spares_.end()) {
+    Handle* const taken = *spare;
+    spares_.erase(spare);
+    EnterFlight(*taken);
+    return taken;
+  }
+  const absl::StatusOr<PhysicalHandle> physical =
+      lock_.DuringDriverCall([&] { return device_.Create(Pages(pages).bytes()); });
+  if (!physical.ok()) return physical.status();
+  auto handle = std::make_unique<Handle>();
+  handle->physical = *physical;
+  handle->pages = pages;
+  held_ += Pages(pages);
+  Handle* created = handle.get();
+  handles_.emplace(created, std::move(handle));
+  EnterFlight(*created);
+  return created;
+}
+
+std::vector<Handle*> HandleTable::TakeSpares() {
+  for (const Handle* spare : spares_) EnterFlight(*spare);
+  return std::exchange(spares_, {});
+}
+
+void HandleTable::Keep(Handle* spare) {
+  LeaveFlight(*spare);
+  spares_.push_back(spare);
+}
+
+void HandleTable::EnterFlight(const Handle& handle) {
+  in_flight_ += Pages(handle.pages);
+  ++handles_in_flight_;
+}
+
+void HandleTable::LeaveFlight(const Handle& handle) {
+  in_flight_ -= Pages(handle.pages);
+  --handles_in_flight_;
+}
+
+absl::Status HandleTable::Release(Handle* handle) {
+  FRUGAL_CHECK(handle->place.extent == nullptr);
+  absl::Status status = absl::FailedPreconditionError("a view of the handle is still mapped");
+  if (handle->stale.empty()) {
+    status = lock_.DuringDriverCall([&] { return device_.Release(handle->physical); });
+  }
+  if (!status.ok()) {
+    Keep(handle);
+    return status;
+  }
+  LeaveFlight(*handle);
+  held_ -= Pages(handle->pages);
+  handles_.erase(handle);
+  return status;
+}
+
+absl::Status HandleTable::ReleaseAll() {
+  absl::Status first;
+  for (const auto& [handle, owned] : handles_) {
+    auto places = handle->stale;
+    if (handle->place.extent != nullptr) places.push_back(handle->place);
+    for (const PageRef& place : places) first.Update(UnmapRun(RunOf(*handle, place)));
+    first.Update(device_.Release(handle->physical));
+  }
+  handles_.clear();
+  spares_.clear();
+  held_ = in_flight_ = Pages(0);
+  handles_in_flight_ = 0;
+  return first;
+}
+
+absl::Status HandleTable::MapAt(Handle* handle, PageRef place) {
+  for (int64_t page = place.page; page < place.page + handle->pages; ++page) {
+    FRUGAL_CHECK(place.extent->view(page).state == View::State::kNone);
+  }
+  const Address start = place.extent->PageAddress(place.page);
+  absl::Status status = lock_.DuringDriverCall([&] { return device_.Map(start, handle->size(), handle->physical); });
+  if (!status.ok()) return status;
+  for (int64_t part = 0; part < handle->pages; ++part) {
+    place.extent->MutableView(place.page + part) = View{View::State::kStale, static_cast<int32_t>(part), handle};
+  }
+  handle->stale.push_back(place);
+  return absl::OkStatus();
+}
+
+absl::Status HandleTable::OpenRun(PageRun run) {
+  absl::Status status = lock_.DuringDriverCall(
+      [&] { return device_.SetAccess(run.extent->PageAddress(run.first), Pages(run.count).bytes()); });
+  if (!status.ok()) return status;
+  for (int64_t page = run.first; page < run.end(); ++page) run.extent->MutableView(page).accessible = true;
+  return absl::OkStatus();
+}
+
+absl::Status HandleTable::UnmapRun(PageRun run, int64_t* unmapped) {
+  for (int64_t page = run.first; page < run.end(); ++page) {
+    if (run.extent->view(page).state == View::State::kNone) continue;
+    const PageRef start = StartOfView({run.extent, page});
+    const Handle* const handle = run.extent->view(page).handle;
+    FRUGAL_CHECK(handle != nullptr);
+    absl::Status status =
+        lock_.DuringDriverCall([&] { return device_.Unmap(run.extent->PageAddress(start.page), handle->size()); });
+    if (!status.ok()) return status;
+    if (unmapped != nullptr) *unmapped += handle->pages;
+    Unmapped(start);
+  }
+  return absl::OkStatus();
+}
+
+void HandleTable::Unmapped(PageRef place) {
+  Handle* const handle = place.extent->view(place.page).handle;
+  FRUGAL_CHECK(handle != nullptr);
+  if (handle->place == place) {
+    Settle(handle);
+    handle->place = handle->home = PageRef();
+    EnterFlight(*handle);
+  } else {
+    // A guest whose home goes has it where it is.
+    if (handle->home == place) Settle(handle);
+    EraseStale(*handle, place);
+  }
+  for (int64_t part = 0; part < handle->pages; ++part) place.extent->MutableView(place.page + part) = View();
+}
+
+void HandleTable::Move(Handle* handle, PageRef place) {
+  EraseStale(*handle, place);
+  if (handle->place.extent != nullptr) {
+    Extent& old = *handle->place.extent;
+    const StreamClock::Tick now = old.arena().clock().now();
+    for (int64_t part = 0; part < handle->pages; ++part) {
+      View& left = old.MutableView(handle->place.page + part);
+      left.state = View::State::kStale;
+      left.last_use = now;
+      left.left_in = clocks_.era();
+    }
+    handle->stale.push_back(handle->place);
+    if (handle->IsGuest()) old.CountGuests(-1);
+  } else {
+    LeaveFlight(*handle);
+  }
+  for (int64_t part = 0; part < handle->pages; ++part) {
+    View& view = place.extent->MutableView(place.page + part);
+    FRUGAL_CHECK(view.handle == handle && view.state == View::State::kStale && view.part == part);
+    view.state = View::State::kLive;
+  }
+  handle->place = place;
+  if (handle->IsGuest()) place.extent->CountGuests(1);
+}
+
+void HandleTable::Settle(Handle* handle) {
+  if (handle->IsGuest()) handle->place.extent->CountGuests(-1);
+  handle->home = handle->place;
+}
+
+void HandleTable::EraseStale(Handle& handle, const PageRef& place) {
+  auto stale = std::find(handle.stale.begin(), handle.stale.end(), place);
+  FRUGAL_CHECK(stale != handle.stale.end());
+  handle.stale.erase(stale);
+}
+
+void HandleTable::CheckInvariants() const {
+  size_t homeless = 0;
+  Pages held;
+  absl::flat_hash_map<const Extent*, int64_t> guests;
+  absl::flat_hash_map<const Extent*, int64_t> in_place;
+  for (const auto& [handle, owned] : handles_) {
+    held += Pages(handle->pages);
+    for (const PageRef& place : handle->stale) CheckView(*handle, place, View::State::kStale);
+    if (handle->place.extent == nullptr) {
+      ++homeless;
+      continue;
+    }
+    CheckView(*handle, handle->place, View::State::kLive);
+    FRUGAL_CHECK(handle->home.extent->view(handle->home.page).handle == handle);
+    FRUGAL_CHECK(handle->keepers == 0 || !handle->IsGuest());
+    guests[handle->place.extent] += handle->IsGuest() ? 1 : 0;
+    in_place[handle->place.extent] += handle->keepers > 0 ? 1 : 0;
+  }
+  FRUGAL_CHECK(homeless == spares_.size() + handles_in_flight_ && held == held_);
+  for (const auto& [extent, count] : guests) FRUGAL_CHECK(extent->guests() == count);
+  for (const auto& [extent, count] : in_place) FRUGAL_CHECK(extent->in_place() == count);
+}
+
+void HandleTable::CheckView(const Handle& handle, PageRef place, View::State state) {
+  for (int64_t part = 0; part < handle.pages; ++part) {
+    const View& view = place.extent->view(place.page + part);
+    FRUGAL_CHECK(view.handle == &handle && view.state == state && view.part == part);
+  }
+}
+
+}  // namespace frugal

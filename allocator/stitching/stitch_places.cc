@@ -1,0 +1,112 @@
+#include "allocator/stitching/stitch_places.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+
+namespace frugal {
+namespace {
+
+const Block* IfFree(const Block* block) { return block != nullptr && block->IsFree() ? block : nullptr; }
+
+Bytes SizeOf(const Block* block) { return block == nullptr ? Bytes(0) : block->size; }
+
+// Whether none of the pages waits for a handle that is not to be had now.
+bool IsVacant(const PageRun& run, const Offers& offers) {
+  const int64_t touched = std::min(run.end(), run.extent->touched());
+  for (int64_t page = run.first; page < touched; ++page) {
+    if (IsKept(*run.extent, page) && offers.Find(*run.extent->view(page).handle) == nullptr) return false;
+  }
+  return true;
+}
+
+// The run as far as it is vacant, from `first` on upwards or down.
+PageRun VacantFrom(PageRun run, bool down, const Offers& offers) {
+  const int64_t touched = std::min(run.end(), run.extent->touched());
+  if (down) {
+    for (int64_t page = touched - 1; page >= run.first; --page) {
+      if (!IsVacant({run.extent, page, 1}, offers)) return {run.extent, page + 1, run.end() - page - 1};
+    }
+    return run;
+  }
+  for (int64_t page = run.first; page < touched; ++page) {
+    if (!IsVacant({run.extent, page, 1}, offers)) return {run.extent, run.first, page - run.first};
+  }
+  return run;
+}
+
+// The places at either end of the hole, which may grow by `beyond`. What waits for a handle there is not looked at yet.
+void AddEdgesOf(const Block& hole, Bytes size, Pages beyond, std::vector<StitchPlace>& places) {
+  const Block* const left = IfFree(hole.previous);
+  const Block* const right = IfFree(hole.next);
+  if (SizeOf(left) + hole.size + SizeOf(right) < size) return;
+  const PageRun all = hole.extent->WholePages(hole.address, hole.end());
+  const int64_t from_left = PagesCovering(size - SizeOf(left)).count();
+  const int64_t from_right = PagesCovering(size - SizeOf(right)).count();
+  if (from_left < all.count) {
+    const PageRun room{all.extent, all.first, std::min(all.count, from_left + beyond.count())};
+    places.push_back({{all.extent, all.first, from_left}, room, StitchPlace::Growth::kUp, left, nullptr});
+  }
+  if (from_right < all.count && right != nullptr) {
+    const int64_t pages = std::min(all.count, from_right + beyond.count());
+    const PageRun room{all.extent, all.end() - pages, pages};
+    places.push_back(
+        {{all.extent, all.end() - from_right, from_right}, room, StitchPlace::Growth::kDown, nullptr, right});
+  }
+  if (from_left >= all.count || from_right >= all.count) {
+    places.push_back({all, all, StitchPlace::Growth::kNone, left, right});
+  }
+}
+
+// Shortens the place's room to what is vacant. False: the place itself is not.
+bool TakeVacantRoom(StitchPlace& place, const Offers& offers) {
+  if (place.growth == StitchPlace::Growth::kNone) return IsVacant(place.run, offers);
+  place.room = VacantFrom(place.room, place.growth == StitchPlace::Growth::kDown, offers);
+  return place.room.count >= place.run.count;
+}
+
+}  // namespace
+
+std::optional<StitchPlace> PlaceAt(const Arena& arena, PageRun run, Bytes size) {
+  const Address start = run.extent->PageAddress(run.first);
+  const Address end = run.extent->PageAddress(run.end());
+  auto after = arena.holes().upper_bound(start);
+  if (after == arena.holes().begin()) return std::nullopt;
+  const Block& hole = *std::prev(after)->second;
+  if (hole.end() < end) return std::nullopt;
+  const StitchPlace place{run, run, StitchPlace::Growth::kNone, hole.address == start ? IfFree(hole.previous) : nullptr,
+                          hole.end() == end ? IfFree(hole.next) : nullptr};
+  if (place.left_size() + (end - start) + place.right_size() < size) return std::nullopt;
+  return place;
+}
+
+std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, Bytes room, const Offers& offers, int64_t most) {
+  const Pages beyond = PagesCovering(room) - PagesCovering(size);
+  std::vector<StitchPlace> edges;
+  for (const auto& [address, hole] : arena.holes()) AddEdgesOf(*hole, size, beyond, edges);
+  std::stable_sort(edges.begin(), edges.end(),
+                   [](const StitchPlace& a, const StitchPlace& b) { return a.run.count < b.run.count; });
+  std::vector<StitchPlace> places;
+  for (StitchPlace& edge : edges) {
+    if (std::ssize(places) == most) break;
+    if (TakeVacantRoom(edge, offers)) places.push_back(edge);
+  }
+  return places;
+}
+
+std::optional<StitchPlace> UntouchedPlace(const Arena& arena, Bytes size, Bytes room) {
+  const int64_t pages = PagesCovering(size).count();
+  const int64_t with_room = PagesCovering(room).count();
+  for (const auto& [address, hole] : arena.holes()) {
+    Extent& extent = *hole->extent;
+    const PageRun all = extent.WholePages(hole->address, hole->end());
+    const int64_t first = std::max(all.first, extent.touched());
+    if (first + with_room <= all.end()) {
+      return StitchPlace{
+          {&extent, first, pages}, {&extent, first, all.end() - first}, StitchPlace::Growth::kUp, nullptr, nullptr};
+    }
+  }
+  return std::nullopt;
+}
+
+}  // namespace frugal
