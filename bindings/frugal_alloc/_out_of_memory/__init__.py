@@ -12,7 +12,7 @@ from . import disguises
 
 if TYPE_CHECKING:
     from .._native import Library
-    from .._sites import OutOfMemory
+    from .._native.out_of_memory import OutOfMemory
 
 
 def start(library: Library) -> None:

@@ -22,7 +22,7 @@ def explain(facts: Any) -> str | None:
     too.
 
     Args:
-        facts: `_sites.OutOfMemory`.
+        facts: `_native.out_of_memory.OutOfMemory`.
     """
     if getattr(_this_thread, "explaining", False):
         return None

@@ -65,7 +65,7 @@ _kinds: dict[Kind, Errors] = {}
 def kind_of(facts: Any, place: Any, report_dir: str) -> Kind:
     """
     Args:
-        facts: `_sites.OutOfMemory`.
+        facts: `_native.out_of_memory.OutOfMemory`.
         place: Where memory was asked for, anything that can be compared.
         report_dir: The setting.
     """

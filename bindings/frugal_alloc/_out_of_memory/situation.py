@@ -6,14 +6,15 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .. import _interruptions, _sites
+from .. import _interruptions
+from .._native.sites import Frame
 from .._tracking import users_lines
 from . import evaluation, inner_lines, kept, levers, places, running, variables
 from .ownership import Ownership
 
 
 class Situation(NamedTuple):
-    facts: Any  # _sites.OutOfMemory
+    facts: Any  # _native.out_of_memory.OutOfMemory
     request: places.Place | None
     holders: list[places.Holder]
     inner: list[places.Holder]  # the lines of libraries within the first holder's
@@ -73,7 +74,7 @@ def _found(nothing: Any, look: Callable, *arguments: Any) -> Any:
 def _stack(library: Any, number: int, frames: list[running.RunningFrame]) -> list[Any]:
     if number > 0 and (stack := users_lines.stack_of(library, library.site(number))):
         return list(stack)
-    return [_sites.Frame(frame.file, frame.line, frame.function) for frame in frames]
+    return [Frame(frame.file, frame.line, frame.function) for frame in frames]
 
 
 _WORST_FIRST = {"leak": 0, "growing": 1, "suspect": 2}

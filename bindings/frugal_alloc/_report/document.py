@@ -9,8 +9,8 @@ from typing import Any
 
 from .. import _native
 from .._native import Library
+from .._native.sites import Frame
 from .._program import place_names
-from .._sites import Frame
 from .._tracking import current, places, users_lines, verdicts
 from .._tracking.tracker import Tracker
 from . import driver_calls, latest_error, pools

@@ -6,7 +6,8 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._native import Library
-from .._sites import Finding, Site
+from .._native.epochs import Finding
+from .._native.sites import Site
 from .cycles import CycleMemory
 from .growth import RISING_ENDS, Growing
 from .places import place_of

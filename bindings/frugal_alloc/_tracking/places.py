@@ -5,8 +5,8 @@ from __future__ import annotations
 import linecache
 
 from .._native import Library
+from .._native.sites import Site
 from .._program import place_names
-from .._sites import Site
 from .suppressions import Place
 from .users_lines import of_site
 

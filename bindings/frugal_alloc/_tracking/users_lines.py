@@ -6,8 +6,8 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
+from .._native.sites import Frame, Site
 from .._program import compiled_code, users_code
-from .._sites import Frame, Site
 
 if TYPE_CHECKING:
     from .._native import Library

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from .._amounts import format_bytes
 from .._native import Library
-from .._sites import Frame
+from .._native.sites import Frame
 from . import accusations, expectations, holders, materiality, patterns
 from .accusations import Accusation, Line
 from .causes import MOST_CONFIDENCE
