@@ -1,4 +1,8 @@
-"""Switches the allocator on and off, and with it what PyTorch and Python must know of it."""
+"""Switches the allocator on and off, and with it what PyTorch and Python must know of it.
+
+:func:`enable` and :func:`disable` are what the package's functions of these names do. Imports from ``_native``,
+``_out_of_memory``, ``_report``, ``_settings`` and ``_tracking``.
+"""
 
 from __future__ import annotations
 
