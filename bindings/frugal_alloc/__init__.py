@@ -3,9 +3,10 @@
     import frugal_alloc
     frugal_alloc.enable()
 
-From then on tensors on a GPU live in memory that frugal_alloc manages, in the place of PyTorch's caching allocator:
-handles of physical memory, of 2 MiB or more, that it joins into contiguous blocks wherever they lie, so that free
-memory is usable memory. Everything that ``torch.cuda`` offers about memory goes on working.
+From then on tensors on a GPU live in memory that frugal_alloc manages, in the place of PyTorch's caching allocator. It
+takes physical memory from the driver in pieces of 2 MiB or more, which CUDA calls handles. It maps free handles side by
+side, wherever they lie, into a block as large as a request needs: so all free memory can be used. Everything that
+``torch.cuda`` offers about memory goes on working.
 
 All functions may be called from any thread. Importing this package does not import torch.
 """
@@ -67,33 +68,33 @@ def enable(
 ) -> None:
     """Lets frugal_alloc serve all new CUDA memory of this process.
 
-    May be called before CUDA has started, which it does not start, or at any later time: tensors that exist stay where
-    they are and are freed as before. Calling it again changes the settings that are named and nothing else. Memory of
-    CUDA graphs and of ``torch.cuda.MemPool`` stays with PyTorch's own allocator. A memory fraction that was set goes on
-    to hold, and a recording of memory history that is under way covers the new memory, too. With ``FRUGAL_ALLOC=0`` in
-    the environment it does nothing; :func:`is_enabled` tells.
+    May be called before CUDA has started, or at any later time; it does not start CUDA. Tensors that exist stay where
+    they are and are freed as before. A later call changes the settings that it names and nothing else. Memory of CUDA
+    graphs and of ``torch.cuda.MemPool`` stays with PyTorch's own allocator. A memory fraction that was set still
+    applies. A recording of memory history that is under way covers the new memory, too. With ``FRUGAL_ALLOC=0`` in the
+    environment this function does nothing; :func:`is_enabled` tells.
 
     Args:
         memory_limit: The most that this process may hold on each GPU, PyTorch's own allocator included: bytes,
-            "20GiB", "80%" of the GPU, or "off". The smaller of it and PyTorch's memory fraction holds.
+            "20GiB", "80%" of the GPU, or "off". The smaller of it and PyTorch's memory fraction applies.
         idle_release: Memory that was free for so long goes back to the driver, for other processes: seconds, "30s",
-            "10min", or "off". Takes time when it is needed again: see docs/tuning.md.
-        track: Whether allocations are recorded by the line that asks for them, to tell what leaks: True (at first),
-            "on", False or "off".
-        report_dir: The folder for reports, of what runs out of memory and of how a run ended; "off": none are written.
-        suppressions: A file that names what no report is to name; of two calls the later one's.
-        check: How much the allocator verifies while it works: "off", "fast" (at first) or "full", for hunting bugs.
-        remap: Whether physical memory may move once it is mapped: True (at first), "on", False or "off".
+            "10min", or "off". To get it again takes time: see docs/tuning.md.
+        track: Whether allocations are recorded by the line that asks for them, to tell what leaks: True (the
+            default), "on", False or "off".
+        report_dir: The folder for reports about out-of-memory errors and about whole runs; "off": none are written.
+        suppressions: A file that names what no report is to accuse. A later call's file replaces it.
+        check: How much the allocator verifies while it works: "off", "fast" (the default) or "full", for hunting bugs.
+        remap: Whether physical memory may move once it is mapped: True (the default), "on", False or "off".
         driver_reserve: Memory of each GPU that is left to the driver: bytes, "1GiB", or "off".
-        host_reserve: Memory left to the host where a GPU has the host's, as a DGX Spark does: bytes, "8GiB", or "off".
-        driver_costs: A file of what this machine's driver takes, as ``doctor --gpu`` writes it, or "off": our table.
+        host_reserve: Memory left to the host where a GPU shares the host's, as on a DGX Spark: bytes, "8GiB", or "off".
+        driver_costs: A file of how long this machine's driver takes, as ``doctor --gpu`` writes it; "off": our figures.
 
-    What is None stays as it is: at first as ``FRUGAL_ALLOC_CONF`` says ("memory_limit:20GiB,idle_release:30s") or off.
+    None leaves a setting as it is: at first as ``FRUGAL_ALLOC_CONF`` has it ("memory_limit:20GiB"), or the default.
 
     Raises:
         FrugalAllocError: a setting is not possible; or there is no PyTorch with CUDA, no driver, or no library for this
-            version of PyTorch; or it was called inside ``torch.cuda.use_mem_pool`` or a graph capture. PyTorch is then
-            as it was.
+            version of PyTorch; or it was called inside ``torch.cuda.use_mem_pool`` or a graph capture. PyTorch's
+            allocator then goes on as it was.
     Warns:
         RuntimeWarning: settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow, each named once.
     """
@@ -107,8 +108,8 @@ def enable(
 def disable() -> None:
     """Lets PyTorch's own allocator serve new memory again.
 
-    Tensors in our memory stay valid; when they are freed, the memory is kept for :func:`trim`,
-    ``torch.cuda.empty_cache()`` or the next :func:`enable`. Does nothing where nothing was enabled.
+    Tensors in frugal_alloc's memory stay valid. What they free is kept until :func:`trim`, ``torch.cuda.empty_cache()``
+    or the next :func:`enable`. Does nothing where frugal_alloc was not enabled.
     """
     library = _native.loaded()
     if library is not None:
@@ -146,7 +147,7 @@ def stats(device: int | str | object = None) -> dict[str, int]:
         - ``retries``: times that memory had to be given back before a request could be served
         - ``out_of_memory_errors``: requests that could not be served at all
         - ``device_allocations``, ``device_frees``: pieces of physical memory taken from the driver and given back
-        - ``driver_failures``: calls that the driver failed and that were made up for
+        - ``driver_failures``: calls of the driver that failed, without the program having to know
         - ``native_allocated_bytes``: memory of PyTorch's own allocator that is in use beside ours
         - ``native_reserved_bytes``: physical memory that PyTorch's own allocator holds beside ours
         - ``limit_bytes``: the most that both may hold together; 0: as much as there is
@@ -168,8 +169,8 @@ def stats(device: int | str | object = None) -> dict[str, int]:
 def trim() -> int:
     """Gives memory that no tensor uses back to the driver, for other programs; returns how many bytes that were.
 
-    Waits for streams that still use freed memory. Our own next allocations have to ask the driver again, which takes
-    time: there is no need for it between steps of one program.
+    Waits for streams that still use freed memory. The next allocations of this process have to ask the driver again,
+    which takes time. Between the steps of one program there is no need to call it.
     """
     library = _native.loaded()
     return 0 if library is None else library.trim()
@@ -178,14 +179,13 @@ def trim() -> int:
 def keep_in_place(tensor: torch.Tensor) -> tuple[int, int]:
     """Keeps the physical memory behind a tensor where it is, until :func:`let_move`.
 
-    For memory that others register or open: a network card (RDMA), NCCL, another process. They go on to use the
-    physical memory that was there when they asked, so it must not move while they do, as frugal_alloc moves
-    free memory. Holds also after the tensor has been freed; its addresses may be handed out again, with the same
-    memory behind them. Whole handles are kept, of 2 MiB or more; of memory that is not frugal_alloc's nothing, as it
-    never moves.
+    For memory that others register or open: a network card (RDMA), NCCL, another process. They go on using the physical
+    memory that was there when they asked, and frugal_alloc moves memory once it is free. The memory stays after the
+    tensor has been freed, too: its addresses may then be handed out again, with the same memory behind them. Memory is
+    kept in whole pieces of 2 MiB or more. Memory that is not frugal_alloc's never moves: nothing is done about it.
 
     Args:
-        tensor: A tensor on a GPU; where it has gaps, they are kept, too.
+        tensor: A tensor on a GPU. Gaps between its elements are kept, too.
 
     Returns:
         The address and the size of the range, to give to :func:`let_move` once the tensor is gone.
@@ -199,7 +199,7 @@ def keep_in_place(tensor: torch.Tensor) -> tuple[int, int]:
 
 
 def let_move(kept: torch.Tensor | tuple[int, int]) -> None:
-    """Lets the physical memory move again that :func:`keep_in_place` kept, once it was called as often as that.
+    """Lets the physical memory that :func:`keep_in_place` kept move again, after as many calls as that had.
 
     Args:
         kept: The tensor, or what :func:`keep_in_place` returned.
@@ -213,11 +213,11 @@ def let_move(kept: torch.Tensor | tuple[int, int]) -> None:
 
 
 def epoch_end() -> None:
-    """Says that an epoch has ended: what is alive in one epoch after another is a leak.
+    """Says that an epoch has ended. Memory that each epoch leaves behind is a leak.
 
-    Without it the ends of epochs are guessed, from the training's DataLoader starting over or from optimizer steps;
-    once it has been called, only its calls count. Does nothing where frugal_alloc is not enabled. Where more memory is
-    in use than at any earlier end, it runs ``gc.collect()``, to tell reference cycles from leaks.
+    Without this function the ends of epochs are guessed: where the training's DataLoader starts over, or from optimizer
+    steps. Once it has been called, only its calls count. Where more memory is in use than at any earlier end, it runs
+    ``gc.collect()``, to tell reference cycles from leaks. Does nothing where frugal_alloc is not enabled.
     """
     from . import _tracking
 
@@ -230,7 +230,7 @@ def phase(name: str) -> Phase:
     """Names a part of the program: what this thread allocates within it belongs to the phase in every report.
 
     A context manager and a decorator: ``with frugal_alloc.phase("evaluation"):``, ``@frugal_alloc.phase("sampling")``.
-    Phases may be nested: the innermost counts. What autograd's own threads allocate in a backward belongs to none.
+    Phases may be nested: the innermost counts. What autograd's own threads allocate in a backward pass has no phase.
 
     Raises:
         FrugalAllocError: the name is not a text, or empty.
@@ -241,10 +241,10 @@ def phase(name: str) -> Phase:
 
 
 def expect_growth(what: str) -> Expectation:
-    """Declares that memory grows there on purpose, such as a cache: no verdict will name it.
+    """Declares that some memory grows on purpose, such as a cache: no verdict will name it.
 
-    Holds from the call on, for the whole process. As a context manager or decorator it is also the phase of what it
-    declares: ``with frugal_alloc.expect_growth("cache"):``.
+    The declaration is for the whole process, from the call on. As a context manager or decorator it also opens a phase
+    of that name: ``with frugal_alloc.expect_growth("cache"):``.
 
     Args:
         what: A line ("train.py:12"), a file, a function or a phase; with "*" as in a shell.
@@ -261,8 +261,8 @@ def no_leaks(*, allow_bytes: int = 0) -> NoLeaks:
     """A context manager and decorator that raises if more GPU memory is in use at its end than at its beginning.
 
     Collects garbage at both ends, so that reference cycles do not count. The memory of all threads counts, on all GPUs,
-    whether it is frugal_alloc's or PyTorch's own. What the first call of a kind makes once, such as an optimizer's
-    state, counts, too: warm up before. cuBLAS's workspace does not, as long as there are no CUDA graphs.
+    whether it is frugal_alloc's or PyTorch's own. What is made once, such as an optimizer's state, counts, too: run
+    the code once before. cuBLAS's workspace does not count, as long as there are no CUDA graphs.
 
     Args:
         allow_bytes: So many bytes more are no leak.
@@ -276,7 +276,7 @@ def no_leaks(*, allow_bytes: int = 0) -> NoLeaks:
 
 
 def track(name: str = "") -> Region:
-    """A context manager and decorator: what a part of a program allocated at its peak and what it kept, by line.
+    """A context manager and decorator that tells, by line, what a part of a program held at its peak and what it kept.
 
     ``with frugal_alloc.track() as region:`` and then ``print(region)``; a decorated function prints to stderr at each
     call. Counts what all threads allocate meanwhile.
@@ -290,10 +290,10 @@ def track(name: str = "") -> Region:
 
 
 def report() -> Report:
-    """What is known about this process's GPU memory now: what leaks and why, who holds what, how that moved.
+    """What is known about this process's GPU memory now: what leaks and why, who holds what, and how it changed.
 
     ``print(frugal_alloc.report())``; ``.verdicts``, ``.to_json(path)`` and ``.to_html(path)`` for programs and pages.
-    Takes tenths of a second and more in a large program, with the GIL held; keeps nothing alive.
+    Takes tenths of a second, and more in a large program, with the GIL held. It keeps no tensor alive.
 
     Raises:
         FrugalAllocError: frugal_alloc was never enabled.

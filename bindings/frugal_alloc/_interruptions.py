@@ -1,6 +1,7 @@
-"""What the program's signal handlers raise while code of ours runs: it is the program's, and has to reach it.
+"""Exceptions that the program's signal handlers raise while our code runs: they are the program's, and have to reach
+it.
 
-Whatever else goes wrong in our code is ours, and must not.
+Every other exception in our code is ours, and must not reach the program.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Messages for people that quote what somebody gave us."""
+"""Messages for people that quote what somebody gave us, on one line."""
 
 from __future__ import annotations
 

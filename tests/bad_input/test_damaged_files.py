@@ -14,6 +14,7 @@ import damage
 import frugal_alloc
 import pytest
 import report_samples as samples
+from frugal_alloc._program.code_lines import CodeLine
 from frugal_alloc._replay import history_files
 from frugal_alloc._tracking import suppressions
 from recordings import MIB, Recording
@@ -121,7 +122,7 @@ def assert_consistent(history: history_files.History, case: str) -> None:
 
 def test_damaged_suppressions_are_read_or_refused(tmp_path: Path) -> None:
     source = b"# of the old loader\nleak:train.py:42\n*:*/vendor/*  # theirs\ngrowing:[ab]?x*\ncycle:train_epoch\n"
-    path, place = tmp_path / "damaged", suppressions.Place("/home/ada/train.py", 42, "train_epoch", "train")
+    path, line = tmp_path / "damaged", CodeLine("/home/ada/train.py", 42, "train_epoch", "train")
     read = refused = 0
     for case, data in damage.cases({"a list": source}, SUPPRESSIONS, "suppressions"):
         path.write_bytes(data)
@@ -134,7 +135,7 @@ def test_damaged_suppressions_are_read_or_refused(tmp_path: Path) -> None:
         else:
             read += 1
             for one in found:
-                one.covers("leak", place)
+                one.covers("leak", line)
     print(f"suppressions: {read} damaged files read, {refused} refused")
     assert min(read, refused) > SUPPRESSIONS // 20
 

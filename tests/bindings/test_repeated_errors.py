@@ -99,7 +99,7 @@ def test_kinds_are_forgotten_rather_than_gathered_without_end() -> None:
 
 
 def _facts() -> Any:
-    from frugal_alloc._sites import OutOfMemory
+    from frugal_alloc._native.out_of_memory import OutOfMemory
 
     return OutOfMemory(0, GIB, 1, "too_big", GIB, 0, GIB, 0, GIB, 0, GIB, 0, 0, 0, GIB, "", [])
 

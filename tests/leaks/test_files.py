@@ -10,7 +10,7 @@ from frugal_alloc._program.code_lines import CodeLine
 from frugal_alloc._tracking import suppressions
 from frugal_alloc._tracking.suppressions import Suppression
 
-PLACE = CodeLine("/home/me/project/train.py", 42, "train_epoch", "train")
+LINE = CodeLine("/home/me/project/train.py", 42, "train_epoch", "train")
 
 LEAKING = """
 import os, sys
@@ -141,14 +141,14 @@ def test_bad_suppression_ends_enable_in_one_line(run_program, tmp_path):
     ["train.py:42", "train.py", "project/train.py:42", "*/project/*", "train_epoch", "train", "train.py:4?", "train*"],
 )
 def test_pattern_matches_file_and_line_function_or_phase(pattern):
-    assert Suppression("leak", pattern).covers("leak", PLACE)
-    assert not Suppression("cycle", pattern).covers("leak", PLACE)
-    assert Suppression("*", pattern).covers("suspect", PLACE)
+    assert Suppression("leak", pattern).covers("leak", LINE)
+    assert not Suppression("cycle", pattern).covers("leak", LINE)
+    assert Suppression("*", pattern).covers("suspect", LINE)
 
 
 @pytest.mark.parametrize("pattern", ["train.py:4", "rain.py:42", "epoch", "train.py:421"])
 def test_pattern_matches_whole_names(pattern):
-    assert not Suppression("leak", pattern).covers("leak", PLACE)
+    assert not Suppression("leak", pattern).covers("leak", LINE)
 
 
 def test_what_has_no_place_is_matched_by_the_kind_alone():

@@ -177,7 +177,7 @@ def test_reports_and_errors_name_cells(told: dict[str, Any]) -> None:
         ("<stdin>", "<stdin>:4"),
     ],
 )
-def test_a_place_is_written_in_one_way(file: str, written: str) -> None:
+def test_a_line_is_written_in_one_way(file: str, written: str) -> None:
     assert code_lines.written(file, 4) == written
 
 

@@ -1,4 +1,4 @@
-"""What to change, the most useful first: each with the bytes that it brings, none that brings nothing."""
+"""What to change, the most useful first. Each comes with the bytes that it frees; one that frees none is left out."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Errors that are memory running out under another name: told below the traceback, where the facts support it.
+"""Errors in which memory ran out, but whose message says something else. The verdict follows below the traceback, where
+the facts support it.
 
-A library that asks the driver for memory of its own (cuBLAS for a handle, cuDNN for a plan, the driver for a kernel's
-code, the host for page-locked memory) says in its own words that there is none.
+A library that asks the driver for memory of its own says in its own words that there is none: cuBLAS for a handle,
+cuDNN for a plan, the driver for a kernel's code, the host for page-locked memory.
 """
 
 from __future__ import annotations

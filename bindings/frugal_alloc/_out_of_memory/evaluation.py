@@ -1,4 +1,4 @@
-"""Whether results are being computed with gradients that no backward will ask for."""
+"""Whether results are being computed with gradients although no backward pass will use them."""
 
 from __future__ import annotations
 

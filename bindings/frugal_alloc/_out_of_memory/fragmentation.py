@@ -1,4 +1,4 @@
-"""Free memory that a request could not use, by why."""
+"""Free memory that a request could not use, by the reason why."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What autograd keeps for a backward: walked from the results, without unpacking anything."""
+"""What autograd keeps for a backward pass. Its graphs are walked from the results; nothing is unpacked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What one line of the user's holds, by the lines of libraries that it led to: a step may be one call of theirs."""
+"""What one of the user's lines holds, by the lines of libraries that it called: a whole step may be one such call."""
 
 from __future__ import annotations
 

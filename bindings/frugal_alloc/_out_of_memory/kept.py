@@ -1,4 +1,4 @@
-"""Variables that are still read but hold more than their values: results with the graphs that made them."""
+"""Variables that are still read but keep more than their values: results, with the graphs that made them."""
 
 from __future__ import annotations
 

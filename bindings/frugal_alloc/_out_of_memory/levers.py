@@ -1,5 +1,8 @@
-"""What makes a step smaller that keeps little for backward, as evaluation and generation do: fewer at a time, half
-precision, one large tensor in pieces. In bytes, by what the running frames hold."""
+"""How a step could be made smaller that keeps little for a backward pass, as evaluation and generation do.
+
+It could take fewer samples at a time, compute in half precision, or make one large tensor in pieces. What each of these
+saves is counted from what the running frames hold.
+"""
 
 from __future__ import annotations
 

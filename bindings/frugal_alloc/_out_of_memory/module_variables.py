@@ -1,4 +1,4 @@
-"""Which variables of a module its functions may still read: those of functions that are called no more read nothing.
+"""Which variables of a module its functions may still read. A function that is called no more reads nothing.
 
 A function counts as called no more if the module's code after the line that runs does not name it, nor does any other
 function that may still be called. That can only be known of a function whose name is used for calls alone.

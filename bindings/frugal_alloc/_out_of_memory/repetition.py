@@ -1,5 +1,4 @@
-"""Errors like earlier ones: each kind is explained at its first, second, fourth, eighth ... error, and only counted in
-between.
+"""Errors like earlier ones. Each kind is explained at its first, second, fourth, eighth ... error, else only counted.
 
 To explain one takes 50 ms of the thread that failed. A program that searches for a batch that fits, or leaves out what
 does not fit, may meet thousands.

@@ -1,4 +1,4 @@
-"""The geometry of memory over steps, in parts of a chart's width and height; the template draws it."""
+"""Where the parts of a chart of memory over steps lie, as fractions of its width and height. The template draws it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The one sentence that a report comes down to, and one for each verdict."""
+"""The sentence that sums up a report, and one for each verdict."""
 
 from __future__ import annotations
 

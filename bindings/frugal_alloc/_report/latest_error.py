@@ -1,5 +1,6 @@
-"""The latest out-of-memory error of this process, and whether the run has gone on after it: a batch size that fits is
-looked for so."""
+"""The latest out-of-memory error of this process, and whether the run has gone on after it, as a search for a batch
+size does.
+"""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """Whether a variable's next value is computed from the one before, as that of a queue which is concatenated to.
 
-What is not is made anew each time, as an output is. If it becomes larger, that is because of what it is made from: a
+Another variable is made anew each time, as an output is. If it becomes larger, the cause is what it is made from: a
 curriculum of longer sequences, or another variable that grows.
 """
 

@@ -1,4 +1,4 @@
-"""What verdicts come down to: those that are parts of one leak, told together."""
+"""Which verdicts are parts of one leak, and are told together."""
 
 from __future__ import annotations
 

@@ -1,11 +1,12 @@
-"""Where epochs end: where the program says so, where the training's loader starts over, or else after some steps.
+"""Where epochs end: where the program says so, where the training's DataLoader starts over, or else after some steps.
 
-What the library counts as epochs are at first windows of optimizer steps: one step each, doubled whenever there are 32,
-so that a run of one epoch, or of a few, can be judged, too. Once a window is as long as an epoch of the program, the
-program's own take over. Until then what the program's epochs contradict is dropped (:meth:`Epochs.bears_out`).
+At first the library counts *windows* of optimizer steps as epochs. A window is one step long, and twice as long
+whenever there are 32 of them. So a run of one epoch, or of a few, can be judged, too. Once a window is as long as an
+epoch of the program, the program's epochs are counted instead. Until then a finding that they contradict is dropped
+(:meth:`Epochs.bears_out`).
 
-A program that neither steps nor has a loader is judged by windows of calls of its modules, which the library counts by
-itself, until it does one or the other.
+A program that has neither optimizer steps nor a DataLoader is judged by windows of calls of its modules. The library
+counts these by itself, until there is a step or a DataLoader.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Which verdicts matter: whether what grows would fill the rest of its GPU within as long as anybody trains."""
+"""Which verdicts matter: those whose growth would fill the rest of the GPU within as long as anybody trains."""
 
 from __future__ import annotations
 

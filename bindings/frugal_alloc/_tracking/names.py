@@ -1,4 +1,4 @@
-"""By which name a program reaches what holds memory, and by which way in a library that goes on."""
+"""By which name a program reaches what holds memory, and how the way goes on within a library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What holds leaked tensors that no name reaches: objects that only C++ knows, or that only each other know."""
+"""What holds leaked tensors that no name reaches: objects that only C++ refers to, or that refer only to each other."""
 
 from __future__ import annotations
 

@@ -1,5 +1,8 @@
-"""Memory of a GPU that no line of the program can be found for: of other processes and of libraries with allocators of
-their own; and PyTorch's private pools, in which CUDA graphs live."""
+"""Memory of a GPU that no line of the program can be found for.
+
+It belongs to other processes, to libraries with allocators of their own, or to PyTorch's private pools, in which CUDA
+graphs live.
+"""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Whether a program's source uses what it gathers, or gathers it only."""
+"""Whether a program's source reads what it gathers, or only gathers it."""
 
 from __future__ import annotations
 

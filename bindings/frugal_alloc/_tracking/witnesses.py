@@ -1,4 +1,4 @@
-"""Remembers who held a leak when it was first seen: by the time of the report its holders may have ended."""
+"""Remembers who held a leak when it was first seen, since the holders may be gone by the time of the report."""
 
 from __future__ import annotations
 
