@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <string>
 
-#include "bindings/replay/replay.h"
+#include "bindings/replay/request.h"
 
 namespace frugal::replay {
 

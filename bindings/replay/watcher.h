@@ -6,7 +6,7 @@
 #include <cstdint>
 
 #include "bindings/replay/gpu.h"
-#include "bindings/replay/replay.h"
+#include "bindings/replay/request.h"
 
 namespace frugal::replay {
 

@@ -11,13 +11,11 @@
 #include <cstring>
 #include <new>
 
-#include "cuda/simulated/configuration.h"
-
 namespace frugal::sim {
 
 struct ComputeNode::Share {
   int64_t in_use;
-  int64_t memory[Configuration::kMostGpus];
+  int64_t memory[kMostGpus];
   int64_t mapped_handles;
 };
 

@@ -23,6 +23,7 @@ namespace frugal::sim {
 class ComputeNode {
  public:
   static constexpr int kMostProcesses = 256;
+  static constexpr int kMostGpus = 16;
 
   // What the processes must agree about; whoever comes to a node without processes decides.
   struct Setup {

@@ -10,6 +10,7 @@
 #include "allocator/port/driver_cost_table.h"
 #include "allocator/port/units.h"
 #include "cuda/simulated/clock.h"
+#include "cuda/simulated/compute_node.h"
 #include "cuda/simulated/driver_memory.h"
 #include "cuda/simulated/fault_plan.h"
 #include "cuda/simulated/physical_memory.h"
@@ -18,7 +19,7 @@
 namespace frugal::sim {
 
 struct Configuration {
-  static constexpr int kMostGpus = 16;
+  static constexpr int kMostGpus = ComputeNode::kMostGpus;
 
   // Of each GPU, and how much of it the driver keeps for itself.
   Bytes memory = GiB(16);

@@ -1,6 +1,5 @@
 #include "cuda/simulated/thread_state.h"
 
-#include <atomic>
 #include <utility>
 
 namespace frugal::sim {
@@ -23,11 +22,6 @@ Context* ThreadState::PopContext() {
   Context* popped = context;
   SetContext(nullptr);
   return popped;
-}
-
-uint64_t ThreadState::NextNumber() {
-  static std::atomic<uint64_t> next{1};
-  return next++;
 }
 
 namespace {

@@ -8,6 +8,7 @@
 
 #include "cuda/simulated/capture.h"
 #include "cuda/simulated/context.h"
+#include "cuda/simulated/thread_number.h"
 
 namespace frugal::sim {
 
@@ -26,16 +27,13 @@ struct ThreadState {
   // Within a function of the driver's (cu...), not of the runtime's (cuda...).
   bool in_driver = false;
   // No other thread has it, or had it before.
-  const uint64_t number = NextNumber();
+  const uint64_t number = ThisThreadNumber();
 
   // In the place of the current context, which is not kept; null for none.
   void SetContext(Context* to);
   void PushContext(Context* to);
   // REQUIRES: there is a current context. Returns it.
   Context* PopContext();
-
- private:
-  static uint64_t NextNumber();
 };
 
 // The calling thread's.

@@ -13,7 +13,7 @@ import os
 import sys
 from typing import Any
 
-# As in bindings/replay/replay.h, which says what the fields mean.
+# As in bindings/replay/request.h, which says what the fields mean.
 CALL_KINDS = (
     "create",
     "map",

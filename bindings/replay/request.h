@@ -1,0 +1,99 @@
+// What a replay is asked, and what it answers. bindings/frugal_alloc/_replay/worker.py mirrors the structs.
+
+#ifndef FRUGAL_BINDINGS_REPLAY_REQUEST_H_
+#define FRUGAL_BINDINGS_REPLAY_REQUEST_H_
+
+#include <array>
+#include <cstddef>
+#include <cstdint>
+
+#include "bindings/replay/history.h"
+
+namespace frugal::replay {
+
+// The kinds of driver call that are reported, in the order of Costs::driver_calls; named as in
+// cuda/simulated/control.h.
+inline constexpr std::array kCallKinds = {"create", "map",  "set_access",   "unmap",       "release",    "malloc",
+                                          "free",   "sync", "event_record", "event_query", "stream_wait"};
+
+// A stretch of the address space at one moment.
+struct Run {
+  enum class State : uint64_t {
+    kLive = 0,
+    // Freed, but another stream still uses it.
+    kAwaiting = 1,
+    kFree = 2,
+    // Addresses between others of the same range, whose memory is elsewhere now.
+    kHole = 3,
+  };
+  uint64_t address;
+  uint64_t bytes;
+  State state;
+};
+
+struct Request {
+  const Event* events;
+  uint64_t event_count;
+  // The first so many events place what was allocated before the recording began; their time is not counted.
+  uint64_t initial_count;
+  uint32_t allocation_count;
+  uint32_t stream_count;
+  // The first pass is the history. Each further one repeats it on the warm cache, for ns_per_pair.
+  uint32_t passes;
+  // Each event of a stream gives it work that lasts for so many events; 0: streams only work for late frees.
+  uint32_t stream_lag;
+  // The event at which Result::steady begins, counted on through all passes: event_count is the second pass's first.
+  uint64_t steady_from;
+  // Where to put Result::sample_count numbers; may be null for none.
+  uint64_t* samples;
+  uint64_t sample_count;
+  // Where to put the address space as it is after event `picture_at` of the first pass, up to `run_capacity` runs;
+  // null for none.
+  Run* runs;
+  uint64_t run_capacity;
+  uint64_t picture_at;
+  // The most that the allocator may hold, in bytes, of what is free but for 1 GiB; 0: all that the GPU has.
+  uint64_t limit_bytes;
+  // Not 0: as on a real GPU, by the wall's clock, also where the GPU is simulated.
+  uint32_t real_time;
+};
+
+enum class Outcome : int {
+  kCompleted = 0,
+  kOutOfMemory = 1,
+  // The history is not consistent, there is no GPU, or the allocator failed.
+  kFailed = 2,
+};
+
+// What a part of the history cost.
+struct Costs {
+  // On a real GPU, and with an allocator that is not ours, only `malloc` and `free` are known: how often it took memory
+  // from the device, and gave some back.
+  uint64_t driver_calls[kCallKinds.size()];
+  uint64_t driver_ns;
+  // The wall's, of all calls into the allocator. 0 on the simulated GPU, where a driver call takes no time.
+  uint64_t host_ns;
+};
+
+struct Result {
+  // Of the first pass, up to where it ended:
+  uint64_t failed_at;            // with kOutOfMemory: number of the event that could not be served
+  uint64_t peak_reserved_bytes;  // most physical memory of the GPU that the allocator held at a time
+  uint64_t peak_reserved_at;     // the event at which it was first reached
+  uint64_t driver_ns_to_peak;    // up to the end of that event
+  uint64_t run_count;            // of the picture, however many fitted
+  Costs costs;
+  // From `steady_from` to the end of the pass that it lies in; without allocations if that pass was not played to the
+  // end.
+  Costs steady;
+  uint64_t steady_allocations;
+  // Host time of one allocation and its free in the fastest warm pass, on a real GPU the wall's; negative without one.
+  double ns_per_pair;
+  // Of all passes, where the simulated GPU checks the order of work; else 0. A violation is kFailed.
+  uint64_t order_accesses;
+  char message[1024];  // with any outcome but kCompleted
+};
+
+}  // namespace frugal::replay
+
+#endif  // FRUGAL_BINDINGS_REPLAY_REQUEST_H_
