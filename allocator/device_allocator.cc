@@ -65,10 +65,10 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
   const SizeGroup group = GroupFor(size);
   if (returns_.awaits()) [[unlikely]]
-    ledger_.Absorbed(returns_.Poll());
+    ledger_.failures().Absorb(returns_.Poll());
   Arena& arena = arenas_.Get(stream, group);
   if (stream.may_end) [[unlikely]]
-    ledger_.Absorbed(arena.clock().MarkIfWanted());
+    ledger_.failures().Absorb(arena.clock().MarkIfWanted());
   Block* block = arena.Take(size);
   if (block == nullptr) [[unlikely]] {
     arena.clock().NamedAs(stream);
@@ -90,7 +90,7 @@ absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Byt
   // Others may have made room while this waited.
   if (Block* const block = arena.Take(size); block != nullptr) return block;
   // Those of earlier requests were made up for, and are no reason why this one fails.
-  ledger_.ForgetFailures();
+  ledger_.failures().Forget();
   absl::Status status = ladder_.MakeRoom(arena, size);
   if (!status.ok() && !absl::IsResourceExhausted(status)) {
     Absorb(status);
@@ -141,7 +141,7 @@ absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
   Block* block = allocated_.Find(address);
   if (block == nullptr) return NotOurs(address);
   // The program names the stream now.
-  if (stream != block->extent->arena().stream()) ledger_.Absorbed(clocks_.Get(stream).MarkIfWanted());
+  if (stream != OwnerStream(*block)) ledger_.failures().Absorb(clocks_.Get(stream).MarkIfWanted());
   AddStream(block, stream);
   return absl::OkStatus();
 }
@@ -156,7 +156,7 @@ absl::Status DeviceAllocator::RecordKnownStreams(Address address) {
 }
 
 void DeviceAllocator::AddStream(Block* block, Stream stream) {
-  if (stream == block->extent->arena().stream()) return;
+  if (stream == OwnerStream(*block)) return;
   block->has_other_streams = true;
   absl::InlinedVector<Stream, 2>& streams = other_streams_[block];
   if (std::find(streams.begin(), streams.end(), stream) == streams.end()) streams.push_back(stream);
@@ -166,7 +166,7 @@ std::vector<Stream> DeviceAllocator::StreamsOf(Address address) const {
   absl::MutexLock lock(&mutex_);
   Block* const block = health_.ok() ? allocated_.Find(address) : nullptr;
   if (block == nullptr) return {};
-  std::vector<Stream> streams = {block->extent->arena().stream()};
+  std::vector<Stream> streams = {OwnerStream(*block)};
   if (const auto others = other_streams_.find(block); others != other_streams_.end()) {
     streams.insert(streams.end(), others->second.begin(), others->second.end());
   }
@@ -183,7 +183,7 @@ absl::StatusOr<Bytes> DeviceAllocator::GiveBack(absl::Status (DeviceAllocator::*
   const Bytes before = backing_->held();
   const int64_t failures = ledger_.statistics().num_driver_failures;
   absl::Status status = (this->*once)(enough);
-  ledger_.Absorbed(status);
+  ledger_.failures().Absorb(status);
   // Also where the call went on in another way, since something may have stayed for it.
   if (ledger_.statistics().num_driver_failures > failures) status = (this->*once)(enough - (before - backing_->held()));
   CheckChange();
@@ -220,7 +220,7 @@ absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {
 }
 
 absl::Status DeviceAllocator::ReturnIdleOnce(Bytes enough) {
-  ledger_.Absorbed(returns_.Poll());
+  ledger_.failures().Absorb(returns_.Poll());
   // A copy: others may move the marks while the driver works.
   const UseMarks marks = use_marks_;
   return backing_->ReturnIdle(enough, marks).status();
@@ -368,7 +368,7 @@ Bytes DeviceAllocator::Held() const {
 const OutOfMemoryReport& DeviceAllocator::LastOutOfMemory() { return MissLadder::LastOutOfMemory(); }
 
 void DeviceAllocator::Absorb(const absl::Status& failure) {
-  ledger_.Absorbed(failure);
+  ledger_.failures().Absorb(failure);
   CheckChange();
 }
 

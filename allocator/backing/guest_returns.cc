@@ -38,7 +38,7 @@ void GuestReturns::BecameFree(Block* block, Address start, Address end) {
     if (!passed.has_value()) {
       const absl::StatusOr<bool> answer = host.HasPassedOnceEnded(last_use);
       // An error is no reason to fail: the guest can go later.
-      ledger_.Absorbed(answer.status());
+      ledger_.failures().Absorb(answer.status());
       passed = answer.value_or(false);
     }
     return *passed;
@@ -71,7 +71,7 @@ void GuestReturns::RecallFrom(const Donation& free, const Arena& arena, WaitPoli
   Send(free, homes, [&](const Handle& guest) {
     if (!passed.has_value()) {
       const absl::StatusOr<bool> answer = host.HasPassedOnceEnded(last_use);
-      ledger_.Absorbed(answer.status());
+      ledger_.failures().Absorb(answer.status());
       passed = answer.value_or(false);
     }
     if (*passed || wait_policy < WaitPolicy::kThroughStreamWaits || HomeStream(guest) != arena.stream()) return *passed;
@@ -79,7 +79,7 @@ void GuestReturns::RecallFrom(const Donation& free, const Arena& arena, WaitPoli
       // A stream that is being captured cannot be waited for, nor can it wait.
       const absl::Status waits = last_use < host.now() ? host.MakeWait(arena.stream(), last_use)
                                                        : absl::UnavailableError("the host cannot be marked");
-      if (!absl::IsUnavailable(waits)) ledger_.Absorbed(waits);
+      if (!absl::IsUnavailable(waits)) ledger_.failures().Absorb(waits);
       waited_for = waits.ok();
       if (waits.ok()) ++ledger_.statistics().num_stream_waits;
     }

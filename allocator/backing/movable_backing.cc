@@ -72,7 +72,7 @@ absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, WaitPolicy w
   absl::Status status = Commit(arena, *plan, wait_policy);
   if (remaps_ && !status.ok() && plan->donations.empty()) {
     // What new memory is refused, for whatever reason, free memory may still serve.
-    ledger_.Absorbed(status);
+    ledger_.failures().Absorb(status);
     plan = PlanRemapping(arena, size, wait_policy, Pages(1), memory_limit_.Ask());
     status = plan.ok() ? Commit(arena, *plan, wait_policy) : plan.status();
   }
@@ -91,7 +91,7 @@ std::optional<StitchPlan> MovableBacking::PlanAgain(const Arena& arena, Bytes si
 absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Arena& arena, Bytes size, WaitPolicy wait_policy,
                                                       const absl::StatusOr<MemoryInfo>& device) {
   if (!remaps_) return PlanInPlace(arena, size, wait_policy, device);
-  ledger_.Absorbed(device.status());
+  ledger_.failures().Absorb(device.status());
   if (!device.ok()) return PlanRemapping(arena, size, wait_policy, Pages(1), device);
   const Bytes left = memory_limit_.Left(*device, handles_.held().bytes());
   const Pages largest = LargestPiece(arena, left);
@@ -106,7 +106,7 @@ absl::StatusOr<StitchPlan> MovableBacking::PlanRemapping(Arena& arena, Bytes siz
   absl::StatusOr<StitchPlan> plan = PlanWithOffers(arena, size, wait_policy, largest, device);
   if (!absl::IsResourceExhausted(plan.status()) || handles_.spares() == Pages(0)) return plan;
   // A spare of another size stands for none of the pieces, but keeps memory that they could be made of.
-  ledger_.Absorbed(returns_.ReturnSpares().status());
+  ledger_.failures().Absorb(returns_.ReturnSpares().status());
   return PlanWithOffers(arena, size, wait_policy, largest, memory_limit_.Ask());
 }
 
@@ -188,7 +188,7 @@ absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
   absl::StatusOr<Address> start = reserve();
   // Addresses can run out long before memory does: a range is twice the device, and each stream has up to five.
   while (!start.ok() && reserved > least) {
-    ledger_.Absorbed(start.status());
+    ledger_.failures().Absorb(start.status());
     reserved = std::max(least, RoundDown(Bytes(reserved.count() / 2), kPageSize));
     start = reserve();
   }
@@ -217,7 +217,7 @@ bool MovableBacking::MayTake(const Arena& arena, const Donation& donation, WaitP
   const bool can_be_waited_for = wait_policy >= WaitPolicy::kThroughStreamWaits && !owner.fails();
   const absl::StatusOr<bool> may_take = can_be_waited_for ? owner.End(last_use) : owner.HasPassedOnceEnded(last_use);
   // A donor whose stream fails is left out: it must not keep the memory of all others from being used.
-  ledger_.Absorbed(may_take.status());
+  ledger_.failures().Absorb(may_take.status());
   return may_take.value_or(false);
 }
 
@@ -274,7 +274,7 @@ void MovableBacking::DropUnusedViews() {
         if (extent->view(page).state != View::State::kStale || IsKept(*extent, page)) continue;
         if (!returns_.HasLeft({extent.get(), page})) continue;
         // What cannot be unmapped now stays as it is, which harms nobody.
-        ledger_.Absorbed(handles_.UnmapRun({extent.get(), page, 1}, &dropped));
+        ledger_.failures().Absorb(handles_.UnmapRun({extent.get(), page, 1}, &dropped));
       }
     }
   }
@@ -361,7 +361,7 @@ void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan, StitchCl
   for (const Piece& piece : plan.pieces) {
     Handle* handle = piece.handle;
     if (handle->place.extent == nullptr) {
-      ledger_.Acquired(arena.group(), handle->size(), 1);
+      ledger_.Acquired(arena.group(), handle->size());
     } else {
       ledger_.MovedBetweenGroups(handle->place.extent->arena().group(), arena.group(), handle->size());
     }

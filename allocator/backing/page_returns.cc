@@ -63,7 +63,7 @@ void PageReturns::ChooseIdleOf(Arena& arena, Bytes enough, const UseMarks& marks
   for (Donation& donation : WholeFreeHandles(arena)) {
     if (leaving.size >= enough) return;
     const absl::StatusOr<bool> is_idle = marks.IsIdle(*donation.block);
-    ledger_.Absorbed(is_idle.status());
+    ledger_.failures().Absorb(is_idle.status());
     if (!is_idle.value_or(false)) continue;
     TakeEnd(donation.run, enough - leaving.size);
     Choose(donation, leaving);
@@ -94,7 +94,7 @@ bool PageReturns::HasLeft(PageRef page) {
 
 bool PageReturns::HasPassed(StreamClock& clock, StreamClock::Tick tick) {
   const absl::StatusOr<bool> passed = clock.HasPassedOnceEnded(tick);
-  ledger_.Absorbed(passed.status());
+  ledger_.failures().Absorb(passed.status());
   return passed.value_or(false);
 }
 
@@ -156,7 +156,7 @@ absl::Status PageReturns::UnmapHandles(const Block& claimed, std::vector<Handle*
   for (Handle* handle : handles) {
     absl::Status status = handles_.UnmapRun(RunOf(*handle, handle->place));
     if (!status.ok()) return status;
-    ledger_.Relinquished(extent.arena().group(), handle->size(), 1);
+    ledger_.Relinquished(extent.arena().group(), handle->size());
     unmapped.push_back(handle);
   }
   return absl::OkStatus();

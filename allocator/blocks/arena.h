@@ -15,6 +15,7 @@
 #include "allocator/blocks/statistics.h"
 #include "allocator/blocks/stream_clock.h"
 #include "allocator/port/device.h"
+#include "allocator/port/observer.h"
 #include "allocator/port/units.h"
 
 namespace frugal {
@@ -84,6 +85,9 @@ class Arena {
   Block* CutOut(Block* whole, Address start, Bytes size);
   // By how much filling (sign +1) or vacating (-1) this block changes the number of mapped runs.
   static int RunsChange(const Block& block, int sign);
+  void MappingChanged(MemoryEvent::Kind kind, Address start, Bytes size, int runs) {
+    ledger_.MappingChanged({kind, start, size, size, stream(), nullptr}, group_, runs);
+  }
 
   StreamClock& clock_;
   const SizeGroup group_;

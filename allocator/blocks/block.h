@@ -108,6 +108,9 @@ struct alignas(64) Block {
 };
 static_assert(sizeof(Block) == 64);
 
+// The stream that the block belongs to: its arena's.
+Stream OwnerStream(const Block& block);
+
 // Makes blocks, and keeps those that are not needed for the next ones: a loop of allocations makes none.
 // Not thread-safe.
 class BlockFactory {
