@@ -43,6 +43,10 @@ struct OutOfMemoryReport {
   absl::Status driver_failure;
 };
 
+// Of the calling thread's last request that found no memory, whichever allocator it asked: another thread's that fails
+// at the same time is not meant.
+const OutOfMemoryReport& LastOutOfMemory();
+
 // Everything that an allocator's ladder works with. All must outlive it.
 struct LadderParts {
   Reclaimer* reclaimer;  // may be null
@@ -65,8 +69,6 @@ class MissLadder {
 
   // MakeRoom has just found no memory for a request of so many bytes.
   void NoteOutOfMemory(Bytes requested);
-  // The calling thread's latest, whichever ladder noted it.
-  static const OutOfMemoryReport& LastOutOfMemory();
 
  private:
   absl::Status MakeRoomBehindStreamWaits(Arena& arena, Bytes size);

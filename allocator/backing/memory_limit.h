@@ -25,7 +25,7 @@ class MemoryLimit {
   }
   Bytes limit() const { return limit_; }
 
-  // What is left to the driver as long as there is another way: see DeviceAllocator::SetDriverReserve.
+  // What is left to the driver as long as there is another way: see AllocatorSettings::SetDriverReserve.
   void SetReserve(Bytes reserve) { reserve_ = reserve; }
   Bytes reserve() const { return reserve_; }
 

@@ -46,7 +46,7 @@ const char* GpuMemory::LimitName() {
 absl::Status GpuMemory::UpdateLimit() {
   if (fraction_ >= 1.0 && !memory_limit_.exists()) {
     native_share_.SetLimit(fraction_, kUnlimited, kUnlimited);
-    allocator_.SetLimit(kUnlimited, nullptr, nullptr);
+    allocator_.settings().SetLimit(kUnlimited, nullptr, nullptr);
     return absl::OkStatus();
   }
   absl::StatusOr<MemoryInfo> memory = device_->GetMemoryInfo();
@@ -58,7 +58,7 @@ absl::Status GpuMemory::UpdateLimit() {
   fraction_holds_ = pytorchs <= ours;
   const Bytes limit = std::min(pytorchs, ours);
   native_share_.SetLimit(fraction_, limit, memory->total);
-  allocator_.SetLimit(limit, &NativeShare::ReadNoted, &native_share_);
+  allocator_.settings().SetLimit(limit, &NativeShare::ReadNoted, &native_share_);
   return absl::OkStatus();
 }
 
@@ -92,7 +92,7 @@ std::optional<Bytes> GpuMemory::RoomAtPeak() {
   const Bytes natives = native_share_.Reserved();
   // All but what others hold.
   const Bytes pytorchs = memory->free + Bytes(ours.reserved_bytes[SizeGroup::kAll].current) + natives;
-  const Bytes most = std::min(allocator_.Limit(), pytorchs) - natives;
+  const Bytes most = std::min(allocator_.settings().Limit(), pytorchs) - natives;
   return std::max(most - Bytes(GetOwnStats().allocated_bytes[0].peak), Bytes(0));
 }
 
@@ -153,14 +153,14 @@ void GpuMemory::BeginPhase() {
 }
 
 void GpuMemory::SetPolicy(const PolicySettings& policy) {
-  allocator_.SetDriverCosts(policy.costs);
+  allocator_.settings().SetDriverCosts(policy.costs);
   if (UnifiedMemory* const unified = device_->unified(); unified != nullptr) unified->SetReserve(policy.host_reserve);
   // A 64th of a small GPU. Where the driver cannot say how large it is, nothing will be taken of it either.
   const absl::StatusOr<MemoryInfo> memory = device_->GetMemoryInfo();
   const Bytes part = memory.ok() ? RoundDown(Bytes(memory->total.count() / 64), kPageSize) : kDriverReserve;
   const Bytes usual = std::min(kDriverReserve, part);
-  allocator_.SetDriverReserve(policy.driver_reserve.value_or(usual));
-  allocator_.SetRemapping(policy.remap);
+  allocator_.settings().SetDriverReserve(policy.driver_reserve.value_or(usual));
+  allocator_.settings().SetRemapping(policy.remap);
 }
 
 GpuMemory& GpuSet::Open(c10::DeviceIndex ordinal) {
@@ -190,10 +190,10 @@ std::unique_ptr<GpuMemory> GpuSet::Make(c10::DeviceIndex ordinal) {
   absl::Status status = gpu->SetMemoryFraction(native_.initialized() ? native_.getMemoryFraction(ordinal) : 1.0);
   if (status.ok()) status = gpu->SetMemoryLimit(memory_limit_);
   TORCH_CHECK(status.ok(), "frugal_alloc: ", status.message());
-  gpu->allocator().SetCheckLevel(check_level_);
+  gpu->allocator().settings().SetCheckLevel(check_level_);
   gpu->SetPolicy(policy_);
   if (history_.has_listened()) gpu->AttachHistory();
-  if (SiteSampler::is_on()) gpu->allocator().RecordBirths();
+  if (SiteSampler::is_on()) gpu->allocator().births().Start();
   gpu->BeginPhase();
   return gpu;
 }
@@ -240,14 +240,14 @@ void GpuSet::SetTracking(bool value) {
   absl::MutexLock lock(&mutex_);
   if (value) FindAutograd();
   SiteSampler::SetOn(value);
-  if (value) ForEach([](GpuMemory& gpu) { gpu.allocator().RecordBirths(); });
+  if (value) ForEach([](GpuMemory& gpu) { gpu.allocator().births().Start(); });
 }
 
 void GpuSet::SetCheckLevel(CheckLevel level) {
   // A GPU that is being opened either has the new level, or is in the set by now.
   absl::MutexLock lock(&mutex_);
   check_level_ = level;
-  ForEach([level](GpuMemory& gpu) { gpu.allocator().SetCheckLevel(level); });
+  ForEach([level](GpuMemory& gpu) { gpu.allocator().settings().SetCheckLevel(level); });
 }
 
 void GpuSet::SetPolicy(const PolicySettings& policy) {
@@ -259,7 +259,7 @@ void GpuSet::SetPolicy(const PolicySettings& policy) {
 LeakReport GpuSet::MakeLeakReport() const {
   std::vector<GpuEpochs> gpus;
   ForEach([&gpus](GpuMemory& gpu) {
-    gpus.push_back({gpu.ordinal(), gpu.allocator().GetEpochReport(), gpu.RoomAtPeak()});
+    gpus.push_back({gpu.ordinal(), gpu.allocator().births().Report(), gpu.RoomAtPeak()});
   });
   return frugal::MakeLeakReport(gpus, SiteTable::Instance());
 }

@@ -46,7 +46,7 @@ class GpuMemory {
   NativeShare& native_share() { return native_share_; }
 
   // Tells the allocator to report to history, from the first time that somebody listens.
-  void AttachHistory() { allocator_.SetObserver(&history_); }
+  void AttachHistory() { allocator_.settings().SetObserver(&history_); }
 
   // The most that this process may hold on the GPU, native's memory included: the least of `fraction` of it, as
   // PyTorch has it, and of our own setting. An error, of the driver that is asked for the GPU's size, changes nothing.

@@ -37,11 +37,11 @@ void EndEpoch() {
   SiteSampler::RecordInDetail();
   int64_t ended = 0;
   allocator->gpus().ForEach([&ended](GpuMemory& gpu) {
-    gpu.allocator().EndEpoch();
-    ended = std::max(ended, gpu.allocator().GetEpochReport().epochs_ended);
+    gpu.allocator().births().EndEpoch();
+    ended = std::max(ended, gpu.allocator().births().Report().epochs_ended);
   });
   if (ended < ModuleCalls::kMostWindows) return;
-  allocator->gpus().ForEach([](GpuMemory& gpu) { gpu.allocator().HalveEpochs(); });
+  allocator->gpus().ForEach([](GpuMemory& gpu) { gpu.allocator().births().HalveEpochs(); });
   calls_to_window.store(calls_to_window.load(std::memory_order_relaxed) * 2, std::memory_order_relaxed);
 }
 
