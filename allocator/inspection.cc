@@ -25,7 +25,7 @@ BlockView ViewOf(const Block& block, const BirthEpochs* births) {
 SegmentView EmptySegment(const Extent& extent, Address start) {
   SegmentView segment;
   segment.address = start;
-  segment.stream = extent.arena().stream();
+  segment.stream = extent.arena().clock().stream();
   segment.small = extent.arena().group() == SizeGroup::kSmall;
   segment.mapped = extent.kind() == Extent::Kind::kMovable;
   return segment;

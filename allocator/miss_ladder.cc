@@ -45,7 +45,7 @@ absl::Status MissLadder::MakeRoom(Arena& arena, Bytes size) {
 
 absl::Status MissLadder::MakeRoomBehindStreamWaits(Arena& arena, Bytes size) {
   const Bytes awaiting = parts_.returns.Awaiting();
-  parts_.ledger.failures().Absorb(parts_.returns.PollBehindWaitsOf(arena.stream()));
+  parts_.ledger.failures().Absorb(parts_.returns.PollBehindWaitsOf(arena.clock().stream()));
   remedies_.stream_waits = awaiting - parts_.returns.Awaiting();
   if (HasRoom(arena, size)) return absl::OkStatus();
   return parts_.backing.Extend(arena, size, WaitPolicy::kThroughStreamWaits);

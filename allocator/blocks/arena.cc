@@ -6,7 +6,7 @@
 
 namespace frugal {
 
-Stream OwnerStream(const Block& block) { return block.extent->arena().stream(); }
+Stream OwnerStream(const Block& block) { return block.extent->arena().clock().stream(); }
 
 Block* Arena::Take(Bytes size) {
   Block* block = free_.BestFit(size);
@@ -57,8 +57,8 @@ void Arena::RemoveExtent(Extent& extent) {
 }
 
 void Arena::Fill(PageRun run) {
-  const Address start = run.extent->PageAddress(run.first);
-  const Bytes size = Pages(run.count).bytes();
+  const Address start = run.address();
+  const Bytes size = run.size();
   auto it = holes_.upper_bound(start);
   FRUGAL_CHECK(it != holes_.begin());
   Block* hole = std::prev(it)->second;
@@ -74,8 +74,8 @@ void Arena::Fill(PageRun run) {
 }
 
 void Arena::Vacate(Block* whole, PageRun run) {
-  const Address start = run.extent->PageAddress(run.first);
-  const Bytes size = Pages(run.count).bytes();
+  const Address start = run.address();
+  const Bytes size = run.size();
   FRUGAL_CHECK(whole->state == BlockState::kFree);
   LeaveFree(whole);
   Block* vacated = CutOut(whole, start, size);
@@ -108,7 +108,7 @@ void Arena::Unclaim(Block* claimed) {
   EnterFreeMerged(claimed);
 }
 
-void Arena::VacateClaimed(Block* claimed) {
+void Arena::Vacate(Block* claimed) {
   MappingChanged(MemoryEvent::Kind::kUnmap, claimed->address, claimed->size, RunsChange(*claimed, -1));
   claimed->Apply(BlockStep::kUnclaim);
   claimed->Apply(BlockStep::kVacate);

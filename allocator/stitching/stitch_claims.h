@@ -6,7 +6,7 @@
 #include "absl/container/inlined_vector.h"
 #include "allocator/blocks/arena.h"
 #include "allocator/blocks/block.h"
-#include "allocator/stitching/handle_table.h"
+#include "allocator/blocks/extent.h"
 #include "allocator/stitching/stitch_plan.h"
 
 namespace frugal {
@@ -17,7 +17,7 @@ namespace frugal {
 class StitchClaims {
  public:
   // `plan` is `arena`'s and was made since the lock was last let go of. All must outlive this.
-  StitchClaims(Arena& arena, const StitchPlan& plan, HandleTable& handles);
+  StitchClaims(Arena& arena, const StitchPlan& plan);
   StitchClaims(const StitchClaims&) = delete;
   StitchClaims& operator=(const StitchClaims&) = delete;
 
@@ -30,7 +30,7 @@ class StitchClaims {
   static void LetGo(const absl::InlinedVector<Block*, 2>& blocks);
 
   Arena& arena_;
-  HandleTable& handles_;
+  Extent& filled_;  // where the target is
   absl::InlinedVector<Block*, 2> donations_;
   absl::InlinedVector<Block*, 2> edges_;
 };
