@@ -17,11 +17,9 @@ class AllocatorSettings {
  public:
   explicit AllocatorSettings(AllocatorState& state) : state_(state) {}
 
-  // The most physical memory to hold. `others` says, with no lock needed, how much of the same memory_limit others
-  // hold (the native allocator); it may be null.
+  // The most physical memory to hold. kUnlimited: there is no limit. `others` says how much of it others hold (the
+  // native allocator). It is called with the locks held, and must take none; it may be null.
   void SetLimit(Bytes limit, Bytes (*others)(void* context), void* context);
-
-  // kUnlimited: there is none.
   Bytes Limit() const;
 
   // What calls of the driver take on this machine, where that was measured.
@@ -33,7 +31,9 @@ class AllocatorSettings {
   // Off: memory stays at its address from when it was mapped until it goes back to the device, for programs that have
   // others (a network card, a communication library) use it by an address that was registered once.
   void SetRemapping(bool on);
+  // The constants of the policy, for those who measure what each is worth.
   void SetOptions(const PolicyOptions& options);
+
   // null: nobody listens. The observer must outlive its stay.
   void SetObserver(Observer* observer);
   // How much is checked in each call from now on; kDefaultCheckLevel at first.

@@ -78,7 +78,7 @@ class DeviceAllocator {
   void ResetPeakStatistics();
   void ResetAccumulatedStatistics();
 
-  // The allocator by concern. Each stands for this allocator as long as it lives.
+  // What else there is to do with an allocator, by concern. Each refers to this allocator, which must outlive it.
   BirthRecord births() { return BirthRecord(state_); }
   AllocatorSettings settings() { return AllocatorSettings(state_); }
   Inspection inspect() const { return Inspection(state_); }
@@ -96,8 +96,8 @@ class DeviceAllocator {
   absl::Status KeepInPlaceLocked(Address start, Bytes size, bool keep)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
 
-  // A free block of at least `size`, taken out of the arena after a miss. Waits its turn, for which it lets go of the
-  // lock.
+  // A free block of at least `size`, taken out of the arena after a miss. Waits until nobody else changes what is
+  // mapped, for which it lets go of the lock.
   absl::StatusOr<Block*> TakeOnMiss(Arena& arena, Bytes size, Bytes requested)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   // As RecordStream.

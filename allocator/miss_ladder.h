@@ -58,7 +58,8 @@ struct LadderParts {
   BlockReturns& returns;
 };
 
-// Not thread-safe. Lets go of the books' lock while the driver works, and of both while others give memory back.
+// Not thread-safe. Lets go of the accounting lock while the driver works, and of both while others give memory
+// back.
 class MissLadder {
  public:
   MissLadder(const LadderParts& parts, AllocatorLocks lock) : parts_(parts), lock_(lock) {}

@@ -246,7 +246,7 @@ absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan, WaitPolicy w
     return absl::IsAborted(status) ? MakeRoomForMappings(status) : status;
   }
   arena.past_stitches().Add(plan.size, plan.target);
-  EnterInBooks(arena, plan, claims);
+  EnterStitch(arena, plan, claims);
   return absl::OkStatus();
 }
 
@@ -355,7 +355,7 @@ absl::Status MovableBacking::MapPieces(absl::Span<const Piece> pieces, PageRun r
   return status;
 }
 
-void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan, StitchClaims& claims) {
+void MovableBacking::EnterStitch(Arena& arena, const StitchPlan& plan, StitchClaims& claims) {
   const bool settles = Settles(arena, plan);
   int64_t page = plan.target.first;
   for (const Piece& piece : plan.pieces) {

@@ -1,4 +1,4 @@
-// A reserved range of addresses: its pages, with the handles that can be seen there, and its blocks.
+// A reserved range of addresses: its blocks, and its pages with the handles that can be seen there.
 
 #ifndef FRUGAL_ALLOCATOR_BLOCKS_EXTENT_H_
 #define FRUGAL_ALLOCATOR_BLOCKS_EXTENT_H_
@@ -66,7 +66,7 @@ class Extent {
   // The pages that lie whole inside [start, end), addresses of this extent.
   PageRun WholePages(Address start, Address end);
 
-  // These change the list and nothing else; the arena keeps its indexes in step.
+  // These change the list of blocks and nothing else; the arena keeps its indexes in step.
 
   // Cuts `block` so that it keeps `size`; the rest is a new block after it, in the same state.
   Block* Split(Block* block, Bytes size);

@@ -17,7 +17,7 @@
 
 namespace frugal {
 
-// Not thread-safe. Lets go of the accounting lock while the device is asked; the accounting is right each time.
+// Not thread-safe. Lets go of the accounting lock while the device is asked; what is entered is right each time.
 // Invariants: each handle has one live view, at its place, or is a spare or in flight; and a stale view at each place
 // in `stale`. held() = the pages of all handles.
 class HandleTable {
@@ -48,7 +48,7 @@ class HandleTable {
   absl::Status MapAt(Handle* handle, PageRef place);
   // Opens the run for access. REQUIRES: every page of it has a view.
   absl::Status OpenRun(PageRun run);
-  // Of every handle that is seen in the run, handle by handle, so that the accounting is right if the driver fails
+  // Unmaps every handle that is seen in the run, one by one, so that the accounting is right if the driver fails
   // half-way: on an error the views up to the one that failed are unmapped. One call for all is no faster, since the
   // driver takes its time for each handle. `unmapped`, if not null, is raised by how many pages that were. Of a handle
   // that is seen only in part in the run the whole view goes.
@@ -71,7 +71,7 @@ class HandleTable {
 
   // Enters that the view whose first page is at `place` is not mapped any more.
   void Unmapped(PageRef place);
-  // The handle has no place now, or has one, or is a spare.
+  // The handle is in flight from now on; no more, since it has a place or is a spare.
   void EnterFlight(const Handle& handle);
   void LeaveFlight(const Handle& handle);
 

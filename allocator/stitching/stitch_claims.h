@@ -11,9 +11,9 @@
 
 namespace frugal {
 
-// The books' lock is let go of meanwhile, so blocks come and go. Nobody gets what is claimed: the pages that the stitch
-// takes; the free blocks beside its target, which are part of what was asked for; the target, which no guest goes home
-// to. REQUIRES: Vacate or Undo is called once, unless the books break. Not thread-safe.
+// The accounting lock is let go of meanwhile, so blocks come and go. Nobody gets what is claimed: the pages that the
+// stitch takes; the free blocks beside its target, which are part of what was asked for; the target, which no guest
+// goes home to. REQUIRES: Vacate or Undo is called once, unless an invariant breaks. Not thread-safe.
 class StitchClaims {
  public:
   // `plan` is `arena`'s and was made since the lock was last let go of. All must outlive this.

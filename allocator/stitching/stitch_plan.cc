@@ -278,7 +278,8 @@ std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& re
   std::vector<std::pair<Cost, StitchPlan>> plans;
   std::vector<StitchPlace> places = FindPlaces(arena, request.size, room, request.offers, request.options.most_edges);
   if (request.offers.pages() > Pages(0)) {
-    // Stitches that overwrite each other's views in every iteration would never come to rest.
+    // Stitches that overwrite each other's views in every iteration would never reach a
+    // steady state.
     const std::optional<StitchPlace> untouched = UntouchedPlace(arena, request.size, room);
     if (untouched.has_value()) places.push_back(*untouched);
   }
