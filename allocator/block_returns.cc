@@ -7,10 +7,10 @@ void BlockReturns::Defer(Block* block, absl::Span<const Stream> others) {
   ledger_.Deferred(*block, block->extent->arena().group());
   block->has_other_streams = false;
   for (Stream stream : others) {
-    if (stream.may_end) ledger_.Absorbed(clocks_.Get(stream).MarkIfWanted());
+    if (stream.may_end) ledger_.failures().Absorb(clocks_.Get(stream).MarkIfWanted());
   }
   // A stream that could not be marked is marked later.
-  ledger_.Absorbed(awaiting_.Add(block, others));
+  ledger_.failures().Absorb(awaiting_.Add(block, others));
 }
 
 Bytes BlockReturns::Awaiting() const {

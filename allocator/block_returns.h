@@ -29,7 +29,7 @@ class BlockReturns {
     const Address start = block->address;
     const Address end = block->end();
     Block* const free = arena.PutBack(block, step);
-    if (free->extent->guests() > 0) [[unlikely]]
+    if (free->extent->pages().guests() > 0) [[unlikely]]
       backing_.BecameFree(free, start, end);
   }
   // The block was given back, and `others`, at least one, used it.

@@ -27,7 +27,7 @@ bool HasRoom(const Arena& arena, Bytes size) { return arena.free_blocks().BestFi
 
 }  // namespace
 
-const OutOfMemoryReport& MissLadder::LastOutOfMemory() { return ThreadsOutOfMemory(); }
+const OutOfMemoryReport& LastOutOfMemory() { return ThreadsOutOfMemory(); }
 
 absl::Status MissLadder::MakeRoom(Arena& arena, Bytes size) {
   remedies_ = Remedies();
@@ -45,7 +45,7 @@ absl::Status MissLadder::MakeRoom(Arena& arena, Bytes size) {
 
 absl::Status MissLadder::MakeRoomBehindStreamWaits(Arena& arena, Bytes size) {
   const Bytes awaiting = parts_.returns.Awaiting();
-  parts_.ledger.Absorbed(parts_.returns.PollBehindWaitsOf(arena.stream()));
+  parts_.ledger.failures().Absorb(parts_.returns.PollBehindWaitsOf(arena.clock().stream()));
   remedies_.stream_waits = awaiting - parts_.returns.Awaiting();
   if (HasRoom(arena, size)) return absl::OkStatus();
   return parts_.backing.Extend(arena, size, WaitPolicy::kThroughStreamWaits);
@@ -64,7 +64,7 @@ absl::Status MissLadder::MakeRoomByReclaiming(Arena& arena, Bytes size) {
     // Whoever gives memory back may call this allocator, from this thread or another.
     const bool some = lock_.DuringForeignCall([&] { return (parts_.reclaimer->*step.reclaim)(); });
     if (!some) continue;
-    parts_.ledger.Absorbed(parts_.returns.Poll());
+    parts_.ledger.failures().Absorb(parts_.returns.Poll());
     if (HasRoom(arena, size)) return absl::OkStatus();
     status = parts_.backing.Extend(arena, size, WaitPolicy::kIntoReserve);
     if (!absl::IsResourceExhausted(status)) return status;
@@ -76,7 +76,8 @@ absl::Status MissLadder::MakeRoomByReclaiming(Arena& arena, Bytes size) {
 absl::Status MissLadder::MakeRoomBehindHostWaits(Arena& arena, Bytes size) {
   const Bytes awaiting = parts_.returns.Awaiting();
   // Free memory that other streams have yet to pass was to be had behind waits of this one.
-  if (parts_.returns.awaits() || parts_.clocks.NeedsHost()) parts_.ledger.Absorbed(parts_.returns.WaitForAllWork());
+  if (parts_.returns.awaits() || parts_.clocks.NeedsHost())
+    parts_.ledger.failures().Absorb(parts_.returns.WaitForAllWork());
   remedies_.host_waits = awaiting - parts_.returns.Awaiting();
   if (HasRoom(arena, size)) return absl::OkStatus();
   return parts_.backing.Extend(arena, size, WaitPolicy::kWithHostWaits);
@@ -98,12 +99,12 @@ void MissLadder::NoteOutOfMemory(Bytes requested) {
                                            .largest_free = parts_.arenas.LargestFree(),
                                            .unusable = UnusableBytes(),
                                            .remedies = remedies_,
-                                           .driver_failure = parts_.ledger.latest_failure()};
+                                           .driver_failure = parts_.ledger.failures().latest()};
 }
 
 MemoryInfo MissLadder::DeviceMemory() {
   const absl::StatusOr<MemoryInfo> asked = parts_.memory_limit.Ask();
-  parts_.ledger.Absorbed(asked.status());
+  parts_.ledger.failures().Absorb(asked.status());
   return asked.value_or(MemoryInfo{});
 }
 

@@ -43,6 +43,10 @@ struct OutOfMemoryReport {
   absl::Status driver_failure;
 };
 
+// Of the calling thread's last request that found no memory, whichever allocator it asked: another thread's that fails
+// at the same time is not meant.
+const OutOfMemoryReport& LastOutOfMemory();
+
 // Everything that an allocator's ladder works with. All must outlive it.
 struct LadderParts {
   Reclaimer* reclaimer;  // may be null
@@ -54,7 +58,8 @@ struct LadderParts {
   BlockReturns& returns;
 };
 
-// Not thread-safe. Lets go of the books' lock while the driver works, and of both while others give memory back.
+// Not thread-safe. Lets go of the accounting lock while the driver works, and of both while others give memory
+// back.
 class MissLadder {
  public:
   MissLadder(const LadderParts& parts, AllocatorLocks lock) : parts_(parts), lock_(lock) {}
@@ -65,8 +70,6 @@ class MissLadder {
 
   // MakeRoom has just found no memory for a request of so many bytes.
   void NoteOutOfMemory(Bytes requested);
-  // The calling thread's latest, whichever ladder noted it.
-  static const OutOfMemoryReport& LastOutOfMemory();
 
  private:
   absl::Status MakeRoomBehindStreamWaits(Arena& arena, Bytes size);

@@ -65,7 +65,7 @@ class Player {
  public:
   explicit Player(const Task& task)
       : task_(task), device_({.memory = task.capacity}), allocator_(device_, directory_, nullptr) {
-    allocator_.SetOptions(task.options);
+    allocator_.settings().SetOptions(task.options);
   }
 
   // kResourceExhausted: the device is full, at event position().

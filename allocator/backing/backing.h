@@ -43,7 +43,7 @@ class Backing {
   // The same with what is idle by `marks`, and without a wait of the host.
   virtual absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) = 0;
 
-  // See DeviceAllocator. What cannot move needs none of these.
+  // See AllocatorSettings and DeviceAllocator. What cannot move needs none of these.
   virtual void SetDriverCosts(const DriverCosts& /*costs*/) {}
   virtual void SetRemapping(bool /*on*/) {}
   virtual void SetOptions(const PolicyOptions& /*options*/) {}

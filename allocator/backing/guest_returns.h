@@ -25,7 +25,7 @@ class GuestReturns {
   // [start, end) of the free block `block` has just become free.
   void BecameFree(Block* block, Address start, Address end);
 
-  // Sends home all guests whose host's stream has passed by now. Within a wait_policy that allows stream waits, the
+  // Sends home all guests whose host's stream has passed by now. Where `wait_policy` allows stream waits, the
   // stream of `arena` waits for those whose home is with it.
   void Recall(const Arena& arena, WaitPolicy wait_policy);
 

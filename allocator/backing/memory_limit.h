@@ -25,12 +25,12 @@ class MemoryLimit {
   }
   Bytes limit() const { return limit_; }
 
-  // What is left to the driver as long as there is another way: see DeviceAllocator::SetDriverReserve.
+  // What is left to the driver as long as there is another way: see AllocatorSettings::SetDriverReserve.
   void SetReserve(Bytes reserve) { reserve_ = reserve; }
   Bytes reserve() const { return reserve_; }
 
-  // What the device has now. An answer takes the driver 5 to 12 us, and was seen to take 8 ms, so the books' lock is
-  // let go of: to be asked before anything is planned.
+  // What the device has now. An answer takes the driver 5 to 12 us, and was seen to take 8 ms, so the
+  // accounting lock is let go of: to be asked before anything is planned.
   absl::StatusOr<MemoryInfo> Ask() {
     absl::StatusOr<MemoryInfo> info = lock_.DuringDriverCall([&] { return device_.GetMemoryInfo(); });
     if (info.ok()) total_ = info->total;

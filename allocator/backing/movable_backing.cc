@@ -72,7 +72,7 @@ absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, WaitPolicy w
   absl::Status status = Commit(arena, *plan, wait_policy);
   if (remaps_ && !status.ok() && plan->donations.empty()) {
     // What new memory is refused, for whatever reason, free memory may still serve.
-    ledger_.Absorbed(status);
+    ledger_.failures().Absorb(status);
     plan = PlanRemapping(arena, size, wait_policy, Pages(1), memory_limit_.Ask());
     status = plan.ok() ? Commit(arena, *plan, wait_policy) : plan.status();
   }
@@ -91,7 +91,7 @@ std::optional<StitchPlan> MovableBacking::PlanAgain(const Arena& arena, Bytes si
 absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Arena& arena, Bytes size, WaitPolicy wait_policy,
                                                       const absl::StatusOr<MemoryInfo>& device) {
   if (!remaps_) return PlanInPlace(arena, size, wait_policy, device);
-  ledger_.Absorbed(device.status());
+  ledger_.failures().Absorb(device.status());
   if (!device.ok()) return PlanRemapping(arena, size, wait_policy, Pages(1), device);
   const Bytes left = memory_limit_.Left(*device, handles_.held().bytes());
   const Pages largest = LargestPiece(arena, left);
@@ -106,7 +106,7 @@ absl::StatusOr<StitchPlan> MovableBacking::PlanRemapping(Arena& arena, Bytes siz
   absl::StatusOr<StitchPlan> plan = PlanWithOffers(arena, size, wait_policy, largest, device);
   if (!absl::IsResourceExhausted(plan.status()) || handles_.spares() == Pages(0)) return plan;
   // A spare of another size stands for none of the pieces, but keeps memory that they could be made of.
-  ledger_.Absorbed(returns_.ReturnSpares().status());
+  ledger_.failures().Absorb(returns_.ReturnSpares().status());
   return PlanWithOffers(arena, size, wait_policy, largest, memory_limit_.Ask());
 }
 
@@ -188,7 +188,7 @@ absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
   absl::StatusOr<Address> start = reserve();
   // Addresses can run out long before memory does: a range is twice the device, and each stream has up to five.
   while (!start.ok() && reserved > least) {
-    ledger_.Absorbed(start.status());
+    ledger_.failures().Absorb(start.status());
     reserved = std::max(least, RoundDown(Bytes(reserved.count() / 2), kPageSize));
     start = reserve();
   }
@@ -211,13 +211,13 @@ Offers MovableBacking::FindOffers(const Arena& arena, WaitPolicy wait_policy) {
 
 bool MovableBacking::MayTake(const Arena& arena, const Donation& donation, WaitPolicy wait_policy) {
   StreamClock& owner = donation.run.extent->arena().clock();
-  if (owner.stream() == arena.stream()) return true;
+  if (owner.stream() == arena.clock().stream()) return true;
   const StreamClock::Tick last_use = owner.Expand(donation.block->last_use);
   // Work of a stream that is being captured, or whose events fail, cannot be waited for.
   const bool can_be_waited_for = wait_policy >= WaitPolicy::kThroughStreamWaits && !owner.fails();
   const absl::StatusOr<bool> may_take = can_be_waited_for ? owner.End(last_use) : owner.HasPassedOnceEnded(last_use);
   // A donor whose stream fails is left out: it must not keep the memory of all others from being used.
-  ledger_.Absorbed(may_take.status());
+  ledger_.failures().Absorb(may_take.status());
   return may_take.value_or(false);
 }
 
@@ -239,14 +239,14 @@ absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Arena& arena, 
 absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan, WaitPolicy wait_policy) {
   absl::Status status = OrderAfterDonors(arena, plan, wait_policy);
   if (!status.ok()) return status;
-  StitchClaims claims(arena, plan, handles_);
+  StitchClaims claims(arena, plan);
   status = MakeTarget(plan);
   if (!status.ok()) {
     claims.Undo();
     return absl::IsAborted(status) ? MakeRoomForMappings(status) : status;
   }
   arena.past_stitches().Add(plan.size, plan.target);
-  EnterInBooks(arena, plan, claims);
+  EnterStitch(arena, plan, claims);
   return absl::OkStatus();
 }
 
@@ -269,12 +269,12 @@ void MovableBacking::DropUnusedViews() {
   // A copy: new streams may come while the driver works.
   for (const Arena* arena : std::vector<Arena*>(arenas_.all())) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
-      for (int64_t page = 0; page < extent->touched(); ++page) {
+      for (int64_t page = 0; page < extent->pages().touched(); ++page) {
         if (dropped >= kMostDropped) return;
-        if (extent->view(page).state != View::State::kStale || IsKept(*extent, page)) continue;
+        if (extent->pages().view(page).state != View::State::kStale || IsKept(*extent, page)) continue;
         if (!returns_.HasLeft({extent.get(), page})) continue;
         // What cannot be unmapped now stays as it is, which harms nobody.
-        ledger_.Absorbed(handles_.UnmapRun({extent.get(), page, 1}, &dropped));
+        ledger_.failures().Absorb(handles_.UnmapRun({extent.get(), page, 1}, &dropped));
       }
     }
   }
@@ -284,7 +284,7 @@ absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPl
   absl::flat_hash_map<StreamClock*, StreamClock::Tick> last_uses;
   for (const Donation& donation : plan.donations) {
     StreamClock& donor = donation.run.extent->arena().clock();
-    if (donor.stream() == arena.stream()) continue;
+    if (donor.stream() == arena.clock().stream()) continue;
     StreamClock::Tick& last_use = last_uses[&donor];
     last_use = std::max(last_use, donor.Expand(donation.block->last_use));
   }
@@ -292,7 +292,7 @@ absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPl
     absl::StatusOr<bool> passed = donor->HasPassed(last_use);
     if (!passed.ok()) return passed.status();
     if (*passed) continue;
-    absl::Status status = donor->MakeWait(arena.stream(), last_use);
+    absl::Status status = donor->MakeWait(arena.clock().stream(), last_use);
     if (status.ok()) ++ledger_.statistics().num_stream_waits;
     if (absl::IsUnavailable(status) && wait_policy == WaitPolicy::kWithHostWaits) status = donor->Synchronize(last_use);
     if (!status.ok()) return status;
@@ -355,13 +355,13 @@ absl::Status MovableBacking::MapPieces(absl::Span<const Piece> pieces, PageRun r
   return status;
 }
 
-void MovableBacking::EnterInBooks(Arena& arena, const StitchPlan& plan, StitchClaims& claims) {
+void MovableBacking::EnterStitch(Arena& arena, const StitchPlan& plan, StitchClaims& claims) {
   const bool settles = Settles(arena, plan);
   int64_t page = plan.target.first;
   for (const Piece& piece : plan.pieces) {
     Handle* handle = piece.handle;
     if (handle->place.extent == nullptr) {
-      ledger_.Acquired(arena.group(), handle->size(), 1);
+      ledger_.Acquired(arena.group(), handle->size());
     } else {
       ledger_.MovedBetweenGroups(handle->place.extent->arena().group(), arena.group(), handle->size());
     }
@@ -381,7 +381,7 @@ absl::Status MovableBacking::KeepInPlace(Address start, Bytes size, bool keep) {
   if (!run.ok()) return run.status();
   std::vector<Handle*> handles;
   for (int64_t page = run->first; page < run->end(); ++page) {
-    Handle* const handle = run->extent->view(page).handle;
+    Handle* const handle = run->extent->pages().view(page).handle;
     FRUGAL_CHECK(handle != nullptr);
     if (!keep && handle->keepers == 0) return absl::FailedPreconditionError("the memory was not kept in place");
     if (handles.empty() || handles.back() != handle) handles.push_back(handle);
@@ -389,7 +389,7 @@ absl::Status MovableBacking::KeepInPlace(Address start, Bytes size, bool keep) {
   for (Handle* handle : handles) {
     if (keep) handles_.Settle(handle);
     handle->keepers += keep ? 1 : -1;
-    if (handle->keepers == (keep ? 1 : 0)) run->extent->CountInPlace(keep ? 1 : -1);
+    if (handle->keepers == (keep ? 1 : 0)) run->extent->pages().CountInPlace(keep ? 1 : -1);
   }
   return absl::OkStatus();
 }
@@ -401,7 +401,8 @@ absl::StatusOr<PageRun> MovableBacking::LivePages(Address start, Bytes size) con
       const int64_t first = (start - extent->start()).count() / kPageSize.count();
       const int64_t end = PagesCovering(start + size - extent->start()).count();
       for (int64_t page = first; page < end; ++page) {
-        if (extent->view(page).state != View::State::kLive) return absl::NotFoundError("the range is not all in use");
+        if (extent->pages().view(page).state != View::State::kLive)
+          return absl::NotFoundError("the range is not all in use");
       }
       return PageRun{extent.get(), first, end - first};
     }

@@ -29,9 +29,9 @@
 
 namespace frugal {
 
-// A plan is made without a device call that changes anything. What it takes is claimed, then it is carried out with the
-// books' lock let go of during each call, entered in the books when no call is left that can fail, and undone if one
-// does.
+// A plan is made without a device call that changes anything. What it takes is claimed. Then it is carried out, and the
+// accounting lock is let go of during each call. Once no call is left that can fail, the plan is entered in the
+// accounting; if one fails, it is undone.
 //
 // Stream order: a handle that moves within one stream needs no wait, since work on its new view comes after the
 // work on its old one. Its old view stays mapped, stamped with the tick of its last use, until that has passed:
@@ -118,7 +118,7 @@ class MovableBacking : public Backing {
     // Small blocks come and go too often for their pages to follow.
     return options_.homes == 0 || plan.to_create > Pages(0) || arena.group() == SizeGroup::kSmall;
   }
-  void EnterInBooks(Arena& arena, const StitchPlan& plan, StitchClaims& claims);
+  void EnterStitch(Arena& arena, const StitchPlan& plan, StitchClaims& claims);
 
   // The pages that [start, start + size) lies in, all of them live.
   absl::StatusOr<PageRun> LivePages(Address start, Bytes size) const;

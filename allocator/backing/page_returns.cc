@@ -63,7 +63,7 @@ void PageReturns::ChooseIdleOf(Arena& arena, Bytes enough, const UseMarks& marks
   for (Donation& donation : WholeFreeHandles(arena)) {
     if (leaving.size >= enough) return;
     const absl::StatusOr<bool> is_idle = marks.IsIdle(*donation.block);
-    ledger_.Absorbed(is_idle.status());
+    ledger_.failures().Absorb(is_idle.status());
     if (!is_idle.value_or(false)) continue;
     TakeEnd(donation.run, enough - leaving.size);
     Choose(donation, leaving);
@@ -73,7 +73,7 @@ void PageReturns::ChooseIdleOf(Arena& arena, Bytes enough, const UseMarks& marks
 void PageReturns::Choose(const Donation& donation, Leaving& leaving) {
   const PageRun& run = donation.run;
   for (int64_t page = run.first; page < run.end();) {
-    const Handle& handle = *run.extent->view(page).handle;
+    const Handle& handle = *run.extent->pages().view(page).handle;
     // The run stays whole.
     if (!HasLeftAll(handle)) return;
     page += handle.pages;
@@ -87,14 +87,14 @@ bool PageReturns::HasLeftAll(const Handle& handle) {
 }
 
 bool PageReturns::HasLeft(PageRef page) {
-  const View& view = page.extent->view(page.page);
+  const View& view = page.view();
   // The era first: its marks end the tick of the arena's stream, too, unless that is being captured.
   return clocks_.HasPassed(view.left_in) && HasPassed(page.extent->arena().clock(), view.last_use);
 }
 
 bool PageReturns::HasPassed(StreamClock& clock, StreamClock::Tick tick) {
   const absl::StatusOr<bool> passed = clock.HasPassedOnceEnded(tick);
-  ledger_.Absorbed(passed.status());
+  ledger_.failures().Absorb(passed.status());
   return passed.value_or(false);
 }
 
@@ -137,7 +137,7 @@ absl::Status PageReturns::ReturnBlock(Block* claimed, Bytes& returned) {
   Bytes gone;
   for (const Handle* handle : unmapped) gone += handle->size();
   if (gone < claimed->size) arena.Unclaim(gone == Bytes(0) ? claimed : claimed->extent->Split(claimed, gone));
-  if (gone > Bytes(0)) arena.VacateClaimed(claimed);
+  if (gone > Bytes(0)) arena.Vacate(claimed);
   for (Handle* handle : unmapped) status.Update(handles_.Release(handle));
   returned += gone;
   return status;
@@ -148,7 +148,7 @@ absl::Status PageReturns::UnmapHandles(const Block& claimed, std::vector<Handle*
   std::vector<Handle*> handles;
   const PageRun run = extent.WholePages(claimed.address, claimed.end());
   for (int64_t page = run.first; page < run.end(); page += handles.back()->pages) {
-    handles.push_back(extent.view(page).handle);
+    handles.push_back(extent.pages().view(page).handle);
     const absl::StatusOr<bool> unseen = UnmapStaleViews(*handles.back());
     // The run stays whole.
     if (!unseen.value_or(false)) return unseen.status();
@@ -156,7 +156,7 @@ absl::Status PageReturns::UnmapHandles(const Block& claimed, std::vector<Handle*
   for (Handle* handle : handles) {
     absl::Status status = handles_.UnmapRun(RunOf(*handle, handle->place));
     if (!status.ok()) return status;
-    ledger_.Relinquished(extent.arena().group(), handle->size(), 1);
+    ledger_.Relinquished(extent.arena().group(), handle->size());
     unmapped.push_back(handle);
   }
   return absl::OkStatus();

@@ -18,8 +18,8 @@
 namespace frugal {
 
 // A page goes when its own stream has passed its last use, and all streams what they were told while it could be seen.
-// A stream that fails keeps its own memory, and nobody else's. Not thread-safe. Lets go of the books' lock while the
-// driver works.
+// A stream that fails keeps its own memory, and nobody else's. Not thread-safe. Lets go of the accounting lock while
+// the driver works.
 class PageReturns {
  public:
   PageReturns(ArenaSet& arenas, HandleTable& handles, StreamClocks& clocks, Ledger& ledger)

@@ -52,7 +52,7 @@ absl::Status SegmentBacking::AddSegment(Arena& arena, Bytes size) {
   const absl::StatusOr<Address> start = lock_.DuringDriverCall([&] { return device_.Malloc(segment); });
   if (!start.ok()) return start.status();
   held_ += segment;
-  ledger_.Acquired(arena.group(), segment, 1);
+  ledger_.Acquired(arena.group(), segment);
   arena.AddExtent(Extent::Kind::kSegment, *start, segment);
   directory_.Insert(*start, segment, owner_);
   return absl::OkStatus();
@@ -97,7 +97,7 @@ absl::Status SegmentBacking::ReturnSegment(Arena& arena, Extent& segment) {
   arena.Unclaim(claimed);
   if (!status.ok()) return status;
   held_ -= segment.size();
-  ledger_.Relinquished(arena.group(), segment.size(), 1);
+  ledger_.Relinquished(arena.group(), segment.size());
   directory_.Erase(segment.start());
   arena.RemoveExtent(segment);
   return absl::OkStatus();

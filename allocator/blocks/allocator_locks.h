@@ -14,22 +14,22 @@
 namespace frugal {
 
 // Two locks, the first taken before the second:
-//   growth  is held by whoever changes what is mapped, from the first look at the books until they say what was done:
-//           so there is one at a time, and what it has set aside stays as it is.
-//   books   guards the books. It is let go of while the driver works, so that whoever finds free memory in them waits
-//           for nobody else's call.
+//   growth      is held by whoever changes what is mapped, from the first look at the accounting until the change is
+//               entered there: so there is one at a time, and what it has set aside stays as it is.
+//   accounting  guards what the allocator knows: its blocks, pages and statistics. It is let go of while the driver
+//               works, so that whoever finds a free block waits for nobody else's call.
 // Copies are of the same locks. All functions REQUIRE that the calling thread holds both.
 class AllocatorLocks {
  public:
-  // All must outlive this. `health` is OK until an invariant of the books does not hold; `books` guards it.
-  AllocatorLocks(absl::Mutex& growth, absl::Mutex& books, const absl::Status& health)
-      : growth_(growth), books_(books), health_(health) {}
+  // All must outlive this. `health` is OK until an invariant does not hold; `accounting` guards it.
+  AllocatorLocks(absl::Mutex& growth, absl::Mutex& accounting, const absl::Status& health)
+      : growth_(growth), accounting_(accounting), health_(health) {}
 
   // The answer of `call`, which asks the driver. Blocks may be taken and given back meanwhile, so no block that was
-  // found before is to be relied on but one that was claimed. Throws BrokenInvariant if the books broke meanwhile.
+  // found before is to be relied on but one that was claimed. Throws BrokenInvariant if an invariant broke meanwhile.
   template <typename Call>
   auto DuringDriverCall(Call&& call) {
-    auto answer = WithoutBooks(std::forward<Call>(call));
+    auto answer = WithoutAccounting(std::forward<Call>(call));
     CheckHealth();
     return answer;
   }
@@ -38,7 +38,7 @@ class AllocatorLocks {
   // afterwards. Throws as above.
   template <typename Call>
   auto DuringForeignCall(Call&& call) {
-    auto answer = WithoutBooks([&] {
+    auto answer = WithoutAccounting([&] {
       const Release growth(growth_);
       return std::forward<Call>(call)();
     });
@@ -64,23 +64,24 @@ class AllocatorLocks {
   };
 
   template <typename Call>
-  auto WithoutBooks(Call&& call) {
-    const Release books(books_);
+  auto WithoutAccounting(Call&& call) {
+    const Release accounting(accounting_);
     return std::forward<Call>(call)();
   }
 
   absl::Mutex& growth_;
-  absl::Mutex& books_;
+  absl::Mutex& accounting_;
   const absl::Status& health_;
 };
 
-// For the time of one miss: whoever holds the books gets the lock of growth, too. Others may hold the books between.
+// For the time of one miss: whoever holds the accounting lock gets the lock of growth, too. Others may hold the
+// accounting lock between.
 class GrowthTurn {
  public:
-  GrowthTurn(absl::Mutex& growth, absl::Mutex& books) ABSL_NO_THREAD_SAFETY_ANALYSIS : growth_(growth) {
-    books.Unlock();
+  GrowthTurn(absl::Mutex& growth, absl::Mutex& accounting) ABSL_NO_THREAD_SAFETY_ANALYSIS : growth_(growth) {
+    accounting.Unlock();
     growth.Lock();
-    books.Lock();
+    accounting.Lock();
   }
   ~GrowthTurn() ABSL_NO_THREAD_SAFETY_ANALYSIS { growth_.Unlock(); }
   GrowthTurn(const GrowthTurn&) = delete;

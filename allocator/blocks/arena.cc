@@ -6,6 +6,8 @@
 
 namespace frugal {
 
+Stream OwnerStream(const Block& block) { return block.extent->arena().clock().stream(); }
+
 Block* Arena::Take(Bytes size) {
   Block* block = free_.BestFit(size);
   if (block == nullptr) return nullptr;
@@ -33,7 +35,7 @@ Extent& Arena::AddExtent(Extent::Kind kind, Address start, Bytes size) {
   if (kind == Extent::Kind::kMovable) {
     holes_.emplace(start, extent.first_block());
   } else {
-    ledger_.Mapped(extent, start, size, 1);
+    MappingChanged(MemoryEvent::Kind::kSegmentAllocate, start, size, 1);
     EnterFree(extent.first_block());
   }
   return extent;
@@ -48,21 +50,21 @@ void Arena::RemoveExtent(Extent& extent) {
   } else {
     FRUGAL_CHECK(only->state == BlockState::kFree);
     LeaveFree(only);
-    ledger_.Vacated(extent, extent.start(), extent.size(), -1);
+    MappingChanged(MemoryEvent::Kind::kSegmentFree, extent.start(), extent.size(), -1);
   }
   blocks_.Discard(only);
   std::erase_if(extents_, [&extent](const std::unique_ptr<Extent>& one) { return one.get() == &extent; });
 }
 
 void Arena::Fill(PageRun run) {
-  const Address start = run.extent->PageAddress(run.first);
-  const Bytes size = Pages(run.count).bytes();
+  const Address start = run.address();
+  const Bytes size = run.size();
   auto it = holes_.upper_bound(start);
   FRUGAL_CHECK(it != holes_.begin());
   Block* hole = std::prev(it)->second;
   holes_.erase(std::prev(it));
   Block* filled = CutOut(hole, start, size);
-  ledger_.Mapped(*run.extent, start, size, RunsChange(*filled, +1));
+  MappingChanged(MemoryEvent::Kind::kMap, start, size, RunsChange(*filled, +1));
   filled->Apply(BlockStep::kFill);
   filled->last_use = static_cast<uint32_t>(clock_.now());
   for (Block* rest : {filled->previous, filled->next}) {
@@ -72,12 +74,12 @@ void Arena::Fill(PageRun run) {
 }
 
 void Arena::Vacate(Block* whole, PageRun run) {
-  const Address start = run.extent->PageAddress(run.first);
-  const Bytes size = Pages(run.count).bytes();
+  const Address start = run.address();
+  const Bytes size = run.size();
   FRUGAL_CHECK(whole->state == BlockState::kFree);
   LeaveFree(whole);
   Block* vacated = CutOut(whole, start, size);
-  ledger_.Vacated(*run.extent, start, size, RunsChange(*vacated, -1));
+  MappingChanged(MemoryEvent::Kind::kUnmap, start, size, RunsChange(*vacated, -1));
   vacated->Apply(BlockStep::kVacate);
   for (Block* rest : {vacated->previous, vacated->next}) {
     if (rest != nullptr && rest->state == BlockState::kFree) EnterFree(rest);
@@ -106,8 +108,8 @@ void Arena::Unclaim(Block* claimed) {
   EnterFreeMerged(claimed);
 }
 
-void Arena::VacateClaimed(Block* claimed) {
-  ledger_.Vacated(*claimed->extent, claimed->address, claimed->size, RunsChange(*claimed, -1));
+void Arena::Vacate(Block* claimed) {
+  MappingChanged(MemoryEvent::Kind::kUnmap, claimed->address, claimed->size, RunsChange(*claimed, -1));
   claimed->Apply(BlockStep::kUnclaim);
   claimed->Apply(BlockStep::kVacate);
   // They have a neighbour less.

@@ -15,6 +15,7 @@
 #include "allocator/blocks/statistics.h"
 #include "allocator/blocks/stream_clock.h"
 #include "allocator/port/device.h"
+#include "allocator/port/observer.h"
 #include "allocator/port/units.h"
 
 namespace frugal {
@@ -28,7 +29,6 @@ class Arena {
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
-  Stream stream() const { return clock_.stream(); }
   StreamClock& clock() const { return clock_; }
   SizeGroup group() const { return group_; }
   const FreeIndex& free_blocks() const { return free_; }
@@ -52,17 +52,15 @@ class Arena {
   void Fill(PageRun run);
   // Pages of the free block `whole` became a hole, because their handles moved elsewhere.
   void Vacate(Block* whole, PageRun run);
+  // The same of a claimed block of whole pages.
+  void Vacate(Block* claimed);
 
   // Sets aside a free block, or pages of one: nobody gets it and nothing joins it until it is let go. Returns the block
   // of just that, which stays the same block as long as it is claimed.
   Block* Claim(Block* whole) { return ClaimPart(whole, whole->address, whole->size); }
-  Block* Claim(Block* whole, PageRun run) {
-    return ClaimPart(whole, run.extent->PageAddress(run.first), Pages(run.count).bytes());
-  }
+  Block* Claim(Block* whole, PageRun run) { return ClaimPart(whole, run.address(), run.size()); }
   // A claimed block is free again, used last when it was before.
   void Unclaim(Block* claimed);
-  // A claimed block of whole pages became a hole, because their handles moved elsewhere.
-  void VacateClaimed(Block* claimed);
 
   void CheckInvariants() const;
 
@@ -84,6 +82,9 @@ class Arena {
   Block* CutOut(Block* whole, Address start, Bytes size);
   // By how much filling (sign +1) or vacating (-1) this block changes the number of mapped runs.
   static int RunsChange(const Block& block, int sign);
+  void MappingChanged(MemoryEvent::Kind kind, Address start, Bytes size, int runs) {
+    ledger_.MappingChanged({kind, start, size, size, clock_.stream(), nullptr}, group_, runs);
+  }
 
   StreamClock& clock_;
   const SizeGroup group_;

@@ -25,7 +25,7 @@ class ArenaSet {
 
   Arena& Get(Stream stream, SizeGroup group) {
     Arena*& recent = recent_[RecentSlot(stream, group)];
-    if (recent == nullptr || recent->stream() != stream || recent->group() != group) [[unlikely]] {
+    if (recent == nullptr || recent->clock().stream() != stream || recent->group() != group) [[unlikely]] {
       recent = &Find(stream, group);
     }
     return *recent;

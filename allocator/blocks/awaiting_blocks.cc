@@ -62,7 +62,7 @@ absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready r
     // The last fence of a stream covers all before it.
     Fence* last = nullptr;
     for (Use& use : queue.uses) {
-      if (use.fence != nullptr && use.block->extent->arena().stream() == owner) last = use.fence.get();
+      if (use.fence != nullptr && OwnerStream(*use.block) == owner) last = use.fence.get();
     }
     if (last == nullptr) continue;
     const absl::Status status = last->MakeWait(owner);
@@ -73,7 +73,7 @@ absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready r
     ++waits;
     std::vector<Block*> passed;
     std::erase_if(queue.uses, [&](const Use& use) {
-      const bool covered = use.fence != nullptr && use.block->extent->arena().stream() == owner;
+      const bool covered = use.fence != nullptr && OwnerStream(*use.block) == owner;
       if (covered) passed.push_back(use.block);
       return covered;
     });

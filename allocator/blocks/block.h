@@ -35,7 +35,7 @@ enum class BlockStep : uint8_t {
   kUnclaim,  // no longer
 };
 
-// Fails as a check does: the books would be wrong from here on.
+// Fails as a check does: the accounting would be wrong from here on.
 [[noreturn]] void RefuseStep(BlockState state, BlockStep step);
 
 // The state after `step`. Fails as a check does if `state` does not allow it.
@@ -62,7 +62,7 @@ inline BlockState Transition(BlockState state, BlockStep step) {
 
 const char* Name(BlockState state);
 
-// One line of cache: a million live blocks are common enough for their books to matter.
+// One line of cache: a million live blocks are common, so what each of them takes of the host's memory matters.
 struct alignas(64) Block {
   // What a block in use was asked for with.
   struct Use {
@@ -107,6 +107,9 @@ struct alignas(64) Block {
   }
 };
 static_assert(sizeof(Block) == 64);
+
+// The stream that the block belongs to: its arena's.
+Stream OwnerStream(const Block& block);
 
 // Makes blocks, and keeps those that are not needed for the next ones: a loop of allocations makes none.
 // Not thread-safe.

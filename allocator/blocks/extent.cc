@@ -84,7 +84,7 @@ void Extent::CheckPagesOf(const Block& block) const {
   // Other blocks that share a page with it say that the page is live.
   if (block.state == BlockState::kClaimed) return;
   for (int64_t page = first; page < past; ++page) {
-    FRUGAL_CHECK((view(page).state == View::State::kLive) == block.IsMapped());
+    FRUGAL_CHECK((pages_.view(page).state == View::State::kLive) == block.IsMapped());
   }
 }
 

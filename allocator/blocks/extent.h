@@ -1,38 +1,28 @@
-// A reserved range of addresses: its pages, with the handles that can be seen there, and its blocks.
+// A reserved range of addresses: its blocks, and its pages with the handles that can be seen there.
 
 #ifndef FRUGAL_ALLOCATOR_BLOCKS_EXTENT_H_
 #define FRUGAL_ALLOCATOR_BLOCKS_EXTENT_H_
 
 #include <cstdint>
-#include <memory>
-#include <vector>
+#include <utility>
 
 #include "allocator/blocks/block.h"
-#include "allocator/blocks/stream_clock.h"
-#include "allocator/blocks/stream_clocks.h"
+#include "allocator/blocks/page_table.h"
 #include "allocator/port/units.h"
 
 namespace frugal {
 
 class Arena;
-struct Handle;
+class Extent;
 
-// What can be seen at one page of an extent. A handle of several pages is seen at as many, which share a state.
-struct View {
-  enum class State : uint8_t {
-    kNone,   // nothing is mapped
-    kLive,   // the page's memory: blocks lie in it
-    kStale,  // the handle's bytes belong to another page; work started before they went may still use this one
-  };
-  State state = State::kNone;
-  // Which page of the handle it is, from 0.
-  int32_t part = 0;
-  Handle* handle = nullptr;
-  // Not of a view whose mapping could neither be opened for access nor undone.
-  bool accessible = false;
-  // Of a stale view: it may be unmapped once the arena's stream has passed the first, and all have passed the second.
-  StreamClock::Tick last_use = 0;
-  StreamClocks::Era left_in = 0;
+// One page of an extent.
+struct PageRef {
+  Extent* extent = nullptr;
+  int64_t page = 0;
+
+  Address address() const;
+  const View& view() const;
+  friend bool operator==(const PageRef&, const PageRef&) = default;
 };
 
 // A run of pages of one extent.
@@ -42,6 +32,8 @@ struct PageRun {
   int64_t count = 0;
 
   int64_t end() const { return first + count; }
+  Address address() const { return PageRef{extent, first}.address(); }
+  Bytes size() const { return Pages(count).bytes(); }
   friend bool operator==(const PageRun&, const PageRun&) = default;
 };
 
@@ -68,27 +60,13 @@ class Extent {
   bool Contains(Address address) const { return start_ <= address && address < end(); }
   Block* BlockAt(Address address) const;
 
-  // --- Pages.
-  Address PageAddress(int64_t page) const { return start_ + Pages(page).bytes(); }
+  // A segment's are never touched.
+  PageTable& pages() { return pages_; }
+  const PageTable& pages() const { return pages_; }
   // The pages that lie whole inside [start, end), addresses of this extent.
   PageRun WholePages(Address start, Address end);
-  const View& view(int64_t page) const { return page < touched() ? views_[static_cast<size_t>(page)] : kNoView; }
-  View& MutableView(int64_t page) {
-    if (page >= touched()) views_.resize(static_cast<size_t>(page) + 1);
-    return views_[static_cast<size_t>(page)];
-  }
-  // No page from this one on was ever mapped.
-  int64_t touched() const { return static_cast<int64_t>(views_.size()); }
-  int64_t pages() const { return size_.count() / kPageSize.count(); }
 
-  // How many handles are live here that have their home elsewhere.
-  int64_t guests() const { return guests_; }
-  void CountGuests(int64_t change) { guests_ += change; }
-  // How many handles are live here that somebody wants to stay: see DeviceAllocator::KeepInPlace.
-  int64_t in_place() const { return in_place_; }
-  void CountInPlace(int64_t change) { in_place_ += change; }
-
-  // --- Blocks. These change the list and nothing else; the arena keeps its indexes in step.
+  // These change the list of blocks and nothing else; the arena keeps its indexes in step.
 
   // Cuts `block` so that it keeps `size`; the rest is a new block after it, in the same state.
   Block* Split(Block* block, Bytes size);
@@ -110,13 +88,11 @@ class Extent {
   const Bytes size_;
   BlockFactory& blocks_;
   Block* first_;
-  static inline const View kNoView = {};
-  // One a page, up to the last that was ever mapped: ranges are reserved several times as large as the device. None in
-  // a segment.
-  std::vector<View> views_;
-  int64_t guests_ = 0;
-  int64_t in_place_ = 0;
+  PageTable pages_;
 };
+
+inline Address PageRef::address() const { return extent->start() + Pages(page).bytes(); }
+inline const View& PageRef::view() const { return std::as_const(*extent).pages().view(page); }
 
 }  // namespace frugal
 

@@ -1,12 +1,12 @@
-// The books of one device: every change of a block or of a mapped range is entered here, once, so that
-// statistics and observers cannot disagree.
+// The accounting of one device: every change of a block or of a mapped range is entered here, once, so that statistics
+// and observers cannot disagree.
 
 #ifndef FRUGAL_ALLOCATOR_BLOCKS_LEDGER_H_
 #define FRUGAL_ALLOCATOR_BLOCKS_LEDGER_H_
 
-#include "absl/status/status.h"
 #include "allocator/births/birth_epochs.h"
 #include "allocator/blocks/block.h"
+#include "allocator/blocks/driver_failures.h"
 #include "allocator/blocks/statistics.h"
 #include "allocator/port/observer.h"
 #include "allocator/port/units.h"
@@ -16,6 +16,10 @@ namespace frugal {
 // `group` is that of the block's arena. Not thread-safe.
 class Ledger {
  public:
+  Ledger() = default;
+  Ledger(const Ledger&) = delete;
+  Ledger& operator=(const Ledger&) = delete;
+
   const Statistics& statistics() const { return statistics_; }
   Statistics& statistics() { return statistics_; }
   void SetObserver(Observer* observer) { observer_ = observer; }
@@ -73,23 +77,20 @@ class Ledger {
     }
   }
 
-  // Pages of an extent were filled or vacated. `runs` is the change in the number of mapped runs.
-  void Mapped(const Extent& extent, Address start, Bytes size, int runs);
-  void Vacated(const Extent& extent, Address start, Bytes size, int runs);
+  // Memory was mapped, or unmapped, as `event` says. `runs` is the change in the number of mapped runs.
+  void MappingChanged(const MemoryEvent& event, SizeGroup group, int runs) {
+    Change(statistics_.segment, group, runs);
+    if (observer_ != nullptr) observer_->OnMemoryEvent(event);
+  }
 
-  // Physical memory taken from the device or given back to it, as `calls` handles or segments.
-  void Acquired(SizeGroup group, Bytes size, int64_t calls);
-  void Relinquished(SizeGroup group, Bytes size, int64_t calls);
+  // A handle or a segment was taken from the device, or given back to it.
+  void Acquired(SizeGroup group, Bytes size);
+  void Relinquished(SizeGroup group, Bytes size);
 
   // Physical memory went from ranges of one size group to another's.
   void MovedBetweenGroups(SizeGroup from, SizeGroup to, Bytes size);
 
-  // The device failed a call, but nobody gets its status: what was wanted is done later, or in another way. OK changes
-  // nothing.
-  void Absorbed(const absl::Status& failure);
-  // Of those absorbed since ForgetFailures; OK: there was none.
-  const absl::Status& latest_failure() const { return latest_failure_; }
-  void ForgetFailures() { latest_failure_ = absl::OkStatus(); }
+  DriverFailures& failures() { return failures_; }
 
  private:
   static bool HasMappedNeighbour(const Block& block) {
@@ -109,7 +110,6 @@ class Ledger {
     if (amount < 0) counter.Decrease(group, -amount);
   }
 
-  void CountRuns(SizeGroup group, int runs);
   void DropAnnotation(Block& block);
   // In their callers, where they take half the instructions that calls would.
   void TellHandedOut(Block& block, Sample sample) {
@@ -126,7 +126,7 @@ class Ledger {
   int64_t blocks_awaiting_ = 0;
   Observer* observer_ = nullptr;
   BirthEpochs* births_ = nullptr;
-  absl::Status latest_failure_;
+  DriverFailures failures_{statistics_.num_driver_failures};
 };
 
 }  // namespace frugal

@@ -15,8 +15,9 @@ void PastStitches::Add(Bytes size, PageRun run) {
   ++oldest_;
 }
 
-// To behind the same stitch of the turn before; if it was made elsewhere this time, behind the one that it stands for;
-// if none is left of that turn, to the end, from where the search goes on with the oldest.
+// The cursor goes behind the same stitch of the iteration before. If that was made elsewhere, it goes behind the one
+// that was expected here. If none is left of that iteration, it goes to the end, from where the search goes on with the
+// oldest.
 void PastStitches::MoveCursor(const std::deque<int64_t>& positions, PageRun run) {
   const int64_t end = oldest_ + static_cast<int64_t>(stitches_.size()) + 1;
   if (positions.empty() || positions.back() < cursor_) cursor_ = end;

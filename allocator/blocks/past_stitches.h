@@ -13,9 +13,9 @@
 
 namespace frugal {
 
-// A stitch leaves its views mapped. A program that repeats itself misses on the same requests in the same order, so the
-// stitches are kept in that order, and a cursor follows them one turn behind: what came next for the same size is
-// tried first. One place for each size would not do, since requests of one size find different memory free.
+// A stitch leaves its views mapped. A training loop misses on the same requests in the same order in each iteration, so
+// the stitches are kept in that order, and a cursor follows them one iteration behind: what came next for the same size
+// is tried first. One place for each size would not do, since requests of one size find different memory free.
 // Not thread-safe.
 class PastStitches {
  public:
@@ -42,7 +42,7 @@ class PastStitches {
   };
   // Trying one costs about as much as a look at one edge of a hole, of which there are as many.
   static constexpr size_t kMostTries = 6;
-  // Some hundred misses are a lot for a turn of a loop.
+  // Some hundred misses are a lot for an iteration.
   static constexpr size_t kMostStitches = 8192;
 
   const Stitch& At(int64_t position) const { return stitches_[static_cast<size_t>(position - oldest_)]; }

@@ -20,7 +20,7 @@ bool StreamClocks::EndEra() {
   for (StreamClock* clock : all_) {
     const StreamClock::Tick now = clock->now();
     const absl::StatusOr<bool> ended = clock->End(now);
-    ledger_.Absorbed(ended.status());
+    ledger_.failures().Absorb(ended.status());
     const bool is_captured = ended.ok() && !*ended && !clock->stream().may_end;
     if (!is_captured) marks.push_back({clock, now});
     captures = captures || is_captured;
@@ -37,7 +37,7 @@ bool StreamClocks::HasPassed(Era era) {
   while (!marks.empty()) {
     const Mark& last = marks.back();
     const absl::StatusOr<bool> passed = last.clock->HasPassedOnceEnded(last.tick);
-    ledger_.Absorbed(passed.status());
+    ledger_.failures().Absorb(passed.status());
     if (!passed.value_or(false)) return false;
     marks.pop_back();
   }
@@ -54,7 +54,7 @@ bool StreamClocks::WaitForAll() {
   }
   for (StreamClock* clock : all_) {
     const absl::Status status = clock->Synchronize(clock->now() - 1);
-    if (!absl::IsUnavailable(status)) ledger_.Absorbed(status);
+    if (!absl::IsUnavailable(status)) ledger_.failures().Absorb(status);
   }
   return false;
 }
@@ -68,9 +68,9 @@ bool StreamClocks::SynchronizeAll() {
   absl::Status status = device_.SynchronizeAll();
   if (status.ok()) return true;
   // Once more, since what failed may have been earlier work of the program's.
-  ledger_.Absorbed(status);
+  ledger_.failures().Absorb(status);
   status = device_.SynchronizeAll();
-  ledger_.Absorbed(status);
+  ledger_.failures().Absorb(status);
   return status.ok();
 }
 

@@ -25,7 +25,7 @@ inline constexpr CheckLevel kDefaultCheckLevel = CheckLevel::kFast;
 inline constexpr CheckLevel kDefaultCheckLevel = CheckLevel::kFull;
 #endif
 
-// An invariant does not hold: the books that it is about must not be used any more.
+// An invariant does not hold: the accounting that it is about must not be used any more.
 class BrokenInvariant : public std::exception {
  public:
   explicit BrokenInvariant(std::string text) : text_(std::move(text)) {}

@@ -26,7 +26,7 @@ namespace frugal {
   X(largest_piece, 32, "pages of the largest handle")                                                                  \
   /* At 3 the driver time of a loop on a full device is more; at 16 nothing is better but that, in generated ones. */  \
   X(most_edges, 8, "edges of holes that are looked at for a place, those that need the fewest pages")                  \
-  /* At 1 one loop of random sizes in 45 never comes to rest; at 10 and 100 all do. */                                 \
+  /* At 1 one loop of random sizes in 45 never reaches a steady state; at 10 and 100 all do. */                        \
   X(unmap_weight, 10, "times the driver's unmap that a view in the way counts in the choice of a place")               \
   /* Without, 4x is 0 | 13 % more, least .0003 less | .0006 more. */                                                   \
   X(homes, 1, "whether a handle that served a stitch goes back to where it was when it is free")                       \

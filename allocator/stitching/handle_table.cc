@@ -99,34 +99,34 @@ absl::Status HandleTable::ReleaseAll() {
 
 absl::Status HandleTable::MapAt(Handle* handle, PageRef place) {
   for (int64_t page = place.page; page < place.page + handle->pages; ++page) {
-    FRUGAL_CHECK(place.extent->view(page).state == View::State::kNone);
+    FRUGAL_CHECK(place.extent->pages().view(page).state == View::State::kNone);
   }
-  const Address start = place.extent->PageAddress(place.page);
+  const Address start = place.address();
   absl::Status status = lock_.DuringDriverCall([&] { return device_.Map(start, handle->size(), handle->physical); });
   if (!status.ok()) return status;
   for (int64_t part = 0; part < handle->pages; ++part) {
-    place.extent->MutableView(place.page + part) = View{View::State::kStale, static_cast<int32_t>(part), handle};
+    place.extent->pages().MutableView(place.page + part) =
+        View{View::State::kStale, static_cast<int32_t>(part), handle};
   }
   handle->stale.push_back(place);
   return absl::OkStatus();
 }
 
 absl::Status HandleTable::OpenRun(PageRun run) {
-  absl::Status status = lock_.DuringDriverCall(
-      [&] { return device_.SetAccess(run.extent->PageAddress(run.first), Pages(run.count).bytes()); });
+  absl::Status status =
+      lock_.DuringDriverCall([&] { return device_.SetAccess(run.address(), Pages(run.count).bytes()); });
   if (!status.ok()) return status;
-  for (int64_t page = run.first; page < run.end(); ++page) run.extent->MutableView(page).accessible = true;
+  for (int64_t page = run.first; page < run.end(); ++page) run.extent->pages().MutableView(page).accessible = true;
   return absl::OkStatus();
 }
 
 absl::Status HandleTable::UnmapRun(PageRun run, int64_t* unmapped) {
   for (int64_t page = run.first; page < run.end(); ++page) {
-    if (run.extent->view(page).state == View::State::kNone) continue;
+    if (run.extent->pages().view(page).state == View::State::kNone) continue;
     const PageRef start = StartOfView({run.extent, page});
-    const Handle* const handle = run.extent->view(page).handle;
+    const Handle* const handle = run.extent->pages().view(page).handle;
     FRUGAL_CHECK(handle != nullptr);
-    absl::Status status =
-        lock_.DuringDriverCall([&] { return device_.Unmap(run.extent->PageAddress(start.page), handle->size()); });
+    absl::Status status = lock_.DuringDriverCall([&] { return device_.Unmap(start.address(), handle->size()); });
     if (!status.ok()) return status;
     if (unmapped != nullptr) *unmapped += handle->pages;
     Unmapped(start);
@@ -135,7 +135,7 @@ absl::Status HandleTable::UnmapRun(PageRun run, int64_t* unmapped) {
 }
 
 void HandleTable::Unmapped(PageRef place) {
-  Handle* const handle = place.extent->view(place.page).handle;
+  Handle* const handle = place.view().handle;
   FRUGAL_CHECK(handle != nullptr);
   if (handle->place == place) {
     Settle(handle);
@@ -146,7 +146,7 @@ void HandleTable::Unmapped(PageRef place) {
     if (handle->home == place) Settle(handle);
     EraseStale(*handle, place);
   }
-  for (int64_t part = 0; part < handle->pages; ++part) place.extent->MutableView(place.page + part) = View();
+  for (int64_t part = 0; part < handle->pages; ++part) place.extent->pages().MutableView(place.page + part) = View();
 }
 
 void HandleTable::Move(Handle* handle, PageRef place) {
@@ -155,27 +155,27 @@ void HandleTable::Move(Handle* handle, PageRef place) {
     Extent& old = *handle->place.extent;
     const StreamClock::Tick now = old.arena().clock().now();
     for (int64_t part = 0; part < handle->pages; ++part) {
-      View& left = old.MutableView(handle->place.page + part);
+      View& left = old.pages().MutableView(handle->place.page + part);
       left.state = View::State::kStale;
       left.last_use = now;
       left.left_in = clocks_.era();
     }
     handle->stale.push_back(handle->place);
-    if (handle->IsGuest()) old.CountGuests(-1);
+    if (handle->IsGuest()) old.pages().CountGuests(-1);
   } else {
     LeaveFlight(*handle);
   }
   for (int64_t part = 0; part < handle->pages; ++part) {
-    View& view = place.extent->MutableView(place.page + part);
+    View& view = place.extent->pages().MutableView(place.page + part);
     FRUGAL_CHECK(view.handle == handle && view.state == View::State::kStale && view.part == part);
     view.state = View::State::kLive;
   }
   handle->place = place;
-  if (handle->IsGuest()) place.extent->CountGuests(1);
+  if (handle->IsGuest()) place.extent->pages().CountGuests(1);
 }
 
 void HandleTable::Settle(Handle* handle) {
-  if (handle->IsGuest()) handle->place.extent->CountGuests(-1);
+  if (handle->IsGuest()) handle->place.extent->pages().CountGuests(-1);
   handle->home = handle->place;
 }
 
@@ -198,19 +198,19 @@ void HandleTable::CheckInvariants() const {
       continue;
     }
     CheckView(*handle, handle->place, View::State::kLive);
-    FRUGAL_CHECK(handle->home.extent->view(handle->home.page).handle == handle);
+    FRUGAL_CHECK(handle->home.extent->pages().view(handle->home.page).handle == handle);
     FRUGAL_CHECK(handle->keepers == 0 || !handle->IsGuest());
     guests[handle->place.extent] += handle->IsGuest() ? 1 : 0;
     in_place[handle->place.extent] += handle->keepers > 0 ? 1 : 0;
   }
   FRUGAL_CHECK(homeless == spares_.size() + handles_in_flight_ && held == held_);
-  for (const auto& [extent, count] : guests) FRUGAL_CHECK(extent->guests() == count);
-  for (const auto& [extent, count] : in_place) FRUGAL_CHECK(extent->in_place() == count);
+  for (const auto& [extent, count] : guests) FRUGAL_CHECK(extent->pages().guests() == count);
+  for (const auto& [extent, count] : in_place) FRUGAL_CHECK(extent->pages().in_place() == count);
 }
 
 void HandleTable::CheckView(const Handle& handle, PageRef place, View::State state) {
   for (int64_t part = 0; part < handle.pages; ++part) {
-    const View& view = place.extent->view(place.page + part);
+    const View& view = place.extent->pages().view(place.page + part);
     FRUGAL_CHECK(view.handle == &handle && view.state == state && view.part == part);
   }
 }

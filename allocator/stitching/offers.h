@@ -19,7 +19,7 @@ struct Donation {
   Block* block = nullptr;
   PageRun run;
 
-  Address start() const { return run.extent->PageAddress(run.first); }
+  Address start() const { return run.address(); }
 };
 
 // The pages of the run, live ones, that belong to handles which lie in it whole.

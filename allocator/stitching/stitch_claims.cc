@@ -6,16 +6,15 @@
 
 namespace frugal {
 
-StitchClaims::StitchClaims(Arena& arena, const StitchPlan& plan, HandleTable& handles)
-    : arena_(arena), handles_(handles) {
-  handles_.BeginFilling(plan.target);
+StitchClaims::StitchClaims(Arena& arena, const StitchPlan& plan) : arena_(arena), filled_(*plan.target.extent) {
+  filled_.pages().BeginFilling(plan.target.first, plan.target.count);
   // In the plan's order: of a block's pages those at the highest address come first, so that the block stays at the
   // others.
   for (const Donation& donation : plan.donations) {
     donations_.push_back(donation.block->extent->arena().Claim(donation.block, donation.run));
   }
-  const Address start = plan.target.extent->PageAddress(plan.target.first);
-  const Address end = plan.target.extent->PageAddress(plan.target.end());
+  const Address start = plan.target.address();
+  const Address end = start + plan.target.size();
   const auto after = arena_.holes().upper_bound(start);
   FRUGAL_CHECK(after != arena_.holes().begin());
   const Block& hole = *std::prev(after)->second;
@@ -27,15 +26,15 @@ StitchClaims::StitchClaims(Arena& arena, const StitchPlan& plan, HandleTable& ha
 }
 
 void StitchClaims::Vacate() {
-  for (Block* donation : donations_) donation->extent->arena().VacateClaimed(donation);
+  for (Block* donation : donations_) donation->extent->arena().Vacate(donation);
   LetGo(edges_);
-  handles_.EndFilling();
+  filled_.pages().EndFilling();
 }
 
 void StitchClaims::Undo() {
   LetGo(donations_);
   LetGo(edges_);
-  handles_.EndFilling();
+  filled_.pages().EndFilling();
 }
 
 void StitchClaims::LetGo(const absl::InlinedVector<Block*, 2>& blocks) {

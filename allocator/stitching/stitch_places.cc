@@ -13,16 +13,16 @@ Bytes SizeOf(const Block* block) { return block == nullptr ? Bytes(0) : block->s
 
 // Whether none of the pages waits for a handle that is not to be had now.
 bool IsVacant(const PageRun& run, const Offers& offers) {
-  const int64_t touched = std::min(run.end(), run.extent->touched());
+  const int64_t touched = std::min(run.end(), run.extent->pages().touched());
   for (int64_t page = run.first; page < touched; ++page) {
-    if (IsKept(*run.extent, page) && offers.Find(*run.extent->view(page).handle) == nullptr) return false;
+    if (IsKept(*run.extent, page) && offers.Find(*run.extent->pages().view(page).handle) == nullptr) return false;
   }
   return true;
 }
 
 // The run as far as it is vacant, from `first` on upwards or down.
 PageRun VacantFrom(PageRun run, bool down, const Offers& offers) {
-  const int64_t touched = std::min(run.end(), run.extent->touched());
+  const int64_t touched = std::min(run.end(), run.extent->pages().touched());
   if (down) {
     for (int64_t page = touched - 1; page >= run.first; --page) {
       if (!IsVacant({run.extent, page, 1}, offers)) return {run.extent, page + 1, run.end() - page - 1};
@@ -68,8 +68,8 @@ bool TakeVacantRoom(StitchPlace& place, const Offers& offers) {
 }  // namespace
 
 std::optional<StitchPlace> PlaceAt(const Arena& arena, PageRun run, Bytes size) {
-  const Address start = run.extent->PageAddress(run.first);
-  const Address end = run.extent->PageAddress(run.end());
+  const Address start = run.address();
+  const Address end = run.address() + run.size();
   auto after = arena.holes().upper_bound(start);
   if (after == arena.holes().begin()) return std::nullopt;
   const Block& hole = *std::prev(after)->second;
@@ -100,7 +100,7 @@ std::optional<StitchPlace> UntouchedPlace(const Arena& arena, Bytes size, Bytes 
   for (const auto& [address, hole] : arena.holes()) {
     Extent& extent = *hole->extent;
     const PageRun all = extent.WholePages(hole->address, hole->end());
-    const int64_t first = std::max(all.first, extent.touched());
+    const int64_t first = std::max(all.first, extent.pages().touched());
     if (first + with_room <= all.end()) {
       return StitchPlace{
           {&extent, first, pages}, {&extent, first, all.end() - first}, StitchPlace::Growth::kUp, nullptr, nullptr};

@@ -26,7 +26,7 @@ struct StitchPlace {
   PageRun run;   // what is needed
   PageRun room;  // what may be filled: the run and what it may grow into
   Growth growth = Growth::kNone;
-  const Block* left = nullptr;   // null: not free, or the run does not wait_policy to the end of its hole
+  const Block* left = nullptr;   // null: not free, or the run does not reach to that end of its hole
   const Block* right = nullptr;  // the same
 
   Bytes left_size() const { return left == nullptr ? Bytes(0) : left->size; }

@@ -31,7 +31,7 @@ class Supply {
   explicit Supply(const Offers& offers) {
     for (const Donation& donation : offers.from_largest()) {
       for (int64_t page = donation.run.first; page < donation.run.end();) {
-        Handle* handle = donation.run.extent->view(page).handle;
+        Handle* handle = donation.run.extent->pages().view(page).handle;
         FRUGAL_CHECK(handle != nullptr);
         by_power_[static_cast<size_t>(Power(handle->pages))].push_back({handle, donation.block});
         page += handle->pages;
@@ -87,7 +87,7 @@ class Filler {
 
   // The handle whose old view begins, or ends, at the next page, if it may be taken.
   Handle* SeenNext(int64_t room) const {
-    const View& view = place_.run.extent->view(Page());
+    const View& view = place_.run.extent->pages().view(Page());
     if (view.state != View::State::kStale || view.handle->pages > room || taken_.contains(view.handle)) return nullptr;
     if (!view.accessible || view.part != (down_ ? view.handle->pages - 1 : 0)) return nullptr;
     const Donation* donation = request_.offers.Find(*view.handle);
@@ -162,7 +162,7 @@ void ForEachInTheWay(const StitchPlan& plan, F&& f) {
   int64_t page = plan.target.first;
   for (const Piece& piece : plan.pieces) {
     for (int64_t part = 0; part < piece.pages; ++part, ++page) {
-      const View& view = plan.target.extent->view(page);
+      const View& view = plan.target.extent->pages().view(page);
       if (view.state == View::State::kNone) {
         latest = nullptr;
         continue;
@@ -210,9 +210,8 @@ void FindDonations(const Offers& offers, StitchPlan& plan) {
   for (const Piece& piece : plan.pieces) {
     if (piece.handle != nullptr) handles.push_back(piece.handle);
   }
-  std::sort(handles.begin(), handles.end(), [](const Handle* a, const Handle* b) {
-    return a->place.extent->PageAddress(a->place.page) > b->place.extent->PageAddress(b->place.page);
-  });
+  std::sort(handles.begin(), handles.end(),
+            [](const Handle* a, const Handle* b) { return a->place.address() > b->place.address(); });
   for (const Handle* handle : handles) {
     Block* const block = offers.Find(*handle)->block;
     std::vector<Donation>& donations = plan.donations;
@@ -230,7 +229,7 @@ void FindDonations(const Offers& offers, StitchPlan& plan) {
 bool IsSeenWhole(PageRun run) {
   int64_t page = run.first;
   while (page < run.end()) {
-    const View& view = run.extent->view(page);
+    const View& view = run.extent->pages().view(page);
     if (view.state != View::State::kStale || !IsSeenAt(*view.handle, {run.extent, page})) return false;
     page += view.handle->pages;
   }
@@ -244,7 +243,7 @@ std::optional<StitchPlan> PlanAsSeen(const StitchPlace& place, Bytes size, const
   plan.target = place.run;
   absl::flat_hash_set<const Handle*> taken;
   for (int64_t page = place.run.first; page < place.run.end(); page += plan.pieces.back().pages) {
-    Handle* const handle = place.run.extent->view(page).handle;
+    Handle* const handle = place.run.extent->pages().view(page).handle;
     const Donation* donation = offers.Find(*handle);
     if (donation == nullptr || donation->block == place.left || donation->block == place.right) return std::nullopt;
     // A handle can have two old views in one place.
@@ -279,7 +278,8 @@ std::optional<StitchPlan> PlanStitch(const Arena& arena, const StitchRequest& re
   std::vector<std::pair<Cost, StitchPlan>> plans;
   std::vector<StitchPlace> places = FindPlaces(arena, request.size, room, request.offers, request.options.most_edges);
   if (request.offers.pages() > Pages(0)) {
-    // Stitches that overwrite each other's views in every iteration would never come to rest.
+    // Stitches that overwrite each other's views in every iteration would never reach a
+    // steady state.
     const std::optional<StitchPlace> untouched = UntouchedPlace(arena, request.size, room);
     if (untouched.has_value()) places.push_back(*untouched);
   }

@@ -1,5 +1,9 @@
-// What to do when no free block of an arena is large enough: which pages of a hole to fill, and with whose
-// memory. Pure: reads the arenas and changes nothing.
+// What to do when no free block of an arena is large enough: which pages of a hole to fill, and with whose memory.
+// Pure: reads the arenas and changes nothing.
+//
+// To stitch is to map pieces of physical memory from several places side by side, so that they make one range. The idea
+// is GMLake's: Guo et al., "GMLake: Efficient and Transparent GPU Memory Defragmentation for Large-scale DNN Training
+// with Virtual Memory Stitching", ASPLOS 2024.
 
 #ifndef FRUGAL_ALLOCATOR_STITCHING_STITCH_PLAN_H_
 #define FRUGAL_ALLOCATOR_STITCHING_STITCH_PLAN_H_

@@ -83,14 +83,14 @@ int64_t EndEpoch() {
   SiteSampler::RecordInDetail();
   int64_t ended = 0;
   ForEachGpu([&ended](DeviceAllocator& allocator) {
-    allocator.EndEpoch();
-    ended = std::max(ended, allocator.GetEpochReport().epochs_ended);
+    allocator.births().EndEpoch();
+    ended = std::max(ended, allocator.births().Report().epochs_ended);
   });
   return ended;
 }
 
 void HalveEpochs() {
-  ForEachGpu([](DeviceAllocator& allocator) { allocator.HalveEpochs(); });
+  ForEachGpu([](DeviceAllocator& allocator) { allocator.births().HalveEpochs(); });
 }
 
 constexpr ModuleCalls::Epochs kEpochs = {EndEpoch, HalveEpochs};
@@ -160,7 +160,7 @@ int frugal_site_lines(int number, struct frugal_line* lines, int capacity) {
 int frugal_site_usages(int gpu_number, struct frugal_usage* usages, int capacity) {
   frugal::GpuMemory* const gpu = frugal::FindGpu(gpu_number);
   if (gpu == nullptr) return 0;
-  const std::vector<frugal::SiteUsage> all = gpu->allocator().SiteUsages();
+  const std::vector<frugal::SiteUsage> all = gpu->allocator().births().Usages();
   const int count = static_cast<int>(all.size());
   for (int i = 0; i < std::min(count, capacity); ++i) {
     const frugal::SiteUsage& usage = all[static_cast<size_t>(i)];
@@ -170,7 +170,7 @@ int frugal_site_usages(int gpu_number, struct frugal_usage* usages, int capacity
 }
 
 void frugal_restart_site_peaks(int gpu_number) {
-  if (frugal::GpuMemory* gpu = frugal::FindGpu(gpu_number); gpu != nullptr) gpu->allocator().RestartSitePeaks();
+  if (frugal::GpuMemory* gpu = frugal::FindGpu(gpu_number); gpu != nullptr) gpu->allocator().births().RestartPeak();
 }
 
 int64_t frugal_take_peak(int gpu_number, int64_t* in_use, int64_t* held) {
@@ -180,7 +180,7 @@ int64_t frugal_take_peak(int gpu_number, int64_t* in_use, int64_t* held) {
   const frugal::DeviceStats now = gpu->statistics().Ours();
   *in_use = now.allocated_bytes[0].current;
   *held = now.reserved_bytes[0].current;
-  return gpu->allocator().TakeHighestRecorded().count();
+  return gpu->allocator().births().TakeHighest().count();
 }
 
 int frugal_gpus(int* gpus, int capacity) {
@@ -198,7 +198,7 @@ frugal_snapshot* frugal_take_snapshot(int gpu_number) {
   auto* const snapshot = new frugal_snapshot();
   frugal::GpuMemory* const gpu = frugal::FindGpu(gpu_number);
   if (gpu == nullptr) return snapshot;
-  for (const frugal::SegmentView& segment : gpu->allocator().Snapshot()) frugal::Append(segment, *snapshot);
+  for (const frugal::SegmentView& segment : gpu->allocator().inspect().Snapshot()) frugal::Append(segment, *snapshot);
   return snapshot;
 }
 
@@ -218,15 +218,15 @@ void frugal_record_in_detail(void) { frugal::SiteSampler::RecordInDetail(); }
 
 int frugal_epoch_end(void) {
   frugal::SiteSampler::RecordInDetail();
-  return frugal::ForEachGpu([](frugal::DeviceAllocator& allocator) { allocator.EndEpoch(); });
+  return frugal::ForEachGpu([](frugal::DeviceAllocator& allocator) { allocator.births().EndEpoch(); });
 }
 
 int frugal_collapse_epochs(void) {
-  return frugal::ForEachGpu([](frugal::DeviceAllocator& allocator) { allocator.CollapseEpochs(); });
+  return frugal::ForEachGpu([](frugal::DeviceAllocator& allocator) { allocator.births().CollapseEpochs(); });
 }
 
 int frugal_halve_epochs(void) {
-  return frugal::ForEachGpu([](frugal::DeviceAllocator& allocator) { allocator.HalveEpochs(); });
+  return frugal::ForEachGpu([](frugal::DeviceAllocator& allocator) { allocator.births().HalveEpochs(); });
 }
 
 void frugal_count_module_calls(int on) { frugal::ModuleCalls::SetOn(on != 0 ? &frugal::kEpochs : nullptr); }
@@ -240,7 +240,7 @@ void frugal_set_epoch_listener(int (*schedule)(int (*call)(void*), void*), int (
 int64_t frugal_epochs_ended(void) {
   int64_t ended = 0;
   const int failed = frugal::ForEachGpu([&ended](frugal::DeviceAllocator& allocator) {
-    ended = std::max(ended, allocator.GetEpochReport().epochs_ended);
+    ended = std::max(ended, allocator.births().Report().epochs_ended);
   });
   return failed == 0 ? ended : -1;
 }

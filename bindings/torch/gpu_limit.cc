@@ -37,7 +37,7 @@ const char* GpuLimit::Name() {
 absl::Status GpuLimit::Update() {
   if (fraction_ >= 1.0 && !setting_.exists()) {
     native_share_.SetLimit(fraction_, kUnlimited, kUnlimited);
-    allocator_.SetLimit(kUnlimited, nullptr, nullptr);
+    allocator_.settings().SetLimit(kUnlimited, nullptr, nullptr);
     return absl::OkStatus();
   }
   absl::StatusOr<MemoryInfo> memory = device_.GetMemoryInfo();
@@ -49,7 +49,7 @@ absl::Status GpuLimit::Update() {
   fraction_holds_ = pytorchs <= ours;
   const Bytes limit = std::min(pytorchs, ours);
   native_share_.SetLimit(fraction_, limit, memory->total);
-  allocator_.SetLimit(limit, &NativeShare::ReadNoted, &native_share_);
+  allocator_.settings().SetLimit(limit, &NativeShare::ReadNoted, &native_share_);
   return absl::OkStatus();
 }
 

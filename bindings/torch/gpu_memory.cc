@@ -33,7 +33,7 @@ std::optional<Bytes> GpuMemory::RoomAtPeak() {
   const Bytes natives = native_share_.Reserved();
   // All but what others hold.
   const Bytes pytorchs = memory->free + Bytes(ours.reserved_bytes[SizeGroup::kAll].current) + natives;
-  const Bytes most = std::min(allocator_.Limit(), pytorchs) - natives;
+  const Bytes most = std::min(allocator_.settings().Limit(), pytorchs) - natives;
   return std::max(most - Bytes(statistics_.Ours().allocated_bytes[0].peak), Bytes(0));
 }
 
@@ -53,14 +53,14 @@ absl::StatusOr<Bytes> GpuMemory::ReleaseIdle(const Routing& routing) {
 }
 
 void GpuMemory::SetPolicy(const PolicySettings& policy) {
-  allocator_.SetDriverCosts(policy.costs);
+  allocator_.settings().SetDriverCosts(policy.costs);
   if (UnifiedMemory* const unified = device_->unified(); unified != nullptr) unified->SetReserve(policy.host_reserve);
   // A 64th of a small GPU. Where the driver cannot say how large it is, nothing will be taken of it either.
   const absl::StatusOr<MemoryInfo> memory = device_->GetMemoryInfo();
   const Bytes part = memory.ok() ? RoundDown(Bytes(memory->total.count() / 64), kPageSize) : kDriverReserve;
   const Bytes usual = std::min(kDriverReserve, part);
-  allocator_.SetDriverReserve(policy.driver_reserve.value_or(usual));
-  allocator_.SetRemapping(policy.remap);
+  allocator_.settings().SetDriverReserve(policy.driver_reserve.value_or(usual));
+  allocator_.settings().SetRemapping(policy.remap);
 }
 
 }  // namespace frugal

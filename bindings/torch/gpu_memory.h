@@ -39,7 +39,7 @@ class GpuMemory {
   GpuStatistics& statistics() { return statistics_; }
 
   // Tells the allocator to report to history, from the first time that somebody listens.
-  void AttachHistory() { allocator_.SetObserver(&history_); }
+  void AttachHistory() { allocator_.settings().SetObserver(&history_); }
 
   void SetPolicy(const PolicySettings& policy);
   // Gives at least `enough` of our idle memory back to the driver, or all; returns how much that was. If the driver

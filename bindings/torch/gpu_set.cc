@@ -37,10 +37,10 @@ std::unique_ptr<GpuMemory> GpuSet::Make(c10::DeviceIndex ordinal) {
   absl::Status status = gpu->limit().SetFraction(native_.initialized() ? native_.getMemoryFraction(ordinal) : 1.0);
   if (status.ok()) status = gpu->limit().Set(memory_limit_);
   TORCH_CHECK(status.ok(), "frugal_alloc: ", status.message());
-  gpu->allocator().SetCheckLevel(check_level_);
+  gpu->allocator().settings().SetCheckLevel(check_level_);
   gpu->SetPolicy(policy_);
   if (history_.has_listened()) gpu->AttachHistory();
-  if (SiteSampler::is_on()) gpu->allocator().RecordBirths();
+  if (SiteSampler::is_on()) gpu->allocator().births().Start();
   gpu->statistics().BeginPeriod();
   return gpu;
 }
@@ -87,14 +87,14 @@ void GpuSet::SetTracking(bool value) {
   absl::MutexLock lock(&mutex_);
   if (value) FindAutograd();
   SiteSampler::SetOn(value);
-  if (value) ForEach([](GpuMemory& gpu) { gpu.allocator().RecordBirths(); });
+  if (value) ForEach([](GpuMemory& gpu) { gpu.allocator().births().Start(); });
 }
 
 void GpuSet::SetCheckLevel(CheckLevel level) {
   // A GPU that is being opened either has the new level, or is in the set by now.
   absl::MutexLock lock(&mutex_);
   check_level_ = level;
-  ForEach([level](GpuMemory& gpu) { gpu.allocator().SetCheckLevel(level); });
+  ForEach([level](GpuMemory& gpu) { gpu.allocator().settings().SetCheckLevel(level); });
 }
 
 void GpuSet::SetPolicy(const PolicySettings& policy) {
@@ -106,7 +106,7 @@ void GpuSet::SetPolicy(const PolicySettings& policy) {
 LeakReport GpuSet::MakeLeakReport() const {
   std::vector<GpuEpochs> gpus;
   ForEach([&gpus](GpuMemory& gpu) {
-    gpus.push_back({gpu.ordinal(), gpu.allocator().GetEpochReport(), gpu.RoomAtPeak()});
+    gpus.push_back({gpu.ordinal(), gpu.allocator().births().Report(), gpu.RoomAtPeak()});
   });
   return frugal::MakeLeakReport(gpus, SiteTable::Instance());
 }

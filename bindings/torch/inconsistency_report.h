@@ -13,7 +13,7 @@ namespace frugal {
 
 struct Inconsistency {
   int gpu = 0;
-  absl::Status health;    // DeviceAllocator::Health()
+  absl::Status health;    // Inspection::Health()
   Statistics statistics;  // as far as they can be believed
   std::string settings;   // in force, as FRUGAL_ALLOC_CONF has them
   int torch_version = 0;  // 211: 2.11

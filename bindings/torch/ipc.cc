@@ -47,7 +47,7 @@ bool IsHandle(const std::string& handle) {
 }  // namespace
 
 caching::ShareableHandle ExportBlock(const DeviceAllocator& allocator, void* pointer) {
-  const std::optional<SegmentView> segment = allocator.FindSegment(Address(pointer));
+  const std::optional<SegmentView> segment = allocator.inspect().FindSegment(Address(pointer));
   TORCH_CHECK(segment.has_value(), "invalid device pointer: ", pointer);
   // Storages are moved before they come here, where that can be done: see shareable_storage.h.
   TORCH_CHECK(

@@ -40,7 +40,7 @@ const char* Explain(const OutOfMemoryFacts& facts) {
 
 // What leaks keep, suspected ones included.
 Bytes LeakedBytes(GpuMemory& gpu) {
-  const LeakReport report = MakeLeakReport({{gpu.ordinal(), gpu.allocator().GetEpochReport()}}, SiteTable::Instance());
+  const LeakReport report = MakeLeakReport({{gpu.ordinal(), gpu.allocator().births().Report()}}, SiteTable::Instance());
   Bytes leaked;
   for (const LineFinding& finding : report.findings) {
     leaked += finding.leak.verdict == LeakVerdict::kGrowing ? finding.latest.live : finding.latest.survivors;
@@ -152,7 +152,7 @@ std::string OutOfMemoryMessage(const OutOfMemoryFacts& facts) {
 
 void ThrowOutOfMemory(GpuMemory& gpu, size_t requested, cudaStream_t stream, History& history,
                       OutOfMemoryObservers& observers) {
-  const OutOfMemoryReport report = DeviceAllocator::LastOutOfMemory();
+  const OutOfMemoryReport report = LastOutOfMemory();
   const DeviceStats both = gpu.statistics().Together();
   const auto free = static_cast<size_t>(report.device_free.count());
   const auto total = static_cast<size_t>(std::min(report.limit, report.device_total).count());

@@ -13,7 +13,7 @@ namespace frugal {
 namespace {
 
 bool IsMapped(const DeviceAllocator& allocator, Address address) {
-  const std::optional<SegmentView> segment = allocator.FindSegment(address);
+  const std::optional<SegmentView> segment = allocator.inspect().FindSegment(address);
   return segment.has_value() && segment->mapped;
 }
 
@@ -90,7 +90,7 @@ bool MakeShareable(TorchAllocator& allocator, c10::StorageImpl& storage) {
 
   const c10::DeviceIndex device = gpu->ordinal();
   const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(device);
-  const std::vector<Stream> users = gpu->allocator().StreamsOf(Address(data));
+  const std::vector<Stream> users = gpu->allocator().inspect().StreamsOf(Address(data));
   const std::vector<c10::cuda::CUDAStream> lasting = LastingStreams(users, current);
   CheckNotCaptured(lasting);
   const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);

@@ -300,14 +300,14 @@ void TorchAllocator::enable(bool value) {
 void TorchAllocator::cacheInfo(c10::DeviceIndex device, size_t* largest) {
   native().cacheInfo(device, largest);
   if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) {
-    *largest = std::max(*largest, static_cast<size_t>(gpu->allocator().LargestFreeBlock().count()));
+    *largest = std::max(*largest, static_cast<size_t>(gpu->allocator().inspect().LargestFreeBlock().count()));
   }
 }
 
 void* TorchAllocator::getBaseAllocation(void* pointer, size_t* size) {
   GpuMemory* const gpu = gpus_.OwnerOf(pointer);
   if (gpu == nullptr) return native().getBaseAllocation(pointer, size);
-  const std::optional<SegmentView> segment = gpu->allocator().FindSegment(Address(pointer));
+  const std::optional<SegmentView> segment = gpu->allocator().inspect().FindSegment(Address(pointer));
   TORCH_CHECK(segment.has_value(), "invalid device pointer: ", pointer);
   if (size != nullptr) *size = static_cast<size_t>(segment->size.count());
   return segment->address.pointer();
@@ -365,7 +365,8 @@ caching::SnapshotInfo TorchAllocator::Snapshot(MempoolId_t pool, bool include_tr
   const History::NoteReader reader(history_);
   caching::SnapshotInfo snapshot = TakeSnapshot(native(), pool, include_traces);
   if (pool == kDefaultPool && (!remaps_.load() || !NcclRegistersEverySegment())) {
-    gpus_.ForEach([&](GpuMemory& gpu) { AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().Snapshot()); });
+    gpus_.ForEach(
+        [&](GpuMemory& gpu) { AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().inspect().Snapshot()); });
   }
   if (include_traces && history_.enabled()) history_.MergeInto(snapshot.device_traces);
   if (history_.enabled()) {
@@ -390,7 +391,7 @@ ContextPointer TorchAllocator::ContextForPointer(const void* pointer) {
   GpuMemory* const gpu = gpus_.OwnerOf(pointer);
   if (gpu == nullptr) return NativeForwarder::ContextForPointer(pointer);
   const History::NoteReader reader(history_);
-  const std::optional<BlockView> block = gpu->allocator().FindBlock(Address(pointer));
+  const std::optional<BlockView> block = gpu->allocator().inspect().FindBlock(Address(pointer));
   if (!block.has_value() || block->annotation == nullptr) return nullptr;
   return static_cast<const BlockNote*>(block->annotation)->context;
 }
@@ -400,7 +401,7 @@ void TorchAllocator::AnnotateMemory(const void* pointer, const std::string& meta
   if (gpu == nullptr) return NativeForwarder::AnnotateMemory(pointer, metadata);
 #if FRUGAL_TORCH_MINOR >= 14
   if (!history_.listening()) return;
-  const std::optional<BlockView> block = gpu->allocator().FindBlock(Address(pointer));
+  const std::optional<BlockView> block = gpu->allocator().inspect().FindBlock(Address(pointer));
   if (!block.has_value()) return;
   const History::Operation operation(history_, native(), RecordContext::ALLOC);
   history_.RecordAnnotation(gpu->ordinal(), block->address.value(), static_cast<size_t>(block->size.count()), metadata);

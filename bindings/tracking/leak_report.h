@@ -17,7 +17,7 @@ namespace frugal {
 
 struct GpuEpochs {
   int gpu;
-  DeviceAllocator::EpochReport epochs;
+  EpochReport epochs;
   // What may still be taken of the GPU when most is in use; nullopt: unknown.
   std::optional<Bytes> room = std::nullopt;
 };

@@ -26,16 +26,16 @@ class AllocatorTest : public testing::Test {
   Address Allocate(Bytes size, Stream stream = kMain) {
     absl::StatusOr<Allocation> allocation = allocator_->Allocate(size, stream);
     EXPECT_TRUE(allocation.ok()) << allocation.status();
-    allocator_->CheckInvariants();
+    allocator_->inspect().CheckInvariants();
     return allocation.ok() ? allocation->address : Address();
   }
   void Free(Address address) {
     EXPECT_TRUE(allocator_->Free(address).ok());
-    allocator_->CheckInvariants();
+    allocator_->inspect().CheckInvariants();
   }
   bool IsOutOfMemory(Bytes size, Stream stream = kMain) {
     const bool exhausted = absl::IsResourceExhausted(allocator_->Allocate(size, stream).status());
-    allocator_->CheckInvariants();
+    allocator_->inspect().CheckInvariants();
     return exhausted;
   }
   // Stitches of 3, 4, 5 … pages out of what a stream frees leave old views, which later ones have to go over.

@@ -67,7 +67,7 @@ class Books : public testing::TestWithParam<Setting> {
     options.ample_part = options.piece_part = 4;
     options.largest_piece = 8;
     options.waste_part = 8;
-    allocator_.SetOptions(options);
+    allocator_.settings().SetOptions(options);
   }
 
   struct Live {
@@ -175,7 +175,7 @@ class Books : public testing::TestWithParam<Setting> {
   }
   void CompareAll() {
     const Statistics statistics = allocator_.GetStatistics();
-    Seen seen = Look(allocator_.Snapshot());
+    Seen seen = Look(allocator_.inspect().Snapshot());
     for (const SizeGroup group : kGroups) {
       SCOPED_TRACE(testing::Message() << "size group " << static_cast<int>(group));
       std::array<int64_t, 3>& peaks = peaks_[static_cast<size_t>(group)];
@@ -194,9 +194,9 @@ class Books : public testing::TestWithParam<Setting> {
               seen.allocated_bytes[group].current + seen.awaiting_bytes[group].current);
     }
     EXPECT_EQ(statistics.num_ooms, out_of_memory_);
-    EXPECT_EQ(allocator_.Held(), device_.used());
+    EXPECT_EQ(allocator_.inspect().Held(), device_.used());
     CompareWithTheDevice(statistics);
-    allocator_.CheckInvariants();
+    allocator_.inspect().CheckInvariants();
   }
   void CompareWithTheDevice(const Statistics& statistics) {
     if (GetParam().fails) return;

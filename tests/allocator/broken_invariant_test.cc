@@ -69,7 +69,7 @@ TEST(BrokenInvariant, IsNamedToWhoeverAllocatesFromThenOn) {
   const absl::Status status = broken.allocator.Allocate(KiB(1), kMain).status();
   EXPECT_TRUE(absl::IsDataLoss(status));
   EXPECT_NE(status.message().find("address_directory.cc"), absl::string_view::npos) << status;
-  EXPECT_EQ(broken.allocator.Health(), status);
+  EXPECT_EQ(broken.allocator.inspect().Health(), status);
 }
 
 TEST(BrokenInvariant, LeavesWhatWasHandedOutMappedAndCounted) {
@@ -86,10 +86,10 @@ TEST(BrokenInvariant, LeavesWhatWasHandedOutMappedAndCounted) {
 
 TEST(BrokenInvariant, MakesTheBooksUnreadable) {
   Broken& broken = BreakOne();
-  EXPECT_TRUE(broken.allocator.Snapshot().empty());
-  EXPECT_FALSE(broken.allocator.FindBlock(broken.held).has_value());
-  EXPECT_FALSE(broken.allocator.FindSegment(broken.held).has_value());
-  EXPECT_TRUE(broken.allocator.StreamsOf(broken.held).empty());
+  EXPECT_TRUE(broken.allocator.inspect().Snapshot().empty());
+  EXPECT_FALSE(broken.allocator.inspect().FindBlock(broken.held).has_value());
+  EXPECT_FALSE(broken.allocator.inspect().FindSegment(broken.held).has_value());
+  EXPECT_TRUE(broken.allocator.inspect().StreamsOf(broken.held).empty());
 }
 
 TEST(BrokenInvariant, KeepsWhatLiesFree) {
@@ -106,8 +106,8 @@ TEST(BrokenInvariant, LeavesTheBooksAlone) {
   EXPECT_TRUE(broken.allocator.RecordStream(unknown, kSide).ok());
   EXPECT_TRUE(absl::IsDataLoss(broken.allocator.MarkUse()));
   EXPECT_EQ(broken.device.calls(sim::CallKind::kEventRecord), records);
-  broken.allocator.RecordBirths();
-  EXPECT_TRUE(broken.allocator.SiteUsages().empty());
+  broken.allocator.births().Start();
+  EXPECT_TRUE(broken.allocator.births().Usages().empty());
 }
 
 // In a process of its own: what an allocator that is broken leaves behind is lost.
@@ -141,22 +141,22 @@ class FailingObserver : public Observer {
 TEST(BrokenInvariant, FoundInAFreeEndsTheUseOfTheAllocatorToo) {
   Broken& broken = MakeOne();
   FailingObserver observer(FailingObserver::Way::kCheck);
-  broken.allocator.SetObserver(&observer);
+  broken.allocator.settings().SetObserver(&observer);
   EXPECT_EQ(broken.allocator.Free(broken.held).value_or(Bytes(-1)), Bytes(0)) << "a deleter has nobody to tell";
-  EXPECT_TRUE(absl::IsDataLoss(broken.allocator.Health()));
+  EXPECT_TRUE(absl::IsDataLoss(broken.allocator.inspect().Health()));
   EXPECT_TRUE(absl::IsDataLoss(broken.allocator.Allocate(MiB(4), kMain).status()));
-  broken.allocator.SetObserver(nullptr);
+  broken.allocator.settings().SetObserver(nullptr);
 }
 
 // A free that an observer's exception cuts short leaves a block that nobody has and that is not free.
 TEST(BrokenInvariant, IsFoundByTheNextCallOfFullChecksAlone) {
   for (const CheckLevel level : {CheckLevel::kOff, CheckLevel::kFast, CheckLevel::kFull}) {
     Broken& broken = MakeOne();
-    broken.allocator.SetCheckLevel(level);
+    broken.allocator.settings().SetCheckLevel(level);
     FailingObserver observer(FailingObserver::Way::kException);
-    broken.allocator.SetObserver(&observer);
+    broken.allocator.settings().SetObserver(&observer);
     EXPECT_THROW((void)broken.allocator.Free(broken.held), std::runtime_error);
-    broken.allocator.SetObserver(nullptr);
+    broken.allocator.settings().SetObserver(nullptr);
     const absl::Status status = broken.allocator.Allocate(MiB(4), kMain).status();
     EXPECT_EQ(absl::IsDataLoss(status), level == CheckLevel::kFull) << status;
   }
@@ -168,9 +168,9 @@ class BreakingReclaimer : public Reclaimer {
   bool ReleaseCaches() override {
     asked += "caches ";
     FailingObserver observer(FailingObserver::Way::kCheck);
-    broken->allocator.SetObserver(&observer);
+    broken->allocator.settings().SetObserver(&observer);
     EXPECT_TRUE(broken->allocator.Free(broken->held).ok());
-    broken->allocator.SetObserver(nullptr);
+    broken->allocator.settings().SetObserver(nullptr);
     return true;
   }
   bool CollectGarbage() override {

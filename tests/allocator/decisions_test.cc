@@ -63,7 +63,7 @@ class Decisions : public testing::TestWithParam<Work> {
   Decisions()
       : device_({.memory = work_.memory, .virtual_memory = work_.virtual_memory}),
         allocator_(device_, directory_, nullptr) {
-    allocator_.SetLimit(work_.limit, nullptr, nullptr);
+    allocator_.settings().SetLimit(work_.limit, nullptr, nullptr);
     for (int i = 0; i < work_.sizes; ++i) sizes_.push_back(Bytes(Draw(work_.least.count(), work_.most.count())));
   }
 
@@ -161,7 +161,7 @@ class Decisions : public testing::TestWithParam<Work> {
     if (captured_.has_value()) BeginOrEndCapture();
     while (!live_.empty()) FreeOne();
     EXPECT_TRUE(allocator_.Trim().ok());
-    allocator_.CheckInvariants();
+    allocator_.inspect().CheckInvariants();
   }
 
   Figures Counted() const {
@@ -183,7 +183,7 @@ class Decisions : public testing::TestWithParam<Work> {
     figures["failed calls"] = static_cast<int64_t>(faults_);
     figures["failed calls absorbed"] = statistics.num_driver_failures;
     figures["returned MiB"] = returned_.count() >> 20;
-    figures["held MiB"] = allocator_.Held().count() >> 20;
+    figures["held MiB"] = allocator_.inspect().Held().count() >> 20;
     for (const auto& [what, times] : told_) figures[absl::StrCat("told ", what)] = times;
     return figures;
   }
@@ -327,7 +327,7 @@ const std::vector<Work> kWorks = {
 
 TEST_P(Decisions, AreThoseOnRecord) {
   for (int step = 0; step < work_.steps; ++step) Step(step);
-  allocator_.CheckInvariants();
+  allocator_.inspect().CheckInvariants();
   if (accepts) {
     the_record->Set(work_.name, Counted());
   } else {

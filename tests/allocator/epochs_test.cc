@@ -16,10 +16,10 @@ class EpochsTest : public AllocatorTest {
  protected:
   Address Allocate(Bytes size, SiteId site = kNoSite) {
     const absl::StatusOr<Allocation> allocation = allocator_->Allocate(size, kMain, nullptr, Bytes(0), {site});
-    allocator_->CheckInvariants();
+    allocator_->inspect().CheckInvariants();
     return allocation->address;
   }
-  DeviceAllocator::EpochReport report() const { return allocator_->GetEpochReport(); }
+  EpochReport report() const { return allocator_->births().Report(); }
   Bytes LiveAtBoundary() const {
     Bytes live;
     for (const SiteHistory& site : report().sites) live += site.boundaries.back().live;
@@ -38,21 +38,21 @@ TEST_F(EpochsTest, WhatIsOlderThanTheRecordWasBornInTheFirstEpoch) {
   const Address old = Allocate(KiB(10));
   Free(Allocate(MiB(3)));
   Allocate(MiB(4));
-  allocator_->EndEpoch();
+  allocator_->births().EndEpoch();
   EXPECT_EQ(report().epochs_ended, 1);
   EXPECT_THAT(report().sites, SizeIs(2));
   EXPECT_EQ(LiveAtBoundary(), KiB(10) + MiB(4));
   Free(old);
-  allocator_->EndEpoch();
+  allocator_->births().EndEpoch();
   EXPECT_EQ(LiveAtBoundary(), MiB(4));
 }
 
 TEST_F(EpochsTest, ABlockThatAwaitsStreamsIsNoLongerAlive) {
-  allocator_->EndEpoch();
+  allocator_->births().EndEpoch();
   const Address block = Allocate(MiB(2));
   UseOn(block, kSide, 100);
   Free(block);
-  allocator_->EndEpoch();
+  allocator_->births().EndEpoch();
   EXPECT_EQ(LiveAtBoundary(), Bytes(0));
   AdvanceTo(100);
   Free(Allocate(MiB(2)));
@@ -60,9 +60,9 @@ TEST_F(EpochsTest, ABlockThatAwaitsStreamsIsNoLongerAlive) {
 }
 
 TEST_F(EpochsTest, BlocksCountToTheSiteThatTheyAreRecordedWith) {
-  allocator_->EndEpoch();
+  allocator_->births().EndEpoch();
   const Address block = Allocate(KiB(10), SiteId{3});
-  allocator_->EndEpoch();
+  allocator_->births().EndEpoch();
   ASSERT_THAT(report().sites, SizeIs(1));
   EXPECT_EQ(report().sites[0].site, SiteId{3});
   EXPECT_EQ(report().sites[0].largest_block, KiB(16));
@@ -70,56 +70,56 @@ TEST_F(EpochsTest, BlocksCountToTheSiteThatTheyAreRecordedWith) {
 }
 
 TEST_F(EpochsTest, ASnapshotSaysWhereAndWhenBlocksWereBorn) {
-  allocator_->RecordBirths();
-  allocator_->EndEpoch();
+  allocator_->births().Start();
+  allocator_->births().EndEpoch();
   const Address block = Allocate(KiB(10), SiteId{3});
   const Address unsampled = Allocate(KiB(10), kUnsampled);
-  EXPECT_EQ(allocator_->FindBlock(block)->site, SiteId{3});
-  EXPECT_EQ(allocator_->FindBlock(block)->epoch, 1);
-  EXPECT_EQ(allocator_->FindBlock(unsampled)->site, kUnsampled);
-  EXPECT_EQ(allocator_->FindBlock(unsampled)->epoch, -1);
+  EXPECT_EQ(allocator_->inspect().FindBlock(block)->site, SiteId{3});
+  EXPECT_EQ(allocator_->inspect().FindBlock(block)->epoch, 1);
+  EXPECT_EQ(allocator_->inspect().FindBlock(unsampled)->site, kUnsampled);
+  EXPECT_EQ(allocator_->inspect().FindBlock(unsampled)->epoch, -1);
 }
 
 TEST_F(EpochsTest, UsageBySiteSaysWhatIsAliveAndWhatWasAtThePeak) {
-  EXPECT_THAT(allocator_->SiteUsages(), IsEmpty()) << "nobody asked for a record";
-  EXPECT_EQ(allocator_->TakeHighestRecorded(), Bytes(0));
-  allocator_->RestartSitePeaks();
-  allocator_->RecordBirths();
+  EXPECT_THAT(allocator_->births().Usages(), IsEmpty()) << "nobody asked for a record";
+  EXPECT_EQ(allocator_->births().TakeHighest(), Bytes(0));
+  allocator_->births().RestartPeak();
+  allocator_->births().Start();
   const Address block = Allocate(MiB(4), SiteId{3});
   Free(Allocate(MiB(8), SiteId{4}));
-  EXPECT_THAT(allocator_->SiteUsages(), SizeIs(2));
-  EXPECT_EQ(allocator_->TakeHighestRecorded(), MiB(12));
-  EXPECT_EQ(allocator_->TakeHighestRecorded(), MiB(4)) << "since the last time it was asked";
-  allocator_->RestartSitePeaks();
-  ASSERT_THAT(allocator_->SiteUsages(), SizeIs(1));
-  EXPECT_EQ(allocator_->SiteUsages()[0].site, SiteId{3});
+  EXPECT_THAT(allocator_->births().Usages(), SizeIs(2));
+  EXPECT_EQ(allocator_->births().TakeHighest(), MiB(12));
+  EXPECT_EQ(allocator_->births().TakeHighest(), MiB(4)) << "since the last time it was asked";
+  allocator_->births().RestartPeak();
+  ASSERT_THAT(allocator_->births().Usages(), SizeIs(1));
+  EXPECT_EQ(allocator_->births().Usages()[0].site, SiteId{3});
   Free(Allocate(MiB(8), SiteId{4}));
-  EXPECT_THAT(allocator_->SiteUsages(), SizeIs(2));
+  EXPECT_THAT(allocator_->births().Usages(), SizeIs(2));
   allocator_->ResetPeakStatistics();
-  EXPECT_THAT(allocator_->SiteUsages(), SizeIs(1)) << "one reset is for both";
+  EXPECT_THAT(allocator_->births().Usages(), SizeIs(1)) << "one reset is for both";
   Free(block);
 }
 
 TEST_F(EpochsTest, BirthsAreRecordedFromTheMomentThatTheyAreAskedFor) {
   Allocate(MiB(4), SiteId{3});
-  allocator_->RecordBirths();
+  allocator_->births().Start();
   const Address block = Allocate(MiB(8), SiteId{4});
-  EXPECT_EQ(allocator_->FindBlock(block)->site, SiteId{4});
-  EXPECT_EQ(allocator_->FindBlock(block)->epoch, 0);
+  EXPECT_EQ(allocator_->inspect().FindBlock(block)->site, SiteId{4});
+  EXPECT_EQ(allocator_->inspect().FindBlock(block)->epoch, 0);
 }
 
 TEST_F(EpochsTest, EpochsBecomeFewerWhereTheyWereTooMany) {
-  allocator_->RecordBirths();
+  allocator_->births().Start();
   Allocate(MiB(4), SiteId{3});
-  for (int i = 0; i < 8; ++i) allocator_->EndEpoch();
+  for (int i = 0; i < 8; ++i) allocator_->births().EndEpoch();
   EXPECT_EQ(report().epochs_ended, 8);
-  allocator_->HalveEpochs();
+  allocator_->births().HalveEpochs();
   EXPECT_EQ(report().epochs_ended, 4);
   EXPECT_EQ(LiveAtBoundary(), MiB(4));
-  allocator_->CollapseEpochs();
+  allocator_->births().CollapseEpochs();
   EXPECT_EQ(report().epochs_ended, 0);
-  allocator_->CheckInvariants();
-  allocator_->EndEpoch();
+  allocator_->inspect().CheckInvariants();
+  allocator_->births().EndEpoch();
   EXPECT_EQ(LiveAtBoundary(), MiB(4));
 }
 

@@ -27,7 +27,7 @@ class FailingStreams : public testing::Test {
   Address Allocate(Bytes size, Stream stream = kMain) {
     absl::StatusOr<Allocation> allocation = allocator_.Allocate(size, stream);
     EXPECT_TRUE(allocation.ok()) << allocation.status();
-    allocator_.CheckInvariants();
+    allocator_.inspect().CheckInvariants();
     return allocation.ok() ? allocation->address : Address();
   }
   void Free(Address address) { EXPECT_TRUE(allocator_.Free(address).ok()); }

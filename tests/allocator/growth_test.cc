@@ -52,20 +52,20 @@ TEST_F(GrowthOnAPageLess, IsNotWorthItsPrice) {
 }
 
 TEST_F(Growth, LeavesTheReserveToTheDriver) {
-  allocator_->SetDriverReserve(kPageSize);
+  allocator_->settings().SetDriverReserve(kPageSize);
   AllocatePages(8);
   ExpectRemapped();
 }
 
 TEST_F(Growth, CountsWhatTheLimitLeaves) {
-  allocator_->SetLimit(kPageSize * 39, nullptr, nullptr);
+  allocator_->settings().SetLimit(kPageSize * 39, nullptr, nullptr);
   AllocatePages(8);
   ExpectRemapped();
 }
 
 TEST_F(Growth, CountsWhatOthersHoldBelowTheLimit) {
   Bytes others = kPageSize;
-  allocator_->SetLimit(
+  allocator_->settings().SetLimit(
       kPageSize * 40, [](void* held) { return *static_cast<Bytes*>(held); }, &others);
   AllocatePages(8);
   ExpectRemapped();
@@ -79,7 +79,7 @@ class GrowthOfAPartOfWhatIsUsed : public Growth {
     PolicyOptions options = HalfOfWhatIsLeft();
     options.largest_piece = 1;
     options.use_part = part;
-    allocator_->SetOptions(options);
+    allocator_->settings().SetOptions(options);
   }
 };
 
@@ -124,7 +124,7 @@ TEST_F(GrowthOnAPageLess, ComesAfterAStitchThatTakesNoDriverCall) {
   Free(AllocatePages(8));
   PolicyOptions any_price = Options();
   any_price.waste_part = 1;
-  allocator_->SetOptions(any_price);
+  allocator_->settings().SetOptions(any_price);
   device_.ResetCounters();
   AllocatePages(8);
   EXPECT_EQ(driver_time(), 0);

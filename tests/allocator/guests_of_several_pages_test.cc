@@ -19,7 +19,7 @@ class GuestsOfSeveralPages : public SizedHandlesTest {
 
   // Without anybody having missed it.
   bool IsHome() const {
-    for (const SegmentView& segment : allocator_->Snapshot()) {
+    for (const SegmentView& segment : allocator_->inspect().Snapshot()) {
       if (segment.stream == kSide) return false;
     }
     return true;

@@ -26,7 +26,7 @@ TEST_F(HandleSizes, AreLargerWhileMemoryIsAmple) {
   PolicyOptions options = Options();
   options.piece_part = 48;
   options.ample_times = 4;
-  allocator_->SetOptions(options);
+  allocator_->settings().SetOptions(options);
   AllocatePages(12);
   EXPECT_EQ(log_.TakeCreated(), Sizes({8, 4})) << "all is left";
   AllocatePages(8);
@@ -41,7 +41,7 @@ TEST_F(HandleSizes, AreOfOnePageForSmallBlocks) {
 }
 
 TEST_F(HandleSizes, FollowTheLimitWhereItIsLessThanWhatTheDeviceHas) {
-  allocator_->SetLimit(Pages(8).bytes(), nullptr, nullptr);
+  allocator_->settings().SetLimit(Pages(8).bytes(), nullptr, nullptr);
   AllocatePages(4);
   EXPECT_EQ(log_.TakeCreated(), Sizes({2, 2}));
 }
@@ -61,7 +61,7 @@ TEST_F(HandleSizes, AreRoundedUpSoThatTheNextRequestFindsItsMemoryThere) {
   PolicyOptions options = Options();
   options.ample_part = options.piece_part = 16;
   options.waste_part = 4;
-  allocator_->SetOptions(options);
+  allocator_->settings().SetOptions(options);
   const Address first = AllocatePages(1);
   EXPECT_EQ(log_.TakeCreated(), Sizes({4}));
   device_.ResetCounters();

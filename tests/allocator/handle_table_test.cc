@@ -41,7 +41,7 @@ class HandleTableTest : public AllocatorTest {
     ASSERT_TRUE(table_.MapAt(handle, {&extent_, page}).ok());
     ASSERT_TRUE(table_.OpenRun(RunOf(*handle, {&extent_, page})).ok());
   }
-  View::State StateAt(int64_t page) const { return extent_.view(page).state; }
+  View::State StateAt(int64_t page) const { return extent_.pages().view(page).state; }
   Pages LackingFor(const std::vector<int64_t>& sizes) const {
     std::vector<Piece> pieces;
     for (int64_t pages : sizes) pieces.push_back({pages, nullptr});
@@ -103,8 +103,8 @@ TEST_F(HandleTableTest, UnmapsWhatTheRunHasBeforeTheCallThatFailed) {
 TEST_F(HandleTableTest, ShowsEachPageOfAHandleAsItsOwnPart) {
   Handle* const handle = Place(4, 8);
   for (int32_t part = 0; part < 4; ++part) {
-    EXPECT_EQ(extent_.view(8 + part).handle, handle);
-    EXPECT_EQ(extent_.view(8 + part).part, part);
+    EXPECT_EQ(extent_.pages().view(8 + part).handle, handle);
+    EXPECT_EQ(extent_.pages().view(8 + part).part, part);
     EXPECT_EQ(StartOfView({&extent_, 8 + part}), (PageRef{&extent_, 8}));
     EXPECT_EQ(IsSeenAt(*handle, {&extent_, 8 + part}), part == 0) << "to be taken from its first page on only";
   }
@@ -117,13 +117,13 @@ TEST_F(HandleTableTest, LeavesAViewBehindAtEachPageThatAHandleMovesFrom) {
   table_.Move(handle, {&extent_, 8});
   for (int64_t page = 0; page < 4; ++page) {
     EXPECT_EQ(StateAt(page), View::State::kStale);
-    EXPECT_EQ(extent_.view(page).left_in, era);
+    EXPECT_EQ(extent_.pages().view(page).left_in, era);
     EXPECT_TRUE(IsKept(extent_, page)) << "its home";
     EXPECT_EQ(StateAt(page + 8), View::State::kLive);
   }
-  EXPECT_EQ(extent_.guests(), 1) << "one handle, whatever its pages";
+  EXPECT_EQ(extent_.pages().guests(), 1) << "one handle, whatever its pages";
   table_.Settle(handle);
-  EXPECT_EQ(extent_.guests(), 0);
+  EXPECT_EQ(extent_.pages().guests(), 0);
   EXPECT_FALSE(IsKept(extent_, 1));
 }
 

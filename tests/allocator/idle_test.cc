@@ -14,7 +14,7 @@ class Idle : public AllocatorTest {
     absl::StatusOr<Bytes> returned = allocator_->ReturnIdle(enough);
     EXPECT_TRUE(returned.ok()) << returned.status();
     EXPECT_TRUE(allocator_->MarkUse().ok());
-    allocator_->CheckInvariants();
+    allocator_->inspect().CheckInvariants();
     if (device_.HasVirtualMemory()) {
       EXPECT_EQ(calls(CallKind::kSync), 0u);
     }

@@ -30,8 +30,8 @@ TEST_F(InPlace, FreeMemoryThatIsKeptIsNotGivenBack) {
   ASSERT_TRUE(allocator_->KeepInPlace(block + MiB(2), MiB(2), true).ok());
   Free(block);
   EXPECT_EQ(allocator_->Trim().value_or(Bytes(0)), MiB(6));
-  EXPECT_EQ(allocator_->Held(), MiB(2));
-  allocator_->CheckInvariants();
+  EXPECT_EQ(allocator_->inspect().Held(), MiB(2));
+  allocator_->inspect().CheckInvariants();
 }
 
 TEST_F(InPlace, WhatWasLetGoMovesAgain) {
@@ -52,7 +52,7 @@ TEST_F(InPlace, AGuestThatIsKeptStaysWhereItIs) {
   const Address stitched = Allocate(MiB(16));
   ASSERT_TRUE(allocator_->KeepInPlace(stitched, MiB(16), true).ok());
   Free(stitched);
-  allocator_->CheckInvariants();
+  allocator_->inspect().CheckInvariants();
   EXPECT_EQ(Allocate(MiB(16)), stitched);
 }
 
@@ -67,14 +67,14 @@ TEST_F(InPlace, ARangeThatIsNotOursIsRefusedWhole) {
 }
 
 TEST_F(InPlace, WithRemappingOffNothingMovesAndMemoryGoesBackBeforeItIsOut) {
-  allocator_->SetRemapping(false);
+  allocator_->settings().SetRemapping(false);
   std::vector<Address> blocks;
   for (int i = 0; i < 8; ++i) blocks.push_back(Allocate(MiB(8)));
   for (int i : {1, 3, 5}) Free(blocks[static_cast<size_t>(i)]);
   Allocate(MiB(16));
   EXPECT_EQ(moves(), 0u);
   EXPECT_EQ(statistics().num_stitches, 0);
-  EXPECT_LE(allocator_->Held(), MiB(64));
+  EXPECT_LE(allocator_->inspect().Held(), MiB(64));
   EXPECT_TRUE(IsOutOfMemory(MiB(16)));
 }
 
@@ -108,7 +108,7 @@ TEST_F(InPlaceInsideALargeHandle, KeepsTheWholeHandle) {
 
 TEST_F(InPlaceInsideALargeHandle, HoldsItUntilAllThatWereKeptInItAreLetGo) {
   ASSERT_TRUE(allocator_->KeepInPlace(before_, kPageSize * 3, true).ok());
-  allocator_->CheckInvariants();
+  allocator_->inspect().CheckInvariants();
   Free(before_);
   Free(kept_);
   ASSERT_TRUE(allocator_->KeepInPlace(kept_, kPageSize, false).ok());
@@ -127,7 +127,7 @@ TEST_F(InPlaceInsideALargeHandle, DoesNotMoveThoughAnotherStreamHasNone) {
 
 class Reserve : public AllocatorTest {
  protected:
-  Reserve() : AllocatorTest(MiB(64)) { allocator_->SetDriverReserve(MiB(8)); }
+  Reserve() : AllocatorTest(MiB(64)) { allocator_->settings().SetDriverReserve(MiB(8)); }
 };
 
 TEST_F(Reserve, IsLeftToTheDriverWhileAnotherStreamsMemoryServes) {
@@ -174,7 +174,7 @@ TEST_F(FullTables, ARequestFailsCleanlyAndOthersGoOn) {
   const absl::Status refused = allocator_->Allocate(MiB(16), kMain).status();
   EXPECT_FALSE(absl::IsResourceExhausted(refused)) << "memory is not out: " << refused;
   EXPECT_FALSE(refused.ok());
-  allocator_->CheckInvariants();
+  allocator_->inspect().CheckInvariants();
   Free(block);
   EXPECT_EQ(Allocate(MiB(8)), block);
   ASSERT_TRUE(device_.SetFaults(""));

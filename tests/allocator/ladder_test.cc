@@ -40,7 +40,7 @@ TEST(Ladder, LeavesNothingBehindWhenTheAllocatorEnds) {
 class LadderTest : public AllocatorTest {
  protected:
   explicit LadderTest(Reclaimer* reclaimer = nullptr) : AllocatorTest(MiB(64), true, reclaimer) {}
-  Remedies remedies() const { return DeviceAllocator::LastOutOfMemory().remedies; }
+  Remedies remedies() const { return LastOutOfMemory().remedies; }
 };
 
 TEST_F(LadderTest, TakesBackWhatItsOwnStreamGaveAwayWithoutAnyOtherMemory) {
@@ -64,7 +64,7 @@ TEST_F(LadderTest, ReportsWhatStreamWaitsGained) {
   EXPECT_TRUE(IsOutOfMemory(MiB(40)));
   EXPECT_EQ(remedies().stream_waits, MiB(30));
   EXPECT_EQ(remedies().host_waits, Bytes(0));
-  EXPECT_EQ(DeviceAllocator::LastOutOfMemory().awaiting, Bytes(0));
+  EXPECT_EQ(LastOutOfMemory().awaiting, Bytes(0));
   EXPECT_TRUE(IsOutOfMemory(MiB(40)));
   EXPECT_EQ(remedies().stream_waits, Bytes(0)) << "that was the miss before";
 }
@@ -136,7 +136,7 @@ TEST_F(LadderTest, ReportsWhatACaptureKeepsFromEverybody) {
   EXPECT_TRUE(allocator_->RecordStream(block, kThird).ok());
   Free(block);
   EXPECT_TRUE(IsOutOfMemory(MiB(40)));
-  const OutOfMemoryReport report = DeviceAllocator::LastOutOfMemory();
+  const OutOfMemoryReport report = LastOutOfMemory();
   EXPECT_EQ(report.awaiting, MiB(30));
   EXPECT_EQ(report.allocated, MiB(32));
   EXPECT_EQ(report.remedies.host_waits, Bytes(0));
@@ -148,12 +148,12 @@ TEST_F(LadderTest, ReportsFreeMemoryThatCannotMove) {
   Allocate(MiB(5));
   Free(first);
   EXPECT_TRUE(IsOutOfMemory(MiB(60)));
-  OutOfMemoryReport report = DeviceAllocator::LastOutOfMemory();
+  OutOfMemoryReport report = LastOutOfMemory();
   EXPECT_EQ(report.largest_free, MiB(3));
   EXPECT_EQ(report.unusable, MiB(1)) << "of the page that both shared";
   Allocate(MiB(3));
   EXPECT_TRUE(IsOutOfMemory(MiB(60)));
-  report = DeviceAllocator::LastOutOfMemory();
+  report = LastOutOfMemory();
   EXPECT_EQ(report.unusable, Bytes(0));
   EXPECT_EQ(report.largest_free, Bytes(0));
 }
@@ -163,8 +163,7 @@ TEST_F(LadderTest, ReportsAllOfABlockWithinAPageAsUnusable) {
   Allocate(KiB(1536));
   Free(first);
   EXPECT_TRUE(IsOutOfMemory(MiB(62)));
-  EXPECT_EQ(DeviceAllocator::LastOutOfMemory().unusable, KiB(1536 + 1024))
-      << "the block, and the rest of the last page";
+  EXPECT_EQ(LastOutOfMemory().unusable, KiB(1536 + 1024)) << "the block, and the rest of the last page";
 }
 
 TEST_F(LadderTest, FindsEveryWholeFreePageOfAnyStreamBeforeItGivesUp) {

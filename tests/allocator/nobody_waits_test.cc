@@ -133,7 +133,7 @@ class NobodyWaits : public testing::TestWithParam<Hold> {
   static constexpr Bytes kMemory = MiB(96);
 
   NobodyWaits() : gpu_({.memory = kMemory, .virtual_memory = GetParam().virtual_memory}) {
-    allocator_.SetCheckLevel(CheckLevel::kFull);
+    allocator_.settings().SetCheckLevel(CheckLevel::kFull);
     // Two thirds of a page stay free in each of these streams: hits, and never whole pages to take away.
     for (Stream stream : {kMain, kSide}) small_.push_back(Allocate(KiB(600), stream));
     for (int i = 0; i < 9; ++i) {
@@ -176,23 +176,23 @@ class NobodyWaits : public testing::TestWithParam<Hold> {
     for (Stream stream : {kMain, kSide}) {
       const Address block = Allocate(KiB(300), stream);
       EXPECT_TRUE(allocator_.RecordStream(block, kThird).ok());
-      EXPECT_EQ(allocator_.StreamsOf(block).size(), 2u);
-      EXPECT_TRUE(allocator_.FindBlock(block + KiB(4)).has_value());
-      EXPECT_TRUE(allocator_.FindSegment(block).has_value());
+      EXPECT_EQ(allocator_.inspect().StreamsOf(block).size(), 2u);
+      EXPECT_TRUE(allocator_.inspect().FindBlock(block + KiB(4)).has_value());
+      EXPECT_TRUE(allocator_.inspect().FindSegment(block).has_value());
       Free(block);
     }
     // Beside what the worker takes and fills.
     if (!ours_.empty()) Free(ours_.back());
     if (!ours_.empty()) ours_.pop_back();
     Bytes segments;
-    for (const SegmentView& segment : allocator_.Snapshot()) segments += segment.size;
+    for (const SegmentView& segment : allocator_.inspect().Snapshot()) segments += segment.size;
     EXPECT_LE(segments, kMemory);
     EXPECT_GT(allocator_.GetStatistics().allocation[SizeGroup::kAll].current, 0);
-    EXPECT_LE(allocator_.Held(), kMemory);
-    EXPECT_EQ(allocator_.Limit(), kUnlimited);
+    EXPECT_LE(allocator_.inspect().Held(), kMemory);
+    EXPECT_EQ(allocator_.settings().Limit(), kUnlimited);
     EXPECT_TRUE(allocator_.MarkUse().ok());
-    EXPECT_TRUE(allocator_.Health().ok());
-    allocator_.CheckInvariants();
+    EXPECT_TRUE(allocator_.inspect().Health().ok());
+    allocator_.inspect().CheckInvariants();
   }
 
   // Returns whether the worker made so many of those calls.
@@ -208,7 +208,7 @@ class NobodyWaits : public testing::TestWithParam<Hold> {
       device_.GoOn();
     }
     worker.join();
-    allocator_.CheckInvariants();
+    allocator_.inspect().CheckInvariants();
     return is_held;
   }
 
@@ -217,9 +217,9 @@ class NobodyWaits : public testing::TestWithParam<Hold> {
       for (Address block : std::exchange(*blocks, {})) Free(block);
     }
     EXPECT_TRUE(allocator_.Trim().ok());
-    EXPECT_EQ(allocator_.Held(), Bytes(0));
+    EXPECT_EQ(allocator_.inspect().Held(), Bytes(0));
     EXPECT_EQ(gpu_.used(), Bytes(0));
-    allocator_.CheckInvariants();
+    allocator_.inspect().CheckInvariants();
   }
 
   sim::SimulatedDevice gpu_;
@@ -290,7 +290,7 @@ TEST_F(ASecondMiss, IsServedByWhatBecameFreeWhileItWaited) {
   device_.GoOn();
   first.join();
   second.join();
-  EXPECT_EQ(allocator_.Held(), MiB(40)) << "for two blocks of 20 MiB";
+  EXPECT_EQ(allocator_.inspect().Held(), MiB(40)) << "for two blocks of 20 MiB";
 }
 
 TEST_F(ASecondMiss, OfTheSameStreamIsServedBesideTheFirst) {
@@ -309,7 +309,7 @@ TEST_F(ASecondMiss, OfTheSameStreamIsServedBesideTheFirst) {
   second.join();
   EXPECT_NE(blocks[0], blocks[1]);
   for (Address block : blocks) EXPECT_TRUE(allocator_.Free(block).ok());
-  allocator_.CheckInvariants();
+  allocator_.inspect().CheckInvariants();
 }
 
 // Every call of the device is a moment at which others go on.
@@ -376,7 +376,7 @@ class ThreadsOnAFullDevice : public testing::Test {
       EXPECT_TRUE(allocator_.Trim(MiB(6)).ok());
       EXPECT_TRUE(allocator_.MarkUse().ok());
       EXPECT_TRUE(allocator_.ReturnIdle(MiB(6)).ok());
-      allocator_.CheckInvariants();
+      allocator_.inspect().CheckInvariants();
       std::this_thread::yield();
     }
   }
@@ -390,7 +390,7 @@ class ThreadsOnAFullDevice : public testing::Test {
 };
 
 TEST_F(ThreadsOnAFullDevice, KeepWhatTheyHave) {
-  allocator_.SetCheckLevel(CheckLevel::kFull);
+  allocator_.settings().SetCheckLevel(CheckLevel::kFull);
   std::vector<std::thread> threads;
   // Two of one stream, whose blocks lie side by side.
   threads.emplace_back([this] { Play(1, kMain); });
@@ -401,8 +401,8 @@ TEST_F(ThreadsOnAFullDevice, KeepWhatTheyHave) {
   stop_ = true;
   giving.join();
   EXPECT_TRUE(allocator_.Trim().ok());
-  EXPECT_EQ(allocator_.Held(), Bytes(0));
-  EXPECT_TRUE(allocator_.Health().ok());
+  EXPECT_EQ(allocator_.inspect().Held(), Bytes(0));
+  EXPECT_TRUE(allocator_.inspect().Health().ok());
 }
 
 }  // namespace

@@ -13,7 +13,7 @@ using OutOfMemory = AllocatorTest;
 TEST_F(OutOfMemory, IsReportedWithWhatWasKnownAndLeavesTheAllocatorUsable) {
   const Address block = Allocate(MiB(48));
   EXPECT_TRUE(IsOutOfMemory(MiB(32)));
-  const OutOfMemoryReport report = DeviceAllocator::LastOutOfMemory();
+  const OutOfMemoryReport report = LastOutOfMemory();
   EXPECT_EQ(report.requested, MiB(32));
   EXPECT_EQ(report.allocated, MiB(48));
   EXPECT_EQ(report.reserved, MiB(48));
@@ -28,9 +28,9 @@ TEST_F(OutOfMemory, AThreadIsToldOfItsOwnRequestAndNotOfAnothersThatFailedAfterI
   EXPECT_TRUE(IsOutOfMemory(GiB(1)));
   std::thread([this] {
     EXPECT_TRUE(IsOutOfMemory(GiB(2)));
-    EXPECT_EQ(DeviceAllocator::LastOutOfMemory().requested, GiB(2));
+    EXPECT_EQ(LastOutOfMemory().requested, GiB(2));
   }).join();
-  EXPECT_EQ(DeviceAllocator::LastOutOfMemory().requested, GiB(1));
+  EXPECT_EQ(LastOutOfMemory().requested, GiB(1));
 }
 
 TEST_F(OutOfMemory, ARequestThatCannotFitTakesNothingFromTheDevice) {
@@ -41,10 +41,10 @@ TEST_F(OutOfMemory, ARequestThatCannotFitTakesNothingFromTheDevice) {
 
 TEST_F(OutOfMemory, TheLimitCountsWhatOthersHold) {
   static Bytes others = MiB(16);
-  allocator_->SetLimit(
+  allocator_->settings().SetLimit(
       MiB(32), [](void*) { return others; }, nullptr);
   EXPECT_TRUE(IsOutOfMemory(MiB(18)));
-  EXPECT_EQ(DeviceAllocator::LastOutOfMemory().limit, MiB(32));
+  EXPECT_EQ(LastOutOfMemory().limit, MiB(32));
   Allocate(MiB(16));
   others = MiB(0);
   Allocate(MiB(16));

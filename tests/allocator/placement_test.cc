@@ -48,7 +48,7 @@ TEST_F(Placement, FreeNeighboursJoin) {
 TEST_F(Placement, SmallAndLargeBlocksDoNotShareAPage) {
   Allocate(Bytes(512));
   Allocate(MiB(1) + Bytes(1));
-  const std::vector<SegmentView> segments = allocator_->Snapshot();
+  const std::vector<SegmentView> segments = allocator_->inspect().Snapshot();
   ASSERT_EQ(segments.size(), 2u);
   EXPECT_NE(segments[0].small, segments[1].small);
 }
@@ -92,11 +92,11 @@ TEST_F(Placement, EveryByteOfTheDeviceCanBeInUseAtOnce) {
 
 TEST_F(Placement, AnAddressInsideABlockFindsIt) {
   const Address block = Allocate(MiB(3));
-  const std::optional<BlockView> found = allocator_->FindBlock(block + MiB(2));
+  const std::optional<BlockView> found = allocator_->inspect().FindBlock(block + MiB(2));
   ASSERT_TRUE(found.has_value());
   EXPECT_EQ(found->address, block);
   EXPECT_EQ(found->size, MiB(3));
-  EXPECT_FALSE(allocator_->FindBlock(block + MiB(3)).has_value());
+  EXPECT_FALSE(allocator_->inspect().FindBlock(block + MiB(3)).has_value());
 }
 
 TEST_F(Placement, FreeOfAnAddressThatWasNotHandedOutIsRefused) {

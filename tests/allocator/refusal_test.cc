@@ -28,7 +28,7 @@ TEST_F(Refusals, OfAnyCallLeaveEveryBlockAsItWas) {
       ASSERT_TRUE(device.SetFaults(absl::StrFormat("%s@%d=invalid_value", kind, call)));
       absl::StatusOr<Allocation> block = allocator.Allocate(MiB(24), kMain);
       ASSERT_TRUE(device.SetFaults(""));
-      allocator.CheckInvariants();
+      allocator.inspect().CheckInvariants();
       ASSERT_TRUE(block.ok()) << "a call that fails once is made again: " << block.status();
       ASSERT_TRUE(allocator.Free(block->address).ok());
       for (Address keep : kept) ASSERT_TRUE(allocator.Free(keep).ok());
@@ -52,7 +52,7 @@ TEST_F(Refusals, ThatDoNotEndLeaveEveryBlockAsItWas) {
       ASSERT_TRUE(device.SetFaults(absl::StrFormat("%s@%d+=invalid_value", kind, call)));
       absl::StatusOr<Allocation> block = allocator.Allocate(MiB(24), kMain);
       ASSERT_TRUE(device.SetFaults(""));
-      allocator.CheckInvariants();
+      allocator.inspect().CheckInvariants();
       if (!block.ok()) {
         EXPECT_FALSE(absl::IsResourceExhausted(block.status())) << block.status();
         const Statistics after = allocator.GetStatistics();
@@ -74,7 +74,7 @@ TEST_F(Refusals, ThatAreMadeUpForAreCountedAndNamedWhereTheRequestFailsAllTheSam
   ASSERT_TRUE(device_.SetFaults("memory_info@1=invalid_value"));
   EXPECT_TRUE(IsOutOfMemory(GiB(1)));
   EXPECT_EQ(statistics().num_driver_failures, 1);
-  EXPECT_NE(std::string(DeviceAllocator::LastOutOfMemory().driver_failure.message()), "");
+  EXPECT_NE(std::string(LastOutOfMemory().driver_failure.message()), "");
 }
 
 TEST_F(Refusals, OfEarlierRequestsAreNotNamed) {
@@ -82,7 +82,7 @@ TEST_F(Refusals, OfEarlierRequestsAreNotNamed) {
   Allocate(MiB(2));
   EXPECT_EQ(statistics().num_driver_failures, 1);
   EXPECT_TRUE(IsOutOfMemory(GiB(1)));
-  EXPECT_TRUE(DeviceAllocator::LastOutOfMemory().driver_failure.ok());
+  EXPECT_TRUE(LastOutOfMemory().driver_failure.ok());
 }
 
 TEST_F(Refusals, OfTheDriverKeepTheDriversOwnNameForTheError) {
@@ -114,7 +114,7 @@ TEST_F(Refusals, OfUnmapDuringTrimLoseNothing) {
     ASSERT_TRUE(device.SetFaults(absl::StrFormat("%s@%d=invalid_value", call % 2 == 0 ? "unmap" : "release", call)));
     (void)allocator.Trim().ok();
     ASSERT_TRUE(device.SetFaults(""));
-    allocator.CheckInvariants();
+    allocator.inspect().CheckInvariants();
     for (size_t i = 1; i < blocks.size(); i += 2) ASSERT_TRUE(allocator.Free(blocks[i]).ok());
     ASSERT_TRUE(allocator.Allocate(MiB(64), kMain).ok()) << "all memory is still to be had";
   }
@@ -132,14 +132,14 @@ TEST_F(Refusals, OfOneCallDuringTrimAreMadeUpFor) {
         auto& [device, directory, allocator, blocks] = remapped;
         ASSERT_TRUE(allocator.RecordStream(blocks[1], kSide).ok());
         ASSERT_TRUE(allocator.Free(blocks[1]).ok());
-        const Bytes held = allocator.Held();
+        const Bytes held = allocator.inspect().Held();
         ASSERT_TRUE(device.SetFaults(plan));
         absl::StatusOr<Bytes> returned = allocator.Trim();
         failures += static_cast<int64_t>(device.faults());
         ASSERT_TRUE(device.SetFaults(""));
-        allocator.CheckInvariants();
+        allocator.inspect().CheckInvariants();
         ASSERT_TRUE(returned.ok()) << returned.status();
-        EXPECT_EQ(allocator.Held(), MiB(14)) << "seven blocks are in use";
+        EXPECT_EQ(allocator.inspect().Held(), MiB(14)) << "seven blocks are in use";
         EXPECT_EQ(*returned, held - MiB(14)) << "what both attempts gave back";
       }
     }
@@ -157,7 +157,7 @@ TEST_F(Refusals, OfOneCallWhileIdleMemoryGoesBackAreMadeUpFor) {
   EXPECT_EQ(device_.faults(), 1u);
   ASSERT_TRUE(returned.ok()) << returned.status();
   EXPECT_EQ(*returned, MiB(6));
-  EXPECT_EQ(device_.used(), allocator_->Held());
+  EXPECT_EQ(device_.used(), allocator_->inspect().Held());
   EXPECT_EQ(statistics().num_driver_failures, 2);
 }
 
@@ -166,8 +166,8 @@ TEST_F(Refusals, ThatGoOnDuringTrimAreToldToTheCaller) {
   ASSERT_TRUE(device_.SetFaults("unmap@1+=invalid_value"));
   EXPECT_FALSE(allocator_->Trim().ok());
   ASSERT_TRUE(device_.SetFaults(""));
-  EXPECT_EQ(allocator_->Held(), MiB(8));
-  allocator_->CheckInvariants();
+  EXPECT_EQ(allocator_->inspect().Held(), MiB(8));
+  allocator_->inspect().CheckInvariants();
   EXPECT_EQ(*allocator_->Trim(), MiB(8));
 }
 

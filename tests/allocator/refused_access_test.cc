@@ -27,7 +27,7 @@ TEST_P(RefusedAccess, LeavesNoBlockThatCannotBeUsed) {
       SCOPED_TRACE(plan);
       ASSERT_TRUE(device_.SetFaults(plan));
       const absl::StatusOr<Allocation> first = allocator_->Allocate(kPageSize * 20, kMain);
-      allocator_->CheckInvariants();
+      allocator_->inspect().CheckInvariants();
       EXPECT_TRUE(!first.ok() || log_.IsOpen(first->address, kPageSize * 20));
       ASSERT_TRUE(device_.SetFaults(""));
       const Address second = AllocatePages(20);

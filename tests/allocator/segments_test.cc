@@ -46,7 +46,7 @@ TEST_F(Segments, AreGivenBackByTrim) {
   EXPECT_EQ(*returned, MiB(14));
   EXPECT_EQ(device_.used(), MiB(12));
   EXPECT_EQ(directory_.Find(block), allocator_.get());
-  allocator_->CheckInvariants();
+  allocator_->inspect().CheckInvariants();
 }
 
 TEST_F(Segments, KeepStreamOrder) {
@@ -63,7 +63,7 @@ TEST_F(Segments, HaveNoMemoryThatCouldMove) {
   Allocate(MiB(3));
   Free(first);
   EXPECT_TRUE(IsOutOfMemory(MiB(50)));
-  EXPECT_EQ(DeviceAllocator::LastOutOfMemory().unusable, MiB(17)) << "all that is free beside blocks in use";
+  EXPECT_EQ(LastOutOfMemory().unusable, MiB(17)) << "all that is free beside blocks in use";
 }
 
 }  // namespace

@@ -26,7 +26,7 @@ class SizedHandlesTest : public AllocatorTest {
   explicit SizedHandlesTest(int64_t pages = 64, PolicyOptions options = Options())
       : AllocatorTest(Pages(pages).bytes()) {
     allocator_ = std::make_unique<DeviceAllocator>(log_, directory_, nullptr);
-    allocator_->SetOptions(options);
+    allocator_->settings().SetOptions(options);
   }
   // Before its device.
   ~SizedHandlesTest() override { allocator_.reset(); }
@@ -40,7 +40,7 @@ class SizedHandlesTest : public AllocatorTest {
   Bytes Trim(Bytes enough = kUnlimited) {
     absl::StatusOr<Bytes> returned = allocator_->Trim(enough);
     EXPECT_TRUE(returned.ok()) << returned.status();
-    allocator_->CheckInvariants();
+    allocator_->inspect().CheckInvariants();
     return returned.value_or(Bytes(-1));
   }
   uint64_t memory_calls() const {

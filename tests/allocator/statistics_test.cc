@@ -61,7 +61,7 @@ TEST_F(Figures, PeaksStayUntilTheyAreReset) {
 }
 
 TEST_F(Figures, HandlesThatMoveChangeTheirGroupAndNotTheTotal) {
-  allocator_->SetLimit(kPageSize, nullptr, nullptr);
+  allocator_->settings().SetLimit(kPageSize, nullptr, nullptr);
   Free(Allocate(MiB(2)));
   Allocate(Bytes(512));
   const Statistics now = statistics();
@@ -77,7 +77,7 @@ TEST_F(Figures, TheSnapshotAddsUpToWhatIsReserved) {
   Free(freed);
   Bytes segments;
   Bytes blocks;
-  for (const SegmentView& segment : allocator_->Snapshot()) {
+  for (const SegmentView& segment : allocator_->inspect().Snapshot()) {
     segments += segment.size;
     for (const BlockView& block : segment.blocks) blocks += block.size;
   }
@@ -113,7 +113,7 @@ TEST_F(Figures, TrimGivesBackAllThatIsFreeAndWhole) {
   EXPECT_EQ(*returned, MiB(12)) << "the last page of the 3 MiB block went free with its neighbour";
   EXPECT_EQ(device_.used().count(), all(statistics().reserved_bytes));
   EXPECT_EQ(device_.used(), MiB(4));
-  allocator_->CheckInvariants();
+  allocator_->inspect().CheckInvariants();
 }
 
 TEST_F(Figures, TrimTakesDownOldViewsSoThatTheMemoryReallyGoes) {
@@ -141,7 +141,7 @@ class RecordingObserver : public Observer {
 TEST_F(Figures, TheObserverHearsOfEveryChangeInOrder) {
   using Kind = MemoryEvent::Kind;
   RecordingObserver observer;
-  allocator_->SetObserver(&observer);
+  allocator_->settings().SetObserver(&observer);
   int note = 0;
   absl::StatusOr<Allocation> block = allocator_->Allocate(MiB(2) - Bytes(1), kMain, &note);
   ASSERT_TRUE(block.ok());
@@ -157,7 +157,7 @@ TEST_F(Figures, TheObserverHearsOfEveryChangeInOrder) {
   EXPECT_EQ(observer.events[1].size, MiB(2));
   EXPECT_EQ(observer.events[1].requested, MiB(2) - Bytes(1));
   EXPECT_EQ(observer.dropped, std::vector<void*>{&note});
-  allocator_->SetObserver(nullptr);
+  allocator_->settings().SetObserver(nullptr);
 }
 
 }  // namespace

@@ -64,7 +64,7 @@ class Loop {
         EXPECT_TRUE(allocator_.Free(tensors[call.tensor]).ok());
       }
     }
-    allocator_.CheckInvariants();
+    allocator_.inspect().CheckInvariants();
     return MemoryCalls() - before;
   }
   int64_t stitches() const { return allocator_.GetStatistics().num_stitches; }
@@ -213,7 +213,7 @@ TEST_F(Guests, AreGivenBackToTheDeviceWithAllTheirViews) {
   MakeBusyUntil(kSide, 100);
   Free(lent);
   ASSERT_TRUE(allocator_->Trim().ok());
-  allocator_->CheckInvariants();
+  allocator_->inspect().CheckInvariants();
   EXPECT_EQ(device_.used(), MiB(16));
 }
 
@@ -279,9 +279,9 @@ TEST_F(Guests, ThatLieSideBySideGoHomeAsOne) {
   Free(mine);
   const Address lent = Allocate(MiB(8), kSide);
   RangesObserver observer;
-  allocator_->SetObserver(&observer);
+  allocator_->settings().SetObserver(&observer);
   Free(lent);
-  allocator_->SetObserver(nullptr);
+  allocator_->settings().SetObserver(nullptr);
   EXPECT_EQ(observer.sizes, std::vector({MiB(8), MiB(8)})) << "left in one piece, and filled in one";
 }
 

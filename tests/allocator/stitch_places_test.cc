@@ -27,7 +27,7 @@ class StitchPlaces : public testing::Test {
       handles_.push_back(std::make_unique<Handle>());
       handles_.back()->pages = 1;
       handles_.back()->place = PageRef{&extent(), page};
-      extent().MutableView(page) = View{View::State::kLive, 0, handles_.back().get()};
+      extent().pages().MutableView(page) = View{View::State::kLive, 0, handles_.back().get()};
     }
     arena_.Fill({&extent(), first, count});
   }
@@ -37,7 +37,7 @@ class StitchPlaces : public testing::Test {
     handles_.back()->pages = 1;
     handles_.back()->place = PageRef{&extent(), 90};
     handles_.back()->home = PageRef{&extent(), page};
-    extent().MutableView(page) = View{View::State::kStale, 0, handles_.back().get()};
+    extent().pages().MutableView(page) = View{View::State::kStale, 0, handles_.back().get()};
     return *handles_.back();
   }
   // Places of seven pages, which may grow by three.

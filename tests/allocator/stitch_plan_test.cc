@@ -30,7 +30,7 @@ class StitchPlanTest : public testing::Test {
       handles_.push_back(std::make_unique<Handle>());
       handles_.back()->pages = 1;
       handles_.back()->place = PageRef{&extent, page};
-      extent.MutableView(page) = View{View::State::kLive, 0, handles_.back().get()};
+      extent.pages().MutableView(page) = View{View::State::kLive, 0, handles_.back().get()};
     }
     arena.Fill({&extent, first, count});
   }
@@ -42,7 +42,7 @@ class StitchPlanTest : public testing::Test {
       Handle* const handle = handles_.back().get();
       handle->pages = 2;
       handle->place = handle->home = PageRef{&extent, page};
-      for (int32_t part : {0, 1}) extent.MutableView(page + part) = View{View::State::kLive, part, handle};
+      for (int32_t part : {0, 1}) extent.pages().MutableView(page + part) = View{View::State::kLive, part, handle};
     }
     arena.Fill({&extent, first, count});
   }
@@ -105,7 +105,7 @@ TEST_F(StitchPlanTest, TakesHandlesFromTheLargestFreeBlockOfAnyDonorBeforeCreati
   ASSERT_EQ(plan->donations.size(), 2u);
   EXPECT_EQ(plan->donations[0].run, (PageRun{&ExtentOf(donor), 4, 3}));
   EXPECT_EQ(plan->donations[1].run, (PageRun{&ExtentOf(donor), 1, 1}));
-  EXPECT_EQ(plan->pieces[0].handle, ExtentOf(donor).view(4).handle) << "the largest run first";
+  EXPECT_EQ(plan->pieces[0].handle, ExtentOf(donor).pages().view(4).handle) << "the largest run first";
   EXPECT_EQ(plan->pieces[4].handle, nullptr) << "to be created";
   EXPECT_EQ(plan->to_create, Pages(1));
 }
@@ -131,7 +131,7 @@ TEST_F(StitchPlanTest, RefillsTheHoleThatNeedsTheFewestPages) {
   arena.PutBack(blocks[3], BlockStep::kReturn);
   arena.PutBack(blocks[4], BlockStep::kReturn);
   arena.Vacate(blocks[2], {&ExtentOf(arena), 3, 1});
-  ExtentOf(arena).MutableView(3) = View();  // Given back to the device.
+  ExtentOf(arena).pages().MutableView(3) = View();  // Given back to the device.
   const std::optional<StitchPlan> plan = Plan(arena, kPage * 3, {&arena});
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->target.first, 3);
@@ -144,7 +144,7 @@ TEST_F(StitchPlanTest, LeavesAHoleWhoseOldViewIsStillInUse) {
   std::vector<Block*> blocks = TakePages(arena, 4);
   arena.PutBack(blocks[1], BlockStep::kReturn);
   arena.Vacate(blocks[1], {&ExtentOf(arena), 1, 1});
-  ExtentOf(arena).MutableView(1).state = View::State::kStale;
+  ExtentOf(arena).pages().MutableView(1).state = View::State::kStale;
   const auto hole_is_in_use = [](const PageRef& page) { return page.page != 1; };
   const std::optional<StitchPlan> plan = PlanWith(arena, kPage, Offers({}), hole_is_in_use);
   ASSERT_TRUE(plan.has_value());
@@ -157,11 +157,12 @@ TEST_F(StitchPlanTest, TakesAHandleWhereItCanStillBeSeen) {
   std::vector<Block*> blocks = TakePages(arena, 6);
   for (int i : {1, 3, 4}) arena.PutBack(blocks[i], BlockStep::kReturn);
   // Page 7 saw the handle of page 1 before.
-  ExtentOf(arena).MutableView(7) = View{View::State::kStale, 0, ExtentOf(arena).view(1).handle, /*accessible=*/true};
+  ExtentOf(arena).pages().MutableView(7) =
+      View{View::State::kStale, 0, ExtentOf(arena).pages().view(1).handle, /*accessible=*/true};
   const std::optional<StitchPlan> plan = Plan(arena, kPage * 3, {&arena});
   ASSERT_TRUE(plan.has_value());
   ASSERT_EQ(plan->target, (PageRun{&ExtentOf(arena), 6, 3}));
-  EXPECT_EQ(plan->pieces[1].handle, ExtentOf(arena).view(1).handle);
+  EXPECT_EQ(plan->pieces[1].handle, ExtentOf(arena).pages().view(1).handle);
   EXPECT_EQ(plan->to_create, Pages(0));
 }
 
@@ -172,8 +173,8 @@ TEST_F(StitchPlanTest, LeavesTheSecondOldViewOfAHandleThatIsStillInUse) {
   for (int i : {1, 3, 4}) arena.PutBack(blocks[i], BlockStep::kReturn);
   // The handle can be had for page 6, and then another one has to be mapped over the view at page 7.
   for (int64_t page : {6, 7}) {
-    ExtentOf(arena).MutableView(page) =
-        View{View::State::kStale, 0, ExtentOf(arena).view(1).handle, /*accessible=*/true};
+    ExtentOf(arena).pages().MutableView(page) =
+        View{View::State::kStale, 0, ExtentOf(arena).pages().view(1).handle, /*accessible=*/true};
   }
   const auto second_is_in_use = [](const PageRef& page) { return page.page != 7; };
   const std::optional<StitchPlan> plan = PlanWith(arena, kPage * 3, Offers(WholeFreeHandles(arena)), second_is_in_use);
@@ -203,10 +204,10 @@ TEST_F(StitchPlanTest, TakesAHandleOfSeveralPagesWhereItCanStillBeSeenAtTheEndOf
   FillWithPairs(donor, 0, 2);
   Arena& larger = NewArena(100);
   FillWithPairs(larger, 0, 8);
-  Handle* const seen = ExtentOf(donor).view(0).handle;
+  Handle* const seen = ExtentOf(donor).pages().view(0).handle;
   seen->stale.push_back(PageRef{&ExtentOf(arena), 14});
   for (int32_t part : {0, 1}) {
-    View& view = ExtentOf(arena).MutableView(14 + part);
+    View& view = ExtentOf(arena).pages().MutableView(14 + part);
     view = View{View::State::kStale, part, seen};
     view.accessible = true;
   }
@@ -223,7 +224,7 @@ TEST_F(StitchPlanTest, FindsPagesThatWereNeverUsedBehindAnyNumberOfHolesInUse) {
   for (int64_t page = 1; page < 60; page += 2) {
     arena.PutBack(blocks[static_cast<size_t>(page)], BlockStep::kReturn);
     arena.Vacate(blocks[static_cast<size_t>(page)], {&ExtentOf(arena), page, 1});
-    ExtentOf(arena).MutableView(page).state = View::State::kStale;
+    ExtentOf(arena).pages().MutableView(page).state = View::State::kStale;
   }
   const std::optional<StitchPlan> plan = PlanWith(arena, kPage, Offers({}), [](const PageRef&) { return false; });
   ASSERT_TRUE(plan.has_value());

@@ -41,11 +41,11 @@ TEST_F(StreamOrder, ItsOwnStreamNeedsNoEvent) {
 TEST_F(StreamOrder, TheStreamsOfABlockAreItsOwnAndThoseRecordedForIt) {
   constexpr Stream kThird{3};
   const Address block = Allocate(MiB(8));
-  EXPECT_EQ(allocator_->StreamsOf(block), std::vector({kMain}));
+  EXPECT_EQ(allocator_->inspect().StreamsOf(block), std::vector({kMain}));
   for (const Stream stream : {kSide, kMain, kThird, kSide}) ASSERT_TRUE(allocator_->RecordStream(block, stream).ok());
-  EXPECT_EQ(allocator_->StreamsOf(block), std::vector({kMain, kSide, kThird}));
+  EXPECT_EQ(allocator_->inspect().StreamsOf(block), std::vector({kMain, kSide, kThird}));
   Free(block);
-  EXPECT_TRUE(allocator_->StreamsOf(block).empty());
+  EXPECT_TRUE(allocator_->inspect().StreamsOf(block).empty());
 }
 
 // Streams are found by a hash of their numbers, which on a GPU are addresses.
@@ -59,7 +59,7 @@ TEST_F(StreamOrderOfMany, StreamsDoNotShareMemoryHoweverAlikeTheirNumbersAre) {
     for (uint64_t n = 1; n <= 150; ++n) {
       const Stream stream{n * distance};
       const Address block = Allocate(kGrain, stream);
-      EXPECT_EQ(allocator_->StreamsOf(block), std::vector({stream})) << n << " * " << distance;
+      EXPECT_EQ(allocator_->inspect().StreamsOf(block), std::vector({stream})) << n << " * " << distance;
     }
   }
 }

@@ -31,7 +31,7 @@ TEST_F(Threads, OnStreamsOfTheirOwnLoseNothing) {
     });
   }
   for (std::thread& thread : threads) thread.join();
-  allocator_->CheckInvariants();
+  allocator_->inspect().CheckInvariants();
   EXPECT_EQ(all(statistics().allocated_bytes), 0);
 }
 
@@ -40,7 +40,7 @@ TEST_F(Threads, AskingDoesNotDisturbThoseWhoAllocate) {
   std::thread asking([&] {
     while (!stop) {
       Bytes segments;
-      for (const SegmentView& segment : allocator_->Snapshot()) segments += segment.size;
+      for (const SegmentView& segment : allocator_->inspect().Snapshot()) segments += segment.size;
       EXPECT_LE(segments, MiB(64));
       EXPECT_LE(all(statistics().allocated_bytes), MiB(64).count());
     }

@@ -10,7 +10,7 @@ class Trim : public AllocatorTest {
   Bytes Return(Bytes enough) {
     absl::StatusOr<Bytes> returned = allocator_->Trim(enough);
     EXPECT_TRUE(returned.ok()) << returned.status();
-    allocator_->CheckInvariants();
+    allocator_->inspect().CheckInvariants();
     return returned.value_or(Bytes(-1));
   }
 };

@@ -124,9 +124,9 @@ TEST_F(StuckPage, AnUnmapThatFailsHalfWayLeavesBooksThatAreRight) {
   device_.stuck_ = block->address + MiB(8);
   ASSERT_TRUE(allocator_.Free(block->address).ok());
   EXPECT_FALSE(allocator_.Trim().ok());
-  allocator_.CheckInvariants();
-  EXPECT_TRUE(allocator_.Health().ok());
-  EXPECT_EQ(allocator_.Held(), MiB(20) - device_.unmapped_);
+  allocator_.inspect().CheckInvariants();
+  EXPECT_TRUE(allocator_.inspect().Health().ok());
+  EXPECT_EQ(allocator_.inspect().Held(), MiB(20) - device_.unmapped_);
   EXPECT_EQ(device_.unmapped_, MiB(8)) << "what comes before the page that is stuck";
   device_.stuck_ = Address();
   EXPECT_EQ(allocator_.Trim().value_or(Bytes(0)), MiB(12));

@@ -70,8 +70,8 @@ FaultedProgram::FaultedProgram(const History& history, const Options& options)
       allocator_(std::make_unique<DeviceAllocator>(views_, directory_, nullptr)),
       blocks_(history.allocation_count) {
   // The books are checked where it tells most.
-  allocator_->SetCheckLevel(CheckLevel::kFast);
-  allocator_->SetOptions(options.policy);
+  allocator_->settings().SetCheckLevel(CheckLevel::kFast);
+  allocator_->settings().SetOptions(options.policy);
   if (!device_.SetFaults(options.faults)) Problem(absl::StrCat("no fault plan: ", options.faults));
 }
 
@@ -146,7 +146,7 @@ bool FaultedProgram::CouldBeServed(Bytes size) const {
   // Segments are of no use to requests that are larger.
   if (!options_.virtual_memory) return false;
   Bytes found = options_.memory;
-  for (const SegmentView& segment : allocator_->Snapshot()) {
+  for (const SegmentView& segment : allocator_->inspect().Snapshot()) {
     found -= segment.size;
     for (const BlockView& block : segment.blocks) {
       if (block.state == BlockView::State::kFree) found += views_.WholeIn(block.address, block.size);
@@ -244,13 +244,13 @@ void FaultedProgram::MustSucceed(const char* name, Operation operation) {
 }
 
 void FaultedProgram::CheckBooks() {
-  allocator_->CheckInvariants();
+  allocator_->inspect().CheckInvariants();
   const Statistics statistics = allocator_->GetStatistics();
   const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
   const Bytes allocated(statistics.allocated_bytes[SizeGroup::kAll].current);
   if (allocated != live_bytes_) Problem(absl::StrCat(allocated.count(), " bytes allocated, not ", live_bytes_.count()));
   // Reserved and spares, which CheckInvariants() has compared with the handles.
-  const Bytes held = allocator_->Held();
+  const Bytes held = allocator_->inspect().Held();
   if (device_.used() != held || held < reserved) {
     Problem(absl::StrCat(device_.used().count(), " bytes used of the device, ", held.count(), " held, ",
                          reserved.count(), " reserved"));

@@ -10,8 +10,8 @@ LoadedDevice::LoadedDevice(Bytes memory, AddressDirectory& directory, const Poli
     : device_({.memory = memory}),
       directory_(directory),
       allocator_(std::make_unique<DeviceAllocator>(device_, directory, this)) {
-  allocator_->SetCheckLevel(CheckLevel::kFast);
-  allocator_->SetOptions(policy);
+  allocator_->settings().SetCheckLevel(CheckLevel::kFast);
+  allocator_->settings().SetOptions(policy);
   Expect(device_.SetFaults(faults), "the fault plan is understood");
 }
 
@@ -73,7 +73,7 @@ void LoadedDevice::GiveBack(uint64_t way) {
 void LoadedDevice::Look(const HeldBlock& block) {
   ++operations_;
   Expect(directory_.Find(block.address) == allocator_.get(), "the directory knows whose a block is");
-  const std::optional<BlockView> view = allocator_->FindBlock(block.address);
+  const std::optional<BlockView> view = allocator_->inspect().FindBlock(block.address);
   Expect(view.has_value() && view->address == block.address && view->size == block.size, "a block is found");
   const Statistics statistics = allocator_->GetStatistics();
   Expect(statistics.reserved_bytes[SizeGroup::kAll].current >= statistics.active_bytes()[SizeGroup::kAll].current,
@@ -82,7 +82,7 @@ void LoadedDevice::Look(const HeldBlock& block) {
 
 void LoadedDevice::End() {
   ReleaseCaches();
-  allocator_->CheckInvariants();
+  allocator_->inspect().CheckInvariants();
   const Statistics statistics = allocator_->GetStatistics();
   {
     absl::MutexLock lock(&mutex_);
@@ -92,7 +92,7 @@ void LoadedDevice::End() {
   Expect(statistics.allocation[SizeGroup::kAll].allocated == allocated_, "every allocation was counted once");
   Expect(statistics.allocation[SizeGroup::kAll].freed == freed_, "every free was counted once");
   Expect(statistics.num_ooms == refused_, "every refusal was counted once");
-  Expect(device_.used() == allocator_->Held(), "what is held is what the device has given");
+  Expect(device_.used() == allocator_->inspect().Held(), "what is held is what the device has given");
   Expect(device_.SetFaults(""), "faults end");
   device_.AdvanceTo(device_.now() + sim::Nanoseconds(1'000'000));
   Expect(allocator_->Trim().ok() && device_.used() == Bytes(0), "all memory goes back");

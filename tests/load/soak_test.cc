@@ -70,7 +70,7 @@ class TrainingLoop {
  public:
   explicit TrainingLoop(const History& history)
       : history_(history), allocator_(device_, directory_, nullptr), blocks_(history.allocation_count) {
-    allocator_.SetCheckLevel(CheckLevel::kFast);
+    allocator_.settings().SetCheckLevel(CheckLevel::kFast);
     for (const HistoryEvent& event : history.events) {
       streams_ = std::max(streams_, static_cast<int64_t>(event.stream.id));
     }
@@ -101,7 +101,7 @@ class TrainingLoop {
   // At most: one for each stream and size group.
   int64_t arenas() const { return 2 * streams_; }
   int64_t refused() const { return refused_; }
-  void CheckInvariants() const { allocator_.CheckInvariants(); }
+  void CheckInvariants() const { allocator_.inspect().CheckInvariants(); }
 
  private:
   struct Live {

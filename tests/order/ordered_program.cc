@@ -11,7 +11,7 @@ OrderedProgram::OrderedProgram(const Options& options)
       logged_(device_, log_),
       lying_(logged_),
       allocator_(std::make_unique<DeviceAllocator>(lying_, directory_, nullptr)) {
-  allocator_->SetOptions(options.policy);
+  allocator_->settings().SetOptions(options.policy);
 }
 
 OrderedProgram::~OrderedProgram() {
@@ -46,14 +46,14 @@ Address OrderedProgram::Allocate(Bytes size, Stream stream) {
 void OrderedProgram::Free(Address address) {
   const auto block = live_.find(address);
   ASSERT_NE(block, live_.end());
-  const Stream owner = allocator_->StreamsOf(address).front();
+  const Stream owner = allocator_->inspect().StreamsOf(address).front();
   Touch(owner, address, block->second, /*writes=*/false, "last use");
   live_.erase(block);
   EXPECT_TRUE(allocator_->Free(address).ok());
 }
 
 void OrderedProgram::UseOn(Address address, Stream stream, int64_t until) {
-  const Stream owner = allocator_->StreamsOf(address).front();
+  const Stream owner = allocator_->inspect().StreamsOf(address).front();
   const Event written = *logged_.Record(owner);
   EXPECT_TRUE(logged_.StreamWait(stream, written).ok());
   logged_.Recycle(written);
@@ -80,7 +80,7 @@ void OrderedProgram::TakeAll(Stream stream) {
 
 void OrderedProgram::TakeWhatIsFree() {
   std::vector<Address> taken;
-  for (const SegmentView& segment : allocator_->Snapshot()) {
+  for (const SegmentView& segment : allocator_->inspect().Snapshot()) {
     for (const BlockView& block : segment.blocks) {
       // A request of that size is for blocks of the other size group.
       if (block.state != BlockView::State::kFree || (block.size <= kSmallLimit) != segment.small) continue;

@@ -53,7 +53,8 @@ void RandomProgram::Step() {
   } else if (choice < 650) {
     const Address block = DrawBlock();
     const Stream user = DrawStream();
-    if (program_.IsCaptured(user) || program_.IsCaptured(program_.allocator().StreamsOf(block).front())) return;
+    const Stream owner = program_.allocator().inspect().StreamsOf(block).front();
+    if (program_.IsCaptured(user) || program_.IsCaptured(owner)) return;
     program_.UseOn(block, user, program_.now() + Draw(0, 400));
   } else if (choice < 985) {
     program_.Free(DrawBlock());

@@ -48,7 +48,7 @@ ShadowRun::ShadowRun(const Program& program, CheckLevel level, const Between& be
       between_(between == nullptr ? nullptr : between(watched_)) {
   Device& device = between_ == nullptr ? static_cast<Device&>(watched_) : *between_;
   allocator_ = std::make_unique<DeviceAllocator>(device, directory_, static_cast<Reclaimer*>(this));
-  if (level_ == CheckLevel::kFull) allocator_->SetObserver(this);
+  if (level_ == CheckLevel::kFull) allocator_->settings().SetObserver(this);
 }
 
 ShadowRun::~ShadowRun() {
@@ -115,7 +115,7 @@ void ShadowRun::Do(const Operation& operation) {
     default:
       DoSeldom(operation);
   }
-  if (level_ == CheckLevel::kFull) allocator_->CheckInvariants();
+  if (level_ == CheckLevel::kFull) allocator_->inspect().CheckInvariants();
   const bool is_time = level_ == CheckLevel::kFull || tally_.operations % kBooksEvery == 0;
   if (level_ != CheckLevel::kOff && is_time) CheckBooks();
 }
@@ -249,7 +249,7 @@ void ShadowRun::FreeInside(const Operation& operation) {
   const Bytes before = live_bytes_;
   if (!absl::IsNotFound(allocator_->Free(address).status())) verdict_.Fail("freed what was not handed out");
   if (!absl::IsNotFound(allocator_->RecordStream(address, block->stream))) verdict_.Fail("recorded what is not there");
-  const std::optional<BlockView> view = allocator_->FindBlock(address);
+  const std::optional<BlockView> view = allocator_->inspect().FindBlock(address);
   if (!view.has_value()) return verdict_.Fail("a block was not found by an address inside of it");
   Expect("where the block starts", static_cast<int64_t>(view->address.value()),
          static_cast<int64_t>(block->address.value()));
@@ -263,7 +263,7 @@ void ShadowRun::RecordStream(const Operation& operation) {
   const absl::Status status = allocator_->RecordStream(block->address, stream);
   if (!status.ok()) return verdict_.Fail("RecordStream: " + status.ToString());
   if (stream != block->stream) block->used_by[operation.stream - 1] = true;
-  const std::vector<Stream> streams = allocator_->StreamsOf(block->address);
+  const std::vector<Stream> streams = allocator_->inspect().StreamsOf(block->address);
   Expect("the number of the block's streams", std::ssize(streams),
          1 + std::count(block->used_by.begin(), block->used_by.end(), true));
   for (size_t i = 0; i < streams.size(); ++i) {
@@ -318,9 +318,9 @@ void ShadowRun::ReturnIdle(Bytes enough) {
 void ShadowRun::SetLimit(Bytes limit, Bytes others) {
   limit_ = limit;
   others_ = others;
-  allocator_->SetLimit(
+  allocator_->settings().SetLimit(
       limit, [](void* held) { return *static_cast<const Bytes*>(held); }, &others_);
-  if (allocator_->Limit() != limit) verdict_.Fail("Limit is not what was set");
+  if (allocator_->settings().Limit() != limit) verdict_.Fail("Limit is not what was set");
 }
 
 void ShadowRun::ExpectOkUnlessFailed(const char* call, const absl::Status& status, int64_t faults_before) {
@@ -336,7 +336,7 @@ void ShadowRun::Fail(const Operation& operation) {
 
 void ShadowRun::SetOption(const Operation& operation) {
   *FindOption(options_, kOptions[operation.option]) = operation.amount;
-  allocator_->SetOptions(options_);
+  allocator_->settings().SetOptions(options_);
 }
 
 // --- Others on the same device.
@@ -385,11 +385,11 @@ void ShadowRun::DropAnnotation(void* /*annotation*/) {
 
 void ShadowRun::EndEpoch(int64_t how) {
   records_births_ = true;
-  allocator_->RecordBirths();
-  if (how == 0) allocator_->EndEpoch();
-  if (how == 1) allocator_->CollapseEpochs();
-  if (how >= 2) allocator_->HalveEpochs();
-  Expect("bytes alive by the epochs' report", allocator_->GetEpochReport().live.count(), live_bytes_.count());
+  allocator_->births().Start();
+  if (how == 0) allocator_->births().EndEpoch();
+  if (how == 1) allocator_->births().CollapseEpochs();
+  if (how >= 2) allocator_->births().HalveEpochs();
+  Expect("bytes alive by the epochs' report", allocator_->births().Report().live.count(), live_bytes_.count());
 }
 
 void ShadowRun::CheckBooks() {
@@ -417,7 +417,7 @@ void ShadowRun::CheckBooks() {
 void ShadowRun::CheckSnapshot() {
   size_t seen = 0;
   Bytes mapped;
-  for (const SegmentView& segment : allocator_->Snapshot()) {
+  for (const SegmentView& segment : allocator_->inspect().Snapshot()) {
     mapped += segment.size;
     Address at = segment.address;
     for (const BlockView& block : segment.blocks) {
@@ -464,14 +464,14 @@ void ShadowRun::Finish() {
     if (!device_.Release(handle).ok()) verdict_.Fail("the test's own memory cannot be given back");
   }
   if (failed()) return;
-  allocator_->CheckInvariants();
+  allocator_->inspect().CheckInvariants();
   Trim(kUnlimited);
   Expect("bytes held after all was freed and trimmed", device_.used().count(), 0);
   const Bytes all = movable_ ? device_bytes_ : kSmallLimit;
   Allocate({.kind = OperationKind::kAllocate, .block = UINT32_MAX, .amount = all.count()});
   Expect("blocks after all memory was asked for in one piece", std::ssize(live_), 1);
   Free(UINT32_MAX);
-  allocator_->CheckInvariants();
+  allocator_->inspect().CheckInvariants();
   CheckBooks();
   if (!failed()) EndWorld();
 }

@@ -1,9 +1,8 @@
-// The questions that DeviceAllocator answers about addresses and segments, apart from its work.
+#include "allocator/inspection.h"
 
-#include <optional>
-#include <vector>
+#include <memory>
 
-#include "allocator/device_allocator.h"
+#include "absl/synchronization/mutex.h"
 
 namespace frugal {
 namespace {
@@ -26,7 +25,7 @@ BlockView ViewOf(const Block& block, const BirthEpochs* births) {
 SegmentView EmptySegment(const Extent& extent, Address start) {
   SegmentView segment;
   segment.address = start;
-  segment.stream = extent.arena().stream();
+  segment.stream = extent.arena().clock().stream();
   segment.small = extent.arena().group() == SizeGroup::kSmall;
   segment.mapped = extent.kind() == Extent::Kind::kMovable;
   return segment;
@@ -58,30 +57,32 @@ const Extent* ExtentWith(const ArenaSet& arenas, Address address) {
 
 }  // namespace
 
-std::vector<SegmentView> DeviceAllocator::Snapshot() const {
-  absl::MutexLock lock(&mutex_);
+std::vector<SegmentView> Inspection::Snapshot() const {
+  absl::MutexLock lock(&state_.mutex);
   std::vector<SegmentView> segments;
-  if (!health_.ok()) return segments;
-  for (const Arena* arena : arenas_.all()) {
-    for (const std::unique_ptr<Extent>& extent : arena->extents()) AppendSegments(*extent, births_.get(), segments);
+  if (!state_.health.ok()) return segments;
+  for (const Arena* arena : state_.arenas.all()) {
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      AppendSegments(*extent, state_.births.get(), segments);
+    }
   }
   return segments;
 }
 
-std::optional<BlockView> DeviceAllocator::FindBlock(Address address) const {
-  absl::MutexLock lock(&mutex_);
-  if (!health_.ok()) return std::nullopt;
-  if (const Block* exact = allocated_.Find(address); exact != nullptr) return ViewOf(*exact, births_.get());
-  const Extent* extent = ExtentWith(arenas_, address);
+std::optional<BlockView> Inspection::FindBlock(Address address) const {
+  absl::MutexLock lock(&state_.mutex);
+  if (!state_.health.ok()) return std::nullopt;
+  if (const Block* exact = state_.allocated.Find(address); exact != nullptr) return ViewOf(*exact, state_.births.get());
+  const Extent* extent = ExtentWith(state_.arenas, address);
   const Block* block = extent == nullptr ? nullptr : extent->BlockAt(address);
   if (block == nullptr || block->state != BlockState::kAllocated) return std::nullopt;
-  return ViewOf(*block, births_.get());
+  return ViewOf(*block, state_.births.get());
 }
 
-std::optional<SegmentView> DeviceAllocator::FindSegment(Address address) const {
-  absl::MutexLock lock(&mutex_);
-  if (!health_.ok()) return std::nullopt;
-  const Extent* extent = ExtentWith(arenas_, address);
+std::optional<SegmentView> Inspection::FindSegment(Address address) const {
+  absl::MutexLock lock(&state_.mutex);
+  if (!state_.health.ok()) return std::nullopt;
+  const Extent* extent = ExtentWith(state_.arenas, address);
   const Block* block = extent == nullptr ? nullptr : extent->BlockAt(address);
   if (block == nullptr || !block->IsMapped()) return std::nullopt;
   while (block->previous != nullptr && block->previous->IsMapped()) block = block->previous;
@@ -90,14 +91,40 @@ std::optional<SegmentView> DeviceAllocator::FindSegment(Address address) const {
   return segment;
 }
 
-bool DeviceAllocator::Owns(Address address) const {
-  absl::MutexLock lock(&mutex_);
-  return ExtentWith(arenas_, address) != nullptr;
+bool Inspection::Owns(Address address) const {
+  absl::MutexLock lock(&state_.mutex);
+  return ExtentWith(state_.arenas, address) != nullptr;
 }
 
-Bytes DeviceAllocator::LargestFreeBlock() const {
-  absl::MutexLock lock(&mutex_);
-  return arenas_.LargestFree();
+Bytes Inspection::LargestFreeBlock() const {
+  absl::MutexLock lock(&state_.mutex);
+  return state_.arenas.LargestFree();
+}
+
+std::vector<Stream> Inspection::StreamsOf(Address address) const {
+  absl::MutexLock lock(&state_.mutex);
+  Block* const block = state_.health.ok() ? state_.allocated.Find(address) : nullptr;
+  if (block == nullptr) return {};
+  std::vector<Stream> streams = {OwnerStream(*block)};
+  if (const auto others = state_.other_streams.find(block); others != state_.other_streams.end()) {
+    streams.insert(streams.end(), others->second.begin(), others->second.end());
+  }
+  return streams;
+}
+
+Bytes Inspection::Held() const {
+  absl::MutexLock lock(&state_.mutex);
+  return state_.backing->held();
+}
+
+void Inspection::CheckInvariants() const {
+  absl::MutexLock lock(&state_.mutex);
+  state_.CheckInvariants();
+}
+
+absl::Status Inspection::Health() const {
+  absl::MutexLock lock(&state_.mutex);
+  return state_.health;
 }
 
 }  // namespace frugal

@@ -1,0 +1,63 @@
+#include "allocator/allocator_state.h"
+
+#include "allocator/backing/movable_backing.h"
+#include "allocator/backing/segment_backing.h"
+
+namespace frugal {
+namespace {
+
+std::unique_ptr<Backing> BackingFor(Device& device, ArenaSet& arenas, Ledger& ledger, MemoryLimit& memory_limit,
+                                    StreamClocks& clocks, AddressDirectory& directory, DeviceAllocator* owner,
+                                    AllocatorLocks lock) {
+  if (!device.HasVirtualMemory()) {
+    return std::make_unique<SegmentBacking>(device, arenas, ledger, memory_limit, directory, owner, lock);
+  }
+  return std::make_unique<MovableBacking>(device, arenas, ledger, memory_limit, clocks, directory, owner, lock);
+}
+
+}  // namespace
+
+AllocatorState::AllocatorState(Device& device, AddressDirectory& directory, Reclaimer* reclaimer,
+                               DeviceAllocator* owner)
+    : lock(growth_mutex, mutex, health),
+      memory_limit(device, lock),
+      clocks(device, ledger, reclaimer),
+      arenas(clocks, ledger),
+      backing(BackingFor(device, arenas, ledger, memory_limit, clocks, directory, owner, lock)),
+      returns(device, ledger, clocks, *backing),
+      ladder({reclaimer, ledger, memory_limit, clocks, arenas, *backing, returns}, lock) {}
+
+AllocatorState::~AllocatorState() {
+  const absl::MutexLock growing(&growth_mutex);
+  const absl::MutexLock locked(&mutex);
+  // Nobody knows any more what may be given back, so it stays where it is.
+  if (!health.ok()) static_cast<void>(backing.release());
+  backing.reset();
+}
+
+absl::Status AllocatorState::Break(const BrokenInvariant& broken) {
+  health = absl::DataLossError(broken.what());
+  return health;
+}
+
+void AllocatorState::CheckInvariants() const {
+  Bytes active;
+  Bytes recorded;
+  for (const Arena* arena : arenas.all()) {
+    arena->CheckInvariants();
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      for (const Block* block = extent->first_block(); block != nullptr; block = block->next) {
+        if (block->IsInUse()) active += block->size;
+        if (births != nullptr && block->state == BlockState::kAllocated) {
+          recorded += births->CountedFor(block->birth, block->size);
+        }
+        FRUGAL_CHECK((block->state == BlockState::kAllocated) == allocated.Contains(block->address));
+      }
+    }
+  }
+  FRUGAL_CHECK(births == nullptr || births->live() == recorded);
+  FRUGAL_CHECK(active.count() == ledger.statistics().active_bytes()[SizeGroup::kAll].current);
+  backing->CheckInvariants();
+}
+
+}  // namespace frugal

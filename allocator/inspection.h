@@ -1,0 +1,73 @@
+// What an allocator holds now, for those who look and change nothing.
+
+#ifndef FRUGAL_ALLOCATOR_INSPECTION_H_
+#define FRUGAL_ALLOCATOR_INSPECTION_H_
+
+#include <cstdint>
+#include <optional>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "allocator/allocator_state.h"
+#include "allocator/births/allocation_site.h"
+#include "allocator/port/device.h"
+#include "allocator/port/units.h"
+
+namespace frugal {
+
+// One block of a snapshot.
+struct BlockView {
+  Address address;
+  Bytes size;
+  Bytes requested;
+  enum class State { kFree, kAllocated, kAwaitingStreams } state;
+  void* annotation;
+  // Of an allocated block that was recorded; see BirthRecord.
+  SiteId site = kUnsampled;
+  int64_t epoch = -1;
+};
+
+// One run of mapped pages (or one segment of cudaMalloc), with its blocks in the order of addresses.
+struct SegmentView {
+  Address address;
+  Bytes size;
+  Stream stream;
+  bool small;   // holds requests up to kSmallLimit
+  bool mapped;  // made of handles that can move; false: a segment of cudaMalloc
+  std::vector<BlockView> blocks;
+};
+
+// A facet of a DeviceAllocator, for any thread. Once an invariant does not hold, nothing is found any more.
+class Inspection {
+ public:
+  explicit Inspection(const AllocatorState& state) : state_(state) {}
+
+  // All segments that are mapped, with their blocks.
+  std::vector<SegmentView> Snapshot() const;
+  // The block handed out that contains `address`.
+  std::optional<BlockView> FindBlock(Address address) const;
+  // The segment that contains `address`, without its blocks.
+  std::optional<SegmentView> FindSegment(Address address) const;
+  // Whether the address lies in a range of this allocator, mapped or not.
+  bool Owns(Address address) const;
+  // The streams that may use the block that starts at `address`: its own, then those of RecordStream. Empty: no block
+  // that was handed out starts there.
+  std::vector<Stream> StreamsOf(Address address) const;
+
+  Bytes LargestFreeBlock() const;
+  // Physical memory that is held: what is reserved, and what a device call that failed has left over, which the next
+  // miss or Trim finds.
+  Bytes Held() const;
+
+  // kDataLoss and the invariant that did not hold, or OK.
+  absl::Status Health() const;
+  // Fails as FRUGAL_CHECK does, to the caller, if the accounting does not add up.
+  void CheckInvariants() const;
+
+ private:
+  const AllocatorState& state_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_INSPECTION_H_
