@@ -11,12 +11,12 @@
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/strings/string_view.h"
+#include "bindings/adapter/host_memory_text.h"
+#include "bindings/adapter/shareable_storage.h"
+#include "bindings/adapter/torch_allocator.h"
 #include "bindings/c_api/c_api_errors.h"
 #include "bindings/c_api/install.h"
 #include "bindings/settings/pytorch_settings.h"
-#include "bindings/torch/host_memory_text.h"
-#include "bindings/torch/shareable_storage.h"
-#include "bindings/torch/torch_allocator.h"
 
 namespace frugal {
 namespace {

@@ -16,12 +16,12 @@
 #include "absl/base/const_init.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "bindings/adapter/peer_access.h"
+#include "bindings/adapter/torch_allocator.h"
+#include "bindings/adapter/torch_compat.h"
 #include "bindings/settings/pytorch_settings.h"
 #include "bindings/settings/settings.h"
 #include "bindings/threads/forked_child.h"
-#include "bindings/torch/peer_access.h"
-#include "bindings/torch/torch_allocator.h"
-#include "bindings/torch/torch_compat.h"
 
 namespace frugal {
 namespace {

@@ -6,11 +6,11 @@
 #include <string>
 #include <vector>
 
+#include "bindings/adapter/module_calls.h"
+#include "bindings/adapter/site_sampler.h"
+#include "bindings/adapter/torch_allocator.h"
 #include "bindings/c_api/c_api.h"
 #include "bindings/c_api/c_api_errors.h"
-#include "bindings/torch/module_calls.h"
-#include "bindings/torch/site_sampler.h"
-#include "bindings/torch/torch_allocator.h"
 #include "bindings/tracking/leak_report.h"
 #include "bindings/tracking/python_stack.h"
 #include "bindings/tracking/site_table.h"

@@ -2,8 +2,8 @@
 
 #include <atomic>
 
+#include "bindings/adapter/out_of_memory.h"
 #include "bindings/c_api/c_api.h"
-#include "bindings/torch/out_of_memory.h"
 
 namespace frugal {
 namespace {

@@ -5,7 +5,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "bindings/torch/torch_compat.h"
+#include "bindings/adapter/torch_compat.h"
 
 namespace frugal::replay {
 namespace {

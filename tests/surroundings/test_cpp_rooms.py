@@ -26,7 +26,7 @@ def test_files_in_one_order_are_no_circle(tmp_path: Path) -> None:
             "allocator/a.h": "vector",
             "allocator/a.cc": "allocator/a.h allocator/b.h",
             "allocator/b.h": "",
-            "bindings/torch/c.cc": "allocator/a.h",
+            "bindings/adapter/c.cc": "allocator/a.h",
         },
     )
 

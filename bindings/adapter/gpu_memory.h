@@ -1,0 +1,76 @@
+// All that we keep for one GPU.
+
+#ifndef FRUGAL_BINDINGS_ADAPTER_GPU_MEMORY_H_
+#define FRUGAL_BINDINGS_ADAPTER_GPU_MEMORY_H_
+
+#include <atomic>
+#include <memory>
+#include <optional>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "allocator/blocks/address_directory.h"
+#include "allocator/device_allocator.h"
+#include "bindings/adapter/gpu_limit.h"
+#include "bindings/adapter/gpu_statistics.h"
+#include "bindings/adapter/history.h"
+#include "bindings/adapter/native_share.h"
+#include "bindings/adapter/reclaimer.h"
+#include "bindings/adapter/routing.h"
+#include "bindings/adapter/torch_compat.h"
+#include "bindings/settings/settings.h"
+#include "cuda/driver_device.h"
+
+namespace frugal {
+
+// One GPU's memory of ours. Thread-safety: any thread.
+class GpuMemory {
+ public:
+  // Takes the device's memory from `device`; all must outlive the object.
+  GpuMemory(c10::DeviceIndex ordinal, std::unique_ptr<DriverDevice> device, AddressDirectory& directory,
+            caching::CUDAAllocator& native, Routing& routing, History& history);
+
+  c10::DeviceIndex ordinal() const { return ordinal_; }
+  DeviceAllocator& allocator() { return allocator_; }
+  DriverDevice& device() { return *device_; }
+  const DriverDevice& device() const { return *device_; }
+  NativeShare& native_share() { return native_share_; }
+  GpuLimit& limit() { return limit_; }
+  GpuStatistics& statistics() { return statistics_; }
+
+  // Tells the allocator to report to history, from the first time that somebody listens.
+  void AttachHistory() { allocator_.settings().SetObserver(&history_); }
+
+  void SetPolicy(const PolicySettings& policy);
+  // Gives at least `enough` of our idle memory back to the driver, or all; returns how much that was. If the driver
+  // fails, warns; the rest is still held.
+  Bytes Trim(Bytes enough = kUnlimited);
+  // Gives what nothing has used since the last call back to the driver, without waiting for a stream, and not while a
+  // graph is perhaps being captured. Returns how much that was.
+  absl::StatusOr<Bytes> ReleaseIdle(const Routing& routing);
+
+  // What may still be taken when most of ours is in use; nullopt: the driver does not say how much memory there is.
+  std::optional<Bytes> RoomAtPeak();
+
+  // We could not serve a request because of `reason`, which is not that memory is out. True at the first time while
+  // our accounting is as it is: whole, or found wrong (Health() of the allocator).
+  bool NoteRefusal(const absl::Status& reason) {
+    return !(absl::IsDataLoss(reason) ? told_of_wrong_accounting_ : told_of_driver_).exchange(true);
+  }
+
+ private:
+  const c10::DeviceIndex ordinal_;
+  NativeShare native_share_;
+  std::unique_ptr<DriverDevice> device_;
+  TorchReclaimer reclaimer_;
+  DeviceHistory history_;
+  DeviceAllocator allocator_;
+  GpuLimit limit_;
+  GpuStatistics statistics_;
+  std::atomic<bool> told_of_driver_{false};
+  std::atomic<bool> told_of_wrong_accounting_{false};
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_ADAPTER_GPU_MEMORY_H_

@@ -1,0 +1,75 @@
+// Which requests go to PyTorch's native allocator instead of ours.
+
+#ifndef FRUGAL_BINDINGS_ADAPTER_ROUTING_H_
+#define FRUGAL_BINDINGS_ADAPTER_ROUTING_H_
+
+#include <atomic>
+#include <functional>
+#include <set>
+#include <utility>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "bindings/adapter/torch_compat.h"
+#include "bindings/threads/forked_child.h"
+
+namespace frugal {
+
+// Memory of CUDA graphs and of a user's MemPool stays with native, in pieces of cudaMalloc: they never move, so a graph
+// can replay them; other processes and NICs can open them (cudaIpcGetMemHandle refuses mapped memory); and native's own
+// checkpoints restore their layout. So does everything while we are disabled or caching is turned off.
+//
+// Thread-safety: any thread.
+class Routing {
+ public:
+  using Filter = std::function<bool(cudaStream_t)>;
+
+  // Called for every allocation: one load while nothing is out of the ordinary.
+  bool HasExceptions() const { return exceptions_.load(std::memory_order_acquire) != 0; }
+  bool GoesToNative(c10::DeviceIndex device, cudaStream_t stream) const;
+
+  // The next request of all is to begin a period (GpuStatistics::BeginPeriod). Returns what was set before.
+  bool SetNewPeriod(bool value) { return SetAll(new_period_, value); }
+
+  // We are disabled: all new memory comes from native.
+  void SetPassthrough(bool value) { static_cast<void>(SetAll(passthrough_, value)); }
+  bool passthrough() const { return passthrough_.load(std::memory_order_relaxed); }
+  // PyTorch was told not to cache (caching_allocator_enable(False)), which native knows how to do.
+  void SetUncached(bool value) { static_cast<void>(SetAll(uncached_, value)); }
+
+  // Requests on `device` that `filter` accepts belong to `pool` until Close.
+  void Open(c10::DeviceIndex device, MempoolId_t pool, Filter filter);
+  void Close(c10::DeviceIndex device, MempoolId_t pool);
+  // A graph is perhaps being captured on `device`: native's cache must be left alone.
+  bool HasOpenPool(c10::DeviceIndex device) const;
+
+  // Free memory of `pool` may serve ordinary requests that would fail otherwise (torch.cuda.MemPool's use_on_oom).
+  void SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value);
+  bool HasPoolForOutOfMemory(c10::DeviceIndex device) const;
+
+  void BecomeForkedChild() { Renew(mutex_); }
+
+ private:
+  struct Route {
+    c10::DeviceIndex device;
+    MempoolId_t pool;
+    Filter filter;
+  };
+
+  // Returns what the flag was before.
+  bool SetAll(std::atomic<bool>& flag, bool value);
+
+  // Reasons to look closer: open routes, and each of the three flags that is set.
+  std::atomic<int> exceptions_{0};
+  std::atomic<bool> new_period_{false};
+  std::atomic<bool> passthrough_{false};
+  std::atomic<bool> uncached_{false};
+  mutable absl::Mutex mutex_;
+  std::vector<Route> routes_ ABSL_GUARDED_BY(mutex_);
+  std::set<std::pair<c10::DeviceIndex, MempoolId_t>> pools_for_out_of_memory_ ABSL_GUARDED_BY(mutex_);
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_ADAPTER_ROUTING_H_

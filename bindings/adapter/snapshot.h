@@ -1,0 +1,29 @@
+// Our segments in the form of PyTorch's snapshots.
+
+#ifndef FRUGAL_BINDINGS_ADAPTER_SNAPSHOT_H_
+#define FRUGAL_BINDINGS_ADAPTER_SNAPSHOT_H_
+
+#include <vector>
+
+#include "allocator/device_allocator.h"
+#include "bindings/adapter/torch_compat.h"
+
+namespace frugal {
+
+// Mapped segments appear as expandable ones, which is what PyTorch calls memory made of parts that are mapped.
+// REQUIRES: a History::NoteReader that is older than `segment`, so that the notes on its blocks are still there.
+caching_types::SegmentInfo ToSegmentInfo(c10::DeviceIndex device, const SegmentView& segment);
+
+// Adds ours to native's and sorts all by device and address, as native does.
+void AddSegments(std::vector<caching_types::SegmentInfo>& segments, c10::DeviceIndex device,
+                 const std::vector<SegmentView>& ours);
+
+// NCCL's process group takes a snapshot for each communicator then, and registers what it finds in it. It would go on
+// to use the physical memory that was at an address after that memory has moved, so it must not find ours unless that
+// stays where it is. (Refusing the process group's tracker instead would end the program: its constructor has started
+// threads by then.)
+bool NcclRegistersEverySegment();
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_ADAPTER_SNAPSHOT_H_

@@ -1,0 +1,431 @@
+#include "bindings/adapter/torch_allocator.h"
+
+#include <algorithm>
+#include <optional>
+#include <utility>
+
+#include "bindings/adapter/ipc.h"
+#include "bindings/adapter/listeners.h"
+#include "bindings/adapter/native_memory.h"
+#include "bindings/adapter/pytorch_streams.h"
+#include "bindings/adapter/refusal.h"
+#include "bindings/adapter/request_size.h"
+#include "bindings/adapter/site_sampler.h"
+#include "bindings/adapter/snapshot.h"
+#include "bindings/settings/pytorch_settings.h"
+#include "bindings/threads/forked_child.h"
+
+namespace frugal {
+namespace {
+
+// For a deleter, where an exception would end the process.
+C10_NOINLINE void WarnNotFreed(void* pointer, const absl::Status& status) {
+  TORCH_WARN("frugal_alloc could not free ", pointer, ": ", status.message());
+}
+
+// `size`: what the policy's Free returned.
+C10_ALWAYS_INLINE absl::Status AfterFree(GpuMemory& gpu, void* pointer, const absl::StatusOr<Bytes>& size) {
+  if (C10_UNLIKELY(!size.ok())) return size.status();
+  TellAfterFree(gpu, pointer, *size);
+  return absl::OkStatus();
+}
+
+}  // namespace
+
+std::atomic<TorchAllocator*> TorchAllocator::instance_{nullptr};
+
+TorchAllocator::TorchAllocator(caching::CUDAAllocator& native)
+    : NativeForwarder(native), gpus_(native, routing_, history_) {}
+
+TorchAllocator& TorchAllocator::Create(caching::CUDAAllocator& native) {
+  TORCH_INTERNAL_ASSERT(Instance() == nullptr);
+  ThrowFromFailedChecks();
+  auto* allocator = new TorchAllocator(native);
+  instance_.store(allocator, std::memory_order_release);
+  return *allocator;
+}
+
+void TorchAllocator::BecomeForkedChild() {
+  bool in_use = native().initialized();
+  gpus_.ForEach([&](GpuMemory&) { in_use = true; });
+  if (in_use) forked_from_cuda_.store(true, std::memory_order_relaxed);
+  Renew(settings_mutex_);
+  routing_.BecomeForkedChild();
+  history_.BecomeForkedChild();
+  out_of_memory_observers_.BecomeForkedChild();
+  SiteTable::Instance().BecomeForkedChild();
+  gpus_.BecomeForkedChild();
+}
+
+// --- Allocation. What is on the way of every tensor is put into its callers: calls would be a tenth of it.
+
+C10_ALWAYS_INLINE void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t handle,
+                                                      bool is_external) {
+  GpuMemory& gpu = gpus_.Get(device);
+  Stream stream{reinterpret_cast<uint64_t>(handle), 0, is_external};
+  if (IsDefaultStream(handle)) {
+    const uint64_t context = gpu.device().CurrentContext();
+    stream = C10_LIKELY(context == 0 && handle == nullptr) ? Stream{} : DefaultStream(handle, context);
+  }
+  const Sample sample = SiteSampler::Next(size);
+  if (C10_UNLIKELY(history_.listening())) return AllocateRecorded(gpu, size, stream, sample);
+  const absl::StatusOr<Allocation> allocation =
+      gpu.allocator().Allocate(Bytes(static_cast<int64_t>(size)), stream, nullptr, RoundUpAsTold(size), sample);
+  if (C10_UNLIKELY(!allocation.ok())) return AllocateElsewhere(gpu, size, handle, allocation.status());
+  void* const block = allocation->address.pointer();
+  TellOfAllocation(gpu, block, allocation->size);
+  return block;
+}
+
+c10::DataPtr TorchAllocator::allocate(size_t size) {
+  CheckSize(size);
+  const c10::DeviceIndex device = CurrentDevice();
+  const c10::cuda::CUDAStream stream = c10::cuda::getCurrentCUDAStream(device);
+  const cudaStream_t handle = stream.stream();
+  if (GoesToNative(device, handle)) return AllocateNative(size);
+  void* const block = C10_LIKELY(size > 0) ? AllocateBlock(device, size, handle, IsExternal(stream, handle)) : nullptr;
+  return {block, block, &DeleteBlock, c10::Device(c10::DeviceType::CUDA, device)};
+}
+
+void* TorchAllocator::raw_alloc(size_t size) {
+  return size == 0 ? nullptr : raw_alloc_with_stream(size, c10::cuda::getCurrentCUDAStream(CurrentDevice()).stream());
+}
+
+void* TorchAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
+  if (size == 0) return nullptr;
+  CheckSize(size);
+  const c10::DeviceIndex device = CurrentDevice();
+  if (GoesToNative(device, stream)) {
+    return AllocateFromNative(gpus_, device, size, [&] { return native().raw_alloc_with_stream(size, stream); });
+  }
+  // Whose the stream is can be told only of the current one; of the rest nobody knows how long they last.
+  const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(device);
+  return AllocateBlock(device, size, stream, current.stream() != stream || IsExternal(current, stream));
+}
+
+void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, Stream stream, Sample sample) {
+  const History::Operation operation(history_, native(), RecordContext::STATE);
+  const Bytes requested(static_cast<int64_t>(size));
+  std::unique_ptr<BlockNote> note;
+  if (operation.context()) note = std::make_unique<BlockNote>(BlockNote{operation.context()});
+  const absl::StatusOr<Allocation> allocation =
+      gpu.allocator().Allocate(requested, stream, note.get(), RoundUpAsTold(size), sample);
+  if (!allocation.ok()) {
+    return AllocateElsewhere(gpu, size, reinterpret_cast<cudaStream_t>(stream.id), allocation.status());
+  }
+  // The block's now, until DropAnnotation.
+  static_cast<void>(note.release());
+  void* const block = allocation->address.pointer();
+  TellOfAllocation(gpu, block, allocation->size);
+  return block;
+}
+
+void* TorchAllocator::AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status) {
+  if (absl::IsResourceExhausted(status)) return AllocateFromPools(gpu, size, stream);
+  if (gpu.NoteRefusal(status)) TellOfRefusal(gpu, status, CurrentSettings());
+  return AllocateFromNative(gpus_, gpu.ordinal(), size, [&] { return native().raw_alloc_with_stream(size, stream); });
+}
+
+void* TorchAllocator::AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_t stream) {
+  if (routing_.HasPoolForOutOfMemory(gpu.ordinal())) {
+    try {
+      const OutOfMemoryObservers::Silence silence;
+      void* const block = WithinLimit(gpu, [&] { return native().raw_alloc_with_stream(size, stream); });
+      gpu.statistics().ForgetOutOfMemory();
+      return block;
+    } catch (const c10::OutOfMemoryError&) {
+      gpu.statistics().ForgetOutOfMemory();
+    }
+  }
+  ThrowOutOfMemory(gpu, size, stream, history_, out_of_memory_observers_);
+}
+
+c10::DataPtr TorchAllocator::AllocateNative(size_t size) {
+  return Adopt(AllocateFromNative(gpus_, CurrentDevice(), size, [&] { return native().allocate(size); }));
+}
+
+c10::DataPtr TorchAllocator::Adopt(c10::DataPtr data) {
+  // PyTorch compares deleters to tell the allocator's memory from other memory; a DataPtr with another deleter
+  // (uncached memory) is not the cache's, ours or native's.
+  const c10::DeleterFnPtr natives = CacheDeleter();
+  static_cast<void>(data.get_deleter() == natives && data.compare_exchange_deleter(natives, &DeleteBlock));
+  return data;
+}
+
+// --- Freeing
+
+C10_ALWAYS_INLINE absl::Status TorchAllocator::FreeBlock(GpuMemory& gpu, void* pointer) {
+  TellBeforeFree(pointer);
+  if (C10_UNLIKELY(history_.listening())) return FreeRecorded(gpu, pointer);
+  return AfterFree(gpu, pointer, gpu.allocator().Free(Address(pointer)));
+}
+
+absl::Status TorchAllocator::FreeRecorded(GpuMemory& gpu, void* pointer) {
+  const History::Operation operation(history_, native(), RecordContext::ALL);
+  return AfterFree(gpu, pointer, gpu.allocator().Free(Address(pointer)));
+}
+
+void TorchAllocator::raw_delete(void* pointer) {
+  if (pointer == nullptr) return;
+  GpuMemory* const gpu = gpus_.OwnerOf(pointer);
+  if (gpu == nullptr) {
+    if (is_forked_from_cuda()) return;
+    // What we do not know is native's, or it knows how to complain.
+    native().raw_delete(pointer);
+    return NoteNativeFreed();
+  }
+  const absl::Status status = FreeBlock(*gpu, pointer);
+  TORCH_CHECK(!absl::IsNotFound(status), "invalid device pointer: ", pointer);
+  TORCH_CHECK(status.ok(), "frugal_alloc could not free ", pointer, ": ", status.message());
+}
+
+void TorchAllocator::DeleteBlock(void* pointer) {
+  TorchAllocator& self = *instance_.load(std::memory_order_relaxed);
+  GpuMemory* const gpu = self.gpus_.OwnerOf(pointer);
+  if (gpu == nullptr) {
+    if (self.is_forked_from_cuda()) return;
+    const c10::DeleterFnPtr natives = self.CacheDeleter();
+    (natives != nullptr ? natives : self.native().raw_deleter())(pointer);
+    return self.NoteNativeFreed();
+  }
+  const absl::Status status = self.FreeBlock(*gpu, pointer);
+  if (C10_UNLIKELY(!status.ok())) WarnNotFreed(pointer, status);
+}
+
+void TorchAllocator::Apply(const Settings& settings) {
+  gpus_.SetMemoryLimit(settings.memory_limit);
+  gpus_.SetIdleRelease(settings.idle_release);
+  gpus_.SetTracking(settings.track);
+  gpus_.SetCheckLevel(settings.check);
+  gpus_.SetPolicy(settings.policy);
+  remaps_.store(settings.policy.remap);
+  absl::MutexLock lock(&settings_mutex_);
+  settings_ = settings;
+}
+
+Settings TorchAllocator::CurrentSettings() {
+  absl::MutexLock lock(&settings_mutex_);
+  return settings_;
+}
+
+void TorchAllocator::NoteNativeFreed() {
+  // While all new memory is native's, ours only falls.
+  if (!routing_.passthrough()) routing_.SetNewPeriod(true);
+}
+
+bool TorchAllocator::IsException(c10::DeviceIndex device, cudaStream_t stream) {
+  if (routing_.SetNewPeriod(false)) gpus_.ForEach([](GpuMemory& gpu) { gpu.statistics().BeginPeriod(); });
+  return routing_.GoesToNative(device, stream);
+}
+
+c10::DeleterFnPtr TorchAllocator::raw_deleter() const {
+  const c10::DeleterFnPtr natives = native().raw_deleter();
+  return natives == CacheDeleter() ? &DeleteBlock : natives;
+}
+
+Bytes TorchAllocator::Trim() {
+  Bytes freed;
+  gpus_.ForEach([&](GpuMemory& gpu) { freed += gpu.Trim(); });
+  return freed;
+}
+
+void TorchAllocator::emptyCache(MempoolId_t pool) {
+  if (pool == kDefaultPool) {
+    const History::Operation operation(history_, native(), RecordContext::ALL);
+    Trim();
+  }
+  native().emptyCache(pool);
+  gpus_.ForEach([](GpuMemory& gpu) { gpu.native_share().NoteReserved(); });
+}
+
+void TorchAllocator::recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) {
+  if (data.get() == nullptr || is_forked_from_cuda()) return;
+  // Memory that somebody else frees is somebody else's to keep.
+  if (data.get_deleter() != &DeleteBlock) return native().recordStream(data, stream);
+  GpuMemory* const gpu = gpus_.OwnerOf(data.get_context());
+  if (gpu == nullptr) {
+    // Native acts only on DataPtrs with its own deleter.
+    c10::DataPtr borrowed(data.get(), data.get_context(), CacheDeleter(), data.device());
+    native().recordStream(borrowed, stream);
+    borrowed.release_context();
+    return;
+  }
+  const absl::Status status = gpu->allocator().RecordStream(Address(data.get_context()), ToStream(gpus_, *gpu, stream));
+  TORCH_CHECK(status.ok(), "frugal_alloc could not note that ", data.get(), " is used by a stream: ", status.message());
+}
+
+// --- What PyTorch asks about memory
+
+void TorchAllocator::init(int device_count) {
+  if (!native().initialized()) native().init(device_count);
+}
+
+DeviceStats TorchAllocator::getDeviceStats(c10::DeviceIndex device) {
+  GpuMemory* const gpu = gpus_.Find(device);
+  return gpu == nullptr ? native().getDeviceStats(device) : gpu->statistics().Together();
+}
+
+void TorchAllocator::resetAccumulatedStats(c10::DeviceIndex device) {
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) return gpu->statistics().ResetAccumulated();
+  native().resetAccumulatedStats(device);
+}
+
+void TorchAllocator::resetPeakStats(c10::DeviceIndex device) {
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) return gpu->statistics().ResetPeaks();
+  native().resetPeakStats(device);
+}
+
+double TorchAllocator::getMemoryFraction(c10::DeviceIndex device) {
+  GpuMemory* const gpu = gpus_.Find(device);
+  // What native was told is what we leave it.
+  if (gpu != nullptr && gpu->native_share().has_limit()) return gpu->limit().Fraction();
+  return native().getMemoryFraction(device);
+}
+
+void TorchAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device) {
+  GpuMemory* const gpu = gpus_.Find(device);
+  if (gpu == nullptr) return native().setMemoryFraction(fraction, device);
+  const double before = native().getMemoryFraction(device);
+  native().setMemoryFraction(fraction, device);
+  const absl::Status status = gpu->limit().SetFraction(fraction);
+  if (!status.ok()) native().setMemoryFraction(before, device);
+  TORCH_CHECK(status.ok(), "frugal_alloc could not limit memory: ", status.message());
+}
+
+void TorchAllocator::enable(bool value) {
+  native().enable(value);
+  routing_.SetUncached(!value || IsCachingTurnedOff());
+}
+
+void TorchAllocator::cacheInfo(c10::DeviceIndex device, size_t* largest) {
+  native().cacheInfo(device, largest);
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) {
+    *largest = std::max(*largest, static_cast<size_t>(gpu->allocator().inspect().LargestFreeBlock().count()));
+  }
+}
+
+void* TorchAllocator::getBaseAllocation(void* pointer, size_t* size) {
+  GpuMemory* const gpu = gpus_.OwnerOf(pointer);
+  if (gpu == nullptr) return native().getBaseAllocation(pointer, size);
+  const std::optional<SegmentView> segment = gpu->allocator().inspect().FindSegment(Address(pointer));
+  TORCH_CHECK(segment.has_value(), "invalid device pointer: ", pointer);
+  if (size != nullptr) *size = static_cast<size_t>(segment->size.count());
+  return segment->address.pointer();
+}
+
+// --- Pools, processes, devices
+
+void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t pool,
+                                         std::function<bool(cudaStream_t)> filter) {
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->statistics().BeginPeriod();
+  native().beginAllocateToPool(device, pool, filter);
+  routing_.Open(device, pool, std::move(filter));
+  gpus_.AwaitIdleRelease();
+}
+
+void TorchAllocator::endAllocateToPool(c10::DeviceIndex device, MempoolId_t pool) {
+  routing_.Close(device, pool);
+  native().endAllocateToPool(device, pool);
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->statistics().BeginPeriod();
+}
+
+void TorchAllocator::SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value) {
+  NativeForwarder::SetUseOnOutOfMemory(device, pool, value);
+  routing_.SetUseOnOutOfMemory(device, pool, value);
+}
+
+std::shared_ptr<void> TorchAllocator::getIpcDevPtr(std::string handle) {
+  CheckHandle(handle);
+  return native().getIpcDevPtr(std::move(handle));
+}
+
+caching::ShareableHandle TorchAllocator::shareIpcHandle(void* pointer) {
+  GpuMemory* const gpu = gpus_.OwnerOf(pointer);
+  return gpu == nullptr ? native().shareIpcHandle(pointer) : ExportBlock(gpu->allocator(), pointer);
+}
+
+void TorchAllocator::enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex accessed) {
+  native().enablePeerAccess(device, accessed);
+  gpus_.AllowPeer(device, accessed);
+}
+
+cudaError_t TorchAllocator::memcpyAsync(void* to, int to_device, const void* from, int from_device, size_t size,
+                                        cudaStream_t stream, bool peer_access) {
+  const bool between_devices = to_device != from_device;
+  if (between_devices && !peer_access && (gpus_.OwnerOf(to) != nullptr || gpus_.OwnerOf(from) != nullptr)) {
+    // Mapped memory of a device without peer access takes part in no ordinary copy.
+    return cudaMemcpyPeerAsync(to, to_device, from, from_device, size, stream);
+  }
+  return native().memcpyAsync(to, to_device, from, from_device, size, stream, peer_access);
+}
+
+// --- History
+
+caching::SnapshotInfo TorchAllocator::Snapshot(MempoolId_t pool, bool include_traces) {
+  const History::NoteReader reader(history_);
+  caching::SnapshotInfo snapshot = TakeSnapshot(native(), pool, include_traces);
+  if (pool == kDefaultPool && (!remaps_.load() || !NcclRegistersEverySegment())) {
+    gpus_.ForEach(
+        [&](GpuMemory& gpu) { AddSegments(snapshot.segments, gpu.ordinal(), gpu.allocator().inspect().Snapshot()); });
+  }
+  if (include_traces && history_.enabled()) history_.MergeInto(snapshot.device_traces);
+  if (history_.enabled()) {
+    gpus_.ForEach([&](GpuMemory& gpu) {
+      const int64_t active = pool == kDefaultPool ? gpu.statistics().Ours().active_bytes[0].current : 0;
+      history_.NoteSnapshot(gpu.ordinal(), static_cast<size_t>(active));
+    });
+  }
+  return snapshot;
+}
+
+void TorchAllocator::RecordHistory(bool enabled, CreateContextFn create_context, size_t max_entries, RecordContext when,
+                                   bool clear, const std::vector<std::string>& skip_actions) {
+  if (!history_only_ours_.load()) {
+    NativeForwarder::RecordHistory(enabled, create_context, max_entries, when, clear, skip_actions);
+  }
+  history_.Configure(enabled, create_context, max_entries, when, clear, skip_actions);
+  if (history_.has_listened()) gpus_.AttachHistory();
+}
+
+ContextPointer TorchAllocator::ContextForPointer(const void* pointer) {
+  GpuMemory* const gpu = gpus_.OwnerOf(pointer);
+  if (gpu == nullptr) return NativeForwarder::ContextForPointer(pointer);
+  const History::NoteReader reader(history_);
+  const std::optional<BlockView> block = gpu->allocator().inspect().FindBlock(Address(pointer));
+  if (!block.has_value() || block->annotation == nullptr) return nullptr;
+  return static_cast<const BlockNote*>(block->annotation)->context;
+}
+
+void TorchAllocator::AnnotateMemory(const void* pointer, const std::string& metadata) {
+  GpuMemory* const gpu = gpus_.OwnerOf(pointer);
+  if (gpu == nullptr) return NativeForwarder::AnnotateMemory(pointer, metadata);
+#if FRUGAL_TORCH_MINOR >= 14
+  if (!history_.listening()) return;
+  const std::optional<BlockView> block = gpu->allocator().inspect().FindBlock(Address(pointer));
+  if (!block.has_value()) return;
+  const History::Operation operation(history_, native(), RecordContext::ALLOC);
+  history_.RecordAnnotation(gpu->ordinal(), block->address.value(), static_cast<size_t>(block->size.count()), metadata);
+#endif
+}
+
+void TorchAllocator::pushCompileContext(std::string& context) {
+  native().pushCompileContext(context);
+  History::PushCompileContext(context);
+}
+
+void TorchAllocator::popCompileContext() {
+  native().popCompileContext();
+  History::PopCompileContext();
+}
+
+void TorchAllocator::attachOutOfMemoryObserver(caching::OutOfMemoryObserver observer) {
+  out_of_memory_observers_.Attach(native(), std::move(observer));
+}
+
+void TorchAllocator::attachAllocatorTraceTracker(caching::AllocatorTraceTracker tracker) {
+  native().attachAllocatorTraceTracker(tracker);
+  history_.AttachTracker(std::move(tracker));
+  gpus_.AttachHistory();
+}
+
+}  // namespace frugal

@@ -1,0 +1,146 @@
+// The allocator that PyTorch sees once we are installed: ours for ordinary memory, native's for the rest.
+
+#ifndef FRUGAL_BINDINGS_ADAPTER_TORCH_ALLOCATOR_H_
+#define FRUGAL_BINDINGS_ADAPTER_TORCH_ALLOCATOR_H_
+
+#include <atomic>
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
+#include "absl/synchronization/mutex.h"
+#include "bindings/adapter/gpu_memory.h"
+#include "bindings/adapter/gpu_set.h"
+#include "bindings/adapter/history.h"
+#include "bindings/adapter/native_forwarder.h"
+#include "bindings/adapter/out_of_memory.h"
+#include "bindings/adapter/routing.h"
+#include "bindings/adapter/torch_compat.h"
+#include "bindings/settings/settings.h"
+
+namespace frugal {
+
+// Thin: every member function finds out whose memory is meant and hands the call on. Made once, by Instance(), and
+// never destroyed: tensors freed by static destructors still come here. Thread-safety: any thread.
+class TorchAllocator final : public NativeForwarder {
+ public:
+  // Makes the allocator of the process, in front of `native`. Called once.
+  static TorchAllocator& Create(caching::CUDAAllocator& native);
+  // null before Create.
+  static TorchAllocator* Instance() { return instance_.load(std::memory_order_acquire); }
+
+  Routing& routing() { return routing_; }
+  GpuSet& gpus() { return gpus_; }
+  History& history() { return history_; }
+  // From now on calls of RecordHistory are for us alone: native has what it needs.
+  void SetHistoryOnlyOurs(bool value) { history_only_ours_.store(value); }
+
+  // Throws c10::Error if the driver fails.
+  void Apply(const Settings& settings);
+  // The deleter of every DataPtr that we hand out, whosever memory it is, but for native's while caching is turned off.
+  // Does not throw.
+  static void DeleteBlock(void* pointer);
+
+  // Gives all our idle memory back to the driver; returns how much that was.
+  Bytes Trim();
+
+  // Called in a child by fork, before anything else. If the parent had begun to use CUDA, the child cannot; the tensors
+  // that it inherited are the parent's, and to free one there does nothing.
+  void BecomeForkedChild();
+  // The parent had begun to use CUDA.
+  bool is_forked_from_cuda() const { return forked_from_cuda_.load(std::memory_order_relaxed); }
+
+  // As allocate(), but native's memory in any case.
+  c10::DataPtr AllocateNative(size_t size);
+
+  // --- NativeForwarder's names
+
+  caching::SnapshotInfo Snapshot(MempoolId_t pool, bool include_traces) override;
+  void RecordHistory(bool enabled, CreateContextFn create_context, size_t max_entries, RecordContext when, bool clear,
+                     const std::vector<std::string>& skip_actions) override;
+  ContextPointer ContextForPointer(const void* pointer) override;
+  void AnnotateMemory(const void* pointer, const std::string& metadata) override;
+  void SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value) override;
+  c10::DataPtr Adopt(c10::DataPtr data) override;
+
+  // --- c10::Allocator and c10::DeviceAllocator
+
+  c10::DataPtr allocate(size_t size) override;
+  c10::DeleterFnPtr raw_deleter() const override;
+  void emptyCache(MempoolId_t pool) override;
+  DeviceStats getDeviceStats(c10::DeviceIndex device) override;
+  void resetAccumulatedStats(c10::DeviceIndex device) override;
+  void resetPeakStats(c10::DeviceIndex device) override;
+
+  // --- CUDAAllocator
+
+  void* raw_alloc(size_t size) override;
+  void* raw_alloc_with_stream(size_t size, cudaStream_t stream) override;
+  void raw_delete(void* pointer) override;
+  void init(int device_count) override;
+  double getMemoryFraction(c10::DeviceIndex device) override;
+  void setMemoryFraction(double fraction, c10::DeviceIndex device) override;
+  void enable(bool value) override;
+  void cacheInfo(c10::DeviceIndex device, size_t* largest) override;
+  void* getBaseAllocation(void* pointer, size_t* size) override;
+  using CUDAAllocator::recordStream;
+  void recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) override;
+  void beginAllocateToPool(c10::DeviceIndex device, MempoolId_t pool,
+                           std::function<bool(cudaStream_t)> filter) override;
+  void endAllocateToPool(c10::DeviceIndex device, MempoolId_t pool) override;
+  caching::ShareableHandle shareIpcHandle(void* pointer) override;
+  std::shared_ptr<void> getIpcDevPtr(std::string handle) override;
+  void enablePeerAccess(c10::DeviceIndex device, c10::DeviceIndex accessed) override;
+  cudaError_t memcpyAsync(void* to, int to_device, const void* from, int from_device, size_t size, cudaStream_t stream,
+                          bool peer_access) override;
+  void pushCompileContext(std::string& context) override;
+  void popCompileContext() override;
+  void attachOutOfMemoryObserver(caching::OutOfMemoryObserver observer) override;
+  void attachAllocatorTraceTracker(caching::AllocatorTraceTracker tracker) override;
+  // "native" like the one that we stand in for: libraries that depend on its behaviour compare the name.
+  std::string name() override { return "native"; }
+
+ private:
+  explicit TorchAllocator(caching::CUDAAllocator& native);
+
+  // Whether native serves a request.
+  bool GoesToNative(c10::DeviceIndex device, cudaStream_t stream) {
+    return C10_UNLIKELY(routing_.HasExceptions()) && IsException(device, stream);
+  }
+  bool IsException(c10::DeviceIndex device, cudaStream_t stream);
+  // REQUIRES: `device` is the current one. `is_external`: the program made the stream; means nothing of default
+  // streams.
+  void* AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t handle, bool is_external);
+  void* AllocateRecorded(GpuMemory& gpu, size_t size, Stream stream, Sample sample);
+  // We could not serve the request. Out of memory: pools that are there for this moment may, or it fails; otherwise
+  // native does, whose own error is thrown if it cannot.
+  void* AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status);
+  void* AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_t stream);
+  absl::Status FreeBlock(GpuMemory& gpu, void* pointer);
+  absl::Status FreeRecorded(GpuMemory& gpu, void* pointer);
+  Settings CurrentSettings() ABSL_LOCKS_EXCLUDED(settings_mutex_);
+  // Native's figures fell: what ours rise to from here on is no peak together with native's. Takes no lock, since the
+  // caller may hold native's of a GPU: PyTorch's FreeMemoryCallbacks are called under it.
+  void NoteNativeFreed();
+
+  static std::atomic<TorchAllocator*> instance_;
+
+  absl::Mutex settings_mutex_;
+  Settings settings_ ABSL_GUARDED_BY(settings_mutex_);
+
+  Routing routing_;
+  History history_;
+  OutOfMemoryObservers out_of_memory_observers_;
+  GpuSet gpus_;
+  std::atomic<bool> history_only_ours_{false};
+  std::atomic<bool> forked_from_cuda_{false};
+  // Whether our memory may move; see PolicySettings.
+  std::atomic<bool> remaps_{true};
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_ADAPTER_TORCH_ALLOCATOR_H_
