@@ -100,8 +100,9 @@ def picture() -> str:
     )
     parts = [*refused(), *stitched(), *legend(322)]
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" aria-label="{escape(said)}">'
-        f"\n<style>{STYLE}</style>\n" + "\n".join(parts) + "\n</svg>\n"
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
+        f'aria-label="{escape(said)}">\n'
+        f"<style>{STYLE}</style>\n" + "\n".join(parts) + "\n</svg>\n"
     )
 
 
