@@ -18,7 +18,7 @@ from typing import TypeVar
 
 from frugal_alloc import _installation
 from frugal_alloc._command import progress
-from frugal_alloc._replay.replays import history_files, replays
+from frugal_alloc._replay import history_files, replays
 from frugal_alloc._simulation import simulated_gpu
 
 from . import output_file, provenance, replay_suite

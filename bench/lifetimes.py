@@ -5,8 +5,8 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from frugal_alloc._replay.replays import history_files
-from frugal_alloc._replay.replays.history_files import History
+from frugal_alloc._replay import history_files
+from frugal_alloc._replay.history_files import History
 from numpy.typing import NDArray
 
 # allocator/port/units.h has the same: kGrain, kPageSize, kSmallLimit.

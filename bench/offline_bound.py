@@ -25,8 +25,8 @@ import dataclasses
 import sys
 
 import numpy as np
-from frugal_alloc._replay.replays import history_files
-from frugal_alloc._replay.replays.history_files import History
+from frugal_alloc._replay import history_files
+from frugal_alloc._replay.history_files import History
 
 from . import offline_placement, replay_suite
 from .command_line import BAD_INPUT, Parser

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Callable, Iterable
 
-from frugal_alloc._replay.replays.replays import Measurement
+from frugal_alloc._replay.replays import Measurement
 
 from .replay_results import Bar, Constrained, Input, Value
 from .replay_suite import GRANTED_HANDLES, HANDLE_BYTES, Findings

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from frugal_alloc import _installation
 from frugal_alloc._command import progress
-from frugal_alloc._replay.replays import history_files, replays
+from frugal_alloc._replay import history_files, replays
 from frugal_alloc._simulation import simulated_gpu
 
 from . import provenance, replay_bars, replay_results, replay_suite, replay_tables

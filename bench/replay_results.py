@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc._replay.replays.replays import Measurement
+from frugal_alloc._replay.replays import Measurement
 
 FORMAT = 1
 

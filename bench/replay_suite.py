@@ -7,9 +7,9 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from frugal_alloc._replay.replays import history_files, replays
-from frugal_alloc._replay.replays.history_files import History
-from frugal_alloc._replay.replays.replays import Measurement
+from frugal_alloc._replay import history_files, replays
+from frugal_alloc._replay.history_files import History
+from frugal_alloc._replay.replays import Measurement
 
 from . import generators
 from .replay_results import Constrained, Input

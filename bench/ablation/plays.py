@@ -7,8 +7,8 @@ import json
 import subprocess
 from pathlib import Path
 
-from frugal_alloc._replay.replays import replays
-from frugal_alloc._replay.replays.history_files import History
+from frugal_alloc._replay import replays
+from frugal_alloc._replay.history_files import History
 
 from .. import replay_suite
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from frugal_alloc import _installation
-from frugal_alloc._replay.replays import replays
+from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
 
 from .. import output_file, replay_suite

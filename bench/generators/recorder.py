@@ -6,7 +6,7 @@ import dataclasses
 import json
 from pathlib import Path
 
-from frugal_alloc._replay.replays import history_files
+from frugal_alloc._replay import history_files
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 # What the replay takes.

@@ -13,7 +13,7 @@ import sys
 import tempfile
 from pathlib import Path
 
-from frugal_alloc._replay.replays import history_files
+from frugal_alloc._replay import history_files
 from frugal_alloc._simulation import simulated_gpu
 
 from ..generators import recorder

@@ -14,7 +14,7 @@ import damage
 import frugal_alloc
 import pytest
 import report_samples as samples
-from frugal_alloc._replay.replays import history_files
+from frugal_alloc._replay import history_files
 from frugal_alloc._tracking import suppressions
 from recordings import MIB, Recording
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._replay.replays import replays
+from frugal_alloc._replay import replays
 
 from bench import ablate, replay_suite
 from bench.ablation import bars, bought, choices, tables

@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from frugal_alloc._replay.replays import history_files
+from frugal_alloc._replay import history_files
 
 from bench import generators
 from bench.generators import __main__ as command_line

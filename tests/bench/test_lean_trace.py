@@ -7,7 +7,7 @@ import json
 from pathlib import Path
 
 import pytest
-from frugal_alloc._replay.replays import history_files
+from frugal_alloc._replay import history_files
 
 from bench import lean_trace
 

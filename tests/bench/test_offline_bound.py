@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pytest
-from frugal_alloc._replay.replays import history_files
-from frugal_alloc._replay.replays.history_files import History
+from frugal_alloc._replay import history_files
+from frugal_alloc._replay.history_files import History
 
 from bench import offline_bound
 from bench.lifetimes import PAGE_BYTES

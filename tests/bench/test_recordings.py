@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from frugal_alloc._replay.replays import history_files
+from frugal_alloc._replay import history_files
 
 from bench import recordings
 from bench.recordings import __main__ as command

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._replay.replays import replays, worker
+from frugal_alloc._replay import replays, worker
 
 from bench import replay_bars, replay_bench, replay_results, replay_suite
 from bench.generators.recorder import GIB, MIB, Recorder

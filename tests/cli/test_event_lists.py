@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._replay.replays import history_files
+from frugal_alloc._replay import history_files
 
 ALLOCATE, FREE = 0, 1
 TWO = [[ALLOCATE, 0, 700, 0], [ALLOCATE, 1, 300, 1], [FREE, 0], [FREE, 1]]

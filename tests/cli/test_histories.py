@@ -19,7 +19,7 @@ from typing import Any
 
 import pytest
 from frugal_alloc import _host_memory, _recorded_files
-from frugal_alloc._replay.replays import history_files
+from frugal_alloc._replay import history_files
 from recordings import MIB, Recording
 
 ALLOCATE, FREE = 0, 1

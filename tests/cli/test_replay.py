@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._replay.replays import history_files, replays
+from frugal_alloc._replay import history_files, replays
 from frugal_alloc._simulation import simulated_gpu
 from recordings import MIB, Recording
 

@@ -12,7 +12,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from frugal_alloc._replay.replays import replays
+from frugal_alloc._replay import replays
 
 from bench import replay_suite
 from bench.replay_suite import Play

@@ -13,7 +13,7 @@ import pytest
 from conftest import environment, run
 from frugal_alloc._gpu_check import binding_tests, histories, kit, neighbours, programs, tagged_soak, trainings
 from frugal_alloc._gpu_check.report import FILE, Report
-from frugal_alloc._replay.replays import replays
+from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
 
 GIB = 1 << 30

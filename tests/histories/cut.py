@@ -19,7 +19,7 @@ import json
 import sys
 from pathlib import Path
 
-from frugal_alloc._replay.replays import history_files
+from frugal_alloc._replay import history_files
 
 from bench import generators
 

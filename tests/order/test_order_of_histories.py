@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable
 
 import pytest
-from frugal_alloc._replay.replays import history_files, replays
+from frugal_alloc._replay import history_files, replays
 
 from bench import generators
 
