@@ -21,6 +21,7 @@ ROOT = Path(__file__).resolve().parents[1]
 # Seconds of CPU by file, which are about the same on a busy machine. They decide about order and choice alone: no test
 # is judged by them.
 DURATIONS = ROOT / "tests" / "durations.json"
+UNKNOWN_SECONDS = 20  # of a file that is not on record
 
 # What the tests read themselves, and what docs/simulated_gpu.md lets a session say of the simulated GPU.
 _KNOBS = ("FRUGAL_TEST_", "FRUGAL_FAULTS_", "FRUGAL_ORDER_", "FRUGAL_FUZZ_", "FRUGAL_SIM_")
@@ -111,4 +112,4 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     """Has the longest files begin first where several workers share them, so that none is left over at the end."""
     if hasattr(config, "workerinput") and DURATIONS.exists():
         seconds = json.loads(DURATIONS.read_text())
-        items.sort(key=lambda item: -seconds.get(item.nodeid.split("::")[0], 0))
+        items.sort(key=lambda item: -seconds.get(item.nodeid.split("::")[0], UNKNOWN_SECONDS))

@@ -43,4 +43,6 @@ def test_every_source_has_tests_to_run_after_a_change_of_it() -> None:
 
 
 def test_seconds_in_the_map_are_those_on_record() -> None:
-    assert {folder.name: folder.seconds for folder in map_of_tests.folders()} == map_of_tests.totals()
+    given = {folder.name: folder.seconds for folder in map_of_tests.folders() if folder.seconds is not None}
+    totals = map_of_tests.totals()
+    assert given == {name: totals[name] for name in given}
