@@ -131,7 +131,7 @@ def _steady(inputs: list[Input], measurements: list[Measurement]) -> list[Bar]:
         return _bar(row, [(one.history, one.allocator, figure(one) if one.steady else None) for one in steady])
 
     return [
-        bar(_Row("loop_calls", "driver calls in fixed loops, after 3 turns", "/1000", 0, 0), loops, _memory_calls),
+        bar(_Row("loop_calls", "driver calls in fixed loops, after 3 iterations", "/1000", 0, 0), loops, _memory_calls),
         bar(_Row("time_training", "driver time, training again, warm", "ms/1000", 1, 0.2), _TRAINING, _driver_ms),
         bar(
             _Row("time_generated", "driver time, generated training, warm", "ms/1000", 1, 0.2),

@@ -60,20 +60,20 @@ GENERATORS: dict[str, Generator] = {
         _of("kv_server", kv_server, "requests", "warm_up_requests"),
         _of("optimizer_offload", optimizer_offload, "steps", "warm_up_steps"),
         _of("many_pools", many_pools, "rounds", "warm_up_rounds"),
-        _of("odd_sizes", odd_sizes, "turns", "warm_up_turns"),
-        _of("fixed_training", fixed_training, "turns"),
+        _of("odd_sizes", odd_sizes, "iterations", "warm_up_iterations"),
+        _of("fixed_training", fixed_training, "iterations"),
         _of(
             "fixed_training_4",
             fixed_training,
-            "turns",
+            "iterations",
             defaults=fixed_training.FOUR_STREAMS,
             summary="The same of four models, each on a stream of its own",
         ),
-        _of("fixed_random", fixed_random, "turns"),
+        _of("fixed_random", fixed_random, "iterations"),
         _of(
             "fixed_random_4",
             fixed_random,
-            "turns",
+            "iterations",
             defaults=fixed_random.FOUR_STREAMS,
             summary="The same on four streams",
         ),
@@ -85,7 +85,7 @@ def generate(name: str, seed: int = DEFAULT_SEED, scale: float = 1.0, changes: d
     """The history of a generator.
 
     Args:
-        scale: how many times as long as by default: steps, requests or turns.
+        scale: how many times as long as by default: steps, requests or iterations.
         changes: parameters by name, as text.
 
     Raises:

@@ -11,8 +11,8 @@ def log_uniform(chance: random.Random, low: int, high: int) -> int:
 
 
 def lifetime(chance: random.Random, mean: float) -> int:
-    """A number of turns of at least 1, short ones the likeliest, of about that mean."""
-    turns = 1
-    while chance.random() >= 1 / mean and turns < 20 * mean:
-        turns += 1
-    return turns
+    """A number of iterations of at least 1, short ones the likeliest, of about that mean."""
+    iterations = 1
+    while chance.random() >= 1 / mean and iterations < 20 * mean:
+        iterations += 1
+    return iterations

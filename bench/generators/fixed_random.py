@@ -11,7 +11,7 @@ from .recorder import GIB, KIB, MIB, Recorder
 
 @dataclasses.dataclass(frozen=True)
 class Parameters:
-    turns: int = 12
+    iterations: int = 12
     tensors_a_turn: int = 2_400
     streams: int = 1
     memory: int = 5 * GIB
@@ -28,7 +28,7 @@ FOUR_STREAMS = Parameters(streams=4, stream_lag=32)
 
 @dataclasses.dataclass(frozen=True)
 class _Call:
-    # The number of the tensor in the turn, allocated or, without a size, freed.
+    # The number of the tensor in the iteration, allocated or, without a size, freed.
     tensor: int
     size: int | None = None
     stream: int = 0
@@ -41,14 +41,14 @@ def generate(chance: random.Random, parameters: Parameters) -> Recorder:
             log_uniform(chance, 4 * KIB, parameters.largest_persistent), chance.randrange(parameters.streams)
         )
     calls = _draw_turn(chance, parameters, parameters.memory - recorder.live_bytes)
-    for _ in range(parameters.turns):
+    for _ in range(parameters.iterations):
         made = {}
         for call in calls:
             if call.size is None:
                 recorder.free(made.pop(call.tensor))
             else:
                 made[call.tensor] = recorder.allocate(call.size, call.stream)
-        recorder.end_turn()
+        recorder.end_iteration()
     return recorder
 
 
@@ -67,5 +67,5 @@ def _draw_turn(chance: random.Random, parameters: Parameters, memory: int) -> li
         live += size
         calls.append(call)
         leaving.setdefault(tensor + lifetime(chance, parameters.mean_lifetime), []).append(call)
-    remaining = [call for turn in sorted(leaving) for call in leaving[turn]]
+    remaining = [call for end in sorted(leaving) for call in leaving[end]]
     return calls + [_Call(call.tensor) for call in remaining]

@@ -11,28 +11,28 @@ from .recorder import GIB, MIB, Recorder
 
 @dataclasses.dataclass(frozen=True)
 class Parameters:
-    turns: int = 32_000
-    warm_up_turns: int = 8_000
+    iterations: int = 32_000
+    warm_up_iterations: int = 8_000
     memory: int = 6 * GIB
     unit: int = 2 * MIB
     excess: int = 512
     # In units.
     largest: int = 64
-    # In turns; every eighth tensor stays ten times as long.
-    mean_turns: float = 220.0
+    # In iterations; every eighth tensor stays ten times as long.
+    mean_iterations: float = 220.0
 
 
 def generate(chance: random.Random, parameters: Parameters) -> Recorder:
     recorder = Recorder()
-    # By the turn in which they are freed.
+    # By the iteration in which they are freed.
     leaving: dict[int, list[int]] = {}
-    for turn in range(parameters.turns):
-        if turn == parameters.warm_up_turns:
+    for iteration in range(parameters.iterations):
+        if iteration == parameters.warm_up_iterations:
             recorder.end_warm_up()
-        recorder.free_all(leaving.pop(turn, []))
+        recorder.free_all(leaving.pop(iteration, []))
         size = log_uniform(chance, 1, parameters.largest) * parameters.unit + parameters.excess
         if recorder.live_bytes + size > parameters.memory:
             continue
-        mean = parameters.mean_turns * (10 if chance.random() < 1 / 8 else 1)
-        leaving.setdefault(turn + lifetime(chance, mean), []).append(recorder.allocate(size))
+        mean = parameters.mean_iterations * (10 if chance.random() < 1 / 8 else 1)
+        leaving.setdefault(iteration + lifetime(chance, mean), []).append(recorder.allocate(size))
     return recorder

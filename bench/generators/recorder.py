@@ -98,8 +98,8 @@ class Recorder:
         """What comes from here on is the steady state, as far as the program has one."""
         self._warm_up_end = len(self._events)
 
-    def end_turn(self) -> None:
-        """One turn of a fixed loop is over: each repeats the same calls."""
+    def end_iteration(self) -> None:
+        """One iteration of a fixed loop is over: each repeats the same calls."""
         self._turn_ends.append(len(self._events))
 
     def history(self, name: str) -> history_files.History:

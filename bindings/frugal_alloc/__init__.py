@@ -193,9 +193,9 @@ def keep_in_place(tensor: torch.Tensor) -> tuple[int, int]:
     Raises:
         FrugalAllocError: it is no tensor on a GPU, or its memory cannot be kept.
     """
-    from . import _place
+    from . import _keep_in_place
 
-    return _place.keep(tensor)
+    return _keep_in_place.keep(tensor)
 
 
 def let_move(kept: torch.Tensor | tuple[int, int]) -> None:
@@ -207,9 +207,9 @@ def let_move(kept: torch.Tensor | tuple[int, int]) -> None:
     Raises:
         FrugalAllocError: it is neither, or was not kept.
     """
-    from . import _place
+    from . import _keep_in_place
 
-    _place.let_move(kept)
+    _keep_in_place.let_move(kept)
 
 
 def epoch_end() -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ._program import place_names
+from ._program import code_lines
 
 _UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
 
@@ -54,6 +54,6 @@ def short_path(path: str) -> str:
     return path if len(parts) <= 3 else "/".join(parts[-2:])
 
 
-def format_place(file: str | None, line: int | None) -> str:
+def format_code_line(file: str | None, line: int | None) -> str:
     """train/loop.py:42, or of a notebook "cell [3], line 2"; "" where the file is not known."""
-    return place_names.place(short_path(file), line, shorten=False) if file else ""
+    return code_lines.written(short_path(file), line, shorten=False) if file else ""

@@ -41,13 +41,13 @@ def policy(program: Path) -> Policy:
     return Policy(program)
 
 
-def history(sizes: list[int], turns: int = 1, is_loop: bool = False) -> Any:
-    """Tensors of these sizes, all live at a time, and then freed: so many turns."""
+def history(sizes: list[int], iterations: int = 1, is_loop: bool = False) -> Any:
+    """Tensors of these sizes, all live at a time, and then freed: so many iterations."""
     recorder = Recorder()
-    for _ in range(turns):
+    for _ in range(iterations):
         recorder.free_all([recorder.allocate(size) for size in sizes])
         if is_loop:
-            recorder.end_turn()
+            recorder.end_iteration()
     return recorder.history("made_up")
 
 
@@ -89,7 +89,7 @@ class TestPlaying:
         assert found.steady == Steady(driver_ns=0, calls=0, allocations=2)
 
     def test_a_loop_is_steady_after_three_turns(self, policy: Policy) -> None:
-        found = policy.play(history([64 * MIB], turns=5, is_loop=True), GIB, lag=0, changes={})
+        found = policy.play(history([64 * MIB], iterations=5, is_loop=True), GIB, lag=0, changes={})
         assert found.steady == Steady(driver_ns=0, calls=0, allocations=2)
 
     def test_an_option_changes_what_is_played(self, policy: Policy) -> None:
@@ -116,7 +116,7 @@ class TestPlaying:
         assert not policy.play(play.history, 98 * MIB, lag=0, changes={}).completed
 
     def test_the_same_is_found_each_time(self, policy: Policy) -> None:
-        play = replay_suite.describe(history([3 * MIB, 50 * MIB, 700, 5 * MIB], turns=20), "generated")
+        play = replay_suite.describe(history([3 * MIB, 50 * MIB, 700, 5 * MIB], iterations=20), "generated")
         assert policy.measure(play, {}, RATIOS) == policy.measure(play, {}, RATIOS)
 
     def test_a_program_that_ends_otherwise_is_told_with_what_it_played(self, policy: Policy) -> None:

@@ -55,14 +55,14 @@ def test_loop_makes_the_same_calls_in_every_turn(name: str) -> None:
     history = generators.generate(name)
     events = list(history_files.EVENT.iter_unpack(history.events))
     assert len(history.turn_ends) == 12
-    turns = [events[begin:end] for begin, end in zip(history.turn_ends, history.turn_ends[1:], strict=False)]
+    iterations = [events[begin:end] for begin, end in zip(history.turn_ends, history.turn_ends[1:], strict=False)]
     sizes = {allocation: size for operation, allocation, size, *_ in events if operation == history_files.ALLOCATE}
 
-    def shape(turn: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
-        return [(operation, sizes[allocation], stream) for operation, allocation, _, stream, *_ in turn]
+    def shape(iteration: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
+        return [(operation, sizes[allocation], stream) for operation, allocation, _, stream, *_ in iteration]
 
-    # The first turn may differ: gradients of none before it, an optimizer's state that is new.
-    assert all(shape(turn) == shape(turns[0]) for turn in turns)
+    # The first iteration may differ: gradients of none before it, an optimizer's state that is new.
+    assert all(shape(one) == shape(iterations[0]) for one in iterations)
 
 
 @pytest.mark.parametrize("name", [name for name in generators.GENERATORS if not name.startswith("fixed_")])

@@ -37,6 +37,8 @@ GPUS = {"test_distributed.py": 2, "test_foreign_streams.py": 2, "test_peers.py":
 ENVIRONMENT = {
     "test_segments.py": {"FRUGAL_SIM_VMM": "0"},
     # What sees PyTorch's operators for these two is a frame of Python, and these tests look at frames.
+    "test_advice.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
+    "test_error_reports.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
     "test_explanations.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
     "test_python_stack.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
 }

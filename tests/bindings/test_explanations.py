@@ -1,97 +1,21 @@
-"""What an out-of-memory error says: the verdict, who holds the memory, and advice that works when it is followed."""
+"""What an out-of-memory error says: the verdict, who asked, and who holds the memory."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import gc
-import importlib.util
-import itertools
-import json
 import re
 import signal
-import tempfile
 import threading
 import weakref
-from pathlib import Path
 from typing import Any
 
 import frugal_alloc
 import pytest
 import torch
 from binding_helpers import GIB, MIB, collect, cuda_runtime, empty, limit, room
-from frugal_alloc import _native
-from frugal_alloc._out_of_memory import graphs, report
-
-numbers = itertools.count()
-
-needs_saved_tensors = pytest.mark.skipif(
-    not graphs.can_walk(), reason="this torch does not tell what autograd has saved without unpacking it"
-)
-
-
-def failure(run: Any, *arguments: Any, **options: Any) -> str:
-    """Runs something that must run out of memory; returns the error's text."""
-    with pytest.raises(torch.OutOfMemoryError) as raised:
-        run(*arguments, **options)
-    text = str(raised.value)
-    raised.value.__traceback__ = None
-    return text
-
-
-@contextlib.contextmanager
-def leaving(free: int) -> Any:
-    """Within it, so many bytes of the GPU can be had, and 2 GiB of ours are live."""
-    with room(free + 2 * GIB):
-        blocker = empty((torch.cuda.mem_get_info()[0] - free) // (2 * MIB) * 2 * MIB)
-        yield
-        del blocker
-
-
-def line_of(label: str, text: str) -> str:
-    """What the message says under a label, its lines joined."""
-    found = re.search(rf"^{label}\s+(.*(?:\n {{14}}.*)*)", text, re.MULTILINE)
-    assert found, text
-    return re.sub(r"\s+", " ", found[1])
-
-
-class Program:
-    """Source that is run from a file, so that advice about its lines can be followed."""
-
-    def __init__(self, folder: Path, source: str) -> None:
-        self.source = source
-        self.path = folder / f"program_{next(numbers)}.py"
-        self.path.write_text("import torch\n" + source)
-
-    def run(self) -> None:
-        spec = importlib.util.spec_from_file_location(self.path.stem, self.path)
-        module = importlib.util.module_from_spec(spec)
-        spec.loader.exec_module(module)
-        try:
-            module.main()
-        finally:
-            collect()
-
-    def following(self, text: str) -> Program:
-        """The program with the first advice of the message followed to the letter."""
-        advice = line_of("Change first", text)
-        change = re.match(rf"(.+?) before line (\d+) of \S*{self.path.name} frees", advice)
-        assert change, advice
-        lines = self.path.read_text().splitlines()
-        line = int(change[2])
-        indent = re.match(r" *", lines[line - 1])[0]
-        lines.insert(line - 1, indent + change[1])
-        return Program(self.path.parent, "\n".join(lines[1:]) + "\n")
-
-
-HUNDRED = "torch.zeros(25 << 20, device='cuda')"
-
-
-@pytest.fixture
-def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    # A module of a temporary folder is the user's if that is on the path, else taken for generated code.
-    monkeypatch.syspath_prepend(tmp_path)
-    return lambda source: Program(tmp_path, source)
+from out_of_memory_messages import failure, leaving, line_of
 
 
 def test_verdict_comes_right_after_pytorchs_sentence_and_has_the_bytes_missing() -> None:
@@ -127,137 +51,6 @@ def test_largest_holder_comes_first() -> None:
     del large, small
     holders = re.findall(r"(\d+\.\d\d \w+)  \S*:\d+ \(", text)
     assert holders[0].endswith("GiB") and holders[1:3] == ["200.00 MiB", "50.00 MiB"], text
-
-
-LOOP = f"""
-def main():
-    for _ in range(3):
-        values = {HUNDRED}
-        copy = values + 1
-        total = copy.sum()
-"""
-REBOUND = f"""
-def main():
-    values = {HUNDRED}
-    values = {HUNDRED}
-"""
-LIST = f"""
-def main():
-    parts = [torch.zeros(12 << 20, device='cuda') for _ in range(2)]
-    mean = sum(part.sum() for part in parts)
-    return {HUNDRED}, mean
-"""
-CALLER = f"""
-def make():
-    return {HUNDRED}
-
-def main():
-    weights = {HUNDRED}
-    model = weights.clone()
-    return make(), model
-"""
-GRAPH = """
-def main():
-    scale = torch.ones(1, device='cuda', requires_grad=True)
-    for _ in range(2):
-        results = (torch.zeros(12 << 20, device='cuda') * scale).exp().sin()
-        print(results.shape)
-"""
-
-
-@pytest.mark.parametrize(
-    ("source", "room"),
-    [(LOOP, 250), (REBOUND, 150), (LIST, 150), (CALLER, 250), pytest.param(GRAPH, 250, marks=needs_saved_tensors)],
-    ids=["loop", "rebound", "list", "caller", "graph"],
-)
-def test_dead_variables_are_named_and_letting_them_go_is_enough(program: Any, source: str, room: int) -> None:
-    sick = program(source)
-    with leaving(room * MIB):
-        text = failure(sick.run)
-        sick.following(text).run()
-
-
-ALIAS = f"""
-class Holder: pass
-def main():
-    holder = Holder()
-    values = {HUNDRED}
-    holder.same = values
-    return {HUNDRED}, holder
-"""
-SAVED = """
-def main():
-    scale = torch.ones(1, device='cuda', requires_grad=True)
-    values = torch.zeros(25 << 20, device='cuda')
-    result = values * scale
-    return torch.zeros(25 << 20, device='cuda'), result
-"""
-READ_LATER = f"""
-def main():
-    values = {HUNDRED}
-    other = {HUNDRED}
-    return values, other
-"""
-CLOSURE = f"""
-def main():
-    values = {HUNDRED}
-    def later():
-        return values
-    other = {HUNDRED}
-    return later, other
-"""
-
-
-@pytest.mark.parametrize(
-    "source", [ALIAS, SAVED, READ_LATER, CLOSURE], ids=["held elsewhere", "saved by autograd", "read later", "closure"]
-)
-def test_no_deletion_is_advised_where_it_would_free_nothing(program: Any, source: str) -> None:
-    with leaving(150 * MIB):
-        text = failure(program(source).run)
-    assert "del " not in text and "= None" not in text, text
-
-
-EVALUATION = """
-def evaluate(model, batches):
-    means = []
-    for _ in range(batches):
-        means.append(model(torch.zeros(4096, 1024, device='cuda')).mean().item())
-    return means
-
-def main():
-    layers = [torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.Sigmoid()) for _ in range(8)]
-    evaluate(torch.nn.Sequential(*layers).cuda().eval(), 2)
-"""
-
-
-@needs_saved_tensors
-def test_evaluation_with_gradients_is_told_and_no_grad_is_enough(program: Any) -> None:
-    # Weights and what autograd keeps are 176 MiB; without gradients 80, and what cuBLAS keeps, which differs.
-    with leaving(150 * MIB):
-        text = failure(program(EVALUATION).run)
-        assert "under torch.no_grad()" in line_of("Change first", text), text
-        assert "program_" in line_of("Change first", text)
-        with torch.no_grad():
-            program(EVALUATION).run()
-
-
-KEPT = """
-def main():
-    scale = torch.ones(1, device='cuda', requires_grad=True)
-    losses = []
-    for _ in range(20):
-        losses.append((torch.zeros(4 << 20, device='cuda') * scale).exp().sum())
-"""
-
-
-@needs_saved_tensors
-def test_results_kept_with_their_graphs_are_told_with_the_line_that_keeps_them(program: Any) -> None:
-    healed = program(KEPT.replace(".sum())", ".sum().detach())"))
-    with leaving(200 * MIB):
-        text = failure(program(KEPT).run)
-        healed.run()
-    advice = line_of("Change first", text)
-    assert re.match(r"`losses` keeps \d results with their graphs: at \S+:7 keep \.detach\(\) of each", advice), text
 
 
 class Doubled(torch.autograd.Function):
@@ -296,13 +89,7 @@ def test_thread_of_the_programs_own_is_explained() -> None:
     assert "Too big" in texts[0] and "Change first" in texts[0]
 
 
-def test_nothing_is_said_of_no_grad_where_it_is_on(program: Any) -> None:
-    with leaving(20 * MIB), torch.no_grad():
-        text = failure(program(EVALUATION).run)
-    assert "no_grad" not in text, text
-
-
-def test_nothing_is_kept_alive_and_deleting_frees(program: Any) -> None:
+def test_nothing_is_kept_alive_and_deleting_frees() -> None:
     gone = []
 
     def fail() -> None:
@@ -407,60 +194,6 @@ def test_limit_that_leaves_the_gpu_unused_is_the_first_to_change() -> None:
     assert "raise it by" in line_of("Change first", text)
 
 
-def test_error_is_in_every_report_after_it_also_where_it_was_caught() -> None:
-    failure(empty, 1 << 44)
-    document = frugal_alloc.report().document
-    error = document["oom"]
-    assert (error["verdict"], error["requested_bytes"], error["gpu"]) == ("too_big", 1 << 44, 0)
-    assert error["message"].startswith("CUDA out of memory. Tried to allocate 16384.00 GiB. GPU 0 has ")
-    frames = [document["frames"][number] for number in error["stack"]]
-    assert frames[0]["function"] == error["function"] == "empty"
-    assert error["advice"]
-    json.dumps(document)
-
-
-@pytest.fixture
-def report_dir() -> Any:
-    """Sets the folder for reports, for the test."""
-    library = _native.load()
-    before = library.setting("report_dir")
-    yield lambda folder: library.enable(f"report_dir:{folder}")
-    library.enable(f"report_dir:{before or 'off'}")
-
-
-def test_report_lands_in_its_folder_and_the_last_line_says_where(report_dir: Any, tmp_path: Path) -> None:
-    report_dir(tmp_path / "reports")
-    for size in (1 << 43, 1 << 44):
-        text = failure(empty, size)
-    path = Path(re.match(r"Report: (.+)", text.splitlines()[-1])[1])
-    assert path.parent == tmp_path / "reports"
-    # One error after another, as in a search for a batch size, leaves one report: the latest.
-    assert {file.stem for file in path.parent.iterdir()} == {path.stem}
-    document = json.loads(path.with_suffix(".json").read_text())
-    assert document["oom"]["requested_bytes"] == 1 << 44
-
-
-def test_report_is_not_written_where_it_is_off(report_dir: Any, tmp_path: Path, monkeypatch: Any) -> None:
-    monkeypatch.chdir(tmp_path)
-    report_dir("off")
-    text = failure(empty, 1 << 44)
-    assert "Report:" not in text
-    assert not list(tmp_path.iterdir())
-
-
-def test_folder_that_cannot_be_written_is_replaced_by_a_temporary_one(
-    report_dir: Any, tmp_path: Path, monkeypatch: Any
-) -> None:
-    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(report, "_private", None)
-    file = tmp_path / "file"
-    file.write_text("")
-    report_dir(file)
-    text = failure(empty, 1 << 44)
-    path = Path(re.match(r"Report: (.+)", text.splitlines()[-1])[1])
-    assert path.exists() and path.parent.parent == tmp_path
-
-
 def test_leak_is_the_verdict_where_memory_of_earlier_epochs_would_be_enough() -> None:
     kept = []
     with leaving(300 * MIB):
@@ -486,22 +219,3 @@ def test_leak_that_was_let_go_since_the_last_epoch_is_no_cause() -> None:
         text = failure(empty, 450 * MIB)
     assert "\nToo big: " in text and "Leak" not in text, text
     assert frugal_alloc.report().document["oom"]["verdict"] == "too_big"
-
-
-@pytest.mark.parametrize(
-    ("peaks", "current", "capacity", "fits"),
-    [
-        ({16: 1600, 20: 2000}, 32, 2450, 24),
-        ({16: 1600, 20: 2000, 8: 900}, 32, 2450, 24),
-        ({16: 1600}, 32, 2450, None),
-        ({16: 1600, 20: 1500}, 32, 2450, None),
-        ({16: 1600, 20: 2000}, 22, 2450, None),
-        ({16: 1600, 32: 3200}, 32, 2450, None),
-    ],
-    ids=["two sizes", "largest two", "one size", "does not grow", "would have fit", "its own peak"],
-)
-def test_batch_is_told_only_by_two_sizes_that_were_seen(
-    peaks: dict[int, int], current: int, capacity: int, fits: int | None
-) -> None:
-    text = report.fitting_batch(peaks, current, capacity)
-    assert text is None if fits is None else text.startswith(f"a batch of {fits} would have fit")

@@ -163,13 +163,13 @@ def test_memory_freed_outside_is_not_reused_in_a_green_context_before_its_work_i
 def test_no_byte_is_reused_too_early_in_and_outside_of_a_green_context(green_handle):
     simulation = clock()
     with simulation.nothing_unordered():
-        for turn in range(6):
+        for iteration in range(6):
             with inside(green_handle):
                 tensor = empty(20 * MIB).zero_()
-                if turn % 2:
+                if iteration % 2:
                     tensor.record_stream(torch.cuda.current_stream())
                 del tensor
-            empty((20 + turn) * MIB).zero_()
+            empty((20 + iteration) * MIB).zero_()
             torch.cuda.synchronize()
 
 

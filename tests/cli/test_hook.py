@@ -178,7 +178,7 @@ def test_package_whose_path_is_odd_is_enabled_in_every_locale(
     target = python.packages / startup_hook.NAME
     monkeypatch.setattr(startup_hook, "path", lambda: target)
     monkeypatch.setattr("site.getsitepackages", lambda: [str(target.parent)])
-    monkeypatch.setattr(startup_hook, "__file__", str(package / "_hook.py"))
+    monkeypatch.setattr(startup_hook, "__file__", str(package / "_command" / "startup_hook.py"))
     try:
         startup_hook.install()
         assert target.read_bytes().isascii()
@@ -196,7 +196,7 @@ def test_hook_in_an_odd_folder_names_itself_when_the_package_is_gone(
     folder.mkdir()
     monkeypatch.setattr(startup_hook, "path", lambda: folder / startup_hook.NAME)
     monkeypatch.setattr("site.getsitepackages", lambda: [str(folder)])
-    monkeypatch.setattr(startup_hook, "__file__", str(tmp_path / "gone" / "_hook.py"))
+    monkeypatch.setattr(startup_hook, "__file__", str(tmp_path / "gone" / "_command" / "startup_hook.py"))
     line = startup_hook.install().read_text(encoding="ascii")
     assert line.count("\n") == 1
     done = python.run(f"import site; site.addsitedir({str(folder)!a})", FRUGAL_ALLOC="1", PYTHONIOENCODING="utf-8")

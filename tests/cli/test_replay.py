@@ -283,10 +283,10 @@ class TestConditions:
     ) -> replays.Measurement:
         return replays.Replayer().measure(history, allocator, capacity, find_minimum=False, **options)
 
-    # Five turns, of which the first makes the memory that the others use.
-    LOOP = tuple(event for turn in range(5) for event in ((40 * MIB, 0), (turn,)))
+    # Five iterations, of which the first makes the memory that the others use.
+    LOOP = tuple(event for number in range(5) for event in ((40 * MIB, 0), (number,)))
 
-    def test_steady_state_of_a_loop_begins_after_three_turns(self) -> None:
+    def test_steady_state_of_a_loop_begins_after_three_iterations(self) -> None:
         steady = self.measure(self.history([*self.LOOP], turn_ends=(2, 4, 6, 8, 10)), "native").steady
         assert steady is not None
         assert (steady.from_event, steady.allocations) == (6, 2)

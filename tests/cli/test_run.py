@@ -16,10 +16,10 @@ from frugal_alloc._command import run_program
 # Programs that need no GPU run through run_script and run_module: the command is that and frugal_alloc.enable().
 _DRIVER = """
 import sys
-from frugal_alloc import _run
+from frugal_alloc._command import run_program
 is_module = sys.argv[1] == "-m"
-_run.check(sys.argv[2], is_module)
-(_run.run_module if is_module else _run.run_script)(sys.argv[2], sys.argv[3:])
+run_program.check(sys.argv[2], is_module)
+(run_program.run_module if is_module else run_program.run_script)(sys.argv[2], sys.argv[3:])
 """
 
 
@@ -116,7 +116,7 @@ def test_interrupted_program_ends_by_the_signal(tmp_path: Path) -> None:
     (tmp_path / "script.py").write_text("import os, signal; os.kill(os.getpid(), signal.SIGINT)")
     outcome = run("script", "script.py", folder=tmp_path)
     assert outcome.returncode == -signal.SIGINT
-    assert "_run.py" not in outcome.stderr
+    assert "run_program.py" not in outcome.stderr
 
 
 @pytest.mark.parametrize(

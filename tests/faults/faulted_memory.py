@@ -37,7 +37,7 @@ def must(holds: bool, what: str) -> None:
 
 
 class Work:
-    """The same calls in every turn. No kernel is launched: what its failure would raise is PyTorch's own affair."""
+    """The same calls in every iteration. No kernel is launched: what its failure would raise is PyTorch's affair."""
 
     def __init__(self) -> None:
         self.side = torch.cuda.Stream()
@@ -52,7 +52,7 @@ class Work:
         self.static = static
         self.lasting = torch.cuda.memory_allocated()
 
-    def turn(self) -> None:
+    def iterate(self) -> None:
         held: list[torch.Tensor] = []
         for number in range(24):
             size = (300 << 10, 3 * MIB, 21 * MIB, 64 * MIB)[number % 4] + number * 4096
@@ -95,14 +95,14 @@ def main() -> None:
     warnings.simplefilter("ignore")  # empty_cache() warns of what failed
     frugal_alloc.enable()
     work = Work()
-    work.turn()
+    work.iterate()
     work.give_everything_back()
     used = gpu.frugal_sim_memory_used(0)
     seen: Counter[str] = Counter()
-    faults = turns = 0
+    faults = iterations = 0
     for kind in KINDS:
         before = gpu.frugal_sim_calls(kind.encode())
-        work.turn()
+        work.iterate()
         made = gpu.frugal_sim_calls(kind.encode()) - before
         for error in ERRORS:
             drawn = random.Random(f"{seed} {kind} {error}").sample(range(1, made + 1), min(calls, made))
@@ -110,11 +110,11 @@ def main() -> None:
                 plan = f"{kind}@{call}={error}"
                 must(gpu.frugal_sim_set_faults(plan.encode()) == 0, plan)
                 try:
-                    work.turn()
+                    work.iterate()
                 except Exception as exception:
                     seen[f"{plan}: {type(exception).__name__}: {str(exception).splitlines()[0]}"] += 1
                 faults += gpu.frugal_sim_faults()
-                turns += 1
+                iterations += 1
                 gpu.frugal_sim_set_faults(b"")
                 work.give_everything_back()
                 now_used = gpu.frugal_sim_memory_used(0)
@@ -123,7 +123,12 @@ def main() -> None:
         work.have_everything()
     work.graph.replay()
     torch.cuda.synchronize()
-    figures = {"faults": faults, "turns": turns, "operations": work.operations, "out_of_memory": work.out_of_memory}
+    figures = {
+        "faults": faults,
+        "iterations": iterations,
+        "operations": work.operations,
+        "out_of_memory": work.out_of_memory,
+    }
     print("RESULTS" + json.dumps(figures | {"seen": dict(seen)}))
 
 

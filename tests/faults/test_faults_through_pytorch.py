@@ -35,10 +35,10 @@ def test_user_sees_out_of_memory_or_nothing_and_loses_nothing(tmp_path: Path) ->
     figures = run("faulted_memory.py", tmp_path)
     print(
         f"COUNTS through PyTorch, seed {SEED}: {figures['faults']} faults in {figures['operations']} requests of "
-        f"{figures['turns']} turns; {figures['out_of_memory']} times out of memory"
+        f"{figures['iterations']} iterations; {figures['out_of_memory']} times out of memory"
     )
     assert figures["seen"] == {}
-    assert figures["faults"] >= 0.9 * figures["turns"] > 0
+    assert figures["faults"] >= 0.9 * figures["iterations"] > 0
 
 
 def test_run_starts_as_ever_whichever_call_fails_once(tmp_path: Path) -> None:

@@ -173,8 +173,8 @@ def main() -> None:
         save(cut(source(name)), "small", name)
     steps = history_files.read(history_files.find("gpt60"))
     save(loop(steps, *GPT_STEPS), "loops", "gpt60")
-    turns = generators.generate("fixed_training_4")
-    save(loop(turns, *turns.turn_ends[1:3]), "loops", "fixed_training_4")
+    loops = generators.generate("fixed_training_4")
+    save(loop(loops, *loops.turn_ends[1:3]), "loops", "fixed_training_4")
 
 
 if __name__ == "__main__":

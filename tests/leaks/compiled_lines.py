@@ -4,7 +4,7 @@ import json
 
 import frugal_alloc
 import torch
-from frugal_alloc._program import place_names
+from frugal_alloc._program import code_lines
 from torch import nn
 
 frugal_alloc.enable()
@@ -56,5 +56,5 @@ for _ in range(12):
     kept.append(evaluate())
     frugal_alloc.epoch_end()
 (verdict,) = frugal_alloc.report().document["verdicts"]
-results["verdict"] = [place_names.place(verdict["file"], verdict["line"]), verdict["code"]]
+results["verdict"] = [code_lines.written(verdict["file"], verdict["line"]), verdict["code"]]
 print("RESULTS" + json.dumps(results))

@@ -1,4 +1,4 @@
-"""Runs twins, each as if it were the only program of the process, and prints what the report says of each as JSON."""
+"""Runs twins and benign programs, each as if it were alone in the process; prints what is reported of each as JSON."""
 
 from __future__ import annotations
 
@@ -6,10 +6,12 @@ import gc
 import json
 import sys
 
+import benign_programs
 import frugal_alloc
 import torch
 import twins
 from frugal_alloc import _native, _tracking
+from twin_training import mean_square, train
 
 
 def verdicts_of(program) -> dict:
@@ -25,12 +27,12 @@ def verdicts_of(program) -> dict:
 def main() -> None:
     # Nothing of the process's beginning is a twin's: cuBLAS's workspace, the first optimizer's kernels.
     frugal_alloc.enable()
-    twins.train(lambda inputs, targets, model: twins.mean_square(model(inputs), targets))
+    train(lambda inputs, targets, model: mean_square(model(inputs), targets))
     results = {}
     for name in sys.argv[1:]:
         kind, _, name_of = name.partition(":")
         if kind == "benign":
-            results[name] = verdicts_of(twins.benign()[name_of])
+            results[name] = verdicts_of(benign_programs.all_programs()[name_of])
         else:
             function, _ = twins.all_twins()[name_of]
             results[name] = verdicts_of(lambda run=function, leaks=kind == "leaking": run(leaks))

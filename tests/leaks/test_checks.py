@@ -1,4 +1,4 @@
-"""The public functions, the hooks and the report, on the simulated GPU: each claim is a function of checks.py."""
+"""The public functions, the hooks and the report, on the simulated GPU: each claim is a function of checks_of_*.py."""
 
 from __future__ import annotations
 
@@ -7,18 +7,15 @@ from pathlib import Path
 
 import pytest
 
-SOURCE = Path(__file__).with_name("checks.py")
-HELPERS = ("tensor", "raising", "without_collector", "tracker", "training", "data", "main")
+SOURCES = [Path(__file__).with_name(f"checks_of_{what}.py") for what in ("calls", "hooks", "reports")]
 CHECKS = [
-    node.name
-    for node in ast.parse(SOURCE.read_text()).body
-    if isinstance(node, ast.FunctionDef) and node.name not in HELPERS
+    node.name for source in SOURCES for node in ast.parse(source.read_text()).body if isinstance(node, ast.FunctionDef)
 ]
 
 
 @pytest.fixture(scope="module")
 def results(run_program) -> dict[str, str]:
-    return run_program(SOURCE.name, *CHECKS)
+    return run_program("run_checks.py", *CHECKS)
 
 
 @pytest.mark.parametrize("name", CHECKS)

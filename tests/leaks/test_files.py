@@ -6,10 +6,11 @@ import json
 
 import frugal_alloc
 import pytest
+from frugal_alloc._program.code_lines import CodeLine
 from frugal_alloc._tracking import suppressions
-from frugal_alloc._tracking.suppressions import Place, Suppression
+from frugal_alloc._tracking.suppressions import Suppression
 
-PLACE = Place("/home/me/project/train.py", 42, "train_epoch", "train")
+PLACE = CodeLine("/home/me/project/train.py", 42, "train_epoch", "train")
 
 LEAKING = """
 import os, sys

@@ -16,9 +16,8 @@ def look(monkeypatch: pytest.MonkeyPatch):
 
     def looked(amounts: list[int], ends_a_step: int = 1) -> list[OutsideGrowth]:
         watch = Outside(FakeLibrary())
-        monkeypatch.setattr(outside, "pools", lambda gpu, library: None)
         for number, amount in enumerate(amounts):
-            monkeypatch.setattr(outside, "now", lambda gpu, amount=amount: amount * MIB)
+            monkeypatch.setattr(outside, "amounts", lambda gpu, library, amount=amount: (amount * MIB, None))
             watch.look(100 * (number // ends_a_step))
         return watch.found()
 

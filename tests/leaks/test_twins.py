@@ -9,10 +9,11 @@ from typing import Any
 import pytest
 
 SOURCE = Path(__file__).with_name("twins.py")
+BENIGN = Path(__file__).with_name("benign_programs.py")
 
 
-def _functions() -> list[ast.FunctionDef]:
-    return [node for node in ast.parse(SOURCE.read_text()).body if isinstance(node, ast.FunctionDef)]
+def _functions(source: Path = SOURCE) -> list[ast.FunctionDef]:
+    return [node for node in ast.parse(source.read_text()).body if isinstance(node, ast.FunctionDef)]
 
 
 def _patterns() -> dict[str, str]:
@@ -26,9 +27,9 @@ def _patterns() -> dict[str, str]:
 
 
 def _benign() -> list[str]:
-    """The names in the list of benign cases."""
-    benign = next(function for function in _functions() if function.name == "benign")
-    return [name.id for name in benign.body[1].value.elts]
+    """The names of the benign programs."""
+    decorated = [function for function in _functions(BENIGN) if function.decorator_list]
+    return [function.name for function in decorated if getattr(function.decorator_list[0], "id", "") == "benign"]
 
 
 def _leaking_lines(twin: str) -> set[int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._program import compiled_code, place_names, users_code
+from frugal_alloc._program import code_lines, compiled_code, users_code
 
 HERE = Path(__file__).resolve().parent
 
@@ -178,7 +178,7 @@ def test_reports_and_errors_name_cells(told: dict[str, Any]) -> None:
     ],
 )
 def test_a_place_is_written_in_one_way(file: str, written: str) -> None:
-    assert place_names.place(file, 4) == written
+    assert code_lines.written(file, 4) == written
 
 
 def test_whose_a_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -9,17 +9,12 @@ from __future__ import annotations
 import collections
 import copy
 import ctypes
-import functools
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import frugal_alloc
 import torch
 from torch import Tensor, nn
-from torch.utils.data import DataLoader, TensorDataset
-
-EPOCHS = 10
-BATCHES = 4
-FEATURES = 128
+from twin_training import EPOCHS, FEATURES, mean_square, new_loader, new_model, train
 
 _twins: dict[str, tuple[Callable[[bool], None], str]] = {}
 
@@ -36,37 +31,6 @@ def twin(pattern: str) -> Callable:
 
 def all_twins() -> dict[str, tuple[Callable[[bool], None], str]]:
     return _twins
-
-
-def new_model() -> nn.Module:
-    torch.manual_seed(7)
-    return nn.Sequential(nn.Linear(FEATURES, 256), nn.ReLU(), nn.Linear(256, 64)).cuda()
-
-
-def new_loader(batches: int = BATCHES) -> DataLoader:
-    generator = torch.Generator().manual_seed(7)
-    inputs = torch.randn(16 * batches, FEATURES, generator=generator)
-    return DataLoader(TensorDataset(inputs, inputs[:, :64].clone()), batch_size=16)
-
-
-def train(step: Callable[[Tensor, Tensor, nn.Module], Tensor], after_epoch: Callable[[nn.Module], None] | None = None):
-    """An ordinary training: `step` returns the loss."""
-    model = new_model()
-    optimizer = torch.optim.Adam(model.parameters())
-    loader = new_loader()
-    for _ in range(EPOCHS):
-        for inputs, targets in loader:
-            optimizer.zero_grad()
-            loss = step(inputs.cuda(), targets.cuda(), model)
-            loss.backward()
-            optimizer.step()
-            del loss
-        if after_epoch is not None:
-            after_epoch(model)
-
-
-def mean_square(outputs: Tensor, targets: Tensor) -> Tensor:
-    return nn.functional.mse_loss(outputs, targets)
 
 
 @twin("loss_graph")
@@ -327,12 +291,7 @@ def in_every_second_epoch(leaks: bool) -> None:
             sample = torch.randn(64, FEATURES, device="cuda")  # leaks
             kept.append(sample if leaks else None)
 
-    global EPOCHS
-    EPOCHS = 20
-    try:
-        train(lambda inputs, targets, model: mean_square(model(inputs), targets), after_epoch)
-    finally:
-        EPOCHS = 10
+    train(lambda inputs, targets, model: mean_square(model(inputs), targets), after_epoch, epochs=20)
 
 
 @twin("outputs_kept")
@@ -417,172 +376,3 @@ def graph_for_each_shape(leaks: bool) -> None:
                 torch.zeros(rows, 1 << 16, device="cuda").sum()
 
     train(lambda inputs, targets, model: mean_square(model(inputs), targets), after_epoch)
-
-
-def benign() -> dict[str, Callable[[], None]]:
-    """Healthy programs that look like leaks."""
-    cases = (
-        shapes_that_vary,
-        evaluation_in_every_third_epoch,
-        cache_that_is_declared,
-        cache_that_is_bounded,
-        cache_that_fills_at_first,
-        best_model_kept,
-        losses_logged_on_the_gpu,
-        outputs_of_one_epoch,
-        gradients_accumulated,
-        two_optimizers_in_turn,
-        first_batch_again_and_again,
-        loader_made_anew,
-    )
-    return {case.__name__: case for case in cases}
-
-
-def shapes_that_vary() -> None:
-    generator = torch.Generator().manual_seed(3)
-    model = new_model()
-    optimizer = torch.optim.AdamW(model.parameters())
-    for _ in range(EPOCHS * BATCHES):
-        rows = int(torch.randint(1, 200, (), generator=generator))
-        inputs = torch.randn(rows, FEATURES).cuda()
-        optimizer.zero_grad()
-        model(inputs).square().mean().backward()
-        optimizer.step()
-
-
-def evaluation_in_every_third_epoch() -> None:
-    epochs = 0
-    best = []
-
-    def after_epoch(model):
-        nonlocal epochs
-        epochs += 1
-        if epochs % 3 == 0:
-            with torch.no_grad():
-                best[:] = [model(inputs.cuda()) for inputs, _ in new_loader(2)]
-
-    train(lambda inputs, targets, model: mean_square(model(inputs), targets), after_epoch)
-
-
-def cache_that_is_declared() -> None:
-    cache = {}
-
-    def step(inputs, targets, model):
-        with frugal_alloc.expect_growth("declared cache"):
-            cache[len(cache)] = torch.zeros(64, 64, device="cuda")
-        return mean_square(model(inputs), targets)
-
-    train(step)
-
-
-@functools.lru_cache(maxsize=6)
-def positions(length: int) -> Tensor:
-    return torch.arange(length, device="cuda", dtype=torch.float32)
-
-
-def cache_that_is_bounded() -> None:
-    generator = torch.Generator().manual_seed(5)
-
-    def step(inputs, targets, model):
-        length = int(torch.randint(1000, 1040, (), generator=generator))
-        return mean_square(model(inputs), targets) + positions(length).mean()
-
-    train(step)
-
-
-def cache_that_fills_at_first() -> None:
-    cache = {}
-    steps = 0
-
-    def step(inputs, targets, model):
-        nonlocal steps
-        key = min(steps, 3 * BATCHES)
-        steps += 1
-        if key not in cache:
-            cache[key] = torch.zeros(64, 64, device="cuda")
-        return mean_square(model(inputs), targets)
-
-    train(step)
-
-
-def best_model_kept() -> None:
-    best = {}
-
-    def after_epoch(model):
-        best.update(copy.deepcopy(model.state_dict()))
-
-    train(lambda inputs, targets, model: mean_square(model(inputs), targets), after_epoch)
-
-
-def losses_logged_on_the_gpu() -> None:
-    losses = []
-
-    def step(inputs, targets, model):
-        loss = mean_square(model(inputs), targets)
-        losses.append(loss.detach())
-        return loss
-
-    train(step)
-
-
-def outputs_of_one_epoch() -> None:
-    outputs = []
-
-    def step(inputs, targets, model):
-        output = model(inputs)
-        outputs.append(output.detach())
-        return mean_square(output, targets)
-
-    train(step, lambda model: outputs.clear())
-
-
-def gradients_accumulated() -> None:
-    model = new_model()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01, momentum=0.9)
-    loader = new_loader(8)
-    for _ in range(EPOCHS):
-        for number, (inputs, targets) in enumerate(loader):
-            (mean_square(model(inputs.cuda()), targets.cuda()) / 4).backward()
-            if number % 4 == 3:
-                optimizer.step()
-                optimizer.zero_grad()
-
-
-def two_optimizers_in_turn() -> None:
-    generator_model, critic = new_model(), nn.Linear(64, 1).cuda()
-    first = torch.optim.Adam(generator_model.parameters())
-    second = torch.optim.Adam(critic.parameters())
-    for _ in range(EPOCHS):
-        for inputs, targets in new_loader():
-            fake = generator_model(inputs.cuda())
-            second.zero_grad()
-            (critic(fake.detach()).mean() - critic(targets.cuda()).mean()).backward()
-            second.step()
-            first.zero_grad()
-            (-critic(fake).mean()).backward()
-            first.step()
-
-
-def batches_forever(loader: DataLoader) -> Iterator[Tensor]:
-    while True:
-        yield next(iter(loader))[0]
-
-
-def first_batch_again_and_again() -> None:
-    model = new_model()
-    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
-    batches = batches_forever(new_loader())
-    for _ in range(EPOCHS * BATCHES):
-        optimizer.zero_grad()
-        model(next(batches).cuda()).square().mean().backward()
-        optimizer.step()
-
-
-def loader_made_anew() -> None:
-    model = new_model()
-    optimizer = torch.optim.Adam(model.parameters())
-    for _ in range(EPOCHS):
-        for inputs, targets in new_loader():
-            optimizer.zero_grad()
-            mean_square(model(inputs.cuda()), targets.cuda()).backward()
-            optimizer.step()

@@ -53,6 +53,54 @@ class Block:
         return [*range(self.address, last, PAGE), last]
 
 
+class LiveBlocks:
+    """The blocks in use, none of which may reach into another."""
+
+    def __init__(self) -> None:
+        self._by_name: dict[int, Block] = {}
+        self._ranges: list[list[tuple[int, int]]] = [[] for _ in range(GPUS)]  # address and end, sorted
+        self._names = 0
+
+    def __len__(self) -> int:
+        return len(self._by_name)
+
+    def names(self) -> list[int]:
+        return sorted(self._by_name)
+
+    def on(self, gpu: int) -> int:
+        return sum(block.gpu == gpu for block in self._by_name.values())
+
+    def any(self, drawn: random.Random) -> Block | None:
+        return drawn.choice(list(self._by_name.values())) if self._by_name else None
+
+    def enter(self, tensor: torch.Tensor) -> None:
+        self._names += 1
+        start, end = tensor.data_ptr(), tensor.data_ptr() + tensor.numel()
+        ranges = self._ranges[tensor.device.index]
+        at = bisect.bisect(ranges, (start, end))
+        assert start % GRAIN == 0, f"{start:#x} is not aligned"
+        assert at == 0 or ranges[at - 1][1] <= start, f"{start:#x} lies in a block in use"
+        assert at == len(ranges) or end <= ranges[at][0], f"{start:#x} reaches into a block in use"
+        ranges.insert(at, (start, end))
+        self._by_name[self._names] = Block(self._names, tensor)
+
+    def drop(self, name: int) -> None:
+        block = self._by_name.pop(name)
+        block.check()
+        self._forget_range(block)
+
+    def follow_move(self, block: Block) -> None:
+        """Its bytes have moved to another address."""
+        self._forget_range(block)
+        block.address = block.tensor.data_ptr()
+        bisect.insort(self._ranges[block.gpu], (block.address, block.address + block.size))
+        block.check()
+
+    def _forget_range(self, block: Block) -> None:
+        ranges = self._ranges[block.gpu]
+        del ranges[bisect.bisect_left(ranges, (block.address, 0))]
+
+
 class World:
     """What the program has, and the operations on it."""
 
@@ -60,11 +108,9 @@ class World:
         self.random = random.Random(seed)
         self.threads = [ThreadPoolExecutor(1) for _ in range(THREADS)]
         self.streams = [[torch.cuda.Stream(gpu) for _ in range(STREAMS)] for gpu in range(GPUS)]
-        self.blocks: dict[int, Block] = {}
-        self.starts: list[list[tuple[int, int]]] = [[] for _ in range(GPUS)]  # address and end, sorted
+        self.blocks = LiveBlocks()
         self.pools: list[tuple[int, torch.cuda.MemPool]] = []
         self.graphs: list[torch.cuda.CUDAGraph] = []
-        self.names = 0
         self.is_enabled = True
         self.limited: set[int] = set()
         self.kept = [held(gpu) for gpu in range(GPUS)]
@@ -85,66 +131,39 @@ class World:
 
     # --- Blocks.
 
-    def draw_size(self) -> int:
-        return self.random.choice(
-            [
-                lambda: self.random.randint(16, 4096),
-                lambda: self.random.randint(16, 1 << 20),
-                lambda: self.random.randint(1 << 20, 12 << 20),
-                lambda: PAGE * self.random.randint(1, 24) + GRAIN * self.random.randint(-2, 2),
-            ]
-        )()
-
-    def draw_stream(self, gpu: int) -> torch.cuda.Stream:
+    def _draw_stream(self, gpu: int) -> torch.cuda.Stream:
         streams = self.streams[gpu]
         return self.random.choice([*streams, torch.cuda.default_stream(gpu)])
 
     def allocate(self, pool: torch.cuda.MemPool | None = None, gpu: int | None = None) -> None:
         gpu = self.random.randrange(GPUS) if gpu is None else gpu
-        size = self.draw_size()
+        size = draw_size(self.random)
         try:
-            with torch.cuda.stream(self.draw_stream(gpu)):
+            with torch.cuda.stream(self._draw_stream(gpu)):
                 tensor = torch.empty(size, dtype=torch.uint8, device=f"cuda:{gpu}")
         except torch.OutOfMemoryError:
             self.done["out of memory"] += 1
             if pool is None and self.is_enabled and gpu not in self.limited:
-                self.check_nothing_was_left(gpu, size)
-            for name in self.random.sample(sorted(self.blocks), len(self.blocks) // 2):
-                self.drop(name)
+                check_nothing_was_left(gpu, size)
+            for name in self.random.sample(self.blocks.names(), len(self.blocks) // 2):
+                self.blocks.drop(name)
             return
-        self.enter(tensor)
+        self._enter(tensor)
 
-    def enter(self, tensor: torch.Tensor) -> None:
-        self.names += 1
-        start, end = tensor.data_ptr(), tensor.data_ptr() + tensor.numel()
-        starts = self.starts[tensor.device.index]
-        at = bisect.bisect(starts, (start, end))
-        assert start % GRAIN == 0, f"{start:#x} is not aligned"
-        assert at == 0 or starts[at - 1][1] <= start, f"{start:#x} lies in a block in use"
-        assert at == len(starts) or end <= starts[at][0], f"{start:#x} reaches into a block in use"
-        starts.insert(at, (start, end))
-        self.blocks[self.names] = Block(self.names, tensor)
-        self.done["ours" if _native.load().owns(start) else "native's"] += 1
-
-    def any_block(self) -> Block | None:
-        return self.random.choice(list(self.blocks.values())) if self.blocks else None
+    def _enter(self, tensor: torch.Tensor) -> None:
+        self.blocks.enter(tensor)
+        self.done["ours" if _native.load().owns(tensor.data_ptr()) else "native's"] += 1
 
     def free(self) -> None:
-        if (block := self.any_block()) is not None:
-            self.drop(block.name)
-
-    def drop(self, name: int) -> None:
-        block = self.blocks.pop(name)
-        block.check()
-        starts = self.starts[block.gpu]
-        del starts[bisect.bisect_left(starts, (block.address, 0))]
+        if (block := self.blocks.any(self.random)) is not None:
+            self.blocks.drop(block.name)
 
     def record(self) -> None:
-        if (block := self.any_block()) is not None:
-            block.tensor.record_stream(self.draw_stream(block.gpu))
+        if (block := self.blocks.any(self.random)) is not None:
+            block.tensor.record_stream(self._draw_stream(block.gpu))
 
     def check_one(self) -> None:
-        if (block := self.any_block()) is not None:
+        if (block := self.blocks.any(self.random)) is not None:
             block.check()
 
     # --- What is rare.
@@ -187,7 +206,7 @@ class World:
         try:
             stream = self.streams[gpu][0]
             with torch.cuda.device(gpu), torch.cuda.graph(graph, stream=stream, capture_error_mode="thread_local"):
-                inside = [torch.empty(self.draw_size(), dtype=torch.uint8, device="cuda") for _ in range(3)]
+                inside = [torch.empty(draw_size(self.random), dtype=torch.uint8, device="cuda") for _ in range(3)]
                 self.free()
                 self.record()
                 kept = inside[: self.random.randint(0, 3)]
@@ -197,7 +216,7 @@ class World:
             return
         self.graphs.append(graph)
         for tensor in kept:
-            self.enter(tensor)
+            self._enter(tensor)
         graph.replay()
         if len(self.graphs) > 3:
             torch.cuda.synchronize()
@@ -205,7 +224,7 @@ class World:
 
     def export(self) -> None:
         """As a producer and a consumer in one: what is sent moves to memory that another process can open, once."""
-        if (block := self.any_block()) is None:
+        if (block := self.blocks.any(self.random)) is None:
             return
         storage = block.tensor.untyped_storage()
         try:
@@ -215,40 +234,21 @@ class World:
             return
         storage._release_ipc_counter(counter, offset, device=gpu)
         torch.cuda.synchronize(gpu)
-        starts = self.starts[block.gpu]
-        del starts[bisect.bisect_left(starts, (block.address, 0))]
-        block.address = block.tensor.data_ptr()
-        bisect.insort(starts, (block.address, block.address + block.size))
-        block.check()
+        self.blocks.follow_move(block)
 
     # --- What must be so.
 
     def check_counts(self) -> None:
         torch.cuda.ipc_collect()
         for gpu in range(GPUS):
-            live = sum(block.gpu == gpu for block in self.blocks.values())
+            live = self.blocks.on(gpu)
             counted = torch.cuda.memory_stats(gpu)["allocation.all.current"] - self.kept[gpu][0]
             assert counted == live, f"GPU {gpu}: {counted} blocks are counted, and {live} are there"
 
-    def check_nothing_was_left(self, gpu: int, size: int) -> None:
-        """After an OOM: whole pages that nobody uses would not have done."""
-        torch.cuda.synchronize()
-        unused = torch.cuda.mem_get_info(gpu)[0] // PAGE
-        for segment in torch.cuda.memory_snapshot():
-            if segment["device"] != gpu or not _native.load().owns(segment["address"]):
-                continue
-            pages = set()
-            for block in segment["blocks"]:
-                if block["state"] != "inactive":
-                    pages.update(range(block["address"] // PAGE, (block["address"] + block["size"] - 1) // PAGE + 1))
-            unused += segment["total_size"] // PAGE - len(pages)
-        needed = -(-size // PAGE)
-        assert needed > unused, f"GPU {gpu}: no memory for {size} bytes, with {unused} pages that nobody uses"
-
     def finish(self) -> None:
         self.check_counts()
-        for name in list(self.blocks):
-            self.drop(name)
+        for name in self.blocks.names():
+            self.blocks.drop(name)
         self.pools.clear()
         self.graphs.clear()
         for thread in self.threads:
@@ -259,6 +259,33 @@ class World:
         torch.cuda.empty_cache()
         after = [held(gpu) for gpu in range(GPUS)]
         assert after == self.kept, f"(blocks, bytes, bytes reserved) of each GPU: {after} instead of {self.kept}"
+
+
+def draw_size(drawn: random.Random) -> int:
+    return drawn.choice(
+        [
+            lambda: drawn.randint(16, 4096),
+            lambda: drawn.randint(16, 1 << 20),
+            lambda: drawn.randint(1 << 20, 12 << 20),
+            lambda: PAGE * drawn.randint(1, 24) + GRAIN * drawn.randint(-2, 2),
+        ]
+    )()
+
+
+def check_nothing_was_left(gpu: int, size: int) -> None:
+    """After an OOM: whole pages that nobody uses would not have done."""
+    torch.cuda.synchronize()
+    unused = torch.cuda.mem_get_info(gpu)[0] // PAGE
+    for segment in torch.cuda.memory_snapshot():
+        if segment["device"] != gpu or not _native.load().owns(segment["address"]):
+            continue
+        pages = set()
+        for block in segment["blocks"]:
+            if block["state"] != "inactive":
+                pages.update(range(block["address"] // PAGE, (block["address"] + block["size"] - 1) // PAGE + 1))
+        unused += segment["total_size"] // PAGE - len(pages)
+    needed = -(-size // PAGE)
+    assert needed > unused, f"GPU {gpu}: no memory for {size} bytes, with {unused} pages that nobody uses"
 
 
 def held(gpu: int) -> tuple[int, int, int]:

@@ -44,6 +44,8 @@ def virtual_functions(include: Path) -> set[str]:
 def test_each_virtual_function_is_overridden(version: str) -> None:
     functions = virtual_functions(torch_sdk.torch(version) / "include")
     assert {"allocate", "raw_deleter", "emptyCache", "getDeviceStats", "snapshot"} <= functions
-    text = "\n".join((ROOT / "bindings" / name).read_text() for name in ("native_forwarder.h", "torch_allocator.h"))
+    text = "\n".join(
+        (ROOT / "bindings" / "torch" / name).read_text() for name in ("native_forwarder.h", "torch_allocator.h")
+    )
     ours = set(re.findall(r"\b(\w+)\([^;{}]*\)[^;{}]*\b(?:override|final)\b", text))
     assert functions - ours == DEFAULTS_ARE_RIGHT

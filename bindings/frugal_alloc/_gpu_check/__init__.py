@@ -2,5 +2,6 @@
 
 Each step is a module with a function ``run(report)``, carried out in a process of its own (``child``) by ``runner``, in
 the order of ``steps``. What it finds goes into a ``Report``, which keeps what needs values or time from being called
-passed on the simulated GPU. Standard library only; torch where a step says so. See docs/gpu_check.md.
+passed on the simulated GPU. Standard library only; torch where a step says so. See docs/gpu_check.md. Imports from
+``_installation``, ``_messages``, ``_replay`` and ``_simulation``.
 """

@@ -13,7 +13,8 @@ from collections.abc import Callable, Iterator
 from ctypes import byref, c_uint, c_uint64, c_void_p
 
 from . import kernels
-from .driver import Driver, DriverError
+from .driver import Driver
+from .driver_functions import DriverError
 from .nvrtc import NvrtcError
 from .report import Needs, Report
 from .timing import now

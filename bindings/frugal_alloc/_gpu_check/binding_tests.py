@@ -34,6 +34,8 @@ FILES = (
     "test_everyday_calls.py",
     "test_refusals.py",
     "test_explanations.py",
+    "test_advice.py",
+    "test_error_reports.py",
     "test_repeated_errors.py",
     "test_pool_figures.py",
     "test_large_steps.py",

@@ -131,8 +131,8 @@ def missing_record_stream(torch: Any, unit: int) -> None:
 
 def unmapped_behind_work(torch: Any, unit: int) -> None:
     """Memory is freed, and wanted in other pieces, while its own stream has yet to read it."""
-    for turn in range(1, 4):
-        tensors = [_tensor(torch, unit, turn) for _ in range(8)]
+    for iteration in range(1, 4):
+        tensors = [_tensor(torch, unit, iteration) for _ in range(8)]
         torch.cuda._sleep(_CYCLES)
         copies = [tensor.clone() for tensor in tensors[::2]]
         del tensors[::2]
@@ -141,7 +141,7 @@ def unmapped_behind_work(torch: Any, unit: int) -> None:
         _want_memory(torch, unit)
         _check(larger, 9, "memory that was joined")
         for copy in copies:
-            _check(copy, turn, "a copy of memory that was freed after it")
+            _check(copy, iteration, "a copy of memory that was freed after it")
 
 
 PROGRAMS = {

@@ -10,7 +10,8 @@ from ctypes import byref, c_int, c_size_t, c_uint64
 
 from . import kernels
 from .costs import HANDLE_SIZES, CallTimes
-from .driver import Driver, DriverError
+from .driver import Driver
+from .driver_functions import DriverError
 from .memory_share import most_bytes
 from .nvrtc import NvrtcError
 from .report import Needs, Report

@@ -17,7 +17,8 @@ from typing import Any
 
 from . import kernels
 from .child import end_with_parent
-from .driver import Driver, DriverError
+from .driver import Driver
+from .driver_functions import DriverError
 from .report import Needs, Report, StepFailed, one_line
 from .timing import now
 from .virtual_memory import GIB, MIB, PAGE, access, create, properties

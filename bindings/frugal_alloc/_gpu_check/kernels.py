@@ -8,7 +8,8 @@ import functools
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from .driver import Driver, LaunchAttribute, LaunchConfiguration
+from .driver import Driver
+from .driver_functions import LaunchAttribute, LaunchConfiguration
 from .nvrtc import Compiler
 
 SOURCES = Path(__file__).resolve().parent / "kernels"

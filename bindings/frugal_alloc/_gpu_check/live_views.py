@@ -12,7 +12,8 @@ from pathlib import Path
 
 from .child import end_with_parent
 from .costs import CallTimes
-from .driver import Driver, DriverError
+from .driver import Driver
+from .driver_functions import DriverError
 from .memory_share import most_bytes
 from .report import Report, StepFailed
 from .timing import now

@@ -18,7 +18,7 @@ from typing import Any
 from .. import __version__, _installation
 from .._messages import on_one_line
 from .._simulation import simulated_gpu
-from . import driver, kit, nvml
+from . import driver, driver_functions, kit, nvml
 from .child import is_simulated
 from .surroundings import CannotRun
 
@@ -36,7 +36,7 @@ def describe() -> dict[str, Any]:
     found["software"] = _software()
     try:
         gpu = driver.Driver()
-    except driver.NoDriver as error:
+    except driver_functions.NoDriver as error:
         return found | {"problem": str(error), "has_device_files": any(Path(file).exists() for file in _DEVICE_FILES)}
     with gpu.primary_context():
         free, total = gpu.memory_info()

@@ -125,12 +125,12 @@ def unsanitary() -> None:
     import torch
 
     unit = 5 << 20
-    for turn in range(3):
-        held = [torch.full((unit,), turn, dtype=torch.uint8, device="cuda") for _ in range(12)]
+    for iteration in range(3):
+        held = [torch.full((unit,), iteration, dtype=torch.uint8, device="cuda") for _ in range(12)]
         del held[::2]
-        held.append(torch.full((5 * unit,), turn, dtype=torch.uint8, device="cuda"))
+        held.append(torch.full((5 * unit,), iteration, dtype=torch.uint8, device="cuda"))
         sums = [int(tensor.sum()) for tensor in held]
-        if sums != [tensor.numel() * turn for tensor in held]:
+        if sums != [tensor.numel() * iteration for tensor in held]:
             raise AssertionError("memory does not hold what was written there")
         del held
         torch.cuda.empty_cache()

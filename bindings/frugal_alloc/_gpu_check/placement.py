@@ -9,7 +9,8 @@ from collections.abc import Iterator
 from ctypes import c_uint, c_uint64
 
 from . import kernels
-from .driver import MULTIPROCESSORS, Driver, DriverError
+from .driver import MULTIPROCESSORS, Driver
+from .driver_functions import DriverError
 from .memory_share import most_bytes
 from .nvrtc import NvrtcError
 from .report import Report

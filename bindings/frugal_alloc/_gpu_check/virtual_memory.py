@@ -7,7 +7,8 @@ import ctypes
 from collections.abc import Iterator, Sequence
 
 from . import driver
-from .driver import Access, AllocationProperties, Driver
+from .driver import Driver
+from .driver_functions import Access, AllocationProperties
 
 MIB = 1 << 20
 GIB = 1 << 30

@@ -1,7 +1,8 @@
-"""What an out-of-memory error says: found out on the failing thread, when every remedy has failed.
+"""What an out-of-memory error says. It is found out on the thread that asked for memory, when every remedy has failed.
 
-:func:`explain.explain` is what the library calls; ``disguises`` recognises errors that are memory running out under
-another name.
+:func:`start` and :func:`stop` switch it on and off. :func:`explain.explain` is what the library then calls;
+``disguises`` recognises errors that are memory running out under another name. Imports from ``_amounts``,
+``_host_memory``, ``_interruptions``, ``_native``, ``_program``, ``_report`` and ``_tracking``.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from . import disguises
 
 if TYPE_CHECKING:
     from .._native import Library
-    from .._sites import OutOfMemory
+    from .._native.out_of_memory import OutOfMemory
 
 
 def start(library: Library) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .._program.place_names import place, short_path
+from .._program.code_lines import short_path, written
 from . import levers
 from .kept import Kept
 from .situation import Situation
@@ -85,7 +85,7 @@ def _leak(situation: Situation, verdicts: list[dict[str, Any]]) -> list[Advice]:
     facts = situation.facts
     for verdict in verdicts:
         if verdict["kind"] in ("leak", "growing", "suspect", "cycle") and verdict["gpu"] == facts.gpu:
-            where = f"{place(verdict['file'], verdict['line'])}: " if verdict.get("file") else ""
+            where = f"{written(verdict['file'], verdict['line'])}: " if verdict.get("file") else ""
             return [Advice(f"{where}{verdict['advice']}", verdict.get("file"), verdict.get("line"), verdict["bytes"])]
     return []
 
@@ -99,12 +99,12 @@ def _is_unknown(situation: Situation, verdicts: list[dict[str, Any]]) -> bool:
 def _fragmentation(situation: Situation, verdicts: list[dict[str, Any]]) -> list[Advice]:
     if situation.pinning is None:
         return []
-    place, block_bytes, free_bytes = situation.pinning
+    made, block_bytes, free_bytes = situation.pinning
     text = (
-        f"make the small tensors of {place.short} ({size(block_bytes)}) before the large ones, or as one tensor: they "
+        f"make the small tensors of {made.short} ({size(block_bytes)}) before the large ones, or as one tensor: they "
         f"are spread over pages of 2 MiB whose other {size(free_bytes)} nothing large can use"
     )
-    return [Advice(text, place.file, place.line, free_bytes)]
+    return [Advice(text, made.file, made.line, free_bytes)]
 
 
 def _too_big(situation: Situation, verdicts: list[dict[str, Any]]) -> list[Advice]:
@@ -125,7 +125,7 @@ def _evaluation(situation: Situation) -> list[Advice]:
         return []
     when = "" if found.is_certain else " if no backward is to follow"
     text = (
-        f"call {found.model} at {place(found.file, found.line)} under torch.no_grad(){when}: "
+        f"call {found.model} at {written(found.file, found.line)} under torch.no_grad(){when}: "
         f"{size(situation.saved_bytes)} are held for a backward only"
     )
     return [Advice(text, found.file, found.line, situation.saved_bytes)]
@@ -148,7 +148,7 @@ def _kept(situation: Situation) -> list[Advice]:
 
 def _of_kept(kept: Kept) -> Advice:
     line = kept.added_in
-    where = f"at {place(kept.file, line)}" if line else f"where {short_path(kept.file)} fills it"
+    where = f"at {written(kept.file, line)}" if line else f"where {short_path(kept.file)} fills it"
     if not kept.is_container:
         text = (
             f"`{kept.name}` holds the graphs of all that went into it ({size(kept.graph_bytes)}): {where} add "

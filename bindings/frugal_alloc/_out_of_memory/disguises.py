@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .. import _host_memory, _interruptions, _native
-from .._program.place_names import place
+from .._program.code_lines import written
 from .._report import latest_error
 from .sizes import size
 
@@ -103,7 +103,7 @@ def _leak_on(gpu: int) -> str | None:
         fills = verdict["kind"] in ("leak", "growing") and verdict["material"]
         if verdict["gpu"] == gpu and fills and verdict["file"]:
             return (
-                f"What fills it: {place(verdict['file'], verdict['line'])} leaks "
+                f"What fills it: {written(verdict['file'], verdict['line'])} leaks "
                 f"{size(verdict['bytes_per_epoch'])} with each epoch, {size(verdict['bytes'])} by now: "
                 f"{verdict['advice']}."
             )

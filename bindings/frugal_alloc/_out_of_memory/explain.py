@@ -22,7 +22,7 @@ def explain(facts: Any) -> str | None:
     too.
 
     Args:
-        facts: `_sites.OutOfMemory`.
+        facts: `_native.out_of_memory.OutOfMemory`.
     """
     if getattr(_this_thread, "explaining", False):
         return None
@@ -42,8 +42,8 @@ def explain(facts: Any) -> str | None:
 def _tell(facts: Any, library: Any) -> str | None:
     """In full where the error is new, or due again; else by what was found out last."""
     number = latest_error.note(facts.gpu, facts.requested_bytes)
-    place = facts.site or running.innermost_line()
-    errors = repetition.count(repetition.kind_of(facts, place, library.setting("report_dir")))
+    asked_at = facts.site or running.innermost_line()
+    errors = repetition.count(repetition.kind_of(facts, asked_at, library.setting("report_dir")))
     if errors.is_due():
         with _unobserved():
             errors.explained(_explain(facts, library, number))
@@ -112,7 +112,9 @@ def _still_holds(row: dict[str, Any], found: situation.Situation) -> bool:
         return 2 * more >= row["bytes"]
     if row["kind"] not in message.LEAKS or not row["file"] or row["gpu"] != found.facts.gpu:
         return True
-    at_line = [one.bytes for one in found.holders if (one.place.file, one.place.line) == (row["file"], row["line"])]
+    at_line = [
+        one.bytes for one in found.holders if (one.code_line.file, one.code_line.line) == (row["file"], row["line"])
+    ]
     return 2 * sum(at_line) >= row["bytes"]
 
 

@@ -7,45 +7,46 @@ import os
 from typing import Any
 
 from .._program import users_code
+from .._program.code_lines import CodeLine
 from .._tracking import users_lines
-from .places import Holder, Place, key_of, of_site
+from .holding_lines import HoldingLine, key_of, of_site
 from .running import parse
 
 # Those that are told; the others are smaller.
 MOST_LINES = 4
 
 
-def split(library: Any, gpu: int, holder: Holder) -> list[Holder]:
+def split(library: Any, gpu: int, holder: HoldingLine) -> list[HoldingLine]:
     """The lines of libraries in which a holder's memory was made, most first; empty where there are not several.
 
     Of each stack it is the innermost line that is neither the user's nor torch's, else the module of torch's that ran:
     in a library's model both tell which part of it is meant.
     """
-    found: dict[tuple, Holder] = {}
+    found: dict[tuple, HoldingLine] = {}
     for usage in library.site_usages():
         if usage.gpu != gpu or usage.live_bytes <= 0:
             continue
-        place = of_site(library, usage.site)
-        if place is None or key_of(place) != key_of(holder.place):
+        code_line = of_site(library, usage.site)
+        if code_line is None or key_of(code_line) != key_of(holder.code_line):
             continue
         frame = _telling(_inner_frames(library, usage.site))
         if frame is None:
             continue
-        inner = Place(frame.file, frame.line, frame.function, place.phase, place.node)
-        before = found.get(key_of(inner), Holder(inner, 0, 0))
-        found[key_of(inner)] = Holder(inner, before.bytes + usage.live_bytes, before.blocks + usage.blocks)
+        inner = CodeLine(frame.file, frame.line, frame.function, code_line.phase, code_line.node)
+        before = found.get(key_of(inner), HoldingLine(inner, 0, 0))
+        found[key_of(inner)] = HoldingLine(inner, before.bytes + usage.live_bytes, before.blocks + usage.blocks)
     largest = sorted(found.values(), key=lambda one: -one.bytes) if len(found) > 1 else []
     return [_with_class(one) for one in largest[:MOST_LINES]]
 
 
-def _with_class(holder: Holder) -> Holder:
+def _with_class(holder: HoldingLine) -> HoldingLine:
     """With the class of its method, which a library's model calls a module by."""
-    file, line, function, *_ = holder.place
+    file, line, function, *_ = holder.code_line
     tree = parse(file)
     classes = [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     around = [node for node in classes if node.lineno <= line <= (node.end_lineno or node.lineno)]
     name = max(around, key=lambda node: node.lineno).name + "." if around and "." not in function else ""
-    return holder._replace(place=holder.place._replace(function=name + function))
+    return holder._replace(code_line=holder.code_line._replace(function=name + function))
 
 
 def _inner_frames(library: Any, number: int) -> list[Any]:

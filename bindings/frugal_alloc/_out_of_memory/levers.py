@@ -39,7 +39,7 @@ class Lever(NamedTuple):
 
 
 def look(frames: list[RunningFrame], gpu: int, dead: Iterable[DeadVariables] = ()) -> InFlight:
-    """What dead variables hold is of an earlier turn and has no part in this one. Keeps nothing of what it sees."""
+    """What dead variables hold is of an earlier iteration and no part of this one. Keeps nothing of what it sees."""
     import torch
 
     by_rows: Counter[int] = Counter()

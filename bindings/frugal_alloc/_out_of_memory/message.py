@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from .._amounts import short_path as package_path
-from .._program import place_names
+from .._program import code_lines
 from .advice import Advice
 from .fragmentation import Fragmentation
-from .places import Holder, shorten
+from .holding_lines import HoldingLine, shorten
 from .situation import Situation
 from .sizes import size
 
@@ -107,7 +107,9 @@ def _leak(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
         if found["gpu"] == situation.facts.gpu and found["kind"] in LEAKS:
             if found["pattern"] == "cuda_graph_per_shape":
                 return f"Leak: PyTorch's private pools have grown by {size(found['bytes'])}, {_rate(found)}; {missing}."
-            where = place_names.place(found["file"], found["line"]) if found.get("file") else "a line that is not known"
+            where = (
+                code_lines.written(found["file"], found["line"]) if found.get("file") else "a line that is not known"
+            )
             return f"Leak: what {where} makes stays: {size(found['bytes'])} by now, {_rate(found)}; {missing}."
     if situation.findings:
         worst = situation.findings[0]
@@ -119,15 +121,15 @@ def _leak(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
 
 
 def _request(situation: Situation) -> list[str]:
-    facts, place = situation.facts, situation.request
-    if place is None:
+    facts, code_line = situation.facts, situation.request
+    if code_line is None:
         return [f"{size(facts.requested_bytes)}, by a line that is not known"]
-    node = f"by {place.node}, the " if place.node else "at "
-    where = f"{place.short} in {place.function}" if place.line else "backward, its forward line not known"
-    phase = f", phase {place.phase}" if place.phase else ""
+    node = f"by {code_line.node}, the " if code_line.node else "at "
+    where = f"{code_line.short} in {code_line.function}" if code_line.line else "backward, its forward line not known"
+    phase = f", phase {code_line.phase}" if code_line.phase else ""
     lines = [f"{size(facts.requested_bytes)} {node}{where}{phase}"]
-    if place.line and place.code:
-        lines.append(f"    {shorten(place.code, 78)}")
+    if code_line.line and code_line.code:
+        lines.append(f"    {shorten(code_line.code, 78)}")
     return lines
 
 
@@ -159,14 +161,14 @@ def _holders(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> list[s
         if found["gpu"] == situation.facts.gpu
     }
     lines = [
-        _holder(holder, growth.get((holder.place.file, holder.place.line, bool(holder.place.node)), ""))
+        _holder(holder, growth.get((holder.code_line.file, holder.code_line.line, bool(holder.code_line.node)), ""))
         for holder in situation.holders[:_MOST_HOLDERS]
     ]
     inner = [_inner(holder) for holder in _inner_lines(situation)]
     return [*lines[:1], *inner, *lines[1:]][:_MOST_LINES_OF_HOLDERS]
 
 
-def _inner_lines(situation: Situation) -> list[Holder]:
+def _inner_lines(situation: Situation) -> list[HoldingLine]:
     """Of a line that is most of what is held, and many tensors: a step that a library carries out."""
     first = situation.holders[0] if situation.holders else None
     if first is None or 2 * first.bytes < situation.facts.allocated_bytes or first.blocks < _MANY_BLOCKS:
@@ -174,18 +176,18 @@ def _inner_lines(situation: Situation) -> list[Holder]:
     return situation.inner
 
 
-def _inner(holder: Holder) -> str:
-    backward = "backward of " if holder.place.node else ""
-    where = f"{backward}{holder.place.function}, {package_path(holder.place.file)}:{holder.place.line}"
+def _inner(holder: HoldingLine) -> str:
+    backward = "backward of " if holder.code_line.node else ""
+    where = f"{backward}{holder.code_line.function}, {package_path(holder.code_line.file)}:{holder.code_line.line}"
     tensors = "1 tensor" if holder.blocks == 1 else f"{holder.blocks} tensors"
     return f"  {size(holder.bytes):>11}  of it in {where} ({tensors})"
 
 
-def _holder(holder: Holder, trend: str) -> str:
+def _holder(holder: HoldingLine, trend: str) -> str:
     tensors = "1 tensor" if holder.blocks == 1 else f"{holder.blocks} tensors"
-    text = f"{size(holder.bytes):>11}  {holder.place.short} ({tensors}{', ' if trend else ''}{trend})"
+    text = f"{size(holder.bytes):>11}  {holder.code_line.short} ({tensors}{', ' if trend else ''}{trend})"
     room = _WIDTH - _LABEL - len(text) - 2
-    code = holder.place.code
+    code = holder.code_line.code
     return f"{text}  {shorten(code, room)}" if code and room > 15 else text
 
 

@@ -20,7 +20,7 @@ class Kind(NamedTuple):
     """What two errors share that are told once."""
 
     gpu: int
-    place: Any  # of the request
+    asked_at: Any  # a site or a line
     report_dir: str  # the setting: the report of an error that is only counted is the earlier one's
     verdict: str
     requested: int
@@ -62,17 +62,17 @@ class Errors:
 _kinds: dict[Kind, Errors] = {}
 
 
-def kind_of(facts: Any, place: Any, report_dir: str) -> Kind:
+def kind_of(facts: Any, asked_at: Any, report_dir: str) -> Kind:
     """
     Args:
-        facts: `_sites.OutOfMemory`.
-        place: Where memory was asked for, anything that can be compared.
+        facts: `_native.out_of_memory.OutOfMemory`.
+        asked_at: Where memory was asked for, anything that can be compared.
         report_dir: The setting.
     """
     held = (facts.allocated_bytes, facts.native_reserved_bytes, facts.outside_bytes)
     return Kind(
         facts.gpu,
-        place,
+        asked_at,
         report_dir,
         facts.verdict,
         _class(facts.requested_bytes),

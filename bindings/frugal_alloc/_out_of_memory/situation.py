@@ -6,17 +6,20 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from .. import _interruptions, _sites
+from .. import _interruptions
+from .._native.sites import Frame
+from .._program.code_lines import CodeLine
 from .._tracking import users_lines
-from . import evaluation, inner_lines, kept, levers, places, running, variables
+from . import evaluation, holding_lines, inner_lines, kept, levers, running, variables
+from .holding_lines import HoldingLine
 from .ownership import Ownership
 
 
 class Situation(NamedTuple):
-    facts: Any  # _sites.OutOfMemory
-    request: places.Place | None
-    holders: list[places.Holder]
-    inner: list[places.Holder]  # the lines of libraries within the first holder's
+    facts: Any  # _native.out_of_memory.OutOfMemory
+    request: CodeLine | None
+    holders: list[HoldingLine]
+    inner: list[HoldingLine]  # the lines of libraries within the first holder's
     epochs: int
     dead: list[variables.DeadVariables]
     idle: list[variables.IdleVariable]
@@ -27,20 +30,20 @@ class Situation(NamedTuple):
     saved_bytes: int  # by autograd for backward, and held by nothing else
     findings: list[Any]  # of this GPU, the worst first
     stack: list[Any]  # of the request, innermost first: (file, line, function)
-    pinning: tuple[places.Place, int, int] | None  # whose small blocks keep pages: bytes of theirs, bytes unusable
+    pinning: tuple[CodeLine, int, int] | None  # whose small blocks keep pages: bytes of theirs, bytes unusable
 
 
 def look(facts: Any, library: Any) -> Situation:
     """Looks around on the failing thread. Nothing of what is returned keeps a tensor or a frame alive."""
     frames = running.frames()
     ownership = Ownership(facts.gpu)
-    request = places.of_site(library, facts.site)
-    holders = _found([], places.holders, library, facts.gpu)
+    request = holding_lines.of_site(library, facts.site)
+    holders = _found([], holding_lines.by_size, library, facts.gpu)
     dead = _found([], variables.find_dead, frames, facts.gpu, ownership)
     try:
         return Situation(
             facts,
-            request or places.of_frames(frames),
+            request or holding_lines.of_frames(frames),
             holders,
             _found([], inner_lines.split, library, facts.gpu, holders[0]) if holders else [],
             library.epochs_ended(),
@@ -73,7 +76,7 @@ def _found(nothing: Any, look: Callable, *arguments: Any) -> Any:
 def _stack(library: Any, number: int, frames: list[running.RunningFrame]) -> list[Any]:
     if number > 0 and (stack := users_lines.stack_of(library, library.site(number))):
         return list(stack)
-    return [_sites.Frame(frame.file, frame.line, frame.function) for frame in frames]
+    return [Frame(frame.file, frame.line, frame.function) for frame in frames]
 
 
 _WORST_FIRST = {"leak": 0, "growing": 1, "suspect": 2}
@@ -87,7 +90,7 @@ def _findings(library: Any, gpu: int) -> list[Any]:
 PAGE_BYTES = 2 << 20
 
 
-def _pinning(library: Any, facts: Any) -> tuple[places.Place, int, int] | None:
+def _pinning(library: Any, facts: Any) -> tuple[CodeLine, int, int] | None:
     """The line whose blocks lie in the pages with the most free bytes that nothing else can use."""
     unusable: Counter[int] = Counter()
     blocks: Counter[int] = Counter()
@@ -96,8 +99,8 @@ def _pinning(library: Any, facts: Any) -> tuple[places.Place, int, int] | None:
             _count_pages(segment, unusable, blocks)
     lines: dict[tuple, list] = {}
     for site, free in unusable.items():
-        if (place := places.of_site(library, site)) is not None:
-            entry = lines.setdefault((place.file, place.line), [place, 0, 0])
+        if (code_line := holding_lines.of_site(library, site)) is not None:
+            entry = lines.setdefault((code_line.file, code_line.line), [code_line, 0, 0])
             entry[1] += blocks[site]
             entry[2] += free
     worst = max(lines.values(), key=lambda entry: entry[2], default=None)

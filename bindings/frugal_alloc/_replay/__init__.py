@@ -1,1 +1,5 @@
-"""Histories of programs, and replaying them."""
+"""Recorded allocations, and playing them through allocators to measure these.
+
+``history_files.read`` reads a recording; ``replays.Replayer`` plays it. Imports from ``_installation``,
+``_recorded_files`` and ``_simulation``.
+"""

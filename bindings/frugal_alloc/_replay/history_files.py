@@ -53,7 +53,7 @@ class History:
     peak_live_bytes: int
     # The event from which on the program's work is steady; None: not known.
     warm_up_end: int | None = None
-    # Of a fixed loop, whose turns all make the same calls: the event at which each turn ends.
+    # Of a fixed loop, whose iterations all make the same calls: the event at which each of them ends.
     turn_ends: tuple[int, ...] = ()
     # How many events the streams are behind the host when they are replayed with work on them; 0: not known.
     stream_lag: int = 0

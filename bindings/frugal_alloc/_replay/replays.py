@@ -33,8 +33,8 @@ SIMULATED, REAL = "simulated", "real"
 _PAGE_BYTES = 2 << 20
 # The smallest capacity is found to within this part of the history's peak.
 _CAPACITY_TOLERANCE = 0.0025
-# A fixed loop should have found its rhythm after so many turns.
-_SETTLING_TURNS = 3
+# A fixed loop should have reached its steady state after so many iterations.
+_SETTLING_ITERATIONS = 3
 # One for the figures of the history itself, the others for the time on a warm cache.
 TIMED_PASSES = 5
 _PARALLEL_WORKERS = 2
@@ -49,7 +49,7 @@ class ReplayError(Exception):
 class SteadyState:
     """What the allocator cost once it was warm."""
 
-    # After three turns of a fixed loop, else after the history's own warm-up, else in the second of two passes, of
+    # After three iterations of a fixed loop, else after the history's own warm-up, else in the second of two passes, of
     # which this is the first event.
     from_event: int
     allocations: int
@@ -264,8 +264,8 @@ class Replayer:
 
 def steady_from(history: History) -> int:
     """The event after which costs are those of the steady state, counted on through repetitions of the history."""
-    if len(history.turn_ends) > _SETTLING_TURNS:
-        return history.turn_ends[_SETTLING_TURNS - 1]
+    if len(history.turn_ends) > _SETTLING_ITERATIONS:
+        return history.turn_ends[_SETTLING_ITERATIONS - 1]
     return history.event_count if history.warm_up_end is None else history.warm_up_end
 
 

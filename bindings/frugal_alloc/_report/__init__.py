@@ -1,1 +1,6 @@
-"""Reports: what is known about a run's memory, as a document (JSON), as text and as a page."""
+"""Reports: what is known about a run's memory.
+
+``document.build`` makes a report as plain data, ``files.write`` writes it as JSON and as a page, and ``text`` writes it
+for a terminal. ``report.Report`` is the same for programs. Imports from ``_amounts``, ``_interruptions``, ``_native``,
+``_program``, ``_tracking`` and ``_whole_files``.
+"""

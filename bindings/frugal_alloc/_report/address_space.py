@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from .._amounts import format_place
+from .._amounts import format_code_line
 
 COLUMNS = 400
 _MOST_ROWS = 16
@@ -118,7 +118,7 @@ def _patches(
     for _, size, state, site in blocks:
         line = _line(document, site) if state == "allocated" else None
         style = state if line is None else colours.get(line, "other")
-        label = format_place(*line) if style.startswith("c") else ""
+        label = format_code_line(*line) if style.startswith("c") else ""
         styles.append((style, label))
         total = totals.setdefault((style, label), [0, 0])
         total[0] += size

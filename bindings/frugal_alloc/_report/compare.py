@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._amounts import format_bytes, format_place, short_path
+from .._amounts import format_bytes, format_code_line, short_path
 from .headline import OOM_NAMES, headline, sentence
 
 SCHEMA = "frugal_alloc.comparison"
@@ -154,5 +154,5 @@ def _line_text(one: dict[str, Any]) -> str:
     sign = "+" if one["change_bytes"] > 0 else "-"
     change = sign + format_bytes(abs(one["change_bytes"]))
     peak, now = (f"{format_bytes(one[key]['before'])} → {format_bytes(one[key]['after'])}" for key in _SITE_FIGURES)
-    place = format_place(one["file"], one["line"]) or one["function"] or "not known"
+    place = format_code_line(one["file"], one["line"]) or one["function"] or "not known"
     return f"  {change:<11} {peak:<24} {now:<24} {place}  {one['code'][:60]}".rstrip()

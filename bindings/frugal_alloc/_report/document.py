@@ -9,9 +9,9 @@ from typing import Any
 
 from .. import _native
 from .._native import Library
-from .._program import place_names
-from .._sites import Frame
-from .._tracking import current, places, users_lines, verdicts
+from .._native.sites import Frame
+from .._program import code_lines
+from .._tracking import current, users_lines, verdicts
 from .._tracking.tracker import Tracker
 from . import driver_calls, latest_error, pools
 
@@ -36,7 +36,7 @@ class FrameTable:
         if number is None:
             number = self._numbers[frame] = len(self.rows)
             file, line, function = frame
-            self.rows.append({"file": file, "line": line, "function": function, "code": places.code_line(file, line)})
+            self.rows.append({"file": file, "line": line, "function": function, "code": code_lines.source(file, line)})
         return number
 
 
@@ -91,7 +91,7 @@ def _with_cells(value: Any) -> Any:
     if not isinstance(value, dict):
         return value
     named = {key: _with_cells(one) if isinstance(one, (dict, list)) else one for key, one in value.items()}
-    return named | {"file": place_names.file_name(named["file"])} if named.get("file") else named
+    return named | {"file": code_lines.file_name(named["file"])} if named.get("file") else named
 
 
 def _run(tracker: Tracker | None) -> dict[str, Any]:

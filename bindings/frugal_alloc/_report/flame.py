@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from .._amounts import format_place
+from .._amounts import format_code_line
 
 Column = Literal["bytes", "peak_bytes"]
 
@@ -117,10 +117,10 @@ def _cell(key: tuple, depth: int, left: float, width: float, size: int, frames: 
     if kind == "frame":
         frame = frames[key[1]]
         file, code = frame["file"], frame["code"]
-        label = f"{frame['function']} {format_place(file, frame['line'])}".strip()
+        label = f"{frame['function']} {format_code_line(file, frame['line'])}".strip()
         kind = "library" if is_library(file) else "own"
     elif kind == "place":
-        label, file = format_place(key[1], key[2]) or key[3] or "where is not known", key[1] or ""
+        label, file = format_code_line(key[1], key[2]) or key[3] or "where is not known", key[1] or ""
         kind = "own" if key[1] else "rest"
     elif kind == "node":
         label = f"{key[1]} (backward)"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._amounts import format_bytes, format_count, format_place
+from .._amounts import format_bytes, format_code_line, format_count
 from .._tracking import materiality
 from .._tracking.causes import Cause, material_and_small
 
@@ -107,7 +107,7 @@ def small_count(small: list[Cause]) -> str:
 def sentence(group: Cause) -> str:
     """What the verdicts of one cause say, in one line: the place of the first, the bytes of all."""
     first = group[0]
-    place = format_place(first["file"], first["line"])
+    place = format_code_line(first["file"], first["line"])
     each = _rate(group)
     kind = first["kind"]
     if kind == "outside":

@@ -13,10 +13,11 @@ from typing import Any
 
 import jinja2
 
-from .._amounts import format_bytes, format_count, format_place, share_text
+from .._amounts import format_bytes, format_code_line, format_count, share_text
 from .._tracking.causes import material_and_small
 from . import driver_calls, pools
 from .address_space import AddressSpace, address_spaces
+from .chart import MemoryChart, charts
 from .flame import Flame, flame, is_library
 from .headline import (
     KIND_NAMES,
@@ -29,7 +30,6 @@ from .headline import (
     small_count,
 )
 from .schema import conform
-from .timeline import Timeline, timelines
 
 # Of all that is drawn of several ranks together.
 _MOST_SITES = 400
@@ -60,7 +60,7 @@ class Pictures:
     prefix: str
     title: str
     document: dict[str, Any]
-    timelines: list[Timeline]
+    charts: list[MemoryChart]
     flames: list[Flame]
     sites: list[dict[str, Any]]
     sorted_by: str
@@ -99,7 +99,7 @@ def render(document: dict[str, Any]) -> str:
         pools=pools,
         found=_found,
         driver_sentence=driver_calls.sentence,
-        place=format_place,
+        place=format_code_line,
         is_library=is_library,
         stack=lambda one, owner: [owner["frames"][number] for number in one["stack"][:_MOST_FRAMES]],
     )
@@ -164,7 +164,7 @@ def _pictures(document: dict[str, Any], prefix: str, title: str, sharing: int) -
         prefix=prefix,
         title=title,
         document=document,
-        timelines=timelines(document)[: _MOST_CHARTS // sharing],
+        charts=charts(document)[: _MOST_CHARTS // sharing],
         flames=[one for one in flames if one],
         sites=sorted(sites[:most_sites], key=lambda one: (-one[column], -one["peak_bytes"])),
         sorted_by=column,

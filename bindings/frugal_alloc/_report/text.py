@@ -7,7 +7,7 @@ import textwrap
 from typing import Any
 
 from .._amounts import format_count, share_text, size_text
-from .._program import place_names
+from .._program import code_lines
 from .._tracking.causes import Cause, material_and_small
 from . import driver_calls, pools
 from .headline import SMALL_SENTENCE, ends_the_run, recovery, small_count, unwatched
@@ -224,7 +224,7 @@ def _sites(document: dict[str, Any]) -> list[str]:
 def _place(file: str, line: int) -> str:
     """The path as seen from the working folder, if it lies in it."""
     inside = os.path.relpath(file) if os.path.isabs(file) else file
-    return place_names.place(file if inside.startswith("..") else inside, line, shorten=False)
+    return code_lines.written(file if inside.startswith("..") else inside, line, shorten=False)
 
 
 def _wrapped(text: str, first: str = "", rest: str | None = None) -> list[str]:

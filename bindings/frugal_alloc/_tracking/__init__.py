@@ -1,7 +1,10 @@
 """Follows a run while it trains: epochs, steps, batch sizes and phases, and what of its memory is never let go.
 
-The library attributes allocations to lines; this package tells it where epochs end, and judges what only Python sees:
+The library attributes allocations to lines. This room tells it where epochs end, and judges what only Python sees:
 reference cycles, memory outside PyTorch, and who holds what leaks. Whatever fails in here never reaches the program.
+
+:func:`start` begins; :func:`current` is the run that is followed, and ``verdicts`` judges it. Imports from
+``_amounts``, ``_interruptions``, ``_native``, ``_program`` and ``_recorded_files``.
 """
 
 from __future__ import annotations

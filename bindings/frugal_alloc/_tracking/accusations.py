@@ -6,11 +6,12 @@ import math
 from typing import TYPE_CHECKING, NamedTuple
 
 from .._native import Library
-from .._sites import Finding, Site
+from .._native.epochs import Finding
+from .._native.sites import Site
+from .._program.code_lines import CodeLine
 from .cycles import CycleMemory
 from .growth import RISING_ENDS, Growing
-from .places import place_of
-from .suppressions import Place
+from .users_lines import told_at
 
 if TYPE_CHECKING:
     from .cycles import Cycles
@@ -19,7 +20,7 @@ if TYPE_CHECKING:
 # That the library leaves out of its judgement, too.
 WARM_UP_EPOCHS = 2
 
-Line = tuple[int, "Place | None", str]
+Line = tuple[int, "CodeLine | None", str]
 
 
 class Accusation(NamedTuple):
@@ -28,7 +29,7 @@ class Accusation(NamedTuple):
     kind: str
     gpu: int
     site: Site
-    place: Place | None
+    code_line: CodeLine | None
     bytes: int
     blocks: int
     bytes_per_epoch: float
@@ -40,7 +41,7 @@ class Accusation(NamedTuple):
     @property
     def line(self) -> Line:
         """The same for what is found there again."""
-        return self.gpu, self.place, self.site.node
+        return self.gpu, self.code_line, self.site.node
 
 
 def find(library: Library, cycles: Cycles, epochs: Epochs) -> list[Accusation]:
@@ -54,13 +55,13 @@ def find(library: Library, cycles: Cycles, epochs: Epochs) -> list[Accusation]:
     found = [_of_cycle(library, cycle, epochs) for cycle in in_cycles]
     for finding in findings:
         site = library.site(finding.site)
-        place = place_of(library, site)
-        sites = alive.sites_at.get((finding.gpu, place, site.node), {finding.site})
+        code_line = told_at(library, site)
+        sites = alive.sites_at.get((finding.gpu, code_line, site.node), {finding.site})
         blocks = alive.blocks_of(finding.gpu, sites)
         # What is replaced by something larger is always of the current epoch.
         births = {birth for _, _, birth in blocks if birth >= 0} if finding.kind != "growing" else set()
         if epochs.bears_out(finding.gpu, sites, births):
-            found.append(_of_finding(finding, site, place, epochs, _later(blocks)))
+            found.append(_of_finding(finding, site, code_line, epochs, _later(blocks)))
     found += [_of_growing(library, one, epochs, alive) for one in growing]
     # Each line once, for the first reason.
     return list({one.line: one for one in reversed(found)}.values())[::-1]
@@ -80,7 +81,7 @@ class _Alive:
         self.sites_at: dict[Line, set[int]] = {}
         for usage in library.site_usages():
             site = library.site(usage.site)
-            self.sites_at.setdefault((usage.gpu, place_of(library, site), site.node), set()).add(usage.site)
+            self.sites_at.setdefault((usage.gpu, told_at(library, site), site.node), set()).add(usage.site)
         self._blocks: dict[tuple[int, int], list[tuple[int, int, int]]] = {}
         for segment in library.segments():
             for block in segment.blocks:
@@ -94,14 +95,14 @@ class _Alive:
 
 
 def _of_finding(
-    finding: Finding, site: Site, place: Place | None, epochs: Epochs, extents: list[tuple[int, int, int]]
+    finding: Finding, site: Site, code_line: CodeLine | None, epochs: Epochs, extents: list[tuple[int, int, int]]
 ) -> Accusation:
     per_epoch, per_step = _per_program_epoch(finding.bytes_per_epoch, epochs)
     return Accusation(
         finding.kind,
         finding.gpu,
         site,
-        place,
+        code_line,
         finding.bytes,
         finding.blocks,
         per_epoch,
@@ -121,7 +122,7 @@ def _of_growing(library: Library, growing: Growing, epochs: Epochs, alive: _Aliv
         "growing",
         growing.gpu,
         site,
-        place_of(library, site),
+        told_at(library, site),
         growing.held.bytes,
         growing.held.blocks,
         growing.bytes_per_epoch,
@@ -139,7 +140,7 @@ def _of_cycle(library: Library, cycle: CycleMemory, epochs: Epochs) -> Accusatio
         "cycle",
         cycle.gpu,
         site,
-        place_of(library, site),
+        told_at(library, site),
         cycle.bytes,
         cycle.blocks,
         per_epoch,

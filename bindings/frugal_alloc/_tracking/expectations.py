@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from .._program.code_lines import CodeLine
 from .phases import Phase
-from .suppressions import Place, Suppression, matches
+from .suppressions import Suppression, matches
 
 # Declared before enable() holds, too, so these are the process's and not a tracker's.
 _expected: dict[str, None] = {}
@@ -17,13 +18,13 @@ class Expectation(Phase):
         _expected[name] = None
 
 
-def is_expected(place: Place) -> bool:
-    """Whether the program has declared that memory of this place grows."""
-    return any(matches(pattern, place) for pattern in tuple(_expected))
+def is_expected(code_line: CodeLine) -> bool:
+    """Whether the program has declared that memory of this line grows."""
+    return any(matches(pattern, code_line) for pattern in tuple(_expected))
 
 
-def is_silenced(kind: str, place: Place | None, suppressions: list[Suppression]) -> bool:
+def is_silenced(kind: str, code_line: CodeLine | None, suppressions: list[Suppression]) -> bool:
     """Whether a verdict is not to be told: expected by the program, or suppressed by the user's file."""
-    if place is not None and is_expected(place):
+    if code_line is not None and is_expected(code_line):
         return True
-    return any(suppression.covers(kind, place) for suppression in suppressions)
+    return any(suppression.covers(kind, code_line) for suppression in suppressions)

@@ -8,7 +8,7 @@ from typing import Any
 
 from .. import _native
 from .._amounts import size_text
-from . import places, site_changes
+from . import site_changes, users_lines
 
 MOST_LINES = 10
 
@@ -86,5 +86,7 @@ def _message(grown: dict[int, int], sites: dict[tuple[int, int], int]) -> str:
     total = sum(size for size in grown.values() if size > 0)
     # What lines hold in small blocks is estimated once there are many.
     if (rest := total - sum(by_line.values())) > total // 10:
-        lines.append(f"  {size_text(rest):>11}  {places.NO_LINE} (memory of CUDA graphs or a MemPool, or track is off)")
+        lines.append(
+            f"  {size_text(rest):>11}  {users_lines.NO_LINE} (memory of CUDA graphs or a MemPool, or track is off)"
+        )
     return "\n".join(lines)

@@ -36,10 +36,9 @@ class Outside:
         self._history: dict[tuple[int, bool], list[tuple[int, int]]] = {}
 
     def look(self, steps: int) -> None:
-        """Called at the end of an epoch, which is after so many steps. Asks the driver once for each GPU."""
+        """Called at the end of an epoch, which is after so many steps."""
         for gpu in self._library.gpus():
-            amounts = now(gpu), pools(gpu, self._library)
-            for is_pools, amount in enumerate(amounts):
+            for is_pools, amount in enumerate(amounts(gpu, self._library)):
                 if amount is not None:
                     self._add((gpu, bool(is_pools)), steps, amount)
 
@@ -72,28 +71,43 @@ class Outside:
 
 
 def now(gpu: int) -> int | None:
-    """Bytes in use on a GPU that are not in PyTorch's or our hands; None where CUDA cannot tell: where the memory is
-    the host's, files that the kernel keeps as long as nobody wants the room count as in use there."""
+    """Bytes in use on a GPU that neither PyTorch's allocator nor ours holds; None where CUDA cannot tell."""
     import torch
 
     if not torch.cuda.is_initialized():
         return None
     try:
-        if torch.cuda.get_device_properties(gpu).is_integrated:
-            return None
-        free, total = torch.cuda.mem_get_info(gpu)
-        return max(0, total - free - _reserved(gpu))
+        return _beyond(gpu, _reserved(gpu))
     except (RuntimeError, AssertionError):
         return None
 
 
-def pools(gpu: int, library: Library) -> int | None:
-    """Bytes of a GPU in the hands of PyTorch's own allocator: graphs' and MemPools', and tensors older than ours."""
+def amounts(gpu: int, library: Library) -> tuple[int | None, int | None]:
+    """What :func:`now` says, and the bytes of a GPU in the hands of PyTorch's own allocator: graphs' and MemPools', and
+    tensors older than ours. The driver and PyTorch's allocator are asked once for both."""
     import torch
 
     if not torch.cuda.is_initialized():
+        return None, None
+    reserved = _reserved(gpu)
+    return _beyond(gpu, reserved), max(0, reserved - library.stats(gpu)["reserved_bytes"])
+
+
+def _beyond(gpu: int, reserved: int) -> int | None:
+    """Bytes in use beyond those that PyTorch's allocator and ours have reserved.
+
+    Where the memory is the host's, CUDA cannot tell: files that the kernel keeps as long as nobody wants the room count
+    as in use there.
+    """
+    import torch
+
+    try:
+        if torch.cuda.get_device_properties(gpu).is_integrated:
+            return None
+        free, total = torch.cuda.mem_get_info(gpu)
+    except (RuntimeError, AssertionError):
         return None
-    return max(0, _reserved(gpu) - library.stats(gpu)["reserved_bytes"])
+    return max(0, total - free - reserved)
 
 
 def _reserved(gpu: int) -> int:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .._sites import Frame, Site
+from .._native.sites import Frame, Site
 from . import carried, uses
 from .holders import Evidence, Holder
 

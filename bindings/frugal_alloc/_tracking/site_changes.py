@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from .places import place_text
+from .users_lines import text_of
 
 if TYPE_CHECKING:
     from .._native import Library
@@ -22,7 +22,7 @@ def by_line(library: Library, before: Usage, after: Usage) -> dict[str, int]:
     """How many bytes more each of the user's lines holds, the largest first; lines that hold less are left out."""
     grown: dict[str, int] = {}
     for key in before.keys() | after.keys():
-        place = place_text(library, key[1])
-        grown[place] = grown.get(place, 0) + after.get(key, 0) - before.get(key, 0)
+        text = text_of(library, key[1])
+        grown[text] = grown.get(text, 0) + after.get(key, 0) - before.get(key, 0)
     largest = sorted(grown.items(), key=lambda entry: -entry[1])
-    return {place: size for place, size in largest if size > 0}
+    return {text: size for text, size in largest if size > 0}

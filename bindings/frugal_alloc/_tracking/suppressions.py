@@ -8,7 +8,8 @@ from typing import NamedTuple
 
 from .. import _recorded_files
 from .._native import FrugalAllocError
-from .._program import place_names
+from .._program import code_lines
+from .._program.code_lines import CodeLine
 
 # Some thousand lines for each of the largest program's files.
 _MOST_BYTES = 16 << 20
@@ -17,37 +18,28 @@ _MOST_CHARACTERS_SHOWN = 100
 KINDS = ("leak", "suspect", "growing", "cycle", "outside", "*")
 
 
-class Place(NamedTuple):
-    """Where a verdict points to."""
-
-    file: str
-    line: int
-    function: str
-    phase: str
-
-
 class Suppression(NamedTuple):
     """A kind of verdict (or "*"), and a pattern as in a shell over "file:line", the function or the phase."""
 
     kind: str
     pattern: str
 
-    def covers(self, kind: str, place: Place | None) -> bool:
+    def covers(self, kind: str, code_line: CodeLine | None) -> bool:
         if self.kind not in ("*", kind):
             return False
-        if place is None:
+        if code_line is None:
             return self.pattern == "*"
-        return matches(self.pattern, place)
+        return matches(self.pattern, code_line)
 
 
-def matches(pattern: str, place: Place) -> bool:
-    """Whether the pattern names the place; a file may be given by the last parts of its path, with or without line."""
+def matches(pattern: str, code_line: CodeLine) -> bool:
+    """Whether the pattern names the line; a file may be given by the last parts of its path, with or without line."""
     # A cell's name, "cell [3]" or "cell [3], line 2", has brackets, which would be a pattern of their own.
-    written = (place_names.file_name(place.file), place_names.place(place.file, place.line))
-    if pattern in (place.phase, place.function, *written) and pattern:
+    written = (code_lines.file_name(code_line.file), code_lines.written(code_line.file, code_line.line))
+    if pattern in (code_line.phase, code_line.function, *written) and pattern:
         return True
-    with_line = f"{place.file}:{place.line}"
-    texts = (with_line, place.file, place.function, place.phase)
+    with_line = f"{code_line.file}:{code_line.line}"
+    texts = (with_line, code_line.file, code_line.function, code_line.phase)
     return any(
         fnmatch.fnmatchcase(text, form) for text in texts if text for form in (pattern, "*/" + pattern.lstrip("/"))
     )

@@ -72,14 +72,14 @@ class Region(contextlib.ContextDecorator):
         lines = [
             f"{title}: {size_text(sum(self.peak.values()))} more at its peak, {size_text(sum(self.kept.values()))} kept"
         ]
-        places = list(dict.fromkeys([*self.kept, *self.peak]))
-        places.sort(key=lambda place: -max(self.peak.get(place, 0), self.kept.get(place, 0)))
-        lines += [f"  {'at the peak':>11}  {'kept':>11}"] if places else []
-        for place in places[:MOST_LINES]:
-            peak, kept = size_text(self.peak.get(place, 0)), size_text(self.kept.get(place, 0))
-            lines.append(f"  {peak:>11}  {kept:>11}  {place}")
-        if len(places) > MOST_LINES:
-            lines.append(f"  and {len(places) - MOST_LINES} more lines")
+        sites = list(dict.fromkeys([*self.kept, *self.peak]))
+        sites.sort(key=lambda site: -max(self.peak.get(site, 0), self.kept.get(site, 0)))
+        lines += [f"  {'at the peak':>11}  {'kept':>11}"] if sites else []
+        for site in sites[:MOST_LINES]:
+            peak, kept = size_text(self.peak.get(site, 0)), size_text(self.kept.get(site, 0))
+            lines.append(f"  {peak:>11}  {kept:>11}  {site}")
+        if len(sites) > MOST_LINES:
+            lines.append(f"  and {len(sites) - MOST_LINES} more lines")
         return "\n".join(lines) + "\n"
 
 

@@ -1,4 +1,4 @@
-"""Which line of the user's own a site is told at, and the calls that explain it."""
+"""Which line of the user's own a site is told at, how that is written, and the calls that explain it."""
 
 from __future__ import annotations
 
@@ -6,11 +6,15 @@ import os
 from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
-from .._program import compiled_code, users_code
-from .._sites import Frame, Site
+from .._native.sites import Frame, Site
+from .._program import code_lines, compiled_code, users_code
+from .._program.code_lines import CodeLine
 
 if TYPE_CHECKING:
     from .._native import Library
+
+#: Of memory that no line of the user's is known for: a library's own thread, or what was made before enable().
+NO_LINE = "no line is known"
 
 _SIMULATION = os.path.join(users_code.PACKAGE, "_simulation", "values", "")
 
@@ -26,6 +30,25 @@ def of_site(library: Library, site: Site) -> Frame | None:
     if frame is None and site.forward:
         frame = innermost(library.site(site.forward).frames)
     return frame
+
+
+def told_at(library: Library, site: Site) -> CodeLine | None:
+    """The user's line and the phase; None where neither is known."""
+    frame = of_site(library, site)
+    if frame is None:
+        return CodeLine("", 0, "", site.phase) if site.phase else None
+    return CodeLine(frame.file, frame.line, frame.function, site.phase)
+
+
+def text_of(library: Library, number: int) -> str:
+    """A site as "file.py:12 in function", or as well as it is known."""
+    site = library.site(number)
+    frame = of_site(library, site)
+    node = f", in backward by {site.node}" if site.node else ""
+    if frame is None:
+        return f"phase {site.phase}" if site.phase else f"{NO_LINE}{node}"
+    within = "" if frame.function == "<module>" else f" in {frame.function}"
+    return f"{code_lines.written(frame.file, frame.line, shorten=False)}{within}{node}"
 
 
 def stack_of(library: Library, site: Site) -> tuple[Frame, ...]:

@@ -7,15 +7,15 @@ from typing import Any, NamedTuple
 
 from .._amounts import format_bytes
 from .._native import Library
-from .._sites import Frame
+from .._native.sites import Frame
+from .._program import code_lines
 from . import accusations, expectations, holders, materiality, patterns
 from .accusations import Accusation, Line
 from .causes import MOST_CONFIDENCE
 from .outside import OutsideGrowth
-from .places import code_line, place_text
 from .tracker import Tracker
 from .trained import IS_TRAINED, WAS_TRAINED
-from .users_lines import of_site, stack_of
+from .users_lines import of_site, stack_of, text_of
 
 # More are parts of the same.
 MOST_VERDICTS = 50
@@ -45,7 +45,7 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
     accused, kept_after, notes = _without_trained(
         library, accusations.find(library, tracker.cycles, tracker.epochs), tracker
     )
-    kept = [one for one in accused if not expectations.is_silenced(one.kind, one.place, tracker.suppressions)]
+    kept = [one for one in accused if not expectations.is_silenced(one.kind, one.code_line, tracker.suppressions)]
     growths = tracker.outside.found()
     told = [one for one in growths if not expectations.is_silenced(_kind(one), None, tracker.suppressions)]
     silenced = len(accused) - len(kept) + len(growths) - len(told)
@@ -76,7 +76,7 @@ def _without_trained(
     for one, standing in zip(accused, tracker.trained.standings(groups), strict=True):
         if standing == IS_TRAINED:
             notes.append(
-                f"{place_text(library, one.site.number)}: parameters in training, their gradients or optimizer state "
+                f"{text_of(library, one.site.number)}: parameters in training, their gradients or optimizer state "
                 f"grow by {format_bytes(one.bytes_per_epoch)} per epoch, which is taken for meant"
             )
             continue
@@ -93,7 +93,7 @@ def _order(row: dict[str, Any]) -> tuple[bool, int, float]:
 
 def _leak(library: Library, accused: Accusation, evidence: holders.Evidence, was_trained: bool) -> patterns.Leak:
     frame = of_site(library, accused.site)
-    code = code_line(frame.file, frame.line) if frame else ""
+    code = code_lines.source(frame.file, frame.line) if frame else ""
     return patterns.Leak(accused.kind, accused.site, stack_of(library, accused.site), code, evidence, was_trained)
 
 
@@ -111,7 +111,7 @@ def _verdict(
         "file": frame.file if frame else None,
         "line": frame.line if frame else None,
         "function": frame.function if frame else None,
-        "code": code_line(frame.file, frame.line) if frame else "",
+        "code": code_lines.source(frame.file, frame.line) if frame else "",
         "phase": accused.site.phase,
         "node": accused.site.node,
         "bytes": accused.bytes,

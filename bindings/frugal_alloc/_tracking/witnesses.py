@@ -40,7 +40,7 @@ class Witnesses:
         accused = [
             one
             for one in accusations.find(self._library, cycles, epochs)[:MOST_LINES]
-            if one.kind in ("leak", "growing") and not expectations.is_silenced(one.kind, one.place, suppressions)
+            if one.kind in ("leak", "growing") and not expectations.is_silenced(one.kind, one.code_line, suppressions)
         ]
         is_old = self._looks >= 2 * self._looks_at_search and self._searches < MOST_SEARCHES - 1
         if any(one.line not in self._seen or is_old for one in accused):

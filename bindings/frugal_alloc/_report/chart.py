@@ -33,7 +33,7 @@ class PhaseRun:
 
 
 @dataclasses.dataclass(frozen=True)
-class Timeline:
+class MemoryChart:
     """One GPU's memory over steps. Points are (step, epoch, phase, allocated, peak, reserved)."""
 
     gpu: int
@@ -51,7 +51,7 @@ class Timeline:
     last_bytes: int
 
 
-def timelines(document: dict[str, Any]) -> list[Timeline]:
+def charts(document: dict[str, Any]) -> list[MemoryChart]:
     """One for each GPU with at least two points, by its number."""
     rows: dict[int, list[list]] = {}
     for point in document["timeline"]["points"]:
@@ -60,7 +60,7 @@ def timelines(document: dict[str, Any]) -> list[Timeline]:
     limits = {one["gpu"]: one["limit_bytes"] or one["total_bytes"] for one in document["gpus"]}
     names = document["timeline"]["phases"]
     return [
-        _timeline(gpu, _thinned(rows[gpu]), names, limits.get(gpu, 0), gpu == failed)
+        _chart(gpu, _thinned(rows[gpu]), names, limits.get(gpu, 0), gpu == failed)
         for gpu in sorted(rows)
         if len(rows[gpu]) > 1
     ]
@@ -77,12 +77,12 @@ def _add_error(document: dict[str, Any], rows: dict[int, list[list]]) -> int | N
     return oom["gpu"]
 
 
-def _timeline(gpu: int, rows: list[list], names: list[str], limit: int, failed: bool) -> Timeline:
+def _chart(gpu: int, rows: list[list], names: list[str], limit: int, failed: bool) -> MemoryChart:
     most = max(1, *(max(row[4:7]) for row in rows))
     ticks, top = _bytes_ticks(most, limit)
     # By order, not by step: evaluation and the like pass without steps, and would all lie on one line.
     places = [100 * number / (len(rows) - 1) for number in range(len(rows))]
-    return Timeline(
+    return MemoryChart(
         gpu=gpu,
         points=[(row[1], row[2], names[row[3]], *row[4:7]) for row in rows],
         allocated_path=_path(rows, 4, top),

@@ -1,9 +1,8 @@
 """Tensors that are shared with other processes: torch.multiprocessing, and all that calls ``_share_cuda_``.
 
 Mapped as our memory is, another process could open it only with a file descriptor for each handle and by a system
-call that ordinary containers refuse. So a tensor's bytes move to PyTorch's own allocator as it is first shared:
-addresses
-that were taken before that, by a captured graph or another library, do not follow.
+call that ordinary containers refuse. So a tensor's bytes move to PyTorch's own allocator as it is first shared.
+An address that was taken before that, by a captured graph or another library, is then no longer the tensor's.
 """
 
 from __future__ import annotations
@@ -11,7 +10,7 @@ from __future__ import annotations
 import functools
 from typing import Any
 
-from . import _native
+from .. import _native
 
 
 def hook(library: _native.Library) -> None:

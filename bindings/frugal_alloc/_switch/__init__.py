@@ -1,10 +1,15 @@
-"""Switches the allocator on and off, and with it what PyTorch and Python must know of it."""
+"""Switches the allocator on and off, and with it what PyTorch and Python must know of it.
+
+:func:`enable` and :func:`disable` are what the package's functions of these names do. Imports from ``_native``,
+``_out_of_memory``, ``_report``, ``_settings`` and ``_tracking``.
+"""
 
 from __future__ import annotations
 
 import os
 
-from . import _native, _nccl, _out_of_memory, _settings, _sharing, _tracking
+from .. import _native, _out_of_memory, _settings, _tracking
+from . import nccl, sharing
 
 
 def enable(settings: str, suppressions: str | os.PathLike[str] | None = None) -> None:
@@ -13,7 +18,7 @@ def enable(settings: str, suppressions: str | os.PathLike[str] | None = None) ->
         # Refused before anything changes.
         _tracking.check_suppressions(os.fspath(suppressions))
     library = _native.load()
-    _sharing.hook(library)
+    sharing.hook(library)
     if library.is_enabled():
         if settings:
             library.enable(settings)
@@ -22,7 +27,7 @@ def enable(settings: str, suppressions: str | os.PathLike[str] | None = None) ->
     recorded = _settings.recorded_history()
     library.enable(settings)
     if library.setting("remap") != "off":
-        _nccl.leave_out_registration()
+        nccl.leave_out_registration()
     _settings.watch_pytorchs(library)
     if recorded is not None:
         _settings.record_history_of_ours(library, recorded)
@@ -43,7 +48,7 @@ def disable(library: _native.Library) -> None:
 
 def _follow(library: _native.Library) -> None:
     if _tracking.start(library):
-        from ._report import files
+        from .._report import files
 
         files.write_at_exit()
     _out_of_memory.start(library)

@@ -1,15 +1,39 @@
-"""How a place in the program is written: "train.py:88", or of a notebook "cell [3], line 2"."""
+"""A line of the user's program, and how it is written: "train.py:88", or of a notebook "cell [3], line 2"."""
 
 from __future__ import annotations
 
+import linecache
 import os
 import re
 import sys
+from typing import NamedTuple
 
 _CELL = re.compile(r"cell \[.+\]")
 # IPython's and Colab's names of cells have the number that is shown beside them.
 _NUMBERED = re.compile(r"(?:<|.*/)ipython-input-(\d+)-[^/]*")
 _MARIMO = re.compile(r".*/__marimo__cell_([^/]+?)_*(?:\.py)?")
+
+
+class CodeLine(NamedTuple):
+    """A line of the program. `node`: in its backward, the autograd node that asks, and the line is the forward's."""
+
+    file: str
+    line: int
+    function: str
+    phase: str = ""
+    node: str = ""
+
+    @property
+    def code(self) -> str:
+        return linecache.getline(self.file, self.line).strip()
+
+    @property
+    def short(self) -> str:
+        """ "train.py:88", with "backward of" where it is."""
+        if not self.line:
+            return f"backward, by {self.node}"
+        where = written(self.file, self.line)
+        return f"backward of {where}" if self.node else where
 
 
 def file_name(file: str) -> str:
@@ -18,7 +42,7 @@ def file_name(file: str) -> str:
     return file if number is None else f"cell [{number}]"
 
 
-def place(file: str, line: int | None, shorten: bool = True) -> str:
+def written(file: str, line: int | None, shorten: bool = True) -> str:
     """As the module says.
 
     Args:
@@ -31,6 +55,11 @@ def place(file: str, line: int | None, shorten: bool = True) -> str:
         return name if line is None else f"{name}, line {line}"
     name = short_path(name) if shorten else name
     return name if line is None else f"{name}:{line}"
+
+
+def source(file: str, line: int) -> str:
+    """The source of a line, without its indentation; "" where it cannot be read."""
+    return linecache.getline(file, line).strip()[:200]
 
 
 def short_path(file: str) -> str:

@@ -1,0 +1,121 @@
+"""The library's functions about epochs, and the leaks that it finds at their ends; see bindings/c_api/c_api.h."""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from .. import _interruptions
+from .._program import uncompiled
+from .calls import structure
+from .sites import SiteFunctions
+
+
+class Finding(NamedTuple):
+    """A line of the program that leaks, grows, or is suspected to leak."""
+
+    kind: str  # "leak", "suspect" or "growing"
+    gpu: int
+    site: int  # the one of the line's that grows most
+    bytes: int  # kept from past epochs, without those of the first two; of "growing": in use
+    blocks: int
+    epochs: int  # that the bytes are from
+    bytes_per_epoch: float
+    confidence: float  # that it grows at all, from 0 to 1
+    largest_block: int
+
+
+_FINDINGS = {1: "suspect", 2: "leak", 3: "growing"}
+
+_Finding = structure(
+    "_Finding",
+    "int verdict; int gpu; int site; text name; int64 largest_block; int64 bytes; int64 blocks; int64 epochs; "
+    "double bytes_per_epoch; double confidence; int material",
+)
+
+# Called with the interpreter's lock.
+LISTENER = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
+SCHEDULE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
+
+# Result and arguments of each function, as bindings/c_api/c_api.h declares them.
+FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "frugal_epoch_end": (ctypes.c_int,),
+    "frugal_epochs_ended": (ctypes.c_int64,),
+    "frugal_collapse_epochs": (ctypes.c_int,),
+    "frugal_halve_epochs": (ctypes.c_int,),
+    "frugal_count_module_calls": (None, ctypes.c_int),
+    "frugal_module_calls_to_epoch": (ctypes.c_int64,),
+    "frugal_set_epoch_listener": (None, SCHEDULE, LISTENER),
+    "frugal_make_report": (ctypes.c_void_p,),
+    "frugal_free_report": (None, ctypes.c_void_p),
+    "frugal_report_findings": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Finding), ctypes.c_int),
+}
+
+
+class EpochFunctions(SiteFunctions):
+    """Where epochs end, and what has grown from one to the next."""
+
+    _listeners: tuple[Any, ...] = ()
+
+    def epoch_end(self) -> None:
+        self.follow_path()
+        self._check(self._library.frugal_epoch_end())
+
+    def epochs_ended(self) -> int:
+        return self._check(self._library.frugal_epochs_ended())
+
+    def collapse_epochs(self) -> None:
+        """All epochs so far become the first, which has not ended."""
+        self._check(self._library.frugal_collapse_epochs())
+
+    def halve_epochs(self) -> None:
+        """Each two epochs become one."""
+        self._check(self._library.frugal_halve_epochs())
+
+    def count_module_calls(self, on: bool) -> None:
+        """Lets the library end its epochs by itself, after so many calls of modules, or no more."""
+        self._library.frugal_count_module_calls(int(on))
+
+    def module_calls_to_epoch(self) -> int:
+        """How many calls of modules make an epoch now; 0: they end none."""
+        return self._library.frugal_module_calls_to_epoch()
+
+    def set_epoch_listener(self, listen: Callable[[], None]) -> None:
+        """`listen` is called soon after calls of modules have ended an epoch, in the main thread, between two of its
+        instructions. Where the main thread does not run Python meanwhile, some ends are told as one."""
+
+        def call(_: Any) -> int:
+            listen()
+            return 0
+
+        # It may come in the midst of a compiled function.
+        called = uncompiled.uncompiled(_interruptions.callback(call, otherwise=0), calls_ours_only=True)
+        listener = LISTENER(called)
+        schedule = ctypes.cast(ctypes.pythonapi.Py_AddPendingCall, SCHEDULE)
+        self._library.frugal_set_epoch_listener(schedule, listener)
+        # One that was set before may be scheduled still.
+        self._listeners = (*self._listeners, listener, schedule)
+
+    def findings(self) -> list[Finding]:
+        """What leaks, as of the latest end of an epoch: the worst first."""
+        report = self._library.frugal_make_report()
+        if report is None:
+            return []
+        try:
+            return [
+                Finding(
+                    _FINDINGS[finding.verdict],
+                    finding.gpu,
+                    finding.site,
+                    finding.bytes,
+                    finding.blocks,
+                    finding.epochs,
+                    finding.bytes_per_epoch,
+                    finding.confidence,
+                    finding.largest_block,
+                )
+                for finding in self._all(_Finding, self._library.frugal_report_findings, report)
+            ]
+        finally:
+            self._library.frugal_free_report(report)

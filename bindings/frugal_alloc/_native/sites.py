@@ -1,0 +1,214 @@
+"""The library's functions about sites and segments, for Python; see bindings/c_api/c_api.h.
+
+A *site* is where memory was asked for: the lines of Python that led there, the node of a backward pass, or a phase that
+the program names. Importing this module imports neither torch nor the library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import sys
+from typing import Any, NamedTuple
+
+from .._program import users_code
+from .calls import Functions, decode, encode, structure
+
+
+class Frame(NamedTuple):
+    """A line of Python that was being carried out."""
+
+    file: str
+    line: int
+    function: str
+
+
+class Site(NamedTuple):
+    """Where memory was asked for."""
+
+    number: int
+    #: As :func:`frugal_alloc.phase` or a C++ Phase named the phase that its thread was in; "": none.
+    phase: str
+    #: The innermost first; none on threads without Python.
+    frames: tuple[Frame, ...]
+    #: In a backward pass, the node that was evaluated, such as "MulBackward0" or "autograd.Function Swish"; else "".
+    node: str
+    #: Number of the site at which that node was made; 0: not known.
+    forward: int
+
+
+class SiteUsage(NamedTuple):
+    """What a site holds of a GPU."""
+
+    gpu: int
+    site: int
+    live_bytes: int
+    blocks: int
+    #: What it held when most of the GPU's memory was in use.
+    peak_bytes: int
+
+
+class BlockRecord(NamedTuple):
+    """A block of a segment."""
+
+    address: int
+    bytes: int
+    state: str  # "free", "allocated", or "awaiting": freed, but a stream may still use it
+    site: int  # 0 where not recorded
+    epoch: int  # of birth; -1 where not recorded
+
+
+class SegmentRecord(NamedTuple):
+    """A run of addresses with memory behind them."""
+
+    gpu: int
+    address: int
+    bytes: int
+    stream: int
+    mapped: bool  # of handles that can move; False: a segment of cudaMalloc
+    blocks: list[BlockRecord]
+
+
+_STATES = ("free", "allocated", "awaiting")
+
+
+_Line = structure("_Line", "text file; text function; int line")
+_Site = structure("_Site", "text phase; text node; int forward; int user; int lines")
+_Usage = structure("_Usage", "int site; int64 bytes; int64 blocks; int64 peak_bytes")
+_Block = structure("_Block", "uint64 address; int64 bytes; int64 epoch; int site; int state")
+_Segment = structure("_Segment", "uint64 address; int64 bytes; uint64 stream; int64 blocks; int mapped")
+
+
+# Result and arguments of each function, as bindings/c_api/c_api.h declares them.
+FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "frugal_read_python": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int),
+    "frugal_forget_python": (None,),
+    "frugal_set_code_owners": (None, ctypes.c_char_p),
+    "frugal_phase": (ctypes.c_int, ctypes.c_char_p),
+    "frugal_set_phase": (ctypes.c_int, ctypes.c_int),
+    "frugal_phase_name": (ctypes.c_char_p, ctypes.c_int),
+    "frugal_expect_growth": (ctypes.c_int, ctypes.c_int),
+    "frugal_describe_site": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Site)),
+    "frugal_sites_left_out": (ctypes.c_int64,),
+    "frugal_site_lines": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Line), ctypes.c_int),
+    "frugal_site_usages": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Usage), ctypes.c_int),
+    "frugal_restart_site_peaks": (None, ctypes.c_int),
+    "frugal_take_peak": (
+        ctypes.c_int64,
+        ctypes.c_int,
+        ctypes.POINTER(ctypes.c_int64),
+        ctypes.POINTER(ctypes.c_int64),
+    ),
+    "frugal_gpus": (ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.c_int),
+    "frugal_take_snapshot": (ctypes.c_void_p, ctypes.c_int),
+    "frugal_free_snapshot": (None, ctypes.c_void_p),
+    "frugal_snapshot_segments": (ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctypes.POINTER(_Segment))),
+    "frugal_snapshot_blocks": (ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctypes.POINTER(_Block))),
+    "frugal_record_in_detail": (None,),
+}
+
+
+class SiteFunctions(Functions):
+    """Where memory was asked for, and what each place holds."""
+
+    _beginnings: dict[str, str] | None = None
+
+    def read_python(self) -> bool:
+        """Lets sites have lines of Python; False: this Python's frames cannot be read."""
+        self.follow_path()
+        # A debug build of Python keeps more in its structures.
+        if hasattr(sys, "gettotalrefcount"):
+            return False
+        here = sys._getframe()
+        file, function = here.f_code.co_filename.encode(errors="surrogateescape"), here.f_code.co_name.encode()
+        return self._library.frugal_read_python(file, function, here.f_lineno) == 0
+
+    def follow_path(self) -> None:
+        """Tells the library whose code is whose, if that has changed: a program may put folders on its path."""
+        beginnings = users_code.beginnings()
+        if beginnings is not self._beginnings:
+            self._beginnings = beginnings
+            self._library.frugal_set_code_owners(_code_owners(beginnings))
+
+    def set_phase(self, name: str) -> str:
+        """What the calling thread allocates counts to this phase; "": to none. Returns the one before."""
+        before = self._check(self._library.frugal_set_phase(self._library.frugal_phase(encode(name))))
+        return decode(self._library.frugal_phase_name(before))
+
+    def sites_left_out(self) -> int:
+        """How often memory counted to no site, since there was no room for one more."""
+        return self._library.frugal_sites_left_out()
+
+    def site(self, number: int) -> Site:
+        """A site that another function has named."""
+        described = _Site()
+        self._check(self._library.frugal_describe_site(number, described))
+        lines = (_Line * described.lines)()
+        self._library.frugal_site_lines(number, lines, described.lines)
+        frames = tuple(Frame(decode(line.file), line.line, decode(line.function)) for line in lines)
+        return Site(number, decode(described.phase), frames, decode(described.node), described.forward)
+
+    def gpus(self) -> list[int]:
+        """The GPUs that memory has been asked for."""
+        return list(self._all(ctypes.c_int, self._library.frugal_gpus))
+
+    def site_usages(self) -> list[SiteUsage]:
+        """What each site holds now or held at the peak, on every GPU."""
+        self.follow_path()
+        return [
+            SiteUsage(gpu, usage.site, usage.bytes, usage.blocks, usage.peak_bytes)
+            for gpu in self.gpus()
+            for usage in self._all(_Usage, self._library.frugal_site_usages, gpu)
+        ]
+
+    def restart_site_peaks(self, gpu: int) -> None:
+        """From now on `SiteUsage.peak_bytes` is what was held when most was in use since now."""
+        self._library.frugal_restart_site_peaks(gpu)
+
+    def take_peak(self, gpu: int) -> tuple[int, int, int]:
+        """The most of a GPU's memory that was in use since the last call, as far as it is recorded; what is in use and
+        what is held now. `stats` says the latter, too, but its dictionary takes ten times as long."""
+        in_use, held = ctypes.c_int64(), ctypes.c_int64()
+        peak = self._library.frugal_take_peak(gpu, in_use, held)
+        return peak, in_use.value, held.value
+
+    def segments(self) -> list[SegmentRecord]:
+        """Every GPU's memory as it is, in the order of addresses within each stream."""
+        return [segment for gpu in self.gpus() for segment in self._segments_of(gpu)]
+
+    def _segments_of(self, gpu: int) -> list[SegmentRecord]:
+        snapshot = self._library.frugal_take_snapshot(gpu)
+        try:
+            segments, blocks = ctypes.POINTER(_Segment)(), ctypes.POINTER(_Block)()
+            count = self._library.frugal_snapshot_segments(snapshot, ctypes.byref(segments))
+            self._library.frugal_snapshot_blocks(snapshot, ctypes.byref(blocks))
+            records, first = [], 0
+            for segment in segments[:count]:
+                records.append(
+                    SegmentRecord(
+                        gpu,
+                        segment.address,
+                        segment.bytes,
+                        segment.stream,
+                        bool(segment.mapped),
+                        [_block_record(block) for block in blocks[first : first + segment.blocks]],
+                    )
+                )
+                first += segment.blocks
+            return records
+        finally:
+            self._library.frugal_free_snapshot(snapshot)
+
+    def record_in_detail(self) -> None:
+        """This thread records its next 10,000 allocations whatever their size; others do from their next sample on."""
+        self._library.frugal_record_in_detail()
+
+
+def _block_record(block: Any) -> BlockRecord:
+    return BlockRecord(block.address, block.bytes, _STATES[block.state], max(block.site, 0), block.epoch)
+
+
+def _code_owners(beginnings: dict[str, str]) -> bytes:
+    """As bindings/c_api/c_api.h describes them."""
+    letters = {users_code.USERS: "u", users_code.USERS_FLAT: "f"}
+    lines = [letters.get(owner, "n") + text for text, owner in beginnings.items() if "\n" not in text]
+    return "\n".join(lines).encode(errors="surrogateescape")

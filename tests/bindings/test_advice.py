@@ -1,0 +1,216 @@
+"""What an out-of-memory error advises works when it is followed, and nothing is advised that would not."""
+
+from __future__ import annotations
+
+import importlib.util
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+from binding_helpers import MIB, collect
+from frugal_alloc._out_of_memory import graphs, report
+from out_of_memory_messages import failure, leaving, line_of
+
+numbers = itertools.count()
+
+needs_saved_tensors = pytest.mark.skipif(
+    not graphs.can_walk(), reason="this torch does not tell what autograd has saved without unpacking it"
+)
+
+
+class Program:
+    """Source that is run from a file, so that advice about its lines can be followed."""
+
+    def __init__(self, folder: Path, source: str) -> None:
+        self.source = source
+        self.path = folder / f"program_{next(numbers)}.py"
+        self.path.write_text("import torch\n" + source)
+
+    def run(self) -> None:
+        spec = importlib.util.spec_from_file_location(self.path.stem, self.path)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        try:
+            module.main()
+        finally:
+            collect()
+
+    def following(self, text: str) -> Program:
+        """The program with the first advice of the message followed to the letter."""
+        advice = line_of("Change first", text)
+        change = re.match(rf"(.+?) before line (\d+) of \S*{self.path.name} frees", advice)
+        assert change, advice
+        lines = self.path.read_text().splitlines()
+        line = int(change[2])
+        indent = re.match(r" *", lines[line - 1])[0]
+        lines.insert(line - 1, indent + change[1])
+        return Program(self.path.parent, "\n".join(lines[1:]) + "\n")
+
+
+HUNDRED = "torch.zeros(25 << 20, device='cuda')"
+
+
+@pytest.fixture
+def program(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
+    # A module of a temporary folder is the user's if that is on the path, else taken for generated code.
+    monkeypatch.syspath_prepend(tmp_path)
+    return lambda source: Program(tmp_path, source)
+
+
+LOOP = f"""
+def main():
+    for _ in range(3):
+        values = {HUNDRED}
+        copy = values + 1
+        total = copy.sum()
+"""
+REBOUND = f"""
+def main():
+    values = {HUNDRED}
+    values = {HUNDRED}
+"""
+LIST = f"""
+def main():
+    parts = [torch.zeros(12 << 20, device='cuda') for _ in range(2)]
+    mean = sum(part.sum() for part in parts)
+    return {HUNDRED}, mean
+"""
+CALLER = f"""
+def make():
+    return {HUNDRED}
+
+def main():
+    weights = {HUNDRED}
+    model = weights.clone()
+    return make(), model
+"""
+GRAPH = """
+def main():
+    scale = torch.ones(1, device='cuda', requires_grad=True)
+    for _ in range(2):
+        results = (torch.zeros(12 << 20, device='cuda') * scale).exp().sin()
+        print(results.shape)
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "room"),
+    [(LOOP, 250), (REBOUND, 150), (LIST, 150), (CALLER, 250), pytest.param(GRAPH, 250, marks=needs_saved_tensors)],
+    ids=["loop", "rebound", "list", "caller", "graph"],
+)
+def test_dead_variables_are_named_and_letting_them_go_is_enough(program: Any, source: str, room: int) -> None:
+    sick = program(source)
+    with leaving(room * MIB):
+        text = failure(sick.run)
+        sick.following(text).run()
+
+
+ALIAS = f"""
+class Holder: pass
+def main():
+    holder = Holder()
+    values = {HUNDRED}
+    holder.same = values
+    return {HUNDRED}, holder
+"""
+SAVED = """
+def main():
+    scale = torch.ones(1, device='cuda', requires_grad=True)
+    values = torch.zeros(25 << 20, device='cuda')
+    result = values * scale
+    return torch.zeros(25 << 20, device='cuda'), result
+"""
+READ_LATER = f"""
+def main():
+    values = {HUNDRED}
+    other = {HUNDRED}
+    return values, other
+"""
+CLOSURE = f"""
+def main():
+    values = {HUNDRED}
+    def later():
+        return values
+    other = {HUNDRED}
+    return later, other
+"""
+
+
+@pytest.mark.parametrize(
+    "source", [ALIAS, SAVED, READ_LATER, CLOSURE], ids=["held elsewhere", "saved by autograd", "read later", "closure"]
+)
+def test_no_deletion_is_advised_where_it_would_free_nothing(program: Any, source: str) -> None:
+    with leaving(150 * MIB):
+        text = failure(program(source).run)
+    assert "del " not in text and "= None" not in text, text
+
+
+EVALUATION = """
+def evaluate(model, batches):
+    means = []
+    for _ in range(batches):
+        means.append(model(torch.zeros(4096, 1024, device='cuda')).mean().item())
+    return means
+
+def main():
+    layers = [torch.nn.Sequential(torch.nn.Linear(1024, 1024), torch.nn.Sigmoid()) for _ in range(8)]
+    evaluate(torch.nn.Sequential(*layers).cuda().eval(), 2)
+"""
+
+
+@needs_saved_tensors
+def test_evaluation_with_gradients_is_told_and_no_grad_is_enough(program: Any) -> None:
+    # Weights and what autograd keeps are 176 MiB; without gradients 80, and what cuBLAS keeps, which differs.
+    with leaving(150 * MIB):
+        text = failure(program(EVALUATION).run)
+        assert "under torch.no_grad()" in line_of("Change first", text), text
+        assert "program_" in line_of("Change first", text)
+        with torch.no_grad():
+            program(EVALUATION).run()
+
+
+KEPT = """
+def main():
+    scale = torch.ones(1, device='cuda', requires_grad=True)
+    losses = []
+    for _ in range(20):
+        losses.append((torch.zeros(4 << 20, device='cuda') * scale).exp().sum())
+"""
+
+
+@needs_saved_tensors
+def test_results_kept_with_their_graphs_are_told_with_the_line_that_keeps_them(program: Any) -> None:
+    healed = program(KEPT.replace(".sum())", ".sum().detach())"))
+    with leaving(200 * MIB):
+        text = failure(program(KEPT).run)
+        healed.run()
+    advice = line_of("Change first", text)
+    assert re.match(r"`losses` keeps \d results with their graphs: at \S+:7 keep \.detach\(\) of each", advice), text
+
+
+def test_nothing_is_said_of_no_grad_where_it_is_on(program: Any) -> None:
+    with leaving(20 * MIB), torch.no_grad():
+        text = failure(program(EVALUATION).run)
+    assert "no_grad" not in text, text
+
+
+@pytest.mark.parametrize(
+    ("peaks", "current", "capacity", "fits"),
+    [
+        ({16: 1600, 20: 2000}, 32, 2450, 24),
+        ({16: 1600, 20: 2000, 8: 900}, 32, 2450, 24),
+        ({16: 1600}, 32, 2450, None),
+        ({16: 1600, 20: 1500}, 32, 2450, None),
+        ({16: 1600, 20: 2000}, 22, 2450, None),
+        ({16: 1600, 32: 3200}, 32, 2450, None),
+    ],
+    ids=["two sizes", "largest two", "one size", "does not grow", "would have fit", "its own peak"],
+)
+def test_batch_is_told_only_by_two_sizes_that_were_seen(
+    peaks: dict[int, int], current: int, capacity: int, fits: int | None
+) -> None:
+    text = report.fitting_batch(peaks, current, capacity)
+    assert text is None if fits is None else text.startswith(f"a batch of {fits} would have fit")

@@ -1,0 +1,143 @@
+"""Small claims about what tracking hooks into, loaders and optimizers: run_checks.py runs each function."""
+
+from __future__ import annotations
+
+import copy
+import pickle
+import threading
+
+import frugal_alloc
+import torch
+from check_helpers import MIB, data, tensor, tracker, training
+from frugal_alloc import _tracking
+from torch import nn
+from torch.utils.data import DataLoader, IterableDataset
+
+
+def loaders_stay_as_they_are():
+    loader = DataLoader(data(), batch_size=8)
+    assert type(iter(loader)).__name__ == "_SingleProcessDataLoaderIter"
+    assert DataLoader.__iter__.__name__ == "__iter__"
+    restored = pickle.loads(pickle.dumps(loader))
+    assert len(list(restored)) == 4
+    assert len(list(copy.deepcopy(loader))) == 4
+    assert not [name for name in vars(loader) if "frugal" in name]
+
+
+class Doubled(DataLoader):
+    def __iter__(self):
+        for batch in super().__iter__():
+            yield batch
+            yield batch
+
+
+def subclass_of_a_loader_is_watched():
+    tracking = tracker()
+    loader = Doubled(data(), batch_size=8)
+    for _ in range(3):
+        training(loader)
+    assert tracking.epochs.found_by == "data_loader"
+    assert (tracking.epochs.ended, tracking.epochs.steps) == (2, 24)
+
+
+def loaders_end_no_epoch_once_the_program_says_where_they_end():
+    tracking = tracker()
+    loader = DataLoader(data(), batch_size=8)
+    for _ in range(5):
+        training(loader)
+    frugal_alloc.epoch_end()
+    for _ in range(5):
+        training(loader)
+    assert (tracking.epochs.found_by, tracking.epochs.ended) == ("called", 1)
+
+
+def memory_of_tensors_is_not_outside():
+    # So that the tensor takes memory of the device's.
+    torch.cuda.empty_cache()
+    before = _tracking.outside.now(0)
+    kept = tensor(100 * MIB)
+    assert _tracking.outside.now(0) == before
+    del kept
+
+
+class Stream(IterableDataset):
+    def __iter__(self):
+        return iter(torch.ones(4, 1, 8).split(1))
+
+
+def iterable_dataset_is_watched():
+    tracking = tracker()
+    loader = DataLoader(Stream(), batch_size=None)
+    for _ in range(3):
+        training(loader)
+    assert tracking.epochs.ended == 2
+
+
+def workers_do_nothing_and_persist():
+    tracking = tracker()
+    loader = DataLoader(data(), batch_size=8, num_workers=1, persistent_workers=True)
+    for _ in range(3):
+        training(loader)
+    assert tracking.epochs.ended == 2
+    assert tracking.failure == ""
+
+
+def batch_sizes_are_known_with_their_peaks():
+    tracking = tracker()
+    for size in (16, 8):
+        training(DataLoader(data(), batch_size=size))
+    assert set(tracking.batches.peaks) == {16, 8}
+    assert tracking.batches.peaks[16] >= tracking.batches.peaks[8] > 0
+
+
+def uncommon_batches_are_understood():
+    from frugal_alloc._tracking.batches import size_of
+
+    images = [torch.empty(3, 40, 30), torch.empty(3, 20, 50)]
+    assert size_of((images, [{"boxes": torch.empty(7, 4)}]), torch.Tensor) == 2
+    assert size_of({"input_ids": torch.empty(5, 9), "labels": torch.empty(5)}, torch.Tensor) == 5
+    assert size_of(["a", 3, torch.tensor(1.0)], torch.Tensor) is None
+    assert size_of(object(), torch.Tensor) is None
+
+
+def steps_under_torch_compile_go_on():
+    model = nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
+    model(torch.ones(2, 8, device="cuda")).sum().backward()
+    torch.compile(optimizer.step, backend="eager")()
+    assert len(optimizer.state) == 2
+
+
+def step_in_a_captured_graph_is_left_alone():
+    tracking = tracker()
+    model = nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1, capturable=True)
+    inputs = torch.ones(2, 8, device="cuda")
+    model(inputs).sum().backward()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        optimizer.step()
+    graph.replay()
+    assert (tracking.steps.count, tracking.failure) == (2, "")
+
+
+def end_of_an_epoch_waits_for_another_threads_hook():
+    followed = tracker()
+    ending = threading.Thread(target=frugal_alloc.epoch_end)
+    with followed._lock:
+        ending.start()
+        assert ending.is_alive() and followed.epochs.ended == 0
+    ending.join()
+    assert followed.epochs.ended == 1
+
+
+def failing_hook_does_not_reach_the_program():
+    tracking = tracker()
+
+    def fail(*_):
+        raise ZeroDivisionError("ours")
+
+    tracking.timeline.note = fail
+    training(DataLoader(data(), batch_size=8))
+    assert tracking.failure == "ZeroDivisionError: ours"
+    assert any("ours" in note for note in frugal_alloc.report().document["notes"])
