@@ -17,7 +17,7 @@ constexpr int64_t kOperations = 250'000;
 constexpr int64_t kOperations = 25'000;
 #endif
 
-// FRUGAL_SHADOW_QUICK=N: only N operations, and what fails is not made small; for tools/mutants.
+// FRUGAL_SHADOW_QUICK=N: only N operations, and what fails is not made small; for tools/mutation/mutants.
 const char* const quick = std::getenv("FRUGAL_SHADOW_QUICK");
 
 class Shadow : public testing::TestWithParam<int64_t> {};

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
+from types import MappingProxyType
 
 import pytest
 
@@ -24,9 +26,22 @@ here = pathlib.Path(__file__).parent
 call = " ".join(sys.argv[1:])
 with open(here / "calls", "a") as file:
     print(json.dumps([call, dict(os.environ)]), file=file)
+for part, answer in json.loads((here / "answers").read_text()).items():
+    if part in call:
+        print(answer)
 sys.exit(3 if any(part in call for part in (here / "fails").read_text().splitlines()) else 0)
 """
 WHEEL = f"frugal_alloc-0.0.0-py3-none-linux_{os.uname().machine}.whl"
+PROGRAMS = [
+    f".bazel/bin/tests/{name}"
+    for name in (
+        "shadow/run",
+        "load/load_test",
+        "load/soak_test",
+        "faults/calls_fail_often_test",
+        "order/random_order_test",
+    )
+]
 LOGS = ("faults/some_test", "load/some_test", "order/some_test", "shadow/shadow_test")
 
 
@@ -39,7 +54,8 @@ class Checkout:
         for name in ("tools/steps.sh", *commands):
             (folder / name).parent.mkdir(exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
-        for name in {"tools/setup", "tools/lint", "tools/test", ".venv/bin/python", "bazel"} - set(commands):
+        called = {"tools/setup", "tools/lint", "tools/test", ".venv/bin/python", "bazel", *PROGRAMS}
+        for name in called - set(commands):
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             line = shlex.join([sys.executable, str(folder / "standin.py"), Path(name).name])
             (folder / name).write_text(f'#!/bin/sh\nexec {line} "$@"\n')
@@ -47,11 +63,20 @@ class Checkout:
         for name in LOGS:
             (folder / ".bazel" / "testlogs" / "tests" / name).mkdir(parents=True)
             (folder / ".bazel" / "testlogs" / "tests" / name / "test.log").write_text("COUNTS 5 operations\n")
-        (folder / "dist").mkdir()
-        (folder / "dist" / WHEEL).touch()
+        for wheels in ("dist", "build/wheel"):
+            (folder / wheels).mkdir(parents=True)
+            (folder / wheels / WHEEL).touch()
 
-    def run(self, command: str, *arguments: str, fails: str = "", **variables: str) -> subprocess.CompletedProcess[str]:
+    def run(
+        self,
+        command: str,
+        *arguments: str,
+        fails: str = "",
+        answers: Mapping[str, str] = MappingProxyType({}),
+        **variables: str,
+    ) -> subprocess.CompletedProcess[str]:
         (self.folder / "fails").write_text(fails)
+        (self.folder / "answers").write_text(json.dumps(dict(answers)))
         (self.folder / "calls").write_text("")
         environment = {"PATH": f"{self.folder}:/usr/bin:/bin", "HOME": str(self.folder)} | variables
         line = [self.folder / command, *arguments]
@@ -83,9 +108,9 @@ def test_all_that_passes_ends_with_status_0(checkout) -> None:
 
 def test_after_a_step_that_fails_the_others_run_and_the_end_names_it(checkout) -> None:
     made = checkout("tools/test")
-    done = made.run("tools/test", fails="lint --no-tidy\n--config=asan")
+    done = made.run("tools/test", fails="lint --no-tidy\nbazel test --nos")
     assert done.returncode == 1
-    assert done.stderr == "\ntools/test: FAILED: format and limits; unit tests with assertions and sanitizers\n"
+    assert done.stderr == "\ntools/test: FAILED: format and limits; unit tests\n"
     assert made.called(PYTEST) and made.called("bazel build")
     assert "left out" not in done.stdout
 
@@ -97,8 +122,8 @@ def test_what_needs_a_step_that_failed_is_left_out(checkout) -> None:
     left_out, failed = done.stderr.split("\n")[1::2]
     assert failed == "tools/test: FAILED: build"
     assert left_out == (
-        "tools/test: left out: unit tests; unit tests with assertions and sanitizers; "
-        "binding and command-line tests, regression gate; lint"
+        "tools/test: left out: unit tests; wheel for the torch that is installed; "
+        "binding and command-line tests, regression gates"
     )
     assert "== unit tests: left out, since it needs what has not passed: build\n" in done.stdout
     assert not made.called("bazel test") and not made.called(PYTEST)
@@ -110,7 +135,7 @@ def test_without_the_setup_everything_is_left_out(checkout) -> None:
     assert [call for call, _ in made.calls()] == ["setup"]
 
 
-@pytest.mark.parametrize("fails, step", [("bazel test --nos", "unit tests"), ("lint", "lint")])
+@pytest.mark.parametrize("fails, step", [("bazel test --nos", "unit tests"), ("lint", "format and limits")])
 def test_a_step_of_several_commands_fails_where_its_first_does(checkout, fails: str, step: str) -> None:
     done = checkout("tools/test").run("tools/test", fails=fails)
     assert done.returncode == 1
@@ -119,10 +144,68 @@ def test_a_step_of_several_commands_fails_where_its_first_does(checkout, fails: 
 
 def test_the_tests_have_the_new_wheel_or_none(checkout) -> None:
     made = checkout("tools/test")
-    for fails, wheel in (("", f"{made.folder}/dist/{WHEEL}"), ("tools/wheel", None)):
+    for fails, wheel, torch in (("", f"{made.folder}/build/wheel/{WHEEL}", "beside"), ("tools/wheel", None, None)):
         made.run("tools/test", fails=fails)
         (environment,) = (environment for call, environment in made.calls() if PYTEST in call)
         assert environment.get("FRUGAL_TEST_WHEEL") == wheel
+        assert environment.get("FRUGAL_TEST_WHEEL_TORCH") == torch
+
+
+def ran_and_did_not(done: subprocess.CompletedProcess[str]) -> tuple[list[str], str]:
+    """The names of the steps that the end says were run, and its lines of what was not."""
+    ran, not_run = done.stdout.split("tools/test ran, in seconds by the clock:\n")[1].split("tools/test did not run:\n")
+    return re.findall(r"^ +\d+ s  (.+)$", ran, re.MULTILINE), not_run
+
+
+def test_the_end_says_what_was_run_and_by_what_the_rest_can_be(checkout) -> None:
+    ran, not_run = ran_and_did_not(checkout("tools/test").run("tools/test"))
+    assert ran[:4] == ["setup", "format and limits", "build", "unit tests"] and len(ran) == 6
+    for command in ("tools/lint", "tools/test --thorough", "tools/test --newest", "tools/odd_surroundings"):
+        assert f": {command}" in not_run
+
+
+def test_the_thorough_tests_have_the_wheel_for_every_torch(checkout) -> None:
+    made = checkout("tools/test")
+    done = made.run("tools/test", "--thorough")
+    ran, not_run = ran_and_did_not(done)
+    assert {"clang-tidy", "unit tests with assertions and sanitizers", "a sample of mutants"} <= set(ran)
+    assert "tools/mutation/mutants" in not_run
+    (environment,) = (environment for call, environment in made.calls() if call.endswith("tests/versions"))
+    assert environment["FRUGAL_TEST_WHEEL"] == f"{made.folder}/dist/{WHEEL}"
+    assert "FRUGAL_TEST_WHEEL_TORCH" not in environment
+
+
+def test_within_minutes_what_would_take_longer_is_not_run_and_is_named(checkout) -> None:
+    made = checkout("tools/test")
+    done = made.run("tools/test", "--thorough", "--minutes", "7")
+    assert done.returncode == 0, done.stderr
+    ran, not_run = ran_and_did_not(done)
+    assert "tests of the wheel" in ran and "clang-tidy" not in ran
+    assert "clang-tidy: (for want of time)\n" in not_run
+    assert not made.called("--config=asan")
+
+
+def test_quick_tests_are_those_chosen_and_what_is_too_long_is_named(checkout) -> None:
+    made = checkout("tools/test")
+    chosen = {
+        "unit": "//tests/cuda:calls_test",
+        "python": "tests/cli/test_run.py",
+        "left-out": "tests/a_test.py (70 s)",
+    }
+    done = made.run(
+        "tools/test", "--quick", "cuda", answers={f"map_of_tests.py {what} cuda": it for what, it in chosen.items()}
+    )
+    assert done.returncode == 0, done.stderr
+    ran, not_run = ran_and_did_not(done)
+    assert ran == ["format and limits", "unit tests", "libraries", "Python tests"]
+    assert made.called("//tests/cuda:calls_test") and made.called("tests/cli/test_run.py")
+    assert "tests/a_test.py (70 s): " in not_run
+    assert not made.called("setup")
+
+
+def test_quick_tests_of_what_is_not_covered_are_refused(checkout) -> None:
+    done = checkout("tools/test").run("tools/test", "--quick", "nowhere", fails="map_of_tests.py unit nowhere")
+    assert (done.returncode, done.stdout) == (2, "")
 
 
 def test_an_argument_that_is_not_known_shows_the_usage_with_status_2(checkout) -> None:
@@ -138,7 +221,11 @@ def test_tests_before_a_change_see_home_path_and_language_alone(checkout) -> Non
     made = checkout(".ci/run")
     assert made.run(".ci/run", FRUGAL_ALLOC="1", PYTHONUNBUFFERED="1", **NETWORK).returncode == 0
     seen = {call: environment for call, environment in made.calls() if call.split()[0] == "test"}
-    assert list(seen) == ["test", "test --thorough", "test --newest"]
+    assert [re.sub(r"(?<=minutes )(59|60)$", "LEFT", call) for call in seen] == [
+        "test",
+        "test --thorough --minutes LEFT",
+        "test --newest",
+    ]
     for environment in seen.values():
         assert set(environment) - {"PWD", "SHLVL", "_", "LC_CTYPE"} == {"HOME", "PATH", "LANG"}
 
@@ -147,4 +234,9 @@ def test_what_downloads_before_the_tests_is_told_of_proxies_and_indexes(checkout
     made = checkout(".ci/run")
     made.run(".ci/run", **NETWORK)
     calls = [call for call, environment in made.calls() if environment.items() >= NETWORK.items()]
-    assert calls == ["setup", "python tools/torch_sdk.py", "setup --newest"]
+    assert calls == [
+        "setup",
+        "python tools/torch_sdk.py",
+        "python tools/mutation/mutants --list",
+        "setup --newest",
+    ]
