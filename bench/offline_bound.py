@@ -26,7 +26,7 @@ import sys
 
 import numpy as np
 from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history_files import History
+from frugal_alloc._replay.history import History
 
 from . import offline_placement, replay_suite
 from .command_line import BAD_INPUT, Parser

@@ -20,17 +20,18 @@ from typing import Any
 import pytest
 from frugal_alloc import _host_memory, _recorded_files
 from frugal_alloc._replay import history_files
+from frugal_alloc._replay.history import EVENT, History
 from recordings import MIB, Recording
 
 ALLOCATE, FREE = 0, 1
 
 
-def events(history: history_files.History) -> list[tuple[int, ...]]:
+def events(history: History) -> list[tuple[int, ...]]:
     """(operation, allocation, size, stream, late stream, ready) of each."""
-    return list(history_files.EVENT.iter_unpack(history.events))
+    return list(EVENT.iter_unpack(history.events))
 
 
-def read(recording: Recording, tmp_path: Path) -> history_files.History:
+def read(recording: Recording, tmp_path: Path) -> History:
     return history_files.read(recording.write(tmp_path / "recording.pickle"))
 
 
@@ -263,8 +264,8 @@ def test_more_streams_than_can_be_made_are_refused(recording: Recording, tmp_pat
 
 
 def test_event_is_32_bytes_as_in_c() -> None:
-    assert history_files.EVENT.size == 32
-    assert history_files.EVENT.format == "<IIQIIQ"
+    assert EVENT.size == 32
+    assert EVENT.format == "<IIQIIQ"
 
 
 def _damage(data: bytes, chance: random.Random) -> bytes:
@@ -304,7 +305,7 @@ def test_damaged_recording_is_refused_or_still_a_history(seed: int, recording: R
             assert_consistent(history)
 
 
-def assert_consistent(history: history_files.History) -> None:
+def assert_consistent(history: History) -> None:
     """What bindings/replay asks of the events."""
     live, freed = set(), set()
     for operation, allocation, size, stream, late_stream, ready in events(history):
