@@ -21,7 +21,7 @@ import pytest
 import torch
 from binding_helpers import GIB, MIB, collect, cuda_runtime, empty, limit, room
 from frugal_alloc import _native
-from frugal_alloc._out_of_memory import graphs, report
+from frugal_alloc._out_of_memory import error_report, graphs
 
 numbers = itertools.count()
 
@@ -452,7 +452,7 @@ def test_folder_that_cannot_be_written_is_replaced_by_a_temporary_one(
     report_dir: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(report, "_private", None)
+    monkeypatch.setattr(error_report, "_private", None)
     file = tmp_path / "file"
     file.write_text("")
     report_dir(file)
@@ -503,5 +503,5 @@ def test_leak_that_was_let_go_since_the_last_epoch_is_no_cause() -> None:
 def test_batch_is_told_only_by_two_sizes_that_were_seen(
     peaks: dict[int, int], current: int, capacity: int, fits: int | None
 ) -> None:
-    text = report.fitting_batch(peaks, current, capacity)
+    text = error_report.fitting_batch(peaks, current, capacity)
     assert text is None if fits is None else text.startswith(f"a batch of {fits} would have fit")
