@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from frugal_alloc import _installation
+from frugal_alloc._arguments import Parser, refuse
 from frugal_alloc._command import progress
 from frugal_alloc._replay import history_files, replays
 from frugal_alloc._simulation import simulated_gpu
@@ -27,7 +28,6 @@ from .ablation.cases import Case, bound_bytes
 from .ablation.choices import Alternative, alternatives
 from .ablation.plays import RATIOS, Figures, PlayError, Policy
 from .ablation.rivals import KEPT, RATIOS_OF, Rival, Rivals
-from .command_line import BAD_INPUT, Parser
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> int:
     except replay_suite.UnknownInput as error:
         parser.error(f"--only: {error}")
     except (history_files.HistoryError, _installation.MissingPart, output_file.NotWritable) as error:
-        return _fail(parser, error, BAD_INPUT)
+        return refuse(parser.prog, error)
     except (PlayError, replays.ReplayError, simulated_gpu.SimulationError, OSError) as error:
         return _fail(parser, error, _FAILED)
     except KeyboardInterrupt:

@@ -12,8 +12,7 @@ import sys
 from pathlib import Path
 
 from frugal_alloc import _recorded_files
-
-_BAD_INPUT = 2
+from frugal_alloc._arguments import refuse
 
 
 def lean(trace: dict) -> dict:
@@ -23,8 +22,7 @@ def lean(trace: dict) -> dict:
 
 def main(arguments: list[str]) -> int:
     if len(arguments) != 2:
-        print("lean_trace: name the trace and the file to write", file=sys.stderr)
-        return _BAD_INPUT
+        return refuse("lean_trace", "name the trace and the file to write")
     source, target = map(Path, arguments)
     try:
         trace = _recorded_files.parse_values(_recorded_files.read_bytes(source), source)
@@ -33,11 +31,9 @@ def main(arguments: list[str]) -> int:
         packed = lzma.compress(json.dumps(lean(trace), separators=(",", ":")).encode())
         target.write_bytes(packed)
     except _recorded_files.UnreadableFile as error:
-        print(f"lean_trace: {error}", file=sys.stderr)
-        return _BAD_INPUT
+        return refuse("lean_trace", error)
     except OSError as error:
-        print(f"lean_trace: {target} cannot be written: {error.strerror}", file=sys.stderr)
-        return _BAD_INPUT
+        return refuse("lean_trace", f"{target} cannot be written: {error.strerror}")
     return 0
 
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 import numpy as np
-from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history_files import History
+from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE, History
 from numpy.typing import NDArray
 
 # allocator/port/units.h has the same: kGrain, kPageSize, kSmallLimit.
@@ -54,10 +53,10 @@ def lifetimes(history: History, *, waits: bool = True) -> Lifetimes:
     """`waits`: a block that is freed while a stream still uses it is gone at its free, since the host, or the stream
     that gets the memory, may wait for that stream. Otherwise it lives until that stream is done.
     """
-    assert _EVENT.itemsize == history_files.EVENT.size
+    assert _EVENT.itemsize == EVENT.size
     events = np.frombuffer(history.events, _EVENT)
-    births = np.flatnonzero(events["operation"] == history_files.ALLOCATE)
-    frees = np.flatnonzero(events["operation"] == history_files.FREE)
+    births = np.flatnonzero(events["operation"] == ALLOCATE)
+    frees = np.flatnonzero(events["operation"] == FREE)
     birth, size, stream = (np.zeros(len(births), np.int64) for _ in range(3))
     made = events["allocation"][births]
     birth[made] = births

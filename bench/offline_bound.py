@@ -25,11 +25,11 @@ import dataclasses
 import sys
 
 import numpy as np
+from frugal_alloc._arguments import Parser, refuse
 from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history_files import History
+from frugal_alloc._replay.history import History
 
 from . import offline_placement, replay_suite
-from .command_line import BAD_INPUT, Parser
 from .lifetimes import GRAINS_A_PAGE, PAGE_BYTES, Numbers, lifetimes
 
 
@@ -99,8 +99,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         histories = load(options.histories)
     except history_files.HistoryError as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return refuse(parser.prog, error)
     print("history                        live GiB  any placement  without waits  own arenas  is enough   (÷ live)")
     for history in histories:
         found = bounds(history)

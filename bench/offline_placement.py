@@ -16,7 +16,7 @@ from __future__ import annotations
 import bisect
 
 import numpy as np
-from frugal_alloc._replay.history_files import History
+from frugal_alloc._replay.history import History
 from numpy.typing import NDArray
 
 from .free_ranges import FreeRanges

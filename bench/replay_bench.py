@@ -14,12 +14,12 @@ import sys
 from pathlib import Path
 
 from frugal_alloc import _installation
+from frugal_alloc._arguments import Parser, refuse
 from frugal_alloc._command import progress
 from frugal_alloc._replay import history_files, replays
 from frugal_alloc._simulation import simulated_gpu
 
 from . import provenance, replay_bars, replay_results, replay_suite, replay_tables
-from .command_line import BAD_INPUT, Parser
 
 _FAILED, _INTERRUPTED = 1, 130
 # Where the tables of bars look: tight, tighter, some room, much room.
@@ -51,8 +51,7 @@ def main(arguments: list[str] | None = None) -> int:
     except replay_suite.UnknownInput as error:
         parser.error(f"--only: {error}")
     except (history_files.HistoryError, _installation.MissingPart, simulated_gpu.SimulationError, OSError) as error:
-        print(f"{parser.prog}: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return refuse(parser.prog, error)
     except replays.ReplayError as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
         return _FAILED

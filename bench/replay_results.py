@@ -46,7 +46,7 @@ class Input:
     allocations: int
     streams: int
     peak_live_bytes: int
-    # See frugal_alloc._replay.history_files.History.
+    # See frugal_alloc._replay.history.History.
     warm_up_end: int | None
     turn_ends: list[int]
     # Of a generated one.

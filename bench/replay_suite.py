@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from frugal_alloc._replay import history_files, replays
-from frugal_alloc._replay.history_files import History
+from frugal_alloc._replay.history import History
 from frugal_alloc._replay.replays import Measurement
 
 from . import generators

@@ -11,18 +11,10 @@ from __future__ import annotations
 import argparse
 import sys
 from pathlib import Path
-from typing import NoReturn
+
+from frugal_alloc._arguments import Parser, refuse
 
 from . import output_file
-
-BAD_INPUT = 2
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"report: {message} (see --help)\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -31,8 +23,7 @@ def main(arguments: list[str] | None = None) -> int:
         from .reporting import micro, page, replays, trainings
         from .reporting.fields import BadInput
     except ModuleNotFoundError as error:
-        print(f"report: {error.name} is not installed; run tools/setup, and use .venv/bin/python", file=sys.stderr)
-        return BAD_INPUT
+        return refuse("report", f"{error.name} is not installed; run tools/setup, and use .venv/bin/python")
     try:
         output_file.check(options.out)
         html = page.render(
@@ -42,14 +33,13 @@ def main(arguments: list[str] | None = None) -> int:
         )
         output_file.write(options.out, html)
     except (BadInput, output_file.NotWritable) as error:
-        print(f"report: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return refuse("report", error)
     print(f"{options.out}: {len(html) / 1024:,.0f} KiB")
     return 0
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = _Parser(description=__doc__.partition("\n")[0])
+    parser = Parser("report", description=__doc__.partition("\n")[0])
     parser.add_argument(
         "figures", type=Path, metavar="FIGURES", help="what //bench:replay_bench has written with --json"
     )

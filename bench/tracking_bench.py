@@ -10,7 +10,6 @@ makes one slower. The bound of a step takes all its allocations for recorded, fr
 
 from __future__ import annotations
 
-import argparse
 import random
 import resource
 import statistics
@@ -18,6 +17,8 @@ import sys
 import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
+
+from frugal_alloc._arguments import Parser, refuse
 
 from . import provenance
 from .training import workloads
@@ -32,11 +33,10 @@ SIZES = {"recorded": 1 << 20, "left out": 512}
 LOOP = 1000
 EPOCHS = 100
 TINY_LAYERS = 19
-BAD_INPUT = 2
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser("tracking_bench", description=__doc__.splitlines()[0])
+    parser = Parser("tracking_bench", description=__doc__.splitlines()[0])
     parser.add_argument("--repeats", type=int, default=40, metavar="N", help="loops of each kind (default 40)")
     parser.add_argument("--seed", type=int, default=1, metavar="N")
     options = parser.parse_args(arguments)
@@ -45,8 +45,7 @@ def main(arguments: list[str] | None = None) -> int:
     import torch
 
     if not torch.cuda.is_available():
-        print("tracking_bench: there is no GPU; run it under frugal-alloc simulate", file=sys.stderr)
-        return BAD_INPUT
+        return refuse("tracking_bench", "there is no GPU; run it under frugal-alloc simulate")
     import frugal_alloc
     from torch.utils._python_dispatch import _disable_current_modes
 

@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from frugal_alloc._arguments import Parser, refuse
 from frugal_alloc._command import progress
 from frugal_alloc._simulation import simulated_gpu
 
@@ -29,15 +30,7 @@ from .training.runs import ENDING_SIGNALS, NoTorch, Trainer, carry_out
 WORKLOADS = ("gpt2", "resnet50", "fasterrcnn")
 WITHOUT_TORCHVISION = ("gpt2",)
 DEFAULT_SIMULATED_MEMORY = 24 << 30
-BAD_INPUT = 2
 FAILED = 1
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"train_bench: {message} (see --help)\n")
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -47,8 +40,7 @@ def main(arguments: list[str] | None = None) -> int:
             output_file.check(options.json)
         return _measure(options)
     except (simulated_gpu.SimulationError, NoTorch, output_file.NotWritable) as error:
-        print(f"train_bench: {error}", file=sys.stderr)
-        return BAD_INPUT
+        return refuse("train_bench", error)
 
 
 def _end(number: int, _: object) -> NoReturn:
@@ -119,7 +111,7 @@ def _possible(models: list[str], torchvision: str | None) -> tuple[list[str], li
 
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
-    parser = _Parser(description=__doc__.partition("\n")[0])
+    parser = Parser("train_bench", description=__doc__.partition("\n")[0])
     add = parser.add_argument
     add("--models", type=_among(WORKLOADS), default=list(WORKLOADS), metavar="NAME,...", help=_choices(WORKLOADS))
     names = list(allocators.TITLES)

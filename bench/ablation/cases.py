@@ -6,7 +6,7 @@ import dataclasses
 import importlib
 import importlib.util
 
-from frugal_alloc._replay.history_files import History
+from frugal_alloc._replay.history import History
 
 from .. import replay_suite
 from .plays import AMPLE, Figures

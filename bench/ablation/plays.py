@@ -8,7 +8,7 @@ import subprocess
 from pathlib import Path
 
 from frugal_alloc._replay import replays
-from frugal_alloc._replay.history_files import History
+from frugal_alloc._replay.history import History
 
 from .. import replay_suite
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from ..command_line import Parser
+from frugal_alloc._arguments import Parser
+
 from . import DEFAULT_SEED, GENERATORS, BadParameter, generate
 from .recorder import GIB, write
 

@@ -5,13 +5,11 @@ from __future__ import annotations
 import dataclasses
 import json
 from pathlib import Path
+from typing import Any
 
-from frugal_alloc._replay import history_files
+from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE, MAX_EVENTS, MAX_SIZE, History
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
-# What the replay takes.
-_MOST_EVENTS = 1 << 24
-_LARGEST = 1 << 50
 
 
 class BadParameter(ValueError):
@@ -59,19 +57,19 @@ class Recorder:
     def allocate(self, size: int, stream: int = 0) -> int:
         # Of an allocation without bytes, the allocator would not hear.
         size = max(size, 1)
-        if size > _LARGEST:
+        if size > MAX_SIZE:
             raise BadParameter(f"a tensor would have {size} bytes, more than any GPU; make a parameter smaller")
         tensor = len(self._sizes)
         self._sizes.append(size)
         self._live.add(tensor)
         self._stream_count = max(self._stream_count, stream + 1)
-        self._add(_Event(history_files.ALLOCATE, tensor, size, stream), grown=size)
+        self._add(_Event(ALLOCATE, tensor, size, stream), grown=size)
         return tensor
 
     def free(self, tensor: int) -> None:
         """Frees a tensor that only the stream it was allocated on has used, or the host has waited for the others."""
         self._live.remove(tensor)
-        self._add(_Event(history_files.FREE, tensor), grown=-self._sizes[tensor])
+        self._add(_Event(FREE, tensor), grown=-self._sizes[tensor])
 
     def free_late(self, tensor: int, late_stream: int, after: int) -> None:
         """Frees a tensor that `late_stream` goes on using for `after` more events, at least for the streams' lag.
@@ -82,7 +80,7 @@ class Recorder:
         ready = len(self._events) + max(after, self._stream_lag, 1)
         self._stream_count = max(self._stream_count, late_stream + 1)
         self._late[ready] = self._late.get(ready, 0) + self._sizes[tensor]
-        self._add(_Event(history_files.FREE, tensor, late_stream=late_stream, ready=ready), grown=0)
+        self._add(_Event(FREE, tensor, late_stream=late_stream, ready=ready), grown=0)
 
     def temporary(self, size: int, stream: int = 0) -> None:
         """A tensor that is freed at once, such as an operator's workspace."""
@@ -102,13 +100,13 @@ class Recorder:
         """One iteration of a fixed loop is over: each repeats the same calls."""
         self._turn_ends.append(len(self._events))
 
-    def history(self, name: str) -> history_files.History:
+    def history(self, name: str) -> History:
         total = len(self._events)
         packed = b"".join(
-            history_files.EVENT.pack(e.operation, e.allocation, e.size, e.stream, e.late_stream, min(e.ready, total))
+            EVENT.pack(e.operation, e.allocation, e.size, e.stream, e.late_stream, min(e.ready, total))
             for e in self._events
         )
-        return history_files.History(
+        return History(
             name=name,
             events=packed,
             event_count=total,
@@ -125,30 +123,40 @@ class Recorder:
         self.live_bytes += grown - self._late.pop(len(self._events), 0)
         self._peak_live_bytes = max(self._peak_live_bytes, self.live_bytes)
         self._events.append(event)
-        if len(self._events) > _MOST_EVENTS:
-            raise BadParameter(f"there would be more than {_MOST_EVENTS} events; make it shorter")
+        if len(self._events) > MAX_EVENTS:
+            raise BadParameter(f"there would be more than {MAX_EVENTS} events; make it shorter")
 
 
-def write(history: history_files.History, path: Path) -> None:
+def write(history: History, path: Path) -> None:
     """As a file that ``frugal-alloc replay`` understands; bench/generators/README.md describes it."""
     path.write_text(as_text(history))
 
 
-def as_text(history: history_files.History) -> str:
+def as_text(history: History) -> str:
     """What write() writes."""
-    rows: list[list[int]] = []
-    for operation, allocation, size, stream, late_stream, ready in history_files.EVENT.iter_unpack(history.events):
-        if operation == history_files.ALLOCATE:
-            rows.append([history_files.ALLOCATE, allocation, size, stream])
-        elif ready:
-            rows.append([history_files.FREE, allocation, late_stream, ready])
-        else:
-            rows.append([history_files.FREE, allocation])
     head = {
         "frugal_alloc_history": 1,
         "warm_up_end": history.warm_up_end,
         "turn_ends": list(history.turn_ends),
         "stream_lag": history.stream_lag,
     }
+    return rows_as_text(head, rows_of(history))
+
+
+def rows_of(history: History) -> list[list[int]]:
+    """Its events as the file has them."""
+    rows: list[list[int]] = []
+    for operation, allocation, size, stream, late_stream, ready in EVENT.iter_unpack(history.events):
+        if operation == ALLOCATE:
+            rows.append([ALLOCATE, allocation, size, stream])
+        elif ready:
+            rows.append([FREE, allocation, late_stream, ready])
+        else:
+            rows.append([FREE, allocation])
+    return rows
+
+
+def rows_as_text(head: dict[str, Any], rows: list[list[int]]) -> str:
+    """A file with these fields, the events last, each on a line of its own."""
     lines = ",\n".join(json.dumps(row, separators=(",", ":")) for row in rows)
     return json.dumps(head)[:-1] + ', "events": [\n' + lines + "\n]}\n"

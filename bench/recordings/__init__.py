@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from frugal_alloc._replay import history_files
+from frugal_alloc._replay.history import EVENT, FREE, History
 from frugal_alloc._simulation import simulated_gpu
 
 from ..generators import recorder
@@ -51,7 +52,7 @@ def file_of(name: str, folder: Path = _HISTORIES) -> Path:
     return folder / f"{name}.json.xz"
 
 
-def record(name: str, seed: int = DEFAULT_SEED) -> history_files.History:
+def record(name: str, seed: int = DEFAULT_SEED) -> History:
     """Runs the program in a process of its own.
 
     Raises:
@@ -73,25 +74,25 @@ def record(name: str, seed: int = DEFAULT_SEED) -> history_files.History:
         return _with_frees_in_order(history_files.read(snapshot))
 
 
-def _with_frees_in_order(history: history_files.History) -> history_files.History:
+def _with_frees_in_order(history: History) -> History:
     """Frees that follow one another come in the order of their allocations.
 
     PyTorch drops the weights that autocast has cast in the order of host addresses, which differ from run to run.
     """
     ordered: list[tuple[int, ...]] = []
     frees: list[tuple[int, ...]] = []
-    for event in history_files.EVENT.iter_unpack(history.events):
+    for event in EVENT.iter_unpack(history.events):
         operation, *_, ready = event
-        if operation == history_files.FREE and not ready:
+        if operation == FREE and not ready:
             frees.append(event)
             continue
         ordered += [*sorted(frees), event]
         frees.clear()
     ordered += sorted(frees)
-    return dataclasses.replace(history, events=b"".join(history_files.EVENT.pack(*event) for event in ordered))
+    return dataclasses.replace(history, events=b"".join(EVENT.pack(*event) for event in ordered))
 
 
-def write(history: history_files.History, path: Path) -> None:
+def write(history: History, path: Path) -> None:
     """As a list of events, packed: without addresses and times, which differ from run to run.
 
     Beside the pickle of the snapshot it takes a third of the bytes.

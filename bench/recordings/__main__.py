@@ -5,9 +5,9 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
+from frugal_alloc._arguments import Parser
 from frugal_alloc._simulation import simulated_gpu
 
-from ..command_line import Parser
 from . import DEFAULT_SEED, NAMES, RecordingFailed, file_of, record, write
 
 _FAILED = 1

@@ -33,7 +33,7 @@ _MIB, _GIB = 1 << 20, 1 << 30
 
 
 @dataclasses.dataclass(frozen=True)
-class Verdict:
+class Standing:
     """How ours stands to a bar, by its worst history."""
 
     bar: Bar
@@ -66,7 +66,7 @@ def render(replays: Replays, trainings: Trainings | None, micro: Micro | None) -
     }
     return environment.get_template("page.html.jinja").render(
         replays=replays,
-        verdicts=[verdict(bar) for bar in replays.bars],
+        standings=[standing(bar) for bar in replays.bars],
         metrics=metrics(replays),
         memory=_of_each_history(replays, charts.memory_chart, lambda play: play.series),
         strips=_of_each_history(replays, charts.strip_chart, lambda play: play.runs),
@@ -118,7 +118,7 @@ def format_figure(value: float | None) -> str:
     return f"{value:.4g}" if value >= 10 else f"{value:.4f}".rstrip("0")
 
 
-def verdict(bar: Bar) -> Verdict:
+def standing(bar: Bar) -> Standing:
     ours = [value for value in bar.values if value.allocator == OURS]
     others = dict.fromkeys(value.allocator for value in bar.values if value.allocator != OURS)
     has_stretch = bar.stretch is not None or bar.stretch_is is not None
@@ -132,7 +132,7 @@ def verdict(bar: Bar) -> Verdict:
         state = "stretch"
     else:
         state = "information" if bar.bar is None else "reached"
-    return Verdict(
+    return Standing(
         bar=bar,
         worst=_worst(bar, ours),
         others={name: _worst(bar, [value for value in bar.values if value.allocator == name]) for name in others},

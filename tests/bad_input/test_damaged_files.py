@@ -16,6 +16,7 @@ import pytest
 import report_samples as samples
 from frugal_alloc._program.code_lines import CodeLine
 from frugal_alloc._replay import history_files
+from frugal_alloc._replay.history import EVENT, History
 from frugal_alloc._tracking import suppressions
 from recordings import MIB, Recording
 
@@ -102,11 +103,11 @@ def test_a_damaged_history_is_read_or_refused(tmp_path: Path) -> None:
     assert read > 0
 
 
-def assert_consistent(history: history_files.History, case: str) -> None:
+def assert_consistent(history: History, case: str) -> None:
     """What the C++ that plays the events relies on."""
     live: set[int] = set()
     made = 0
-    for operation, allocation, size, stream, late_stream, ready in history_files.EVENT.iter_unpack(history.events):
+    for operation, allocation, size, stream, late_stream, ready in EVENT.iter_unpack(history.events):
         assert max(stream, late_stream) < history.stream_count <= 1024, case
         assert ready <= history.event_count, case
         if operation == 0:
@@ -117,7 +118,7 @@ def assert_consistent(history: history_files.History, case: str) -> None:
             assert operation == 1, case
             live.remove(allocation)
     assert made == history.allocation_count, case
-    assert history.initial_count <= history.event_count == len(history.events) // history_files.EVENT.size, case
+    assert history.initial_count <= history.event_count == len(history.events) // EVENT.size, case
 
 
 def test_damaged_suppressions_are_read_or_refused(tmp_path: Path) -> None:

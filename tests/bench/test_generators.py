@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 from frugal_alloc._replay import history_files
+from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE
 
 from bench import generators
 from bench.generators import __main__ as command_line
@@ -53,10 +54,10 @@ def test_longer_scale_makes_more_events(name: str) -> None:
 @pytest.mark.parametrize("name", [name for name in generators.GENERATORS if name.startswith("fixed_")])
 def test_loop_makes_the_same_calls_in_every_turn(name: str) -> None:
     history = generators.generate(name)
-    events = list(history_files.EVENT.iter_unpack(history.events))
+    events = list(EVENT.iter_unpack(history.events))
     assert len(history.turn_ends) == 12
     iterations = [events[begin:end] for begin, end in zip(history.turn_ends, history.turn_ends[1:], strict=False)]
-    sizes = {allocation: size for operation, allocation, size, *_ in events if operation == history_files.ALLOCATE}
+    sizes = {allocation: size for operation, allocation, size, *_ in events if operation == ALLOCATE}
 
     def shape(iteration: list[tuple[int, ...]]) -> list[tuple[int, ...]]:
         return [(operation, sizes[allocation], stream) for operation, allocation, _, stream, *_ in iteration]
@@ -74,16 +75,14 @@ def test_warm_up_ends_somewhere_in_the_first_half(name: str) -> None:
 
 def test_streams_of_late_frees_are_late() -> None:
     history = generators.generate("late_streams", scale=SCALE)
-    late = [event for event in history_files.EVENT.iter_unpack(history.events) if event[5]]
+    late = [event for event in EVENT.iter_unpack(history.events) if event[5]]
     assert len(late) > history.allocation_count / 20
     assert {event[4] for event in late} == {0, 3}
 
 
 def test_parameter_can_be_changed() -> None:
     changed = generators.generate("odd_sizes", scale=SCALE, changes={"excess": "1024"})
-    sizes = {
-        event[2] for event in history_files.EVENT.iter_unpack(changed.events) if event[0] == history_files.ALLOCATE
-    }
+    sizes = {event[2] for event in EVENT.iter_unpack(changed.events) if event[0] == ALLOCATE}
     assert {size % (2 << 20) for size in sizes} == {1024}
 
 
@@ -109,13 +108,11 @@ class TestRecorder:
         recorder.free_late(recorder.allocate(100), late_stream=1, after=1)
         for _ in range(3):
             recorder.allocate(1)
-        (late,) = [
-            e for e in history_files.EVENT.iter_unpack(recorder.history("x").events) if e[0] == history_files.FREE
-        ]
+        (late,) = [e for e in EVENT.iter_unpack(recorder.history("x").events) if e[0] == FREE]
         assert late[4:] == (1, 4)
 
     def test_history_has_no_more_events_than_can_be_replayed(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr("bench.generators.recorder._MOST_EVENTS", 100)
+        monkeypatch.setattr("bench.generators.recorder.MAX_EVENTS", 100)
         with pytest.raises(generators.BadParameter, match="more than 100 events"):
             generators.generate("kv_server")
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history_files import History
+from frugal_alloc._replay.history import ALLOCATE, FREE, History
 
 from bench import offline_bound
 from bench.lifetimes import PAGE_BYTES
@@ -24,11 +24,11 @@ def history(folder: Path, *events: list[int]) -> History:
 
 
 def allocate(number: int, size: int, stream: int = 0) -> list[int]:
-    return [history_files.ALLOCATE, number, size, stream]
+    return [ALLOCATE, number, size, stream]
 
 
 def free(number: int, late_stream: int | None = None, ready: int | None = None) -> list[int]:
-    return [history_files.FREE, number] if ready is None else [history_files.FREE, number, late_stream, ready]
+    return [FREE, number] if ready is None else [FREE, number, late_stream, ready]
 
 
 def test_one_byte_takes_a_page(tmp_path: Path) -> None:

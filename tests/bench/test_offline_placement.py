@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history_files import History
+from frugal_alloc._replay.history import History
 
 from bench.free_ranges import FreeRanges
 from bench.generators.recorder import Recorder

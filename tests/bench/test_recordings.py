@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 import torch
 from frugal_alloc._replay import history_files
+from frugal_alloc._replay.history import EVENT, History
 
 from bench import recordings
 from bench.recordings import __main__ as command
@@ -58,7 +59,7 @@ def test_the_last_line_of_a_program_that_fails_is_in_the_error() -> None:
         recordings.record("no_such")
 
 
-def test_a_packed_recording_is_read_as_it_was_made(tmp_path: Path, recorded: history_files.History) -> None:
+def test_a_packed_recording_is_read_as_it_was_made(tmp_path: Path, recorded: History) -> None:
     path = recordings.file_of("made", tmp_path)
     recordings.write(recorded, path)
     assert history_files.read(path).events == recorded.events
@@ -67,19 +68,19 @@ def test_a_packed_recording_is_read_as_it_was_made(tmp_path: Path, recorded: his
 def test_frees_that_follow_one_another_are_in_the_order_of_their_allocations() -> None:
     allocations = [(0, number, 512, 0, 0, 0) for number in range(4)]
     frees = [(1, 2, 0, 0, 0, 0), (1, 0, 0, 0, 0, 0), (1, 3, 0, 0, 1, 9), (1, 1, 0, 0, 0, 0), (0, 4, 512, 0, 0, 0)]
-    events = b"".join(history_files.EVENT.pack(*row) for row in allocations + frees)
-    found = recordings._with_frees_in_order(history_files.History("made", events, 9, 0, 5, 2, 2048))
+    events = b"".join(EVENT.pack(*row) for row in allocations + frees)
+    found = recordings._with_frees_in_order(History("made", events, 9, 0, 5, 2, 2048))
     # The one that is late stays where it is: it ends the run of frees before it.
     in_order = [*allocations, frees[1], frees[0], *frees[2:]]
-    assert list(history_files.EVENT.iter_unpack(found.events)) == in_order
+    assert list(EVENT.iter_unpack(found.events)) == in_order
 
 
 @pytest.fixture
-def recorded() -> history_files.History:
+def recorded() -> History:
     """With a free that is late on a second stream."""
     rows = [(0, 0, 4096, 0, 0, 0), (0, 1, 512, 1, 0, 0), (1, 0, 0, 0, 1, 4), (1, 1, 0, 0, 0, 0)]
-    events = b"".join(history_files.EVENT.pack(*row) for row in rows)
-    return history_files.History("made", events, 4, 0, 2, 2, 4608)
+    events = b"".join(EVENT.pack(*row) for row in rows)
+    return History("made", events, 4, 0, 2, 2, 4608)
 
 
 @pytest.mark.parametrize(
@@ -103,7 +104,7 @@ def test_bad_arguments_are_refused_in_one_line(
 def test_a_program_that_fails_says_why_in_one_line_and_leaves_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def fails(name: str, seed: int) -> history_files.History:
+    def fails(name: str, seed: int) -> History:
         raise recordings.RecordingFailed(f"{name} ended with status 1: out of memory")
 
     monkeypatch.setattr(command, "record", fails)

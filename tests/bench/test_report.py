@@ -272,31 +272,31 @@ def a_bar(*values: Value, at_least: bool = False, bar: float | None = 1.0, stret
 def test_a_bar_is_reached_where_every_history_of_ours_reaches_it():
     near, far = Value("a", "frugal", 0.9, True, False), Value("b", "frugal", 1.5, False, False)
     theirs = Value("a", "native", 9.0, False, False)
-    assert page.verdict(a_bar(near, theirs)).state == "reached"
-    assert page.verdict(a_bar(near, far)).state == "short"
-    assert page.verdict(a_bar(near, far)).short_of == [far]
-    assert page.verdict(a_bar(Value("a", "frugal", 0.4, True, True), theirs)).state == "stretch"
-    assert page.verdict(a_bar(theirs)).state == "unmeasured"
+    assert page.standing(a_bar(near, theirs)).state == "reached"
+    assert page.standing(a_bar(near, far)).state == "short"
+    assert page.standing(a_bar(near, far)).short_of == [far]
+    assert page.standing(a_bar(Value("a", "frugal", 0.4, True, True), theirs)).state == "stretch"
+    assert page.standing(a_bar(theirs)).state == "unmeasured"
 
 
 def test_a_stretch_without_a_bar_is_no_failure():
     short, beyond = Value("b", "frugal", 1.5, False, False), Value("a", "frugal", 0.4, False, True)
-    assert page.verdict(a_bar(short, bar=None, stretch=None)).state == "information"
-    assert page.verdict(a_bar(beyond, short, bar=None)).state == "short_of_stretch"
-    assert page.verdict(a_bar(beyond, bar=None)).state == "stretch"
+    assert page.standing(a_bar(short, bar=None, stretch=None)).state == "information"
+    assert page.standing(a_bar(beyond, short, bar=None)).state == "short_of_stretch"
+    assert page.standing(a_bar(beyond, bar=None)).state == "stretch"
 
 
 def test_the_worst_history_is_told():
     values = [Value(name, "frugal", figure, True, True) for name, figure in (("a", 0.2), ("b", 0.9), ("c", 0.5))]
-    assert page.verdict(a_bar(*values)).worst.history == "b"
-    assert page.verdict(a_bar(*values, at_least=True)).worst.history == "a"
+    assert page.standing(a_bar(*values)).worst.history == "b"
+    assert page.standing(a_bar(*values, at_least=True)).worst.history == "a"
     failed = Value("d", "frugal", None, False, False)
-    assert page.verdict(a_bar(*values, failed)).worst == failed
+    assert page.standing(a_bar(*values, failed)).worst == failed
 
 
 def test_one_that_falls_short_is_worse_than_one_that_is_excused():
     excused, short = Value("a", "frugal", 3.0, True, False), Value("b", "frugal", 2.0, False, False)
-    assert page.verdict(a_bar(excused, short)).worst == short
+    assert page.standing(a_bar(excused, short)).worst == short
 
 
 def test_strips_of_a_history_have_one_scale():

@@ -7,7 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._replay import history_files
+from frugal_alloc._replay import event_list, history_files
+from frugal_alloc._replay.history import EVENT
 
 ALLOCATE, FREE = 0, 1
 TWO = [[ALLOCATE, 0, 700, 0], [ALLOCATE, 1, 300, 1], [FREE, 0], [FREE, 1]]
@@ -21,7 +22,7 @@ def write(path: Path, events: Any, **others: Any) -> Path:
 def test_events_are_taken_as_they_are(tmp_path: Path) -> None:
     rows = [[ALLOCATE, 0, 700, 0], [ALLOCATE, 1, 300, 2], [FREE, 0, 1, 4], [FREE, 1]]
     history = history_files.read(write(tmp_path / "made-up.json", rows))
-    assert list(history_files.EVENT.iter_unpack(history.events)) == [
+    assert list(EVENT.iter_unpack(history.events)) == [
         (ALLOCATE, 0, 700, 0, 0, 0),
         (ALLOCATE, 1, 300, 2, 0, 0),
         (FREE, 0, 0, 0, 1, 4),
@@ -93,6 +94,6 @@ def test_bad_list_gets_one_line_that_names_it_and_status_2(case: str, tmp_path: 
 
 
 def test_more_events_than_can_be_replayed_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(history_files, "_MAX_EVENTS", 3)
+    monkeypatch.setattr(event_list, "MAX_EVENTS", 3)
     with pytest.raises(history_files.HistoryError, match="more than 3 events"):
         history_files.read(write(tmp_path / "long.json", TWO))

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._replay import history_files, replays
+from frugal_alloc._replay import replays
+from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE, History
 from frugal_alloc._simulation import simulated_gpu
 from recordings import MIB, Recording
 
@@ -183,10 +184,8 @@ def test_worker_that_crashes_gets_one_line(history: Path, command: Any, monkeypa
     ids=["freed twice", "never made", "made twice", "no such", "stream", "late stream", "no size", "operation"],
 )
 def test_events_that_are_no_history_are_refused_by_the_worker(events: list[tuple[int, ...]]) -> None:
-    packed = b"".join(history_files.EVENT.pack(*event) for event in events)
-    history = history_files.History(
-        "bad", packed, len(events), 0, allocation_count=1, stream_count=1, peak_live_bytes=512
-    )
+    packed = b"".join(EVENT.pack(*event) for event in events)
+    history = History("bad", packed, len(events), 0, allocation_count=1, stream_count=1, peak_live_bytes=512)
     with pytest.raises(replays.ReplayError, match="bad with native: the events are not a history"):
         replays.Replayer().measure(history, "native", 1 << 30, find_minimum=False)
 
@@ -263,24 +262,22 @@ class TestConditions:
     """What else a measurement can tell, asked for by its own interface."""
 
     @staticmethod
-    def history(events: list[tuple[int, ...]], **marks: Any) -> history_files.History:
+    def history(events: list[tuple[int, ...]], **marks: Any) -> History:
         """(size, stream) allocates, (allocation,) frees."""
         packed, live, peak, sizes = [], 0, 0, []
         for event in events:
             if len(event) == 2:
-                packed.append(history_files.EVENT.pack(history_files.ALLOCATE, len(sizes), *event, 0, 0))
+                packed.append(EVENT.pack(ALLOCATE, len(sizes), *event, 0, 0))
                 sizes.append(event[0])
                 live += event[0]
             else:
-                packed.append(history_files.EVENT.pack(history_files.FREE, event[0], 0, 0, 0, 0))
+                packed.append(EVENT.pack(FREE, event[0], 0, 0, 0, 0))
                 live -= sizes[event[0]]
             peak = max(peak, live)
-        return history_files.History("made-up", b"".join(packed), len(events), 0, len(sizes), 2, peak, **marks)
+        return History("made-up", b"".join(packed), len(events), 0, len(sizes), 2, peak, **marks)
 
     @staticmethod
-    def measure(
-        history: history_files.History, allocator: str, capacity: int = 200 << 30, **options: Any
-    ) -> replays.Measurement:
+    def measure(history: History, allocator: str, capacity: int = 200 << 30, **options: Any) -> replays.Measurement:
         return replays.Replayer().measure(history, allocator, capacity, find_minimum=False, **options)
 
     # Five iterations, of which the first makes the memory that the others use.

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 from frugal_alloc._gpu_check import costs, table
-from frugal_alloc._gpu_check.report import FILE, Needs, Report
 from frugal_alloc._gpu_check.results import Results, StepResult
+from frugal_alloc._gpu_check.step_report import FILE, Needs, StepReport
 from frugal_alloc._gpu_check.steps import FACTS, PARTS, STEPS, Step
 from frugal_alloc._gpu_check.timing import Latencies, slope
 
 
-def report(folder: Path, simulated: bool) -> Report:
-    return Report(folder, seconds=60, share=1.0, simulated=simulated)
+def report(folder: Path, simulated: bool) -> StepReport:
+    return StepReport(folder, seconds=60, share=1.0, simulated=simulated)
 
 
 def said(folder: Path, kind: str = "checks") -> list[dict[str, Any]]:

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from conftest import environment, run
 from frugal_alloc._gpu_check import binding_tests, histories, kit, neighbours, programs, tagged_soak, trainings
-from frugal_alloc._gpu_check.report import FILE, Report
+from frugal_alloc._gpu_check.step_report import FILE, StepReport
 from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
 
@@ -20,8 +20,8 @@ GIB = 1 << 30
 SEEN = "frugal simulated GPU: the order of"
 
 
-def report(folder: Path, simulated: bool = False, share: float = 1.0) -> Report:
-    return Report(folder, seconds=100, share=share, simulated=simulated)
+def report(folder: Path, simulated: bool = False, share: float = 1.0) -> StepReport:
+    return StepReport(folder, seconds=100, share=share, simulated=simulated)
 
 
 def said(folder: Path, kind: str = "checks") -> list[dict[str, Any]]:
@@ -232,7 +232,7 @@ def test_library_that_is_absent_is_skipped_and_one_that_fails_has_failed(
 def test_alarms_of_the_sanitizer_that_expandable_segments_have_too_are_not_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: str | None, theirs: str, outcome: str
 ) -> None:
-    def started(_: Report, program: str, *__: Any, **___: str) -> programs.Ended:
+    def started(_: StepReport, program: str, *__: Any, **___: str) -> programs.Ended:
         count = ours if program == "sanitized" else theirs
         return programs.Ended(0, "" if count is None else f"========= ERROR SUMMARY: {count} errors\n", "")
 

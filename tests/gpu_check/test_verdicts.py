@@ -13,13 +13,13 @@ import pytest
 from frugal_alloc._gpu_check import lifetimes, machine
 from frugal_alloc._gpu_check.careless import NotOffered
 from frugal_alloc._gpu_check.lifetimes import EXPANDABLE, NATIVE, OURS, _Ending
-from frugal_alloc._gpu_check.report import FILE, Report
+from frugal_alloc._gpu_check.step_report import FILE, StepReport
 
 WELL, FAULT = _Ending(), _Ending(problem="ended by SIGSEGV")
 
 
 def judged(folder: Path, simulated: bool = False, **endings: _Ending) -> dict[str, Any]:
-    report = Report(folder, seconds=60, share=1.0, simulated=simulated)
+    report = StepReport(folder, seconds=60, share=1.0, simulated=simulated)
     lifetimes._judge(report, "a program", {NATIVE: WELL, EXPANDABLE: WELL, OURS: WELL} | endings)
     (check,) = json.loads((folder / FILE).read_text())["checks"]
     return check

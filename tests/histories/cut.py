@@ -15,13 +15,14 @@ every driver call of a whole history can be made to fail in turn within seconds.
 from __future__ import annotations
 
 import dataclasses
-import json
 import sys
 from pathlib import Path
 
 from frugal_alloc._replay import history_files
+from frugal_alloc._replay.history import ALLOCATE, EVENT, History
 
 from bench import generators
+from bench.generators import recorder
 
 FOLDER = Path(__file__).parent
 RECORDED = ("diffusion", "frcnn60", "gpt60", "gpt_decoder")
@@ -57,11 +58,11 @@ class Tensor:
     ready: int = 0
 
 
-def tensors_of(history: history_files.History) -> list[Tensor]:
+def tensors_of(history: History) -> list[Tensor]:
     tensors: list[Tensor] = []
-    rows = history_files.EVENT.iter_unpack(history.events)
+    rows = EVENT.iter_unpack(history.events)
     for number, (operation, allocation, size, stream, late_stream, ready) in enumerate(rows):
-        if operation == history_files.ALLOCATE:
+        if operation == ALLOCATE:
             tensors.append(Tensor(size, stream, number, history.event_count))
         else:
             tensor = tensors[allocation]
@@ -91,7 +92,7 @@ def around_peak(tensors: list[Tensor]) -> list[Tensor]:
     return sorted(large + rest[::step][:SMALL], key=lambda t: t.born)
 
 
-def cut(history: history_files.History) -> dict:
+def cut(history: History) -> dict:
     tensors = around_peak(tensors_of(history))
     most, _ = peak_of(tensors)
     moments = sorted(
@@ -116,7 +117,7 @@ def cut(history: history_files.History) -> dict:
     return {"frugal_alloc_history": 1, "stream_lag": LAG if len(streams) > 1 else 0, "events": rows}
 
 
-def loop(history: history_files.History, begin: int, end: int) -> dict:
+def loop(history: History, begin: int, end: int) -> dict:
     tensors = tensors_of(history)
     lasting = [t for t in tensors if t.born < begin <= t.freed]
     born = [t for t in tensors if begin <= t.born < end]
@@ -129,11 +130,11 @@ def loop(history: history_files.History, begin: int, end: int) -> dict:
     return head | {"events": rows}
 
 
-def whole(history: history_files.History) -> dict:
+def whole(history: History) -> dict:
     rows = []
     born = 0  # an event of a source that allocates does not say which allocation it is: they are in order
-    for operation, allocation, size, stream, late_stream, ready in history_files.EVENT.iter_unpack(history.events):
-        if operation == history_files.ALLOCATE:
+    for operation, allocation, size, stream, late_stream, ready in EVENT.iter_unpack(history.events):
+        if operation == ALLOCATE:
             rows.append([0, born, size, stream])
             born += 1
         else:
@@ -143,8 +144,7 @@ def whole(history: history_files.History) -> dict:
 
 def write(history: dict, path: Path) -> None:
     head = {key: value for key, value in history.items() if key != "events"}
-    rows = ",\n".join(json.dumps(row, separators=(",", ":")) for row in history["events"])
-    path.write_text(json.dumps(head)[:-1] + ', "events": [\n' + rows + "\n]}\n")
+    path.write_text(recorder.rows_as_text(head, history["events"]))
 
 
 def save(history: dict, folder: str, name: str) -> None:
@@ -157,7 +157,7 @@ def save(history: dict, folder: str, name: str) -> None:
     )
 
 
-def source(name: str) -> history_files.History:
+def source(name: str) -> History:
     return generators.generate(name) if name in GENERATED else history_files.read(history_files.find(name))
 
 

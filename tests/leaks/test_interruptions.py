@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 from frugal_alloc import _enabling, _interruptions
-from frugal_alloc._out_of_memory import explain, report, situation
+from frugal_alloc._out_of_memory import error_report, explain, situation
 from frugal_alloc._report import files, join
 from frugal_alloc._tracking.tracker import _quietly
 from frugal_alloc.integrations._following import Following
@@ -134,9 +134,9 @@ QUIET: dict[str, Callable[[pytest.MonkeyPatch, Callable], Any]] = {
     "a look around": lambda patch, work: situation._found([], work),
     "a report's document": lambda patch, work: (
         patch.setattr("frugal_alloc._report.document.build", work),
-        report.build({}),
+        error_report.build({}),
     )[1],
-    "a report's files": lambda patch, work: (patch.setattr(files, "write", work), report.land({}, "."))[1],
+    "a report's files": lambda patch, work: (patch.setattr(files, "write", work), error_report.land({}, "."))[1],
     "other ranks' reports": lambda patch, work: (
         patch.setattr("torch.distributed.is_available", work),
         join.gather({}),
@@ -153,7 +153,7 @@ def test_each_place_that_is_quiet_of_failures_is_not_of_handlers(
     quiet: Callable, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     # Of a report that cannot be written anywhere.
-    monkeypatch.setattr(report, "_private", str(tmp_path))
+    monkeypatch.setattr(error_report, "_private", str(tmp_path))
     assert not quiet(monkeypatch, fail)
     with handled_by(plain), pytest.raises(TimeUp):
         quiet(monkeypatch, ring)

@@ -7,6 +7,7 @@ from collections.abc import Callable
 
 import pytest
 from frugal_alloc._replay import history_files, replays
+from frugal_alloc._replay.history import History
 
 from bench import generators
 
@@ -16,7 +17,7 @@ PAGE = 2 << 20
 STREAM_LAG = 40
 ALLOCATORS = ("frugal", "native", "expandable") if os.environ.get("FRUGAL_ORDER_ALLOCATORS") == "all" else ("frugal",)
 
-HISTORIES: dict[str, Callable[[], history_files.History]] = {
+HISTORIES: dict[str, Callable[[], History]] = {
     **{name: lambda name=name: history_files.read(history_files.find(name)) for name in history_files.known_names()},
     **{name: lambda name=name: generators.generate(name) for name in generators.GENERATORS},
 }

@@ -10,19 +10,11 @@ from collections.abc import Callable, Iterator
 from typing import NoReturn
 
 from .. import __version__
-from .._messages import on_one_line
+from .._arguments import Parser, refuse
 
-BAD_INPUT = 2
 INTERRUPTED = 130
 
 _DESCRIPTION = "A CUDA allocator for PyTorch that does not fragment, and tools around it."
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(BAD_INPUT, f"{self.prog}: {on_one_line(message)} (see {self.prog} --help)\n")
 
 
 class _Refused(Exception):
@@ -30,8 +22,7 @@ class _Refused(Exception):
 
 
 def _complain(command: str, message: str) -> int:
-    print(f"frugal-alloc {command}: {on_one_line(message)}", file=sys.stderr)
-    return BAD_INPUT
+    return refuse(f"frugal-alloc {command}", message)
 
 
 @contextlib.contextmanager
@@ -102,9 +93,9 @@ def _check_platform(arguments: list[str]) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = _Parser("frugal-alloc", description=_DESCRIPTION)
+    parser = Parser("frugal-alloc", description=_DESCRIPTION)
     parser.add_argument("--version", action="version", version=f"frugal-alloc {__version__}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=_Parser)
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     # Carried out before this parser is asked; here for --help, and so that a misspelt command is told of them.
     commands.add_parser("run", help="run a program with the allocator on")
     commands.add_parser("simulate", help="run a command on a simulated GPU")
@@ -119,7 +110,7 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(arguments: list[str]) -> int:
-    parser = _Parser(
+    parser = Parser(
         "frugal-alloc run",
         usage="%(prog)s SCRIPT [ARGUMENT ...]\n       %(prog)s -m MODULE [ARGUMENT ...]\n"
         "       %(prog)s --preload COMMAND [ARGUMENT ...]",
@@ -228,7 +219,7 @@ def _remove_hook(options: argparse.Namespace) -> int:
 
 
 def _simulate(arguments: list[str]) -> int:
-    parser = _Parser(
+    parser = Parser(
         "frugal-alloc simulate",
         usage="%(prog)s --memory SIZE [--gpus N] [--values none|cpu] [--node NAME] [--driver-costs FILE] "
         "[--driver-time] [--full] [--unified] -- COMMAND [ARGUMENT ...]",
@@ -398,8 +389,8 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
 
 
 def _report(options: argparse.Namespace) -> int:
-    from . import report
+    from . import show_report
 
-    with _refusing(report.ReportRefused):
-        report.show(options.files, options.compare, options.html, options.memory_viz, options.json)
+    with _refusing(show_report.ReportRefused):
+        show_report.show(options.files, options.compare, options.html, options.memory_viz, options.json)
     return 0

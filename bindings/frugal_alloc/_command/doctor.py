@@ -37,7 +37,7 @@ print(library.settings())
 """
 
 
-class Verdict(enum.Enum):
+class Condition(enum.Enum):
     GOOD = "ok"
     # Something is lost, and the rest works.
     LESS = "less"
@@ -47,7 +47,7 @@ class Verdict(enum.Enum):
 @dataclasses.dataclass(frozen=True)
 class Check:
     subject: str
-    verdict: Verdict
+    condition: Condition
     # What was found; with LESS and MISSING, also what to do.
     finding: str
 
@@ -55,18 +55,18 @@ class Check:
 def main(as_json: bool = False) -> int:
     """Prints every check as it is done, or all as one object. The status is 0 whatever they say: it is a report."""
     if as_json:
-        found = [dataclasses.asdict(check) | {"verdict": check.verdict.value} for check in checks()]
+        found = [{"subject": one.subject, "verdict": one.condition.value, "finding": one.finding} for one in checks()]
         print(json.dumps({"frugal_alloc": __version__, "checks": found}, indent=1))
         return 0
     for check in checks():
-        print(f"{check.verdict.value:8}{check.subject:15}{check.finding}", flush=True)
+        print(f"{check.condition.value:8}{check.subject:15}{check.finding}", flush=True)
     return 0
 
 
 def checks() -> Iterator[Check]:
-    yield Check("python", Verdict.GOOD, f"{platform.python_version()}, {sys.executable}")
+    yield Check("python", Condition.GOOD, f"{platform.python_version()}, {sys.executable}")
     libc = " ".join(platform.libc_ver()).strip() or "an unknown C library"
-    yield Check("system", Verdict.GOOD, f"{platform.system()} {platform.release()}, {platform.machine()}, {libc}")
+    yield Check("system", Condition.GOOD, f"{platform.system()} {platform.release()}, {platform.machine()}, {libc}")
     torch = yield from _check_torch()
     yield from _check_libraries(torch)
     yield from _check_simulated_gpu(torch)
@@ -80,15 +80,15 @@ def _check_torch() -> Iterator[Check]:
     try:
         torch = _installation.find_torch()
     except _installation.MissingPart as error:
-        yield Check("torch", Verdict.MISSING, str(error))
+        yield Check("torch", Condition.MISSING, str(error))
         return None
     if torch.hip is not None:
-        yield Check("torch", Verdict.MISSING, f"{torch.version} is built for ROCm; install a CUDA build of it")
+        yield Check("torch", Condition.MISSING, f"{torch.version} is built for ROCm; install a CUDA build of it")
         return None
     if torch.cuda is None:
-        yield Check("torch", Verdict.MISSING, f"{torch.version} is built without CUDA; install a CUDA build of it")
+        yield Check("torch", Condition.MISSING, f"{torch.version} is built without CUDA; install a CUDA build of it")
         return None
-    yield Check("torch", Verdict.GOOD, f"{torch.version} for CUDA {torch.cuda}, {torch.folder}")
+    yield Check("torch", Condition.GOOD, f"{torch.version} for CUDA {torch.cuda}, {torch.folder}")
     return torch
 
 
@@ -96,26 +96,26 @@ def _check_libraries(torch: _installation.Torch | None) -> Iterator[Check]:
     for kind, subject in (("alloc", "allocator"), ("replay", "replay")):
         built = ", ".join(_installation.built_minors(kind)) or "none"
         if torch is None:
-            verdict = Verdict.GOOD if built != "none" else Verdict.MISSING
-            yield Check(subject, verdict, f"libraries for torch {built}")
+            condition = Condition.GOOD if built != "none" else Condition.MISSING
+            yield Check(subject, condition, f"libraries for torch {built}")
             continue
         try:
-            yield Check(subject, Verdict.GOOD, str(_installation.find_library(kind, torch)))
+            yield Check(subject, Condition.GOOD, str(_installation.find_library(kind, torch)))
         except _installation.MissingPart as error:
-            yield Check(subject, Verdict.MISSING, str(error))
+            yield Check(subject, Condition.MISSING, str(error))
 
 
 def _check_simulated_gpu(torch: _installation.Torch | None) -> Iterator[Check]:
     try:
         folder = simulated_gpu.libraries()
     except simulated_gpu.SimulationError as error:
-        yield Check("simulated GPU", Verdict.MISSING, str(error))
+        yield Check("simulated GPU", Condition.MISSING, str(error))
         return
     runtime = f"libcudart.so.{torch.cuda.split('.')[0]}" if torch else "libcudart.so.13"
     if (folder / runtime).exists():
-        yield Check("simulated GPU", Verdict.GOOD, str(folder))
+        yield Check("simulated GPU", Condition.GOOD, str(folder))
     else:
-        yield Check("simulated GPU", Verdict.MISSING, f"{folder} has no {runtime}, which this torch needs")
+        yield Check("simulated GPU", Condition.MISSING, f"{folder} has no {runtime}, which this torch needs")
 
 
 class _Driver:
@@ -177,26 +177,26 @@ def _check_gpu() -> Iterator[Check]:
         driver = _Driver()
         version, gpus = driver.version, driver.gpus()
     except OSError:
-        yield Check("driver", Verdict.MISSING, "no libcuda.so.1; install NVIDIA's driver if there is a GPU here")
-        yield Check("GPU", Verdict.MISSING, f"not visible without a driver; {advice}")
+        yield Check("driver", Condition.MISSING, "no libcuda.so.1; install NVIDIA's driver if there is a GPU here")
+        yield Check("GPU", Condition.MISSING, f"not visible without a driver; {advice}")
         return 0
     except RuntimeError as error:
-        yield Check("driver", Verdict.MISSING, f"{error}; look at nvidia-smi and CUDA_VISIBLE_DEVICES")
-        yield Check("GPU", Verdict.MISSING, f"not visible; {advice}")
+        yield Check("driver", Condition.MISSING, f"{error}; look at nvidia-smi and CUDA_VISIBLE_DEVICES")
+        yield Check("GPU", Condition.MISSING, f"not visible; {advice}")
         return 0
     simulated = " (simulated)" if _is_simulated() else ""
-    yield Check("driver", Verdict.GOOD, f"for CUDA {version}{simulated}")
+    yield Check("driver", Condition.GOOD, f"for CUDA {version}{simulated}")
     if not gpus:
-        yield Check("GPU", Verdict.MISSING, f"the driver shows none; look at CUDA_VISIBLE_DEVICES; {advice}")
+        yield Check("GPU", Condition.MISSING, f"the driver shows none; look at CUDA_VISIBLE_DEVICES; {advice}")
     for gpu in gpus:
         of_host = " of the host's memory" if driver.is_integrated(gpu) else ""
         what = f"{driver.name(gpu)}, {driver.memory(gpu) / (1 << 30):.1f} GiB{of_host}"
         if driver.has_virtual_memory(gpu):
-            yield Check(f"GPU {gpu}", Verdict.GOOD, f"{what}, virtual memory management")
+            yield Check(f"GPU {gpu}", Condition.GOOD, f"{what}, virtual memory management")
         else:
             yield Check(
                 f"GPU {gpu}",
-                Verdict.LESS,
+                Condition.LESS,
                 f"{what}, no virtual memory management: whole segments are allocated, and free pieces of different "
                 "ones cannot be joined",
             )
@@ -206,17 +206,17 @@ def _check_gpu() -> Iterator[Check]:
 def _check_hook() -> Check:
     path = startup_hook.path()
     if startup_hook.is_installed():
-        return Check("hook", Verdict.GOOD, f"{path}; programs started with FRUGAL_ALLOC=1 enable the allocator")
-    return Check("hook", Verdict.GOOD, "not installed; with it FRUGAL_ALLOC=1 enables the allocator")
+        return Check("hook", Condition.GOOD, f"{path}; programs started with FRUGAL_ALLOC=1 enable the allocator")
+    return Check("hook", Condition.GOOD, "not installed; with it FRUGAL_ALLOC=1 enables the allocator")
 
 
 def _check_switch() -> Check:
     value = os.environ.get("FRUGAL_ALLOC", "")
     if value == "0":
-        return Check("FRUGAL_ALLOC", Verdict.LESS, "0, so nothing enables the allocator; unset it to use it")
+        return Check("FRUGAL_ALLOC", Condition.LESS, "0, so nothing enables the allocator; unset it to use it")
     if value not in ("", "1"):
-        return Check("FRUGAL_ALLOC", Verdict.MISSING, f"{value} is not possible; it is 0 (off) or 1 (on)")
-    return Check("FRUGAL_ALLOC", Verdict.GOOD, value or "not set")
+        return Check("FRUGAL_ALLOC", Condition.MISSING, f"{value} is not possible; it is 0 (off) or 1 (on)")
+    return Check("FRUGAL_ALLOC", Condition.GOOD, value or "not set")
 
 
 def _check_trial(torch: _installation.Torch | None, gpus: int) -> Iterator[Check]:
@@ -231,26 +231,26 @@ def _check_trial(torch: _installation.Torch | None, gpus: int) -> Iterator[Check
         try:
             environment = simulated_gpu.environment(_TRIAL_MEMORY, base=environment)
         except simulated_gpu.SimulationError:
-            yield Check("trial", Verdict.MISSING, "neither a GPU nor the simulated one to try it on")
+            yield Check("trial", Condition.MISSING, "neither a GPU nor the simulated one to try it on")
             return
     try:
         trial = subprocess.run(
             [sys.executable, "-c", _TRIAL], env=environment, capture_output=True, text=True, timeout=_TRIAL_SECONDS
         )
     except subprocess.TimeoutExpired:
-        yield Check("trial", Verdict.MISSING, f"no answer within {_TRIAL_SECONDS} s on {where}")
+        yield Check("trial", Condition.MISSING, f"no answer within {_TRIAL_SECONDS} s on {where}")
         return
     if trial.returncode == 0:
-        yield Check("trial", Verdict.GOOD, f"enabled, allocated and freed 64 MiB on {where}")
+        yield Check("trial", Condition.GOOD, f"enabled, allocated and freed 64 MiB on {where}")
         host, promise, settings = trial.stdout.rstrip("\n").split("\n")[-3:]
         if host:
-            yield Check("unified memory", Verdict.GOOD, host)
+            yield Check("unified memory", Condition.GOOD, host)
         if promise:
-            yield Check("driver's word", Verdict.LESS, promise)
-        yield Check("settings", Verdict.GOOD, settings)
+            yield Check("driver's word", Condition.LESS, promise)
+        yield Check("settings", Condition.GOOD, settings)
     else:
         reason = _last_line(trial.stderr) or f"status {trial.returncode}"
-        yield Check("trial", Verdict.MISSING, f"on {where}: {reason}")
+        yield Check("trial", Condition.MISSING, f"on {where}: {reason}")
 
 
 def _last_line(text: str) -> str:

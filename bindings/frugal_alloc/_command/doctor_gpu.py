@@ -14,9 +14,9 @@ from typing import Any
 from .. import _whole_files
 from .._gpu_check import costs, machine, steps, surroundings
 from .._gpu_check.driver_costs import DOES_NOT_WAIT
-from .._gpu_check.report import DRIVER_COSTS, Outcome
 from .._gpu_check.results import Results, StepResult
 from .._gpu_check.runner import Interrupted, Runner, Stuck, interruptible
+from .._gpu_check.step_report import DRIVER_COSTS, Outcome
 from .._messages import on_one_line
 from .._simulation.simulated_gpu import format_size
 

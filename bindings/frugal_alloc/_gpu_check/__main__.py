@@ -7,8 +7,9 @@ import os
 import sys
 import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
+from .._arguments import Parser
 from .._messages import on_one_line
 from .._simulation import simulated_gpu
 from . import machine, steps, surroundings, table
@@ -17,13 +18,6 @@ from .runner import Interrupted, Runner, Stuck, interruptible
 
 PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
 _PROGRAM = "gpu_check"
-
-
-class _Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments."""
-
-    def error(self, message: str) -> NoReturn:
-        self.exit(COULD_NOT_RUN, f"{_PROGRAM}: {on_one_line(message)} (see --help)\n")
 
 
 def _minutes(text: str) -> float:
@@ -38,7 +32,7 @@ def _minutes(text: str) -> float:
 
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     minutes = ", ".join(f"{part} {seconds // 60}" for part, seconds in steps.PARTS.items())
-    parser = _Parser(
+    parser = Parser(
         _PROGRAM,
         description="Measures what this machine's GPU and driver do, and whether frugal_alloc is safe on them. Uses "
         "the first visible GPU (CUDA_VISIBLE_DEVICES); without one the simulated GPU, which shows that the kit works.",

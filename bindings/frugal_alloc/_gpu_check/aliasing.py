@@ -16,7 +16,7 @@ from . import kernels
 from .driver import Driver
 from .driver_functions import DriverError
 from .nvrtc import NvrtcError
-from .report import Needs, Report
+from .step_report import Needs, StepReport
 from .timing import now
 from .virtual_memory import PAGE, handles, map_handles, mapped, reserved, segment
 
@@ -96,7 +96,7 @@ def _memory(gpu: Driver) -> Iterator[_Memory]:
         yield _Memory(gpu, addresses, patterns, scratch, wrong, module)
 
 
-def run(report: Report) -> None:
+def run(report: StepReport) -> None:
     gpu = Driver()
     with gpu.primary_context():
         with report.part("control: words that are wrong are seen", DriverError, NvrtcError):
@@ -108,7 +108,7 @@ def run(report: Report) -> None:
             _resident(gpu, report)
 
 
-def _wrong_on_purpose(gpu: Driver, report: Report) -> None:
+def _wrong_on_purpose(gpu: Driver, report: StepReport) -> None:
     with _memory(gpu) as memory, gpu.stream() as stream:
         memory.write_by_kernel(memory.addresses[0], 1, stream)
         memory.read_by_kernel(memory.addresses[1], 2, stream)
@@ -125,7 +125,7 @@ _WAYS = (
 )
 
 
-def _pairs(gpu: Driver, report: Report) -> None:
+def _pairs(gpu: Driver, report: StepReport) -> None:
     orders = (("stream", _in_stream), ("event", _by_event), ("graph", _in_graph))
     cases = [(way, order) for order in orders for way in _WAYS]
     left = len(cases) + 3
@@ -146,7 +146,7 @@ def _pairs(gpu: Driver, report: Report) -> None:
 _Work = Callable[[int, int, int], None]
 
 
-def _rounds(report: Report, seconds: float) -> Iterator[range]:
+def _rounds(report: StepReport, seconds: float) -> Iterator[range]:
     """Rounds by patterns, until there were enough, or no time is left."""
     end = now() + int(max(0.0, seconds) * 1e9)
     for first in range(0, report.rounds(_ROUNDS, 2), _PATTERNS):
@@ -155,12 +155,12 @@ def _rounds(report: Report, seconds: float) -> Iterator[range]:
             return
 
 
-def _say(memory: _Memory, report: Report, name: str, rounds: int) -> None:
+def _say(memory: _Memory, report: StepReport, name: str, rounds: int) -> None:
     wrong = memory.take_wrong()
     report.check(name, wrong == 0, f"{wrong} of {rounds * _WORDS} words wrong in {rounds} rounds", Needs.VALUES)
 
 
-def _in_stream(memory: _Memory, report: Report, name: str, write: _Work, read: _Work, seconds: float) -> None:
+def _in_stream(memory: _Memory, report: StepReport, name: str, write: _Work, read: _Work, seconds: float) -> None:
     done = 0
     with memory.gpu.stream() as stream:
         for several in _rounds(report, seconds):
@@ -173,7 +173,7 @@ def _in_stream(memory: _Memory, report: Report, name: str, write: _Work, read: _
     _say(memory, report, name, done)
 
 
-def _by_event(memory: _Memory, report: Report, name: str, write: _Work, read: _Work, seconds: float) -> None:
+def _by_event(memory: _Memory, report: StepReport, name: str, write: _Work, read: _Work, seconds: float) -> None:
     """One stream writes, another one reads; each waits for the other by an event."""
     gpu, done = memory.gpu, 0
     with gpu.stream() as writer, gpu.stream() as reader, gpu.event() as written, gpu.event() as was_read:
@@ -191,7 +191,7 @@ def _by_event(memory: _Memory, report: Report, name: str, write: _Work, read: _W
     _say(memory, report, name, done)
 
 
-def _in_graph(memory: _Memory, report: Report, name: str, write: _Work, read: _Work, seconds: float) -> None:
+def _in_graph(memory: _Memory, report: StepReport, name: str, write: _Work, read: _Work, seconds: float) -> None:
     """All patterns in one graph, launched again and again."""
     gpu, done = memory.gpu, 0
     with gpu.stream() as stream, contextlib.ExitStack() as stack:
@@ -211,7 +211,7 @@ def _in_graph(memory: _Memory, report: Report, name: str, write: _Work, read: _W
     _say(memory, report, name, done)
 
 
-def _by_dependent_launch(memory: _Memory, report: Report, name: str, seconds: float) -> None:
+def _by_dependent_launch(memory: _Memory, report: StepReport, name: str, seconds: float) -> None:
     done = 0
     with memory.gpu.stream() as stream:
         for several in _rounds(report, seconds):
@@ -227,7 +227,7 @@ def _by_dependent_launch(memory: _Memory, report: Report, name: str, seconds: fl
     _say(memory, report, name, done)
 
 
-def _moving(gpu: Driver, report: Report) -> None:
+def _moving(gpu: Driver, report: StepReport) -> None:
     """A handle gets a new address while another stream works on other memory; the old address goes when the handle's
     own work has passed, as frugal_alloc does it. What was written through the old one is read through the new one."""
     rounds = report.rounds(_MOVES, 4)
@@ -249,7 +249,7 @@ def _moving(gpu: Driver, report: Report) -> None:
         _say(memory, report, name, rounds)
 
 
-def _resident(gpu: Driver, report: Report) -> None:
+def _resident(gpu: Driver, report: StepReport) -> None:
     rounds = report.rounds(1000, 4)
     with _memory(gpu) as memory:
         there, here = memory.addresses

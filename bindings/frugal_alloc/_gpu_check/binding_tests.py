@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from . import kit, programs
-from .report import Report, StepFailed
+from .step_report import StepFailed, StepReport
 
 #: What can go wrong on a GPU comes first. Left out are those about Python (test_python_stack.py, test_liveness.py), and
 #: test_segments.py and test_unified_memory.py, whose GPU must be simulated.
@@ -48,7 +48,7 @@ _FILES_ON_SIMULATED = 1
 _COUNT = re.compile(r"^.*?\b(\d+) passed(?:, (\d+) skipped)?.* in [\d.]+s", re.MULTILINE)
 
 
-def run(report: Report) -> None:
+def run(report: StepReport) -> None:
     root = kit.root()
     if root is None:
         raise StepFailed("the tests are not beside the package; run tools/gpu_check pack in a checkout")
@@ -67,7 +67,7 @@ def run(report: Report) -> None:
             _carry_out(report, root / "tests" / "bindings" / file, seconds, environment)
 
 
-def _carry_out(report: Report, path: Path, seconds: float, environment: dict[str, str]) -> None:
+def _carry_out(report: StepReport, path: Path, seconds: float, environment: dict[str, str]) -> None:
     options = ["-q", "-rP", "--no-header", "-p", "no:cacheprovider"]
     ended = programs.run([sys.executable, "-m", "pytest", *options, path], seconds, environment, report.folder)
     (report.folder / f"{path.stem}.txt").write_text(ended.out + ended.err)

@@ -15,7 +15,7 @@ import sys
 import traceback
 from pathlib import Path
 
-from .report import Report, StepFailed, one_line
+from .step_report import StepFailed, StepReport, one_line
 
 _PR_SET_PDEATHSIG = 1
 
@@ -37,7 +37,7 @@ def main() -> int:
     end_with_parent(task["parent"])
     # A fault on purpose would write the process's whole memory.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    report = Report(
+    report = StepReport(
         folder=Path(task["folder"]),
         seconds=task["seconds"],
         share=task["share"],

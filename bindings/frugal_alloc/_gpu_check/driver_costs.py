@@ -14,7 +14,7 @@ from .driver import Driver
 from .driver_functions import DriverError
 from .memory_share import most_bytes
 from .nvrtc import NvrtcError
-from .report import Needs, Report
+from .step_report import Needs, StepReport
 from .timing import Latencies, now, timed
 from .virtual_memory import GIB, MIB, PAGE, access, handles, map_handles, reserved, segment, view
 
@@ -27,7 +27,7 @@ _CONTENDED_HANDLES = 32
 DOES_NOT_WAIT = "does not wait for work that runs"
 
 
-def run(report: Report) -> None:
+def run(report: StepReport) -> None:
     gpu = Driver()
     with gpu.primary_context():
         with report.part("latencies", DriverError):
@@ -44,7 +44,7 @@ def run(report: Report) -> None:
 # --- Latencies, idle.
 
 
-def _latencies(gpu: Driver, report: Report) -> None:
+def _latencies(gpu: Driver, report: StepReport) -> None:
     budget = most_bytes(gpu, report, 40 * GIB)
     times = CallTimes(gpu)
     times.floor(report.rounds(2000, 10))
@@ -66,7 +66,7 @@ def _latencies(gpu: Driver, report: Report) -> None:
     report.check("every call succeeded", True, f"{made} calls of {len(list(times.all()))} kinds")
 
 
-def _sizes_and_counts(times: CallTimes, report: Report, size: int, budget: int) -> None:
+def _sizes_and_counts(times: CallTimes, report: StepReport, size: int, budget: int) -> None:
     most = max(1, min(_MOST_HANDLES, budget // size))
     with times.handles(most, size) as made:
         count = 1
@@ -76,7 +76,7 @@ def _sizes_and_counts(times: CallTimes, report: Report, size: int, budget: int) 
             count *= 2
 
 
-def _one_gibibyte(report: Report, times: CallTimes) -> None:
+def _one_gibibyte(report: StepReport, times: CallTimes) -> None:
     """What memory costs by the ways of getting it: ours, as PyTorch's expandable segments do, and cudaMalloc's."""
     for size in HANDLE_SIZES:
         counts = [count for call, of, count, _ in times.all() if (call, of) == ("set_access", size)]
@@ -90,14 +90,14 @@ def _one_gibibyte(report: Report, times: CallTimes) -> None:
         report.figure("1 GiB by cudaMalloc", whole.p50 / 1000, "ms", "median")
 
 
-def _worst(report: Report, times: CallTimes) -> None:
+def _worst(report: StepReport, times: CallTimes) -> None:
     for call in ("create", "map", "set_access", "unmap", "memory_info"):
         size = 0 if call == "memory_info" else PAGE
         if found := times.latencies(call, size):
             report.figure(f"{call}, p99", found.p99, "µs", f"worst of {found.count}: {found.worst:.0f}")
 
 
-def _without_export(gpu: Driver, report: Report, budget: int) -> None:
+def _without_export(gpu: Driver, report: StepReport, budget: int) -> None:
     """R11: whether handles that others could open cost more."""
     medians = {}
     for exported in (True, False):
@@ -113,7 +113,7 @@ def _without_export(gpu: Driver, report: Report, budget: int) -> None:
         report.figure(f"{call}, exportable to not", medians[call, True] / max(0.001, medians[call, False]), "times")
 
 
-def _unmap_at_once(gpu: Driver, report: Report) -> None:
+def _unmap_at_once(gpu: Driver, report: StepReport) -> None:
     """What the allocator relies on: one call undoes several mappings, and nothing of them is left."""
     count, name = 8, "one unmap for several handles is one for each"
     free = {}
@@ -133,7 +133,7 @@ def _unmap_at_once(gpu: Driver, report: Report) -> None:
 # --- Beside work.
 
 
-def _behind_work(gpu: Driver, report: Report, module: kernels.Module) -> None:
+def _behind_work(gpu: Driver, report: StepReport, module: kernels.Module) -> None:
     """R3: each kind of call while a kernel runs that has nothing to do with its memory."""
     duration = c_uint64(_SPIN_NANOSECONDS)
     spin = module.kernel("spin", 1, 1, duration)
@@ -193,7 +193,7 @@ def _remap(gpu: Driver, made: list[int], until: Callable[[], bool]) -> CallTimes
     return times
 
 
-def _beside_copies(gpu: Driver, report: Report) -> None:
+def _beside_copies(gpu: Driver, report: StepReport) -> None:
     """R3: with copies of other memory under way all the time."""
     size = max(PAGE, most_bytes(gpu, report, GIB) // 4 // PAGE * PAGE)
     with contextlib.ExitStack() as stack:
@@ -216,7 +216,7 @@ def _beside_copies(gpu: Driver, report: Report) -> None:
             report.figure(f"{call} of a handle beside copies", found.p50 / count, "µs", said)
 
 
-def _beside_launches(gpu: Driver, report: Report, module: kernels.Module) -> None:
+def _beside_launches(gpu: Driver, report: StepReport, module: kernels.Module) -> None:
     """R3: what a thread that launches kernels sees while another one maps and unmaps, or calls the driver for
     nothing, which shows what Python's own lock adds."""
     version, seconds = c_int(), min(2.0, 2.0 * report.share)

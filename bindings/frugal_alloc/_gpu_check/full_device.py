@@ -19,7 +19,7 @@ from . import kernels
 from .child import end_with_parent
 from .driver import Driver
 from .driver_functions import DriverError
-from .report import Needs, Report, StepFailed, one_line
+from .step_report import Needs, StepFailed, StepReport, one_line
 from .timing import now
 from .virtual_memory import GIB, MIB, PAGE, access, create, properties
 
@@ -30,7 +30,7 @@ _FIRST_SIZE = GIB
 WAYS = {"handles": "handles of 2 MiB", "segments": "cudaMalloc"}
 
 
-def run(report: Report) -> None:
+def run(report: StepReport) -> None:
     if not report.fills_the_device:
         report.skip("a full device", "others hold memory of this GPU; --alone says that they may be starved")
         return
@@ -39,7 +39,7 @@ def run(report: Report) -> None:
             _try_in_process(report, way, title, report.seconds_left() / (2 if way == "handles" else 1))
 
 
-def _try_in_process(report: Report, way: str, title: str, seconds: float) -> None:
+def _try_in_process(report: StepReport, way: str, title: str, seconds: float) -> None:
     """In one of its own: a context that has run out may never be whole again."""
     environment = dict(os.environ)
     if report.simulated:
@@ -59,7 +59,7 @@ def _try_in_process(report: Report, way: str, title: str, seconds: float) -> Non
         raise StepFailed(ended)
 
 
-def _say(report: Report, title: str, found: dict[str, Any]) -> None:
+def _say(report: StepReport, title: str, found: dict[str, Any]) -> None:
     if "filled" in found:
         said = f"{found['filled'] >> 20} MiB in {found['seconds']:.1f} s, {found['free'] >> 20} MiB free"
         report.check(f"filled with {title}", True, said)

@@ -8,7 +8,7 @@ from .. import _installation
 from .._replay import history_files, replays
 from . import kit
 from .machine import describe
-from .report import Needs, Report, StepFailed
+from .step_report import Needs, StepFailed, StepReport
 
 _NAMES = ("gpt60", "frcnn60", "bert60", "resnet60")
 # Ours last: what the others have room for, it must have room for.
@@ -19,7 +19,7 @@ _PASSES = 2
 _SHARED = 0.25
 
 
-def run(report: Report) -> None:
+def run(report: StepReport) -> None:
     root = kit.root()
     if root is None:
         raise StepFailed("the histories are not beside the package; run tools/gpu_check pack in a checkout")
@@ -46,7 +46,7 @@ def run(report: Report) -> None:
             fits |= found.completed
 
 
-def _tell(report: Report, name: str, found: replays.Measurement, fits: bool) -> None:
+def _tell(report: StepReport, name: str, found: replays.Measurement, fits: bool) -> None:
     """`fits`: another allocator has played it in the memory that is free."""
     report.detail(name, **dataclasses.asdict(found))
     if not found.completed:

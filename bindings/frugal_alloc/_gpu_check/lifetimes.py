@@ -20,7 +20,7 @@ from typing import Any
 
 from . import careless
 from .child import end_with_parent
-from .report import Needs, Report, one_line
+from .step_report import Needs, StepReport, one_line
 from .timing import now
 
 NATIVE, EXPANDABLE, OURS = "native", "expandable_segments", "frugal_alloc"
@@ -42,7 +42,7 @@ class _Ending:
         return f"{ended}, but warned of: {self.warned}" if self.warned else ended
 
 
-def run(report: Report) -> None:
+def run(report: StepReport) -> None:
     import torch  # noqa: F401 (so that it is there in every child)
 
     unit = (4 << 20) if report.simulated else (64 << 20)
@@ -62,7 +62,7 @@ def run(report: Report) -> None:
         _judge(report, name, endings)
 
 
-def _judge(report: Report, name: str, endings: dict[str, _Ending]) -> None:
+def _judge(report: StepReport, name: str, endings: dict[str, _Ending]) -> None:
     ours, native = endings[OURS], endings[NATIVE]
     if ours.not_offered:
         report.skip(name, ours.not_offered)

@@ -15,7 +15,7 @@ from .costs import CallTimes
 from .driver import Driver
 from .driver_functions import DriverError
 from .memory_share import most_bytes
-from .report import Report, StepFailed
+from .step_report import StepFailed, StepReport
 from .timing import now
 from .virtual_memory import GIB, PAGE, create, handles, map_handles, properties
 
@@ -29,7 +29,7 @@ _SIMULATED_MOST = 2048
 _SECONDS_TO_FILL = 15.0
 
 
-def run(report: Report) -> None:
+def run(report: StepReport) -> None:
     gpu = Driver()
     with gpu.primary_context(), report.part("views", DriverError):
         _pile_up(gpu, report)
@@ -40,13 +40,13 @@ def run(report: Report) -> None:
 # --- Views, without more memory: a handle can be seen at any number of pages.
 
 
-def _most_views(report: Report) -> int:
+def _most_views(report: StepReport) -> int:
     if report.simulated:
         return _SIMULATED_MOST
     return int(_LIMIT_OF_A_NODE * (_ALONE if report.fills_the_device else _SHARED))
 
 
-def _pile_up(gpu: Driver, report: Report) -> None:
+def _pile_up(gpu: Driver, report: StepReport) -> None:
     most = _most_views(report)
     count = max(1, min(_AT_ONCE, most_bytes(gpu, report, 2 * GIB) // PAGE))
     first: float | None = None
@@ -79,7 +79,7 @@ def _view_of_all(gpu: Driver, made: list[int]) -> Iterator[None]:
         gpu.undo("cuMemAddressFree", start, size)
 
 
-def _sample(gpu: Driver, report: Report, views: int | None = None) -> float:
+def _sample(gpu: Driver, report: StepReport, views: int | None = None) -> float:
     """The median of mapping, opening and unmapping one handle, together, beside so many views."""
     times = CallTimes(gpu)
     with times.handles(1, PAGE) as made:
@@ -93,7 +93,7 @@ def _sample(gpu: Driver, report: Report, views: int | None = None) -> float:
     return total
 
 
-def _host(report: Report, views: int) -> str:
+def _host(report: StepReport, views: int) -> str:
     """What the process is to Linux."""
     mappings = len(Path("/proc/self/maps").read_text().splitlines())
     pages = int(Path("/proc/self/statm").read_text().split()[1])
@@ -106,7 +106,7 @@ def _host(report: Report, views: int) -> str:
 # --- A process that ends with all of it.
 
 
-def _fill_and_exit(report: Report) -> None:
+def _fill_and_exit(report: StepReport) -> None:
     """What is measured is from the process's last word to its end, in which the driver takes everything back."""
     command = [sys.executable, "-u", "-m", __name__, str(int(report.fills_the_device)), str(int(report.simulated))]
     with subprocess.Popen([*command, str(os.getpid())], stdout=subprocess.PIPE, text=True) as process:

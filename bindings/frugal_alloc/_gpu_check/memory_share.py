@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from .driver import Driver
-from .report import Report
+from .step_report import StepReport
 
 #: Where others hold memory, of what is free.
 _SHARED = 0.25
 _ALONE = 0.8
 
 
-def most_bytes(gpu: Driver, report: Report, most: int) -> int:
+def most_bytes(gpu: Driver, report: StepReport, most: int) -> int:
     """For measurements that need no full device: `most`, or as much as is decent; on the simulated GPU, whose memory is
     this machine's, a little."""
     free, _ = gpu.memory_info()

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from . import programs
 from .neighbour_programs import NOT_OFFERED
-from .report import Needs, Report
+from .step_report import Needs, StepReport
 
 _LEAST_SECONDS = 15.0
 _SANITIZERS = ("compute-sanitizer", "/usr/local/cuda/bin/compute-sanitizer", "/opt/cuda/bin/compute-sanitizer")
@@ -38,7 +38,7 @@ _NEIGHBOURS = (
 )
 
 
-def run(report: Report) -> None:
+def run(report: StepReport) -> None:
     for neighbour in _NEIGHBOURS:
         if lacking := _lacking(neighbour):
             report.skip(neighbour.title, lacking)
@@ -61,7 +61,7 @@ def _lacking(neighbour: _Neighbour) -> str:
     return ""
 
 
-def _carry_out(report: Report, neighbour: _Neighbour) -> None:
+def _carry_out(report: StepReport, neighbour: _Neighbour) -> None:
     # JAX takes three quarters of the GPU at its start otherwise.
     ended = _started(report, neighbour.program, [], XLA_PYTHON_CLIENT_PREALLOCATE="false")
     if ended.status is None:
@@ -75,7 +75,7 @@ def _carry_out(report: Report, neighbour: _Neighbour) -> None:
     report.check(neighbour.title, good, "it runs in our memory" if good else ended.said, needs)
 
 
-def _sanitize(report: Report, title: str) -> None:
+def _sanitize(report: StepReport, title: str) -> None:
     """The sanitizer raises false alarms where two handles meet; so expandable segments are the control."""
     tool = next(filter(None, map(shutil.which, _SANITIZERS)))
     prefix = [tool, "--tool", "memcheck"]
@@ -85,7 +85,7 @@ def _sanitize(report: Report, title: str) -> None:
     report.check(title, ours == 0 or (ours is not None and bool(theirs)), said, Needs.VALUES)
 
 
-def _started(report: Report, program: str, prefix: list[str], **variables: str) -> programs.Ended:
+def _started(report: StepReport, program: str, prefix: list[str], **variables: str) -> programs.Ended:
     command = [*prefix, sys.executable, "-m", "frugal_alloc._gpu_check.neighbour_programs", program]
     ended = programs.run(command, report.seconds_left(), {**os.environ, **variables}, report.folder)
     (report.folder / f"{program}.txt").write_text(ended.out + ended.err)

@@ -11,7 +11,7 @@ from ctypes import c_char_p, c_int, c_size_t, c_void_p
 from pathlib import Path
 
 from .. import _installation
-from .report import StepFailed
+from .step_report import StepFailed
 
 _LIBRARY = "libnvrtc.so"
 # In a wheel of torch's, from the folder that holds the packages; and in torch itself, where it has CUDA inside.

@@ -13,7 +13,7 @@ from .driver import MULTIPROCESSORS, Driver
 from .driver_functions import DriverError
 from .memory_share import most_bytes
 from .nvrtc import NvrtcError
-from .report import Report
+from .step_report import StepReport
 from .virtual_memory import GIB, MIB, PAGE, handles, mapped, segment
 
 _MOST = 64 * GIB
@@ -32,7 +32,7 @@ _PLACES = (
 )
 
 
-def run(report: Report) -> None:
+def run(report: StepReport) -> None:
     gpu = Driver()
     with gpu.primary_context(), report.part("placement", DriverError, NvrtcError):
         largest = max(size for _, size, _ in _PLACES)
@@ -49,7 +49,7 @@ def run(report: Report) -> None:
         report.check("placement", True, f"{size >> 20} MiB of each ran")
 
 
-def _say(report: Report, title: str, size: int, found: dict[str, float], control: dict[str, float]) -> None:
+def _say(report: StepReport, title: str, size: int, found: dict[str, float], control: dict[str, float]) -> None:
     for work, rate in found.items():
         ratio = f"{rate / control[work]:.3f} of {_CONTROL}'s" if title != _CONTROL and control[work] else ""
         report.figure(f"{work}, {title}, {size / GIB:.3g} GiB", rate, "GB/s", ratio)
@@ -70,7 +70,7 @@ def _memory(gpu: Driver, size: int, handle_size: int, shuffled: bool) -> Iterato
 
 
 def _measure(
-    gpu: Driver, report: Report, module: kernels.Module, size: int, handle_size: int, shuffled: bool
+    gpu: Driver, report: StepReport, module: kernels.Module, size: int, handle_size: int, shuffled: bool
 ) -> dict[str, float]:
     """GB/s of a copy from one half of the range to the other, both counted, and of reads at random over all of it."""
     grid = gpu.attribute(MULTIPROCESSORS) * _BLOCKS_FOR_EACH_MULTIPROCESSOR
@@ -92,7 +92,7 @@ def _measure(
         return {name: _rate(gpu, report, stream, kernel, moved) for name, (kernel, moved) in works.items()}
 
 
-def _rate(gpu: Driver, report: Report, stream: int, kernel: kernels.Kernel, moved: int) -> float:
+def _rate(gpu: Driver, report: StepReport, stream: int, kernel: kernels.Kernel, moved: int) -> float:
     """The median of some runs, after one that is not counted."""
     rates = []
     with gpu.event(timed=True) as start, gpu.event(timed=True) as end:

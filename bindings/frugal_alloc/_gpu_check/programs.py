@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from .._messages import on_one_line
-from .report import Report
+from .step_report import StepReport
 
 
 class Ended(NamedTuple):
@@ -58,7 +58,7 @@ def run(
     return Ended(status, out, err)
 
 
-def say_overrun(report: Report, name: str) -> None:
+def say_overrun(report: StepReport, name: str) -> None:
     """What is not done in its time has failed, but in a run that was asked to be short it is skipped."""
     if report.share < 1:
         report.skip(name, "not done in the time of a shortened run")

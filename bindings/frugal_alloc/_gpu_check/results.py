@@ -8,7 +8,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from .report import FILE, Outcome, write_json
+from .step_report import FILE, Outcome, write_json
 from .steps import Step
 
 SCHEMA = 1

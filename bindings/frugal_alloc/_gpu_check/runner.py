@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any
 
 from .._messages import on_one_line
-from .report import Outcome
 from .results import NOT_REACHED, Results, StepResult
+from .step_report import Outcome
 from .steps import Step
 
 _PR_SET_CHILD_SUBREAPER = 36

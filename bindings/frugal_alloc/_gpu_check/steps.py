@@ -1,6 +1,7 @@
 """The steps of the kit, in order of value within each part.
 
-A step is added by its line here and a module with ``run(report: Report) -> None``; see ``report`` for what it may say.
+A step is added by its line here and a module with ``run(report: StepReport) -> None``; see ``step_report`` for what it
+may say.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ import site
 from collections.abc import Mapping
 from pathlib import Path
 
-from .report import write_json
+from .step_report import write_json
 
 PACKAGES = Path(__file__).resolve().parents[2]
 

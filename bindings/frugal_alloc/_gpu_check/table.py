@@ -7,8 +7,8 @@ from typing import Any
 
 from .._messages import on_one_line
 from .._simulation.simulated_gpu import format_size
-from .report import Outcome
 from .results import Results, StepResult
+from .step_report import Outcome
 
 _WIDTH = 100
 

@@ -8,7 +8,7 @@ import re
 import sys
 
 from . import programs
-from .report import Needs, Report
+from .step_report import Needs, StepReport
 
 ALLOCATORS = {"frugal": "frugal_alloc", "native": "native", "expandable": "expandable_segments"}
 #: Of the time: ours is what is tested, the others show that the program itself is right.
@@ -25,7 +25,7 @@ _ORDER = re.compile(r"the order of (\d+) accesses was checked, (\d+) violations"
 _SEED = 14
 
 
-def run(report: Report) -> None:
+def run(report: StepReport) -> None:
     from .machine import describe
 
     free = describe()["free_bytes"]
@@ -40,7 +40,7 @@ def run(report: Report) -> None:
             _soak(report, allocator, limit, max(5.0, whole * _SHARES[allocator] - _AROUND_SECONDS / 2))
 
 
-def _soak(report: Report, allocator: str, limit: int, seconds: float) -> None:
+def _soak(report: StepReport, allocator: str, limit: int, seconds: float) -> None:
     task = {"allocator": allocator, "limit": limit, "seed": _SEED, "seconds": seconds}
     task["rounds"] = _SIMULATED_ROUNDS if report.simulated else _ROUNDS
     environment = dict(os.environ)
@@ -65,7 +65,7 @@ def _soak(report: Report, allocator: str, limit: int, seconds: float) -> None:
         report.check(f"{name}: all work is in order", good, order[0])
 
 
-def _judge(report: Report, name: str, found: dict[str, int], limit: int) -> None:
+def _judge(report: StepReport, name: str, found: dict[str, int], limit: int) -> None:
     report.detail(name, seed=_SEED, limit_bytes=limit, **found)
     said = (
         f"{found['wrong']} of {found['compared']:,} tensors wrong, {found['handed_over']:,} used on another stream; "

@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from . import kit, programs
-from .report import Report, StepFailed
+from .step_report import StepFailed, StepReport
 
 _MODELS = ("gpt2", "fasterrcnn")
 _ALLOCATORS = ("native", "expandable", "frugal")
@@ -19,7 +19,7 @@ _SIMULATED_BYTES = 8 << 30
 _PLANNED = 0.85
 
 
-def run(report: Report) -> None:
+def run(report: StepReport) -> None:
     root = kit.root()
     if root is None:
         raise StepFailed("the trainings are not beside the package; run tools/gpu_check pack in a checkout")
@@ -59,7 +59,7 @@ def run(report: Report) -> None:
     _tell(report, json.loads(file.read_text()))
 
 
-def _tell(report: Report, found: dict[str, Any]) -> None:
+def _tell(report: StepReport, found: dict[str, Any]) -> None:
     for left_out in found["setup"]["left_out"]:
         report.skip(left_out.split(":")[0].split(" was left out")[0], left_out)
     for training in found["runs"]:

@@ -242,7 +242,7 @@ def _tell(error: BaseException) -> None:
 
 def _land() -> str | None:
     from .._report import document
-    from . import report
+    from . import error_report
 
     library = _native.loaded()
-    return None if library is None else report.land(document.build(), library.setting("report_dir"))
+    return None if library is None else error_report.land(document.build(), library.setting("report_dir"))

@@ -9,7 +9,7 @@ from typing import Any
 
 from .. import _interruptions, _native, _tracking
 from .._report import latest_error
-from . import advice, fragmentation, message, repetition, report, running, situation
+from . import advice, error_report, fragmentation, message, repetition, running, situation
 
 _this_thread = threading.local()
 
@@ -62,13 +62,13 @@ def _tell(facts: Any, library: Any) -> str | None:
 def _explain(facts: Any, library: Any, number: int) -> repetition.Explanation:
     found = situation.look(facts, library)
     pieces = fragmentation.measure(facts, _can_map(library, facts.gpu))
-    error = report.describe(found, pieces, number)
-    document = report.build(error)
+    error = error_report.describe(found, pieces, number)
+    document = error_report.build(error)
     verdicts = _verdicts(document, found) if document is not None else []
     if document is not None and (verdict := _verdict(facts, verdicts)) != facts.verdict:
         found = found._replace(facts=facts._replace(verdict=verdict))
         error["verdict"] = document["oom"]["verdict"] = verdict
-    changes = advice.advise(found, verdicts, report.batch_that_fits(facts))
+    changes = advice.advise(found, verdicts, error_report.batch_that_fits(facts))
     text = message.write(found, changes, pieces, verdicts)
     running.forget_sources()
     told = {
@@ -78,7 +78,7 @@ def _explain(facts: Any, library: Any, number: int) -> repetition.Explanation:
     path = None
     if document is not None:
         document["oom"] |= told
-        path = report.land(document, library.setting("report_dir"))
+        path = error_report.land(document, library.setting("report_dir"))
     return repetition.Explanation(text, path, error | told)
 
 

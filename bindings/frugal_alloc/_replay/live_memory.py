@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from . import history_files
-from .history_files import History
+from .history import ALLOCATE, EVENT, History
 
 
 @dataclasses.dataclass(frozen=True)
@@ -23,10 +22,10 @@ def sample(history: History, samples: int) -> LiveMemory:
     live = peak = peak_at = 0
     sizes: dict[int, int] = {}
     late: dict[int, int] = {}
-    for event, fields in enumerate(history_files.EVENT.iter_unpack(history.events)):
+    for event, fields in enumerate(EVENT.iter_unpack(history.events)):
         operation, allocation, size, _, _, ready = fields
         live -= late.pop(event, 0)
-        if operation == history_files.ALLOCATE:
+        if operation == ALLOCATE:
             sizes[allocation] = size
             live += size
         elif ready:

@@ -22,7 +22,7 @@ from typing import Any, TypeVar
 from .. import _installation
 from .._simulation import simulated_gpu
 from . import live_memory
-from .history_files import History
+from .history import History
 
 T = TypeVar("T")
 

@@ -50,7 +50,7 @@ class StepFailed(Exception):
 
 
 @dataclasses.dataclass
-class Report:
+class StepReport:
     """One step's, in its process; not thread-safe.
 
     Attributes:

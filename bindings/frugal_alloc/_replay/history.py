@@ -1,0 +1,36 @@
+"""An allocation history: the events that a replay plays, and what is known of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import struct
+
+# bindings/replay/history.h has the same layout (its Event): change both or neither.
+EVENT = struct.Struct("<IIQIIQ")
+ALLOCATE, FREE = 0, 1
+
+# More than any GPU has, and few enough for the sums to stay within 64 bits.
+MAX_SIZE = 1 << 50
+MAX_STREAMS = 1024
+MAX_EVENTS = 1 << 24
+
+
+@dataclasses.dataclass(frozen=True)
+class History:
+    """The events of one recording, packed; sizes in bytes."""
+
+    name: str
+    events: bytes
+    event_count: int
+    # The first so many events place what was allocated before the recording began.
+    initial_count: int
+    allocation_count: int
+    stream_count: int
+    # Most bytes, as requested, that were allocated or freed but still in use by a stream at a time.
+    peak_live_bytes: int
+    # The event from which on the program's work is steady; None: not known.
+    warm_up_end: int | None = None
+    # Of a fixed loop, whose iterations all make the same calls: the event at which each of them ends.
+    turn_ends: tuple[int, ...] = ()
+    # How many events the streams are behind the host when they are replayed with work on them; 0: not known.
+    stream_lag: int = 0
