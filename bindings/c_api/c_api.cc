@@ -92,7 +92,7 @@ std::string JoinNames() {
 }
 
 std::vector<int64_t> FiguresOf(GpuMemory& gpu) {
-  const Reading reading{gpu.GetOwnStats(), gpu.allocator().GetStatistics(), gpu.device().HasVirtualMemory(),
+  const Reading reading{gpu.statistics().Ours(), gpu.allocator().GetStatistics(), gpu.device().HasVirtualMemory(),
                         gpu.native_share().Stats(), gpu.allocator().Limit()};
   std::vector<int64_t> figures;
   figures.reserve(kFigureCount);

@@ -163,7 +163,7 @@ void GiveIdleMemoryBack(TorchAllocator& ours, bool to_native) {
 
 // Each side gives its idle memory back, so that the other can have it.
 void ChangeHands(TorchAllocator& ours, bool to_native) {
-  ours.routing().SetNewPhase(true);
+  ours.routing().SetNewPeriod(true);
   ours.routing().SetPassthrough(to_native);
   // What fails once may be earlier work's failure, which the driver reports by whichever call comes next.
   for (const bool is_last : {false, true}) {

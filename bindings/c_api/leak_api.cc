@@ -78,6 +78,23 @@ void Append(const SegmentView& segment, frugal_snapshot& snapshot) {
   }
 }
 
+// Ends an epoch of every GPU; how many have ended.
+int64_t EndEpoch() {
+  SiteSampler::RecordInDetail();
+  int64_t ended = 0;
+  ForEachGpu([&ended](DeviceAllocator& allocator) {
+    allocator.EndEpoch();
+    ended = std::max(ended, allocator.GetEpochReport().epochs_ended);
+  });
+  return ended;
+}
+
+void HalveEpochs() {
+  ForEachGpu([](DeviceAllocator& allocator) { allocator.HalveEpochs(); });
+}
+
+constexpr ModuleCalls::Epochs kEpochs = {EndEpoch, HalveEpochs};
+
 bool HasSite(int site) { return site >= 0 && static_cast<size_t>(site) < SiteTable::Instance().size(); }
 
 }  // namespace
@@ -95,31 +112,31 @@ void frugal_set_code_owners(const char* beginnings) {
   frugal::SiteTable::Instance().SetOwners(frugal::CodeOwners(beginnings));
 }
 
-int frugal_phase(const char* name) { return static_cast<int>(frugal::SiteTable::Instance().FindPhase(name)); }
+int frugal_phase(const char* name) { return static_cast<int>(frugal::SiteTable::Instance().phases().Find(name)); }
 
 int frugal_set_phase(int phase) {
   const auto id = static_cast<frugal::PhaseId>(phase);
-  if (!frugal::SiteTable::Instance().HasPhase(id)) return frugal::Failed(frugal::kNoSuchPhase);
+  if (!frugal::SiteTable::Instance().phases().Has(id)) return frugal::Failed(frugal::kNoSuchPhase);
   return static_cast<int>(frugal::SiteSampler::SetPhase(id));
 }
 
 const char* frugal_phase_name(int phase) {
   const auto id = static_cast<frugal::PhaseId>(phase);
-  frugal::SiteTable& sites = frugal::SiteTable::Instance();
-  return sites.HasPhase(id) ? sites.PhaseName(id).c_str() : "";
+  const frugal::PhaseTable& phases = frugal::SiteTable::Instance().phases();
+  return phases.Has(id) ? phases.NameOf(id).c_str() : "";
 }
 
 int frugal_expect_growth(int phase) {
   const auto id = static_cast<frugal::PhaseId>(phase);
-  if (!frugal::SiteTable::Instance().HasPhase(id)) return frugal::Failed(frugal::kNoSuchPhase);
-  frugal::SiteTable::Instance().ExpectGrowth(id);
+  if (!frugal::SiteTable::Instance().phases().Has(id)) return frugal::Failed(frugal::kNoSuchPhase);
+  frugal::SiteTable::Instance().phases().ExpectGrowth(id);
   return 0;
 }
 
 int frugal_describe_site(int number, struct frugal_site* description) {
   if (!frugal::HasSite(number)) return frugal::Failed(frugal::kNoSuchSite);
   const frugal::Site& site = frugal::SiteTable::Instance().At(static_cast<frugal::SiteId>(number));
-  *description = {.phase = frugal::SiteTable::Instance().PhaseName(site.phase).c_str(),
+  *description = {.phase = frugal::SiteTable::Instance().phases().NameOf(site.phase).c_str(),
                   .node = site.node.c_str(),
                   .forward = static_cast<int>(site.forward),
                   .user = site.user,
@@ -160,7 +177,7 @@ int64_t frugal_take_peak(int gpu_number, int64_t* in_use, int64_t* held) {
   *in_use = *held = 0;
   frugal::GpuMemory* const gpu = frugal::FindGpu(gpu_number);
   if (gpu == nullptr) return 0;
-  const frugal::DeviceStats now = gpu->GetOwnStats();
+  const frugal::DeviceStats now = gpu->statistics().Ours();
   *in_use = now.allocated_bytes[0].current;
   *held = now.reserved_bytes[0].current;
   return gpu->allocator().TakeHighestRecorded().count();
@@ -212,7 +229,7 @@ int frugal_halve_epochs(void) {
   return frugal::ForEachGpu([](frugal::DeviceAllocator& allocator) { allocator.HalveEpochs(); });
 }
 
-void frugal_count_module_calls(int on) { frugal::ModuleCalls::SetOn(on != 0); }
+void frugal_count_module_calls(int on) { frugal::ModuleCalls::SetOn(on != 0 ? &frugal::kEpochs : nullptr); }
 
 int64_t frugal_module_calls_to_epoch(void) { return frugal::ModuleCalls::window(); }
 

@@ -32,7 +32,7 @@ StatArray ToStatArray(const Figure& figure) {
 
 }  // namespace
 
-void PeakPhases::Close(const DeviceStats& figures) {
+void PeakPeriods::Close(const DeviceStats& figures) {
   static_assert(std::size(kStatArrays) == kFigures);
   for (size_t figure = 0; figure < kFigures; ++figure) {
     const StatArray& array = figures.*kStatArrays[figure];
@@ -42,7 +42,7 @@ void PeakPhases::Close(const DeviceStats& figures) {
   }
 }
 
-void PeakPhases::Raise(DeviceStats& figures) const {
+void PeakPeriods::Raise(DeviceStats& figures) const {
   for (size_t figure = 0; figure < kFigures; ++figure) {
     StatArray& array = figures.*kStatArrays[figure];
     for (size_t group = 0; group < array.size(); ++group) {

@@ -1,7 +1,7 @@
 // Our figures and native's as one: what torch.cuda.memory_stats reports while both hold memory.
 
-#ifndef FRUGAL_BINDINGS_TORCH_STATISTICS_H_
-#define FRUGAL_BINDINGS_TORCH_STATISTICS_H_
+#ifndef FRUGAL_BINDINGS_TORCH_DEVICE_STATS_H_
+#define FRUGAL_BINDINGS_TORCH_DEVICE_STATS_H_
 
 #include <array>
 #include <cstddef>
@@ -13,11 +13,11 @@
 namespace frugal {
 
 // Peaks that outlive a reset of the counters below them. When memory moves from one allocator to the other, their
-// peaks lie in different times and must not be added; so each change of hands begins a new phase, the peak of a
-// phase is at most the sum of the two, and the peak of all is the highest of the phases'.
+// peaks lie in different times and must not be added. So each change of hands begins a new period. The peak of a
+// period is at most the sum of the two, and the peak of all is the highest of the periods'.
 //
-// Thread-safety: none; GpuMemory locks.
-class PeakPhases {
+// Thread-safety: none; GpuStatistics locks.
+class PeakPeriods {
  public:
   // Remembers the peaks of `figures`; the caller resets the counters that they came from.
   void Close(const DeviceStats& figures);
@@ -37,4 +37,4 @@ void AddStats(DeviceStats& into, const DeviceStats& more);
 
 }  // namespace frugal
 
-#endif  // FRUGAL_BINDINGS_TORCH_STATISTICS_H_
+#endif  // FRUGAL_BINDINGS_TORCH_DEVICE_STATS_H_

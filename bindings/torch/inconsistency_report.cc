@@ -34,7 +34,8 @@ bool WriteWhole(const std::string& path, const std::string& text) {
 std::string ToText(const Inconsistency& inconsistency) {
   const Statistics& statistics = inconsistency.statistics;
   return absl::StrCat(
-      "frugal_alloc found that its books of GPU ", inconsistency.gpu, " do not add up, and uses them no more.\n\n",
+      "frugal_alloc found that the figures in its accounting of GPU ", inconsistency.gpu,
+      " do not add up, and serves that GPU no more.\n\n",
       "The run goes on: tensors stay where they are, memory of theirs that is freed is not used again, and new memory\n"
       "on this GPU comes from PyTorch's native allocator. It may run out of memory earlier; start it again from its\n"
       "latest checkpoint when that suits, and please send this file to frugal_alloc's authors.\n\n",

@@ -1,4 +1,4 @@
-// What is written down when the books of a GPU turn out not to add up.
+// What is written down when the accounting of a GPU turns out to be wrong: its figures do not add up.
 
 #ifndef FRUGAL_BINDINGS_TORCH_INCONSISTENCY_REPORT_H_
 #define FRUGAL_BINDINGS_TORCH_INCONSISTENCY_REPORT_H_

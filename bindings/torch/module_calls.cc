@@ -1,10 +1,5 @@
 #include "bindings/torch/module_calls.h"
 
-#include <algorithm>
-
-#include "bindings/torch/site_sampler.h"
-#include "bindings/torch/torch_allocator.h"
-
 namespace frugal {
 namespace {
 
@@ -31,27 +26,19 @@ void ScheduleListener() {
   if (schedule(CallListener, nullptr) != 0) is_scheduled.store(false, std::memory_order_release);
 }
 
-void EndEpoch() {
-  TorchAllocator* const allocator = TorchAllocator::Instance();
-  if (allocator == nullptr) return;
-  SiteSampler::RecordInDetail();
-  int64_t ended = 0;
-  allocator->gpus().ForEach([&ended](GpuMemory& gpu) {
-    gpu.allocator().EndEpoch();
-    ended = std::max(ended, gpu.allocator().GetEpochReport().epochs_ended);
-  });
-  if (ended < ModuleCalls::kMostWindows) return;
-  allocator->gpus().ForEach([](GpuMemory& gpu) { gpu.allocator().HalveEpochs(); });
+void EndEpoch(const ModuleCalls::Epochs& epochs) {
+  if (epochs.end() < ModuleCalls::kMostWindows) return;
+  epochs.halve();
   calls_to_window.store(calls_to_window.load(std::memory_order_relaxed) * 2, std::memory_order_relaxed);
 }
 
 }  // namespace
 
-std::atomic<bool> ModuleCalls::is_on_{false};
+std::atomic<const ModuleCalls::Epochs*> ModuleCalls::epochs_{nullptr};
 
-void ModuleCalls::SetOn(bool value) {
-  if (value) calls_to_window.store(1, std::memory_order_relaxed);
-  is_on_.store(value, std::memory_order_relaxed);
+void ModuleCalls::SetOn(const Epochs* epochs) {
+  if (epochs != nullptr) calls_to_window.store(1, std::memory_order_relaxed);
+  epochs_.store(epochs, std::memory_order_relaxed);
 }
 
 void ModuleCalls::SetListener(int (*schedule)(int (*call)(void*), void*), int (*call)(void*)) {
@@ -61,14 +48,15 @@ void ModuleCalls::SetListener(int (*schedule)(int (*call)(void*), void*), int (*
 }
 
 int64_t ModuleCalls::window() {
-  return is_on_.load(std::memory_order_relaxed) ? calls_to_window.load(std::memory_order_relaxed) : 0;
+  return epochs_.load(std::memory_order_relaxed) != nullptr ? calls_to_window.load(std::memory_order_relaxed) : 0;
 }
 
 void ModuleCalls::Count() {
-  if (is_busy.test_and_set(std::memory_order_acquire)) return;
+  const Epochs* const epochs = epochs_.load(std::memory_order_relaxed);
+  if (epochs == nullptr || is_busy.test_and_set(std::memory_order_acquire)) return;
   if (++calls_in_window >= calls_to_window.load(std::memory_order_relaxed)) {
     calls_in_window = 0;
-    EndEpoch();
+    EndEpoch(*epochs);
     ScheduleListener();
   }
   is_busy.clear(std::memory_order_release);

@@ -18,14 +18,22 @@ class ModuleCalls {
   // An epoch is one call at first, and twice as many whenever there are so many epochs.
   static constexpr int64_t kMostWindows = 32;
 
-  // Calls end epochs from now on, or no more. Off at first.
-  static void SetOn(bool value);
+  // Those who keep the epochs.
+  struct Epochs {
+    // Ends an epoch of every GPU; returns how many have ended.
+    int64_t (*end)();
+    // Makes one epoch of each two.
+    void (*halve)();
+  };
+
+  // Calls end these epochs from now on; null: no more. Null at first. `epochs` lives as long as the process.
+  static void SetOn(const Epochs* epochs);
   // From now on `schedule(call, nullptr)` is called when calls have ended an epoch, on any thread, and not again before
   // that call has begun. Null: nobody wants to know.
   static void SetListener(int (*schedule)(int (*call)(void*), void*), int (*call)(void*));
   // A call has begun. May end an epoch of every GPU, so none of their locks may be held.
   static void Note() {
-    if (is_on_.load(std::memory_order_relaxed)) Count();
+    if (epochs_.load(std::memory_order_relaxed) != nullptr) Count();
   }
   // How many calls make an epoch now; 0: off.
   static int64_t window();
@@ -33,7 +41,7 @@ class ModuleCalls {
  private:
   static void Count();
 
-  static std::atomic<bool> is_on_;
+  static std::atomic<const Epochs*> epochs_;
 };
 
 }  // namespace frugal

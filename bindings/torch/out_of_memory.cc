@@ -75,7 +75,7 @@ OutOfMemoryFacts FactsOf(GpuMemory& gpu, const OutOfMemoryReport& report, Bytes 
   facts.largest_free = report.largest_free;
   facts.unusable = report.unusable;
   facts.gained = report.remedies;
-  facts.limit_name = gpu.LimitName();
+  facts.limit_name = gpu.limit().Name();
   TellOfHost(gpu, facts);
   facts.missing = MissingBytes(facts);
   facts.verdict = JudgeOutOfMemory(facts, LeakedBytes(gpu));
@@ -153,7 +153,7 @@ std::string OutOfMemoryMessage(const OutOfMemoryFacts& facts) {
 void ThrowOutOfMemory(GpuMemory& gpu, size_t requested, cudaStream_t stream, History& history,
                       OutOfMemoryObservers& observers) {
   const OutOfMemoryReport report = DeviceAllocator::LastOutOfMemory();
-  const DeviceStats both = gpu.GetStats();
+  const DeviceStats both = gpu.statistics().Together();
   const auto free = static_cast<size_t>(report.device_free.count());
   const auto total = static_cast<size_t>(std::min(report.limit, report.device_total).count());
   if (history.listening()) history.Record(TraceEntry::OOM, gpu.ordinal(), free, requested, stream, nullptr);

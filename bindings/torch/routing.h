@@ -29,8 +29,8 @@ class Routing {
   bool HasExceptions() const { return exceptions_.load(std::memory_order_acquire) != 0; }
   bool GoesToNative(c10::DeviceIndex device, cudaStream_t stream) const;
 
-  // The next request of all is to begin a phase (GpuMemory::BeginPhase). Returns what was set before.
-  bool SetNewPhase(bool value) { return SetAll(new_phase_, value); }
+  // The next request of all is to begin a period (GpuStatistics::BeginPeriod). Returns what was set before.
+  bool SetNewPeriod(bool value) { return SetAll(new_period_, value); }
 
   // We are disabled: all new memory comes from native.
   void SetPassthrough(bool value) { static_cast<void>(SetAll(passthrough_, value)); }
@@ -62,7 +62,7 @@ class Routing {
 
   // Reasons to look closer: open routes, and each of the three flags that is set.
   std::atomic<int> exceptions_{0};
-  std::atomic<bool> new_phase_{false};
+  std::atomic<bool> new_period_{false};
   std::atomic<bool> passthrough_{false};
   std::atomic<bool> uncached_{false};
   mutable absl::Mutex mutex_;

@@ -1,5 +1,8 @@
 #include "bindings/torch/snapshot.h"
 
+#include <c10/util/Exception.h>
+#include <c10/util/env.h>
+
 #include <algorithm>
 #include <tuple>
 #include <utility>
@@ -22,6 +25,14 @@ caching_types::BlockInfo ToBlockInfo(const BlockView& block) {
 }
 
 }  // namespace
+
+bool NcclRegistersEverySegment() {
+  constexpr char kVariable[] = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK";
+  if (c10::utils::check_env(kVariable) != true) return false;
+  TORCH_WARN_ONCE("frugal_alloc: memory snapshots leave out its memory while ", kVariable,
+                  " is set, because NCCL cannot register memory that is remapped; with the setting remap:off it can");
+  return true;
+}
 
 caching_types::SegmentInfo ToSegmentInfo(c10::DeviceIndex device, const SegmentView& segment) {
   caching_types::SegmentInfo info;

@@ -18,6 +18,12 @@ caching_types::SegmentInfo ToSegmentInfo(c10::DeviceIndex device, const SegmentV
 void AddSegments(std::vector<caching_types::SegmentInfo>& segments, c10::DeviceIndex device,
                  const std::vector<SegmentView>& ours);
 
+// NCCL's process group takes a snapshot for each communicator then, and registers what it finds in it. It would go on
+// to use the physical memory that was at an address after that memory has moved, so it must not find ours unless that
+// stays where it is. (Refusing the process group's tracker instead would end the program: its constructor has started
+// threads by then.)
+bool NcclRegistersEverySegment();
+
 }  // namespace frugal
 
 #endif  // FRUGAL_BINDINGS_TORCH_SNAPSHOT_H_

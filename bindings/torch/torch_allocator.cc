@@ -1,118 +1,33 @@
 #include "bindings/torch/torch_allocator.h"
 
-#include <c10/core/impl/GPUTrace.h>
-#include <c10/cuda/CUDAException.h>
-#include <c10/cuda/CUDAFunctions.h>
-#include <c10/util/env.h>
-
 #include <algorithm>
-#include <bit>
+#include <optional>
 #include <utility>
 
 #include "bindings/settings/pytorch_settings.h"
 #include "bindings/threads/forked_child.h"
-#include "bindings/torch/host_memory_text.h"
-#include "bindings/torch/inconsistency_report.h"
 #include "bindings/torch/ipc.h"
+#include "bindings/torch/listeners.h"
+#include "bindings/torch/native_memory.h"
+#include "bindings/torch/pytorch_streams.h"
+#include "bindings/torch/refusal.h"
+#include "bindings/torch/request_size.h"
 #include "bindings/torch/site_sampler.h"
 #include "bindings/torch/snapshot.h"
 
 namespace frugal {
 namespace {
 
-// Above this PyTorch's own allocator does not even try.
-constexpr size_t kExbibyte = size_t{1} << 60;
-
-c10::DeviceIndex CurrentDevice() {
-  c10::DeviceIndex device = 0;
-  const cudaError_t error = c10::cuda::GetDevice(&device);
-  // The macro asks for assertions of kernels too, even when all is well.
-  if (C10_UNLIKELY(error != cudaSuccess)) C10_CUDA_CHECK(error);
-  return device;
-}
-
-// The handles that name another stream in each context: null and cudaStreamLegacy, which are one, and
-// cudaStreamPerThread.
-bool IsDefaultStream(cudaStream_t handle) {
-  return reinterpret_cast<uintptr_t>(handle) <= reinterpret_cast<uintptr_t>(cudaStreamPerThread);
-}
-
-// A default stream of `context`; see DriverDevice::CurrentContext. A context that is not a device's primary one, as a
-// green context is, may end.
-Stream DefaultStream(cudaStream_t handle, uint64_t context) {
-  const bool per_thread = handle == cudaStreamPerThread;
-  return Stream{per_thread ? reinterpret_cast<uint64_t>(handle) : 0, context, /*may_end=*/context != 0};
-}
-
-// The program made the stream, and may destroy it: it is not of PyTorch's pool. For these c10's id is the handle; ids
-// of the pool are small and odd. c10's headers do not say so; in the libc10_cuda of each torch in
-// tools/torch_versions.txt it was seen to be so (getStreamFromExternal, getStreamFromPool).
-bool IsExternal(c10::cuda::CUDAStream stream, cudaStream_t handle) {
-  return static_cast<uint64_t>(stream.id()) == reinterpret_cast<uint64_t>(handle);
-}
-
-[[noreturn]] C10_NOINLINE void RefuseSize() {
-  TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate more than 1EB memory.");
-}
-
-// allocate() of native's, which keeps to what a limit leaves it.
-template <typename F>
-std::invoke_result_t<F> WithinLimit(GpuMemory& gpu, F&& allocate) {
-  gpu.LeaveNativeTheRest();
-  auto memory = allocate();
-  gpu.native_share().NoteReserved();
-  return memory;
-}
-
-// What native takes there is limited from the first byte on; elsewhere it needs nothing of us.
-bool HasHostsMemory(c10::DeviceIndex device) {
-  int integrated = 0;
-  return cudaDeviceGetAttribute(&integrated, cudaDevAttrIntegrated, device) == cudaSuccess && integrated != 0;
-}
-
 // For a deleter, where an exception would end the process.
 C10_NOINLINE void WarnNotFreed(void* pointer, const absl::Status& status) {
   TORCH_WARN("frugal_alloc could not free ", pointer, ": ", status.message());
 }
 
-// NCCL's process group takes a snapshot for each communicator then, and registers what it finds in it. It would go on
-// to use the physical memory that was at an address after that memory has moved, so it must not find ours unless that
-// stays where it is. (Refusing the process group's tracker instead would end the program: its constructor has started
-// threads by then.)
-bool NcclRegistersEverySegment() {
-  constexpr char kVariable[] = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK";
-  if (c10::utils::check_env(kVariable) != true) return false;
-  TORCH_WARN_ONCE("frugal_alloc: memory snapshots leave out its memory while ", kVariable,
-                  " is set, because NCCL cannot register memory that is remapped; with the setting remap:off it can");
-  return true;
-}
-
-void CheckSize(size_t size) {
-  if (C10_UNLIKELY(size >= kExbibyte)) RefuseSize();
-}
-
-// Whoever listens to the GPU's traces (torch.cuda._sanitizer) is told of memory before it is used, and before it can be
-// handed on.
-using GpuTraceFunction = void (c10::impl::PyInterpreterVTable::*)(c10::DeviceType, uintptr_t) const;
-C10_NOINLINE void TellTrace(GpuTraceFunction function, const void* block) {
-  const c10::impl::PyInterpreter* const interpreter = c10::impl::GPUTrace::get_trace();
-  if (interpreter == nullptr) return;
-  (**interpreter.*function)(c10::DeviceType::CUDA, reinterpret_cast<uintptr_t>(block));
-}
-
-// To the next of the steps that roundup_power2_divisions cuts each interval between powers of two into.
-C10_NOINLINE size_t RoundUpToDivision(size_t size, size_t divisions) {
-  const size_t step = std::bit_floor(size) / divisions;
-  return (size + step - 1) / step * step;
-}
-
-// The size of the block for a request: what it asks for, unless PyTorch was told roundup_power2_divisions, which may
-// change at any time. Costs what it costs native, three percent of an allocation.
-C10_ALWAYS_INLINE size_t RoundUpAsTold(size_t size) {
-  const size_t divisions = RoundUpDivisions(size);
-  return C10_LIKELY(divisions <= 1) || size <= divisions * static_cast<size_t>(kGrain.count())
-             ? size
-             : RoundUpToDivision(size, divisions);
+// `size`: what the policy's Free returned.
+C10_ALWAYS_INLINE absl::Status AfterFree(GpuMemory& gpu, void* pointer, const absl::StatusOr<Bytes>& size) {
+  if (C10_UNLIKELY(!size.ok())) return size.status();
+  TellAfterFree(gpu, pointer, *size);
+  return absl::OkStatus();
 }
 
 }  // namespace
@@ -144,15 +59,6 @@ void TorchAllocator::BecomeForkedChild() {
 
 // --- Allocation. What is on the way of every tensor is put into its callers: calls would be a tenth of it.
 
-C10_ALWAYS_INLINE void* TorchAllocator::Allocated(GpuMemory& gpu, const Allocation& allocation) {
-  void* const block = allocation.address.pointer();
-  if (C10_UNLIKELY(c10::memoryProfilingEnabled())) ReportUsage(gpu, block, allocation.size.count());
-  if (C10_UNLIKELY(c10::impl::GPUTrace::haveState)) {
-    TellTrace(&c10::impl::PyInterpreterVTable::trace_gpu_memory_allocation, block);
-  }
-  return block;
-}
-
 C10_ALWAYS_INLINE void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t handle,
                                                       bool is_external) {
   GpuMemory& gpu = gpus_.Get(device);
@@ -163,10 +69,12 @@ C10_ALWAYS_INLINE void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, s
   }
   const Sample sample = SiteSampler::Next(size);
   if (C10_UNLIKELY(history_.listening())) return AllocateRecorded(gpu, size, stream, sample);
-  const absl::StatusOr<Allocation> allocation = gpu.allocator().Allocate(
-      Bytes(static_cast<int64_t>(size)), stream, nullptr, Bytes(static_cast<int64_t>(RoundUpAsTold(size))), sample);
+  const absl::StatusOr<Allocation> allocation =
+      gpu.allocator().Allocate(Bytes(static_cast<int64_t>(size)), stream, nullptr, RoundUpAsTold(size), sample);
   if (C10_UNLIKELY(!allocation.ok())) return AllocateElsewhere(gpu, size, handle, allocation.status());
-  return Allocated(gpu, *allocation);
+  void* const block = allocation->address.pointer();
+  TellOfAllocation(gpu, block, allocation->size);
+  return block;
 }
 
 c10::DataPtr TorchAllocator::allocate(size_t size) {
@@ -188,7 +96,7 @@ void* TorchAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
   CheckSize(size);
   const c10::DeviceIndex device = CurrentDevice();
   if (GoesToNative(device, stream)) {
-    return AllocateFromNative(device, size, [&] { return native().raw_alloc_with_stream(size, stream); });
+    return AllocateFromNative(gpus_, device, size, [&] { return native().raw_alloc_with_stream(size, stream); });
   }
   // Whose the stream is can be told only of the current one; of the rest nobody knows how long they last.
   const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(device);
@@ -201,26 +109,21 @@ void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, Stream strea
   std::unique_ptr<BlockNote> note;
   if (operation.context()) note = std::make_unique<BlockNote>(BlockNote{operation.context()});
   const absl::StatusOr<Allocation> allocation =
-      gpu.allocator().Allocate(requested, stream, note.get(), Bytes(static_cast<int64_t>(RoundUpAsTold(size))), sample);
+      gpu.allocator().Allocate(requested, stream, note.get(), RoundUpAsTold(size), sample);
   if (!allocation.ok()) {
     return AllocateElsewhere(gpu, size, reinterpret_cast<cudaStream_t>(stream.id), allocation.status());
   }
   // The block's now, until DropAnnotation.
   static_cast<void>(note.release());
-  return Allocated(gpu, *allocation);
-}
-
-void TorchAllocator::ReportUsage(GpuMemory& gpu, void* pointer, int64_t change) {
-  const DeviceStats stats = gpu.GetStats();
-  c10::reportMemoryUsageToProfiler(pointer, change, static_cast<size_t>(stats.allocated_bytes[0].current),
-                                   static_cast<size_t>(stats.reserved_bytes[0].current),
-                                   c10::Device(c10::DeviceType::CUDA, gpu.ordinal()));
+  void* const block = allocation->address.pointer();
+  TellOfAllocation(gpu, block, allocation->size);
+  return block;
 }
 
 void* TorchAllocator::AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status) {
   if (absl::IsResourceExhausted(status)) return AllocateFromPools(gpu, size, stream);
-  if (gpu.NoteRefusal(status)) TellOfRefusal(gpu, status);
-  return AllocateFromNative(gpu.ordinal(), size, [&] { return native().raw_alloc_with_stream(size, stream); });
+  if (gpu.NoteRefusal(status)) TellOfRefusal(gpu, status, CurrentSettings());
+  return AllocateFromNative(gpus_, gpu.ordinal(), size, [&] { return native().raw_alloc_with_stream(size, stream); });
 }
 
 void* TorchAllocator::AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_t stream) {
@@ -228,61 +131,17 @@ void* TorchAllocator::AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_
     try {
       const OutOfMemoryObservers::Silence silence;
       void* const block = WithinLimit(gpu, [&] { return native().raw_alloc_with_stream(size, stream); });
-      gpu.ForgetOutOfMemory();
+      gpu.statistics().ForgetOutOfMemory();
       return block;
     } catch (const c10::OutOfMemoryError&) {
-      gpu.ForgetOutOfMemory();
+      gpu.statistics().ForgetOutOfMemory();
     }
   }
   ThrowOutOfMemory(gpu, size, stream, history_, out_of_memory_observers_);
 }
 
-void TorchAllocator::TellOfRefusal(GpuMemory& gpu, const absl::Status& status) {
-  gpu.BeginPhase();
-  const int ordinal = gpu.ordinal();
-  if (!absl::IsDataLoss(status)) {
-    TORCH_WARN("frugal_alloc: the driver fails on GPU ", ordinal, " (", status.message(),
-               "); what cannot be had otherwise comes from PyTorch's native allocator");
-    return;
-  }
-  Settings settings;
-  {
-    absl::MutexLock lock(&settings_mutex_);
-    settings = settings_;
-  }
-  const std::string written =
-      WriteReport({ordinal, status, gpu.allocator().GetStatistics(), ToText(settings), 200 + FRUGAL_TORCH_MINOR},
-                  settings.report_dir);
-  TORCH_WARN("frugal_alloc found that its books of GPU ", ordinal, " do not add up (", status.message(),
-             "). The run goes on with PyTorch's native allocator for new memory on this GPU. ", written);
-}
-
-template <typename F>
-std::invoke_result_t<F> TorchAllocator::AllocateFromNative(c10::DeviceIndex device, size_t size, F&& allocate) {
-  GpuMemory* gpu = gpus_.Find(device);
-  if (gpu == nullptr && HasHostsMemory(device)) gpu = &gpus_.Get(device);
-  if (gpu == nullptr) return allocate();
-  for (const Bytes enough : {NativeSegmentSize(Bytes(static_cast<int64_t>(size))), kUnlimited}) {
-    try {
-      const OutOfMemoryObservers::Silence silence;
-      return WithinLimit(*gpu, allocate);
-    } catch (const c10::OutOfMemoryError&) {
-      gpu->ForgetOutOfMemory();
-    }
-    // Native cannot ask us for what we hold but do not use.
-    gpu->Trim(enough);
-  }
-  try {
-    return WithinLimit(*gpu, allocate);
-  } catch (c10::OutOfMemoryError& error) {
-    error.add_context(HeldByUs(gpu->allocator().GetStatistics()));
-    if (const std::string host = DescribeHostMemory(*gpu); !host.empty()) error.add_context(host);
-    throw;
-  }
-}
-
 c10::DataPtr TorchAllocator::AllocateNative(size_t size) {
-  return Adopt(AllocateFromNative(CurrentDevice(), size, [&] { return native().allocate(size); }));
+  return Adopt(AllocateFromNative(gpus_, CurrentDevice(), size, [&] { return native().allocate(size); }));
 }
 
 c10::DataPtr TorchAllocator::Adopt(c10::DataPtr data) {
@@ -295,23 +154,15 @@ c10::DataPtr TorchAllocator::Adopt(c10::DataPtr data) {
 
 // --- Freeing
 
-C10_ALWAYS_INLINE absl::Status TorchAllocator::Freed(GpuMemory& gpu, void* pointer, const absl::StatusOr<Bytes>& size) {
-  if (C10_UNLIKELY(!size.ok())) return size.status();
-  if (C10_UNLIKELY(c10::memoryProfilingEnabled())) ReportUsage(gpu, pointer, -size->count());
-  return absl::OkStatus();
-}
-
 C10_ALWAYS_INLINE absl::Status TorchAllocator::FreeBlock(GpuMemory& gpu, void* pointer) {
-  if (C10_UNLIKELY(c10::impl::GPUTrace::haveState)) {
-    TellTrace(&c10::impl::PyInterpreterVTable::trace_gpu_memory_deallocation, pointer);
-  }
+  TellBeforeFree(pointer);
   if (C10_UNLIKELY(history_.listening())) return FreeRecorded(gpu, pointer);
-  return Freed(gpu, pointer, gpu.allocator().Free(Address(pointer)));
+  return AfterFree(gpu, pointer, gpu.allocator().Free(Address(pointer)));
 }
 
 absl::Status TorchAllocator::FreeRecorded(GpuMemory& gpu, void* pointer) {
   const History::Operation operation(history_, native(), RecordContext::ALL);
-  return Freed(gpu, pointer, gpu.allocator().Free(Address(pointer)));
+  return AfterFree(gpu, pointer, gpu.allocator().Free(Address(pointer)));
 }
 
 void TorchAllocator::raw_delete(void* pointer) {
@@ -352,13 +203,18 @@ void TorchAllocator::Apply(const Settings& settings) {
   settings_ = settings;
 }
 
+Settings TorchAllocator::CurrentSettings() {
+  absl::MutexLock lock(&settings_mutex_);
+  return settings_;
+}
+
 void TorchAllocator::NoteNativeFreed() {
   // While all new memory is native's, ours only falls.
-  if (!routing_.passthrough()) routing_.SetNewPhase(true);
+  if (!routing_.passthrough()) routing_.SetNewPeriod(true);
 }
 
 bool TorchAllocator::IsException(c10::DeviceIndex device, cudaStream_t stream) {
-  if (routing_.SetNewPhase(false)) gpus_.ForEach([](GpuMemory& gpu) { gpu.BeginPhase(); });
+  if (routing_.SetNewPeriod(false)) gpus_.ForEach([](GpuMemory& gpu) { gpu.statistics().BeginPeriod(); });
   return routing_.GoesToNative(device, stream);
 }
 
@@ -382,21 +238,6 @@ void TorchAllocator::emptyCache(MempoolId_t pool) {
   gpus_.ForEach([](GpuMemory& gpu) { gpu.native_share().NoteReserved(); });
 }
 
-Stream TorchAllocator::ToStream(const GpuMemory& gpu, c10::cuda::CUDAStream stream) {
-  const cudaStream_t handle = stream.stream();
-  const bool of_other_gpu = stream.device_index() != gpu.ordinal();
-  // Its context exists, since its stream does.
-  const DriverDevice& device = of_other_gpu ? gpus_.Get(stream.device_index()).device() : gpu.device();
-  const uint64_t usual_context = of_other_gpu ? device.primary_context() : 0;
-  if (!IsDefaultStream(handle)) {
-    return Stream{reinterpret_cast<uint64_t>(handle), usual_context, IsExternal(stream, handle)};
-  }
-  // Those of the thread's own context, where that is of the same device.
-  const uint64_t context = CurrentDevice() == stream.device_index() ? device.CurrentContext() : 0;
-  if (context != 0) return DefaultStream(handle, context);
-  return Stream{DefaultStream(handle, 0).id, usual_context};
-}
-
 void TorchAllocator::recordStream(const c10::DataPtr& data, c10::cuda::CUDAStream stream) {
   if (data.get() == nullptr || is_forked_from_cuda()) return;
   // Memory that somebody else frees is somebody else's to keep.
@@ -409,7 +250,7 @@ void TorchAllocator::recordStream(const c10::DataPtr& data, c10::cuda::CUDAStrea
     borrowed.release_context();
     return;
   }
-  const absl::Status status = gpu->allocator().RecordStream(Address(data.get_context()), ToStream(*gpu, stream));
+  const absl::Status status = gpu->allocator().RecordStream(Address(data.get_context()), ToStream(gpus_, *gpu, stream));
   TORCH_CHECK(status.ok(), "frugal_alloc could not note that ", data.get(), " is used by a stream: ", status.message());
 }
 
@@ -421,23 +262,23 @@ void TorchAllocator::init(int device_count) {
 
 DeviceStats TorchAllocator::getDeviceStats(c10::DeviceIndex device) {
   GpuMemory* const gpu = gpus_.Find(device);
-  return gpu == nullptr ? native().getDeviceStats(device) : gpu->GetStats();
+  return gpu == nullptr ? native().getDeviceStats(device) : gpu->statistics().Together();
 }
 
 void TorchAllocator::resetAccumulatedStats(c10::DeviceIndex device) {
-  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) return gpu->ResetAccumulatedStats();
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) return gpu->statistics().ResetAccumulated();
   native().resetAccumulatedStats(device);
 }
 
 void TorchAllocator::resetPeakStats(c10::DeviceIndex device) {
-  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) return gpu->ResetPeakStats();
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) return gpu->statistics().ResetPeaks();
   native().resetPeakStats(device);
 }
 
 double TorchAllocator::getMemoryFraction(c10::DeviceIndex device) {
   GpuMemory* const gpu = gpus_.Find(device);
   // What native was told is what we leave it.
-  if (gpu != nullptr && gpu->native_share().has_limit()) return gpu->MemoryFraction();
+  if (gpu != nullptr && gpu->native_share().has_limit()) return gpu->limit().Fraction();
   return native().getMemoryFraction(device);
 }
 
@@ -446,7 +287,7 @@ void TorchAllocator::setMemoryFraction(double fraction, c10::DeviceIndex device)
   if (gpu == nullptr) return native().setMemoryFraction(fraction, device);
   const double before = native().getMemoryFraction(device);
   native().setMemoryFraction(fraction, device);
-  const absl::Status status = gpu->SetMemoryFraction(fraction);
+  const absl::Status status = gpu->limit().SetFraction(fraction);
   if (!status.ok()) native().setMemoryFraction(before, device);
   TORCH_CHECK(status.ok(), "frugal_alloc could not limit memory: ", status.message());
 }
@@ -476,7 +317,7 @@ void* TorchAllocator::getBaseAllocation(void* pointer, size_t* size) {
 
 void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t pool,
                                          std::function<bool(cudaStream_t)> filter) {
-  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->BeginPhase();
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->statistics().BeginPeriod();
   native().beginAllocateToPool(device, pool, filter);
   routing_.Open(device, pool, std::move(filter));
   gpus_.AwaitIdleRelease();
@@ -485,7 +326,7 @@ void TorchAllocator::beginAllocateToPool(c10::DeviceIndex device, MempoolId_t po
 void TorchAllocator::endAllocateToPool(c10::DeviceIndex device, MempoolId_t pool) {
   routing_.Close(device, pool);
   native().endAllocateToPool(device, pool);
-  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->BeginPhase();
+  if (GpuMemory* gpu = gpus_.Find(device); gpu != nullptr) gpu->statistics().BeginPeriod();
 }
 
 void TorchAllocator::SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value) {
@@ -529,7 +370,7 @@ caching::SnapshotInfo TorchAllocator::Snapshot(MempoolId_t pool, bool include_tr
   if (include_traces && history_.enabled()) history_.MergeInto(snapshot.device_traces);
   if (history_.enabled()) {
     gpus_.ForEach([&](GpuMemory& gpu) {
-      const int64_t active = pool == kDefaultPool ? gpu.GetOwnStats().active_bytes[0].current : 0;
+      const int64_t active = pool == kDefaultPool ? gpu.statistics().Ours().active_bytes[0].current : 0;
       history_.NoteSnapshot(gpu.ordinal(), static_cast<size_t>(active));
     });
   }

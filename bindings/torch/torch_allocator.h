@@ -3,10 +3,10 @@
 #ifndef FRUGAL_BINDINGS_TORCH_TORCH_ALLOCATOR_H_
 #define FRUGAL_BINDINGS_TORCH_TORCH_ALLOCATOR_H_
 
+#include <atomic>
 #include <functional>
 #include <memory>
 #include <string>
-#include <type_traits>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
@@ -14,6 +14,7 @@
 #include "absl/synchronization/mutex.h"
 #include "bindings/settings/settings.h"
 #include "bindings/torch/gpu_memory.h"
+#include "bindings/torch/gpu_set.h"
 #include "bindings/torch/history.h"
 #include "bindings/torch/native_forwarder.h"
 #include "bindings/torch/out_of_memory.h"
@@ -114,28 +115,16 @@ class TorchAllocator final : public NativeForwarder {
   // streams.
   void* AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t handle, bool is_external);
   void* AllocateRecorded(GpuMemory& gpu, size_t size, Stream stream, Sample sample);
-  // The stream as the policy of `gpu` has it.
-  Stream ToStream(const GpuMemory& gpu, c10::cuda::CUDAStream stream);
-  // Tells the profiler, if one runs, and returns the block.
-  void* Allocated(GpuMemory& gpu, const Allocation& allocation);
   // We could not serve the request. Out of memory: pools that are there for this moment may, or it fails; otherwise
   // native does, whose own error is thrown if it cannot.
   void* AllocateElsewhere(GpuMemory& gpu, size_t size, cudaStream_t stream, const absl::Status& status);
   void* AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_t stream);
-  // To be called once: why memory of the GPU is native's.
-  void TellOfRefusal(GpuMemory& gpu, const absl::Status& status);
   absl::Status FreeBlock(GpuMemory& gpu, void* pointer);
   absl::Status FreeRecorded(GpuMemory& gpu, void* pointer);
-  // Tells the profiler, if one runs.
-  absl::Status Freed(GpuMemory& gpu, void* pointer, const absl::StatusOr<Bytes>& size);
-  void ReportUsage(GpuMemory& gpu, void* pointer, int64_t change);
+  Settings CurrentSettings() ABSL_LOCKS_EXCLUDED(settings_mutex_);
   // Native's figures fell: what ours rise to from here on is no peak together with native's. Takes no lock, since the
   // caller may hold native's of a GPU: PyTorch's FreeMemoryCallbacks are called under it.
   void NoteNativeFreed();
-  // allocate() of native's, of `size` bytes; if the device is full of our idle memory, gives back as much as is wanted,
-  // then all, and tries again.
-  template <typename F>
-  std::invoke_result_t<F> AllocateFromNative(c10::DeviceIndex device, size_t size, F&& allocate);
 
   static std::atomic<TorchAllocator*> instance_;
 

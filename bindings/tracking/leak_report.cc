@@ -37,7 +37,7 @@ std::string Counted(int64_t count, const char* noun) { return absl::StrCat(count
 std::string NameOf(SiteId site, const SiteTable& sites) {
   const CodeLine line = sites.UserLine(site);
   if (!line.file.empty()) return absl::StrCat(line.file, ":", line.line, " in ", line.function);
-  return sites.PhaseName(sites.At(site).phase);
+  return sites.phases().NameOf(sites.At(site).phase);
 }
 
 void AppendFindings(const GpuEpochs& gpu, const SiteTable& sites, std::vector<LineFinding>& findings) {
@@ -53,7 +53,7 @@ void AppendFindings(const GpuEpochs& gpu, const SiteTable& sites, std::vector<Li
   for (const auto& [name, unused] : by_name) {
     const LineJudgement& judgement = judgements[number++];
     if (judgement.leak.verdict == LeakVerdict::kNone) continue;
-    if (sites.IsExpectedToGrow(sites.At(judgement.site).phase)) continue;
+    if (sites.phases().IsExpectedToGrow(sites.At(judgement.site).phase)) continue;
     findings.push_back({.gpu = gpu.gpu,
                         .site = judgement.site,
                         .name = name.first,

@@ -17,36 +17,13 @@ SiteTable& SiteTable::Instance() {
 }
 
 SiteTable::SiteTable() {
-  static_cast<void>(FindPhase(""));
   absl::MutexLock lock(&mutex_);
   sites_.emplace_back();
 }
 
-PhaseId SiteTable::FindPhase(absl::string_view name) {
-  absl::MutexLock lock(&mutex_);
-  const auto [found, is_new] = phases_by_name_.try_emplace(name, static_cast<PhaseId>(phases_.size()));
-  if (is_new) phases_.push_back({found->first});
-  return found->second;
-}
-
-bool SiteTable::HasPhase(PhaseId phase) const {
-  absl::MutexLock lock(&mutex_);
-  return static_cast<size_t>(phase) < phases_.size();
-}
-
-const std::string& SiteTable::PhaseName(PhaseId phase) const {
-  absl::MutexLock lock(&mutex_);
-  return phases_.at(static_cast<size_t>(phase)).name;
-}
-
-void SiteTable::ExpectGrowth(PhaseId phase) {
-  absl::MutexLock lock(&mutex_);
-  phases_.at(static_cast<size_t>(phase)).expected_to_grow = true;
-}
-
-bool SiteTable::IsExpectedToGrow(PhaseId phase) const {
-  absl::MutexLock lock(&mutex_);
-  return phases_.at(static_cast<size_t>(phase)).expected_to_grow;
+void SiteTable::BecomeForkedChild() {
+  phases_.BecomeForkedChild();
+  Renew(mutex_);
 }
 
 void SiteTable::SetOwners(CodeOwners owners) {

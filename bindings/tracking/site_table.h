@@ -19,13 +19,10 @@
 #include "allocator/births/allocation_site.h"
 #include "bindings/threads/forked_child.h"
 #include "bindings/tracking/code_owners.h"
+#include "bindings/tracking/phase_table.h"
 #include "bindings/tracking/python_stack.h"
 
 namespace frugal {
-
-// A phase of the program, as it names its phases; kNoPhase: none.
-enum class PhaseId : uint32_t {};
-inline constexpr PhaseId kNoPhase{0};
 
 struct Site {
   static constexpr int kNone = -1;
@@ -38,7 +35,7 @@ struct Site {
   bool in_module = false;       // within a call of nn.Module
 };
 
-// Sites, lines and phases are kept for good, and never change. Thread-safety: any thread.
+// Sites and lines are kept for good, and never change. Thread-safety: any thread.
 class SiteTable {
  public:
   // More are taken for kNoSite: a program that makes up code as it runs would fill the memory.
@@ -49,13 +46,9 @@ class SiteTable {
 
   SiteTable();
 
-  // The same for the same name; kNoPhase for "".
-  PhaseId FindPhase(absl::string_view name);
-  bool HasPhase(PhaseId phase) const;
-  const std::string& PhaseName(PhaseId phase) const;
-  // Memory of this phase may grow from epoch to epoch: the program means it to.
-  void ExpectGrowth(PhaseId phase);
-  bool IsExpectedToGrow(PhaseId phase) const;
+  // The phases that sites belong to.
+  PhaseTable& phases() { return phases_; }
+  const PhaseTable& phases() const { return phases_; }
 
   // Of lines that are met from now on.
   void SetOwners(CodeOwners owners);
@@ -77,22 +70,16 @@ class SiteTable {
   // The user's own line that the site's memory is for, in a backward pass that of the forward pass; "" and 0: unknown.
   CodeLine UserLine(SiteId site) const;
 
-  void BecomeForkedChild() { Renew(mutex_); }
+  void BecomeForkedChild();
 
  private:
-  struct Phase {
-    std::string name;
-    bool expected_to_grow = false;
-  };
-
   // Notes it, if it is.
   bool IsFull() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   SiteId Add(uint64_t key, Site site) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   uint32_t FindLine(const PythonFrame& frame) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
+  PhaseTable phases_;
   mutable absl::Mutex mutex_;
-  std::deque<Phase> phases_ ABSL_GUARDED_BY(mutex_);
-  absl::flat_hash_map<std::string, PhaseId> phases_by_name_ ABSL_GUARDED_BY(mutex_);
   std::deque<Site> sites_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<uint64_t, SiteId> sites_by_key_ ABSL_GUARDED_BY(mutex_);
   // Lines, and whether they are the user's own.

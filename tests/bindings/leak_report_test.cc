@@ -26,7 +26,7 @@ GpuEpochs LeakingGpu(int gpu, int epochs, SiteId site, int blocks, Bytes size) {
 
 TEST(LeakReportTest, LeakIsSaidWithRatePartAndSize) {
   SiteTable sites;
-  const GpuEpochs gpu = LeakingGpu(1, 12, sites.FindPhaseSite(sites.FindPhase("evaluation")), 3, KiB(40));
+  const GpuEpochs gpu = LeakingGpu(1, 12, sites.FindPhaseSite(sites.phases().Find("evaluation")), 3, KiB(40));
   const LeakReport report = MakeLeakReport({gpu}, sites);
   EXPECT_EQ(report.epochs, 12);
   ASSERT_THAT(report.findings, SizeIs(1));
@@ -75,7 +75,7 @@ TEST(LeakReportTest, SuspicionIsSaidAsSuch) {
 
 TEST(LeakReportTest, TheLargestLeakOfAllGpusIsFirst) {
   SiteTable sites;
-  const SiteId site = sites.FindPhaseSite(sites.FindPhase("training"));
+  const SiteId site = sites.FindPhaseSite(sites.phases().Find("training"));
   const GpuEpochs small = LeakingGpu(0, 12, site, 1, KiB(1));
   const GpuEpochs large = LeakingGpu(1, 12, site, 1, MiB(1));
   const GpuEpochs suspect = LeakingGpu(2, 7, site, 1, GiB(1));
@@ -88,16 +88,16 @@ TEST(LeakReportTest, TheLargestLeakOfAllGpusIsFirst) {
 
 TEST(LeakReportTest, WhatIsExpectedToGrowIsLeftOut) {
   SiteTable sites;
-  const PhaseId cache = sites.FindPhase("cache");
+  const PhaseId cache = sites.phases().Find("cache");
   const GpuEpochs gpu = LeakingGpu(0, 12, sites.FindPhaseSite(cache), 1, KiB(1));
-  sites.ExpectGrowth(cache);
+  sites.phases().ExpectGrowth(cache);
   EXPECT_THAT(MakeLeakReport({gpu}, sites).findings, IsEmpty());
   EXPECT_THAT(MakeLeakReport({gpu}, sites).text, Not(HasSubstr("cache")));
 }
 
 TEST(LeakReportTest, WhatGrowsWithoutLeavingAnythingBehindIsSaidToGrow) {
   SiteTable sites;
-  const Sample sample{sites.FindPhaseSite(sites.FindPhase("history"))};
+  const Sample sample{sites.FindPhaseSite(sites.phases().Find("history"))};
   BirthEpochs births;
   uint32_t last = BirthEpochs::kNoCohort;
   for (int epoch = 0; epoch < 12; ++epoch) {
@@ -113,7 +113,7 @@ TEST(LeakReportTest, WhatGrowsWithoutLeavingAnythingBehindIsSaidToGrow) {
 
 TEST(LeakReportTest, ALeakThatIsSpreadOverSizesIsFound) {
   SiteTable sites;
-  const Sample sample{sites.FindPhaseSite(sites.FindPhase("crops"))};
+  const Sample sample{sites.FindPhaseSite(sites.phases().Find("crops"))};
   BirthEpochs births;
   for (int epoch = 0; epoch < 12; ++epoch) {
     births.Born(KiB(1 << epoch), sample);
@@ -132,34 +132,34 @@ TEST(SiteTableTest, WhatHasNoRoomIsCountedAndCostsNothingMore) {
     ASSERT_NE(sites.FindNode(node, "AddBackward0", kNoSite, kNoPhase, {}), kNoSite);
   }
   EXPECT_EQ(sites.left_out(), 0);
-  EXPECT_EQ(sites.FindPhaseSite(sites.FindPhase("training")), kNoSite);
+  EXPECT_EQ(sites.FindPhaseSite(sites.phases().Find("training")), kNoSite);
   const PythonFrame frame = {.code = &sites, .lines = &sites, .file = &sites, .instruction = 0};
   EXPECT_EQ(sites.FindStack(1u << 20, kNoPhase, {frame}), kNoSite);
   EXPECT_EQ(sites.left_out(), 2);
   EXPECT_THROW(static_cast<void>(sites.LineAt(0)), std::out_of_range);
 }
 
-TEST(SiteTableTest, TheSameNameIsTheSamePart) {
+TEST(PhaseTableTest, TheSameNameIsTheSamePhase) {
   SiteTable sites;
-  EXPECT_EQ(sites.FindPhase(""), kNoPhase);
+  EXPECT_EQ(sites.phases().Find(""), kNoPhase);
   EXPECT_EQ(sites.FindPhaseSite(kNoPhase), kNoSite);
-  const PhaseId phase = sites.FindPhase("training");
+  const PhaseId phase = sites.phases().Find("training");
   EXPECT_NE(phase, kNoPhase);
-  EXPECT_EQ(sites.FindPhase("training"), phase);
-  EXPECT_NE(sites.FindPhase("evaluation"), phase);
-  EXPECT_EQ(sites.PhaseName(phase), "training");
+  EXPECT_EQ(sites.phases().Find("training"), phase);
+  EXPECT_NE(sites.phases().Find("evaluation"), phase);
+  EXPECT_EQ(sites.phases().NameOf(phase), "training");
   EXPECT_EQ(sites.FindPhaseSite(phase), sites.FindPhaseSite(phase));
-  EXPECT_TRUE(sites.HasPhase(phase));
-  EXPECT_FALSE(sites.HasPhase(PhaseId{99}));
+  EXPECT_TRUE(sites.phases().Has(phase));
+  EXPECT_FALSE(sites.phases().Has(PhaseId{99}));
 }
 
-TEST(SiteTableTest, MemoryOfABackwardPassBelongsToThePartOfItsForwardPass) {
+TEST(SiteTableTest, MemoryOfABackwardPassBelongsToThePhaseOfItsForwardPass) {
   SiteTable sites;
-  const SiteId forward = sites.FindPhaseSite(sites.FindPhase("training"));
+  const SiteId forward = sites.FindPhaseSite(sites.phases().Find("training"));
   const SiteId node = sites.FindNode(7, "MulBackward0", forward, kNoPhase, {});
   EXPECT_EQ(sites.FindNode(7, "MulBackward0", forward, kNoPhase, {}), node);
   EXPECT_EQ(sites.At(node).node, "MulBackward0");
-  EXPECT_EQ(sites.PhaseName(sites.At(node).phase), "training");
+  EXPECT_EQ(sites.phases().NameOf(sites.At(node).phase), "training");
 }
 
 TEST(CodeOwnersTest, TheLongestBeginningDecides) {

@@ -43,10 +43,8 @@ DELIBERATE = {
         "frugal_epoch_end()": "fails only before install(), where it is to do nothing",
         "frugal_expect_growth(": "fails for no phase, and this one was just made",
     },
-    "bindings/torch/gpu_memory.cc": {
-        "some.value_or(": "returned: the line after adds it to `status`",
-        "driver_reserve.value_or(": "no status",
-    },
+    "bindings/torch/gpu_memory.cc": {"driver_reserve.value_or(": "no status"},
+    "bindings/torch/gpu_set.cc": {"some.value_or(": "returned: the line after adds it to `status`"},
     "bindings/threads/idle_releaser.cc": {"guarded->StopWithin(": "no status, and exit goes on either way"},
     "bindings/threads/idle_releaser.h": {"StopWithin(absl::InfiniteDuration())": "no status"},
     "bindings/torch/peer_access.cc": {
@@ -57,7 +55,7 @@ DELIBERATE = {
     "bindings/torch/shareable_storage.cc": {
         "RecordKnownStreams(": "fails only for a block that is not in use, and this one is"
     },
-    "bindings/tracking/site_table.cc": {"FindPhase(": "no status"},
+    "bindings/tracking/phase_table.cc": {"Find(": "no status"},
     "bindings/torch/torch_allocator.cc": {"note.release()": "no status", "data.get_deleter()": "no status"},
     "bindings/torch/torch_compat.h": {"include_traces": "no status", "static_cast<void>(allocator)": "no status"},
     "cuda/pointer_access.cc": {"CtxPopCurrent(": "gives back what the same thread has pushed"},

@@ -1,0 +1,41 @@
+// Those outside of us who listen to each allocation and free: PyTorch's profiler, and whoever reads the GPU's traces
+// (torch.cuda._sanitizer), who is told of memory before it is used, and before it can be handed on.
+
+#ifndef FRUGAL_BINDINGS_TORCH_LISTENERS_H_
+#define FRUGAL_BINDINGS_TORCH_LISTENERS_H_
+
+#include <c10/core/Allocator.h>
+#include <c10/core/impl/GPUTrace.h>
+
+#include <cstdint>
+
+#include "allocator/port/units.h"
+#include "bindings/torch/gpu_memory.h"
+
+namespace frugal {
+
+// To be called where somebody listens. `change`: in bytes, of what is allocated.
+void TellProfiler(GpuMemory& gpu, void* block, Bytes change);
+using GpuTraceFunction = void (c10::impl::PyInterpreterVTable::*)(c10::DeviceType, uintptr_t) const;
+void TellTrace(GpuTraceFunction function, const void* block);
+
+C10_ALWAYS_INLINE void TellOfAllocation(GpuMemory& gpu, void* block, Bytes size) {
+  if (C10_UNLIKELY(c10::memoryProfilingEnabled())) TellProfiler(gpu, block, size);
+  if (C10_UNLIKELY(c10::impl::GPUTrace::haveState)) {
+    TellTrace(&c10::impl::PyInterpreterVTable::trace_gpu_memory_allocation, block);
+  }
+}
+
+C10_ALWAYS_INLINE void TellBeforeFree(const void* block) {
+  if (C10_UNLIKELY(c10::impl::GPUTrace::haveState)) {
+    TellTrace(&c10::impl::PyInterpreterVTable::trace_gpu_memory_deallocation, block);
+  }
+}
+
+C10_ALWAYS_INLINE void TellAfterFree(GpuMemory& gpu, void* block, Bytes size) {
+  if (C10_UNLIKELY(c10::memoryProfilingEnabled())) TellProfiler(gpu, block, Bytes(-size.count()));
+}
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_TORCH_LISTENERS_H_

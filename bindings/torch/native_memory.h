@@ -1,0 +1,61 @@
+// Memory that PyTorch's native allocator serves, on a GPU of which we hold memory, too.
+
+#ifndef FRUGAL_BINDINGS_TORCH_NATIVE_MEMORY_H_
+#define FRUGAL_BINDINGS_TORCH_NATIVE_MEMORY_H_
+
+#include <c10/util/Exception.h>
+
+#include <cstddef>
+#include <cstdint>
+#include <type_traits>
+
+#include "allocator/port/units.h"
+#include "bindings/torch/gpu_memory.h"
+#include "bindings/torch/gpu_set.h"
+#include "bindings/torch/native_share.h"
+#include "bindings/torch/out_of_memory.h"
+#include "bindings/torch/torch_compat.h"
+
+namespace frugal {
+
+// null: native has the device to itself, and needs nothing of us.
+GpuMemory* SharedWithNative(GpuSet& gpus, c10::DeviceIndex device);
+// Adds to an error of native's, which knows nothing of us, what we hold.
+void AddWhatWeHold(c10::OutOfMemoryError& error, GpuMemory& gpu);
+
+// allocate() of native's, which keeps to what a limit leaves it.
+template <typename F>
+std::invoke_result_t<F> WithinLimit(GpuMemory& gpu, F&& allocate) {
+  gpu.limit().LeaveNativeTheRest();
+  auto memory = allocate();
+  gpu.native_share().NoteReserved();
+  return memory;
+}
+
+// allocate() of native's, of `size` bytes; if the device is full of our idle memory, gives back as much as is wanted,
+// then all, and tries again.
+template <typename F>
+std::invoke_result_t<F> AllocateFromNative(GpuSet& gpus, c10::DeviceIndex device, size_t size, F&& allocate) {
+  GpuMemory* const gpu = SharedWithNative(gpus, device);
+  if (gpu == nullptr) return allocate();
+  for (const Bytes enough : {NativeSegmentSize(Bytes(static_cast<int64_t>(size))), kUnlimited}) {
+    try {
+      const OutOfMemoryObservers::Silence silence;
+      return WithinLimit(*gpu, allocate);
+    } catch (const c10::OutOfMemoryError&) {
+      gpu->statistics().ForgetOutOfMemory();
+    }
+    // Native cannot ask us for what we hold but do not use.
+    gpu->Trim(enough);
+  }
+  try {
+    return WithinLimit(*gpu, allocate);
+  } catch (c10::OutOfMemoryError& error) {
+    AddWhatWeHold(error, *gpu);
+    throw;
+  }
+}
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_TORCH_NATIVE_MEMORY_H_

@@ -1,0 +1,51 @@
+// PyTorch's current device and its streams, as the policy names them.
+
+#ifndef FRUGAL_BINDINGS_TORCH_PYTORCH_STREAMS_H_
+#define FRUGAL_BINDINGS_TORCH_PYTORCH_STREAMS_H_
+
+#include <c10/cuda/CUDAException.h>
+#include <c10/cuda/CUDAFunctions.h>
+#include <c10/cuda/CUDAStream.h>
+
+#include <cstdint>
+
+#include "allocator/port/device.h"
+#include "bindings/torch/gpu_memory.h"
+#include "bindings/torch/gpu_set.h"
+
+namespace frugal {
+
+inline c10::DeviceIndex CurrentDevice() {
+  c10::DeviceIndex device = 0;
+  const cudaError_t error = c10::cuda::GetDevice(&device);
+  // The macro asks for assertions of kernels too, even when all is well.
+  if (C10_UNLIKELY(error != cudaSuccess)) C10_CUDA_CHECK(error);
+  return device;
+}
+
+// The handles that name another stream in each context: null and cudaStreamLegacy, which are one, and
+// cudaStreamPerThread.
+inline bool IsDefaultStream(cudaStream_t handle) {
+  return reinterpret_cast<uintptr_t>(handle) <= reinterpret_cast<uintptr_t>(cudaStreamPerThread);
+}
+
+// A default stream of `context`; see DriverDevice::CurrentContext. A context that is not a device's primary one, as a
+// green context is, may end.
+inline Stream DefaultStream(cudaStream_t handle, uint64_t context) {
+  const bool per_thread = handle == cudaStreamPerThread;
+  return Stream{per_thread ? reinterpret_cast<uint64_t>(handle) : 0, context, /*may_end=*/context != 0};
+}
+
+// The program made the stream, and may destroy it: it is not of PyTorch's pool. For these c10's id is the handle; ids
+// of the pool are small and odd. c10's headers do not say so; in the libc10_cuda of each torch in
+// tools/torch_versions.txt it was seen to be so (getStreamFromExternal, getStreamFromPool).
+inline bool IsExternal(c10::cuda::CUDAStream stream, cudaStream_t handle) {
+  return static_cast<uint64_t>(stream.id()) == reinterpret_cast<uint64_t>(handle);
+}
+
+// The stream, of whichever GPU, as the policy of `gpu` has it.
+Stream ToStream(GpuSet& gpus, const GpuMemory& gpu, c10::cuda::CUDAStream stream);
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_TORCH_PYTORCH_STREAMS_H_
