@@ -11,8 +11,9 @@ import collections
 import pathlib
 from collections.abc import Iterator
 
+from circles import Graph, circles_of
+
 PACKAGE = "frugal_alloc"
-Graph = dict[str, set[str]]
 
 
 def circles(package: pathlib.Path) -> list[str]:
@@ -21,8 +22,8 @@ def circles(package: pathlib.Path) -> list[str]:
     rooms: Graph = collections.defaultdict(set)
     for module, imported in modules.items():
         rooms[room(module)] |= {room(other) for other in imported} - {room(module)}
-    return [f"modules import each other: {circle}" for circle in _circles(modules)] + [
-        f"rooms import each other: {circle}" for circle in _circles(rooms)
+    return [f"modules import each other: {circle}" for circle in circles_of(modules)] + [
+        f"rooms import each other: {circle}" for circle in circles_of(rooms)
     ]
 
 
@@ -57,29 +58,3 @@ def _imported(module: str, path: pathlib.Path, files: dict[str, pathlib.Path]) -
                 elif base in files and base != PACKAGE:
                     # What the package's face gives is there before its modules are.
                     yield base
-
-
-def _circles(graph: Graph) -> list[str]:
-    """One circle through each group of those that reach each other."""
-    found, seen = [], set()
-    for start in sorted(graph):
-        path = _way(graph, start, start) if start not in seen else []
-        if path:
-            seen |= set(path)
-            found.append(" -> ".join(path))
-    return found
-
-
-def _way(graph: Graph, start: str, end: str) -> list[str]:
-    """The shortest way of one step or more; none: an empty list."""
-    ways = collections.deque([[start]])
-    met = set()
-    while ways:
-        way = ways.popleft()
-        for other in sorted(graph.get(way[-1], ())):
-            if other == end:
-                return [*way, other]
-            if other not in met:
-                met.add(other)
-                ways.append([*way, other])
-    return []
