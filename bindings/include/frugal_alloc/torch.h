@@ -1,17 +1,20 @@
-// frugal_alloc for C++ programs on LibTorch: the library frugal_alloc_torch<version>.so in PyTorch's place.
+// frugal_alloc for C++ programs: an allocator of CUDA memory that takes the place of PyTorch's caching allocator.
 //
 //   #include <frugal_alloc/torch.h>
 //
 //   if (frugal_alloc::Status status = frugal_alloc::install(); !status) std::cerr << status.message() << '\n';
 //   for (...) {
-//     ...                          // an epoch
+//     ...                          // one epoch of training
 //     frugal_alloc::epoch_end();
 //   }
 //   std::cout << frugal_alloc::report().text;
 //
-// CMake: find_package(frugal_alloc REQUIRED) and target_link_libraries(... frugal_alloc::torch); Bazel: //:torch.
-// docs/cpp.md has the details, examples/trainer a whole program. This header needs C++17, and nothing but the standard
-// library. All functions may be called from any thread.
+// Link frugal_alloc_torch<version>.so, which is built for one minor version of torch. With CMake that is
+// find_package(frugal_alloc REQUIRED) and target_link_libraries(... frugal_alloc::torch); with Bazel it is //:torch.
+// docs/cpp.md has the details, and examples/trainer is a complete program.
+//
+// This header needs C++17 and the standard library only. All functions may be called from any thread. Sizes are in
+// bytes.
 
 #ifndef FRUGAL_ALLOC_TORCH_H_
 #define FRUGAL_ALLOC_TORCH_H_
@@ -26,7 +29,7 @@
 #include <utility>
 #include <vector>
 
-// The library's C functions that are used below; it has no others for C++ programs.
+// C functions of the library, for the C++ functions below. Call those instead: these may change with any version.
 extern "C" {
 const char* frugal_last_error(void);
 int frugal_enable_with(const char* settings);
@@ -65,7 +68,7 @@ int frugal_report_findings(const struct frugal_report* report, struct frugal_fin
 
 namespace frugal_alloc {
 
-// Whether a call succeeded; if not, one line that says what stands in the way and what to do.
+// Whether a call succeeded. If it failed, message() is one line that says why, and what you can do.
 class [[nodiscard]] Status {
  public:
   Status() = default;
@@ -80,14 +83,15 @@ class [[nodiscard]] Status {
   std::string message_;
 };
 
-// What may be chosen, written as in FRUGAL_ALLOC_CONF (docs/tuning.md). What is "" stays as FRUGAL_ALLOC_CONF says.
+// Settings. Each is text, written as in the environment variable FRUGAL_ALLOC_CONF; docs/tuning.md explains them all.
+// An empty field keeps what FRUGAL_ALLOC_CONF says or, if that says nothing, the default.
 struct Options {
-  std::string memory_limit = {};    // the most to hold of each GPU: "20GiB", "80%", "off"
-  std::string idle_release = {};    // memory that was free for so long goes back to the driver: "30s", "off"
-  std::string remap = {};           // "off": no physical memory moves once it is mapped, for those who register it
-  std::string driver_reserve = {};  // memory of each GPU that is left to the driver: "1GiB", "off"
-  std::string host_reserve = {};    // memory that is left to the host, where a GPU's is the host's: "8GiB", "off"
-  std::string driver_costs = {};    // a file of what this machine's driver takes, as `doctor --gpu` writes it
+  std::string memory_limit = {};    // the most memory to hold on each GPU: "20GiB", "80%" (of the GPU), or "off"
+  std::string idle_release = {};    // memory goes back to the driver after it was free for this long: "30s", or "off"
+  std::string remap = {};           // "off": physical memory never moves once it is mapped; see also keep_in_place()
+  std::string driver_reserve = {};  // memory of each GPU to leave to the driver: "1GiB", or "off"
+  std::string host_reserve = {};    // memory to leave to the host, where the GPU uses the host's: "8GiB", or "off"
+  std::string driver_costs = {};    // path of the file of driver timings that `frugal-alloc doctor --gpu` writes
 };
 
 namespace internal {
@@ -113,22 +117,26 @@ inline void TellOfUnfollowedSettings() {
 
 }  // namespace internal
 
-// New CUDA memory of this process is frugal_alloc's from now on. May be called before CUDA has started (which it does
-// not start) or at any time later, and again; on failure PyTorch goes on as before. Where FRUGAL_ALLOC=0 is set it does
-// nothing and is OK. Settings of PYTORCH_ALLOC_CONF that do not hold for our memory are named on stderr, once.
+// From now on frugal_alloc serves all new CUDA memory of this process. Tensors that exist already stay where they are.
+// Call it before or after CUDA has started; it does not start CUDA. It may be called again, for example with other
+// options.
+//
+// If it fails, nothing has changed, and PyTorch goes on with its own allocator. With FRUGAL_ALLOC=0 in the environment
+// it succeeds and does nothing. Settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow are named on stderr,
+// each once.
 inline Status install(const Options& options = {}) {
   if (frugal_enable_with(internal::ToText(options).c_str()) != 0) return Status(frugal_last_error());
   if (frugal_is_enabled() != 0) internal::TellOfUnfollowedSettings();
   return Status();
 }
 
-// New memory comes from PyTorch's native allocator again; what was handed out stays valid and is freed as usual.
+// From now on PyTorch's own allocator serves all new memory. Existing tensors stay valid, and are freed as usual.
 inline Status uninstall() { return frugal_disable() == 0 ? Status() : Status(frugal_last_error()); }
 
-// New memory is frugal_alloc's.
+// Whether frugal_alloc serves new memory now.
 inline bool installed() { return frugal_is_enabled() != 0; }
 
-// Gives idle memory of all GPUs back to the driver; `freed`, if given, receives the bytes.
+// Gives all memory that no tensor uses back to the driver, on every GPU. `freed`, if given, receives how much that was.
 inline Status trim(int64_t* freed = nullptr) {
   const int64_t bytes = frugal_trim();
   if (bytes < 0) return Status(frugal_last_error());
@@ -136,9 +144,12 @@ inline Status trim(int64_t* freed = nullptr) {
   return Status();
 }
 
-// The physical memory behind [address, address + bytes) stays where it is from now on, in whole handles of 2 MiB or
-// more, also after a tensor there has been freed, until let_move(): for memory that is registered with a network card,
-// NCCL or another process. Memory that is not frugal_alloc's never moves.
+// frugal_alloc may move free physical memory to other addresses. After keep_in_place() the memory behind
+// [address, address + bytes) does not move any more, even after its tensor has been freed, until let_move(). Use it for
+// memory that is registered with a network card, NCCL or another process.
+//
+// The range grows to whole pieces of physical memory, of at least 2 MiB. For memory that is not frugal_alloc's, which
+// never moves, both succeed and do nothing.
 inline Status keep_in_place(const void* address, int64_t bytes) {
   return frugal_keep_in_place(address, bytes, 1) == 0 ? Status() : Status(frugal_last_error());
 }
@@ -146,27 +157,27 @@ inline Status let_move(const void* address, int64_t bytes) {
   return frugal_keep_in_place(address, bytes, 0) == 0 ? Status() : Status(frugal_last_error());
 }
 
-// What frugal_alloc holds of one GPU and has done there since it was installed; sizes in bytes. peak_*: the highest
-// since then, or since PyTorch's peaks were reset.
+// What frugal_alloc holds on one GPU, and what it has done there since it was installed. Each peak_* is the highest
+// value since then or since PyTorch's peak statistics were reset.
 struct Stats {
-  int64_t allocated_bytes = 0;  // in tensors, rounded up to 512 bytes each
+  int64_t allocated_bytes = 0;  // in tensors, each rounded up to a multiple of 512 bytes
   int64_t peak_allocated_bytes = 0;
-  int64_t requested_bytes = 0;  // in tensors, as they were asked for
+  int64_t requested_bytes = 0;  // in tensors, without the rounding
   int64_t peak_requested_bytes = 0;
-  int64_t active_bytes = 0;  // in tensors, or freed while a stream may still use them
+  int64_t active_bytes = 0;  // in tensors, and in freed blocks that a CUDA stream may still be using
   int64_t peak_active_bytes = 0;
-  int64_t reserved_bytes = 0;  // physical memory held
+  int64_t reserved_bytes = 0;  // physical memory that frugal_alloc holds, in use or free
   int64_t peak_reserved_bytes = 0;
-  int64_t blocks = 0;  // tensors' blocks that are handed out now
+  int64_t blocks = 0;  // allocations that have not been freed
   int64_t allocations = 0;
   int64_t frees = 0;
-  int64_t stitches = 0;  // times that free handles were joined into a block instead of taking more memory
-  int64_t stitched_bytes = 0;
-  int64_t retries = 0;  // times that memory had to be given back before a request could be served
+  int64_t stitches = 0;        // times that separate pieces of free memory were mapped side by side to serve a request
+  int64_t stitched_bytes = 0;  // of those requests
+  int64_t retries = 0;         // times that cached memory had to be given back before a request could be served
   int64_t out_of_memory_errors = 0;
 };
 
-// All 0 for a GPU that nothing was allocated on, and where nothing was installed.
+// The statistics of one GPU. All are 0 if frugal_alloc has not served memory there.
 inline Stats stats(int gpu = 0) {
   struct Figure {
     const char* name;
@@ -205,16 +216,18 @@ inline Stats stats(int gpu = 0) {
   return stats;
 }
 
-// --- Leaks.
+// --- Leaks: memory of which a program keeps more after every epoch. An epoch is a stretch of the program after which
+// it should hold as much memory as before, such as a pass over the training data.
 
-// Ends an epoch: whatever should be gone by then (the last batch, its loss) had better be. Does nothing before
-// install().
+// Says that an epoch ends here. Free first what the next epoch does not need, such as the last batch and its loss: what
+// is alive now counts as kept. Does nothing before install().
 inline void epoch_end() { static_cast<void>(frugal_epoch_end()); }
 
-// What this thread allocates while this lasts belongs to the phase that it names; scopes may be
-// nested. What the backward pass allocates on PyTorch's own threads belongs to no phase.
+// Names a phase of the program. While the object lives, the memory that this thread allocates belongs to the phase, and
+// report() tells by phase where memory is kept. Phases may be nested: the innermost counts. Memory that PyTorch's own
+// threads allocate in a backward pass belongs to no phase.
 //
-//   frugal_alloc::Phase scope("evaluation");
+//   frugal_alloc::Phase phase("evaluation");
 class [[nodiscard]] Phase {
  public:
   explicit Phase(const char* name) : outer_(frugal_set_phase(frugal_phase(name))) {}
@@ -226,39 +239,42 @@ class [[nodiscard]] Phase {
   int outer_;
 };
 
-// The phase of this name is meant to keep more from epoch to epoch, as a cache does: no report names it.
+// Says that the phase of this name is meant to keep more memory from epoch to epoch, as a cache does. Reports leave it
+// out.
 inline void expect_growth(const char* name) { static_cast<void>(frugal_expect_growth(frugal_phase(name))); }
 
-// Blocks of one phase of the program and of one size class, of which every epoch leaves some behind.
+// Memory that is kept from epoch to epoch: blocks of similar size that were allocated at the same site.
 struct Finding {
-  // kGrowing: nothing is left behind, but what is replaced is replaced by something larger.
-  enum class Verdict { kSuspect = 1, kLeak = 2, kGrowing = 3 };
+  enum class Verdict {
+    kSuspect = 1,  // every epoch seems to leave some behind; a few more epochs will tell
+    kLeak = 2,     // every epoch leaves some behind
+    kGrowing = 3,  // nothing is left behind, but what is freed is replaced by something larger
+  };
   Verdict verdict = Verdict::kSuspect;
   int gpu = 0;
-  std::string site;           // the scope's name; "" outside of all
-  int64_t largest_block = 0;  // the blocks have more than half of these bytes, and up to these
-  int64_t bytes = 0;          // kept from past epochs, without those of the first two
+  std::string site;           // the phase, or "train.py:12 in step" if Python code allocated it; "" if neither is known
+  int64_t largest_block = 0;  // no block is larger, and all are larger than half of it
+  int64_t bytes = 0;          // still alive from past epochs, but for the first two; with kGrowing: all that is alive
   int64_t blocks = 0;
-  int64_t epochs = 0;          // that they are from
-  double bytes_per_epoch = 0;  // by which the phase grows
-  double confidence = 0;       // that it grows at all, from 0 to .99
-  // Else the GPU would last for more than 10,000 epochs, all smaller findings included.
-  bool material = true;
+  int64_t epochs = 0;          // how many epochs that memory is from
+  double bytes_per_epoch = 0;  // how fast it grows
+  double confidence = 0;       // how sure it is that it grows at all, from 0 to 0.99
+  bool material = true;        // false: even with all smaller findings the GPU lasts for more than 10,000 epochs
 };
 
 struct Report {
-  std::string text;  // several lines for people
-  int64_t epochs = 0;
-  std::vector<Finding> findings;  // the material ones first; leaks, then by the rate
+  std::string text;               // the findings in words, in several lines
+  int64_t epochs = 0;             // how many have ended
+  std::vector<Finding> findings;  // those that matter come first; among these leaks, and then what grows fastest
 
-  // However small.
+  // Whether anything leaks, however little.
   bool has_leak() const {
     return std::any_of(findings.begin(), findings.end(),
                        [](const Finding& finding) { return finding.verdict == Finding::Verdict::kLeak; });
   }
 };
 
-// As of the latest epoch_end().
+// What leaked up to the latest epoch_end(). If nothing is installed, the text says so.
 inline Report report() {
   const std::unique_ptr<frugal_report, void (*)(frugal_report*)> made(frugal_make_report(), &frugal_free_report);
   if (made == nullptr) return {std::string(frugal_last_error()) + "\n", 0, {}};
