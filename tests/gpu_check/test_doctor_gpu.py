@@ -34,7 +34,7 @@ def test_on_the_simulated_gpu_nothing_is_measured(examined: Outcome) -> None:
 
 
 def test_costs_on_the_simulated_gpu_are_those_of_its_model_by_the_same_names(examined: Outcome) -> None:
-    table = COST.findall((ROOT / "allocator" / "driver_cost_table.h").read_text())
+    table = COST.findall((ROOT / "allocator" / "port" / "driver_cost_table.h").read_text())
     model = {name: int(nanoseconds.replace("'", "")) / 1000 for name, nanoseconds in table}
     found = json.loads(examined.out)["driver_costs"]["microseconds"]
     assert found == pytest.approx(model, abs=0.01)
