@@ -6,6 +6,8 @@ import dataclasses
 import math
 from collections.abc import Iterable, Sequence
 
+from frugal_alloc._pages import scale
+
 from .replays import STATES, Input
 
 _GIB = 1 << 30
@@ -101,9 +103,7 @@ def memory_chart(history: Input, series: dict[str, list[tuple[int, int, int]]]) 
 def _ticks(most: int) -> tuple[list[Tick], float]:
     """Round numbers of GiB from 0 up to above the most, and the bytes at the top of the chart."""
     gib = max(most / _GIB, 1e-9)
-    rough = gib / 4
-    power = 10 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough)
+    step = scale.round_step(gib)
     count = math.ceil(gib / step * 0.999)
     top = max(count * step, gib * 1.02)
     labels = [n * step for n in range(count + 1)]

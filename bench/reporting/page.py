@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import dataclasses
-import datetime
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeVar
 
-import jinja2
 import markupsafe
+from frugal_alloc import _amounts
+from frugal_alloc._pages import templates
 
 from . import charts
 from .metrics import NOTHING, OURS, format_percent, metrics
@@ -29,7 +29,6 @@ TITLES = {
     "rmm_pool": "RMM pool",
     "rmm_arena": "RMM arena",
 }
-_MIB, _GIB = 1 << 20, 1 << 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -48,20 +47,13 @@ class Standing:
 
 def render(replays: Replays, trainings: Trainings | None, micro: Micro | None) -> str:
     """The page in HTML. It refers to nothing outside of itself."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
+    environment = templates.environment(Path(__file__).parent)
     environment.filters |= {
         "bytes": format_bytes,
         "figure": format_figure,
         "percent": format_percent,
         "title": title,
         "style": style_class,
-        "moment": format_moment,
         "breakable": breakable,
     }
     return environment.get_template("page.html.jinja").render(
@@ -93,18 +85,7 @@ def breakable(name: str) -> markupsafe.Markup:
 
 
 def format_bytes(size: float | None) -> str:
-    if size is None:
-        return NOTHING
-    return f"{size / _GIB:,.2f} GiB" if size >= _GIB else f"{size / _MIB:,.1f} MiB"
-
-
-def format_moment(text: str) -> str:
-    """2026-01-31T23:59:59Z as it is said; any other text as it is."""
-    try:
-        moment = datetime.datetime.strptime(text, "%Y-%m-%dT%H:%M:%SZ")
-    except ValueError:
-        return text
-    return f"{moment:%Y-%m-%d %H:%M} UTC"
+    return NOTHING if size is None else _amounts.format_bytes(size)
 
 
 def format_figure(value: float | None) -> str:

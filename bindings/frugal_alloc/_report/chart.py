@@ -8,6 +8,8 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from .._pages import scale
+
 WIDTH, HEIGHT = 1000, 240
 # As many as there are pixels to tell them apart on a desktop.
 _MOST_POINTS = 500
@@ -118,9 +120,7 @@ def _bytes_ticks(most: int, limit: int) -> tuple[list[Tick], float]:
     """Round sizes from 0 up, and the bytes at the top of the chart; the limit is in sight where memory comes near."""
     highest = max(most, limit) if limit <= 1.6 * most else most
     unit, name = next(((u, n) for u, n in ((1 << 30, "GiB"), (1 << 20, "MiB")) if highest >= u), (1 << 10, "KiB"))
-    rough = highest / unit / 4
-    power = 10 ** math.floor(math.log10(rough))
-    step = next(factor * power for factor in (1, 2, 2.5, 5, 10) if factor * power >= rough * 0.999)
+    step = scale.round_step(highest / unit)
     top = max(step * math.ceil(highest / unit / step - 0.02), highest / unit * 1.03)
     values = itertools.takewhile(lambda value: value <= top * 1.001, (step * number for number in itertools.count()))
     return [Tick(100 * (1 - value / top), f"{value:.4g} {name}" if value else "0") for value in values], top * unit

@@ -6,7 +6,6 @@ Whatever comes from the document is text to it: the templates escape all of it. 
 from __future__ import annotations
 
 import dataclasses
-import datetime
 import functools
 from pathlib import Path
 from typing import Any
@@ -14,6 +13,7 @@ from typing import Any
 import jinja2
 
 from .._amounts import format_bytes, format_code_line, format_count, share_text
+from .._pages import templates
 from .._tracking.causes import material_and_small
 from . import driver_calls, pools
 from .address_space import AddressSpace, address_spaces
@@ -108,21 +108,8 @@ def render(document: dict[str, Any]) -> str:
 @functools.cache
 def _environment() -> jinja2.Environment:
     """Compiles the templates once: a search for a batch that fits draws a page at each error."""
-    environment = jinja2.Environment(
-        loader=jinja2.FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=jinja2.StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-        keep_trailing_newline=True,
-    )
-    environment.filters |= {
-        "bytes": format_bytes,
-        "count": format_count,
-        "moment": _format_moment,
-        "command": _format_command,
-        "share": share_text,
-    }
+    environment = templates.environment(Path(__file__).parent)
+    environment.filters |= {"command": _format_command, "share": share_text}
     return environment
 
 
@@ -199,16 +186,6 @@ def _holdings(oom: dict[str, Any]) -> list[Part]:
     whole = max(sum(max(size, 0) for _, _, size in parts), oom["device_total_bytes"], oom["requested_bytes"], 1)
     wanted = ("wanted", "asked for", oom["requested_bytes"])
     return [Part(style, name, size, 100 * size / whole) for style, name, size in (*parts, wanted) if size > 0]
-
-
-def _format_moment(text: str) -> str:
-    """2026-01-31T23:59:59+00:00 as it is said; any other text as it is."""
-    try:
-        moment = datetime.datetime.fromisoformat(text.replace("Z", "+00:00"))
-    except ValueError:
-        return text
-    zone = " UTC" if moment.utcoffset() == datetime.timedelta(0) else ""
-    return f"{moment:%Y-%m-%d %H:%M}{zone}"
 
 
 def _format_command(words: list[str]) -> str:
