@@ -10,6 +10,7 @@ from typing import TypeVar
 
 import jinja2
 import markupsafe
+from frugal_alloc import _amounts
 
 from . import charts
 from .metrics import NOTHING, OURS, format_percent, metrics
@@ -29,7 +30,6 @@ TITLES = {
     "rmm_pool": "RMM pool",
     "rmm_arena": "RMM arena",
 }
-_MIB, _GIB = 1 << 20, 1 << 30
 
 
 @dataclasses.dataclass(frozen=True)
@@ -95,7 +95,7 @@ def breakable(name: str) -> markupsafe.Markup:
 def format_bytes(size: float | None) -> str:
     if size is None:
         return NOTHING
-    return f"{size / _GIB:,.2f} GiB" if size >= _GIB else f"{size / _MIB:,.1f} MiB"
+    return _amounts.format_bytes(size)
 
 
 def format_moment(text: str) -> str:

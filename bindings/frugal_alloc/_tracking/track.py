@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from .. import _native
-from .._amounts import size_text
+from .._amounts import format_bytes
 from . import site_changes
 
 MOST_LINES = 10
@@ -69,14 +69,13 @@ class Region(contextlib.ContextDecorator):
 
     def __str__(self) -> str:
         title = self.name or "the region"
-        lines = [
-            f"{title}: {size_text(sum(self.peak.values()))} more at its peak, {size_text(sum(self.kept.values()))} kept"
-        ]
+        peak, kept = format_bytes(sum(self.peak.values())), format_bytes(sum(self.kept.values()))
+        lines = [f"{title}: {peak} more at its peak, {kept} kept"]
         places = list(dict.fromkeys([*self.kept, *self.peak]))
         places.sort(key=lambda place: -max(self.peak.get(place, 0), self.kept.get(place, 0)))
         lines += [f"  {'at the peak':>11}  {'kept':>11}"] if places else []
         for place in places[:MOST_LINES]:
-            peak, kept = size_text(self.peak.get(place, 0)), size_text(self.kept.get(place, 0))
+            peak, kept = format_bytes(self.peak.get(place, 0)), format_bytes(self.kept.get(place, 0))
             lines.append(f"  {peak:>11}  {kept:>11}  {place}")
         if len(places) > MOST_LINES:
             lines.append(f"  and {len(places) - MOST_LINES} more lines")
