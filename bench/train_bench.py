@@ -19,6 +19,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NoReturn
 
+from frugal_alloc._amounts import format_bytes
 from frugal_alloc._arguments import Parser, refuse
 from frugal_alloc._command import progress
 from frugal_alloc._simulation import simulated_gpu
@@ -60,7 +61,7 @@ def _measure(options: argparse.Namespace) -> int:
         simulated, trainer = True, Trainer(DEFAULT_SIMULATED_MEMORY, settings)
         found = trainer.describe()
     if simulated:
-        size = simulated_gpu.format_size(options.simulate or DEFAULT_SIMULATED_MEMORY)
+        size = format_bytes(options.simulate or DEFAULT_SIMULATED_MEMORY)
         forced = "as asked for" if options.simulate else "as PyTorch sees no GPU here"
         print(f"On a simulated GPU of {size}, {forced}: for allocation only, no speed is measured.", flush=True)
     names, left_out = _available(options.allocators, simulated)

@@ -6,6 +6,7 @@
 
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
+#include "allocator/port/format_bytes.h"
 
 namespace frugal {
 namespace {
@@ -335,8 +336,8 @@ absl::Status DriverDevice::ExplainMapping(absl::Status failure) {
   constexpr Bytes kEnoughForTables = MiB(64);
   const absl::StatusOr<MemoryInfo> memory = GetMemoryInfo();
   if (!memory.ok() || memory->free < kEnoughForTables) return failure;
-  return absl::AbortedError(absl::StrCat(failure.message(), ", although ", memory->free.count() / MiB(1).count(),
-                                         " MiB of the GPU are free: the driver has perhaps no ",
+  return absl::AbortedError(absl::StrCat(failure.message(), ", although ", FormatBytes(memory->free),
+                                         " of the GPU are free: the driver has perhaps no ",
                                          "place left for mapped memory, of which all processes of a machine share "
                                          "524,288, one for every handle and GPU that ",
                                          "reaches them; run fewer processes here, or give each a memory_limit"));

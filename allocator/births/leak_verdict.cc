@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <bit>
-#include <cstdlib>
 #include <utility>
 #include <vector>
 
@@ -15,7 +14,6 @@ namespace {
 constexpr size_t kTrendBoundaries = 16;
 // And survivors are compared with those of this many epochs ago: a leak need not show in each epoch.
 constexpr size_t kRisingEpochs = 8;
-constexpr double kLeastConfidence = 0.95;
 // Of what was let go, as part of which the growth counts.
 constexpr double kLeastGrowth = 0.25;
 // So many epochs in a row must make a tensor larger, and each by about as much: sizes drawn at random do so once in
@@ -28,7 +26,8 @@ constexpr int64_t kStoppedAfter = 2;
 constexpr int64_t kLastKnownEpoch = 63;
 // Of what the earlier half of the epochs has added, what the later one adds at most.
 constexpr double kFillingPart = 0.6;
-constexpr double kFillingConfidence = 0.9;
+// Less than kTrendConfidence: that something fills up is said to be silent, not to accuse.
+constexpr double kFillingConfidence = 0.8;
 // Of what the earlier half of the later epochs has added, what their later half adds at least where nothing fills up.
 constexpr double kSteadyPart = 0.95;
 // So many epochs, as part of what the trend says of them, must still show the growth: a pool may just have been filled.
@@ -119,15 +118,7 @@ bool IsReplacement(absl::Span<const EpochBoundary> boundaries, const Trend& tren
   return grown < kLeastGrowth * static_cast<double>(let_go.count());
 }
 
-// As many blocks as before, give or take one of ten.
-bool IsSteady(int64_t before, int64_t blocks) { return std::abs(blocks - before) * 10 <= std::max<int64_t>(before, 1); }
-
-// Whether the blocks have become larger, rather than a few more: most of the growth is in the size of the mean block.
-bool HaveGrown(const EpochBoundary& first, const EpochBoundary& last) {
-  const double all = static_cast<double>(last.live.count()) / static_cast<double>(first.live.count());
-  const double count = static_cast<double>(last.blocks) / static_cast<double>(first.blocks);
-  return (count - 1) * 2 <= all - 1;
-}
+Held HeldAt(const EpochBoundary& boundary) { return {boundary.live, boundary.blocks}; }
 
 }  // namespace
 
@@ -138,7 +129,7 @@ LeakFinding JudgeSite(absl::Span<const EpochBoundary> boundaries) {
   const absl::Span<const EpochBoundary> recent = Recent(boundaries);
   const std::vector<double> live = LiveOf(recent);
   const Trend trend = TrendOf(live);
-  if (trend.per_step <= 0 || trend.confidence < kLeastConfidence) return {};
+  if (trend.per_step <= 0 || trend.confidence < kTrendConfidence) return {};
   if (!GoesOn(live, trend) || IsReplacement(recent, trend) || IsFillingUp(LiveOf(boundaries))) return {};
   const bool sure = boundaries.back().surviving_epochs() >= kLeakEpochs;
   return {sure ? LeakVerdict::kLeak : LeakVerdict::kSuspect, trend.per_step, trend.confidence, recent.size()};
@@ -151,10 +142,10 @@ LeakFinding JudgeGrowth(absl::Span<const EpochBoundary> boundaries) {
   for (size_t later = 1; later < boundaries.size(); ++later) {
     steps.push_back((boundaries[later].live - boundaries[later - 1].live).count());
     if (steps.back() <= 0) return {};
-    if (!IsSteady(boundaries[later - 1].blocks, boundaries[later].blocks)) return {};
+    if (!AreAsMany(HeldAt(boundaries[later - 1]), HeldAt(boundaries[later]))) return {};
   }
   if (boundaries.front().epoch < BirthEpochs::kWarmUpEpochs || !IsEven(std::move(steps))) return {};
-  if (boundaries.front().live > Bytes(0) && !HaveGrown(boundaries.front(), boundaries.back())) return {};
+  if (!AreLarger(HeldAt(boundaries.front()), HeldAt(boundaries.back()))) return {};
   const Trend trend = TrendOf(LiveOf(boundaries));
   return {LeakVerdict::kGrowing, trend.per_step, trend.confidence, boundaries.size()};
 }

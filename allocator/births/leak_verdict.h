@@ -34,7 +34,7 @@ inline constexpr int64_t kFirstLeakEpoch = BirthEpochs::kWarmUpEpochs + kLeakEpo
 
 // The rules. The survivors are from at least kSuspectEpochs or kLeakEpochs epochs, from more than some time ago, and
 // the latest from not long ago, so that a cache which is full or drops the oldest stays silent. The site as a whole
-// grows: a trend at 95 % (trend.h), which does not come to its end. And the growth is not small beside what the site
+// grows: a trend at kTrendConfidence, which does not come to its end. And the growth is not small beside what the site
 // let go meanwhile, so that a buffer which replaces its content stays silent, whose size wanders as any random walk
 // does. What other sites lose at the same time is JudgeLines' to see. `boundaries` is a SiteHistory's.
 LeakFinding JudgeSite(absl::Span<const EpochBoundary> boundaries);

@@ -108,12 +108,12 @@ class Surroundings {
       for (size_t line = 0; line < lines_.size(); ++line) {
         Sizes both = lines_[fallen];
         AddTo(both, lines_[line]);
-        const double left = std::abs(TrendOf(both).per_step);
+        const double left = std::abs(MedianSlope(both));
         if (line == fallen || (best != kNone && left >= least)) continue;
         best = line;
         least = left;
       }
-      if (best == suspicion.line && least <= TrendOf(lines_[best]).per_step * kFlatPart) return true;
+      if (best == suspicion.line && least <= MedianSlope(lines_[best]) * kFlatPart) return true;
     }
     return false;
   }

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdlib>
 #include <numbers>
 #include <vector>
 
@@ -16,7 +17,7 @@ double IncrementsConfidence(absl::Span<const double> values) {
   const auto count = static_cast<double>(values.size() - 1);
   const double mean = (values.back() - values.front()) / count;
   if (mean <= 0) return 0;
-  if (values.size() < 3) return 0.5;
+  if (values.size() < 3) return 0;
   double variance = 0;
   double with_next = 0;  // covariance of an increment and the next
   double before = 0;
@@ -32,7 +33,32 @@ double IncrementsConfidence(absl::Span<const double> values) {
   return StudentConfidence(mean / std::sqrt(long_run / count), static_cast<int>(degrees));
 }
 
+// Of the rises less the falls of so many values in any order; ties take theirs away.
+double RankVariance(size_t values) {
+  const auto count = static_cast<double>(values);
+  return count * (count - 1) * (2 * count + 5) / 18;
+}
+
+// By which part of what there was before.
+double Growth(int64_t before, int64_t after) {
+  return static_cast<double>(after) / static_cast<double>(std::max<int64_t>(before, 1)) - 1;
+}
+
 }  // namespace
+
+double MedianSlope(absl::Span<const double> values) {
+  std::vector<double> slopes;
+  for (size_t later = 1; later < values.size(); ++later) {
+    for (size_t earlier = 0; earlier < later; ++earlier) {
+      slopes.push_back((values[later] - values[earlier]) / static_cast<double>(later - earlier));
+    }
+  }
+  if (slopes.empty()) return 0;
+  const auto middle = slopes.begin() + static_cast<std::ptrdiff_t>(slopes.size() / 2);
+  std::nth_element(slopes.begin(), middle, slopes.end());
+  if (slopes.size() % 2 != 0) return *middle;
+  return (*std::max_element(slopes.begin(), middle) + *middle) / 2;
+}
 
 double RankConfidence(absl::Span<const double> values) {
   double rises = 0;  // less falls
@@ -41,15 +67,20 @@ double RankConfidence(absl::Span<const double> values) {
       rises += values[later] > values[earlier] ? 1 : values[later] < values[earlier] ? -1 : 0;
     }
   }
-  // As if there were no ties: with many of them that is too careful, never too bold.
-  const auto n = static_cast<double>(values.size());
-  const double deviation = std::sqrt(n * (n - 1) * (2 * n + 5) / 18);
-  const double z = rises > 0 ? (rises - 1) / deviation : 0;
-  return std::erfc(-z / std::sqrt(2)) / 2;
+  if (rises <= 0) return 0;
+  std::vector<double> sorted(values.begin(), values.end());
+  std::sort(sorted.begin(), sorted.end());
+  double variance = RankVariance(sorted.size());
+  for (auto start = sorted.begin(); start != sorted.end();) {
+    const auto end = std::upper_bound(start, sorted.end(), *start);
+    variance -= RankVariance(static_cast<size_t>(end - start));
+    start = end;
+  }
+  return std::erf((rises - 1) / std::sqrt(2 * variance));
 }
 
 double StudentConfidence(double t, int degrees) {
-  // Abramowitz and Stegun 26.7.3 and 26.7.4, exact for whole degrees of freedom: the part within -t and t.
+  // Abramowitz and Stegun 26.7.3 and 26.7.4, exact for whole degrees of freedom.
   const double angle = std::atan(t / std::sqrt(degrees));
   const double cosine = std::cos(angle);
   const bool is_odd = degrees % 2 != 0;
@@ -59,20 +90,19 @@ double StudentConfidence(double t, int degrees) {
     term *= cosine * cosine * (k - 1) / k;
     sum += term;
   }
-  const double within = is_odd ? (angle + std::sin(angle) * sum) * 2 / std::numbers::pi : std::sin(angle) * sum;
-  return (1 + within) / 2;
+  return is_odd ? (angle + std::sin(angle) * sum) * 2 / std::numbers::pi : std::sin(angle) * sum;
 }
 
 Trend TrendOf(absl::Span<const double> values) {
-  std::vector<double> slopes;
-  for (size_t later = 1; later < values.size(); ++later) {
-    for (size_t earlier = 0; earlier < later; ++earlier) {
-      slopes.push_back((values[later] - values[earlier]) / static_cast<double>(later - earlier));
-    }
-  }
-  const auto middle = slopes.begin() + static_cast<std::ptrdiff_t>(slopes.size() / 2);
-  std::nth_element(slopes.begin(), middle, slopes.end());
-  return {*middle, std::min(RankConfidence(values), IncrementsConfidence(values))};
+  return {MedianSlope(values), std::min(RankConfidence(values), IncrementsConfidence(values))};
+}
+
+bool AreAsMany(const Held& before, const Held& after) {
+  return std::abs(after.blocks - before.blocks) * 10 <= std::max<int64_t>(before.blocks, 1);
+}
+
+bool AreLarger(const Held& before, const Held& after) {
+  return 2 * Growth(before.blocks, after.blocks) <= Growth(before.bytes.count(), after.bytes.count());
 }
 
 }  // namespace frugal

@@ -3,34 +3,33 @@
 #include <algorithm>
 
 #include "absl/strings/str_cat.h"
+#include "allocator/port/format_bytes.h"
 
 namespace frugal {
 namespace {
 
-std::string Size(Bytes size) {
-  return c10::CachingAllocator::format_size(static_cast<uint64_t>(std::max<int64_t>(size.count(), 0)));
-}
-
 std::string DescribeGroup(const UnifiedMemory::State& host) {
   if (host.group_limit == kUnlimited) return "";
   if (!host.group_counts_gpu) {
-    return absl::StrCat(" The control group of this process may have ", Size(host.group_limit),
+    return absl::StrCat(" The control group of this process may have ", FormatBytes(host.group_limit),
                         ", but the driver's memory does not count there, so that does not limit the GPU's.");
   }
-  return absl::StrCat(" The control group of this process may have ", Size(host.group_limit), ", of which ",
-                      Size(host.group_left), " are left (", Size(host.group_reserve), " of that kept).");
+  return absl::StrCat(" The control group of this process may have ", FormatBytes(host.group_limit), ", of which ",
+                      FormatBytes(host.group_left), " are left (", FormatBytes(host.group_reserve), " of that kept).");
 }
 
 }  // namespace
 
 std::string DescribeHostMemory(const UnifiedMemory::State& host, Bytes on_gpu) {
   return absl::StrCat(
-      "The GPU's memory is the host's, ", Size(host.total), ": this process has ", Size(on_gpu), " for the GPU and ",
-      Size(host.own), " of pageable memory; other processes, pinned memory and the system have ",
-      Size(host.total - host.available - on_gpu - host.own), "; ", Size(host.available), " are available, ",
-      Size(host.available - host.free), " of that by dropping cached files and none by swapping. ",
-      Size(std::min(host.reserve, host.available)), " of that are kept for the host (host_reserve), which would swap, ",
-      "hang or kill programs without.", DescribeGroup(host));
+      "The GPU's memory is the host's, ", FormatBytes(host.total), ": this process has ", FormatBytes(on_gpu),
+      " for the GPU and ", FormatBytes(host.own),
+      " of pageable memory; other processes, pinned memory and the system have ",
+      FormatBytes(std::max(host.total - host.available - on_gpu - host.own, Bytes(0))), "; ",
+      FormatBytes(host.available), " are available, ", FormatBytes(std::max(host.available - host.free, Bytes(0))),
+      " of that by dropping cached files and none by swapping. ", FormatBytes(std::min(host.reserve, host.available)),
+      " of that are kept for the host (host_reserve), which would swap, ", "hang or kill programs without.",
+      DescribeGroup(host));
 }
 
 std::string DescribeHostMemory(GpuMemory& gpu) {

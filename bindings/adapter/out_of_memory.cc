@@ -6,6 +6,7 @@
 
 #include "absl/cleanup/cleanup.h"
 #include "absl/strings/str_cat.h"
+#include "allocator/port/format_bytes.h"
 #include "bindings/adapter/host_memory_text.h"
 #include "bindings/adapter/site_sampler.h"
 #include "bindings/tracking/leak_report.h"
@@ -17,13 +18,10 @@ namespace {
 
 thread_local int silences = 0;
 
-std::string Size(Bytes size) {
-  return c10::CachingAllocator::format_size(static_cast<uint64_t>(std::max<int64_t>(size.count(), 0)));
-}
-
 std::string HeldByUs(Bytes reserved, Bytes allocated, Bytes awaiting) {
-  return absl::StrCat("frugal_alloc holds ", Size(reserved), ": ", Size(allocated), " in tensors, ", Size(awaiting),
-                      " freed but still in use by a stream, ", Size(reserved - allocated - awaiting), " free.");
+  return absl::StrCat("frugal_alloc holds ", FormatBytes(reserved), ": ", FormatBytes(allocated), " in tensors, ",
+                      FormatBytes(awaiting), " freed but still in use by a stream, ",
+                      FormatBytes(std::max(reserved - allocated - awaiting, Bytes(0))), " free.");
 }
 
 std::atomic<OutOfMemoryExplainer> the_explainer{nullptr};
@@ -85,13 +83,13 @@ OutOfMemoryFacts FactsOf(GpuMemory& gpu, const OutOfMemoryReport& report, Bytes 
 std::string VerdictText(const OutOfMemoryFacts& facts) {
   switch (facts.verdict) {
     case OutOfMemoryVerdict::kTooBig:
-      return absl::StrCat("It is too big by ", Size(facts.missing), ".");
+      return absl::StrCat("It is too big by ", FormatBytes(facts.missing), ".");
     case OutOfMemoryVerdict::kLeak:
       return "It would fit but for memory that every epoch leaves behind: see the leak report.";
     case OutOfMemoryVerdict::kFragmentation:
-      return absl::StrCat(Size(facts.unusable), " are free, but in pieces of memory that tensors in use share.");
+      return absl::StrCat(FormatBytes(facts.unusable), " are free, but in pieces of memory that tensors in use share.");
     case OutOfMemoryVerdict::kOutside:
-      return absl::StrCat("It would fit but for ", Size(facts.outside), " outside of PyTorch.");
+      return absl::StrCat("It would fit but for ", FormatBytes(facts.outside), " outside of PyTorch.");
   }
   return "";
 }
@@ -127,24 +125,24 @@ std::string HeldByUs(const Statistics& statistics) {
 void SetOutOfMemoryExplainer(OutOfMemoryExplainer explainer) { the_explainer.store(explainer); }
 
 std::string OutOfMemoryMessage(const OutOfMemoryFacts& facts) {
-  std::string message = absl::StrCat("CUDA out of memory. Tried to allocate ", Size(facts.requested), ". GPU ",
-                                     facts.gpu, " has a total capacity of ", Size(facts.device_total), " of which ",
-                                     Size(facts.device_free), " is free. ");
+  std::string message = absl::StrCat("CUDA out of memory. Tried to allocate ", FormatBytes(facts.requested), ". GPU ",
+                                     facts.gpu, " has a total capacity of ", FormatBytes(facts.device_total),
+                                     " of which ", FormatBytes(facts.device_free), " is free. ");
   if (facts.limit < facts.device_total) {
-    absl::StrAppend(&message, "This process may hold ", Size(facts.limit), " of it (", facts.limit_name, "). ");
+    absl::StrAppend(&message, "This process may hold ", FormatBytes(facts.limit), " of it (", facts.limit_name, "). ");
   }
   if (const char* explanation = Explain(facts); explanation != nullptr) {
     return absl::StrCat(message, "\n", explanation);
   }
   absl::StrAppend(&message, VerdictText(facts), " ", HeldByUs(facts.reserved, facts.allocated, facts.awaiting));
   if (facts.native_reserved > Bytes(0)) {
-    absl::StrAppend(&message, " PyTorch's native allocator holds ", Size(facts.native_reserved),
+    absl::StrAppend(&message, " PyTorch's native allocator holds ", FormatBytes(facts.native_reserved),
                     " (CUDA graphs, memory pools, tensors older than frugal_alloc.enable()).");
   }
   if (!facts.host.empty()) {
     absl::StrAppend(&message, " ", facts.host);
   } else if (facts.outside > Bytes(0)) {
-    absl::StrAppend(&message, " The other ", Size(facts.outside),
+    absl::StrAppend(&message, " The other ", FormatBytes(facts.outside),
                     " in use belong to the CUDA context, to other libraries or to other processes.");
   }
   return message;

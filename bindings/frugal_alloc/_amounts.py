@@ -4,33 +4,22 @@ from __future__ import annotations
 
 from ._program import code_lines
 
-_UNITS = ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB"))
-
 
 def format_bytes(size: float) -> str:
-    """1.25 GiB, 512 MiB, 3 bytes: three digits or what is before the point."""
-    magnitude = abs(size)
-    for unit, name in _UNITS:
-        # What would be rounded to 1024 of a unit is one of the next.
-        if magnitude >= unit * (1 if unit == 1 << 10 else 0.9995):
-            value = size / unit
-            digits = 2 if abs(value) < 9.995 else 1 if abs(value) < 99.95 else 0
-            text = f"{value:,.{digits}f}"
-            return f"{text.rstrip('0').rstrip('.') if '.' in text else text} {name}"
+    """In the largest unit of which there is one, GiB at most: 1.50 GiB, 768.00 MiB, 1 byte.
+
+    As PyTorch writes sizes, but for its "1024.00 MiB", which is 1.00 GiB here. allocator/port/format_bytes.h is the
+    same in C++, `bytes` of _report/page.js in the browser; tests/allocator/format_bytes.json holds them together.
+    """
     whole = round(size)
-    return "1 byte" if whole == 1 else f"{whole} bytes"
-
-
-def size_text(size: float) -> str:
-    """Bytes in the largest unit that keeps them readable: "1.50 GiB"."""
-    sign, size = ("-", -size) if size < 0 else ("", size)
-    if size < 1024:
-        return f"{sign}{size:.0f} bytes"
-    for unit in ("KiB", "MiB", "GiB"):
+    if abs(whole) < 1024:
+        return "1 byte" if whole == 1 else f"{whole} bytes"
+    for unit in ("KiB", "MiB"):
         size /= 1024
-        if size < 1024:
-            return f"{sign}{size:.2f} {unit}"
-    return f"{sign}{size / 1024:.2f} TiB"
+        # What would be rounded to 1024.00 is 1.00 of the next unit.
+        if abs(size) < 1023.995:
+            return f"{size:.2f} {unit}"
+    return f"{size / 1024:.2f} GiB"
 
 
 def format_count(count: int, one: str, many: str | None = None) -> str:

@@ -21,6 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from . import _host_memory
+from ._amounts import format_bytes
 
 # Far above any recording that a browser's viewer of it could still open.
 MAX_UNPACKED_BYTES = 1 << 30
@@ -131,8 +132,7 @@ def _read_bounded(file: IO[bytes], path: Path, most_bytes: int) -> bytes:
     data = io.BytesIO()
     while chunk := file.read(_CHUNK_BYTES):
         if data.tell() + len(chunk) > most_bytes:
-            most = f"{most_bytes >> 30} GiB" if most_bytes >> 30 else f"{most_bytes >> 20} MiB"
-            raise UnreadableFile(f"{path} unpacks to more than {most}; record fewer entries")
+            raise UnreadableFile(f"{path} unpacks to more than {format_bytes(most_bytes)}; record fewer entries")
         data.write(chunk)
     # Not a copy, unlike bytes() of a bytearray.
     return data.getvalue()
@@ -159,7 +159,8 @@ def bounded_memory(path: str | os.PathLike[str], count: int, bytes_for_each: int
         what = "asks for far more memory than its size warrants; it is damaged or malicious"
         if is_scarce:
             what = (
-                f"takes more than half of the memory that is free, {free >> 20} MiB; free some, or record fewer entries"
+                f"takes more than half of the memory that is free, {format_bytes(free)}; "
+                "free some, or record fewer entries"
             )
         raise UnreadableFile(f"{path} {what}") from None
     finally:

@@ -9,6 +9,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "allocator/births/line_history.h"
+#include "allocator/port/format_bytes.h"
 
 namespace frugal {
 namespace {
@@ -21,16 +22,6 @@ constexpr char kAdvice[] =
     "that\n"
     "made it (store loss.item(), or the detached tensor); evaluation runs with gradients on, and its results are "
     "kept.\n";
-
-std::string SizeText(double bytes) {
-  constexpr const char* kUnits[] = {"KiB", "MiB", "GiB", "TiB"};
-  if (bytes < 1024) return absl::StrFormat("%.0f bytes", bytes);
-  size_t unit = 0;
-  for (bytes /= 1024; bytes >= 1024 && unit < std::size(kUnits) - 1; bytes /= 1024) ++unit;
-  return absl::StrFormat("%.2f %s", bytes, kUnits[unit]);
-}
-
-std::string SizeText(Bytes size) { return SizeText(static_cast<double>(size.count())); }
 
 std::string Counted(int64_t count, const char* noun) { return absl::StrCat(count, " ", noun, count == 1 ? "" : "s"); }
 
@@ -103,19 +94,20 @@ std::string HeadLine(const LeakReport& report) {
   const char* const what = verdict == LeakVerdict::kLeak      ? "leak"
                            : verdict == LeakVerdict::kGrowing ? "growth"
                                                               : "perhaps a leak";
-  return absl::StrCat("frugal_alloc: ", what, " of ", SizeText(rate), " per epoch,", after, "\n");
+  return absl::StrCat("frugal_alloc: ", what, " of ", FormatBytes(rate), " per epoch,", after, "\n");
 }
 
 std::string Line(const LineFinding& finding) {
   const std::string name = finding.name.empty() ? "no named phase" : finding.name;
   const std::string head = absl::StrFormat("  %-7s %s: %s per epoch; ", Label(finding.leak.verdict), name,
-                                           SizeText(finding.leak.bytes_per_epoch));
+                                           FormatBytes(finding.leak.bytes_per_epoch));
   if (finding.leak.verdict == LeakVerdict::kGrowing) {
-    return absl::StrCat(head, SizeText(finding.latest.live), " in ", Counted(finding.latest.blocks, "block"), "\n");
+    return absl::StrCat(head, FormatBytes(finding.latest.live), " in ", Counted(finding.latest.blocks, "block"), "\n");
   }
-  return absl::StrCat(head, SizeText(finding.latest.survivors), " kept in ",
-                      Counted(finding.latest.surviving_blocks, "block"), " of up to ", SizeText(finding.largest_block),
-                      ", from ", Counted(finding.latest.surviving_epochs(), "epoch"), "\n");
+  return absl::StrCat(head, FormatBytes(finding.latest.survivors), " kept in ",
+                      Counted(finding.latest.surviving_blocks, "block"), " of up to ",
+                      FormatBytes(finding.largest_block), ", from ",
+                      Counted(finding.latest.surviving_epochs(), "epoch"), "\n");
 }
 
 // At most kMostLines of them, and how many more there are.
@@ -130,7 +122,7 @@ std::string TextOf(const LeakReport& report, absl::Span<const GpuEpochs> gpus) {
   std::string text = HeadLine(report);
   std::vector<const LineFinding*> small;
   for (const GpuEpochs& gpu : gpus) {
-    absl::StrAppend(&text, "GPU ", gpu.gpu, ": ", SizeText(gpu.epochs.live), " in use\n");
+    absl::StrAppend(&text, "GPU ", gpu.gpu, ": ", FormatBytes(gpu.epochs.live), " in use\n");
     std::vector<const LineFinding*> large;
     for (const LineFinding& finding : report.findings) {
       if (finding.gpu == gpu.gpu) (finding.material ? large : small).push_back(&finding);

@@ -6,6 +6,7 @@
 #include <cstdio>
 #include <utility>
 
+#include "allocator/port/format_bytes.h"
 #include "cuda/simulated/whole_file.h"
 
 namespace frugal::sim {
@@ -28,8 +29,6 @@ std::string Kilobytes(const char* name, Bytes size) {
   return line;
 }
 
-std::string Mebibytes(Bytes size) { return std::to_string(size.count() / MiB(1).count()) + " MiB"; }
-
 }  // namespace
 
 UnifiedHost::UnifiedHost(const Options& options, std::function<Bytes()> pageable)
@@ -44,8 +43,8 @@ Bytes UnifiedHost::Free(Bytes available) const { return std::max(available - opt
 void UnifiedHost::NoteOverload(Bytes wanted, Bytes available) {
   ++overloads_;
   if (!listener_) return;
-  listener_("the host is driven beyond its memory: " + Mebibytes(wanted) + " more are asked for, and " +
-            Mebibytes(std::max(available, Bytes(0))) + " can be had; a real one swaps, hangs or kills programs here");
+  listener_("the host is driven beyond its memory: " + FormatBytes(wanted) + " more are asked for, and " +
+            FormatBytes(std::max(available, Bytes(0))) + " can be had; a real one swaps, hangs or kills programs here");
 }
 
 std::optional<std::string> UnifiedHost::File(std::string_view path, Bytes total, Bytes gpu) const {

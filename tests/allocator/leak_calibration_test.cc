@@ -1,4 +1,5 @@
-// A confidence of 95 % is right 95 times of 100: many made-up programs of each kind, healthy and leaking.
+// Of the healthy at most 5 of 100 are accused at kTrendConfidence, of the leaks at least 95 found: many made-up
+// programs of each kind, healthy and leaking.
 
 #include <algorithm>
 #include <cstdint>
@@ -11,6 +12,7 @@
 #include <vector>
 
 #include "allocator/births/line_history.h"
+#include "allocator/births/trend.h"
 #include "gtest/gtest.h"
 
 namespace frugal {
@@ -249,7 +251,7 @@ struct Told {
   int most = 0;  // at the end of any one epoch after kSettledEpochs
 };
 
-// Of how many programs a leak or a growing tensor is told, with 95 % or more.
+// Of how many programs a leak or a growing tensor is told, at kTrendConfidence or more.
 Told TimesTold(const Kind& kind) {
   std::vector<int> by_epoch(kEpochs);
   for (unsigned seed = 1; seed <= kPrograms; ++seed) {
@@ -260,7 +262,7 @@ Told TimesTold(const Kind& kind) {
       behave(program, epoch);
       program.EndEpoch();
       const LeakFinding finding = program.Judge();
-      const bool is_told = finding.verdict >= LeakVerdict::kLeak && finding.confidence >= 0.95;
+      const bool is_told = finding.verdict >= LeakVerdict::kLeak && finding.confidence >= kTrendConfidence;
       by_epoch[static_cast<size_t>(epoch)] += is_told ? 1 : 0;
     }
   }

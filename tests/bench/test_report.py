@@ -75,7 +75,7 @@ def test_the_page_holds_the_figures(make):
         "2026-01-31 23:59 UTC",
         "Abacus 9, 2 cores",
         "Measured on the simulated GPU.",
-        "4 GiB live, 2 MiB awaiting streams, 512 MiB free in 1 piece, the largest 512 MiB",
+        "4.00 GiB live, 2.00 MiB awaiting streams, 512.00 MiB free in 1 piece, the largest 512.00 MiB",
     ):
         assert shown in text, shown
 

@@ -36,7 +36,7 @@ def test_on_the_simulated_gpu_all_is_well(program: Any) -> None:
     assert {verdict for verdict, _ in found.values()} == {"ok"}, outcome.out
     assert found["torch"][1].startswith(torch.__version__)
     assert "(simulated)" in found["driver"][1]
-    assert "2.0 GiB, virtual memory management" in found["GPU 0"][1]
+    assert "2.00 GiB, virtual memory management" in found["GPU 0"][1]
     assert found["trial"][1] == "enabled, allocated and freed 64 MiB on the simulated GPU"
     assert found["hook"][1].startswith("not installed")
     assert found["settings"][1] == "memory_limit:off,idle_release:off,track:on,check:fast,remap:on"
@@ -47,7 +47,7 @@ def test_a_gpu_whose_memory_is_the_hosts_is_told_apart(program: Any) -> None:
     outcome = program("simulate", "--memory", "4GiB", "--unified", "--", *command)
     assert outcome.status == 0
     found = findings(outcome.out)
-    assert "4.0 GiB of the host's memory" in found["GPU 0"][1]
+    assert "4.00 GiB of the host's memory" in found["GPU 0"][1]
     verdict, finding = found["unified memory"]
     assert verdict == "ok"
     assert finding.startswith("The GPU's memory is the host's, 4.00 GiB: this process has ")

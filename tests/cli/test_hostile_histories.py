@@ -80,7 +80,7 @@ def test_no_more_than_a_part_of_what_memory_is_free_is_taken(tmp_path: Path, mon
     monkeypatch.setattr(_host_memory, "available_bytes", lambda: 128 * MIB)
     with pytest.raises(history_files.HistoryError) as refused:
         history_files.read(path)
-    assert re.fullmatch(f"{path} takes more than half of the memory that is free, 128 MiB; .*", str(refused.value))
+    assert re.fullmatch(f"{path} takes more than half of the memory that is free, 128.00 MiB; .*", str(refused.value))
 
 
 @pytest.mark.parametrize("number", [1 << 20_000, -(1 << 20_000)], ids=["positive", "negative"])

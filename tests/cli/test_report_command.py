@@ -91,7 +91,7 @@ def test_two_runs_are_compared(command: Any, tmp_path: Path) -> None:
     before, after = written(tmp_path, samples.leaking()), written(tmp_path, samples.healthy(), "mended.json")
     outcome = command("report", before, "--compare", after)
     assert outcome.status == 0
-    assert "gone:  ada/train.py:42 leaks 768 MiB with each epoch" in outcome.out
+    assert "gone:  ada/train.py:42 leaks 768.00 MiB with each epoch" in outcome.out
     changes = json.loads(command("report", before, "--compare", after, "--json").out)
     assert (changes["schema"], len(changes["verdicts"]["gone"])) == ("frugal_alloc.comparison", 2)
 

@@ -248,7 +248,7 @@ TEST_F(DriverDeviceTest, MappingThatFailsWhileMemoryIsFreeSaysWhatElseMayHaveRun
   for (const absl::Status& status : {unmapped, inaccessible}) {
     EXPECT_EQ(status.code(), absl::StatusCode::kAborted);
     EXPECT_TRUE(absl::StrContains(status.message(), "CUDA_ERROR_OUT_OF_MEMORY")) << status;
-    EXPECT_TRUE(absl::StrContains(status.message(), "MiB of the GPU are free")) << status;
+    EXPECT_TRUE(absl::StrContains(status.message(), "iB of the GPU are free")) << status;
     EXPECT_TRUE(absl::StrContains(status.message(), "memory_limit")) << status;
   }
   // On a full device it is what it says.

@@ -50,7 +50,7 @@ TEST(MachineTest, AHostThatIsDrivenBeyondItsMemoryIsNoted) {
   EXPECT_EQ(machine.unified_host().overloads(), 0);
   EXPECT_EQ(machine.segments().Malloc(0, GiB(10), Segments::Kind::kDevice, &segment), Error::kOutOfMemory);
   EXPECT_EQ(machine.unified_host().overloads(), 1);
-  EXPECT_NE(told.find("10240 MiB more are asked for"), std::string::npos) << told;
+  EXPECT_NE(told.find("10.00 GiB more are asked for"), std::string::npos) << told;
 
   void* pinned = nullptr;
   EXPECT_EQ(machine.AllocateHost(GiB(5), &pinned), Error::kOutOfMemory);

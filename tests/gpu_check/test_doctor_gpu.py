@@ -92,5 +92,5 @@ def test_kept_costs_say_where_they_were_measured(tmp_path: Path) -> None:
     doctor_gpu._keep(tmp_path / "costs", _examination(), {"map": 2.0})
     lines = (tmp_path / "costs").read_text().splitlines()
     assert lines[0].startswith("# Measured by")
-    assert lines[1] == "# a GPU, 16 GiB, driver 1.2 for CUDA 13.0, torch 2.11"
+    assert lines[1] == "# a GPU, 16.00 GiB, driver 1.2 for CUDA 13.0, torch 2.11"
     assert lines[2:] == ["map 2.000"]

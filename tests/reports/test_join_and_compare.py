@@ -142,12 +142,12 @@ def test_lines_that_grew_and_shrank_are_told_with_their_bytes() -> None:
     comparison = compare(before, after)
     assert [(one["line"], one["change_bytes"]) for one in comparison["lines"]] == [(57, -2 * GIB), (20, GIB)]
     text = to_text(comparison)
-    assert "9 GiB → 7 GiB (-22.2%)" in text
-    assert "-2 GiB" in text
+    assert "9.00 GiB → 7.00 GiB (-22.2%)" in text
+    assert "-2.00 GiB" in text
     assert "models/unet.py:57" in text
 
 
 def test_a_run_with_itself_has_no_change() -> None:
     text = to_text(compare(conform(samples.leaking()), conform(samples.leaking())))
     assert "no line holds noticeably more or less than before" in text
-    assert "still: ada/train.py:42 leaks 768 MiB with each epoch" in text
+    assert "still: ada/train.py:42 leaks 768.00 MiB with each epoch" in text

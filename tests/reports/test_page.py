@@ -68,10 +68,10 @@ def test_the_page_is_well_formed_and_complete_in_itself(name: str) -> None:
 def test_the_verdict_comes_first_with_its_line_code_rate_and_remedy() -> None:
     text = text_of(page.render(samples.leaking()).partition("<body>")[2])
     parts = [
-        "ada/train.py:42 leaks 768 MiB with each epoch",
+        "ada/train.py:42 leaks 768.00 MiB with each epoch",
         "losses.append(loss)",
         "append loss.item()",
-        "9 GiB in 21,600 blocks",
+        "9.00 GiB in 21,600 blocks",
         "about 7.3 epochs, 731 steps",
         "99 %",
         "list 'losses'",
@@ -85,12 +85,12 @@ def test_out_of_memory_says_what_was_asked_for_and_what_to_change() -> None:
     text = text_of(page.render(samples.out_of_memory()))
     for part in (
         "Out of memory: this step needs 1.86 GiB more than the GPU has",
-        "3 GiB was asked for; 1.86 GiB were missing",
+        "3.00 GiB was asked for; 1.86 GiB were missing",
         "models/unet.py:57",
         "x = self.down(x) + skip",
         "batch 24 would have fit",
         "python garbage: nothing gained",
-        "tensors 21 GiB",
+        "tensors 21.00 GiB",
         "CUDA out of memory. Tried to allocate 3.00 GiB.",
     ):
         assert part in text, part

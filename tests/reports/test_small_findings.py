@@ -80,7 +80,7 @@ def test_the_page_tells_small_ones_last_and_in_grey(make: Any) -> None:
     assert sections[-1] == (' class="quiet"', "small")
     words = shown(make()).rpartition("Small findings")[2]
     assert f"2 small ones: {SENTENCE}." in words
-    assert "ada/log.py:12 leaks 1.5 KiB with each epoch, held by list 'kept'" in words
+    assert "ada/log.py:12 leaks 1.50 KiB with each epoch, held by list 'kept'" in words
 
 
 def test_one_is_one() -> None:
@@ -124,7 +124,7 @@ def test_a_comparison_counts_small_ones_and_tells_those_that_became_large() -> N
     changes = compare(before, after)
     assert [one["material"] for one in changes["verdicts"]["new"]] == [False]
     told = to_text(changes)
-    assert "  still: ada/log.py:12 leaks 1.5 KiB with each epoch (before: 1.5 KiB)\n" in told
+    assert "  still: ada/log.py:12 leaks 1.50 KiB with each epoch (before: 1.50 KiB)\n" in told
     assert "  and of small ones 1 new, 1 still\n" in told
     assert "new:" not in told
     assert "small ones" not in to_text(compare(conform(samples.leaking()), conform(samples.leaking())))

@@ -12,7 +12,7 @@ import pytest
 from frugal_alloc._command.report_files import ReportError, read
 from frugal_alloc._report import page
 from frugal_alloc._report.headline import headline
-from frugal_alloc._tensorflow import trend
+from frugal_alloc._trend import TREND_CONFIDENCE, median_slope, rank_confidence
 
 RECORDED = Path(__file__).parent / "tensorflow"
 MIB = 1 << 20
@@ -61,7 +61,7 @@ def test_a_profile_names_the_op_whose_tensors_stay() -> None:
     report = recorded("memory_profile_growing.json.gz")
     (verdict,) = report["verdicts"]
     assert (verdict["kind"], verdict["function"], verdict["bytes_per_step"]) == ("leak", "Relu", 2 * MIB)
-    assert headline(report)[0] == "Memory of Relu leaks: 2 MiB with each step"
+    assert headline(report)[0] == "Memory of Relu leaks: 2.00 MiB with each step"
 
 
 def test_a_profile_of_a_healthy_run_stays_silent() -> None:
@@ -151,7 +151,7 @@ def test_damaged_artefacts_are_read_or_refused(tmp_path: Path, file: Path) -> No
 def test_a_rise_is_told_from_noise() -> None:
     source = random.Random(7)
     noise = [source.gauss(0, 1) for _ in range(40)]
-    assert trend.rising_confidence(noise) < 0.95
-    assert trend.rising_confidence([one + 0.2 * n for n, one in enumerate(noise)]) > 0.99
-    assert trend.slope([(float(n), one + 0.2 * n) for n, one in enumerate(noise)]) == pytest.approx(0.2, rel=0.2)
-    assert trend.rising_confidence([5.0] * 40) == 0
+    assert rank_confidence(noise) < TREND_CONFIDENCE
+    assert rank_confidence([one + 0.2 * n for n, one in enumerate(noise)]) > 0.99
+    assert median_slope([one + 0.2 * n for n, one in enumerate(noise)]) == pytest.approx(0.2, rel=0.2)
+    assert rank_confidence([5.0] * 40) == 0

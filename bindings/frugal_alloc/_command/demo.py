@@ -18,6 +18,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from .._amounts import format_bytes
 from .._simulation import simulated_gpu
 
 MIB = 1 << 20
@@ -66,7 +67,7 @@ def _compare(options: argparse.Namespace) -> int:
         return 2
     print(f"Training Faster R-CNN (ResNet-50, FPN) for {options.steps} steps, once with each allocator,")
     if simulated:
-        size = simulated_gpu.format_size(options.memory)
+        size = format_bytes(options.memory)
         print(f"on a simulated GPU of {size}, as PyTorch sees no GPU here. Memory, streams and driver calls are")
         print("modelled there. Values are not computed, so there is no loss to see, and how many boxes the network")
         print("selects is made up, the same for both allocators.")

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Iterator
 
 from .. import __version__, _installation
+from .._amounts import format_bytes
 from .._simulation import simulated_gpu
 from . import startup_hook
 
@@ -190,7 +191,7 @@ def _check_gpu() -> Iterator[Check]:
         yield Check("GPU", Condition.MISSING, f"the driver shows none; look at CUDA_VISIBLE_DEVICES; {advice}")
     for gpu in gpus:
         of_host = " of the host's memory" if driver.is_integrated(gpu) else ""
-        what = f"{driver.name(gpu)}, {driver.memory(gpu) / (1 << 30):.1f} GiB{of_host}"
+        what = f"{driver.name(gpu)}, {format_bytes(driver.memory(gpu))}{of_host}"
         if driver.has_virtual_memory(gpu):
             yield Check(f"GPU {gpu}", Condition.GOOD, f"{what}, virtual memory management")
         else:

@@ -12,13 +12,13 @@ from pathlib import Path
 from typing import Any
 
 from .. import _whole_files
+from .._amounts import format_bytes
 from .._gpu_check import costs, machine, steps, surroundings
 from .._gpu_check.driver_costs import DOES_NOT_WAIT
 from .._gpu_check.results import Results, StepResult
 from .._gpu_check.runner import Interrupted, Runner, Stuck, interruptible
 from .._gpu_check.step_report import DRIVER_COSTS, Outcome
 from .._messages import on_one_line
-from .._simulation.simulated_gpu import format_size
 
 SAFE, NOT_SAFE, COULD_NOT_RUN = 0, 1, 2
 SCHEMA = 1
@@ -153,7 +153,7 @@ def _where(results: Results) -> str:
     driver = f"driver {where['driver']}" if where["driver"] else "driver"
     simulated = " (simulated)" if where["simulated"] else ""
     return (
-        f"{where['gpu']}{simulated}, {format_size(where['memory_bytes'])}, {driver} for CUDA "
+        f"{where['gpu']}{simulated}, {format_bytes(where['memory_bytes'])}, {driver} for CUDA "
         f"{where['driver_for_cuda']}, torch {software['torch']}"
     )
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from .._amounts import format_bytes
 from .._messages import on_one_line
-from .._simulation.simulated_gpu import format_size
 from .results import Results, StepResult
 from .step_report import Outcome
 
@@ -20,7 +20,7 @@ def text(results: Results) -> str:
 def _where(where: dict[str, Any]) -> Iterator[str]:
     software = where["software"]
     simulated = "; a SIMULATED GPU: nothing here was measured" if where["simulated"] else ""
-    yield f"{where['gpu']}, {format_size(where['memory_bytes'])}{simulated}"
+    yield f"{where['gpu']}, {format_bytes(where['memory_bytes'])}{simulated}"
     driver = f"driver {where['driver'] or 'of unknown version'}, for CUDA {where['driver_for_cuda']}"
     yield (
         f"{driver}; torch {software['torch']}, Python {software['python']}, Linux {software['kernel']}; "

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from .._amounts import format_bytes as size
 from .._program.code_lines import short_path, written
 from . import levers
 from .kept import Kept
 from .situation import Situation
-from .sizes import size
 from .variables import LEAST_BYTES, DeadVariables
 
 # A change that brings less of what is missing is not worth its line.

@@ -15,9 +15,9 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from .. import _host_memory, _interruptions, _native
+from .._amounts import format_bytes as size
 from .._program.code_lines import written
 from .._report import latest_error
-from .sizes import size
 
 # What libraries ask for at a time, of small GPUs a part: with less free, they may well have failed for want of memory.
 LIBRARIES_NEED_BYTES = 200 << 20
@@ -130,7 +130,7 @@ def _look(library: _native.Library, gpu: int) -> _Gpu:
         free, total = torch.cuda.mem_get_info(gpu)
     except RuntimeError:  # after a failed launch the driver answers nothing any more
         free = max(0, total - reserved)
-    idle = stats["reserved_bytes"] - stats["active_bytes"]
+    idle = max(0, stats["reserved_bytes"] - stats["active_bytes"])
     return _Gpu(gpu, total, free, stats["allocated_bytes"], idle, max(0, total - free - reserved))
 
 
@@ -153,7 +153,7 @@ def _leave_room(state: _Gpu) -> str:
     text = f"Leave room for libraries: FRUGAL_ALLOC_CONF=memory_limit:{percent}% keeps {size(needed)} free for them"
     if state.idle_bytes >= needed:
         return f"{text}; here frugal_alloc.trim() would have been enough."
-    return f"{text}; tensors must then do with {size(needed - state.free_bytes)} less."
+    return f"{text}; tensors must then do with {size(max(0, needed - state.free_bytes))} less."
 
 
 def _of_host_memory() -> str | None:

@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from .._amounts import format_bytes as size
 from . import graphs
 from .running import RunningFrame
-from .sizes import size
 from .variables import OPAQUE, DeadVariables
 
 _MOST_VALUES = 20_000

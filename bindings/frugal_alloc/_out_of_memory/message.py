@@ -6,13 +6,13 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
+from .._amounts import format_bytes as size
 from .._amounts import short_path as package_path
 from .._program import code_lines
 from .advice import Advice
 from .fragmentation import Fragmentation
 from .holding_lines import HoldingLine, shorten
 from .situation import Situation
-from .sizes import size
 
 _WIDTH = 100
 _LABEL = 14
@@ -135,7 +135,7 @@ def _request(situation: Situation) -> list[str]:
 
 def _held(situation: Situation) -> list[str]:
     facts = situation.facts
-    free = facts.reserved_bytes - facts.allocated_bytes - facts.awaiting_bytes
+    free = max(0, facts.reserved_bytes - facts.allocated_bytes - facts.awaiting_bytes)
     text = (
         f"frugal_alloc holds {size(facts.reserved_bytes)}: {size(facts.allocated_bytes)} in tensors, "
         f"{size(facts.awaiting_bytes)} freed but still in use by a stream, {size(free)} free."

@@ -1,8 +1,17 @@
 "use strict";
 (() => {
   document.documentElement.classList.add("scripted");
-  const GIB = 2 ** 30, MIB = 2 ** 20;
-  const bytes = (size) => size >= GIB ? (size / GIB).toFixed(2) + " GiB" : (size / MIB).toFixed(1) + " MiB";
+
+  // As _amounts.format_bytes: toFixed() alone rounds halves up where Python and C++ round them to the even digit.
+  const even = (value) => Math.round(value) - (value % 1 === 0.5 && Math.round(value) % 2 ? 1 : 0);
+  const bytes = (size) => {
+    if (size < 1023.5) return size === 1 ? "1 byte" : `${even(size)} bytes`;
+    for (const unit of ["KiB", "MiB"]) {
+      size /= 1024;
+      if (size < 1023.995) return `${(even(size * 100) / 100).toFixed(2)} ${unit}`;
+    }
+    return `${(even(size * 100 / 1024) / 100).toFixed(2)} GiB`;
+  };
 
   // Tables: a heading sorts by its column, the largest first; again, and it turns round.
   const value = (row, column) => {

@@ -6,7 +6,7 @@ import os
 import textwrap
 from typing import Any
 
-from .._amounts import format_count, share_text, size_text
+from .._amounts import format_bytes, format_count, share_text
 from .._program import code_lines
 from .._tracking.causes import Cause, material_and_small
 from . import driver_calls, pools
@@ -66,7 +66,7 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
     for row in document["gpus"]:
         lines.append(_gpu(row))
         if parts := pools.parts(row):
-            lines.append("  of it " + ", ".join(f"{size_text(size)} {where}" for where, size in parts))
+            lines.append("  of it " + ", ".join(f"{format_bytes(size)} {where}" for where, size in parts))
         lines += _wrapped(driver_calls.sentence(row.get("driver_calls") or []), "  ")
     lines += _sites(document)
     lines += [line for note in document["notes"] for line in _wrapped(note, "note: ", "      ")]
@@ -105,9 +105,9 @@ def _headline(document: dict[str, Any], groups: list[Cause], small: list[Cause],
     rate = sum(one["bytes_per_epoch"] for group in groups for one in group if one["kind"] != "suspect")
     if verdict["kind"] == "suspect":
         rate = sum(one["bytes_per_epoch"] for group in groups for one in group)
-        head = f"frugal_alloc: perhaps a leak of {size_text(rate)} {per}, {after}"
+        head = f"frugal_alloc: perhaps a leak of {format_bytes(rate)} {per}, {after}"
     else:
-        head = f"frugal_alloc: {_WORDS[verdict['kind']]}, {size_text(rate)} {per}, {after}"
+        head = f"frugal_alloc: {_WORDS[verdict['kind']]}, {format_bytes(rate)} {per}, {after}"
     lines = [paint(_BOLD, line) for line in _wrapped(head)]
     left = next((one["out_of_memory_in"] for group in groups for one in group if one["out_of_memory_in"]), None)
     if left and left["steps"] == left["epochs"]:
@@ -127,15 +127,19 @@ def _verdict(number: int, group: Cause, paint: Any) -> list[str]:
     lines = ["", f"{number}. {paint(_COLOURS[first['kind']], _WORDS[first['kind']])}  {paint(_BOLD, where)}"]
     if first["code"]:
         lines.append(f"      {first['code'][: WIDTH - 6]}")
-    facts = f"{size_text(rate)} {_per(first)}; {size_text(held)}"
+    facts = f"{format_bytes(rate)} {_per(first)}; {format_bytes(held)}"
     if blocks:
         facts += f" in {format_count(blocks, 'block')}"
     in_use = sum(one["bytes"] if one.get("bytes_now") is None else one["bytes_now"] for one in group)
     facts += ", most of which has been let go since" if in_use < held / 2 else ""
     if first["kind"] == "cycle":
-        facts = f"{size_text(held)} that only Python's garbage collector freed, at the ends of {first['epochs']} epochs"
+        facts = (
+            f"{format_bytes(held)} that only Python's garbage collector freed, at the ends of {first['epochs']} epochs"
+        )
     elif first["kind"] == "outside":
-        facts = f"{size_text(rate)} per epoch; {size_text(held)} more than at the first of {first['epochs']} epochs"
+        facts = (
+            f"{format_bytes(rate)} per epoch; {format_bytes(held)} more than at the first of {first['epochs']} epochs"
+        )
     if first["confidence"]:
         facts += f"; confidence {first['confidence']:.0%}"
     lines += _wrapped(facts, "   ")
@@ -144,7 +148,7 @@ def _verdict(number: int, group: Cause, paint: Any) -> list[str]:
     if first.get("ranks"):
         lines += _wrapped(f"on rank {', '.join(map(str, first['ranks']))}", "   ")
     for one in group[1:4]:
-        lines.append(f"   also {_where(one)}: {size_text(one['bytes_per_epoch'])} per epoch")
+        lines.append(f"   also {_where(one)}: {format_bytes(one['bytes_per_epoch'])} per epoch")
     if len(group) > 4:
         lines.append(f"   and {len(group) - 4} more lines")
     for holder in first["held_by"][:2]:
@@ -170,7 +174,7 @@ def _small(causes: list[Cause]) -> list[str]:
         first = cause[0]
         rate = sum(one["bytes_per_epoch"] for one in cause)
         held = f", held by {first['held_by'][0]['what']}" if first["held_by"] else ""
-        said = f"{_WORDS[first['kind']]} {_where(first)}: {size_text(rate)} {_per(first)}{held}"
+        said = f"{_WORDS[first['kind']]} {_where(first)}: {format_bytes(rate)} {_per(first)}{held}"
         lines += _wrapped(said, "  ", "    ")
     if len(causes) > MOST_SMALL:
         lines.append(f"  and {len(causes) - MOST_SMALL} more")
@@ -200,8 +204,8 @@ def _gpu(row: dict[str, Any]) -> str:
     name = f" ({row['name']})" if row["name"] else ""
     rank = f"rank {row['rank']}, " if row.get("rank") is not None else ""
     text = (
-        f"{rank}GPU {row['gpu']}{name}: {size_text(pools.in_use(row))} in use, at most "
-        f"{size_text(pools.peak(row))}, of {size_text(row['limit_bytes'] or row['total_bytes'])}"
+        f"{rank}GPU {row['gpu']}{name}: {format_bytes(pools.in_use(row))} in use, at most "
+        f"{format_bytes(pools.peak(row))}, of {format_bytes(row['limit_bytes'] or row['total_bytes'])}"
     )
     return text[:WIDTH]
 
@@ -217,7 +221,7 @@ def _sites(document: dict[str, Any]) -> list[str]:
     for (file, line, function, phase), size in largest:
         if size:
             where = f"{_place(file, line)} in {function}" if file else (phase or function or "no line is known")
-            lines.append(f"  {size_text(size):>11}  {where}"[:WIDTH])
+            lines.append(f"  {format_bytes(size):>11}  {where}"[:WIDTH])
     return lines
 
 

@@ -19,6 +19,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from .. import _installation
+from .._amounts import format_bytes
 from .._messages import on_one_line
 
 HERE = Path(__file__).resolve().parent
@@ -73,14 +74,6 @@ def parse_size(text: str) -> int:
     return size
 
 
-def format_size(size: int) -> str:
-    """The size in the largest unit that keeps it readable: "16 GiB", "1.5 GiB"."""
-    for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
-        if size >= unit:
-            return f"{size / unit:.4g} {name}"
-    return f"{size} bytes"
-
-
 def libraries() -> Path:
     """The folder of the simulated GPU's libraries.
 
@@ -125,8 +118,8 @@ def environment(
     if not 1 <= gpus <= MOST_GPUS:
         raise SimulationError(f"{gpus} simulated GPUs are not possible; ask for 1 to {MOST_GPUS}")
     if memory <= DRIVER_MEMORY and "FRUGAL_SIM_CONTEXT" not in base:
-        kept = format_size(DRIVER_MEMORY)
-        raise SimulationError(f"{format_size(memory)} is too little memory for a GPU: its driver keeps {kept} of it")
+        kept = format_bytes(DRIVER_MEMORY)
+        raise SimulationError(f"{format_bytes(memory)} is too little memory for a GPU: its driver keeps {kept} of it")
     if values not in ("none", "cpu") or backing not in ("memory", "none"):
         raise SimulationError(f"values={values!r}, backing={backing!r}: only none or cpu, and memory or none, exist")
     if values == "cpu" and backing == "none":
@@ -191,7 +184,7 @@ def _tell(memory: int, gpus: int, values: str) -> None:
         note = "values are computed on the CPU"
     else:
         note = "values are not computed but for small integers and booleans (--values cpu computes all)"
-    print(f"frugal-alloc: running on {count} of {format_size(memory)}; {note}", file=sys.stderr, flush=True)
+    print(f"frugal-alloc: running on {count} of {format_bytes(memory)}; {note}", file=sys.stderr, flush=True)
 
 
 def _find(command: Sequence[str], environment: Mapping[str, str]) -> str:

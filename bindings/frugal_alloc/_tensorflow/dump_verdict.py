@@ -7,7 +7,7 @@ from typing import Any
 
 from .._amounts import format_bytes, format_count
 from .._report.headline import OOM_NAMES
-from . import trend
+from .._trend import TREND_CONFIDENCE, median_slope, rank_confidence
 from .dump import Dump
 
 _MOST_SITES = 1000
@@ -18,7 +18,6 @@ _LEAST_PART = 0.4
 _NEAR_WHOLE = 0.15
 _MOST_CHUNKS_PER_STEP = 4.5
 _DUMPS_FOR_TREND = 4
-_SURE = 0.95
 
 _ADVICE = {
     "leak": "find what keeps a tensor of every step: a list or dict that outputs are added to (append float(loss), not "
@@ -120,10 +119,10 @@ def _leak_by_dumps(dumps: list[Dump]) -> dict[str, Any] | None:
     best = None
     for key, count in last.held.items():
         counts = [dump.held[key] for dump in by_step]
-        confidence = trend.rising_confidence([float(one) for one in counts])
+        confidence = rank_confidence(counts)
         grown = (count - counts[0]) * key[0]
-        if confidence >= _SURE and grown > (best[0] if best else 0.02 * last.in_use_bytes):
-            rate = trend.slope([(float(dump.step or 0), dump.held[key] * key[0]) for dump in by_step])
+        if confidence >= TREND_CONFIDENCE and grown > (best[0] if best else 0.02 * last.in_use_bytes):
+            rate = median_slope([count * key[0] for count in counts], [float(dump.step or 0) for dump in by_step])
             best = (grown, key, confidence, rate)
     if best is None or best[3] <= 0:
         return None

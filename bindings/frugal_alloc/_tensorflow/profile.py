@@ -7,14 +7,13 @@ import dataclasses
 import re
 from typing import Any
 
-from . import trend
+from .._trend import TREND_CONFIDENCE, median_slope, rank_confidence
 from .artefact import NotAnArtefact, empty_report
 
 _MOST_SITES = 1000
 # Of births still alive in other steps than the last, two of warm-up left out, as for PyTorch: so many distinct steps.
 _SUSPECT_STEPS, _LEAK_STEPS = 4, 6
 _WARM_UP_STEPS = 2
-_SURE = 0.95
 _MOST_INCONSISTENT = 0.02
 
 _HOLDS = (
@@ -156,9 +155,9 @@ def _verdicts(events: list[_Event], live: list[_Event] | None, capacity: int) ->
         return []
     # The least of each step is what is kept from the steps before it.
     least = {step: min(event.held_bytes for event in events if event.step == step) for step in steps[_WARM_UP_STEPS:]}
-    rising = trend.rising_confidence([float(size) for size in least.values()])
-    rate = trend.slope([(float(step), float(size)) for step, size in least.items()])
-    if rising < _SURE or rate <= 0:
+    rising = rank_confidence(list(least.values()))
+    rate = median_slope(list(least.values()), list(least))
+    if rising < TREND_CONFIDENCE or rate <= 0:
         return []
     if live is None:
         growth = {"function": "TensorFlow", "bytes": events[-1].held_bytes, "blocks": 0, "epochs": len(counted)}

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from .outside import trend
+from .._trend import Held, are_as_many, are_larger, median_slope, rank_confidence
 
 if TYPE_CHECKING:
     from .._native import Library
@@ -17,11 +17,6 @@ RISING_ENDS = 8
 COMPARED_ENDS = 2
 # Of what a site grows by, what all of them together do at least: else one takes over what others let go.
 LEAST_PART = 1 / 3
-
-
-class Held(NamedTuple):
-    bytes: int
-    blocks: int
 
 
 class Growing(NamedTuple):
@@ -75,20 +70,12 @@ class EpochMemory:
         for gpu, site in self._ends[-1]:
             history = [end.get((gpu, site), Held(0, 0)) for end in self._ends]
             pairs = itertools.pairwise(history)
-            if all(
-                later.bytes > earlier.bytes and abs(later.blocks - earlier.blocks) * 10 <= max(earlier.blocks, 1)
-                for earlier, later in pairs
-            ):
-                if not _are_larger(history[0], history[-1]):
+            if all(later.bytes > earlier.bytes and are_as_many(earlier, later) for earlier, later in pairs):
+                if not are_larger(history[0], history[-1]):
                     continue
                 totals = [sum(held.bytes for (number, _), held in end.items() if number == gpu) for end in self._ends]
                 if totals[-1] - totals[0] < LEAST_PART * (history[-1].bytes - history[0].bytes):
                     continue
-                rate, confidence = trend([(number, held.bytes) for number, held in enumerate(history)])
-                found.append(Growing(gpu, site, history[-1], rate, confidence))
+                sizes = [held.bytes for held in history]
+                found.append(Growing(gpu, site, history[-1], median_slope(sizes), rank_confidence(sizes)))
         return found
-
-
-def _are_larger(first: Held, last: Held) -> bool:
-    """Whether the blocks have become larger, rather than a few more."""
-    return 2 * (last.blocks / max(first.blocks, 1) - 1) <= last.bytes / max(first.bytes, 1) - 1

@@ -7,7 +7,7 @@ import gc
 from typing import Any
 
 from .. import _native
-from .._amounts import size_text
+from .._amounts import format_bytes
 from . import site_changes, users_lines
 
 MOST_LINES = 10
@@ -74,19 +74,19 @@ def _clear_workspaces() -> None:
 
 
 def _message(grown: dict[int, int], sites: dict[tuple[int, int], int]) -> str:
-    parts = [f"{size_text(size)} on GPU {gpu}" for gpu, size in grown.items() if size > 0]
+    parts = [f"{format_bytes(size)} on GPU {gpu}" for gpu, size in grown.items() if size > 0]
     lines = [f"GPU memory is still in use that was not before: {', '.join(parts)}"]
     library = _native.loaded()
     if library is None:
         return f"{lines[0]} (frugal_alloc.enable() before it would tell the lines)"
     by_line = site_changes.by_line(library, sites, site_changes.live_bytes(library))
-    lines += [f"  {size_text(size):>11}  {place}" for place, size in list(by_line.items())[:MOST_LINES]]
+    lines += [f"  {format_bytes(size):>11}  {place}" for place, size in list(by_line.items())[:MOST_LINES]]
     if len(by_line) > MOST_LINES:
         lines.append(f"  and {len(by_line) - MOST_LINES} more lines")
     total = sum(size for size in grown.values() if size > 0)
     # What lines hold in small blocks is estimated once there are many.
     if (rest := total - sum(by_line.values())) > total // 10:
         lines.append(
-            f"  {size_text(rest):>11}  {users_lines.NO_LINE} (memory of CUDA graphs or a MemPool, or track is off)"
+            f"  {format_bytes(rest):>11}  {users_lines.NO_LINE} (memory of CUDA graphs or a MemPool, or track is off)"
         )
     return "\n".join(lines)

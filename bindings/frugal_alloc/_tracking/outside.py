@@ -6,15 +6,15 @@ graphs live.
 
 from __future__ import annotations
 
-import math
 from typing import TYPE_CHECKING, NamedTuple
+
+from .._trend import TREND_CONFIDENCE, median_slope, rank_confidence
 
 if TYPE_CHECKING:
     from .._native import Library
 
 LEAST_BOUNDARIES = 6
 MOST_BOUNDARIES = 16
-LEAST_CONFIDENCE = 0.95
 # Less than this from one end of an epoch to the next is a driver's own affair.
 LEAST_GROWTH_BYTES = 1 << 20
 
@@ -63,12 +63,13 @@ class Outside:
         for (gpu, is_pools), history in self._history.items():
             if len(history) < LEAST_BOUNDARIES:
                 continue
-            rate, confidence = trend(history)
-            amounts = [amount for _, amount in history]
+            steps, amounts = zip(*history, strict=True)
+            confidence = rank_confidence(amounts)
             grown = amounts[-1] - amounts[0]
             # It must still go on: a library that has filled its buffers is done.
             is_rising = amounts[-1] > amounts[-1 - LEAST_BOUNDARIES // 2]
-            if confidence >= LEAST_CONFIDENCE and grown >= LEAST_GROWTH_BYTES * len(history) and is_rising:
+            if confidence >= TREND_CONFIDENCE and grown >= LEAST_GROWTH_BYTES * len(history) and is_rising:
+                rate = median_slope(amounts, steps)
                 found.append(OutsideGrowth(gpu, is_pools, grown, len(history), rate, confidence))
         return found
 
@@ -118,22 +119,3 @@ def _reserved(gpu: int) -> int:
     import torch
 
     return torch.cuda.memory.memory_stats_as_nested_dict(gpu)["reserved_bytes"]["all"]["current"]
-
-
-def trend(history: list[tuple[int, int]]) -> tuple[float, float]:
-    """Of (step, value): the median slope per step (Theil-Sen), and the confidence that the values rise (Mann-Kendall).
-
-    Ties are counted as neither, and the deviation as if there were none: too careful with many, never too bold.
-    """
-    slopes = []
-    rises = 0
-    for later in range(1, len(history)):
-        for earlier in range(later):
-            difference = history[later][1] - history[earlier][1]
-            slopes.append(difference / max(1, history[later][0] - history[earlier][0]))
-            rises += (difference > 0) - (difference < 0)
-    slopes.sort()
-    count = len(history)
-    deviation = math.sqrt(count * (count - 1) * (2 * count + 5) / 18)
-    z = (rises - 1) / deviation if rises > 0 else 0.0
-    return slopes[len(slopes) // 2], math.erfc(-z / math.sqrt(2)) / 2

@@ -7,6 +7,7 @@ import re
 from typing import NamedTuple
 
 from .. import _recorded_files
+from .._amounts import format_bytes
 from .._native import FrugalAllocError
 from .._program import code_lines
 from .._program.code_lines import CodeLine
@@ -57,7 +58,7 @@ def read(path: str) -> list[Suppression]:
         with _recorded_files.open_file(path) as file:
             data = file.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
-            raise _recorded_files.UnreadableFile(f"{path} has more than {_MOST_BYTES >> 20} MiB")
+            raise _recorded_files.UnreadableFile(f"{path} has more than {format_bytes(_MOST_BYTES)}")
         lines = data.decode().splitlines()
     except _recorded_files.UnreadableFile as error:
         raise FrugalAllocError(f"the file of suppressions cannot be read: {error}") from None

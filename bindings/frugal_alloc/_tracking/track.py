@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from .. import _native
-from .._amounts import size_text
+from .._amounts import format_bytes
 from . import site_changes
 
 MOST_LINES = 10
@@ -70,13 +70,13 @@ class Region(contextlib.ContextDecorator):
     def __str__(self) -> str:
         title = self.name or "the region"
         lines = [
-            f"{title}: {size_text(sum(self.peak.values()))} more at its peak, {size_text(sum(self.kept.values()))} kept"
+            f"{title}: {format_bytes(sum(self.peak.values()))} more at its peak, {format_bytes(sum(self.kept.values()))} kept"
         ]
         sites = list(dict.fromkeys([*self.kept, *self.peak]))
         sites.sort(key=lambda site: -max(self.peak.get(site, 0), self.kept.get(site, 0)))
         lines += [f"  {'at the peak':>11}  {'kept':>11}"] if sites else []
         for site in sites[:MOST_LINES]:
-            peak, kept = size_text(self.peak.get(site, 0)), size_text(self.kept.get(site, 0))
+            peak, kept = format_bytes(self.peak.get(site, 0)), format_bytes(self.kept.get(site, 0))
             lines.append(f"  {peak:>11}  {kept:>11}  {site}")
         if len(sites) > MOST_LINES:
             lines.append(f"  and {len(sites) - MOST_LINES} more lines")

@@ -1,0 +1,20 @@
+// Amounts as people read them: "1.50 GiB", "512 bytes". bindings/frugal_alloc/_amounts.py is the same in Python.
+
+#ifndef FRUGAL_ALLOCATOR_PORT_FORMAT_BYTES_H_
+#define FRUGAL_ALLOCATOR_PORT_FORMAT_BYTES_H_
+
+#include <string>
+
+#include "allocator/port/units.h"
+
+namespace frugal {
+
+// In the largest unit of which there is one, GiB at most. As PyTorch writes sizes, but for its "1024.00 MiB", which is
+// 1.00 GiB here.
+std::string FormatBytes(Bytes size);
+// Of a rate.
+std::string FormatBytes(double size);
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_PORT_FORMAT_BYTES_H_

@@ -1,0 +1,42 @@
+"""The statistic of trends in Python is that of C++: both are asked about the same series, whose figures were reckoned
+from the definition, in fractions and forty digits (tests/allocator/trend_test.cc)."""
+
+from __future__ import annotations
+
+import json
+import random
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frugal_alloc._trend import TREND_CONFIDENCE, median_slope, rank_confidence
+
+TESTS = Path(__file__).parents[1]
+SERIES = json.loads((TESTS / "allocator/trend_series.json").read_text())
+
+
+@pytest.mark.parametrize("series", SERIES, ids=lambda series: series["name"])
+def test_series_on_record_have_the_slope_and_confidence_that_cpp_gives_them(series: dict[str, Any]) -> None:
+    assert median_slope(series["values"]) == pytest.approx(series["slope"], abs=1e-9)
+    assert rank_confidence(series["values"]) == pytest.approx(series["confidence"], abs=1e-9)
+
+
+def test_both_name_the_same_level() -> None:
+    header = (TESTS.parent / "allocator/births/trend.h").read_text()
+    assert f"kTrendConfidence = {TREND_CONFIDENCE};" in header
+
+
+def test_series_that_neither_rises_nor_falls_seems_to_rise_in_one_of_twenty_cases() -> None:
+    source = random.Random(1)
+    noise = [[source.gauss(0, 1) for _ in range(16)] for _ in range(1000)]
+    assert 30 <= sum(rank_confidence(values) >= TREND_CONFIDENCE for values in noise) <= 70
+
+
+def test_slope_counts_the_steps_between_values() -> None:
+    assert median_slope([0, 20, 30, 80], [0, 2, 3, 8]) == 10
+
+
+def test_thousands_of_values_are_judged_by_some_hundreds_of_them() -> None:
+    values = list(range(0, 20_000, 2))
+    assert median_slope(values) == 2
+    assert rank_confidence(values) > 0.99
