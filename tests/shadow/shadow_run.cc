@@ -282,7 +282,11 @@ void ShadowRun::Work(uint8_t stream, int64_t duration) {
 void ShadowRun::SetCaptured(uint8_t stream, bool captured) {
   if (captured_[stream - 1] == captured) return;
   captured_[stream - 1] = captured;
-  captured ? device_.BeginCapture(StreamOf(stream)) : device_.EndCapture(StreamOf(stream));
+  if (captured) {
+    device_.BeginCapture(StreamOf(stream));
+  } else {
+    device_.EndCapture(StreamOf(stream));
+  }
 }
 
 bool ShadowRun::AnyCaptured() const { return std::find(captured_.begin(), captured_.end(), true) != captured_.end(); }
