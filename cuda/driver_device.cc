@@ -1,7 +1,6 @@
 #include "cuda/driver_device.h"
 
 #include <algorithm>
-#include <iterator>
 #include <utility>
 
 #include "absl/strings/str_cat.h"
@@ -25,32 +24,6 @@ CUmemAccessDesc ReadWriteFrom(int ordinal) {
   access.location.id = ordinal;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return access;
-}
-
-using Ranges = std::map<Address, Address>;
-
-void AddRange(Ranges& ranges, Address start, Address end) {
-  auto next = ranges.lower_bound(start);
-  if (next != ranges.begin() && std::prev(next)->second >= start) {
-    --next;
-    start = next->first;
-  }
-  while (next != ranges.end() && next->first <= end) {
-    end = std::max(end, next->second);
-    next = ranges.erase(next);
-  }
-  ranges[start] = end;
-}
-
-void RemoveRange(Ranges& ranges, Address start, Address end) {
-  auto range = ranges.upper_bound(start);
-  if (range != ranges.begin() && std::prev(range)->second > start) --range;
-  while (range != ranges.end() && range->first < end) {
-    const auto [first, last] = *range;
-    range = ranges.erase(range);
-    if (first < start) ranges[first] = start;
-    if (last > end) ranges[end] = last;
-  }
 }
 
 // What fails once is tried once more. For what is done here and there only; the allocator sees to its own calls.
@@ -267,7 +240,7 @@ absl::Status DriverDevice::AllowPeer(int peer) {
     if (access.location.id == peer) return absl::OkStatus();
   }
   const CUmemAccessDesc access = ReadWriteFrom(peer);
-  for (const auto& range : accessible_) {
+  for (const auto& range : accessible_.ranges()) {
     const Address start = range.first;
     const Bytes size = range.second - start;
     absl::Status status = MakeUpForOneFailure(
@@ -354,14 +327,14 @@ absl::Status DriverDevice::SetAccess(Address start, Bytes size) {
   const size_t count = access_.size();
   absl::Status status = FRUGAL_DRIVER_CALL(set_access, MemSetAccess, ToDriver(start), ToDriver(size), access, count);
   if (!status.ok()) return ExplainMapping(std::move(status));
-  AddRange(accessible_, start, start + size);
+  accessible_.Add(start, size);
   return absl::OkStatus();
 }
 
 absl::Status DriverDevice::Unmap(Address start, Bytes size) {
   absl::MutexLock lock(&access_mutex_);
   absl::Status status = FRUGAL_DRIVER_CALL(unmap, MemUnmap, ToDriver(start), ToDriver(size));
-  if (status.ok()) RemoveRange(accessible_, start, start + size);
+  if (status.ok()) accessible_.Remove(start, size);
   return status;
 }
 

@@ -7,7 +7,6 @@
 #include <cuda.h>
 
 #include <atomic>
-#include <map>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -18,6 +17,7 @@
 #include "absl/status/statusor.h"
 #include "absl/synchronization/mutex.h"
 #include "allocator/port/device.h"
+#include "cuda/address_ranges.h"
 #include "cuda/driver_api.h"
 #include "cuda/driver_times.h"
 #include "cuda/unified_memory.h"
@@ -134,8 +134,8 @@ class DriverDevice final : public Device {
 
   absl::Mutex access_mutex_;
   std::vector<CUmemAccessDesc> access_ ABSL_GUARDED_BY(access_mutex_);
-  // Start and end of each accessible range, none touching the next: what a new peer must be let into.
-  std::map<Address, Address> accessible_ ABSL_GUARDED_BY(access_mutex_);
+  // What a new peer must be let into.
+  AddressRanges accessible_ ABSL_GUARDED_BY(access_mutex_);
 
   absl::Mutex events_mutex_;
   // Of the primary context.

@@ -29,9 +29,9 @@ absl::Status ToStatus(Error error, const char* call) {
   }
 }
 
-// Of a mapping: physical memory is there by then.
-absl::Status ToMappingStatus(Error error, const char* call) {
-  if (error != Error::kOutOfMemory) return ToStatus(error, call);
+// Of a mapping. What has run out are the driver's places, unless the device has no page left for its tables, either.
+absl::Status ToMappingStatus(Error error, const char* call, Bytes free) {
+  if (error != Error::kOutOfMemory || free < kPageSize) return ToStatus(error, call);
   return absl::AbortedError(absl::StrCat(call, ": ", std::string(ErrorName(error))));
 }
 
@@ -66,6 +66,8 @@ absl::StatusOr<MemoryInfo> SimulatedDevice::GetMemoryInfo() {
 absl::StatusOr<Address> SimulatedDevice::Reserve(Bytes size) {
   Address start;
   const Error error = machine_.virtual_memory().Reserve(size, kPageSize, Address(), &start);
+  // Addresses have run out: no memory given back helps, and there may be plenty.
+  if (error == Error::kOutOfMemory) return absl::InternalError(ToStatus(error, "reserve").message());
   if (error != Error::kSuccess) return ToStatus(error, "reserve");
   return start;
 }
@@ -86,12 +88,13 @@ absl::Status SimulatedDevice::Release(PhysicalHandle handle) {
 }
 
 absl::Status SimulatedDevice::Map(Address start, Bytes size, PhysicalHandle handle) {
-  return ToMappingStatus(machine_.virtual_memory().Map(start, size, handle.id), "map");
+  return ToMappingStatus(machine_.virtual_memory().Map(start, size, handle.id), "map",
+                         machine_.gpu(kGpu).memory().free());
 }
 
 absl::Status SimulatedDevice::SetAccess(Address start, Bytes size) {
   const Error error = machine_.virtual_memory().SetAccess(start, size, {{kGpu, VirtualMemory::Access::kReadWrite}});
-  return ToMappingStatus(error, "set_access");
+  return ToMappingStatus(error, "set_access", machine_.gpu(kGpu).memory().free());
 }
 
 absl::Status SimulatedDevice::Unmap(Address start, Bytes size) {
@@ -197,9 +200,9 @@ void SimulatedDevice::BeginCapture(::frugal::Stream stream) {
   (void)machine_.streams().BeginCapture(StreamOf(stream), CaptureMode::kRelaxed, std::make_shared<Graph>(), {});
 }
 
-void SimulatedDevice::EndCapture(::frugal::Stream stream) {
+bool SimulatedDevice::EndCapture(::frugal::Stream stream) {
   std::shared_ptr<Graph> graph;
-  (void)machine_.streams().EndCapture(StreamOf(stream), &graph);
+  return machine_.streams().EndCapture(StreamOf(stream), &graph) == Error::kSuccess;
 }
 
 void SimulatedDevice::Order(::frugal::Stream waiter, ::frugal::Stream waited) {

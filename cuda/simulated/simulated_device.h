@@ -85,7 +85,8 @@ class SimulatedDevice final : public Device {
 
   // While a stream is captured, Record and StreamWait on it are kUnavailable.
   void BeginCapture(::frugal::Stream stream);
-  void EndCapture(::frugal::Stream stream);
+  // False: something has invalidated the capture.
+  bool EndCapture(::frugal::Stream stream);
 
   // `waiter` goes on when `waited` has done what it has been told, as a program orders its own streams: no fault plan
   // applies, and none goes on by it.

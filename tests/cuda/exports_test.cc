@@ -1,90 +1,20 @@
-// The simulated CUDA libraries as a program meets them: loaded by name, called through C.
+// What the simulated CUDA libraries export does what CUDA's functions do.
 
 #include <cuda.h>
 #include <cuda_runtime_api.h>
 #include <dlfcn.h>
 #include <fcntl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
-#include <cstdlib>
 #include <cstring>
 #include <string>
 #include <vector>
 
-#include "cuda/simulated/control.h"
 #include "gtest/gtest.h"
+#include "tests/cuda/exports_fixture.h"
 
+namespace frugal::sim {
 namespace {
-
-constexpr size_t kPage = 2 << 20;
-constexpr size_t kMemory = size_t{1} << 30;
-constexpr size_t kContext = size_t{64} << 20;
-const std::string kFolder = "cuda/simulated/exports/";
-
-void* Load(const char* library) {
-  // Read by the library while it is loaded.
-  setenv("FRUGAL_SIM_MEMORY", std::to_string(kMemory).c_str(), 1);
-  setenv("FRUGAL_SIM_CONTEXT", std::to_string(kContext).c_str(), 1);
-  setenv("FRUGAL_SIM_GPUS", "2", 1);
-  setenv("FRUGAL_SIM_KERNEL_NS", "1000", 1);
-  unsetenv("CUDA_VISIBLE_DEVICES");
-  void* loaded = dlopen((kFolder + library).c_str(), RTLD_NOW | RTLD_LOCAL);
-  if (loaded == nullptr) std::abort();
-  return loaded;
-}
-
-void* Driver() {
-  static void* const library = Load("libcuda.so.1");
-  return library;
-}
-
-void* Runtime() {
-  static void* const library = (Driver(), Load("libcudart.so.13"));
-  return library;
-}
-
-template <typename Function>
-Function* Find(void* library, const char* name, Function*) {
-  void* found = dlsym(library, name);
-  if (found == nullptr) ADD_FAILURE() << name << " is not exported";
-  return reinterpret_cast<Function*>(found);
-}
-
-#define DRIVER(name) Find(Driver(), #name, static_cast<decltype(&name)>(nullptr))
-#define RUNTIME(name) Find(Runtime(), #name, static_cast<decltype(&name)>(nullptr))
-// Under the name that cuda.h's macros give it.
-#define VERSIONED(name) DRIVER_OF(name)
-#define DRIVER_OF(name) DRIVER(name)
-
-class ExportsTest : public ::testing::Test {
- protected:
-  ExportsTest() {
-    DRIVER(frugal_sim_set_clock)(0);
-    DRIVER(cuInit)(0);
-    RUNTIME(cudaSetDevice)(0);
-    DRIVER(frugal_sim_reset_counters)();
-  }
-  ~ExportsTest() override {
-    DRIVER(frugal_sim_set_faults)("");
-    RUNTIME(cudaGetLastError)();
-  }
-
-  static uint64_t Calls(const char* kind) { return DRIVER(frugal_sim_calls)(kind); }
-  static cudaStream_t NewStream() {
-    cudaStream_t stream = nullptr;
-    EXPECT_EQ(RUNTIME(cudaStreamCreateWithFlags)(&stream, cudaStreamNonBlocking), cudaSuccess);
-    return stream;
-  }
-  static CUmemAllocationProp OnGpu(int gpu) {
-    CUmemAllocationProp properties = {};
-    properties.type = CU_MEM_ALLOCATION_TYPE_PINNED;
-    properties.location.type = CU_MEM_LOCATION_TYPE_DEVICE;
-    properties.location.id = gpu;
-    properties.requestedHandleTypes = CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR;
-    return properties;
-  }
-};
 
 TEST_F(ExportsTest, DriverAndRuntimeShareOneMachine) {
   void* pointer = nullptr;
@@ -425,41 +355,5 @@ TEST_F(ExportsTest, EventPassesWithTheStreamsWork) {
   EXPECT_EQ(RUNTIME(cudaEventDestroy)(event), cudaSuccess);
 }
 
-// A real other process, which starts anew: a child that only forked would have this one's machine.
-TEST_F(ExportsTest, AnotherProcessOpensAnIpcHandle) {
-  char* device = nullptr;
-  ASSERT_EQ(RUNTIME(cudaMalloc)(reinterpret_cast<void**>(&device), kPage), cudaSuccess);
-  std::strcpy(device, "from the parent");
-  cudaIpcMemHandle_t handle;
-  ASSERT_EQ(RUNTIME(cudaIpcGetMemHandle)(&handle, device), cudaSuccess);
-  int pipe_ends[2];
-  ASSERT_EQ(pipe(pipe_ends), 0);
-  ASSERT_EQ(write(pipe_ends[1], &handle, sizeof(handle)), static_cast<ssize_t>(sizeof(handle)));
-  const pid_t child = fork();
-  if (child == 0) {
-    setenv("FRUGAL_TEST_IPC_PIPE", std::to_string(pipe_ends[0]).c_str(), 1);
-    execl("/proc/self/exe", "exports_test", "--gtest_filter=IpcChild.DISABLED_Run", "--gtest_also_run_disabled_tests",
-          static_cast<char*>(nullptr));
-    _exit(127);
-  }
-  int status = -1;
-  ASSERT_EQ(waitpid(child, &status, 0), child);
-  EXPECT_EQ(status, 0);
-  EXPECT_STREQ(device, "from the child");
-  ASSERT_EQ(RUNTIME(cudaFree)(device), cudaSuccess);
-}
-
-// The other process of AnotherProcessOpensAnIpcHandle.
-TEST(IpcChild, DISABLED_Run) {
-  const char* pipe_end = std::getenv("FRUGAL_TEST_IPC_PIPE");
-  ASSERT_NE(pipe_end, nullptr);
-  cudaIpcMemHandle_t handle;
-  ASSERT_EQ(read(std::atoi(pipe_end), &handle, sizeof(handle)), static_cast<ssize_t>(sizeof(handle)));
-  char* device = nullptr;
-  ASSERT_EQ(RUNTIME(cudaIpcOpenMemHandle)(reinterpret_cast<void**>(&device), handle, 0), cudaSuccess);
-  ASSERT_STREQ(device, "from the parent");
-  std::strcpy(device, "from the child");
-  ASSERT_EQ(RUNTIME(cudaIpcCloseMemHandle)(device), cudaSuccess);
-}
-
 }  // namespace
+}  // namespace frugal::sim

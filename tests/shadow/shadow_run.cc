@@ -9,15 +9,12 @@
 namespace frugal::shadow {
 namespace {
 
-// With fast checks the books are compared once in so many operations.
-constexpr int64_t kBooksEvery = 256;
+// With fast checks the statistics are compared once in so many operations.
+constexpr int64_t kStatisticsEvery = 256;
 
 Stream StreamOf(uint8_t number) { return Stream{number}; }
 
 Bytes BytesOf(int64_t pages) { return kPageSize * pages; }
-
-// An annotation that names the block.
-void* AnnotationOf(uint32_t name) { return reinterpret_cast<void*>(uintptr_t{name} + 1); }
 
 // What a device without virtual memory is asked for: see SegmentBacking.
 Bytes SegmentFor(Bytes size) {
@@ -26,17 +23,6 @@ Bytes SegmentFor(Bytes size) {
 }
 
 }  // namespace
-
-Tally& Tally::operator+=(const Tally& other) {
-  operations += other.operations;
-  allocations += other.allocations;
-  out_of_memory += other.out_of_memory;
-  faults += other.faults;
-  device_calls += other.device_calls;
-  stitches += other.stitches;
-  large += other.large;
-  return *this;
-}
 
 ShadowRun::ShadowRun(const Program& program, CheckLevel level, const Between& between)
     : level_(level),
@@ -116,8 +102,8 @@ void ShadowRun::Do(const Operation& operation) {
       DoSeldom(operation);
   }
   if (level_ == CheckLevel::kFull) allocator_->inspect().CheckInvariants();
-  const bool is_time = level_ == CheckLevel::kFull || tally_.operations % kBooksEvery == 0;
-  if (level_ != CheckLevel::kOff && is_time) CheckBooks();
+  const bool is_time = level_ == CheckLevel::kFull || tally_.operations % kStatisticsEvery == 0;
+  if (level_ != CheckLevel::kOff && is_time) CheckStatistics();
 }
 
 void ShadowRun::DoSeldom(const Operation& operation) {
@@ -138,10 +124,10 @@ void ShadowRun::DoSeldom(const Operation& operation) {
     case OperationKind::kEndEpoch:
       return EndEpoch(operation.amount);
     case OperationKind::kSnapshot:
-      return CheckSnapshot();
+      return blocks_.CheckSnapshot(*allocator_, verdict_);
     case OperationKind::kResetPeaks:
       allocator_->ResetPeakStatistics();
-      peak_bytes_ = live_bytes_;
+      blocks_.ResetPeak();
       return;
     case OperationKind::kCache:
       return Cache(Pages(operation.amount));
@@ -155,7 +141,7 @@ void ShadowRun::DoSeldom(const Operation& operation) {
 // --- Blocks.
 
 void ShadowRun::Allocate(const Operation& operation) {
-  if (Find(operation.block) != nullptr) return;
+  if (blocks_.Find(operation.block) != nullptr) return;
   const Stream stream = StreamOf(operation.stream);
   const Bytes requested(std::max<int64_t>(operation.amount, 1));
   const Bytes least(operation.second);
@@ -172,19 +158,14 @@ void ShadowRun::Allocate(const Operation& operation) {
     verdict_.Fail(absl::StrFormat("%d bytes are held beside %d of others, above the limit of %d",
                                   memory_.held().count(), others_.count(), limit_.count()));
   }
-  Expect("the size of a block", allocation->size.count(), size.count());
-  Expect("an address modulo 512", static_cast<int64_t>(allocation->address.value() % 512), 0);
-  Enter(operation.block, LiveBlock{allocation->address, size, requested, stream, {}, 0}, *allocation);
+  verdict_.Expect("the size of a block", allocation->size.count(), size.count());
+  verdict_.Expect("an address modulo 512", static_cast<int64_t>(allocation->address.value() % 512), 0);
+  Enter(operation.block, LiveBlock{allocation->address, size, requested, stream, {}}, *allocation);
 }
 
-void ShadowRun::Enter(uint32_t name, LiveBlock block, const Allocation& allocation) {
+void ShadowRun::Enter(uint32_t name, const LiveBlock& block, const Allocation& allocation) {
   ++annotations_;
-  live_bytes_ += block.size;
-  requested_bytes_ += block.requested;
-  peak_bytes_ = std::max(peak_bytes_, live_bytes_);
-  block.index = live_.size();
-  live_.push_back(name);
-  blocks_.emplace(name, block);
+  blocks_.Add(name, block);
   if (level_ != CheckLevel::kOff) memory_.HandOut(name, allocation.address, allocation.size, block.stream);
 }
 
@@ -215,15 +196,8 @@ bool ShadowRun::CouldBeFound(Bytes size, Stream stream) const {
 }
 
 void ShadowRun::Free(uint32_t name) {
-  LiveBlock* const found = Find(name);
-  if (found == nullptr) return;
-  const LiveBlock block = *found;
-  live_[block.index] = live_.back();
-  blocks_.at(live_.back()).index = block.index;
-  live_.pop_back();
-  blocks_.erase(name);
-  live_bytes_ -= block.size;
-  requested_bytes_ -= block.requested;
+  if (blocks_.Find(name) == nullptr) return;
+  const LiveBlock block = blocks_.Remove(name);
   if (level_ != CheckLevel::kOff) {
     // Whoever may use the block does so until the last moment.
     Positions uses;
@@ -238,34 +212,34 @@ void ShadowRun::Free(uint32_t name) {
   const bool has_others = std::find(block.used_by.begin(), block.used_by.end(), true) != block.used_by.end();
   if (has_others && (AnyCaptured() || watched_.faults() > faults)) has_unmarked_ = true;
   if (!freed.ok()) return verdict_.Fail(absl::StrFormat("Free of #%d: %s", name, freed.status().ToString()));
-  Expect("the size of the block that was freed", freed->count(), block.size.count());
+  verdict_.Expect("the size of the block that was freed", freed->count(), block.size.count());
 }
 
 void ShadowRun::FreeInside(const Operation& operation) {
-  const LiveBlock* const block = Find(operation.block);
+  const LiveBlock* const block = blocks_.Find(operation.block);
   if (block == nullptr) return;
   const Address address = block->address + Bytes(operation.amount % block->size.count());
   if (address == block->address) return;
-  const Bytes before = live_bytes_;
+  const Bytes before = blocks_.bytes();
   if (!absl::IsNotFound(allocator_->Free(address).status())) verdict_.Fail("freed what was not handed out");
   if (!absl::IsNotFound(allocator_->RecordStream(address, block->stream))) verdict_.Fail("recorded what is not there");
   const std::optional<BlockView> view = allocator_->inspect().FindBlock(address);
   if (!view.has_value()) return verdict_.Fail("a block was not found by an address inside of it");
-  Expect("where the block starts", static_cast<int64_t>(view->address.value()),
-         static_cast<int64_t>(block->address.value()));
-  Expect("bytes handed out", live_bytes_.count(), before.count());
+  verdict_.Expect("where the block starts", static_cast<int64_t>(view->address.value()),
+                  static_cast<int64_t>(block->address.value()));
+  verdict_.Expect("bytes handed out", blocks_.bytes().count(), before.count());
 }
 
 void ShadowRun::RecordStream(const Operation& operation) {
-  LiveBlock* const block = Find(operation.block);
+  LiveBlock* const block = blocks_.Find(operation.block);
   if (block == nullptr) return;
   const Stream stream = StreamOf(operation.stream);
   const absl::Status status = allocator_->RecordStream(block->address, stream);
   if (!status.ok()) return verdict_.Fail("RecordStream: " + status.ToString());
   if (stream != block->stream) block->used_by[operation.stream - 1] = true;
   const std::vector<Stream> streams = allocator_->inspect().StreamsOf(block->address);
-  Expect("the number of the block's streams", std::ssize(streams),
-         1 + std::count(block->used_by.begin(), block->used_by.end(), true));
+  verdict_.Expect("the number of the block's streams", std::ssize(streams),
+                  1 + std::count(block->used_by.begin(), block->used_by.end(), true));
   for (size_t i = 0; i < streams.size(); ++i) {
     const bool is_its = i == 0 ? streams[i] == block->stream : block->used_by[streams[i].id - 1];
     if (!is_its) verdict_.Fail("StreamsOf names a stream that is not the block's");
@@ -282,7 +256,11 @@ void ShadowRun::Work(uint8_t stream, int64_t duration) {
 void ShadowRun::SetCaptured(uint8_t stream, bool captured) {
   if (captured_[stream - 1] == captured) return;
   captured_[stream - 1] = captured;
-  captured ? device_.BeginCapture(StreamOf(stream)) : device_.EndCapture(StreamOf(stream));
+  if (captured) {
+    device_.BeginCapture(StreamOf(stream));
+  } else {
+    device_.EndCapture(StreamOf(stream));
+  }
 }
 
 bool ShadowRun::AnyCaptured() const { return std::find(captured_.begin(), captured_.end(), true) != captured_.end(); }
@@ -295,11 +273,12 @@ void ShadowRun::Trim(Bytes enough) {
   const absl::StatusOr<Bytes> returned = allocator_->Trim(enough);
   ExpectOkUnlessFailed("Trim", returned.status(), faults);
   if (!returned.ok() || watched_.faults() > faults) return;
-  Expect("what Trim returned", returned->count(), (before - memory_.held()).count());
+  verdict_.Expect("what Trim returned", returned->count(), (before - memory_.held()).count());
   if (enough != kUnlimited || AnyCaptured() || level_ == CheckLevel::kOff) return;
   faults_at_trim_ = faults;
-  if (movable_) Expect("pages without a byte in use after a trim", memory_.UnusedPages().count(), 0);
-  if (!movable_) Expect("segments without a byte in use after a trim", memory_.UnusedSegments(captured_).count(), 0);
+  if (movable_) verdict_.Expect("pages without a byte in use after a trim", memory_.UnusedPages().count(), 0);
+  if (!movable_)
+    verdict_.Expect("segments without a byte in use after a trim", memory_.UnusedSegments(captured_).count(), 0);
 }
 
 void ShadowRun::ReturnIdle(Bytes enough) {
@@ -311,8 +290,8 @@ void ShadowRun::ReturnIdle(Bytes enough) {
   memory_.EndIdle();
   ExpectOkUnlessFailed("ReturnIdle", returned.status(), faults);
   if (!returned.ok() || watched_.faults() > faults) return;
-  Expect("what ReturnIdle returned", returned->count(), (before - memory_.held()).count());
-  if (movable_) Expect("the time that the host waited for idle memory", (device_.now() - start).count(), 0);
+  verdict_.Expect("what ReturnIdle returned", returned->count(), (before - memory_.held()).count());
+  if (movable_) verdict_.Expect("the time that the host waited for idle memory", (device_.now() - start).count(), 0);
 }
 
 void ShadowRun::SetLimit(Bytes limit, Bytes others) {
@@ -371,7 +350,7 @@ void ShadowRun::DoMeanwhile() {
   for (const Operation& operation : std::exchange(meanwhile_, {})) Do(operation);
 }
 
-// --- The books.
+// --- The accounting.
 
 void ShadowRun::OnMemoryEvent(const MemoryEvent& event) {
   if (event.kind == MemoryEvent::Kind::kFreeRequested && event.annotation == nullptr) {
@@ -380,7 +359,7 @@ void ShadowRun::OnMemoryEvent(const MemoryEvent& event) {
 }
 
 void ShadowRun::DropAnnotation(void* /*annotation*/) {
-  if (--annotations_ < static_cast<int64_t>(live_.size())) verdict_.Fail("an annotation was dropped too often");
+  if (--annotations_ < blocks_.count()) verdict_.Fail("an annotation was dropped too often");
 }
 
 void ShadowRun::EndEpoch(int64_t how) {
@@ -389,62 +368,32 @@ void ShadowRun::EndEpoch(int64_t how) {
   if (how == 0) allocator_->births().EndEpoch();
   if (how == 1) allocator_->births().CollapseEpochs();
   if (how >= 2) allocator_->births().HalveEpochs();
-  Expect("bytes alive by the epochs' report", allocator_->births().Report().live.count(), live_bytes_.count());
+  verdict_.Expect("bytes alive by the epochs' report", allocator_->births().Report().live.count(),
+                  blocks_.bytes().count());
 }
 
-void ShadowRun::CheckBooks() {
+void ShadowRun::CheckStatistics() {
   const Statistics statistics = allocator_->GetStatistics();
-  Expect("bytes handed out", statistics.allocated_bytes[SizeGroup::kAll].current, live_bytes_.count());
-  Expect("blocks handed out", statistics.allocation[SizeGroup::kAll].current, std::ssize(live_));
-  Expect("bytes requested", statistics.requested_bytes[SizeGroup::kAll].current, requested_bytes_.count());
-  Expect("the peak of bytes handed out", statistics.allocated_bytes[SizeGroup::kAll].peak, peak_bytes_.count());
+  verdict_.Expect("bytes handed out", statistics.allocated_bytes[SizeGroup::kAll].current, blocks_.bytes().count());
+  verdict_.Expect("blocks handed out", statistics.allocation[SizeGroup::kAll].current, blocks_.count());
+  verdict_.Expect("bytes requested", statistics.requested_bytes[SizeGroup::kAll].current, blocks_.requested().count());
+  verdict_.Expect("the peak of bytes handed out", statistics.allocated_bytes[SizeGroup::kAll].peak,
+                  blocks_.peak().count());
   tally_.stitches = statistics.num_stitches;
   const int64_t held = memory_.held().count();
   const int64_t reserved = statistics.reserved_bytes[SizeGroup::kAll].current;
-  Expect("bytes that the device has given", device_.used().count(), held + BytesOf(std::ssize(cached_)).count());
+  verdict_.Expect("bytes that the device has given", device_.used().count(),
+                  held + BytesOf(std::ssize(cached_)).count());
   if (watched_.faults() == faults_at_trim_) {
-    Expect("bytes reserved", reserved, held);
+    verdict_.Expect("bytes reserved", reserved, held);
   } else if (reserved > held) {
-    Expect("bytes reserved", reserved, held);
+    verdict_.Expect("bytes reserved", reserved, held);
   }
   const int64_t active = statistics.active_bytes()[SizeGroup::kAll].current;
-  if (active < live_bytes_.count() || active > reserved) {
+  if (active < blocks_.bytes().count() || active > reserved) {
     verdict_.Fail(absl::StrFormat("%d bytes are active, with %d handed out and %d reserved", active,
-                                  live_bytes_.count(), reserved));
+                                  blocks_.bytes().count(), reserved));
   }
-}
-
-void ShadowRun::CheckSnapshot() {
-  size_t seen = 0;
-  Bytes mapped;
-  for (const SegmentView& segment : allocator_->inspect().Snapshot()) {
-    mapped += segment.size;
-    Address at = segment.address;
-    for (const BlockView& block : segment.blocks) {
-      if (block.address != at) verdict_.Fail("a segment of the snapshot has a gap");
-      at = at + block.size;
-      if (block.state != BlockView::State::kAllocated) continue;
-      ++seen;
-      const auto name = static_cast<uint32_t>(reinterpret_cast<uintptr_t>(block.annotation) - 1);
-      const LiveBlock* const live = Find(name);
-      if (live == nullptr || live->address != block.address || live->size != block.size ||
-          live->requested != block.requested || live->stream != segment.stream) {
-        verdict_.Fail("the snapshot has a block that was not handed out so");
-      }
-    }
-    if (at != segment.address + segment.size) verdict_.Fail("the blocks of a segment do not fill it");
-  }
-  Expect("blocks in the snapshot", static_cast<int64_t>(seen), std::ssize(live_));
-  Expect("bytes in the snapshot", mapped.count(), allocator_->GetStatistics().reserved_bytes[SizeGroup::kAll].current);
-}
-
-void ShadowRun::Expect(const char* what, int64_t is, int64_t should) {
-  if (is != should) verdict_.Fail(absl::StrFormat("%s: %d instead of %d", what, is, should));
-}
-
-ShadowRun::LiveBlock* ShadowRun::Find(uint32_t name) {
-  const auto it = blocks_.find(name);
-  return it == blocks_.end() ? nullptr : &it->second;
 }
 
 // --- The end.
@@ -458,30 +407,30 @@ void ShadowRun::Finish() {
   static_cast<void>(device_.SetFaults(""));
   for (uint8_t stream = 1; stream <= kStreams; ++stream) SetCaptured(stream, false);
   SetLimit(kUnlimited, Bytes(0));
-  if (level_ != CheckLevel::kOff) CheckSnapshot();
-  while (!live_.empty() && !failed()) Free(live_.back());
+  if (level_ != CheckLevel::kOff) blocks_.CheckSnapshot(*allocator_, verdict_);
+  while (blocks_.count() > 0 && !failed()) Free(blocks_.names().back());
   for (const PhysicalHandle& handle : std::exchange(cached_, {})) {
     if (!device_.Release(handle).ok()) verdict_.Fail("the test's own memory cannot be given back");
   }
   if (failed()) return;
   allocator_->inspect().CheckInvariants();
   Trim(kUnlimited);
-  Expect("bytes held after all was freed and trimmed", device_.used().count(), 0);
+  verdict_.Expect("bytes held after all was freed and trimmed", device_.used().count(), 0);
   const Bytes all = movable_ ? device_bytes_ : kSmallLimit;
   Allocate({.kind = OperationKind::kAllocate, .block = UINT32_MAX, .amount = all.count()});
-  Expect("blocks after all memory was asked for in one piece", std::ssize(live_), 1);
+  verdict_.Expect("blocks after all memory was asked for in one piece", blocks_.count(), 1);
   Free(UINT32_MAX);
   allocator_->inspect().CheckInvariants();
-  CheckBooks();
+  CheckStatistics();
   if (!failed()) EndWorld();
 }
 
 void ShadowRun::EndWorld() {
   Trim(kUnlimited);
-  Expect("annotations that were not dropped", level_ == CheckLevel::kFull ? annotations_ : 0, 0);
+  verdict_.Expect("annotations that were not dropped", level_ == CheckLevel::kFull ? annotations_ : 0, 0);
   allocator_.reset();
-  Expect("bytes held by nobody", device_.used().count(), 0);
-  Expect("events held by nobody", device_.live_events(), 0);
+  verdict_.Expect("bytes held by nobody", device_.used().count(), 0);
+  verdict_.Expect("events held by nobody", device_.live_events(), 0);
   if (memory_.HasViews() || memory_.HasRanges()) verdict_.Fail("addresses are still reserved at the end");
 }
 

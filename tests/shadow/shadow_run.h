@@ -11,7 +11,7 @@
 // the
 //   device still has within the limit, and the memory that others would give back are together too small for it;
 // - what is failed on purpose costs nobody anything but the request at hand, and of that only the success;
-// - the books: bytes and blocks handed out, peaks, memory held; and the snapshot, byte by byte (now and then);
+// - the accounting: bytes and blocks handed out, peaks, memory held; and the snapshot, byte by byte (now and then);
 // - ReturnIdle makes the host wait for nothing and returns nothing that was used since the mark; Trim leaves no handle
 // of
 //   which no byte is in use;
@@ -26,38 +26,27 @@
 #include <string>
 #include <vector>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/types/span.h"
 #include "allocator/device_allocator.h"
 #include "cuda/simulated/simulated_device.h"
+#include "tests/shadow/live_blocks.h"
 #include "tests/shadow/memory_model.h"
 #include "tests/shadow/operation.h"
 #include "tests/shadow/stream_order.h"
+#include "tests/shadow/tally.h"
+#include "tests/shadow/verdict.h"
 #include "tests/shadow/watched_device.h"
 
 namespace frugal::shadow {
 
 enum class CheckLevel {
   kOff,   // what the allocator answers, and the end
-  kFast,  // and the models after each operation, the books now and then
-  kFull,  // and the books and the allocator's own invariants after each
+  kFast,  // and the models after each operation, the accounting now and then
+  kFull,  // and the accounting and the allocator's own invariants after each
 };
 
 // Puts a device that lies between the allocator and the device that is watched; for tests of the models.
 using Between = std::function<std::unique_ptr<Device>(Device&)>;
-
-// How much was done, in all.
-struct Tally {
-  int64_t operations = 0;
-  int64_t allocations = 0;
-  int64_t out_of_memory = 0;
-  int64_t faults = 0;
-  int64_t device_calls = 0;
-  int64_t stitches = 0;
-  LargeHandles large;  // handles of more than one page
-
-  Tally& operator+=(const Tally& other);
-};
 
 // Not thread-safe.
 class ShadowRun final : public Reclaimer, public Observer {
@@ -73,19 +62,10 @@ class ShadowRun final : public Reclaimer, public Observer {
   bool failed() const { return verdict_.failed(); }
   const std::string& failure() const { return verdict_.text(); }
   // The blocks that are handed out.
-  absl::Span<const uint32_t> live() const { return live_; }
+  absl::Span<const uint32_t> live() const { return blocks_.names(); }
   Tally tally() const;
 
  private:
-  struct LiveBlock {
-    Address address;
-    Bytes size;
-    Bytes requested;
-    Stream stream;
-    std::array<bool, kStreams> used_by = {};
-    size_t index;  // in live_
-  };
-
   // Reclaimer.
   bool ReleaseCaches() override;
   bool CollectGarbage() override;
@@ -110,16 +90,13 @@ class ShadowRun final : public Reclaimer, public Observer {
   void Cache(Pages pages);
   void DoMeanwhile();
 
-  void Enter(uint32_t name, LiveBlock block, const Allocation& allocation);
+  void Enter(uint32_t name, const LiveBlock& block, const Allocation& allocation);
   void CheckRefused(const absl::Status& status, Bytes size, Stream stream, int64_t faults_before);
   // Whether what nobody uses would do for the request.
   bool CouldBeFound(Bytes size, Stream stream) const;
   // Statuses other than OK are fine if the device failed in the meantime.
   void ExpectOkUnlessFailed(const char* call, const absl::Status& status, int64_t faults_before);
-  void CheckBooks();
-  void CheckSnapshot();
-  void Expect(const char* what, int64_t is, int64_t should);
-  LiveBlock* Find(uint32_t name);
+  void CheckStatistics();
   Bytes Headroom() const;
   bool AnyCaptured() const;
   void EndWorld();
@@ -136,8 +113,7 @@ class ShadowRun final : public Reclaimer, public Observer {
   AddressDirectory directory_;
   std::unique_ptr<DeviceAllocator> allocator_;
 
-  std::vector<uint32_t> live_;
-  absl::flat_hash_map<uint32_t, LiveBlock> blocks_;
+  LiveBlocks blocks_;
   std::vector<PhysicalHandle> cached_;
   std::vector<uint32_t> garbage_;
   std::vector<Operation> meanwhile_;
@@ -149,11 +125,8 @@ class ShadowRun final : public Reclaimer, public Observer {
   Bytes limit_ = kUnlimited;
   Bytes others_;
   bool records_births_ = false;
-  int64_t faults_at_trim_ = 0;  // since then, what is held and what is in the books may differ
+  int64_t faults_at_trim_ = 0;  // since then, what is held and what is accounted for may differ
   int64_t annotations_ = 0;
-  Bytes live_bytes_;
-  Bytes requested_bytes_;
-  Bytes peak_bytes_;
   Tally tally_;
 };
 

@@ -3,22 +3,23 @@
 #ifndef FRUGAL_TESTS_SHADOW_WATCHED_DEVICE_H_
 #define FRUGAL_TESTS_SHADOW_WATCHED_DEVICE_H_
 
-#include "allocator/port/device.h"
+#include <cstdint>
+
 #include "cuda/simulated/simulated_device.h"
+#include "tests/devices/forwarding_device.h"
 #include "tests/shadow/memory_model.h"
 #include "tests/shadow/stream_order.h"
 
 namespace frugal::shadow {
 
-class WatchedDevice final : public Device {
+class WatchedDevice final : public ForwardingDevice {
  public:
   WatchedDevice(sim::SimulatedDevice& device, MemoryModel& memory, StreamOrder& order)
-      : device_(device), memory_(memory), order_(order) {}
+      : ForwardingDevice(device), simulated_(device), memory_(memory), order_(order) {}
 
   // How often the device was told to fail and did; that it is full, or a stream is being captured, is no fault.
   int64_t faults() const { return faults_; }
 
-  bool HasVirtualMemory() const override { return device_.HasVirtualMemory(); }
   absl::StatusOr<MemoryInfo> GetMemoryInfo() override;
   absl::StatusOr<Address> Reserve(Bytes size) override;
   absl::Status Unreserve(Address range, Bytes size) override;
@@ -40,7 +41,7 @@ class WatchedDevice final : public Device {
   // Whether the call succeeded. `needed`: what it takes of the device's memory.
   bool Succeeded(const absl::Status& status, Bytes needed = Bytes(0));
 
-  sim::SimulatedDevice& device_;
+  sim::SimulatedDevice& simulated_;
   MemoryModel& memory_;
   StreamOrder& order_;
   int64_t faults_ = 0;

@@ -1,0 +1,28 @@
+// A set of addresses, as ranges none of which touches the next.
+
+#ifndef FRUGAL_CUDA_ADDRESS_RANGES_H_
+#define FRUGAL_CUDA_ADDRESS_RANGES_H_
+
+#include <map>
+
+#include "allocator/port/units.h"
+
+namespace frugal {
+
+// Not thread-safe.
+class AddressRanges {
+ public:
+  void Add(Address start, Bytes size);
+  // What of it is not there changes nothing.
+  void Remove(Address start, Bytes size);
+
+  // Start and end of each range, in order.
+  const std::map<Address, Address>& ranges() const { return ranges_; }
+
+ private:
+  std::map<Address, Address> ranges_;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_CUDA_ADDRESS_RANGES_H_

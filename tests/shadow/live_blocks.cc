@@ -1,0 +1,60 @@
+#include "tests/shadow/live_blocks.h"
+
+#include <algorithm>
+
+namespace frugal::shadow {
+
+void LiveBlocks::Add(uint32_t name, const LiveBlock& block) {
+  bytes_ += block.size;
+  requested_ += block.requested;
+  peak_ = std::max(peak_, bytes_);
+  blocks_.emplace(name, Placed{block, names_.size()});
+  names_.push_back(name);
+}
+
+LiveBlock LiveBlocks::Remove(uint32_t name) {
+  const auto [block, index] = blocks_.at(name);
+  names_[index] = names_.back();
+  blocks_.at(names_.back()).index = index;
+  names_.pop_back();
+  blocks_.erase(name);
+  bytes_ -= block.size;
+  requested_ -= block.requested;
+  return block;
+}
+
+LiveBlock* LiveBlocks::Find(uint32_t name) {
+  const auto it = blocks_.find(name);
+  return it == blocks_.end() ? nullptr : &it->second.block;
+}
+
+const LiveBlock* LiveBlocks::Find(uint32_t name) const {
+  const auto it = blocks_.find(name);
+  return it == blocks_.end() ? nullptr : &it->second.block;
+}
+
+void LiveBlocks::CheckSnapshot(const DeviceAllocator& allocator, Verdict& verdict) const {
+  int64_t seen = 0;
+  Bytes mapped;
+  for (const SegmentView& segment : allocator.Snapshot()) {
+    mapped += segment.size;
+    Address at = segment.address;
+    for (const BlockView& block : segment.blocks) {
+      if (block.address != at) verdict.Fail("a segment of the snapshot has a gap");
+      at = at + block.size;
+      if (block.state != BlockView::State::kAllocated) continue;
+      ++seen;
+      const LiveBlock* const live = Find(NameOf(block.annotation));
+      if (live == nullptr || live->address != block.address || live->size != block.size ||
+          live->requested != block.requested || live->stream != segment.stream) {
+        verdict.Fail("the snapshot has a block that was not handed out so");
+      }
+    }
+    if (at != segment.address + segment.size) verdict.Fail("the blocks of a segment do not fill it");
+  }
+  verdict.Expect("blocks in the snapshot", seen, count());
+  verdict.Expect("bytes in the snapshot", mapped.count(),
+                 allocator.GetStatistics().reserved_bytes[SizeGroup::kAll].current);
+}
+
+}  // namespace frugal::shadow
