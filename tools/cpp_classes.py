@@ -1,7 +1,8 @@
 """The public functions of each C++ class that are its own, as its header declares them.
 
 Left out are what the class has to have (constructors, destructors, operators, overrides, what is deleted or defaulted)
-and what others fill in: pure virtual functions, so a port has none, and test fixtures. Overloads count once.
+and what others fill in: pure virtual functions, so a port has none, and test fixtures. What only names a part of the
+class, `Clock& clock() { return clock_; }`, is left out, too. Overloads count once.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ _NO_CODE = re.compile(
 _ATTRIBUTE = r"(?:\[\[[^\]]*\]\]|ABSL_\w+(?:\([^()]*\))?|C10_\w+)"
 _CLASS = re.compile(rf"(?<!enum )\b(class|struct)\s+(?:{_ATTRIBUTE}\s+)*(\w+)(?:\s+final)?\s*(:(?!:)[^;{{}}()]*)?\{{")
 _ACCESS = re.compile(r"\b(public|private|protected)\s*:(?!:)")
+# "Part& part() { return part_; }", const or not.
+_NAMES_A_PART = re.compile(r"[\w:]+& (\w+)\(\) (?:const )?\{ return \*?\1_; \}")
 _NO_FUNCTION = re.compile(r"\s*(?:using|friend|typedef|static_assert|class|struct|union|enum)\b")
 _PURE_OR_GIVEN = re.compile(r"\b(?:override|final)\b|=\s*(?:0|delete|default)\s*$")
 _SPECIFIER = re.compile(rf"\b(?:alignas|decltype|explicit|noexcept)\s*\((?:[^()]|\([^()]*\))*\)|{_ATTRIBUTE}")
@@ -26,7 +29,7 @@ _FUNCTION = re.compile(r"(~?\w+)\s*\((?!\s*\*)")
 
 def public_functions(header: str) -> dict[str, set[str]]:
     """By class of the header's text, nested ones too: the names of its own public functions."""
-    text = _NO_CODE.sub("", header)
+    text = _NAMES_A_PART.sub("", _NO_CODE.sub("", header))
     return {
         head[2]: set(_own(head, text[head.end() : _end_of_block(text, head.end())]))
         for head in _CLASS.finditer(text)

@@ -21,7 +21,9 @@ TEST(FormatBytesTest, AmountsOnRecordReadAsInPython) {
     ++cases;
     EXPECT_EQ(FormatBytes(size), text) << line;
     const Bytes whole(static_cast<int64_t>(size));
-    if (static_cast<double>(whole.count()) == size) EXPECT_EQ(FormatBytes(whole), text) << line;
+    if (static_cast<double>(whole.count()) == size) {
+      EXPECT_EQ(FormatBytes(whole), text) << line;
+    }
   }
   EXPECT_GE(cases, 30);
 }

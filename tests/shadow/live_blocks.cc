@@ -36,7 +36,7 @@ const LiveBlock* LiveBlocks::Find(uint32_t name) const {
 void LiveBlocks::CheckSnapshot(const DeviceAllocator& allocator, Verdict& verdict) const {
   int64_t seen = 0;
   Bytes mapped;
-  for (const SegmentView& segment : allocator.Snapshot()) {
+  for (const SegmentView& segment : allocator.inspect().Snapshot()) {
     mapped += segment.size;
     Address at = segment.address;
     for (const BlockView& block : segment.blocks) {

@@ -69,9 +69,8 @@ class Region(contextlib.ContextDecorator):
 
     def __str__(self) -> str:
         title = self.name or "the region"
-        lines = [
-            f"{title}: {format_bytes(sum(self.peak.values()))} more at its peak, {format_bytes(sum(self.kept.values()))} kept"
-        ]
+        peak, kept = format_bytes(sum(self.peak.values())), format_bytes(sum(self.kept.values()))
+        lines = [f"{title}: {peak} more at its peak, {kept} kept"]
         sites = list(dict.fromkeys([*self.kept, *self.peak]))
         sites.sort(key=lambda site: -max(self.peak.get(site, 0), self.kept.get(site, 0)))
         lines += [f"  {'at the peak':>11}  {'kept':>11}"] if sites else []
