@@ -69,7 +69,7 @@ Machine::Machine(const Configuration& configuration, const std::vector<int>& slo
                        .mapped_handles = *mapped_handles_,
                        .host_mappings = host_mappings_,
                        .driver_memory = driver_memory_,
-                       .is_busy = [this](int gpu) { return streams_.IsBusy(gpu); },
+                       .is_busy = [this](int gpu) { return streams_.of(gpu).IsBusy(); },
                        .order = order_.get()},
                       configuration.virtual_memory),
       segments_({.addresses = addresses_,
@@ -132,7 +132,7 @@ Error Machine::AllocateHost(Bytes size, void** start) {
 }
 
 Error Machine::FreeSegment(Address start) {
-  if (const std::optional<Segments::Segment> segment = segments_.Find(start)) streams_.WaitForGpu(segment->gpu);
+  if (const std::optional<Segments::Segment> segment = segments_.Find(start)) streams_.of(segment->gpu).Wait();
   return segments_.Free(start);
 }
 

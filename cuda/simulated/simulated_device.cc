@@ -115,9 +115,10 @@ absl::StatusOr<::frugal::Event> SimulatedDevice::Record(::frugal::Stream stream)
   Stream& recorded = StreamOf(stream);
   if (absl::Status status = CheckNotCapturing(recorded); !status.ok()) return status;
   Event* event = nullptr;
-  if (const Error error = streams.CreateEvent(&event); error != Error::kSuccess) return ToStatus(error, "event_create");
-  if (const Error error = streams.Record(event, recorded); error != Error::kSuccess) {
-    (void)streams.DestroyEvent(event);
+  if (const Error error = streams.events().Create(&event); error != Error::kSuccess)
+    return ToStatus(error, "event_create");
+  if (const Error error = streams.events().Record(event, recorded); error != Error::kSuccess) {
+    (void)streams.events().Destroy(event);
     return ToStatus(error, "event_record");
   }
   absl::MutexLock lock(&mutex_);
@@ -127,7 +128,7 @@ absl::StatusOr<::frugal::Event> SimulatedDevice::Record(::frugal::Stream stream)
 }
 
 absl::StatusOr<bool> SimulatedDevice::HasPassed(::frugal::Event event) {
-  const Error error = machine_.streams().QueryEvent(EventOf(event));
+  const Error error = machine_.streams().events().Query(EventOf(event));
   if (error == Error::kNotReady) return false;
   if (error != Error::kSuccess) return ToStatus(error, "event_query");
   return true;
@@ -136,15 +137,15 @@ absl::StatusOr<bool> SimulatedDevice::HasPassed(::frugal::Event event) {
 absl::Status SimulatedDevice::StreamWait(::frugal::Stream stream, ::frugal::Event event) {
   Stream& waiting = StreamOf(stream);
   if (absl::Status status = CheckNotCapturing(waiting); !status.ok()) return status;
-  return ToStatus(machine_.streams().StreamWait(waiting, EventOf(event)), "stream_wait");
+  return ToStatus(machine_.streams().events().StreamWait(waiting, EventOf(event)), "stream_wait");
 }
 
 absl::Status SimulatedDevice::Synchronize(::frugal::Event event) {
-  return ToStatus(machine_.streams().SynchronizeEvent(EventOf(event)), "event_synchronize");
+  return ToStatus(machine_.streams().events().Synchronize(EventOf(event)), "event_synchronize");
 }
 
 absl::Status SimulatedDevice::SynchronizeAll() {
-  return ToStatus(machine_.streams().SynchronizeGpu(kGpu), "synchronize");
+  return ToStatus(machine_.streams().of(kGpu).Synchronize(), "synchronize");
 }
 
 void SimulatedDevice::Recycle(::frugal::Event event) {
@@ -156,7 +157,7 @@ void SimulatedDevice::Recycle(::frugal::Event event) {
     gone = it->second;
     events_.erase(it);
   }
-  (void)machine_.streams().DestroyEvent(gone);  // It was here, so it is there.
+  (void)machine_.streams().events().Destroy(gone);  // It was here, so it is there.
 }
 
 void SimulatedDevice::MakeBusyUntil(::frugal::Stream stream, Nanoseconds time) {
@@ -187,22 +188,22 @@ std::string SimulatedDevice::order_report() const {
 
 bool SimulatedDevice::IsOutstanding(::frugal::Event event) const {
   Nanoseconds passes_at{0};
-  const Error error = machine_.streams().PassesAt(EventOf(event), &passes_at);
+  const Error error = machine_.streams().events().PassesAt(EventOf(event), &passes_at);
   return error == Error::kSuccess && passes_at > now();
 }
 
 bool SimulatedDevice::IsOrderedAfter(::frugal::Stream stream, ::frugal::Event event) {
-  return machine_.streams().IsOrderedAfter(StreamOf(stream), EventOf(event));
+  return machine_.streams().events().IsOrderedAfter(StreamOf(stream), EventOf(event));
 }
 
 void SimulatedDevice::BeginCapture(::frugal::Stream stream) {
   // Relaxed, so that the capture forbids the policy nothing but to use the stream itself.
-  (void)machine_.streams().BeginCapture(StreamOf(stream), CaptureMode::kRelaxed, std::make_shared<Graph>(), {});
+  (void)machine_.streams().captures().Begin(StreamOf(stream), CaptureMode::kRelaxed, std::make_shared<Graph>(), {});
 }
 
 bool SimulatedDevice::EndCapture(::frugal::Stream stream) {
   std::shared_ptr<Graph> graph;
-  return machine_.streams().EndCapture(StreamOf(stream), &graph) == Error::kSuccess;
+  return machine_.streams().captures().End(StreamOf(stream), &graph) == Error::kSuccess;
 }
 
 void SimulatedDevice::Order(::frugal::Stream waiter, ::frugal::Stream waited) {
@@ -237,8 +238,8 @@ int64_t SimulatedDevice::live_events() const {
 }
 
 absl::Status SimulatedDevice::CheckNotCapturing(const Stream& stream) {
-  Streams::CaptureInfo info;
-  const Error error = machine_.streams().QueryCapture(stream, &info);
+  Captures::Info info;
+  const Error error = machine_.streams().captures().Query(stream, &info);
   if (error != Error::kSuccess) return ToStatus(error, "capture_query");
   if (info.state == Capture::State::kEnded) return absl::OkStatus();
   return absl::UnavailableError("the stream is being captured");

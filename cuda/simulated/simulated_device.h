@@ -76,7 +76,7 @@ class SimulatedDevice final : public Device {
   uint64_t late_faults() const { return machine_.late() == nullptr ? 0 : machine_.late()->faults(); }
 
   // Whether any work is outstanding.
-  bool IsBusy() const { return machine_.streams().IsBusy(0); }
+  bool IsBusy() const { return machine_.streams().of(0).IsBusy(); }
   // Whether `event` has not passed yet. Unlike HasPassed() this is not the program's question: nothing is counted, and
   // nothing is ordered by it.
   bool IsOutstanding(::frugal::Event event) const;

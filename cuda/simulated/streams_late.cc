@@ -16,19 +16,11 @@ std::string NameOfGpuToo(const Stream& stream) {
 
 }  // namespace
 
-Nanoseconds Streams::RunDue() {
-  const Nanoseconds now = clock_.Now();
-  if (late_ == nullptr) return now;
-  late_->RunUntil(now);
-  while (const std::optional<Nanoseconds> until = late_->QueueIsFullUntil()) clock_.WaitUntil(*until);
-  return now;
-}
-
 void Streams::AddLate(const Stream& stream, const std::shared_ptr<const Work>& work, Nanoseconds start, bool runs) {
   const bool moves_data = (runs || work->frees_memory) && work->run != nullptr;
   if (work->graph == nullptr) {
     if (moves_data || !work->uses.empty()) {
-      late_->Add(start + work->duration, NameOfGpuToo(stream), work, moves_data);
+      state_.late_work->Add(start + work->duration, NameOfGpuToo(stream), work, moves_data);
     }
     return;
   }

@@ -10,45 +10,14 @@
 namespace frugal::sim {
 
 void Streams::NameForOrder(const Stream& stream, std::string name) {
-  if (order_ != nullptr) order_->RenameStream(stream.order_numbers.front(), std::move(name));
-}
-
-bool Streams::IsOrderedAfter(const Stream& stream, Event* event) const {
-  std::lock_guard lock(mutex_);
-  return HasEvent(event) && OrderReached(stream).Covers(event->order());
-}
-
-VectorClock Streams::OrderReached(const Stream& stream) const {
-  if (order_ == nullptr) return {};
-  VectorClock reached = stream.order;
-  order_->JoinHost(reached);
-  if (stream.kind == Stream::Kind::kBlocking) {
-    const auto legacy = legacy_.find(stream.context);
-    if (legacy != legacy_.end() && legacy->second) reached.Join(legacy->second->order);
-  } else if (stream.kind == Stream::Kind::kLegacy) {
-    streams_.ForEach([&](const Stream& other) {
-      if (other.context == stream.context && other.kind == Stream::Kind::kBlocking) reached.Join(other.order);
-    });
-  }
-  return reached;
-}
-
-VectorClock Streams::OrderOf(const Context& context) const {
-  if (order_ == nullptr) return {};
-  VectorClock all;
-  streams_.ForEach([&](const Stream& stream) {
-    if (stream.context->IsWithin(context)) all.Join(stream.order);
-  });
-  for (const auto& [of, point] : destroyed_) {
-    if (of->IsWithin(context)) all.Join(point.order);
-  }
-  return all;
+  if (state_.order_checker != nullptr)
+    state_.order_checker->RenameStream(stream.order_numbers.front(), std::move(name));
 }
 
 void Streams::EnterOrder(Stream& stream, const Work& work) {
-  if (order_ == nullptr || (work.uses.empty() && work.graph == nullptr)) return;
-  stream.order = OrderReached(stream);
-  if (!work.uses.empty()) order_->Enter(stream.order_numbers.front(), stream.order, work.name, work.uses);
+  if (state_.order_checker == nullptr || (work.uses.empty() && work.graph == nullptr)) return;
+  stream.order = state_.OrderReached(stream);
+  if (!work.uses.empty()) state_.order_checker->Enter(stream.order_numbers.front(), stream.order, work.name, work.uses);
   size_t branches = 0;
   if (work.graph != nullptr) stream.order = EnterGraphOrder(stream, *work.graph, stream.order, branches);
 }
@@ -76,7 +45,7 @@ VectorClock Streams::EnterGraphOrder(Stream& stream, const Graph& graph, const V
     }
     if (!branch.has_value()) branch = branches++;
     const Work& work = node->work;
-    if (!work.uses.empty()) order_->Enter(OrderNumber(stream, *branch), order, work.name, work.uses);
+    if (!work.uses.empty()) state_.order_checker->Enter(OrderNumber(stream, *branch), order, work.name, work.uses);
     if (work.graph != nullptr) order = EnterGraphOrder(stream, *work.graph, order, branches);
     after.Join(order);
     reached.emplace(node, Reached{*branch, std::move(order)});
@@ -88,13 +57,9 @@ uint32_t Streams::OrderNumber(Stream& stream, size_t branch) {
   while (stream.order_numbers.size() <= branch) {
     const std::string name =
         "branch " + std::to_string(stream.order_numbers.size()) + " of stream " + std::to_string(stream.id);
-    stream.order_numbers.push_back(order_->AddStream(name));
+    stream.order_numbers.push_back(state_.order_checker->AddStream(name));
   }
   return stream.order_numbers[branch];
-}
-
-void Streams::HostSees(const VectorClock& order) {
-  if (order_ != nullptr) order_->HostSees(order);
 }
 
 }  // namespace frugal::sim

@@ -35,7 +35,7 @@ class EveryCall {
     Must(machine.segments().Malloc(0, kPageSize, Segments::Kind::kDevice, &segment_));
     Must(machine.virtual_memory().Reserve(kPageSize, kPageSize, Address(), &empty_range_));
     stream_ = machine.streams().Create(0, Stream::Kind::kNonBlocking, 0);
-    event_ = machine.streams().CreateEvent();
+    event_ = machine.streams().events().Create();
   }
 
   Error Make(CallKind kind) {
@@ -84,22 +84,22 @@ class EveryCall {
     Streams& streams = machine_.streams();
     switch (kind) {
       case CallKind::kSync:
-        return streams.SynchronizeEvent(event_);
+        return streams.events().Synchronize(event_);
       case CallKind::kEventRecord:
-        return streams.Record(event_, *stream_);
+        return streams.events().Record(event_, *stream_);
       case CallKind::kEventQuery:
-        return streams.QueryEvent(event_);
+        return streams.events().Query(event_);
       case CallKind::kStreamWait:
-        return streams.StreamWait(*stream_, event_);
+        return streams.events().StreamWait(*stream_, event_);
       case CallKind::kLaunch:
         return streams.Launch(*stream_, {});
       case CallKind::kEventCreate: {
         Event* event = nullptr;
-        return streams.CreateEvent(&event);
+        return streams.events().Create(&event);
       }
       case CallKind::kCaptureQuery: {
-        Streams::CaptureInfo info;
-        return streams.QueryCapture(*stream_, &info);
+        Captures::Info info;
+        return streams.captures().Query(*stream_, &info);
       }
       default:
         return Error::kUnknown;

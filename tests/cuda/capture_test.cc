@@ -23,18 +23,18 @@ class CaptureTest : public ::testing::Test {
 
   Stream& NewStream(Stream::Kind kind = Stream::Kind::kNonBlocking) { return *streams_.Create(0, kind, 0); }
   Event* RecordOn(Stream& stream) {
-    Event* event = streams_.CreateEvent();
-    EXPECT_EQ(streams_.Record(event, stream), Error::kSuccess);
+    Event* event = streams_.events().Create();
+    EXPECT_EQ(streams_.events().Record(event, stream), Error::kSuccess);
     return event;
   }
   void Begin(Stream& stream, CaptureMode mode = CaptureMode::kGlobal) {
-    ASSERT_EQ(streams_.BeginCapture(stream, mode, std::make_shared<Graph>(), {}), Error::kSuccess);
+    ASSERT_EQ(streams_.captures().Begin(stream, mode, std::make_shared<Graph>(), {}), Error::kSuccess);
   }
   void Launch(Stream& stream, Nanoseconds duration) {
     ASSERT_EQ(streams_.Launch(stream, {WorkKind::kKernel, duration, nullptr}), Error::kSuccess);
   }
-  Error End(Stream& stream) { return streams_.EndCapture(stream, &graph_); }
-  Capture::State StateOf(const Stream& stream) { return streams_.GetCaptureInfo(stream).state; }
+  Error End(Stream& stream) { return streams_.captures().End(stream, &graph_); }
+  Capture::State StateOf(const Stream& stream) { return streams_.captures().InfoOf(stream).state; }
 
   Machine machine_{Configuration()};
   Streams& streams_ = machine_.streams();
@@ -59,10 +59,10 @@ TEST_F(CaptureTest, GraphTakesAsLongAsItsLongestPath) {
   Stream& side = NewStream();
   Begin(stream_);
   Launch(stream_, microseconds(1));
-  ASSERT_EQ(streams_.StreamWait(side, RecordOn(stream_)), Error::kSuccess);
+  ASSERT_EQ(streams_.events().StreamWait(side, RecordOn(stream_)), Error::kSuccess);
   Launch(side, microseconds(10));
   Launch(stream_, microseconds(2));
-  ASSERT_EQ(streams_.StreamWait(stream_, RecordOn(side)), Error::kSuccess);
+  ASSERT_EQ(streams_.events().StreamWait(stream_, RecordOn(side)), Error::kSuccess);
   Launch(stream_, microseconds(3));
   ASSERT_EQ(End(stream_), Error::kSuccess);
   EXPECT_EQ(graph_->nodes().size(), 4u);
@@ -74,7 +74,7 @@ TEST_F(CaptureTest, GraphTakesAsLongAsItsLongestPath) {
 TEST_F(CaptureTest, StreamThatIsNotJoinedFailsTheCapture) {
   Stream& side = NewStream();
   Begin(stream_);
-  ASSERT_EQ(streams_.StreamWait(side, RecordOn(stream_)), Error::kSuccess);
+  ASSERT_EQ(streams_.events().StreamWait(side, RecordOn(stream_)), Error::kSuccess);
   EXPECT_EQ(StateOf(side), Capture::State::kActive);
   Launch(side, microseconds(1));
   EXPECT_EQ(End(stream_), Error::kCaptureUnjoined);
@@ -102,15 +102,15 @@ TEST_F(CaptureTest, SynchronizingACapturedStreamInvalidatesItsCapture) {
 TEST_F(CaptureTest, CapturedEventCannotBeQueriedUntilTheCaptureEnds) {
   Begin(stream_, CaptureMode::kRelaxed);
   Event* event = RecordOn(stream_);
-  EXPECT_EQ(streams_.QueryEvent(event), Error::kCapturedEvent);
+  EXPECT_EQ(streams_.events().Query(event), Error::kCapturedEvent);
   EXPECT_EQ(End(stream_), Error::kCaptureInvalidated);
-  EXPECT_EQ(streams_.QueryEvent(event), Error::kSuccess);
+  EXPECT_EQ(streams_.events().Query(event), Error::kSuccess);
 }
 
 TEST_F(CaptureTest, WaitingForUncapturedWorkInvalidatesTheCapture) {
   Event* outside = RecordOn(NewStream());
   Begin(stream_);
-  EXPECT_EQ(streams_.StreamWait(stream_, outside), Error::kCaptureIsolation);
+  EXPECT_EQ(streams_.events().StreamWait(stream_, outside), Error::kCaptureIsolation);
   EXPECT_EQ(StateOf(stream_), Capture::State::kInvalidated);
 }
 
@@ -118,23 +118,23 @@ TEST_F(CaptureTest, TwoCapturesCannotMerge) {
   Stream& other = NewStream();
   Begin(stream_);
   Begin(other);
-  EXPECT_EQ(streams_.StreamWait(other, RecordOn(stream_)), Error::kCaptureMerge);
+  EXPECT_EQ(streams_.events().StreamWait(other, RecordOn(stream_)), Error::kCaptureMerge);
   EXPECT_EQ(End(stream_), Error::kCaptureInvalidated);
   EXPECT_EQ(End(other), Error::kCaptureInvalidated);
 }
 
 TEST_F(CaptureTest, LegacyStreamCannotBeCapturedNorJoinOne) {
   Stream& legacy = *streams_.Find(Streams::kLegacyHandle, 0);
-  EXPECT_EQ(streams_.BeginCapture(legacy, CaptureMode::kGlobal, std::make_shared<Graph>(), {}),
+  EXPECT_EQ(streams_.captures().Begin(legacy, CaptureMode::kGlobal, std::make_shared<Graph>(), {}),
             Error::kCaptureUnsupported);
   Begin(stream_);
-  EXPECT_EQ(streams_.StreamWait(legacy, RecordOn(stream_)), Error::kCaptureImplicit);
+  EXPECT_EQ(streams_.events().StreamWait(legacy, RecordOn(stream_)), Error::kCaptureImplicit);
 }
 
 TEST_F(CaptureTest, CaptureEndsOnTheStreamWhereItBegan) {
   Stream& side = NewStream();
   Begin(stream_);
-  ASSERT_EQ(streams_.StreamWait(side, RecordOn(stream_)), Error::kSuccess);
+  ASSERT_EQ(streams_.events().StreamWait(side, RecordOn(stream_)), Error::kSuccess);
   EXPECT_EQ(End(side), Error::kCaptureUnmatched);
   EXPECT_EQ(End(NewStream()), Error::kIllegalState);
   EXPECT_EQ(End(stream_), Error::kCaptureInvalidated);
@@ -155,21 +155,21 @@ TEST_F(CaptureTest, CaptureEndsOnTheThreadWhereItBeganUnlessRelaxed) {
 
 TEST_F(CaptureTest, ForbiddenCallFailsAndInvalidatesTheCapture) {
   Begin(stream_);
-  EXPECT_EQ(streams_.CheckForbiddenByCapture(), Error::kCaptureUnsupported);
+  EXPECT_EQ(streams_.captures().CheckForbidden(), Error::kCaptureUnsupported);
   EXPECT_EQ(End(stream_), Error::kCaptureInvalidated);
-  EXPECT_EQ(streams_.CheckForbiddenByCapture(), Error::kSuccess);
+  EXPECT_EQ(streams_.captures().CheckForbidden(), Error::kSuccess);
 }
 
 TEST_F(CaptureTest, QueryingAnyEventIsForbiddenInAGlobalCapture) {
   Event* outside = RecordOn(NewStream());
   Begin(stream_);
-  EXPECT_EQ(streams_.QueryEvent(outside), Error::kCaptureUnsupported);
+  EXPECT_EQ(streams_.events().Query(outside), Error::kCaptureUnsupported);
 }
 
 TEST_F(CaptureTest, RelaxedThreadMayMakeForbiddenCalls) {
   Begin(stream_);
   ThisThread().capture_mode = CaptureMode::kRelaxed;
-  EXPECT_EQ(streams_.CheckForbiddenByCapture(), Error::kSuccess);
+  EXPECT_EQ(streams_.captures().CheckForbidden(), Error::kSuccess);
   EXPECT_EQ(End(stream_), Error::kSuccess);
 }
 
@@ -179,7 +179,7 @@ TEST_F(CaptureTest, OtherThreadsAreForbiddenByAGlobalCaptureUnlessTheirModeIsLes
     Error error = Error::kUnknown;
     std::thread([&] {
       ThisThread().capture_mode = mode;
-      error = streams_.CheckForbiddenByCapture();
+      error = streams_.captures().CheckForbidden();
     }).join();
     return error;
   };

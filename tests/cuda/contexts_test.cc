@@ -57,43 +57,43 @@ TEST_F(ContextsTest, NullStreamIsOrderedWithBlockingStreamsOfItsOwnContextOnly) 
 TEST_F(ContextsTest, PrimaryContextWaitsForTheWorkOfItsGreenOnes) {
   Occupy(NewStream(green_), microseconds(5));
   Occupy(NewStream(contexts_.primary(1)), microseconds(50));
-  ASSERT_EQ(streams_.SynchronizeContext(primary_), Error::kSuccess);
+  ASSERT_EQ(streams_.of(primary_).Synchronize(), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(5));
 }
 
 TEST_F(ContextsTest, GreenContextWaitsForItsOwnWorkOnly) {
   Occupy(NewStream(green_), microseconds(5));
   Occupy(NewStream(primary_), microseconds(50));
-  ASSERT_EQ(streams_.SynchronizeContext(green_), Error::kSuccess);
+  ASSERT_EQ(streams_.of(green_).Synchronize(), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(5));
 }
 
 TEST_F(ContextsTest, EventOfAContextPassesWithAllItsWork) {
   Occupy(NewStream(green_), microseconds(5));
   Occupy(NewStream(primary_), microseconds(9));
-  Event* of_green = streams_.CreateEvent();
-  Event* of_all = streams_.CreateEvent();
-  ASSERT_EQ(streams_.RecordContext(of_green, green_), Error::kSuccess);
-  ASSERT_EQ(streams_.RecordContext(of_all, primary_), Error::kSuccess);
-  ASSERT_EQ(streams_.SynchronizeEvent(of_green), Error::kSuccess);
+  Event* of_green = streams_.events().Create();
+  Event* of_all = streams_.events().Create();
+  ASSERT_EQ(streams_.of(green_).Record(of_green), Error::kSuccess);
+  ASSERT_EQ(streams_.of(primary_).Record(of_all), Error::kSuccess);
+  ASSERT_EQ(streams_.events().Synchronize(of_green), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(5));
-  ASSERT_EQ(streams_.SynchronizeEvent(of_all), Error::kSuccess);
+  ASSERT_EQ(streams_.events().Synchronize(of_all), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(9));
 }
 
 TEST_F(ContextsTest, EventIsRecordedInContextsOfItsOwnGpuOnly) {
-  Event* event = streams_.CreateEvent(/*gpu=*/1);
-  EXPECT_EQ(streams_.RecordContext(event, green_), Error::kInvalidHandle);
-  EXPECT_EQ(streams_.RecordContext(event, contexts_.primary(1)), Error::kSuccess);
+  Event* event = streams_.events().Create(/*gpu=*/1);
+  EXPECT_EQ(streams_.of(green_).Record(event), Error::kInvalidHandle);
+  EXPECT_EQ(streams_.of(contexts_.primary(1)).Record(event), Error::kSuccess);
 }
 
 TEST_F(ContextsTest, WholeContextWaitsAndSoDoStreamsThatItGetsLater) {
   Stream& producer = NewStream(primary_);
   Stream& waiting = NewStream(green_);
   Occupy(producer, microseconds(5));
-  Event* event = streams_.CreateEvent();
-  ASSERT_EQ(streams_.Record(event, producer), Error::kSuccess);
-  ASSERT_EQ(streams_.ContextWait(green_, event), Error::kSuccess);
+  Event* event = streams_.events().Create();
+  ASSERT_EQ(streams_.events().Record(event, producer), Error::kSuccess);
+  ASSERT_EQ(streams_.of(green_).WaitFor(event), Error::kSuccess);
   EXPECT_EQ(streams_.Query(waiting), Error::kNotReady);
   EXPECT_EQ(streams_.Query(NewStream(green_)), Error::kNotReady);
   EXPECT_EQ(streams_.Query(NewStream(primary_)), Error::kSuccess);
@@ -103,16 +103,16 @@ TEST_F(ContextsTest, WorkOfADestroyedStreamCountsForItsContext) {
   Stream& stream = NewStream(green_);
   Occupy(stream, microseconds(5));
   ASSERT_EQ(streams_.Destroy(&stream), Error::kSuccess);
-  ASSERT_EQ(streams_.SynchronizeContext(green_), Error::kSuccess);
+  ASSERT_EQ(streams_.of(green_).Synchronize(), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(5));
 }
 
 TEST_F(ContextsTest, ContextWithACaptureCanNeitherBeRecordedNorWait) {
   Stream& stream = NewStream(green_);
-  ASSERT_EQ(streams_.BeginCapture(stream, CaptureMode::kRelaxed, std::make_shared<Graph>(), {}), Error::kSuccess);
-  EXPECT_EQ(streams_.RecordContext(streams_.CreateEvent(), green_), Error::kCaptureUnsupported);
-  EXPECT_EQ(streams_.GetCaptureInfo(stream).state, Capture::State::kInvalidated);
-  EXPECT_EQ(streams_.ContextWait(primary_, streams_.CreateEvent()), Error::kCaptureUnsupported);
+  ASSERT_EQ(streams_.captures().Begin(stream, CaptureMode::kRelaxed, std::make_shared<Graph>(), {}), Error::kSuccess);
+  EXPECT_EQ(streams_.of(green_).Record(streams_.events().Create()), Error::kCaptureUnsupported);
+  EXPECT_EQ(streams_.captures().InfoOf(stream).state, Capture::State::kInvalidated);
+  EXPECT_EQ(streams_.of(primary_).WaitFor(streams_.events().Create()), Error::kCaptureUnsupported);
 }
 
 TEST_F(ContextsTest, GreenContextIsDestroyedOnceAndAPrimaryOneNever) {

@@ -109,18 +109,18 @@ TEST_F(LateWorkTest, WorkAfterALegacyStreamsWaitsForItThoughThatTakesNoTime) {
   Run(NewStream(Stream::Kind::kBlocking), Noting(1, microseconds(9)));
   Run(legacy, Noting(2, Nanoseconds(0)));
   Run(NewStream(Stream::Kind::kBlocking), Noting(3, microseconds(1)));
-  ASSERT_EQ(streams_.SynchronizeGpu(0), Error::kSuccess);
+  ASSERT_EQ(streams_.of(0).Synchronize(), Error::kSuccess);
   EXPECT_EQ(done_, (std::vector<int>{1, 2, 3}));
 }
 
 TEST_F(LateWorkTest, HasRunOnceTheHostHasSeenItsEvent) {
   Stream& stream = NewStream();
   Run(stream, Noting(1, microseconds(5)));
-  Event* event = streams_.CreateEvent();
-  ASSERT_EQ(streams_.Record(event, stream), Error::kSuccess);
+  Event* event = streams_.events().Create();
+  ASSERT_EQ(streams_.events().Record(event, stream), Error::kSuccess);
   Run(stream, Noting(2, microseconds(5)));
-  EXPECT_EQ(streams_.QueryEvent(event), Error::kNotReady);
-  ASSERT_EQ(streams_.SynchronizeEvent(event), Error::kSuccess);
+  EXPECT_EQ(streams_.events().Query(event), Error::kNotReady);
+  ASSERT_EQ(streams_.events().Synchronize(event), Error::kSuccess);
   EXPECT_EQ(done_, std::vector<int>{1});
 }
 

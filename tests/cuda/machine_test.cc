@@ -81,11 +81,11 @@ TEST(MachineTest, ThreadsThatUseItAtOnceLeaveNothingBehind) {
       auto* word = static_cast<int*>(range.pointer());
       const Work work{WorkKind::kFill, microseconds(1), [word, round] { *word = round; }};
       ASSERT_EQ(streams.Launch(*stream, work), Error::kSuccess);
-      Event* event = streams.CreateEvent();
-      ASSERT_EQ(streams.Record(event, *stream), Error::kSuccess);
-      ASSERT_EQ(streams.StreamWait(*streams.Find(Streams::kLegacyHandle, 0), event), Error::kSuccess);
-      ASSERT_EQ(streams.SynchronizeEvent(event), Error::kSuccess);
-      ASSERT_EQ(streams.DestroyEvent(event), Error::kSuccess);
+      Event* event = streams.events().Create();
+      ASSERT_EQ(streams.events().Record(event, *stream), Error::kSuccess);
+      ASSERT_EQ(streams.events().StreamWait(*streams.Find(Streams::kLegacyHandle, 0), event), Error::kSuccess);
+      ASSERT_EQ(streams.events().Synchronize(event), Error::kSuccess);
+      ASSERT_EQ(streams.events().Destroy(event), Error::kSuccess);
       ASSERT_EQ(*word, round);
       ASSERT_EQ(memory.Unmap(range, kPageSize), Error::kSuccess);
       ASSERT_EQ(memory.Release(handle), Error::kSuccess);

@@ -277,9 +277,9 @@ class OrderOfStreams : public testing::Test {
     ASSERT_EQ(machine_.streams().Enqueue(stream, work), Error::kSuccess);
   }
   void Wait(Stream& waiter, Stream& waited) {
-    Event* event = machine_.streams().CreateEvent();
-    ASSERT_EQ(machine_.streams().Record(event, waited), Error::kSuccess);
-    ASSERT_EQ(machine_.streams().StreamWait(waiter, event), Error::kSuccess);
+    Event* event = machine_.streams().events().Create();
+    ASSERT_EQ(machine_.streams().events().Record(event, waited), Error::kSuccess);
+    ASSERT_EQ(machine_.streams().events().StreamWait(waiter, event), Error::kSuccess);
   }
   void Launch(Stream& stream, std::shared_ptr<const Graph> graph) {
     Work work;
@@ -323,7 +323,7 @@ TEST_F(OrderOfStreams, SynchronizingAStreamOrQueryingItOrdersItsWork) {
   Write(second);
   ASSERT_EQ(machine_.streams().Query(second), Error::kSuccess);
   Write(first);
-  ASSERT_EQ(machine_.streams().SynchronizeGpu(0), Error::kSuccess);
+  ASSERT_EQ(machine_.streams().of(0).Synchronize(), Error::kSuccess);
   Write(second);
   EXPECT_EQ(violations(), 0u) << machine_.order()->Report();
 }
@@ -332,7 +332,7 @@ TEST_F(OrderOfStreams, WaitingForTheGpuCoversStreamsThatAreGone) {
   Stream& gone = NewStream(Stream::Kind::kNonBlocking);
   Write(gone);
   ASSERT_EQ(machine_.streams().Destroy(&gone), Error::kSuccess);
-  machine_.streams().WaitForGpu(0);
+  machine_.streams().of(0).Wait();
   Write(NewStream(Stream::Kind::kNonBlocking));
   EXPECT_EQ(violations(), 0u) << machine_.order()->Report();
 }
@@ -340,7 +340,7 @@ TEST_F(OrderOfStreams, WaitingForTheGpuCoversStreamsThatAreGone) {
 TEST_F(OrderOfStreams, BranchesOfAGraphAreOrderedByTheirDependenciesAlone) {
   Stream& origin = NewStream(Stream::Kind::kNonBlocking);
   Stream& side = NewStream(Stream::Kind::kNonBlocking);
-  ASSERT_EQ(machine_.streams().BeginCapture(origin, CaptureMode::kRelaxed, std::make_shared<Graph>(), {}),
+  ASSERT_EQ(machine_.streams().captures().Begin(origin, CaptureMode::kRelaxed, std::make_shared<Graph>(), {}),
             Error::kSuccess);
   Wait(side, origin);
   Write(origin);
@@ -348,7 +348,7 @@ TEST_F(OrderOfStreams, BranchesOfAGraphAreOrderedByTheirDependenciesAlone) {
   Wait(origin, side);
   Write(origin);
   std::shared_ptr<Graph> graph;
-  ASSERT_EQ(machine_.streams().EndCapture(origin, &graph), Error::kSuccess);
+  ASSERT_EQ(machine_.streams().captures().End(origin, &graph), Error::kSuccess);
   EXPECT_EQ(violations(), 0u) << "recorded work is not done yet";
   Launch(origin, graph);
   EXPECT_EQ(violations(), 1u) << machine_.order()->Report();
@@ -356,12 +356,12 @@ TEST_F(OrderOfStreams, BranchesOfAGraphAreOrderedByTheirDependenciesAlone) {
 
 TEST_F(OrderOfStreams, AGraphComesAfterWhatItsStreamDidAndBeforeWhatItDoesNext) {
   Stream& origin = NewStream(Stream::Kind::kNonBlocking);
-  ASSERT_EQ(machine_.streams().BeginCapture(origin, CaptureMode::kRelaxed, std::make_shared<Graph>(), {}),
+  ASSERT_EQ(machine_.streams().captures().Begin(origin, CaptureMode::kRelaxed, std::make_shared<Graph>(), {}),
             Error::kSuccess);
   Write(origin);
   Write(origin);
   std::shared_ptr<Graph> graph;
-  ASSERT_EQ(machine_.streams().EndCapture(origin, &graph), Error::kSuccess);
+  ASSERT_EQ(machine_.streams().captures().End(origin, &graph), Error::kSuccess);
   Write(origin);
   Launch(origin, graph);
   Launch(origin, graph);

@@ -28,8 +28,8 @@ class StreamsTest : public ::testing::Test {
     return *streams_.Create(gpu, kind, 0);
   }
   Event* RecordOn(Stream& stream) {
-    Event* event = streams_.CreateEvent();
-    EXPECT_EQ(streams_.Record(event, stream), Error::kSuccess);
+    Event* event = streams_.events().Create();
+    EXPECT_EQ(streams_.events().Record(event, stream), Error::kSuccess);
     return event;
   }
   Nanoseconds now() { return machine_.clock().Now(); }
@@ -68,16 +68,16 @@ TEST_F(StreamsTest, WorkOfAnIdleStreamBeginsNow) {
 TEST_F(StreamsTest, StreamsRunSideBySide) {
   ASSERT_EQ(streams_.Launch(NewStream(), Kernel(microseconds(3))), Error::kSuccess);
   ASSERT_EQ(streams_.Launch(NewStream(), Kernel(microseconds(4))), Error::kSuccess);
-  ASSERT_EQ(streams_.SynchronizeGpu(0), Error::kSuccess);
+  ASSERT_EQ(streams_.of(0).Synchronize(), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(4));
 }
 
 TEST_F(StreamsTest, SynchronizingOneGpuDoesNotWaitForAnother) {
   ASSERT_EQ(streams_.Launch(NewStream(Stream::Kind::kNonBlocking, 1), Kernel(microseconds(4))), Error::kSuccess);
-  ASSERT_EQ(streams_.SynchronizeGpu(0), Error::kSuccess);
+  ASSERT_EQ(streams_.of(0).Synchronize(), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(0));
-  EXPECT_TRUE(streams_.IsBusy(1));
-  EXPECT_FALSE(streams_.IsBusy(0));
+  EXPECT_TRUE(streams_.of(1).IsBusy());
+  EXPECT_FALSE(streams_.of(0).IsBusy());
 }
 
 TEST_F(StreamsTest, EventMarksWhatCameBeforeItOnly) {
@@ -85,31 +85,31 @@ TEST_F(StreamsTest, EventMarksWhatCameBeforeItOnly) {
   ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(3))), Error::kSuccess);
   Event* event = RecordOn(stream);
   ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(4))), Error::kSuccess);
-  EXPECT_EQ(streams_.QueryEvent(event), Error::kNotReady);
+  EXPECT_EQ(streams_.events().Query(event), Error::kNotReady);
   machine_.clock().Set(microseconds(3));
-  EXPECT_EQ(streams_.QueryEvent(event), Error::kSuccess);
+  EXPECT_EQ(streams_.events().Query(event), Error::kSuccess);
   EXPECT_EQ(streams_.Query(stream), Error::kNotReady);
 }
 
 TEST_F(StreamsTest, EventThatWasNeverRecordedHasPassed) {
-  Event* event = streams_.CreateEvent();
-  EXPECT_EQ(streams_.QueryEvent(event), Error::kSuccess);
-  EXPECT_EQ(streams_.SynchronizeEvent(event), Error::kSuccess);
+  Event* event = streams_.events().Create();
+  EXPECT_EQ(streams_.events().Query(event), Error::kSuccess);
+  EXPECT_EQ(streams_.events().Synchronize(event), Error::kSuccess);
 }
 
 TEST_F(StreamsTest, DestroyedEventIsNotKnown) {
-  Event* event = streams_.CreateEvent();
-  ASSERT_EQ(streams_.DestroyEvent(event), Error::kSuccess);
-  EXPECT_EQ(streams_.QueryEvent(event), Error::kInvalidHandle);
-  EXPECT_EQ(streams_.Record(event, NewStream()), Error::kInvalidHandle);
-  EXPECT_EQ(streams_.DestroyEvent(event), Error::kInvalidHandle);
+  Event* event = streams_.events().Create();
+  ASSERT_EQ(streams_.events().Destroy(event), Error::kSuccess);
+  EXPECT_EQ(streams_.events().Query(event), Error::kInvalidHandle);
+  EXPECT_EQ(streams_.events().Record(event, NewStream()), Error::kInvalidHandle);
+  EXPECT_EQ(streams_.events().Destroy(event), Error::kInvalidHandle);
 }
 
 TEST_F(StreamsTest, WaitingForAnEventDelaysLaterWork) {
   Stream& producer = NewStream();
   Stream& consumer = NewStream();
   ASSERT_EQ(streams_.Launch(producer, Kernel(microseconds(10))), Error::kSuccess);
-  ASSERT_EQ(streams_.StreamWait(consumer, RecordOn(producer)), Error::kSuccess);
+  ASSERT_EQ(streams_.events().StreamWait(consumer, RecordOn(producer)), Error::kSuccess);
   ASSERT_EQ(streams_.Launch(consumer, Kernel(microseconds(1))), Error::kSuccess);
   EXPECT_EQ(now(), microseconds(0));
   ASSERT_EQ(streams_.Synchronize(consumer), Error::kSuccess);
@@ -122,11 +122,11 @@ TEST_F(StreamsTest, ElapsedTimeIsThatBetweenThePoints) {
   ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(10))), Error::kSuccess);
   Event* to = RecordOn(stream);
   Nanoseconds elapsed{0};
-  EXPECT_EQ(streams_.Elapsed(from, to, &elapsed), Error::kNotReady);
-  ASSERT_EQ(streams_.SynchronizeEvent(to), Error::kSuccess);
-  ASSERT_EQ(streams_.Elapsed(from, to, &elapsed), Error::kSuccess);
+  EXPECT_EQ(streams_.events().Elapsed(from, to, &elapsed), Error::kNotReady);
+  ASSERT_EQ(streams_.events().Synchronize(to), Error::kSuccess);
+  ASSERT_EQ(streams_.events().Elapsed(from, to, &elapsed), Error::kSuccess);
   EXPECT_EQ(elapsed, microseconds(10));
-  EXPECT_EQ(streams_.Elapsed(from, streams_.CreateEvent(), &elapsed), Error::kInvalidHandle);
+  EXPECT_EQ(streams_.events().Elapsed(from, streams_.events().Create(), &elapsed), Error::kInvalidHandle);
 }
 
 TEST_F(StreamsTest, LegacyStreamIsOrderedWithBlockingStreamsOnly) {
@@ -151,7 +151,7 @@ TEST_F(StreamsTest, WorkOfADestroyedStreamGoesOn) {
   Stream& stream = NewStream();
   ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(5))), Error::kSuccess);
   ASSERT_EQ(streams_.Destroy(&stream), Error::kSuccess);
-  EXPECT_TRUE(streams_.IsBusy(0));
+  EXPECT_TRUE(streams_.of(0).IsBusy());
   EXPECT_EQ(streams_.Destroy(&stream), Error::kInvalidHandle);
 }
 
@@ -178,27 +178,27 @@ TEST_F(StreamsTest, HandleThatMeansNothingSaysWhatItWas) {
 }
 
 TEST_F(StreamsTest, DestroyedEventIsKnownForWhatItWasWhileManyOthersGo) {
-  Event* event = streams_.CreateEvent(/*gpu=*/1);
-  ASSERT_EQ(streams_.DestroyEvent(event), Error::kSuccess);
-  for (int i = 0; i < 1000; ++i) ASSERT_EQ(streams_.DestroyEvent(streams_.CreateEvent()), Error::kSuccess);
-  EXPECT_FALSE(streams_.Knows(event));
-  EXPECT_EQ(streams_.WhatEventWas(event), "event 1 of GPU 1, destroyed");
-  EXPECT_EQ(streams_.WhatEventWas(nullptr), "never an event");
+  Event* event = streams_.events().Create(/*gpu=*/1);
+  ASSERT_EQ(streams_.events().Destroy(event), Error::kSuccess);
+  for (int i = 0; i < 1000; ++i) ASSERT_EQ(streams_.events().Destroy(streams_.events().Create()), Error::kSuccess);
+  EXPECT_FALSE(streams_.events().Knows(event));
+  EXPECT_EQ(streams_.events().WhatWas(event), "event 1 of GPU 1, destroyed");
+  EXPECT_EQ(streams_.events().WhatWas(nullptr), "never an event");
 }
 
 TEST_F(StreamsTest, EventIsRecordedOnStreamsOfItsOwnGpuOnly) {
   Stream& first = NewStream(Stream::Kind::kNonBlocking, 0);
   Stream& second = NewStream(Stream::Kind::kNonBlocking, 1);
-  Event* event = streams_.CreateEvent(/*gpu=*/1);
-  EXPECT_EQ(streams_.Record(event, first), Error::kInvalidHandle);
-  EXPECT_EQ(streams_.Record(event, second), Error::kSuccess);
+  Event* event = streams_.events().Create(/*gpu=*/1);
+  EXPECT_EQ(streams_.events().Record(event, first), Error::kInvalidHandle);
+  EXPECT_EQ(streams_.events().Record(event, second), Error::kSuccess);
 }
 
 TEST_F(StreamsTest, StreamWaitsForAnEventOfAnotherGpu) {
   Stream& first = NewStream(Stream::Kind::kNonBlocking, 0);
   Stream& second = NewStream(Stream::Kind::kNonBlocking, 1);
   ASSERT_EQ(streams_.Launch(first, Kernel(microseconds(5))), Error::kSuccess);
-  ASSERT_EQ(streams_.StreamWait(second, RecordOn(first)), Error::kSuccess);
+  ASSERT_EQ(streams_.events().StreamWait(second, RecordOn(first)), Error::kSuccess);
   EXPECT_EQ(streams_.Query(second), Error::kNotReady);
 }
 

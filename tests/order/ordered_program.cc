@@ -22,7 +22,7 @@ OrderedProgram::~OrderedProgram() {
 }
 
 uint64_t OrderedProgram::FaultsOfLateWork() {
-  device_.machine().streams().WaitForGpu(0);
+  device_.machine().streams().of(0).Wait();
   return device_.late_faults();
 }
 

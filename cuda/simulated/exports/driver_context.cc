@@ -193,7 +193,7 @@ CUresult cuCtxGetId(CUcontext handle, unsigned long long* id) {
 
 CUresult cuCtxSynchronize(void) {
   return InCurrentContext(
-      [](Machine& machine, Context& context) { return machine.streams().SynchronizeContext(context); });
+      [](Machine& machine, Context& context) { return machine.streams().of(context).Synchronize(); });
 }
 
 CUresult cuCtxRecordEvent(CUcontext handle, CUevent event) {
@@ -201,7 +201,7 @@ CUresult cuCtxRecordEvent(CUcontext handle, CUevent event) {
   if (const Error error = FindContext(handle, __func__, &context); error != Error::kSuccess) return ToResult(error);
   if (const Error error = CheckEvent(event, __func__); error != Error::kSuccess) return ToResult(error);
   const InDriver scope;
-  return ToResult(TheMachine().streams().RecordContext(reinterpret_cast<Event*>(event), *context));
+  return ToResult(TheMachine().streams().of(*context).Record(reinterpret_cast<Event*>(event)));
 }
 
 CUresult cuCtxWaitEvent(CUcontext handle, CUevent event) {
@@ -209,5 +209,5 @@ CUresult cuCtxWaitEvent(CUcontext handle, CUevent event) {
   if (const Error error = FindContext(handle, __func__, &context); error != Error::kSuccess) return ToResult(error);
   if (const Error error = CheckEvent(event, __func__); error != Error::kSuccess) return ToResult(error);
   const InDriver scope;
-  return ToResult(TheMachine().streams().ContextWait(*context, reinterpret_cast<Event*>(event)));
+  return ToResult(TheMachine().streams().of(*context).WaitFor(reinterpret_cast<Event*>(event)));
 }

@@ -140,7 +140,7 @@ CUresult cuGreenCtxCreate(CUgreenCtx* green, CUdevResourceDesc descriptor, CUdev
 // Its streams stay until they are destroyed, but can be used no more.
 CUresult cuGreenCtxDestroy(CUgreenCtx handle) {
   return InGreenContext(handle, [](Machine& machine, Context& context) {
-    machine.streams().InvalidateCaptures(context);
+    machine.streams().of(context).InvalidateCaptures();
     return machine.contexts().DestroyGreen(context);
   });
 }
@@ -172,13 +172,13 @@ CUresult cuGreenCtxStreamCreate(CUstream* stream, CUgreenCtx handle, unsigned fl
 CUresult cuGreenCtxRecordEvent(CUgreenCtx handle, CUevent event) {
   if (const Error error = CheckEvent(event, __func__); error != Error::kSuccess) return ToResult(error);
   return InGreenContext(handle, [&](Machine& machine, Context& context) {
-    return machine.streams().RecordContext(reinterpret_cast<Event*>(event), context);
+    return machine.streams().of(context).Record(reinterpret_cast<Event*>(event));
   });
 }
 
 CUresult cuGreenCtxWaitEvent(CUgreenCtx handle, CUevent event) {
   if (const Error error = CheckEvent(event, __func__); error != Error::kSuccess) return ToResult(error);
   return InGreenContext(handle, [&](Machine& machine, Context& context) {
-    return machine.streams().ContextWait(context, reinterpret_cast<Event*>(event));
+    return machine.streams().of(context).WaitFor(reinterpret_cast<Event*>(event));
   });
 }

@@ -160,7 +160,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
 CUresult cuMemAlloc(CUdeviceptr* pointer, size_t size) {
   if (pointer == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
-    if (const Error error = machine.streams().CheckForbiddenByCapture(); error != Error::kSuccess) return error;
+    if (const Error error = machine.streams().captures().CheckForbidden(); error != Error::kSuccess) return error;
     Address start;
     const Error error = machine.segments().Malloc(gpu, ToBytes(size), Segments::Kind::kDevice, &start);
     *pointer = start.value();
@@ -170,7 +170,7 @@ CUresult cuMemAlloc(CUdeviceptr* pointer, size_t size) {
 
 CUresult cuMemFree(CUdeviceptr pointer) {
   return OnCurrentGpu([&](Machine& machine, int) -> Error {
-    if (const Error error = machine.streams().CheckForbiddenByCapture(); error != Error::kSuccess) return error;
+    if (const Error error = machine.streams().captures().CheckForbidden(); error != Error::kSuccess) return error;
     return machine.FreeSegment(Address(pointer));
   });
 }

@@ -6,6 +6,7 @@
 #include "cuda/simulated/streams.h"
 
 using frugal::sim::Capture;
+using frugal::sim::Captures;
 using frugal::sim::CheckEvent;
 using frugal::sim::Context;
 using frugal::sim::Error;
@@ -76,7 +77,7 @@ CUresult cuStreamSynchronize(CUstream stream) {
 
 CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned) {
   return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& waiting, Event* awaited) {
-    return streams.StreamWait(waiting, awaited);
+    return streams.events().StreamWait(waiting, awaited);
   });
 }
 
@@ -118,8 +119,8 @@ CUresult cuStreamGetId(CUstream stream, unsigned long long* id) {
 
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   return OnStream(stream, [&](Machine& machine, Stream& found) -> Error {
-    Streams::CaptureInfo info;
-    if (const Error error = machine.streams().QueryCapture(found, &info); error != Error::kSuccess) return error;
+    Captures::Info info;
+    if (const Error error = machine.streams().captures().Query(found, &info); error != Error::kSuccess) return error;
     switch (info.state) {
       case Capture::State::kActive:
         *status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -151,7 +152,7 @@ CUresult cuStreamWriteValue32(CUstream, CUdeviceptr, cuuint32_t, unsigned) { ret
 CUresult cuEventCreate(CUevent* event, unsigned) {
   return OnCurrentGpu([&](Machine& machine, int gpu) {
     Event* created = nullptr;
-    const Error error = machine.streams().CreateEvent(&created, gpu);
+    const Error error = machine.streams().events().Create(&created, gpu);
     if (error == Error::kSuccess) *event = reinterpret_cast<CUevent>(created);
     return error;
   });
@@ -161,14 +162,14 @@ CUresult cuEventDestroy(CUevent event) { return ToResult(frugal::sim::DestroyEve
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& marked, Event* recorded) {
-    return streams.Record(recorded, marked);
+    return streams.events().Record(recorded, marked);
   });
 }
 
 CUresult cuEventQuery(CUevent event) {
-  return OnEvent(event, [](Streams& streams, Event* asked) { return streams.QueryEvent(asked); });
+  return OnEvent(event, [](Streams& streams, Event* asked) { return streams.events().Query(asked); });
 }
 
 CUresult cuEventSynchronize(CUevent event) {
-  return OnEvent(event, [](Streams& streams, Event* awaited) { return streams.SynchronizeEvent(awaited); });
+  return OnEvent(event, [](Streams& streams, Event* awaited) { return streams.events().Synchronize(awaited); });
 }

@@ -58,8 +58,8 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstre
 
 CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t size) {
   return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
-    if (const Error error = machine.streams().CheckForbiddenByCapture(); error != Error::kSuccess) return error;
-    machine.streams().WaitForGpu(gpu);
+    if (const Error error = machine.streams().captures().CheckForbidden(); error != Error::kSuccess) return error;
+    machine.streams().of(gpu).Wait();
     if (IsBacked(machine)) std::memcpy(to, reinterpret_cast<const void*>(from), size);
     return Error::kSuccess;
   });
@@ -69,7 +69,7 @@ CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t size) {
 
 CUresult cuStreamBeginCapture(CUstream stream, CUstreamCaptureMode mode) {
   return OnStream(stream, [&](Machine& machine, Stream& found) {
-    return machine.streams().BeginCapture(found, static_cast<CaptureMode>(mode), std::make_shared<Graph>(), {});
+    return machine.streams().captures().Begin(found, static_cast<CaptureMode>(mode), std::make_shared<Graph>(), {});
   });
 }
 
@@ -77,7 +77,7 @@ CUresult cuStreamEndCapture(CUstream stream, CUgraph* graph) {
   *graph = nullptr;
   return OnStream(stream, [&](Machine& machine, Stream& found) {
     std::shared_ptr<Graph> captured;
-    const Error error = machine.streams().EndCapture(found, &captured);
+    const Error error = machine.streams().captures().End(found, &captured);
     if (error == Error::kSuccess) *graph = reinterpret_cast<CUgraph>(machine.graphs().Add(std::move(captured)));
     return error;
   });
@@ -117,7 +117,7 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
   const InDriver scope;
   Nanoseconds elapsed{0};
   const Error error =
-      TheMachine().streams().Elapsed(reinterpret_cast<Event*>(from), reinterpret_cast<Event*>(to), &elapsed);
+      TheMachine().streams().events().Elapsed(reinterpret_cast<Event*>(from), reinterpret_cast<Event*>(to), &elapsed);
   if (error != Error::kSuccess) return ToResult(error);
   // Programs divide by it.
   constexpr float kLeast = 1e-6f;

@@ -26,7 +26,7 @@ Error CheckContext(Context* context, const void* handle, const char* kind, const
 }
 
 Error DeadEvent(const Event* event, const char* function) {
-  return Dead(function, "event", event, TheMachine().streams().WhatEventWas(event), Error::kInvalidHandle);
+  return Dead(function, "event", event, TheMachine().streams().events().WhatWas(event), Error::kInvalidHandle);
 }
 
 }  // namespace
@@ -72,13 +72,13 @@ Error DestroyStream(const void* handle, const char* function) {
 
 Error CheckEvent(const void* handle, const char* function) {
   const auto* event = static_cast<const Event*>(handle);
-  if (!TheConfiguration().strict || TheMachine().streams().Knows(event)) return Error::kSuccess;
+  if (!TheConfiguration().strict || TheMachine().streams().events().Knows(event)) return Error::kSuccess;
   return DeadEvent(event, function);
 }
 
 Error DestroyEvent(const void* handle, const char* function) {
   auto* event = static_cast<Event*>(const_cast<void*>(handle));
-  if (TheMachine().streams().DestroyEvent(event) == Error::kSuccess) return Error::kSuccess;
+  if (TheMachine().streams().events().Destroy(event) == Error::kSuccess) return Error::kSuccess;
   return DeadEvent(event, function);
 }
 

@@ -202,7 +202,7 @@ Result nvmlDeviceGetMemoryInfo_v2(Device device, MemoryInfo2* info) {
 // are no samples: it is all or nothing, by whether the GPU has work now.
 Result nvmlDeviceGetUtilizationRates(Device device, Utilization* utilization) {
   const int gpu = NumberOf(SlotOf(device));
-  const unsigned percent = gpu != kNotUsed && TheMachineIfMade()->streams().IsBusy(gpu) ? 100 : 0;
+  const unsigned percent = gpu != kNotUsed && TheMachineIfMade()->streams().of(gpu).IsBusy() ? 100 : 0;
   *utilization = {percent, percent};
   return kSuccess;
 }

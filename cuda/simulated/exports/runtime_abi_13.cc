@@ -8,13 +8,13 @@
 #include "cuda/simulated/exports/graph_handles.h"
 #include "cuda/simulated/exports/runtime.h"
 
+using frugal::sim::Captures;
 using frugal::sim::Error;
 using frugal::sim::Gpu;
 using frugal::sim::Machine;
 using frugal::sim::OnGpu;
 using frugal::sim::OnStream;
 using frugal::sim::Stream;
-using frugal::sim::Streams;
 using frugal::sim::ToNode;
 using frugal::sim::ToNodes;
 
@@ -47,8 +47,8 @@ cudaError_t cudaStreamGetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatu
                                      cudaGraph_t* graph, const cudaGraphNode_t** tail, const cudaGraphEdgeData** edges,
                                      size_t* count) {
   return OnStream(stream, [&](Machine& machine, Stream& found) -> Error {
-    Streams::CaptureInfo info;
-    if (const Error error = machine.streams().QueryCapture(found, &info); error != Error::kSuccess) return error;
+    Captures::Info info;
+    if (const Error error = machine.streams().captures().Query(found, &info); error != Error::kSuccess) return error;
     *status = frugal::sim::ToStatus(info.state);
     if (id != nullptr) *id = info.id;
     if (graph != nullptr) *graph = reinterpret_cast<cudaGraph_t>(info.graph);
@@ -65,7 +65,7 @@ cudaError_t cudaStreamUpdateCaptureDependencies(cudaStream_t stream, cudaGraphNo
                                                 size_t count, unsigned flags) {
   return OnStream(stream, [&](Machine& machine, Stream& found) {
     const bool replace = flags & cudaStreamSetCaptureDependencies;
-    return machine.streams().UpdateCaptureTail(found, ToNodes(nodes, count), replace);
+    return machine.streams().captures().UpdateTail(found, ToNodes(nodes, count), replace);
   });
 }
 

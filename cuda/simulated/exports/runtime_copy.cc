@@ -91,7 +91,7 @@ template <typename MakeWork>
 cudaError_t Blocking(MakeWork make, const char* function = __builtin_FUNCTION()) {
   return OutsideCapture(
       [&](Machine& machine, int gpu) {
-        machine.streams().WaitForGpu(gpu);
+        machine.streams().of(gpu).Wait();
         if (const Work work = make(machine); work.run) work.run();
         return Error::kSuccess;
       },
@@ -105,7 +105,7 @@ cudaError_t CopyInOrder(cudaStream_t stream, const void* to, const void* from, M
   return OnStream(
       stream,
       [&](Machine& machine, Stream& found) -> Error {
-        const bool captured = machine.streams().GetCaptureInfo(found).state != frugal::sim::Capture::State::kEnded;
+        const bool captured = machine.streams().captures().InfoOf(found).state != frugal::sim::Capture::State::kEnded;
         const bool waits = !captured && (IsPageable(machine, to) || IsPageable(machine, from));
         if (waits) machine.streams().WaitForStream(found);
         const Error error = machine.streams().Enqueue(found, make(machine));

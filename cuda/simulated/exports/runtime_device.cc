@@ -50,7 +50,7 @@ cudaError_t cudaGetDeviceFlags(unsigned* flags) {
 }
 
 cudaError_t cudaDeviceSynchronize() {
-  return OnCurrentGpu([](Machine& machine, int gpu) { return machine.streams().SynchronizeGpu(gpu); });
+  return OnCurrentGpu([](Machine& machine, int gpu) { return machine.streams().of(gpu).Synchronize(); });
 }
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {

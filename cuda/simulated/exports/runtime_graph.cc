@@ -12,6 +12,7 @@
 #include "cuda/simulated/exports/runtime.h"
 
 using frugal::sim::CaptureMode;
+using frugal::sim::Captures;
 using frugal::sim::Error;
 using frugal::sim::ExecutableGraph;
 using frugal::sim::Graph;
@@ -21,7 +22,6 @@ using frugal::sim::Node;
 using frugal::sim::OnStream;
 using frugal::sim::Return;
 using frugal::sim::Stream;
-using frugal::sim::Streams;
 using frugal::sim::TheMachine;
 using frugal::sim::ThisThread;
 using frugal::sim::ToGraph;
@@ -39,7 +39,8 @@ cudaError_t Begin(cudaStream_t stream, std::shared_ptr<Graph> graph, std::vector
   return OnStream(
       stream,
       [&](Machine& machine, Stream& found) {
-        return machine.streams().BeginCapture(found, static_cast<CaptureMode>(mode), std::move(graph), std::move(tail));
+        return machine.streams().captures().Begin(found, static_cast<CaptureMode>(mode), std::move(graph),
+                                                  std::move(tail));
       },
       function);
 }
@@ -63,7 +64,7 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
   if (graph != nullptr) *graph = nullptr;
   return OnStream(stream, [&](Machine& machine, Stream& found) {
     std::shared_ptr<Graph> captured;
-    const Error error = machine.streams().EndCapture(found, &captured);
+    const Error error = machine.streams().captures().End(found, &captured);
     if (error == Error::kSuccess && graph != nullptr) {
       *graph = reinterpret_cast<cudaGraph_t>(machine.graphs().Add(std::move(captured)));
     }
@@ -73,8 +74,8 @@ cudaError_t cudaStreamEndCapture(cudaStream_t stream, cudaGraph_t* graph) {
 
 cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* status) {
   return OnStream(stream, [&](Machine& machine, Stream& found) {
-    Streams::CaptureInfo info;
-    const Error error = machine.streams().QueryCapture(found, &info);
+    Captures::Info info;
+    const Error error = machine.streams().captures().Query(found, &info);
     if (error == Error::kSuccess) *status = frugal::sim::ToStatus(info.state);
     return error;
   });

@@ -60,8 +60,8 @@ cudaError_t cudaIpcGetEventHandle(cudaIpcEventHandle_t* handle, cudaEvent_t even
     Nanoseconds time{0};
     auto* shared = reinterpret_cast<Event*>(event);
     const bool by_the_wall = !machine.clock().is_manual();
-    const Error error =
-        by_the_wall ? machine.streams().PassesAt(shared, &time) : machine.streams().SynchronizeEvent(shared);
+    const Error error = by_the_wall ? machine.streams().events().PassesAt(shared, &time)
+                                    : machine.streams().events().Synchronize(shared);
     *handle = {};
     const int64_t nanoseconds = time.count();
     std::memcpy(handle, &nanoseconds, sizeof(nanoseconds));
@@ -73,7 +73,7 @@ cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t hand
   return OnCurrentGpu([&](Machine& machine, int gpu) {
     int64_t nanoseconds = 0;
     std::memcpy(&nanoseconds, &handle, sizeof(nanoseconds));
-    *event = reinterpret_cast<cudaEvent_t>(machine.streams().CreateRecordedEvent(Nanoseconds(nanoseconds), gpu));
+    *event = reinterpret_cast<cudaEvent_t>(machine.streams().events().CreateRecorded(Nanoseconds(nanoseconds), gpu));
     return Error::kSuccess;
   });
 }

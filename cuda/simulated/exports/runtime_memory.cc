@@ -78,7 +78,7 @@ int GpuOf(cudaMemPool_t pool) { return static_cast<int>(reinterpret_cast<uintptr
 Error AllocateFromPool(Machine& machine, int gpu, size_t size, void** pointer) {
   const Error error = Allocate(machine, gpu, size, Segments::Kind::kDevice, pointer);
   if (error != Error::kOutOfMemory || machine.late() == nullptr) return error;
-  machine.streams().WaitForGpu(gpu);
+  machine.streams().of(gpu).Wait();
   return Allocate(machine, gpu, size, Segments::Kind::kDevice, pointer);
 }
 
@@ -174,7 +174,7 @@ extern "C" cudaError_t cudaMallocHost(void** pointer, size_t size) { return cuda
 
 cudaError_t cudaFreeHost(void* pointer) {
   return OutsideCapture([&](Machine& machine, int gpu) {
-    machine.streams().WaitForGpu(gpu);
+    machine.streams().of(gpu).Wait();
     return machine.host_memory().Free(pointer);
   });
 }

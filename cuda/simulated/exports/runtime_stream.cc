@@ -80,7 +80,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
 
 extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& waiting, Event* awaited) {
-    return streams.StreamWait(waiting, awaited);
+    return streams.events().StreamWait(waiting, awaited);
   });
 }
 
@@ -132,7 +132,7 @@ extern "C" cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCall
 cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
   return OnCurrentGpu([&](Machine& machine, int gpu) {
     Event* created = nullptr;
-    const Error error = machine.streams().CreateEvent(&created, gpu);
+    const Error error = machine.streams().events().Create(&created, gpu);
     if (error == Error::kSuccess) *event = reinterpret_cast<cudaEvent_t>(created);
     return error;
   });
@@ -144,7 +144,7 @@ cudaError_t cudaEventDestroy(cudaEvent_t event) { return Return(frugal::sim::Des
 
 extern "C" cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& marked, Event* recorded) {
-    return streams.Record(recorded, marked);
+    return streams.events().Record(recorded, marked);
   });
 }
 
@@ -152,26 +152,26 @@ extern "C" cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t 
   if (!(flags & cudaEventRecordExternal)) return cudaEventRecord(event, stream);
   // In a capture, a node that records the event each time the graph is launched.
   return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& marked, Event* recorded) {
-    if (streams.GetCaptureInfo(marked).state == frugal::sim::Capture::State::kEnded) {
-      return streams.Record(recorded, marked);
+    if (streams.captures().InfoOf(marked).state == frugal::sim::Capture::State::kEnded) {
+      return streams.events().Record(recorded, marked);
     }
     return streams.Enqueue(marked, {WorkKind::kEventRecord, Nanoseconds(0), nullptr});
   });
 }
 
 cudaError_t cudaEventQuery(cudaEvent_t event) {
-  return OnEvent(event, [](Streams& streams, Event* asked) { return streams.QueryEvent(asked); });
+  return OnEvent(event, [](Streams& streams, Event* asked) { return streams.events().Query(asked); });
 }
 
 cudaError_t cudaEventSynchronize(cudaEvent_t event) {
-  return OnEvent(event, [](Streams& streams, Event* awaited) { return streams.SynchronizeEvent(awaited); });
+  return OnEvent(event, [](Streams& streams, Event* awaited) { return streams.events().Synchronize(awaited); });
 }
 
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {
   Nanoseconds elapsed{0};
   if (const Error error = CheckEvent(to, __func__); error != Error::kSuccess) return Return(error);
   const cudaError_t result = OnEvent(from, [&](Streams& streams, Event* first) {
-    return streams.Elapsed(first, reinterpret_cast<Event*>(to), &elapsed);
+    return streams.events().Elapsed(first, reinterpret_cast<Event*>(to), &elapsed);
   });
   if (result != cudaSuccess) return result;
   // Programs divide by it.

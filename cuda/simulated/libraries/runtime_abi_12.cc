@@ -99,8 +99,8 @@ static_assert(sizeof(DeviceProperties12) == 1032);
 cudaError_t GetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
                            cudaGraph_t* graph, const cudaGraphNode_t** tail, size_t* count) {
   return OnStream(stream, [&](Machine& machine, Stream& found) -> Error {
-    Streams::CaptureInfo info;
-    if (const Error error = machine.streams().QueryCapture(found, &info); error != Error::kSuccess) return error;
+    Captures::Info info;
+    if (const Error error = machine.streams().captures().Query(found, &info); error != Error::kSuccess) return error;
     *status = ToStatus(info.state);
     if (id != nullptr) *id = info.id;
     if (graph != nullptr) *graph = reinterpret_cast<cudaGraph_t>(info.graph);
@@ -115,7 +115,7 @@ cudaError_t GetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status,
 cudaError_t UpdateCaptureTail(cudaStream_t stream, const cudaGraphNode_t* nodes, size_t count, unsigned flags) {
   return OnStream(stream, [&](Machine& machine, Stream& found) {
     const bool replace = flags & cudaStreamSetCaptureDependencies;
-    return machine.streams().UpdateCaptureTail(found, ToNodes(nodes, count), replace);
+    return machine.streams().captures().UpdateTail(found, ToNodes(nodes, count), replace);
   });
 }
 

@@ -1,0 +1,112 @@
+#include "cuda/simulated/context_streams.h"
+
+#include <algorithm>
+#include <mutex>
+#include <utility>
+
+#include "cuda/simulated/captures.h"
+#include "cuda/simulated/latency_model.h"
+
+namespace frugal::sim {
+
+Error ContextStreams::Synchronize() {
+  if (const Error fault = state_.calls.Begin(CallKind::kSync, LatencyModel::Uncharged()); fault != Error::kSuccess) {
+    return fault;
+  }
+  if (const Error error = Captures(state_).CheckForbidden(); error != Error::kSuccess) return error;
+  Wait();
+  return Error::kSuccess;
+}
+
+void ContextStreams::Wait() {
+  Nanoseconds until;
+  VectorClock order;
+  {
+    std::lock_guard lock(state_.mutex);
+    until = BusyUntil();
+    order = Order();
+  }
+  state_.clock.WaitUntil(until);
+  state_.HostSees(order);
+}
+
+bool ContextStreams::IsBusy() const {
+  std::lock_guard lock(state_.mutex);
+  return BusyUntil() > state_.clock.Now();
+}
+
+Error ContextStreams::Record(Event* event) {
+  if (const Error fault = state_.calls.Begin(CallKind::kEventRecord, LatencyModel::EventRecord());
+      fault != Error::kSuccess) {
+    return fault;
+  }
+  std::lock_guard lock(state_.mutex);
+  if (!state_.events.Contains(event) || event->gpu() != context_.gpu()) return Error::kInvalidHandle;
+  if (const Error error = ForbiddenInCaptures(); error != Error::kSuccess) return error;
+  VectorClock order = Order();
+  if (state_.order_checker != nullptr) state_.order_checker->JoinHost(order);
+  event->Record(std::max(BusyUntil(), state_.clock.Now()), std::move(order));
+  return Error::kSuccess;
+}
+
+Error ContextStreams::WaitFor(Event* event) {
+  if (const Error fault = state_.calls.Begin(CallKind::kStreamWait, LatencyModel::StreamWait());
+      fault != Error::kSuccess) {
+    return fault;
+  }
+  std::lock_guard lock(state_.mutex);
+  if (!state_.events.Contains(event)) return Error::kInvalidHandle;
+  if (event->IsInLiveCapture()) {
+    event->capture()->Transition(Capture::Cause::kForbiddenCall);
+    return Error::kCapturedEvent;
+  }
+  if (const Error error = ForbiddenInCaptures(); error != Error::kSuccess) return error;
+  if (event->state() != Event::State::kRecorded) return Error::kSuccess;
+  state_.streams.ForEach([&](Stream& stream) {
+    if (!stream.context->IsWithin(context_)) return;
+    stream.busy_until = std::max(stream.busy_until, event->passes_at());
+    stream.order.Join(event->order());
+  });
+  state_.context_waits[&context_].Join(event->passes_at(), event->order());
+  return Error::kSuccess;
+}
+
+void ContextStreams::InvalidateCaptures() {
+  std::lock_guard lock(state_.mutex);
+  (void)ForbiddenInCaptures();
+}
+
+Error ContextStreams::ForbiddenInCaptures() {
+  Error error = Error::kSuccess;
+  state_.streams.ForEach([&](Stream& stream) {
+    if (!stream.capture || !stream.context->IsWithin(context_)) return;
+    stream.capture->Transition(Capture::Cause::kForbiddenCall);
+    error = Error::kCaptureUnsupported;
+  });
+  return error;
+}
+
+Nanoseconds ContextStreams::BusyUntil() const {
+  Nanoseconds until{0};
+  state_.streams.ForEach([&](const Stream& stream) {
+    if (stream.context->IsWithin(context_)) until = std::max(until, stream.busy_until);
+  });
+  for (const auto& [of, point] : state_.destroyed) {
+    if (of->IsWithin(context_)) until = std::max(until, point.time);
+  }
+  return until;
+}
+
+VectorClock ContextStreams::Order() const {
+  if (state_.order_checker == nullptr) return {};
+  VectorClock all;
+  state_.streams.ForEach([&](const Stream& stream) {
+    if (stream.context->IsWithin(context_)) all.Join(stream.order);
+  });
+  for (const auto& [of, point] : state_.destroyed) {
+    if (of->IsWithin(context_)) all.Join(point.order);
+  }
+  return all;
+}
+
+}  // namespace frugal::sim

@@ -1,0 +1,51 @@
+#include "cuda/simulated/streams_state.h"
+
+#include <algorithm>
+#include <mutex>
+#include <optional>
+
+namespace frugal::sim {
+
+Nanoseconds StreamsState::RunDue() {
+  const Nanoseconds now = clock.Now();
+  if (late_work == nullptr) return now;
+  late_work->RunUntil(now);
+  while (const std::optional<Nanoseconds> until = late_work->QueueIsFullUntil()) clock.WaitUntil(*until);
+  return now;
+}
+
+Nanoseconds StreamsState::Reached(const Stream& stream) const {
+  Nanoseconds reached = stream.busy_until;
+  if (stream.kind == Stream::Kind::kBlocking) {
+    const auto it = legacy.find(stream.context);
+    if (it != legacy.end() && it->second) reached = std::max(reached, it->second->busy_until);
+  } else if (stream.kind == Stream::Kind::kLegacy) {
+    streams.ForEach([&](const Stream& other) {
+      if (other.context == stream.context && other.kind == Stream::Kind::kBlocking) {
+        reached = std::max(reached, other.busy_until);
+      }
+    });
+  }
+  return reached;
+}
+
+VectorClock StreamsState::OrderReached(const Stream& stream) const {
+  if (order_checker == nullptr) return {};
+  VectorClock reached = stream.order;
+  order_checker->JoinHost(reached);
+  if (stream.kind == Stream::Kind::kBlocking) {
+    const auto it = legacy.find(stream.context);
+    if (it != legacy.end() && it->second) reached.Join(it->second->order);
+  } else if (stream.kind == Stream::Kind::kLegacy) {
+    streams.ForEach([&](const Stream& other) {
+      if (other.context == stream.context && other.kind == Stream::Kind::kBlocking) reached.Join(other.order);
+    });
+  }
+  return reached;
+}
+
+void StreamsState::HostSees(const VectorClock& order) {
+  if (order_checker != nullptr) order_checker->HostSees(order);
+}
+
+}  // namespace frugal::sim

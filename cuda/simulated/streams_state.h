@@ -1,0 +1,93 @@
+// What Streams and its facets share: the streams, the events and the captures, and the lock that guards them.
+
+#ifndef FRUGAL_CUDA_SIMULATED_STREAMS_STATE_H_
+#define FRUGAL_CUDA_SIMULATED_STREAMS_STATE_H_
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <utility>
+#include <vector>
+
+#include "cuda/simulated/calls.h"
+#include "cuda/simulated/capture.h"
+#include "cuda/simulated/clock.h"
+#include "cuda/simulated/context.h"
+#include "cuda/simulated/event.h"
+#include "cuda/simulated/handles.h"
+#include "cuda/simulated/late_work.h"
+#include "cuda/simulated/order_checker.h"
+#include "cuda/simulated/stream.h"
+#include "cuda/simulated/vector_clock.h"
+
+namespace frugal::sim {
+
+// Not for callers of Streams.
+struct StreamsState {
+  // Who else is concerned with work; nullptr is nobody.
+  struct Observers {
+    OrderChecker* order = nullptr;
+    LateWork* late = nullptr;
+    bool late_data = true;
+  };
+
+  // A point in time and in the order of work.
+  struct Point {
+    Nanoseconds time{0};
+    VectorClock order = {};
+    void Join(Nanoseconds other_time, const VectorClock& other) {
+      time = std::max(time, other_time);
+      order.Join(other);
+    }
+  };
+
+  StreamsState(Clock& its_clock, Calls& its_calls, Observers observers)
+      : clock(its_clock),
+        calls(its_calls),
+        order_checker(observers.order),
+        late_work(observers.late),
+        late_data(observers.late_data) {}
+  StreamsState(const StreamsState&) = delete;
+  StreamsState& operator=(const StreamsState&) = delete;
+
+  // --- These two take no lock.
+
+  // As Streams::RunDue.
+  Nanoseconds RunDue();
+  // Tells the order checker, if there is one.
+  void HostSees(const VectorClock& order);
+
+  // --- These two need the lock.
+
+  // When the work that the stream has now is done.
+  Nanoseconds Reached(const Stream& stream) const;
+  // The same, in the order that the program has made rather than in time. Empty without a checker.
+  VectorClock OrderReached(const Stream& stream) const;
+
+  Clock& clock;
+  Calls& calls;
+  OrderChecker* const order_checker;
+  LateWork* const late_work;
+  const bool late_data;
+
+  // Guards all that follows, and each stream, event and capture.
+  mutable std::mutex mutex;
+  uint64_t next_id = 1;  // Of streams and captures.
+  uint64_t next_event = 1;
+  Handles<Stream> streams{Handles<Stream>::Reuse::kLastDestroyed};
+  std::map<const Context*, Stream*> legacy;
+  std::map<std::pair<const Context*, uint64_t>, Stream*> per_thread;  // By a thread's number.
+  std::map<const Context*, Point> destroyed;                          // What streams that are gone still have to do.
+  std::map<const Context*, Point> context_waits;                      // What new streams of a context begin after.
+  // So many events are gone before the address of the first of them is used again.
+  static constexpr size_t kEventsKept = 4096;
+  Handles<Event> events{Handles<Event>::Reuse::kOldest, kEventsKept};
+  std::vector<std::shared_ptr<Capture>> captures;  // Those that have not ended.
+};
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_STREAMS_STATE_H_
