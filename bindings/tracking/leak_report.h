@@ -23,7 +23,7 @@ struct GpuEpochs {
 };
 
 // What does not fill the rest of its GPU within so many epochs, with all smaller findings, is not material: that is
-// longer than anybody trains. The same in Python is _report/materiality.py, which knows steps, too.
+// longer than anybody trains. The same in Python is _tracking/materiality.py, which knows steps, too.
 inline constexpr double kMostMaterialEpochs = 10'000;
 
 // A line of the program, or a phase where no line is known, that leaks, grows, or is suspected to leak.

@@ -134,7 +134,7 @@ def reader(tmp_path: Path) -> Reader:
     (tmp_path / "snapshot.pickle").write_bytes(recorded)
     for part in ("CMakeLists.txt", "train.cc", "tumors.csv"):
         shutil.copy(ROOT / "examples" / "trainer" / part, tmp_path)
-    for part in ("bindings", "tests"):
+    for part in ("bindings", "tests", ".venv"):
         (tmp_path / part).symlink_to(ROOT / part)
     return Reader(tmp_path)
 
