@@ -28,7 +28,7 @@ def anchors(document: Path) -> set[str]:
 
 
 def test_there_is_a_recipe_for_each_usual_change() -> None:
-    assert len(RECIPES) == 5
+    assert len(RECIPES) == 8
     for recipe in RECIPES.values():
         assert len(PATH.findall(recipe)) >= 4
 
