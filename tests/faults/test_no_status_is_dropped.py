@@ -21,12 +21,9 @@ USES_ANSWER = re.compile(r"=|\breturn\b|ToStatus\(|\bif\b|_CHECK\(|_CALL\(|declt
 
 # By file: a part of the line, and why it may drop what it drops.
 DELIBERATE = {
-    "allocator/device_allocator.cc": {
-        "backing_.release()": "no status: books that broke keep what they own",
-        "static_cast<void>(Break(": "the status is kept in health_",
-        "static_cast<void>(Births())": "no status",
-        "&BirthEpochs::": "only a broken invariant fails these, and that is kept in health_",
-    },
+    "allocator/allocator_state.cc": {"backing.release()": "no status: accounting that broke keeps what it owns"},
+    "allocator/birth_record.cc": {"static_cast<void>(state_.Break(": "the status is kept in health"},
+    "allocator/device_allocator.cc": {"static_cast<void>(state_.Break(": "the status is kept in health"},
     "allocator/blocks/fence.cc": {"HasPassed().value_or(false)": "the failure of the wait before it is returned"},
     "allocator/backing/guest_returns.cc": {"answer.value_or(false)": "counted, or returned, in the line before"},
     "allocator/miss_ladder.cc": {"asked.value_or(": "counted as absorbed in the line before"},

@@ -186,6 +186,8 @@ def test_whose_a_file_is(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Non
     cache = tmp_path / "work" / "cache"
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(cache))
     monkeypatch.setattr(sys, "path", [*sys.path, str(tmp_path / "work")])
+    # Not "-c", as a worker of pytest's is started: code without a file would be the user's then.
+    monkeypatch.setattr(sys, "argv", ["train.py"])
     users, librarys = users_code.USERS, users_code.LIBRARYS
     nobodys, ours = users_code.NOBODYS, users_code.OURS
     owners = {
