@@ -27,7 +27,7 @@ bool HasRoom(const Arena& arena, Bytes size) { return arena.free_blocks().BestFi
 
 }  // namespace
 
-const OutOfMemoryReport& LastOutOfMemory() { return ThreadsOutOfMemory(); }
+OutOfMemoryReport LastOutOfMemory() { return ThreadsOutOfMemory(); }
 
 absl::Status MissLadder::MakeRoom(Arena& arena, Bytes size) {
   remedies_ = Remedies();

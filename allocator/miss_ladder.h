@@ -45,7 +45,7 @@ struct OutOfMemoryReport {
 
 // Of the calling thread's last request that found no memory, whichever allocator it asked: another thread's that fails
 // at the same time is not meant.
-const OutOfMemoryReport& LastOutOfMemory();
+OutOfMemoryReport LastOutOfMemory();
 
 // Everything that an allocator's ladder works with. All must outlive it.
 struct LadderParts {

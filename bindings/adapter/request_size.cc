@@ -2,6 +2,7 @@
 
 #include <c10/util/Exception.h>
 
+#include <algorithm>
 #include <bit>
 
 namespace frugal {
@@ -11,7 +12,7 @@ C10_NOINLINE void RefuseSize() {
 }
 
 C10_NOINLINE size_t RoundUpToDivision(size_t size, size_t divisions) {
-  const size_t step = std::bit_floor(size) / divisions;
+  const size_t step = std::max(std::bit_floor(size) / divisions, size_t{1});
   return (size + step - 1) / step * step;
 }
 
