@@ -1,7 +1,6 @@
 #include "cuda/simulated/simulated_device.h"
 
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 
@@ -48,7 +47,8 @@ Configuration ToConfiguration(const SimulatedDevice::Options& options) {
 
 }  // namespace
 
-SimulatedDevice::SimulatedDevice(const Options& options) : machine_(ToConfiguration(options)) {
+SimulatedDevice::SimulatedDevice(const Options& options)
+    : MachineControl(machine_), machine_(ToConfiguration(options)) {
   machine_.clock().Set(Nanoseconds(0));
   // They are counted; the order checker's are its own.
   if (options.late) machine_.late()->OnFault([](const std::string&) {});
@@ -173,18 +173,6 @@ void SimulatedDevice::Touch(::frugal::Stream stream, Address start, Bytes size, 
   (void)machine_.streams().Enqueue(StreamOf(stream), std::move(work));
 }
 
-uint64_t SimulatedDevice::order_accesses() const {
-  return machine_.order() == nullptr ? 0 : machine_.order()->accesses();
-}
-
-uint64_t SimulatedDevice::order_violations() const {
-  return machine_.order() == nullptr ? 0 : machine_.order()->violations();
-}
-
-std::string SimulatedDevice::order_report() const {
-  return machine_.order() == nullptr ? "" : machine_.order()->Report();
-}
-
 bool SimulatedDevice::IsOutstanding(::frugal::Event event) const {
   Nanoseconds passes_at{0};
   const Error error = machine_.streams().PassesAt(EventOf(event), &passes_at);
@@ -217,18 +205,6 @@ void SimulatedDevice::Order(::frugal::Stream waiter, ::frugal::Stream waited) {
 void SimulatedDevice::EndStream(::frugal::Stream stream) {
   absl::MutexLock lock(&mutex_);
   ended_.insert(stream);
-}
-
-bool SimulatedDevice::SetFaults(std::string_view plan) {
-  std::optional<FaultPlan> parsed = FaultPlan::Parse(plan);
-  if (!parsed) return false;
-  machine_.calls().SetFaults(*std::move(parsed));
-  return true;
-}
-
-void SimulatedDevice::ResetCounters() {
-  machine_.calls().ResetCounters();
-  machine_.gpu(kGpu).memory().ResetPeak();
 }
 
 int64_t SimulatedDevice::live_events() const {

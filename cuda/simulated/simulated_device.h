@@ -6,7 +6,6 @@
 
 #include <atomic>
 #include <cstdint>
-#include <string>
 #include <string_view>
 
 #include "absl/base/thread_annotations.h"
@@ -15,13 +14,14 @@
 #include "absl/synchronization/mutex.h"
 #include "allocator/port/device.h"
 #include "cuda/simulated/machine.h"
+#include "cuda/simulated/machine_control.h"
 
 namespace frugal::sim {
 
 // A machine of its own with one GPU, whose clock stands at 0 and moves only when told to or when the host waits.
 // Any value is a stream: it comes into being at its first use. An event that was recycled is not known any more.
 // Thread-safe.
-class SimulatedDevice final : public Device {
+class SimulatedDevice final : public Device, public MachineControl {
  public:
   struct Options {
     Bytes memory = GiB(16);
@@ -57,23 +57,14 @@ class SimulatedDevice final : public Device {
   absl::Status SynchronizeAll() override;
   void Recycle(::frugal::Event event) override;
 
-  // --- What a test asks for beyond the port.
+  // --- What a test asks of streams, events and memory beyond the port.
 
-  Nanoseconds now() const { return machine_.clock().Now(); }
-  // Time never goes back: an earlier time changes nothing.
-  void AdvanceTo(Nanoseconds time) { machine_.clock().Set(time); }
   // All work on the stream will have passed at `time`.
   void MakeBusyUntil(::frugal::Stream stream, Nanoseconds time);
 
   // An operation called `name` on `stream` that reads, or writes, [start, start + size). It takes no time. Without
   // Options::order and Options::late it is nothing.
   void Touch(::frugal::Stream stream, Address start, Bytes size, bool writes, std::string_view name);
-  // What the order checker has found; see there. 0, and "", without one.
-  uint64_t order_accesses() const;
-  uint64_t order_violations() const;
-  std::string order_report() const;
-  // Uses that found their memory gone or handed on when their stream's work was done; 0 without Options::late.
-  uint64_t late_faults() const { return machine_.late() == nullptr ? 0 : machine_.late()->faults(); }
 
   // Whether any work is outstanding.
   bool IsBusy() const { return machine_.streams().IsBusy(0); }
@@ -97,23 +88,8 @@ class SimulatedDevice final : public Device {
   void EndStream(::frugal::Stream stream);
   int64_t uses_of_ended_streams() const { return uses_of_ended_streams_; }
 
-  // As FRUGAL_SIM_FAULTS. False if the plan is not understood; nothing changes then.
-  bool SetFaults(std::string_view plan);
-
-  // Calls that have failed by the plan since it was set.
-  uint64_t faults() const { return machine_.calls().faults(); }
-
-  // Since the start or the last ResetCounters().
-  uint64_t calls(CallKind kind) const { return machine_.calls().count(kind); }
-  Nanoseconds driver_time() const { return machine_.calls().driver_time(); }
-  void ResetCounters();
-
-  Bytes used() const { return machine_.gpu(0).memory().used(); }
-  Bytes peak() const { return machine_.gpu(0).memory().peak(); }
   // Events handed out and not recycled.
   int64_t live_events() const;
-
-  Machine& machine() { return machine_; }
 
  private:
   Stream& StreamOf(::frugal::Stream stream);
