@@ -1,6 +1,6 @@
 #include "tests/order/ordered_program.h"
 
-#include <algorithm>
+#include <vector>
 
 #include "gtest/gtest.h"
 
@@ -72,34 +72,22 @@ void OrderedProgram::EndCapture(Stream stream) {
   captured_.erase(stream);
 }
 
-void OrderedProgram::TakeAll(Stream stream) {
+void TakeAll(OrderedProgram& program, Stream stream) {
   std::vector<Address> taken;
-  while (const std::optional<Address> page = TryAllocate(kPageSize, stream)) taken.push_back(*page);
-  for (Address page : taken) Free(page);
+  while (const std::optional<Address> page = program.TryAllocate(kPageSize, stream)) taken.push_back(*page);
+  for (Address page : taken) program.Free(page);
 }
 
-void OrderedProgram::TakeWhatIsFree() {
+void TakeWhatIsFree(OrderedProgram& program) {
   std::vector<Address> taken;
-  for (const SegmentView& segment : allocator_->inspect().Snapshot()) {
+  for (const SegmentView& segment : program.allocator().inspect().Snapshot()) {
     for (const BlockView& block : segment.blocks) {
       // A request of that size is for blocks of the other size group.
       if (block.state != BlockView::State::kFree || (block.size <= kSmallLimit) != segment.small) continue;
-      if (const std::optional<Address> whole = TryAllocate(block.size, segment.stream)) taken.push_back(*whole);
+      if (const std::optional<Address> whole = program.TryAllocate(block.size, segment.stream)) taken.push_back(*whole);
     }
   }
-  for (Address block : taken) Free(block);
-}
-
-bool OrderedProgram::HasViolations() const {
-  const std::set<Moment>& unordered = log_.unordered();
-  const std::set<Moment>& reported = log_.reported();
-  EXPECT_TRUE(std::includes(unordered.begin(), unordered.end(), reported.begin(), reported.end()))
-      << "the checker reported what has order:\n"
-      << report();
-  const Moment first_unordered = unordered.empty() ? log_.now() : *unordered.begin();
-  const Moment first_reported = reported.empty() ? log_.now() : *reported.begin();
-  EXPECT_EQ(first_reported, first_unordered) << "of " << log_.now() << " moments; the checker reported\n" << report();
-  return !unordered.empty();
+  for (Address block : taken) program.Free(block);
 }
 
 }  // namespace frugal

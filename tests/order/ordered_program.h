@@ -8,21 +8,19 @@
 #include <memory>
 #include <optional>
 #include <set>
-#include <string>
 #include <string_view>
-#include <vector>
 
 #include "allocator/device_allocator.h"
 #include "cuda/simulated/simulated_device.h"
 #include "tests/order/logged_device.h"
 #include "tests/order/lying_device.h"
+#include "tests/order/order_verdict.h"
 #include "tests/order/work_log.h"
 
 namespace frugal {
 
 // The program itself makes no mistake: a stream that uses another's memory waits for it first. So every violation is
-// the allocator's, or its device's. Whether there is one, two say that know nothing of each other: the order checker,
-// and the log of all that happened.
+// the allocator's, or its device's.
 class OrderedProgram {
  public:
   struct Options {
@@ -53,37 +51,25 @@ class OrderedProgram {
   // What is put into a captured stream does not run.
   void BeginCapture(Stream stream);
   void EndCapture(Stream stream);
-  bool IsCaptured(Stream stream) const { return captured_.contains(stream); }
-  // Takes all the memory that there is for `stream`, in pieces of 2 MiB, and gives it back.
-  void TakeAll(Stream stream);
-  // Takes every free block for the stream that it belongs to, and gives them back.
-  void TakeWhatIsFree();
 
   // Every block handed out and not given back, by address.
   const std::map<Address, Bytes>& live() const { return live_; }
   DeviceAllocator& allocator() { return *allocator_; }
-  sim::SimulatedDevice& device() { return device_; }
   LyingDevice& lying() { return lying_; }
 
-  const WorkLog& log() const { return log_; }
   const LoggedDevice::LargeHandles& large() const { return logged_.large(); }
-  // Whether something was used, or unmapped, without order, by the log. The checker must have reported the first such
-  // moment, and nothing but such moments; else the test fails.
-  bool HasViolations() const;
-
-  uint64_t accesses() const { return device_.order_accesses(); }
-  uint64_t violations() const { return device_.order_violations(); }
-  std::string report() const { return device_.order_report(); }
+  const OrderVerdict& verdict() const { return verdict_; }
   // Waits for all work: how often what ran found its memory gone or handed on.
   uint64_t FaultsOfLateWork();
 
  private:
   void Touch(Stream stream, Address start, Bytes size, bool writes, std::string_view name) {
-    if (!IsCaptured(stream)) logged_.Touch(stream, start, size, writes, name);
+    if (!captured_.contains(stream)) logged_.Touch(stream, start, size, writes, name);
   }
 
   sim::SimulatedDevice device_;
   WorkLog log_;
+  const OrderVerdict verdict_{device_, log_};
   LoggedDevice logged_;
   LyingDevice lying_;
   AddressDirectory directory_;
@@ -91,6 +77,11 @@ class OrderedProgram {
   std::map<Address, Bytes> live_;
   std::set<Stream> captured_;
 };
+
+// Takes all the memory that there is for `stream`, in pieces of 2 MiB, and gives it back.
+void TakeAll(OrderedProgram& program, Stream stream);
+// Takes every free block for the stream that it belongs to, and gives them back.
+void TakeWhatIsFree(OrderedProgram& program);
 
 }  // namespace frugal
 

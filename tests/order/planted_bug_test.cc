@@ -41,7 +41,7 @@ void ReuseAfterAnotherStreamPassed(OrderedProgram& program) {
   const Address block = program.Allocate(MiB(8), kMain);
   program.UseOn(block, kSide, 100);
   program.Free(block);
-  program.TakeAll(kMain);
+  TakeAll(program, kMain);
 }
 
 void ReuseAfterSeveralStreamsPassed(OrderedProgram& program) {
@@ -53,7 +53,7 @@ void ReuseAfterSeveralStreamsPassed(OrderedProgram& program) {
   program.AdvanceTo(100);
   program.Free(program.Allocate(MiB(8), kMain));
   program.AdvanceTo(150);
-  program.TakeAll(kMain);
+  TakeAll(program, kMain);
 }
 
 // The device is full, so the owner waits for the stream that used its block.
@@ -76,11 +76,11 @@ void ReuseOfSmallBlocksAfterAnotherStreamPassed(OrderedProgram& program) {
 void ReuseAfterACapture(OrderedProgram& program) {
   const Address block = program.Allocate(MiB(8), kMain);
   program.UseOn(block, kSide, 100);
-  program.device().BeginCapture(kSide);
+  program.BeginCapture(kSide);
   program.Free(block);
   program.Allocate(MiB(32), kMain);
-  program.device().EndCapture(kSide);
-  program.TakeAll(kMain);
+  program.EndCapture(kSide);
+  TakeAll(program, kMain);
 }
 
 // --- Pages that move.
@@ -151,7 +151,7 @@ void GuestsGoHomeOnceTheirHostHasPassed(OrderedProgram& program) {
   const Address guests = Lend(program);
   program.MakeBusyUntil(kMain, 100);
   program.Free(guests);
-  program.TakeAll(kSide);
+  TakeAll(program, kSide);
 }
 
 void GuestsGoHomeBehindAStreamWait(OrderedProgram& program) {
@@ -215,7 +215,7 @@ void SegmentsReuseAfterAnotherStreamPassed(OrderedProgram& program) {
   const Address block = program.Allocate(MiB(8), kMain);
   program.UseOn(block, kSide, 100);
   program.Free(block);
-  program.TakeAll(kMain);
+  TakeAll(program, kMain);
 }
 
 void SegmentsReuseBehindAWaitOfTheOwner(OrderedProgram& program) {
@@ -277,7 +277,7 @@ void PlantedBug::LeaveOutEachInTurn(const Path& path, const PolicyOptions& polic
   const OrderedProgram::Options options{path.memory, path.virtual_memory, policy};
   OrderedProgram honest(options);
   path.play(honest);
-  EXPECT_FALSE(honest.HasViolations()) << path.name << ", without a bug:\n" << honest.report();
+  EXPECT_FALSE(honest.verdict().HasViolations()) << path.name << ", without a bug:\n" << honest.verdict().report();
   int64_t planted = 0;
   int64_t unnoticed = 0;
   int64_t found_late = 0;
@@ -288,11 +288,11 @@ void PlantedBug::LeaveOutEachInTurn(const Path& path, const PolicyOptions& polic
       path.play(program);
       if (!program.lying().has_lied()) break;
       ++planted;
-      const std::string report = program.report();
+      const std::string report = program.verdict().report();
       std::printf("%s, %s (%lld): %llu violations, first: %s\n", path.name, std::string(NameOf(lie)).c_str(),
-                  static_cast<long long>(n), static_cast<unsigned long long>(program.violations()),
+                  static_cast<long long>(n), static_cast<unsigned long long>(program.verdict().violations()),
                   report.substr(0, report.find('\n')).c_str());
-      if (!program.HasViolations()) {
+      if (!program.verdict().HasViolations()) {
         ++unnoticed;
         std::printf("  harmless: %s\n", std::string(NameOf(program.lying().Excuse())).c_str());
       }
@@ -304,7 +304,7 @@ void PlantedBug::LeaveOutEachInTurn(const Path& path, const PolicyOptions& polic
       "checked, %lld handles of several pages\n",
       path.name, static_cast<long long>(planted), static_cast<long long>(planted - unnoticed),
       static_cast<long long>(unnoticed), static_cast<long long>(found_late),
-      static_cast<unsigned long long>(honest.accesses()), static_cast<long long>(honest.large().created));
+      static_cast<unsigned long long>(honest.verdict().accesses()), static_cast<long long>(honest.large().created));
   EXPECT_LE(unnoticed, path.harmless == kHalf ? planted / 2 : path.harmless)
       << path.name << ": harmless are those where " << path.why;
   EXPECT_GT(planted - unnoticed, 0) << path.name << " needs no order";
@@ -321,7 +321,7 @@ TEST(LateWork, FindsThatItsMemoryWasUnmappedTooEarly) {
     program.lying().PlanLie(lie, 1);
     IdleMemoryGoesOnceItsStreamHasPassed(program);
     EXPECT_EQ(program.FaultsOfLateWork() > 0, program.lying().has_lied()) << NameOf(lie);
-    EXPECT_EQ(program.HasViolations(), program.lying().has_lied()) << NameOf(lie);
+    EXPECT_EQ(program.verdict().HasViolations(), program.lying().has_lied()) << NameOf(lie);
   }
 }
 

@@ -26,8 +26,9 @@ TEST(RandomOrder, NoByteIsReusedBeforeItsLastUseIsOrdered) {
   for (uint64_t seed = first; seed < past && !testing::Test::HasFailure(); ++seed) {
     RandomProgram random(seed);
     random.Play(kSteps);
-    EXPECT_FALSE(random.program().HasViolations()) << "seed " << seed << "\n" << random.program().report();
-    accesses += random.program().accesses();
+    EXPECT_FALSE(random.program().verdict().HasViolations()) << "seed " << seed << "\n"
+                                                             << random.program().verdict().report();
+    accesses += random.program().verdict().accesses();
     const Statistics statistics = random.program().allocator().GetStatistics();
     sum.num_stitches += statistics.num_stitches;
     sum.num_stream_waits += statistics.num_stream_waits;
@@ -75,7 +76,7 @@ TEST_P(RandomLies, AreReportedIfAndOnlyIfTheyLeaveAUseUnordered) {
       }
       if (!program.lying().has_lied()) break;
       ++told;
-      if (program.HasViolations()) {
+      if (program.verdict().HasViolations()) {
         ++harmful;
       } else {
         ++harmless[program.lying().Excuse()];

@@ -26,9 +26,9 @@ void RandomProgram::PlayUntilLie(int64_t steps) {
   for (int64_t step = 0; step < steps && !program_.lying().has_lied(); ++step) Step();
   for (int64_t step = Draw(0, 10); step > 0; --step) Step();
   // What is free already first: to take more, streams wait for each other.
-  program_.TakeWhatIsFree();
+  TakeWhatIsFree(program_);
   const int64_t first = Draw(0, streams_ - 1);
-  for (int64_t i = 0; i < streams_; ++i) program_.TakeAll(Stream{static_cast<uint64_t>((first + i) % streams_)});
+  for (int64_t i = 0; i < streams_; ++i) TakeAll(program_, Stream{static_cast<uint64_t>((first + i) % streams_)});
   EXPECT_TRUE(program_.allocator().Trim().ok());
 }
 
@@ -54,7 +54,7 @@ void RandomProgram::Step() {
     const Address block = DrawBlock();
     const Stream user = DrawStream();
     const Stream owner = program_.allocator().inspect().StreamsOf(block).front();
-    if (program_.IsCaptured(user) || program_.IsCaptured(owner)) return;
+    if (captured_ == user || captured_ == owner) return;
     program_.UseOn(block, user, program_.now() + Draw(0, 400));
   } else if (choice < 985) {
     program_.Free(DrawBlock());
