@@ -35,7 +35,8 @@ class OutOfMemory(NamedTuple):
     host_own_bytes: int = 0  # pageable memory of this process, then
 
 
-_VERDICTS = ("too_big", "leak", "fragmentation", "outside")
+# In the order of OutOfMemoryVerdict, by whose number the library names one.
+VERDICTS = ("too_big", "leak", "fragmentation", "outside")
 
 _OutOfMemory = structure(
     "_OutOfMemory",
@@ -92,7 +93,7 @@ def _out_of_memory(facts: Any) -> OutOfMemory:
         facts.gpu,
         facts.requested,
         facts.site,
-        _VERDICTS[facts.verdict],
+        VERDICTS[facts.verdict],
         facts.allocated,
         facts.awaiting,
         facts.reserved,

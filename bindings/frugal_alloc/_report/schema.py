@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from .._native import out_of_memory
 from .._tracking import materiality
 from .._tracking.causes import MOST_CONFIDENCE
 
@@ -17,7 +18,6 @@ SCHEMA = "frugal_alloc.report"
 VERSION = 1
 
 VERDICT_KINDS = ("leak", "suspect", "growing", "cycle", "outside")
-OOM_VERDICTS = ("too_big", "leak", "fragmentation", "outside")
 BLOCK_STATES = ("allocated", "awaiting", "free")
 POOLS = ("graphs", "pools", "rest")
 
@@ -270,7 +270,7 @@ _SEGMENT = _Object(
     blocks=(_list(_row(_size, _size, _one_of(BLOCK_STATES), _optional(_size))), []),
 )
 _OOM = _Object(
-    {"verdict": _one_of(OOM_VERDICTS)},
+    {"verdict": _one_of(out_of_memory.VERDICTS)},
     **_place,
     gpu=(_count, 0),
     requested_bytes=_zero,
