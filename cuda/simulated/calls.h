@@ -48,7 +48,7 @@ class Calls {
     const bool in_driver = ThisThread().in_driver;
     const Nanoseconds cost = call.In(costs_);
     const Nanoseconds waited = lock_ == nullptr ? Nanoseconds(0) : lock_->Hold(cost);
-    if (clock_ != nullptr) clock_->Pass(std::max(cost, kShortestCall));
+    if (clock_ != nullptr) clock_->Pass(std::max(cost, kind == CallKind::kLaunch ? launch_ : kShortestCall));
     std::lock_guard lock(mutex_);
     ++counts_[static_cast<size_t>(kind)];
     if (in_driver) ++driver_counts_[static_cast<size_t>(kind)];
@@ -58,9 +58,15 @@ class Calls {
     return forked_ ? Error::kNotInitialized : faults_.Next(kind, in_driver, partial);
   }
 
-  // On a clock that counts calls, each takes its cost, and at least kShortestCall.
-  void TakeTimeOn(Clock& clock) { clock_ = &clock; }
+  // On a clock that counts calls, each takes its cost, and at least kShortestCall, a launch at least `launch`.
+  void TakeTimeOn(Clock& clock, Nanoseconds launch = kShortestCall) {
+    clock_ = &clock;
+    launch_ = launch;
+  }
   static constexpr Nanoseconds kShortestCall{1000};
+  // With what PyTorch does for an operator before it launches it. A host that launched faster than a GPU computes
+  // would run ahead of it all the time, and memory would wait for streams as it hardly does on a GPU.
+  static constexpr Nanoseconds kOperator{6000};
 
   // Counts a call of the driver's that costs nothing and that programs make at every turn, without a lock. False: it
   // may fail, and is to Begin instead.
@@ -140,6 +146,7 @@ class Calls {
   const DriverCosts costs_{};
   DriverLock* const lock_ = nullptr;
   Clock* clock_ = nullptr;
+  Nanoseconds launch_ = kShortestCall;
 
   mutable std::mutex mutex_;
   using ByKind = std::array<uint64_t, kCallKindNames.size()>;

@@ -1,48 +1,27 @@
 #include "cuda/simulated/configuration.h"
 
-#include <charconv>
 #include <cstdlib>
 #include <optional>
 #include <string>
 #include <string_view>
 
 #include "allocator/port/driver_costs.h"
+#include "cuda/simulated/setting_text.h"
 #include "cuda/simulated/whole_file.h"
 
 namespace frugal::sim {
 namespace {
 
-// What somebody set, for a message of one line: printable, and not without end.
-std::string Shown(std::string_view text) {
-  constexpr size_t kMost = 100;
-  std::string shown;
-  for (const char one : text.substr(0, kMost)) shown += one >= ' ' && one <= '~' ? one : '?';
-  return text.size() > kMost ? shown + "..." : shown;
+// A parser of two words, of which `on` means true.
+auto EitherOf(std::string_view on, std::string_view off) {
+  return [on, off](std::string_view text) -> std::optional<bool> {
+    if (text == on) return true;
+    if (text == off) return false;
+    return std::nullopt;
+  };
 }
 
-std::optional<int64_t> ParseNumber(std::string_view text) {
-  int64_t number = 0;
-  const auto [end, problem] = std::from_chars(text.data(), text.data() + text.size(), number);
-  if (problem != std::errc() || end != text.data() + text.size() || number < 0) return std::nullopt;
-  return number;
-}
-
-std::optional<Bytes> ParseBytes(std::string_view text) {
-  Bytes unit(1);
-  if (text.ends_with("KiB")) unit = KiB(1);
-  if (text.ends_with("MiB")) unit = MiB(1);
-  if (text.ends_with("GiB")) unit = GiB(1);
-  if (unit != Bytes(1)) text.remove_suffix(3);
-  const std::optional<int64_t> number = ParseNumber(text);
-  if (!number || *number > GiB(1 << 20).count() / unit.count()) return std::nullopt;
-  return unit * *number;
-}
-
-std::optional<bool> ParseSwitch(std::string_view text) {
-  if (text == "1") return true;
-  if (text == "0") return false;
-  return std::nullopt;
-}
+std::optional<bool> ParseSwitch(std::string_view text) { return EitherOf("1", "0")(text); }
 
 std::optional<Backing> ParseBacking(std::string_view text) {
   if (text == "memory") return Backing::kMemory;
@@ -102,19 +81,19 @@ class Reader {
   std::string* const problem_;
 };
 
-}  // namespace
-
-bool Configuration::FromEnvironment(Configuration* configuration, std::string* problem) {
-  *configuration = Configuration();
-  problem->clear();
-  Reader reader(problem);
+// The GPUs, and what they do with a program's calls.
+void ReadGpus(Reader& reader, Configuration* configuration) {
   reader.Read("FRUGAL_SIM_MEMORY", ParseBytes, "bytes, such as 25769803776 or 24GiB", &configuration->memory);
   reader.Read("FRUGAL_SIM_CONTEXT", ParseBytes, "bytes, such as 536870912 or 512MiB", &configuration->context);
   reader.Read("FRUGAL_SIM_GPUS", ParseGpus, "a number from 1 to 16", &configuration->gpus);
+  reader.Read("FRUGAL_SIM_BEYOND", ParseSwitch, "0 or 1", &configuration->beyond);
   reader.Read("FRUGAL_SIM_KERNEL_NS", ParseNanoseconds, "nanoseconds, such as 10000", &configuration->kernel);
   reader.Read("FRUGAL_SIM_BACKING", ParseBacking, "memory or none", &configuration->backing);
+  reader.Read("FRUGAL_SIM_KEEP", ParseBytes, "bytes, such as 1048576 or 1MiB", &configuration->keep);
+  reader.Read("FRUGAL_SIM_TIME", EitherOf("modelled", "wall"), "wall or modelled", &configuration->modelled_time);
   reader.Read("FRUGAL_SIM_VMM", ParseSwitch, "0 or 1", &configuration->virtual_memory);
   reader.Read("FRUGAL_SIM_VERBOSE", ParseSwitch, "0 or 1", &configuration->verbose);
+  reader.Read("FRUGAL_SIM_UNSUPPORTED", EitherOf("end", "refuse"), "end or refuse", &configuration->unsupported_ends);
   reader.Read("FRUGAL_SIM_ORDER", ParseSwitch, "0 or 1", &configuration->order);
   reader.Read("FRUGAL_SIM_STRICT", ParseSwitch, "0 or 1", &configuration->strict);
   reader.Read("FRUGAL_SIM_LATE", ParseSwitch, "0 or 1", &configuration->late);
@@ -124,8 +103,10 @@ bool Configuration::FromEnvironment(Configuration* configuration, std::string* p
   configuration->late_data = values == nullptr || std::string_view(values) != "cpu";
   reader.Read("FRUGAL_SIM_FAULTS", FaultPlan::Parse, "a plan, such as create@3=out_of_memory,map@1+=invalid_value",
               &configuration->faults);
-  std::string costs;
-  reader.Read("FRUGAL_SIM_COSTS", ParsePath, "a file of driver costs", &costs);
+}
+
+// The driver, its limits, and the host around them.
+void ReadSurroundings(Reader& reader, Configuration* configuration) {
   reader.Read("FRUGAL_SIM_DRIVER_TIME", ParseSwitch, "0 or 1", &configuration->driver_time);
   reader.Read("FRUGAL_SIM_NODE", ParsePath, "a file, such as /dev/shm/node", &configuration->node);
   reader.Read("FRUGAL_SIM_MAPPINGS", ParseCount, "a number above 0, such as 524288", &configuration->mapped_handles);
@@ -138,13 +119,37 @@ bool Configuration::FromEnvironment(Configuration* configuration, std::string* p
   reader.Read("FRUGAL_SIM_HOST_CACHE", ParseBytes, "bytes, such as 4GiB", &configuration->host.cache);
   reader.Read("FRUGAL_SIM_GROUP_LIMIT", ParseBytes, "bytes, such as 8GiB", &configuration->host.group_limit);
   reader.Read("FRUGAL_SIM_GROUP_COUNTS_GPU", ParseSwitch, "0 or 1", &configuration->host.group_counts_gpu);
+}
+
+// What has a problem of its own to tell: "" or why `text`, which a variable says, is refused.
+template <typename Refuse>
+void ReadLong(const char* name, std::string* problem, Refuse refuse) {
+  const char* text = std::getenv(name);
+  if (!problem->empty() || text == nullptr || *text == '\0') return;
+  const std::string refused = refuse(text);
+  if (!refused.empty()) *problem = std::string(name) + "='" + Shown(text) + "': " + refused;
+}
+
+}  // namespace
+
+bool Configuration::FromEnvironment(Configuration* configuration, std::string* problem) {
+  *configuration = Configuration();
+  problem->clear();
+  Reader reader(problem);
+  ReadGpus(reader, configuration);
+  ReadSurroundings(reader, configuration);
+  ReadLong("FRUGAL_SIM_GPU", problem, [&](const char* text) {
+    std::string refused;
+    GpuModel::Parse(text, &configuration->model, &refused);
+    return refused;
+  });
+  configuration->models_workspaces = configuration->model.is_given;
+  reader.Read("FRUGAL_SIM_WORKSPACES", EitherOf("modelled", "plain"), "modelled or plain",
+              &configuration->models_workspaces);
   if (problem->empty() && configuration->host.on && configuration->gpus > 1) {
     *problem = "FRUGAL_SIM_UNIFIED='1' goes with one GPU, whose memory is the host's; set FRUGAL_SIM_GPUS to 1";
   }
-  if (problem->empty() && !costs.empty()) {
-    const std::string refused = ReadCosts(costs, &configuration->costs);
-    if (!refused.empty()) *problem = "FRUGAL_SIM_COSTS='" + Shown(costs) + "': " + refused;
-  }
+  ReadLong("FRUGAL_SIM_COSTS", problem, [&](const char* text) { return ReadCosts(text, &configuration->costs); });
   if (problem->empty() && configuration->memory.count() % kPageSize.count() != 0) {
     configuration->memory = RoundDown(configuration->memory, kPageSize);
   }
@@ -152,7 +157,7 @@ bool Configuration::FromEnvironment(Configuration* configuration, std::string* p
 }
 
 Nanoseconds Configuration::DurationOf(Bytes touched, bool of_host) const {
-  if (!late || kernel_given) return kernel;
+  if (!counts_time() || kernel_given) return kernel;
   // Of a recent data-centre GPU, roughly: enough that the host runs ahead of it.
   constexpr Nanoseconds kLaunch{5000};
   constexpr int64_t kDeviceBytes = 2000;  // A nanosecond.

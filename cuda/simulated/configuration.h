@@ -13,6 +13,7 @@
 #include "cuda/simulated/compute_node.h"
 #include "cuda/simulated/driver_memory.h"
 #include "cuda/simulated/fault_plan.h"
+#include "cuda/simulated/gpu_model.h"
 #include "cuda/simulated/physical_memory.h"
 #include "cuda/simulated/unified_host.h"
 
@@ -25,17 +26,29 @@ struct Configuration {
   Bytes memory = GiB(16);
   Bytes context = MiB(512);
   int gpus = 1;
+  // Requests for more than there is succeed.
+  bool beyond = false;
+  // Of all of them.
+  GpuModel model;
   // Time that each kernel, copy and fill takes on its stream.
   Nanoseconds kernel{0};
   Backing backing = Backing::kMemory;
+  // Copies and fills of device memory of more than so much move nothing.
+  Bytes keep = GiB(1 << 20);
   bool virtual_memory = true;
   bool verbose = false;
+  // Libraries ask for workspaces as a model of them on this GPU has it.
+  bool models_workspaces = false;
+  // The first call of a function that is not simulated ends the process.
+  bool unsupported_ends = false;
   // The order of work is checked, and what is found is told when the process ends.
   bool order = false;
   // A stream, an event or a context that is used after its destruction ends the process.
   bool strict = false;
   // Work touches its memory when simulated time reaches its end, and time is what CUDA's calls and kernels take.
   bool late = false;
+  // Time is that, but work is done at once.
+  bool modelled_time = false;
   // Late work moves its bytes only then; otherwise at once, as without it, and is only checked then.
   bool late_data = true;
   // `kernel` was asked for: that is what each takes, whatever it touches.
@@ -55,6 +68,10 @@ struct Configuration {
   // `memory` is the host's, and the one GPU's, then.
   UnifiedHost::Options host;
 
+  // Time is what calls and work take, and not the wall's.
+  bool counts_time() const { return late || modelled_time; }
+  // Copies and fills of so much device memory move bytes.
+  bool moves(Bytes size) const { return backing == Backing::kMemory && size <= keep; }
   // How long what touches so many bytes of a GPU's memory takes, or of the host's.
   Nanoseconds DurationOf(Bytes touched, bool of_host = false) const;
   // What is declared of work is of use to someone.

@@ -7,9 +7,9 @@ std::string Context::Name() const {
   return is_green() ? "green context " + std::to_string(id_) + " of " + gpu : gpu;
 }
 
-Contexts::Contexts(int gpus) {
+Contexts::Contexts(int gpus, unsigned multiprocessors) {
   for (int gpu = 0; gpu < gpus; ++gpu) {
-    primary_.push_back(std::make_unique<Context>(next_id_++, gpu, Context::Kind::kPrimary, kMultiprocessors));
+    primary_.push_back(std::make_unique<Context>(next_id_++, gpu, Context::Kind::kPrimary, multiprocessors));
   }
 }
 

@@ -49,10 +49,8 @@ class Context {
 // Those of a machine. Thread-safe; a primary context is found without a lock.
 class Contexts {
  public:
-  // Of each GPU.
-  static constexpr unsigned kMultiprocessors = 132;
-
-  explicit Contexts(int gpus);
+  // Of so many GPUs, each of so many multiprocessors.
+  Contexts(int gpus, unsigned multiprocessors);
   Contexts(const Contexts&) = delete;
   Contexts& operator=(const Contexts&) = delete;
 

@@ -6,11 +6,16 @@
 //   FRUGAL_SIM_MEMORY      bytes of memory of each GPU, with or without KiB, MiB or GiB (default 16 GiB)
 //   FRUGAL_SIM_CONTEXT     bytes that the driver keeps for itself on each GPU (default 512 MiB)
 //   FRUGAL_SIM_GPUS        number of GPUs, 1 to 16 (default 1)
+//   FRUGAL_SIM_GPU         what model they are: key=value,key=value, of name, capability, multiprocessors, l2,
+//                          shared_optin, shared_sm, threads_sm, bus_width, memory_clock (default: one like Hopper)
+//   FRUGAL_SIM_BEYOND      "1": requests for more memory than there is succeed; there is none free then
 //   FRUGAL_SIM_KERNEL_NS   time that each kernel takes on its stream (default 0: all is finished at once; with
 //                          FRUGAL_SIM_LATE: 5000, and more by the bytes that it is known to touch)
 //   FRUGAL_SIM_FAULTS      a fault plan, as for frugal_sim_set_faults
 //   FRUGAL_SIM_BACKING     "memory" (default) or "none": no host memory behind the addresses, for replays,
 //                          which never touch them; copies and fills of device memory then do nothing
+//   FRUGAL_SIM_KEEP        bytes: larger copies and fills of device memory move nothing, so that no host memory stands
+//                          behind it; what they copy to the host is zeros there (default: all are done)
 //   FRUGAL_SIM_VMM         "0": a GPU without virtual memory management
 //   FRUGAL_SIM_ORDER       "1": the order of all accesses to device memory is checked; see frugal_sim_touch
 //   FRUGAL_SIM_COSTS       a file of driver costs in the place of those of allocator/port/driver_cost_table.h
@@ -27,13 +32,20 @@
 //                          be the memory that was there when it was enqueued; if not, the process ends with one line on
 //                          stderr and exit status 3 (with FRUGAL_SIM_ORDER: it counts as a violation). Time is then
 //                          what CUDA's calls, kernels and copies take, the same in every run, and not the wall's
-//   FRUGAL_SIM_UNIFIED     "1": the GPU is integrated, FRUGAL_SIM_MEMORY is the host's, and what the process has of it
+//   FRUGAL_SIM_TIME        "modelled": time is counted as with FRUGAL_SIM_LATE, but work is done at once (default:
+//   "wall") FRUGAL_SIM_UNIFIED     "1": the GPU is integrated, FRUGAL_SIM_MEMORY is the host's, and what the process
+//   has of it
 //                          counts. To ask for more than is left ends the process at once with one line on stderr and
 //                          exit status 7, where a real machine would swap, hang or kill
 //   FRUGAL_SIM_HOST_OTHERS bytes that other processes and the kernel have then (default 0)
 //   FRUGAL_SIM_HOST_CACHE  bytes of files that the kernel keeps there and would forget: not free, but available
 //   FRUGAL_SIM_GROUP_LIMIT bytes that the process's control group may have (default: no limit)
 //   FRUGAL_SIM_GROUP_COUNTS_GPU "1": the group counts the GPU's memory, which that of a DGX Spark does not
+//   FRUGAL_SIM_WORKSPACES  "modelled": cuDNN asks for workspaces by a model of it; "plain": for none (default: modelled
+//   if
+//                          FRUGAL_SIM_GPU is set)
+//   FRUGAL_SIM_UNSUPPORTED "end": the first call of a function that is not simulated ends the process with one line on
+//                          stderr and exit status 8 (default "refuse": it answers "not supported")
 //   FRUGAL_SIM_VERBOSE     "1": names on stderr each CUDA function that was called and is not simulated
 //
 // Kinds of call that are counted, by name: "create" "map" "set_access" "unmap" "release" "reserve" "unreserve"
@@ -70,11 +82,34 @@ void frugal_sim_reset_counters(void);
 // Views and segments, each as often as there are GPUs that may reach it: of the node, if the process belongs to one.
 uint64_t frugal_sim_mapped_handles(void);
 
-// Physical memory in use on a GPU, without the driver's own; and its highest since the last reset.
+// Physical memory in use on a GPU, without the driver's own, which is cheap enough to ask at every allocation; and its
+// highest since the last reset.
 uint64_t frugal_sim_memory_used(int gpu);
 uint64_t frugal_sim_memory_peak(int gpu);
-// What the driver has taken of it for itself beside its context (FRUGAL_SIM_FULL).
+// What the driver has taken of it for itself beside its context (FRUGAL_SIM_FULL), and libraries for themselves.
 uint64_t frugal_sim_memory_of_driver(int gpu);
+// Takes `bytes` of it, a multiple of 2 MiB, for a library that the driver knows of and this process's allocator does
+// not; below 0: gives them back. 0 if there are not as many left.
+int frugal_sim_take_for_driver(int gpu, int64_t bytes);
+
+// From here on `observer` is called, by the thread that calls CUDA and outside of locks, with
+//   1: the device memory that a copy from the host is enqueued to, also into a graph;
+//   2: the workspace that one of NVIDIA's libraries is given, each time that it is.
+// Null: nobody is called, as at the start.
+void frugal_sim_set_observer(void (*observer)(int kind, uint64_t address, int64_t bytes));
+// Tells the observer of a workspace: for libraries that take the place of NVIDIA's.
+void frugal_sim_note_workspace(const void* start, uint64_t bytes);
+
+// 1 where the libraries' workspaces are modelled by the GPU (FRUGAL_SIM_WORKSPACES), else 0; and, for them, its compute
+// capability, 89 for 8.9, and how many multiprocessors it has.
+int frugal_sim_modelled_workspaces(int* capability, int* multiprocessors);
+
+// The names, with spaces between, of the functions of CUDA's and its libraries' that were called, are not simulated,
+// and so answered "not supported". Left out are a few that programs can do without. The text stays.
+const char* frugal_sim_unsupported_functions(void);
+
+// Copies and fills of device memory of more bytes than this move nothing (FRUGAL_SIM_KEEP).
+uint64_t frugal_sim_kept_bytes(void);
 
 // Writes as much of a file of the kernel's as fits into `text`, as it reads on the host whose memory the GPU has
 // (FRUGAL_SIM_UNIFIED), and returns its whole length; 0: that host has no such file, -1: the real one is as good.

@@ -14,8 +14,6 @@ namespace frugal::sim {
 
 class Gpu {
  public:
-  static constexpr const char* kName = "Simulated GPU";
-
   // `slot` is the GPU's place in the machine, which stays its own however many of them a program sees.
   // `node` and `host` may be null.
   Gpu(int slot, Bytes total, Bytes context, Backing backing, ComputeNode* node = nullptr, UnifiedHost* host = nullptr)

@@ -17,6 +17,7 @@
 
 #include "cuda/simulated/clock.h"
 #include "cuda/simulated/graph.h"
+#include "cuda/simulated/launch_queue.h"
 #include "cuda/simulated/mapping_log.h"
 
 namespace frugal::sim {
@@ -24,8 +25,7 @@ namespace frugal::sim {
 // Thread-safe. Work runs in the thread that moves time, one at a time, with no lock held that adding more takes.
 class LateWork {
  public:
-  // So much is outstanding at most: whoever adds more waits, as a launch on a full queue of the driver's does.
-  static constexpr size_t kLongestQueue = 1024;
+  static constexpr size_t kLongestQueue = LaunchQueue::kLongest;
 
   explicit LateWork(MappingLog& mappings) : mappings_(mappings) {}
   LateWork(const LateWork&) = delete;

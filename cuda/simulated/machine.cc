@@ -51,17 +51,18 @@ Machine::Machine(const Configuration& configuration, const std::vector<int>& slo
       }()),
       gpu_count_(static_cast<int>(slots.size())),
       // On a clock that counts calls they take their time anyway.
-      driver_lock_(clock_, node_.get(), configuration.driver_time && !configuration.late),
+      driver_lock_(clock_, node_.get(), configuration.driver_time && !configuration.counts_time()),
       calls_(configuration.costs, &driver_lock_),
       addresses_(configuration.addresses),
       mapped_handles_(MappedHandles(node_.get(), configuration.mapped_handles)),
       host_mappings_(configuration.host_mappings),
       driver_memory_(Memories(), configuration.driver_memory),
-      contexts_(gpu_count_),
+      contexts_(gpu_count_, static_cast<unsigned>(configuration.model.multiprocessors)),
       mappings_(configuration.late ? std::make_unique<MappingLog>(clock_) : nullptr),
       order_(configuration.wants_uses() ? std::make_unique<OrderChecker>(mappings_.get()) : nullptr),
       late_(configuration.late ? std::make_unique<LateWork>(*mappings_) : nullptr),
-      streams_(clock_, calls_, contexts_, {order(), late_.get(), configuration.late_data}),
+      streams_(clock_, calls_, contexts_,
+               {order(), late_.get(), configuration.late_data, configuration.modelled_time && !configuration.late}),
       host_memory_(unified_host_.is_on() ? &unified_host_ : nullptr),
       virtual_memory_({.addresses = addresses_,
                        .memory = Memories(),
@@ -80,10 +81,14 @@ Machine::Machine(const Configuration& configuration, const std::vector<int>& slo
                  .host_mappings = host_mappings_,
                  .order = order_.get()}) {
   calls_.SetFaults(configuration.faults);
-  if (late_ == nullptr) return;
+  if (configuration.beyond) {
+    for (PhysicalMemory* memory : Memories()) memory->AllowBeyond();
+  }
+  if (!configuration.counts_time()) return;
   clock_.CountCalls();
+  calls_.TakeTimeOn(clock_, configuration.late ? Calls::kShortestCall : Calls::kOperator);
+  if (late_ == nullptr) return;
   clock_.OnMove([this] { late_->RunUntil(clock_.Now()); });
-  calls_.TakeTimeOn(clock_);
   if (configuration.order) late_->OnFault([this](const std::string& fault) { order_->Tell(fault); });
 }
 
@@ -124,7 +129,7 @@ std::optional<std::string> Machine::HostFile(std::string_view path) {
 }
 
 Error Machine::AllocateHost(Bytes size, void** start) {
-  if (unified_host_.is_on() && HasGpu(0) && gpus_[0]->memory().free() < size) {
+  if (unified_host_.is_on() && !configuration_.beyond && HasGpu(0) && gpus_[0]->memory().free() < size) {
     unified_host_.NoteOverload(size, gpus_[0]->memory().free());
     return Error::kOutOfMemory;
   }

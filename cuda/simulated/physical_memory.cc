@@ -12,6 +12,11 @@ PhysicalMemory::PhysicalMemory(Bytes total, Bytes context, Backing backing, Comp
     : total_(total), context_(std::min(total, context)), backing_(backing), node_(node), slot_(slot), host_(host) {}
 
 bool PhysicalMemory::TakeRoom(Bytes size) {
+  if (beyond_) {
+    // Other processes of a node see of it what there is.
+    if (node_ != nullptr && !TakeOwnRoom(size)) overdraft_ += size;
+    return true;
+  }
   if (host_ == nullptr) return TakeOwnRoom(size);
   const Bytes room = FreeRoom();
   if (size <= room && TakeOwnRoom(size)) return true;
@@ -30,6 +35,13 @@ Bytes PhysicalMemory::FreeRoom() const {
   if (node_ == nullptr) return total_ - context_ - used_ - driver_ - of_host;
   const Bytes left = node_->FreeMemory(slot_) - of_host;
   return has_context_ ? left : left - std::min(std::max(left, Bytes(0)), context_);
+}
+
+void PhysicalMemory::GiveBackRoom(Bytes size) {
+  if (node_ == nullptr) return;
+  const Bytes overdrawn = std::min(overdraft_, size);
+  overdraft_ -= overdrawn;
+  if (size > overdrawn) node_->GiveBackMemory(slot_, size - overdrawn);
 }
 
 std::optional<FileRange> PhysicalMemory::Take(Bytes size) {
@@ -51,7 +63,7 @@ void PhysicalMemory::GiveBack(const FileRange& range, Bytes size, bool shared) {
   if (range.file && !shared) range.file->Discard(range.offset, size);
   std::lock_guard lock(mutex_);
   used_ -= size;
-  if (node_ != nullptr) node_->GiveBackMemory(slot_, size);
+  GiveBackRoom(size);
 }
 
 bool PhysicalMemory::TakeForDriver(Bytes size) {
@@ -64,7 +76,7 @@ bool PhysicalMemory::TakeForDriver(Bytes size) {
 void PhysicalMemory::GiveBackForDriver(Bytes size) {
   std::lock_guard lock(mutex_);
   driver_ -= size;
-  if (node_ != nullptr) node_->GiveBackMemory(slot_, size);
+  GiveBackRoom(size);
 }
 
 Bytes PhysicalMemory::taken_for_driver() const {

@@ -26,6 +26,9 @@ class PhysicalMemory {
   PhysicalMemory(Bytes total, Bytes context, Backing backing, ComputeNode* node = nullptr, int slot = 0,
                  UnifiedHost* host = nullptr);
 
+  // From here on what is taken may go beyond the total. Call it before anything is taken.
+  void AllowBeyond() { beyond_ = true; }
+
   // Takes `size`, a multiple of kPageSize; nullopt if there is not as much left.
   std::optional<FileRange> Take(Bytes size);
   // Gives back what Take() returned. The host's memory goes with it, unless another process may hold the range,
@@ -54,6 +57,7 @@ class PhysicalMemory {
   // Of what is limited; the caller holds the lock.
   bool TakeRoom(Bytes size);
   bool TakeOwnRoom(Bytes size);
+  void GiveBackRoom(Bytes size);
   Bytes FreeRoom() const;
 
   const Bytes total_;
@@ -62,12 +66,14 @@ class PhysicalMemory {
   ComputeNode* const node_;
   const int slot_;
   UnifiedHost* const host_;
+  bool beyond_ = false;
 
   mutable std::mutex mutex_;
   bool has_context_ = false;  // On a node.
   Bytes used_;
   Bytes driver_;
   Bytes peak_;
+  Bytes overdraft_;  // What was taken that the node did not have.
   Bytes next_offset_;
   std::shared_ptr<SparseFile> file_;
 };

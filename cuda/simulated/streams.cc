@@ -79,6 +79,7 @@ Error Streams::Enqueue(Stream& stream, Work work) {
   state_.RunDue();
   const bool runs_now = state_.late_work == nullptr || (!state_.late_data && !work.frees_memory);
   std::function<void()> run;
+  Nanoseconds host_waits_until{0};
   {
     std::lock_guard lock(state_.mutex);
     if (stream.capture) {
@@ -86,14 +87,17 @@ Error Streams::Enqueue(Stream& stream, Work work) {
       stream.tail = {stream.capture->graph()->Add(std::move(work), stream.tail)};
       return Error::kSuccess;
     }
-    const Nanoseconds start = std::max(state_.Reached(stream), state_.clock.Now());
+    const Nanoseconds now = state_.clock.Now();
+    const Nanoseconds start = std::max(state_.Reached(stream), now);
     if (state_.late_work != nullptr || work.duration > Nanoseconds(0)) stream.busy_until = start + work.duration;
+    if (state_.bounded) host_waits_until = state_.queue.Add(start + work.duration, now);
     EnterOrder(stream, work);
     if (runs_now) run = work.run;
     if (state_.late_work != nullptr)
       AddLate(stream, std::make_shared<const Work>(std::move(work)), start, state_.late_data);
   }
   if (run) run();
+  if (state_.bounded) state_.clock.WaitUntil(host_waits_until);
   state_.RunDue();
   return Error::kSuccess;
 }

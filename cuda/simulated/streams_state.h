@@ -19,6 +19,7 @@
 #include "cuda/simulated/event.h"
 #include "cuda/simulated/handles.h"
 #include "cuda/simulated/late_work.h"
+#include "cuda/simulated/launch_queue.h"
 #include "cuda/simulated/order_checker.h"
 #include "cuda/simulated/stream.h"
 #include "cuda/simulated/vector_clock.h"
@@ -32,6 +33,8 @@ struct StreamsState {
     OrderChecker* order = nullptr;
     LateWork* late = nullptr;
     bool late_data = true;
+    // Time is modelled though work is not late: the host may run ahead only so far.
+    bool bounded = false;
   };
 
   // A point in time and in the order of work.
@@ -49,7 +52,8 @@ struct StreamsState {
         calls(its_calls),
         order_checker(observers.order),
         late_work(observers.late),
-        late_data(observers.late_data) {}
+        late_data(observers.late_data),
+        bounded(observers.bounded) {}
   StreamsState(const StreamsState&) = delete;
   StreamsState& operator=(const StreamsState&) = delete;
 
@@ -72,11 +76,13 @@ struct StreamsState {
   OrderChecker* const order_checker;
   LateWork* const late_work;
   const bool late_data;
+  const bool bounded;
 
   // Guards all that follows, and each stream, event and capture.
   mutable std::mutex mutex;
   uint64_t next_id = 1;  // Of streams and captures.
   uint64_t next_event = 1;
+  LaunchQueue queue;  // Of what was enqueued, if that is bounded.
   Handles<Stream> streams{Handles<Stream>::Reuse::kLastDestroyed};
   std::map<const Context*, Stream*> legacy;
   std::map<std::pair<const Context*, uint64_t>, Stream*> per_thread;  // By a thread's number.

@@ -54,12 +54,13 @@ TEST_F(ConfigurationTest, SizesAreBytesOrHaveAUnit) {
 
 TEST_F(ConfigurationTest, EachVariableThatIsNotUnderstoodIsNamed) {
   const std::vector<std::pair<std::string, std::string>> wrong = {
-      {"FRUGAL_SIM_MEMORY", "lots"},     {"FRUGAL_SIM_MEMORY", "-1"},      {"FRUGAL_SIM_MEMORY", "99999999999GiB"},
-      {"FRUGAL_SIM_CONTEXT", "1 GiB"},   {"FRUGAL_SIM_GPUS", "0"},         {"FRUGAL_SIM_GPUS", "17"},
-      {"FRUGAL_SIM_KERNEL_NS", "1e6"},   {"FRUGAL_SIM_BACKING", "disk"},   {"FRUGAL_SIM_VMM", "no"},
-      {"FRUGAL_SIM_VERBOSE", "verbose"}, {"FRUGAL_SIM_FAULTS", "create"},  {"FRUGAL_SIM_MAPPINGS", "0"},
-      {"FRUGAL_SIM_MAP_COUNT", "-1"},    {"FRUGAL_SIM_ADDRESSES", "all"},  {"FRUGAL_SIM_FULL", "yes"},
-      {"FRUGAL_SIM_MODULE", "large"},    {"FRUGAL_SIM_DRIVER_TIME", "on"}, {"FRUGAL_SIM_COSTS", "/no/such/file"}};
+      {"FRUGAL_SIM_MEMORY", "lots"},      {"FRUGAL_SIM_MEMORY", "-1"},      {"FRUGAL_SIM_MEMORY", "99999999999GiB"},
+      {"FRUGAL_SIM_CONTEXT", "1 GiB"},    {"FRUGAL_SIM_GPUS", "0"},         {"FRUGAL_SIM_GPUS", "17"},
+      {"FRUGAL_SIM_KERNEL_NS", "1e6"},    {"FRUGAL_SIM_BACKING", "disk"},   {"FRUGAL_SIM_VMM", "no"},
+      {"FRUGAL_SIM_VERBOSE", "verbose"},  {"FRUGAL_SIM_FAULTS", "create"},  {"FRUGAL_SIM_MAPPINGS", "0"},
+      {"FRUGAL_SIM_MAP_COUNT", "-1"},     {"FRUGAL_SIM_ADDRESSES", "all"},  {"FRUGAL_SIM_FULL", "yes"},
+      {"FRUGAL_SIM_MODULE", "large"},     {"FRUGAL_SIM_DRIVER_TIME", "on"}, {"FRUGAL_SIM_COSTS", "/no/such/file"},
+      {"FRUGAL_SIM_GPU", "colour=green"}, {"FRUGAL_SIM_KEEP", "little"},    {"FRUGAL_SIM_TIME", "fast"}};
   for (const auto& [name, value] : wrong) {
     SCOPED_TRACE(::testing::Message() << name << "=" << value);
     setenv(name.c_str(), value.c_str(), 1);
@@ -108,7 +109,8 @@ TEST_F(ConfigurationTest, AnyTextIsReadWithinBoundsOrRefusedInOneLine) {
   const int64_t count = 5'000 * FromEnvironment("FRUGAL_FUZZ_ROUNDS", 1);
   const std::vector<std::string> names = {
       "FRUGAL_SIM_MEMORY",    "FRUGAL_SIM_CONTEXT", "FRUGAL_SIM_GPUS",   "FRUGAL_SIM_VMM",      "FRUGAL_SIM_VERBOSE",
-      "FRUGAL_SIM_KERNEL_NS", "FRUGAL_SIM_BACKING", "FRUGAL_SIM_FAULTS", "FRUGAL_SIM_MAPPINGS", "FRUGAL_SIM_COSTS"};
+      "FRUGAL_SIM_KERNEL_NS", "FRUGAL_SIM_BACKING", "FRUGAL_SIM_FAULTS", "FRUGAL_SIM_MAPPINGS", "FRUGAL_SIM_COSTS",
+      "FRUGAL_SIM_GPU",       "FRUGAL_SIM_KEEP",    "FRUGAL_SIM_TIME"};
   const std::vector<std::string> pieces = {
       "16",  "GiB", "MiB",     "KiB",     "-1",  "1e9",     "9223372036854775807",
       "1",   "0",   "create@", "map@1+=", "=",   "@",       "out_of_memory",

@@ -3,7 +3,6 @@
 #include "cuda/simulated/control.h"
 
 #include <algorithm>
-#include <cstdio>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -11,7 +10,6 @@
 
 #include "cuda/simulated/exports/handle_checks.h"
 #include "cuda/simulated/exports/the_machine.h"
-#include "cuda/simulated/exports/unsupported.h"
 #include "cuda/simulated/thread_state.h"
 
 using frugal::Address;
@@ -82,6 +80,15 @@ uint64_t frugal_sim_memory_of_driver(int gpu) {
   return machine.HasGpu(gpu) ? static_cast<uint64_t>(machine.gpu(gpu).memory().taken_for_driver().count()) : 0;
 }
 
+int frugal_sim_take_for_driver(int gpu, int64_t bytes) {
+  Machine& machine = TheMachine();
+  if (!machine.HasGpu(gpu)) return 0;
+  frugal::sim::PhysicalMemory& memory = machine.gpu(gpu).memory();
+  if (bytes >= 0) return memory.TakeForDriver(Bytes(bytes)) ? 1 : 0;
+  memory.GiveBackForDriver(Bytes(-bytes));
+  return 1;
+}
+
 uint64_t frugal_sim_driver_ns(void) { return static_cast<uint64_t>(TheMachine().calls().driver_time().count()); }
 
 void frugal_sim_reset_counters(void) {
@@ -98,6 +105,15 @@ uint64_t frugal_sim_memory_used(int gpu) {
 uint64_t frugal_sim_memory_peak(int gpu) {
   Machine& machine = TheMachine();
   return machine.HasGpu(gpu) ? static_cast<uint64_t>(machine.gpu(gpu).memory().peak().count()) : 0;
+}
+
+uint64_t frugal_sim_kept_bytes(void) { return static_cast<uint64_t>(TheMachine().configuration().keep.count()); }
+
+int frugal_sim_modelled_workspaces(int* capability, int* multiprocessors) {
+  const frugal::sim::Configuration& configuration = frugal::sim::TheConfiguration();
+  *capability = configuration.model.capability;
+  *multiprocessors = configuration.model.multiprocessors;
+  return configuration.models_workspaces ? 1 : 0;
 }
 
 void frugal_sim_set_clock(uint64_t ns) { TheMachine().clock().Set(Nanoseconds(static_cast<int64_t>(ns))); }
@@ -159,10 +175,3 @@ uint64_t frugal_sim_order_report(char* text, uint64_t size) {
 }
 
 void frugal_sim_set_graph_execution(int on) { ThisThread().runs_graphs = on != 0; }
-
-int frugal_sim_unsupported(const char* function) {
-  if (frugal::sim::TheConfiguration().verbose) {
-    std::fprintf(stderr, "frugal simulated GPU: %s is not simulated\n", function);
-  }
-  return static_cast<int>(frugal::sim::Error::kNotSupported);
-}

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <climits>
+#include <optional>
 
 namespace frugal::sim {
 namespace {
@@ -13,14 +14,10 @@ struct AttributeValue {
   int value;
 };
 
+// What GPUs have alike, or nobody asks for by the model.
 constexpr AttributeValue kAttributes[] = {
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, 9},
-    {CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, 0},
-    {CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT, static_cast<int>(Contexts::kMultiprocessors)},
     {CU_DEVICE_ATTRIBUTE_WARP_SIZE, 32},
     {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK, 1024},
-    {CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR, 2048},
-    {CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR, 32},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_X, 1024},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Y, 1024},
     {CU_DEVICE_ATTRIBUTE_MAX_BLOCK_DIM_Z, 64},
@@ -28,16 +25,10 @@ constexpr AttributeValue kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Y, 65535},
     {CU_DEVICE_ATTRIBUTE_MAX_GRID_DIM_Z, 65535},
     {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK, 48 << 10},
-    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN, 227 << 10},
-    {CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR, 228 << 10},
-    {CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK, 1 << 10},
     {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_BLOCK, 65536},
     {CU_DEVICE_ATTRIBUTE_MAX_REGISTERS_PER_MULTIPROCESSOR, 65536},
     {CU_DEVICE_ATTRIBUTE_TOTAL_CONSTANT_MEMORY, 64 << 10},
-    {CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE, 50 << 20},
     {CU_DEVICE_ATTRIBUTE_CLOCK_RATE, 1'980'000},
-    {CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE, 2'619'000},
-    {CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH, 5120},
     {CU_DEVICE_ATTRIBUTE_MAX_PITCH, INT_MAX},
     {CU_DEVICE_ATTRIBUTE_TEXTURE_ALIGNMENT, 512},
     {CU_DEVICE_ATTRIBUTE_ASYNC_ENGINE_COUNT, 3},
@@ -55,6 +46,36 @@ constexpr AttributeValue kAttributes[] = {
     {CU_DEVICE_ATTRIBUTE_IPC_EVENT_SUPPORTED, 1},
 };
 
+// Of the GPU's model; nullopt for what all have alike.
+std::optional<int> ModelAttribute(int attribute, const GpuModel& model) {
+  switch (attribute) {
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR:
+      return model.capability / 10;
+    case CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR:
+      return model.capability % 10;
+    case CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT:
+      return model.multiprocessors;
+    case CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR:
+      return model.threads;
+    case CU_DEVICE_ATTRIBUTE_MAX_BLOCKS_PER_MULTIPROCESSOR:
+      return model.blocks;
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN:
+      return static_cast<int>(model.shared_of_block.count());
+    case CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR:
+      return static_cast<int>(model.shared_of_multiprocessor.count());
+    case CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK:
+      return model.capability >= 80 ? 1 << 10 : 0;
+    case CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE:
+      return static_cast<int>(model.l2.count());
+    case CU_DEVICE_ATTRIBUTE_MEMORY_CLOCK_RATE:
+      return model.memory_kilohertz;
+    case CU_DEVICE_ATTRIBUTE_GLOBAL_MEMORY_BUS_WIDTH:
+      return model.bus_bits;
+    default:
+      return std::nullopt;
+  }
+}
+
 }  // namespace
 
 int DeviceAttribute(int attribute, const Machine& machine) {
@@ -66,6 +87,7 @@ int DeviceAttribute(int attribute, const Machine& machine) {
   if (attribute == CU_DEVICE_ATTRIBUTE_INTEGRATED || attribute == CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS) {
     return configuration.host.on;
   }
+  if (const std::optional<int> of_model = ModelAttribute(attribute, configuration.model)) return *of_model;
   for (const AttributeValue& known : kAttributes) {
     if (known.attribute == attribute) return known.value;
   }

@@ -1,4 +1,4 @@
-// What the simulated GPU says of itself: a plausible one of NVIDIA's Hopper generation.
+// What the simulated GPU says of itself, by its model.
 
 #ifndef FRUGAL_CUDA_SIMULATED_EXPORTS_DEVICE_ATTRIBUTES_H_
 #define FRUGAL_CUDA_SIMULATED_EXPORTS_DEVICE_ATTRIBUTES_H_

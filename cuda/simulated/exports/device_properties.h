@@ -5,6 +5,7 @@
 
 #include <cuda_runtime_api.h>
 
+#include <cstdio>
 #include <cstring>
 
 #include "cuda/simulated/exports/device_attributes.h"
@@ -17,7 +18,7 @@ void FillDeviceProperties(const Machine& machine, const Gpu& gpu, Properties* pr
   const auto attribute = [&machine](int number) { return DeviceAttribute(number, machine); };
   Properties& p = *properties;
   p = {};
-  std::strcpy(p.name, Gpu::kName);
+  std::snprintf(p.name, sizeof(p.name), "%s", machine.configuration().model.name.c_str());
   std::memcpy(&p.uuid, gpu.uuid().data(), sizeof(p.uuid));
   p.totalGlobalMem = static_cast<size_t>(gpu.memory().total().count());
   p.major = attribute(cudaDevAttrComputeCapabilityMajor);

@@ -79,7 +79,9 @@ CUresult cuDeviceGet(CUdevice* device, int ordinal) {
 }
 
 CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
-  return OnDevice(device, [&](Machine&, Gpu&) { std::snprintf(name, static_cast<size_t>(length), "%s", Gpu::kName); });
+  return OnDevice(device, [&](Machine& machine, Gpu&) {
+    std::snprintf(name, static_cast<size_t>(length), "%s", machine.configuration().model.name.c_str());
+  });
 }
 
 CUresult cuDeviceGetUuid_v2(CUuuid* uuid, CUdevice device) {
@@ -95,6 +97,14 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   return OnDevice(device, [&](Machine& machine, Gpu& gpu) {
     *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? frugal::sim::PciBus(gpu)
                                                          : frugal::sim::DeviceAttribute(attribute, machine);
+  });
+}
+
+extern "C" CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
+  return OnDevice(device, [&](Machine& machine, Gpu&) {
+    const int capability = machine.configuration().model.capability;
+    *major = capability / 10;
+    *minor = capability % 10;
   });
 }
 

@@ -10,7 +10,6 @@
 
 using frugal::sim::CheckEvent;
 using frugal::sim::Context;
-using frugal::sim::Contexts;
 using frugal::sim::Error;
 using frugal::sim::Event;
 using frugal::sim::FindContext;
@@ -25,17 +24,29 @@ using frugal::sim::ToResult;
 
 namespace {
 
-// A GPU of NVIDIA's Hopper generation is divided by eights of multiprocessors or, where a kernel's clusters need not be
-// scheduled together, by twos.
-constexpr unsigned kDivision = 8;
-constexpr unsigned kFinestDivision = 2;
+// How a GPU is divided, as CUDA documents it for cuDevSmResourceSplitByCount: from capability 9.0 on by eights of
+// multiprocessors or, where a kernel's clusters need not be scheduled together, by twos; before by twos, and into no
+// fewer than four from 8.0 on.
+struct Division {
+  unsigned least;
+  unsigned step;
+};
+
+Division DivisionOf(int capability, bool of_clusters = true) {
+  if (capability >= 90) return of_clusters ? Division{8, 8} : Division{2, 2};
+  return {capability >= 80 ? 4u : 2u, 2};
+}
+
+Division TheDivision(bool of_clusters = true) {
+  return DivisionOf(TheMachine().configuration().model.capability, of_clusters);
+}
 
 void GiveMultiprocessors(unsigned count, CUdevResource* resource) {
   *resource = {};
   resource->type = CU_DEV_RESOURCE_TYPE_SM;
   resource->sm.smCount = count;
-  resource->sm.minSmPartitionSize = kDivision;
-  resource->sm.smCoscheduledAlignment = kDivision;
+  resource->sm.minSmPartitionSize = TheDivision().least;
+  resource->sm.smCoscheduledAlignment = TheDivision().step;
 }
 
 CUresult GiveResource(const Context& context, CUdevResource* resource, CUdevResourceType type) {
@@ -54,7 +65,8 @@ CUdevResourceDesc ToDescriptor(unsigned multiprocessors) {
 
 std::optional<unsigned> MultiprocessorsOf(CUdevResourceDesc descriptor) {
   const uintptr_t count = reinterpret_cast<uintptr_t>(descriptor) - kDescriptor;
-  if (count == 0 || count > Contexts::kMultiprocessors) return std::nullopt;
+  if (count == 0 || count > static_cast<unsigned>(TheMachine().configuration().model.multiprocessors))
+    return std::nullopt;
   return static_cast<unsigned>(count);
 }
 
@@ -96,10 +108,10 @@ CUresult cuDevSmResourceSplitByCount(CUdevResource* result, unsigned* groups, co
                                      CUdevResource* remaining, unsigned flags, unsigned least) {
   if (groups == nullptr || input == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (input->type != CU_DEV_RESOURCE_TYPE_SM) return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-  const unsigned division = flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING ? kFinestDivision : kDivision;
+  const Division division = TheDivision(!(flags & CU_DEV_SM_RESOURCE_SPLIT_IGNORE_SM_COSCHEDULING));
   const unsigned total = input->sm.smCount;
   if (least > total) return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
-  const unsigned each = (std::max(least, 1u) + division - 1) / division * division;
+  const unsigned each = (std::max(least, division.least) + division.step - 1) / division.step * division.step;
   const unsigned possible = total / each;
   if (possible == 0) return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
   *groups = result == nullptr ? possible : std::min(*groups, possible);

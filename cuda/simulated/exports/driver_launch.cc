@@ -116,10 +116,9 @@ CUresult cuMemsetD32Async(CUdeviceptr pointer, unsigned value, size_t count, CUs
       auto* words = reinterpret_cast<unsigned*>(pointer);
       for (size_t i = 0; i < count; ++i) words[i] = value;
     };
-    const bool backed = machine.configuration().backing == frugal::sim::Backing::kMemory;
     const frugal::Bytes size = frugal::sim::ToBytes(count * sizeof(unsigned));
     Work work{WorkKind::kFill, machine.configuration().DurationOf(size),
-              backed ? std::function<void()>(fill) : nullptr};
+              machine.configuration().moves(size) ? std::function<void()>(fill) : nullptr};
     if (machine.configuration().wants_uses()) {
       work.name = "memset";
       work.uses = {{frugal::Address(pointer), size, /*writes=*/true}};

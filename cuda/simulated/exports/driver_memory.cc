@@ -181,6 +181,8 @@ CUresult cuMemGetInfo(size_t* free, size_t* total) {
     Bytes total_bytes;
     const Error error = machine.GetMemoryInfo(gpu, &free_bytes, &total_bytes);
     if (error != Error::kSuccess) return error;
+    // Whoever plans by what is free would refuse by itself what succeeds here.
+    if (machine.configuration().beyond) free_bytes = total_bytes;
     *free = static_cast<size_t>(free_bytes.count());
     *total = static_cast<size_t>(total_bytes.count());
     return Error::kSuccess;

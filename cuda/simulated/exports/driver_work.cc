@@ -33,7 +33,7 @@ using frugal::sim::WorkKind;
 
 namespace {
 
-bool IsBacked(const Machine& machine) { return machine.configuration().backing == frugal::sim::Backing::kMemory; }
+bool Moves(const Machine& machine, size_t size) { return machine.configuration().moves(ToBytes(size)); }
 
 Graph* ToGraph(CUgraph graph) { return reinterpret_cast<Graph*>(graph); }
 ExecutableGraph* ToExecutable(CUgraphExec graph) { return reinterpret_cast<ExecutableGraph*>(graph); }
@@ -44,8 +44,11 @@ ExecutableGraph* ToExecutable(CUgraphExec graph) { return reinterpret_cast<Execu
 
 CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstream stream) {
   return OnStream(stream, [&](Machine& machine, Stream& found) {
-    Work work{WorkKind::kCopy, machine.configuration().kernel, nullptr};
-    if (IsBacked(machine)) {
+    const auto& configuration = machine.configuration();
+    const Nanoseconds taken =
+        configuration.modelled_time ? configuration.DurationOf(ToBytes(size)) : configuration.kernel;
+    Work work{WorkKind::kCopy, taken, nullptr};
+    if (Moves(machine, size)) {
       work.run = [=] { std::memmove(reinterpret_cast<void*>(to), reinterpret_cast<const void*>(from), size); };
     }
     if (machine.order() != nullptr) {
@@ -60,7 +63,7 @@ CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t size) {
   return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
     if (const Error error = machine.streams().captures().CheckForbidden(); error != Error::kSuccess) return error;
     machine.streams().of(gpu).Wait();
-    if (IsBacked(machine)) std::memcpy(to, reinterpret_cast<const void*>(from), size);
+    if (Moves(machine, size)) std::memcpy(to, reinterpret_cast<const void*>(from), size);
     return Error::kSuccess;
   });
 }

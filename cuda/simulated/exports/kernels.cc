@@ -109,7 +109,6 @@ Kernels::Kernel Kernels::Classify(std::string_view name) {
 }
 
 Work Kernels::MakeWork(const void* host, void** arguments, const Configuration& configuration) const {
-  const bool backed = configuration.backing == Backing::kMemory;
   Kernel kernel;
   {
     std::lock_guard lock(mutex_);
@@ -120,7 +119,7 @@ Work Kernels::MakeWork(const void* host, void** arguments, const Configuration& 
     int64_t cycles = 0;  // Of a clock that ticks once a nanosecond.
     std::memcpy(&cycles, arguments[0], sizeof(cycles));
     work.duration = Nanoseconds(cycles);
-  } else if (kernel.kind == Kind::kFill && (backed || configuration.wants_uses())) {
+  } else if (kernel.kind == Kind::kFill) {
     // (int count, FillFunctor<T> of one value, array of one pointer, ...)
     int count = 0;
     Element element{{}, kernel.element_size};
@@ -128,10 +127,10 @@ Work Kernels::MakeWork(const void* host, void** arguments, const Configuration& 
     std::memcpy(&count, arguments[0], sizeof(count));
     std::memcpy(element.bytes.data(), arguments[1], kernel.element_size);
     std::memcpy(&start, arguments[2], sizeof(start));
-    if (backed) {
+    const Bytes size(int64_t{count} * static_cast<int64_t>(element.size));
+    if (configuration.moves(size)) {
       work.run = [=] { Fill(start, count, element); };
     }
-    const Bytes size(int64_t{count} * static_cast<int64_t>(element.size));
     work.duration = configuration.DurationOf(size);
     if (configuration.wants_uses()) {
       work.name = "fill kernel";

@@ -174,7 +174,15 @@ Result nvmlDeviceGetIndex(Device device, unsigned* index) {
   return kSuccess;
 }
 
-Result nvmlDeviceGetName(Device, char* name, unsigned length) { return GiveText(Gpu::kName, name, length); }
+Result nvmlDeviceGetName(Device, char* name, unsigned length) {
+  return GiveText(TheConfiguration().model.name.c_str(), name, length);
+}
+
+Result nvmlDeviceGetCudaComputeCapability(Device, int* major, int* minor) {
+  *major = TheConfiguration().model.capability / 10;
+  *minor = TheConfiguration().model.capability % 10;
+  return kSuccess;
+}
 
 Result nvmlDeviceGetUUID(Device device, char* uuid, unsigned length) {
   return GiveText(Gpu::UuidText(SlotOf(device)).c_str(), uuid, length);

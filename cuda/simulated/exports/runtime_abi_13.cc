@@ -36,8 +36,8 @@ extern "C" cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, con
   *attributes = {};
   attributes->maxThreadsPerBlock = 1024;
   attributes->numRegs = 32;
-  attributes->binaryVersion = 90;
-  attributes->ptxVersion = 90;
+  attributes->binaryVersion = frugal::sim::TheConfiguration().model.CompiledCapability();
+  attributes->ptxVersion = attributes->binaryVersion;
   attributes->maxDynamicSharedSizeBytes = 48 << 10;
   return cudaSuccess;
 }

@@ -101,6 +101,12 @@ FRUGAL_STAND_IN int cublasGetSmCountTarget(BlasHandle* handle, int* count) {
   return Get(handle, &BlasHandle::sm_count_target, count);
 }
 
+FRUGAL_STAND_IN int cublasSetWorkspace_v2(BlasHandle* handle, void* workspace, size_t bytes) {
+  if (handle == nullptr) return kNotInitialized;
+  NoteWorkspace(workspace, bytes);
+  return kSuccess;
+}
+
 FRUGAL_STAND_IN int cublasGetVersion_v2(BlasHandle*, int* version) {
   if (version == nullptr) return kInvalidValue;
   *version = kVersion;

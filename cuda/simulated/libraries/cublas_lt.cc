@@ -85,7 +85,8 @@ FRUGAL_STAND_IN int cublasLtMatmulAlgoCheck(Descriptor*, Descriptor*, Descriptor
 
 FRUGAL_STAND_IN int cublasLtMatmul(Descriptor*, Descriptor*, const void*, const void*, Descriptor*, const void*,
                                    Descriptor*, const void*, const void*, Descriptor*, void*, Descriptor*,
-                                   const MatmulAlgorithm*, void*, size_t, Stream stream) {
+                                   const MatmulAlgorithm*, void* workspace, size_t bytes, Stream stream) {
+  NoteWorkspace(workspace, bytes);
   return Compute(stream);
 }
 

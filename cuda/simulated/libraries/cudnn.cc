@@ -3,7 +3,6 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <cstdlib>
 
 #include "cuda/simulated/libraries/cudnn_objects.h"
 
@@ -57,14 +56,6 @@ size_t ElementBytes(int data_type) {
     default:
       return 1;
   }
-}
-
-size_t WorkspaceBytes() {
-  static const size_t bytes = [] {
-    const char* text = std::getenv("FRUGAL_SIM_CUDNN_WORKSPACE");
-    return text == nullptr ? size_t{0} : static_cast<size_t>(std::strtoull(text, nullptr, 10));
-  }();
-  return bytes;
 }
 
 FRUGAL_STAND_IN int cudnnCreate(DnnHandle** handle) { return Create(handle); }

@@ -9,6 +9,7 @@
 #include <vector>
 
 #include "cuda/simulated/libraries/cudnn_objects.h"
+#include "cuda/simulated/libraries/cudnn_workspace.h"
 
 namespace frugal::sim {
 namespace {
@@ -35,6 +36,25 @@ enum AttributeName {
   kPlanWorkspaceBytes = 402,
   kGraphEngineCount = 802,
   kEngineIndex = 1301,
+};
+
+// cudnnBackendAttributeName_t of what is set and read here.
+constexpr int kTensorDataType = 901;
+constexpr int kTensorSizes = 902;
+constexpr int kTensorStrides = 903;
+constexpr int kPackedWorkspace = 1003;
+
+// The attributes by which an operation is a convolution.
+struct ConvolutionNames {
+  ConvolutionPass pass;
+  int filter;
+  int input;
+  int output;
+};
+constexpr ConvolutionNames kConvolutions[] = {
+    {ConvolutionPass::kForward, 703, 704, 705},
+    {ConvolutionPass::kDataGradient, 709, 710, 711},
+    {ConvolutionPass::kFilterGradient, 715, 716, 717},
 };
 
 size_t ElementBytesOf(int type) {
@@ -66,6 +86,8 @@ struct Attribute {
 // What cudnnBackendDescriptor_t points to.
 struct GraphDescriptor {
   std::map<int, Attribute> attributes;
+  // Of a convolution, and of what it has become part of: a graph of operations, an engine, a plan.
+  size_t workspace_bytes = 0;
 };
 
 namespace {
@@ -83,7 +105,7 @@ Attribute Find(const GraphDescriptor& descriptor, int name, int type) {
   switch (name) {
     case kConfigurationWorkspaceBytes:
     case kPlanWorkspaceBytes:
-      return IntegerAttribute(kInt64Type, static_cast<int64_t>(WorkspaceBytes()));
+      return IntegerAttribute(kInt64Type, static_cast<int64_t>(descriptor.workspace_bytes));
     case kConfigurationSharedMemoryBytes:
       return IntegerAttribute(kInt32Type, int32_t{0});
     case kGraphEngineCount:
@@ -93,6 +115,47 @@ Attribute Find(const GraphDescriptor& descriptor, int name, int type) {
       if (found != descriptor.attributes.end()) return found->second;
       return name == kEngineIndex ? IntegerAttribute(kInt64Type, int64_t{0}) : Attribute{.type = type};
     }
+  }
+}
+
+template <typename Element>
+std::vector<Element> ElementsOf(const GraphDescriptor& descriptor, int name) {
+  const auto found = descriptor.attributes.find(name);
+  if (found == descriptor.attributes.end()) return {};
+  std::vector<Element> elements(found->second.elements.size() / sizeof(Element));
+  std::memcpy(elements.data(), found->second.elements.data(), elements.size() * sizeof(Element));
+  return elements;
+}
+
+ConvolutionTensor TensorOf(const GraphDescriptor& operation, int name) {
+  const auto held = ElementsOf<uintptr_t>(operation, name);
+  if (held.size() != 1 || held[0] == 0) return {};
+  const auto& tensor = *reinterpret_cast<const GraphDescriptor*>(held[0]);
+  const auto type = ElementsOf<int>(tensor, kTensorDataType);
+  return {.data_type = type.empty() ? 0 : type[0],
+          .sizes = ElementsOf<int64_t>(tensor, kTensorSizes),
+          .strides = ElementsOf<int64_t>(tensor, kTensorStrides)};
+}
+
+// What a graph asks for that has no convolution, too: its descriptors are made before it is known what they are of.
+size_t WorkspaceOf(const GraphDescriptor& descriptor) {
+  for (const ConvolutionNames& names : kConvolutions) {
+    if (!descriptor.attributes.contains(names.filter)) continue;
+    const Convolution convolution{names.pass, TensorOf(descriptor, names.input), TensorOf(descriptor, names.filter),
+                                  TensorOf(descriptor, names.output)};
+    return AskedWorkspace([](const WorkspaceGpu& gpu,
+                             const void* of) { return ModelledWorkspace(*static_cast<const Convolution*>(of), gpu); },
+                          &convolution);
+  }
+  return AskedWorkspace([](const WorkspaceGpu&, const void*) { return size_t{0}; }, nullptr);
+}
+
+// A descriptor needs what those need that are set in it.
+void TakeWorkspace(GraphDescriptor& descriptor, const Attribute& set) {
+  if (set.type != kDescriptorType) return;
+  const auto* held = reinterpret_cast<GraphDescriptor* const*>(set.elements.data());
+  for (int64_t i = 0; i < set.count; ++i) {
+    if (held[i] != nullptr) descriptor.workspace_bytes = std::max(descriptor.workspace_bytes, held[i]->workspace_bytes);
   }
 }
 
@@ -123,14 +186,18 @@ FRUGAL_STAND_IN int cudnnBackendInitialize(GraphDescriptor* descriptor) {
 }
 
 FRUGAL_STAND_IN int cudnnBackendFinalize(GraphDescriptor* descriptor) {
-  return descriptor == nullptr ? kDnnBadParameter : kDnnSuccess;
+  if (descriptor == nullptr) return kDnnBadParameter;
+  descriptor->workspace_bytes = std::max(descriptor->workspace_bytes, WorkspaceOf(*descriptor));
+  return kDnnSuccess;
 }
 
 FRUGAL_STAND_IN int cudnnBackendSetAttribute(GraphDescriptor* descriptor, int name, int type, int64_t count,
                                              const void* elements) {
   if (descriptor == nullptr || count < 0 || (count > 0 && elements == nullptr)) return kDnnBadParameter;
   const auto* first = static_cast<const std::byte*>(elements);
-  descriptor->attributes[name] = {type, count, {first, first + count * ElementBytesOf(type)}};
+  Attribute& set = descriptor->attributes[name];
+  set = {type, count, {first, first + count * ElementBytesOf(type)}};
+  TakeWorkspace(*descriptor, set);
   return kDnnSuccess;
 }
 
@@ -138,8 +205,12 @@ FRUGAL_STAND_IN int cudnnBackendGetAttribute(GraphDescriptor* descriptor, int na
                                              int64_t* count, void* elements) {
   if (descriptor == nullptr || requested < 0) return kDnnBadParameter;
   if (name == kHeuristicResults) {
-    // One engine configuration; the empty descriptor that the caller has made for it will do.
+    // One engine configuration: the empty descriptor that the caller has made for it.
     if (count != nullptr) *count = 1;
+    auto* const* results = static_cast<GraphDescriptor* const*>(elements);
+    if (results != nullptr && requested > 0 && results[0] != nullptr) {
+      results[0]->workspace_bytes = descriptor->workspace_bytes;
+    }
     return kDnnSuccess;
   }
   const Attribute held = Find(*descriptor, name, type);
@@ -156,6 +227,8 @@ FRUGAL_STAND_IN int cudnnBackendGetAttribute(GraphDescriptor* descriptor, int na
 
 FRUGAL_STAND_IN int cudnnBackendExecute(DnnHandle* handle, GraphDescriptor* plan, GraphDescriptor* variant_pack) {
   if (handle == nullptr || plan == nullptr || variant_pack == nullptr) return kDnnBadParameter;
+  const auto workspace = ElementsOf<uintptr_t>(*variant_pack, kPackedWorkspace);
+  if (workspace.size() == 1) NoteWorkspace(reinterpret_cast<const void*>(workspace[0]), plan->workspace_bytes);
   return handle->Compute();
 }
 

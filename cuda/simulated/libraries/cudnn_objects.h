@@ -35,11 +35,6 @@ struct TensorDescriptor {
 // Size of one element of a cudnnDataType_t; types narrower than a byte count as one.
 size_t ElementBytes(int data_type);
 
-// Bytes of scratch memory that a convolution, a fused graph or a recurrent layer asks of its caller:
-// FRUGAL_SIM_CUDNN_WORKSPACE, 0 unless set. The real figure depends on the algorithm that cuDNN picks for the shape and
-// the GPU, which nothing here could guess.
-size_t WorkspaceBytes();
-
 }  // namespace frugal::sim
 
 #endif  // FRUGAL_CUDA_SIMULATED_LIBRARIES_CUDNN_OBJECTS_H_

@@ -6,6 +6,7 @@
 #include <cstdint>
 
 #include "cuda/simulated/libraries/cudnn_objects.h"
+#include "cuda/simulated/libraries/cudnn_workspace.h"
 
 namespace frugal::sim {
 namespace {
@@ -163,6 +164,23 @@ FRUGAL_STAND_IN int cudnnGetRNNWeightSpaceSize(DnnHandle*, const RnnDescriptor* 
   return kDnnSuccess;
 }
 
+namespace {
+
+// A pass over a sequence.
+struct RnnPass {
+  const RnnDescriptor& rnn;
+  const RnnDataDescriptor& data;
+};
+
+// The products of a layer's input with its matrices, which can be computed for all steps at once.
+size_t ModelledWorkspace(const WorkspaceGpu&, const void* of) {
+  const auto& [rnn, data] = *static_cast<const RnnPass*>(of);
+  const int64_t products = data.longest_sequence * data.batch * rnn.Directions() * rnn.Gates() * rnn.hidden_size;
+  return static_cast<size_t>(products) * ElementBytes(rnn.data_type);
+}
+
+}  // namespace
+
 // A training pass keeps each gate and state of each step for the way back: an estimate, as cuDNN does not publish what
 // it keeps.
 FRUGAL_STAND_IN int cudnnGetRNNTempSpaceSizes(DnnHandle*, const RnnDescriptor* rnn, int mode,
@@ -171,7 +189,8 @@ FRUGAL_STAND_IN int cudnnGetRNNTempSpaceSizes(DnnHandle*, const RnnDescriptor* r
   if (rnn == nullptr || data == nullptr) return kDnnBadParameter;
   const int64_t kept_per_step = rnn->PseudoLayers() * (rnn->Gates() + 1) * rnn->hidden_size;
   const int64_t kept = data->longest_sequence * data->batch * kept_per_step;
-  if (workspace_bytes != nullptr) *workspace_bytes = WorkspaceBytes();
+  const RnnPass pass{*rnn, *data};
+  if (workspace_bytes != nullptr) *workspace_bytes = AskedWorkspace(&ModelledWorkspace, &pass);
   if (reserve_bytes != nullptr) *reserve_bytes = mode == kTraining ? kept * ElementBytes(rnn->data_type) : 0;
   return kDnnSuccess;
 }
@@ -184,6 +203,45 @@ FRUGAL_STAND_IN int cudnnGetRNNWeightParams(DnnHandle*, const RnnDescriptor* rnn
   Describe(*rnn, FindMatrix(*rnn, pseudo_layer, linear), weight_space, matrix, matrix_address);
   Describe(*rnn, FindBias(*rnn, pseudo_layer, linear), weight_space, bias, bias_address);
   return kDnnSuccess;
+}
+
+namespace {
+
+int Pass(DnnHandle* handle, size_t workspace_bytes, const void* workspace) {
+  if (handle == nullptr) return kDnnBadParameter;
+  NoteWorkspace(workspace, workspace_bytes);
+  return handle->Compute();
+}
+
+}  // namespace
+
+FRUGAL_STAND_IN int cudnnRNNForward(DnnHandle* handle, const RnnDescriptor*, int /*mode*/, const int32_t* /*lengths*/,
+                                    const RnnDataDescriptor*, const void* /*x*/, const RnnDataDescriptor*, void* /*y*/,
+                                    const TensorDescriptor*, const void* /*hx*/, void* /*hy*/, const TensorDescriptor*,
+                                    const void* /*cx*/, void* /*cy*/, size_t /*weight_bytes*/, const void* /*weights*/,
+                                    size_t workspace_bytes, void* workspace, size_t /*reserve_bytes*/,
+                                    void* /*reserve*/) {
+  return Pass(handle, workspace_bytes, workspace);
+}
+
+FRUGAL_STAND_IN int cudnnRNNBackwardData_v8(DnnHandle* handle, const RnnDescriptor*, const int32_t* /*lengths*/,
+                                            const RnnDataDescriptor*, const void* /*y*/, const void* /*dy*/,
+                                            const RnnDataDescriptor*, void* /*dx*/, const TensorDescriptor*,
+                                            const void* /*hx*/, const void* /*dhy*/, void* /*dhx*/,
+                                            const TensorDescriptor*, const void* /*cx*/, const void* /*dcy*/,
+                                            void* /*dcx*/, size_t /*weight_bytes*/, const void* /*weights*/,
+                                            size_t workspace_bytes, void* workspace, size_t /*reserve_bytes*/,
+                                            void* /*reserve*/) {
+  return Pass(handle, workspace_bytes, workspace);
+}
+
+FRUGAL_STAND_IN int cudnnRNNBackwardWeights_v8(DnnHandle* handle, const RnnDescriptor*, int /*mode*/,
+                                               const int32_t* /*lengths*/, const RnnDataDescriptor*, const void* /*x*/,
+                                               const TensorDescriptor*, const void* /*hx*/, const RnnDataDescriptor*,
+                                               const void* /*y*/, size_t /*weight_bytes*/, void* /*weights*/,
+                                               size_t workspace_bytes, void* workspace, size_t /*reserve_bytes*/,
+                                               void* /*reserve*/) {
+  return Pass(handle, workspace_bytes, workspace);
 }
 
 }  // namespace frugal::sim

@@ -24,6 +24,7 @@ constexpr int kVersion = (FRUGAL_SIM_CUDA_MAJOR - 1) * 1000;
 
 struct Plan {
   Stream stream = nullptr;
+  size_t workspace_bytes = 0;
 };
 
 // cufftHandle is a number, which any thread may use.
@@ -92,12 +93,21 @@ FRUGAL_STAND_IN int cufftSetStream(int handle, Stream stream) {
 FRUGAL_STAND_IN int cufftXtMakePlanMany(int handle, int rank, const int64_t* sizes, const int64_t*, int64_t, int64_t,
                                         int input_type, const int64_t*, int64_t, int64_t, int, int64_t batch,
                                         size_t* workspace_bytes, int) {
-  if (ThePlans().Find(handle) == nullptr) return kInvalidPlan;
+  Plan* const plan = ThePlans().Find(handle);
+  if (plan == nullptr) return kInvalidPlan;
   if (rank < 1 || rank > 3 || sizes == nullptr || workspace_bytes == nullptr) return kInvalidValue;
   int64_t elements = batch;
   for (int i = 0; i < rank; ++i) elements *= sizes[i];
   if (elements <= 0) return kInvalidSize;
   *workspace_bytes = static_cast<size_t>(elements) * ComplexBytes(input_type);
+  plan->workspace_bytes = *workspace_bytes;
+  return kSuccess;
+}
+
+FRUGAL_STAND_IN int cufftSetWorkArea(int handle, void* workspace) {
+  const Plan* const plan = ThePlans().Find(handle);
+  if (plan == nullptr) return kInvalidPlan;
+  NoteWorkspace(workspace, plan->workspace_bytes);
   return kSuccess;
 }
 

@@ -3,6 +3,7 @@
 // columns: those of the real library are not documented.
 
 #include <algorithm>
+#include <complex>
 #include <cstddef>
 #include <cstdint>
 
@@ -118,15 +119,20 @@ DESCRIPTOR(SyevjInfo)
 #define JOIN(type, routine, suffix) cusolverDn##type##routine##suffix
 #define EXPAND(type, routine, suffix) JOIN(type, routine, suffix)
 #define ROUTINE(routine, suffix) EXPAND(TYPE, routine, suffix)
+#define NOTE(work, elements) NoteWorkspace(work, static_cast<size_t>(elements) * sizeof(ELEMENT))
 #define ORGQR orgqr
 #define ORMQR ormqr
 #define SYEVD syevd
 #define SYEVJ syevj
 #define TYPE S
+#define ELEMENT float
 #include "cuda/simulated/libraries/cusolver_typed.inc"
+#undef ELEMENT
 #undef TYPE
 #define TYPE D
+#define ELEMENT double
 #include "cuda/simulated/libraries/cusolver_typed.inc"
+#undef ELEMENT
 #undef TYPE
 #undef ORGQR
 #undef ORMQR
@@ -137,10 +143,14 @@ DESCRIPTOR(SyevjInfo)
 #define SYEVD heevd
 #define SYEVJ heevj
 #define TYPE C
+#define ELEMENT std::complex<float>
 #include "cuda/simulated/libraries/cusolver_typed.inc"
+#undef ELEMENT
 #undef TYPE
 #define TYPE Z
+#define ELEMENT std::complex<double>
 #include "cuda/simulated/libraries/cusolver_typed.inc"
+#undef ELEMENT
 #undef TYPE
 
 // --- The 64-bit routines, of any number type.
@@ -150,7 +160,8 @@ FRUGAL_STAND_IN int cusolverDnXgeqrf_bufferSize(SolverHandle*, Opaque*, int64_t,
   return GiveBytes(Panel(n), type, on_device, on_host);
 }
 FRUGAL_STAND_IN int cusolverDnXgeqrf(SolverHandle* handle, Opaque*, int64_t, int64_t, int, void*, int64_t, int, void*,
-                                     int, void*, size_t, void*, size_t, int* info) {
+                                     int, void* work, size_t bytes, void*, size_t, int* info) {
+  NoteWorkspace(work, bytes);
   return Compute(handle, info);
 }
 
@@ -158,8 +169,9 @@ FRUGAL_STAND_IN int cusolverDnXpotrf_bufferSize(SolverHandle*, Opaque*, int, int
                                                 int, size_t* on_device, size_t* on_host) {
   return GiveBytes(Panel(n), type, on_device, on_host);
 }
-FRUGAL_STAND_IN int cusolverDnXpotrf(SolverHandle* handle, Opaque*, int, int64_t, int, void*, int64_t, int, void*,
-                                     size_t, void*, size_t, int* info) {
+FRUGAL_STAND_IN int cusolverDnXpotrf(SolverHandle* handle, Opaque*, int, int64_t, int, void*, int64_t, int, void* work,
+                                     size_t bytes, void*, size_t, int* info) {
+  NoteWorkspace(work, bytes);
   return Compute(handle, info);
 }
 FRUGAL_STAND_IN int cusolverDnXpotrs(SolverHandle* handle, Opaque*, int, int64_t, int64_t, int, const void*, int64_t,
@@ -172,7 +184,8 @@ FRUGAL_STAND_IN int cusolverDnXsyevd_bufferSize(SolverHandle*, Opaque*, int, int
   return GiveBytes(Eigenvalues(n), type, on_device, on_host);
 }
 FRUGAL_STAND_IN int cusolverDnXsyevd(SolverHandle* handle, Opaque*, int, int, int64_t, int, void*, int64_t, int, void*,
-                                     int, void*, size_t, void*, size_t, int* info) {
+                                     int, void* work, size_t bytes, void*, size_t, int* info) {
+  NoteWorkspace(work, bytes);
   return Compute(handle, info);
 }
 FRUGAL_STAND_IN int cusolverDnXsyevBatched_bufferSize(SolverHandle*, Opaque*, int, int, int64_t n, int type,
@@ -181,7 +194,9 @@ FRUGAL_STAND_IN int cusolverDnXsyevBatched_bufferSize(SolverHandle*, Opaque*, in
   return GiveBytes(Eigenvalues(n) * batch, type, on_device, on_host);
 }
 FRUGAL_STAND_IN int cusolverDnXsyevBatched(SolverHandle* handle, Opaque*, int, int, int64_t, int, void*, int64_t, int,
-                                           void*, int, void*, size_t, void*, size_t, int* info, int64_t batch) {
+                                           void*, int, void* work, size_t bytes, void*, size_t, int* info,
+                                           int64_t batch) {
+  NoteWorkspace(work, bytes);
   return Compute(handle, info, batch);
 }
 
@@ -203,7 +218,9 @@ FRUGAL_STAND_IN int cusolverDnXsytrs_bufferSize(SolverHandle*, int, int64_t n, i
   return GiveBytes(Panel(n), type, on_device, on_host);
 }
 FRUGAL_STAND_IN int cusolverDnXsytrs(SolverHandle* handle, int, int64_t, int64_t, int, const void*, int64_t,
-                                     const int64_t*, int, void*, int64_t, void*, size_t, void*, size_t, int* info) {
+                                     const int64_t*, int, void*, int64_t, void* work, size_t bytes, void*, size_t,
+                                     int* info) {
+  NoteWorkspace(work, bytes);
   return Compute(handle, info);
 }
 

@@ -65,6 +65,10 @@ struct SparseHandle {
   Stream stream = nullptr;
 
   Status Compute() const { return LaunchKernel(stream) ? kSuccess : kExecutionFailed; }
+  Status ComputeIn(const void* workspace) const {
+    NoteWorkspace(workspace, kWorkspaceBytes);
+    return Compute();
+  }
 };
 
 FRUGAL_STAND_IN int cusparseCreate(SparseHandle** handle) { return Create(handle); }
@@ -151,13 +155,28 @@ FRUGAL_STAND_IN int cusparseXcsrsort_bufferSizeExt(SparseHandle*, int, int, int,
   return Give(kWorkspaceBytes, bytes);
 }
 
+// --- Products with dense matrices.
+
+FRUGAL_STAND_IN int cusparseSpMM(SparseHandle* handle, int, int, const void*, const SparseMatrix*, const Opaque*,
+                                 const void*, const Opaque*, int, int, void* workspace) {
+  return handle == nullptr ? kNotInitialized : handle->ComputeIn(workspace);
+}
+FRUGAL_STAND_IN int cusparseSpMV(SparseHandle* handle, int, const void*, const SparseMatrix*, const Opaque*,
+                                 const void*, const Opaque*, int, int, void* workspace) {
+  return handle == nullptr ? kNotInitialized : handle->ComputeIn(workspace);
+}
+FRUGAL_STAND_IN int cusparseSDDMM(SparseHandle* handle, int, int, const void*, const Opaque*, const Opaque*,
+                                  const void*, const SparseMatrix*, int, int, void* workspace) {
+  return handle == nullptr ? kNotInitialized : handle->ComputeIn(workspace);
+}
+
 // --- Products and sums of sparse matrices.
 
 FRUGAL_STAND_IN int cusparseSpGEMM_workEstimation(SparseHandle* handle, int, int, const void*, const SparseMatrix*,
                                                   const SparseMatrix*, const void*, SparseMatrix*, int, int, Opaque*,
                                                   size_t* bytes, void* workspace) {
   if (handle == nullptr) return kNotInitialized;
-  return workspace == nullptr ? Give(kWorkspaceBytes, bytes) : handle->Compute();
+  return workspace == nullptr ? Give(kWorkspaceBytes, bytes) : handle->ComputeIn(workspace);
 }
 
 FRUGAL_STAND_IN int cusparseSpGEMM_compute(SparseHandle* handle, int, int, const void*, const SparseMatrix* left,
@@ -167,7 +186,7 @@ FRUGAL_STAND_IN int cusparseSpGEMM_compute(SparseHandle* handle, int, int, const
   if (left == nullptr || right == nullptr || product == nullptr) return kInvalidValue;
   if (workspace == nullptr) return Give(kWorkspaceBytes, bytes);
   product->entries = std::min(product->rows * product->columns, std::max(left->entries, right->entries));
-  return handle->Compute();
+  return handle->ComputeIn(workspace);
 }
 
 FRUGAL_STAND_IN int cusparseXcsrgeam2Nnz(SparseHandle* handle, int, int, const Opaque*, int left_entries, const int*,

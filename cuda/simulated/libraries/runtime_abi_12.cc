@@ -144,6 +144,8 @@ cudaError_t cudaRuntimeGetVersion(int* version) {
 extern "C" cudaError_t cudaGetDeviceProperties_v2(frugal::sim::DeviceProperties12* properties, int device) {
   return frugal::sim::OnGpu(device, [&](Machine& machine, Gpu& gpu) {
     frugal::sim::FillDeviceProperties(machine, gpu, properties);
+    properties->clockRate = frugal::sim::DeviceAttribute(cudaDevAttrClockRate, machine);
+    properties->memoryClockRate = frugal::sim::DeviceAttribute(cudaDevAttrMemoryClockRate, machine);
     return Error::kSuccess;
   });
 }
@@ -152,8 +154,8 @@ extern "C" cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, con
   *attributes = {};
   attributes->maxThreadsPerBlock = 1024;
   attributes->numRegs = 32;
-  attributes->binaryVersion = 90;
-  attributes->ptxVersion = 90;
+  attributes->binaryVersion = frugal::sim::TheConfiguration().model.CompiledCapability();
+  attributes->ptxVersion = attributes->binaryVersion;
   attributes->maxDynamicSharedSizeBytes = 48 << 10;
   return cudaSuccess;
 }

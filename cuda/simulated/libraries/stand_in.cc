@@ -3,9 +3,7 @@
 #include <dlfcn.h>
 
 #include <cstddef>
-#include <cstdio>
-#include <cstdlib>
-#include <cstring>
+#include <cstdint>
 
 namespace frugal::sim {
 namespace {
@@ -19,6 +17,10 @@ using LaunchFunction = int (*)(const void* function, Extent grid, Extent block, 
                                Stream stream);
 
 using FillFunction = int (*)(void* memory, int value, size_t bytes, Stream stream);
+
+using NoteFunction = void (*)(const void* start, uint64_t bytes);
+
+using ReportFunction = int (*)(const char* function);
 
 // Stands for every kernel of these libraries; never run.
 void NoKernel() {}
@@ -42,10 +44,14 @@ bool ClearMemory(void* memory, size_t bytes, Stream stream) {
   return memory == nullptr || (fill != nullptr && fill(memory, 0, bytes, stream) == 0);
 }
 
+void NoteWorkspace(const void* memory, size_t bytes) {
+  static const auto note = Find<NoteFunction>("frugal_sim_note_workspace");
+  if (note != nullptr) note(memory, bytes);
+}
+
 void ReportUnsupported(const char* function) {
-  static const char* const verbose = std::getenv("FRUGAL_SIM_VERBOSE");
-  if (verbose == nullptr || std::strcmp(verbose, "1") != 0) return;
-  std::fprintf(stderr, "simulated GPU: %s is not simulated\n", function);
+  static const auto report = Find<ReportFunction>("frugal_sim_unsupported");
+  if (report != nullptr) report(function);
 }
 
 }  // namespace frugal::sim

@@ -1,12 +1,13 @@
 // What the stand-ins for NVIDIA's libraries share. A stand-in takes the place of a library that PyTorch calls
-// (cuBLAS, cuBLASLt, cuDNN, cuFFT, cuSOLVER, cuSPARSE): it keeps what a caller may ask back, puts one kernel on the
-// caller's stream of the simulated GPU for each routine that would compute, and computes nothing.
+// (cuBLAS, cuBLASLt, cuDNN, cuFFT, cuSOLVER, cuSPARSE, NCCL): it keeps what a caller may ask back, puts one kernel on
+// the caller's stream of the simulated GPU for each routine that would compute, and computes nothing. NCCL's also moves
+// data from process to process.
 //
 // Most functions need no code of their own. They are listed, by kind, in a *_functions.inc file that the library's
 // source includes with three macros defined:
 //   KERNEL(name)       takes the library's handle first; puts one kernel on the handle's stream
 //   ACCEPTED(name)     succeeds and does nothing: it sets what nobody reads back here
-//   UNSUPPORTED(name)  answers "not supported" in the library's own words, and under FRUGAL_SIM_VERBOSE=1 says so
+//   UNSUPPORTED(name)  answers "not supported" in the library's own words, and its name is kept
 // A function of the list is declared without its further parameters: in the x86-64 and AArch64 C calling
 // conventions the caller alone deals with those.
 //
@@ -33,7 +34,11 @@ bool LaunchKernel(Stream stream);
 // Nothing is done where `memory` is null. False as of LaunchKernel().
 bool ClearMemory(void* memory, size_t bytes, Stream stream);
 
-// Under FRUGAL_SIM_VERBOSE=1, names on stderr a function that was called and is not simulated.
+// Tells whoever observes the simulated GPU that the library has been given this memory to work in.
+void NoteWorkspace(const void* memory, size_t bytes);
+
+// Tells the simulated GPU that a function was called that is not simulated: it keeps the name, and under
+// FRUGAL_SIM_VERBOSE=1 says it on stderr.
 void ReportUnsupported(const char* function);
 
 }  // namespace frugal::sim

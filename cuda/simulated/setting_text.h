@@ -1,0 +1,26 @@
+// Numbers and sizes as a user writes them into a setting.
+
+#ifndef FRUGAL_CUDA_SIMULATED_SETTING_TEXT_H_
+#define FRUGAL_CUDA_SIMULATED_SETTING_TEXT_H_
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "allocator/port/units.h"
+
+namespace frugal::sim {
+
+// What somebody set, for a message of one line: printable, and not without end.
+std::string Shown(std::string_view text);
+
+// 0 or more.
+std::optional<int64_t> ParseNumber(std::string_view text);
+
+// Bytes, or with "KiB", "MiB" or "GiB".
+std::optional<Bytes> ParseBytes(std::string_view text);
+
+}  // namespace frugal::sim
+
+#endif  // FRUGAL_CUDA_SIMULATED_SETTING_TEXT_H_
