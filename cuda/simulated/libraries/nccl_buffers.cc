@@ -1,0 +1,109 @@
+#include "cuda/simulated/libraries/nccl_buffers.h"
+
+#include <dlfcn.h>
+
+#include <algorithm>
+#include <cstdlib>
+
+namespace frugal::sim::nccl {
+namespace {
+
+// What NCCL itself allows.
+constexpr int kMostChannels = 64;
+
+using TakeFunction = int (*)(int gpu, int64_t bytes);
+
+// Takes memory for the driver, or gives it back where `bytes` is below 0. Without a simulated GPU there is nothing to
+// take from.
+bool TakeOfGpu(int gpu, int64_t bytes) {
+  static const auto take = reinterpret_cast<TakeFunction>(dlsym(RTLD_DEFAULT, "frugal_sim_take_for_driver"));
+  return take == nullptr || take(gpu, bytes) != 0;
+}
+
+// A variable that is a number above 0; `otherwise` if it is not.
+int64_t FromEnvironment(const char* name, int64_t otherwise) {
+  const char* const text = std::getenv(name);
+  if (text == nullptr) return otherwise;
+  const int64_t value = std::strtoll(text, nullptr, 0);
+  return value > 0 ? value : otherwise;
+}
+
+int FromEnvironment(const char* name, const char* older_name, int otherwise) {
+  return static_cast<int>(FromEnvironment(name, FromEnvironment(older_name, otherwise)));
+}
+
+bool HasNvlink(int major, int minor) { return minor == 0 && (major == 7 || major == 8 || major == 9 || major == 10); }
+
+}  // namespace
+
+BufferSettings BufferSettings::For(int major, int minor, const Config* config) {
+  constexpr int kWithNvlink = 24;
+  constexpr int kOfPeerWithNvlink = 32;
+  constexpr int kWithout = 2;
+  const bool nvlink = HasNvlink(major, minor);
+  const auto of_config = [&](int Config::*field, int otherwise) {
+    const bool has = config != nullptr && config->size >= sizeof(Config) && config->*field != Config::kUndefined;
+    return has ? config->*field : otherwise;
+  };
+  const int least = FromEnvironment("NCCL_MIN_CTAS", "NCCL_MIN_NCHANNELS", of_config(&Config::min_ctas, 1));
+  const int most = FromEnvironment("NCCL_MAX_CTAS", "NCCL_MAX_NCHANNELS", of_config(&Config::max_ctas, kMostChannels));
+  const auto limited = [&](int channels) {
+    return std::clamp(std::min(std::max(channels, least), most), 1, kMostChannels);
+  };
+
+  BufferSettings settings;
+  settings.simple = FromEnvironment("NCCL_BUFFSIZE", settings.simple);
+  settings.low_latency = FromEnvironment("NCCL_LL_BUFFSIZE", settings.low_latency);
+  settings.low_latency_128 = FromEnvironment("NCCL_LL128_BUFFSIZE", settings.low_latency_128);
+  settings.channels = limited(nvlink ? kWithNvlink : kWithout);
+  const int of_peer = std::min(nvlink ? kOfPeerWithNvlink : kWithout, most);
+  settings.channels_of_peer =
+      std::max(1, std::min(of_peer, static_cast<int>(FromEnvironment("NCCL_MAX_P2P_NCHANNELS", kMostChannels))));
+  return settings;
+}
+
+int64_t BufferSettings::receiving() const {
+  return (simple + low_latency + low_latency_128 + kPiece - 1) / kPiece * kPiece;
+}
+
+Buffers::~Buffers() {
+  if (taken_ > 0) (void)TakeOfGpu(gpu_, -taken_);
+}
+
+bool Buffers::ConnectRings() {
+  const std::lock_guard lock(mutex_);
+  if (has_rings_) return true;
+  // Each ring has one GPU before this one and one behind it.
+  if (!Take(settings_.channels * (settings_.receiving() + settings_.sending()))) return false;
+  has_rings_ = true;
+  return true;
+}
+
+bool Buffers::ConnectToSendTo(int peer) {
+  const std::lock_guard lock(mutex_);
+  if (sends_to_.contains(peer)) return true;
+  if (!Take(settings_.channels_of_peer * settings_.sending())) return false;
+  sends_to_.insert(peer);
+  return true;
+}
+
+bool Buffers::ConnectToReceiveFrom(int peer) {
+  const std::lock_guard lock(mutex_);
+  if (receives_from_.contains(peer)) return true;
+  if (!Take(settings_.channels_of_peer * settings_.receiving())) return false;
+  receives_from_.insert(peer);
+  return true;
+}
+
+int64_t Buffers::taken() const {
+  const std::lock_guard lock(mutex_);
+  return taken_;
+}
+
+bool Buffers::Take(int64_t size) {
+  if (!TakeOfGpu(gpu_, size)) return false;
+  taken_ += size;
+  return true;
+}
+
+}  // namespace frugal::sim::nccl

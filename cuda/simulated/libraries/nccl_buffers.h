@@ -1,0 +1,66 @@
+// The GPU memory that a communicator takes for its connections to other GPUs: a model, of what others have reported.
+
+#ifndef FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_BUFFERS_H_
+#define FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_BUFFERS_H_
+
+#include <cstdint>
+#include <mutex>
+#include <set>
+
+#include "cuda/simulated/libraries/nccl_types.h"
+
+namespace frugal::sim::nccl {
+
+// How many connections there are to a peer, and how large each is.
+//
+// A connection has a buffer on the receiver's GPU for each of NCCL's three protocols, and on the sender's its state;
+// both are allocated in whole pieces of 2 MiB. NCCL's own log of allocations has the sums: 10 MiB and 2 MiB
+// (NVIDIA/nccl #1685, H100).
+struct BufferSettings {
+  static constexpr int64_t kPiece = int64_t{2} << 20;
+
+  int64_t simple = int64_t{4} << 20;         // NCCL_BUFFSIZE
+  int64_t low_latency = int64_t{512} << 10;  // NCCL_LL_BUFFSIZE
+  int64_t low_latency_128 = 4'915'200;       // NCCL_LL128_BUFFSIZE
+  int channels = 0;                          // Of collectives, each a ring through all GPUs.
+  int channels_of_peer = 0;                  // Of sending and receiving.
+
+  // For a GPU of this compute capability: those that NVIDIA builds into servers with NVLink have 24 and 32 channels,
+  // others 2 and 2. The environment and `config`, which may be null, change that as NCCL documents it.
+  static BufferSettings For(int major, int minor, const Config* config);
+
+  int64_t receiving() const;
+  int64_t sending() const { return kPiece; }
+};
+
+// What one communicator has taken, or several that share it. As NCCL does, it connects when it is first needed. Gives
+// back when it goes. Thread-safe.
+class Buffers {
+ public:
+  Buffers(int gpu, const BufferSettings& settings) : gpu_(gpu), settings_(settings) {}
+  ~Buffers();
+  Buffers(const Buffers&) = delete;
+  Buffers& operator=(const Buffers&) = delete;
+
+  // The rings of collectives, of more than one rank. False if the GPU has no room for them; likewise below.
+  bool ConnectRings();
+  bool ConnectToSendTo(int peer);
+  bool ConnectToReceiveFrom(int peer);
+
+  int64_t taken() const;
+
+ private:
+  bool Take(int64_t size);
+
+  const int gpu_;
+  const BufferSettings settings_;
+  mutable std::mutex mutex_;
+  bool has_rings_ = false;
+  std::set<int> sends_to_;
+  std::set<int> receives_from_;
+  int64_t taken_ = 0;
+};
+
+}  // namespace frugal::sim::nccl
+
+#endif  // FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_BUFFERS_H_
