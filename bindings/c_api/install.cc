@@ -16,6 +16,7 @@
 #include "absl/base/const_init.h"
 #include "absl/strings/str_cat.h"
 #include "absl/synchronization/mutex.h"
+#include "bindings/adapter/journal.h"
 #include "bindings/adapter/peer_access.h"
 #include "bindings/adapter/torch_allocator.h"
 #include "bindings/adapter/torch_compat.h"
@@ -142,6 +143,7 @@ absl::Status Install(caching::CUDAAllocator* native, const Settings& settings)
   if (absl::Status status = WatchForks(); !status.ok()) return status;
   // No GPU is open: nothing below asks the driver.
   TorchAllocator& ours = TorchAllocator::Create(*native);
+  Journal::Instance().AttachTo(ours);
   ours.Apply(settings);
   for (const Peers& pair : peers) ours.gpus().AllowPeer(pair.device, pair.accessed);
   ours.routing().SetUncached(uncached);

@@ -40,6 +40,7 @@ ENVIRONMENT = {
     "test_advice.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
     "test_error_reports.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
     "test_explanations.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
+    "test_journal.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
     "test_python_stack.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
 }
 ORDER = re.compile(r"the order of (\d+) accesses was checked, (\d+) violations")
@@ -47,6 +48,7 @@ ORDER = re.compile(r"the order of (\d+) accesses was checked, (\d+) violations")
 ONE_MOMENT = (
     "test_everyday_calls.py",
     "test_growth_outside.py",
+    "test_journal.py",
     "test_module_variables.py",
     "test_processes.py",
     "test_liveness.py",

@@ -1,10 +1,9 @@
 """torch.distributed: gradients and parameters that go through collectives, and what NCCL asks of the allocator.
 
-The simulated GPU has no NCCL, so collectives are gloo's, on CUDA tensors.
+Collectives are gloo's here, on CUDA tensors; tests/simulated/test_nccl.py has NCCL's.
 """
 
 import json
-import os
 from pathlib import Path
 
 import pytest
@@ -43,12 +42,6 @@ def test_fsdp2_trains_in_our_memory(tmp_path):
         assert not facts["grew"]
 
 
-# From torch 2.15 on a group starts NCCL at once, which needs a real GPU.
-starts_without_nccl = pytest.mark.skipif(
-    os.environ.get("FRUGAL_TEST_GPU") is None and tuple(map(int, torch.__version__.split(".")[:2])) >= (2, 15),
-    reason="NCCL does not start on the simulated GPU",
-)
-
 NCCL_GROUP = """
 import torch, torch.distributed, tempfile
 def begin():
@@ -57,7 +50,6 @@ def begin():
 """
 
 
-@starts_without_nccl
 def test_registration_of_all_memory_is_left_out_with_a_warning():
     result = run_python(
         NCCL_GROUP
@@ -76,7 +68,6 @@ torch.distributed.destroy_process_group()
     assert (result["left"], result["on"]) == ("0", True)
 
 
-@starts_without_nccl
 @pytest.mark.parametrize("order", ["begin(); frugal_alloc.enable()", "frugal_alloc.enable(); switch_on(); begin()"])
 def test_nccl_that_registers_every_segment_does_not_find_ours(order):
     result = run_python(

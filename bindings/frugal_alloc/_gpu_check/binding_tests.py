@@ -39,6 +39,7 @@ FILES = (
     "test_repeated_errors.py",
     "test_pool_figures.py",
     "test_large_steps.py",
+    "test_journal.py",
     "test_distributed.py",
 )
 _MOST_SECONDS_A_FILE = 150.0

@@ -5,9 +5,10 @@ from __future__ import annotations
 import ctypes
 
 from .. import _interruptions
-from . import epochs, garbage, memory, out_of_memory, sites
+from . import epochs, garbage, journal, memory, out_of_memory, sites
 from .calls import FrugalAllocError
 from .epochs import EpochFunctions
+from .journal import JournalFunctions
 from .memory import MemoryFunctions
 from .out_of_memory import OutOfMemoryFunctions
 
@@ -30,10 +31,11 @@ _FUNCTIONS = {
     **sites.FUNCTIONS,
     **epochs.FUNCTIONS,
     **out_of_memory.FUNCTIONS,
+    **journal.FUNCTIONS,
 }
 
 
-class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions):
+class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions, JournalFunctions):
     """The functions of the library, for Python. May be called from any thread."""
 
     def __init__(self, path: str) -> None:

@@ -1,0 +1,223 @@
+#include "bindings/adapter/journal.h"
+
+#include <c10/core/GradMode.h>
+#include <dlfcn.h>
+#include <pthread.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdio>
+#include <cstring>
+#include <optional>
+#include <utility>
+
+#include "absl/cleanup/cleanup.h"
+#include "absl/strings/str_cat.h"
+#include "bindings/adapter/autograd_node.h"
+#include "bindings/adapter/site_sampler.h"
+#include "bindings/threads/forked_child.h"
+
+namespace frugal {
+namespace {
+
+// A function of the simulated machine (cuda/simulated/control.h); null where the GPU is not simulated.
+template <typename Function>
+Function FindInSimulation(const char* name) {
+  void* function = dlsym(RTLD_DEFAULT, name);
+  if (function == nullptr) {
+    // Python loads torch's libraries where RTLD_DEFAULT does not look.
+    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
+    if (driver == nullptr) return nullptr;
+    function = dlsym(driver, name);
+    dlclose(driver);
+  }
+  return reinterpret_cast<Function>(function);
+}
+
+int64_t GpuUsed(int gpu) {
+  static const auto used = FindInSimulation<uint64_t (*)(int)>("frugal_sim_memory_used");
+  static const auto of_driver = FindInSimulation<uint64_t (*)(int)>("frugal_sim_memory_of_driver");
+  if (used == nullptr || of_driver == nullptr) return -1;
+  return static_cast<int64_t>(used(gpu) + of_driver(gpu));
+}
+
+// nullopt: of no interest.
+std::optional<JournalEntry::Kind> KindOf(TraceEntry::Action action) {
+  switch (action) {
+    case TraceEntry::ALLOC:
+      return JournalEntry::kAllocation;
+    case TraceEntry::FREE_REQUESTED:
+      return JournalEntry::kFreeRequested;
+    case TraceEntry::FREE_COMPLETED:
+      return JournalEntry::kFreeCompleted;
+    case TraceEntry::SEGMENT_ALLOC:
+    case TraceEntry::SEGMENT_MAP:
+      return JournalEntry::kSegmentTaken;
+    case TraceEntry::SEGMENT_FREE:
+    case TraceEntry::SEGMENT_UNMAP:
+      return JournalEntry::kSegmentGiven;
+    case TraceEntry::OOM:
+      return JournalEntry::kOutOfMemory;
+    default:
+      // Snapshots, and what newer versions of PyTorch have beside it.
+      return std::nullopt;
+  }
+}
+
+bool HasSite(JournalEntry::Kind kind) {
+  return kind == JournalEntry::kAllocation || kind == JournalEntry::kSegmentTaken || kind == JournalEntry::kOutOfMemory;
+}
+
+constexpr int kObservedCopy = 1;
+constexpr int kObservedWorkspace = 2;
+
+void OnSimulationEvent(int kind, uint64_t address, int64_t bytes) {
+  if (kind == kObservedCopy) Journal::Instance().Label(address, bytes, "copied from host");
+  if (kind == kObservedWorkspace) Journal::Instance().Label(address, bytes, "workspace");
+}
+
+}  // namespace
+
+Journal& Journal::Instance() {
+  static Journal* const journal = new Journal();
+  return *journal;
+}
+
+Journal::Journal() : contents_(new Contents()) {}
+
+Journal::Started Journal::Start() {
+  absl::MutexLock lock(&start_mutex_);
+  if (!watches_forks_) {
+    pthread_atfork(nullptr, nullptr, [] { Instance().BecomeForkedChild(); });
+    watches_forks_ = true;
+  }
+  if (is_on() && in_native_) return Started::kBefore;
+  // Nodes of a backward pass are looked for whether or not our allocator is switched on.
+  FindAutograd();
+  TorchAllocator* const ours = TorchAllocator::Instance();
+  caching::CUDAAllocator& native = ours == nullptr ? *caching::get() : ours->native();
+  if (!in_native_ && native.initialized()) {
+    native.attachAllocatorTraceTracker([this](const TraceEntry& event) { Note(event); });
+    in_native_ = true;
+  }
+  if (ours != nullptr) Attach(*ours);
+  is_on_.store(true, std::memory_order_relaxed);
+  return in_native_ ? Started::kNow : Started::kAwaitsCuda;
+}
+
+void Journal::Attach(TorchAllocator& ours) {
+  if (std::exchange(in_ours_, true)) return;
+  ours.history().AttachTracker([this](const TraceEntry& event) { Note(event); });
+  ours.gpus().AttachHistory();
+}
+
+void Journal::AttachTo(TorchAllocator& ours) {
+  absl::MutexLock lock(&start_mutex_);
+  if (is_on()) Attach(ours);
+}
+
+bool Journal::ObserveSimulation() {
+  using Observer = void (*)(int kind, uint64_t address, int64_t bytes);
+  const auto set_observer = FindInSimulation<void (*)(Observer)>("frugal_sim_set_observer");
+  if (set_observer == nullptr) return false;
+  set_observer(OnSimulationEvent);
+  return true;
+}
+
+void Journal::Note(const TraceEntry& event) {
+  if (!is_on()) return;
+  const std::optional<JournalEntry::Kind> kind = KindOf(event.action_);
+  if (!kind.has_value()) return;
+  JournalEntry entry{.address = static_cast<uint64_t>(event.addr_),
+                     .bytes = static_cast<int64_t>(event.size_),
+                     .stream = reinterpret_cast<uint64_t>(event.stream_),
+                     .gpu_used = GpuUsed(event.device_),
+                     .site = static_cast<int32_t>(HasSite(*kind) ? SiteSampler::CurrentSite() : kNoSite),
+                     .kind = *kind,
+                     .gpu = event.device_};
+  if (*kind == JournalEntry::kAllocation) Describe(entry);
+  Append(entry);
+}
+
+void Journal::Describe(JournalEntry& entry) {
+  thread_local bool was_in_module = false;
+  entry.with_gradients = c10::GradMode::is_enabled();
+  entry.in_module = SiteTable::Instance().At(static_cast<SiteId>(entry.site)).in_module;
+  const bool enters = entry.in_module && !was_in_module;
+  was_in_module = entry.in_module;
+  if (enters) module_calls_.fetch_add(1, std::memory_order_relaxed);
+}
+
+void Journal::Append(const JournalEntry& entry) {
+  absl::MutexLock lock(&mutex_);
+  contents_->entries.push_back(entry);
+}
+
+void Journal::AppendText(JournalEntry entry, absl::string_view text) {
+  if (!is_on()) return;
+  absl::MutexLock lock(&mutex_);
+  const auto [place, is_new] = contents_->numbers.try_emplace(text, static_cast<int32_t>(contents_->texts.size()));
+  if (is_new) contents_->texts.emplace_back(text);
+  entry.site = place->second;
+  contents_->entries.push_back(entry);
+}
+
+void Journal::Mark(absl::string_view text) { AppendText({.kind = JournalEntry::kMark}, text); }
+
+void Journal::Label(uint64_t address, int64_t bytes, absl::string_view text) {
+  AppendText({.address = address, .bytes = bytes, .kind = JournalEntry::kLabel}, text);
+}
+
+int64_t Journal::size() const {
+  absl::MutexLock lock(&mutex_);
+  return static_cast<int64_t>(contents_->entries.size());
+}
+
+size_t Journal::Read(int64_t first, absl::Span<JournalEntry> entries) const {
+  absl::MutexLock lock(&mutex_);
+  const auto total = static_cast<int64_t>(contents_->entries.size());
+  if (first < 0 || first >= total) return 0;
+  const size_t count = std::min(entries.size(), static_cast<size_t>(total - first));
+  std::copy_n(contents_->entries.begin() + first, count, entries.begin());
+  return count;
+}
+
+absl::Status Journal::WriteTo(const char* path) const {
+  const auto failure = [path] {
+    return absl::UnavailableError(absl::StrCat("the journal cannot be written to ", path, ": ", std::strerror(errno)));
+  };
+  std::FILE* const file = std::fopen(path, "wb");
+  if (file == nullptr) return failure();
+  absl::Cleanup close = [file] { std::fclose(file); };
+  {
+    absl::MutexLock lock(&mutex_);
+    for (const JournalEntry& entry : contents_->entries) {
+      if (std::fwrite(&entry, sizeof(entry), 1, file) != 1) return failure();
+    }
+  }
+  std::move(close).Cancel();
+  return std::fclose(file) == 0 ? absl::OkStatus() : failure();
+}
+
+int Journal::texts() const {
+  absl::MutexLock lock(&mutex_);
+  return static_cast<int>(contents_->texts.size());
+}
+
+const char* Journal::TextAt(int number) const {
+  absl::MutexLock lock(&mutex_);
+  if (number < 0 || static_cast<size_t>(number) >= contents_->texts.size()) return nullptr;
+  return contents_->texts[static_cast<size_t>(number)].c_str();
+}
+
+void Journal::BecomeForkedChild() {
+  is_on_.store(false, std::memory_order_relaxed);
+  Renew(start_mutex_);
+  Renew(mutex_);
+  // Sites may have been noted without our allocator, whose own care for this comes with its installation.
+  SiteTable::Instance().BecomeForkedChild();
+  absl::MutexLock lock(&mutex_);
+  contents_ = new Contents();
+}
+
+}  // namespace frugal

@@ -1,0 +1,69 @@
+#include "bindings/c_api/journal_api.h"
+
+#include <algorithm>
+#include <cstddef>
+#include <cstdint>
+#include <exception>
+
+#include "bindings/adapter/journal.h"
+#include "bindings/c_api/c_api_errors.h"
+
+namespace frugal {
+namespace {
+
+// The two are one layout, so that entries are copied once.
+static_assert(sizeof(frugal_journal_entry) == sizeof(JournalEntry));
+static_assert(offsetof(frugal_journal_entry, bytes) == offsetof(JournalEntry, bytes));
+static_assert(offsetof(frugal_journal_entry, stream) == offsetof(JournalEntry, stream));
+static_assert(offsetof(frugal_journal_entry, gpu_used) == offsetof(JournalEntry, gpu_used));
+static_assert(offsetof(frugal_journal_entry, site) == offsetof(JournalEntry, site));
+static_assert(offsetof(frugal_journal_entry, kind) == offsetof(JournalEntry, kind));
+static_assert(offsetof(frugal_journal_entry, gpu) == offsetof(JournalEntry, gpu));
+
+int ToResult(Journal::Started started) {
+  switch (started) {
+    case Journal::Started::kNow:
+      return 1;
+    case Journal::Started::kBefore:
+      return 0;
+    case Journal::Started::kAwaitsCuda:
+      return 2;
+  }
+  return Failed("the journal is in no known state");
+}
+
+}  // namespace
+}  // namespace frugal
+
+int frugal_journal_start(void) {
+  try {
+    return frugal::ToResult(frugal::Journal::Instance().Start());
+  } catch (const std::exception& error) {
+    return frugal::Failed(error.what());
+  }
+}
+
+void frugal_journal_mark(const char* text) { frugal::Journal::Instance().Mark(text); }
+
+void frugal_journal_label(uint64_t address, const char* text) { frugal::Journal::Instance().Label(address, 0, text); }
+
+int frugal_journal_observe_simulation(void) { return static_cast<int>(frugal::Journal::ObserveSimulation()); }
+
+int64_t frugal_journal_module_calls(void) { return frugal::Journal::Instance().module_calls(); }
+
+int64_t frugal_journal_size(void) { return frugal::Journal::Instance().size(); }
+
+int64_t frugal_journal_read(int64_t from, struct frugal_journal_entry* entries, int64_t capacity) {
+  const size_t most = static_cast<size_t>(std::max<int64_t>(capacity, 0));
+  const absl::Span<frugal::JournalEntry> read(reinterpret_cast<frugal::JournalEntry*>(entries), most);
+  return static_cast<int64_t>(frugal::Journal::Instance().Read(from, read));
+}
+
+int frugal_journal_write(const char* path) {
+  const absl::Status status = frugal::Journal::Instance().WriteTo(path);
+  return status.ok() ? 0 : frugal::Failed(status.message());
+}
+
+int frugal_journal_texts(void) { return frugal::Journal::Instance().texts(); }
+
+const char* frugal_journal_text(int number) { return frugal::Journal::Instance().TextAt(number); }

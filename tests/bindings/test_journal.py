@@ -1,0 +1,103 @@
+"""The journal tells of every block what PyTorch's own figures say, whichever allocator is PyTorch's."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from binding_helpers import MIB, run_python, simulated_gpu
+
+HERE = Path(__file__).parent
+ALLOCATORS = ("native", "expandable", "frugal", "frugal, later")
+
+
+def run(function: str, *arguments: str, allocator: str = "native") -> Any:
+    """What a function of journal_program.py found in a process of its own."""
+    code = (
+        f"import sys; sys.path.insert(0, {str(HERE)!r})\n"
+        f"import journal_program\nreport(**journal_program.{function}(*{arguments!r}))"
+    )
+    settings = "expandable_segments:True" if allocator == "expandable" else None
+    found = run_python(code, PYTORCH_ALLOC_CONF=settings, PYTORCH_CUDA_ALLOC_CONF=settings)
+    assert found["status"] == 0, found["stderr"]
+    return found
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+def test_what_is_asked_for_adds_up_to_torchs_own_figures(allocator: str) -> None:
+    found = run("work", allocator, allocator=allocator)
+    assert found["peak"] == found["torch_peak"] > 0
+    assert found["now"] == found["torch_now"]
+    assert found["allocations"] == found["torch_allocations"] > 100
+    assert (found["frugal_allocations"] > 0) == ("frugal" in allocator)
+    assert found["gpus"] == [0]
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS)
+def test_segments_add_up_to_what_torch_says_is_reserved(allocator: str) -> None:
+    found = run("work", allocator, allocator=allocator)
+    assert found["held"] == found["torch_held"] > 0
+    assert found["given"] > 0
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS[:3])
+def test_sites_name_the_line_and_in_backward_that_of_the_forward(allocator: str) -> None:
+    found = run("find_sites", allocator, allocator=allocator)
+    assert found["forward"] == [["", ["double", 1], None]]
+    assert ["SigmoidBackward0", ["", 0], ["double", 1]] in found["backward"]
+    assert found["frees"] in ([], [0])
+
+
+@pytest.mark.parametrize("allocator", ALLOCATORS[:3])
+def test_running_out_of_memory_is_told_with_its_line(allocator: str) -> None:
+    found = run("run_out", allocator, allocator=allocator)
+    assert found["bytes"] == 1 << 45
+    assert found["gpu"] == 0
+    assert found["place"] == ["run_out", 3]
+
+
+def test_marks_and_labels_stand_where_they_were_made(tmp_path: Path) -> None:
+    found = run("mark_and_label", str(tmp_path / "journal"))
+    # Mark, allocation, label, the free that was asked for and completed, two marks.
+    assert found["kinds"] == [6, 0, 7, 1, 2, 6, 6]
+    assert found["texts"] == ["a step", "parameter", "with  and \u00e9"]
+    assert found["numbers"] == [0, 1, 0, 2]
+    assert found["labelled"] == [0]
+    assert found["gpus"] == [-1] * 4
+
+
+def test_a_file_has_what_is_read(tmp_path: Path) -> None:
+    found = run("mark_and_label", str(tmp_path / "journal"))
+    assert found["same"] and found["rest"] and found["size"] == 0
+    assert found["started_again"] is False
+    assert "Not a directory" in found["error"] and "journal/none" in found["error"]
+
+
+@pytest.mark.parametrize("allocator", ["native", "frugal"])
+def test_every_threads_memory_is_there(allocator: str) -> None:
+    found = run("use_threads", allocator)
+    assert found["marks_in_order"]
+    assert found["allocations"] == [50] * 4
+    assert found["now"] == 0
+
+
+def test_a_child_by_fork_begins_anew() -> None:
+    found = run("fork")
+    assert found["child"] == "0 0 True 1 ['heard']"
+    assert found["texts"] == ["of the parent", "after the fork"]
+    assert found["allocations"] == 1
+
+
+@simulated_gpu
+def test_what_the_gpu_holds_is_told_with_each_event() -> None:
+    first, second = run("watch_used")["used"]
+    # A segment of 50 MiB, and one of 2 MiB for small blocks.
+    assert first >= 50 * MIB
+    assert second == first + 2 * MIB
+
+
+@simulated_gpu
+def test_copies_from_the_host_label_their_destination() -> None:
+    found = run("watch_copies")
+    assert found["copied"] == ([[0, 4 * MIB]] if found["observes"] else [])
