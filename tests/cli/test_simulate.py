@@ -42,3 +42,23 @@ def test_torch_sees_as_many_gpus_of_as_much_memory_as_asked_for(program: Any) ->
     code = "import torch; print(torch.cuda.device_count(), torch.cuda.mem_get_info(1)[1])"
     outcome = program("simulate", "--memory", "3GiB", "--gpus", "2", "--", sys.executable, "-c", code)
     assert (outcome.status, outcome.out) == (0, f"2 {3 << 30}\n"), outcome
+
+
+MEMORY = "import torch; print(torch.cuda.mem_get_info()[1])"
+
+
+def test_the_memory_of_a_gpu_follows_from_its_name(program: Any) -> None:
+    outcome = program("simulate", "--gpu", "rtx4090", "--", sys.executable, "-c", MEMORY)
+    assert (outcome.status, outcome.out) == (0, f"{24206 << 20}\n"), outcome
+    assert "a simulated NVIDIA GeForce RTX 4090 of 23.64 GiB" in outcome.err
+
+
+def test_memory_that_is_given_goes_before_the_models(program: Any) -> None:
+    outcome = program("simulate", "--gpu", "4090", "--memory", "3GiB", "--", sys.executable, "-c", MEMORY)
+    assert (outcome.status, outcome.out) == (0, f"{3 << 30}\n"), outcome
+
+
+def test_a_gpu_that_is_not_known_gets_the_nearest_names_and_status_2(program: Any) -> None:
+    outcome = program("simulate", "--gpu", "RTX 4095", "--", "true")
+    assert outcome.status == 2
+    assert "RTX 4090" in outcome.err and outcome.err.count("\n") == 1

@@ -236,6 +236,22 @@ def test_options_reach_the_driver(tmp_path: Path) -> None:
         assert f"FRUGAL_SIM_{setting}" in done.stdout.split()
 
 
+def test_command_with_several_gpus_has_a_node_of_its_own_while_it_runs() -> None:
+    done = simulate("--gpus", "2", "--", sys.executable, "-c", f"{SHOW}; import ctypes; ctypes.CDLL('libcuda.so.1')")
+    assert done.returncode == 0, done.stderr
+    settings = dict(setting.split("=", 1) for setting in done.stdout.split())
+    assert settings["FRUGAL_SIM_NODE"]
+    assert not Path(settings["FRUGAL_SIM_NODE"]).exists()
+    assert "FRUGAL_SIM_NODE" not in simulate("--", sys.executable, "-c", SHOW).stdout
+
+
+def test_node_that_a_killed_command_left_goes_with_the_next() -> None:
+    own = simulated_driver.SHARED_MEMORY / f"frugal_alloc-{os.getuid()}-+{2**30}"  # no process has such a number
+    own.touch()
+    assert simulate("--gpus", "2", "--", "true").returncode == 0
+    assert not own.exists()
+
+
 @pytest.mark.parametrize("name", ["", "../other", "a b", "x" * 65])
 def test_node_without_a_name_is_refused(name: str) -> None:
     done = simulate("--node", name, "--", "true")

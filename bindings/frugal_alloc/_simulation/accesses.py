@@ -5,7 +5,8 @@ The simulated kernels do nothing, so both would see copies and fills alone. Whil
 declares the memory of its tensors on the current stream, once it has run: what it makes, and what its schema says it
 writes, as written; the rest as read. Operators that a CUDA graph captures declare nodes of the graph.
 
-Not declared is what a program launches past PyTorch's operators (Triton, NCCL, kernels of its own).
+Not declared is what a program launches past PyTorch's operators (Triton, kernels of its own); NCCL's stand-in
+declares what it reads and writes itself.
 """
 
 from __future__ import annotations

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import contextlib
 import os
 import re
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 SHARED_MEMORY = Path("/dev/shm")
@@ -66,5 +68,29 @@ def node_file(name: str) -> Path:
     """
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._-]{0,63}", name):
         raise DriverOptionError(f"--node: {name!r:.80} is not a name; use up to 64 letters, digits, dots and dashes")
-    folder = SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
-    return folder / f"frugal_alloc-{os.getuid()}-{name}"
+    return _folder() / f"frugal_alloc-{os.getuid()}-{name}"
+
+
+def _folder() -> Path:
+    return SHARED_MEMORY if SHARED_MEMORY.is_dir() else Path(tempfile.gettempdir())
+
+
+@contextlib.contextmanager
+def node_of_command(gpus: int, base: Mapping[str, str]) -> Iterator[dict[str, str]]:
+    """The variables that give the processes of one command GPUs in common, as those of a real machine have them.
+
+    None are needed for one GPU, whose programs share it by ``--node`` alone, or where ``base`` names a node.
+    """
+    if gpus == 1 or base.get("FRUGAL_SIM_NODE"):
+        yield {}
+        return
+    # It cannot be a node's name, so that nobody joins.
+    own = f"frugal_alloc-{os.getuid()}-+"
+    for left in _folder().glob(f"{own}*"):  # by a command that was killed
+        if not Path("/proc", left.name.removeprefix(own)).exists():
+            left.unlink(missing_ok=True)
+    path = _folder() / f"{own}{os.getpid()}"
+    try:
+        yield {"FRUGAL_SIM_NODE": str(path)}
+    finally:
+        path.unlink(missing_ok=True)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import argparse
 import contextlib
+import enum
 import os
 import re
 import shlex
@@ -17,10 +18,13 @@ import signal
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 from .. import _installation
 from .._amounts import format_bytes
 from .._messages import on_one_line
+from . import simulated_driver
+from .modelled_machine import ModelledMachine
 
 HERE = Path(__file__).resolve().parent
 STARTUP = HERE / "startup"
@@ -40,6 +44,7 @@ PRELOADED = (
     "libcusolver.so.12",
     "libcusolver.so.11",
     "libcusparse.so.12",
+    "libnccl.so.2",
 )
 # What the kernel says of memory, where the simulated GPU has the host's.
 HOST = "libfrugal_sim_host.so"
@@ -101,6 +106,7 @@ def environment(
     values: str = "none",
     backing: str = "memory",
     base: Mapping[str, str] = os.environ,
+    machine: ModelledMachine | None = None,
 ) -> dict[str, str]:
     """The environment that puts a program on the simulated GPU.
 
@@ -111,6 +117,7 @@ def environment(
             other values is made up; "cpu": the CPU computes the values of all of PyTorch's operators there (values/).
         backing: "none" leaves out the host memory behind the addresses, for programs that never touch it.
         base: The environment to start from. What it says about real GPUs is left out.
+        machine: What the machine is like beyond that; its variables take the place of the environment's.
 
     Raises:
         SimulationError: there can be no such GPU, or the libraries are not built.
@@ -124,6 +131,10 @@ def environment(
         raise SimulationError(f"values={values!r}, backing={backing!r}: only none or cpu, and memory or none, exist")
     if values == "cpu" and backing == "none":
         raise SimulationError("values can be computed only where the simulated memory is backed by the host's")
+    if machine is not None:
+        base = {**base, **machine.variables()}
+    if values == "cpu" and base.get("FRUGAL_SIM_KEEP"):
+        raise SimulationError("values can be computed only where all data is kept; leave out FRUGAL_SIM_KEEP")
     folder = libraries()
     # They choose among the real GPUs of this machine.
     result = {k: v for k, v in base.items() if k not in ("CUDA_VISIBLE_DEVICES", "PYTORCH_NVML_BASED_CUDA_CHECK")}
@@ -148,6 +159,8 @@ def run(
 ) -> int:
     """Runs a command on the simulated GPU, with this process's streams, and waits for it.
 
+    With several GPUs its processes share them, as the ranks of torchrun do.
+
     Signals sent to this process go on to the command; those that a terminal sends to both reach it once. Call it from
     the only thread of a process.
 
@@ -157,19 +170,38 @@ def run(
     """
     try:
         child = environment(memory, gpus, values, base=base)
-        program = _find(command, child)
-        if values == "cpu":
-            _check_python(program, command)
+        _check(command, child)
+        _tell(memory, gpus, values, child.get("FRUGAL_SIM_GPU", ""))
+        return run_in(command, child)
     except SimulationError as error:
         print(f"frugal-alloc: {on_one_line(str(error))}", file=sys.stderr)
         return 2
-    _tell(memory, gpus, values)
+
+
+class Output(enum.Enum):
+    """What becomes of a program's output."""
+
+    SHOWN = enum.auto()  # goes where ours goes
+    ERRORS = enum.auto()  # all of it goes to our standard error
+    HIDDEN = enum.auto()
+
+
+def run_in(command: Sequence[str], environment: Mapping[str, str], output: Output = Output.SHOWN) -> int:
+    """Runs a command in an environment that :func:`environment` has made, as :func:`run` does.
+
+    Returns:
+        The command's exit status; 128 + n if signal n ended it.
+
+    Raises:
+        SimulationError: it cannot be started.
+    """
+    program = _check(command, environment)
     sys.stdout.flush()
     try:
-        return _spawn_and_wait(program, command, child)
+        with simulated_driver.node_of_command(int(environment["FRUGAL_SIM_GPUS"]), environment) as node:
+            return _spawn_and_wait(program, command, {**environment, **node}, output)
     except OSError as error:
-        print(on_one_line(f"frugal-alloc: {command[0]} cannot be run: {error.strerror}"), file=sys.stderr)
-        return 2
+        raise SimulationError(f"{command[0]} cannot be run: {error.strerror}") from None
 
 
 def _prepend(environment: dict[str, str], name: str, separator: str, entries: list[str]) -> None:
@@ -178,13 +210,23 @@ def _prepend(environment: dict[str, str], name: str, separator: str, entries: li
     environment[name] = separator.join(entries + old)
 
 
-def _tell(memory: int, gpus: int, values: str) -> None:
-    count = "a simulated GPU" if gpus == 1 else f"{gpus} simulated GPUs"
+def _tell(memory: int, gpus: int, values: str, model: str) -> None:
+    named = re.search(r"\bname=([^,]+)", model)
+    name = named[1] if named else "GPU"
+    count = f"a simulated {name}" if gpus == 1 else f"{gpus} simulated {name}{'' if named else 's'}"
     if values == "cpu":
         note = "values are computed on the CPU"
     else:
         note = "values are not computed but for small integers and booleans (--values cpu computes all)"
     print(f"frugal-alloc: running on {count} of {format_bytes(memory)}; {note}", file=sys.stderr, flush=True)
+
+
+def _check(command: Sequence[str], environment: Mapping[str, str]) -> str:
+    """The program that the command names, if it can be run so."""
+    program = _find(command, environment)
+    if environment["FRUGAL_SIM_VALUES"] == "cpu":
+        _check_python(program, command)
+    return program
 
 
 def _find(command: Sequence[str], environment: Mapping[str, str]) -> str:
@@ -229,7 +271,17 @@ def _script_command(program: str) -> list[str]:
     return words or ["?"]
 
 
-def _spawn_and_wait(program: str, command: Sequence[str], environment: Mapping[str, str]) -> int:
+# What posix_spawn does to the program's streams.
+_STREAMS: dict[Output, list[tuple[Any, ...]]] = {
+    Output.SHOWN: [],
+    Output.ERRORS: [(os.POSIX_SPAWN_DUP2, 2, 1)],
+    Output.HIDDEN: [(os.POSIX_SPAWN_OPEN, stream, os.devnull, os.O_WRONLY, 0) for stream in (1, 2)],
+}
+
+
+def _spawn_and_wait(
+    program: str, command: Sequence[str], environment: Mapping[str, str], output: Output = Output.SHOWN
+) -> int:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*SIGNALS, signal.SIGCHLD})
     # Where our parent ignores the end of its children, ours would leave neither a signal nor a status.
     on_child = signal.signal(signal.SIGCHLD, signal.SIG_DFL)
@@ -237,7 +289,14 @@ def _spawn_and_wait(program: str, command: Sequence[str], environment: Mapping[s
         # Python ignores these two; the command should not. What else our parent has us ignore, as a shell does for what
         # runs in the background, the command ignores too.
         defaults = [signal.SIGPIPE, signal.SIGXFSZ]
-        child = os.posix_spawn(program, list(command), dict(environment), setsigmask=before, setsigdef=defaults)
+        child = os.posix_spawn(
+            program,
+            list(command),
+            dict(environment),
+            file_actions=_STREAMS[output],
+            setsigmask=before,
+            setsigdef=defaults,
+        )
         while True:
             info = signal.sigwaitinfo({*SIGNALS, signal.SIGCHLD})
             if info.si_signo != signal.SIGCHLD:

@@ -24,7 +24,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode, _disable_current_modes
 from torch.utils._pytree import tree_map
 
-from . import ctc_loss, failed_backward, graphs, printing, sparse
+from . import collectives, ctc_loss, failed_backward, graphs, printing, sparse
 from .computation import (
     WITHOUT_VALUES,
     Computation,
@@ -92,7 +92,7 @@ class _ComputeOnCpu(TorchDispatchMode):
         name = func._schema.name.split("::")[1]
         on_gpu = any(is_cuda(leaf) or (isinstance(leaf, torch.device) and leaf.type == "cuda") for leaf in values)
         known = all(is_plain(tensor) or sparse.is_sparse(tensor) for tensor in tensors)
-        if not on_gpu or not known or name in WITHOUT_VALUES:
+        if not on_gpu or not known or name in WITHOUT_VALUES or collectives.is_collective(func):
             return func(*args, **kwargs)
         with _disable_current_modes(), torch.no_grad():
             if any(sparse.is_sparse(tensor) for tensor in tensors):

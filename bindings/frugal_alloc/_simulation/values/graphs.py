@@ -9,11 +9,12 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
+from .collectives import CapturedCollective, newly_captured
 from .computation import Computation
 
 # The computations of the graphs being captured, by the id of the capture; a graph's way back is captured by another
 # thread than its way forth.
-_captures: dict[int, list[Computation]] = {}
+_captures: dict[int, list[Computation | CapturedCollective]] = {}
 
 
 def wrap(owner: Any, name: str, wrapper: Callable) -> None:
@@ -37,10 +38,11 @@ def _capture_id() -> int:
 
 def add(computation: Computation) -> None:
     """To the graph that the current stream is captured into."""
-    _captures.setdefault(_capture_id(), []).append(computation)
+    _captures.setdefault(_capture_id(), []).extend([*newly_captured(), computation])
 
 
 def _capture_end(wrapped: Callable, graph: Any) -> None:
+    _captures.setdefault(_capture_id(), []).extend(newly_captured())
     graph._frugal_computations = _captures.pop(_capture_id(), [])
     wrapped(graph)
 

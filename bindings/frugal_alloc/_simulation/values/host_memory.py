@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ctypes
+import functools
 from typing import Any
 
 import torch
@@ -18,6 +20,18 @@ def is_plain(tensor: torch.Tensor) -> bool:
 
 def address(tensor: torch.Tensor) -> int:
     return tensor.untyped_storage().data_ptr()
+
+
+@functools.cache
+def _most_kept() -> int:
+    kept_bytes = ctypes.CDLL(None).frugal_sim_kept_bytes
+    kept_bytes.restype = ctypes.c_uint64
+    return kept_bytes()
+
+
+def is_kept(tensor: torch.Tensor) -> bool:
+    """Whether a copy or a fill of as much memory puts something there."""
+    return tensor.numel() * tensor.element_size() <= _most_kept()
 
 
 def host_view(tensor: torch.Tensor) -> torch.Tensor:

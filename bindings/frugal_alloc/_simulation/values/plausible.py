@@ -26,6 +26,7 @@ from torch.utils._pytree import tree_map
 from . import graphs
 from .contents import Content, contents
 from .host_memory import host_view, placed
+from .told import note
 
 MOST_LOOKED_AT = 16 << 20  # bytes
 
@@ -46,11 +47,14 @@ def _is_computed(tensor: torch.Tensor) -> bool:
 
 def _computed_or(name: str, answer: Callable) -> Callable:
     """The operator's own result where values are there, otherwise the answer."""
-    packet, _, overload = name.partition(".")
-    operator = getattr(getattr(torch.ops.aten, packet), overload or "default")
+    packet_name, _, overload = name.partition(".")
+    operator = getattr(getattr(torch.ops.aten, packet_name), overload or "default")
 
     def computed_or_answered(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
-        if not _is_computed(tensor):
+        is_computed = _is_computed(tensor)
+        if not is_computed or contents.told(tensor) is Content.MADE_UP:
+            note(packet_name)
+        if not is_computed:
             return answer(tensor, *args, **kwargs)
         return tree_map(lambda value: placed(value, tensor.device), operator(host_view(tensor), *args, **kwargs))
 
@@ -62,7 +66,10 @@ def _nonzero(tensor: torch.Tensor) -> torch.Tensor:
 
 
 def _nonzero_out(tensor: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
-    if _is_computed(tensor):
+    is_computed = _is_computed(tensor)
+    if not is_computed or contents.told(tensor) is Content.MADE_UP:
+        note("nonzero")
+    if is_computed:
         found = host_view(tensor).nonzero()
         host_view(out.resize_(found.shape)).copy_(found)
         return out

@@ -24,7 +24,7 @@ import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_map
 
-from . import ctc_loss, failed_backward, graphs, made_up, printing
+from . import collectives, ctc_loss, failed_backward, graphs, made_up, printing
 from .computation import (
     WITHOUT_VALUES,
     Computation,
@@ -34,7 +34,7 @@ from .computation import (
     written,
 )
 from .contents import Content, contents
-from .host_memory import address, host_view, is_cuda, is_plain, placed
+from .host_memory import address, host_view, is_cuda, is_kept, is_plain, placed
 from .operands import on_host
 from .plausible import ANSWERED
 
@@ -168,7 +168,7 @@ def _settle(call: _Call) -> None:
         content = contents.of(source) if is_cuda(source) else Content.KNOWN
         for tensor in call.outputs:
             if is_cuda(tensor):
-                contents.tell(tensor, content)
+                contents.tell(tensor, content if is_kept(tensor) else Content.LEFT)
     elif call.is_wanted() and call.is_cheap():
         answer = EQUAL.get(call.name)
         floats = [tensor for tensor in call.inputs if _is_float(tensor)]
@@ -211,6 +211,8 @@ class _ComputeSmall(TorchDispatchMode):
         on_gpu = any(is_cuda(leaf) or (isinstance(leaf, torch.device) and leaf.type == "cuda") for leaf in values)
         if not on_gpu or not all(is_plain(tensor) for tensor in tensors):
             return func(*args, **kwargs)
+        if collectives.is_collective(func):
+            return collectives.run_and_tell(func, args, kwargs)
         name = func._schema.name.split("::")[1]
         if name in SHAPED_BY_VALUES:
             return _compute_first(func, args, kwargs)

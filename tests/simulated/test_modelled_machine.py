@@ -1,0 +1,136 @@
+"""PyTorch on a simulated GPU of a certain model: what it chooses, and what is said of what it does."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+from checkout import package_first
+from frugal_alloc._simulation import simulated_gpu
+from frugal_alloc._simulation.modelled_machine import ModelledMachine
+
+GIB = 1 << 30
+ADA = "name=NVIDIA GeForce RTX 4090,capability=8.9,multiprocessors=128,l2=72MiB"
+UNSUPPORTED = 8
+
+# What the observer hears: the kind, and the bytes.
+OBSERVE = """
+import ctypes, torch
+import torch.nn.functional as F
+control = ctypes.CDLL(None)
+heard = []
+Observer = ctypes.CFUNCTYPE(None, ctypes.c_int, ctypes.c_uint64, ctypes.c_int64)
+observer = Observer(lambda kind, address, size: heard.append((kind, size)))
+control.frugal_sim_set_observer(observer)
+"""
+
+CONVOLUTION = (
+    OBSERVE
+    + """
+def workspaces(layout, dtype):
+    images = torch.zeros(32, 64, 56, 56, device="cuda", dtype=dtype).to(memory_format=layout).requires_grad_()
+    filters = torch.zeros(128, 64, 3, 3, device="cuda", dtype=dtype).to(memory_format=layout).requires_grad_()
+    heard.clear()
+    F.conv2d(images, filters, padding=1).sum().backward()
+    return [size for kind, size in heard if kind == 2]
+print(workspaces(torch.contiguous_format, torch.half))
+print(workspaces(torch.channels_last, torch.half))
+print(workspaces(torch.contiguous_format, torch.double))
+"""
+)
+# Of the input, the filter and the output of that convolution; in half precision.
+CONVERTED = 2 * (32 * 64 * 56 * 56 + 128 * 64 * 3 * 3 + 32 * 128 * 56 * 56)
+FILTER = 128 * 64 * 3 * 3
+
+
+def run(program: str, machine: ModelledMachine, **variables: str) -> subprocess.CompletedProcess[str]:
+    environment = package_first(simulated_gpu.environment(24 * GIB, machine=machine) | variables)
+    command = [sys.executable, "-c", program]
+    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
+
+
+def run_well(program: str, machine: ModelledMachine, **variables: str) -> str:
+    done = run(program, machine, **variables)
+    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
+    return done.stdout
+
+
+def test_pytorch_sees_the_model():
+    out = run_well(
+        "import torch; p = torch.cuda.get_device_properties(0); "
+        "print(p.name, p.major, p.minor, p.multi_processor_count, p.L2_cache_size >> 20, p.total_memory >> 30)",
+        ModelledMachine(gpu=ADA),
+    )
+    assert out == "NVIDIA GeForce RTX 4090 8 9 128 72 24\n"
+
+
+@pytest.mark.parametrize(("capability", "workspace"), [("8.9", 8519680), ("9.0", 32 << 20)])
+def test_pytorch_gives_cublas_what_it_chooses_by_the_capability(capability: str, workspace: int):
+    out = run_well(
+        OBSERVE + "a = torch.zeros(64, 64, device='cuda'); heard.clear(); a @ a; print(heard[0])",
+        ModelledMachine(gpu=f"capability={capability}"),
+    )
+    assert out == f"(2, {workspace})\n"
+
+
+def test_convolutions_convert_what_tensor_cores_cannot_take():
+    parts = 128 // 5  # of the sum over all pixels: the gradient has five tiles
+    out = run_well(CONVOLUTION, ModelledMachine(gpu=ADA)).splitlines()
+    sums = 4 * parts * FILTER
+    assert sorted(eval(out[0])) == [CONVERTED, CONVERTED, CONVERTED + sums]
+    assert eval(out[1]) == [sums]
+    assert eval(out[2]) == [sums], "there are no tensor cores for it that convert"
+
+
+def test_workspaces_are_modelled_only_where_that_is_asked_for():
+    assert run_well(CONVOLUTION, ModelledMachine()) == "[]\n[]\n[]\n"
+    assert run_well(CONVOLUTION, ModelledMachine(gpu=ADA), FRUGAL_SIM_WORKSPACES="plain") == "[]\n[]\n[]\n"
+    assert run_well(CONVOLUTION, ModelledMachine(), FRUGAL_SIM_WORKSPACES="modelled").count("[]") == 0
+
+
+def test_workspace_that_is_given_takes_the_models_place():
+    out = run_well(CONVOLUTION, ModelledMachine(gpu=ADA), FRUGAL_SIM_CUDNN_WORKSPACE="4096")
+    assert {size for line in out.splitlines() for size in eval(line)} == {4096}
+
+
+def test_observer_hears_of_inputs_and_of_each_librarys_workspace():
+    out = run_well(
+        OBSERVE
+        + """
+a = torch.zeros(100, 100).cuda()
+print(heard)
+for work in (torch.linalg.eigh, torch.linalg.qr, torch.fft.fft, lambda a: F.linear(a, a, a[0])):
+    heard.clear()
+    work(a)
+    print({kind for kind, size in heard})
+lstm = torch.nn.LSTM(64, 128).cuda()
+heard.clear()
+lstm(torch.zeros(10, 4, 64, device="cuda"))[0].sum().backward()
+print(heard)
+""",
+        ModelledMachine(gpu=ADA),
+    ).splitlines()
+    assert out[0] == "[(1, 40000)]"
+    assert out[1:5] == ["{2}"] * 4
+    products = 10 * 4 * 4 * 128 * 4
+    assert out[5] == str([(2, products)] * 3)
+
+
+def test_function_that_is_not_simulated_is_named_or_ends_the_process():
+    program = """
+import ctypes
+control = ctypes.CDLL("libcudart.so.13")
+control.frugal_sim_unsupported_functions.restype = ctypes.c_char_p
+print(control.cudaMallocArray(), ctypes.CDLL("libcublas.so.13").cublasXtCreate(None), flush=True)
+print(control.frugal_sim_unsupported_functions().decode())
+"""
+    assert run_well(program, ModelledMachine()) == "801 15\ncudaMallocArray cublasXtCreate\n"
+    done = run(program, ModelledMachine(ends_unsupported=True))
+    assert (done.returncode, done.stdout) == (UNSUPPORTED, "")
+    assert done.stderr == "frugal simulated GPU: the program called cudaMallocArray, which is not simulated\n"
+
+
+def test_machine_that_keeps_nothing_computes_no_values():
+    with pytest.raises(simulated_gpu.SimulationError, match="FRUGAL_SIM_KEEP"):
+        simulated_gpu.environment(GIB, values="cpu", machine=ModelledMachine(kept=1 << 20))

@@ -1,0 +1,172 @@
+"""torchrun's ranks on the simulated GPU with the backend nccl, as unmodified programs start them."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from checkout import package_first
+from frugal_alloc._simulation import simulated_driver
+
+MIB = 1 << 20
+PROGRAMS = Path(__file__).with_name("nccl_programs.py")
+
+
+def torchrun(
+    names: str, folder: Path, *, values: str = "none", backend: str = "nccl", **settings: str
+) -> subprocess.CompletedProcess:
+    line = [
+        sys.executable,
+        "-m",
+        "frugal_alloc",
+        "simulate",
+        "--memory",
+        "8GiB",
+        "--gpus",
+        "2",
+        "--values",
+        values,
+        "--",
+    ]
+    line += [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(PROGRAMS)]
+    quiet = {"OMP_NUM_THREADS": "1", "TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING": "false"}
+    environment = package_first(dict(os.environ)) | quiet | settings
+    line += [names, str(folder), backend]
+    return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=600)
+
+
+def ranks(names: str, folder: Path, **options: str) -> list[dict]:
+    """What each of two ranks saw, by program; they have said nothing but where they run."""
+    done = torchrun(names, folder, **options)
+    assert done.returncode == 0, done.stderr
+    assert [line for line in done.stderr.splitlines() if not line.startswith("frugal-alloc: running on")] == []
+    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+
+
+@pytest.fixture(scope="module")
+def seen(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    return ranks("collectives,pairs,graph", tmp_path_factory.mktemp("collectives"))
+
+
+@pytest.fixture(scope="module")
+def trained(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
+    return ranks("ddp,fsdp2,tensor_parallel", tmp_path_factory.mktemp("trained"))
+
+
+# --- Data.
+
+
+def test_small_tensors_of_every_type_are_added_up(seen: list[dict]) -> None:
+    for rank in seen:
+        assert set(map(tuple, rank["collectives"]["sums"].values())) == {(3, 4)}
+        assert len(rank["collectives"]["sums"]) == 7
+
+
+def test_other_reductions_are_what_they_say(seen: list[dict]) -> None:
+    for rank in seen:
+        expected = {"AVG": [1.5, 6], "MIN": [1, 6], "MAX": [2, 6], "PRODUCT": [2, 36]}
+        assert rank["collectives"]["operators"] == expected
+        assert rank["collectives"]["found"] == [True]
+
+
+def test_objects_reach_all_ranks(seen: list[dict]) -> None:
+    for rank in seen:
+        assert rank["collectives"]["objects"] == [0, 1000]
+        assert rank["collectives"]["told"] == ["a", {"b": 3}]
+
+
+def test_parts_go_to_the_ranks_that_they_are_for(seen: list[dict]) -> None:
+    first, second = (rank["collectives"] for rank in seen)
+    assert (first["scattered"], second["scattered"]) == ([3, 6], [9, 12])
+    assert (first["swapped"], second["swapped"]) == ([0, 10], [1, 11])
+    assert (first["gathered"], second["gathered"]) == ([[0, 7], [1, 7]], [])
+    assert (first["part"], second["part"]) == ([5], [6])
+
+
+def test_ranks_that_both_send_first_receive(seen: list[dict]) -> None:
+    for rank, facts in enumerate(seen):
+        assert facts["pairs"] == {"received": [1 - rank, 9], "together": [1 - rank], "of group": [2]}
+
+
+def test_graph_reduces_at_each_replay_and_not_before(seen: list[dict]) -> None:
+    for rank, facts in enumerate(seen):
+        assert facts["graph"] == {"during": [rank + 1, 1], "after": [6, 4]}
+
+
+def test_late_work_moves_the_same_data(tmp_path: Path, seen: list[dict]) -> None:
+    late = ranks("pairs,graph", tmp_path, FRUGAL_SIM_LATE="1")
+    assert late == [{name: rank[name] for name in ("pairs", "graph")} for rank in seen]
+
+
+def test_training_with_all_values_gives_the_numbers_of_gloo(tmp_path: Path) -> None:
+    facts = {}
+    for backend in ("nccl", "gloo"):
+        (tmp_path / backend).mkdir()
+        facts[backend] = [
+            rank["small_ddp"] for rank in ranks("small_ddp", tmp_path / backend, values="cpu", backend=backend)
+        ]
+    assert facts["nccl"] == facts["gloo"]
+    first, second = facts["nccl"]
+    assert first["sums"] == second["sums"]
+    assert first["losses"] != second["losses"] and all(map(math.isfinite, first["losses"]))
+
+
+def test_graph_is_replayed_with_all_values_too(tmp_path: Path, seen: list[dict]) -> None:
+    facts = ranks("collectives,graph", tmp_path, values="cpu")
+    assert facts == [{name: rank[name] for name in ("collectives", "graph")} for rank in seen]
+
+
+# --- Memory.
+
+
+def test_rings_take_memory_beside_the_allocator(trained: list[dict]) -> None:
+    # 24 channels, each with 10 MiB to receive and 2 MiB to send.
+    assert [rank["ddp"]["nccl"] for rank in trained] == [24 * 12 * MIB] * 2
+
+
+def test_limits_on_channels_and_buffers_limit_the_memory(tmp_path: Path) -> None:
+    facts = ranks("ddp", tmp_path, NCCL_MAX_NCHANNELS="4", NCCL_BUFFSIZE=str(MIB))
+    assert [rank["ddp"]["nccl"] for rank in facts] == [4 * (8 + 2) * MIB] * 2
+
+
+def test_each_rank_holds_half_of_a_sharded_model(trained: list[dict]) -> None:
+    for rank in trained:
+        facts = rank["fsdp2"]
+        assert facts["sharded"] == facts["gradients"] == facts["whole"] // 2
+        assert facts["sharded"] <= facts["held"] < 0.6 * facts["whole"]
+
+
+def test_tensor_parallel_layers_and_optimizer_state_are_shared_out(trained: list[dict]) -> None:
+    for rank in trained:
+        assert (rank["tensor_parallel"]["up"], rank["tensor_parallel"]["down"]) == ([1024, 512], [512, 1024])
+    assert trained[0]["tensor_parallel"]["own"] == trained[1]["tensor_parallel"]["own"]
+
+
+# --- Errors.
+
+
+def test_rank_that_dies_is_an_error_of_the_others(tmp_path: Path) -> None:
+    done = torchrun("dies", tmp_path)
+    assert done.returncode != 0
+    assert "exitcode  : 3" in done.stderr
+    error = json.loads((tmp_path / "0.json").read_text())["dies"]["error"]
+    assert "ncclRemoteError" in error and "rank 1 of 2 has ended" in error
+
+
+def test_ranks_that_call_different_collectives_are_told(tmp_path: Path) -> None:
+    done = torchrun("disagrees", tmp_path)
+    assert done.returncode == 0, done.stderr
+    for rank in range(2):
+        error = json.loads((tmp_path / f"{rank}.json").read_text())["disagrees"]["error"]
+        assert f"rank {1 - rank} called another collective" in error
+
+
+def test_nothing_is_left_in_shared_memory(seen: list[dict], trained: list[dict]) -> None:
+    left = [path.name for path in simulated_driver.SHARED_MEMORY.glob("frugal_*")]
+    assert not [name for name in left if name.startswith(f"frugal_nccl-{os.getuid()}-")]
+    assert not [name for name in left if name.startswith(f"frugal_alloc-{os.getuid()}-+")]
