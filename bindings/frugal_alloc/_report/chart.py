@@ -8,20 +8,12 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
-from .._pages import scale
+from .._pages.scale import Tick, bytes_ticks
 
 WIDTH, HEIGHT = 1000, 240
 # As many as there are pixels to tell them apart on a desktop.
 _MOST_POINTS = 500
 _MOST_EPOCH_LABELS = 12
-
-
-@dataclasses.dataclass(frozen=True)
-class Tick:
-    """A label, and where it stands in percent of the chart's width or height."""
-
-    percent: float
-    label: str
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +73,7 @@ def _add_error(document: dict[str, Any], rows: dict[int, list[list]]) -> int | N
 
 def _chart(gpu: int, rows: list[list], names: list[str], limit: int, failed: bool) -> MemoryChart:
     most = max(1, *(max(row[4:7]) for row in rows))
-    ticks, top = _bytes_ticks(most, limit)
+    ticks, top = bytes_ticks(most, limit)
     # By order, not by step: evaluation and the like pass without steps, and would all lie on one line.
     places = [100 * number / (len(rows) - 1) for number in range(len(rows))]
     return MemoryChart(
@@ -114,16 +106,6 @@ def _path(rows: list[list], column: int, top: float) -> str:
         for number, row in enumerate(rows)
     )
     return "M" + "L".join(points)
-
-
-def _bytes_ticks(most: int, limit: int) -> tuple[list[Tick], float]:
-    """Round sizes from 0 up, and the bytes at the top of the chart; the limit is in sight where memory comes near."""
-    highest = max(most, limit) if limit <= 1.6 * most else most
-    unit, name = next(((u, n) for u, n in ((1 << 30, "GiB"), (1 << 20, "MiB")) if highest >= u), (1 << 10, "KiB"))
-    step = scale.round_step(highest / unit)
-    top = max(step * math.ceil(highest / unit / step - 0.02), highest / unit * 1.03)
-    values = itertools.takewhile(lambda value: value <= top * 1.001, (step * number for number in itertools.count()))
-    return [Tick(100 * (1 - value / top), f"{value:.4g} {name}" if value else "0") for value in values], top * unit
 
 
 def _step_ticks(rows: list[list], places: list[float], failed: bool) -> list[Tick]:
