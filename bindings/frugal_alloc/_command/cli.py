@@ -26,7 +26,7 @@ def _complain(command: str, message: str) -> int:
 
 
 @contextlib.contextmanager
-def _refusing(kind: type[Exception]) -> Iterator[None]:
+def _refusing(kind: type[Exception] | tuple[type[Exception], ...]) -> Iterator[None]:
     """An error of this kind, whose message is for people, refuses the command."""
     try:
         yield
@@ -45,6 +45,10 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             status = _run(arguments[1:])
         elif command == "simulate":
             status = _simulate(arguments[1:])
+        elif command == "fit":
+            status = _with_whole_output(command, lambda: _fit(arguments[1:]))
+        elif command == "check":
+            status = _with_whole_output(command, lambda: _check(arguments[1:]))
         else:
             status = _with_whole_output(command, lambda: _carry_out(arguments))
     except _Refused as error:
@@ -99,6 +103,8 @@ def _parser() -> argparse.ArgumentParser:
     # Carried out before this parser is asked; here for --help, and so that a misspelt command is told of them.
     commands.add_parser("run", help="run a program with the allocator on")
     commands.add_parser("simulate", help="run a command on a simulated GPU")
+    commands.add_parser("fit", help="say whether a program fits a GPU, and what takes the memory")
+    commands.add_parser("check", help="compare the GPU memory of tests with a baseline")
     _add_doctor(commands)
     _add_replay(commands)
     _add_report(commands)
@@ -221,12 +227,14 @@ def _remove_hook(options: argparse.Namespace) -> int:
 def _simulate(arguments: list[str]) -> int:
     parser = Parser(
         "frugal-alloc simulate",
-        usage="%(prog)s --memory SIZE [--gpus N] [--values none|cpu] [--node NAME] [--driver-costs FILE] "
+        usage="%(prog)s --gpu NAME|--memory SIZE [--gpus N] [--values none|cpu] [--node NAME] [--driver-costs FILE] "
         "[--driver-time] [--full] [--unified] -- COMMAND [ARGUMENT ...]",
         description="Runs a command on a simulated GPU: memory, streams and events are modelled, kernels compute "
         "nothing. Its exit status is the command's.",
     )
-    parser.add_argument("--memory", metavar="SIZE", required=True, help="memory of each GPU: 16GiB, 512MiB, or bytes")
+    from .._simulation import gpu_choice, simulated_driver, simulated_gpu
+
+    gpu_choice.add_options(parser)
     parser.add_argument("--gpus", metavar="N", type=int, default=1, help="number of GPUs (default 1)")
     parser.add_argument(
         "--values",
@@ -235,8 +243,6 @@ def _simulate(arguments: list[str]) -> int:
         help="cpu: operators of a Python program compute their values, on the CPU; none (default): only small integers "
         "and booleans have values, so control flow that depends on others is not faithful",
     )
-    from .._simulation import simulated_driver, simulated_gpu
-
     simulated_driver.add_options(parser)
     parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
     end = arguments.index("--") if "--" in arguments else len(arguments)
@@ -245,14 +251,38 @@ def _simulate(arguments: list[str]) -> int:
     if not command:
         parser.error("name the command to run, after --")
     try:
-        memory = simulated_gpu.parse_size(options.memory)
-        base = {**os.environ, **simulated_driver.settings(options)}
-    except ValueError as error:
-        parser.error(f"--memory: {error}")
-    except simulated_driver.DriverOptionError as error:
+        memory, model = gpu_choice.choose(options)
+        base = {**os.environ, **model, **simulated_driver.settings(options)}
+    except (gpu_choice.ChoiceError, simulated_driver.DriverOptionError) as error:
         parser.error(str(error))
     try:
         return simulated_gpu.run(command, memory=memory, gpus=options.gpus, values=options.values, base=base)
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+# --- check
+
+
+def _check(arguments: list[str]) -> int:
+    from . import check
+
+    return check.main(arguments)
+
+
+# --- fit
+
+
+def _fit(arguments: list[str]) -> int:
+    from .. import _installation
+    from .._simulation import simulated_gpu
+    from . import fit
+
+    try:
+        with _refusing((simulated_gpu.SimulationError, _installation.MissingPart, fit.NotFollowed)):
+            return fit.main(arguments)
+    except SystemExit as ended:  # --help and wrong arguments
+        return ended.code  # type: ignore[return-value]
     except KeyboardInterrupt:
         return INTERRUPTED
 

@@ -1,0 +1,149 @@
+"""Compares peaks that others have measured and published with what the same jobs take on the simulated GPU.
+
+``published.json`` has the figures: what was measured, on which GPU, with which versions, to which digit, where it is
+published, and in what the job here differs. The jobs lie in ``jobs/``; some need transformers. The result is
+``published_results.json``, which docs/fit.md shows.
+
+From the root of a checkout: ``.venv/bin/python -m bench.fit.published``; ``--only TEXT`` for some of them.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import json
+import os
+import statistics
+import sys
+from pathlib import Path
+
+from bench import output_file
+
+from . import programs
+
+HERE = Path(__file__).resolve().parent
+TABLE = HERE / "published.json"
+RESULTS = HERE / "published_results.json"
+
+
+@dataclasses.dataclass(frozen=True)
+class Published:
+    """A figure that somebody has measured.
+
+    Attributes:
+        gpu: The simulated GPU for it; ``gpu_published`` is what the source says.
+        metric: max_allocated, max_reserved or allocated, as PyTorch counts; in_use, as nvidia-smi does.
+        rounding_bytes: How far the measured figure may be from the published one, since that was rounded.
+        differs: In what the job differs from the one that was measured.
+        context_bytes: What the source says that the CUDA context took; 0: nothing.
+    """
+
+    name: str
+    job: str
+    arguments: list[str]
+    gpu: str
+    metric: str
+    published: str
+    bytes: int
+    rounding_bytes: int
+    gpu_published: str
+    versions: str
+    source: str
+    differs: str
+    context_bytes: int = 0
+
+
+@dataclasses.dataclass(frozen=True)
+class Result:
+    name: str
+    metric: str
+    published: str
+    published_bytes: int
+    rounding_bytes: int
+    predicted_bytes: int
+    seconds: float
+    source: str
+
+    @property
+    def error(self) -> float:
+        """How far the prediction is from what the published figure may have been before it was rounded."""
+        off = self.predicted_bytes - self.published_bytes
+        beyond = max(0, abs(off) - self.rounding_bytes)
+        return (beyond if off > 0 else -beyond) / self.published_bytes
+
+
+def load() -> list[Published]:
+    return [Published(**entry) for entry in json.loads(TABLE.read_text(encoding="utf-8"))]
+
+
+def results() -> list[Result]:
+    """What was found when this was last run."""
+    document = json.loads(RESULTS.read_text(encoding="utf-8"))
+    return [Result(**entry) for entry in document["results"]]
+
+
+def predict(entry: Published) -> Result:
+    """
+    Raises:
+        JobFailed: the job did not run to its end.
+    """
+    context = {"FRUGAL_SIM_CONTEXT": str(entry.context_bytes)} if entry.context_bytes else {}
+    found = programs.on_simulated_gpu(entry.job, entry.arguments, entry.gpu, {**os.environ, **context})
+    return Result(
+        name=entry.name,
+        metric=entry.metric,
+        published=entry.published,
+        published_bytes=entry.bytes,
+        rounding_bytes=entry.rounding_bytes,
+        predicted_bytes=found.figures[entry.metric],
+        seconds=round(found.seconds, 1),
+        source=entry.source,
+    )
+
+
+def table(found: list[Result]) -> str:
+    """In Markdown."""
+    lines = ["| job | counted | published | predicted | off by |", "| --- | --- | --- | --- | --- |"]
+    for result in found:
+        predicted = in_unit_of(result.published, result.predicted_bytes)
+        off = "rounding" if result.error == 0 else f"{result.error:+.1%}"
+        published = f"[{result.published}]({result.source})"
+        lines.append(f"| {result.name} | {result.metric.replace('_', ' ')} | {published} | {predicted} | {off} |")
+    return "\n".join(lines)
+
+
+def in_unit_of(published: str, size: int) -> str:
+    """A size as the published one is written: in its unit, with one digit more where it has any."""
+    figure, unit = published.split(" ")
+    digits = len(figure.partition(".")[2])
+    more = digits + 1 if unit in ("GB", "GiB") else digits
+    return f"{size / programs.UNITS[unit]:.{more}f} {unit}"
+
+
+def summary(found: list[Result]) -> str:
+    errors = [abs(result.error) for result in found]
+    low = min(result.error for result in found)
+    return f"{len(found)} figures; median error {statistics.median(errors):.1%}, lowest prediction {low:+.1%}"
+
+
+def main(arguments: list[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser.add_argument("--only", metavar="TEXT", default="", help="run the jobs whose name has this in it")
+    parser.add_argument("--output", metavar="FILE", type=Path, default=RESULTS)
+    options = parser.parse_args(arguments)
+    known = {result.name: result for result in results()} if RESULTS.exists() else {}
+    entries = load()
+    for entry in entries:
+        if options.only in entry.name:
+            print(entry.name, file=sys.stderr, flush=True)
+            known[entry.name] = predict(entry)
+    found = [known[entry.name] for entry in entries if entry.name in known]
+    document = {"versions": programs.versions(), "results": [dataclasses.asdict(result) for result in found]}
+    output_file.write(options.output, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    print(table(found))
+    print(summary(found))
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

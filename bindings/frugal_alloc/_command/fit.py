@@ -1,0 +1,218 @@
+"""``frugal-alloc fit``: its command line."""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses
+import os
+import sys
+from collections.abc import Callable, Sequence
+
+from .. import _whole_files
+from .._arguments import Parser
+from .._fit import document, fitting, search
+from .._fit.runs import NotFollowed, Setup
+from .._fit.verdict import Gpu, Verdict
+from .._simulation import gpu_choice, gpu_models, simulated_gpu
+from . import progress
+
+__all__ = ["NotFollowed", "main"]
+
+FITS, DOES_NOT_FIT = 0, 1
+ALLOCATORS = ("frugal", "native", "expandable")
+_DEFAULT_STEPS = 5
+
+_USAGE = (
+    "%(prog)s [--gpu NAME | --memory SIZE] [--gpus N] [--steps N] [--allocator frugal|native|expandable|all] "
+    "[--values none|cpu] [--find-batch ARG=8..256 | --find-gpu] [--strict] [--json] [--html FILE] "
+    "-- COMMAND [ARGUMENT ...]"
+)
+
+
+def main(arguments: list[str]) -> int:
+    """Returns 0: it fits; 1: it does not; 2: wrong arguments; else the program's own exit status.
+
+    Raises:
+        SimulationError, MissingPart: the simulated GPU cannot be had, or the program not be started.
+        NotFollowed: nothing can be said of it.
+        OSError: the page cannot be written.
+    """
+    parser = _parser()
+    end = arguments.index("--") if "--" in arguments else len(arguments)
+    options = parser.parse_args(_with_equals_sign(arguments[:end]))
+    command = options.command + (arguments[end:] if options.command else arguments[end + 1 :])
+    if not command:
+        parser.error("name the command to run, after --")
+    _check(parser, options)
+    try:
+        verdicts = _judge(command, options)
+    except (gpu_choice.ChoiceError, search.SearchError) as error:
+        parser.error(str(error))
+    _tell(verdicts, options)
+    return _status(verdicts)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = Parser(
+        "frugal-alloc fit",
+        usage=_USAGE,
+        description="Runs some steps of a program on a simulated GPU and says whether it fits, what takes the memory, "
+        "and what to change first. Exit status 0: it fits; 1: it does not; the program's own, if it fails by itself.",
+    )
+    gpu_choice.add_options(parser)
+    parser.add_argument("--gpus", metavar="N", type=int, default=1, help="number of GPUs (default 1)")
+    parser.add_argument(
+        "--steps",
+        metavar="N",
+        type=int,
+        help="end the program after so many steps of its optimizer, or calls of its model where it has none (default "
+        f"{_DEFAULT_STEPS} steps; 0: let it run to its end)",
+    )
+    parser.add_argument("--allocator", choices=(*ALLOCATORS, "all"), default="frugal", help="default frugal")
+    parser.add_argument(
+        "--values",
+        choices=("none", "cpu"),
+        default="none",
+        help="cpu: compute all values, as shapes may depend on them",
+    )
+    parser.add_argument("--find-batch", metavar="ARG=8..256", help="find the largest value of this argument that fits")
+    parser.add_argument("--find-gpu", action="store_true", help="find the smallest GPU that it fits")
+    parser.add_argument("--strict", action="store_true", help="what is not simulated ends the program")
+    parser.add_argument("--json", action="store_true", help="print JSON; the program's output goes to standard error")
+    parser.add_argument("--html", metavar="FILE", help="write a page with pictures")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+    return parser
+
+
+def _with_equals_sign(arguments: list[str]) -> list[str]:
+    """argparse would take the value of ``--find-batch --batch-size=8..256`` for an option."""
+    result: list[str] = []
+    for word in arguments:
+        if result and result[-1] == "--find-batch":
+            result[-1] += f"={word}"
+        else:
+            result.append(word)
+    return result
+
+
+def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    given = [name for name in ("gpu", "memory", "find_gpu") if getattr(options, name)]
+    if "find_gpu" in given and len(given) > 1:
+        parser.error("--find-gpu looks for the GPU itself; leave --gpu and --memory out")
+    if not given:
+        parser.error('say on which GPU: --gpu "RTX 4090", --memory 24GiB, or --find-gpu')
+    if options.find_batch and (options.find_gpu or options.allocator == "all"):
+        parser.error("--find-batch goes with one GPU and one allocator")
+    if options.find_gpu and options.allocator == "all":
+        parser.error("--find-gpu goes with one allocator")
+    if not 1 <= options.gpus <= simulated_gpu.MOST_GPUS:
+        parser.error(f"--gpus {options.gpus} is not possible; ask for 1 to {simulated_gpu.MOST_GPUS}")
+    if options.steps is not None and options.steps < 0:
+        parser.error(f"--steps {options.steps} is not possible; give a number from 1 on, or 0 for all")
+
+
+def _judge(command: Sequence[str], options: argparse.Namespace) -> list[Verdict]:
+    """
+    Raises:
+        ChoiceError, SearchError: an argument is wrong.
+    """
+    fit = _Fit(command, options)
+    if options.find_gpu:
+        models = [model for model in gpu_models.models() if not model.unified]
+        names = [model.name for model in sorted(models, key=lambda model: model.memory_bytes)]
+        verdict, _ = search.smallest(names, lambda name: fit(setup=_setup(options, name), finds_need=False))
+        return [verdict]
+    setup = _setup(options, options.gpu)
+    if options.find_batch:
+        argument = search.Argument.parse(options.find_batch, command)
+        verdict, _ = search.largest(
+            argument, lambda value: fit(setup=setup, command=argument.put(command, value), finds_need=False)
+        )
+        return [verdict]
+    chosen = ALLOCATORS if options.allocator == "all" else (options.allocator,)
+    return [fit(setup=dataclasses.replace(setup, allocator=name), is_quiet=name != chosen[0]) for name in chosen]
+
+
+class _Fit:
+    """One run, with its progress told."""
+
+    def __init__(self, command: Sequence[str], options: argparse.Namespace) -> None:
+        self._command = command
+        self._options = options
+        self._is_first = True
+
+    def __call__(
+        self,
+        *,
+        setup: Setup,
+        command: Sequence[str] | None = None,
+        is_quiet: bool = False,
+        finds_need: bool = True,
+    ) -> Verdict:
+        output = simulated_gpu.Output.ERRORS if self._options.json else simulated_gpu.Output.SHOWN
+        # What the program prints is the same each time.
+        output = output if self._is_first and not is_quiet else simulated_gpu.Output.HIDDEN
+        self._is_first = False
+        command = self._command if command is None else command
+        with progress.progress(f"fit {setup.gpu.name}", setup.steps or 1) as advance:
+            return fitting.fit(
+                command,
+                setup,
+                _stepwise(advance),
+                output=output,
+                finds_need=finds_need,
+            )
+
+
+def _stepwise(advance: Callable[[str], None]) -> Callable[[int], None]:
+    told = 0
+
+    def steps_ended(steps: int) -> None:
+        nonlocal told
+        while told < steps:
+            told += 1
+            advance(f"step {told}")
+
+    return steps_ended
+
+
+def _setup(options: argparse.Namespace, name: str | None) -> Setup:
+    memory, machine = gpu_choice.choose(argparse.Namespace(**{**vars(options), "gpu": name}))
+    context = int(machine.get(gpu_choice.CONTEXT, simulated_gpu.DRIVER_MEMORY))
+    if name is not None:
+        model = gpu_models.find(name)
+        gpu = Gpu(model.name, memory, context, "" if options.memory else model.sources["memory_bytes"])
+    else:
+        gpu = Gpu("a GPU", memory, context, "")
+    steps = _DEFAULT_STEPS if options.steps is None else options.steps or None
+    return Setup(
+        gpu=gpu,
+        gpus=options.gpus,
+        machine=machine | {"FRUGAL_SIM_WORKSPACES": "modelled"},
+        allocator="frugal" if options.allocator == "all" else options.allocator,
+        values=options.values,
+        steps=steps,
+        calls=options.steps or None,
+        is_strict=options.strict,
+    )
+
+
+def _tell(verdicts: Sequence[Verdict], options: argparse.Namespace) -> None:
+    if options.html:
+        from .._fit import page
+
+        _whole_files.write(os.path.abspath(options.html), page.render(verdicts).encode())
+    if options.json:
+        print(document.to_json(verdicts))
+    else:
+        from .._fit import text
+
+        text.write(verdicts, sys.stdout)
+
+
+def _status(verdicts: Sequence[Verdict]) -> int:
+    """Of several allocators, the first."""
+    verdict = verdicts[0]
+    if verdict.fits is None:
+        return verdict.exit_status or DOES_NOT_FIT
+    return FITS if verdict.fits else DOES_NOT_FIT

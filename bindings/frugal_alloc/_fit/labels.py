@@ -1,0 +1,105 @@
+"""Labels the memory of a program's parameters, gradients and optimizer state in the journal."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from .. import _native
+from .._tracking import live_tensors
+from .verdict import GRADIENTS, OPTIMIZER_STATE, PARAMETERS
+
+# An optimizer's state is a dictionary by parameter of dictionaries of tensors, and L-BFGS's of lists of them.
+_DEEPEST_STATE = 4
+
+
+class Labels:
+    """A label holds for the allocation that is live at its address, for all of that one's life."""
+
+    def __init__(self, library: _native.Library) -> None:
+        self._library = library
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._has_looked = False
+
+    @property
+    def has_optimizers(self) -> bool:
+        return bool(self._optimizers)
+
+    def note(self, optimizer: Any) -> None:
+        self._optimizers.add(optimizer)
+
+    def of_optimizer(self, optimizer: Any) -> None:
+        self.note(optimizer)
+        parameters = _parameters_of(optimizer)
+        self._label(parameters, PARAMETERS)
+        self._label(_gradients_of(parameters), GRADIENTS)
+        self._label(_tensors_in(optimizer.state, _DEEPEST_STATE), OPTIMIZER_STATE)
+
+    def of_gradients(self, optimizer: Any) -> None:
+        """A step may let them go."""
+        self._label(_gradients_of(_parameters_of(optimizer)), GRADIENTS)
+
+    def look_around_once(self) -> None:
+        """Before the first backward pass: what an optimizer does not have, as a frozen model's parameters."""
+        if not self._has_looked:
+            self._has_looked = True
+            self.look_around()
+
+    def look_around(self) -> None:
+        """Of all modules and optimizers there are. Looks at every object of Python's: a tenth of a second."""
+        import torch
+
+        for candidate in live_tensors.objects():
+            if issubclass(type(candidate), torch.nn.Module):
+                owned = [*_values(candidate, "_parameters"), *_values(candidate, "_buffers")]
+                self._label(owned, PARAMETERS)
+                self._label(_gradients_of(owned), GRADIENTS)
+        for optimizer in list(self._optimizers):
+            self.of_optimizer(optimizer)
+
+    def _label(self, tensors: Iterable[Any], component: str) -> None:
+        with live_tensors.without_torch_functions():
+            for tensor in tensors:
+                for part in _plain_parts(tensor):
+                    address = live_tensors.address_of(part)
+                    if address:
+                        self._library.journal_label(address, component)
+
+
+def _parameters_of(optimizer: Any) -> list[Any]:
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def _gradients_of(parameters: Iterable[Any]) -> list[Any]:
+    import torch
+
+    return [one.grad for one in parameters if isinstance(one, torch.Tensor) and one.is_leaf and one.grad is not None]
+
+
+def _values(module: Any, kind: str) -> list[Any]:
+    """Without running a line of the module's own code."""
+    return [value for value in (module.__dict__.get(kind) or {}).values() if value is not None]
+
+
+def _tensors_in(value: Any, depth: int) -> Iterator[Any]:
+    import torch
+
+    if issubclass(type(value), torch.Tensor):
+        yield value
+    elif depth and isinstance(value, (dict, list, tuple)):
+        for part in list(value.values()) if isinstance(value, dict) else value:
+            yield from _tensors_in(part, depth - 1)
+
+
+def _plain_parts(tensor: Any) -> Iterator[Any]:
+    """The tensor, or those that one of a subclass is made of: a DTensor's local one, a quantized one's scales."""
+    if not live_tensors.is_tensor(tensor):
+        return
+    flatten = getattr(type(tensor), "__tensor_flatten__", None)
+    if flatten is None or live_tensors.is_plain(tensor):
+        yield tensor
+        return
+    names, _ = flatten(tensor)
+    for name in names:
+        yield from _plain_parts(getattr(tensor, name))

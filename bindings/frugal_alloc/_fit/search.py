@@ -1,0 +1,142 @@
+"""Searches for the largest value of an argument, or the smallest GPU, with which a program fits."""
+
+from __future__ import annotations
+
+import dataclasses
+import re
+from collections.abc import Callable, Sequence
+
+from .verdict import WASTE, Tried, Verdict
+
+# One part of so many of a value counts as near it; and is not worth a run.
+_NEAR, _EXACT = 50, 100
+
+
+class SearchError(ValueError):
+    """What is searched for cannot be; the message is one line that says what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Argument:
+    """An argument of the program's, and the values that it may have."""
+
+    name: str  # as the program has it: "--batch-size", or "data.batch"
+    least: int
+    most: int
+
+    @classmethod
+    def parse(cls, text: str, command: Sequence[str]) -> Argument:
+        """From "batch-size=8..256"; the command says how the program writes it.
+
+        Raises:
+            SearchError: it is none.
+        """
+        match = re.fullmatch(r"(-{0,2}[A-Za-z_][\w.-]*)=(\d{1,9})\.\.(\d{1,9})", text)
+        if match is None or not 0 < int(match[2]) <= int(match[3]):
+            raise SearchError(f"{text!r:.80} is no range of an argument; write it like --batch-size=8..256")
+        wanted = _plain(match[1])
+        names = [word.partition("=")[0] for word in command[1:]]
+        name = next((name for name in names if _plain(name) == wanted), None)
+        if name is None:
+            name = match[1] if match[1].startswith("-") else f"--{match[1]}"
+        return cls(name, int(match[2]), int(match[3]))
+
+    def put(self, command: Sequence[str], value: int) -> list[str]:
+        """The command with this value of the argument, which is added at the end where it is missing."""
+        result = list(command)
+        for number, word in enumerate(result):
+            if word == self.name and number + 1 < len(result):
+                result[number + 1] = str(value)
+                return result
+            if word.startswith(f"{self.name}="):
+                result[number] = f"{self.name}={value}"
+                return result
+        return [*result, self.name, str(value)]
+
+
+def _plain(name: str) -> str:
+    return name.lstrip("-").replace("-", "_")
+
+
+def largest(argument: Argument, fit: Callable[[int], Verdict]) -> tuple[Verdict, int | None]:
+    """The largest value that fits, to one percent, and its verdict, which names the values that were tried.
+
+    None: not even the least fits. Memory is taken to grow with the value, and as a line first: that finds most answers
+    in six or seven runs.
+    """
+    tried: dict[int, Verdict] = {}
+
+    def fits(value: int) -> bool:
+        tried[value] = fit(value)
+        return tried[value].fits is True
+
+    def searched(verdict: Verdict, found: int | None) -> tuple[Verdict, int | None]:
+        runs = tuple(Tried(str(value), one.fits is True, _used(one)) for value, one in tried.items())
+        text = "" if found is None else str(found)
+        return dataclasses.replace(verdict, searched=argument.name, tried=runs, found=text), found
+
+    below, above = argument.least, argument.most + 1
+    if not fits(below):
+        return searched(tried[below], None)
+    while above - below > max(1, below // _EXACT):
+        value = _next(tried, below, above)
+        if fits(value):
+            below = value
+        elif tried[value].fits is None:
+            return searched(tried[value], None)  # it failed by itself: no answer
+        else:
+            above = value
+    return searched(tried[below], below)
+
+
+def _next(tried: dict[int, Verdict], below: int, above: int) -> int:
+    """A value between the two, of which the first fits and the second does not."""
+    middle = (below + above) // 2
+    if above - below <= max(2, below // _NEAR):
+        return middle
+    if len(tried) == 1:
+        return min(2 * below, middle)
+    if len(tried) == 2:
+        return _by_line(tried, below, above)
+    # Where the line has led, the answer is near; if it is not, there is no line.
+    if len(tried) == 3:
+        beside = below + max(1, below // _NEAR) if max(tried) == below else above - max(1, above // _NEAR)
+        return beside if below < beside < above else middle
+    return middle
+
+
+def _by_line(tried: dict[int, Verdict], below: int, above: int) -> int:
+    points = sorted((value, _needed(one)) for value, one in tried.items() if one.fits)
+    if len(points) < 2 or points[1][1] <= points[0][1]:
+        return (below + above) // 2
+    (first, used_first), (last, used_last) = points
+    slope = (used_last - used_first) / (last - first)
+    value = last + int((tried[last].gpu.memory_bytes - used_last) / slope)
+    return min(max(value, below + 1), above - 1)
+
+
+def _needed(verdict: Verdict) -> int:
+    """Without what an allocator holds because there is room for it, which does not grow as a line."""
+    peak = verdict.worst.peak if verdict.worst is not None else None
+    return 0 if peak is None else peak.used_bytes - peak.components.get(WASTE, 0)
+
+
+def _used(verdict: Verdict) -> int:
+    return verdict.worst.most_used_bytes if verdict.worst is not None else 0
+
+
+def smallest(names: Sequence[str], fit: Callable[[str], Verdict]) -> tuple[Verdict, str | None]:
+    """The first of these names, of GPUs that grow, that fits, and its verdict; None: not even the last does."""
+    tried: dict[str, Verdict] = {}
+    below, above = -1, len(names)
+    while above - below > 1:
+        middle = (below + above) // 2
+        tried[names[middle]] = fit(names[middle])
+        if tried[names[middle]].fits is None:
+            below, above = middle, len(names)
+            break
+        below, above = (below, middle) if tried[names[middle]].fits else (middle, above)
+    found = names[above] if above < len(names) else None
+    runs = tuple(Tried(name, one.fits is True, _used(one)) for name, one in tried.items())
+    verdict = tried[found if found is not None else names[below]]
+    return dataclasses.replace(verdict, searched="GPU", tried=runs, found=found or ""), found

@@ -1,0 +1,155 @@
+"""What ``frugal-alloc fit`` has found out. All sizes are in bytes; ``document.py`` writes it as JSON."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+
+#: What a program does with its memory at a time. ELSEWHERE: before, between and after the others.
+FORWARD, BACKWARD, OPTIMIZER, EVALUATION, ELSEWHERE = "forward", "backward", "optimizer step", "evaluation", "elsewhere"
+PHASES = (FORWARD, BACKWARD, OPTIMIZER, EVALUATION, ELSEWHERE)
+
+#: What memory is for. UNNAMED: none of the others; WASTE: what the allocator holds beyond what was asked for.
+PARAMETERS, GRADIENTS, OPTIMIZER_STATE = "parameters", "gradients", "optimizer state"
+ACTIVATIONS, INPUTS, COMMUNICATION = "activations", "inputs", "communication"
+TEMPORARIES, WORKSPACES, UNNAMED, WASTE, CONTEXT = "temporaries", "workspaces", "unnamed", "waste", "context"
+COMPONENTS = (
+    PARAMETERS,
+    GRADIENTS,
+    OPTIMIZER_STATE,
+    ACTIVATIONS,
+    INPUTS,
+    COMMUNICATION,
+    TEMPORARIES,
+    WORKSPACES,
+    UNNAMED,
+    WASTE,
+    CONTEXT,
+)
+
+
+@dataclasses.dataclass(frozen=True)
+class CodeLine:
+    """A line of the program's own; in a backward pass that of the forward pass."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclasses.dataclass(frozen=True)
+class HeldByLine:
+    """What a line holds of one component at the peak."""
+
+    where: CodeLine | None  # None: no line of the program's own asked for it
+    component: str
+    bytes: int
+    blocks: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Moment:
+    """The moment at which most was needed: all that is in use but what the allocator could give back."""
+
+    phase: str
+    step: int  # from 1; that which ran, or was about to
+    where: CodeLine | None  # what asked for memory then
+    used_bytes: int
+    # used_bytes == sum(components.values()); those of COMPONENTS that have any
+    components: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class Sample:
+    """A stretch of the run, for a picture: what was in use when it was most."""
+
+    phase: str
+    step: int
+    used_bytes: int
+    components: Mapping[str, int]
+
+
+@dataclasses.dataclass(frozen=True)
+class RankPeaks:
+    """One GPU of one process of the program."""
+
+    rank: int
+    gpu: int
+    peak: Moment
+    # One for each phase that there was, in the order of PHASES.
+    phases: tuple[Moment, ...]
+    # At the peak, the most first; all of them: their bytes are those of all components but WASTE and CONTEXT.
+    lines: tuple[HeldByLine, ...]
+    series: tuple[Sample, ...]
+    # As PyTorch's allocator has counted them; where the run was cut after so many calls, as the journal says.
+    requested_peak_bytes: int
+    reserved_peak_bytes: int
+
+    @property
+    def most_used_bytes(self) -> int:
+        """Of the GPU at a time, which need not be when most was needed: an allocator keeps what it has."""
+        return max(self.peak.used_bytes, *(sample.used_bytes for sample in self.series), 0)
+
+
+@dataclasses.dataclass(frozen=True)
+class Change:
+    """What would make it smaller."""
+
+    text: str
+    bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Gpu:
+    """What the program was told it runs on."""
+
+    name: str
+    memory_bytes: int
+    context_bytes: int
+    source: str  # of memory_bytes; "" where the user gave it
+
+
+@dataclasses.dataclass(frozen=True)
+class Tried:
+    """A run of a search: an argument's value or a GPU's name, and whether it fits."""
+
+    value: str
+    fits: bool
+    used_bytes: int
+
+
+@dataclasses.dataclass(frozen=True)
+class Verdict:
+    """Of one allocator. The program was run to its end or for `steps` steps."""
+
+    command: tuple[str, ...]
+    gpu: Gpu
+    gpus: int
+    allocator: str  # "frugal", "native" or "expandable"
+    # None: the program failed by itself, or was ended, before anything could be said.
+    fits: bool | None
+    # Why it ended: "steps" (they were enough), "itself", "out of memory", "failed" or "interrupted".
+    ended: str
+    exit_status: int
+    steps: int
+    # The smallest GPU's memory, the context included, on which all of the recorded requests can be met; None where it
+    # fits, or was not found.
+    needs_bytes: int | None
+    ranks: tuple[RankPeaks, ...]
+    changes: tuple[Change, ...]
+    # Sentences: shapes that were made up, times that memory ran out and the program went on, ...
+    guesses: tuple[str, ...]
+    # Sentences: what the program used and the simulation does not model, or models by figures that nobody measured.
+    not_modelled: tuple[str, ...]
+    # The out-of-memory error's first line; "" if there was none.
+    error: str = ""
+    # Of --find-batch and --find-gpu: "--batch-size" or "GPU", the runs in order, and what was found ("" for none).
+    searched: str = ""
+    tried: tuple[Tried, ...] = ()
+    found: str = ""
+    seconds: float = 0.0
+
+    @property
+    def worst(self) -> RankPeaks | None:
+        """The rank that needs most."""
+        return max(self.ranks, key=lambda rank: rank.most_used_bytes, default=None)

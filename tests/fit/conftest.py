@@ -1,0 +1,48 @@
+"""Fits the programs of fitted_programs.py, each in processes of its own."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+
+PROGRAMS = Path(__file__).with_name("fitted_programs.py")
+
+
+class Outcome(NamedTuple):
+    status: int
+    out: str
+    err: str
+
+    @property
+    def verdict(self) -> dict[str, Any]:
+        (verdict,) = json.loads(self.out)["verdicts"]
+        return verdict
+
+
+def run_fit(*arguments: str | Path, **options: Any) -> Outcome:
+    line = [sys.executable, "-m", "frugal_alloc", "fit", *map(str, arguments)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=600, **options)
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture
+def fit() -> Callable[..., Outcome]:
+    """Carries out a command line after ``frugal-alloc fit``."""
+    return run_fit
+
+
+@pytest.fixture
+def fit_program() -> Callable[..., Outcome]:
+    """Fits one of the programs by its name, on a GPU of 8 GiB unless the options say otherwise."""
+
+    def carry_out(name: str, *options: str, **others: Any) -> Outcome:
+        gpu = [] if {"--memory", "--gpu", "--find-gpu"} & set(options) else ["--memory", "8GiB"]
+        return run_fit(*gpu, "--json", *options, "--", sys.executable, PROGRAMS, name, **others)
+
+    return carry_out

@@ -1,0 +1,109 @@
+"""What memory is for: by its labels, by where it was made, by when it was made and freed."""
+
+import pytest
+from frugal_alloc._fit import marks
+from frugal_alloc._fit.places import MODULE_CALL, MODULE_MADE, Place
+from frugal_alloc._fit.verdict import (
+    ACTIVATIONS,
+    COMMUNICATION,
+    GRADIENTS,
+    INPUTS,
+    OPTIMIZER_STATE,
+    PARAMETERS,
+    TEMPORARIES,
+    UNNAMED,
+    WORKSPACES,
+)
+from made_up_journal import DISTRIBUTED, PLACES, MadeUpJournal, components
+
+
+@pytest.mark.parametrize(
+    "label, component",
+    [
+        (PARAMETERS, PARAMETERS),
+        (GRADIENTS, GRADIENTS),
+        (OPTIMIZER_STATE, OPTIMIZER_STATE),
+        (marks.WORKSPACE, WORKSPACES),
+        (marks.COPIED_FROM_HOST, INPUTS),
+    ],
+)
+def test_a_label_says_what_an_allocation_is_for(label, component):
+    journal = MadeUpJournal()
+    journal.allocate(1, 100)
+    journal.label(1, label)
+    assert components(journal.recording()) == [component]
+
+
+def test_a_parameter_that_was_copied_from_the_host_is_a_parameter():
+    journal = MadeUpJournal()
+    journal.allocate(1, 100)
+    journal.label(1, marks.COPIED_FROM_HOST)
+    journal.label(1, PARAMETERS)
+    assert components(journal.recording()) == [PARAMETERS]
+
+
+def test_a_label_holds_for_the_allocation_that_is_live_then_and_for_no_other():
+    journal = MadeUpJournal()
+    journal.allocate(1, 100)
+    journal.free(1)
+    journal.allocate(1, 200)
+    journal.label(1, PARAMETERS)
+    journal.free(1)
+    journal.allocate(1, 300)
+    assert components(journal.recording()) == [UNNAMED, PARAMETERS, UNNAMED]
+
+
+def test_results_that_a_backward_pass_needs_are_activations_and_others_temporaries():
+    journal = MadeUpJournal()
+    journal.allocate(1, 100, in_module=True)
+    journal.allocate(2, 100, in_module=True)
+    journal.free(2)
+    journal.mark(marks.BACKWARD)
+    journal.free(1)
+    assert components(journal.recording()) == [ACTIVATIONS, TEMPORARIES]
+
+
+def test_what_outlives_a_backward_pass_is_a_gradient_and_what_outlives_a_step_a_state():
+    journal = MadeUpJournal()
+    journal.mark(marks.BACKWARD)
+    journal.allocate(1, 100)
+    journal.allocate(2, 100)
+    journal.free(2)
+    journal.mark(marks.AFTER_BACKWARD, marks.OPTIMIZER)
+    journal.allocate(3, 100)
+    journal.allocate(4, 100)
+    journal.free(4)
+    journal.mark(marks.AFTER_OPTIMIZER, marks.STEP)
+    assert components(journal.recording()) == [GRADIENTS, TEMPORARIES, OPTIMIZER_STATE, TEMPORARIES]
+
+
+def test_what_a_checkpoint_computes_again_in_a_backward_pass_is_an_activation():
+    again = 9
+    places = PLACES | {again: Place(None, (MODULE_CALL,), "", 0)}
+    journal = MadeUpJournal()
+    journal.mark(marks.BACKWARD)
+    journal.allocate(1, 100, site=again, in_module=True)
+    journal.free(1)
+    assert components(journal.recording(places=places)) == [ACTIVATIONS]
+
+
+def test_what_the_program_makes_outside_of_phases_and_brings_into_a_forward_pass_is_an_input():
+    journal = MadeUpJournal()
+    journal.allocate(1, 100)
+    journal.allocate(2, 100, in_module=True)
+    assert components(journal.recording()) == [INPUTS, ACTIVATIONS]
+
+
+def test_buffers_of_collectives_are_communication():
+    journal = MadeUpJournal()
+    journal.allocate(1, 100, site=DISTRIBUTED)
+    assert components(journal.recording()) == [COMMUNICATION]
+
+
+def test_what_is_made_as_a_module_is_moved_is_parameters():
+    moving = 9
+    places = PLACES | {moving: Place(None, (MODULE_MADE,), "", 0)}
+    journal = MadeUpJournal()
+    journal.allocate(1, 100, site=moving)
+    journal.free(1)
+    assert components(journal.recording(places=places)) == [PARAMETERS]

@@ -1,0 +1,188 @@
+"""``frugal-alloc fit``: verdicts, exit statuses, and what is wrong with a command line or a program, in one line."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+MIB = 1 << 20
+
+
+def test_a_program_that_fits_is_ended_after_the_steps_asked_for(fit_program: Any) -> None:
+    outcome = fit_program("plain", "--steps", "3")
+    verdict = outcome.verdict
+    assert (outcome.status, verdict["fits"], verdict["ended"], verdict["steps"]) == (0, True, "steps", 3)
+
+
+def test_a_program_that_does_not_fit_is_told_how_much_it_needs(fit_program: Any) -> None:
+    tight = fit_program("plain", "--memory", "540MiB", "--allocator", "frugal")
+    verdict = tight.verdict
+    assert (tight.status, verdict["fits"], verdict["ended"]) == (1, False, "out of memory")
+    assert "torch.OutOfMemoryError" in tight.err
+    needed = verdict["needs_bytes"]
+    assert fit_program("plain", "--memory", str(needed + 2 * MIB)).status == 0
+    assert fit_program("plain", "--memory", str(int(needed * 0.97))).status == 1
+    assert verdict["changes"][0]["bytes"] > 0
+
+
+def test_a_single_request_that_is_larger_than_the_gpu_is_told_how_much_it_needs(fit_program: Any) -> None:
+    verdict = fit_program("one_request").verdict
+    assert verdict["fits"] is False
+    assert 20 << 30 < verdict["needs_bytes"] < 21 << 30
+
+
+def test_a_model_without_steps_is_ended_after_the_calls_asked_for(fit_program: Any) -> None:
+    first, second = (fit_program("forever", "--steps", "4") for _ in range(2))
+    assert (first.status, first.verdict["fits"], first.verdict["ended"]) == (0, True, "steps")
+    assert first.verdict["ranks"] == second.verdict["ranks"]
+
+
+def test_calls_of_a_model_that_is_trained_are_no_steps(fit_program: Any) -> None:
+    verdict = fit_program("accumulating_first", "--steps", "2").verdict
+    assert (verdict["ended"], verdict["steps"]) == ("steps", 2)
+
+
+def test_inference_runs_to_its_end(fit_program: Any) -> None:
+    verdict = fit_program("inference").verdict
+    assert (verdict["fits"], verdict["ended"], verdict["steps"]) == (True, "itself", 0)
+
+
+def test_guesses_are_said_with_their_line(fit_program: Any) -> None:
+    (guess,) = fit_program("selecting").verdict["guesses"]
+    assert "fitted_programs.py:" in guess
+    assert "nonzero depends on values that nobody has computed" in guess
+
+
+def test_with_all_values_nothing_is_guessed(fit_program: Any) -> None:
+    assert fit_program("selecting", "--values", "cpu", "--steps", "1").verdict["guesses"] == []
+
+
+def test_a_programs_own_failure_comes_through_untouched(fit_program: Any, tmp_path: Path) -> None:
+    outcome = fit_program("with_a_bug")
+    assert outcome.status == 1
+    assert "mat1 and mat2 shapes cannot be multiplied" in outcome.err
+    assert "frugal_alloc/_fit" not in outcome.err
+    assert (outcome.verdict["fits"], outcome.verdict["ended"]) == (None, "failed")
+
+
+def test_a_program_that_exits_with_a_status_of_its_own_passes_it_on(fit: Any) -> None:
+    outcome = fit("--memory", "2GiB", "--json", "--", sys.executable, "-c", "import torch; raise SystemExit(7)")
+    assert (outcome.status, outcome.verdict["fits"]) == (7, None)
+
+
+def test_a_program_that_uses_no_gpu_is_no_program_that_fits(fit_program: Any) -> None:
+    outcome = fit_program("without_a_gpu")
+    assert outcome.verdict["fits"] is None
+    assert outcome.verdict["ranks"] == []
+
+
+def test_properties_that_a_program_branches_on_are_those_of_the_gpu_asked_for(fit: Any) -> None:
+    code = (
+        "import torch; p = torch.cuda.get_device_properties(0); print(p.name, p.major, p.minor, p.total_memory >> 20); "
+        "torch.zeros(9, device='cuda')"
+    )
+    outcome = fit("--gpu", "RTX 4090", "--json", "--", sys.executable, "-c", code)
+    assert "NVIDIA GeForce RTX 4090 8 9 24206" in outcome.err
+
+
+def test_a_large_model_needs_little_of_the_hosts_memory(fit_program: Any) -> None:
+    outcome = fit_program("large", "--memory", "140GiB", "--steps", "2")
+    assert outcome.verdict["fits"], outcome
+    assert outcome.verdict["ranks"][0]["requested_peak_bytes"] > 64 << 30
+    # Of any child so far, in KiB: torch itself takes 0.7 GiB.
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 2 << 20
+
+
+def test_json_goes_alone_to_standard_output(fit: Any) -> None:
+    code = "import torch; torch.zeros(9, device='cuda'); print('the program')"
+    outcome = fit("--memory", "2GiB", "--json", "--", sys.executable, "-c", code)
+    assert json.loads(outcome.out)["version"] == 1
+    assert "the program" in outcome.err
+
+
+def test_all_allocators_are_compared(fit: Any) -> None:
+    program = Path(__file__).with_name("fitted_programs.py")
+    outcome = fit(
+        "--memory", "8GiB", "--json", "--allocator", "all", "--steps", "2", "--", sys.executable, program, "plain"
+    )
+    verdicts = json.loads(outcome.out)["verdicts"]
+    assert [verdict["allocator"] for verdict in verdicts] == ["frugal", "native", "expandable"]
+    assert len({verdict["ranks"][0]["requested_peak_bytes"] for verdict in verdicts}) == 1
+
+
+def test_the_largest_batch_is_found(fit: Any, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(
+        "import sys, torch\n"
+        "size = int(sys.argv[sys.argv.index('--batch-size') + 1])\n"
+        "net = torch.nn.Linear(1024, 1024).cuda()\n"
+        "for _ in range(9):\n"
+        "    net(torch.randn(size, 1024).cuda()).relu().mean().backward()\n"
+    )
+    line = ["--memory", "1GiB", "--find-batch", "--batch-size=1024..1048576", "--json", "--steps", "2"]
+    verdict = fit(*line, "--", sys.executable, script, "--batch-size", "1").verdict
+    found = int(verdict["found"])
+    assert verdict["searched"] == "--batch-size"
+    assert verdict["fits"] and 8192 < found < 1048576
+    tried = {int(one["value"]): one["fits"] for one in verdict["tried"]}
+    assert tried[found] and not tried[min(value for value in tried if value > found)]
+    assert min(value for value in tried if value > found) <= found * 1.01 + 1
+    assert len(tried) <= 16
+
+
+def test_the_smallest_gpu_is_found(fit_program: Any) -> None:
+    verdict = fit_program("inference", "--find-gpu").verdict
+    assert verdict["searched"] == "GPU"
+    assert verdict["fits"] and verdict["found"] == verdict["gpu"]["name"]
+
+
+def test_a_torch_without_cuda_is_told_which_to_install(fit: Any, tmp_path: Path) -> None:
+    (tmp_path / "torch").mkdir()
+    (tmp_path / "torch" / "__init__.py").write_text("")
+    (tmp_path / "torch" / "version.py").write_text("__version__ = '2.11.0+cpu'\ncuda = None\nhip = None\n")
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    line = ["--memory", "2GiB", "--", sys.executable, "-c", "import torch; print('went on')"]
+    outcome = fit(*line, env=environment)
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err.count("\n") == 1
+    assert "without CUDA" in outcome.err and "install" in outcome.err
+
+
+WRONG = [
+    ([], "say on which GPU"),
+    (["--gpu", "RTX 4099"], "near it are"),
+    (["--memory", "lots"], "write it like 16GiB"),
+    (["--memory", "2GiB", "--gpus", "99"], "ask for 1 to 16"),
+    (["--memory", "2GiB", "--steps", "-1"], "--steps -1 is not possible"),
+    (["--memory", "2GiB", "--find-batch", "--batch=many"], "write it like --batch-size=8..256"),
+    (["--memory", "2GiB", "--find-gpu"], "leave --gpu and --memory out"),
+    (["--memory", "2GiB", "--find-batch", "b=1..2", "--allocator", "all"], "one allocator"),
+    (["--memory", "2GiB", "--allocator", "best"], "invalid choice"),
+    (["--memory", "1MiB"], "too little memory"),
+]
+
+
+@pytest.mark.parametrize(("arguments", "words"), WRONG, ids=[words for _, words in WRONG])
+def test_a_wrong_argument_gets_one_line_and_status_2(arguments: list[str], words: str, fit: Any) -> None:
+    outcome = fit(*arguments, "--", sys.executable, "-c", "print('ran')")
+    assert (outcome.status, outcome.out) == (2, "")
+    assert outcome.err.count("\n") == 1
+    assert words in outcome.err
+
+
+def test_a_program_that_is_not_there_gets_one_line_and_status_2(fit: Any) -> None:
+    outcome = fit("--memory", "2GiB", "--", "no-such-program")
+    assert outcome.status == 2
+    assert outcome.err == "frugal-alloc fit: 'no-such-program' is not a program that can be found and run\n"
+
+
+def test_without_a_command_one_is_asked_for(fit: Any) -> None:
+    outcome = fit("--memory", "2GiB", "--")
+    assert outcome.status == 2
+    assert "name the command to run, after --" in outcome.err

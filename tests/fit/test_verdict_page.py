@@ -1,0 +1,245 @@
+"""The page says what the text says, draws it, escapes all of it and refers to nothing outside."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+import verdict_samples as samples
+from frugal_alloc._amounts import format_bytes
+from frugal_alloc._fit import chart, page, wording
+from frugal_alloc._fit.verdict import COMPONENTS, CodeLine, HeldByLine, Sample, Verdict
+
+GIB = samples.GIB
+HOSTILE = (
+    "</title></style><script>x()</script>",
+    '" onmouseover="x()',
+    "' autofocus onfocus='x()",
+    "<img src=//evil onerror=x()>",
+    "]]><svg/onload=x()>",
+    "{{ 7 * 7 }}{% include 'base.css' %}",
+    "&lt;b&gt; <!-- \x00\x1b[31m\u202e\ud800\ufffe",
+)
+
+
+class Elements(HTMLParser):
+    """What a parser makes of a page; every element that is opened is closed, in the order that nests them."""
+
+    VOID = frozenset({"meta", "br", "link"})
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.structure: list[tuple[str, ...]] = []
+        self.values: list[tuple[str, str]] = []
+        self.open: list[str] = []
+        self.feed(text)
+        assert not self.open
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.handle_startendtag(tag, attributes)
+        if tag not in self.VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.structure.append((tag, *(name for name, _ in attributes)))
+        self.values += [(name, value or "") for name, value in attributes]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_comment(self, data: str) -> None:
+        self.structure.append(("comment",))
+
+    def of(self, *names: str) -> list[str]:
+        return [value for name, value in self.values if name in names]
+
+
+def text_of(verdict: Verdict, *others: Verdict) -> str:
+    body = page.render([verdict, *others]).partition("<body>")[2]
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", body)))
+
+
+@pytest.mark.parametrize("name", samples.ALL)
+def test_the_page_is_well_formed_and_complete_in_itself(name: str) -> None:
+    elements = Elements(page.render(samples.ALL[name]))
+    ids = elements.of("id")
+    assert len(ids) == len(set(ids))
+    references = [one for one in elements.of("href", "src", "action", "srcset") if one != "data:,"]
+    assert references
+    assert {reference.removeprefix("#") for reference in references} <= set(ids)
+    assert not any(tag[0] == "script" for tag in elements.structure)
+
+
+@pytest.mark.parametrize("name", samples.ALL)
+def test_the_verdict_comes_first_in_the_words_of_the_text(name: str) -> None:
+    verdict, *others = samples.ALL[name]
+    rendered = page.render([verdict, *others])
+    headline = html.escape(wording.headline(verdict)).replace("&#x27;", "&#39;")
+    assert f"<title>{headline}</title>" in rendered
+    assert f"<h1>{headline}</h1>" in rendered
+    said = text_of(verdict, *others)
+    for fact_name, fact in wording.facts(verdict):
+        assert f"{fact_name} {fact}" in said
+
+
+def test_every_figure_of_the_table_is_on_the_page() -> None:
+    said = text_of(samples.ranks())
+    for rank in samples.ranks().ranks:
+        for component in COMPONENTS:
+            sizes = [moment.components.get(component, 0) for moment in rank.phases]
+            if any(sizes):
+                assert " ".join([component, *(format_bytes(size) if size else "-" for size in sizes)]) in said
+        assert " ".join(["all", *(format_bytes(moment.used_bytes) for moment in rank.phases)]) in said
+    assert "rank 2 16.89 GiB at step 3, in backward, train.py:41 ranks 0, 1 and 3 15.36 GiB" in said
+
+
+def test_the_peaks_lines_are_there_with_bytes_and_blocks() -> None:
+    said = text_of(samples.fitting())
+    assert "models/unet.py:57 forward activations 3.00 GiB 36" in said
+    assert "no line of the program's own workspaces 64.00 MiB 1" in said
+    many = tuple(HeldByLine(CodeLine("a.py", n, "f"), "temporaries", 100 << 20, 1) for n in range(1, 81))
+    rank = dataclasses.replace(samples.rank(), lines=many)
+    assert "20 smaller lines with 1.95 GiB in the JSON form." in text_of(samples.fitting(ranks=(rank,)))
+
+
+def test_what_to_change_and_what_it_rests_on_are_said() -> None:
+    said = text_of(samples.refused())
+    for part in (
+        "CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "(torch.utils.checkpoint) 9.00 GiB less",
+        "with 32 at once each takes 430.00 MiB, and 24 would fit",
+        "Guessed the number of boxes of models/head.py:12 was made up",
+        "Not modelled cusolverDnSgesvd was called",
+        "Needs 31.00 GiB",
+    ):
+        assert part in said, part
+    assert "Guessed Nothing. Not modelled Nothing." in text_of(samples.fitting())
+    assert "Guessed" not in text_of(samples.failed())
+
+
+def test_allocators_and_runs_of_a_search_have_a_table() -> None:
+    said = text_of(*samples.allocators())
+    assert "frugal_alloc yes 15.36 GiB 130.00 MiB -" in said
+    assert "PyTorch's native allocator no 35.32 GiB 299.00 MiB 25.00 GiB" in said
+    assert "8 yes 9.00 GiB 256 no 24.00 GiB 48 yes 23.00 GiB" in text_of(samples.searched())
+
+
+def points(path: str) -> list[tuple[float, float]]:
+    """The corners of an area of `M`, `H` and `V`, in their order."""
+    x = y = 0.0
+    found = []
+    for letter, first, second in re.findall(r"([MHV])([\d.e+-]+)(?: ([\d.e+-]+))?", path):
+        x, y = (
+            (float(first), float(second))
+            if letter == "M"
+            else (float(first), y)
+            if letter == "H"
+            else (x, float(first))
+        )
+        found.append((x, y))
+    return found
+
+
+def height_at(path: str, x: float) -> float:
+    """Of an area, by the horizontal edges that lie over a place."""
+    corners = points(path)
+    edges = [a[1] for a, b in zip(corners, corners[1:] + corners[:1], strict=True) if a[1] == b[1] and a[0] != b[0]]
+    over = [
+        a[1]
+        for a, b in zip(corners, corners[1:] + corners[:1], strict=True)
+        if a[1] == b[1] and min(a[0], b[0]) <= x <= max(a[0], b[0]) and a[0] != b[0]
+    ]
+    assert edges and len(over) == 2, path
+    return max(over) - min(over)
+
+
+def test_the_layers_add_up_to_what_was_in_use() -> None:
+    rank = samples.rank()
+    picture = chart.memory_picture(rank, 24 * GIB)
+    assert picture is not None and picture.limit_y is not None
+    # 24 GiB above the lower edge.
+    scale = (chart.HEIGHT - picture.limit_y) / (24 * GIB)
+    for number, sample in enumerate(rank.series):
+        middle = chart.WIDTH * (number + 0.5) / len(rank.series)
+        for layer in picture.layers:
+            expected = sample.components.get(layer.component, 0) * scale
+            if expected:
+                assert height_at(layer.path, middle) == pytest.approx(expected, abs=0.15), (number, layer.component)
+    assert picture.layers[0].component == "context"
+
+
+def test_bands_are_the_phases_of_each_step() -> None:
+    picture = chart.memory_picture(samples.rank(), 24 * GIB)
+    assert picture is not None
+    assert [(band.step, band.phase) for band in picture.bands] == [
+        (step, phase) for step in (1, 2, 3) for phase in ("forward", "backward", "optimizer step")
+    ]
+    assert sum(band.width for band in picture.bands) == pytest.approx(100)
+    assert [tick.label for tick in picture.step_ticks] == ["1", "2", "3"]
+
+
+def test_a_limit_that_is_far_away_is_told_in_words() -> None:
+    gpu = dataclasses.replace(samples.fitting().gpu, memory_bytes=141 * GIB)
+    said = text_of(samples.fitting(gpu=gpu))
+    assert "the GPU's 141.00 GiB lie far above" in said
+    assert "The GPU's 141.00 GiB lie far to the right." in said
+
+
+def test_a_bar_is_as_long_as_its_bytes() -> None:
+    rank = samples.rank()
+    bars, limit = chart.bars(rank.phases, 1, 24 * GIB)
+    assert limit == 100
+    for bar, moment in zip(bars, rank.phases, strict=True):
+        assert {piece.component: piece.bytes for piece in bar.pieces} == moment.components
+        assert bar.pieces[-1].start + bar.pieces[-1].width == pytest.approx(100 * moment.used_bytes / (24 * GIB))
+    assert [bar.is_peak for bar in bars] == [False, True, False, False, False]
+
+
+def test_a_long_run_and_many_ranks_make_a_small_page() -> None:
+    one = samples.rank().series
+    series = tuple(dataclasses.replace(one[n % len(one)], step=n) for n in range(5_000))
+    ranks = tuple(dataclasses.replace(samples.rank(n, 1 - n / 1000), series=series) for n in range(64))
+    rendered = page.render([samples.fitting(gpus=64, ranks=ranks)])
+    assert len(rendered.encode()) < 2_000_000
+    picture = chart.memory_picture(ranks[0], 24 * GIB)
+    assert picture is not None
+    # What stands for several samples is the highest of them.
+    assert max(band.most_bytes for band in picture.bands) == max(sample.used_bytes for sample in one)
+
+
+def test_little_of_a_run_is_drawn_without_a_picture_over_time() -> None:
+    for series in ((), (Sample("forward", 1, GIB, {"unnamed": GIB}),)):
+        rank = dataclasses.replace(samples.rank(), series=series)
+        assert "Memory over time" not in text_of(samples.fitting(ranks=(rank,)))
+
+
+def with_texts(value: Any, text: str) -> Any:
+    """The verdict with this text in the place of each that comes from the program or its GPU."""
+    if isinstance(value, tuple):
+        return tuple(with_texts(one, text) for one in value)
+    if isinstance(value, str):
+        return text
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        kept = ("phase", "component", "components", "allocator", "ended")
+        fields = [field.name for field in dataclasses.fields(value) if field.name not in kept]
+        # A GPU without a source, a verdict without an error or a search stay so.
+        changed = {name: with_texts(getattr(value, name), text) for name in fields if getattr(value, name) != ""}
+        return dataclasses.replace(value, **changed)
+    return value
+
+
+@pytest.mark.parametrize("hostile", HOSTILE)
+@pytest.mark.parametrize("name", samples.ALL)
+def test_no_text_becomes_an_element_or_an_attribute(name: str, hostile: str) -> None:
+    harmless = Elements(page.render([with_texts(verdict, "word") for verdict in samples.ALL[name]]))
+    rendered = page.render([with_texts(verdict, hostile) for verdict in samples.ALL[name]])
+    seen = Elements(rendered)
+    assert seen.structure == harmless.structure
+    assert [(key, value) for key, value in seen.values if key not in ("title", "aria-label")] == [
+        (key, value) for key, value in harmless.values if key not in ("title", "aria-label")
+    ]
+    assert not re.search("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", rendered)

@@ -1,0 +1,184 @@
+"""The text says the verdict first, every figure of it, and what it rests on, in 100 columns."""
+
+from __future__ import annotations
+
+import dataclasses
+import io
+import re
+
+import pytest
+import verdict_samples as samples
+from frugal_alloc._amounts import format_bytes
+from frugal_alloc._fit import text, wording
+from frugal_alloc._fit.verdict import COMPONENTS, CodeLine, HeldByLine, Moment, Verdict
+
+GIB = samples.GIB
+
+
+def first_line(verdict: Verdict) -> str:
+    return text.render([verdict]).splitlines()[0]
+
+
+def said(verdict: Verdict) -> str:
+    return " ".join(text.render([verdict]).split())
+
+
+def test_the_verdict_is_the_first_line() -> None:
+    assert first_line(samples.fitting()) == "fits: 15.36 of 24.00 GiB, at step 3, in backward, train.py:41"
+    assert first_line(samples.refused()) == (
+        "does not fit: needs 31.00 GiB, and NVIDIA GeForce RTX 4090 has 24.00 GiB; most is needed at step 3, in "
+        "backward, train.py:41"
+    )
+    assert first_line(samples.refused(needs_bytes=None)).startswith("does not fit: takes 35.32 GiB, and NVIDIA")
+    assert first_line(samples.refused(needs_bytes=None, ranks=(samples.rank(),))) == (
+        "does not fit: memory runs out at 15.36 of 24.00 GiB, at step 3, in backward, train.py:41"
+    )
+    assert first_line(samples.failed()) == "no verdict: the program failed by itself, with exit status 3"
+    interrupted = samples.fitting(fits=None, ended="interrupted", exit_status=130)
+    assert first_line(interrupted) == "no verdict: the program was interrupted"
+    nothing = samples.fitting(fits=None, ended="itself", ranks=())
+    assert first_line(nothing) == "no verdict: the program ended and asked for no memory of a GPU"
+
+
+def test_the_rank_that_needs_most_is_named() -> None:
+    assert first_line(samples.ranks()) == "fits: 16.89 of 24.00 GiB, at step 3, in backward, train.py:41, on rank 2"
+
+
+def test_a_gpu_without_a_name_is_the_gpu() -> None:
+    bare = dataclasses.replace(samples.refused().gpu, name="a GPU")
+    assert "needs 31.00 GiB, and the GPU has 24.00 GiB" in first_line(samples.refused(gpu=bare))
+
+
+def test_little_memory_has_a_unit_of_its_own() -> None:
+    moment = Moment("forward", 1, None, 300 << 20, {"unnamed": 300 << 20})
+    rank = dataclasses.replace(samples.rank(), peak=moment, phases=(moment,), series=())
+    assert first_line(samples.fitting(ranks=(rank,))) == "fits: 300.00 MiB of 24.00 GiB, at step 1, in forward"
+
+
+def test_a_search_says_what_it_found() -> None:
+    found = samples.searched()
+    assert first_line(found).startswith("fits up to --batch-size 48: 15.36 of 24.00 GiB")
+    assert "Tried, of --batch-size 8: fits, 9.00 GiB 256: does not fit, 24.00 GiB 48: fits, 23.00 GiB" in said(found)
+    none = samples.refused(searched="--batch-size", tried=(samples.Tried("8", False, 35 * GIB),))
+    assert first_line(none).startswith("does not fit, even with --batch-size 8: needs 31.00 GiB")
+    gpu = samples.fitting(searched="GPU", tried=(samples.Tried("L4", True, 15 * GIB),), found="L4")
+    assert first_line(gpu).startswith("fits L4, the smallest GPU that will do: 15.36")
+    no_gpu = samples.refused(searched="GPU", tried=(samples.Tried("L4", False, 35 * GIB),))
+    assert first_line(no_gpu).startswith("does not fit any GPU that is known: needs")
+
+
+@pytest.mark.parametrize("verdict", [samples.fitting(), samples.refused()], ids=["fitting", "refused"])
+def test_the_table_has_each_component_of_each_phase_and_adds_up(verdict: Verdict) -> None:
+    lines = text.render([verdict]).splitlines()
+    start = next(n for n, line in enumerate(lines) if line.startswith("In use when each phase needed most, in GiB"))
+    columns = re.split(r"\s{2,}", lines[start + 1].strip())
+    assert columns == ["forward", "backward *", "optimizer step", "evaluation", "elsewhere"]
+    table = {}
+    for line in lines[start + 2 : lines.index("  * the peak")]:
+        name, *cells = re.split(r"\s{2,}", line.strip())
+        table[name] = cells
+    (rank,) = verdict.ranks
+    for column, moment in enumerate(rank.phases):
+        for component in COMPONENTS:
+            size = moment.components.get(component, 0)
+            shown = table[component][column] if component in table else "-"
+            assert shown == ("-" if not size else f"{size / GIB:.2f}" if size * 200 >= GIB else "< 0.01"), component
+        assert table["all"][column] == f"{moment.used_bytes / GIB:.2f}"
+        assert table["at step"][column] == str(moment.step)
+
+
+def test_a_component_that_we_do_not_know_has_its_row() -> None:
+    moment = Moment("forward", 1, None, 3 * GIB, {"parameters": GIB, "something new": 2 * GIB})
+    rank = dataclasses.replace(samples.rank(), peak=moment, phases=(moment,))
+    assert re.search(r"^  something new +2\.00$", text.render([samples.fitting(ranks=(rank,))]), re.M)
+
+
+def test_ranks_that_took_the_same_share_a_table() -> None:
+    lines = text.render([samples.ranks()]).splitlines()
+    assert [line for line in lines if line.startswith("In use when")] == [
+        "In use when each phase needed most, in GiB (rank 2)",
+        "In use when each phase needed most, in GiB (ranks 0, 1 and 3)",
+    ]
+    alike = samples.fitting(gpus=8, ranks=tuple(samples.rank(number) for number in range(8)))
+    assert "in GiB (ranks 0 to 7)" in said(alike)
+
+
+def test_no_rank_is_left_out_however_many_differ() -> None:
+    many = samples.fitting(gpus=9, ranks=tuple(samples.rank(number, 1 - number / 100) for number in range(9)))
+    for number in range(9):
+        assert re.search(rf"\brank {number}\b", said(many)), number
+
+
+def test_the_peaks_lines_add_up_to_what_the_program_holds() -> None:
+    (rank,) = samples.fitting().ranks
+    for line in rank.lines:
+        where = wording.place(line.where, function=True)
+        assert f"{format_bytes(line.bytes)} {line.component} {where} ({line.blocks} block" in said(samples.fitting())
+    many = tuple(HeldByLine(CodeLine("a.py", n, "f"), "temporaries", 100 << 20, 1) for n in range(1, 31))
+    longer = samples.fitting(ranks=(dataclasses.replace(rank, lines=many),))
+    assert "1.95 GiB 20 more lines" in said(longer)
+
+
+def test_what_to_change_and_what_it_rests_on_are_said() -> None:
+    told = said(samples.refused())
+    for part in (
+        "CUDA out of memory. Tried to allocate 2.00 GiB.",
+        "1. checkpoint the layers whose results are kept for backward (torch.utils.checkpoint) (9.00 GiB less)",
+        "2. fewer at a time: with 32 at once each takes 430.00 MiB, and 24 would fit Guessed",
+        "Guessed: the number of boxes of models/head.py:12 was made up",
+        "Not modelled: cusolverDnSgesvd was called",
+        "Program: python train.py --batch-size 32",
+        "24.00 GiB, of which its context takes 512.00 MiB; memory: nvidia-smi of such a card",
+        "Allocator: frugal_alloc",
+        "memory ran out after 0 steps; 8.2 s",
+        "at most 33.88 GiB asked for at a time, and 34.17 GiB reserved",
+    ):
+        assert part in told, part
+    assert "Guessed: nothing Not modelled: nothing" in said(samples.fitting())
+    assert "Guessed" not in said(samples.failed())
+
+
+def test_of_a_long_error_the_first_line_is_told() -> None:
+    told = said(samples.refused(error="CUDA out of memory. Tried to allocate 2.00 GiB.\nHeld  by others"))
+    assert "train.py:41 CUDA out of memory. Tried to allocate 2.00 GiB. In use when" in told
+
+
+def test_the_star_is_at_the_peak_where_several_phases_take_as_much() -> None:
+    rank = samples.rank()
+    forward = dataclasses.replace(rank.phases[0], used_bytes=rank.peak.used_bytes)
+    rank = dataclasses.replace(rank, phases=(forward, *rank.phases[1:]))
+    assert "forward backward * optimizer step" in said(samples.fitting(ranks=(rank,)))
+
+
+def test_other_allocators_stand_beside_the_first() -> None:
+    lines = text.render(samples.allocators()).splitlines()
+    rows = [re.split(r"\s{2,}", line) for line in lines[3:6]]
+    assert rows == [
+        ["frugal_alloc", "yes", "15.36 GiB", "130.00 MiB", "-"],
+        ["PyTorch's native allocator", "no", "35.32 GiB", "299.00 MiB", "25.00 GiB"],
+        ["PyTorch's expandable segments", "yes", "16.13 GiB", "136.50 MiB", "-"],
+    ]
+
+
+@pytest.mark.parametrize("name", samples.ALL)
+def test_lines_fit_a_terminal_but_for_the_verdict_itself(name: str) -> None:
+    assert all(len(line) <= 100 for line in text.render(samples.ALL[name]).splitlines()[1:])
+
+
+def test_nothing_of_the_program_steers_the_terminal() -> None:
+    hostile = "\x1b[2J\u202e\nfits: all is well\r\ud800"
+    rank = samples.rank()
+    where = CodeLine(f"{hostile}.py", 1, hostile)
+    rank = dataclasses.replace(rank, peak=dataclasses.replace(rank.peak, where=where))
+    verdict = samples.refused(ranks=(rank,), error=hostile, guesses=(hostile,), command=("python", hostile))
+    told = text.render([verdict])
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202a-\u202e\ud800-\udfff]", told)
+    assert not any(line.startswith("fits") for line in told.splitlines())
+
+
+def test_colours_are_for_terminals() -> None:
+    out = io.StringIO()
+    text.write([samples.fitting()], out)
+    assert out.getvalue() == text.render([samples.fitting()])
+    assert "\x1b[" not in out.getvalue()
+    assert text.render([samples.fitting()], colour=True).startswith("\x1b[1;32mfits: ")
