@@ -56,11 +56,11 @@ def _in_use() -> dict[int, int]:
 
     if not torch.cuda.is_initialized():
         return {}
-    _clear_workspaces()
+    clear_workspaces()
     return {gpu: torch.cuda.memory_allocated(gpu) for gpu in range(torch.cuda.device_count())}
 
 
-def _clear_workspaces() -> None:
+def clear_workspaces() -> None:
     """Lets go of what cuBLAS keeps to work in: the first product on a stream takes it, whoever's that is.
 
     Not while there are CUDA graphs, which may have been captured with one.
@@ -68,7 +68,7 @@ def _clear_workspaces() -> None:
     import torch
 
     clear = getattr(torch._C, "_cuda_clearCublasWorkspaces", None)
-    has_graphs = any(issubclass(type(one), torch.cuda.CUDAGraph) for one in gc.get_objects())
+    has_graphs = any(issubclass(kind, torch.cuda.CUDAGraph) for kind in set(map(type, gc.get_objects())))
     if clear is not None and not has_graphs and not torch.cuda.is_current_stream_capturing():
         clear()
 

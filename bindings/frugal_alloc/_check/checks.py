@@ -1,0 +1,162 @@
+"""One check: the command is run, and what it took is held against the baseline or becomes it."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from .._amounts import format_count
+from .._messages import on_one_line
+from . import baseline, comparison, runs, told
+from .baseline import Baseline, BaselineError, Setting
+from .comparison import Allowance
+from .figures import Figures
+from .runs import Run
+
+DEFAULT = Setting(memory=16 << 30, gpus=1, values="cpu", allocator="native")
+REGRESSION = 1
+
+
+class CheckError(Exception):
+    """Nothing can be compared; the message is one line that says what to do."""
+
+
+class Order(NamedTuple):
+    """What the user asks for. None in the setting: as the baseline has it."""
+
+    command: Sequence[str]
+    path: str
+    memory: int | None = None
+    gpus: int | None = None
+    values: str | None = None
+    allocator: str | None = None
+    update: bool = False
+    runs: int = 1
+    allowance: Allowance = Allowance()
+    json: bool = False
+
+
+def carry_out(order: Order) -> int:
+    """The status to end with: 1 after a regression, else the command's.
+
+    Raises:
+        BaselineError, CheckError: it cannot be done.
+        SimulationError: the command cannot be run so.
+    """
+    known = _known(order)
+    setting = _setting(order, known)
+    root = os.path.dirname(os.path.abspath(order.path))
+    found = [runs.run(order.command, setting, root, order.json) for _ in range(order.runs)]
+    run = steady(found)
+    if not run.records and (run.failures or not run.passed):
+        raise CheckError(_why_nothing(run))
+    if order.update:
+        _update(order.path, known, run, setting)
+        return run.status
+    assert known is not None
+    return _compare(known, run, order)
+
+
+def _known(order: Order) -> Baseline | None:
+    if not order.update:
+        return baseline.read(order.path)
+    if not os.path.isdir(os.path.dirname(os.path.abspath(order.path))):
+        raise BaselineError(f"there is no folder for {order.path}; make it first")
+    try:
+        return baseline.read(order.path)
+    except BaselineError:
+        # What cannot be read is made anew; what is something else is not overwritten.
+        if baseline.is_foreign(order.path):
+            raise
+        return None
+
+
+def _setting(order: Order, known: Baseline | None) -> Setting:
+    asked = {name: getattr(order, name) for name in Setting._fields if getattr(order, name) is not None}
+    if known is None or order.update:
+        return (known.setting if known is not None else DEFAULT)._replace(**asked)
+    for name, value in asked.items():
+        was = getattr(known.setting, name)
+        if was != value:
+            raise CheckError(
+                f"{order.path} was made with --{name} {was}, and is no measure for {value}: "
+                f"leave --{name} out, or make another baseline with --update"
+            )
+    return known.setting
+
+
+def steady(found: Sequence[Run]) -> Run:
+    """The first run, with only those figures that all have alike."""
+    first = found[0]
+    records = dict(first.records)
+    for other in found[1:]:
+        for name in records.keys() & other.records.keys():
+            records[name] = _alike(records[name], other.records[name])
+    return first._replace(records=records)
+
+
+def _alike(one: Figures, other: Figures) -> Figures:
+    names = ("peak", "released", "gpu", "waste", "leaked", "calls")
+    same = one._replace(**{name: None for name in names if getattr(one, name) != getattr(other, name)})
+    return same if same.peak is not None and same.released is not None else same._replace(peak=None, released=None)
+
+
+def _update(path: str, known: Baseline | None, run: Run, setting: Setting) -> None:
+    old = known.records if known is not None and known.setting == setting else {}
+    # A test that did not run this time, as others were chosen or it failed, keeps what it has.
+    records = {name: figures for name, figures in old.items() if _stays(name, run)}
+    records.update({name: baseline.renewed(old.get(name), figures) for name, figures in run.records.items()})
+    if not records:
+        raise CheckError("nothing has used the GPU's memory and passed, so there is nothing to write down")
+    baseline.write(path, Baseline(setting, run.torch, records))
+    changed = sum(records[name] != old.get(name) for name in records) + len(old.keys() - records.keys())
+    count = format_count(len(records), "test or process", "tests and processes")
+    _say(f"frugal-alloc check: {told.relative(path)} has {count}, {changed} changed")
+    for name in sorted(run.not_passed - records.keys()):
+        _say(f"  {name}: not written down, since it did not pass")
+
+
+def _stays(name: str, run: Run) -> bool:
+    """Whether what was not measured this time stays in the baseline."""
+    if not run.is_of_tests or name in run.passed:
+        return False
+    if run.found is None:
+        return True
+    place = name.split(": fixture ")[0].split(" > ")[0]
+    if place in run.found:
+        return place not in run.passed
+    if place == "session":
+        return not run.found <= run.passed | run.not_passed
+    file = place.split("::")[0]
+    return os.path.exists(file) and file not in {other.split("::")[0] for other in run.found}
+
+
+def _compare(known: Baseline, run: Run, order: Order) -> int:
+    result = comparison.compare(known, run, order.allowance)
+    notes = [f"not measured: {on_one_line(failure)}" for failure in run.failures]
+    if run.torch and known.torch != run.torch:
+        notes.append(f"the baseline was made with torch {known.torch}, and this is {run.torch}: changes may be its")
+    status = REGRESSION if result.regressions else run.status
+    if order.json:
+        print(json.dumps(told.to_values(result, status, notes), indent=1))
+    else:
+        _say(told.to_text(result, notes))
+    return status
+
+
+def _say(text: str) -> None:
+    print(text, file=sys.stdout, flush=True)
+
+
+def _why_nothing(run: Run) -> str:
+    if run.failures:
+        return f"nothing was measured: {run.failures[0]}"
+    if run.status:
+        return f"nothing was measured: the command ended with status {run.status} before it used the GPU's memory"
+    return (
+        "nothing was measured: the command has not used the GPU's memory in a Python program that ended by itself "
+        "(python -I and -E leave out the hook that measures)"
+    )

@@ -1,0 +1,165 @@
+"""The command: statuses, what is told of whom, and what cannot be done."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import Project
+
+TESTS = """
+import subprocess, sys
+
+import pytest
+import torch
+
+kept = []
+
+
+@pytest.fixture(scope="session")
+def shared():
+    return torch.empty(3 << 20, device="cuda")
+
+
+def test_plain():
+    torch.empty(1 << 20, device="cuda")
+
+
+def test_shared(shared):
+    shared.clone()
+
+
+def test_leak():
+    kept.append(torch.empty(1 << 20, device="cuda"))
+
+
+def test_child():
+    subprocess.run([sys.executable, "child.py"], check=True)
+
+
+def test_nothing():
+    pass
+"""
+CHILD = "import torch\nx = torch.empty(5 << 20, device='cuda')\n"
+FAILING = "\ndef test_broken():\n    x = torch.empty(9 << 20, device='cuda')\n    assert x is None\n"
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def made(tmp_path_factory: pytest.TempPathFactory) -> Project:
+    project = Project(tmp_path_factory.mktemp("command"))
+    project.write("test_it.py", TESTS)
+    project.write("child.py", CHILD)
+    assert project.check("--update", "--values", "none").status == 0
+    return project
+
+
+def test_each_test_each_shared_fixture_and_each_process_has_its_figures(made: Project) -> None:
+    assert {name: record["peak"] // MIB for name, record in made.records.items()} == {
+        "session: fixture shared": 12,
+        "test_it.py::test_child > child.py": 20,
+        "test_it.py::test_leak": 4,
+        "test_it.py::test_plain": 4,
+        "test_it.py::test_shared": 12,
+    }
+    assert {name for name, record in made.records.items() if record.get("leaked")} == {"test_it.py::test_leak"}
+    assert made.records["test_it.py::test_leak"]["leaks"][0][:3] == ["test_it.py", "test_leak", 24]
+    assert made.records["test_it.py::test_plain"]["calls"] == {"malloc": 1}
+
+
+def test_a_test_that_fails_fails_by_itself(made: Project) -> None:
+    made.write("test_it.py", TESTS + FAILING)
+    outcome = made.check()
+    assert outcome.status == 1
+    assert "assert x is None" in outcome.out and "1 failed, 5 passed" in outcome.out
+    assert "5 tests and processes compared, no more memory" in outcome.out
+    before = made.baseline
+    assert made.check("--update").status == 1
+    assert made.baseline == before
+    made.write("test_it.py", TESTS)
+
+
+def test_tests_that_are_gone_leave_the_baseline_and_those_not_chosen_stay(made: Project) -> None:
+    before = (made.folder / "memory.json").read_text()
+    chosen = made.check("--update", pytest_options=["test_it.py::test_plain"])
+    assert chosen.status == 0 and (made.folder / "memory.json").read_text() == before
+    assert made.check("--update", pytest_options=["-k", "plain"]).status == 0
+    assert (made.folder / "memory.json").read_text() == before
+    made.write("test_it.py", TESTS.replace("def test_leak", "def check_leak"))
+    assert made.check("--update").status == 0
+    assert sorted(set(json.loads(before)["records"]) - set(made.records)) == ["test_it.py::test_leak"]
+    made.write("test_it.py", TESTS)
+    (made.folder / "memory.json").write_text(before)
+
+
+def test_json_is_all_that_is_on_standard_output(made: Project) -> None:
+    outcome = made.check("--json")
+    assert outcome.json["status"] == outcome.status == 0
+    assert outcome.json["compared"] == 5
+    assert "5 passed" in outcome.err
+
+
+def test_a_growing_leak_is_a_regression(made: Project) -> None:
+    made.write("test_it.py", TESTS.replace("append(torch.empty(1 << 20", "append(torch.empty(2 << 20"))
+    outcome = made.check()
+    assert outcome.status == 1
+    assert "test_it.py::test_leak: leaks 4.00 -> 8.00 MiB, +4.00 at test_it.py:24" in outcome.out
+    assert made.check("--allow", "100%").status == 0
+    assert made.check("--allow", "4MiB").status == 0
+    made.write("test_it.py", TESTS)
+
+
+def test_another_setting_than_the_baselines_is_refused(made: Project) -> None:
+    for option, value in (("--memory", "8GiB"), ("--values", "cpu"), ("--gpus", "2"), ("--allocator", "frugal")):
+        outcome = made.check(option, value)
+        assert outcome.status == 2
+        assert outcome.err.count("\n") == 1 and "was made with" in outcome.err
+
+
+def test_programs_are_told_by_their_names(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.write("child.py", CHILD)
+    starting = "import subprocess, sys\nsubprocess.run([sys.executable, 'child.py'], check=True)\n"
+    project.write("train.py", CHILD + starting)
+    program = [sys.executable, "train.py"]
+    assert project.check("--update", command=program).status == 0
+    assert sorted(project.records) == ["child.py", "train.py"]
+    project.write("child.py", CHILD.replace("5", "6"))
+    outcome = project.check(command=program)
+    assert outcome.status == 1
+    assert "child.py: peak 20.00 -> 24.00 MiB, +4.00 at child.py:2" in outcome.out
+    assert project.check(command=[sys.executable, "-c", CHILD + "raise SystemExit(7)"]).status == 7
+
+
+@pytest.mark.parametrize(
+    "arguments, said",
+    [
+        (["--", "true"], "--baseline"),
+        (["--baseline", "memory.json"], "name the command"),
+        (["--baseline", "memory.json", "--", "true"], "make one by the same command with --update"),
+        (["--baseline", "memory.json", "--update", "--", "no-such-program"], "no-such-program"),
+        (["--baseline", "memory.json", "--update", "--", "true"], "--values none"),
+        (["--baseline", "memory.json", "--update", "--values", "none", "--", "true"], "nothing was measured"),
+        (["--baseline", "memory.json", "--update", "--values", "none", "--", "false"], "ended with status 1"),
+        (["--baseline", "none/memory.json", "--update", "--", "true"], "no folder"),
+        (["--baseline", "other.json", "--update", "--", "true"], "is no baseline"),
+        (["--baseline", "memory.json", "--allow", "much", "--", "true"], "1MiB"),
+        (["--baseline", "memory.json", "--allow", "-3%", "--", "true"], "--allow"),
+        (["--baseline", "memory.json", "--memory", "0", "--", "true"], "amount of memory"),
+        (["--baseline", "memory.json", "--gpus", "99", "--", "true"], "1 to 16"),
+        (["--baseline", "memory.json", "--runs", "0", "--", "true"], "1 to 100"),
+        (["--baseline", "memory.json", "--allocator", "best", "--", "true"], "invalid choice"),
+    ],
+)
+def test_what_cannot_be_done_is_said_in_one_line(arguments: list[str], said: str, tmp_path: Path) -> None:
+    (tmp_path / "other.json").write_text('{"somebody": "else"}')
+    # In a process of its own: the command waits for its program by signals, which another thread would take.
+    line = [sys.executable, "-m", "frugal_alloc", "check", *arguments]
+    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+    assert done.returncode == 2
+    assert said in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert (tmp_path / "other.json").read_text() == '{"somebody": "else"}'

@@ -1,0 +1,54 @@
+"""Changes that take more memory are found, each at its test and its line, and nothing else is."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import planted
+import pytest
+from conftest import Project
+
+CHANGED = planted.changed()
+
+
+@pytest.fixture(scope="module")
+def found(tmp_path_factory: pytest.TempPathFactory) -> Any:
+    project = Project(tmp_path_factory.mktemp("planted"))
+    project.write("test_it.py", planted.HEALTHY)
+    made = project.check("--values", "none", "--update")
+    assert made.status == 0, made.err
+    project.write("test_it.py", CHANGED)
+    outcome = project.check("--json")
+    assert outcome.status == 1
+    return {change["name"].removeprefix("test_it.py::"): change for change in outcome.json["regressions"]}
+
+
+def test_each_change_is_found_and_no_other(found: Any) -> None:
+    assert sorted(found) == sorted(planted.CHANGES)
+    assert len(found) >= 10
+
+
+@pytest.mark.parametrize("name", planted.CHANGES)
+def test_it_is_told_at_its_line(found: Any, name: str) -> None:
+    change, told = planted.CHANGES[name], found[name]
+    if change.figure == "calls":
+        assert told["growths"] == [] and told["calls"]["malloc"] == [1, 5]
+        return
+    growth = told["growths"][0]
+    assert growth["figure"] == change.figure
+    assert growth["line"]["line"] == planted.line_of(name, CHANGED)
+    assert f"test_it.py:{growth['line']['line']}" in told["text"]
+
+
+def test_lines_that_have_moved_are_no_change(tmp_path: Path) -> None:
+    project = Project(tmp_path)
+    project.write("test_it.py", planted.HEALTHY)
+    assert project.check("--values", "none", "--update").status == 0
+    before = (tmp_path / "memory.json").read_text()
+    project.write("test_it.py", "# One more line.\n" + planted.HEALTHY)
+    outcome = project.check()
+    assert outcome.status == 0
+    assert "no more memory than the baseline says" in outcome.out
+    assert project.check("--update").status == 0
+    assert (tmp_path / "memory.json").read_text() == before
