@@ -41,6 +41,8 @@ NOT_RUN = {
     "bazel run -c opt //tests/shadow:run": "takes an hour; tools/test --thorough",
     ".venv/bin/python -m bench.train_bench": "measures for minutes; tests/bench/test_train_bench.py",
     ".venv/bin/python -m bench.offline_bound --place": "takes minutes; tests/bench/test_offline_bound.py",
+    "frugal-alloc check --baseline memory.json --update -- python -m pytest -q -p no:randomly test": "needs a package",
+    "frugal-alloc check --baseline memory.json -- python -m pytest -q -p randomly test": "needs a package from PyPI",
     "frugal-alloc replay gpt60 frcnn60 --device real": "needs a real GPU",
     ".venv/bin/python -m bench.report": "needs what those before it have measured; tests/bench/test_report.py",
 }
@@ -121,6 +123,7 @@ def reader(tmp_path: Path) -> Reader:
     """What the documents' readers have before them."""
     for program in ("train.py", "first.py", "second.py"):
         (tmp_path / program).write_text(TRAINING)
+    (tmp_path / "test_model.py").write_text("def test_train():\n    import train\n")
     reports = {
         "run": samples.healthy(),
         "before": samples.leaking(),
@@ -134,6 +137,7 @@ def reader(tmp_path: Path) -> Reader:
     (tmp_path / "snapshot.pickle").write_bytes(recorded)
     for part in ("CMakeLists.txt", "train.cc", "tumors.csv"):
         shutil.copy(ROOT / "examples" / "trainer" / part, tmp_path)
+    shutil.copy(ROOT / "examples" / "fit" / "fsdp.py", tmp_path)
     for part in ("bindings", "tests", ".venv"):
         (tmp_path / part).symlink_to(ROOT / part)
     return Reader(tmp_path)
