@@ -1,14 +1,16 @@
 #include "cuda/simulated/libraries/nccl_error.h"
 
 #include <mutex>
+#include <set>
 
 namespace frugal::sim::nccl {
 namespace {
 
 struct LastProblem {
   std::mutex mutex;
-  // A program may keep the text, so it stays.
-  const std::string* text = new std::string;
+  // A program may keep the text that it was given, so each stays, once.
+  std::set<std::string> texts{""};
+  const std::string* last = &*texts.begin();
 
   static LastProblem& Only() {
     static auto* problem = new LastProblem;
@@ -19,16 +21,16 @@ struct LastProblem {
 }  // namespace
 
 Result Explain(Result result, const std::string& problem) {
-  LastProblem& last = LastProblem::Only();
-  const std::lock_guard lock(last.mutex);
-  last.text = new std::string(problem);
+  LastProblem& problems = LastProblem::Only();
+  const std::lock_guard lock(problems.mutex);
+  problems.last = &*problems.texts.insert(problem).first;
   return result;
 }
 
 const char* LastError() {
-  LastProblem& last = LastProblem::Only();
-  const std::lock_guard lock(last.mutex);
-  return last.text->c_str();
+  LastProblem& problems = LastProblem::Only();
+  const std::lock_guard lock(problems.mutex);
+  return problems.last->c_str();
 }
 
 }  // namespace frugal::sim::nccl
