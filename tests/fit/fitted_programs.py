@@ -79,6 +79,22 @@ def half_precision() -> None:
         optimizer.zero_grad()
 
 
+def wide_batch(precision: torch.dtype = torch.float32) -> None:
+    """Results that outweigh the parameters."""
+    net = model()
+    optimizer = torch.optim.SGD(net.parameters(), 0.1)
+    for batch in batches(8192, WIDTH):
+        with torch.autocast("cuda", precision, enabled=precision.itemsize == 2):
+            loss = net(batch).float().mean()
+        loss.backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def wide_batch_in_half() -> None:
+    wide_batch(torch.bfloat16)
+
+
 def attention() -> None:
     embed, project = nn.Embedding(1000, WIDTH).cuda(), nn.Linear(WIDTH, 3 * WIDTH).cuda()
     optimizer = torch.optim.AdamW([*embed.parameters(), *project.parameters()])

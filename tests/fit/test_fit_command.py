@@ -43,6 +43,14 @@ def test_a_model_without_steps_is_ended_after_the_calls_asked_for(fit_program: A
     assert first.verdict["ranks"] == second.verdict["ranks"]
 
 
+def test_autocast_is_no_advice_to_a_program_that_has_it(fit_program: Any) -> None:
+    programs = ("wide_batch", "wide_batch_in_half")
+    single, half = ([change["text"] for change in fit_program(name).verdict["changes"]] for name in programs)
+    assert any("autocast" in text for text in single)
+    assert half
+    assert not any("autocast" in text for text in half)
+
+
 def test_calls_of_a_model_that_is_trained_are_no_steps(fit_program: Any) -> None:
     verdict = fit_program("accumulating_first", "--steps", "2").verdict
     assert (verdict["ended"], verdict["steps"]) == ("steps", 2)

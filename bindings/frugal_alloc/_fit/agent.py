@@ -57,6 +57,7 @@ class Agent:
         self._is_over = False
         # It has an optimizer, or has made a backward pass: its steps count, and not its calls of a model.
         self._trains = False
+        self._has_autocast = False
         self._error = ""
         library.journal_start()
         phase_marks.install(self)
@@ -100,6 +101,9 @@ class Agent:
         if self._steps.note(optimizer):
             self._step_ended()
 
+    def autocast_entered(self) -> None:
+        self._has_autocast = True
+
     def _step_ended(self) -> None:
         self.mark(marks.STEP)
         collectives.await_cleaning()
@@ -125,6 +129,7 @@ class Agent:
             self._orders.folder,
             self._library,
             steps=self._steps.count,
+            is_half=self._has_autocast or self._labels.trains_half,
             ended=ended,
             error=self._error,
             advice=_advice() if self._error else (),

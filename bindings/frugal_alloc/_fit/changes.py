@@ -27,16 +27,20 @@ _LEAST_PART = 0.05
 _MOST = 5
 
 
-def of_rank(rank: RankPeaks, allocator: str) -> tuple[Change, ...]:
-    """Each with the bytes of the peak that it frees, as far as they can be counted from what the peak holds."""
+def of_rank(rank: RankPeaks, allocator: str, is_half: bool) -> tuple[Change, ...]:
+    """Each with the bytes of the peak that it frees, as far as they can be counted from what the peak holds.
+
+    Args:
+        is_half: The program computes in half precision already.
+    """
     least = rank.peak.used_bytes * _LEAST_PART
-    found = [change for change in _changes(rank, allocator) if change.bytes >= least]
+    found = [change for change in _changes(rank, allocator, is_half) if change.bytes >= least]
     return tuple(sorted(found, key=lambda change: -change.bytes)[:_MOST])
 
 
-def _changes(rank: RankPeaks, allocator: str) -> Iterator[Change]:
+def _changes(rank: RankPeaks, allocator: str, is_half: bool) -> Iterator[Change]:
     held = rank.peak.components
-    yield from _of_activations(rank)
+    yield from _of_activations(rank, is_half)
     if rank.peak.phase == FORWARD and held.get(GRADIENTS):
         text = (
             "call optimizer.zero_grad() before the forward pass, not after it, or with set_to_none=True: the gradients "
@@ -61,7 +65,7 @@ def _changes(rank: RankPeaks, allocator: str) -> Iterator[Change]:
         yield Change("frugal_alloc.enable(): memory that this allocator holds and nobody uses", held[WASTE])
 
 
-def _of_activations(rank: RankPeaks) -> Iterator[Change]:
+def _of_activations(rank: RankPeaks, is_half: bool) -> Iterator[Change]:
     held = rank.peak.components
     results = held.get(ACTIVATIONS, 0)
     if not results:
@@ -80,7 +84,7 @@ def _of_activations(rank: RankPeaks) -> Iterator[Change]:
     yield Change(text, results * 2 // 3)
     yield Change("half the batch, with gradients accumulated over twice as many", (results + held.get(INPUTS, 0)) // 2)
     weights = held.get(PARAMETERS, 0)
-    if weights and results > weights:
+    if weights and results > weights and not is_half:
         yield Change(
             "torch.autocast with bfloat16, where results are in single precision: half of them, about", results // 2
         )

@@ -48,7 +48,8 @@ def fit(
             shown = beyond
             needed = beyond.needs_bytes
     worst = max(shown.ranks, key=lambda rank: rank.most_used_bytes, default=None)
-    found = changes.of_rank(worst, setup.allocator) if worst is not None else ()
+    is_half = any(record.is_half for record in shown.records)
+    found = changes.of_rank(worst, setup.allocator, is_half) if worst is not None else ()
     return Verdict(
         command=tuple(command),
         gpu=setup.gpu,

@@ -21,6 +21,8 @@ class Labels:
         self._library = library
         self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
         self._has_looked = False
+        # An optimizer has parameters of half precision.
+        self.trains_half = False
 
     @property
     def has_optimizers(self) -> bool:
@@ -32,6 +34,7 @@ class Labels:
     def of_optimizer(self, optimizer: Any) -> None:
         self.note(optimizer)
         parameters = _parameters_of(optimizer)
+        self.trains_half |= any(_is_half(parameter) for parameter in parameters)
         self._label(parameters, PARAMETERS)
         self._label(_gradients_of(parameters), GRADIENTS)
         self._label(_tensors_in(optimizer.state, _DEEPEST_STATE), OPTIMIZER_STATE)
@@ -65,6 +68,12 @@ class Labels:
                     address = live_tensors.address_of(part)
                     if address:
                         self._library.journal_label(address, component)
+
+
+def _is_half(parameter: Any) -> bool:
+    import torch
+
+    return getattr(parameter, "dtype", None) in (torch.bfloat16, torch.float16)
 
 
 def _parameters_of(optimizer: Any) -> list[Any]:

@@ -1,4 +1,4 @@
-"""Tells the agent of backward passes and optimizers' steps. What torch lacks is left out."""
+"""Tells the agent of backward passes, optimizers' steps and autocast. What torch lacks is left out."""
 
 from __future__ import annotations
 
@@ -16,12 +16,14 @@ class Listener(Protocol):
     def optimizer_made(self, optimizer: Any) -> None: ...
     def optimizer_begins(self, optimizer: Any) -> None: ...
     def optimizer_ended(self, optimizer: Any) -> None: ...
+    def autocast_entered(self) -> None: ...
 
 
 def install(listener: Listener) -> None:
     """From now on, for the life of the process."""
     _watch_backwards(listener)
     _watch_optimizers(listener)
+    _watch_autocast(listener)
 
 
 def _watch_backwards(listener: Listener) -> None:
@@ -90,3 +92,17 @@ def _watch_optimizers(listener: Listener) -> None:
         listener.optimizer_made(self)
 
     torch.optim.Optimizer.__init__ = uncompiled(made, calls_ours_only=False)
+
+
+def _watch_autocast(listener: Listener) -> None:
+    import torch
+
+    enter = torch.autocast.__enter__
+
+    @functools.wraps(enter)
+    def entered(self: Any) -> Any:
+        if self.device == "cuda" and self._enabled:
+            listener.autocast_entered()
+        return enter(self)
+
+    torch.autocast.__enter__ = uncompiled(entered, calls_ours_only=False)

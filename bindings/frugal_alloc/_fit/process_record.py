@@ -30,6 +30,7 @@ class ProcessRecord:
     rank: int
     program: str
     steps: int
+    is_half: bool  # it has entered autocast, or trains parameters of half precision
     ended: str  # STEPS, or "" where the program has ended by itself
     error: str  # of an out-of-memory error that nobody caught; "" for none
     advice: tuple[tuple[str, int], ...]  # that it gave: what to change, and the bytes that frees
@@ -62,6 +63,7 @@ def write(
     library: _native.Library,
     *,
     steps: int,
+    is_half: bool,
     ended: str,
     error: str = "",
     advice: Sequence[tuple[str, int]] = (),
@@ -82,6 +84,7 @@ def write(
         "rank": int(os.environ.get("RANK", "-1")),
         "program": sys.argv[0] if sys.argv else "",
         "steps": steps,
+        "is_half": is_half,
         "ended": ended,
         "error": error,
         "advice": list(advice),
