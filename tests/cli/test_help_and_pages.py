@@ -67,3 +67,11 @@ def test_every_option_of_the_help_stands_in_a_page(command: str) -> None:
     pages = "\n".join(page.read_text(encoding="utf-8") for page in PAGES)
     options = set(re.findall(r"^  +(?:-\w, )?(--[\w-]+)", help_of(command), re.MULTILINE)) - {"--help"}
     assert sorted(option for option in options if not re.search(rf"{option}(?![\w-])", pages)) == []
+
+
+def test_the_first_steps_of_the_help_are_commands_of_the_readme() -> None:
+    """Whose commands tests/docs/test_commands.py runs."""
+    steps = [line.split("#")[0].strip() for line in help_of().partition("first steps:\n")[2].splitlines()]
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert len(steps) >= 3
+    assert [step for step in steps if step not in readme] == []

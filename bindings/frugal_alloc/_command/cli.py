@@ -14,7 +14,13 @@ from .._arguments import Parser, refuse
 
 INTERRUPTED = 130
 
-_DESCRIPTION = "A CUDA allocator for PyTorch that does not fragment, and tools around it."
+_DESCRIPTION = "Takes the place of PyTorch's CUDA caching allocator; says where GPU memory goes."
+_FIRST = """\
+first steps:
+  frugal-alloc doctor        # what is here, what works, what is missing
+  frugal-alloc run train.py  # the program, unchanged, with the allocator on
+  frugal-alloc fit --gpu "RTX 4090" -- python train.py  # does it fit that GPU?
+"""
 
 
 class _Refused(Exception):
@@ -97,7 +103,9 @@ def _check_platform(arguments: list[str]) -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = Parser("frugal-alloc", description=_DESCRIPTION)
+    parser = Parser(
+        "frugal-alloc", description=_DESCRIPTION, epilog=_FIRST, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--version", action="version", version=f"frugal-alloc {__version__}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True, parser_class=Parser)
     # Carried out before this parser is asked; here for --help, and so that a misspelt command is told of them.
