@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import verdict_samples as samples
 from frugal_alloc._amounts import format_bytes
-from frugal_alloc._fit import chart, page, wording
+from frugal_alloc._fit.output import chart, page, wording
 from frugal_alloc._fit.verdict import COMPONENTS, CodeLine, HeldByLine, Sample, Verdict
 
 GIB = samples.GIB

@@ -9,7 +9,7 @@ import re
 import pytest
 import verdict_samples as samples
 from frugal_alloc._amounts import format_bytes
-from frugal_alloc._fit import text, wording
+from frugal_alloc._fit.output import text, wording
 from frugal_alloc._fit.verdict import COMPONENTS, CodeLine, HeldByLine, Moment, Verdict
 
 GIB = samples.GIB

@@ -10,7 +10,8 @@ from collections.abc import Callable, Sequence
 
 from .. import _whole_files
 from .._arguments import Parser
-from .._fit import document, fitting, search
+from .._fit import fitting, search
+from .._fit.output import document
 from .._fit.runs import NotFollowed, Setup
 from .._fit.verdict import Gpu, Verdict
 from .._simulation import gpu_choice, gpu_models, simulated_gpu
@@ -199,13 +200,13 @@ def _setup(options: argparse.Namespace, name: str | None) -> Setup:
 
 def _tell(verdicts: Sequence[Verdict], options: argparse.Namespace) -> None:
     if options.html:
-        from .._fit import page
+        from .._fit.output import page
 
         _whole_files.write(os.path.abspath(options.html), page.render(verdicts).encode())
     if options.json:
         print(document.to_json(verdicts))
     else:
-        from .._fit import text
+        from .._fit.output import text
 
         text.write(verdicts, sys.stdout)
 

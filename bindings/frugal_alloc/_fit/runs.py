@@ -22,7 +22,7 @@ from .orders import Orders
 from .process_record import ProcessRecord
 from .verdict import CONTEXT, WORKSPACES, Gpu, RankPeaks
 
-_STARTUP = Path(__file__).resolve().parent / "startup"
+_STARTUP = Path(__file__).resolve().parent / "program" / "startup"
 _SETTINGS = {"expandable": "expandable_segments:True"}
 _NO_REPORTS = "report_dir:off"
 # What a program on the GPU moves is kept up to this size: sizes, lengths and masks, but no batches of images.

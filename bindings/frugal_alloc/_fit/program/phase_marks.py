@@ -7,7 +7,7 @@ import threading
 from collections.abc import Callable
 from typing import Any, Protocol
 
-from .._program.uncompiled import uncompiled
+from ..._program.uncompiled import uncompiled
 
 
 class Listener(Protocol):

@@ -7,8 +7,8 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
-from .._pages.scale import Tick, bytes_ticks, highest_in_sight
-from .verdict import COMPONENTS, CONTEXT, UNNAMED, Moment, RankPeaks, Sample
+from ..._pages.scale import Tick, bytes_ticks, highest_in_sight
+from ..verdict import COMPONENTS, CONTEXT, UNNAMED, Moment, RankPeaks, Sample
 
 WIDTH, HEIGHT = 1000, 240
 _MOST_SAMPLES = 400

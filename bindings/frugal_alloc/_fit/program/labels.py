@@ -6,9 +6,9 @@ import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
 
-from .. import _native
-from .._tracking import live_tensors
-from .verdict import GRADIENTS, OPTIMIZER_STATE, PARAMETERS
+from ... import _native
+from ..._tracking import live_tensors
+from ..verdict import GRADIENTS, OPTIMIZER_STATE, PARAMETERS
 
 # An optimizer's state is a dictionary by parameter of dictionaries of tensors, and L-BFGS's of lists of them.
 _DEEPEST_STATE = 4

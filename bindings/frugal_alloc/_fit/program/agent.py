@@ -13,12 +13,13 @@ import threading
 import types
 from typing import Any
 
-from .. import _native
-from .._report import latest_error
-from .._tracking.steps import StepCounter
-from . import collectives, marks, phase_marks, process_record
+from ... import _native
+from ..._report import latest_error
+from ..._tracking.steps import StepCounter
+from .. import marks, process_record
+from ..orders import Orders
+from . import collectives, phase_marks
 from .labels import Labels
-from .orders import Orders
 from .step_limit import StepLimit
 
 _agent: Agent | None = None

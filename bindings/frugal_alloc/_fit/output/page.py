@@ -12,11 +12,11 @@ from pathlib import Path
 
 import jinja2
 
-from .._pages import templates
+from ..._pages import templates
+from ..verdict import PHASES, WASTE, HeldByLine, Verdict
 from . import chart, wording
 from .chart import Bar, MemoryPicture
 from .peaks_table import PeaksTable, RankGroup, rank_groups
-from .verdict import PHASES, WASTE, HeldByLine, Verdict
 
 # The JSON form has all.
 _MOST_DRAWN = 4

@@ -7,10 +7,10 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
-from .._amounts import format_bytes, format_count
+from ..._amounts import format_bytes, format_count
+from ..verdict import WASTE, Verdict
 from . import wording
 from .peaks_table import PeaksTable, RankGroup, rank_groups
-from .verdict import WASTE, Verdict
 
 WIDTH = 100
 _MOST_LINES = 10

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from .verdict import Verdict
+from ..verdict import Verdict
 
 #: Goes up when a field changes its meaning or goes away.
 VERSION = 1

@@ -6,10 +6,10 @@ import dataclasses
 import shlex
 from typing import Any, TypeVar
 
-from .._amounts import format_bytes, format_count
-from .._messages import on_one_line
-from .._program import code_lines
-from .verdict import (
+from ..._amounts import format_bytes, format_count
+from ..._messages import on_one_line
+from ..._program import code_lines
+from ..verdict import (
     BACKWARD,
     ELSEWHERE,
     EVALUATION,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from collections.abc import Sequence
 
-from .verdict import COMPONENTS, Moment, RankPeaks, Verdict
+from ..verdict import COMPONENTS, Moment, RankPeaks, Verdict
 
 
 @dataclasses.dataclass(frozen=True)

@@ -8,7 +8,7 @@ import sys
 from importlib.machinery import SourceFileLoader
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGE = os.path.dirname(os.path.dirname(HERE))
+PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
 
 
 def _load_startup():
@@ -22,7 +22,7 @@ def _start_agent():
     if "frugal_alloc" not in sys.modules:
         # By path: the interpreter may be one that has another version of this package, or none.
         startup.load("frugal_alloc", os.path.join(PACKAGE, "__init__.py"), PACKAGE)
-    from frugal_alloc._fit import agent
+    from frugal_alloc._fit.program import agent
 
     agent.start()
 

@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Callable
 
-from .. import _native
+from ... import _native
 
 _EVERY_SECONDS = 0.05
 
