@@ -1,24 +1,65 @@
-"""The pictures of the documents are what their script draws."""
+"""The pictures of the documents are what tools/pictures draws."""
 
 from __future__ import annotations
 
 import sys
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 from pathlib import Path
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-import pictures  # noqa: E402
+from pictures import drawing, fragmentation  # noqa: E402
+from pictures.line_chart import Line, LineChart, line_chart  # noqa: E402
+from pictures.line_courses import course  # noqa: E402
+
+SVG = "{http://www.w3.org/2000/svg}"
 
 
 def test_picture_is_what_the_script_draws() -> None:
-    assert pictures.FILE.read_text(encoding="utf-8") == pictures.picture()
+    assert fragmentation.FILE.read_text(encoding="utf-8") == fragmentation.picture()
 
 
 def test_request_of_the_picture_fits_into_no_run_of_free_pieces_and_into_all_of_them() -> None:
-    longest = max(map(len, pictures.MEMORY.translate({ord(tensor): " " for tensor in "abcdef"}).split()))
-    assert longest < pictures.REQUEST <= pictures.MEMORY.count(".")
+    longest = max(map(len, fragmentation.MEMORY.translate({ord(tensor): " " for tensor in "abcdef"}).split()))
+    assert longest < fragmentation.REQUEST <= fragmentation.MEMORY.count(".")
 
 
 def test_picture_is_said_in_words_too() -> None:
-    assert "free" in ElementTree.fromstring(pictures.picture()).attrib["aria-label"]
+    assert "free" in ElementTree.fromstring(fragmentation.picture()).attrib["aria-label"]
+
+
+def test_picture_without_a_point_is_refused() -> None:
+    with pytest.raises(ValueError, match="no line has a point"):
+        line_chart(LineChart("Empty", "", "step", "GiB", [Line("nothing", "ours", [])]))
+
+
+def test_line_keeps_its_value_until_its_next_point() -> None:
+    points = [(0.0, 1.0), (10.0, 3.0), (20.0, 3.0)]
+    assert course(points, lambda x: x, lambda value: 5 - value).line() == "M0 4H10V2H20"
+
+
+def test_names_of_lines_that_end_at_one_place_do_not_overlap() -> None:
+    lines = [Line(f"line {number}", "ours", [(0, 1 << 30), (100, (1 << 30) + number)]) for number in range(4)]
+    chart = ElementTree.fromstring(line_chart(LineChart("Together", "", "step", "GiB", lines)))
+    for layer, size in (("wide", 17), ("narrow", 27)):
+        group = next(one for one in chart.iter(f"{SVG}g") if one.get("class") == layer)
+        rows = sorted(float(one.attrib["y"]) for one in group.iter(f"{SVG}text") if (one.text or "").startswith("line"))
+        assert len(rows) == 4 and all(after - before >= size for before, after in pairwise(rows))
+
+
+@pytest.mark.parametrize("page", ["light", "dark"])
+def test_text_can_be_read_on_its_background(page: str) -> None:
+    background = _luminance(getattr(drawing.BACKGROUND, page))
+    for name, colour in drawing.TEXT.items():
+        lighter, darker = sorted((_luminance(getattr(colour, page)), background), reverse=True)
+        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, name
+
+
+def _luminance(colour: str) -> float:
+    """As the Web Content Accessibility Guidelines reckon it, from #rrggbb."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

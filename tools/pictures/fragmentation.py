@@ -1,44 +1,35 @@
-"""Draws the pictures of the documents: `python tools/pictures.py` writes docs/fragmentation.svg.
+"""Why free memory can be too little in one place, and what a stitch does about it: docs/fragmentation.svg.
 
-The picture is an illustration, not a measurement. tests/docs/test_pictures.py sees that the committed file is what this
-draws. Colours follow the reader's light or dark theme.
+The picture is an illustration, not a measurement.
 """
 
 from __future__ import annotations
 
-import pathlib
 import re
 from collections.abc import Iterator
-from xml.sax.saxutils import escape
 
-FILE = pathlib.Path(__file__).resolve().parent.parent / "docs" / "fragmentation.svg"
+from . import ROOT, drawing
+from .drawing import text
+
+FILE = ROOT / "docs" / "fragmentation.svg"
 # One letter for each 2 MiB of a GPU's memory: the tensor there, or "." where it is free.
 MEMORY = "aaa..bb.cccc...dd.ee..ff"
 REQUEST = 6
 
-CELL, GAP, LEFT, WIDTH = 30, 4, 20, 860
+CELL, GAP, LEFT, HEIGHT = 30, 4, 20, 352
 STYLE = """
-text { font: 15px system-ui, "Segoe UI", Helvetica, Arial, sans-serif; fill: #1f2328; }
-.title { font-weight: 600; font-size: 17px; }
-.note { fill: #59636e; }
-.bad { fill: #b42318; font-weight: 600; }
-.good { fill: #0f6b3c; font-weight: 600; }
 .used { fill: #8fa3bf; }
 .free { fill: none; stroke: #8b949e; stroke-width: 1.5; stroke-dasharray: 4 3; }
 .new { fill: #2da567; }
 .wanted { fill: none; stroke: #b42318; stroke-width: 2; }
 .map { fill: none; stroke: #2da567; stroke-width: 1.5; }
-@media (prefers-color-scheme: dark) {
-  text { fill: #e6edf3; }
-  .note { fill: #9da7b3; }
-  .bad { fill: #ff8a80; }
-  .good { fill: #56d364; }
-  .used { fill: #566a86; }
-  .free { stroke: #7d8590; }
-  .new { fill: #238f57; }
-  .wanted { stroke: #ff8a80; }
-  .map { stroke: #3fb950; }
-}
+"""
+DARK = """
+.used { fill: #566a86; }
+.free { stroke: #7d8590; }
+.new { fill: #238f57; }
+.wanted { stroke: #ff8a80; }
+.map { stroke: #3fb950; }
 """
 
 
@@ -46,13 +37,8 @@ def left(cell: int) -> int:
     return LEFT + cell * (CELL + GAP) + GAP
 
 
-def text(x: int, y: int, words: str, kind: str = "") -> str:
-    return f'<text x="{x}" y="{y}" class="{kind}">{escape(words)}</text>'
-
-
 def box(x: int, y: int, kind: str, cells: int = 1) -> str:
-    width = cells * CELL + (cells - 1) * GAP
-    return f'<rect x="{x}" y="{y}" width="{width}" height="{CELL}" rx="4" class="{kind}"/>'
+    return drawing.rectangle(x, y, cells * CELL + (cells - 1) * GAP, CELL, kind, 4)
 
 
 def memory(y: int, taken: list[int]) -> Iterator[str]:
@@ -93,18 +79,8 @@ def legend(y: int) -> Iterator[str]:
 
 
 def picture() -> str:
-    height = 352
     said = (
         "Free memory in separate pieces: PyTorch's caching allocator cannot place a tensor of six pieces although "
         f"{MEMORY.count('.')} are free. frugal_alloc maps six free pieces side by side."
     )
-    parts = [*refused(), *stitched(), *legend(322)]
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" role="img" '
-        f'aria-label="{escape(said)}">\n'
-        f"<style>{STYLE}</style>\n" + "\n".join(parts) + "\n</svg>\n"
-    )
-
-
-if __name__ == "__main__":
-    FILE.write_text(picture(), encoding="utf-8")
+    return drawing.picture(said, HEIGHT, [*refused(), *stitched(), *legend(322)], drawing.style(STYLE, DARK))
