@@ -1,8 +1,8 @@
 """What all pictures are drawn with: shapes as SVG text, and colours for a light and a dark page.
 
 A picture paints its own background, so that it can be read on a page whose theme is not the one that the reader's
-system asks for. Whatever is drawn once for wide and once for narrow screens stands in `layer`s: the picture shows the one that
-suits the width at which it is shown, which a page's own style could not change.
+system asks for. What is drawn once for wide and once for narrow screens stands in a `layer` each: the picture shows the
+one that suits the width at which it is shown, which a page's own style could not change.
 """
 
 from __future__ import annotations
