@@ -2,33 +2,47 @@
 
 from __future__ import annotations
 
+import json
 import sys
 import xml.etree.ElementTree as ElementTree
 from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from pictures import drawing, fragmentation  # noqa: E402
+from pictures import drawing, fragmentation, recorded  # noqa: E402
+from pictures.all_pictures import ALL, RECORDED  # noqa: E402
 from pictures.line_chart import Line, LineChart, line_chart  # noqa: E402
 from pictures.line_courses import course  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_picture_is_what_the_script_draws() -> None:
-    assert fragmentation.FILE.read_text(encoding="utf-8") == fragmentation.picture()
+@pytest.mark.parametrize("one", ALL, ids=lambda one: one.FILE.stem)
+def test_picture_is_what_the_command_draws(one: ModuleType) -> None:
+    assert one.FILE.read_text(encoding="utf-8") == one.picture()
+
+
+@pytest.mark.parametrize("one", ALL, ids=lambda one: one.FILE.stem)
+def test_picture_is_said_in_words_too(one: ModuleType) -> None:
+    assert len(ElementTree.fromstring(one.picture()).attrib["aria-label"].split()) > 20
+
+
+@pytest.mark.parametrize("one", RECORDED, ids=lambda one: one.FILE.stem)
+def test_run_behind_a_picture_still_gives_the_same_figures(one: ModuleType) -> None:
+    committed = recorded.read(one.DATA)
+    if committed.pop("versions")["torch"] != recorded.versions()["torch"]:
+        pytest.skip("another torch may allocate otherwise")
+    assert committed.pop("made_by") == recorded.COMMAND
+    assert json.loads(json.dumps(one.record())) == committed
 
 
 def test_request_of_the_picture_fits_into_no_run_of_free_pieces_and_into_all_of_them() -> None:
     longest = max(map(len, fragmentation.MEMORY.translate({ord(tensor): " " for tensor in "abcdef"}).split()))
     assert longest < fragmentation.REQUEST <= fragmentation.MEMORY.count(".")
-
-
-def test_picture_is_said_in_words_too() -> None:
-    assert "free" in ElementTree.fromstring(fragmentation.picture()).attrib["aria-label"]
 
 
 def test_picture_without_a_point_is_refused() -> None:

@@ -16,7 +16,7 @@ WIDTH = 860
 # Narrower than so many pixels on the screen, a picture shows what was drawn for a phone.
 NARROW_BELOW = 560
 # Of a letter, in parts of the size of the text; those of a wide typeface, since the reader's is not known.
-_LETTER, _BOLD_LETTER = 0.57, 0.6
+_LETTER, _BOLD_LETTER = 0.58, 0.66
 ROW = 1.2
 
 Anchor = Literal["start", "middle", "end"]

@@ -6,7 +6,8 @@ import dataclasses
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
 
-_LINE_COST, _NAME_COST, _OUTSIDE_COST = 1, 1_000, 100_000
+_FAR_COST, _LINE_COST, _NAME_COST, _OUTSIDE_COST = 2, 1, 1_000, 100_000
+_FARTHEST = 7
 
 
 @dataclasses.dataclass(frozen=True)
@@ -41,9 +42,10 @@ class Places:
 
     def find(self, x: float, y: float, width: float, height: float, distance: float) -> Box:
         """A place for a name beside the point (x, y), which is taken then."""
-        best = min(_around(x, y, width, height, distance), key=self._cost)
-        self.take(best)
-        return best
+        around = _around(self._area, x, y, width, height, distance)
+        best = min(around, key=lambda place: place[0] * _FAR_COST + self._cost(place[1]))
+        self.take(best[1])
+        return best[1]
 
     def _cost(self, box: Box) -> int:
         outside = 0 if box.within(self._area) else _OUTSIDE_COST
@@ -57,12 +59,13 @@ def _steps(line: Sequence[tuple[float, float]]) -> Iterator[Box]:
         yield Box(then - 1, min(y, height), 2, abs(height - y))
 
 
-def _around(x: float, y: float, width: float, height: float, distance: float) -> Iterator[Box]:
-    """Places beside a point, the nearer first."""
-    for far in (1, 2, 4, 7, 11):
-        away = far * distance
-        for top in (y + away, y - away - height, y - height / 2):
-            yield Box(x + away, top, width, height)
-            yield Box(x - away - width, top, width, height)
-        yield Box(x - width / 2, y + away, width, height)
-        yield Box(x - width / 2, y - away - height, width, height)
+def _around(area: Box, x: float, y: float, width: float, height: float, distance: float) -> Iterator[tuple[int, Box]]:
+    """Places beside a point and above and below it, each with how far away it is, in halves of its height."""
+
+    def within(left: float) -> float:
+        return max(area.x, min(left, area.x + area.width - width))
+
+    for far in range(_FARTHEST):
+        for left in (x + distance, within(x + distance), within(x - width / 2), x - distance - width):
+            yield far, Box(left, y + distance + far * height / 2, width, height)
+            yield far, Box(left, y - distance - (far / 2 + 1) * height, width, height)

@@ -17,13 +17,15 @@ from .label_places import Box, Places
 from .line_courses import course
 
 Kind = Literal["native", "expandable", "ours", "live"]
-HEIGHT = 470
+HEIGHT = 500
 # From the bottom up: what was held lies above what was needed of it, and ours above all.
 _ORDER = ("live", "expandable", "native", "ours")
 _EDGE = 16
 # A line that ends in the last part of the chart is named beside the chart.
 _NEAR_END = 0.93
 _CROSS = 7
+# Of the chart's height, for each pixel of the text's size.
+_LEVEL_ROOM, _TOP_ROOM = 0.0055, 0.002
 
 
 @dataclasses.dataclass(frozen=True)
@@ -77,7 +79,7 @@ class _Text:
     label_width: float
 
 
-_TEXTS = (_Text("wide", 17, 20, 200), _Text("narrow", 27, 30, 200))
+_TEXTS = (_Text("wide", 17, 20, 210), _Text("narrow", 27, 30, 210))
 
 
 def line_chart(chart: LineChart) -> str:
@@ -103,7 +105,8 @@ class _Drawn:
         most = max(value for line in lines for _, value in line.points)
         most = max(most, *(one.value for one in (*chart.levels, *chart.marks)), 1)
         # Room for the name of a level at the top.
-        self._ticks, self._most = ticks_in(chart.unit, most * (1.1 if chart.levels else 1.02))
+        self._most = most * (1 + text.size * (_LEVEL_ROOM if chart.levels else _TOP_ROOM))
+        self._ticks = list(self._value_ticks())
         self._title = drawing.wrapped(chart.title, text.title, drawing.WIDTH - 2 * _EDGE, bold=True)
         self._frame()
         self._courses = {line.name: course(line.points, self._x, self._y) for line in self._lines}
@@ -145,6 +148,14 @@ class _Drawn:
             yield from self._level(level)
         yield from self._names_beside()
         yield from self._names_inside()
+
+    def _value_ticks(self) -> Iterator[Tick]:
+        """Round sizes, those that lie within the chart, and where they stand in percent of its height."""
+        ticks, top = ticks_in(self._chart.unit, self._most)
+        for tick in ticks:
+            percent = 100 * (1 - (1 - tick.percent / 100) * top / self._most)
+            if percent >= 0:
+                yield Tick(percent, tick.label)
 
     def _axes(self) -> Iterator[str]:
         area, size = self._area, self._text.size
