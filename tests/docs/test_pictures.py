@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from pictures import drawing, fragmentation, recorded  # noqa: E402
+from pictures import address_space, drawing, fragmentation, recorded  # noqa: E402
 from pictures.all_pictures import ALL, RECORDED  # noqa: E402
 from pictures.line_chart import Line, LineChart, line_chart  # noqa: E402
 from pictures.line_courses import course  # noqa: E402
@@ -38,6 +38,18 @@ def test_run_behind_a_picture_still_gives_the_same_figures(one: ModuleType) -> N
         pytest.skip("another torch may allocate otherwise")
     assert committed.pop("made_by") == recorded.COMMAND
     assert json.loads(json.dumps(one.record())) == committed
+
+
+def test_stitch_moves_free_pieces_side_by_side_and_no_other() -> None:
+    run = recorded.read(address_space.DATA)
+    before, after = dict(run["before"]["pieces"]), dict(run["after"]["pieces"])
+    start, size = run["wanted"]
+    stitched = [after.pop(address) for address in range(start, start + size, 2 << 20)]
+    free = [one for one in run["before"]["blocks"] if one[2] == "inactive"]
+    were_free = {before[page] for address, length, _ in free for page in range(address, address + length, 2 << 20)}
+    assert set(stitched) <= were_free and max(length for _, length, _ in free) < size
+    assert after == {address: piece for address, piece in before.items() if piece not in stitched}
+    assert run["before"]["reserved_bytes"] == run["after"]["reserved_bytes"]
 
 
 def test_request_of_the_picture_fits_into_no_run_of_free_pieces_and_into_all_of_them() -> None:

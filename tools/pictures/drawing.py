@@ -102,6 +102,10 @@ def level_path(x: float, y: float, width: float, kind: str) -> str:
     return path(f"M{number(x)} {number(y)}h{number(width)}", kind)
 
 
+def upright_path(x: float, y: float, height: float, kind: str) -> str:
+    return path(f"M{number(x)} {number(y)}v{number(height)}", kind)
+
+
 def cross_path(x: float, y: float, arm: float, kind: str) -> str:
     across = f"l{number(2 * arm)} {number(2 * arm)}m0 {number(-2 * arm)}l{number(-2 * arm)} {number(2 * arm)}"
     return path(f"M{number(x - arm)} {number(y - arm)}{across}", kind)
