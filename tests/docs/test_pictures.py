@@ -13,7 +13,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from pictures import address_space, drawing, fragmentation, recorded  # noqa: E402
+from pictures import address_space, drawing, fragmentation, leak_growth, memory_over_time, recorded  # noqa: E402
 from pictures.all_pictures import ALL, RECORDED  # noqa: E402
 from pictures.line_chart import Line, LineChart, line_chart  # noqa: E402
 from pictures.line_courses import course  # noqa: E402
@@ -50,6 +50,19 @@ def test_stitch_moves_free_pieces_side_by_side_and_no_other() -> None:
     assert set(stitched) <= were_free and max(length for _, length, _ in free) < size
     assert after == {address: piece for address, piece in before.items() if piece not in stitched}
     assert run["before"]["reserved_bytes"] == run["after"]["reserved_bytes"]
+
+
+def test_leak_runs_out_of_memory_in_the_epoch_that_was_forecast_and_its_healed_form_is_never_accused() -> None:
+    run = recorded.read(leak_growth.DATA)
+    epoch, _, left = next(one for one in run["leaking"]["forecasts"] if one[1] == "leak")
+    assert abs(epoch + left - run["leaking"]["failed_in"]) < 1
+    assert run["healed"]["failed_in"] is None and not any(kind for _, kind, _ in run["healed"]["forecasts"])
+
+
+def test_training_needs_less_than_the_gpu_has_and_only_ours_completes_it() -> None:
+    run = recorded.read(memory_over_time.DATA)
+    assert max(size for _, size in run["live_bytes"]) < run["gpu_bytes"]
+    assert {name for name in ("native", "expandable", "frugal") if run[name]["failed_at"] is None} == {"frugal"}
 
 
 def test_request_of_the_picture_fits_into_no_run_of_free_pieces_and_into_all_of_them() -> None:

@@ -41,7 +41,7 @@ TEXT = {
     "live": Colour("#59636e", "#9da7b3"),
 }
 _GRID = Colour("#d8dee4", "#2d333b")
-_DASHES = {"native": "9 4", "expandable": "2.5 3.5"}
+_DASHES = {"native": "9 4", "bad": "9 4", "expandable": "2.5 3.5"}
 
 
 def style(more: str = "", dark: str = "") -> str:
@@ -109,6 +109,10 @@ def upright_path(x: float, y: float, height: float, kind: str) -> str:
 def cross_path(x: float, y: float, arm: float, kind: str) -> str:
     across = f"l{number(2 * arm)} {number(2 * arm)}m0 {number(-2 * arm)}l{number(-2 * arm)} {number(2 * arm)}"
     return path(f"M{number(x - arm)} {number(y - arm)}{across}", kind)
+
+
+def dot(x: float, y: float, radius: float, kind: str) -> str:
+    return f'<circle cx="{number(x)}" cy="{number(y)}" r="{number(radius)}" class="{kind}"/>'
 
 
 def path(course: str, kind: str) -> str:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
+
+from .drawing import number
 
 _FAR_COST, _LINE_COST, _NAME_COST, _OUTSIDE_COST = 2, 1, 1_000, 100_000
 _FARTHEST = 7
@@ -26,6 +29,14 @@ class Box:
     def within(self, other: Box) -> bool:
         across = other.x <= self.x and self.x + self.width <= other.x + other.width
         return across and other.y <= self.y and self.y + self.height <= other.y + other.height
+
+    def thread_from(self, x: float, y: float, near: float) -> str | None:
+        """A path from a point to the box; None if the point is as near as that."""
+        to_x = max(self.x, min(x, self.x + self.width))
+        to_y = max(self.y, min(y, self.y + self.height))
+        return (
+            f"M{number(x)} {number(y)}L{number(to_x)} {number(to_y)}" if math.hypot(to_x - x, to_y - y) > near else None
+        )
 
 
 class Places:

@@ -16,10 +16,10 @@ from . import drawing
 from .label_places import Box, Places
 from .line_courses import course
 
-Kind = Literal["native", "expandable", "ours", "live"]
+Kind = Literal["native", "expandable", "ours", "live", "bad", "good"]
 HEIGHT = 500
 # From the bottom up: what was held lies above what was needed of it, and ours above all.
-_ORDER = ("live", "expandable", "native", "ours")
+_ORDER = ("live", "expandable", "native", "good", "bad", "ours")
 _EDGE = 16
 # A line that ends in the last part of the chart is named beside the chart.
 _NEAR_END = 0.93
@@ -30,7 +30,8 @@ _LEVEL_ROOM, _TOP_ROOM = 0.0055, 0.002
 
 @dataclasses.dataclass(frozen=True)
 class Line:
-    """`points` are (x, bytes), by rising x. `kind` decides over colour and dashes; "live" is a filled area."""
+    """`points` are (x, bytes), by rising x. `kind` decides over colour and dashes: an allocator's, or "bad" and
+    "good" for a program before and after it is mended; "live" is a filled area."""
 
     name: str
     kind: Kind
@@ -47,12 +48,13 @@ class Level:
 
 @dataclasses.dataclass(frozen=True)
 class Mark:
-    """A cross at (x, bytes), such as "out of memory", in the colour of the lines of its kind."""
+    """A moment at (x, bytes), such as "out of memory", in the colour of the lines of its kind."""
 
     name: str
     x: float
     value: float
     kind: Kind
+    shape: Literal["cross", "dot"] = "cross"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -143,7 +145,10 @@ class _Drawn:
         for line in self._lines:
             yield from self._drawn_line(line)
         for mark in self._chart.marks:
-            yield drawing.cross_path(self._x(mark.x), self._y(mark.value), _CROSS, f"line cross {mark.kind}")
+            if mark.shape == "dot":
+                yield drawing.dot(self._x(mark.x), self._y(mark.value), _CROSS, f"fill {mark.kind}")
+            else:
+                yield drawing.cross_path(self._x(mark.x), self._y(mark.value), _CROSS, f"line cross {mark.kind}")
         for level in self._chart.levels:
             yield from self._level(level)
         yield from self._names_beside()
@@ -222,6 +227,8 @@ class _Drawn:
         rows = drawing.wrapped("\n".join(names), size, 12 * size, bold=True)
         width = max(drawing.text_width(row, size, True) for row in rows)
         box = self._places.find(self._x(x), self._y(value), width, len(rows) * size * drawing.ROW, _CROSS + 6)
+        if thread := box.thread_from(self._x(x), self._y(value), 3 * _CROSS):
+            yield drawing.path(thread, f"line thread {kind}")
         yield from drawing.rows(box.x, box.y + size * 0.92, rows, f"strong {kind}", size)
 
 
