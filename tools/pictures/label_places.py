@@ -34,9 +34,9 @@ class Box:
         """A path from a point to the box; None if the point is as near as that."""
         to_x = max(self.x, min(x, self.x + self.width))
         to_y = max(self.y, min(y, self.y + self.height))
-        return (
-            f"M{number(x)} {number(y)}L{number(to_x)} {number(to_y)}" if math.hypot(to_x - x, to_y - y) > near else None
-        )
+        if math.hypot(to_x - x, to_y - y) <= near:
+            return None
+        return f"M{number(x)} {number(y)}L{number(to_x)} {number(to_y)}"
 
 
 class Places:
