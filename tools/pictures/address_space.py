@@ -103,7 +103,8 @@ def _facts(data: dict[str, Any]) -> tuple[str, str]:
 
 
 def _said(data: dict[str, Any]) -> str:
-    return f"The address space of a program on a full GPU of {data['gpu']}. {' '.join(_facts(data))} Nothing is copied."
+    gpu = data["gpu"].replace("MiB", " MiB")
+    return f"The address space of a program on a full GPU of {gpu}. {' '.join(_facts(data))} Nothing is copied."
 
 
 class _Drawn:
