@@ -92,6 +92,14 @@ def test_line_keeps_its_value_until_its_next_point() -> None:
     assert course(points, lambda x: x, lambda value: 5 - value).line() == "M0 4H10V2H20"
 
 
+@pytest.mark.parametrize("last, labels", [(9, ["0", "2", "4", "6", "8"]), (0.4, ["0", "0.1", "0.2", "0.3", "0.4"])])
+def test_ticks_are_round_and_whole_where_the_points_are(last: float, labels: list[str]) -> None:
+    lines = [Line("held", "ours", [(0, 1 << 30), (last, 1 << 30)])]
+    chart = ElementTree.fromstring(line_chart(LineChart("Ticks", "", "step", "GiB", lines)))
+    middle = [one.text for one in chart.iter(f"{SVG}text") if one.get("text-anchor") == "middle"]
+    assert middle == [*labels, "step"] * 2
+
+
 def test_names_of_lines_that_end_at_one_place_do_not_overlap() -> None:
     lines = [Line(f"line {number}", "ours", [(0, 1 << 30), (100, (1 << 30) + number)]) for number in range(4)]
     chart = ElementTree.fromstring(line_chart(LineChart("Together", "", "step", "GiB", lines)))

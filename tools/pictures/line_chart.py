@@ -111,9 +111,9 @@ class _Drawn:
         self._ticks = list(self._value_ticks())
         self._title = drawing.wrapped(chart.title, text.title, drawing.WIDTH - 2 * _EDGE, bold=True)
         self._frame()
-        self._courses = {line.name: course(line.points, self._x, self._y) for line in self._lines}
-        held = [self._courses[line.name].points for line in self._lines if line.kind != "live"]
-        self._places = Places(self._area, held)
+        self._courses = [course(line.points, self._x, self._y) for line in self._lines]
+        held = zip(self._lines, self._courses, strict=True)
+        self._places = Places(self._area, [along.points for line, along in held if line.kind != "live"])
 
     def _frame(self) -> None:
         """The chart's own area, within what titles, ticks and names need."""
@@ -142,8 +142,10 @@ class _Drawn:
             y = _EDGE + self._text.title * (0.85 + drawing.ROW * place)
             yield drawing.text(_EDGE, y, row, "title", size=self._text.title)
         yield from self._axes()
-        for line in self._lines:
-            yield from self._drawn_line(line)
+        for line, along in zip(self._lines, self._courses, strict=True):
+            if line.kind == "live":
+                yield drawing.path(along.area(self._y(0)), "fill live area")
+            yield drawing.path(along.line(), f"line {line.kind}")
         for mark in self._chart.marks:
             if mark.shape == "dot":
                 yield drawing.dot(self._x(mark.x), self._y(mark.value), _CROSS, f"fill {mark.kind}")
@@ -176,17 +178,13 @@ class _Drawn:
 
     def _x_ticks(self) -> Iterator[Tick]:
         """Round figures, and where they stand in pixels."""
-        step = max(round_step(self._last - self._first), 1)
+        step = round_step(self._last - self._first)
+        if all(float(x).is_integer() for line in self._lines for x, _ in line.points):
+            step = 2 if step == 2.5 else max(step, 1)
         x = step * math.ceil(self._first / step)
         while x <= self._last + step / 1000:
-            yield Tick(self._x(x), f"{x:,.0f}")
+            yield Tick(self._x(x), f"{x:,.10g}")
             x += step
-
-    def _drawn_line(self, line: Line) -> Iterator[str]:
-        along = self._courses[line.name]
-        if line.kind == "live":
-            yield drawing.path(along.area(self._y(0)), "fill live area")
-        yield drawing.path(along.line(), f"line {line.kind}")
 
     def _level(self, level: Level) -> Iterator[str]:
         y, size = self._y(level.value), self._text.size
