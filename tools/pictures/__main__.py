@@ -16,8 +16,14 @@ def main() -> int:
         "--record", action="store_true", help="record what they show anew first, on the simulated GPU; half a minute"
     )
     if parser.parse_args().record:
-        for one in RECORDED:
-            recorded.write(one.record(), one.DATA)
+        try:
+            found = [(one.record(), one.DATA) for one in RECORDED]
+            for data, file in found:
+                recorded.write(data, file)
+        except Exception as error:
+            # Whatever a run fails with; the pictures are as they were.
+            print(f"nothing was recorded: {type(error).__name__}: {error}", file=sys.stderr)
+            return 2
     for one in ALL:
         one.FILE.write_text(one.picture(), encoding="utf-8")
     return 0

@@ -17,10 +17,15 @@ def answer(program: pathlib.Path, *arguments: str, memory: str, settings: Mappin
     Raises RuntimeError with the end of what the program says if it fails.
     """
     simulate = [sys.executable, "-m", "frugal_alloc", "simulate", "--memory", memory, "--"]
-    environment = {name: value for name, value in os.environ.items() if not name.startswith(("FRUGAL_", "PYTORCH_"))}
+    # What the user has set is for other programs; where the libraries lie is so for all.
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("FRUGAL_", "PYTORCH_")) or name == "FRUGAL_SIM_LIBRARIES"
+    }
     done = subprocess.run(
         [*simulate, sys.executable, str(program), *arguments],
-        env=environment | dict(settings or {}),
+        env=inherited | dict(settings or {}),
         capture_output=True,
         text=True,
     )
