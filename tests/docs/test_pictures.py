@@ -1,24 +1,124 @@
-"""The pictures of the documents are what their script draws."""
+"""The pictures of the documents are what tools/pictures draws."""
 
 from __future__ import annotations
 
+import json
 import sys
 import xml.etree.ElementTree as ElementTree
+from itertools import pairwise
 from pathlib import Path
+from types import ModuleType
+
+import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-import pictures  # noqa: E402
+from pictures import address_space, drawing, fragmentation, leak_growth, memory_over_time, recorded  # noqa: E402
+from pictures.all_pictures import ALL, RECORDED  # noqa: E402
+from pictures.line_chart import Line, LineChart, line_chart  # noqa: E402
+from pictures.line_courses import course  # noqa: E402
+
+GIB = 1 << 30
+SVG = "{http://www.w3.org/2000/svg}"
 
 
-def test_picture_is_what_the_script_draws() -> None:
-    assert pictures.FILE.read_text(encoding="utf-8") == pictures.picture()
+@pytest.mark.parametrize("one", ALL, ids=lambda one: one.FILE.stem)
+def test_picture_is_what_the_command_draws(one: ModuleType) -> None:
+    assert one.FILE.read_text(encoding="utf-8") == one.picture()
+
+
+@pytest.mark.parametrize("one", ALL, ids=lambda one: one.FILE.stem)
+def test_picture_is_said_in_words_too(one: ModuleType) -> None:
+    assert len(ElementTree.fromstring(one.picture()).attrib["aria-label"].split()) > 20
+
+
+@pytest.mark.parametrize("one", RECORDED, ids=lambda one: one.FILE.stem)
+def test_run_behind_a_picture_still_gives_the_same_figures(one: ModuleType) -> None:
+    committed = recorded.read(one.DATA)
+    if committed.pop("versions")["torch"] != recorded.versions()["torch"]:
+        pytest.skip("another torch may allocate otherwise")
+    assert committed.pop("made_by") == recorded.COMMAND
+    assert json.loads(json.dumps(one.record())) == committed
+
+
+def test_stitch_moves_free_pieces_side_by_side_and_no_other() -> None:
+    run = recorded.read(address_space.DATA)
+    before, after = dict(run["before"]["pieces"]), dict(run["after"]["pieces"])
+    start, size = run["wanted"]
+    stitched = [after.pop(address) for address in range(start, start + size, 2 << 20)]
+    free = [one for one in run["before"]["blocks"] if one[2] == "inactive"]
+    were_free = {before[page] for address, length, _ in free for page in range(address, address + length, 2 << 20)}
+    assert set(stitched) <= were_free and max(length for _, length, _ in free) < size
+    assert after == {address: piece for address, piece in before.items() if piece not in stitched}
+    assert run["before"]["reserved_bytes"] == run["after"]["reserved_bytes"]
+
+
+def test_leak_runs_out_of_memory_in_the_epoch_that_was_forecast_and_its_healed_form_is_never_accused() -> None:
+    run = recorded.read(leak_growth.DATA)
+    epoch, _, left = next(one for one in run["leaking"]["forecasts"] if one[1] == "leak")
+    assert abs(epoch + left - run["leaking"]["failed_in"]) < 1
+    assert run["healed"]["failed_in"] is None and not any(kind for _, kind, _ in run["healed"]["forecasts"])
+
+
+def test_training_needs_less_than_the_gpu_has_and_only_ours_completes_it() -> None:
+    run = recorded.read(memory_over_time.DATA)
+    assert max(size for _, size in run["live_bytes"]) < run["gpu_bytes"]
+    assert {name for name in ("native", "expandable", "frugal") if run[name]["failed_at"] is None} == {"frugal"}
+
+
+def test_page_of_the_pictures_tells_the_figures_that_were_recorded() -> None:
+    page = " ".join((recorded.FOLDER / "README.md").read_text(encoding="utf-8").split())
+    run, leak = recorded.read(memory_over_time.DATA), recorded.read(leak_growth.DATA)["leaking"]
+    assert f"needs {max(size for _, size in run['live_bytes']) / GIB:.2f} GiB at most" in page
+    assert f"On a GPU of {run['gpu_bytes'] / GIB:.2f} GiB" in page
+    assert all(0.65 < run[name]["failed_at"] / run["events"] < 0.68 for name in ("native", "expandable"))
+    epoch, _, left = next(one for one in leak["forecasts"] if one[1] == "leak")
+    assert f"runs out in epoch {leak['failed_in']}. After epoch {epoch} " in page
+    assert f"for {left:.1f} more epochs" in page
 
 
 def test_request_of_the_picture_fits_into_no_run_of_free_pieces_and_into_all_of_them() -> None:
-    longest = max(map(len, pictures.MEMORY.translate({ord(tensor): " " for tensor in "abcdef"}).split()))
-    assert longest < pictures.REQUEST <= pictures.MEMORY.count(".")
+    longest = max(map(len, fragmentation.MEMORY.translate({ord(tensor): " " for tensor in "abcdef"}).split()))
+    assert longest < fragmentation.REQUEST <= fragmentation.MEMORY.count(".")
 
 
-def test_picture_is_said_in_words_too() -> None:
-    assert "free" in ElementTree.fromstring(pictures.picture()).attrib["aria-label"]
+def test_picture_without_a_point_is_refused() -> None:
+    with pytest.raises(ValueError, match="no line has a point"):
+        line_chart(LineChart("Empty", "", "step", "GiB", [Line("nothing", "ours", [])]))
+
+
+def test_line_keeps_its_value_until_its_next_point() -> None:
+    points = [(0.0, 1.0), (10.0, 3.0), (20.0, 3.0)]
+    assert course(points, lambda x: x, lambda value: 5 - value).line() == "M0 4H10V2H20"
+
+
+@pytest.mark.parametrize("last, labels", [(9, ["0", "2", "4", "6", "8"]), (0.4, ["0", "0.1", "0.2", "0.3", "0.4"])])
+def test_ticks_are_round_and_whole_where_the_points_are(last: float, labels: list[str]) -> None:
+    lines = [Line("held", "ours", [(0, 1 << 30), (last, 1 << 30)])]
+    chart = ElementTree.fromstring(line_chart(LineChart("Ticks", "", "step", "GiB", lines)))
+    middle = [one.text for one in chart.iter(f"{SVG}text") if one.get("text-anchor") == "middle"]
+    assert middle == [*labels, "step"] * 2
+
+
+def test_names_of_lines_that_end_at_one_place_do_not_overlap() -> None:
+    lines = [Line(f"line {number}", "ours", [(0, 1 << 30), (100, (1 << 30) + number)]) for number in range(4)]
+    chart = ElementTree.fromstring(line_chart(LineChart("Together", "", "step", "GiB", lines)))
+    for layer, size in (("wide", 17), ("narrow", 27)):
+        group = next(one for one in chart.iter(f"{SVG}g") if one.get("class") == layer)
+        rows = sorted(float(one.attrib["y"]) for one in group.iter(f"{SVG}text") if (one.text or "").startswith("line"))
+        assert len(rows) == 4 and all(after - before >= size for before, after in pairwise(rows))
+
+
+@pytest.mark.parametrize("page", ["light", "dark"])
+def test_text_can_be_read_on_its_background(page: str) -> None:
+    background = _luminance(getattr(drawing.BACKGROUND, page))
+    for name, colour in drawing.TEXT.items():
+        lighter, darker = sorted((_luminance(getattr(colour, page)), background), reverse=True)
+        assert (lighter + 0.05) / (darker + 0.05) >= 4.5, name
+
+
+def _luminance(colour: str) -> float:
+    """As the Web Content Accessibility Guidelines reckon it, from #rrggbb."""
+    parts = [int(colour[place : place + 2], 16) / 255 for place in (1, 3, 5)]
+    red, green, blue = (part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts)
+    return 0.2126 * red + 0.7152 * green + 0.0722 * blue

@@ -53,6 +53,19 @@ def test_the_verdict_and_the_first_change_are_on_the_first_screen_of_a_phone(
         assert chromium.value(f"document.querySelector('{selector}').getBoundingClientRect().bottom") <= 800, selector
 
 
+@pytest.mark.parametrize("name", ["refused", "ranks", "allocators"])
+def test_who_has_only_a_keyboard_and_a_phone_comes_to_all_and_sees_where(
+    chromium: Browser, drawn: Callable[[str], Path], name: str
+) -> None:
+    chromium.show(drawn(name), width=390, height=740)
+    walk = chromium.walk_by_keyboard()
+    assert [one["place"] for one in walk] == sorted(one["place"] for one in walk)
+    assert [one["text"] for one in walk if not (one["text"] and one["outlined"] and one["inSight"])] == []
+    assert any("Lines that hold memory at the peak" in one["text"] for one in walk)
+    # WCAG 2.2, 2.5.8.
+    assert [one["text"] for one in walk if one["height"] < 24] == []
+
+
 @pytest.mark.parametrize("dark", [False, True])
 def test_each_component_and_phase_has_a_colour_of_its_own(
     chromium: Browser, drawn: Callable[[str], Path], dark: bool

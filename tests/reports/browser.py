@@ -19,6 +19,22 @@ from typing import Any
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _MOST_SECONDS = 600
 _READ_BYTES = 1 << 16
+# A radio button's focus is shown by its label.
+_FOCUSED = """(() => {
+  const here = document.activeElement;
+  if (here === null || here === document.body) return null;
+  const shows = here.matches(".choice") ? here.nextElementSibling : here;
+  const box = shows.getBoundingClientRect(), outline = getComputedStyle(shows);
+  const all = [...document.querySelectorAll("a[href], button, input, summary, [tabindex]")]
+    .filter((one) => one.tabIndex >= 0);
+  return {
+    place: all.indexOf(here),
+    text: (here.getAttribute("aria-label") || shows.textContent || here.title).trim(),
+    outlined: outline.outlineStyle !== "none" && parseFloat(outline.outlineWidth) >= 2,
+    inSight: box.bottom > 0 && box.top < innerHeight && box.right > 0 && box.left < innerWidth,
+    height: box.height,
+  };
+})()"""
 
 
 def find() -> str | None:
@@ -83,7 +99,9 @@ class Browser:
             "Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=width < 600
         )
         scheme = {"name": "prefers-color-scheme", "value": "dark" if dark else "light"}
-        self._call("Emulation.setEmulatedMedia", features=[scheme])
+        # What moves the page moves it at once.
+        motion = {"name": "prefers-reduced-motion", "value": "reduce"}
+        self._call("Emulation.setEmulatedMedia", features=[scheme, motion])
         self._loaded = False
         self._call("Page.navigate", url=file.as_uri())
         while not self._loaded:
@@ -96,8 +114,21 @@ class Browser:
         return found["result"].get("value")
 
     def press(self, key: str) -> None:
+        # Of some keys Chromium knows by this number alone what they do.
+        number = {"Tab": 9, "Enter": 13, "Escape": 27}.get(key, 0)
         for kind in ("keyDown", "keyUp"):
-            self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+            self._call("Input.dispatchKeyEvent", type=kind, key=key, code=key, windowsVirtualKeyCode=number)
+
+    def walk_by_keyboard(self) -> list[dict[str, Any]]:
+        """What the Tab key comes to from the top of the page, in this order: its text, and how it shows the focus."""
+        found = []
+        while len(found) < 1000:
+            self.press("Tab")
+            here = self.value(_FOCUSED)
+            if here is None or (found and here["place"] == 0):
+                return found
+            found.append(here)
+        raise AssertionError("the Tab key comes to no end")
 
     def picture(self, file: Path, whole: bool = True) -> None:
         """Writes a PNG of the page, or of what the screen shows of it."""

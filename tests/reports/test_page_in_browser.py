@@ -97,6 +97,53 @@ def test_the_arrow_keys_go_through_boxes_and_points(chromium: Browser, drawn: Ca
     assert chromium.value("document.querySelector('.reading').textContent") != first
 
 
+@pytest.mark.parametrize("name", ["leaking", "out of memory", "ranks"])
+def test_who_has_only_a_keyboard_and_a_phone_comes_to_all_and_sees_where(
+    chromium: Browser, drawn: Callable[[str], Path], name: str
+) -> None:
+    chromium.show(drawn(name), width=390, height=740)
+    walk = chromium.walk_by_keyboard()
+    assert [one["place"] for one in walk] == sorted(one["place"] for one in walk)
+    assert [one["text"] for one in walk if not (one["text"] and one["outlined"] and one["inSight"])] == []
+    for wanted in ("Notes", "Now", "arrow keys", "Lines that hold memory"):
+        assert any(wanted in one["text"] for one in walk), wanted
+
+
+def test_what_is_touched_on_a_phone_is_as_high_as_a_finger_needs(
+    chromium: Browser, drawn: Callable[[str], Path]
+) -> None:
+    chromium.show(drawn("leaking"), width=390, height=740)
+    touched = "[...document.querySelectorAll('nav a, th button, summary, .choice + label, .flame button')]"
+    heights = f"{touched}.filter(one => one.checkVisibility()).map(one => one.getBoundingClientRect().height)"
+    found = chromium.value(heights)
+    # WCAG 2.2, 2.5.8.
+    assert len(found) > 10 and min(found) >= 24
+
+
+def test_the_tab_key_comes_to_the_box_that_was_enlarged(chromium: Browser, drawn: Callable[[str], Path]) -> None:
+    chromium.show(drawn("leaking"))
+    chromium.value("document.querySelector('.flame').children[0].focus()")
+    chromium.press("ArrowDown")
+    chromium.value("document.querySelector('.flame').lastElementChild.click()")
+    reached = "[...document.querySelectorAll('.flame')[0].children].filter(one => one.tabIndex === 0)"
+    assert chromium.value(f"{reached}.length") == 1
+    assert chromium.value(f"{reached}[0] === document.querySelector('.flame').lastElementChild")
+
+
+def test_a_screen_reader_hears_the_point_that_the_arrow_keys_come_to(
+    chromium: Browser, drawn: Callable[[str], Path]
+) -> None:
+    chromium.show(drawn("leaking"))
+    chromium.value("document.querySelector('.plot').focus()")
+    heard = "document.querySelector('.plot').getAttribute('aria-{}')"
+    assert chromium.value("document.querySelector('.plot').getAttribute('role')") == "slider"
+    for key, place in (("End", chromium.value(heard.format("valuemax"))), ("Home", "1"), ("ArrowRight", "2")):
+        chromium.press(key)
+        assert chromium.value(heard.format("valuenow")) == place
+        said = chromium.value("document.querySelector('.reading').textContent")
+        assert said.startswith("step ") and chromium.value(heard.format("valuetext")) == said
+
+
 def test_now_and_peak_change_places_without_scripts(chromium: Browser, drawn: Callable[[str], Path]) -> None:
     chromium.show(drawn("leaking"), scripts=False)
     shown = "[...document.querySelectorAll('.flame')].map(one => getComputedStyle(one).display)"
@@ -111,6 +158,7 @@ def test_now_and_peak_change_places_without_scripts(chromium: Browser, drawn: Ca
 def test_text_stands_out_by_day_and_in_the_dark(chromium: Browser, drawn: Callable[[str], Path], dark: bool) -> None:
     chromium.show(drawn("small findings"), dark=dark)
     ground = chromium.value("getComputedStyle(document.body).backgroundColor")
+    chromium.value("document.querySelector('.flame').children[3].click()")
     lightness = sum(int(part) for part in ground[4:-1].split(","))
     assert (lightness < 200) == dark
     for selector in (
@@ -120,6 +168,7 @@ def test_text_stands_out_by_day_and_in_the_dark(chromium: Browser, drawn: Callab
         "p.advice",
         ".quiet",
         ".flame .own",
+        ".flame .above",
         ".code pre",
         ".badge",
         "td",
@@ -128,14 +177,20 @@ def test_text_stands_out_by_day_and_in_the_dark(chromium: Browser, drawn: Callab
         assert chromium.value(CONTRAST.format(selector)) >= 4.5, selector
 
 
-# WCAG's contrast of an element's text to the nearest ground that is not transparent.
+# WCAG's contrast of an element's text to the nearest ground that is not transparent. Through an element that is so in
+# part, the ground behind it shines.
 CONTRAST = """(() => {{
-  const light = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number).map((v) => v / 255)
+  const parts = (text) => text.match(/[\\d.]+/g).slice(0, 3).map(Number);
+  const light = (parts) => parts.map((v) => v / 255)
     .map((v) => v <= 0.03928 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4)
     .reduce((sum, v, n) => sum + v * [0.2126, 0.7152, 0.0722][n], 0);
-  let one = document.querySelector("{}");
-  const ink = light(getComputedStyle(one).color);
-  while (getComputedStyle(one).backgroundColor === "rgba(0, 0, 0, 0)") one = one.parentElement;
-  const ground = light(getComputedStyle(one).backgroundColor);
-  return (Math.max(ink, ground) + 0.05) / (Math.min(ink, ground) + 0.05);
+  const ground = (one) => {{
+    while (getComputedStyle(one).backgroundColor === "rgba(0, 0, 0, 0)") one = one.parentElement;
+    return parts(getComputedStyle(one).backgroundColor);
+  }};
+  const one = document.querySelector("{}"), opacity = Number(getComputedStyle(one).opacity);
+  const behind = ground(one.closest("section") || document.body);
+  const seen = (parts) => light(parts.map((v, n) => v * opacity + behind[n] * (1 - opacity)));
+  const [low, high] = [seen(parts(getComputedStyle(one).color)), seen(ground(one))].sort((a, b) => a - b);
+  return (high + 0.05) / (low + 0.05);
 }})()"""

@@ -9,6 +9,7 @@ import math
 _STEPS = 4
 # By how many times a limit may exceed the most and still be in sight: further up, it would press the rest down.
 _IN_SIGHT = 1.6
+_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -29,11 +30,17 @@ def round_step(most: float) -> float:
 def bytes_ticks(most: int, limit: int, in_sight: float = _IN_SIGHT) -> tuple[list[Tick], float]:
     """Round sizes from 0 up, and the bytes at the top of the chart; the limit is in sight where memory comes near."""
     highest = highest_in_sight(most, limit, in_sight)
-    unit, name = next(((u, n) for u, n in ((1 << 30, "GiB"), (1 << 20, "MiB")) if highest >= u), (1 << 10, "KiB"))
-    step = round_step(highest / unit)
-    top = max(step * math.ceil(highest / unit / step - 0.02), highest / unit * 1.03)
+    return ticks_in(next((name for name, size in _UNITS.items() if highest >= size), "KiB"), highest)
+
+
+def ticks_in(unit: str, highest: float) -> tuple[list[Tick], float]:
+    """Round sizes in GiB, MiB or KiB from 0 up to `highest` bytes, and the bytes at the top of the chart."""
+    units = highest / _UNITS[unit]
+    step = round_step(units)
+    top = max(step * math.ceil(units / step - 0.02), units * 1.03)
     values = itertools.takewhile(lambda value: value <= top * 1.001, (step * number for number in itertools.count()))
-    return [Tick(100 * (1 - value / top), f"{value:.4g} {name}" if value else "0") for value in values], top * unit
+    ticks = [Tick(100 * (1 - value / top), f"{value:.4g} {unit}" if value else "0") for value in values]
+    return ticks, top * _UNITS[unit]
 
 
 def highest_in_sight(most: int, limit: int, in_sight: float = _IN_SIGHT) -> int:

@@ -46,7 +46,10 @@
       return { element, depth, left, right: left + width, width, text: element.title.split("\n")[0].replace(/: [^:]*$/, "") };
     });
     const inside = (one, other) => one.left >= other.left - 1e-6 && one.right <= other.right + 1e-3;
+    // The one box that the Tab key comes to: a hidden one could not be reached.
+    const reach = (chosen) => cells.forEach((cell) => { cell.element.tabIndex = cell === chosen ? 0 : -1; });
     const enlarge = (chosen) => {
+      reach(chosen);
       for (const cell of cells) {
         const above = cell.depth < chosen.depth && inside(chosen, cell);
         const shown = above || (cell.depth >= chosen.depth && inside(cell, chosen));
@@ -75,8 +78,7 @@
         const next = event.key === "Escape" ? (enlarge(cells[0]), cells[0]) : move(cell, event.key);
         if (!next) return;
         event.preventDefault();
-        cell.element.tabIndex = -1;
-        next.element.tabIndex = 0;
+        reach(next);
         next.element.focus();
       });
     }
@@ -87,6 +89,10 @@
     const points = JSON.parse(plot.dataset.points), cursor = plot.querySelector(".cursor");
     const reading = plot.parentElement.querySelector(".reading");
     let at = points.length - 1;
+    // What the arrow keys move is a slider to a screen reader, which then says the point itself.
+    for (const [name, value] of [["role", "slider"], ["aria-valuemin", 1], ["aria-valuemax", points.length],
+      ["aria-valuenow", points.length], ["aria-valuetext", "no point is read out yet"]]) plot.setAttribute(name, value);
+    reading.setAttribute("aria-live", "off");
     const show = (number) => {
       at = Math.max(0, Math.min(points.length - 1, number));
       const [step, epoch, phase, allocated, peak, reserved] = points[at];
@@ -94,16 +100,20 @@
       cursor.style.left = 100 * at / (points.length - 1) + "%";
       reading.textContent = `step ${step.toLocaleString("en")}, epoch ${epoch}${phase ? ", " + phase : ""}: ` +
         `${bytes(allocated)} in tensors, at most ${bytes(peak)}, ${bytes(reserved)} held`;
+      plot.setAttribute("aria-valuenow", at + 1);
+      plot.setAttribute("aria-valuetext", reading.textContent);
     };
     plot.addEventListener("pointermove", (event) => {
       const box = plot.getBoundingClientRect();
       show(Math.round((event.clientX - box.left) / box.width * (points.length - 1)));
     });
     plot.addEventListener("keydown", (event) => {
+      const last = points.length - 1;
+      const end = { Home: 0, End: last }[event.key];
       const step = { ArrowLeft: -1, ArrowRight: 1, PageUp: -20, PageDown: 20 }[event.key];
-      if (step === undefined) return;
+      if (end === undefined && step === undefined) return;
       event.preventDefault();
-      show(cursor.hidden ? (step > 0 ? 0 : points.length - 1) : at + step);
+      show(end !== undefined ? end : cursor.hidden ? (step > 0 ? 0 : last) : at + step);
     });
   }
 })();

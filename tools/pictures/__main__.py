@@ -1,0 +1,33 @@
+"""Writes the pictures of the documents; see --help."""
+
+import argparse
+import pathlib
+import sys
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+
+from pictures import recorded
+from pictures.all_pictures import ALL, RECORDED
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(prog="python tools/pictures", description="Writes the pictures of the documents.")
+    parser.add_argument(
+        "--record", action="store_true", help="record what they show anew first, on the simulated GPU; half a minute"
+    )
+    if parser.parse_args().record:
+        try:
+            found = [(one.record(), one.DATA) for one in RECORDED]
+            for data, file in found:
+                recorded.write(data, file)
+        except Exception as error:
+            # Whatever a run fails with; the pictures are as they were.
+            print(f"nothing was recorded: {type(error).__name__}: {error}", file=sys.stderr)
+            return 2
+    for one in ALL:
+        one.FILE.write_text(one.picture(), encoding="utf-8")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

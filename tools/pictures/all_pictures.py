@@ -1,0 +1,10 @@
+"""The pictures that `python tools/pictures` writes.
+
+Each is a module with its FILE and picture(), the file's text. Those that show a run have DATA, too, a file of what was
+recorded, and record(), which makes that again.
+"""
+
+from . import address_space, fragmentation, leak_growth, memory_over_time
+
+RECORDED = (memory_over_time, address_space, leak_growth)
+ALL = (fragmentation, *RECORDED)

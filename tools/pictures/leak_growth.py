@@ -1,0 +1,96 @@
+"""A leak through epochs, up to where memory runs out, and the same training healed.
+
+What is drawn is the timeline of real reports: tools/pictures/programs/leak.py, docs/pictures/leak_growth.json.
+"""
+
+from __future__ import annotations
+
+import itertools
+import pathlib
+from collections.abc import Iterator
+from typing import Any
+
+from . import recorded, simulated_run
+from .line_chart import Kind, Level, Line, LineChart, Mark, line_chart
+
+FILE = recorded.FOLDER / "leak_growth.svg"
+DATA = recorded.FOLDER / "leak_growth.json"
+_PROGRAM = pathlib.Path(__file__).resolve().parent / "programs" / "leak.py"
+_GPU = "1536MiB"
+_GIB = 1 << 30
+
+
+def record() -> dict[str, Any]:
+    """Runs the program as it leaks, and healed."""
+    return {"gpu": _GPU, "leaking": _run(), "healed": _run("--healed")}
+
+
+def _run(*arguments: str) -> dict[str, Any]:
+    told = simulated_run.answer(_PROGRAM, *arguments, memory=_GPU)
+    gpu = told["gpu"]
+    return {
+        "failed_in": told["failed_in"],
+        # The driver has the rest of the GPU.
+        "available_bytes": gpu["total_bytes"] - gpu["outside_bytes"],
+        # (epoch, the first verdict, epochs that are left by it), at the end of each epoch.
+        "forecasts": told["forecasts"],
+        # (epochs ended, most bytes in use since the point before).
+        "points": [[epoch, peak] for _, _, epoch, _, _, peak, _ in told["timeline"]["points"]],
+    }
+
+
+def picture() -> str:
+    data = recorded.read(DATA)
+    leaking = _line(data["leaking"], "bad", "keeps each loss")
+    found = _found(data)
+    available = data["leaking"]["available_bytes"]
+    marks = (
+        Mark(f"leak told, {found[2]:.1f} epochs left", found[0], _at(leaking, found[0]), "bad", "dot"),
+        Mark("out of memory", *leaking.points[-1], "bad"),
+    )
+    return line_chart(
+        LineChart(
+            title="A leak: losses are kept with the graphs behind them",
+            said=_said(data),
+            x_name="epochs",
+            unit="MiB" if available < 2 * _GIB else "GiB",
+            lines=(leaking, _line(data["healed"], "good", "keeps loss.item()")),
+            levels=(Level("memory that the program can have", available),),
+            marks=marks,
+        )
+    )
+
+
+def _found(data: dict[str, Any]) -> list[Any]:
+    """The first epoch's end at which the report says that there is a leak."""
+    return next(one for one in data["leaking"]["forecasts"] if one[1] == "leak")
+
+
+def _line(run: dict[str, Any], kind: Kind, name: str) -> Line:
+    return Line(name, kind, list(_points(run)))
+
+
+def _points(run: dict[str, Any]) -> Iterator[tuple[float, int]]:
+    """Those of an epoch at equal distances; one of which the end was not reached is as long as the one before."""
+    count = 1
+    for epoch, group in itertools.groupby(run["points"], key=lambda point: point[0]):
+        peaks = [peak for _, peak in group]
+        if epoch + 1 != run["failed_in"]:
+            count = len(peaks)
+        for place, peak in enumerate(peaks):
+            yield epoch + place / count, peak
+    if run["failed_in"] is None:
+        yield len(run["forecasts"]), peaks[-1]
+
+
+def _at(line: Line, x: float) -> float:
+    return next(value for place, value in reversed(line.points) if place <= x)
+
+
+def _said(data: dict[str, Any]) -> str:
+    epoch, _, left = _found(data)
+    return (
+        f"Memory rises with each epoch. After epoch {epoch} the report tells the leak, and that memory lasts for "
+        f"{left:.1f} more epochs. It runs out in epoch {data['leaking']['failed_in']}. "
+        f"With loss.item() the same training stays flat for {len(data['healed']['forecasts'])} epochs."
+    )

@@ -1,0 +1,90 @@
+"""A recorded training through PyTorch's allocator and ours, on the smallest GPU that ours completes it on.
+
+What is drawn was replayed on the simulated GPU: docs/pictures/memory_over_time.json.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from itertools import pairwise
+from typing import Any
+
+from . import recorded
+from .line_chart import Kind, Level, Line, LineChart, Mark, line_chart
+
+FILE = recorded.FOLDER / "memory_over_time.svg"
+DATA = recorded.FOLDER / "memory_over_time.json"
+HISTORY = "frcnn60"
+_SAMPLES = 400
+# Of the smallest GPU, in parts of what tensors need; that of the figures in the documents.
+_TOLERANCE = 0.0005
+_GIB = 1 << 30
+
+
+def record() -> dict[str, Any]:
+    """Replays the history: once for the smallest GPU, then with each allocator on it."""
+    from frugal_alloc._replay import history_files, replays
+
+    history = history_files.read(history_files.find(HISTORY))
+    replayer = replays.Replayer()
+    smallest = replayer.measure(
+        history, "frugal", replays.DEFAULT_CAPACITY, True, passes=1, tolerance=_TOLERANCE
+    ).min_capacity_bytes
+    found = {}
+    for allocator in ("native", "expandable", "frugal"):
+        one = replayer.measure(history, allocator, smallest, False, passes=1, samples=_SAMPLES)
+        found["live_bytes"] = [[event, live] for event, live, _ in one.series]
+        held = [[event, held] for event, _, held in one.series if one.completed or event <= one.failed_at]
+        found[allocator] = {"failed_at": one.failed_at, "error": one.error, "held_bytes": _changes(held)}
+    return {"history": HISTORY, "events": history.event_count, "gpu_bytes": smallest, **found}
+
+
+def _changes(points: list[list[int]]) -> list[list[int]]:
+    """Points whose value is not that of the one before, and the last."""
+    return [points[0], *(then for before, then in pairwise(points) if then[1] != before[1])]
+
+
+def picture() -> str:
+    data = recorded.read(DATA)
+    gpu, events = data["gpu_bytes"], data["events"]
+    failed = [
+        _line(data, "native", "native", "PyTorch"),
+        _line(data, "expandable", "expandable", "expandable segments"),
+    ]
+    live = [*data["live_bytes"], [events, data["live_bytes"][-1][1]]]
+    return line_chart(
+        LineChart(
+            title=f"Memory of a Faster R-CNN in training, on a GPU of {gpu / _GIB:.2f} GiB",
+            said=_said(data),
+            x_name="allocations and frees, in thousands",
+            unit="GiB",
+            lines=(
+                Line("what tensors need", "live", _thousands(live)),
+                _line(data, "frugal", "ours", "frugal_alloc holds"),
+                *failed,
+            ),
+            levels=(Level("the GPU's memory", gpu),),
+            marks=tuple(Mark("out of memory", *line.points[-1], line.kind) for line in failed),
+        )
+    )
+
+
+def _line(data: dict[str, Any], allocator: str, kind: Kind, name: str) -> Line:
+    """What an allocator held, up to the end or to where it ran out of memory."""
+    held, failed_at = data[allocator]["held_bytes"], data[allocator]["failed_at"]
+    end = data["events"] if failed_at is None else failed_at
+    return Line(name, kind, _thousands([*held, [end, held[-1][1]]]))
+
+
+def _thousands(points: Iterable[list[int]]) -> list[tuple[float, float]]:
+    return [(event / 1000, size) for event, size in points]
+
+
+def _said(data: dict[str, Any]) -> str:
+    need = max(size for _, size in data["live_bytes"]) / _GIB
+    native, expandable = (data[one]["failed_at"] for one in ("native", "expandable"))
+    return (
+        f"Tensors need {need:.2f} GiB at most. PyTorch's allocator runs out of memory after {native:,} of "
+        f"{data['events']:,} allocations and frees, and with expandable segments after {expandable:,}. With "
+        "frugal_alloc the training completes. A replay on a simulated GPU."
+    )

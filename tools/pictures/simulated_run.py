@@ -1,0 +1,34 @@
+"""Runs a program of a picture on the simulated GPU."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import subprocess
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+
+def answer(program: pathlib.Path, *arguments: str, memory: str, settings: Mapping[str, str] | None = None) -> Any:
+    """What the program prints, in JSON. `memory` is the GPU's, "8GiB"; `settings` are environment variables.
+
+    Raises RuntimeError with the end of what the program says if it fails.
+    """
+    simulate = [sys.executable, "-m", "frugal_alloc", "simulate", "--memory", memory, "--"]
+    # What the user has set is for other programs; where the libraries lie is so for all.
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("FRUGAL_", "PYTORCH_")) or name == "FRUGAL_SIM_LIBRARIES"
+    }
+    done = subprocess.run(
+        [*simulate, sys.executable, str(program), *arguments],
+        env=inherited | dict(settings or {}),
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode != 0:
+        raise RuntimeError(f"{program.name} ended with status {done.returncode}: {done.stderr[-2000:]}")
+    return json.loads(done.stdout)
