@@ -2,7 +2,7 @@
 
     frugal-alloc simulate --memory 16GiB -- python tests/stories/remedies.py
 
-prints the table of docs/stories.md. Sizes do not depend on values, so none are computed. On a machine with a GPU,
+prints the table of docs/out_of_memory.md. Sizes do not depend on values, so none are computed. On a machine with a GPU,
 `python tests/stories/remedies.py` measures that one.
 """
 

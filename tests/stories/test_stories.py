@@ -134,6 +134,6 @@ def test_remedies_save_what_the_documentation_says(tell: Any) -> None:
     assert ended.status == 0, ended.err
     measured = [line for line in ended.out.splitlines() if line.startswith("|")]
     assert len(measured) > 15
-    documented = (ROOT / "docs" / "stories.md").read_text().splitlines()
+    documented = (ROOT / "docs" / "out_of_memory.md").read_text().splitlines()
     for line in measured:
-        assert line in documented, f"docs/stories.md does not have\n{line}"
+        assert line in documented, f"docs/out_of_memory.md does not have\n{line}"
