@@ -26,6 +26,7 @@ absl::Status Lookup(void* library, DriverApi& api) {
 #define FRUGAL_LOOKUP(name, symbol) api.name = reinterpret_cast<decltype(&::symbol)>(dlsym(library, #symbol));
   FRUGAL_DRIVER_REQUIRED(FRUGAL_LOOKUP)
   FRUGAL_DRIVER_VIRTUAL_MEMORY(FRUGAL_LOOKUP)
+  FRUGAL_DRIVER_OPTIONAL(FRUGAL_LOOKUP)
 #undef FRUGAL_LOOKUP
 
 #define FRUGAL_REQUIRE(name, symbol)                                                    \

@@ -50,10 +50,16 @@ namespace frugal {
   X(MemSetAccess, cuMemSetAccess)                               \
   X(MemUnmap, cuMemUnmap)
 
+// What is only told of, and may be lacking.
+#define FRUGAL_DRIVER_OPTIONAL(X)   \
+  X(DeviceGetName, cuDeviceGetName) \
+  X(DeviceGetUuid, cuDeviceGetUuid_v2)
+
 struct DriverApi {
 #define FRUGAL_DECLARE(name, symbol) decltype(&::symbol) name = nullptr;
   FRUGAL_DRIVER_REQUIRED(FRUGAL_DECLARE)
   FRUGAL_DRIVER_VIRTUAL_MEMORY(FRUGAL_DECLARE)
+  FRUGAL_DRIVER_OPTIONAL(FRUGAL_DECLARE)
 #undef FRUGAL_DECLARE
 
   // All functions of the second list are there.

@@ -1,8 +1,10 @@
 #include "cuda/driver_device.h"
 
 #include <algorithm>
+#include <array>
 #include <utility>
 
+#include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "allocator/port/format_bytes.h"
@@ -129,6 +131,22 @@ DriverDevice::~DriverDevice() {
     for (CUevent event : idle_events_) api_.EventDestroy(event);
   }
   api_.DevicePrimaryCtxRelease(device_);
+}
+
+std::string DriverDevice::Name() const {
+  std::array<char, 128> name = {};
+  if (api_.DeviceGetName == nullptr) return "";
+  const CUresult result = api_.DeviceGetName(name.data(), static_cast<int>(name.size() - 1), device_);
+  return result == CUDA_SUCCESS ? name.data() : "";
+}
+
+std::string DriverDevice::Uuid() const {
+  CUuuid uuid = {};
+  if (api_.DeviceGetUuid == nullptr || api_.DeviceGetUuid(&uuid, device_) != CUDA_SUCCESS) return "";
+  const std::string digits = absl::BytesToHexString(absl::string_view(uuid.bytes, sizeof(uuid.bytes)));
+  const absl::string_view all = digits;
+  return absl::StrCat("GPU-", all.substr(0, 8), "-", all.substr(8, 4), "-", all.substr(12, 4), "-", all.substr(16, 4),
+                      "-", all.substr(20));
 }
 
 absl::Status DriverDevice::Inspect() {

@@ -61,6 +61,9 @@ class DriverDevice final : public Device {
 
   // What the driver promises and does not keep, and what is lost by it: one line for people; "" if nothing.
   const std::string& broken_promise() const { return broken_promise_; }
+  // The device's name, and "GPU-" with its UUID, by which all processes know it; "" where the driver does not say.
+  std::string Name() const;
+  std::string Uuid() const;
   // How long the calls since Open have taken.
   const DriverTimes& times() const { return times_; }
   // The host's memory, where that is the device's; nullptr: the device has its own.

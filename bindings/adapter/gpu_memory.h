@@ -19,6 +19,7 @@
 #include "bindings/adapter/routing.h"
 #include "bindings/adapter/torch_compat.h"
 #include "bindings/settings/settings.h"
+#include "bindings/tracking/out_of_memory_facts.h"
 #include "cuda/driver_device.h"
 
 namespace frugal {
@@ -37,6 +38,14 @@ class GpuMemory {
   NativeShare& native_share() { return native_share_; }
   GpuLimit& limit() { return limit_; }
   GpuStatistics& statistics() { return statistics_; }
+  // The verdict on the latest out-of-memory error, and what is thought of it since; nullopt: there was none.
+  std::optional<OutOfMemoryVerdict> last_out_of_memory() const {
+    const int verdict = last_out_of_memory_.load(std::memory_order_relaxed);
+    return verdict < 0 ? std::nullopt : std::optional(static_cast<OutOfMemoryVerdict>(verdict));
+  }
+  void SetLastOutOfMemory(OutOfMemoryVerdict verdict) {
+    last_out_of_memory_.store(static_cast<int>(verdict), std::memory_order_relaxed);
+  }
 
   // Tells the allocator to report to history, from the first time that somebody listens.
   void AttachHistory() { allocator_.settings().SetObserver(&history_); }
@@ -67,6 +76,7 @@ class GpuMemory {
   DeviceAllocator allocator_;
   GpuLimit limit_;
   GpuStatistics statistics_;
+  std::atomic<int> last_out_of_memory_{-1};
   std::atomic<bool> told_of_driver_{false};
   std::atomic<bool> told_of_wrong_accounting_{false};
 };

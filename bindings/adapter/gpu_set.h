@@ -18,6 +18,7 @@
 #include "bindings/adapter/history.h"
 #include "bindings/adapter/routing.h"
 #include "bindings/adapter/torch_compat.h"
+#include "bindings/publishing/publisher.h"
 #include "bindings/settings/settings.h"
 #include "bindings/threads/idle_releaser.h"
 #include "bindings/tracking/leak_report.h"
@@ -28,10 +29,7 @@ namespace frugal {
 // takes some of its memory. Never destroyed. Thread-safety: any thread.
 class GpuSet {
  public:
-  GpuSet(caching::CUDAAllocator& native, Routing& routing, History& history)
-      : native_(native), routing_(routing), history_(history) {
-    idle_releaser_.GuardProcess();
-  }
+  GpuSet(caching::CUDAAllocator& native, Routing& routing, History& history);
 
   // The GPU, opened if it was not. Throws c10::Error if the driver cannot.
   GpuMemory& Get(c10::DeviceIndex ordinal) {
@@ -79,6 +77,10 @@ class GpuSet {
   void SetIdleRelease(absl::Duration idle) { idle_releaser_.SetInterval(idle); }
   // A graph is perhaps about to be captured: memory is not being given back when this returns.
   void AwaitIdleRelease() { idle_releaser_.AwaitCall(); }
+  // Whether this process says what its memory does to whoever of its user asks.
+  void SetPublishing(bool value) { publisher_.Set(value); }
+  // Whether somebody has asked since the last call.
+  bool TakeLook() { return publisher_.TakeLook(); }
   // What the policy of every GPU, opened or not, is told.
   void SetPolicy(const PolicySettings& policy);
   // See GpuMemory::ReleaseIdle.
@@ -114,6 +116,7 @@ class GpuSet {
   PolicySettings policy_ ABSL_GUARDED_BY(mutex_);
 
   IdleReleaser idle_releaser_{[this] { ReleaseIdleOrWarn(); }};
+  Publisher publisher_;
   bool idle_release_fails_ = false;  // the releaser's thread's
 };
 

@@ -160,7 +160,10 @@ void ThrowOutOfMemory(GpuMemory& gpu, size_t requested, cudaStream_t stream, His
       static_cast<size_t>(both.reserved_bytes[0].current), c10::Device(c10::DeviceType::CUDA, gpu.ordinal()));
   observers.Notify(gpu.ordinal(), requested, total, free);
   const Bytes native_reserved = std::max(Bytes(both.reserved_bytes[0].current) - report.reserved, Bytes(0));
-  std::string message = OutOfMemoryMessage(FactsOf(gpu, report, native_reserved));
+  const OutOfMemoryFacts facts = FactsOf(gpu, report, native_reserved);
+  // Before it is explained, which may change the verdict.
+  gpu.SetLastOutOfMemory(facts.verdict);
+  std::string message = OutOfMemoryMessage(facts);
   if (!report.driver_failure.ok()) {
     absl::StrAppend(&message,
                     "\nThe CUDA driver failed on the way, which may be why: ", report.driver_failure.message(), ".");

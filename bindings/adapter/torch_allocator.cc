@@ -198,6 +198,7 @@ void TorchAllocator::Apply(const Settings& settings) {
   gpus_.SetTracking(settings.track);
   gpus_.SetCheckLevel(settings.check);
   gpus_.SetPolicy(settings.policy);
+  gpus_.SetPublishing(settings.publish);
   remaps_.store(settings.policy.remap);
   absl::MutexLock lock(&settings_mutex_);
   settings_ = settings;

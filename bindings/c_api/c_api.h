@@ -207,6 +207,26 @@ int64_t frugal_report_epochs(const struct frugal_report* report);
 /* Writes at most `capacity`, the material ones first, and returns how many there are. */
 int frugal_report_findings(const struct frugal_report* report, struct frugal_finding* findings, int capacity);
 
+/* --- While the process runs.
+
+   A process answers `frugal-alloc top` of its user by a thread of the library's (docs/monitoring.md). Setting
+   publish:off: it does not. */
+
+/* What leaks or grows, as its user is told. */
+struct frugal_told_verdict {
+  const char* kind; /* "leak", "suspect", "growing", "cycle" or "outside" */
+  int gpu;
+  const char* text; /* one line for people */
+  double bytes_per_epoch;
+};
+/* From now on the answers have these verdicts in the place of the library's own: for whoever knows more than it does.
+   The texts are copied. */
+void frugal_tell_verdicts(const struct frugal_told_verdict* verdicts, int count);
+/* 1 if somebody has been answered since the last call: whether it is worth the while to judge anew. */
+int frugal_take_look(void);
+/* The latest out-of-memory error of a GPU is thought to have this cause, as frugal_out_of_memory counts them. */
+void frugal_correct_verdict(int gpu, int verdict);
+
 /* --- Out of memory. */
 
 /* All that is known of a request that could not be served; sizes in bytes. */

@@ -58,6 +58,7 @@ def enable(
     memory_limit: int | str | None = None,
     idle_release: float | str | None = None,
     track: bool | str | None = None,
+    publish: bool | str | None = None,
     report_dir: str | os.PathLike[str] | None = None,
     suppressions: str | os.PathLike[str] | None = None,
     check: str | None = None,
@@ -81,6 +82,8 @@ def enable(
             "10min", or "off". To get it again takes time: see docs/tuning.md.
         track: Whether allocations are recorded by the line that asks for them, to tell what leaks: True (the
             default), "on", False or "off".
+        publish: Whether ``frugal-alloc top`` of the same user sees this process: True (the default), "on", False or
+            "off".
         report_dir: The folder for reports about out-of-memory errors and about whole runs; "off": none are written.
         suppressions: A file that names what no report is to accuse. A later call's file replaces it.
         check: How much the allocator verifies while it works: "off", "fast" (the default) or "full", for hunting bugs.

@@ -18,7 +18,7 @@ LEAST_HISTORY = 1_000_000
 # No GPU has so many bytes; a number of thousands of digits cannot even be written out.
 _MOST_NUMBER = 1 << 63
 
-_SWITCHES = ("track", "remap")
+_SWITCHES = ("track", "publish", "remap")
 
 # What PyTorch's Python functions call to change settings in the middle of a run.
 _PYTORCH_SETTERS = ("_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings")
@@ -33,6 +33,7 @@ def to_text(
     memory_limit: int | str | None = None,
     idle_release: float | str | None = None,
     track: bool | str | None = None,
+    publish: bool | str | None = None,
     report_dir: str | os.PathLike[str] | None = None,
     suppressions: str | os.PathLike[str] | None = None,
     check: str | None = None,
@@ -64,6 +65,7 @@ def to_text(
         entries.append(f"{name}:{value}")
     texts = {
         "track": track,
+        "publish": publish,
         "remap": remap,
         "check": check,
         "report_dir": report_dir,

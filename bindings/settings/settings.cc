@@ -144,6 +144,12 @@ bool SetTrack(absl::string_view value, Settings& settings) {
   return track.has_value();
 }
 
+bool SetPublish(absl::string_view value, Settings& settings) {
+  const std::optional<bool> publish = ParseSwitch(value);
+  if (publish.has_value()) settings.publish = *publish;
+  return publish.has_value();
+}
+
 bool SetRemap(absl::string_view value, Settings& settings) {
   const std::optional<bool> remap = ParseSwitch(value);
   if (remap.has_value()) settings.policy.remap = *remap;
@@ -208,12 +214,14 @@ struct Key {
   std::string (*text)(const Settings& settings);
 };
 
-constexpr std::array<Key, 10> kKeys = {{
+constexpr std::array<Key, 11> kKeys = {{
     {"memory_limit", "a size (20GiB, 512MiB, bytes), a part of each GPU (80%), or off", &SetMemoryLimit,
      [](const Settings& settings) { return settings.memory_limit.ToText(); }},
     {"idle_release", "a time (30s, 500ms, 10min), or off", &SetIdleRelease, &IdleReleaseText},
     {"track", "on or off", &SetTrack,
      [](const Settings& settings) { return std::string(settings.track ? "on" : kOff); }},
+    {"publish", "on or off", &SetPublish,
+     [](const Settings& settings) { return std::string(settings.publish ? "on" : kOff); }},
     {"report_dir", "a folder, or off", &SetReportDir, [](const Settings& settings) { return settings.report_dir; }},
     {"check", "off, fast or full", &SetCheck, &CheckText},
     {"suppressions", "a file", &SetSuppressions, [](const Settings& settings) { return settings.suppressions; }},

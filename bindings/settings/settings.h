@@ -65,6 +65,8 @@ struct Settings {
   absl::Duration idle_release = absl::InfiniteDuration();
   // Whether allocations are recorded by the line that asks for them.
   bool track = true;
+  // Whether this process answers its user's `frugal-alloc top`.
+  bool publish = true;
   // Where reports are written: a folder, "off", or "" for the default, which the Python package knows.
   std::string report_dir;
   // How much the allocator verifies while it works.

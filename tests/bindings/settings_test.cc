@@ -38,7 +38,7 @@ std::string ErrorOf(absl::string_view text) {
 
 TEST(SettingsTest, NothingIsLimitedByDefault) {
   EXPECT_GE(Settings().memory_limit.On(kTotal), kTotal);
-  EXPECT_EQ(ToText(Settings()), "memory_limit:off,idle_release:off,track:on,check:" + kCheck + ",remap:on");
+  EXPECT_EQ(ToText(Settings()), "memory_limit:off,idle_release:off,track:on,publish:on,check:" + kCheck + ",remap:on");
 }
 
 TEST(SettingsTest, MemoryLimitIsASizeOrAPartOfTheGpu) {
@@ -70,6 +70,15 @@ TEST(SettingsTest, RemapIsASwitch) {
   EXPECT_TRUE(Parsed("remap:off,remap:on").policy.remap);
   for (const char* value : {"", "0", "false", "ON"}) {
     EXPECT_NE(ErrorOf(std::string("remap:") + value).find("remap is on or off"), std::string::npos);
+  }
+}
+
+TEST(SettingsTest, PublishIsASwitch) {
+  EXPECT_TRUE(Parsed("").publish);
+  EXPECT_FALSE(Parsed("publish:off").publish);
+  EXPECT_TRUE(Parsed("publish:off,publish:on").publish);
+  for (const char* value : {"", "0", "false", "ON"}) {
+    EXPECT_NE(ErrorOf(std::string("publish:") + value).find("publish is on or off"), std::string::npos);
   }
 }
 
@@ -140,20 +149,22 @@ TEST_F(DriverCostsTest, FilesThatAreNoTableAreRefusedWithOneLineThatNamesThem) {
 
 TEST(SettingsTest, LaterEntriesAndTextsChangeWhatTheyNameOnly) {
   Settings settings = Parsed(" memory_limit : 1GiB , idle_release:3s,, memory_limit:2GiB");
-  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:3s,track:on,check:" + kCheck + ",remap:on");
+  EXPECT_EQ(ToText(settings),
+            "memory_limit:2147483648,idle_release:3s,track:on,publish:on,check:" + kCheck + ",remap:on");
   EXPECT_TRUE(ChangeSettings("idle_release:off", settings).ok());
-  EXPECT_EQ(ToText(settings), "memory_limit:2147483648,idle_release:off,track:on,check:" + kCheck + ",remap:on");
+  EXPECT_EQ(ToText(settings),
+            "memory_limit:2147483648,idle_release:off,track:on,publish:on,check:" + kCheck + ",remap:on");
   EXPECT_TRUE(ChangeSettings("memory_limit:off", settings).ok());
   EXPECT_EQ(ToText(settings), ToText(Settings()));
 }
 
 TEST(SettingsTest, TextOfSettingsMakesTheSameSettings) {
   for (const std::string& text :
-       {"memory_limit:80%,idle_release:0.25s,track:on,check:" + kCheck + ",remap:on",
-        std::string("memory_limit:12345,idle_release:off,track:off,report_dir:/tmp/a b:c,check:off,"
+       {"memory_limit:80%,idle_release:0.25s,track:on,publish:on,check:" + kCheck + ",remap:on",
+        std::string("memory_limit:12345,idle_release:off,track:off,publish:off,report_dir:/tmp/a b:c,check:off,"
                     "suppressions:leaks.txt,remap:off,driver_reserve:1073741824,host_reserve:2147483648,"
                     "driver_costs:costs.txt"),
-        "memory_limit:off,idle_release:off,track:on,check:" + kCheck + ",remap:on,driver_reserve:off"}) {
+        "memory_limit:off,idle_release:off,track:on,publish:on,check:" + kCheck + ",remap:on,driver_reserve:off"}) {
     EXPECT_EQ(ToText(Parsed(text)), text);
   }
 }

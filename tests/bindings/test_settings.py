@@ -204,9 +204,9 @@ report(third=library.settings())
         FRUGAL_ALLOC_CONF="memory_limit:1GiB,idle_release:10min",
     )
     assert result["status"] == 0, result["stderr"]
-    assert result["first"] == "memory_limit:123456789,idle_release:600s,track:on,check:fast,remap:on"
-    assert result["second"] == "memory_limit:123456789,idle_release:2.5s,track:on,check:fast,remap:on"
-    assert result["third"] == "memory_limit:123456789,idle_release:off,track:on,check:fast,remap:on"
+    assert result["first"] == "memory_limit:123456789,idle_release:600s,track:on,publish:on,check:fast,remap:on"
+    assert result["second"] == "memory_limit:123456789,idle_release:2.5s,track:on,publish:on,check:fast,remap:on"
+    assert result["third"] == "memory_limit:123456789,idle_release:off,track:on,publish:on,check:fast,remap:on"
 
 
 NOT_POSSIBLE = {
@@ -217,6 +217,8 @@ NOT_POSSIBLE = {
     "idle_release=True": "idle_release=True is not possible",
     "remap='never'": "remap:never is not possible; remap is on or off",
     "remap=0": "remap=0 is not possible",
+    "publish='never'": "publish:never is not possible; publish is on or off",
+    "publish=0": "publish=0 is not possible",
     "driver_reserve='10%'": "driver_reserve:10% is not possible; driver_reserve is a size",
     "host_reserve='5%'": "host_reserve:5% is not possible; host_reserve is a size (8GiB, 512MiB, bytes), or off",
     "driver_reserve=1.5": "driver_reserve=1.5 is not possible; driver_reserve is bytes or a text",

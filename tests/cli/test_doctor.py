@@ -39,7 +39,7 @@ def test_on_the_simulated_gpu_all_is_well(program: Any) -> None:
     assert "2.00 GiB, virtual memory management" in found["GPU 0"][1]
     assert found["trial"][1] == "enabled, allocated and freed 64 MiB on the simulated GPU"
     assert found["hook"][1].startswith("not installed")
-    assert found["settings"][1] == "memory_limit:off,idle_release:off,track:on,check:fast,remap:on"
+    assert found["settings"][1] == "memory_limit:off,idle_release:off,track:on,publish:on,check:fast,remap:on"
 
 
 def test_a_gpu_whose_memory_is_the_hosts_is_told_apart(program: Any) -> None:
@@ -73,7 +73,7 @@ def test_system_is_what_wheels_are_chosen_by(program: Any) -> None:
 def test_settings_in_force_and_the_switch_are_shown(program: Any) -> None:
     conf = {"FRUGAL_ALLOC_CONF": "memory_limit:80%", "FRUGAL_ALLOC": "0"}
     found = doctor(program, env=os.environ | conf)
-    assert found["settings"] == ("ok", "memory_limit:80%,idle_release:off,track:on,check:fast,remap:on")
+    assert found["settings"] == ("ok", "memory_limit:80%,idle_release:off,track:on,publish:on,check:fast,remap:on")
     assert found["FRUGAL_ALLOC"][0] == "less"
 
 

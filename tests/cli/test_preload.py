@@ -73,7 +73,7 @@ def _simulated() -> str:
             "segments",
             [
                 'frugal_alloc: not used: FRUGAL_ALLOC_CONF: there is no setting "limit"; '
-                "there are memory_limit, idle_release, track, report_dir, check, suppressions, "
+                "there are memory_limit, idle_release, track, publish, report_dir, check, suppressions, "
                 "remap, driver_reserve, host_reserve, driver_costs"
             ],
         ),

@@ -55,6 +55,8 @@ def main(arguments: list[str] | None = None) -> NoReturn:
             status = _with_whole_output(command, lambda: _fit(arguments[1:]))
         elif command == "check":
             status = _with_whole_output(command, lambda: _check(arguments[1:]))
+        elif command == "top":
+            status = _with_whole_output(command, lambda: _top(arguments[1:]))
         else:
             status = _with_whole_output(command, lambda: _carry_out(arguments))
     except _Refused as error:
@@ -113,6 +115,7 @@ def _parser() -> argparse.ArgumentParser:
     commands.add_parser("simulate", help="run a command on a simulated GPU")
     commands.add_parser("fit", help="say whether a program fits a GPU, and what takes the memory")
     commands.add_parser("check", help="compare the GPU memory of tests with a baseline")
+    commands.add_parser("top", help="show what running processes do with GPU memory")
     _add_doctor(commands)
     _add_replay(commands)
     _add_report(commands)
@@ -291,6 +294,18 @@ def _fit(arguments: list[str]) -> int:
             return fit.main(arguments)
     except SystemExit as ended:  # --help and wrong arguments
         return ended.code  # type: ignore[return-value]
+    except KeyboardInterrupt:
+        return INTERRUPTED
+
+
+# --- top
+
+
+def _top(arguments: list[str]) -> int:
+    from . import top
+
+    try:
+        return top.main(arguments)
     except KeyboardInterrupt:
         return INTERRUPTED
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import ctypes
 
 from .. import _interruptions
-from . import epochs, garbage, journal, memory, out_of_memory, sites
+from . import epochs, garbage, journal, memory, out_of_memory, publishing, sites
 from .calls import FrugalAllocError
 from .epochs import EpochFunctions
 from .journal import JournalFunctions
 from .memory import MemoryFunctions
 from .out_of_memory import OutOfMemoryFunctions
+from .publishing import PublishingFunctions
 
 _GARBAGE_COLLECTOR = ctypes.CFUNCTYPE(ctypes.c_int)
 
@@ -32,10 +33,11 @@ _FUNCTIONS = {
     **epochs.FUNCTIONS,
     **out_of_memory.FUNCTIONS,
     **journal.FUNCTIONS,
+    **publishing.FUNCTIONS,
 }
 
 
-class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions, JournalFunctions):
+class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions, JournalFunctions, PublishingFunctions):
     """The functions of the library, for Python. May be called from any thread."""
 
     def __init__(self, path: str) -> None:

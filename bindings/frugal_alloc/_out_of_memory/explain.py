@@ -51,6 +51,7 @@ def _tell(facts: Any, library: Any) -> str | None:
     if told is None:
         return None
     latest_error.remember(told.error)
+    library.correct_verdict(facts.gpu, told.error["verdict"])
     lines = [told.text]
     if errors.met > errors.explained_at:
         lines.append(message.repeated(errors.note()))

@@ -63,7 +63,7 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
     if oom is not None:
         stack = [frame for frame in oom.get("stack", []) if not isinstance(frame, int)]
         oom = {**oom, "stack": frames.stack(stack), "errors": latest_error.met(), "went_on": went_on}
-    gpus = [_gpu(library, gpu) for gpu in library.gpus()]
+    gpus = [gpu_row(library, gpu) for gpu in library.gpus()]
     found = verdicts.judge(library, tracker, gpus) if tracker is not None else verdicts.Judgement([], 0, [])
     rows = [{**verdict.row, "stack": frames.stack(verdict.frames)} for verdict in found.verdicts]
     sites, index = _sites(library, frames) if tracker is not None else ([], {})
@@ -150,7 +150,8 @@ def _epochs(library: Library, tracker: Tracker | None) -> dict[str, Any]:
     }
 
 
-def _gpu(library: Library, gpu: int) -> dict[str, Any]:
+def gpu_row(library: Library, gpu: int) -> dict[str, Any]:
+    """What the document says of a GPU."""
     import torch
 
     stats = library.stats(gpu)

@@ -76,6 +76,8 @@ class Tracker:
         self.outside = Outside(library)
         self.witnesses = Witnesses(library)
         self.trained = Trained()
+        #: Called when an epoch has ended and was looked at.
+        self.at_epoch_end: Callable[[], None] = lambda: None
         #: Whether allocations are recorded: not while tracking is off or frugal_alloc is disabled.
         self.is_watching = True
         #: Why the tracking ended, in a line; "" while it goes on.
@@ -181,6 +183,7 @@ class Tracker:
 
     def _look_for_witnesses(self) -> None:
         self.witnesses.look(self.cycles, self.epochs, self.suppressions)
+        self.at_epoch_end()
 
     def _look_around(self) -> None:
         # Neither freeing garbage nor asking the driver is for a graph that is being captured.

@@ -34,13 +34,15 @@ class Judgement(NamedTuple):
     notes: list[str]
 
 
-def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Judgement:
+def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]], searches: bool = True) -> Judgement:
     """All verdicts as of now, the surest and largest first, and last those that are not material.
 
     Args:
         library: The library.
         tracker: What follows this process.
         gpus: Rows of the document, for how much memory there is.
+        searches: Whether to look for who holds what leaks, which takes tenths of a second; else only who was seen holding
+            it counts.
     """
     accused, kept_after, notes = _without_trained(
         library, accusations.find(library, tracker.cycles, tracker.epochs), tracker
@@ -49,7 +51,7 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]]) -> Jud
     growths = tracker.outside.found()
     told = [one for one in growths if not expectations.is_silenced(_kind(one), None, tracker.suppressions)]
     silenced = len(accused) - len(kept) + len(growths) - len(told)
-    evidence = tracker.witnesses.of(kept)
+    evidence = tracker.witnesses.of(kept) if searches else tracker.witnesses.remembered(kept)
     rates = _rates(kept, told, tracker)
     verdicts = []
     for one, found in zip(kept, evidence, strict=False):

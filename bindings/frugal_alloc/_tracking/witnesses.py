@@ -48,6 +48,10 @@ class Witnesses:
             self._looks_at_search = self._looks
             self.of(accused)
 
+    def remembered(self, accused: list[Accusation]) -> list[Evidence]:
+        """Who was seen holding each of the accused."""
+        return [self._seen.get(one.line, holders.NOTHING) for one in accused]
+
     def of(self, accused: list[Accusation]) -> list[Evidence]:
         """Who holds each of the accused now, or where that is not known any more, who held it before."""
         searched = accused[:MOST_LINES]

@@ -88,6 +88,7 @@ class [[nodiscard]] Status {
 struct Options {
   std::string memory_limit = {};    // the most memory to hold on each GPU: "20GiB", "80%" (of the GPU), or "off"
   std::string idle_release = {};    // memory goes back to the driver after it was free for this long: "30s", or "off"
+  std::string publish = {};         // "off": `frugal-alloc top` does not see this process
   std::string remap = {};           // "off": physical memory never moves once it is mapped; see also keep_in_place()
   std::string driver_reserve = {};  // memory of each GPU to leave to the driver: "1GiB", or "off"
   std::string host_reserve = {};    // memory to leave to the host, where the GPU uses the host's: "8GiB", or "off"
@@ -103,6 +104,7 @@ inline std::string ToText(const Options& options) {
   };
   append("memory_limit", options.memory_limit);
   append("idle_release", options.idle_release);
+  append("publish", options.publish);
   append("remap", options.remap);
   append("driver_reserve", options.driver_reserve);
   append("host_reserve", options.host_reserve);

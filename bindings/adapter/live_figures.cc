@@ -1,0 +1,103 @@
+#include "bindings/adapter/live_figures.h"
+
+#include <dlfcn.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <optional>
+#include <utility>
+#include <vector>
+
+#include "absl/strings/str_cat.h"
+#include "allocator/port/format_bytes.h"
+#include "bindings/adapter/gpu_set.h"
+#include "bindings/adapter/site_sampler.h"
+#include "bindings/publishing/live_document.h"
+#include "bindings/publishing/told_verdicts.h"
+
+namespace frugal {
+namespace {
+
+const char* NameOf(OutOfMemoryVerdict verdict) {
+  switch (verdict) {
+    case OutOfMemoryVerdict::kTooBig:
+      return "too_big";
+    case OutOfMemoryVerdict::kLeak:
+      return "leak";
+    case OutOfMemoryVerdict::kFragmentation:
+      return "fragmentation";
+    case OutOfMemoryVerdict::kOutside:
+      return "outside";
+  }
+  return "";
+}
+
+LiveGpu FiguresOf(GpuMemory& gpu) {
+  // As torch.cuda.memory_allocated() and its like have them.
+  const DeviceStats stats = gpu.statistics().Together();
+  const absl::StatusOr<MemoryInfo> memory = gpu.device().GetMemoryInfo();
+  const Bytes limit = gpu.allocator().settings().Limit();
+  const std::optional<OutOfMemoryVerdict> verdict = gpu.last_out_of_memory();
+  return {.gpu = gpu.ordinal(),
+          .name = gpu.device().Name(),
+          .uuid = gpu.device().Uuid(),
+          .total = memory.ok() ? memory->total.count() : 0,
+          .free = memory.ok() ? memory->free.count() : 0,
+          .is_size_known = memory.ok(),
+          .limit = limit < kUnlimited ? limit.count() : 0,
+          .in_use = stats.allocated_bytes[0].current,
+          .held = stats.reserved_bytes[0].current,
+          .peak = stats.allocated_bytes[0].peak,
+          .stitches = gpu.allocator().GetStatistics().num_stitches,
+          .out_of_memory_errors = stats.num_ooms,
+          .last_out_of_memory = verdict.has_value() ? NameOf(*verdict) : ""};
+}
+
+// In the words of a report of the Python package (_report/headline.py).
+ToldVerdict ToVerdict(const LineFinding& finding) {
+  const std::string place = finding.name.empty() ? "Memory of no named phase" : finding.name;
+  const LeakVerdict verdict = finding.leak.verdict;
+  const bool grows = verdict == LeakVerdict::kGrowing;
+  const char* const kind = grows ? "growing" : verdict == LeakVerdict::kLeak ? "leak" : "suspect";
+  const char* const verb = grows                           ? "makes a tensor that grows by"
+                           : verdict == LeakVerdict::kLeak ? "leaks"
+                                                           : "may leak";
+  return {.kind = kind,
+          .gpu = finding.gpu,
+          .text = absl::StrCat(place, " ", verb, " ", FormatBytes(finding.leak.bytes_per_epoch), " with each epoch"),
+          .bytes_per_epoch = finding.leak.bytes_per_epoch};
+}
+
+std::vector<ToldVerdict> Verdicts(const LeakReport& report) {
+  if (std::optional<std::vector<ToldVerdict>> told = ToldVerdicts::Instance().Latest(); told.has_value()) return *told;
+  std::vector<ToldVerdict> verdicts;
+  for (const LineFinding& finding : report.findings) {
+    if (finding.material) verdicts.push_back(ToVerdict(finding));
+  }
+  return verdicts;
+}
+
+}  // namespace
+
+std::string SimulatedNode() {
+  const char* const node = std::getenv("FRUGAL_SIM_NODE");
+  return node == nullptr ? "" : node;
+}
+
+std::string DescribeLive(const GpuSet& gpus, const std::string& node) {
+  LiveFigures figures;
+  figures.pid = getpid();
+  figures.age_seconds = AgeSeconds();
+  figures.command = CommandLine();
+  figures.is_simulated = dlsym(RTLD_DEFAULT, "frugal_sim_calls") != nullptr;
+  figures.node = figures.is_simulated ? node : "";
+  figures.is_tracking = SiteSampler::is_on();
+  gpus.ForEach([&figures](GpuMemory& gpu) { figures.gpus.push_back(FiguresOf(gpu)); });
+  const LeakReport report = gpus.MakeLeakReport();
+  figures.epochs = report.epochs;
+  figures.verdicts = Verdicts(report);
+  return WriteLiveDocument(figures);
+}
+
+}  // namespace frugal

@@ -1,0 +1,34 @@
+// The functions of c_api.h about what the process tells while it runs.
+
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "bindings/adapter/torch_allocator.h"
+#include "bindings/c_api/c_api.h"
+#include "bindings/publishing/told_verdicts.h"
+
+void frugal_tell_verdicts(const struct frugal_told_verdict* verdicts, int count) {
+  std::vector<frugal::ToldVerdict> told;
+  told.reserve(static_cast<size_t>(count));
+  for (int i = 0; i < count; ++i) {
+    const frugal_told_verdict& verdict = verdicts[i];
+    told.push_back({verdict.kind, verdict.gpu, verdict.text, verdict.bytes_per_epoch});
+  }
+  frugal::ToldVerdicts::Instance().Tell(std::move(told));
+}
+
+int frugal_take_look(void) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  return allocator != nullptr && allocator->gpus().TakeLook() ? 1 : 0;
+}
+
+void frugal_correct_verdict(int gpu_number, int verdict) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  const auto ordinal = static_cast<c10::DeviceIndex>(gpu_number);
+  if (allocator == nullptr || ordinal != gpu_number) return;
+  if (verdict < 0 || verdict > static_cast<int>(frugal::OutOfMemoryVerdict::kOutside)) return;
+  if (frugal::GpuMemory* const gpu = allocator->gpus().Find(ordinal); gpu != nullptr) {
+    gpu->SetLastOutOfMemory(static_cast<frugal::OutOfMemoryVerdict>(verdict));
+  }
+}

@@ -1,0 +1,45 @@
+"""What the process tells ``frugal-alloc top`` while it runs; see bindings/c_api/c_api.h."""
+
+from __future__ import annotations
+
+import ctypes
+from typing import Any, NamedTuple
+
+from .calls import Functions, encode, structure
+from .out_of_memory import VERDICTS
+
+
+class ToldVerdict(NamedTuple):
+    """What leaks or grows, in a line for people."""
+
+    kind: str
+    gpu: int
+    text: str
+    bytes_per_epoch: float
+
+
+_ToldVerdict = structure("_ToldVerdict", "text kind; int gpu; text text; double bytes_per_epoch")
+
+# Result and arguments of each function, as bindings/c_api/c_api.h declares them.
+FUNCTIONS: dict[str, tuple[Any, ...]] = {
+    "frugal_tell_verdicts": (None, ctypes.POINTER(_ToldVerdict), ctypes.c_int),
+    "frugal_take_look": (ctypes.c_int,),
+    "frugal_correct_verdict": (None, ctypes.c_int, ctypes.c_int),
+}
+
+
+class PublishingFunctions(Functions):
+    """What is answered to whoever asks the process."""
+
+    def tell_verdicts(self, verdicts: list[ToldVerdict]) -> None:
+        """From now on these are told in the place of the library's own."""
+        rows = [_ToldVerdict(encode(one.kind), one.gpu, encode(one.text), one.bytes_per_epoch) for one in verdicts]
+        self._library.frugal_tell_verdicts((_ToldVerdict * len(rows))(*rows), len(rows))
+
+    def take_look(self) -> bool:
+        """Whether somebody has been answered since the last call."""
+        return bool(self._library.frugal_take_look())
+
+    def correct_verdict(self, gpu: int, verdict: str) -> None:
+        """The latest out-of-memory error of the GPU is thought to have this cause."""
+        self._library.frugal_correct_verdict(gpu, VERDICTS.index(verdict))

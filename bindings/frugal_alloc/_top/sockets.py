@@ -1,0 +1,172 @@
+"""Finds the processes that publish, and asks them all at once, for a bounded time.
+
+Each listens at a name that /proc/net/unix lists (bindings/publishing/publisher.h). Nothing else is looked at, and no
+process is asked but those. Who answers is what the kernel says of the socket, not what the answer says.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import re
+import selectors
+import socket
+import struct
+import time
+from typing import NamedTuple
+
+from . import answers
+
+#: Who has not answered by then does not answer.
+PATIENCE_SECONDS = 1.0
+# More at a time would take more file descriptors than a process has by default.
+_MOST_PROCESSES = 400
+_MOST_BYTES = 128 << 10
+_NAME = re.compile(r"frugal_alloc/(\d{1,20})/(\d{1,10})")
+# Of /proc/net/unix: this socket listens.
+_LISTENS = 0x10000
+
+
+class Process(NamedTuple):
+    """A process that publishes."""
+
+    pid: int
+    answer: answers.Answer | None
+    #: Why there is no answer, for people; "" where there is one.
+    problem: str = ""
+
+
+class Seen(NamedTuple):
+    """All that publish in this network namespace."""
+
+    processes: list[Process]
+    #: Processes of others, which answer only them.
+    foreign: int = 0
+    #: Not asked, since there are so many.
+    left_out: int = 0
+
+
+def look(patience: float = PATIENCE_SECONDS) -> Seen:
+    """Asks every process that publishes; takes no longer than `patience` and a little."""
+    names = _names()
+    asked = names[:_MOST_PROCESSES]
+    foreign = 0
+    processes: dict[int, Process] = {}
+    with contextlib.ExitStack() as stack:
+        waiting: list[_Question] = []
+        for name in asked:
+            question = _Question.begin(name, stack)
+            if question == "foreign":
+                foreign += 1
+            elif isinstance(question, Process):
+                processes[question.pid] = question
+            elif isinstance(question, _Question):
+                waiting.append(question)
+        for question in _answered(waiting, time.monotonic() + patience):
+            if (process := question.process()) is not None:
+                processes[process.pid] = process
+    return Seen([processes[pid] for pid in sorted(processes)], foreign, len(names) - len(asked))
+
+
+def _names() -> list[str]:
+    """The names at which processes listen."""
+    names = set()
+    try:
+        with open("/proc/net/unix", errors="replace") as table:
+            next(table, None)
+            for row in table:
+                fields = row.split(maxsplit=7)
+                if len(fields) == 8 and (found := _NAME.fullmatch(fields[7].rstrip("\n")[1:])):
+                    if fields[7].startswith("@") and int(fields[3], 16) & _LISTENS:
+                        names.add(found[0])
+    except OSError:
+        return []
+    return sorted(names)
+
+
+def _is_named(pid: int, name: str) -> bool:
+    """Whether the process is the one that the name is of, as its own pid namespace numbers it."""
+    try:
+        with open(f"/proc/{pid}/status", "rb") as status:
+            numbers = next((row.split()[1:] for row in status if row.startswith(b"NSpid:")), [b"%d" % pid])
+    except OSError:
+        return False
+    return bool(numbers) and int(numbers[-1]) == int(name.rpartition("/")[2])
+
+
+class _Question:
+    """One process that is asked."""
+
+    def __init__(self, pid: int, connection: socket.socket) -> None:
+        self.pid = pid
+        self.connection = connection
+        self._text = b""
+        self._is_whole = False
+
+    @staticmethod
+    def begin(name: str, stack: contextlib.ExitStack) -> _Question | Process | str | None:
+        """What is to be waited for; or a process that has no room for one more question; "foreign"; None: nobody is
+        there, or somebody who is not the one that the name says."""
+        connection = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+        connection.setblocking(False)
+        try:
+            connection.connect(f"\0{name}")
+        except BlockingIOError:
+            # Nobody takes connections: who that is cannot be told but by the name, where it is of this namespace.
+            number = int(name.rpartition("/")[2])
+            here = name.split("/")[1] == str(_this_namespace()) and _is_named(number, name)
+            return Process(number, None, _SILENT) if here else None
+        except OSError:
+            return None
+        pid, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+        if user != os.geteuid() and os.geteuid() != 0:
+            return "foreign"
+        return _Question(pid, connection) if pid > 0 and _is_named(pid, name) else None
+
+    def read(self) -> bool:
+        """Takes what has come; whether that is all."""
+        try:
+            part = self.connection.recv(1 << 16)
+        except BlockingIOError:
+            return False
+        except OSError:
+            part = b""
+        # The line's end, since a forked child may hold the connection.
+        self._text += part
+        line, end, _ = self._text.partition(b"\n")
+        self._is_whole = bool(end)
+        if end:
+            self._text = line
+        return bool(end) or not part or len(self._text) > _MOST_BYTES
+
+    def process(self) -> Process | None:
+        if not self._is_whole:
+            if not os.path.exists(f"/proc/{self.pid}"):
+                return None  # it has ended meanwhile
+            return Process(self.pid, None, "its answer has no end" if len(self._text) > _MOST_BYTES else _SILENT)
+        try:
+            return Process(self.pid, answers.parse(self._text))
+        except answers.BadAnswer as error:
+            return Process(self.pid, None, str(error))
+
+
+_SILENT = "it does not answer"
+
+
+def _this_namespace() -> int:
+    try:
+        return os.stat("/proc/self/ns/pid").st_ino
+    except OSError:
+        return 0
+
+
+def _answered(waiting: list[_Question], deadline: float) -> list[_Question]:
+    """The questions, once all are answered or the time is over."""
+    with selectors.DefaultSelector() as selector:
+        for question in waiting:
+            selector.register(question.connection, selectors.EVENT_READ, question)
+        while selector.get_map() and (left := deadline - time.monotonic()) > 0:
+            for key, _ in selector.select(left):
+                if key.data.read():
+                    selector.unregister(key.fileobj)
+    return waiting

@@ -1,0 +1,86 @@
+// Answers whoever asks this process about its memory while it runs: `frugal-alloc top`.
+
+#ifndef FRUGAL_BINDINGS_PUBLISHING_PUBLISHER_H_
+#define FRUGAL_BINDINGS_PUBLISHING_PUBLISHER_H_
+
+#include <sys/types.h>
+
+#include <atomic>
+#include <functional>
+#include <string>
+#include <thread>
+
+#include "absl/base/thread_annotations.h"
+#include "absl/synchronization/mutex.h"
+#include "absl/time/time.h"
+
+namespace frugal {
+
+// A thread that waits at a Unix socket in the abstract namespace, and answers each connection with one document and
+// the end of the stream. Nobody asks: it never runs. The socket goes with the process, and /proc/net/unix lists it.
+//
+// Asked by its own user or by root, and by nobody else. An answer is handed to the kernel in one piece, so a reader
+// that hangs holds up nothing. Whatever stands in the way of publishing - no sockets, no threads, a name that is taken,
+// a sandbox - means that nothing is published, and is no error.
+//
+// Thread-safety: any thread.
+class Publisher {
+ public:
+  // The document: one line without its end, of at most kMostBytes. Called on the thread; may throw, which answers
+  // nothing.
+  using Describe = std::function<std::string()>;
+  // A socket takes so much at once, however slow the reader is.
+  static constexpr size_t kMostBytes = size_t{64} << 10;
+
+  explicit Publisher(Describe describe) : describe_(std::move(describe)) {}
+  ~Publisher() { static_cast<void>(StopWithin(absl::InfiniteDuration())); }
+  Publisher(const Publisher&) = delete;
+  Publisher& operator=(const Publisher&) = delete;
+
+  // Whether it is to publish, which it is at first. Turning it off waits for an answer that is under way.
+  void Set(bool is_wanted) ABSL_LOCKS_EXCLUDED(mutex_);
+  // There is something to tell: from now on there is a thread unless it is not wanted.
+  void Begin() ABSL_LOCKS_EXCLUDED(mutex_);
+  // Ends the thread, for good. False: it is in an answer that takes longer, and is left to itself; the object must then
+  // last for ever.
+  bool StopWithin(absl::Duration longest) ABSL_LOCKS_EXCLUDED(mutex_);
+  // Whether somebody has been answered since the last call.
+  bool TakeLook() { return looked_.exchange(false, std::memory_order_relaxed); }
+
+  // For the one object of a process, which is never destroyed: its thread ends before exit takes the driver away, and a
+  // child by fork has neither thread nor socket, and may begin anew.
+  void GuardProcess();
+
+  // The name of a process's socket, without the zero that it begins with in the kernel: "frugal_alloc/", the number of
+  // its pid namespace, "/" and its pid. Containers that share a network can have equal pids.
+  static std::string NameOfThisProcess();
+
+ private:
+  // One thread with its socket.
+  struct Session {
+    std::string name;
+    int listener;
+    int connection = -1;
+    bool ended = false;
+    std::thread thread;
+  };
+
+  void StartIfWanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  bool EndSession(absl::Duration longest) ABSL_LOCKS_EXCLUDED(mutex_);
+  void Run(Session& session);
+  void Answer(int connection);
+
+  const Describe describe_;
+  std::atomic<bool> looked_{false};
+
+  absl::Mutex mutex_;
+  bool wanted_ ABSL_GUARDED_BY(mutex_) = true;
+  bool begun_ ABSL_GUARDED_BY(mutex_) = false;
+  bool stopped_ ABSL_GUARDED_BY(mutex_) = false;
+  // A pointer, since a child by fork has to forget a thread that it does not have.
+  Session* session_ ABSL_GUARDED_BY(mutex_) = nullptr;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_PUBLISHING_PUBLISHER_H_

@@ -1,0 +1,343 @@
+#include "bindings/publishing/publisher.h"
+
+#include <fcntl.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <array>
+#include <csignal>
+#include <cstddef>
+#include <cstdint>
+#include <cstdlib>
+#include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <latch>
+#include <stdexcept>
+#include <string>
+
+#include "gtest/gtest.h"
+
+namespace frugal {
+namespace {
+
+// For a child that hangs: it then ends by a signal.
+constexpr unsigned kMostSeconds = 60;
+
+class Descriptor {
+ public:
+  explicit Descriptor(int number) : number_(number) {}
+  ~Descriptor() {
+    if (number_ >= 0) close(number_);
+  }
+  Descriptor(const Descriptor&) = delete;
+  Descriptor& operator=(const Descriptor&) = delete;
+  int number() const { return number_; }
+
+ private:
+  const int number_;
+};
+
+sockaddr_un AddressOf(const std::string& name, socklen_t& size) {
+  sockaddr_un address = {};
+  address.sun_family = AF_UNIX;
+  std::memcpy(address.sun_path + 1, name.data(), name.size());
+  size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
+  return address;
+}
+
+// -1: nobody listens.
+int Connect(const std::string& name) {
+  socklen_t size = 0;
+  const sockaddr_un address = AddressOf(name, size);
+  const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+  if (connect(connection, reinterpret_cast<const sockaddr*>(&address), size) == 0) return connection;
+  close(connection);
+  return -1;
+}
+
+// Up to the end of the line or of the stream.
+std::string ReadLine(int connection) {
+  std::string text;
+  std::array<char, 4096> buffer;
+  while (text.empty() || text.back() != '\n') {
+    const ssize_t size = read(connection, buffer.data(), buffer.size());
+    if (size <= 0) break;
+    text.append(buffer.data(), static_cast<size_t>(size));
+  }
+  return text;
+}
+
+std::string Ask(const std::string& name = Publisher::NameOfThisProcess()) {
+  const Descriptor connection(Connect(name));
+  return connection.number() < 0 ? "nobody" : ReadLine(connection.number());
+}
+
+std::string Hello() { return "hello"; }
+
+// Runs `body` in a child by fork; whether all that it expects came true.
+bool HoldsInChild(const std::function<void()>& body) {
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kMostSeconds);
+    body();
+    exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = -1;
+  EXPECT_EQ(waitpid(child, &status, 0), child);
+  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
+}
+
+TEST(PublisherTest, AProcessAnswersOnceThereIsSomethingToTell) {
+  Publisher publisher(Hello);
+  EXPECT_EQ(Ask(), "nobody");
+  publisher.Begin();
+  EXPECT_EQ(Ask(), "hello\n");
+  EXPECT_EQ(Ask(), "hello\n");
+}
+
+TEST(PublisherTest, TheNameGoesWithThePublisher) {
+  {
+    Publisher publisher(Hello);
+    publisher.Begin();
+  }
+  EXPECT_EQ(Ask(), "nobody");
+}
+
+TEST(PublisherTest, TheSettingTurnsItOffAndOn) {
+  Publisher publisher(Hello);
+  publisher.Set(false);
+  publisher.Begin();
+  EXPECT_EQ(Ask(), "nobody");
+  publisher.Set(true);
+  EXPECT_EQ(Ask(), "hello\n");
+  publisher.Set(false);
+  EXPECT_EQ(Ask(), "nobody");
+  publisher.Set(true);
+  EXPECT_EQ(Ask(), "hello\n");
+}
+
+TEST(PublisherTest, ItIsKnownWhetherSomebodyLooked) {
+  Publisher publisher(Hello);
+  publisher.Begin();
+  EXPECT_FALSE(publisher.TakeLook());
+  Ask();
+  EXPECT_TRUE(publisher.TakeLook());
+  EXPECT_FALSE(publisher.TakeLook());
+}
+
+TEST(PublisherTest, AReaderThatHangsHoldsUpNobody) {
+  Publisher publisher([] { return std::string(Publisher::kMostBytes - 1, 'x'); });
+  publisher.Begin();
+  const Descriptor hangs(Connect(Publisher::NameOfThisProcess()));
+  EXPECT_EQ(Ask().size(), Publisher::kMostBytes);
+  EXPECT_TRUE(publisher.StopWithin(absl::InfiniteDuration()));
+}
+
+TEST(PublisherTest, AReaderThatWentAwayIsNoSignal) {
+  Publisher publisher(Hello);
+  publisher.Begin();
+  close(Connect(Publisher::NameOfThisProcess()));
+  EXPECT_EQ(Ask(), "hello\n");
+}
+
+TEST(PublisherTest, WhatIsTooLongOrFailsIsNotAnswered) {
+  Publisher large([] { return std::string(Publisher::kMostBytes, 'x'); });
+  large.Begin();
+  EXPECT_EQ(Ask(), "");
+  large.Set(false);
+  Publisher failing([]() -> std::string { throw std::runtime_error("no"); });
+  failing.Begin();
+  EXPECT_EQ(Ask(), "");
+  EXPECT_EQ(Ask(), "");
+}
+
+TEST(PublisherTest, ATakenNameMeansThatNothingIsPublished) {
+  socklen_t size = 0;
+  const sockaddr_un address = AddressOf(Publisher::NameOfThisProcess(), size);
+  const Descriptor taken(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(taken.number(), reinterpret_cast<const sockaddr*>(&address), size), 0);
+  Publisher publisher(Hello);
+  publisher.Begin();
+  EXPECT_EQ(Ask(), "nobody");
+}
+
+TEST(PublisherTest, AProcessWithoutDescriptorsPublishesNothing) {
+  EXPECT_TRUE(HoldsInChild([] {
+    while (dup(0) >= 0) continue;
+    Publisher publisher(Hello);
+    publisher.Begin();
+    for (int number = 3; number < 10; ++number) close(number);
+    EXPECT_EQ(Ask(), "nobody");
+  }));
+}
+
+TEST(PublisherTest, AProgramThatClosesAllItsFilesLosesNoOthersByIt) {
+  Publisher publisher(Hello);
+  publisher.Begin();
+  ASSERT_EQ(Ask(), "hello\n");
+  socklen_t size = 0;
+  const sockaddr_un address = AddressOf("frugal_alloc/test", size);
+  const Descriptor others(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ASSERT_EQ(bind(others.number(), reinterpret_cast<const sockaddr*>(&address), size), 0);
+  ASSERT_EQ(listen(others.number(), 1), 0);
+  // Each descriptor that is a socket of the publisher's name now is the program's.
+  int mine = -1;
+  for (int number = 3; number < 100; ++number) {
+    sockaddr_un found = {};
+    socklen_t found_size = sizeof(found);
+    if (getsockname(number, reinterpret_cast<sockaddr*>(&found), &found_size) != 0) continue;
+    if (found_size <= sizeof(found.sun_family) || number == others.number()) continue;
+    if (std::string(found.sun_path + 1, found_size - offsetof(sockaddr_un, sun_path) - 1) ==
+        Publisher::NameOfThisProcess()) {
+      mine = number;
+    }
+  }
+  ASSERT_GE(mine, 0);
+  ASSERT_EQ(dup2(others.number(), mine), mine);
+  // The thread is in its call still: it answers this one, and then finds that the socket is another.
+  EXPECT_EQ(Ask(), "hello\n");
+  EXPECT_TRUE(publisher.StopWithin(absl::InfiniteDuration()));
+  const Descriptor connection(Connect("frugal_alloc/test"));
+  EXPECT_GE(connection.number(), 0);
+  close(mine);
+}
+
+TEST(PublisherTest, ForeignUsersAreNotAnswered) {
+  if (geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  // The publisher is nobody's: root may ask it, and another user may not.
+  std::array<int, 2> told;
+  std::array<int, 2> ends;
+  ASSERT_EQ(pipe2(told.data(), O_CLOEXEC), 0);
+  ASSERT_EQ(pipe2(ends.data(), O_CLOEXEC), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kMostSeconds);
+    close(ends[1]);
+    if (setresuid(1234, 1234, 1234) != 0) _exit(1);
+    Publisher publisher(Hello);
+    publisher.Begin();
+    const std::string name = Publisher::NameOfThisProcess() + "\n";
+    if (write(told[1], name.data(), name.size()) < 0) _exit(1);
+    char byte = 0;
+    _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
+  }
+  close(ends[0]);
+  close(told[1]);
+  std::string name = ReadLine(told[0]);
+  if (name.empty()) {
+    close(ends[1]);
+    waitpid(child, nullptr, 0);
+    GTEST_SKIP() << "this namespace has one user only";
+  }
+  name.pop_back();
+  EXPECT_EQ(Ask(name), "hello\n");
+  EXPECT_TRUE(HoldsInChild([&name] {
+    ASSERT_EQ(setresuid(4321, 4321, 4321), 0);
+    EXPECT_EQ(Ask(name), "");
+  }));
+  close(ends[1]);
+  waitpid(child, nullptr, 0);
+}
+
+// The signals that a thread of this process blocks, as the kernel has them.
+uint64_t BlockedBy(const std::filesystem::path& task) {
+  std::ifstream status(task / "status");
+  for (std::string line; std::getline(status, line);) {
+    if (line.rfind("SigBlk:", 0) == 0) return std::stoull(line.substr(line.find_first_not_of(" \t", 7)), nullptr, 16);
+  }
+  return 0;
+}
+
+TEST(PublisherTest, SignalsGoToTheProgramsThreads) {
+  constexpr uint64_t kInterrupt = uint64_t{1} << (SIGINT - 1);
+  Publisher publisher(Hello);
+  publisher.Begin();
+  ASSERT_EQ(Ask(), "hello\n");
+  int others = 0;
+  for (const auto& task : std::filesystem::directory_iterator("/proc/self/task")) {
+    const bool is_this = task.path().filename() == std::to_string(getpid());
+    EXPECT_EQ((BlockedBy(task) & kInterrupt) == 0, is_this);
+    others += is_this ? 0 : 1;
+  }
+  EXPECT_EQ(others, 1);
+}
+
+// The publisher of a process, and what becomes of it in children and at the end. Never destroyed.
+Publisher& GuardedPublisher() {
+  static Publisher* const publisher = [] {
+    auto* made = new Publisher(Hello);
+    made->GuardProcess();
+    made->Begin();
+    return made;
+  }();
+  return *publisher;
+}
+
+TEST(GuardedPublisherTest, AChildHasANameOfItsOwnOnceItBegins) {
+  GuardedPublisher();
+  const std::string parents = Publisher::NameOfThisProcess();
+  EXPECT_TRUE(HoldsInChild([&parents] {
+    EXPECT_NE(Publisher::NameOfThisProcess(), parents);
+    EXPECT_EQ(Ask(), "nobody");
+    GuardedPublisher().Begin();
+    EXPECT_EQ(Ask(), "hello\n");
+    EXPECT_EQ(Ask(parents), "hello\n");
+  }));
+  EXPECT_EQ(Ask(), "hello\n");
+}
+
+TEST(GuardedPublisherTest, AChildDoesNotKeepItsParentsName) {
+  std::array<int, 2> told;
+  std::array<int, 2> ends;
+  ASSERT_EQ(pipe(told.data()), 0);
+  ASSERT_EQ(pipe(ends.data()), 0);
+  const pid_t child = fork();
+  if (child == 0) {
+    alarm(kMostSeconds);
+    close(ends[1]);
+    GuardedPublisher().Begin();
+    if (fork() == 0) {
+      close(told[1]);
+      char byte = 0;
+      _exit(read(ends[0], &byte, 1) == 0 ? 0 : 1);
+    }
+    const std::string name = Publisher::NameOfThisProcess() + "\n";
+    _exit(write(told[1], name.data(), name.size()) > 0 ? 0 : 1);
+  }
+  close(ends[0]);
+  close(told[1]);
+  std::string name = ReadLine(told[0]);
+  name.pop_back();
+  waitpid(child, nullptr, 0);
+  EXPECT_EQ(Ask(name), "nobody");
+  close(ends[1]);
+}
+
+TEST(GuardedPublisherTest, AProcessThatIsBeingReadEnds) {
+  EXPECT_TRUE(HoldsInChild([] {
+    GuardedPublisher().Begin();
+    Connect(Publisher::NameOfThisProcess());
+    Ask();
+  }));
+}
+
+TEST(GuardedPublisherTest, AnAnswerThatHangsIsLeftToItself) {
+  EXPECT_TRUE(HoldsInChild([] {
+    static std::latch asked{1};
+    static Publisher* const publisher = new Publisher([]() -> std::string {
+      asked.count_down();
+      while (true) pause();
+    });
+    publisher->Begin();
+    Connect(Publisher::NameOfThisProcess());
+    asked.wait();
+    EXPECT_FALSE(publisher->StopWithin(absl::Milliseconds(1)));
+  }));
+}
+
+}  // namespace
+}  // namespace frugal
