@@ -79,7 +79,7 @@ class _LiveVerdicts:
 
         gpus = [document.gpu_row(self._library, gpu) for gpu in self._library.gpus()]
         judgement = verdicts.judge(self._library, self._tracker, gpus, searches=False)
-        groups, _ = causes.material_and_small([verdict.row for verdict in judgement.verdicts])
+        groups, _ = causes.material_and_small(document.with_cells([verdict.row for verdict in judgement.verdicts]))
         return [
             ToldVerdict(
                 group[0]["kind"],

@@ -73,24 +73,24 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
         "run": _run(tracker),
         "epochs": _epochs(library, tracker),
         "gpus": gpus,
-        "verdicts": _with_cells(rows),
+        "verdicts": with_cells(rows),
         "suppressed": found.silenced,
-        "frames": _with_cells(frames.rows),
-        "sites": _with_cells(sites),
+        "frames": with_cells(frames.rows),
+        "sites": with_cells(sites),
         "timeline": _timeline(tracker),
         "segments": _segments(library, index),
-        "oom": _with_cells(oom),
+        "oom": with_cells(oom),
         "notes": _notes(library, tracker) + found.notes,
     }
 
 
-def _with_cells(value: Any) -> Any:
+def with_cells(value: Any) -> Any:
     """The value with the files of a notebook's cells named as its user knows them, which only this process can."""
     if isinstance(value, list):
-        return [_with_cells(one) for one in value]
+        return [with_cells(one) for one in value]
     if not isinstance(value, dict):
         return value
-    named = {key: _with_cells(one) if isinstance(one, (dict, list)) else one for key, one in value.items()}
+    named = {key: with_cells(one) if isinstance(one, (dict, list)) else one for key, one in value.items()}
     return named | {"file": code_lines.file_name(named["file"])} if named.get("file") else named
 
 

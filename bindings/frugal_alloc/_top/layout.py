@@ -11,7 +11,7 @@ from .._report.headline import OOM_NAMES
 from .picture import command_of
 
 #: Where nothing says how wide the reader's screen is.
-DEFAULT_WIDTH = 100
+DEFAULT_WIDTH = 160
 _LEAST_WIDTH = 30
 _LEAST_COMMAND = 16
 # Below this, a command has a line of its own.
@@ -47,7 +47,7 @@ _COLUMNS = {
     "age": _Column("AGE", lambda process, gpu: format_age(process["age_seconds"])),
 }
 # What goes first where there is no room.
-_DISPENSABLE = ("stitches", "age", "ooms", "peak", "held", "gpu")
+_DISPENSABLE = ("stitches", "age", "ooms", "peak")
 
 
 def format_age(seconds: float) -> str:
@@ -97,7 +97,8 @@ def _table(processes: list[dict[str, Any]], width: int) -> list[Line]:
     rows = [(process, gpu) for process in answered for gpu in process["gpus"]]
     names = list(_COLUMNS)
     is_narrow = width < _NARROW
-    for name in _DISPENSABLE:
+    has_several = any(len(process["gpus"]) > 1 for process in answered)
+    for name in (*_DISPENSABLE, *(("held", "gpu") if has_several else ("gpu", "held"))):
         if _width(names, rows) + (0 if is_narrow else 2 + _LEAST_COMMAND) <= width:
             break
         names.remove(name)
@@ -112,9 +113,7 @@ def _table(processes: list[dict[str, Any]], width: int) -> list[Line]:
     return written
 
 
-def _process(
-    process: dict[str, Any], names: list[str], widths: list[int], width: int, is_narrow: bool
-) -> list[Line]:
+def _process(process: dict[str, Any], names: list[str], widths: list[int], width: int, is_narrow: bool) -> list[Line]:
     written = []
     for number, gpu in enumerate(process["gpus"]):
         cells = [_COLUMNS[name].cell(process, gpu) for name in names]

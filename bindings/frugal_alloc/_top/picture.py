@@ -6,6 +6,7 @@ import datetime
 import os
 from typing import Any
 
+from .._amounts import short_path
 from . import sockets
 
 SCHEMA = "frugal_alloc.top"
@@ -83,6 +84,9 @@ def _identity(process: dict[str, Any], gpu: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def command_of(process: dict[str, Any]) -> str:
-    """The command line as people know it: the program without its folder."""
+    """The command line as people know it: the program without its folder, a script with what tells it apart."""
     words = process["command"]
-    return " ".join([os.path.basename(words[0]), *words[1:]]) if words else "(unknown)"
+    if not words:
+        return "(unknown)"
+    rest = [short_path(word) if word.endswith(".py") else word for word in words[1:]]
+    return " ".join([os.path.basename(words[0]), *rest])

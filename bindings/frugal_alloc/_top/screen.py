@@ -104,11 +104,12 @@ def _keys() -> Iterator[Callable[[float], bool]]:
         return keyboard in ready and os.read(keyboard, 1 << 10) in (b"", b"q", b"Q", b"\x04")
 
     try:
-        tty.setcbreak(keyboard)
+        # Without a wait for output that a terminal does not take.
+        tty.setcbreak(keyboard, termios.TCSANOW)
         yield key_pressed
     finally:
         signal.signal(signal.SIGWINCH, handler_before)
-        termios.tcsetattr(keyboard, termios.TCSAFLUSH, before)
+        termios.tcsetattr(keyboard, termios.TCSANOW, before)
         os.close(woken)
         os.close(wake)
 

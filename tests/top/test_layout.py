@@ -1,0 +1,140 @@
+"""How the picture looks at each width."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from frugal_alloc._top import layout, picture, screen
+
+GIB = 1 << 30
+NOBODY = {"processes": [], "gpus": [], "of_other_users": 0, "left_out": 0}
+
+
+def gpu(number: int = 0, **changes: Any) -> dict[str, Any]:
+    return {
+        "gpu": number,
+        "name": "NVIDIA H100",
+        "uuid": f"GPU-{number}",
+        "total_bytes": 80 * GIB,
+        "free_bytes": 20 * GIB,
+        "limit_bytes": 0,
+        "in_use_bytes": 30 * GIB,
+        "held_bytes": 40 * GIB,
+        "waste_bytes": 10 * GIB,
+        "peak_in_use_bytes": 35 * GIB,
+        "stitches": 1234,
+        "out_of_memory_errors": 0,
+        "last_out_of_memory": None,
+        **changes,
+    }
+
+
+def process(pid: int, *gpus: dict[str, Any], **changes: Any) -> dict[str, Any]:
+    return {
+        "pid": pid,
+        "problem": None,
+        "age_seconds": 3725.0,
+        "command": ["/usr/bin/python3", "/home/somebody/project/train.py", "--lr", "0.1"],
+        "simulated": False,
+        "node": "",
+        "tracking": True,
+        "epochs": 3,
+        "gpus": list(gpus) or [gpu()],
+        "verdicts": [],
+        **changes,
+    }
+
+
+def of(*processes: dict[str, Any]) -> dict[str, Any]:
+    return {**NOBODY, "processes": list(processes), "gpus": picture._gpus(list(processes))}
+
+
+def text(document: dict[str, Any], width: int) -> list[str]:
+    return [line.text for line in layout.lines(document, width)]
+
+
+def test_wide_screens_have_all_columns() -> None:
+    assert text(of(process(4711)), 120)[-2:] == [
+        " PID  GPU      IN USE        HELD       WASTE        PEAK  STITCHES  OOM         AGE  COMMAND",
+        "4711    0   30.00 GiB   40.00 GiB   10.00 GiB   35.00 GiB     1,234    0  1 h 02 min  python3 "
+        "project/train.py --lr 0.1",
+    ]
+
+
+def test_gpus_have_their_sums_above() -> None:
+    lines = text(of(process(1), process(2, gpu(in_use_bytes=GIB, held_bytes=GIB, waste_bytes=0))), 120)
+    assert lines[:3] == [
+        "GPU 0  NVIDIA H100: 20.00 GiB free of 80.00 GiB",
+        "  in use 31.00 GiB, held 41.00 GiB, waste 10.00 GiB, in 2 processes",
+        "",
+    ]
+
+
+def test_narrow_screens_drop_what_matters_least() -> None:
+    assert text(of(process(4711)), 80)[-2:] == [
+        " PID  GPU      IN USE        HELD       WASTE        PEAK  OOM  COMMAND",
+        "4711    0   30.00 GiB   40.00 GiB   10.00 GiB   35.00 GiB    0  python3 proje...",
+    ]
+    assert text(of(process(4711)), 40)[-3:] == [
+        " PID      IN USE        HELD       WASTE",
+        "4711   30.00 GiB   40.00 GiB   10.00 GiB",
+        "  python3 project/train.py --lr 0.1",
+    ]
+
+
+def test_process_on_two_gpus_says_which_however_narrow() -> None:
+    rows = text(of(process(4711, gpu(0), gpu(1))), 40)
+    assert rows[-3].split()[1] == "0" and rows[-2].split()[1] == "1"
+
+
+@pytest.mark.parametrize("width", [1, 30, 40, 59, 60, 80, 120, 200])
+def test_no_line_is_wider_than_the_screen(width: int) -> None:
+    verdict = {"kind": "leak", "gpu": 0, "bytes_per_epoch": 1.0, "text": "train.py:1 leaks " + "\u9577" * 100}
+    sick = process(2, gpu(out_of_memory_errors=3, last_out_of_memory="leak"), verdicts=[verdict], tracking=False)
+    silent = {"pid": 3, "problem": "it does not answer"}
+    for line in layout.lines({**of(process(1), sick, silent), "of_other_users": 2, "left_out": 1}, width):
+        assert sum(layout._cells(character) for character in line.text) <= max(width, 30)
+
+
+def test_verdicts_follow_their_process() -> None:
+    verdicts = [
+        {"kind": "leak", "gpu": 0, "bytes_per_epoch": 4.0, "text": "train.py:1 leaks 4 bytes with each epoch"},
+        {"kind": "suspect", "gpu": 0, "bytes_per_epoch": 2.0, "text": "train.py:2 may leak 2 bytes with each epoch"},
+    ]
+    sick = process(7, gpu(out_of_memory_errors=2, last_out_of_memory="fragmentation"), verdicts=verdicts)
+    assert layout.lines(of(sick), 100)[-3:] == [
+        layout.Line("    train.py:1 leaks 4 bytes with each epoch", "bad"),
+        layout.Line("    train.py:2 may leak 2 bytes with each epoch", "warning"),
+        layout.Line("    2 out-of-memory errors on GPU 0; the latest: fragmentation", "bad"),
+    ]
+
+
+def test_simulated_gpus_of_two_processes_are_two() -> None:
+    first, second = process(1, simulated=True), process(2, simulated=True)
+    assert len(of(first, second)["gpus"]) == 2
+    node = of(process(1, simulated=True, node="/n"), process(2, simulated=True, node="/n"))["gpus"]
+    assert [one["processes"] for one in node] == [[1, 2]]
+
+
+def test_one_gpu_under_two_numbers_is_one() -> None:
+    (one,) = of(process(1, gpu(0, uuid="GPU-x")), process(2, gpu(3, uuid="GPU-x")))["gpus"]
+    assert (one["gpu"], one["held_bytes"]) == (0, 80 * GIB)
+
+
+def test_nobody_is_one_line_that_says_what_to_do() -> None:
+    assert text(NOBODY, 200) == [layout.NOTHING]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "age"),
+    [(0.9, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "59 min"), (3600, "1 h 00 min"), (90_000, "1 d 01 h")],
+)
+def test_ages_are_short(seconds: float, age: str) -> None:
+    assert layout.format_age(seconds) == age
+
+
+def test_low_windows_say_what_is_below_them() -> None:
+    shown = screen._screen(of(*(process(pid) for pid in range(1, 30))), 2.0, 100, 10)
+    assert len(shown) == 10
+    assert "more lines" in shown[-1].text

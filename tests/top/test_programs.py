@@ -1,0 +1,235 @@
+"""Real programs on the simulated GPU, as ``frugal-alloc top`` sees them."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from frugal_alloc._report import headline
+from frugal_alloc._top import layout, picture
+from frugal_alloc._tracking import causes
+from published import GIB, MIB, is_published, running
+
+TRAINING = """
+kept = []
+held = [tensor(30 * MIB) for _ in range(4)]
+held = held[:1]
+for epoch in range(12):
+    kept.append(tensor(4 * MIB))
+    frugal_alloc.epoch_end()
+try:
+    tensor(8 << 30)
+except torch.OutOfMemoryError:
+    pass
+tell(
+    in_use=torch.cuda.memory_allocated(),
+    held=torch.cuda.memory_reserved(),
+    peak=torch.cuda.max_memory_allocated(),
+    report=frugal_alloc.report().to_json(),
+    stitches=frugal_alloc.stats()["stitches"],
+)
+await_order()
+"""
+
+
+@pytest.fixture(scope="module")
+def training(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
+    """What a program that leaks tells of itself; it goes on meanwhile."""
+    with running(TRAINING, tmp_path_factory.mktemp("training")) as program:
+        yield program.told()
+
+
+def seen(pid: int) -> dict[str, Any] | None:
+    return next((one for one in picture.take()["processes"] if one["pid"] == pid), None)
+
+
+def test_figures_are_the_programs_own(training: dict[str, Any]) -> None:
+    process = seen(training["pid"])
+    assert process is not None
+    assert process["command"][1:] == [process["command"][1], "--its", "arguments"]
+    assert process["command"][1].endswith("train.py")
+    assert process["simulated"] and process["tracking"] and process["epochs"] == 12
+    (gpu,) = process["gpus"]
+    assert gpu["in_use_bytes"] == training["in_use"] == (30 + 12 * 4) * MIB
+    assert gpu["held_bytes"] == training["held"]
+    assert gpu["waste_bytes"] == training["held"] - training["in_use"]
+    assert gpu["peak_in_use_bytes"] == training["peak"]
+    assert gpu["stitches"] == training["stitches"]
+    assert gpu["total_bytes"] == 4 * GIB
+    assert gpu["out_of_memory_errors"] == 1
+    assert gpu["last_out_of_memory"] == "too_big"
+
+
+def test_leak_is_told_in_the_words_of_the_report(training: dict[str, Any]) -> None:
+    (verdict,) = seen(training["pid"])["verdicts"]  # type: ignore[index]
+    assert (verdict["kind"], verdict["bytes_per_epoch"]) == ("leak", 4 * MIB)
+    (cause,) = causes.grouped(json.loads(training["report"])["verdicts"])
+    assert verdict["text"] == headline.sentence(cause)
+    assert verdict["text"].endswith("train.py:8 leaks 4.00 MiB with each epoch")
+
+
+def test_gpus_sum_is_of_its_processes(training: dict[str, Any]) -> None:
+    (gpu,) = [gpu for gpu in picture.take()["gpus"] if training["pid"] in gpu["processes"]]
+    assert gpu["in_use_bytes"] == training["in_use"]
+    assert gpu["processes"] == [training["pid"]]
+
+
+def test_command_prints_one_document(training: dict[str, Any], command: Any) -> None:
+    outcome = command("top", "--json")
+    assert outcome.status == 0
+    document = json.loads(outcome.out)
+    assert (document["schema"], document["version"]) == ("frugal_alloc.top", 1)
+    (process,) = [one for one in document["processes"] if one["pid"] == training["pid"]]
+    assert process["gpus"][0]["in_use_bytes"] == training["in_use"]
+
+
+def test_pipe_is_given_the_text_once(training: dict[str, Any], command: Any) -> None:
+    outcome = command("top")
+    assert outcome.status == 0
+    row = next(line for line in outcome.out.splitlines() if line.split()[:1] == [str(training["pid"])])
+    assert "78.00 MiB" in row and "train.py --its arguments" in row
+    assert "train.py:8 leaks 4.00 MiB with each epoch" in outcome.out
+    assert "1 out-of-memory error on GPU 0; the latest: too big" in outcome.out
+    assert "\033" not in outcome.out
+
+
+def test_process_without_frugal_alloc_is_not_there_and_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    with subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) as bystander:
+        sys.addaudithook(lambda event, arguments: opened.append(str(arguments[0])) if event == "open" else None)
+        assert seen(bystander.pid) is None
+        assert "/proc/net/unix" in opened
+        assert not [path for path in opened if f"/proc/{bystander.pid}" in path]
+        bystander.communicate(b"\n")
+
+
+def test_leak_that_ends_is_told_no_more_once_somebody_has_looked(tmp_path: Path) -> None:
+    code = """
+kept = []
+def epoch(size):
+    kept.append(tensor(size))
+    frugal_alloc.epoch_end()
+for _ in range(12):
+    epoch(4 * MIB)
+tell()
+await_order()
+kept.clear()
+for _ in range(12):
+    frugal_alloc.epoch_end()
+tell()
+await_order()
+"""
+    with running(code, tmp_path) as program:
+        pid = program.told()["pid"]
+        assert [verdict["kind"] for verdict in seen(pid)["verdicts"]] == ["leak"]  # type: ignore[index]
+        program.order()
+        program.told()
+        assert seen(pid)["verdicts"] == []  # type: ignore[index]
+        program.order()
+
+
+def test_setting_publish_off_hides_a_process_until_it_is_turned_on(tmp_path: Path) -> None:
+    code = """
+block = tensor(MIB)
+tell()
+await_order()
+frugal_alloc.enable(publish=True)
+tell()
+await_order()
+frugal_alloc.enable(publish=False)
+tell()
+await_order()
+"""
+    with running(code, tmp_path, FRUGAL_ALLOC_CONF="publish:off,track:off") as program:
+        pid = program.told()["pid"]
+        assert not is_published(pid)
+        program.order()
+        program.told()
+        process = seen(pid)
+        assert process is not None and not process["tracking"] and process["verdicts"] == []
+        program.order()
+        program.told()
+        assert not is_published(pid)
+        program.order()
+        assert program.status() == 0
+
+
+def test_child_that_opens_a_gpu_is_seen_under_its_own_pid(tmp_path: Path) -> None:
+    code = """
+child = os.fork()
+if child == 0:
+    block = tensor(3 * MIB)
+    tell()
+    await_order()
+    os._exit(0)
+os.waitpid(child, 0)
+block = tensor(5 * MIB)
+tell()
+await_order()
+"""
+    with running(code, tmp_path) as program:
+        child = program.told()["pid"]
+        assert seen(child)["gpus"][0]["in_use_bytes"] == 3 * MIB  # type: ignore[index]
+        program.order()
+        parent = program.told()["pid"]
+        assert parent != child
+        assert seen(child) is None
+        assert seen(parent)["gpus"][0]["in_use_bytes"] == 5 * MIB  # type: ignore[index]
+        program.order()
+        assert program.status() == 0
+
+
+def test_process_ends_while_it_is_being_read(tmp_path: Path) -> None:
+    code = """
+import socket
+block = tensor(MIB)
+readers = []
+name = f"\\0frugal_alloc/{os.stat('/proc/self/ns/pid').st_ino}/{os.getpid()}"
+for _ in range(5):
+    reader = socket.socket(socket.AF_UNIX)
+    reader.connect(name)
+    readers.append(reader)
+tell()
+"""
+    with running(code, tmp_path) as program:
+        pid = program.told()["pid"]
+        assert program.status() == 0
+        assert seen(pid) is None
+
+
+def test_process_that_is_stopped_does_not_answer(tmp_path: Path) -> None:
+    with running("block = tensor(MIB)\ntell()\nawait_order()\n", tmp_path) as program:
+        pid = program.told()["pid"]
+        os.kill(pid, signal.SIGSTOP)
+        try:
+            process = seen(pid)
+        finally:
+            os.kill(pid, signal.SIGCONT)
+        assert process == {"pid": pid, "problem": "it does not answer"}
+        program.order()
+        assert program.status() == 0
+
+
+def test_two_gpus_have_a_row_each(tmp_path: Path) -> None:
+    code = """
+first = tensor(2 * MIB)
+second = torch.empty(6 * MIB, dtype=torch.uint8, device="cuda:1")
+tell()
+await_order()
+"""
+    with running(code, tmp_path, FRUGAL_SIM_GPUS="2") as program:
+        pid = program.told()["pid"]
+        process = seen(pid)
+        assert [gpu["in_use_bytes"] for gpu in process["gpus"]] == [2 * MIB, 6 * MIB]  # type: ignore[index]
+        document = picture.take()
+        rows = [gpu for gpu in document["gpus"] if pid in gpu["processes"]]
+        assert [(row["gpu"], row["in_use_bytes"]) for row in rows] == [(0, 2 * MIB), (1, 6 * MIB)]
+        assert [line.text for line in layout.lines(document, 120) if str(pid) in line.text]
+        program.order()
