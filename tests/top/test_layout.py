@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,7 +59,7 @@ def text(document: dict[str, Any], width: int) -> list[str]:
 def test_wide_screens_have_all_columns() -> None:
     assert text(of(process(4711)), 120)[-2:] == [
         " PID  GPU      IN USE        HELD       WASTE        PEAK  STITCHES  OOM         AGE  COMMAND",
-        "4711    0   30.00 GiB   40.00 GiB   10.00 GiB   35.00 GiB     1,234    0  1 h 02 min  python3 "
+        "4711    0   30.00 GiB   40.00 GiB   10.00 GiB   35.00 GiB     1,234    0  1 h 02 min  "
         "project/train.py --lr 0.1",
     ]
 
@@ -73,13 +75,13 @@ def test_gpus_have_their_sums_above() -> None:
 
 def test_narrow_screens_drop_what_matters_least() -> None:
     assert text(of(process(4711)), 80)[-2:] == [
-        " PID  GPU      IN USE        HELD       WASTE        PEAK  OOM  COMMAND",
-        "4711    0   30.00 GiB   40.00 GiB   10.00 GiB   35.00 GiB    0  python3 proje...",
+        " PID  GPU      IN USE        HELD       WASTE        PEAK  COMMAND",
+        "4711    0   30.00 GiB   40.00 GiB   10.00 GiB   35.00 GiB  project/train.py -...",
     ]
     assert text(of(process(4711)), 40)[-3:] == [
         " PID      IN USE        HELD       WASTE",
         "4711   30.00 GiB   40.00 GiB   10.00 GiB",
-        "  python3 project/train.py --lr 0.1",
+        "  project/train.py --lr 0.1",
     ]
 
 
@@ -122,6 +124,20 @@ def test_one_gpu_under_two_numbers_is_one() -> None:
     assert (one["gpu"], one["held_bytes"]) == (0, 80 * GIB)
 
 
+@pytest.mark.parametrize(
+    ("command", "shown"),
+    [
+        (["/usr/bin/python3", "/a/b/c/train.py", "x"], "c/train.py x"),
+        (["/usr/bin/python3", "-m", "pytest"], "python3 -m pytest"),
+        (["/opt/bin/server", "--port", "1"], "server --port 1"),
+        (["train.py"], "train.py"),
+        ([], "(unknown)"),
+    ],
+)
+def test_commands_are_shown_as_people_know_them(command: list[str], shown: str) -> None:
+    assert picture.command_of(process(1, command=command)) == shown
+
+
 def test_nobody_is_one_line_that_says_what_to_do() -> None:
     assert text(NOBODY, 200) == [layout.NOTHING]
 
@@ -138,3 +154,10 @@ def test_low_windows_say_what_is_below_them() -> None:
     shown = screen._screen(of(*(process(pid) for pid in range(1, 30))), 2.0, 100, 10)
     assert len(shown) == 10
     assert "more lines" in shown[-1].text
+
+
+def test_page_shows_what_was_recorded() -> None:
+    recorded = json.loads((Path(__file__).parent / "recorded.json").read_text())
+    page = (Path(__file__).resolve().parents[2] / "docs" / "monitoring.md").read_text()
+    shown = page.split("```text\n", 1)[1].split("\n```", 1)[0]
+    assert shown.splitlines() == text(recorded, 130)

@@ -48,8 +48,14 @@ await_order()
 """
 
 
-def values(text: str) -> dict[str, float]:
-    return {row.rpartition(" ")[0]: float(row.rpartition(" ")[2]) for row in text.splitlines() if row[:1] != "#"}
+def values(text: str) -> dict[tuple[str, frozenset[str]], float]:
+    """By name and labels."""
+    rows = [re.fullmatch(r"(\w+)\{(.*)\} (\S+)", row) for row in text.splitlines() if row[:1] != "#"]
+    return {(row[1], frozenset(row[2].split(","))): float(row[3]) for row in rows if row is not None}
+
+
+def of_gpu(name: str, *labels: str) -> tuple[str, frozenset[str]]:
+    return f"frugal_alloc_{name}", frozenset(['gpu="0"', *labels])
 
 
 def test_program_and_top_export_the_same(tmp_path: Path) -> None:
@@ -63,15 +69,15 @@ def test_program_and_top_export_the_same(tmp_path: Path) -> None:
                 tops = values(answer.read().decode())
             exporter.send_signal(2)
             assert exporter.wait(timeout=60) == 130
-        labels = f'pid="{told["pid"]}",program="train.py",gpu="0"'
-        for name, value in own.items():
-            assert tops[name.replace('gpu="0"', labels)] == value, name
-        assert own['frugal_alloc_allocated_bytes{gpu="0"}'] == told["in_use"] == 78 * MIB
-        assert own['frugal_alloc_waste_bytes{gpu="0"}'] == told["held"] - told["in_use"]
-        assert own['frugal_alloc_out_of_memory_errors_total{gpu="0"}'] == 1
-        assert own['frugal_alloc_verdicts{gpu="0",kind="leak"}'] == 1
-        assert own['frugal_alloc_verdicts{gpu="0",kind="suspect"}'] == 0
-        assert {name.partition("{")[0] for name in own} == set(_prometheus_metrics.names())
+        others = [f'pid="{told["pid"]}"', 'program="train.py"']
+        for (name, labels), value in own.items():
+            assert tops[name, labels | set(others)] == value, name
+        assert own[of_gpu("allocated_bytes")] == told["in_use"] == 78 * MIB
+        assert own[of_gpu("waste_bytes")] == told["held"] - told["in_use"]
+        assert own[of_gpu("out_of_memory_errors_total")] == 1
+        assert own[of_gpu("verdicts", 'kind="leak"')] == 1
+        assert own[of_gpu("verdicts", 'kind="suspect"')] == 0
+        assert {name for name, _ in own} == set(_prometheus_metrics.names())
 
 
 def test_address_that_is_taken_is_refused(command: Any) -> None:

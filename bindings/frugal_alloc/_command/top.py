@@ -39,9 +39,7 @@ def main(arguments: list[str]) -> int:
 
 def _parser() -> Parser:
     parser = Parser("frugal-alloc top", description=_DESCRIPTION)
-    parser.add_argument(
-        "--once", action="store_true", help="print it once; so it is wherever the output is no terminal"
-    )
+    parser.add_argument("--once", action="store_true", help="print it once, as where the output is no terminal")
     parser.add_argument("--json", action="store_true", help="print it once, as a JSON object")
     parser.add_argument(
         "--interval",

@@ -1,6 +1,7 @@
 """What ``frugal-alloc top`` shows: the processes of this machine that run with frugal_alloc, as they are now.
 
-``sockets`` finds who publishes and asks them, ``answers`` brings an answer into form, ``picture`` puts all together, per
-process and per GPU. ``layout`` writes that as text, ``screen`` shows it again and again, ``exporter`` serves it to
-Prometheus. Processes publish by bindings/publishing. Imports from ``_amounts``, ``_messages`` and ``_report``.
+``sockets`` finds who publishes and asks them, ``answers`` brings an answer into form, ``picture`` puts all together,
+per process and per GPU. ``layout`` writes that as text, ``screen`` shows it again and again, ``exporter`` serves it to
+Prometheus. Processes publish by bindings/publishing. Imports from ``_amounts``, ``_messages``,
+``_prometheus_metrics`` and ``_report``.
 """

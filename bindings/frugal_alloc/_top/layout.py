@@ -13,7 +13,7 @@ from .picture import command_of
 #: Where nothing says how wide the reader's screen is.
 DEFAULT_WIDTH = 160
 _LEAST_WIDTH = 30
-_LEAST_COMMAND = 16
+_LEAST_COMMAND = 20
 # Below this, a command has a line of its own.
 _NARROW = 60
 

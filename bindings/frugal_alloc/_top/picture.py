@@ -84,9 +84,10 @@ def _identity(process: dict[str, Any], gpu: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def command_of(process: dict[str, Any]) -> str:
-    """The command line as people know it: the program without its folder, a script with what tells it apart."""
+    """The command line as people know it: a script without its interpreter, or a program without its folder."""
     words = process["command"]
     if not words:
         return "(unknown)"
-    rest = [short_path(word) if word.endswith(".py") else word for word in words[1:]]
-    return " ".join([os.path.basename(words[0]), *rest])
+    if len(words) > 1 and words[1].endswith(".py"):
+        return " ".join([short_path(words[1]), *words[2:]])
+    return " ".join([os.path.basename(words[0]), *words[1:]])

@@ -22,7 +22,7 @@ PATIENCE_SECONDS = 1.0
 # More at a time would take more file descriptors than a process has by default.
 _MOST_PROCESSES = 400
 _MOST_BYTES = 128 << 10
-_NAME = re.compile(r"frugal_alloc/(\d{1,20})/(\d{1,10})")
+_NAME = re.compile(r"@frugal_alloc/(\d{1,20})/(\d{1,10})")
 # Of /proc/net/unix: this socket listens.
 _LISTENS = 0x10000
 
@@ -76,9 +76,10 @@ def _names() -> list[str]:
             next(table, None)
             for row in table:
                 fields = row.split(maxsplit=7)
-                if len(fields) == 8 and (found := _NAME.fullmatch(fields[7].rstrip("\n")[1:])):
-                    if fields[7].startswith("@") and int(fields[3], 16) & _LISTENS:
-                        names.add(found[0])
+                if len(fields) < 8 or not int(fields[3], 16) & _LISTENS:
+                    continue
+                if (found := _NAME.fullmatch(fields[7].rstrip("\n"))) is not None:
+                    names.add(found[0][1:])
     except OSError:
         return []
     return sorted(names)

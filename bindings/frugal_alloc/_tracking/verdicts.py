@@ -41,8 +41,8 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]], search
         library: The library.
         tracker: What follows this process.
         gpus: Rows of the document, for how much memory there is.
-        searches: Whether to look for who holds what leaks, which takes tenths of a second; else only who was seen holding
-            it counts.
+        searches: Whether to look for who holds what leaks, which takes tenths of a second; else only who was seen
+            holding it before counts.
     """
     accused, kept_after, notes = _without_trained(
         library, accusations.find(library, tracker.cycles, tracker.epochs), tracker

@@ -32,8 +32,8 @@ def by_gpu() -> dict[int, dict[str, int]]:
 
 
 def counts_by_gpu() -> dict[int, dict[str, int]]:
-    """Of each GPU in use: "stitches", "out_of_memory_errors", and "waste_bytes", what is held and in no tensor. Makes no
-    driver call."""
+    """Of each GPU in use: "stitches", "out_of_memory_errors", and "waste_bytes", what is held and in no tensor. Makes
+    no driver call."""
     library = _native.loaded()
     if library is None:
         return {}
