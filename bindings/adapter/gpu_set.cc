@@ -5,21 +5,10 @@
 #include <utility>
 
 #include "bindings/adapter/autograd_node.h"
-#include "bindings/adapter/live_figures.h"
 #include "bindings/adapter/site_sampler.h"
-#include "bindings/publishing/told_verdicts.h"
 #include "bindings/threads/forked_child.h"
 
 namespace frugal {
-
-GpuSet::GpuSet(caching::CUDAAllocator& native, Routing& routing, History& history)
-    : native_(native),
-      routing_(routing),
-      history_(history),
-      publisher_([this, node = SimulatedNode()] { return DescribeLive(*this, node); }) {
-  idle_releaser_.GuardProcess();
-  publisher_.GuardProcess();
-}
 
 GpuMemory& GpuSet::Open(c10::DeviceIndex ordinal) {
   {
@@ -147,7 +136,6 @@ void GpuSet::ReleaseIdleOrWarn() {
 
 void GpuSet::BecomeForkedChild() {
   Renew(mutex_);
-  ToldVerdicts::Instance().BecomeForkedChild();
   count_.store(0, std::memory_order_relaxed);
   for (std::atomic<GpuMemory*>& gpu : gpus_) gpu.store(nullptr, std::memory_order_relaxed);
   // The parent's ranges may have been in the middle of a change.

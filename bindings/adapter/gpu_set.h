@@ -29,7 +29,11 @@ namespace frugal {
 // takes some of its memory. Never destroyed. Thread-safety: any thread.
 class GpuSet {
  public:
-  GpuSet(caching::CUDAAllocator& native, Routing& routing, History& history);
+  // All must outlive the object.
+  GpuSet(caching::CUDAAllocator& native, Routing& routing, History& history, Publisher& publisher)
+      : native_(native), routing_(routing), history_(history), publisher_(publisher) {
+    idle_releaser_.GuardProcess();
+  }
 
   // The GPU, opened if it was not. Throws c10::Error if the driver cannot.
   GpuMemory& Get(c10::DeviceIndex ordinal) {
@@ -77,10 +81,6 @@ class GpuSet {
   void SetIdleRelease(absl::Duration idle) { idle_releaser_.SetInterval(idle); }
   // A graph is perhaps about to be captured: memory is not being given back when this returns.
   void AwaitIdleRelease() { idle_releaser_.AwaitCall(); }
-  // Whether this process says what its memory does to whoever of its user asks.
-  void SetPublishing(bool value) { publisher_.Set(value); }
-  // Whether somebody has asked since the last call.
-  bool TakeLook() { return publisher_.TakeLook(); }
   // What the policy of every GPU, opened or not, is told.
   void SetPolicy(const PolicySettings& policy);
   // See GpuMemory::ReleaseIdle.
@@ -102,6 +102,7 @@ class GpuSet {
   caching::CUDAAllocator& native_;
   Routing& routing_;
   History& history_;
+  Publisher& publisher_;
   AddressDirectory directory_;
   std::array<std::atomic<GpuMemory*>, kMaxGpus> gpus_ = {};
   // The ordinals of the first count_ that were opened, in that order.
@@ -116,7 +117,6 @@ class GpuSet {
   PolicySettings policy_ ABSL_GUARDED_BY(mutex_);
 
   IdleReleaser idle_releaser_{[this] { ReleaseIdleOrWarn(); }};
-  Publisher publisher_;
   bool idle_release_fails_ = false;  // the releaser's thread's
 };
 

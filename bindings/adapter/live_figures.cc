@@ -11,7 +11,6 @@
 
 #include "absl/strings/str_cat.h"
 #include "allocator/port/format_bytes.h"
-#include "bindings/adapter/gpu_set.h"
 #include "bindings/adapter/site_sampler.h"
 #include "bindings/publishing/live_document.h"
 #include "bindings/publishing/told_verdicts.h"

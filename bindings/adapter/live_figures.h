@@ -5,9 +5,9 @@
 
 #include <string>
 
-namespace frugal {
+#include "bindings/adapter/gpu_set.h"
 
-class GpuSet;
+namespace frugal {
 
 // The simulated machine that this process shares with others, as its environment says; "": none.
 std::string SimulatedNode();

@@ -20,7 +20,7 @@ void frugal_tell_verdicts(const struct frugal_told_verdict* verdicts, int count)
 
 int frugal_take_look(void) {
   frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  return allocator != nullptr && allocator->gpus().TakeLook() ? 1 : 0;
+  return allocator != nullptr && allocator->publisher().TakeLook() ? 1 : 0;
 }
 
 void frugal_correct_verdict(int gpu_number, int verdict) {

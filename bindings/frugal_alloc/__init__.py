@@ -78,12 +78,9 @@ def enable(
     Args:
         memory_limit: The most that this process may hold on each GPU, PyTorch's own allocator included: bytes,
             "20GiB", "80%" of the GPU, or "off". The smaller of it and PyTorch's memory fraction applies.
-        idle_release: Memory that was free for so long goes back to the driver, for other processes: seconds, "30s",
-            "10min", or "off". To get it again takes time: see docs/tuning.md.
-        track: Whether allocations are recorded by the line that asks for them, to tell what leaks: True (the
-            default), "on", False or "off".
-        publish: Whether ``frugal-alloc top`` of the same user sees this process: True (the default), "on", False or
-            "off".
+        idle_release: Memory that was free for so long goes back to the driver: seconds, "30s", "10min", or "off".
+        track: Whether allocations are recorded by line, to tell what leaks: True (the default), "on", False or "off".
+        publish: Whether ``frugal-alloc top`` sees this process: True (the default), "on", False or "off".
         report_dir: The folder for reports about out-of-memory errors and about whole runs; "off": none are written.
         suppressions: A file that names what no report is to accuse. A later call's file replaces it.
         check: How much the allocator verifies while it works: "off", "fast" (the default) or "full", for hunting bugs.

@@ -58,10 +58,9 @@ def to_text(
         if isinstance(value, number_types) and not isinstance(value, bool) and abs(value) < _MOST_NUMBER:
             value = f"{value}{unit}" if isinstance(value, int) else f"{value:.6f}{unit}"
         if not _is_text(value):
-            kinds = "bytes or a text" if unit == "" else "seconds or a text"
-            raise _native.FrugalAllocError(
-                f"{name}={_shown(value)} is not possible; {name} is {kinds} as in FRUGAL_ALLOC_CONF"
-            )
+            kind = "bytes" if unit == "" else "seconds"
+            said = f"{name} is {kind} or a text as in FRUGAL_ALLOC_CONF"
+            raise _native.FrugalAllocError(f"{name}={_shown(value)} is not possible; {said}")
         entries.append(f"{name}:{value}")
     texts = {
         "track": track,
