@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -193,7 +194,8 @@ bool Publisher::EndSession(absl::Duration longest) {
 }
 
 void Publisher::Run(Session& session) {
-  pthread_setname_np(pthread_self(), "frugal_publish");
+  // pthread_setname_np is newer than the oldest glibc that we run with.
+  prctl(PR_SET_NAME, "frugal_publish");
   const SocketName name = ToSocketName(session.name);
   while (true) {
     const int connection = Accept(session.listener, name);

@@ -97,6 +97,16 @@ def test_key_ends_it_and_the_terminal_is_as_it_was(before: str, key: bytes, stat
     assert b"Traceback" not in view.shown
 
 
+def test_terminate_leaves_the_terminal_as_it_was() -> None:
+    with terminal("--interval", "3600") as view:
+        modes = view.modes()
+        view.await_text(b"No process runs")
+        view.process.terminate()
+        assert view.status() == 128 + signal.SIGTERM
+        assert view.modes() == modes
+    assert b"\x1b[?1049l" in view.shown
+
+
 def test_other_keys_and_new_sizes_do_not_end_it() -> None:
     with terminal("--interval", "3600") as view:
         view.await_text(b"No process runs")

@@ -94,7 +94,13 @@ def _keys() -> Iterator[Callable[[float], bool]]:
     keyboard = sys.stdin.fileno()
     before = termios.tcgetattr(keyboard)
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
-    handler_before = signal.signal(signal.SIGWINCH, lambda *_: _wake(wake))
+    handlers = {
+        signal.SIGWINCH: lambda *_: _wake(wake),
+        # Who is put into the background and comes back finds the terminal as the shell has it.
+        signal.SIGCONT: lambda *_: (tty.setcbreak(keyboard, termios.TCSANOW), _wake(wake)),
+        signal.SIGTERM: lambda *_: sys.exit(128 + signal.SIGTERM),
+    }
+    handlers_before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
 
     def key_pressed(seconds: float) -> bool:
         ready, _, _ = select.select([keyboard, woken], [], [], seconds)
@@ -108,7 +114,8 @@ def _keys() -> Iterator[Callable[[float], bool]]:
         tty.setcbreak(keyboard, termios.TCSANOW)
         yield key_pressed
     finally:
-        signal.signal(signal.SIGWINCH, handler_before)
+        for number, handler in handlers_before.items():
+            signal.signal(number, handler)
         termios.tcsetattr(keyboard, termios.TCSANOW, before)
         os.close(woken)
         os.close(wake)
