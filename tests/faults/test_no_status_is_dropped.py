@@ -42,6 +42,12 @@ DELIBERATE = {
     },
     "bindings/adapter/gpu_memory.cc": {"driver_reserve.value_or(": "no status"},
     "bindings/adapter/gpu_set.cc": {"some.value_or(": "returned: the line after adds it to `status`"},
+    "bindings/publishing/publisher.cc": {
+        "EndSession(kLongestExit)": "no status: the thread is left to itself",
+        "guarded->StopWithin(": "no status, and exit goes on either way",
+        "session.release()": "the thread's, for ever",
+    },
+    "bindings/publishing/publisher.h": {"StopWithin(absl::InfiniteDuration())": "no status"},
     "bindings/threads/idle_releaser.cc": {"guarded->StopWithin(": "no status, and exit goes on either way"},
     "bindings/threads/idle_releaser.h": {"StopWithin(absl::InfiniteDuration())": "no status"},
     "bindings/adapter/peer_access.cc": {
