@@ -51,7 +51,7 @@ STATUS = {"python tests/stories/detection.py": 1}
 ON_GPU = {"README.md", "tuning.md", "trainer/README.md"}
 # A line of a block that is not marked as commands, though it is one.
 COMMAND = re.compile(r"(frugal-alloc|tools/\w+|python3?|bazel|c?make|pip|git|scp|[A-Z_]+=\S+) [^=]*\S|DIR/run ")
-FENCE = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
+FENCE = re.compile(r"^ *```(\w*)[^`\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 TRAINING = """
 import frugal_alloc, torch
 frugal_alloc.enable()
@@ -88,6 +88,8 @@ ALL = {name(document): commands(document) for document in DOCUMENTS}
 RUN = {
     document: [command for command in found if not command.startswith(tuple(NOT_RUN))]
     for document, found in ALL.items()
+    # Their commands need the files that they have their reader write: tests/tutorials runs them with these.
+    if not document.startswith("tutorials/")
 }
 
 
