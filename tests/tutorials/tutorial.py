@@ -5,8 +5,8 @@
     ```sh                         is run in the shell, which stays in its folder from block to block
     ```text                       just after it: what it prints
 
-In what is printed, "..." stands for any text within a line, and for any number of lines if it is alone on one. A block
-ends with status 0, unless the page shows a traceback or asks for the status itself.
+In what is printed, "..." stands for any text within a line, and for any number of lines if it is alone on one; empty
+lines at the end do not count. A block ends with status 0, unless the page shows a traceback or asks for the status.
 """
 
 from __future__ import annotations
@@ -170,7 +170,7 @@ def agrees(said: list[str], printed: list[str]) -> bool:
 
 def renewed(said: str, printed: str) -> str:
     """What a page has to say of what was printed: what it says if that is so, else anew, with what can stay."""
-    old, new = said.splitlines(), printed.splitlines()
+    old, new = said.splitlines(), printed.rstrip("\n").splitlines()
     if agrees(old, new):
         return said
     patterns = [line for line in old if ANY in line and line.strip() != ANY]
@@ -184,7 +184,7 @@ def renewed(said: str, printed: str) -> str:
         before, after = gaps[0] - first, last - gaps[-1] - 1
         here = new[start:end]
         kept += [*here[:before], ANY, *here[len(here) - min(after, max(len(here) - before, 0)) :]]
-    text = kept if agrees(kept, printed.splitlines()) else new
+    text = kept if agrees(kept, printed.rstrip("\n").splitlines()) else new
     return "".join(f"{line}\n" for line in text)
 
 
