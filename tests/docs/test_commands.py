@@ -140,7 +140,7 @@ def reader(tmp_path: Path) -> Reader:
     for part in ("CMakeLists.txt", "train.cc", "tumors.csv"):
         shutil.copy(ROOT / "examples" / "trainer" / part, tmp_path)
     shutil.copy(ROOT / "examples" / "fit" / "fsdp.py", tmp_path)
-    for part in ("bindings", "tests", ".venv"):
+    for part in ("bindings", "examples", "tests", ".venv"):
         (tmp_path / part).symlink_to(ROOT / part)
     return Reader(tmp_path)
 
