@@ -7,7 +7,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from pictures import recorded, reserved_growth  # noqa: E402
+from pictures import recorded, reserved_growth, side_stream  # noqa: E402
 
 MIB = 1 << 20
 
@@ -50,3 +50,26 @@ def test_page_of_fragmentation_tells_when_free_memory_is_given_back() -> None:
     said = page("fragmentation")
     assert f"At request {request} the GPU is full" in said and f"goes on with {after // MIB:,} MiB" in said
     assert f"grows to {before // MIB:,} MiB by request {request - 1}" in said
+
+
+def test_page_of_the_side_stream_tells_what_it_costs_with_each_allocator() -> None:
+    said, data = page("side_stream"), recorded.read(side_stream.DATA)
+    names = {"native": "PyTorch", "expandable": "PyTorch, expandable segments", "frugal": "frugal_alloc"}
+    for allocator, name in names.items():
+        runs = ("side_stream", "current_stream", "side_stream_tight")
+        side, current, tight = (data[allocator][run]["reserved"] // MIB for run in runs)
+        retries = data[allocator]["side_stream_tight"]["retries"]
+        last = f"{tight:,}, {retries} retry" if retries else f"{tight:,}"
+        assert f"| {name} | {side:,} | {current:,} | {side - current:,} | {last} |" in said
+        assert [data[allocator][run]["retries"] for run in runs[:2]] == [0, 0]
+    assert f"need {data['frugal']['side_stream']['allocated'] // MIB:,} MiB at most" in said
+
+
+def test_side_stream_keeps_twenty_gib_from_expandable_segments_and_a_tenth_of_it_from_ours() -> None:
+    data = recorded.read(side_stream.DATA)
+    cost = {
+        name: data[name]["side_stream"]["reserved"] - data[name]["current_stream"]["reserved"]
+        for name in ("expandable", "frugal")
+    }
+    assert cost["expandable"] == 20 << 30
+    assert cost["frugal"] < cost["expandable"] / 10

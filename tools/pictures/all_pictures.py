@@ -4,7 +4,7 @@ Each is a module with its FILE and picture(), the file's text. Those that show a
 recorded, and record(), which makes that again.
 """
 
-from . import address_space, fragmentation, leak_growth, memory_over_time, reserved_growth
+from . import address_space, fragmentation, leak_growth, memory_over_time, reserved_growth, side_stream
 
-RECORDED = (memory_over_time, address_space, leak_growth, reserved_growth)
+RECORDED = (memory_over_time, address_space, leak_growth, reserved_growth, side_stream)
 ALL = (fragmentation, *RECORDED)
