@@ -234,7 +234,9 @@ def _find(command: Sequence[str], environment: Mapping[str, str]) -> str:
         raise SimulationError("no command to run; write it after --")
     program = shutil.which(command[0], path=environment.get("PATH"))
     if program is None:
-        raise SimulationError(f"{command[0]!r} is not a program that can be found and run")
+        is_script = command[0].endswith(".py") and os.path.isfile(command[0])
+        hint = f"; a Python program is run by `python {command[0]}`" if is_script else ""
+        raise SimulationError(f"{command[0]!r} is not a program that can be found and run{hint}")
     return program
 
 
