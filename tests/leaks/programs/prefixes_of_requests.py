@@ -1,9 +1,8 @@
 # LEAK: a server keeps the first part of each request's cache for a request that begins alike, and lets none go
 # HOLDER: prefixes
 # REMEDY: bound it | expect_growth
-import torch
-
 import frugal_alloc
+import torch
 
 
 class Server:
