@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -63,6 +64,14 @@ def test_the_text_names_each_file_also_where_titles_of_blocks_are_not_shown(path
     page = path.read_text()
     text = tutorial.FENCE.sub("", page)
     assert {block.title for block in tutorial.blocks(page) if block.title and f"`{block.title}`" not in text} == set()
+
+
+@pytest.mark.parametrize("path", PAGES, ids=lambda path: path.name)
+def test_the_text_speaks_of_no_figure_that_is_not_in_a_block(path: Path) -> None:
+    page = path.read_text()
+    shown = [block.text.replace("MiB", " MiB").replace("GiB", " GiB") for block in tutorial.blocks(page)]
+    figures = set(re.findall(r"\b\d[\d,.]* [MG]iB", tutorial.FENCE.sub("", page)))
+    assert {figure for figure in figures if not any(figure in text.replace("  ", " ") for text in shown)} == set()
 
 
 def test_files_are_there_as_the_page_has_them_last(follow) -> None:
