@@ -19,7 +19,7 @@ def use(allocator: Allocator) -> None:
 
         frugal_alloc.enable()
     elif allocator == "expandable":
-        torch.cuda.memory._set_allocator_settings("expandable_segments:True")
+        torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
 
 
 class Course:
@@ -34,6 +34,7 @@ class Course:
         torch.cuda.reset_peak_memory_stats()
 
     def write(self, file: pathlib.Path | None, **more: Any) -> None:
-        """As JSON, if there is a file to write it to."""
+        """As JSON with `more`, if there is a file to write it to."""
         if file is not None:
-            file.write_text(json.dumps({**more, "steps": self._steps}), encoding="utf-8")
+            gpu = torch.cuda.get_device_properties(0).total_memory
+            file.write_text(json.dumps({**more, "gpu_bytes": gpu, "steps": self._steps}), encoding="utf-8")

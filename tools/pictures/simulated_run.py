@@ -40,8 +40,8 @@ def several(
     """
     arguments = (str(program), ",".join(("torch", *modules)))
     lines = "".join(json.dumps(list(run)) + "\n" for run in runs)
-    # Copies of large tensors would take most of the time, and nothing depends on them.
-    settings = {"FRUGAL_SIM_KEEP": "1MiB"}
+    # Copies of large tensors, and threads that wait for each other, would take most of the time.
+    settings = {"FRUGAL_SIM_KEEP": "1MiB", "OMP_NUM_THREADS": "1"}
     printed = _printed(_FORKED_RUNS, arguments, gpu, settings, lines)
     return [json.loads(line) for line in printed.splitlines()]
 
