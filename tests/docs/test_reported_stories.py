@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from pathlib import Path
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from pictures import recorded, reserved_growth, side_stream  # noqa: E402
+from frugal_alloc._command import report_files  # noqa: E402
+from frugal_alloc._report import text  # noqa: E402
+from pictures import recorded, reserved_growth, side_stream, tensorflow_growth  # noqa: E402
 
 MIB = 1 << 20
 
 
 def page(name: str) -> str:
-    return " ".join((ROOT / "docs" / "stories" / f"{name}.md").read_text(encoding="utf-8").split())
+    return " ".join(written(name).split())
+
+
+def written(name: str) -> str:
+    return (ROOT / "docs" / "stories" / f"{name}.md").read_text(encoding="utf-8")
 
 
 def test_page_of_fragmentation_tells_what_each_allocator_held() -> None:
@@ -73,3 +82,27 @@ def test_side_stream_keeps_twenty_gib_from_expandable_segments_and_a_tenth_of_it
     }
     assert cost["expandable"] == 20 << 30
     assert cost["frugal"] < cost["expandable"] / 10
+
+
+@pytest.mark.parametrize("artefact", ["detector.log.gz", "detector.xplane.pb.xz"])
+def test_page_of_tensorflow_quotes_what_the_report_says(artefact: str) -> None:
+    printed = text.render(report_files.read(tensorflow_growth.ARTEFACTS / artefact))
+    blocks = re.findall(r"^```(\w*)\n(.*?)^```$", written("tensorflow"), re.DOTALL | re.MULTILINE)
+    quoted = [block for language, block in blocks if not language]
+    assert len(quoted) == 2
+    assert sum(block in printed for block in quoted) == 1
+
+
+def test_page_of_tensorflow_tells_the_steps_and_the_memory_of_both_runs() -> None:
+    said, data = page("tensorflow"), recorded.read(tensorflow_growth.DATA)
+    leak = report_files.read(tensorflow_growth.ARTEFACTS / "detector.log.gz")["verdicts"][0]
+    verdicts = {"growing": f"leak, {leak['bytes_per_step'] / MIB:.2f} MiB per step", "healed": "none"}
+    for run, name in (("growing", "keeps the predictions"), ("healed", "healed")):
+        steps, held, most = data[run][-1]
+        assert f"| {name} | {steps} | {held // MIB} MiB | {most // MIB:,} MiB | {verdicts[run]} |" in said
+    last, left = data["profile"]
+    first, failed = data["growing"][0][2], data["growing"][-1][0] + 1
+    assert f"from {first // MIB} MiB to {data['growing'][-1][2] // MIB:,} MiB" in said
+    assert f"runs out in step {failed}" in said and f"After step {last} the profile says" in said
+    assert f"lasts for {left:.0f} more steps" in said
+    assert f"It forecast step {last + left:.0f}; memory ran out in step {failed}" in said
