@@ -106,3 +106,19 @@ def test_page_of_tensorflow_tells_the_steps_and_the_memory_of_both_runs() -> Non
     assert f"runs out in step {failed}" in said and f"After step {last} the profile says" in said
     assert f"lasts for {left:.0f} more steps" in said
     assert f"It forecast step {last + left:.0f}; memory ran out in step {failed}" in said
+
+
+def test_table_of_stories_tells_the_same_figures_as_their_pages() -> None:
+    said = page("README")
+    held = recorded.read(reserved_growth.DATA)
+    both, *others, ours = (held[run][100][1] // MIB for run in ("both_options", "expandable", "native", "frugal"))
+    assert f"{both:,} MiB with both, {others[0]} to {others[1]} with one or none, {ours} with ours" in said
+    data = recorded.read(side_stream.DATA)["frugal"]
+    cost = (data["side_stream"]["reserved"] - data["current_stream"]["reserved"]) / (1 << 30)
+    assert f"keeps 20 GiB of expandable segments, and {cost:.1f} with ours" in said
+    grown = recorded.read(tensorflow_growth.DATA)
+    profile = report_files.read(tensorflow_growth.ARTEFACTS / "detector.xplane.pb.xz")
+    rate = sum(one["bytes_per_step"] for one in profile["verdicts"]) / MIB
+    last, failed = grown["profile"][0], grown["growing"][-1][0] + 1
+    assert f"{rate:.1f} MiB more with each step: the ops are named after step {last}" in said
+    assert f"memory runs out in step {failed}" in said
