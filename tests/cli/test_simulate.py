@@ -35,6 +35,12 @@ def test_a_script_without_python_before_it_is_told_what_is_missing(program: Any,
     assert outcome.err.endswith(f"can be found and run; a Python program is run by `python {script}`\n")
 
 
+def test_a_variable_in_the_place_of_the_command_is_told_where_it_goes(program: Any) -> None:
+    outcome = simulate(program, "FRUGAL_ALLOC_CONF=report_dir:x", "python", "train.py")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "a variable is set before the whole command" in outcome.err
+
+
 def test_arguments_after_the_command_are_the_commands(program: Any) -> None:
     outcome = program("simulate", "--memory", "2GiB", "echo", "--memory", "a", "--", "b")
     assert (outcome.status, outcome.out) == (0, "--memory a -- b\n")
