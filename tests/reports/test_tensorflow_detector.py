@@ -93,12 +93,15 @@ def field(name: int, value: int | str | bytes) -> bytes:
     return number(name << 3 | 2) + number(len(data)) + data
 
 
-NAMES = ("MemoryAllocation", "MemoryDeallocation", "train")
-STATISTICS = ("allocator_name", "bytes_allocated", "bytes_available", "allocation_bytes", "addr", "tf_op", "step_num")
+NAMES = ("MemoryAllocation", "MemoryDeallocation", "train", "train_step", "preprocess")
+STATISTICS = (
+    *("allocator_name", "bytes_allocated", "bytes_available", "allocation_bytes", "addr", "tf_op"),
+    *("step_num", "tf_function_call"),
+)
 
 
-def event(at: int, name: str, **values: int | str) -> bytes:
-    found = field(1, NAMES.index(name) + 1) + field(2, at)
+def event(at: int, name: str, duration: int = 0, **values: int | str) -> bytes:
+    found = field(1, NAMES.index(name) + 1) + field(2, at) + field(3, duration)
     for one, value in values.items():
         found += field(4, field(1, STATISTICS.index(one) + 1) + field(4 if isinstance(value, int) else 5, value))
     return field(4, found)
@@ -113,8 +116,9 @@ def profile(events: list[bytes]) -> bytes:
     return field(1, field(2, "/host:CPU") + field(3, field(3, 1) + b"".join(events)) + tables)
 
 
-def training(keeps: bool, marked: bool = True, freed_at_end: bool = False) -> Iterator[bytes]:
-    """Twelve steps, each with a tensor of 4 MiB that it frees, and one of 1 MiB that it keeps or frees."""
+def training(keeps: bool, marked: bool = True, called: bool = False, freed_at_end: bool = False) -> Iterator[bytes]:
+    """Twelve steps, each with a tensor of 4 MiB that it frees, and one of 1 MiB that it keeps or frees. They are marked,
+    or calls of a function that calls another."""
     clock, held, kept = itertools.count(1000, 1000), 0, []
 
     def moment(sign: int, size: int, address: int, op: str) -> bytes:
@@ -127,6 +131,9 @@ def training(keeps: bool, marked: bool = True, freed_at_end: bool = False) -> It
     for step in range(12):
         if marked:
             yield event(next(clock), "train", step_num=step)
+        if called:
+            for name, duration in (("preprocess", 10), ("train_step", 5000), ("preprocess", 10)):
+                yield event(next(clock), name, duration, tf_function_call="notTraced-nonXla")
         yield moment(1, MIB, 100 + step, "boxes/MatMul")
         yield moment(1, 4 * MIB, 1, "model/Conv2D")
         yield moment(-1, 4 * MIB, 1, "(null)")
@@ -154,6 +161,13 @@ def test_memory_lasts_until_a_step_needs_more_than_there_is(tmp_path: Path) -> N
     (verdict,) = written(tmp_path / "run.xplane.pb", keeps=True)["verdicts"]
     # After 12 steps 12 MiB are kept, and a step needs 4 more for a moment.
     assert verdict["out_of_memory_in"]["steps"] == 64 - 12 - 4
+
+
+def test_calls_of_the_longest_function_are_steps_where_none_is_marked(tmp_path: Path) -> None:
+    report = written(tmp_path / "run.xplane.pb", keeps=True, marked=False, called=True)
+    (verdict,) = report["verdicts"]
+    assert (verdict["function"], verdict["bytes_per_step"]) == ("boxes/MatMul", MIB)
+    assert "No steps are marked in the profile: each call of train_step counts as one." in report["notes"]
 
 
 def test_profile_without_marked_steps_says_how_to_mark_them(tmp_path: Path) -> None:

@@ -18,6 +18,9 @@ from .events import Event
 from .profile import Course, report_of
 
 _ACTIVITIES = {"MemoryAllocation": "ALLOCATION", "MemoryDeallocation": "DEALLOCATION"}
+# What marks a step, and the call of a tf.function.
+_MARKS = ("step_num", "tf_function_call")
+_LEAST_CALLS = 2
 # The file begins with a plane and its length, a plane with its number or its name; text has no such characters.
 _START = re.compile(rb"\n[\x80-\xff]{0,9}[\x00-\x7f][\x08\x12]")
 # What the allocator counts may differ from the events by so much where they are complete.
@@ -47,14 +50,16 @@ def from_xplane(data: bytes, name: str) -> dict[str, Any]:
         NotAnArtefact: it is damaged, or has no events of memory.
     """
     try:
-        steps, moments = _read(data)
+        found = _read(data)
     except (wire.Damaged, ValueError, OverflowError) as error:
         raise NotAnArtefact(f"its profile is damaged ({error}); profile again") from None
-    if not moments:
+    if not found.moments:
         raise NotAnArtefact("its profile holds no events of memory; profile some steps of training")
-    courses = {allocator: _course(found, sorted(steps)) for allocator, found in moments.items()}
-    report = report_of(name, courses)
-    if not steps:
+    function, steps = found.as_steps()
+    report = report_of(name, {one: _course(moments, steps) for one, moments in found.moments.items()})
+    if function:
+        report["notes"].append(f"No steps are marked in the profile: each call of {function} counts as one.")
+    elif not steps:
         report["notes"].append(
             "No steps are marked in the profile, so whether memory grows with them is not known: wrap each in "
             'tf.profiler.experimental.Trace("train", step_num=step, _r=1).'
@@ -71,24 +76,44 @@ class _Moment:
     values: dict[str, Any]
 
 
-def _read(data: bytes) -> tuple[list[tuple[int, int]], dict[str, list[_Moment]]]:
-    """When each step began, in ps, with its number; and the events of memory, by allocator."""
-    steps: list[tuple[int, int]] = []
-    moments: dict[str, list[_Moment]] = {}
+@dataclasses.dataclass
+class _Found:
+    """When each step began, in ps, with its number; of each tf.function, when its calls began and how long they took;
+    and the events of memory, by allocator."""
+
+    steps: list[tuple[int, int]] = dataclasses.field(default_factory=list)
+    calls: dict[str, list[tuple[int, int]]] = dataclasses.field(default_factory=dict)
+    moments: dict[str, list[_Moment]] = dataclasses.field(default_factory=dict)
+
+    def as_steps(self) -> tuple[str, list[tuple[int, int]]]:
+        """The marked steps; without them the calls of the function that took longest in all, and its name."""
+        repeated = {name: calls for name, calls in self.calls.items() if len(calls) >= _LEAST_CALLS}
+        if self.steps or not repeated:
+            return "", sorted(self.steps)
+        function = max(repeated, key=lambda name: sum(duration for _, duration in repeated[name]))
+        return function, [(at, number) for number, (at, _) in enumerate(sorted(repeated[function]), 1)]
+
+
+def _read(data: bytes) -> _Found:
+    found = _Found()
     for plane in wire.messages(data, (0, len(data)), 1):
         names, statistics = _names(data, plane, 4), _names(data, plane, 5)
         wanted = {number for number, one in names.items() if one in _ACTIVITIES}
-        is_step = {number for number, one in statistics.items() if one == "step_num"}
-        if not wanted and not is_step:
+        marks = {number: one for number, one in statistics.items() if one in _MARKS}
+        if not wanted and not marks:
             continue
-        for at, number, places in _events(data, plane):
+        for at, duration, number, places in _events(data, plane):
             if number in wanted:
                 values = dict(_statistics(data, places, statistics))
-                allocator = str(values.get("allocator_name", ""))
-                moments.setdefault(allocator, []).append(_Moment(at, _ACTIVITIES[names[number]], values))
-            elif is_step:
-                steps += [(at, one) for one in _step_numbers(data, places, is_step)]
-    return steps, moments
+                moment = _Moment(at, _ACTIVITIES[names[number]], values)
+                found.moments.setdefault(str(values.get("allocator_name", "")), []).append(moment)
+            elif marks:
+                mark = dict(_statistics(data, places, marks))
+                if isinstance(mark.get("step_num"), int):
+                    found.steps.append((at, mark["step_num"]))
+                elif "tf_function_call" in mark:
+                    found.calls.setdefault(names.get(number, ""), []).append((at, duration))
+    return found
 
 
 def _names(data: bytes, plane: tuple[int, int], number: int) -> dict[int, str]:
@@ -105,12 +130,12 @@ def _names(data: bytes, plane: tuple[int, int], number: int) -> dict[int, str]:
     return found
 
 
-def _events(data: bytes, plane: tuple[int, int]) -> Iterator[tuple[int, int, list[tuple[int, int]]]]:
-    """Of each event the time in ps, the number of its name, and where its statistics lie."""
+def _events(data: bytes, plane: tuple[int, int]) -> Iterator[tuple[int, int, int, list[tuple[int, int]]]]:
+    """Of each event its time and duration in ps, the number of its name, and where its statistics lie."""
     for line in wire.messages(data, plane, 3):
         began = next((value for field, value in wire.fields(data, *line) if field == 3 and isinstance(value, int)), 0)
         for event in wire.messages(data, line, 4):
-            number = offset = 0
+            number = offset = duration = 0
             places = []
             for field, value in wire.fields(data, *event):
                 if isinstance(value, tuple):
@@ -120,7 +145,9 @@ def _events(data: bytes, plane: tuple[int, int]) -> Iterator[tuple[int, int, lis
                     number = value
                 elif field == 2:
                     offset = value
-            yield began * 1000 + offset, number, places
+                elif field == 3:
+                    duration = value
+            yield began * 1000 + offset, duration, number, places
 
 
 def _statistics(data: bytes, places: list[tuple[int, int]], names: dict[int, str]) -> Iterator[tuple[str, Any]]:
@@ -136,14 +163,6 @@ def _statistics(data: bytes, places: list[tuple[int, int]], names: dict[int, str
             elif field == 7 and isinstance(value, int):
                 found = names.get(value, "")
         yield names.get(number, ""), found
-
-
-def _step_numbers(data: bytes, places: list[tuple[int, int]], numbers: set[int]) -> Iterator[int]:
-    for place in places:
-        found = dict(wire.fields(data, *place))
-        value = found.get(4, found.get(3))
-        if found.get(1) in numbers and isinstance(value, int):
-            yield value
 
 
 def _course(moments: list[_Moment], steps: list[tuple[int, int]]) -> Course:
