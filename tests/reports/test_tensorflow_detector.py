@@ -117,8 +117,8 @@ def profile(events: list[bytes]) -> bytes:
 
 
 def training(keeps: bool, marked: bool = True, called: bool = False, freed_at_end: bool = False) -> Iterator[bytes]:
-    """Twelve steps, each with a tensor of 4 MiB that it frees, and one of 1 MiB that it keeps or frees. They are marked,
-    or calls of a function that calls another."""
+    """Twelve steps, each with a tensor of 4 MiB that it frees, and one of 1 MiB that it keeps or frees. They are
+    marked, or calls of a function that calls another."""
     clock, held, kept = itertools.count(1000, 1000), 0, []
 
     def moment(sign: int, size: int, address: int, op: str) -> bytes:
