@@ -96,7 +96,7 @@ def _headline(document: dict[str, Any], groups: list[Cause], small: list[Cause],
         if left_out:
             return [paint(_YELLOW, line) for line in _wrapped(f"frugal_alloc: {nothing} in what was watched, {after}")]
         if epochs["found_by"] == "none" and not small:
-            return ["frugal_alloc: nothing is known about leaks yet"]
+            return ["frugal_alloc: nothing is known about leaks yet: no epoch has ended"]
         if epochs["ended"] < EPOCHS_TO_TELL and epochs["steps"] < STEPS_TO_TELL:
             return _wrapped(f"frugal_alloc: {nothing} {after}, which are few to tell from")
         return [paint(_GREEN, line) for line in _wrapped(f"frugal_alloc: {nothing} {after}")]
