@@ -109,7 +109,7 @@ def script(page: str, staged: Path) -> str:
     lines = [f"trap 'failed=$?' ERR; printf '{MARK}\\n'"]
     for number, step in enumerate(steps(page)):
         if isinstance(step, File):
-            (staged / str(number)).write_text(step.text)
+            (staged / str(number)).write_text(step.text, encoding="utf-8")
             title = shlex.quote(step.title)
             lines.append(f'mkdir -p "$(dirname {title})" && cp {shlex.quote(str(staged / str(number)))} {title}')
         else:
@@ -128,11 +128,11 @@ def run(page: str, folder: Path, staged: Path) -> list[str]:
         ["bash", "-c", script(page, staged)],
         cwd=folder,
         # As in a terminal, where what is printed comes in the order in which it is.
-        env=os.environ | {"PATH": path, "PYTHONUNBUFFERED": "1"},
+        env=os.environ | {"PATH": path, "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"},
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
-        text=True,
+        encoding="utf-8",
         timeout=900,
     )
     _, *pieces = done.stdout.split(f"{MARK}")
