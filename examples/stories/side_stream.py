@@ -59,6 +59,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--allocator", choices=allocators.ALLOCATORS, default="native")
     parser.add_argument("--current-stream", action="store_true", help="set the model up on the stream that trains it")
+    parser.add_argument("--empty-cache", action="store_true", help="call torch.cuda.empty_cache() after the set-up")
     parser.add_argument("--steps", type=int, default=2, help="training steps (default 2)")
     parser.add_argument("--json", type=pathlib.Path, help="write the memory after each layer to this file")
     options = parser.parse_args()
@@ -73,6 +74,8 @@ def main() -> None:
     with contextlib.nullcontext() if options.current_stream else torch.cuda.stream(side):
         model = shard_model()
     training.wait_stream(side)
+    if options.empty_cache:
+        torch.cuda.empty_cache()
     layer_done()
     for _ in range(options.steps):
         train_step(model, layer_done)

@@ -72,6 +72,21 @@ def test_page_of_the_side_stream_tells_what_it_costs_with_each_allocator() -> No
         assert f"| {name} | {side:,} | {current:,} | {side - current:,} | {last} |" in said
         assert [data[allocator][run]["retries"] for run in runs[:2]] == [0, 0]
     assert f"need {data['frugal']['side_stream']['allocated'] // MIB:,} MiB at most" in said
+    assert f"expandable segments hold {data['expandable']['emptied']['reserved'] // MIB:,} MiB at most" in said
+
+
+def test_page_of_the_side_stream_tells_what_new_streams_keep() -> None:
+    said, transfers = page("side_stream"), recorded.read(side_stream.DATA)["transfers"]
+    names = {
+        "native": "PyTorch",
+        "expandable": "PyTorch, expandable segments",
+        "same_streams": "PyTorch, the same two streams",
+        "frugal": "frugal_alloc",
+    }
+    assert set(names) == set(transfers)
+    for run, name in names.items():
+        held = [transfers[run][number - 1] // MIB for number in (1, 8, 16, 24)]
+        assert f"| {name} | {' | '.join(f'{one:,} MiB' for one in held)} |" in said
 
 
 def test_side_stream_keeps_twenty_gib_from_expandable_segments_and_a_tenth_of_it_from_ours() -> None:

@@ -5,6 +5,8 @@ What is drawn was run on the simulated GPU: examples/stories/side_stream.py, doc
 
 from __future__ import annotations
 
+import pathlib
+from collections.abc import Sequence
 from typing import Any
 
 from . import ROOT, recorded, simulated_run
@@ -13,6 +15,7 @@ from .line_chart import Kind, Line, LineChart, line_chart
 FILE = recorded.FOLDER / "side_stream.svg"
 DATA = recorded.FOLDER / "side_stream.json"
 PROGRAM = ROOT / "examples" / "stories" / "side_stream.py"
+FRESH_STREAMS = ROOT / "examples" / "stories" / "fresh_streams.py"
 ALLOCATORS = ("native", "expandable", "frugal")
 # Roomy: of an H200. Tight: of an H100.
 ROOMY, TIGHT = "141GiB", "80GiB"
@@ -20,19 +23,34 @@ _MIB = 1 << 20
 
 
 def record() -> dict[str, Any]:
-    """Runs the program with each allocator: with the side stream, without, and with it on a GPU that gets full."""
+    """Runs the programs with each allocator: with the side stream, without, and with it on a GPU that gets full."""
     found: dict[str, Any] = {"roomy_gpu": ROOMY, "tight_gpu": TIGHT}
-    for allocator in ALLOCATORS:
-        roomy = simulated_run.written(PROGRAM, "--allocator", allocator, memory=ROOMY)
-        current = simulated_run.written(PROGRAM, "--allocator", allocator, "--current-stream", memory=ROOMY)
-        tight = simulated_run.written(PROGRAM, "--allocator", allocator, memory=TIGHT)
+    chosen = [("--allocator", allocator) for allocator in ALLOCATORS]
+    roomy = _runs(PROGRAM, chosen, ROOMY)
+    current = _runs(PROGRAM, [(*one, "--current-stream") for one in chosen], ROOMY)
+    tight = _runs(PROGRAM, chosen, TIGHT)
+    for place, allocator in enumerate(ALLOCATORS):
         found[allocator] = {
             # After each layer (bytes in tensors, bytes held).
-            "layers": roomy["layers"],
-            "side_stream": roomy["most"],
-            "current_stream": current["most"],
-            "side_stream_tight": tight["most"],
+            "layers": roomy[place]["layers"],
+            "side_stream": roomy[place]["most"],
+            "current_stream": current[place]["most"],
+            "side_stream_tight": tight[place]["most"],
         }
+    (emptied,) = _runs(PROGRAM, [("--allocator", "expandable", "--empty-cache")], ROOMY)
+    found["expandable"]["emptied"] = emptied["most"]
+    same, *fresh = _runs(FRESH_STREAMS, [("--same-streams",), *chosen], TIGHT)
+    # Bytes held after each transfer.
+    found["transfers"] = {"same_streams": same["held"]}
+    found["transfers"] |= {allocator: one["held"] for allocator, one in zip(ALLOCATORS, fresh, strict=True)}
+    return found
+
+
+def _runs(program: pathlib.Path, runs: Sequence[Sequence[str]], memory: str) -> list[dict[str, Any]]:
+    found = simulated_run.several(program, runs, ("--memory", memory))
+    for one in found:
+        if one["status"] != 0:
+            raise RuntimeError(f"{program.name} ended with status {one['status']}: {one['said'][-2000:]}")
     return found
 
 
