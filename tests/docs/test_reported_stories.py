@@ -114,10 +114,12 @@ def test_page_of_tensorflow_tells_the_steps_and_the_memory_of_both_runs() -> Non
     verdicts = {"growing": f"leak, {leak['bytes_per_step'] / MIB:.2f} MiB per step", "healed": "none"}
     for run, name in (("growing", "keeps the predictions"), ("healed", "healed")):
         steps, held, most = data[run][-1]
-        assert f"| {name} | {steps} | {held // MIB} MiB | {most // MIB:,} MiB | {verdicts[run]} |" in said
+        assert f"| {name} | {steps} | {held / MIB:.0f} MiB | {most / MIB:,.0f} MiB | {verdicts[run]} |" in said
     last, left = data["profile"]
     first, failed = data["growing"][0][2], data["growing"][-1][0] + 1
-    assert f"from {first // MIB} MiB to {data['growing'][-1][2] // MIB:,} MiB" in said
+    assert f"from {first / MIB:.0f} MiB to {data['growing'][-1][2] / MIB:,.0f} MiB" in said
+    steps, _, most = data["healed"][-1]
+    assert f"needs {most / MIB:.0f} MiB after {steps} steps" in said
     assert f"runs out in step {failed}" in said and f"After step {last} the profile says" in said
     assert f"lasts for {left:.0f} more steps" in said
     assert f"It forecast step {last + left:.0f}; memory ran out in step {failed}" in said

@@ -44,14 +44,14 @@ def picture() -> str:
     at_profile = next(most for at, _, most in data["growing"] if at == step)
     return line_chart(
         LineChart(
-            title="An SSD of TensorFlow's Object Detection API that keeps its predictions",
+            title="Most memory in use so far: an SSD of TensorFlow's Object Detection API",
             said=_said(data),
             x_name="training steps",
             unit="MiB",
             lines=(
                 _most(data, "growing", "bad", "keeps predictions"),
                 _most(data, "healed", "good", "keeps boxes on the host"),
-                Line("between steps", "live", [(at, held) for at, held, _ in data["growing"]]),
+                Line("in use between steps", "live", [(at, held) for at, held, _ in data["growing"]]),
             ),
             levels=(Level("what TensorFlow may take", data["limit_bytes"]),),
             marks=(
