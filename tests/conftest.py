@@ -61,6 +61,8 @@ os.environ.setdefault("FRUGAL_SIM_STRICT", "1")
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--record-durations", action="store_true", help="write down what each file took: durations.json")
+    # Here for all that know it, so that they can be in one session.
+    parser.addoption("--accept", action="store_true", help="write down the present figures and outputs")
 
 
 def pytest_configure(config: pytest.Config) -> None:

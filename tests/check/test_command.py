@@ -134,6 +134,13 @@ def test_programs_are_told_by_their_names(tmp_path: Path) -> None:
     assert project.check(command=[sys.executable, "-c", CHILD + "raise SystemExit(7)"]).status == 7
 
 
+def test_a_test_that_fails_by_itself_is_said_to_be_none(project: Project) -> None:
+    project.write("test_one.py", "import torch\n\ndef test_one():\n    assert not torch.ones(8, device='cuda').all()\n")
+    outcome = project.check("--update")
+    assert outcome.status == 2
+    assert "nothing was measured: no test passed" in outcome.err
+
+
 @pytest.mark.parametrize(
     "arguments, said",
     [

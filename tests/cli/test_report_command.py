@@ -87,6 +87,26 @@ def test_ranks_become_one_report(command: Any, tmp_path: Path) -> None:
     assert "two of the reports are of rank 1" in twice.err
 
 
+def test_runs_one_after_the_other_are_not_taken_for_ranks(command: Any, tmp_path: Path) -> None:
+    later = samples.leaking()
+    later["run"] |= {"started": "2026-02-01T08:00:00+00:00", "written": "2026-02-01T09:00:00+00:00"}
+    files = [written(tmp_path, one, name) for one, name in ((samples.leaking(), "1.json"), (later, "2.json"))]
+    for arguments in (files, [*files, "--compare", files[0]], [files[0], "--compare", *files]):
+        outcome = command("report", *arguments)
+        assert (outcome.status, outcome.out, outcome.err.count("\n")) == (2, "", 1)
+        assert "runs one after the other" in outcome.err
+
+
+def test_runs_of_several_ranks_are_compared(command: Any, tmp_path: Path) -> None:
+    runs = [(samples.leaking(), "before"), (samples.healthy(), "after")]
+    before, after = (
+        [written(tmp_path, samples.rank(n, 2, document), f"{name}-{n}.json") for n in (0, 1)] for document, name in runs
+    )
+    outcome = command("report", *before, "--compare", *after)
+    assert outcome.status == 0
+    assert "gone:  ada/train.py:42 leaks 768.00 MiB with each epoch" in outcome.out
+
+
 def test_two_runs_are_compared(command: Any, tmp_path: Path) -> None:
     before, after = written(tmp_path, samples.leaking()), written(tmp_path, samples.healthy(), "mended.json")
     outcome = command("report", before, "--compare", after)

@@ -127,6 +127,7 @@ def test_interrupted_program_ends_by_the_signal(tmp_path: Path) -> None:
         ("absent", True, "no module named absent"),
         ("/bin/true", False, "/bin/true is not a Python program; run it with frugal-alloc run --preload /bin/true"),
         ("script.sh", False, "script.sh is not a Python program"),
+        (sys.executable, False, "leave out `python`: frugal-alloc run train.py"),
     ],
 )
 def test_program_that_is_not_there_is_refused_before_anything_is_loaded(

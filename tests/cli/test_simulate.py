@@ -27,6 +27,20 @@ def test_command_that_cannot_be_found_gets_one_line_and_status_2(program: Any) -
     assert outcome.err == "frugal-alloc: 'no-such-command-here' is not a program that can be found and run\n"
 
 
+def test_a_script_without_python_before_it_is_told_what_is_missing(program: Any, tmp_path: Path) -> None:
+    script = tmp_path / "train.py"
+    script.touch()
+    outcome = simulate(program, str(script))
+    assert outcome.status == 2
+    assert outcome.err.endswith(f"can be found and run; a Python program is run by `python {script}`\n")
+
+
+def test_a_variable_in_the_place_of_the_command_is_told_where_it_goes(program: Any) -> None:
+    outcome = simulate(program, "FRUGAL_ALLOC_CONF=report_dir:x", "python", "train.py")
+    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
+    assert "a variable is set before the whole command" in outcome.err
+
+
 def test_arguments_after_the_command_are_the_commands(program: Any) -> None:
     outcome = program("simulate", "--memory", "2GiB", "echo", "--memory", "a", "--", "b")
     assert (outcome.status, outcome.out) == (0, "--memory a -- b\n")

@@ -29,6 +29,8 @@ def test_a_program_that_does_not_fit_is_told_how_much_it_needs(fit_program: Any)
     assert fit_program("plain", "--memory", str(needed + 2 * MIB)).status == 0
     assert fit_program("plain", "--memory", str(int(needed * 0.97))).status == 1
     assert verdict["changes"][0]["bytes"] > 0
+    # Of the whole run, and not what the first request that failed lacked.
+    assert not any("must go" in change["text"] for change in verdict["changes"])
 
 
 def test_a_single_request_that_is_larger_than_the_gpu_is_told_how_much_it_needs(fit_program: Any) -> None:

@@ -88,7 +88,7 @@ def ratios(counts) -> dict[str, float]:
 
 @pytest.fixture(scope="session")
 def baseline(ratios, request: pytest.FixtureRequest) -> dict[str, float]:
-    if request.config.getoption("--accept", default=False):
+    if request.config.getoption("--accept"):
         BASELINE.write_text(json.dumps(ratios, indent=2) + "\n")
     return json.loads(BASELINE.read_text())
 

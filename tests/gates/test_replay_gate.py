@@ -63,7 +63,7 @@ def expandable(replayer: replays.Replayer) -> dict[str, float]:
 @pytest.fixture(scope="session")
 def baseline(figures: dict[str, Figures], replayer: replays.Replayer, request: pytest.FixtureRequest) -> dict[str, Any]:
     """The accepted figures of our allocator, by history."""
-    if request.config.getoption("--accept", default=False):
+    if request.config.getoption("--accept"):
         smallest = replays.run_all(replayer, [functools.partial(_smallest, replayer, play, figures) for play in PLAYS])
         kept = {
             play.input.name: {**figures[play.input.name], "completes_in_bytes": size}

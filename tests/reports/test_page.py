@@ -117,6 +117,12 @@ def test_few_epochs_are_not_called_healthy() -> None:
     assert "only 3 epochs ended" in text_of(page.render(document))
 
 
+def test_page_and_text_say_why_nothing_is_known_of_leaks() -> None:
+    document = samples.healthy() | {"epochs": samples.healthy()["epochs"] | {"found_by": "none", "ended": 0}}
+    for said in (text_of(page.render(document)), text.render(document)):
+        assert "nothing is known about leaks yet: no epoch has ended" in said.lower()
+
+
 def test_nothing_of_a_document_becomes_markup() -> None:
     rendered = page.render(samples.hostile())
     elements = Elements(rendered)

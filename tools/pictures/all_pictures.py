@@ -4,7 +4,20 @@ Each is a module with its FILE and picture(), the file's text. Those that show a
 recorded, and record(), which makes that again.
 """
 
-from . import address_space, fragmentation, leak_growth, memory_over_time
+from . import (
+    address_space,
+    detection,
+    fragmentation,
+    leak_growth,
+    memory_over_time,
+    reserved_growth,
+    side_stream,
+    tensorflow_growth,
+)
 
-RECORDED = (memory_over_time, address_space, leak_growth)
+RECORDED = (
+    *(memory_over_time, address_space, leak_growth),
+    *(reserved_growth, side_stream, tensorflow_growth),
+    *(detection,),
+)
 ALL = (fragmentation, *RECORDED)

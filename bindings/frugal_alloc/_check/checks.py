@@ -154,6 +154,8 @@ def _say(text: str) -> None:
 def _why_nothing(run: Run) -> str:
     if run.failures:
         return f"nothing was measured: {run.failures[0]}"
+    if run.not_passed and not run.passed:
+        return f"nothing was measured: no test passed, and the command ended with status {run.status}"
     if run.status:
         return f"nothing was measured: the command ended with status {run.status} before it used the GPU's memory"
     return (

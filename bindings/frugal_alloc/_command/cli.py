@@ -430,7 +430,7 @@ def _add_report(commands: argparse._SubParsersAction) -> None:
         "profiles of its profiler, are read, too.",
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help="a report, or one of each rank of a run")
-    parser.add_argument("--compare", metavar="OTHER", help="print what changed from FILE to the run of this file")
+    parser.add_argument("--compare", metavar="OTHER", nargs="+", help="print what changed from FILE to this run")
     parser.add_argument("--html", metavar="OUT", help="write FILE's report as a page to this file")
     parser.add_argument(
         "--memory-viz", metavar="OUT", help="write FILE's memory as a pickle for pytorch.org/memory_viz"

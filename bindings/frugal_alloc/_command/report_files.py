@@ -28,7 +28,9 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     path = Path(path)
     try:
         data = _recorded_files.read_bytes(path, MOST_BYTES)
-        if data.lstrip()[:1] not in (b"{", b"["):
+        if _tensorflow.is_xplane(data):
+            document = _tensorflow.from_xplane(data, path.name)
+        elif data.lstrip()[:1] not in (b"{", b"["):
             document = _tensorflow.from_log(data.decode(errors="replace"), path.name)
         else:
             value = _recorded_files.parse_values(data, path)

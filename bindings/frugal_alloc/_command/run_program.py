@@ -5,6 +5,7 @@ from __future__ import annotations
 import builtins
 import importlib.util
 import os
+import re
 import runpy
 import shutil
 import sys
@@ -36,6 +37,8 @@ def check(program: str, is_module: bool) -> None:
             open(program, "rb").close()
         elif not os.path.isfile(os.path.join(program, "__main__.py")):
             raise NoProgram(f"{program} is a folder without a __main__.py")
+        if re.fullmatch(r"python[\d.]*", os.path.basename(program)):
+            raise NoProgram("leave out `python`: frugal-alloc run train.py, or frugal-alloc run -m module")
         if not _is_pythons(program):
             raise NoProgram(f"{program} is not a Python program; run it with frugal-alloc run --preload {program}")
     except OSError as error:

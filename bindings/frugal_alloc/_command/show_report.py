@@ -15,7 +15,9 @@ class ReportRefused(Exception):
     """It cannot be done; the message is one line that says why and what to do."""
 
 
-def show(paths: list[str], compare_with: str | None, html: str | None, memory_viz: str | None, as_json: bool) -> None:
+def show(
+    paths: list[str], compare_with: list[str] | None, html: str | None, memory_viz: str | None, as_json: bool
+) -> None:
     """Prints the report in these files, which are of one run, or how it differs from another run's; or writes what is
     to be written: a page, and a pickle for PyTorch's memory_viz.
 
@@ -24,7 +26,7 @@ def show(paths: list[str], compare_with: str | None, html: str | None, memory_vi
     """
     try:
         document = join.join([report_files.read(path) for path in paths])
-        other = report_files.read(compare_with) if compare_with is not None else None
+        other = join.join([report_files.read(path) for path in compare_with]) if compare_with is not None else None
     except (report_files.ReportError, join.JoinError) as error:
         raise ReportRefused(str(error)) from None
     if html is not None:

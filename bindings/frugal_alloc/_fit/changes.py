@@ -24,7 +24,7 @@ from .verdict import (
 
 # Of the peak; what brings less is not worth its line.
 _LEAST_PART = 0.05
-_MOST = 5
+MOST = 5
 
 
 def of_rank(rank: RankPeaks, allocator: str, is_half: bool) -> tuple[Change, ...]:
@@ -35,7 +35,7 @@ def of_rank(rank: RankPeaks, allocator: str, is_half: bool) -> tuple[Change, ...
     """
     least = rank.peak.used_bytes * _LEAST_PART
     found = [change for change in _changes(rank, allocator, is_half) if change.bytes >= least]
-    return tuple(sorted(found, key=lambda change: -change.bytes)[:_MOST])
+    return tuple(sorted(found, key=lambda change: -change.bytes)[:MOST])
 
 
 def _changes(rank: RankPeaks, allocator: str, is_half: bool) -> Iterator[Change]:

@@ -61,7 +61,7 @@ def fit(
         steps=first.steps,
         needs_bytes=needed,
         ranks=shown.ranks,
-        changes=_advised(first.records) or found,
+        changes=_with_advice(first.records, found),
         guesses=_guesses(first, ended),
         not_modelled=_not_modelled(first, worst, setup),
         error=next((record.error.partition("\n")[0].strip() for record in first.records if record.error), ""),
@@ -97,12 +97,15 @@ def _fits(done: Run, ended: str) -> bool | None:
     return True if ended in (process_record.STEPS, _ITSELF) and done.ranks else None
 
 
-def _advised(records: Sequence[ProcessRecord]) -> tuple[Change, ...]:
-    """What the out-of-memory error itself says to change."""
-    for record in records:
-        if record.advice:
-            return tuple(Change(text, size) for text, size in record.advice)
-    return ()
+def _with_advice(records: Sequence[ProcessRecord], found: tuple[Change, ...]) -> tuple[Change, ...]:
+    """What the out-of-memory error itself says to change, and what the peak of the whole run says.
+
+    Of the error's advice that which is about no line counts what the one request lacked. The rest of the run may need
+    far more, so it is only said where nothing else is.
+    """
+    advice = next((record.advice for record in records if record.advice), ())
+    of_lines = tuple(Change(text, size) for text, size, is_of_line in advice if is_of_line)
+    return (of_lines + found)[: changes.MOST] or tuple(Change(text, size) for text, size, _ in advice)
 
 
 def _guesses(done: Run, ended: str) -> tuple[str, ...]:

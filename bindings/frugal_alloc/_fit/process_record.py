@@ -33,7 +33,7 @@ class ProcessRecord:
     is_half: bool  # it has entered autocast, or trains parameters of half precision
     ended: str  # STEPS, or "" where the program has ended by itself
     error: str  # of an out-of-memory error that nobody caught; "" for none
-    advice: tuple[tuple[str, int], ...]  # that it gave: what to change, and the bytes that frees
+    advice: tuple[tuple[str, int, bool], ...]  # that it gave: what to change, the bytes that frees, is it about a line
     texts: tuple[str, ...]  # of marks and labels, by number
     places: Mapping[int, Place]  # by the number of a site
     # By GPU: the most bytes that were requested at a time, and reserved, as PyTorch counts them.
@@ -66,7 +66,7 @@ def write(
     is_half: bool,
     ended: str,
     error: str = "",
-    advice: Sequence[tuple[str, int]] = (),
+    advice: Sequence[tuple[str, int, bool]] = (),
 ) -> None:
     """The record of this process.
 
@@ -123,7 +123,7 @@ def _read(file: Path) -> ProcessRecord:
     fields["counted"] = {int(gpu): tuple(counted) for gpu, counted in fields["counted"].items()}
     for name in ("texts", "guesses", "not_simulated"):
         fields[name] = tuple(fields[name])
-    fields["advice"] = tuple((text, size) for text, size in fields["advice"])
+    fields["advice"] = tuple(map(tuple, fields["advice"]))
     return ProcessRecord(journal=file.with_suffix(".journal"), **fields)
 
 

@@ -37,7 +37,7 @@ def join(documents: list[dict[str, Any]]) -> dict[str, Any]:
 
     Raises:
         BadDocument: one is not a report.
-        JoinError: two are of one rank, or they are of runs of different size.
+        JoinError: two are of one rank, or they are of runs of different size, or of runs one after the other.
     """
     documents = sorted((schema.conform(document) for document in documents), key=_order)
     if len(documents) == 1:
@@ -80,11 +80,28 @@ def _check(documents: list[dict[str, Any]]) -> None:
     twice = next((rank for rank in ranks if ranks.count(rank) > 1), None)
     if twice is not None:
         raise JoinError(f"two of the reports are of rank {twice}; name those of one run, or --compare two runs")
+    if not ranks and _follow_each_other(documents):
+        raise JoinError("the reports are of runs one after the other; name those of one run, or --compare two runs")
     sizes = {document["run"]["world_size"] for document in documents} - {None}
     if len(sizes) > 1:
         raise JoinError(f"the reports are of runs with {' and '.join(map(str, sorted(sizes)))} ranks; name one run's")
     if any(document["ranks"] for document in documents):
         raise JoinError("one of the reports is of several ranks already; name it alone, or the others")
+
+
+def _follow_each_other(documents: list[dict[str, Any]]) -> bool:
+    """Whether one of them was over before another one started; processes of one run are there at a time."""
+    starts, ends = (_times(documents, key) for key in ("started", "written"))
+    return bool(starts and ends) and min(ends) < max(starts)
+
+
+def _times(documents: list[dict[str, Any]], key: str) -> list[float]:
+    """Those that are known; a file may say anything."""
+    found = []
+    for document in documents:
+        with contextlib.suppress(TypeError, ValueError, OverflowError, OSError):
+            found.append(datetime.datetime.fromisoformat(document["run"][key]).timestamp())
+    return found
 
 
 def _verdicts(documents: list[dict[str, Any]], names: list[int], frames: list[dict[str, Any]]) -> list[dict[str, Any]]:

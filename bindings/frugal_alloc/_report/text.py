@@ -96,7 +96,7 @@ def _headline(document: dict[str, Any], groups: list[Cause], small: list[Cause],
         if left_out:
             return [paint(_YELLOW, line) for line in _wrapped(f"frugal_alloc: {nothing} in what was watched, {after}")]
         if epochs["found_by"] == "none" and not small:
-            return ["frugal_alloc: nothing is known about leaks yet"]
+            return ["frugal_alloc: nothing is known about leaks yet: no epoch has ended"]
         if epochs["ended"] < EPOCHS_TO_TELL and epochs["steps"] < STEPS_TO_TELL:
             return _wrapped(f"frugal_alloc: {nothing} {after}, which are few to tell from")
         return [paint(_GREEN, line) for line in _wrapped(f"frugal_alloc: {nothing} {after}")]
@@ -148,7 +148,7 @@ def _verdict(number: int, group: Cause, paint: Any) -> list[str]:
     if first.get("ranks"):
         lines += _wrapped(f"on rank {', '.join(map(str, first['ranks']))}", "   ")
     for one in group[1:4]:
-        lines.append(f"   also {_where(one)}: {format_bytes(one['bytes_per_epoch'])} per epoch")
+        lines += _wrapped(f"also {_where(one)}: {format_bytes(one['bytes_per_epoch'])} {_per(one)}", "   ", "      ")
     if len(group) > 4:
         lines.append(f"   and {len(group) - 4} more lines")
     for holder in first["held_by"][:2]:
@@ -203,9 +203,11 @@ def _where(verdict: dict[str, Any]) -> str:
 def _gpu(row: dict[str, Any]) -> str:
     name = f" ({row['name']})" if row["name"] else ""
     rank = f"rank {row['rank']}, " if row.get("rank") is not None else ""
+    # What a training printed of its memory does not say how much there is.
+    available = row["limit_bytes"] or row["total_bytes"]
     text = (
         f"{rank}GPU {row['gpu']}{name}: {format_bytes(pools.in_use(row))} in use, at most "
-        f"{format_bytes(pools.peak(row))}, of {format_bytes(row['limit_bytes'] or row['total_bytes'])}"
+        f"{format_bytes(pools.peak(row))}{f', of {format_bytes(available)}' if available else ''}"
     )
     return text[:WIDTH]
 

@@ -229,12 +229,21 @@ def _check(command: Sequence[str], environment: Mapping[str, str]) -> str:
     return program
 
 
+def _hint(word: str) -> str:
+    """What was perhaps meant by a word that is no program."""
+    if word.endswith(".py") and os.path.isfile(word):
+        return f"; a Python program is run by `python {word}`"
+    if re.match(r"[A-Za-z_]\w*=", word):
+        return "; a variable is set before the whole command, or by `env` in front of it"
+    return ""
+
+
 def _find(command: Sequence[str], environment: Mapping[str, str]) -> str:
     if not command:
         raise SimulationError("no command to run; write it after --")
     program = shutil.which(command[0], path=environment.get("PATH"))
     if program is None:
-        raise SimulationError(f"{command[0]!r} is not a program that can be found and run")
+        raise SimulationError(f"{command[0]!r} is not a program that can be found and run{_hint(command[0])}")
     return program
 
 

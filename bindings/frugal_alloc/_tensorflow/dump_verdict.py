@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import collections
+import dataclasses
 from typing import Any
 
 from .._amounts import format_bytes, format_count
 from .._report.headline import OOM_NAMES
 from .._trend import TREND_CONFIDENCE, median_slope, rank_confidence
+from . import printed_memory
 from .dump import Dump
 
 _MOST_SITES = 1000
@@ -17,7 +18,13 @@ _LEAST_CHUNKS = 12
 _LEAST_PART = 0.4
 _NEAR_WHOLE = 0.15
 _MOST_CHUNKS_PER_STEP = 4.5
+_MOST_NAMED = 3
 _DUMPS_FOR_TREND = 4
+_WATCHED_STEPS = 8
+_UNKNOWN = (
+    "Whether memory grew with steps is not known: print the step and tf.config.experimental.get_memory_info('GPU:0') "
+    "with each, or profile a dozen."
+)
 
 _ADVICE = {
     "leak": "find what keeps a tensor of every step: a list or dict that outputs are added to (append float(loss), not "
@@ -26,19 +33,32 @@ _ADVICE = {
 }
 
 
-def judge(report: dict[str, Any], dumps: list[Dump], steps: int, own_frame: int | None) -> None:
+@dataclasses.dataclass(frozen=True)
+class Steps:
+    """How many steps a log tells; of how many it says the memory, and how that grew with them."""
+
+    count: int
+    told: int = 0
+    growth: printed_memory.Growth | None = None
+
+
+def judge(report: dict[str, Any], dumps: list[Dump], steps: Steps, own_frame: int | None) -> None:
     """Fills in the report; `own_frame` is the number of the user's innermost frame in the traceback, if known."""
     last = dumps[-1]
     report["gpus"] = [_gpu(dump) for dump in {dump.gpu: dump for dump in dumps}.values()]
     report["sites"], numbers = _sites(last)
     report["segments"] = _segments(last, numbers)
     report["timeline"] = _timeline(dumps)
-    leak = _leak_by_dumps([dump for dump in dumps if dump.gpu == last.gpu]) or _leak_by_steps(last, steps)
+    leak = _leak_by_dumps([dump for dump in dumps if dump.gpu == last.gpu]) or (
+        _leak_by_growth(last, steps) if steps.growth else _leak_by_steps(last, steps.count)
+    )
     if leak:
-        report["verdicts"] = [leak | {"gpu": last.gpu, "advice": _ADVICE["leak"], "pattern": "tensor_of_each_step"}]
+        report["verdicts"] = [{"advice": _ADVICE["leak"], "pattern": "tensor_of_each_step", **leak, "gpu": last.gpu}]
     report["oom"] = _out_of_memory(report, last, leak, own_frame)
-    if not steps:
-        report["notes"].append("The log has no lines with steps, so whether memory grew with them is not known.")
+    if not leak and steps.told < _WATCHED_STEPS and len({dump.step for dump in dumps}) < _DUMPS_FOR_TREND:
+        # One dump tells what was held, not since when.
+        report["epochs"] |= {"ended": 0, "steps": 0}
+        report["notes"].append(_UNKNOWN if steps.count else f"The log has no lines with steps. {_UNKNOWN}")
     if last.limit_bytes:
         report["notes"].append(
             f"TensorFlow's allocator may take {format_bytes(last.limit_bytes)} of the device; what other programs "
@@ -61,6 +81,16 @@ def _gpu(dump: Dump) -> dict[str, Any]:
 
 def _name(size: int, op: str) -> str:
     return f"{f'{size}-byte' if size < 1024 else format_bytes(size)} chunks" + (f" by {op}" if op else "")
+
+
+def _names(keys: list[tuple[int, str]]) -> str:
+    """Of chunks of several sizes; of more than some, how many more."""
+    if len(keys) == 1:
+        return _name(*keys[0])
+    named = [_name(*key).replace(" chunks", "", 1) for key in keys[:_MOST_NAMED]]
+    more = len(keys) - len(named)
+    named += [format_count(more, "other size")] if more else []
+    return f"chunks of {', '.join(named[:-1])} and {named[-1]}"
 
 
 def _sites(dump: Dump) -> tuple[list[dict[str, Any]], dict[int, int]]:
@@ -130,22 +160,37 @@ def _leak_by_dumps(dumps: list[Dump]) -> dict[str, Any] | None:
     return _verdict("leak", last, key, rate, confidence, len(by_step))
 
 
+def _leak_by_growth(dump: Dump, steps: Steps) -> dict[str, Any]:
+    """The growth that the log tells, with the chunks that are held for each step as far as they are told apart."""
+    assert steps.growth
+    sizes = _held_for_each_step(dump, steps.count)
+    largest = sorted(sizes, key=lambda key: -sizes[key])
+    return printed_memory.verdict(steps.growth) | {
+        "function": _names(largest) if largest else "tensors",
+        "bytes": steps.growth.grown_bytes,
+        # Other chunks grow, too: those of sizes that other tensors have.
+        "blocks": 0,
+    }
+
+
 def _leak_by_steps(dump: Dump, steps: int) -> dict[str, Any] | None:
-    """Chunks of a size of which there are one, two, ... for each step that was logged; less sure than several dumps."""
-    if steps < _LEAST_CHUNKS:
+    """Chunks of sizes of which there are one, two, ... for each step that was logged; less sure than several dumps."""
+    sizes = _held_for_each_step(dump, steps)
+    if not sizes or sum(sizes.values()) < _LEAST_PART * dump.in_use_bytes:
         return None
-    sizes: collections.Counter = collections.Counter()
+    key, held = max(sizes.items(), key=lambda item: item[1])
+    return _verdict("suspect", dump, key, held / steps, 0.0, steps)
+
+
+def _held_for_each_step(dump: Dump, steps: int) -> dict[tuple[int, str], int]:
+    """The bytes in chunks of each size of which there is a whole number for each step, about."""
+    sizes: dict[tuple[int, str], int] = {}
     for (size, op), count in dump.held.items():
-        per_step = count / steps
+        per_step = count / steps if steps else 0
         near = round(per_step)
         if count >= _LEAST_CHUNKS and 1 <= near <= _MOST_CHUNKS_PER_STEP and abs(per_step - near) <= _NEAR_WHOLE:
             sizes[size, op] = size * count
-    if not sizes:
-        return None
-    key, held = sizes.most_common(1)[0]
-    if held < _LEAST_PART * dump.in_use_bytes:
-        return None
-    return _verdict("suspect", dump, key, held / steps, 0.0, steps)
+    return sizes
 
 
 def _verdict(
@@ -171,15 +216,16 @@ def _out_of_memory(
     untaken = max(0, dump.limit_bytes - dump.pool_bytes)
     usable = max([untaken, *free])
     all_free = sum(free) + untaken
-    if leak:
+    missing = dump.requested_bytes - (usable if all_free >= dump.requested_bytes else all_free)
+    # Memory that grew by less than is missing is not why it ran out.
+    if leak and leak["bytes"] >= missing:
         verdict = "leak"
     elif all_free >= dump.requested_bytes > usable:
         verdict = "fragmentation"
     else:
         verdict = "too_big"
     frame = report["frames"][own_frame] if own_frame is not None else {}
-    advice = _advice(verdict, dump, leak)
-    missing = dump.requested_bytes - (usable if verdict == "fragmentation" else all_free)
+    advice = _advice(verdict, dump, leak if verdict == "leak" else None)
     return {
         "verdict": verdict,
         "gpu": dump.gpu,
@@ -219,9 +265,9 @@ def _message(dump: Dump) -> str:
 
 def _advice(verdict: str, dump: Dump, leak: dict[str, Any] | None) -> list[str]:
     if leak:
-        many = format_count(leak["blocks"], "chunk")
         rate = format_bytes(leak["bytes_per_step"])
-        return [f"mend the leak: {many} of one size are held, {rate} more with each step"]
+        many = f"{leak['blocks']:,} " if leak["blocks"] else ""
+        return [f"mend the leak: {many}{leak['function']} are held, {rate} more with each step"]
     if verdict == "fragmentation":
         return [_ADVICE["fragmentation"]]
     (size, op), count = max(dump.held.items(), key=lambda item: item[0][0] * item[1], default=((0, ""), 0))

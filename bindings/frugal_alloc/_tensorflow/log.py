@@ -6,9 +6,10 @@ import re
 from typing import Any
 
 from .._report.flame import is_library
-from . import dump_verdict
+from . import dump_verdict, printed_memory
 from .artefact import NotAnArtefact, empty_report
 from .dump import Dump
+from .dump_verdict import Steps
 
 _UNITS = {"B": 1, "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40}
 # Of a log that never ends: the chunks of a dump, and dumps.
@@ -30,6 +31,8 @@ _STEP = re.compile(r"\b(?:global[ _])?step\s{0,4}[:=#]?\s{0,4}(\d{1,12})\b", re.
 _KERAS_EPOCH = re.compile(r"^Epoch (\d{1,9})/\d{1,9}\s*$")
 _KERAS_STEP = re.compile(r"^\s*(\d{1,9})/(\d{1,9}) (?:\[|━|\x1b)")
 _FRAME = re.compile(r'^\s*File "([^"]{1,1000})", line (\d{1,9}), in (.{1,300})$')
+# What tf.config.experimental.get_memory_info() returns, printed.
+_MEMORY_INFO = re.compile(r"'current': (\d{1,18}), 'peak': (\d{1,18})\}")
 _TENSOR = re.compile(r"OOM when allocating tensor with shape\s?(\[[^\]]{0,200}\]) and type (\w{1,40})")
 
 
@@ -40,6 +43,8 @@ class _Reader:
         self.dumps: list[Dump] = []
         self.steps: list[int] = []
         self.frames: list[dict[str, Any]] = []
+        # Of a step the bytes in use, and the most that were.
+        self.memory: dict[int, tuple[int, int]] = {}
         self._request: tuple[str, int, str] = ("", 0, "")
         self._chunks = 0
         self._keras_epoch = 0
@@ -72,6 +77,8 @@ class _Reader:
             self.dumps[-1].tensor = f"{tensor[1]} {tensor[2]}"
         else:
             self._take_step(line)
+            if "'current'" in line and self.steps and (info := _MEMORY_INFO.search(line)):
+                self.memory[self.steps[-1]] = (int(info[1]), int(info[2]))
 
     def _take_request(self, line: str, found: re.Match[str]) -> None:
         rounded, op = _ROUNDED.search(line), _REQUESTING_OP.search(line)
@@ -140,7 +147,7 @@ def from_log(text: str, name: str) -> dict[str, Any]:
     for line in re.split(r"[\r\n]+", text):
         reader.take(line)
     dumps = [dump for dump in reader.dumps if dump.held or dump.in_use_bytes]
-    if not dumps:
+    if not dumps and not reader.memory:
         raise NotAnArtefact(
             "it is neither a report of frugal_alloc nor a TensorFlow log with a dump of the BFC allocator"
         )
@@ -152,5 +159,9 @@ def from_log(text: str, name: str) -> dict[str, Any]:
     report = empty_report(name, steps, [])
     report["frames"] = list(reversed(reader.frames[-_MOST_FRAMES:]))
     own = [number for number, frame in enumerate(report["frames"]) if not is_library(frame["file"])]
-    dump_verdict.judge(report, dumps, steps, own[0] if own else None)
+    growth = printed_memory.growth(reader.memory)
+    if dumps:
+        dump_verdict.judge(report, dumps, Steps(steps, len(reader.memory), growth), own[0] if own else None)
+    if reader.memory:
+        printed_memory.add(report, reader.memory, None if dumps else growth)
     return report

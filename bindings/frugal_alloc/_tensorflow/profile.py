@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import math
 import re
+from collections.abc import Iterator
 from typing import Any
 
 from .._trend import TREND_CONFIDENCE, median_slope, rank_confidence
 from .artefact import NotAnArtefact, empty_report
+from .events import Event
 
 _MOST_SITES = 1000
+_MOST_POINTS = 1000
 # Of births still alive in other steps than the last, two of warm-up left out, as for PyTorch: so many distinct steps.
 _SUSPECT_STEPS, _LEAK_STEPS = 4, 6
 _WARM_UP_STEPS = 2
@@ -19,18 +23,23 @@ _MOST_INCONSISTENT = 0.02
 _HOLDS = (
     "a tensor of {op} is kept with every step: look where its result is stored (append float(loss), not the tensor)"
 )
+_TOGETHER = (
+    "tensors of {ops} are kept with every step, perhaps as one result, such as a dict: keep what is needed of it only, "
+    "on the host (.numpy())"
+)
 _GROWS = "memory grows with every step; profile more steps at once, so that the op can be named"
 
 
 @dataclasses.dataclass(frozen=True)
-class _Event:
-    step: int
-    held_bytes: int
-    peak_bytes: int
-    activity: str
-    address: int
-    bytes: int
-    op: str
+class Course:
+    """What a profile says of one allocator: its events by time, at least one, and what it may take of the device.
+
+    `complete`: whether no event is missing; None where that has to be seen from the events.
+    """
+
+    events: list[Event]
+    capacity: int
+    complete: bool | None = None
 
 
 def from_profile(value: Any, name: str) -> dict[str, Any]:
@@ -49,12 +58,17 @@ def from_profile(value: Any, name: str) -> dict[str, Any]:
     series = {one: events for one, events in series.items() if events}
     if not series:
         raise NotAnArtefact("its memory profile holds no events; profile some steps of training")
+    return report_of(name, {one: Course(events, _capacity(allocators[one])) for one, events in series.items()})
+
+
+def report_of(name: str, courses: dict[str, Course]) -> dict[str, Any]:
+    """The report of what a profile says, by allocator."""
     # Host memory is not what runs out, unless it is all that there is.
-    on_gpus = {one: events for one, events in series.items() if re.match(r"GPU_\d", one, re.IGNORECASE)}
-    steps = len({event.step for events in series.values() for event in events})
+    on_gpus = {one: course for one, course in courses.items() if re.match(r"GPU_\d", one, re.IGNORECASE)}
+    steps = len({event.step for course in courses.values() for event in course.events})
     report = empty_report(name, steps, [])
-    for number, (allocator, events) in enumerate((on_gpus or series).items()):
-        _add(report, allocator, number, events, _capacity(allocators[allocator]))
+    for number, (allocator, course) in enumerate((on_gpus or courses).items()):
+        _add(report, allocator, number, course)
     return report
 
 
@@ -66,14 +80,14 @@ def _capacity(profile: dict[str, Any]) -> int:
         return 0
 
 
-def _events(profile: dict[str, Any]) -> list[_Event]:
+def _events(profile: dict[str, Any]) -> list[Event]:
     """By time. Newer versions put the course of memory apart from the snapshots of the peak."""
     snapshots = profile.get("sampledTimelineSnapshots") or profile.get("memoryProfileSnapshots") or []
     found = []
     for one in snapshots:
         stats, what = one["aggregationStats"], one["activityMetadata"]
         held = int(stats.get("heapAllocatedBytes", 0)) + int(stats.get("stackReservedBytes", 0))
-        event = _Event(
+        event = Event(
             step=int(what.get("stepId", 0)),
             held_bytes=max(held, 0),
             peak_bytes=max(int(stats.get("peakBytesInUse", 0)), 0),
@@ -86,7 +100,8 @@ def _events(profile: dict[str, Any]) -> list[_Event]:
     return [event for _, event in sorted(found, key=lambda item: item[0])]
 
 
-def _add(report: dict[str, Any], allocator: str, number: int, events: list[_Event], capacity: int) -> None:
+def _add(report: dict[str, Any], allocator: str, number: int, course: Course) -> None:
+    events = course.events
     found = re.match(r"GPU_(\d{1,4})", allocator, re.IGNORECASE)
     gpu = int(found[1]) if found else number
     top = max(events, key=lambda event: event.held_bytes)
@@ -94,44 +109,68 @@ def _add(report: dict[str, Any], allocator: str, number: int, events: list[_Even
         {
             "gpu": gpu,
             "name": allocator,
-            "total_bytes": capacity,
+            "total_bytes": course.capacity,
             "allocated_bytes": events[-1].held_bytes,
             "peak_allocated_bytes": max(top.held_bytes, events[-1].peak_bytes),
         }
     )
     report["timeline"]["phases"] = [""]
     report["timeline"]["points"] += [
-        [gpu, event.step, 0, 0, event.held_bytes, event.held_bytes, event.held_bytes] for event in events
+        [gpu, event.step, 0, 0, event.held_bytes, event.held_bytes, event.held_bytes] for event in _thinned(events)
     ]
-    live, at_peak = _replay(events)
-    report["sites"] += _sites(gpu, live or [], at_peak or [])
-    if live is None:
+    held = _replay(course)
+    if held:
+        report["sites"] += _sites(gpu, held.at_end, held.at_peak)
+    else:
         report["notes"].append("The profile is a sample of its events, so which op holds how much is not known.")
-    report["verdicts"] += [one | {"gpu": gpu} for one in _verdicts(events, live, capacity)]
+    report["verdicts"] += [one | {"gpu": gpu} for one in _verdicts(course, held)]
 
 
-def _replay(events: list[_Event]) -> tuple[list[_Event] | None, list[_Event] | None]:
-    """The allocations that live at the end, and at the peak; None where events are missing, as in a sample."""
-    live: dict[int, _Event] = {}
-    at_peak: dict[int, _Event] = {}
+def _thinned(events: list[Event]) -> Iterator[Event]:
+    """The highest and the last of as many events as make a course that a page can draw."""
+    count = math.ceil(len(events) / _MOST_POINTS)
+    for place in range(0, len(events), count):
+        some = events[place : place + count]
+        top = max(some, key=lambda event: event.held_bytes)
+        yield top
+        if some[-1] is not top:
+            yield some[-1]
+
+
+@dataclasses.dataclass(frozen=True)
+class _Held:
+    """The allocations that live as the last step begins, at the end, and at the peak."""
+
+    by_last_step: list[Event]
+    at_end: list[Event]
+    at_peak: list[Event]
+
+
+def _replay(course: Course) -> _Held | None:
+    """None where events are missing, as in a sample."""
+    events = course.events
+    last_step = max(event.step for event in events)
+    live: dict[int, Event] = {}
+    at_peak: dict[int, Event] = {}
+    by_last_step: list[Event] | None = None
     inconsistent = highest = 0
     before = None
     for event in events:
-        sign = {"ALLOCATION": 1, "DEALLOCATION": -1}.get(event.activity, 0)
-        inconsistent += before is not None and event.held_bytes - before != sign * event.bytes
+        inconsistent += before is not None and event.held_bytes - before != event.change
         before = event.held_bytes
-        if sign > 0:
+        if by_last_step is None and event.step == last_step:
+            by_last_step = list(live.values())
+        if event.activity == "ALLOCATION":
             live[event.address] = event
-        elif sign < 0:
+        elif event.activity == "DEALLOCATION":
             live.pop(event.address, None)
         if event.held_bytes > highest:
             highest, at_peak = event.held_bytes, dict(live)
-    if inconsistent > max(2, _MOST_INCONSISTENT * len(events)):
-        return None, None
-    return list(live.values()), list(at_peak.values())
+    complete = inconsistent <= max(2, _MOST_INCONSISTENT * len(events)) if course.complete is None else course.complete
+    return _Held(by_last_step or [], list(live.values()), list(at_peak.values())) if complete else None
 
 
-def _sites(gpu: int, live: list[_Event], at_peak: list[_Event]) -> list[dict[str, Any]]:
+def _sites(gpu: int, live: list[Event], at_peak: list[Event]) -> list[dict[str, Any]]:
     sites: dict[str, dict[str, Any]] = {}
     for event in live:
         site = _site(sites, gpu, event.op)
@@ -147,23 +186,27 @@ def _site(sites: dict[str, dict[str, Any]], gpu: int, op: str) -> dict[str, Any]
     return sites.setdefault(op, fresh)
 
 
-def _verdicts(events: list[_Event], live: list[_Event] | None, capacity: int) -> list[dict[str, Any]]:
+def _verdicts(course: Course, held: _Held | None) -> list[dict[str, Any]]:
     """Ops of whose tensors one lives on from each of many steps; where they are not known, growth as a whole."""
+    events = course.events
     steps = sorted({event.step for event in events})
     counted = set(steps[_WARM_UP_STEPS:-1])
     if len(counted) < _SUSPECT_STEPS:
         return []
     # The least of each step is what is kept from the steps before it.
-    least = {step: min(event.held_bytes for event in events if event.step == step) for step in steps[_WARM_UP_STEPS:]}
+    least = {event.step: event.held_bytes for event in sorted(events, key=lambda event: -event.held_bytes)}
+    least = {step: least[step] for step in steps[_WARM_UP_STEPS:]}
     rising = rank_confidence(list(least.values()))
     rate = median_slope(list(least.values()), list(least))
     if rising < TREND_CONFIDENCE or rate <= 0:
         return []
-    if live is None:
+    # It runs out where a step needs most, not between steps.
+    left = course.capacity - max(event.held_bytes for event in events if event.step >= steps[-2])
+    if held is None:
         growth = {"function": "TensorFlow", "bytes": events[-1].held_bytes, "blocks": 0, "epochs": len(counted)}
-        return [_verdict("suspect", growth, rate, rising, capacity - events[-1].held_bytes, _GROWS)]
-    by_op: dict[str, list[_Event]] = collections.defaultdict(list)
-    for event in live:
+        return [_verdict("suspect", growth, rate, rising, left, _GROWS)]
+    by_op: dict[str, list[Event]] = collections.defaultdict(list)
+    for event in held.by_last_step:
         if event.step in counted:
             by_op[event.op].append(event)
     found = []
@@ -171,14 +214,30 @@ def _verdicts(events: list[_Event], live: list[_Event] | None, capacity: int) ->
         births = len({event.step for event in kept})
         if births < _SUSPECT_STEPS:
             continue
-        held = sum(event.bytes for event in kept)
-        what = {"function": op or "no op named", "bytes": held, "blocks": len(kept), "epochs": births}
+        size = sum(event.bytes for event in kept)
+        what = {"function": _named(op, kept), "bytes": size, "blocks": len(kept), "epochs": births}
         kind = "leak" if births >= _LEAK_STEPS else "suspect"
         advice = _HOLDS.format(op=op or "some op")
-        found.append(_verdict(kind, what, held / len(counted), rising, capacity - events[-1].held_bytes, advice))
+        found.append(_verdict(kind, what, size / len(counted), rising, left, advice))
     # A few bytes with each step are counters.
     notable = [one for one in found if one["bytes_per_step"] >= 0.05 * rate]
+    for one in notable:
+        # All of them fill the memory together.
+        one["out_of_memory_in"] = _lasts(left, sum(other["bytes_per_step"] for other in found))
+        if len(found) > 1:
+            one["advice"] = _TOGETHER.format(ops=f"{len(found)} ops")
     return sorted(notable, key=lambda one: -one["bytes"])
+
+
+def _lasts(left_bytes: int, rate: float) -> dict[str, float] | None:
+    return {"epochs": left_bytes / rate, "steps": left_bytes / rate} if left_bytes > 0 else None
+
+
+def _named(op: str, kept: list[Event]) -> str:
+    """The op, with the tensor that is kept of it if all are alike."""
+    tensors = {event.tensor for event in kept}
+    (tensor,) = tensors if len(tensors) == 1 else ("",)
+    return f"{op}, {tensor}" if op and tensor else op or "no op named"
 
 
 def _verdict(
@@ -192,5 +251,5 @@ def _verdict(
         "confidence": confidence,
         "pattern": "tensor_of_each_step",
         "advice": advice,
-        "out_of_memory_in": {"epochs": left_bytes / rate, "steps": left_bytes / rate} if left_bytes > 0 else None,
+        "out_of_memory_in": _lasts(left_bytes, rate),
     }

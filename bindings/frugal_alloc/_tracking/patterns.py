@@ -194,7 +194,8 @@ def _ensemble(leak: Leak) -> Pattern | None:
 
 
 def _concatenation(leak: Leak) -> Pattern | None:
-    is_concatenated = leak.evidence.is_concatenated or _CONCATENATES.search(leak.code)
+    # Where there are more tensors with each epoch, each was concatenated once, and something else gathers them.
+    is_concatenated = leak.kind == "growing" and (leak.evidence.is_concatenated or _CONCATENATES.search(leak.code))
     # Each part of it that a graph keeps is another tensor.
     if not is_concatenated or leak.evidence.is_in_graphs:
         return None

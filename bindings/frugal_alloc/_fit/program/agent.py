@@ -165,10 +165,10 @@ class Agent:
         self._labels.look_around()
 
 
-def _advice() -> list[tuple[str, int]]:
-    """Of frugal_alloc's out-of-memory error; PyTorch's gives none."""
+def _advice() -> list[tuple[str, int, bool]]:
+    """Of frugal_alloc's out-of-memory error, and whether it is about a line; PyTorch's gives none."""
     told = latest_error.last() or {}
-    return [(change["text"], change["bytes"]) for change in told.get("advice", ())]
+    return [(change["text"], change["bytes"], change["line"] is not None) for change in told.get("advice", ())]
 
 
 def _end_children() -> None:

@@ -1,0 +1,78 @@
+"""The pages of stories tell the figures that were recorded, and the errors and reports as they were printed."""
+
+from __future__ import annotations
+
+import re
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+from pictures import detection, recorded  # noqa: E402
+
+GIB = 1 << 30
+NAMES = {"native": "PyTorch", "expandable": "expandable segments", "frugal": "frugal_alloc"}
+
+
+def text(name: str) -> str:
+    return (ROOT / "docs" / "stories" / f"{name}.md").read_text(encoding="utf-8")
+
+
+def words(name: str) -> str:
+    return " ".join(text(name).split())
+
+
+def printed(name: str) -> list[str]:
+    """The blocks of what a program prints."""
+    fences = re.findall(r"^```(\w*)\n(.*?)^```$", text(name), re.MULTILINE | re.DOTALL)
+    return [block for language, block in fences if language in ("", "text")]
+
+
+def is_shortened(block: str, whole: str) -> bool:
+    """Whether a block has lines of the whole in their order, where `...` stands for those left out."""
+    at = 0
+    for part in block.split("...\n"):
+        found = whole.find(part.rstrip("\n"), at)
+        if found < 0:
+            return False
+        at = found + len(part.rstrip("\n"))
+    return True
+
+
+def gib(size: int) -> str:
+    return f"{size / GIB:.2f} GiB"
+
+
+def most(run: dict[str, Any]) -> tuple[int, int]:
+    """The most in use, and the most held."""
+    used, held = zip(*run["steps"], strict=True)
+    return max(used), max(held)
+
+
+def test_detection_tells_how_each_run_ended_and_what_it_held() -> None:
+    data, said = recorded.read(detection.DATA), words("detection")
+    for name, arguments in detection.RUNS.items():
+        run, seed = data[name], arguments[arguments.index("--seed") + 1]
+        end = (
+            f"out of memory in step {run['failed_in']}" if run["failed_in"] else f"completes {len(run['steps'])} steps"
+        )
+        allocator = NAMES[arguments[arguments.index("--allocator") + 1]]
+        used, held = map(gib, most(run))
+        assert f"| {allocator} | {seed} | {used} | {held} | {end} |" in said, name
+    assert said.count("| out of memory in step ") + said.count("| completes ") == len(detection.RUNS)
+
+
+def test_detection_fails_in_pieces_with_pytorch_and_for_want_of_memory_with_mixed_batches() -> None:
+    data, said = recorded.read(detection.DATA), words("detection")
+    (block,) = printed("detection")
+    assert is_shortened(block, data["mixed_frugal"]["error"] + "\n") and "Too big" in block
+    refused = re.search(r"Tried to allocate (\S+ MiB)", data["native"]["error"])
+    idle = re.search(r"and (\S+ MiB) is reserved by PyTorch but unallocated", data["native"]["error"])
+    assert refused and idle and f"refuses {refused[1]} while {idle[1]} of what it holds are free" in said
+    failed, needs = data["native"]["failed_in"], data["frugal"]["steps"]
+    assert f"out of memory in step {failed}, in which tensors need {gib(needs[failed - 1][0])}" in said
+    assert (
+        f"CUDA says {gib(data['native']['gpu_bytes'])}" in said
+        and f"Tensors need {gib(most(data['frugal'])[0])}" in said
+    )

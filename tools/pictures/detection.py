@@ -1,0 +1,68 @@
+"""A detector that is trained on images of changing sizes, on a GPU of 8 GiB.
+
+What is drawn was run on the simulated GPU: examples/stories/detection.py, docs/pictures/detection.json.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import ROOT, recorded, simulated_run, stories
+from .line_chart import Level, LineChart, line_chart
+
+FILE = recorded.FOLDER / "detection.svg"
+DATA = recorded.FOLDER / "detection.json"
+PROGRAM = ROOT / "examples" / "stories" / "detection.py"
+GPU = "RTX 3070"
+_GROUPED = ("--grouped", "--largest", "704")
+# By name: the program's arguments.
+RUNS = {
+    **{f"mixed_{one}": ("--allocator", one, "--seed", "3") for one in stories.NAMES},
+    "mixed_other_order": ("--allocator", "frugal", "--seed", "1"),
+    **{one: ("--allocator", one, *_GROUPED, "--seed", "3") for one in stories.NAMES},
+    "native_seed_0": ("--allocator", "native", *_GROUPED, "--seed", "0"),
+    "native_seed_1": ("--allocator", "native", *_GROUPED, "--seed", "1"),
+}
+
+
+def record() -> dict[str, Any]:
+    """Of each run its steps, (most bytes in use, most held), the step that failed and the error."""
+    found = simulated_run.several(PROGRAM, list(RUNS.values()), ("--gpu", GPU), ("torchvision",))
+    return {"gpu": GPU} | {name: _kept(run) for name, run in zip(RUNS, found, strict=True)}
+
+
+def _kept(run: dict[str, Any]) -> dict[str, Any]:
+    failed = run["failed_in"]
+    return {
+        "failed_in": failed,
+        "gpu_bytes": run["gpu_bytes"],
+        "error": None if failed is None else stories.error(run),
+        "steps": run["steps"],
+    }
+
+
+def picture() -> str:
+    data = recorded.read(DATA)
+    lines = {one: stories.held(one, data[one]) for one in stories.NAMES}
+    gpu = data["frugal"]["gpu_bytes"]
+    return line_chart(
+        LineChart(
+            title=f"A detector in training on a GPU of {gpu / stories.GIB:.2f} GiB: what is held",
+            said=_said(data),
+            x_name="training step",
+            unit="GiB",
+            lines=(*lines.values(), stories.in_use(data["frugal"])),
+            levels=(Level("the GPU's memory", gpu),),
+            marks=(stories.out_of_memory(lines["native"]),),
+        )
+    )
+
+
+def _said(data: dict[str, Any]) -> str:
+    held = {one: max(held for _, held in data[one]["steps"]) / stories.GIB for one in stories.NAMES}
+    need = max(used for used, _ in data["frugal"]["steps"]) / stories.GIB
+    return (
+        f"Tensors need {need:.2f} GiB at most. PyTorch's allocator holds {held['native']:.2f} GiB and runs out of "
+        f"memory in step {data['native']['failed_in']}. With expandable segments the training completes and holds "
+        f"{held['expandable']:.2f} GiB, with frugal_alloc {held['frugal']:.2f} GiB. Runs on a simulated GPU."
+    )

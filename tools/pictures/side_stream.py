@@ -1,0 +1,89 @@
+"""What a stream that is used once keeps from all others: the pattern of NVIDIA/Megatron-LM#6885.
+
+What is drawn was run on the simulated GPU: examples/stories/side_stream.py, docs/pictures/side_stream.json.
+"""
+
+from __future__ import annotations
+
+import pathlib
+from collections.abc import Sequence
+from typing import Any
+
+from . import ROOT, recorded, simulated_run
+from .line_chart import Kind, Line, LineChart, line_chart
+
+FILE = recorded.FOLDER / "side_stream.svg"
+DATA = recorded.FOLDER / "side_stream.json"
+PROGRAM = ROOT / "examples" / "stories" / "side_stream.py"
+FRESH_STREAMS = ROOT / "examples" / "stories" / "fresh_streams.py"
+ALLOCATORS = ("native", "expandable", "frugal")
+# Roomy: of an H200. Tight: of an H100.
+ROOMY, TIGHT = "141GiB", "80GiB"
+_MIB = 1 << 20
+
+
+def record() -> dict[str, Any]:
+    """Runs the programs with each allocator: with the side stream, without, and with it on a GPU that gets full."""
+    found: dict[str, Any] = {"roomy_gpu": ROOMY, "tight_gpu": TIGHT}
+    chosen = [("--allocator", allocator) for allocator in ALLOCATORS]
+    roomy = _runs(PROGRAM, chosen, ROOMY)
+    current = _runs(PROGRAM, [(*one, "--current-stream") for one in chosen], ROOMY)
+    tight = _runs(PROGRAM, chosen, TIGHT)
+    for place, allocator in enumerate(ALLOCATORS):
+        found[allocator] = {
+            # After each layer (bytes in tensors, bytes held).
+            "layers": roomy[place]["layers"],
+            "side_stream": roomy[place]["most"],
+            "current_stream": current[place]["most"],
+            "side_stream_tight": tight[place]["most"],
+        }
+    (emptied,) = _runs(PROGRAM, [("--allocator", "expandable", "--empty-cache")], ROOMY)
+    found["expandable"]["emptied"] = emptied["most"]
+    same, *fresh = _runs(FRESH_STREAMS, [("--same-streams",), *chosen], TIGHT)
+    # Bytes held after each transfer.
+    found["transfers"] = {"same_streams": same["held"]}
+    found["transfers"] |= {allocator: one["held"] for allocator, one in zip(ALLOCATORS, fresh, strict=True)}
+    return found
+
+
+def _runs(program: pathlib.Path, runs: Sequence[Sequence[str]], memory: str) -> list[dict[str, Any]]:
+    found = simulated_run.several(program, runs, ("--memory", memory))
+    for one in found:
+        if one["status"] != 0:
+            raise RuntimeError(f"{program.name} ended with status {one['status']}: {one['said'][-2000:]}")
+    return found
+
+
+def picture() -> str:
+    data = recorded.read(DATA)
+    live = [(at, allocated) for at, (allocated, _) in enumerate(data["frugal"]["layers"])]
+    return line_chart(
+        LineChart(
+            title="Memory held: a model is set up on a side stream, then trained",
+            said=_said(data),
+            x_name="layers forward and backward, two steps",
+            unit="GiB",
+            lines=(
+                _held(data, "native", "native", "PyTorch"),
+                _held(data, "expandable", "expandable", "expandable segments"),
+                _held(data, "frugal", "ours", "frugal_alloc"),
+                Line("tensors", "live", live),
+            ),
+        )
+    )
+
+
+def _held(data: dict[str, Any], allocator: str, kind: Kind, name: str) -> Line:
+    layers = data[allocator]["layers"]
+    return Line(name, kind, [(at, held) for at, (_, held) in enumerate(layers)])
+
+
+def _said(data: dict[str, Any]) -> str:
+    def most(allocator: str, run: str = "side_stream") -> str:
+        return f"{data[allocator][run]['reserved'] // _MIB:,} MiB"
+
+    return (
+        f"Expandable segments hold {most('expandable')} at most, and {most('expandable', 'current_stream')} where "
+        f"the model is set up on the stream that trains it. PyTorch without them holds {most('native')}, frugal_alloc "
+        f"{most('frugal')}. Runs on a simulated GPU."
+    )

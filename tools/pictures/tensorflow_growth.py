@@ -1,0 +1,75 @@
+"""The memory of a detector of TensorFlow's Object Detection API by step, up to where it runs out, and healed.
+
+What is drawn is read from real logs and a real profile: tests/reports/tensorflow, docs/pictures/tensorflow_growth.json.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from . import ROOT, recorded
+from .line_chart import Kind, Level, Line, LineChart, Mark, line_chart
+
+FILE = recorded.FOLDER / "tensorflow_growth.svg"
+DATA = recorded.FOLDER / "tensorflow_growth.json"
+ARTEFACTS = ROOT / "tests" / "reports" / "tensorflow"
+
+
+def record() -> dict[str, Any]:
+    """Reads the artefacts as `frugal-alloc report` does. Of a step (step, bytes between steps, most bytes so far)."""
+    from frugal_alloc._command import report_files
+
+    growing, healed, profile = (
+        report_files.read(ARTEFACTS / f"{name}.gz" if "log" in name else ARTEFACTS / f"{name}.xz")
+        for name in ("detector.log", "detector_healed.log", "detector.xplane.pb")
+    )
+    leak = profile["verdicts"][0]
+    return {
+        "limit_bytes": growing["oom"]["limit_bytes"],
+        "growing": _steps(growing),
+        "healed": _steps(healed),
+        # The last step of the profile, and how many more it says that memory lasts for.
+        "profile": [max(point[1] for point in profile["timeline"]["points"]), leak["out_of_memory_in"]["steps"]],
+    }
+
+
+def _steps(report: dict[str, Any]) -> list[list[int]]:
+    return [[step, held, most] for _, step, _, _, held, most, _ in report["timeline"]["points"]]
+
+
+def picture() -> str:
+    data = recorded.read(DATA)
+    last = data["growing"][-1][0]
+    step, left = data["profile"]
+    at_profile = next(most for at, _, most in data["growing"] if at == step)
+    return line_chart(
+        LineChart(
+            title="Most memory in use so far: an SSD of TensorFlow's Object Detection API",
+            said=_said(data),
+            x_name="training steps",
+            unit="MiB",
+            lines=(
+                _most(data, "growing", "bad", "keeps predictions"),
+                _most(data, "healed", "good", "keeps boxes on the host"),
+                Line("in use between steps", "live", [(at, held) for at, held, _ in data["growing"]]),
+            ),
+            levels=(Level("what TensorFlow may take", data["limit_bytes"]),),
+            marks=(
+                Mark(f"profile: {left:.0f} steps left", step, at_profile, "bad", "dot"),
+                Mark("out of memory", last + 1, data["limit_bytes"], "bad"),
+            ),
+        )
+    )
+
+
+def _most(data: dict[str, Any], run: str, kind: Kind, name: str) -> Line:
+    return Line(name, kind, [(step, most) for step, _, most in data[run]])
+
+
+def _said(data: dict[str, Any]) -> str:
+    step, left = data["profile"]
+    return (
+        f"With each step more memory is kept. After step {step} the profile says that memory lasts for {left:.0f} more "
+        f"steps. It runs out in step {data['growing'][-1][0] + 1}. The healed training needs no more after "
+        f"{data['healed'][-1][0]} steps than after a few. Recorded with TensorFlow on a CPU."
+    )

@@ -1,0 +1,89 @@
+"""What MkDocs asks for as it builds the site: https://www.mkdocs.org/user-guide/configuration/#hooks."""
+
+from __future__ import annotations
+
+import html
+import pathlib
+import re
+import sys
+from typing import Any
+
+from mkdocs.config.defaults import MkDocsConfig
+from mkdocs.structure.files import File, Files
+from mkdocs.structure.pages import Page
+
+HERE = pathlib.Path(__file__).resolve().parent
+sys.path += [str(HERE), str(HERE.parent)]
+
+import project_metadata  # noqa: E402
+from site_parts import (  # noqa: E402
+    anchor,
+    colours,
+    example_reports,
+    flowchart,
+    licences,
+    navigation,
+    reference,
+    repository_links,
+    repository_markdown,
+)
+
+_MOST_DESCRIPTION = 160
+_links: repository_links.RepositoryLinks
+
+
+def on_config(config: MkDocsConfig) -> MkDocsConfig:
+    global _links
+    home = project_metadata.read().home
+    config.site_url = _pages_address(home)
+    if not config.site_url:
+        config.theme.static_templates.discard("sitemap.xml")
+    if home:
+        config.repo_url = home
+    config.nav = navigation.navigation([*reference.PAGES], last=[licences.PAGE])
+    _links = repository_links.RepositoryLinks(repository_links.RepositoryPages(), example_reports.replaced())
+    config.markdown_extensions.append(_links)
+    config.mdx_configs["toc"]["slugify"] = anchor
+    fence = {"name": "mermaid", "class": "flowchart", "format": lambda source, *_, **__: flowchart.figure(source)}
+    config.mdx_configs["pymdownx.superfences"] = {"custom_fences": [fence]}
+    return config
+
+
+def _pages_address(home: str) -> str:
+    """Of the site on GitHub Pages; "" for a repository elsewhere."""
+    found = re.fullmatch(r"https://github\.com/([\w.-]+)/([\w.-]+)", home)
+    return f"https://{found[1].lower()}.github.io/{found[2]}/" if found else ""
+
+
+def on_files(files: Files, config: MkDocsConfig) -> Files:
+    made: dict[str, str | bytes] = {name: make() for name, (_, make) in reference.PAGES.items()}
+    made |= _links.pages()
+    made |= example_reports.pages()
+    made |= {licences.PAGE: licences.page(), "assets/colours.css": colours.style_sheet()}
+    for name, content in made.items():
+        files.append(File.generated(config, name, content=content))
+    return files
+
+
+def on_page_markdown(markdown: str, page: Page, **_: Any) -> str:
+    name = page.file.src_uri
+    _links.current = name
+    if name == "reference/README.md":
+        markdown = reference.first_page(markdown)
+    if name.startswith(f"{repository_links.FOLDER}/"):
+        # They are there to be followed to, and would crowd out what is said of them.
+        page.meta["search"] = {"exclude": True}
+    return markdown if name in reference.PAGES else repository_markdown.convert(markdown)
+
+
+def on_page_content(content: str, page: Page, **_: Any) -> str:
+    found = re.search(r"<p>(.*?)</p>", content, re.DOTALL)
+    text = html.unescape(re.sub(r"<[^>]+>", "", found[1])) if found else ""
+    text = " ".join(text.split())
+    if len(text) > _MOST_DESCRIPTION:
+        text = text[:_MOST_DESCRIPTION].rsplit(" ", 1)[0].rstrip(",;:") + " …"
+    page.meta.setdefault("description", html.escape(text))
+    # A wide table scrolls by itself, and what scrolls can be reached by keyboard.
+    return content.replace("<table>", '<div class="table" tabindex="0" role="group"><table>').replace(
+        "</table>", "</table></div>"
+    )
