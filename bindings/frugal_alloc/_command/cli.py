@@ -19,6 +19,7 @@ _FIRST = """\
 first steps:
   frugal-alloc doctor        # what is here, what works, what is missing
   frugal-alloc run train.py  # the program, unchanged, with the allocator on
+  frugal-alloc top           # who holds the GPU's memory now, and what leaks
   frugal-alloc fit --gpu "RTX 4090" -- python train.py  # does it fit that GPU?
 """
 
