@@ -235,7 +235,7 @@ def test_what_downloads_before_the_tests_is_told_of_proxies_and_indexes(checkout
     made.run(".ci/run", **NETWORK)
     calls = [call for call, environment in made.calls() if environment.items() >= NETWORK.items()]
     assert calls == [
-        "setup",
+        "setup --browser",
         "python tools/torch_sdk.py",
         "python tools/mutation/mutants --list",
         "setup --newest",
