@@ -9,7 +9,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from pictures import detection, recorded  # noqa: E402
+from pictures import detection, leak_growth, recorded  # noqa: E402
 
 GIB = 1 << 30
 NAMES = {"native": "PyTorch", "expandable": "expandable segments", "frugal": "frugal_alloc"}
@@ -75,4 +75,27 @@ def test_detection_fails_in_pieces_with_pytorch_and_for_want_of_memory_with_mixe
     assert (
         f"CUDA says {gib(data['native']['gpu_bytes'])}" in said
         and f"Tensors need {gib(most(data['frugal'])[0])}" in said
+    )
+
+
+def test_leak_tells_how_each_run_ended() -> None:
+    data, said = recorded.read(leak_growth.DATA), words("leak")
+    for run, name in {**NAMES, "leaking": "frugal_alloc", "healed": "frugal_alloc, healed"}.items():
+        if run != "frugal":
+            used, failed = data[run]["most_in_use_and_held"][0], data[run]["failed_in"]
+            end = f"out of memory in epoch {failed}" if failed else f"completes {len(data[run]['forecasts'])} epochs"
+            assert f"| {name} | {end} | {used / (1 << 20):,.0f} MiB |" in said, name
+    assert "Leak:" in data["leaking"]["error"] and "Leak:" not in data["native"]["error"]
+
+
+def test_leak_has_the_report_and_the_error_as_they_were_printed() -> None:
+    leaking = recorded.read(leak_growth.DATA)["leaking"]
+    report, error = printed("leak")
+    assert report == leaking["report"] + "\n"
+    assert is_shortened(error, leaking["error"] + "\n") and f"the error in epoch {leaking['failed_in']} says" in words(
+        "leak"
+    )
+    epoch, _, left = next(one for one in leaking["forecasts"] if one[1] == "leak")
+    assert f"After epoch {epoch} the report tells the leak, and that memory would last for {left:.1f} more" in words(
+        "leak"
     )

@@ -22,6 +22,7 @@ RUNS = {
     **{one: ("--allocator", one, *_GROUPED, "--seed", "3") for one in stories.NAMES},
     "native_seed_0": ("--allocator", "native", *_GROUPED, "--seed", "0"),
     "native_seed_1": ("--allocator", "native", *_GROUPED, "--seed", "1"),
+    "native_seed_2": ("--allocator", "native", *_GROUPED, "--seed", "2"),
 }
 
 

@@ -1,42 +1,57 @@
 """A leak through epochs, up to where memory runs out, and the same training healed.
 
-What is drawn is the timeline of real reports: tools/pictures/programs/leak.py, docs/pictures/leak_growth.json.
+What is drawn is the timeline of real reports: examples/stories/leak.py, docs/pictures/leak_growth.json.
 """
 
 from __future__ import annotations
 
 import itertools
-import pathlib
 from collections.abc import Iterator
 from typing import Any
 
-from . import recorded, simulated_run
+from . import ROOT, recorded, simulated_run, stories
 from .line_chart import Kind, Level, Line, LineChart, Mark, line_chart
 
 FILE = recorded.FOLDER / "leak_growth.svg"
 DATA = recorded.FOLDER / "leak_growth.json"
-_PROGRAM = pathlib.Path(__file__).resolve().parent / "programs" / "leak.py"
-_GPU = "1536MiB"
+PROGRAM = ROOT / "examples" / "stories" / "leak.py"
+GPU = "1536MiB"
 _GIB = 1 << 30
+# By name: the program's arguments.
+RUNS = {
+    "leaking": ("--allocator", "frugal"),
+    "healed": ("--allocator", "frugal", "--healed"),
+    "native": ("--allocator", "native"),
+    "expandable": ("--allocator", "expandable"),
+}
 
 
 def record() -> dict[str, Any]:
-    """Runs the program as it leaks, and healed."""
-    return {"gpu": _GPU, "leaking": _run(), "healed": _run("--healed")}
+    """Runs the program as it leaks, healed, and with PyTorch's own allocator."""
+    found = dict(zip(RUNS, simulated_run.several(PROGRAM, list(RUNS.values()), ("--memory", GPU)), strict=True))
+    drawn = {name: _drawn(found[name]) for name in ("leaking", "healed")}
+    return {"gpu": GPU} | drawn | {name: _ended(found[name]) for name in ("native", "expandable")}
 
 
-def _run(*arguments: str) -> dict[str, Any]:
-    told = simulated_run.answer(_PROGRAM, *arguments, memory=_GPU)
-    gpu = told["gpu"]
+def _drawn(run: dict[str, Any]) -> dict[str, Any]:
+    gpu = run["gpu"]
     return {
-        "failed_in": told["failed_in"],
+        **_ended(run),
         # The driver has the rest of the GPU.
         "available_bytes": gpu["total_bytes"] - gpu["outside_bytes"],
         # (epoch, the first verdict, epochs that are left by it), at the end of each epoch.
-        "forecasts": told["forecasts"],
+        "forecasts": run["forecasts"],
+        # What is said of the leak in the first report that has one, without the figures of the GPU.
+        "report": run["report"] and run["report"].partition("\n\nGPU 0")[0],
         # (epochs ended, most bytes in use since the point before).
-        "points": [[epoch, peak] for _, _, epoch, _, _, peak, _ in told["timeline"]["points"]],
+        "points": [[epoch, peak] for _, _, epoch, _, _, peak, _ in run["timeline"]["points"]],
     }
+
+
+def _ended(run: dict[str, Any]) -> dict[str, Any]:
+    failed = run["failed_in"]
+    most = [max(one) for one in zip(*run["steps"], strict=True)]
+    return {"failed_in": failed, "error": failed and stories.error(run), "most_in_use_and_held": most}
 
 
 def picture() -> str:

@@ -11,6 +11,8 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from . import ROOT
+
 _FORKED_RUNS = pathlib.Path(__file__).resolve().parent / "programs" / "forked_runs.py"
 
 
@@ -60,6 +62,7 @@ def _printed(
         [*simulate, sys.executable, str(program), *arguments],
         env=inherited | dict(settings),
         input=told,
+        cwd=ROOT,
         capture_output=True,
         text=True,
     )

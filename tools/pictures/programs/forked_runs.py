@@ -23,8 +23,8 @@ def run(program: pathlib.Path, arguments: list[str], folder: pathlib.Path) -> di
     file, said = folder / "written.json", folder / "said"
     process = os.fork()
     if process == 0:
-        # Reports of runs that fail lie there.
-        os.chdir(folder)
+        # Reports go there; paths in them begin at the working directory.
+        os.environ["FRUGAL_ALLOC_CONF"] = f"report_dir:{folder}"
         os._exit(_status(program, [*arguments, "--json", str(file)], said))
     _, ended = os.waitpid(process, 0)
     written = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
