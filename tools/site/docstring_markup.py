@@ -1,4 +1,4 @@
-"""Has the reference show docstrings as they are meant: their references as links, and comments of variables as texts."""
+"""Has the reference show docstrings as they are meant: references as links, and comments of variables as texts."""
 
 from __future__ import annotations
 

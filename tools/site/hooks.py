@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import logging
 import pathlib
 import re
 import sys
@@ -26,9 +27,11 @@ from site_parts import (  # noqa: E402
     reference,
     repository_links,
     repository_markdown,
+    sequence_chart,
 )
 
 _MOST_DESCRIPTION = 160
+_LOG = logging.getLogger("mkdocs.hooks")
 _links: repository_links.RepositoryLinks
 
 
@@ -36,17 +39,25 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
     global _links
     home = project_metadata.read().home
     config.site_url = _pages_address(home)
-    if not config.site_url:
-        config.theme.static_templates.discard("sitemap.xml")
     if home:
         config.repo_url = home
     config.nav = navigation.navigation([*reference.PAGES], last=[licences.PAGE])
     _links = repository_links.RepositoryLinks(repository_links.RepositoryPages(), example_reports.replaced())
     config.markdown_extensions.append(_links)
     config.mdx_configs["toc"]["slugify"] = anchor
-    fence = {"name": "mermaid", "class": "flowchart", "format": lambda source, *_, **__: flowchart.figure(source)}
+    fence = {"name": "mermaid", "class": "flowchart", "format": _diagram}
     config.mdx_configs["pymdownx.superfences"] = {"custom_fences": [fence]}
     return config
+
+
+def _diagram(source: str, *_: Any, **__: Any) -> str:
+    draws = sequence_chart if source.startswith("sequenceDiagram") else flowchart
+    try:
+        return draws.figure(source)
+    except flowchart.NotDrawn as error:
+        # Markdown would show the text instead; as a warning it ends the build.
+        _LOG.warning(str(error))
+        return ""
 
 
 def _pages_address(home: str) -> str:
@@ -87,3 +98,10 @@ def on_page_content(content: str, page: Page, **_: Any) -> str:
     return content.replace("<table>", '<div class="table" tabindex="0" role="group"><table>').replace(
         "</table>", "</table></div>"
     )
+
+
+def on_post_build(config: MkDocsConfig) -> None:
+    # A map of addresses is of use to a site that has one.
+    if not config.site_url:
+        for name in ("sitemap.xml", "sitemap.xml.gz"):
+            pathlib.Path(config.site_dir, name).unlink(missing_ok=True)

@@ -12,7 +12,7 @@ from unittest import mock
 from . import PACKAGE
 
 sys.path.append(str(PACKAGE.parent))
-from frugal_alloc._command import cli  # noqa: E402
+from frugal_alloc._command import cli
 
 
 def parsers() -> dict[str, argparse.ArgumentParser]:

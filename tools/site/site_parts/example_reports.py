@@ -1,6 +1,7 @@
 """The example reports: pages that the package draws from what real runs have reported.
 
-What was recorded lies in docs/reports/examples as JSON, as `--json` and report_dir write it; record_examples.py makes it.
+What was recorded lies in docs/reports/examples as JSON, as `--json` and report_dir write it; record_examples.py
+makes it.
 """
 
 from __future__ import annotations

@@ -10,13 +10,15 @@ _IN_THE_THEME = (
     (
         "Material for MkDocs",
         "MIT",
-        "style sheets, scripts, templates; with the Material Design icons (Apache License 2.0)",
+        "style sheets, scripts, templates; icons of Material Design (Apache License 2.0)",
     ),
     ("lunr.js", "MIT", "search"),
     ("clipboard.js", "MIT", "buttons that copy code"),
     ("RxJS", "Apache License 2.0", "events"),
     ("escape-html, focus-visible, fuzzaldrin-plus", "MIT", "parts of the scripts"),
 )
+
+_MADE_WITH = ("mkdocs", "mkdocs-material", "mkdocstrings-python", "Pygments")
 
 
 def page() -> str:
@@ -27,7 +29,8 @@ def page() -> str:
     )
     return f"""# Licences of this site
 
-The documents are under [frugal_alloc's licence](../LICENSE). These scripts and style sheets of others are in the site, unchanged:
+The documents are under [frugal_alloc's licence](../LICENSE). These scripts and style sheets of others are in the site,
+unchanged:
 
 | work | licence | for |
 | --- | --- | --- |

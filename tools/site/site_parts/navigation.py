@@ -34,7 +34,7 @@ _LINK = re.compile(r"\]\(([\w./-]+\.md)(?:#[\w-]+)?\)")
 
 
 def navigation(generated: Sequence[str], last: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """What mkdocs.yml would have as `nav`; `generated` are the pages of the reference, and `last` what stands at the end.
+    """What mkdocs.yml would have as `nav`; `generated` are the reference's pages, and `last` what stands at the end.
 
     A document that does not exist yet is left out, and one that no list names comes last among the how-to pages.
     """

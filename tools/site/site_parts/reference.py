@@ -72,8 +72,9 @@ def integrations_page() -> str:
     )
     return f"""# Integrations
 
-Callbacks for training loops, and figures for dashboards. [Where training already is](../reports.md#where-training-already-is)
-says what each tells frugal_alloc. Each module is imported by its name, and needs its library.
+Callbacks for training loops, and figures for dashboards.
+[Where training already is](../reports.md#where-training-already-is) says what each tells frugal_alloc.
+Each module is imported by its name, and needs its library.
 
 {modules}
 

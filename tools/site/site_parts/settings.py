@@ -34,11 +34,11 @@ def page() -> str:
         f"| `{key}` | {values} | {told[key].replace('``', '`')} | {'yes' if key in in_cpp else 'no'} |"
         for key, values in keys().items()
     )
-    return f"""# Settings
+    return f"""# Settings, key by key
 
 In the environment, `FRUGAL_ALLOC_CONF=key:value,key:value`; in Python, arguments of
-[`enable()`](python.md#frugal_alloc.enable); in C++, fields of [`Options`](cpp.md#Options). Hardly any program needs one.
-[When to use which](../tuning.md) says more of each.
+[`enable()`](python.md#frugal_alloc.enable); in C++, fields of [`Options`](cpp.md#Options). Hardly any program needs
+one. [When to use which](../tuning.md) says more of each.
 
 | key | values | meaning | in `Options` |
 | --- | --- | --- | --- |

@@ -1,0 +1,131 @@
+"""The site is whole: every document is in it, every link leads on, and nothing is asked of the network."""
+
+from __future__ import annotations
+
+import json
+import posixpath
+import re
+import sys
+from pathlib import Path
+from urllib.parse import unquote
+
+import pytest
+from conftest import Site
+from markdown_it import MarkdownIt
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT / "tools" / "site"), str(ROOT / "tools")]
+from site_parts import flowchart, navigation, sequence_chart  # noqa: E402
+
+DOCUMENTS = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
+REPORTS = {f"reports/examples/{name}.html" for name in ("leak", "out_of_memory", "fit", "tensorflow")}
+
+
+def page_of(document: str) -> str:
+    return re.sub(r"(^|/)README\.html$", r"\1index.html", document.removesuffix(".md") + ".html")
+
+
+@pytest.mark.parametrize("document", DOCUMENTS)
+def test_document_is_a_page_that_the_first_page_leads_to(site: Site, document: str) -> None:
+    page, links = page_of(document), {posixpath.normpath(link) for link in site.pages["index.html"].links}
+    assert page in site.pages
+    section = {posixpath.normpath(posixpath.join(posixpath.dirname(page), link)) for link in site.pages[page].links}
+    # Each page has the sections in its head and its own section beside it.
+    assert page in links | section | {"index.html"}
+    assert len(links & section) > 0 or page == "index.html"
+
+
+def test_no_document_is_at_a_place_that_nobody_chose() -> None:
+    chosen = {*navigation.HOW_TO, *navigation.EXPLANATION, "index.md", "reference/README.md"}
+    folders = ("tutorials/", "stories/", "decisions/", "pictures/")
+    assert [one for one in DOCUMENTS if one not in chosen and not one.startswith(folders)] == []
+
+
+def test_every_link_leads_to_a_page_and_a_place_that_exist(site: Site) -> None:
+    broken = []
+    for name, page in site.pages.items():
+        base = "" if name == "404.html" else posixpath.dirname(name)
+        for link in [*page.links, *page.loaded]:
+            path, _, fragment = unquote(link).partition("#")
+            if re.match("[a-z]+:", path):
+                continue
+            target = posixpath.normpath(posixpath.join(base, path.removeprefix("/"))) if path else name
+            there = site.folder / target
+            there = there / "index.html" if there.is_dir() else there
+            ids = site.pages[there.relative_to(site.folder).as_posix()].ids if there.suffix == ".html" else set()
+            if not there.is_file() or (fragment and fragment not in ids):
+                broken.append((name, link))
+    assert broken == []
+
+
+def test_nothing_is_loaded_from_another_address(site: Site) -> None:
+    loaded = {one for page in site.pages.values() for one in page.loaded}
+    assert [one for one in loaded if re.match("(https?:)?//", one)] == []
+    sheets = "".join(path.read_text(encoding="utf-8") for path in site.folder.rglob("*.css"))
+    assert re.findall(r"""(?:url\(|@import)\s*["']?(?:https?:)?//[^)]*""", sheets) == []
+    assert not any(site.folder.rglob("sitemap*"))
+
+
+def test_every_page_says_what_it_is(site: Site) -> None:
+    for name, page in site.pages.items():
+        assert page.title, name
+        if name not in REPORTS and name != "404.html":
+            assert page.description, name
+    titles = [page.title for name, page in site.pages.items() if not name.startswith("repository/")]
+    assert len(set(titles)) == len(titles)
+
+
+@pytest.mark.parametrize("document", [one for one in DOCUMENTS if one != "reference/README.md"])
+def test_document_reads_as_on_the_page_of_a_repository(site: Site, document: str) -> None:
+    text = (ROOT / "docs" / document).read_text(encoding="utf-8")
+    text = re.sub(r"```mermaid\n.*?```", "", text, flags=re.DOTALL)
+    there = MarkdownIt("commonmark").enable("table").render(text)
+    page = site.pages[page_of(document)]
+    assert words(page.text.replace("#", "")) == words(re.sub("<[^>]+>", "", there).replace("#", ""))
+    for element in ("ul", "ol", "li", "td", "pre", "img", "h2", "h3"):
+        assert page.elements.count(element) == len(re.findall(rf"<{element}[ >/]", there)), element
+
+
+def words(text: str) -> list[str]:
+    import html
+
+    return re.findall(r"[\w.]+", html.unescape(text))
+
+
+def test_search_knows_words_of_every_page(site: Site) -> None:
+    told = json.loads((site.folder / "search" / "search_index.json").read_text(encoding="utf-8"))
+    found = {entry["location"].split("#")[0] for entry in told["docs"] if entry["text"]}
+    pages = {name for name in site.pages if not name.startswith("repository/") and name != "404.html"}
+    assert pages - REPORTS - found == set()
+    assert (site.folder / "search" / "search_index.js").exists()
+
+
+@pytest.mark.parametrize("page", sorted(REPORTS))
+def test_example_report_is_drawn_and_the_documents_lead_to_it(site: Site, page: str) -> None:
+    text = (site.folder / page).read_text(encoding="utf-8")
+    assert "<svg" in text and len(text) > 10_000
+    assert posixpath.basename(page) in site.pages["reports/examples/index.html"].links
+    assert "reports/examples/index.html" in site.pages["index.html"].links
+
+
+def test_diagrams_are_drawn_for_wide_and_for_narrow_screens(site: Site) -> None:
+    text = (site.folder / "architecture.html").read_text(encoding="utf-8")
+    count = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").count("```mermaid")
+    assert text.count('<svg class="right"') == text.count('<svg class="down"') > 2
+    assert text.count('<svg class="right"') + text.count('<figure class="sequence"') == count
+
+
+def test_diagram_that_cannot_be_drawn_is_refused_by_its_line() -> None:
+    with pytest.raises(flowchart.NotDrawn, match="a --o b"):
+        flowchart.figure("flowchart LR\n  a --o b\n")
+    with pytest.raises(flowchart.NotDrawn, match="pie"):
+        flowchart.figure("pie title x\n")
+    with pytest.raises(flowchart.NotDrawn, match="loop"):
+        sequence_chart.figure("sequenceDiagram\n  loop forever\n")
+
+
+def test_first_page_shows_the_code_of_the_readme() -> None:
+    first, readme = ((ROOT / name).read_text(encoding="utf-8") for name in ("docs/index.md", "README.md"))
+    blocks = re.findall(r"^```\w*\n(.*?)^```", first, re.MULTILINE | re.DOTALL)
+    assert len(blocks) == 3
+    assert [block for block in blocks if block not in readme] == []
