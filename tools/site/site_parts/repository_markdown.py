@@ -27,6 +27,9 @@ class _Lines:
         self._texts: list[int] = []
         self._fence = ""
         self._fence_indent = 0
+        # Of the line before: whether it belongs to an item, and whether that has had an empty line.
+        self._is_in_item = False
+        self._has_paragraphs = False
 
     def add(self, line: str) -> None:
         if self._fence:
@@ -52,19 +55,19 @@ class _Lines:
             while self._texts and indent < self._texts[-1]:
                 self._texts.pop()
         if item:
-            if is_paragraph_open and not self._texts and not _ITEM.match(self.done[-1]) and not self._was_in_item:
+            # What Python-Markdown would take for more of the paragraph above.
+            is_after_text = not self._texts and not self._is_in_item
+            if is_paragraph_open and (is_after_text or self._has_paragraphs):
                 self.done.append("")
             self._put(line[indent:])
             self._texts.append(item.end())
-            self._was_in_item = True
+            self._is_in_item, self._has_paragraphs = True, False
             return
-        self._was_in_item = bool(self._texts)
+        self._is_in_item = bool(self._texts)
+        self._has_paragraphs = self._is_in_item and (self._has_paragraphs or not is_paragraph_open)
         if fence:
             self._fence, self._fence_indent = fence[1], indent
         self._put(line[min(indent, self._texts[-1]) if self._texts else 0 :])
-
-    # Whether the line before belongs to an item.
-    _was_in_item = False
 
     def _put(self, line: str) -> None:
         self.done.append(_INDENT * len(self._texts) + line if line.strip() else "")
