@@ -1,0 +1,135 @@
+"""The site in a real browser: on a phone and on a desk, light and dark, by pointer and by keyboard alone."""
+
+from __future__ import annotations
+
+import contextlib
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from conftest import Site
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "reports"))
+from browser import Browser, find  # noqa: E402
+
+PAGES = ["index.html", "fit.html", "reference/python.html", "reports/examples/index.html", "tutorials/index.html"]
+MOST_QUESTIONS = 50_000
+SCHEME = "document.body.dataset.mdColorScheme"
+# Of a page's text: the least contrast that it has to its background, as WCAG reckons it.
+CONTRASTS = """(() => {
+  const parse = (colour) => {
+    const paint = new OffscreenCanvas(1, 1).getContext("2d", { willReadFrequently: true });
+    paint.fillStyle = colour;
+    paint.fillRect(0, 0, 1, 1);
+    return [...paint.getImageData(0, 0, 1, 1).data];
+  };
+  const behind = (one) => {
+    for (; one; one = one.parentElement) {
+      const colour = parse(getComputedStyle(one).backgroundColor);
+      if (colour[3] === 255) return colour;
+    }
+    return [255, 255, 255, 255];
+  };
+  const luminance = (colour) => {
+    const [r, g, b] = colour.map((part) => (part /= 255) <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4);
+    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
+  };
+  const found = [];
+  for (const one of document.querySelectorAll("article *, .md-nav__link, .md-tabs__link, .md-copyright *")) {
+    const words = [...one.childNodes].some((node) => node.nodeType === 3 && node.textContent.trim());
+    const box = one.getBoundingClientRect();
+    if (!words || !box.width || one.closest("svg") || one.matches(".headerlink, button, button *")) continue;
+    const [light, dark] = [luminance(parse(getComputedStyle(one).color)), luminance(behind(one))].sort((a, b) => b - a);
+    const contrast = (light + 0.05) / (dark + 0.05);
+    if (contrast < 4.5) found.push(`${contrast.toFixed(2)} ${one.className} ${one.textContent.trim().slice(0, 40)}`);
+  }
+  return found;
+})()"""
+
+
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    program = find()
+    if program is None:
+        pytest.skip("no Chromium or Chrome on this machine (apt-get install chromium)")
+    with Browser(program) as browser:
+        yield browser
+
+
+def settled(chromium: Browser, expression: str) -> None:
+    """Asks the page until it holds: what the page does comes after what it is told."""
+    for _ in range(MOST_QUESTIONS):
+        # A page that is being left gives no answer.
+        with contextlib.suppress(AssertionError):
+            if chromium.value(f"Boolean({expression})"):
+                return
+    raise AssertionError(f"does not come to be: {expression}")
+
+
+@pytest.mark.parametrize("dark", [False, True], ids=["light", "dark"])
+@pytest.mark.parametrize("width", [400, 1280])
+@pytest.mark.parametrize("page", PAGES)
+def test_page_is_as_wide_as_the_screen_and_legible(
+    site: Site, chromium: Browser, page: str, width: int, dark: bool
+) -> None:
+    chromium.show(site.folder / page, width=width, dark=dark)
+    settled(chromium, "document.querySelector('.md-search__result, [data-md-component=search]') !== null")
+    assert chromium.value(SCHEME) == ("slate" if dark else "default")
+    assert chromium.value("document.documentElement.scrollWidth") <= width
+    assert chromium.value(CONTRASTS) == []
+    assert chromium.complaints == []
+
+
+@pytest.mark.parametrize("page", ["index.html", "fit.html"])
+def test_all_can_be_read_without_scripts(site: Site, chromium: Browser, page: str) -> None:
+    chromium.show(site.folder / page, width=400, scripts=False)
+    chromium._call("Emulation.setScriptExecutionDisabled", value=False)
+    assert chromium.value("document.querySelector('article').innerText.length") > 1000
+    assert chromium.value("document.querySelector('article').getBoundingClientRect().height") > 1000
+
+
+def test_tab_key_skips_to_the_text_and_shows_where_it_is(site: Site, chromium: Browser) -> None:
+    chromium.show(site.folder / "fit.html", width=1280)
+    chromium.press("Tab")
+    assert chromium.value("document.activeElement.matches('.md-skip')")
+    seen = []
+    for _ in range(60):
+        chromium.press("Tab")
+        here = chromium.value("""(() => {
+          const one = document.activeElement, label = one.matches(".md-option") ? one.nextElementSibling : one;
+          const style = getComputedStyle(label);
+          return [one.tagName, style.outlineStyle !== "none" && parseFloat(style.outlineWidth) >= 2 ||
+            one.matches(".md-search__input"), Boolean(one.closest("article")), one.textContent.trim().slice(0, 30)];
+        })()""")
+        seen.append(here)
+    assert [one for one in seen if not one[1]] == []
+    assert any(one[2] for one in seen)
+
+
+def test_search_is_used_by_keyboard(site: Site, chromium: Browser) -> None:
+    chromium.show(site.folder / "index.html", width=1280)
+    settled(chromium, "typeof __index === 'object' && document.querySelector('.md-search__input').placeholder")
+    chromium.press("s")
+    settled(chromium, "document.activeElement.matches('.md-search__input')")
+    chromium._call("Input.insertText", text="fragmentation")
+    settled(chromium, "document.querySelector('.md-search-result__link mark')")
+    chromium.press("Enter")
+    settled(chromium, "!location.pathname.endsWith('/index.html') || location.search.includes('h=')")
+    assert "fragmentation" in chromium.value("decodeURIComponent(location.href)")
+
+
+def test_colours_are_chosen_by_a_button_and_kept(site: Site, chromium: Browser) -> None:
+    chromium.show(site.folder / "index.html", width=1280)
+    chosen = []
+    for _ in range(3):
+        chromium.value("(document.querySelector('.md-header__option label:not([hidden])').click(), 0)")
+        chosen.append(chromium.value(SCHEME))
+    assert chosen == ["default", "slate", "default"]
+    chromium.value("(document.querySelector('.md-header__option label:not([hidden])').click(), 0)")
+    chromium.value("(document.querySelector('.md-header__option label:not([hidden])').click(), 0)")
+    chromium.show(site.folder / "fit.html", width=1280)
+    assert chromium.value(SCHEME) == "slate"
+    # A picture follows what was chosen, not the system.
+    assert chromium.value("getComputedStyle(document.body).colorScheme") == "dark"
