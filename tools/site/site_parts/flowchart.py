@@ -74,9 +74,9 @@ def _svg(chart: _Chart, direction: Direction) -> str:
     said = "; ".join(f"{' '.join(chart.nodes[a].rows)} → {' '.join(chart.nodes[b].rows)}" for a, b in chart.arrows)
     ways = _lay_out(chart, direction)
     boxes = {name: node for name, node in chart.nodes.items() if node.rows}
-    ends = [
-        (node.along + node.size(direction)[0] / 2, node.across + node.size(direction)[1] / 2) for node in boxes.values()
-    ]
+    # An arrow's place beside a box needs room, too.
+    sizes = [(node, *node.size(direction)) for node in chart.nodes.values()]
+    ends = [(node.along + along / 2, node.across + across / 2) for node, along, across in sizes]
     along, across = (max(end[place] for end in ends) + _MARGIN for place in (0, 1))
     width, height = (along, across) if direction == "right" else (across, along)
     parts = [_arrow([chart.nodes[name] for name in way], direction) for way in ways]
