@@ -48,12 +48,14 @@ NOT_RUN = {
     'frugal-alloc simulate --gpu "RTX 3070" -- python examples/stories/detection.py --g': "tests/docs/test_pictures.py",
     "frugal-alloc simulate --memory 1536MiB -- python examples/stories/leak.py --allocator n": "test_pictures.py",
     "frugal-alloc simulate --memory 1536MiB -- python examples/stories/leak.py --allocator frugal --h": "the same",
+    "frugal-alloc simulate --memory 4GiB -- python examples/stories/serving.py --allocator f": "test_pictures.py",
     ".venv/bin/python -m bench.report": "needs what those before it have measured; tests/bench/test_report.py",
 }
 # The exit status of those that are to fail.
 STATUS = {
     "python tests/stories/detection.py": 1,
     "python examples/stories/detection.py --seed 3": 1,
+    "python examples/stories/serving.py --allocator native --budget 0.96": 1,
 }
 ON_GPU = {"index.md", "README.md", "tuning.md", "trainer/README.md"}
 # A line of a block that is not marked as commands, though it is one.

@@ -9,7 +9,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from pictures import detection, leak_growth, recorded  # noqa: E402
+from pictures import detection, leak_growth, recorded, serving  # noqa: E402
 
 GIB = 1 << 30
 NAMES = {"native": "PyTorch", "expandable": "expandable segments", "frugal": "frugal_alloc"}
@@ -99,3 +99,32 @@ def test_leak_has_the_report_and_the_error_as_they_were_printed() -> None:
     assert f"After epoch {epoch} the report tells the leak, and that memory would last for {left:.1f} more" in words(
         "leak"
     )
+
+
+def test_serving_tells_what_each_run_held_and_how_it_ended() -> None:
+    data, said = recorded.read(serving.DATA), words("serving")
+    for name in serving.RUNS:
+        run, (allocator, budget) = data[name], name.split("_")
+        end = f"out of memory after {run['completed']} requests" if run["failed"] else "serves on"
+        served = f"{run['most_tokens']:,} | {run['completed']} | {run['evicted']} | {gib(most(run)[1])}"
+        assert f"| {budget} | {NAMES[allocator]} | {served} | {end} |" in said, name
+    assert said.count("| serves on |") + said.count("| out of memory after ") == len(serving.RUNS)
+    assert f"{gib(data['frugal_0.88']['available_bytes'])} of a GPU of {data['gpu'].replace('GiB', ' GiB')}" in said
+
+
+def test_serving_compares_the_largest_budgets_that_serve_on() -> None:
+    data, said = recorded.read(serving.DATA), words("serving")
+    tokens = {one: max(data[name]["most_tokens"] for name in served(data, one)) for one in NAMES}
+    ours = tokens["frugal"]
+    assert f"hold {tokens['native']:,} tokens with PyTorch, {tokens['expandable']:,} with expandable segments" in said
+    more = " and ".join(f"{100 * (ours / tokens[one] - 1):.0f} %" for one in ("native", "expandable"))
+    assert f"{ours:,} with frugal_alloc: {more} more" in said
+    error = data["native_0.92"]["error"]
+    refused = re.search(r"Tried to allocate (\S+ MiB).* and (\S+ MiB) is reserved by PyTorch but unallocated", error)
+    assert refused and f"PyTorch refuses {refused[1]} while {refused[2]} of what it holds are free" in said
+    assert "Leak:" in data["frugal_0.98"]["error"]
+
+
+def served(data: dict[str, Any], allocator: str) -> list[str]:
+    """The runs of an allocator that did not run out of memory."""
+    return [name for name in serving.RUNS if name.startswith(allocator) and not data[name]["failed"]]

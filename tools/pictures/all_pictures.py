@@ -11,6 +11,7 @@ from . import (
     leak_growth,
     memory_over_time,
     reserved_growth,
+    serving,
     side_stream,
     tensorflow_growth,
 )
@@ -18,6 +19,6 @@ from . import (
 RECORDED = (
     *(memory_over_time, address_space, leak_growth),
     *(reserved_growth, side_stream, tensorflow_growth),
-    *(detection,),
+    *(detection, serving),
 )
 ALL = (fragmentation, *RECORDED)
