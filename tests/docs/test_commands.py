@@ -49,6 +49,12 @@ NOT_RUN = {
     "frugal-alloc simulate --memory 1536MiB -- python examples/stories/leak.py --allocator n": "test_pictures.py",
     "frugal-alloc simulate --memory 1536MiB -- python examples/stories/leak.py --allocator frugal --h": "the same",
     "frugal-alloc simulate --memory 4GiB -- python examples/stories/serving.py --allocator f": "test_pictures.py",
+    "frugal-alloc simulate --memory 8GiB --node tenants -- python examples/stories/tenants.py --allocator native --g": (
+        "test_pictures.py"
+    ),
+    "frugal-alloc simulate --memory 8GiB --node tenants -- python examples/stories/tenants.py --allocator f": (
+        "test_pictures.py"
+    ),
     ".venv/bin/python -m bench.report": "needs what those before it have measured; tests/bench/test_report.py",
 }
 # The exit status of those that are to fail.
@@ -56,6 +62,7 @@ STATUS = {
     "python tests/stories/detection.py": 1,
     "python examples/stories/detection.py --seed 3": 1,
     "python examples/stories/serving.py --allocator native --budget 0.96": 1,
+    "python examples/stories/tenants.py --allocator native": 1,
 }
 ON_GPU = {"index.md", "README.md", "tuning.md", "trainer/README.md"}
 # A line of a block that is not marked as commands, though it is one.

@@ -9,7 +9,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from pictures import detection, leak_growth, recorded, serving  # noqa: E402
+from pictures import detection, leak_growth, recorded, serving, tenants  # noqa: E402
 
 GIB = 1 << 30
 NAMES = {"native": "PyTorch", "expandable": "expandable segments", "frugal": "frugal_alloc"}
@@ -128,3 +128,29 @@ def test_serving_compares_the_largest_budgets_that_serve_on() -> None:
 def served(data: dict[str, Any], allocator: str) -> list[str]:
     """The runs of an allocator that did not run out of memory."""
     return [name for name in serving.RUNS if name.startswith(allocator) and not data[name]["failed"]]
+
+
+def held_in(run: dict[str, Any], action: str) -> int:
+    return max(held for _, done, _, _, held in run["turns"] if done == action)
+
+
+def test_tenants_tells_what_each_run_held_and_how_it_ended() -> None:
+    data, said = recorded.read(tenants.DATA), words("tenants")
+    for name in tenants.RUNS:
+        run, (allocator, how) = data[name], name.split("_", 1)
+        end = f"the {run['failed']} runs out of memory" if run["failed"] else "both complete"
+        held = (held_in(run, "evaluate"), held_in(run, "busy"), max(held for _, held in tenants.both(run)))
+        row = " | ".join([NAMES[allocator], "yes" if how == "gives_back" else "no", *map(gib, held), end])
+        assert f"| {row} |" in said, name
+
+
+def test_tenants_tells_what_is_in_use_beside_what_is_held_and_the_error_as_it_was_printed() -> None:
+    data, said = recorded.read(tenants.DATA), words("tenants")
+    most = {
+        action: max(used for _, done, used, _, _ in data["frugal_gives_back"]["turns"] if done == action)
+        for action in ("evaluate", "busy")
+    }
+    assert f"in evaluation the training has {gib(most['evaluate'])} in use" in said
+    assert f"The busy server has {gib(most['busy'])} in use" in said
+    (block,) = printed("tenants")
+    assert is_shortened(block, data["frugal_keeps"]["error"] + "\n") and "Memory outside PyTorch" in block

@@ -13,12 +13,13 @@ from . import (
     reserved_growth,
     serving,
     side_stream,
+    tenants,
     tensorflow_growth,
 )
 
 RECORDED = (
     *(memory_over_time, address_space, leak_growth),
     *(reserved_growth, side_stream, tensorflow_growth),
-    *(detection, serving),
+    *(detection, serving, tenants),
 )
 ALL = (fragmentation, *RECORDED)

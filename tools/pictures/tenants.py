@@ -1,0 +1,82 @@
+"""A training and a server that share a GPU: what both hold where free memory is kept, and where it goes back.
+
+What is drawn was run on the simulated GPU: examples/stories/tenants.py, docs/pictures/tenants.json.
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from . import ROOT, recorded, simulated_run, stories
+from .line_chart import Kind, Level, Line, LineChart, line_chart
+
+FILE = recorded.FOLDER / "tenants.svg"
+DATA = recorded.FOLDER / "tenants.json"
+PROGRAM = ROOT / "examples" / "stories" / "tenants.py"
+GPU = "8GiB"
+# Each process has a CUDA context.
+AVAILABLE = 7 * stories.GIB
+# By name: the program's arguments.
+RUNS = {
+    **{f"{one}_keeps": ("--allocator", one) for one in stories.NAMES},
+    **{f"{one}_gives_back": ("--allocator", one, "--give-back") for one in stories.NAMES},
+}
+
+
+def record() -> dict[str, Any]:
+    """Of each run its turns, (tenant, action, most bytes in use, in use then, held then), who failed and the error."""
+    gpu = ("--memory", GPU, "--node", f"tenants-{os.getpid()}")
+    found = simulated_run.several(PROGRAM, list(RUNS.values()), gpu)
+    return {"gpu": GPU} | {name: _kept(run) for name, run in zip(RUNS, found, strict=True)}
+
+
+def _kept(run: dict[str, Any]) -> dict[str, Any]:
+    error = stories.error(run) if run["failed"] else None
+    return {"failed": run["failed"], "error": error, "turns": run["turns"]}
+
+
+def picture() -> str:
+    data = recorded.read(DATA)
+    kept = _line(data, "native_keeps", "bad", "PyTorch keeps it")
+    return line_chart(
+        LineChart(
+            title="A training and a server on a GPU of 8 GiB: what both hold",
+            said=_said(data),
+            x_name="turns",
+            unit="GiB",
+            lines=(
+                kept,
+                _line(data, "native_gives_back", "native", "PyTorch gives back"),
+                _line(data, "frugal_gives_back", "ours", "frugal_alloc gives back"),
+                stories.line("in use", "live", [used for used, _ in both(data["frugal_gives_back"])], first=0),
+            ),
+            levels=(Level("available to both", AVAILABLE),),
+            marks=(stories.out_of_memory(kept),),
+        )
+    )
+
+
+def both(run: dict[str, Any]) -> list[tuple[int, int]]:
+    """At the end of each turn, what both had in use at most, and hold; one of them waits meanwhile."""
+    found = []
+    in_use, held = {"training": 0, "server": 0}, {"training": 0, "server": 0}
+    for name, _, most, then, kept in run["turns"]:
+        waits = "server" if name == "training" else "training"
+        in_use[name], held[name] = then, kept
+        found.append((most + in_use[waits], sum(held.values())))
+    return found
+
+
+def _line(data: dict[str, Any], run: str, kind: Kind, name: str) -> Line:
+    return stories.line(name, kind, [held for _, held in both(data[run])], first=0)
+
+
+def _said(data: dict[str, Any]) -> str:
+    most = {run: max(held for _, held in both(data[run])) / stories.GIB for run in data if run in RUNS}
+    keeps, native, ours = (most[one] for one in ("native_keeps", "native_gives_back", "frugal_gives_back"))
+    return (
+        f"Both can have 7 GiB. Where PyTorch keeps free memory, both hold {keeps:.2f} GiB and the server runs out of "
+        f"memory. Where phases end with empty_cache(), both hold {native:.2f} GiB at most with PyTorch, and {ours:.2f} "
+        "GiB with frugal_alloc. Runs on a simulated GPU."
+    )
