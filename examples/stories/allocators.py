@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import pathlib
 from typing import Any, Literal
@@ -20,6 +21,13 @@ def use(allocator: Allocator) -> None:
         frugal_alloc.enable()
     elif allocator == "expandable":
         torch._C._accelerator_setAllocatorSettings("expandable_segments:True")
+
+
+def count(text: str) -> int:
+    """An argument that is a number above zero."""
+    if not (text.isascii() and text.isdigit() and int(text) > 0):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
+    return int(text)
 
 
 class Course:

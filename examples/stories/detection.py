@@ -37,10 +37,10 @@ def batch(size: int, grouped: bool) -> tuple[list[torch.Tensor], list[dict[str, 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--allocator", choices=allocators.ALLOCATORS, default="native")
-    parser.add_argument("--batch", type=int, default=3, help="images in a step (default 3)")
+    parser.add_argument("--batch", type=allocators.count, default=3, help="images in a step (default 3)")
     parser.add_argument("--grouped", action="store_true", help="landscapes and portraits in batches of their own")
-    parser.add_argument("--largest", type=int, default=608, help="the largest scale (default 608)")
-    parser.add_argument("--steps", type=int, default=14, help="steps (default 14)")
+    parser.add_argument("--largest", type=int, choices=SCALES, default=608, help="largest scale (default 608)")
+    parser.add_argument("--steps", type=allocators.count, default=14, help="steps (default 14)")
     parser.add_argument("--seed", type=int, default=0, help="of images and scales (default 0)")
     parser.add_argument("--json", type=pathlib.Path, help="write the memory of each step to this file")
     options = parser.parse_args()

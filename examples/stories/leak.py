@@ -74,7 +74,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--allocator", choices=allocators.ALLOCATORS, default="native")
     parser.add_argument("--healed", action="store_true", help="keep loss.item()")
-    parser.add_argument("--epochs", type=int, default=24, help="epochs (default 24)")
+    parser.add_argument("--epochs", type=allocators.count, default=24, help="epochs (default 24)")
     parser.add_argument("--json", type=pathlib.Path, help="write what was found to this file")
     options = parser.parse_args()
     allocators.use(options.allocator)

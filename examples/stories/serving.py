@@ -116,6 +116,13 @@ class Server:
         self._course.step()
 
 
+def part(text: str) -> float:
+    """An argument that leaves room for the weights and for the longest prompt."""
+    if text not in {f"{percent / 100:g}" for percent in range(60, 101)}:
+        raise argparse.ArgumentTypeError(f"{text!r} is not a part from 0.6 to 1 in hundredths")
+    return float(text)
+
+
 def requests(chance: random.Random) -> Iterator[Request]:
     while True:
         yield Request(prompt=int(128 * 32 ** chance.random()), wanted=chance.randint(8, 128))
@@ -136,8 +143,8 @@ def serve(server: Server, steps: int) -> None:
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--allocator", choices=allocators.ALLOCATORS, default="native")
-    parser.add_argument("--steps", type=int, default=50, help="steps, each a token of all that run (default 50)")
-    parser.add_argument("--budget", type=float, default=0.92, help="part of the memory for tensors (default 0.92)")
+    parser.add_argument("--steps", type=allocators.count, default=50, help="tokens that each request gets (default 50)")
+    parser.add_argument("--budget", type=part, default=0.92, help="part of the memory for tensors (default 0.92)")
     parser.add_argument("--json", type=pathlib.Path, help="write the memory of each step to this file")
     options = parser.parse_args()
     allocators.use(options.allocator)

@@ -84,7 +84,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--allocator", choices=allocators.ALLOCATORS, default="native")
     parser.add_argument("--give-back", action="store_true", help="torch.cuda.empty_cache() where a phase ends")
-    parser.add_argument("--rounds", type=int, default=2, help="rounds of both (default 2)")
+    parser.add_argument("--rounds", type=allocators.count, default=2, help="rounds of both (default 2)")
     parser.add_argument("--json", type=pathlib.Path, help="write the memory of both at each turn to this file")
     options = parser.parse_args()
     # The parent uses no CUDA, so that its children may.
