@@ -8,9 +8,11 @@ from pathlib import Path
 
 import frugal_alloc
 import pytest
-from conftest import Site
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "site"))
+from built_site import Site  # noqa: E402
+
 sys.path[:0] = [str(ROOT / "tools" / "site"), str(ROOT / "tools")]
 from site_parts import command_line, headers, reference, settings  # noqa: E402
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 import json
 import posixpath
 import re
+import subprocess
 import sys
 from pathlib import Path
 from urllib.parse import unquote
 
 import pytest
-from conftest import Site
 from markdown_it import MarkdownIt
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests" / "site"))
+from built_site import Site  # noqa: E402
+
 sys.path[:0] = [str(ROOT / "tools" / "site"), str(ROOT / "tools")]
 from site_parts import flowchart, navigation, sequence_chart  # noqa: E402
 
@@ -129,3 +132,22 @@ def test_first_page_shows_the_code_of_the_readme() -> None:
     blocks = re.findall(r"^```\w*\n(.*?)^```", first, re.MULTILINE | re.DOTALL)
     assert len(blocks) == 3
     assert [block for block in blocks if block not in readme] == []
+
+
+def refused(*arguments: str) -> str:
+    command = [sys.executable, str(ROOT / "tools" / "site"), *arguments]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 2 and len(done.stderr.splitlines()) == 1, done.stderr
+    return done.stderr
+
+
+def test_a_folder_with_files_of_others_is_refused_and_left_as_it_is(tmp_path: Path) -> None:
+    thesis = tmp_path / "thesis.tex"
+    thesis.write_text("all my work")
+    assert "has files that are not a site's" in refused("--out", str(tmp_path))
+    assert "is no folder" in refused("--out", str(thesis))
+    assert thesis.read_text() == "all my work"
+
+
+def test_an_argument_that_is_not_known_is_refused_in_one_line() -> None:
+    assert "--lots" in refused("--lots")

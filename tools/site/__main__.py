@@ -8,12 +8,18 @@ import logging
 import os
 import pathlib
 import sys
+from typing import NoReturn
 
 HERE = pathlib.Path(__file__).resolve().parent
 
 
+class Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        self.exit(2, f"{self.prog}: {message}; see --help\n")
+
+
 def main() -> int:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python tools/site", description="Builds the site of the documents into build/site, without network."
     )
     parser.add_argument("--out", metavar="FOLDER", help="write it to this folder instead")
@@ -33,7 +39,26 @@ def main() -> int:
         return 2
     # Material tells of a change of MkDocs that pins keep away.
     os.environ["NO_MKDOCS_2_WARNING"] = "1"
-    return serve() if options.serve else build(options.out)
+    if options.serve:
+        return serve()
+    if options.out is not None and (refused := why_not_to_write(pathlib.Path(options.out))):
+        print(f"python tools/site: {options.out} {refused}", file=sys.stderr)
+        return 2
+    return build(options.out)
+
+
+def why_not_to_write(folder: pathlib.Path) -> str | None:
+    """What is in the folder that a site is written to goes, so that it has to be a site or empty."""
+    if not os.path.lexists(folder):
+        above = next(one for one in folder.absolute().parents if os.path.lexists(one))
+        return None if above.is_dir() and os.access(above, os.W_OK) else f"cannot be made in {above}"
+    if not folder.is_dir():
+        return "is no folder"
+    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
+        return "cannot be written to"
+    if any(folder.iterdir()) and not (folder / "search" / "search_index.json").exists():
+        return "has files that are not a site's, which would be removed; name a new folder"
+    return None
 
 
 def build(folder: str | None) -> int:
