@@ -35,7 +35,7 @@ COMMANDS = ("run", "simulate", "doctor", "replay", "report", "preload", "install
             "--values: invalid choice: 'gpu'",
         ),
         (["report"], "required: FILE"),
-        (["report", "x.json", "--compare"], "argument --compare: expected one argument"),
+        (["report", "x.json", "--compare"], "argument --compare: expected at least one argument"),
         (["replay"], "required: HISTORY"),
         (["replay", "mosaic", "--allocator", "native,rmm"], "unknown allocator 'rmm'; choose from frugal, native"),
         (["replay", "mosaic", "--allocator", ""], "unknown allocator ''"),

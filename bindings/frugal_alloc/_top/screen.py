@@ -95,11 +95,13 @@ def _keys() -> Iterator[Callable[[float], bool]]:
     before = termios.tcgetattr(keyboard)
     woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     handlers = {
-        signal.SIGWINCH: lambda *_: _wake(wake),
+        signal.SIGWINCH: lambda *_: None,
         # Who is put into the background and comes back finds the terminal as the shell has it.
-        signal.SIGCONT: lambda *_: (tty.setcbreak(keyboard, termios.TCSANOW), _wake(wake)),
+        signal.SIGCONT: lambda *_: tty.setcbreak(keyboard, termios.TCSANOW),
         signal.SIGTERM: lambda *_: sys.exit(128 + signal.SIGTERM),
     }
+    # A signal that comes just before the wait ends it, too.
+    wake_before = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
     handlers_before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
 
     def key_pressed(seconds: float) -> bool:
@@ -116,11 +118,7 @@ def _keys() -> Iterator[Callable[[float], bool]]:
     finally:
         for number, handler in handlers_before.items():
             signal.signal(number, handler)
+        signal.set_wakeup_fd(wake_before)
         termios.tcsetattr(keyboard, termios.TCSANOW, before)
         os.close(woken)
         os.close(wake)
-
-
-def _wake(wake: int) -> None:
-    with contextlib.suppress(BlockingIOError):
-        os.write(wake, b"w")
