@@ -2,85 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
-import json
-import os
-import subprocess
-import sys
-from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import pytest
-from frugal_alloc._check.figures import Figures, Line
-from frugal_alloc._check.runs import Run
-
-MIB = 1 << 20
-
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
-
-
-@dataclasses.dataclass
-class Project:
-    """A folder with tests and a baseline, and the command run in it."""
-
-    folder: Path
-
-    def check(
-        self,
-        *options: str,
-        command: Sequence[str] | None = None,
-        pytest_options: Sequence[str] = (),
-        **environment: str,
-    ) -> Outcome:
-        tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *pytest_options]
-        checking = [sys.executable, "-m", "frugal_alloc", "check"]
-        done = subprocess.run(
-            [*checking, "--baseline", "memory.json", *options, "--", *(tests if command is None else command)],
-            cwd=self.folder,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        return Outcome(done.returncode, done.stdout, done.stderr)
-
-    def write(self, name: str, text: str) -> None:
-        (self.folder / name).write_text(text)
-
-    @property
-    def baseline(self) -> dict[str, Any]:
-        return json.loads((self.folder / "memory.json").read_text())
-
-    @property
-    def records(self) -> dict[str, Any]:
-        return self.baseline["records"]
+from checked_project import Project
 
 
 @pytest.fixture
 def project(tmp_path: Path) -> Project:
     return Project(tmp_path)
-
-
-def line(file: str, number: int, size: int, text: str = "", function: str = "forward", through: str = "") -> Line:
-    return Line(file, function, number, text or f"text of {file}:{number}", size, through)
-
-
-def figures(peak: int, **others: Any) -> Figures:
-    return Figures(**{"peak": peak, "released": peak, "gpu": 0, "waste": 0, "leaked": 0, "calls": {}, **others})
-
-
-def run_of(records: dict[str, Figures], **others: Any) -> Run:
-    """A run of tests that have all passed."""
-    names = frozenset(records)
-    run = Run(status=0, records=records, passed=names, not_passed=frozenset(), found=names, torch="2.11.0", failures=())
-    return run._replace(**others)

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from conftest import figures, line
+from checked_project import figures, line
 from frugal_alloc._check import baseline
 from frugal_alloc._check.baseline import Baseline, BaselineError, Setting
 

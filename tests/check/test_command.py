@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import Project
+from checked_project import Project
 
 TESTS = """
 import subprocess, sys

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import pytest
-from conftest import MIB, figures, line, run_of
+from checked_project import MIB, figures, line, run_of
 from frugal_alloc._check import told
 from frugal_alloc._check.baseline import Baseline, Setting
 from frugal_alloc._check.comparison import Allowance, Comparison, compare, grown_most

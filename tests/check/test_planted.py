@@ -7,7 +7,7 @@ from typing import Any
 
 import planted
 import pytest
-from conftest import Project
+from checked_project import Project
 
 CHANGED = planted.changed()
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import Project
+from checked_project import Project
 
 CONFTEST = """
 import os, random

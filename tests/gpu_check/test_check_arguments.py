@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import PACKAGES, Outcome, environment
+from gpu_check_run import PACKAGES, Outcome, environment
 
 Check = Callable[..., Outcome]
 

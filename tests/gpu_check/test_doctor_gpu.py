@@ -8,10 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import ROOT, Outcome, environment, run
 from frugal_alloc._command import doctor_gpu
 from frugal_alloc._gpu_check.results import Results, StepResult
 from frugal_alloc._gpu_check.steps import STEPS
+from gpu_check_run import ROOT, Outcome, environment, run
 
 COST = re.compile(r"^ *X\((\w+), ([\d']+),", re.M)
 

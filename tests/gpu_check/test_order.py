@@ -9,8 +9,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from conftest import environment, run
 from frugal_alloc._simulation import simulated_gpu
+from gpu_check_run import environment, run
 
 CHECKED = re.compile(r"the order of (\d+) accesses was checked, (\d+) violations")
 

@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import environment, run
 from frugal_alloc._gpu_check import binding_tests, histories, kit, neighbours, programs, tagged_soak, trainings
 from frugal_alloc._gpu_check.step_report import FILE, StepReport
 from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
+from gpu_check_run import environment, run
 
 GIB = 1 << 30
 SEEN = "frugal simulated GPU: the order of"

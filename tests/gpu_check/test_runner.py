@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import PACKAGES, environment, results
 from frugal_alloc._gpu_check import surroundings
 from frugal_alloc._gpu_check.results import Results
 from frugal_alloc._gpu_check.runner import Runner
 from frugal_alloc._gpu_check.steps import FACTS, Step
+from gpu_check_run import PACKAGES, environment, results
 
 SOFTWARE = {"torch": "2.11.0", "python": "3.11.2", "kernel": "6.1", "frugal_alloc": "0.1.0"}
 WHERE = {

@@ -1,0 +1,44 @@
+"""The programs that the tests of the GPU check start, and what comes of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+# Far above what any of these takes, far below waiting for ever.
+MOST_SECONDS = 1500
+PACKAGES = ROOT / "bindings"
+if str(PACKAGES) not in sys.path:
+    sys.path.insert(0, str(PACKAGES))
+
+
+@dataclasses.dataclass(frozen=True)
+class Outcome:
+    status: int
+    out: str
+    err: str
+
+    def assert_refused(self) -> str:
+        """One line on stderr, status 2, nothing else; the line."""
+        assert (self.status, self.out) == (2, ""), self
+        assert self.err.count("\n") == 1, self.err
+        return self.err
+
+
+def run(*command: str | Path, **options: Any) -> Outcome:
+    done = subprocess.run(list(map(str, command)), capture_output=True, text=True, timeout=MOST_SECONDS, **options)
+    return Outcome(done.returncode, done.stdout, done.stderr)
+
+
+def environment(**changed: str) -> dict[str, str]:
+    return {**os.environ, "PYTHONPATH": str(PACKAGES), **changed}
+
+
+def results(out: Path) -> dict[str, Any]:
+    return json.loads((out / "results.json").read_text())
