@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import argparse
+import difflib
+import math
 import sys
-from typing import NoReturn
+from collections.abc import Collection, Sequence
+from typing import Any, NoReturn
 
 from ._messages import on_one_line
 
@@ -16,6 +19,57 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> NoReturn:
         self.exit(BAD_INPUT, f"{self.prog}: {on_one_line(message)} (see {self.prog} --help)\n")
+
+    def refuse_option(self, option: str, known: Collection[str]) -> NoReturn:
+        """Ends with a line that names the option, and the known one that is most like it, if one is."""
+        # Without the dashes, in which all are alike.
+        names = [name[2:] for name in known if name.startswith("--")]
+        near = difflib.get_close_matches(option.lstrip("-"), names, n=1)
+        self.error(f"unknown option {option}" + (f"; did you mean --{near[0]}?" if near else ""))
+
+    def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
+        words = sys.argv[1:] if args is None else list(args)
+        # Before argparse looks: it would rather complain of what is missing, which may well be what was mistyped.
+        unknown = self._unknown_option(words)
+        if unknown is not None:
+            self.refuse_option(unknown, self._option_string_actions)
+        return super().parse_known_args(words, namespace)
+
+    def _unknown_option(self, words: Sequence[str]) -> str | None:
+        """The first that is none of ours; the options of a command that is started, or of ours, are its own."""
+        ends = any(one.nargs in (argparse.PARSER, argparse.REMAINDER) for one in self._actions)
+        values = 0.0  # the most that the option before may still take
+        for word in words:
+            if word == "--":
+                break
+            if not _is_option(word):
+                if ends and values < 1:
+                    break
+                values -= 1
+                continue
+            name, _, value = word.partition("=")
+            action = self._known(name)
+            if action is None:
+                return name
+            values = 0.0 if value else _most_values(action)
+        return None
+
+    def _known(self, name: str) -> argparse.Action | None:
+        """The option, which may be cut short, or be one letter with its value."""
+        options = self._option_string_actions
+        found = options.get(name) or (None if name.startswith("--") else options.get(name[:2]))
+        return found or next((action for option, action in options.items() if option.startswith(name)), None)
+
+
+def _is_option(word: str) -> bool:
+    """As argparse sees it: neither a negative number nor a sentence."""
+    return word.startswith("-") and not word[1:2].isdigit() and word[1:2] not in ("", ".") and " " not in word
+
+
+def _most_values(action: argparse.Action) -> float:
+    if isinstance(action.nargs, int):
+        return action.nargs
+    return 1 if action.nargs in (None, argparse.OPTIONAL) else math.inf
 
 
 def refuse(program: str, error: object) -> int:

@@ -40,7 +40,19 @@ COMMANDS = ("run", "simulate", "doctor", "replay", "report", "preload", "install
         (["replay", "mosaic", "--allocator", "native,rmm"], "unknown allocator 'rmm'; choose from frugal, native"),
         (["replay", "mosaic", "--allocator", ""], "unknown allocator ''"),
         (["replay", "mosaic", "--capacity", "12parsecs"], "--capacity: '12parsecs' is not an amount of memory"),
-        (["replay", "mosaic", "--jsn"], "unrecognized arguments: --jsn"),
+        (["--hlep"], "frugal-alloc: unknown option --hlep; did you mean --help?"),
+        (["run", "--preloda", "x"], "frugal-alloc run: unknown option --preloda; did you mean --preload?"),
+        (["simulate", "--memroy", "1GiB", "--", "true"], "unknown option --memroy; did you mean --memory?"),
+        (["simulate", "--mem", "1GiB", "--gpuss=2", "--", "true"], "unknown option --gpuss; did you mean --gpus?"),
+        (["fit", "--gpuu", "RTX 4090", "--", "true"], "frugal-alloc fit: unknown option --gpuu; did you mean --gpu?"),
+        (["check", "--basline", "x.json", "--", "true"], "unknown option --basline; did you mean --baseline?"),
+        (["top", "--onec"], "frugal-alloc top: unknown option --onec; did you mean --once?"),
+        (["top", "--interval", "2", "--onec"], "frugal-alloc top: unknown option --onec; did you mean --once?"),
+        (["report", "--comapre", "a.json"], "frugal-alloc report: unknown option --comapre; did you mean --compare?"),
+        (["replay", "mosaic", "--jsn"], "frugal-alloc replay: unknown option --jsn; did you mean --json?"),
+        (["doctor", "--jsn"], "frugal-alloc doctor: unknown option --jsn; did you mean --json?"),
+        (["doctor", "--purple"], "frugal-alloc doctor: unknown option --purple (see frugal-alloc doctor --help)"),
+        (["doctor", "-x"], "frugal-alloc doctor: unknown option -x (see"),
         (["doctor", "please"], "unrecognized arguments: please"),
     ],
     ids=lambda value: " ".join(value) if isinstance(value, list) else "",
@@ -51,6 +63,15 @@ def test_wrong_arguments_get_one_line_and_status_2(arguments: list[str], expecte
     assert outcome.out == ""
     assert expected in outcome.err
     assert outcome.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("before", [[], ["--"]], ids=["", "--"])
+@pytest.mark.parametrize(
+    "options", [["--memory", "1GiB"], ["--mem=1GiB"], ["--gpus", "1", "--memory=1GiB"]], ids=" ".join
+)
+def test_options_of_a_command_that_is_started_are_its_own(options: list[str], before: list[str], command: Any) -> None:
+    outcome = command("simulate", *options, *before, "echo", "--memroy", "-x")
+    assert (outcome.status, outcome.out) == (0, "--memroy -x\n")
 
 
 def test_version_is_the_packages(command: Any) -> None:

@@ -141,7 +141,7 @@ def _run(arguments: list[str]) -> int:
     if option in ("-h", "--help"):
         parser.parse_args([option])
     if option not in ("", "--", "-m", "--preload"):
-        parser.error(f"unknown option {option}")
+        parser.refuse_option(option, ("--preload", "--help"))
     command = arguments[1:] if option else arguments
     if option == "--preload" and command[:1] == ["--"]:
         command = command[1:]
