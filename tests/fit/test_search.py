@@ -80,7 +80,40 @@ def test_a_value_is_put_where_the_program_has_its_argument(text, command, expect
     assert Argument.parse(text, command).put(command, 9) == expected
 
 
-@pytest.mark.parametrize("text", ["batch", "batch=8", "batch=9..8", "batch=0..8", "=1..2", "batch=1..1e9", ""])
-def test_what_is_no_range_is_refused(text):
-    with pytest.raises(SearchError, match=r"write it like --batch-size=8\.\.256"):
+@pytest.mark.parametrize(
+    "text, said",
+    [
+        ("", "--find-batch needs an argument of the program with the range to search"),
+        ("8..256", "'8..256' names no argument of the program"),
+        ("8", "'8' names no argument of the program"),
+        ("batch", "'batch' is no argument with a range"),
+        ("=1..2", "'=1..2' is no argument with a range"),
+        ("batch=1..1e9", "'batch=1..1e9' is no argument with a range"),
+    ],
+)
+def test_what_is_no_range_is_refused_with_an_example(text, said):
+    with pytest.raises(SearchError) as refused:
         Argument.parse(text, ["python", "t.py"])
+    assert str(refused.value).endswith(f"{said}; write it like --find-batch --batch-size=8..256")
+
+
+@pytest.mark.parametrize(
+    "text, said, meant",
+    [
+        ("--batch=8", "is a single value", "--batch=8..256"),
+        ("batch=9..8", "runs backwards", "batch=8..9"),
+        ("batch=8..0", "runs backwards", "batch=1..8"),
+        ("--batch=0..8", "begins below 1", "--batch=1..8"),
+        ("--batch=0..0", "begins below 1", "--batch=1..1"),
+    ],
+)
+def test_a_wrong_range_is_refused_with_the_one_that_may_be_meant(text, said, meant):
+    with pytest.raises(SearchError) as refused:
+        Argument.parse(text, ["python", "t.py"])
+    assert str(refused.value) == f"the range of {text!r} {said}; write it like --find-batch {meant}"
+    Argument.parse(meant, ["python", "t.py"])
+
+
+def test_a_range_in_a_word_of_its_own_is_refused_with_the_right_form():
+    with pytest.raises(SearchError, match=r"write --find-batch --batch=8\.\.256$"):
+        Argument.parse("--batch", ["8..256", "--", "python", "t.py"])

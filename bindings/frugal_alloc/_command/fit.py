@@ -5,10 +5,12 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import os
+import re
 import sys
 from collections.abc import Callable, Sequence
 
 from .. import _whole_files
+from .._amounts import format_bytes
 from .._arguments import Parser
 from .._fit import fitting, search
 from .._fit.output import document
@@ -22,6 +24,9 @@ __all__ = ["NotFollowed", "main"]
 FITS, DOES_NOT_FIT = 0, 1
 ALLOCATORS = ("frugal", "native", "expandable")
 _DEFAULT_STEPS = 5
+# More than the largest GPU of the table has.
+_MOST_GIB = 512
+_BARE_NUMBER = r"[\d.]+"
 
 _USAGE = (
     "%(prog)s [--gpu NAME | --memory SIZE] [--gpus N] [--steps N] [--allocator frugal|native|expandable|all] "
@@ -44,8 +49,9 @@ def main(arguments: list[str]) -> int:
     command = options.command + (arguments[end:] if options.command else arguments[end + 1 :])
     if not command:
         parser.error("name the command to run, after --")
-    _check(parser, options)
     try:
+        _check(parser, options)
+        _check_words(options)
         verdicts = _judge(command, options)
     except (gpu_choice.ChoiceError, search.SearchError) as error:
         parser.error(str(error))
@@ -76,7 +82,13 @@ def _parser() -> argparse.ArgumentParser:
         default="none",
         help="cpu: compute all values, as shapes may depend on them",
     )
-    parser.add_argument("--find-batch", metavar="ARG=8..256", help="find the largest value of this argument that fits")
+    parser.add_argument(
+        "--find-batch",
+        metavar="ARG=8..256",
+        nargs="?",
+        const="",
+        help="find the largest value of this argument that fits",
+    )
     parser.add_argument("--find-gpu", action="store_true", help="find the smallest GPU that it fits")
     parser.add_argument("--strict", action="store_true", help="what is not simulated ends the program")
     parser.add_argument("--json", action="store_true", help="print JSON; the program's output goes to standard error")
@@ -102,7 +114,7 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error("--find-gpu looks for the GPU itself; leave --gpu and --memory out")
     if not given:
         parser.error('say on which GPU: --gpu "RTX 4090", --memory 24GiB, or --find-gpu')
-    if options.find_batch and (options.find_gpu or options.allocator == "all"):
+    if options.find_batch is not None and (options.find_gpu or options.allocator == "all"):
         parser.error("--find-batch goes with one GPU and one allocator")
     if options.find_gpu and options.allocator == "all":
         parser.error("--find-gpu goes with one allocator")
@@ -110,6 +122,49 @@ def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None
         parser.error(f"--gpus {options.gpus} is not possible; ask for 1 to {simulated_gpu.MOST_GPUS}")
     if options.steps is not None and options.steps < 0:
         parser.error(f"--steps {options.steps} is not possible; give a number from 1 on, or 0 for all")
+
+
+def _check_words(options: argparse.Namespace) -> None:
+    """What has fallen into two words: the second is the first of the command, before ``--``.
+
+    Raises:
+        ChoiceError: something has.
+    """
+    second = options.command[0] if options.command else ""
+    is_bare = re.fullmatch(_BARE_NUMBER, options.memory or "") is not None
+    if is_bare and re.fullmatch(r"[kmgt](i?b)?", second, re.IGNORECASE):
+        raise gpu_choice.ChoiceError(
+            f"--memory {options.memory} {second} is two words; write it without the space: "
+            f"--memory {options.memory}{second}"
+        )
+    name = f"{options.gpu} {second}"
+    if options.gpu and second and _is_gpu(name) and not _is_gpu(options.gpu):
+        raise gpu_choice.ChoiceError(f'--gpu {name} is two words; write it in quotes: --gpu "{name}"')
+
+
+def _is_gpu(name: str) -> bool:
+    try:
+        gpu_models.find(name)
+    except gpu_models.UnknownGpu:
+        return False
+    return True
+
+
+def _check_memory(text: str | None, gpu: Gpu) -> None:
+    """A size without a unit is in bytes, and hardly ever meant to be.
+
+    Raises:
+        ChoiceError: it was not.
+    """
+    if gpu.memory_bytes > gpu.context_bytes or not re.fullmatch(_BARE_NUMBER, text or ""):
+        return
+    number = float(text or "")
+    units = (unit for unit, most in (("GiB", _MOST_GIB), ("MiB", _MOST_GIB << 10)) if number <= most)
+    meant = next((f"did you mean --memory {text}{unit}?" for unit in units), "write its unit: 16GiB, 512MiB")
+    raise gpu_choice.ChoiceError(
+        f"--memory {text} is {format_bytes(gpu.memory_bytes)}, and a context alone takes "
+        f"{format_bytes(gpu.context_bytes)}; {meant}"
+    )
 
 
 def _judge(command: Sequence[str], options: argparse.Namespace) -> list[Verdict]:
@@ -124,7 +179,7 @@ def _judge(command: Sequence[str], options: argparse.Namespace) -> list[Verdict]
         verdict, _ = search.smallest(names, lambda name: fit(setup=_setup(options, name), finds_need=False))
         return [verdict]
     setup = _setup(options, options.gpu)
-    if options.find_batch:
+    if options.find_batch is not None:
         argument = search.Argument.parse(options.find_batch, command)
         verdict, _ = search.largest(
             argument, lambda value: fit(setup=setup, command=argument.put(command, value), finds_need=False)
@@ -178,6 +233,10 @@ def _stepwise(advance: Callable[[str], None]) -> Callable[[int], None]:
 
 
 def _setup(options: argparse.Namespace, name: str | None) -> Setup:
+    """
+    Raises:
+        ChoiceError: there is no such GPU.
+    """
     memory, machine = gpu_choice.choose(argparse.Namespace(**{**vars(options), "gpu": name}))
     context = int(machine.get(gpu_choice.CONTEXT, simulated_gpu.DRIVER_MEMORY))
     if name is not None:
@@ -185,6 +244,7 @@ def _setup(options: argparse.Namespace, name: str | None) -> Setup:
         gpu = Gpu(model.name, memory, context, "" if options.memory else model.sources["memory_bytes"])
     else:
         gpu = Gpu("a GPU", memory, context, "")
+    _check_memory(options.memory, gpu)
     steps = _DEFAULT_STEPS if options.steps is None else options.steps or None
     return Setup(
         gpu=gpu,

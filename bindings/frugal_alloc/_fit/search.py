@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 
 from .verdict import WASTE, Tried, Verdict
 
+_NAME = r"-{0,2}[A-Za-z_][\w.-]*"
 # One part of so many of a value counts as near it; and is not worth a run.
 _NEAR, _EXACT = 50, 100
 
@@ -31,9 +32,9 @@ class Argument:
         Raises:
             SearchError: it is none.
         """
-        match = re.fullmatch(r"(-{0,2}[A-Za-z_][\w.-]*)=(\d{1,9})\.\.(\d{1,9})", text)
+        match = re.fullmatch(rf"({_NAME})=(\d{{1,9}})\.\.(\d{{1,9}})", text)
         if match is None or not 0 < int(match[2]) <= int(match[3]):
-            raise SearchError(f"{text!r:.80} is no range of an argument; write it like --batch-size=8..256")
+            raise SearchError(_why_no_range(text, command))
         wanted = _plain(match[1])
         names = [word.partition("=")[0] for word in command[1:]]
         name = next((name for name in names if _plain(name) == wanted), None)
@@ -52,6 +53,30 @@ class Argument:
                 result[number] = f"{self.name}={value}"
                 return result
         return [*result, self.name, str(value)]
+
+
+def _why_no_range(text: str, command: Sequence[str]) -> str:
+    """One line that says what is wrong, and has the right form."""
+    form = "write it like --find-batch --batch-size=8..256"
+    name, _, value = text.partition("=")
+    is_named = re.fullmatch(_NAME, name) is not None
+    bounds = re.fullmatch(r"(\d{1,9})(?:\.\.(\d{1,9}))?", value)
+    if not text:
+        return f"--find-batch needs an argument of the program with the range to search; {form}"
+    if re.fullmatch(r"\d+(\.\.\d+)?", text):
+        return f"--find-batch {text!r:.80} names no argument of the program; {form}"
+    if is_named and "=" not in text and re.fullmatch(r"\d+\.\.\d+", command[0]):
+        return f"the range is to follow behind an equals sign; write --find-batch {name:.60}={command[0]:.40}"
+    if not is_named or bounds is None:
+        return f"--find-batch {text!r:.80} is no argument with a range; {form}"
+    least, most = int(bounds[1]), int(bounds[2] or bounds[1])
+    if bounds[2] is None:
+        said, least, most = "is a single value", max(least, 1), 32 * max(least, 1)
+    elif most < least:
+        said, least, most = "runs backwards", max(most, 1), least
+    else:
+        said, least, most = "begins below 1", 1, max(most, 1)
+    return f"the range of {text!r:.80} {said}; write it like --find-batch {name:.60}={least}..{most}"
 
 
 def _plain(name: str) -> str:
