@@ -11,6 +11,7 @@ import json
 import multiprocessing
 import pathlib
 import sys
+import time
 from collections.abc import Callable
 from multiprocessing.connection import Connection
 
@@ -19,6 +20,8 @@ import torch
 from torch import nn
 
 WIDTH, TOKENS, STEPS = 1024, 512, 3
+# Free memory in pages that tensors share does not go back.
+SHARED = 32 << 20
 
 
 def new_model(layers: int) -> nn.Module:
@@ -55,11 +58,29 @@ def new_server() -> dict[str, Callable[[], None]]:
     return {"start": lambda: None, "quiet": lambda: answer(1), "busy": lambda: answer(200)}
 
 
-def tenant(name: str, allocator: allocators.Allocator, turns: Connection) -> None:
+def wait_for_idle_release() -> None:
+    """Until frugal_alloc's thread has given back what nothing used for a while. It is on only here: a step that takes
+    longer than usual would lose memory, too, and each run would hold something else."""
+    import frugal_alloc
+
+    frugal_alloc.enable(idle_release="50ms")
+    for _ in range(1000):
+        if torch.cuda.memory_reserved() - torch.cuda.memory_allocated() <= SHARED:
+            frugal_alloc.enable(idle_release="off")
+            return
+        time.sleep(0.02)
+    raise TimeoutError("idle_release gave nothing back in 20 seconds")
+
+
+def tenant(name: str, options: argparse.Namespace, turns: Connection) -> None:
     """Does what it is told, and answers with the error and its memory: the most in use, in use then, held."""
-    allocators.use(allocator)
+    allocators.use(options.allocator)
+    if options.limit and name == "training":
+        import frugal_alloc
+
+        frugal_alloc.enable(memory_limit=options.limit << 20)
     actions = {"training": new_training, "server": new_server}[name]()
-    actions["give back"] = torch.cuda.empty_cache
+    actions |= {"give back": torch.cuda.empty_cache, "idle": wait_for_idle_release}
     while action := turns.recv():
         error = None
         torch.cuda.reset_peak_memory_stats()
@@ -73,26 +94,40 @@ def tenant(name: str, allocator: allocators.Allocator, turns: Connection) -> Non
 
 def phases(options: argparse.Namespace) -> list[tuple[str, str]]:
     """Who does what, turn by turn."""
-    gives = ["give back"] if options.give_back else []
+    gives = ["give back"] if options.give_back else ["idle"] if options.idle_release else []
     half = [("training", one) for one in ["train"] * STEPS + gives], [("server", one) for one in ["quiet"] * STEPS]
     other = [("training", "evaluate")] * STEPS, [("server", one) for one in ["busy"] * STEPS + gives]
     rounds = [turn for _ in range(options.rounds) for part in (*half, *other) for turn in part]
     return [("training", "start"), ("server", "start"), *rounds]
 
 
-def main() -> int:
+def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--allocator", choices=allocators.ALLOCATORS, default="native")
-    parser.add_argument("--give-back", action="store_true", help="torch.cuda.empty_cache() where a phase ends")
+    ends = parser.add_mutually_exclusive_group()
+    ends.add_argument("--give-back", action="store_true", help="torch.cuda.empty_cache() where a phase ends")
+    ends.add_argument(
+        "--idle-release", action="store_true", help="frugal_alloc's setting idle_release instead: waits for its thread"
+    )
+    parser.add_argument(
+        "--limit", type=allocators.count, metavar="MIB", help="frugal_alloc's setting memory_limit for the training"
+    )
     parser.add_argument("--rounds", type=allocators.count, default=2, help="rounds of both (default 2)")
     parser.add_argument("--json", type=pathlib.Path, help="write the memory of both at each turn to this file")
     options = parser.parse_args()
+    if (options.idle_release or options.limit) and options.allocator != "frugal":
+        parser.error("--idle-release and --limit are frugal_alloc's: add --allocator frugal")
+    return options
+
+
+def main() -> int:
+    options = arguments()
     # The parent uses no CUDA, so that its children may.
     forked = multiprocessing.get_context("fork")
     tenants, processes, failed = {}, [], None
     for name in ("training", "server"):
         tenants[name], theirs = forked.Pipe()
-        processes.append(forked.Process(target=tenant, args=(name, options.allocator, theirs), daemon=True))
+        processes.append(forked.Process(target=tenant, args=(name, options, theirs), daemon=True))
         processes[-1].start()
     turns = []
     for name, action in phases(options):

@@ -130,26 +130,47 @@ def served(data: dict[str, Any], allocator: str) -> list[str]:
     return [name for name in serving.RUNS if name.startswith(allocator) and not data[name]["failed"]]
 
 
-def held_in(run: dict[str, Any], action: str) -> int:
-    return max(held for _, done, _, _, held in run["turns"] if done == action)
+def held_in(run: dict[str, Any], action: str) -> str:
+    held = [held for _, done, _, _, held in run["turns"] if done == action]
+    return gib(max(held)) if held else "-"
 
 
 def test_tenants_tells_what_each_run_held_and_how_it_ended() -> None:
     data, said = recorded.read(tenants.DATA), words("tenants")
+    limit = int(tenants.RUNS["frugal_limit"][-1]) << 20
+    gives = {"keeps": "no", "gives_back": "yes", "idle_release": "by `idle_release`"}
+    gives["limit"] = f"no, `memory_limit` of {gib(limit)}"
     for name in tenants.RUNS:
         run, (allocator, how) = data[name], name.split("_", 1)
         end = f"the {run['failed']} runs out of memory" if run["failed"] else "both complete"
-        held = (held_in(run, "evaluate"), held_in(run, "busy"), max(held for _, held in tenants.both(run)))
-        row = " | ".join([NAMES[allocator], "yes" if how == "gives_back" else "no", *map(gib, held), end])
-        assert f"| {row} |" in said, name
+        held = (held_in(run, "evaluate"), held_in(run, "busy"), gib(max(held for _, held in tenants.both(run))))
+        assert f"| {NAMES[allocator]} | {gives[how]} | {' | '.join(held)} | {end} |" in said, name
+    assert said.count("| both complete |") + said.count("runs out of memory |") == len(tenants.RUNS)
+
+
+def test_tenants_tells_what_the_settings_do() -> None:
+    data, said = recorded.read(tenants.DATA), words("tenants")
+    by_setting, by_call = (
+        [(who, *memory) for who, _, *memory in data[name]["turns"]]
+        for name in ("frugal_idle_release", "frugal_gives_back")
+    )
+    assert by_setting == by_call and "`idle_release` leaves the same as `empty_cache()`, to the byte" in said
+    limit = int(tenants.RUNS["frugal_limit"][-1]) << 20
+    trains, answers = (most_in_use(data["frugal_gives_back"], action) for action in ("train", "busy"))
+    assert abs(limit - (tenants.AVAILABLE - answers)) < GIB / 32
+    failed = data["frugal_limit"]["turns"][-1]
+    assert failed[1] == "train" and [turn[1] for turn in data["frugal_limit"]["turns"]].count("train") == 1
+    assert f"a step of the training needs {gib(trains)}, so the first one fails" in said
+    assert f"may hold {gib(limit)} of it (frugal_alloc's memory_limit)" in data["frugal_limit"]["error"]
+
+
+def most_in_use(run: dict[str, Any], action: str) -> int:
+    return max(used for _, done, used, _, _ in run["turns"] if done == action)
 
 
 def test_tenants_tells_what_is_in_use_beside_what_is_held_and_the_error_as_it_was_printed() -> None:
     data, said = recorded.read(tenants.DATA), words("tenants")
-    most = {
-        action: max(used for _, done, used, _, _ in data["frugal_gives_back"]["turns"] if done == action)
-        for action in ("evaluate", "busy")
-    }
+    most = {action: most_in_use(data["frugal_gives_back"], action) for action in ("evaluate", "busy")}
     assert f"in evaluation the training has {gib(most['evaluate'])} in use" in said
     assert f"The busy server has {gib(most['busy'])} in use" in said
     (block,) = printed("tenants")

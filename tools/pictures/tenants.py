@@ -21,6 +21,9 @@ AVAILABLE = 7 * stories.GIB
 RUNS = {
     **{f"{one}_keeps": ("--allocator", one) for one in stories.NAMES},
     **{f"{one}_gives_back": ("--allocator", one, "--give-back") for one in stories.NAMES},
+    "frugal_idle_release": ("--allocator", "frugal", "--idle-release"),
+    # What the busy server leaves to the training.
+    "frugal_limit": ("--allocator", "frugal", "--limit", "3328"),
 }
 
 
