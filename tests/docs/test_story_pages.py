@@ -63,6 +63,20 @@ def test_detection_tells_how_each_run_ended_and_what_it_held() -> None:
     assert said.count("| out of memory in step ") + said.count("| completes ") == len(detection.RUNS)
 
 
+def test_detection_tells_the_largest_batch_of_each_allocator_in_each_order() -> None:
+    data, said = recorded.read(detection.DATA), text("detection")
+    orders = " | ".join(f"seed {order}" for order in detection.ORDERS)
+    rows = [f"| {NAMES[one]} | {' | '.join(map(str, data['largest_batch'][one]))} |" for one in NAMES]
+    assert "\n".join([f"| allocator | {orders} |", "| --- | ---: | ---: | ---: | ---: |", *rows]) in said
+    assert data["largest_batch"]["frugal"] == data["largest_batch"]["expandable"]
+    # The runs of the page itself have three images a step.
+    for name, arguments in detection.RUNS.items():
+        if "--grouped" in arguments:
+            order = detection.ORDERS.index(arguments[arguments.index("--seed") + 1])
+            largest = data["largest_batch"][arguments[arguments.index("--allocator") + 1]][order]
+            assert (data[name]["failed_in"] is None) == (largest >= 3), name
+
+
 def test_detection_fails_in_pieces_with_pytorch_and_for_want_of_memory_with_mixed_batches() -> None:
     data, said = recorded.read(detection.DATA), words("detection")
     (block,) = printed("detection")

@@ -13,7 +13,7 @@ from pictures.all_pictures import ALL, RECORDED
 def main() -> int:
     parser = argparse.ArgumentParser(prog="python tools/pictures", description="Writes the pictures of the documents.")
     parser.add_argument(
-        "--record", action="store_true", help="record what they show anew first, on the simulated GPU; two minutes"
+        "--record", action="store_true", help="record what they show anew first, on the simulated GPU; three minutes"
     )
     if parser.parse_args().record:
         try:

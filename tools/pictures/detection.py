@@ -24,12 +24,34 @@ RUNS = {
     "native_seed_1": ("--allocator", "native", *_GROUPED, "--seed", "1"),
     "native_seed_2": ("--allocator", "native", *_GROUPED, "--seed", "2"),
 }
+ORDERS = ("0", "1", "2", "3")
+# Less than this many images is what is looked for.
+_TOO_MANY = 6
 
 
 def record() -> dict[str, Any]:
-    """Of each run its steps, (most bytes in use, most held), the step that failed and the error."""
-    found = simulated_run.several(PROGRAM, list(RUNS.values()), ("--gpu", GPU), ("torchvision",))
-    return {"gpu": GPU} | {name: _kept(run) for name, run in zip(RUNS, found, strict=True)}
+    """Each run's steps, (most bytes in use, most held), the step that failed and the error, and the largest batches."""
+    runs = {name: _kept(run) for name, run in zip(RUNS, _ends(list(RUNS.values())), strict=True)}
+    return {"gpu": GPU, **runs, "largest_batch": _largest_batches()}
+
+
+def _largest_batches() -> dict[str, list[int]]:
+    """By allocator, the most images a step with which the grouped training completes in each of the ORDERS."""
+    pairs = [(one, order) for one in stories.NAMES for order in ORDERS]
+    fits, fails = dict.fromkeys(pairs, 0), dict.fromkeys(pairs, _TOO_MANY)
+    while unknown := [pair for pair in pairs if fails[pair] - fits[pair] > 1]:
+        tried = {pair: (fits[pair] + fails[pair]) // 2 for pair in unknown}
+        runs = [
+            ("--allocator", one, *_GROUPED, "--seed", order, "--batch", str(tried[one, order]))
+            for one, order in unknown
+        ]
+        for pair, run in zip(unknown, _ends(runs), strict=True):
+            (fails if run["failed_in"] else fits)[pair] = tried[pair]
+    return {one: [fits[one, order] for order in ORDERS] for one in stories.NAMES}
+
+
+def _ends(runs: list[tuple[str, ...]]) -> list[dict[str, Any]]:
+    return simulated_run.several(PROGRAM, runs, ("--gpu", GPU), ("torchvision",))
 
 
 def _kept(run: dict[str, Any]) -> dict[str, Any]:
