@@ -7,11 +7,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from pictures import detection, leak_growth, recorded, serving, tenants  # noqa: E402
 
-GIB = 1 << 30
+sys.path.insert(0, str(ROOT / "tests" / "docs"))
+from told_figures import GIB, assert_told, gib, word  # noqa: E402
+
 NAMES = {"native": "PyTorch", "expandable": "expandable segments", "frugal": "frugal_alloc"}
 
 
@@ -38,10 +42,6 @@ def is_shortened(block: str, whole: str) -> bool:
             return False
         at = found + len(part.rstrip("\n"))
     return True
-
-
-def gib(size: int) -> str:
-    return f"{size / GIB:.2f} GiB"
 
 
 def most(run: dict[str, Any]) -> tuple[int, int]:
@@ -189,3 +189,71 @@ def test_tenants_tells_what_is_in_use_beside_what_is_held_and_the_error_as_it_wa
     assert f"The busy server has {gib(most['busy'])} in use" in said
     (block,) = printed("tenants")
     assert is_shortened(block, data["frugal_keeps"]["error"] + "\n") and "Memory outside PyTorch" in block
+
+
+def rows() -> dict[str, tuple[str, str]]:
+    """Of each story in their table: the title and what follows it, and the figures."""
+    found = re.findall(r"^\| \[([^\]]*)\]\((\w+)\.md\).* \| (.*) \|$", text("README"), re.MULTILINE)
+    return {page: (title, figures) for title, page, figures in found}
+
+
+def of_detection() -> list[str]:
+    data = recorded.read(detection.DATA)
+    orders = [data["native" if one == "3" else f"native_seed_{one}"]["failed_in"] for one in detection.ORDERS]
+    assert not data["expandable"]["failed_in"] and not data["frugal"]["failed_in"]
+    expandable, ours = (gib(most(data[one])[1]) for one in ("expandable", "frugal"))
+    return [
+        f"in {word(sum(map(bool, orders)))} of {word(len(orders))} orders of the images memory runs out with PyTorch",
+        f"{expandable} suffice with expandable segments, {ours.removesuffix(' GiB')} with ours",
+    ]
+
+
+def of_leak() -> list[str]:
+    run = recorded.read(leak_growth.DATA)["leaking"]
+    epoch = next(one for one in run["forecasts"] if one[1] == "leak")[0]
+    return [f"found after epoch {epoch} with", f"{run['failed_in'] - epoch} epochs before memory runs out"]
+
+
+def of_serving() -> list[str]:
+    data = recorded.read(serving.DATA)
+    tokens = {one: max(data[name]["most_tokens"] for name in served(data, one)) for one in NAMES}
+    return [
+        f"{tokens['native']:,} tokens held with PyTorch, {tokens['expandable']:,} with expandable segments, "
+        f"{tokens['frugal']:,} with ours"
+    ]
+
+
+def of_tenants() -> list[str]:
+    data = recorded.read(tenants.DATA)
+    held = {one: gib(max(held for _, held in tenants.both(data[f"{one}_gives_back"]))) for one in NAMES}
+    native, expandable, ours = (one.removesuffix(" GiB") for one in held.values())
+    assert {name.partition("_")[2] for name in tenants.RUNS if not data[name]["failed"]} == {
+        "gives_back",
+        "idle_release",
+    }
+    return [
+        f"on {data['gpu'].replace('GiB', ' GiB')} both fit once free memory goes back",
+        f"they hold {native} GiB at most with PyTorch, {expandable} with expandable segments, {ours} with ours",
+    ]
+
+
+ROWS = {"detection": of_detection, "leak": of_leak, "serving": of_serving, "tenants": of_tenants}
+
+
+@pytest.mark.parametrize("story", ROWS)
+def test_table_of_stories_has_the_figures_of_a_story_and_no_others(story: str) -> None:
+    assert_told(rows()[story][1], ROWS[story]())
+
+
+def test_table_of_stories_has_every_story_by_its_title() -> None:
+    pages = {path.stem for path in (ROOT / "docs" / "stories").glob("*.md")} - {"README"}
+    titles = {page: title for page, (title, _) in rows().items()}
+    assert set(titles) == pages
+    for page, title in titles.items():
+        assert text(page).startswith(f"# {title}"), page
+    readme = " ".join((ROOT / "README.md").read_text(encoding="utf-8").split())
+    assert (
+        f"{word(len(pages))} reported cases with figures, from a detector on 8 GiB to a stream that holds 20 GiB"
+        in readme
+    )
+    assert "on 8 GiB" in titles["detection"] and "stream that holds 20 GiB" in titles["side_stream"]
