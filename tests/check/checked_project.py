@@ -76,5 +76,6 @@ def figures(peak: int, **others: Any) -> Figures:
 def run_of(records: dict[str, Figures], **others: Any) -> Run:
     """A run of tests that have all passed."""
     names = frozenset(records)
-    run = Run(status=0, records=records, passed=names, not_passed=frozenset(), found=names, torch="2.11.0", failures=())
+    none: frozenset[str] = frozenset()
+    run = Run(0, records, passed=names, not_passed=none, failed=none, found=names, torch="2.11.0", failures=())
     return run._replace(**others)

@@ -75,10 +75,32 @@ def test_a_test_that_fails_fails_by_itself(made: Project) -> None:
     outcome = made.check()
     assert outcome.status == 1
     assert "assert x is None" in outcome.out and "1 failed, 5 passed" in outcome.out
-    assert "5 tests and processes compared, no more memory" in outcome.out
+    assert outcome.out.splitlines()[-1] == (
+        "frugal-alloc check: 5 tests and processes compared, no more memory than the baseline says; "
+        "exit status 1 comes from 1 test that failed, not from memory"
+    )
+    assert made.check("--json").json["notes"] == ["exit status 1 comes from 1 test that failed, not from memory"]
     before = made.baseline
-    assert made.check("--update").status == 1
+    update = made.check("--update")
+    assert update.status == 1
+    assert "memory.json has 5 tests and processes, 0 changed; exit status 1 comes from 1 test that failed" in update.out
     assert made.baseline == before
+    made.write("test_it.py", TESTS)
+
+
+def test_a_status_that_no_test_gives_is_the_commands(made: Project) -> None:
+    made.write("conftest.py", "def pytest_sessionfinish(session):\n    session.exitstatus = 7\n")
+    outcome = made.check()
+    assert outcome.status == 7
+    assert outcome.out.rstrip().endswith("; exit status 7 comes from the command itself, not from memory")
+    (made.folder / "conftest.py").unlink()
+
+
+def test_tests_that_fail_are_no_reason_where_memory_is(made: Project) -> None:
+    made.write("test_it.py", TESTS.replace("append(torch.empty(1 << 20", "append(torch.empty(2 << 20") + FAILING)
+    outcome = made.check()
+    assert outcome.status == 1
+    assert outcome.out.rstrip().endswith("takes more than the baseline says (if that is meant: --update)")
     made.write("test_it.py", TESTS)
 
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import signal
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from .._amounts import format_count
@@ -45,6 +47,7 @@ def carry_out(order: Order) -> int:
     Raises:
         BaselineError, CheckError: it cannot be done.
         SimulationError: the command cannot be run so.
+        Interrupted, KeyboardInterrupt: before anything was compared or written.
     """
     known = _known(order)
     setting = _setting(order, known)
@@ -53,11 +56,21 @@ def carry_out(order: Order) -> int:
     run = steady(found)
     if not run.records and (run.failures or not run.passed):
         raise CheckError(_why_nothing(run))
-    if order.update:
-        _update(order.path, known, run, setting)
-        return run.status
-    assert known is not None
-    return _compare(known, run, order)
+    with _too_late_to_interrupt():
+        if order.update:
+            _update(order.path, known, run, setting)
+            return run.status
+        assert known is not None
+        return _compare(known, run, order)
+
+
+@contextlib.contextmanager
+def _too_late_to_interrupt() -> Iterator[None]:
+    before = signal.signal(signal.SIGINT, signal.SIG_IGN)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
 
 
 def _known(order: Order) -> Baseline | None:
@@ -114,7 +127,8 @@ def _update(path: str, known: Baseline | None, run: Run, setting: Setting) -> No
     baseline.write(path, Baseline(setting, run.torch, records))
     changed = sum(records[name] != old.get(name) for name in records) + len(old.keys() - records.keys())
     count = format_count(len(records), "test or process", "tests and processes")
-    _say(f"frugal-alloc check: {told.relative(path)} has {count}, {changed} changed")
+    status = f"; {told.source_of_status(run)}" if run.status else ""
+    _say(f"frugal-alloc check: {told.relative(path)} has {count}, {changed} changed{status}")
     for name in sorted(run.not_passed - records.keys()):
         _say(f"  {name}: not written down, since it did not pass")
 
@@ -140,10 +154,11 @@ def _compare(known: Baseline, run: Run, order: Order) -> int:
     if run.torch and known.torch != run.torch:
         notes.append(f"the baseline was made with torch {known.torch}, and this is {run.torch}: changes may be its")
     status = REGRESSION if result.regressions else run.status
+    own = f"{told.source_of_status(run)}, not from memory" if run.status and not result.regressions else ""
     if order.json:
-        print(json.dumps(told.to_values(result, status, notes), indent=1))
+        print(json.dumps(told.to_values(result, status, [*notes, own] if own else notes), indent=1))
     else:
-        _say(told.to_text(result, notes))
+        _say(told.to_text(result, notes, own))
     return status
 
 

@@ -31,7 +31,7 @@ class _Watch:
         self.is_on = not process_names.starting_test()
         self.window: recorder.Window | None = None
         self.item: Any = None
-        self.has_passed = True
+        self.has_passed, self.has_failed = True, False
         self.deselected: list[str] = []
 
     @contextlib.contextmanager
@@ -44,7 +44,7 @@ class _Watch:
             recorder.write_failure(error)
 
     def begin(self, item: Any) -> None:
-        self.item, self.has_passed, self.window = item, True, None
+        self.item, self.has_passed, self.has_failed, self.window = item, True, False, None
         if (followed := recorder.recorder()) is not None:
             self.start(followed)
 
@@ -60,6 +60,8 @@ class _Watch:
 
     def write(self, name: str, kind: str, figures: Figures | None, has_passed: bool) -> None:
         record = {"name": name, "kind": kind, "passed": has_passed}
+        if kind == "test":
+            record["failed"] = self.has_failed
         if figures is not None:
             record["figures"] = figures.to_values()
         if (followed := recorder.recorder()) is not None:
@@ -114,6 +116,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
     report = getattr(outcome, "_result", None)
     if _watch.item is item and getattr(report, "outcome", "passed") != "passed":
         _watch.has_passed = False
+        _watch.has_failed |= report.outcome == "failed"
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)

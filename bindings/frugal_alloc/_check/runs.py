@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -16,8 +17,17 @@ from .figures import Figures
 HERE = Path(__file__).resolve().parent
 ALLOCATORS = ("native", "expandable", "frugal")
 _PLUGIN = "frugal_alloc_check_plugin"
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # Newer versions of PyTorch read the first.
 _SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
+
+
+class Interrupted(Exception):
+    """Somebody has ended the run, so its figures are not whole; `status` is the one to end with."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("interrupted" if number == signal.SIGINT else f"interrupted by {signal.Signals(number).name}")
+        self.status = 128 + number
 
 
 class Run(NamedTuple):
@@ -29,6 +39,7 @@ class Run(NamedTuple):
     #: Tests that passed, with or without memory of the GPU; and those that failed or were skipped.
     passed: frozenset[str]
     not_passed: frozenset[str]
+    failed: frozenset[str]
     #: Every test that was found, run or not; None: tests were chosen one by one, so there may be others.
     found: frozenset[str] | None
     #: Of PyTorch; "" where it was not imported.
@@ -49,16 +60,21 @@ def run(command: Sequence[str], setting: Setting, root: str, own_stdout: bool) -
 
     Raises:
         SimulationError: the command cannot be run so.
+        Interrupted: a signal came that ends programs, whether or not the command has ended by it.
     """
     output = simulated_gpu.Output.ERRORS if own_stdout else simulated_gpu.Output.SHOWN
     with tempfile.TemporaryDirectory(prefix="frugal-check-") as folder:
         base = _with_recorder(os.environ, setting, root, folder)
         environment = simulated_gpu.environment(setting.memory, setting.gpus, setting.values, base=base)
+        signals: list[int] = []
         try:
-            status = simulated_gpu.run_in(command, environment, output)
+            status = simulated_gpu.run_in(command, environment, output, signals.append)
         except simulated_gpu.SimulationError as error:
             hint = "; leave them out by --values none" if "values" in str(error) else ""
             raise simulated_gpu.SimulationError(f"{error}{hint}") from None
+        for number in signals:
+            if number in _ENDING:
+                raise Interrupted(number)
         return _gather(status, [_read(path) for path in sorted(Path(folder).iterdir())])
 
 
@@ -88,7 +104,7 @@ def _read(path: Path) -> list[dict[str, Any]]:
 
 
 def _gather(status: int, files: list[list[dict[str, Any]]]) -> Run:
-    passed, not_passed, processes = set(), set(), []
+    passed, not_passed, failed, processes = set(), set(), set(), []
     records: dict[str, Figures] = {}
     found: set[str] | None = set()
     failures, versions = set(), {""}
@@ -106,6 +122,8 @@ def _gather(status: int, files: list[list[dict[str, Any]]]) -> Run:
                 continue
             if record["kind"] == "test":
                 (passed if record["passed"] else not_passed).add(record["name"])
+                if record["failed"]:
+                    failed.add(record["name"])
             if figures is not None and record["passed"]:
                 records[record["name"]] = _most(records.get(record["name"]), figures)
     records.update(_named_apart(processes))
@@ -114,6 +132,7 @@ def _gather(status: int, files: list[list[dict[str, Any]]]) -> Run:
         records,
         frozenset(passed - not_passed),
         frozenset(not_passed),
+        frozenset(failed),
         None if found is None else frozenset(found),
         max(versions),
         tuple(sorted(failures)),

@@ -10,14 +10,21 @@ from .._amounts import format_bytes, format_count
 from .._program import code_lines
 from .comparison import Change, Comparison, Growth
 from .figures import Figures, Line
+from .runs import Run
 
 _MOST_NAMES = 10
 _UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1))
 _WORDS = {"peak": "peak", "gpu": "GPU memory", "waste": "allocator's waste", "leaked": "leaks"}
 
 
-def to_text(comparison: Comparison, notes: Iterable[str]) -> str:
-    """Regressions first, a line for each test."""
+def source_of_status(run: Run) -> str:
+    """Where the command's exit status comes from, which is not 0."""
+    source = f"{format_count(len(run.failed), 'test')} that failed" if run.failed else "the command itself"
+    return f"exit status {run.status} comes from {source}"
+
+
+def to_text(comparison: Comparison, notes: Iterable[str], status: str = "") -> str:
+    """Regressions first, a line for each test; the last says what the exit status is, too, where that is told."""
     lines = [f"{change.name}: {_change(change)}" for change in comparison.regressions]
     lines += [
         f"{name}: less than in the baseline, peak {_pair(before, now)}"
@@ -35,7 +42,8 @@ def to_text(comparison: Comparison, notes: Iterable[str]) -> str:
         "peak not compared, since it differs from run to run or several threads allocate", comparison.unsteady
     )
     lines += notes
-    return "\n".join([*(f"  {line}" for line in lines), _summary(comparison)])
+    summary = _summary(comparison) + (f"; {status}" if status else "")
+    return "\n".join([*(f"  {line}" for line in lines), summary])
 
 
 def to_values(comparison: Comparison, status: int, notes: Iterable[str]) -> dict[str, Any]:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import argparse
 import re
+import sys
 from collections.abc import Callable
 
 from .._arguments import Parser, refuse
-from .._check import checks, runs
+from .._check import checks, runs, told
 from .._check.baseline import BaselineError
 from .._check.comparison import Allowance
+from .._messages import on_one_line
 from .._simulation import simulated_gpu
 
 NAME = "frugal-alloc check"
-INTERRUPTED = 130
+INTERRUPTED = 130  # by Ctrl-C
 
 
 def main(arguments: list[str]) -> int:
@@ -40,8 +42,16 @@ def main(arguments: list[str]) -> int:
         return checks.carry_out(order)
     except (BaselineError, checks.CheckError, simulated_gpu.SimulationError) as error:
         return refuse(NAME, error)
+    except runs.Interrupted as error:
+        return _interrupted(order, str(error), error.status)
     except KeyboardInterrupt:
-        return INTERRUPTED
+        return _interrupted(order, "interrupted", INTERRUPTED)
+
+
+def _interrupted(order: checks.Order, why: str, status: int) -> int:
+    left = f"{told.relative(order.path)} was not written" if order.update else "nothing was compared"
+    print(f"{NAME}: {on_one_line(f'{why}: {left}')}", file=sys.stderr)
+    return status
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -16,7 +16,7 @@ import shlex
 import shutil
 import signal
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -186,8 +186,16 @@ class Output(enum.Enum):
     HIDDEN = enum.auto()
 
 
-def run_in(command: Sequence[str], environment: Mapping[str, str], output: Output = Output.SHOWN) -> int:
+def run_in(
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    output: Output = Output.SHOWN,
+    on_signal: Callable[[int], None] | None = None,
+) -> int:
     """Runs a command in an environment that :func:`environment` has made, as :func:`run` does.
+
+    Args:
+        on_signal: Called with each signal that came to this process meanwhile, and that it does not ignore.
 
     Returns:
         The command's exit status; 128 + n if signal n ended it.
@@ -199,7 +207,7 @@ def run_in(command: Sequence[str], environment: Mapping[str, str], output: Outpu
     sys.stdout.flush()
     try:
         with simulated_driver.node_of_command(int(environment["FRUGAL_SIM_GPUS"]), environment) as node:
-            return _spawn_and_wait(program, command, {**environment, **node}, output)
+            return _spawn_and_wait(program, command, {**environment, **node}, output, on_signal)
     except OSError as error:
         raise SimulationError(f"{command[0]} cannot be run: {error.strerror}") from None
 
@@ -289,7 +297,11 @@ _STREAMS: dict[Output, list[tuple[Any, ...]]] = {
 
 
 def _spawn_and_wait(
-    program: str, command: Sequence[str], environment: Mapping[str, str], output: Output = Output.SHOWN
+    program: str,
+    command: Sequence[str],
+    environment: Mapping[str, str],
+    output: Output,
+    on_signal: Callable[[int], None] | None,
 ) -> int:
     before = signal.pthread_sigmask(signal.SIG_BLOCK, {*SIGNALS, signal.SIGCHLD})
     # Where our parent ignores the end of its children, ours would leave neither a signal nor a status.
@@ -311,6 +323,8 @@ def _spawn_and_wait(
             if info.si_signo != signal.SIGCHLD:
                 if info.si_code != SENT_BY_KERNEL:
                     os.kill(child, info.si_signo)
+                if on_signal is not None and signal.getsignal(info.si_signo) != signal.SIG_IGN:
+                    on_signal(info.si_signo)
                 continue
             ended, status = os.waitpid(child, os.WNOHANG)
             if ended:
