@@ -26,6 +26,8 @@ namespace frugal {
 namespace {
 
 constexpr char kOff[] = "off";
+// The driver gives out memory in pieces of this size: below it nothing could be allocated.
+constexpr Bytes kLeastMemoryLimit = MiB(2);
 
 constexpr std::array<std::pair<absl::string_view, CheckLevel>, 3> kCheckLevels = {
     {{kOff, CheckLevel::kOff}, {"fast", CheckLevel::kFast}, {"full", CheckLevel::kFull}}};
@@ -120,8 +122,9 @@ bool SetMemoryLimit(absl::string_view value, Settings& settings) {
     return true;
   }
   const std::optional<Bytes> size = ParseSize(value);
-  if (size.has_value()) settings.memory_limit = MemoryLimitSetting(*size);
-  return size.has_value();
+  if (!size.has_value() || *size < kLeastMemoryLimit) return false;
+  settings.memory_limit = MemoryLimitSetting(*size);
+  return true;
 }
 
 bool SetIdleRelease(absl::string_view value, Settings& settings) {
@@ -215,7 +218,7 @@ struct Key {
 };
 
 constexpr std::array<Key, 11> kKeys = {{
-    {"memory_limit", "a size (20GiB, 512MiB, bytes), a part of each GPU (80%), or off", &SetMemoryLimit,
+    {"memory_limit", "a size of 2MiB or more (20GiB, 512MiB, bytes), a part of each GPU (80%), or off", &SetMemoryLimit,
      [](const Settings& settings) { return settings.memory_limit.ToText(); }},
     {"idle_release", "a time (30s, 500ms, 10min), or off", &SetIdleRelease, &IdleReleaseText},
     {"track", "on or off", &SetTrack,
@@ -241,10 +244,27 @@ const Key* FindKey(absl::string_view name) {
   return nullptr;
 }
 
+// The key that somebody meant who wrote another sign than "_" or ":", or capital letters; null: none is alike.
+const Key* KeyMeantBy(absl::string_view entry) {
+  const auto letters_of = [](absl::string_view text) {
+    std::string letters;
+    for (const char one : text.substr(0, text.find('='))) {
+      if (absl::ascii_isalpha(one)) letters.push_back(absl::ascii_tolower(one));
+    }
+    return letters;
+  };
+  for (const Key& key : kKeys) {
+    if (letters_of(key.name) == letters_of(entry)) return &key;
+  }
+  return nullptr;
+}
+
 absl::Status UnknownKey(absl::string_view name) {
   const auto append = [](std::string* out, const Key& key) { out->append(key.name.data(), key.name.size()); };
-  return absl::InvalidArgumentError(
-      absl::StrCat("there is no setting \"", Shown(name), "\"; there are ", absl::StrJoin(kKeys, ", ", append)));
+  const Key* const meant = KeyMeantBy(name);
+  const std::string hint = meant == nullptr ? "" : absl::StrCat(" (did you mean ", meant->name, ":?)");
+  return absl::InvalidArgumentError(absl::StrCat("there is no setting \"", Shown(name), "\"", hint, "; there are ",
+                                                 absl::StrJoin(kKeys, ", ", append)));
 }
 
 absl::Status ChangeOne(absl::string_view entry, Settings& settings) {

@@ -43,9 +43,9 @@ TEST(SettingsTest, NothingIsLimitedByDefault) {
 
 TEST(SettingsTest, MemoryLimitIsASizeOrAPartOfTheGpu) {
   const std::vector<std::pair<std::string, Bytes>> limits = {
-      {"20GiB", GiB(20)},        {"20G", GiB(20)}, {"1.5gib", MiB(1536)},
-      {"512 MiB", MiB(512)},     {"64K", KiB(64)}, {"1TiB", GiB(1024)},
-      {"123456", Bytes(123456)}, {"50%", GiB(40)}, {"0.5%", Bytes(429496729)}};
+      {"20GiB", GiB(20)},          {"20G", GiB(20)},  {"1.5gib", MiB(1536)},
+      {"512 MiB", MiB(512)},       {"2048K", MiB(2)}, {"1TiB", GiB(1024)},
+      {"2097153", Bytes(2097153)}, {"50%", GiB(40)},  {"0.5%", Bytes(429496729)}};
   for (const auto& [text, limit] : limits)
     EXPECT_EQ(Parsed("memory_limit:" + text).memory_limit.On(kTotal), limit) << text;
 }
@@ -161,7 +161,7 @@ TEST(SettingsTest, LaterEntriesAndTextsChangeWhatTheyNameOnly) {
 TEST(SettingsTest, TextOfSettingsMakesTheSameSettings) {
   for (const std::string& text :
        {"memory_limit:80%,idle_release:0.25s,track:on,publish:on,check:" + kCheck + ",remap:on",
-        std::string("memory_limit:12345,idle_release:off,track:off,publish:off,report_dir:/tmp/a b:c,check:off,"
+        std::string("memory_limit:12345678,idle_release:off,track:off,publish:off,report_dir:/tmp/a b:c,check:off,"
                     "suppressions:leaks.txt,remap:off,driver_reserve:1073741824,host_reserve:2147483648,"
                     "driver_costs:costs.txt"),
         "memory_limit:off,idle_release:off,track:on,publish:on,check:" + kCheck + ",remap:on,driver_reserve:off"}) {
@@ -170,8 +170,8 @@ TEST(SettingsTest, TextOfSettingsMakesTheSameSettings) {
 }
 
 TEST(SettingsTest, ErrorsNameKeyValueAndWhatIsAllowed) {
-  for (const char* value :
-       {"", "lots", "0", "-1GiB", "0.5", "101%", "%", "GiB", "1e9", "inf", "nan", "1GiB2", "1 G i B"}) {
+  for (const char* value : {"", "lots", "0", "-1GiB", "0.5", "101%", "%", "GiB", "1e9", "inf", "nan", "1GiB2",
+                            "1 G i B", "500", "2097151"}) {
     const std::string error = ErrorOf(std::string("memory_limit:") + value);
     EXPECT_NE(error.find(std::string("memory_limit:") + value), std::string::npos) << error;
     EXPECT_NE(error.find("20GiB"), std::string::npos) << error;
@@ -184,6 +184,22 @@ TEST(SettingsTest, ErrorsNameKeyValueAndWhatIsAllowed) {
   for (const char* entry : {"memory_limt:1GiB", "memory_limit=1GiB", "Memory_limit:1GiB", ":", "x"}) {
     const std::string error = ErrorOf(entry);
     EXPECT_NE(error.find("there are memory_limit, idle_release"), std::string::npos) << error;
+  }
+}
+
+TEST(SettingsTest, LimitBelowOnePieceOfMemoryIsRefusedWithTheLeastThatIsPossible) {
+  EXPECT_EQ(
+      ErrorOf("memory_limit:500"),
+      "memory_limit:500 is not possible; memory_limit is a size of 2MiB or more (20GiB, 512MiB, bytes), a part of "
+      "each GPU (80%), or off");
+}
+
+TEST(SettingsTest, NameInAnotherSpellingIsAnsweredWithTheRightOne) {
+  for (const char* entry : {"report_dir=/tmp", "reportdir:/tmp", "report-dir:/tmp", "Report_Dir:/tmp"}) {
+    EXPECT_NE(ErrorOf(entry).find("\" (did you mean report_dir:?); there are"), std::string::npos) << ErrorOf(entry);
+  }
+  for (const char* entry : {"report_dire:/tmp", "report", "=", ":", "x"}) {
+    EXPECT_EQ(ErrorOf(entry).find("did you mean"), std::string::npos) << ErrorOf(entry);
   }
 }
 
