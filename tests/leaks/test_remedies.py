@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import pytest
 
 HEAD = """
-import collections, copy, functools, gc
+import collections, copy, functools
+import gc
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
@@ -88,6 +89,9 @@ metric = MeanMetric()
 """
 ADD_HOOK = "model.register_forward_hook(lambda *_, large=inputs.repeat(16, 1): None if large.numel() else 0)"
 ONCE = "handle = " + ADD_HOOK + "; handle.remove()"
+IN_A_TABLE = loop("table = {}", "table[len(table)] = inputs.repeat(16, 1)")
+LINE_OF_THE_TABLE = IN_A_TABLE[: IN_A_TABLE.index("table[")].count("\n") + 1
+DECLARED = f'import frugal_alloc; frugal_alloc.expect_growth("declared_mended.py:{LINE_OF_THE_TABLE}"); import gc'
 
 REMEDIES = {
     "losses": Remedy(
@@ -122,6 +126,9 @@ REMEDIES = {
     "cached function": Remedy(
         "unbounded_cache", "functools.lru_cache(maxsize=...)", loop(EMBEDDED, "embedded(next(numbers))"),
         "maxsize=None", "maxsize=4",
+    ),
+    "declared": Remedy(
+        "unbounded_cache", f'/declared_leaking.py:{LINE_OF_THE_TABLE}")', IN_A_TABLE, "import gc", DECLARED,
     ),
     "metric": Remedy(
         "metric_state", "call its reset() after each epoch", loop(METRIC, "metric.update(inputs)"),

@@ -18,6 +18,7 @@ class Leak(NamedTuple):
     site: Site
     frames: tuple[Frame, ...]  # its whole stack, innermost first; of the forward where a backward allocated
     code: str  # the user's line
+    where: str  # that line, as "train.py:12"; the phase where no line is known; "": nor a phase
     evidence: Evidence
     was_trained: bool = False  # it is of models that were trained, or their gradients; not an optimizer's state
 
@@ -57,6 +58,11 @@ def _of(leak: Leak) -> str:
         return "something"
     where = f" (line {holder.name.line})" if holder.name.line else ""
     return holder.name.what + where
+
+
+def _declared(leak: Leak) -> str:
+    """The call that says that the leak is meant."""
+    return f'frugal_alloc.expect_growth("{leak.where}")' if leak.where else "frugal_alloc.expect_growth"
 
 
 def _has_file(leak: Leak, part: str) -> bool:
@@ -263,8 +269,8 @@ def _collection(leak: Leak) -> Pattern | None:
         return Pattern("outputs_kept", advice)
     if held_in in ("dict", "OrderedDict", "defaultdict"):
         advice = (
-            f"{_of(leak)} gets new entries and loses none: bound it (functools.lru_cache(maxsize=...)), or declare it "
-            "with frugal_alloc.expect_growth()"
+            f"{_of(leak)} gets new entries and loses none: bound it (functools.lru_cache(maxsize=...)), or declare "
+            f"that it is meant with {_declared(leak)}"
         )
         return Pattern("unbounded_cache", advice)
     return None
@@ -296,7 +302,7 @@ def _growing(leak: Leak) -> Pattern | None:
 def _unknown(leak: Leak) -> Pattern:
     holder = _holder(leak)
     if holder is not None:
-        advice = f"{_of(leak)} refers to it: let it go each epoch, or declare it with frugal_alloc.expect_growth()"
+        advice = f"{_of(leak)} refers to it: let it go each epoch, or declare that it is meant with {_declared(leak)}"
     elif leak.evidence.is_in_graphs:
         advice = "autograd graphs hold it: something that came out of this line is kept without .detach()"
     elif leak.evidence.holders:

@@ -96,7 +96,9 @@ def _order(row: dict[str, Any]) -> tuple[bool, int, float]:
 def _leak(library: Library, accused: Accusation, evidence: holders.Evidence, was_trained: bool) -> patterns.Leak:
     frame = of_site(library, accused.site)
     code = code_lines.source(frame.file, frame.line) if frame else ""
-    return patterns.Leak(accused.kind, accused.site, stack_of(library, accused.site), code, evidence, was_trained)
+    where = code_lines.written(frame.file, frame.line) if frame else accused.site.phase
+    stack = stack_of(library, accused.site)
+    return patterns.Leak(accused.kind, accused.site, stack, code, where, evidence, was_trained)
 
 
 def _verdict(
