@@ -52,7 +52,16 @@ def one_call():
     net = nn.Sequential(*(nn.Linear(128, 128) for _ in range(60))).cuda()
     kept.append(net(torch.rand(8, 128).cuda()))
 
-globals()[sys.argv[1]]()
+def until_memory_is_out():
+    with torch.no_grad():
+        for inputs in batches(10_000):
+            kept.append(net(inputs.cuda()).repeat(32, 1))
+
+try:
+    globals()[sys.argv[1]]()
+except torch.OutOfMemoryError as error:
+    print("RESULTS" + json.dumps(str(error)))
+    sys.exit()
 report = frugal_alloc.report()
 print("RESULTS" + json.dumps([report.document, str(report)]))
 """
@@ -77,3 +86,9 @@ def test_outputs_that_are_let_go_are_silent(run_program, way: str) -> None:
 def test_parts_of_one_call_are_not_told_apart(run_program) -> None:
     document, text = run_program(PROGRAM, "one_call", "healthy")
     assert document["verdicts"] == [], text
+
+
+def test_error_of_a_server_says_that_a_cache_which_still_fills_looks_like_a_leak(run_program) -> None:
+    text = run_program(PROGRAM, "until_memory_is_out", "leaks", memory="1GiB")
+    sentence = text.splitlines()[1]
+    assert sentence.startswith("Leak, or a cache that still fills: what ") and "program.py:52 makes" in sentence, text

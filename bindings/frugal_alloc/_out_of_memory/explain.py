@@ -100,8 +100,9 @@ def _verdict(facts: Any, verdicts: list[dict[str, Any]]) -> str:
 
 
 def _verdicts(document: dict[str, Any], found: situation.Situation) -> list[dict[str, Any]]:
-    is_by_step = document["epochs"]["found_by"] == "steps"
-    return [row | {"is_by_step": is_by_step} for row in document["verdicts"] if _still_holds(row, found)]
+    found_by = document["epochs"]["found_by"]
+    how = {"is_by_step": found_by == "steps", "is_by_call": found_by == "calls"}
+    return [row | how for row in document["verdicts"] if _still_holds(row, found)]
 
 
 def _still_holds(row: dict[str, Any], found: situation.Situation) -> bool:

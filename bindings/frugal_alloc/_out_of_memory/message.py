@@ -110,7 +110,8 @@ def _leak(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
             where = (
                 code_lines.written(found["file"], found["line"]) if found.get("file") else "a line that is not known"
             )
-            return f"Leak: what {where} makes stays: {size(found['bytes'])} by now, {_rate(found)}; {missing}."
+            what = "Leak, or a cache that still fills" if found.get("is_by_call") else "Leak"
+            return f"{what}: what {where} makes stays: {size(found['bytes'])} by now, {_rate(found)}; {missing}."
     if situation.findings:
         worst = situation.findings[0]
         return (
