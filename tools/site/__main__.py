@@ -7,10 +7,12 @@ import importlib.util
 import logging
 import os
 import pathlib
+import socket
 import sys
 from typing import NoReturn
 
 HERE = pathlib.Path(__file__).resolve().parent
+ADDRESS = "127.0.0.1"
 
 
 class Parser(argparse.ArgumentParser):
@@ -23,7 +25,14 @@ def main() -> int:
         prog="python tools/site", description="Builds the site of the documents into build/site, without network."
     )
     parser.add_argument("--out", metavar="FOLDER", help="write it to this folder instead")
-    parser.add_argument("--serve", action="store_true", help="show it at http://127.0.0.1:8000, anew after each change")
+    parser.add_argument(
+        "--serve",
+        metavar="PORT",
+        nargs="?",
+        type=port_number,
+        const=8000,
+        help="show it at http://127.0.0.1:PORT (default 8000) until Ctrl-C; follows changes of documents, package and headers",
+    )
     parser.add_argument(
         "--record",
         action="store_true",
@@ -40,11 +49,17 @@ def main() -> int:
     # Material tells of a change of MkDocs that pins keep away.
     os.environ["NO_MKDOCS_2_WARNING"] = "1"
     if options.serve:
-        return serve()
+        return serve(options.serve)
     if options.out is not None and (refused := why_not_to_write(pathlib.Path(options.out))):
         print(f"python tools/site: {options.out} {refused}", file=sys.stderr)
         return 2
     return build(options.out)
+
+
+def port_number(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 16):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 65535")
+    return int(text)
 
 
 def why_not_to_write(folder: pathlib.Path) -> str | None:
@@ -80,13 +95,43 @@ def build(folder: str | None) -> int:
     return 0
 
 
-def serve() -> int:
+def serve(port: int) -> int:
+    # Before the site is built, which takes seconds.
+    if refused := why_not_to_serve(port):
+        print(
+            f"python tools/site: port {port} cannot be used: {refused}; name another one: --serve PORT", file=sys.stderr
+        )
+        return 2
+    import mkdocs.exceptions
     from mkdocs.commands import serve as command
 
     logging.basicConfig(format="%(message)s", level=logging.INFO)
-    command.serve(str(HERE / "mkdocs.yml"), livereload=True)
-    return 0
+    # Files beside its modules would count as changes of them.
+    sys.dont_write_bytecode = True
+    try:
+        command.serve(str(HERE / "mkdocs.yml"), livereload=True, dev_addr=f"{ADDRESS}:{port}")
+    except mkdocs.exceptions.MkDocsException as error:
+        print(f"tools/site: {error}", file=sys.stderr)
+        return 1
+    # It returns at Ctrl-C alone.
+    raise KeyboardInterrupt
+
+
+def why_not_to_serve(port: int) -> str | None:
+    with socket.socket() as one:
+        # As the server does, so that one that has just ended is not in the way.
+        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            one.bind((ADDRESS, port))
+            one.listen()
+        except OSError as error:
+            return os.strerror(error.errno or 0)
+    return None
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    try:
+        sys.exit(main())
+    except KeyboardInterrupt:
+        # 128 and the signal's number, as shells count.
+        sys.exit(130)

@@ -15,6 +15,9 @@ from mkdocs.structure.pages import Page
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path += [str(HERE), str(HERE.parent)]
+# This file is read for each build. What it makes pages of may have changed since the one before.
+for name in [one for one in sys.modules if one.partition(".")[0] in ("site_parts", "project_metadata", "frugal_alloc")]:
+    del sys.modules[name]
 
 import project_metadata  # noqa: E402
 from site_parts import (  # noqa: E402
