@@ -31,7 +31,7 @@ def main() -> int:
         nargs="?",
         type=port_number,
         const=8000,
-        help="show it at http://127.0.0.1:PORT (default 8000) until Ctrl-C; follows changes of documents, package and headers",
+        help="show it at http://127.0.0.1:PORT (default 8000) until Ctrl-C; documents, package and headers may change",
     )
     parser.add_argument(
         "--record",
