@@ -81,6 +81,18 @@ def test_a_programs_own_failure_comes_through_untouched(fit_program: Any, tmp_pa
     assert (outcome.verdict["fits"], outcome.verdict["ended"]) == (None, "failed")
 
 
+def test_a_failure_with_the_status_of_what_does_not_fit_says_so_last(fit_program: Any) -> None:
+    outcome = fit_program("with_a_bug")
+    last = outcome.err.splitlines()[-1]
+    assert last == (
+        "frugal-alloc fit: no verdict: the program failed by itself, with exit status 1. Exit status 1 is the "
+        "program's own: it does not say that the program does not fit."
+    )
+    refused = fit_program("one_request")
+    assert refused.status == outcome.status
+    assert "no verdict" not in refused.err
+
+
 def test_a_program_that_exits_with_a_status_of_its_own_passes_it_on(fit: Any) -> None:
     outcome = fit("--memory", "2GiB", "--json", "--", sys.executable, "-c", "import torch; raise SystemExit(7)")
     assert (outcome.status, outcome.verdict["fits"]) == (7, None)
@@ -124,6 +136,40 @@ def test_all_allocators_are_compared(fit: Any) -> None:
     verdicts = json.loads(outcome.out)["verdicts"]
     assert [verdict["allocator"] for verdict in verdicts] == ["frugal", "native", "expandable"]
     assert len({verdict["ranks"][0]["requested_peak_bytes"] for verdict in verdicts}) == 1
+
+
+FAILING = """
+import os, signal, sys, torch
+size = int(sys.argv[sys.argv.index("--batch") + 1])
+for _ in range(2):
+    torch.nn.Linear(8, 8).cuda()(torch.randn(size, 8).cuda()).mean().backward()
+if size > int(sys.argv[2]):
+    if sys.argv[1] == "fails":
+        raise ValueError("no such batch")
+    os.kill(os.getppid(), signal.SIGINT)
+    while sys.argv[1] == "interrupted":
+        pass
+"""
+
+
+@pytest.mark.parametrize(
+    ("how", "status", "ended"),
+    [("fails", 1, "failed"), ("interrupted", 130, "interrupted"), ("goes on", 130, "interrupted")],
+)
+@pytest.mark.parametrize("fitting", ["3", "5"])
+def test_a_value_at_which_the_program_fails_or_is_interrupted_is_none_that_does_not_fit(
+    how: str, status: int, ended: str, fitting: str, fit: Any, tmp_path: Path
+) -> None:
+    script = tmp_path / "train.py"
+    script.write_text(FAILING)
+    line = ["--memory", "1GiB", "--find-batch", "--batch=4..64", "--json", "--steps", "0"]
+    outcome = fit(*line, "--", sys.executable, script, how, fitting)
+    verdict = outcome.verdict
+    assert (outcome.status, verdict["fits"], verdict["ended"], verdict["found"]) == (status, None, ended, "")
+    assert [one["fits"] for one in verdict["tried"]] == ([None] if fitting == "3" else [True, None])
+    last = outcome.err.splitlines()[-1]
+    assert f"at --batch {verdict['tried'][-1]['value']}" in last
+    assert ("known so far: 4 fits" in last) == (fitting == "5")
 
 
 def test_the_largest_batch_is_found(fit: Any, tmp_path: Path) -> None:

@@ -1,5 +1,7 @@
 """The search for the largest batch and the smallest GPU."""
 
+import dataclasses
+
 import pytest
 from frugal_alloc._fit import search
 from frugal_alloc._fit.search import Argument, SearchError
@@ -47,14 +49,58 @@ def test_a_least_value_that_does_not_fit_ends_the_search():
     assert [one.value for one in found.tried] == ["8"]
 
 
-def test_a_program_that_fails_by_itself_ends_the_search_without_an_answer():
-    def fit(batch: int) -> Verdict:
-        failed = verdict(100, fits=True) if batch == 8 else verdict(0)
-        return failed if batch == 8 else search.dataclasses.replace(failed, fits=None, ended="failed")
+def without_a_verdict(ended: str, status: int) -> Verdict:
+    return dataclasses.replace(verdict(0), fits=None, ended=ended, exit_status=status)
 
-    found, value = search.largest(Argument("--batch", 8, 256), fit)
-    assert value is None
-    assert found.ended == "failed"
+
+@pytest.mark.parametrize("ended, status", [("failed", 1), ("failed", 7), ("interrupted", 130), ("itself", 0)])
+@pytest.mark.parametrize("fitting", [4, 8, 16, 100])
+def test_a_run_without_a_verdict_ends_the_search_and_is_no_evidence_of_a_value_too_large(ended, status, fitting):
+    def fit(batch: int) -> Verdict:
+        return verdict(batch) if batch < fitting else without_a_verdict(ended, status)
+
+    found, value = search.largest(Argument("--batch", 4, 256), fit)
+    assert (value, found.found, found.fits, found.ended, found.exit_status) == (None, "", None, ended, status)
+    *before, last = found.tried
+    assert (last.fits, last.ended, last.exit_status) == (None, ended, status)
+    assert [one.fits for one in before] == [True] * len(before)
+
+
+def test_an_interruption_between_two_runs_tells_what_is_known():
+    def fit(batch: int) -> Verdict:
+        if batch > 8:
+            raise KeyboardInterrupt
+        return verdict(batch)
+
+    found, value = search.largest(Argument("--batch", 4, 256), fit)
+    assert (value, found.fits, found.ended, found.exit_status, found.ranks) == (None, None, "interrupted", 130, ())
+    assert [one.fits for one in found.tried] == [True, True, None]
+    with pytest.raises(KeyboardInterrupt):
+        search.largest(Argument("--batch", 9, 256), fit)
+
+
+@pytest.mark.parametrize("most", [4, 5, 9, 16, 200, 256, 1000, 1001])
+def test_a_range_that_fits_to_its_end_is_tried_there(most):
+    found, value = search.largest(Argument("--batch", 4, most), lambda batch: verdict(100 + batch // 4))
+    assert (value, found.found_is_last) == (most, True)
+    assert str(most) in [one.value for one in found.tried]
+
+
+def test_an_answer_within_the_range_is_not_its_end():
+    found, _ = search.largest(Argument("--batch", 4, 256), lambda batch: verdict(10 * batch))
+    assert not found.found_is_last
+    found, _ = search.largest(Argument("--batch", 4, 101), lambda batch: verdict(10 * batch))
+    assert (found.found, found.found_is_last) == ("100", False)
+
+
+@pytest.mark.parametrize("ended, status", [("failed", 1), ("interrupted", 130)])
+def test_a_gpu_on_which_a_program_says_nothing_is_not_one_that_it_does_not_fit(ended, status):
+    def fit(name: str) -> Verdict:
+        return without_a_verdict(ended, status) if name == "two" else verdict(0, fits=name == "four")
+
+    found, name = search.smallest(("one", "two", "three", "four"), fit)
+    assert (name, found.found, found.fits, found.ended) == (None, "", None, ended)
+    assert [(one.value, one.fits) for one in found.tried] == [("two", None)]
 
 
 @pytest.mark.parametrize("memory", [0, 150, 320, 1000])

@@ -10,7 +10,8 @@ import pytest
 import verdict_samples as samples
 from frugal_alloc._amounts import format_bytes
 from frugal_alloc._fit.output import text, wording
-from frugal_alloc._fit.verdict import COMPONENTS, CodeLine, HeldByLine, Moment, Verdict
+from frugal_alloc._fit.verdict import COMPONENTS, CodeLine, Gpu, HeldByLine, Moment, Verdict
+from frugal_alloc._simulation import gpu_models
 
 GIB = samples.GIB
 
@@ -65,6 +66,59 @@ def test_a_search_says_what_it_found() -> None:
     assert first_line(gpu).startswith("fits L4, the smallest GPU that will do: 15.36")
     no_gpu = samples.refused(searched="GPU", tried=(samples.Tried("L4", False, 35 * GIB),))
     assert first_line(no_gpu).startswith("does not fit any GPU that is known: needs")
+
+
+def test_a_search_that_found_the_end_of_its_range_says_so() -> None:
+    said_first = first_line(samples.searched(found_is_last=True))
+    assert said_first.startswith(
+        "fits up to --batch-size 48, the largest of the range (a larger one may fit): 15.36 of"
+    )
+
+
+def test_a_search_without_an_answer_says_at_which_value_and_what_is_known() -> None:
+    assert first_line(samples.searched_in_vain("failed", 3)) == (
+        "no verdict: the program failed by itself at --batch-size 64, with exit status 3; known so far: 8 fits, "
+        "256 does not fit"
+    )
+    assert first_line(samples.searched_in_vain("interrupted", 130)) == (
+        "no verdict: the program was interrupted at --batch-size 64; known so far: 8 fits, 256 does not fit"
+    )
+    first = samples.searched_in_vain("failed", 1, known=())
+    assert first_line(first) == "no verdict: the program failed by itself at --batch-size 64, with exit status 1"
+    gpu = samples.searched_in_vain("itself", 0, searched="GPU", known=(samples.Tried("L4", False, 9 * GIB),))
+    assert first_line(gpu) == (
+        "no verdict: the program ended and asked for no memory of a GPU on 64; known so far: L4 does not fit"
+    )
+
+
+@pytest.mark.parametrize(
+    ("ended", "status", "outcome"),
+    [
+        ("failed", 3, "failed by itself (status 3)"),
+        ("interrupted", 130, "interrupted"),
+        ("itself", 0, "asked for no memory of a GPU"),
+    ],
+)
+def test_a_value_that_says_nothing_is_not_said_not_to_fit(ended: str, status: int, outcome: str) -> None:
+    lines = text.render([samples.searched_in_vain(ended, status)]).splitlines()
+    start = lines.index("Tried, of --batch-size")
+    assert lines[start + 1 : start + 4] == ["  8: fits, 9.00 GiB", "  256: does not fit", f"  64: {outcome}"]
+
+
+def test_a_status_that_might_be_taken_for_does_not_fit_is_explained() -> None:
+    assert wording.status_note(samples.fitting()) == wording.status_note(samples.refused()) == ""
+    own = "Exit status 3 is the program's own: it does not say that the program does not fit."
+    assert wording.status_note(samples.failed()) == (
+        f"no verdict: the program failed by itself, with exit status 3. {own}"
+    )
+    assert wording.status_note(samples.searched_in_vain("failed", 3)).endswith(
+        f"{own} To see the program's error, run it with --batch-size 64."
+    )
+    nothing = samples.fitting(fits=None, ended="itself", ranks=())
+    assert wording.status_note(nothing) == (
+        "no verdict: the program ended and asked for no memory of a GPU. Exit status 1 stands for no verdict, too: it "
+        "does not say that the program does not fit."
+    )
 
 
 @pytest.mark.parametrize("verdict", [samples.fitting(), samples.refused()], ids=["fitting", "refused"])
@@ -128,7 +182,9 @@ def test_what_to_change_and_what_it_rests_on_are_said() -> None:
         "Guessed: the number of boxes of models/head.py:12 was made up",
         "Not modelled: cusolverDnSgesvd was called",
         "Program: python train.py --batch-size 32",
-        "24.00 GiB, of which its context takes 512.00 MiB; memory: nvidia-smi of such a card",
+        "24.00 GiB, of which its context takes 512.00 MiB",
+        "GPU's memory: 24.00 GiB is what CUDA calls the total memory of such a GPU, published at "
+        "https://example.org/log GPU's context: 512.00 MiB is estimated: 4 MiB for each",
         "Allocator: frugal_alloc",
         "memory ran out after 0 steps; 8.2 s",
         "at most 33.88 GiB asked for at a time, and 34.17 GiB reserved",
@@ -136,6 +192,18 @@ def test_what_to_change_and_what_it_rests_on_are_said() -> None:
         assert part in told, part
     assert "Guessed: nothing Not modelled: nothing" in said(samples.fitting())
     assert "Guessed" not in said(samples.failed())
+
+
+@pytest.mark.parametrize("model", gpu_models.models(), ids=lambda model: model.name)
+def test_each_figure_of_a_gpu_of_the_table_is_said_to_be_from_somewhere(model: gpu_models.GpuModel) -> None:
+    sources = model.sources["memory_bytes"], model.sources["context_bytes"]
+    gpu = Gpu(model.name, model.memory_bytes, model.context_bytes, *sources)
+    facts = dict(wording.facts(samples.fitting(gpu=gpu)))
+    for name, size in (("GPU's memory", model.memory_bytes), ("GPU's context", model.context_bytes)):
+        origin = (
+            r"(what CUDA calls the total memory of such a GPU, (published at https://|in a public log with the line )"
+        )
+        assert re.match(rf"{re.escape(format_bytes(size))} is {origin}|derived from |estimated: )", facts[name]), facts
 
 
 def test_of_a_long_error_the_first_line_is_told() -> None:

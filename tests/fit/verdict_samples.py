@@ -82,7 +82,7 @@ def rank(number: int = 0, scale: float = 1.0) -> RankPeaks:
 def fitting(**changed: Any) -> Verdict:
     made = Verdict(
         command=("python", "train.py", "--batch-size", "32"),
-        gpu=Gpu("NVIDIA GeForce RTX 4090", 24 * GIB, 512 * MIB, "nvidia-smi of such a card"),
+        gpu=Gpu("NVIDIA GeForce RTX 4090", 24 * GIB, 512 * MIB, "https://example.org/log", "estimated: 4 MiB for each"),
         gpus=1,
         allocator="frugal",
         fits=True,
@@ -128,9 +128,22 @@ def ranks() -> Verdict:
     return fitting(gpus=4, ranks=tuple(rank(number, 1.1 if number == 2 else 1.0) for number in range(4)))
 
 
-def searched() -> Verdict:
-    tried = (Tried("8", True, 9 * GIB), Tried("256", False, 24 * GIB), Tried("48", True, 23 * GIB))
-    return fitting(searched="--batch-size", tried=tried, found="48")
+_KNOWN = (Tried("8", True, 9 * GIB, "steps"), Tried("256", False, 24 * GIB, "out of memory", 1))
+
+
+def searched(**changed: Any) -> Verdict:
+    tried = (*_KNOWN, Tried("48", True, 23 * GIB, "steps"))
+    return fitting(searched="--batch-size", tried=tried, found="48", **changed)
+
+
+def searched_in_vain(
+    ended: str, status: int, known: tuple[Tried, ...] = _KNOWN, searched: str = "--batch-size"
+) -> Verdict:
+    """The program failed, say, before there was an answer."""
+    tried = (*known, Tried("64", None, 0, ended, status))
+    return fitting(
+        fits=None, ended=ended, exit_status=status, ranks=(), changes=(), searched=searched, tried=tried, found=""
+    )
 
 
 def allocators() -> list[Verdict]:
@@ -147,5 +160,6 @@ ALL: dict[str, list[Verdict]] = {
     "failed": [failed()],
     "ranks": [ranks()],
     "searched": [searched()],
+    "searched in vain": [searched_in_vain("failed", 3)],
     "allocators": allocators(),
 }

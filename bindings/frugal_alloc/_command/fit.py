@@ -13,7 +13,7 @@ from .. import _whole_files
 from .._amounts import format_bytes
 from .._arguments import Parser
 from .._fit import fitting, search
-from .._fit.output import document
+from .._fit.output import document, wording
 from .._fit.runs import NotFollowed, Setup
 from .._fit.verdict import Gpu, Verdict
 from .._simulation import gpu_choice, gpu_models, simulated_gpu
@@ -241,7 +241,9 @@ def _setup(options: argparse.Namespace, name: str | None) -> Setup:
     context = int(machine.get(gpu_choice.CONTEXT, simulated_gpu.DRIVER_MEMORY))
     if name is not None:
         model = gpu_models.find(name)
-        gpu = Gpu(model.name, memory, context, "" if options.memory else model.sources["memory_bytes"])
+        source = "" if options.memory else model.sources["memory_bytes"]
+        context_source = model.sources["context_bytes"] if gpu_choice.CONTEXT in machine else ""
+        gpu = Gpu(model.name, memory, context, source, context_source)
     else:
         gpu = Gpu("a GPU", memory, context, "")
     _check_memory(options.memory, gpu)
@@ -269,6 +271,9 @@ def _tell(verdicts: Sequence[Verdict], options: argparse.Namespace) -> None:
         from .._fit.output import text
 
         text.write(verdicts, sys.stdout)
+    if note := wording.status_note(wording.of_terminal_and_page(verdicts[0])):
+        sys.stdout.flush()
+        print(f"frugal-alloc fit: {note}", file=sys.stderr)
 
 
 def _status(verdicts: Sequence[Verdict]) -> int:

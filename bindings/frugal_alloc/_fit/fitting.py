@@ -11,10 +11,7 @@ from .._simulation.simulated_gpu import Output
 from . import changes, process_record
 from .process_record import ProcessRecord
 from .runs import Run, Setup, run
-from .verdict import CONTEXT, Change, RankPeaks, Verdict
-
-_FAILED, _INTERRUPTED, _ITSELF, _OUT_OF_MEMORY = "failed", "interrupted", "itself", "out of memory"
-_SIGINT_STATUS = 130
+from .verdict import CONTEXT, FAILED, INTERRUPTED, ITSELF, OUT_OF_MEMORY, STEPS, Change, RankPeaks, Verdict
 
 # Of the peak: what is less is not worth a sentence.
 _LEAST_PART = 0.01
@@ -42,9 +39,9 @@ def fit(
     first = run(command, setup, output=output, advance=advance)
     ended = _ended(first)
     shown, needed = first, None
-    if ended == _OUT_OF_MEMORY and finds_need:
+    if ended == OUT_OF_MEMORY and finds_need:
         beyond = _followed_to_its_end(command, setup, advance)
-        if beyond.ranks and not beyond.ran_out:
+        if beyond.ranks and not beyond.ran_out and not beyond.is_interrupted:
             shown = beyond
             needed = beyond.needs_bytes
     worst = max(shown.ranks, key=lambda rank: rank.most_used_bytes, default=None)
@@ -72,7 +69,7 @@ def fit(
 def _followed_to_its_end(command: Sequence[str], setup: Setup, advance: Advance) -> Run:
     """Its output has been seen; what it says of itself there is that it fits."""
     done = run(command, setup, beyond=setup.allocator, output=Output.HIDDEN, advance=advance)
-    if done.ran_out and setup.allocator == "frugal":
+    if done.ran_out and not done.is_interrupted and setup.allocator == "frugal":
         # It refuses a single request that is larger than the GPU by itself. What it needs follows from the requests.
         native = dataclasses.replace(setup, allocator="native")
         done = run(command, native, beyond=setup.allocator, output=Output.HIDDEN, advance=advance)
@@ -80,21 +77,21 @@ def _followed_to_its_end(command: Sequence[str], setup: Setup, advance: Advance)
 
 
 def _ended(done: Run) -> str:
+    if done.is_interrupted:
+        return INTERRUPTED
     if any(record.error for record in done.records) or (done.exit_status != 0 and done.ran_out):
-        return _OUT_OF_MEMORY
-    if done.exit_status == _SIGINT_STATUS:
-        return _INTERRUPTED
+        return OUT_OF_MEMORY
     if done.exit_status != 0:
-        return _FAILED
+        return FAILED
     if any(record.ended == process_record.STEPS for record in done.records):
-        return process_record.STEPS
-    return _ITSELF
+        return STEPS
+    return ITSELF
 
 
 def _fits(done: Run, ended: str) -> bool | None:
-    if ended == _OUT_OF_MEMORY:
+    if ended == OUT_OF_MEMORY:
         return False
-    return True if ended in (process_record.STEPS, _ITSELF) and done.ranks else None
+    return True if ended in (STEPS, ITSELF) and done.ranks else None
 
 
 def _with_advice(records: Sequence[ProcessRecord], found: tuple[Change, ...]) -> tuple[Change, ...]:
@@ -110,7 +107,7 @@ def _with_advice(records: Sequence[ProcessRecord], found: tuple[Change, ...]) ->
 
 def _guesses(done: Run, ended: str) -> tuple[str, ...]:
     found = {sentence: None for record in done.records for sentence in record.guesses}
-    if done.ran_out and ended != _OUT_OF_MEMORY:
+    if done.ran_out and ended != OUT_OF_MEMORY:
         times = "once" if done.ran_out == 1 else f"{done.ran_out} times"
         found[f"memory ran out {times}, and the program went on by its own means"] = None
     return tuple(found)

@@ -20,7 +20,7 @@ from .._simulation.simulated_gpu import Output, SimulationError
 from . import allocations, breakdown, journal, needs, process_record
 from .orders import Orders
 from .process_record import ProcessRecord
-from .verdict import CONTEXT, WORKSPACES, Gpu, RankPeaks
+from .verdict import CONTEXT, INTERRUPTED_STATUS, WORKSPACES, Gpu, RankPeaks
 
 _STARTUP = Path(__file__).resolve().parent / "program" / "startup"
 _SETTINGS = {"expandable": "expandable_segments:True"}
@@ -28,6 +28,7 @@ _NO_REPORTS = "report_dir:off"
 # What a program on the GPU moves is kept up to this size: sizes, lengths and masks, but no batches of images.
 _KEPT = 1 << 20
 _LOOK_EVERY_SECONDS = 0.2
+_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class NotFollowed(Exception):
@@ -64,6 +65,8 @@ class Run:
     routines_workspace_bytes: int = 0
     # The smallest GPU on which each rank's requests could be met; None: it was not asked for, or cannot be said.
     needs_bytes: int | None = None
+    # A signal came that ends programs, whether or not this one has ended by it.
+    is_interrupted: bool = False
 
 
 def run(
@@ -88,11 +91,17 @@ def run(
     folder = Path(tempfile.mkdtemp(prefix="frugal_alloc_fit_"))
     try:
         environment = _environment(setup, folder, beyond is not None)
+        signals: list[int] = []
         with _steps_told(folder, advance):
-            status = simulated_gpu.run_in(command, environment, output)
+            status = simulated_gpu.run_in(command, environment, output, signals.append)
         if (reason := process_record.refusal(folder)) is not None:
             raise NotFollowed(reason)
-        return _read(folder, status, setup, beyond)
+        ending = next((number for number in signals if number in _ENDING), None)
+        # One that has its own way to end gracefully has not run to its end for that.
+        status = status or (0 if ending is None else 128 + ending)
+        return dataclasses.replace(
+            _read(folder, status, setup, beyond), is_interrupted=ending is not None or status == INTERRUPTED_STATUS
+        )
     finally:
         shutil.rmtree(folder, ignore_errors=True)
 

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import TypeVar
 
-from .verdict import WASTE, Tried, Verdict
+from .verdict import INTERRUPTED, INTERRUPTED_STATUS, WASTE, Tried, Verdict
+
+Value = TypeVar("Value")
 
 _NAME = r"-{0,2}[A-Za-z_][\w.-]*"
 # One part of so many of a value counts as near it; and is not worth a run.
@@ -86,36 +89,33 @@ def _plain(name: str) -> str:
 def largest(argument: Argument, fit: Callable[[int], Verdict]) -> tuple[Verdict, int | None]:
     """The largest value that fits, to one percent, and its verdict, which names the values that were tried.
 
-    None: not even the least fits. Memory is taken to grow with the value, and as a line first: that finds most answers
-    in six or seven runs.
+    None: not even the least fits, or a run says neither. That one ends the search and is its verdict, since a program
+    that fails by itself, or is interrupted, is no evidence that a value is too large. Memory is taken to grow with the
+    value, and as a line first: that finds most answers in six or seven runs.
     """
     tried: dict[int, Verdict] = {}
 
-    def fits(value: int) -> bool:
-        tried[value] = fit(value)
-        return tried[value].fits is True
+    def searched(value: int, found: int | None) -> tuple[Verdict, int | None]:
+        return _with_runs(tried, value, argument.name, found, found_is_last=found == argument.most), found
 
-    def searched(verdict: Verdict, found: int | None) -> tuple[Verdict, int | None]:
-        runs = tuple(Tried(str(value), one.fits is True, _used(one)) for value, one in tried.items())
-        text = "" if found is None else str(found)
-        return dataclasses.replace(verdict, searched=argument.name, tried=runs, found=text), found
-
-    below, above = argument.least, argument.most + 1
-    if not fits(below):
-        return searched(tried[below], None)
-    while above - below > max(1, below // _EXACT):
-        value = _next(tried, below, above)
-        if fits(value):
-            below = value
-        elif tried[value].fits is None:
-            return searched(tried[value], None)  # it failed by itself: no answer
-        else:
-            above = value
-    return searched(tried[below], below)
+    below, above = argument.least - 1, argument.most + 1
+    while (value := _next(tried, below, above)) is not None:
+        tried[value] = _run(tried, fit, value)
+        if tried[value].fits is None:
+            return searched(value, None)
+        below, above = (value, above) if tried[value].fits else (below, value)
+        if not tried[argument.least].fits:
+            return searched(argument.least, None)
+    return searched(below, below)
 
 
-def _next(tried: dict[int, Verdict], below: int, above: int) -> int:
-    """A value between the two, of which the first fits and the second does not."""
+def _next(tried: dict[int, Verdict], below: int, above: int) -> int | None:
+    """A value between the two, of which the first fits and the second does not, or was not tried; None: enough."""
+    if not tried:
+        return below + 1
+    if above - below <= max(1, below // _EXACT):
+        # What the range ends with is no answer unless it was tried.
+        return above - 1 if above not in tried and above - 1 > below else None
     middle = (below + above) // 2
     if above - below <= max(2, below // _NEAR):
         return middle
@@ -150,18 +150,41 @@ def _used(verdict: Verdict) -> int:
     return verdict.worst.most_used_bytes if verdict.worst is not None else 0
 
 
+def _run(tried: Mapping[Value, Verdict], fit: Callable[[Value], Verdict], value: Value) -> Verdict:
+    """Of an interruption in which no program ran, the verdict that the program's would have been."""
+    try:
+        return fit(value)
+    except KeyboardInterrupt:
+        if not tried:
+            raise
+        last = next(reversed(tried.values()))
+        nothing = {"ranks": (), "changes": (), "guesses": (), "not_modelled": (), "needs_bytes": None, "error": ""}
+        return dataclasses.replace(
+            last, fits=None, ended=INTERRUPTED, exit_status=INTERRUPTED_STATUS, steps=0, seconds=0.0, **nothing
+        )
+
+
+def _with_runs(
+    tried: Mapping[Value, Verdict], shown: Value, searched: str, found: object, *, found_is_last: bool = False
+) -> Verdict:
+    """The verdict of the run that is shown, with what all others came to."""
+    runs = tuple(Tried(str(value), one.fits, _used(one), one.ended, one.exit_status) for value, one in tried.items())
+    text = "" if found is None else str(found)
+    return dataclasses.replace(tried[shown], searched=searched, tried=runs, found=text, found_is_last=found_is_last)
+
+
 def smallest(names: Sequence[str], fit: Callable[[str], Verdict]) -> tuple[Verdict, str | None]:
-    """The first of these names, of GPUs that grow, that fits, and its verdict; None: not even the last does."""
+    """The first of these names, of GPUs that grow, that fits, and its verdict.
+
+    None: not even the last does, or a run says neither, and is the verdict.
+    """
     tried: dict[str, Verdict] = {}
     below, above = -1, len(names)
     while above - below > 1:
         middle = (below + above) // 2
-        tried[names[middle]] = fit(names[middle])
-        if tried[names[middle]].fits is None:
-            below, above = middle, len(names)
-            break
-        below, above = (below, middle) if tried[names[middle]].fits else (middle, above)
+        verdict = tried[names[middle]] = _run(tried, fit, names[middle])
+        if verdict.fits is None:
+            return _with_runs(tried, names[middle], "GPU", None), None
+        below, above = (below, middle) if verdict.fits else (middle, above)
     found = names[above] if above < len(names) else None
-    runs = tuple(Tried(name, one.fits is True, _used(one)) for name, one in tried.items())
-    verdict = tried[found if found is not None else names[below]]
-    return dataclasses.replace(verdict, searched="GPU", tried=runs, found=found or ""), found
+    return _with_runs(tried, found or names[below], "GPU", found), found

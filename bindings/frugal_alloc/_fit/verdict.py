@@ -27,6 +27,11 @@ COMPONENTS = (
     CONTEXT,
 )
 
+#: Why a run ended: its steps were enough, or it by itself, ...
+STEPS, ITSELF, OUT_OF_MEMORY = "steps", "itself", "out of memory"
+FAILED, INTERRUPTED = "failed", "interrupted"
+INTERRUPTED_STATUS = 130  # as shells have it, of Ctrl-C
+
 
 @dataclasses.dataclass(frozen=True)
 class CodeLine:
@@ -106,7 +111,9 @@ class Gpu:
     name: str
     memory_bytes: int
     context_bytes: int
-    source: str  # of memory_bytes; "" where the user gave it
+    # Of its memory and of its context, as in gpu_models.json; "" where the user gave them, or nothing is known of them.
+    source: str
+    context_source: str = ""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -114,8 +121,10 @@ class Tried:
     """A run of a search: an argument's value or a GPU's name, and whether it fits."""
 
     value: str
-    fits: bool
+    fits: bool | None  # None: as in a Verdict
     used_bytes: int
+    ended: str = ""
+    exit_status: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -128,7 +137,7 @@ class Verdict:
     allocator: str  # "frugal", "native" or "expandable"
     # None: the program failed by itself, or was ended, before anything could be said.
     fits: bool | None
-    # Why it ended: "steps" (they were enough), "itself", "out of memory", "failed" or "interrupted".
+    # Why it ended: STEPS, ITSELF, OUT_OF_MEMORY, FAILED or INTERRUPTED.
     ended: str
     exit_status: int
     steps: int
@@ -147,6 +156,8 @@ class Verdict:
     searched: str = ""
     tried: tuple[Tried, ...] = ()
     found: str = ""
+    # What was found is the last value of the range: a larger one may fit.
+    found_is_last: bool = False
     seconds: float = 0.0
 
     @property

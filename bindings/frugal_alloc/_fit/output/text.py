@@ -123,8 +123,7 @@ def _tried(verdict: Verdict) -> Iterator[str]:
     if verdict.tried:
         yield f"Tried, of {verdict.searched}"
     for one in verdict.tried:
-        # What was in use when memory ran out says nothing of what is needed.
-        yield f"  {one.value}: fits, {format_bytes(one.used_bytes)}" if one.fits else f"  {one.value}: does not fit"
+        yield f"  {one.value}: {wording.outcome(one)}"
 
 
 def _reservations(verdict: Verdict) -> Iterator[str]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import shlex
+from collections.abc import Iterator
 from typing import Any, TypeVar
 
 from ..._amounts import format_bytes, format_count
@@ -13,12 +14,19 @@ from ..verdict import (
     BACKWARD,
     ELSEWHERE,
     EVALUATION,
+    FAILED,
     FORWARD,
+    INTERRUPTED,
+    ITSELF,
     OPTIMIZER,
+    OUT_OF_MEMORY,
+    STEPS,
     CodeLine,
+    Gpu,
     Moment,
     RankPeaks,
     Sample,
+    Tried,
     Verdict,
 )
 
@@ -67,7 +75,7 @@ def headline(verdict: Verdict) -> str:
     """The verdict in one line."""
     worst = verdict.worst
     if verdict.fits is None:
-        return f"no verdict: {_why_none(verdict)}"
+        return f"no verdict: {_why_none(verdict)}{_known(verdict)}"
     if verdict.fits:
         if worst is None:
             return f"fits{_found(verdict)}: it takes no memory"
@@ -78,11 +86,60 @@ def headline(verdict: Verdict) -> str:
 
 
 def _why_none(verdict: Verdict) -> str:
-    if verdict.ended == "interrupted":
-        return "the program was interrupted"
-    if verdict.exit_status or verdict.ended == "failed":
-        return f"the program failed by itself, with exit status {verdict.exit_status}"
-    return "the program ended and asked for no memory of a GPU"
+    where = _at_value(verdict)
+    if verdict.ended == INTERRUPTED:
+        return f"the program was interrupted{where}"
+    if verdict.exit_status or verdict.ended == FAILED:
+        return f"the program failed by itself{where}, with exit status {verdict.exit_status}"
+    return f"the program ended and asked for no memory of a GPU{where}"
+
+
+def _at_value(verdict: Verdict) -> str:
+    """ " at --batch 64", of the run that has ended a search."""
+    if not verdict.tried:
+        return ""
+    value = verdict.tried[-1].value
+    return f" on {value}" if verdict.searched == "GPU" else f" at {verdict.searched} {value}"
+
+
+def _known(verdict: Verdict) -> str:
+    """What a search that has no answer has found out. It narrows down, so of each kind the last says most."""
+    fitting = next((f"{one.value} fits" for one in reversed(verdict.tried) if one.fits), "")
+    too_large = next((f"{one.value} does not fit" for one in reversed(verdict.tried) if one.fits is False), "")
+    known = [part for part in (fitting, too_large) if part]
+    return f"; known so far: {', '.join(known)}" if known else ""
+
+
+def outcome(one: Tried) -> str:
+    """Of a run of a search."""
+    if one.fits:
+        return f"fits, {format_bytes(one.used_bytes)}"
+    # What was in use when memory ran out says nothing of what is needed.
+    return "does not fit" if one.fits is False else why_neither(one)
+
+
+def why_neither(one: Tried) -> str:
+    """Of a run that says neither that it fits nor that it does not."""
+    if one.ended == INTERRUPTED:
+        return "interrupted"
+    if one.exit_status or one.ended == FAILED:
+        return f"failed by itself (status {one.exit_status})"
+    return "asked for no memory of a GPU"
+
+
+def status_note(verdict: Verdict) -> str:
+    """For a run without a verdict, since scripts might take its exit status for one; "" if it has one."""
+    if verdict.fits is not None:
+        return ""
+    note = headline(verdict)
+    if verdict.ended == INTERRUPTED:
+        return note
+    whose = "is the program's own" if verdict.exit_status else "stands for no verdict, too"
+    note += f". Exit status {verdict.exit_status or 1} {whose}: it does not say that the program does not fit."
+    if verdict.ended == FAILED and len(verdict.tried) > 1:
+        # Output is shown of the first run only.
+        note += f" To see the program's error, run it{_at_value(verdict).replace(' at ', ' with ')}."
+    return note
 
 
 def _found(verdict: Verdict) -> str:
@@ -90,7 +147,8 @@ def _found(verdict: Verdict) -> str:
         return ""
     if verdict.searched == "GPU":
         return f" {verdict.found}, the smallest GPU that will do"
-    return f" up to {verdict.searched} {verdict.found}"
+    last = ", the largest of the range (a larger one may fit)" if verdict.found_is_last else ""
+    return f" up to {verdict.searched} {verdict.found}{last}"
 
 
 def _not_found(verdict: Verdict) -> str:
@@ -162,11 +220,11 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
     """What the verdict rests on, by name."""
     gpu = verdict.gpu
     count = f"{verdict.gpus} of " if verdict.gpus > 1 else ""
-    source = f"; memory: {gpu.source}" if gpu.source else ""
     context = f", of which its context takes {format_bytes(gpu.context_bytes)}" if gpu.context_bytes else ""
     found = [
         ("Program", _shortened(shlex.join(verdict.command))),
-        ("GPU", f"{count}{gpu.name}, {format_bytes(gpu.memory_bytes)}{context}{source}"),
+        ("GPU", f"{count}{gpu.name}, {format_bytes(gpu.memory_bytes)}{context}"),
+        *_sources(gpu),
         ("Allocator", ALLOCATORS.get(verdict.allocator, verdict.allocator)),
         ("Run", f"{_ended(verdict)}; {verdict.seconds:.1f} s"),
     ]
@@ -180,14 +238,25 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
     return found
 
 
+def _sources(gpu: Gpu) -> Iterator[tuple[str, str]]:
+    if gpu.source:
+        # A place has what CUDA said there; all else says itself where it is from.
+        said = "what CUDA calls the total memory of such a GPU, "
+        source = gpu.source.replace("public log with the line:", f"{said}in a public log with the line")
+        source = f"{said}published at {source}" if source.startswith("http") else source
+        yield "GPU's memory", f"{format_bytes(gpu.memory_bytes)} is {source}"
+    if gpu.context_source:
+        yield "GPU's context", f"{format_bytes(gpu.context_bytes)} is {gpu.context_source}"
+
+
 def _ended(verdict: Verdict) -> str:
     steps = format_count(verdict.steps, "step")
     return {
-        "steps": f"{steps}, then it was ended",
-        "itself": f"{steps}, to its end",
-        "out of memory": f"memory ran out after {steps}",
-        "interrupted": f"interrupted after {steps}",
-        "failed": f"failed after {steps}, with exit status {verdict.exit_status}",
+        STEPS: f"{steps}, then it was ended",
+        ITSELF: f"{steps}, to its end",
+        OUT_OF_MEMORY: f"memory ran out after {steps}",
+        INTERRUPTED: f"interrupted after {steps}",
+        FAILED: f"failed after {steps}, with exit status {verdict.exit_status}",
     }.get(verdict.ended, steps)
 
 
