@@ -131,11 +131,34 @@ def test_one_gpu_under_two_numbers_is_one() -> None:
         (["/usr/bin/python3", "-m", "pytest"], "python3 -m pytest"),
         (["/opt/bin/server", "--port", "1"], "server --port 1"),
         (["train.py"], "train.py"),
+        (["/usr/bin/python3.12", "/venv/bin/frugal-alloc", "run", "plain.py", "--lr", "1"], "plain.py --lr 1"),
+        (["/usr/bin/python3", "-m", "frugal_alloc", "run", "/a/b/c/plain.py", "x"], "c/plain.py x"),
+        (["python3", "-u", "-X", "dev", "-m", "frugal_alloc", "run", "--", "plain.py"], "plain.py"),
+        (["/usr/bin/python3", "/venv/bin/frugal-alloc", "run", "torchrun", "train.py"], "torchrun train.py"),
+        (["/usr/bin/python3", "/venv/bin/frugal-alloc", "run", "-m", "jobs.train", "x"], "python3 -m jobs.train x"),
+        (["/usr/bin/python3", "/bin/frugal-alloc", "doctor"], "python3 /bin/frugal-alloc doctor"),
+        (["/usr/bin/python3", "-m", "frugal_alloc"], "python3 -m frugal_alloc"),
+        (["/usr/bin/python3", "-c", "frugal-alloc", "run", "x"], "python3 -c frugal-alloc run x"),
         ([], "(unknown)"),
     ],
 )
 def test_commands_are_shown_as_people_know_them(command: list[str], shown: str) -> None:
     assert picture.command_of(process(1, command=command)) == shown
+
+
+@pytest.mark.parametrize(
+    ("command", "name"),
+    [
+        (["/usr/bin/python3", "/a/b/train.py", "x"], "train.py"),
+        (["/usr/bin/python3", "/venv/bin/torchrun", "train.py"], "train.py"),
+        (["/usr/bin/python3", "/venv/bin/frugal-alloc", "run", "/a/b/train", "x"], "train"),
+        (["/usr/bin/python3", "-m", "jobs.train"], "python3"),
+        (["/opt/bin/server", "--port", "1"], "server"),
+        ([], ""),
+    ],
+)
+def test_program_has_a_name_without_arguments(command: list[str], name: str) -> None:
+    assert picture.program_of(process(1, command=command)) == name
 
 
 def test_nobody_is_one_line_that_says_what_to_do() -> None:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from frugal_alloc import _prometheus_metrics
-from published import MIB, running
+from published import LEAKING, MIB, running
 
 ROOT = Path(__file__).resolve().parents[2]
 DASHBOARD = ROOT / "examples" / "monitoring" / "grafana.json"
@@ -23,22 +23,12 @@ NAME = re.compile(r"\bfrugal_alloc_[a-z_]+\b")
 
 client = pytest.importorskip("prometheus_client", reason="prometheus-client is not installed")
 
-SCRAPED = """
-import json
+SCRAPED = f"""
 from prometheus_client import CollectorRegistry, generate_latest
 from frugal_alloc.integrations import prometheus
 registry = CollectorRegistry()
 prometheus.register(registry)
-held = [tensor(30 * MIB) for _ in range(4)]
-held = held[:1]
-kept = []
-for _ in range(12):
-    kept.append(tensor(4 * MIB))
-    frugal_alloc.epoch_end()
-try:
-    tensor(8 << 30)
-except torch.OutOfMemoryError:
-    pass
+{LEAKING}
 tell(
     text=generate_latest(registry).decode(),
     in_use=torch.cuda.memory_allocated(),

@@ -15,19 +15,9 @@ import pytest
 from frugal_alloc._report import headline
 from frugal_alloc._top import layout, picture
 from frugal_alloc._tracking import causes
-from published import GIB, MIB, is_published, running
+from published import GIB, LEAKING, MIB, is_published, running
 
-TRAINING = """
-kept = []
-held = [tensor(30 * MIB) for _ in range(4)]
-held = held[:1]
-for epoch in range(12):
-    kept.append(tensor(4 * MIB))
-    frugal_alloc.epoch_end()
-try:
-    tensor(8 << 30)
-except torch.OutOfMemoryError:
-    pass
+TRAINING = f"""{LEAKING}
 tell(
     in_use=torch.cuda.memory_allocated(),
     held=torch.cuda.memory_reserved(),
@@ -98,6 +88,20 @@ def test_pipe_is_given_the_text_once(training: dict[str, Any], command: Any) -> 
     assert "train.py:8 leaks 4.00 MiB with each epoch" in outcome.out
     assert "1 out-of-memory error on GPU 0; the latest: too big" in outcome.out
     assert "\033" not in outcome.out
+
+
+@pytest.mark.parametrize("is_module", [True, False], ids=["python -m frugal_alloc", "frugal-alloc"])
+def test_run_is_not_shown_before_the_program(is_module: bool, tmp_path: Path, command: Any) -> None:
+    script = tmp_path / "frugal-alloc"  # as pip writes it
+    script.write_text("from frugal_alloc._command.cli import main\nmain()\n")
+    run = [sys.executable, *(["-m", "frugal_alloc"] if is_module else [str(script)]), "run"]
+    with running("block = tensor(MIB)\ntell()\nawait_order()\n", tmp_path, starter=run) as program:
+        pid = program.told()["pid"]
+        row = next(line for line in command("top").out.splitlines() if line.split()[:1] == [str(pid)])
+        assert row.endswith(f"  {tmp_path.name}/train.py --its arguments")
+        assert seen(pid)["command"][-3:] == [str(tmp_path / "train.py"), "--its", "arguments"]  # type: ignore[index]
+        program.order()
+        assert program.status() == 0
 
 
 def test_process_without_frugal_alloc_is_not_there_and_not_opened(monkeypatch: pytest.MonkeyPatch) -> None:

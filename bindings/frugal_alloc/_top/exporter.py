@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import collections
-import os
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -66,10 +65,4 @@ def _rows(seen: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], dict[str, int
             }
             if gpu["total_bytes"] is not None and gpu["free_bytes"] is not None:
                 figures["outside_bytes"] = max(0, gpu["total_bytes"] - gpu["free_bytes"] - gpu["held_bytes"])
-            yield (str(process["pid"]), _program(process["command"]), str(gpu["gpu"])), figures, kinds
-
-
-def _program(command: list[str]) -> str:
-    """What people call it: the script's name, or the program's. Arguments would make a new series of each run."""
-    words = [word for word in command[1:] if word.endswith(".py")][:1] or command[:1]
-    return os.path.basename(words[0]) if words else ""
+            yield (str(process["pid"]), picture.program_of(process), str(gpu["gpu"])), figures, kinds

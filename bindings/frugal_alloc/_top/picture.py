@@ -84,10 +84,44 @@ def _identity(process: dict[str, Any], gpu: dict[str, Any]) -> tuple[Any, ...]:
 
 
 def command_of(process: dict[str, Any]) -> str:
-    """The command line as people know it: a script without its interpreter, or a program without its folder."""
-    words = process["command"]
-    if not words:
-        return "(unknown)"
+    """The command line as people know it."""
+    return " ".join(_known_words(process["command"])) or "(unknown)"
+
+
+def program_of(process: dict[str, Any]) -> str:
+    """The script's name, or the program's. As a label of metrics, arguments would make a new series of each run."""
+    command = process["command"]
+    words = [word for word in command[1:] if word.endswith(".py")][:1] or _known_words(command)[:1]
+    return os.path.basename(words[0]) if words else ""
+
+
+def _known_words(command: list[str]) -> list[str]:
+    """The program first: a script without its interpreter, or a program without its folder. Of what
+    ``frugal-alloc run`` has started, what it was told to run."""
+    own = _told_to_run(command)
+    if own and own[0] != "-m":
+        return [short_path(own[0]), *own[1:]]
+    words = [*command[:1], *own] if own else command
     if len(words) > 1 and words[1].endswith(".py"):
-        return " ".join([short_path(words[1]), *words[2:]])
-    return " ".join([os.path.basename(words[0]), *words[1:]])
+        return [short_path(words[1]), *words[2:]]
+    return [os.path.basename(words[0]), *words[1:]] if words else []
+
+
+def _told_to_run(command: list[str]) -> list[str]:
+    """What follows ``frugal-alloc run``, or ``python -m frugal_alloc run``; [] where neither is there."""
+    words = _without_interpreter(command)
+    if words[:2] == ["-m", "frugal_alloc"]:
+        words = words[1:]
+    elif not words or os.path.basename(words[0]) != "frugal-alloc":
+        return []
+    if words[1:2] != ["run"]:
+        return []
+    return words[3:] if words[2:3] == ["--"] else words[2:]
+
+
+def _without_interpreter(command: list[str]) -> list[str]:
+    """What follows Python and its own options."""
+    at = 1
+    while at < len(command) and command[at].startswith("-") and command[at] not in ("-m", "-c", "-"):
+        at += 2 if command[at] in ("-W", "-X") else 1
+    return command[at:]
