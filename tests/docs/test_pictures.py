@@ -109,6 +109,12 @@ def test_names_of_lines_that_end_at_one_place_do_not_overlap() -> None:
         assert len(rows) == 4 and all(after - before >= size for before, after in pairwise(rows))
 
 
+def test_size_is_not_taken_apart_where_words_are_put_in_rows() -> None:
+    width = drawing.text_width("A training on a GPU of 7.68", 30)
+    rows = drawing.wrapped("A training on a GPU of 7.68 GiB: what is held", 30, width)
+    assert [" ".join(row.split()) for row in rows] == ["A training on a GPU of", "7.68 GiB: what is held"]
+
+
 @pytest.mark.parametrize("page", ["light", "dark"])
 def test_text_can_be_read_on_its_background(page: str) -> None:
     background = _luminance(getattr(drawing.BACKGROUND, page))

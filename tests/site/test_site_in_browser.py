@@ -17,6 +17,7 @@ sys.path.insert(0, str(ROOT / "tests" / "reports"))
 from browser import Browser, find  # noqa: E402
 
 PAGES = ["index.html", "fit.html", "reference/python.html", "reports/examples/index.html", "tutorials/index.html"]
+PAGES += ["tutorials/cpp.html", "stories/detection.html", "stories/tenants.html"]
 MOST_QUESTIONS = 50_000
 SCHEME = "document.body.dataset.mdColorScheme"
 # Of a page's text: the least contrast that it has to its background, as WCAG reckons it.
@@ -82,6 +83,47 @@ def test_page_is_as_wide_as_the_screen_and_legible(
     assert chromium.value("document.documentElement.scrollWidth") <= width
     assert chromium.value(CONTRASTS) == []
     assert chromium.complaints == []
+
+
+@pytest.mark.parametrize("page", ["stories/detection.html", "stories/tenants.html", "tuning.html"])
+def test_wide_table_scrolls_where_the_keyboard_comes_to_it_and_shows_that_there_is_more(
+    site: Site, chromium: Browser, page: str
+) -> None:
+    chromium.show(site.folder / page, width=400)
+    settled(chromium, "document.querySelector('.md-typeset__scrollwrap')")
+    wide = "[...document.querySelectorAll('article *')].filter((one) => one.matches('.table, .table *') &&"
+    wide += " one.scrollWidth > one.clientWidth && ['auto', 'scroll'].includes(getComputedStyle(one).overflowX))"
+    assert chromium.value(f"{wide}.length") > 0
+    assert chromium.value(f"{wide}.filter((one) => one.tabIndex !== 0).length") == 0
+    shades = f"{wide}.every((one) => getComputedStyle(one).backgroundAttachment.startsWith('local, local, scroll'))"
+    assert chromium.value(shades)
+
+
+def test_table_of_figures_fits_a_desk(site: Site, chromium: Browser) -> None:
+    scrollers = "[...document.querySelectorAll('.table, .md-typeset__scrollwrap')]"
+    for page in ("stories/detection.html", "stories/tenants.html"):
+        chromium.show(site.folder / page, width=1280)
+        settled(chromium, "document.querySelector('.md-typeset__scrollwrap')")
+        assert chromium.value(f"{scrollers}.filter((one) => one.scrollWidth > one.clientWidth).length") == 0
+
+
+@pytest.mark.parametrize("page", ["stories/tenants.html", "tutorials/find_a_leak.html"])
+def test_on_a_phone_names_stay_whole_and_headings_end_with_their_words(
+    site: Site, chromium: Browser, page: str
+) -> None:
+    chromium.show(site.folder / page, width=400)
+    settled(chromium, "document.querySelector('article .headerlink')")
+    rows = "[...document.querySelectorAll('article :is(p, li, td) code')].filter((one) => one.textContent.length <= 20)"
+    assert chromium.value(f"{rows}.length") > 10
+    assert (
+        chromium.value(f"{rows}.filter((one) => one.getClientRects().length > 1).map((one) => one.textContent)") == []
+    )
+    below = """[...document.querySelectorAll("article :is(h2, h3)")].map((one) => {
+      const words = document.createRange();
+      words.selectNode(one.firstChild);
+      return one.getBoundingClientRect().bottom - words.getBoundingClientRect().bottom;
+    })"""
+    assert chromium.value(f"{below}.length") > 3 and chromium.value(f"Math.max(...{below})") < 12
 
 
 @pytest.mark.parametrize("page", ["index.html", "fit.html"])

@@ -7,6 +7,7 @@ one that suits the width at which it is shown, which a page's own style could no
 
 from __future__ import annotations
 
+import re
 import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Literal, NamedTuple
@@ -18,6 +19,7 @@ NARROW_BELOW = 560
 # Of a letter, in parts of the size of the text; those of a wide typeface, since the reader's is not known.
 _LETTER, _BOLD_LETTER = 0.58, 0.66
 ROW = 1.2
+_NO_BREAK = "\N{NO-BREAK SPACE}"
 
 Anchor = Literal["start", "middle", "end"]
 
@@ -145,7 +147,8 @@ def text_width(words: str, size: float, bold: bool = False) -> float:
 
 
 def wrapped(words: str, size: float, width: float, bold: bool = False) -> list[str]:
-    """The words in rows of at most that width; a line break in them stays one."""
+    """The words in rows of at most that width; a line break in them stays one, and a size is not taken apart."""
+    words = re.sub(r"(?<=\d) (?=[KMG]iB\b)", _NO_BREAK, words)
     letters = max(1, int(width / text_width("n", size, bold)))
     return [row for line in words.split("\n") for row in textwrap.wrap(line, letters, break_long_words=False)]
 

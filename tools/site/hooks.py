@@ -34,6 +34,9 @@ from site_parts import (  # noqa: E402
 )
 
 _MOST_DESCRIPTION = 160
+# Letters of code that stay on one line, also behind a hyphen: an option, a name.
+_SHORT_CODE = re.compile(r"<code>(?=[^<\n]{1,20}</code>)")
+_LONGER_CODE = re.compile(r"(?<=<code>)[^<\n]{21,}(?=</code>)")
 _LOG = logging.getLogger("mkdocs.hooks")
 _links: repository_links.RepositoryLinks
 
@@ -97,6 +100,9 @@ def on_page_content(content: str, page: Page, **_: Any) -> str:
     if len(text) > _MOST_DESCRIPTION:
         text = text[:_MOST_DESCRIPTION].rsplit(" ", 1)[0].rstrip(",;:") + " …"
     page.meta.setdefault("description", html.escape(text))
+    content = _SHORT_CODE.sub('<code class="short">', content)
+    # Before it is broken within a word, it is broken behind these.
+    content = _LONGER_CODE.sub(lambda code: re.sub(r"(?<=[=:,])(?=\w)", "<wbr>", code[0]), content)
     # A wide table scrolls by itself, and what scrolls can be reached by keyboard.
     return content.replace("<table>", '<div class="table" tabindex="0" role="group"><table>').replace(
         "</table>", "</table></div>"
