@@ -96,6 +96,8 @@ def _why_no_leak(situation: Situation) -> str:
     largest = max(situation.kept, key=lambda kept: kept.bytes, default=None)
     if largest is not None and largest.bytes >= situation.facts.allocated_bytes // 4:
         return f"{size(largest.bytes)} of them are there because `{largest.name}` keeps them."
+    if situation.facts.unusable_bytes >= situation.facts.missing_bytes:
+        return f"{size(situation.facts.unusable_bytes)} are free, but in pieces of memory that live tensors share."
     if situation.epochs == 0:
         return "it is not fragmentation, and no epoch has ended yet that could show a leak."
     return "no leak and no fragmentation explains it."
