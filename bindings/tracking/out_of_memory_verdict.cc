@@ -3,11 +3,18 @@
 #include <algorithm>
 
 namespace frugal {
+namespace {
+
+// What could be taken of the GPU at once, were so much of it free: a limit holds whatever is free.
+Bytes TakeableBytes(const OutOfMemoryFacts& facts, Bytes device_free) {
+  return std::min(device_free, std::max(facts.limit - facts.reserved - facts.native_reserved, Bytes(0)));
+}
+
+}  // namespace
 
 Bytes MissingBytes(const OutOfMemoryFacts& facts) {
-  const Bytes may_take = std::max(facts.limit - facts.reserved - facts.native_reserved, Bytes(0));
   const Bytes idle = facts.reserved - facts.allocated - facts.awaiting - facts.unusable;
-  return std::max(facts.requested - std::min(facts.device_free, may_take) - idle, Bytes(0));
+  return std::max(facts.requested - TakeableBytes(facts, facts.device_free) - idle, Bytes(0));
 }
 
 OutOfMemoryVerdict JudgeOutOfMemory(const OutOfMemoryFacts& facts, Bytes leaked) {
@@ -17,6 +24,8 @@ OutOfMemoryVerdict JudgeOutOfMemory(const OutOfMemoryFacts& facts, Bytes leaked)
   constexpr Bytes kLeastUsual = MiB(640);
   constexpr Bytes kMostUsual = GiB(2);
   const Bytes usual = std::clamp(Bytes(facts.device_total.count() / kUsualPart), kLeastUsual, kMostUsual);
+  const Bytes gained_outside = TakeableBytes(facts, facts.device_free + std::max(facts.outside - usual, Bytes(0))) -
+                               TakeableBytes(facts, facts.device_free);
   // Where memory is full, some always lies beside small blocks.
   constexpr int64_t kLeastFragmentedPart = 64;
   const bool is_fragmented =
@@ -28,7 +37,7 @@ OutOfMemoryVerdict JudgeOutOfMemory(const OutOfMemoryFacts& facts, Bytes leaked)
   Cause greatest = {OutOfMemoryVerdict::kTooBig, Bytes(0)};
   for (const Cause& cause : {Cause{OutOfMemoryVerdict::kLeak, leaked},
                              Cause{OutOfMemoryVerdict::kFragmentation, is_fragmented ? facts.unusable : Bytes(0)},
-                             Cause{OutOfMemoryVerdict::kOutside, facts.outside - usual}}) {
+                             Cause{OutOfMemoryVerdict::kOutside, gained_outside}}) {
     if (cause.bytes > greatest.bytes && cause.bytes >= facts.missing) greatest = cause;
   }
   return greatest.verdict;

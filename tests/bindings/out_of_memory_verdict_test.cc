@@ -63,6 +63,21 @@ TEST(OutOfMemoryVerdictTest, MemoryOutsideIsTheCauseIfItIsMoreThanAContextTakes)
   EXPECT_EQ(Verdict(facts), OutOfMemoryVerdict::kTooBig);
 }
 
+TEST(OutOfMemoryVerdictTest, MemoryOutsideIsNoCauseWhereALimitRefuses) {
+  OutOfMemoryFacts facts = FullGpu();
+  facts.limit = facts.reserved = facts.allocated = GiB(10);
+  facts.outside = GiB(40);
+  facts.device_free = GiB(30);
+  EXPECT_EQ(Verdict(facts), OutOfMemoryVerdict::kTooBig);
+  // With nothing free, others have what the limit allows.
+  facts.outside = GiB(70);
+  facts.device_free = Bytes(0);
+  facts.limit = GiB(12);
+  EXPECT_EQ(Verdict(facts), OutOfMemoryVerdict::kOutside);
+  facts.limit = GiB(11);
+  EXPECT_EQ(Verdict(facts), OutOfMemoryVerdict::kTooBig);
+}
+
 // Half a GiB of a GPU of 2 GiB is nobody's to give back.
 TEST(OutOfMemoryVerdictTest, AContextIsNeverTheCause) {
   OutOfMemoryFacts facts = FullGpu();

@@ -92,11 +92,18 @@ def _verdict(facts: Any, verdicts: list[dict[str, Any]]) -> str:
     if facts.verdict == "too_big":
         enough = [row for row in here if row["bytes"] >= facts.missing_bytes]
         # The library knows how much is outside, but not that it has come to be there in the course of the run.
-        if any(row["kind"] == "outside" for row in enough):
+        if any(row["kind"] == "outside" and _suffices(row["bytes"], facts) for row in enough):
             return "outside"
         if any(row["pattern"] == "cuda_graph_per_shape" for row in enough):
             return "leak"
     return facts.verdict
+
+
+def _suffices(size: int, facts: Any) -> bool:
+    """Whether the request would fit, had others so much less of the GPU: a limit holds whatever is free."""
+    may_take = facts.limit_bytes - facts.reserved_bytes - facts.native_reserved_bytes
+    gained = min(facts.device_free_bytes + size, may_take) - min(facts.device_free_bytes, may_take)
+    return gained >= facts.missing_bytes
 
 
 def _verdicts(document: dict[str, Any], found: situation.Situation) -> list[dict[str, Any]]:
