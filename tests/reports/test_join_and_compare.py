@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import json
 import os
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -143,8 +144,10 @@ def test_lines_that_grew_and_shrank_are_told_with_their_bytes() -> None:
     assert [(one["line"], one["change_bytes"]) for one in comparison["lines"]] == [(57, -2 * GIB), (20, GIB)]
     text = to_text(comparison)
     assert "9.00 GiB → 7.00 GiB (-22.2%)" in text
-    assert "-2.00 GiB" in text
-    assert "models/unet.py:57" in text
+    (head,) = [line for line in text.splitlines() if line.endswith(" line")]
+    (row,) = [line for line in text.splitlines() if "models/unet.py:57" in line]
+    assert re.split("  +", head) == ["", "before to after", "at the peak", "now", "line"]
+    assert row.startswith("  -2.00 GiB ") and head.index("line") == row.index("models/unet.py")
 
 
 def test_a_run_with_itself_has_no_change() -> None:

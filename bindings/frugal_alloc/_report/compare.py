@@ -19,6 +19,7 @@ _VERDICT_KEYS = (
     *("kind", "file", "line", "function", "node", "phase", "code"),
     *("bytes", "bytes_per_epoch", "bytes_per_step", "confidence", "material"),
 )
+_CHANGE = "before to after"  # of whichever of the two figures changed most
 _SITE_FIGURES = ("peak_bytes", "bytes")
 
 
@@ -112,7 +113,7 @@ def to_text(comparison: dict[str, Any]) -> str:
         lines.append(_gpu_text(gpu))
     lines += _verdict_lines(comparison["verdicts"])
     if comparison["lines"]:
-        lines += ["", "  change      at the peak              now                      line"]
+        lines += ["", f"  {_CHANGE:<16} {'at the peak':<24} {'now':<24} line"]
         lines += [_line_text(one) for one in comparison["lines"][:_MOST_LINES]]
         if (more := len(comparison["lines"]) - _MOST_LINES) > 0:
             lines.append(f"  and {more} lines that changed less")
@@ -155,4 +156,4 @@ def _line_text(one: dict[str, Any]) -> str:
     change = sign + format_bytes(abs(one["change_bytes"]))
     peak, now = (f"{format_bytes(one[key]['before'])} → {format_bytes(one[key]['after'])}" for key in _SITE_FIGURES)
     place = format_code_line(one["file"], one["line"]) or one["function"] or "not known"
-    return f"  {change:<11} {peak:<24} {now:<24} {place}  {one['code'][:60]}".rstrip()
+    return f"  {change:<16} {peak:<24} {now:<24} {place}  {one['code'][:60]}".rstrip()
