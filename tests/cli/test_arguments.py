@@ -69,8 +69,8 @@ def test_wrong_arguments_get_one_line_and_status_2(arguments: list[str], expecte
 @pytest.mark.parametrize(
     "options", [["--memory", "1GiB"], ["--mem=1GiB"], ["--gpus", "1", "--memory=1GiB"]], ids=" ".join
 )
-def test_options_of_a_command_that_is_started_are_its_own(options: list[str], before: list[str], command: Any) -> None:
-    outcome = command("simulate", *options, *before, "echo", "--memroy", "-x")
+def test_options_of_a_command_that_is_started_are_its_own(options: list[str], before: list[str], program: Any) -> None:
+    outcome = program("simulate", *options, *before, "echo", "--memroy", "-x")
     assert (outcome.status, outcome.out) == (0, "--memroy -x\n")
 
 
