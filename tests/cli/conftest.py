@@ -2,36 +2,18 @@
 
 from __future__ import annotations
 
-import dataclasses
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import carried_out
 import pytest
-from frugal_alloc._command import cli
+from carried_out import Outcome
 from recordings import Recording
 
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    status: int
-    out: str
-    err: str
-
-
-@pytest.fixture
-def command(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """Carries out a command line in this process."""
-
-    def carry_out(*arguments: str | Path) -> Outcome:
-        with pytest.raises(SystemExit) as ended:
-            cli.main([str(argument) for argument in arguments])
-        captured = capfd.readouterr()
-        return Outcome(ended.value.code or 0, captured.out, captured.err)
-
-    return carry_out
+command = carried_out.command
 
 
 @pytest.fixture

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
@@ -11,9 +10,11 @@ import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "reports")]
-from browser import Browser, find  # noqa: E402
+import browser  # noqa: E402
+from browser import Browser  # noqa: E402
 from pictures.all_pictures import ALL  # noqa: E402
 
+chromium = browser.chromium
 # Of a letter's height on the screen, in pixels.
 LEAST_TEXT = 10.5
 PAGE = (
@@ -24,15 +25,6 @@ TEXTS = """[...document.querySelectorAll("text")].filter((one) => one.getBoundin
   return { text: one.textContent, size: parseFloat(getComputedStyle(one).fontSize) * scale,
     left: box.left, right: box.right, top: box.top, bottom: box.bottom };
 })"""
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    program = find()
-    if program is None:
-        pytest.skip("no Chromium or Chrome on this machine (apt-get install chromium)")
-    with Browser(program) as browser:
-        yield browser
 
 
 @pytest.mark.parametrize("one", ALL, ids=lambda one: one.FILE.stem)

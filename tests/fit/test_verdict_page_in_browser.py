@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,16 +11,10 @@ import verdict_samples as samples
 from frugal_alloc._fit.output import page
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "reports"))
-from browser import Browser, find
+import browser
+from browser import Browser
 
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    program = find()
-    if program is None:
-        pytest.skip("no Chromium or Chrome on this machine (apt-get install chromium)")
-    with Browser(program) as browser:
-        yield browser
+chromium = browser.chromium
 
 
 @pytest.fixture(scope="module")

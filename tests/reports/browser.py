@@ -1,4 +1,7 @@
-"""A headless Chromium for tests of pages, steered by its DevTools protocol over a pipe, without any other package."""
+"""A headless Chromium for tests of pages, steered by its DevTools protocol over a pipe, without any other package.
+
+Tests have it by the fixture `chromium`, which a test file, or the conftest.py of a folder, takes over by its name.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,11 @@ import signal
 import subprocess
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 NAMES = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _MOST_SECONDS = 600
@@ -37,8 +43,14 @@ _FOCUSED = """(() => {
 })()"""
 
 
-def find() -> str | None:
-    return next((path for name in NAMES if (path := shutil.which(name))), None)
+@pytest.fixture(scope="module")
+def chromium() -> Iterator[Browser]:
+    """One for all tests of a file. Where there is none, they are skipped."""
+    program = next((path for name in NAMES if (path := shutil.which(name))), None)
+    if program is None:
+        pytest.skip("no Chromium or Chrome on this machine (apt-get install chromium)")
+    with Browser(program) as started:
+        yield started
 
 
 class Browser:

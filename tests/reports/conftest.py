@@ -1,23 +1,16 @@
-"""What the tests of reports share: one headless Chromium for all of them."""
+"""What the tests of reports share: a headless Chromium, and reports in files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import browser
 import pytest
-from browser import Browser, find
 
-
-@pytest.fixture(scope="session")
-def chromium() -> Iterator[Browser]:
-    program = find()
-    if program is None:
-        pytest.skip("no Chromium or Chrome on this machine (apt-get install chromium)")
-    with Browser(program) as browser:
-        yield browser
+chromium = browser.chromium
 
 
 @pytest.fixture

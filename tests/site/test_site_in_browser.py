@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -14,8 +13,10 @@ sys.path.insert(0, str(ROOT / "tests" / "site"))
 from built_site import Site  # noqa: E402
 
 sys.path.insert(0, str(ROOT / "tests" / "reports"))
-from browser import Browser, find  # noqa: E402
+import browser  # noqa: E402
+from browser import Browser  # noqa: E402
 
+chromium = browser.chromium
 PAGES = ["index.html", "fit.html", "reference/python.html", "reports/examples/index.html", "tutorials/index.html"]
 PAGES += ["tutorials/cpp.html", "stories/detection.html", "stories/tenants.html"]
 MOST_QUESTIONS = 50_000
@@ -50,15 +51,6 @@ CONTRASTS = """(() => {
   }
   return found;
 })()"""
-
-
-@pytest.fixture(scope="module")
-def chromium() -> Iterator[Browser]:
-    program = find()
-    if program is None:
-        pytest.skip("no Chromium or Chrome on this machine (apt-get install chromium)")
-    with Browser(program) as browser:
-        yield browser
 
 
 def settled(chromium: Browser, expression: str) -> None:
