@@ -1,4 +1,4 @@
-"""Small trainings of every kind, as people write them: ``python fitted_programs.py NAME``."""
+"""Small trainings of every kind, as people write them: ``python fitted_programs.py NAME[:ARGUMENT...]``."""
 
 from __future__ import annotations
 
@@ -104,6 +104,23 @@ def attention() -> None:
         mixed = functional.scaled_dot_product_attention(query, key, value, is_causal=True)
         logits = mixed.transpose(1, 2).reshape(4 * 128, WIDTH) @ embed.weight.T
         functional.cross_entropy(logits, tokens.flatten()).backward()
+        optimizer.step()
+        optimizer.zero_grad()
+
+
+def language_model(batch: str, options: str) -> None:
+    """Its loss takes as much as its layers, and lies in no checkpoint."""
+    words, head = nn.Embedding(16000, WIDTH).cuda(), nn.Linear(WIDTH, 16000).cuda()
+    layers = [nn.TransformerEncoderLayer(WIDTH, 8, batch_first=True).cuda() for _ in range(6)]
+    optimizer = torch.optim.SGD([one for part in (words, head, *layers) for one in part.parameters()], 0.1)
+    for _ in itertools.count():
+        tokens = torch.randint(0, 16000, (int(batch), 128), device="cuda")
+        with torch.autocast("cuda", torch.bfloat16, enabled=options == "half precision"):
+            results = words(tokens)
+            for layer in layers:
+                results = checkpoint(layer, results, use_reentrant=False) if "check" in options else layer(results)
+            loss = functional.cross_entropy(head(results).flatten(0, 1), tokens.flatten())
+        loss.backward()
         optimizer.step()
         optimizer.zero_grad()
 
@@ -227,4 +244,5 @@ def without_a_gpu() -> None:
 
 
 if __name__ == "__main__":
-    globals()[sys.argv[1]]()
+    called, *arguments = sys.argv[1].split(":")
+    globals()[called](*arguments)

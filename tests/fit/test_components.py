@@ -2,7 +2,7 @@
 
 import pytest
 from frugal_alloc._fit import marks
-from frugal_alloc._fit.places import MODULE_CALL, MODULE_MADE, Place
+from frugal_alloc._fit.places import CHECKPOINTED, MODULE_CALL, MODULE_MADE, Place
 from frugal_alloc._fit.verdict import (
     ACTIVATIONS,
     COMMUNICATION,
@@ -77,9 +77,10 @@ def test_what_outlives_a_backward_pass_is_a_gradient_and_what_outlives_a_step_a_
     assert components(journal.recording()) == [GRADIENTS, TEMPORARIES, OPTIMIZER_STATE, TEMPORARIES]
 
 
-def test_what_a_checkpoint_computes_again_in_a_backward_pass_is_an_activation():
+@pytest.mark.parametrize("trait", [MODULE_CALL, CHECKPOINTED])
+def test_what_a_checkpoint_computes_again_in_a_backward_pass_is_an_activation(trait):
     again = 9
-    places = PLACES | {again: Place(None, (MODULE_CALL,), "", 0)}
+    places = PLACES | {again: Place(None, (trait,), "", 0)}
     journal = MadeUpJournal()
     journal.mark(marks.BACKWARD)
     journal.allocate(1, 100, site=again, in_module=True)

@@ -110,7 +110,8 @@ def test_what_to_change_and_what_it_rests_on_are_said() -> None:
     said = text_of(samples.refused())
     for part in (
         "CUDA out of memory. Tried to allocate 2.00 GiB.",
-        "(torch.utils.checkpoint) 9.00 GiB less",
+        "checkpoint the layers whose results are kept for backward estimated: 9.00 GiB less",
+        "step each parameter as its gradient is there 1.00 GiB less",
         "with 32 at once each takes 430.00 MiB, and 24 would fit",
         "Guessed the number of boxes of models/head.py:12 was made up",
         "Not modelled cusolverDnSgesvd was called",

@@ -177,8 +177,9 @@ def test_what_to_change_and_what_it_rests_on_are_said() -> None:
     told = said(samples.refused())
     for part in (
         "CUDA out of memory. Tried to allocate 2.00 GiB.",
-        "1. checkpoint the layers whose results are kept for backward (torch.utils.checkpoint) (9.00 GiB less)",
-        "2. fewer at a time: with 32 at once each takes 430.00 MiB, and 24 would fit Guessed",
+        "1. checkpoint the layers whose results are kept for backward (estimated: 9.00 GiB less)",
+        "2. step each parameter as its gradient is there (1.00 GiB less)",
+        "3. fewer at a time: with 32 at once each takes 430.00 MiB, and 24 would fit Guessed",
         "Guessed: the number of boxes of models/head.py:12 was made up",
         "Not modelled: cusolverDnSgesvd was called",
         "Program: python train.py --batch-size 32",

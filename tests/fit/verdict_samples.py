@@ -91,7 +91,7 @@ def fitting(**changed: Any) -> Verdict:
         steps=STEPS,
         needs_bytes=None,
         ranks=(rank(),),
-        changes=(Change("half the batch, with gradients accumulated over twice as many", 3 * GIB),),
+        changes=(Change("half the batch, with gradients accumulated over twice as many", 3 * GIB, is_estimate=True),),
         guesses=(),
         not_modelled=(),
         seconds=8.25,
@@ -109,7 +109,8 @@ def refused(**changed: Any) -> Verdict:
         "needs_bytes": 31 * GIB,
         "ranks": (beyond,),
         "changes": (
-            Change("checkpoint the layers whose results are kept for backward (torch.utils.checkpoint)", 9 * GIB),
+            Change("checkpoint the layers whose results are kept for backward", 9 * GIB, is_estimate=True),
+            Change("step each parameter as its gradient is there", GIB),
             Change("fewer at a time: with 32 at once each takes 430.00 MiB, and 24 would fit", 0),
         ),
         "guesses": ("the number of boxes of models/head.py:12 was made up: 100 of 1,000",),

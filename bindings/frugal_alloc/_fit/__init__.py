@@ -3,7 +3,8 @@
 ``fitting`` starts ``runs`` of the program with ``orders`` for the agent in it (room ``program``). That leaves a
 ``process_record`` with ``places`` and a ``journal``, whose texts are ``marks``. The command reads it into
 ``allocations``, by ``phases`` and ``components``. ``breakdown`` finds the peaks, ``needs`` the smallest GPU,
-``changes`` what to do, ``search`` the largest batch. All of it meets in a ``verdict``, which room ``output`` writes.
+``savings`` what changes would save, ``changes`` what to do, ``search`` the largest batch. All of it meets in a
+``verdict``, which room ``output`` writes.
 
 Imports from ``_amounts``, ``_installation``, ``_messages``, ``_native``, ``_pages``, ``_program``, ``_replay``,
 ``_report``, ``_simulation`` and ``_tracking``.

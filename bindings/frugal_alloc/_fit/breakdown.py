@@ -6,6 +6,7 @@ import collections
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
+from . import savings
 from .allocations import Recording
 from .phases import stretch_at
 from .places import Place
@@ -36,13 +37,20 @@ class _State:
 
 
 def peaks(
-    recording: Recording, places: Mapping[int, Place], *, rank: int, gpu: int, counted: tuple[int, int] | None
+    recording: Recording,
+    places: Mapping[int, Place],
+    *,
+    rank: int,
+    gpu: int,
+    counted: tuple[int, int] | None,
+    is_half: bool = False,
 ) -> RankPeaks | None:
     """None: nothing was allocated.
 
     Args:
         counted: The most bytes that were requested at a time, and reserved, as PyTorch's allocator says; None: as the
             recording says.
+        is_half: The program computes in half precision.
     """
     if not recording.allocations:
         return None
@@ -61,15 +69,17 @@ def peaks(
     peak = max(best.values(), key=lambda state: state.needed)
     lines = _lines_by_site(places)
     requested, reserved = counted or (most_live, most_reserved)
+    moment = _moment(recording, peak, lines)
     return RankPeaks(
         rank=rank,
         gpu=gpu,
-        peak=_moment(recording, peak, lines),
+        peak=moment,
         phases=tuple(_moment(recording, best[phase], lines) for phase in PHASES if phase in best),
         lines=tuple(_held(recording, peak.at, lines)),
         series=tuple(_sample(recording, state) for state in samples.values()),
         requested_peak_bytes=requested,
         reserved_peak_bytes=reserved,
+        savings=savings.savings(recording, places, lines, phase=moment.phase, is_half=is_half),
     )
 
 

@@ -11,7 +11,6 @@ from .verdict import (
     EVALUATION,
     FORWARD,
     GRADIENTS,
-    INPUTS,
     OPTIMIZER,
     OPTIMIZER_STATE,
     PARAMETERS,
@@ -28,7 +27,7 @@ MOST = 5
 
 
 def of_rank(rank: RankPeaks, allocator: str, is_half: bool) -> tuple[Change, ...]:
-    """Each with the bytes of the peak that it frees, as far as they can be counted from what the peak holds.
+    """Each with the bytes of the peak that it frees: what the peak holds of it, or an estimate.
 
     Args:
         is_half: The program computes in half precision already.
@@ -57,7 +56,7 @@ def _changes(rank: RankPeaks, allocator: str, is_half: bool) -> Iterator[Change]
             "an optimizer with a smaller state (8-bit, Adafactor or SGD), or the state shared out among ranks "
             "(ZeroRedundancyOptimizer, fully_shard): 8-bit states take a quarter of single precision"
         )
-        yield Change(text, held[OPTIMIZER_STATE] * 3 // 4)
+        yield Change(text, held[OPTIMIZER_STATE] * 3 // 4, is_estimate=True)
     if held.get(GRADIENTS) and rank.peak.phase in (BACKWARD, OPTIMIZER):
         text = "step each parameter as its gradient is there (register_post_accumulate_grad_hook), and let it go"
         yield Change(text, held[GRADIENTS])
@@ -66,32 +65,23 @@ def _changes(rank: RankPeaks, allocator: str, is_half: bool) -> Iterator[Change]
 
 
 def _of_activations(rank: RankPeaks, is_half: bool) -> Iterator[Change]:
-    held = rank.peak.components
-    results = held.get(ACTIVATIONS, 0)
-    if not results:
-        return
+    results = rank.peak.components.get(ACTIVATIONS, 0)
+    half = rank.savings.half_batch_bytes
     if rank.peak.phase == EVALUATION:
-        yield Change("a smaller batch for evaluation: half of it, about", (results + held.get(INPUTS, 0)) // 2)
+        yield Change("a smaller batch for evaluation: half of it", half, is_estimate=True)
         return
-    where = _largest(rank, ACTIVATIONS)
-    text = (
-        "checkpoint the layers whose results are kept for backward (torch.utils.checkpoint): "
-        f"{format_bytes(where.bytes)} are of {_written(where)}"
-        if where is not None and where.where is not None
-        else "checkpoint the layers whose results are kept for backward (torch.utils.checkpoint)"
-    )
-    # The checkpoints themselves stay, and one layer's results are there at a time.
-    yield Change(text, results * 2 // 3)
-    yield Change("half the batch, with gradients accumulated over twice as many", (results + held.get(INPUTS, 0)) // 2)
-    weights = held.get(PARAMETERS, 0)
-    if weights and results > weights and not is_half:
-        yield Change(
-            "torch.autocast with bfloat16, where results are in single precision: half of them, about", results // 2
+    line = rank.savings.checkpoints_line
+    if line is not None:
+        text = (
+            "checkpoint the layers whose results are kept for backward (torch.utils.checkpoint): "
+            f"{format_bytes(line.bytes)} are of {_written(line)}"
         )
-
-
-def _largest(rank: RankPeaks, component: str) -> HeldByLine | None:
-    return next((line for line in rank.lines if line.component == component and line.where is not None), None)
+        yield Change(text, rank.savings.checkpoints_bytes, is_estimate=True)
+    yield Change("half the batch, with gradients accumulated over twice as many", half, is_estimate=True)
+    weights = rank.peak.components.get(PARAMETERS, 0)
+    if weights and results > weights and not is_half:
+        text = "torch.autocast with bfloat16, where results are in single precision: half of them"
+        yield Change(text, results // 2, is_estimate=True)
 
 
 def _written(line: HeldByLine) -> str:

@@ -54,7 +54,7 @@ def component_of(labels: LabelsOf, place: Place | None, born: int, died: int, st
         return INPUTS
     phase = stretches[born].phase
     # A checkpoint's forward pass is done again in the backward pass; evaluation has layers' results and little else.
-    if phase == EVALUATION or (phase == BACKWARD and places.MODULE_CALL in traits):
+    if phase == EVALUATION or (phase == BACKWARD and {places.MODULE_CALL, places.CHECKPOINTED} & set(traits)):
         return ACTIVATIONS
     if phase in _OUTLIVING:
         return _OUTLIVING[phase] if died > born else TEMPORARIES

@@ -14,9 +14,14 @@ from .._program import users_code
 
 #: Within a call of a module, and within the making or moving of one; for other ranks.
 MODULE_CALL, MODULE_MADE, DISTRIBUTED = "module call", "module made", "distributed"
+#: Within a checkpoint of activations, or a loss.
+CHECKPOINTED, LOSS = "checkpointed", "loss"
 
 _MODULE_FILE = os.path.join("torch", "nn", "modules", "module.py")
 _MODULES = os.path.join("torch", "nn", "modules", "")
+_CHECKPOINT_FILE = os.path.join("torch", "utils", "checkpoint.py")
+_LOSS_FILE, _FUNCTIONAL_FILE = os.path.join(_MODULES, "loss.py"), os.path.join("torch", "nn", "functional.py")
+_LOSSES = ("_loss", "cross_entropy", "_with_logits", "kl_div")  # how their names end
 # Whose own memory is for other ranks; DTensor, say, carries out the model's operators.
 _DISTRIBUTED = tuple(
     os.path.join("torch", *parts)
@@ -80,6 +85,10 @@ def _traits(frame: Frame) -> tuple[str, ...]:
             return (MODULE_CALL,)
         if frame.function in ("_apply", "to_empty"):
             return (MODULE_MADE,)
+    if frame.file.endswith(_CHECKPOINT_FILE):
+        return (CHECKPOINTED,)
+    if frame.file.endswith(_LOSS_FILE) or (frame.file.endswith(_FUNCTIONAL_FILE) and frame.function.endswith(_LOSSES)):
+        return (LOSS,)
     if _MODULES in frame.file and frame.function in ("__init__", "reset_parameters"):
         return (MODULE_MADE,)
     return ()

@@ -170,7 +170,9 @@ def _read(folder: Path, status: int, setup: Setup, beyond: str | None) -> Run:
             rank = record.rank if record.rank >= 0 else number
             # What was counted up to the program's end says nothing of a part of it.
             counted_here = counted if most_calls is None else None
-            found = breakdown.peaks(recording, record.places, rank=rank, gpu=gpu, counted=counted_here)
+            found = breakdown.peaks(
+                recording, record.places, rank=rank, gpu=gpu, counted=counted_here, is_half=record.is_half
+            )
             if found is None:
                 continue
             ranks.append(found)

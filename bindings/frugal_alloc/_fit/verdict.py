@@ -75,6 +75,16 @@ class Sample:
 
 
 @dataclasses.dataclass(frozen=True)
+class Savings:
+    """Estimates of what a change of the program would save of the most that it needs."""
+
+    half_batch_bytes: int = 0
+    checkpoints_bytes: int = 0
+    # What checkpoints would let go: the line that has most of it; None: nothing.
+    checkpoints_line: HeldByLine | None = None
+
+
+@dataclasses.dataclass(frozen=True)
 class RankPeaks:
     """One GPU of one process of the program."""
 
@@ -89,6 +99,7 @@ class RankPeaks:
     # As PyTorch's allocator has counted them; where the run was cut after so many calls, as the journal says.
     requested_peak_bytes: int
     reserved_peak_bytes: int
+    savings: Savings = Savings()
 
     @property
     def most_used_bytes(self) -> int:
@@ -102,6 +113,7 @@ class Change:
 
     text: str
     bytes: int
+    is_estimate: bool = False  # else counted, of what the peak holds
 
 
 @dataclasses.dataclass(frozen=True)

@@ -74,6 +74,7 @@ def _environment() -> jinja2.Environment:
     environment.filters |= {
         "place": wording.place,
         "when": wording.moment,
+        "gain": wording.gain,
         "why_neither": wording.why_neither,
         "colour": chart.colour,
         "phase_number": lambda phase: PHASES.index(phase) if phase in PHASES else len(PHASES) - 1,

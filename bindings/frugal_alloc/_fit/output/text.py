@@ -115,7 +115,7 @@ def _changes(verdict: Verdict) -> Iterator[str]:
     if verdict.changes:
         yield "What to change first"
     for number, change in enumerate(verdict.changes, 1):
-        gain = f" ({format_bytes(change.bytes)} less)" if change.bytes else ""
+        gain = f" ({wording.gain(change)})" if change.bytes else ""
         yield from _wrapped(f"{change.text}{gain}", f"  {number}. ", "     ")
 
 

@@ -21,6 +21,7 @@ from ..verdict import (
     OPTIMIZER,
     OUT_OF_MEMORY,
     STEPS,
+    Change,
     CodeLine,
     Gpu,
     Moment,
@@ -214,6 +215,10 @@ def place(where: CodeLine | None, *, function: bool = False) -> str:
 def rank_name(rank: RankPeaks) -> str:
     """Of a process with several GPUs, each has peaks of its own."""
     return f"rank {rank.rank}" if rank.gpu in (0, rank.rank) else f"rank {rank.rank}, GPU {rank.gpu}"
+
+
+def gain(change: Change) -> str:
+    return f"{'estimated: ' if change.is_estimate else ''}{format_bytes(change.bytes)} less"
 
 
 def facts(verdict: Verdict) -> list[tuple[str, str]]:
