@@ -146,15 +146,21 @@ for _ in range(2):
 if size > int(sys.argv[2]):
     if sys.argv[1] == "fails":
         raise ValueError("no such batch")
+    signal.signal(signal.SIGINT, {"exits": lambda *_: sys.exit(1)}.get(sys.argv[1], signal.default_int_handler))
     os.kill(os.getppid(), signal.SIGINT)
-    while sys.argv[1] == "interrupted":
+    while sys.argv[1] != "goes on":
         pass
 """
 
 
 @pytest.mark.parametrize(
     ("how", "status", "ended"),
-    [("fails", 1, "failed"), ("interrupted", 130, "interrupted"), ("goes on", 130, "interrupted")],
+    [
+        ("fails", 1, "failed"),
+        ("interrupted", 130, "interrupted"),
+        ("exits", 130, "interrupted"),
+        ("goes on", 130, "interrupted"),
+    ],
 )
 @pytest.mark.parametrize("fitting", ["3", "5"])
 def test_a_value_at_which_the_program_fails_or_is_interrupted_is_none_that_does_not_fit(

@@ -36,7 +36,7 @@ _USAGE = (
 
 
 def main(arguments: list[str]) -> int:
-    """Returns 0: it fits; 1: it does not; 2: wrong arguments; else the program's own exit status.
+    """Returns 0: it fits; 1: it does not; 2: wrong arguments; 128 + n: signal n came; else the program's own status.
 
     Raises:
         SimulationError, MissingPart: the simulated GPU cannot be had, or the program not be started.

@@ -97,8 +97,8 @@ def run(
         if (reason := process_record.refusal(folder)) is not None:
             raise NotFollowed(reason)
         ending = next((number for number in signals if number in _ENDING), None)
-        # One that has its own way to end gracefully has not run to its end for that.
-        status = status or (0 if ending is None else 128 + ending)
+        # One that has its own way to end by a signal may say 1 or 0, which would be a verdict.
+        status = status if ending is None else 128 + ending
         return dataclasses.replace(
             _read(folder, status, setup, beyond), is_interrupted=ending is not None or status == INTERRUPTED_STATUS
         )
