@@ -17,7 +17,6 @@ from .figures import Figures
 HERE = Path(__file__).resolve().parent
 ALLOCATORS = ("native", "expandable", "frugal")
 _PLUGIN = "frugal_alloc_check_plugin"
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # Newer versions of PyTorch read the first.
 _SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
@@ -73,7 +72,7 @@ def run(command: Sequence[str], setting: Setting, root: str, own_stdout: bool) -
             hint = "; leave them out by --values none" if "values" in str(error) else ""
             raise simulated_gpu.SimulationError(f"{error}{hint}") from None
         for number in signals:
-            if number in _ENDING:
+            if number in simulated_gpu.ENDING_SIGNALS:
                 raise Interrupted(number)
         return _gather(status, [_read(path) for path in sorted(Path(folder).iterdir())])
 

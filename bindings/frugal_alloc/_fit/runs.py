@@ -28,7 +28,6 @@ _NO_REPORTS = "report_dir:off"
 # What a program on the GPU moves is kept up to this size: sizes, lengths and masks, but no batches of images.
 _KEPT = 1 << 20
 _LOOK_EVERY_SECONDS = 0.2
-_ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class NotFollowed(Exception):
@@ -96,7 +95,7 @@ def run(
             status = simulated_gpu.run_in(command, environment, output, signals.append)
         if (reason := process_record.refusal(folder)) is not None:
             raise NotFollowed(reason)
-        ending = next((number for number in signals if number in _ENDING), None)
+        ending = next((number for number in signals if number in simulated_gpu.ENDING_SIGNALS), None)
         # One that has its own way to end by a signal may say 1 or 0, which would be a verdict.
         status = status if ending is None else 128 + ending
         return dataclasses.replace(

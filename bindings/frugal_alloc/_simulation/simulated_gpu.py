@@ -53,7 +53,8 @@ NEEDED = ("libcudart.so.13", "libcuda.so.1", "libcublas.so.13", "libcublasLt.so.
 MOST_GPUS = 16
 DRIVER_MEMORY = 512 << 20  # the driver's own, unless FRUGAL_SIM_CONTEXT says otherwise
 UNITS = {"": 1, "b": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
-SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT, signal.SIGUSR1, signal.SIGUSR2}
+ENDING_SIGNALS = {signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT}
+SIGNALS = {*ENDING_SIGNALS, signal.SIGUSR1, signal.SIGUSR2}
 SENT_BY_KERNEL = 128  # siginfo's si_code of a signal that the terminal has sent to every process of the foreground
 
 
