@@ -81,7 +81,7 @@ def verdict(situation: Situation, verdicts: Sequence[dict[str, Any]]) -> str:
         )
     return (
         f"Too big: {size(facts.allocated_bytes)} of live tensors and this request need {missing} more than there is; "
-        f"{_why_no_leak(situation)}"
+        f"{_why_too_big(situation)}"
     )
 
 
@@ -92,7 +92,7 @@ def _growth_outside(gpu: int, verdicts: Sequence[dict[str, Any]]) -> str:
     return ""
 
 
-def _why_no_leak(situation: Situation) -> str:
+def _why_too_big(situation: Situation) -> str:
     largest = max(situation.kept, key=lambda kept: kept.bytes, default=None)
     if largest is not None and largest.bytes >= situation.facts.allocated_bytes // 4:
         return f"{size(largest.bytes)} of them are there because `{largest.name}` keeps them."
