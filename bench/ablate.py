@@ -34,7 +34,7 @@ T = TypeVar("T")
 _FAILED, _INTERRUPTED = 1, 130
 _NO_CHOICES = "none"
 RIVALS = tuple(RATIOS_OF)
-_PROGRAM = Path(__file__).resolve().parent.parent / ".bazel" / "bin" / "bench" / "ablate_program"
+PROGRAM = Path(__file__).resolve().parent.parent / ".bazel" / "bin" / "bench" / "ablate_program"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -81,7 +81,7 @@ def _parser() -> Parser:
     parser.add_argument("--also", type=Path, nargs="+", default=[], metavar="FILE", help="recordings of your own")
     parser.add_argument(
         "--option",
-        type=_assignment,
+        type=assignment,
         action="append",
         default=[],
         metavar="NAME=VALUE",
@@ -92,11 +92,11 @@ def _parser() -> Parser:
     )
     parser.add_argument("--table", type=Path, metavar="FILE", help="also write the tables to a file")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to a file")
-    parser.add_argument("--program", type=Path, default=_PROGRAM, help=argparse.SUPPRESS)
+    parser.add_argument("--program", type=Path, default=PROGRAM, help=argparse.SUPPRESS)
     return parser
 
 
-def _assignment(text: str) -> tuple[str, int]:
+def assignment(text: str) -> tuple[str, int]:
     name, _, value = text.partition("=")
     if not (value.isascii() and value.isdigit() and int(value) < 1 << 62):
         raise argparse.ArgumentTypeError(f"{text!r} is not a name, '=' and a number")

@@ -82,13 +82,13 @@ class Rivals:
 def _key(play: replay_suite.Play, allocator: str) -> str:
     digest = hashlib.sha256(play.history.events)
     about: list[Any] = [_FORMAT, allocator, RATIOS_OF[allocator], CAPACITY_TOLERANCE, play.input.stream_lag]
-    about += [replays.steady_from(play.history), play.history.initial_count, *_surroundings()]
+    about += [replays.steady_from(play.history), play.history.initial_count, *surroundings()]
     digest.update(json.dumps(about).encode())
     return digest.hexdigest()
 
 
 @functools.cache
-def _surroundings() -> tuple[str, ...]:
+def surroundings() -> tuple[str, ...]:
     """Torch's version, and the contents of what plays and of what is played on."""
     torch = _installation.find_cuda_torch()
     files = [_installation.find_library("replay", torch), *sorted(simulated_gpu.libraries().iterdir())]

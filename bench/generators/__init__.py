@@ -27,7 +27,7 @@ from . import (
 )
 from .recorder import BadParameter, Recorder
 
-__all__ = ["DEFAULT_SEED", "GENERATORS", "BadParameter", "Generator", "generate"]
+__all__ = ["DEFAULT_SEED", "GENERATORS", "BadParameter", "Generator", "changed", "generate"]
 
 DEFAULT_SEED = 20_260_101
 
@@ -93,7 +93,7 @@ def generate(name: str, seed: int = DEFAULT_SEED, scale: float = 1.0, changes: d
         BadParameter: one of `changes`, or the scale, cannot be.
     """
     generator = GENERATORS[name]
-    parameters = _changed(_scaled(generator, scale), changes or {})
+    parameters = changed(_scaled(generator, scale), changes or {})
     try:
         return generator.generate(random.Random(seed), parameters).history(name)
     except BadParameter:
@@ -109,7 +109,8 @@ def _scaled(generator: Generator, scale: float) -> Any:
     return dataclasses.replace(generator.defaults, **longer)
 
 
-def _changed(parameters: Any, changes: dict[str, str]) -> Any:
+def changed(parameters: Any, changes: dict[str, str]) -> Any:
+    """A generator's parameters with these, which are as text. Raises BadParameter."""
     values: dict[str, int | float] = {}
     for name, text in changes.items():
         default = getattr(parameters, name, None)

@@ -1,0 +1,118 @@
+"""Plays programs with phases to their end, and counts what their last phase got."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from frugal_alloc._replay import replays
+
+from .. import output_file
+from ..ablation import rivals
+from ..ablation.plays import PlayError, Policy
+from .programs import Ending, Program, ending
+
+KEPT = rivals.KEPT.with_name("left_over")
+RIVALS = ("native", "expandable")
+ALLOCATORS = ("ours", *RIVALS)
+_FORMAT = 1
+
+
+@dataclasses.dataclass(frozen=True)
+class Left:
+    """What the last phase of one program got, in bytes, by allocator."""
+
+    name: str
+    parameters: dict[str, int | float]
+    ours: int
+    native: int
+    expandable: int
+    # What is not in tensors when the last phase begins.
+    free: int
+    # The event of the program at which an allocator ran out of memory, so that it was cut there; None: at none.
+    cut_at: int | None
+
+    @property
+    def better(self) -> int:
+        """Of the other allocators."""
+        return max(self.native, self.expandable)
+
+    @property
+    def ratio(self) -> float:
+        """Ours over the better of the others; 1 where nobody got anything."""
+        return self.ours / self.better if self.better else 1.0
+
+
+class Plays:
+    """Plays programs through ours and its rivals. Any thread may use it."""
+
+    def __init__(self, policy: Policy, changes: dict[str, int], folder: Path) -> None:
+        """
+        Args:
+            changes: options of the policy with other values.
+            folder: where figures of the rivals are kept: they change with torch and the program alone.
+
+        Raises:
+            MissingPart, SimulationError: as replays.Replayer().
+        """
+        self.replayer = replays.Replayer()
+        self._policy = policy
+        self._changes = changes
+        self._folder = folder
+
+    def measure(self, program: Program) -> Left:
+        """Where an allocator runs out earlier, the last phase begins there, for all of them.
+
+        Raises:
+            PlayError, ReplayError: one of them could not play it.
+        """
+        cut = None
+        while True:
+            last = ending(program, cut)
+            failed = {"ours": self._ours(program, last), **{who: self._rival(program, last, who) for who in RIVALS}}
+            if min(failed.values()) >= last.begins_at:
+                break
+            cut = min(failed.values())
+        got = {who: (at - last.begins_at) * program.parameters.last_size for who, at in failed.items()}
+        return Left(program.name, dataclasses.asdict(program.parameters), **got, free=last.free_bytes, cut_at=cut)
+
+    def measure_all(self, made: list[Program], advance: Callable[[str], None]) -> list[Left]:
+        """In their order; calls `advance` as each is done. Raises as measure() does."""
+
+        def job(program: Program) -> Left:
+            found = self.measure(program)
+            advance(program.name)
+            return found
+
+        return replays.run_all(self.replayer, [functools.partial(job, program) for program in made])
+
+    def _ours(self, program: Program, last: Ending) -> int:
+        """The event for which there was no memory."""
+        memory = program.parameters.memory
+        return _failed_at(self._policy.play(last.history, memory, 0, self._changes, steady=False).failed_at, last)
+
+    def _rival(self, program: Program, last: Ending, allocator: str) -> int:
+        memory = program.parameters.memory
+        about = [_FORMAT, allocator, memory, *rivals.surroundings()]
+        digest = hashlib.sha256(last.history.events + json.dumps(about).encode()).hexdigest()
+        path = self._folder / f"{digest}.json"
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            return int(json.loads(path.read_text())["failed_at"])
+        found = self.replayer.measure(last.history, allocator, memory, find_minimum=False, passes=1)
+        at = _failed_at(found.failed_at, last)
+        # What cannot be kept is measured again the next time.
+        with contextlib.suppress(OSError, output_file.NotWritable):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            output_file.write(path, json.dumps({"failed_at": at}) + "\n")
+        return at
+
+
+def _failed_at(event: int | None, last: Ending) -> int:
+    if event is None:
+        raise PlayError(f"{last.history.name}: all of it was granted, which is more than the GPU has")
+    return event
