@@ -32,6 +32,7 @@ from .ablation.rivals import KEPT, RATIOS_OF, Rival, Rivals
 T = TypeVar("T")
 
 _FAILED, _INTERRUPTED = 1, 130
+_MOST_GIB = 1024
 _NO_CHOICES = "none"
 RIVALS = tuple(RATIOS_OF)
 PROGRAM = Path(__file__).resolve().parent.parent / ".bazel" / "bin" / "bench" / "ablate_program"
@@ -57,7 +58,7 @@ def main(arguments: list[str] | None = None) -> int:
         changes = dict(options.option)
         _check(parser, policy.options(), "--option", list(changes))
         tried = _alternatives(parser, policy.options() | changes, options.choices)
-        found = _measure(policy, _load(options.only, options.also), changes, tried)
+        found = _measure(policy, _load(options.only, options.also, options.scale_to), changes, tried)
         text = _text(arguments, found)
         if options.table is not None:
             output_file.write(options.table, text)
@@ -90,6 +91,12 @@ def _parser() -> Parser:
     parser.add_argument(
         "--choices", metavar="NAME,...", help=f"options to try otherwise; {_NO_CHOICES}: none; default all"
     )
+    parser.add_argument(
+        "--scale-to",
+        type=_gibibytes,
+        metavar="GiB",
+        help="multiply all sizes of a history so that it fills 8 tenths of a GPU of that memory, such as 80GiB",
+    )
     parser.add_argument("--table", type=Path, metavar="FILE", help="also write the tables to a file")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to a file")
     parser.add_argument("--program", type=Path, default=PROGRAM, help=argparse.SUPPRESS)
@@ -101,6 +108,13 @@ def assignment(text: str) -> tuple[str, int]:
     if not (value.isascii() and value.isdigit() and int(value) < 1 << 62):
         raise argparse.ArgumentTypeError(f"{text!r} is not a name, '=' and a number")
     return name, int(value)
+
+
+def _gibibytes(text: str) -> int:
+    number = text.removesuffix("GiB")
+    if not (number.isascii() and number.isdigit() and 0 < int(number) <= _MOST_GIB):
+        raise argparse.ArgumentTypeError(f"{text!r} is no memory of a GPU, such as 80GiB; at most {_MOST_GIB}GiB")
+    return int(number) << 30
 
 
 def _check(parser: Parser, known: dict[str, int], argument: str, names: list[str]) -> None:
@@ -117,10 +131,11 @@ def _alternatives(parser: Parser, values: dict[str, int], text: str | None) -> l
     return alternatives(values, chosen)
 
 
-def _load(only: str | None, also: list[Path]) -> list[replay_suite.Play]:
+def _load(only: str | None, also: list[Path], memory: int | None) -> list[replay_suite.Play]:
     """Histories of files are named after their folders, too: others may have the same name."""
     plays = replay_suite.load(only.split(",") if only else None)
-    return plays + [replay_suite.from_file(path, f"{path.absolute().parent.name}/{path.name}") for path in also]
+    plays += [replay_suite.from_file(path, f"{path.absolute().parent.name}/{path.name}") for path in also]
+    return plays if memory is None else [replay_suite.scaled_play(play, memory) for play in plays]
 
 
 def _measure(
@@ -160,6 +175,8 @@ def _text(arguments: list[str], found: Findings) -> str:
         f"At commit {provenance.commit()}, torch {torch}, `{command.removesuffix(' --')}`.",
         "Driver time in ms, ours / expandable segments:",
         tables.times(found.cases),
+        "Driver time up to the peak, ms for each GiB held then, ours / expandable segments:",
+        tables.growing(found.cases),
         "In use (the most live ÷ the most held), ours / expandable segments; smallest GPU ÷ live, ours / expandable "
         "segments / native:",
         tables.memory(found.cases),

@@ -78,6 +78,8 @@ class Player {
   const sim::SimulatedDevice& device() const { return device_; }
   // Of the requests: the most of the driver's time that one took beyond what its size allows.
   int64_t worst_excess_ns() const { return worst_excess_ns_; }
+  // The driver's time up to the request with which the most memory was held for the first time.
+  int64_t ns_to_peak() const { return ns_to_peak_; }
   Costs costs() const;
   // Up to the end of the latest play; nothing before STEADY_FROM.
   std::optional<Costs> SteadyCosts() const;
@@ -105,6 +107,8 @@ class Player {
   int64_t start_ns_ = 0;
   int64_t allocations_ = 0;
   int64_t worst_excess_ns_ = 0;
+  Bytes peak_ = Bytes(0);
+  int64_t ns_to_peak_ = 0;
   std::optional<Costs> steady_begin_;
 };
 
@@ -130,6 +134,10 @@ absl::Status Player::Allocate(const Event& event) {
   worst_excess_ns_ = std::max(worst_excess_ns_, took - allowed);
   live_[event.allocation] = {made->address, &event};
   ++allocations_;
+  if (device_.peak() > peak_) {
+    peak_ = device_.peak();
+    ns_to_peak_ = device_.driver_time().count();
+  }
   Work(event.stream);
   return absl::OkStatus();
 }
@@ -260,11 +268,11 @@ int PlayAndPrint(const Task& task) {
   const auto calls = [&](CallKind kind) { return player.device().calls(kind); };
   const std::string failed_at = done.ok() ? "null" : absl::StrCat(player.position());
   const std::string first = absl::StrFormat(
-      R"("failed_at": %s, "held_bytes": %d, "driver_ns": %d, "worst_excess_ns": %d, "creates": %d, "maps": %d, )"
-      R"("host_waits": %d, "stream_waits": %d)",
-      failed_at, player.device().peak().count(), player.costs().driver_ns, player.worst_excess_ns(),
-      calls(CallKind::kCreate), calls(CallKind::kMap), calls(CallKind::kSync) + calls(CallKind::kFree),
-      calls(CallKind::kStreamWait));
+      R"("failed_at": %s, "held_bytes": %d, "driver_ns": %d, "driver_ns_to_peak": %d, "worst_excess_ns": %d, "creates": %d, )"
+      R"("maps": %d, "host_waits": %d, "stream_waits": %d)",
+      failed_at, player.device().peak().count(), player.costs().driver_ns, player.ns_to_peak(),
+      player.worst_excess_ns(), calls(CallKind::kCreate), calls(CallKind::kMap),
+      calls(CallKind::kSync) + calls(CallKind::kFree), calls(CallKind::kStreamWait));
   if (done.ok() && task.steady_from >= static_cast<int64_t>(task.events.size())) {
     done = player.FreeAll();
     if (done.ok()) done = player.Play();

@@ -7,21 +7,28 @@ import functools
 from collections.abc import Callable
 from pathlib import Path
 
-from frugal_alloc._replay import history_files, replays
-from frugal_alloc._replay.history import History
+from frugal_alloc._replay import history_files, live_memory, replays
+from frugal_alloc._replay.history import ALLOCATE, EVENT, MAX_SIZE, History
 from frugal_alloc._replay.replays import Measurement
 
 from . import generators
 from .replay_results import Constrained, Input
 
+GIB = 1 << 30
 HANDLE_BYTES = 2 << 20
 # So much more than a part of the live memory is always granted: below some GiB, a part of it is less than a handle.
 GRANTED_HANDLES = 4
 # How far behind the host the streams are in the constrained plays of a history that does not say: some launches.
 DEFAULT_STREAM_LAG = 32
 
+# How much of the GPU that it is scaled to a history fills when most is live.
+SCALED_PART = 0.8
+# Allocators round to this anyway.
+_GRAIN_BYTES = 512
 _SAMPLES = 400
 _PASSES = 2
+# Of an event's fields.
+_SIZE = 2
 _CAPACITY_TOLERANCE = 0.0005
 _HISTORIES = Path(__file__).resolve().parent / "histories"
 
@@ -74,9 +81,27 @@ def load(chosen: list[str] | None = None) -> list[Play]:
     return [_load(name, recordings.get(name)) for name in known if not chosen or name in chosen]
 
 
+def scaled_play(play: Play, memory: int) -> Play:
+    """scaled() of it."""
+    return describe(scaled(play.history, memory), play.input.kind, play.input.summary)
+
+
 def from_file(path: Path, name: str) -> Play:
     """A recording under a name. Raises HistoryError."""
     return describe(dataclasses.replace(history_files.read(path), name=name), "recorded")
+
+
+def scaled(history: History, memory: int) -> History:
+    """The same program with larger or smaller tensors, all by one factor: it fills SCALED_PART of that much memory."""
+    factor = SCALED_PART * memory / history.peak_live_bytes
+    events = bytearray(history.events)
+    for place, event in enumerate(EVENT.iter_unpack(history.events)):
+        if event[0] == ALLOCATE:
+            size = max(1, round(event[_SIZE] * factor / _GRAIN_BYTES)) * _GRAIN_BYTES
+            changed = (*event[:_SIZE], min(size, MAX_SIZE), *event[_SIZE + 1 :])
+            EVENT.pack_into(events, place * EVENT.size, *changed)
+    made = dataclasses.replace(history, name=f"{history.name}@{memory / GIB:g}GiB", events=bytes(events))
+    return dataclasses.replace(made, peak_live_bytes=live_memory.sample(made, 0).peak_bytes)
 
 
 def capacity(history: History, ratio: float) -> int:

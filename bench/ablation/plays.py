@@ -53,6 +53,8 @@ class Play:
     stream_waits: int
     # None: that far it did not come.
     steady: Steady | None
+    # Up to the request with which the most was held for the first time.
+    driver_ns_to_peak: int = 0
 
     @property
     def completed(self) -> bool:

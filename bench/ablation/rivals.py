@@ -20,7 +20,7 @@ from .plays import AMPLE, CAPACITY_TOLERANCE, RATIOS, stream_lag
 KEPT = Path.home() / ".cache" / "frugal_alloc" / "rivals"
 # Of native, only the smallest capacity is shown.
 RATIOS_OF = {"expandable": RATIOS, "native": (AMPLE,)}
-_FORMAT = 1
+_FORMAT = 2
 
 
 @dataclasses.dataclass(frozen=True)
@@ -30,6 +30,7 @@ class RivalPlay:
     driver_ns: int
     # None where it did not come to its steady state, or was not asked for it.
     steady_ms_per_1000: float | None
+    driver_ns_to_peak: int = 0
 
 
 @dataclasses.dataclass(frozen=True)
@@ -74,7 +75,9 @@ class Rivals:
                 tolerance=CAPACITY_TOLERANCE,
             )
             steady = found.steady and found.steady.driver_ns / 1e3 / found.steady.allocations
-            plays[ratio] = RivalPlay(found.completed, found.peak_reserved_bytes, found.driver_ns, steady)
+            plays[ratio] = RivalPlay(
+                found.completed, found.peak_reserved_bytes, found.driver_ns, steady, found.driver_ns_to_peak
+            )
             smallest = smallest or found.min_capacity_bytes
         return Rival(plays, smallest)
 

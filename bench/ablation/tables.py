@@ -8,9 +8,10 @@ from . import bought
 from .bars import Bar
 from .cases import Case
 from .choices import Alternative
-from .plays import AMPLE, RATIOS, Figures
+from .plays import AMPLE, RATIOS, Figures, Play
 from .rivals import RivalPlay
 
+_GIB = 1 << 30
 _MOST_NAMED = 3
 _MINUS = "\N{MINUS SIGN}"
 NONE = "\N{EN DASH}"
@@ -29,6 +30,15 @@ def times(cases: list[Case]) -> str:
         rows.append([case.name, *cells, warm, _number(case.warm(1.05), 2)])
     head = ["history", *(f"{ratio:g}x" for ratio in RATIOS), "warm at 4x", "at 1.05x"]
     return _table(head, rows)
+
+
+def growing(cases: list[Case]) -> str:
+    """Driver time up to the peak, for each GiB that was held there."""
+    rows = []
+    for case in cases:
+        pairs = [(case.ours.plays[ratio], case.expandable.plays[ratio]) for ratio in RATIOS]
+        rows.append([case.name, *(f"{_ms_per_gib(ours)} / {_ms_per_gib(theirs)}" for ours, theirs in pairs)])
+    return _table(["history", *(f"{ratio:g}x" for ratio in RATIOS)], rows)
 
 
 def memory(cases: list[Case]) -> str:
@@ -113,6 +123,10 @@ def _of_live(case: Case, size: int | None) -> str:
 
 def _ms(completed: bool, nanoseconds: int) -> str:
     return f"{nanoseconds / 1e6:,.0f}" if completed else NONE
+
+
+def _ms_per_gib(play: Play | RivalPlay) -> str:
+    return f"{play.driver_ns_to_peak / 1e6 / (play.held_bytes / _GIB):.2f}" if play.completed else NONE
 
 
 def _part(value: float | None) -> str:

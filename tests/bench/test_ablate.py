@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import os
-import shlex
 import shutil
 import subprocess
 import sys
@@ -13,6 +11,7 @@ from typing import Any
 
 import pytest
 from frugal_alloc._replay import replays
+from frugal_alloc._replay.history import ALLOCATE, EVENT
 
 from bench import ablate, replay_suite
 from bench.ablation import bars, bought, choices, tables
@@ -23,17 +22,6 @@ from bench.generators.recorder import GIB, MIB, Recorder
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Plays = dict[float, Play]
-BAZEL = shlex.split(os.environ.get("BAZEL", "bazel"))
-
-
-@pytest.fixture(scope="module")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A copy, which no later build changes."""
-    assert shutil.which(BAZEL[0]) is not None, f"{BAZEL[0]} not found; run tools/setup"
-    quiet = ["--noshow_progress", "--ui_event_filters=-info"]
-    subprocess.run([*BAZEL, "build", *quiet, "//bench:ablate_program"], cwd=ROOT, check=True)
-    built = ROOT / ".bazel" / "bin" / "bench" / "ablate_program"
-    return Path(shutil.copy(built, tmp_path_factory.mktemp("program") / "ablate_program"))
 
 
 @pytest.fixture(scope="module")
@@ -79,6 +67,16 @@ class TestPlaying:
         assert found.held_bytes == 64 * MIB
         assert found.creates == found.maps > 0
         assert found.driver_ns > 0
+
+    def test_driver_time_up_to_the_peak_leaves_out_what_comes_after(self, policy: Policy) -> None:
+        recorder = Recorder()
+        tensors = [recorder.allocate(32 * MIB) for _ in range(4)]
+        filled = policy.play(recorder.history("filled"), 128 * MIB, lag=0, changes={})
+        assert filled.driver_ns_to_peak == filled.driver_ns > 0
+        recorder.free_all(tensors[::2])
+        recorder.allocate(64 * MIB)
+        moved = policy.play(recorder.history("moved"), 128 * MIB, lag=0, changes={})
+        assert moved.driver_ns_to_peak == filled.driver_ns < moved.driver_ns
 
     def test_a_history_too_large_ends_at_the_request_that_found_no_memory(self, policy: Policy) -> None:
         found = policy.play(history([600 * MIB, 600 * MIB]), GIB, lag=0, changes={})
@@ -145,6 +143,23 @@ class TestPlaying:
         done = subprocess.run([program], capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (2, "")
         assert done.stderr.startswith("usage: ablate_program EVENTS CAPACITY")
+
+
+class TestScaling:
+    HISTORY = history([100 * MIB, 1_000, 28 * MIB], iterations=2)
+
+    def test_all_sizes_grow_by_the_same_and_fill_eight_tenths_of_the_gpu(self) -> None:
+        made = replay_suite.scaled(self.HISTORY, 80 * GIB)
+        sizes = [event[2] for event in EVENT.iter_unpack(made.events) if event[0] == ALLOCATE]
+        factor = 64 * GIB / self.HISTORY.peak_live_bytes
+        assert [size / factor for size in sizes[:3]] == pytest.approx([100 * MIB, 1_000, 28 * MIB], rel=1e-3)
+        assert all(size % 512 == 0 for size in sizes)
+        assert made.peak_live_bytes == sum(sizes[:3]) == pytest.approx(64 * GIB, rel=1e-6)
+        assert (made.name, made.event_count) == ("made_up@80GiB", self.HISTORY.event_count)
+
+    def test_nothing_is_scaled_to_no_bytes(self) -> None:
+        made = replay_suite.scaled(history([GIB, 1]), 8 * MIB)
+        assert min(event[2] for event in EVENT.iter_unpack(made.events) if event[0] == ALLOCATE) == 512
 
 
 class TestChoices:
@@ -252,6 +267,12 @@ class TestTables:
             f"| made_up | {cell} | {cell} | {cell} | {none} | {none} | 1.0000 / 1.0500 / 1.1000 | 1.0000 |"
         ]
 
+    def test_growing_is_told_for_each_gib_that_was_held(self) -> None:
+        found = case(figures({1.05: played(failed_at=3, steady=None)}, held=2 * GIB, driver_ns_to_peak=30_000_000))
+        assert tables.growing([found]).splitlines()[2] == (
+            f"| made_up | 15.00 / 0.00 | 15.00 / 0.00 | {tables.NONE} / 0.00 | 15.00 / 0.00 | 15.00 / 0.00 |"
+        )
+
     def test_without_a_bound_there_is_no_column_for_it(self) -> None:
         assert "bound" not in tables.memory([case()])
 
@@ -326,9 +347,18 @@ class TestCommandLine:
         assert f"| {tmp_path.name}/mosaic.pickle.xz |" in out
         assert "option" not in out
 
+    def test_recordings_can_be_scaled_to_a_gpu(self, program: Path, capsys: pytest.CaptureFixture[str]) -> None:
+        arguments = ["--program", str(program), "--only", "mosaic", "--scale-to", "24GiB", "--choices", "none"]
+        assert ablate.main(arguments) == 0
+        out = capsys.readouterr().out
+        assert "Driver time up to the peak, ms for each GiB held then" in out
+        assert "| mosaic@24GiB |" in out
+
     @pytest.mark.parametrize(
         ("arguments", "reason"),
         [
+            (["--scale-to", "80GB"], "'80GB' is no memory of a GPU, such as 80GiB; at most 1024GiB"),
+            (["--scale-to", "0"], "'0' is no memory of a GPU, such as 80GiB"),
             (["--only", "gpt6"], "no history is named 'gpt6'; there are bert60, "),
             (["--option", "homes"], "'homes' is not a name, '=' and a number"),
             (["--option", "round=1"], "--option: no option is named 'round'; there are "),

@@ -11,6 +11,7 @@ from .history import ALLOCATE, EVENT, History
 class LiveMemory:
     # The first event at which most was live.
     peak_at: int
+    peak_bytes: int
     # (event, most live bytes from there up to the next sample).
     samples: list[tuple[int, int]]
 
@@ -38,4 +39,4 @@ def sample(history: History, samples: int) -> LiveMemory:
             number = event * samples // history.event_count
             most[number] = max(most[number], live)
     starts = [-(-number * history.event_count // samples) for number in range(samples)]
-    return LiveMemory(peak_at, list(zip(starts, most, strict=True)))
+    return LiveMemory(peak_at, peak, list(zip(starts, most, strict=True)))
