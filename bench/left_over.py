@@ -9,7 +9,6 @@ from __future__ import annotations
 import argparse
 import dataclasses
 import json
-import shlex
 import sys
 import time
 from pathlib import Path
@@ -58,7 +57,9 @@ def _parser() -> Parser:
     which.add_argument(
         "--seeds", type=_seeds, default=range(200), metavar="A-B", help="a program of each; default 0-199"
     )
-    which.add_argument("--only", type=_seed, metavar="SEED", help="the program of one seed")
+    which.add_argument(
+        "--only", type=_one, metavar="SEED|NAME", help=f"the program of one seed, or one of {', '.join(phases.FIXED)}"
+    )
     which.add_argument(
         "--parameters", metavar="NAME=VALUE,...", help="one program of these; what is not named is as in phases.py"
     )
@@ -85,6 +86,10 @@ def _seed(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) < 1 << 62):
         raise argparse.ArgumentTypeError(f"a seed is a number from 0 on, not {text!r}")
     return int(text)
+
+
+def _one(text: str) -> int | str:
+    return text if text in phases.FIXED else _seed(text)
 
 
 def _seeds(text: str) -> range:
@@ -115,9 +120,10 @@ def _player(parser: Parser, options: argparse.Namespace) -> plays.Plays:
 
 
 def _programs(parser: Parser, options: argparse.Namespace) -> list[programs.Program]:
+    if options.only in phases.FIXED:
+        return [programs.of_name(options.only)]
     if options.parameters is None:
-        seeds = options.seeds if options.only is None else [options.only]
-        return [programs.of_seed(seed) for seed in seeds]
+        return [programs.of_seed(seed) for seed in (options.seeds if options.only is None else [options.only])]
     try:
         pairs = [pair.partition("=") for pair in options.parameters.split(",")]
         parameters = changed(phases.Parameters(), {name: value for name, _, value in pairs})
@@ -140,14 +146,14 @@ def _search(player: plays.Plays, options: argparse.Namespace) -> list[Left]:
         search.round()
         if search.worst is not None and search.worst is not told:
             told = search.worst
-            print(f"{search.tried} tried, ratio {told.ratio:.3f}: --parameters {_given(told)}", flush=True)
+            print(f"{search.tried} tried, ratio {told.ratio:.3f}: --parameters {given(told)}", flush=True)
     print(f"{search.tried} programs tried from seed {options.search_seed}\n")
     return [search.worst]
 
 
-def _given(found: Left) -> str:
+def given(found: Left) -> str:
     """As --parameters takes it."""
-    return shlex.quote(",".join(f"{name}={value}" for name, value in found.parameters.items()))
+    return ",".join(f"{name}={value}" for name, value in found.parameters.items())
 
 
 def _json(found: list[Left]) -> str:

@@ -21,11 +21,12 @@ from . import (
     multi_scale,
     odd_sizes,
     optimizer_offload,
+    phases,
     pinned_survivors,
     train_evaluate,
     variable_batches,
 )
-from .recorder import BadParameter, Recorder
+from .recorder import GIB, BadParameter, Recorder
 
 __all__ = ["DEFAULT_SEED", "GENERATORS", "BadParameter", "Generator", "changed", "generate"]
 
@@ -47,6 +48,17 @@ class Generator:
 def _of(name: str, module: Any, *lengths: str, defaults: Any = None, summary: str = "") -> Generator:
     summary = summary or module.__doc__.strip().split("\n")[0].rstrip(".")
     return Generator(name, summary, module.generate, defaults or module.Parameters(), lengths)
+
+
+def _phased(name: str) -> Generator:
+    parameters = phases.FIXED[name]
+    return _of(
+        name,
+        phases,
+        "phases" if parameters.phases > 1 else "tensors",
+        defaults=parameters,
+        summary=f"Phases that leave small survivors on a GPU of {parameters.memory / GIB:g} GiB, then one size alone",
+    )
 
 
 GENERATORS: dict[str, Generator] = {
@@ -77,6 +89,7 @@ GENERATORS: dict[str, Generator] = {
             defaults=fixed_random.FOUR_STREAMS,
             summary="The same on four streams",
         ),
+        *(_phased(name) for name in phases.FIXED),
     )
 }
 

@@ -67,6 +67,48 @@ class Parameters:
         return self.streams - 1
 
 
+# Programs that stay as they are, by the name of their history.
+FIXED: dict[str, Parameters] = {
+    "phases_24": Parameters(memory=24 * GIB, largest=256 * MIB, last_size=32 * MIB),
+    "phases_80": Parameters(),
+    # Layers: two activations are kept for the backward pass, a cache's entry or a gradient of 3 MiB stays for good.
+    "phases_139": Parameters(
+        memory=139 * GIB,
+        phases=4,
+        streams=1,
+        tensors=4_000,
+        smallest=24 * MIB,
+        largest=48 * MIB,
+        sizes=2,
+        order=BACKWARDS,
+        while_freeing=0.5,
+        smallest_survivor=3 * MIB,
+        largest_survivor=3 * MIB,
+        last_size=256 * MIB,
+    ),
+    # The worst that a search of 6 minutes found at commit 7cac80b, there on a GPU of 288 GiB: a replay has room for 200.
+    "phases_worst": Parameters(
+        memory=80 * GIB,
+        phases=1,
+        streams=1,
+        tensors=4_000,
+        first_fill=0.1312,
+        last_fill=0.95,
+        smallest=16_155_372,
+        largest=28_500_144,
+        sizes=88,
+        order=AT_RANDOM,
+        survivors=1.0,
+        while_freeing=0.132,
+        smallest_survivor=26_491,
+        largest_survivor=16_979_259,
+        kept=0.0017,
+        survivor_part=0.12,
+        mean_phases=1.0,
+        remaining=0.3,
+        last_size=102 * MIB,
+    ),
+}
 # What a search may try, beside the GPUs, the orders and the grains.
 LIMITS: dict[str, tuple[float, float]] = {
     "phases": (1, 6),

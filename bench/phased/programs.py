@@ -34,6 +34,11 @@ def of_seed(seed: int) -> Program:
     return of_parameters(f"{seed}", phases.random_parameters(seed), seed)
 
 
+def of_name(name: str) -> Program:
+    """One of phases.FIXED."""
+    return of_parameters(name, phases.FIXED[name])
+
+
 def of_parameters(name: str, parameters: phases.Parameters, seed: int = DEFAULT_SEED) -> Program:
     """Raises BadParameter."""
     return Program(name, parameters, phases.begin(random.Random(seed), parameters).history(name))

@@ -12,11 +12,13 @@ from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE
 
 from bench import generators
 from bench.generators import __main__ as command_line
+from bench.generators import phases
 from bench.generators.recorder import GIB, Recorder, write
 
 DIGESTS = Path(__file__).with_name("generated.sha256")
 # Fixed shapes leave nothing to chance.
 SEEDLESS = {"fixed_training", "fixed_training_4"}
+WITHOUT_WARM_UP = {"phases_worst", *(name for name in generators.GENERATORS if name.startswith("fixed_"))}
 SCALE = 0.25
 
 each_generator = pytest.mark.parametrize("name", generators.GENERATORS)
@@ -28,8 +30,16 @@ def test_default_is_the_history_that_was_committed(name: str) -> None:
     known = dict(reversed(line.split()) for line in DIGESTS.read_text().splitlines())
     history = generators.generate(name)
     assert hashlib.sha256(history.events).hexdigest() == known[name]
-    assert 20_000 <= history.event_count <= 100_000
-    assert 2 * GIB <= history.peak_live_bytes <= 12 * GIB
+    if name not in phases.FIXED:
+        assert 20_000 <= history.event_count <= 100_000
+        assert 2 * GIB <= history.peak_live_bytes <= 12 * GIB
+
+
+@pytest.mark.parametrize("name", phases.FIXED)
+def test_phases_fill_the_gpu_that_they_are_for(name: str) -> None:
+    history, memory = generators.generate(name), phases.FIXED[name].memory
+    assert history.event_count <= 25_000
+    assert 0.9 * memory <= history.peak_live_bytes <= 0.96 * memory
 
 
 @each_generator
@@ -66,7 +76,7 @@ def test_loop_makes_the_same_calls_in_every_turn(name: str) -> None:
     assert all(shape(one) == shape(iterations[0]) for one in iterations)
 
 
-@pytest.mark.parametrize("name", [name for name in generators.GENERATORS if not name.startswith("fixed_")])
+@pytest.mark.parametrize("name", [name for name in generators.GENERATORS if name not in WITHOUT_WARM_UP])
 def test_warm_up_ends_somewhere_in_the_first_half(name: str) -> None:
     history = generators.generate(name)
     assert history.warm_up_end is not None
