@@ -86,7 +86,8 @@ FIXED: dict[str, Parameters] = {
         largest_survivor=3 * MIB,
         last_size=256 * MIB,
     ),
-    # The worst that a search of 6 minutes found at commit 7cac80b, there on a GPU of 288 GiB: a replay has room for 200.
+    # The worst that a search of 6 minutes found for the policy at that time, on a GPU of 288 GiB; a replay has room for
+    # 200, of which this takes less.
     "phases_worst": Parameters(
         memory=80 * GIB,
         phases=1,
