@@ -12,13 +12,16 @@ Extent::Extent(Arena& arena, Kind kind, Address start, Bytes size, BlockFactory&
       start_(start),
       size_(size),
       blocks_(blocks),
-      first_(blocks.Make(this, start, size, kind == Kind::kMovable ? BlockState::kHole : BlockState::kFree)) {}
+      first_(blocks.Make(this, start, size, kind == Kind::kMovable ? BlockState::kHole : BlockState::kFree)),
+      starts_(start) {
+  FRUGAL_CHECK(kind == Kind::kSegment || start.value() % static_cast<uint64_t>(kPageSize.count()) == 0);
+  starts_.Add(first_);
+}
 
 Block* Extent::BlockAt(Address address) const {
-  for (Block* block = first_; block != nullptr; block = block->next) {
-    if (address < block->end()) return block;
-  }
-  return nullptr;
+  Block* block = starts_.LastUpTo(address);
+  while (block->address > address) block = block->previous;
+  return block;
 }
 
 PageRun Extent::WholePages(Address start, Address end) {
@@ -35,6 +38,7 @@ Block* Extent::Split(Block* block, Bytes size) {
   rest->next = block->next;
   if (rest->next != nullptr) rest->next->previous = rest;
   block->next = rest;
+  starts_.Add(rest);
   return rest;
 }
 
@@ -44,21 +48,32 @@ Block* Extent::InsertBefore(Block* block, Bytes size) {
   front->next = block;
   (front->previous != nullptr ? front->previous->next : first_) = front;
   block->previous = front;
+  starts_.MoveUp(block, front->end(), front);
   return front;
 }
 
 void Extent::AbsorbNext(Block* block) {
   Block* next = block->next;
+  starts_.Remove(next);
   block->size += next->size;
   block->next = next->next;
   if (block->next != nullptr) block->next->previous = block;
   blocks_.Discard(next);
 }
 
-void Extent::Unlink(Block* block) {
-  (block->previous != nullptr ? block->previous->next : first_) = block->next;
-  if (block->next != nullptr) block->next->previous = block->previous;
-  blocks_.Discard(block);
+void Extent::UnlinkIntoPrevious(Block* block) {
+  starts_.Remove(block);
+  Unlink(block);
+}
+
+void Extent::UnlinkIntoNext(Block* block, Address start) {
+  // Before the others leave the list: a page of their own is one that only the first of them may share.
+  while (block->previous->address != start) {
+    starts_.Remove(block->previous);
+    Unlink(block->previous);
+  }
+  Unlink(block->previous);
+  starts_.MoveDown(block, start);
 }
 
 void Extent::CheckInvariants() const {
@@ -74,6 +89,17 @@ void Extent::CheckInvariants() const {
     previous = block;
   }
   FRUGAL_CHECK(expected == end());
+  CheckStarts();
+}
+
+void Extent::CheckStarts() const {
+  size_t pages = 0;
+  for (const Block* block = first_; block != nullptr; block = block->next) {
+    if (block->next != nullptr && BlockStarts::AreInOnePage(block->address, block->next->address)) continue;
+    ++pages;
+    FRUGAL_CHECK(starts_.LastIn(block->address) == block);
+  }
+  FRUGAL_CHECK(pages == starts_.CountPages());
 }
 
 void Extent::CheckPagesOf(const Block& block) const {
