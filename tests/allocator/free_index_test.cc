@@ -90,6 +90,34 @@ TEST_F(FreeIndexTest, VisitsFromTheLargestDownUntilToldToStop) {
   EXPECT_EQ(visits, 3);
 }
 
+TEST(SizeTreeOfEqualBlocks, IsShallowHoweverEvenlyTheyLie) {
+  for (int64_t apart : {MiB(2).count(), MiB(334).count(), GiB(1).count()}) {
+    constexpr int kBlocks = 2000;
+    BlockFactory factory;
+    SizeTree tree;
+    std::vector<Block*> blocks;
+    for (int64_t i = 0; i < kBlocks; ++i) {
+      blocks.push_back(factory.Make(nullptr, Address(uint64_t{1} << 40) + Bytes(apart * i), MiB(2), BlockState::kFree));
+      tree.Insert(blocks.back());
+    }
+    std::set<Block*> level(blocks.begin(), blocks.end());
+    for (Block* block : blocks) {
+      level.erase(block->links.left);
+      level.erase(block->links.right);
+    }
+    ASSERT_EQ(level.size(), 1u) << "the root alone is nobody's child";
+    int depth = 0;
+    for (; !level.empty(); ++depth) {
+      std::set<Block*> below;
+      for (Block* block : level) below.insert({block->links.left, block->links.right});
+      below.erase(nullptr);
+      level = below;
+    }
+    // Of random priorities: 25 on average.
+    EXPECT_LE(depth, 40) << apart << " apart";
+  }
+}
+
 // The same calls on the index and on an ordered set.
 class ModelledIndex {
  public:
