@@ -98,11 +98,7 @@ class BlockStarts {
     if (page >= last_.size()) [[unlikely]]
       Grow(page + 1);
   }
-  void Grow(size_t pages) {
-    last_.resize(pages);
-    marks_.resize((pages - 1) / kWordBits + 1);
-    words_in_use_.resize((marks_.size() - 1) / kWordBits + 1);
-  }
+  void Grow(size_t pages);
   void Enter(size_t page, Block* block) {
     last_[page] = block;
     const size_t word = page / kWordBits;

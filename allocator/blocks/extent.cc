@@ -42,16 +42,6 @@ Block* Extent::Split(Block* block, Bytes size) {
   return rest;
 }
 
-Block* Extent::InsertBefore(Block* block, Bytes size) {
-  Block* front = blocks_.Make(this, block->address, size, block->state);
-  front->previous = block->previous;
-  front->next = block;
-  (front->previous != nullptr ? front->previous->next : first_) = front;
-  block->previous = front;
-  starts_.MoveUp(block, front->end(), front);
-  return front;
-}
-
 void Extent::AbsorbNext(Block* block) {
   Block* next = block->next;
   starts_.Remove(next);
@@ -59,21 +49,6 @@ void Extent::AbsorbNext(Block* block) {
   block->next = next->next;
   if (block->next != nullptr) block->next->previous = block;
   blocks_.Discard(next);
-}
-
-void Extent::UnlinkIntoPrevious(Block* block) {
-  starts_.Remove(block);
-  Unlink(block);
-}
-
-void Extent::UnlinkIntoNext(Block* block, Address start) {
-  // Before the others leave the list: a page of their own is one that only the first of them may share.
-  while (block->previous->address != start) {
-    starts_.Remove(block->previous);
-    Unlink(block->previous);
-  }
-  Unlink(block->previous);
-  starts_.MoveDown(block, start);
 }
 
 void Extent::CheckInvariants() const {

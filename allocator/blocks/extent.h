@@ -6,6 +6,7 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "allocator/blocks/block.h"
 #include "allocator/blocks/block_starts.h"
 #include "allocator/blocks/page_table.h"
@@ -114,6 +115,34 @@ class Extent {
 
 inline Address PageRef::address() const { return extent->start() + Pages(page).bytes(); }
 inline const View& PageRef::view() const { return std::as_const(*extent).pages().view(page); }
+
+// Most hits cut a block, and most blocks given back join others: calls of these were 30 instructions of both.
+
+ABSL_ATTRIBUTE_ALWAYS_INLINE
+inline Block* Extent::InsertBefore(Block* block, Bytes size) {
+  Block* front = blocks_.Make(this, block->address, size, block->state);
+  front->previous = block->previous;
+  front->next = block;
+  (front->previous != nullptr ? front->previous->next : first_) = front;
+  block->previous = front;
+  starts_.MoveUp(block, front->end(), front);
+  return front;
+}
+
+inline void Extent::UnlinkIntoPrevious(Block* block) {
+  starts_.Remove(block);
+  Unlink(block);
+}
+
+inline void Extent::UnlinkIntoNext(Block* block, Address start) {
+  // Before the others leave the list: a page of their own is one that only the first of them may share.
+  while (block->previous->address != start) {
+    starts_.Remove(block->previous);
+    Unlink(block->previous);
+  }
+  Unlink(block->previous);
+  starts_.MoveDown(block, start);
+}
 
 }  // namespace frugal
 
