@@ -142,14 +142,13 @@ Block* Arena::EnterFreeMerged(Block* block) {
     if (previous != nullptr) {
       start = previous->address;
       LeaveFree(previous);
-      extent.Unlink(previous);
     }
-    extent.Unlink(block);
+    extent.UnlinkIntoNext(next, start);
     ResizeFree(next, start, next->end() - start);
     whole = next;
   } else if (previous != nullptr) {
     const Bytes size = previous->size + block->size;
-    extent.Unlink(block);
+    extent.UnlinkIntoPrevious(block);
     ResizeFree(previous, previous->address, size);
     whole = previous;
   } else {

@@ -6,6 +6,7 @@
 #include <memory>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/container/btree_map.h"
 #include "allocator/blocks/block.h"
 #include "allocator/blocks/extent.h"
@@ -68,7 +69,7 @@ class Arena {
   void EnterFree(Block* block);
   void LeaveFree(Block* block);
   // A free block covers `size` bytes from `start` on from now on; its neighbours are as they will stay.
-  void ResizeFree(Block* block, Address start, Bytes size) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void ResizeFree(Block* block, Address start, Bytes size) {
     const Bytes before = block->size;
     free_.Resize(block, start, size);
     ledger_.FreeResized(*block, group_, before);

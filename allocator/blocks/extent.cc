@@ -12,13 +12,16 @@ Extent::Extent(Arena& arena, Kind kind, Address start, Bytes size, BlockFactory&
       start_(start),
       size_(size),
       blocks_(blocks),
-      first_(blocks.Make(this, start, size, kind == Kind::kMovable ? BlockState::kHole : BlockState::kFree)) {}
+      first_(blocks.Make(this, start, size, kind == Kind::kMovable ? BlockState::kHole : BlockState::kFree)),
+      starts_(start) {
+  FRUGAL_CHECK(kind == Kind::kSegment || start.value() % static_cast<uint64_t>(kPageSize.count()) == 0);
+  starts_.Add(first_);
+}
 
 Block* Extent::BlockAt(Address address) const {
-  for (Block* block = first_; block != nullptr; block = block->next) {
-    if (address < block->end()) return block;
-  }
-  return nullptr;
+  Block* block = starts_.LastUpTo(address);
+  while (block->address > address) block = block->previous;
+  return block;
 }
 
 PageRun Extent::WholePages(Address start, Address end) {
@@ -35,30 +38,17 @@ Block* Extent::Split(Block* block, Bytes size) {
   rest->next = block->next;
   if (rest->next != nullptr) rest->next->previous = rest;
   block->next = rest;
+  starts_.Add(rest);
   return rest;
-}
-
-Block* Extent::InsertBefore(Block* block, Bytes size) {
-  Block* front = blocks_.Make(this, block->address, size, block->state);
-  front->previous = block->previous;
-  front->next = block;
-  (front->previous != nullptr ? front->previous->next : first_) = front;
-  block->previous = front;
-  return front;
 }
 
 void Extent::AbsorbNext(Block* block) {
   Block* next = block->next;
+  starts_.Remove(next);
   block->size += next->size;
   block->next = next->next;
   if (block->next != nullptr) block->next->previous = block;
   blocks_.Discard(next);
-}
-
-void Extent::Unlink(Block* block) {
-  (block->previous != nullptr ? block->previous->next : first_) = block->next;
-  if (block->next != nullptr) block->next->previous = block->previous;
-  blocks_.Discard(block);
 }
 
 void Extent::CheckInvariants() const {
@@ -74,6 +64,17 @@ void Extent::CheckInvariants() const {
     previous = block;
   }
   FRUGAL_CHECK(expected == end());
+  CheckStarts();
+}
+
+void Extent::CheckStarts() const {
+  size_t pages = 0;
+  for (const Block* block = first_; block != nullptr; block = block->next) {
+    if (block->next != nullptr && BlockStarts::AreInOnePage(block->address, block->next->address)) continue;
+    ++pages;
+    FRUGAL_CHECK(starts_.LastIn(block->address) == block);
+  }
+  FRUGAL_CHECK(pages == starts_.CountPages());
 }
 
 void Extent::CheckPagesOf(const Block& block) const {

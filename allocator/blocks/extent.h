@@ -6,7 +6,9 @@
 #include <cstdint>
 #include <utility>
 
+#include "absl/base/attributes.h"
 #include "allocator/blocks/block.h"
+#include "allocator/blocks/block_starts.h"
 #include "allocator/blocks/page_table.h"
 #include "allocator/port/units.h"
 
@@ -39,6 +41,7 @@ struct PageRun {
 
 // Not thread-safe. Invariants (checked by CheckInvariants):
 //   the sizes of all blocks add up to size(), and each starts where the one before ends;
+//   the last block that starts in a page is the one that is in `starts_` for it;
 //   no two neighbours are both free, and no two are both holes;
 //   a movable extent's page is live if and only if it lies in a mapped block, but that those of a claimed one may be
 //   unmapped already; holes are whole pages.
@@ -47,7 +50,8 @@ class Extent {
   // kMovable: reserved addresses, filled with handles. kSegment: one piece of cudaMalloc, mapped for good.
   enum class Kind { kMovable, kSegment };
 
-  // One block covers the whole: a hole, or free if it is a segment.
+  // One block covers the whole: a hole, or free if it is a segment. REQUIRES: a movable one starts on a multiple of
+  // kPageSize.
   Extent(Arena& arena, Kind kind, Address start, Bytes size, BlockFactory& blocks);
 
   Arena& arena() const { return arena_; }
@@ -58,7 +62,15 @@ class Extent {
   Block* first_block() const { return first_; }
 
   bool Contains(Address address) const { return start_ <= address && address < end(); }
+  // Quick but for small blocks, where it looks at those that start after the address in the same page.
+  // REQUIRES: the extent contains the address.
   Block* BlockAt(Address address) const;
+  // The block that all of these pages lie in; null: several. O(1), however small blocks are. REQUIRES: a run of this
+  // extent, which is movable.
+  Block* BlockOver(PageRun run) const {
+    Block* const block = starts_.LastUpTo(run.address() + run.size() - Bytes(1));
+    return block->address <= run.address() ? block : nullptr;
+  }
 
   // A segment's are never touched.
   PageTable& pages() { return pages_; }
@@ -74,13 +86,22 @@ class Extent {
   Block* InsertBefore(Block* block, Bytes size);
   // Adds the block after `block` to it.
   void AbsorbNext(Block* block);
-  // Removes a block, whose bytes its caller gives to a neighbour.
-  void Unlink(Block* block);
+  // Removes a block, whose bytes its caller gives to the one before.
+  void UnlinkIntoPrevious(Block* block);
+  // Removes those before `block` from `start` on, where one starts; its caller gives it their bytes.
+  void UnlinkIntoNext(Block* block, Address start);
 
   void CheckInvariants() const;
 
  private:
   void CheckPagesOf(const Block& block) const;
+  void CheckStarts() const;
+  // Out of the list, and of nothing else.
+  void Unlink(Block* block) {
+    (block->previous != nullptr ? block->previous->next : first_) = block->next;
+    if (block->next != nullptr) block->next->previous = block->previous;
+    blocks_.Discard(block);
+  }
 
   Arena& arena_;
   const Kind kind_;
@@ -88,11 +109,40 @@ class Extent {
   const Bytes size_;
   BlockFactory& blocks_;
   Block* first_;
+  BlockStarts starts_;
   PageTable pages_;
 };
 
 inline Address PageRef::address() const { return extent->start() + Pages(page).bytes(); }
 inline const View& PageRef::view() const { return std::as_const(*extent).pages().view(page); }
+
+// Most hits cut a block, and most blocks given back join others: calls of these were 30 instructions of both.
+
+ABSL_ATTRIBUTE_ALWAYS_INLINE
+inline Block* Extent::InsertBefore(Block* block, Bytes size) {
+  Block* front = blocks_.Make(this, block->address, size, block->state);
+  front->previous = block->previous;
+  front->next = block;
+  (front->previous != nullptr ? front->previous->next : first_) = front;
+  block->previous = front;
+  starts_.MoveUp(block, front->end(), front);
+  return front;
+}
+
+inline void Extent::UnlinkIntoPrevious(Block* block) {
+  starts_.Remove(block);
+  Unlink(block);
+}
+
+inline void Extent::UnlinkIntoNext(Block* block, Address start) {
+  // Before the others leave the list: a page of their own is one that only the first of them may share.
+  while (block->previous->address != start) {
+    starts_.Remove(block->previous);
+    Unlink(block->previous);
+  }
+  Unlink(block->previous);
+  starts_.MoveDown(block, start);
+}
 
 }  // namespace frugal
 

@@ -65,15 +65,20 @@ class Ledger {
   }
 
   // A block entered or left the free index of its arena; its neighbours are as they will stay.
-  void BecameFree(Block& block, SizeGroup group) { CountSplit(block, group, Bytes(0), HasMappedNeighbour(block)); }
-  void LeftFree(Block& block, SizeGroup group) { CountSplit(block, group, block.size, false); }
+  void BecameFree(Block& block, SizeGroup group) {
+    if (HasMappedNeighbour(block)) BeginSplit(block, group);
+  }
+  void LeftFree(Block& block, SizeGroup group) {
+    if (block.counted_as_split) EndSplit(block, group, block.size);
+  }
   // A free block that had `before` bytes became larger or smaller, and its neighbours others.
   void FreeResized(Block& block, SizeGroup group, Bytes before) {
-    const bool counts = HasMappedNeighbour(block);
-    if (counts && block.counted_as_split) [[likely]] {
+    if (!HasMappedNeighbour(block)) {
+      if (block.counted_as_split) EndSplit(block, group, before);
+    } else if (block.counted_as_split) {
       Change(statistics_.inactive_split_bytes, group, (block.size - before).count());
     } else {
-      CountSplit(block, group, before, counts);
+      BeginSplit(block, group);
     }
   }
 
@@ -97,13 +102,17 @@ class Ledger {
     return (block.previous != nullptr && block.previous->IsMapped()) ||
            (block.next != nullptr && block.next->IsMapped());
   }
-  // Counts the block as an inactive split block from now on, or not; if it was counted, then with `before` bytes.
-  void CountSplit(Block& block, SizeGroup group, Bytes before, bool counted) {
-    const bool was_counted = block.counted_as_split;
-    block.counted_as_split = counted;
-    Change(statistics_.inactive_split, group, static_cast<int64_t>(counted) - static_cast<int64_t>(was_counted));
-    Change(statistics_.inactive_split_bytes, group,
-           (counted ? block.size.count() : 0) - (was_counted ? before.count() : 0));
+  // The block is an inactive split block from now on.
+  void BeginSplit(Block& block, SizeGroup group) {
+    block.counted_as_split = true;
+    statistics_.inactive_split.Increase(group, 1);
+    statistics_.inactive_split_bytes.Increase(group, block.size.count());
+  }
+  // No longer: it was counted with `before` bytes.
+  void EndSplit(Block& block, SizeGroup group, Bytes before) {
+    block.counted_as_split = false;
+    statistics_.inactive_split.Decrease(group, 1);
+    statistics_.inactive_split_bytes.Decrease(group, before.count());
   }
   static void Change(GroupedCounter& counter, SizeGroup group, int64_t amount) {
     if (amount > 0) counter.Increase(group, amount);

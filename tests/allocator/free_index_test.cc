@@ -90,6 +90,58 @@ TEST_F(FreeIndexTest, VisitsFromTheLargestDownUntilToldToStop) {
   EXPECT_EQ(visits, 3);
 }
 
+TEST_F(FreeIndexTest, ABlockThatIsResizedOverAndOverIsAmongTheOthersInItsOrder) {
+  Block* const below = Insert(0, MiB(20));
+  Block* const above = Insert(1 << 20, MiB(20));
+  Block* const between = Insert(1 << 19, MiB(64));
+  for (int i = 0; i < 3; ++i) {
+    index_.Resize(between, between->address, MiB(20));
+    EXPECT_EQ(index_.BestFit(MiB(20)), below) << "the lowest address of equals";
+    index_.Remove(below);
+    EXPECT_EQ(index_.BestFit(MiB(20)), between);
+    index_.Insert(below);
+    index_.Resize(between, between->address, MiB(30));
+    EXPECT_EQ(index_.BestFit(MiB(20) + kGrain), between);
+    EXPECT_EQ(SizesFromLargest(), (std::vector<Bytes>{MiB(30), MiB(20), MiB(20)}));
+    EXPECT_EQ(index_.LargestSize(), MiB(30));
+    index_.Resize(between, between->address, MiB(10));
+    EXPECT_EQ(SizesFromLargest(), (std::vector<Bytes>{MiB(20), MiB(20), MiB(10)}));
+    EXPECT_EQ(index_.LargestSize(), MiB(20));
+    EXPECT_EQ(index_.size(), 3u);
+  }
+  index_.Resize(above, above->address, MiB(40));
+  EXPECT_EQ(SizesFromLargest(), (std::vector<Bytes>{MiB(40), MiB(20), MiB(10)}));
+  EXPECT_EQ(index_.BestFit(kGrain), between);
+}
+
+TEST(SizeTreeOfEqualBlocks, IsShallowHoweverEvenlyTheyLie) {
+  for (int64_t apart : {MiB(2).count(), MiB(334).count(), GiB(1).count()}) {
+    constexpr int kBlocks = 2000;
+    BlockFactory factory;
+    SizeTree tree;
+    std::vector<Block*> blocks;
+    for (int64_t i = 0; i < kBlocks; ++i) {
+      blocks.push_back(factory.Make(nullptr, Address(uint64_t{1} << 40) + Bytes(apart * i), MiB(2), BlockState::kFree));
+      tree.Insert(blocks.back());
+    }
+    std::set<Block*> level(blocks.begin(), blocks.end());
+    for (Block* block : blocks) {
+      level.erase(block->links.left);
+      level.erase(block->links.right);
+    }
+    ASSERT_EQ(level.size(), 1u) << "the root alone is nobody's child";
+    int depth = 0;
+    for (; !level.empty(); ++depth) {
+      std::set<Block*> below;
+      for (Block* block : level) below.insert({block->links.left, block->links.right});
+      below.erase(nullptr);
+      level = below;
+    }
+    // Of random priorities: 25 on average.
+    EXPECT_LE(depth, 40) << apart << " apart";
+  }
+}
+
 // The same calls on the index and on an ordered set.
 class ModelledIndex {
  public:
@@ -101,7 +153,8 @@ class ModelledIndex {
     if (blocks_.empty()) return;
     const size_t which = Draw(blocks_.size());
     if (kind == 2) return Drop(which);
-    Resize(blocks_[which]);
+    // Often the same one, as a rest that blocks are cut from is.
+    Resize(blocks_[Draw(2) == 0 ? 0 : which]);
   }
 
   void Compare() {
@@ -121,7 +174,11 @@ class ModelledIndex {
   void CompareOrder() const {
     std::vector<Bytes> sizes;
     std::set<Block*> visited;
+    auto expected = model_.rbegin();
     index_.ForEachFromLargest([&](Block* block) {
+      if (block->size >= MiB(1)) {
+        EXPECT_EQ(block, std::get<Block*>(*expected++));
+      }
       sizes.push_back(block->size);
       visited.insert(block);
       return true;
