@@ -9,8 +9,6 @@
 namespace frugal {
 namespace {
 
-SizeGroup GroupFor(Bytes size) { return size <= kSmallLimit ? SizeGroup::kSmall : SizeGroup::kLarge; }
-
 absl::Status NotOurs(Address address) {
   return absl::NotFoundError(absl::StrFormat("no block that was handed out starts at %#x", address.value()));
 }
@@ -33,10 +31,9 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE
 inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requested, Stream stream, void* annotation,
                                                                   Bytes least, Sample sample) {
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
-  const SizeGroup group = GroupFor(size);
   if (state_.returns.awaits()) [[unlikely]]
     state_.ledger.failures().Absorb(state_.returns.Poll());
-  Arena& arena = state_.arenas.Get(stream, group);
+  Arena& arena = state_.arenas.Get(stream, ClassOf(size));
   if (stream.may_end) [[unlikely]]
     state_.ledger.failures().Absorb(arena.clock().MarkIfWanted());
   Block* block = arena.Take(size);
@@ -49,7 +46,7 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
   state_.CheckBlock(*block);
   block->use = {requested, annotation};
   state_.allocated.Insert(block);
-  state_.ledger.HandedOut(*block, group, sample);
+  state_.ledger.HandedOut(*block, arena.group(), sample);
   state_.CheckChange();
   return Allocation{block->address, size};
 }

@@ -263,7 +263,8 @@ PolicyOptions SmallHandles() {
 // Memory in handles of several pages, as a device of 4,000 times the memory has them.
 PolicyOptions LargeHandles() {
   PolicyOptions options = SmallHandles();
-  options.ample_part = options.piece_part = 4;
+  options.request_part = 1;
+  options.piece_part = 4;
   return options;
 }
 
