@@ -37,11 +37,8 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
   if (state_.returns.awaits()) [[unlikely]]
     state_.ledger.failures().Absorb(state_.returns.Poll());
   Arena& arena = state_.arenas.Get(stream, group);
-  if (stream.may_end) [[unlikely]]
-    state_.ledger.failures().Absorb(arena.clock().MarkIfWanted());
   Block* block = arena.Take(size);
   if (block == nullptr) [[unlikely]] {
-    arena.clock().NamedAs(stream);
     absl::StatusOr<Block*> taken = TakeOnMiss(arena, size, requested);
     if (!taken.ok()) return taken.status();
     block = *taken;
@@ -113,8 +110,8 @@ absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
   if (!state_.health.ok()) return absl::OkStatus();
   Block* block = state_.allocated.Find(address);
   if (block == nullptr) return NotOurs(address);
-  // The program names the stream now.
-  if (stream != OwnerStream(*block)) state_.ledger.failures().Absorb(state_.clocks.Get(stream).MarkIfWanted());
+  if (stream == OwnerStream(*block)) return absl::OkStatus();
+  state_.clocks.Name(stream);
   AddStream(block, stream);
   return absl::OkStatus();
 }

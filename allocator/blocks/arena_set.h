@@ -18,15 +18,19 @@
 
 namespace frugal {
 
-// Not thread-safe.
+// An arena stays with its clock, which may go on to another stream when its own has ended. Not thread-safe.
 class ArenaSet {
  public:
   ArenaSet(StreamClocks& clocks, Ledger& ledger) : clocks_(clocks), ledger_(ledger) {}
 
+  // The program names the stream at this moment.
   Arena& Get(Stream stream, SizeGroup group) {
     Arena*& recent = recent_[RecentSlot(stream, group)];
     if (recent == nullptr || recent->clock().stream() != stream || recent->group() != group) [[unlikely]] {
-      recent = &Find(stream, group);
+      Arena& found = Find(stream, group);
+      // The others are named each time.
+      if (!stream.lasts()) return found;
+      recent = &found;
     }
     return *recent;
   }
@@ -50,9 +54,10 @@ class ArenaSet {
   }
 
   Arena& Find(Stream stream, SizeGroup group) {
-    std::unique_ptr<Arena>& arena = by_key_[{stream, group}];
+    StreamClock& clock = clocks_.Name(stream);
+    std::unique_ptr<Arena>& arena = by_key_[{&clock, group}];
     if (arena == nullptr) {
-      arena = std::make_unique<Arena>(clocks_.Get(stream), group, blocks_, ledger_);
+      arena = std::make_unique<Arena>(clock, group, blocks_, ledger_);
       all_.push_back(arena.get());
     }
     return *arena;
@@ -61,7 +66,7 @@ class ArenaSet {
   StreamClocks& clocks_;
   Ledger& ledger_;
   BlockFactory blocks_;
-  absl::flat_hash_map<std::pair<Stream, SizeGroup>, std::unique_ptr<Arena>> by_key_;
+  absl::flat_hash_map<std::pair<const StreamClock*, SizeGroup>, std::unique_ptr<Arena>> by_key_;
   // The latest found with the same hash: the hash table costs five times as much.
   std::array<Arena*, kRecent> recent_ = {};
   std::vector<Arena*> all_;

@@ -93,6 +93,36 @@ def test_tensor_of_a_destroyed_stream_is_shared():
     assert torch.equal(tensor.cpu(), torch.arange(3 * MIB, dtype=torch.int32))
 
 
+@simulated_gpu
+def test_memory_of_a_destroyed_stream_is_not_reused_on_the_next_with_its_handle_before_its_work_is_done():
+    simulation = clock()
+    torch.cuda.empty_cache()
+    first, second = ctypes.c_void_p(), ctypes.c_void_p()
+    cuda("cudaStreamCreateWithFlags", ctypes.byref(first), NON_BLOCKING)
+    with torch.cuda.stream(torch.cuda.ExternalStream(first.value)):
+        tensor = empty(10 * MIB)
+        address = tensor.data_ptr()
+        simulation.keep_busy(torch.cuda.current_stream(), next(_moments) + SECOND)
+        del tensor
+    cuda("cudaStreamDestroy", first)
+    cuda("cudaStreamCreateWithFlags", ctypes.byref(second), NON_BLOCKING)
+    assert second.value == first.value, "a driver uses handles again"
+    with torch.cuda.stream(torch.cuda.ExternalStream(second.value)):
+        held = [empty(10 * MIB) for _ in range(3)]
+        assert address not in {one.data_ptr() for one in held}
+        del held
+    torch.cuda.synchronize()
+    cuda("cudaStreamDestroy", second)
+
+
+def test_stream_of_pytorchs_pool_is_known_whichever_stream_is_current():
+    stream = torch.cuda.Stream()
+    pointer = torch.cuda.caching_allocator_alloc(12 * MIB, stream=stream)
+    torch.cuda.caching_allocator_delete(pointer)
+    with torch.cuda.stream(stream):
+        assert empty(12 * MIB).data_ptr() == pointer
+
+
 # --- Green contexts
 
 
