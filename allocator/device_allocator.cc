@@ -168,6 +168,7 @@ absl::Status DeviceAllocator::MarkUse() {
   absl::MutexLock lock(&state_.mutex);
   if (!state_.health.ok()) return state_.health;
   const int64_t failures = state_.ledger.statistics().num_driver_failures;
+  state_.use_marks.SetSlowAside(state_.clocks);
   state_.use_marks.MoveToNow(state_.arenas, state_.clocks);
   if (state_.ledger.statistics().num_driver_failures > failures)
     state_.use_marks.MoveToNow(state_.arenas, state_.clocks);

@@ -155,6 +155,29 @@ TEST_F(EndedStreams, AStreamForEachPieceOfWorkTakesNoMoreRangesThanAFew) {
   EXPECT_EQ(device_.uses_of_ended_streams(), 0);
 }
 
+TEST_F(EndedStreams, ItsIdleMemoryGoesBackBehindAWaitThatIsShort) {
+  LeaveBehind(MiB(20), 0);
+  Free(Allocate(MiB(20)));
+  ASSERT_TRUE(allocator_->MarkUse().ok());
+  EXPECT_EQ(allocator_->ReturnIdle(kUnlimited).value_or(Bytes(0)), MiB(40));
+  EXPECT_EQ(calls(CallKind::kSync), 1u);
+  EXPECT_EQ(device_.uses_of_ended_streams(), 0);
+}
+
+TEST_F(EndedStreams, ItsIdleMemoryIsNotWaitedForWhileAnotherStreamIsBusy) {
+  Allocate(MiB(2), kSide);
+  LeaveBehind(MiB(20), 0);
+  Free(Allocate(MiB(20)));
+  MakeBusyUntil(kSide, 1'000'000);
+  Bytes returned;
+  for (int interval = 0; interval < 3; ++interval) {
+    ASSERT_TRUE(allocator_->MarkUse().ok());
+    returned += allocator_->ReturnIdle(kUnlimited).value_or(Bytes(0));
+  }
+  EXPECT_EQ(calls(CallKind::kSync), 0u);
+  EXPECT_EQ(returned, MiB(20)) << "of the main stream, which is idle";
+}
+
 TEST_F(EndedStreams, DefaultStreamsOfTwoContextsAreTwoStreams) {
   const Stream primary{0};
   const Stream green{0, /*context=*/42, /*life=*/1};
