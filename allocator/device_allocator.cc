@@ -34,11 +34,8 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
   if (state_.returns.awaits()) [[unlikely]]
     state_.ledger.failures().Absorb(state_.returns.Poll());
   Arena& arena = state_.arenas.Get(stream, ClassOf(size));
-  if (stream.may_end) [[unlikely]]
-    state_.ledger.failures().Absorb(arena.clock().MarkIfWanted());
   Block* block = arena.Take(size);
   if (block == nullptr) [[unlikely]] {
-    arena.clock().NamedAs(stream);
     absl::StatusOr<Block*> taken = TakeOnMiss(arena, size, requested);
     if (!taken.ok()) return taken.status();
     block = *taken;
@@ -110,8 +107,8 @@ absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
   if (!state_.health.ok()) return absl::OkStatus();
   Block* block = state_.allocated.Find(address);
   if (block == nullptr) return NotOurs(address);
-  // The program names the stream now.
-  if (stream != OwnerStream(*block)) state_.ledger.failures().Absorb(state_.clocks.Get(stream).MarkIfWanted());
+  if (stream == OwnerStream(*block)) return absl::OkStatus();
+  state_.clocks.Name(stream);
   AddStream(block, stream);
   return absl::OkStatus();
 }
@@ -168,6 +165,7 @@ absl::Status DeviceAllocator::MarkUse() {
   absl::MutexLock lock(&state_.mutex);
   if (!state_.health.ok()) return state_.health;
   const int64_t failures = state_.ledger.statistics().num_driver_failures;
+  state_.use_marks.SetSlowAside(state_.clocks);
   state_.use_marks.MoveToNow(state_.arenas, state_.clocks);
   if (state_.ledger.statistics().num_driver_failures > failures)
     state_.use_marks.MoveToNow(state_.arenas, state_.clocks);

@@ -21,9 +21,6 @@ Bytes ExtentSize(SizeGroup group, Bytes device_total, Bytes request) {
   return RoundUp(std::max(usual, request), kPageSize);
 }
 
-// When the driver has no room for mappings, views that nobody uses are dropped, so many at a time: 30 us each.
-constexpr int64_t kMostDropped = 1024;
-
 }  // namespace
 
 MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, MemoryLimit& memory_limit,
@@ -38,7 +35,8 @@ MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger,
       lock_(lock),
       handles_(device, clocks, lock),
       guests_(arenas, handles_, ledger),
-      returns_(arenas, handles_, clocks, ledger) {}
+      returns_(arenas, handles_, clocks, ledger),
+      views_(arenas, handles_, clocks, returns_, ledger) {}
 
 MovableBacking::~MovableBacking() {
   absl::Status status = handles_.ReleaseAll();
@@ -61,6 +59,7 @@ absl::Status MovableBacking::Extend(Arena& arena, Bytes size, WaitPolicy wait_po
 
 absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, WaitPolicy wait_policy) {
   if (remaps_) guests_.Recall(arena, wait_policy);
+  views_.Keep();
   if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
   if (std::optional<StitchPlan> again = PlanAgain(arena, size, wait_policy); again.has_value()) {
     return Commit(arena, *again, wait_policy);
@@ -227,9 +226,12 @@ absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Arena& arena, 
   const auto may_unmap = [this](PageRef page) { return returns_.HasLeft(page); };
   const StitchRequest request{size, offers, memory.largest, memory.is_short, costs_, options_, may_unmap};
   std::optional<StitchPlan> plan = planner(arena, request);
-  while (!plan.has_value()) {
-    absl::Status added = AddExtent(arena, RoomApart(request)).status();
-    if (!added.ok()) return added;
+  for (bool made_places = false; !plan.has_value();) {
+    made_places = !made_places && views_.MakePlaces(arena);
+    if (!made_places) {
+      absl::Status added = AddExtent(arena, RoomApart(request)).status();
+      if (!added.ok()) return added;
+    }
     // Others went on while the addresses were reserved.
     if (offers.pages() > Pages(0)) offers = OffersFor(arena, wait_policy);
     plan = planner(arena, request);
@@ -261,24 +263,8 @@ absl::Status MovableBacking::MakeTarget(StitchPlan& plan) {
 }
 
 absl::Status MovableBacking::MakeRoomForMappings(const absl::Status& failure) {
-  DropUnusedViews();
+  views_.MakeRoomForMappings();
   return absl::InternalError(failure.message());
-}
-
-void MovableBacking::DropUnusedViews() {
-  int64_t dropped = 0;
-  // A copy: new streams may come while the driver works.
-  for (const Arena* arena : std::vector<Arena*>(arenas_.all())) {
-    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
-      for (int64_t page = 0; page < extent->pages().touched(); ++page) {
-        if (dropped >= kMostDropped) return;
-        if (extent->pages().view(page).state != View::State::kStale || IsKept(*extent, page)) continue;
-        if (!returns_.HasLeft({extent.get(), page})) continue;
-        // What cannot be unmapped now stays as it is, which harms nobody.
-        ledger_.failures().Absorb(handles_.UnmapRun({extent.get(), page, 1}, &dropped));
-      }
-    }
-  }
 }
 
 absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPlan& plan, WaitPolicy wait_policy) {
@@ -414,7 +400,7 @@ absl::StatusOr<PageRun> MovableBacking::LivePages(Address start, Bytes size) con
 void MovableBacking::CheckInvariants() const {
   handles_.CheckInvariants();
   const Bytes reserved(ledger_.statistics().reserved_bytes[SizeGroup::kAll].current);
-  FRUGAL_CHECK(reserved + (handles_.spares() + handles_.in_flight()).bytes() == handles_.held().bytes());
+  FRUGAL_CHECK(reserved + (handles_.spares() + handles_.counts().in_flight).bytes() == handles_.held().bytes());
 }
 
 }  // namespace frugal

@@ -15,6 +15,7 @@
 #include "allocator/backing/guest_returns.h"
 #include "allocator/backing/memory_limit.h"
 #include "allocator/backing/page_returns.h"
+#include "allocator/backing/view_bound.h"
 #include "allocator/blocks/address_directory.h"
 #include "allocator/blocks/allocator_locks.h"
 #include "allocator/blocks/arena_set.h"
@@ -97,7 +98,7 @@ class MovableBacking : public Backing {
   // PlanStitch, or PlanStitchApart: where no page was mapped before, so that it takes the fewest new pages there can
   // be.
   using Planner = std::optional<StitchPlan>(const Arena&, const StitchRequest&);
-  // Adds a range if none has a place, and finds the offers anew then.
+  // Makes places, or adds a range, if none has one, and finds the offers anew then.
   absl::StatusOr<StitchPlan> Plan(Planner* planner, Arena& arena, Bytes size, WaitPolicy wait_policy, Offers& offers,
                                   NewMemory memory = {Pages(1), true});
   // A request that cannot fit is refused before it is planned, page by page.
@@ -110,7 +111,6 @@ class MovableBacking : public Backing {
   // Memory could not be mapped although it was there: the driver's tables are full, which all processes of the node
   // share. Drops views that nobody uses, for the next try; returns the error that it was.
   absl::Status MakeRoomForMappings(const absl::Status& failure);
-  void DropUnusedViews();
   // The arena's stream waits for those that have not passed; the host does if the stream cannot and `wait_policy`
   // allows it.
   absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan, WaitPolicy wait_policy);
@@ -143,6 +143,7 @@ class MovableBacking : public Backing {
   HandleTable handles_;
   GuestReturns guests_;
   PageReturns returns_;
+  ViewBound views_;
 };
 
 }  // namespace frugal

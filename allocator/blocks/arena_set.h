@@ -18,15 +18,19 @@
 
 namespace frugal {
 
-// Not thread-safe.
+// An arena stays with its clock, which may go on to another stream when its own has ended. Not thread-safe.
 class ArenaSet {
  public:
   ArenaSet(StreamClocks& clocks, Ledger& ledger) : clocks_(clocks), ledger_(ledger) {}
 
+  // The program names the stream at this moment.
   Arena& Get(Stream stream, SizeClass size_class) {
     Arena*& recent = recent_[RecentSlot(stream, size_class)];
     if (recent == nullptr || recent->clock().stream() != stream || recent->size_class() != size_class) [[unlikely]] {
-      recent = &Find(stream, size_class);
+      Arena& found = Find(stream, size_class);
+      // The others are named each time.
+      if (!stream.lasts()) return found;
+      recent = &found;
     }
     return *recent;
   }
@@ -51,9 +55,10 @@ class ArenaSet {
   }
 
   Arena& Find(Stream stream, SizeClass size_class) {
-    std::unique_ptr<Arena>& arena = by_key_[{stream, size_class}];
+    StreamClock& clock = clocks_.Name(stream);
+    std::unique_ptr<Arena>& arena = by_key_[{&clock, size_class}];
     if (arena == nullptr) {
-      arena = std::make_unique<Arena>(clocks_.Get(stream), size_class, blocks_, ledger_);
+      arena = std::make_unique<Arena>(clock, size_class, blocks_, ledger_);
       all_.push_back(arena.get());
     }
     return *arena;
@@ -62,7 +67,7 @@ class ArenaSet {
   StreamClocks& clocks_;
   Ledger& ledger_;
   BlockFactory blocks_;
-  absl::flat_hash_map<std::pair<Stream, SizeClass>, std::unique_ptr<Arena>> by_key_;
+  absl::flat_hash_map<std::pair<const StreamClock*, SizeClass>, std::unique_ptr<Arena>> by_key_;
   // The latest found with the same hash: the hash table costs five times as much.
   std::array<Arena*, kRecent> recent_ = {};
   std::vector<Arena*> all_;
