@@ -286,7 +286,7 @@ PolicyOptions LargeHandles() {
   PolicyOptions options;
   options.waste_part = 1;
   options.request_part = 1;
-  options.piece_part = 2;
+  options.piece_part = 1;
   return options;
 }
 
