@@ -50,11 +50,10 @@ namespace frugal {
   X(MemSetAccess, cuMemSetAccess)                               \
   X(MemUnmap, cuMemUnmap)
 
-// What may be lacking: what is only told of, and what came with CUDA 12.0.
-#define FRUGAL_DRIVER_OPTIONAL(X)      \
-  X(DeviceGetName, cuDeviceGetName)    \
-  X(DeviceGetUuid, cuDeviceGetUuid_v2) \
-  X(StreamGetId, cuStreamGetId)
+// What is only told of, and may be lacking.
+#define FRUGAL_DRIVER_OPTIONAL(X)   \
+  X(DeviceGetName, cuDeviceGetName) \
+  X(DeviceGetUuid, cuDeviceGetUuid_v2)
 
 struct DriverApi {
 #define FRUGAL_DECLARE(name, symbol) decltype(&::symbol) name = nullptr;

@@ -14,16 +14,14 @@ void Passed(Block* block, AwaitingBlocks::Ready ready) {
 
 }  // namespace
 
-absl::Status AwaitingBlocks::Add(Block* block, absl::Span<StreamClock* const> streams) {
+absl::Status AwaitingBlocks::Add(Block* block, absl::Span<const Stream> streams) {
   absl::Status status;
   block->awaited_streams = 0;
-  for (StreamClock* clock : streams) {
-    Queue& queue = by_stream_[clock->stream()];
-    queue.clock = clock;
-    queue.uses.push_back({clock->now(), block});
+  for (Stream stream : streams) {
+    Use use{nullptr, block};
+    status.Update(Mark(stream, use));
+    by_stream_[stream].uses.push_back(std::move(use));
     ++block->awaited_streams;
-    const absl::Status marked = clock->Mark();
-    if (!absl::IsUnavailable(marked) && !absl::IsNotFound(marked)) status.Update(marked);
   }
   return status;
 }
@@ -31,23 +29,22 @@ absl::Status AwaitingBlocks::Add(Block* block, absl::Span<StreamClock* const> st
 absl::Status AwaitingBlocks::Poll(Ready ready) {
   absl::Status status;
   for (auto& [stream, queue] : by_stream_) {
-    if (queue.failures >= kMostFailures && queue.clock->fails()) continue;
+    if (queue.failures >= kMostFailures) continue;
     status.Update(Drain(
-        queue, [](StreamClock& clock, Tick tick) { return clock.HasPassedOnceEnded(tick); }, ready));
+        stream, queue, [](Fence& fence) { return fence.HasPassed(); }, ready));
   }
   EraseEmptyQueues();
   return status;
 }
 
 absl::Status AwaitingBlocks::Synchronize(Ready ready) {
-  const auto wait = [](StreamClock& clock, Tick tick) -> absl::StatusOr<bool> {
-    absl::Status status = clock.Synchronize(tick);
-    if (absl::IsUnavailable(status)) return false;
+  const auto wait = [](Fence& fence) -> absl::StatusOr<bool> {
+    absl::Status status = fence.Synchronize();
     if (!status.ok()) return status;
     return true;
   };
   absl::Status status;
-  for (auto& [stream, queue] : by_stream_) status.Update(Drain(queue, wait, ready));
+  for (auto& [stream, queue] : by_stream_) status.Update(Drain(stream, queue, wait, ready));
   EraseEmptyQueues();
   return status;
 }
@@ -62,15 +59,13 @@ void AwaitingBlocks::Settle(Ready ready) {
 absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready ready) {
   absl::Status failed;
   for (auto& [stream, queue] : by_stream_) {
-    StreamClock& clock = *queue.clock;
-    const auto is_covered = [&](const Use& use) { return use.tick < clock.now() && OwnerStream(*use.block) == owner; };
-    // The last tick of a stream covers all before it.
-    Tick last = 0;
-    for (const Use& use : queue.uses) {
-      if (is_covered(use)) last = use.tick;
+    // The last fence of a stream covers all before it.
+    Fence* last = nullptr;
+    for (Use& use : queue.uses) {
+      if (use.fence != nullptr && OwnerStream(*use.block) == owner) last = use.fence.get();
     }
-    if (last == 0) continue;
-    const absl::Status status = clock.MakeWait(owner, last);
+    if (last == nullptr) continue;
+    const absl::Status status = last->MakeWait(owner);
     // An owner that is being captured can wait for nobody, which is no error.
     if (absl::IsUnavailable(status)) break;
     failed.Update(status);
@@ -78,9 +73,9 @@ absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready r
     ++waits;
     std::vector<Block*> passed;
     std::erase_if(queue.uses, [&](const Use& use) {
-      if (!is_covered(use)) return false;
-      passed.push_back(use.block);
-      return true;
+      const bool covered = use.fence != nullptr && OwnerStream(*use.block) == owner;
+      if (covered) passed.push_back(use.block);
+      return covered;
     });
     for (Block* block : passed) Passed(block, ready);
   }
@@ -88,20 +83,43 @@ absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready r
   return failed;
 }
 
-absl::Status AwaitingBlocks::Drain(Queue& queue, Question has_passed, Ready ready) {
+absl::Status AwaitingBlocks::Mark(Stream stream, Use& use) {
+  absl::StatusOr<std::shared_ptr<Fence>> fence = Fence::Record(device_, stream);
+  if (absl::IsUnavailable(fence.status())) return absl::OkStatus();
+  if (!fence.ok()) return fence.status();
+  use.fence = *std::move(fence);
+  return absl::OkStatus();
+}
+
+absl::Status AwaitingBlocks::Drain(Stream stream, Queue& queue,
+                                   absl::FunctionRef<absl::StatusOr<bool>(Fence&)> has_passed, Ready ready) {
   while (!queue.uses.empty()) {
-    const Use use = queue.uses.front();
-    const absl::StatusOr<bool> passed = has_passed(*queue.clock, use.tick);
-    if (!passed.ok()) {
-      ++queue.failures;
-      return passed.status();
+    Use& use = queue.uses.front();
+    if (use.fence == nullptr) {
+      if (stream.may_end) return absl::OkStatus();
+      absl::Status marked = Mark(stream, use);
+      if (!marked.ok()) return Failed(queue, std::move(marked));
+      if (use.fence == nullptr) return absl::OkStatus();
+      // What comes now covers the others as well: a mark for each, once the one before has passed, would have every
+      // block wait for work that came after it.
+      for (Use& other : queue.uses) {
+        if (other.fence == nullptr) other.fence = use.fence;
+      }
     }
+    absl::StatusOr<bool> passed = has_passed(*use.fence);
+    if (!passed.ok()) return Failed(queue, passed.status());
     queue.failures = 0;
     if (!*passed) return absl::OkStatus();
+    Block* block = use.block;
     queue.uses.pop_front();
-    Passed(use.block, ready);
+    Passed(block, ready);
   }
   return absl::OkStatus();
+}
+
+absl::Status AwaitingBlocks::Failed(Queue& queue, absl::Status status) {
+  ++queue.failures;
+  return status;
 }
 
 void AwaitingBlocks::EraseEmptyQueues() {

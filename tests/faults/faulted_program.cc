@@ -285,8 +285,7 @@ FaultedProgram::Options FittingOptions(const History& history, bool virtual_memo
 PolicyOptions LargeHandles() {
   PolicyOptions options;
   options.waste_part = 1;
-  options.request_part = 1;
-  options.piece_part = 1;
+  options.ample_part = options.piece_part = 2;
   return options;
 }
 
