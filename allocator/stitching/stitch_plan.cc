@@ -42,7 +42,8 @@ class Supply {
     Handle* handle;
     const Block* block;
   };
-  static constexpr int kPowers = 16;
+  // As many as a size in bytes can have: what lacks is looked up here, too, whatever was asked for.
+  static constexpr int kPowers = 63;
   // Pages of the largest handle; 1 if there is none.
   int64_t largest() const {
     int power = kPowers - 1;

@@ -183,5 +183,27 @@ TEST_F(Refusals, OfAnEventKeepTheBlockAwayUntilItCanBeRecorded) {
   EXPECT_EQ(Allocate(MiB(8)), block);
 }
 
+// What lacks was looked up among handles of up to 64 GiB, so 128 GiB read beyond them.
+TEST(LargeRequests, AreServedOrRefusedAroundEveryPowerOfTwo) {
+  for (const Bytes memory : {GiB(139), GiB(180), GiB(288), GiB(1024)}) {
+    sim::SimulatedDevice device({.memory = memory});
+    AddressDirectory directory;
+    DeviceAllocator allocator(device, directory, nullptr);
+    for (int power = 20; power < 63; ++power) {
+      for (const int64_t beside : {-512, 0, 512}) {
+        const Bytes size((int64_t{1} << power) + beside);
+        const absl::StatusOr<Allocation> made = allocator.Allocate(size, Stream{1});
+        ASSERT_EQ(made.ok(), size <= memory) << size.count() << " of " << memory.count() << ": " << made.status();
+        if (made.ok()) {
+          EXPECT_TRUE(allocator.Free(made->address).ok());
+        } else {
+          EXPECT_TRUE(absl::IsResourceExhausted(made.status())) << made.status();
+        }
+      }
+    }
+    allocator.inspect().CheckInvariants();
+  }
+}
+
 }  // namespace
 }  // namespace frugal
