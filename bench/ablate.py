@@ -23,7 +23,7 @@ from frugal_alloc._replay import history_files, replays
 from frugal_alloc._simulation import simulated_gpu
 
 from . import output_file, provenance, replay_suite
-from .ablation import bars, bought, tables
+from .ablation import bars, bought, policy_arguments, tables
 from .ablation.cases import Case, bound_bytes
 from .ablation.choices import Alternative, alternatives
 from .ablation.plays import RATIOS, Figures, PlayError, Policy
@@ -35,7 +35,6 @@ _FAILED, _INTERRUPTED = 1, 130
 _MOST_GIB = 1024
 _NO_CHOICES = "none"
 RIVALS = tuple(RATIOS_OF)
-PROGRAM = Path(__file__).resolve().parent.parent / ".bazel" / "bin" / "bench" / "ablate_program"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -56,7 +55,7 @@ def main(arguments: list[str] | None = None) -> int:
                 output_file.check(path)
         policy = Policy(options.program)
         changes = dict(options.option)
-        _check(parser, policy.options(), "--option", list(changes))
+        policy_arguments.check_names(parser, policy.options(), "--option", list(changes))
         tried = _alternatives(parser, policy.options() | changes, options.choices)
         found = _measure(policy, _load(options.only, options.also, options.scale_to), changes, tried)
         text = _text(arguments, found)
@@ -80,14 +79,7 @@ def _parser() -> Parser:
     parser = Parser("ablate", description=__doc__.split("\n")[0])
     parser.add_argument("--only", metavar="NAME,...", help=f"histories: {', '.join(replay_suite.names())}; default all")
     parser.add_argument("--also", type=Path, nargs="+", default=[], metavar="FILE", help="recordings of your own")
-    parser.add_argument(
-        "--option",
-        type=assignment,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="play all with this option of allocator/port/policy_options.h",
-    )
+    policy_arguments.add(parser, played="all")
     parser.add_argument(
         "--choices", metavar="NAME,...", help=f"options to try otherwise; {_NO_CHOICES}: none; default all"
     )
@@ -99,15 +91,7 @@ def _parser() -> Parser:
     )
     parser.add_argument("--table", type=Path, metavar="FILE", help="also write the tables to a file")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to a file")
-    parser.add_argument("--program", type=Path, default=PROGRAM, help=argparse.SUPPRESS)
     return parser
-
-
-def assignment(text: str) -> tuple[str, int]:
-    name, _, value = text.partition("=")
-    if not (value.isascii() and value.isdigit() and int(value) < 1 << 62):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a name, '=' and a number")
-    return name, int(value)
 
 
 def _gibibytes(text: str) -> int:
@@ -117,17 +101,11 @@ def _gibibytes(text: str) -> int:
     return int(number) << 30
 
 
-def _check(parser: Parser, known: dict[str, int], argument: str, names: list[str]) -> None:
-    for name in names:
-        if name not in known:
-            parser.error(f"{argument}: no option is named {name!r}; there are {', '.join(known)}")
-
-
 def _alternatives(parser: Parser, values: dict[str, int], text: str | None) -> list[Alternative]:
     if text == _NO_CHOICES:
         return []
     chosen = text.split(",") if text else None
-    _check(parser, values, "--choices", chosen or [])
+    policy_arguments.check_names(parser, values, "--choices", chosen or [])
     return alternatives(values, chosen)
 
 

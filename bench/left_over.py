@@ -20,7 +20,7 @@ from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
 
 from . import output_file
-from .ablate import PROGRAM, assignment
+from .ablation import policy_arguments
 from .ablation.plays import PlayError, Policy
 from .generators import BadParameter, changed, phases
 from .phased import plays, programs, tables
@@ -69,16 +69,8 @@ def _parser() -> Parser:
     parser.add_argument(
         "--search-seed", type=_seed, default=0, metavar="SEED", help="what the search draws from; default 0"
     )
-    parser.add_argument(
-        "--option",
-        type=assignment,
-        action="append",
-        default=[],
-        metavar="NAME=VALUE",
-        help="play ours with this option of allocator/port/policy_options.h",
-    )
+    policy_arguments.add(parser, played="ours")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to a file")
-    parser.add_argument("--program", type=Path, default=PROGRAM, help=argparse.SUPPRESS)
     return parser
 
 
@@ -112,10 +104,8 @@ def _minutes(text: str) -> float:
 
 def _player(parser: Parser, options: argparse.Namespace) -> plays.Plays:
     policy = Policy(options.program)
-    changes, known = dict(options.option), policy.options()
-    for name in changes:
-        if name not in known:
-            parser.error(f"--option: no option is named {name!r}; there are {', '.join(known)}")
+    changes = dict(options.option)
+    policy_arguments.check_names(parser, policy.options(), "--option", list(changes))
     return plays.Plays(policy, changes, plays.KEPT)
 
 
