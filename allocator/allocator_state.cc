@@ -24,7 +24,7 @@ AllocatorState::AllocatorState(Device& device, AddressDirectory& directory, Recl
       clocks(device, ledger, reclaimer),
       arenas(clocks, ledger),
       backing(BackingFor(device, arenas, ledger, memory_limit, clocks, directory, owner, lock)),
-      returns(device, ledger, clocks, *backing),
+      returns(ledger, clocks, *backing),
       ladder({reclaimer, ledger, memory_limit, clocks, arenas, *backing, returns}, lock) {}
 
 AllocatorState::~AllocatorState() {

@@ -1,16 +1,21 @@
 #include "allocator/block_returns.h"
 
+#include "absl/container/inlined_vector.h"
+
 namespace frugal {
 
 void BlockReturns::Defer(Block* block, absl::Span<const Stream> others) {
   block->Apply(BlockStep::kDefer);
   ledger_.Deferred(*block, block->extent->arena().group());
   block->has_other_streams = false;
+  absl::InlinedVector<StreamClock*, 2> clocks;
   for (Stream stream : others) {
-    if (stream.may_end) ledger_.failures().Absorb(clocks_.Get(stream).MarkIfWanted());
+    if (StreamClock* const clock = clocks_.Find(stream); clock != nullptr) clocks.push_back(clock);
   }
+  // All of them have ended, and their work is done.
+  if (clocks.empty()) return Passed(block);
   // A stream that could not be marked is marked later.
-  ledger_.failures().Absorb(awaiting_.Add(block, others));
+  ledger_.failures().Absorb(awaiting_.Add(block, clocks));
 }
 
 Bytes BlockReturns::Awaiting() const {

@@ -20,8 +20,8 @@ namespace frugal {
 class BlockReturns {
  public:
   // All must outlive this.
-  BlockReturns(Device& device, Ledger& ledger, StreamClocks& clocks, Backing& backing)
-      : ledger_(ledger), clocks_(clocks), backing_(backing), awaiting_(device) {}
+  BlockReturns(Ledger& ledger, StreamClocks& clocks, Backing& backing)
+      : ledger_(ledger), clocks_(clocks), backing_(backing) {}
 
   // The arena's block is free: kReturn by its caller, kPass when the last stream has passed.
   void PutBack(Arena& arena, Block* block, BlockStep step) {

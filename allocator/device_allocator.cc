@@ -9,8 +9,6 @@
 namespace frugal {
 namespace {
 
-SizeGroup GroupFor(Bytes size) { return size <= kSmallLimit ? SizeGroup::kSmall : SizeGroup::kLarge; }
-
 absl::Status NotOurs(Address address) {
   return absl::NotFoundError(absl::StrFormat("no block that was handed out starts at %#x", address.value()));
 }
@@ -33,15 +31,11 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE
 inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requested, Stream stream, void* annotation,
                                                                   Bytes least, Sample sample) {
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
-  const SizeGroup group = GroupFor(size);
   if (state_.returns.awaits()) [[unlikely]]
     state_.ledger.failures().Absorb(state_.returns.Poll());
-  Arena& arena = state_.arenas.Get(stream, group);
-  if (stream.may_end) [[unlikely]]
-    state_.ledger.failures().Absorb(arena.clock().MarkIfWanted());
+  Arena& arena = state_.arenas.Get(stream, ClassOf(size));
   Block* block = arena.Take(size);
   if (block == nullptr) [[unlikely]] {
-    arena.clock().NamedAs(stream);
     absl::StatusOr<Block*> taken = TakeOnMiss(arena, size, requested);
     if (!taken.ok()) return taken.status();
     block = *taken;
@@ -49,7 +43,7 @@ inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requeste
   state_.CheckBlock(*block);
   block->use = {requested, annotation};
   state_.allocated.Insert(block);
-  state_.ledger.HandedOut(*block, group, sample);
+  state_.ledger.HandedOut(*block, arena.group(), sample);
   state_.CheckChange();
   return Allocation{block->address, size};
 }
@@ -113,8 +107,8 @@ absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
   if (!state_.health.ok()) return absl::OkStatus();
   Block* block = state_.allocated.Find(address);
   if (block == nullptr) return NotOurs(address);
-  // The program names the stream now.
-  if (stream != OwnerStream(*block)) state_.ledger.failures().Absorb(state_.clocks.Get(stream).MarkIfWanted());
+  if (stream == OwnerStream(*block)) return absl::OkStatus();
+  state_.clocks.Name(stream);
   AddStream(block, stream);
   return absl::OkStatus();
 }
@@ -171,6 +165,7 @@ absl::Status DeviceAllocator::MarkUse() {
   absl::MutexLock lock(&state_.mutex);
   if (!state_.health.ok()) return state_.health;
   const int64_t failures = state_.ledger.statistics().num_driver_failures;
+  state_.use_marks.SetSlowAside(state_.clocks);
   state_.use_marks.MoveToNow(state_.arenas, state_.clocks);
   if (state_.ledger.statistics().num_driver_failures > failures)
     state_.use_marks.MoveToNow(state_.arenas, state_.clocks);

@@ -50,10 +50,11 @@ namespace frugal {
   X(MemSetAccess, cuMemSetAccess)                               \
   X(MemUnmap, cuMemUnmap)
 
-// What is only told of, and may be lacking.
-#define FRUGAL_DRIVER_OPTIONAL(X)   \
-  X(DeviceGetName, cuDeviceGetName) \
-  X(DeviceGetUuid, cuDeviceGetUuid_v2)
+// What may be lacking: what is only told of, and what came with CUDA 12.0.
+#define FRUGAL_DRIVER_OPTIONAL(X)      \
+  X(DeviceGetName, cuDeviceGetName)    \
+  X(DeviceGetUuid, cuDeviceGetUuid_v2) \
+  X(StreamGetId, cuStreamGetId)
 
 struct DriverApi {
 #define FRUGAL_DECLARE(name, symbol) decltype(&::symbol) name = nullptr;

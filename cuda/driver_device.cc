@@ -396,6 +396,7 @@ absl::StatusOr<CUevent> DriverDevice::TakeEvent(CUcontext context) {
 absl::StatusOr<Event> DriverDevice::Record(Stream stream) {
   DriverScope scope(*this, ContextOf(stream));
   if (!scope.status().ok()) return scope.status();
+  if (absl::Status status = lives_.Check(stream); !status.ok()) return status;
   if (absl::Status status = CheckNotCapturing(stream); !status.ok()) return status;
   absl::StatusOr<CUevent> event = TakeEvent(ContextOf(stream));
   if (!event.ok()) return event.status();

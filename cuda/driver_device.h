@@ -20,6 +20,7 @@
 #include "cuda/address_ranges.h"
 #include "cuda/driver_api.h"
 #include "cuda/driver_times.h"
+#include "cuda/stream_lives.h"
 #include "cuda/unified_memory.h"
 
 namespace frugal {
@@ -59,6 +60,9 @@ class DriverDevice final : public Device {
     return result != CUDA_SUCCESS || current == context_ ? 0 : reinterpret_cast<uint64_t>(current);
   }
 
+  // See StreamLives.
+  Stream WithLife(Stream stream) { return lives_.Name(stream); }
+
   // What the driver promises and does not keep, and what is lost by it: one line for people; "" if nothing.
   const std::string& broken_promise() const { return broken_promise_; }
   // The device's name, and "GPU-" with its UUID, by which all processes know it; "" where the driver does not say.
@@ -89,7 +93,8 @@ class DriverDevice final : public Device {
   absl::StatusOr<Address> Malloc(Bytes size) override;
   absl::Status Free(Address segment) override;
 
-  // kUnavailable while `stream` is captured: the event would be part of the graph, not of what the stream does now.
+  // kUnavailable while `stream` is captured: the event would be part of the graph, not of what the stream does now. Of
+  // a stream that the program may destroy, kNotFound if its handle names another by now, or none.
   absl::StatusOr<Event> Record(Stream stream) override;
   absl::StatusOr<bool> HasPassed(Event event) override;
   absl::Status StreamWait(Stream stream, Event event) override;
@@ -127,6 +132,7 @@ class DriverDevice final : public Device {
   const int ordinal_;
   const CUdevice device_;
   const CUcontext context_;
+  StreamLives lives_{api_, context_};
   bool virtual_memory_ = false;
   std::unique_ptr<UnifiedMemory> unified_;
   // That may be made before the host is looked at again.

@@ -40,7 +40,8 @@ class Backing {
   // Gives free memory that is whole pages or segments back to the device until `enough` of it, or all, has gone, but
   // for what a stream has not passed. Returns what went.
   virtual absl::StatusOr<Bytes> ReturnFree(Bytes enough) = 0;
-  // The same with what is idle by `marks`, and without a wait of the host.
+  // The same with what is idle by `marks`. The host waits only for streams that the program may have destroyed, or that
+  // fail.
   virtual absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) = 0;
 
   // See AllocatorSettings and DeviceAllocator. What cannot move needs none of these.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <bit>
+#include <limits>
 #include <optional>
 #include <utility>
 
@@ -20,9 +21,6 @@ Bytes ExtentSize(SizeGroup group, Bytes device_total, Bytes request) {
   return RoundUp(std::max(usual, request), kPageSize);
 }
 
-// When the driver has no room for mappings, views that nobody uses are dropped, so many at a time: 30 us each.
-constexpr int64_t kMostDropped = 1024;
-
 }  // namespace
 
 MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, MemoryLimit& memory_limit,
@@ -37,7 +35,8 @@ MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger,
       lock_(lock),
       handles_(device, clocks, lock),
       guests_(arenas, handles_, ledger),
-      returns_(arenas, handles_, clocks, ledger) {}
+      returns_(arenas, handles_, clocks, ledger),
+      views_(arenas, handles_, clocks, returns_, ledger) {}
 
 MovableBacking::~MovableBacking() {
   absl::Status status = handles_.ReleaseAll();
@@ -60,6 +59,7 @@ absl::Status MovableBacking::Extend(Arena& arena, Bytes size, WaitPolicy wait_po
 
 absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, WaitPolicy wait_policy) {
   if (remaps_) guests_.Recall(arena, wait_policy);
+  views_.Keep();
   if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
   if (std::optional<StitchPlan> again = PlanAgain(arena, size, wait_policy); again.has_value()) {
     return Commit(arena, *again, wait_policy);
@@ -73,7 +73,7 @@ absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, WaitPolicy w
   if (remaps_ && !status.ok() && plan->donations.empty()) {
     // What new memory is refused, for whatever reason, free memory may still serve.
     ledger_.failures().Absorb(status);
-    plan = PlanRemapping(arena, size, wait_policy, Pages(1), memory_limit_.Ask());
+    plan = PlanRemapping(arena, size, wait_policy, {Pages(1), true}, memory_limit_.Ask());
     status = plan.ok() ? Commit(arena, *plan, wait_policy) : plan.status();
   }
   return status;
@@ -81,44 +81,40 @@ absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, WaitPolicy w
 
 std::optional<StitchPlan> MovableBacking::PlanAgain(const Arena& arena, Bytes size, WaitPolicy wait_policy) {
   if (!remaps_ || options_.past_stitches == 0) return std::nullopt;
-  std::optional<Offers> offers;
-  return PlanStitchAgain(arena, size, [&]() -> const Offers& {
-    if (!offers.has_value()) offers.emplace(FindOffers(arena, wait_policy));
-    return *offers;
-  });
+  return PlanStitchAgain(arena, size, OffersFor(arena, wait_policy));
 }
 
 absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Arena& arena, Bytes size, WaitPolicy wait_policy,
                                                       const absl::StatusOr<MemoryInfo>& device) {
   if (!remaps_) return PlanInPlace(arena, size, wait_policy, device);
   ledger_.failures().Absorb(device.status());
-  if (!device.ok()) return PlanRemapping(arena, size, wait_policy, Pages(1), device);
+  if (!device.ok()) return PlanRemapping(arena, size, wait_policy, {Pages(1), true}, device);
   const Bytes left = memory_limit_.Left(*device, handles_.held().bytes());
-  const Pages largest = LargestPiece(arena, left);
-  Offers none({});
-  absl::StatusOr<StitchPlan> growth = Plan(&PlanStitch, arena, size, wait_policy, none, {largest, /*rounds_up=*/true});
+  const NewMemory memory{LargestPiece(size, left), /*is_short=*/left < handles_.held().bytes()};
+  Offers none;
+  absl::StatusOr<StitchPlan> growth = Plan(&PlanStitch, arena, size, wait_policy, none, memory);
   if (!growth.ok() || IsWorthGrowing(*growth, left)) return growth;
-  return PlanRemapping(arena, size, wait_policy, largest, device);
+  return PlanRemapping(arena, size, wait_policy, memory, device);
 }
 
 absl::StatusOr<StitchPlan> MovableBacking::PlanRemapping(Arena& arena, Bytes size, WaitPolicy wait_policy,
-                                                         Pages largest, const absl::StatusOr<MemoryInfo>& device) {
-  absl::StatusOr<StitchPlan> plan = PlanWithOffers(arena, size, wait_policy, largest, device);
+                                                         NewMemory memory, const absl::StatusOr<MemoryInfo>& device) {
+  absl::StatusOr<StitchPlan> plan = PlanWithOffers(arena, size, wait_policy, memory, device);
   if (!absl::IsResourceExhausted(plan.status()) || handles_.spares() == Pages(0)) return plan;
   // A spare of another size stands for none of the pieces, but keeps memory that they could be made of.
   ledger_.failures().Absorb(returns_.ReturnSpares().status());
-  return PlanWithOffers(arena, size, wait_policy, largest, memory_limit_.Ask());
+  return PlanWithOffers(arena, size, wait_policy, memory, memory_limit_.Ask());
 }
 
 absl::StatusOr<StitchPlan> MovableBacking::PlanWithOffers(Arena& arena, Bytes size, WaitPolicy wait_policy,
-                                                          Pages largest, const absl::StatusOr<MemoryInfo>& device) {
-  Offers offers = FindOffers(arena, wait_policy);
-  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, wait_policy, offers, {largest});
+                                                          NewMemory memory, const absl::StatusOr<MemoryInfo>& device) {
+  Offers offers = OffersFor(arena, wait_policy);
+  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, wait_policy, offers, memory);
   if (!plan.ok()) return plan;
   absl::Status allowed = Allow(*plan, wait_policy, device);
   if (absl::IsResourceExhausted(allowed) && plan->to_create + offers.pages() > PagesCovering(size)) {
     // The place joins free memory, whose pages it cannot take as well. One apart can take all.
-    plan = Plan(&PlanStitchApart, arena, size, wait_policy, offers, {largest});
+    plan = Plan(&PlanStitchApart, arena, size, wait_policy, offers, memory);
     allowed = plan.ok() ? Allow(*plan, wait_policy, device) : plan.status();
   }
   if (!allowed.ok()) return allowed;
@@ -127,7 +123,7 @@ absl::StatusOr<StitchPlan> MovableBacking::PlanWithOffers(Arena& arena, Bytes si
 
 absl::StatusOr<StitchPlan> MovableBacking::PlanInPlace(Arena& arena, Bytes size, WaitPolicy wait_policy,
                                                        const absl::StatusOr<MemoryInfo>& device) {
-  Offers none({});
+  Offers none;
   absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, wait_policy, none);
   if (!plan.ok()) return plan;
   absl::Status allowed = Allow(*plan, wait_policy, device);
@@ -144,12 +140,10 @@ absl::StatusOr<StitchPlan> MovableBacking::PlanInPlace(Arena& arena, Bytes size,
   return plan;
 }
 
-Pages MovableBacking::LargestPiece(const Arena& arena, Bytes left) const {
-  // Small blocks never need much.
-  if (arena.group() == SizeGroup::kSmall) return Pages(1);
-  const bool is_ample = left.count() / options_.ample_times >= handles_.held().bytes().count();
-  const int64_t part = is_ample ? options_.ample_part : options_.piece_part;
-  const int64_t pages = std::clamp<int64_t>(PagesCovering(left).count() / part, 1, options_.largest_piece);
+Pages MovableBacking::LargestPiece(Bytes size, Bytes left) const {
+  const int64_t most =
+      std::min(PagesCovering(left).count() / options_.piece_part, PagesCovering(size).count() / options_.request_part);
+  const int64_t pages = std::clamp<int64_t>(most, 1, options_.largest_piece);
   return Pages(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(pages))));
 }
 
@@ -198,21 +192,27 @@ absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
   return &extent;
 }
 
-Offers MovableBacking::FindOffers(const Arena& arena, WaitPolicy wait_policy) {
-  std::vector<Donation> donations;
-  for (const Arena* donor : arenas_.all()) {
-    if (donor->free_blocks().LargestSize() < kPageSize) continue;
-    for (const Donation& donation : WholeFreeHandles(*donor)) {
-      if (MayTake(arena, donation, wait_policy)) donations.push_back(donation);
-    }
-  }
-  return Offers(std::move(donations));
+Offers MovableBacking::OffersFor(const Arena& arena, WaitPolicy wait_policy) {
+  // Work of a stream passes in order, so what it was asked about one block answers for others.
+  struct Asked {
+    StreamClock::Tick passed = 0;
+    StreamClock::Tick not_passed = std::numeric_limits<StreamClock::Tick>::max();
+  };
+  return Offers(arenas_.all(), [this, &arena, wait_policy,
+                                asked = absl::flat_hash_map<const StreamClock*, Asked>()](const Block& block) mutable {
+    StreamClock& owner = block.extent->arena().clock();
+    if (&owner == &arena.clock()) return true;
+    const StreamClock::Tick last_use = owner.Expand(block.last_use);
+    Asked& answers = asked[&owner];
+    if (last_use <= answers.passed) return true;
+    if (last_use >= answers.not_passed) return false;
+    const bool may_take = MayTake(owner, last_use, wait_policy);
+    (may_take ? answers.passed : answers.not_passed) = last_use;
+    return may_take;
+  });
 }
 
-bool MovableBacking::MayTake(const Arena& arena, const Donation& donation, WaitPolicy wait_policy) {
-  StreamClock& owner = donation.run.extent->arena().clock();
-  if (owner.stream() == arena.clock().stream()) return true;
-  const StreamClock::Tick last_use = owner.Expand(donation.block->last_use);
+bool MovableBacking::MayTake(StreamClock& owner, StreamClock::Tick last_use, WaitPolicy wait_policy) {
   // Work of a stream that is being captured, or whose events fail, cannot be waited for.
   const bool can_be_waited_for = wait_policy >= WaitPolicy::kThroughStreamWaits && !owner.fails();
   const absl::StatusOr<bool> may_take = can_be_waited_for ? owner.End(last_use) : owner.HasPassedOnceEnded(last_use);
@@ -222,15 +222,18 @@ bool MovableBacking::MayTake(const Arena& arena, const Donation& donation, WaitP
 }
 
 absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Arena& arena, Bytes size, WaitPolicy wait_policy,
-                                                Offers& offers, NewHandles new_handles) {
+                                                Offers& offers, NewMemory memory) {
   const auto may_unmap = [this](PageRef page) { return returns_.HasLeft(page); };
-  const StitchRequest request{size, offers, new_handles, costs_, options_, may_unmap};
+  const StitchRequest request{size, offers, memory.largest, memory.is_short, costs_, options_, may_unmap};
   std::optional<StitchPlan> plan = planner(arena, request);
-  while (!plan.has_value()) {
-    absl::Status added = AddExtent(arena, RoomApart(request)).status();
-    if (!added.ok()) return added;
+  for (bool made_places = false; !plan.has_value();) {
+    made_places = !made_places && views_.MakePlaces(arena);
+    if (!made_places) {
+      absl::Status added = AddExtent(arena, RoomApart(request)).status();
+      if (!added.ok()) return added;
+    }
     // Others went on while the addresses were reserved.
-    if (offers.pages() > Pages(0)) offers = FindOffers(arena, wait_policy);
+    if (offers.pages() > Pages(0)) offers = OffersFor(arena, wait_policy);
     plan = planner(arena, request);
   }
   return *std::move(plan);
@@ -260,24 +263,8 @@ absl::Status MovableBacking::MakeTarget(StitchPlan& plan) {
 }
 
 absl::Status MovableBacking::MakeRoomForMappings(const absl::Status& failure) {
-  DropUnusedViews();
+  views_.MakeRoomForMappings();
   return absl::InternalError(failure.message());
-}
-
-void MovableBacking::DropUnusedViews() {
-  int64_t dropped = 0;
-  // A copy: new streams may come while the driver works.
-  for (const Arena* arena : std::vector<Arena*>(arenas_.all())) {
-    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
-      for (int64_t page = 0; page < extent->pages().touched(); ++page) {
-        if (dropped >= kMostDropped) return;
-        if (extent->pages().view(page).state != View::State::kStale || IsKept(*extent, page)) continue;
-        if (!returns_.HasLeft({extent.get(), page})) continue;
-        // What cannot be unmapped now stays as it is, which harms nobody.
-        ledger_.failures().Absorb(handles_.UnmapRun({extent.get(), page, 1}, &dropped));
-      }
-    }
-  }
 }
 
 absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPlan& plan, WaitPolicy wait_policy) {
@@ -413,7 +400,7 @@ absl::StatusOr<PageRun> MovableBacking::LivePages(Address start, Bytes size) con
 void MovableBacking::CheckInvariants() const {
   handles_.CheckInvariants();
   const Bytes reserved(ledger_.statistics().reserved_bytes[SizeGroup::kAll].current);
-  FRUGAL_CHECK(reserved + (handles_.spares() + handles_.in_flight()).bytes() == handles_.held().bytes());
+  FRUGAL_CHECK(reserved + (handles_.spares() + handles_.counts().in_flight).bytes() == handles_.held().bytes());
 }
 
 }  // namespace frugal

@@ -15,6 +15,7 @@
 #include "allocator/backing/guest_returns.h"
 #include "allocator/backing/memory_limit.h"
 #include "allocator/backing/page_returns.h"
+#include "allocator/backing/view_bound.h"
 #include "allocator/blocks/address_directory.h"
 #include "allocator/blocks/allocator_locks.h"
 #include "allocator/blocks/arena_set.h"
@@ -63,37 +64,43 @@ class MovableBacking : public Backing {
   // kUnavailable: the arena's stream would have to wait for another, and is being captured.
   absl::Status ExtendWithin(Arena& arena, Bytes size, WaitPolicy wait_policy);
 
+  // What may be taken from the device for a request.
+  struct NewMemory {
+    Pages largest;  // handle
+    bool is_short;  // less is left to take than is held: pages are saved, whatever that costs the driver
+  };
+
   // What the arena gets, planned and allowed; nothing has changed for it yet. kResourceExhausted: not within
   // `wait_policy`. `device` is what the device has; where asking failed, what takes no new memory is still allowed.
   absl::StatusOr<StitchPlan> ChoosePlan(Arena& arena, Bytes size, WaitPolicy wait_policy,
                                         const absl::StatusOr<MemoryInfo>& device);
   // What takes no driver call.
   std::optional<StitchPlan> PlanAgain(const Arena& arena, Bytes size, WaitPolicy wait_policy);
-  // Free handles from anywhere, and new ones, of at most `largest`, for what is lacking.
-  absl::StatusOr<StitchPlan> PlanRemapping(Arena& arena, Bytes size, WaitPolicy wait_policy, Pages largest,
+  // Free handles from anywhere, and new ones, as `memory` says, for what is lacking.
+  absl::StatusOr<StitchPlan> PlanRemapping(Arena& arena, Bytes size, WaitPolicy wait_policy, NewMemory memory,
                                            const absl::StatusOr<MemoryInfo>& device);
-  absl::StatusOr<StitchPlan> PlanWithOffers(Arena& arena, Bytes size, WaitPolicy wait_policy, Pages largest,
+  absl::StatusOr<StitchPlan> PlanWithOffers(Arena& arena, Bytes size, WaitPolicy wait_policy, NewMemory memory,
                                             const absl::StatusOr<MemoryInfo>& device);
   // New memory alone, where nothing may move.
   absl::StatusOr<StitchPlan> PlanInPlace(Arena& arena, Bytes size, WaitPolicy wait_policy,
                                          const absl::StatusOr<MemoryInfo>& device);
 
-  // Of the new handles for the arena, with so much left to take.
-  Pages LargestPiece(const Arena& arena, Bytes left) const;
+  // Of the new handles for a request of `size`, with so much left to take.
+  Pages LargestPiece(Bytes size, Bytes left) const;
   // The price of memory: held + new - most in use <= min(left / waste_part, most in use / use_part), where `left` is
   // what could still be taken after it. So the nearer the device is to being full, the less memory spares driver time.
   bool IsWorthGrowing(const StitchPlan& plan, Bytes left) const;
 
   absl::StatusOr<Extent*> AddExtent(Arena& arena, Bytes size);
   // The memory that `arena` may take now.
-  Offers FindOffers(const Arena& arena, WaitPolicy wait_policy);
-  bool MayTake(const Arena& arena, const Donation& donation, WaitPolicy wait_policy);
+  Offers OffersFor(const Arena& arena, WaitPolicy wait_policy);
+  bool MayTake(StreamClock& owner, StreamClock::Tick last_use, WaitPolicy wait_policy);
   // PlanStitch, or PlanStitchApart: where no page was mapped before, so that it takes the fewest new pages there can
   // be.
   using Planner = std::optional<StitchPlan>(const Arena&, const StitchRequest&);
-  // Adds a range if none has a place, and finds the offers anew then.
+  // Makes places, or adds a range, if none has one, and finds the offers anew then.
   absl::StatusOr<StitchPlan> Plan(Planner* planner, Arena& arena, Bytes size, WaitPolicy wait_policy, Offers& offers,
-                                  NewHandles new_handles = {});
+                                  NewMemory memory = {Pages(1), true});
   // A request that cannot fit is refused before it is planned, page by page.
   absl::Status CheckDeviceHolds(Bytes size);
   // kResourceExhausted: what the plan creates is more than may be held within `wait_policy`.
@@ -104,7 +111,6 @@ class MovableBacking : public Backing {
   // Memory could not be mapped although it was there: the driver's tables are full, which all processes of the node
   // share. Drops views that nobody uses, for the next try; returns the error that it was.
   absl::Status MakeRoomForMappings(const absl::Status& failure);
-  void DropUnusedViews();
   // The arena's stream waits for those that have not passed; the host does if the stream cannot and `wait_policy`
   // allows it.
   absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan, WaitPolicy wait_policy);
@@ -137,6 +143,7 @@ class MovableBacking : public Backing {
   HandleTable handles_;
   GuestReturns guests_;
   PageReturns returns_;
+  ViewBound views_;
 };
 
 }  // namespace frugal

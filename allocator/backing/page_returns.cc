@@ -29,7 +29,13 @@ absl::StatusOr<Bytes> PageReturns::ReturnFree(Bytes enough) {
 
 absl::StatusOr<Bytes> PageReturns::ReturnIdle(Bytes enough, const UseMarks& marks) {
   Leaving leaving;
-  if (marks.era() == 0 || !clocks_.HasPassed(marks.era())) return leaving.size;
+  if (marks.era() == 0) return leaving.size;
+  if (IsBehindHost(marks) && clocks_.IsQuiet()) {
+    ++ledger_.statistics().num_sync_all_streams;
+    // Where it fails, the memory stays.
+    clocks_.TryWaitForAll();
+  }
+  if (!clocks_.HasPassed(marks.era())) return leaving.size;
   for (Arena* arena : arenas_.all()) ChooseIdleOf(*arena, enough, marks, leaving);
   return Return(leaving);
 }
@@ -38,6 +44,18 @@ absl::StatusOr<Bytes> PageReturns::ReturnSpares() {
   Leaving leaving;
   ChooseSpares(kUnlimited, leaving);
   return Return(leaving);
+}
+
+bool PageReturns::IsBehindHost(const UseMarks& marks) {
+  if (!clocks_.HasPassed(marks.era())) return clocks_.NeedsHost(marks.era());
+  return std::any_of(arenas_.all().begin(), arenas_.all().end(), [&](const Arena* arena) {
+    StreamClock& clock = arena->clock();
+    if (clock.stream().lasts() || arena->free_blocks().LargestSize() < kPageSize) return false;
+    const std::vector<Donation> free = WholeFreeHandles(*arena);
+    return std::any_of(free.begin(), free.end(), [&](const Donation& one) {
+      return marks.IsUnused(*one.block) && clock.Expand(one.block->last_use) >= clock.now();
+    });
+  });
 }
 
 void PageReturns::ChooseSpares(Bytes enough, Leaving& leaving) {

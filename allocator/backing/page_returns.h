@@ -25,8 +25,9 @@ class PageReturns {
   PageReturns(ArenaSet& arenas, HandleTable& handles, StreamClocks& clocks, Ledger& ledger)
       : arenas_(arenas), handles_(handles), clocks_(clocks), ledger_(ledger) {}
 
-  // See Backing. The first gives what all streams have passed since the latest era ended. On an error what has gone has
-  // gone.
+  // See Backing. The first gives what all streams have passed since the latest era ended. The second waits for streams
+  // that the program may have destroyed, and for those that fail, while no other has anything to do: a stream that may
+  // be busy for ever is not waited for. On an error what has gone has gone.
   absl::StatusOr<Bytes> ReturnFree(Bytes enough);
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks);
 
@@ -46,6 +47,8 @@ class PageReturns {
     std::vector<Block*> blocks;   // claimed ones, of whole handles
   };
 
+  // Whether idle memory cannot be had but behind a wait of the host.
+  bool IsBehindHost(const UseMarks& marks);
   void ChooseSpares(Bytes enough, Leaving& leaving);
   // `era`: all streams have passed it, and nobody was told to use the pages after it.
   void ChoosePagesOf(Arena& arena, Bytes enough, StreamClocks::Era era, Leaving& leaving);

@@ -1,4 +1,4 @@
-// The blocks of one stream and one size group: where they lie, which are free, where the holes are.
+// The blocks of one stream and one size class: where they lie, which are free, where the holes are.
 
 #ifndef FRUGAL_ALLOCATOR_BLOCKS_ARENA_H_
 #define FRUGAL_ALLOCATOR_BLOCKS_ARENA_H_
@@ -13,6 +13,7 @@
 #include "allocator/blocks/free_index.h"
 #include "allocator/blocks/ledger.h"
 #include "allocator/blocks/past_stitches.h"
+#include "allocator/blocks/size_class.h"
 #include "allocator/blocks/statistics.h"
 #include "allocator/blocks/stream_clock.h"
 #include "allocator/port/device.h"
@@ -25,12 +26,14 @@ namespace frugal {
 // Invariants: the free index holds each free block of the extents and nothing else; the same for holes.
 class Arena {
  public:
-  Arena(StreamClock& clock, SizeGroup group, BlockFactory& blocks, Ledger& ledger)
-      : clock_(clock), group_(group), blocks_(blocks), ledger_(ledger) {}
+  Arena(StreamClock& clock, SizeClass size_class, BlockFactory& blocks, Ledger& ledger)
+      : clock_(clock), size_class_(size_class), group_(GroupOf(size_class)), blocks_(blocks), ledger_(ledger) {}
   Arena(const Arena&) = delete;
   Arena& operator=(const Arena&) = delete;
 
   StreamClock& clock() const { return clock_; }
+  SizeClass size_class() const { return size_class_; }
+  // As the statistics count.
   SizeGroup group() const { return group_; }
   const FreeIndex& free_blocks() const { return free_; }
   const absl::btree_map<Address, Block*>& holes() const { return holes_; }
@@ -88,6 +91,7 @@ class Arena {
   }
 
   StreamClock& clock_;
+  const SizeClass size_class_;
   const SizeGroup group_;
   BlockFactory& blocks_;
   Ledger& ledger_;

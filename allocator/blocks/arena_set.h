@@ -1,4 +1,4 @@
-// All arenas of a device: one for each stream and size group that was asked for.
+// All arenas of a device: one for each stream and size class that was asked for.
 
 #ifndef FRUGAL_ALLOCATOR_BLOCKS_ARENA_SET_H_
 #define FRUGAL_ALLOCATOR_BLOCKS_ARENA_SET_H_
@@ -18,15 +18,19 @@
 
 namespace frugal {
 
-// Not thread-safe.
+// An arena stays with its clock, which may go on to another stream when its own has ended. Not thread-safe.
 class ArenaSet {
  public:
   ArenaSet(StreamClocks& clocks, Ledger& ledger) : clocks_(clocks), ledger_(ledger) {}
 
-  Arena& Get(Stream stream, SizeGroup group) {
-    Arena*& recent = recent_[RecentSlot(stream, group)];
-    if (recent == nullptr || recent->clock().stream() != stream || recent->group() != group) [[unlikely]] {
-      recent = &Find(stream, group);
+  // The program names the stream at this moment.
+  Arena& Get(Stream stream, SizeClass size_class) {
+    Arena*& recent = recent_[RecentSlot(stream, size_class)];
+    if (recent == nullptr || recent->clock().stream() != stream || recent->size_class() != size_class) [[unlikely]] {
+      Arena& found = Find(stream, size_class);
+      // The others are named each time.
+      if (!stream.lasts()) return found;
+      recent = &found;
     }
     return *recent;
   }
@@ -45,14 +49,16 @@ class ArenaSet {
   static constexpr size_t kRecent = 64;
 
   // Streams are numbers or, on a GPU, pointers: their low bits alone say little.
-  static size_t RecentSlot(Stream stream, SizeGroup group) {
-    return ((stream.id * 2 + static_cast<uint64_t>(group)) * 0x9e3779b97f4a7c15u) >> (64 - std::countr_zero(kRecent));
+  static size_t RecentSlot(Stream stream, SizeClass size_class) {
+    return ((stream.id * 4 + static_cast<uint64_t>(size_class)) * 0x9e3779b97f4a7c15u) >>
+           (64 - std::countr_zero(kRecent));
   }
 
-  Arena& Find(Stream stream, SizeGroup group) {
-    std::unique_ptr<Arena>& arena = by_key_[{stream, group}];
+  Arena& Find(Stream stream, SizeClass size_class) {
+    StreamClock& clock = clocks_.Name(stream);
+    std::unique_ptr<Arena>& arena = by_key_[{&clock, size_class}];
     if (arena == nullptr) {
-      arena = std::make_unique<Arena>(clocks_.Get(stream), group, blocks_, ledger_);
+      arena = std::make_unique<Arena>(clock, size_class, blocks_, ledger_);
       all_.push_back(arena.get());
     }
     return *arena;
@@ -61,7 +67,7 @@ class ArenaSet {
   StreamClocks& clocks_;
   Ledger& ledger_;
   BlockFactory blocks_;
-  absl::flat_hash_map<std::pair<Stream, SizeGroup>, std::unique_ptr<Arena>> by_key_;
+  absl::flat_hash_map<std::pair<const StreamClock*, SizeClass>, std::unique_ptr<Arena>> by_key_;
   // The latest found with the same hash: the hash table costs five times as much.
   std::array<Arena*, kRecent> recent_ = {};
   std::vector<Arena*> all_;

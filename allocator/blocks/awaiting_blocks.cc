@@ -14,14 +14,16 @@ void Passed(Block* block, AwaitingBlocks::Ready ready) {
 
 }  // namespace
 
-absl::Status AwaitingBlocks::Add(Block* block, absl::Span<const Stream> streams) {
+absl::Status AwaitingBlocks::Add(Block* block, absl::Span<StreamClock* const> streams) {
   absl::Status status;
   block->awaited_streams = 0;
-  for (Stream stream : streams) {
-    Use use{nullptr, block};
-    status.Update(Mark(stream, use));
-    by_stream_[stream].uses.push_back(std::move(use));
+  for (StreamClock* clock : streams) {
+    Queue& queue = by_stream_[clock->stream()];
+    queue.clock = clock;
+    queue.uses.push_back({clock->now(), block});
     ++block->awaited_streams;
+    const absl::Status marked = clock->Mark();
+    if (!absl::IsUnavailable(marked) && !absl::IsNotFound(marked)) status.Update(marked);
   }
   return status;
 }
@@ -29,22 +31,23 @@ absl::Status AwaitingBlocks::Add(Block* block, absl::Span<const Stream> streams)
 absl::Status AwaitingBlocks::Poll(Ready ready) {
   absl::Status status;
   for (auto& [stream, queue] : by_stream_) {
-    if (queue.failures >= kMostFailures) continue;
+    if (queue.failures >= kMostFailures && queue.clock->fails()) continue;
     status.Update(Drain(
-        stream, queue, [](Fence& fence) { return fence.HasPassed(); }, ready));
+        queue, [](StreamClock& clock, Tick tick) { return clock.HasPassedOnceEnded(tick); }, ready));
   }
   EraseEmptyQueues();
   return status;
 }
 
 absl::Status AwaitingBlocks::Synchronize(Ready ready) {
-  const auto wait = [](Fence& fence) -> absl::StatusOr<bool> {
-    absl::Status status = fence.Synchronize();
+  const auto wait = [](StreamClock& clock, Tick tick) -> absl::StatusOr<bool> {
+    absl::Status status = clock.Synchronize(tick);
+    if (absl::IsUnavailable(status)) return false;
     if (!status.ok()) return status;
     return true;
   };
   absl::Status status;
-  for (auto& [stream, queue] : by_stream_) status.Update(Drain(stream, queue, wait, ready));
+  for (auto& [stream, queue] : by_stream_) status.Update(Drain(queue, wait, ready));
   EraseEmptyQueues();
   return status;
 }
@@ -59,13 +62,15 @@ void AwaitingBlocks::Settle(Ready ready) {
 absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready ready) {
   absl::Status failed;
   for (auto& [stream, queue] : by_stream_) {
-    // The last fence of a stream covers all before it.
-    Fence* last = nullptr;
-    for (Use& use : queue.uses) {
-      if (use.fence != nullptr && OwnerStream(*use.block) == owner) last = use.fence.get();
+    StreamClock& clock = *queue.clock;
+    const auto is_covered = [&](const Use& use) { return use.tick < clock.now() && OwnerStream(*use.block) == owner; };
+    // The last tick of a stream covers all before it.
+    Tick last = 0;
+    for (const Use& use : queue.uses) {
+      if (is_covered(use)) last = use.tick;
     }
-    if (last == nullptr) continue;
-    const absl::Status status = last->MakeWait(owner);
+    if (last == 0) continue;
+    const absl::Status status = clock.MakeWait(owner, last);
     // An owner that is being captured can wait for nobody, which is no error.
     if (absl::IsUnavailable(status)) break;
     failed.Update(status);
@@ -73,9 +78,9 @@ absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready r
     ++waits;
     std::vector<Block*> passed;
     std::erase_if(queue.uses, [&](const Use& use) {
-      const bool covered = use.fence != nullptr && OwnerStream(*use.block) == owner;
-      if (covered) passed.push_back(use.block);
-      return covered;
+      if (!is_covered(use)) return false;
+      passed.push_back(use.block);
+      return true;
     });
     for (Block* block : passed) Passed(block, ready);
   }
@@ -83,43 +88,20 @@ absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready r
   return failed;
 }
 
-absl::Status AwaitingBlocks::Mark(Stream stream, Use& use) {
-  absl::StatusOr<std::shared_ptr<Fence>> fence = Fence::Record(device_, stream);
-  if (absl::IsUnavailable(fence.status())) return absl::OkStatus();
-  if (!fence.ok()) return fence.status();
-  use.fence = *std::move(fence);
-  return absl::OkStatus();
-}
-
-absl::Status AwaitingBlocks::Drain(Stream stream, Queue& queue,
-                                   absl::FunctionRef<absl::StatusOr<bool>(Fence&)> has_passed, Ready ready) {
+absl::Status AwaitingBlocks::Drain(Queue& queue, Question has_passed, Ready ready) {
   while (!queue.uses.empty()) {
-    Use& use = queue.uses.front();
-    if (use.fence == nullptr) {
-      if (stream.may_end) return absl::OkStatus();
-      absl::Status marked = Mark(stream, use);
-      if (!marked.ok()) return Failed(queue, std::move(marked));
-      if (use.fence == nullptr) return absl::OkStatus();
-      // What comes now covers the others as well: a mark for each, once the one before has passed, would have every
-      // block wait for work that came after it.
-      for (Use& other : queue.uses) {
-        if (other.fence == nullptr) other.fence = use.fence;
-      }
+    const Use use = queue.uses.front();
+    const absl::StatusOr<bool> passed = has_passed(*queue.clock, use.tick);
+    if (!passed.ok()) {
+      ++queue.failures;
+      return passed.status();
     }
-    absl::StatusOr<bool> passed = has_passed(*use.fence);
-    if (!passed.ok()) return Failed(queue, passed.status());
     queue.failures = 0;
     if (!*passed) return absl::OkStatus();
-    Block* block = use.block;
     queue.uses.pop_front();
-    Passed(block, ready);
+    Passed(use.block, ready);
   }
   return absl::OkStatus();
-}
-
-absl::Status AwaitingBlocks::Failed(Queue& queue, absl::Status status) {
-  ++queue.failures;
-  return status;
 }
 
 void AwaitingBlocks::EraseEmptyQueues() {

@@ -40,8 +40,12 @@ class PageTable {
     if (page >= touched()) views_.resize(static_cast<size_t>(page) + 1);
     return views_[static_cast<size_t>(page)];
   }
-  // No page from this one on was ever mapped.
+  // No page from this one on was ever mapped, or none is since Forget.
   int64_t touched() const { return static_cast<int64_t>(views_.size()); }
+  // The pages at the end that are not mapped are as if they never had been.
+  void Forget() {
+    while (!views_.empty() && views_.back().state == View::State::kNone) views_.pop_back();
+  }
 
   // How many handles are live here that have their home elsewhere.
   int64_t guests() const { return guests_; }
@@ -61,7 +65,7 @@ class PageTable {
 
  private:
   static inline const View kNoView = {};
-  // One a page, up to the last that was ever mapped: ranges are reserved several times as large as the device.
+  // One a page, up to the last that is taken for mapped: ranges are reserved several times as large as the device.
   std::vector<View> views_;
   int64_t guests_ = 0;
   int64_t in_place_ = 0;

@@ -5,19 +5,6 @@
 namespace frugal {
 
 absl::Status StreamClock::Mark() {
-  if (!stream_.may_end) return Record();
-  wants_mark_ = true;
-  return absl::UnavailableError("the program may have destroyed the stream");
-}
-
-absl::Status StreamClock::MarkIfWanted() {
-  if (!wants_mark_) return absl::OkStatus();
-  absl::Status status = Record();
-  wants_mark_ = !status.ok();
-  return status;
-}
-
-absl::Status StreamClock::Record() {
   absl::StatusOr<std::shared_ptr<Fence>> fence = Fence::Record(device_, stream_);
   if (!fence.ok()) return Noted(fence.status());
   fences_.push_back(*std::move(fence));
@@ -28,11 +15,12 @@ absl::Status StreamClock::Record() {
 void StreamClock::Settle() {
   fences_.clear();
   passed_ = now_++;
-  fails_ = wants_mark_ = false;
+  fails_ = false;
 }
 
 absl::StatusOr<bool> StreamClock::End(Tick tick) {
   if (tick < now_) return true;
+  if (!stream_.lasts()) return false;
   absl::Status marked = Mark();
   if (absl::IsUnavailable(marked)) return false;
   if (!marked.ok()) return marked;
@@ -55,8 +43,10 @@ absl::StatusOr<bool> StreamClock::HasPassed(Tick tick) {
 
 absl::Status StreamClock::Synchronize(Tick tick) {
   if (tick <= passed_) return absl::OkStatus();
-  absl::Status status = tick < now_ ? absl::OkStatus() : Mark();
-  if (status.ok()) status = Noted(FenceOf(tick).Synchronize());
+  const absl::StatusOr<bool> ended = End(tick);
+  if (!ended.ok()) return ended.status();
+  if (!*ended) return absl::UnavailableError("the stream cannot be marked now");
+  absl::Status status = Noted(FenceOf(tick).Synchronize());
   if (status.ok()) Passed(tick);
   return status;
 }
@@ -66,7 +56,7 @@ absl::Status StreamClock::MakeWait(Stream waiter, Tick tick) {
 }
 
 absl::Status StreamClock::Noted(absl::Status status) {
-  if (!absl::IsUnavailable(status)) fails_ = !status.ok();
+  if (!absl::IsUnavailable(status) && !absl::IsNotFound(status)) fails_ = !status.ok();
   return status;
 }
 

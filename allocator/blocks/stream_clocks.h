@@ -3,6 +3,7 @@
 #ifndef FRUGAL_ALLOCATOR_BLOCKS_STREAM_CLOCKS_H_
 #define FRUGAL_ALLOCATOR_BLOCKS_STREAM_CLOCKS_H_
 
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <memory>
@@ -25,8 +26,14 @@ namespace frugal {
 // Eras are numbered from 1. A view that is left behind is stamped with the present era; the first question about that
 // era ends it, with a mark in each stream. An event that fails is no error here: the era has then not passed.
 //
-// Streams that are being captured take no part: they cannot be marked, nothing of theirs runs before the capture is
-// over, and PyTorch waits for the device before it begins one.
+// Not every stream takes part in every era:
+// - One that is being captured cannot be marked, nothing of its runs before the capture is over, and PyTorch waits for
+//   the device before it begins one.
+// - One that the program may destroy is known from its naming until the host has next waited for all work. It is marked
+//   when it is named, once an era: so one that is gone costs others a single wait. One whose events fail is out from
+//   such a wait until an event of it has passed.
+// - One that was set aside, since it passes nothing for too long, is out until it has passed what it was asked for.
+// This is for programs with a mistake. Whether memory may be used anew is asked of its own stream, whatever the eras.
 // Not thread-safe.
 class StreamClocks {
  public:
@@ -38,14 +45,16 @@ class StreamClocks {
   StreamClocks(const StreamClocks&) = delete;
   StreamClocks& operator=(const StreamClocks&) = delete;
 
-  // The stream is known from now on.
-  StreamClock& Get(Stream stream);
+  // The program names the stream at this moment. One with its handle and another life has ended.
+  StreamClock& Name(Stream stream);
+  // null: the stream was never named, or it has ended and the host has waited for all work since.
+  StreamClock* Find(Stream stream) const;
 
   // f(Stream) for each known stream that the program does not destroy.
   template <typename F>
   void ForEachLasting(F&& f) const {
-    for (const StreamClock* clock : all_) {
-      if (!clock->stream().may_end) f(clock->stream());
+    for (const std::unique_ptr<Member>& member : all_) {
+      if (member->clock.stream().lasts()) f(member->clock.stream());
     }
   }
 
@@ -58,30 +67,63 @@ class StreamClocks {
   }
   // Whether all that the known streams were told up to the end of `era`, ended now if it is the present one, is done.
   bool HasPassed(Era era);
+  // Whether `era` has not passed for want of nothing but an answer that only a wait of the host can give: of streams
+  // that the program may have destroyed, or whose events fail. REQUIRES: it has ended.
+  bool NeedsHost(Era era);
+  // Streams that have not passed `era` take part in no era until they have. REQUIRES: it has ended.
+  void SetAside(Era era);
+
   // The host waits for all work of the device. False if it could not, since a stream is being captured or the driver
   // fails: then it has waited for the streams that it could.
   bool WaitForAll();
+  // The same, but if it cannot wait for all it waits for none.
+  bool TryWaitForAll();
   // Whether only a wait of the host can tell what a stream has done.
   bool NeedsHost() const;
+  // Whether such a wait would be for these streams alone: all others have passed all that they were told, and nobody
+  // captures.
+  bool IsQuiet();
 
  private:
+  using Tick = StreamClock::Tick;
+
+  struct Member {
+    StreamClock clock;
+    Era marked_in;   // of one that may end: when it was last marked as it was named, or began
+    Tick aside = 0;  // not 0: it takes part in no era until this tick has passed
+  };
   struct Mark {
-    StreamClock* clock;
-    StreamClock::Tick tick;
+    Member* member;
+    Tick tick;
   };
   using Marks = std::vector<Mark>;
 
+  // Streams that ended are as good as new once the host has waited, and have ranges of addresses each. So many may be
+  // waiting for that: a program that makes a stream for each piece of work has one wait in so many.
+  static constexpr size_t kMostEnded = 16;
+
+  Member& Begin(Stream stream);
+  void MarkNamed(Member& member);
   Marks& MarksOf(Era era) { return ended_[static_cast<size_t>(era - passed_ - 1)]; }
+  // Whether the mark has passed, made now if it is still to be made.
+  bool HasPassed(const Mark& mark);
+  // What has not passed of an era that has ended.
+  Marks& Outstanding(Era era);
   void Passed(Era era);
   // Returns whether a stream is being captured.
   bool EndEra();
+  bool IsAside(Member& member);
+  void Settle();
   bool SynchronizeAll();
 
   Device& device_;
   Ledger& ledger_;
   const Reclaimer* const reclaimer_;
-  absl::flat_hash_map<Stream, std::unique_ptr<StreamClock>> by_stream_;
-  std::vector<StreamClock*> all_;  // in the order in which they became known
+  // The latest of each handle: those that last apart from those that may end, whose life counts as 1 here.
+  absl::flat_hash_map<Stream, Member*> by_stream_;
+  std::vector<std::unique_ptr<Member>> all_;  // in the order in which they became known
+  std::vector<Member*> gone_;                 // of streams that have ended
+  std::vector<Member*> unused_;               // the same, and the host has waited since
   Era era_ = 1;
   Era passed_ = 0;
   std::deque<Marks> ended_;  // of the eras after passed_, what has not passed: size = era_ - passed_ - 1

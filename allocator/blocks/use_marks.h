@@ -15,8 +15,13 @@ namespace frugal {
 // Not thread-safe. Can be copied, for those who go on by these marks while others move them.
 class UseMarks {
  public:
+  // An interval after the latest marks: streams that have not passed them all this time are waited for no longer.
+  void SetSlowAside(StreamClocks& clocks) const {
+    if (!clocks.HasPassed(era_)) clocks.SetAside(era_);
+  }
+
   // Moves the marks of the streams that have free memory to give back to now: one event for each stream that is known.
-  // The mark of a stream that cannot be marked now stays where it was.
+  // The mark of a stream that is captured, or fails, stays where it was.
   void MoveToNow(const ArenaSet& arenas, StreamClocks& clocks) {
     absl::flat_hash_map<const StreamClock*, StreamClock::Tick> present;
     for (const Arena* arena : arenas.all()) {
@@ -25,20 +30,24 @@ class UseMarks {
     if (present.empty()) return;
     era_ = clocks.End();
     for (const auto& [clock, tick] : present) {
-      if (clock->now() > tick) marks_[clock] = tick;
+      if (clock->now() > tick || !clock->stream().lasts()) marks_[clock] = tick;
     }
   }
 
   // The era that ended with the latest marks.
   StreamClocks::Era era() const { return era_; }
 
-  // Whether the free block has not been used since the mark of its stream, and its last use is done. No tick ends.
-  absl::StatusOr<bool> IsIdle(const Block& block) const {
-    StreamClock& clock = block.extent->arena().clock();
+  // Whether the free block has not been used since the mark of its stream.
+  bool IsUnused(const Block& block) const {
+    const StreamClock& clock = block.extent->arena().clock();
     const auto mark = marks_.find(&clock);
-    const StreamClock::Tick last_use = clock.Expand(block.last_use);
-    if (mark == marks_.end() || last_use > mark->second) return false;
-    return clock.HasPassed(last_use);
+    return mark != marks_.end() && clock.Expand(block.last_use) <= mark->second;
+  }
+  // And its last use is done. No tick ends.
+  absl::StatusOr<bool> IsIdle(const Block& block) const {
+    if (!IsUnused(block)) return false;
+    StreamClock& clock = block.extent->arena().clock();
+    return clock.HasPassed(clock.Expand(block.last_use));
   }
 
  private:

@@ -31,20 +31,27 @@ struct Stream {
   // The value of a cudaStream_t (0: the legacy default stream).
   uint64_t id = 0;
   // The driver's context that the stream is of, where that is not the device's primary one: a green context, or one of
-  // another GPU. 0: the device's primary context. The default streams of two contexts are two streams.
-  uint64_t context : 63 = 0;
-  // The program may destroy it at any time: it is touched only while the program names it, which is when memory is
-  // asked for on it. Says nothing about which stream it is.
-  uint64_t may_end : 1 = 0;
+  // another GPU. 0: the device's primary context. The default streams of two contexts are two streams. A pointer of a
+  // program has 48 bits at most, unless it asks the system for addresses beyond.
+  uint64_t context : 48 = 0;
+  // 0: it lasts as long as the program does. Else the program may destroy it at any time, and the next stream may get
+  // its handle: this number tells apart the streams that have one handle one after the other. Such a stream is touched
+  // only while the program names it, which is when memory is asked for on it, said to be used on it, or given back
+  // after such a use.
+  uint64_t life : 16 = 0;
 
-  friend constexpr bool operator==(Stream a, Stream b) { return a.id == b.id && a.context == b.context; }
+  constexpr bool lasts() const { return life == 0; }
+  // All but the handle; one comparison.
+  constexpr uint64_t which() const { return uint64_t{context} | uint64_t{life} << 48; }
+
+  friend constexpr bool operator==(Stream a, Stream b) { return a.id == b.id && a.which() == b.which(); }
   friend constexpr auto operator<=>(Stream a, Stream b) {
     const auto by_id = a.id <=> b.id;
-    return by_id != 0 ? by_id : a.context <=> b.context;
+    return by_id != 0 ? by_id : a.which() <=> b.which();
   }
   template <typename H>
   friend H AbslHashValue(H h, Stream s) {
-    return H::combine(std::move(h), s.id, s.context);
+    return H::combine(std::move(h), s.id, s.which());
   }
 };
 
@@ -100,7 +107,7 @@ class Device {
 
   // --- Stream order.
 
-  // The point that `stream` has been told to reach so far.
+  // The point that `stream` has been told to reach so far. kNotFound: the program has destroyed it.
   virtual absl::StatusOr<Event> Record(Stream stream) = 0;
   virtual absl::StatusOr<bool> HasPassed(Event event) = 0;
   // `stream` does nothing further before `event` has passed; the host does not wait.

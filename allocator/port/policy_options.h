@@ -11,26 +11,21 @@ namespace frugal {
 
 // X(name, figure, what it is). Figures named below are means over all histories, recorded | generated ones: "4x",
 // driver time on a GPU of four times the most live memory; "least", the smallest GPU over the most live memory.
-#define FRUGAL_POLICY_OPTIONS(X)                                                                                       \
-  /* At 16 4x is 0 | 12 % less, but of fewer recorded ones .99 is in use at 1.25 times; at 64 4x is 4 | 23 % more. */  \
-  X(waste_part, 24, "memory beyond the most ever in use may be this part of what is left, before remapping")           \
-  /* At 4 4x is 1 % more | 4 % less. Without it a program that needs 7 GiB may hold 15 of 200. */                      \
-  X(use_part, 2, "nor may it be more than this part of the most ever in use, or the largest handle")                   \
-  /* At 512 least is .0009 | .0012 more; at 2048 the driver time at 1.25 times is 19 | 25 % more, least .0008 less. */ \
-  X(piece_part, 1024, "a new handle is at most this part of what is left")                                             \
-  /* Never: 4x is 46 | 56 % more, least .0021 | .0006 less. */                                                         \
-  X(ample_times, 3, "times what is held, or more, is left while memory is ample")                                      \
-  /* At 256 4x is 23 | 24 % less, least .0015 | .0012 more. */                                                         \
-  X(ample_part, 512, "a new handle is at most this part of what is left while memory is ample")                        \
-  /* 64 MiB: a larger one is no faster by the GiB, and a small survivor pins all of it. */                             \
-  X(largest_piece, 32, "pages of the largest handle")                                                                  \
-  /* At 3 the driver time of a loop on a full device is more; at 16 nothing is better but that, in generated ones. */  \
-  X(most_edges, 8, "edges of holes that are looked at for a place, those that need the fewest pages")                  \
-  /* At 1 one loop of random sizes in 45 never reaches a steady state; at 10 and 100 all do. */                        \
-  X(unmap_weight, 10, "times the driver's unmap that a view in the way counts in the choice of a place")               \
-  /* Without, 4x is 0 | 13 % more, least .0003 less | .0006 more. */                                                   \
-  X(homes, 1, "whether a handle that served a stitch goes back to where it was when it is free")                       \
-  /* Without, 4x is 0 | 16 % more. */                                                                                  \
+#define FRUGAL_POLICY_OPTIONS(X)                                                                                      \
+  /* At 16 4x is 0 | 12 % less, but of fewer recorded ones .99 is in use at 1.25 times; at 64 4x is 4 | 23 % more. */ \
+  X(waste_part, 24, "memory beyond the most ever in use may be this part of what is left, before remapping")          \
+  /* At 4 4x is 1 % more | 4 % less. Without it a program that needs 7 GiB may hold 15 of 200. */                     \
+  X(use_part, 2, "nor may it be more than this part of the most ever in use, or the largest handle")                  \
+  X(piece_part, 1024, "a new handle is at most this part of what is left")                                            \
+  X(request_part, 32, "and of its request")                                                                           \
+  X(largest_piece, 8, "and has so many pages at most")                                                                \
+  /* At 3 the driver time of a loop on a full device is more; at 16 nothing is better but that, in generated ones. */ \
+  X(most_edges, 8, "edges of holes that are looked at for a place, those that need the fewest pages")                 \
+  /* At 1 one loop of random sizes in 45 never reaches a steady state; at 10 and 100 all do. */                       \
+  X(unmap_weight, 10, "times the driver's unmap that a view in the way counts in the choice of a place")              \
+  /* Without, 4x is 0 | 13 % more, least .0003 less | .0006 more. */                                                  \
+  X(homes, 1, "whether a handle that served a stitch goes back to where it was when it is free")                      \
+  /* Without, 4x is 0 | 16 % more. */                                                                                 \
   X(past_stitches, 1, "whether a request is stitched where one of its size was before, if that takes no call")
 
 struct PolicyOptions {

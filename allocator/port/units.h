@@ -50,6 +50,10 @@ inline constexpr Bytes kGrain = Bytes(512);
 // Requests up to this size live in a range of their own, so that a small survivor cannot pin a
 // handle between two large blocks. PyTorch's statistics draw the line at the same size.
 inline constexpr Bytes kSmallLimit = MiB(1);
+// And up to this size in another. Tensors of just 1 MiB are common, and leave no page whole where small ones that
+// outlive them lie between: without this line six of 200 programs with phases get less of a full GPU than with the
+// others, .979 at worst; with one range for all above 512 KiB instead ten do.
+inline constexpr Bytes kHalfPageLimit = KiB(512);
 
 class Pages {
  public:

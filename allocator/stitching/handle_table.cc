@@ -109,6 +109,7 @@ absl::Status HandleTable::MapAt(Handle* handle, PageRef place) {
         View{View::State::kStale, static_cast<int32_t>(part), handle};
   }
   handle->stale.push_back(place);
+  ++views_;
   return absl::OkStatus();
 }
 
@@ -137,6 +138,7 @@ absl::Status HandleTable::UnmapRun(PageRun run, int64_t* unmapped) {
 void HandleTable::Unmapped(PageRef place) {
   Handle* const handle = place.view().handle;
   FRUGAL_CHECK(handle != nullptr);
+  --views_;
   if (handle->place == place) {
     Settle(handle);
     handle->place = handle->home = PageRef();
@@ -188,10 +190,12 @@ void HandleTable::EraseStale(Handle& handle, const PageRef& place) {
 void HandleTable::CheckInvariants() const {
   size_t homeless = 0;
   Pages held;
+  int64_t views = 0;
   absl::flat_hash_map<const Extent*, int64_t> guests;
   absl::flat_hash_map<const Extent*, int64_t> in_place;
   for (const auto& [handle, owned] : handles_) {
     held += Pages(handle->pages);
+    views += std::ssize(handle->stale) + (handle->place.extent == nullptr ? 0 : 1);
     for (const PageRef& place : handle->stale) CheckView(*handle, place, View::State::kStale);
     if (handle->place.extent == nullptr) {
       ++homeless;
@@ -203,7 +207,7 @@ void HandleTable::CheckInvariants() const {
     guests[handle->place.extent] += handle->IsGuest() ? 1 : 0;
     in_place[handle->place.extent] += handle->keepers > 0 ? 1 : 0;
   }
-  FRUGAL_CHECK(homeless == spares_.size() + handles_in_flight_ && held == held_);
+  FRUGAL_CHECK(homeless == spares_.size() + handles_in_flight_ && held == held_ && views == views_);
   for (const auto& [extent, count] : guests) FRUGAL_CHECK(extent->pages().guests() == count);
   for (const auto& [extent, count] : in_place) FRUGAL_CHECK(extent->pages().in_place() == count);
 }

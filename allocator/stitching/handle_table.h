@@ -4,6 +4,7 @@
 #define FRUGAL_ALLOCATOR_STITCHING_HANDLE_TABLE_H_
 
 #include <cstdint>
+#include <iterator>
 #include <memory>
 #include <vector>
 
@@ -27,9 +28,14 @@ class HandleTable {
 
   Pages held() const { return held_; }
 
+  struct Counts {
+    int64_t handles;
+    int64_t views;    // the places that they can be seen at, together
+    Pages in_flight;  // of handles without a place that are no spares: between Create and Move, or on their way back
+  };
+  Counts counts() const { return {std::ssize(handles_), views_, in_flight_}; }
+
   Pages spares() const;
-  // Of handles without a place that are no spares: between Create and Move, or on their way back to the device.
-  Pages in_flight() const { return in_flight_; }
 
   // How many pages of those handles that are to be created no spare can stand for.
   Pages LackingFor(const std::vector<Piece>& pieces) const;
@@ -81,6 +87,7 @@ class HandleTable {
   absl::flat_hash_map<const Handle*, std::unique_ptr<Handle>> handles_;
   std::vector<Handle*> spares_;
   Pages held_;
+  int64_t views_ = 0;
   Pages in_flight_;
   size_t handles_in_flight_ = 0;
 };

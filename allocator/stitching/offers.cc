@@ -1,15 +1,9 @@
 #include "allocator/stitching/offers.h"
 
 #include <algorithm>
-#include <iterator>
-#include <utility>
 
 namespace frugal {
 namespace {
-
-bool Holds(const Donation& donation, const PageRef& place) {
-  return donation.run.extent == place.extent && donation.run.first <= place.page && place.page < donation.run.end();
-}
 
 // The parts of the run whose handles may leave it, from the highest address down: what is vacated then leaves the block
 // where it starts.
@@ -40,38 +34,61 @@ PageRun OfWholeHandles(PageRun run) {
   return run;
 }
 
+namespace {
+
+void AddWholeHandles(Block* block, std::vector<Donation>& donations) {
+  const PageRun run = OfWholeHandles(block->extent->WholePages(block->address, block->end()));
+  if (run.extent->pages().in_place() > 0) [[unlikely]] {
+    AddMovable(block, run, donations);
+  } else if (run.count > 0) {
+    donations.push_back({block, run});
+  }
+}
+
+}  // namespace
+
 std::vector<Donation> WholeFreeHandles(const Arena& arena) {
   std::vector<Donation> donations;
   arena.free_blocks().ForEachFromLargest([&donations](Block* block) {
     if (block->size < kPageSize) return false;
-    const PageRun run = OfWholeHandles(block->extent->WholePages(block->address, block->end()));
-    if (run.extent->pages().in_place() > 0) [[unlikely]] {
-      AddMovable(block, run, donations);
-    } else if (run.count > 0) {
-      donations.push_back({block, run});
-    }
+    AddWholeHandles(block, donations);
     return true;
   });
   return donations;
 }
 
-Offers::Offers(std::vector<Donation> donations) : from_largest_(std::move(donations)), by_address_(from_largest_) {
-  std::stable_sort(from_largest_.begin(), from_largest_.end(),
+const std::vector<Donation>& Offers::Find(Pages enough) const {
+  if (donors_ == nullptr || enough <= enough_) return found_;
+  enough_ = enough;
+  found_.clear();
+  for (const Arena* donor : *donors_) AddFrom(*donor, enough);
+  std::stable_sort(found_.begin(), found_.end(),
                    [](const Donation& a, const Donation& b) { return a.run.count > b.run.count; });
-  std::sort(by_address_.begin(), by_address_.end(),
-            [](const Donation& a, const Donation& b) { return a.start() < b.start(); });
-  for (const Donation& donation : by_address_) pages_ += Pages(donation.run.count);
+  pages_ = Pages(0);
+  for (const Donation& donation : found_) pages_ += Pages(donation.run.count);
+  return found_;
 }
 
-const Donation* Offers::Find(const Handle& handle) const {
-  const PageRef& place = handle.place;
-  if (place.extent == nullptr) return nullptr;
-  if (latest_ != nullptr && Holds(*latest_, place)) return latest_;
-  auto after = std::upper_bound(by_address_.begin(), by_address_.end(), place.address(),
-                                [](Address address, const Donation& donation) { return address < donation.start(); });
-  if (after == by_address_.begin() || !Holds(*std::prev(after), place)) return nullptr;
-  latest_ = &*std::prev(after);
-  return latest_;
+void Offers::AddFrom(const Arena& donor, Pages enough) const {
+  // A place beside two of the blocks cannot take these: the first two, which are the largest, do not count.
+  int blocks = 0;
+  Pages counted;
+  donor.free_blocks().ForEachFromLargest([&](Block* block) {
+    if (block->size < kPageSize) return false;
+    if (!may_take_(*block)) return true;
+    const size_t before = found_.size();
+    AddWholeHandles(block, found_);
+    if (found_.size() > before && ++blocks > 2) {
+      for (size_t i = before; i < found_.size(); ++i) counted += Pages(found_[i].run.count);
+    }
+    return counted < enough;
+  });
+}
+
+Block* Offers::BlockOf(const Handle& handle) const {
+  if (donors_ == nullptr || handle.place.extent == nullptr || handle.keepers > 0) return nullptr;
+  Block* const block = handle.place.extent->BlockOver(RunOf(handle, handle.place));
+  return block != nullptr && block->IsFree() && may_take_(*block) ? block : nullptr;
 }
 
 }  // namespace frugal

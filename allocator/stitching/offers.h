@@ -3,7 +3,8 @@
 #ifndef FRUGAL_ALLOCATOR_STITCHING_OFFERS_H_
 #define FRUGAL_ALLOCATOR_STITCHING_OFFERS_H_
 
-#include <cstdint>
+#include <functional>
+#include <utility>
 #include <vector>
 
 #include "allocator/blocks/arena.h"
@@ -29,25 +30,35 @@ PageRun OfWholeHandles(PageRun run);
 // they are. Of one block the run at the highest address comes first.
 std::vector<Donation> WholeFreeHandles(const Arena& arena);
 
-// Not thread-safe.
+// The whole free handles that a stitch may take. They are looked for when they are asked for, from the largest free
+// blocks down, and no further than a request needs: the arenas' indexes of free blocks are in order of size as they
+// are, so a miss among 10,000 handles looks at some dozens of them. Not thread-safe; of use until a block changes.
 class Offers {
  public:
-  // Of each free block all its whole handles that may move, or none.
-  explicit Offers(std::vector<Donation> donations);
+  // Nothing is on offer.
+  Offers() = default;
+  // `may_take` says whether a free block of one of the donors may be used for this request. All must outlive this.
+  Offers(const std::vector<Arena*>& donors, std::function<bool(const Block&)> may_take)
+      : donors_(&donors), may_take_(std::move(may_take)) {}
 
-  // The largest runs first.
-  const std::vector<Donation>& from_largest() const { return from_largest_; }
-  const std::vector<Donation>& by_address() const { return by_address_; }
+  // Runs of at least `enough` pages in all, and of as many without any two of the blocks, or all that there are; the
+  // largest runs first.
+  const std::vector<Donation>& Find(Pages enough) const;
+  // Of all that Find has found.
   Pages pages() const { return pages_; }
 
-  // The donation that the handle is part of; null: none.
-  const Donation* Find(const Handle& handle) const;
+  // The free block that the handle lies in whole, if it may be taken; null: it may not.
+  Block* BlockOf(const Handle& handle) const;
 
  private:
-  std::vector<Donation> from_largest_;
-  std::vector<Donation> by_address_;
-  Pages pages_;
-  mutable const Donation* latest_ = nullptr;  // most often the next handle asked for is part of the same
+  void AddFrom(const Arena& donor, Pages enough) const;
+
+  const std::vector<Arena*>* donors_ = nullptr;
+  std::function<bool(const Block&)> may_take_;
+  // What was found for the most that was asked for so far.
+  mutable Pages enough_;
+  mutable std::vector<Donation> found_;
+  mutable Pages pages_;
 };
 
 }  // namespace frugal

@@ -7,6 +7,10 @@
 namespace frugal {
 namespace {
 
+// Free blocks, and holes, that are looked at for a place. With 64 the smallest GPU of odd_sizes has 1.090 times its
+// live memory, with 1,024 and with all of them 1.071.
+constexpr int kMostTried = 1024;
+
 const Block* IfFree(const Block* block) { return block != nullptr && block->IsFree() ? block : nullptr; }
 
 Bytes SizeOf(const Block* block) { return block == nullptr ? Bytes(0) : block->size; }
@@ -15,7 +19,7 @@ Bytes SizeOf(const Block* block) { return block == nullptr ? Bytes(0) : block->s
 bool IsVacant(const PageRun& run, const Offers& offers) {
   const int64_t touched = std::min(run.end(), run.extent->pages().touched());
   for (int64_t page = run.first; page < touched; ++page) {
-    if (IsKept(*run.extent, page) && offers.Find(*run.extent->pages().view(page).handle) == nullptr) return false;
+    if (IsKept(*run.extent, page) && offers.BlockOf(*run.extent->pages().view(page).handle) == nullptr) return false;
   }
   return true;
 }
@@ -58,6 +62,23 @@ void AddEdgesOf(const Block& hole, Bytes size, Pages beyond, std::vector<StitchP
   }
 }
 
+// The holes beside the largest free blocks, which need the fewest pages, and the first that there are.
+std::vector<const Block*> LikeliestHoles(const Arena& arena) {
+  std::vector<const Block*> holes;
+  int looked_at = 0;
+  arena.free_blocks().ForEachFromLargest([&](const Block* block) {
+    for (const Block* beside : {block->previous, block->next}) {
+      if (beside != nullptr && beside->state == BlockState::kHole) holes.push_back(beside);
+    }
+    return ++looked_at < kMostTried;
+  });
+  auto first = arena.holes().begin();
+  for (int i = 0; i < kMostTried && first != arena.holes().end(); ++i, ++first) holes.push_back(first->second);
+  std::sort(holes.begin(), holes.end(), [](const Block* a, const Block* b) { return a->address < b->address; });
+  holes.erase(std::unique(holes.begin(), holes.end()), holes.end());
+  return holes;
+}
+
 // Shortens the place's room to what is vacant. False: the place itself is not.
 bool TakeVacantRoom(StitchPlace& place, const Offers& offers) {
   if (place.growth == StitchPlace::Growth::kNone) return IsVacant(place.run, offers);
@@ -83,7 +104,7 @@ std::optional<StitchPlace> PlaceAt(const Arena& arena, PageRun run, Bytes size) 
 std::vector<StitchPlace> FindPlaces(const Arena& arena, Bytes size, Bytes room, const Offers& offers, int64_t most) {
   const Pages beyond = PagesCovering(room) - PagesCovering(size);
   std::vector<StitchPlace> edges;
-  for (const auto& [address, hole] : arena.holes()) AddEdgesOf(*hole, size, beyond, edges);
+  for (const Block* hole : LikeliestHoles(arena)) AddEdgesOf(*hole, size, beyond, edges);
   std::stable_sort(edges.begin(), edges.end(),
                    [](const StitchPlace& a, const StitchPlace& b) { return a.run.count < b.run.count; });
   std::vector<StitchPlace> places;

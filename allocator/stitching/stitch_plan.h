@@ -22,14 +22,6 @@
 
 namespace frugal {
 
-// Of how many pages the handles are that are created: as many as are lacking, as far as `largest`, a power of two,
-// allows.
-struct NewHandles {
-  Pages largest{1};
-  // What is lacking is rounded up to the largest, where the place has room for it.
-  bool rounds_up = false;
-};
-
 struct StitchPlan {
   Bytes size;                 // of the request
   PageRun target;             // in a hole of the arena that is to grow: as long as the pieces together
@@ -43,7 +35,10 @@ struct StitchPlan {
 struct StitchRequest {
   Bytes size;
   const Offers& offers;
-  NewHandles new_handles;
+  // Pages of the largest handle that is created, a power of two.
+  Pages largest_new;
+  // Places that need fewer pages come before those that take less of the driver's time.
+  bool saves_pages = false;
   const DriverCosts& costs;
   const PolicyOptions& options;
   // Whether the page's old view may be unmapped now.
@@ -51,11 +46,12 @@ struct StitchRequest {
 };
 
 // As the same request was served before, where each handle can still be seen and may be taken: that takes no driver
-// call. nullopt: that is not possible now. `offers` is called only if all is still seen.
-std::optional<StitchPlan> PlanStitchAgain(const Arena& arena, Bytes size, absl::FunctionRef<const Offers&()> offers);
+// call. nullopt: that is not possible now.
+std::optional<StitchPlan> PlanStitchAgain(const Arena& arena, Bytes size, const Offers& offers);
 
 // How `arena` gets a free block of at least `size`:
-// 1. at the place that needs the fewest new pages, and of these the least driver time;
+// 1. at the place that needs the fewest new pages, of these the fewest pages if the request says so, and of these the
+//    least driver time;
 // 2. if old views are in use at all of these, at pages that were never mapped.
 // A handle that can still be seen at a page of the place is taken for that page. The others are the largest that are
 // not larger than what is lacking, from the largest runs first, since a big hole is the one that keeps most pages whole

@@ -11,9 +11,8 @@ NEVER_REACHED = 1 << 40
 VALUES: dict[str, dict[int, str]] = {
     "waste_part": {8: "", 16: "", 64: "", NEVER_REACHED: "no memory beyond the most in use"},
     "piece_part": {256: "", 512: "", 2048: ""},
-    "ample_times": {2: "", 6: "", NEVER_REACHED: "memory is never ample"},
-    "ample_part": {128: "", 256: ""},
-    "largest_piece": {1: "pages of 2 MiB alone", 8: "", 16: ""},
+    "request_part": {4: "", 8: "", 16: ""},
+    "largest_piece": {1: "pages of 2 MiB alone", 4: "", 32: ""},
     "most_edges": {3: "", 16: ""},
     "unmap_weight": {1: "no weight", 100: ""},
     "homes": {0: "handles stay where they were moved"},

@@ -31,9 +31,10 @@ inline bool IsDefaultStream(cudaStream_t handle) {
 
 // A default stream of `context`; see DriverDevice::CurrentContext. A context that is not a device's primary one, as a
 // green context is, may end.
-inline Stream DefaultStream(cudaStream_t handle, uint64_t context) {
+inline Stream DefaultStream(DriverDevice& device, cudaStream_t handle, uint64_t context) {
   const bool per_thread = handle == cudaStreamPerThread;
-  return Stream{per_thread ? reinterpret_cast<uint64_t>(handle) : 0, context, /*may_end=*/context != 0};
+  const Stream stream{per_thread ? reinterpret_cast<uint64_t>(handle) : 0, context};
+  return context == 0 ? stream : device.WithLife(stream);
 }
 
 // The program made the stream, and may destroy it: it is not of PyTorch's pool. For these c10's id is the handle; ids
@@ -43,8 +44,11 @@ inline bool IsExternal(c10::cuda::CUDAStream stream, cudaStream_t handle) {
   return static_cast<uint64_t>(stream.id()) == reinterpret_cast<uint64_t>(handle);
 }
 
+// Whether one of PyTorch's pools has the stream. Looks at all of them.
+bool IsOfPool(cudaStream_t handle, c10::DeviceIndex device);
+
 // The stream, of whichever GPU, as the policy of `gpu` has it.
-Stream ToStream(GpuSet& gpus, const GpuMemory& gpu, c10::cuda::CUDAStream stream);
+Stream ToStream(GpuSet& gpus, GpuMemory& gpu, c10::cuda::CUDAStream stream);
 
 }  // namespace frugal
 

@@ -38,7 +38,7 @@ c10::cuda::CUDAStream InC10(const GpuSet& gpus, Stream stream, c10::DeviceIndex 
 
 bool MayBeTouched(Stream stream, c10::cuda::CUDAStream current) {
   if (stream.id == reinterpret_cast<uint64_t>(current.stream())) return true;
-  return !stream.may_end && stream.context == 0;
+  return stream.lasts() && stream.context == 0;
 }
 
 // `current` and those of `users` that are sure to exist, and to be named by their handle in any context.

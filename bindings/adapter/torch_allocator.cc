@@ -69,10 +69,12 @@ void TorchAllocator::BecomeForkedChild() {
 C10_ALWAYS_INLINE void* TorchAllocator::AllocateBlock(c10::DeviceIndex device, size_t size, cudaStream_t handle,
                                                       bool is_external) {
   GpuMemory& gpu = gpus_.Get(device);
-  Stream stream{reinterpret_cast<uint64_t>(handle), 0, is_external};
+  Stream stream{reinterpret_cast<uint64_t>(handle)};
   if (IsDefaultStream(handle)) {
     const uint64_t context = gpu.device().CurrentContext();
-    stream = C10_LIKELY(context == 0 && handle == nullptr) ? Stream{} : DefaultStream(handle, context);
+    stream = C10_LIKELY(context == 0 && handle == nullptr) ? Stream{} : DefaultStream(gpu.device(), handle, context);
+  } else if (C10_UNLIKELY(is_external)) {
+    stream = gpu.device().WithLife(stream);
   }
   const Sample sample = SiteSampler::Next(size);
   if (C10_UNLIKELY(history_.listening())) return AllocateRecorded(gpu, size, stream, sample);
@@ -105,9 +107,11 @@ void* TorchAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
   if (GoesToNative(device, stream)) {
     return AllocateFromNative(gpus_, device, size, [&] { return native().raw_alloc_with_stream(size, stream); });
   }
-  // Whose the stream is can be told only of the current one; of the rest nobody knows how long they last.
+  // c10 says whose the current stream is; any other is looked for in its pools.
   const c10::cuda::CUDAStream current = c10::cuda::getCurrentCUDAStream(device);
-  return AllocateBlock(device, size, stream, current.stream() != stream || IsExternal(current, stream));
+  const bool is_external =
+      current.stream() == stream ? IsExternal(current, stream) : !IsDefaultStream(stream) && !IsOfPool(stream, device);
+  return AllocateBlock(device, size, stream, is_external);
 }
 
 void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, Stream stream, Sample sample) {

@@ -34,6 +34,11 @@ absl::Status ToMappingStatus(Error error, const char* call, Bytes free) {
   return absl::AbortedError(absl::StrCat(call, ": ", std::string(ErrorName(error))));
 }
 
+::frugal::Stream WithoutLife(::frugal::Stream stream) {
+  stream.life = 0;
+  return stream;
+}
+
 Configuration ToConfiguration(const SimulatedDevice::Options& options) {
   Configuration configuration;
   configuration.memory = options.memory;
@@ -111,6 +116,7 @@ absl::StatusOr<Address> SimulatedDevice::Malloc(Bytes size) {
 absl::Status SimulatedDevice::Free(Address segment) { return ToStatus(machine_.FreeSegment(segment), "free"); }
 
 absl::StatusOr<::frugal::Event> SimulatedDevice::Record(::frugal::Stream stream) {
+  if (IsFollowed(stream)) return absl::NotFoundError("the stream has been destroyed");
   Streams& streams = machine_.streams();
   Stream& recorded = StreamOf(stream);
   if (absl::Status status = CheckNotCapturing(recorded); !status.ok()) return status;
@@ -221,11 +227,17 @@ absl::Status SimulatedDevice::CheckNotCapturing(const Stream& stream) {
   return absl::UnavailableError("the stream is being captured");
 }
 
+bool SimulatedDevice::IsFollowed(::frugal::Stream stream) {
+  absl::MutexLock lock(&mutex_);
+  return streams_.contains(stream) && !stream.lasts() && lives_.at(WithoutLife(stream)) != stream.life;
+}
+
 Stream& SimulatedDevice::StreamOf(::frugal::Stream stream) {
   absl::MutexLock lock(&mutex_);
   if (ended_.contains(stream)) ++uses_of_ended_streams_;
   Stream*& known = streams_[stream];
   if (known == nullptr) {
+    if (!stream.lasts()) lives_[WithoutLife(stream)] = stream.life;
     known = machine_.streams().Create(kGpu, Stream::Kind::kNonBlocking, /*priority=*/0);
     machine_.streams().NameForOrder(*known, "stream " + std::to_string(stream.id));
   }

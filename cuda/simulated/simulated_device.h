@@ -84,7 +84,8 @@ class SimulatedDevice final : public Device, public MachineControl {
   void Order(::frugal::Stream waiter, ::frugal::Stream waited);
 
   // The program destroys the stream; its work goes on. Whoever puts something into it or waits for it from now on is
-  // counted: on hardware that may be anything from an error to the end of the process.
+  // counted: on hardware that may be anything from an error to the end of the process. Once its handle has another
+  // life, Record is kNotFound instead.
   void EndStream(::frugal::Stream stream);
   int64_t uses_of_ended_streams() const { return uses_of_ended_streams_; }
 
@@ -94,6 +95,8 @@ class SimulatedDevice final : public Device, public MachineControl {
  private:
   Stream& StreamOf(::frugal::Stream stream);
   absl::Status CheckNotCapturing(const Stream& stream);
+  // Whether the stream's handle has had another life since.
+  bool IsFollowed(::frugal::Stream stream);
   // nullptr for an event that was recycled or never recorded.
   Event* EventOf(::frugal::Event event) const;
 
@@ -101,6 +104,8 @@ class SimulatedDevice final : public Device, public MachineControl {
 
   mutable absl::Mutex mutex_;
   absl::flat_hash_map<::frugal::Stream, Stream*> streams_ ABSL_GUARDED_BY(mutex_);
+  // Of streams that may end: the latest life of each handle, which is named without one.
+  absl::flat_hash_map<::frugal::Stream, uint64_t> lives_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_set<::frugal::Stream> ended_ ABSL_GUARDED_BY(mutex_);
   std::atomic<int64_t> uses_of_ended_streams_{0};
   absl::flat_hash_map<uint64_t, Event*> events_ ABSL_GUARDED_BY(mutex_);

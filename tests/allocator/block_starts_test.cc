@@ -16,7 +16,7 @@ constexpr int64_t kReservedPages = GiB(576).count() / kPageSize.count();
 // An arena of one reserved range, whose pages are filled by hand.
 class FilledRange {
  public:
-  explicit FilledRange(SizeGroup group) : arena_(arenas_.Get(Stream{1}, group)) {
+  explicit FilledRange(SizeClass group) : arena_(arenas_.Get(Stream{1}, group)) {
     arena_.AddExtent(Extent::Kind::kMovable, Address(uint64_t{1} << 40), Pages(kReservedPages).bytes());
   }
 
@@ -44,7 +44,7 @@ class FilledRange {
 };
 
 TEST(BlockOver, IsTheOneBlockThatCoversTheRun) {
-  FilledRange range(SizeGroup::kLarge);
+  FilledRange range(SizeClass::kLarge);
   range.Fill(0, 8);
   Block* const first = range.arena().Take(kPageSize * 2 + KiB(4));
   Block* const free = first->next;
@@ -60,7 +60,7 @@ TEST(BlockOver, IsTheOneBlockThatCoversTheRun) {
 }
 
 TEST(BlockOver, FindsABlockWhoseStartIsFarBelow) {
-  FilledRange range(SizeGroup::kLarge);
+  FilledRange range(SizeClass::kLarge);
   const int64_t pages = kReservedPages - 1;
   range.Fill(0, 1);
   range.Fill(pages - 1, 1);
@@ -84,8 +84,8 @@ TEST(BlockStartsOfAReservedRange, TakeMemoryForWhatIsTouchedAlone) {
 // What the arena does in any order, compared with a walk of the list of blocks.
 class RandomBlocks {
  public:
-  RandomBlocks(SizeGroup group, uint32_t seed)
-      : range_(group), random_(seed), most_(group == SizeGroup::kSmall ? 11 : 16) {
+  RandomBlocks(SizeClass group, uint32_t seed)
+      : range_(group), random_(seed), most_(group == SizeClass::kSmall ? 11 : 16) {
     range_.Fill(0, 20);
     range_.Fill(500, 200);
   }
@@ -155,7 +155,7 @@ class RandomBlocks {
 };
 
 TEST(BlockStartsOfRandomBlocks, AreThoseOfTheList) {
-  for (SizeGroup group : {SizeGroup::kSmall, SizeGroup::kLarge}) {
+  for (SizeClass group : {SizeClass::kSmall, SizeClass::kLarge}) {
     for (uint32_t seed = 1; seed <= 5; ++seed) {
       SCOPED_TRACE(testing::Message() << "seed " << seed << ", group " << static_cast<int>(group));
       RandomBlocks blocks(group, seed);

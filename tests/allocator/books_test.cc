@@ -64,7 +64,8 @@ class Books : public testing::TestWithParam<Setting> {
   Books() {
     if (!GetParam().sized) return;
     PolicyOptions options;
-    options.ample_part = options.piece_part = 4;
+    options.request_part = 1;
+    options.piece_part = 4;
     options.largest_piece = 8;
     options.waste_part = 8;
     allocator_.settings().SetOptions(options);

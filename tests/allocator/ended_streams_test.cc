@@ -5,7 +5,9 @@
 namespace frugal {
 namespace {
 
-constexpr Stream kExternal{7, /*context=*/0, /*may_end=*/true};
+constexpr Stream kExternal{7, /*context=*/0, /*life=*/1};
+// The stream that gets its handle when it is gone.
+constexpr Stream kNext{7, /*context=*/0, /*life=*/2};
 
 class EndedStreams : public AllocatorTest {
  protected:
@@ -64,7 +66,7 @@ TEST_F(EndedStreams, ItsMemoryServesOthersWithoutAWaitIfItWasNamedAgainSince) {
 
 TEST_F(EndedStreams, AStreamWithItsHandleIsAnother) {
   LeaveBehind(MiB(8), 100);
-  const Stream again{kExternal.id, /*context=*/42, /*may_end=*/false};
+  const Stream again{kExternal.id, /*context=*/42, /*life=*/0};
   const Address block = Allocate(MiB(8), again);
   Free(block);
   EXPECT_EQ(device_.uses_of_ended_streams(), 0);
@@ -93,17 +95,92 @@ TEST_F(EndedStreams, AUseThatCouldNotBeMarkedWaitsForTheHost) {
   EXPECT_EQ(device_.uses_of_ended_streams(), 0);
 }
 
-TEST_F(EndedStreams, AStreamThatTurnsOutToLastServesOthersWithoutAWaitOfTheHost) {
-  const Stream lasting{kExternal.id};
-  Free(Allocate(MiB(24), kExternal));
-  Free(Allocate(MiB(48), lasting));
+TEST_F(EndedStreams, TheNextStreamWithItsHandleDoesNotGetItsMemoryWhileItsWorkGoesOn) {
+  LeaveBehind(MiB(40), 100);
+  Allocate(MiB(20), kNext);
+  EXPECT_EQ(now(), 0) << "there was other memory";
+  Allocate(MiB(40), kNext);
+  EXPECT_EQ(now(), 100);
+}
+
+TEST_F(EndedStreams, NamingTheNextStreamWithItsHandleSaysNothingOfItsWork) {
+  LeaveBehind(MiB(48), 100);
+  // An era ends, so that streams that are named are marked from now on.
+  ASSERT_TRUE(allocator_->MarkUse().ok());
+  for (int i = 0; i < 2; ++i) Free(Allocate(KiB(4), kNext));
   Allocate(MiB(40));
+  EXPECT_EQ(now(), 100) << "its pages were used before its work was done";
+}
+
+TEST_F(EndedStreams, AnOwnerWaitsForEachOfTheStreamsThatHadOneHandle) {
+  const Address first = Allocate(MiB(28));
+  const Address second = Allocate(MiB(28));
+  UseOn(first, kExternal, 1000);
+  Free(first);
+  device_.EndStream(kExternal);
+  UseOn(second, kNext, 10);
+  Free(second);
+  // Does not fit but in what awaits.
+  Allocate(MiB(28));
+  EXPECT_EQ(now(), 0) << "the owner waits, the host does not";
+  const absl::StatusOr<Event> reached = device_.Record(kMain);
+  AdvanceTo(20);
+  EXPECT_FALSE(*device_.HasPassed(*reached)) << "the first block is still in use";
+  AdvanceTo(1000);
+  EXPECT_TRUE(*device_.HasPassed(*reached));
+}
+
+TEST_F(EndedStreams, ABlockThatItUsedIsNotMarkedInTheNextStreamWithItsHandle) {
+  const Address block = Allocate(MiB(60));
+  UseOn(block, kExternal, 1000);
+  device_.EndStream(kExternal);
+  Free(Allocate(MiB(1), kNext));
+  MakeBusyUntil(kNext, 10);
+  Free(block);
+  AdvanceTo(10);
+  Allocate(MiB(60));
+  EXPECT_EQ(now(), 1000);
+  EXPECT_EQ(statistics().num_driver_failures, 0);
+  EXPECT_EQ(device_.uses_of_ended_streams(), 0);
+}
+
+TEST_F(EndedStreams, AStreamForEachPieceOfWorkTakesNoMoreRangesThanAFew) {
+  for (uint64_t life = 1; life <= 200; ++life) {
+    const Stream stream{7, 0, static_cast<uint16_t>(life)};
+    Free(Allocate(MiB(2), stream));
+    device_.EndStream(stream);
+  }
+  EXPECT_LE(calls(CallKind::kReserve), 20u);
+  EXPECT_LE(calls(CallKind::kSync), 15u) << "one wait serves many";
+  EXPECT_EQ(device_.uses_of_ended_streams(), 0);
+}
+
+TEST_F(EndedStreams, ItsIdleMemoryGoesBackBehindAWaitThatIsShort) {
+  LeaveBehind(MiB(20), 0);
+  Free(Allocate(MiB(20)));
+  ASSERT_TRUE(allocator_->MarkUse().ok());
+  EXPECT_EQ(allocator_->ReturnIdle(kUnlimited).value_or(Bytes(0)), MiB(40));
+  EXPECT_EQ(calls(CallKind::kSync), 1u);
+  EXPECT_EQ(device_.uses_of_ended_streams(), 0);
+}
+
+TEST_F(EndedStreams, ItsIdleMemoryIsNotWaitedForWhileAnotherStreamIsBusy) {
+  Allocate(MiB(2), kSide);
+  LeaveBehind(MiB(20), 0);
+  Free(Allocate(MiB(20)));
+  MakeBusyUntil(kSide, 1'000'000);
+  Bytes returned;
+  for (int interval = 0; interval < 3; ++interval) {
+    ASSERT_TRUE(allocator_->MarkUse().ok());
+    returned += allocator_->ReturnIdle(kUnlimited).value_or(Bytes(0));
+  }
   EXPECT_EQ(calls(CallKind::kSync), 0u);
+  EXPECT_EQ(returned, MiB(20)) << "of the main stream, which is idle";
 }
 
 TEST_F(EndedStreams, DefaultStreamsOfTwoContextsAreTwoStreams) {
   const Stream primary{0};
-  const Stream green{0, /*context=*/42, /*may_end=*/true};
+  const Stream green{0, /*context=*/42, /*life=*/1};
   const Address block = Allocate(MiB(4), green);
   MakeBusyUntil(green, 100);
   Free(block);

@@ -15,7 +15,8 @@ class Growth : public SizedHandlesTest {
     PolicyOptions options = Options();
     options.waste_part = 2;
     options.use_part = 1;
-    options.ample_part = options.piece_part = 1'000'000;
+    options.request_part = 1;
+    options.piece_part = 1'000'000;
     return options;
   }
   // On a device of so many pages.

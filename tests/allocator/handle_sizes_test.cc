@@ -22,17 +22,14 @@ TEST_F(HandleSizes, AreLargeWhileMuchIsLeftAndSmallWhenLittleIs) {
   EXPECT_EQ(log_.TakeCreated(), Sizes({4, 2, 1})) << "no more than is asked for";
 }
 
-TEST_F(HandleSizes, AreLargerWhileMemoryIsAmple) {
+TEST_F(HandleSizes, AreSmallBesideTheirRequest) {
   PolicyOptions options = Options();
-  options.piece_part = 48;
-  options.ample_times = 4;
+  options.request_part = 4;
   allocator_->settings().SetOptions(options);
-  AllocatePages(12);
-  EXPECT_EQ(log_.TakeCreated(), Sizes({8, 4})) << "all is left";
-  AllocatePages(8);
-  EXPECT_EQ(log_.TakeCreated(), Sizes({8})) << "52 pages are left, more than four times 12";
-  AllocatePages(2);
-  EXPECT_EQ(log_.TakeCreated(), Sizes({1, 1})) << "44 pages are left, less than four times 20";
+  AllocatePages(7);
+  EXPECT_EQ(log_.TakeCreated(), Sizes({1, 1, 1, 1, 1, 1, 1})) << "a quarter is less than two pages";
+  AllocatePages(9);
+  EXPECT_EQ(log_.TakeCreated(), Sizes({2, 2, 2, 2, 1}));
 }
 
 TEST_F(HandleSizes, AreOfOnePageForSmallBlocks) {
@@ -55,18 +52,6 @@ TEST_F(HandleSizes, TakeOneCallEachForAllTheirPages) {
   EXPECT_EQ(Trim(), kPageSize * 24);
   EXPECT_EQ(calls(CallKind::kUnmap), 3u);
   EXPECT_EQ(calls(CallKind::kRelease), 3u);
-}
-
-TEST_F(HandleSizes, AreRoundedUpSoThatTheNextRequestFindsItsMemoryThere) {
-  PolicyOptions options = Options();
-  options.ample_part = options.piece_part = 16;
-  options.waste_part = 4;
-  allocator_->settings().SetOptions(options);
-  const Address first = AllocatePages(1);
-  EXPECT_EQ(log_.TakeCreated(), Sizes({4}));
-  device_.ResetCounters();
-  EXPECT_EQ(AllocatePages(3), first + kPageSize);
-  EXPECT_EQ(driver_time(), 0);
 }
 
 // A device without a page to spare, whose first handle, of four pages, is kMain's.

@@ -22,7 +22,7 @@ class HandleTableTest : public AllocatorTest {
   Extent& NewExtent() {
     const absl::StatusOr<Address> start = device_.Reserve(kPageSize * 32);
     EXPECT_TRUE(start.ok());
-    return arenas_.Get(kMain, SizeGroup::kLarge).AddExtent(Extent::Kind::kMovable, *start, kPageSize * 32);
+    return arenas_.Get(kMain, SizeClass::kLarge).AddExtent(Extent::Kind::kMovable, *start, kPageSize * 32);
   }
   Handle* Create(int64_t pages) {
     absl::StatusOr<Handle*> handle = table_.Create(pages);

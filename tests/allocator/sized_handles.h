@@ -17,7 +17,8 @@ class SizedHandlesTest : public AllocatorTest {
   // New handles are a quarter of what is left, of eight pages at most.
   static PolicyOptions Options() {
     PolicyOptions options;
-    options.ample_part = options.piece_part = 4;
+    options.request_part = 1;
+    options.piece_part = 4;
     options.largest_piece = 8;
     options.waste_part = 32;
     return options;

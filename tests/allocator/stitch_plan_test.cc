@@ -18,7 +18,7 @@ constexpr Bytes kPage = kPageSize;
 class StitchPlanTest : public testing::Test {
  protected:
   Arena& NewArena(int64_t pages) {
-    Arena& arena = arenas_.Get(Stream{next_stream_++}, SizeGroup::kLarge);
+    Arena& arena = arenas_.Get(Stream{next_stream_++}, SizeClass::kLarge);
     arena.AddExtent(Extent::Kind::kMovable, Address(next_address_), Pages(pages).bytes());
     next_address_ += uint64_t{1} << 40;
     return arena;
@@ -46,16 +46,14 @@ class StitchPlanTest : public testing::Test {
     }
     arena.Fill({&extent, first, count});
   }
-  static std::optional<StitchPlan> Plan(const Arena& arena, Bytes size, const std::vector<const Arena*>& donors) {
-    std::vector<Donation> donations;
-    for (const Arena* donor : donors) {
-      for (const Donation& donation : WholeFreeHandles(*donor)) donations.push_back(donation);
-    }
-    return PlanWith(arena, size, Offers(donations), [](const PageRef&) { return true; });
+  static std::optional<StitchPlan> Plan(const Arena& arena, Bytes size, const std::vector<Arena*>& donors) {
+    return PlanWith(arena, size, Offers(donors, AnyBlock), [](const PageRef&) { return true; });
   }
+  static bool AnyBlock(const Block&) { return true; }
   static std::optional<StitchPlan> PlanWith(const Arena& arena, Bytes size, const Offers& offers,
-                                            absl::FunctionRef<bool(PageRef)> may_unmap, NewHandles new_handles = {}) {
-    return PlanStitch(arena, {size, offers, new_handles, DriverCosts(), PolicyOptions(), may_unmap});
+                                            absl::FunctionRef<bool(PageRef)> may_unmap, Pages largest_new = Pages(1)) {
+    return PlanStitch(arena,
+                      {size, offers, largest_new, /*saves_pages=*/false, DriverCosts(), PolicyOptions(), may_unmap});
   }
   // Hands out the whole of the first `pages` pages, one block each.
   static std::vector<Block*> TakePages(Arena& arena, int64_t pages) {
@@ -146,7 +144,7 @@ TEST_F(StitchPlanTest, LeavesAHoleWhoseOldViewIsStillInUse) {
   arena.Vacate(blocks[1], {&ExtentOf(arena), 1, 1});
   ExtentOf(arena).pages().MutableView(1).state = View::State::kStale;
   const auto hole_is_in_use = [](const PageRef& page) { return page.page != 1; };
-  const std::optional<StitchPlan> plan = PlanWith(arena, kPage, Offers({}), hole_is_in_use);
+  const std::optional<StitchPlan> plan = PlanWith(arena, kPage, Offers(), hole_is_in_use);
   ASSERT_TRUE(plan.has_value());
   EXPECT_EQ(plan->target.first, 4);
 }
@@ -177,7 +175,7 @@ TEST_F(StitchPlanTest, LeavesTheSecondOldViewOfAHandleThatIsStillInUse) {
         View{View::State::kStale, 0, ExtentOf(arena).pages().view(1).handle, /*accessible=*/true};
   }
   const auto second_is_in_use = [](const PageRef& page) { return page.page != 7; };
-  const std::optional<StitchPlan> plan = PlanWith(arena, kPage * 3, Offers(WholeFreeHandles(arena)), second_is_in_use);
+  const std::optional<StitchPlan> plan = PlanWith(arena, kPage * 3, Offers(arenas_.all(), AnyBlock), second_is_in_use);
   ASSERT_TRUE(plan.has_value());
   EXPECT_GE(plan->target.first, 8);
 }
@@ -226,7 +224,7 @@ TEST_F(StitchPlanTest, FindsPagesThatWereNeverUsedBehindAnyNumberOfHolesInUse) {
     arena.Vacate(blocks[static_cast<size_t>(page)], {&ExtentOf(arena), page, 1});
     ExtentOf(arena).pages().MutableView(page).state = View::State::kStale;
   }
-  const std::optional<StitchPlan> plan = PlanWith(arena, kPage, Offers({}), [](const PageRef&) { return false; });
+  const std::optional<StitchPlan> plan = PlanWith(arena, kPage, Offers(), [](const PageRef&) { return false; });
   ASSERT_TRUE(plan.has_value());
   EXPECT_GE(plan->target.first, 60);
 }
@@ -250,7 +248,7 @@ TEST_F(StitchPlanTest, AsksNothingAboutPagesThatShowNoHandle) {
   TakePages(arena, 3);
   int64_t asked = 0;
   const auto count = [&asked](const PageRef&) { return ++asked > 0; };
-  ASSERT_TRUE(PlanWith(arena, kPage * 5, Offers({}), count).has_value());
+  ASSERT_TRUE(PlanWith(arena, kPage * 5, Offers(), count).has_value());
   EXPECT_EQ(asked, 0);
 }
 

@@ -62,8 +62,8 @@ TEST_F(UnmapOrder, AMissLeavesOldViewsMappedWhileAnotherStreamIsBusy) {
 
 TEST_F(UnmapOrder, OneEventForEachKnownStreamServesAllViewsLeftBehindTogether) {
   StreamClocks clocks(device_, ledger_, nullptr);
-  clocks.Get(kMain);
-  clocks.Get(kSide);
+  clocks.Name(kMain);
+  clocks.Name(kSide);
   const StreamClocks::Era era = clocks.era();
   EXPECT_TRUE(clocks.HasPassed(era));
   EXPECT_EQ(calls(CallKind::kEventRecord), 2u);
@@ -74,8 +74,8 @@ TEST_F(UnmapOrder, OneEventForEachKnownStreamServesAllViewsLeftBehindTogether) {
 
 TEST_F(UnmapOrder, AnEraPassesWhenItsLastStreamDoes) {
   StreamClocks clocks(device_, ledger_, nullptr);
-  clocks.Get(kMain);
-  clocks.Get(kSide);
+  clocks.Name(kMain);
+  clocks.Name(kSide);
   MakeBusyUntil(kMain, 100);
   MakeBusyUntil(kSide, 200);
   const StreamClocks::Era era = clocks.End();
@@ -87,8 +87,8 @@ TEST_F(UnmapOrder, AnEraPassesWhenItsLastStreamDoes) {
 
 TEST_F(UnmapOrder, AStreamThatIsCapturedHoldsUpNoEra) {
   StreamClocks clocks(device_, ledger_, nullptr);
-  clocks.Get(kMain);
-  clocks.Get(kSide);
+  clocks.Name(kMain);
+  clocks.Name(kSide);
   device_.BeginCapture(kSide);
   EXPECT_TRUE(clocks.HasPassed(clocks.era()));
   EXPECT_FALSE(clocks.WaitForAll()) << "that would end the capture";
@@ -103,7 +103,7 @@ TEST_F(UnmapOrder, NobodyWaitsForTheDeviceWhileSomebodyElseCaptures) {
     bool IsCapturing() const override { return true; }
   } capturing;
   StreamClocks clocks(device_, ledger_, &capturing);
-  clocks.Get(kMain);
+  clocks.Name(kMain);
   const uint64_t waits = calls(CallKind::kSync);
   EXPECT_FALSE(clocks.WaitForAll());
   EXPECT_EQ(calls(CallKind::kSync), waits + 1) << "for the stream's event alone";

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import MIB, Simulation, empty, is_ours, simulated_gpu
+from binding_helpers import MIB, Simulation, empty, is_ours, run_python, simulated_gpu
 
 pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is only one GPU")
 
@@ -91,6 +91,78 @@ def test_tensor_of_a_destroyed_stream_is_shared():
     tensor.untyped_storage()._share_cuda_()
     assert not is_ours(tensor)
     assert torch.equal(tensor.cpu(), torch.arange(3 * MIB, dtype=torch.int32))
+
+
+@simulated_gpu
+def test_memory_of_a_destroyed_stream_is_not_reused_on_the_next_with_its_handle_before_its_work_is_done():
+    simulation = clock()
+    torch.cuda.empty_cache()
+    first, second = ctypes.c_void_p(), ctypes.c_void_p()
+    cuda("cudaStreamCreateWithFlags", ctypes.byref(first), NON_BLOCKING)
+    with torch.cuda.stream(torch.cuda.ExternalStream(first.value)):
+        tensor = empty(10 * MIB)
+        address = tensor.data_ptr()
+        simulation.keep_busy(torch.cuda.current_stream(), next(_moments) + SECOND)
+        del tensor
+    cuda("cudaStreamDestroy", first)
+    cuda("cudaStreamCreateWithFlags", ctypes.byref(second), NON_BLOCKING)
+    assert second.value == first.value, "a driver uses handles again"
+    with torch.cuda.stream(torch.cuda.ExternalStream(second.value)):
+        held = [empty(10 * MIB) for _ in range(3)]
+        assert address not in {one.data_ptr() for one in held}
+        del held
+    torch.cuda.synchronize()
+    cuda("cudaStreamDestroy", second)
+
+
+def test_stream_of_pytorchs_pool_is_known_whichever_stream_is_current():
+    stream = torch.cuda.Stream()
+    pointer = torch.cuda.caching_allocator_alloc(12 * MIB, stream=stream)
+    torch.cuda.caching_allocator_delete(pointer)
+    with torch.cuda.stream(stream):
+        assert empty(12 * MIB).data_ptr() == pointer
+
+
+# What is mapped after many blocks of random sizes on a full GPU, with and without a stream that was named once.
+CHURN = """
+import ctypes, os, random
+import torch, frugal_alloc
+frugal_alloc.enable()
+MIB = 1 << 20
+torch.empty(1, device="cuda")
+if os.environ["KIND"] == "dead":
+    cudart, handle = ctypes.CDLL(None), ctypes.c_void_p()
+    assert cudart.cudaStreamCreateWithFlags(ctypes.byref(handle), 1) == 0
+    tensor = torch.empty(8 * MIB, dtype=torch.uint8, device="cuda")
+    tensor.record_stream(torch.cuda.ExternalStream(handle.value))
+    del tensor
+    torch.cuda.synchronize()
+    assert cudart.cudaStreamDestroy(handle) == 0
+elif os.environ["KIND"] == "pool":
+    side = torch.cuda.Stream()
+    torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(4096, stream=side))
+random.seed(1)
+live, used = [], 0
+for step in range(1500):
+    size = MIB + random.randrange(40 * MIB)
+    while live and used + size > 440 * MIB:
+        used -= live.pop(random.randrange(len(live))).numel()
+    live.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
+    used += size
+stats = frugal_alloc.stats()
+report(mapped=stats["driver_map_calls"] - stats["driver_unmap_calls"], ranges=stats["driver_reserve_calls"])
+"""
+
+
+@simulated_gpu
+def test_stream_that_was_named_once_leaves_no_more_mapped_than_there_is_without_it():
+    of = {
+        kind: run_python(CHURN, KIND=kind, FRUGAL_SIM_MEMORY=str(1024 * MIB), FRUGAL_SIM_GPUS="1")
+        for kind in ("none", "dead", "pool")
+    }
+    for kind in ("dead", "pool"):
+        assert of[kind]["mapped"] <= 1.2 * of["none"]["mapped"], kind
+        assert of[kind]["ranges"] <= of["none"]["ranges"] + 1, f"{kind}: one for the stream's own block"
 
 
 # --- Green contexts

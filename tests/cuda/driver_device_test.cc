@@ -286,5 +286,41 @@ TEST_F(DriverDeviceTest, PeerThatIsRefusedIsTriedAgain) {
   EXPECT_EQ(SIMULATED(frugal_sim_calls)("set_access"), before + 1);
 }
 
+class StreamsThatMayEnd : public DriverDeviceTest {
+ protected:
+  // Streams are made on the thread's device.
+  StreamsThatMayEnd() { EXPECT_EQ(SIMULATED(cudaSetDevice)(0), cudaSuccess); }
+
+  // The stream, destroyed and followed by one with its handle.
+  Stream Follow(Stream stream) {
+    EXPECT_EQ(SIMULATED(cudaStreamDestroy)(Raw(stream)), cudaSuccess);
+    const Stream next = NewStream();
+    EXPECT_EQ(next.id, stream.id) << "a driver uses handles again";
+    return device_->WithLife(next);
+  }
+};
+
+TEST_F(StreamsThatMayEnd, AStreamIsTheSameEachTimeItIsNamed) {
+  const Stream stream = device_->WithLife(NewStream());
+  EXPECT_FALSE(stream.lasts());
+  EXPECT_EQ(device_->WithLife(stream), stream);
+  EXPECT_EQ(device_->Record(stream).status(), absl::OkStatus());
+}
+
+TEST_F(StreamsThatMayEnd, TheNextStreamWithItsHandleIsAnother) {
+  const Stream stream = device_->WithLife(NewStream());
+  const Stream next = Follow(stream);
+  EXPECT_NE(next, stream);
+  EXPECT_TRUE(absl::IsNotFound(device_->Record(stream).status()));
+  EXPECT_TRUE(device_->Record(next).ok());
+}
+
+TEST_F(StreamsThatMayEnd, AHandleThatNamesAnotherStreamIsNotMarkedThoughNobodyNamedThat) {
+  const Stream stream = device_->WithLife(NewStream());
+  ASSERT_EQ(SIMULATED(cudaStreamDestroy)(Raw(stream)), cudaSuccess);
+  ASSERT_EQ(NewStream().id, stream.id);
+  EXPECT_TRUE(absl::IsNotFound(device_->Record(stream).status()));
+}
+
 }  // namespace
 }  // namespace frugal

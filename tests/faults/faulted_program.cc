@@ -285,7 +285,8 @@ FaultedProgram::Options FittingOptions(const History& history, bool virtual_memo
 PolicyOptions LargeHandles() {
   PolicyOptions options;
   options.waste_part = 1;
-  options.ample_part = options.piece_part = 2;
+  options.request_part = 1;
+  options.piece_part = 1;
   return options;
 }
 

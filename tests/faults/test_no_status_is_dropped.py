@@ -61,6 +61,7 @@ DELIBERATE = {
     "bindings/tracking/phase_table.cc": {"Find(": "no status"},
     "bindings/adapter/torch_allocator.cc": {"note.release()": "no status", "data.get_deleter()": "no status"},
     "bindings/adapter/torch_compat.h": {"include_traces": "no status", "static_cast<void>(allocator)": "no status"},
+    "cuda/stream_lives.cc": {"CtxPopCurrent(": "gives back what the same thread has pushed"},
     "cuda/pointer_access.cc": {"CtxPopCurrent(": "gives back what the same thread has pushed"},
     "cuda/driver_device.cc": {
         "ThreadExchangeStreamCaptureMode(&mode_);": "gives back what the same thread has taken",

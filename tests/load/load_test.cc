@@ -139,7 +139,8 @@ class Load : public testing::Test {
     PolicyOptions options;
     if (device % 2 == 0) return options;
     options.waste_part = device % 4 == 1 ? 1 : 32;
-    options.ample_part = options.piece_part = 4;
+    options.request_part = 1;
+    options.piece_part = 4;
     return options;
   }
 

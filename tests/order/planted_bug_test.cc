@@ -245,8 +245,9 @@ const Path kPaths[] = {
     {"trim of a block that awaits a stream", MiB(64), true, TrimOfABlockThatAwaitsAnotherStream, 2, kWholeDevice},
     {"trim of pages that another stream sees", MiB(64), true, TrimOfPagesThatAnotherStreamStillSees, 4, kHomeAndGone},
     {"idle memory", MiB(64), true, IdleMemoryGoesOnceItsStreamHasPassed},
-    {"idle pages that another stream sees", MiB(64), true, IdlePagesGoOnceNobodySeesThem, 3,
-     "the mark ends a tick without any use, and what goes home too early stays until its views are done"},
+    {"idle pages that another stream sees", MiB(64), true, IdlePagesGoOnceNobodySeesThem, 4,
+     "the mark ends a tick without any use, what goes home too early stays until its views are done, and a stream that "
+     "is slow between two marks is asked only whether to wait for it longer"},
     {"segments after another stream", MiB(64), false, SegmentsReuseAfterAnotherStreamPassed},
     {"segments behind a wait of the owner", MiB(64), false, SegmentsReuseBehindAWaitOfTheOwner},
 };
@@ -263,7 +264,8 @@ PolicyOptions SmallHandles() {
 // Memory in handles of several pages, as a device of 4,000 times the memory has them.
 PolicyOptions LargeHandles() {
   PolicyOptions options = SmallHandles();
-  options.ample_part = options.piece_part = 4;
+  options.request_part = 1;
+  options.piece_part = 4;
   return options;
 }
 

@@ -14,7 +14,8 @@ OrderedProgram::Options RandomProgram::DrawOptions(uint64_t seed) {
   OrderedProgram::Options options{.memory = kPageSize * Draw(8, 40), .virtual_memory = seed % 4 != 3};
   if (seed % 4 == 0 || seed % 4 == 3) return options;
   options.policy.waste_part = seed % 4 == 1 ? 1 : 32;
-  options.policy.ample_part = options.policy.piece_part = Draw(1, 4);
+  options.policy.request_part = 1;
+  options.policy.piece_part = Draw(1, 4);
   return options;
 }
 

@@ -1,0 +1,184 @@
+// Mappings and ranges are bounded, whatever a stream does that was named once.
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <random>
+#include <vector>
+
+#include "tests/allocator/allocator_fixture.h"
+#include "tests/devices/forwarding_device.h"
+
+namespace frugal {
+namespace {
+
+constexpr Stream kExternal{7, /*context=*/0, /*life=*/1};
+constexpr sim::Nanoseconds kForEver(int64_t{1} << 60);
+
+// Counts what is mapped, of which there may be so much at most, as on a machine that processes share. Events of kSide
+// can be made to fail.
+class CountingDevice final : public ForwardingDevice {
+ public:
+  using ForwardingDevice::ForwardingDevice;
+
+  absl::StatusOr<Address> Reserve(Bytes size) override {
+    ++ranges;
+    return ForwardingDevice::Reserve(size);
+  }
+  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
+    if (mapped >= places) return absl::AbortedError("no place for another mapping");
+    const absl::Status status = ForwardingDevice::Map(start, size, handle);
+    if (status.ok()) most_mapped = std::max(most_mapped, ++mapped);
+    return status;
+  }
+  absl::Status Unmap(Address start, Bytes size) override {
+    const absl::Status status = ForwardingDevice::Unmap(start, size);
+    if (status.ok()) --mapped;
+    return status;
+  }
+  absl::StatusOr<Event> Record(Stream stream) override {
+    if (side_fails && stream == kSide) return absl::InternalError("CUDA_ERROR_INVALID_HANDLE");
+    return ForwardingDevice::Record(stream);
+  }
+  absl::Status SynchronizeAll() override {
+    ++waits;
+    return ForwardingDevice::SynchronizeAll();
+  }
+
+  int64_t places = INT64_MAX;
+  bool side_fails = false;
+  int64_t ranges = 0;
+  int64_t mapped = 0;
+  int64_t most_mapped = 0;
+  int64_t waits = 0;
+};
+
+// Blocks of random sizes, which fill a GPU to six sevenths.
+class Churn {
+ public:
+  explicit Churn(int64_t places = INT64_MAX) { device.places = places; }
+
+  void Run() {
+    constexpr int kSteps = 4000;
+    std::mt19937_64 random(1);
+    for (int step = 0; step < kSteps; ++step) {
+      const Bytes size = MiB(1) + Bytes(static_cast<int64_t>(random() % static_cast<uint64_t>(MiB(40).count())));
+      while (!live_.empty() && in_use_ + size > MiB(440)) FreeOne(random() % live_.size());
+      const absl::StatusOr<Allocation> made = allocator.Allocate(size, kMain);
+      if (!made.ok()) {
+        ++failed;
+        continue;
+      }
+      live_.push_back(*made);
+      in_use_ += made->size;
+    }
+    allocator.inspect().CheckInvariants();
+    while (!live_.empty()) FreeOne(live_.size() - 1);
+  }
+  // A block of `stream`, given back.
+  void Use(Stream stream) { EXPECT_TRUE(allocator.Free(allocator.Allocate(KiB(4), stream)->address).ok()); }
+  Bytes ReturnIdle() {
+    Bytes returned;
+    for (int interval = 0; interval < 2; ++interval) {
+      EXPECT_TRUE(allocator.MarkUse().ok());
+      returned += allocator.ReturnIdle(kUnlimited).value_or(Bytes(0));
+    }
+    return returned;
+  }
+
+  sim::SimulatedDevice gpu{{.memory = MiB(512)}};
+  CountingDevice device{gpu};
+  AddressDirectory directory;
+  DeviceAllocator allocator{device, directory, nullptr};
+  int64_t failed = 0;
+
+ private:
+  void FreeOne(size_t which) {
+    in_use_ -= live_[which].size;
+    EXPECT_TRUE(allocator.Free(live_[which].address).ok());
+    live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(which));
+  }
+
+  std::vector<Allocation> live_;
+  Bytes in_use_;
+};
+
+struct Disturbance {
+  const char* name;
+  std::function<void(Churn&)> begin;
+  bool host_waits;
+};
+
+const Disturbance kDisturbances[] = {
+    {"a stream that is destroyed",
+     [](Churn& churn) {
+       churn.Use(kExternal);
+       churn.gpu.EndStream(kExternal);
+     },
+     true},
+    {"a stream that is busy for ever",
+     [](Churn& churn) {
+       churn.Use(kSide);
+       churn.gpu.MakeBusyUntil(kSide, kForEver);
+     },
+     false},
+    {"a stream whose events fail",
+     [](Churn& churn) {
+       churn.Use(kSide);
+       churn.device.side_fails = true;
+     },
+     true},
+};
+
+void PrintTo(const Disturbance& disturbance, std::ostream* out) { *out << disturbance.name; }
+
+class ViewBound : public testing::TestWithParam<Disturbance> {};
+
+TEST_P(ViewBound, AsMuchIsMappedAsWithoutTheStream) {
+  Churn undisturbed;
+  undisturbed.Run();
+  Churn churn;
+  GetParam().begin(churn);
+  churn.Run();
+  EXPECT_LE(churn.device.most_mapped, undisturbed.device.most_mapped * 12 / 10);
+  // One for the small block of the stream itself.
+  EXPECT_LE(churn.device.ranges, undisturbed.device.ranges + 1);
+  EXPECT_EQ(churn.failed, 0);
+  EXPECT_EQ(churn.gpu.uses_of_ended_streams(), 0);
+}
+
+TEST_P(ViewBound, TheHostWaitsSeldomAndForNoStreamThatMayNeverEnd) {
+  Churn churn;
+  GetParam().begin(churn);
+  churn.Run();
+  if (GetParam().host_waits) {
+    EXPECT_GE(churn.device.waits, 1);
+    EXPECT_LE(churn.device.waits, 10);
+  } else {
+    EXPECT_EQ(churn.device.waits, 0);
+    EXPECT_EQ(churn.gpu.now().count(), 0);
+  }
+}
+
+TEST_P(ViewBound, NoRequestFailsForWantOfPlacesForMappings) {
+  Churn churn(/*places=*/2048);
+  GetParam().begin(churn);
+  churn.Run();
+  EXPECT_EQ(churn.failed, 0);
+}
+
+TEST_P(ViewBound, IdleMemoryGoesBack) {
+  Churn churn;
+  GetParam().begin(churn);
+  churn.Run();
+  const Bytes held = churn.allocator.inspect().Held();
+  EXPECT_GE(churn.ReturnIdle(), held - MiB(2)) << "all but the page of the stream itself";
+  if (!GetParam().host_waits) {
+    EXPECT_EQ(churn.gpu.now().count(), 0);
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(Streams, ViewBound, testing::ValuesIn(kDisturbances));
+
+}  // namespace
+}  // namespace frugal
