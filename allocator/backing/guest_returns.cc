@@ -1,6 +1,7 @@
 #include "allocator/backing/guest_returns.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -16,19 +17,38 @@ Stream HomeStream(const Handle& guest) { return guest.home.extent->arena().clock
 
 bool IsNextTo(const PageRun& run, const PageRun& next) { return run.extent == next.extent && run.end() == next.first; }
 
+// Whether `next`, which does not begin before it, begins in the run or right after it.
+bool Reaches(const PageRun& run, const PageRun& next) {
+  return run.extent == next.extent && run.first <= next.first && next.first <= run.end();
+}
+
+// The pages that [start, end), addresses of the extent, lies in.
+PageRun PagesOf(Extent& extent, Address start, Address end) {
+  const int64_t first = (start - extent.start()).count() / kPageSize.count();
+  return {&extent, first, PagesCovering(end - extent.start()).count() - first};
+}
+
+// The handles that [start, end) of the free block is part of, as far as they lie in the block whole.
+PageRun WholeHandlesAround(const Block& block, Address start, Address end) {
+  Extent& extent = *block.extent;
+  const PageRun pages = PagesOf(extent, start, end);
+  // A handle of several pages may have waited for these bytes alone.
+  const PageRef first = StartOfView({&extent, pages.first});
+  const PageRef last = StartOfView({&extent, pages.end() - 1});
+  const PageRef past{&extent, last.page + last.view().handle->pages};
+  return OfWholeHandles(
+      extent.WholePages(std::max(first.address(), block.address), std::min(past.address(), block.end())));
+}
+
 }  // namespace
 
 void GuestReturns::BecameFree(Block* block, Address start, Address end) {
   Extent& extent = *block->extent;
-  // A handle of several pages may have waited for these bytes alone.
-  const PageRef first = StartOfView({&extent, (start - extent.start()).count() / kPageSize.count()});
-  const int64_t last_page = (end - extent.start() - Bytes(1)).count() / kPageSize.count();
-  const PageRef last = StartOfView({&extent, last_page});
-  const Handle* const waiting = last.view().handle;
-  FRUGAL_CHECK(waiting != nullptr);
-  const int64_t past = last.page + waiting->pages;
-  const PageRun whole = OfWholeHandles(extent.WholePages(std::max(first.address(), block->address),
-                                                         std::min(PageRef{&extent, past}.address(), block->end())));
+  for (const Block* beside : {block->previous, block->next}) {
+    // It may be free again without becoming free, and with it a handle that is only half of it here.
+    if (beside != nullptr && beside->state == BlockState::kClaimed) Await(PagesOf(extent, start, end));
+  }
+  const PageRun whole = WholeHandlesAround(*block, start, end);
   StreamClock& host = extent.arena().clock();
   const StreamClock::Tick last_use = host.Expand(block->last_use);
   std::optional<bool> passed;
@@ -47,17 +67,24 @@ void GuestReturns::BecameFree(Block* block, Address start, Address end) {
 }
 
 void GuestReturns::Recall(const Arena& arena, WaitPolicy wait_policy) {
-  for (Arena* host : arenas_.all()) {
-    const bool has_guests = std::any_of(host->extents().begin(), host->extents().end(),
-                                        [](const auto& extent) { return extent->pages().guests() > 0; });
-    if (!has_guests) continue;
-    // Filled only after the walk: what comes home can join free blocks that the walk has yet to come to, which are gone
-    // then.
-    std::vector<PageRun> homes;
-    for (const Donation& free : WholeFreeHandles(*host)) {
-      if (free.run.extent->pages().guests() > 0) RecallFrom(free, arena, wait_policy, homes);
-    }
-    FillAll(homes);
+  std::vector<PageRun> homes;
+  for (const auto& [address, run] : std::exchange(waiting_, {})) RecallFrom(run, arena, wait_policy, homes);
+  // Only now: what comes home can join free blocks that were yet to be looked at, which are gone then.
+  FillAll(homes);
+}
+
+void GuestReturns::RecallFrom(const PageRun& run, const Arena& arena, WaitPolicy wait_policy,
+                              std::vector<PageRun>& homes) {
+  Extent& extent = *run.extent;
+  const Address end = run.address() + run.size();
+  Address next;
+  for (Address start = run.address(); start < end; start = next) {
+    Block* const block = extent.BlockAt(start);
+    next = block->end();
+    const Address part_end = std::min(next, end);
+    // It may be free again without becoming free.
+    if (block->state == BlockState::kClaimed) Await(PagesOf(extent, start, part_end));
+    if (block->IsFree()) RecallFrom({block, WholeHandlesAround(*block, start, part_end)}, arena, wait_policy, homes);
   }
 }
 
@@ -99,7 +126,10 @@ void GuestReturns::Send(const Donation& free, std::vector<PageRun>& homes,
     end -= guest.pages;
     if (!guest.IsGuest()) continue;
     const PageRun home = RunOf(guest, guest.home);
-    if (home.extent->pages().IsFilling(home.first, home.count) || !goes(guest)) continue;
+    if (home.extent->pages().IsFilling(home.first, home.count) || !goes(guest)) {
+      Await(RunOf(guest, guest.place));
+      continue;
+    }
     if (!leaving.empty() && IsNextTo(RunOf(guest, guest.place), leaving.back().first) &&
         IsNextTo(home, leaving.back().second)) {
       for (PageRun* run : {&leaving.back().first, &leaving.back().second}) {
@@ -124,6 +154,37 @@ void GuestReturns::Send(const Donation& free, std::vector<PageRun>& homes,
 
 void GuestReturns::FillAll(const std::vector<PageRun>& homes) {
   for (const PageRun& home : homes) home.extent->arena().Fill(home);
+}
+
+void GuestReturns::Await(PageRun run) {
+  auto beside = waiting_.upper_bound(run.address());
+  if (beside != waiting_.begin() && Reaches(std::prev(beside)->second, run)) --beside;
+  while (beside != waiting_.end() && (Reaches(beside->second, run) || Reaches(run, beside->second))) {
+    const int64_t end = std::max(run.end(), beside->second.end());
+    run.first = std::min(run.first, beside->second.first);
+    run.count = end - run.first;
+    beside = waiting_.erase(beside);
+  }
+  waiting_.emplace(run.address(), run);
+}
+
+bool GuestReturns::IsAwaited(const Handle& guest) const {
+  const auto after = waiting_.upper_bound(guest.place.address());
+  if (after == waiting_.begin()) return false;
+  const PageRun& run = std::prev(after)->second;
+  return run.extent == guest.place.extent && guest.place.page + guest.pages <= run.end();
+}
+
+void GuestReturns::CheckInvariants() const {
+  for (const Arena* arena : arenas_.all()) {
+    for (const Donation& free : WholeFreeHandles(*arena)) {
+      for (int64_t page = free.run.first; page < free.run.end();) {
+        const Handle& handle = *free.run.extent->pages().view(page).handle;
+        FRUGAL_CHECK(!handle.IsGuest() || IsAwaited(handle));
+        page += handle.pages;
+      }
+    }
+  }
 }
 
 }  // namespace frugal

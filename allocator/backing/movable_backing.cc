@@ -91,9 +91,12 @@ absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Arena& arena, Bytes size, 
   if (!device.ok()) return PlanRemapping(arena, size, wait_policy, {Pages(1), true}, device);
   const Bytes left = memory_limit_.Left(*device, handles_.held().bytes());
   const NewMemory memory{LargestPiece(size, left), /*is_short=*/left < handles_.held().bytes()};
-  Offers none;
-  absl::StatusOr<StitchPlan> growth = Plan(&PlanStitch, arena, size, wait_policy, none, memory);
-  if (!growth.ok() || IsWorthGrowing(*growth, left)) return growth;
+  // Any growth takes a page at least.
+  if (IsWorthGrowing(kPageSize, size, left)) {
+    Offers none;
+    absl::StatusOr<StitchPlan> growth = Plan(&PlanStitch, arena, size, wait_policy, none, memory);
+    if (!growth.ok() || IsWorthGrowing(growth->to_create.bytes(), size, left)) return growth;
+  }
   return PlanRemapping(arena, size, wait_policy, memory, device);
 }
 
@@ -147,11 +150,10 @@ Pages MovableBacking::LargestPiece(Bytes size, Bytes left) const {
   return Pages(static_cast<int64_t>(std::bit_floor(static_cast<uint64_t>(pages))));
 }
 
-bool MovableBacking::IsWorthGrowing(const StitchPlan& plan, Bytes left) const {
-  const Bytes more = plan.to_create.bytes();
+bool MovableBacking::IsWorthGrowing(Bytes more, Bytes size, Bytes left) const {
   if (more > left) return false;
   const Counter& active = ledger_.statistics().active_bytes()[SizeGroup::kAll];
-  const int64_t most = std::max({most_in_use_.count(), active.peak, active.current + plan.size.count()});
+  const int64_t most = std::max({most_in_use_.count(), active.peak, active.current + size.count()});
   const int64_t beyond = handles_.held().bytes().count() + more.count() - most;
   const int64_t of_use = std::max(most / options_.use_part, Pages(options_.largest_piece).bytes().count());
   return beyond <= std::min((left - more).count() / options_.waste_part, of_use);
@@ -359,6 +361,7 @@ void MovableBacking::EnterStitch(Arena& arena, const StitchPlan& plan, StitchCla
   claims.Vacate();
   arena.Fill(plan.target);
   if (plan.donations.empty()) return;
+  if (!settles) guests_.MovedInto(plan.target);
   ++ledger_.statistics().num_stitches;
   ledger_.statistics().num_stitched_pages += plan.target.count - plan.to_create.count();
 }
@@ -399,6 +402,7 @@ absl::StatusOr<PageRun> MovableBacking::LivePages(Address start, Bytes size) con
 
 void MovableBacking::CheckInvariants() const {
   handles_.CheckInvariants();
+  guests_.CheckInvariants();
   const Bytes reserved(ledger_.statistics().reserved_bytes[SizeGroup::kAll].current);
   FRUGAL_CHECK(reserved + (handles_.spares() + handles_.counts().in_flight).bytes() == handles_.held().bytes());
 }

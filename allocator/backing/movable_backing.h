@@ -89,7 +89,8 @@ class MovableBacking : public Backing {
   Pages LargestPiece(Bytes size, Bytes left) const;
   // The price of memory: held + new - most in use <= min(left / waste_part, most in use / use_part), where `left` is
   // what could still be taken after it. So the nearer the device is to being full, the less memory spares driver time.
-  bool IsWorthGrowing(const StitchPlan& plan, Bytes left) const;
+  // `more` is new, for a request of `size`.
+  bool IsWorthGrowing(Bytes more, Bytes size, Bytes left) const;
 
   absl::StatusOr<Extent*> AddExtent(Arena& arena, Bytes size);
   // The memory that `arena` may take now.

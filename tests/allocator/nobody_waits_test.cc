@@ -134,8 +134,8 @@ class NobodyWaits : public testing::TestWithParam<Hold> {
 
   NobodyWaits() : gpu_({.memory = kMemory, .virtual_memory = GetParam().virtual_memory}) {
     allocator_.settings().SetCheckLevel(CheckLevel::kFull);
-    // Two thirds of a page stay free in each of these streams: hits, and never whole pages to take away.
-    for (Stream stream : {kMain, kSide}) small_.push_back(Allocate(KiB(600), stream));
+    // Three quarters of a page stay free in each of these streams: hits, and never whole pages to take away.
+    for (Stream stream : {kMain, kSide}) small_.push_back(Allocate(KiB(500), stream));
     for (int i = 0; i < 9; ++i) {
       workers_.push_back(Allocate(MiB(4), kMain));
       ours_.push_back(Allocate(MiB(4), kMain));

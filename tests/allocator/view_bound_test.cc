@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <cstdio>
 #include <functional>
 #include <random>
 #include <vector>
@@ -56,14 +57,13 @@ class CountingDevice final : public ForwardingDevice {
 // Blocks of random sizes, which fill a GPU to six sevenths.
 class Churn {
  public:
-  explicit Churn(int64_t places = INT64_MAX) { device.places = places; }
+  explicit Churn(int64_t places = INT64_MAX, uint64_t seed = 1) : random_(seed) { device.places = places; }
 
   void Run() {
     constexpr int kSteps = 4000;
-    std::mt19937_64 random(1);
     for (int step = 0; step < kSteps; ++step) {
-      const Bytes size = MiB(1) + Bytes(static_cast<int64_t>(random() % static_cast<uint64_t>(MiB(40).count())));
-      while (!live_.empty() && in_use_ + size > MiB(440)) FreeOne(random() % live_.size());
+      const Bytes size = MiB(1) + Bytes(static_cast<int64_t>(random_() % static_cast<uint64_t>(MiB(40).count())));
+      while (!live_.empty() && in_use_ + size > MiB(440)) FreeOne(random_() % live_.size());
       const absl::StatusOr<Allocation> made = allocator.Allocate(size, kMain);
       if (!made.ok()) {
         ++failed;
@@ -99,6 +99,7 @@ class Churn {
     live_.erase(live_.begin() + static_cast<std::ptrdiff_t>(which));
   }
 
+  std::mt19937_64 random_;
   std::vector<Allocation> live_;
   Bytes in_use_;
 };
@@ -134,17 +135,31 @@ void PrintTo(const Disturbance& disturbance, std::ostream* out) { *out << distur
 
 class ViewBound : public testing::TestWithParam<Disturbance> {};
 
+// Where in a range blocks happen to lie says whether another is needed, so this is said of several programs together.
 TEST_P(ViewBound, AsMuchIsMappedAsWithoutTheStream) {
-  Churn undisturbed;
-  undisturbed.Run();
-  Churn churn;
-  GetParam().begin(churn);
-  churn.Run();
-  EXPECT_LE(churn.device.most_mapped, undisturbed.device.most_mapped * 12 / 10);
+  constexpr int kPrograms = 8;
+  int64_t mapped_without = 0;
+  int64_t mapped = 0;
+  int64_t ranges_without = 0;
+  int64_t ranges = 0;
+  for (uint64_t seed = 1; seed <= kPrograms; ++seed) {
+    Churn undisturbed(INT64_MAX, seed);
+    undisturbed.Run();
+    mapped_without += undisturbed.device.most_mapped;
+    ranges_without += undisturbed.device.ranges;
+    Churn churn(INT64_MAX, seed);
+    GetParam().begin(churn);
+    churn.Run();
+    mapped += churn.device.most_mapped;
+    ranges += churn.device.ranges;
+    EXPECT_EQ(churn.failed, 0);
+    EXPECT_EQ(churn.gpu.uses_of_ended_streams(), 0);
+  }
+  std::printf("%d programs: %d mapped in %d ranges, %d in %d without the stream\n", kPrograms, static_cast<int>(mapped),
+              static_cast<int>(ranges), static_cast<int>(mapped_without), static_cast<int>(ranges_without));
+  EXPECT_LE(mapped, mapped_without * 12 / 10);
   // One for the small block of the stream itself.
-  EXPECT_LE(churn.device.ranges, undisturbed.device.ranges + 1);
-  EXPECT_EQ(churn.failed, 0);
-  EXPECT_EQ(churn.gpu.uses_of_ended_streams(), 0);
+  EXPECT_LE(ranges, ranges_without + kPrograms);
 }
 
 TEST_P(ViewBound, TheHostWaitsSeldomAndForNoStreamThatMayNeverEnd) {

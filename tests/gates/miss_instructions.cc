@@ -1,0 +1,115 @@
+// Misses of a full GPU of 10,000 handles, for callgrind to count the instructions of: each writes an output file of its
+// own. The device's own instructions are left out, since a real driver's would be others.
+//
+//   valgrind --tool=callgrind --collect-atstart=no --callgrind-out-file=FILE miss_instructions
+
+#include <valgrind/callgrind.h>
+
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <string>
+#include <vector>
+
+#include "absl/status/status.h"
+#include "absl/status/statusor.h"
+#include "allocator/device_allocator.h"
+#include "cuda/simulated/simulated_device.h"
+#include "tests/devices/forwarding_device.h"
+
+namespace frugal {
+namespace {
+
+constexpr Stream kMain{1};
+constexpr int64_t kHandles = 10'000;
+constexpr int kMisses = 25;
+
+// Instructions inside of it are not counted.
+class UncountedDevice final : public ForwardingDevice {
+  template <typename Call>
+  static auto Uncounted(Call&& call) {
+    CALLGRIND_TOGGLE_COLLECT;
+    auto result = call();
+    CALLGRIND_TOGGLE_COLLECT;
+    return result;
+  }
+
+ public:
+  using ForwardingDevice::ForwardingDevice;
+
+  absl::StatusOr<MemoryInfo> GetMemoryInfo() override {
+    return Uncounted([&] { return ForwardingDevice::GetMemoryInfo(); });
+  }
+  absl::StatusOr<Address> Reserve(Bytes size) override {
+    return Uncounted([&] { return ForwardingDevice::Reserve(size); });
+  }
+  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
+    return Uncounted([&] { return ForwardingDevice::Map(start, size, handle); });
+  }
+  absl::Status SetAccess(Address start, Bytes size) override {
+    return Uncounted([&] { return ForwardingDevice::SetAccess(start, size); });
+  }
+  absl::Status Unmap(Address start, Bytes size) override {
+    return Uncounted([&] { return ForwardingDevice::Unmap(start, size); });
+  }
+  absl::StatusOr<Event> Record(Stream stream) override {
+    return Uncounted([&] { return ForwardingDevice::Record(stream); });
+  }
+  absl::StatusOr<bool> HasPassed(Event event) override {
+    return Uncounted([&] { return ForwardingDevice::HasPassed(event); });
+  }
+};
+
+class FullGpu {
+ public:
+  FullGpu() {
+    std::vector<Address> pages;
+    for (int64_t i = 0; i < kHandles; ++i) pages.push_back(Allocate(kPageSize));
+    // No two neighbours.
+    for (size_t i = 0; i < pages.size(); i += 2) Free(pages[i]);
+  }
+
+  // Of 100 MiB, and a little less each time, so that none was stitched in the same size before.
+  void Miss(int which) {
+    const Bytes size = MiB(100) - Bytes(512) * which;
+    CALLGRIND_ZERO_STATS;
+    CALLGRIND_TOGGLE_COLLECT;
+    Allocate(size);
+    CALLGRIND_TOGGLE_COLLECT;
+    const std::string label = "miss " + std::to_string(which) + " 1";
+    CALLGRIND_DUMP_STATS_AT(label.c_str());
+  }
+  int64_t stitches() const { return allocator_.GetStatistics().num_stitches; }
+
+ private:
+  Address Allocate(Bytes size) {
+    const absl::StatusOr<Allocation> made = allocator_.Allocate(size, kMain);
+    if (!made.ok()) {
+      std::fprintf(stderr, "%s\n", made.status().ToString().c_str());
+      std::exit(1);
+    }
+    return made->address;
+  }
+  void Free(Address address) {
+    if (!allocator_.Free(address).ok()) std::exit(1);
+  }
+
+  sim::SimulatedDevice gpu_{{.memory = kPageSize * kHandles}};
+  UncountedDevice device_{gpu_};
+  AddressDirectory directory_;
+  DeviceAllocator allocator_{device_, directory_, nullptr};
+};
+
+void CountMisses() {
+  FullGpu gpu;
+  for (int which = 0; which < kMisses; ++which) gpu.Miss(which);
+  std::printf("%d stitches\n", static_cast<int>(gpu.stitches()));
+}
+
+}  // namespace
+}  // namespace frugal
+
+int main() {
+  frugal::CountMisses();
+  return 0;
+}
