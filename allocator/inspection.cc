@@ -3,6 +3,7 @@
 #include <memory>
 
 #include "absl/synchronization/mutex.h"
+#include "allocator/stitching/unusable.h"
 
 namespace frugal {
 namespace {
@@ -43,6 +44,7 @@ void AppendSegments(const Extent& extent, const BirthEpochs* births, std::vector
     in_run = true;
     segments.back().size += block->size;
     segments.back().blocks.push_back(ViewOf(*block, births));
+    if (block->IsFree()) segments.back().unusable += UnusablePart(*block);
   }
 }
 

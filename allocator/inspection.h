@@ -35,6 +35,7 @@ struct SegmentView {
   bool small;   // holds requests up to kSmallLimit
   bool mapped;  // made of handles that can move; false: a segment of cudaMalloc
   std::vector<BlockView> blocks;
+  Bytes unusable;  // free, but in handles that blocks in use share: see allocator/stitching/unusable.h
 };
 
 // A facet of a DeviceAllocator, for any thread. Once an invariant does not hold, nothing is found any more.

@@ -7,16 +7,10 @@
 #include "allocator/blocks/block.h"
 #include "allocator/blocks/extent.h"
 #include "allocator/blocks/statistics.h"
-#include "allocator/stitching/offers.h"
+#include "allocator/stitching/unusable.h"
 
 namespace frugal {
 namespace {
-
-// The part of a free block that could be had elsewhere: whole handles.
-Bytes MovablePart(const Block& block) {
-  if (block.extent->kind() != Extent::Kind::kMovable || block.size < kPageSize) return Bytes(0);
-  return Pages(OfWholeHandles(block.extent->WholePages(block.address, block.end())).count).bytes();
-}
 
 OutOfMemoryReport& ThreadsOutOfMemory() {
   thread_local OutOfMemoryReport report;
@@ -121,7 +115,7 @@ Bytes MissLadder::UnusableBytes() const {
   for (const Arena* arena : parts_.arenas.all()) {
     for (const std::unique_ptr<Extent>& extent : arena->extents()) {
       for (const Block* block = extent->first_block(); block != nullptr; block = block->next) {
-        if (block->IsFree()) unusable += block->size - MovablePart(*block);
+        if (block->IsFree()) unusable += UnusablePart(*block);
       }
     }
   }

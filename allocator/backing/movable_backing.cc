@@ -10,6 +10,7 @@
 #include "absl/strings/str_cat.h"
 #include "allocator/blocks/stream_clock.h"
 #include "allocator/port/check.h"
+#include "allocator/stitching/unusable.h"
 
 namespace frugal {
 namespace {
@@ -403,6 +404,11 @@ absl::StatusOr<PageRun> MovableBacking::LivePages(Address start, Bytes size) con
 void MovableBacking::CheckInvariants() const {
   handles_.CheckInvariants();
   guests_.CheckInvariants();
+  for (const Arena* arena : arenas_.all()) {
+    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
+      CheckUnusable(*extent);
+    }
+  }
   const Bytes reserved(ledger_.statistics().reserved_bytes[SizeGroup::kAll].current);
   FRUGAL_CHECK(reserved + (handles_.spares() + handles_.counts().in_flight).bytes() == handles_.held().bytes());
 }

@@ -155,7 +155,8 @@ struct frugal_segment {
   int64_t bytes;
   uint64_t stream;
   int64_t blocks;
-  int mapped; /* of handles that can move; 0: a segment of cudaMalloc */
+  int64_t unusable; /* free, but beside blocks in use in the same handle */
+  int mapped;       /* of handles that can move; 0: a segment of cudaMalloc */
 };
 struct frugal_snapshot;
 /* A GPU's memory as it is. The caller frees it; the segments and, in their order, their blocks live as long. */

@@ -68,6 +68,7 @@ void Append(const SegmentView& segment, frugal_snapshot& snapshot) {
                                .bytes = segment.size.count(),
                                .stream = segment.stream.id,
                                .blocks = static_cast<int64_t>(segment.blocks.size()),
+                               .unusable = segment.unusable.count(),
                                .mapped = segment.mapped});
   for (const BlockView& block : segment.blocks) {
     snapshot.blocks.push_back({.address = block.address.value(),

@@ -185,3 +185,13 @@ def test_the_address_space_adds_up() -> None:
     assert space.allocated_bytes + space.awaiting_bytes + space.free_bytes == space.total_bytes
     cells = sum(int(width) for patch in space.patches for width in re.findall(r"h(\d+)v1", patch.path))
     assert cells == 400 * space.rows
+
+
+def test_unusable_memory_is_said_where_it_is_a_hundredth() -> None:
+    document = samples.healthy()
+    segment = samples.leaking()["segments"][0]
+    reserved = document["gpus"][0]["reserved_bytes"]
+    for part, is_said in ((50, True), (200, False)):
+        document["segments"] = [segment | {"unusable_bytes": reserved // part}]
+        assert ("unusable: " in text.render(document)) == is_said
+        assert "unusable but for small tensors" in text_of(page.render(document))

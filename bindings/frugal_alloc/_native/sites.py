@@ -65,6 +65,7 @@ class SegmentRecord(NamedTuple):
     bytes: int
     stream: int
     mapped: bool  # of handles that can move; False: a segment of cudaMalloc
+    unusable_bytes: int  # free, but in handles that tensors in use share
     blocks: list[BlockRecord]
 
 
@@ -75,7 +76,7 @@ _Line = structure("_Line", "text file; text function; int line")
 _Site = structure("_Site", "text phase; text node; int forward; int user; int lines")
 _Usage = structure("_Usage", "int site; int64 bytes; int64 blocks; int64 peak_bytes")
 _Block = structure("_Block", "uint64 address; int64 bytes; int64 epoch; int site; int state")
-_Segment = structure("_Segment", "uint64 address; int64 bytes; uint64 stream; int64 blocks; int mapped")
+_Segment = structure("_Segment", "uint64 address; int64 bytes; uint64 stream; int64 blocks; int64 unusable; int mapped")
 
 
 # Result and arguments of each function, as bindings/c_api/c_api.h declares them.
@@ -190,6 +191,7 @@ class SiteFunctions(Functions):
                         segment.bytes,
                         segment.stream,
                         bool(segment.mapped),
+                        segment.unusable,
                         [_block_record(block) for block in blocks[first : first + segment.blocks]],
                     )
                 )

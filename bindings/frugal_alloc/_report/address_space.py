@@ -40,6 +40,7 @@ class AddressSpace:
     free_bytes: int
     free_pieces: int
     largest_free_bytes: int
+    unusable_bytes: int  # free, but in handles that tensors in use share
     cell_bytes: float
 
 
@@ -74,6 +75,7 @@ def _space(document: dict[str, Any], gpu: int) -> AddressSpace | None:
         free_bytes=sum(free),
         free_pieces=len(free),
         largest_free_bytes=max(free, default=0),
+        unusable_bytes=sum(segment.get("unusable_bytes") or 0 for segment in segments),
         cell_bytes=cell_bytes,
     )
 

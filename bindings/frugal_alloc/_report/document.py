@@ -252,6 +252,7 @@ def _segments(library: Library, index: dict[tuple[int, int], int]) -> list[dict[
                 "bytes": segment.bytes,
                 "stream": segment.stream,
                 "mapped": segment.mapped,
+                "unusable_bytes": segment.unusable_bytes,
                 "blocks": blocks,
             }
         )

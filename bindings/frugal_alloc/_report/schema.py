@@ -267,6 +267,7 @@ _SEGMENT = _Object(
     {"gpu": _count, "address": _size, "bytes": _size},
     stream=_difference,
     mapped=(_flag, True),
+    unusable_bytes=_zero,
     blocks=(_list(_row(_size, _size, _one_of(BLOCK_STATES), _optional(_size))), []),
 )
 _OOM = _Object(

@@ -20,6 +20,8 @@ MOST_SITES = 5
 # With less than both a leak would not have been found: one takes survivors of six epochs, or of windows of steps.
 EPOCHS_TO_TELL = 9
 STEPS_TO_TELL = 16
+# Of what is reserved; there are always some bytes beside a tensor.
+LEAST_UNUSABLE_PART = 100
 
 _BOLD, _RED, _YELLOW, _GREEN, _GREY = "1", "31", "33", "32", "90"
 _COLOURS = {"leak": _RED, "growing": _RED, "cycle": _YELLOW, "outside": _RED, "suspect": _YELLOW}
@@ -67,6 +69,7 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
         lines.append(_gpu(row))
         if parts := pools.parts(row):
             lines.append("  of it " + ", ".join(f"{format_bytes(size)} {where}" for where, size in parts))
+        lines += _unusable(document, row)
         lines += _wrapped(driver_calls.sentence(row.get("driver_calls") or []), "  ")
     lines += _sites(document)
     lines += [line for note in document["notes"] for line in _wrapped(note, "note: ", "      ")]
@@ -210,6 +213,14 @@ def _gpu(row: dict[str, Any]) -> str:
         f"{format_bytes(pools.peak(row))}{f', of {format_bytes(available)}' if available else ''}"
     )
     return text[:WIDTH]
+
+
+def _unusable(document: dict[str, Any], row: dict[str, Any]) -> list[str]:
+    """Free memory of which only small tensors can have a part, if it is worth a line."""
+    unusable = sum(one.get("unusable_bytes") or 0 for one in document["segments"] if one["gpu"] == row["gpu"])
+    if not unusable or unusable < row["reserved_bytes"] / LEAST_UNUSABLE_PART:
+        return []
+    return _wrapped(f"unusable: {format_bytes(unusable)} are free, but in pages that tensors in use share", "  ")
 
 
 def _sites(document: dict[str, Any]) -> list[str]:
