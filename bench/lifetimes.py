@@ -8,9 +8,10 @@ import numpy as np
 from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE, History
 from numpy.typing import NDArray
 
-# allocator/port/units.h has the same: kGrain, kPageSize, kSmallLimit.
+# allocator/port/units.h has the same: kGrain, kPageSize, kHalfPageLimit, kSmallLimit.
 GRAIN_BYTES = 512
 PAGE_BYTES = 2 << 20
+HALF_PAGE_LIMIT = 512 << 10
 SMALL_LIMIT = 1 << 20
 GRAINS_A_PAGE = PAGE_BYTES // GRAIN_BYTES
 
@@ -70,5 +71,5 @@ def lifetimes(history: History, *, waits: bool = True) -> Lifetimes:
         birth=birth,
         death=death,
         grains=-(-size // GRAIN_BYTES),
-        arena=2 * stream + (size > SMALL_LIMIT),
+        arena=3 * stream + (size > HALF_PAGE_LIMIT) + (size > SMALL_LIMIT),
     )
