@@ -11,21 +11,25 @@ namespace frugal {
 
 // X(name, figure, what it is). Figures named below are means over all histories, recorded | generated ones: "4x",
 // driver time on a GPU of four times the most live memory; "least", the smallest GPU over the most live memory.
-#define FRUGAL_POLICY_OPTIONS(X)                                                                                      \
-  /* At 16 4x is 0 | 12 % less, but of fewer recorded ones .99 is in use at 1.25 times; at 64 4x is 4 | 23 % more. */ \
-  X(waste_part, 24, "memory beyond the most ever in use may be this part of what is left, before remapping")          \
-  /* At 4 4x is 1 % more | 4 % less. Without it a program that needs 7 GiB may hold 15 of 200. */                     \
-  X(use_part, 2, "nor may it be more than this part of the most ever in use, or the largest handle")                  \
-  X(piece_part, 1024, "a new handle is at most this part of what is left")                                            \
-  X(request_part, 32, "and of its request")                                                                           \
-  X(largest_piece, 8, "and has so many pages at most")                                                                \
-  /* At 3 the driver time of a loop on a full device is more; at 16 nothing is better but that, in generated ones. */ \
-  X(most_edges, 8, "edges of holes that are looked at for a place, those that need the fewest pages")                 \
-  /* At 1 one loop of random sizes in 45 never reaches a steady state; at 10 and 100 all do. */                       \
-  X(unmap_weight, 10, "times the driver's unmap that a view in the way counts in the choice of a place")              \
-  /* Without, 4x is 0 | 13 % more, least .0003 less | .0006 more. */                                                  \
-  X(homes, 1, "whether a handle that served a stitch goes back to where it was when it is free")                      \
-  /* Without, 4x is 0 | 16 % more. */                                                                                 \
+#define FRUGAL_POLICY_OPTIONS(X)                                                                                   \
+  /* At 16 4x is 0 | 15 % less, but .006 | .027 less of what is held is in use; at 64 4x is 7 | 37 % more. */      \
+  X(waste_part, 24, "memory beyond the most ever in use may be this part of what is left, before remapping")       \
+  /* At 4 4x is 2 % more | 1 % less. Without it a program that needs 7 GiB may hold 15 of 200. */                  \
+  X(use_part, 2, "nor may it be more than this part of the most ever in use, or the largest handle")               \
+  /* At 512 least is .0003 | .0001 more, at 2,048 .0004 | 0 less, and 4x 3 | 4 % more. */                          \
+  X(piece_part, 1024, "a new handle is at most this part of what is left")                                         \
+  /* At 16, with 8 MiB at most, 4x is 17 | 9 % less, but the worst of 200 programs with phases gets .971 of the */ \
+  /* best other's last phase, at 8 .930, where it is .983 now. */                                                  \
+  X(request_part, 32, "and of its request")                                                                        \
+  /* At 1 4x is 27 | 22 % more; at 32 nothing is better on the GPUs of the histories. */                           \
+  X(largest_piece, 8, "and has so many pages at most")                                                             \
+  /* At 3 4x is 0 | 6 % more, at 16 0 | 1 % less. */                                                               \
+  X(most_edges, 8, "edges of holes that are looked at for a place, those that need the fewest pages")              \
+  /* At 1 one loop of random sizes in 45 never reaches a steady state; at 10 and 100 all do. */                    \
+  X(unmap_weight, 10, "times the driver's unmap that a view in the way counts in the choice of a place")           \
+  /* Without, 4x is 1 | 13 % more, least .0009 | .0016 more. */                                                    \
+  X(homes, 1, "whether a handle that served a stitch goes back to where it was when it is free")                   \
+  /* Without, 4x is 0 | 22 % more. */                                                                              \
   X(past_stitches, 1, "whether a request is stitched where one of its size was before, if that takes no call")
 
 struct PolicyOptions {

@@ -141,7 +141,7 @@ if os.environ["KIND"] == "dead":
 elif os.environ["KIND"] == "pool":
     side = torch.cuda.Stream()
     torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(4096, stream=side))
-random.seed(1)
+random.seed(int(os.environ["SEED"]))
 live, used = [], 0
 for step in range(1500):
     size = MIB + random.randrange(40 * MIB)
@@ -156,13 +156,18 @@ report(mapped=stats["driver_map_calls"] - stats["driver_unmap_calls"], ranges=st
 
 @simulated_gpu
 def test_stream_that_was_named_once_leaves_no_more_mapped_than_there_is_without_it():
+    # Where in a range blocks happen to lie says whether another is needed: so this is said of several programs.
+    programs = range(1, 6)
+    environment = {"FRUGAL_SIM_MEMORY": str(1024 * MIB), "FRUGAL_SIM_GPUS": "1"}
     of = {
-        kind: run_python(CHURN, KIND=kind, FRUGAL_SIM_MEMORY=str(1024 * MIB), FRUGAL_SIM_GPUS="1")
+        kind: [run_python(CHURN, KIND=kind, SEED=str(seed), **environment) for seed in programs]
         for kind in ("none", "dead", "pool")
     }
+    mapped = {kind: sum(one["mapped"] for one in runs) for kind, runs in of.items()}
+    ranges = {kind: sum(one["ranges"] for one in runs) for kind, runs in of.items()}
     for kind in ("dead", "pool"):
-        assert of[kind]["mapped"] <= 1.2 * of["none"]["mapped"], kind
-        assert of[kind]["ranges"] <= of["none"]["ranges"] + 1, f"{kind}: one for the stream's own block"
+        assert mapped[kind] <= 1.2 * mapped["none"], mapped
+        assert ranges[kind] <= ranges["none"] + len(programs), f"{kind}: one for the stream's own block: {ranges}"
 
 
 # --- Green contexts

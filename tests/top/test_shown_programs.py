@@ -208,11 +208,19 @@ tell()
         assert seen(pid) is None
 
 
+def await_stopped(pid: int) -> None:
+    """The signal is sent when kill() returns, but threads on other processors may still run."""
+    tasks = Path(f"/proc/{pid}/task")
+    while any((task / "stat").read_text().rpartition(")")[2].split()[0] != "T" for task in tasks.iterdir()):
+        os.sched_yield()
+
+
 def test_process_that_is_stopped_does_not_answer(tmp_path: Path) -> None:
     with running("block = tensor(MIB)\ntell()\nawait_order()\n", tmp_path) as program:
         pid = program.told()["pid"]
         os.kill(pid, signal.SIGSTOP)
         try:
+            await_stopped(pid)
             process = seen(pid)
         finally:
             os.kill(pid, signal.SIGCONT)
