@@ -35,7 +35,9 @@ PageRun WholeHandlesAround(const Block& block, Address start, Address end) {
   // A handle of several pages may have waited for these bytes alone.
   const PageRef first = StartOfView({&extent, pages.first});
   const PageRef last = StartOfView({&extent, pages.end() - 1});
-  const PageRef past{&extent, last.page + last.view().handle->pages};
+  const Handle* const at_end = last.view().handle;
+  FRUGAL_CHECK(at_end != nullptr);
+  const PageRef past{&extent, last.page + at_end->pages};
   return OfWholeHandles(
       extent.WholePages(std::max(first.address(), block.address), std::min(past.address(), block.end())));
 }
@@ -179,9 +181,9 @@ void GuestReturns::CheckInvariants() const {
   for (const Arena* arena : arenas_.all()) {
     for (const Donation& free : WholeFreeHandles(*arena)) {
       for (int64_t page = free.run.first; page < free.run.end();) {
-        const Handle& handle = *free.run.extent->pages().view(page).handle;
-        FRUGAL_CHECK(!handle.IsGuest() || IsAwaited(handle));
-        page += handle.pages;
+        const Handle* const handle = free.run.extent->pages().view(page).handle;
+        FRUGAL_CHECK(handle != nullptr && (!handle->IsGuest() || IsAwaited(*handle)));
+        page += handle->pages;
       }
     }
   }

@@ -42,7 +42,7 @@ StreamClocks::Member& StreamClocks::Begin(Stream stream) {
     TryWaitForAll();
   }
   if (unused_.empty() || stream.lasts()) {
-    all_.push_back(std::unique_ptr<Member>(new Member{StreamClock(device_, stream), era_}));
+    all_.push_back(std::make_unique<Member>(device_, stream, era_));
     return *all_.back();
   }
   Member& again = *unused_.back();

@@ -88,6 +88,8 @@ class StreamClocks {
   using Tick = StreamClock::Tick;
 
   struct Member {
+    Member(Device& device, Stream stream, Era era) : clock(device, stream), marked_in(era) {}
+
     StreamClock clock;
     Era marked_in;   // of one that may end: when it was last marked as it was named, or began
     Tick aside = 0;  // not 0: it takes part in no era until this tick has passed

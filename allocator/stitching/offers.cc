@@ -2,6 +2,8 @@
 
 #include <algorithm>
 
+#include "allocator/port/check.h"
+
 namespace frugal {
 namespace {
 
@@ -10,7 +12,11 @@ namespace {
 void AddMovable(Block* block, const PageRun& run, std::vector<Donation>& donations) {
   int64_t end = run.end();
   for (int64_t page = run.end() - 1; page >= run.first - 1; --page) {
-    if (page >= run.first && run.extent->pages().view(page).handle->keepers == 0) continue;
+    if (page >= run.first) {
+      const Handle* const handle = run.extent->pages().view(page).handle;
+      FRUGAL_CHECK(handle != nullptr);
+      if (handle->keepers == 0) continue;
+    }
     if (end > page + 1) donations.push_back({block, PageRun{run.extent, page + 1, end - page - 1}});
     end = page;
   }
