@@ -3,7 +3,6 @@
 #ifndef FRUGAL_ALLOCATOR_BACKING_GUEST_RETURNS_H_
 #define FRUGAL_ALLOCATOR_BACKING_GUEST_RETURNS_H_
 
-#include <optional>
 #include <vector>
 
 #include "absl/container/btree_map.h"

@@ -23,8 +23,7 @@ namespace frugal {
 // enough of them, each step only if those before did not help:
 // 1. The host waits, if that is for streams alone that the program may have destroyed, or that fail.
 // 2. Another stream that has not even passed what it was told when the oldest of the views was left is set aside. It
-// may
-//    be busy for ever, so that a wait for it would never end.
+//    may be busy for ever, so that a wait for it would never end.
 // 3. The host waits. What is in the way then are views of streams whose own work on them is not done.
 // Not thread-safe. Lets go of the accounting lock while the driver unmaps.
 class ViewBound {

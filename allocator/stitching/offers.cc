@@ -22,6 +22,15 @@ void AddMovable(Block* block, const PageRun& run, std::vector<Donation>& donatio
   }
 }
 
+void AddWholeHandles(Block* block, std::vector<Donation>& donations) {
+  const PageRun run = OfWholeHandles(block->extent->WholePages(block->address, block->end()));
+  if (run.extent->pages().in_place() > 0) [[unlikely]] {
+    AddMovable(block, run, donations);
+  } else if (run.count > 0) {
+    donations.push_back({block, run});
+  }
+}
+
 }  // namespace
 
 PageRun OfWholeHandles(PageRun run) {
@@ -39,19 +48,6 @@ PageRun OfWholeHandles(PageRun run) {
   }
   return run;
 }
-
-namespace {
-
-void AddWholeHandles(Block* block, std::vector<Donation>& donations) {
-  const PageRun run = OfWholeHandles(block->extent->WholePages(block->address, block->end()));
-  if (run.extent->pages().in_place() > 0) [[unlikely]] {
-    AddMovable(block, run, donations);
-  } else if (run.count > 0) {
-    donations.push_back({block, run});
-  }
-}
-
-}  // namespace
 
 std::vector<Donation> WholeFreeHandles(const Arena& arena) {
   std::vector<Donation> donations;
