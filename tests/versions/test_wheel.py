@@ -32,6 +32,7 @@ RUNTIME_FUNCTIONS = {
     "cudaDeviceDisablePeerAccess",
     "cudaDeviceEnablePeerAccess",
     "cudaDeviceGetAttribute",
+    "cudaDeviceGetStreamPriorityRange",
     "cudaDeviceSynchronize",
     "cudaEventCreateWithFlags",
     "cudaEventDestroy",
