@@ -68,7 +68,8 @@ def find(environment: Mapping[str, str], simulate: int | None) -> tuple[dict[str
         simulate: bytes of a simulated GPU to use even where there is a real one.
 
     Raises:
-        CannotRun: there is a GPU that does not work; or none, and no simulated one; or no torch.
+        CannotRun: there is a GPU that does not work; or none, and no simulated one; or no torch, or one that is too new
+            for the driver.
     """
     child = dict(environment)
     try:
@@ -83,7 +84,21 @@ def find(environment: Mapping[str, str], simulate: int | None) -> tuple[dict[str
         raise CannotRun(str(error)) from None
     if found["problem"]:
         raise CannotRun(found["problem"])
+    _check_driver(found["driver_for_cuda"], found["software"]["cuda"])
     return child, found
+
+
+def _check_driver(driver: str, torch: str) -> None:
+    """Within a major version of CUDA a driver carries newer programs; an older major version carries none of them.
+
+    Raises:
+        CannotRun: the driver is too old for this torch.
+    """
+    if int(driver.split(".")[0]) < int(torch.split(".")[0]):
+        raise CannotRun(
+            f"the driver is for CUDA {driver}, and this torch for CUDA {torch}: update the driver, or install a torch "
+            f"for CUDA {driver.split('.')[0]}"
+        )
 
 
 def _described(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -9,13 +9,13 @@ from collections.abc import Iterator
 from ctypes import c_char_p, c_int, c_size_t, c_void_p
 
 from .. import _installation, _nvrtc_files
-from .step_report import StepFailed
+from .step_report import CannotTell
 
 _LIBRARY = "libnvrtc.so"
 _SYSTEM = ("libnvrtc.so.13", "libnvrtc.so.12")
 
 
-class NvrtcError(StepFailed):
+class NvrtcError(CannotTell):
     """There is no NVRTC, or it does not compile; the message is one line."""
 
 

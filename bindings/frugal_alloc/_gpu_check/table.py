@@ -33,7 +33,7 @@ def _steps(results: Results) -> Iterator[str]:
         step = result.step
         yield f"{step.probe:4}{step.name:18}{result.outcome:16}{result.seconds:6.0f} s  {_summary(result)}"
         for check in result.checks:
-            if check["outcome"] == Outcome.FAILED.value:
+            if check["outcome"] in (Outcome.FAILED.value, Outcome.UNKNOWN.value):
                 yield on_one_line(f"      {check['name']}: {check['said']}")[: 2 * _WIDTH]
 
 
@@ -64,6 +64,8 @@ def _verdict(results: Results) -> str:
     bad = [result.step.name for result in results.steps if result.is_bad]
     if bad:
         return f"not all passed: {', '.join(bad)}"
+    if unknown := [result.step.name for result in results.steps if result.is_unknown]:
+        return f"nothing failed, but not all could be asked: {', '.join(unknown)}"
     if results.where["simulated"]:
         return "all that the simulated GPU can show passed; values, faults and times need a real one"
     return "all passed"
