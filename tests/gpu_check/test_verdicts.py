@@ -6,6 +6,7 @@ import errno
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,8 @@ from frugal_alloc._gpu_check import careless, lifetimes, machine, surroundings
 from frugal_alloc._gpu_check.careless import NotOffered
 from frugal_alloc._gpu_check.lifetimes import EXPANDABLE, NATIVE, OURS, _Ending
 from frugal_alloc._gpu_check.step_report import FILE, StepReport
+from frugal_alloc._simulation import simulated_gpu
+from gpu_check_run import environment, run
 
 WELL, FAULT = _Ending(), _Ending(problem="ended by SIGSEGV")
 FULL = _Ending(problem="OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB.")
@@ -145,9 +148,22 @@ def test_program_ends_in_a_process_of_its_own(
 
 
 @pytest.mark.parametrize(
-    "used_gib, processes, alone",
-    [(0.6, 1, True), (0.6, None, True), (0.6, 0, True), (0.6, 2, False), (40, 1, False), (40, None, False)],
+    "used_mib, processes, alone",
+    # A context of somebody's that a container does not show takes a hundred MiB or more.
+    [(0, 0, True), (18, 0, True), (18, 1, False), (110, 0, False), (1500, 0, False), (40 << 10, 2, False)],
 )
-def test_gpu_is_ours_alone_where_nobody_else_is_seen(used_gib: float, processes: int | None, alone: bool) -> None:
-    where = {"memory_bytes": 80 << 30, "free_bytes": (80 << 30) - int(used_gib * (1 << 30)), "processes": processes}
-    assert machine.is_nobody_elses(where) is alone
+def test_gpu_is_ours_alone_where_nobody_else_is_seen(used_mib: int, processes: int, alone: bool) -> None:
+    others = {"processes": processes, "used_bytes": used_mib << 20}
+    assert machine.is_nobody_elses({"others": others}) is alone
+
+
+def test_gpu_of_which_nvml_says_nothing_is_not_ours_alone() -> None:
+    assert machine.is_nobody_elses({"others": None}) is False
+
+
+def test_what_others_have_of_a_gpu_is_asked_before_our_own_context_takes_memory() -> None:
+    child = simulated_gpu.environment(2 << 30, base=environment())
+    done = run(sys.executable, "-m", "frugal_alloc._gpu_check.machine", env=child)
+    found = json.loads(done.out)
+    assert found["others"] == {"processes": 0, "used_bytes": 0}
+    assert machine.is_nobody_elses(found)

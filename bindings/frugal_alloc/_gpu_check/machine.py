@@ -26,8 +26,8 @@ from .surroundings import CannotRun
 _DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
 _SECONDS = 120
 SIMULATED_MEMORY = 16 << 30
-#: The driver's own share is below it on every GPU; what is above belongs to somebody else.
-_LEFT_TO_THE_DRIVER = 2 << 30
+#: NVIDIA's driver shows a few MiB of a GPU that nobody uses; the least context takes more than this.
+_NOBODYS = 64 << 20
 
 
 def describe() -> dict[str, Any]:
@@ -38,6 +38,7 @@ def describe() -> dict[str, Any]:
         gpu = driver.Driver()
     except driver_functions.NoDriver as error:
         return found | {"problem": str(error), "has_device_files": any(Path(file).exists() for file in _DEVICE_FILES)}
+    others = nvml.use(gpu.pci_bus_id())  # before this process has a context
     with gpu.primary_context():
         free, total = gpu.memory_info()
         return found | {
@@ -45,8 +46,7 @@ def describe() -> dict[str, Any]:
             "gpus": gpu.count,
             "memory_bytes": total,
             "free_bytes": free,
-            # This one among them, where any are shown.
-            "processes": nvml.processes(gpu.pci_bus_id()),
+            "others": others and others._asdict(),
             "compute_capability": "{}.{}".format(*gpu.compute_capability()),
             "multiprocessors": gpu.attribute(driver.MULTIPROCESSORS),
             "virtual_memory": gpu.attribute(driver.VIRTUAL_MEMORY) == 1,
@@ -56,9 +56,9 @@ def describe() -> dict[str, Any]:
 
 
 def is_nobody_elses(where: Mapping[str, Any]) -> bool:
-    """Whether nobody else seems to use the GPU that was described, not even a screen."""
-    used = where["memory_bytes"] - where["free_bytes"]
-    return used < _LEFT_TO_THE_DRIVER and (where["processes"] or 0) <= 1
+    """Whether nobody else uses the GPU that was described, not even a screen; not so where NVML cannot say it."""
+    others = where["others"]
+    return others is not None and others["processes"] == 0 and others["used_bytes"] < _NOBODYS
 
 
 def find(environment: Mapping[str, str], simulate: int | None) -> tuple[dict[str, str], dict[str, Any]]:
