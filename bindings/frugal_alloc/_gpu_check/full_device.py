@@ -65,6 +65,7 @@ def _say(report: StepReport, title: str, found: dict[str, Any]) -> None:
         return
     if "filled" in found:
         said = f"{found['filled'] >> 20} MiB in {found['seconds']:.1f} s, {found['free'] >> 20} MiB free"
+        said += f"; then {found['refused']}"
         report.check(f"filled with {title}", True, said)
         return
     name = f"{found['trial']}, filled with {title}"
@@ -89,6 +90,8 @@ class _Full:
         self._properties, self._access = properties(gpu), access(gpu)
         self._range, self._mapped, self._segments = 0, 0, []
         self.bytes = 0
+        #: How the driver said that there is no more.
+        self.refused = ""
 
     def fill(self) -> None:
         if self._way == "handles":
@@ -123,9 +126,11 @@ class _Full:
         try:
             self.bytes += take()
         except DriverError as error:
-            if error.is_out_of_memory:
-                return False
-            raise
+            # Its table of handles may be full before the memory is, for which it has another code.
+            if not self.bytes and not error.is_out_of_memory:
+                raise
+            self.refused = str(error)
+            return False
         return True
 
     def _map_one(self) -> int:
@@ -210,7 +215,8 @@ def _fill(gpu: Driver, way: str) -> None:
     trials = _trials(gpu, out, kept)
     full, began = _Full(gpu, way), now()
     full.fill()
-    _tell(filled=full.bytes, free=gpu.memory_info()[0], seconds=(now() - began) / 1e9)
+    seconds = (now() - began) / 1e9
+    _tell(filled=full.bytes, free=gpu.memory_info()[0], seconds=seconds, refused=full.refused)
     for name, trial in trials.items():
         _try(full, name, trial)
 
