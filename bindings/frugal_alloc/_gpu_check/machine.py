@@ -38,10 +38,17 @@ def describe() -> dict[str, Any]:
         gpu = driver.Driver()
     except driver_functions.NoDriver as error:
         return found | {"problem": str(error), "has_device_files": any(Path(file).exists() for file in _DEVICE_FILES)}
+    try:
+        return found | _of_gpu(gpu)
+    except driver_functions.DriverError as error:
+        return found | {"problem": f"{error}; look at nvidia-smi", "has_device_files": True}
+
+
+def _of_gpu(gpu: driver.Driver) -> dict[str, Any]:
     others = nvml.use(gpu.pci_bus_id())  # before this process has a context
     with gpu.primary_context():
         free, total = gpu.memory_info()
-        return found | {
+        return {
             "gpu": gpu.name(),
             "gpus": gpu.count,
             "memory_bytes": total,
