@@ -108,9 +108,9 @@ def _measure(out: Path, quiet: bool) -> Results:
 
 def _finding(result: StepResult, simulated: bool) -> Finding:
     subject, good, bad = _MEANING[result.step.name]
-    failed, unknown, skipped = (
+    failed, skipped = (
         [f"{check['name']}: {check['said']}" for check in result.checks if check["outcome"] == outcome.value]
-        for outcome in (Outcome.FAILED, Outcome.UNKNOWN, Outcome.SKIPPED)
+        for outcome in (Outcome.FAILED, Outcome.SKIPPED)
     )
     if result.outcome == NOT_REACHED or (result.broke_off and not failed):
         return Finding(subject, None, f"not found out: {result.said}", unknown=True)
@@ -119,7 +119,7 @@ def _finding(result: StepResult, simulated: bool) -> Finding:
             return Finding(subject, False, f"calls that remap memory wait for running work: {'; '.join(failed)}", True)
         return Finding(subject, False, f"{bad}: {'; '.join(failed) or result.said}")
     if result.is_unknown:
-        return Finding(subject, None, f"not found out: {'; '.join(unknown) or result.said}", unknown=True)
+        return Finding(subject, None, f"not found out: {'; '.join(result.unknown_since) or result.said}", unknown=True)
     if simulated:
         return Finding(subject, None, "not shown here: the simulated GPU has no values, times and faults of its own")
     if result.outcome == Outcome.SKIPPED.value:

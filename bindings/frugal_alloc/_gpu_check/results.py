@@ -34,6 +34,12 @@ class StepResult:
         return self.outcome == Outcome.UNKNOWN.value
 
     @property
+    def unknown_since(self) -> list[str]:
+        """Why checks are unknown; one reason may be that of many."""
+        reasons = (check["said"] for check in self.checks if check["outcome"] == Outcome.UNKNOWN.value)
+        return list(dict.fromkeys(reasons))
+
+    @property
     def is_bad(self) -> bool:
         if self.outcome == NOT_REACHED:
             return not self.step.takes_the_rest

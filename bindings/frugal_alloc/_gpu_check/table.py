@@ -33,8 +33,10 @@ def _steps(results: Results) -> Iterator[str]:
         step = result.step
         yield f"{step.probe:4}{step.name:18}{result.outcome:16}{result.seconds:6.0f} s  {_summary(result)}"
         for check in result.checks:
-            if check["outcome"] in (Outcome.FAILED.value, Outcome.UNKNOWN.value):
+            if check["outcome"] == Outcome.FAILED.value:
                 yield on_one_line(f"      {check['name']}: {check['said']}")[: 2 * _WIDTH]
+        for reason in result.unknown_since:
+            yield on_one_line(f"      unknown: {reason}")[: 2 * _WIDTH]
 
 
 def _summary(result: StepResult) -> str:
