@@ -238,6 +238,17 @@ def test_history_that_nobody_can_play_says_nothing_of_ours(
     assert outcomes(tmp_path)["gpt60: frugal"] == outcome
 
 
+@pytest.mark.parametrize("step", ["binding_tests", "trainings", "histories"])
+def test_step_whose_programs_are_not_there_says_nothing_of_the_gpu(step: str, tmp_path: Path) -> None:
+    task = {"module": f"frugal_alloc._gpu_check.{step}", "folder": str(tmp_path), "parent": os.getpid()}
+    task |= {"seconds": 60, "share": 1.0, "fills_the_device": False}
+    code = "import sys\nfrom frugal_alloc._gpu_check import child, kit\nkit.root = lambda: None\nsys.exit(child.main())"
+    ended = run(sys.executable, "-c", code, json.dumps(task), env=environment(), cwd=tmp_path)
+    assert ended.status == 0, ended
+    assert outcomes(tmp_path) == {"all of it": "unknown"}
+    assert "not beside the package" in said(tmp_path)[0]["said"]
+
+
 # --- other libraries
 
 

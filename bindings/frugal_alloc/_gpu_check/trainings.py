@@ -8,7 +8,7 @@ import sys
 from typing import Any
 
 from . import kit, programs
-from .step_report import StepFailed, StepReport
+from .step_report import CannotTell, StepReport
 
 _MODELS = ("gpt2", "fasterrcnn")
 _ALLOCATORS = ("native", "expandable", "frugal")
@@ -24,7 +24,7 @@ _CANNOT_TRAIN = 2
 def run(report: StepReport) -> None:
     root = kit.root()
     if root is None:
-        raise StepFailed("the trainings are not beside the package; run tools/gpu_check pack in a checkout")
+        raise CannotTell("the trainings are not beside the package; run tools/gpu_check pack in a checkout")
     file = report.folder / "trainings.json"
     command = [sys.executable, "-m", "bench.train_bench", "--json", str(file)]
     command += ["--allocators", ",".join(_ALLOCATORS)]
