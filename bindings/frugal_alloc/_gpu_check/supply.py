@@ -10,7 +10,7 @@ import threading
 from ctypes import byref
 
 from .child import answer_of, end_with_parent
-from .driver import Driver
+from .driver import INTEGRATED, Driver
 from .driver_functions import AllocationProperties, DriverError
 from .step_report import StepFailed, StepReport
 from .timing import Latencies, now, timed
@@ -41,6 +41,9 @@ def run(report: StepReport) -> None:
 def _take_again(gpu: Driver, report: StepReport) -> None:
     if not report.fills_the_device:
         report.skip("memory that was just released", "others hold memory of this GPU; --alone says that it may be full")
+        return
+    if gpu.has(INTEGRATED):
+        report.skip("memory that was just released", "this GPU's memory is the host's, which has other uses for it")
         return
     asked, (free, _) = properties(gpu), gpu.memory_info()
     count = max(1, min(_TAKEN_AGAIN, free // 4) // _HANDLE)
