@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import re
-import shlex
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from frugal_alloc._gpu_check.__main__ import _parse
-from gpu_check_run import PACKAGES, ROOT, Outcome, environment
+from gpu_check_run import PACKAGES, Outcome, environment
 
 Check = Callable[..., Outcome]
 
@@ -75,14 +72,3 @@ def test_reader_who_has_seen_enough_ends_nothing(tmp_path: Path) -> None:
         process.stdout.close()
         assert process.stderr.read() == ""
     assert (out / "table.txt").is_file()
-
-
-def test_commands_of_the_document_are_understood_and_its_three_calls_fit_into_ten_minutes_each() -> None:
-    text = (ROOT / "docs" / "gpu_check.md").read_text(encoding="utf-8")
-    for command in re.findall(r"^DIR/run (.*?)(?: +#.*)?$", text, re.MULTILINE):
-        _parse(shlex.split(command))
-    calls = re.split(r"^# Call \d.*$", text, flags=re.MULTILINE)[1:]
-    minutes = [[float(found) for found in re.findall(r"--minutes ([\d.]+)", call)] for call in calls]
-    assert minutes == [[3, 6], [8.5], [6]]
-    outs = re.findall(r"--out (\w+)$", "".join(calls), re.MULTILINE)
-    assert len(set(outs)) == len(outs) == 4

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import functools
 import json
+import re
+import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -11,9 +13,10 @@ from typing import Any
 
 import pytest
 from frugal_alloc._gpu_check import mappings, remapping, view_limit
+from frugal_alloc._gpu_check.__main__ import _parse
 from frugal_alloc._gpu_check.steps import BY_NAME_ONLY, STEPS, of
 from frugal_alloc._simulation import simulated_gpu
-from gpu_check_run import Outcome, environment, results, run
+from gpu_check_run import ROOT, Outcome, environment, results, run
 
 # Each is said once a run, whatever the driver answers.
 ANSWERS = {
@@ -133,3 +136,14 @@ def test_results_say_what_the_gpu_its_driver_and_the_host_allow(check: Callable[
     assert {"bar1_bytes", "mig_mode", "clock_mhz"} <= set(found["settings"])
     assert found["host"]["max_map_count"] == int(Path("/proc/sys/vm/max_map_count").read_text())
     assert "address_space_bytes" in found["host"]
+
+
+def test_commands_of_the_document_are_understood_and_its_three_calls_fit_into_ten_minutes_each() -> None:
+    text = (ROOT / "docs" / "gpu_check.md").read_text(encoding="utf-8")
+    for command in re.findall(r"^DIR/run (.*?)(?: +#.*)?$", text, re.MULTILINE):
+        _parse(shlex.split(command))
+    calls = re.split(r"^# Call \d.*$", text, flags=re.MULTILINE)[1:]
+    minutes = [[float(found) for found in re.findall(r"--minutes ([\d.]+)", call)] for call in calls]
+    assert minutes == [[3, 6], [8.5], [6]]
+    outs = re.findall(r"--out (\w+)$", "".join(calls), re.MULTILINE)
+    assert len(set(outs)) == len(outs) == 4

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import resource
 from collections.abc import Callable
 from ctypes import byref
@@ -10,7 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from . import nvml, virtual_memory
+from . import virtual_memory
 from .driver import COMPUTE_MODE, INTEGRATED, RDMA_WITH_VIRTUAL_MEMORY, SHAREABLE_HANDLES, Driver
 from .driver_functions import DriverError
 
@@ -28,6 +29,19 @@ _ATTRIBUTES = {
     "rdma": 116,
     "export_to_fabric": 128,
     "multicast": 132,
+}
+# What NVML is asked: the function, and what it takes between the GPU and where the answer goes.
+_MULTIPROCESSORS, _MEMORY = 1, 2
+_MIG = "mig_mode"
+_SETTINGS: dict[str, tuple[Any, ...]] = {
+    "clock_mhz": ("nvmlDeviceGetClockInfo", _MULTIPROCESSORS),
+    "most_clock_mhz": ("nvmlDeviceGetMaxClockInfo", _MULTIPROCESSORS),
+    "memory_clock_mhz": ("nvmlDeviceGetClockInfo", _MEMORY),
+    "most_memory_clock_mhz": ("nvmlDeviceGetMaxClockInfo", _MEMORY),
+    "power_limit_milliwatts": ("nvmlDeviceGetEnforcedPowerLimit",),
+    "persistence_mode": ("nvmlDeviceGetPersistenceMode",),
+    "bar1_bytes": ("nvmlDeviceGetBAR1MemoryInfo",),
+    _MIG: ("nvmlDeviceGetMigMode",),
 }
 # Whether others may have the memory, and CUmemAllocationGranularity_flags.
 _GRANULARITIES = {
@@ -47,12 +61,28 @@ def of(gpu: Driver) -> dict[str, Any]:
         "granularity_bytes": {
             name: _told(partial(_granularity, gpu, *asked)) for name, asked in _GRANULARITIES.items()
         },
-        "settings": nvml.settings(gpu.pci_bus_id()),
+        "settings": _settings(gpu.pci_bus_id()),
         "host": {
             "address_space_bytes": None if limit == resource.RLIM_INFINITY else limit,
             **{file.name: _told(lambda file=file: int(file.read_text())) for file in _HOST},
         },
     }
+
+
+def _settings(pci_bus_id: str) -> dict[str, int | None]:
+    found: dict[str, int | None] = dict.fromkeys(_SETTINGS)
+    with contextlib.suppress(OSError, AttributeError):
+        library, gpu = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p()
+        if library.nvmlInit_v2() or library.nvmlDeviceGetHandleByPciBusId_v2(pci_bus_id.encode(), byref(gpu)):
+            return found
+        for name, (function, *asked) in _SETTINGS.items():
+            # Of BAR 1 there are three numbers, its size first; of MIG what is to come, too.
+            answer, pending = (ctypes.c_ulonglong * 3)(), ctypes.c_uint()
+            more = [byref(pending)] if name == _MIG else []
+            if hasattr(library, function) and getattr(library, function)(gpu, *asked, answer, *more) == 0:
+                found[name] = answer[0]
+        library.nvmlShutdown()
+    return found
 
 
 def _told(ask: Callable[[], int]) -> int | None:
