@@ -32,6 +32,7 @@ SegmentBacking::~SegmentBacking() {
       status.Update(device_.Free(segment->start()));
     }
   }
+  memory_limit_.shared().GiveBack(held_);
   FRUGAL_CHECK(status.ok());
 }
 
@@ -47,10 +48,11 @@ absl::Status SegmentBacking::AddSegment(Arena& arena, Bytes size) {
   const Bytes segment = SegmentSize(arena.group(), size);
   const absl::StatusOr<MemoryInfo> device = memory_limit_.Ask();
   if (!device.ok()) return device.status();
-  absl::Status allowed = memory_limit_.Allow(*device, held_, segment);
-  if (!allowed.ok()) return allowed;
+  absl::StatusOr<Reservation> promised = memory_limit_.Reserve(*device, segment);
+  if (!promised.ok()) return promised.status();
   const absl::StatusOr<Address> start = lock_.DuringDriverCall([&] { return device_.Malloc(segment); });
   if (!start.ok()) return start.status();
+  promised->Redeem(segment);
   held_ += segment;
   ledger_.Acquired(arena.group(), segment);
   arena.AddExtent(Extent::Kind::kSegment, *start, segment);
@@ -97,6 +99,7 @@ absl::Status SegmentBacking::ReturnSegment(Arena& arena, Extent& segment) {
   arena.Unclaim(claimed);
   if (!status.ok()) return status;
   held_ -= segment.size();
+  memory_limit_.shared().GiveBack(segment.size());
   ledger_.Relinquished(arena.group(), segment.size());
   directory_.Erase(segment.start());
   arena.RemoveExtent(segment);

@@ -35,7 +35,7 @@ TEST_F(Leftovers, AreTakenByTheNextMissBeforeNewMemory) {
 }
 
 TEST_F(Leftovers, CountAgainstTheLimitButOnce) {
-  allocator_->settings().SetLimit(MiB(16), nullptr, nullptr);
+  allocator_->settings().limit().Set(MiB(16));
   EXPECT_TRUE(IsOutOfMemory(MiB(18)));
   Allocate(MiB(16));
   EXPECT_EQ(allocator_->inspect().Held(), MiB(16));
