@@ -93,12 +93,17 @@ absl::StatusOr<Bytes> SegmentBacking::ReturnSegments(Bytes enough,
 
 absl::Status SegmentBacking::ReturnSegment(Arena& arena, Extent& segment) {
   Block* const claimed = arena.Claim(segment.first_block());
-  absl::Status status = lock_.DuringDriverCall([&] { return device_.Free(segment.start()); });
+  // Before the driver's call, since from then on it may give the addresses to others.
+  directory_.Erase(segment.start());
+  absl::Status status = lock_.DuringDriverCall([&] {
+    absl::Status freed = device_.Free(segment.start());
+    if (!freed.ok()) directory_.Insert(segment.start(), segment.size(), owner_);
+    return freed;
+  });
   arena.Unclaim(claimed);
   if (!status.ok()) return status;
   held_ -= segment.size();
   ledger_.Relinquished(arena.group(), segment.size());
-  directory_.Erase(segment.start());
   arena.RemoveExtent(segment);
   return absl::OkStatus();
 }

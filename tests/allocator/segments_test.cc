@@ -1,6 +1,7 @@
 // A device without virtual memory gets the same policy on segments of cudaMalloc.
 
 #include "tests/allocator/allocator_fixture.h"
+#include "tests/devices/forwarding_device.h"
 
 namespace frugal {
 namespace {
@@ -64,6 +65,38 @@ TEST_F(Segments, HaveNoMemoryThatCouldMove) {
   Free(first);
   EXPECT_TRUE(IsOutOfMemory(MiB(50)));
   EXPECT_EQ(LastOutOfMemory().unusable, MiB(17)) << "all that is free beside blocks in use";
+}
+
+// Notes whose the directory says a segment is while the driver frees it: by then another may get the address.
+class AskingDevice final : public ForwardingDevice {
+ public:
+  AskingDevice(Device& device, const AddressDirectory& directory) : ForwardingDevice(device), directory_(directory) {}
+
+  absl::Status Free(Address segment) override {
+    owner_ = directory_.Find(segment);
+    return ForwardingDevice::Free(segment);
+  }
+  DeviceAllocator* owner() const { return owner_; }
+
+ private:
+  const AddressDirectory& directory_;
+  DeviceAllocator* owner_ = nullptr;
+};
+
+TEST_F(Segments, AreNobodysFromTheDriversCallOnUnlessItFails) {
+  AskingDevice device(device_, directory_);
+  DeviceAllocator allocator(device, directory_, /*reclaimer=*/nullptr);
+  const Address block = allocator.Allocate(MiB(14), kMain)->address;
+  ASSERT_TRUE(allocator.Free(block).ok());
+  ASSERT_TRUE(device_.SetFaults("free@1=unknown,free@2=unknown"));
+  EXPECT_FALSE(allocator.Trim().ok());
+  EXPECT_EQ(device.owner(), nullptr);
+  EXPECT_EQ(directory_.Find(block), &allocator) << "it is still held";
+  allocator.inspect().CheckInvariants();
+  ASSERT_TRUE(device_.SetFaults(""));
+  EXPECT_EQ(allocator.Trim().value_or(Bytes(0)), MiB(14));
+  EXPECT_EQ(device.owner(), nullptr);
+  EXPECT_EQ(directory_.Find(block), nullptr);
 }
 
 }  // namespace
