@@ -8,6 +8,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_join.h"
 #include "allocator/port/format_bytes.h"
+#include "allocator/port/policy_options.h"
 
 namespace frugal {
 namespace {
@@ -27,6 +28,9 @@ CUmemAccessDesc ReadWriteFrom(int ordinal) {
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return access;
 }
+
+// Handles of memory are at most so large.
+constexpr Bytes kLargePiece = Pages(PolicyOptions().largest_piece).bytes();
 
 // What fails once is tried once more. For what is done here and there only; the allocator sees to its own calls.
 template <typename Call>
@@ -193,7 +197,8 @@ void DriverDevice::TryVirtualMemory() {
       if (!with_rdma) allocation_.allocFlags.gpuDirectRDMACapable = 0;
       if (!shareable) allocation_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
       // What fails once may be earlier work's failure, which the driver reports by whichever call comes next.
-      const absl::Status status = MakeUpForOneFailure([this] { return MapOnePage(); });
+      absl::Status status = MakeUpForOneFailure([this] { return TryMapping(kPageSize); });
+      if (status.ok()) status = MakeUpForOneFailure([this] { return TryMapping(kLargePiece); });
       if (status.ok() || (absl::IsResourceExhausted(status) && MayBeFull())) {
         broken_promise_ = failure.empty() ? "" : WhatIsLost(failure, with_rdma, shareable);
         return;
@@ -215,21 +220,22 @@ bool DriverDevice::MayBeFull() {
   return !memory.ok() || memory->free < MiB(64);
 }
 
-absl::Status DriverDevice::MapOnePage() {
-  absl::StatusOr<Address> page = Reserve(kPageSize);
-  if (!page.ok()) return page.status();
-  absl::StatusOr<PhysicalHandle> handle = Create(kPageSize);
+absl::Status DriverDevice::TryMapping(Bytes size) {
+  const absl::StatusOr<Address> range = Reserve(size * 2);
+  if (!range.ok()) return range.status();
+  const absl::StatusOr<PhysicalHandle> handle = Create(size);
   absl::Status status = handle.status();
   // What is not given back stays lost.
   if (status.ok()) {
-    status = Map(*page, kPageSize, *handle);
-    if (status.ok()) {
-      status = SetAccess(*page, kPageSize);
-      status.Update(MakeUpForOneFailure([&] { return Unmap(*page, kPageSize); }));
+    Bytes mapped;
+    for (; status.ok() && mapped < size * 2; mapped += status.ok() ? size : Bytes(0)) {
+      status = Map(*range + mapped, size, *handle);
     }
+    if (status.ok()) status = SetAccess(*range, mapped);
+    if (mapped > Bytes(0)) status.Update(MakeUpForOneFailure([&] { return Unmap(*range, mapped); }));
     status.Update(MakeUpForOneFailure([&] { return Release(*handle); }));
   }
-  status.Update(MakeUpForOneFailure([&] { return Unreserve(*page, kPageSize); }));
+  status.Update(MakeUpForOneFailure([&] { return Unreserve(*range, size * 2); }));
   return status;
 }
 
@@ -258,13 +264,15 @@ absl::Status DriverDevice::AllowPeer(int peer) {
     if (access.location.id == peer) return absl::OkStatus();
   }
   const CUmemAccessDesc access = ReadWriteFrom(peer);
-  for (const auto& range : accessible_.ranges()) {
-    const Address start = range.first;
-    const Bytes size = range.second - start;
-    absl::Status status = MakeUpForOneFailure(
-        [&] { return FRUGAL_DRIVER_CALL(set_access, MemSetAccess, ToDriver(start), ToDriver(size), &access, 1); });
-    // Ranges before this one stay open to the peer, which does no harm; a later call starts again.
-    if (!status.ok()) return status;
+  for (const auto& [reserved, ranges] : accessible_) {
+    for (const auto& range : ranges.ranges()) {
+      const Address start = range.first;
+      const Bytes size = range.second - start;
+      absl::Status status = MakeUpForOneFailure(
+          [&] { return FRUGAL_DRIVER_CALL(set_access, MemSetAccess, ToDriver(start), ToDriver(size), &access, 1); });
+      // Ranges before this one stay open to the peer, which does no harm; a later call starts again.
+      if (!status.ok()) return status;
+    }
   }
   access_.push_back(access);
   return absl::OkStatus();
@@ -304,11 +312,16 @@ absl::StatusOr<Address> DriverDevice::Reserve(Bytes size) {
   // Addresses have run out, of a process under `ulimit -v` say: no memory given back helps, and there may be plenty.
   if (absl::IsResourceExhausted(status)) return absl::InternalError(status.message());
   if (!status.ok()) return status;
+  absl::MutexLock lock(&access_mutex_);
+  accessible_.try_emplace(Address(range));
   return Address(range);
 }
 
 absl::Status DriverDevice::Unreserve(Address range, Bytes size) {
-  return FRUGAL_DRIVER_CALL(unreserve, MemAddressFree, ToDriver(range), ToDriver(size));
+  absl::MutexLock lock(&access_mutex_);
+  absl::Status status = FRUGAL_DRIVER_CALL(unreserve, MemAddressFree, ToDriver(range), ToDriver(size));
+  if (status.ok()) accessible_.erase(range);
+  return status;
 }
 
 absl::StatusOr<PhysicalHandle> DriverDevice::Create(Bytes size) {
@@ -345,14 +358,14 @@ absl::Status DriverDevice::SetAccess(Address start, Bytes size) {
   const size_t count = access_.size();
   absl::Status status = FRUGAL_DRIVER_CALL(set_access, MemSetAccess, ToDriver(start), ToDriver(size), access, count);
   if (!status.ok()) return ExplainMapping(std::move(status));
-  accessible_.Add(start, size);
+  AccessibleAround(start).Add(start, size);
   return absl::OkStatus();
 }
 
 absl::Status DriverDevice::Unmap(Address start, Bytes size) {
   absl::MutexLock lock(&access_mutex_);
   absl::Status status = FRUGAL_DRIVER_CALL(unmap, MemUnmap, ToDriver(start), ToDriver(size));
-  if (status.ok()) accessible_.Remove(start, size);
+  if (status.ok()) AccessibleAround(start).Remove(start, size);
   return status;
 }
 
@@ -436,12 +449,16 @@ absl::Status DriverDevice::Synchronize(Event event) {
 absl::Status DriverDevice::SynchronizeAll() { return FRUGAL_DRIVER_CALL(sync, CtxSynchronize); }
 
 void DriverDevice::Recycle(Event event) {
-  absl::MutexLock lock(&events_mutex_);
-  if (events_of_other_contexts_.erase(ToDriver(event)) == 0) {
-    idle_events_.push_back(ToDriver(event));
-  } else {
-    api_.EventDestroy(ToDriver(event));
+  {
+    absl::MutexLock lock(&events_mutex_);
+    if (events_of_other_contexts_.erase(ToDriver(event)) == 0) {
+      idle_events_.push_back(ToDriver(event));
+      return;
+    }
   }
+  // The thread may have no context, and any will do.
+  const DriverScope scope(*this);
+  api_.EventDestroy(ToDriver(event));
 }
 
 #undef FRUGAL_DRIVER_CALL
