@@ -245,6 +245,8 @@ void TorchAllocator::emptyCache(MempoolId_t pool) {
   if (pool == kDefaultPool) {
     const History::Operation operation(history_, native(), RecordContext::ALL);
     Trim();
+    // Native counts one wait, too, for each GPU that it knows.
+    if (native().initialized()) gpus_.ForEach([](GpuMemory& gpu) { gpu.statistics().ForgetHostWait(); });
   }
   native().emptyCache(pool);
   gpus_.ForEach([](GpuMemory& gpu) { gpu.native_share().NoteReserved(); });
