@@ -10,7 +10,7 @@ std::unique_ptr<Backing> BackingFor(Device& device, ArenaSet& arenas, Ledger& le
                                     StreamClocks& clocks, AddressDirectory& directory, DeviceAllocator* owner,
                                     AllocatorLocks lock) {
   if (!device.HasVirtualMemory()) {
-    return std::make_unique<SegmentBacking>(device, arenas, ledger, memory_limit, directory, owner, lock);
+    return std::make_unique<SegmentBacking>(device, arenas, ledger, memory_limit, clocks, directory, owner, lock);
   }
   return std::make_unique<MovableBacking>(device, arenas, ledger, memory_limit, clocks, directory, owner, lock);
 }

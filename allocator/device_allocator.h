@@ -70,8 +70,8 @@ class DeviceAllocator {
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough);
 
   // The physical memory behind [start, start + size), in blocks handed out, stays there from now on, also when it is
-  // free again, until it was let go (`keep` false) as often as it was kept. kNotFound: not all of it is ours.
-  // kFailedPrecondition: it was not kept. Nothing has changed then.
+  // free again, until it was let go (`keep` false) as often as it was kept. kNotFound: not all of it is ours,
+  // or not handed out while it is to be kept. kFailedPrecondition: it was not kept. Nothing has changed then.
   absl::Status KeepInPlace(Address start, Bytes size, bool keep);
 
   Statistics GetStatistics() const;

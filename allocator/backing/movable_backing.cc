@@ -22,6 +22,14 @@ Bytes ExtentSize(SizeGroup group, Bytes device_total, Bytes request) {
   return RoundUp(std::max(usual, request), kPageSize);
 }
 
+// REQUIRES: the extent contains [start, end).
+bool IsHandedOut(const Extent& extent, Address start, Address end) {
+  for (const Block* block = extent.BlockAt(start); block != nullptr && block->address < end; block = block->next) {
+    if (block->state != BlockState::kAllocated) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, MemoryLimit& memory_limit,
@@ -374,6 +382,9 @@ void MovableBacking::EnterStitch(Arena& arena, const StitchPlan& plan, StitchCla
 absl::Status MovableBacking::KeepInPlace(Address start, Bytes size, bool keep) {
   const absl::StatusOr<PageRun> run = LivePages(start, size);
   if (!run.ok()) return run.status();
+  // Free memory may be let go of, since it stays when its block is given back.
+  if (keep && !IsHandedOut(*run->extent, start, start + size))
+    return absl::NotFoundError("the range is not all in use: keep a tensor's memory while the tensor lives");
   std::vector<Handle*> handles;
   for (int64_t page = run->first; page < run->end(); ++page) {
     Handle* const handle = run->extent->pages().view(page).handle;

@@ -247,6 +247,8 @@ void TorchAllocator::emptyCache(MempoolId_t pool) {
     const History::Operation operation(history_, native(), RecordContext::ALL);
     Trim();
     history_.WarnOfFailures();
+    // Native counts one wait, too, for each GPU that it knows.
+    if (native().initialized()) gpus_.ForEach([](GpuMemory& gpu) { gpu.statistics().ForgetHostWait(); });
   }
   native().emptyCache(pool);
   gpus_.ForEach([](GpuMemory& gpu) { gpu.native_share().NoteReserved(); });
