@@ -8,7 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpu_check_run import PACKAGES, Outcome, environment
+from gpu_check_run import PACKAGES, Outcome, environment, run
 
 Check = Callable[..., Outcome]
 
@@ -58,6 +58,18 @@ def test_without_torch_it_says_so(tmp_path: Path, check: Check) -> None:
 def test_without_a_gpu_and_without_the_simulated_one_it_says_so(check: Check, tmp_path: Path) -> None:
     said = check("facts", "--out", tmp_path / "out", FRUGAL_SIM_LIBRARIES=str(tmp_path)).assert_refused()
     assert str(tmp_path) in said
+
+
+@pytest.mark.parametrize("command", ["facts", "doctor"])
+def test_gpu_that_does_not_answer_is_not_measured(command: str, tmp_path: Path) -> None:
+    programs = {
+        "facts": ["frugal_alloc._gpu_check", "facts", "--out", str(tmp_path / "out")],
+        "doctor": ["frugal_alloc", "doctor", "--gpu"],
+    }
+    faulty = environment(FRUGAL_SIM_FAULTS="memory_info@1+=out_of_memory")
+    said = run(sys.executable, "-m", *programs[command], env=faulty, cwd=tmp_path).assert_refused()
+    assert "cuMemGetInfo_v2 fails with CUDA_ERROR_OUT_OF_MEMORY" in said
+    assert "nvidia-smi" in said
 
 
 def test_reader_who_has_seen_enough_ends_nothing(tmp_path: Path) -> None:

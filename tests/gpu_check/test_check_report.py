@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._gpu_check import costs, table
+from frugal_alloc._gpu_check import __main__, costs, machine, table
 from frugal_alloc._gpu_check.results import Results, StepResult
+from frugal_alloc._gpu_check.runner import Runner
 from frugal_alloc._gpu_check.step_report import FILE, Needs, StepReport
 from frugal_alloc._gpu_check.steps import FACTS, PARTS, STEPS, Step
 from frugal_alloc._gpu_check.timing import Latencies, slope
@@ -85,6 +86,35 @@ def test_table_says_what_failed_and_why() -> None:
     text = table.text(_results(False, outcome="failed", checks=checks))
     assert "order: 3 words wrong" in text
     assert text.endswith("not all passed: it\n")
+
+
+def test_table_says_once_why_checks_are_unknown_and_that_not_all_could_be_asked() -> None:
+    checks = [{"name": name, "outcome": "unknown", "said": "no compiler"} for name in ("one", "other")]
+    found = _results(False, outcome="unknown", checks=checks)
+    text = table.text(found)
+    assert text.count("no compiler") == 1
+    assert text.endswith("nothing failed, but not all could be asked: it\n")
+    assert (found.all_passed, found.any_failed) == (False, False)
+
+
+def test_step_with_a_check_that_is_unknown_is_so_unless_one_failed() -> None:
+    (result,) = _results(False, outcome="failed").steps
+    for outcomes, expected in ((["passed", "unknown"], "unknown"), (["unknown", "failed"], "failed")):
+        result.checks = [{"name": "it", "outcome": outcome, "said": ""} for outcome in outcomes]
+        result.judge(simulated=False)
+        assert result.outcome == expected
+
+
+@pytest.mark.parametrize(("outcome", "status"), [("passed", 0), ("failed", 1), ("unknown", 2), ("skipped", 0)])
+def test_exit_status_tells_what_failed_from_what_could_not_be_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, outcome: str, status: int
+) -> None:
+    def ends(runner: Runner, *_: Any) -> None:
+        runner._keep(_results(False, outcome=outcome).steps[0])
+
+    monkeypatch.setattr(Runner, "run_part", ends)
+    monkeypatch.setattr(machine, "find", lambda environment, _: ({}, _results(False, outcome="").where))
+    assert __main__.main(["facts", "--alone", "--out", str(tmp_path / "out")]) == status
 
 
 def test_table_of_a_simulated_run_says_so_at_its_beginning_and_its_end() -> None:

@@ -9,10 +9,15 @@ from pathlib import Path
 
 import pytest
 from frugal_alloc._command import doctor_gpu
+from frugal_alloc._gpu_check import surroundings
 from frugal_alloc._gpu_check.results import Results, StepResult
+from frugal_alloc._gpu_check.runner import Runner
 from frugal_alloc._gpu_check.steps import STEPS
-from gpu_check_run import ROOT, Outcome, environment, run
+from frugal_alloc._simulation import simulated_gpu
+from gpu_check_run import PACKAGES, ROOT, Outcome, environment, run
 
+UNKNOWN = "unknown, since not all could be asked"
+ORDER = "aliasing, order"
 COST = re.compile(r"^ *X\((\w+), ([\d']+),", re.M)
 
 
@@ -53,18 +58,19 @@ def test_arguments_that_do_not_go_together_are_refused(arguments: tuple[str, ...
     doctor(*arguments).assert_refused()
 
 
-def _judged(found: Results) -> tuple[str, bool]:
+def _judged(found: Results) -> tuple[str, int]:
+    """The verdict and the exit status."""
     findings = [doctor_gpu._finding(result, simulated=False) for result in found.steps]
-    return doctor_gpu._verdict(found, findings), doctor_gpu._is_safe(found, findings)
+    return doctor_gpu._verdict(found, findings), doctor_gpu._status(found, findings)
 
 
 def test_calls_that_wait_for_work_are_slow_and_safe() -> None:
     found = _examination(driver_costs="failed", aliasing="passed", lifetimes="passed")
     (waits,) = (result for result in found.steps if result.step.name == "driver_costs")
     waits.checks = [{"name": "unmap does not wait for work that runs", "outcome": "failed", "said": "200000 µs"}]
-    assert _judged(found) == ("safe here, but slow: calls that remap memory wait for running work", True)
+    assert _judged(found) == ("safe here, but slow: calls that remap memory wait for running work", 0)
     waits.checks.append({"name": "latencies", "outcome": "failed", "said": "cuMemMap fails"})
-    assert _judged(found) == ("not safe here: costs and waits", False)
+    assert _judged(found) == ("not safe here: costs and waits", 1)
 
 
 def _examination(**outcomes: str) -> Results:
@@ -77,15 +83,74 @@ def _examination(**outcomes: str) -> Results:
 
 
 @pytest.mark.parametrize(
-    "outcomes, verdict",
+    "outcomes, judged",
     [
-        ({"driver_costs": "passed", "aliasing": "passed", "lifetimes": "passed"}, "safe here"),
-        ({"driver_costs": "passed", "aliasing": "failed", "lifetimes": "passed"}, "not safe here: aliasing, order"),
-        ({"driver_costs": "passed", "lifetimes": "not reached"}, "not safe here: careless streams"),
+        ({"driver_costs": "passed", "aliasing": "passed", "lifetimes": "passed"}, ("safe here", 0)),
+        ({"driver_costs": "passed", "aliasing": "failed", "lifetimes": "passed"}, (f"not safe here: {ORDER}", 1)),
+        ({"driver_costs": "passed", "aliasing": "unknown", "lifetimes": "passed"}, (f"{UNKNOWN}: {ORDER}", 2)),
+        ({"driver_costs": "unknown", "aliasing": "failed"}, (f"not safe here: {ORDER}", 1)),
+        ({"driver_costs": "passed", "lifetimes": "not reached"}, (f"{UNKNOWN}: careless streams", 2)),
     ],
 )
-def test_verdict_names_what_is_not_safe(outcomes: dict[str, str], verdict: str) -> None:
-    assert _judged(_examination(**outcomes)) == (verdict, verdict == "safe here")
+def test_verdict_names_what_is_not_safe_and_what_is_unknown(outcomes: dict[str, str], judged: tuple[str, int]) -> None:
+    assert _judged(_examination(**outcomes)) == judged
+
+
+def test_step_that_all_programs_failed_or_that_broke_off_says_nothing_of_the_gpu() -> None:
+    found = _examination(aliasing="failed", lifetimes="skipped")
+    order, streams = found.steps
+    order.broke_off, order.said = True, "ModuleNotFoundError: no such module"
+    streams.checks = [{"name": "a program", "outcome": "skipped", "said": "it fails with every allocator"}]
+    assert _judged(found) == (f"{UNKNOWN}: {ORDER}, careless streams", 2)
+
+
+def test_gpu_on_which_nothing_is_mapped_is_safe() -> None:
+    found = _examination(aliasing="skipped", lifetimes="passed")
+    found.steps[0].said = "this GPU has no virtual memory management"
+    assert _judged(found) == ("safe here", 0)
+
+
+@pytest.fixture
+def without_nvrtc(tmp_path: Path) -> str:
+    """PYTHONPATH of a Python that finds no NVRTC."""
+    (tmp_path / "sitecustomize.py").write_text(
+        "from frugal_alloc import _nvrtc_files\n"
+        "from frugal_alloc._gpu_check import nvrtc\n"
+        "_nvrtc_files.find, nvrtc._SYSTEM = (lambda packages: ()), ()\n"
+    )
+    return f"{tmp_path}:{PACKAGES}"
+
+
+@pytest.mark.parametrize("name", ["driver_costs", "aliasing", "placement", "full_device"])
+def test_without_nvrtc_nothing_is_said_of_the_gpu(name: str, without_nvrtc: str, tmp_path: Path) -> None:
+    result = _carried_out(name, tmp_path, 2 << 30, PYTHONPATH=without_nvrtc)
+    assert result.outcome == "unknown", result
+    assert not [check for check in result.checks if check["outcome"] == "failed"]
+    assert "no libnvrtc.so" in str(result.checks)
+    if name in doctor_gpu._MEANING:
+        finding = doctor_gpu._finding(result, simulated=True)
+        assert (finding.good, finding.unknown) == (None, True)
+        assert finding.said.count("nvidia-cuda-nvrtc") == 1
+
+
+@pytest.mark.parametrize("name", ["driver_costs", "aliasing", "lifetimes", "live_views", "placement"])
+def test_where_others_have_all_memory_nothing_is_said_of_the_gpu(name: str, tmp_path: Path) -> None:
+    left = (512 << 20) + (3 << 20)  # beside the driver's own
+    result = _carried_out(name, tmp_path, left, alone=False)
+    assert result.outcome == "unknown", result
+    assert re.search("out of memory|too much of what is left", str(result.checks))
+
+
+def _carried_out(name: str, folder: Path, memory: int, alone: bool = True, **changed: str) -> StepResult:
+    """A step on the simulated GPU, as a run has it carried out."""
+    out = surroundings.prepare(folder / "out")
+    child = simulated_gpu.environment(memory, base=surroundings.environment(out, environment(**changed)))
+    where = {"simulated": True, "virtual_memory": True, "is_ours_alone": alone}
+    found = Results(where, {})
+    Runner(out, child, found, lambda step: 1.0, lambda line: None).run_part(
+        [step for step in STEPS if step.name == name], 300
+    )
+    return found.steps[0]
 
 
 def test_kept_costs_say_where_they_were_measured(tmp_path: Path) -> None:

@@ -2,11 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import sys
+from pathlib import Path
+
 import pytest
+from frugal_alloc import _nvrtc_files
 from frugal_alloc._gpu_check import nvrtc
 from frugal_alloc._gpu_check.kernels import SOURCES
+from gpu_check_run import environment, run
 
 NEWER_THAN_ANY = (99, 0)
+# The folders of what a process has loaded of NVRTC, after it has compiled.
+COMPILE = """
+import json, os
+from frugal_alloc._gpu_check import nvrtc
+nvrtc.Compiler().compile("__global__ void f() {}", "f.cu", (9, 0))
+with open("/proc/self/maps") as maps:
+    loaded = {line.split(maxsplit=5)[5].strip() for line in maps if "libnvrtc" in line}
+print(json.dumps({os.path.basename(path).split(".")[0]: os.path.dirname(path) for path in loaded}))
+"""
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +49,24 @@ def test_what_does_not_compile_is_named(compiler: nvrtc.Compiler) -> None:
         compiler.compile("__global__ void f() { undefined(); }", "wrong.cu", (9, 0))
 
 
+def test_builtins_are_those_beside_the_compiler_whether_there_is_a_toolkit_or_not(compiler: nvrtc.Compiler) -> None:
+    done = run(sys.executable, "-c", COMPILE, env=environment(LD_LIBRARY_PATH=""))
+    assert done.status == 0, done.err
+    folders = json.loads(done.out)
+    assert folders["libnvrtc-builtins"] == folders["libnvrtc"]
+
+
+@pytest.mark.parametrize("folder", ["lib", "targets/x86_64-linux/lib"])
+def test_compiler_of_a_conda_environment_is_found(folder: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / folder).mkdir(parents=True)
+    for name in ("libnvrtc.so.13", "libnvrtc.alt.so.13", "libnvrtc-builtins.so.13.0"):
+        (tmp_path / folder / name).touch()
+    monkeypatch.setattr(sys, "prefix", str(tmp_path))
+    assert str(tmp_path / folder / "libnvrtc.so.13") in nvrtc._in_packages()
+
+
 def test_missing_compiler_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(nvrtc, "_PLACES", ())
+    monkeypatch.setattr(_nvrtc_files, "find", lambda packages: ())
     monkeypatch.setattr(nvrtc, "_SYSTEM", ())
     with pytest.raises(nvrtc.NvrtcError, match="nvidia-cuda-nvrtc"):
         nvrtc.Compiler()

@@ -155,9 +155,16 @@ def training(**changed: Any) -> dict[str, Any]:
     return named | {"outcome": "completed", "problem": None, "window_driver_ns": 3_000_000} | changed
 
 
+def setup(**changed: Any) -> dict[str, Any]:
+    return {"left_out": [], "steps": 30, "simulated": False} | changed
+
+
+BROKEN: dict[str, Any] = {"outcome": "failed", "problem": "no module named datasets"}
+
+
 def test_trainings_tell_speeds_and_driver_time_of_a_real_gpu_alone(tmp_path: Path) -> None:
     bars = [{"what": "gpt2, ample memory: ours ÷ native", "bar": "≥ 0.99", "measured": "1.010"}]
-    found = {"setup": {"left_out": [], "steps": 30}, "runs": [training()], "bars": bars}
+    found = {"setup": setup(), "runs": [training()], "bars": bars}
     trainings._tell(report(tmp_path), found)
     assert [figure["value"] for figure in said(tmp_path, "figures")] == [1.01, 3.0]
     trainings._tell(report(tmp_path, simulated=True), found)
@@ -165,19 +172,32 @@ def test_trainings_tell_speeds_and_driver_time_of_a_real_gpu_alone(tmp_path: Pat
 
 
 @pytest.mark.parametrize(
-    ("run", "bad"),
+    ("runs", "bad"),
     [
-        (training(outcome="out_of_memory"), True),
-        (training(outcome="failed", problem="it broke"), True),
-        # How the others fare is a figure.
-        (training(allocator="native", outcome="out_of_memory"), False),
+        ([training(outcome="out_of_memory")], True),
+        ([training(outcome="failed", problem="it broke")], True),
+        # How the others fare is a figure, or their own fault.
+        ([training(allocator="native", outcome="out_of_memory")], False),
+        ([training(allocator="native", outcome="failed", problem="it broke")], False),
+        # Nobody can do that one.
+        ([training(workload="large", allocator=name, **BROKEN) for name in ("native", "frugal")], False),
+        ([training(workload="large", outcome="out_of_memory"), training(workload="large", allocator="native")], True),
     ],
 )
-def test_training_that_ours_does_not_complete_has_failed(tmp_path: Path, run: dict[str, Any], bad: bool) -> None:
-    found = {"setup": {"left_out": ["resnet50 was left out: no."], "steps": 30}, "runs": [training(), run], "bars": []}
-    trainings._tell(report(tmp_path), found)
+def test_training_that_ours_alone_does_not_complete_has_failed(tmp_path: Path, runs: list[Any], bad: bool) -> None:
+    left_out = ["resnet50 was left out: no."]
+    trainings._tell(report(tmp_path), {"setup": setup(left_out=left_out), "runs": [training(), *runs], "bars": []})
     assert ("failed" in outcomes(tmp_path).values()) == bad
     assert outcomes(tmp_path)["resnet50"] == "skipped"
+
+
+def test_trainings_that_say_nothing_of_the_gpu_are_unknown(tmp_path: Path) -> None:
+    broken = [training(allocator=name, **BROKEN) for name in ("native", "frugal")]
+    trainings._tell(report(tmp_path), {"setup": setup(), "runs": broken, "bars": []})
+    assert outcomes(tmp_path)["ours completes every training"] == "unknown"
+    # PyTorch saw no GPU.
+    trainings._tell(report(tmp_path), {"setup": setup(simulated=True), "runs": [training()], "bars": []})
+    assert outcomes(tmp_path) == {"the trainings come to their end": "unknown"}
 
 
 def test_history_that_does_not_fit_is_skipped_and_one_that_does_has_its_times(
@@ -197,17 +217,47 @@ def test_history_that_does_not_fit_is_skipped_and_one_that_does_has_its_times(
         assert check["outcome"] == outcome and "out of memory at event" in check["said"]
 
 
+@pytest.mark.parametrize(
+    ("fails", "outcome"), [(["frugal"], "failed"), (["native", "expandable", "frugal"], "unknown")]
+)
+def test_history_that_nobody_can_play_says_nothing_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: list[str], outcome: str
+) -> None:
+    class Broken(replays.Replayer):
+        def measure(self, history: Any, allocator: str, *_: Any, **__: Any) -> Any:
+            if allocator in fails:
+                raise replays.ReplayError("torch does not load")
+            return played
+
+    for name, value in simulated_gpu.environment(64 * GIB, backing="none").items():
+        monkeypatch.setenv(name, value)
+    history = histories.history_files.read(histories.history_files.find("gpt60"))
+    played = replays.Replayer(replays.REAL).measure(history, "native", 60 * GIB, find_minimum=False, passes=1)
+    monkeypatch.setattr(replays, "Replayer", Broken)
+    histories.run(report(tmp_path, simulated=True))
+    assert outcomes(tmp_path)["gpt60: frugal"] == outcome
+
+
+@pytest.mark.parametrize("step", ["binding_tests", "trainings", "histories"])
+def test_step_whose_programs_are_not_there_says_nothing_of_the_gpu(step: str, tmp_path: Path) -> None:
+    task = {"module": f"frugal_alloc._gpu_check.{step}", "folder": str(tmp_path), "parent": os.getpid()}
+    task |= {"seconds": 60, "share": 1.0, "fills_the_device": False}
+    code = "import sys\nfrom frugal_alloc._gpu_check import child, kit\nkit.root = lambda: None\nsys.exit(child.main())"
+    ended = run(sys.executable, "-c", code, json.dumps(task), env=environment(), cwd=tmp_path)
+    assert ended.status == 0, ended
+    assert outcomes(tmp_path) == {"all of it": "unknown"}
+    assert "not beside the package" in said(tmp_path)[0]["said"]
+
+
 # --- other libraries
 
 
-def test_library_that_is_absent_is_skipped_and_one_that_fails_has_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_library_that_is_absent_or_broken_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     one = neighbours._Neighbour
     chosen = (
         one("absent", "triton", ("no_such_module",)),
         one("no tool", "triton", (), ("no-such-tool",)),
-        one("broken", "no_such_program", (), on_simulated=True),
+        one("broken with all allocators", "no_such_program", (), on_simulated=True),
         one("does not load", "cupy", (), on_simulated=True),
     )
     spoiled = tmp_path / "modules"
@@ -216,8 +266,7 @@ def test_library_that_is_absent_is_skipped_and_one_that_fails_has_failed(
     monkeypatch.setattr(neighbours, "_NEIGHBOURS", chosen)
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([environment()["PYTHONPATH"], str(spoiled)]))
     neighbours.run(report(tmp_path))
-    expected = {"absent": "skipped", "no tool": "skipped", "broken": "failed", "does not load": "skipped"}
-    assert outcomes(tmp_path) == expected
+    assert outcomes(tmp_path) == {neighbour.title: "skipped" for neighbour in chosen}
     assert said(tmp_path)[3]["said"] == "cupy does not load: no CUDA 11"
     assert [check["said"] for check in said(tmp_path)][:2] == [
         "no_such_module is not installed",
@@ -225,15 +274,69 @@ def test_library_that_is_absent_is_skipped_and_one_that_fails_has_failed(
     ]
 
 
+def test_library_that_only_fails_in_our_memory_has_failed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def ended(command: Any, seconds: float, variables: dict[str, str], *_: Any) -> programs.Ended:
+        native = variables.get(neighbours.ALLOCATOR) == neighbours.NATIVE
+        return programs.Ended(0, "done\n", "") if native else programs.Ended(1, "", "wrong values\n")
+
+    monkeypatch.setattr(neighbours, "_NEIGHBOURS", (neighbours._Neighbour("it", "it", ()),))
+    monkeypatch.setattr(neighbours.programs, "run", ended)
+    neighbours.run(report(tmp_path))
+    assert outcomes(tmp_path) == {"it": "failed"}
+
+
+@pytest.mark.parametrize(
+    ("fails", "outcome"), [(["frugal"], "failed"), (["frugal", "native", "expandable"], "unknown")]
+)
+def test_soak_that_ends_with_no_allocator_says_nothing_of_ours(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: list[str], outcome: str
+) -> None:
+    good = {"rounds": 9, "compared": 9, "handed_over": 2, "out_of_memory": 0, "wrong": 0, "stitches": None}
+
+    def ended(command: list[str], *_: Any) -> programs.Ended:
+        allocator = json.loads(command[-1])["allocator"]
+        return programs.Ended(1, "", "no torch") if allocator in fails else programs.Ended(0, json.dumps(good), "")
+
+    monkeypatch.setattr(tagged_soak.programs, "run", ended)
+    monkeypatch.setattr(tagged_soak, "_free_bytes", lambda: 64 * GIB)
+    tagged_soak.run(report(tmp_path))
+    assert outcomes(tmp_path)["frugal_alloc: the program ends"] == outcome
+
+
+@pytest.mark.parametrize(("seconds", "outcome"), [(100.0, "failed"), (60.0, "skipped")])
+def test_library_that_had_little_time_has_not_failed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, seconds: float, outcome: str
+) -> None:
+    monkeypatch.setattr(neighbours, "_NEIGHBOURS", (neighbours._Neighbour("slow", "slow", ()),))
+    monkeypatch.setattr(neighbours.programs, "run", lambda *_: programs.Ended(None, "", ""))
+    neighbours.run(StepReport(tmp_path, seconds=seconds, share=1.0, simulated=False))
+    assert outcomes(tmp_path) == {"slow": outcome}
+
+
 @pytest.mark.parametrize(
     ("ours", "theirs", "outcome"),
-    [("0", "0", "passed"), ("3", "2", "passed"), ("3", "0", "failed"), (None, "2", "failed")],
+    [
+        ("0", "0", "passed"),
+        ("3", "2", "passed"),
+        ("3", "0", "failed"),
+        (None, "2", "failed"),
+        # The sanitizer itself does not work.
+        (None, None, "skipped"),
+        ("3", None, "skipped"),
+        # It was not done in its time.
+        ("0", "late", "passed"),
+        ("3", "late", "skipped"),
+        ("late", "2", "skipped"),
+        ("late", "late", "skipped"),
+    ],
 )
 def test_alarms_of_the_sanitizer_that_expandable_segments_have_too_are_not_ours(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: str | None, theirs: str, outcome: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: str | None, theirs: str | None, outcome: str
 ) -> None:
-    def started(_: StepReport, program: str, *__: Any, **___: str) -> programs.Ended:
+    def started(_: StepReport, program: str, *__: Any, **___: Any) -> programs.Ended:
         count = ours if program == "sanitized" else theirs
+        if count == "late":
+            return programs.Ended(None, "", "")
         return programs.Ended(0, "" if count is None else f"========= ERROR SUMMARY: {count} errors\n", "")
 
     monkeypatch.setattr(neighbours, "_started", started)

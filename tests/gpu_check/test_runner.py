@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._gpu_check import surroundings
+from frugal_alloc._gpu_check import runner, surroundings
 from frugal_alloc._gpu_check.results import Results
 from frugal_alloc._gpu_check.runner import Runner
 from frugal_alloc._gpu_check.steps import FACTS, Step
@@ -55,8 +55,8 @@ def carry_out(tmp_path: Path, wanted: list[Step], seconds: float = 60, **where: 
     out = surroundings.prepare(tmp_path / "out")
     base = {**os.environ, "PYTHONPATH": f"{tmp_path}:{PACKAGES}"}
     found = Results({**WHERE, **where}, {})
-    runner = Runner(out, surroundings.environment(out, base), found, lambda step: 1 / len(wanted), lambda line: None)
-    runner.run_part(wanted, seconds)
+    carried = Runner(out, surroundings.environment(out, base), found, lambda step: 1 / len(wanted), lambda line: None)
+    carried.run_part(wanted, seconds)
     return found
 
 
@@ -116,6 +116,23 @@ def test_results_are_whole_after_each_step(tmp_path: Path) -> None:
     carry_out(tmp_path, steps(tmp_path, ["good", "looks"], looks=looks))
     seen = json.loads(results(tmp_path / "out")["steps"][1]["checks"][0]["said"])
     assert [step["name"] for step in seen["steps"]] == ["good"]
+
+
+def test_process_that_the_driver_holds_is_said_and_the_others_go_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    children, held = runner._children, 1 << 30  # no process has this number
+    started = iter([()])
+    monkeypatch.setattr(runner, "_children", lambda: [*children(), *next(started, (held,))])
+    monkeypatch.setattr(runner, "_SECONDS_TO_DIE", 0.0)
+    alone = "report.check('it', True, str(report.fills_the_device))"
+    found = carry_out(tmp_path, steps(tmp_path, ["first", "good"], first=alone, good=alone))
+    first, good = found.steps
+    assert first.outcome == "unknown"
+    assert "does not end although it was killed" in first.said
+    assert (good.outcome, good.said) == ("passed", "")
+    # What is held keeps its memory.
+    assert [result.checks[0]["said"] for result in found.steps] == ["True", "False"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import signal
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._gpu_check import lifetimes, machine
+from frugal_alloc._gpu_check import careless, lifetimes, machine, surroundings
 from frugal_alloc._gpu_check.careless import NotOffered
 from frugal_alloc._gpu_check.lifetimes import EXPANDABLE, NATIVE, OURS, _Ending
 from frugal_alloc._gpu_check.step_report import FILE, StepReport
+from frugal_alloc._simulation import simulated_gpu
+from gpu_check_run import environment, run
 
 WELL, FAULT = _Ending(), _Ending(problem="ended by SIGSEGV")
+FULL = _Ending(problem="OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB.")
 
 
-def judged(folder: Path, simulated: bool = False, **endings: _Ending) -> dict[str, Any]:
-    report = StepReport(folder, seconds=60, share=1.0, simulated=simulated)
+def judged(folder: Path, simulated: bool = False, alone: bool = True, **endings: _Ending) -> dict[str, Any]:
+    report = StepReport(folder, seconds=60, share=1.0, simulated=simulated, fills_the_device=alone)
     lifetimes._judge(report, "a program", {NATIVE: WELL, EXPANDABLE: WELL, OURS: WELL} | endings)
     (check,) = json.loads((folder / FILE).read_text())["checks"]
     return check
@@ -39,6 +44,59 @@ def test_program_that_native_does_not_bear_says_nothing_against_ours(tmp_path: P
 
 def test_how_the_controls_fared_is_said(tmp_path: Path) -> None:
     assert "expandable_segments: ended by SIGSEGV" in judged(tmp_path, **{EXPANDABLE: FAULT})["said"]
+
+
+def test_program_that_fails_with_every_allocator_says_nothing_of_ours(tmp_path: Path) -> None:
+    found = judged(tmp_path, **{OURS: FAULT, NATIVE: FAULT, EXPANDABLE: FAULT})
+    assert found["outcome"] == "skipped"
+    assert "every allocator" in found["said"]
+
+
+def test_memory_that_others_hold_says_nothing_of_ours(tmp_path: Path) -> None:
+    assert judged(tmp_path, alone=False, **{OURS: FULL})["outcome"] == "unknown"
+    assert judged(tmp_path, alone=True, **{OURS: FULL})["outcome"] == "failed"
+
+
+def test_library_that_cannot_be_enabled_says_nothing_of_the_gpu(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(allocator: str) -> None:
+        raise RuntimeError("frugal_alloc has no library for PyTorch 9.9")
+
+    monkeypatch.setattr(lifetimes, "_choose", refuse)
+    found = judged(tmp_path, **{OURS: lifetimes._in_process(OURS, _hangs, 1 << 20, 60)})
+    assert found["outcome"] == "unknown"
+    assert "no library for PyTorch 9.9" in found["said"]
+
+
+def test_controls_are_carried_out_only_where_ours_has_a_problem(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    carried_out = []
+
+    def ends(allocator: str, program: Callable[[Any, int], None], *_: Any) -> _Ending:
+        carried_out.append((program.__name__, allocator))
+        bad = program is careless.unmapped_behind_work and allocator == OURS
+        return FAULT if bad else WELL
+
+    monkeypatch.setattr(lifetimes, "_in_process", ends)
+    lifetimes.run(StepReport(tmp_path, seconds=60, share=1.0, simulated=True))
+    unmapped = [("unmapped_behind_work", allocator) for allocator in (OURS, NATIVE, EXPANDABLE)]
+    assert carried_out[:4] == [("missing_record_stream", OURS), *unmapped]
+    assert {allocator for _, allocator in carried_out[4:]} == {OURS}
+    assert len(carried_out) == 4 + 3
+
+
+def test_driver_older_than_the_cuda_of_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def described(driver: str) -> Any:
+        return lambda _: {"problem": None, "driver_for_cuda": driver, "software": {"cuda": "13.0"}}
+
+    monkeypatch.setattr(machine, "_described", described("12.9"))
+    with pytest.raises(surroundings.CannotRun, match=r"driver is for CUDA 12\.9, and this torch for CUDA 13\.0"):
+        machine.find({}, None)
+    # Of the same major version it may be the older one.
+    monkeypatch.setattr(machine, "_described", described("13.0"))
+    machine.find({}, None)
 
 
 def test_what_is_not_offered_here_is_skipped(tmp_path: Path) -> None:
@@ -62,6 +120,11 @@ def _has_nothing(torch: Any, unit: int) -> None:
     raise NotOffered("too old")
 
 
+def _refused(process: int, flags: int = 0) -> int:
+    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+
+@pytest.mark.parametrize("waits", ["by its descriptor", "refused", "none"])
 @pytest.mark.parametrize(
     "program, seconds, ending",
     [
@@ -72,16 +135,35 @@ def _has_nothing(torch: Any, unit: int) -> None:
     ],
 )
 def test_program_ends_in_a_process_of_its_own(
-    program: Callable[[Any, int], None], seconds: float, ending: _Ending, monkeypatch: pytest.MonkeyPatch
+    program: Callable[[Any, int], None], seconds: float, ending: _Ending, waits: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lifetimes, "_choose", lambda allocator: None)
+    if waits == "refused":
+        monkeypatch.setattr(os, "pidfd_open", _refused)
+    elif waits == "none":
+        monkeypatch.delattr(os, "pidfd_open")
     assert lifetimes._in_process(NATIVE, program, 1 << 20, seconds) == ending
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
 
 
 @pytest.mark.parametrize(
-    "used_gib, processes, alone",
-    [(0.6, 1, True), (0.6, None, True), (0.6, 0, True), (0.6, 2, False), (40, 1, False), (40, None, False)],
+    "used_mib, processes, alone",
+    # A context of somebody's that a container does not show takes a hundred MiB or more.
+    [(0, 0, True), (18, 0, True), (18, 1, False), (110, 0, False), (1500, 0, False), (40 << 10, 2, False)],
 )
-def test_gpu_is_ours_alone_where_nobody_else_is_seen(used_gib: float, processes: int | None, alone: bool) -> None:
-    where = {"memory_bytes": 80 << 30, "free_bytes": (80 << 30) - int(used_gib * (1 << 30)), "processes": processes}
-    assert machine.is_nobody_elses(where) is alone
+def test_gpu_is_ours_alone_where_nobody_else_is_seen(used_mib: int, processes: int, alone: bool) -> None:
+    others = {"processes": processes, "used_bytes": used_mib << 20}
+    assert machine.is_nobody_elses({"others": others}) is alone
+
+
+def test_gpu_of_which_nvml_says_nothing_is_not_ours_alone() -> None:
+    assert machine.is_nobody_elses({"others": None}) is False
+
+
+def test_what_others_have_of_a_gpu_is_asked_before_our_own_context_takes_memory() -> None:
+    child = simulated_gpu.environment(2 << 30, base=environment())
+    done = run(sys.executable, "-m", "frugal_alloc._gpu_check.machine", env=child)
+    found = json.loads(done.out)
+    assert found["others"] == {"processes": 0, "used_bytes": 0}
+    assert machine.is_nobody_elses(found)

@@ -16,6 +16,14 @@ from torch import nn
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
 DEVICE = "cuda"
+# Says from which folders NVRTC was loaded.
+COMPILE = """
+import os, torch
+torch.linalg.det(torch.ones(4, 4, dtype=torch.complex64, device="cuda"))
+with open("/proc/self/maps") as maps:
+    for path in {line.split(maxsplit=5)[5].strip() for line in maps if "libnvrtc" in line}:
+        print(os.path.basename(path).split(".")[0], os.path.dirname(path))
+"""
 
 
 def launches() -> int:
@@ -288,3 +296,12 @@ def test_tensor_map_can_be_encoded() -> None:
     tensor_map = ctypes.create_string_buffer(256)
     aligned = ctypes.c_void_p((ctypes.addressof(tensor_map) + 63) // 64 * 64)
     assert ctypes.CDLL("libcuda.so.1").cuTensorMapEncodeTiled(aligned, 7, 2, *[None] * 5, 0, 0, 0, 0) == 0
+
+
+def test_what_torch_compiles_as_it_runs_needs_no_cuda_toolkit() -> None:
+    # Without the cache that torch keeps of what it has compiled.
+    uncached = os.environ | {"USE_PYTORCH_KERNEL_CACHE": "0"}
+    done = subprocess.run([sys.executable, "-c", COMPILE], env=uncached, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    folders = dict(line.split(maxsplit=1) for line in done.stdout.splitlines())
+    assert folders["libnvrtc-builtins"] == folders["libnvrtc"]

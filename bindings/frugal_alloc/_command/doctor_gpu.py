@@ -15,8 +15,8 @@ from .. import _whole_files
 from .._amounts import format_bytes
 from .._gpu_check import costs, machine, steps, surroundings
 from .._gpu_check.driver_costs import DOES_NOT_WAIT
-from .._gpu_check.results import Results, StepResult
-from .._gpu_check.runner import Interrupted, Runner, Stuck, interruptible
+from .._gpu_check.results import NOT_REACHED, Results, StepResult
+from .._gpu_check.runner import Interrupted, Runner, interruptible
 from .._gpu_check.step_report import DRIVER_COSTS, Outcome
 from .._messages import on_one_line
 
@@ -51,11 +51,13 @@ class Refused(Exception):
 @dataclasses.dataclass(frozen=True)
 class Finding:
     subject: str
-    #: None: not shown here.
+    #: None: not shown here, or unknown.
     good: bool | None
     said: str
     #: What is bad about it is that it takes long.
     slow: bool = False
+    #: It could not be asked: software does not suit, or too little memory or time was left.
+    unknown: bool = False
 
 
 def main(as_json: bool, keep: str | None) -> int:
@@ -85,7 +87,7 @@ def main(as_json: bool, keep: str | None) -> int:
         _print(results, findings, found)
     if keep is not None:
         _keep(Path(keep), results, found)
-    return SAFE if _is_safe(results, findings) else NOT_SAFE
+    return _status(results, findings)
 
 
 def _measure(out: Path, quiet: bool) -> Results:
@@ -97,10 +99,7 @@ def _measure(out: Path, quiet: bool) -> Results:
     ours = [dataclasses.replace(step, seconds=_SECONDS[step.name]) for step in steps.STEPS if step.name in _SECONDS]
     stderr_is_watched = not quiet and sys.stderr.isatty()
     tell = (lambda line: print(line, file=sys.stderr, flush=True)) if stderr_is_watched else (lambda line: None)
-    try:
-        Runner(out, environment, results, lambda step: 1.0, tell).run_part(ours, sum(_SECONDS.values()))
-    except Stuck as stuck:
-        results.ended_by = str(stuck)
+    Runner(out, environment, results, lambda step: 1.0, tell).run_part(ours, sum(_SECONDS.values()))
     return results
 
 
@@ -109,29 +108,39 @@ def _measure(out: Path, quiet: bool) -> Results:
 
 def _finding(result: StepResult, simulated: bool) -> Finding:
     subject, good, bad = _MEANING[result.step.name]
+    failed, skipped = (
+        [f"{check['name']}: {check['said']}" for check in result.checks if check["outcome"] == outcome.value]
+        for outcome in (Outcome.FAILED, Outcome.SKIPPED)
+    )
+    if result.outcome == NOT_REACHED or (result.broke_off and not failed):
+        return Finding(subject, None, f"not found out: {result.said}", unknown=True)
     if result.is_bad:
-        failed = [f"{c['name']}: {c['said']}" for c in result.checks if c["outcome"] == Outcome.FAILED.value]
         if failed and not result.said and all(DOES_NOT_WAIT in name for name in failed):
             return Finding(subject, False, f"calls that remap memory wait for running work: {'; '.join(failed)}", True)
         return Finding(subject, False, f"{bad}: {'; '.join(failed) or result.said}")
+    if result.is_unknown:
+        return Finding(subject, None, f"not found out: {'; '.join(result.unknown_since) or result.said}", unknown=True)
     if simulated:
         return Finding(subject, None, "not shown here: the simulated GPU has no values, times and faults of its own")
     if result.outcome == Outcome.SKIPPED.value:
+        if skipped:
+            return Finding(subject, None, f"not found out: {'; '.join(skipped)}", unknown=True)
         return Finding(subject, True, result.said)
-    skipped = [f"{c['name']}: {c['said']}" for c in result.checks if c["outcome"] == Outcome.SKIPPED.value]
     return Finding(subject, True, f"{good}{'; left out: ' if skipped else ''}{'; '.join(skipped)}")
 
 
-def _is_safe(results: Results, findings: list[Finding]) -> bool:
-    return not results.ended_by and all(finding.good is not False or finding.slow for finding in findings)
+def _status(results: Results, findings: list[Finding]) -> int:
+    if any(finding.good is False and not finding.slow for finding in findings):
+        return NOT_SAFE
+    return COULD_NOT_RUN if any(finding.unknown for finding in findings) else SAFE
 
 
 def _verdict(results: Results, findings: list[Finding]) -> str:
-    if results.ended_by:
-        return f"unknown: {results.ended_by}"
     bad = [finding.subject for finding in findings if finding.good is False and not finding.slow]
     if bad:
         return f"not safe here: {', '.join(bad)}"
+    if unknown := [finding.subject for finding in findings if finding.unknown]:
+        return f"unknown, since not all could be asked: {', '.join(unknown)}"
     if any(finding.slow for finding in findings):
         return "safe here, but slow: calls that remap memory wait for running work"
     if results.where["simulated"]:
@@ -165,7 +174,8 @@ def _print(results: Results, findings: list[Finding], found: dict[str, float]) -
     print(f"{'':8}{'GPU':18}{_where(results)}")
     words = {True: "ok", False: "bad", None: "-"}
     for finding in findings:
-        print(f"{'slow' if finding.slow else words[finding.good]:8}{finding.subject:18}{on_one_line(finding.said)}")
+        word = "slow" if finding.slow else "unknown" if finding.unknown else words[finding.good]
+        print(f"{word:8}{finding.subject:18}{on_one_line(finding.said)}")
     if found:
         whose = "of the simulated GPU's model, not measured" if results.where["simulated"] else "measured here"
         print(f"{'':8}{'driver costs':18}microseconds, {whose}")

@@ -14,7 +14,7 @@ from .._messages import on_one_line
 from .._simulation import simulated_gpu
 from . import machine, steps, surroundings, table
 from .results import Results
-from .runner import Interrupted, Runner, Stuck, interruptible
+from .runner import Interrupted, Runner, interruptible
 
 PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
 _PROGRAM = "gpu_check"
@@ -36,7 +36,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         _PROGRAM,
         description="Measures what this machine's GPU and driver do, and whether frugal_alloc is safe on them. Uses "
         "the first visible GPU (CUDA_VISIBLE_DEVICES); without one the simulated GPU, which shows that the kit works.",
-        epilog="Exit status: 0 all passed, 1 something failed, 2 it could not run. See docs/gpu_check.md.",
+        epilog="Exit status: 0 all passed, 1 something failed, 2 it could not run, or not all of it could be asked. "
+        "See docs/gpu_check.md.",
     )
     parser.add_argument("what", choices=(*steps.PARTS, "all"), help=f"which part (minutes at most: {minutes})")
     parser.add_argument(
@@ -101,11 +102,9 @@ def _measure(options: argparse.Namespace, out: Path, environment: dict[str, str]
     try:
         for part in parts:
             runner.run_part(steps.of(part), steps.PARTS[part] * share)
-        status = PASSED if results.all_passed else FAILED
+        status = FAILED if results.any_failed else PASSED if results.all_passed else COULD_NOT_RUN
     except Interrupted as ended:
         results.ended_by, status = "interrupted", 128 + ended.args[0]
-    except Stuck as stuck:
-        results.ended_by = str(stuck)
     results.write(out / "results.json")
     summary = table.text(results)
     (out / "table.txt").write_text(summary)

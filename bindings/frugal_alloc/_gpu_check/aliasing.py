@@ -195,6 +195,9 @@ def _in_graph(memory: _Memory, report: StepReport, name: str, write: _Work, read
     """All patterns in one graph, launched again and again."""
     gpu, done = memory.gpu, 0
     with gpu.stream() as stream, contextlib.ExitStack() as stack:
+        # What a first launch loads must not be loaded within the capture.
+        write(memory.addresses[0], 0, stream)
+        read(memory.addresses[1], 0, stream)
         gpu.call("cuStreamBeginCapture_v2", stream, 1)
         for value in range(_PATTERNS):
             write(memory.addresses[value % 2], value, stream)

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from . import kit, programs
-from .step_report import StepFailed, StepReport
+from .step_report import CannotTell, StepReport
 
 #: What can go wrong on a GPU comes first. Left out are those about Python (test_python_stack.py, test_liveness.py), and
 #: test_segments.py and test_unified_memory.py, whose GPU must be simulated.
@@ -52,7 +52,7 @@ _COUNT = re.compile(r"^.*?\b(\d+) passed(?:, (\d+) skipped)?.* in [\d.]+s", re.M
 def run(report: StepReport) -> None:
     root = kit.root()
     if root is None:
-        raise StepFailed("the tests are not beside the package; run tools/gpu_check pack in a checkout")
+        raise CannotTell("the tests are not beside the package; run tools/gpu_check pack in a checkout")
     environment = kit.with_pytest(os.environ)
     if report.simulated:
         environment["FRUGAL_TEST_MEMORY"] = os.environ["FRUGAL_SIM_MEMORY"]

@@ -144,10 +144,11 @@ def unmapped_behind_work(torch: Any, unit: int) -> None:
             _check(copy, iteration, "a copy of memory that was freed after it")
 
 
+#: In order of value: what most programs may meet comes first.
 PROGRAMS = {
+    "a missing record_stream": missing_record_stream,
+    "unmapping behind running work": unmapped_behind_work,
     "a destroyed stream's memory": destroyed_stream,
     "a green context that is entered": green_context_entered,
     "a green context's stream": green_context_stream,
-    "a missing record_stream": missing_record_stream,
-    "unmapping behind running work": unmapped_behind_work,
 }

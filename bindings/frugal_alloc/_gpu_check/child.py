@@ -46,10 +46,13 @@ def main() -> int:
     )
     try:
         importlib.import_module(task["module"]).run(report)
-    except StepFailed as error:
-        print(one_line(error), file=sys.stderr)
-        return 1
     except Exception as error:
+        if report.is_about_us(error):
+            report.unknown("all of it", one_line(error))
+            return 0
+        if isinstance(error, StepFailed):
+            print(one_line(error), file=sys.stderr)
+            return 1
         # The whole of it is in the step's output.txt; its last line is what the table shows.
         traceback.print_exc()
         print(f"{type(error).__name__}: {one_line(error)}", file=sys.stderr)

@@ -49,6 +49,10 @@ class CallTimes:
         self.gpu.check(name, status)
         self._nanoseconds[call, size, count].append(nanoseconds)
 
+    def add(self, other: CallTimes) -> None:
+        for measured, nanoseconds in other._nanoseconds.items():
+            self._nanoseconds[measured] += nanoseconds
+
     # --- What is measured.
 
     def floor(self, rounds: int) -> None:

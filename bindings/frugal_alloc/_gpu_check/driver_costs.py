@@ -16,13 +16,14 @@ from .memory_share import most_bytes
 from .nvrtc import NvrtcError
 from .step_report import Needs, StepReport
 from .timing import Latencies, now, timed
-from .virtual_memory import GIB, MIB, PAGE, access, handles, map_handles, reserved, segment, view
+from .virtual_memory import GIB, MIB, PAGE, access, export, handles, map_handles, reserved, segment, view
 
 _MOST_HANDLES = 512
 _SPIN_NANOSECONDS = 200_000_000
 #: A call that takes half as long as the work that runs has waited for it.
 _WAITED_MICROSECONDS = _SPIN_NANOSECONDS / 2000
 _CONTENDED_HANDLES = 32
+_MOST_COPIES = 1024
 #: In the names of checks that are about speed alone.
 DOES_NOT_WAIT = "does not wait for work that runs"
 
@@ -99,6 +100,8 @@ def _worst(report: StepReport, times: CallTimes) -> None:
 
 def _without_export(gpu: Driver, report: StepReport, budget: int) -> None:
     """R11: whether handles that others could open cost more."""
+    if problem := export(gpu).problem:
+        report.skip("memory that others can open", f"the driver says that it can, and it fails: {problem}")
     medians = {}
     for exported in (True, False):
         times = CallTimes(gpu)
@@ -193,26 +196,48 @@ def _remap(gpu: Driver, made: list[int], until: Callable[[], bool]) -> CallTimes
     return times
 
 
+class _Copies:
+    """Copies of other memory on a stream, as many as last longer than what is made beside them."""
+
+    def __init__(self, gpu: Driver, stream: int, target: int, source: int, size: int) -> None:
+        self._gpu, self._stream, self._arguments = gpu, stream, (target, source, size, stream)
+        self._count = 1
+
+    def last_through(self, work: Callable[[], None]) -> bool:
+        """Does the work beside copies; whether they were under way from its beginning to its end. If they were not,
+        they are more the next time."""
+        for _ in range(self._count):
+            self._gpu.call("cuMemcpyDtoDAsync_v2", *self._arguments)
+        work()
+        lasted = not self._gpu.is_done(self._stream)
+        self._gpu.call("cuStreamSynchronize", self._stream)
+        if not lasted:
+            self._count = min(2 * self._count, _MOST_COPIES)
+        return lasted
+
+
 def _beside_copies(gpu: Driver, report: StepReport) -> None:
     """R3: with copies of other memory under way all the time."""
     size = max(PAGE, most_bytes(gpu, report, GIB) // 4 // PAGE * PAGE)
+    times = CallTimes(gpu)
     with contextlib.ExitStack() as stack:
         stream = stack.enter_context(gpu.stream())
         source, target = (stack.enter_context(segment(gpu, size)) for _ in range(2))
         made = stack.enter_context(handles(gpu, _CONTENDED_HANDLES, PAGE))
-        rounds = iter(range(report.rounds(200, 2)))
-
-        def copied_enough() -> bool:
-            for _ in range(4):
-                gpu.call("cuMemcpyDtoDAsync_v2", target, source, size, stream)
-            return next(rounds, None) is None
-
-        times = _remap(gpu, made, copied_enough)
-        gpu.call("cuStreamSynchronize", stream)
+        copies = _Copies(gpu, stream, target, source, size)
+        rounds, busy = report.rounds(200, 2), 0
+        for _ in range(rounds):
+            beside = CallTimes(gpu)
+            if copies.last_through(lambda beside=beside: beside.map_and_unmap(made, PAGE)):
+                times.add(beside)
+                busy += 1
+    if not busy:
+        say = report.not_shown if report.simulated else report.skip
+        say("calls beside copies", f"no copies lasted as long as the calls, in {rounds} rounds")
     for call, size, count, found in times.all():
         report.detail(call, beside="copies", handle_bytes=size, handles=count, microseconds=found.as_json())
         if call in ("map", "set_access", "unmap"):
-            said = f"p99 {found.p99 / count:.0f}, of calls for {count}"
+            said = f"p99 {found.p99 / count:.0f}, of calls for {count}; copies lasted through {busy} of {rounds} rounds"
             report.figure(f"{call} of a handle beside copies", found.p50 / count, "µs", said)
 
 

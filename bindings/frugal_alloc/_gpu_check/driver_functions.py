@@ -13,6 +13,8 @@ from typing import Any
 
 _NOT_SUPPORTED = 801
 _OUT_OF_MEMORY = 2
+# No code for this GPU, PTX that does not assemble, and PTX of a newer CUDA.
+_FOREIGN_CODE = (209, 218, 222)
 _LIBRARY = "libcuda.so.1"
 
 _Out = POINTER(c_void_p)
@@ -141,6 +143,10 @@ class DriverError(Exception):
     @property
     def is_out_of_memory(self) -> bool:
         return self.status == _OUT_OF_MEMORY
+
+    @property
+    def is_foreign_code(self) -> bool:
+        return self.status in _FOREIGN_CODE
 
 
 class DriverFunctions:

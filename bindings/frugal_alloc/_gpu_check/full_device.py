@@ -19,7 +19,7 @@ from . import kernels
 from .child import end_with_parent
 from .driver import Driver
 from .driver_functions import DriverError
-from .step_report import Needs, StepFailed, StepReport, one_line
+from .step_report import CannotTell, Needs, StepFailed, StepReport, one_line
 from .timing import now
 from .virtual_memory import GIB, MIB, PAGE, access, create, properties
 
@@ -60,8 +60,12 @@ def _try_in_process(report: StepReport, way: str, title: str, seconds: float) ->
 
 
 def _say(report: StepReport, title: str, found: dict[str, Any]) -> None:
+    if "unknown" in found:
+        report.unknown(f"filled with {title}", found["unknown"])
+        return
     if "filled" in found:
         said = f"{found['filled'] >> 20} MiB in {found['seconds']:.1f} s, {found['free'] >> 20} MiB free"
+        said += f"; then {found['refused']}"
         report.check(f"filled with {title}", True, said)
         return
     name = f"{found['trial']}, filled with {title}"
@@ -86,6 +90,8 @@ class _Full:
         self._properties, self._access = properties(gpu), access(gpu)
         self._range, self._mapped, self._segments = 0, 0, []
         self.bytes = 0
+        #: How the driver said that there is no more.
+        self.refused = ""
 
     def fill(self) -> None:
         if self._way == "handles":
@@ -120,9 +126,11 @@ class _Full:
         try:
             self.bytes += take()
         except DriverError as error:
-            if error.is_out_of_memory:
-                return False
-            raise
+            # Its table of handles may be full before the memory is, for which it has another code.
+            if not self.bytes and not error.is_out_of_memory:
+                raise
+            self.refused = str(error)
+            return False
         return True
 
     def _map_one(self) -> int:
@@ -153,7 +161,7 @@ def _trials(gpu: Driver, out: int, kept: int) -> dict[str, Callable[[], None]]:
 
     def load(name: str) -> kernels.Module:
         if name not in loaded:
-            loaded[name] = kernels.Module(gpu, gpu.made("cuModuleLoadData", modules[name]))
+            loaded[name] = kernels.Module(gpu, kernels.load(gpu, modules[name]))
         return loaded[name]
 
     def first_module() -> None:
@@ -193,16 +201,24 @@ def _tell(**found: object) -> None:
 def _fill_and_try(way: str) -> None:
     gpu = Driver()
     with gpu.primary_context():
-        out = gpu.made("cuMemAlloc_v2", 4096)
-        kept = create(gpu, PAGE, properties(gpu))
-        trials = _trials(gpu, out, kept)
-        full, began = _Full(gpu, way), now()
-        full.fill()
-        _tell(filled=full.bytes, free=gpu.memory_info()[0], seconds=(now() - began) / 1e9)
-        for name, trial in trials.items():
-            _try(full, name, trial)
+        try:
+            _fill(gpu, way)
+        except CannotTell as error:
+            _tell(unknown=one_line(error))
     sys.stdout.flush()
     os._exit(0)
+
+
+def _fill(gpu: Driver, way: str) -> None:
+    out = gpu.made("cuMemAlloc_v2", 4096)
+    kept = create(gpu, PAGE, properties(gpu))
+    trials = _trials(gpu, out, kept)
+    full, began = _Full(gpu, way), now()
+    full.fill()
+    seconds = (now() - began) / 1e9
+    _tell(filled=full.bytes, free=gpu.memory_info()[0], seconds=seconds, refused=full.refused)
+    for name, trial in trials.items():
+        _try(full, name, trial)
 
 
 def _try(full: _Full, name: str, trial: Callable[[], None]) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from .driver import Driver
-from .driver_functions import LaunchAttribute, LaunchConfiguration
-from .nvrtc import Compiler
+from .driver_functions import DriverError, LaunchAttribute, LaunchConfiguration
+from .nvrtc import Compiler, NvrtcError
 
 SOURCES = Path(__file__).resolve().parent / "kernels"
 _PROGRAMMATIC_STREAM_SERIALIZATION = 6
@@ -74,10 +74,24 @@ def _compiled(name: str, capability: tuple[int, int]) -> bytes:
     return Compiler().compile(file.read_text(), file.name, capability)
 
 
+def load(gpu: Driver, code: bytes) -> int:
+    """The module of what was compiled.
+
+    Raises:
+        NvrtcError: the driver knows nothing of what this compiler makes.
+    """
+    try:
+        return gpu.made("cuModuleLoadData", code)
+    except DriverError as error:
+        if error.is_foreign_code:
+            raise NvrtcError(f"NVRTC and the driver do not go together: {error}") from None
+        raise
+
+
 @contextlib.contextmanager
 def loaded(gpu: Driver, name: str) -> Iterator[Module]:
     """The kernels of kernels/NAME.cu."""
-    module = gpu.made("cuModuleLoadData", compiled(gpu, name))
+    module = load(gpu, compiled(gpu, name))
     try:
         yield Module(gpu, module)
     finally:

@@ -1,8 +1,8 @@
 """P5: programs that are careless with streams, under each allocator: what is harmless with PyTorch's own is to be so
 with ours.
 
-Every program runs in a process of its own, under each allocator: a fault ends a CUDA context. This process imports
-torch, which takes long, starts no CUDA, and forks.
+Every program runs in a process of its own: a fault ends a CUDA context. It runs under the other allocators only where
+ours has a problem, to see whose it is. This process imports torch, which takes long, starts no CUDA, and forks.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import os
 import select
 import signal
 import sys
+import time
 import traceback
 import warnings
 from collections.abc import Callable
@@ -20,58 +21,79 @@ from typing import Any
 
 from . import careless
 from .child import end_with_parent
-from .step_report import Needs, StepReport, one_line
+from .step_report import CannotTell, Needs, StepReport, one_line
 from .timing import now
 
 NATIVE, EXPANDABLE, OURS = "native", "expandable_segments", "frugal_alloc"
 #: A program that takes less does not hang: that much may go into starting CUDA on a slow machine.
 _LEAST_SECONDS = 20.0
+_SECONDS_BETWEEN_LOOKS = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
 class _Ending:
-    """How a program ended. At most one of the first two says something."""
+    """How a program ended. At most one of the first three says something."""
 
     problem: str = ""
     not_offered: str = ""
+    #: Why it says nothing of the allocator: software does not suit, or there is too little memory.
+    cannot_tell: str = ""
     # What the allocator said meanwhile.
     warned: str = ""
 
+    @property
+    def is_unharmed(self) -> bool:
+        return not (self.problem or self.not_offered or self.cannot_tell)
+
+    @property
+    def is_out_of_memory(self) -> bool:
+        return "out of memory" in self.problem
+
     def __str__(self) -> str:
-        ended = self.problem or self.not_offered or "unharmed"
+        ended = self.problem or self.not_offered or self.cannot_tell or "unharmed"
         return f"{ended}, but warned of: {self.warned}" if self.warned else ended
 
 
 def run(report: StepReport) -> None:
-    import torch  # noqa: F401 (so that it is there in every child)
+    try:
+        import torch  # noqa: F401 (so that it is there in every child)
+    except OSError as error:
+        raise CannotTell(f"torch does not load: {one_line(error)}") from None
 
     unit = (4 << 20) if report.simulated else (64 << 20)
-    left, longest = len(careless.PROGRAMS) * 3, 0.0
+    left, longest = len(careless.PROGRAMS), 0.0
     for name, program in careless.PROGRAMS.items():
         if report.seconds_left() < 1.2 * longest:
             report.skip(name, "no time was left for it")
             continue
         began = now()
-        endings = {}
-        for allocator in (OURS, NATIVE, EXPANDABLE):
-            seconds = max(_LEAST_SECONDS, report.seconds_left() / left)
-            endings[allocator] = _in_process(allocator, program, unit, seconds)
-            left -= 1
+        # If ours has a problem, the controls need as much.
+        seconds = max(_LEAST_SECONDS, report.seconds_left() / left / 3)
+        endings = {OURS: _in_process(OURS, program, unit, seconds)}
         longest = max(longest, (now() - began) / 1e9)
+        if endings[OURS].problem:
+            endings |= {control: _in_process(control, program, unit, seconds) for control in (NATIVE, EXPANDABLE)}
+        left -= 1
         report.detail(name, **{allocator: str(ending) for allocator, ending in endings.items()})
         _judge(report, name, endings)
 
 
 def _judge(report: StepReport, name: str, endings: dict[str, _Ending]) -> None:
-    ours, native = endings[OURS], endings[NATIVE]
+    """`endings`: of ours, and where that is a problem, of the controls."""
+    ours = endings[OURS]
+    said = "; ".join(f"{allocator}: {ending}" for allocator, ending in endings.items())
     if ours.not_offered:
         report.skip(name, ours.not_offered)
-        return
-    said = "; ".join(f"{allocator}: {ending}" for allocator, ending in endings.items())
-    if not ours.problem:
+    elif ours.cannot_tell:
+        report.unknown(name, ours.cannot_tell)
+    elif not ours.problem:
         report.check(name, True, said, Needs.DRIVER)
-    elif native.problem:
-        # The program is at fault with any allocator.
+    elif ours.is_out_of_memory and not report.fills_the_device:
+        report.unknown(name, f"others use this GPU, and the memory that is left does not do: {said}")
+    elif not any(endings[control].is_unharmed for control in (NATIVE, EXPANDABLE)):
+        report.skip(name, f"it says nothing of ours, since it fails with every allocator: {said}")
+    elif not endings[NATIVE].is_unharmed:
+        # The program is at fault with PyTorch's own allocator, too.
         report.check(name, True, f"no worse than with native: {said}", Needs.DRIVER)
     else:
         report.check(name, False, said)
@@ -88,50 +110,85 @@ def _in_process(allocator: str, program: Callable[[Any, int], None], unit: int, 
         _run_and_exit(allocator, program, unit, writing)
     os.close(writing)
     with os.fdopen(reading) as said:
-        if not _wait(child, seconds):
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
+        code = _wait(child, seconds)
+        if code is None:
             return _Ending(f"no end within {seconds:.0f} s")
-        _, status = os.waitpid(child, 0)
         text = said.read()
-    code = os.waitstatus_to_exitcode(status)
     if code < 0:
         return _Ending(f"ended by {signal.Signals(-code).name}")
     return _Ending(**json.loads(text)) if text else _Ending(f"ended with status {code}")
 
 
-def _wait(child: int, seconds: float) -> bool:
-    """Whether it ended in time."""
-    process = os.pidfd_open(child)
+def _wait(child: int, seconds: float) -> int | None:
+    """The exit status of the child, negative for a signal; None if it had to be ended. It is waited for, whatever
+    happens."""
+    try:
+        if not _ends_within(child, seconds):
+            os.kill(child, signal.SIGKILL)
+            os.waitpid(child, 0)
+            return None
+    except BaseException:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+        raise
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _ends_within(child: int, seconds: float) -> bool:
+    """Leaves its status to be waited for."""
+    try:
+        process = os.pidfd_open(child)
+    except (AttributeError, OSError):
+        # Sandboxes and older containers refuse it, and a Python that was built on an old Linux has none.
+        return _is_seen_to_end(child, seconds)
     try:
         return bool(select.select([process], [], [], seconds)[0])
     finally:
         os.close(process)
 
 
+def _is_seen_to_end(child: int, seconds: float) -> bool:
+    end = time.monotonic() + seconds
+    while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+        if time.monotonic() > end:
+            return False
+        time.sleep(_SECONDS_BETWEEN_LOOKS)
+    return True
+
+
 def _run_and_exit(allocator: str, program: Callable[[Any, int], None], unit: int, writing: int) -> None:
     """Never returns: what the parent has open, and what it would do at its end, is the parent's."""
-    ending = _Ending()
+    try:
+        ending = _ending(allocator, program, unit)
+        os.write(writing, json.dumps(dataclasses.asdict(ending)).encode())
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(0)
+
+
+def _ending(allocator: str, program: Callable[[Any, int], None], unit: int) -> _Ending:
     try:
         import torch
 
         began = now()
-        _choose(allocator)
+        try:
+            _choose(allocator)
+        except Exception as error:
+            raise CannotTell(f"{allocator} cannot be chosen: {one_line(error)}") from None
         with warnings.catch_warnings(record=True) as said:
             program(torch, unit)
             torch.cuda.synchronize()
         ours = [str(warning.message).splitlines()[0] for warning in said if "frugal_alloc" in str(warning.message)]
-        ending = _Ending(warned=ours[0] if ours else "")
         print(f"{program.__name__} under {allocator}: {(now() - began) / 1e9:.1f} s", flush=True)
+        return _Ending(warned=ours[0] if ours else "")
     except careless.NotOffered as reason:
-        ending = _Ending(not_offered=one_line(reason))
+        return _Ending(not_offered=one_line(reason))
+    except CannotTell as error:
+        return _Ending(cannot_tell=one_line(error))
     except Exception as error:
         traceback.print_exc()
-        ending = _Ending(f"{type(error).__name__}: {one_line(error)}")
-    os.write(writing, json.dumps(dataclasses.asdict(ending)).encode())
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(0)
+        return _Ending(f"{type(error).__name__}: {one_line(error)}")
 
 
 def _choose(allocator: str) -> None:

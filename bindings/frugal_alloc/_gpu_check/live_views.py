@@ -4,10 +4,10 @@ device full of them takes to end."""
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 from .child import end_with_parent
@@ -17,7 +17,7 @@ from .driver_functions import DriverError
 from .memory_share import most_bytes
 from .step_report import StepFailed, StepReport
 from .timing import now
-from .virtual_memory import GIB, PAGE, create, handles, map_handles, properties
+from .virtual_memory import GIB, PAGE, create, handles, map_handles, mapped, properties
 
 #: NVIDIA's open kernel modules count every view of every process of a node in one table of so many.
 _LIMIT_OF_A_NODE = 0x80000
@@ -46,37 +46,57 @@ def _most_views(report: StepReport) -> int:
     return int(_LIMIT_OF_A_NODE * (_ALONE if report.fills_the_device else _SHARED))
 
 
+class _Views:
+    """Views of the same handles, more and more of them, until the driver refuses."""
+
+    def __init__(self, gpu: Driver, made: list[int]) -> None:
+        self._gpu, self._made = gpu, made
+        self._ranges: list[contextlib.ExitStack] = []
+        #: By which error, beside how many; whatever its code, the table of the node may be full.
+        self.refused = ""
+
+    @property
+    def count(self) -> int:
+        return len(self._ranges) * len(self._made)
+
+    def add(self) -> None:
+        """One of each handle. Raises DriverError where not even the first are granted."""
+        with contextlib.ExitStack() as added:
+            try:
+                added.enter_context(mapped(self._gpu, self._made, PAGE))
+            except DriverError as error:
+                if not self._ranges:
+                    raise
+                self.refused = f"beside {self.count}: {error}"
+                self._ranges.pop().close()  # the calls that are measured need a place
+            else:
+                self._ranges.append(added.pop_all())
+
+    def close(self) -> None:
+        while self._ranges:
+            self._ranges.pop().close()
+
+
 def _pile_up(gpu: Driver, report: StepReport) -> None:
     most = _most_views(report)
     count = max(1, min(_AT_ONCE, most_bytes(gpu, report, 2 * GIB) // PAGE))
     first: float | None = None
-    with handles(gpu, count, PAGE) as made, contextlib.ExitStack() as ranges:
-        views = 0
+    with handles(gpu, count, PAGE) as made, contextlib.closing(_Views(gpu, made)) as views:
         _sample(gpu, report)  # warms up
         for goal in (*(step for step in _STEPS if step < most), most):
-            while views < goal and report.seconds_left() > 0.5 * report.seconds:
-                ranges.enter_context(_view_of_all(gpu, made))
-                views += len(made)
-            remap = _sample(gpu, report, views)
+            while views.count < goal and not views.refused and report.seconds_left() > 0.5 * report.seconds:
+                views.add()
+            remap = _sample(gpu, report, views.count)
             first = first or remap
-        host = _host(report, views)
-        report.check("views", views >= min(most, _AT_ONCE), f"{views} were live at once, and calls went on; {host}")
+        host, most_live = _host(report, views.count), views.count
+        said = f"{most_live} were live at once, and calls went on; {host}"
+        report.check("views", most_live >= min(most, _AT_ONCE), said)
+        if views.refused:
+            report.figure("views that the driver grants", most_live, "", views.refused)
         report.figure("map, open and unmap beside no views", first or 0.0, "µs")
-        report.figure("map, open and unmap beside the most views", remap, "µs", f"{views} views")
+        report.figure("map, open and unmap beside the most views", remap, "µs", f"{most_live} views")
         began = now()
-    report.figure("to take a view away", (now() - began) / 1000 / max(1, views), "µs", "the last of all")
-
-
-@contextlib.contextmanager
-def _view_of_all(gpu: Driver, made: list[int]) -> Iterator[None]:
-    size = len(made) * PAGE
-    start = gpu.made("cuMemAddressReserve", size, PAGE, 0, 0)
-    try:
-        map_handles(gpu, start, made, PAGE)
-        yield
-    finally:
-        gpu.undo("cuMemUnmap", start, size)
-        gpu.undo("cuMemAddressFree", start, size)
+    report.figure("to take a view away", (now() - began) / 1000 / max(1, most_live), "µs", "the last of all")
 
 
 def _sample(gpu: Driver, report: StepReport, views: int | None = None) -> float:
@@ -117,9 +137,10 @@ def _fill_and_exit(report: StepReport) -> None:
     seconds = (now() - said) / 1e9
     if status != 0 or not line:
         raise StepFailed(f"it ended with status {status}")
-    count, filling = line.split()
-    report.check("a process full of views ends", True, f"it held {count} handles of 2 MiB")
-    report.figure("to fill the device with handles of 2 MiB", float(filling), "s", f"{count} handles")
+    count, filling, refused = json.loads(line)
+    said = f"it held {count} handles of 2 MiB{'; then ' if refused else ''}{refused}"
+    report.check("a process full of views ends", True, said)
+    report.figure("to fill the device with handles of 2 MiB", filling, "s", f"{count} handles")
     report.figure("for a process with them to end", seconds, "s", f"{count} handles")
 
 
@@ -130,13 +151,19 @@ def _fill(whole_device: bool, simulated: bool) -> None:
         # Not the last pages: this is about numbers, full_device is about those.
         goal = int(free * (0.97 if whole_device else 0.25)) // PAGE
         goal = min(goal, _SIMULATED_MOST) if simulated else goal
-        asked, count, began = properties(gpu), 0, now()
+        asked, count, began, refused = properties(gpu), 0, now(), ""
         while count < goal and now() - began < _SECONDS_TO_FILL * 1e9:
             several = min(_AT_ONCE, goal - count)
-            made = [create(gpu, PAGE, asked) for _ in range(several)]
-            map_handles(gpu, gpu.made("cuMemAddressReserve", several * PAGE, PAGE, 0, 0), made, PAGE)
+            try:
+                made = [create(gpu, PAGE, asked) for _ in range(several)]
+                map_handles(gpu, gpu.made("cuMemAddressReserve", several * PAGE, PAGE, 0, 0), made, PAGE)
+            except DriverError as error:
+                if not count:
+                    raise
+                refused = str(error)
+                break
             count += several
-        print(count, (now() - began) / 1e9, flush=True)
+        print(json.dumps((count, (now() - began) / 1e9, refused)), flush=True)
         # As a program that is killed would: what is held goes back by the end of the process.
         os._exit(0)
 

@@ -26,8 +26,8 @@ from .surroundings import CannotRun
 _DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
 _SECONDS = 120
 SIMULATED_MEMORY = 16 << 30
-#: The driver's own share is below it on every GPU; what is above belongs to somebody else.
-_LEFT_TO_THE_DRIVER = 2 << 30
+#: NVIDIA's driver shows a few MiB of a GPU that nobody uses; the least context takes more than this.
+_NOBODYS = 64 << 20
 
 
 def describe() -> dict[str, Any]:
@@ -38,15 +38,22 @@ def describe() -> dict[str, Any]:
         gpu = driver.Driver()
     except driver_functions.NoDriver as error:
         return found | {"problem": str(error), "has_device_files": any(Path(file).exists() for file in _DEVICE_FILES)}
+    try:
+        return found | _of_gpu(gpu)
+    except driver_functions.DriverError as error:
+        return found | {"problem": f"{error}; look at nvidia-smi", "has_device_files": True}
+
+
+def _of_gpu(gpu: driver.Driver) -> dict[str, Any]:
+    others = nvml.use(gpu.pci_bus_id())  # before this process has a context
     with gpu.primary_context():
         free, total = gpu.memory_info()
-        return found | {
+        return {
             "gpu": gpu.name(),
             "gpus": gpu.count,
             "memory_bytes": total,
             "free_bytes": free,
-            # This one among them, where any are shown.
-            "processes": nvml.processes(gpu.pci_bus_id()),
+            "others": others and others._asdict(),
             "compute_capability": "{}.{}".format(*gpu.compute_capability()),
             "multiprocessors": gpu.attribute(driver.MULTIPROCESSORS),
             "virtual_memory": gpu.attribute(driver.VIRTUAL_MEMORY) == 1,
@@ -56,9 +63,9 @@ def describe() -> dict[str, Any]:
 
 
 def is_nobody_elses(where: Mapping[str, Any]) -> bool:
-    """Whether nobody else seems to use the GPU that was described, not even a screen."""
-    used = where["memory_bytes"] - where["free_bytes"]
-    return used < _LEFT_TO_THE_DRIVER and (where["processes"] or 0) <= 1
+    """Whether nobody else uses the GPU that was described, not even a screen; not so where NVML cannot say it."""
+    others = where["others"]
+    return others is not None and others["processes"] == 0 and others["used_bytes"] < _NOBODYS
 
 
 def find(environment: Mapping[str, str], simulate: int | None) -> tuple[dict[str, str], dict[str, Any]]:
@@ -68,7 +75,8 @@ def find(environment: Mapping[str, str], simulate: int | None) -> tuple[dict[str
         simulate: bytes of a simulated GPU to use even where there is a real one.
 
     Raises:
-        CannotRun: there is a GPU that does not work; or none, and no simulated one; or no torch.
+        CannotRun: there is a GPU that does not work; or none, and no simulated one; or no torch, or one that is too new
+            for the driver.
     """
     child = dict(environment)
     try:
@@ -83,7 +91,21 @@ def find(environment: Mapping[str, str], simulate: int | None) -> tuple[dict[str
         raise CannotRun(str(error)) from None
     if found["problem"]:
         raise CannotRun(found["problem"])
+    _check_driver(found["driver_for_cuda"], found["software"]["cuda"])
     return child, found
+
+
+def _check_driver(driver: str, torch: str) -> None:
+    """Within a major version of CUDA a driver carries newer programs; an older major version carries none of them.
+
+    Raises:
+        CannotRun: the driver is too old for this torch.
+    """
+    if int(driver.split(".")[0]) < int(torch.split(".")[0]):
+        raise CannotRun(
+            f"the driver is for CUDA {driver}, and this torch for CUDA {torch}: update the driver, or install a torch "
+            f"for CUDA {driver.split('.')[0]}"
+        )
 
 
 def _described(environment: Mapping[str, str]) -> dict[str, Any]:

@@ -1,11 +1,13 @@
 """Programs of other libraries beside ours: ``python -m frugal_alloc._gpu_check.neighbour_programs NAME``.
 
-Each computes in frugal_alloc's memory by a library that knows nothing of it, and raises if the values are wrong.
+Each computes in frugal_alloc's memory, or as a control in PyTorch's own, by a library that knows nothing of it, and
+raises if the values are wrong.
 """
 
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 import tempfile
 from typing import Any
@@ -13,6 +15,8 @@ from typing import Any
 _COUNT = 1 << 20
 #: Before the reason, in the last line of a program that the library itself keeps from beginning.
 NOT_OFFERED = "not offered: "
+#: A variable: with NATIVE the program is the control, in memory of PyTorch's own allocator.
+ALLOCATOR, NATIVE = "FRUGAL_CHECK_ALLOCATOR", "native"
 
 
 class _NotOffered(Exception):
@@ -31,9 +35,11 @@ def _numbers() -> Any:
 
     import frugal_alloc
 
-    frugal_alloc.enable()
+    ours = os.environ.get(ALLOCATOR) != NATIVE
+    if ours:
+        frugal_alloc.enable()
     numbers = torch.arange(_COUNT, dtype=torch.float32, device="cuda")
-    if not frugal_alloc._native.load().owns(numbers.data_ptr()):
+    if ours and not frugal_alloc._native.load().owns(numbers.data_ptr()):
         raise AssertionError("the tensor is not in frugal_alloc's memory")
     return numbers
 

@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import glob
 import sys
 from collections.abc import Iterator
 from ctypes import c_char_p, c_int, c_size_t, c_void_p
-from pathlib import Path
 
-from .. import _installation
-from .step_report import StepFailed
+from .. import _installation, _nvrtc_files
+from .step_report import CannotTell
 
 _LIBRARY = "libnvrtc.so"
-# In a wheel of torch's, from the folder that holds the packages; and in torch itself, where it has CUDA inside.
-_PLACES = (
-    "nvidia/cu1*/lib/libnvrtc.so.*",
-    "nvidia/cuda_nvrtc/lib/libnvrtc.so.*",
-    "torch/lib/libnvrtc*.so*",
-)
 _SYSTEM = ("libnvrtc.so.13", "libnvrtc.so.12")
 
 
-class NvrtcError(StepFailed):
+class NvrtcError(CannotTell):
     """There is no NVRTC, or it does not compile; the message is one line."""
 
 
@@ -82,11 +74,16 @@ class Compiler:
 
 def _load() -> ctypes.CDLL:
     tried = ""
-    for path in (*_in_packages(), *_SYSTEM):
+    for path in _in_packages():
         try:
+            _nvrtc_files.load_builtins(path)
             return ctypes.CDLL(path)
         except OSError as error:
-            tried = str(error) if path not in _SYSTEM else tried
+            tried = str(error)
+    for name in _SYSTEM:
+        # Where the linker finds it by its name, it finds the builtins by theirs.
+        with contextlib.suppress(OSError):
+            return ctypes.CDLL(name)
     raise NvrtcError(
         f"no {_LIBRARY} that loads, in torch's packages or the system{': ' if tried else ''}{tried}; "
         "install the nvidia-cuda-nvrtc package that belongs to this torch"
@@ -94,11 +91,8 @@ def _load() -> ctypes.CDLL:
 
 
 def _in_packages() -> Iterator[str]:
-    """The newest first. Its builtins lie beside it, where it looks for them itself."""
-    folders = [Path(entry) for entry in sys.path if entry]
+    """Those of the torch that would be imported come first."""
+    folders = [entry for entry in sys.path if entry]
     with contextlib.suppress(_installation.MissingPart):
-        folders.insert(0, _installation.find_torch().folder.parent)
-    for folder in dict.fromkeys(folders):
-        for place in _PLACES:
-            found = glob.glob(str(Path(glob.escape(str(folder))) / place))
-            yield from sorted((path for path in found if "builtins" not in path and ".alt." not in path), reverse=True)
+        folders.insert(0, str(_installation.find_torch().folder.parent))
+    return _nvrtc_files.find(folders)

@@ -37,6 +37,9 @@ def run(report: StepReport) -> None:
     with gpu.primary_context(), report.part("placement", DriverError, NvrtcError):
         largest = max(size for _, size, _ in _PLACES)
         size = most_bytes(gpu, report, _MOST) // largest * largest
+        if not size:
+            report.unknown("placement", f"others use this GPU, and {largest >> 20} MiB are too much of what is left")
+            return
         control: dict[str, float] = {}
         with kernels.loaded(gpu, "placement") as module:
             for title, handle_size, shuffled in _PLACES:

@@ -26,6 +26,18 @@ class StepResult:
     checks: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     figures: list[dict[str, Any]] = dataclasses.field(default_factory=list)
     details: list[dict[str, Any]] = dataclasses.field(default_factory=list)
+    #: Its process ended by an error of its own, at its limit, or killed by somebody: how says nothing of the GPU.
+    broke_off: bool = False
+
+    @property
+    def is_unknown(self) -> bool:
+        return self.outcome == Outcome.UNKNOWN.value
+
+    @property
+    def unknown_since(self) -> list[str]:
+        """Why checks are unknown; one reason may be that of many."""
+        reasons = (check["said"] for check in self.checks if check["outcome"] == Outcome.UNKNOWN.value)
+        return list(dict.fromkeys(reasons))
 
     @property
     def is_bad(self) -> bool:
@@ -46,11 +58,11 @@ class StepResult:
         outcomes = {check["outcome"] for check in self.checks}
         if self.figures:
             outcomes.add((Outcome.NOT_SHOWN if simulated else Outcome.PASSED).value)
-        for outcome in (Outcome.FAILED, Outcome.PASSED, Outcome.NOT_SHOWN, Outcome.SKIPPED):
+        for outcome in (Outcome.FAILED, Outcome.UNKNOWN, Outcome.PASSED, Outcome.NOT_SHOWN, Outcome.SKIPPED):
             if outcome.value in outcomes:
                 self.outcome = outcome.value
                 return
-        self.outcome, self.said = Outcome.FAILED.value, "it ended without a word"
+        self.outcome, self.said, self.broke_off = Outcome.FAILED.value, "it ended without a word", True
 
 
 @dataclasses.dataclass
@@ -66,7 +78,11 @@ class Results:
 
     @property
     def all_passed(self) -> bool:
-        return not self.ended_by and not any(result.is_bad for result in self.steps)
+        return not self.any_failed and not any(result.is_unknown for result in self.steps)
+
+    @property
+    def any_failed(self) -> bool:
+        return bool(self.ended_by) or any(result.is_bad for result in self.steps)
 
     def as_json(self) -> dict[str, Any]:
         return {

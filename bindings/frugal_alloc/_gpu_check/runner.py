@@ -23,12 +23,9 @@ _PR_SET_CHILD_SUBREAPER = 36
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 #: Too little for a process to start and say anything.
 _LEAST_SECONDS = 1.0
-#: A process that is killed and does not end is held by the driver.
-_SECONDS_TO_DIE = 20.0
-
-
-class Stuck(Exception):
-    """A process does not end although it was killed: nothing after it would measure anything."""
+#: The driver takes its time to give back what a process has of a large GPU.
+_SECONDS_TO_DIE = 90.0
+_HELD_BY_THE_DRIVER = "a process of it does not end although it was killed: the driver holds it; look at dmesg"
 
 
 class Interrupted(BaseException):
@@ -87,12 +84,14 @@ class Runner:
         try:
             # From here on a step that is interrupted is among the results.
             self._tell(f"{step.probe} {step.name}: {step.question} (up to {limit:.0f} s)")
-            status = self._run_child(step, folder, limit)
-        except (Interrupted, Stuck) as ending:
-            result.said = "interrupted" if isinstance(ending, Interrupted) else str(ending)
+            status, held = self._run_child(step, folder, limit)
+        except Interrupted:
+            result.said = "interrupted"
             raise
         else:
             self._judge(result, folder, status, limit)
+            if held:
+                self._go_on_beside(held, result)
         finally:
             result.seconds = time.monotonic() - began
             result.read(folder)
@@ -104,15 +103,26 @@ class Runner:
         result.read(folder)
         if status == 0:
             result.judge(self._results.where["simulated"])
-        elif status is None:
+            return
+        # A fault is the GPU's, or ours on it.
+        result.broke_off = status is None or status > 0 or status == -signal.SIGKILL
+        if status is None:
             result.said = f"ended at its limit of {limit:.0f} s"
         elif status < 0:
             result.said = f"ended by {signal.Signals(-status).name}: {_last_line(folder / 'output.txt')}"
         else:
             result.said = _last_line(folder / "output.txt") or f"ended with status {status}"
 
-    def _run_child(self, step: Step, folder: Path, limit: float) -> int | None:
-        """The exit status of the step's process; None if it was ended at its limit."""
+    def _go_on_beside(self, held: set[int], result: StepResult) -> None:
+        """What the driver does not let go keeps its memory, and is not waited for again."""
+        self._not_ours |= held
+        self._results.where["is_ours_alone"] = False
+        if not result.is_bad:
+            result.outcome = Outcome.UNKNOWN.value
+        result.said = f"{result.said}; {_HELD_BY_THE_DRIVER}" if result.said else _HELD_BY_THE_DRIVER
+
+    def _run_child(self, step: Step, folder: Path, limit: float) -> tuple[int | None, set[int]]:
+        """The exit status of the step's process, None if it was ended at its limit; and what of it did not end."""
         task: dict[str, Any] = {
             "module": step.module,
             "folder": str(folder),
@@ -122,7 +132,8 @@ class Runner:
             "fills_the_device": self._results.where.get("is_ours_alone", False),
         }
         command = [sys.executable, "-u", "-m", "frugal_alloc._gpu_check.child", json.dumps(task)]
-        child = None
+        child, status = None, None
+        held: set[int] = set()
         try:
             # Not in the moment in which there is a process that we don't know yet.
             with open(folder / "output.txt", "wb") as output, _signals_held():
@@ -136,12 +147,12 @@ class Runner:
                     # A terminal's Ctrl-C is for us.
                     start_new_session=True,
                 )
-            return child.wait(limit)
-        except subprocess.TimeoutExpired:
-            return None
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                status = child.wait(limit)
         finally:
             if child is not None:
-                _end_all(child, self._not_ours)
+                held = _end_all(child, self._not_ours)
+        return status, held
 
 
 @contextlib.contextmanager
@@ -165,12 +176,8 @@ def interruptible() -> Iterator[None]:
             signal.signal(number, handler)
 
 
-def _end_all(child: subprocess.Popen[bytes], not_ours: set[int]) -> None:
-    """Ends the process and all that descends from it.
-
-    Raises:
-        Stuck: something does not end.
-    """
+def _end_all(child: subprocess.Popen[bytes], not_ours: set[int]) -> set[int]:
+    """Ends the process and all that descends from it; what does not end although it was killed."""
     end = time.monotonic() + _SECONDS_TO_DIE
     with _signals_held():
         with contextlib.suppress(ProcessLookupError):
@@ -185,8 +192,9 @@ def _end_all(child: subprocess.Popen[bytes], not_ours: set[int]) -> None:
                 with contextlib.suppress(ChildProcessError):
                     os.waitpid(process, os.WNOHANG)
             if time.monotonic() > end:
-                raise Stuck("a process does not end although it was killed: the driver holds it; look at dmesg")
+                return left
             time.sleep(0.01)
+    return set()
 
 
 class _Held:

@@ -30,6 +30,8 @@ class Outcome(enum.Enum):
     NOT_SHOWN = "not shown here"
     #: The device, the driver or the torch does not offer it; said with which.
     SKIPPED = "skipped"
+    #: Software that does not suit, or memory that others hold, kept us from asking: the GPU may be well or not.
+    UNKNOWN = "unknown"
 
 
 class Needs(enum.Enum):
@@ -47,6 +49,10 @@ class Needs(enum.Enum):
 
 class StepFailed(Exception):
     """The step cannot go on; the message, one line, says why."""
+
+
+class CannotTell(StepFailed):
+    """The software that a question needs is not there or does not suit: nothing is known of the GPU."""
 
 
 @dataclasses.dataclass
@@ -97,6 +103,14 @@ class StepReport:
     def not_shown(self, name: str, why: str) -> None:
         self._say("checks", name=name, outcome=Outcome.NOT_SHOWN.value, said=why)
 
+    def unknown(self, name: str, why: str) -> None:
+        self._say("checks", name=name, outcome=Outcome.UNKNOWN.value, said=why)
+
+    def is_about_us(self, error: Exception) -> bool:
+        """Whether the error says nothing of the GPU: software does not suit, or others have left us no memory."""
+        no_memory_left = getattr(error, "is_out_of_memory", False) and not self.fills_the_device
+        return isinstance(error, (CannotTell, ImportError)) or no_memory_left
+
     def figure(self, name: str, value: float, unit: str, said: str = "") -> None:
         """A figure for the table. On the simulated GPU its value is not written down."""
         if self.simulated:
@@ -117,13 +131,15 @@ class StepReport:
     def part(self, name: str, *kinds: type[Exception]) -> Iterator[None]:
         """What goes wrong in the block, of these kinds, is one failed check, and the step goes on.
 
-        What the simulated GPU does not have is not shown.
+        What the simulated GPU does not have is not shown, and what says nothing of the GPU is unknown.
         """
         try:
             yield
         except (StepFailed, *kinds) as error:
             if self.simulated and getattr(error, "is_unsupported", False):
                 self.not_shown(name, f"the simulated GPU has no {error.call}")  # type: ignore[attr-defined]
+            elif self.is_about_us(error):
+                self.unknown(name, one_line(error))
             else:
                 self.check(name, False, one_line(error))
 

@@ -35,6 +35,8 @@ def _steps(results: Results) -> Iterator[str]:
         for check in result.checks:
             if check["outcome"] == Outcome.FAILED.value:
                 yield on_one_line(f"      {check['name']}: {check['said']}")[: 2 * _WIDTH]
+        for reason in result.unknown_since:
+            yield on_one_line(f"      unknown: {reason}")[: 2 * _WIDTH]
 
 
 def _summary(result: StepResult) -> str:
@@ -64,6 +66,8 @@ def _verdict(results: Results) -> str:
     bad = [result.step.name for result in results.steps if result.is_bad]
     if bad:
         return f"not all passed: {', '.join(bad)}"
+    if unknown := [result.step.name for result in results.steps if result.is_unknown]:
+        return f"nothing failed, but not all could be asked: {', '.join(unknown)}"
     if results.where["simulated"]:
         return "all that the simulated GPU can show passed; values, faults and times need a real one"
     return "all passed"

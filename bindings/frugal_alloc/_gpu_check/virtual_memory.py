@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import functools
 from collections.abc import Iterator, Sequence
+from typing import NamedTuple
 
 from . import driver
 from .driver import Driver
-from .driver_functions import Access, AllocationProperties
+from .driver_functions import Access, AllocationProperties, DriverError
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -17,16 +19,54 @@ PAGE = 2 * MIB
 _PINNED, _DEVICE, _READ_WRITE, _FILE_DESCRIPTOR = 1, 1, 3, 1
 
 
+class Export(NamedTuple):
+    """Who else can have memory: network cards, and other processes."""
+
+    rdma: bool
+    shareable: bool
+    #: Of what the driver says it can and cannot: the error.
+    problem: str = ""
+
+
+@functools.cache
+def export(gpu: Driver) -> Export:
+    """The most that works here, in the order in which frugal_alloc tries; with a context current."""
+    says = Export(gpu.has(driver.RDMA_WITH_VIRTUAL_MEMORY), gpu.has(driver.SHAREABLE_HANDLES))
+    problem = ""
+    for rdma in (True, False) if says.rdma else (False,):
+        for shareable in (True, False) if says.shareable else (False,):
+            try:
+                _map_one_page(gpu, _properties(gpu, Export(rdma, shareable)))
+            except DriverError as error:
+                if error.is_out_of_memory:  # a full device says nothing
+                    return says
+                problem = problem or str(error)
+            else:
+                return Export(rdma, shareable, problem)
+    return says
+
+
 def properties(gpu: Driver, exported: bool = True) -> AllocationProperties:
     """As frugal_alloc and PyTorch's expandable segments ask for memory; not `exported`, without what lets other
     processes and network cards have it."""
+    return _properties(gpu, export(gpu) if exported else Export(rdma=False, shareable=False))
+
+
+def _properties(gpu: Driver, others: Export) -> AllocationProperties:
     asked = AllocationProperties(type=_PINNED)
     asked.location.type, asked.location.id = _DEVICE, gpu.device
-    if exported and gpu.has(driver.SHAREABLE_HANDLES):
+    if others.shareable:
         asked.handle_types = _FILE_DESCRIPTOR
-    if exported and gpu.has(driver.RDMA_WITH_VIRTUAL_MEMORY):
+    if others.rdma:
         asked.flags.rdma = 1
     return asked
+
+
+def _map_one_page(gpu: Driver, asked: AllocationProperties) -> None:
+    with contextlib.ExitStack() as stack:
+        handle = create(gpu, PAGE, asked)
+        stack.callback(gpu.undo, "cuMemRelease", handle)
+        stack.enter_context(mapped(gpu, [handle], PAGE))
 
 
 def access(gpu: Driver) -> Access:
@@ -69,10 +109,17 @@ def reserved(gpu: Driver, size: int) -> Iterator[int]:
 
 
 def map_handles(gpu: Driver, start: int, made: Sequence[int], size: int) -> None:
-    """Side by side from `start`; to be read and written by this GPU."""
-    for place, handle in enumerate(made):
-        gpu.call("cuMemMap", start + place * size, size, 0, handle, 0)
-    gpu.call("cuMemSetAccess", start, len(made) * size, ctypes.byref(access(gpu)), 1)
+    """Side by side from `start`; to be read and written by this GPU. After an error none of them is mapped."""
+    done = 0
+    try:
+        for place, handle in enumerate(made):
+            gpu.call("cuMemMap", start + place * size, size, 0, handle, 0)
+            done += 1
+        gpu.call("cuMemSetAccess", start, len(made) * size, ctypes.byref(access(gpu)), 1)
+    except DriverError:
+        if done:
+            gpu.undo("cuMemUnmap", start, done * size)
+        raise
 
 
 @contextlib.contextmanager

@@ -1,8 +1,8 @@
 """Python imports this at its start on the simulated GPU, and PyTorch gets what it needs there once it is imported.
 
 That is the values of its tensors, all of them with FRUGAL_SIM_VALUES=cpu, otherwise those on which programs decide;
-with FRUGAL_SIM_ORDER=1 or FRUGAL_SIM_LATE=1 operators also declare what memory they touch. A program that does not
-import torch goes on as it would without.
+with FRUGAL_SIM_ORDER=1 or FRUGAL_SIM_LATE=1 operators also declare what memory they touch. NVRTC finds its builtins,
+which PyTorch sees to only with CUDA's own runtime. A program that does not import torch goes on as it would without.
 """
 
 import os
@@ -21,7 +21,15 @@ def _load_startup():
     return module
 
 
+def _load_builtins_of_nvrtc():
+    files = startup.load("frugal_simulated_nvrtc_files", os.path.join(PACKAGE, "_nvrtc_files.py"))
+    packages = os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["torch"].__file__)))
+    for library in files.find([packages]):
+        files.load_builtins(library)
+
+
 def _start_companion():
+    _load_builtins_of_nvrtc()
     uncompiled = startup.load(
         "frugal_simulated_uncompiled", os.path.join(PACKAGE, "_program", "uncompiled.py")
     ).uncompiled
