@@ -15,7 +15,7 @@ from gpu_check_run import environment, run
 CHECKED = re.compile(r"the order of (\d+) accesses was checked, (\d+) violations")
 
 
-@pytest.mark.parametrize("step", ["aliasing", "driver_costs", "placement"])
+@pytest.mark.parametrize("step", ["aliasing", "driver_costs", "mappings", "placement", "remapping"])
 def test_work_of_a_probe_is_in_order(step: str, tmp_path: Path) -> None:
     task = {
         "module": f"frugal_alloc._gpu_check.{step}",

@@ -56,7 +56,10 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         help="nobody else uses this GPU: take all of its memory for the steps that need a full one (without it they do "
         "so only where nobody's memory is found)",
     )
-    return parser.parse_args(arguments)
+    options = parser.parse_args(arguments)
+    if options.what in steps.BY_NAME_ONLY and not options.alone:
+        parser.error(f"{options.what} starves every process of this machine that maps memory: say --alone if none does")
+    return options
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -94,7 +97,7 @@ def _measure(options: argparse.Namespace, out: Path, environment: dict[str, str]
     asked = {"what": options.what, "minutes": options.minutes}
     results = Results(where, asked)
     _tell(f"on {where['gpu']}{' (simulated)' if where['simulated'] else ''}; results go to {out}")
-    parts = [part for part in steps.PARTS if options.what in ("all", part)]
+    parts = steps.parts(options.what)
     full = sum(steps.PARTS[part] for part in parts)
     share = min(1.0, options.minutes * 60 / full) if options.minutes else 1.0
     runner = Runner(out, environment, results, lambda step: share, _tell)

@@ -11,9 +11,11 @@ import json
 import os
 import resource
 import signal
+import subprocess
 import sys
 import traceback
 from pathlib import Path
+from typing import Any
 
 from .step_report import StepFailed, StepReport, one_line
 
@@ -30,6 +32,19 @@ def end_with_parent(parent: int) -> None:
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     if os.getppid() != parent:
         sys.exit(1)
+
+
+def answer_of(module: str, argument: object, **environment: str) -> dict[str, Any]:
+    """What a program of the kit, started with the argument and our number, prints in JSON.
+
+    Raises:
+        StepFailed: it ends otherwise.
+    """
+    command = [sys.executable, "-u", "-m", module, str(argument), str(os.getpid())]
+    done = subprocess.run(command, env=os.environ | environment, stdout=subprocess.PIPE, text=True)
+    if done.returncode != 0:
+        raise StepFailed(f"it ended with status {done.returncode}")
+    return json.loads(done.stdout)
 
 
 def main() -> int:

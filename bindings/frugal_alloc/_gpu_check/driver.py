@@ -11,6 +11,8 @@ from .driver_functions import DriverError, DriverFunctions, NoDriver
 
 # CUdevice_attribute of cuda.h.
 MULTIPROCESSORS = 16
+INTEGRATED = 18
+COMPUTE_MODE = 20
 _COMPUTE_CAPABILITY = (75, 76)
 VIRTUAL_MEMORY = 102
 SHAREABLE_HANDLES = 103

@@ -18,7 +18,7 @@ from typing import Any
 from .. import __version__, _installation
 from .._messages import on_one_line
 from .._simulation import simulated_gpu
-from . import driver, driver_functions, kit, nvml
+from . import conditions, driver, driver_functions, kit, nvml
 from .child import is_simulated
 from .surroundings import CannotRun
 
@@ -59,6 +59,7 @@ def _of_gpu(gpu: driver.Driver) -> dict[str, Any]:
             "virtual_memory": gpu.attribute(driver.VIRTUAL_MEMORY) == 1,
             "driver_for_cuda": gpu.version,
             "driver": None if is_simulated() else _kernel_module(),
+            "conditions": conditions.of(gpu),
         }
 
 

@@ -1,0 +1,72 @@
+"""P1, only when asked for by name: how many views a machine's driver allows, and how it refuses one more.
+
+While it lasts it starves every process of the machine that maps memory.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import sys
+from ctypes import byref
+
+from .child import answer_of, end_with_parent
+from .driver import Driver
+from .driver_functions import DriverError
+from .step_report import Needs, StepFailed, StepReport
+from .timing import now
+from .virtual_memory import PAGE, access, handles
+
+#: Twice NVIDIA's table: whoever has more has another limit.
+_MOST = 2 * 0x80000
+_HANDLES = 64
+_SIMULATED_LIMIT = "4096"
+LIMIT, AFTER = "the limit of views", "a view less makes room for one"
+
+
+def run(report: StepReport) -> None:
+    with report.part(LIMIT, StepFailed):
+        # In a process of its own, whose end gives everything back.
+        environment = {"FRUGAL_SIM_MAPPINGS": _SIMULATED_LIMIT} if report.simulated else {}
+        found = answer_of(__name__, report.seconds_left() / 2, **environment)
+        ended = found["refused"] or "no end was reached"
+        report.check(LIMIT, True, f"{found['views']} views, then {ended}", Needs.DRIVER)
+        report.figure("views of handles of 2 MiB at once", found["views"], "", ended)
+        if found["refused"]:
+            report.check(AFTER, found["serves_again"], "a view was taken away and asked for again", Needs.DRIVER)
+
+
+def _see(gpu: Driver, address: int, handle: int) -> None:
+    gpu.call("cuMemMap", address, PAGE, 0, handle, 0)
+    try:
+        gpu.call("cuMemSetAccess", address, PAGE, byref(access(gpu)), 1)
+    except DriverError:
+        gpu.undo("cuMemUnmap", address, PAGE)
+        raise
+
+
+def _fill(seconds: float) -> None:
+    gpu, end = Driver(), now() + int(seconds * 1e9)
+    with gpu.primary_context(), handles(gpu, _HANDLES, PAGE) as made:
+        views, last, refused, serves_again = 0, 0, "", False
+        try:
+            while views < _MOST and now() < end:
+                start = gpu.made("cuMemAddressReserve", _HANDLES * PAGE, PAGE, 0, 0)
+                for place, handle in enumerate(made):
+                    _see(gpu, start + place * PAGE, handle)
+                    views, last = views + 1, start + place * PAGE
+        except DriverError as error:
+            refused = f"{error.call}: {error.name}"
+        if refused and last:
+            gpu.call("cuMemUnmap", last, PAGE)
+            with contextlib.suppress(DriverError):
+                _see(gpu, last, made[0])
+                serves_again = True
+        print(json.dumps({"views": views, "refused": refused, "serves_again": serves_again}), flush=True)
+        os._exit(0)
+
+
+if __name__ == "__main__":
+    end_with_parent(int(sys.argv[2]))
+    _fill(float(sys.argv[1]))
