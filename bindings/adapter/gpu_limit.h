@@ -6,7 +6,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "allocator/port/units.h"
+#include "allocator/device_allocator.h"
 #include "bindings/adapter/native_share.h"
 #include "bindings/settings/settings.h"
 #include "cuda/driver_device.h"
@@ -17,8 +17,9 @@ namespace frugal {
 // memory and native's together. Thread-safety: any thread.
 class GpuLimit {
  public:
-  // Both must outlive the object.
-  GpuLimit(DriverDevice& device, NativeShare& native_share) : device_(device), native_share_(native_share) {}
+  // All must outlive the object.
+  GpuLimit(DriverDevice& device, NativeShare& native_share, DeviceAllocator& allocator)
+      : device_(device), native_share_(native_share), allocator_(allocator) {}
 
   // An error, of the driver that is asked for the GPU's size, changes nothing.
   absl::Status SetFraction(double fraction);
@@ -27,14 +28,15 @@ class GpuLimit {
   double Fraction();
   // What set the limit that holds, for people.
   const char* Name();
-  // Native is about to serve a request that may take so much from the device.
-  NativeShare::Request AskNative(Bytes wanted);
+  // Native is about to serve a request: a limit leaves it what we do not hold.
+  void LeaveNativeTheRest();
 
  private:
   absl::Status Update() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   DriverDevice& device_;
   NativeShare& native_share_;
+  DeviceAllocator& allocator_;
 
   absl::Mutex mutex_;
   double fraction_ ABSL_GUARDED_BY(mutex_) = 1.0;

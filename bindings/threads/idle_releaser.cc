@@ -5,7 +5,6 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
-#include <system_error>
 #include <utility>
 
 namespace frugal {
@@ -20,27 +19,22 @@ constexpr absl::Duration kLongestExit = absl::Seconds(5);
 
 IdleReleaser::IdleReleaser(Release release, Wait wait) : release_(std::move(release)), wait_(std::move(wait)) {}
 
-absl::Status IdleReleaser::SetInterval(absl::Duration interval) {
+void IdleReleaser::SetInterval(absl::Duration interval) {
   absl::MutexLock lock(&mutex_);
   interval_ = interval;
   woken_ = true;
-  return StartIfWanted();
+  StartIfWanted();
 }
 
-absl::Status IdleReleaser::Begin() {
+void IdleReleaser::Begin() {
   absl::MutexLock lock(&mutex_);
   begun_ = true;
-  return StartIfWanted();
+  StartIfWanted();
 }
 
-absl::Status IdleReleaser::StartIfWanted() {
-  if (!begun_ || stopped_ || thread_ != nullptr || interval_ == absl::InfiniteDuration()) return absl::OkStatus();
-  try {
-    thread_ = new std::thread([this] { Run(); });
-  } catch (const std::system_error& error) {
-    return absl::ResourceExhaustedError(error.what());
-  }
-  return absl::OkStatus();
+void IdleReleaser::StartIfWanted() {
+  if (!begun_ || stopped_ || thread_ != nullptr || interval_ == absl::InfiniteDuration()) return;
+  thread_ = new std::thread([this] { Run(); });
 }
 
 void IdleReleaser::AwaitCall() { absl::MutexLock lock(&calling_); }

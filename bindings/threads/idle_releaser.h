@@ -7,7 +7,6 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
-#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
@@ -28,12 +27,10 @@ class IdleReleaser {
   IdleReleaser(const IdleReleaser&) = delete;
   IdleReleaser& operator=(const IdleReleaser&) = delete;
 
-  // These two fail where there should be a thread now and the system gives none; whichever is called next tries again.
-
-  // The length of all intervals from now on; infinite: no calls. Starts no thread before Begin.
-  absl::Status SetInterval(absl::Duration interval) ABSL_LOCKS_EXCLUDED(mutex_);
+  // The length of all intervals from now on; infinite: no calls. Starts no thread.
+  void SetInterval(absl::Duration interval) ABSL_LOCKS_EXCLUDED(mutex_);
   // There is something to call for: from now on there is a thread whenever there is an interval.
-  absl::Status Begin() ABSL_LOCKS_EXCLUDED(mutex_);
+  void Begin() ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns when no call is going on; the next one sees what was done before.
   void AwaitCall() ABSL_LOCKS_EXCLUDED(calling_);
   // Ends the thread, for good.
@@ -49,7 +46,7 @@ class IdleReleaser {
  private:
   static void WaitInRealTime(absl::Mutex& mutex, const absl::Condition& woken, absl::Duration interval);
   void Run();
-  absl::Status StartIfWanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  void StartIfWanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Release release_;
   const Wait wait_;

@@ -17,7 +17,6 @@ class ContextStreams {
  public:
   ContextStreams(StreamsState& state, const Context& context) : state_(state), context_(context) {}
 
-  // kCaptureUnsupported if one of the streams is being captured, whose capture is invalidated then.
   Error Synchronize();
   // As Synchronize, but part of another call (such as cudaFree), so not counted.
   void Wait();
@@ -31,7 +30,7 @@ class ContextStreams {
 
  private:
   // The following need the lock.
-  // As Synchronize.
+  // kCaptureUnsupported if one of the streams is being captured, whose capture is invalidated then.
   Error ForbiddenInCaptures();
   Nanoseconds BusyUntil() const;
   // The same, in the order that the program has made rather than in time. Empty without a checker.

@@ -59,14 +59,15 @@ TEST_F(Growth, LeavesTheReserveToTheDriver) {
 }
 
 TEST_F(Growth, CountsWhatTheLimitLeaves) {
-  allocator_->settings().limit().Set(kPageSize * 39);
+  allocator_->settings().SetLimit(kPageSize * 39, nullptr, nullptr);
   AllocatePages(8);
   ExpectRemapped();
 }
 
 TEST_F(Growth, CountsWhatOthersHoldBelowTheLimit) {
-  allocator_->settings().limit().Set(kPageSize * 40);
-  ASSERT_TRUE(allocator_->settings().limit().Take(kPageSize));
+  Bytes others = kPageSize;
+  allocator_->settings().SetLimit(
+      kPageSize * 40, [](void* held) { return *static_cast<Bytes*>(held); }, &others);
   AllocatePages(8);
   ExpectRemapped();
 }

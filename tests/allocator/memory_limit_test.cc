@@ -14,17 +14,14 @@ class MemoryLimitTest : public testing::Test {
   Bytes Left(Bytes held) {
     const absl::StatusOr<MemoryInfo> device = memory_limit_.Ask();
     EXPECT_TRUE(device.ok()) << device.status();
-    shared_.TakeAnyway(held);
-    const Bytes left = device.ok() ? memory_limit_.Left(*device) : Bytes(-1);
-    shared_.GiveBack(held);
-    return left;
+    return device.ok() ? memory_limit_.Left(*device, held) : Bytes(-1);
   }
 
   // Of which 54 MiB are free.
   sim::SimulatedDevice device_{{.memory = MiB(64)}};
   HeldLocks books_;
-  SharedLimit shared_;
-  MemoryLimit memory_limit_{device_, shared_, books_.lock()};
+  MemoryLimit memory_limit_{device_, books_.lock()};
+  Bytes others_ = MiB(6);
 };
 
 TEST_F(MemoryLimitTest, LeavesWhatIsFreeOnTheDevice) { EXPECT_EQ(Left(MiB(10)), MiB(54)); }
@@ -37,21 +34,21 @@ TEST_F(MemoryLimitTest, LeavesTheReserveToTheDriver) {
 }
 
 TEST_F(MemoryLimitTest, LeavesWhatIsMissingToTheLimitIfThatIsLess) {
-  shared_.Set(MiB(20));
+  memory_limit_.SetLimit(MiB(20), nullptr, nullptr);
   EXPECT_EQ(Left(MiB(8)), MiB(12));
   EXPECT_EQ(Left(MiB(24)), Bytes(0));
-  shared_.Set(MiB(100));
+  memory_limit_.SetLimit(MiB(100), nullptr, nullptr);
   EXPECT_EQ(Left(MiB(10)), MiB(54));
 }
 
 TEST_F(MemoryLimitTest, CountsWhatOthersHoldBelowTheLimit) {
-  shared_.Set(MiB(20));
-  shared_.TakeAnyway(MiB(6));
+  memory_limit_.SetLimit(
+      MiB(20), [](void* others) { return *static_cast<Bytes*>(others); }, &others_);
   EXPECT_EQ(Left(MiB(8)), MiB(6));
 }
 
 TEST_F(MemoryLimitTest, DoesNotTakeTheReserveFromTheLimit) {
-  shared_.Set(MiB(20));
+  memory_limit_.SetLimit(MiB(20), nullptr, nullptr);
   memory_limit_.SetReserve(MiB(4));
   EXPECT_EQ(Left(MiB(8)), MiB(12));
 }

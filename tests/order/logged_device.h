@@ -72,6 +72,7 @@ class LoggedDevice final : public ForwardingDevice {
   absl::Status Free(Address segment) override {
     absl::Status status = ForwardingDevice::Free(segment);
     if (!status.ok()) return status;
+    log_.HostSeesAll();
     NoteIfReported(log_.Unmap(segment, segments_.at(segment.value())));
     return status;
   }
