@@ -9,14 +9,13 @@ import contextlib
 import json
 import os
 import sys
-from ctypes import byref
 
 from .child import answer_of, end_with_parent
 from .driver import Driver
 from .driver_functions import DriverError
 from .step_report import Needs, StepFailed, StepReport
 from .timing import now
-from .virtual_memory import PAGE, access, handles
+from .virtual_memory import PAGE, handles, map_handles
 
 #: Twice NVIDIA's table: whoever has more has another limit.
 _MOST = 2 * 0x80000
@@ -37,15 +36,6 @@ def run(report: StepReport) -> None:
             report.check(AFTER, found["serves_again"], "a view was taken away and asked for again", Needs.DRIVER)
 
 
-def _see(gpu: Driver, address: int, handle: int) -> None:
-    gpu.call("cuMemMap", address, PAGE, 0, handle, 0)
-    try:
-        gpu.call("cuMemSetAccess", address, PAGE, byref(access(gpu)), 1)
-    except DriverError:
-        gpu.undo("cuMemUnmap", address, PAGE)
-        raise
-
-
 def _fill(seconds: float) -> None:
     gpu, end = Driver(), now() + int(seconds * 1e9)
     with gpu.primary_context(), handles(gpu, _HANDLES, PAGE) as made:
@@ -54,14 +44,14 @@ def _fill(seconds: float) -> None:
             while views < _MOST and now() < end:
                 start = gpu.made("cuMemAddressReserve", _HANDLES * PAGE, PAGE, 0, 0)
                 for place, handle in enumerate(made):
-                    _see(gpu, start + place * PAGE, handle)
+                    map_handles(gpu, start + place * PAGE, [handle], PAGE)
                     views, last = views + 1, start + place * PAGE
         except DriverError as error:
             refused = f"{error.call}: {error.name}"
         if refused and last:
             gpu.call("cuMemUnmap", last, PAGE)
             with contextlib.suppress(DriverError):
-                _see(gpu, last, made[0])
+                map_handles(gpu, last, made[:1], PAGE)
                 serves_again = True
         print(json.dumps({"views": views, "refused": refused, "serves_again": serves_again}), flush=True)
         os._exit(0)
