@@ -4,16 +4,7 @@
 
 namespace frugal {
 
-void AllocatorSettings::SetLimit(Bytes limit, Bytes (*others)(void* context), void* context) {
-  absl::MutexLock growth(&state_.growth_mutex);
-  absl::MutexLock lock(&state_.mutex);
-  state_.memory_limit.SetLimit(limit, others, context);
-}
-
-Bytes AllocatorSettings::Limit() const {
-  absl::MutexLock lock(&state_.mutex);
-  return state_.memory_limit.limit();
-}
+SharedLimit& AllocatorSettings::limit() { return state_.shared_limit; }
 
 void AllocatorSettings::SetDriverCosts(const DriverCosts& costs) {
   absl::MutexLock growth(&state_.growth_mutex);
@@ -40,8 +31,10 @@ void AllocatorSettings::SetRemapping(bool on) {
 }
 
 void AllocatorSettings::SetObserver(Observer* observer) {
+  // Ends when the one before has been told all.
+  const ObserverQueue::Call call(state_.observers);
   absl::MutexLock lock(&state_.mutex);
-  state_.ledger.SetObserver(observer);
+  state_.SetObserver(observer);
 }
 
 void AllocatorSettings::SetCheckLevel(CheckLevel level) {

@@ -8,6 +8,7 @@
 #include "allocator/port/driver_costs.h"
 #include "allocator/port/observer.h"
 #include "allocator/port/policy_options.h"
+#include "allocator/port/shared_limit.h"
 #include "allocator/port/units.h"
 
 namespace frugal {
@@ -17,10 +18,9 @@ class AllocatorSettings {
  public:
   explicit AllocatorSettings(AllocatorState& state) : state_(state) {}
 
-  // The most physical memory to hold. kUnlimited: there is no limit. `others` says how much of it others hold (the
-  // native allocator). It is called with the locks held, and must take none; it may be null.
-  void SetLimit(Bytes limit, Bytes (*others)(void* context), void* context);
-  Bytes Limit() const;
+  // The most physical memory to hold, which others may take from, too. The policy counts there what it holds, whether
+  // there is a limit or not.
+  SharedLimit& limit();
 
   // What calls of the driver take on this machine, where that was measured.
   void SetDriverCosts(const DriverCosts& costs);

@@ -10,7 +10,7 @@ std::unique_ptr<Backing> BackingFor(Device& device, ArenaSet& arenas, Ledger& le
                                     StreamClocks& clocks, AddressDirectory& directory, DeviceAllocator* owner,
                                     AllocatorLocks lock) {
   if (!device.HasVirtualMemory()) {
-    return std::make_unique<SegmentBacking>(device, arenas, ledger, memory_limit, directory, owner, lock);
+    return std::make_unique<SegmentBacking>(device, arenas, ledger, memory_limit, clocks, directory, owner, lock);
   }
   return std::make_unique<MovableBacking>(device, arenas, ledger, memory_limit, clocks, directory, owner, lock);
 }
@@ -20,7 +20,8 @@ std::unique_ptr<Backing> BackingFor(Device& device, ArenaSet& arenas, Ledger& le
 AllocatorState::AllocatorState(Device& device, AddressDirectory& directory, Reclaimer* reclaimer,
                                DeviceAllocator* owner)
     : lock(growth_mutex, mutex, health),
-      memory_limit(device, lock),
+      observers(ledger.observers()),
+      memory_limit(device, shared_limit, lock),
       clocks(device, ledger, reclaimer),
       arenas(clocks, ledger),
       backing(BackingFor(device, arenas, ledger, memory_limit, clocks, directory, owner, lock)),
@@ -37,7 +38,13 @@ AllocatorState::~AllocatorState() {
 
 absl::Status AllocatorState::Break(const BrokenInvariant& broken) {
   health = absl::DataLossError(broken.what());
+  is_plain = false;
   return health;
+}
+
+void AllocatorState::SetObserver(Observer* observer) {
+  observers.SetObserver(observer);
+  is_plain = health.ok() && observer == nullptr;
 }
 
 void AllocatorState::CheckInvariants() const {

@@ -19,11 +19,13 @@
 #include "allocator/blocks/arena_set.h"
 #include "allocator/blocks/block_map.h"
 #include "allocator/blocks/ledger.h"
+#include "allocator/blocks/observer_queue.h"
 #include "allocator/blocks/stream_clocks.h"
 #include "allocator/blocks/use_marks.h"
 #include "allocator/miss_ladder.h"
 #include "allocator/port/check.h"
 #include "allocator/port/device.h"
+#include "allocator/port/shared_limit.h"
 
 namespace frugal {
 
@@ -47,6 +49,7 @@ struct AllocatorState {
   }
   // Sets `health`, and returns it.
   absl::Status Break(const BrokenInvariant& broken) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
+  void SetObserver(Observer* observer) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex);
 
   // Held by whoever changes what is mapped, or how that is decided; see AllocatorLocks. What finds a free block, gives
   // one back or reads the accounting takes the other alone, and waits for nobody's call of the driver.
@@ -54,8 +57,12 @@ struct AllocatorState {
   mutable absl::Mutex mutex;
   // OK, until an invariant does not hold.
   absl::Status health ABSL_GUARDED_BY(mutex);
+  // `health` is OK and nobody listens: what an allocation asks first.
+  bool is_plain ABSL_GUARDED_BY(mutex) = true;
   AllocatorLocks lock;  // both
+  SharedLimit shared_limit;
   Ledger ledger ABSL_GUARDED_BY(mutex);
+  ObserverQueue& observers;  // the ledger's: what was noted is told without the locks
   MemoryLimit memory_limit ABSL_GUARDED_BY(mutex);
   StreamClocks clocks ABSL_GUARDED_BY(mutex);
   ArenaSet arenas ABSL_GUARDED_BY(mutex);

@@ -17,14 +17,40 @@ absl::Status NotOurs(Address address) {
 
 absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream stream, void* annotation, Bytes least,
                                                      Sample sample) {
-  absl::MutexLock lock(&state_.mutex);
-  if (!state_.health.ok()) [[unlikely]]
-    return state_.health;
-  try {
-    return AllocateLocked(requested, stream, annotation, least, sample);
-  } catch (const BrokenInvariant& broken) {
-    return state_.Break(broken);
+  {
+    absl::MutexLock lock(&state_.mutex);
+    if (state_.is_plain) [[likely]] {
+      try {
+        return AllocateLocked(requested, stream, annotation, least, sample);
+      } catch (const BrokenInvariant& broken) {
+        return state_.Break(broken);
+      }
+    }
   }
+  return AllocateWatched(requested, stream, annotation, least, sample);
+}
+
+absl::StatusOr<Allocation> DeviceAllocator::AllocateWatched(Bytes requested, Stream stream, void* annotation,
+                                                            Bytes least, Sample sample) {
+  ObserverQueue::Call call(state_.observers);
+  const absl::StatusOr<Allocation> made = [&]() -> absl::StatusOr<Allocation> {
+    absl::MutexLock lock(&state_.mutex);
+    if (!state_.health.ok()) return state_.health;
+    try {
+      return AllocateLocked(requested, stream, annotation, least, sample);
+    } catch (const BrokenInvariant& broken) {
+      return state_.Break(broken);
+    }
+  }();
+  try {
+    call.Finish();
+  } catch (...) {
+    // Its caller gets the exception, and no block.
+    const ObserverQueue::Call undo(state_.observers);
+    if (made.ok()) static_cast<void>(FreeUntold(made->address));
+    throw;
+  }
+  return made;
 }
 
 ABSL_ATTRIBUTE_ALWAYS_INLINE
@@ -72,10 +98,31 @@ absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Byt
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::Free(Address address) {
+  {
+    absl::MutexLock lock(&state_.mutex);
+    if (state_.is_plain) [[likely]] {
+      try {
+        return FreeLocked(address);
+      } catch (const BrokenInvariant& broken) {
+        static_cast<void>(state_.Break(broken));
+        return Bytes(0);
+      }
+    }
+  }
+  return FreeWatched(address);
+}
+
+absl::StatusOr<Bytes> DeviceAllocator::FreeWatched(Address address) {
+  ObserverQueue::Call call(state_.observers);
+  const absl::StatusOr<Bytes> freed = FreeUntold(address);
+  call.Finish();
+  return freed;
+}
+
+absl::StatusOr<Bytes> DeviceAllocator::FreeUntold(Address address) {
   absl::MutexLock lock(&state_.mutex);
   // What is broken keeps its blocks.
-  if (!state_.health.ok()) [[unlikely]]
-    return Bytes(0);
+  if (!state_.health.ok()) return Bytes(0);
   try {
     return FreeLocked(address);
   } catch (const BrokenInvariant& broken) {
@@ -130,9 +177,7 @@ void DeviceAllocator::AddStream(Block* block, Stream stream) {
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::Trim(Bytes enough) {
-  absl::MutexLock growth(&state_.growth_mutex);
-  absl::MutexLock lock(&state_.mutex);
-  return Guarded(&DeviceAllocator::GiveBack, &DeviceAllocator::TrimOnce, enough);
+  return WithBothLocks(&DeviceAllocator::GiveBack, &DeviceAllocator::TrimOnce, enough);
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::GiveBack(absl::Status (DeviceAllocator::*once)(Bytes enough), Bytes enough) {
@@ -173,9 +218,7 @@ absl::Status DeviceAllocator::MarkUse() {
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {
-  absl::MutexLock growth(&state_.growth_mutex);
-  absl::MutexLock lock(&state_.mutex);
-  return Guarded(&DeviceAllocator::GiveBack, &DeviceAllocator::ReturnIdleOnce, enough);
+  return WithBothLocks(&DeviceAllocator::GiveBack, &DeviceAllocator::ReturnIdleOnce, enough);
 }
 
 absl::Status DeviceAllocator::ReturnIdleOnce(Bytes enough) {
@@ -186,9 +229,7 @@ absl::Status DeviceAllocator::ReturnIdleOnce(Bytes enough) {
 }
 
 absl::Status DeviceAllocator::KeepInPlace(Address start, Bytes size, bool keep) {
-  absl::MutexLock growth(&state_.growth_mutex);
-  absl::MutexLock lock(&state_.mutex);
-  return Guarded(&DeviceAllocator::KeepInPlaceLocked, start, size, keep);
+  return WithBothLocks(&DeviceAllocator::KeepInPlaceLocked, start, size, keep);
 }
 
 absl::Status DeviceAllocator::KeepInPlaceLocked(Address start, Bytes size, bool keep) {

@@ -70,8 +70,8 @@ class DeviceAllocator {
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough);
 
   // The physical memory behind [start, start + size), in blocks handed out, stays there from now on, also when it is
-  // free again, until it was let go (`keep` false) as often as it was kept. kNotFound: not all of it is ours.
-  // kFailedPrecondition: it was not kept. Nothing has changed then.
+  // free again, until it was let go (`keep` false) as often as it was kept. kNotFound: not all of it is ours,
+  // or not handed out while it is to be kept. kFailedPrecondition: it was not kept. Nothing has changed then.
   absl::Status KeepInPlace(Address start, Bytes size, bool keep);
 
   Statistics GetStatistics() const;
@@ -96,23 +96,35 @@ class DeviceAllocator {
   absl::Status KeepInPlaceLocked(Address start, Bytes size, bool keep)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
 
+  // What the functions of the same names do while somebody listens, or once an invariant does not hold.
+  absl::StatusOr<Allocation> AllocateWatched(Bytes requested, Stream stream, void* annotation, Bytes least,
+                                             Sample sample);
+  absl::StatusOr<Bytes> FreeWatched(Address address);
+  absl::StatusOr<Bytes> FreeUntold(Address address);
+
   // A free block of at least `size`, taken out of the arena after a miss. Waits until nobody else changes what is
   // mapped, for which it lets go of the lock.
   absl::StatusOr<Block*> TakeOnMiss(Arena& arena, Bytes size, Bytes requested)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   // As RecordStream.
   void AddStream(Block* block, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
-  // `call(arguments...)` of this object, unless an invariant does not hold, or turns out not to.
+  // `call(arguments...)` of this object with both locks, unless an invariant does not hold, or turns out not to.
   template <typename Result, typename... Arguments>
-  Result Guarded(Result (DeviceAllocator::*call)(Arguments...), Arguments... arguments)
-      ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex) {
-    if (!state_.health.ok()) [[unlikely]]
-      return state_.health;
-    try {
-      return (this->*call)(arguments...);
-    } catch (const BrokenInvariant& broken) {
-      return state_.Break(broken);
-    }
+  Result WithBothLocks(Result (DeviceAllocator::*call)(Arguments...), Arguments... arguments)
+      ABSL_LOCKS_EXCLUDED(state_.growth_mutex, state_.mutex) {
+    ObserverQueue::Call watched(state_.observers);
+    Result result = [&]() -> Result {
+      absl::MutexLock growth(&state_.growth_mutex);
+      absl::MutexLock lock(&state_.mutex);
+      if (!state_.health.ok()) return state_.health;
+      try {
+        return (this->*call)(arguments...);
+      } catch (const BrokenInvariant& broken) {
+        return state_.Break(broken);
+      }
+    }();
+    watched.Finish();
+    return result;
   }
 
   AllocatorState state_;

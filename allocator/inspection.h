@@ -56,8 +56,7 @@ class Inspection {
   std::vector<Stream> StreamsOf(Address address) const;
 
   Bytes LargestFreeBlock() const;
-  // Physical memory that is held: what is reserved, and what a device call that failed has left over, which the next
-  // miss or Trim finds.
+  // Physical memory that is held, also what a device call that failed has left over, which the next miss or Trim finds.
   Bytes Held() const;
 
   // kDataLoss and the invariant that did not hold, or OK.

@@ -87,7 +87,7 @@ void MissLadder::NoteOutOfMemory(Bytes requested) {
                                            .allocated = allocated,
                                            .awaiting = parts_.returns.Awaiting(),
                                            .reserved = reserved,
-                                           .limit = parts_.memory_limit.limit(),
+                                           .limit = parts_.memory_limit.shared().most(),
                                            .device_free = device.free,
                                            .device_total = device.total,
                                            .largest_free = parts_.arenas.LargestFree(),

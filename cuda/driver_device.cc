@@ -6,8 +6,8 @@
 
 #include "absl/strings/escaping.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_join.h"
 #include "allocator/port/format_bytes.h"
+#include "cuda/second_try.h"
 
 namespace frugal {
 namespace {
@@ -26,21 +26,6 @@ CUmemAccessDesc ReadWriteFrom(int ordinal) {
   access.location.id = ordinal;
   access.flags = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
   return access;
-}
-
-// What fails once is tried once more. For what is done here and there only; the allocator sees to its own calls.
-template <typename Call>
-absl::Status MakeUpForOneFailure(Call call) {
-  const absl::Status status = call();
-  return status.ok() ? status : call();
-}
-
-std::string WhatIsLost(absl::string_view failure, bool with_rdma, bool shareable) {
-  std::vector<std::string> lost;
-  if (!with_rdma) lost.push_back("direct access by network cards (RDMA)");
-  if (!shareable) lost.push_back("handles for other processes");
-  return absl::StrCat("the driver fails to map memory as it says it can (", failure, "), so ours does without ",
-                      absl::StrJoin(lost, " and "));
 }
 
 }  // namespace
@@ -180,77 +165,6 @@ absl::Status DriverDevice::Inspect() {
   return absl::OkStatus();
 }
 
-void DriverDevice::TryVirtualMemory() {
-  const CUmemAllocationProp wanted = allocation_;
-  std::string failure;
-  // WSL's driver before R615 fails to open memory that RDMA may reach, on some GPUs on which it says that it can
-  // (pytorch#192330).
-  for (const bool with_rdma : {true, false}) {
-    if (!with_rdma && wanted.allocFlags.gpuDirectRDMACapable == 0) continue;
-    for (const bool shareable : {true, false}) {
-      if (!shareable && wanted.requestedHandleTypes == CU_MEM_HANDLE_TYPE_NONE) continue;
-      allocation_ = wanted;
-      if (!with_rdma) allocation_.allocFlags.gpuDirectRDMACapable = 0;
-      if (!shareable) allocation_.requestedHandleTypes = CU_MEM_HANDLE_TYPE_NONE;
-      // What fails once may be earlier work's failure, which the driver reports by whichever call comes next.
-      const absl::Status status = MakeUpForOneFailure([this] { return MapOnePage(); });
-      if (status.ok() || (absl::IsResourceExhausted(status) && MayBeFull())) {
-        broken_promise_ = failure.empty() ? "" : WhatIsLost(failure, with_rdma, shareable);
-        return;
-      }
-      if (failure.empty()) failure = absl::StrCat(status.message());
-    }
-  }
-  virtual_memory_ = false;
-  broken_promise_ =
-      absl::StrCat("the driver fails to map memory, although it says it can (", failure,
-                   "): whole segments of cudaMalloc are allocated, and free pieces of different ones cannot be joined");
-}
-
-// A device that is full now says nothing. Some Jetsons say "out of memory" with half of the host's to be had
-// (unsloth-zoo#1235).
-bool DriverDevice::MayBeFull() {
-  if (unified_ == nullptr) return true;
-  const absl::StatusOr<MemoryInfo> memory = GetMemoryInfo();
-  return !memory.ok() || memory->free < MiB(64);
-}
-
-absl::Status DriverDevice::MapOnePage() {
-  absl::StatusOr<Address> page = Reserve(kPageSize);
-  if (!page.ok()) return page.status();
-  absl::StatusOr<PhysicalHandle> handle = Create(kPageSize);
-  absl::Status status = handle.status();
-  // What is not given back stays lost.
-  if (status.ok()) {
-    status = Map(*page, kPageSize, *handle);
-    if (status.ok()) {
-      status = SetAccess(*page, kPageSize);
-      status.Update(MakeUpForOneFailure([&] { return Unmap(*page, kPageSize); }));
-    }
-    status.Update(MakeUpForOneFailure([&] { return Release(*handle); }));
-  }
-  status.Update(MakeUpForOneFailure([&] { return Unreserve(*page, kPageSize); }));
-  return status;
-}
-
-absl::Status DriverDevice::LearnWhatGroupCounts() {
-  constexpr Bytes kTrial = MiB(64);
-  const absl::StatusOr<UnifiedMemory::State> before = unified_->Look();
-  if (!before.ok()) return before.status();
-  // None has a limit; or the trial itself might be too much for it.
-  if (before->group_limit == kUnlimited || before->group_left < kTrial * 4 || before->Room() < kTrial) {
-    return absl::OkStatus();
-  }
-  const absl::StatusOr<Address> segment = Malloc(kTrial);
-  if (!segment.ok()) return segment.status();
-  const absl::StatusOr<UnifiedMemory::State> during = unified_->Look();
-  absl::Status freed = MakeUpForOneFailure([&] { return Free(*segment); });
-  if (!during.ok()) return during.status();
-  if (!freed.ok()) return freed;
-  unified_->SetGroupCountsGpu(during->group_current - before->group_current >= Bytes(kTrial.count() / 2));
-  return absl::OkStatus();
-}
-
 absl::Status DriverDevice::AllowPeer(int peer) {
   if (!virtual_memory_ || peer == ordinal_) return absl::OkStatus();
   absl::MutexLock lock(&access_mutex_);
@@ -258,13 +172,15 @@ absl::Status DriverDevice::AllowPeer(int peer) {
     if (access.location.id == peer) return absl::OkStatus();
   }
   const CUmemAccessDesc access = ReadWriteFrom(peer);
-  for (const auto& range : accessible_.ranges()) {
-    const Address start = range.first;
-    const Bytes size = range.second - start;
-    absl::Status status = MakeUpForOneFailure(
-        [&] { return FRUGAL_DRIVER_CALL(set_access, MemSetAccess, ToDriver(start), ToDriver(size), &access, 1); });
-    // Ranges before this one stay open to the peer, which does no harm; a later call starts again.
-    if (!status.ok()) return status;
+  for (const auto& [reserved, ranges] : accessible_) {
+    for (const auto& range : ranges.ranges()) {
+      const Address start = range.first;
+      const Bytes size = range.second - start;
+      absl::Status status = MakeUpForOneFailure(
+          [&] { return FRUGAL_DRIVER_CALL(set_access, MemSetAccess, ToDriver(start), ToDriver(size), &access, 1); });
+      // Ranges before this one stay open to the peer, which does no harm; a later call starts again.
+      if (!status.ok()) return status;
+    }
   }
   access_.push_back(access);
   return absl::OkStatus();
@@ -304,11 +220,16 @@ absl::StatusOr<Address> DriverDevice::Reserve(Bytes size) {
   // Addresses have run out, of a process under `ulimit -v` say: no memory given back helps, and there may be plenty.
   if (absl::IsResourceExhausted(status)) return absl::InternalError(status.message());
   if (!status.ok()) return status;
+  absl::MutexLock lock(&access_mutex_);
+  accessible_.try_emplace(Address(range));
   return Address(range);
 }
 
 absl::Status DriverDevice::Unreserve(Address range, Bytes size) {
-  return FRUGAL_DRIVER_CALL(unreserve, MemAddressFree, ToDriver(range), ToDriver(size));
+  absl::MutexLock lock(&access_mutex_);
+  absl::Status status = FRUGAL_DRIVER_CALL(unreserve, MemAddressFree, ToDriver(range), ToDriver(size));
+  if (status.ok()) accessible_.erase(range);
+  return status;
 }
 
 absl::StatusOr<PhysicalHandle> DriverDevice::Create(Bytes size) {
@@ -345,14 +266,14 @@ absl::Status DriverDevice::SetAccess(Address start, Bytes size) {
   const size_t count = access_.size();
   absl::Status status = FRUGAL_DRIVER_CALL(set_access, MemSetAccess, ToDriver(start), ToDriver(size), access, count);
   if (!status.ok()) return ExplainMapping(std::move(status));
-  accessible_.Add(start, size);
+  AccessibleAround(start).Add(start, size);
   return absl::OkStatus();
 }
 
 absl::Status DriverDevice::Unmap(Address start, Bytes size) {
   absl::MutexLock lock(&access_mutex_);
   absl::Status status = FRUGAL_DRIVER_CALL(unmap, MemUnmap, ToDriver(start), ToDriver(size));
-  if (status.ok()) accessible_.Remove(start, size);
+  if (status.ok()) AccessibleAround(start).Remove(start, size);
   return status;
 }
 
@@ -436,12 +357,16 @@ absl::Status DriverDevice::Synchronize(Event event) {
 absl::Status DriverDevice::SynchronizeAll() { return FRUGAL_DRIVER_CALL(sync, CtxSynchronize); }
 
 void DriverDevice::Recycle(Event event) {
-  absl::MutexLock lock(&events_mutex_);
-  if (events_of_other_contexts_.erase(ToDriver(event)) == 0) {
-    idle_events_.push_back(ToDriver(event));
-  } else {
-    api_.EventDestroy(ToDriver(event));
+  {
+    absl::MutexLock lock(&events_mutex_);
+    if (events_of_other_contexts_.erase(ToDriver(event)) == 0) {
+      idle_events_.push_back(ToDriver(event));
+      return;
+    }
   }
+  // The thread may have no context, and any will do.
+  const DriverScope scope(*this);
+  api_.EventDestroy(ToDriver(event));
 }
 
 #undef FRUGAL_DRIVER_CALL

@@ -7,6 +7,8 @@
 #include <cuda.h>
 
 #include <atomic>
+#include <iterator>
+#include <map>
 #include <memory>
 #include <string>
 #include <unordered_set>
@@ -36,9 +38,9 @@ class DriverDevice final : public Device {
   // The device that CUDA numbers `ordinal`, with its primary context held until the object goes.
   // kFailedPrecondition: there is no driver or no such device.
   //
-  // One page of virtual memory is mapped and unmapped before it is relied on, since the driver may promise more than it
-  // keeps: under WSL, on a virtual GPU, in a confidential machine. That takes a fifth of a millisecond by the table of
-  // costs, once for each GPU.
+  // A page and a large handle are mapped, each at two addresses at once, and unmapped before virtual memory is relied
+  // on, since the driver may promise more than it keeps: under WSL, on a virtual GPU, in a confidential machine. That
+  // takes less than half a millisecond by the table of costs, once for each GPU.
   static absl::StatusOr<std::unique_ptr<DriverDevice>> Open(int ordinal);
 
   ~DriverDevice() override;
@@ -111,7 +113,8 @@ class DriverDevice final : public Device {
   absl::Status Inspect();
   // Leaves out of allocation_ what the driver fails with; unsets virtual_memory_ if it cannot map memory at all.
   void TryVirtualMemory();
-  absl::Status MapOnePage();
+  // With a handle of `size` that is seen at two addresses at once.
+  absl::Status TryMapping(Bytes size);
   // After the trial has run out of memory.
   bool MayBeFull();
   // Where the process's control group has a limit: whether it is one on the device's memory.
@@ -125,6 +128,10 @@ class DriverDevice final : public Device {
     return stream.context == 0 ? context_ : reinterpret_cast<CUcontext>(stream.context);
   }
   absl::Status CheckNotCapturing(Stream stream) const;
+  // Of the reservation that the address lies in.
+  AddressRanges& AccessibleAround(Address address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(access_mutex_) {
+    return std::prev(accessible_.upper_bound(address))->second;
+  }
   // REQUIRES: `context` is current.
   absl::StatusOr<CUevent> TakeEvent(CUcontext context);
 
@@ -143,8 +150,8 @@ class DriverDevice final : public Device {
 
   absl::Mutex access_mutex_;
   std::vector<CUmemAccessDesc> access_ ABSL_GUARDED_BY(access_mutex_);
-  // What a new peer must be let into.
-  AddressRanges accessible_ ABSL_GUARDED_BY(access_mutex_);
+  // What a new peer must be let into, by the start of its reservation: no call may reach from one into the next.
+  std::map<Address, AddressRanges> accessible_ ABSL_GUARDED_BY(access_mutex_);
 
   absl::Mutex events_mutex_;
   // Of the primary context.

@@ -17,7 +17,8 @@ absl::StatusOr<bool> AskInContext(const DriverApi& api, CUcontext context, Addre
     CUcontext popped;
     api.CtxPopCurrent(&popped);
   };
-  unsigned int flags = 0;
+  // The manual does not say how much the driver writes: 4 bytes by cuda.h's enumeration, 8 as of memory's other flags.
+  unsigned long long flags = 0;
   status = api.ToStatus(api.PointerGetAttribute(&flags, CU_POINTER_ATTRIBUTE_ACCESS_FLAGS, address.value()),
                         "cuPointerGetAttribute");
   if (!status.ok()) return status;

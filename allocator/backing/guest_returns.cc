@@ -144,7 +144,6 @@ void GuestReturns::Send(const Donation& free, std::vector<PageRun>& homes,
   }
   for (const auto& [run, home] : leaving) {
     extent.arena().Vacate(free.block, run);
-    ledger_.MovedBetweenGroups(extent.arena().group(), home.extent->arena().group(), run.size());
     for (int64_t page = run.first; page < run.end();) {
       Handle* const guest = extent.pages().view(page).handle;
       handles_.Move(guest, guest->home);

@@ -9,6 +9,7 @@
 #include "absl/status/statusor.h"
 #include "allocator/blocks/allocator_locks.h"
 #include "allocator/port/device.h"
+#include "allocator/port/shared_limit.h"
 #include "allocator/port/units.h"
 
 namespace frugal {
@@ -16,14 +17,11 @@ namespace frugal {
 // Not thread-safe.
 class MemoryLimit {
  public:
-  MemoryLimit(Device& device, AllocatorLocks lock) : device_(device), lock_(lock) {}
+  MemoryLimit(Device& device, SharedLimit& shared, AllocatorLocks lock)
+      : device_(device), shared_(shared), lock_(lock) {}
 
-  void SetLimit(Bytes limit, Bytes (*others)(void*), void* context) {
-    limit_ = limit;
-    others_ = others;
-    context_ = context;
-  }
-  Bytes limit() const { return limit_; }
+  SharedLimit& shared() { return shared_; }
+  const SharedLimit& shared() const { return shared_; }
 
   // What is left to the driver as long as there is another way: see AllocatorSettings::SetDriverReserve.
   void SetReserve(Bytes reserve) { reserve_ = reserve; }
@@ -37,18 +35,18 @@ class MemoryLimit {
     return info;
   }
 
-  // kResourceExhausted: `more` on top of `held` is above the limit, or more than the device has beside `left`. Asked
-  // before the first of many handles is made, so that a request that cannot fit does not fill the device on its way to
-  // fail.
-  absl::Status Allow(const MemoryInfo& device, Bytes held, Bytes more, Bytes left = Bytes(0)) const {
-    if (held + Others() + more > limit_) return absl::ResourceExhaustedError("above the limit on memory");
+  // A promise of `more`, for before the first of many handles is made, so that a request that cannot fit does not fill
+  // the device on its way to fail. kResourceExhausted: that is above the limit, or more than the device has beside
+  // `left`.
+  absl::StatusOr<Reservation> Reserve(const MemoryInfo& device, Bytes more, Bytes left = Bytes(0)) {
     if (device.free - left < more) return absl::ResourceExhaustedError("the device is full");
-    return absl::OkStatus();
+    if (!shared_.Take(more)) return absl::ResourceExhaustedError("above the limit on memory");
+    return Reservation(shared_, more);
   }
 
-  // What may still be taken on top of `held`: of the limit, and of the device beside its reserve.
-  Bytes Left(const MemoryInfo& device, Bytes held) const {
-    return std::max(Bytes(0), std::min(limit_ - held - Others(), device.free - reserve_));
+  // What may still be taken: of the limit, and of the device beside its reserve.
+  Bytes Left(const MemoryInfo& device) const {
+    return std::max(Bytes(0), std::min(shared_.left(), device.free - reserve_));
   }
 
   // What the device has in all. Asked once.
@@ -60,15 +58,11 @@ class MemoryLimit {
   }
 
  private:
-  Bytes Others() const { return others_ == nullptr ? Bytes(0) : others_(context_); }
-
   Device& device_;
+  SharedLimit& shared_;
   AllocatorLocks lock_;
-  Bytes limit_ = kUnlimited;
   Bytes reserve_;
   Bytes total_;
-  Bytes (*others_)(void*) = nullptr;
-  void* context_ = nullptr;
 };
 
 }  // namespace frugal

@@ -22,6 +22,14 @@ Bytes ExtentSize(SizeGroup group, Bytes device_total, Bytes request) {
   return RoundUp(std::max(usual, request), kPageSize);
 }
 
+// REQUIRES: the extent contains [start, end).
+bool IsHandedOut(const Extent& extent, Address start, Address end) {
+  for (const Block* block = extent.BlockAt(start); block != nullptr && block->address < end; block = block->next) {
+    if (block->state != BlockState::kAllocated) return false;
+  }
+  return true;
+}
+
 }  // namespace
 
 MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, MemoryLimit& memory_limit,
@@ -34,7 +42,7 @@ MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger,
       directory_(directory),
       owner_(owner),
       lock_(lock),
-      handles_(device, clocks, lock),
+      handles_(device, clocks, ledger, memory_limit.shared(), lock),
       guests_(arenas, handles_, ledger),
       returns_(arenas, handles_, clocks, ledger),
       views_(arenas, handles_, clocks, returns_, ledger) {}
@@ -90,13 +98,19 @@ absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Arena& arena, Bytes size, 
   if (!remaps_) return PlanInPlace(arena, size, wait_policy, device);
   ledger_.failures().Absorb(device.status());
   if (!device.ok()) return PlanRemapping(arena, size, wait_policy, {Pages(1), true}, device);
-  const Bytes left = memory_limit_.Left(*device, handles_.held().bytes());
+  const Bytes left = memory_limit_.Left(*device);
   const NewMemory memory{LargestPiece(size, left), /*is_short=*/left < handles_.held().bytes()};
   // Any growth takes a page at least.
   if (IsWorthGrowing(kPageSize, size, left)) {
     Offers none;
     absl::StatusOr<StitchPlan> growth = Plan(&PlanStitch, arena, size, wait_policy, none, memory);
-    if (!growth.ok() || IsWorthGrowing(growth->to_create.bytes(), size, left)) return growth;
+    if (!growth.ok()) return growth;
+    if (IsWorthGrowing(growth->to_create.bytes(), size, left)) {
+      absl::Status allowed = Allow(*growth, wait_policy, device);
+      // Others may have taken of the limit meanwhile.
+      if (allowed.ok()) return growth;
+      if (!absl::IsResourceExhausted(allowed)) return allowed;
+    }
   }
   return PlanRemapping(arena, size, wait_policy, memory, device);
 }
@@ -167,13 +181,15 @@ absl::Status MovableBacking::CheckDeviceHolds(Bytes size) {
   return size <= *total ? absl::OkStatus() : absl::ResourceExhaustedError("larger than the device");
 }
 
-absl::Status MovableBacking::Allow(const StitchPlan& plan, WaitPolicy wait_policy,
-                                   const absl::StatusOr<MemoryInfo>& device) const {
+absl::Status MovableBacking::Allow(StitchPlan& plan, WaitPolicy wait_policy, const absl::StatusOr<MemoryInfo>& device) {
   const Pages more = handles_.LackingFor(plan.pieces);
   if (more == Pages(0)) return absl::OkStatus();
   if (!device.ok()) return device.status();
   const Bytes left = wait_policy >= WaitPolicy::kIntoReserve ? Bytes(0) : memory_limit_.reserve();
-  return memory_limit_.Allow(*device, handles_.held().bytes(), more.bytes(), left);
+  absl::StatusOr<Reservation> promised = memory_limit_.Reserve(*device, more.bytes(), left);
+  if (!promised.ok()) return promised.status();
+  plan.promised = *std::move(promised);
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
@@ -246,9 +262,10 @@ absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan, WaitPolicy w
   absl::Status status = OrderAfterDonors(arena, plan, wait_policy);
   if (!status.ok()) return status;
   StitchClaims claims(arena, plan);
-  status = MakeTarget(plan);
+  status = MakeTarget(arena, plan);
   if (!status.ok()) {
     claims.Undo();
+    plan.promised.Cancel();
     return absl::IsAborted(status) ? MakeRoomForMappings(status) : status;
   }
   arena.past_stitches().Add(plan.size, plan.target);
@@ -256,8 +273,8 @@ absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan, WaitPolicy w
   return absl::OkStatus();
 }
 
-absl::Status MovableBacking::MakeTarget(StitchPlan& plan) {
-  absl::StatusOr<std::vector<Handle*>> created = Create(plan);
+absl::Status MovableBacking::MakeTarget(const Arena& arena, StitchPlan& plan) {
+  absl::StatusOr<std::vector<Handle*>> created = Create(arena, plan);
   if (!created.ok()) return created.status();
   absl::Status status = MapTarget(plan);
   if (status.ok()) return status;
@@ -290,11 +307,11 @@ absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPl
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Handle*>> MovableBacking::Create(StitchPlan& plan) {
+absl::StatusOr<std::vector<Handle*>> MovableBacking::Create(const Arena& arena, StitchPlan& plan) {
   std::vector<Handle*> created;
   for (Piece& piece : plan.pieces) {
     if (piece.handle != nullptr) continue;
-    absl::StatusOr<Handle*> handle = handles_.Create(piece.pages);
+    absl::StatusOr<Handle*> handle = handles_.Create(piece.pages, arena.group(), plan.promised);
     if (!handle.ok()) {
       absl::Status status = handle.status();
       for (Handle* one : created) status.Update(handles_.Release(one));
@@ -350,11 +367,6 @@ void MovableBacking::EnterStitch(Arena& arena, const StitchPlan& plan, StitchCla
   int64_t page = plan.target.first;
   for (const Piece& piece : plan.pieces) {
     Handle* handle = piece.handle;
-    if (handle->place.extent == nullptr) {
-      ledger_.Acquired(arena.group(), handle->size());
-    } else {
-      ledger_.MovedBetweenGroups(handle->place.extent->arena().group(), arena.group(), handle->size());
-    }
     handles_.Move(handle, PageRef{plan.target.extent, page});
     if (settles) handles_.Settle(handle);
     page += piece.pages;
@@ -370,6 +382,9 @@ void MovableBacking::EnterStitch(Arena& arena, const StitchPlan& plan, StitchCla
 absl::Status MovableBacking::KeepInPlace(Address start, Bytes size, bool keep) {
   const absl::StatusOr<PageRun> run = LivePages(start, size);
   if (!run.ok()) return run.status();
+  // Free memory may be let go of, since it stays when its block is given back.
+  if (keep && !IsHandedOut(*run->extent, start, start + size))
+    return absl::NotFoundError("the range is not all in use: keep a tensor's memory while the tensor lives");
   std::vector<Handle*> handles;
   for (int64_t page = run->first; page < run->end(); ++page) {
     Handle* const handle = run->extent->pages().view(page).handle;
@@ -410,7 +425,7 @@ void MovableBacking::CheckInvariants() const {
     }
   }
   const Bytes reserved(ledger_.statistics().reserved_bytes[SizeGroup::kAll].current);
-  FRUGAL_CHECK(reserved + (handles_.spares() + handles_.counts().in_flight).bytes() == handles_.held().bytes());
+  FRUGAL_CHECK(reserved == handles_.held().bytes());
 }
 
 }  // namespace frugal

@@ -104,18 +104,18 @@ class MovableBacking : public Backing {
                                   NewMemory memory = {Pages(1), true});
   // A request that cannot fit is refused before it is planned, page by page.
   absl::Status CheckDeviceHolds(Bytes size);
-  // kResourceExhausted: what the plan creates is more than may be held within `wait_policy`.
-  absl::Status Allow(const StitchPlan& plan, WaitPolicy wait_policy, const absl::StatusOr<MemoryInfo>& device) const;
+  // Has the plan promised what it creates. kResourceExhausted: that is more than may be held within `wait_policy`.
+  absl::Status Allow(StitchPlan& plan, WaitPolicy wait_policy, const absl::StatusOr<MemoryInfo>& device);
   absl::Status Commit(Arena& arena, StitchPlan& plan, WaitPolicy wait_policy);
   // The device's part of it, undone on an error.
-  absl::Status MakeTarget(StitchPlan& plan);
+  absl::Status MakeTarget(const Arena& arena, StitchPlan& plan);
   // Memory could not be mapped although it was there: the driver's tables are full, which all processes of the node
   // share. Drops views that nobody uses, for the next try; returns the error that it was.
   absl::Status MakeRoomForMappings(const absl::Status& failure);
   // The arena's stream waits for those that have not passed; the host does if the stream cannot and `wait_policy`
   // allows it.
   absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan, WaitPolicy wait_policy);
-  absl::StatusOr<std::vector<Handle*>> Create(StitchPlan& plan);
+  absl::StatusOr<std::vector<Handle*>> Create(const Arena& arena, StitchPlan& plan);
   // Maps the handles that cannot be seen at their pages of the target already.
   absl::Status MapTarget(const StitchPlan& plan);
   // Makes the pages free of views left behind, then maps the pieces there, side by side, and opens them for access.

@@ -174,7 +174,6 @@ absl::Status PageReturns::UnmapHandles(const Block& claimed, std::vector<Handle*
   for (Handle* handle : handles) {
     absl::Status status = handles_.UnmapRun(RunOf(*handle, handle->place));
     if (!status.ok()) return status;
-    ledger_.Relinquished(extent.arena().group(), handle->size());
     unmapped.push_back(handle);
   }
   return absl::OkStatus();

@@ -1,5 +1,6 @@
 #include "allocator/backing/segment_backing.h"
 
+#include <memory>
 #include <vector>
 
 #include "allocator/port/check.h"
@@ -32,12 +33,14 @@ SegmentBacking::~SegmentBacking() {
       status.Update(device_.Free(segment->start()));
     }
   }
+  memory_limit_.shared().GiveBack(held_);
   FRUGAL_CHECK(status.ok());
 }
 
 absl::Status SegmentBacking::Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) {
   absl::Status status = AddSegment(arena, size);
   if (!absl::IsResourceExhausted(status) || wait_policy != WaitPolicy::kWithHostWaits) return status;
+  WaitForFreeSegments();
   absl::StatusOr<Bytes> returned = ReturnFree(kUnlimited);
   if (!returned.ok()) return returned.status();
   return *returned > Bytes(0) ? AddSegment(arena, size) : status;
@@ -47,10 +50,11 @@ absl::Status SegmentBacking::AddSegment(Arena& arena, Bytes size) {
   const Bytes segment = SegmentSize(arena.group(), size);
   const absl::StatusOr<MemoryInfo> device = memory_limit_.Ask();
   if (!device.ok()) return device.status();
-  absl::Status allowed = memory_limit_.Allow(*device, held_, segment);
-  if (!allowed.ok()) return allowed;
+  absl::StatusOr<Reservation> promised = memory_limit_.Reserve(*device, segment);
+  if (!promised.ok()) return promised.status();
   const absl::StatusOr<Address> start = lock_.DuringDriverCall([&] { return device_.Malloc(segment); });
   if (!start.ok()) return start.status();
+  promised->Redeem(segment);
   held_ += segment;
   ledger_.Acquired(arena.group(), segment);
   arena.AddExtent(Extent::Kind::kSegment, *start, segment);
@@ -58,11 +62,39 @@ absl::Status SegmentBacking::AddSegment(Arena& arena, Bytes size) {
   return absl::OkStatus();
 }
 
+void SegmentBacking::WaitForFreeSegments() {
+  for (const Arena* arena : arenas_.all()) {
+    for (const std::unique_ptr<Extent>& segment : arena->extents()) {
+      if (!IsWhollyFree(*segment)) continue;
+      ++ledger_.statistics().num_sync_all_streams;
+      // Where a stream is captured or the driver fails, some of them stay.
+      clocks_.WaitForAll();
+      return;
+    }
+  }
+}
+
 absl::StatusOr<Bytes> SegmentBacking::ReturnFree(Bytes enough) {
-  return ReturnSegments(enough, [](const Block&) { return true; });
+  // As with views, all known streams are asked: a program may have forgotten to say that one uses the memory.
+  const StreamClocks::Era era = clocks_.era() - 1;
+  return ReturnSegments(enough, [this, era](const Block& block) -> absl::StatusOr<bool> {
+    if (!clocks_.HasPassed(era)) return false;
+    StreamClock& clock = block.extent->arena().clock();
+    const absl::StatusOr<bool> passed = clock.HasPassedOnceEnded(clock.Expand(block.last_use));
+    // What a stream that fails may still use stays, and keeps no other segment.
+    ledger_.failures().Absorb(passed.status());
+    return passed.value_or(false);
+  });
 }
 
 absl::StatusOr<Bytes> SegmentBacking::ReturnIdle(Bytes enough, const UseMarks& marks) {
+  if (marks.era() == 0) return Bytes(0);
+  if (clocks_.NeedsHost(marks.era()) && clocks_.IsQuiet()) {
+    ++ledger_.statistics().num_sync_all_streams;
+    // Where it fails, the memory stays.
+    clocks_.TryWaitForAll();
+  }
+  if (!clocks_.HasPassed(marks.era())) return Bytes(0);
   return ReturnSegments(enough, [&marks](const Block& block) { return marks.IsIdle(block); });
 }
 
@@ -93,12 +125,18 @@ absl::StatusOr<Bytes> SegmentBacking::ReturnSegments(Bytes enough,
 
 absl::Status SegmentBacking::ReturnSegment(Arena& arena, Extent& segment) {
   Block* const claimed = arena.Claim(segment.first_block());
-  absl::Status status = lock_.DuringDriverCall([&] { return device_.Free(segment.start()); });
+  // Before the driver's call, since from then on it may give the addresses to others.
+  directory_.Erase(segment.start());
+  absl::Status status = lock_.DuringDriverCall([&] {
+    absl::Status freed = device_.Free(segment.start());
+    if (!freed.ok()) directory_.Insert(segment.start(), segment.size(), owner_);
+    return freed;
+  });
   arena.Unclaim(claimed);
   if (!status.ok()) return status;
   held_ -= segment.size();
+  memory_limit_.shared().GiveBack(segment.size());
   ledger_.Relinquished(arena.group(), segment.size());
-  directory_.Erase(segment.start());
   arena.RemoveExtent(segment);
   return absl::OkStatus();
 }

@@ -13,6 +13,7 @@
 #include "allocator/blocks/allocator_locks.h"
 #include "allocator/blocks/arena_set.h"
 #include "allocator/blocks/ledger.h"
+#include "allocator/blocks/stream_clocks.h"
 #include "allocator/port/device.h"
 
 namespace frugal {
@@ -20,27 +21,29 @@ namespace frugal {
 class SegmentBacking : public Backing {
  public:
   // All must outlive the backing. The segments are entered in `directory` as `owner`'s.
-  SegmentBacking(Device& device, ArenaSet& arenas, Ledger& ledger, MemoryLimit& memory_limit,
+  SegmentBacking(Device& device, ArenaSet& arenas, Ledger& ledger, MemoryLimit& memory_limit, StreamClocks& clocks,
                  AddressDirectory& directory, DeviceAllocator* owner, AllocatorLocks lock)
       : device_(device),
         arenas_(arenas),
         ledger_(ledger),
         memory_limit_(memory_limit),
+        clocks_(clocks),
         directory_(directory),
         owner_(owner),
         lock_(lock) {}
-  // Gives everything back to the device. REQUIRES: no block is in use.
+  // Gives everything back to the device. REQUIRES: no block is in use and no work outstanding.
   ~SegmentBacking() override;
 
   // Segments cannot move, so stream waits gain nothing here; kWithHostWaits gives back all free segments first.
   absl::Status Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) override;
   absl::StatusOr<Bytes> ReturnFree(Bytes enough) override;
-  // Giving back a segment waits for the device, as its driver has it.
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override;
   Bytes held() const override { return held_; }
   void CheckInvariants() const override;
 
  private:
+  // The host waits for all work if there is a free segment, whose use may not be done.
+  void WaitForFreeSegments();
   // Free segments, as long as `wants(first block)` says yes or an error.
   absl::StatusOr<Bytes> ReturnSegments(Bytes enough, absl::FunctionRef<absl::StatusOr<bool>(const Block&)> wants);
   absl::Status AddSegment(Arena& arena, Bytes size);
@@ -50,6 +53,7 @@ class SegmentBacking : public Backing {
   ArenaSet& arenas_;
   Ledger& ledger_;
   MemoryLimit& memory_limit_;
+  StreamClocks& clocks_;
   AddressDirectory& directory_;
   DeviceAllocator* const owner_;
   AllocatorLocks lock_;

@@ -17,13 +17,12 @@ void Ledger::MovedBetweenGroups(SizeGroup from, SizeGroup to, Bytes size) {
 }
 
 void Ledger::DropAnnotation(Block& block) {
-  if (observer_ != nullptr) observer_->DropAnnotation(block.use.annotation);
+  if (observers_.is_watched()) observers_.NoteDropped(block.use.annotation);
   block.use.annotation = nullptr;
 }
 
-void Ledger::TellObserver(MemoryEvent::Kind kind, const Block& block) {
-  observer_->OnMemoryEvent(
-      {kind, block.address, block.size, block.use.requested, OwnerStream(block), block.use.annotation});
+void Ledger::Note(MemoryEvent::Kind kind, const Block& block) {
+  observers_.Note({kind, block.address, block.size, block.use.requested, OwnerStream(block), block.use.annotation});
 }
 
 }  // namespace frugal

@@ -7,6 +7,7 @@
 #include "allocator/births/birth_epochs.h"
 #include "allocator/blocks/block.h"
 #include "allocator/blocks/driver_failures.h"
+#include "allocator/blocks/observer_queue.h"
 #include "allocator/blocks/statistics.h"
 #include "allocator/port/observer.h"
 #include "allocator/port/units.h"
@@ -22,7 +23,7 @@ class Ledger {
 
   const Statistics& statistics() const { return statistics_; }
   Statistics& statistics() { return statistics_; }
-  void SetObserver(Observer* observer) { observer_ = observer; }
+  ObserverQueue& observers() { return observers_; }
   // From now on blocks are entered in `births`, which outlives the ledger. Those handed out before must carry theirs.
   void RecordBirths(BirthEpochs* births) { births_ = births; }
 
@@ -35,16 +36,16 @@ class Ledger {
       statistics_.awaiting_bytes.NotePeaks(statistics_.allocated_bytes, group);
     }
     block.birth = BirthEpochs::kNoCohort;
-    if (observer_ != nullptr || sample.site != kUnsampled) [[unlikely]]
-      TellHandedOut(block, sample);
+    if (observers_.is_watched() || sample.site != kUnsampled) [[unlikely]]
+      NoteHandedOut(block, sample);
   }
   // By the caller; Deferred follows if streams are still to pass, else Completed.
   void GivenBack(const Block& block, SizeGroup group) {
     statistics_.allocation.Decrease(group, 1);
     statistics_.allocated_bytes.Decrease(group, block.size.count());
     statistics_.requested_bytes.Decrease(group, block.use.requested.count());
-    if (observer_ != nullptr || block.birth != BirthEpochs::kNoCohort) [[unlikely]]
-      TellGivenBack(block);
+    if (observers_.is_watched() || block.birth != BirthEpochs::kNoCohort) [[unlikely]]
+      NoteGivenBack(block);
   }
   void Deferred(const Block& block, SizeGroup group) {
     ++blocks_awaiting_;
@@ -58,8 +59,8 @@ class Ledger {
       statistics_.awaiting.End(group, 1);
       statistics_.awaiting_bytes.End(group, block.size.count());
     }
-    if (observer_ != nullptr) [[unlikely]]
-      TellObserver(MemoryEvent::Kind::kFreeCompleted, block);
+    if (observers_.is_watched()) [[unlikely]]
+      Note(MemoryEvent::Kind::kFreeCompleted, block);
     if (block.use.annotation != nullptr) [[unlikely]]
       DropAnnotation(block);
   }
@@ -85,7 +86,7 @@ class Ledger {
   // Memory was mapped, or unmapped, as `event` says. `runs` is the change in the number of mapped runs.
   void MappingChanged(const MemoryEvent& event, SizeGroup group, int runs) {
     Change(statistics_.segment, group, runs);
-    if (observer_ != nullptr) observer_->OnMemoryEvent(event);
+    if (observers_.is_watched()) observers_.Note(event);
   }
 
   // A handle or a segment was taken from the device, or given back to it.
@@ -121,19 +122,19 @@ class Ledger {
 
   void DropAnnotation(Block& block);
   // In their callers, where they take half the instructions that calls would.
-  void TellHandedOut(Block& block, Sample sample) {
+  void NoteHandedOut(Block& block, Sample sample) {
     if (births_ != nullptr) block.birth = births_->Born(block.size, sample);
-    if (observer_ != nullptr) TellObserver(MemoryEvent::Kind::kAllocate, block);
+    if (observers_.is_watched()) Note(MemoryEvent::Kind::kAllocate, block);
   }
-  void TellGivenBack(const Block& block) {
+  void NoteGivenBack(const Block& block) {
     if (births_ != nullptr) births_->Died(block.birth, block.size);
-    if (observer_ != nullptr) TellObserver(MemoryEvent::Kind::kFreeRequested, block);
+    if (observers_.is_watched()) Note(MemoryEvent::Kind::kFreeRequested, block);
   }
-  void TellObserver(MemoryEvent::Kind kind, const Block& block);
+  void Note(MemoryEvent::Kind kind, const Block& block);
 
   Statistics statistics_;
   int64_t blocks_awaiting_ = 0;
-  Observer* observer_ = nullptr;
+  ObserverQueue observers_;
   BirthEpochs* births_ = nullptr;
   DriverFailures failures_{statistics_.num_driver_failures};
 };

@@ -102,7 +102,8 @@ class Device {
   // --- Segments, for devices without virtual memory.
 
   virtual absl::StatusOr<Address> Malloc(Bytes size) = 0;
-  // Waits for all work on the device.
+  // REQUIRES: no work that touches it is outstanding. Drivers have waited for all work of the device here, but CUDA 13
+  // only says that it may.
   virtual absl::Status Free(Address segment) = 0;
 
   // --- Stream order.

@@ -25,15 +25,23 @@ struct MemoryEvent {
   Stream stream;
   // The owner's own note on the block (Block::annotation); null for pages and segments.
   void* annotation;
+  // What Observer::Origin said in the thread that did it.
+  const void* origin = nullptr;
 };
 
 class Observer {
  public:
   virtual ~Observer() = default;
-  // Called with the device's lock held, in the order in which things happened. Must not call the allocator.
+  // Called in the order in which things happened, one at a time, with no lock of the allocator's held, by the thread that
+  // did it or another that called the allocator then. It may call the allocator; what that does is told afterwards. What
+  // it throws is thrown by the allocator's call that did it, once that has done its work: a block that was to be handed
+  // out is given back first.
   virtual void OnMemoryEvent(const MemoryEvent& event) = 0;
-  // The block that carried `annotation` is free again: the annotation has no owner now.
+  // The block that carried `annotation` is free again: the annotation has no owner now. Called as above.
   virtual void DropAnnotation(void* annotation) = 0;
+  // What the calling thread is about, to be told with its event: valid until the call that it makes has ended. Called
+  // with the locks held: it must not call the allocator, nor throw. null: nothing.
+  virtual const void* Origin() const { return nullptr; }
 };
 
 // What else can give memory back when a device is full. The first two are called with no lock held, in this order,

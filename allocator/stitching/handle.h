@@ -7,6 +7,7 @@
 
 #include "absl/container/inlined_vector.h"
 #include "allocator/blocks/extent.h"
+#include "allocator/blocks/statistics.h"
 #include "allocator/port/device.h"
 #include "allocator/port/units.h"
 
@@ -23,6 +24,7 @@ namespace frugal {
 struct Handle {
   PhysicalHandle physical;
   int64_t pages = 0;
+  SizeGroup group = SizeGroup::kLarge;    // whose reserved bytes it is counted in
   PageRef home;                           // of its first page
   PageRef place;                          // of its first page
   absl::InlinedVector<PageRef, 2> stale;  // where else it can be seen: of its first page

@@ -24,13 +24,14 @@ Pages HandleTable::LackingFor(const std::vector<Piece>& pieces) const {
   return lacking;
 }
 
-absl::StatusOr<Handle*> HandleTable::Create(int64_t pages) {
+absl::StatusOr<Handle*> HandleTable::Create(int64_t pages, SizeGroup group, Reservation& promised) {
   const auto spare =
       std::find_if(spares_.begin(), spares_.end(), [pages](const Handle* h) { return h->pages == pages; });
   if (spare != spares_.end()) {
     Handle* const taken = *spare;
     spares_.erase(spare);
-    EnterFlight(*taken);
+    ++in_flight_;
+    CountFor(*taken, group);
     return taken;
   }
   const absl::StatusOr<PhysicalHandle> physical =
@@ -39,31 +40,28 @@ absl::StatusOr<Handle*> HandleTable::Create(int64_t pages) {
   auto handle = std::make_unique<Handle>();
   handle->physical = *physical;
   handle->pages = pages;
+  handle->group = group;
+  promised.Redeem(handle->size());
   held_ += Pages(pages);
+  ledger_.Acquired(group, handle->size());
   Handle* created = handle.get();
   handles_.emplace(created, std::move(handle));
-  EnterFlight(*created);
+  ++in_flight_;
   return created;
 }
 
 std::vector<Handle*> HandleTable::TakeSpares() {
-  for (const Handle* spare : spares_) EnterFlight(*spare);
+  in_flight_ += spares_.size();
   return std::exchange(spares_, {});
 }
 
 void HandleTable::Keep(Handle* spare) {
-  LeaveFlight(*spare);
+  --in_flight_;
   spares_.push_back(spare);
 }
 
-void HandleTable::EnterFlight(const Handle& handle) {
-  in_flight_ += Pages(handle.pages);
-  ++handles_in_flight_;
-}
-
-void HandleTable::LeaveFlight(const Handle& handle) {
-  in_flight_ -= Pages(handle.pages);
-  --handles_in_flight_;
+void HandleTable::CountFor(Handle& handle, SizeGroup group) {
+  ledger_.MovedBetweenGroups(std::exchange(handle.group, group), group, handle.size());
 }
 
 absl::Status HandleTable::Release(Handle* handle) {
@@ -76,8 +74,10 @@ absl::Status HandleTable::Release(Handle* handle) {
     Keep(handle);
     return status;
   }
-  LeaveFlight(*handle);
+  --in_flight_;
   held_ -= Pages(handle->pages);
+  limit_.GiveBack(handle->size());
+  ledger_.Relinquished(handle->group, handle->size());
   handles_.erase(handle);
   return status;
 }
@@ -92,8 +92,8 @@ absl::Status HandleTable::ReleaseAll() {
   }
   handles_.clear();
   spares_.clear();
-  held_ = in_flight_ = Pages(0);
-  handles_in_flight_ = 0;
+  limit_.GiveBack(std::exchange(held_, Pages(0)).bytes());
+  in_flight_ = 0;
   return first;
 }
 
@@ -142,7 +142,7 @@ void HandleTable::Unmapped(PageRef place) {
   if (handle->place == place) {
     Settle(handle);
     handle->place = handle->home = PageRef();
-    EnterFlight(*handle);
+    ++in_flight_;
   } else {
     // A guest whose home goes has it where it is.
     if (handle->home == place) Settle(handle);
@@ -152,6 +152,7 @@ void HandleTable::Unmapped(PageRef place) {
 }
 
 void HandleTable::Move(Handle* handle, PageRef place) {
+  CountFor(*handle, place.extent->arena().group());
   EraseStale(*handle, place);
   if (handle->place.extent != nullptr) {
     Extent& old = *handle->place.extent;
@@ -165,7 +166,7 @@ void HandleTable::Move(Handle* handle, PageRef place) {
     handle->stale.push_back(handle->place);
     if (handle->IsGuest()) old.pages().CountGuests(-1);
   } else {
-    LeaveFlight(*handle);
+    --in_flight_;
   }
   for (int64_t part = 0; part < handle->pages; ++part) {
     View& view = place.extent->pages().MutableView(place.page + part);
@@ -202,12 +203,13 @@ void HandleTable::CheckInvariants() const {
       continue;
     }
     CheckView(*handle, handle->place, View::State::kLive);
+    FRUGAL_CHECK(handle->group == handle->place.extent->arena().group());
     FRUGAL_CHECK(handle->home.extent->pages().view(handle->home.page).handle == handle);
     FRUGAL_CHECK(handle->keepers == 0 || !handle->IsGuest());
     guests[handle->place.extent] += handle->IsGuest() ? 1 : 0;
     in_place[handle->place.extent] += handle->keepers > 0 ? 1 : 0;
   }
-  FRUGAL_CHECK(homeless == spares_.size() + handles_in_flight_ && held == held_ && views == views_);
+  FRUGAL_CHECK(homeless == spares_.size() + in_flight_ && held == held_ && views == views_);
   for (const auto& [extent, count] : guests) FRUGAL_CHECK(extent->pages().guests() == count);
   for (const auto& [extent, count] : in_place) FRUGAL_CHECK(extent->pages().in_place() == count);
 }

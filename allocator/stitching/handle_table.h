@@ -13,7 +13,10 @@
 #include "absl/status/statusor.h"
 #include "allocator/blocks/allocator_locks.h"
 #include "allocator/blocks/extent.h"
+#include "allocator/blocks/ledger.h"
+#include "allocator/blocks/statistics.h"
 #include "allocator/port/device.h"
+#include "allocator/port/shared_limit.h"
 #include "allocator/stitching/handle.h"
 
 namespace frugal {
@@ -23,25 +26,26 @@ namespace frugal {
 // in `stale`. held() = the pages of all handles.
 class HandleTable {
  public:
-  HandleTable(Device& device, const StreamClocks& clocks, AllocatorLocks lock)
-      : device_(device), clocks_(clocks), lock_(lock) {}
+  // All must outlive the table. What is held is entered in `ledger`, and counted in `limit`.
+  HandleTable(Device& device, const StreamClocks& clocks, Ledger& ledger, SharedLimit& limit, AllocatorLocks lock)
+      : device_(device), clocks_(clocks), ledger_(ledger), limit_(limit), lock_(lock) {}
 
   Pages held() const { return held_; }
 
   struct Counts {
     int64_t handles;
-    int64_t views;    // the places that they can be seen at, together
-    Pages in_flight;  // of handles without a place that are no spares: between Create and Move, or on their way back
+    int64_t views;  // the places that they can be seen at, together
   };
-  Counts counts() const { return {std::ssize(handles_), views_, in_flight_}; }
+  Counts counts() const { return {std::ssize(handles_), views_}; }
 
   Pages spares() const;
 
   // How many pages of those handles that are to be created no spare can stand for.
   Pages LackingFor(const std::vector<Piece>& pieces) const;
 
-  // A handle of so many pages without a place: a spare, else a new one. kResourceExhausted: the device is full.
-  absl::StatusOr<Handle*> Create(int64_t pages);
+  // A handle of so many pages without a place, for a range of `group`: a spare, else a new one, which redeems a part of
+  // `promised`. kResourceExhausted: the device is full.
+  absl::StatusOr<Handle*> Create(int64_t pages, SizeGroup group, Reservation& promised);
   // Gives a handle without a place back to the device. If the device refuses, or a view could not be unmapped, it
   // is kept as a spare and the error returned.
   absl::Status Release(Handle* handle);
@@ -75,21 +79,21 @@ class HandleTable {
   static void EraseStale(Handle& handle, const PageRef& place);
   static void CheckView(const Handle& handle, PageRef place, View::State state);
 
+  // The handle counts for this group from now on.
+  void CountFor(Handle& handle, SizeGroup group);
   // Enters that the view whose first page is at `place` is not mapped any more.
   void Unmapped(PageRef place);
-  // The handle is in flight from now on; no more, since it has a place or is a spare.
-  void EnterFlight(const Handle& handle);
-  void LeaveFlight(const Handle& handle);
-
   Device& device_;
   const StreamClocks& clocks_;
+  Ledger& ledger_;
+  SharedLimit& limit_;
   AllocatorLocks lock_;
   absl::flat_hash_map<const Handle*, std::unique_ptr<Handle>> handles_;
   std::vector<Handle*> spares_;
   Pages held_;
   int64_t views_ = 0;
-  Pages in_flight_;
-  size_t handles_in_flight_ = 0;
+  // Handles without a place that are no spares: between Create and Move, or on their way back.
+  size_t in_flight_ = 0;
 };
 
 }  // namespace frugal

@@ -16,6 +16,7 @@
 #include "allocator/blocks/extent.h"
 #include "allocator/port/driver_costs.h"
 #include "allocator/port/policy_options.h"
+#include "allocator/port/shared_limit.h"
 #include "allocator/port/units.h"
 #include "allocator/stitching/handle_table.h"
 #include "allocator/stitching/offers.h"
@@ -29,6 +30,8 @@ struct StitchPlan {
   // Where those handles are that exist. Of a block's runs the one at the highest address comes first.
   std::vector<Donation> donations;
   Pages to_create;  // target.count = sum of donations + to_create
+  // What of them no spare stands for, once that is allowed.
+  Reservation promised;
 };
 
 // What a plan is made for.

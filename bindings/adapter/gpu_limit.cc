@@ -37,7 +37,6 @@ const char* GpuLimit::Name() {
 absl::Status GpuLimit::Update() {
   if (fraction_ >= 1.0 && !setting_.exists()) {
     native_share_.SetLimit(fraction_, kUnlimited, kUnlimited);
-    allocator_.settings().SetLimit(kUnlimited, nullptr, nullptr);
     return absl::OkStatus();
   }
   absl::StatusOr<MemoryInfo> memory = device_.GetMemoryInfo();
@@ -49,21 +48,16 @@ absl::Status GpuLimit::Update() {
   fraction_holds_ = pytorchs <= ours;
   const Bytes limit = std::min(pytorchs, ours);
   native_share_.SetLimit(fraction_, limit, memory->total);
-  allocator_.settings().SetLimit(limit, &NativeShare::ReadNoted, &native_share_);
   return absl::OkStatus();
 }
 
-void GpuLimit::LeaveNativeTheRest() {
-  if (!native_share_.has_limit() && device_.unified() == nullptr) return;
-  std::optional<MemoryInfo> shared;
-  if (device_.unified() != nullptr) {
-    // A driver that has the host's memory gives it away until the host stands still (pytorch#174358).
-    const absl::StatusOr<MemoryInfo> memory = device_.GetMemoryInfo();
-    // What native was told last stays.
-    if (!memory.ok()) return;
-    shared = *memory;
-  }
-  native_share_.LeaveRoomBeside(Bytes(allocator_.GetStatistics().reserved_bytes[SizeGroup::kAll].current), shared);
+NativeShare::Request GpuLimit::AskNative(Bytes wanted) {
+  if (device_.unified() == nullptr) return native_share_.Begin(wanted, std::nullopt);
+  // A driver that has the host's memory gives it away until the host stands still (pytorch#174358).
+  const absl::StatusOr<MemoryInfo> memory = device_.GetMemoryInfo();
+  // What native was told last stays.
+  if (!memory.ok()) return NativeShare::Request(nullptr);
+  return native_share_.Begin(wanted, *memory);
 }
 
 }  // namespace frugal

@@ -6,7 +6,7 @@
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
-#include "allocator/device_allocator.h"
+#include "allocator/port/units.h"
 #include "bindings/adapter/native_share.h"
 #include "bindings/settings/settings.h"
 #include "cuda/driver_device.h"
@@ -17,9 +17,8 @@ namespace frugal {
 // memory and native's together. Thread-safety: any thread.
 class GpuLimit {
  public:
-  // All must outlive the object.
-  GpuLimit(DriverDevice& device, NativeShare& native_share, DeviceAllocator& allocator)
-      : device_(device), native_share_(native_share), allocator_(allocator) {}
+  // Both must outlive the object.
+  GpuLimit(DriverDevice& device, NativeShare& native_share) : device_(device), native_share_(native_share) {}
 
   // An error, of the driver that is asked for the GPU's size, changes nothing.
   absl::Status SetFraction(double fraction);
@@ -28,15 +27,14 @@ class GpuLimit {
   double Fraction();
   // What set the limit that holds, for people.
   const char* Name();
-  // Native is about to serve a request: a limit leaves it what we do not hold.
-  void LeaveNativeTheRest();
+  // Native is about to serve a request that may take so much from the device.
+  NativeShare::Request AskNative(Bytes wanted);
 
  private:
   absl::Status Update() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   DriverDevice& device_;
   NativeShare& native_share_;
-  DeviceAllocator& allocator_;
 
   absl::Mutex mutex_;
   double fraction_ ABSL_GUARDED_BY(mutex_) = 1.0;

@@ -8,12 +8,12 @@ namespace frugal {
 GpuMemory::GpuMemory(c10::DeviceIndex ordinal, std::unique_ptr<DriverDevice> device, AddressDirectory& directory,
                      caching::CUDAAllocator& native, Routing& routing, History& history)
     : ordinal_(ordinal),
-      native_share_(ordinal, native),
       device_(std::move(device)),
       reclaimer_(ordinal, native_share_, routing),
       history_(history, ordinal),
       allocator_(*device_, directory, &reclaimer_),
-      limit_(*device_, native_share_, allocator_),
+      native_share_(ordinal, native, allocator_.settings().limit()),
+      limit_(*device_, native_share_),
       statistics_(ordinal, native_share_, allocator_) {}
 
 Bytes GpuMemory::Trim(Bytes enough) {
@@ -33,7 +33,7 @@ std::optional<Bytes> GpuMemory::RoomAtPeak() {
   const Bytes natives = native_share_.Reserved();
   // All but what others hold.
   const Bytes pytorchs = memory->free + Bytes(ours.reserved_bytes[SizeGroup::kAll].current) + natives;
-  const Bytes most = std::min(allocator_.settings().Limit(), pytorchs) - natives;
+  const Bytes most = std::min(allocator_.settings().limit().most(), pytorchs) - natives;
   return std::max(most - Bytes(statistics_.Ours().allocated_bytes[0].peak), Bytes(0));
 }
 

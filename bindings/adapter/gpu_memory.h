@@ -69,11 +69,11 @@ class GpuMemory {
 
  private:
   const c10::DeviceIndex ordinal_;
-  NativeShare native_share_;
   std::unique_ptr<DriverDevice> device_;
   TorchReclaimer reclaimer_;
   DeviceHistory history_;
   DeviceAllocator allocator_;
+  NativeShare native_share_;
   GpuLimit limit_;
   GpuStatistics statistics_;
   std::atomic<int> last_out_of_memory_{-1};

@@ -11,14 +11,16 @@
 namespace frugal {
 
 GpuMemory& GpuSet::Open(c10::DeviceIndex ordinal) {
+  absl::Status started;
   {
     absl::MutexLock lock(&mutex_);
     if (GpuMemory* opened = Find(ordinal); opened != nullptr) return *opened;
-    Publish(Make(ordinal));
+    started = Publish(Make(ordinal));
   }
+  // Not under the lock: whoever takes a warning may wait for Python's, whose holder may wait for ours.
+  WarnUnlessStarted(started);
   GpuMemory& opened = *Find(ordinal);
   const std::string& promise = opened.device().broken_promise();
-  // Not under the lock: whoever takes the warning may wait for Python's, whose holder may wait for ours.
   if (!opened.device().HasVirtualMemory() && !promise.empty()) {
     TORCH_WARN("frugal_alloc: on GPU ", static_cast<int>(ordinal), ", ", promise);
   }
@@ -45,14 +47,14 @@ std::unique_ptr<GpuMemory> GpuSet::Make(c10::DeviceIndex ordinal) {
   return gpu;
 }
 
-void GpuSet::Publish(std::unique_ptr<GpuMemory> gpu) {
+absl::Status GpuSet::Publish(std::unique_ptr<GpuMemory> gpu) {
   const c10::DeviceIndex ordinal = gpu->ordinal();
   const int count = count_.load(std::memory_order_relaxed);
   order_[static_cast<size_t>(count)] = ordinal;
   gpus_[static_cast<size_t>(ordinal)].store(gpu.release(), std::memory_order_release);
   count_.store(count + 1, std::memory_order_release);
-  idle_releaser_.Begin();
   publisher_.Begin();
+  return idle_releaser_.Begin();
 }
 
 void GpuSet::AllowPeer(c10::DeviceIndex device, c10::DeviceIndex accessed) {
@@ -132,6 +134,12 @@ void GpuSet::ReleaseIdleOrWarn() {
     TORCH_WARN("frugal_alloc: idle memory could not be given back, which is tried again after each interval: ",
                status.message());
   }
+}
+
+void GpuSet::WarnUnlessStarted(const absl::Status& status) {
+  if (status.ok() || told_of_no_thread_.exchange(true)) return;
+  TORCH_WARN("frugal_alloc: there is no thread for idle_release (", status.message(),
+             "), so idle memory stays until torch.cuda.empty_cache(); setting idle_release again tries again");
 }
 
 void GpuSet::BecomeForkedChild() {

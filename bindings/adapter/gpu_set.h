@@ -77,8 +77,8 @@ class GpuSet {
   // The limit of every GPU, opened or not. Throws c10::Error, with every limit as it was, if the driver
   // cannot be asked for a GPU's size.
   void SetMemoryLimit(const MemoryLimitSetting& limit);
-  // Memory goes back to the driver after it was idle for this long.
-  void SetIdleRelease(absl::Duration idle) { idle_releaser_.SetInterval(idle); }
+  // Memory goes back to the driver after it was idle for this long. Warns where the system gives no thread for that.
+  void SetIdleRelease(absl::Duration idle) { WarnUnlessStarted(idle_releaser_.SetInterval(idle)); }
   // A graph is perhaps about to be captured: memory is not being given back when this returns.
   void AwaitIdleRelease() { idle_releaser_.AwaitCall(); }
   // What the policy of every GPU, opened or not, is told.
@@ -94,10 +94,12 @@ class GpuSet {
   static constexpr size_t kMaxGpus = 128;  // more than c10::DeviceIndex can name
 
   void ReleaseIdleOrWarn();
+  void WarnUnlessStarted(const absl::Status& status);
   GpuMemory& Open(c10::DeviceIndex ordinal) ABSL_LOCKS_EXCLUDED(mutex_);
   // As the settings are now.
   std::unique_ptr<GpuMemory> Make(c10::DeviceIndex ordinal) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
-  void Publish(std::unique_ptr<GpuMemory> gpu) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  // An error: it is there, but there is no thread that gives its idle memory back.
+  absl::Status Publish(std::unique_ptr<GpuMemory> gpu) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   caching::CUDAAllocator& native_;
   Routing& routing_;
@@ -118,6 +120,7 @@ class GpuSet {
 
   IdleReleaser idle_releaser_{[this] { ReleaseIdleOrWarn(); }};
   bool idle_release_fails_ = false;  // the releaser's thread's
+  std::atomic<bool> told_of_no_thread_{false};
 };
 
 }  // namespace frugal

@@ -5,6 +5,7 @@ namespace frugal {
 DeviceStats GpuStatistics::Together() {
   DeviceStats stats = native_share_.Stats();
   stats.num_ooms -= forgotten_ooms_.load(std::memory_order_relaxed);
+  stats.num_sync_all_streams -= forgotten_waits_.load(std::memory_order_relaxed);
   AddStats(stats, ToDeviceStats(allocator_.GetStatistics()));
   absl::MutexLock lock(&mutex_);
   periods_.Raise(stats);
@@ -30,6 +31,7 @@ void GpuStatistics::ResetAccumulated() {
   native_share_.native().resetAccumulatedStats(ordinal_);
   allocator_.ResetAccumulatedStatistics();
   forgotten_ooms_.store(0, std::memory_order_relaxed);
+  forgotten_waits_.store(0, std::memory_order_relaxed);
 }
 
 void GpuStatistics::BeginPeriod() {

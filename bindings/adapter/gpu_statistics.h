@@ -32,12 +32,15 @@ class GpuStatistics {
   void BeginPeriod();
   // One of us ran out of memory, but the request is served in another way: no error was seen.
   void ForgetOutOfMemory() { forgotten_ooms_.fetch_add(1, std::memory_order_relaxed); }
+  // For one call of the program both of us waited for all streams, which counts once.
+  void ForgetHostWait() { forgotten_waits_.fetch_add(1, std::memory_order_relaxed); }
 
  private:
   const c10::DeviceIndex ordinal_;
   NativeShare& native_share_;
   DeviceAllocator& allocator_;
   std::atomic<int64_t> forgotten_ooms_{0};
+  std::atomic<int64_t> forgotten_waits_{0};
 
   absl::Mutex mutex_;
   PeakPeriods periods_ ABSL_GUARDED_BY(mutex_);

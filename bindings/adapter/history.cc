@@ -1,6 +1,7 @@
 #include "bindings/adapter/history.h"
 
 #include <algorithm>
+#include <exception>
 #include <functional>
 #include <iterator>
 #include <string_view>
@@ -9,6 +10,25 @@ namespace frugal {
 namespace {
 
 thread_local const History::Operation* current_operation = nullptr;
+
+// The calling thread is telling of an event of `operation`, perhaps another thread's.
+class OnBehalfOf {
+ public:
+  explicit OnBehalfOf(const void* operation)
+      : before_(std::exchange(current_operation, static_cast<const History::Operation*>(operation))) {}
+  ~OnBehalfOf() { current_operation = before_; }
+  OnBehalfOf(const OnBehalfOf&) = delete;
+  OnBehalfOf& operator=(const OnBehalfOf&) = delete;
+
+ private:
+  const History::Operation* const before_;
+};
+
+// Whether somebody waits for memory, who can be told that a tracker threw.
+bool IsAskedFor(MemoryEvent::Kind kind) {
+  return kind == MemoryEvent::Kind::kAllocate || kind == MemoryEvent::Kind::kMap ||
+         kind == MemoryEvent::Kind::kSegmentAllocate;
+}
 
 std::vector<std::string>& CompileContexts() {
   thread_local std::vector<std::string> contexts;
@@ -70,6 +90,8 @@ History::Operation::Operation(History& history, caching::CUDAAllocator& native, 
     }
     notes_.user_metadata = UserMetadata(native);
   }
+  const DescribeAskerFn describe = history.describe_asker_.load(std::memory_order_acquire);
+  if (describe != nullptr && level == RecordContext::STATE) asker_ = describe();
   notes_.compile_context = CompileContexts().empty() ? kNoCompileContext : CompileContexts().back();
   current_operation = this;
 }
@@ -111,12 +133,14 @@ void History::Configure(bool enabled, CreateContextFn create_context, size_t max
 
 void History::AttachTracker(caching::AllocatorTraceTracker tracker) {
   absl::MutexLock lock(&mutex_);
-  trackers_.push_back(std::move(tracker));
+  auto trackers = std::make_shared<Trackers>(*trackers_);
+  trackers->push_back(std::move(tracker));
+  trackers_ = std::move(trackers);
   UpdateListening();
 }
 
 void History::UpdateListening() {
-  const bool listening = enabled() || !trackers_.empty();
+  const bool listening = enabled() || !trackers_->empty();
   if (listening) has_listened_.store(true, std::memory_order_release);
   listening_.store(listening, std::memory_order_relaxed);
 }
@@ -132,7 +156,6 @@ bool History::Skips(TraceEntry::Action action) const { return (skipped_actions_ 
 
 void History::Record(TraceEntry::Action action, c10::DeviceIndex device, size_t address, size_t size,
                      cudaStream_t stream, const ContextPointer& fallback) {
-  absl::MutexLock lock(&mutex_);
   if (!listening()) return;
   const Operation* operation = Operation::Current();
   static const TraceNotes* const no_notes = new TraceNotes{kNoCompileContext, ""};
@@ -145,7 +168,6 @@ void History::Record(TraceEntry::Action action, c10::DeviceIndex device, size_t 
 
 #if FRUGAL_TORCH_MINOR >= 14
 void History::RecordAnnotation(c10::DeviceIndex device, size_t address, size_t size, const std::string& metadata) {
-  absl::MutexLock lock(&mutex_);
   if (!listening()) return;
   const Operation* operation = Operation::Current();
   Append(MakeTraceEntry(TraceEntry::ANNOTATE, device, address, size, nullptr,
@@ -154,13 +176,47 @@ void History::RecordAnnotation(c10::DeviceIndex device, size_t address, size_t s
 #endif
 
 void History::Append(TraceEntry entry) {
-  for (const caching::AllocatorTraceTracker& tracker : trackers_) tracker(entry);
-  if (!enabled() || Skips(entry.action_)) return;
-  const size_t device = static_cast<size_t>(entry.device_);
-  if (traces_.size() <= device) traces_.resize(device + 1);
-  std::deque<TraceEntry>& trace = traces_[device];
-  trace.push_back(std::move(entry));
-  if (trace.size() > max_entries_) trace.pop_front();
+  std::shared_ptr<const Trackers> trackers;
+  {
+    absl::MutexLock lock(&mutex_);
+    trackers = trackers_;
+  }
+  std::exception_ptr failure;
+  for (const caching::AllocatorTraceTracker& tracker : *trackers) {
+    try {
+      tracker(entry);
+    } catch (...) {
+      failure = std::current_exception();
+    }
+  }
+  absl::MutexLock lock(&mutex_);
+  if (enabled() && !Skips(entry.action_)) {
+    const size_t device = static_cast<size_t>(entry.device_);
+    if (traces_.size() <= device) traces_.resize(device + 1);
+    std::deque<TraceEntry>& trace = traces_[device];
+    trace.push_back(std::move(entry));
+    if (trace.size() > max_entries_) trace.pop_front();
+  }
+  if (failure != nullptr) std::rethrow_exception(failure);
+}
+
+void History::NoteFailure(std::string what) {
+  absl::MutexLock lock(&mutex_);
+  failures_.push_back(std::move(what));
+  has_failures_.store(true, std::memory_order_relaxed);
+}
+
+void History::WarnOfFailures() {
+  if (!has_failures_.load(std::memory_order_relaxed)) return;
+  std::vector<std::string> failures;
+  {
+    absl::MutexLock lock(&mutex_);
+    failures.swap(failures_);
+    has_failures_.store(false, std::memory_order_relaxed);
+  }
+  for (const std::string& failure : failures) {
+    TORCH_WARN("whoever listens to PyTorch's memory failed as memory was given back: ", failure);
+  }
 }
 
 void History::NoteSnapshot(c10::DeviceIndex device, size_t active) {
@@ -223,9 +279,15 @@ void History::Drop(BlockNote* note) {
 
 void DeviceHistory::OnMemoryEvent(const MemoryEvent& event) {
   if (!history_.listening()) return;
+  const OnBehalfOf operation(event.origin);
   const auto* note = static_cast<const BlockNote*>(event.annotation);
-  history_.Record(ActionOf(event.kind), device_, event.address.value(), static_cast<size_t>(event.requested.count()),
-                  reinterpret_cast<cudaStream_t>(event.stream.id), note != nullptr ? note->context : nullptr);
+  try {
+    history_.Record(ActionOf(event.kind), device_, event.address.value(), static_cast<size_t>(event.requested.count()),
+                    reinterpret_cast<cudaStream_t>(event.stream.id), note != nullptr ? note->context : nullptr);
+  } catch (const std::exception& failure) {
+    if (IsAskedFor(event.kind)) throw;
+    history_.NoteFailure(failure.what());
+  }
 }
 
 }  // namespace frugal

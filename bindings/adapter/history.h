@@ -9,6 +9,8 @@
 #include <atomic>
 #include <cstdint>
 #include <deque>
+#include <memory>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -26,7 +28,15 @@ struct BlockNote {
   ContextPointer context;
 };
 
-// Thread-safety: any thread. Lock order: a device's lock, then this one's.
+// What is known of a thread that asks for memory, for those who are told of it in another.
+struct Asker {
+  int32_t site = 0;             // SiteId
+  bool with_gradients = false;  // it records for a backward pass
+  bool in_module = false;       // within a call of nn.Module
+  bool enters_module = false;   // and was not when it asked last
+};
+
+// Thread-safety: any thread. No lock of a device is held while this one's is.
 class History {
  public:
   // What the calling thread is doing to memory, gathered before any of our locks is taken: finding out the context
@@ -41,12 +51,15 @@ class History {
 
     const ContextPointer& context() const { return context_; }
     const TraceNotes& notes() const { return notes_; }
-    // The calling thread's innermost one; null outside of all.
+    // null: nobody wants to know, or memory is not asked for.
+    const Asker* asker() const { return asker_.has_value() ? &*asker_ : nullptr; }
+    // The calling thread's innermost one, or that of the event that it is being told; null: neither.
     static const Operation* Current();
 
    private:
     ContextPointer context_;
     TraceNotes notes_;
+    std::optional<Asker> asker_;
     const Operation* const outer_;
   };
 
@@ -72,6 +85,9 @@ class History {
                  const std::vector<std::string>& skip_actions);
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
   void AttachTracker(caching::AllocatorTraceTracker tracker);
+  // Operations that ask for memory keep what `describe` says of their thread from now on.
+  using DescribeAskerFn = Asker (*)();
+  void KeepAskers(DescribeAskerFn describe) { describe_asker_.store(describe, std::memory_order_release); }
 
   // The calling thread's compile contexts (torch.compile names what it runs).
   static void PushCompileContext(std::string context);
@@ -84,6 +100,11 @@ class History {
   // An entry of its own that describes the block at `address`.
   void RecordAnnotation(c10::DeviceIndex device, size_t address, size_t size, const std::string& metadata);
 #endif
+
+  // A tracker threw where nobody can be told, since memory was given back.
+  void NoteFailure(std::string what);
+  // Warns of what was noted. No lock may be held: warnings may need Python's.
+  void WarnOfFailures();
 
   // A snapshot was taken while `active` bytes of ours were in use; native has recorded it, with its own bytes alone.
   void NoteSnapshot(c10::DeviceIndex device, size_t active);
@@ -98,7 +119,11 @@ class History {
   void Drop(BlockNote* note);
 
  private:
-  void Append(TraceEntry entry) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  using Trackers = std::vector<caching::AllocatorTraceTracker>;
+
+  // Tells the trackers, with no lock held, since they may ask for memory. Each is told whatever others throw; then the
+  // latest that was thrown is thrown.
+  void Append(TraceEntry entry) ABSL_LOCKS_EXCLUDED(mutex_);
   bool Skips(TraceEntry::Action action) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UpdateListening() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void AddToSnapshotEntries(std::vector<TraceEntry>& native, size_t device) ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
@@ -108,18 +133,21 @@ class History {
   std::atomic<bool> enabled_{false};
   std::atomic<RecordContext> when_{RecordContext::NEVER};
   std::atomic<CreateContextFn> create_context_{nullptr};
+  std::atomic<DescribeAskerFn> describe_asker_{nullptr};
+  std::atomic<bool> has_failures_{false};
   c10::ApproximateClockToUnixTimeConverter clock_;
 
   absl::Mutex mutex_;
   size_t max_entries_ ABSL_GUARDED_BY(mutex_) = 1;
   uint32_t skipped_actions_ ABSL_GUARDED_BY(mutex_) = 0;
-  std::vector<caching::AllocatorTraceTracker> trackers_ ABSL_GUARDED_BY(mutex_);
+  std::shared_ptr<const Trackers> trackers_ ABSL_GUARDED_BY(mutex_) = std::make_shared<Trackers>();
   // By device, the oldest first.
   std::vector<std::deque<TraceEntry>> traces_ ABSL_GUARDED_BY(mutex_);
   // By device, the bytes of ours that were in use at each snapshot, the oldest first.
   std::vector<std::deque<size_t>> active_at_snapshots_ ABSL_GUARDED_BY(mutex_);
   int note_readers_ ABSL_GUARDED_BY(mutex_) = 0;
   std::vector<BlockNote*> dropped_notes_ ABSL_GUARDED_BY(mutex_);
+  std::vector<std::string> failures_ ABSL_GUARDED_BY(mutex_);
 };
 
 // One device's ear: turns the policy's events into trace entries.
@@ -129,6 +157,7 @@ class DeviceHistory final : public Observer {
 
   void OnMemoryEvent(const MemoryEvent& event) override;
   void DropAnnotation(void* annotation) override { history_.Drop(static_cast<BlockNote*>(annotation)); }
+  const void* Origin() const override { return History::Operation::Current(); }
 
  private:
   History& history_;

@@ -68,6 +68,24 @@ bool HasSite(JournalEntry::Kind kind) {
   return kind == JournalEntry::kAllocation || kind == JournalEntry::kSegmentTaken || kind == JournalEntry::kOutOfMemory;
 }
 
+// Of the calling thread, once for each allocation.
+Asker DescribeAsker() {
+  thread_local bool was_in_module = false;
+  Asker asker{.site = static_cast<int32_t>(SiteSampler::CurrentSite()), .with_gradients = c10::GradMode::is_enabled()};
+  asker.in_module = SiteTable::Instance().At(static_cast<SiteId>(asker.site)).in_module;
+  const bool was_in = std::exchange(was_in_module, asker.in_module);
+  asker.enters_module = asker.in_module && !was_in;
+  return asker;
+}
+
+// Of whoever asked for what the event is about.
+Asker AskerOf(JournalEntry::Kind kind) {
+  const History::Operation* const operation = History::Operation::Current();
+  if (operation != nullptr && operation->asker() != nullptr) return *operation->asker();
+  if (kind == JournalEntry::kAllocation) return DescribeAsker();
+  return {.site = static_cast<int32_t>(SiteSampler::CurrentSite())};
+}
+
 constexpr int kObservedCopy = 1;
 constexpr int kObservedWorkspace = 2;
 
@@ -107,6 +125,7 @@ Journal::Started Journal::Start() {
 
 void Journal::Attach(TorchAllocator& ours) {
   if (std::exchange(in_ours_, true)) return;
+  ours.history().KeepAskers(DescribeAsker);
   ours.history().AttachTracker([this](const TraceEntry& event) { Note(event); });
   ours.gpus().AttachHistory();
 }
@@ -132,20 +151,19 @@ void Journal::Note(const TraceEntry& event) {
                      .bytes = static_cast<int64_t>(event.size_),
                      .stream = reinterpret_cast<uint64_t>(event.stream_),
                      .gpu_used = GpuUsed(event.device_),
-                     .site = static_cast<int32_t>(HasSite(*kind) ? SiteSampler::CurrentSite() : kNoSite),
+                     .site = static_cast<int32_t>(kNoSite),
                      .kind = *kind,
                      .gpu = event.device_};
-  if (*kind == JournalEntry::kAllocation) Describe(entry);
+  if (HasSite(*kind)) {
+    const Asker asker = AskerOf(*kind);
+    entry.site = asker.site;
+    if (*kind == JournalEntry::kAllocation) {
+      entry.with_gradients = asker.with_gradients;
+      entry.in_module = asker.in_module;
+      if (asker.enters_module) module_calls_.fetch_add(1, std::memory_order_relaxed);
+    }
+  }
   Append(entry);
-}
-
-void Journal::Describe(JournalEntry& entry) {
-  thread_local bool was_in_module = false;
-  entry.with_gradients = c10::GradMode::is_enabled();
-  entry.in_module = SiteTable::Instance().At(static_cast<SiteId>(entry.site)).in_module;
-  const bool enters = entry.in_module && !was_in_module;
-  was_in_module = entry.in_module;
-  if (enters) module_calls_.fetch_add(1, std::memory_order_relaxed);
 }
 
 void Journal::Append(const JournalEntry& entry) {

@@ -100,8 +100,6 @@ class Journal {
 
   bool is_on() const { return is_on_.load(std::memory_order_relaxed); }
   void Note(const TraceEntry& event);
-  // Adds to an allocation what is known of its site and its thread.
-  void Describe(JournalEntry& entry);
   void Append(const JournalEntry& entry);
   // Of a mark or a label, of which `entry` has all but the text.
   void AppendText(JournalEntry entry, absl::string_view text);

@@ -36,7 +36,7 @@ LiveGpu FiguresOf(GpuMemory& gpu) {
   // As torch.cuda.memory_allocated() and its like have them.
   const DeviceStats stats = gpu.statistics().Together();
   const absl::StatusOr<MemoryInfo> memory = gpu.device().GetMemoryInfo();
-  const Bytes limit = gpu.allocator().settings().Limit();
+  const Bytes limit = gpu.allocator().settings().limit().most();
   const std::optional<OutOfMemoryVerdict> verdict = gpu.last_out_of_memory();
   return {.gpu = gpu.ordinal(),
           .name = gpu.device().Name(),

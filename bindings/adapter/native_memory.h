@@ -23,13 +23,11 @@ GpuMemory* SharedWithNative(GpuSet& gpus, c10::DeviceIndex device);
 // Adds to an error of native's, which knows nothing of us, what we hold.
 void AddWhatWeHold(c10::OutOfMemoryError& error, GpuMemory& gpu);
 
-// allocate() of native's, which keeps to what a limit leaves it.
+// allocate() of native's, which keeps to what a limit leaves it, and to `wanted` more than it holds.
 template <typename F>
-std::invoke_result_t<F> WithinLimit(GpuMemory& gpu, F&& allocate) {
-  gpu.limit().LeaveNativeTheRest();
-  auto memory = allocate();
-  gpu.native_share().NoteReserved();
-  return memory;
+std::invoke_result_t<F> WithinLimit(GpuMemory& gpu, Bytes wanted, F&& allocate) {
+  const NativeShare::Request request = gpu.limit().AskNative(wanted);
+  return allocate();
 }
 
 // allocate() of native's, of `size` bytes; if the device is full of our idle memory, gives back as much as is wanted,
@@ -38,10 +36,11 @@ template <typename F>
 std::invoke_result_t<F> AllocateFromNative(GpuSet& gpus, c10::DeviceIndex device, size_t size, F&& allocate) {
   GpuMemory* const gpu = SharedWithNative(gpus, device);
   if (gpu == nullptr) return allocate();
+  // First what a segment takes, so that others find room meanwhile.
   for (const Bytes enough : {NativeSegmentSize(Bytes(static_cast<int64_t>(size))), kUnlimited}) {
     try {
       const OutOfMemoryObservers::Silence silence;
-      return WithinLimit(*gpu, allocate);
+      return WithinLimit(*gpu, enough, allocate);
     } catch (const c10::OutOfMemoryError&) {
       gpu->statistics().ForgetOutOfMemory();
     }
@@ -49,7 +48,7 @@ std::invoke_result_t<F> AllocateFromNative(GpuSet& gpus, c10::DeviceIndex device
     gpu->Trim(enough);
   }
   try {
-    return WithinLimit(*gpu, allocate);
+    return WithinLimit(*gpu, kUnlimited, allocate);
   } catch (c10::OutOfMemoryError& error) {
     AddWhatWeHold(error, *gpu);
     throw;

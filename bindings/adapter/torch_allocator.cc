@@ -117,15 +117,14 @@ void* TorchAllocator::raw_alloc_with_stream(size_t size, cudaStream_t stream) {
 void* TorchAllocator::AllocateRecorded(GpuMemory& gpu, size_t size, Stream stream, Sample sample) {
   const History::Operation operation(history_, native(), RecordContext::STATE);
   const Bytes requested(static_cast<int64_t>(size));
-  std::unique_ptr<BlockNote> note;
-  if (operation.context()) note = std::make_unique<BlockNote>(BlockNote{operation.context()});
+  // The block's, until DropAnnotation, also if a tracker throws.
+  auto* const note = operation.context() ? new BlockNote{operation.context()} : nullptr;
   const absl::StatusOr<Allocation> allocation =
-      gpu.allocator().Allocate(requested, stream, note.get(), RoundUpAsTold(size), sample);
+      gpu.allocator().Allocate(requested, stream, note, RoundUpAsTold(size), sample);
   if (!allocation.ok()) {
+    delete note;
     return AllocateElsewhere(gpu, size, reinterpret_cast<cudaStream_t>(stream.id), allocation.status());
   }
-  // The block's now, until DropAnnotation.
-  static_cast<void>(note.release());
   void* const block = allocation->address.pointer();
   TellOfAllocation(gpu, block, allocation->size);
   return block;
@@ -141,7 +140,7 @@ void* TorchAllocator::AllocateFromPools(GpuMemory& gpu, size_t size, cudaStream_
   if (routing_.HasPoolForOutOfMemory(gpu.ordinal())) {
     try {
       const OutOfMemoryObservers::Silence silence;
-      void* const block = WithinLimit(gpu, [&] { return native().raw_alloc_with_stream(size, stream); });
+      void* const block = WithinLimit(gpu, kUnlimited, [&] { return native().raw_alloc_with_stream(size, stream); });
       gpu.statistics().ForgetOutOfMemory();
       return block;
     } catch (const c10::OutOfMemoryError&) {
@@ -173,7 +172,9 @@ C10_ALWAYS_INLINE absl::Status TorchAllocator::FreeBlock(GpuMemory& gpu, void* p
 
 absl::Status TorchAllocator::FreeRecorded(GpuMemory& gpu, void* pointer) {
   const History::Operation operation(history_, native(), RecordContext::ALL);
-  return AfterFree(gpu, pointer, gpu.allocator().Free(Address(pointer)));
+  absl::Status status = AfterFree(gpu, pointer, gpu.allocator().Free(Address(pointer)));
+  history_.WarnOfFailures();
+  return status;
 }
 
 void TorchAllocator::raw_delete(void* pointer) {
@@ -245,6 +246,9 @@ void TorchAllocator::emptyCache(MempoolId_t pool) {
   if (pool == kDefaultPool) {
     const History::Operation operation(history_, native(), RecordContext::ALL);
     Trim();
+    history_.WarnOfFailures();
+    // Native counts one wait, too, for each GPU that it knows.
+    if (native().initialized()) gpus_.ForEach([](GpuMemory& gpu) { gpu.statistics().ForgetHostWait(); });
   }
   native().emptyCache(pool);
   gpus_.ForEach([](GpuMemory& gpu) { gpu.native_share().NoteReserved(); });

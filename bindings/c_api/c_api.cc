@@ -93,7 +93,7 @@ std::string JoinNames() {
 
 std::vector<int64_t> FiguresOf(GpuMemory& gpu) {
   const Reading reading{gpu.statistics().Ours(), gpu.allocator().GetStatistics(), gpu.device().HasVirtualMemory(),
-                        gpu.native_share().Stats(), gpu.allocator().settings().Limit()};
+                        gpu.native_share().Stats(), gpu.allocator().settings().limit().most()};
   std::vector<int64_t> figures;
   figures.reserve(kFigureCount);
   for (const Figure& figure : kFigures) figures.push_back(figure.value(reading));

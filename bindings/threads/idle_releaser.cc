@@ -5,6 +5,7 @@
 #include <cstdlib>
 #include <memory>
 #include <new>
+#include <system_error>
 #include <utility>
 
 namespace frugal {
@@ -19,22 +20,27 @@ constexpr absl::Duration kLongestExit = absl::Seconds(5);
 
 IdleReleaser::IdleReleaser(Release release, Wait wait) : release_(std::move(release)), wait_(std::move(wait)) {}
 
-void IdleReleaser::SetInterval(absl::Duration interval) {
+absl::Status IdleReleaser::SetInterval(absl::Duration interval) {
   absl::MutexLock lock(&mutex_);
   interval_ = interval;
   woken_ = true;
-  StartIfWanted();
+  return StartIfWanted();
 }
 
-void IdleReleaser::Begin() {
+absl::Status IdleReleaser::Begin() {
   absl::MutexLock lock(&mutex_);
   begun_ = true;
-  StartIfWanted();
+  return StartIfWanted();
 }
 
-void IdleReleaser::StartIfWanted() {
-  if (!begun_ || stopped_ || thread_ != nullptr || interval_ == absl::InfiniteDuration()) return;
-  thread_ = new std::thread([this] { Run(); });
+absl::Status IdleReleaser::StartIfWanted() {
+  if (!begun_ || stopped_ || thread_ != nullptr || interval_ == absl::InfiniteDuration()) return absl::OkStatus();
+  try {
+    thread_ = new std::thread([this] { Run(); });
+  } catch (const std::system_error& error) {
+    return absl::ResourceExhaustedError(error.what());
+  }
+  return absl::OkStatus();
 }
 
 void IdleReleaser::AwaitCall() { absl::MutexLock lock(&calling_); }

@@ -7,6 +7,7 @@
 #include <thread>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/status/status.h"
 #include "absl/synchronization/mutex.h"
 #include "absl/time/time.h"
 
@@ -27,10 +28,12 @@ class IdleReleaser {
   IdleReleaser(const IdleReleaser&) = delete;
   IdleReleaser& operator=(const IdleReleaser&) = delete;
 
-  // The length of all intervals from now on; infinite: no calls. Starts no thread.
-  void SetInterval(absl::Duration interval) ABSL_LOCKS_EXCLUDED(mutex_);
+  // These two fail where there should be a thread now and the system gives none; whichever is called next tries again.
+
+  // The length of all intervals from now on; infinite: no calls. Starts no thread before Begin.
+  absl::Status SetInterval(absl::Duration interval) ABSL_LOCKS_EXCLUDED(mutex_);
   // There is something to call for: from now on there is a thread whenever there is an interval.
-  void Begin() ABSL_LOCKS_EXCLUDED(mutex_);
+  absl::Status Begin() ABSL_LOCKS_EXCLUDED(mutex_);
   // Returns when no call is going on; the next one sees what was done before.
   void AwaitCall() ABSL_LOCKS_EXCLUDED(calling_);
   // Ends the thread, for good.
@@ -46,7 +49,7 @@ class IdleReleaser {
  private:
   static void WaitInRealTime(absl::Mutex& mutex, const absl::Condition& woken, absl::Duration interval);
   void Run();
-  void StartIfWanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
+  absl::Status StartIfWanted() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
 
   const Release release_;
   const Wait wait_;

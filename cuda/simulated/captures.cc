@@ -50,6 +50,10 @@ Error Captures::Query(const Stream& stream, Info* info) const {
       fault != Error::kSuccess) {
     return fault;
   }
+  {
+    std::lock_guard lock(state_.mutex);
+    if (!state_.ImplicitCaptures(stream).empty()) return Error::kCaptureImplicit;
+  }
   *info = InfoOf(stream);
   return Error::kSuccess;
 }

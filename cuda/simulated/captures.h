@@ -33,7 +33,8 @@ class Captures {
   // `graph` is null unless this returns kSuccess.
   Error End(Stream& stream, std::shared_ptr<Graph>* graph);
   Info InfoOf(const Stream& stream) const;
-  // As cudaStreamIsCapturing: counted, and may fail by plan.
+  // As cudaStreamIsCapturing: counted, and may fail by plan. kCaptureImplicit of a legacy stream while a blocking one
+  // of its context is being captured, which goes on.
   Error Query(const Stream& stream, Info* info) const;
   Error UpdateTail(Stream& stream, std::vector<Node*> tail, bool replace);
   // Before each call that could disturb a capture (cudaMalloc, cudaFree, cudaEventQuery, ...): what the call is to

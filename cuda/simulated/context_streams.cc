@@ -14,6 +14,11 @@ Error ContextStreams::Synchronize() {
     return fault;
   }
   if (const Error error = Captures(state_).CheckForbidden(); error != Error::kSuccess) return error;
+  {
+    // Whatever the modes are: those are for calls that may disturb a capture, and this one always does.
+    std::lock_guard lock(state_.mutex);
+    if (const Error error = ForbiddenInCaptures(); error != Error::kSuccess) return error;
+  }
   Wait();
   return Error::kSuccess;
 }

@@ -17,6 +17,7 @@ class ContextStreams {
  public:
   ContextStreams(StreamsState& state, const Context& context) : state_(state), context_(context) {}
 
+  // kCaptureUnsupported if one of the streams is being captured, whose capture is invalidated then.
   Error Synchronize();
   // As Synchronize, but part of another call (such as cudaFree), so not counted.
   void Wait();
@@ -30,7 +31,7 @@ class ContextStreams {
 
  private:
   // The following need the lock.
-  // kCaptureUnsupported if one of the streams is being captured, whose capture is invalidated then.
+  // As Synchronize.
   Error ForbiddenInCaptures();
   Nanoseconds BusyUntil() const;
   // The same, in the order that the program has made rather than in time. Empty without a checker.

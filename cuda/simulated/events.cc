@@ -83,6 +83,7 @@ Error Events::Record(Event* event, Stream& stream) {
   std::lock_guard lock(state_.mutex);
   if (!state_.events.Contains(event) || event->gpu() != stream.gpu) return Error::kInvalidHandle;
   if (!stream.capture) {
+    if (const Error error = state_.ForbidImplicit(stream); error != Error::kSuccess) return error;
     event->Record(std::max(state_.Reached(stream), state_.clock.Now()), state_.OrderReached(stream));
     return Error::kSuccess;
   }
@@ -146,6 +147,7 @@ Error Events::StreamWait(Stream& stream, Event* event) {
     stream.capture->Transition(Capture::Cause::kForbiddenCall);
     return Error::kCaptureIsolation;
   }
+  if (const Error error = state_.ForbidImplicit(stream); error != Error::kSuccess) return error;
   stream.busy_until = std::max(stream.busy_until, event->passes_at());
   stream.order.Join(event->order());
   return Error::kSuccess;

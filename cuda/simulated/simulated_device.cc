@@ -21,6 +21,7 @@ absl::Status ToStatus(Error error, const char* call) {
     case Error::kCaptureUnsupported:
     case Error::kCaptureInvalidated:
     case Error::kCaptureIsolation:
+    case Error::kCaptureImplicit:
     case Error::kCapturedEvent:
       return absl::UnavailableError(absl::StrCat(call, ": ", name));
     default:
@@ -113,7 +114,7 @@ absl::StatusOr<Address> SimulatedDevice::Malloc(Bytes size) {
   return start;
 }
 
-absl::Status SimulatedDevice::Free(Address segment) { return ToStatus(machine_.FreeSegment(segment), "free"); }
+absl::Status SimulatedDevice::Free(Address segment) { return ToStatus(machine_.segments().Free(segment), "free"); }
 
 absl::StatusOr<::frugal::Event> SimulatedDevice::Record(::frugal::Stream stream) {
   if (IsFollowed(stream)) return absl::NotFoundError("the stream has been destroyed");

@@ -18,8 +18,9 @@ std::string NameInReports(const Stream& stream) {
   return "stream " + std::to_string(stream.id);
 }
 
-Error ForbiddenInItsCapture(Stream& stream) {
-  if (!stream.capture) return Error::kSuccess;
+// Of a stream whose state is asked for.
+Error ForbiddenInItsCapture(StreamsState& state, Stream& stream) {
+  if (!stream.capture) return state.ForbidImplicit(stream);
   stream.capture->Transition(Capture::Cause::kForbiddenCall);
   return Error::kCaptureUnsupported;
 }
@@ -87,6 +88,7 @@ Error Streams::Enqueue(Stream& stream, Work work) {
       stream.tail = {stream.capture->graph()->Add(std::move(work), stream.tail)};
       return Error::kSuccess;
     }
+    if (const Error error = state_.ForbidImplicit(stream); error != Error::kSuccess) return error;
     const Nanoseconds now = state_.clock.Now();
     const Nanoseconds start = std::max(state_.Reached(stream), now);
     if (state_.late_work != nullptr || work.duration > Nanoseconds(0)) stream.busy_until = start + work.duration;
@@ -118,7 +120,7 @@ Error Streams::Query(Stream& stream) {
   state_.clock.Pass(Calls::kShortestCall);
   const Nanoseconds now = state_.RunDue();
   std::lock_guard lock(state_.mutex);
-  if (const Error error = ForbiddenInItsCapture(stream); error != Error::kSuccess) return error;
+  if (const Error error = ForbiddenInItsCapture(state_, stream); error != Error::kSuccess) return error;
   if (state_.Reached(stream) > now) return Error::kNotReady;
   state_.HostSees(state_.OrderReached(stream));
   return Error::kSuccess;
@@ -130,7 +132,7 @@ Error Streams::Synchronize(Stream& stream) {
   }
   {
     std::lock_guard lock(state_.mutex);
-    if (const Error error = ForbiddenInItsCapture(stream); error != Error::kSuccess) return error;
+    if (const Error error = ForbiddenInItsCapture(state_, stream); error != Error::kSuccess) return error;
   }
   WaitForStream(stream);
   return Error::kSuccess;

@@ -44,6 +44,22 @@ VectorClock StreamsState::OrderReached(const Stream& stream) const {
   return reached;
 }
 
+std::vector<Capture*> StreamsState::ImplicitCaptures(const Stream& stream) const {
+  std::vector<Capture*> found;
+  if (stream.kind != Stream::Kind::kLegacy) return found;
+  streams.ForEach([&](const Stream& other) {
+    const bool ordered = other.context == stream.context && other.kind == Stream::Kind::kBlocking;
+    if (ordered && other.capture) found.push_back(other.capture.get());
+  });
+  return found;
+}
+
+Error StreamsState::ForbidImplicit(const Stream& stream) {
+  const std::vector<Capture*> captures = ImplicitCaptures(stream);
+  for (Capture* capture : captures) capture->Transition(Capture::Cause::kForbiddenCall);
+  return captures.empty() ? Error::kSuccess : Error::kCaptureImplicit;
+}
+
 void StreamsState::HostSees(const VectorClock& order) {
   if (order_checker != nullptr) order_checker->HostSees(order);
 }

@@ -16,6 +16,7 @@
 #include "cuda/simulated/capture.h"
 #include "cuda/simulated/clock.h"
 #include "cuda/simulated/context.h"
+#include "cuda/simulated/error.h"
 #include "cuda/simulated/event.h"
 #include "cuda/simulated/handles.h"
 #include "cuda/simulated/late_work.h"
@@ -64,12 +65,17 @@ struct StreamsState {
   // Tells the order checker, if there is one.
   void HostSees(const VectorClock& order);
 
-  // --- These two need the lock.
+  // --- These need the lock.
 
   // When the work that the stream has now is done.
   Nanoseconds Reached(const Stream& stream) const;
   // The same, in the order that the program has made rather than in time. Empty without a checker.
   VectorClock OrderReached(const Stream& stream) const;
+  // What work of the stream would become part of without being captured itself: of a legacy stream, the captures of
+  // the blocking streams that it is ordered with.
+  std::vector<Capture*> ImplicitCaptures(const Stream& stream) const;
+  // kCaptureImplicit if there are any, which are invalidated then.
+  Error ForbidImplicit(const Stream& stream);
 
   Clock& clock;
   Calls& calls;

@@ -91,7 +91,7 @@ Error VirtualMemory::Map(Address start, Bytes size, HandleId handle) {
   }
   std::lock_guard lock(mutex_);
   const auto it = handles_.find(handle);
-  if (it == handles_.end() || it->second.references == 0 || !IsPages(start, size) || size > it->second.size ||
+  if (it == handles_.end() || it->second.references == 0 || !IsPages(start, size) || size != it->second.size ||
       !IsReserved(start, size)) {
     return Error::kInvalidValue;
   }
@@ -310,7 +310,8 @@ VirtualMemory::Mappings::iterator VirtualMemory::FindExact(Address start, Bytes 
   auto it = first;
   for (; it != mappings_.end() && it->first == reached && reached < start + size; ++it)
     reached = reached + it->second.size;
-  return reached == start + size && size > Bytes(0) ? first : mappings_.end();
+  const bool fills = size > Bytes(0) && reached == start + size;
+  return fills && IsReserved(start, size) ? first : mappings_.end();
 }
 
 VirtualMemory::Mappings::const_iterator VirtualMemory::FindAround(Address address) const {

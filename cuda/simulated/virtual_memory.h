@@ -74,13 +74,13 @@ class VirtualMemory {
   // One more reference to the handle that is mapped at `address`.
   Error Retain(Address address, HandleId* handle);
 
-  // kAlreadyMapped if anything is mapped in the range. It stays out of reach until SetAccess.
+  // The whole handle. kAlreadyMapped if anything is mapped in the range. It stays out of reach until SetAccess.
   Error Map(Address start, Bytes size, HandleId handle);
-  // The whole range must be mapped. Host code reaches it if any GPU may. A view takes a mapped handle for each GPU that
-  // may reach it, from now on until it may no more.
+  // The whole range must be mapped, and lie in one reservation. Host code reaches it if any GPU may. A view takes a
+  // mapped handle for each GPU that may reach it, from now on until it may no more.
   Error SetAccess(Address start, Bytes size, const std::vector<GpuAccess>& accesses);
   Error GetAccess(Address address, int gpu, Access* access) const;
-  // Whole views only, without a hole between them.
+  // Whole views of one reservation only, without a hole between them.
   Error Unmap(Address start, Bytes size);
 
   // A descriptor for another process (SharedRange::ToDescriptor). The host keeps memory that was ever exported.
@@ -112,7 +112,8 @@ class VirtualMemory {
   using Mappings = std::map<Address, Mapping>;
 
   bool IsReserved(Address start, Bytes size) const;
-  // The first of the mappings that fill [start, start + size) exactly; end() if they do not.
+  // The first of the mappings that fill [start, start + size) exactly; end() if they do not, or it is no part of one
+  // reservation.
   Mappings::iterator FindExact(Address start, Bytes size);
   Mappings::const_iterator FindAround(Address address) const;
   // What a range takes of limited things.

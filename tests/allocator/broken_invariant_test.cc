@@ -14,12 +14,14 @@
 namespace frugal {
 namespace {
 
-// A driver that hands out the first range twice, so that blocks would share their addresses.
+// A driver that hands out the first range twice, so that blocks would share their addresses; and whose events end a
+// free that needs one, in one way or another.
 class RepeatingDevice final : public ForwardingDevice {
  public:
   using ForwardingDevice::ForwardingDevice;
 
   void Repeat() { repeats_ = true; }
+  void Break() { breaks_ = true; }
 
   absl::StatusOr<Address> Reserve(Bytes size) override {
     if (repeats_) return first_;
@@ -27,16 +29,26 @@ class RepeatingDevice final : public ForwardingDevice {
     if (first_ == Address() && range.ok()) first_ = *range;
     return range;
   }
+  absl::StatusOr<Event> Record(Stream stream) override {
+    FRUGAL_CHECK(!breaks_);
+    return ForwardingDevice::Record(stream);
+  }
 
  private:
   Address first_;
   bool repeats_ = false;
+  bool breaks_ = false;
 };
 
 // What the allocator leaves behind once it is broken stays, here as in a program.
 struct Broken {
   explicit Broken(Reclaimer* reclaimer) : allocator(repeating, directory, reclaimer) {}
 
+  // The free of what is held breaks the allocator.
+  void BreakFree() {
+    EXPECT_TRUE(allocator.RecordStream(held, kSide).ok());
+    repeating.Break();
+  }
   int64_t allocated() const { return allocator.GetStatistics().allocated_bytes[SizeGroup::kAll].current; }
 
   sim::SimulatedDevice device{{.memory = MiB(64)}};
@@ -122,38 +134,28 @@ TEST(BrokenInvariantDeathTest, GivesNothingBackWhenTheAllocatorEnds) {
   EXPECT_EXIT(end(), testing::ExitedWithCode(0), "");
 }
 
-// Fails, in one way or another, when a block is given back.
-class FailingObserver : public Observer {
- public:
-  enum class Way { kCheck, kException };
-  explicit FailingObserver(Way way) : way_(way) {}
-  void OnMemoryEvent(const MemoryEvent& event) override {
-    if (event.kind != MemoryEvent::Kind::kFreeRequested) return;
-    FRUGAL_CHECK(way_ != Way::kCheck);
-    throw std::runtime_error("of the observer's own");
-  }
-  void DropAnnotation(void* /*annotation*/) override {}
-
- private:
-  const Way way_;
-};
-
 TEST(BrokenInvariant, FoundInAFreeEndsTheUseOfTheAllocatorToo) {
   Broken& broken = MakeOne();
-  FailingObserver observer(FailingObserver::Way::kCheck);
-  broken.allocator.settings().SetObserver(&observer);
+  broken.BreakFree();
   EXPECT_EQ(broken.allocator.Free(broken.held).value_or(Bytes(-1)), Bytes(0)) << "a deleter has nobody to tell";
   EXPECT_TRUE(absl::IsDataLoss(broken.allocator.inspect().Health()));
   EXPECT_TRUE(absl::IsDataLoss(broken.allocator.Allocate(MiB(4), kMain).status()));
-  broken.allocator.settings().SetObserver(nullptr);
 }
 
-// A free that an observer's exception cuts short leaves a block that nobody has and that is not free.
+// Throws where an observer must not: with the locks held, in the midst of a change.
+class UnfitObserver : public Observer {
+ public:
+  void OnMemoryEvent(const MemoryEvent& /*event*/) override {}
+  void DropAnnotation(void* /*annotation*/) override {}
+  const void* Origin() const override { throw std::runtime_error("of the observer's own"); }
+};
+
+// A free that an exception cuts short leaves a block that nobody has and that is not free.
 TEST(BrokenInvariant, IsFoundByTheNextCallOfFullChecksAlone) {
   for (const CheckLevel level : {CheckLevel::kOff, CheckLevel::kFast, CheckLevel::kFull}) {
     Broken& broken = MakeOne();
     broken.allocator.settings().SetCheckLevel(level);
-    FailingObserver observer(FailingObserver::Way::kException);
+    UnfitObserver observer;
     broken.allocator.settings().SetObserver(&observer);
     EXPECT_THROW((void)broken.allocator.Free(broken.held), std::runtime_error);
     broken.allocator.settings().SetObserver(nullptr);
@@ -167,10 +169,8 @@ class BreakingReclaimer : public Reclaimer {
  public:
   bool ReleaseCaches() override {
     asked += "caches ";
-    FailingObserver observer(FailingObserver::Way::kCheck);
-    broken->allocator.settings().SetObserver(&observer);
+    broken->BreakFree();
     EXPECT_TRUE(broken->allocator.Free(broken->held).ok());
-    broken->allocator.settings().SetObserver(nullptr);
     return true;
   }
   bool CollectGarbage() override {

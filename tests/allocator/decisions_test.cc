@@ -63,7 +63,7 @@ class Decisions : public testing::TestWithParam<Work> {
   Decisions()
       : device_({.memory = work_.memory, .virtual_memory = work_.virtual_memory}),
         allocator_(device_, directory_, nullptr) {
-    allocator_.settings().SetLimit(work_.limit, nullptr, nullptr);
+    allocator_.settings().limit().Set(work_.limit);
     for (int i = 0; i < work_.sizes; ++i) sizes_.push_back(Bytes(Draw(work_.least.count(), work_.most.count())));
   }
 

@@ -59,15 +59,14 @@ TEST_F(Growth, LeavesTheReserveToTheDriver) {
 }
 
 TEST_F(Growth, CountsWhatTheLimitLeaves) {
-  allocator_->settings().SetLimit(kPageSize * 39, nullptr, nullptr);
+  allocator_->settings().limit().Set(kPageSize * 39);
   AllocatePages(8);
   ExpectRemapped();
 }
 
 TEST_F(Growth, CountsWhatOthersHoldBelowTheLimit) {
-  Bytes others = kPageSize;
-  allocator_->settings().SetLimit(
-      kPageSize * 40, [](void* held) { return *static_cast<Bytes*>(held); }, &others);
+  allocator_->settings().limit().Set(kPageSize * 40);
+  ASSERT_TRUE(allocator_->settings().limit().Take(kPageSize));
   AllocatePages(8);
   ExpectRemapped();
 }

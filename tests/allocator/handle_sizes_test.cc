@@ -38,7 +38,7 @@ TEST_F(HandleSizes, AreOfOnePageForSmallBlocks) {
 }
 
 TEST_F(HandleSizes, FollowTheLimitWhereItIsLessThanWhatTheDeviceHas) {
-  allocator_->settings().SetLimit(Pages(8).bytes(), nullptr, nullptr);
+  allocator_->settings().limit().Set(Pages(8).bytes());
   AllocatePages(4);
   EXPECT_EQ(log_.TakeCreated(), Sizes({2, 2}));
 }

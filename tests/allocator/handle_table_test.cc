@@ -25,7 +25,9 @@ class HandleTableTest : public AllocatorTest {
     return arenas_.Get(kMain, SizeClass::kLarge).AddExtent(Extent::Kind::kMovable, *start, kPageSize * 32);
   }
   Handle* Create(int64_t pages) {
-    absl::StatusOr<Handle*> handle = table_.Create(pages);
+    limit_.TakeAnyway(Pages(pages).bytes());
+    Reservation promised(limit_, Pages(pages).bytes());
+    absl::StatusOr<Handle*> handle = table_.Create(pages, SizeGroup::kLarge, promised);
     EXPECT_TRUE(handle.ok()) << handle.status();
     return *handle;
   }
@@ -52,7 +54,8 @@ class HandleTableTest : public AllocatorTest {
   StreamClocks clocks_{device_, ledger_, nullptr};
   ArenaSet arenas_{clocks_, ledger_};
   HeldLocks books_;
-  HandleTable table_{device_, clocks_, books_.lock()};
+  SharedLimit limit_;
+  HandleTable table_{device_, clocks_, ledger_, limit_, books_.lock()};
   Extent& extent_;
 };
 

@@ -66,6 +66,30 @@ TEST_F(InPlace, ARangeThatIsNotOursIsRefusedWhole) {
   EXPECT_EQ(allocator_->Trim().value_or(Bytes(0)), MiB(8));
 }
 
+TEST_F(InPlace, WhatIsNotHandedOutIsRefusedAndStaysAsFreeAsItWas) {
+  const Address block = Allocate(MiB(8));
+  const Address other = Allocate(MiB(8));
+  ASSERT_EQ(other, block + MiB(8));
+  Free(block);
+  EXPECT_TRUE(absl::IsNotFound(allocator_->KeepInPlace(block, MiB(8), true))) << "free";
+  EXPECT_TRUE(absl::IsNotFound(allocator_->KeepInPlace(block + MiB(6), MiB(4), true))) << "free in part";
+  UseOn(other, kSide, 100);
+  Free(other);
+  EXPECT_TRUE(absl::IsNotFound(allocator_->KeepInPlace(other, MiB(8), true))) << "given back, though a stream uses it";
+  AdvanceTo(100);
+  EXPECT_EQ(allocator_->Trim().value_or(Bytes(0)), MiB(16));
+}
+
+TEST_F(InPlace, FreeBytesBesideABlockInItsPageAreRefused) {
+  const Address first = Allocate(KiB(512));
+  const Address second = Allocate(KiB(512));
+  ASSERT_EQ(second, first + KiB(512));
+  ASSERT_TRUE(allocator_->KeepInPlace(first, MiB(1), true).ok()) << "of two blocks";
+  Free(second);
+  EXPECT_TRUE(absl::IsNotFound(allocator_->KeepInPlace(first, MiB(1), true)));
+  EXPECT_TRUE(allocator_->KeepInPlace(first, MiB(1), false).ok()) << "as it was kept";
+}
+
 TEST_F(InPlace, WithRemappingOffNothingMovesAndMemoryGoesBackBeforeItIsOut) {
   allocator_->settings().SetRemapping(false);
   std::vector<Address> blocks;

@@ -14,14 +14,17 @@ class MemoryLimitTest : public testing::Test {
   Bytes Left(Bytes held) {
     const absl::StatusOr<MemoryInfo> device = memory_limit_.Ask();
     EXPECT_TRUE(device.ok()) << device.status();
-    return device.ok() ? memory_limit_.Left(*device, held) : Bytes(-1);
+    shared_.TakeAnyway(held);
+    const Bytes left = device.ok() ? memory_limit_.Left(*device) : Bytes(-1);
+    shared_.GiveBack(held);
+    return left;
   }
 
   // Of which 54 MiB are free.
   sim::SimulatedDevice device_{{.memory = MiB(64)}};
   HeldLocks books_;
-  MemoryLimit memory_limit_{device_, books_.lock()};
-  Bytes others_ = MiB(6);
+  SharedLimit shared_;
+  MemoryLimit memory_limit_{device_, shared_, books_.lock()};
 };
 
 TEST_F(MemoryLimitTest, LeavesWhatIsFreeOnTheDevice) { EXPECT_EQ(Left(MiB(10)), MiB(54)); }
@@ -34,21 +37,21 @@ TEST_F(MemoryLimitTest, LeavesTheReserveToTheDriver) {
 }
 
 TEST_F(MemoryLimitTest, LeavesWhatIsMissingToTheLimitIfThatIsLess) {
-  memory_limit_.SetLimit(MiB(20), nullptr, nullptr);
+  shared_.Set(MiB(20));
   EXPECT_EQ(Left(MiB(8)), MiB(12));
   EXPECT_EQ(Left(MiB(24)), Bytes(0));
-  memory_limit_.SetLimit(MiB(100), nullptr, nullptr);
+  shared_.Set(MiB(100));
   EXPECT_EQ(Left(MiB(10)), MiB(54));
 }
 
 TEST_F(MemoryLimitTest, CountsWhatOthersHoldBelowTheLimit) {
-  memory_limit_.SetLimit(
-      MiB(20), [](void* others) { return *static_cast<Bytes*>(others); }, &others_);
+  shared_.Set(MiB(20));
+  shared_.TakeAnyway(MiB(6));
   EXPECT_EQ(Left(MiB(8)), MiB(6));
 }
 
 TEST_F(MemoryLimitTest, DoesNotTakeTheReserveFromTheLimit) {
-  memory_limit_.SetLimit(MiB(20), nullptr, nullptr);
+  shared_.Set(MiB(20));
   memory_limit_.SetReserve(MiB(4));
   EXPECT_EQ(Left(MiB(8)), MiB(12));
 }

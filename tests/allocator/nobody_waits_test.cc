@@ -189,7 +189,7 @@ class NobodyWaits : public testing::TestWithParam<Hold> {
     EXPECT_LE(segments, kMemory);
     EXPECT_GT(allocator_.GetStatistics().allocation[SizeGroup::kAll].current, 0);
     EXPECT_LE(allocator_.inspect().Held(), kMemory);
-    EXPECT_EQ(allocator_.settings().Limit(), kUnlimited);
+    EXPECT_EQ(allocator_.settings().limit().most(), kUnlimited);
     EXPECT_TRUE(allocator_.MarkUse().ok());
     EXPECT_TRUE(allocator_.inspect().Health().ok());
     allocator_.inspect().CheckInvariants();

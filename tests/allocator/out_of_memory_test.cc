@@ -40,13 +40,13 @@ TEST_F(OutOfMemory, ARequestThatCannotFitTakesNothingFromTheDevice) {
 }
 
 TEST_F(OutOfMemory, TheLimitCountsWhatOthersHold) {
-  static Bytes others = MiB(16);
-  allocator_->settings().SetLimit(
-      MiB(32), [](void*) { return others; }, nullptr);
+  SharedLimit& limit = allocator_->settings().limit();
+  limit.Set(MiB(32));
+  ASSERT_TRUE(limit.Take(MiB(16)));
   EXPECT_TRUE(IsOutOfMemory(MiB(18)));
   EXPECT_EQ(LastOutOfMemory().limit, MiB(32));
   Allocate(MiB(16));
-  others = MiB(0);
+  limit.GiveBack(MiB(16));
   Allocate(MiB(16));
 }
 

@@ -61,7 +61,7 @@ TEST_F(Figures, PeaksStayUntilTheyAreReset) {
 }
 
 TEST_F(Figures, HandlesThatMoveChangeTheirGroupAndNotTheTotal) {
-  allocator_->settings().SetLimit(kPageSize, nullptr, nullptr);
+  allocator_->settings().limit().Set(kPageSize);
   Free(Allocate(MiB(2)));
   Allocate(Bytes(512));
   const Statistics now = statistics();

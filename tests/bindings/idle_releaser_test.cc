@@ -1,5 +1,6 @@
 #include "bindings/threads/idle_releaser.h"
 
+#include <pthread.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -82,8 +83,8 @@ class IdleReleaserTest : public testing::Test {
 };
 
 TEST_F(IdleReleaserTest, CallsAtTheEndOfEachInterval) {
-  releaser_.SetInterval(kInterval);
-  releaser_.Begin();
+  ASSERT_TRUE(releaser_.SetInterval(kInterval).ok());
+  ASSERT_TRUE(releaser_.Begin().ok());
   for (int i = 1; i <= 3; ++i) {
     EXPECT_EQ(calls(), i - 1);
     time_.EndInterval(kInterval);
@@ -92,18 +93,18 @@ TEST_F(IdleReleaserTest, CallsAtTheEndOfEachInterval) {
 }
 
 TEST_F(IdleReleaserTest, ANewIntervalBeginsAtOnce) {
-  releaser_.Begin();
-  releaser_.SetInterval(kInterval);
+  ASSERT_TRUE(releaser_.Begin().ok());
+  ASSERT_TRUE(releaser_.SetInterval(kInterval).ok());
   time_.EndInterval(kInterval);
   AwaitCalls(1);
-  releaser_.SetInterval(absl::Hours(1));
+  ASSERT_TRUE(releaser_.SetInterval(absl::Hours(1)).ok());
   time_.EndInterval(absl::Hours(1));
   AwaitCalls(2);
 }
 
 TEST_F(IdleReleaserTest, StopDoesNotWaitForTheIntervalToEnd) {
-  releaser_.SetInterval(kInterval);
-  releaser_.Begin();
+  ASSERT_TRUE(releaser_.SetInterval(kInterval).ok());
+  ASSERT_TRUE(releaser_.Begin().ok());
   releaser_.Stop();
   EXPECT_EQ(calls(), 0);
 }
@@ -123,8 +124,8 @@ TEST(IdleReleaserStuckTest, ACallThatDoesNotEndIsLeftToItself) {
   };
   const auto no_wait = [](absl::Mutex&, const absl::Condition&, absl::Duration) {};
   static auto* const releaser = new IdleReleaser(call, no_wait);
-  releaser->SetInterval(kInterval);
-  releaser->Begin();
+  ASSERT_TRUE(releaser->SetInterval(kInterval).ok());
+  ASSERT_TRUE(releaser->Begin().ok());
   {
     absl::MutexLock lock(&driver->mutex);
     driver->mutex.Await(absl::Condition(&driver->is_called));
@@ -134,21 +135,57 @@ TEST(IdleReleaserStuckTest, ACallThatDoesNotEndIsLeftToItself) {
   driver->answers = true;
 }
 
+// While it lives, no thread can be started.
+class NoThreads {
+ public:
+  NoThreads() {
+    EXPECT_EQ(pthread_getattr_default_np(&before_), 0);
+    pthread_attr_t attributes;
+    pthread_attr_init(&attributes);
+    // More than there are addresses.
+    EXPECT_EQ(pthread_attr_setstacksize(&attributes, size_t{1} << 60), 0);
+    EXPECT_EQ(pthread_setattr_default_np(&attributes), 0);
+    pthread_attr_destroy(&attributes);
+  }
+  ~NoThreads() {
+    EXPECT_EQ(pthread_setattr_default_np(&before_), 0);
+    pthread_attr_destroy(&before_);
+  }
+  NoThreads(const NoThreads&) = delete;
+  NoThreads& operator=(const NoThreads&) = delete;
+
+ private:
+  pthread_attr_t before_;
+};
+
+TEST_F(IdleReleaserTest, AThreadThatCannotBeStartedIsAnErrorAndIsTriedAgain) {
+  {
+    const NoThreads none;
+    EXPECT_TRUE(releaser_.SetInterval(kInterval).ok()) << "nothing was begun";
+    EXPECT_TRUE(absl::IsResourceExhausted(releaser_.Begin()));
+    EXPECT_TRUE(absl::IsResourceExhausted(releaser_.SetInterval(absl::Hours(1))));
+    EXPECT_TRUE(releaser_.SetInterval(absl::InfiniteDuration()).ok()) << "none is wanted";
+    EXPECT_TRUE(absl::IsResourceExhausted(releaser_.SetInterval(kInterval)));
+  }
+  ASSERT_TRUE(releaser_.Begin().ok());
+  time_.EndInterval(kInterval);
+  AwaitCalls(1);
+}
+
 TEST(IdleReleaserProcessTest, AChildByForkHasNoThreadAndMayBeginAnew) {
 #ifdef __SANITIZE_THREAD__
   GTEST_SKIP() << "ThreadSanitizer ends a forked child that starts a thread";
 #endif
   static auto* const releaser = new IdleReleaser([] {});
   releaser->GuardProcess();
-  releaser->SetInterval(kInterval);
-  releaser->Begin();
+  ASSERT_TRUE(releaser->SetInterval(kInterval).ok());
+  ASSERT_TRUE(releaser->Begin().ok());
   const pid_t child = fork();
   if (child == 0) {
     releaser->AwaitCall();
-    releaser->SetInterval(absl::Hours(1));
-    releaser->Begin();
+    const bool begins = releaser->SetInterval(absl::Hours(1)).ok() && releaser->Begin().ok();
     releaser->Stop();
-    _exit(7);
+    _exit(begins ? 7 : 1);
   }
   int status = 0;
   ASSERT_EQ(waitpid(child, &status, 0), child);

@@ -394,3 +394,31 @@ report(ended=not any(torch.cuda.memory._snapshot()["device_traces"]))
 """
     )
     assert (result["older"], result["newer"], result["ended"]) == (True, True, True)
+
+
+def test_a_system_without_another_thread_costs_idle_release_alone_and_that_is_said_once():
+    result = run_python(
+        """
+import ctypes, os
+import frugal_alloc, torch
+torch.cuda.init()  # starts what threads PyTorch and CUDA have
+threads = ctypes.CDLL(None)
+usual, none = (ctypes.create_string_buffer(256) for _ in range(2))
+for attributes in (usual, none):
+    assert threads.pthread_getattr_default_np(attributes) == 0
+assert threads.pthread_attr_setstacksize(none, ctypes.c_size_t(1 << 60)) == 0  # more than there are addresses
+assert threads.pthread_setattr_default_np(none) == 0
+frugal_alloc.enable(idle_release=3600, publish="off")
+tensor = torch.empty(1 << 20, device="cuda")
+report(ours=frugal_alloc._native.load().owns(tensor.data_ptr()))
+frugal_alloc.enable(idle_release=1800)
+assert threads.pthread_setattr_default_np(usual) == 0
+before = len(os.listdir("/proc/self/task"))
+frugal_alloc.enable(idle_release=3600)
+report(started=len(os.listdir("/proc/self/task")) - before)
+"""
+    )
+    assert result["status"] == 0, result["stderr"]
+    assert result["ours"]
+    assert result["stderr"].count("there is no thread for idle_release") == 1, result["stderr"]
+    assert result["started"] == 1

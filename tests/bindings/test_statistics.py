@@ -200,6 +200,19 @@ def test_trim_returns_what_went_back():
     assert trim() == 0
 
 
+def test_emptying_the_cache_counts_as_one_wait_for_all_streams():
+    def waits():
+        return torch.cuda.memory_stats()["num_sync_all_streams"]
+
+    for tensors in ([], [empty(MIB)], [empty(MIB), empty(30 * MIB)]):
+        before = waits()
+        tensors.clear()
+        torch.cuda.empty_cache()
+        assert waits() == before + 1
+    torch.cuda.reset_accumulated_memory_stats()
+    assert waits() == 0
+
+
 def test_fraction_is_read_back():
     torch.cuda.set_per_process_memory_fraction(0.5)
     assert torch.cuda.get_per_process_memory_fraction() == 0.5

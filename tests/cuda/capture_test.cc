@@ -1,11 +1,13 @@
 #include "cuda/simulated/capture.h"
 
 #include <chrono>
+#include <functional>
 #include <memory>
 #include <string>
 #include <thread>
 #include <tuple>
 #include <utility>
+#include <vector>
 
 #include "cuda/simulated/machine.h"
 #include "cuda/simulated/thread_state.h"
@@ -196,6 +198,54 @@ TEST_F(CaptureTest, OtherThreadsAreForbiddenByAGlobalCaptureUnlessTheirModeIsLes
     EXPECT_EQ(check_elsewhere(thread), expected);
     const Error ended = End(stream_);
     EXPECT_EQ(ended, expected == Error::kSuccess ? Error::kSuccess : Error::kCaptureInvalidated);
+  }
+}
+
+TEST_F(CaptureTest, WaitingForAContextInvalidatesItsCapturesWhateverTheirModes) {
+  for (const CaptureMode mode : {CaptureMode::kGlobal, CaptureMode::kThreadLocal, CaptureMode::kRelaxed}) {
+    SCOPED_TRACE(static_cast<int>(mode));
+    ThisThread().capture_mode = CaptureMode::kRelaxed;
+    Begin(stream_, mode);
+    EXPECT_EQ(streams_.of(0).Synchronize(), Error::kCaptureUnsupported);
+    EXPECT_EQ(End(stream_), Error::kCaptureInvalidated);
+    EXPECT_EQ(streams_.of(0).Synchronize(), Error::kSuccess);
+  }
+}
+
+// A capture of a blocking stream, and what the legacy stream of its context must not do meanwhile, as the program would
+// make it part of the capture.
+class ImplicitCaptureTest : public CaptureTest {
+ protected:
+  Stream& blocking_ = NewStream(Stream::Kind::kBlocking);
+  Stream& legacy_ = *streams_.Find(Streams::kLegacyHandle, 0);
+};
+
+TEST_F(ImplicitCaptureTest, WhetherTheLegacyStreamIsCapturedHasNoAnswerAndTheCaptureGoesOn) {
+  Captures::Info info;
+  Begin(blocking_, CaptureMode::kRelaxed);
+  EXPECT_EQ(streams_.captures().Query(legacy_, &info), Error::kCaptureImplicit);
+  EXPECT_EQ(End(blocking_), Error::kSuccess);
+  EXPECT_EQ(streams_.captures().Query(legacy_, &info), Error::kSuccess);
+  Begin(stream_, CaptureMode::kRelaxed);
+  EXPECT_EQ(streams_.captures().Query(legacy_, &info), Error::kSuccess) << "of a stream that it has no order with";
+  EXPECT_EQ(End(stream_), Error::kSuccess);
+}
+
+TEST_F(ImplicitCaptureTest, NothingIsAskedOfTheLegacyStreamWithoutEndingTheCapture) {
+  Event* const event = RecordOn(stream_);
+  const std::vector<std::function<Error()>> calls = {
+      [&] { return streams_.Enqueue(legacy_, {}); },
+      [&] { return streams_.Query(legacy_); },
+      [&] { return streams_.Synchronize(legacy_); },
+      [&] { return streams_.events().Record(event, legacy_); },
+      [&] { return streams_.events().StreamWait(legacy_, event); },
+  };
+  for (size_t i = 0; i < calls.size(); ++i) {
+    SCOPED_TRACE(i);
+    EXPECT_EQ(calls[i](), Error::kSuccess);
+    Begin(blocking_, CaptureMode::kRelaxed);
+    EXPECT_EQ(calls[i](), Error::kCaptureImplicit);
+    EXPECT_EQ(End(blocking_), Error::kCaptureInvalidated);
   }
 }
 

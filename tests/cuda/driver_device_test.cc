@@ -2,6 +2,7 @@
 
 #include <memory>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -248,6 +249,46 @@ TEST_F(DriverDeviceTest, NewPeerIsLetIntoWhatIsMappedAndWhatWillBe) {
   ASSERT_TRUE(device_->Unmap(first, kPageSize).ok());
   ASSERT_TRUE(device_->Unmap(second, kPageSize * 3).ok());
   MappedRange(1);
+}
+
+TEST_F(DriverDeviceTest, NewPeerIsLetIntoRangesThatLieSideBySideOneByOne) {
+  // The simulated driver refuses a call that reaches from one reservation into the next.
+  const Bytes size = kPageSize * 2;
+  const Address both = *device_->Reserve(size * 2);
+  ASSERT_TRUE(device_->Unreserve(both, size * 2).ok());
+  const Address first = MappedRange(2);
+  const Address second = MappedRange(2);
+  ASSERT_TRUE(first + size == second || second + size == first) << first.value() << " " << second.value();
+  EXPECT_TRUE(device_->AllowPeer(1).ok());
+  for (const Address range : {first, second}) {
+    EXPECT_TRUE(*MayReach(1, range + kPageSize));
+    ASSERT_TRUE(device_->Unmap(range, size).ok());
+    ASSERT_TRUE(device_->Unreserve(range, size).ok());
+  }
+}
+
+TEST_F(DriverDeviceTest, EventOfAnotherContextGoesWithAContextThoughTheThreadHasNone) {
+  // The simulated driver, as the manual has it, destroys no event for a thread without one.
+  ASSERT_EQ(SIMULATED(cudaSetDevice)(1), cudaSuccess);
+  CUcontext other = nullptr;
+  ASSERT_EQ(SIMULATED(cuCtxGetCurrent)(&other), CUDA_SUCCESS);
+  const Event event = *device_->Record(Stream{0, reinterpret_cast<uint64_t>(other)});
+  ASSERT_EQ(SIMULATED(cudaSetDevice)(0), cudaSuccess);
+  std::thread([&] { device_->Recycle(event); }).join();
+  ASSERT_EQ(SIMULATED(cudaSetDevice)(0), cudaSuccess);
+  EXPECT_EQ(SIMULATED(cudaEventQuery)(reinterpret_cast<cudaEvent_t>(event.id)), cudaErrorInvalidResourceHandle)
+      << "it is still there";
+}
+
+TEST_F(DriverDeviceTest, MemoryThatCannotBeSeenAtTwoAddressesOrInLargePiecesIsNotReliedOn) {
+  for (const char* plan : {"map@2+=not_supported", "create@2+=invalid_value"}) {
+    SCOPED_TRACE(plan);
+    FailNext(plan);
+    const std::unique_ptr<DriverDevice> device = *DriverDevice::Open(0);
+    EXPECT_FALSE(device->HasVirtualMemory());
+    EXPECT_NE(device->broken_promise(), "");
+    FailNext("");
+  }
 }
 
 TEST_F(DriverDeviceTest, OneFailedCallKeepsNoPeerOut) {

@@ -155,8 +155,9 @@ TEST_F(VirtualMemoryTest, MapsThatOverlapAreRefused) {
   const HandleId handle = Create(kPage * 2);
   EXPECT_EQ(memory_.Map(range, kPage * 2, handle), Error::kAlreadyMapped);
   EXPECT_EQ(memory_.Map(range + kPage * 2, kPage * 2, handle), Error::kAlreadyMapped);
-  EXPECT_EQ(memory_.Map(range + kPage, kPage, handle), Error::kAlreadyMapped);
-  EXPECT_EQ(memory_.Map(range + kPage * 3, kPage, handle), Error::kSuccess);
+  const HandleId page = Create();
+  EXPECT_EQ(memory_.Map(range + kPage, kPage, page), Error::kAlreadyMapped);
+  EXPECT_EQ(memory_.Map(range + kPage * 3, kPage, page), Error::kSuccess);
 }
 
 TEST_F(VirtualMemoryTest, MapNeedsAReservedRangeAndALiveHandle) {
@@ -188,6 +189,28 @@ TEST_F(VirtualMemoryTest, SetAccessNeedsTheWholeRangeMapped) {
   Access access = Access::kRead;
   ASSERT_EQ(memory_.GetAccess(range, 0, &access), Error::kSuccess);
   EXPECT_EQ(access, Access::kNone);
+}
+
+TEST_F(VirtualMemoryTest, HandleIsMappedWhole) {
+  const Address range = Reserve(kPage * 4);
+  const HandleId handle = Create(kPage * 2);
+  EXPECT_EQ(memory_.Map(range, kPage, handle), Error::kInvalidValue);
+  EXPECT_EQ(memory_.Map(range, kPage * 3, handle), Error::kInvalidValue);
+  EXPECT_EQ(memory_.Map(range, kPage * 2, handle), Error::kSuccess);
+}
+
+TEST_F(VirtualMemoryTest, NoCallReachesFromOneReservationIntoTheNext) {
+  const Address both = Reserve(kPage * 4);
+  ASSERT_EQ(memory_.Unreserve(both, kPage * 4), Error::kSuccess);
+  Address start;
+  for (const Address wish : {both, both + kPage * 2}) {
+    ASSERT_EQ(memory_.Reserve(kPage * 2, kPage, wish, &start), Error::kSuccess);
+    ASSERT_EQ(start, wish) << "they lie side by side";
+    MapWithAccess(wish, kPage * 2, Create(kPage * 2));
+  }
+  EXPECT_EQ(memory_.SetAccess(both, kPage * 4, {{1, Access::kReadWrite}}), Error::kInvalidValue);
+  EXPECT_EQ(memory_.Unmap(both, kPage * 4), Error::kInvalidValue);
+  for (const Address one : {both, both + kPage * 2}) EXPECT_EQ(memory_.Unmap(one, kPage * 2), Error::kSuccess);
 }
 
 TEST_F(VirtualMemoryTest, AccessIsKeptForEachGpu) {

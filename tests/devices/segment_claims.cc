@@ -42,17 +42,6 @@ TEST_P(DeviceConformance, ASegmentThatIsLargerThanTheDeviceIsResourceExhausted) 
   EXPECT_TRUE(NamesTheError(status, "OUT_OF_MEMORY"));
 }
 
-TEST_P(DeviceConformance, FreeWaitsForAllWorkOfTheDevice) {
-  const absl::StatusOr<Address> segment = device_.Malloc(MiB(4));
-  ASSERT_TRUE(segment.ok()) << segment.status();
-  const Stream stream = under_test_->NewStream();
-  under_test_->Occupy(stream);
-  const Event event = RecordOn(stream);
-  under_test_->LetWorkEnd();
-  ASSERT_TRUE(device_.Free(*segment).ok());
-  EXPECT_TRUE(HasPassed(event));
-}
-
 TEST_P(DeviceConformance, WithoutVirtualMemoryItsCallsFail) {
   if (device_.HasVirtualMemory()) GTEST_SKIP() << "this device has virtual memory";
   EXPECT_EQ(device_.Reserve(kPageSize).status().code(), absl::StatusCode::kInternal);

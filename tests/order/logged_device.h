@@ -72,7 +72,6 @@ class LoggedDevice final : public ForwardingDevice {
   absl::Status Free(Address segment) override {
     absl::Status status = ForwardingDevice::Free(segment);
     if (!status.ok()) return status;
-    log_.HostSeesAll();
     NoteIfReported(log_.Unmap(segment, segments_.at(segment.value())));
     return status;
   }

@@ -20,7 +20,6 @@ enum class Lie {
   kEventOfAnotherStream,
   kSameHandleAgain,
   kMapsTheHandleBefore,
-  kMapsAPartOfTheHandle,
   kMapsALargeHandleAPageOff,
   kSetsNoAccess,
   kSetsAccessOfAllButTheLast,
@@ -47,7 +46,6 @@ class LyingDevice final : public ForwardingDevice {
     const PhysicalHandle before = std::exchange(mapped_[size], handle);
     if (Lies(Lie::kMapsTheHandleBefore) && before.id != 0) return ForwardingDevice::Map(start, size, before);
     const bool is_large = size > kPageSize;
-    if (Lies(Lie::kMapsAPartOfTheHandle) && is_large) return ForwardingDevice::Map(start, size - kPageSize, handle);
     if (Lies(Lie::kMapsALargeHandleAPageOff) && is_large) return ForwardingDevice::Map(start + kPageSize, size, handle);
     sizes_[start] = size;
     return ForwardingDevice::Map(start, size, handle);
@@ -112,7 +110,6 @@ INSTANTIATE_TEST_SUITE_P(
                     Case{Lie::kEventOfAnotherStream, "EventOfAnotherStream", "may"},
                     Case{Lie::kSameHandleAgain, "SameHandleAgain", "which is in use"},
                     Case{Lie::kMapsTheHandleBefore, "MapsTheHandleBefore", "which is in use"},
-                    Case{Lie::kMapsAPartOfTheHandle, "MapsAPartOfTheHandle", "in part"},
                     Case{Lie::kMapsALargeHandleAPageOff, "MapsALargeHandleAPageOff", ""},
                     Case{Lie::kSetsNoAccess, "SetsNoAccess", "has a page without access"},
                     Case{Lie::kSetsAccessOfAllButTheLast, "SetsAccessOfAllButTheLast", "has a page without access"},

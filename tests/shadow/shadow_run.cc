@@ -296,10 +296,10 @@ void ShadowRun::ReturnIdle(Bytes enough) {
 
 void ShadowRun::SetLimit(Bytes limit, Bytes others) {
   limit_ = limit;
-  others_ = others;
-  allocator_->settings().SetLimit(
-      limit, [](void* held) { return *static_cast<const Bytes*>(held); }, &others_);
-  if (allocator_->settings().Limit() != limit) verdict_.Fail("Limit is not what was set");
+  SharedLimit& shared = allocator_->settings().limit();
+  shared.Set(limit);
+  shared.GiveBack(std::exchange(others_, others));
+  shared.TakeAnyway(others);
 }
 
 void ShadowRun::ExpectOkUnlessFailed(const char* call, const absl::Status& status, int64_t faults_before) {

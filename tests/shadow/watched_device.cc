@@ -65,10 +65,7 @@ absl::StatusOr<Address> WatchedDevice::Malloc(Bytes size) {
 
 absl::Status WatchedDevice::Free(Address segment) {
   absl::Status status = ForwardingDevice::Free(segment);
-  if (!Succeeded(status)) return status;
-  // It waits for all work on the device.
-  order_.HostSawEverything();
-  memory_.SegmentGone(segment);
+  if (Succeeded(status)) memory_.SegmentGone(segment);
   return status;
 }
 

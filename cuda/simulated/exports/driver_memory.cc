@@ -171,7 +171,9 @@ CUresult cuMemAlloc(CUdeviceptr* pointer, size_t size) {
 CUresult cuMemFree(CUdeviceptr pointer) {
   return OnCurrentGpu([&](Machine& machine, int) -> Error {
     if (const Error error = machine.streams().captures().CheckForbidden(); error != Error::kSuccess) return error;
-    return machine.FreeSegment(Address(pointer));
+    machine.streams().RunDue();
+    // Without a wait: of this one CUDA 13 only says that it may.
+    return machine.segments().Free(Address(pointer));
   });
 }
 

@@ -19,6 +19,7 @@ using frugal::sim::OnStream;
 using frugal::sim::Stream;
 using frugal::sim::Streams;
 using frugal::sim::TheMachine;
+using frugal::sim::ThisThread;
 using frugal::sim::ToGreenHandle;
 using frugal::sim::ToHandle;
 using frugal::sim::ToResult;
@@ -37,9 +38,11 @@ CUresult CreateStream(CUstream* stream, unsigned flags, int priority, const char
       function);
 }
 
-// Calls `body` with the streams and the event, which none of the functions needs a context for.
+// Calls `body` with the streams and the event. Any context will do, but the manual names CUDA_ERROR_INVALID_CONTEXT for
+// each of the functions.
 template <typename Body>
 CUresult OnEvent(CUevent event, Body body, const char* function = __builtin_FUNCTION()) {
+  if (ThisThread().context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   if (const Error error = CheckEvent(event, function); error != Error::kSuccess) return ToResult(error);
   const InDriver scope;
   return ToResult(body(TheMachine().streams(), reinterpret_cast<Event*>(event)));
@@ -137,7 +140,7 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
 }
 
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
-  auto& current = frugal::sim::ThisThread().capture_mode;
+  auto& current = ThisThread().capture_mode;
   const auto previous = static_cast<CUstreamCaptureMode>(current);
   current = static_cast<frugal::sim::CaptureMode>(*mode);
   *mode = previous;
@@ -158,7 +161,10 @@ CUresult cuEventCreate(CUevent* event, unsigned) {
   });
 }
 
-CUresult cuEventDestroy(CUevent event) { return ToResult(frugal::sim::DestroyEvent(event, __func__)); }
+CUresult cuEventDestroy(CUevent event) {
+  if (ThisThread().context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  return ToResult(frugal::sim::DestroyEvent(event, __func__));
+}
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
   return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& marked, Event* recorded) {
