@@ -32,10 +32,10 @@ struct MemoryEvent {
 class Observer {
  public:
   virtual ~Observer() = default;
-  // Called in the order in which things happened, one at a time, with no lock of the allocator's held, by the thread that
-  // did it or another that called the allocator then. It may call the allocator; what that does is told afterwards. What
-  // it throws is thrown by the allocator's call that did it, once that has done its work: a block that was to be handed
-  // out is given back first.
+  // Called in the order in which things happened, one at a time, with no lock of the allocator's held, by the thread
+  // that did it or another that called the allocator then. It may call the allocator; what that does is told
+  // afterwards. What it throws is thrown by the allocator's call that did it, once that has done its work: a block that
+  // was to be handed out is given back first.
   virtual void OnMemoryEvent(const MemoryEvent& event) = 0;
   // The block that carried `annotation` is free again: the annotation has no owner now. Called as above.
   virtual void DropAnnotation(void* annotation) = 0;

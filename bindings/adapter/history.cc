@@ -131,7 +131,8 @@ void History::Configure(bool enabled, CreateContextFn create_context, size_t max
   UpdateListening();
 }
 
-void History::AttachTracker(caching::AllocatorTraceTracker tracker) {
+void History::AttachTracker(caching::AllocatorTraceTracker tracker, DescribeAskerFn describe) {
+  if (describe != nullptr) describe_asker_.store(describe, std::memory_order_release);
   absl::MutexLock lock(&mutex_);
   auto trackers = std::make_shared<Trackers>(*trackers_);
   trackers->push_back(std::move(tracker));

@@ -84,10 +84,9 @@ class History {
   void Configure(bool enabled, CreateContextFn create_context, size_t max_entries, RecordContext when, bool clear,
                  const std::vector<std::string>& skip_actions);
   bool enabled() const { return enabled_.load(std::memory_order_relaxed); }
-  void AttachTracker(caching::AllocatorTraceTracker tracker);
-  // Operations that ask for memory keep what `describe` says of their thread from now on.
   using DescribeAskerFn = Asker (*)();
-  void KeepAskers(DescribeAskerFn describe) { describe_asker_.store(describe, std::memory_order_release); }
+  // Unless `describe` is null, operations that ask for memory keep what it says of their thread from now on.
+  void AttachTracker(caching::AllocatorTraceTracker tracker, DescribeAskerFn describe = nullptr);
 
   // The calling thread's compile contexts (torch.compile names what it runs).
   static void PushCompileContext(std::string context);

@@ -125,8 +125,7 @@ Journal::Started Journal::Start() {
 
 void Journal::Attach(TorchAllocator& ours) {
   if (std::exchange(in_ours_, true)) return;
-  ours.history().KeepAskers(DescribeAsker);
-  ours.history().AttachTracker([this](const TraceEntry& event) { Note(event); });
+  ours.history().AttachTracker([this](const TraceEntry& event) { Note(event); }, DescribeAsker);
   ours.gpus().AttachHistory();
 }
 
