@@ -26,7 +26,7 @@ void ObserverQueue::Call::Finish() {
   is_finished_ = true;
   current = outer_;
   queue_.Tell(*this);
-  if (failure_ != nullptr) std::rethrow_exception(failure_);
+  if (!failure_.is_empty()) failure_.Throw();
 }
 
 void ObserverQueue::Note(MemoryEvent event) {
@@ -77,7 +77,7 @@ void ObserverQueue::Tell(const Noted& noted, Call& by) {
     }
   } catch (...) {
     Call& call = noted.call != nullptr ? *noted.call : by;
-    if (call.failure_ == nullptr) call.failure_ = std::current_exception();
+    if (call.failure_.is_empty()) call.failure_.Catch();
   }
 }
 

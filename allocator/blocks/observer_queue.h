@@ -5,11 +5,11 @@
 
 #include <cstdint>
 #include <deque>
-#include <exception>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
 #include "allocator/port/observer.h"
+#include "allocator/port/thrown.h"
 
 namespace frugal {
 
@@ -37,7 +37,7 @@ class ObserverQueue {
     ObserverQueue& queue_;
     Call* const outer_;
     bool is_finished_ = false;
-    std::exception_ptr failure_;
+    Thrown failure_;
   };
 
   ObserverQueue() = default;

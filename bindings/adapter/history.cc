@@ -6,6 +6,8 @@
 #include <iterator>
 #include <string_view>
 
+#include "allocator/port/thrown.h"
+
 namespace frugal {
 namespace {
 
@@ -182,15 +184,15 @@ void History::Append(TraceEntry entry) {
     absl::MutexLock lock(&mutex_);
     trackers = trackers_;
   }
-  std::exception_ptr failure;
+  Thrown failure;
   for (const caching::AllocatorTraceTracker& tracker : *trackers) {
     try {
       tracker(entry);
     } catch (...) {
-      failure = std::current_exception();
+      if (failure.is_empty()) failure.Catch();
     }
   }
-  absl::MutexLock lock(&mutex_);
+  absl::ReleasableMutexLock lock(&mutex_);
   if (enabled() && !Skips(entry.action_)) {
     const size_t device = static_cast<size_t>(entry.device_);
     if (traces_.size() <= device) traces_.resize(device + 1);
@@ -198,7 +200,8 @@ void History::Append(TraceEntry entry) {
     trace.push_back(std::move(entry));
     if (trace.size() > max_entries_) trace.pop_front();
   }
-  if (failure != nullptr) std::rethrow_exception(failure);
+  lock.Release();
+  if (!failure.is_empty()) failure.Throw();
 }
 
 void History::NoteFailure(std::string what) {

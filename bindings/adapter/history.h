@@ -121,7 +121,7 @@ class History {
   using Trackers = std::vector<caching::AllocatorTraceTracker>;
 
   // Tells the trackers, with no lock held, since they may ask for memory. Each is told whatever others throw; then the
-  // latest that was thrown is thrown.
+  // first that was thrown is thrown.
   void Append(TraceEntry entry) ABSL_LOCKS_EXCLUDED(mutex_);
   bool Skips(TraceEntry::Action action) const ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
   void UpdateListening() ABSL_EXCLUSIVE_LOCKS_REQUIRED(mutex_);
