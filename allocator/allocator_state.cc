@@ -22,7 +22,7 @@ AllocatorState::AllocatorState(Device& device, AddressDirectory& directory, Recl
     : lock(growth_mutex, mutex, health),
       observers(ledger.observers()),
       memory_limit(device, shared_limit, lock),
-      clocks(device, ledger, reclaimer),
+      clocks(device, ledger, reclaimer, lock),
       arenas(clocks, ledger),
       backing(BackingFor(device, arenas, ledger, memory_limit, clocks, directory, owner, lock)),
       returns(ledger, clocks, *backing),

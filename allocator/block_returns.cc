@@ -25,22 +25,49 @@ Bytes BlockReturns::Awaiting() const {
 }
 
 absl::Status BlockReturns::Poll() {
-  return awaiting_.Poll([this](Block* block) { Passed(block); });
+  ++polls_;
+  absl::Status status = awaiting_.Poll([this](Block* block) { Passed(block); });
+  --polls_;
+  SendGuestsHome();
+  return status;
 }
 
 absl::Status BlockReturns::PollBehindWaitsOf(Stream stream) {
-  return awaiting_.MakeOwnerWait(stream, ledger_.statistics().num_stream_waits,
-                                 [this](Block* block) { Passed(block); });
+  absl::Status status =
+      awaiting_.MakeOwnerWait(stream, ledger_.statistics().num_stream_waits, [this](Block* block) { Passed(block); });
+  SendGuestsHome();
+  return status;
 }
 
 absl::Status BlockReturns::WaitForAllWork() {
   const auto passed = [this](Block* block) { Passed(block); };
-  ++ledger_.statistics().num_sync_all_streams;
-  if (clocks_.WaitForAll()) {
-    awaiting_.Settle(passed);
-    return absl::OkStatus();
+  absl::Status status = clocks_.WaitForAll();
+  if (status.ok()) {
+    awaiting_.TakePassed(passed);
+  } else {
+    // A capture that is known of is no error.
+    if (absl::IsUnavailable(status)) status = absl::OkStatus();
+    status.Update(awaiting_.Synchronize(passed));
   }
-  return awaiting_.Synchronize(passed);
+  SendGuestsHome();
+  return status;
+}
+
+bool BlockReturns::BecameFreeAmongGuests(Block* free, Address start, Address end) {
+  Extent& extent = *free->extent;
+  // The block may be gone afterwards.
+  if (!backing_.BecameFree(free, start, end)) return false;
+  hosts_.push_back({&extent, start, end, extent.arena().clock().now()});
+  return true;
+}
+
+void BlockReturns::SendGuestsHome() {
+  for (const Host& host : std::exchange(hosts_, {})) {
+    const absl::StatusOr<bool> passed = host.extent->arena().clock().HasPassed(host.last_use);
+    // An error is no reason to fail: they can go later.
+    ledger_.failures().Absorb(passed.status());
+    if (passed.ok() && *passed) backing_.SendGuestsHome(*host.extent, host.start, host.end);
+  }
 }
 
 }  // namespace frugal

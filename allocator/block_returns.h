@@ -3,6 +3,10 @@
 #ifndef FRUGAL_ALLOCATOR_BLOCK_RETURNS_H_
 #define FRUGAL_ALLOCATOR_BLOCK_RETURNS_H_
 
+#include <utility>
+#include <vector>
+
+#include "absl/base/attributes.h"
 #include "absl/status/status.h"
 #include "absl/types/span.h"
 #include "allocator/backing/backing.h"
@@ -17,26 +21,31 @@
 namespace frugal {
 
 // A block is free at once if only its arena's stream used it, else when the other streams have passed. Not thread-safe.
+// What asks the device, or waits, lets go of the accounting lock meanwhile.
 class BlockReturns {
  public:
   // All must outlive this.
   BlockReturns(Ledger& ledger, StreamClocks& clocks, Backing& backing)
       : ledger_(ledger), clocks_(clocks), backing_(backing) {}
 
-  // The arena's block is free: kReturn by its caller, kPass when the last stream has passed.
-  void PutBack(Arena& arena, Block* block, BlockStep step) {
+  // The arena's block is free: kReturn by its caller, kPass when the last stream has passed. Returns whether
+  // SendGuestsHome has something to do.
+  ABSL_ATTRIBUTE_ALWAYS_INLINE bool PutBack(Arena& arena, Block* block, BlockStep step) {
     ledger_.Completed(*block, arena.group());
     const Address start = block->address;
     const Address end = block->end();
     Block* const free = arena.PutBack(block, step);
-    if (free->extent->pages().guests() > 0) [[unlikely]]
-      backing_.BecameFree(free, start, end);
+    return free->extent->pages().guests() > 0 && BecameFreeAmongGuests(free, start, end);
   }
-  // The block was given back, and `others`, at least one, used it.
+  // Asks whether the streams of blocks that were put back have passed, where handles of others could go home then.
+  void SendGuestsHome();
+  // The block was given back, and `others`, at least one, used it. It may be free by the time this returns.
   void Defer(Block* block, absl::Span<const Stream> others);
 
   // Whether blocks still wait for a stream.
   bool awaits() const { return !awaiting_.empty(); }
+  // And no thread is asking about all of them at this moment: one that finds a free block need not do so, too.
+  bool needs_poll() const { return awaits() && polls_ == 0; }
   // What they are.
   Bytes Awaiting() const;
 
@@ -48,12 +57,23 @@ class BlockReturns {
   absl::Status WaitForAllWork();
 
  private:
+  // What became free with handles in it that have their home with other streams.
+  struct Host {
+    Extent* extent;
+    Address start;
+    Address end;
+    StreamClock::Tick last_use;
+  };
+
+  bool BecameFreeAmongGuests(Block* free, Address start, Address end);
   void Passed(Block* block) { PutBack(block->extent->arena(), block, BlockStep::kPass); }
 
   Ledger& ledger_;
   StreamClocks& clocks_;
   Backing& backing_;
   AwaitingBlocks awaiting_;
+  std::vector<Host> hosts_;
+  int polls_ = 0;  // that are under way
 };
 
 }  // namespace frugal

@@ -33,7 +33,7 @@ absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream str
 absl::StatusOr<Allocation> DeviceAllocator::AllocateWatched(Bytes requested, Stream stream, void* annotation,
                                                             Bytes least, Sample sample) {
   ObserverQueue::Call call(state_.observers);
-  const absl::StatusOr<Allocation> made = [&]() -> absl::StatusOr<Allocation> {
+  absl::StatusOr<Allocation> made = [&]() -> absl::StatusOr<Allocation> {
     absl::MutexLock lock(&state_.mutex);
     if (!state_.health.ok()) return state_.health;
     try {
@@ -57,7 +57,7 @@ ABSL_ATTRIBUTE_ALWAYS_INLINE
 inline absl::StatusOr<Allocation> DeviceAllocator::AllocateLocked(Bytes requested, Stream stream, void* annotation,
                                                                   Bytes least, Sample sample) {
   const Bytes size = RoundUp(std::max(requested, least), kGrain);
-  if (state_.returns.awaits()) [[unlikely]]
+  if (state_.returns.needs_poll()) [[unlikely]]
     state_.ledger.failures().Absorb(state_.returns.Poll());
   Arena& arena = state_.arenas.Get(stream, ClassOf(size));
   Block* block = arena.Take(size);
@@ -79,18 +79,19 @@ absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Byt
   state_.lock.CheckHealth();
   // Others may have made room while this waited.
   if (Block* const block = arena.Take(size); block != nullptr) return block;
-  // Those of earlier requests were made up for, and are no reason why this one fails.
-  state_.ledger.failures().Forget();
-  absl::Status status = state_.ladder.MakeRoom(arena, size);
+  // Those of other requests are no reason why this one fails.
+  const DriverFailures::OfRequest failures(state_.ledger.failures());
+  Miss miss{arena, size, requested};
+  absl::Status status = state_.ladder.MakeRoom(miss);
   if (!status.ok() && !absl::IsResourceExhausted(status)) {
     // A call that failed has changed nothing, and often it succeeds the next time: the driver reports failures of
     // earlier work by whichever call comes next.
     state_.ledger.failures().Absorb(status);
     state_.CheckChange();
-    status = state_.ladder.MakeRoom(arena, size);
+    status = state_.ladder.MakeRoom(miss);
   }
   state_.CheckChange();
-  if (absl::IsResourceExhausted(status)) state_.ladder.NoteOutOfMemory(requested);
+  if (absl::IsResourceExhausted(status)) state_.ladder.NoteOutOfMemory(miss, failures.latest());
   if (!status.ok()) return status;
   Block* const block = arena.Take(size);
   FRUGAL_CHECK(block != nullptr);
@@ -114,7 +115,7 @@ absl::StatusOr<Bytes> DeviceAllocator::Free(Address address) {
 
 absl::StatusOr<Bytes> DeviceAllocator::FreeWatched(Address address) {
   ObserverQueue::Call call(state_.observers);
-  const absl::StatusOr<Bytes> freed = FreeUntold(address);
+  absl::StatusOr<Bytes> freed = FreeUntold(address);
   call.Finish();
   return freed;
 }
@@ -142,8 +143,8 @@ inline absl::StatusOr<Bytes> DeviceAllocator::FreeLocked(Address address) {
   state_.ledger.GivenBack(*block, arena.group());
   if (block->has_other_streams) [[unlikely]] {
     state_.returns.Defer(block, state_.other_streams.extract(block).mapped());
-  } else {
-    state_.returns.PutBack(arena, block, BlockStep::kReturn);
+  } else if (state_.returns.PutBack(arena, block, BlockStep::kReturn)) [[unlikely]] {
+    state_.returns.SendGuestsHome();
   }
   state_.CheckChange();
   return size;
@@ -152,10 +153,18 @@ inline absl::StatusOr<Bytes> DeviceAllocator::FreeLocked(Address address) {
 absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
   absl::MutexLock lock(&state_.mutex);
   if (!state_.health.ok()) return absl::OkStatus();
-  Block* block = state_.allocated.Find(address);
+  const Block* const found = state_.allocated.Find(address);
+  if (found == nullptr) return NotOurs(address);
+  if (stream == OwnerStream(*found)) return absl::OkStatus();
+  try {
+    state_.clocks.Name(stream);
+  } catch (const BrokenInvariant& broken) {
+    static_cast<void>(state_.Break(broken));
+    return absl::OkStatus();
+  }
+  // Others went on while the device was asked.
+  Block* const block = state_.allocated.Find(address);
   if (block == nullptr) return NotOurs(address);
-  if (stream == OwnerStream(*block)) return absl::OkStatus();
-  state_.clocks.Name(stream);
   AddStream(block, stream);
   return absl::OkStatus();
 }
@@ -209,12 +218,16 @@ absl::Status DeviceAllocator::TrimOnce(Bytes enough) {
 absl::Status DeviceAllocator::MarkUse() {
   absl::MutexLock lock(&state_.mutex);
   if (!state_.health.ok()) return state_.health;
-  const int64_t failures = state_.ledger.statistics().num_driver_failures;
-  state_.use_marks.SetSlowAside(state_.clocks);
-  state_.use_marks.MoveToNow(state_.arenas, state_.clocks);
-  if (state_.ledger.statistics().num_driver_failures > failures)
+  try {
+    const int64_t failures = state_.ledger.statistics().num_driver_failures;
+    state_.use_marks.SetSlowAside(state_.clocks);
     state_.use_marks.MoveToNow(state_.arenas, state_.clocks);
-  return absl::OkStatus();
+    if (state_.ledger.statistics().num_driver_failures > failures)
+      state_.use_marks.MoveToNow(state_.arenas, state_.clocks);
+    return absl::OkStatus();
+  } catch (const BrokenInvariant& broken) {
+    return state_.Break(broken);
+  }
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {

@@ -17,35 +17,35 @@ OutOfMemoryReport& ThreadsOutOfMemory() {
   return report;
 }
 
-bool HasRoom(const Arena& arena, Bytes size) { return arena.free_blocks().BestFit(size) != nullptr; }
+bool HasRoom(const Miss& miss) { return miss.arena.free_blocks().BestFit(miss.size) != nullptr; }
 
 }  // namespace
 
 OutOfMemoryReport LastOutOfMemory() { return ThreadsOutOfMemory(); }
 
-absl::Status MissLadder::MakeRoom(Arena& arena, Bytes size) {
-  remedies_ = Remedies();
-  absl::Status status = parts_.backing.Extend(arena, size, WaitPolicy::kPassed);
-  if (absl::IsResourceExhausted(status)) status = MakeRoomBehindStreamWaits(arena, size);
+absl::Status MissLadder::MakeRoom(Miss& miss) {
+  miss.remedies = Remedies();
+  absl::Status status = parts_.backing.Extend(miss.arena, miss.size, WaitPolicy::kPassed);
+  if (absl::IsResourceExhausted(status)) status = MakeRoomBehindStreamWaits(miss);
   if (absl::IsResourceExhausted(status) && parts_.memory_limit.reserve() > Bytes(0)) {
-    status = parts_.backing.Extend(arena, size, WaitPolicy::kIntoReserve);
+    status = parts_.backing.Extend(miss.arena, miss.size, WaitPolicy::kIntoReserve);
   }
   if (!absl::IsResourceExhausted(status)) return status;
   ++parts_.ledger.statistics().num_alloc_retries;
-  status = MakeRoomByReclaiming(arena, size);
-  if (absl::IsResourceExhausted(status)) status = MakeRoomBehindHostWaits(arena, size);
+  status = MakeRoomByReclaiming(miss);
+  if (absl::IsResourceExhausted(status)) status = MakeRoomBehindHostWaits(miss);
   return status;
 }
 
-absl::Status MissLadder::MakeRoomBehindStreamWaits(Arena& arena, Bytes size) {
+absl::Status MissLadder::MakeRoomBehindStreamWaits(Miss& miss) {
   const Bytes awaiting = parts_.returns.Awaiting();
-  parts_.ledger.failures().Absorb(parts_.returns.PollBehindWaitsOf(arena.clock().stream()));
-  remedies_.stream_waits = awaiting - parts_.returns.Awaiting();
-  if (HasRoom(arena, size)) return absl::OkStatus();
-  return parts_.backing.Extend(arena, size, WaitPolicy::kThroughStreamWaits);
+  parts_.ledger.failures().Absorb(parts_.returns.PollBehindWaitsOf(miss.arena.clock().stream()));
+  miss.remedies.stream_waits = awaiting - parts_.returns.Awaiting();
+  if (HasRoom(miss)) return absl::OkStatus();
+  return parts_.backing.Extend(miss.arena, miss.size, WaitPolicy::kThroughStreamWaits);
 }
 
-absl::Status MissLadder::MakeRoomByReclaiming(Arena& arena, Bytes size) {
+absl::Status MissLadder::MakeRoomByReclaiming(Miss& miss) {
   absl::Status status = absl::ResourceExhaustedError("nobody had memory to give back");
   if (parts_.reclaimer == nullptr) return status;
   struct Step {
@@ -59,31 +59,31 @@ absl::Status MissLadder::MakeRoomByReclaiming(Arena& arena, Bytes size) {
     const bool some = lock_.DuringForeignCall([&] { return (parts_.reclaimer->*step.reclaim)(); });
     if (!some) continue;
     parts_.ledger.failures().Absorb(parts_.returns.Poll());
-    if (HasRoom(arena, size)) return absl::OkStatus();
-    status = parts_.backing.Extend(arena, size, WaitPolicy::kIntoReserve);
+    if (HasRoom(miss)) return absl::OkStatus();
+    status = parts_.backing.Extend(miss.arena, miss.size, WaitPolicy::kIntoReserve);
     if (!absl::IsResourceExhausted(status)) return status;
-    remedies_.*step.gained = std::max(FreeAnywhere() - free, Bytes(0));
+    miss.remedies.*step.gained = std::max(FreeAnywhere() - free, Bytes(0));
   }
   return status;
 }
 
-absl::Status MissLadder::MakeRoomBehindHostWaits(Arena& arena, Bytes size) {
+absl::Status MissLadder::MakeRoomBehindHostWaits(Miss& miss) {
   const Bytes awaiting = parts_.returns.Awaiting();
   // Free memory that other streams have yet to pass was to be had behind waits of this one.
   if (parts_.returns.awaits() || parts_.clocks.NeedsHost())
     parts_.ledger.failures().Absorb(parts_.returns.WaitForAllWork());
-  remedies_.host_waits = awaiting - parts_.returns.Awaiting();
-  if (HasRoom(arena, size)) return absl::OkStatus();
-  return parts_.backing.Extend(arena, size, WaitPolicy::kWithHostWaits);
+  miss.remedies.host_waits = awaiting - parts_.returns.Awaiting();
+  if (HasRoom(miss)) return absl::OkStatus();
+  return parts_.backing.Extend(miss.arena, miss.size, WaitPolicy::kWithHostWaits);
 }
 
-void MissLadder::NoteOutOfMemory(Bytes requested) {
+void MissLadder::NoteOutOfMemory(const Miss& miss, const absl::Status& failure) {
   const MemoryInfo device = DeviceMemory();
   Statistics& statistics = parts_.ledger.statistics();
   ++statistics.num_ooms;
   const Bytes allocated(statistics.allocated_bytes[SizeGroup::kAll].current);
   const Bytes reserved(statistics.reserved_bytes[SizeGroup::kAll].current);
-  ThreadsOutOfMemory() = OutOfMemoryReport{.requested = requested,
+  ThreadsOutOfMemory() = OutOfMemoryReport{.requested = miss.requested,
                                            .allocated = allocated,
                                            .awaiting = parts_.returns.Awaiting(),
                                            .reserved = reserved,
@@ -92,8 +92,8 @@ void MissLadder::NoteOutOfMemory(Bytes requested) {
                                            .device_total = device.total,
                                            .largest_free = parts_.arenas.LargestFree(),
                                            .unusable = UnusableBytes(),
-                                           .remedies = remedies_,
-                                           .driver_failure = parts_.ledger.failures().latest()};
+                                           .remedies = miss.remedies,
+                                           .driver_failure = failure};
 }
 
 MemoryInfo MissLadder::DeviceMemory() {

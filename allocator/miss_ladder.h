@@ -27,6 +27,14 @@ struct Remedies {
   Bytes host_waits;    // blocks of other streams, after the program had waited for them
 };
 
+// A request that no free block serves.
+struct Miss {
+  Arena& arena;
+  Bytes size;  // of the free block that is wanted
+  Bytes requested;
+  Remedies remedies = {};  // of the latest attempt
+};
+
 // What was known when a request could not be served.
 struct OutOfMemoryReport {
   Bytes requested;
@@ -64,17 +72,17 @@ class MissLadder {
  public:
   MissLadder(const LadderParts& parts, AllocatorLocks lock) : parts_(parts), lock_(lock) {}
 
-  // Each step only if those before did not help. Leaves a free block of at least `size`. kResourceExhausted: none
+  // Each step only if those before did not help. Leaves a free block that is large enough. kResourceExhausted: none
   // helped. Other errors: the driver's.
-  absl::Status MakeRoom(Arena& arena, Bytes size);
+  absl::Status MakeRoom(Miss& miss);
 
-  // MakeRoom has just found no memory for a request of so many bytes.
-  void NoteOutOfMemory(Bytes requested);
+  // MakeRoom has just found no memory, after `failure` of the driver, if that is not OK.
+  void NoteOutOfMemory(const Miss& miss, const absl::Status& failure);
 
  private:
-  absl::Status MakeRoomBehindStreamWaits(Arena& arena, Bytes size);
-  absl::Status MakeRoomByReclaiming(Arena& arena, Bytes size);
-  absl::Status MakeRoomBehindHostWaits(Arena& arena, Bytes size);
+  absl::Status MakeRoomBehindStreamWaits(Miss& miss);
+  absl::Status MakeRoomByReclaiming(Miss& miss);
+  absl::Status MakeRoomBehindHostWaits(Miss& miss);
 
   // For reports alone: a device that cannot be asked counts as having nothing.
   MemoryInfo DeviceMemory();
@@ -84,8 +92,6 @@ class MissLadder {
 
   const LadderParts parts_;
   AllocatorLocks lock_;
-  // Of the miss that is being, or was last, served.
-  Remedies remedies_;
 };
 
 }  // namespace frugal

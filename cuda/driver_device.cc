@@ -289,7 +289,7 @@ absl::Status DriverDevice::Free(Address segment) { return FRUGAL_DRIVER_CALL(fre
 absl::Status DriverDevice::CheckNotCapturing(Stream stream) const {
   CUstreamCaptureStatus capture = CU_STREAM_CAPTURE_STATUS_NONE;
   absl::Status status = api_.ToStatus(api_.StreamIsCapturing(ToDriver(stream), &capture), "cuStreamIsCapturing");
-  if (!status.ok()) return status;
+  if (!status.ok()) return absl::UnknownError(status.message());
   if (capture == CU_STREAM_CAPTURE_STATUS_NONE) return absl::OkStatus();
   return absl::UnavailableError("the stream is being captured into a graph");
 }

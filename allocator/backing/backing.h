@@ -33,9 +33,12 @@ class Backing {
   // every block is as it was.
   virtual absl::Status Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) = 0;
 
-  // [start, end) of the free block `block` has just become free. Cannot fail: what it asks of the device, it can do
-  // without.
-  virtual void BecameFree(Block* /*block*/, Address /*start*/, Address /*end*/) {}
+  // [start, end) of the free block `block` has just become free. Asks nobody. Returns whether there is something that
+  // SendGuestsHome could do.
+  virtual bool BecameFree(Block* /*block*/, Address /*start*/, Address /*end*/) { return false; }
+  // The stream of the extent has passed what it was told up to when [start, end) became free, which may be in use
+  // again. Asks nobody.
+  virtual void SendGuestsHome(Extent& /*extent*/, Address /*start*/, Address /*end*/) {}
 
   // Gives free memory that is whole pages or segments back to the device until `enough` of it, or all, has gone, but
   // for what a stream has not passed. Returns what went.

@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <iterator>
-#include <optional>
 #include <utility>
 #include <vector>
 
-#include "absl/status/statusor.h"
 #include "allocator/blocks/stream_clock.h"
 #include "allocator/port/check.h"
 
@@ -42,109 +40,106 @@ PageRun WholeHandlesAround(const Block& block, Address start, Address end) {
       extent.WholePages(std::max(first.address(), block.address), std::min(past.address(), block.end())));
 }
 
+// f(Block*, start, end) for each block and the part of it that lies in the run.
+template <typename F>
+void ForEachBlockIn(const PageRun& run, F&& f) {
+  const Address end = run.address() + run.size();
+  Address next;
+  for (Address start = run.address(); start < end; start = next) {
+    Block* const block = run.extent->BlockAt(start);
+    next = block->end();
+    f(block, start, std::min(next, end));
+  }
+}
+
 }  // namespace
 
-void GuestReturns::BecameFree(Block* block, Address start, Address end) {
+bool GuestReturns::BecameFree(Block* block, Address start, Address end) {
   Extent& extent = *block->extent;
   for (const Block* beside : {block->previous, block->next}) {
     // It may be free again without becoming free, and with it a handle that is only half of it here.
     if (beside != nullptr && beside->state == BlockState::kClaimed) Await(PagesOf(extent, start, end));
   }
-  const PageRun whole = WholeHandlesAround(*block, start, end);
-  StreamClock& host = extent.arena().clock();
-  const StreamClock::Tick last_use = host.Expand(block->last_use);
-  std::optional<bool> passed;
+  const Stream host = extent.arena().clock().stream();
   std::vector<PageRun> homes;
-  Send({block, whole}, homes, [&](const Handle& guest) {
-    if (HomeStream(guest) == host.stream()) return true;
-    if (!passed.has_value()) {
-      const absl::StatusOr<bool> answer = host.HasPassedOnceEnded(last_use);
-      // An error is no reason to fail: the guest can go later.
-      ledger_.failures().Absorb(answer.status());
-      passed = answer.value_or(false);
-    }
-    return *passed;
+  bool are_left = false;
+  Send({block, WholeHandlesAround(*block, start, end)}, homes, [&](const Block&, const Handle& guest) {
+    const bool goes = HomeStream(guest) == host;
+    are_left = are_left || !goes;
+    return goes;
+  });
+  FillAll(homes);
+  return are_left;
+}
+
+void GuestReturns::SendPassed(Extent& extent, Address start, Address end) {
+  const StreamClock& host = extent.arena().clock();
+  std::vector<PageRun> homes;
+  ForEachBlockIn(PagesOf(extent, start, end), [&](Block* block, Address from, Address to) {
+    if (!block->IsFree() || !host.IsPassed(host.Expand(block->last_use))) return;
+    Send({block, WholeHandlesAround(*block, from, to)}, homes, [](const Block&, const Handle&) { return true; });
   });
   FillAll(homes);
 }
 
-void GuestReturns::Recall(const Arena& arena, WaitPolicy wait_policy) {
+void GuestReturns::Recall(const Arena& arena, WaitPolicy wait_policy, StreamQuestions& questions) {
+  const Stream stream = arena.clock().stream();
+  const auto goes = [&](const Block& free, const Handle& guest) {
+    StreamClock& host = free.extent->arena().clock();
+    const StreamClock::Tick last_use = host.Expand(free.last_use);
+    if (questions.HasPassed(host, last_use)) return true;
+    return wait_policy >= WaitPolicy::kThroughStreamWaits && HomeStream(guest) == stream &&
+           questions.IsBehind(stream, host, last_use);
+  };
+  do {
+    for (const auto& [address, run] : waiting_) {
+      ForEachBlockIn(run, [&](Block* block, Address start, Address end) {
+        if (block->IsFree()) LeaversOf({block, WholeHandlesAround(*block, start, end)}, goes, [](PageRun) {});
+      });
+    }
+  } while (questions.Ask());
   std::vector<PageRun> homes;
-  for (const auto& [address, run] : std::exchange(waiting_, {})) RecallFrom(run, arena, wait_policy, homes);
+  for (const auto& [address, run] : std::exchange(waiting_, {})) {
+    ForEachBlockIn(run, [&](Block* block, Address start, Address end) {
+      // It may be free again without becoming free.
+      if (block->state == BlockState::kClaimed) Await(PagesOf(*block->extent, start, end));
+      if (block->IsFree()) Send({block, WholeHandlesAround(*block, start, end)}, homes, goes);
+    });
+  }
   // Only now: what comes home can join free blocks that were yet to be looked at, which are gone then.
   FillAll(homes);
 }
 
-void GuestReturns::RecallFrom(const PageRun& run, const Arena& arena, WaitPolicy wait_policy,
-                              std::vector<PageRun>& homes) {
-  Extent& extent = *run.extent;
-  const Address end = run.address() + run.size();
-  Address next;
-  for (Address start = run.address(); start < end; start = next) {
-    Block* const block = extent.BlockAt(start);
-    next = block->end();
-    const Address part_end = std::min(next, end);
-    // It may be free again without becoming free.
-    if (block->state == BlockState::kClaimed) Await(PagesOf(extent, start, part_end));
-    if (block->IsFree()) RecallFrom({block, WholeHandlesAround(*block, start, part_end)}, arena, wait_policy, homes);
-  }
-}
-
-// A host whose stream fails keeps its guests: they can go later.
-void GuestReturns::RecallFrom(const Donation& free, const Arena& arena, WaitPolicy wait_policy,
-                              std::vector<PageRun>& homes) {
-  StreamClock& host = free.run.extent->arena().clock();
-  const StreamClock::Tick last_use = host.Expand(free.block->last_use);
-  std::optional<bool> passed;
-  std::optional<bool> waited_for;
-  Send(free, homes, [&](const Handle& guest) {
-    if (!passed.has_value()) {
-      const absl::StatusOr<bool> answer = host.HasPassedOnceEnded(last_use);
-      ledger_.failures().Absorb(answer.status());
-      passed = answer.value_or(false);
-    }
-    if (*passed || wait_policy < WaitPolicy::kThroughStreamWaits || HomeStream(guest) != arena.clock().stream())
-      return *passed;
-    if (!waited_for.has_value()) {
-      // A stream that is being captured cannot be waited for, nor can it wait.
-      const absl::Status waits = last_use < host.now() ? host.MakeWait(arena.clock().stream(), last_use)
-                                                       : absl::UnavailableError("the host cannot be marked");
-      if (!absl::IsUnavailable(waits)) ledger_.failures().Absorb(waits);
-      waited_for = waits.ok();
-      if (waits.ok()) ++ledger_.statistics().num_stream_waits;
-    }
-    return *waited_for;
-  });
-}
-
-void GuestReturns::Send(const Donation& free, std::vector<PageRun>& homes,
-                        absl::FunctionRef<bool(const Handle&)> goes) {
-  Extent& extent = *free.run.extent;
-  // From the highest page down: what is vacated then leaves the block where it starts. Those that lie side by side here
-  // and at home go as one, which is told as one and searched for once.
-  std::vector<std::pair<PageRun, PageRun>> leaving;
+template <typename Stays>
+std::vector<GuestReturns::Leavers> GuestReturns::LeaversOf(const Donation& free, Goes goes, Stays&& stays) {
+  std::vector<Leavers> leavers;
   for (int64_t end = free.run.end(); end > free.run.first;) {
-    const Handle& guest = *extent.pages().view(end - 1).handle;
+    const Handle& guest = *free.run.extent->pages().view(end - 1).handle;
     end -= guest.pages;
     if (!guest.IsGuest()) continue;
+    const PageRun from = RunOf(guest, guest.place);
     const PageRun home = RunOf(guest, guest.home);
-    if (home.extent->pages().IsFilling(home.first, home.count) || !goes(guest)) {
-      Await(RunOf(guest, guest.place));
-      continue;
-    }
-    if (!leaving.empty() && IsNextTo(RunOf(guest, guest.place), leaving.back().first) &&
-        IsNextTo(home, leaving.back().second)) {
-      for (PageRun* run : {&leaving.back().first, &leaving.back().second}) {
+    if (home.extent->pages().IsFilling(home.first, home.count) || !goes(*free.block, guest)) {
+      stays(from);
+    } else if (!leavers.empty() && IsNextTo(from, leavers.back().from) && IsNextTo(home, leavers.back().home)) {
+      for (PageRun* run : {&leavers.back().from, &leavers.back().home}) {
         run->first -= guest.pages;
         run->count += guest.pages;
       }
     } else {
-      leaving.push_back({RunOf(guest, guest.place), home});
+      leavers.push_back({from, home});
     }
   }
-  for (const auto& [run, home] : leaving) {
-    extent.arena().Vacate(free.block, run);
-    for (int64_t page = run.first; page < run.end();) {
+  return leavers;
+}
+
+void GuestReturns::Send(const Donation& free, std::vector<PageRun>& homes, Goes goes) {
+  Extent& extent = *free.run.extent;
+  // From the highest page down: what is vacated then leaves the block where it starts. Those that lie side by side here
+  // and at home go as one, which is told as one and searched for once.
+  for (const auto& [from, home] : LeaversOf(free, goes, [this](const PageRun& run) { Await(run); })) {
+    extent.arena().Vacate(free.block, from);
+    for (int64_t page = from.first; page < from.end();) {
       Handle* const guest = extent.pages().view(page).handle;
       handles_.Move(guest, guest->home);
       page += guest->pages;

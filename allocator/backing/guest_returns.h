@@ -10,7 +10,7 @@
 #include "absl/status/status.h"
 #include "allocator/backing/backing.h"
 #include "allocator/blocks/arena_set.h"
-#include "allocator/blocks/ledger.h"
+#include "allocator/blocks/stream_questions.h"
 #include "allocator/stitching/handle_table.h"
 #include "allocator/stitching/offers.h"
 
@@ -20,36 +20,44 @@ namespace frugal {
 // as soon as it is free; to another stream's home, once its host's stream has passed. Not thread-safe.
 class GuestReturns {
  public:
-  GuestReturns(ArenaSet& arenas, HandleTable& handles, Ledger& ledger)
-      : arenas_(arenas), handles_(handles), ledger_(ledger) {}
+  GuestReturns(ArenaSet& arenas, HandleTable& handles) : arenas_(arenas), handles_(handles) {}
 
-  // [start, end) of the free block `block` has just become free.
-  void BecameFree(Block* block, Address start, Address end);
+  // [start, end) of the free block `block` has just become free. Returns whether guests from other streams are left.
+  bool BecameFree(Block* block, Address start, Address end);
+  // The extent's stream has passed its use of [start, end), of which some may be in use again.
+  void SendPassed(Extent& extent, Address start, Address end);
   // Guests moved into the run; some of it may have stayed free.
   void MovedInto(const PageRun& run) { Await(run); }
 
   // Sends home all guests whose host's stream has passed by now. Where `wait_policy` allows stream waits, the
-  // stream of `arena` waits for those whose home is with it.
-  void Recall(const Arena& arena, WaitPolicy wait_policy);
+  // stream of `arena` waits for those whose home is with it. Asks the device.
+  void Recall(const Arena& arena, WaitPolicy wait_policy, StreamQuestions& questions);
 
   // Every guest that is free lies in a run that is known to be waiting.
   void CheckInvariants() const;
 
  private:
-  // Sends home those guests among the whole free pages that `goes`, but for those whose home is being filled. `homes`
-  // gets the pages that they are at then, which are holes until FillAll: what is filled joins free blocks, perhaps the
-  // very one that was left. Runs that keep a guest go on waiting.
-  void Send(const Donation& free, std::vector<PageRun>& homes, absl::FunctionRef<bool(const Handle&)> goes);
+  // Whether a guest may leave the free block.
+  using Goes = absl::FunctionRef<bool(const Block&, const Handle&)>;
+  // Where guests lie, side by side, and where they lie side by side at home.
+  struct Leavers {
+    PageRun from;
+    PageRun home;
+  };
+
+  // Those among the whole free pages that `goes`, but for those whose home is being filled; from the highest page down.
+  // stays(PageRun) for each of the others.
+  template <typename Stays>
+  static std::vector<Leavers> LeaversOf(const Donation& free, Goes goes, Stays&& stays);
+  // Sends those home. `homes` gets the pages that they are at then, which are holes until FillAll: what is filled joins
+  // free blocks, perhaps the very one that was left. Runs that keep a guest go on waiting.
+  void Send(const Donation& free, std::vector<PageRun>& homes, Goes goes);
   static void FillAll(const std::vector<PageRun>& homes);
-  // What of the run is free by now.
-  void RecallFrom(const PageRun& run, const Arena& arena, WaitPolicy wait_policy, std::vector<PageRun>& homes);
-  void RecallFrom(const Donation& free, const Arena& arena, WaitPolicy wait_policy, std::vector<PageRun>& homes);
   void Await(PageRun run);
   bool IsAwaited(const Handle& guest) const;
 
   ArenaSet& arenas_;
   HandleTable& handles_;
-  Ledger& ledger_;
   // Runs that may have free guests, by their first address, none beside another: a miss looks at these alone. A run of
   // which a block is in use is forgotten as far as that goes, and known again when the block becomes free.
   absl::btree_map<Address, PageRun> waiting_;

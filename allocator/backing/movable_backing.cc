@@ -2,11 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <limits>
 #include <optional>
 #include <utility>
 
-#include "absl/container/flat_hash_map.h"
 #include "absl/strings/str_cat.h"
 #include "allocator/blocks/stream_clock.h"
 #include "allocator/port/check.h"
@@ -30,6 +28,8 @@ bool IsHandedOut(const Extent& extent, Address start, Address end) {
   return true;
 }
 
+absl::Status AlreadyThere() { return absl::AlreadyExistsError("there is a free block that is large enough"); }
+
 }  // namespace
 
 MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger, MemoryLimit& memory_limit,
@@ -41,11 +41,12 @@ MovableBacking::MovableBacking(Device& device, ArenaSet& arenas, Ledger& ledger,
       memory_limit_(memory_limit),
       directory_(directory),
       owner_(owner),
+      clocks_(clocks),
       lock_(lock),
       handles_(device, clocks, ledger, memory_limit.shared(), lock),
-      guests_(arenas, handles_, ledger),
+      guests_(arenas, handles_),
       returns_(arenas, handles_, clocks, ledger),
-      views_(arenas, handles_, clocks, returns_, ledger) {}
+      views_(arenas, handles_, clocks, ledger) {}
 
 MovableBacking::~MovableBacking() {
   absl::Status status = handles_.ReleaseAll();
@@ -62,97 +63,98 @@ absl::Status MovableBacking::Extend(Arena& arena, Bytes size, WaitPolicy wait_po
   if (absl::Status fits = CheckDeviceHolds(size); !fits.ok()) return fits;
   absl::Status status = ExtendWithin(arena, size, wait_policy);
   // The arena's stream is being captured, so it can wait for nobody.
-  if (absl::IsUnavailable(status)) return ExtendWithin(arena, size, WaitPolicy::kPassed);
-  return status;
+  if (absl::IsUnavailable(status)) status = ExtendWithin(arena, size, WaitPolicy::kPassed);
+  return absl::IsAlreadyExists(status) ? absl::OkStatus() : status;
 }
 
 absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, WaitPolicy wait_policy) {
-  if (remaps_) guests_.Recall(arena, wait_policy);
+  Growth growth{arena, size, wait_policy, StreamQuestions(clocks_, ledger_)};
+  if (remaps_) guests_.Recall(arena, wait_policy, growth.questions);
   views_.Keep();
-  if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
-  if (std::optional<StitchPlan> again = PlanAgain(arena, size, wait_policy); again.has_value()) {
-    return Commit(arena, *again, wait_policy);
-  }
+  absl::StatusOr<StitchPlan> plan = PlanAgain(growth);
+  if (plan.ok()) return Commit(growth, *plan);
+  if (!absl::IsNotFound(plan.status())) return plan.status();
   // Before anything is planned, since others go on meanwhile.
   const absl::StatusOr<MemoryInfo> device = memory_limit_.Ask();
-  if (arena.free_blocks().BestFit(size) != nullptr) return absl::OkStatus();
-  absl::StatusOr<StitchPlan> plan = ChoosePlan(arena, size, wait_policy, device);
+  plan = ChoosePlan(growth, device);
   if (!plan.ok()) return plan.status();
-  absl::Status status = Commit(arena, *plan, wait_policy);
+  absl::Status status = Commit(growth, *plan);
   if (remaps_ && !status.ok() && plan->donations.empty()) {
     // What new memory is refused, for whatever reason, free memory may still serve.
     ledger_.failures().Absorb(status);
-    plan = PlanRemapping(arena, size, wait_policy, {Pages(1), true}, memory_limit_.Ask());
-    status = plan.ok() ? Commit(arena, *plan, wait_policy) : plan.status();
+    plan = PlanRemapping(growth, {Pages(1), true}, memory_limit_.Ask());
+    status = plan.ok() ? Commit(growth, *plan) : plan.status();
   }
   return status;
 }
 
-std::optional<StitchPlan> MovableBacking::PlanAgain(const Arena& arena, Bytes size, WaitPolicy wait_policy) {
-  if (!remaps_ || options_.past_stitches == 0) return std::nullopt;
-  return PlanStitchAgain(arena, size, OffersFor(arena, wait_policy));
+absl::StatusOr<StitchPlan> MovableBacking::PlanAgain(Growth& growth) {
+  std::optional<StitchPlan> plan;
+  do {
+    if (HasRoom(growth)) return AlreadyThere();
+    if (remaps_ && options_.past_stitches > 0) {
+      plan = PlanStitchAgain(growth.arena, growth.size, OffersFor(growth));
+    }
+  } while (growth.questions.Ask());
+  if (!plan.has_value()) return absl::NotFoundError("not as before");
+  return *std::move(plan);
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Arena& arena, Bytes size, WaitPolicy wait_policy,
-                                                      const absl::StatusOr<MemoryInfo>& device) {
-  if (!remaps_) return PlanInPlace(arena, size, wait_policy, device);
+absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Growth& growth, const absl::StatusOr<MemoryInfo>& device) {
+  if (!remaps_) return PlanInPlace(growth, device);
   ledger_.failures().Absorb(device.status());
-  if (!device.ok()) return PlanRemapping(arena, size, wait_policy, {Pages(1), true}, device);
+  if (!device.ok()) return PlanRemapping(growth, {Pages(1), true}, device);
   const Bytes left = memory_limit_.Left(*device);
-  const NewMemory memory{LargestPiece(size, left), /*is_short=*/left < handles_.held().bytes()};
+  const NewMemory memory{LargestPiece(growth.size, left), /*is_short=*/left < handles_.held().bytes()};
   // Any growth takes a page at least.
-  if (IsWorthGrowing(kPageSize, size, left)) {
-    Offers none;
-    absl::StatusOr<StitchPlan> growth = Plan(&PlanStitch, arena, size, wait_policy, none, memory);
-    if (!growth.ok()) return growth;
-    if (IsWorthGrowing(growth->to_create.bytes(), size, left)) {
-      absl::Status allowed = Allow(*growth, wait_policy, device);
+  if (IsWorthGrowing(kPageSize, growth.size, left)) {
+    absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, growth, /*remaps=*/false, memory);
+    if (!plan.ok()) return plan;
+    if (IsWorthGrowing(plan->to_create.bytes(), growth.size, left)) {
+      absl::Status allowed = Allow(*plan, growth.wait_policy, device);
       // Others may have taken of the limit meanwhile.
-      if (allowed.ok()) return growth;
+      if (allowed.ok()) return plan;
       if (!absl::IsResourceExhausted(allowed)) return allowed;
     }
   }
-  return PlanRemapping(arena, size, wait_policy, memory, device);
+  return PlanRemapping(growth, memory, device);
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::PlanRemapping(Arena& arena, Bytes size, WaitPolicy wait_policy,
-                                                         NewMemory memory, const absl::StatusOr<MemoryInfo>& device) {
-  absl::StatusOr<StitchPlan> plan = PlanWithOffers(arena, size, wait_policy, memory, device);
-  if (!absl::IsResourceExhausted(plan.status()) || handles_.spares() == Pages(0)) return plan;
+absl::StatusOr<StitchPlan> MovableBacking::PlanRemapping(Growth& growth, NewMemory memory,
+                                                         const absl::StatusOr<MemoryInfo>& device) {
+  absl::StatusOr<StitchPlan> plan = PlanWithOffers(growth, memory, device);
+  if (!absl::IsResourceExhausted(plan.status()) || handles_.spares().empty()) return plan;
   // A spare of another size stands for none of the pieces, but keeps memory that they could be made of.
   ledger_.failures().Absorb(returns_.ReturnSpares().status());
-  return PlanWithOffers(arena, size, wait_policy, memory, memory_limit_.Ask());
+  return PlanWithOffers(growth, memory, memory_limit_.Ask());
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::PlanWithOffers(Arena& arena, Bytes size, WaitPolicy wait_policy,
-                                                          NewMemory memory, const absl::StatusOr<MemoryInfo>& device) {
-  Offers offers = OffersFor(arena, wait_policy);
-  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, wait_policy, offers, memory);
+absl::StatusOr<StitchPlan> MovableBacking::PlanWithOffers(Growth& growth, NewMemory memory,
+                                                          const absl::StatusOr<MemoryInfo>& device) {
+  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, growth, /*remaps=*/true, memory);
   if (!plan.ok()) return plan;
-  absl::Status allowed = Allow(*plan, wait_policy, device);
-  if (absl::IsResourceExhausted(allowed) && plan->to_create + offers.pages() > PagesCovering(size)) {
+  absl::Status allowed = Allow(*plan, growth.wait_policy, device);
+  if (absl::IsResourceExhausted(allowed) && plan->to_create + growth.on_offer > PagesCovering(growth.size)) {
     // The place joins free memory, whose pages it cannot take as well. One apart can take all.
-    plan = Plan(&PlanStitchApart, arena, size, wait_policy, offers, memory);
-    allowed = plan.ok() ? Allow(*plan, wait_policy, device) : plan.status();
+    plan = Plan(&PlanStitchApart, growth, /*remaps=*/true, memory);
+    allowed = plan.ok() ? Allow(*plan, growth.wait_policy, device) : plan.status();
   }
   if (!allowed.ok()) return allowed;
   return plan;
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::PlanInPlace(Arena& arena, Bytes size, WaitPolicy wait_policy,
-                                                       const absl::StatusOr<MemoryInfo>& device) {
-  Offers none;
-  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, arena, size, wait_policy, none);
+absl::StatusOr<StitchPlan> MovableBacking::PlanInPlace(Growth& growth, const absl::StatusOr<MemoryInfo>& device) {
+  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, growth, /*remaps=*/false);
   if (!plan.ok()) return plan;
-  absl::Status allowed = Allow(*plan, wait_policy, device);
-  if (absl::IsResourceExhausted(allowed) && wait_policy == WaitPolicy::kWithHostWaits) {
+  absl::Status allowed = Allow(*plan, growth.wait_policy, device);
+  if (absl::IsResourceExhausted(allowed) && growth.wait_policy == WaitPolicy::kWithHostWaits) {
     // As with PyTorch's own allocator: what is free elsewhere goes back to the device before memory is out.
     absl::StatusOr<Bytes> returned = returns_.ReturnFree(plan->to_create.bytes());
     if (!returned.ok()) return returned.status();
     const absl::StatusOr<MemoryInfo> now = memory_limit_.Ask();
     // Pages beside the place may be among those that went.
-    plan = Plan(&PlanStitch, arena, size, wait_policy, none);
-    allowed = plan.ok() ? Allow(*plan, wait_policy, now) : plan.status();
+    plan = Plan(&PlanStitch, growth, /*remaps=*/false);
+    allowed = plan.ok() ? Allow(*plan, growth.wait_policy, now) : plan.status();
   }
   if (!allowed.ok()) return allowed;
   return plan;
@@ -211,65 +213,59 @@ absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
   return &extent;
 }
 
-Offers MovableBacking::OffersFor(const Arena& arena, WaitPolicy wait_policy) {
-  // Work of a stream passes in order, so what it was asked about one block answers for others.
-  struct Asked {
-    StreamClock::Tick passed = 0;
-    StreamClock::Tick not_passed = std::numeric_limits<StreamClock::Tick>::max();
-  };
-  return Offers(arenas_.all(), [this, &arena, wait_policy,
-                                asked = absl::flat_hash_map<const StreamClock*, Asked>()](const Block& block) mutable {
-    StreamClock& owner = block.extent->arena().clock();
-    if (&owner == &arena.clock()) return true;
-    const StreamClock::Tick last_use = owner.Expand(block.last_use);
-    Asked& answers = asked[&owner];
-    if (last_use <= answers.passed) return true;
-    if (last_use >= answers.not_passed) return false;
-    const bool may_take = MayTake(owner, last_use, wait_policy);
-    (may_take ? answers.passed : answers.not_passed) = last_use;
-    return may_take;
-  });
+Offers MovableBacking::OffersFor(Growth& growth) {
+  return Offers(arenas_.all(), [&growth](const Block& block) { return MayTake(growth, block); });
 }
 
-bool MovableBacking::MayTake(StreamClock& owner, StreamClock::Tick last_use, WaitPolicy wait_policy) {
+bool MovableBacking::MayTake(Growth& growth, const Block& block) {
+  StreamClock& owner = block.extent->arena().clock();
+  if (&owner == &growth.arena.clock()) return true;
+  const StreamClock::Tick last_use = owner.Expand(block.last_use);
   // Work of a stream that is being captured, or whose events fail, cannot be waited for.
-  const bool can_be_waited_for = wait_policy >= WaitPolicy::kThroughStreamWaits && !owner.fails();
-  const absl::StatusOr<bool> may_take = can_be_waited_for ? owner.End(last_use) : owner.HasPassedOnceEnded(last_use);
-  // A donor whose stream fails is left out: it must not keep the memory of all others from being used.
-  ledger_.failures().Absorb(may_take.status());
-  return may_take.value_or(false);
+  return growth.wait_policy >= WaitPolicy::kThroughStreamWaits && !owner.fails()
+             ? growth.questions.IsEnded(owner, last_use)
+             : growth.questions.HasPassed(owner, last_use);
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Arena& arena, Bytes size, WaitPolicy wait_policy,
-                                                Offers& offers, NewMemory memory) {
-  const auto may_unmap = [this](PageRef page) { return returns_.HasLeft(page); };
-  const StitchRequest request{size, offers, memory.largest, memory.is_short, costs_, options_, may_unmap};
-  std::optional<StitchPlan> plan = planner(arena, request);
-  for (bool made_places = false; !plan.has_value();) {
-    made_places = !made_places && views_.MakePlaces(arena);
-    if (!made_places) {
-      absl::Status added = AddExtent(arena, RoomApart(request)).status();
+absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Growth& growth, bool remaps, NewMemory memory) {
+  const auto may_unmap = [&growth](PageRef page) { return PageReturns::HasLeft(page, growth.questions); };
+  bool asked_again = false;
+  for (bool made_places = false;;) {
+    // Others may have gone on since the last look, and a plan for what is there already would fill nothing.
+    if (HasRoom(growth)) return AlreadyThere();
+    const Offers offers = remaps ? OffersFor(growth) : Offers();
+    const StitchRequest request{growth.size, offers, memory.largest, memory.is_short, costs_, options_, may_unmap};
+    std::optional<StitchPlan> plan = planner(growth.arena, request);
+    if (growth.questions.Ask()) continue;
+    growth.on_offer = offers.pages();
+    if (plan.has_value()) return *std::move(plan);
+    // A range is for good, and what was asked a moment ago may have passed.
+    if (!asked_again && growth.questions.Forget()) {
+      asked_again = true;
+      continue;
+    }
+    made_places = !made_places && views_.MakePlaces(growth.arena);
+    if (made_places) {
+      growth.questions.Forget();
+    } else {
+      absl::Status added = AddExtent(growth.arena, RoomApart(request)).status();
       if (!added.ok()) return added;
     }
-    // Others went on while the addresses were reserved.
-    if (offers.pages() > Pages(0)) offers = OffersFor(arena, wait_policy);
-    plan = planner(arena, request);
   }
-  return *std::move(plan);
 }
 
-absl::Status MovableBacking::Commit(Arena& arena, StitchPlan& plan, WaitPolicy wait_policy) {
-  absl::Status status = OrderAfterDonors(arena, plan, wait_policy);
-  if (!status.ok()) return status;
-  StitchClaims claims(arena, plan);
-  status = MakeTarget(arena, plan);
+absl::Status MovableBacking::Commit(Growth& growth, StitchPlan& plan) {
+  const LastUses last_uses = LastUsesOfDonors(growth.arena, plan);
+  StitchClaims claims(growth.arena, plan);
+  absl::Status status = OrderAfterDonors(growth.arena, last_uses, growth.wait_policy);
+  if (status.ok()) status = MakeTarget(growth.arena, plan);
   if (!status.ok()) {
     claims.Undo();
     plan.promised.Cancel();
     return absl::IsAborted(status) ? MakeRoomForMappings(status) : status;
   }
-  arena.past_stitches().Add(plan.size, plan.target);
-  EnterStitch(arena, plan, claims);
+  growth.arena.past_stitches().Add(plan.size, plan.target);
+  EnterStitch(growth.arena, plan, claims);
   return absl::OkStatus();
 }
 
@@ -287,14 +283,24 @@ absl::Status MovableBacking::MakeRoomForMappings(const absl::Status& failure) {
   return absl::InternalError(failure.message());
 }
 
-absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const StitchPlan& plan, WaitPolicy wait_policy) {
-  absl::flat_hash_map<StreamClock*, StreamClock::Tick> last_uses;
+MovableBacking::LastUses MovableBacking::LastUsesOfDonors(const Arena& arena, const StitchPlan& plan) {
+  LastUses last_uses;
   for (const Donation& donation : plan.donations) {
     StreamClock& donor = donation.run.extent->arena().clock();
-    if (donor.stream() == arena.clock().stream()) continue;
-    StreamClock::Tick& last_use = last_uses[&donor];
-    last_use = std::max(last_use, donor.Expand(donation.block->last_use));
+    if (&donor == &arena.clock()) continue;
+    const StreamClock::Tick last_use = donor.Expand(donation.block->last_use);
+    const auto known =
+        std::find_if(last_uses.begin(), last_uses.end(), [&](const auto& use) { return use.first == &donor; });
+    if (known == last_uses.end()) {
+      last_uses.emplace_back(&donor, last_use);
+    } else {
+      known->second = std::max(known->second, last_use);
+    }
   }
+  return last_uses;
+}
+
+absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const LastUses& last_uses, WaitPolicy wait_policy) {
   for (const auto& [donor, last_use] : last_uses) {
     absl::StatusOr<bool> passed = donor->HasPassed(last_use);
     if (!passed.ok()) return passed.status();

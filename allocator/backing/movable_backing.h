@@ -5,7 +5,7 @@
 #define FRUGAL_ALLOCATOR_BACKING_MOVABLE_BACKING_H_
 
 #include <algorithm>
-#include <optional>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -21,6 +21,7 @@
 #include "allocator/blocks/arena_set.h"
 #include "allocator/blocks/ledger.h"
 #include "allocator/blocks/stream_clocks.h"
+#include "allocator/blocks/stream_questions.h"
 #include "allocator/port/device.h"
 #include "allocator/port/driver_costs.h"
 #include "allocator/stitching/handle_table.h"
@@ -47,7 +48,8 @@ class MovableBacking : public Backing {
   ~MovableBacking() override;
 
   absl::Status Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) override;
-  void BecameFree(Block* block, Address start, Address end) override { guests_.BecameFree(block, start, end); }
+  bool BecameFree(Block* block, Address start, Address end) override { return guests_.BecameFree(block, start, end); }
+  void SendGuestsHome(Extent& extent, Address start, Address end) override { guests_.SendPassed(extent, start, end); }
   absl::StatusOr<Bytes> ReturnFree(Bytes enough) override { return returns_.ReturnFree(enough); }
   absl::StatusOr<Bytes> ReturnIdle(Bytes enough, const UseMarks& marks) override {
     return returns_.ReturnIdle(enough, marks);
@@ -61,6 +63,16 @@ class MovableBacking : public Backing {
   void CheckInvariants() const override;
 
  private:
+  // A miss that is being served.
+  struct Growth {
+    Arena& arena;
+    Bytes size;  // of the free block that it is to have
+    WaitPolicy wait_policy;
+    StreamQuestions questions;
+    Pages on_offer = {};  // to the latest plan
+  };
+  static bool HasRoom(const Growth& growth) { return growth.arena.free_blocks().BestFit(growth.size) != nullptr; }
+
   // kUnavailable: the arena's stream would have to wait for another, and is being captured.
   absl::Status ExtendWithin(Arena& arena, Bytes size, WaitPolicy wait_policy);
 
@@ -70,20 +82,17 @@ class MovableBacking : public Backing {
     bool is_short;  // less is left to take than is held: pages are saved, whatever that costs the driver
   };
 
-  // What the arena gets, planned and allowed; nothing has changed for it yet. kResourceExhausted: not within
-  // `wait_policy`. `device` is what the device has; where asking failed, what takes no new memory is still allowed.
-  absl::StatusOr<StitchPlan> ChoosePlan(Arena& arena, Bytes size, WaitPolicy wait_policy,
-                                        const absl::StatusOr<MemoryInfo>& device);
-  // What takes no driver call.
-  std::optional<StitchPlan> PlanAgain(const Arena& arena, Bytes size, WaitPolicy wait_policy);
+  // What the arena gets, planned and allowed; nothing has changed for it yet. kResourceExhausted: not within the wait
+  // policy. kAlreadyExists: there is a block that is large enough, since guests went home or others made room. `device`
+  // is what the device has; where asking failed, what takes no new memory is still allowed.
+  absl::StatusOr<StitchPlan> ChoosePlan(Growth& growth, const absl::StatusOr<MemoryInfo>& device);
+  // What takes no driver call. kNotFound: there is nothing of the kind. kAlreadyExists: as above.
+  absl::StatusOr<StitchPlan> PlanAgain(Growth& growth);
   // Free handles from anywhere, and new ones, as `memory` says, for what is lacking.
-  absl::StatusOr<StitchPlan> PlanRemapping(Arena& arena, Bytes size, WaitPolicy wait_policy, NewMemory memory,
-                                           const absl::StatusOr<MemoryInfo>& device);
-  absl::StatusOr<StitchPlan> PlanWithOffers(Arena& arena, Bytes size, WaitPolicy wait_policy, NewMemory memory,
-                                            const absl::StatusOr<MemoryInfo>& device);
+  absl::StatusOr<StitchPlan> PlanRemapping(Growth& growth, NewMemory memory, const absl::StatusOr<MemoryInfo>& device);
+  absl::StatusOr<StitchPlan> PlanWithOffers(Growth& growth, NewMemory memory, const absl::StatusOr<MemoryInfo>& device);
   // New memory alone, where nothing may move.
-  absl::StatusOr<StitchPlan> PlanInPlace(Arena& arena, Bytes size, WaitPolicy wait_policy,
-                                         const absl::StatusOr<MemoryInfo>& device);
+  absl::StatusOr<StitchPlan> PlanInPlace(Growth& growth, const absl::StatusOr<MemoryInfo>& device);
 
   // Of the new handles for a request of `size`, with so much left to take.
   Pages LargestPiece(Bytes size, Bytes left) const;
@@ -93,28 +102,30 @@ class MovableBacking : public Backing {
   bool IsWorthGrowing(Bytes more, Bytes size, Bytes left) const;
 
   absl::StatusOr<Extent*> AddExtent(Arena& arena, Bytes size);
-  // The memory that `arena` may take now.
-  Offers OffersFor(const Arena& arena, WaitPolicy wait_policy);
-  bool MayTake(StreamClock& owner, StreamClock::Tick last_use, WaitPolicy wait_policy);
+  // The memory that may be taken now.
+  Offers OffersFor(Growth& growth);
+  static bool MayTake(Growth& growth, const Block& block);
   // PlanStitch, or PlanStitchApart: where no page was mapped before, so that it takes the fewest new pages there can
   // be.
   using Planner = std::optional<StitchPlan>(const Arena&, const StitchRequest&);
-  // Makes places, or adds a range, if none has one, and finds the offers anew then.
-  absl::StatusOr<StitchPlan> Plan(Planner* planner, Arena& arena, Bytes size, WaitPolicy wait_policy, Offers& offers,
-                                  NewMemory memory = {Pages(1), true});
+  // With what OffersFor finds, or without. Makes places, or adds a range, if none has one.
+  absl::StatusOr<StitchPlan> Plan(Planner* planner, Growth& growth, bool remaps, NewMemory memory = {Pages(1), true});
   // A request that cannot fit is refused before it is planned, page by page.
   absl::Status CheckDeviceHolds(Bytes size);
   // Has the plan promised what it creates. kResourceExhausted: that is more than may be held within `wait_policy`.
   absl::Status Allow(StitchPlan& plan, WaitPolicy wait_policy, const absl::StatusOr<MemoryInfo>& device);
-  absl::Status Commit(Arena& arena, StitchPlan& plan, WaitPolicy wait_policy);
+  absl::Status Commit(Growth& growth, StitchPlan& plan);
   // The device's part of it, undone on an error.
   absl::Status MakeTarget(const Arena& arena, StitchPlan& plan);
   // Memory could not be mapped although it was there: the driver's tables are full, which all processes of the node
   // share. Drops views that nobody uses, for the next try; returns the error that it was.
   absl::Status MakeRoomForMappings(const absl::Status& failure);
+  // The last uses of what the plan takes from other streams.
+  using LastUses = std::vector<std::pair<StreamClock*, StreamClock::Tick>>;
+  static LastUses LastUsesOfDonors(const Arena& arena, const StitchPlan& plan);
   // The arena's stream waits for those that have not passed; the host does if the stream cannot and `wait_policy`
   // allows it.
-  absl::Status OrderAfterDonors(const Arena& arena, const StitchPlan& plan, WaitPolicy wait_policy);
+  absl::Status OrderAfterDonors(const Arena& arena, const LastUses& last_uses, WaitPolicy wait_policy);
   absl::StatusOr<std::vector<Handle*>> Create(const Arena& arena, StitchPlan& plan);
   // Maps the handles that cannot be seen at their pages of the target already.
   absl::Status MapTarget(const StitchPlan& plan);
@@ -136,6 +147,7 @@ class MovableBacking : public Backing {
   MemoryLimit& memory_limit_;
   AddressDirectory& directory_;
   DeviceAllocator* const owner_;
+  StreamClocks& clocks_;
   AllocatorLocks lock_;
   DriverCosts costs_;
   bool remaps_ = true;

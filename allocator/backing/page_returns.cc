@@ -21,113 +21,115 @@ void TakeEnd(PageRun& run, Bytes wanted) {
 
 absl::StatusOr<Bytes> PageReturns::ReturnFree(Bytes enough) {
   const StreamClocks::Era era = clocks_.era() - 1;
+  StreamQuestions questions(clocks_, ledger_);
+  const auto goes = [&](const Block& block) {
+    StreamClock& clock = block.extent->arena().clock();
+    return questions.HaveLeft(era, clock, clock.Expand(block.last_use));
+  };
   Leaving leaving;
-  ChooseSpares(enough, leaving);
-  for (Arena* arena : arenas_.all()) ChoosePagesOf(*arena, enough, era, leaving);
+  do {
+    leaving = Leaving();
+    ChooseSpares(enough, questions, leaving);
+    ChoosePages(enough, goes, questions, leaving);
+  } while (questions.Ask());
   return Return(leaving);
 }
 
 absl::StatusOr<Bytes> PageReturns::ReturnIdle(Bytes enough, const UseMarks& marks) {
+  if (marks.era() == 0) return Bytes(0);
+  // Where the wait fails, the memory stays.
+  if (IsBehindHost(marks) && clocks_.IsQuiet()) clocks_.TryWaitForAll();
+  if (!clocks_.HasPassed(marks.era())) return Bytes(0);
+  StreamQuestions questions(clocks_, ledger_);
   Leaving leaving;
-  if (marks.era() == 0) return leaving.size;
-  if (IsBehindHost(marks) && clocks_.IsQuiet()) {
-    ++ledger_.statistics().num_sync_all_streams;
-    // Where it fails, the memory stays.
-    clocks_.TryWaitForAll();
-  }
-  if (!clocks_.HasPassed(marks.era())) return leaving.size;
-  for (Arena* arena : arenas_.all()) ChooseIdleOf(*arena, enough, marks, leaving);
+  do {
+    leaving = Leaving();
+    ChoosePages(
+        enough, [&](const Block& block) { return marks.IsIdle(block, questions); }, questions, leaving);
+  } while (questions.Ask());
   return Return(leaving);
 }
 
 absl::StatusOr<Bytes> PageReturns::ReturnSpares() {
+  StreamQuestions questions(clocks_, ledger_);
   Leaving leaving;
-  ChooseSpares(kUnlimited, leaving);
+  do {
+    leaving = Leaving();
+    ChooseSpares(kUnlimited, questions, leaving);
+  } while (questions.Ask());
   return Return(leaving);
 }
 
 bool PageReturns::IsBehindHost(const UseMarks& marks) {
   if (!clocks_.HasPassed(marks.era())) return clocks_.NeedsHost(marks.era());
   return std::any_of(arenas_.all().begin(), arenas_.all().end(), [&](const Arena* arena) {
-    StreamClock& clock = arena->clock();
+    const StreamClock& clock = arena->clock();
     if (clock.stream().lasts() || arena->free_blocks().LargestSize() < kPageSize) return false;
     const std::vector<Donation> free = WholeFreeHandles(*arena);
     return std::any_of(free.begin(), free.end(), [&](const Donation& one) {
-      return marks.IsUnused(*one.block) && clock.Expand(one.block->last_use) >= clock.now();
+      return marks.IsUnused(*one.block) && !clock.IsEnded(clock.Expand(one.block->last_use));
     });
   });
 }
 
-void PageReturns::ChooseSpares(Bytes enough, Leaving& leaving) {
-  leaving.spares = handles_.TakeSpares();
-  for (const Handle* spare : leaving.spares) {
-    if (leaving.in_spares < enough && HasLeftAll(*spare)) leaving.in_spares += spare->size();
+void PageReturns::ChooseSpares(Bytes enough, StreamQuestions& questions, Leaving& leaving) const {
+  for (const Handle* spare : handles_.spares()) {
+    if (leaving.in_spares < enough && HasLeftAll(*spare, questions)) leaving.in_spares += spare->size();
   }
   leaving.size = leaving.in_spares;
 }
 
-void PageReturns::ChoosePagesOf(Arena& arena, Bytes enough, StreamClocks::Era era, Leaving& leaving) {
-  for (Donation& donation : WholeFreeHandles(arena)) {
-    if (leaving.size >= enough) break;
-    const StreamClock::Tick last_use = arena.clock().Expand(donation.block->last_use);
-    if (!clocks_.HasPassed(era) || !HasPassed(arena.clock(), last_use)) continue;
-    TakeEnd(donation.run, enough - leaving.size);
-    Choose(donation, leaving);
+void PageReturns::ChoosePages(Bytes enough, absl::FunctionRef<bool(const Block&)> goes, StreamQuestions& questions,
+                              Leaving& leaving) const {
+  for (const Arena* arena : arenas_.all()) {
+    if (arena->free_blocks().LargestSize() < kPageSize) continue;
+    for (Donation& donation : WholeFreeHandles(*arena)) {
+      if (leaving.size >= enough) return;
+      if (!goes(*donation.block)) continue;
+      TakeEnd(donation.run, enough - leaving.size);
+      // The run stays whole.
+      if (!HaveLeft(donation.run, questions)) continue;
+      leaving.size += donation.run.size();
+      leaving.pages.push_back(donation);
+    }
   }
 }
 
-void PageReturns::ChooseIdleOf(Arena& arena, Bytes enough, const UseMarks& marks, Leaving& leaving) {
-  if (arena.free_blocks().LargestSize() < kPageSize) return;
-  for (Donation& donation : WholeFreeHandles(arena)) {
-    if (leaving.size >= enough) return;
-    const absl::StatusOr<bool> is_idle = marks.IsIdle(*donation.block);
-    ledger_.failures().Absorb(is_idle.status());
-    if (!is_idle.value_or(false)) continue;
-    TakeEnd(donation.run, enough - leaving.size);
-    Choose(donation, leaving);
-  }
-}
-
-void PageReturns::Choose(const Donation& donation, Leaving& leaving) {
-  const PageRun& run = donation.run;
+bool PageReturns::HaveLeft(const PageRun& run, StreamQuestions& questions) {
   for (int64_t page = run.first; page < run.end();) {
     const Handle& handle = *run.extent->pages().view(page).handle;
-    // The run stays whole.
-    if (!HasLeftAll(handle)) return;
+    if (!HasLeftAll(handle, questions)) return false;
     page += handle.pages;
   }
-  leaving.size += Pages(run.count).bytes();
-  leaving.blocks.push_back(run.extent->arena().Claim(donation.block, run));
+  return true;
 }
 
-bool PageReturns::HasLeftAll(const Handle& handle) {
-  return std::all_of(handle.stale.begin(), handle.stale.end(), [this](const PageRef& place) { return HasLeft(place); });
-}
-
-bool PageReturns::HasLeft(PageRef page) {
-  const View& view = page.view();
-  // The era first: its marks end the tick of the arena's stream, too, unless that is being captured.
-  return clocks_.HasPassed(view.left_in) && HasPassed(page.extent->arena().clock(), view.last_use);
-}
-
-bool PageReturns::HasPassed(StreamClock& clock, StreamClock::Tick tick) {
-  const absl::StatusOr<bool> passed = clock.HasPassedOnceEnded(tick);
-  ledger_.failures().Absorb(passed.status());
-  return passed.value_or(false);
+bool PageReturns::HasLeftAll(const Handle& handle, StreamQuestions& questions) {
+  return std::all_of(handle.stale.begin(), handle.stale.end(),
+                     [&questions](const PageRef& place) { return HasLeft(place, questions); });
 }
 
 absl::StatusOr<Bytes> PageReturns::Return(const Leaving& leaving) {
+  std::vector<Block*> blocks;
+  for (const Donation& pages : leaving.pages) {
+    blocks.push_back(pages.run.extent->arena().Claim(pages.block, pages.run));
+  }
   Bytes returned;
-  absl::Status status = ReturnSpares(leaving, returned);
-  for (Block* block : leaving.blocks) status.Update(ReturnBlock(block, returned));
+  absl::Status status = ReturnSpares(leaving.in_spares, returned);
+  for (Block* block : blocks) status.Update(ReturnBlock(block, returned));
   if (!status.ok()) return status;
   return returned;
 }
 
-absl::Status PageReturns::ReturnSpares(const Leaving& leaving, Bytes& returned) {
+absl::Status PageReturns::ReturnSpares(Bytes enough, Bytes& returned) {
   absl::Status status;
-  for (Handle* spare : leaving.spares) {
-    if (returned < leaving.in_spares && HasLeftAll(*spare)) {
+  for (Handle* spare : handles_.TakeSpares()) {
+    StreamQuestions questions(clocks_, ledger_);
+    bool has_left = false;
+    do {
+      has_left = returned < enough && HasLeftAll(*spare, questions);
+    } while (questions.Ask());
+    if (has_left) {
       status.Update(ReturnSpare(spare, returned));
     } else {
       handles_.Keep(spare);

@@ -5,11 +5,13 @@
 
 #include <vector>
 
+#include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "allocator/blocks/arena_set.h"
 #include "allocator/blocks/ledger.h"
 #include "allocator/blocks/stream_clocks.h"
+#include "allocator/blocks/stream_questions.h"
 #include "allocator/blocks/use_marks.h"
 #include "allocator/port/units.h"
 #include "allocator/stitching/handle_table.h"
@@ -35,33 +37,33 @@ class PageReturns {
   absl::StatusOr<Bytes> ReturnSpares();
 
   // Whether all work that could use the stale view at the page is done, so that it may be unmapped.
-  bool HasLeft(PageRef page);
+  static bool HasLeft(PageRef page, StreamQuestions& questions) {
+    return questions.HaveLeft(page.view().left_in, page.extent->arena().clock(), page.view().last_use);
+  }
 
  private:
   // What is on its way to the device. It is chosen while nothing else happens, and set aside: the driver's calls come
   // after that, and others may use memory meanwhile.
   struct Leaving {
     Bytes size;
-    std::vector<Handle*> spares;  // all of them
     Bytes in_spares;              // that are to go
-    std::vector<Block*> blocks;   // claimed ones, of whole handles
+    std::vector<Donation> pages;  // of whole handles
   };
 
   // Whether idle memory cannot be had but behind a wait of the host.
   bool IsBehindHost(const UseMarks& marks);
-  void ChooseSpares(Bytes enough, Leaving& leaving);
-  // `era`: all streams have passed it, and nobody was told to use the pages after it.
-  void ChoosePagesOf(Arena& arena, Bytes enough, StreamClocks::Era era, Leaving& leaving);
-  void ChooseIdleOf(Arena& arena, Bytes enough, const UseMarks& marks, Leaving& leaving);
-  // If nothing may still use what its handles can be seen at beside their places.
-  void Choose(const Donation& donation, Leaving& leaving);
-  bool HasLeftAll(const Handle& handle);
-  bool HasPassed(StreamClock& clock, StreamClock::Tick tick);
+  void ChooseSpares(Bytes enough, StreamQuestions& questions, Leaving& leaving) const;
+  // Whole free pages that `goes(block)`, if nothing may still use what their handles can be seen at beside their
+  // places.
+  void ChoosePages(Bytes enough, absl::FunctionRef<bool(const Block&)> goes, StreamQuestions& questions,
+                   Leaving& leaving) const;
+  static bool HaveLeft(const PageRun& run, StreamQuestions& questions);
+  static bool HasLeftAll(const Handle& handle, StreamQuestions& questions);
 
   // What went. What fails is free again.
   absl::StatusOr<Bytes> Return(const Leaving& leaving);
   // Another in the place of each that fails.
-  absl::Status ReturnSpares(const Leaving& leaving, Bytes& returned);
+  absl::Status ReturnSpares(Bytes enough, Bytes& returned);
   absl::Status ReturnSpare(Handle* spare, Bytes& returned);
   absl::Status ReturnBlock(Block* claimed, Bytes& returned);
   // Of the block's handles, as many as the driver lets go, from the lowest address on.

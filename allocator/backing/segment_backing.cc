@@ -66,9 +66,8 @@ void SegmentBacking::WaitForFreeSegments() {
   for (const Arena* arena : arenas_.all()) {
     for (const std::unique_ptr<Extent>& segment : arena->extents()) {
       if (!IsWhollyFree(*segment)) continue;
-      ++ledger_.statistics().num_sync_all_streams;
       // Where a stream is captured or the driver fails, some of them stay.
-      clocks_.WaitForAll();
+      static_cast<void>(clocks_.WaitForAll());
       return;
     }
   }
@@ -77,54 +76,54 @@ void SegmentBacking::WaitForFreeSegments() {
 absl::StatusOr<Bytes> SegmentBacking::ReturnFree(Bytes enough) {
   // As with views, all known streams are asked: a program may have forgotten to say that one uses the memory.
   const StreamClocks::Era era = clocks_.era() - 1;
-  return ReturnSegments(enough, [this, era](const Block& block) -> absl::StatusOr<bool> {
-    if (!clocks_.HasPassed(era)) return false;
+  return ReturnSegments(enough, [era](const Block& block, StreamQuestions& questions) {
     StreamClock& clock = block.extent->arena().clock();
-    const absl::StatusOr<bool> passed = clock.HasPassedOnceEnded(clock.Expand(block.last_use));
-    // What a stream that fails may still use stays, and keeps no other segment.
-    ledger_.failures().Absorb(passed.status());
-    return passed.value_or(false);
+    return questions.HaveLeft(era, clock, clock.Expand(block.last_use));
   });
 }
 
 absl::StatusOr<Bytes> SegmentBacking::ReturnIdle(Bytes enough, const UseMarks& marks) {
   if (marks.era() == 0) return Bytes(0);
-  if (clocks_.NeedsHost(marks.era()) && clocks_.IsQuiet()) {
-    ++ledger_.statistics().num_sync_all_streams;
-    // Where it fails, the memory stays.
-    clocks_.TryWaitForAll();
-  }
+  // Where the wait fails, the memory stays.
+  if (clocks_.NeedsHost(marks.era()) && clocks_.IsQuiet()) clocks_.TryWaitForAll();
   if (!clocks_.HasPassed(marks.era())) return Bytes(0);
-  return ReturnSegments(enough, [&marks](const Block& block) { return marks.IsIdle(block); });
+  return ReturnSegments(
+      enough, [&marks](const Block& block, StreamQuestions& questions) { return marks.IsIdle(block, questions); });
 }
 
-absl::StatusOr<Bytes> SegmentBacking::ReturnSegments(Bytes enough,
-                                                     absl::FunctionRef<absl::StatusOr<bool>(const Block&)> wants) {
-  Bytes returned;
-  // A copy: new streams may come while the driver works.
-  for (Arena* arena : std::vector<Arena*>(arenas_.all())) {
-    std::vector<Extent*> segments;
-    for (const std::unique_ptr<Extent>& extent : arena->extents()) {
-      if (IsWhollyFree(*extent)) segments.push_back(extent.get());
+absl::StatusOr<Bytes> SegmentBacking::ReturnSegments(Bytes enough, Goes goes) {
+  StreamQuestions questions(clocks_, ledger_);
+  std::vector<Block*> leaving;
+  do {
+    leaving.clear();
+    Bytes size;
+    for (const Arena* arena : arenas_.all()) {
+      for (const std::unique_ptr<Extent>& segment : arena->extents()) {
+        if (size >= enough || !IsWhollyFree(*segment) || !goes(*segment->first_block(), questions)) continue;
+        size += segment->size();
+        leaving.push_back(segment->first_block());
+      }
     }
-    for (Extent* segment : segments) {
-      if (returned >= enough) return returned;
-      // Others may have taken it while the driver worked.
-      if (!IsWhollyFree(*segment)) continue;
-      const absl::StatusOr<bool> wanted = wants(*segment->first_block());
-      if (!wanted.ok()) return wanted.status();
-      if (!*wanted) continue;
-      const Bytes size = segment->size();
-      absl::Status status = ReturnSegment(*arena, *segment);
-      if (!status.ok()) return status;
-      returned += size;
+  } while (questions.Ask());
+  for (Block*& block : leaving) block = block->extent->arena().Claim(block);
+  Bytes returned;
+  absl::Status status;
+  for (Block* block : leaving) {
+    const Bytes size = block->size;
+    if (status.ok()) {
+      status = ReturnSegment(block);
+      if (status.ok()) returned += size;
+    } else {
+      block->extent->arena().Unclaim(block);
     }
   }
+  if (!status.ok()) return status;
   return returned;
 }
 
-absl::Status SegmentBacking::ReturnSegment(Arena& arena, Extent& segment) {
-  Block* const claimed = arena.Claim(segment.first_block());
+absl::Status SegmentBacking::ReturnSegment(Block* claimed) {
+  Extent& segment = *claimed->extent;
+  Arena& arena = segment.arena();
   // Before the driver's call, since from then on it may give the addresses to others.
   directory_.Erase(segment.start());
   absl::Status status = lock_.DuringDriverCall([&] {

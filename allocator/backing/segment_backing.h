@@ -14,6 +14,7 @@
 #include "allocator/blocks/arena_set.h"
 #include "allocator/blocks/ledger.h"
 #include "allocator/blocks/stream_clocks.h"
+#include "allocator/blocks/stream_questions.h"
 #include "allocator/port/device.h"
 
 namespace frugal {
@@ -44,10 +45,12 @@ class SegmentBacking : public Backing {
  private:
   // The host waits for all work if there is a free segment, whose use may not be done.
   void WaitForFreeSegments();
-  // Free segments, as long as `wants(first block)` says yes or an error.
-  absl::StatusOr<Bytes> ReturnSegments(Bytes enough, absl::FunctionRef<absl::StatusOr<bool>(const Block&)> wants);
+  // Whether a free segment, which is one block, may go.
+  using Goes = absl::FunctionRef<bool(const Block&, StreamQuestions&)>;
+  // Up to the first that the driver refuses.
+  absl::StatusOr<Bytes> ReturnSegments(Bytes enough, Goes goes);
   absl::Status AddSegment(Arena& arena, Bytes size);
-  absl::Status ReturnSegment(Arena& arena, Extent& segment);
+  absl::Status ReturnSegment(Block* claimed);
 
   Device& device_;
   ArenaSet& arenas_;

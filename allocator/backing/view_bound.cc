@@ -61,7 +61,13 @@ void ViewBound::Unmap(int64_t aim, const Arena* of) {
     if (views() <= aim || !clocks_.HasPassed(old.left_in)) return;
     // Others go on while the driver works.
     const PageRef page = old.page;
-    if (!IsOldView(*page.extent, page.page) || page.view().left_in != old.left_in || !returns_.HasLeft(page)) continue;
+    StreamQuestions questions(clocks_, ledger_);
+    bool has_left = false;
+    do {
+      has_left = IsOldView(*page.extent, page.page) && page.view().left_in == old.left_in &&
+                 PageReturns::HasLeft(page, questions);
+    } while (questions.Ask());
+    if (!has_left) continue;
     // What cannot be unmapped now stays as it is, which harms nobody.
     ledger_.failures().Absorb(handles_.UnmapRun({page.extent, page.page, 1}));
   }
@@ -88,7 +94,6 @@ void ViewBound::DoWithout(Era era) {
 }
 
 void ViewBound::Wait() {
-  ++ledger_.statistics().num_sync_all_streams;
   // Where it fails, or somebody captures, the views stay.
   clocks_.TryWaitForAll();
 }

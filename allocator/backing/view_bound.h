@@ -28,8 +28,8 @@ namespace frugal {
 // Not thread-safe. Lets go of the accounting lock while the driver unmaps.
 class ViewBound {
  public:
-  ViewBound(ArenaSet& arenas, HandleTable& handles, StreamClocks& clocks, PageReturns& returns, Ledger& ledger)
-      : arenas_(arenas), handles_(handles), clocks_(clocks), returns_(returns), ledger_(ledger) {}
+  ViewBound(ArenaSet& arenas, HandleTable& handles, StreamClocks& clocks, Ledger& ledger)
+      : arenas_(arenas), handles_(handles), clocks_(clocks), ledger_(ledger) {}
 
   // Before something is mapped.
   void Keep();
@@ -71,7 +71,6 @@ class ViewBound {
   ArenaSet& arenas_;
   HandleTable& handles_;
   StreamClocks& clocks_;
-  PageReturns& returns_;
   Ledger& ledger_;
   // The bound could not be kept, and is tried again when there are more views than this.
   int64_t beyond_ = 0;

@@ -16,9 +16,9 @@ namespace frugal {
 // Two locks, the first taken before the second:
 //   growth      is held by whoever changes what is mapped, from the first look at the accounting until the change is
 //               entered there: so there is one at a time, and what it has set aside stays as it is.
-//   accounting  guards what the allocator knows: its blocks, pages and statistics. It is let go of while the driver
-//               works, so that whoever finds a free block waits for nobody else's call.
-// Copies are of the same locks. All functions REQUIRE that the calling thread holds both.
+//   accounting  guards what the allocator knows: its blocks, pages, streams and statistics. It is let go of while the
+//               driver works, so that whoever finds a free block waits for nobody else's call.
+// Copies are of the same locks. All functions REQUIRE that the calling thread holds accounting.
 class AllocatorLocks {
  public:
   // All must outlive this. `health` is OK until an invariant does not hold; `accounting` guards it.
@@ -35,7 +35,7 @@ class AllocatorLocks {
   }
 
   // The answer of `call`, which may call the allocator, from this thread or another: nothing that was read before holds
-  // afterwards. Throws as above.
+  // afterwards. Throws as above. REQUIRES: both locks.
   template <typename Call>
   auto DuringForeignCall(Call&& call) {
     auto answer = WithoutAccounting([&] {

@@ -1,6 +1,6 @@
 #include "allocator/blocks/awaiting_blocks.h"
 
-#include <utility>
+#include <algorithm>
 #include <vector>
 
 #include "allocator/blocks/arena.h"
@@ -15,13 +15,15 @@ void Passed(Block* block, AwaitingBlocks::Ready ready) {
 }  // namespace
 
 absl::Status AwaitingBlocks::Add(Block* block, absl::Span<StreamClock* const> streams) {
-  absl::Status status;
   block->awaited_streams = 0;
   for (StreamClock* clock : streams) {
     Queue& queue = by_stream_[clock->stream()];
     queue.clock = clock;
     queue.uses.push_back({clock->now(), block});
     ++block->awaited_streams;
+  }
+  absl::Status status;
+  for (StreamClock* clock : streams) {
     const absl::Status marked = clock->Mark();
     if (!absl::IsUnavailable(marked) && !absl::IsNotFound(marked)) status.Update(marked);
   }
@@ -30,10 +32,11 @@ absl::Status AwaitingBlocks::Add(Block* block, absl::Span<StreamClock* const> st
 
 absl::Status AwaitingBlocks::Poll(Ready ready) {
   absl::Status status;
-  for (auto& [stream, queue] : by_stream_) {
-    if (queue.failures >= kMostFailures && queue.clock->fails()) continue;
+  for (Stream stream : Streams()) {
+    const Queue* const queue = Find(stream);
+    if (queue == nullptr || (queue->failures >= kMostFailures && queue->clock->fails())) continue;
     status.Update(Drain(
-        queue, [](StreamClock& clock, Tick tick) { return clock.HasPassedOnceEnded(tick); }, ready));
+        stream, [](StreamClock& clock, Tick tick) { return clock.HasPassed(tick); }, ready));
   }
   EraseEmptyQueues();
   return status;
@@ -47,38 +50,39 @@ absl::Status AwaitingBlocks::Synchronize(Ready ready) {
     return true;
   };
   absl::Status status;
-  for (auto& [stream, queue] : by_stream_) status.Update(Drain(queue, wait, ready));
+  for (Stream stream : Streams()) status.Update(Drain(stream, wait, ready));
   EraseEmptyQueues();
   return status;
 }
 
-void AwaitingBlocks::Settle(Ready ready) {
-  for (auto& [stream, queue] : by_stream_) {
-    for (const Use& use : std::exchange(queue.uses, {})) Passed(use.block, ready);
-  }
-  by_stream_.clear();
+void AwaitingBlocks::TakePassed(Ready ready) {
+  for (auto& [stream, queue] : by_stream_) TakePassed(queue, ready);
+  EraseEmptyQueues();
 }
 
 absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready ready) {
   absl::Status failed;
-  for (auto& [stream, queue] : by_stream_) {
-    StreamClock& clock = *queue.clock;
-    const auto is_covered = [&](const Use& use) { return use.tick < clock.now() && OwnerStream(*use.block) == owner; };
+  for (Stream stream : Streams()) {
+    Queue* queue = Find(stream);
+    if (queue == nullptr) continue;
+    StreamClock& clock = *queue->clock;
+    const auto is_owners = [owner](const Use& use) { return OwnerStream(*use.block) == owner; };
     // The last tick of a stream covers all before it.
-    Tick last = 0;
-    for (const Use& use : queue.uses) {
-      if (is_covered(use)) last = use.tick;
-    }
-    if (last == 0) continue;
-    const absl::Status status = clock.MakeWait(owner, last);
+    const auto last = std::find_if(queue->uses.rbegin(), queue->uses.rend(),
+                                   [&](const Use& use) { return clock.IsEnded(use.tick) && is_owners(use); });
+    if (last == queue->uses.rend()) continue;
+    const Tick covered = last->tick;
+    const absl::Status status = clock.MakeWait(owner, covered);
     // An owner that is being captured can wait for nobody, which is no error.
     if (absl::IsUnavailable(status)) break;
     failed.Update(status);
     if (!status.ok()) continue;
     ++waits;
+    queue = Find(stream);
+    if (queue == nullptr) continue;
     std::vector<Block*> passed;
-    std::erase_if(queue.uses, [&](const Use& use) {
-      if (!is_covered(use)) return false;
+    std::erase_if(queue->uses, [&](const Use& use) {
+      if (use.tick > covered || !is_owners(use)) return false;
       passed.push_back(use.block);
       return true;
     });
@@ -88,20 +92,36 @@ absl::Status AwaitingBlocks::MakeOwnerWait(Stream owner, int64_t& waits, Ready r
   return failed;
 }
 
-absl::Status AwaitingBlocks::Drain(Queue& queue, Question has_passed, Ready ready) {
-  while (!queue.uses.empty()) {
-    const Use use = queue.uses.front();
-    const absl::StatusOr<bool> passed = has_passed(*queue.clock, use.tick);
-    if (!passed.ok()) {
-      ++queue.failures;
-      return passed.status();
-    }
-    queue.failures = 0;
-    if (!*passed) return absl::OkStatus();
-    queue.uses.pop_front();
-    Passed(use.block, ready);
+std::vector<Stream> AwaitingBlocks::Streams() const {
+  std::vector<Stream> streams;
+  for (const auto& [stream, queue] : by_stream_) streams.push_back(stream);
+  return streams;
+}
+
+AwaitingBlocks::Queue* AwaitingBlocks::Find(Stream stream) {
+  const auto queue = by_stream_.find(stream);
+  return queue == by_stream_.end() ? nullptr : &queue->second;
+}
+
+absl::Status AwaitingBlocks::Drain(Stream stream, Question has_passed, Ready ready) {
+  while (Queue* queue = Find(stream)) {
+    TakePassed(*queue, ready);
+    if (queue->uses.empty()) break;
+    const absl::StatusOr<bool> passed = has_passed(*queue->clock, queue->uses.front().tick);
+    queue = Find(stream);
+    if (queue != nullptr) queue->failures = passed.ok() ? 0 : queue->failures + 1;
+    if (!passed.ok()) return passed.status();
+    if (!*passed) break;
   }
   return absl::OkStatus();
+}
+
+void AwaitingBlocks::TakePassed(Queue& queue, Ready ready) {
+  while (!queue.uses.empty() && queue.clock->IsPassed(queue.uses.front().tick)) {
+    Block* const block = queue.uses.front().block;
+    queue.uses.pop_front();
+    Passed(block, ready);
+  }
 }
 
 void AwaitingBlocks::EraseEmptyQueues() {

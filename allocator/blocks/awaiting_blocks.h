@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <deque>
+#include <vector>
 
 #include "absl/container/btree_map.h"
 #include "absl/functional/function_ref.h"
@@ -17,8 +18,9 @@
 
 namespace frugal {
 
-// Not thread-safe. `ready(block)` is called once for a block, when the last of its streams has passed; on an error
-// the blocks that were not reported stay. An error of one stream stops no other. A stream that the program may destroy
+// Not thread-safe. The device is asked without the accounting lock: others may add blocks then, and see some pass.
+// `ready(block)` is called once for a block, when the last of its streams has passed; on an error the blocks that were
+// not reported stay. An error of one stream stops no other. A stream that the program may destroy
 // is marked when the block is given back, as PyTorch's own allocator does; where it could not be, the block waits until
 // the stream is named again, or the host has waited for all work.
 class AwaitingBlocks {
@@ -28,7 +30,7 @@ class AwaitingBlocks {
   bool empty() const { return by_stream_.empty(); }
 
   // Waits from now on for what `streams`, at least one, were told so far. A stream that is being captured cannot be
-  // marked: it counts as not passed until it can.
+  // marked: it counts as not passed until it can. The block may be ready by the time this returns.
   absl::Status Add(Block* block, absl::Span<StreamClock* const> streams);
 
   // Asks the device, once for each stream plus once for each block that turns out to be passed. A stream that has
@@ -36,8 +38,8 @@ class AwaitingBlocks {
   absl::Status Poll(Ready ready);
   // The host waits for all. Blocks of streams that are being captured stay.
   absl::Status Synchronize(Ready ready);
-  // The host has waited for all work of the device.
-  void Settle(Ready ready);
+  // Asks nobody: those of which it is known that they have passed.
+  void TakePassed(Ready ready);
   // `owner` waits, without the host, for all other streams that still use blocks of its own arenas. `waits`
   // is raised by the number of waits that were put into it. An owner that is being captured waits for none.
   absl::Status MakeOwnerWait(Stream owner, int64_t& waits, Ready ready);
@@ -56,8 +58,13 @@ class AwaitingBlocks {
   };
   static constexpr int kMostFailures = 2;
 
-  // Removes the uses at the front of the queue that `has_passed` says yes to.
-  static absl::Status Drain(Queue& queue, Question has_passed, Ready ready);
+  // Those that blocks wait for now.
+  std::vector<Stream> Streams() const;
+  // null: no block waits for the stream.
+  Queue* Find(Stream stream);
+  // Removes the uses at the front of the stream's queue that `has_passed` says yes to.
+  absl::Status Drain(Stream stream, Question has_passed, Ready ready);
+  static void TakePassed(Queue& queue, Ready ready);
   void EraseEmptyQueues();
 
   // In order, so that the same work has the same outcome in each run: a hash map's order differs between processes.

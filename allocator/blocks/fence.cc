@@ -8,12 +8,13 @@ absl::StatusOr<std::shared_ptr<Fence>> Fence::Record(Device& device, Stream stre
   return std::make_shared<Fence>(device, stream, *event);
 }
 
-Fence::~Fence() { Retire(); }
+// Not before: another thread may be asking about the event that has passed.
+Fence::~Fence() { device_.Recycle(event_); }
 
 absl::StatusOr<bool> Fence::HasPassed() {
   if (passed_) return true;
   absl::StatusOr<bool> passed = device_.HasPassed(event_);
-  if (passed.ok() && *passed) Retire();
+  if (passed.ok() && *passed) passed_ = true;
   return passed;
 }
 
@@ -21,7 +22,7 @@ absl::Status Fence::Synchronize() {
   if (passed_) return absl::OkStatus();
   absl::Status status = device_.Synchronize(event_);
   if (status.ok()) {
-    Retire();
+    passed_ = true;
     return status;
   }
   // A driver that cannot wait may still answer, and the program may have waited itself.
@@ -30,12 +31,6 @@ absl::Status Fence::Synchronize() {
 
 absl::Status Fence::MakeWait(Stream stream) {
   return passed_ || stream == stream_ ? absl::OkStatus() : device_.StreamWait(stream, event_);
-}
-
-void Fence::Retire() {
-  if (passed_) return;
-  passed_ = true;
-  device_.Recycle(event_);
 }
 
 }  // namespace frugal

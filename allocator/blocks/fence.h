@@ -3,6 +3,7 @@
 #ifndef FRUGAL_ALLOCATOR_BLOCKS_FENCE_H_
 #define FRUGAL_ALLOCATOR_BLOCKS_FENCE_H_
 
+#include <atomic>
 #include <memory>
 
 #include "absl/status/status.h"
@@ -11,7 +12,8 @@
 
 namespace frugal {
 
-// Owns a device event. Shared by all that wait for the same point. Not thread-safe.
+// Owns a device event, for as long as anybody asks about it. Thread-safety: any thread; nobody is kept waiting but by
+// the device.
 class Fence {
  public:
   // The point that `stream` has been told to reach so far. kUnavailable: the stream is being captured.
@@ -32,12 +34,10 @@ class Fence {
   absl::Status MakeWait(Stream stream);
 
  private:
-  void Retire();
-
   Device& device_;
-  Stream stream_;
-  Event event_;
-  bool passed_ = false;
+  const Stream stream_;
+  const Event event_;
+  std::atomic<bool> passed_{false};
 };
 
 }  // namespace frugal

@@ -1,25 +1,34 @@
 #include "allocator/blocks/stream_clock.h"
 
+#include <algorithm>
+#include <iterator>
 #include <utility>
+
+#include "allocator/port/check.h"
 
 namespace frugal {
 
 absl::Status StreamClock::Mark() {
-  absl::StatusOr<std::shared_ptr<Fence>> fence = Fence::Record(device_, stream_);
+  const Tick tick = Close();
+  const Stream stream = stream_;
+  absl::StatusOr<std::shared_ptr<Fence>> fence = lock_.DuringDriverCall([&] { return Fence::Record(device_, stream); });
   if (!fence.ok()) return Noted(fence.status());
-  fences_.push_back(*std::move(fence));
-  ++now_;
+  // Others may have ended later ticks meanwhile, or waited for them.
+  if (!IsPassed(tick)) {
+    const auto later =
+        std::find_if(ends_.rbegin(), ends_.rend(), [tick](const TickEnd& end) { return end.tick < tick; }).base();
+    ends_.insert(later, {tick, *std::move(fence)});
+  }
   return Noted(absl::OkStatus());
 }
 
-void StreamClock::Settle() {
-  fences_.clear();
-  passed_ = now_++;
+void StreamClock::Settle(Tick tick) {
+  Passed(tick);
   fails_ = false;
 }
 
 absl::StatusOr<bool> StreamClock::End(Tick tick) {
-  if (tick < now_) return true;
+  if (IsEnded(tick)) return true;
   if (!stream_.lasts()) return false;
   absl::Status marked = Mark();
   if (absl::IsUnavailable(marked)) return false;
@@ -27,32 +36,38 @@ absl::StatusOr<bool> StreamClock::End(Tick tick) {
   return true;
 }
 
-absl::StatusOr<bool> StreamClock::HasPassedOnceEnded(Tick tick) {
-  absl::StatusOr<bool> ended = End(tick);
-  return ended.ok() ? HasPassed(tick) : ended;
-}
-
 absl::StatusOr<bool> StreamClock::HasPassed(Tick tick) {
-  if (tick <= passed_) return true;
-  if (tick >= now_) return false;
-  absl::StatusOr<bool> passed = FenceOf(tick).HasPassed();
+  absl::StatusOr<bool> ended = End(tick);
+  if (!ended.ok() || !*ended) return ended;
+  if (IsPassed(tick)) return true;
+  const TickEnd end = EndOf(tick);
+  absl::StatusOr<bool> passed = Asked(end, [](Fence& fence) { return fence.HasPassed(); });
   if (absl::Status status = Noted(passed.status()); !status.ok()) return status;
-  if (*passed) Passed(tick);
+  if (*passed) Passed(end.tick);
   return passed;
 }
 
 absl::Status StreamClock::Synchronize(Tick tick) {
-  if (tick <= passed_) return absl::OkStatus();
   const absl::StatusOr<bool> ended = End(tick);
   if (!ended.ok()) return ended.status();
   if (!*ended) return absl::UnavailableError("the stream cannot be marked now");
-  absl::Status status = Noted(FenceOf(tick).Synchronize());
-  if (status.ok()) Passed(tick);
+  if (IsPassed(tick)) return absl::OkStatus();
+  const TickEnd end = EndOf(tick);
+  absl::Status status = Noted(Asked(end, [](Fence& fence) { return fence.Synchronize(); }));
+  if (status.ok()) Passed(end.tick);
   return status;
 }
 
 absl::Status StreamClock::MakeWait(Stream waiter, Tick tick) {
-  return tick <= passed_ ? absl::OkStatus() : Noted(FenceOf(tick).MakeWait(waiter));
+  if (IsPassed(tick)) return absl::OkStatus();
+  return Noted(Asked(EndOf(tick), [waiter](Fence& fence) { return fence.MakeWait(waiter); }));
+}
+
+StreamClock::TickEnd StreamClock::EndOf(Tick tick) const {
+  const auto end = std::lower_bound(ends_.begin(), ends_.end(), tick,
+                                    [](const TickEnd& one, Tick wanted) { return one.tick < wanted; });
+  FRUGAL_CHECK(end != ends_.end());
+  return *end;
 }
 
 absl::Status StreamClock::Noted(absl::Status status) {
@@ -61,8 +76,8 @@ absl::Status StreamClock::Noted(absl::Status status) {
 }
 
 void StreamClock::Passed(Tick tick) {
-  fences_.erase(fences_.begin(), fences_.begin() + (tick - passed_));
-  passed_ = tick;
+  passed_ = std::max(passed_, tick);
+  while (!ends_.empty() && ends_.front().tick <= passed_) ends_.pop_front();
 }
 
 }  // namespace frugal

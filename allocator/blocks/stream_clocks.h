@@ -10,6 +10,7 @@
 #include <vector>
 
 #include "absl/container/flat_hash_map.h"
+#include "allocator/blocks/allocator_locks.h"
 #include "allocator/blocks/ledger.h"
 #include "allocator/blocks/stream_clock.h"
 #include "allocator/port/device.h"
@@ -34,18 +35,21 @@ namespace frugal {
 //   such a wait until an event of it has passed.
 // - One that was set aside, since it passes nothing for too long, is out until it has passed what it was asked for.
 // This is for programs with a mistake. Whether memory may be used anew is asked of its own stream, whatever the eras.
-// Not thread-safe.
+//
+// Not thread-safe. What asks the device, or has the host wait, lets go of the accounting lock meanwhile: eras end and
+// streams begin then. A clock stays where it is for as long as this exists.
 class StreamClocks {
  public:
   using Era = int64_t;
 
   // `reclaimer` may be null: then nobody captures but streams that are known.
-  StreamClocks(Device& device, Ledger& ledger, const Reclaimer* reclaimer)
-      : device_(device), ledger_(ledger), reclaimer_(reclaimer) {}
+  StreamClocks(Device& device, Ledger& ledger, const Reclaimer* reclaimer, AllocatorLocks lock)
+      : device_(device), ledger_(ledger), reclaimer_(reclaimer), lock_(lock) {}
   StreamClocks(const StreamClocks&) = delete;
   StreamClocks& operator=(const StreamClocks&) = delete;
 
-  // The program names the stream at this moment. One with its handle and another life has ended.
+  // The program names the stream at this moment. One with its handle and another life has ended. Asks the device where
+  // the stream does not last.
   StreamClock& Name(Stream stream);
   // null: the stream was never named, or it has ended and the host has waited for all work since.
   StreamClock* Find(Stream stream) const;
@@ -60,11 +64,13 @@ class StreamClocks {
 
   // The era that what is left behind now belongs to. The one before has ended.
   Era era() const { return era_; }
+  // Whether it is known that all streams have passed the era.
+  bool IsPassed(Era era) const { return era <= passed_; }
+
+  // --- What asks the device.
+
   // Ends the present era, and returns it.
-  Era End() {
-    EndEra();
-    return era_ - 1;
-  }
+  Era End() { return EndEra().era; }
   // Whether all that the known streams were told up to the end of `era`, ended now if it is the present one, is done.
   bool HasPassed(Era era);
   // Whether `era` has not passed for want of nothing but an answer that only a wait of the host can give: of streams
@@ -73,22 +79,23 @@ class StreamClocks {
   // Streams that have not passed `era` take part in no era until they have. REQUIRES: it has ended.
   void SetAside(Era era);
 
-  // The host waits for all work of the device. False if it could not, since a stream is being captured or the driver
-  // fails: then it has waited for the streams that it could.
-  bool WaitForAll();
+  // The host waits for all that the device was told so far. kUnavailable: it could not, since a stream is being
+  // captured or the driver fails, and has waited for the streams that it could. kUnknown: the same, since the driver
+  // does not say whether a stream is being captured. Both functions count as a wait.
+  absl::Status WaitForAll();
   // The same, but if it cannot wait for all it waits for none.
   bool TryWaitForAll();
   // Whether only a wait of the host can tell what a stream has done.
   bool NeedsHost() const;
-  // Whether such a wait would be for these streams alone: all others have passed all that they were told, and nobody
-  // captures.
+  // Whether such a wait would be for these streams alone: all others have passed all that they were told, and none of
+  // them is being captured.
   bool IsQuiet();
 
  private:
   using Tick = StreamClock::Tick;
 
   struct Member {
-    Member(Device& device, Stream stream, Era era) : clock(device, stream), marked_in(era) {}
+    Member(Device& device, Stream stream, Era era, AllocatorLocks lock) : clock(device, stream, lock), marked_in(era) {}
 
     StreamClock clock;
     Era marked_in;   // of one that may end: when it was last marked as it was named, or began
@@ -97,30 +104,41 @@ class StreamClocks {
   struct Mark {
     Member* member;
     Tick tick;
+
+    friend bool operator==(const Mark&, const Mark&) = default;
   };
   using Marks = std::vector<Mark>;
+  struct EndedEra {
+    Era era;
+    absl::Status may_wait;  // kUnavailable: a stream is being captured. kUnknown: the driver does not say
+  };
 
   // Streams that ended are as good as new once the host has waited, and have ranges of addresses each. So many may be
   // waiting for that: a program that makes a stream for each piece of work has one wait in so many.
   static constexpr size_t kMostEnded = 16;
 
+  // The latest of the stream's handle, if it is the stream.
+  Member* FindPresent(Stream stream) const;
   Member& Begin(Stream stream);
   void MarkNamed(Member& member);
+  // REQUIRES: the era has ended, and not passed.
   Marks& MarksOf(Era era) { return ended_[static_cast<size_t>(era - passed_ - 1)]; }
   // Whether the mark has passed, made now if it is still to be made.
   bool HasPassed(const Mark& mark);
-  // What has not passed of an era that has ended.
-  Marks& Outstanding(Era era);
+  // Asks about each of the marks of an era that has ended. What is left in MarksOf has not passed. False: none is left.
+  bool HasOutstanding(Era era);
   void Passed(Era era);
-  // Returns whether a stream is being captured.
-  bool EndEra();
-  bool IsAside(Member& member);
-  void Settle();
-  bool SynchronizeAll();
+  EndedEra EndEra();
+  // Those aside that have passed what they were asked for are so no more.
+  void TakeBackAside();
+  // Unless somebody captures.
+  absl::Status WaitForDevice();
+  absl::Status SynchronizeAll();
 
   Device& device_;
   Ledger& ledger_;
   const Reclaimer* const reclaimer_;
+  AllocatorLocks lock_;
   // The latest of each handle: those that last apart from those that may end, whose life counts as 1 here.
   absl::flat_hash_map<Stream, Member*> by_stream_;
   std::vector<std::unique_ptr<Member>> all_;  // in the order in which they became known

@@ -4,15 +4,16 @@
 #define FRUGAL_ALLOCATOR_BLOCKS_USE_MARKS_H_
 
 #include "absl/container/flat_hash_map.h"
-#include "absl/status/statusor.h"
 #include "allocator/blocks/arena_set.h"
 #include "allocator/blocks/block.h"
 #include "allocator/blocks/stream_clocks.h"
+#include "allocator/blocks/stream_questions.h"
 #include "allocator/port/units.h"
 
 namespace frugal {
 
-// Not thread-safe. Can be copied, for those who go on by these marks while others move them.
+// Not thread-safe. The first two ask the device. Can be copied, for those who go on by these marks while others move
+// them.
 class UseMarks {
  public:
   // An interval after the latest marks: streams that have not passed them all this time are waited for no longer.
@@ -30,7 +31,7 @@ class UseMarks {
     if (present.empty()) return;
     era_ = clocks.End();
     for (const auto& [clock, tick] : present) {
-      if (clock->now() > tick || !clock->stream().lasts()) marks_[clock] = tick;
+      if (clock->IsEnded(tick) || !clock->stream().lasts()) marks_[clock] = tick;
     }
   }
 
@@ -44,10 +45,10 @@ class UseMarks {
     return mark != marks_.end() && clock.Expand(block.last_use) <= mark->second;
   }
   // And its last use is done. No tick ends.
-  absl::StatusOr<bool> IsIdle(const Block& block) const {
-    if (!IsUnused(block)) return false;
+  bool IsIdle(const Block& block, StreamQuestions& questions) const {
     StreamClock& clock = block.extent->arena().clock();
-    return clock.HasPassed(clock.Expand(block.last_use));
+    const StreamClock::Tick last_use = clock.Expand(block.last_use);
+    return IsUnused(block) && clock.IsEnded(last_use) && questions.HasPassed(clock, last_use);
   }
 
  private:

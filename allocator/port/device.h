@@ -9,6 +9,7 @@
 //   machine
 //                       share so many, though memory is free: unmap what nobody uses and try again.
 //   kUnavailable        not now, because the stream is being captured into a graph: try again later.
+//   kUnknown            of Record: the driver does not say whether the stream is being captured, which it may be.
 //   anything else       the driver failed; the message carries its own name for the error. A failed
 //                       call has changed nothing.
 // All calls may be made from any thread, and by several at a time; of those that change what is mapped, or take or give

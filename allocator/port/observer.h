@@ -3,6 +3,7 @@
 #ifndef FRUGAL_ALLOCATOR_PORT_OBSERVER_H_
 #define FRUGAL_ALLOCATOR_PORT_OBSERVER_H_
 
+#include "absl/functional/function_ref.h"
 #include "allocator/port/device.h"
 #include "allocator/port/units.h"
 
@@ -53,9 +54,10 @@ class Reclaimer {
   virtual bool ReleaseCaches() = 0;
   // Objects that nothing uses any more but that still hold memory (a language's garbage). True if some were found.
   virtual bool CollectGarbage() = 0;
-  // A stream of the device is perhaps being captured into a graph, which a wait of the host for the whole device would
-  // end with an error. Called with the device's locks held: it must not call the allocator.
-  virtual bool IsCapturing() const { return false; }
+  // Calls `wait`, in which the host waits for the whole device, unless a stream of the device is perhaps being captured
+  // into a graph, which that would end with an error. No capture begins meanwhile, as far as it is in the hands of who
+  // is asked here. A lock of the allocator's may be held: it must not call the allocator.
+  virtual void WithoutCapture(absl::FunctionRef<void()> wait) const { wait(); }
 };
 
 }  // namespace frugal

@@ -8,12 +8,6 @@
 
 namespace frugal {
 
-Pages HandleTable::spares() const {
-  Pages pages;
-  for (const Handle* spare : spares_) pages += Pages(spare->pages);
-  return pages;
-}
-
 Pages HandleTable::LackingFor(const std::vector<Piece>& pieces) const {
   absl::flat_hash_map<int64_t, int64_t> spares;
   for (const Handle* spare : spares_) ++spares[spare->pages];

@@ -38,7 +38,7 @@ class HandleTable {
   };
   Counts counts() const { return {std::ssize(handles_), views_}; }
 
-  Pages spares() const;
+  const std::vector<Handle*>& spares() const { return spares_; }
 
   // How many pages of those handles that are to be created no spare can stand for.
   Pages LackingFor(const std::vector<Piece>& pieces) const;

@@ -26,12 +26,13 @@ bool TorchReclaimer::ReleaseCaches() {
   try {
     bool freed = RunFreeMemoryCallbacks();
     // While a graph may be captured, native must not free: that ends the capture with an error.
-    if (native_share_.native().initialized() && !routing_.HasOpenPool(device_)) {
+    routing_.WithoutOpenPool(device_, [&] {
+      if (!native_share_.native().initialized()) return;
       const Bytes before = native_share_.Reserved();
       native_share_.native().emptyCache(kDefaultPool);
       native_share_.NoteReserved();
       freed |= native_share_.Reserved() < before;
-    }
+    });
     return freed;
   } catch (const std::exception& error) {
     TORCH_WARN("frugal_alloc: memory could not be given back: ", error.what());

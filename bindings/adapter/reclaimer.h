@@ -24,8 +24,8 @@ class TorchReclaimer final : public Reclaimer {
 
   bool ReleaseCaches() override;
   bool CollectGarbage() override;
-  // A pool is open on this GPU, as one is while a graph is captured.
-  bool IsCapturing() const override { return routing_.HasOpenPool(device_); }
+  // Unless a pool is open on this GPU, as one is while a graph is captured.
+  void WithoutCapture(absl::FunctionRef<void()> wait) const override { routing_.WithoutOpenPool(device_, wait); }
 
  private:
   const c10::DeviceIndex device_;

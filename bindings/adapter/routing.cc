@@ -19,6 +19,7 @@ bool Routing::GoesToNative(c10::DeviceIndex device, cudaStream_t stream) const {
 }
 
 void Routing::Open(c10::DeviceIndex device, MempoolId_t pool, Filter filter) {
+  absl::MutexLock opening(&opening_[static_cast<size_t>(device)]);
   absl::MutexLock lock(&mutex_);
   routes_.push_back({device, pool, std::move(filter)});
   exceptions_.fetch_add(1, std::memory_order_release);
@@ -38,6 +39,16 @@ void Routing::Close(c10::DeviceIndex device, MempoolId_t pool) {
 bool Routing::HasOpenPool(c10::DeviceIndex device) const {
   absl::MutexLock lock(&mutex_);
   return std::any_of(routes_.begin(), routes_.end(), [&](const Route& route) { return route.device == device; });
+}
+
+void Routing::WithoutOpenPool(c10::DeviceIndex device, absl::FunctionRef<void()> call) const {
+  absl::ReaderMutexLock none_opens(&opening_[static_cast<size_t>(device)]);
+  if (!HasOpenPool(device)) call();
+}
+
+void Routing::BecomeForkedChild() {
+  for (absl::Mutex& opening : opening_) Renew(opening);
+  Renew(mutex_);
 }
 
 void Routing::SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value) {

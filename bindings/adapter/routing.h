@@ -3,6 +3,7 @@
 #ifndef FRUGAL_BINDINGS_ADAPTER_ROUTING_H_
 #define FRUGAL_BINDINGS_ADAPTER_ROUTING_H_
 
+#include <array>
 #include <atomic>
 #include <functional>
 #include <set>
@@ -10,6 +11,7 @@
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
+#include "absl/functional/function_ref.h"
 #include "absl/synchronization/mutex.h"
 #include "bindings/adapter/torch_compat.h"
 #include "bindings/threads/forked_child.h"
@@ -38,17 +40,21 @@ class Routing {
   // PyTorch was told not to cache (caching_allocator_enable(False)), which native knows how to do.
   void SetUncached(bool value) { static_cast<void>(SetAll(uncached_, value)); }
 
-  // Requests on `device` that `filter` accepts belong to `pool` until Close.
+  // Requests on `device` that `filter` accepts belong to `pool` until Close. Waits for a WithoutOpenPool of that
+  // device.
   void Open(c10::DeviceIndex device, MempoolId_t pool, Filter filter);
   void Close(c10::DeviceIndex device, MempoolId_t pool);
   // A graph is perhaps being captured on `device`: native's cache must be left alone.
   bool HasOpenPool(c10::DeviceIndex device) const;
+  // Calls `call` unless a pool is open on `device`; none is opened meanwhile, so that no graph begins to be captured
+  // while `call` has the host wait for the whole GPU. It may throw, and must not open a pool itself.
+  void WithoutOpenPool(c10::DeviceIndex device, absl::FunctionRef<void()> call) const;
 
   // Free memory of `pool` may serve ordinary requests that would fail otherwise (torch.cuda.MemPool's use_on_oom).
   void SetUseOnOutOfMemory(c10::DeviceIndex device, MempoolId_t pool, bool value);
   bool HasPoolForOutOfMemory(c10::DeviceIndex device) const;
 
-  void BecomeForkedChild() { Renew(mutex_); }
+  void BecomeForkedChild();
 
  private:
   struct Route {
@@ -65,6 +71,8 @@ class Routing {
   std::atomic<bool> new_period_{false};
   std::atomic<bool> passthrough_{false};
   std::atomic<bool> uncached_{false};
+  // By device: held by who opens a pool, and shared by those who rely on none being opened. Taken before `mutex_`.
+  mutable std::array<absl::Mutex, C10_COMPILE_TIME_MAX_GPUS> opening_;
   mutable absl::Mutex mutex_;
   std::vector<Route> routes_ ABSL_GUARDED_BY(mutex_);
   std::set<std::pair<c10::DeviceIndex, MempoolId_t>> pools_for_out_of_memory_ ABSL_GUARDED_BY(mutex_);

@@ -71,10 +71,11 @@ void AwaitShareable(TorchAllocator& allocator, const c10::StorageImpl& storage) 
   const void* const data = storage.data();
   GpuMemory* const gpu = allocator.gpus().OwnerOf(data);
   if (gpu == nullptr || !IsMapped(gpu->allocator(), Address(data))) return;
-  if (allocator.routing().HasOpenPool(gpu->ordinal())) return;
-  const c10::cuda::CUDAGuard guard(gpu->ordinal());
-  const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
-  C10_CUDA_CHECK(cudaDeviceSynchronize());
+  allocator.routing().WithoutOpenPool(gpu->ordinal(), [gpu] {
+    const c10::cuda::CUDAGuard guard(gpu->ordinal());
+    const c10::cuda::CUDAStreamCaptureModeGuard relaxed(cudaStreamCaptureModeRelaxed);
+    C10_CUDA_CHECK(cudaDeviceSynchronize());
+  });
 }
 
 bool MakeShareable(TorchAllocator& allocator, c10::StorageImpl& storage) {

@@ -7,6 +7,7 @@
 #include "allocator/blocks/arena_set.h"
 #include "cuda/simulated/simulated_device.h"
 #include "gtest/gtest.h"
+#include "tests/allocator/held_locks.h"
 
 namespace frugal {
 namespace {
@@ -38,7 +39,8 @@ class FilledRange {
  private:
   sim::SimulatedDevice device_{{.memory = MiB(64)}};
   Ledger ledger_;
-  StreamClocks clocks_{device_, ledger_, nullptr};
+  HeldLocks locks_;
+  StreamClocks clocks_{device_, ledger_, nullptr, locks_.lock()};
   ArenaSet arenas_{clocks_, ledger_};
   Arena& arena_;
 };

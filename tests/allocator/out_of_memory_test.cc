@@ -50,6 +50,43 @@ TEST_F(OutOfMemory, TheLimitCountsWhatOthersHold) {
   Allocate(MiB(16));
 }
 
+// While one request waits for caches, another thread's fails.
+class BesideAnother : public Reclaimer {
+ public:
+  bool ReleaseCaches() override {
+    if (is_asked_) return false;
+    is_asked_ = true;
+    std::thread([this] {
+      EXPECT_TRUE(absl::IsResourceExhausted(allocator->Allocate(MiB(50), kSide).status()));
+      EXPECT_EQ(LastOutOfMemory().remedies.stream_waits, Bytes(0));
+      EXPECT_TRUE(LastOutOfMemory().driver_failure.ok()) << LastOutOfMemory().driver_failure;
+    }).join();
+    return false;
+  }
+  bool CollectGarbage() override { return false; }
+
+  DeviceAllocator* allocator = nullptr;
+
+ private:
+  bool is_asked_ = false;
+};
+
+class OutOfMemoryOfTwo : public BesideAnother, public AllocatorTest {
+ protected:
+  OutOfMemoryOfTwo() : AllocatorTest(MiB(64), true, this) { allocator = allocator_.get(); }
+};
+
+TEST_F(OutOfMemoryOfTwo, HasTheRemediesAndTheFailuresOfEachForItself) {
+  Allocate(MiB(32));
+  const Address block = Allocate(MiB(30));
+  UseOn(block, kSide, 100);
+  Free(block);
+  ASSERT_TRUE(device_.SetFaults("memory_info@1=invalid_value"));
+  EXPECT_TRUE(IsOutOfMemory(MiB(40)));
+  EXPECT_EQ(LastOutOfMemory().remedies.stream_waits, MiB(30));
+  EXPECT_NE(std::string(LastOutOfMemory().driver_failure.message()), "");
+}
+
 class RecordingReclaimer : public Reclaimer {
  public:
   bool ReleaseCaches() override {

@@ -8,6 +8,7 @@
 #include "allocator/stitching/handle_table.h"
 #include "cuda/simulated/simulated_device.h"
 #include "gtest/gtest.h"
+#include "tests/allocator/held_locks.h"
 
 namespace frugal {
 namespace {
@@ -64,7 +65,8 @@ class StitchPlanTest : public testing::Test {
 
   sim::SimulatedDevice device_{{.memory = MiB(64)}};
   Ledger ledger_;
-  StreamClocks clocks_{device_, ledger_, nullptr};
+  HeldLocks locks_;
+  StreamClocks clocks_{device_, ledger_, nullptr, locks_.lock()};
   ArenaSet arenas_{clocks_, ledger_};
   std::vector<std::unique_ptr<Handle>> handles_;
   uint64_t next_stream_ = 1;

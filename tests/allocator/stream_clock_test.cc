@@ -1,6 +1,7 @@
 #include "allocator/blocks/stream_clock.h"
 
 #include "tests/allocator/allocator_fixture.h"
+#include "tests/allocator/held_locks.h"
 
 namespace frugal {
 namespace {
@@ -8,12 +9,13 @@ namespace {
 class StreamClockTest : public testing::Test {
  protected:
   sim::SimulatedDevice device_{{.memory = MiB(64)}};
-  StreamClock clock_{device_, kMain};
+  HeldLocks locks_;
+  StreamClock clock_{device_, kMain, locks_.lock()};
 };
 
-TEST_F(StreamClockTest, ThePresentTickHasNotPassedEvenOnAnIdleStream) {
-  EXPECT_FALSE(*clock_.HasPassed(clock_.now()));
-  EXPECT_EQ(device_.calls(sim::CallKind::kEventQuery), 0u);
+TEST_F(StreamClockTest, ThePresentTickIsNotKnownToHavePassedEvenOnAnIdleStream) {
+  EXPECT_FALSE(clock_.IsPassed(clock_.now()));
+  EXPECT_TRUE(*clock_.HasPassed(clock_.now())) << "it is ended, and asked about";
 }
 
 TEST_F(StreamClockTest, WhatWasNeverUsedHasPassed) { EXPECT_TRUE(*clock_.HasPassed(0)); }
@@ -44,12 +46,22 @@ TEST_F(StreamClockTest, SynchronizeEndsThePresentTick) {
   EXPECT_TRUE(*clock_.HasPassed(tick));
 }
 
-TEST_F(StreamClockTest, ARefusedMarkChangesNothing) {
+TEST_F(StreamClockTest, ATickWhoseMarkWasRefusedEndsWithTheNextThatIsMade) {
   ASSERT_TRUE(device_.SetFaults("event_record@1=invalid_value"));
   EXPECT_FALSE(clock_.Mark().ok());
-  EXPECT_EQ(clock_.now(), 1);
+  EXPECT_FALSE(clock_.IsEnded(1));
   ASSERT_TRUE(clock_.Mark().ok());
+  EXPECT_TRUE(clock_.IsEnded(2));
   EXPECT_TRUE(*clock_.HasPassed(1));
+}
+
+TEST_F(StreamClockTest, AHostsWaitSettlesWhatWasClosedBeforeItAndNothingAfter) {
+  const StreamClock::Tick before = clock_.Close();
+  const StreamClock::Tick meanwhile = clock_.Close();
+  clock_.Settle(before);
+  EXPECT_TRUE(clock_.IsPassed(before));
+  EXPECT_FALSE(clock_.IsPassed(meanwhile));
+  EXPECT_FALSE(clock_.IsEnded(meanwhile));
 }
 
 TEST_F(StreamClockTest, ATickIsKnownByItsLowerHalf) {

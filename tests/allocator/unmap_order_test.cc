@@ -2,6 +2,7 @@
 
 #include "allocator/blocks/stream_clocks.h"
 #include "tests/allocator/allocator_fixture.h"
+#include "tests/allocator/held_locks.h"
 #include "tests/devices/forwarding_device.h"
 
 namespace frugal {
@@ -61,7 +62,8 @@ TEST_F(UnmapOrder, AMissLeavesOldViewsMappedWhileAnotherStreamIsBusy) {
 }
 
 TEST_F(UnmapOrder, OneEventForEachKnownStreamServesAllViewsLeftBehindTogether) {
-  StreamClocks clocks(device_, ledger_, nullptr);
+  HeldLocks locks;
+  StreamClocks clocks(device_, ledger_, nullptr, locks.lock());
   clocks.Name(kMain);
   clocks.Name(kSide);
   const StreamClocks::Era era = clocks.era();
@@ -73,7 +75,8 @@ TEST_F(UnmapOrder, OneEventForEachKnownStreamServesAllViewsLeftBehindTogether) {
 }
 
 TEST_F(UnmapOrder, AnEraPassesWhenItsLastStreamDoes) {
-  StreamClocks clocks(device_, ledger_, nullptr);
+  HeldLocks locks;
+  StreamClocks clocks(device_, ledger_, nullptr, locks.lock());
   clocks.Name(kMain);
   clocks.Name(kSide);
   MakeBusyUntil(kMain, 100);
@@ -86,28 +89,51 @@ TEST_F(UnmapOrder, AnEraPassesWhenItsLastStreamDoes) {
 }
 
 TEST_F(UnmapOrder, AStreamThatIsCapturedHoldsUpNoEra) {
-  StreamClocks clocks(device_, ledger_, nullptr);
+  HeldLocks locks;
+  StreamClocks clocks(device_, ledger_, nullptr, locks.lock());
   clocks.Name(kMain);
   clocks.Name(kSide);
   device_.BeginCapture(kSide);
   EXPECT_TRUE(clocks.HasPassed(clocks.era()));
-  EXPECT_FALSE(clocks.WaitForAll()) << "that would end the capture";
+  EXPECT_FALSE(clocks.WaitForAll().ok()) << "that would end the capture";
   device_.EndCapture(kSide);
-  EXPECT_TRUE(clocks.WaitForAll());
+  EXPECT_TRUE(clocks.WaitForAll().ok());
 }
 
 TEST_F(UnmapOrder, NobodyWaitsForTheDeviceWhileSomebodyElseCaptures) {
   class Capturing final : public Reclaimer {
     bool ReleaseCaches() override { return false; }
     bool CollectGarbage() override { return false; }
-    bool IsCapturing() const override { return true; }
+    void WithoutCapture(absl::FunctionRef<void()>) const override {}
   } capturing;
-  StreamClocks clocks(device_, ledger_, &capturing);
+  HeldLocks locks;
+  StreamClocks clocks(device_, ledger_, &capturing, locks.lock());
   clocks.Name(kMain);
   const uint64_t waits = calls(CallKind::kSync);
-  EXPECT_FALSE(clocks.WaitForAll());
+  EXPECT_FALSE(clocks.WaitForAll().ok());
   EXPECT_EQ(calls(CallKind::kSync), waits + 1) << "for the stream's event alone";
   EXPECT_TRUE(clocks.HasPassed(clocks.era() - 1));
+}
+
+TEST_F(UnmapOrder, NobodyWaitsForTheDeviceWhileTheDriverDoesNotSayWhetherAStreamIsCaptured) {
+  class SilentDevice final : public ForwardingDevice {
+   public:
+    using ForwardingDevice::ForwardingDevice;
+    absl::StatusOr<Event> Record(Stream stream) override {
+      if (stream == kSide) return absl::UnknownError("the driver does not say");
+      return ForwardingDevice::Record(stream);
+    }
+    absl::Status SynchronizeAll() override {
+      ADD_FAILURE() << "that would end a capture";
+      return absl::OkStatus();
+    }
+  } silent(device_);
+  HeldLocks locks;
+  StreamClocks clocks(silent, ledger_, nullptr, locks.lock());
+  clocks.Name(kMain);
+  clocks.Name(kSide);
+  EXPECT_TRUE(absl::IsUnknown(clocks.WaitForAll()));
+  EXPECT_EQ(ledger_.statistics().num_driver_failures, 1);
 }
 
 class StuckPage : public testing::Test {

@@ -53,6 +53,15 @@ TEST_F(DriverDeviceTest, OneFailedCallLosesNothingOfTheMemory) {
   }
 }
 
+TEST_F(DriverDeviceTest, AnUnansweredQuestionAboutACaptureIsToldApartFromOtherFailures) {
+  const std::unique_ptr<DriverDevice> device = *DriverDevice::Open(0);
+  FailNext("capture_query@1=invalid_value");
+  EXPECT_TRUE(absl::IsUnknown(device->Record(Stream{}).status()));
+  FailNext("event_record@1=invalid_value");
+  const absl::Status status = device->Record(Stream{}).status();
+  EXPECT_TRUE(absl::IsInternal(status)) << status;
+}
+
 TEST_F(DriverDeviceTest, AFullDeviceSaysNothingAboutItsMemory) {
   FailNext("create@1+=out_of_memory");
   EXPECT_TRUE((*DriverDevice::Open(0))->HasVirtualMemory());
