@@ -1,5 +1,5 @@
-// Nobody waits for a stranger's driver call: while one thread is inside a call that changes what is mapped, all that
-// needs no such call is served.
+// Nobody waits for a stranger's driver call: while one thread is inside a call of the driver, all that needs no such
+// call is served.
 
 #include <atomic>
 #include <memory>
@@ -12,112 +12,15 @@
 
 #include "absl/status/status.h"
 #include "absl/strings/str_cat.h"
-#include "absl/synchronization/mutex.h"
 #include "tests/allocator/allocator_fixture.h"
 #include "tests/devices/forwarding_device.h"
+#include "tests/devices/holding_device.h"
 
 namespace frugal {
 namespace {
 
 constexpr Stream kThird{3};
-
-enum class Call { kMemoryInfo, kReserve, kCreate, kRelease, kMap, kSetAccess, kUnmap, kMalloc, kFree };
-constexpr const char* kCallNames[] = {"memory_info", "reserve", "create", "release", "map",
-                                      "set_access",  "unmap",   "malloc", "free"};
-
-// Keeps the thread that makes the nth call of a kind inside it until it may go on. The call fails then, and as many of
-// the kind after it as were asked for.
-class HoldingDevice final : public ForwardingDevice {
- public:
-  using ForwardingDevice::ForwardingDevice;
-
-  void Hold(Call call, int nth, int failures) {
-    absl::MutexLock lock(&mutex_);
-    call_ = call;
-    calls_until_ = nth;
-    failures_ = failures;
-  }
-  // False: End came first.
-  bool AwaitHeld() {
-    absl::MutexLock lock(&mutex_);
-    mutex_.Await(absl::Condition(
-        +[](HoldingDevice* self) { return self->is_held_ || self->has_ended_; }, this));
-    return is_held_;
-  }
-  void GoOn() {
-    absl::MutexLock lock(&mutex_);
-    is_held_ = false;
-  }
-  // Nobody is held or failed any more.
-  void End() {
-    absl::MutexLock lock(&mutex_);
-    has_ended_ = true;
-  }
-  int failed() const {
-    absl::MutexLock lock(&mutex_);
-    return failed_;
-  }
-
-  absl::StatusOr<MemoryInfo> GetMemoryInfo() override {
-    if (absl::Status status = Come(Call::kMemoryInfo); !status.ok()) return status;
-    return ForwardingDevice::GetMemoryInfo();
-  }
-  absl::StatusOr<Address> Reserve(Bytes size) override {
-    if (absl::Status status = Come(Call::kReserve); !status.ok()) return status;
-    return ForwardingDevice::Reserve(size);
-  }
-  absl::StatusOr<PhysicalHandle> Create(Bytes size) override {
-    if (absl::Status status = Come(Call::kCreate); !status.ok()) return status;
-    return ForwardingDevice::Create(size);
-  }
-  absl::Status Release(PhysicalHandle handle) override {
-    if (absl::Status status = Come(Call::kRelease); !status.ok()) return status;
-    return ForwardingDevice::Release(handle);
-  }
-  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
-    if (absl::Status status = Come(Call::kMap); !status.ok()) return status;
-    return ForwardingDevice::Map(start, size, handle);
-  }
-  absl::Status SetAccess(Address start, Bytes size) override {
-    if (absl::Status status = Come(Call::kSetAccess); !status.ok()) return status;
-    return ForwardingDevice::SetAccess(start, size);
-  }
-  absl::Status Unmap(Address start, Bytes size) override {
-    if (absl::Status status = Come(Call::kUnmap); !status.ok()) return status;
-    return ForwardingDevice::Unmap(start, size);
-  }
-  absl::StatusOr<Address> Malloc(Bytes size) override {
-    if (absl::Status status = Come(Call::kMalloc); !status.ok()) return status;
-    return ForwardingDevice::Malloc(size);
-  }
-  absl::Status Free(Address segment) override {
-    if (absl::Status status = Come(Call::kFree); !status.ok()) return status;
-    return ForwardingDevice::Free(segment);
-  }
-
- private:
-  absl::Status Come(Call call) {
-    absl::MutexLock lock(&mutex_);
-    if (call != call_ || has_ended_) return absl::OkStatus();
-    if (--calls_until_ == 0) {
-      is_held_ = true;
-      mutex_.Await(absl::Condition(
-          +[](HoldingDevice* self) { return !self->is_held_; }, this));
-    }
-    if (calls_until_ > 0 || failures_ == 0) return absl::OkStatus();
-    --failures_;
-    ++failed_;
-    return absl::InternalError("the driver fails");
-  }
-
-  mutable absl::Mutex mutex_;
-  Call call_ = Call::kMap;
-  int calls_until_ = 0;
-  int failures_ = 0;
-  int failed_ = 0;
-  bool is_held_ = false;
-  bool has_ended_ = false;
-};
+constexpr Stream kFourth{4};
 
 struct Hold {
   Call call;
@@ -126,7 +29,8 @@ struct Hold {
   friend void PrintTo(const Hold& hold, std::ostream* stream) { *stream << kCallNames[static_cast<int>(hold.call)]; }
 };
 
-// A full GPU, on whose main stream a worker stitches, over old views in the end, trims and gives idle memory back. The
+// A full GPU, on whose main stream a worker stitches, over old views in the end, trims and gives idle memory back. It
+// takes from the main stream for others while that is busy, has others use its blocks, and trims during a capture. The
 // blocks of the main stream lie side by side with those that the test itself gives back.
 class NobodyWaits : public testing::TestWithParam<Hold> {
  protected:
@@ -159,11 +63,27 @@ class NobodyWaits : public testing::TestWithParam<Hold> {
       Expect(allocator_.MarkUse());
       if (round % 3 == 2) Expect(allocator_.ReturnIdle(MiB(4)).status());
       for (int i = 0; i < 6; ++i) Try(MiB(4));
+      UseStreams(round);
     }
     Expect(allocator_.Trim().status());
   }
-  void Try(Bytes size) {
-    const absl::StatusOr<Allocation> made = allocator_.Allocate(size, kMain);
+  void UseStreams(int round) {
+    for (Address block : std::exchange(workers_, {})) {
+      Expect(allocator_.RecordStream(block, kThird));
+      Free(block);
+    }
+    if (GetParam().virtual_memory) gpu_.MakeBusyUntil(kMain, gpu_.now() + sim::Nanoseconds(1'000));
+    Try(MiB(4));
+    for (Address block : std::exchange(workers_, {})) Free(block);
+    Try(MiB(20), kFourth);
+    Try(KiB(300), kFourth);
+    if (round % 4 != 1) return;
+    gpu_.BeginCapture(kFourth);
+    Expect(allocator_.Trim().status());
+    gpu_.EndCapture(kFourth);
+  }
+  void Try(Bytes size, Stream stream = kMain) {
+    const absl::StatusOr<Allocation> made = allocator_.Allocate(size, stream);
     Expect(made.status());
     if (made.ok()) workers_.push_back(made->address);
   }
@@ -258,10 +178,26 @@ TEST_P(NobodyWaitsForOne, ThatFailsMidway) {
   GiveAllBack();
 }
 
-constexpr Hold kHolds[] = {{Call::kMemoryInfo, true}, {Call::kCreate, true},    {Call::kRelease, true},
-                           {Call::kMap, true},        {Call::kSetAccess, true}, {Call::kUnmap, true},
-                           {Call::kMalloc, false},    {Call::kFree, false}};
-const auto kName = [](const auto& info) { return absl::StrCat(kCallNames[static_cast<int>(info.param.call)]); };
+constexpr Hold kHolds[] = {{Call::kMemoryInfo, true},
+                           {Call::kReserve, true},
+                           {Call::kCreate, true},
+                           {Call::kRelease, true},
+                           {Call::kMap, true},
+                           {Call::kSetAccess, true},
+                           {Call::kUnmap, true},
+                           {Call::kRecord, true},
+                           {Call::kHasPassed, true},
+                           {Call::kStreamWait, true},
+                           {Call::kSynchronize, true},
+                           {Call::kSynchronizeAll, true},
+                           {Call::kMalloc, false},
+                           {Call::kFree, false},
+                           {Call::kRecord, false},
+                           {Call::kHasPassed, false},
+                           {Call::kSynchronizeAll, false}};
+const auto kName = [](const auto& info) {
+  return absl::StrCat(kCallNames[static_cast<int>(info.param.call)], info.param.virtual_memory ? "" : "_of_segments");
+};
 INSTANTIATE_TEST_SUITE_P(Calls, NobodyWaitsForTheFirst, testing::ValuesIn(kHolds), kName);
 INSTANTIATE_TEST_SUITE_P(Calls, NobodyWaitsForALater, testing::ValuesIn(kHolds), kName);
 INSTANTIATE_TEST_SUITE_P(Calls, NobodyWaitsForOne, testing::ValuesIn(kHolds), kName);
@@ -291,6 +227,23 @@ TEST_F(ASecondMiss, IsServedByWhatBecameFreeWhileItWaited) {
   first.join();
   second.join();
   EXPECT_EQ(allocator_.inspect().Held(), MiB(40)) << "for two blocks of 20 MiB";
+}
+
+TEST_F(ASecondMiss, WhoseCallFailsIsServedByWhatBecameFreeMeanwhile) {
+  allocator_.settings().SetCheckLevel(CheckLevel::kFull);
+  const absl::StatusOr<Allocation> block = allocator_.Allocate(MiB(20), kMain);
+  ASSERT_TRUE(block.ok());
+  device_.Hold(Call::kMap, 1, 1);
+  std::thread failing([&] {
+    const absl::StatusOr<Allocation> made = allocator_.Allocate(MiB(20), kMain);
+    ASSERT_TRUE(made.ok()) << made.status();
+    EXPECT_EQ(made->address, block->address);
+  });
+  ASSERT_TRUE(device_.AwaitHeld());
+  EXPECT_TRUE(allocator_.Free(block->address).ok());
+  device_.GoOn();
+  failing.join();
+  allocator_.inspect().CheckInvariants();
 }
 
 TEST_F(ASecondMiss, OfTheSameStreamIsServedBesideTheFirst) {
