@@ -210,9 +210,9 @@ def test_the_allocator_counts_its_driver_calls_as_the_gpu_does(allocator):
     counted, by_the_gpu = json.loads(done.stdout.splitlines()[-1])
     if allocator == "frugal":
         assert counted.pop("ns") > 0
-        # The GPU counts the page, too, on which ours tries virtual memory before it begins, and PyTorch's calls.
-        assert counted["create"] == by_the_gpu["create"] - 1 > 0
-        assert counted["unmap"] == by_the_gpu["unmap"] - 1 > 0
+        # The GPU counts the two handles, too, with which ours tries virtual memory at first, and what PyTorch calls.
+        assert counted["create"] == by_the_gpu["create"] - 2 > 0
+        assert counted["unmap"] == by_the_gpu["unmap"] - 2 > 0
         assert counted["malloc"] == counted["free"] == 0
     else:
         assert counted == {kind: by_the_gpu[kind] for kind in ("malloc", "free")}

@@ -68,12 +68,11 @@ def test_what_a_driver_answers_is_not_shown_by_the_simulated_one(said: Callable[
 def test_what_a_driver_refuses_is_an_answer_and_no_failure(said: Callable[..., Said]) -> None:
     found = said("mappings")
     assert {check["outcome"] for check in found.values()} == {"passed"}
-    assert found[mappings.PREFIX]["said"] == "accepted"
-    for name in (mappings.OFFSET, *(mappings.UNMAP_PART.format(place) for place in mappings.PLACES)):
+    parts = [mappings.UNMAP_PART.format(place) for place in mappings.PLACES]
+    for name in (mappings.PREFIX, mappings.OFFSET, *parts):
         assert found[name]["said"] == "refused: CUDA_ERROR_INVALID_VALUE"
     # The map before is of the whole handle; before that one the driver may be tried.
     faulty = [said("mappings", FRUGAL_SIM_FAULTS=f"map@{number}=invalid_value") for number in (2, 3)]
-    assert "refused: CUDA_ERROR_INVALID_VALUE" in [found[mappings.PREFIX]["said"] for found in faulty]
     assert all(set(found) >= ANSWERS for found in faulty)
 
 
