@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import signal
+import sys
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
@@ -72,9 +73,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def cpu_seconds() -> float:
-    """Of this process and of those that it has waited for."""
+    """Of this process, of those that it has waited for, and of those that servers have forked for it."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    servers = sys.modules.get("fork_server")
+    return sum(one.ru_utime + one.ru_stime for one in used) + (servers.cpu_seconds() if servers is not None else 0)
 
 
 @pytest.hookimpl(wrapper=True)
