@@ -83,7 +83,7 @@ def test_cpu_only():
 
 @pytest.fixture(scope="module")
 def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
-    project = Project(tmp_path_factory.mktemp("repeats"))
+    project = Project(tmp_path_factory.mktemp("repeats"), sys.executable)
     project.write("conftest.py", CONFTEST)
     project.write("test_it.py", TESTS)
     outcome = project.check("--update", "--values", "none")
@@ -130,7 +130,7 @@ def test_what_threads_take_in_turns_is_not_compared(project: Project) -> None:
 
 
 def test_figures_that_differ_between_runs_are_left_out(tmp_path: Path) -> None:
-    project = Project(tmp_path)
+    project = Project(tmp_path, sys.executable)
     project.write(
         "test_it.py",
         "import os, torch\n"
@@ -150,7 +150,7 @@ def test_figures_that_differ_between_runs_are_left_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("allocator", ["expandable", "frugal"])
 def test_every_allocator_repeats(tmp_path: Path, allocator: str) -> None:
-    project = Project(tmp_path)
+    project = Project(tmp_path, sys.executable)
     project.write("conftest.py", CONFTEST)
     project.write("test_it.py", TESTS.replace("range(100)", "range(4)"))
     assert project.check("--update", "--allocator", allocator, "--values", "none").status == 0
@@ -159,7 +159,7 @@ def test_every_allocator_repeats(tmp_path: Path, allocator: str) -> None:
 
 
 def test_a_program_repeats(tmp_path: Path) -> None:
-    project = Project(tmp_path)
+    project = Project(tmp_path, sys.executable)
     project.write(
         "train.py", "import torch\nmodel = torch.nn.Linear(512, 512).cuda()\nmodel(torch.ones(9, 512).cuda())"
     )

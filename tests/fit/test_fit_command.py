@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import fork_server
 import pytest
 
 MIB = 1 << 20
@@ -47,7 +48,7 @@ def test_a_single_request_that_is_larger_than_the_gpu_is_told_how_much_it_needs(
 
 
 def test_a_model_without_steps_is_ended_after_the_calls_asked_for(fit_program: Any) -> None:
-    first, second = (fit_program("forever", "--steps", "4") for _ in range(2))
+    first, second = (fit_program("forever", "--steps", "4", python=python) for python in ("", sys.executable))
     assert (first.status, first.verdict["fits"], first.verdict["ended"]) == (0, True, "steps")
     assert first.verdict["ranks"] == second.verdict["ranks"]
 
@@ -199,7 +200,7 @@ def test_the_largest_batch_is_found(fit: Any, tmp_path: Path) -> None:
         "    net(torch.randn(size, 1024).cuda()).relu().mean().backward()\n"
     )
     line = ["--memory", "1GiB", "--find-batch", "--batch-size=1024..1048576", "--json", "--steps", "2"]
-    verdict = fit(*line, "--", sys.executable, script, "--batch-size", "1").verdict
+    verdict = fit(*line, "--", fork_server.interpreter(), script, "--batch-size", "1").verdict
     found = int(verdict["found"])
     assert verdict["searched"] == "--batch-size"
     assert verdict["fits"] and 8192 < found < 1048576
