@@ -25,6 +25,7 @@ import ctypes
 import functools
 import gc
 import importlib.util
+import io
 import json
 import os
 import select
@@ -306,8 +307,9 @@ def _become(request: dict[str, Any], streams: list[int], search_path: list[str])
         os.dup2(stream, number)
         os.close(stream)
     # One that nobody but the program holds, so that what it prints as it is taken apart is written, too.
-    encoding, errors = sys.stdout.encoding, sys.stdout.errors
-    sys.stdout = sys.__stdout__ = open(1, "w", encoding=encoding, errors=errors, closefd=False)  # noqa: SIM115
+    old = sys.stdout
+    file = open(1, "wb", 0 if old.write_through else -1, closefd=False)  # noqa: SIM115
+    sys.stdout = sys.__stdout__ = io.TextIOWrapper(file, old.encoding, old.errors, write_through=old.write_through)
     os.chdir(request["folder"])
     os.environ.clear()
     os.environ.update(request["environment"])

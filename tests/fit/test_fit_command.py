@@ -143,7 +143,8 @@ def test_json_goes_alone_to_standard_output(fit: Any) -> None:
 def test_all_allocators_are_compared(fit: Any) -> None:
     program = Path(__file__).with_name("fitted_programs.py")
     outcome = fit(
-        "--memory", "8GiB", "--json", "--allocator", "all", "--steps", "2", "--", sys.executable, program, "plain"
+        *["--memory", "8GiB", "--json", "--allocator", "all", "--steps", "2"],
+        *["--", fork_server.interpreter(), program, "plain"],
     )
     verdicts = json.loads(outcome.out)["verdicts"]
     assert [verdict["allocator"] for verdict in verdicts] == ["frugal", "native", "expandable"]
@@ -181,7 +182,9 @@ def test_a_value_at_which_the_program_fails_or_is_interrupted_is_none_that_does_
     script = tmp_path / "train.py"
     script.write_text(FAILING)
     line = ["--memory", "1GiB", "--find-batch", "--batch=4..64", "--json", "--steps", "0"]
-    outcome = fit(*line, "--", sys.executable, script, how, fitting)
+    # One that interrupts its parent has to be a child of the command's.
+    python = fork_server.interpreter() if how == "fails" else sys.executable
+    outcome = fit(*line, "--", python, script, how, fitting)
     verdict = outcome.verdict
     assert (outcome.status, verdict["fits"], verdict["ended"], verdict["found"]) == (status, None, ended, "")
     assert [one["fits"] for one in verdict["tried"]] == ([None] if fitting == "3" else [True, None])
