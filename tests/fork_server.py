@@ -122,10 +122,12 @@ def cpu_seconds() -> float:
     """What the broker that this process has started, its servers and their programs have taken."""
     if _started is None:
         return 0.0
-    pids = Path(f"/proc/{_started.pid}/task/{_started.pid}/children").read_text().split()
-    # Of each, and of its children that have ended.
-    fields = (Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split() for pid in [_started.pid, *pids])
-    return sum(sum(map(int, found[11:15])) for found in fields) / os.sysconf("SC_CLK_TCK")
+    broker, ticks = str(_started.pid), 0
+    with contextlib.suppress(OSError):  # a server ends just now
+        for pid in [broker, *Path(f"/proc/{broker}/task/{broker}/children").read_text().split()]:
+            # Of itself, and of its children that have ended.
+            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
+    return ticks / os.sysconf("SC_CLK_TCK")
 
 
 _started: subprocess.Popen[bytes] | None = None
@@ -182,7 +184,8 @@ def _ask(
 
 
 def _can_be_forked(command: list[str], environment: Mapping[str, str]) -> bool:
-    has_options = command[1].startswith("-") and command[1] not in ("-c", "-m")
+    kind = command[1] if len(command) > 1 else "-"
+    has_options = kind.startswith("-") and kind not in ("-c", "-m")
     return "FRUGAL_SIM_MEMORY" in environment and command[0] == sys.executable and not has_options
 
 
