@@ -101,9 +101,19 @@ def commands(document: Path) -> list[str]:
     return [command for line in joined.splitlines() if (command := without_comment(line))]
 
 
+def some(found: list[str]) -> list[str]:
+    """Without those that fit the same program on the same GPUs as one before, with other options of the program's."""
+    if os.environ.get("FRUGAL_TEST_ALL") == "1":
+        return found
+    first: dict[str, str] = {}
+    for command in found:
+        first.setdefault(re.sub(r"^(frugal-alloc fit .* \$F)\b.*", r"\1", command.strip()), command)
+    return list(first.values())
+
+
 ALL = {name(document): commands(document) for document in DOCUMENTS}
 RUN = {
-    document: [command for command in found if not command.startswith(tuple(NOT_RUN))]
+    document: some([command for command in found if not command.startswith(tuple(NOT_RUN))])
     for document, found in ALL.items()
     # Their commands need the files that they have their reader write: tests/tutorials runs them with these.
     if not document.startswith("tutorials/")
