@@ -158,7 +158,6 @@ def _start(arguments: list[str], environment: Mapping[str, str]) -> subprocess.P
         stdin=subprocess.DEVNULL,
         stdout=subprocess.DEVNULL,
         pass_fds=[int(argument) for argument in arguments if argument.isdecimal()],
-        start_new_session=True,
     )
 
 
@@ -258,7 +257,7 @@ class _Serving:
         while self._events.get_map():
             for key, _ in self._events.select():
                 # An earlier event of the same round may have closed it.
-                if key.fd in self._events.get_map() and (program := key.data(key.fileobj)) is not None:
+                if self._events.get_map().get(key.fd) == key and (program := key.data(key.fileobj)) is not None:
                     return program
         os._exit(0)
 
@@ -394,6 +393,7 @@ def _serve(requests: socket.socket, package: str) -> _Program:
 
 
 if __name__ == "__main__":
+    os.setpgid(0, 0)  # an interrupt of the terminal's is for who waits
     _socket = socket.socket(fileno=int(sys.argv[2]))
     if sys.argv[1] == "broker":
         _serve_as_broker(_socket, int(sys.argv[3]), sys.argv[4])
