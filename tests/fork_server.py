@@ -90,7 +90,9 @@ def run(
 def interpreter() -> str:
     """A program that is as Python to who starts it, and has what it is to run run as above; a signal ends both."""
     folder = tempfile.mkdtemp(prefix="frugal-alloc-tests-")
-    atexit.register(shutil.rmtree, folder)
+    ours = os.getpid()
+    # A child that this process forks has it registered, too.
+    atexit.register(lambda: shutil.rmtree(folder) if os.getpid() == ours else None)
     path = Path(folder, "python")
     path.write_text(
         f"#!{sys.executable}\nimport sys\nsys.path.insert(0, {str(Path(__file__).parent)!r})\n"
