@@ -102,12 +102,13 @@ def commands(document: Path) -> list[str]:
 
 
 def some(found: list[str]) -> list[str]:
-    """Without those that fit the same program on the same GPUs as one before, with other options of the program's."""
+    """Without those that fit a program of several GPUs again, with other options, which takes minutes."""
     if os.environ.get("FRUGAL_TEST_ALL") == "1":
         return found
     first: dict[str, str] = {}
     for command in found:
-        first.setdefault(re.sub(r"^(frugal-alloc fit .* \$F)\b.*", r"\1", command.strip()), command)
+        processes = re.search(r"\bfrugal-alloc fit .* --nproc-per-node \d+", command)
+        first.setdefault(processes[0].rpartition(" -- ")[2] if processes else command, command)
     return list(first.values())
 
 
