@@ -12,6 +12,7 @@ import json
 import os
 import resource
 import signal
+import sys
 from collections.abc import Iterator, MutableMapping
 from pathlib import Path
 
@@ -72,9 +73,10 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 def cpu_seconds() -> float:
-    """Of this process and of those that it has waited for."""
+    """Of this process, of those that it has waited for, and of those that servers have forked for it."""
     used = [resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(one.ru_utime + one.ru_stime for one in used)
+    servers = sys.modules.get("fork_server")
+    return sum(one.ru_utime + one.ru_stime for one in used) + (servers.cpu_seconds() if servers is not None else 0)
 
 
 @pytest.hookimpl(wrapper=True)
@@ -111,7 +113,17 @@ class Durations:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Has the longest files begin first where several workers share them, so that none is left over at the end."""
+    """Has the longest files begin first where several workers share them, so that none is left over at the end.
+
+    The files of a folder stay together, since they use the same servers.
+    """
     if hasattr(config, "workerinput") and DURATIONS.exists():
         seconds = json.loads(DURATIONS.read_text())
-        items.sort(key=lambda item: -seconds.get(item.nodeid.split("::")[0], UNKNOWN_SECONDS))
+        taken = {file: seconds.get(file, UNKNOWN_SECONDS) for file in (item.nodeid.split("::")[0] for item in items)}
+        folders: collections.Counter[str] = collections.Counter()
+        for file, many in taken.items():
+            folders[file.rpartition("/")[0]] += many
+        files = sorted(
+            taken, key=lambda file: (-folders[file.rpartition("/")[0]], file.rpartition("/")[0], -taken[file])
+        )
+        items.sort(key=lambda item: files.index(item.nodeid.split("::")[0]))

@@ -12,6 +12,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 
+import fork_server
 import frugal_alloc
 import pytest
 import torch
@@ -98,8 +99,11 @@ def limit(size: int) -> Iterator[None]:
         torch.cuda.set_per_process_memory_fraction(1.0)
 
 
-def run_python(code: str, **environment: str | None) -> dict:
-    """Runs `code` in a fresh process with this one's environment, changed as said (None: taken out).
+def run_python(code: str, *, is_forked: bool | None = None, **environment: str | None) -> dict:
+    """Runs `code` in a process of its own with this one's environment, changed as said (None: taken out).
+
+    It is forked from one that has PyTorch unless what changes is read while that is loaded. With `is_forked` it is in
+    any case, which pays where a file has several such programs, or is not, for a fresh interpreter.
 
     The code calls ``report(key=value, ...)``; what it reported is returned, with ``stderr`` and ``status``. What the
     simulated GPU says of the order of its work is no part of ``stderr``; work without order fails the test.
@@ -114,9 +118,11 @@ def run_python(code: str, **environment: str | None) -> dict:
             changed.pop(name, None)
         else:
             changed[name] = value
-    done = subprocess.run(
-        [sys.executable, "-c", prelude + code], env=changed, capture_output=True, text=True, timeout=600
-    )
+    command = [sys.executable, "-c", prelude + code]
+    if fork_server.are_alike(os.environ, changed) if is_forked is None else is_forked:
+        done = fork_server.run(command, env=changed)
+    else:
+        done = subprocess.run(command, env=changed, capture_output=True, text=True, timeout=600)
     lines = [line for line in done.stdout.splitlines() if line.startswith("REPORT")]
     result = json.loads(lines[-1].removeprefix("REPORT")) if lines else {}
     assert all(order["violations"] == "0" for order in ORDER.finditer(done.stderr)), done.stderr

@@ -2,7 +2,8 @@
 
 CUDA's libraries can be replaced only as a process starts, and frugal_alloc is enabled once in a process. So pytest
 collects here, for each file, one item for each moment of enabling (before CUDA has started, and in the middle of a run
-with live tensors), which runs the file in a child pytest in the right environment. With FRUGAL_TEST_GPU=real the
+with live tensors), which runs the file in a child pytest in the right environment. Files that are about what was before
+have both; the others have the second with FRUGAL_TEST_ALL=1. With FRUGAL_TEST_GPU=real the
 children use the GPU of this machine instead, and leave out the tests that steer the simulated one; with "shared" also
 those that fill it. FRUGAL_TEST_MEMORY is the memory of the simulated GPU (16GiB): the tests take their sizes from the
 GPU that they find.
@@ -17,7 +18,6 @@ from __future__ import annotations
 import importlib.util
 import os
 import re
-import subprocess
 import sys
 import tempfile
 from pathlib import Path
@@ -25,6 +25,9 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tests"))  # where tests/conftest.py is not there to have it done
+import fork_server  # noqa: E402
+
 MEMORY = os.environ.get("FRUGAL_TEST_MEMORY", "16GiB")
 
 # When this process, which runs one file, enables frugal_alloc: "before CUDA" or "mid-run". Not set: the outer process.
@@ -44,6 +47,17 @@ ENVIRONMENT = {
     "test_python_stack.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
 }
 ORDER = re.compile(r"the order of (\d+) accesses was checked, (\d+) violations")
+# What is older than enabling is what these are about, or what they count and show.
+BOTH_MOMENTS = (
+    "test_graphs.py",
+    "test_history.py",
+    "test_mempool.py",
+    "test_place.py",
+    "test_statistics.py",
+    "test_streams.py",
+    "test_tensors.py",
+    "test_toggle.py",
+)
 # These start processes of their own for each moment.
 ONE_MOMENT = (
     "test_everyday_calls.py",
@@ -78,7 +92,8 @@ def _simulated(file: str) -> dict[str, str]:
             raise FileFailed(str(error)) from None
         environment.update({"FRUGAL_SIM_ORDER": "1", "FRUGAL_SIM_LATE": "1"} | ENVIRONMENT.get(file, {}))
     package = str(Path(frugal_alloc.__file__).parents[1])
-    environment["PYTHONPATH"] = os.pathsep.join(filter(None, (package, environment.get("PYTHONPATH"))))
+    paths = (package, str(ROOT / "tests"), environment.get("PYTHONPATH"))
+    environment["PYTHONPATH"] = os.pathsep.join(filter(None, paths))
     # What a user's environment says is not what is tested. The GPU check packs this folder without tests/conftest.py.
     for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"):
         environment.pop(name, None)
@@ -99,7 +114,7 @@ class FileInProcess(pytest.Item):
         environment = _simulated(self.path.name) | {"FRUGAL_TEST_MOMENT": self.moment}
         # Reports of memory that runs out land in the working directory.
         with tempfile.TemporaryDirectory() as folder:
-            done = subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=1800)
+            done = fork_server.run(command, env=environment, cwd=folder, timeout=1800)
         self.add_report_section("call", "tests", done.stdout)
         for order in ORDER.finditer(done.stderr):
             self.add_report_section("call", "order", order[0])
@@ -122,7 +137,9 @@ class FileFailed(Exception):
 
 class FileByMoment(pytest.File):
     def collect(self):
-        for moment in MOMENTS[:1] if self.path.name in ONE_MOMENT else MOMENTS:
+        name = self.path.name
+        has_both = name in BOTH_MOMENTS or (os.environ.get("FRUGAL_TEST_ALL") == "1" and name not in ONE_MOMENT)
+        for moment in MOMENTS if has_both else MOMENTS[:1]:
             yield FileInProcess.from_parent(self, name=f"[{moment}]", moment=moment)
 
 

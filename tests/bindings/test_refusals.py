@@ -74,7 +74,8 @@ import frugal_alloc
 added = {name.split(".")[0] for name in set(sys.modules) - before}
 report(foreign=sorted(added - sys.stdlib_module_names - {"frugal_alloc"}), enabled=frugal_alloc.is_enabled(),
        freed=frugal_alloc.trim(), disabled=frugal_alloc.disable(), torch="torch" in sys.modules)
-"""
+""",
+        is_forked=False,
     )
     assert result["status"] == 0, result["stderr"]
     assert (result["foreign"], result["enabled"], result["freed"], result["torch"]) == ([], False, 0, False)

@@ -48,7 +48,7 @@ def run(code: str, options: str | None = "", **more: str) -> dict:
     """Runs a program with frugal_alloc enabled with `options`, or without (None), on a GPU with the host's memory."""
     base = dict(os.environ) | {"FRUGAL_SIM_UNIFIED": "1"} | more
     enable = "" if options is None else ENABLE.format(options)
-    return run_python(enable + BEGIN + code, **simulated_gpu.environment(MEMORY, base=base))
+    return run_python(enable + BEGIN + code, is_forked=not more, **simulated_gpu.environment(MEMORY, base=base))
 
 
 def error_of(code: str, options: str = "", **more: str) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import fork_server
 from frugal_alloc._check.figures import Figures, Line
 from frugal_alloc._check.runs import Run
 
@@ -30,9 +31,13 @@ class Outcome:
 
 @dataclasses.dataclass
 class Project:
-    """A folder with tests and a baseline, and the command run in it."""
+    """A folder with tests and a baseline, and the command run in it.
+
+    The tests run in a process that is forked from one with PyTorch, unless `python` is another interpreter.
+    """
 
     folder: Path
+    python: str = dataclasses.field(default_factory=fork_server.interpreter)
 
     def check(
         self,
@@ -41,7 +46,7 @@ class Project:
         pytest_options: Sequence[str] = (),
         **environment: str,
     ) -> Outcome:
-        tests = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", *pytest_options]
+        tests = [self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *pytest_options]
         checking = [sys.executable, "-m", "frugal_alloc", "check"]
         done = subprocess.run(
             [*checking, "--baseline", "memory.json", *options, "--", *(tests if command is None else command)],

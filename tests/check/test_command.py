@@ -146,7 +146,7 @@ def test_programs_are_told_by_their_names(tmp_path: Path) -> None:
     project.write("child.py", CHILD)
     starting = "import subprocess, sys\nsubprocess.run([sys.executable, 'child.py'], check=True)\n"
     project.write("train.py", CHILD + starting)
-    program = [sys.executable, "train.py"]
+    program = [project.python, "train.py"]
     assert project.check("--update", command=program).status == 0
     assert sorted(project.records) == ["child.py", "train.py"]
     project.write("child.py", CHILD.replace("5", "6"))

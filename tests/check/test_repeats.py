@@ -1,4 +1,7 @@
-"""The same code takes the same in each run: whatever ran before, in whichever order, whoever left garbage."""
+"""The same code takes the same in each run: whatever ran before, in whichever order, whoever left garbage.
+
+A baseline is of tests that are forked; what is compared with it has an interpreter of its own, and takes the same, too.
+"""
 
 from __future__ import annotations
 
@@ -88,6 +91,7 @@ def project(tmp_path_factory: pytest.TempPathFactory) -> Project:
     project.write("test_it.py", TESTS)
     outcome = project.check("--update", "--values", "none")
     assert outcome.status == 0, outcome.out + outcome.err
+    project.python = sys.executable
     return project
 
 
@@ -154,6 +158,7 @@ def test_every_allocator_repeats(tmp_path: Path, allocator: str) -> None:
     project.write("conftest.py", CONFTEST)
     project.write("test_it.py", TESTS.replace("range(100)", "range(4)"))
     assert project.check("--update", "--allocator", allocator, "--values", "none").status == 0
+    project.python = sys.executable
     assert project.baseline["allocator"] == allocator
     assert project.check(SHUFFLE="1").status == 0
 
@@ -163,6 +168,5 @@ def test_a_program_repeats(tmp_path: Path) -> None:
     project.write(
         "train.py", "import torch\nmodel = torch.nn.Linear(512, 512).cuda()\nmodel(torch.ones(9, 512).cuda())"
     )
-    command = [sys.executable, "train.py"]
-    assert project.check("--update", command=command).status == 0
-    assert project.check(command=command).status == 0
+    assert project.check("--update", command=[project.python, "train.py"]).status == 0
+    assert project.check(command=[sys.executable, "train.py"]).status == 0

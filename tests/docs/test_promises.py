@@ -34,8 +34,9 @@ def test_there_are_promises() -> None:
     assert len(PROMISES) >= 15
 
 
-@pytest.mark.parametrize("promise, proof", PROMISES, ids=[promise[:40] for promise, _ in PROMISES])
-def test_each_promise_names_tests_that_exist(promise: str, proof: str) -> None:
+@pytest.mark.parametrize("promise, proof, run", PROMISES, ids=[promise[:40] for promise, *_ in PROMISES])
+def test_each_promise_names_tests_that_exist_and_which_of_them_are_run(promise: str, proof: str, run: str) -> None:
+    assert run == "all" or "`--all`" in run
     paths, names = PATH.findall(proof), NAME.findall(proof)
     assert any(path.startswith("tests/") for path in paths) or names, f"no test for: {promise}"
     missing = [path for path in paths if not (ROOT / path).exists()]

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import fork_server
 import pytest
 
 PROGRAMS = Path(__file__).with_name("fitted_programs.py")
@@ -39,10 +40,15 @@ def fit() -> Callable[..., Outcome]:
 
 @pytest.fixture
 def fit_program() -> Callable[..., Outcome]:
-    """Fits one of the programs by its name, on a GPU of 8 GiB unless the options say otherwise."""
+    """Fits one of the programs by its name, on a GPU of 8 GiB unless the options say otherwise.
 
-    def carry_out(name: str, *options: str, **others: Any) -> Outcome:
-        gpu = [] if {"--memory", "--gpu", "--find-gpu"} & set(options) else ["--memory", "8GiB"]
-        return run_fit(*gpu, "--json", *options, "--", sys.executable, PROGRAMS, name, **others)
+    On that, which most are for, it is forked from a process that has PyTorch unless `python` is another interpreter.
+    """
+
+    def carry_out(name: str, *options: str, python: str = "", **others: Any) -> Outcome:
+        is_usual = not {"--memory", "--gpu", "--find-gpu"} & set(options)
+        gpu = ["--memory", "8GiB"] if is_usual else []
+        python = python or (fork_server.interpreter() if is_usual else sys.executable)
+        return run_fit(*gpu, "--json", *options, "--", python, PROGRAMS, name, **others)
 
     return carry_out

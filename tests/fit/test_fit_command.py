@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import fork_server
 import pytest
 
 MIB = 1 << 20
@@ -47,7 +48,7 @@ def test_a_single_request_that_is_larger_than_the_gpu_is_told_how_much_it_needs(
 
 
 def test_a_model_without_steps_is_ended_after_the_calls_asked_for(fit_program: Any) -> None:
-    first, second = (fit_program("forever", "--steps", "4") for _ in range(2))
+    first, second = (fit_program("forever", "--steps", "4", python=python) for python in ("", sys.executable))
     assert (first.status, first.verdict["fits"], first.verdict["ended"]) == (0, True, "steps")
     assert first.verdict["ranks"] == second.verdict["ranks"]
 
@@ -142,7 +143,8 @@ def test_json_goes_alone_to_standard_output(fit: Any) -> None:
 def test_all_allocators_are_compared(fit: Any) -> None:
     program = Path(__file__).with_name("fitted_programs.py")
     outcome = fit(
-        "--memory", "8GiB", "--json", "--allocator", "all", "--steps", "2", "--", sys.executable, program, "plain"
+        *["--memory", "8GiB", "--json", "--allocator", "all", "--steps", "2"],
+        *["--", fork_server.interpreter(), program, "plain"],
     )
     verdicts = json.loads(outcome.out)["verdicts"]
     assert [verdict["allocator"] for verdict in verdicts] == ["frugal", "native", "expandable"]
@@ -180,7 +182,9 @@ def test_a_value_at_which_the_program_fails_or_is_interrupted_is_none_that_does_
     script = tmp_path / "train.py"
     script.write_text(FAILING)
     line = ["--memory", "1GiB", "--find-batch", "--batch=4..64", "--json", "--steps", "0"]
-    outcome = fit(*line, "--", sys.executable, script, how, fitting)
+    # One that interrupts its parent has to be a child of the command's.
+    python = fork_server.interpreter() if how == "fails" else sys.executable
+    outcome = fit(*line, "--", python, script, how, fitting)
     verdict = outcome.verdict
     assert (outcome.status, verdict["fits"], verdict["ended"], verdict["found"]) == (status, None, ended, "")
     assert [one["fits"] for one in verdict["tried"]] == ([None] if fitting == "3" else [True, None])
@@ -199,7 +203,7 @@ def test_the_largest_batch_is_found(fit: Any, tmp_path: Path) -> None:
         "    net(torch.randn(size, 1024).cuda()).relu().mean().backward()\n"
     )
     line = ["--memory", "1GiB", "--find-batch", "--batch-size=1024..1048576", "--json", "--steps", "2"]
-    verdict = fit(*line, "--", sys.executable, script, "--batch-size", "1").verdict
+    verdict = fit(*line, "--", fork_server.interpreter(), script, "--batch-size", "1").verdict
     found = int(verdict["found"])
     assert verdict["searched"] == "--batch-size"
     assert verdict["fits"] and 8192 < found < 1048576

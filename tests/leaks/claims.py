@@ -64,6 +64,13 @@ def all_names() -> list[str]:
     return sorted(path.stem for path in PROGRAMS.glob("*.py"))
 
 
+def some_names() -> list[str]:
+    """The first leak that each remedy of a header is for, and every fourth program that does not leak."""
+    found = [read(name) for name in all_names()]
+    leaks = {claim.remedies: claim.name for claim in reversed(found) if claim.kind == "LEAK"}
+    return sorted([*leaks.values(), *[claim.name for claim in found if claim.kind != "LEAK"][::4]])
+
+
 def read(name: str) -> Claim:
     """Raises BadHeader."""
     file = PROGRAMS / f"{name}.py"

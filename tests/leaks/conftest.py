@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import fork_server
 import frugal_alloc
 import pytest
+from frugal_alloc._simulation import simulated_gpu
 
 HERE = Path(__file__).resolve().parent
 PACKAGE = Path(frugal_alloc.__file__).resolve().parents[1]
@@ -33,10 +34,9 @@ def run_program(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]:
         if "\n" in program:
             path = tmp_path_factory.mktemp("program") / "program.py"
             path.write_text(program)
-        command = [sys.executable, "-m", "frugal_alloc", "simulate", "--memory", memory, "--"]
-        variables = dict(os.environ) | {"PYTHONPATH": os.pathsep.join([str(PACKAGE), str(HERE)])} | environment
-        line = [*command, sys.executable, str(path), *arguments]
-        done = subprocess.run(line, env=variables, capture_output=True, text=True, timeout=600, cwd=path.parent)
+        base = dict(os.environ) | {"PYTHONPATH": os.pathsep.join([str(PACKAGE), str(HERE)])} | environment
+        variables = simulated_gpu.environment(simulated_gpu.parse_size(memory), base=base)
+        done = fork_server.run([sys.executable, path, *arguments], env=variables, cwd=path.parent)
         assert done.returncode == status, done.stdout + done.stderr
         results = [text for text in done.stdout.splitlines() if text.startswith(MARK)]
         return json.loads(results[-1].removeprefix(MARK)) if results else done.stderr

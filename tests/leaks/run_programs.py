@@ -17,15 +17,13 @@ from claims import Claim, Judgement
 def judgements(names: list[str]) -> dict[str, tuple[Claim, Judgement | str]]:
     """Of each program; a text where it failed."""
     found: dict[str, tuple[Claim, Judgement | str]] = {}
-    asked = [claims.read(name) for name in names]
-    for values in sorted({claim.values for claim in asked}):
-        chosen = {claim.name: claim for claim in asked if claim.values == values}
-        for name, run in program_runs.run(chosen, values).items():
-            try:
-                found[name] = chosen[name], claims.judge(chosen[name], run)
-            except RuntimeError as error:
-                found[name] = chosen[name], str(error)
-    return {name: found[name] for name in names}
+    for name in names:
+        claim = claims.read(name)
+        try:
+            found[name] = claim, claims.judge(claim, program_runs.run(name, claim.values))
+        except RuntimeError as error:
+            found[name] = claim, str(error)
+    return found
 
 
 def shortcoming(judgement: Judgement) -> str:

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any
 
+import fork_server
 import pytest
 from frugal_alloc._simulation import simulated_gpu
 
@@ -41,7 +41,7 @@ def run(folder: Path, *batches: int) -> tuple[str, dict[str, Any]]:
     program.write_text(PROGRAM)
     environment = simulated_gpu.environment(1 << 30) | {"FRUGAL_ALLOC_CONF": f"report_dir:{folder / 'reports'}"}
     command = [sys.executable, program, *map(str, batches)]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    done = fork_server.run(command, env=environment)
     assert done.returncode == 0, done.stderr
     assert done.stdout == "swallowed\n"
     (page,) = (folder / "reports").glob("frugal-0-*.html")

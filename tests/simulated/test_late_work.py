@@ -6,6 +6,7 @@ import re
 import subprocess
 import sys
 
+import fork_server
 import pytest
 from checkout import package_first
 
@@ -62,9 +63,7 @@ def run(program: str, values: str = "none", **variables: str) -> subprocess.Comp
 
     base = simulated_gpu.environment(2 << 30, values=values)
     environment = package_first(base | {"FRUGAL_SIM_LATE": "1", "FRUGAL_SIM_ORDER": "0"} | variables)
-    return subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=600, check=False
-    )
+    return fork_server.run([sys.executable, "-c", program], env=environment)
 
 
 def run_well(program: str, values: str = "none", **variables: str) -> str:

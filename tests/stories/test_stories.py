@@ -8,11 +8,11 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import fork_server
 import frugal_alloc
 import pytest
 from frugal_alloc._simulation import simulated_gpu
@@ -56,7 +56,7 @@ def tell(tmp_path: Path) -> Any:
         path = filter(None, (str(PACKAGE), environment.get("PYTHONPATH")))
         environment["PYTHONPATH"] = os.pathsep.join(path)
         command = [sys.executable, str(HERE / story), *arguments]
-        done = subprocess.run(command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=600)
+        done = fork_server.run(command, env=environment, cwd=tmp_path)
         reports = list(tmp_path.glob("frugal-*.json"))
         report = json.loads(reports[0].read_text()) if reports else None
         order = ORDER.search(done.stderr)

@@ -31,8 +31,8 @@ def checkout(tmp_path: Path) -> Path:
 
 def run(checkout: Path, *options: str) -> list[str]:
     """Runs all tests there by one worker; their files in the order in which they were run."""
-    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "1", "--dist", "loadfile"]
-    line = [*command, "--no-loadscope-reorder", *options, "tests"]
+    command = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-n", "1", "--dist", "worksteal"]
+    line = [*command, *options, "tests"]
     done = subprocess.run(line, cwd=checkout, capture_output=True, text=True, timeout=600)
     assert done.returncode == 0, done.stdout + done.stderr
     return (checkout / "tests" / "order").read_text().split()

@@ -121,10 +121,7 @@ def test_what_needs_a_step_that_failed_is_left_out(checkout) -> None:
     assert done.returncode == 1
     left_out, failed = done.stderr.split("\n")[1::2]
     assert failed == "tools/test: FAILED: build"
-    assert left_out == (
-        "tools/test: left out: unit tests; wheel for the torch that is installed; "
-        "binding and command-line tests, regression gates"
-    )
+    assert left_out == ("tools/test: left out: unit tests; binding and command-line tests, regression gates")
     assert "== unit tests: left out, since it needs what has not passed: build\n" in done.stdout
     assert not made.called("bazel test") and not made.called(PYTEST)
 
@@ -145,7 +142,7 @@ def test_a_step_of_several_commands_fails_where_its_first_does(checkout, fails: 
 def test_the_tests_have_the_new_wheel_or_none(checkout) -> None:
     made = checkout("tools/test")
     for fails, wheel, torch in (("", f"{made.folder}/build/wheel/{WHEEL}", "beside"), ("tools/wheel", None, None)):
-        made.run("tools/test", fails=fails)
+        made.run("tools/test", "--all", fails=fails)
         (environment,) = (environment for call, environment in made.calls() if PYTEST in call)
         assert environment.get("FRUGAL_TEST_WHEEL") == wheel
         assert environment.get("FRUGAL_TEST_WHEEL_TORCH") == torch
@@ -159,9 +156,26 @@ def ran_and_did_not(done: subprocess.CompletedProcess[str]) -> tuple[list[str], 
 
 def test_the_end_says_what_was_run_and_by_what_the_rest_can_be(checkout) -> None:
     ran, not_run = ran_and_did_not(checkout("tools/test").run("tools/test"))
-    assert ran[:4] == ["setup", "format and limits", "build", "unit tests"] and len(ran) == 6
-    for command in ("tools/lint", "tools/test --thorough", "tools/test --newest", "tools/odd_surroundings"):
+    assert ran[:4] == ["setup", "format and limits", "build", "unit tests"] and len(ran) == 5
+    for command in (
+        "tools/test --all",
+        "tools/lint",
+        "tools/test --thorough",
+        "tools/test --newest",
+        "tools/odd_surroundings",
+    ):
         assert f": {command}" in not_run
+
+
+def test_all_tests_are_those_that_the_usual_ones_leave_out_too(checkout) -> None:
+    made = checkout("tools/test")
+    for options in ([], ["--all"]):
+        done = made.run("tools/test", *options)
+        (call,) = ((call, environment) for call, environment in made.calls() if PYTEST in call)
+        left_out, variable = ("--ignore=tests/versions" in call[0], call[1].get("FRUGAL_TEST_ALL"))
+        assert (left_out, variable) == ((False, "1") if options else (True, None))
+        assert made.called("tools/wheel") == made.called("--test_env=FRUGAL_TEST_ALL") == bool(options)
+        assert (": tools/test --all\n" in ran_and_did_not(done)[1]) != bool(options)
 
 
 def test_the_thorough_tests_have_the_wheel_for_every_torch(checkout) -> None:
@@ -222,7 +236,7 @@ def test_tests_before_a_change_see_home_path_and_language_alone(checkout) -> Non
     assert made.run(".ci/run", FRUGAL_ALLOC="1", PYTHONUNBUFFERED="1", **NETWORK).returncode == 0
     seen = {call: environment for call, environment in made.calls() if call.split()[0] == "test"}
     assert [re.sub(r"(?<=minutes )(59|60)$", "LEFT", call) for call in seen] == [
-        "test",
+        "test --all",
         "test --thorough --minutes LEFT",
         "test --newest",
     ]
