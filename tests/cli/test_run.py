@@ -221,7 +221,7 @@ def test_workers_of_torchrun_have_the_allocator(tmp_path: Path, program: Any) ->
     said = "f\"{os.environ['RANK']} {frugal_alloc.is_enabled()}\\n\".encode()"
     script.write_text(f"import os, torch, frugal_alloc; os.write(1, {said})")
     line = ["simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "run"]
-    outcome = program(*line, "-m", "torch.distributed.run", "--nproc-per-node", "2", script)
+    outcome = program(*line, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script)
     assert sorted(outcome.out.splitlines()) == ["0 True", "1 True"], outcome
 
 

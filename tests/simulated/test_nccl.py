@@ -33,7 +33,7 @@ def torchrun(
         values,
         "--",
     ]
-    line += [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2", str(PROGRAMS)]
+    line += [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(PROGRAMS)]
     quiet = {"OMP_NUM_THREADS": "1", "TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING": "false"}
     environment = package_first(dict(os.environ)) | quiet | settings
     line += [names, str(folder), backend]
