@@ -9,6 +9,27 @@
 
 namespace frugal {
 
+// All that may take the driver its time.
+enum class Call {
+  kMemoryInfo,
+  kReserve,
+  kCreate,
+  kRelease,
+  kMap,
+  kSetAccess,
+  kUnmap,
+  kMalloc,
+  kFree,
+  kRecord,
+  kHasPassed,
+  kStreamWait,
+  kSynchronize,
+  kSynchronizeAll,
+};
+constexpr const char* kCallNames[] = {"memory_info", "reserve", "create",      "release",        "map",
+                                      "set_access",  "unmap",   "malloc",      "free",           "record",
+                                      "has_passed",  "wait",    "synchronize", "synchronize_all"};
+
 class ForwardingDevice : public Device {
  public:
   explicit ForwardingDevice(Device& device) : device_(device) {}
@@ -17,26 +38,61 @@ class ForwardingDevice : public Device {
   ForwardingDevice& operator=(const ForwardingDevice&) = delete;
 
   bool HasVirtualMemory() const override { return device_.HasVirtualMemory(); }
-  absl::StatusOr<MemoryInfo> GetMemoryInfo() override { return device_.GetMemoryInfo(); }
-  absl::StatusOr<Address> Reserve(Bytes size) override { return device_.Reserve(size); }
-  absl::Status Unreserve(Address range, Bytes size) override { return device_.Unreserve(range, size); }
-  absl::StatusOr<PhysicalHandle> Create(Bytes size) override { return device_.Create(size); }
-  absl::Status Release(PhysicalHandle handle) override { return device_.Release(handle); }
-  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
-    return device_.Map(start, size, handle);
+  absl::StatusOr<MemoryInfo> GetMemoryInfo() override {
+    return After(Call::kMemoryInfo, [&] { return device_.GetMemoryInfo(); });
   }
-  absl::Status SetAccess(Address start, Bytes size) override { return device_.SetAccess(start, size); }
-  absl::Status Unmap(Address start, Bytes size) override { return device_.Unmap(start, size); }
-  absl::StatusOr<Address> Malloc(Bytes size) override { return device_.Malloc(size); }
-  absl::Status Free(Address segment) override { return device_.Free(segment); }
-  absl::StatusOr<Event> Record(Stream stream) override { return device_.Record(stream); }
-  absl::StatusOr<bool> HasPassed(Event event) override { return device_.HasPassed(event); }
-  absl::Status StreamWait(Stream stream, Event event) override { return device_.StreamWait(stream, event); }
-  absl::Status Synchronize(Event event) override { return device_.Synchronize(event); }
-  absl::Status SynchronizeAll() override { return device_.SynchronizeAll(); }
+  absl::StatusOr<Address> Reserve(Bytes size) override {
+    return After(Call::kReserve, [&] { return device_.Reserve(size); });
+  }
+  absl::Status Unreserve(Address range, Bytes size) override { return device_.Unreserve(range, size); }
+  absl::StatusOr<PhysicalHandle> Create(Bytes size) override {
+    return After(Call::kCreate, [&] { return device_.Create(size); });
+  }
+  absl::Status Release(PhysicalHandle handle) override {
+    return After(Call::kRelease, [&] { return device_.Release(handle); });
+  }
+  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
+    return After(Call::kMap, [&] { return device_.Map(start, size, handle); });
+  }
+  absl::Status SetAccess(Address start, Bytes size) override {
+    return After(Call::kSetAccess, [&] { return device_.SetAccess(start, size); });
+  }
+  absl::Status Unmap(Address start, Bytes size) override {
+    return After(Call::kUnmap, [&] { return device_.Unmap(start, size); });
+  }
+  absl::StatusOr<Address> Malloc(Bytes size) override {
+    return After(Call::kMalloc, [&] { return device_.Malloc(size); });
+  }
+  absl::Status Free(Address segment) override {
+    return After(Call::kFree, [&] { return device_.Free(segment); });
+  }
+  absl::StatusOr<Event> Record(Stream stream) override {
+    return After(Call::kRecord, [&] { return device_.Record(stream); });
+  }
+  absl::StatusOr<bool> HasPassed(Event event) override {
+    return After(Call::kHasPassed, [&] { return device_.HasPassed(event); });
+  }
+  absl::Status StreamWait(Stream stream, Event event) override {
+    return After(Call::kStreamWait, [&] { return device_.StreamWait(stream, event); });
+  }
+  absl::Status Synchronize(Event event) override {
+    return After(Call::kSynchronize, [&] { return device_.Synchronize(event); });
+  }
+  absl::Status SynchronizeAll() override {
+    return After(Call::kSynchronizeAll, [&] { return device_.SynchronizeAll(); });
+  }
   void Recycle(Event event) override { device_.Recycle(event); }
 
  private:
+  // Asked before each call. Where it is not OK, it is the call's answer, and the call is not made.
+  virtual absl::Status Before(Call) { return absl::OkStatus(); }
+
+  template <typename Do>
+  auto After(Call call, Do&& carry_out) -> decltype(carry_out()) {
+    if (absl::Status status = Before(call); !status.ok()) return status;
+    return carry_out();
+  }
+
   Device& device_;
 };
 

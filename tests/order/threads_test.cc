@@ -25,50 +25,12 @@ class FlakyDevice final : public ForwardingDevice {
 
   void FailNoMore() { fails_ = false; }
 
-  absl::StatusOr<MemoryInfo> GetMemoryInfo() override {
-    return Try([&] { return ForwardingDevice::GetMemoryInfo(); });
-  }
-  absl::StatusOr<Address> Reserve(Bytes size) override {
-    return Try([&] { return ForwardingDevice::Reserve(size); });
-  }
-  absl::StatusOr<PhysicalHandle> Create(Bytes size) override {
-    return Try([&] { return ForwardingDevice::Create(size); });
-  }
-  absl::Status Release(PhysicalHandle handle) override {
-    return Try([&] { return ForwardingDevice::Release(handle); });
-  }
-  absl::Status Map(Address start, Bytes size, PhysicalHandle handle) override {
-    return Try([&] { return ForwardingDevice::Map(start, size, handle); });
-  }
-  absl::Status SetAccess(Address start, Bytes size) override {
-    return Try([&] { return ForwardingDevice::SetAccess(start, size); });
-  }
-  absl::Status Unmap(Address start, Bytes size) override {
-    return Try([&] { return ForwardingDevice::Unmap(start, size); });
-  }
-  absl::StatusOr<Event> Record(Stream stream) override {
-    return Try([&] { return ForwardingDevice::Record(stream); });
-  }
-  absl::StatusOr<bool> HasPassed(Event event) override {
-    return Try([&] { return ForwardingDevice::HasPassed(event); });
-  }
-  absl::Status StreamWait(Stream stream, Event event) override {
-    return Try([&] { return ForwardingDevice::StreamWait(stream, event); });
-  }
-  absl::Status Synchronize(Event event) override {
-    return Try([&] { return ForwardingDevice::Synchronize(event); });
-  }
-  absl::Status SynchronizeAll() override {
-    return Try([&] { return ForwardingDevice::SynchronizeAll(); });
-  }
-
  private:
-  template <typename Do>
-  auto Try(Do&& carry_out) -> decltype(carry_out()) {
+  absl::Status Before(Call) override {
     thread_local std::mt19937_64 random(1);
     if (random() % 2 == 0) std::this_thread::yield();
-    if (fails_ && static_cast<int>(random() % 1000) < failures_in_1000_) return absl::InternalError("the driver fails");
-    return carry_out();
+    if (!fails_ || static_cast<int>(random() % 1000) >= failures_in_1000_) return absl::OkStatus();
+    return absl::InternalError("the driver fails");
   }
 
   const int failures_in_1000_;
