@@ -12,6 +12,7 @@
 #include <utility>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "absl/container/flat_hash_map.h"
 #include "allocator/blocks/arena.h"
 #include "allocator/blocks/stream_clocks.h"
@@ -24,7 +25,7 @@ class ArenaSet {
   ArenaSet(StreamClocks& clocks, Ledger& ledger) : clocks_(clocks), ledger_(ledger) {}
 
   // The program names the stream at this moment.
-  Arena& Get(Stream stream, SizeClass size_class) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Arena& Get(Stream stream, SizeClass size_class) {
     Arena*& recent = recent_[RecentSlot(stream, size_class)];
     if (recent == nullptr || recent->clock().stream() != stream || recent->size_class() != size_class) [[unlikely]] {
       Arena& found = Find(stream, size_class);

@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <vector>
 
+#include "absl/base/attributes.h"
 #include "allocator/blocks/block.h"
 #include "allocator/port/units.h"
 
@@ -25,7 +26,7 @@ class BlockMap {
   Block* Find(Address address) const { return slots_[SlotOf(address)]; }
 
   // REQUIRES: none that starts at the same address is in here.
-  void Insert(Block* block) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void Insert(Block* block) {
     if (++size_ > (mask_ + 1) / 2) [[unlikely]]
       Reserve((mask_ + 1) * 2);
     slots_[SlotOf(block->address)] = block;

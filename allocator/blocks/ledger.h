@@ -4,6 +4,7 @@
 #ifndef FRUGAL_ALLOCATOR_BLOCKS_LEDGER_H_
 #define FRUGAL_ALLOCATOR_BLOCKS_LEDGER_H_
 
+#include "absl/base/attributes.h"
 #include "allocator/births/birth_epochs.h"
 #include "allocator/blocks/block.h"
 #include "allocator/blocks/driver_failures.h"
@@ -27,7 +28,7 @@ class Ledger {
   // From now on blocks are entered in `births`, which outlives the ledger. Those handed out before must carry theirs.
   void RecordBirths(BirthEpochs* births) { births_ = births; }
 
-  void HandedOut(Block& block, SizeGroup group, Sample sample) {
+  ABSL_ATTRIBUTE_ALWAYS_INLINE void HandedOut(Block& block, SizeGroup group, Sample sample) {
     statistics_.allocation.Increase(group, 1);
     statistics_.allocated_bytes.Increase(group, block.size.count());
     statistics_.requested_bytes.Increase(group, block.use.requested.count());
