@@ -120,18 +120,7 @@ def are_alike(one: Mapping[str, str], other: Mapping[str, str]) -> bool:
     return _read_at_load(one) == _read_at_load(other) and one.get("PYTHONPATH") == other.get("PYTHONPATH")
 
 
-def cpu_seconds() -> float:
-    """What the broker that this process has started, its servers and their programs have taken."""
-    if _started is None:
-        return 0.0
-    broker, ticks = str(_started.pid), 0
-    with contextlib.suppress(OSError):  # a server ends just now
-        for pid in [broker, *Path(f"/proc/{broker}/task/{broker}/children").read_text().split()]:
-            # Of itself, and of its children that have ended.
-            ticks += sum(map(int, Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[11:15]))
-    return ticks / os.sysconf("SC_CLK_TCK")
-
-
+# Kept, since Python warns of a process that is forgotten while it runs.
 _started: subprocess.Popen[bytes] | None = None
 
 

@@ -199,26 +199,26 @@ def test_within_minutes_what_would_take_longer_is_not_run_and_is_named(checkout)
     assert not made.called("--config=asan")
 
 
-def test_quick_tests_are_those_chosen_and_what_is_too_long_is_named(checkout) -> None:
+def test_quick_tests_are_those_chosen(checkout) -> None:
     made = checkout("tools/test")
-    chosen = {
-        "unit": "//tests/cuda:calls_test",
-        "python": "tests/cli/test_run.py",
-        "left-out": "tests/a_test.py (70 s)",
-    }
-    done = made.run(
-        "tools/test", "--quick", "cuda", answers={f"map_of_tests.py {what} cuda": it for what, it in chosen.items()}
-    )
+    chosen = "//tests/cuda:all\n//tests/devices:all\ntests/cli\ntests/top/test_layout.py"
+    done = made.run("tools/test", "--quick", "cuda", answers={"map_of_tests.py cuda": chosen})
     assert done.returncode == 0, done.stderr
-    ran, not_run = ran_and_did_not(done)
-    assert ran == ["format and limits", "unit tests", "libraries", "Python tests"]
-    assert made.called("//tests/cuda:calls_test") and made.called("tests/cli/test_run.py")
-    assert "tests/a_test.py (70 s): " in not_run
+    assert ran_and_did_not(done)[0] == ["format and limits", "unit tests", "libraries", "Python tests"]
+    assert made.called("//tests/cuda:all //tests/devices:all")
+    (python,) = (call for call, _ in made.calls() if PYTEST in call)
+    assert python.endswith(" tests/cli tests/top/test_layout.py")
     assert not made.called("setup")
 
 
+def test_quick_tests_of_what_has_no_python_tests_are_the_unit_tests(checkout) -> None:
+    made = checkout("tools/test")
+    done = made.run("tools/test", "--quick", answers={"map_of_tests.py": "//tests/cuda:all"})
+    assert ran_and_did_not(done)[0] == ["format and limits", "unit tests"]
+
+
 def test_quick_tests_of_what_is_not_covered_are_refused(checkout) -> None:
-    done = checkout("tools/test").run("tools/test", "--quick", "nowhere", fails="map_of_tests.py unit nowhere")
+    done = checkout("tools/test").run("tools/test", "--quick", "nowhere", fails="map_of_tests.py nowhere")
     assert (done.returncode, done.stdout) == (2, "")
 
 
