@@ -51,8 +51,9 @@ class LiveBlocks {
   Bytes peak() const { return peak_; }
   void ResetPeak() { peak_ = bytes_; }
 
-  // Whether the allocator's snapshot has these blocks, and its segments have no gap.
-  void CheckSnapshot(const DeviceAllocator& allocator, Verdict& verdict) const;
+  // Whether the allocator's snapshot has these blocks, and its segments have no gap. `may_have_spares`: a driver call
+  // has failed, so that memory may be held that is nowhere mapped.
+  void CheckSnapshot(const DeviceAllocator& allocator, bool may_have_spares, Verdict& verdict) const;
 
  private:
   struct Placed {

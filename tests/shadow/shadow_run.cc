@@ -124,7 +124,7 @@ void ShadowRun::DoSeldom(const Operation& operation) {
     case OperationKind::kEndEpoch:
       return EndEpoch(operation.amount);
     case OperationKind::kSnapshot:
-      return blocks_.CheckSnapshot(*allocator_, verdict_);
+      return blocks_.CheckSnapshot(*allocator_, watched_.faults() > faults_at_trim_, verdict_);
     case OperationKind::kResetPeaks:
       allocator_->ResetPeakStatistics();
       blocks_.ResetPeak();
@@ -384,11 +384,7 @@ void ShadowRun::CheckStatistics() {
   const int64_t reserved = statistics.reserved_bytes[SizeGroup::kAll].current;
   verdict_.Expect("bytes that the device has given", device_.used().count(),
                   held + BytesOf(std::ssize(cached_)).count());
-  if (watched_.faults() == faults_at_trim_) {
-    verdict_.Expect("bytes reserved", reserved, held);
-  } else if (reserved > held) {
-    verdict_.Expect("bytes reserved", reserved, held);
-  }
+  verdict_.Expect("bytes reserved", reserved, held);
   const int64_t active = statistics.active_bytes()[SizeGroup::kAll].current;
   if (active < blocks_.bytes().count() || active > reserved) {
     verdict_.Fail(absl::StrFormat("%d bytes are active, with %d handed out and %d reserved", active,
@@ -407,7 +403,7 @@ void ShadowRun::Finish() {
   static_cast<void>(device_.SetFaults(""));
   for (uint8_t stream = 1; stream <= kStreams; ++stream) SetCaptured(stream, false);
   SetLimit(kUnlimited, Bytes(0));
-  if (level_ != CheckLevel::kOff) blocks_.CheckSnapshot(*allocator_, verdict_);
+  if (level_ != CheckLevel::kOff) blocks_.CheckSnapshot(*allocator_, watched_.faults() > faults_at_trim_, verdict_);
   while (blocks_.count() > 0 && !failed()) Free(blocks_.names().back());
   for (const PhysicalHandle& handle : std::exchange(cached_, {})) {
     if (!device_.Release(handle).ok()) verdict_.Fail("the test's own memory cannot be given back");

@@ -125,7 +125,7 @@ class ShadowRun final : public Reclaimer, public Observer {
   Bytes limit_ = kUnlimited;
   Bytes others_;
   bool records_births_ = false;
-  int64_t faults_at_trim_ = 0;  // since then, what is held and what is accounted for may differ
+  int64_t faults_at_trim_ = 0;  // which left nothing held that is nowhere mapped
   int64_t annotations_ = 0;
   Tally tally_;
 };
