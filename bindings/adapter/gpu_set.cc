@@ -53,7 +53,7 @@ absl::Status GpuSet::Publish(std::unique_ptr<GpuMemory> gpu) {
   order_[static_cast<size_t>(count)] = ordinal;
   gpus_[static_cast<size_t>(ordinal)].store(gpu.release(), std::memory_order_release);
   count_.store(count + 1, std::memory_order_release);
-  publisher_.Begin();
+  when_opened_();
   return idle_releaser_.Begin();
 }
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <atomic>
+#include <functional>
 #include <memory>
 #include <utility>
 #include <vector>
@@ -18,7 +19,6 @@
 #include "bindings/adapter/history.h"
 #include "bindings/adapter/routing.h"
 #include "bindings/adapter/torch_compat.h"
-#include "bindings/publishing/publisher.h"
 #include "bindings/settings/settings.h"
 #include "bindings/threads/idle_releaser.h"
 #include "bindings/tracking/leak_report.h"
@@ -30,10 +30,13 @@ namespace frugal {
 class GpuSet {
  public:
   // All must outlive the object.
-  GpuSet(caching::CUDAAllocator& native, Routing& routing, History& history, Publisher& publisher)
-      : native_(native), routing_(routing), history_(history), publisher_(publisher) {
+  GpuSet(caching::CUDAAllocator& native, Routing& routing, History& history)
+      : native_(native), routing_(routing), history_(history) {
     idle_releaser_.GuardProcess();
   }
+
+  // Called after each GPU that is opened. Set before the first.
+  void SetWhenOpened(std::function<void()> when_opened) { when_opened_ = std::move(when_opened); }
 
   // The GPU, opened if it was not. Throws c10::Error if the driver cannot.
   GpuMemory& Get(c10::DeviceIndex ordinal) {
@@ -104,7 +107,7 @@ class GpuSet {
   caching::CUDAAllocator& native_;
   Routing& routing_;
   History& history_;
-  Publisher& publisher_;
+  std::function<void()> when_opened_ = [] {};
   AddressDirectory directory_;
   std::array<std::atomic<GpuMemory*>, kMaxGpus> gpus_ = {};
   // The ordinals of the first count_ that were opened, in that order.

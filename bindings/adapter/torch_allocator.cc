@@ -6,14 +6,12 @@
 
 #include "bindings/adapter/ipc.h"
 #include "bindings/adapter/listeners.h"
-#include "bindings/adapter/live_figures.h"
 #include "bindings/adapter/native_memory.h"
 #include "bindings/adapter/pytorch_streams.h"
 #include "bindings/adapter/refusal.h"
 #include "bindings/adapter/request_size.h"
 #include "bindings/adapter/site_sampler.h"
 #include "bindings/adapter/snapshot.h"
-#include "bindings/publishing/told_verdicts.h"
 #include "bindings/settings/pytorch_settings.h"
 #include "bindings/threads/forked_child.h"
 
@@ -37,11 +35,7 @@ C10_ALWAYS_INLINE absl::Status AfterFree(GpuMemory& gpu, void* pointer, const ab
 std::atomic<TorchAllocator*> TorchAllocator::instance_{nullptr};
 
 TorchAllocator::TorchAllocator(caching::CUDAAllocator& native)
-    : NativeForwarder(native),
-      publisher_([this, node = SimulatedNode()] { return DescribeLive(gpus_, node); }),
-      gpus_(native, routing_, history_, publisher_) {
-  publisher_.GuardProcess();
-}
+    : NativeForwarder(native), gpus_(native, routing_, history_) {}
 
 TorchAllocator& TorchAllocator::Create(caching::CUDAAllocator& native) {
   TORCH_INTERNAL_ASSERT(Instance() == nullptr);
@@ -60,7 +54,6 @@ void TorchAllocator::BecomeForkedChild() {
   history_.BecomeForkedChild();
   out_of_memory_observers_.BecomeForkedChild();
   SiteTable::Instance().BecomeForkedChild();
-  ToldVerdicts::Instance().BecomeForkedChild();
   gpus_.BecomeForkedChild();
 }
 
@@ -210,7 +203,6 @@ void TorchAllocator::Apply(const Settings& settings) {
   gpus_.SetTracking(settings.track);
   gpus_.SetCheckLevel(settings.check);
   gpus_.SetPolicy(settings.policy);
-  publisher_.Set(settings.publish);
   remaps_.store(settings.policy.remap);
   absl::MutexLock lock(&settings_mutex_);
   settings_ = settings;

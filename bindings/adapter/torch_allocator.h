@@ -19,7 +19,6 @@
 #include "bindings/adapter/out_of_memory.h"
 #include "bindings/adapter/routing.h"
 #include "bindings/adapter/torch_compat.h"
-#include "bindings/publishing/publisher.h"
 #include "bindings/settings/settings.h"
 
 namespace frugal {
@@ -36,7 +35,6 @@ class TorchAllocator final : public NativeForwarder {
   Routing& routing() { return routing_; }
   GpuSet& gpus() { return gpus_; }
   History& history() { return history_; }
-  Publisher& publisher() { return publisher_; }
   // From now on calls of RecordHistory are for us alone: native has what it needs.
   void SetHistoryOnlyOurs(bool value) { history_only_ours_.store(value); }
 
@@ -136,7 +134,6 @@ class TorchAllocator final : public NativeForwarder {
   Routing routing_;
   History history_;
   OutOfMemoryObservers out_of_memory_observers_;
-  Publisher publisher_;
   GpuSet gpus_;
   std::atomic<bool> history_only_ours_{false};
   std::atomic<bool> forked_from_cuda_{false};

@@ -214,7 +214,7 @@ int frugal_report_findings(const struct frugal_report* report, struct frugal_fin
    publish:off: it does not. */
 
 /* What leaks or grows, as its user is told. */
-struct frugal_told_verdict {
+struct frugal_published_verdict {
   const char* kind; /* "leak", "suspect", "growing", "cycle" or "outside" */
   int gpu;
   const char* text; /* one line for people */
@@ -222,7 +222,7 @@ struct frugal_told_verdict {
 };
 /* From now on the answers have these verdicts in the place of the library's own: for whoever knows more than it does.
    The texts are copied. */
-void frugal_tell_verdicts(const struct frugal_told_verdict* verdicts, int count);
+void frugal_publish_verdicts(const struct frugal_published_verdict* verdicts, int count);
 /* 1 if somebody has been answered since the last call: whether it is worth the while to judge anew. */
 int frugal_take_look(void);
 /* The latest out-of-memory error of a GPU is thought to have this cause, as frugal_out_of_memory counts them. */

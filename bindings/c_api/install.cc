@@ -20,6 +20,8 @@
 #include "bindings/adapter/peer_access.h"
 #include "bindings/adapter/torch_allocator.h"
 #include "bindings/adapter/torch_compat.h"
+#include "bindings/publishing/live_figures.h"
+#include "bindings/publishing/published_verdicts.h"
 #include "bindings/settings/pytorch_settings.h"
 #include "bindings/settings/settings.h"
 #include "bindings/threads/forked_child.h"
@@ -121,6 +123,7 @@ absl::Status CheckPreconditions(caching::CUDAAllocator* current) {
 // In the child, as its only thread.
 void BecomeForkedChild() {
   Renew(install_mutex);
+  PublishedVerdicts::Instance().BecomeForkedChild();
   if (TorchAllocator* const ours = TorchAllocator::Instance(); ours != nullptr) ours->BecomeForkedChild();
 }
 
@@ -134,6 +137,11 @@ absl::Status WatchForks() ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
   return absl::OkStatus();
 }
 
+void Apply(const Settings& settings) {
+  TorchAllocator::Instance()->Apply(settings);
+  LivePublisher()->Set(settings.publish);
+}
+
 // Whatever may fail comes first, so that a later call can try again.
 absl::Status Install(caching::CUDAAllocator* native, const Settings& settings)
     ABSL_EXCLUSIVE_LOCKS_REQUIRED(install_mutex) {
@@ -144,7 +152,8 @@ absl::Status Install(caching::CUDAAllocator* native, const Settings& settings)
   // No GPU is open: nothing below asks the driver.
   TorchAllocator& ours = TorchAllocator::Create(*native);
   Journal::Instance().AttachTo(ours);
-  ours.Apply(settings);
+  MakeLivePublisher(ours.gpus());
+  Apply(settings);
   for (const Peers& pair : peers) ours.gpus().AllowPeer(pair.device, pair.accessed);
   ours.routing().SetUncached(uncached);
   c10::SetAllocator(c10::DeviceType::CUDA, &ours, kRegistryPriority);
@@ -191,7 +200,7 @@ absl::Status Perform(Request request, const Settings& settings) ABSL_EXCLUSIVE_L
   try {
     if (install_state != InstallState::kAbsent) {
       if (request == Request::kEnable && !IsPyTorchsAllocator()) return CheckBackend(caching::allocator.load());
-      TorchAllocator::Instance()->Apply(settings);
+      Apply(settings);
     } else if (next != InstallState::kAbsent) {
       if (absl::Status status = Install(caching::allocator.load(), settings); !status.ok()) return status;
     }

@@ -1,4 +1,4 @@
-// The functions of c_api.h about what the process tells while it runs.
+// The functions of c_api.h about what the process publishes while it runs.
 
 #include <string>
 #include <utility>
@@ -6,21 +6,22 @@
 
 #include "bindings/adapter/torch_allocator.h"
 #include "bindings/c_api/c_api.h"
-#include "bindings/publishing/told_verdicts.h"
+#include "bindings/publishing/live_figures.h"
+#include "bindings/publishing/published_verdicts.h"
 
-void frugal_tell_verdicts(const struct frugal_told_verdict* verdicts, int count) {
-  std::vector<frugal::ToldVerdict> told;
-  told.reserve(static_cast<size_t>(count));
+void frugal_publish_verdicts(const struct frugal_published_verdict* verdicts, int count) {
+  std::vector<frugal::PublishedVerdict> published;
+  published.reserve(static_cast<size_t>(count));
   for (int i = 0; i < count; ++i) {
-    const frugal_told_verdict& verdict = verdicts[i];
-    told.push_back({verdict.kind, verdict.gpu, verdict.text, verdict.bytes_per_epoch});
+    const frugal_published_verdict& verdict = verdicts[i];
+    published.push_back({verdict.kind, verdict.gpu, verdict.text, verdict.bytes_per_epoch});
   }
-  frugal::ToldVerdicts::Instance().Tell(std::move(told));
+  frugal::PublishedVerdicts::Instance().Publish(std::move(published));
 }
 
 int frugal_take_look(void) {
-  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  return allocator != nullptr && allocator->publisher().TakeLook() ? 1 : 0;
+  frugal::Publisher* const publisher = frugal::LivePublisher();
+  return publisher != nullptr && publisher->TakeLook() ? 1 : 0;
 }
 
 void frugal_correct_verdict(int gpu_number, int verdict) {

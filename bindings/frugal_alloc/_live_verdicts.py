@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._native.publishing import ToldVerdict
+from ._native.publishing import PublishedVerdict
 
 if TYPE_CHECKING:
     from ._native import Library
     from ._tracking.tracker import Tracker
 
-_latest: list[ToldVerdict] = []
+_latest: list[PublishedVerdict] = []
 _is_asked = False
 
 # The library tells no more.
@@ -29,7 +29,7 @@ def start(library: Library) -> None:
         tracker.at_epoch_end = _LiveVerdicts(library, tracker).epoch_ended
 
 
-def latest() -> list[ToldVerdict]:
+def latest() -> list[PublishedVerdict]:
     """What was judged last. To ask lets the next end of an epoch judge anew."""
     global _is_asked
     _is_asked = True
@@ -44,7 +44,7 @@ class _LiveVerdicts:
         self._tracker = tracker
         self._accused: frozenset = frozenset()
         # From now on it is Python that judges.
-        library.tell_verdicts([])
+        library.publish_verdicts([])
 
     def epoch_ended(self) -> None:
         """Called with the tracker's lock, after its own look for holders. Looks for none: the report does."""
@@ -60,7 +60,7 @@ class _LiveVerdicts:
         self._accused = accused
         _is_asked = False
         _latest = self._judged() if accused else []
-        self._library.tell_verdicts(_latest)
+        self._library.publish_verdicts(_latest)
 
     def _accusations(self) -> frozenset:
         """What there is to judge."""
@@ -72,7 +72,7 @@ class _LiveVerdicts:
             + [("outside", found.gpu, int(found.is_pools)) for found in tracker.outside.found()]
         )
 
-    def _judged(self) -> list[ToldVerdict]:
+    def _judged(self) -> list[PublishedVerdict]:
         # Most runs have nothing to judge.
         from ._report import document, headline
         from ._tracking import causes, verdicts
@@ -81,7 +81,7 @@ class _LiveVerdicts:
         judgement = verdicts.judge(self._library, self._tracker, gpus, searches=False)
         groups, _ = causes.material_and_small(document.with_cells([verdict.row for verdict in judgement.verdicts]))
         return [
-            ToldVerdict(
+            PublishedVerdict(
                 group[0]["kind"],
                 group[0]["gpu"],
                 headline.sentence(group),

@@ -96,7 +96,7 @@ std::string Gpu(const LiveGpu& gpu) {
       "}");
 }
 
-std::string Verdict(const ToldVerdict& verdict) {
+std::string Verdict(const PublishedVerdict& verdict) {
   return absl::StrCat("{\"kind\":", Quoted(verdict.kind, kMostName), ",\"gpu\":", verdict.gpu,
                       ",\"bytes_per_epoch\":", Number(verdict.bytes_per_epoch),
                       ",\"text\":", Quoted(verdict.text, kMostText), "}");

@@ -10,7 +10,7 @@
 #include <string>
 #include <vector>
 
-#include "bindings/publishing/told_verdicts.h"
+#include "bindings/publishing/published_verdicts.h"
 
 namespace frugal {
 
@@ -40,7 +40,7 @@ struct LiveFigures {
   bool is_tracking = true;
   int64_t epochs = 0;
   std::vector<LiveGpu> gpus;
-  std::vector<ToldVerdict> verdicts;
+  std::vector<PublishedVerdict> verdicts;
 };
 
 // The document, of less than Publisher::kMostBytes: texts are cut, and what is no UTF-8 is replaced.

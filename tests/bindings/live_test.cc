@@ -18,13 +18,13 @@
 
 // Of bindings/c_api/c_api.h, which cannot be included beside the header for programs.
 extern "C" {
-struct frugal_told_verdict {
+struct frugal_published_verdict {
   const char* kind;
   int gpu;
   const char* text;
   double bytes_per_epoch;
 };
-void frugal_tell_verdicts(const frugal_told_verdict* verdicts, int count);
+void frugal_publish_verdicts(const frugal_published_verdict* verdicts, int count);
 int frugal_take_look(void);
 void frugal_correct_verdict(int gpu, int verdict);
 }
@@ -87,12 +87,12 @@ TEST_F(LiveTest, WhatLeaksIsTheLibrarysFindingUntilSomebodyKnowsMore) {
   const std::string leaking = Ask();
   EXPECT_TRUE(Has(leaking, "\"kind\":\"leak\",\"gpu\":0,\"bytes_per_epoch\":4194304.000,\"text\":\"")) << leaking;
   EXPECT_TRUE(Has(leaking, " leaks 4.00 MiB with each epoch\"")) << leaking;
-  const frugal_told_verdict told = {"suspect", 0, "a.py:1 may leak", 5.0};
-  frugal_tell_verdicts(&told, 1);
+  const frugal_published_verdict told = {"suspect", 0, "a.py:1 may leak", 5.0};
+  frugal_publish_verdicts(&told, 1);
   EXPECT_TRUE(Has(Ask(),
                   "\"verdicts\":[{\"kind\":\"suspect\",\"gpu\":0,\"bytes_per_epoch\":5.000,\"text\":\"a.py:1 may "
                   "leak\"}]"));
-  frugal_tell_verdicts(nullptr, 0);
+  frugal_publish_verdicts(nullptr, 0);
   EXPECT_TRUE(Has(Ask(), "\"verdicts\":[]"));
 }
 

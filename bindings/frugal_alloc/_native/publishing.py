@@ -9,7 +9,7 @@ from .calls import Functions, encode, structure
 from .out_of_memory import VERDICTS
 
 
-class ToldVerdict(NamedTuple):
+class PublishedVerdict(NamedTuple):
     """What leaks or grows, in a line for people."""
 
     kind: str
@@ -18,11 +18,11 @@ class ToldVerdict(NamedTuple):
     bytes_per_epoch: float
 
 
-_ToldVerdict = structure("_ToldVerdict", "text kind; int gpu; text text; double bytes_per_epoch")
+_PublishedVerdict = structure("_PublishedVerdict", "text kind; int gpu; text text; double bytes_per_epoch")
 
 # Result and arguments of each function, as bindings/c_api/c_api.h declares them.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "frugal_tell_verdicts": (None, ctypes.POINTER(_ToldVerdict), ctypes.c_int),
+    "frugal_publish_verdicts": (None, ctypes.POINTER(_PublishedVerdict), ctypes.c_int),
     "frugal_take_look": (ctypes.c_int,),
     "frugal_correct_verdict": (None, ctypes.c_int, ctypes.c_int),
 }
@@ -31,10 +31,10 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
 class PublishingFunctions(Functions):
     """What is answered to whoever asks the process."""
 
-    def tell_verdicts(self, verdicts: list[ToldVerdict]) -> None:
+    def publish_verdicts(self, verdicts: list[PublishedVerdict]) -> None:
         """From now on these are told in the place of the library's own."""
-        rows = [_ToldVerdict(encode(one.kind), one.gpu, encode(one.text), one.bytes_per_epoch) for one in verdicts]
-        self._library.frugal_tell_verdicts((_ToldVerdict * len(rows))(*rows), len(rows))
+        rows = [_PublishedVerdict(encode(one.kind), one.gpu, encode(one.text), one.bytes_per_epoch) for one in verdicts]
+        self._library.frugal_publish_verdicts((_PublishedVerdict * len(rows))(*rows), len(rows))
 
     def take_look(self) -> bool:
         """Whether somebody has been answered since the last call."""

@@ -1,11 +1,13 @@
-#include "bindings/adapter/live_figures.h"
+#include "bindings/publishing/live_figures.h"
 
 #include <dlfcn.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <atomic>
 #include <cstdlib>
 #include <optional>
+#include <string>
 #include <utility>
 #include <vector>
 
@@ -13,7 +15,7 @@
 #include "allocator/port/format_bytes.h"
 #include "bindings/adapter/site_sampler.h"
 #include "bindings/publishing/live_document.h"
-#include "bindings/publishing/told_verdicts.h"
+#include "bindings/publishing/published_verdicts.h"
 
 namespace frugal {
 namespace {
@@ -54,7 +56,7 @@ LiveGpu FiguresOf(GpuMemory& gpu) {
 }
 
 // In the words of a report of the Python package (_report/headline.py).
-ToldVerdict ToVerdict(const LineFinding& finding) {
+PublishedVerdict ToVerdict(const LineFinding& finding) {
   const std::string place = finding.name.empty() ? "Memory of no named phase" : finding.name;
   const LeakVerdict verdict = finding.leak.verdict;
   const bool grows = verdict == LeakVerdict::kGrowing;
@@ -68,22 +70,23 @@ ToldVerdict ToVerdict(const LineFinding& finding) {
           .bytes_per_epoch = finding.leak.bytes_per_epoch};
 }
 
-std::vector<ToldVerdict> Verdicts(const LeakReport& report) {
-  if (std::optional<std::vector<ToldVerdict>> told = ToldVerdicts::Instance().Latest(); told.has_value()) return *told;
-  std::vector<ToldVerdict> verdicts;
+std::vector<PublishedVerdict> Verdicts(const LeakReport& report) {
+  if (auto published = PublishedVerdicts::Instance().Latest(); published.has_value()) return *std::move(published);
+  std::vector<PublishedVerdict> verdicts;
   for (const LineFinding& finding : report.findings) {
     if (finding.material) verdicts.push_back(ToVerdict(finding));
   }
   return verdicts;
 }
 
-}  // namespace
-
+// The simulated machine that this process shares with others, as its environment says; "": none.
 std::string SimulatedNode() {
   const char* const node = std::getenv("FRUGAL_SIM_NODE");
   return node == nullptr ? "" : node;
 }
 
+// Waits for locks of the allocators, and asks the driver how much memory is free. May throw what PyTorch's allocator
+// throws.
 std::string DescribeLive(const GpuSet& gpus, const std::string& node) {
   LiveFigures figures;
   figures.pid = getpid();
@@ -98,5 +101,19 @@ std::string DescribeLive(const GpuSet& gpus, const std::string& node) {
   figures.verdicts = Verdicts(report);
   return WriteLiveDocument(figures);
 }
+
+std::atomic<Publisher*> live_publisher{nullptr};
+
+}  // namespace
+
+Publisher& MakeLivePublisher(GpuSet& gpus) {
+  auto* const publisher = new Publisher([&gpus, node = SimulatedNode()] { return DescribeLive(gpus, node); });
+  publisher->GuardProcess();
+  gpus.SetWhenOpened([publisher] { publisher->Begin(); });
+  live_publisher.store(publisher, std::memory_order_release);
+  return *publisher;
+}
+
+Publisher* LivePublisher() { return live_publisher.load(std::memory_order_acquire); }
 
 }  // namespace frugal

@@ -1,7 +1,7 @@
 // What Python has judged, for whoever asks this process while it runs: no Python runs for an answer.
 
-#ifndef FRUGAL_BINDINGS_PUBLISHING_TOLD_VERDICTS_H_
-#define FRUGAL_BINDINGS_PUBLISHING_TOLD_VERDICTS_H_
+#ifndef FRUGAL_BINDINGS_PUBLISHING_PUBLISHED_VERDICTS_H_
+#define FRUGAL_BINDINGS_PUBLISHING_PUBLISHED_VERDICTS_H_
 
 #include <optional>
 #include <string>
@@ -14,7 +14,7 @@
 namespace frugal {
 
 // What leaks or grows, in a line for people.
-struct ToldVerdict {
+struct PublishedVerdict {
   std::string kind;  // "leak", "suspect", "growing", "cycle" or "outside"
   int gpu = 0;
   std::string text;
@@ -22,28 +22,28 @@ struct ToldVerdict {
 };
 
 // Thread-safety: any thread.
-class ToldVerdicts {
+class PublishedVerdicts {
  public:
   // Of the process.
-  static ToldVerdicts& Instance();
+  static PublishedVerdicts& Instance();
 
-  void Tell(std::vector<ToldVerdict> verdicts) {
+  void Publish(std::vector<PublishedVerdict> verdicts) {
     absl::MutexLock lock(&mutex_);
-    told_ = std::move(verdicts);
+    verdicts_ = std::move(verdicts);
   }
   // nullopt: nobody judges but the library.
-  std::optional<std::vector<ToldVerdict>> Latest() {
+  std::optional<std::vector<PublishedVerdict>> Latest() {
     absl::MutexLock lock(&mutex_);
-    return told_;
+    return verdicts_;
   }
-  // What was told is the parent's.
+  // What was published is the parent's.
   void BecomeForkedChild();
 
  private:
   absl::Mutex mutex_;
-  std::optional<std::vector<ToldVerdict>> told_ ABSL_GUARDED_BY(mutex_);
+  std::optional<std::vector<PublishedVerdict>> verdicts_ ABSL_GUARDED_BY(mutex_);
 };
 
 }  // namespace frugal
 
-#endif  // FRUGAL_BINDINGS_PUBLISHING_TOLD_VERDICTS_H_
+#endif  // FRUGAL_BINDINGS_PUBLISHING_PUBLISHED_VERDICTS_H_

@@ -1,0 +1,19 @@
+// What this process publishes of its memory while it runs.
+
+#ifndef FRUGAL_BINDINGS_PUBLISHING_LIVE_FIGURES_H_
+#define FRUGAL_BINDINGS_PUBLISHING_LIVE_FIGURES_H_
+
+#include "bindings/adapter/gpu_set.h"
+#include "bindings/publishing/publisher.h"
+
+namespace frugal {
+
+// From the first GPU on this process answers whoever of its user asks about `gpus`, which is never destroyed, with the
+// document of live_document.h. Called once, before a GPU is open.
+Publisher& MakeLivePublisher(GpuSet& gpus);
+// null before that. Never destroyed.
+Publisher* LivePublisher();
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_PUBLISHING_LIVE_FIGURES_H_
