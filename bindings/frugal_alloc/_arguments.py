@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 from ._messages import on_one_line
 
 BAD_INPUT = 2
+INTERRUPTED = 130
 
 
 class Parser(argparse.ArgumentParser):

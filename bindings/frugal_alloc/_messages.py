@@ -1,8 +1,12 @@
-"""Messages for people that quote what somebody gave us, on one line."""
+"""Messages for people: on one line, whatever they quote, and what a command that is refused is told by."""
 
 from __future__ import annotations
 
 _MOST_CHARACTERS = 2000
+
+
+class Refused(Exception):
+    """What was asked for cannot be done. The message is one line that says why and what to do."""
 
 
 def on_one_line(text: str) -> str:

@@ -15,7 +15,8 @@ COMMANDS = ("run", "simulate", "doctor", "replay", "report", "preload", "install
     ("arguments", "expected"),
     [
         ([], "frugal-alloc: the following arguments are required: COMMAND"),
-        (["rnu"], "invalid choice: 'rnu'"),
+        (["rnu"], "there is no command rnu; did you mean run?"),
+        (["train"], "invalid choice: 'train'"),
         (["run"], "frugal-alloc run: name the script to run"),
         (["run", "-m"], "frugal-alloc run: -m needs the name of a module"),
         (["run", "--fast", "x.py"], "frugal-alloc run: unknown option --fast"),

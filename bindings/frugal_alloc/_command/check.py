@@ -7,7 +7,7 @@ import re
 import sys
 from collections.abc import Callable
 
-from .._arguments import Parser, refuse
+from .._arguments import INTERRUPTED, Parser, refuse
 from .._check import checks, runs, told
 from .._check.baseline import BaselineError
 from .._check.comparison import Allowance
@@ -15,7 +15,6 @@ from .._messages import on_one_line
 from .._simulation import simulated_gpu
 
 NAME = "frugal-alloc check"
-INTERRUPTED = 130  # by Ctrl-C
 
 
 def main(arguments: list[str]) -> int:

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from .. import __version__, _installation
 from .._amounts import format_bytes
+from .._arguments import Parser
 from .._simulation import simulated_gpu
 from . import startup_hook
 
@@ -53,7 +54,29 @@ class Check:
     finding: str
 
 
-def main(as_json: bool = False) -> int:
+def main(arguments: list[str]) -> int:
+    parser = Parser(
+        "frugal-alloc doctor",
+        description="Looks at Python, torch, the driver, the GPU and this package, and says whether each will do. With "
+        "--gpu it measures instead, for two minutes, what the driver does, and says whether that is safe: exit status "
+        "0 if so, 1 if not.",
+    )
+    parser.add_argument("--gpu", action="store_true", help="measure the GPU's driver and say whether it is safe here")
+    parser.add_argument("--json", action="store_true", help="print a JSON object, as a bug report needs it")
+    parser.add_argument(
+        "--keep", metavar="FILE", help="with --gpu: write what calls cost here, for the setting driver_costs:FILE"
+    )
+    options = parser.parse_args(arguments)
+    if not options.gpu:
+        if options.keep is not None:
+            parser.error("--keep goes with --gpu")
+        return show(options.json)
+    from . import doctor_gpu
+
+    return doctor_gpu.main(options.json, options.keep)
+
+
+def show(as_json: bool = False) -> int:
     """Prints every check as it is done, or all as one object. The status is 0 whatever they say: it is a report."""
     if as_json:
         found = [{"subject": one.subject, "verdict": one.condition.value, "finding": one.finding} for one in checks()]

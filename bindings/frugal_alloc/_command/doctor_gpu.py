@@ -18,7 +18,7 @@ from .._gpu_check.driver_costs import DOES_NOT_WAIT
 from .._gpu_check.results import NOT_REACHED, Results, StepResult
 from .._gpu_check.runner import Interrupted, Runner, interruptible
 from .._gpu_check.step_report import DRIVER_COSTS, Outcome
-from .._messages import on_one_line
+from .._messages import Refused, on_one_line
 
 SAFE, NOT_SAFE, COULD_NOT_RUN = 0, 1, 2
 SCHEMA = 1
@@ -42,10 +42,6 @@ _MEANING = {
         "programs that are careless with streams, and get away with it with PyTorch's own allocator, do not with ours",
     ),
 }
-
-
-class Refused(Exception):
-    """It cannot be done; the message is one line."""
 
 
 @dataclasses.dataclass(frozen=True)

@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from .. import _installation
+from .._messages import Refused
 
 STARTUP = Path(__file__).resolve().parent.parent / "_startup"
 PRELOADED = "frugal_alloc_preload.so"
 
 
-class NoProgram(Exception):
+class NoProgram(Refused):
     """There is no such script or module; the message says so."""
 
 

@@ -1,4 +1,4 @@
-"""What ``frugal-alloc report`` does once its arguments are understood."""
+"""``frugal-alloc report``: what a run reported about its memory."""
 
 from __future__ import annotations
 
@@ -7,12 +7,31 @@ import os
 import sys
 from typing import Any
 
+from .._arguments import Parser
+from .._messages import Refused
 from .._report import compare, files, join, text, viz
 from . import report_files
 
 
-class ReportRefused(Exception):
-    """It cannot be done; the message is one line that says why and what to do."""
+def main(arguments: list[str]) -> int:
+    parser = Parser(
+        "frugal-alloc report",
+        description="Prints a report that a run has written (setting report_dir, or frugal_alloc.report().to_json()); "
+        "the files of several ranks become one. TensorFlow's logs with a dump of its BFC allocator, and the memory "
+        "profiles of its profiler, are read, too.",
+    )
+    parser.add_argument("files", metavar="FILE", nargs="+", help="a report, or one of each rank of a run")
+    parser.add_argument("--compare", metavar="OTHER", nargs="+", help="print what changed from FILE to this run")
+    parser.add_argument("--html", metavar="OUT", help="write FILE's report as a page to this file")
+    parser.add_argument(
+        "--memory-viz", metavar="OUT", help="write FILE's memory as a pickle for pytorch.org/memory_viz"
+    )
+    parser.add_argument(
+        "--json", action="store_true", help="print JSON: the report, joined and checked, or the changes"
+    )
+    options = parser.parse_args(arguments)
+    show(options.files, options.compare, options.html, options.memory_viz, options.json)
+    return 0
 
 
 def show(
@@ -22,13 +41,13 @@ def show(
     to be written: a page, and a pickle for PyTorch's memory_viz.
 
     Raises:
-        ReportRefused: a file is no report, the files do not belong together, or the page cannot be written.
+        Refused: a file is no report, the files do not belong together, or the page cannot be written.
     """
     try:
         document = join.join([report_files.read(path) for path in paths])
         other = join.join([report_files.read(path) for path in compare_with]) if compare_with is not None else None
     except (report_files.ReportError, join.JoinError) as error:
-        raise ReportRefused(str(error)) from None
+        raise Refused(str(error)) from None
     if html is not None:
         _write(html, _page(document))
     if memory_viz is not None:
@@ -45,13 +64,13 @@ def show(
 def _page(document: dict[str, Any]) -> bytes:
     page = files.to_html(document)
     if page is None:
-        raise ReportRefused("a page needs jinja2; pip install jinja2")
+        raise Refused("a page needs jinja2; pip install jinja2")
     return page.encode()
 
 
 def _pickle(document: dict[str, Any]) -> bytes:
     if len(document["ranks"]) > 1:
-        raise ReportRefused("memory_viz shows one process; name the report of one rank")
+        raise Refused("memory_viz shows one process; name the report of one rank")
     return viz.to_pickle(document)
 
 
@@ -59,7 +78,7 @@ def _write(path: str, data: bytes) -> None:
     try:
         files.write_bytes(path, data)
     except OSError as error:
-        raise ReportRefused(f"{path} cannot be written: {error.strerror or error}") from None
+        raise Refused(f"{path} cannot be written: {error.strerror or error}") from None
     print(f"wrote {path}", file=sys.stderr)
 
 

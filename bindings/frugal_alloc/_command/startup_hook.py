@@ -8,10 +8,13 @@ from __future__ import annotations
 
 import os
 import site
+import sys
 import sysconfig
 from pathlib import Path
 
 from .. import _whole_files
+from .._arguments import Parser
+from .._messages import Refused
 
 NAME = "frugal_alloc_hook.pth"
 
@@ -34,7 +37,7 @@ else:
 """
 
 
-class HookError(Exception):
+class HookError(Refused):
     """The hook cannot be installed or removed; the message says why and what to do."""
 
 
@@ -82,3 +85,21 @@ def remove() -> Path | None:
     except OSError as error:
         raise HookError(f"cannot remove {target}: {error.strerror}") from None
     return target
+
+
+def main_install(arguments: list[str]) -> int:
+    Parser(
+        "frugal-alloc install-hook",
+        description="Adds a line to this Python's site-packages: programs that are started with FRUGAL_ALLOC=1, and "
+        "the Python processes that they start, enable the allocator when they import torch. All others are as before.",
+    ).parse_args(arguments)
+    written = install()
+    print(f"wrote {written}\nprograms of {sys.executable} started with FRUGAL_ALLOC=1 use the allocator from now on")
+    return 0
+
+
+def main_remove(arguments: list[str]) -> int:
+    Parser("frugal-alloc remove-hook", description="Undoes install-hook.").parse_args(arguments)
+    removed = remove()
+    print(f"removed {removed}" if removed else f"there is none: {path()}")
+    return 0

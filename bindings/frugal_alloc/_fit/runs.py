@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from .._amounts import format_bytes
+from .._messages import Refused
 from .._simulation import simulated_gpu
 from .._simulation.modelled_machine import ModelledMachine
 from .._simulation.simulated_gpu import Output, SimulationError
@@ -30,7 +31,7 @@ _KEPT = 1 << 20
 _LOOK_EVERY_SECONDS = 0.2
 
 
-class NotFollowed(Exception):
+class NotFollowed(Refused):
     """Nothing can be said of the program; the message is one line that says why and what to do."""
 
 

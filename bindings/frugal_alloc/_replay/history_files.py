@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from .. import _recorded_files
+from .._messages import Refused
 from . import event_list, kineto, snapshots
 from .history import History
 from .recorded_fields import Malformed
@@ -20,7 +21,7 @@ from .recorded_fields import Malformed
 _PACKED_SUFFIXES = (".pickle.xz", ".json.gz", ".pickle", ".json.xz", ".json")
 
 
-class HistoryError(Exception):
+class HistoryError(Refused):
     """No history can be read from the file; the message names it and says what to do."""
 
 

@@ -22,7 +22,7 @@ from typing import Any
 
 from .. import _installation
 from .._amounts import format_bytes
-from .._messages import on_one_line
+from .._messages import Refused, on_one_line
 from . import simulated_driver
 from .modelled_machine import ModelledMachine
 
@@ -58,7 +58,7 @@ SIGNALS = {*ENDING_SIGNALS, signal.SIGUSR1, signal.SIGUSR2}
 SENT_BY_KERNEL = 128  # siginfo's si_code of a signal that the terminal has sent to every process of the foreground
 
 
-class SimulationError(Exception):
+class SimulationError(Refused):
     """The simulated GPU cannot be had as asked for; the message is one line that says what to do."""
 
 
