@@ -1,7 +1,7 @@
 """Measures what a program's last phase still gets on a full GPU, beside what PyTorch's own allocators leave it.
 
 ``bazel run -c opt //bench:left_over``. The programs are those of bench/generators/phases.py, one for each seed, played
-to out of memory. Like those of //bench:ablate, all figures are of the simulated GPU.
+to out of memory. Like those of //bench:compare, all figures are of the simulated GPU.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
 
 from . import output_file
-from .ablation import policy_arguments
-from .ablation.plays import PlayError, Policy
+from .comparison import policy_arguments
+from .comparison.policy import PlayError, Policy
 from .generators import BadParameter, changed, phases
 from .phased import plays, programs, tables
 from .phased.plays import Left

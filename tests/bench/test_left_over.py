@@ -15,7 +15,7 @@ from frugal_alloc._replay import replays
 from frugal_alloc._replay.history import ALLOCATE, EVENT
 
 from bench import left_over
-from bench.ablation.plays import Policy
+from bench.comparison.policy import Policy
 from bench.generators import BadParameter, phases
 from bench.generators.recorder import GIB, MIB
 from bench.phased import plays, programs, search, tables
