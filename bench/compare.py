@@ -6,7 +6,6 @@ and its latency model, so they are the same on every machine.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import functools
 import json
@@ -22,6 +21,7 @@ from frugal_alloc._replay import history_files, replays
 from frugal_alloc._simulation import simulated_gpu
 
 from . import output_file, provenance, suite
+from .arguments import among
 from .comparison import demands, effects, policy_arguments, tables
 from .comparison.cases import OURS, Case
 from .comparison.choices import Alternative, alternatives
@@ -62,7 +62,8 @@ def main(arguments: list[str] | None = None) -> int:
 def _parser() -> Parser:
     parser = Parser("compare", description=__doc__.split("\n")[0])
     add = parser.add_argument
-    add("--only", type=_histories, metavar="NAME,...", help=f"histories: {', '.join(suite.names())}; default all")
+    names = suite.names()
+    add("--only", type=among(names), metavar="NAME,...", help=f"histories: {', '.join(names)}; default all")
     add("--also", type=Path, nargs="+", default=[], metavar="FILE", help="recordings of your own")
     policy_arguments.add(parser, played="all")
     add("--choices", metavar="NAME,...", help=f"options to try otherwise; {_NO_CHOICES}: none; default all")
@@ -74,14 +75,6 @@ def _parser() -> Parser:
     )
     add("--json", type=Path, metavar="FILE", help="also write all figures to a file")
     return parser
-
-
-def _histories(text: str) -> list[str]:
-    chosen, known = text.split(","), suite.names()
-    for name in chosen:
-        if name not in known:
-            raise argparse.ArgumentTypeError(f"no history is named {name!r}; there are {', '.join(known)}")
-    return chosen
 
 
 def _alternatives(parser: Parser, values: dict[str, int], text: str | None) -> list[Alternative]:

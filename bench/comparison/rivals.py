@@ -77,7 +77,12 @@ def surroundings() -> tuple[str, ...]:
 
 def _key(workload: Workload, allocator: str) -> str:
     history, ratios = workload.history, RATIOS_OF[allocator]
-    about: list[Any] = [_FORMAT, allocator, CAPACITY_TOLERANCE, *((one, workload.stream_lag(one)) for one in ratios)]
+    about: list[Any] = [
+        _FORMAT,
+        allocator,
+        CAPACITY_TOLERANCE,
+        *((ratio, workload.stream_lag(ratio)) for ratio in ratios),
+    ]
     about += [replays.steady_from(history), history.initial_count, *surroundings()]
     return hashlib.sha256(history.events + json.dumps(about).encode()).hexdigest()
 

@@ -405,7 +405,7 @@ class TestCommandLine:
         [
             (["--scale-to", "much"], "'much' is not an amount of memory; write it like 16GiB"),
             (["--scale-to", "0"], "'0' is not an amount of memory"),
-            (["--only", "gpt6"], "no history is named 'gpt6'; there are bert60, "),
+            (["--only", "gpt6"], "'gpt6' is not one of bert60, "),
             (["--option", "homes"], "'homes' is not a name, '=' and a number"),
             (["--option", "round=1"], "--option: no option is named 'round'; there are "),
             (["--choices", "round"], "--choices: no option is named 'round'; there are "),
