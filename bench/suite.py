@@ -74,18 +74,21 @@ def names() -> list[str]:
 
 
 def load(chosen: list[str] | None = None) -> list[Workload]:
-    """The histories of those names(), or all."""
+    """The histories of those names(), in their order, or all."""
     recordings = _recordings()
-    return [
-        from_file(recordings[name], name) if name in recordings else Workload(generators.generate(name), False)
-        for name in names()
-        if not chosen or name in chosen
-    ]
+    workloads = []
+    for name in chosen or names():
+        if name in recordings:
+            workloads.append(from_file(recordings[name], name))
+        else:
+            workloads.append(Workload(generators.generate(name), is_recorded=False))
+    return workloads
 
 
 def from_file(path: Path, name: str) -> Workload:
     """A recording under a name. Raises HistoryError."""
-    return Workload(dataclasses.replace(history_files.read(path), name=name), True)
+    history = history_files.read(path)
+    return Workload(dataclasses.replace(history, name=name), is_recorded=True)
 
 
 def _recordings() -> dict[str, Path]:

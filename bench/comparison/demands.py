@@ -32,7 +32,8 @@ class Demand:
         return max(self.values.values(), key=self._badness)
 
     def _reaches(self, value: float | None) -> bool:
-        return value is not None and self._badness(value) <= (-self.limit if self.at_least else self.limit) + TIE
+        limit = -self.limit if self.at_least else self.limit
+        return value is not None and self._badness(value) <= limit + TIE
 
     def _badness(self, value: float | None) -> float:
         if value is None:

@@ -47,7 +47,7 @@ def difference(pairs: Pairs) -> Effect:
 
     def change(figure: Callable[[Figures], float | None]) -> float | None:
         values = [(figure(before), figure(after)) for before, after in pairs]
-        return _mean(None if before is None or after is None else after - before for before, after in values)
+        return _mean(after - before for before, after in values if before is not None and after is not None)
 
     return Effect(
         **_driver_time(pairs),

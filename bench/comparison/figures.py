@@ -18,22 +18,19 @@ _GIB = 1 << 30
 
 @dataclasses.dataclass(frozen=True)
 class Steady:
-    """What the steady state cost, as _replay.SteadyState. None: it was not counted."""
+    """What the steady state cost, as _replay.SteadyState."""
 
     driver_ns: int
     allocations: int
-    # Of those that change what is mapped where, or take memory from the device or give it back.
+    # Counted of ours alone: those that change what is mapped where, or take memory from the device or give it back.
     calls: int | None = None
-    # Records and queries of events.
+    # Likewise: records and queries of events.
     event_calls: int | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Play:
-    """One history in one capacity. All but `steady` is of its first play, up to where that ended.
-
-    What None stands for is counted of ours alone.
-    """
+    """One history in one capacity. All but `steady` is of its first play, up to where that ended."""
 
     # None: it completed; else the event for which there was no memory.
     failed_at: int | None
@@ -43,6 +40,7 @@ class Play:
     driver_ns_to_peak: int
     # None: that far it did not come.
     steady: Steady | None
+    # From here on: counted of ours alone.
     creates: int | None = None
     host_waits: int | None = None
     stream_waits: int | None = None

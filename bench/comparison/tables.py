@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable, Iterable
 
-from ..markdown import table
+from ..markdown import NONE, cell, table
 from ..suite import AMPLE
 from . import effects
 from .cases import EXPANDABLE, NATIVE, OURS, Case
@@ -16,8 +16,10 @@ from .figures import RATIOS, Figures
 
 _MOST_NAMED = 3
 _MINUS = "\N{MINUS SIGN}"
-NONE = "\N{EN DASH}"
 Text = Callable[[float | None], str]
+_whole: Text = functools.partial(cell, form=",.0f")
+_hundredths: Text = functools.partial(cell, form=".2f")
+_ratio: Text = functools.partial(cell, form=".4f")
 
 
 def times(cases: list[Case]) -> str:
@@ -52,10 +54,10 @@ def _histories(
 ) -> str:
     """A figure of ours / expandable segments at each ratio, and more columns by their heads."""
 
-    def cell(case: Case, ratio: float) -> str:
+    def at(case: Case, ratio: float) -> str:
         return _beside((figure(case.ours, ratio), figure(case.expandable, ratio)), text)
 
-    columns = [*(functools.partial(cell, ratio=ratio) for ratio in RATIOS), *more.values()]
+    columns = [*(functools.partial(at, ratio=ratio) for ratio in RATIOS), *more.values()]
     rows = [[case.name, *(column(case) for column in columns)] for case in cases]
     return table(["history", *(f"{ratio:g}x" for ratio in RATIOS), *more], rows)
 
@@ -118,18 +120,6 @@ def _difference_cells(difference: Effect) -> list[str]:
 def _part(value: float | None) -> str:
     """A number below 1 without its first digit, as the documents write it."""
     return _ratio(value).removeprefix("0")
-
-
-def _ratio(value: float | None) -> str:
-    return NONE if value is None else f"{value:.4f}"
-
-
-def _whole(value: float | None) -> str:
-    return NONE if value is None else f"{value:,.0f}"
-
-
-def _hundredths(value: float | None) -> str:
-    return NONE if value is None else f"{value:.2f}"
 
 
 def _value(value: float | None) -> str:

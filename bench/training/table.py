@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ..markdown import table
+from ..markdown import NONE, cell, table
 from . import allocators
 from .results import AMPLE, Bar, Run, Setup, Summary, grouped
 
@@ -29,12 +29,12 @@ def _cells(setup: Setup, summary: Summary) -> dict[str, str]:
     """By the heads of their columns."""
     first = summary.runs[0]
     calls = None if first.driver_calls is None else sum(first.driver_calls.values())
-    speed = {"steps/s": _number(summary.speed, ".3f"), "spread": _number(summary.spread, ".1%")}
+    speed = {"steps/s": cell(summary.speed, ".3f"), "spread": cell(summary.spread, ".1%")}
     return ({} if setup.simulated else speed) | {
         "in tensors": _mib(summary.worst("peak_allocated_bytes")),
         "held": _mib(summary.worst("peak_reserved_bytes")),
-        "retries": _number(summary.worst("alloc_retries"), "d"),
-        "driver calls": _number(calls, ",d"),
+        "retries": cell(summary.worst("alloc_retries"), "d"),
+        "driver calls": cell(calls, ",d"),
         "driver ms": _ms(first.driver_ns),
         "after warm-up": _ms(first.window_driver_ns),
         "end": _end(setup, summary),
@@ -73,12 +73,8 @@ def _notes(setup: Setup) -> list[str]:
 
 
 def _mib(size: int | None) -> str:
-    return "-" if size is None else f"{size / _MIB:,.0f} MiB"
+    return NONE if size is None else f"{size / _MIB:,.0f} MiB"
 
 
 def _ms(ns: int | None) -> str:
-    return _number(None if ns is None else ns / 1e6, ",.1f")
-
-
-def _number(value: float | None, form: str) -> str:
-    return "-" if value is None else format(value, form)
+    return cell(None if ns is None else ns / 1e6, ",.1f")
