@@ -1,7 +1,7 @@
 """Measures what a program's last phase still gets on a full GPU, beside what PyTorch's own allocators leave it.
 
 ``bazel run -c opt //bench:left_over``. The programs are those of bench/generators/phases.py, one for each seed, played
-to out of memory. Like those of //bench:ablate, all figures are of the simulated GPU.
+to out of memory. Like those of //bench:compare, all figures are of the simulated GPU.
 """
 
 from __future__ import annotations
@@ -20,8 +20,9 @@ from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
 
 from . import output_file
-from .ablation import policy_arguments
-from .ablation.plays import PlayError, Policy
+from .arguments import minutes, seed
+from .comparison import policy_arguments
+from .comparison.policy import PlayError, Policy
 from .generators import BadParameter, changed, phases
 from .phased import plays, programs, tables
 from .phased.plays import Left
@@ -64,42 +65,26 @@ def _parser() -> Parser:
         "--parameters", metavar="NAME=VALUE,...", help="one program of these; what is not named is as in phases.py"
     )
     which.add_argument(
-        "--search", type=_minutes, metavar="MINUTES", help="look so long for the program that is worst for ours"
+        "--search", type=minutes, metavar="MINUTES", help="look so long for the program that is worst for ours"
     )
     parser.add_argument(
-        "--search-seed", type=_seed, default=0, metavar="SEED", help="what the search draws from; default 0"
+        "--search-seed", type=seed, default=0, metavar="SEED", help="what the search draws from; default 0"
     )
     policy_arguments.add(parser, played="ours")
     parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to a file")
     return parser
 
 
-def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) < 1 << 62):
-        raise argparse.ArgumentTypeError(f"a seed is a number from 0 on, not {text!r}")
-    return int(text)
-
-
 def _one(text: str) -> int | str:
-    return text if text in phases.FIXED else _seed(text)
+    return text if text in phases.FIXED else seed(text)
 
 
 def _seeds(text: str) -> range:
     first, dash, last = text.partition("-")
-    seeds = range(_seed(first), _seed(last if dash else first) + 1)
+    seeds = range(seed(first), seed(last if dash else first) + 1)
     if not 0 < len(seeds) <= _MOST_SEEDS:
         raise argparse.ArgumentTypeError(f"{text!r} is not from 1 to {_MOST_SEEDS} seeds")
     return seeds
-
-
-def _minutes(text: str) -> float:
-    try:
-        minutes = float(text)
-    except ValueError:
-        minutes = 0
-    if not 0 < minutes <= 10_000:
-        raise argparse.ArgumentTypeError(f"{text!r} is no number of minutes above 0")
-    return minutes
 
 
 def _player(parser: Parser, options: argparse.Namespace) -> plays.Plays:
@@ -113,7 +98,7 @@ def _programs(parser: Parser, options: argparse.Namespace) -> list[programs.Prog
     if options.only in phases.FIXED:
         return [programs.of_name(options.only)]
     if options.parameters is None:
-        return [programs.of_seed(seed) for seed in (options.seeds if options.only is None else [options.only])]
+        return [programs.of_seed(number) for number in (options.seeds if options.only is None else [options.only])]
     try:
         pairs = [pair.partition("=") for pair in options.parameters.split(",")]
         parameters = changed(phases.Parameters(), {name: value for name, _, value in pairs})

@@ -29,7 +29,7 @@ from frugal_alloc._arguments import Parser, refuse
 from frugal_alloc._replay import history_files
 from frugal_alloc._replay.history import History
 
-from . import offline_placement, replay_suite
+from . import offline_placement, suite
 from .lifetimes import GRAINS_A_PAGE, PAGE_BYTES, Numbers, lifetimes
 
 
@@ -82,9 +82,9 @@ def load(chosen: list[str]) -> list[History]:
     Raises:
         HistoryError
     """
-    known = replay_suite.names()
+    known = suite.names()
     return [
-        replay_suite.load([name])[0].history if name in known else history_files.read(history_files.find(name))
+        suite.load([name])[0].history if name in known else history_files.read(history_files.find(name))
         for name in chosen or known
     ]
 

@@ -1,19 +1,15 @@
 #!/bin/bash
-# play_histories.sh MODULE [--program PROGRAM] LIBRARY... -- ARGS...: runs bench/MODULE.py of the checkout that Bazel was
-# called in, with the libraries and the program just built.
+# play_histories.sh MODULE PROGRAM LIBRARY... -- ARGS...: runs bench/MODULE.py of the checkout that Bazel was called in,
+# with the libraries and the program just built.
 set -euo pipefail
 module=$1
-shift
+program=$PWD/$2
+shift 2
 root=${BUILD_WORKSPACE_DIRECTORY:?start it by: bazel run -c opt //bench:$module}
 python=$root/.venv/bin/python
 if [ ! -x "$python" ]; then
     echo "$module: there is no $python; run tools/setup" >&2
     exit 2
-fi
-program=()
-if [ "$1" = --program ]; then
-    program=(--program "$PWD/$2")
-    shift 2
 fi
 libraries=$root/bindings/frugal_alloc/_lib
 while [ $# != 0 ] && [ "$1" != -- ]; do
@@ -30,4 +26,4 @@ done
 export PYTHONPATH=$root:$root/bindings
 # Where the user is, so that a path among the arguments is taken from there.
 cd "${BUILD_WORKING_DIRECTORY:-$root}"
-exec "$python" -m "bench.$module" "${program[@]}" "$@"
+exec "$python" -m "bench.$module" --program "$program" "$@"

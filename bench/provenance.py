@@ -21,7 +21,7 @@ def commit() -> str:
 def machine() -> dict[str, str]:
     """What a reader has to know of this machine, by title; nothing that names it."""
     return {
-        "processor": processor(),
+        "processor": _processor(),
         "processors online": str(os.cpu_count()),
         "memory": f"{os.sysconf('SC_PAGE_SIZE') * os.sysconf('SC_PHYS_PAGES') / 2**30:.0f} GiB",
         "system": f"{_distribution()}, Linux {platform.release().partition('-')[0]}",
@@ -42,7 +42,7 @@ def _output(*command: str) -> str:
         return ""
 
 
-def processor() -> str:
+def _processor() -> str:
     """The processor's name, or its architecture where it has none."""
     try:
         found = re.search(r"^model name\s*:\s*(.+)$", Path("/proc/cpuinfo").read_text(), re.MULTILINE)

@@ -15,7 +15,7 @@ import math
 import signal
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
@@ -25,6 +25,7 @@ from frugal_alloc._command import progress
 from frugal_alloc._simulation import simulated_gpu
 
 from . import output_file, provenance
+from .arguments import among, count, minutes, seed
 from .training import allocators, results, table
 from .training.runs import ENDING_SIGNALS, NoTorch, Trainer, carry_out
 
@@ -114,20 +115,20 @@ def _possible(models: list[str], torchvision: str | None) -> tuple[list[str], li
 def _parse(arguments: list[str] | None) -> argparse.Namespace:
     parser = Parser("train_bench", description=__doc__.partition("\n")[0])
     add = parser.add_argument
-    add("--models", type=_among(WORKLOADS), default=list(WORKLOADS), metavar="NAME,...", help=_choices(WORKLOADS))
+    add("--models", type=among(WORKLOADS), default=list(WORKLOADS), metavar="NAME,...", help=_choices(WORKLOADS))
     names = list(allocators.TITLES)
-    add("--allocators", type=_among(names), default=names, metavar="NAME,...", help=_choices(names))
+    add("--allocators", type=among(names), default=names, metavar="NAME,...", help=_choices(names))
     add(
         "--capacities",
         type=_capacities,
         metavar="C,...",
         help="ample, or a multiple of what ours holds at most with ample memory (default ample,1.1,1.05,1.02)",
     )
-    add("--steps", type=_count, metavar="N", help="steps that are measured (default 40)")
-    add("--warm-up", type=_count, metavar="N", help="steps before them (default 15)")
-    add("--repeats", type=_count, metavar="N", help="of each training (default 5; 1 on the simulated GPU)")
-    add("--minutes", type=_minutes, default=math.inf, metavar="N", help="begin nothing that would take longer")
-    add("--seed", type=_seed, default=0, metavar="N", help="of weights and shapes (default 0)")
+    add("--steps", type=count, metavar="N", help="steps that are measured (default 40)")
+    add("--warm-up", type=count, metavar="N", help="steps before them (default 15)")
+    add("--repeats", type=count, metavar="N", help="of each training (default 5; 1 on the simulated GPU)")
+    add("--minutes", type=minutes, default=math.inf, metavar="N", help="begin nothing that would take longer")
+    add("--seed", type=seed, default=0, metavar="N", help="of weights and shapes (default 0)")
     add(
         "--simulate",
         type=simulated_gpu.parse_size,
@@ -148,19 +149,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     return options
 
 
-def _choices(names: tuple[str, ...] | list[str]) -> str:
+def _choices(names: Sequence[str]) -> str:
     return f"which of {', '.join(names)} (default all)"
-
-
-def _among(names: tuple[str, ...] | list[str]) -> Callable[[str], list[str]]:
-    def parse(text: str) -> list[str]:
-        chosen = list(dict.fromkeys(text.split(",")))
-        for name in chosen:
-            if name not in names:
-                raise argparse.ArgumentTypeError(f"{name!r} is not one of {', '.join(names)}")
-        return chosen
-
-    return parse
 
 
 def _capacities(text: str) -> list[str]:
@@ -173,28 +163,6 @@ def _capacities(text: str) -> list[str]:
         if not valid:
             raise argparse.ArgumentTypeError(f"{capacity!r} is neither {results.AMPLE} nor a number above zero")
     return chosen
-
-
-def _minutes(text: str) -> float:
-    try:
-        minutes = float(text)
-    except ValueError:
-        minutes = 0.0
-    if not 0 < minutes < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of minutes above zero")
-    return minutes
-
-
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 31):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number above zero")
-    return int(text)
-
-
-def _seed(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and int(text) < 1 << 63):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 0 to {(1 << 63) - 1}")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,6 @@ From the root of a checkout: ``.venv/bin/python -m bench.fit.estimators``.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import os
@@ -19,9 +18,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from frugal_alloc._arguments import Parser
 from frugal_alloc._simulation import gpu_models, simulated_gpu
 
-from bench import output_file
+from bench import markdown, output_file
 
 from . import programs, published
 
@@ -84,8 +84,7 @@ def results() -> list[Estimate]:
 
 def table(found: Sequence[Estimate], ours: Sequence[published.Result]) -> str:
     """In Markdown."""
-    head = ["| job | published | this | s | MemTracker | s | adapted | s | accelerate | s |", "| " + "--- | " * 10]
-    lines = [line.strip() for line in head]
+    rows = []
     for result in ours:
         cells = [result.name, result.published, published.in_unit_of(result.published, result.predicted_bytes)]
         cells.append(f"{result.seconds:.0f}")
@@ -97,12 +96,13 @@ def table(found: Sequence[Estimate], ours: Sequence[published.Result]) -> str:
             else:
                 size = published.in_unit_of(result.published, said.bytes or 0)
                 cells += [size, f"{said.seconds:.0f}"]
-        lines.append(f"| {' | '.join(cells)} |")
-    return "\n".join(lines)
+        rows.append(cells)
+    head = ["job", "published", "this", "s", "MemTracker", "s", "adapted", "s", "accelerate", "s"]
+    return markdown.table(head, rows)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = Parser("estimators", description=__doc__.split("\n\n")[0])
     parser.add_argument("--only", metavar="TEXT", default="", help="run the jobs whose name has this in it")
     options = parser.parse_args(arguments)
     entries = published.load()
@@ -124,7 +124,7 @@ def main(arguments: list[str] | None = None) -> int:
         "results": [dataclasses.asdict(each) for each in found],
     }
     output_file.write(RESULTS, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    print(table(found, published.results()))
+    print(table(found, published.results()), end="")
     return 0
 
 

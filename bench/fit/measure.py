@@ -7,13 +7,14 @@ that the GPU is too small for are left out, and named.
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
+
+from frugal_alloc._arguments import Parser
 
 from bench import output_file
 
@@ -80,7 +81,7 @@ def predict(entry: Measured) -> programs.Outcome:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = Parser("measure", description=__doc__.split("\n\n")[0])
     parser.add_argument("--only", metavar="TEXT", default="", help="measure the jobs whose name has this in it")
     options = parser.parse_args(arguments)
     try:

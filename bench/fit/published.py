@@ -9,7 +9,6 @@ From the root of a checkout: ``.venv/bin/python -m bench.fit.published``; ``--on
 
 from __future__ import annotations
 
-import argparse
 import dataclasses
 import json
 import os
@@ -17,7 +16,9 @@ import statistics
 import sys
 from pathlib import Path
 
-from bench import output_file
+from frugal_alloc._arguments import Parser
+
+from bench import markdown, output_file
 
 from . import programs
 
@@ -103,13 +104,13 @@ def predict(entry: Published) -> Result:
 
 def table(found: list[Result]) -> str:
     """In Markdown."""
-    lines = ["| job | counted | published | predicted | off by |", "| --- | --- | --- | --- | --- |"]
+    rows = []
     for result in found:
         predicted = in_unit_of(result.published, result.predicted_bytes)
         off = "rounding" if result.error == 0 else f"{result.error:+.1%}"
         published = f"[{result.published}]({result.source})"
-        lines.append(f"| {result.name} | {result.metric.replace('_', ' ')} | {published} | {predicted} | {off} |")
-    return "\n".join(lines)
+        rows.append([result.name, result.metric.replace("_", " "), published, predicted, off])
+    return markdown.table(["job", "counted", "published", "predicted", "off by"], rows)
 
 
 def in_unit_of(published: str, size: int) -> str:
@@ -127,7 +128,7 @@ def summary(found: list[Result]) -> str:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n\n")[0])
+    parser = Parser("published", description=__doc__.split("\n\n")[0])
     parser.add_argument("--only", metavar="TEXT", default="", help="run the jobs whose name has this in it")
     parser.add_argument("--output", metavar="FILE", type=Path, default=RESULTS)
     options = parser.parse_args(arguments)
@@ -140,7 +141,7 @@ def main(arguments: list[str] | None = None) -> int:
     found = [known[entry.name] for entry in entries if entry.name in known]
     document = {"versions": programs.versions(), "results": [dataclasses.asdict(result) for result in found]}
     output_file.write(options.output, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
-    print(table(found))
+    print(table(found), end="")
     print(summary(found))
     return 0
 

@@ -12,9 +12,8 @@ from pathlib import Path
 
 from frugal_alloc._replay import replays
 
-from .. import output_file
-from ..ablation import rivals
-from ..ablation.plays import PlayError, Policy
+from ..comparison import rivals
+from ..comparison.policy import PlayError, Policy
 from .programs import Ending, Program, ending
 
 KEPT = rivals.KEPT.with_name("left_over")
@@ -105,10 +104,7 @@ class Plays:
             return int(json.loads(path.read_text())["failed_at"])
         found = self.replayer.measure(last.history, allocator, memory, find_minimum=False, passes=1)
         at = _failed_at(found.failed_at, last)
-        # What cannot be kept is measured again the next time.
-        with contextlib.suppress(OSError, output_file.NotWritable):
-            path.parent.mkdir(parents=True, exist_ok=True)
-            output_file.write(path, json.dumps({"failed_at": at}) + "\n")
+        rivals.keep(path, {"failed_at": at})
         return at
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import statistics
 
+from .. import markdown
 from ..generators.recorder import GIB, MIB
 from .plays import ALLOCATORS, Left
 
@@ -25,7 +26,7 @@ def table(found: list[Left]) -> str:
         for one in sorted(found, key=lambda one: one.ratio)
     ]
     head = ["program", "GPU, GiB", "size, MiB", "not in tensors, MiB", *ALLOCATORS, "ratio", "cut at"]
-    return "".join(f"| {' | '.join(row)} |\n" for row in (head, ["---"] * len(head), *rows))
+    return markdown.table(head, rows)
 
 
 def summary(found: list[Left]) -> dict[str, int | float]:

@@ -26,18 +26,18 @@ class Run:
     # Including those of the warm-up.
     steps_done: int
     # Over the window after the warm-up; None on the simulated GPU.
-    steps_per_second: float | None
-    peak_allocated_bytes: int | None
-    peak_reserved_bytes: int | None
-    alloc_retries: int | None
-    ooms: int | None
+    steps_per_second: float | None = None
+    peak_allocated_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    alloc_retries: int | None = None
+    ooms: int | None = None
     # Calls for memory by kind, and the time of all driver calls, over the whole run and over the window alone. On the
     # simulated GPU as it counts and by its model. On a real one frugal_alloc's are measured; of PyTorch's allocators it
     # is known how often they took memory from the device ("malloc") and gave it back ("free").
-    driver_calls: dict[str, int] | None
-    driver_ns: int | None
-    window_driver_calls: dict[str, int] | None
-    window_driver_ns: int | None
+    driver_calls: dict[str, int] | None = None
+    driver_ns: int | None = None
+    window_driver_calls: dict[str, int] | None = None
+    window_driver_ns: int | None = None
 
     @property
     def completed(self) -> bool:
@@ -84,18 +84,18 @@ class Summary:
         return all(run.completed for run in self.runs)
 
     @property
+    def _speeds(self) -> list[float]:
+        return [run.steps_per_second for run in self.runs if run.steps_per_second is not None]
+
+    @property
     def speed(self) -> float | None:
         """The median of the steps per second; None unless all repeats completed on a real GPU."""
-        speeds = [run.steps_per_second for run in self.runs if run.steps_per_second is not None]
-        return statistics.median(speeds) if self.completed and speeds else None
+        return statistics.median(self._speeds) if self.completed and self._speeds else None
 
     @property
     def spread(self) -> float | None:
         """The standard deviation of the steps per second as a part of the median; None for one repeat."""
-        speeds = [run.steps_per_second for run in self.runs if run.steps_per_second is not None]
-        if self.speed is None or len(speeds) < 2:
-            return None
-        return statistics.stdev(speeds) / self.speed
+        return None if self.speed is None or len(self._speeds) < 2 else statistics.stdev(self._speeds) / self.speed
 
     def worst(self, field: str) -> int | None:
         """The highest that any repeat came to."""
@@ -143,7 +143,7 @@ def _at(capacity: str) -> str:
 
 
 def as_json(setup: Setup, runs: list[Run]) -> dict[str, Any]:
-    """What ``train_bench.py --json`` writes and ``report.py`` reads."""
+    """What ``train_bench.py --json`` writes."""
     return {
         "benchmark": "train_bench",
         "setup": dataclasses.asdict(setup),

@@ -24,8 +24,6 @@ ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _ROOT = Path(__file__).resolve().parents[2]
 _CONFIGURED = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
-_MEASURED = ("steps_per_second", "peak_allocated_bytes", "peak_reserved_bytes", "alloc_retries", "ooms")
-_COUNTED = ("driver_calls", "driver_ns", "window_driver_calls", "window_driver_ns")
 
 
 class NoTorch(Exception):
@@ -80,15 +78,8 @@ class Trainer:
             status, _, errors = _run([json.dumps({**self._settings, **named, "outcome_file": str(file)})], environment)
             if status == 0:
                 return Run(capacity=capacity, repeat=repeat, **named, **json.loads(file.read_text()))
-        return Run(
-            capacity=capacity,
-            repeat=repeat,
-            **named,
-            outcome="failed",
-            problem=f"the process {_ending(status)}: {_last_line(errors)}",
-            steps_done=0,
-            **dict.fromkeys(_MEASURED + _COUNTED),
-        )
+        problem = f"the process {_ending(status)}: {_last_line(errors)}"
+        return Run(capacity=capacity, repeat=repeat, **named, outcome="failed", problem=problem, steps_done=0)
 
 
 def carry_out(

@@ -1,70 +1,44 @@
-"""Trainings as plain text."""
+"""Trainings as tables in Markdown."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
+from ..markdown import NONE, cell, table
 from . import allocators
 from .results import AMPLE, Bar, Run, Setup, Summary, grouped
 
 _MIB = 1 << 20
-_Cells = tuple[str, ...]
 
 
 def text(setup: Setup, runs: list[Run], bars: list[Bar]) -> str:
     """A table for each workload and capacity, the bars, and what has to be known to read them."""
-    lines = []
+    parts = []
     for (workload, capacity), group in grouped(runs).items():
         size = next(iter(group.values())).runs[0].capacity_bytes
         at = f"ample memory ({_mib(setup.gpu_memory_bytes)})" if capacity == AMPLE else f"{capacity} times ours' peak"
-        lines += [f"{workload}, {at}" + (f" = {_mib(size)}" if size else "")]
-        row = _simulated_row if setup.simulated else _measured_row
-        head = _SIMULATED_HEAD if setup.simulated else _MEASURED_HEAD
-        lines += [*_aligned([head, *(row(setup, name, summary) for name, summary in group.items())]), ""]
+        parts.append(f"{workload}, {at}" + (f" = {_mib(size)}" if size else ""))
+        cells = {allocators.TITLES[name]: _cells(setup, summary) for name, summary in group.items()}
+        head = ["allocator", *next(iter(cells.values()))]
+        parts.append(table(head, [[title, *row.values()] for title, row in cells.items()]).rstrip())
     if bars:
-        head = ("", "bar", "measured", "")
-        rows = ((bar.what, bar.bar, bar.measured, "reached" if bar.reached else "falls short") for bar in bars)
-        lines += [*_aligned([head, *rows]), ""]
-    lines += _problems(runs) + setup.left_out + _notes(setup)
-    return "\n".join(lines)
+        verdicts = [[bar.what, bar.bar, bar.measured, "reached" if bar.reached else "falls short"] for bar in bars]
+        parts.append(table(["what", "bar", "measured", ""], verdicts).rstrip())
+    return "\n\n".join([*parts, "\n".join(_problems(runs) + setup.left_out + _notes(setup))])
 
 
-_MEASURED_HEAD = (
-    *("", "steps/s", "spread", "in tensors", "held", "retries"),
-    *("driver calls", "driver ms", "after warm-up", "end"),
-)
-
-
-def _measured_row(setup: Setup, name: str, summary: Summary) -> _Cells:
-    return (
-        allocators.TITLES[name],
-        "-" if summary.speed is None else f"{summary.speed:.3f}",
-        "-" if summary.spread is None else f"± {summary.spread:.1%}",
-        *_memory(summary),
-        *_driver(summary.runs[0]),
-        _end(setup, summary),
-    )
-
-
-_SIMULATED_HEAD = ("", "in tensors", "held", "retries", "driver calls", "driver ms", "after warm-up", "end")
-
-
-def _simulated_row(setup: Setup, name: str, summary: Summary) -> _Cells:
-    return (allocators.TITLES[name], *_memory(summary), *_driver(summary.runs[0]), _end(setup, summary))
-
-
-def _driver(run: Run) -> _Cells:
-    calls = None if run.driver_calls is None else sum(run.driver_calls.values())
-    return ("-" if calls is None else f"{calls:,}", _ms(run.driver_ns), _ms(run.window_driver_ns))
-
-
-def _memory(summary: Summary) -> _Cells:
-    retries = summary.worst("alloc_retries")
-    return (
-        _mib(summary.worst("peak_allocated_bytes")),
-        _mib(summary.worst("peak_reserved_bytes")),
-        "-" if retries is None else str(retries),
-    )
+def _cells(setup: Setup, summary: Summary) -> dict[str, str]:
+    """By the heads of their columns."""
+    first = summary.runs[0]
+    calls = None if first.driver_calls is None else sum(first.driver_calls.values())
+    speed = {"steps/s": cell(summary.speed, ".3f"), "spread": cell(summary.spread, ".1%")}
+    return ({} if setup.simulated else speed) | {
+        "in tensors": _mib(summary.worst("peak_allocated_bytes")),
+        "held": _mib(summary.worst("peak_reserved_bytes")),
+        "retries": cell(summary.worst("alloc_retries"), "d"),
+        "driver calls": cell(calls, ",d"),
+        "driver ms": _ms(first.driver_ns),
+        "after warm-up": _ms(first.window_driver_ns),
+        "end": _end(setup, summary),
+    }
 
 
 def _end(setup: Setup, summary: Summary) -> str:
@@ -99,20 +73,8 @@ def _notes(setup: Setup) -> list[str]:
 
 
 def _mib(size: int | None) -> str:
-    return "-" if size is None else f"{size / _MIB:,.0f} MiB"
+    return NONE if size is None else f"{size / _MIB:,.0f} MiB"
 
 
 def _ms(ns: int | None) -> str:
-    return "-" if ns is None else f"{ns / 1e6:,.1f}"
-
-
-def _aligned(rows: Sequence[_Cells]) -> list[str]:
-    """Columns side by side: the first and the last to the left, those between to the right."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    last = len(widths) - 1
-    return [
-        "  ".join(
-            c.ljust(w) if n in (0, last) else c.rjust(w) for n, (c, w) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in rows
-    ]
+    return cell(None if ns is None else ns / 1e6, ",.1f")

@@ -16,9 +16,9 @@ BAZEL = shlex.split(os.environ.get("BAZEL", "bazel"))
 
 @pytest.fixture(scope="session")
 def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """//bench:ablate_program: a copy, which no later build changes."""
+    """//bench:policy_player: a copy, which no later build changes."""
     assert shutil.which(BAZEL[0]) is not None, f"{BAZEL[0]} not found; run tools/setup"
     quiet = ["--noshow_progress", "--ui_event_filters=-info"]
-    subprocess.run([*BAZEL, "build", *quiet, "//bench:ablate_program"], cwd=ROOT, check=True)
-    built = ROOT / ".bazel" / "bin" / "bench" / "ablate_program"
-    return Path(shutil.copy(built, tmp_path_factory.mktemp("program") / "ablate_program"))
+    subprocess.run([*BAZEL, "build", *quiet, "//bench:policy_player"], cwd=ROOT, check=True)
+    built = ROOT / ".bazel" / "bin" / "bench" / "policy_player"
+    return Path(shutil.copy(built, tmp_path_factory.mktemp("program") / "policy_player"))

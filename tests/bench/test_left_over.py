@@ -15,7 +15,7 @@ from frugal_alloc._replay import replays
 from frugal_alloc._replay.history import ALLOCATE, EVENT
 
 from bench import left_over
-from bench.ablation.plays import Policy
+from bench.comparison.policy import Policy
 from bench.generators import BadParameter, phases
 from bench.generators.recorder import GIB, MIB
 from bench.phased import plays, programs, search, tables
@@ -232,7 +232,7 @@ class TestCommandLine:
             (["--seeds", "many"], "a seed is a number from 0 on, not 'many'"),
             (["--only", "-1"], "a seed is a number from 0 on, not '-1'"),
             (["--only", "1", "--seeds", "1-2"], "not allowed with argument"),
-            (["--search", "0"], "'0' is no number of minutes above 0"),
+            (["--search", "0"], "'0' is not a number of minutes above zero"),
             (["--parameters", "size=3"], "--parameters: no parameter 'size'; there are memory, "),
             (["--parameters", "streams=99"], "--parameters: streams must be from 1 to 32, not 99"),
             (["--option", "round=1"], "--option: no option is named 'round'; there are "),

@@ -39,7 +39,7 @@ NOT_RUN = {
     "frugal-alloc top --prometheus": "goes on until it is stopped; tests/top/test_metrics.py",
     "tar -czf call": "packs what was measured on a real GPU",
     "DIR/run ": "measures a real GPU for minutes; tests/gpu_check/test_packed.py runs it on the simulated one",
-    "bazel run -c opt //bench:": "measures for an hour; tests/bench/test_replay_bench.py",
+    "bazel run -c opt //bench:": "measures for an hour; tests/bench/test_compare.py",
     "bazel run -c opt //tests/shadow:run": "takes an hour; tools/test --thorough",
     ".venv/bin/python -m bench.train_bench": "measures for minutes; tests/bench/test_train_bench.py",
     ".venv/bin/python -m bench.offline_bound --place": "takes minutes; tests/bench/test_offline_bound.py",
@@ -56,7 +56,6 @@ NOT_RUN = {
     "frugal-alloc simulate --memory 8GiB --node tenants -- python examples/stories/tenants.py --allocator f": (
         "test_pictures.py"
     ),
-    ".venv/bin/python -m bench.report": "needs what those before it have measured; tests/bench/test_report.py",
 }
 # The exit status of those that are to fail.
 STATUS = {

@@ -14,16 +14,15 @@ from typing import Any
 import pytest
 from frugal_alloc._replay import replays
 
-from bench import replay_suite
-from bench.replay_suite import Play
+from bench import suite
+from bench.suite import AMPLE, Workload
 
 BASELINE = pathlib.Path(__file__).resolve().with_name("replay_baseline.json")
-PLAYS = replay_suite.load()
-RECORDED = [play for play in PLAYS if play.input.kind == "recorded"]
+WORKLOADS = suite.load()
+RECORDED = [workload for workload in WORKLOADS if workload.is_recorded]
 # The history itself, which no change of ours may move.
 GIVEN = ("events", "peak_live_bytes")
-# Capacities over peak live: without work on the streams but what the history says, and with it.
-AMPLE = 4
+# Capacities over peak live in which the streams have work, too.
 TIGHT, ROOMY = 1.02, 1.2
 CAPACITY_TOLERANCE = 0.0005
 LEAST_UTILISATION = 0.975
@@ -33,12 +32,12 @@ ROUNDING = 0.015
 Figures = dict[str, Any]
 
 
-def by_name(play: Play) -> str:
-    return play.input.name
+def by_name(workload: Workload) -> str:
+    return workload.name
 
 
-each_play = pytest.mark.parametrize("play", PLAYS, ids=by_name)
-each_recorded = pytest.mark.parametrize("play", RECORDED, ids=by_name)
+each_history = pytest.mark.parametrize("workload", WORKLOADS, ids=by_name)
+each_recorded = pytest.mark.parametrize("workload", RECORDED, ids=by_name)
 
 
 @pytest.fixture(scope="session")
@@ -49,14 +48,14 @@ def replayer() -> replays.Replayer:
 @pytest.fixture(scope="session")
 def figures(replayer: replays.Replayer) -> dict[str, Figures]:
     """What our allocator costs, by history: as in the baseline, but for the capacity."""
-    found = replays.run_all(replayer, [functools.partial(_measure, replayer, play) for play in PLAYS])
-    return {play.input.name: one for play, one in zip(PLAYS, found, strict=True)}
+    found = replays.run_all(replayer, [functools.partial(_measure, replayer, workload) for workload in WORKLOADS])
+    return {workload.name: one for workload, one in zip(WORKLOADS, found, strict=True)}
 
 
 @pytest.fixture(scope="session")
 def expandable(replayer: replays.Replayer) -> dict[str, float]:
     """The utilisation of expandable segments, by history."""
-    jobs = [functools.partial(_play_ample, replayer, play, "expandable", passes=1) for play in RECORDED]
+    jobs = [functools.partial(_play_ample, replayer, workload, "expandable", passes=1) for workload in RECORDED]
     return {one.history: one.utilisation or 0.0 for one in replays.run_all(replayer, jobs)}
 
 
@@ -64,22 +63,28 @@ def expandable(replayer: replays.Replayer) -> dict[str, float]:
 def baseline(figures: dict[str, Figures], replayer: replays.Replayer, request: pytest.FixtureRequest) -> dict[str, Any]:
     """The accepted figures of our allocator, by history."""
     if request.config.getoption("--accept"):
-        smallest = replays.run_all(replayer, [functools.partial(_smallest, replayer, play, figures) for play in PLAYS])
+        jobs = [functools.partial(_smallest, replayer, workload, figures) for workload in WORKLOADS]
         kept = {
-            play.input.name: {**figures[play.input.name], "completes_in_bytes": size}
-            for play, size in zip(PLAYS, smallest, strict=True)
+            workload.name: {**figures[workload.name], "completes_in_bytes": size}
+            for workload, size in zip(WORKLOADS, replays.run_all(replayer, jobs), strict=True)
         }
         BASELINE.write_text(json.dumps(kept, indent=2) + "\n")
     return json.loads(BASELINE.read_text())
 
 
-def _play_ample(replayer: replays.Replayer, play: Play, allocator: str, passes: int) -> replays.Measurement:
-    capacity = replay_suite.capacity(play.history, AMPLE)
-    return replayer.measure(play.history, allocator, capacity, find_minimum=False, passes=passes)
+def _play_ample(replayer: replays.Replayer, workload: Workload, allocator: str, passes: int) -> replays.Measurement:
+    capacity = workload.capacity(AMPLE)
+    return replayer.measure(workload.history, allocator, capacity, find_minimum=False, passes=passes)
 
 
-def _measure(replayer: replays.Replayer, play: Play) -> Figures:
-    ample = _play_ample(replayer, play, "frugal", passes=2)
+def _play_behind(replayer: replays.Replayer, workload: Workload, ratio: float) -> replays.Measurement:
+    lag = workload.stream_lag(ratio)
+    capacity = workload.capacity(ratio)
+    return replayer.measure(workload.history, "frugal", capacity, find_minimum=False, passes=1, stream_lag=lag)
+
+
+def _measure(replayer: replays.Replayer, workload: Workload) -> Figures:
+    ample = _play_ample(replayer, workload, "frugal", passes=2)
     assert ample.steady is not None, ample.error
     costs = {
         "peak_reserved_bytes": ample.peak_reserved_bytes,
@@ -91,25 +96,23 @@ def _measure(replayer: replays.Replayer, play: Play) -> Figures:
         **{f"steady_{kind}": count for kind, count in ample.steady.driver_calls.items()},
     }
     for ratio in (TIGHT, ROOMY):
-        found = replay_suite.measure_constrained(replayer, play, "frugal", ratio)
+        found = _play_behind(replayer, workload, ratio)
         costs |= {
             f"fails_at_{ratio:g}": int(not found.completed),
             f"host_syncs_at_{ratio:g}": found.host_syncs,
-            f"stream_waits_at_{ratio:g}": found.stream_waits,
+            f"stream_waits_at_{ratio:g}": found.driver_calls["stream_wait"],
         }
-    roomy = replayer.measure(
-        play.history, "frugal", replay_suite.capacity(play.history, ROOMY), find_minimum=False, passes=1
-    )
+    roomy = replayer.measure(workload.history, "frugal", workload.capacity(ROOMY), find_minimum=False, passes=1)
     costs["peak_reserved_bytes_at_1.2"] = roomy.peak_reserved_bytes
     return {"events": ample.events, "peak_live_bytes": ample.peak_live_bytes, "costs": costs}
 
 
-def _smallest(replayer: replays.Replayer, play: Play, figures: dict[str, Figures]) -> int:
+def _smallest(replayer: replays.Replayer, workload: Workload, figures: dict[str, Figures]) -> int:
     return replays.smallest_capacity(
-        play.history.peak_live_bytes,
-        figures[play.input.name]["costs"]["peak_reserved_bytes_at_1.2"],
+        workload.live_bytes,
+        figures[workload.name]["costs"]["peak_reserved_bytes_at_1.2"],
         replays.DEFAULT_CAPACITY,
-        lambda size: replayer.completes(play.history, "frugal", size),
+        lambda size: replayer.completes(workload.history, "frugal", size),
         CAPACITY_TOLERANCE,
     )
 
@@ -119,29 +122,29 @@ def _utilisation(figures: Figures, reserved: str) -> float:
 
 
 @each_recorded
-def test_reserves_little_more_than_the_program_has_live_where_memory_is_short(figures, play):
-    assert _utilisation(figures[play.input.name], "peak_reserved_bytes_at_1.2") >= LEAST_UTILISATION
+def test_reserves_little_more_than_the_program_has_live_where_memory_is_short(figures, workload):
+    assert _utilisation(figures[workload.name], "peak_reserved_bytes_at_1.2") >= LEAST_UTILISATION
 
 
 @each_recorded
-def test_wastes_no_more_than_expandable_segments(figures, expandable, play):
-    used = _utilisation(figures[play.input.name], "peak_reserved_bytes")
-    assert used >= expandable[play.input.name] - ROUNDING
+def test_wastes_no_more_than_expandable_segments(figures, expandable, workload):
+    used = _utilisation(figures[workload.name], "peak_reserved_bytes")
+    assert used >= expandable[workload.name] - ROUNDING
 
 
-@each_play
-def test_replays_the_same_history(figures, baseline, play):
-    now, accepted = figures[play.input.name], baseline[play.input.name]
+@each_history
+def test_replays_the_same_history(figures, baseline, workload):
+    now, accepted = figures[workload.name], baseline[workload.name]
     assert {name: now[name] for name in GIVEN} == {name: accepted[name] for name in GIVEN}
 
 
-@each_play
-def test_costs_no_more_than_accepted(figures, baseline, play):
-    now, accepted = figures[play.input.name]["costs"], baseline[play.input.name]["costs"]
+@each_history
+def test_costs_no_more_than_accepted(figures, baseline, workload):
+    now, accepted = figures[workload.name]["costs"], baseline[workload.name]["costs"]
     grown = {name: f"{accepted[name]} -> {now[name]}" for name in accepted if now[name] > accepted[name]}
     assert not grown, "grown against replay_baseline.json; if it is worth it: pytest tests/gates --accept"
 
 
-@each_play
-def test_completes_in_the_accepted_capacity(replayer, baseline, play):
-    assert replayer.completes(play.history, "frugal", baseline[play.input.name]["completes_in_bytes"])
+@each_history
+def test_completes_in_the_accepted_capacity(replayer, baseline, workload):
+    assert replayer.completes(workload.history, "frugal", baseline[workload.name]["completes_in_bytes"])

@@ -1,5 +1,5 @@
 """Recorded allocations, and playing them through allocators to measure these.
 
 ``history_files.read`` reads a recording; ``replays.Replayer`` plays it. Imports from ``_installation``,
-``_recorded_files`` and ``_simulation``.
+``_messages``, ``_recorded_files`` and ``_simulation``.
 """

@@ -31,8 +31,8 @@ class Alternative:
     words: str
 
     @property
-    def changes(self) -> dict[str, int]:
-        return {self.option: self.value}
+    def title(self) -> str:
+        return f"{self.option}={self.value}"
 
 
 def alternatives(options: dict[str, int], chosen: list[str] | None = None) -> list[Alternative]:

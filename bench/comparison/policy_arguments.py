@@ -6,7 +6,7 @@ import argparse
 from collections.abc import Iterable
 from pathlib import Path
 
-_PROGRAM = Path(__file__).resolve().parent.parent.parent / ".bazel" / "bin" / "bench" / "ablate_program"
+_PROGRAM = Path(__file__).resolve().parent.parent.parent / ".bazel" / "bin" / "bench" / "policy_player"
 
 
 def add(parser: argparse.ArgumentParser, played: str) -> None:

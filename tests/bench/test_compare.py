@@ -1,8 +1,9 @@
-"""//bench:ablate: what it plays, how it compares, and what it refuses."""
+"""//bench:compare: what it plays, how it compares, and what it refuses."""
 
 from __future__ import annotations
 
 import dataclasses
+import json
 import shutil
 import subprocess
 import sys
@@ -13,12 +14,14 @@ import pytest
 from frugal_alloc._replay import replays
 from frugal_alloc._replay.history import ALLOCATE, EVENT
 
-from bench import ablate, replay_suite
-from bench.ablation import bars, bought, choices, tables
-from bench.ablation.cases import Case
-from bench.ablation.plays import AMPLE, RATIOS, Figures, Play, PlayError, Policy, Steady
-from bench.ablation.rivals import Rival, RivalPlay, Rivals
+from bench import compare, suite
+from bench.comparison import choices, demands, effects, tables
+from bench.comparison.cases import Case
+from bench.comparison.figures import RATIOS, Figures, Play, Steady
+from bench.comparison.policy import PlayError, Policy
+from bench.comparison.rivals import Rivals
 from bench.generators.recorder import GIB, MIB, Recorder
+from bench.suite import AMPLE, HANDLE_BYTES, Workload
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 Plays = dict[float, Play]
@@ -42,22 +45,36 @@ def history(sizes: list[int], iterations: int = 1, is_loop: bool = False) -> Any
 def played(held: int = GIB, driver_ms: float = 10, **changes: Any) -> Play:
     """A play that completed with nothing to complain of."""
     fields: dict[str, Any] = dict.fromkeys((field.name for field in dataclasses.fields(Play)), 0)
-    fields |= {"failed_at": None, "held_bytes": held, "driver_ns": round(driver_ms * 1e6)}
-    fields |= {"steady": Steady(driver_ns=0, calls=0, allocations=1_000)}
+    fields |= {"failed_at": None, "held_bytes": held, "driver_ns": round(driver_ms * 1e6), "steady": steady()}
     return Play(**(fields | changes))
+
+
+def steady(driver_ns: int = 0, calls: int = 0, event_calls: int = 0, allocations: int = 1_000) -> Steady:
+    return Steady(driver_ns, allocations, calls, event_calls)
 
 
 def figures(plays: dict[float, Play] | None = None, smallest: int | None = GIB, **changes: Any) -> Figures:
     """The same play at all ratios but those in `plays`."""
-    return Figures({ratio: played(**changes) for ratio in RATIOS} | (plays or {}), smallest)
+    return Figures(GIB, {ratio: played(**changes) for ratio in RATIOS} | (plays or {}), smallest)
 
 
-def case(ours: Figures | None = None, kind: str = "recorded", bound: int | None = None, **changes: Any) -> Case:
-    """Of a history of 1 GiB, for which expandable segments take 10 ms and native 1.1 GiB."""
+def case(
+    ours: Figures | None = None, is_recorded: bool = True, bound: int = 0, other: Figures | None = None, **changes: Any
+) -> Case:
+    """Of a history of 1 GiB, for which expandable segments take 10 ms and native 1.1 GiB; `other` is with homes=0."""
     made = dataclasses.replace(history([GIB]), **changes)
-    rival = Rival({ratio: RivalPlay(True, round(1.05 * GIB), 10_000_000, 0.0) for ratio in RATIOS}, round(1.05 * GIB))
-    native = Rival({AMPLE: rival.plays[AMPLE]}, round(1.1 * GIB))
-    return Case(replay_suite.describe(made, kind), ours or figures(), rival, native, bound)
+    rivals = {
+        "expandable": figures(held=round(1.05 * GIB), smallest=round(1.05 * GIB)),
+        "native": figures(held=round(1.05 * GIB), smallest=round(1.1 * GIB)),
+    }
+    return Case(
+        Workload(made, is_recorded), bound, {"ours": ours or figures(), **rivals, "homes=0": other or figures()}
+    )
+
+
+def demand(of: Case, what: str) -> demands.Demand:
+    (row,) = [row for row in demands.demands([of]) if row.what.startswith(what)]
+    return row
 
 
 class TestPlaying:
@@ -65,7 +82,7 @@ class TestPlaying:
         found = policy.play(history([64 * MIB]), GIB, lag=0, changes={})
         assert found.completed
         assert found.held_bytes == 64 * MIB
-        assert found.creates == found.maps > 0
+        assert found.creates > 0
         assert found.driver_ns > 0
 
     def test_driver_time_up_to_the_peak_leaves_out_what_comes_after(self, policy: Policy) -> None:
@@ -84,11 +101,11 @@ class TestPlaying:
 
     def test_a_second_play_on_a_warm_cache_is_the_steady_state(self, policy: Policy) -> None:
         found = policy.play(history([64 * MIB, 3 * MIB]), GIB, lag=0, changes={})
-        assert found.steady == Steady(driver_ns=0, calls=0, allocations=2)
+        assert found.steady == steady(allocations=2)
 
     def test_a_loop_is_steady_after_three_turns(self, policy: Policy) -> None:
         found = policy.play(history([64 * MIB], iterations=5, is_loop=True), GIB, lag=0, changes={})
-        assert found.steady == Steady(driver_ns=0, calls=0, allocations=2)
+        assert found.steady == steady(allocations=2)
 
     def test_an_option_changes_what_is_played(self, policy: Policy) -> None:
         def creates(pages: int) -> int:
@@ -107,18 +124,18 @@ class TestPlaying:
         assert all(found.completed for found in waits)
 
     def test_smallest_capacity_is_one_that_completes(self, policy: Policy) -> None:
-        play = replay_suite.describe(history([64 * MIB, 32 * MIB, 4 * MIB]), "generated")
-        found = policy.measure(play, {}, (AMPLE,))
+        made = history([64 * MIB, 32 * MIB, 4 * MIB])
+        found = policy.measure(Workload(made, is_recorded=False), {}, (AMPLE,))
         assert found.smallest_bytes == 100 * MIB
-        assert policy.play(play.history, 100 * MIB, lag=0, changes={}).completed
-        assert not policy.play(play.history, 98 * MIB, lag=0, changes={}).completed
+        assert policy.play(made, 100 * MIB, lag=0, changes={}).completed
+        assert not policy.play(made, 98 * MIB, lag=0, changes={}).completed
 
     def test_the_same_is_found_each_time(self, policy: Policy) -> None:
-        play = replay_suite.describe(history([3 * MIB, 50 * MIB, 700, 5 * MIB], iterations=20), "generated")
-        assert policy.measure(play, {}, RATIOS) == policy.measure(play, {}, RATIOS)
+        workload = Workload(history([3 * MIB, 50 * MIB, 700, 5 * MIB], iterations=20), is_recorded=False)
+        assert policy.measure(workload, {}, RATIOS) == policy.measure(workload, {}, RATIOS)
 
     def test_a_program_that_ends_otherwise_is_told_with_what_it_played(self, policy: Policy) -> None:
-        with pytest.raises(PlayError, match=r"^made_up in 1 bytes: ablate_program: there is no option x x=1$"):
+        with pytest.raises(PlayError, match=r"^made_up in 1 bytes: policy_player: there is no option x x=1$"):
             policy.play(history([1]), 1, lag=0, changes={"x": 1})
 
     @pytest.mark.parametrize(
@@ -137,19 +154,30 @@ class TestPlaying:
     ) -> None:
         done = subprocess.run([program, *arguments], input=events, capture_output=True)
         assert (done.returncode, done.stdout) == (2, b"")
-        assert done.stderr.decode() == f"ablate_program: {reason}\n"
+        assert done.stderr.decode() == f"policy_player: {reason}\n"
 
     def test_a_program_without_arguments_tells_its_usage(self, program: Path) -> None:
         done = subprocess.run([program], capture_output=True, text=True)
         assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith("usage: ablate_program EVENTS CAPACITY")
+        assert done.stderr.startswith("usage: policy_player EVENTS CAPACITY")
+
+
+class TestCapacity:
+    @pytest.mark.parametrize(("live", "ratio", "expected"), [(1000, 1.2, 1200), (1000, 1.001, 1004), (100, 1.02, 104)])
+    def test_capacity_is_a_ratio_or_four_handles_more(self, live: int, ratio: float, expected: int) -> None:
+        workload = Workload(history([live * HANDLE_BYTES]), is_recorded=False)
+        assert workload.capacity(ratio) == expected * HANDLE_BYTES
+
+    def test_in_ample_memory_streams_have_no_work(self) -> None:
+        workload = Workload(history([MIB]), is_recorded=False)
+        assert (workload.stream_lag(AMPLE), workload.stream_lag(1.25)) == (0, suite.DEFAULT_STREAM_LAG)
 
 
 class TestScaling:
     HISTORY = history([100 * MIB, 1_000, 28 * MIB], iterations=2)
 
     def test_all_sizes_grow_by_the_same_and_fill_eight_tenths_of_the_gpu(self) -> None:
-        made = replay_suite.scaled(self.HISTORY, 80 * GIB)
+        made = Workload(self.HISTORY, is_recorded=True).scaled(80 * GIB).history
         sizes = [event[2] for event in EVENT.iter_unpack(made.events) if event[0] == ALLOCATE]
         factor = 64 * GIB / self.HISTORY.peak_live_bytes
         assert [size / factor for size in sizes[:3]] == pytest.approx([100 * MIB, 1_000, 28 * MIB], rel=1e-3)
@@ -158,7 +186,7 @@ class TestScaling:
         assert (made.name, made.event_count) == ("made_up@80GiB", self.HISTORY.event_count)
 
     def test_nothing_is_scaled_to_no_bytes(self) -> None:
-        made = replay_suite.scaled(history([GIB, 1]), 8 * MIB)
+        made = Workload(history([GIB, 1]), is_recorded=True).scaled(8 * MIB).history
         assert min(event[2] for event in EVENT.iter_unpack(made.events) if event[0] == ALLOCATE) == 512
 
 
@@ -180,75 +208,88 @@ class TestChoices:
         assert [(one.option, one.value) for one in tried] == [("other", 2), ("other", 8)]
 
 
-class TestWhatWasBought:
+class TestEffects:
     def test_driver_time_is_compared_by_its_geometric_mean(self) -> None:
-        others = [figures(driver_ms=40), figures(driver_ms=10)]
-        found = bought.difference([case(), case()], others)
+        found = effects.difference([(figures(), figures(driver_ms=40)), (figures(), figures(driver_ms=10))])
         assert (found.ample, found.scarce) == (pytest.approx(2), pytest.approx(2))
 
     def test_memory_is_compared_by_the_mean_of_differences(self) -> None:
-        others = [figures(held=2 * GIB, smallest=round(1.5 * GIB)), figures()]
-        found = bought.difference([case(), case()], others)
+        larger = figures(held=2 * GIB, smallest=round(1.5 * GIB))
+        found = effects.difference([(figures(), larger), (figures(), figures())])
         assert (found.in_use, found.smallest) == (-0.25, 0.25)
 
     def test_warm_driver_time_is_that_at_five_percent_more_than_live(self) -> None:
-        warm = played(steady=Steady(driver_ns=4_000_000, calls=9, allocations=2_000))
-        assert bought.difference([case()], [figures({1.05: warm})]).warm == 2
+        warm = played(steady=steady(driver_ns=4_000_000, allocations=2_000))
+        assert effects.difference([(figures(), figures({1.05: warm}))]).warm == 2
 
     def test_a_play_that_fails_counts_as_that_alone(self) -> None:
         failed = played(driver_ms=99, failed_at=3, steady=None)
-        found = bought.difference([case(), case()], [figures({1.25: failed}), figures(driver_ms=20)])
+        found = effects.difference([(figures(), figures({1.25: failed})), (figures(), figures(driver_ms=20))])
         assert (found.failures, found.scarce) == (1, pytest.approx(2))
-        alone = bought.difference([case()], [figures(dict.fromkeys(RATIOS, failed), smallest=None)])
-        assert alone == bought.Difference(None, None, None, None, None, failures=4)
+        alone = effects.difference([(figures(), figures(dict.fromkeys(RATIOS, failed), smallest=None))])
+        assert alone == effects.Effect(None, None, None, None, None, failures=4)
 
 
-class TestBars:
+class TestDemands:
     @pytest.mark.parametrize(
-        ("key", "good", "bad"),
+        ("what", "good", "bad"),
         [
             ("driver time at 4x ", {AMPLE: played(driver_ms=40)}, {AMPLE: played(driver_ms=40.1)}),
+            (
+                "driver time up to",
+                {1.25: played(driver_ns_to_peak=21_000_000)},
+                {4: played(driver_ns_to_peak=21_000_000)},
+            ),
             ("held at 4x", {AMPLE: played(held=round(1.05 * GIB))}, {AMPLE: played(held=round(1.06 * GIB))}),
             ("in use at 1.25x", {1.25: played(held=round(GIB / 0.991))}, {1.25: played(held=round(GIB / 0.989))}),
+            ("host waits at 1.25x", {1.02: played(host_waits=1)}, {1.25: played(host_waits=1)}),
             ("host waits at 1.02x", {1.005: played(host_waits=1)}, {1.02: played(host_waits=1)}),
+            ("host waits at 1.005x", {1.02: played(host_waits=1)}, {1.005: played(host_waits=1)}),
             ("worst request", {}, {1.005: played(worst_excess_ns=1_100_000)}),
-            ("warm driver time", {}, {AMPLE: played(steady=Steady(200_000, 1, 1_000))}),
+            ("warm driver time", {}, {AMPLE: played(steady=steady(driver_ns=200_000))}),
+            ("event calls", {AMPLE: played(steady=steady(calls=1))}, {AMPLE: played(steady=steady(event_calls=1))}),
         ],
     )
     def test_each_is_of_the_figure_that_it_names(
-        self, key: str, good: dict[float, Play], bad: dict[float, Play]
+        self, what: str, good: dict[float, Play], bad: dict[float, Play]
     ) -> None:
         for plays, short in ((good, []), (bad, ["made_up"])):
-            (row,) = [bar for bar in bars.bars([case(figures(plays))]) if bar.what.startswith(key)]
-            assert row.short() == short
+            assert demand(case(figures(plays)), what).short() == short
+
+    def test_a_play_that_fails_reaches_nothing_but_waits_for_nothing(self) -> None:
+        failed = case(figures(dict.fromkeys(RATIOS, played(failed_at=3, steady=None)), smallest=None))
+        for what in ("smallest GPU / live", "driver time at 4x ", "in use at 1.25x", "warm driver time", "event calls"):
+            row = demand(failed, what)
+            assert (row.worst(), row.short()) == (None, ["made_up"])
+        assert not any(row.what.startswith("host waits") for row in demands.demands([failed]))
 
     def test_fixed_loops_alone_may_not_call_the_driver(self) -> None:
-        calls = figures({AMPLE: played(steady=Steady(0, 1, 1_000))})
+        calls = figures({AMPLE: played(steady=steady(calls=1))})
         row = "driver calls in fixed loops at 4x"
-        short = {bar.what: bar.short() for bar in bars.bars([case(calls, turn_ends=(1, 2))])}
-        assert short[row] == ["made_up"]
-        assert row not in {bar.what for bar in bars.bars([case(calls)])}
+        assert demand(case(calls, turn_ends=(1, 2)), row).short() == ["made_up"]
+        assert row not in {other.what for other in demands.demands([case(calls)])}
+
+    def test_streams_are_counted(self) -> None:
+        rows = [{row.what for row in demands.demands([case(stream_count=count)])} for count in (1, 2)]
+        assert rows[0] - rows[1] == {"event calls in the steady state of one stream at 4x"}
+        assert rows[1] - rows[0] == {"stream waits at 1.25x"}
 
     @pytest.mark.parametrize(
         ("smallest", "bound", "short"),
         [
-            (round(1.005 * GIB), None, False),
-            (GIB + 8 * MIB, None, False),  # Four handles are granted.
-            (round(1.01 * GIB), None, True),
+            (round(1.005 * GIB), 0, False),
+            (GIB + 8 * MIB, 0, False),  # Four handles are granted.
+            (round(1.01 * GIB), 0, True),
             (round(1.01 * GIB), round(1.006 * GIB), False),
-            (None, None, True),
+            (None, 0, True),
         ],
     )
-    def test_smallest_capacity_may_be_near_the_bound(
-        self, smallest: int | None, bound: int | None, short: bool
-    ) -> None:
-        rows = bars.bars([case(figures(smallest=smallest), bound=bound)])
-        (row,) = [bar for bar in rows if bar.what == "smallest GPU / live, recorded"]
+    def test_smallest_capacity_may_be_near_the_bound(self, smallest: int | None, bound: int, short: bool) -> None:
+        row = demand(case(figures(smallest=smallest), bound=bound), "smallest GPU / live, recorded")
         assert row.short() == (["made_up"] if short else [])
 
     def test_nothing_may_need_more_than_a_rival(self) -> None:
-        rows = bars.bars([case(figures(smallest=round(1.06 * GIB)))])
-        (row,) = [bar for bar in rows if bar.what.startswith("smallest GPU beyond")]
+        row = demand(case(figures(smallest=round(1.06 * GIB))), "smallest GPU beyond")
         assert row.worst() == pytest.approx(0.01)
 
 
@@ -272,14 +313,16 @@ class TestTables:
             f"| made_up | 15.00 / 0.00 | 15.00 / 0.00 | {tables.NONE} / 0.00 | 15.00 / 0.00 | 15.00 / 0.00 |"
         )
 
-    def test_without_a_bound_there_is_no_column_for_it(self) -> None:
-        assert "bound" not in tables.memory([case()])
+    def test_a_demand_names_those_that_fall_short_of_it(self) -> None:
+        values = {"a": 2.0, "b": None, "c": 3.5, "d": 4.0, "e": 1.0}
+        assert tables.judged([demands.Demand("waits", 1, values)]).splitlines()[2:] == [
+            "| waits | ≤ 1 | 1 of 5 | out of memory | b out of memory, d 4, c 3.5, … |"
+        ]
 
     def test_choices_are_compared_over_recorded_and_generated_histories(self) -> None:
-        cases = [case(), case(kind="generated")]
-        one = choices.Alternative("homes", 0, 8, "no such price")
-        others = [[figures(driver_ms=12), figures(held=2 * GIB)]]
-        assert tables.choices(cases, [one], others).splitlines()[2:] == [
+        cases = [case(other=figures(driver_ms=12)), case(is_recorded=False, other=figures(held=2 * GIB))]
+        alternative = choices.Alternative("homes", 0, 8, "no such price")
+        assert tables.choices(cases, [alternative]).splitlines()[2:] == [
             "| (as it is) | 1.00 / 1.00 | 1.00 / 1.00 | 1.0000 / 1.0000 | 1.0000 / 1.0000 | 0.00 / 0.00 | 0 / 0 |",
             "| `homes` 8: 0 (no such price) | +20 % / 0 % | +20 % / 0 % | 0 / \N{MINUS SIGN}.5000 | 0 / 0 | "
             "0 / 0 | 0 / 0 |",
@@ -287,53 +330,57 @@ class TestTables:
 
 
 class TestRivals:
-    PLAY = replay_suite.describe(history([8 * MIB, 40 * MIB]), "generated")
+    WORKLOAD = Workload(history([8 * MIB, 40 * MIB]), is_recorded=False)
 
     def test_what_was_measured_is_kept(self, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-        first = Rivals(tmp_path).measure(self.PLAY, "native")
+        first = Rivals(tmp_path).measure(self.WORKLOAD, "native")
         assert first.plays[AMPLE].completed
         again = Rivals(tmp_path)
         monkeypatch.setattr(again.replayer, "measure", None)
-        assert again.measure(self.PLAY, "native") == first
+        assert again.measure(self.WORKLOAD, "native") == first
 
     def test_what_is_damaged_is_measured_again(self, tmp_path: Path) -> None:
-        first = Rivals(tmp_path).measure(self.PLAY, "native")
+        first = Rivals(tmp_path).measure(self.WORKLOAD, "native")
         (kept,) = tmp_path.iterdir()
-        for text in ("", "{}", "[1]", '{"plays": {"4.0": {}}, "smallest_bytes": 1}'):
+        for text in ("", "{}", "[1]", '{"plays": {"4.0": {}}, "live_bytes": 1}'):
             kept.write_text(text)
-            assert Rivals(tmp_path).measure(self.PLAY, "native") == first
+            assert Rivals(tmp_path).measure(self.WORKLOAD, "native") == first
 
     def test_another_history_is_measured_for_itself(self, tmp_path: Path) -> None:
-        other = replay_suite.describe(history([8 * MIB, 80 * MIB]), "generated")
-        found = [Rivals(tmp_path).measure(play, "native") for play in (self.PLAY, other)]
+        other = Workload(history([8 * MIB, 80 * MIB]), is_recorded=False)
+        found = [Rivals(tmp_path).measure(workload, "native") for workload in (self.WORKLOAD, other)]
         assert found[0] != found[1]
         assert len(list(tmp_path.iterdir())) == 2
 
     def test_a_folder_that_cannot_be_made_keeps_nothing(self, tmp_path: Path) -> None:
         (tmp_path / "file").write_text("")
-        assert Rivals(tmp_path / "file" / "rivals").measure(self.PLAY, "native").plays[AMPLE].completed
+        assert Rivals(tmp_path / "file" / "rivals").measure(self.WORKLOAD, "native").plays[AMPLE].completed
 
 
 class TestCommandLine:
     @pytest.fixture(autouse=True)
     def kept(self, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-        monkeypatch.setattr(ablate, "KEPT", tmp_path_factory.getbasetemp() / "rivals")
+        monkeypatch.setattr(compare, "KEPT", tmp_path_factory.getbasetemp() / "rivals")
 
-    def test_tables_are_printed_and_written_and_the_same_each_time(
+    def test_tables_and_figures_are_the_same_each_time(
         self, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
     ) -> None:
+        path = tmp_path / "figures.json"
         written = []
-        for name in ("one", "two"):
-            path = tmp_path / name
-            arguments = ["--program", str(program), "--only", "mosaic", "--choices", "homes"]
-            assert ablate.main([*arguments, "--table", str(path)]) == 0
+        for _ in range(2):
+            arguments = ["--program", str(program), "--only", "mosaic", "--choices", "homes", "--json", str(path)]
+            assert compare.main(arguments) == 0
             captured = capsys.readouterr()
-            assert (captured.out, captured.err) == (path.read_text(), "")
-            written.append(path.read_text().replace(str(path), "FILE"))
+            assert captured.err == ""
+            written.append((captured.out, path.read_text()))
         assert written[0] == written[1]
-        assert "| mosaic |" in written[0]
-        assert "| `homes` 1: 0 (handles stay where they were moved) |" in written[0]
-        assert str(program) not in written[0]
+        tables, text = written[0]
+        assert "| mosaic |" in tables
+        assert "| `homes` 1: 0 (handles stay where they were moved) |" in tables
+        assert str(program) not in tables
+        mosaic = json.loads(text)["histories"]["mosaic"]
+        assert list(mosaic["figures"]) == ["ours", "expandable", "native", "homes=0"]
+        assert mosaic["bound_bytes"] <= mosaic["figures"]["ours"]["smallest_bytes"]
 
     def test_recordings_of_the_user_are_played_under_their_folders_name(
         self, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
@@ -341,14 +388,14 @@ class TestCommandLine:
         recording = tmp_path / "mosaic.pickle.xz"
         shutil.copy(ROOT / "bench" / "histories" / recording.name, recording)
         arguments = ["--program", str(program), "--only", "mosaic", "--also", str(recording), "--choices", "none"]
-        assert ablate.main(arguments) == 0
+        assert compare.main(arguments) == 0
         out = capsys.readouterr().out
         assert f"| {tmp_path.name}/mosaic.pickle.xz |" in out
         assert "option" not in out
 
     def test_recordings_can_be_scaled_to_a_gpu(self, program: Path, capsys: pytest.CaptureFixture[str]) -> None:
         arguments = ["--program", str(program), "--only", "mosaic", "--scale-to", "24GiB", "--choices", "none"]
-        assert ablate.main(arguments) == 0
+        assert compare.main(arguments) == 0
         out = capsys.readouterr().out
         assert "Driver time up to the peak, ms for each GiB held then" in out
         assert "| mosaic@24GiB |" in out
@@ -356,13 +403,13 @@ class TestCommandLine:
     @pytest.mark.parametrize(
         ("arguments", "reason"),
         [
-            (["--scale-to", "80GB"], "'80GB' is no memory of a GPU, such as 80GiB; at most 1024GiB"),
-            (["--scale-to", "0"], "'0' is no memory of a GPU, such as 80GiB"),
-            (["--only", "gpt6"], "no history is named 'gpt6'; there are bert60, "),
+            (["--scale-to", "much"], "'much' is not an amount of memory; write it like 16GiB"),
+            (["--scale-to", "0"], "'0' is not an amount of memory"),
+            (["--only", "gpt6"], "'gpt6' is not one of bert60, "),
             (["--option", "homes"], "'homes' is not a name, '=' and a number"),
             (["--option", "round=1"], "--option: no option is named 'round'; there are "),
             (["--choices", "round"], "--choices: no option is named 'round'; there are "),
-            (["--table", "/nonexistent/tables.md"], "/nonexistent is not a folder"),
+            (["--json", "/nonexistent/figures.json"], "/nonexistent is not a folder"),
             (["--only", "mosaic", "--also", "/nonexistent.json"], "/nonexistent.json"),
             (["gpt60"], "unrecognized arguments: gpt60"),
         ],
@@ -371,23 +418,23 @@ class TestCommandLine:
         self, program: Path, arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
     ) -> None:
         with pytest.raises(SystemExit) as ended:
-            sys.exit(ablate.main(["--program", str(program), *arguments]))
+            sys.exit(compare.main(["--program", str(program), *arguments]))
         captured = capsys.readouterr()
         assert (ended.value.code, captured.out) == (2, "")
-        assert captured.err.startswith("ablate: ")
+        assert captured.err.startswith("compare: ")
         assert reason in captured.err
         assert captured.err.count("\n") == 1
 
     def test_without_its_program_it_says_so(self, capsys: pytest.CaptureFixture[str]) -> None:
-        assert ablate.main(["--program", "/nonexistent/program"]) == 1
+        assert compare.main(["--program", "/nonexistent/program"]) == 1
         assert capsys.readouterr().err == (
-            "ablate: /nonexistent/program cannot be started: No such file or directory\n"
+            "compare: /nonexistent/program cannot be started: No such file or directory\n"
         )
 
     def test_worker_that_crashes_gets_one_line_and_status_1(
         self, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
     ) -> None:
-        monkeypatch.setattr(ablate, "KEPT", tmp_path)
+        monkeypatch.setattr(compare, "KEPT", tmp_path)
         monkeypatch.setattr(replays.sys, "executable", "/bin/false")
-        assert ablate.main(["--program", str(program), "--only", "mosaic", "--choices", "none"]) == 1
-        assert capsys.readouterr().err.startswith("ablate: mosaic with ")
+        assert compare.main(["--program", str(program), "--only", "mosaic", "--choices", "none"]) == 1
+        assert capsys.readouterr().err.startswith("compare: mosaic with ")

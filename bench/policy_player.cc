@@ -1,5 +1,5 @@
 // Plays one history through the policy on the simulated GPU, without torch, and prints what it took as one line of
-// JSON. bench/ablation/plays.py starts it and says what the fields mean.
+// JSON. bench/comparison/policy.py starts it; bench/comparison/figures.py says what the fields mean.
 
 #include <algorithm>
 #include <charconv>
@@ -32,8 +32,8 @@ using sim::CallKind;
 using sim::Nanoseconds;
 
 constexpr std::string_view kUsage =
-    "usage: ablate_program EVENTS CAPACITY STREAM_LAG STEADY_FROM [OPTION=VALUE ...]\n"
-    "       ablate_program --options\n"
+    "usage: policy_player EVENTS CAPACITY STREAM_LAG STEADY_FROM [OPTION=VALUE ...]\n"
+    "       policy_player --options\n"
     "\n"
     "EVENTS       a file of bindings/replay/history.h's events\n"
     "CAPACITY     bytes of the GPU\n"
@@ -57,6 +57,8 @@ struct Costs {
   int64_t driver_ns = 0;
   // Calls that change what is mapped where, or take memory from the device or give it back.
   int64_t calls = 0;
+  // Records and queries of events.
+  int64_t event_calls = 0;
   int64_t allocations = 0;
 };
 
@@ -176,6 +178,8 @@ Costs Player::costs() const {
                               CallKind::kRelease, CallKind::kMalloc, CallKind::kFree}) {
     costs.calls += static_cast<int64_t>(device_.calls(kind));
   }
+  costs.event_calls =
+      static_cast<int64_t>(device_.calls(CallKind::kEventRecord) + device_.calls(CallKind::kEventQuery));
   return costs;
 }
 
@@ -183,7 +187,7 @@ std::optional<Costs> Player::SteadyCosts() const {
   if (!steady_begin_) return std::nullopt;
   const Costs now = costs();
   return Costs{now.driver_ns - steady_begin_->driver_ns, now.calls - steady_begin_->calls,
-               now.allocations - steady_begin_->allocations};
+               now.event_calls - steady_begin_->event_calls, now.allocations - steady_begin_->allocations};
 }
 
 std::optional<int64_t> ParseNumber(std::string_view text) {
@@ -242,12 +246,12 @@ absl::StatusOr<Task> Parse(std::span<const char* const> arguments) {
 
 std::string Json(const std::optional<Costs>& steady) {
   if (!steady) return "null";
-  return absl::StrFormat(R"({"driver_ns": %d, "calls": %d, "allocations": %d})", steady->driver_ns, steady->calls,
-                         steady->allocations);
+  return absl::StrFormat(R"({"driver_ns": %d, "calls": %d, "event_calls": %d, "allocations": %d})", steady->driver_ns,
+                         steady->calls, steady->event_calls, steady->allocations);
 }
 
 int PrintFailure(const absl::Status& failure, int status) {
-  absl::FPrintF(stderr, "ablate_program: %s\n", failure.message());
+  absl::FPrintF(stderr, "policy_player: %s\n", failure.message());
   return status;
 }
 
@@ -269,10 +273,10 @@ int PlayAndPrint(const Task& task) {
   const std::string failed_at = done.ok() ? "null" : absl::StrCat(player.position());
   const std::string first = absl::StrFormat(
       R"("failed_at": %s, "held_bytes": %d, "driver_ns": %d, "driver_ns_to_peak": %d, "worst_excess_ns": %d, "creates": %d, )"
-      R"("maps": %d, "host_waits": %d, "stream_waits": %d)",
+      R"("host_waits": %d, "stream_waits": %d)",
       failed_at, player.device().peak().count(), player.costs().driver_ns, player.ns_to_peak(),
-      player.worst_excess_ns(), calls(CallKind::kCreate), calls(CallKind::kMap),
-      calls(CallKind::kSync) + calls(CallKind::kFree), calls(CallKind::kStreamWait));
+      player.worst_excess_ns(), calls(CallKind::kCreate), calls(CallKind::kSync) + calls(CallKind::kFree),
+      calls(CallKind::kStreamWait));
   if (done.ok() && task.steady_from >= static_cast<int64_t>(task.events.size())) {
     done = player.FreeAll();
     if (done.ok()) done = player.Play();

@@ -1,0 +1,98 @@
+"""The figures of PyTorch's own allocators, kept: they change with torch, the history and the simulated GPU alone."""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses
+import functools
+import hashlib
+import json
+from pathlib import Path
+from typing import Any
+
+from frugal_alloc import _installation
+from frugal_alloc._replay import replays
+from frugal_alloc._simulation import simulated_gpu
+
+from .. import output_file
+from ..suite import AMPLE, Workload
+from .cases import EXPANDABLE, NATIVE
+from .figures import CAPACITY_TOLERANCE, RATIOS, Figures, Play, Steady
+
+KEPT = Path.home() / ".cache" / "frugal_alloc" / "rivals"
+# Of native, only the smallest capacity is shown.
+RATIOS_OF = {EXPANDABLE: RATIOS, NATIVE: (AMPLE,)}
+_FORMAT = 3
+
+
+class Rivals:
+    """Measures what is not kept yet. Any thread may use it."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises as _replay.Replayer() does."""
+        self._folder = folder
+        self.replayer = replays.Replayer()
+
+    def measure(self, workload: Workload, allocator: str) -> Figures:
+        """Raises as _replay.Replayer.measure() does."""
+        path = self._folder / f"{_key(workload, allocator)}.json"
+        # What is damaged is measured again.
+        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+            return Figures.from_json(path.read_text())
+        figures = self._measure(workload, allocator)
+        keep(path, dataclasses.asdict(figures))
+        return figures
+
+    def _measure(self, workload: Workload, allocator: str) -> Figures:
+        measurements = {
+            ratio: self.replayer.measure(
+                workload.history,
+                allocator,
+                workload.capacity(ratio),
+                find_minimum=ratio == AMPLE,
+                passes=2 if ratio == AMPLE else 1,
+                stream_lag=workload.stream_lag(ratio),
+                tolerance=CAPACITY_TOLERANCE,
+            )
+            for ratio in RATIOS_OF[allocator]
+        }
+        plays = {ratio: _play(measurement) for ratio, measurement in measurements.items()}
+        return Figures(workload.live_bytes, plays, measurements[AMPLE].min_capacity_bytes)
+
+
+def keep(path: Path, figures: dict[str, Any]) -> None:
+    """What cannot be kept is measured again the next time."""
+    with contextlib.suppress(OSError, output_file.NotWritable):
+        path.parent.mkdir(parents=True, exist_ok=True)
+        output_file.write(path, json.dumps(figures) + "\n")
+
+
+@functools.cache
+def surroundings() -> tuple[str, ...]:
+    """Torch's version, and the contents of what plays and of what is played on."""
+    torch = _installation.find_cuda_torch()
+    files = [_installation.find_library("replay", torch), *sorted(simulated_gpu.libraries().iterdir())]
+    return torch.version, *(hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file())
+
+
+def _key(workload: Workload, allocator: str) -> str:
+    history, ratios = workload.history, RATIOS_OF[allocator]
+    about: list[Any] = [
+        _FORMAT,
+        allocator,
+        CAPACITY_TOLERANCE,
+        *((ratio, workload.stream_lag(ratio)) for ratio in ratios),
+    ]
+    about += [replays.steady_from(history), history.initial_count, *surroundings()]
+    return hashlib.sha256(history.events + json.dumps(about).encode()).hexdigest()
+
+
+def _play(measurement: replays.Measurement) -> Play:
+    steady = measurement.steady
+    return Play(
+        failed_at=measurement.failed_at,
+        held_bytes=measurement.peak_reserved_bytes,
+        driver_ns=measurement.driver_ns,
+        driver_ns_to_peak=measurement.driver_ns_to_peak,
+        steady=steady and Steady(steady.driver_ns, steady.allocations),
+    )
