@@ -133,7 +133,7 @@ def test_logs_of_tensorflow_are_printed(command: Any) -> None:
         ("[" * 100_000, "is damaged (JSON:"),
         ({"schema": "frugal_alloc.report", "version": 9}, "it is of version 9, and this frugal_alloc knows 1"),
         ({"schema": "frugal_alloc.comparison", "version": 1}, "it is not a report of frugal_alloc"),
-        ({"schema": "frugal_alloc.report", "version": 1, "sites": 7}, "sites is not a list"),
+        ({"schema": "frugal_alloc.report", "version": 1, "sites": 7}, "sites: a list is wanted, not 7"),
     ],
 )
 def test_a_bad_file_gets_one_line(command: Any, tmp_path: Path, content: Any, expected: str) -> None:
