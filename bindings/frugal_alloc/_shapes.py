@@ -1,7 +1,7 @@
 """Reads parsed JSON that nobody vouches for, by the annotations of a dataclass: they alone say what it must be.
 
 ``int``, ``float``, ``str``, ``bool``: just that; true is no number, and numbers are finite and below 2**63.
-``T | None``: also null. ``tuple[T, ...]``: a list. ``Mapping[str, T]``: an object with any keys.
+``T | None``: also null. ``tuple[T, ...]``: a list. ``Mapping[str, T]``, ``Mapping[int, T]``: an object.
 ``tuple[A, B]``, a NamedTuple: a list that begins so; the last ones with a default may lack.
 A dataclass: an object; a key with a default may be missing or null, and keys that are not known do no harm.
 ``Annotated[T, f]``: what ``f`` makes of a T, such as :func:`between` of a number.
@@ -14,6 +14,7 @@ import dataclasses
 import functools
 import itertools
 import json
+import re
 import typing
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, TypeVar
@@ -22,6 +23,7 @@ _T = TypeVar("_T")
 _Check = Callable[[Any], Any]
 _MOST_NUMBER = 1 << 63  # what C++ can hold
 _MOST_SHOWN, _MOST_BITS_SHOWN = 40, 128
+_WHOLE = re.compile("-?[0-9]{1,18}")
 
 
 class Misshapen(ValueError):
@@ -121,7 +123,7 @@ def _check_of(kind: Any, plain: bool) -> _Check:
     if origin is tuple:
         return lambda value: make(_checked(checks, _list(value, least)))
     if origin is collections.abc.Mapping:
-        return functools.partial(_mapping, checks[1])
+        return functools.partial(_mapping, parts[0], checks[1])
     return lambda value: None if value is None else checks[0](value)
 
 
@@ -132,9 +134,11 @@ def _list(value: Any, least: int) -> Sequence[Any]:
     return value
 
 
-def _mapping(check: _Check, value: Any) -> dict[str, Any]:
+def _mapping(kind: type, check: _Check, value: Any) -> dict[Any, Any]:
     keys = list(_object(value))
     formed = _checked(itertools.repeat(check), value.values(), lambda number: f"[{shown(keys[number])}]")
+    if kind is int:
+        keys = [int(key) if _WHOLE.fullmatch(key) else _refuse(key, "a whole number for a key") for key in keys]
     return dict(zip(keys, formed, strict=True))
 
 

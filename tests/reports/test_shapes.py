@@ -30,6 +30,7 @@ class Whole:
     lines: tuple[Line, ...] = ()
     calls: Mapping[str, int] | None = None
     first: Part = Part(1)
+    by_number: Mapping[int, Part] | None = None
 
 
 def test_a_dataclass_is_read_with_all_that_is_within() -> None:
@@ -40,6 +41,7 @@ def test_a_dataclass_is_read_with_all_that_is_within() -> None:
         "lines": [["a.py", 1], ["b.py", 2, "c.py"]],
         "calls": {"cudaMalloc": 2},
         "first": {"size": 5},
+        "by_number": {"7": {"size": 6}, "-1": {"size": 0}},
         "later": [1],
     }
     assert _shapes.read(Whole, value) == Whole(
@@ -49,6 +51,7 @@ def test_a_dataclass_is_read_with_all_that_is_within() -> None:
         (Line("a.py", 1), Line("b.py", 2, "c.py")),
         {"cudaMalloc": 2},
         Part(5),
+        {7: Part(6), -1: Part(0)},
     )
 
 
@@ -88,6 +91,10 @@ def test_a_plain_one_keeps_keys_that_are_not_known_and_gets_those_that_lack() ->
         ({"lines": [["a.py", 1, None]]}, "lines[0][2]: a text is wanted, not null"),
         ({"calls": [1]}, "calls: an object is wanted, not a list of 1"),
         ({"calls": {"\n" + 9000 * "k": 1.5}}, 'calls["\\n' + 39 * "k" + '"...]: a whole number is wanted, not 1.5'),
+        ({"by_number": {"7": 1}}, 'by_number["7"]: an object is wanted, not 1'),
+        ({"by_number": {"x": {"size": 1}}}, 'by_number: a whole number for a key is wanted, not "x"'),
+        ({"by_number": {"9" * 5000: {"size": 1}}}, "by_number: a whole number for a key is wanted, not"),
+        ({"by_number": {"\u0661": {"size": 1}}}, 'a whole number for a key is wanted, not "\\u0661"'),
         ({"first": {"size": None}}, "first.size: a whole number is wanted, not null"),
     ],
 )
