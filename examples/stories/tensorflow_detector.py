@@ -1,8 +1,8 @@
 """Trains an SSD of TensorFlow's Object Detection API in a loop of one's own, and keeps the predictions of each step.
 
-    python train.py                                # the predictions are kept on the device
-    python train.py --healed                       # the boxes are kept, on the host
-    python train.py --steps 13 --profile FOLDER    # TensorFlow's profile of steps 4 to 13
+    python train.py                   # the predictions are kept on the device
+    python train.py --healed          # the boxes are kept, on the host
+    python train.py --device GPU:0    # the memory of a GPU is printed
 
 Images and weights are random: what is looked at is the memory. docs/stories/tensorflow.md says what it needs.
 """
@@ -15,9 +15,9 @@ from google.protobuf import text_format
 from object_detection.builders import model_builder
 from object_detection.protos import model_pb2
 
+# Images of a batch, pixels of their sides, and kinds of objects.
+# They are so few that a CPU takes a second for a step.
 BATCH, SIDE, CLASSES = 4, 320, 1
-# The steps before it trace the graph and make what stays.
-FIRST_PROFILED = 4
 # As in the API's configuration of SSD MobileNet V2 for images of 320 x 320.
 CONFIGURATION = """
 ssd {
@@ -82,19 +82,14 @@ def batch() -> tuple[tf.Tensor, list, list]:
     return images, tf.unstack(boxes), BATCH * [tf.one_hot([0], CLASSES)]
 
 
-def train(steps: int, healed: bool, device: str, profile: str | None) -> None:
+def train(steps: int, healed: bool, device: str) -> None:
     train_step, for_evaluation = new_train_step(new_detector()), []
     for step in range(1, steps + 1):
-        if profile and step == FIRST_PROFILED:
-            tf.profiler.experimental.start(profile)
-        with tf.profiler.experimental.Trace("train", step_num=step, _r=1):
-            loss, predictions = train_step(*batch())
-            # The dict has the boxes, and the images and all feature maps, too.
-            for_evaluation.append(predictions["box_encodings"].numpy() if healed else predictions)
+        loss, predictions = train_step(*batch())
+        # The dict has the boxes, and the images and all feature maps, too.
+        for_evaluation.append(predictions["box_encodings"].numpy() if healed else predictions)
         memory = tf.config.experimental.get_memory_info(device)
         print(f"INFO:tensorflow:global step {step}: loss = {float(loss):.4f} memory: {memory}", flush=True)
-    if profile:
-        tf.profiler.experimental.stop()
 
 
 def main() -> None:
@@ -102,10 +97,9 @@ def main() -> None:
     parser.add_argument("--steps", type=int, default=100, help="steps (default 100)")
     parser.add_argument("--healed", action="store_true", help="keep the boxes of each step only, on the host")
     parser.add_argument("--device", default="CPU:0", help='whose memory is printed, "GPU:0" on a GPU (default CPU:0)')
-    parser.add_argument("--profile", metavar="FOLDER", help="write TensorFlow's profile of the steps to this folder")
     options = parser.parse_args()
     tf.random.set_seed(1)
-    train(options.steps, options.healed, options.device, options.profile)
+    train(options.steps, options.healed, options.device)
 
 
 if __name__ == "__main__":

@@ -21,7 +21,7 @@ from frugal_alloc._tracking import suppressions
 from recordings import MIB, Recording
 
 TENSORFLOW = Path(__file__).resolve().parents[1] / "reports" / "tensorflow"
-REPORTS, ARTEFACTS, HISTORIES, SUPPRESSIONS = 250, 60, 1200, 2000
+REPORTS, LOGS, HISTORIES, SUPPRESSIONS = 250, 60, 1200, 2000
 
 
 def reports() -> dict[str, bytes]:
@@ -33,10 +33,9 @@ def reports() -> dict[str, bytes]:
     return {name: json.dumps(document).encode() for name, document in made.items()}
 
 
-def artefacts() -> dict[str, bytes]:
-    """TensorFlow's; the logs are cut to a size of which hundreds can be read."""
-    found = {path.name: gzip.decompress(path.read_bytes()) for path in sorted(TENSORFLOW.glob("*.gz"))}
-    return {name: data if data[:1] == b"{" else data[:60_000] for name, data in found.items()}
+def logs() -> dict[str, bytes]:
+    """TensorFlow's, cut to a size of which hundreds can be read."""
+    return {path.name: gzip.decompress(path.read_bytes())[:60_000] for path in sorted(TENSORFLOW.glob("*.gz"))}
 
 
 def histories() -> dict[str, bytes]:
@@ -64,8 +63,14 @@ def histories() -> dict[str, bytes]:
     }
 
 
-@pytest.mark.parametrize(("make", "count"), [(reports, REPORTS), (artefacts, ARTEFACTS)])
-def test_a_damaged_report_is_shown_or_refused(make: Any, count: int, command: Any, tmp_path: Path) -> None:
+# Of a damaged log more can be shown than of damaged JSON.
+@pytest.mark.parametrize(
+    ("make", "count", "least_refused"),
+    [(reports, REPORTS, REPORTS // 4), (logs, LOGS, LOGS // 6)],
+)
+def test_a_damaged_report_is_shown_or_refused(
+    make: Any, count: int, least_refused: int, command: Any, tmp_path: Path
+) -> None:
     path, page = tmp_path / "damaged", tmp_path / "page.html"
     outputs = ([], ["--json"], ["--html", page], ["--compare", path])
     shown = refused = 0
@@ -80,7 +85,7 @@ def test_a_damaged_report_is_shown_or_refused(make: Any, count: int, command: An
             refused += 1
         assert not list(tmp_path.glob("*.tmp")), case
     print(f"{make.__name__}: {shown} damaged files shown, {refused} refused")
-    assert refused > count // 4
+    assert refused > least_refused
     assert shown > 0
 
 

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
+from typing import Any
 
 import pytest
 from checked_project import figures, line
 from frugal_alloc._check import baseline
 from frugal_alloc._check.baseline import Baseline, BaselineError, Setting
+from frugal_alloc._check.figures import Figures
 
 SETTING = Setting(memory=16 << 30, gpus=1, values="cpu", allocator="native")
 RECORDS = {
     "b": figures(7, released=5, gpu=9, waste=2, leaked=2, slack=3, calls={"malloc": 2}, leaks=(line("a.py", 3, 2),)),
     "a": figures(4, lines=(line("a.py", 1, 3, through="torch/x.py f"), line("a.py", 2, 1))),
-    "unknown": figures(4)._replace(peak=None, released=None, calls=None),
+    "unknown": Figures(gpu=0, waste=0, leaked=0),
 }
 
 
@@ -58,14 +61,9 @@ GOOD = json.loads(baseline.to_text(Baseline(SETTING, "2.11.0", RECORDS)))
         ('{"a": 1}', "is no baseline"),
         (json.dumps({**GOOD, "frugal_alloc_check": 2}), "is a baseline of version 2"),
         (json.dumps({**GOOD, "frugal_alloc_check": True}), "is no baseline"),
-        (json.dumps({**GOOD, "memory": "x"}), "is damaged"),
-        (json.dumps({key: value for key, value in GOOD.items() if key != "torch"}), "'torch' is missing"),
-        (json.dumps({**GOOD, "records": []}), "is damaged"),
-        (json.dumps({**GOOD, "records": {"a": 3}}), "is damaged"),
-        (json.dumps({**GOOD, "records": {"a": {"peak": 1.5}}}), "is damaged"),
-        (json.dumps({**GOOD, "records": {"a": {"calls": [1]}}}), "is damaged"),
-        (json.dumps({**GOOD, "records": {"a": {"lines": [["a.py", "f", "1", "x", 3]]}}}), "is damaged"),
-        (json.dumps({**GOOD, "records": {"a": {"lines": 3}}}), "is damaged"),
+        (json.dumps({**GOOD, "memory": "x"}), r'is damaged \(memory: a whole number is wanted, not "x"\)'),
+        (json.dumps({key: value for key, value in GOOD.items() if key != "torch"}), "torch is missing"),
+        (json.dumps({**GOOD, "records": []}), "records: an object is wanted"),
         ("\0\x80abc", "is damaged"),
     ],
 )
@@ -73,6 +71,29 @@ def test_what_is_none_is_refused_in_one_line(tmp_path: Path, content: str, said:
     (tmp_path / "memory.json").write_text(content)
     with pytest.raises(BaselineError, match=said) as refused:
         baseline.read(str(tmp_path / "memory.json"))
+    assert "\n" not in str(refused.value) and len(str(refused.value)) < 400
+
+
+@pytest.mark.parametrize(
+    "record, said",
+    [
+        (3, r'records["a"]: an object is wanted, not 3'),
+        ({"peak": 1.5}, r'records["a"].peak: a whole number is wanted, not 1.5'),
+        ({"peak": True}, r'records["a"].peak: a number is wanted, not true'),
+        ({"slack": 10**400}, r'records["a"].slack: a number below 2**63 is wanted'),
+        ({"calls": [1]}, r'records["a"].calls: an object is wanted, not a list of 1'),
+        ({"calls": {"\n" * 9999: None}}, r'\n\n\n"...]: a whole number is wanted, not null'),
+        ({"lines": 3}, r'records["a"].lines: a list is wanted, not 3'),
+        ({"lines": [["a.py", "f"]]}, r'records["a"].lines[0]: a list of 5 values is wanted, not a list of 2'),
+        ({"lines": [["a.py", "f", "1", "x", 3]]}, r'records["a"].lines[0][2]: a whole number is wanted, not "1"'),
+        ({"leaks": [["a.py", "f", 1, "x", 3, None]]}, r'records["a"].leaks[0][5]: a text is wanted, not null'),
+    ],
+)
+def test_the_path_to_what_is_wrong_in_a_record_is_named(tmp_path: Path, record: Any, said: str) -> None:
+    (tmp_path / "memory.json").write_text(json.dumps({**GOOD, "records": {"a": record}}))
+    with pytest.raises(BaselineError, match=re.escape(said)) as refused:
+        baseline.read(str(tmp_path / "memory.json"))
+    assert "is damaged" in str(refused.value)
     assert "\n" not in str(refused.value) and len(str(refused.value)) < 400
 
 

@@ -108,12 +108,10 @@ def of_side_stream() -> list[str]:
 def of_tensorflow_growth() -> list[str]:
     data = recorded.read(tensorflow_growth.DATA)
     first, last, healed = data["growing"][0], data["growing"][-1], data["healed"][-1]
-    step, left = data["profile"]
     return [
         f"from {mib(first[2])} to {mib(last[2])}",
         f"TensorFlow may take {mib(data['limit_bytes'])}",
         f"runs out in step {last[0] + 1}",
-        f"After step {step} the profile says that it lasts for {left:.0f} more steps",
         f"The healed training needs {mib(healed[2])} after {healed[0]} steps",
     ]
 

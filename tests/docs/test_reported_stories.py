@@ -6,8 +6,6 @@ import re
 import sys
 from pathlib import Path
 
-import pytest
-
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from frugal_alloc._command import report_files  # noqa: E402
@@ -99,13 +97,11 @@ def test_side_stream_keeps_twenty_gib_from_expandable_segments_and_a_tenth_of_it
     assert cost["frugal"] < cost["expandable"] / 10
 
 
-@pytest.mark.parametrize("artefact", ["detector.log.gz", "detector.xplane.pb.xz"])
-def test_page_of_tensorflow_quotes_what_the_report_says(artefact: str) -> None:
-    printed = text.render(report_files.read(tensorflow_growth.ARTEFACTS / artefact))
+def test_page_of_tensorflow_quotes_what_the_report_says() -> None:
+    printed = text.render(report_files.read(tensorflow_growth.ARTEFACTS / "detector.log.gz"))
     blocks = re.findall(r"^```(\w*)\n(.*?)^```$", written("tensorflow"), re.DOTALL | re.MULTILINE)
-    quoted = [block for language, block in blocks if not language]
-    assert len(quoted) == 2
-    assert sum(block in printed for block in quoted) == 1
+    (quoted,) = (block for language, block in blocks if not language)
+    assert quoted in printed
 
 
 def test_page_of_tensorflow_tells_the_steps_and_the_memory_of_both_runs() -> None:
@@ -115,14 +111,11 @@ def test_page_of_tensorflow_tells_the_steps_and_the_memory_of_both_runs() -> Non
     for run, name in (("growing", "keeps the predictions"), ("healed", "healed")):
         steps, held, most = data[run][-1]
         assert f"| {name} | {steps} | {held / MIB:.0f} MiB | {most / MIB:,.0f} MiB | {verdicts[run]} |" in said
-    last, left = data["profile"]
     first, failed = data["growing"][0][2], data["growing"][-1][0] + 1
     assert f"from {first / MIB:.0f} MiB to {data['growing'][-1][2] / MIB:,.0f} MiB" in said
     steps, _, most = data["healed"][-1]
     assert f"needs {most / MIB:.0f} MiB after {steps} steps" in said
-    assert f"runs out in step {failed}" in said and f"After step {last} the profile says" in said
-    assert f"lasts for {left:.0f} more steps" in said
-    assert f"It forecast step {last + left:.0f}; memory ran out in step {failed}" in said
+    assert f"runs out in step {failed}" in said
 
 
 def test_table_of_stories_tells_the_same_figures_as_their_pages() -> None:
@@ -134,8 +127,6 @@ def test_table_of_stories_tells_the_same_figures_as_their_pages() -> None:
     cost = (data["side_stream"]["reserved"] - data["current_stream"]["reserved"]) / (1 << 30)
     assert f"keeps 20 GiB of expandable segments, and {cost:.1f} with ours" in said
     grown = recorded.read(tensorflow_growth.DATA)
-    profile = report_files.read(tensorflow_growth.ARTEFACTS / "detector.xplane.pb.xz")
-    rate = sum(one["bytes_per_step"] for one in profile["verdicts"]) / MIB
-    last, failed = grown["profile"][0], grown["growing"][-1][0] + 1
-    assert f"{rate:.1f} MiB more with each step: the ops are named after step {last}" in said
-    assert f"memory runs out in step {failed}" in said
+    leak = report_files.read(tensorflow_growth.ARTEFACTS / "detector.log.gz")["verdicts"][0]
+    assert f"{leak['bytes_per_step'] / MIB:.1f} MiB more with each step, told by the memory that its log prints" in said
+    assert f"memory runs out in step {grown['growing'][-1][0] + 1}" in said

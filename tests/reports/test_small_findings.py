@@ -42,7 +42,7 @@ def test_what_a_report_says_of_it_is_believed() -> None:
     document["verdicts"][0]["material"] = False
     assert [one["material"] for one in conform(document)["verdicts"]] == [False, True]
     document["verdicts"][0]["material"] = "no"
-    with pytest.raises(BadDocument, match=r"verdicts\[0\]\.material is neither true nor false"):
+    with pytest.raises(BadDocument, match=r"verdicts\[0\]\.material: true or false is wanted"):
         conform(document)
 
 

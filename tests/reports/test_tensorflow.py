@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gzip
-import json
 import random
 from pathlib import Path
 from typing import Any
@@ -57,30 +56,6 @@ def test_free_memory_in_pieces_is_fragmentation() -> None:
     assert oom["unusable_bytes"] > 80 * MIB
 
 
-def test_a_profile_names_the_op_whose_tensors_stay() -> None:
-    report = recorded("memory_profile_growing.json.gz")
-    (verdict,) = report["verdicts"]
-    assert (verdict["kind"], verdict["function"], verdict["bytes_per_step"]) == ("leak", "Relu", 2 * MIB)
-    assert headline(report)[0] == "Memory of Relu leaks: 2.00 MiB with each step"
-
-
-def test_a_profile_of_a_healthy_run_stays_silent() -> None:
-    report = recorded("memory_profile_healthy.json.gz")
-    assert report["verdicts"] == []
-    assert headline(report) == ("No leak found in 12 steps", "good")
-
-
-def test_a_profile_that_is_a_sample_tells_growth_but_no_op(tmp_path: Path) -> None:
-    profile = json.loads(gzip.decompress((RECORDED / "memory_profile_growing.json.gz").read_bytes()))
-    for allocator in profile["memoryProfilePerAllocator"].values():
-        allocator["sampledTimelineSnapshots"] = allocator["sampledTimelineSnapshots"][::3]
-    path = tmp_path / "memory_profile.json"
-    path.write_text(json.dumps(profile))
-    report = read(path)
-    assert [(one["kind"], one["function"]) for one in report["verdicts"]] == [("suspect", "TensorFlow")]
-    assert any("sample of its events" in note for note in report["notes"])
-
-
 @pytest.mark.parametrize("file", sorted(RECORDED.glob("*.gz")), ids=lambda file: file.name)
 def test_every_artefact_makes_a_page(file: Path) -> None:
     assert headline(read(file))[0].replace("&", "&amp;") in page.render(read(file))
@@ -120,9 +95,26 @@ def test_weights_that_are_as_many_as_steps_but_small_are_no_leak(tmp_path: Path)
 
 
 @pytest.mark.parametrize(
-    "text",
-    ["", "hello\n", "{}", "[]", '{"memoryProfilePerAllocator": 7}', '{"memoryProfilePerAllocator": {"a": 7}}'],
+    "content",
+    [
+        # An empty plane, that of the host as TensorFlow writes it, and TensorBoard's tool "memory_profile".
+        b"\n\x02\x08\x01",
+        b"\n\x98\x80\xc4\x01\x12\x09/host:CPU" + bytes(100),
+        b'{"memoryProfilePerAllocator": {"GPU_0_bfc": {"memoryProfileSnapshots": []}}}',
+        b' {"memoryProfilePerAllocator": 7}',
+    ],
 )
+def test_profiles_are_refused_and_what_to_use_instead_is_said(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "run.xplane.pb"
+    path.write_bytes(content)
+    with pytest.raises(ReportError) as refused:
+        read(path)
+    assert str(refused.value).startswith(f"{path}: it is a profile of TensorFlow, and those are not read: ")
+    assert "TensorBoard" in str(refused.value) and "get_memory_info" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "hello\n", "{}", "[]"])
 def test_other_files_are_refused_in_one_line(tmp_path: Path, text: str) -> None:
     path = tmp_path / "file"
     path.write_text(text)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import socket
@@ -44,6 +45,7 @@ GPU = {
     "out_of_memory_errors": 0,
     "last_out_of_memory": None,
 }
+VERDICT = {"kind": "leak", "gpu": 0, "bytes_per_epoch": 1, "text": ""}
 
 
 @contextlib.contextmanager
@@ -134,19 +136,31 @@ def test_answer_without_end_is_cut() -> None:
         (b"[]", "its answer is not frugal_alloc's"),
         (b"{}", "its answer is not frugal_alloc's"),
         (changed(version=2), "it answers as another version of frugal_alloc does"),
-        (changed(gpus={}), "its answer's gpus is no list"),
-        (changed(command=["x"] * 2000), "its answer's command is no list"),
-        (changed(gpus=[1]), "its answer has no gpu"),
-        (changed(gpus=[{**GPU, "held_bytes": -1}]), "its answer's held_bytes is no figure"),
-        (changed(gpus=[{**GPU, "held_bytes": 1e400}]), "its answer's held_bytes is no figure"),
-        (changed(gpus=[{**GPU, "held_bytes": True}]), "its answer's held_bytes is no figure"),
-        (changed(gpus=[{**GPU, "held_bytes": 1.5}]), "its answer's held_bytes is no whole number"),
-        (changed(gpus=[{**GPU, "last_out_of_memory": "no"}]), "its answer has a verdict that is none"),
-        (changed(verdicts=[{"kind": "x", "gpu": 0, "bytes_per_epoch": 0, "text": ""}]), "its answer has a verdict"),
-        (changed(command=[1]), "its answer has something in the place of a text"),
-        (changed(age_seconds=float("nan")), "its answer's age_seconds is no figure"),
+        (changed(gpus={}), "its answer is damaged: gpus: a list is wanted, not an object"),
+        (changed(command=["x"] * 2000), "its answer is damaged: command: a list of at most 1024 values is wanted"),
+        (changed(gpus=[1]), "its answer is damaged: gpus[0]: an object is wanted, not 1"),
+        (changed(gpus=[{}]), "its answer is damaged: gpus[0]: gpu is missing"),
+        (changed(gpus=[{**GPU, "held_bytes": -1}]), "its answer is damaged: gpus[0].held_bytes: a number from 0 on is"),
+        (changed(gpus=[{**GPU, "held_bytes": 1e400}]), "its answer is damaged: gpus[0].held_bytes: a whole number is"),
+        (changed(gpus=[{**GPU, "held_bytes": True}]), "its answer is damaged: gpus[0].held_bytes: a number is wanted"),
+        (changed(gpus=[{**GPU, "held_bytes": 1.5}]), "its answer is damaged: gpus[0].held_bytes: a whole number is"),
+        (
+            changed(gpus=[{**GPU, "held_bytes": 1 << 63}]),
+            "its answer is damaged: gpus[0].held_bytes: a number below 2**63",
+        ),
+        (
+            changed(gpus=[GPU, {**GPU, "last_out_of_memory": "no"}]),
+            "its answer is damaged: gpus[1].last_out_of_memory: one",
+        ),
+        (changed(verdicts=[VERDICT | {"kind": "x"}]), "its answer is damaged: verdicts[0].kind: one of leak, suspect"),
+        (changed(command=["a", 1]), "its answer is damaged: command[1]: a text is wanted, not 1"),
+        (changed(tracking=1), "its answer is damaged: tracking: true or false is wanted, not 1"),
+        (
+            changed(age_seconds=float("nan")),
+            "its answer is damaged: age_seconds: a number below 2**63 is wanted, not NaN",
+        ),
     ],
-    ids=range(18),
+    ids=range(21),
 )
 def test_what_is_no_answer_is_said_in_a_line(text: bytes, said: str) -> None:
     assert problem(says(text, b"\n")).startswith(said)
@@ -154,7 +168,7 @@ def test_what_is_no_answer_is_said_in_a_line(text: bytes, said: str) -> None:
 
 def test_nothing_that_steers_a_terminal_is_shown() -> None:
     evil = "\x1b[2J\x07\r\n\t\u202e\x9b31m\x00"
-    verdict = {"kind": "leak", "gpu": 0, "bytes_per_epoch": 1, "text": evil}
+    verdict = VERDICT | {"text": evil}
     with publisher(says(changed(command=[evil, evil], gpus=[{**GPU, "name": evil}], verdicts=[verdict]), b"\n")):
         document = picture.take()
     for width in (30, 80, 200):
@@ -216,4 +230,4 @@ EMPTY = {"processes": [], "gpus": [], "of_other_users": 0, "left_out": 0}
 
 
 def test_answers_fields_are_those_of_the_document() -> None:
-    assert set(answers.Gpu._fields) == set(GPU)
+    assert {field.name for field in dataclasses.fields(answers.Gpu)} == set(GPU)

@@ -1,6 +1,6 @@
 """The memory of a detector of TensorFlow's Object Detection API by step, up to where it runs out, and healed.
 
-What is drawn is read from real logs and a real profile: tests/reports/tensorflow, docs/pictures/tensorflow_growth.json.
+What is drawn is read from real logs: tests/reports/tensorflow, docs/pictures/tensorflow_growth.json.
 """
 
 from __future__ import annotations
@@ -19,18 +19,8 @@ def record() -> dict[str, Any]:
     """Reads the artefacts as `frugal-alloc report` does. Of a step (step, bytes between steps, most bytes so far)."""
     from frugal_alloc._command import report_files
 
-    growing, healed, profile = (
-        report_files.read(ARTEFACTS / f"{name}.gz" if "log" in name else ARTEFACTS / f"{name}.xz")
-        for name in ("detector.log", "detector_healed.log", "detector.xplane.pb")
-    )
-    leak = profile["verdicts"][0]
-    return {
-        "limit_bytes": growing["oom"]["limit_bytes"],
-        "growing": _steps(growing),
-        "healed": _steps(healed),
-        # The last step of the profile, and how many more it says that memory lasts for.
-        "profile": [max(point[1] for point in profile["timeline"]["points"]), leak["out_of_memory_in"]["steps"]],
-    }
+    growing, healed = (report_files.read(ARTEFACTS / name) for name in ("detector.log.gz", "detector_healed.log.gz"))
+    return {"limit_bytes": growing["oom"]["limit_bytes"], "growing": _steps(growing), "healed": _steps(healed)}
 
 
 def _steps(report: dict[str, Any]) -> list[list[int]]:
@@ -40,8 +30,6 @@ def _steps(report: dict[str, Any]) -> list[list[int]]:
 def picture() -> str:
     data = recorded.read(DATA)
     last = data["growing"][-1][0]
-    step, left = data["profile"]
-    at_profile = next(most for at, _, most in data["growing"] if at == step)
     return line_chart(
         LineChart(
             title="Most memory in use so far: an SSD of TensorFlow's Object Detection API",
@@ -54,10 +42,7 @@ def picture() -> str:
                 Line("in use between steps", "live", [(at, held) for at, held, _ in data["growing"]]),
             ),
             levels=(Level("what TensorFlow may take", data["limit_bytes"]),),
-            marks=(
-                Mark(f"profile: {left:.0f} steps left", step, at_profile, "bad", "dot"),
-                Mark("out of memory", last + 1, data["limit_bytes"], "bad"),
-            ),
+            marks=(Mark("out of memory", last + 1, data["limit_bytes"], "bad"),),
         )
     )
 
@@ -67,9 +52,7 @@ def _most(data: dict[str, Any], run: str, kind: Kind, name: str) -> Line:
 
 
 def _said(data: dict[str, Any]) -> str:
-    step, left = data["profile"]
     return (
-        f"With each step more memory is kept. After step {step} the profile says that memory lasts for {left:.0f} more "
-        f"steps. It runs out in step {data['growing'][-1][0] + 1}. The healed training needs no more after "
-        f"{data['healed'][-1][0]} steps than after a few. Recorded with TensorFlow on a CPU."
+        f"With each step more memory is kept. It runs out in step {data['growing'][-1][0] + 1}. The healed training "
+        f"needs no more after {data['healed'][-1][0]} steps than after a few. Recorded with TensorFlow on a CPU."
     )

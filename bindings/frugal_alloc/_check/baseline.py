@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Annotated, Any, NamedTuple
 
-from .. import _recorded_files, _whole_files
+from .. import _recorded_files, _shapes, _whole_files
 from .figures import Figures, Line
 
 VERSION = 1
@@ -34,6 +35,18 @@ class Baseline(NamedTuple):
     records: Mapping[str, Figures]
 
 
+@dataclasses.dataclass(frozen=True)
+class _Written:
+    """What the file says beside its version."""
+
+    memory: int
+    gpus: int
+    values: str
+    allocator: str
+    torch: str
+    records: Mapping[str, Annotated[Figures, Figures.with_released]]
+
+
 def read(path: str) -> Baseline:
     """
     Raises:
@@ -56,10 +69,11 @@ def read(path: str) -> Baseline:
             "make it anew with --update"
         )
     try:
-        return _from_values(values)
-    except (KeyError, TypeError, ValueError) as error:
-        reason = f"{error} is missing" if isinstance(error, KeyError) else str(error)
-        raise BaselineError(f"{path} is damaged ({reason}); make it anew with --update") from None
+        written = _shapes.read(_Written, values)
+    except _shapes.Misshapen as error:
+        raise BaselineError(f"{path} is damaged ({error}); make it anew with --update") from None
+    setting = Setting(written.memory, written.gpus, written.values, written.allocator)
+    return Baseline(setting, written.torch, written.records)
 
 
 def is_foreign(path: str) -> bool:
@@ -72,18 +86,6 @@ def is_foreign(path: str) -> bool:
     except (_recorded_files.UnreadableFile, OSError):
         return True
     return bool(start.strip()) and b"frugal_alloc_check" not in start
-
-
-def _from_values(values: Mapping[str, Any]) -> Baseline:
-    setting = Setting(*(values[name] for name in Setting._fields))
-    if not all(map(isinstance, setting, (int, int, str, str))):
-        raise ValueError("its memory, gpus, values or allocator are none")
-    records = values["records"]
-    if not isinstance(records, dict) or not all(isinstance(record, dict) for record in records.values()):
-        raise ValueError("its records are no objects")
-    return Baseline(
-        setting, str(values["torch"]), {name: Figures.from_values(record) for name, record in records.items()}
-    )
 
 
 def write(path: str, baseline: Baseline) -> None:
@@ -128,4 +130,4 @@ def _without_numbers(figures: Figures) -> Figures:
         return tuple(sorted(line._replace(line=0) for line in lines))
 
     calls = None if figures.calls is None else {kind: count for kind, count in figures.calls.items() if count}
-    return figures._replace(lines=stripped(figures.lines), leaks=stripped(figures.leaks), calls=calls)
+    return dataclasses.replace(figures, lines=stripped(figures.lines), leaks=stripped(figures.leaks), calls=calls)

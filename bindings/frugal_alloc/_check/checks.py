@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import dataclasses
 import json
 import os
 import signal
@@ -113,8 +114,9 @@ def steady(found: Sequence[Run]) -> Run:
 
 def _alike(one: Figures, other: Figures) -> Figures:
     names = ("peak", "released", "gpu", "waste", "leaked", "calls")
-    same = one._replace(**{name: None for name in names if getattr(one, name) != getattr(other, name)})
-    return same if same.peak is not None and same.released is not None else same._replace(peak=None, released=None)
+    same = dataclasses.replace(one, **{name: None for name in names if getattr(one, name) != getattr(other, name)})
+    is_known = same.peak is not None and same.released is not None
+    return same if is_known else dataclasses.replace(same, peak=None, released=None)
 
 
 def _update(path: str, known: Baseline | None, run: Run, setting: Setting) -> None:

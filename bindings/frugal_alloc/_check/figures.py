@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
+
+from .. import _shapes
 
 
 class Line(NamedTuple):
@@ -28,12 +31,13 @@ class Line(NamedTuple):
         return self.through or f"{self.file} {self.function}"
 
 
-class Figures(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Figures:
     """Bytes, over all GPUs, beyond those that were there before. None: not known, or not the same in each run."""
 
     #: The most that was in use at a time; and of that, without what was kept after the end.
-    peak: int | None
-    released: int | None
+    peak: int | None = None
+    released: int | None = None
     #: The most of the GPU's memory that was taken at a time.
     gpu: int | None = None
     #: What the allocator held at the peak and had not handed out.
@@ -65,39 +69,13 @@ class Figures(NamedTuple):
         return values
 
     @classmethod
-    def from_values(cls, values: Mapping[str, Any]) -> Figures:
+    def from_values(cls, values: Any) -> Figures:
         """
         Raises:
-            ValueError: they are none.
+            Misshapen: they are none.
         """
-        counts = {name: _count(values.get(name)) for name in ("peak", "released", "gpu", "waste", "leaked", "slack")}
-        if counts["released"] is None:
-            counts["released"] = counts["peak"]
-        calls = values.get("calls")
-        if calls is not None:
-            if not isinstance(calls, dict):
-                raise ValueError("its calls are no object")
-            calls = {str(kind): _count(count) or 0 for kind, count in calls.items()}
-        lines, leaks = (tuple(_line(one) for one in _list(values.get(name, []))) for name in ("lines", "leaks"))
-        return cls(**{**counts, "slack": counts["slack"] or 0}, calls=calls, lines=lines, leaks=leaks)
+        return _shapes.read(cls, values).with_released()
 
-
-def _count(value: Any) -> int | None:
-    if value is None:
-        return None
-    if not isinstance(value, int) or isinstance(value, bool):
-        raise ValueError(f"{value!r:.60} is no whole number")
-    return value
-
-
-def _list(value: Any) -> list[Any]:
-    if not isinstance(value, list):
-        raise ValueError(f"{value!r:.60} is no list")
-    return value
-
-
-def _line(value: Any) -> Line:
-    kinds = (str, str, int, str, int, str)
-    if not isinstance(value, list) or not 5 <= len(value) <= 6 or not all(map(isinstance, value, kinds)):
-        raise ValueError(f"{value!r:.80} is no line of a program")
-    return Line(*value)
+    def with_released(self) -> Figures:
+        """Those that were written: where they do not say what was released, it was all of the peak."""
+        return self if self.released is not None else dataclasses.replace(self, released=self.peak)

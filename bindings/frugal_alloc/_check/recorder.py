@@ -9,6 +9,7 @@ from __future__ import annotations
 import atexit
 import contextlib
 import ctypes
+import dataclasses
 import gc
 import json
 import os
@@ -163,8 +164,10 @@ class Window:
         if self._account.blocks:
             self._recorder.collect(self._account)
             # What a test needs is not known here, so there is no telling what of it stays for how long.
-            figures = self._figures()._replace(gpu=None, waste=None, calls=None, leaked=None, leaks=(), slack=0)
-            figures = figures._replace(released=figures.peak)
+            figures = dataclasses.replace(
+                self._figures(), gpu=None, waste=None, calls=None, leaked=None, leaks=(), slack=0
+            )
+            figures = dataclasses.replace(figures, released=figures.peak)
         self._recorder.close(self)
         return figures
 
@@ -178,7 +181,9 @@ class Window:
             self._recorder.collect(self._account)
         figures = self._figures() if took else None
         self._recorder.close(self)
-        return figures._replace(leaked=None, leaks=(), released=figures.peak) if figures and keeps else figures
+        if figures is None or not keeps:
+            return figures
+        return dataclasses.replace(figures, leaked=None, leaks=(), released=figures.peak)
 
     def _figures(self) -> Figures:
         kept = self._ledger.live(self._account)
@@ -192,10 +197,12 @@ class Window:
         peak, waste, sites = self._account.peak()
         stays = [*kept, *(self._shared or ())]
         released = self._account.peak(without=stays)[0] if stays else peak
-        result = result._replace(peak=peak, released=released, lines=self._lines.of(sites))
+        result = dataclasses.replace(result, peak=peak, released=released, lines=self._lines.of(sites))
         if self._is_disturbed or self._calls is None:
             return result
-        return result._replace(gpu=self._account.gpu_peak(), waste=waste, calls=self._calls, slack=self._slack)
+        return dataclasses.replace(
+            result, gpu=self._account.gpu_peak(), waste=waste, calls=self._calls, slack=self._slack
+        )
 
 
 _recorder: Recorder | None = None

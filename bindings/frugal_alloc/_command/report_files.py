@@ -18,7 +18,7 @@ class ReportError(Exception):
 
 
 def read(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The document in a file: a report of ours, or what one of TensorFlow's artefacts says, in the same form.
+    """The document in a file: a report of ours, or what a log of TensorFlow says, in the same form.
 
     Raises:
         ReportError: there is no such file, or it is neither.
@@ -28,19 +28,14 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     path = Path(path)
     try:
         data = _recorded_files.read_bytes(path, MOST_BYTES)
-        if _tensorflow.is_xplane(data):
-            document = _tensorflow.from_xplane(data, path.name)
-        elif data.lstrip()[:1] not in (b"{", b"["):
+        is_json = data.lstrip()[:1] in (b"{", b"[")
+        document = _recorded_files.parse_values(data, path) if is_json else None
+        if _tensorflow.is_profile(document if is_json else data):
+            raise ReportError(f"{path}: {_tensorflow.PROFILE_IS_NOT_READ}")
+        if not is_json:
             document = _tensorflow.from_log(data.decode(errors="replace"), path.name)
-        else:
-            value = _recorded_files.parse_values(data, path)
-            document = value if _is_ours(value) else _tensorflow.from_profile(value, path.name)
         return schema.conform(document)
     except _recorded_files.UnreadableFile as error:
         raise ReportError(str(error)) from None
     except (schema.BadDocument, _tensorflow.NotAnArtefact) as error:
         raise ReportError(f"{path}: {error}") from None
-
-
-def _is_ours(value: Any) -> bool:
-    return isinstance(value, dict) and str(value.get("schema", "")).startswith("frugal_alloc.")

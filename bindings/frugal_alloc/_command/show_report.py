@@ -17,8 +17,8 @@ def main(arguments: list[str]) -> int:
     parser = Parser(
         "frugal-alloc report",
         description="Prints a report that a run has written (setting report_dir, or frugal_alloc.report().to_json()); "
-        "the files of several ranks become one. TensorFlow's logs with a dump of its BFC allocator, and the memory "
-        "profiles of its profiler, are read, too.",
+        "the files of several ranks become one. TensorFlow's logs with a dump of its BFC allocator, or with memory "
+        "printed at each step, are read, too.",
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help="a report, or one of each rank of a run")
     parser.add_argument("--compare", metavar="OTHER", nargs="+", help="print what changed from FILE to this run")

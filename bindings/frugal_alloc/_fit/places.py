@@ -5,8 +5,6 @@ from __future__ import annotations
 import dataclasses
 import functools
 import os
-from collections.abc import Mapping
-from typing import Any
 
 from .. import _native
 from .._native.sites import Frame, Site
@@ -44,11 +42,6 @@ class Place:
     traits: tuple[str, ...]
     node: str  # of autograd's
     forward: int  # number of the site where that node was made; 0: not known
-
-    @classmethod
-    def from_fields(cls, fields: Mapping[str, Any]) -> Place:
-        where = fields["where"]
-        return cls(where and tuple(where), tuple(fields["traits"]), fields["node"], fields["forward"])
 
 
 def of(library: _native.Library) -> dict[int, Place]:

@@ -11,9 +11,8 @@ import sys
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
-from .. import _native
+from .. import _native, _shapes
 from . import places
 from .places import Place
 
@@ -25,7 +24,9 @@ _EVERY_SECONDS = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
-class ProcessRecord:
+class _Written:
+    """What the file says."""
+
     process: int
     rank: int
     program: str
@@ -40,6 +41,12 @@ class ProcessRecord:
     counted: Mapping[int, tuple[int, int]]
     guesses: tuple[str, ...]
     not_simulated: tuple[str, ...]
+
+
+@dataclasses.dataclass(frozen=True)
+class ProcessRecord(_Written):
+    """What the agent leaves behind of a process."""
+
     journal: Path
 
 
@@ -112,19 +119,18 @@ def refusal(folder: Path) -> str | None:
 
 
 def read_all(folder: Path) -> list[ProcessRecord]:
-    """In the order of ranks; of processes without one in that of their numbers."""
+    """In the order of ranks; of processes without one in that of their numbers.
+
+    Raises:
+        ValueError: one is damaged; the message is one line.
+    """
     found = [_read(file) for file in folder.glob("*.json")]
     return sorted(found, key=lambda record: (record.rank, record.process))
 
 
 def _read(file: Path) -> ProcessRecord:
-    fields: dict[str, Any] = json.loads(file.read_text())
-    fields["places"] = {int(number): Place.from_fields(place) for number, place in fields["places"].items()}
-    fields["counted"] = {int(gpu): tuple(counted) for gpu, counted in fields["counted"].items()}
-    for name in ("texts", "guesses", "not_simulated"):
-        fields[name] = tuple(fields[name])
-    fields["advice"] = tuple(map(tuple, fields["advice"]))
-    return ProcessRecord(journal=file.with_suffix(".journal"), **fields)
+    written = _shapes.read(_Written, json.loads(file.read_text()))
+    return ProcessRecord(**vars(written), journal=file.with_suffix(".journal"))
 
 
 def await_other_ranks(folder: str, environment: Mapping[str, str]) -> None:

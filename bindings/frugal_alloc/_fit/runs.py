@@ -86,7 +86,7 @@ def run(
 
     Raises:
         SimulationError: the program cannot be started.
-        NotFollowed: its PyTorch is not one that can be followed.
+        NotFollowed: its PyTorch is not one that can be followed, or what is left of it is damaged.
     """
     folder = Path(tempfile.mkdtemp(prefix="frugal_alloc_fit_"))
     try:
@@ -154,7 +154,10 @@ def _steps_told(folder: Path, advance: Callable[[int], None]) -> Iterator[None]:
 
 
 def _read(folder: Path, status: int, setup: Setup, beyond: str | None) -> Run:
-    records = tuple(process_record.read_all(folder))
+    try:
+        records = tuple(process_record.read_all(folder))
+    except ValueError as error:
+        raise NotFollowed(f"what was recorded of the program is damaged ({error}); start it again") from None
     ranks: list[RankPeaks] = []
     needed: list[int | None] = []
     ran_out = workspace = 0

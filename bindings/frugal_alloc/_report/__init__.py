@@ -2,5 +2,5 @@
 
 ``document.build`` makes a report as plain data, ``files.write`` writes it as JSON and as a page, and ``text`` writes it
 for a terminal. ``report.Report`` is the same for programs. Imports from ``_amounts``, ``_interruptions``, ``_native``,
-``_pages``, ``_program``, ``_tracking`` and ``_whole_files``.
+``_pages``, ``_program``, ``_shapes``, ``_tracking`` and ``_whole_files``.
 """

@@ -185,7 +185,7 @@ def _small(causes: list[Cause]) -> list[str]:
 
 
 def _per(verdict: dict[str, Any]) -> str:
-    """Where nothing tells epochs, as in TensorFlow's artefacts, each step counts as one."""
+    """Where nothing tells epochs, as in TensorFlow's logs, each step counts as one."""
     return "per step" if verdict["bytes_per_epoch"] == verdict["bytes_per_step"] else "per epoch"
 
 
@@ -195,7 +195,7 @@ def _where(verdict: dict[str, Any]) -> str:
             return f"on GPU {verdict['gpu']}"
         if verdict["pattern"] == "cuda_graph_per_shape":
             return f"in PyTorch's private pools on GPU {verdict['gpu']}"
-        # What TensorFlow's artefacts tell is an op, or a size of tensors.
+        # What TensorFlow's logs tell is an op, or a size of tensors.
         unknown = verdict["function"] or "no line is known"
         return f"in phase {verdict['phase']}" if verdict["phase"] else unknown
     function = verdict["function"]

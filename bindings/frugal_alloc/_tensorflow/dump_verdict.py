@@ -23,14 +23,9 @@ _DUMPS_FOR_TREND = 4
 _WATCHED_STEPS = 8
 _UNKNOWN = (
     "Whether memory grew with steps is not known: print the step and tf.config.experimental.get_memory_info('GPU:0') "
-    "with each, or profile a dozen."
+    "with each."
 )
-
-_ADVICE = {
-    "leak": "find what keeps a tensor of every step: a list or dict that outputs are added to (append float(loss), not "
-    "the tensor), a tf.function that is traced again with each call, summaries or metrics that are never reset",
-    "fragmentation": "set TF_GPU_ALLOCATOR=cuda_malloc_async, which joins free memory, or give all batches one shape",
-}
+_WHOLE_CHUNKS = "set TF_GPU_ALLOCATOR=cuda_malloc_async, which joins free memory, or give all batches one shape"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -53,7 +48,7 @@ def judge(report: dict[str, Any], dumps: list[Dump], steps: Steps, own_frame: in
         _leak_by_growth(last, steps) if steps.growth else _leak_by_steps(last, steps.count)
     )
     if leak:
-        report["verdicts"] = [{"advice": _ADVICE["leak"], "pattern": "tensor_of_each_step", **leak, "gpu": last.gpu}]
+        report["verdicts"] = [leak | {"gpu": last.gpu}]
     report["oom"] = _out_of_memory(report, last, leak, own_frame)
     if not leak and steps.told < _WATCHED_STEPS and len({dump.step for dump in dumps}) < _DUMPS_FOR_TREND:
         # One dump tells what was held, not since when.
@@ -205,6 +200,8 @@ def _verdict(
         "bytes_per_step": rate,
         "epochs": epochs,
         "confidence": confidence,
+        "pattern": printed_memory.PATTERN,
+        "advice": printed_memory.ADVICE,
     }
 
 
@@ -269,7 +266,7 @@ def _advice(verdict: str, dump: Dump, leak: dict[str, Any] | None) -> list[str]:
         many = f"{leak['blocks']:,} " if leak["blocks"] else ""
         return [f"mend the leak: {many}{leak['function']} are held, {rate} more with each step"]
     if verdict == "fragmentation":
-        return [_ADVICE["fragmentation"]]
+        return [_WHOLE_CHUNKS]
     (size, op), count = max(dump.held.items(), key=lambda item: item[0][0] * item[1], default=((0, ""), 0))
     if dump.limit_bytes and dump.requested_bytes > dump.limit_bytes:
         return ["this one tensor is larger than all that TensorFlow may take: a smaller batch, or smaller images"]

@@ -7,12 +7,13 @@ from typing import Any
 
 from .._trend import TREND_CONFIDENCE, median_slope, rank_confidence
 
-# As of a profile: two steps of warm-up are left out, and so many others show growth for sure.
+# Two steps of warm-up are left out, and so many others show growth for sure.
 _WARM_UP_STEPS, _SUSPECT_STEPS, _LEAK_STEPS = 2, 4, 6
 _LEAST_PART = 0.02
+PATTERN = "tensor_of_each_step"
 ADVICE = (
-    "profile a dozen steps (tf.profiler.experimental.start) and open the NAME.xplane.pb with frugal-alloc report: it "
-    "names the ops whose tensors are kept"
+    "find what keeps a tensor of every step: a list or dict that outputs are added to (append float(loss), not "
+    "the tensor), a tf.function that is traced again with each call, summaries or metrics that are never reset"
 )
 
 
@@ -68,6 +69,6 @@ def verdict(found: Growth) -> dict[str, Any]:
         "bytes_per_step": found.bytes_per_step,
         "epochs": found.steps,
         "confidence": found.confidence,
-        "pattern": "tensor_of_each_step",
+        "pattern": PATTERN,
         "advice": ADVICE,
     }

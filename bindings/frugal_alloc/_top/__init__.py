@@ -3,5 +3,5 @@
 ``sockets`` finds who publishes and asks them, ``answers`` brings an answer into form, ``picture`` puts all together,
 per process and per GPU. ``layout`` writes that as text, ``screen`` shows it again and again, ``exporter`` serves it to
 Prometheus. Processes publish by bindings/publishing. Imports from ``_amounts``, ``_messages``,
-``_prometheus_metrics`` and ``_report``.
+``_prometheus_metrics``, ``_report`` and ``_shapes``.
 """

@@ -2,62 +2,71 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
-from typing import Any, NamedTuple
+from typing import Annotated
 
+from .. import _shapes
 from .._messages import on_one_line
 from .._report.headline import KIND_NAMES, OOM_NAMES
 
 SCHEMA = "frugal_alloc.live"
 VERSION = 1
 
-_MOST_NUMBER = 1 << 63
 _MOST_TEXT = 2000
-_MOST_ROWS = 1024
+_MOST_ROWS = _shapes.at_most(1024)
+
+_Figure = Annotated[float, _shapes.between(0)]
+_Size = Annotated[int, _shapes.between(0)]
+# With nothing in it that steers a terminal, or that makes it read in another order.
+_Text = Annotated[str, lambda text: on_one_line(text[:_MOST_TEXT])]
 
 
 class BadAnswer(ValueError):
     """It is no answer of a process that publishes; the message is one line."""
 
 
-class Gpu(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Gpu:
     """One GPU of a process; sizes in bytes."""
 
-    gpu: int  # as the process numbers it
-    name: str
-    uuid: str
-    total_bytes: int | None
-    free_bytes: int | None
-    limit_bytes: int
-    in_use_bytes: int
-    held_bytes: int
-    waste_bytes: int
-    peak_in_use_bytes: int
-    stitches: int
-    out_of_memory_errors: int
-    last_out_of_memory: str | None
+    gpu: _Size  # as the process numbers it
+    name: _Text
+    uuid: _Text
+    total_bytes: _Size | None
+    free_bytes: _Size | None
+    limit_bytes: _Size
+    in_use_bytes: _Size
+    held_bytes: _Size
+    waste_bytes: _Size
+    peak_in_use_bytes: _Size
+    stitches: _Size
+    out_of_memory_errors: _Size
+    last_out_of_memory: Annotated[str, _shapes.among(OOM_NAMES)] | None = None
 
 
-class Verdict(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Verdict:
     """What leaks or grows."""
 
-    kind: str
-    gpu: int
-    bytes_per_epoch: float
-    text: str
+    kind: Annotated[str, _shapes.among(KIND_NAMES)]
+    gpu: _Size
+    bytes_per_epoch: _Figure
+    text: _Text
 
 
-class Answer(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Answer:
     """What a process tells of itself."""
 
-    age_seconds: float
-    command: tuple[str, ...]
+    age_seconds: _Figure
+    command: Annotated[tuple[_Text, ...], _MOST_ROWS]
     simulated: bool
-    node: str
+    node: _Text
     tracking: bool
-    epochs: int
-    gpus: tuple[Gpu, ...]
-    verdicts: tuple[Verdict, ...]
+    epochs: _Size
+    gpus: Annotated[tuple[Gpu, ...], _MOST_ROWS]
+    verdicts: Annotated[tuple[Verdict, ...], _MOST_ROWS]
 
 
 def parse(text: bytes) -> Answer:
@@ -74,88 +83,13 @@ def parse(text: bytes) -> Answer:
         raise BadAnswer("its answer is not frugal_alloc's")
     if value.get("version") != VERSION:
         raise BadAnswer("it answers as another version of frugal_alloc does: use the frugal-alloc of its environment")
-    return Answer(
-        _number(value, "age_seconds"),
-        tuple(_line(one) for one in _rows(value, "command")),
-        _flag(value, "simulated"),
-        _text(value, "node"),
-        _flag(value, "tracking"),
-        _size(value, "epochs"),
-        tuple(_gpu(row) for row in _rows(value, "gpus")),
-        tuple(_verdict(row) for row in _rows(value, "verdicts")),
-    )
+    try:
+        return _shapes.read(Answer, value)
+    except _shapes.Misshapen as error:
+        raise BadAnswer(f"its answer is damaged: {error}") from None
 
 
 def _parse_int(digits: str) -> int:
     if len(digits) > 20:
         raise ValueError("no figure has so many digits")
     return int(digits)
-
-
-def _gpu(row: Any) -> Gpu:
-    verdict = row.get("last_out_of_memory") if isinstance(row, dict) else None
-    if verdict is not None and verdict not in OOM_NAMES:
-        raise BadAnswer("its answer has a verdict that is none")
-    return Gpu(
-        _size(row, "gpu"),
-        _text(row, "name"),
-        _text(row, "uuid"),
-        _size(row, "total_bytes") if _of(row, "total_bytes") is not None else None,
-        _size(row, "free_bytes") if _of(row, "free_bytes") is not None else None,
-        _size(row, "limit_bytes"),
-        _size(row, "in_use_bytes"),
-        _size(row, "held_bytes"),
-        _size(row, "waste_bytes"),
-        _size(row, "peak_in_use_bytes"),
-        _size(row, "stitches"),
-        _size(row, "out_of_memory_errors"),
-        verdict,
-    )
-
-
-def _verdict(row: Any) -> Verdict:
-    if (kind := _text(row, "kind")) not in KIND_NAMES:
-        raise BadAnswer("its answer has a verdict that is none")
-    return Verdict(kind, _size(row, "gpu"), _number(row, "bytes_per_epoch"), _text(row, "text"))
-
-
-def _of(row: Any, key: str) -> Any:
-    if not isinstance(row, dict) or key not in row:
-        raise BadAnswer(f"its answer has no {key}")
-    return row[key]
-
-
-def _number(row: Any, key: str) -> float:
-    value = _of(row, key)
-    if not isinstance(value, (int, float)) or isinstance(value, bool) or not 0 <= value < _MOST_NUMBER:
-        raise BadAnswer(f"its answer's {key} is no figure")
-    return value
-
-
-def _size(row: Any, key: str) -> int:
-    if not isinstance(value := _number(row, key), int):
-        raise BadAnswer(f"its answer's {key} is no whole number")
-    return value
-
-
-def _flag(row: Any, key: str) -> bool:
-    if not isinstance(value := _of(row, key), bool):
-        raise BadAnswer(f"its answer's {key} is neither true nor false")
-    return value
-
-
-def _rows(row: Any, key: str) -> list[Any]:
-    if not isinstance(value := _of(row, key), list) or len(value) > _MOST_ROWS:
-        raise BadAnswer(f"its answer's {key} is no list")
-    return value
-
-
-def _text(row: Any, key: str) -> str:
-    return _line(_of(row, key))
-
-
-def _line(value: Any) -> str:
-    """The text with nothing in it that steers a terminal, or that makes it read in another order."""
-    if not isinstance(value, str):
-        raise BadAnswer("its answer has something in the place of a text")
-    return on_one_line(value[:_MOST_TEXT])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import os
 from typing import Any
@@ -43,8 +44,8 @@ def _process(seen: sockets.Process) -> dict[str, Any]:
         "node": answer.node,
         "tracking": answer.tracking,
         "epochs": answer.epochs,
-        "gpus": [gpu._asdict() for gpu in answer.gpus],
-        "verdicts": [verdict._asdict() for verdict in answer.verdicts],
+        "gpus": [dataclasses.asdict(gpu) for gpu in answer.gpus],
+        "verdicts": [dataclasses.asdict(verdict) for verdict in answer.verdicts],
     }
 
 

@@ -1,11 +1,8 @@
-"""Records this folder's logs and profiles; see README.md. Run one scenario at a time: record.py SCENARIO [FOLDER]."""
+"""Records this folder's logs of a small network; see README.md. Run one scenario at a time: record.py SCENARIO."""
 
 from __future__ import annotations
 
-import glob
-import gzip
 import sys
-from pathlib import Path
 
 import tensorflow as tf
 
@@ -77,32 +74,7 @@ def fragmentation() -> None:
     print(float(tf.reduce_sum(tf.zeros([20 * side], tf.float32))), len(held))
 
 
-def profile(leak: bool) -> None:
-    weights, kept = make_model(), []
-    folder = sys.argv[2]
-    tf.profiler.experimental.start(folder)
-    for step in range(12):
-        with tf.profiler.experimental.Trace("train", step_num=step, _r=1):
-            _, features = train_step(weights, batch())
-            if leak:
-                kept.append(features)
-    tf.profiler.experimental.stop()
-    from tensorflow.python.profiler.internal import _pywrap_profiler_plugin
-
-    files = glob.glob(f"{folder}/**/*.xplane.pb", recursive=True)
-    data, _ = _pywrap_profiler_plugin.xspace_to_tools_data(files, "memory_profile")
-    name = f"memory_profile_{'growing' if leak else 'healthy'}.json.gz"
-    Path(folder, name).write_bytes(gzip.compress(data, mtime=0))
-
-
-SCENARIOS = {
-    "growing": growing,
-    "retried": retried,
-    "too_big": too_big,
-    "fragmentation": fragmentation,
-    "profile_growing": lambda: profile(True),
-    "profile_healthy": lambda: profile(False),
-}
+SCENARIOS = {one.__name__: one for one in (growing, retried, too_big, fragmentation)}
 
 if __name__ == "__main__":
     tf.random.set_seed(1)
