@@ -74,11 +74,11 @@ TEST_F(ExportsTest, FunctionsThatAreNotSimulatedAreNamedOnce) {
     return Find(library, name, static_cast<int (*)()>(nullptr))();
   };
   EXPECT_STREQ(DRIVER(frugal_sim_unsupported_functions)(), "");
-  EXPECT_EQ(call(Driver(), "cuArrayCreate_v2"), CUDA_ERROR_NOT_SUPPORTED);
-  EXPECT_EQ(call(Runtime(), "cudaMallocArray"), cudaErrorNotSupported);
-  EXPECT_EQ(call(Driver(), "cuArrayCreate_v2"), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(call(Driver(), "cuMulticastCreate"), CUDA_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(call(Runtime(), "cudaLibraryUnload"), cudaErrorNotSupported);
+  EXPECT_EQ(call(Driver(), "cuMulticastCreate"), CUDA_ERROR_NOT_SUPPORTED);
   EXPECT_EQ(call(Driver(), "cuGetExportTable"), CUDA_ERROR_NOT_SUPPORTED);
-  EXPECT_STREQ(DRIVER(frugal_sim_unsupported_functions)(), "cuArrayCreate_v2 cudaMallocArray");
+  EXPECT_STREQ(DRIVER(frugal_sim_unsupported_functions)(), "cuMulticastCreate cudaLibraryUnload");
 }
 
 }  // namespace

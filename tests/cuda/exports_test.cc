@@ -338,7 +338,7 @@ TEST_F(ExportsTest, EntryPointsAreThoseOfTheDriver) {
 }
 
 TEST_F(ExportsTest, FunctionThatIsNotSimulatedSaysSo) {
-  EXPECT_EQ(RUNTIME(cudaMallocMipmappedArray)(nullptr, nullptr, {}, 0, 0), cudaErrorNotSupported);
+  EXPECT_EQ(RUNTIME(cudaLibraryUnload)(nullptr), cudaErrorNotSupported);
   EXPECT_EQ(DRIVER(cuMulticastCreate)(nullptr, nullptr), CUDA_ERROR_NOT_SUPPORTED);
 }
 

@@ -122,13 +122,13 @@ def test_function_that_is_not_simulated_is_named_or_ends_the_process():
 import ctypes
 control = ctypes.CDLL("libcudart.so.13")
 control.frugal_sim_unsupported_functions.restype = ctypes.c_char_p
-print(control.cudaMallocArray(), ctypes.CDLL("libcublas.so.13").cublasXtCreate(None), flush=True)
+print(control.cudaLibraryUnload(), ctypes.CDLL("libcublas.so.13").cublasGetVectorAsync(None), flush=True)
 print(control.frugal_sim_unsupported_functions().decode())
 """
-    assert run_well(program, ModelledMachine()) == "801 15\ncudaMallocArray cublasXtCreate\n"
+    assert run_well(program, ModelledMachine()) == "801 15\ncudaLibraryUnload cublasGetVectorAsync\n"
     done = run(program, ModelledMachine(ends_unsupported=True))
     assert (done.returncode, done.stdout) == (UNSUPPORTED, "")
-    assert done.stderr == "frugal simulated GPU: the program called cudaMallocArray, which is not simulated\n"
+    assert done.stderr == "frugal simulated GPU: the program called cudaLibraryUnload, which is not simulated\n"
 
 
 def test_machine_that_keeps_nothing_computes_no_values():

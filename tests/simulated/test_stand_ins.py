@@ -271,12 +271,17 @@ def test_libraries_work_on_the_stream_that_captures() -> None:
 
 
 def test_what_is_not_simulated_says_so() -> None:
-    code = "import ctypes; print(ctypes.CDLL('libcublas.so.13').cublasXtCreate(None))"
+    code = "import ctypes; print(ctypes.CDLL('libcublas.so.13').cublasGetVectorAsync(None))"
     done = subprocess.run(
         [sys.executable, "-c", code], env=os.environ | {"FRUGAL_SIM_VERBOSE": "1"}, capture_output=True, text=True
     )
     assert done.stdout == "15\n"  # CUBLAS_STATUS_NOT_SUPPORTED
-    assert "cublasXtCreate is not simulated" in done.stderr
+    assert "cublasGetVectorAsync is not simulated" in done.stderr
+
+
+def test_what_no_program_refers_to_is_not_there() -> None:
+    assert not hasattr(ctypes.CDLL("libcublas.so.13"), "cublasXtCreate")
+    assert not hasattr(ctypes.CDLL("libcudart.so.13"), "cudaMallocArray")
 
 
 def test_refused_launch_is_an_error_of_the_library() -> None:

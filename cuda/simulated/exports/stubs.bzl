@@ -5,7 +5,8 @@ load("@rules_cc//cc:defs.bzl", "cc_library")
 def stubs(name, symbols):
     """A library with a weak function for each symbol of a list, one a line, that answers "not supported".
 
-    Weak, so that a function that is simulated takes its place without being struck off the list.
+    Weak, so that a function that is simulated takes its place without being struck off the list. Lines that begin
+    with # are comments.
     """
     native.genrule(
         name = name + "_source",
@@ -13,7 +14,7 @@ def stubs(name, symbols):
         outs = [name + ".c"],
         cmd = """
             { echo '#include "cuda/simulated/exports/unsupported.h"'
-              sed 's/.*/__attribute__((weak)) int &(void) { return frugal_sim_unsupported("&"); }/' $<
+              sed '/^#/d; s/.*/__attribute__((weak)) int &(void) { return frugal_sim_unsupported("&"); }/' $<
             } > $@""",
     )
     cc_library(
