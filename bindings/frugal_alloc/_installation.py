@@ -12,8 +12,6 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from ._messages import Refused
-
 LIBRARIES = Path(__file__).resolve().parent / "_lib"
 OLDEST_PYTHON = (3, 10)  # requires-python of pyproject.toml
 # What there are libraries for, as the kernel names it, and the number that the head of a library (ELF) has for it.
@@ -30,7 +28,7 @@ _CLASS_HEADERS = (
 )
 
 
-class MissingPart(Refused):
+class MissingPart(Exception):
     """Something that is needed is not installed; the message says what, and what to do."""
 
 

@@ -11,7 +11,7 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
-from .. import __version__
+from .. import __version__, _installation
 from .._arguments import INTERRUPTED, Parser, refuse
 from .._messages import Refused
 
@@ -67,15 +67,13 @@ def _carry_out(name: str, arguments: list[str]) -> int:
     command = _COMMANDS[name]
 
     def call() -> int:
-        from .. import _installation
-
         if not set(arguments[:1]) & {"-h", "--help"}:
             _installation.check_platform()
         return getattr(importlib.import_module(f".{command.module}", __package__), command.function)(arguments)
 
     try:
         return _with_whole_output(name, call) if command.prints else call()
-    except Refused as error:
+    except (Refused, _installation.MissingPart) as error:
         return refuse(f"frugal-alloc {name}", error)
 
 
