@@ -10,8 +10,8 @@
 #include <vector>
 
 #include "cuda/simulated/libraries/nccl_call.h"
-#include "cuda/simulated/libraries/nccl_error.h"
 #include "cuda/simulated/libraries/nccl_group.h"
+#include "cuda/simulated/libraries/nccl_host.h"
 #include "gtest/gtest.h"
 
 namespace frugal::sim::nccl {
@@ -23,7 +23,7 @@ using Numbers = std::vector<int32_t>;
 class NcclCommunicatorTest : public testing::Test {
  protected:
   explicit NcclCommunicatorTest(int size = 3) {
-    const std::string name = Exchange::NewName();
+    const std::string name = NewName();
     for (int rank = 0; rank < size; ++rank) ranks_.push_back(Communicator::Join({name, rank, size, 0}, nullptr));
     for (const auto& rank : ranks_) EXPECT_EQ(rank->WaitForEverybody(), kSuccess);
   }
@@ -108,8 +108,8 @@ TEST_F(NcclCommunicatorTest, InPlaceIsAsGood) {
   EXPECT_EQ(all, std::vector<Numbers>(3, {1, 1, 2, 2, 3, 3}));
 }
 
-TEST_F(NcclCommunicatorTest, MoreThanARingGoesThrough) {
-  constexpr size_t kCount = Exchange::kRing / sizeof(int32_t) + 100'003;
+TEST_F(NcclCommunicatorTest, MoreThanATrackHoldsGoesThrough) {
+  constexpr size_t kCount = Exchange::kSlots * Exchange::kSlot / sizeof(int32_t) + 100'003;
   std::vector<Numbers> all(3, Numbers(kCount));
   for (int rank = 0; rank < 3; ++rank) std::iota(all[rank].begin(), all[rank].end(), rank);
   std::vector<Call> calls;
@@ -120,6 +120,67 @@ TEST_F(NcclCommunicatorTest, MoreThanARingGoesThrough) {
   }
   EXPECT_EQ(all[0], all[1]);
   EXPECT_EQ(all[0], all[2]);
+}
+
+TEST_F(NcclCommunicatorTest, PartsOfSeveralMessagesGoThrough) {
+  constexpr size_t kCount = 2 * Exchange::kPiece / sizeof(int32_t) + 7;
+  std::vector<Numbers> all(3, Numbers(3 * kCount));
+  for (int rank = 0; rank < 3; ++rank) std::iota(all[rank].begin(), all[rank].end(), 1000 * rank);
+  std::vector<Numbers> swapped(3, Numbers(3 * kCount));
+  ASSERT_EQ(MoveAll(Kind::kAllToAll, all, &swapped, kCount), kSuccess);
+  std::vector<Numbers> scattered(3, Numbers(kCount));
+  ASSERT_EQ(MoveAll(Kind::kScatter, all, &scattered, kCount, /*peer=*/2), kSuccess);
+  std::vector<Call> calls;  // In place.
+  for (int rank = 0; rank < 3; ++rank) calls.push_back(Make(Kind::kReduceScatter, rank, all[rank], &all[rank], kCount));
+  for (int rank = 0; rank < 3; ++rank) calls[rank].receive = all[rank].data() + static_cast<size_t>(rank) * kCount;
+  ASSERT_EQ(MoveData(calls), kSuccess);
+  for (size_t i = 0; i < 3 * kCount; ++i) {
+    const size_t part = i / kCount;
+    ASSERT_EQ(all[part][i], static_cast<int32_t>(3 * i + 3000));
+    for (size_t rank = 0; rank < 3; ++rank) {
+      ASSERT_EQ(swapped[rank][i], static_cast<int32_t>(1000 * part + rank * kCount + i % kCount));
+    }
+    ASSERT_EQ(scattered[part][i % kCount], static_cast<int32_t>(2000 + i));
+  }
+}
+
+TEST_F(NcclCommunicatorTest, RanksThatSendMoreThanATrackHoldsToEachOtherInAGroup) {
+  constexpr size_t kCount = Exchange::kSlots * Exchange::kSlot / sizeof(int32_t) + 11;
+  std::vector<Numbers> received(2, Numbers(kCount));
+  std::vector<std::thread> threads;
+  for (int rank = 0; rank < 2; ++rank) {
+    threads.emplace_back([&, rank] {
+      const Numbers own(kCount, rank + 5);
+      const std::vector<Call> calls = {Make(Kind::kSend, rank, own, nullptr, kCount, 1 - rank),
+                                       Make(Kind::kReceive, rank, {}, &received[rank], kCount, 1 - rank)};
+      EXPECT_EQ(MoveData(calls), kSuccess);
+    });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(received, (std::vector<Numbers>{Numbers(kCount, 6), Numbers(kCount, 5)}));
+}
+
+TEST_F(NcclCommunicatorTest, OrderOfPairsAndCollectivesInAGroupDoesNotMatter) {
+  std::vector<Numbers> sums(3, Numbers(6));
+  Numbers received(6);
+  std::vector<std::vector<Call>> groups(3);
+  for (int rank = 0; rank < 3; ++rank) groups[rank] = {Make(Kind::kAllReduce, rank, kSix[rank], &sums[rank], 6)};
+  groups[0].push_back(Make(Kind::kSend, 0, kSix[0], nullptr, 6, /*peer=*/1));
+  groups[1].insert(groups[1].begin(), Make(Kind::kReceive, 1, {}, &received, 6, /*peer=*/0));
+  std::vector<std::thread> threads;
+  for (const std::vector<Call>& group : groups) {
+    threads.emplace_back([&group] { EXPECT_EQ(MoveData(group), kSuccess); });
+  }
+  for (std::thread& thread : threads) thread.join();
+  EXPECT_EQ(sums, std::vector<Numbers>(3, {30, 33, 36, 39, 42, 45}));
+  EXPECT_EQ(received, kSix[0]);
+}
+
+TEST_F(NcclCommunicatorTest, RootsThatDifferAreRefused) {
+  std::vector<Numbers> all = kSix;
+  const std::vector<Call> calls = {Make(Kind::kBroadcast, 0, all[0], &all[0], 6, /*peer=*/1),
+                                   Make(Kind::kBroadcast, 1, all[1], &all[1], 6, /*peer=*/0)};
+  EXPECT_EQ(MoveData(calls), kInvalidUsage);
 }
 
 TEST_F(NcclCommunicatorTest, FactorOfEachRankComesBeforeTheSum) {
@@ -197,6 +258,22 @@ TEST_F(NcclCommunicatorTest, RankThatHasLeftIsAnErrorOfWhoWaitsForIt) {
   EXPECT_EQ(MoveData({Make(Kind::kReceive, 1, {}, &received, 6, /*peer=*/0)}), kSuccess) << "it is not needed";
   EXPECT_EQ(MoveData({Make(Kind::kReceive, 1, {}, &received, 6, /*peer=*/2)}), kRemoteError);
   EXPECT_NE(std::string(LastError()).find("rank 2 of 3 has ended"), std::string::npos);
+}
+
+TEST_F(NcclCommunicatorTest, RankThatHasItsPartMayLeaveBeforeOthersHaveTheirs) {
+  constexpr size_t kCount = Exchange::kSlots / 2 * Exchange::kPiece / sizeof(int32_t);
+  const Numbers parts(3 * kCount, 4);
+  Numbers own(kCount);
+  std::vector<Numbers> others(2, Numbers(kCount));
+  std::thread root([&] { EXPECT_EQ(MoveData({Make(Kind::kScatter, 0, parts, &own, kCount)}), kSuccess); });
+  EXPECT_EQ(MoveData({Make(Kind::kScatter, 1, {}, others.data(), kCount)}), kSuccess);
+  ranks_[1]->End();
+  ranks_[1].reset();
+  std::this_thread::sleep_for(3 * Waiting::kBetweenLooks);
+  EXPECT_EQ(MoveData({Make(Kind::kScatter, 2, {}, &others[1], kCount)}), kSuccess);
+  root.join();
+  EXPECT_EQ(others, std::vector<Numbers>(2, Numbers(kCount, 4)));
+  ranks_.erase(ranks_.begin() + 1);
 }
 
 TEST_F(NcclCommunicatorTest, AbortEndsAWait) {

@@ -11,11 +11,14 @@
 #include <string>
 #include <vector>
 
+#include "cuda/simulated/libraries/nccl_host.h"
 #include "gtest/gtest.h"
 
 namespace frugal::sim::nccl {
 namespace {
 
+using Label = Exchange::Label;
+using Step = Exchange::Step;
 using Track = Exchange::Track;
 
 std::unique_ptr<Exchange> Join(const std::string& name, int rank, int size, uint64_t gpu = 0) {
@@ -26,27 +29,25 @@ std::unique_ptr<Exchange> Join(const std::string& name, int rank, int size, uint
 }
 
 std::vector<std::unique_ptr<Exchange>> JoinAll(int size) {
-  const std::string name = Exchange::NewName();
+  const std::string name = NewName();
   std::vector<std::unique_ptr<Exchange>> ranks;
   for (int rank = 0; rank < size; ++rank) ranks.push_back(Join(name, rank, size));
   return ranks;
 }
 
-int64_t WriteText(Exchange& exchange, int reader, const std::string& text) {
-  return exchange.Write(reader, text.data(), text.size());
+Step PostText(Exchange& exchange, int reader, const std::string& text) {
+  return exchange.Post(reader, {1, text.size()}, text.data(), text.size());
 }
 
-std::string ReadText(Exchange& exchange, int writer, Track track, size_t most) {
-  std::string text(most, '?');
-  const int64_t got = exchange.Read(writer, track, text.data(), text.size());
-  text.resize(got < 0 ? 0 : static_cast<size_t>(got));
-  return text;
+// The next message, which has `size` bytes; nothing if it is not there.
+std::string TakeText(Exchange& exchange, int writer, Track track, size_t size) {
+  std::string text(size, '?');
+  Label label{1, size};
+  return exchange.Take(writer, track, &label, text.data(), size) == Step::kMade ? text : "";
 }
-
-TEST(NcclExchangeTest, NamesDiffer) { EXPECT_NE(Exchange::NewName(), Exchange::NewName()); }
 
 TEST(NcclExchangeTest, FileHasNoNameOnceAllHaveJoined) {
-  const std::string name = Exchange::NewName();
+  const std::string name = NewName();
   const std::unique_ptr<Exchange> first = Join(name, 0, 2);
   EXPECT_FALSE(first->HasEverybody());
   EXPECT_TRUE(std::filesystem::exists(Exchange::FileOf(name)));
@@ -56,7 +57,7 @@ TEST(NcclExchangeTest, FileHasNoNameOnceAllHaveJoined) {
 }
 
 TEST(NcclExchangeTest, RankIsThereOnce) {
-  const std::string name = Exchange::NewName();
+  const std::string name = NewName();
   const std::unique_ptr<Exchange> first = Join(name, 0, 2);
   std::string problem;
   EXPECT_EQ(Exchange::Join(name, 0, 2, 0, &problem), nullptr);
@@ -65,67 +66,91 @@ TEST(NcclExchangeTest, RankIsThereOnce) {
   EXPECT_TRUE(first->HasEverybody());
 }
 
-TEST(NcclExchangeTest, AllReadWhatOneWrites) {
+TEST(NcclExchangeTest, AllTakeWhatOnePosts) {
   const auto ranks = JoinAll(3);
-  EXPECT_EQ(WriteText(*ranks[0], Exchange::kEverybody, "hello"), 5);
-  EXPECT_EQ(ReadText(*ranks[1], 0, Track::kOfAll, 3), "hel");
-  EXPECT_EQ(ReadText(*ranks[1], 0, Track::kOfAll, 9), "lo");
-  EXPECT_EQ(ReadText(*ranks[2], 0, Track::kOfAll, 9), "hello");
-  EXPECT_EQ(ReadText(*ranks[2], 0, Track::kOfAll, 9), "");
+  EXPECT_EQ(PostText(*ranks[0], Exchange::kEverybody, "hel"), Step::kMade);
+  EXPECT_EQ(PostText(*ranks[0], Exchange::kEverybody, "lo"), Step::kMade);
+  for (int reader = 1; reader < 3; ++reader) {
+    EXPECT_EQ(TakeText(*ranks[reader], 0, Track::kOfAll, 3), "hel");
+    EXPECT_EQ(TakeText(*ranks[reader], 0, Track::kOfAll, 2), "lo");
+    EXPECT_EQ(TakeText(*ranks[reader], 0, Track::kOfAll, 2), "");
+  }
 }
 
 TEST(NcclExchangeTest, PairsDoNotMixWithAllOrEachOther) {
   const auto ranks = JoinAll(3);
-  WriteText(*ranks[0], 1, "for 1");
-  WriteText(*ranks[0], 2, "for 2");
-  WriteText(*ranks[0], Exchange::kEverybody, "for all");
-  WriteText(*ranks[2], 1, "of 2");
-  WriteText(*ranks[1], 1, "own");
-  EXPECT_EQ(ReadText(*ranks[1], 0, Track::kOfPair, 9), "for 1");
-  EXPECT_EQ(ReadText(*ranks[2], 0, Track::kOfPair, 9), "for 2");
-  EXPECT_EQ(ReadText(*ranks[1], 2, Track::kOfPair, 9), "of 2");
-  EXPECT_EQ(ReadText(*ranks[1], 1, Track::kOfPair, 9), "own");
-  EXPECT_EQ(ReadText(*ranks[1], 0, Track::kOfAll, 9), "for all");
+  PostText(*ranks[0], 1, "for 1");
+  PostText(*ranks[0], 2, "for 2");
+  PostText(*ranks[0], Exchange::kEverybody, "for all");
+  PostText(*ranks[2], 1, "of 2");
+  PostText(*ranks[1], 1, "own");
+  EXPECT_EQ(TakeText(*ranks[1], 0, Track::kOfPair, 5), "for 1");
+  EXPECT_EQ(TakeText(*ranks[2], 0, Track::kOfPair, 5), "for 2");
+  EXPECT_EQ(TakeText(*ranks[1], 2, Track::kOfPair, 4), "of 2");
+  EXPECT_EQ(TakeText(*ranks[1], 1, Track::kOfPair, 3), "own");
+  EXPECT_EQ(TakeText(*ranks[1], 0, Track::kOfAll, 7), "for all");
 }
 
-TEST(NcclExchangeTest, WriterIsAheadByOneRingAtMost) {
-  const auto ranks = JoinAll(3);
-  const std::vector<char> data(Exchange::kRing + 1, 'x');
-  EXPECT_EQ(ranks[0]->Write(Exchange::kEverybody, data.data(), data.size()), Exchange::kRing);
-  EXPECT_EQ(WriteText(*ranks[0], Exchange::kEverybody, "more"), 0);
-  ranks[1]->Skip(0, Track::kOfAll, Exchange::kRing);
-  EXPECT_EQ(WriteText(*ranks[0], Exchange::kEverybody, "more"), 0) << "rank 2 has not read";
-  ranks[2]->Skip(0, Track::kOfAll, Exchange::kRing);
-  EXPECT_EQ(WriteText(*ranks[0], Exchange::kEverybody, "more"), 4);
-  EXPECT_EQ(ReadText(*ranks[1], 0, Track::kOfAll, 9), "more");
-}
-
-TEST(NcclExchangeTest, StreamGoesRoundTheRing) {
+TEST(NcclExchangeTest, MessageWithAnotherLabelStaysAndIsNamed) {
   const auto ranks = JoinAll(2);
-  std::vector<char> data(Exchange::kRing / 4 * 3);
+  ASSERT_EQ(ranks[0]->Post(1, {7, 40}, "four", 4), Step::kMade);
+  std::string text = "????";
+  Label label{7, 41};
+  EXPECT_EQ(ranks[1]->Take(0, Track::kOfPair, &label, text.data(), 4), Step::kOtherLabel);
+  EXPECT_EQ(text, "????");
+  EXPECT_EQ(label, (Label{7, 40}));
+  EXPECT_EQ(ranks[1]->Take(0, Track::kOfPair, &label, text.data(), 4), Step::kMade);
+  EXPECT_EQ(text, "four");
+}
+
+TEST(NcclExchangeTest, WriterIsAheadByTheSlotsAtMost) {
+  const auto ranks = JoinAll(3);
+  for (uint64_t i = 0; i < Exchange::kSlots; ++i) {
+    EXPECT_FALSE(ranks[0]->IsFull(1, Track::kOfAll));
+    ASSERT_EQ(PostText(*ranks[0], Exchange::kEverybody, "x"), Step::kMade);
+  }
+  EXPECT_EQ(PostText(*ranks[0], Exchange::kEverybody, "more"), Step::kNotYet);
+  ranks[1]->Skip(0, Track::kOfAll, Exchange::kSlots);
+  EXPECT_FALSE(ranks[0]->IsFull(1, Track::kOfAll));
+  EXPECT_TRUE(ranks[0]->IsFull(2, Track::kOfAll));
+  EXPECT_EQ(PostText(*ranks[0], Exchange::kEverybody, "more"), Step::kNotYet) << "rank 2 has not taken one";
+  ranks[2]->Skip(0, Track::kOfAll, 1);
+  EXPECT_EQ(PostText(*ranks[0], Exchange::kEverybody, "more"), Step::kMade);
+  EXPECT_EQ(TakeText(*ranks[1], 0, Track::kOfAll, 4), "more");
+}
+
+TEST(NcclExchangeTest, SlotsAreUsedAgain) {
+  const auto ranks = JoinAll(2);
+  std::vector<char> data(Exchange::kPiece);
   std::vector<char> got(data.size());
-  for (int round = 0; round < 4; ++round) {
-    for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7 + static_cast<size_t>(round));
-    ASSERT_EQ(ranks[0]->Write(1, data.data(), data.size()), static_cast<int64_t>(data.size()));
-    ASSERT_EQ(ranks[1]->Read(0, Track::kOfPair, got.data(), got.size()), static_cast<int64_t>(got.size()));
-    ASSERT_EQ(got, data) << "round " << round;
+  Label label{1, data.size()};
+  for (uint64_t message = 0; message < 2 * Exchange::kSlots + 3; ++message) {
+    for (size_t i = 0; i < data.size(); ++i) data[i] = static_cast<char>(i * 7 + message);
+    ASSERT_EQ(ranks[0]->Post(1, label, data.data(), data.size()), Step::kMade);
+    ASSERT_EQ(ranks[1]->Take(0, Track::kOfPair, &label, got.data(), got.size()), Step::kMade);
+    ASSERT_EQ(got, data) << "message " << message;
   }
 }
 
-TEST(NcclExchangeTest, ReaderMayPassOverWhatIsNotWrittenYet) {
+TEST(NcclExchangeTest, ReaderMayPassOverWhatIsNotPostedYet) {
   const auto ranks = JoinAll(2);
-  ranks[1]->Skip(0, Track::kOfAll, 3);
-  WriteText(*ranks[0], Exchange::kEverybody, "abcdef");
-  EXPECT_EQ(ReadText(*ranks[1], 0, Track::kOfAll, 9), "def");
+  ranks[1]->Skip(0, Track::kOfAll, 1);
+  PostText(*ranks[0], Exchange::kEverybody, "abc");
+  EXPECT_EQ(TakeText(*ranks[1], 0, Track::kOfAll, 3), "");
+  PostText(*ranks[0], Exchange::kEverybody, "def");
+  EXPECT_EQ(TakeText(*ranks[1], 0, Track::kOfAll, 3), "def");
 }
 
 TEST(NcclExchangeTest, MemoryThatDoesNotExistIsRefused) {
   const auto ranks = JoinAll(2);
-  EXPECT_EQ(ranks[0]->Write(1, nullptr, 8), -1);
+  Label label{1, 8};
+  EXPECT_EQ(ranks[0]->Post(1, label, nullptr, 8), Step::kRefusedBySystem);
+  ASSERT_EQ(PostText(*ranks[0], 1, "12345678"), Step::kMade);
+  EXPECT_EQ(ranks[1]->Take(0, Track::kOfPair, &label, nullptr, 8), Step::kRefusedBySystem);
 }
 
 TEST(NcclExchangeTest, RanksWithOneGpuFindEachOther) {
-  const std::string name = Exchange::NewName();
+  const std::string name = NewName();
   const std::unique_ptr<Exchange> first = Join(name, 0, 3, 5);
   const std::unique_ptr<Exchange> second = Join(name, 1, 3, 6);
   EXPECT_EQ(first->RankWithSameGpu(), -1);
@@ -134,17 +159,17 @@ TEST(NcclExchangeTest, RanksWithOneGpuFindEachOther) {
   EXPECT_EQ(second->RankWithSameGpu(), -1);
 }
 
-TEST(NcclExchangeTest, RankThatLeavesIsGoneAndWhatItWroteIsNot) {
+TEST(NcclExchangeTest, RankThatLeavesIsGoneAndWhatItPostedIsNot) {
   auto ranks = JoinAll(2);
-  WriteText(*ranks[0], 1, "bye");
+  PostText(*ranks[0], 1, "bye");
   EXPECT_FALSE(ranks[1]->IsGone(0));
   ranks[0].reset();
   EXPECT_TRUE(ranks[1]->IsGone(0));
-  EXPECT_EQ(ReadText(*ranks[1], 0, Track::kOfPair, 9), "bye");
+  EXPECT_EQ(TakeText(*ranks[1], 0, Track::kOfPair, 3), "bye");
 }
 
 TEST(NcclExchangeTest, ProcessThatEndsWithoutAWordIsGone) {
-  const std::string name = Exchange::NewName();
+  const std::string name = NewName();
   const std::unique_ptr<Exchange> first = Join(name, 0, 2);
   const pid_t child = fork();
   if (child == 0) {
@@ -165,16 +190,16 @@ TEST(NcclExchangeTest, ProcessThatEndsWithoutAWordIsGone) {
 TEST(NcclExchangeTest, EveryStepIsAnEvent) {
   const auto ranks = JoinAll(2);
   const uint32_t before = ranks[1]->events();
-  WriteText(*ranks[0], 1, "x");
+  PostText(*ranks[0], 1, "x");
   EXPECT_NE(ranks[1]->events(), before);
   ranks[1]->Wait(before, std::chrono::minutes(10));  // It has happened, so this does not wait.
-  const uint32_t written = ranks[0]->events();
-  ReadText(*ranks[1], 0, Track::kOfPair, 1);
-  EXPECT_NE(ranks[0]->events(), written);
+  const uint32_t posted = ranks[0]->events();
+  TakeText(*ranks[1], 0, Track::kOfPair, 1);
+  EXPECT_NE(ranks[0]->events(), posted);
 }
 
 TEST(NcclExchangeTest, FilesThatNobodyHasAnyMoreAreRemoved) {
-  const std::string name = Exchange::NewName();
+  const std::string name = NewName();
   const std::string path = Exchange::FileOf(name);
   const pid_t child = fork();
   if (child == 0) {
@@ -186,7 +211,7 @@ TEST(NcclExchangeTest, FilesThatNobodyHasAnyMoreAreRemoved) {
   Exchange::RemoveAbandoned();
   EXPECT_TRUE(std::filesystem::exists(path)) << "somebody may be about to join a new one";
   std::filesystem::last_write_time(path, std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));
-  const std::string alive = Exchange::NewName();
+  const std::string alive = NewName();
   const std::unique_ptr<Exchange> waiting = Join(alive, 0, 2);
   std::filesystem::last_write_time(Exchange::FileOf(alive),
                                    std::filesystem::file_time_type::clock::now() - std::chrono::hours(1));

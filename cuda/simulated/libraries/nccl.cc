@@ -13,12 +13,11 @@
 
 #include "cuda/simulated/libraries/nccl_call.h"
 #include "cuda/simulated/libraries/nccl_communicator.h"
-#include "cuda/simulated/libraries/nccl_error.h"
 #include "cuda/simulated/libraries/nccl_gpu.h"
 #include "cuda/simulated/libraries/nccl_group.h"
+#include "cuda/simulated/libraries/nccl_host.h"
 #include "cuda/simulated/libraries/nccl_reduction.h"
 #include "cuda/simulated/libraries/nccl_types.h"
-#include "cuda/simulated/libraries/nccl_version.h"
 #include "cuda/simulated/libraries/stand_in.h"
 
 namespace frugal::sim {
@@ -35,6 +34,8 @@ using nccl::kInvalidUsage;
 using nccl::kSuccess;
 using nccl::Result;
 using nccl::UniqueId;
+
+using Kind = Call::Kind;
 
 // ncclComm_t
 using Handle = void*;
@@ -87,33 +88,23 @@ Result InitializeChild(Communicator& parent, const std::string& name, const std:
   return JoinAs(place, config, SharesResources(config) ? parent.buffers() : nullptr, handle);
 }
 
-Result Communicate(Call::Kind kind, const void* send, void* receive, size_t count, int type, int op, int peer,
-                   Handle handle, Stream stream) {
-  Call call;
-  call.kind = kind;
-  call.send = send;
-  call.receive = receive;
-  call.count = count;
-  call.type = type;
-  call.peer = peer;
-  call.stream = stream;
+// `call` has all but its communicator and its reduction.
+Result Communicate(Call call, Handle handle, int op = nccl::kSum) {
   const std::shared_ptr<Communicator> communicator = Communicator::Of(handle);
   if (communicator == nullptr) return Invalid(call.name(), "there is no such communicator");
   call.communicator = communicator;
-  if (nccl::SizeOf(type) == 0) return Invalid(call.name(), "there is no such type");
-  if (peer < 0 || peer >= communicator->size()) return Invalid(call.name(), "there is no such rank");
+  if (nccl::SizeOf(call.type) == 0) return Invalid(call.name(), "there is no such type");
+  if (call.peer < 0 || call.peer >= communicator->size()) return Invalid(call.name(), "there is no such rank");
   if (communicator->state() != kSuccess) return communicator->state();
-  const bool reduces =
-      kind == Call::Kind::kAllReduce || kind == Call::Kind::kReduce || kind == Call::Kind::kReduceScatter;
-  if (reduces) {
-    const std::optional<nccl::Reduction> reduction = communicator->ReductionOf(op, type);
+  if (call.Reduces()) {
+    const std::optional<nccl::Reduction> reduction = communicator->ReductionOf(op, call.type);
     if (!reduction) return Invalid(call.name(), "there is no such reduction");
     call.reduction = *reduction;
     if (!nccl::CanReduce(call.reduction)) {
       ReportUnsupported("a reduction of 8-bit floating-point numbers");
-      call.kind = Call::Kind::kBroadcast;  // Memory and order are the same; the values are one rank's.
+      // Memory and order are the same; the values are one rank's.
+      call.kind = call.GivesParts() ? Kind::kScatter : Kind::kBroadcast;
       call.peer = 0;
-      if (kind == Call::Kind::kReduceScatter) call.kind = Call::Kind::kScatter;
     }
   }
   return Group::OfThisThread().Add(std::move(call));
@@ -124,6 +115,14 @@ template <typename Use>
 Result With(const char* function, Handle handle, Use use) {
   const std::shared_ptr<Communicator> communicator = Communicator::Of(handle);
   return communicator == nullptr ? Invalid(function, "there is no such communicator") : use(*communicator);
+}
+
+template <typename Value>
+Result Answer(const char* function, Handle handle, Value (Communicator::*ask)() const, Value* answer) {
+  return With(function, handle, [&](const Communicator& communicator) {
+    *answer = (communicator.*ask)();
+    return kSuccess;
+  });
 }
 
 }  // namespace
@@ -139,7 +138,7 @@ FRUGAL_STAND_IN int ncclGetVersion(int* version) {
 FRUGAL_STAND_IN int ncclGetUniqueId(UniqueId* id) {
   if (id == nullptr) return kInvalidArgument;
   Exchange::RemoveAbandoned();
-  PutName(Exchange::NewName(), id);
+  PutName(nccl::NewName(), id);
   return kSuccess;
 }
 
@@ -159,7 +158,7 @@ FRUGAL_STAND_IN int ncclCommInitRankScalable(Handle* handle, int size, int rank,
 
 FRUGAL_STAND_IN int ncclCommInitAll(Handle* handles, int size, const int* gpus) {
   if (handles == nullptr || size < 1) return Invalid("ncclCommInitAll", "there is no rank");
-  const std::string name = Exchange::NewName();
+  const std::string name = nccl::NewName();
   Group& group = Group::OfThisThread();
   group.Start();
   Result result = kSuccess;
@@ -171,7 +170,7 @@ FRUGAL_STAND_IN int ncclCommInitAll(Handle* handles, int size, const int* gpus) 
 }
 
 FRUGAL_STAND_IN int ncclCommSplit(Handle handle, int color, int key, Handle* made, const Config* config) {
-  return With("ncclCommSplit", handle, [&](Communicator& parent) -> Result {
+  return With(__func__, handle, [&](Communicator& parent) -> Result {
     if (made == nullptr) return Invalid("ncclCommSplit", "there is nowhere to put the communicator");
     struct Choice {
       int color;
@@ -179,14 +178,9 @@ FRUGAL_STAND_IN int ncclCommSplit(Handle handle, int color, int key, Handle* mad
     };
     const Choice mine{color, key};
     std::vector<Choice> choices(parent.size());
-    Call call;
-    call.kind = Call::Kind::kAllGather;
-    call.send = &mine;
-    call.receive = choices.data();
-    call.count = sizeof(Choice);
-    call.type = nccl::kInt8;
-    call.communicator = Communicator::Of(handle);
     nccl::FinishLateWork();
+    Call call{Kind::kAllGather, &mine, choices.data(), sizeof(Choice), nccl::kInt8};
+    call.communicator = Communicator::Of(handle);
     if (const Result result = nccl::MoveData({call}); result != kSuccess) return result;
     const std::string name = parent.NextName() + "-" + std::to_string(color);
     *made = nullptr;
@@ -203,7 +197,7 @@ FRUGAL_STAND_IN int ncclCommSplit(Handle handle, int color, int key, Handle* mad
 
 FRUGAL_STAND_IN int ncclCommShrink(Handle handle, const int* excluded, int count, Handle* made, const Config* config,
                                    int) {
-  return With("ncclCommShrink", handle, [&](Communicator& parent) -> Result {
+  return With(__func__, handle, [&](Communicator& parent) -> Result {
     std::vector<int> members;
     for (int rank = 0; rank < parent.size(); ++rank) {
       if (std::find(excluded, excluded + count, rank) == excluded + count) members.push_back(rank);
@@ -216,52 +210,33 @@ FRUGAL_STAND_IN int ncclCommShrink(Handle handle, const int* excluded, int count
 }
 
 FRUGAL_STAND_IN int ncclCommFinalize(Handle handle) {
-  return With("ncclCommFinalize", handle, [](Communicator&) { return kSuccess; });
+  return With(__func__, handle, [](Communicator&) { return kSuccess; });
 }
-
-namespace {
-
-Result End(const char* function, Handle handle) {
+FRUGAL_STAND_IN int ncclCommAbort(Handle handle) {
   if (handle == nullptr) return kSuccess;
-  return With(function, handle, [](Communicator& communicator) {
+  return With(__func__, handle, [](Communicator& communicator) {
     communicator.End();
     return kSuccess;
   });
 }
-
-}  // namespace
-
-FRUGAL_STAND_IN int ncclCommDestroy(Handle handle) { return End("ncclCommDestroy", handle); }
-FRUGAL_STAND_IN int ncclCommAbort(Handle handle) { return End("ncclCommAbort", handle); }
+FRUGAL_STAND_IN int ncclCommDestroy(Handle handle) { return ncclCommAbort(handle); }
 
 FRUGAL_STAND_IN int ncclCommGetAsyncError(Handle handle, Result* error) {
-  return With("ncclCommGetAsyncError", handle, [&](const Communicator& communicator) {
-    *error = communicator.state();
-    return kSuccess;
-  });
+  return Answer(__func__, handle, &Communicator::state, error);
 }
 FRUGAL_STAND_IN int ncclCommCount(Handle handle, int* count) {
-  return With("ncclCommCount", handle, [&](const Communicator& communicator) {
-    *count = communicator.size();
-    return kSuccess;
-  });
+  return Answer(__func__, handle, &Communicator::size, count);
 }
 FRUGAL_STAND_IN int ncclCommCuDevice(Handle handle, int* gpu) {
-  return With("ncclCommCuDevice", handle, [&](const Communicator& communicator) {
-    *gpu = communicator.gpu();
-    return kSuccess;
-  });
+  return Answer(__func__, handle, &Communicator::gpu, gpu);
 }
 FRUGAL_STAND_IN int ncclCommUserRank(Handle handle, int* rank) {
-  return With("ncclCommUserRank", handle, [&](const Communicator& communicator) {
-    *rank = communicator.rank();
-    return kSuccess;
-  });
+  return Answer(__func__, handle, &Communicator::rank, rank);
 }
 
 // ncclCommMemStat_t: what could be suspended, whether it is, what cannot be, and all.
 FRUGAL_STAND_IN int ncclCommMemStats(Handle handle, int what, uint64_t* value) {
-  return With("ncclCommMemStats", handle, [&](const Communicator& communicator) {
+  return With(__func__, handle, [&](const Communicator& communicator) {
     constexpr int kPersistent = 2;
     constexpr int kTotal = 3;
     const bool is_taken = what == kPersistent || what == kTotal;
@@ -273,24 +248,14 @@ FRUGAL_STAND_IN int ncclCommMemStats(Handle handle, int what, uint64_t* value) {
 FRUGAL_STAND_IN const char* ncclGetLastError(Handle) { return nccl::LastError(); }
 
 FRUGAL_STAND_IN const char* ncclGetErrorString(int result) {
-  switch (result) {
-    case kSuccess:
-      return "no error";
-    case nccl::kUnhandledCudaError:
-      return "unhandled cuda error (simulated GPU)";
-    case nccl::kSystemError:
-      return "unhandled system error (simulated GPU)";
-    case nccl::kInternalError:
-      return "internal error (simulated GPU)";
-    case kInvalidArgument:
-      return "invalid argument (simulated GPU)";
-    case kInvalidUsage:
-      return "invalid usage (simulated GPU)";
-    case nccl::kRemoteError:
-      return "remote process exited or there was a network error (simulated GPU)";
-    default:
-      return "unknown result code";
-  }
+  constexpr const char* kTexts[] = {"no error",
+                                    "unhandled cuda error (simulated GPU)",
+                                    "unhandled system error (simulated GPU)",
+                                    "internal error (simulated GPU)",
+                                    "invalid argument (simulated GPU)",
+                                    "invalid usage (simulated GPU)",
+                                    "remote process exited or there was a network error (simulated GPU)"};
+  return result >= 0 && result <= nccl::kRemoteError ? kTexts[result] : "unknown result code";
 }
 
 // --- Memory. What is registered works as it would without.
@@ -305,16 +270,11 @@ FRUGAL_STAND_IN int ncclMemFree(void* memory) {
 }
 
 FRUGAL_STAND_IN int ncclCommRegister(Handle communicator, void* memory, size_t, void** handle) {
-  return With("ncclCommRegister", communicator, [&](const Communicator&) {
-    *handle = memory;
-    return kSuccess;
-  });
+  *handle = memory;
+  return With(__func__, communicator, [](Communicator&) { return kSuccess; });
 }
-FRUGAL_STAND_IN int ncclCommWindowRegister(Handle communicator, void* memory, size_t, void** window, int) {
-  return With("ncclCommWindowRegister", communicator, [&](const Communicator&) {
-    *window = memory;
-    return kSuccess;
-  });
+FRUGAL_STAND_IN int ncclCommWindowRegister(Handle communicator, void* memory, size_t size, void** window, int) {
+  return ncclCommRegister(communicator, memory, size, window);
 }
 FRUGAL_STAND_IN int ncclWinGetUserPtr(Handle, void* window, void** memory) {
   *memory = window;
@@ -336,7 +296,7 @@ FRUGAL_STAND_IN int ncclGroupSimulateEnd(nccl::SimulationInfo* info) {
 // --- Operators of a program's own.
 
 FRUGAL_STAND_IN int ncclRedOpCreatePreMulSum(int* op, void* factor, int type, int, Handle handle) {
-  return With("ncclRedOpCreatePreMulSum", handle, [&](Communicator& communicator) -> Result {
+  return With(__func__, handle, [&](Communicator& communicator) -> Result {
     if (op == nullptr || factor == nullptr || nccl::SizeOf(type) == 0) {
       return Invalid("ncclRedOpCreatePreMulSum", "there is no factor");
     }
@@ -345,7 +305,7 @@ FRUGAL_STAND_IN int ncclRedOpCreatePreMulSum(int* op, void* factor, int type, in
   });
 }
 FRUGAL_STAND_IN int ncclRedOpDestroy(int op, Handle handle) {
-  return With("ncclRedOpDestroy", handle, [&](Communicator& communicator) {
+  return With(__func__, handle, [&](Communicator& communicator) {
     communicator.RemoveOperator(op);
     return kSuccess;
   });
@@ -355,44 +315,44 @@ FRUGAL_STAND_IN int ncclRedOpDestroy(int op, Handle handle) {
 
 FRUGAL_STAND_IN int ncclAllReduce(const void* send, void* receive, size_t count, int type, int op, Handle handle,
                                   Stream stream) {
-  return Communicate(Call::Kind::kAllReduce, send, receive, count, type, op, 0, handle, stream);
+  return Communicate({Kind::kAllReduce, send, receive, count, type, stream}, handle, op);
 }
 FRUGAL_STAND_IN int ncclReduce(const void* send, void* receive, size_t count, int type, int op, int root, Handle handle,
                                Stream stream) {
-  return Communicate(Call::Kind::kReduce, send, receive, count, type, op, root, handle, stream);
+  return Communicate({Kind::kReduce, send, receive, count, type, stream, root}, handle, op);
 }
 FRUGAL_STAND_IN int ncclReduceScatter(const void* send, void* receive, size_t count, int type, int op, Handle handle,
                                       Stream stream) {
-  return Communicate(Call::Kind::kReduceScatter, send, receive, count, type, op, 0, handle, stream);
+  return Communicate({Kind::kReduceScatter, send, receive, count, type, stream}, handle, op);
 }
 FRUGAL_STAND_IN int ncclBroadcast(const void* send, void* receive, size_t count, int type, int root, Handle handle,
                                   Stream stream) {
-  return Communicate(Call::Kind::kBroadcast, send, receive, count, type, 0, root, handle, stream);
+  return Communicate({Kind::kBroadcast, send, receive, count, type, stream, root}, handle);
 }
 FRUGAL_STAND_IN int ncclBcast(void* memory, size_t count, int type, int root, Handle handle, Stream stream) {
-  return Communicate(Call::Kind::kBroadcast, memory, memory, count, type, 0, root, handle, stream);
+  return Communicate({Kind::kBroadcast, memory, memory, count, type, stream, root}, handle);
 }
 FRUGAL_STAND_IN int ncclAllGather(const void* send, void* receive, size_t count, int type, Handle handle,
                                   Stream stream) {
-  return Communicate(Call::Kind::kAllGather, send, receive, count, type, 0, 0, handle, stream);
+  return Communicate({Kind::kAllGather, send, receive, count, type, stream}, handle);
 }
 FRUGAL_STAND_IN int ncclAlltoAll(const void* send, void* receive, size_t count, int type, Handle handle,
                                  Stream stream) {
-  return Communicate(Call::Kind::kAllToAll, send, receive, count, type, 0, 0, handle, stream);
+  return Communicate({Kind::kAllToAll, send, receive, count, type, stream}, handle);
 }
 FRUGAL_STAND_IN int ncclGather(const void* send, void* receive, size_t count, int type, int root, Handle handle,
                                Stream stream) {
-  return Communicate(Call::Kind::kGather, send, receive, count, type, 0, root, handle, stream);
+  return Communicate({Kind::kGather, send, receive, count, type, stream, root}, handle);
 }
 FRUGAL_STAND_IN int ncclScatter(const void* send, void* receive, size_t count, int type, int root, Handle handle,
                                 Stream stream) {
-  return Communicate(Call::Kind::kScatter, send, receive, count, type, 0, root, handle, stream);
+  return Communicate({Kind::kScatter, send, receive, count, type, stream, root}, handle);
 }
 FRUGAL_STAND_IN int ncclSend(const void* send, size_t count, int type, int peer, Handle handle, Stream stream) {
-  return Communicate(Call::Kind::kSend, send, nullptr, count, type, 0, peer, handle, stream);
+  return Communicate({Kind::kSend, send, nullptr, count, type, stream, peer}, handle);
 }
 FRUGAL_STAND_IN int ncclRecv(void* receive, size_t count, int type, int peer, Handle handle, Stream stream) {
-  return Communicate(Call::Kind::kReceive, nullptr, receive, count, type, 0, peer, handle, stream);
+  return Communicate({Kind::kReceive, nullptr, receive, count, type, stream, peer}, handle);
 }
 
 // --- Beyond NCCL: what graphs have captured, for frugal_alloc/_simulation/values/collectives.py.

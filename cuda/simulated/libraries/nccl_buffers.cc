@@ -1,24 +1,15 @@
 #include "cuda/simulated/libraries/nccl_buffers.h"
 
-#include <dlfcn.h>
-
 #include <algorithm>
 #include <cstdlib>
+
+#include "cuda/simulated/libraries/nccl_gpu.h"
 
 namespace frugal::sim::nccl {
 namespace {
 
 // What NCCL itself allows.
 constexpr int kMostChannels = 64;
-
-using TakeFunction = int (*)(int gpu, int64_t bytes);
-
-// Takes memory for the driver, or gives it back where `bytes` is below 0. Without a simulated GPU there is nothing to
-// take from.
-bool TakeOfGpu(int gpu, int64_t bytes) {
-  static const auto take = reinterpret_cast<TakeFunction>(dlsym(RTLD_DEFAULT, "frugal_sim_take_for_driver"));
-  return take == nullptr || take(gpu, bytes) != 0;
-}
 
 // A variable that is a number above 0; `otherwise` if it is not.
 int64_t FromEnvironment(const char* name, int64_t otherwise) {
@@ -67,7 +58,7 @@ int64_t BufferSettings::receiving() const {
 }
 
 Buffers::~Buffers() {
-  if (taken_ > 0) (void)TakeOfGpu(gpu_, -taken_);
+  if (taken_ > 0) (void)TakeForDriver(gpu_, -taken_);
 }
 
 bool Buffers::ConnectRings() {
@@ -101,7 +92,7 @@ int64_t Buffers::taken() const {
 }
 
 bool Buffers::Take(int64_t size) {
-  if (!TakeOfGpu(gpu_, size)) return false;
+  if (!TakeForDriver(gpu_, size)) return false;
   taken_ += size;
   return true;
 }

@@ -1,14 +1,14 @@
-// A call of NCCL's that communicates, as a program made it.
+// A call of NCCL's that communicates, as a program made it, and how its data is moved.
 
 #ifndef FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_CALL_H_
 #define FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_CALL_H_
 
 #include <cstddef>
 #include <memory>
+#include <vector>
 
 #include "cuda/simulated/libraries/nccl_communicator.h"
 #include "cuda/simulated/libraries/nccl_reduction.h"
-#include "cuda/simulated/libraries/nccl_transfer.h"
 #include "cuda/simulated/libraries/nccl_types.h"
 #include "cuda/simulated/libraries/stand_in.h"
 
@@ -36,25 +36,32 @@ struct Call {
   void* receive = nullptr;
   size_t count = 0;  // As NCCL counts elements: of the smaller buffer.
   int type = 0;
-  Reduction reduction;
-  int peer = 0;  // The root, or the other one of a pair.
-  // It may have been destroyed when a graph is replayed.
-  std::weak_ptr<Communicator> communicator;
   Stream stream = nullptr;
+  int peer = 0;  // The root, or the other one of a pair.
+  Reduction reduction = {};
+  // It may have been destroyed when a graph is replayed.
+  std::weak_ptr<Communicator> communicator = {};
 
   const char* name() const;
   bool IsOfPair() const { return kind == Kind::kSend || kind == Kind::kReceive; }
-  // Of `rank`'s buffers among `size` ranks; 0: it has none.
-  size_t BytesSent(int rank, int size) const;
-  size_t BytesReceived(int rank, int size) const;
-  bool IsSmall(int size) const;
-  // Ready to begin.
-  std::unique_ptr<Transfer> MakeTransfer(Exchange& exchange) const;
+  bool Reduces() const;
+  // This rank has data for others, or wants theirs.
+  bool Gives(int rank) const;
+  bool Takes(int rank) const;
+  // The buffer that is given, or taken into, has one part for each rank.
+  bool GivesParts() const;
+  bool TakesParts() const;
 
- private:
-  size_t bytes() const { return count * SizeOf(type); }
-  CollectiveTransfer::Section SectionOf(int writer, int reader, int size) const;
+  size_t bytes() const { return count * SizeOf(type); }  // Of one part.
+  // Of `rank`'s buffers among `size` ranks; 0: it has none.
+  size_t BytesGiven(int rank, int size) const;
+  size_t BytesTaken(int rank, int size) const;
+  bool IsSmall(int size) const;
 };
+
+// Moves the data of these calls, of this rank and others, in this thread: what each can do first, then what has to
+// wait.
+Result MoveData(const std::vector<Call>& calls);
 
 }  // namespace frugal::sim::nccl
 

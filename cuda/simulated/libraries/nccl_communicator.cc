@@ -1,13 +1,24 @@
 #include "cuda/simulated/libraries/nccl_communicator.h"
 
+#include <set>
 #include <utility>
 
-#include "cuda/simulated/libraries/nccl_error.h"
 #include "cuda/simulated/libraries/nccl_gpu.h"
-#include "cuda/simulated/libraries/nccl_waiting.h"
 
 namespace frugal::sim::nccl {
 namespace {
+
+struct Problems {
+  std::mutex mutex;
+  // A program may keep the text that it was given, so each stays, once.
+  std::set<std::string> texts{""};
+  const std::string* last = &*texts.begin();
+
+  static Problems& All() {
+    static auto* problems = new Problems;
+    return *problems;
+  }
+};
 
 // Those that a program has handles of. Never destroyed: threads may use them until the process is gone.
 struct Known {
@@ -21,6 +32,37 @@ struct Known {
 };
 
 }  // namespace
+
+Result Explain(Result result, const std::string& problem) {
+  Problems& problems = Problems::All();
+  const std::lock_guard lock(problems.mutex);
+  problems.last = &*problems.texts.insert(problem).first;
+  return result;
+}
+
+const char* LastError() {
+  Problems& problems = Problems::All();
+  const std::lock_guard lock(problems.mutex);
+  return problems.last->c_str();
+}
+
+Result Waiting::On(Exchange& exchange, uint32_t seen, const std::function<bool(int rank)>& needed,
+                   std::chrono::milliseconds most) {
+  const std::string own = std::to_string(exchange.rank());
+  if (gone_ >= 0) {
+    return Explain(kRemoteError, "rank " + std::to_string(gone_) + " of " + std::to_string(exchange.size()) +
+                                     " has ended, and rank " + own + " waits for it");
+  }
+  exchange.Wait(seen, most);
+  const auto now = std::chrono::steady_clock::now();
+  if (now - looked_ < kBetweenLooks) return kSuccess;
+  looked_ = now;
+  for (int rank = 0; rank < exchange.size() && gone_ < 0; ++rank) {
+    if (rank != exchange.rank() && needed(rank) && exchange.IsGone(rank)) gone_ = rank;
+  }
+  if (now - began_ <= kMost) return kSuccess;
+  return Explain(kRemoteError, "rank " + own + " has waited for others for too long");
+}
 
 std::shared_ptr<Communicator> Communicator::Join(const Place& place, const Config* config,
                                                  std::shared_ptr<Buffers> buffers) {

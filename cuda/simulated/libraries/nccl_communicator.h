@@ -1,14 +1,18 @@
-// A communicator: one rank's place among those that communicate.
+// A communicator: one rank's place among those that communicate, how it waits for them, and what it says of errors.
 
 #ifndef FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_COMMUNICATOR_H_
 #define FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_COMMUNICATOR_H_
 
 #include <atomic>
+#include <chrono>
+#include <cstdint>
+#include <functional>
 #include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "cuda/simulated/libraries/nccl_buffers.h"
 #include "cuda/simulated/libraries/nccl_exchange.h"
@@ -16,6 +20,32 @@
 #include "cuda/simulated/libraries/nccl_types.h"
 
 namespace frugal::sim::nccl {
+
+// Notes, for all threads, what ncclGetLastError() says, and returns `result`.
+Result Explain(Result result, const std::string& problem);
+// Never null, and valid for ever.
+const char* LastError();
+
+// One stretch of time without anything new from other ranks.
+class Waiting {
+ public:
+  // As long as PyTorch waits for a rank by default (10 minutes), and some more: its own answer is to come first.
+  static constexpr std::chrono::minutes kMost{15};
+  // Between two looks at whether the others are alive.
+  static constexpr std::chrono::milliseconds kBetweenLooks{100};
+
+  // Waits for something to happen in the exchange, up to `most`. Not kSuccess, explained: a rank that is `needed` has
+  // been gone for longer than this look, so that whatever it posted last has been seen, or the time is over.
+  Result On(Exchange& exchange, uint32_t seen, const std::function<bool(int rank)>& needed,
+            std::chrono::milliseconds most = kBetweenLooks);
+  // Something has happened.
+  void StartAnew() { *this = Waiting(); }
+
+ private:
+  std::chrono::steady_clock::time_point began_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point looked_ = began_;
+  int gone_ = -1;  // The rank that was found gone at the look before.
+};
 
 // Thread-safe.
 class Communicator {

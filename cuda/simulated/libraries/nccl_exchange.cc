@@ -8,15 +8,13 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <cerrno>
 #include <climits>
 #include <cstring>
 #include <ctime>
 
-#include "cuda/simulated/libraries/nccl_folder.h"
-#include "cuda/simulated/libraries/nccl_process.h"
+#include "cuda/simulated/libraries/nccl_host.h"
 
 namespace frugal::sim::nccl {
 
@@ -25,14 +23,14 @@ struct Exchange::Rank {
   int64_t pid;
   uint64_t began;
   uint64_t gpu;
-  std::atomic<uint64_t> written;  // To all.
+  std::atomic<uint64_t> posted;  // To all.
 };
 
-// Of a pair: the track of that pair, and how far the reader has read the track that is for all.
+// Of a pair: messages on the track of that pair, and those that the reader has taken of the track that is for all.
 struct Exchange::Pair {
-  std::atomic<uint64_t> read_of_all;
-  std::atomic<uint64_t> written;
-  std::atomic<uint64_t> read;
+  std::atomic<uint64_t> taken_of_all;
+  std::atomic<uint64_t> posted;
+  std::atomic<uint64_t> taken;
 };
 
 struct Exchange::Header {
@@ -47,58 +45,24 @@ namespace {
 constexpr size_t kPage = 4096;
 // Before the ranks.
 constexpr size_t kHeader = 64;
-// What all have read is given back in pieces of this size.
-constexpr uint64_t kTrimmed = 256 << 10;
 constexpr mode_t kMode = 0600;
 // A file that nobody has joined yet may be somebody's who is about to.
 constexpr int kSecondsToJoin = 60;
 
-std::string Folder() {
-  struct stat status = {};
-  const bool has_shared = stat("/dev/shm", &status) == 0 && S_ISDIR(status.st_mode);
-  return has_shared ? "/dev/shm/" : "/tmp/";
-}
-
-std::string Prefix() { return "frugal_nccl-" + std::to_string(geteuid()) + "-"; }
-
-size_t WholePages(size_t size) { return (size + kPage - 1) / kPage * kPage; }
-
-// Calls `use(offset in the ring, place in the data, bytes)` for each of the at most two pieces that `size` bytes from
-// `position` of a stream are in its ring.
-template <typename Use>
-bool ForEachPiece(uint64_t position, size_t size, Use use) {
-  for (size_t done = 0; done < size;) {
-    const size_t offset = (position + done) % Exchange::kRing;
-    const size_t piece = std::min(size - done, Exchange::kRing - offset);
-    if (!use(static_cast<int64_t>(offset), done, piece)) return false;
-    done += piece;
-  }
-  return true;
-}
+// The system has done the whole of it.
+bool IsAll(ssize_t done, size_t size) { return done == static_cast<ssize_t>(size); }
 
 }  // namespace
 
-std::string Exchange::NewName() {
-  std::array<unsigned char, 16> random;
-  if (getentropy(random.data(), random.size()) != 0) {
-    // Without the kernel's, one that nobody else has either.
-    const Process process = Process::This();
-    static std::atomic<uint64_t> names{0};
-    return std::to_string(process.pid) + "-" + std::to_string(process.began) + "-" + std::to_string(++names);
-  }
-  std::string name;
-  for (const unsigned char byte : random) {
-    constexpr char kDigits[] = "0123456789abcdef";
-    name += {kDigits[byte / 16], kDigits[byte % 16]};
-  }
-  return name;
+std::string Exchange::FileOf(const std::string& name) {
+  struct stat status = {};
+  const bool has_shared = stat("/dev/shm", &status) == 0 && S_ISDIR(status.st_mode);
+  return (has_shared ? "/dev/shm/frugal_nccl-" : "/tmp/frugal_nccl-") + std::to_string(geteuid()) + "-" + name;
 }
-
-std::string Exchange::FileOf(const std::string& name) { return Folder() + Prefix() + name; }
 
 size_t Exchange::MappedSize(int size) {
   const auto ranks = static_cast<size_t>(size);
-  return WholePages(kHeader + ranks * sizeof(Rank) + ranks * ranks * sizeof(Pair));
+  return (kHeader + ranks * sizeof(Rank) + ranks * ranks * sizeof(Pair) + kPage - 1) / kPage * kPage;
 }
 
 Exchange::Header& Exchange::header() const { return *reinterpret_cast<Header*>(memory_); }
@@ -110,9 +74,10 @@ Exchange::Pair& Exchange::pair(int writer, int reader) const {
   return pairs[writer * size_ + reader];
 }
 
-int64_t Exchange::RingOf(int writer, int reader) const {
-  const int64_t ring = reader == kEverybody ? writer : int64_t{size_} * (1 + writer) + reader;
-  return static_cast<int64_t>(MappedSize(size_) + static_cast<size_t>(ring) * kRing);
+int64_t Exchange::SlotOf(int writer, int reader, uint64_t message) const {
+  const int64_t track = reader == kEverybody ? writer : int64_t{size_} * (1 + writer) + reader;
+  const uint64_t slot = static_cast<uint64_t>(track) * kSlots + message % kSlots;
+  return static_cast<int64_t>(MappedSize(size_) + slot * kSlot);
 }
 
 std::unique_ptr<Exchange> Exchange::Join(const std::string& name, int rank, int size, uint64_t gpu,
@@ -124,11 +89,11 @@ std::unique_ptr<Exchange> Exchange::Join(const std::string& name, int rank, int 
   };
   const int fd = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, kMode);
   if (fd < 0) return refuse(std::strerror(errno));
-  const auto rings = static_cast<size_t>(size) * (1 + static_cast<size_t>(size));
+  const auto tracks = static_cast<size_t>(size) * (1 + static_cast<size_t>(size));
   const size_t mapped_size = MappedSize(size);
   // What is mapped must be there, since no room for it would end the process.
   void* mapped = MAP_FAILED;
-  if (ftruncate(fd, static_cast<off_t>(mapped_size + rings * kRing)) == 0 &&
+  if (ftruncate(fd, static_cast<off_t>(mapped_size + tracks * kSlots * kSlot)) == 0 &&
       posix_fallocate(fd, 0, static_cast<off_t>(mapped_size)) == 0) {
     mapped = mmap(nullptr, mapped_size, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
   }
@@ -190,73 +155,56 @@ int Exchange::RankWithSameGpu() const {
   return -1;
 }
 
-uint64_t Exchange::ReadByAll(int reader) const {
-  if (reader != kEverybody) return pair(rank_, reader).read;
-  uint64_t read = UINT64_MAX;
-  for (int rank = 0; rank < size_; ++rank) {
-    if (rank != rank_) read = std::min<uint64_t>(read, pair(rank_, rank).read_of_all);
-  }
-  return read;
-}
-
-int64_t Exchange::Write(int reader, const void* data, size_t size) {
-  std::atomic<uint64_t>& written = reader == kEverybody ? of(rank_).written : pair(rank_, reader).written;
-  const uint64_t position = written;
+bool Exchange::IsFull(int reader, Track track) const {
+  const bool of_all = track == Track::kOfAll;
+  const Pair& both = pair(rank_, reader);
+  const uint64_t posted = of_all ? of(rank_).posted : both.posted;
   // A reader that passes over what comes may be ahead.
-  const uint64_t read = std::min(ReadByAll(reader), position);
-  Trim(reader, read, position);
-  const size_t fits = std::min<size_t>(size, kRing - (position - read));
-  if (fits == 0) return 0;
-  const int64_t ring = RingOf(rank_, reader);
-  const bool wrote = ForEachPiece(position, fits, [&](int64_t offset, size_t place, size_t piece) {
-    const char* from = static_cast<const char*>(data) + place;
-    return pwrite(fd_, from, piece, ring + offset) == static_cast<ssize_t>(piece);
-  });
-  if (!wrote) return -1;
-  written = position + fits;
-  Wake();
-  return static_cast<int64_t>(fits);
+  const uint64_t taken = std::min<uint64_t>(posted, of_all ? both.taken_of_all : both.taken);
+  return posted - taken >= kSlots;
 }
 
-int64_t Exchange::Read(int writer, Track track, void* data, size_t size) {
+Exchange::Step Exchange::Post(int reader, const Label& label, const void* data, size_t size) {
+  const bool to_all = reader == kEverybody;
+  for (int rank = to_all ? 0 : reader; rank < (to_all ? size_ : reader + 1); ++rank) {
+    if (to_all && rank == rank_) continue;
+    if (IsFull(rank, to_all ? Track::kOfAll : Track::kOfPair)) return Step::kNotYet;
+  }
+  std::atomic<uint64_t>& posted = to_all ? of(rank_).posted : pair(rank_, reader).posted;
+  const uint64_t message = posted;
+  const int64_t slot = SlotOf(rank_, reader, message);
+  const bool is_there = IsAll(pwrite(fd_, &label, sizeof(label), slot), sizeof(label)) &&
+                        IsAll(pwrite(fd_, data, size, slot + sizeof(label)), size);
+  if (!is_there) return Step::kRefusedBySystem;
+  posted = message + 1;
+  Wake();
+  return Step::kMade;
+}
+
+Exchange::Step Exchange::Take(int writer, Track track, Label* label, void* data, size_t size) {
   const bool of_all = track == Track::kOfAll;
   Pair& both = pair(writer, rank_);
-  std::atomic<uint64_t>& read = of_all ? both.read_of_all : both.read;
-  const uint64_t written = of_all ? of(writer).written : both.written;
-  const uint64_t position = read;
-  if (written <= position || size == 0) return 0;
-  const size_t there = std::min<size_t>(size, written - position);
-  const int64_t ring = RingOf(writer, of_all ? kEverybody : rank_);
-  const bool done = ForEachPiece(position, there, [&](int64_t offset, size_t place, size_t piece) {
-    return pread(fd_, static_cast<char*>(data) + place, piece, ring + offset) == static_cast<ssize_t>(piece);
-  });
-  if (!done) return -1;
-  read = position + there;
+  std::atomic<uint64_t>& taken = of_all ? both.taken_of_all : both.taken;
+  const uint64_t message = taken;
+  if (message >= (of_all ? of(writer).posted : both.posted)) return Step::kNotYet;
+  const int64_t slot = SlotOf(writer, of_all ? kEverybody : rank_, message);
+  Label found;
+  if (!IsAll(pread(fd_, &found, sizeof(found), slot), sizeof(found))) return Step::kRefusedBySystem;
+  if (found != *label) {
+    *label = found;
+    return Step::kOtherLabel;
+  }
+  if (!IsAll(pread(fd_, data, size, slot + sizeof(found)), size)) return Step::kRefusedBySystem;
+  taken = message + 1;
   Wake();
-  return static_cast<int64_t>(there);
+  return Step::kMade;
 }
 
-void Exchange::Skip(int writer, Track track, size_t size) {
-  if (size == 0) return;
+void Exchange::Skip(int writer, Track track, uint64_t messages) {
+  if (messages == 0) return;
   Pair& both = pair(writer, rank_);
-  (track == Track::kOfAll ? both.read_of_all : both.read) += size;
+  (track == Track::kOfAll ? both.taken_of_all : both.taken) += messages;
   Wake();
-}
-
-void Exchange::Trim(int reader, uint64_t read, uint64_t written) {
-  uint64_t& trimmed = trimmed_[reader];
-  if (read < trimmed + kTrimmed) return;
-  // In whole pages, of which a ring is made; what was written since into the same places stays.
-  const uint64_t end = read / kPage * kPage;
-  const uint64_t kept = written > kRing ? WholePages(written - kRing) : 0;
-  const uint64_t begin = std::min(end, std::max(trimmed, kept));
-  const int64_t ring = RingOf(rank_, reader);
-  (void)ForEachPiece(begin, end - begin, [&](int64_t offset, size_t, size_t piece) {
-    constexpr int kPunch = FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE;
-    (void)fallocate(fd_, kPunch, ring + offset, static_cast<off_t>(piece));  // Where it cannot be, memory stays.
-    return true;
-  });
-  trimmed = end;
 }
 
 uint32_t Exchange::events() const { return header().events; }
@@ -275,9 +223,7 @@ void Exchange::Wake() {
 }
 
 void Exchange::RemoveAbandoned() {
-  for (const std::string& name : NamesIn(Folder())) {
-    if (!name.starts_with(Prefix())) continue;
-    const std::string path = Folder() + name;
+  for (const std::string& path : PathsLike(FileOf("*"))) {
     const int fd = open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) continue;
     struct stat status = {};

@@ -6,30 +6,41 @@
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
 #include <string>
 
 namespace frugal::sim::nccl {
 
-// One rank's part in it. A rank writes to all others on its own track of the exchange, and to each of them on a track
-// for that pair. A track is a stream of bytes that every reader reads at its own pace, through a ring of kRing bytes:
-// whoever writes is ahead of the slowest reader by that at most. Nothing here waits but Wait().
+// One rank's part in it. A rank posts messages to all others on its own track of the exchange, and to each rank on a
+// track for that pair. A track has kSlots fixed slots, each for one message, which are used in turn: whoever posts is
+// ahead of the slowest reader by so many messages at most. Nothing here waits but Wait().
 //
 // The file has no name any more once all ranks have joined, so that nothing is left of it however they end.
 //
 // Tracks are for one thread at a time; the rest is thread-safe.
 class Exchange {
  public:
-  static constexpr size_t kRing = size_t{16} << 20;
+  // What a message is a piece of, so that ranks which do not call the same find out rather than read what was not
+  // meant.
+  struct Label {
+    uint64_t kind = 0;
+    uint64_t size = 0;
+    bool operator==(const Label&) const = default;
+  };
+
+  // 2 MiB a track: what each rank gives at once without all values (1 MiB), twice.
+  static constexpr size_t kSlot = size_t{64} << 10;
+  static constexpr uint64_t kSlots = 32;
+  // What one message has room for: whole elements of every type.
+  static constexpr size_t kPiece = kSlot - sizeof(Label);
   static constexpr int kMostRanks = 1024;
   // In the place of a reader: all other ranks.
   static constexpr int kEverybody = -1;
 
   enum class Track { kOfAll, kOfPair };
+  enum class Step { kMade, kNotYet, kOtherLabel, kRefusedBySystem };
 
-  // A name that no other exchange has, and the file of that name.
-  static std::string NewName();
+  // The file of the exchange with this name.
   static std::string FileOf(const std::string& name);
   // Removes files of this user's whose ranks died before all had joined.
   static void RemoveAbandoned();
@@ -52,15 +63,17 @@ class Exchange {
   // Another rank with this one's GPU; -1 if there is none.
   int RankWithSameGpu() const;
 
-  // Writes to `reader`, or to all, as much as there is room for, and returns how much; -1 if the system refuses.
-  int64_t Write(int reader, const void* data, size_t size);
-  // Reads what is there of the next `size` bytes that `writer` has written, and returns how much; -1 if the system
-  // refuses.
-  int64_t Read(int writer, Track track, void* data, size_t size);
-  // Passes over the next `size` bytes, written or not.
-  void Skip(int writer, Track track, size_t size);
+  // No message can be posted on a track for it before it takes one.
+  bool IsFull(int reader, Track track) const;
+  // Posts a message of at most kPiece bytes to `reader`, or to all. kNotYet: there is no slot for it.
+  Step Post(int reader, const Label& label, const void* data, size_t size);
+  // Reads the next message of `writer`'s, of `size` bytes. With another label than `label` it stays, and `label`
+  // becomes that one. kNotYet: it is not there.
+  Step Take(int writer, Track track, Label* label, void* data, size_t size);
+  // Passes over the next messages, posted or not.
+  void Skip(int writer, Track track, uint64_t messages);
 
-  // What Wait() waits for to change: any rank's writing, reading, joining or leaving.
+  // What Wait() waits for to change: any rank's posting, taking, joining or leaving.
   uint32_t events() const;
   // Returns at the latest after `most`, and early for any reason.
   void Wait(uint32_t seen, std::chrono::milliseconds most) const;
@@ -84,19 +97,14 @@ class Exchange {
   bool TakeRank(uint64_t gpu);
   // A process that has joined the exchange of this file.
   static bool AnyoneIsAlive(int fd);
-  // Up to where all have read what this rank has written to `reader`.
-  uint64_t ReadByAll(int reader) const;
-  // Where the ring of a track begins in the file.
-  int64_t RingOf(int writer, int reader) const;
-  // Gives back the memory of what everybody has read, up to `read`, of what this rank has written, up to `written`.
-  void Trim(int reader, uint64_t read, uint64_t written);
+  // Where the slot of a message begins in the file.
+  int64_t SlotOf(int writer, int reader, uint64_t message) const;
 
   const int fd_;
   char* const memory_;
   const int rank_;
   const int size_;
   bool is_member_ = true;
-  std::map<int, uint64_t> trimmed_;  // By the reader.
 };
 
 }  // namespace frugal::sim::nccl

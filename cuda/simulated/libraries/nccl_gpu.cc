@@ -2,11 +2,11 @@
 
 #include <dlfcn.h>
 
+#include <algorithm>
 #include <cstdlib>
-#include <cstring>
 #include <memory>
 #include <mutex>
-#include <utility>
+#include <string_view>
 #include <vector>
 
 namespace frugal::sim::nccl {
@@ -17,93 +17,81 @@ constexpr int kPciBus = 33;
 constexpr int kMajor = 75;
 constexpr int kMinor = 76;
 
-// At run time, so that one stand-in serves whichever CUDA runtime the program has loaded.
-template <typename Function>
-Function Find(const char* name) {
-  return reinterpret_cast<Function>(dlsym(RTLD_DEFAULT, name));
+// A function's name, as a template takes it.
+template <size_t kSize>
+struct Name {
+  consteval Name(const char (&name)[kSize]) { std::copy_n(name, kSize, text); }
+  char text[kSize];
+};
+
+// Calls a function that is looked up at run time, so that one stand-in serves whichever CUDA runtime the program has
+// loaded. Not 0 where it fails or is not there.
+template <Name kName, typename... Arguments>
+int Ask(Arguments... arguments) {
+  static const auto function = reinterpret_cast<int (*)(Arguments...)>(dlsym(RTLD_DEFAULT, kName.text));
+  return function == nullptr ? -1 : function(arguments...);
 }
 
 int Attribute(int attribute, int gpu) {
-  static const auto get = Find<int (*)(int*, int, int)>("cudaDeviceGetAttribute");
   int value = 0;
-  return get != nullptr && get(&value, attribute, gpu) == 0 ? value : 0;
+  return Ask<"cudaDeviceGetAttribute">(&value, attribute, gpu) == 0 ? value : 0;
 }
 
-void SetGpu(int gpu) {
-  static const auto set = Find<int (*)(int)>("cudaSetDevice");
-  if (set != nullptr) (void)set(gpu);
-}
-
-bool Is(const char* variable, const char* value) {
+bool Is(const char* variable, std::string_view value) {
   const char* const text = std::getenv(variable);
-  return text != nullptr && std::strcmp(text, value) == 0;
+  return text != nullptr && text == value;
 }
+
+using Function = std::function<void()>;
 
 // What graphs call, in the order of its capture.
-class Captures {
- public:
+struct Captures {
+  std::mutex mutex;
+  std::vector<const Function*> calls;
+
   static Captures& All() {
     static auto* captures = new Captures;
     return *captures;
   }
-
-  void Add(const std::function<void()>* call) {
-    const std::lock_guard lock(mutex_);
-    calls_.push_back(call);
-  }
-  int count() const {
-    const std::lock_guard lock(mutex_);
-    return static_cast<int>(calls_.size());
-  }
-  const std::function<void()>* Get(int number) const {
-    const std::lock_guard lock(mutex_);
-    return number >= 0 && number < static_cast<int>(calls_.size()) ? calls_[number] : nullptr;
-  }
-
- private:
-  mutable std::mutex mutex_;
-  std::vector<const std::function<void()>*> calls_;
 };
+
+void CallOnce(void* function) {
+  const std::unique_ptr<Function> once(static_cast<Function*>(function));
+  (*once)();
+}
+
+// Nobody says when a graph has run for the last time, so what one calls stays.
+void CallAtEachReplay(void* function) { (*static_cast<Function*>(function))(); }
 
 }  // namespace
 
 int CurrentGpu() {
-  static const auto get = Find<int (*)(int*)>("cudaGetDevice");
   int gpu = 0;
-  if (get != nullptr) (void)get(&gpu);
+  (void)Ask<"cudaGetDevice">(&gpu);
   return gpu;
 }
 
-OnGpu::OnGpu(int gpu) : before_(CurrentGpu()) {
-  if (gpu == before_) {
-    before_ = -1;
-  } else {
-    SetGpu(gpu);
-  }
+OnGpu::OnGpu(int gpu) : before_(CurrentGpu()), changes_(gpu != before_) {
+  if (changes_) (void)Ask<"cudaSetDevice">(gpu);
 }
 
 OnGpu::~OnGpu() {
-  if (before_ >= 0) SetGpu(before_);
+  if (changes_) (void)Ask<"cudaSetDevice">(before_);
 }
 
 uint64_t IdentityOf(int gpu) { return static_cast<uint64_t>(Attribute(kPciBus, gpu)); }
 
 ComputeCapability ComputeCapabilityOf(int gpu) { return {Attribute(kMajor, gpu), Attribute(kMinor, gpu)}; }
 
-bool Allocate(void** memory, size_t size) {
-  static const auto allocate = Find<int (*)(void**, size_t)>("cudaMalloc");
-  return allocate != nullptr && allocate(memory, size) == 0;
-}
+bool Allocate(void** memory, size_t size) { return Ask<"cudaMalloc">(memory, size) == 0; }
 
-bool Free(void* memory) {
-  static const auto free = Find<int (*)(void*)>("cudaFree");
-  return free != nullptr && free(memory) == 0;
-}
+bool Free(void* memory) { return Ask<"cudaFree">(memory) == 0; }
+
+bool TakeForDriver(int gpu, int64_t bytes) { return Ask<"frugal_sim_take_for_driver">(gpu, bytes) != 0; }
 
 bool IsCapturing(Stream stream) {
-  static const auto ask = Find<int (*)(Stream, int*)>("cudaStreamIsCapturing");
   int status = 0;
-  return ask != nullptr && ask(stream, &status) == 0 && status != 0;
+  return Ask<"cudaStreamIsCapturing">(stream, &status) == 0 && status != 0;
 }
 
 bool HasBacking() {
@@ -122,39 +110,40 @@ bool WorkIsLate() {
 }
 
 void FinishLateWork() {
-  static const auto synchronize = Find<int (*)()>("cudaDeviceSynchronize");
-  if (WorkIsLate() && synchronize != nullptr) (void)synchronize();
+  if (WorkIsLate()) (void)Ask<"cudaDeviceSynchronize">();
 }
 
-bool CallOnStream(Stream stream, std::function<void()> run) {
-  using HostFunction = void (*)(void*);
-  static const auto launch = Find<int (*)(Stream, HostFunction, void*)>("cudaLaunchHostFunc");
-  if (launch == nullptr) return false;
+bool CallOnStream(Stream stream, Function run) {
   const bool stays = IsCapturing(stream);
-  auto owned = std::make_unique<std::function<void()>>(std::move(run));
-  // Nobody says when a graph has run for the last time, so what one calls stays.
-  const HostFunction call =
-      stays ? [](void* function) { (*static_cast<std::function<void()>*>(function))(); } : [](void* function) {
-        const std::unique_ptr<std::function<void()>> once(static_cast<std::function<void()>*>(function));
-        (*once)();
-      };
-  if (launch(stream, call, owned.get()) != 0) return false;
-  auto* const released = owned.release();
-  if (stays) Captures::All().Add(released);
+  auto owned = std::make_unique<Function>(std::move(run));
+  void* const argument = owned.get();
+  if (Ask<"cudaLaunchHostFunc">(stream, stays ? &CallAtEachReplay : &CallOnce, argument) != 0) return false;
+  const Function* const released = owned.release();
+  if (!stays) return true;
+  Captures& captures = Captures::All();
+  const std::lock_guard lock(captures.mutex);
+  captures.calls.push_back(released);
   return true;
 }
 
-int CountCaptured() { return Captures::All().count(); }
+int CountCaptured() {
+  Captures& captures = Captures::All();
+  const std::lock_guard lock(captures.mutex);
+  return static_cast<int>(captures.calls.size());
+}
 
 void ReplayCaptured(int number) {
-  const std::function<void()>* const call = Captures::All().Get(number);
-  if (call != nullptr) (*call)();
+  if (number < 0 || number >= CountCaptured()) return;
+  Captures& captures = Captures::All();
+  const Function* const call = [&] {
+    const std::lock_guard lock(captures.mutex);
+    return captures.calls[static_cast<size_t>(number)];
+  }();
+  (*call)();
 }
 
 void DeclareAccess(Stream stream, const void* start, size_t size, bool writes, const char* name) {
-  using Touch = int (*)(Stream, const void*, uint64_t, int, const char*);
-  static const auto touch = Find<Touch>("frugal_sim_touch");
-  if (touch != nullptr && size > 0) (void)touch(stream, start, size, writes ? 1 : 0, name);
+  if (size > 0) (void)Ask<"frugal_sim_touch">(stream, start, uint64_t{size}, writes ? 1 : 0, name);
 }
 
 }  // namespace frugal::sim::nccl

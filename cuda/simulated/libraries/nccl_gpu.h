@@ -22,7 +22,8 @@ class OnGpu {
   OnGpu& operator=(const OnGpu&) = delete;
 
  private:
-  int before_;
+  const int before_;
+  const bool changes_;
 };
 
 // A number that tells it from other GPUs of the host; 0 if it has none.
@@ -36,6 +37,8 @@ ComputeCapability ComputeCapabilityOf(int gpu);
 // cudaMalloc and cudaFree; false if they fail.
 bool Allocate(void** memory, size_t size);
 bool Free(void* memory);
+// Takes memory beside what the program allocates, or gives it back where `bytes` is below 0. False if there is no room.
+bool TakeForDriver(int gpu, int64_t bytes);
 
 bool IsCapturing(Stream stream);
 // What is put on a stream happens when its time comes, and not at once.

@@ -1,88 +1,29 @@
 #include "cuda/simulated/libraries/nccl_group.h"
 
-#include <chrono>
-#include <map>
-#include <mutex>
 #include <set>
 #include <utility>
 
-#include "cuda/simulated/libraries/nccl_error.h"
 #include "cuda/simulated/libraries/nccl_gpu.h"
-#include "cuda/simulated/libraries/nccl_waiting.h"
 
 namespace frugal::sim::nccl {
 namespace {
 
-// Where several exchanges may bring something new, and only one can be waited for.
-constexpr std::chrono::milliseconds kBetweenExchanges{1};
-
-struct Running {
-  std::shared_ptr<Communicator> communicator;
-  std::unique_ptr<Transfer> transfer;
-};
-
-// Advances the first of each lane; whether anything moved. Stops at one that fails.
-bool AdvanceAll(const std::vector<Running>& running) {
-  std::set<Transfer::Lane> busy;
-  bool moved = false;
-  for (const Running& one : running) {
-    if (!busy.insert(one.transfer->lane()).second) continue;
-    moved |= one.transfer->Advance();
-    if (one.transfer->result() != kSuccess) return moved;
-    if (one.transfer->IsDone()) busy.erase(one.transfer->lane());
-  }
-  return moved;
-}
-
-Result Failure(const std::vector<Running>& running) {
-  for (const Running& one : running) {
-    if (one.transfer->result() != kSuccess) return Explain(one.transfer->result(), one.transfer->problem());
-    if (one.communicator->has_ended()) return Explain(kInternalError, "the communicator was aborted");
-  }
-  return kSuccess;
-}
-
-Result Run(std::vector<Running> running) {
-  Waiting waiting;
-  while (true) {
-    Exchange& exchange = running.front().communicator->exchange();
-    const uint32_t seen = exchange.events();
-    const bool moved = AdvanceAll(running);
-    if (const Result failure = Failure(running); failure != kSuccess) return failure;
-    std::erase_if(running, [](const Running& one) { return one.transfer->IsDone(); });
-    if (running.empty()) return kSuccess;
-    if (moved) {
-      waiting.StartAnew();
-      continue;
-    }
-    bool is_one = true;
-    for (const Running& one : running) is_one &= &one.communicator->exchange() == &exchange;
-    const auto needed = [&](int rank) {
-      for (const Running& one : running) {
-        if (&one.communicator->exchange() == &exchange && one.transfer->WaitsFor(rank)) return true;
-      }
-      return false;
-    };
-    const Result result = waiting.On(exchange, seen, needed, is_one ? Waiting::kBetweenLooks : kBetweenExchanges);
-    if (result != kSuccess) return result;
-  }
-}
-
 Result OutOfMemory() { return Explain(kUnhandledCudaError, "Cuda failure 2 'out of memory'"); }
 
 Result Connect(const Call& call, Communicator& communicator) {
-  if (communicator.size() == 1) return kSuccess;
   Buffers& buffers = *communicator.buffers();
+  const int own = communicator.rank();
+  if (communicator.size() == 1 || (call.IsOfPair() && call.peer == own)) return kSuccess;
   switch (call.kind) {
     case Call::Kind::kSend:
-      return call.peer == communicator.rank() || buffers.ConnectToSendTo(call.peer) ? kSuccess : OutOfMemory();
+      return buffers.ConnectToSendTo(call.peer) ? kSuccess : OutOfMemory();
     case Call::Kind::kReceive:
-      return call.peer == communicator.rank() || buffers.ConnectToReceiveFrom(call.peer) ? kSuccess : OutOfMemory();
+      return buffers.ConnectToReceiveFrom(call.peer) ? kSuccess : OutOfMemory();
     case Call::Kind::kAllToAll:
     case Call::Kind::kGather:
     case Call::Kind::kScatter:
       for (int rank = 0; rank < communicator.size(); ++rank) {
-        if (rank == communicator.rank()) continue;
+        if (rank == own) continue;
         if (!buffers.ConnectToSendTo(rank) || !buffers.ConnectToReceiveFrom(rank)) return OutOfMemory();
       }
       return kSuccess;
@@ -102,8 +43,8 @@ Result Launch(const std::vector<Call>& calls) {
     }
     const int rank = communicator->rank();
     const int size = communicator->size();
-    DeclareAccess(call.stream, call.send, call.BytesSent(rank, size), /*writes=*/false, call.name());
-    DeclareAccess(call.stream, call.receive, call.BytesReceived(rank, size), /*writes=*/true, call.name());
+    DeclareAccess(call.stream, call.send, call.BytesGiven(rank, size), /*writes=*/false, call.name());
+    DeclareAccess(call.stream, call.receive, call.BytesTaken(rank, size), /*writes=*/true, call.name());
   }
   return kSuccess;
 }
@@ -126,31 +67,6 @@ Result RunCalls(const std::vector<Call>& calls) {
 }
 
 }  // namespace
-
-Result MoveData(const std::vector<Call>& calls) {
-  std::vector<Running> running;
-  // In the order of their addresses, so that two threads do not wait for each other.
-  std::map<Communicator*, std::unique_lock<std::mutex>> locks;
-  for (const Call& call : calls) {
-    std::shared_ptr<Communicator> communicator = call.communicator.lock();
-    if (communicator == nullptr) return Explain(kInvalidUsage, "the communicator was destroyed");
-    locks.try_emplace(communicator.get());
-    std::unique_ptr<Transfer> transfer = call.MakeTransfer(communicator->exchange());
-    running.push_back({std::move(communicator), std::move(transfer)});
-  }
-  for (auto& [communicator, lock] : locks) lock = std::unique_lock(communicator->transfers());
-  const std::vector<std::shared_ptr<Communicator>> kept = [&] {
-    std::vector<std::shared_ptr<Communicator>> all;
-    for (const Running& one : running) all.push_back(one.communicator);
-    return all;
-  }();
-  const Result result = Run(std::move(running));
-  if (result != kSuccess) {
-    for (const auto& communicator : kept) communicator->set_state(result);
-  }
-  locks.clear();
-  return result;
-}
 
 Group& Group::OfThisThread() {
   thread_local Group group;

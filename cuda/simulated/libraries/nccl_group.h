@@ -32,10 +32,6 @@ class Group {
   std::vector<std::shared_ptr<Communicator>> joining_;
 };
 
-// Moves the data of these calls, of this rank and others, in this thread: what each can do first, then what has to
-// wait.
-Result MoveData(const std::vector<Call>& calls);
-
 }  // namespace frugal::sim::nccl
 
 #endif  // FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_GROUP_H_

@@ -14,69 +14,51 @@
 namespace frugal::sim::nccl {
 namespace {
 
-constexpr int kHalfBias = 15;
-constexpr int kHalfFraction = 10;  // Bits.
-
 // Numbers of two bytes, which are computed with as floats.
 struct Half {
-  uint16_t bits;
+  uint16_t bits = 0;
 
-  float Widen() const {
+  constexpr Half() = default;
+  explicit Half(float value)
+      : bits(static_cast<uint16_t>((std::signbit(value) ? 0x8000 : 0) | Round(std::fabs(value)))) {}
+
+  explicit operator float() const {
     const float sign = (bits & 0x8000) != 0 ? -1.0F : 1.0F;
-    const int exponent = (bits >> kHalfFraction) & 0x1f;
-    const auto fraction = static_cast<float>(bits & 0x3ff);
-    if (exponent == 0x1f) return fraction == 0 ? sign * INFINITY : NAN;
-    if (exponent == 0) return sign * std::ldexp(fraction, 1 - kHalfBias - kHalfFraction);
-    return sign * std::ldexp(fraction + 1024, exponent - kHalfBias - kHalfFraction);
+    const uint32_t magnitude = bits & 0x7fff;
+    if (magnitude < 0x400) return sign * static_cast<float>(magnitude) * 0x1p-24F;
+    // From one bias of the exponent to the other. Infinity and what is no number have the largest of both.
+    const uint32_t more = magnitude < 0x7c00 ? kBiases : 2 * kBiases;
+    return sign * std::bit_cast<float>((magnitude + (more << 10)) << 13);
   }
 
-  static Half Narrow(float value) {
-    const uint16_t sign = std::signbit(value) ? 0x8000 : 0;
-    if (std::isnan(value)) return {static_cast<uint16_t>(sign | 0x7e00)};
-    const float magnitude = std::fabs(value);
-    if (magnitude >= 65520) return {static_cast<uint16_t>(sign | 0x7c00)};
-    if (magnitude < std::ldexp(1.0F, -14)) {
-      return {static_cast<uint16_t>(sign | static_cast<uint16_t>(std::nearbyint(std::ldexp(magnitude, 24))))};
-    }
-    int exponent = 0;
-    const float fraction = std::frexp(magnitude, &exponent);  // In [0.5, 1).
+ private:
+  static constexpr uint32_t kBiases = 127 - 15;
+
+  static uint32_t Round(float magnitude) {
+    if (std::isnan(magnitude)) return 0x7e00;
+    if (magnitude >= 65520) return 0x7c00;
+    if (magnitude < 0x1p-14F) return static_cast<uint32_t>(std::nearbyint(magnitude * 0x1p24F));
     // Rounding up to the next power of two carries into the exponent, as it should.
-    const auto rounded = static_cast<int>(std::nearbyint(std::ldexp(fraction, kHalfFraction + 1))) - 1024;
-    const int biased = exponent - 1 + kHalfBias;
-    return {static_cast<uint16_t>(sign | ((biased << kHalfFraction) + rounded))};
+    const uint32_t wide = std::bit_cast<uint32_t>(magnitude) - (kBiases << 23);
+    return (wide + 0xfff + ((wide >> 13) & 1)) >> 13;
   }
 };
 
 struct Bfloat {
-  uint16_t bits;
+  uint16_t bits = 0;
 
-  float Widen() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
-
-  static Bfloat Narrow(float value) {
+  constexpr Bfloat() = default;
+  explicit Bfloat(float value) {
     const auto wide = std::bit_cast<uint32_t>(value);
-    if (std::isnan(value)) return {static_cast<uint16_t>((wide >> 16) | 0x40)};
-    return {static_cast<uint16_t>((wide + 0x7fff + ((wide >> 16) & 1)) >> 16)};
+    bits = static_cast<uint16_t>(std::isnan(value) ? (wide >> 16) | 0x40 : (wide + 0x7fff + ((wide >> 16) & 1)) >> 16);
   }
+
+  explicit operator float() const { return std::bit_cast<float>(static_cast<uint32_t>(bits) << 16); }
 };
 
 // What elements of a type are computed as. Integers wrap around, as a GPU's do.
 template <typename Element>
-struct Arithmetic {
-  using Wide = Element;
-  static Wide Load(Element element) { return element; }
-  static Element Store(Wide wide) { return wide; }
-};
-
-template <typename Element>
-struct NarrowArithmetic {
-  using Wide = float;
-  static Wide Load(Element element) { return element.Widen(); }
-  static Element Store(Wide wide) { return Element::Narrow(wide); }
-};
-template <>
-struct Arithmetic<Half> : NarrowArithmetic<Half> {};
-template <>
-struct Arithmetic<Bfloat> : NarrowArithmetic<Bfloat> {};
+using WideOf = std::conditional_t<std::is_arithmetic_v<Element>, Element, float>;
 
 template <typename Wide>
 Wide Combine(int op, Wide left, Wide right) {
@@ -111,25 +93,23 @@ void Put(void* elements, size_t i, Element element) {
 
 template <typename Element>
 void ReduceAs(int op, const std::vector<const void*>& parts, void* target, size_t count) {
-  using As = Arithmetic<Element>;
-  using Wide = typename As::Wide;
+  using Wide = WideOf<Element>;
   for (size_t i = 0; i < count; ++i) {
-    Wide result = As::Load(At<Element>(parts[0], i));
+    auto result = static_cast<Wide>(At<Element>(parts[0], i));
     for (size_t part = 1; part < parts.size(); ++part) {
-      result = Combine(op, result, As::Load(At<Element>(parts[part], i)));
+      result = Combine(op, result, static_cast<Wide>(At<Element>(parts[part], i)));
     }
     if (op == kAverage) result = static_cast<Wide>(result / static_cast<Wide>(parts.size()));
-    Put<Element>(target, i, As::Store(result));
+    Put(target, i, static_cast<Element>(result));
   }
 }
 
 template <typename Element>
 void ScaleAs(double factor, void* elements, size_t count) {
-  using As = Arithmetic<Element>;
-  using Wide = typename As::Wide;
+  using Wide = WideOf<Element>;
   for (size_t i = 0; i < count; ++i) {
-    const Wide scaled = static_cast<Wide>(As::Load(At<Element>(elements, i)) * static_cast<Wide>(factor));
-    Put<Element>(elements, i, As::Store(scaled));
+    const auto scaled = static_cast<Wide>(static_cast<Wide>(At<Element>(elements, i)) * static_cast<Wide>(factor));
+    Put(elements, i, static_cast<Element>(scaled));
   }
 }
 
@@ -154,7 +134,7 @@ double ToDouble(int type, const void* element) {
   double result = 0;
   WithType(type, [&](auto sample) {
     using Type = decltype(sample);
-    result = static_cast<double>(Arithmetic<Type>::Load(At<Type>(element, 0)));
+    result = static_cast<double>(static_cast<WideOf<Type>>(At<Type>(element, 0)));
   });
   return result;
 }

@@ -1,10 +1,12 @@
-#include "cuda/simulated/libraries/nccl_process.h"
+#include "cuda/simulated/libraries/nccl_host.h"
 
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <csignal>
+#include <filesystem>
+#include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
@@ -12,33 +14,33 @@
 namespace frugal::sim::nccl {
 namespace {
 
-TEST(NcclProcessTest, ThisOneIsAlive) {
+TEST(NcclHostTest, ThisOneIsAlive) {
   const Process process = Process::This();
   EXPECT_EQ(process.pid, getpid());
   EXPECT_GT(process.began, 0);
   EXPECT_TRUE(process.IsAlive());
 }
 
-TEST(NcclProcessTest, AnotherOneWithItsNumberIsAnother) {
+TEST(NcclHostTest, AnotherOneWithItsNumberIsAnother) {
   Process process = Process::This();
   ++process.began;
   EXPECT_FALSE(process.IsAlive());
 }
 
-TEST(NcclProcessTest, WhenItBeganStaysWhatItWas) {
+TEST(NcclHostTest, WhenItBeganStaysWhatItWas) {
   const Process before = Process::This();
   const std::vector<char> more(64 << 20, 'x');  // Of memory, which stands beside it in the kernel's file.
   EXPECT_EQ(Process::This().began, before.began) << more.size();
 }
 
-TEST(NcclProcessTest, NameDoesNotMatter) {
+TEST(NcclHostTest, NameDoesNotMatter) {
   const Process before = Process::This();
   prctl(PR_SET_NAME, "a) b (c d");
   EXPECT_EQ(Process::This().began, before.began);
   EXPECT_TRUE(before.IsAlive());
 }
 
-TEST(NcclProcessTest, OneThatNobodyHasWaitedForIsNotAlive) {
+TEST(NcclHostTest, OneThatNobodyHasWaitedForIsNotAlive) {
   const pid_t child = fork();
   if (child == 0) {
     pause();
@@ -51,6 +53,21 @@ TEST(NcclProcessTest, OneThatNobodyHasWaitedForIsNotAlive) {
   ASSERT_EQ(waitid(P_PID, static_cast<id_t>(child), &ended, WEXITED | WNOWAIT), 0);
   EXPECT_FALSE(process.IsAlive());
   ASSERT_EQ(waitpid(child, nullptr, 0), child);
+}
+
+TEST(NcclHostTest, NamesDiffer) { EXPECT_NE(NewName(), NewName()); }
+
+TEST(NcclHostTest, NameOfThePackageSaysIt) {
+  const std::filesystem::path folder = testing::TempDir() + "/packages";
+  std::filesystem::create_directories(folder / "nvidia_nccl_cu13");
+  EXPECT_EQ(VersionOfPackage(folder), 0);
+  std::filesystem::create_directories(folder / "nvidia_nccl_cu12-2.27.5.dist-info");
+  EXPECT_EQ(VersionOfPackage(folder), 22705);
+}
+
+TEST(NcclHostTest, WithoutPyTorchItIsARecentOne) {
+  EXPECT_EQ(VersionOfPackage("/nowhere"), 0);
+  EXPECT_GE(Version(), VersionCode(2, 28, 0));
 }
 
 }  // namespace

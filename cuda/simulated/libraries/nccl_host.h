@@ -1,0 +1,44 @@
+// What NCCL's stand-in asks of the host: which processes are alive, names and files, and which NCCL the program was
+// built for.
+
+#ifndef FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_HOST_H_
+#define FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_HOST_H_
+
+#include <cstdint>
+#include <string>
+#include <vector>
+
+namespace frugal::sim::nccl {
+
+// Which process a rank is, so that others can tell when it has ended. A process's number is given to others after its
+// end; together with when it began it is its own. A lock of the kernel's on the file would tell as much, but one that a
+// forked worker of the rank would keep alive.
+struct Process {
+  int64_t pid = 0;
+  uint64_t began = 0;  // In the kernel's ticks since the host's start.
+
+  static Process This();
+  // False as well for one that has ended and whose parent has not asked how.
+  bool IsAlive() const;
+};
+
+// One that nobody else of this host has.
+std::string NewName();
+
+// The paths that a pattern of the shell's matches. Not std::filesystem's, which asks for a newer C library than the
+// simulated GPU is for.
+std::vector<std::string> PathsLike(const std::string& pattern);
+
+// As ncclGetVersion() has it.
+constexpr int VersionCode(int major, int minor, int patch) { return major * 10000 + minor * 100 + patch; }
+
+// What stands in the name of the package with NCCL in a folder of Python packages, as
+// nvidia_nccl_cu13-2.28.9.dist-info; 0 if there is none.
+int VersionOfPackage(const std::string& folder);
+
+// Of the package that PyTorch brings along, whose headers it was built with; without one, a recent version.
+int Version();
+
+}  // namespace frugal::sim::nccl
+
+#endif  // FRUGAL_CUDA_SIMULATED_LIBRARIES_NCCL_HOST_H_
