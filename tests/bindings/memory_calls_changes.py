@@ -24,9 +24,9 @@ def caches() -> None:
         before = memory.memory_reserved()
         empty(200 * MIB)
         grown = memory.memory_reserved()
-        module.empty_cache()
+        returned = module.empty_cache()
         # Ours may have made a part of it from what was held beside memory in use.
-        SAME[f"{module.__name__}.empty_cache"] = grown > before >= memory.memory_reserved()
+        SAME[f"{module.__name__}.empty_cache"] = [returned, grown > before >= memory.memory_reserved()]
 
 
 @call("caching_allocator_alloc", "caching_allocator_delete")
@@ -64,7 +64,7 @@ def uncached() -> None:
 def fraction() -> None:
     total = memory.mem_get_info()[1]
     SAME["fraction at first"] = memory.get_per_process_memory_fraction()
-    memory.set_per_process_memory_fraction(0.25)
+    SAME["set_per_process_memory_fraction"] = memory.set_per_process_memory_fraction(0.25)
     SAME["get_per_process_memory_fraction"] = memory.get_per_process_memory_fraction(0)
     SAME["beyond the fraction"] = failure_of(lambda: empty(total // 2)).split(".")[0]
     held = empty(total // 8)
@@ -86,6 +86,7 @@ def pools() -> None:
     SAME["MemPool"] += [memory.memory_snapshot(pool.id) == snapshot]
     SAME["MemPool.snapshot"] = sorted([s["total_size"], s["segment_type"], s["is_expandable"]] for s in snapshot)
     SHAPE["MemPool.snapshot"] = shape(snapshot)
+    SHAPE["MemPool.id"] = shape(pool.id)
     del held, outside
 
 

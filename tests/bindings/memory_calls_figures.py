@@ -45,6 +45,7 @@ def reserved() -> None:
     peaks = [memory.max_memory_reserved(), memory.max_memory_cached(), torch.accelerator.max_memory_reserved()]
     SAME["memory_reserved"] = [len(set(figures)), len(set(peaks)), figures[0] <= peaks[0]]
     SAME["memory_reserved"] += [memory.memory_allocated() <= figures[0] <= memory.mem_get_info()[1]]
+    SHAPE["memory_reserved"] = shape(figures + peaks)
 
 
 @call(
@@ -60,8 +61,9 @@ def resets() -> None:
     SAME["accelerator.reset_peak"] = [torch.accelerator.reset_peak_memory_stats(), memory.max_memory_allocated()]
     for module in (memory, torch.accelerator):
         empty(3 * MIB)
-        module.reset_accumulated_memory_stats()
-        SAME[f"{module.__name__}.reset_accumulated_memory_stats"] = shared_figures(memory.memory_stats())
+        returned = module.reset_accumulated_memory_stats()
+        figures = shared_figures(memory.memory_stats())
+        SAME[f"{module.__name__}.reset_accumulated_memory_stats"] = [returned, figures]
 
 
 @call("memory_summary")

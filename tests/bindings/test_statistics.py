@@ -19,6 +19,12 @@ def test_swap_leaves_figures_as_they_were(swap):
         assert after[f"{name}.all.peak"] == before[f"{name}.all.peak"]
 
 
+def test_swap_leaves_names_and_types_as_they_were(swap):
+    # Figures by pool have a name for each pool that there is.
+    types = [{name: type(stats[name]) for name in stats if "private_pools" not in name} for stats in swap]
+    assert types[0] == types[1]
+
+
 def test_idle_native_memory_is_given_back_at_the_swap(swap):
     before, after = swap
     assert after["reserved_bytes.all.current"] < before["reserved_bytes.all.current"]

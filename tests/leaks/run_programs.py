@@ -28,8 +28,8 @@ def judgements(names: list[str]) -> dict[str, tuple[Claim, Judgement | str]]:
 
 def shortcoming(judgement: Judgement) -> str:
     """What is not right, in a line; "" where all is."""
-    matters = {"line": judgement.line, "holder": judgement.holder, "remedy": judgement.remedy}
-    texts = [f"{matter} {found}" for matter, found in matters.items() if found not in ("right", "-")]
+    values = {matter: getattr(judgement, matter) for matter in ("line", "holder", "remedy", "verdict", "epochs")}
+    texts = [f"{matter} {value}" for matter, value in values.items() if value not in ("right", "-")]
     if judgement.accused:
         texts.append(f"accuses {' and '.join(judgement.accused)}")
     return ", ".join(texts)

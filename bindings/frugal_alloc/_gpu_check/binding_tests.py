@@ -31,7 +31,6 @@ FILES = (
     "test_history.py",
     "test_settings.py",
     "test_installing.py",
-    "test_everyday_calls.py",
     "test_refusals.py",
     "test_explanations.py",
     "test_advice.py",

@@ -1,5 +1,6 @@
 # LEAK: a regulariser that is only logged is summed with its graph
-# HOLDER: running | total
+# HELD: tensor 'running'
+# VERDICT: leak, loss_graph
 # REMEDY: .item() | .detach()
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # LEAK: a class keeps a bank that is concatenated to; similarities with it are made anew and only look as if they grew
-# HOLDER: bank
+# HELD: tensor 'bank' of Memory
+# VERDICT: growing, growing_concatenation
 # REMEDY: bound its size | on the host
 import torch
 from torch import nn

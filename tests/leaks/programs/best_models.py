@@ -1,5 +1,7 @@
 # LEAK: a deep copy of the model each time it improves, and it always does
-# HOLDER: best
+# HELD: list 'best' of Trainer
+# THROUGH: parameter 'weight' of Linear
+# VERDICT: leak, checkpoint_copy
 # REMEDY: .cpu() | on the host
 import copy
 
@@ -25,4 +27,4 @@ class Trainer:
 
 
 trainer = Trainer(nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 64)))
-trainer.fit(DataLoader(TensorDataset(torch.rand(64, 256), torch.rand(64, 64)), batch_size=32), epochs=12)
+trainer.fit(DataLoader(TensorDataset(torch.rand(64, 256), torch.rand(64, 64)), batch_size=32), epochs=10)

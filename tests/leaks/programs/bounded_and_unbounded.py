@@ -1,5 +1,5 @@
 # LEAK: one dictionary is pruned to its last ten steps, and another beside it is not
-# HOLDER: weights_of
+# HELD: dict 'weights_of'
 # REMEDY: bound it | clear it | .cpu()
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # LEAK: a buffer is registered under a new name at each step
 # HOLDER: model | Tracker | seen_
+# VERDICT: leak, unbounded_cache
 # REMEDY: bound it | let it go | clear it
 import torch
 from torch import nn

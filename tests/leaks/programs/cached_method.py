@@ -1,5 +1,6 @@
 # LEAK: functools.cache on a method keeps its results and all its arguments
-# HOLDER: embed
+# HELD: cache of embed()
+# VERDICT: leak, unbounded_cache
 # REMEDY: bound it | clear it | maxsize
 import functools
 
@@ -22,7 +23,7 @@ encoder = Encoder()
 head = nn.Linear(512, 2).cuda()
 optimizer = torch.optim.SGD(head.parameters(), lr=0.1)
 loader = DataLoader(TensorDataset(torch.arange(8)), batch_size=1)
-for epoch in range(12):
+for epoch in range(10):
     for (index,) in loader:
         loss = head(encoder.embed(int(index), epoch)).mean()
         optimizer.zero_grad()

@@ -1,11 +1,12 @@
 # LEAK: the key-value cache of each conversation stays in a dictionary of the user's
-# HOLDER: caches
+# HELD: dict 'caches'
+# THROUGH: list 'layers' of DynamicCache
 # REMEDY: bound it | clear it
 import torch
 from textgen import DynamicCache
 from torch import nn
 
-caches = {}
+caches = {}  # holder
 projection = nn.Linear(256, 512).cuda().eval()
 
 

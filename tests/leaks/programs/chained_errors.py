@@ -1,5 +1,7 @@
 # LEAK: each error is raised from the one before it, and the latest is kept
-# HOLDER: last_error | scores
+# HELD: ValueError 'last_error'
+# THROUGH: variable 'scores' of check(), which an exception keeps
+# VERDICT: leak, stored_exception
 # REMEDY: str(error) | clear_frames
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # LEAK: a list that is an attribute of the model's class
-# HOLDER: activations
+# HELD: list 'activations' of class Classifier
+# VERDICT: leak, outputs_kept
 # REMEDY: .cpu() | clear it
 import torch
 from torch import nn
@@ -7,7 +8,7 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 class Classifier(nn.Module):
-    activations = []
+    activations = []  # holder
 
     def __init__(self):
         super().__init__()

@@ -1,5 +1,6 @@
 # LEAK: a list of plotting functions, each of which closes over a batch's output
-# HOLDER: plots
+# HELD: list 'plots'
+# THROUGH: tensor 'values' in the closure of plot()
 # REMEDY: .cpu() | clear it
 import torch
 from torch import nn

@@ -1,5 +1,5 @@
 # LEAK: a list in a context variable traces every layer's output
-# HOLDER: trace
+# HELD: list of the context variable 'trace'
 # REMEDY: .cpu() | clear it
 import contextvars
 

@@ -1,5 +1,6 @@
 # LEAK: the queue of negatives is concatenated and never cut
-# HOLDER: negatives
+# HELD: tensor 'negatives'
+# VERDICT: growing, growing_concatenation
 # REMEDY: bound its size | on the host
 import torch
 from torch import nn
@@ -9,7 +10,7 @@ encoder = nn.Linear(128, 256).cuda()
 optimizer = torch.optim.SGD(encoder.parameters(), lr=0.03)
 loader = DataLoader(TensorDataset(torch.rand(256, 128)), batch_size=64)
 negatives = torch.zeros(1, 256, device="cuda")
-for epoch in range(14):
+for epoch in range(10):
     for (x,) in loader:
         keys = encoder(x.cuda())
         logits = keys @ negatives.T

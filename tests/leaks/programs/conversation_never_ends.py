@@ -1,5 +1,6 @@
 # LEAK: one conversation's cache gets longer with each turn
 # HOLDER: cache
+# VERDICT: growing, growing_tensor
 # REMEDY: bound its size | on the host | bound it
 import torch
 from textgen import DynamicCache

@@ -1,5 +1,7 @@
 # LEAK: an autograd.Function stores a tensor on ctx instead of saving it, and a list keeps its output
-# HOLDER: outputs
+# HELD: list 'outputs'
+# THROUGH: ctx.sigmoid of Swish
+# VERDICT: leak, outputs_kept
 # REMEDY: .cpu()
 import torch
 from torch import nn

@@ -1,5 +1,5 @@
 # LEAK: itertools.cycle remembers all batches of a stream that has no end
-# HOLDER: batches | not known
+# HELD: list in cycle 'batches'
 # REMEDY: .cpu() | let it go
 import itertools
 

@@ -1,5 +1,5 @@
 # LEAK: a mutable default argument gathers outputs
-# HOLDER: seen
+# HELD: list 'seen', a default argument of forward()
 # REMEDY: .cpu() | clear it
 import torch
 from torch import nn
@@ -10,7 +10,7 @@ optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
 loader = DataLoader(TensorDataset(torch.rand(128, 128)), batch_size=32)
 
 
-def forward(x, seen=[]):
+def forward(x, seen=[]):  # holder
     out = model(x)  # leak
     seen.append(out.detach())
     return out, len(seen)

@@ -1,5 +1,5 @@
 # LEAK: tensors in sets by length, for deduplication by identity
-# HOLDER: by_length
+# HELD: set in dict 'by_length'
 # REMEDY: .cpu() | bound it | clear it
 import torch
 from torch import nn

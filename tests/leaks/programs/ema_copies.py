@@ -1,5 +1,5 @@
 # LEAK: a copy of the weights after each epoch, for averaging at the end
-# HOLDER: checkpoints
+# HELD: list 'checkpoints'
 # REMEDY: .cpu() | on the host
 import copy
 

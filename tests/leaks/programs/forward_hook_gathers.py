@@ -1,5 +1,6 @@
 # LEAK: a forward hook keeps the features of each batch
-# HOLDER: features
+# HELD: list 'features'
+# VERDICT: leak, hook
 # REMEDY: .cpu() | remove
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # LEAK: futures of a thread pool are kept with their results
-# HOLDER: futures
+# HELD: list 'futures'
+# THROUGH: tensor '_result' of Future
 # REMEDY: .cpu() | clear it
 from concurrent.futures import ThreadPoolExecutor
 

@@ -1,5 +1,5 @@
 # LEAK: a buffer is replaced by itself with the batch's keys at its end
-# HOLDER: bank
+# HELD: buffer 'bank' of WithBank
 # REMEDY: bound its size | on the host
 import torch
 from torch import nn

@@ -1,4 +1,5 @@
 # HEALTHY: one copy of the best weights, replaced whenever the model improves
+# LIKE: checkpoint_copy
 import copy
 
 import torch

@@ -1,4 +1,5 @@
 # HEALTHY: an LRU cache of 16 encodings, which fills and is full
+# LIKE: unbounded_cache
 import functools
 import random
 

@@ -1,4 +1,5 @@
 # HEALTHY: every third epoch the model is evaluated, with larger batches and all outputs on the GPU until then
+# LIKE: no_grad_evaluation
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,5 @@
 # HEALTHY: batches that fail are logged by their message, and the exception is let go
+# LIKE: stored_exception
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

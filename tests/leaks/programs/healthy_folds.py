@@ -1,4 +1,5 @@
 # HEALTHY: cross-validation that lets each fold's model go
+# LIKE: model_rebuilt
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, Subset, TensorDataset

@@ -1,4 +1,6 @@
 # HEALTHY: a hook keeps the latest activation of each layer
+# LIKE: hook
+# EPOCHS: data_loader, 11 ended, 36 steps
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,5 @@
 # HEALTHY: a hook is registered for each batch, and removed after it
+# LIKE: hooks_added
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

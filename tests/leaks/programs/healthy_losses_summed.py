@@ -1,4 +1,5 @@
 # HEALTHY: losses are summed as tensors after their backward, and start from zero in each epoch
+# LIKE: loss_graph
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

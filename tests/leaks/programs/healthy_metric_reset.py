@@ -1,4 +1,5 @@
 # HEALTHY: a library's metric with list states is reset after each epoch
+# LIKE: metric_state
 import torch
 from tinymetrics import CatMetric
 from torch import nn

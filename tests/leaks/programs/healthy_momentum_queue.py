@@ -1,4 +1,5 @@
 # HEALTHY: MoCo's queue of negatives, cut to its last 512
+# LIKE: growing_concatenation
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,5 @@
 # HEALTHY: predictions are gathered on the GPU and cleared after each evaluation
+# LIKE: outputs_kept
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

@@ -1,4 +1,5 @@
 # HEALTHY: the hidden state of a recurrent model is detached after each batch
+# LIKE: hidden_state
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset

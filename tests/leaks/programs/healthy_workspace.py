@@ -1,4 +1,5 @@
 # HEALTHY: a workspace that is replaced by a larger one whenever a batch needs more, up to the longest
+# LIKE: growing_tensor
 import random
 
 import torch

@@ -1,5 +1,6 @@
 # LEAK: the hidden state carries its graph from step to step
-# HOLDER: state | hidden
+# HELD: tensor 'state'
+# VERDICT: leak, hidden_state
 # REMEDY: detach
 import torch
 from torch import nn
@@ -22,7 +23,7 @@ readout = nn.Linear(256, 1).cuda()
 optimizer = torch.optim.SGD([*cell.parameters(), *readout.parameters()], lr=1e-3)
 loader = DataLoader(TensorDataset(torch.rand(64, 256)), batch_size=16)
 state = torch.zeros(16, 256, device="cuda")
-for epoch in range(14):
+for epoch in range(10):
     for (x,) in loader:
         x = x.cuda()  # leak
         state = cell(x, state)

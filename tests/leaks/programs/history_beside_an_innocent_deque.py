@@ -1,5 +1,5 @@
 # LEAK: outputs are in a list of all and in a deque of the last eight; the list is to blame
-# HOLDER: everything
+# HELD: list 'everything'
 # REMEDY: .cpu() | clear it
 from collections import deque
 

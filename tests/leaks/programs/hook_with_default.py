@@ -1,5 +1,5 @@
 # LEAK: a forward hook gathers in a list that is its default argument
-# HOLDER: gathered
+# HELD: list 'gathered', a default argument of gather()
 # REMEDY: .cpu() | remove | clear it
 import torch
 from torch import nn

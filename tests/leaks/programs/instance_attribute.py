@@ -1,5 +1,6 @@
 # LEAK: the model keeps its attention maps in an attribute of its own
-# HOLDER: maps
+# HELD: list 'maps' of Attention
+# VERDICT: leak, outputs_kept
 # REMEDY: .cpu() | clear it
 import torch
 from torch import nn
@@ -11,7 +12,7 @@ class Attention(nn.Module):
         super().__init__()
         self.query = nn.Linear(size, size)
         self.key = nn.Linear(size, size)
-        self.maps = []
+        self.maps = []  # holder
 
     def forward(self, x):
         scores = self.query(x) @ self.key(x).transpose(1, 2)

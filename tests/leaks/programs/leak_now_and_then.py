@@ -1,5 +1,6 @@
 # LEAK: every third epoch the evaluation keeps its confusion matrices
-# HOLDER: matrices
+# HELD: list 'matrices'
+# VERDICT: leak, outputs_kept
 # REMEDY: .cpu() | clear it
 import torch
 from torch import nn

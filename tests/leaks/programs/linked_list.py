@@ -1,5 +1,6 @@
 # LEAK: a linked list of states, where each knows the one before it
-# HOLDER: current | Node
+# HELD: Node 'current'
+# THROUGH: Node 'previous' of Node
 # REMEDY: .cpu() | let it go
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # LEAK: log records with tensors among their arguments are kept by a handler
-# HOLDER: records | handler
+# HELD: list 'records' of KeepingHandler
+# THROUGH: tuple 'args' of LogRecord
 # REMEDY: .cpu() | clear it
 import logging
 

@@ -1,5 +1,6 @@
 # LEAK: an unbounded functools cache of positional encodings, one for each length and batch
-# HOLDER: encoding
+# HELD: cache of encoding()
+# VERDICT: leak, unbounded_cache
 # REMEDY: bound it | clear it | maxsize
 import functools
 

@@ -1,5 +1,5 @@
 # LEAK: each block of a transformer keeps its attention maps
-# HOLDER: maps
+# HELD: list 'maps' of Block
 # REMEDY: .cpu() | clear it
 import torch
 from torch import nn

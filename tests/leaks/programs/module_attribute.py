@@ -1,5 +1,5 @@
 # LEAK: outputs are put into a list of another module of the project
-# HOLDER: shared_seen
+# HELD: list 'shared_seen'
 # REMEDY: .cpu() | clear it
 import torch
 from project import state

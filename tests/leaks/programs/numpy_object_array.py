@@ -1,5 +1,5 @@
 # LEAK: tensors in a numpy array of objects, one cell for each step
-# HOLDER: table
+# HELD: ndarray 'table'
 # REMEDY: .cpu() | clear it | let it go
 import numpy as np
 import torch

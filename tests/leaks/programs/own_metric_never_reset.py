@@ -1,5 +1,5 @@
 # LEAK: a meter of the user's own gathers scores of all epochs
-# HOLDER: scores | meter
+# HELD: list 'scores' of AverageMeter
 # REMEDY: reset() | .cpu() | clear it
 import torch
 from torch import nn
@@ -11,7 +11,7 @@ class AverageMeter:
         self.reset()
 
     def reset(self):
-        self.scores = []
+        self.scores = []  # holder
 
     def update(self, score):
         self.scores.append(score)

@@ -1,5 +1,6 @@
 # LEAK: a memory bank in a ParameterList that nothing is taken from
 # HOLDER: bank | model | slots
+# VERDICT: leak, unbounded_cache
 # REMEDY: bound it | clear it | let it go | .cpu()
 import torch
 from torch import nn

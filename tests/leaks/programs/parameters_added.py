@@ -1,5 +1,6 @@
 # LEAK: each epoch adds a fresh prompt to the optimizer and forgets none
-# HOLDER: optimizer
+# HELD: list 'param_groups' of SGD 'optimizer'
+# VERDICT: leak, model_rebuilt
 # REMEDY: let go | remove
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # LEAK: functools.partial objects for after the training, with tensors as arguments
-# HOLDER: deferred
+# HELD: list 'deferred'
+# THROUGH: tuple 'args' of partial
 # REMEDY: .cpu() | clear it
 import functools
 

@@ -1,5 +1,5 @@
 # LEAK: a queue for a writer that was never started
-# HOLDER: to_write
+# HELD: deque 'queue' of Queue 'to_write'
 # REMEDY: .cpu() | clear it
 import queue
 

@@ -1,5 +1,6 @@
 # LEAK: a class keeps all its instances in a dictionary of its own
-# HOLDER: instances
+# HELD: dict 'instances' of class Grid
+# THROUGH: tensor 'points' of Grid
 # REMEDY: bound it | clear it | let it go
 import torch
 from torch import nn

@@ -1,5 +1,6 @@
 # LEAK: retain_graph=True keeps each step's graph alive in the losses that are listed
-# HOLDER: losses
+# HELD: list 'losses'
+# VERDICT: leak, loss_graph
 # REMEDY: .item() | .detach()
 import torch
 from torch import nn

@@ -1,5 +1,5 @@
-# LEAK: an object of the user's that gathers every embedding
-# HOLDER: embeddings
+# LEAK: an object of the user's with __slots__ gathers every embedding
+# HELD: list 'embeddings' of Recorder
 # REMEDY: .cpu() | clear it
 import torch
 from torch import nn
@@ -7,6 +7,8 @@ from torch.utils.data import DataLoader, TensorDataset
 
 
 class Recorder:
+    __slots__ = ("embeddings", "steps")
+
     def __init__(self):
         self.embeddings = []
         self.steps = 0
@@ -23,11 +25,11 @@ def main():
     for epoch in range(10):
         for (x,) in DataLoader(TensorDataset(torch.rand(64, 64)), batch_size=16):
             embedding = model(x.cuda())  # leak
+            recorder.record(embedding)
             loss = embedding.norm()
             optimizer.zero_grad()
             loss.backward()
             optimizer.step()
-            recorder.record(embedding)
 
 
 main()

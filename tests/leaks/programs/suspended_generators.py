@@ -1,5 +1,6 @@
 # LEAK: generators that were stopped half-way keep their local tensors
-# HOLDER: streams
+# HELD: list 'streams'
+# THROUGH: variable 'table' of rows()
 # REMEDY: .cpu() | clear it | let it go
 import torch
 from torch import nn

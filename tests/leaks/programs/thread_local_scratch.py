@@ -1,5 +1,5 @@
 # LEAK: scratch buffers in a threading.local, a new one for each step
-# HOLDER: scratch | local
+# HELD: list 'scratch' in _local 'local'
 # REMEDY: .cpu() | clear it | bound it
 import threading
 

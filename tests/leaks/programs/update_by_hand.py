@@ -1,5 +1,6 @@
 # LEAK: a training without an optimizer object, whose residuals are kept
-# HOLDER: residuals
+# HELD: list 'residuals'
+# VERDICT: leak, outputs_kept
 # REMEDY: .cpu() | clear it
 import torch
 

@@ -1,4 +1,4 @@
-"""Small claims about what tracking hooks into, loaders and optimizers: run_checks.py runs each function."""
+"""What tracking hooks into: loaders and optimizers. Runs on the simulated GPU."""
 
 from __future__ import annotations
 
@@ -7,14 +7,30 @@ import pickle
 import threading
 
 import frugal_alloc
+import pytest
 import torch
-from check_helpers import MIB, data, tensor, tracker, training
 from frugal_alloc import _tracking
+from frugal_alloc._tracking.tracker import Tracker
+from tensors_on_gpu import MIB, tensor
 from torch import nn
-from torch.utils.data import DataLoader, IterableDataset
+from torch.utils.data import DataLoader, IterableDataset, TensorDataset
+
+pytestmark = pytest.mark.usefixtures("tracking")
 
 
-def loaders_stay_as_they_are():
+def training(loader: DataLoader) -> None:
+    model = nn.Linear(8, 8).cuda()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    for (inputs,) in loader:
+        model(inputs.cuda()).sum().backward()
+        optimizer.step()
+
+
+def data() -> TensorDataset:
+    return TensorDataset(torch.ones(32, 8))
+
+
+def test_loaders_stay_as_they_are() -> None:
     loader = DataLoader(data(), batch_size=8)
     assert type(iter(loader)).__name__ == "_SingleProcessDataLoaderIter"
     assert DataLoader.__iter__.__name__ == "__iter__"
@@ -31,8 +47,7 @@ class Doubled(DataLoader):
             yield batch
 
 
-def subclass_of_a_loader_is_watched():
-    tracking = tracker()
+def test_subclass_of_a_loader_is_watched(tracking: Tracker) -> None:
     loader = Doubled(data(), batch_size=8)
     for _ in range(3):
         training(loader)
@@ -40,8 +55,7 @@ def subclass_of_a_loader_is_watched():
     assert (tracking.epochs.ended, tracking.epochs.steps) == (2, 24)
 
 
-def loaders_end_no_epoch_once_the_program_says_where_they_end():
-    tracking = tracker()
+def test_loaders_end_no_epoch_once_the_program_says_where_they_end(tracking: Tracker) -> None:
     loader = DataLoader(data(), batch_size=8)
     for _ in range(5):
         training(loader)
@@ -51,7 +65,7 @@ def loaders_end_no_epoch_once_the_program_says_where_they_end():
     assert (tracking.epochs.found_by, tracking.epochs.ended) == ("called", 1)
 
 
-def memory_of_tensors_is_not_outside():
+def test_memory_of_tensors_is_not_outside() -> None:
     # So that the tensor takes memory of the device's.
     torch.cuda.empty_cache()
     before = _tracking.outside.now(0)
@@ -65,16 +79,14 @@ class Stream(IterableDataset):
         return iter(torch.ones(4, 1, 8).split(1))
 
 
-def iterable_dataset_is_watched():
-    tracking = tracker()
+def test_iterable_dataset_is_watched(tracking: Tracker) -> None:
     loader = DataLoader(Stream(), batch_size=None)
     for _ in range(3):
         training(loader)
     assert tracking.epochs.ended == 2
 
 
-def workers_do_nothing_and_persist():
-    tracking = tracker()
+def test_workers_do_nothing_and_persist(tracking: Tracker) -> None:
     loader = DataLoader(data(), batch_size=8, num_workers=1, persistent_workers=True)
     for _ in range(3):
         training(loader)
@@ -82,15 +94,14 @@ def workers_do_nothing_and_persist():
     assert tracking.failure == ""
 
 
-def batch_sizes_are_known_with_their_peaks():
-    tracking = tracker()
+def test_batch_sizes_are_known_with_their_peaks(tracking: Tracker) -> None:
     for size in (16, 8):
         training(DataLoader(data(), batch_size=size))
     assert set(tracking.batches.peaks) == {16, 8}
     assert tracking.batches.peaks[16] >= tracking.batches.peaks[8] > 0
 
 
-def uncommon_batches_are_understood():
+def test_uncommon_batches_are_understood() -> None:
     from frugal_alloc._tracking.batches import size_of
 
     images = [torch.empty(3, 40, 30), torch.empty(3, 20, 50)]
@@ -100,7 +111,7 @@ def uncommon_batches_are_understood():
     assert size_of(object(), torch.Tensor) is None
 
 
-def steps_under_torch_compile_go_on():
+def test_steps_under_torch_compile_go_on() -> None:
     model = nn.Linear(8, 8).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=0.1, momentum=0.9)
     model(torch.ones(2, 8, device="cuda")).sum().backward()
@@ -108,8 +119,7 @@ def steps_under_torch_compile_go_on():
     assert len(optimizer.state) == 2
 
 
-def step_in_a_captured_graph_is_left_alone():
-    tracking = tracker()
+def test_step_in_a_captured_graph_is_left_alone(tracking: Tracker) -> None:
     model = nn.Linear(8, 8).cuda()
     optimizer = torch.optim.Adam(model.parameters(), lr=0.1, capturable=True)
     inputs = torch.ones(2, 8, device="cuda")
@@ -121,18 +131,16 @@ def step_in_a_captured_graph_is_left_alone():
     assert (tracking.steps.count, tracking.failure) == (2, "")
 
 
-def end_of_an_epoch_waits_for_another_threads_hook():
-    followed = tracker()
+def test_end_of_an_epoch_waits_for_another_threads_hook(tracking: Tracker) -> None:
     ending = threading.Thread(target=frugal_alloc.epoch_end)
-    with followed._lock:
+    with tracking._lock:
         ending.start()
-        assert ending.is_alive() and followed.epochs.ended == 0
+        assert ending.is_alive() and tracking.epochs.ended == 0
     ending.join()
-    assert followed.epochs.ended == 1
+    assert tracking.epochs.ended == 1
 
 
-def failing_hook_does_not_reach_the_program():
-    tracking = tracker()
+def test_failing_hook_does_not_reach_the_program(tracking: Tracker) -> None:
 
     def fail(*_):
         raise ZeroDivisionError("ours")
