@@ -1,10 +1,14 @@
 """Writes the pictures of the documents; see --help."""
 
 import argparse
+import importlib.util
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+if importlib.util.find_spec("matplotlib") is None:
+    print("python tools/pictures: matplotlib is not installed; run tools/setup, then .venv/bin/python", file=sys.stderr)
+    sys.exit(2)
 
 from pictures import recorded
 from pictures.all_pictures import ALL, RECORDED
