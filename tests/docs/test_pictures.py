@@ -17,7 +17,6 @@ from pictures import address_space, drawing, fragmentation, leak_growth, memory_
 from pictures.all_pictures import ALL, RECORDED  # noqa: E402
 from pictures.line_chart import Line, LineChart, line_chart  # noqa: E402
 
-GIB = 1 << 30
 SVG = "{http://www.w3.org/2000/svg}"
 
 
@@ -63,17 +62,6 @@ def test_training_needs_less_than_the_gpu_has_and_only_ours_completes_it() -> No
     run = recorded.read(memory_over_time.DATA)
     assert max(size for _, size in run["live_bytes"]) < run["gpu_bytes"]
     assert {name for name in ("native", "expandable", "frugal") if run[name]["failed_at"] is None} == {"frugal"}
-
-
-def test_page_of_the_pictures_tells_the_figures_that_were_recorded() -> None:
-    page = " ".join((recorded.FOLDER / "README.md").read_text(encoding="utf-8").split())
-    run, leak = recorded.read(memory_over_time.DATA), recorded.read(leak_growth.DATA)["leaking"]
-    assert f"needs {max(size for _, size in run['live_bytes']) / GIB:.2f} GiB at most" in page
-    assert f"On a GPU of {run['gpu_bytes'] / GIB:.2f} GiB" in page
-    assert all(0.65 < run[name]["failed_at"] / run["events"] < 0.68 for name in ("native", "expandable"))
-    epoch, _, left = next(one for one in leak["forecasts"] if one[1] == "leak")
-    assert f"runs out in epoch {leak['failed_in']}. After epoch {epoch} " in page
-    assert f"for {left:.1f} more epochs" in page
 
 
 def test_request_of_the_picture_fits_into_no_run_of_free_pieces_and_into_all_of_them() -> None:

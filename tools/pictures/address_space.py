@@ -21,7 +21,7 @@ _PROGRAM = pathlib.Path(__file__).resolve().parent / "programs" / "stitch.py"
 _GPU = "48MiB"
 _PAGE = 2 << 20
 _MIB = 1 << 20
-_HEIGHT = 600
+_HEIGHT = 640
 _COLUMNS, _LEFT, _GAP = 15, 20, 4
 _PITCH = (drawing.WIDTH - 2 * _LEFT + _GAP) / _COLUMNS
 _LABEL_EVERY = 5  # columns
@@ -59,7 +59,7 @@ def record() -> dict[str, Any]:
 
 def picture() -> str:
     data = recorded.read(DATA)
-    return drawing.picture(_said(data), _HEIGHT, lambda figure, size: _draw(data, boxes.canvas(figure), size))
+    return drawing.picture(told(data)["said"], _HEIGHT, lambda figure, size: _draw(data, boxes.canvas(figure), size))
 
 
 def _blocks(data: dict[str, Any], state: Literal["before", "after"]) -> list[_Block]:
@@ -89,13 +89,14 @@ def _facts(data: dict[str, Any]) -> tuple[str, str]:
     return before, after
 
 
-def _said(data: dict[str, Any]) -> str:
+def told(data: dict[str, Any]) -> dict[str, str]:
     gpu = data["gpu"].replace("MiB", " MiB")
-    return f"The address space of a program on a full GPU of {gpu}. {' '.join(_facts(data))} Nothing is copied."
+    said = f"The address space of a program on a full GPU of {gpu}. {' '.join(_facts(data))} Nothing is copied."
+    return {"said": said}
 
 
 def _draw(data: dict[str, Any], axes: Axes, size: float) -> None:
-    cell = 70 if size < 20 else 42
+    cell = 80 if size < 20 else 42
     boxes.write(axes, _LEFT, 14, "Addresses before and after a stitch", weight="bold", size=1.15 * size)
     top = 14 + 2 * size
     for state, told in zip(("before", "after"), _facts(data), strict=True):

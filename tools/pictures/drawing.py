@@ -22,7 +22,7 @@ WIDTH = 860
 # Narrower than so many pixels on the screen, a picture shows what was drawn for a phone.
 NARROW_BELOW = 560
 # Of text, in pixels.
-SIZES = {"wide": 17, "narrow": 24}
+SIZES = {"wide": 17, "narrow": 26}
 _STYLE = pathlib.Path(__file__).resolve().parent / "style.mplstyle"
 _FONTS = 'system-ui, "Segoe UI", Helvetica, Arial, sans-serif'
 # Of a letter, in parts of the size of the text; those of a wide typeface, since the reader's is not known.

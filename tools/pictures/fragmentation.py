@@ -19,21 +19,28 @@ FILE = ROOT / "docs" / "fragmentation.svg"
 MEMORY = "aaa..bb.cccc...dd.ee..ff"
 REQUEST = 6
 
-_CELL, _PITCH, _LEFT, _HEIGHT = 30, 34, 24, 470
+_CELL, _PITCH, _LEFT, _HEIGHT = 30, 34, 24, 480
 _NAMED = {"tensor": "in use", "free": "free", "new": "the new tensor"}
 
 
 def picture() -> str:
-    said = (
-        "Free memory in separate pieces: PyTorch's caching allocator cannot place a tensor of six pieces although "
-        f"{MEMORY.count('.')} are free. frugal_alloc maps six free pieces side by side."
-    )
-    return drawing.picture(said, _HEIGHT, lambda figure, size: _draw(boxes.canvas(figure), size))
+    return drawing.picture(told()["said"], _HEIGHT, lambda figure, size: _draw(boxes.canvas(figure), size))
+
+
+def told() -> dict[str, str]:
+    return {
+        "said": f"{MEMORY.count('.')} of {len(MEMORY)} pieces of GPU memory are free, at most {_longest()} in a row. "
+        f"PyTorch's caching allocator cannot place a tensor of {REQUEST} pieces. frugal_alloc maps {REQUEST} free "
+        "pieces side by side at new addresses, and copies nothing."
+    }
+
+
+def _longest() -> int:
+    return max(map(len, re.findall(r"\.+", MEMORY)))
 
 
 def _draw(axes: Axes, size: float) -> None:
-    longest = max(map(len, re.findall(r"\.+", MEMORY)))
-    needs = f"A tensor of {REQUEST} pieces: {MEMORY.count('.')} are free, at most {longest} in a row."
+    needs = f"A tensor of {REQUEST} pieces: {MEMORY.count('.')} are free, at most {_longest()} in a row."
     _memory(axes, 14, "PyTorch's caching allocator", [], size)
     boxes.box(axes, _LEFT, 104, REQUEST * _PITCH - 4, _CELL, "wanted")
     _beside(axes, 104, needs, "CUDA out of memory", "bad", size)

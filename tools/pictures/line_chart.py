@@ -16,7 +16,7 @@ from . import drawing
 from .drawing import LIGHT
 
 Kind = Literal["native", "expandable", "ours", "live", "bad", "good"]
-HEIGHT = 500
+HEIGHT = 540
 # From the bottom up: what was held lies above what was needed of it, and ours above all.
 _ORDER = ("live", "expandable", "native", "good", "bad", "ours")
 _DASHES = {"native": (0, (3.6, 1.6)), "bad": (0, (3.6, 1.6)), "expandable": (0, (1, 1.4))}

@@ -5,9 +5,10 @@ What is drawn is read from real logs and a real profile: tests/reports/tensorflo
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from . import ROOT, recorded
+from . import ROOT, recorded, stories
 from .line_chart import Kind, Level, Line, LineChart, Mark, line_chart
 
 FILE = recorded.FOLDER / "tensorflow_growth.svg"
@@ -26,6 +27,11 @@ def record() -> dict[str, Any]:
     leak = profile["verdicts"][0]
     return {
         "limit_bytes": growing["oom"]["limit_bytes"],
+        # By the log, and by the profile.
+        "bytes_per_step": [
+            growing["verdicts"][0]["bytes_per_step"],
+            sum(verdict["bytes_per_step"] for verdict in profile["verdicts"]),
+        ],
         "growing": _steps(growing),
         "healed": _steps(healed),
         # The last step of the profile, and how many more it says that memory lasts for.
@@ -45,7 +51,7 @@ def picture() -> str:
     return line_chart(
         LineChart(
             title="Most memory in use so far: an SSD of TensorFlow's Object Detection API",
-            said=_said(data),
+            said=told(data)["said"],
             x_name="training steps",
             unit="MiB",
             lines=(
@@ -66,10 +72,22 @@ def _most(data: dict[str, Any], run: str, kind: Kind, name: str) -> Line:
     return Line(name, kind, [(step, most) for step, _, most in data[run]])
 
 
-def _said(data: dict[str, Any]) -> str:
+def told(data: dict[str, Any]) -> dict[str, str]:
     step, left = data["profile"]
-    return (
-        f"With each step more memory is kept. After step {step} the profile says that memory lasts for {left:.0f} more "
-        f"steps. It runs out in step {data['growing'][-1][0] + 1}. The healed training needs no more after "
-        f"{data['healed'][-1][0]} steps than after a few. Recorded with TensorFlow on a CPU."
-    )
+    first, last, healed = data["growing"][0], data["growing"][-1], data["healed"][-1]
+    return {
+        "said": f"The most memory in use rises with each step from {stories.mib(first[2])} MiB to "
+        f"{stories.mib(last[2])} MiB. TensorFlow may take {stories.mib(data['limit_bytes'])} MiB, and memory runs out "
+        f"in step {last[0] + 1}. After step {step} the profile says that it lasts for {left:.0f} more steps. The "
+        f"healed training needs {stories.mib(healed[2])} MiB after {healed[0]} steps.",
+        **{f"{run}_{name}": text for run in ("growing", "healed") for name, text in _last(data[run])},
+        "rate": f"{data['bytes_per_step'][0] / (1 << 20):.2f}",
+        "profile_rate": f"{data['bytes_per_step'][1] / (1 << 20):.1f}",
+        "profile": str(step),
+        "forecast": f"{step + left:.0f}",
+        "failed": str(last[0] + 1),
+    }
+
+
+def _last(steps: list[list[int]]) -> Iterator[tuple[str, str]]:
+    yield from zip(("steps", "held", "most"), (str(steps[-1][0]), *map(stories.mib, steps[-1][1:])), strict=True)
