@@ -7,7 +7,6 @@ import posixpath
 import re
 import subprocess
 import sys
-import types
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -17,6 +16,9 @@ from markdown_it import MarkdownIt
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "site"))
 from built_site import Site  # noqa: E402
+
+sys.path.insert(0, str(ROOT / "tools" / "site"))
+import links  # noqa: E402
 
 DOCUMENTS = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
 REPORTS = {f"reports/examples/{name}.html" for name in ("leak", "out_of_memory", "fit", "tensorflow")}
@@ -107,16 +109,10 @@ def test_pages_with_diagrams_and_no_others_load_what_draws_them(site: Site) -> N
     assert drawn == {name for name, text in texts.items() if "```mermaid" in text} != set()
 
 
-def test_a_file_of_the_repository_is_linked_once_there_is_an_address(monkeypatch: pytest.MonkeyPatch) -> None:
-    pytest.importorskip("material", reason="tools/setup installs what builds the site")
-    monkeypatch.syspath_prepend(ROOT / "tools" / "site")
-    import hooks
-
-    page = types.SimpleNamespace(file=types.SimpleNamespace(src_uri="stories/leak.md"))
+def test_a_file_of_the_repository_is_linked_once_there_is_an_address() -> None:
     text = "[one](../../tests/site#a), [two](detection.md), [three](https://a.b), [four](../reports/examples/fit.json)"
     for source, one in {"": "one", "https://x.y/{}/v1/": "[one](https://x.y/tree/v1/tests/site#a)"}.items():
-        config = types.SimpleNamespace(extra={"source": source})
-        led = hooks.on_page_markdown(text, page, config)
+        led = links.led(text, "stories/leak.md", source)
         assert led == f"{one}, [two](detection.md), [three](https://a.b), [four](../reports/examples/fit.html)"
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import pathlib
 import re
 import sys
@@ -14,19 +13,18 @@ from mkdocs.structure.pages import Page
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
-DOCS = ROOT / "docs"
 sys.path += [str(HERE), str(HERE.parent)]
+_REREAD = ("frugal_alloc", "example_reports", "links", "reference")
 # This file is read for each build. What it makes pages of may have changed since the one before.
-for name in [one for one in sys.modules if one.partition(".")[0] in ("frugal_alloc", "example_reports", "reference")]:
+for name in [one for one in sys.modules if one.partition(".")[0] in _REREAD]:
     del sys.modules[name]
 
 import example_reports  # noqa: E402
+import links  # noqa: E402
 import project_metadata  # noqa: E402
 import reference  # noqa: E402
 
 _MERMAID = ROOT / "third_party" / "mermaid"
-# A link that leads out of the folder of the document.
-_LINK = re.compile(r"\[([^\]]*)\]\((?![a-z]+:|#)([^)#\s]+)(#[\w-]+)?\)")
 _DIAGRAM = re.compile(r'<pre class="mermaid">.*?</pre>', re.DOTALL)
 # Letters of code that stay on one line, also behind a hyphen: an option, a name.
 _SHORT_CODE = re.compile(r"<code>(?=[^<\n]{1,20}</code>)")
@@ -54,18 +52,7 @@ def on_files(files: Files, config: MkDocsConfig) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Page, config: MkDocsConfig, **_: object) -> str:
-    def led(found: re.Match[str]) -> str:
-        words, path, place = found[1], found[2], found[3] or ""
-        target = pathlib.Path(os.path.normpath(DOCS / page.file.src_uri / ".." / path))
-        if target.is_relative_to(example_reports.FOLDER) and target.suffix == ".json":
-            return f"[{words}]({path.removesuffix('.json')}.html)"
-        if target.is_relative_to(DOCS) or not target.is_relative_to(ROOT):
-            return found[0]
-        # Until the project has an address, a file outside of docs/ is named and not linked.
-        source = config.extra["source"].format("tree" if target.is_dir() else "blob")
-        return f"[{words}]({source}{target.relative_to(ROOT)}{place})" if source else words
-
-    return _LINK.sub(led, markdown)
+    return links.led(markdown, page.file.src_uri, config.extra["source"])
 
 
 def on_page_content(content: str, **_: object) -> str:
