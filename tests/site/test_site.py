@@ -17,8 +17,8 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests" / "site"))
 from built_site import Site  # noqa: E402
 
-sys.path[:0] = [str(ROOT / "tools" / "site"), str(ROOT / "tools")]
-from site_parts import flowchart, navigation, sequence_chart  # noqa: E402
+sys.path.insert(0, str(ROOT / "tools" / "site"))
+import links  # noqa: E402
 
 DOCUMENTS = sorted(path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs").rglob("*.md"))
 REPORTS = {f"reports/examples/{name}.html" for name in ("leak", "out_of_memory", "fit", "tensorflow")}
@@ -36,12 +36,6 @@ def test_document_is_a_page_that_the_first_page_leads_to(site: Site, document: s
     # Each page has the sections in its head and its own section beside it.
     assert page in links | section | {"index.html"}
     assert len(links & section) > 0 or page == "index.html"
-
-
-def test_no_document_is_at_a_place_that_nobody_chose() -> None:
-    chosen = {*navigation.HOW_TO, *navigation.EXPLANATION, "index.md", "reference/README.md"}
-    folders = ("tutorials/", "stories/", "decisions/", "pictures/")
-    assert [one for one in DOCUMENTS if one not in chosen and not one.startswith(folders)] == []
 
 
 def test_every_link_leads_to_a_page_and_a_place_that_exist(site: Site) -> None:
@@ -74,14 +68,13 @@ def test_every_page_says_what_it_is(site: Site) -> None:
         assert page.title, name
         if name not in REPORTS and name != "404.html":
             assert page.description, name
-    titles = [page.title for name, page in site.pages.items() if not name.startswith("repository/")]
+    titles = [page.title for page in site.pages.values()]
     assert len(set(titles)) == len(titles)
 
 
-@pytest.mark.parametrize("document", [one for one in DOCUMENTS if one != "reference/README.md"])
+@pytest.mark.parametrize("document", DOCUMENTS)
 def test_document_reads_as_on_the_page_of_a_repository(site: Site, document: str) -> None:
     text = (ROOT / "docs" / document).read_text(encoding="utf-8")
-    text = re.sub(r"```mermaid\n.*?```", "", text, flags=re.DOTALL)
     there = MarkdownIt("commonmark").enable("table").render(text)
     page = site.pages[page_of(document)]
     assert words(page.text.replace("#", "")) == words(re.sub("<[^>]+>", "", there).replace("#", ""))
@@ -98,8 +91,7 @@ def words(text: str) -> list[str]:
 def test_search_knows_words_of_every_page(site: Site) -> None:
     told = json.loads((site.folder / "search" / "search_index.json").read_text(encoding="utf-8"))
     found = {entry["location"].split("#")[0] for entry in told["docs"] if entry["text"]}
-    pages = {name for name in site.pages if not name.startswith("repository/") and name != "404.html"}
-    assert pages - REPORTS - found == set()
+    assert set(site.pages) - {"404.html"} - REPORTS - found == set()
     assert (site.folder / "search" / "search_index.js").exists()
 
 
@@ -111,20 +103,17 @@ def test_example_report_is_drawn_and_the_documents_lead_to_it(site: Site, page: 
     assert "reports/examples/index.html" in site.pages["index.html"].links
 
 
-def test_diagrams_are_drawn_for_wide_and_for_narrow_screens(site: Site) -> None:
-    text = (site.folder / "architecture.html").read_text(encoding="utf-8")
-    count = (ROOT / "docs" / "architecture.md").read_text(encoding="utf-8").count("```mermaid")
-    assert text.count('<svg class="right"') == text.count('<svg class="down"') > 2
-    assert text.count('<svg class="right"') + text.count('<figure class="sequence"') == count
+def test_pages_with_diagrams_and_no_others_load_what_draws_them(site: Site) -> None:
+    drawn = {name for name, page in site.pages.items() if any("mermaid" in one for one in page.loaded)}
+    texts = {page_of(one): (ROOT / "docs" / one).read_text(encoding="utf-8") for one in DOCUMENTS}
+    assert drawn == {name for name, text in texts.items() if "```mermaid" in text} != set()
 
 
-def test_diagram_that_cannot_be_drawn_is_refused_by_its_line() -> None:
-    with pytest.raises(flowchart.NotDrawn, match="a --o b"):
-        flowchart.figure("flowchart LR\n  a --o b\n")
-    with pytest.raises(flowchart.NotDrawn, match="pie"):
-        flowchart.figure("pie title x\n")
-    with pytest.raises(flowchart.NotDrawn, match="loop"):
-        sequence_chart.figure("sequenceDiagram\n  loop forever\n")
+def test_a_file_of_the_repository_is_linked_once_there_is_an_address() -> None:
+    text = "[one](../../tests/site#a), [two](detection.md), [three](https://a.b), [four](../reports/examples/fit.json)"
+    for source, one in {"": "one", "https://x.y/{}/v1/": "[one](https://x.y/tree/v1/tests/site#a)"}.items():
+        led = links.led(text, "stories/leak.md", source)
+        assert led == f"{one}, [two](detection.md), [three](https://a.b), [four](../reports/examples/fit.html)"
 
 
 def test_first_page_shows_the_code_of_the_readme() -> None:
@@ -145,7 +134,7 @@ def test_a_folder_with_files_of_others_is_refused_and_left_as_it_is(tmp_path: Pa
     thesis = tmp_path / "thesis.tex"
     thesis.write_text("all my work")
     assert "has files that are not a site's" in refused("--out", str(tmp_path))
-    assert "is no folder" in refused("--out", str(thesis))
+    assert "File exists" in refused("--out", str(thesis))
     assert thesis.read_text() == "all my work"
 
 

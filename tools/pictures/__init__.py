@@ -1,8 +1,4 @@
-"""The pictures of the documents, as SVG: `python tools/pictures` writes them all.
-
-Other tools draw with it, too: with tools/ on `sys.path`, `from pictures.line_chart import LineChart, line_chart`.
-Drawing imports only ``frugal_alloc._pages`` of the package, which needs no torch.
-"""
+"""The pictures of the documents, as SVG: `python tools/pictures` writes them all."""
 
 import pathlib
 import sys

@@ -1,17 +1,23 @@
 """Writes the pictures of the documents; see --help."""
 
 import argparse
+import importlib.util
 import pathlib
 import sys
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1]))
+if importlib.util.find_spec("matplotlib") is None:
+    print("python tools/pictures: matplotlib is not installed; run tools/setup, then .venv/bin/python", file=sys.stderr)
+    sys.exit(2)
 
-from pictures import recorded
-from pictures.all_pictures import ALL, RECORDED
+from pictures import pages, recorded
+from pictures.all_pictures import ALL, RECORDED, told
 
 
 def main() -> int:
-    parser = argparse.ArgumentParser(prog="python tools/pictures", description="Writes the pictures of the documents.")
+    parser = argparse.ArgumentParser(
+        prog="python tools/pictures", description="Writes the pictures of the documents, and their figures."
+    )
     parser.add_argument(
         "--record", action="store_true", help="record what they show anew first, on the simulated GPU; three minutes"
     )
@@ -26,6 +32,9 @@ def main() -> int:
             return 2
     for one in ALL:
         one.FILE.write_text(one.picture(), encoding="utf-8")
+    figures = told()
+    for document in pages.DOCUMENTS:
+        document.write_text(pages.filled(document, figures), encoding="utf-8")
     return 0
 
 

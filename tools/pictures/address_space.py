@@ -10,7 +10,10 @@ import pathlib
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from . import drawing, recorded, simulated_run
+from matplotlib.axes import Axes
+
+from . import boxes, drawing, recorded, simulated_run
+from .drawing import LIGHT
 
 FILE = recorded.FOLDER / "address_space.svg"
 DATA = recorded.FOLDER / "address_space.json"
@@ -18,25 +21,11 @@ _PROGRAM = pathlib.Path(__file__).resolve().parent / "programs" / "stitch.py"
 _GPU = "48MiB"
 _PAGE = 2 << 20
 _MIB = 1 << 20
+_HEIGHT = 640
 _COLUMNS, _LEFT, _GAP = 15, 20, 4
 _PITCH = (drawing.WIDTH - 2 * _LEFT + _GAP) / _COLUMNS
 _LABEL_EVERY = 5  # columns
-_STYLE = """
-.tensor { fill: #c3cedd; }
-.free { fill: none; stroke: #6e7781; stroke-width: 2; stroke-dasharray: 5 4; }
-.gone { fill: none; stroke: #c4cad1; stroke-width: 1; }
-.new { fill: #8fd6ae; }
-.border { stroke: #ffffff; stroke-width: 2; fill: none; }
-text.number { stroke: none; }
-"""
-_DARK = """
-.tensor { fill: #37465c; }
-.free { stroke: #9198a1; }
-.gone { stroke: #3d444d; }
-.new { fill: #14603a; }
-.border { stroke: #0d1117; }
-text.number { stroke: none; }
-"""
+_NAMED = {"tensor": "a tensor", "new": "the new tensor", "free": "free", "gone": "moved away"}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -70,9 +59,7 @@ def record() -> dict[str, Any]:
 
 def picture() -> str:
     data = recorded.read(DATA)
-    wide, narrow = _Drawn(data, size=18, title=21, cell_height=88), _Drawn(data, size=27, title=30, cell_height=46)
-    layers = [drawing.layer("wide", wide.parts()), drawing.layer("narrow", narrow.parts())]
-    return drawing.picture(_said(data), max(wide.height, narrow.height), layers, drawing.style(_STYLE, _DARK))
+    return drawing.picture(told(data)["said"], _HEIGHT, lambda figure, size: _draw(data, boxes.canvas(figure), size))
 
 
 def _blocks(data: dict[str, Any], state: Literal["before", "after"]) -> list[_Block]:
@@ -102,83 +89,48 @@ def _facts(data: dict[str, Any]) -> tuple[str, str]:
     return before, after
 
 
-def _said(data: dict[str, Any]) -> str:
+def told(data: dict[str, Any]) -> dict[str, str]:
     gpu = data["gpu"].replace("MiB", " MiB")
-    return f"The address space of a program on a full GPU of {gpu}. {' '.join(_facts(data))} Nothing is copied."
+    said = f"The address space of a program on a full GPU of {gpu}. {' '.join(_facts(data))} Nothing is copied."
+    return {"said": said}
 
 
-class _Drawn:
-    """The picture with text and cells of one size, in pixels. Its height is known once it is drawn."""
+def _draw(data: dict[str, Any], axes: Axes, size: float) -> None:
+    cell = 80 if size < 20 else 42
+    boxes.write(axes, _LEFT, 14, "Addresses before and after a stitch", weight="bold", size=1.15 * size)
+    top = 14 + 2 * size
+    for state, told in zip(("before", "after"), _facts(data), strict=True):
+        words = drawing.wrapped(told, size)
+        boxes.write(axes, _LEFT, top, words)
+        top += 1.4 * size * len(words.splitlines()) + 6
+        top += _strip(data, state, axes, top, cell, size)
+    boxes.legend(axes, _NAMED, _LEFT, "each number: 2 MiB")
 
-    def __init__(self, data: dict[str, Any], size: float, title: float, cell_height: float) -> None:
-        self._data, self._size, self._title, self._cell_height = data, size, title, cell_height
-        self._y = 16.0
 
-    @property
-    def height(self) -> float:
-        return self._y + 8
+def _strip(
+    data: dict[str, Any], state: Literal["before", "after"], axes: Axes, top: float, cell: float, size: float
+) -> float:
+    """All addresses in rows of the same length, with the number of the piece at each; returns their height."""
+    pages = sum(data["wanted"]) // _PAGE
+    row = cell + 1.6 * size
 
-    def parts(self) -> Iterator[str]:
-        before, after = _facts(self._data)
-        yield from self._text("Addresses before and after a stitch", "title", self._title)
-        yield from self._text(before, "", self._size)
-        yield from self._strip("before")
-        yield from self._text(after, "", self._size)
-        yield from self._strip("after")
-        yield from self._legend()
+    def corner(page: int) -> tuple[float, float]:
+        return _LEFT + page % _COLUMNS * _PITCH, top + page // _COLUMNS * row
 
-    def _text(self, words: str, kind: str, size: float) -> Iterator[str]:
-        found = drawing.wrapped(words, size, drawing.WIDTH - 2 * _LEFT, kind == "title")
-        yield from drawing.rows(_LEFT, self._y + size * 0.95, found, kind, size)
-        self._y += len(found) * size * drawing.ROW + size * 0.4
-
-    def _strip(self, state: Literal["before", "after"]) -> Iterator[str]:
-        """All addresses in rows of the same length, with the number of the piece at each."""
-        blocks = _blocks(self._data, state)
-        end = self._data["wanted"][0] + self._data["wanted"][1]
-        for block in blocks:
-            for page, pages in _row_parts(block):
-                yield from self._block(page, pages, block.kind)
-        for address, piece in self._data[state]["pieces"]:
-            x, y = self._corner(address // _PAGE)
-            middle = x + (_PITCH - _GAP) / 2
-            base = y + self._cell_height / 2 + self._size * 0.35
-            yield drawing.text(middle, base, str(piece), "number", "middle", self._size)
-        for page in range(0, end // _PAGE, _LABEL_EVERY):
-            x, y = self._corner(page)
-            label = f"{page * _PAGE // _MIB} MiB" if page else "0"
-            yield drawing.text(x, y + self._cell_height + self._size * 1.1, label, "note", size=self._size)
-        self._y += -(-end // _PAGE // _COLUMNS) * self._row_height() + self._size * 0.5
-
-    def _row_height(self) -> float:
-        return self._cell_height + self._size * 1.5
-
-    def _corner(self, page: int) -> tuple[float, float]:
-        row, column = divmod(page, _COLUMNS)
-        return _LEFT + column * _PITCH, self._y + row * self._row_height()
-
-    def _block(self, page: int, pages: int, kind: str) -> Iterator[str]:
-        x, y = self._corner(page)
-        yield drawing.rectangle(x, y, pages * _PITCH - _GAP, self._cell_height, kind, 5)
-        if kind in ("tensor", "new"):
-            for place in range(1, pages):
-                border = x + place * _PITCH - _GAP / 2
-                yield drawing.upright_path(border, y, self._cell_height, "border")
-
-    def _legend(self) -> Iterator[str]:
-        size = self._size
-        side = size * 0.95
-        x = float(_LEFT)
-        named = {"tensor": "a tensor", "new": "the new tensor", "free": "free", "gone": "moved away"}
-        for kind, words in named.items():
-            width = side + 8 + drawing.text_width(words, size) + size
-            if x + width - size > drawing.WIDTH - _LEFT:
-                x, self._y = _LEFT, self._y + size * 1.4
-            yield drawing.rectangle(x, self._y, side, side, kind, 3)
-            yield drawing.text(x + side + 8, self._y + size * 0.82, words, "note", size=size)
-            x += width
-        self._y += size * 1.4
-        yield from self._text("Each number is 2 MiB of the GPU's memory.", "note", size)
+    for block in _blocks(data, state):
+        for page, count in _row_parts(block):
+            x, y = corner(page)
+            boxes.box(axes, x, y, count * _PITCH - _GAP, cell, block.kind)
+            if block.kind in ("tensor", "new"):
+                borders = [x + place * _PITCH - _GAP / 2 for place in range(1, count)]
+                axes.vlines(borders, y, y + cell, LIGHT["background"], lw=2)
+    for address, piece in data[state]["pieces"]:
+        x, y = corner(address // _PAGE)
+        boxes.write(axes, x + (_PITCH - _GAP) / 2, y + cell / 2, str(piece), ha="center", va="center_baseline")
+    for page in range(0, pages, _LABEL_EVERY):
+        x, y = corner(page)
+        boxes.write(axes, x, y + cell + 3, f"{page * _PAGE // _MIB} MiB" if page else "0", "note")
+    return -(-pages // _COLUMNS) * row + 0.3 * size
 
 
 def _row_parts(block: _Block) -> Iterator[tuple[int, int]]:

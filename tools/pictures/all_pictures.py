@@ -1,7 +1,7 @@
 """The pictures that `python tools/pictures` writes.
 
-Each is a module with its FILE and picture(), the file's text. Those that show a run have DATA, too, a file of what was
-recorded, and record(), which makes that again.
+Each is a module with its FILE, picture(), the file's text, and told(), what documents say of it, by key. Those that
+show a run have DATA, too, a file of what was recorded, and record(), which makes that again.
 """
 
 from . import (
@@ -10,6 +10,7 @@ from . import (
     fragmentation,
     leak_growth,
     memory_over_time,
+    recorded,
     reserved_growth,
     serving,
     side_stream,
@@ -23,3 +24,8 @@ RECORDED = (
     *(detection, serving, tenants),
 )
 ALL = (fragmentation, *RECORDED)
+
+
+def told() -> dict[str, dict[str, str]]:
+    """By module, what documents say of its picture."""
+    return {one.FILE.stem: one.told(recorded.read(one.DATA)) if one in RECORDED else one.told() for one in ALL}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import ROOT, recorded, simulated_run, stories
+from . import ROOT, pages, recorded, simulated_run, stories
 from .line_chart import Level, LineChart, line_chart
 
 FILE = recorded.FOLDER / "detection.svg"
@@ -71,7 +71,7 @@ def picture() -> str:
     return line_chart(
         LineChart(
             title=f"A detector in training on a GPU of {gpu / stories.GIB:.2f} GiB: what is held",
-            said=_said(data),
+            said=told(data)["said"],
             x_name="training step",
             unit="GiB",
             lines=(*lines.values(), stories.in_use(data["frugal"])),
@@ -81,11 +81,29 @@ def picture() -> str:
     )
 
 
-def _said(data: dict[str, Any]) -> str:
-    held = {one: max(held for _, held in data[one]["steps"]) / stories.GIB for one in stories.NAMES}
-    need = max(used for used, _ in data["frugal"]["steps"]) / stories.GIB
-    return (
-        f"Tensors need {need:.2f} GiB at most. PyTorch's allocator holds {held['native']:.2f} GiB and runs out of "
-        f"memory in step {data['native']['failed_in']}. With expandable segments the training completes and holds "
-        f"{held['expandable']:.2f} GiB, with frugal_alloc {held['frugal']:.2f} GiB. Runs on a simulated GPU."
-    )
+def told(data: dict[str, Any]) -> dict[str, str]:
+    failed, needs = data["native"]["failed_in"], stories.most(data["frugal"])[0]
+    held = {one: stories.gib(stories.most(data[one])[1]) for one in stories.NAMES}
+    failures = [data["native" if order == "3" else f"native_seed_{order}"]["failed_in"] for order in ORDERS]
+    return {
+        "said": f"Tensors need {stories.gib(needs)} GiB at most. PyTorch's allocator holds {held['native']} GiB and "
+        f"runs out of memory in step {failed}. With expandable segments the training completes and holds "
+        f"{held['expandable']} GiB, with frugal_alloc {held['frugal']} GiB.",
+        "mixed": pages.rows(*(_row(data, name) for name in RUNS if name.startswith("mixed"))),
+        "grouped": pages.rows(*(_row(data, name) for name in RUNS if not name.startswith("mixed"))),
+        "largest": pages.rows(*((stories.NAMES[one], *data["largest_batch"][one]) for one in stories.NAMES)),
+        **stories.refused(data["native"]),
+        "gpu": stories.gib(data["native"]["gpu_bytes"]),
+        "needs": stories.gib(needs),
+        "orders_failed": stories.word(sum(map(bool, failures))),
+        "orders": stories.word(len(failures)),
+        "expandable_held": held["expandable"],
+        "ours_held": held["frugal"],
+    }
+
+
+def _row(data: dict[str, Any], name: str) -> tuple[str, ...]:
+    run, arguments = data[name], dict(zip(RUNS[name], RUNS[name][1:], strict=False))
+    used, held = map(stories.gib, stories.most(run))
+    end = f"out of memory in step {run['failed_in']}" if run["failed_in"] else f"completes {len(run['steps'])} steps"
+    return stories.NAMES[arguments["--allocator"]], arguments["--seed"], f"{used} GiB", f"{held} GiB", end

@@ -1,27 +1,33 @@
-"""What all pictures are drawn with: shapes as SVG text, and colours for a light and a dark page.
+"""What all pictures are drawn with: matplotlib's figures as SVG, in colours for a light and a dark page.
 
 A picture paints its own background, so that it can be read on a page whose theme is not the one that the reader's
-system asks for. What is drawn once for wide and once for narrow screens stands in a `layer` each: the picture shows the
-one that suits the width at which it is shown, which a page's own style could not change.
+system asks for. It is drawn twice, for wide and for narrow screens, and shows the one that suits the width at which it
+is shown. Text stays text, in the reader's own typeface; the layout is that of a wide one.
 """
 
 from __future__ import annotations
 
+import io
+import pathlib
 import re
 import textwrap
-from collections.abc import Iterable, Sequence
-from typing import Literal, NamedTuple
-from xml.sax.saxutils import escape, quoteattr
+from collections.abc import Callable
+from typing import NamedTuple
+from xml.sax.saxutils import quoteattr
+
+import matplotlib
+from matplotlib.figure import Figure
 
 WIDTH = 860
 # Narrower than so many pixels on the screen, a picture shows what was drawn for a phone.
 NARROW_BELOW = 560
+# Of text, in pixels.
+SIZES = {"wide": 17, "narrow": 26}
+_STYLE = pathlib.Path(__file__).resolve().parent / "style.mplstyle"
+_FONTS = 'system-ui, "Segoe UI", Helvetica, Arial, sans-serif'
 # Of a letter, in parts of the size of the text; those of a wide typeface, since the reader's is not known.
-_LETTER, _BOLD_LETTER = 0.58, 0.66
-ROW = 1.2
+_LETTER = 0.62
 _NO_BREAK = "\N{NO-BREAK SPACE}"
-
-Anchor = Literal["start", "middle", "end"]
 
 
 class Colour(NamedTuple):
@@ -29,9 +35,8 @@ class Colour(NamedTuple):
     dark: str
 
 
-BACKGROUND = Colour("#ffffff", "#0d1117")
-# Each has a contrast of at least 4.5 to the background. Orange, blue and purple stay apart for all kinds of colour
-# blindness; nothing is told by colour alone.
+# Of text, each with a contrast of at least 4.5 to the background. Orange, blue and purple stay apart for all kinds of
+# colour blindness; nothing is told by colour alone.
 TEXT = {
     "ink": Colour("#1f2328", "#e6edf3"),
     "note": Colour("#59636e", "#9da7b3"),
@@ -40,119 +45,77 @@ TEXT = {
     "native": Colour("#a84300", "#ff9f5c"),
     "expandable": Colour("#8f3470", "#f0a6d0"),
     "ours": Colour("#0a55b0", "#6fb3ff"),
-    "live": Colour("#59636e", "#9da7b3"),
 }
-_GRID = Colour("#d8dee4", "#2d333b")
-_DASHES = {"native": "9 4", "bad": "9 4", "expandable": "2.5 3.5"}
+COLOURS = TEXT | {
+    "background": Colour("#ffffff", "#0d1117"),
+    "grid": Colour("#d8dee4", "#2d333b"),
+    "live": Colour("#cfd3d7", "#30363d"),
+    "tensor": Colour("#c3cedd", "#37465c"),
+    "free": Colour("#6e7781", "#9198a1"),
+    "gone": Colour("#c4cad1", "#3d444d"),
+    "new": Colour("#8fd6ae", "#14603a"),
+}
+#: By name, the colour to draw with: that of a light page, which the SVG changes for a dark one.
+LIGHT = {name: colour.light for name, colour in COLOURS.items()}
 
 
-def style(more: str = "", dark: str = "") -> str:
-    """The picture's style sheet; `more` and `dark` are rules of its own, for any page and for a dark one."""
-    lines = [f".line.{kind} {{ stroke-dasharray: {dashes}; }}" for kind, dashes in _DASHES.items()]
+def picture(said: str, height: float, draw: Callable[[Figure, float], None]) -> str:
+    """The SVG file's text. `draw` is given a figure and the size of its text; `said` is told to who does not see it."""
+    layers = []
+    for layer, size in SIZES.items():
+        settings = {"font.size": size, "svg.hashsalt": layer, **_coloured()}
+        with matplotlib.rc_context(fname=_STYLE), matplotlib.rc_context(settings):
+            figure = Figure(figsize=(WIDTH / 72, height / 72))
+            draw(figure, size)
+            written = io.StringIO()
+            figure.savefig(written, format="svg", metadata=dict.fromkeys(("Creator", "Date", "Format", "Type")))
+        layers.append(f'<g class="{layer}">\n{_body(written.getvalue())}</g>\n')
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" xmlns:xlink="http://www.w3.org/1999/xlink" role="img" '
+        f'viewBox="0 0 {WIDTH} {height:g}" aria-label={quoteattr(said)}>\n<style>\n{_style_sheet()}\n</style>\n'
+        f'<rect class="page" width="{WIDTH}" height="{height:g}" rx="8"/>\n{"".join(layers)}</svg>\n'
+    )
+
+
+def wrapped(words: str, size: float, width: float = WIDTH - 40) -> str:
+    """The words in rows of at most that width; a size is not taken apart."""
+    words = re.sub(r"(?<=\d) (?=[KMG]iB\b)", _NO_BREAK, words)
+    return textwrap.fill(words, max(1, int(width / (size * _LETTER))), break_long_words=False)
+
+
+def _coloured() -> dict[str, str]:
+    return {
+        "figure.facecolor": "none",
+        "axes.facecolor": "none",
+        "text.color": LIGHT["ink"],
+        "grid.color": LIGHT["grid"],
+        **dict.fromkeys(("axes.labelcolor", "xtick.color", "ytick.color"), LIGHT["note"]),
+    }
+
+
+def _body(svg: str) -> str:
+    """What matplotlib has drawn, in one layer of a file."""
+    body = svg[svg.index('<g id="figure_1">') : svg.rindex("</svg>")]
+    body = re.sub(r' id="[\w.]+_\d+"', "", body)
+    body = re.sub(r"font: ([^;\"]*?)'DejaVu Sans'[^;\"]*", r"font: \1var(--fonts)", body)
+    # As fine as a screen shows. What stands between tags is text.
+    body = re.sub(r'="[^"]*"', lambda value: re.sub(r"(?<=\d\.\d)\d+", "", value[0]), body)
+    for name, colour in COLOURS.items():
+        body = body.replace(colour.light, f"var(--{name})")
+    return "\n".join(line.strip() for line in body.splitlines() if line.strip()) + "\n"
+
+
+def _style_sheet() -> str:
+    def variables(page: str) -> str:
+        return " ".join(f"--{name}: {getattr(colour, page)};" for name, colour in COLOURS.items())
+
     return "\n".join(
         [
-            'text { font-family: system-ui, "Segoe UI", Helvetica, Arial, sans-serif; font-size: 17px; }',
-            ".title, .bad, .good, .strong { font-weight: 600; }",
-            ".line { fill: none; stroke-width: 2.5; stroke-linejoin: round; }",
-            *lines,
-            ".line.cross { stroke-width: 4; stroke-dasharray: none; }",
-            ".line.thread { stroke-width: 1.5; stroke-dasharray: none; }",
-            ".line.live { stroke-width: 1.2; }",
-            ".area { fill-opacity: 0.28; }",
-            ".grid { fill: none; stroke-width: 1; }",
-            ".level { fill: none; stroke-width: 2; stroke-dasharray: 2 5; }",
+            f"svg {{ --fonts: {_FONTS}; {variables('light')} }}",
+            f"@media (prefers-color-scheme: dark) {{ svg {{ {variables('dark')} }} }}",
+            "* { stroke-linejoin: round; stroke-linecap: butt; }",
+            ".page { fill: var(--background); }",
             ".narrow { display: none; }",
-            *_colours("light"),
-            *([more] if more else []),
-            "@media (prefers-color-scheme: dark) {",
-            *_colours("dark"),
-            *([dark] if dark else []),
-            "}",
             f"@media (max-width: {NARROW_BELOW}px) {{ .wide {{ display: none; }} .narrow {{ display: inline; }} }}",
         ]
     )
-
-
-def _colours(page: Literal["light", "dark"]) -> list[str]:
-    background = getattr(BACKGROUND, page)
-    rules = [f".background {{ fill: {background}; }}", f".grid {{ stroke: {getattr(_GRID, page)}; }}"]
-    rules.append(f".level {{ stroke: {getattr(TEXT['ink'], page)}; }}")
-    # An outline in the background's colour keeps a text apart from the lines that it stands on.
-    outline = f"paint-order: stroke; stroke: {background}; stroke-width: 5px; stroke-linejoin: round;"
-    rules.append(f"text {{ fill: {getattr(TEXT['ink'], page)}; {outline} }}")
-    for kind, colour in TEXT.items():
-        here = getattr(colour, page)
-        rules.append(f"text.{kind}, .fill.{kind} {{ fill: {here}; }} .line.{kind} {{ stroke: {here}; }}")
-    return rules
-
-
-def text(x: float, y: float, words: str, kind: str = "", anchor: Anchor = "start", size: float = 0) -> str:
-    """One row of text on the base line `y`; `size` in pixels, 0 for that of the style sheet."""
-    attributes = f' class="{kind}"' if kind else ""
-    attributes += f' text-anchor="{anchor}"' if anchor != "start" else ""
-    attributes += f' style="font-size: {number(size)}px"' if size else ""
-    return f'<text x="{number(x)}" y="{number(y)}"{attributes}>{escape(words)}</text>'
-
-
-def rectangle(x: float, y: float, width: float, height: float, kind: str, rounding: float = 0) -> str:
-    corner = f' rx="{number(rounding)}"' if rounding else ""
-    size = f'width="{number(width)}" height="{number(height)}"'
-    return f'<rect x="{number(x)}" y="{number(y)}" {size}{corner} class="{kind}"/>'
-
-
-def level_path(x: float, y: float, width: float, kind: str) -> str:
-    return path(f"M{number(x)} {number(y)}h{number(width)}", kind)
-
-
-def upright_path(x: float, y: float, height: float, kind: str) -> str:
-    return path(f"M{number(x)} {number(y)}v{number(height)}", kind)
-
-
-def cross_path(x: float, y: float, arm: float, kind: str) -> str:
-    across = f"l{number(2 * arm)} {number(2 * arm)}m0 {number(-2 * arm)}l{number(-2 * arm)} {number(2 * arm)}"
-    return path(f"M{number(x - arm)} {number(y - arm)}{across}", kind)
-
-
-def dot(x: float, y: float, radius: float, kind: str) -> str:
-    return f'<circle cx="{number(x)}" cy="{number(y)}" r="{number(radius)}" class="{kind}"/>'
-
-
-def path(course: str, kind: str) -> str:
-    return f'<path d="{course}" class="{kind}"/>'
-
-
-def layer(name: Literal["wide", "narrow"], parts: Iterable[str]) -> str:
-    """What is drawn for wide screens only, or for narrow ones."""
-    return f'<g class="{name}">\n' + "\n".join(parts) + "\n</g>"
-
-
-def picture(said: str, height: float, parts: Iterable[str], style_sheet: str = "") -> str:
-    """The file's text; `said` is what a screen reader says of it."""
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {number(height)}" role="img" '
-        f"aria-label={quoteattr(said)}>\n<style>\n{style_sheet or style()}\n</style>\n"
-        + "\n".join([rectangle(0, 0, WIDTH, height, "background", 8), *parts])
-        + "\n</svg>\n"
-    )
-
-
-def number(value: float) -> str:
-    """With one decimal at most: as fine as a screen shows."""
-    return f"{value:.1f}".rstrip("0").rstrip(".")
-
-
-def text_width(words: str, size: float, bold: bool = False) -> float:
-    """About as wide as the words are, in pixels, rather too much than too little."""
-    return len(words) * size * (_BOLD_LETTER if bold else _LETTER)
-
-
-def wrapped(words: str, size: float, width: float, bold: bool = False) -> list[str]:
-    """The words in rows of at most that width; a line break in them stays one, and a size is not taken apart."""
-    words = re.sub(r"(?<=\d) (?=[KMG]iB\b)", _NO_BREAK, words)
-    letters = max(1, int(width / text_width("n", size, bold)))
-    return [row for line in words.split("\n") for row in textwrap.wrap(line, letters, break_long_words=False)]
-
-
-def rows(x: float, y: float, texts: Sequence[str], kind: str, size: float, anchor: Anchor = "start") -> list[str]:
-    """Texts below each other, the first on the base line `y`."""
-    return [text(x, y + place * ROW * size, words, kind, anchor, size) for place, words in enumerate(texts)]

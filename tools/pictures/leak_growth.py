@@ -66,7 +66,7 @@ def picture() -> str:
     return line_chart(
         LineChart(
             title="A leak: losses are kept with the graphs behind them",
-            said=_said(data),
+            said=told(data)["said"],
             x_name="epochs",
             unit="MiB" if available < 2 * _GIB else "GiB",
             lines=(leaking, _line(data["healed"], "good", "keeps loss.item()")),
@@ -102,10 +102,16 @@ def _at(line: Line, x: float) -> float:
     return next(value for place, value in reversed(line.points) if place <= x)
 
 
-def _said(data: dict[str, Any]) -> str:
+def told(data: dict[str, Any]) -> dict[str, str]:
     epoch, _, left = _found(data)
-    return (
-        f"Memory rises with each epoch. After epoch {epoch} the report tells the leak, and that memory lasts for "
-        f"{left:.1f} more epochs. It runs out in epoch {data['leaking']['failed_in']}. "
-        f"With loss.item() the same training stays flat for {len(data['healed']['forecasts'])} epochs."
-    )
+    failed, healed = data["leaking"]["failed_in"], len(data["healed"]["forecasts"])
+    return {
+        "said": f"Memory rises with each epoch. After epoch {epoch} the report tells the leak, and that memory lasts "
+        f"for {left:.1f} more epochs. It runs out in epoch {failed}. With loss.item() the same training stays flat for "
+        f"{healed} epochs.",
+        **{f"{run}_failed": str(data[run]["failed_in"]) for run in RUNS if run != "healed"},
+        **{f"{run}_used": stories.mib(data[run]["most_in_use_and_held"][0]) for run in RUNS},
+        "healed_epochs": str(healed),
+        "found": str(epoch),
+        "before": str(failed - epoch),
+    }

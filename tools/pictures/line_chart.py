@@ -1,31 +1,26 @@
-"""Memory over steps, epochs or requests, as one SVG: lines that keep their value until their next point.
-
-Each line is named where it ends. It is drawn twice, for wide screens and for a phone, where text is larger.
-"""
+"""Memory over steps, epochs or requests, as one SVG: lines that keep their value until their next point."""
 
 from __future__ import annotations
 
 import dataclasses
-import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Literal
 
-from frugal_alloc._pages.scale import Tick, round_step, ticks_in
+from matplotlib.axes import Axes
+from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
+from matplotlib.ticker import MaxNLocator
+from matplotlib.transforms import blended_transform_factory
 
 from . import drawing
-from .label_places import Box, Places
-from .line_courses import course
+from .drawing import LIGHT
 
 Kind = Literal["native", "expandable", "ours", "live", "bad", "good"]
-HEIGHT = 500
+HEIGHT = 540
 # From the bottom up: what was held lies above what was needed of it, and ours above all.
 _ORDER = ("live", "expandable", "native", "good", "bad", "ours")
-_EDGE = 16
-# A line that ends in the last part of the chart is named beside the chart.
-_NEAR_END = 0.93
-_CROSS = 7
-# Of the chart's height, for each pixel of the text's size.
-_LEVEL_ROOM, _TOP_ROOM = 0.0055, 0.002
+_DASHES = {"native": (0, (3.6, 1.6)), "bad": (0, (3.6, 1.6)), "expandable": (0, (1, 1.4))}
+_UNITS = {"GiB": 1 << 30, "MiB": 1 << 20, "KiB": 1 << 10}
 
 
 @dataclasses.dataclass(frozen=True)
@@ -71,19 +66,6 @@ class LineChart:
     marks: Sequence[Mark] = ()
 
 
-@dataclasses.dataclass(frozen=True)
-class _Text:
-    """Sizes of text in pixels of a picture of 860; `label_width`: of the names beside the chart, at most."""
-
-    layer: Literal["wide", "narrow"]
-    size: float
-    title: float
-    label_width: float
-
-
-_TEXTS = (_Text("wide", 17, 20, 210), _Text("narrow", 27, 30, 210))
-
-
 def line_chart(chart: LineChart) -> str:
     """The SVG file's text.
 
@@ -91,155 +73,58 @@ def line_chart(chart: LineChart) -> str:
     """
     if not any(line.points for line in chart.lines):
         raise ValueError(f"{chart.title}: no line has a point")
-    layers = [drawing.layer(one.layer, _Drawn(chart, one).parts()) for one in _TEXTS]
-    return drawing.picture(f"{chart.title}. {chart.said}", HEIGHT, layers)
+    return drawing.picture(f"{chart.title}. {chart.said}", HEIGHT, lambda figure, size: _draw(chart, figure, size))
 
 
-class _Drawn:
-    """A chart with text of one size."""
-
-    def __init__(self, chart: LineChart, text: _Text) -> None:
-        self._chart, self._text = chart, text
-        lines = [line for line in chart.lines if line.points]
-        self._lines = sorted(lines, key=lambda line: _ORDER.index(line.kind))
-        places = [x for line in lines for x, _ in line.points] + [mark.x for mark in chart.marks]
-        self._first, self._last = min(places), max(max(places), min(places) + 1e-9)
-        most = max(value for line in lines for _, value in line.points)
-        most = max(most, *(one.value for one in (*chart.levels, *chart.marks)), 1)
-        # Room for the name of a level at the top.
-        self._most = most * (1 + text.size * (_LEVEL_ROOM if chart.levels else _TOP_ROOM))
-        self._ticks = list(self._value_ticks())
-        self._title = drawing.wrapped(chart.title, text.title, drawing.WIDTH - 2 * _EDGE, bold=True)
-        self._frame()
-        self._courses = [course(line.points, self._x, self._y) for line in self._lines]
-        held = zip(self._lines, self._courses, strict=True)
-        self._places = Places(self._area, [along.points for line, along in held if line.kind != "live"])
-
-    def _frame(self) -> None:
-        """The chart's own area, within what titles, ticks and names need."""
-        size = self._text.size
-        left = _EDGE + max(drawing.text_width(tick.label, size) for tick in self._ticks) + 8
-        outside = [self._rows(line) for line in self._lines if not self._ends_early(line)]
-        widest = max((drawing.text_width(row, size, True) for rows in outside for row in rows), default=0)
-        top = _EDGE + len(self._title) * drawing.ROW * self._text.title + size * 0.6
-        right = drawing.WIDTH - max(widest + 30, size * 1.5) - _EDGE / 2
-        self._area = Box(left, top, right - left, HEIGHT - top - 2.9 * size - _EDGE / 2)
-
-    def _x(self, x: float) -> float:
-        return self._area.x + self._area.width * (x - self._first) / (self._last - self._first)
-
-    def _y(self, value: float) -> float:
-        return self._area.y + self._area.height * (1 - value / self._most)
-
-    def _ends_early(self, line: Line) -> bool:
-        return line.points[-1][0] < self._first + _NEAR_END * (self._last - self._first)
-
-    def _rows(self, line: Line) -> list[str]:
-        return drawing.wrapped(line.name, self._text.size, self._text.label_width, bold=True)
-
-    def parts(self) -> Iterator[str]:
-        for place, row in enumerate(self._title):
-            y = _EDGE + self._text.title * (0.85 + drawing.ROW * place)
-            yield drawing.text(_EDGE, y, row, "title", size=self._text.title)
-        yield from self._axes()
-        for line, along in zip(self._lines, self._courses, strict=True):
-            if line.kind == "live":
-                yield drawing.path(along.area(self._y(0)), "fill live area")
-            yield drawing.path(along.line(), f"line {line.kind}")
-        for mark in self._chart.marks:
-            if mark.shape == "dot":
-                yield drawing.dot(self._x(mark.x), self._y(mark.value), _CROSS, f"fill {mark.kind}")
-            else:
-                yield drawing.cross_path(self._x(mark.x), self._y(mark.value), _CROSS, f"line cross {mark.kind}")
-        for level in self._chart.levels:
-            yield from self._level(level)
-        yield from self._names_beside()
-        yield from self._names_inside()
-
-    def _value_ticks(self) -> Iterator[Tick]:
-        """Round sizes, those that lie within the chart, and where they stand in percent of its height."""
-        ticks, top = ticks_in(self._chart.unit, self._most)
-        for tick in ticks:
-            percent = 100 * (1 - (1 - tick.percent / 100) * top / self._most)
-            if percent >= 0:
-                yield Tick(percent, tick.label)
-
-    def _axes(self) -> Iterator[str]:
-        area, size = self._area, self._text.size
-        for tick in self._ticks:
-            y = area.y + area.height * tick.percent / 100
-            yield drawing.level_path(area.x, y, area.width, "grid")
-            yield drawing.text(area.x - 8, y + size * 0.35, tick.label, "note", "end", size)
-        below = area.y + area.height + size * 1.25
-        for tick in self._x_ticks():
-            yield drawing.text(tick.percent, below, tick.label, "note", "middle", size)
-        middle = area.x + area.width / 2
-        yield drawing.text(middle, below + size * 1.3, self._chart.x_name, "note", "middle", size)
-
-    def _x_ticks(self) -> Iterator[Tick]:
-        """Round figures, and where they stand in pixels."""
-        step = round_step(self._last - self._first)
-        if all(float(x).is_integer() for line in self._lines for x, _ in line.points):
-            step = 2 if step == 2.5 else max(step, 1)
-        x = step * math.ceil(self._first / step)
-        while x <= self._last + step / 1000:
-            yield Tick(self._x(x), f"{x:,.10g}")
-            x += step
-
-    def _level(self, level: Level) -> Iterator[str]:
-        y, size = self._y(level.value), self._text.size
-        yield drawing.level_path(self._area.x, y, self._area.width, "level")
-        box = Box(self._area.x + 8, y - size * 1.35, drawing.text_width(level.name, size, True), size * 1.2)
-        self._places.take(box)
-        yield drawing.text(box.x, y - size * 0.45, level.name, "strong", size=size)
-
-    def _names_beside(self) -> Iterator[str]:
-        """Of the lines that reach the chart's end, beside it, with a thread from the line to its name."""
-        size = self._text.size
-        lines = [line for line in self._lines if not self._ends_early(line)]
-        heights = [len(self._rows(line)) * size * drawing.ROW for line in lines]
-        ends = [self._y(line.points[-1][1]) for line in lines]
-        middles = _spread(ends, heights, self._area.y - size, self._area.y + self._area.height)
-        right = self._area.x + self._area.width
-        for line, middle, end, height in zip(lines, middles, ends, heights, strict=True):
-            yield drawing.path(f"M{right:.1f} {end:.1f}L{right + 18:.1f} {middle:.1f}", f"line thread {line.kind}")
-            first = middle - height / 2 + size * 0.92
-            yield from drawing.rows(right + 24, first, self._rows(line), f"strong {line.kind}", size)
-
-    def _names_inside(self) -> Iterator[str]:
-        """Of lines that end early, and of marks, where they hide least; a mark at a line's end shares its name."""
-        marks = list(self._chart.marks)
-        for line in self._lines:
-            if not self._ends_early(line):
-                continue
-            x, value = line.points[-1]
-            own = [mark for mark in marks if mark.kind == line.kind and mark.x >= x]
-            marks = [mark for mark in marks if mark not in own]
-            at = (own[0].x, own[0].value) if own else (x, value)
-            yield from self._named(*at, [line.name, *(mark.name for mark in own)], line.kind)
-        for mark in marks:
-            yield from self._named(mark.x, mark.value, [mark.name], mark.kind)
-
-    def _named(self, x: float, value: float, names: list[str], kind: Kind) -> Iterator[str]:
-        size = self._text.size
-        rows = drawing.wrapped("\n".join(names), size, 12 * size, bold=True)
-        width = max(drawing.text_width(row, size, True) for row in rows)
-        box = self._places.find(self._x(x), self._y(value), width, len(rows) * size * drawing.ROW, _CROSS + 6)
-        if thread := box.thread_from(self._x(x), self._y(value), 3 * _CROSS):
-            yield drawing.path(thread, f"line thread {kind}")
-        yield from drawing.rows(box.x, box.y + size * 0.92, rows, f"strong {kind}", size)
+def _draw(chart: LineChart, figure: Figure, size: float) -> None:
+    figure.set_layout_engine("constrained", w_pad=0.16, h_pad=0.12)
+    figure.suptitle(drawing.wrapped(chart.title, 1.15 * size), x=0.02, ha="left", weight="bold", size=1.15 * size)
+    axes = figure.subplots()
+    unit = _UNITS[chart.unit]
+    for line in sorted(chart.lines, key=lambda line: _ORDER.index(line.kind)):
+        _line(axes, line, unit)
+    for mark in chart.marks:
+        _mark(axes, mark, unit, is_shared=[one.name for one in chart.marks].count(mark.name) > 1)
+    points = [value for line in chart.lines for _, value in line.points]
+    most = max(*points, *(one.value for one in (*chart.levels, *chart.marks)), 1) / unit
+    # Room for the name of a level at the top.
+    axes.set_ylim(0, most * (1 + 0.008 * size if chart.levels else 1.04))
+    for level in chart.levels:
+        axes.axhline(level.value / unit, color=LIGHT["ink"], lw=2, ls=(0, (1, 2.5)))
+        place = (0, level.value / unit)
+        axes.annotate(level.name, place, (4, 9), ("axes fraction", "data"), "offset points", weight="bold")
+    axes.set_xlabel(chart.x_name)
+    xs = [x for line in chart.lines for x, _ in line.points]
+    axes.xaxis.set_major_locator(MaxNLocator(6, steps=[1, 2, 5, 10], integer=all(float(x).is_integer() for x in xs)))
+    axes.yaxis.set_major_locator(MaxNLocator(4, steps=[1, 2, 2.5, 5, 10]))
+    axes.yaxis.set_major_formatter(lambda value, _: f"{value:g} {chart.unit}" if value else "0")
+    _legend(axes, size)
 
 
-def _spread(wanted: Sequence[float], heights: Sequence[float], top: float, bottom: float) -> list[float]:
-    """Middles near those wanted, so that nothing of such heights overlaps, in the order of those wanted."""
-    order = sorted(range(len(wanted)), key=lambda place: wanted[place])
-    middles = list(wanted)
-    free = top
-    for place in order:
-        middles[place] = max(wanted[place], free + heights[place] / 2)
-        free = middles[place] + heights[place] / 2
-    free = bottom
-    for place in reversed(order):
-        middles[place] = min(middles[place], free - heights[place] / 2)
-        free = middles[place] - heights[place] / 2
-    return middles
+def _mark(axes: Axes, mark: Mark, unit: int, is_shared: bool) -> None:
+    """What befalls several lines has no line's colour."""
+    marker, edge = ("x", 3.5) if mark.shape == "cross" else ("o", 0)
+    look = {"color": LIGHT["ink" if is_shared else mark.kind], "markersize": 13, "markeredgewidth": edge}
+    axes.plot([mark.x], [mark.value / unit], marker, label=mark.name, clip_on=False, zorder=9, **look)
+
+
+def _legend(axes: Axes, size: float) -> None:
+    """Above the chart, in the colours of the lines; marks of one name are named once."""
+    columns = 3 if size < 20 else 2
+    handles = dict(zip(*reversed(axes.get_legend_handles_labels()), strict=True))
+    names = [drawing.wrapped(name, size, drawing.WIDTH / columns - 2.6 * size) for name in handles]
+    above = blended_transform_factory(axes.figure.transFigure, axes.transAxes)
+    place = {"loc": "lower left", "bbox_to_anchor": (0.01, 1.0), "bbox_transform": above}
+    legend = axes.legend(handles.values(), names, ncols=columns, borderaxespad=0.4, **place)
+    for handle, text in zip(handles.values(), legend.get_texts(), strict=True):
+        text.set_color(handle.get_color() if isinstance(handle, Line2D) else LIGHT["note"])
+
+
+def _line(axes: Axes, line: Line, unit: int) -> None:
+    xs = [x for x, _ in line.points]
+    values = [value / unit for _, value in line.points]
+    if line.kind == "live":
+        axes.fill_between(xs, values, step="post", color=LIGHT["live"], lw=0, label=line.name)
+    else:
+        dashes = _DASHES.get(line.kind, "-")
+        axes.plot(xs, values, drawstyle="steps-post", color=LIGHT[line.kind], ls=dashes, label=line.name)

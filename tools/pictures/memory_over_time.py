@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from . import recorded
+from . import recorded, stories
 from .line_chart import Kind, Level, Line, LineChart, Mark, line_chart
 
 FILE = recorded.FOLDER / "memory_over_time.svg"
@@ -18,7 +18,6 @@ HISTORY = "frcnn60"
 _SAMPLES = 400
 # Of the smallest GPU, in parts of what tensors need; that of the figures in the documents.
 _TOLERANCE = 0.0005
-_GIB = 1 << 30
 
 
 def record() -> dict[str, Any]:
@@ -54,8 +53,8 @@ def picture() -> str:
     live = [*data["live_bytes"], [events, data["live_bytes"][-1][1]]]
     return line_chart(
         LineChart(
-            title=f"Memory of a Faster R-CNN in training, on a GPU of {gpu / _GIB:.2f} GiB",
-            said=_said(data),
+            title=f"Memory of a Faster R-CNN in training, on a GPU of {stories.gib(gpu)} GiB",
+            said=told(data)["said"],
             x_name="allocations and frees, in thousands",
             unit="GiB",
             lines=(
@@ -80,11 +79,12 @@ def _thousands(points: Iterable[list[int]]) -> list[tuple[float, float]]:
     return [(event / 1000, size) for event, size in points]
 
 
-def _said(data: dict[str, Any]) -> str:
-    need = max(size for _, size in data["live_bytes"]) / _GIB
+def told(data: dict[str, Any]) -> dict[str, str]:
+    need = max(size for _, size in data["live_bytes"])
     native, expandable = (data[one]["failed_at"] for one in ("native", "expandable"))
-    return (
-        f"Tensors need {need:.2f} GiB at most. PyTorch's allocator runs out of memory after {native:,} of "
+    return {
+        "said": f"A Faster R-CNN in training needs {stories.gib(need)} GiB at most. On a GPU of "
+        f"{stories.gib(data['gpu_bytes'])} GiB PyTorch's allocator runs out of memory after {native:,} of "
         f"{data['events']:,} allocations and frees, and with expandable segments after {expandable:,}. With "
-        "frugal_alloc the training completes. A replay on a simulated GPU."
-    )
+        "frugal_alloc the run completes.",
+    }

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import ROOT, recorded, simulated_run
+from . import ROOT, pages, recorded, simulated_run, stories
 from .line_chart import Kind, Level, Line, LineChart, Mark, line_chart
 
 FILE = recorded.FOLDER / "reserved_growth.svg"
@@ -24,7 +24,14 @@ RUNS = {
     "frugal": ("frugal", ""),
     "frugal_both_options": ("frugal", BOTH),
 }
-_GIB = 1 << 30
+_NAMED = {
+    "both_options": "PyTorch, both settings",
+    "native": "PyTorch, no setting",
+    "max_split": "PyTorch, `max_split_size_mb:128`",
+    "expandable": "PyTorch, `expandable_segments:True`",
+    "frugal": "frugal_alloc",
+    "frugal_both_options": "frugal_alloc, both settings",
+}
 
 
 def record() -> dict[str, Any]:
@@ -45,7 +52,7 @@ def picture() -> str:
     return line_chart(
         LineChart(
             title="Memory held on a GPU of 16 GiB, of which each request keeps 2 MiB",
-            said=_said(data),
+            said=told(data)["said"],
             x_name="requests",
             unit="GiB",
             lines=(
@@ -53,7 +60,7 @@ def picture() -> str:
                 _held(data, "frugal", "ours", "frugal_alloc; PyTorch with one option or none"),
                 Line("tensors", "live", [(at, one[0]) for at, one in enumerate(data["frugal"])]),
             ),
-            levels=(Level("the GPU's memory", float(_GPU.removesuffix("GiB")) * _GIB),),
+            levels=(Level("the GPU's memory", float(_GPU.removesuffix("GiB")) * stories.GIB),),
             marks=(Mark("full", retried - 1, data["both_options"][retried - 1][1], "native", "dot"),),
         )
     )
@@ -68,12 +75,24 @@ def _held(data: dict[str, Any], run: str, kind: Kind, name: str) -> Line:
     return Line(name, kind, [(number, held) for number, (_, held, _) in enumerate(data[run])])
 
 
-def _said(data: dict[str, Any]) -> str:
-    in_tensors, held, _ = data["both_options"][100]
-    ours = data["frugal"][100][1]
-    return (
-        f"With both of PyTorch's options, {held >> 20:,} MiB are held after 100 requests, of which {in_tensors >> 20} "
-        f"MiB are in tensors. At request {first_retry(data['both_options'])} the GPU is full and free memory is given "
-        f"back. With frugal_alloc {ours >> 20} MiB are held after 100 requests, and about as much with one option "
-        "or none. Runs on a simulated GPU."
-    )
+def told(data: dict[str, Any]) -> dict[str, str]:
+    both, retry = data["both_options"], first_retry(data["both_options"])
+    held = {run: stories.mib(requests[100][1]) for run, requests in data.items() if run in RUNS}
+    others = sorted(held[run] for run in ("native", "max_split", "expandable"))
+    return {
+        "said": f"With both of PyTorch's settings, what is held grows to {stories.mib(both[retry - 1][1])} MiB by "
+        f"request {retry - 1}. Then the GPU is full, and free memory is given back. With one of the settings or none, "
+        f"{others[-1]} MiB are held after 100 requests, with frugal_alloc {held['frugal']} MiB.",
+        "runs": pages.rows(*((_NAMED[run], *_amounts(data[run])) for run in RUNS)),
+        "full": str(retry),
+        "after": stories.mib(both[retry][1]),
+        "both": held["both_options"],
+        "least": others[0],
+        "most": others[-1],
+        "ours": held["frugal"],
+    }
+
+
+def _amounts(requests: list[list[int]]) -> list[str]:
+    in_tensors, held, _ = requests[100]
+    return [f"{stories.mib(size)} MiB" for size in (in_tensors, held, max(held for _, held, _ in requests))]

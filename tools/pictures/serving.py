@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import ROOT, recorded, simulated_run, stories
+from . import ROOT, pages, recorded, simulated_run, stories
 from .line_chart import Level, LineChart, line_chart
 
 FILE = recorded.FOLDER / "serving.svg"
@@ -43,7 +43,7 @@ def picture() -> str:
     return line_chart(
         LineChart(
             title=f"A server with {available / stories.GIB:.2f} GiB, tensors in {_DRAWN} of it",
-            said=_said(data),
+            said=told(data)["said"],
             x_name="steps of generation",
             unit="GiB",
             lines=(*lines.values(), stories.in_use(runs["frugal"])),
@@ -53,11 +53,25 @@ def picture() -> str:
     )
 
 
-def _said(data: dict[str, Any]) -> str:
-    runs = {one: data[f"{one}_{_DRAWN}"] for one in stories.NAMES}
-    held = {one: max(held for _, held in run["steps"]) / stories.GIB for one, run in runs.items()}
-    need = max(used for used, _ in runs["frugal"]["steps"]) / stories.GIB
-    return (
-        f"Tensors need {need:.2f} GiB at most. PyTorch's allocator holds {held['native']:.2f} GiB, with expandable "
-        f"segments {held['expandable']:.2f} GiB; frugal_alloc holds {held['frugal']:.2f} GiB. Runs on a simulated GPU."
-    )
+def told(data: dict[str, Any]) -> dict[str, str]:
+    drawn = {one: stories.most(data[f"{one}_{_DRAWN}"]) for one in stories.NAMES}
+    held = {one: stories.gib(held) for one, (_, held) in drawn.items()}
+    served = [name for name in RUNS if not data[name]["failed"]]
+    tokens = {one: max(data[run]["most_tokens"] for run in served if run.startswith(one)) for one in stories.NAMES}
+    more = {one: f"{100 * (tokens['frugal'] / tokens[one] - 1):.0f} %" for one in ("native", "expandable")}
+    return {
+        "said": f"Tensors need {stories.gib(drawn['frugal'][0])} GiB at most. PyTorch's allocator holds "
+        f"{held['native']} GiB, with expandable segments {held['expandable']} GiB, and frugal_alloc {held['frugal']} "
+        "GiB.",
+        "runs": pages.rows(*(_row(data[name], *name.split("_")) for name in RUNS)),
+        **stories.refused(data["native_0.92"]),
+        **{one: f"{count:,}" for one, count in tokens.items()},
+        **{f"more_than_{one}": part for one, part in more.items()},
+        "available": stories.gib(data["frugal_0.88"]["available_bytes"]),
+    }
+
+
+def _row(run: dict[str, Any], allocator: str, budget: str) -> tuple[object, ...]:
+    end = f"out of memory after {run['completed']} requests" if run["failed"] else "serves on"
+    counts = (f"{run['most_tokens']:,}", run["completed"], run["evicted"])
+    return budget, stories.NAMES[allocator], *counts, f"{stories.gib(stories.most(run)[1])} GiB", end

@@ -9,7 +9,7 @@ import pathlib
 from collections.abc import Sequence
 from typing import Any
 
-from . import ROOT, recorded, simulated_run
+from . import ROOT, pages, recorded, simulated_run, stories
 from .line_chart import Kind, Line, LineChart, line_chart
 
 FILE = recorded.FOLDER / "side_stream.svg"
@@ -19,7 +19,13 @@ FRESH_STREAMS = ROOT / "examples" / "stories" / "fresh_streams.py"
 ALLOCATORS = ("native", "expandable", "frugal")
 # Roomy: of an H200. Tight: of an H100.
 ROOMY, TIGHT = "141GiB", "80GiB"
-_MIB = 1 << 20
+_RUNS = ("side_stream", "current_stream", "side_stream_tight")
+_NAMED = {
+    "native": "PyTorch",
+    "expandable": "PyTorch, expandable segments",
+    "same_streams": "PyTorch, the same two streams",
+    "frugal": "frugal_alloc",
+}
 
 
 def record() -> dict[str, Any]:
@@ -60,7 +66,7 @@ def picture() -> str:
     return line_chart(
         LineChart(
             title="Memory held: a model is set up on a side stream, then trained",
-            said=_said(data),
+            said=told(data)["said"],
             x_name="layers forward and backward, two steps",
             unit="GiB",
             lines=(
@@ -78,12 +84,28 @@ def _held(data: dict[str, Any], allocator: str, kind: Kind, name: str) -> Line:
     return Line(name, kind, [(at, held) for at, (_, held) in enumerate(layers)])
 
 
-def _said(data: dict[str, Any]) -> str:
-    def most(allocator: str, run: str = "side_stream") -> str:
-        return f"{data[allocator][run]['reserved'] // _MIB:,} MiB"
+def told(data: dict[str, Any]) -> dict[str, str]:
+    most = {run: {one: data[one][run]["reserved"] for one in ALLOCATORS} for run in _RUNS}
+    above = {one: stories.gib(most["side_stream"][one] - data[one]["side_stream"]["allocated"]) for one in ALLOCATORS}
+    cost = {one: most["side_stream"][one] - most["current_stream"][one] for one in ALLOCATORS}
+    transfers = ((_NAMED[run], *_after(data["transfers"][run])) for run in _NAMED)
+    return {
+        "said": f"PyTorch's allocator holds up to {above['native']} GiB more than tensors need, and "
+        f"{above['expandable']} GiB more with expandable segments. frugal_alloc holds up to {above['frugal']} GiB "
+        "more.",
+        "runs": pages.rows(*((_NAMED[one], *_amounts(data[one], cost[one])) for one in ALLOCATORS)),
+        "transfers": pages.rows(*transfers),
+        "needs": stories.mib(data["frugal"]["side_stream"]["allocated"]),
+        "emptied": stories.mib(data["expandable"]["emptied"]["reserved"]),
+        "cost": f"{cost['frugal'] / stories.GIB:.1f}",
+    }
 
-    return (
-        f"Expandable segments hold {most('expandable')} at most, and {most('expandable', 'current_stream')} where "
-        f"the model is set up on the stream that trains it. PyTorch without them holds {most('native')}, frugal_alloc "
-        f"{most('frugal')}. Runs on a simulated GPU."
-    )
+
+def _amounts(runs: dict[str, Any], cost: int) -> list[str]:
+    side, current, tight = (stories.mib(runs[run]["reserved"]) for run in _RUNS)
+    retries = runs["side_stream_tight"]["retries"]
+    return [side, current, stories.mib(cost), f"{tight}, {retries} retry" if retries else tight]
+
+
+def _after(held: list[int]) -> list[str]:
+    return [f"{stories.mib(held[transfers - 1])} MiB" for transfers in (1, 8, 16, 24)]

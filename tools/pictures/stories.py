@@ -1,7 +1,8 @@
-"""What pictures of stories share: lines of what was in use and held, step by step, and the end of a run."""
+"""What pictures of stories share: lines of what was in use and held, step by step, and how figures are told."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,31 @@ from .line_chart import Kind, Line, Mark
 GIB = 1 << 30
 KINDS: dict[str, Kind] = {"native": "native", "expandable": "expandable", "frugal": "ours"}
 NAMES = {"native": "PyTorch", "expandable": "expandable segments", "frugal": "frugal_alloc"}
+
+
+def gib(size: float) -> str:
+    return f"{size / GIB:.2f}"
+
+
+def mib(size: float) -> str:
+    return f"{size / (1 << 20):,.0f}"
+
+
+def word(count: int) -> str:
+    return ("no", "one", "two", "three", "four")[count]
+
+
+def most(run: dict[str, Any]) -> tuple[int, int]:
+    """The most in use, and the most held."""
+    used, held = zip(*run["steps"], strict=True)
+    return max(used), max(held)
+
+
+def refused(run: dict[str, Any]) -> dict[str, str]:
+    """What PyTorch's error says: what was asked for, and what of its own was free."""
+    request = re.search(r"Tried to allocate (\S+ MiB)", run["error"])
+    free = re.search(r"and (\S+ MiB) is reserved by PyTorch but unallocated", run["error"])
+    return {"refused": request[1], "free": free[1]}
 
 
 def line(name: str, kind: Kind, values: Sequence[int], first: int = 1) -> Line:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from . import ROOT, recorded, simulated_run, stories
+from . import ROOT, pages, recorded, simulated_run, stories
 from .line_chart import Kind, Level, Line, LineChart, line_chart
 
 FILE = recorded.FOLDER / "tenants.svg"
@@ -24,6 +24,12 @@ RUNS = {
     "frugal_idle_release": ("--allocator", "frugal", "--idle-release"),
     # What the busy server leaves to the training.
     "frugal_limit": ("--allocator", "frugal", "--limit", "3328"),
+}
+_GIVES = {
+    "keeps": "no",
+    "gives_back": "yes",
+    "idle_release": "by `idle_release`",
+    "limit": "no, `memory_limit` of 3.25 GiB",
 }
 
 
@@ -45,7 +51,7 @@ def picture() -> str:
     return line_chart(
         LineChart(
             title="A training and a server on a GPU of 8 GiB: what both hold",
-            said=_said(data),
+            said=told(data)["said"],
             x_name="turns",
             unit="GiB",
             lines=(
@@ -75,11 +81,27 @@ def _line(data: dict[str, Any], run: str, kind: Kind, name: str) -> Line:
     return stories.line(name, kind, [held for _, held in both(data[run])], first=0)
 
 
-def _said(data: dict[str, Any]) -> str:
-    most = {run: max(held for _, held in both(data[run])) / stories.GIB for run in data if run in RUNS}
-    keeps, native, ours = (most[one] for one in ("native_keeps", "native_gives_back", "frugal_gives_back"))
-    return (
-        f"Both can have 7 GiB. Where PyTorch keeps free memory, both hold {keeps:.2f} GiB and the server runs out of "
-        f"memory. Where phases end with empty_cache(), both hold {native:.2f} GiB at most with PyTorch, and {ours:.2f} "
-        "GiB with frugal_alloc. Runs on a simulated GPU."
-    )
+def told(data: dict[str, Any]) -> dict[str, str]:
+    most = {run: stories.gib(max(held for _, held in both(data[run]))) for run in RUNS}
+    in_use = {action: _most(data["frugal_gives_back"], action, 2) for action in ("train", "evaluate", "busy")}
+    return {
+        "said": f"Both can have {AVAILABLE // stories.GIB} GiB. Where PyTorch keeps free memory, both hold "
+        f"{most['native_keeps']} GiB when the server runs out of memory. Where phases end with empty_cache(), both "
+        f"hold at most {most['native_gives_back']} GiB with PyTorch and {most['frugal_gives_back']} GiB with "
+        "frugal_alloc.",
+        "runs": pages.rows(*(_row(data[name], name, most[name]) for name in RUNS)),
+        **in_use,
+        **{one: most[f"{one}_gives_back"] for one in stories.NAMES},
+    }
+
+
+def _row(run: dict[str, Any], name: str, most: str) -> tuple[str, ...]:
+    allocator, how = name.split("_", 1)
+    end = f"the {run['failed']} runs out of memory" if run["failed"] else "both complete"
+    held = [f"{size} GiB" if size != "-" else size for size in (_most(run, "evaluate", 4), _most(run, "busy", 4))]
+    return stories.NAMES[allocator], _GIVES[how], *held, f"{most} GiB", end
+
+
+def _most(run: dict[str, Any], action: str, place: int) -> str:
+    """In use (2) or held (4) in turns of that kind."""
+    return stories.gib(max(found)) if (found := [turn[place] for turn in run["turns"] if turn[1] == action]) else "-"

@@ -5,9 +5,10 @@ What is drawn is read from real logs: tests/reports/tensorflow, docs/pictures/te
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
-from . import ROOT, recorded
+from . import ROOT, recorded, stories
 from .line_chart import Kind, Level, Line, LineChart, Mark, line_chart
 
 FILE = recorded.FOLDER / "tensorflow_growth.svg"
@@ -20,7 +21,12 @@ def record() -> dict[str, Any]:
     from frugal_alloc._command import report_files
 
     growing, healed = (report_files.read(ARTEFACTS / name) for name in ("detector.log.gz", "detector_healed.log.gz"))
-    return {"limit_bytes": growing["oom"]["limit_bytes"], "growing": _steps(growing), "healed": _steps(healed)}
+    return {
+        "limit_bytes": growing["oom"]["limit_bytes"],
+        "bytes_per_step": growing["verdicts"][0]["bytes_per_step"],
+        "growing": _steps(growing),
+        "healed": _steps(healed),
+    }
 
 
 def _steps(report: dict[str, Any]) -> list[list[int]]:
@@ -33,7 +39,7 @@ def picture() -> str:
     return line_chart(
         LineChart(
             title="Most memory in use so far: an SSD of TensorFlow's Object Detection API",
-            said=_said(data),
+            said=told(data)["said"],
             x_name="training steps",
             unit="MiB",
             lines=(
@@ -51,8 +57,17 @@ def _most(data: dict[str, Any], run: str, kind: Kind, name: str) -> Line:
     return Line(name, kind, [(step, most) for step, _, most in data[run]])
 
 
-def _said(data: dict[str, Any]) -> str:
-    return (
-        f"With each step more memory is kept. It runs out in step {data['growing'][-1][0] + 1}. The healed training "
-        f"needs no more after {data['healed'][-1][0]} steps than after a few. Recorded with TensorFlow on a CPU."
-    )
+def told(data: dict[str, Any]) -> dict[str, str]:
+    first, last, healed = data["growing"][0], data["growing"][-1], data["healed"][-1]
+    return {
+        "said": f"The most memory in use rises with each step from {stories.mib(first[2])} MiB to "
+        f"{stories.mib(last[2])} MiB. TensorFlow may take {stories.mib(data['limit_bytes'])} MiB, and memory runs out "
+        f"in step {last[0] + 1}. The healed training needs {stories.mib(healed[2])} MiB after {healed[0]} steps.",
+        **{f"{run}_{name}": text for run in ("growing", "healed") for name, text in _last(data[run])},
+        "rate": f"{data['bytes_per_step'] / (1 << 20):.2f}",
+        "failed": str(last[0] + 1),
+    }
+
+
+def _last(steps: list[list[int]]) -> Iterator[tuple[str, str]]:
+    yield from zip(("steps", "held", "most"), (str(steps[-1][0]), *map(stories.mib, steps[-1][1:])), strict=True)

@@ -24,12 +24,12 @@ def main() -> int:
     parser = Parser(
         prog="python tools/site", description="Builds the site of the documents into build/site, without network."
     )
-    parser.add_argument("--out", metavar="FOLDER", help="write it to this folder instead")
+    parser.add_argument("--out", metavar="FOLDER", type=folder, help="write it to this folder instead")
     parser.add_argument(
         "--serve",
         metavar="PORT",
         nargs="?",
-        type=port_number,
+        type=port,
         const=8000,
         help="show it at http://127.0.0.1:PORT (default 8000) until Ctrl-C; documents, package and headers may change",
     )
@@ -40,93 +40,77 @@ def main() -> int:
     )
     options = parser.parse_args()
     if options.record:
-        from site_parts import record_examples
+        import example_reports
 
-        return record_examples.main()
+        return example_reports.record()
     if importlib.util.find_spec("material") is None or importlib.util.find_spec("mkdocstrings") is None:
-        print("python tools/site: MkDocs is not installed; run tools/setup, then .venv/bin/python", file=sys.stderr)
-        return 2
+        parser.error("MkDocs is not installed; run tools/setup, then .venv/bin/python")
     # Material tells of a change of MkDocs that pins keep away.
     os.environ["NO_MKDOCS_2_WARNING"] = "1"
-    if options.serve:
-        return serve(options.serve)
-    if options.out is not None and (refused := why_not_to_write(pathlib.Path(options.out))):
-        print(f"python tools/site: {options.out} {refused}", file=sys.stderr)
-        return 2
-    return build(options.out)
+    # Files beside its modules would count as changes of them.
+    sys.dont_write_bytecode = True
+    return serve(options.serve) if options.serve else build(options.out)
 
 
-def port_number(text: str) -> int:
+def port(text: str) -> int:
     if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 16):
         raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 65535")
+    with socket.socket() as tried:
+        # As the server does, so that one that has just ended is not in the way.
+        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            tried.bind((ADDRESS, int(text)))
+            tried.listen()
+        except OSError as error:
+            raise argparse.ArgumentTypeError(f"port {text} cannot be used: {os.strerror(error.errno or 0)}") from None
     return int(text)
 
 
-def why_not_to_write(folder: pathlib.Path) -> str | None:
+def folder(text: str) -> str:
     """What is in the folder that a site is written to goes, so that it has to be a site or empty."""
-    if not os.path.lexists(folder):
-        above = next(one for one in folder.absolute().parents if os.path.lexists(one))
-        return None if above.is_dir() and os.access(above, os.W_OK) else f"cannot be made in {above}"
-    if not folder.is_dir():
-        return "is no folder"
-    if not os.access(folder, os.R_OK | os.W_OK | os.X_OK):
-        return "cannot be written to"
-    if any(folder.iterdir()) and not (folder / "search" / "search_index.json").exists():
-        return "has files that are not a site's, which would be removed; name a new folder"
-    return None
+    path = pathlib.Path(text).absolute()
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+        is_ours = (path / "search" / "search_index.json").exists() or not any(path.iterdir())
+    except OSError as error:
+        raise argparse.ArgumentTypeError(f"{text}: {error.strerror}") from None
+    if not is_ours:
+        raise argparse.ArgumentTypeError(
+            f"{text} has files that are not a site's, which would be removed; name a new one"
+        )
+    return str(path)
 
 
-def build(folder: str | None) -> int:
+def build(out: str | None) -> int:
     import mkdocs.exceptions
     from mkdocs.commands import build as command
     from mkdocs.config import load_config
 
     # A warning counts only where it is also told.
     logging.basicConfig(format="tools/site: %(message)s", level=logging.WARNING)
-    settings = {"site_dir": os.path.abspath(folder)} if folder else {}
     try:
-        config = load_config(str(HERE / "mkdocs.yml"), **settings)
+        config = load_config(str(HERE / "mkdocs.yml"), **({"site_dir": out} if out else {}))
         config.plugins.on_startup(command="build", dirty=False)
         command.build(config)
         config.plugins.on_shutdown()
-    except mkdocs.exceptions.MkDocsException as error:
+    except (mkdocs.exceptions.MkDocsException, OSError) as error:
         print(f"tools/site: {error}", file=sys.stderr)
         return 1
     return 0
 
 
-def serve(port: int) -> int:
-    # Before the site is built, which takes seconds.
-    if refused := why_not_to_serve(port):
-        print(
-            f"python tools/site: port {port} cannot be used: {refused}; name another one: --serve PORT", file=sys.stderr
-        )
-        return 2
+def serve(number: int) -> int:
     import mkdocs.exceptions
     from mkdocs.commands import serve as command
 
     logging.basicConfig(format="%(message)s", level=logging.INFO)
-    # Files beside its modules would count as changes of them.
-    sys.dont_write_bytecode = True
     try:
-        command.serve(str(HERE / "mkdocs.yml"), livereload=True, dev_addr=f"{ADDRESS}:{port}")
+        command.serve(str(HERE / "mkdocs.yml"), livereload=True, dev_addr=f"{ADDRESS}:{number}")
     except mkdocs.exceptions.MkDocsException as error:
         print(f"tools/site: {error}", file=sys.stderr)
         return 1
     # It returns at Ctrl-C alone.
     raise KeyboardInterrupt
-
-
-def why_not_to_serve(port: int) -> str | None:
-    with socket.socket() as one:
-        # As the server does, so that one that has just ended is not in the way.
-        one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            one.bind((ADDRESS, port))
-            one.listen()
-        except OSError as error:
-            return os.strerror(error.errno or 0)
-    return None
 
 
 if __name__ == "__main__":

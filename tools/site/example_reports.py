@@ -1,0 +1,113 @@
+"""The example reports: pages that the package draws from what real runs have reported.
+
+What was recorded lies in docs/reports/examples as JSON, as `--json` and report_dir write it. `python tools/site
+--record` makes it.
+"""
+
+from __future__ import annotations
+
+import collections.abc
+import dataclasses
+import json
+import os
+import pathlib
+import subprocess
+import sys
+import tempfile
+import types
+import typing
+from typing import Any
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+sys.path.append(str(ROOT / "bindings"))
+from frugal_alloc._fit.output import page as fit_page  # noqa: E402
+from frugal_alloc._fit.verdict import Verdict  # noqa: E402
+from frugal_alloc._report import page as report_page  # noqa: E402
+
+FOLDER = ROOT / "docs" / "reports" / "examples"
+_FRUGAL_ALLOC = [sys.executable, "-m", "frugal_alloc"]
+_TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
+
+
+def pages() -> dict[str, str]:
+    """By name below docs/, the page."""
+    found = {}
+    for path in sorted(FOLDER.glob("*.json")):
+        document = json.loads(path.read_text(encoding="utf-8"))
+        name = path.with_suffix(".html").relative_to(ROOT / "docs").as_posix()
+        found[name] = _fit_page(document) if path.stem == "fit" else report_page.render(document)
+    return found
+
+
+def _fit_page(document: Any) -> str:
+    return fit_page.render([formed(Verdict, verdict) for verdict in document["verdicts"]])
+
+
+def formed(kind: Any, value: Any) -> Any:
+    """What JSON has of a dataclass and of all below it, as that again; keys that it does not have are left out."""
+    origin, arguments = typing.get_origin(kind), typing.get_args(kind)
+    if dataclasses.is_dataclass(kind):
+        kinds = typing.get_type_hints(kind)
+        return kind(**{name: formed(kinds[name], field) for name, field in value.items() if name in kinds})
+    if origin is tuple:
+        return tuple(formed(arguments[0], member) for member in value)
+    if origin in (types.UnionType, typing.Union):
+        return None if value is None else formed(arguments[0], value)
+    return dict(value) if origin is collections.abc.Mapping else value
+
+
+def record() -> int:
+    try:
+        found = {
+            "leak": _report("4GiB", "none", "examples/stories/leak.py", "--allocator", "frugal"),
+            "out_of_memory": _report("1GiB", "cpu", "tests/stories/detection.py"),
+            "fit": _fit(),
+            "tensorflow": _printed("report", "tests/reports/tensorflow/growing.log.gz", "--json"),
+        }
+    except (subprocess.CalledProcessError, OSError, ValueError) as error:
+        # Nothing is written unless all is there.
+        print(f"nothing was recorded: {error}: {getattr(error, 'stderr', None) or ''}"[-2000:], file=sys.stderr)
+        return 2
+    for name, document in found.items():
+        # One key a line, and files by their place in the repository, wherever that lay.
+        lines = (f"{json.dumps(key)}: {json.dumps(value, separators=(',', ':'))}" for key, value in document.items())
+        text = ("{\n" + ",\n".join(lines) + "\n}\n").replace(f"{ROOT}/", "")
+        (FOLDER / f"{name}.json").write_text(text, encoding="utf-8")
+    return 0
+
+
+def _report(memory: str, values: str, *program: str) -> Any:
+    """What a program's process reports as it ends."""
+    with tempfile.TemporaryDirectory() as folder:
+        command = [*_FRUGAL_ALLOC, "simulate", "--memory", memory, "--values", values, "--", sys.executable, *program]
+        # A program that runs out of memory ends with status 1.
+        _run(command, statuses=(0, 1), FRUGAL_ALLOC_CONF=f"report_dir:{folder}")
+        [report] = pathlib.Path(folder).glob("frugal-*.json")
+        return json.loads(report.read_text(encoding="utf-8"))
+
+
+def _fit() -> Any:
+    program = ["examples/fit/fsdp.py", "--layers", "4", "--length", "256"]
+    options = ["--gpu", "A100-40GB", "--gpus", "2", "--json"]
+    document = _printed("fit", *options, "--", *_TORCHRUN, *program)
+    for verdict in document["verdicts"]:
+        # As a reader would have started it.
+        verdict["command"] = ["torchrun", *_TORCHRUN[3:], *program]
+    return document
+
+
+def _printed(*arguments: str) -> Any:
+    return json.loads(_run([*_FRUGAL_ALLOC, *arguments]))
+
+
+def _run(command: list[str], statuses: tuple[int, ...] = (0,), **settings: str) -> str:
+    # What the user has set is for other programs; where the libraries lie is so for all.
+    inherited = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("FRUGAL_", "PYTORCH_")) or name == "FRUGAL_SIM_LIBRARIES"
+    }
+    done = subprocess.run(command, cwd=ROOT, env=inherited | settings, capture_output=True, text=True)
+    if done.returncode not in statuses:
+        raise subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
+    return done.stdout
