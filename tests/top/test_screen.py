@@ -27,6 +27,7 @@ class Terminal:
         self._end = end
         self._other_end = other_end
         self.shown = b""
+        self.modes_before = self.modes()
 
     def await_text(self, text: bytes) -> None:
         """Reads until it is shown."""
@@ -86,11 +87,10 @@ WITHOUT_RICH = "import sys; sys.modules['rich.console'] = None"
 @pytest.mark.parametrize(("key", "status"), [(b"q", 0), (b"\x03", 130)], ids=["q", "ctrl-c"])
 def test_key_ends_it_and_the_terminal_is_as_it_was(before: str, key: bytes, status: int) -> None:
     with terminal("--interval", "3600", before=before) as view:
-        modes = view.modes()
         view.await_text(b"No process runs")
         view.press(key)
         assert view.status() == status
-        assert view.modes() == modes
+        assert view.modes() == view.modes_before
     if not before:
         assert view.shown.index(b"\x1b[?1049h") < view.shown.index(b"\x1b[?1049l")
         assert view.shown.rindex(b"\x1b[?25h") > view.shown.index(b"\x1b[?25l")
@@ -99,11 +99,10 @@ def test_key_ends_it_and_the_terminal_is_as_it_was(before: str, key: bytes, stat
 
 def test_terminate_leaves_the_terminal_as_it_was() -> None:
     with terminal("--interval", "3600") as view:
-        modes = view.modes()
         view.await_text(b"No process runs")
         view.process.terminate()
         assert view.status() == 128 + signal.SIGTERM
-        assert view.modes() == modes
+        assert view.modes() == view.modes_before
     assert b"\x1b[?1049l" in view.shown
 
 
