@@ -61,9 +61,8 @@ def printed() -> list[str]:
         return [value] if isinstance(value, str) else [one for part in found for one in strings(part)]
 
     runs = [strings(recorded.read(one.DATA)) for one in (detection, leak_growth, serving, tenants)]
-    artefacts = ("detector.log.gz", "detector.xplane.pb.xz")
-    reports = [text.render(report_files.read(tensorflow_growth.ARTEFACTS / name)) for name in artefacts]
-    return [*(one for run in runs for one in run), *reports]
+    report = text.render(report_files.read(tensorflow_growth.ARTEFACTS / "detector.log.gz"))
+    return [*(one for run in runs for one in run), report]
 
 
 def is_shortened(block: str, whole: str) -> bool:
