@@ -49,6 +49,8 @@ constexpr mode_t kMode = 0600;
 // A file that nobody has joined yet may be somebody's who is about to.
 constexpr int kSecondsToJoin = 60;
 
+constexpr int64_t kLabel = sizeof(Exchange::Label);
+
 // The system has done the whole of it.
 bool IsAll(ssize_t done, size_t size) { return done == static_cast<ssize_t>(size); }
 
@@ -174,7 +176,7 @@ Exchange::Step Exchange::Post(int reader, const Label& label, const void* data, 
   const uint64_t message = posted;
   const int64_t slot = SlotOf(rank_, reader, message);
   const bool is_there = IsAll(pwrite(fd_, &label, sizeof(label), slot), sizeof(label)) &&
-                        IsAll(pwrite(fd_, data, size, slot + sizeof(label)), size);
+                        IsAll(pwrite(fd_, data, size, slot + kLabel), size);
   if (!is_there) return Step::kRefusedBySystem;
   posted = message + 1;
   Wake();
@@ -194,7 +196,7 @@ Exchange::Step Exchange::Take(int writer, Track track, Label* label, void* data,
     *label = found;
     return Step::kOtherLabel;
   }
-  if (!IsAll(pread(fd_, data, size, slot + sizeof(found)), size)) return Step::kRefusedBySystem;
+  if (!IsAll(pread(fd_, data, size, slot + kLabel), size)) return Step::kRefusedBySystem;
   taken = message + 1;
   Wake();
   return Step::kMade;

@@ -20,6 +20,7 @@ constexpr int kMinor = 76;
 // A function's name, as a template takes it.
 template <size_t kSize>
 struct Name {
+  // NOLINTNEXTLINE(google-explicit-constructor): so that the literal is the argument.
   consteval Name(const char (&name)[kSize]) { std::copy_n(name, kSize, text); }
   char text[kSize];
 };
