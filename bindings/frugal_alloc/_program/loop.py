@@ -1,7 +1,7 @@
 """What happens in the program's training loop, for all that follow it: passes, steps, batches.
 
-A listener is any object that has methods named as the events in ``_WATCHES``. Torch is hooked into once in a process, by
-the first listener that has a method for what is watched there. Of what torch.compile traces nobody is told.
+A listener is any object that has methods named as the events in ``_WATCHES``. Torch is hooked into once in a process,
+by the first listener that has a method for what is watched there. Of what torch.compile traces nobody is told.
 """
 
 from __future__ import annotations

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from .._program.frame_variables import variables
-from .._program.users_code import is_users
+from .._program.users_code import is_ours, is_users
 from . import raw_objects
-from .whose import is_ours
 
 # They name nothing but themselves.
 _PLAIN = (types.ModuleType, str, bytes, int, float, bool, type(None))
