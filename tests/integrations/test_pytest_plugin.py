@@ -139,16 +139,7 @@ def test_what_the_marker_cannot_do_is_said(outcomes: Outcomes) -> None:
     assert any("knows no unittest.TestCase" in why for why in said.values())
 
 
-def test_without_a_gpu_the_reason_says_how_to_simulate_one(tmp_path: Path) -> None:
-    code = "import pytest\n@pytest.mark.gpu_no_leak\ndef test_one(): pass\n"
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-    found, _ = run_pytest(tmp_path, code, environment)
-    state, why = found["test_one"]
-    assert state == "skipped"
-    assert "frugal-alloc simulate --memory 8GiB --values cpu -- python -m pytest" in why
-
-
-def test_without_a_gpu_fixtures_that_need_one_are_not_set_up(tmp_path: Path) -> None:
+def test_without_a_gpu_tests_are_skipped_with_the_reason_before_their_fixtures_need_one(tmp_path: Path) -> None:
     code = """
 import pytest, torch
 
@@ -171,6 +162,7 @@ class TestClass:
 """
     found, _ = run_pytest(tmp_path, code, os.environ | {"CUDA_VISIBLE_DEVICES": ""})
     assert {name: state for name, (state, _) in found.items()} == {"test_one": "skipped", "test_two": "skipped"}
+    assert "frugal-alloc simulate --memory 8GiB --values cpu -- python -m pytest" in found["test_one"][1]
 
 
 def test_other_tests_do_not_wait_for_torch(tmp_path: Path) -> None:

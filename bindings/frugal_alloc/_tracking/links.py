@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import types
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .._program.frame_variables import variables
@@ -13,7 +14,6 @@ from .raw_objects import file_of_class, is_users_class
 from .reach import Reach
 
 _CACHE = type(functools.lru_cache(maxsize=None)(len))
-_WAITING = (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)
 # They have no names for their parts: what comes after them tells.
 _PASSED_BY = (types.FunctionType, types.TracebackType, types.MethodType)
 # The dictionaries in which a module keeps its parts.
@@ -51,7 +51,7 @@ def _link(objects: list[Any], index: int) -> Link | None:
     parent, child = objects[index - 1], objects[index]
     kind = type(parent)
     above = objects[index - 2] if index > 1 else None
-    if kind in _PASSED_BY or issubclass(kind, type):
+    if _is_among(kind, _PASSED_BY) or issubclass(kind, type):
         return None
     if type(above) is types.FunctionType:
         return _in_function(above, parent, child)
@@ -59,7 +59,7 @@ def _link(objects: list[Any], index: int) -> Link | None:
         return _in_cell(objects, index)
     if kind is types.FrameType:
         return _in_frame(parent, child, objects[:index])
-    if kind in _WAITING:
+    if _is_among(kind, roots.WAITING):
         return _in_waiting(parent, child)
     if issubclass(type(above), type) and kind is dict:
         name = raw_objects.key_holding(raw_objects.namespace_of(above), child)
@@ -68,9 +68,14 @@ def _link(objects: list[Any], index: int) -> Link | None:
         return _in_cache(parent)
     if issubclass(kind, dict):
         return _in_dictionary(objects, index)
-    if kind in (list, tuple, set, frozenset):
+    if _is_among(kind, (list, tuple, set, frozenset)):
         return Link("item", "", kind.__name__)
     return _in_object(parent, child)
+
+
+def _is_among(kind: type, kinds: Iterable[type]) -> bool:
+    """Without a comparison of the class's own."""
+    return any(kind is other for other in kinds)
 
 
 def _of_code(kind: str, name: str, code: types.CodeType, function: str = "", has_line: bool = False) -> Link:

@@ -133,15 +133,11 @@ class GraphMemory:
         self._extents = extents
         #: Address of a block -> number of the first root whose graph saves it.
         self.root_of_block: dict[int, int] = {}
-        #: For each root, the nodes that no root before it leads to.
-        self.nodes_of_root: list[int] = []
         self.is_complete = True
         seen: set[Any] = set()
         limit = WalkLimit(MOST_NODES, MOST_SECONDS)
         for number, root in enumerate(roots):
-            before = len(seen)
             self._walk(root.grad_fn, number, seen, limit)
-            self.nodes_of_root.append(len(seen) - before)
 
     def _walk(self, node: Any, number: int, seen: set[Any], limit: WalkLimit) -> None:
         waiting = [node]

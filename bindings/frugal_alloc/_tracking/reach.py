@@ -49,10 +49,6 @@ class Reach:
         # By the id of a class: one may have a hash of its own.
         self._finders: dict[int, Finder] = dict(_FINDERS)
 
-    @property
-    def is_complete(self) -> bool:
-        return len(self.objects) < self._most
-
     def enter_libraries(self) -> None:
         """From now on classes of libraries are walked into, too, also those that were passed by."""
         self._enters_libraries = True

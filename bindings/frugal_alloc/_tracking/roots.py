@@ -15,6 +15,9 @@ from . import raw_objects
 # They name nothing but themselves.
 _PLAIN = (types.ModuleType, str, bytes, int, float, bool, type(None))
 
+#: Functions that wait, with what the names of their attributes begin with.
+WAITING = {types.GeneratorType: "gi", types.CoroutineType: "cr", types.AsyncGeneratorType: "ag"}
+
 
 class Root(NamedTuple):
     """A name, and what it refers to."""
@@ -48,7 +51,7 @@ def of_libraries(objects: Iterable[Any]) -> list[Root]:
     """
     found = _of_frames(are_users=False)
     # A class may have a comparison of its own.
-    waiting = set(map(id, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)))
+    waiting = set(map(id, WAITING))
     for value in objects:
         if id(type(value)) in waiting:
             code = code_of_waiting(value)
@@ -59,18 +62,12 @@ def of_libraries(objects: Iterable[Any]) -> list[Root]:
 
 def code_of_waiting(generator: Any) -> types.CodeType:
     """The code of a generator or coroutine."""
-    kind = type(generator)
-    if kind is types.GeneratorType:
-        return generator.gi_code
-    return generator.cr_code if kind is types.CoroutineType else generator.ag_code
+    return getattr(generator, f"{WAITING[type(generator)]}_code")
 
 
 def frame_of_waiting(generator: Any) -> types.FrameType | None:
     """Its frame; None: it has ended."""
-    kind = type(generator)
-    if kind is types.GeneratorType:
-        return generator.gi_frame
-    return generator.cr_frame if kind is types.CoroutineType else generator.ag_frame
+    return getattr(generator, f"{WAITING[type(generator)]}_frame")
 
 
 def _modules() -> list[types.ModuleType]:
