@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import fork_server
 import pytest
 from frugal_alloc._simulation import simulated_gpu
 
@@ -83,7 +84,7 @@ def run_pytest(folder: Path, code: str, environment: dict[str, str]) -> tuple[Ou
     # By its module, so that it does not matter whether the entry point is installed.
     plugin = ["-p", "no:frugal_alloc", "-p", "frugal_alloc.pytest_plugin", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", *plugin, "--junitxml=out.xml", "test_file.py"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    done = fork_server.run(command, cwd=folder, env=environment)
     outcomes: Outcomes = {}
     for case in ElementTree.parse(folder / "out.xml").iter("testcase"):
         name = case.get("name", "")

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from .._program.users_code import is_users
 from . import live_tensors, orphans, raw_objects
-from .contents import Contents, contents_of
 from .growers import Grower, growers
-from .live_tensors import Extent, Extents
+from .live_tensors import Contents, Extent, Extents, contents_of
 from .names import Name, name_of
 from .reach import Reach, tensors_within
 from .roots import of_libraries, of_program
