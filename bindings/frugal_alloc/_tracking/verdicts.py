@@ -89,9 +89,14 @@ def _without_trained(
     return left, kept_after, notes
 
 
-def _order(row: dict[str, Any]) -> tuple[bool, int, float]:
-    """What the collector frees in the end comes after what is lost, and what is not sure comes after that."""
-    return not row["material"], {"cycle": 1, "suspect": 2}.get(row["kind"], 0), -row["bytes_per_epoch"]
+def _order(row: dict[str, Any]) -> tuple[bool, int, float, str, bool]:
+    """What the collector frees in the end comes after what is lost, and what is not sure comes after that.
+
+    Lines of one rate come by their names: the library's own order depends on how much memory is left just now.
+    """
+    surely = {"cycle": 1, "suspect": 2}.get(row["kind"], 0)
+    place = f"{row['file']}:{row['line']} in {row['function']}"
+    return not row["material"], surely, -row["bytes_per_epoch"], place, bool(row["node"])
 
 
 class _Place(NamedTuple):
