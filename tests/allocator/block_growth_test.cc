@@ -8,7 +8,7 @@
 namespace frugal {
 namespace {
 
-// tests/leaks/test_block_growth.py reads the same table.
+// tests/leaks/test_trend.py reads the same table.
 TEST(BlockGrowthTest, CasesOnRecordAreJudgedAsPythonJudgesThem) {
   std::ifstream file("tests/allocator/block_growth.json");
   int cases = 0;

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 from binding_helpers import ORDER
 from frugal_alloc._out_of_memory import module_variables, running, variables
+from frugal_alloc._program import source as sources
 from frugal_alloc._simulation import simulated_gpu
 
 STRAIGHT = """
@@ -72,7 +73,7 @@ def dead_in(folder: Path, source: str, name: str = "__main__") -> set[str]:
         return [1]
 
     exec(compile(source, str(path), "exec"), {"__name__": name, "ask": ask})
-    running.forget_sources()
+    sources.forget()
     return found[-1]
 
 

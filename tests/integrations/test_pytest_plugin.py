@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 from xml.etree import ElementTree
 
+import fork_server
 import pytest
 from frugal_alloc._simulation import simulated_gpu
 
@@ -83,7 +84,7 @@ def run_pytest(folder: Path, code: str, environment: dict[str, str]) -> tuple[Ou
     # By its module, so that it does not matter whether the entry point is installed.
     plugin = ["-p", "no:frugal_alloc", "-p", "frugal_alloc.pytest_plugin", "-p", "no:cacheprovider"]
     command = [sys.executable, "-m", "pytest", "-q", "--strict-markers", *plugin, "--junitxml=out.xml", "test_file.py"]
-    done = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, timeout=600)
+    done = fork_server.run(command, cwd=folder, env=environment)
     outcomes: Outcomes = {}
     for case in ElementTree.parse(folder / "out.xml").iter("testcase"):
         name = case.get("name", "")
@@ -139,16 +140,7 @@ def test_what_the_marker_cannot_do_is_said(outcomes: Outcomes) -> None:
     assert any("knows no unittest.TestCase" in why for why in said.values())
 
 
-def test_without_a_gpu_the_reason_says_how_to_simulate_one(tmp_path: Path) -> None:
-    code = "import pytest\n@pytest.mark.gpu_no_leak\ndef test_one(): pass\n"
-    environment = os.environ | {"CUDA_VISIBLE_DEVICES": ""}
-    found, _ = run_pytest(tmp_path, code, environment)
-    state, why = found["test_one"]
-    assert state == "skipped"
-    assert "frugal-alloc simulate --memory 8GiB --values cpu -- python -m pytest" in why
-
-
-def test_without_a_gpu_fixtures_that_need_one_are_not_set_up(tmp_path: Path) -> None:
+def test_without_a_gpu_tests_are_skipped_with_the_reason_before_their_fixtures_need_one(tmp_path: Path) -> None:
     code = """
 import pytest, torch
 
@@ -171,6 +163,7 @@ class TestClass:
 """
     found, _ = run_pytest(tmp_path, code, os.environ | {"CUDA_VISIBLE_DEVICES": ""})
     assert {name: state for name, (state, _) in found.items()} == {"test_one": "skipped", "test_two": "skipped"}
+    assert "frugal-alloc simulate --memory 8GiB --values cpu -- python -m pytest" in found["test_one"][1]
 
 
 def test_other_tests_do_not_wait_for_torch(tmp_path: Path) -> None:

@@ -3,14 +3,39 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 
 import frugal_alloc
 import pytest
 import torch
 from frugal_alloc import _native
+from frugal_alloc._tracking import no_leaks
 from tensors_on_gpu import MIB, tensor
+from torch import nn
 
 pytestmark = pytest.mark.usefixtures("tracking")
+
+kept_here: list[torch.Tensor] = []
+
+
+def leave_product(net: nn.Module) -> None:
+    kept_here.append(net(torch.rand(8000, 256, device="cuda")))
+
+
+def leave_little() -> None:
+    kept_here.append(torch.ones(1, device="cuda"))
+
+
+def lines_left_by(leave: Callable[[], None]) -> list[str]:
+    """What no_leaks() tells of what a call leaves behind, without the bytes."""
+    with pytest.raises(frugal_alloc.LeakError) as error, frugal_alloc.no_leaks():
+        leave()
+    return [" ".join(line.split()[2:]) for line in str(error.value).splitlines()[1:]]
+
+
+def place(function: Callable) -> str:
+    """The first line of a function, as it is told."""
+    return f"test_calls_on_gpu.py:{function.__code__.co_firstlineno + 1} in {function.__name__}"
 
 
 def test_no_leaks_is_silent_where_nothing_is_left() -> None:
@@ -58,6 +83,34 @@ def test_no_leaks_counts_no_workspace_of_cublas() -> None:
         kept.append(tensor(MIB))
 
 
+def test_no_leaks_names_the_line_though_a_warm_up_made_cublas_workspace_there() -> None:
+    net = nn.Linear(256, 256).cuda()
+    leave_product(net)
+    (text,) = lines_left_by(lambda: leave_product(net))
+    assert text.endswith(place(leave_product))
+
+
+def test_no_leaks_names_the_line_of_a_small_tensor_after_however_many_others() -> None:
+    for _ in range(10_001):
+        leave_little()
+    (text,) = lines_left_by(leave_little)
+    assert text.endswith(place(leave_little))
+
+
+def test_no_leaks_says_where_no_line_is_known() -> None:
+    pool = torch.cuda.MemPool()
+    with torch.cuda.use_mem_pool(pool):
+        (text,) = lines_left_by(lambda: kept_here.append(tensor(4 * MIB)))
+    assert text.startswith("no line is known (")
+
+
+def test_what_one_gpu_lets_go_makes_up_for_nothing_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
+    in_use = iter([{0: 100 * MIB, 1: 100 * MIB}, {0: 160 * MIB, 1: 0}])
+    monkeypatch.setattr(no_leaks, "_in_use", lambda: next(in_use))
+    with pytest.raises(frugal_alloc.LeakError, match=r"60.0+ MiB on GPU 0"), no_leaks.NoLeaks(10 * MIB):
+        pass
+
+
 def test_no_leaks_decorates() -> None:
     kept = []
 
@@ -81,6 +134,12 @@ def test_track_tells_what_a_region_kept_and_had_at_its_peak() -> None:
     assert text.startswith("region: 6.00 MiB more at its peak, 2.00 MiB kept")
     assert "tensors_on_gpu.py" in text
     del before, kept
+
+
+def test_what_a_region_kept_of_small_tensors_was_in_use_at_its_peak() -> None:
+    with frugal_alloc.track() as region:
+        kept_here.append(torch.ones(2048, device="cuda"))
+    assert [sum(region.peak.values()), sum(region.kept.values())] == [8192, 8192]
 
 
 def test_tracks_may_be_nested() -> None:

@@ -6,11 +6,10 @@ import pytest
 from fake_library import FakeLibrary
 from frugal_alloc._tracking.epochs import MOST_WINDOWS, Epochs
 from frugal_alloc._tracking.loaders import LoaderWatch
-from frugal_alloc._tracking.steps import ABANDONED_AFTER, StepCounter
 
 
 class Thing:
-    """A loader, an iterator or an optimizer: it need only be referred to weakly."""
+    """A loader or an iterator: it need only be referred to weakly."""
 
 
 @pytest.fixture
@@ -158,20 +157,24 @@ def loop() -> Loop:
     return Loop()
 
 
-def test_training_loader_that_starts_over_ends_an_epoch(loop):
-    loader = Thing()
-    for _ in range(5):
-        loop.run_through(loader)
-    assert loop.ends == 4
+# Passes as (loader, or "" for one made anew; steps for each of its four batches), and the epochs that they end.
+PASSES = {
+    "training starts over": ([("training", 1)] * 5, 4),
+    "evaluations by another loader": ([("training", 1), ("evaluation", 0), ("evaluation", 0)] * 5, 4),
+    "evaluations by the training's own": ([("training", 1), ("training", 0)] * 10, 10),
+    "made anew for each epoch": ([("", 1)] * 5, 4),
+    "nothing ever stepped": ([("any", 0)] * 5, 4),
+    "nothing ever stepped, and made anew": ([("", 0)] * 5, 4),
+    "nothing ever stepped, and a second beside it": ([("first", 0), ("second", 0)], 0),
+}
 
 
-def test_evaluation_loader_ends_none(loop):
-    training, evaluation = Thing(), Thing()
-    for _ in range(5):
-        loop.run_through(training)
-        loop.run_through(evaluation, steps_per_batch=0)
-        loop.run_through(evaluation, steps_per_batch=0)
-    assert loop.ends == 4
+@pytest.mark.parametrize(("passes", "ends"), PASSES.values(), ids=PASSES)
+def test_pass_of_the_trainings_loader_ends_an_epoch_when_the_next_begins(passes, ends, loop) -> None:
+    loaders: dict[str, Thing] = {}
+    for name, steps_per_batch in passes:
+        loop.run_through(loaders.setdefault(name, Thing()) if name else Thing(), steps_per_batch=steps_per_batch)
+    assert loop.ends == ends
 
 
 def test_evaluation_within_an_epoch_ends_none(loop):
@@ -200,12 +203,6 @@ def test_of_two_loaders_side_by_side_the_first_counts(loop):
     assert loop.ends == 3
 
 
-def test_loader_made_anew_for_each_epoch_ends_one(loop):
-    for _ in range(5):
-        loop.run_through(Thing())
-    assert loop.ends == 4
-
-
 def test_loop_that_breaks_off_ends_its_epoch_when_it_starts_over(loop):
     loader = Thing()
     for _ in range(4):
@@ -224,64 +221,7 @@ def test_first_batch_alone_tells_nothing(loop):
     assert loop.ends == 0
 
 
-def test_where_nothing_ever_stepped_any_loader_counts(loop):
-    loader = Thing()
-    for _ in range(5):
-        loop.run_through(loader, steps_per_batch=0)
-    assert loop.ends == 4
-
-
-def test_evaluation_over_the_trainings_own_loader_ends_none(loop):
-    loader = Thing()
-    for _ in range(10):
-        loop.run_through(loader)
-        loop.run_through(loader, steps_per_batch=0)
-    assert loop.ends == 10
-
-
-def test_where_nothing_ever_stepped_a_loader_made_anew_counts(loop):
-    for _ in range(5):
-        loop.run_through(Thing(), steps_per_batch=0)
-    assert loop.ends == 4
-
-
-def test_where_nothing_ever_stepped_a_second_loader_beside_the_first_is_none(loop):
-    first, second = Thing(), Thing()
-    loop.run_through(first, steps_per_batch=0)
-    loop.run_through(second, steps_per_batch=0)
-    assert loop.ends == 0
-
-
 def test_loaders_are_not_kept(loop):
     for _ in range(5):
         loop.run_through(Thing())
     assert len(loop.watch._passes) == 0
-
-
-def test_two_optimizers_in_turn_make_one_step():
-    counter = StepCounter()
-    first, second = Thing(), Thing()
-    for _ in range(10):
-        counter.note(first)
-        counter.note(second)
-    assert counter.count == 10
-
-
-def test_five_steps_of_a_critic_and_one_of_the_generator_are_five():
-    counter = StepCounter()
-    critic, generator = Thing(), Thing()
-    for _ in range(10):
-        for _ in range(5):
-            counter.note(critic)
-        counter.note(generator)
-    assert counter.count == 50
-
-
-def test_next_optimizer_takes_over_from_one_that_is_gone_or_done_with():
-    counter = StepCounter()
-    first, second, third = Thing(), Thing(), Thing()
-    counter.note(first)
-    del first
-    assert counter.note(second)
-    counted = [counter.note(third) for _ in range(ABANDONED_AFTER + 1)]
-    assert counted == [False] * (ABANDONED_AFTER - 1) + [True, True]

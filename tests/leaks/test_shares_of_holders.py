@@ -8,13 +8,13 @@ import pytest
 
 # Each step leaves one tensor behind; where it goes says the argument.
 PROGRAM = """
-import collections, ctypes, gc, json, sys, warnings
+import ctypes, gc, json, sys, warnings
 import frugal_alloc, torch
 from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 
 frugal_alloc.enable()
-first, second, recent, everything, box = [], [], collections.deque(maxlen=3), [], {}
+first, second, everything = [], [], []
 touched = []
 
 def lose(tensor):
@@ -28,15 +28,6 @@ def one_of_four_known(tensor, number):
 
 def three_of_four_known(tensor, number):
     first.append(tensor) if number % 4 else lose(tensor)
-
-def recent_only(tensor, number):
-    recent.append(tensor)
-    lose(tensor)
-
-def recent_besides(tensor, number):
-    recent.append(tensor)
-    everything.append(tensor)
-    box["latest"] = tensor
 
 def watchful(tensor, number):
     everything.append(tensor)
@@ -90,7 +81,7 @@ report = frugal_alloc.report()
 print("RESULTS" + json.dumps([report.document["verdicts"], str(report), touched, report.document["notes"]]))
 """
 
-NAMES = ["halves", "one_of_four_known", "three_of_four_known", "recent_only", "recent_besides", "watchful"]
+NAMES = ["halves", "one_of_four_known", "three_of_four_known", "watchful"]
 
 
 @pytest.fixture(scope="module")
@@ -124,14 +115,6 @@ def test_who_holds_the_smaller_part_gets_no_remedy(results):
     verdict = results["one_of_four_known"][0][0]
     assert verdict["pattern"] == "unknown"
     assert "most of it" in verdict["advice"]
-
-
-def test_a_bounded_deque_is_not_accused_where_nobody_is_known(results):
-    assert told(results, "recent_only") == []
-
-
-def test_a_bounded_deque_and_the_latest_are_not_accused_beside_the_list(results):
-    assert told(results, "recent_besides") == [("list 'everything'", 1)]
 
 
 def test_no_code_of_the_programs_runs_and_no_tensor_that_stands_for_others_is_asked(results):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frugal_alloc._tracking.steps import StepCounter
+from frugal_alloc._tracking.steps import ABANDONED_AFTER, StepCounter
 
 
 class Optimizer:
@@ -43,3 +43,13 @@ def test_one_that_stepped_beside_the_main_one_takes_over_only_after_long() -> No
     both = [main, other] * 3
     assert counted(*both, *[other] * 6) == 3
     assert counted(*both, *[other] * 9) > 3
+
+
+def test_next_optimizer_takes_over_from_one_that_is_gone_or_done_with() -> None:
+    counter = StepCounter()
+    first, second, third = Optimizer(), Optimizer(), Optimizer()
+    counter.note(first)
+    del first
+    assert counter.note(second)
+    steps = [counter.note(third) for _ in range(ABANDONED_AFTER + 1)]
+    assert steps == [False] * (ABANDONED_AFTER - 1) + [True, True]

@@ -1,5 +1,6 @@
-"""The statistic of trends in Python is that of C++: both are asked about the same series, whose figures were reckoned
-from the definition, in fractions and forty digits (tests/allocator/trend_test.cc)."""
+"""The statistics of trends and of growing blocks are those of C++: both are asked about the same cases
+(tests/allocator/trend_test.cc and block_growth_test.cc). The figures of series were reckoned from the definition, in
+fractions and forty digits."""
 
 from __future__ import annotations
 
@@ -9,16 +10,24 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._trend import TREND_CONFIDENCE, median_slope, rank_confidence
+from frugal_alloc._trend import TREND_CONFIDENCE, Held, are_as_many, are_larger, median_slope, rank_confidence
 
 TESTS = Path(__file__).parents[1]
 SERIES = json.loads((TESTS / "allocator/trend_series.json").read_text())
+GROWTHS = json.loads((TESTS / "allocator/block_growth.json").read_text())
 
 
 @pytest.mark.parametrize("series", SERIES, ids=lambda series: series["name"])
 def test_series_on_record_have_the_slope_and_confidence_that_cpp_gives_them(series: dict[str, Any]) -> None:
     assert median_slope(series["values"]) == pytest.approx(series["slope"], abs=1e-9)
     assert rank_confidence(series["values"]) == pytest.approx(series["confidence"], abs=1e-9)
+
+
+@pytest.mark.parametrize("case", GROWTHS, ids=lambda case: case["name"])
+def test_blocks_on_record_are_judged_as_cpp_judges_them(case: dict[str, Any]) -> None:
+    before, after = Held(*case["before"]), Held(*case["after"])
+    assert are_as_many(before, after) == case["as_many"]
+    assert are_larger(before, after) == case["larger"]
 
 
 def test_both_name_the_same_level() -> None:

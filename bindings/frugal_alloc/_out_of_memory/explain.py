@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from .. import _interruptions, _native, _tracking
+from .._program import source
 from .._report import latest_error
 from . import advice, error_report, fragmentation, message, repetition, running, situation
 
@@ -71,7 +72,7 @@ def _explain(facts: Any, library: Any, number: int) -> repetition.Explanation:
         error["verdict"] = document["oom"]["verdict"] = verdict
     changes = advice.advise(found, verdicts, error_report.batch_that_fits(facts))
     text = message.write(found, changes, pieces, verdicts)
-    running.forget_sources()
+    source.forget()
     told = {
         "message": f"{message.first_sentences(facts)}\n{text}",
         "advice": [change._asdict() for change in changes],

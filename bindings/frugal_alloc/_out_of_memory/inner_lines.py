@@ -6,11 +6,10 @@ import ast
 import os
 from typing import Any
 
-from .._program import users_code
+from .._program import source, users_code
 from .._program.code_lines import CodeLine
 from .._tracking import users_lines
 from .holding_lines import HoldingLine, key_of, of_site
-from .running import parse
 
 # Those that are told; the others are smaller.
 MOST_LINES = 4
@@ -42,7 +41,7 @@ def split(library: Any, gpu: int, holder: HoldingLine) -> list[HoldingLine]:
 def _with_class(holder: HoldingLine) -> HoldingLine:
     """With the class of its method, which a library's model calls a module by."""
     file, line, function, *_ = holder.code_line
-    tree = parse(file)
+    tree = source.tree_of(file)
     classes = [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
     around = [node for node in classes if node.lineno <= line <= (node.end_lineno or node.lineno)]
     name = max(around, key=lambda node: node.lineno).name + "." if around and "." not in function else ""

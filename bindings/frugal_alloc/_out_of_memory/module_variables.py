@@ -6,13 +6,13 @@ function that may still be called. That can only be known of a function whose na
 
 from __future__ import annotations
 
-import ast
 import inspect
 from collections.abc import Iterable
 from types import CodeType
 
 from .._program.liveness import Flow, read_in_nested, reads_of
-from .running import RunningFrame, Statement, parse
+from .._program.source import Statement, only_called
+from .running import RunningFrame
 
 # Their code runs within the call that makes them.
 _COMPREHENSIONS = ("<listcomp>", "<setcomp>", "<dictcomp>")
@@ -29,9 +29,9 @@ def flow_of(frame: RunningFrame, now: Statement, frames: Iterable[RunningFrame])
     """
     flow = Flow(frame.code)
     codes = [constant for constant in frame.code.co_consts if isinstance(constant, CodeType)]
-    only_called = _only_called(frame.file)
+    called_only = only_called(frame.file)
     running = {one.code for one in frames}
-    waiting = [code for code in codes if code.co_name in only_called and code not in running and _is_done(code)]
+    waiting = [code for code in codes if code.co_name in called_only and code not in running and _is_done(code)]
     read: set[str] = set()
     for code in codes:
         if code not in waiting:
@@ -52,28 +52,3 @@ def _is_done(code: CodeType) -> bool:
     """Whether nothing of a function runs once its call has returned."""
     nested = [constant for constant in code.co_consts if isinstance(constant, CodeType)]
     return not code.co_flags & _RUNS_LATER and all(inner.co_name in _COMPREHENSIONS for inner in nested)
-
-
-def _only_called(file: str) -> set[str]:
-    """The names of the module's functions that are bound once and used for nothing but calls."""
-    tree = parse(file)
-    if tree is None:
-        return set()
-    bound: dict[str, int] = {}
-    used: dict[str, int] = {}
-    called: dict[str, int] = {}
-    plain = set()
-    for node in ast.walk(tree):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef)):
-            bound[node.name] = bound.get(node.name, 0) + 1
-            if isinstance(node, ast.FunctionDef) and not node.decorator_list:
-                plain.add(node.name)
-        elif isinstance(node, ast.Name):
-            counts = used if isinstance(node.ctx, ast.Load) else bound
-            counts[node.id] = counts.get(node.id, 0) + 1
-        elif isinstance(node, ast.alias):
-            name = (node.asname or node.name).partition(".")[0]
-            bound[name] = bound.get(name, 0) + 1
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
-            called[node.func.id] = called.get(node.func.id, 0) + 1
-    return {name for name in plain if bound[name] == 1 and used.get(name, 0) == called.get(name, 0)}

@@ -5,20 +5,16 @@ Nothing here outlives the explanation: a frame that is kept keeps all of its var
 
 from __future__ import annotations
 
-import ast
-import functools
 import linecache
 import sys
 import threading
-from collections.abc import Iterator
 from types import CodeType, FrameType
 from typing import Any, NamedTuple
 
 from .._program.frame_variables import variables
+from .._program.source import Statement, statements
 from .._program.users_code import OURS, is_users, owner
 
-# A file of more lines is not parsed: the error must not take long.
-_MOST_LINES = 20_000
 _MOST_FRAMES = 200
 
 
@@ -92,67 +88,8 @@ def _waiting_for_backward() -> FrameType | None:
     return waiting[0] if len(waiting) == 1 else None
 
 
-class Statement(NamedTuple):
-    first: int
-    last: int
-    is_loop_header: bool
-
-
 def statement(frame: RunningFrame) -> Statement | None:
-    """The lines of the statement that the frame executes, of a compound one the header's; None: the source is not
-    there, or is not what runs."""
-    spans = _statements(frame.file, frame.code.co_name, frame.code.co_firstlineno)
+    """The statement that the frame executes; None: the source is not there, or is not what runs."""
+    spans = statements(frame.file, frame.code.co_name, frame.code.co_firstlineno)
     covering = [span for span in spans if span.first <= frame.line <= span.last]
     return max(covering, key=lambda span: span.first, default=None)
-
-
-@functools.lru_cache(maxsize=64)
-def _statements(file: str, function: str, first_line: int) -> list[Statement]:
-    """All statements of one function, or of a module. Its own only: what is nested has other variables."""
-    tree = parse(file)
-    if tree is None:
-        return []
-    scope: ast.AST | None = tree
-    if function != "<module>":
-        scope = next((node for node in ast.walk(tree) if _is_function(node, function, first_line)), None)
-    return [] if scope is None else list(_spans(scope))
-
-
-@functools.lru_cache(maxsize=8)
-def parse(file: str) -> ast.Module | None:
-    """None: the source is not there, or is too long."""
-    lines = linecache.getlines(file)
-    if not 0 < len(lines) <= _MOST_LINES:
-        return None
-    try:
-        return ast.parse("".join(lines))
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
-
-
-def forget_sources() -> None:
-    """Trees of files are large; those of another error are read again."""
-    parse.cache_clear()
-
-
-def _is_function(node: ast.AST, name: str, first_line: int) -> bool:
-    if not isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) or node.name != name:
-        return False
-    return min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)]) == first_line
-
-
-def _spans(scope: ast.AST) -> Iterator[Statement]:
-    waiting = list(getattr(scope, "body", []))
-    while waiting:
-        node = waiting.pop()
-        if isinstance(node, ast.stmt):
-            body = getattr(node, "body", None)
-            nested = isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef, ast.ClassDef))
-            last = node.end_lineno or node.lineno
-            if isinstance(body, list) and body and not nested:
-                last = max(node.lineno, body[0].lineno - 1)
-            yield Statement(node.lineno, last, isinstance(node, (ast.For, ast.AsyncFor, ast.While)))
-            if nested:
-                continue
-        for field in ("body", "orelse", "finalbody", "handlers", "cases"):
-            waiting.extend(getattr(node, field, []))

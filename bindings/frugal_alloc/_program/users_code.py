@@ -46,6 +46,11 @@ def is_users(file: str | None) -> bool:
     return owner(file) == USERS
 
 
+def is_ours(file: str | None) -> bool:
+    """Whether the file is of this package."""
+    return owner(file) == OURS
+
+
 def beginnings() -> dict[str, str]:
     """Whose a file is whose name begins so, the longest that fits; no entry fits: the user's. Another object whenever
     it has changed."""

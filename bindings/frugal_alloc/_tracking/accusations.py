@@ -9,6 +9,7 @@ from .._native import Library
 from .._native.epochs import Finding
 from .._native.sites import Site
 from .._program.code_lines import CodeLine
+from .._trend import Held
 from .cycles import CycleMemory
 from .growth import RISING_ENDS, Growing
 from .users_lines import told_at
@@ -52,19 +53,19 @@ def find(library: Library, cycles: Cycles, epochs: Epochs) -> list[Accusation]:
     if not findings and not in_cycles and not growing:
         return []
     alive = _Alive(library)
-    found = [_of_cycle(library, cycle, epochs) for cycle in in_cycles]
+    accused = [_of_cycle(library, cycle, epochs) for cycle in in_cycles]
     for finding in findings:
         site = library.site(finding.site)
-        code_line = told_at(library, site)
-        sites = alive.sites_at.get((finding.gpu, code_line, site.node), {finding.site})
+        line = finding.gpu, told_at(library, site), site.node
+        sites = alive.sites_at.get(line, {finding.site})
         blocks = alive.blocks_of(finding.gpu, sites)
         # What is replaced by something larger is always of the current epoch.
         births = {birth for _, _, birth in blocks if birth >= 0} if finding.kind != "growing" else set()
         if epochs.bears_out(finding.gpu, sites, births):
-            found.append(_of_finding(finding, site, code_line, epochs, _later(blocks)))
-    found += [_of_growing(library, one, epochs, alive) for one in growing]
+            accused.append(_of_finding(library, finding, epochs, blocks))
+    accused += [_of_growing(library, growth, epochs, alive) for growth in growing]
     # Each line once, for the first reason.
-    return list({one.line: one for one in reversed(found)}.values())[::-1]
+    return list({accusation.line: accusation for accusation in reversed(accused)}.values())[::-1]
 
 
 def _later(blocks: list[tuple[int, int, int]]) -> list[tuple[int, int, int]]:
@@ -94,61 +95,39 @@ class _Alive:
         return [block for site in sites for block in self._blocks.get((gpu, site), [])]
 
 
-def _of_finding(
-    finding: Finding, site: Site, code_line: CodeLine | None, epochs: Epochs, extents: list[tuple[int, int, int]]
-) -> Accusation:
-    per_epoch, per_step = _per_program_epoch(finding.bytes_per_epoch, epochs)
-    return Accusation(
-        finding.kind,
-        finding.gpu,
-        site,
-        code_line,
-        finding.bytes,
-        finding.blocks,
-        per_epoch,
-        per_step,
-        _program_epochs(finding.epochs, epochs),
-        finding.confidence,
-        extents,
-    )
+def _of_finding(library: Library, finding: Finding, epochs: Epochs, blocks: list[tuple[int, int, int]]) -> Accusation:
+    held = Held(finding.bytes, finding.blocks)
+    rates = _per_program_epoch(finding.bytes_per_epoch, epochs)
+    seen = _program_epochs(finding.epochs, epochs), finding.confidence
+    return _accusation(library, finding.kind, (finding.gpu, finding.site), held, rates, *seen, _later(blocks))
 
 
 def _of_growing(library: Library, growing: Growing, epochs: Epochs, alive: _Alive) -> Accusation:
-    site = library.site(growing.site)
     steps = epochs.steps_per_epoch
-    per_step = growing.bytes_per_epoch / steps if steps else None
-    extents = _later(alive.blocks_of(growing.gpu, {growing.site}))
-    return Accusation(
-        "growing",
-        growing.gpu,
-        site,
-        told_at(library, site),
-        growing.held.bytes,
-        growing.held.blocks,
-        growing.bytes_per_epoch,
-        per_step,
-        RISING_ENDS,
-        growing.confidence,
-        extents,
-    )
+    rates = growing.bytes_per_epoch, growing.bytes_per_epoch / steps if steps else None
+    blocks = alive.blocks_of(growing.gpu, {growing.site})
+    place, seen = (growing.gpu, growing.site), (RISING_ENDS, growing.confidence)
+    return _accusation(library, "growing", place, growing.held, rates, *seen, _later(blocks))
 
 
 def _of_cycle(library: Library, cycle: CycleMemory, epochs: Epochs) -> Accusation:
-    site = library.site(cycle.site)
-    per_epoch, per_step = _per_program_epoch(float(cycle.bytes), epochs)
-    return Accusation(
-        "cycle",
-        cycle.gpu,
-        site,
-        told_at(library, site),
-        cycle.bytes,
-        cycle.blocks,
-        per_epoch,
-        per_step,
-        cycle.times,
-        1.0,
-        [],
-    )
+    rates = _per_program_epoch(float(cycle.bytes), epochs)
+    held = Held(cycle.bytes, cycle.blocks)
+    return _accusation(library, "cycle", (cycle.gpu, cycle.site), held, rates, cycle.times, 1.0, [])
+
+
+def _accusation(
+    library: Library,
+    kind: str,
+    place: tuple[int, int],
+    held: Held,
+    rates: tuple[float, float | None],
+    epochs: int,
+    confidence: float,
+    extents: list[tuple[int, int, int]],
+) -> Accusation:
+    gpu, site = place[0], library.site(place[1])
+    return Accusation(kind, gpu, site, told_at(library, site), *held, *rates, epochs, confidence, extents)
 
 
 def _program_epochs(count: int, epochs: Epochs) -> int:

@@ -26,7 +26,6 @@ class CycleMemory(NamedTuple):
     bytes: int
     blocks: int
     times: int
-    part: float  # of the memory in use, the highest
 
 
 class Cycles:
@@ -90,4 +89,4 @@ class Cycles:
             blocks = usage.blocks - (left.blocks if left else 0)
             old = self._freed.get(key)
             times = old.times + 1 if old else 1
-            self._freed[key] = CycleMemory(*key, freed, blocks, times, max(part, old.part if old else 0))
+            self._freed[key] = CycleMemory(*key, freed, blocks, times)

@@ -9,9 +9,8 @@ from typing import Any, NamedTuple
 
 from .._program.users_code import is_users
 from . import live_tensors, orphans, raw_objects
-from .contents import Contents, contents_of
 from .growers import Grower, growers
-from .live_tensors import Extent, Extents
+from .live_tensors import Contents, Extent, Extents, contents_of
 from .names import Name, name_of
 from .reach import Reach, tensors_within
 from .roots import of_libraries, of_program
@@ -46,8 +45,7 @@ class Evidence(NamedTuple):
     """What is known of who holds one leak."""
 
     holders: list[Holder]
-    owned_bytes: int  # in tensors that a name of Python's reaches
-    saved_bytes: int  # in the graphs behind tensors, where these hold more; long graphs are not looked at whole
+    is_in_graphs: bool  # more in the graphs behind tensors than in tensors; long graphs are not looked at whole
     is_concatenated: bool  # a tensor among them was made by cat or stack
     hooks: list[str]  # functions that are hooks of modules and use a holder's name
     share: float = 0.0  # of the leak's bytes that all holders explain
@@ -55,17 +53,12 @@ class Evidence(NamedTuple):
     passed_over: tuple[Name, ...] = ()  # who has some of it and is no holder, such as the variable with the latest
 
     @property
-    def is_in_graphs(self) -> bool:
-        """Whether graphs hold it, as far as they could be looked at."""
-        return self.saved_bytes > 0
-
-    @property
     def is_explained(self) -> bool:
         """Whether the holders have most of it: else who holds the leak is not known."""
         return self.share >= EXPLAINED
 
 
-NOTHING = Evidence([], 0, 0, False, [])
+NOTHING = Evidence([], False, False, [])
 
 
 def find(groups: list[list[Block]]) -> list[Evidence]:
@@ -146,8 +139,7 @@ class _Search:
         made_by = {type(live_tensors.graph_of(tensor)).__name__ for tensor in owned}
         return Evidence(
             holders,
-            direct,
-            saved if saved > direct else 0,
+            saved > direct,
             any(name.startswith(("CatBackward", "StackBackward")) for name in made_by),
             [name for name, used in self._hooks.items() if names & used],
             sum(sizes[address] for address in reached) / sum(sizes.values()),

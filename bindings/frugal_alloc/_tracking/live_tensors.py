@@ -7,7 +7,7 @@ import functools
 import gc
 import operator
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from .._program.autograd import WalkLimit, saved_tensors
@@ -133,15 +133,11 @@ class GraphMemory:
         self._extents = extents
         #: Address of a block -> number of the first root whose graph saves it.
         self.root_of_block: dict[int, int] = {}
-        #: For each root, the nodes that no root before it leads to.
-        self.nodes_of_root: list[int] = []
         self.is_complete = True
         seen: set[Any] = set()
         limit = WalkLimit(MOST_NODES, MOST_SECONDS)
         for number, root in enumerate(roots):
-            before = len(seen)
             self._walk(root.grad_fn, number, seen, limit)
-            self.nodes_of_root.append(len(seen) - before)
 
     def _walk(self, node: Any, number: int, seen: set[Any], limit: WalkLimit) -> None:
         waiting = [node]
@@ -158,6 +154,55 @@ class GraphMemory:
                 if extent is not None:
                     self.root_of_block.setdefault(extent.address, number)
             waiting.extend(following for following, _ in node.next_functions)
+
+
+class Contents(NamedTuple):
+    """Blocks by address, with the number of the tensor that holds each."""
+
+    owned: dict[int, int]  # the first tensor that lies there
+    saved: dict[int, int]  # the first one whose graph has saved it
+    tensors: dict[int, Any]  # those that are named in the others, by number
+
+    def all(self) -> Iterator[tuple[int, int]]:
+        """Each block once, its own tensor first."""
+        yield from self.owned.items()
+        for address, number in self.saved.items():
+            if address not in self.owned:
+                yield address, number
+
+    @staticmethod
+    def together(parts: list[Contents]) -> Contents:
+        """Of several objects. Numbers are new."""
+        if len(parts) == 1:
+            return parts[0]
+        whole = Contents({}, {}, {})
+        for part in parts:
+            numbers = {old: len(whole.tensors) + new for new, old in enumerate(part.tensors)}
+            whole.tensors.update((numbers[old], tensor) for old, tensor in part.tensors.items())
+            for address, number in part.owned.items():
+                whole.owned.setdefault(address, numbers[number])
+            for address, number in part.saved.items():
+                whole.saved.setdefault(address, numbers[number])
+        return whole
+
+
+def contents_of(tensors: Iterable[tuple[int, Any]], extents: Extents) -> Contents:
+    """What tensors hold, given with their numbers; where two hold the same it is the first one's."""
+    owned: dict[int, int] = {}
+    roots: list[tuple[int, Any]] = []
+    by_number = {}
+    for number, tensor in tensors:
+        extent = extents.at(address_of(tensor))
+        if extent is not None:
+            owned.setdefault(extent.address, number)
+        if graph_of(tensor) is not None:
+            roots.append((number, tensor))
+        if extent is not None or (roots and roots[-1][0] == number):
+            by_number[number] = tensor
+    graphs = GraphMemory([tensor for _, tensor in roots], extents)
+    saved = {address: roots[position][0] for address, position in graphs.root_of_block.items()}
+    used = {*owned.values(), *saved.values()}
+    return Contents(owned, saved, {number: tensor for number, tensor in by_number.items() if number in used})
 
 
 def objects() -> list[Any]:

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import weakref
+from collections.abc import MutableMapping
 from typing import Any
-
-from .identity_map import IdentityMap
 
 
 class Pass:
@@ -34,8 +33,11 @@ class LoaderWatch:
     """
 
     def __init__(self) -> None:
-        self._passes: IdentityMap[Pass] = IdentityMap()
-        self._pass_of_iterator: IdentityMap[Pass] = IdentityMap()
+        from torch.utils.weak import WeakIdKeyDictionary
+
+        # By loader and by iterator, which may have an equality of their own, and so no hash.
+        self._passes: MutableMapping[Any, Pass] = WeakIdKeyDictionary()
+        self._pass_of_iterator: MutableMapping[Any, Pass] = WeakIdKeyDictionary()
         self._primary: Pass | None = None
         # The latest pass that has run dry before any step.
         self._dry: Pass | None = None
@@ -44,8 +46,8 @@ class LoaderWatch:
         """`loader` starts over, or for the first time. Returns whether an epoch ends here."""
         before = self._passes.get(loader)
         started = Pass(weakref.ref(loader))
-        self._passes.set(loader, started)
-        self._pass_of_iterator.set(iterator, started)
+        self._passes[loader] = started
+        self._pass_of_iterator[iterator] = started
         if before is None and steps == 0:
             before, self._dry = self._dry, None
             if before is not None and before.loader() is not None:

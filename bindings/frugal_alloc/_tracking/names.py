@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any, NamedTuple
 
-from . import assignments, live_tensors, raw_objects
+from .._program import source
+from . import live_tensors, raw_objects
 from .links import NAMED, Link, links
 from .reach import Reach
 
@@ -66,6 +67,22 @@ def name_of(reach: Reach, number: int, example: int) -> Name | None:
     return Name(kind, what, name, holder, file, line, through, collection, *scope, "context" in kinds)
 
 
+# What a link of a kind leads to; {kind} is the class of that.
+_WORDS = {
+    "parameter": "parameter '{name}' of {holder}",
+    "buffer": "buffer '{name}' of {holder}",
+    "attribute": "{kind} '{name}' of {holder}",
+    "class attribute": "{kind} '{name}' of class {holder}",
+    "closure": "{kind} '{name}' in the closure of {holder}",
+    "default": "{kind} '{name}', a default argument of {holder}",
+    "exception": "variable '{name}' of {holder}, which an exception keeps",
+    "cache": "cache of {holder}",
+    "context": "ctx.{name} of {holder}",
+    "gradient": "gradient of {holder}",
+    "hooks": "{hooks} of {holder}",
+}
+
+
 class _Describer:
     def __init__(self, reach: Reach, path: list[int]) -> None:
         self._reach = reach
@@ -92,30 +109,12 @@ class _Describer:
 
     def link(self, link: Link) -> str:
         """What a link leads to, in words."""
-        kind, named = _kind_of(self.value(link)), f"'{link.name}'"
+        kind = _kind_of(self.value(link))
         if link.kind in ("variable", "context variable", "generator"):
-            return self._variable(link, kind, named)
-        if link.kind in ("parameter", "buffer"):
-            return f"{link.kind} {named} of {link.holder}"
-        if link.kind == "attribute":
-            return f"{kind} {named} of {link.holder}"
-        if link.kind == "class attribute":
-            return f"{kind} {named} of class {link.holder}"
-        if link.kind == "closure":
-            return f"{kind} {named} in the closure of {link.holder}"
-        if link.kind == "default":
-            return f"{kind} {named}, a default argument of {link.holder}"
-        if link.kind == "exception":
-            return f"variable {named} of {link.holder}, which an exception keeps"
-        if link.kind == "cache":
-            return f"cache of {link.holder}"
-        if link.kind == "context":
-            return f"ctx.{link.name} of {link.holder}"
-        if link.kind == "gradient":
-            return f"gradient of {link.holder}"
-        if link.kind == "hooks":
-            return f"{link.name.strip('_').replace('_', ' ')} of {link.holder}"
-        return f"variable {named} of {link.holder}"
+            return self._variable(link, kind, f"'{link.name}'")
+        words = _WORDS.get(link.kind, "variable '{name}' of {holder}")
+        hooks = link.name.strip("_").replace("_", " ")
+        return words.format(kind=kind, name=link.name, holder=link.holder, hooks=hooks)
 
     @staticmethod
     def _variable(link: Link, kind: str, named: str) -> str:
@@ -137,20 +136,20 @@ def _place(base: Link, value: Any, reach: Reach) -> tuple[str | None, int | None
     if base.kind == "variable":
         return _place_of_variable(base, value, reach)
     if base.kind in ("attribute", "class attribute", "parameter", "buffer", "context"):
-        return file, assignments.line_of_attribute(file, base.holder, base.name)
+        return file, source.line_of_attribute(file, base.holder, base.name)
     if base.kind in ("local", "exception"):
-        return file, assignments.line_of_name(file, base.holder.removesuffix("()"), base.name)
+        return file, source.line_of_name(file, base.holder.removesuffix("()"), base.name)
     return file, base.line
 
 
 def _place_of_variable(base: Link, value: Any, reach: Reach) -> tuple[str | None, int | None]:
-    line = assignments.line_of_name(base.file or "", base.holder, base.name)
+    line = source.line_of_name(base.file or "", base.holder, base.name)
     if line is not None:
         return base.file, line
     # It was imported, or handed over as an argument: another variable may say where it is made.
     for root in reach.roots:
         if root.value is value and root.is_users and root.file and root.kind == "variable":
-            line = assignments.line_of_name(root.file, root.function, root.name)
+            line = source.line_of_name(root.file, root.function, root.name)
             if line is not None:
                 return root.file, line
     return base.file, None

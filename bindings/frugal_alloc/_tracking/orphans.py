@@ -10,7 +10,6 @@ from . import live_tensors, raw_objects
 from .live_tensors import Extents
 from .reach import Reach
 from .roots import Root
-from .whose import file_of_class
 
 # Enough to find all that hold them alike.
 MOST_TENSORS = 2_000
@@ -55,4 +54,4 @@ def _may_hold(value: Any, leave_out: set[int]) -> bool:
 
 def _root(value: Any) -> Root:
     kind = type(value)
-    return Root("object", raw_objects.name_of(kind), value, file_of_class(kind), "", False)
+    return Root("object", raw_objects.name_of(kind), value, raw_objects.file_of_class(kind), "", False)

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
 import types
 from collections.abc import Iterator
 from typing import Any
+
+from .._program import users_code
 
 mro_of = type.__dict__["__mro__"].__get__
 _namespace_of = type.__dict__["__dict__"].__get__
@@ -70,3 +73,16 @@ def attribute_holding(instance: Any, value: Any) -> str | None:
 def key_holding(mapping: dict[Any, Any], value: Any) -> Any:
     """The key of a value; None: it has none, or is a key."""
     return next((key for key, held in items_of(mapping) if held is value), None)
+
+
+def file_of_class(kind: type) -> str | None:
+    """The file of the module that a class was made in; None where that is not known."""
+    module = sys.modules.get(text_of(kind, "__module__"))
+    namespace = dictionary_of(module) if module is not None else None
+    file = namespace.get("__file__") if namespace else None
+    return file if isinstance(file, str) else None
+
+
+def is_users_class(kind: type) -> bool:
+    """Whether a class is the program's own: one of a notebook's, or of `python -c`, has no file."""
+    return text_of(kind, "__module__") == "__main__" or users_code.is_users(file_of_class(kind))

@@ -10,9 +10,9 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from .._program.frame_variables import variables
+from .._program.users_code import is_ours
 from . import live_tensors, raw_objects
 from .roots import Root
-from .whose import is_ours, is_users_class
 
 # 0.7 us each: a process with transformers imported has 350,000.
 MOST_OBJECTS = 600_000
@@ -48,10 +48,6 @@ class Reach:
         self._enters_libraries = False
         # By the id of a class: one may have a hash of its own.
         self._finders: dict[int, Finder] = dict(_FINDERS)
-
-    @property
-    def is_complete(self) -> bool:
-        return len(self.objects) < self._most
 
     def enter_libraries(self) -> None:
         """From now on classes of libraries are walked into, too, also those that were passed by."""
@@ -96,7 +92,7 @@ class Reach:
             self.tensors.append(number)
         elif find is _module_parts:
             self.modules.append(number)
-        if find is _class_members and not self._enters_libraries and not is_users_class(value):
+        if find is _class_members and not self._enters_libraries and not raw_objects.is_users_class(value):
             self._skipped.append(number)
             return ()
         return find(value)

@@ -9,12 +9,14 @@ from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
 from .._program.frame_variables import variables
-from .._program.users_code import is_users
+from .._program.users_code import is_ours, is_users
 from . import raw_objects
-from .whose import is_ours
 
 # They name nothing but themselves.
 _PLAIN = (types.ModuleType, str, bytes, int, float, bool, type(None))
+
+#: Functions that wait, with what the names of their attributes begin with.
+WAITING = {types.GeneratorType: "gi", types.CoroutineType: "cr", types.AsyncGeneratorType: "ag"}
 
 
 class Root(NamedTuple):
@@ -49,7 +51,7 @@ def of_libraries(objects: Iterable[Any]) -> list[Root]:
     """
     found = _of_frames(are_users=False)
     # A class may have a comparison of its own.
-    waiting = set(map(id, (types.GeneratorType, types.CoroutineType, types.AsyncGeneratorType)))
+    waiting = set(map(id, WAITING))
     for value in objects:
         if id(type(value)) in waiting:
             code = code_of_waiting(value)
@@ -60,18 +62,12 @@ def of_libraries(objects: Iterable[Any]) -> list[Root]:
 
 def code_of_waiting(generator: Any) -> types.CodeType:
     """The code of a generator or coroutine."""
-    kind = type(generator)
-    if kind is types.GeneratorType:
-        return generator.gi_code
-    return generator.cr_code if kind is types.CoroutineType else generator.ag_code
+    return getattr(generator, f"{WAITING[type(generator)]}_code")
 
 
 def frame_of_waiting(generator: Any) -> types.FrameType | None:
     """Its frame; None: it has ended."""
-    kind = type(generator)
-    if kind is types.GeneratorType:
-        return generator.gi_frame
-    return generator.cr_frame if kind is types.CoroutineType else generator.ag_frame
+    return getattr(generator, f"{WAITING[type(generator)]}_frame")
 
 
 def _modules() -> list[types.ModuleType]:

@@ -1,4 +1,4 @@
-"""Puts together what follows a run, and takes the calls of the hooks."""
+"""Puts together what follows a run, and listens to its training loop."""
 
 from __future__ import annotations
 
@@ -98,6 +98,8 @@ class Tracker:
             self.suppressions = suppressions.read(path)
             self._suppressions_file = path
 
+    # --- What _program.loop tells.
+
     @_quietly
     def optimizer_stepped(self, optimizer: Any) -> None:
         if not self.steps.has_optimizer:
@@ -107,19 +109,17 @@ class Tracker:
             self._step()
 
     @_quietly
-    def backward_ended(self) -> None:
-        if not self.steps.has_backward:
+    def pass_ended(self, is_backward: bool) -> None:
+        """In a program without an optimizer of torch's backward passes are the steps, or where there are none either,
+        the gradients that it asks for."""
+        if self.steps.has_optimizer or (self.steps.has_backward and not is_backward):
+            return
+        if is_backward and not self.steps.has_backward:
             # Gradients that were computed before were parts of the first step.
             self.steps.has_backward = True
             self.epochs.forget_steps()
         self.steps.note_backward()
         self._step()
-
-    @_quietly
-    def gradients_computed(self) -> None:
-        if not self.steps.has_backward:
-            self.steps.note_backward()
-            self._step()
 
     def _step(self) -> None:
         if not self.is_watching:

@@ -9,11 +9,11 @@ from __future__ import annotations
 import gc
 import types
 import weakref
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 
+from .._program.model_parts import gradients_of, parameters_of, parts_of, tensors_in_state
 from . import live_tensors
-from .identity_map import IdentityMap
 from .live_tensors import Extent, Extents
 from .steps import ABANDONED_AFTER
 
@@ -21,8 +21,6 @@ IS_TRAINED = "is trained"
 WAS_TRAINED = "was trained"
 # Of the bytes of a finding; the rest may be a buffer that is replaced meanwhile.
 LEAST_PART = 0.9
-# An optimizer's state is a dictionary by parameter of dictionaries of tensors, and L-BFGS's of lists of them.
-DEEPEST_STATE = 4
 
 
 class Rhythm(NamedTuple):
@@ -42,9 +40,12 @@ class Trained:
     """The optimizers that step, and the parameters that any has had."""
 
     def __init__(self) -> None:
+        from torch.utils.weak import WeakIdKeyDictionary
+
         self._rhythms: dict[int, Rhythm] = {}
         self._steps = 0
-        self._ever: IdentityMap[bool] = IdentityMap()
+        # As keys: tensors have an equality of their own.
+        self._ever: MutableMapping[Any, None] = WeakIdKeyDictionary()
 
     def note(self, optimizer: Any) -> None:
         """An optimizer has stepped."""
@@ -57,9 +58,7 @@ class Trained:
         if before is not None and before.optimizer() is optimizer:
             gap = max(before.longest_gap, self._steps - before.latest)
         if not gap or before.size != size:
-            for parameter in _parameters_of(optimizer):
-                if self._ever.get(parameter) is None:
-                    self._ever.set(parameter, True)
+            self._ever.update(dict.fromkeys(parameters_of(optimizer)))
         self._rhythms[id(optimizer)] = Rhythm(weakref.ref(optimizer), self._steps, gap, size)
 
     def standings(self, groups: list[list[tuple[int, int, int]]]) -> list[str]:
@@ -75,7 +74,7 @@ class Trained:
         )
         with live_tensors.without_torch_functions():
             now = _found_at(extents, self._now_trained(self._stepping(), extents))
-            before = _found_at(extents, _with_gradients(self._ever.keys()))
+            before = _found_at(extents, _with_gradients(list(self._ever)))
         found = []
         for number, blocks in enumerate(groups):
             least = LEAST_PART * sum(size for _, size, _ in blocks)
@@ -89,7 +88,7 @@ class Trained:
 
     def _now_trained(self, optimizers: list[Any], extents: Extents) -> Iterator[Any]:
         """The tensors of what optimizers train, but for what nothing can use."""
-        trained = {id(parameter): parameter for one in optimizers for parameter in _parameters_of(one)}
+        trained = {id(parameter): parameter for one in optimizers for parameter in parameters_of(one)}
         # A model whose new parts are trained while the old ones are frozen is one that grows.
         of_models = {id(parameter): parameter for parameter in _of_same_models(trained)}
         alone = [parameter for number, parameter in trained.items() if number not in of_models]
@@ -98,12 +97,12 @@ class Trained:
         for optimizer in optimizers:
             for parameter, state in list(optimizer.state.items()):
                 if id(parameter) not in useless:
-                    yield from _tensors_in(state, DEEPEST_STATE)
+                    yield from tensors_in_state(state)
         # A buffer may be a parameter that no optimizer has, too.
         kept = [
             one
             for one in of_models.values()
-            if id(one) in trained or self._ever.get(one) or (one.is_leaf and one.grad is not None)
+            if id(one) in trained or one in self._ever or (one.is_leaf and one.grad is not None)
         ]
         yield from _with_gradients(kept + [one for one in alone if id(one) not in useless])
 
@@ -128,17 +127,9 @@ def _found_at(extents: Extents, tensors: Iterable[Any]) -> dict[int, dict[int, i
     return found
 
 
-def _parameters_of(optimizer: Any) -> Iterator[Any]:
-    for group in optimizer.param_groups:
-        yield from group["params"]
-
-
-def _with_gradients(parameters: Iterable[Any]) -> Iterator[Any]:
-    for parameter in parameters:
-        yield parameter
-        # Of frozen ones, too, which keep what they had.
-        if parameter.is_leaf and parameter.grad is not None:
-            yield parameter.grad
+def _with_gradients(parameters: list[Any]) -> Iterator[Any]:
+    yield from parameters
+    yield from gradients_of(parameters)
 
 
 def _held_by_optimizers_only(parameters: list[Any], known: list[Any]) -> set[int]:
@@ -160,16 +151,6 @@ def _held_by_optimizers_only(parameters: list[Any], known: list[Any]) -> set[int
     return set(wanted)
 
 
-def _tensors_in(value: Any, depth: int) -> Iterator[Any]:
-    import torch
-
-    if issubclass(type(value), torch.Tensor):
-        yield value
-    elif depth and isinstance(value, (dict, list, tuple)):
-        for part in value.values() if isinstance(value, dict) else value:
-            yield from _tensors_in(part, depth - 1)
-
-
 def _of_same_models(trained: dict[int, Any]) -> Iterator[Any]:
     """The parameters of all modules that have a trained one, themselves or in a module within."""
     import torch
@@ -177,9 +158,9 @@ def _of_same_models(trained: dict[int, Any]) -> Iterator[Any]:
     modules = [candidate for candidate in live_tensors.objects() if issubclass(type(candidate), torch.nn.Module)]
     parents: dict[int, list[Any]] = {}
     for module in modules:
-        for child in _parts(module, "_modules"):
+        for child in parts_of(module, "_modules"):
             parents.setdefault(id(child), []).append(module)
-    waiting = [module for module in modules if any(id(one) in trained for one in _parts(module, "_parameters"))]
+    waiting = [module for module in modules if any(id(one) in trained for one in parts_of(module, "_parameters"))]
     above: dict[int, Any] = {}
     while waiting:
         module = waiting.pop()
@@ -195,10 +176,5 @@ def _parameters_below(modules: Iterable[Any]) -> Iterator[Any]:
         module = waiting.pop()
         if id(module) not in seen:
             seen.add(id(module))
-            yield from _parts(module, "_parameters")
-            waiting.extend(_parts(module, "_modules"))
-
-
-def _parts(module: Any, kind: str) -> list[Any]:
-    """Without running a line of the module's own code."""
-    return [part for part in (module.__dict__.get(kind) or {}).values() if part is not None]
+            yield from parts_of(module, "_parameters")
+            waiting.extend(parts_of(module, "_modules"))

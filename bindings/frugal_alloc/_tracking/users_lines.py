@@ -62,7 +62,7 @@ def as_written(frames: Iterable[Frame]) -> Iterable[Frame]:
     """The frames without our own; those of generated code replaced by what they were generated from, if it is known."""
     generated = compiled_code.generated_files()
     for frame in _below_simulation(tuple(frames)):
-        if users_code.owner(frame.file) == users_code.OURS:
+        if users_code.is_ours(frame.file):
             continue
         if frame.file in generated:
             found = [Frame(*one) for one in compiled_code.frames(frame.file, frame.line)]

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from .._amounts import format_bytes
 from .._native import Library
-from .._native.sites import Frame
+from .._native.sites import Frame, Site
 from .._program import code_lines
 from . import accusations, expectations, holders, materiality, patterns
 from .accusations import Accusation, Line
@@ -54,13 +54,14 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]], search
     evidence = tracker.witnesses.of(kept) if searches else tracker.witnesses.remembered(kept)
     rates = _rates(kept, told, tracker)
     verdicts = []
-    for one, found in zip(kept, evidence, strict=False):
-        pattern = patterns.recognise(_leak(library, one, found, one.line in kept_after))
+    for accusation, held in zip(kept, evidence, strict=False):
+        place = _Place.of(library, accusation.site)
+        pattern = patterns.recognise(_leak(accusation, place, held, accusation.line in kept_after))
         if pattern.is_benign:
             notes.append(pattern.advice)
             continue
-        left = _time_left(one.kind, one.gpu, rates, gpus, tracker)
-        verdicts.append(_verdict(library, one, found, pattern, left))
+        left = _time_left(accusation.kind, accusation.gpu, rates, gpus, tracker)
+        verdicts.append(_verdict(accusation, place, held, pattern, left))
     verdicts += [_outside_verdict(growth, rates, gpus, tracker) for growth in told]
     for verdict, is_material in zip(verdicts, materiality.of([one.row for one in verdicts], gpus), strict=True):
         verdict.row["material"] = is_material
@@ -88,40 +89,55 @@ def _without_trained(
     return left, kept_after, notes
 
 
-def _order(row: dict[str, Any]) -> tuple[bool, int, float]:
-    """What the collector frees in the end comes after what is lost, and what is not sure comes after that."""
-    return not row["material"], {"cycle": 1, "suspect": 2}.get(row["kind"], 0), -row["bytes_per_epoch"]
+def _order(row: dict[str, Any]) -> tuple[bool, int, float, str, bool]:
+    """What the collector frees in the end comes after what is lost, and what is not sure comes after that.
+
+    Lines of one rate come by their names: the library's own order depends on how much memory is left just now.
+    """
+    surely = {"cycle": 1, "suspect": 2}.get(row["kind"], 0)
+    place = f"{row['file']}:{row['line']} in {row['function']}"
+    return not row["material"], surely, -row["bytes_per_epoch"], place, bool(row["node"])
 
 
-def _leak(library: Library, accused: Accusation, evidence: holders.Evidence, was_trained: bool) -> patterns.Leak:
-    frame = of_site(library, accused.site)
-    code = code_lines.source(frame.file, frame.line) if frame else ""
+class _Place(NamedTuple):
+    """Where memory of a site is told."""
+
+    frame: Frame | None
+    stack: tuple[Frame, ...]
+    code: str
+
+    @classmethod
+    def of(cls, library: Library, site: Site) -> _Place:
+        frame = of_site(library, site)
+        return cls(frame, stack_of(library, site), code_lines.source(frame.file, frame.line) if frame else "")
+
+
+def _leak(accused: Accusation, place: _Place, evidence: holders.Evidence, was_trained: bool) -> patterns.Leak:
+    frame = place.frame
     where = code_lines.written(frame.file, frame.line) if frame else accused.site.phase
-    stack = stack_of(library, accused.site)
-    return patterns.Leak(accused.kind, accused.site, stack, code, where, evidence, was_trained)
+    return patterns.Leak(accused.kind, accused.site, place.stack, place.code, where, evidence, was_trained)
 
 
 def _verdict(
-    library: Library,
     accused: Accusation,
+    place: _Place,
     evidence: holders.Evidence,
     pattern: patterns.Pattern,
     left: dict[str, Any] | None,
 ) -> Verdict:
-    frame = of_site(library, accused.site)
+    file, line, function = place.frame or (None, None, None)
+    in_use = sum(size for _, size, _ in accused.extents)
     row = {
         "kind": accused.kind,
         "gpu": accused.gpu,
-        "file": frame.file if frame else None,
-        "line": frame.line if frame else None,
-        "function": frame.function if frame else None,
-        "code": code_lines.source(frame.file, frame.line) if frame else "",
+        "file": file,
+        "line": line,
+        "function": function,
+        "code": place.code,
         "phase": accused.site.phase,
         "node": accused.site.node,
         "bytes": accused.bytes,
-        "bytes_now": None
-        if accused.kind == "cycle"
-        else min(accused.bytes, sum(size for _, size, _ in accused.extents)),
+        "bytes_now": None if accused.kind == "cycle" else min(accused.bytes, in_use),
         "blocks": accused.blocks,
         "bytes_per_epoch": accused.bytes_per_epoch,
         "bytes_per_step": accused.bytes_per_step,
@@ -132,7 +148,7 @@ def _verdict(
         "held_by": [_held_by(holder) for holder in evidence.holders],
         "out_of_memory_in": left,
     }
-    return Verdict(row, stack_of(library, accused.site))
+    return Verdict(row, place.stack)
 
 
 def _held_by(holder: holders.Holder) -> dict[str, Any]:
@@ -148,16 +164,6 @@ def _held_by(holder: holders.Holder) -> dict[str, Any]:
     }
 
 
-_OUTSIDE_ADVICE = (
-    "neither PyTorch nor frugal_alloc holds it: look with nvidia-smi for another process on this GPU, else for a "
-    "library with an allocator of its own (NCCL, CuPy, DALI, TensorRT) that is used anew each time"
-)
-_POOLS_ADVICE = (
-    "PyTorch's private pools grow, those of CUDA graphs and MemPools: capture graphs for a few padded shapes instead "
-    "of each, give them one pool (pool=first.pool()), and let old graphs go"
-)
-
-
 def _kind(growth: OutsideGrowth) -> str:
     return "growing" if growth.is_pools else "outside"
 
@@ -165,30 +171,25 @@ def _kind(growth: OutsideGrowth) -> str:
 def _outside_verdict(
     growth: OutsideGrowth, rates: dict[int, float], gpus: list[dict[str, Any]], tracker: Tracker
 ) -> Verdict:
-    steps = tracker.epochs.steps_per_epoch
-    has_steps = tracker.epochs.steps > 0
-    row = {
-        "kind": _kind(growth),
-        "gpu": growth.gpu,
-        "file": None,
-        "line": None,
-        "function": None,
-        "code": "",
-        "phase": "",
-        "node": "",
-        "bytes": growth.bytes,
-        "bytes_now": None,
-        "blocks": 0,
-        "bytes_per_epoch": growth.bytes_per_step * (steps or 1.0),
-        "bytes_per_step": growth.bytes_per_step if has_steps else None,
-        "epochs": growth.boundaries,
-        "confidence": min(growth.confidence, MOST_CONFIDENCE),
-        "pattern": "cuda_graph_per_shape" if growth.is_pools else "outside",
-        "advice": _POOLS_ADVICE if growth.is_pools else _OUTSIDE_ADVICE,
-        "held_by": [],
-        "out_of_memory_in": _time_left(_kind(growth), growth.gpu, rates, gpus, tracker),
-    }
-    return Verdict(row, ())
+    steps, kind = tracker.epochs.steps_per_epoch, _kind(growth)
+    accused = Accusation(
+        kind,
+        growth.gpu,
+        Site(0, "", (), "", 0),
+        None,
+        growth.bytes,
+        0,
+        growth.bytes_per_step * (steps or 1.0),
+        growth.bytes_per_step if tracker.epochs.steps > 0 else None,
+        growth.boundaries,
+        growth.confidence,
+        [],
+    )
+    pattern = patterns.POOLS if growth.is_pools else patterns.OUTSIDE
+    left = _time_left(kind, growth.gpu, rates, gpus, tracker)
+    verdict = _verdict(accused, _Place(None, (), ""), holders.NOTHING, pattern, left)
+    verdict.row["bytes_now"] = None
+    return verdict
 
 
 def _rates(accused: Iterable[Accusation], growths: list[OutsideGrowth], tracker: Tracker) -> dict[int, float]:

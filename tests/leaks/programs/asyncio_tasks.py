@@ -1,6 +1,7 @@
 # LEAK: asyncio tasks are kept in a set, each with its result
 # HOLDER: tasks
 # REMEDY: .cpu() | clear it
+# EPOCHS: calls, 30 ended, 0 steps
 import asyncio
 
 import torch

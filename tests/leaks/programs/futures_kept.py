@@ -2,6 +2,7 @@
 # HELD: list 'futures'
 # THROUGH: tensor '_result' of Future
 # REMEDY: .cpu() | clear it
+# EPOCHS: calls, 30 ended, 0 steps
 from concurrent.futures import ThreadPoolExecutor
 
 import torch

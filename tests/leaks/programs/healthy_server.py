@@ -1,4 +1,5 @@
 # HEALTHY: an inference server whose sessions end
+# EPOCHS: calls, 30 ended, 0 steps
 import torch
 from torch import nn
 

@@ -1,6 +1,7 @@
 # LEAK: a server keeps the results of all requests under their numbers
 # HOLDER: results
 # REMEDY: bound it | clear it | .cpu()
+# EPOCHS: calls, 18 ended, 0 steps
 import itertools
 
 import torch

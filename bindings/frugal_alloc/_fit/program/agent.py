@@ -14,11 +14,12 @@ import types
 from typing import Any
 
 from ... import _native
+from ..._program import loop
 from ..._report import latest_error
 from ..._tracking.steps import StepCounter
 from .. import marks, process_record
 from ..orders import Orders
-from . import collectives, phase_marks
+from . import collectives
 from .labels import Labels
 from .step_limit import StepLimit
 
@@ -61,7 +62,7 @@ class Agent:
         self._has_autocast = False
         self._error = ""
         library.journal_start()
-        phase_marks.install(self)
+        loop.listen(self)
         torch.cuda._lazy_call(self._cuda_started)
         self._watch_errors()
         atexit.register(self.finish)
@@ -71,7 +72,7 @@ class Agent:
         if self._orders.calls is not None:
             StepLimit(self._orders.calls, self._library, lambda: self._trains, self._leave).watch()
 
-    # --- What phase_marks tells.
+    # --- What _program.loop tells.
 
     def mark(self, text: str) -> None:
         if not self._is_over:
@@ -81,12 +82,12 @@ class Agent:
         self._trains = True
         self._labels.note(optimizer)
 
-    def backward_begins(self) -> None:
+    def pass_begins(self) -> None:
         self._trains = True
         self._labels.look_around_once()
         self.mark(marks.BACKWARD)
 
-    def backward_ended(self) -> None:
+    def pass_ended(self, is_backward: bool) -> None:
         self.mark(marks.AFTER_BACKWARD)
         if not self._steps.has_optimizer and not self._labels.has_optimizers:
             self._steps.note_backward()
@@ -96,7 +97,7 @@ class Agent:
         self._labels.of_gradients(optimizer)
         self.mark(marks.OPTIMIZER)
 
-    def optimizer_ended(self, optimizer: Any) -> None:
+    def optimizer_stepped(self, optimizer: Any) -> None:
         self.mark(marks.AFTER_OPTIMIZER)
         self._labels.of_optimizer(optimizer)
         if self._steps.note(optimizer):

@@ -7,11 +7,9 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from ... import _native
+from ..._program.model_parts import gradients_of, parameters_of, parts_of, tensors_in_state
 from ..._tracking import live_tensors
 from ..verdict import GRADIENTS, OPTIMIZER_STATE, PARAMETERS
-
-# An optimizer's state is a dictionary by parameter of dictionaries of tensors, and L-BFGS's of lists of them.
-_DEEPEST_STATE = 4
 
 
 class Labels:
@@ -33,15 +31,15 @@ class Labels:
 
     def of_optimizer(self, optimizer: Any) -> None:
         self.note(optimizer)
-        parameters = _parameters_of(optimizer)
+        parameters = parameters_of(optimizer)
         self.trains_half |= any(_is_half(parameter) for parameter in parameters)
         self._label(parameters, PARAMETERS)
-        self._label(_gradients_of(parameters), GRADIENTS)
-        self._label(_tensors_in(optimizer.state, _DEEPEST_STATE), OPTIMIZER_STATE)
+        self._label(gradients_of(parameters), GRADIENTS)
+        self._label(tensors_in_state(optimizer.state), OPTIMIZER_STATE)
 
     def of_gradients(self, optimizer: Any) -> None:
         """A step may let them go."""
-        self._label(_gradients_of(_parameters_of(optimizer)), GRADIENTS)
+        self._label(gradients_of(parameters_of(optimizer)), GRADIENTS)
 
     def look_around_once(self) -> None:
         """Before the first backward pass: what an optimizer does not have, as a frozen model's parameters."""
@@ -55,9 +53,9 @@ class Labels:
 
         for candidate in live_tensors.objects():
             if issubclass(type(candidate), torch.nn.Module):
-                owned = [*_values(candidate, "_parameters"), *_values(candidate, "_buffers")]
+                owned = [*parts_of(candidate, "_parameters"), *parts_of(candidate, "_buffers")]
                 self._label(owned, PARAMETERS)
-                self._label(_gradients_of(owned), GRADIENTS)
+                self._label(gradients_of(owned), GRADIENTS)
         for optimizer in list(self._optimizers):
             self.of_optimizer(optimizer)
 
@@ -74,31 +72,6 @@ def _is_half(parameter: Any) -> bool:
     import torch
 
     return getattr(parameter, "dtype", None) in (torch.bfloat16, torch.float16)
-
-
-def _parameters_of(optimizer: Any) -> list[Any]:
-    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
-
-
-def _gradients_of(parameters: Iterable[Any]) -> list[Any]:
-    import torch
-
-    return [one.grad for one in parameters if isinstance(one, torch.Tensor) and one.is_leaf and one.grad is not None]
-
-
-def _values(module: Any, kind: str) -> list[Any]:
-    """Without running a line of the module's own code."""
-    return [value for value in (module.__dict__.get(kind) or {}).values() if value is not None]
-
-
-def _tensors_in(value: Any, depth: int) -> Iterator[Any]:
-    import torch
-
-    if issubclass(type(value), torch.Tensor):
-        yield value
-    elif depth and isinstance(value, (dict, list, tuple)):
-        for part in list(value.values()) if isinstance(value, dict) else value:
-            yield from _tensors_in(part, depth - 1)
 
 
 def _plain_parts(tensor: Any) -> Iterator[Any]:
