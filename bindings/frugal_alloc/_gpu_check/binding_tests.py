@@ -1,7 +1,8 @@
-"""P6: the binding tests on this GPU, each file in processes of its own, in order of value."""
+"""P6: the binding tests on this GPU, each file and moment in a process of its own, in order of value."""
 
 from __future__ import annotations
 
+import collections
 import os
 import re
 import sys
@@ -10,75 +11,99 @@ from pathlib import Path
 from . import kit, programs
 from .step_report import CannotTell, StepReport
 
-#: What can go wrong on a GPU comes first. Left out are those about Python (test_python_stack.py, test_liveness.py), and
-#: test_segments.py and test_unified_memory.py, whose GPU must be simulated.
-FILES = (
+#: What can go wrong on a GPU, by value for its seconds; the others follow.
+FIRST = (
     "test_streams.py",
     "test_out_of_memory.py",
+    "test_tensors.py",
+    "test_place.py",
+    "test_sharing.py",
+    "test_processes.py",
     "test_graphs.py",
     "test_mempool.py",
-    "test_foreign_streams.py",
-    "test_place.py",
-    "test_tensors.py",
-    "test_processes.py",
-    "test_sharing.py",
     "test_toggle.py",
-    "test_peers.py",
     "test_strangers.py",
-    "test_disguises.py",
     "test_statistics.py",
     "test_same_as_native.py",
-    "test_history.py",
-    "test_settings.py",
-    "test_installing.py",
-    "test_refusals.py",
-    "test_explanations.py",
-    "test_advice.py",
-    "test_error_reports.py",
-    "test_repeated_errors.py",
-    "test_pool_figures.py",
-    "test_large_steps.py",
-    "test_journal.py",
-    "test_distributed.py",
 )
-_MOST_SECONDS_A_FILE = 150.0
+#: About Python, or on simulated GPUs of their own.
+LEFT_OUT = (
+    "test_growth_outside.py",
+    "test_liveness.py",
+    "test_module_variables.py",
+    "test_python_stack.py",
+    "test_segments.py",
+    "test_unified_memory.py",
+)
+_MOST_SECONDS_AN_ITEM = 150.0
 _LEAST_SECONDS = 10.0
+_SECONDS_TO_COLLECT = 60.0
 #: tools/test runs them all on the simulated GPU.
-_FILES_ON_SIMULATED = 1
-_COUNT = re.compile(r"^.*?\b(\d+) passed(?:, (\d+) skipped)?.* in [\d.]+s", re.MULTILINE)
+_ITEMS_ON_SIMULATED = 1
+_OPTIONS = ("-q", "--no-header", "-p", "no:cacheprovider")
+_ITEM = re.compile(r"^(?:\S*/)?(test_\w+\.py)::(.+)$", re.MULTILINE)
+#: The last line of a pytest, which counts what it knows of: "1 failed, 2 passed, 3 skipped in 0.45s".
+_SUMMARY = re.compile(r"^.*\b\d+ \w+.* in [\d.]+s.*$", re.MULTILINE)
+_COUNT = re.compile(r"(\d+) (passed|skipped)\b")
+_REASON = re.compile(r"^SKIPPED \[\d+\] .*?:\d+: (.+)$", re.MULTILINE)
 
 
 def run(report: StepReport) -> None:
     root = kit.root()
     if root is None:
         raise CannotTell("the tests are not beside the package; run tools/gpu_check pack in a checkout")
-    environment = kit.with_pytest(os.environ)
+    folder, environment = root / "tests" / "bindings", kit.with_pytest(os.environ)
     if report.simulated:
         environment["FRUGAL_TEST_MEMORY"] = os.environ["FRUGAL_SIM_MEMORY"]
     else:
         environment["FRUGAL_TEST_GPU"] = "real" if report.fills_the_device else "shared"
-    for number, file in enumerate(FILES):
-        seconds = min(_MOST_SECONDS_A_FILE, report.seconds_left())
-        if report.simulated and number >= _FILES_ON_SIMULATED:
-            report.not_shown(file, "tools/test runs it on the simulated GPU")
+    for number, (file, item) in enumerate(_items(folder, environment)):
+        name, seconds = f"{file} {item}", min(_MOST_SECONDS_AN_ITEM, report.seconds_left())
+        if report.simulated and number >= _ITEMS_ON_SIMULATED:
+            report.not_shown(name, "tools/test runs it on the simulated GPU")
         elif seconds < _LEAST_SECONDS:
-            report.skip(file, "no time was left")
+            report.skip(name, "no time was left")
         else:
-            _carry_out(report, root / "tests" / "bindings" / file, seconds, environment)
+            _carry_out(report, name, f"{folder / file}::{item}", seconds, environment)
 
 
-def _carry_out(report: StepReport, path: Path, seconds: float, environment: dict[str, str]) -> None:
-    options = ["-q", "-rP", "--no-header", "-p", "no:cacheprovider"]
-    ended = programs.run([sys.executable, "-m", "pytest", *options, path], seconds, environment, report.folder)
-    (report.folder / f"{path.stem}.txt").write_text(ended.out + ended.err)
-    # The last count is of the processes, those before it of the tests in each.
-    counts = _COUNT.findall(ended.out)[:-1]
-    passed, skipped = (sum(int(count[which] or 0) for count in counts) for which in (0, 1))
+def _items(folder: Path, environment: dict[str, str]) -> list[tuple[str, str]]:
+    """Files with the moments at which frugal_alloc is enabled in them. Each file at its first moment, before any at
+    another."""
+    command = [sys.executable, "-m", "pytest", "--collect-only", *_OPTIONS, folder]
+    ended = programs.run(command, _SECONDS_TO_COLLECT, environment)
+    moments: dict[str, list[str]] = collections.defaultdict(list)
+    for file, item in _ITEM.findall(ended.out):
+        if file not in LEFT_OUT:
+            moments[file].append(item)
+    if not moments:
+        raise CannotTell(f"pytest finds no binding tests: {ended.said}")
+    files = sorted(moments, key=lambda file: (FIRST.index(file) if file in FIRST else len(FIRST), file))
+    found = [(place, file, item) for file in files for place, item in enumerate(moments[file])]
+    return [(file, item) for _, file, item in sorted(found, key=lambda each: each[0])]
+
+
+def _carry_out(report: StepReport, name: str, item: str, seconds: float, environment: dict[str, str]) -> None:
+    ended = programs.run([sys.executable, "-m", "pytest", *_OPTIONS, "-rP", item], seconds, environment, report.folder)
+    log = report.folder / f"{re.sub(r'[^a-zA-Z0-9]+', '_', name).strip('_')}.txt"
+    log.write_text(ended.out + ended.err)
+    passed, skipped, reasons = _counts(ended.out)
     if ended.status is None:
-        programs.say_overrun(report, path.name)
-    elif ended.status == 0:
-        report.check(path.name, passed > 0, f"{passed} passed, {skipped} skipped")
-    else:
+        programs.say_overrun(report, name)
+    elif ended.status != 0:
         failed = [line for line in ended.out.splitlines() if line.startswith(("FAILED", "ERROR"))]
-        said = failed[0] if failed else ended.said
-        report.check(path.name, False, f"{said}; see {path.stem}.txt")
+        report.check(name, False, f"{failed[0] if failed else ended.said}; see {log.name}")
+    elif skipped and not passed:
+        report.skip(name, f"{skipped} skipped: {reasons}")
+    else:
+        report.check(name, passed > 0, f"{passed} passed, {skipped} skipped")
+
+
+def _counts(output: str) -> tuple[int, int, str]:
+    """How many tests passed and were skipped, and why, of what a pytest has said whose items are pytests."""
+    counts = {"passed": 0, "skipped": 0}
+    # The last summary is of the items, those before it are of the tests in them.
+    for summary in _SUMMARY.findall(output)[:-1]:
+        for count, outcome in _COUNT.findall(summary):
+            counts[outcome] += int(count)
+    return counts["passed"], counts["skipped"], "; ".join(dict.fromkeys(_REASON.findall(output)))

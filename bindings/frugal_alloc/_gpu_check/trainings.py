@@ -1,114 +1,148 @@
-"""P7: whether trainings are as fast with ours as with PyTorch's allocators, and faster where memory is tight."""
+"""P7: whether trainings are as fast with ours as with PyTorch's allocators, and faster where memory is tight.
+
+Each is a process of train_bench's worker, and is told of as soon as it has ended. A shortened run has few of them: the
+most telling comes first, and who is compared is carried out one after another.
+"""
 
 from __future__ import annotations
 
+import importlib.util
 import json
 import os
 import sys
+from pathlib import Path
 from typing import Any
 
 from . import kit, programs
 from .step_report import CannotTell, StepReport
+from .timing import now
 
-_MODELS = ("gpt2", "fasterrcnn")
+_MODELS = {"gpt2": (), "fasterrcnn": ("torchvision",)}
 _ALLOCATORS = ("native", "expandable", "frugal")
-_CAPACITIES = ("ample", "1.05")
-_FULL = ("--repeats", "2", "--steps", "30", "--warm-up", "10")
-_SIMULATED_BYTES = 8 << 30
-#: Of the time: what was begun by then comes to its end.
-_PLANNED = 0.85
-#: train_bench's exit status where it has no torch, or is not understood.
-_CANNOT_TRAIN = 2
+AMPLE, _TIGHT = "ample", 1.05
+_REPEATS = 2
+_SETTINGS = {"seed": 0, "steps": 30, "warm_up": 10, "quick": False}
+#: In a shortened run; on the simulated GPU the least that shows that all of it works.
+_LEAST_STEPS, _LEAST_WARM_UP = 10, 5
+_SIMULATED_SETTINGS = {"seed": 0, "steps": 6, "warm_up": 2, "quick": True}
+#: What a training took before may be a little more the next time.
+_SLACK = 1.2
 
 
 def run(report: StepReport) -> None:
     root = kit.root()
     if root is None:
         raise CannotTell("the trainings are not beside the package; run tools/gpu_check pack in a checkout")
-    file = report.folder / "trainings.json"
-    command = [sys.executable, "-m", "bench.train_bench", "--json", str(file)]
-    command += ["--allocators", ",".join(_ALLOCATORS)]
-    if report.simulated:
-        # The least that shows that all of it works here.
-        command += [
-            "--models",
-            _MODELS[0],
-            "--capacities",
-            _CAPACITIES[0],
-            "--quick",
-            "--simulate",
-            str(_SIMULATED_BYTES),
-        ]
-    else:
-        command += [
-            "--capacities",
-            ",".join(_CAPACITIES),
-            "--models",
-            ",".join(_MODELS),
-            *_FULL,
-            "--minutes",
-            f"{report.seconds_left() * _PLANNED / 60:.3f}",
-        ]
-    environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(root), os.environ.get("PYTHONPATH", "")])}
-    ended = programs.run(command, report.seconds_left(), environment, report.folder)
-    (report.folder / "trainings.txt").write_text(ended.out + ended.err)
-    if ended.status is None:
-        programs.say_overrun(report, "the trainings come to their end")
-        return
-    if not file.exists():
-        if ended.status == _CANNOT_TRAIN:
-            report.unknown("the trainings come to their end", ended.said)
+    trainings = _Trainings(report, root)
+    models = list(_MODELS)[:1] if report.simulated else list(_MODELS)
+    for model in list(models):
+        for module in _MODELS[model]:
+            if importlib.util.find_spec(module) is None:
+                report.skip(model, f"{module} is not installed")
+                models.remove(model)
+    for repeat in range(1 if report.simulated else _REPEATS):
+        for capacity in (AMPLE,) if report.simulated else (AMPLE, str(_TIGHT)):
+            for model in models:
+                trainings.compare(model, capacity, repeat)
+    trainings.conclude()
+
+
+class _Trainings:
+    def __init__(self, report: StepReport, root: Path) -> None:
+        self._report, self._root = report, root
+        self._longest = 0.0
+        # What ours held at most with ample memory, by model.
+        self._peaks: dict[str, int] = {}
+        self._possible = self._done = 0
+        self._settings: dict[str, Any] = dict(_SIMULATED_SETTINGS if report.simulated else _SETTINGS)
+        if not report.simulated:
+            self._settings["steps"] = report.rounds(self._settings["steps"], _LEAST_STEPS)
+            self._settings["warm_up"] = report.rounds(self._settings["warm_up"], _LEAST_WARM_UP)
+
+    def compare(self, model: str, capacity: str, repeat: int) -> None:
+        """Each allocator's training; none of them where there is no time for all."""
+        name = f"{model}, {capacity}{f', repeat {repeat + 1}' if repeat else ''}"
+        size = None
+        if capacity != AMPLE:
+            if model not in self._peaks:
+                self._report.skip(name, "ours did not complete it with ample memory")
+                return
+            size = int(float(capacity) * self._peaks[model])
+        if self._report.seconds_left() < _SLACK * self._longest * len(_ALLOCATORS):
+            self._report.skip(name, "no time was left")
+            return
+        first = repeat % len(_ALLOCATORS)  # who comes first changes, so that the machine's drift is spread
+        runs = {}
+        for allocator in _ALLOCATORS[first:] + _ALLOCATORS[:first]:
+            found = self._train(name, model, allocator, size)
+            if found is None:
+                programs.say_overrun(self._report, f"{name}: {allocator} trains")
+                return
+            runs[allocator] = found
+        self._judge(name, runs)
+        self._tell(name, runs)
+        if capacity == AMPLE and runs["frugal"]["outcome"] == "completed":
+            self._peaks[model] = runs["frugal"]["peak_reserved_bytes"]
+
+    def conclude(self) -> None:
+        name = "ours completes every training"
+        if self._possible:
+            said = f"{self._done} of {self._possible} that can be completed here"
+            self._report.check(name, self._done == self._possible, said)
         else:
-            report.check("the trainings come to their end", False, ended.said)
-        return
-    _tell(report, json.loads(file.read_text()))
+            self._report.unknown(name, "nothing was completed here, with any allocator")
 
-
-def _tell(report: StepReport, found: dict[str, Any]) -> None:
-    for left_out in found["setup"]["left_out"]:
-        report.skip(left_out.split(":")[0].split(" was left out")[0], left_out)
-    if found["setup"]["simulated"] and not report.simulated:
-        report.unknown("the trainings come to their end", "PyTorch sees no GPU here, so they ran on the simulated one")
-        return
-    for training in found["runs"]:
-        report.detail(_name(training), **training)
-    _judge(report, found["runs"])
-    for bar in found["bars"]:
-        try:
-            report.figure(bar["what"], float(bar["measured"]), "times", bar["bar"])
-        except ValueError:
-            report.detail(bar["what"], said=bar["measured"])
-    for training in found["runs"]:
-        is_first_of_ours = training["allocator"] == "frugal" and training["repeat"] == 0
-        if is_first_of_ours and training["window_driver_ns"] is not None:
-            name = "{workload}, {capacity}: driver time of ours after the warm-up".format(**training)
-            report.figure(name, training["window_driver_ns"] / 1e6, "ms", f"in {found['setup']['steps']} steps")
-
-
-def _judge(report: StepReport, runs: list[dict[str, Any]]) -> None:
-    """Ours has failed in what was completed here, by whomever; what nobody completes says nothing of it."""
-    possible = {_what(training) for training in runs if training["outcome"] == "completed"}
-    ours, done = 0, 0
-    for training in runs:
-        completed, is_ours = training["outcome"] == "completed", training["allocator"] == "frugal"
-        counts = is_ours and _what(training) in possible
-        ours, done = ours + counts, done + (counts and completed)
-        if completed or (training["outcome"] == "out_of_memory" and not is_ours):
-            continue  # how much memory the others need is a figure
-        said = training["problem"] or "out of memory"
-        if counts:
-            report.check(f"{_name(training)} trains", False, said)
+    def _train(self, name: str, model: str, allocator: str, size: int | None) -> dict[str, Any] | None:
+        """What came of it; None if it was not done in the time that is left."""
+        file, began = self._report.folder / "outcome.json", now()
+        file.unlink(missing_ok=True)
+        task = {**self._settings, "workload": model, "allocator": allocator, "capacity_bytes": size}
+        command = [sys.executable, "-m", "bench.training.worker", json.dumps({**task, "outcome_file": str(file)})]
+        environment = {**os.environ, "PYTHONPATH": os.pathsep.join([str(self._root), os.environ.get("PYTHONPATH", "")])}
+        if allocator == "expandable":
+            # The older of two names: every torch from 2.9 on reads it.
+            environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
+        ended = programs.run(command, self._report.seconds_left(), environment, self._report.folder)
+        seconds = (now() - began) / 1e9
+        with (self._report.folder / "trainings.txt").open("a") as log:
+            log.write(f"{name}: {allocator}, {seconds:.1f} s\n{ended.out}{ended.err}")
+        if ended.status is None:
+            return None
+        self._longest = max(self._longest, seconds)
+        if ended.status == 0 and file.exists():
+            found = json.loads(file.read_text())
         else:
-            report.skip(f"{_name(training)} trains", f"it says nothing of ours: {said}")
-    if ours:
-        report.check("ours completes every training", done == ours, f"{done} of {ours} that can be completed here")
-    else:
-        report.unknown("ours completes every training", "nothing was completed here, with any allocator")
+            found = {"outcome": "failed", "problem": ended.said}
+        self._report.detail(f"{name}: {allocator}", **task, **found, seconds=round(seconds, 1))
+        return found
 
+    def _judge(self, name: str, runs: dict[str, dict[str, Any]]) -> None:
+        """Ours has failed in what was completed here, by whomever; what nobody completes says nothing of it."""
+        possible = any(found["outcome"] == "completed" for found in runs.values())
+        for allocator, found in runs.items():
+            completed, is_ours = found["outcome"] == "completed", allocator == "frugal"
+            self._possible += is_ours and possible
+            self._done += is_ours and completed
+            if completed or (found["outcome"] == "out_of_memory" and not is_ours):
+                continue  # how much memory the others need is a figure
+            said = found["problem"] or "out of memory"
+            if is_ours and possible:
+                self._report.check(f"{name}: {allocator} trains", False, said)
+            else:
+                self._report.skip(f"{name}: {allocator} trains", f"it says nothing of ours: {said}")
 
-def _what(training: dict[str, Any]) -> tuple[str, str]:
-    return training["workload"], training["capacity"]
-
-
-def _name(training: dict[str, Any]) -> str:
-    return "{workload}, {capacity}: {allocator}".format(**training)
+    def _tell(self, name: str, runs: dict[str, dict[str, Any]]) -> None:
+        """Speeds, and ours beside the others'."""
+        ours = runs["frugal"]
+        for allocator, found in runs.items():
+            speed = found.get("steps_per_second")
+            held = found.get("peak_reserved_bytes")
+            said = found["outcome"] if held is None else f"{found['outcome']}; {held / (1 << 30):.2f} GiB held"
+            if speed or self._report.simulated:
+                self._report.figure(f"{name}: {allocator}", speed or 0.0, "steps/s", said)
+            if allocator != "frugal" and speed and ours.get("steps_per_second"):
+                what = f"{name}: steps per second, ours ÷ {allocator}"
+                self._report.figure(what, ours["steps_per_second"] / speed, "times")
+        if ours.get("window_driver_ns") is not None:
+            what, steps = f"{name}: driver time of ours after the warm-up", self._settings["steps"]
+            self._report.figure(what, ours["window_driver_ns"] / 1e6, "ms", f"in {steps} steps")
