@@ -9,12 +9,13 @@ from pathlib import Path
 
 import pytest
 from frugal_alloc._command import doctor_gpu
-from frugal_alloc._gpu_check import surroundings
+from frugal_alloc._gpu_check import machine
 from frugal_alloc._gpu_check.results import Results, StepResult
 from frugal_alloc._gpu_check.runner import Runner
-from frugal_alloc._gpu_check.steps import STEPS
+from frugal_alloc._gpu_check.steps import DOCTORS
 from frugal_alloc._simulation import simulated_gpu
-from gpu_check_run import PACKAGES, ROOT, Outcome, environment, run
+from gpu_check_run import PACKAGES, ROOT, TESTS, Outcome, environment, run
+from hardware.steps import of
 
 UNKNOWN = "unknown, since not all could be asked"
 ORDER = "aliasing, order"
@@ -76,7 +77,7 @@ def test_calls_that_wait_for_work_are_slow_and_safe() -> None:
 def _examination(**outcomes: str) -> Results:
     where = {"simulated": False, "gpu": "a GPU", "memory_bytes": 1 << 34, "driver": "1.2", "driver_for_cuda": "13.0"}
     found = Results(where | {"software": {"torch": "2.11"}}, {})
-    for step in STEPS:
+    for step in DOCTORS:
         if step.name in outcomes:
             found.steps.append(StepResult(step, outcomes[step.name], checks=[]))
     return found
@@ -118,10 +119,10 @@ def without_nvrtc(tmp_path: Path) -> str:
         "from frugal_alloc._gpu_check import nvrtc\n"
         "_nvrtc_files.find, nvrtc._SYSTEM = (lambda packages: ()), ()\n"
     )
-    return f"{tmp_path}:{PACKAGES}"
+    return f"{tmp_path}:{PACKAGES}:{TESTS}"
 
 
-@pytest.mark.parametrize("name", ["driver_costs", "aliasing", "placement", "full_device"])
+@pytest.mark.parametrize("name", ["driver_costs", "aliasing", "full_device"])
 def test_without_nvrtc_nothing_is_said_of_the_gpu(name: str, without_nvrtc: str, tmp_path: Path) -> None:
     result = _carried_out(name, tmp_path, 2 << 30, PYTHONPATH=without_nvrtc)
     assert result.outcome == "unknown", result
@@ -133,7 +134,7 @@ def test_without_nvrtc_nothing_is_said_of_the_gpu(name: str, without_nvrtc: str,
         assert finding.said.count("nvidia-cuda-nvrtc") == 1
 
 
-@pytest.mark.parametrize("name", ["driver_costs", "aliasing", "lifetimes", "live_views", "placement"])
+@pytest.mark.parametrize("name", ["driver_costs", "lifetimes", "placement"])
 def test_where_others_have_all_memory_nothing_is_said_of_the_gpu(name: str, tmp_path: Path) -> None:
     left = (512 << 20) + (3 << 20)  # beside the driver's own
     result = _carried_out(name, tmp_path, left, alone=False)
@@ -143,13 +144,10 @@ def test_where_others_have_all_memory_nothing_is_said_of_the_gpu(name: str, tmp_
 
 def _carried_out(name: str, folder: Path, memory: int, alone: bool = True, **changed: str) -> StepResult:
     """A step on the simulated GPU, as a run has it carried out."""
-    out = surroundings.prepare(folder / "out")
-    child = simulated_gpu.environment(memory, base=surroundings.environment(out, environment(**changed)))
-    where = {"simulated": True, "virtual_memory": True, "is_ours_alone": alone}
-    found = Results(where, {})
-    Runner(out, child, found, lambda step: 1.0, lambda line: None).run_part(
-        [step for step in STEPS if step.name == name], 300
-    )
+    out = machine.prepare(folder / "out")
+    child = simulated_gpu.environment(memory, base=machine.environment(out, environment(**changed)))
+    found = Results({"simulated": True, "virtual_memory": True, "is_ours_alone": alone}, {})
+    Runner(out, child, found, lambda line: None).run_part([step for step in of("all") if step.name == name], 300)
     return found.steps[0]
 
 

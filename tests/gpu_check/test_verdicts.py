@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 import os
 import signal
@@ -12,21 +11,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._gpu_check import careless, lifetimes, machine, surroundings
+from frugal_alloc._gpu_check import careless, lifetimes, machine
 from frugal_alloc._gpu_check.careless import NotOffered
 from frugal_alloc._gpu_check.lifetimes import EXPANDABLE, NATIVE, OURS, _Ending
-from frugal_alloc._gpu_check.step_report import FILE, StepReport
 from frugal_alloc._simulation import simulated_gpu
-from gpu_check_run import environment, run
+from gpu_check_run import environment, report, run, said
 
 WELL, FAULT = _Ending(), _Ending(problem="ended by SIGSEGV")
 FULL = _Ending(problem="OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB.")
 
 
 def judged(folder: Path, simulated: bool = False, alone: bool = True, **endings: _Ending) -> dict[str, Any]:
-    report = StepReport(folder, seconds=60, share=1.0, simulated=simulated, fills_the_device=alone)
-    lifetimes._judge(report, "a program", {NATIVE: WELL, EXPANDABLE: WELL, OURS: WELL} | endings)
-    (check,) = json.loads((folder / FILE).read_text())["checks"]
+    step = report(folder, simulated=simulated, fills_the_device=alone)
+    lifetimes._judge(step, "a program", {NATIVE: WELL, EXPANDABLE: WELL, OURS: WELL} | endings)
+    (check,) = said(folder)
     return check
 
 
@@ -80,7 +78,7 @@ def test_controls_are_carried_out_only_where_ours_has_a_problem(
         return FAULT if bad else WELL
 
     monkeypatch.setattr(lifetimes, "_in_process", ends)
-    lifetimes.run(StepReport(tmp_path, seconds=60, share=1.0, simulated=True))
+    lifetimes.run(report(tmp_path, simulated=True))
     unmapped = [("unmapped_behind_work", allocator) for allocator in (OURS, NATIVE, EXPANDABLE)]
     assert carried_out[:4] == [("missing_record_stream", OURS), *unmapped]
     assert {allocator for _, allocator in carried_out[4:]} == {OURS}
@@ -92,7 +90,7 @@ def test_driver_older_than_the_cuda_of_torch_is_named(monkeypatch: pytest.Monkey
         return lambda _: {"problem": None, "driver_for_cuda": driver, "software": {"cuda": "13.0"}}
 
     monkeypatch.setattr(machine, "_described", described("12.9"))
-    with pytest.raises(surroundings.CannotRun, match=r"driver is for CUDA 12\.9, and this torch for CUDA 13\.0"):
+    with pytest.raises(machine.CannotRun, match=r"driver is for CUDA 12\.9, and this torch for CUDA 13\.0"):
         machine.find({}, None)
     # Of the same major version it may be the older one.
     monkeypatch.setattr(machine, "_described", described("13.0"))
@@ -120,16 +118,11 @@ def _has_nothing(torch: Any, unit: int) -> None:
     raise NotOffered("too old")
 
 
-def _refused(process: int, flags: int = 0) -> int:
-    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-
-
 def _children() -> set[str]:
     """Of this process, also those that have ended and that nobody has waited for."""
     return {child for path in Path("/proc/self/task").glob("*/children") for child in path.read_text().split()}
 
 
-@pytest.mark.parametrize("waits", ["by its descriptor", "refused", "none"])
 @pytest.mark.parametrize(
     "program, seconds, ending",
     [
@@ -140,13 +133,9 @@ def _children() -> set[str]:
     ],
 )
 def test_program_ends_in_a_process_of_its_own(
-    program: Callable[[Any, int], None], seconds: float, ending: _Ending, waits: str, monkeypatch: pytest.MonkeyPatch
+    program: Callable[[Any, int], None], seconds: float, ending: _Ending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lifetimes, "_choose", lambda allocator: None)
-    if waits == "refused":
-        monkeypatch.setattr(os, "pidfd_open", _refused)
-    elif waits == "none":
-        monkeypatch.delattr(os, "pidfd_open")
     before = _children()
     assert lifetimes._in_process(NATIVE, program, 1 << 20, seconds) == ending
     assert _children() == before
@@ -172,3 +161,18 @@ def test_what_others_have_of_a_gpu_is_asked_before_our_own_context_takes_memory(
     found = json.loads(done.out)
     assert found["others"] == {"processes": 0, "used_bytes": 0}
     assert machine.is_nobody_elses(found)
+
+
+def test_torch_that_was_installed_without_bytecode_is_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for compiled in (True, False):
+        monkeypatch.setattr(machine, "_has_bytecode", lambda module, compiled=compiled: compiled)
+        found = machine.environment(tmp_path, {"PYTHONDONTWRITEBYTECODE": "1"})
+        prefix = None if compiled else str(tmp_path / "cache" / "python")
+        assert ("PYTHONDONTWRITEBYTECODE" in found, found.get("PYTHONPYCACHEPREFIX")) == (compiled, prefix)
+    monkeypatch.undo()
+    (tmp_path / "bare_module_of_this_test.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert not machine._has_bytecode("bare_module_of_this_test")
+    assert machine._has_bytecode("no_such_module_anywhere")

@@ -17,8 +17,8 @@ from .driver import Driver
 from .timing import Latencies, slope, timed
 from .virtual_memory import MIB, PAGE, access, properties
 
-#: Sizes of handles: ours, and that of PyTorch's expandable segments for large blocks, and one that is larger.
-HANDLE_SIZES = (2 * MIB, 20 * MIB, 64 * MIB)
+#: Of handles: ours, and that of PyTorch's expandable segments for large blocks, 20 MiB, among them.
+HANDLE_SIZES = tuple(mebibytes * MIB for mebibytes in (2, 4, 8, 16, 20, 32, 64))
 
 # How a cost of allocator/port/driver_cost_table.h is worked out of what was measured: the name of the call.
 _PER_HANDLE = {"map": "map", "set_access": "set_access", "unmap": "unmap", "release": "release"}
@@ -48,10 +48,6 @@ class CallTimes:
         status, nanoseconds = self._clock(self.gpu.function(name), *arguments)
         self.gpu.check(name, status)
         self._nanoseconds[call, size, count].append(nanoseconds)
-
-    def add(self, other: CallTimes) -> None:
-        for measured, nanoseconds in other._nanoseconds.items():
-            self._nanoseconds[measured] += nanoseconds
 
     # --- What is measured.
 

@@ -19,7 +19,7 @@ from typing import Any
 
 FILE = "report.json"
 DRIVER_COSTS = "driver costs"
-# Of its limit a step plans to leave this part, or so many seconds: a process that starts slowly must not be ended for it.
+# Of its limit a step plans to leave this part, or so many seconds: who starts slowly must not be ended for it.
 _KEPT_PART, _KEPT_SECONDS = 0.2, 10.0
 
 

@@ -9,9 +9,10 @@ import shutil
 import sys
 from typing import NamedTuple
 
+from frugal_alloc._gpu_check.step_report import Needs, StepReport
+
 from . import programs
 from .neighbour_programs import ALLOCATOR, NATIVE, NOT_OFFERED
-from .step_report import Needs, StepReport
 
 _LEAST_SECONDS = 15.0
 #: The sanitizer, under which torch loads slowly.
@@ -117,7 +118,7 @@ def _started(
     report: StepReport, program: str, prefix: list[str], share: float = 1.0, **variables: str
 ) -> programs.Ended:
     """`share`: of the time that is left."""
-    command = [*prefix, sys.executable, "-m", "frugal_alloc._gpu_check.neighbour_programs", program]
+    command = [*prefix, sys.executable, "-m", "hardware.neighbour_programs", program]
     ended = programs.run(command, share * report.seconds_left(), {**os.environ, **variables}, report.folder)
     whose = "_native" if variables.get(ALLOCATOR) == NATIVE else ""
     (report.folder / f"{program}{whose}.txt").write_text(ended.out + ended.err)

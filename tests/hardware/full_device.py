@@ -15,13 +15,15 @@ from collections.abc import Callable
 from ctypes import byref, c_uint, c_uint64
 from typing import Any
 
-from . import kernels
-from .child import end_with_parent
-from .driver import Driver
-from .driver_functions import DriverError
-from .step_report import CannotTell, Needs, StepFailed, StepReport, one_line
-from .timing import now
-from .virtual_memory import GIB, MIB, PAGE, access, create, properties
+from frugal_alloc._gpu_check import kernels
+from frugal_alloc._gpu_check.child import end_with_parent
+from frugal_alloc._gpu_check.driver import Driver
+from frugal_alloc._gpu_check.driver_functions import DriverError
+from frugal_alloc._gpu_check.step_report import CannotTell, Needs, StepFailed, StepReport, one_line
+from frugal_alloc._gpu_check.timing import now
+from frugal_alloc._gpu_check.virtual_memory import GIB, MIB, PAGE, access, create, properties
+
+from . import kit
 
 _SIMULATED_MEMORY = "768MiB"
 #: The most that is given back for one trial; who needs more than that is said to need it.
@@ -156,7 +158,10 @@ class _Full:
 
 def _trials(gpu: Driver, out: int, kept: int) -> dict[str, Callable[[], None]]:
     """What is done for the first time. `kept`: a handle from before; its physical memory is there."""
-    modules = {name: kernels.compiled(gpu, name) for name in ("timing", "local_memory")}
+    modules = {
+        "timing": kernels.compiled(gpu, "timing"),
+        "local_memory": kernels.compiled(gpu, "local_memory", kit.KERNELS),
+    }
     loaded: dict[str, kernels.Module] = {}
 
     def load(name: str) -> kernels.Module:

@@ -9,12 +9,12 @@ import sys
 import threading
 from ctypes import byref
 
-from .child import answer_of, end_with_parent
-from .driver import INTEGRATED, Driver
-from .driver_functions import AllocationProperties, DriverError
-from .step_report import StepFailed, StepReport
-from .timing import Latencies, now, timed
-from .virtual_memory import GIB, MIB, PAGE, create, properties
+from frugal_alloc._gpu_check.child import answer_of, end_with_parent
+from frugal_alloc._gpu_check.driver import INTEGRATED, Driver
+from frugal_alloc._gpu_check.driver_functions import AllocationProperties, DriverError
+from frugal_alloc._gpu_check.step_report import StepFailed, StepReport
+from frugal_alloc._gpu_check.timing import Latencies, now, timed
+from frugal_alloc._gpu_check.virtual_memory import GIB, MIB, PAGE, create, properties
 
 _HANDLE = 64 * MIB
 _FILLED = 0.95

@@ -10,12 +10,12 @@ import json
 import os
 import sys
 
-from .child import answer_of, end_with_parent
-from .driver import Driver
-from .driver_functions import DriverError
-from .step_report import Needs, StepFailed, StepReport
-from .timing import now
-from .virtual_memory import PAGE, handles, map_handles
+from frugal_alloc._gpu_check.child import answer_of, end_with_parent
+from frugal_alloc._gpu_check.driver import Driver
+from frugal_alloc._gpu_check.driver_functions import DriverError
+from frugal_alloc._gpu_check.step_report import Needs, StepFailed, StepReport
+from frugal_alloc._gpu_check.timing import now
+from frugal_alloc._gpu_check.virtual_memory import PAGE, handles, map_handles
 
 #: Twice NVIDIA's table: whoever has more has another limit.
 _MOST = 2 * 0x80000

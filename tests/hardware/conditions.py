@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import json
 import resource
 from collections.abc import Callable
 from ctypes import byref
@@ -11,9 +12,9 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from . import virtual_memory
-from .driver import COMPUTE_MODE, INTEGRATED, RDMA_WITH_VIRTUAL_MEMORY, SHAREABLE_HANDLES, Driver
-from .driver_functions import DriverError
+from frugal_alloc._gpu_check import virtual_memory
+from frugal_alloc._gpu_check.driver import COMPUTE_MODE, INTEGRATED, RDMA_WITH_VIRTUAL_MEMORY, SHAREABLE_HANDLES, Driver
+from frugal_alloc._gpu_check.driver_functions import DriverError
 
 # CUdevice_attribute of cuda.h.
 _ATTRIBUTES = {
@@ -69,6 +70,12 @@ def of(gpu: Driver) -> dict[str, Any]:
     }
 
 
+def main() -> None:
+    gpu = Driver()
+    with gpu.primary_context():
+        print(json.dumps(of(gpu)))
+
+
 def _settings(pci_bus_id: str) -> dict[str, int | None]:
     found: dict[str, int | None] = dict.fromkeys(_SETTINGS)
     with contextlib.suppress(OSError, AttributeError):
@@ -93,3 +100,7 @@ def _told(ask: Callable[[], int]) -> int | None:
 
 def _granularity(gpu: Driver, exported: bool, flag: int) -> int:
     return gpu.made("cuMemGetAllocationGranularity", byref(virtual_memory.properties(gpu, exported)), flag)
+
+
+if __name__ == "__main__":
+    main()

@@ -10,14 +10,22 @@ import subprocess
 import sys
 from pathlib import Path
 
-from .child import end_with_parent
-from .costs import CallTimes
-from .driver import Driver
-from .driver_functions import DriverError
-from .memory_share import most_bytes
-from .step_report import StepFailed, StepReport
-from .timing import now
-from .virtual_memory import GIB, PAGE, create, handles, map_handles, mapped, properties
+from frugal_alloc._gpu_check.child import end_with_parent
+from frugal_alloc._gpu_check.costs import CallTimes
+from frugal_alloc._gpu_check.driver import Driver
+from frugal_alloc._gpu_check.driver_functions import DriverError
+from frugal_alloc._gpu_check.step_report import StepFailed, StepReport
+from frugal_alloc._gpu_check.timing import now
+from frugal_alloc._gpu_check.virtual_memory import (
+    GIB,
+    PAGE,
+    create,
+    handles,
+    map_handles,
+    mapped,
+    most_bytes,
+    properties,
+)
 
 #: NVIDIA's open kernel modules count every view of every process of a node in one table of so many.
 _LIMIT_OF_A_NODE = 0x80000
