@@ -67,8 +67,7 @@ def _latencies(gpu: Driver, report: StepReport) -> None:
         report.figure(f"cost of {name}", cost, "µs", "without the floor of a call from Python")
     _one_gibibyte(report, times)
     _worst(report, times)
-    if problem := export(gpu).problem:
-        report.skip("memory that others can open", f"the driver says that it can, and it fails: {problem}")
+    _without_export(gpu, report, min(budget, GIB))
     made = sum(found.count for _, _, _, found in times.all())
     report.check("every call succeeded", True, f"{made} calls of {len(list(times.all()))} kinds")
 
@@ -102,6 +101,23 @@ def _worst(report: StepReport, times: CallTimes) -> None:
         size = 0 if call == "memory_info" else PAGE
         if found := times.latencies(call, size):
             report.figure(f"{call}, p99", found.p99, "µs", f"worst of {found.count}: {found.worst:.0f}")
+
+
+def _without_export(gpu: Driver, report: StepReport, budget: int) -> None:
+    """R11: whether handles that others could open cost more."""
+    if problem := export(gpu).problem:
+        report.skip("memory that others can open", f"the driver says that it can, and it fails: {problem}")
+    medians = {}
+    for exported in (True, False):
+        times = CallTimes(gpu)
+        for _ in range(report.rounds(10, 2)):
+            with times.handles(max(1, min(64, budget // PAGE)), PAGE, exported) as made:
+                times.map_and_unmap(made, PAGE)
+        for call, size, many, found in times.all():
+            report.detail(call, exported=exported, handle_bytes=size, handles=many, microseconds=found.as_json())
+            medians[call, exported] = found.p50
+    for call in ("create", "set_access", "unmap"):
+        report.figure(f"{call}, exportable to not", medians[call, True] / max(0.001, medians[call, False]), "times")
 
 
 def _unmap_at_once(gpu: Driver, report: StepReport) -> None:
