@@ -16,7 +16,7 @@ from ctypes import byref, c_uint, c_uint64
 from typing import Any
 
 from frugal_alloc._gpu_check import kernels
-from frugal_alloc._gpu_check.child import end_with_parent
+from frugal_alloc._gpu_check.child import started
 from frugal_alloc._gpu_check.driver import Driver
 from frugal_alloc._gpu_check.driver_functions import DriverError
 from frugal_alloc._gpu_check.step_report import CannotTell, Needs, StepFailed, StepReport, one_line
@@ -43,19 +43,17 @@ def run(report: StepReport) -> None:
 
 def _try_in_process(report: StepReport, way: str, title: str, seconds: float) -> None:
     """In one of its own: a context that has run out may never be whole again."""
-    environment = dict(os.environ)
-    if report.simulated:
-        # A small one, since its pages are filled one by one.
-        environment |= {"FRUGAL_SIM_MEMORY": _SIMULATED_MEMORY, "FRUGAL_SIM_CONTEXT": "512MiB"}
-    command = [sys.executable, "-u", "-m", __name__, way, str(os.getpid())]
-    try:
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=max(1.0, seconds))
-    except subprocess.TimeoutExpired as error:
-        said, ended = error.stdout or b"", f"no end within {seconds:.0f} s"
-        lines = said.decode(errors="replace").splitlines() if isinstance(said, bytes) else said.splitlines()
-    else:
-        lines, ended = done.stdout.splitlines(), f"ended with status {done.returncode}" if done.returncode else ""
-    for line in lines:
+    # A small one, since its pages are filled one by one.
+    small = {"FRUGAL_SIM_MEMORY": _SIMULATED_MEMORY, "FRUGAL_SIM_CONTEXT": "512MiB"} if report.simulated else {}
+    with started(_fill_and_try, way, **small) as process:
+        try:
+            lines, _ = process.communicate(timeout=max(1.0, seconds))
+            ended = f"ended with status {process.returncode}" if process.returncode else ""
+        except subprocess.TimeoutExpired:
+            process.kill()
+            lines, _ = process.communicate()
+            ended = f"no end within {seconds:.0f} s"
+    for line in lines.splitlines():
         _say(report, title, json.loads(line))
     if ended:
         raise StepFailed(ended)
@@ -242,8 +240,3 @@ def _try(full: _Full, name: str, trial: Callable[[], None]) -> None:
             _tell(trial=name, served=False, given_back=before - full.bytes, first=first, last=last)
             break
     full.fill()
-
-
-if __name__ == "__main__":
-    end_with_parent(int(sys.argv[2]))
-    _fill_and_try(sys.argv[1])

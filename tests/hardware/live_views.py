@@ -6,11 +6,9 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
-from frugal_alloc._gpu_check.child import end_with_parent
+from frugal_alloc._gpu_check.child import started
 from frugal_alloc._gpu_check.costs import CallTimes
 from frugal_alloc._gpu_check.driver import Driver
 from frugal_alloc._gpu_check.driver_functions import DriverError
@@ -136,8 +134,7 @@ def _host(report: StepReport, views: int) -> str:
 
 def _fill_and_exit(report: StepReport) -> None:
     """What is measured is from the process's last word to its end, in which the driver takes everything back."""
-    command = [sys.executable, "-u", "-m", __name__, str(int(report.fills_the_device)), str(int(report.simulated))]
-    with subprocess.Popen([*command, str(os.getpid())], stdout=subprocess.PIPE, text=True) as process:
+    with started(_fill, report.fills_the_device, report.simulated) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         said = now()
@@ -174,8 +171,3 @@ def _fill(whole_device: bool, simulated: bool) -> None:
         print(json.dumps((count, (now() - began) / 1e9, refused)), flush=True)
         # As a program that is killed would: what is held goes back by the end of the process.
         os._exit(0)
-
-
-if __name__ == "__main__":
-    end_with_parent(int(sys.argv[3]))
-    _fill(sys.argv[1] == "1", sys.argv[2] == "1")

@@ -5,16 +5,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import json
-import os
 import statistics
-import subprocess
 import sys
 import threading
 from collections.abc import Iterator
 from ctypes import byref, c_uint64
 
 from frugal_alloc._gpu_check import kernels
-from frugal_alloc._gpu_check.child import end_with_parent
+from frugal_alloc._gpu_check.child import started
 from frugal_alloc._gpu_check.costs import CallTimes
 from frugal_alloc._gpu_check.driver import COMPUTE_MODE, MULTIPROCESSORS, Driver
 from frugal_alloc._gpu_check.driver_functions import DriverError
@@ -138,12 +136,10 @@ def _processes(gpu: Driver, report: StepReport) -> None:
 
 def _remap_together(count: int, seconds: float) -> list[dict[str, float]]:
     """Each process's latencies; they begin when all are ready."""
-    command = [sys.executable, "-u", "-m", __name__, str(seconds), str(os.getpid())]
     with contextlib.ExitStack() as stack:
         children = []
         for _ in range(count):
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            child = stack.enter_context(subprocess.Popen(command, text=True, **pipes))
+            child = stack.enter_context(started(_remap_when_told, seconds))
             stack.callback(child.kill)
             children.append(child)
         if not all(child.stdout.readline() for child in children):
@@ -170,8 +166,3 @@ def _remap_when_told(seconds: float) -> None:
             times.map_and_unmap(made, PAGE)
             found.append(now() - began)
         print(json.dumps(Latencies.of(found).as_json()), flush=True)
-
-
-if __name__ == "__main__":
-    end_with_parent(int(sys.argv[2]))
-    _remap_when_told(float(sys.argv[1]))
