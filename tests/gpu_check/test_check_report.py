@@ -116,5 +116,5 @@ def test_exit_status_tells_what_failed_from_what_could_not_be_asked(
 
     monkeypatch.setattr(Runner, "run_part", ends)
     monkeypatch.setattr(machine, "find", lambda environment, _: (environment, _results(False, outcome="").where))
-    monkeypatch.setattr(machine, "json_of", lambda *_: {})
+    monkeypatch.setattr(machine, "json_of", lambda *_: {"others": None})
     assert __main__.main(["facts", "--alone", "--out", str(tmp_path / "out")]) == status

@@ -16,6 +16,7 @@ from frugal_alloc._gpu_check.careless import NotOffered
 from frugal_alloc._gpu_check.lifetimes import EXPANDABLE, NATIVE, OURS, _Ending
 from frugal_alloc._simulation import simulated_gpu
 from gpu_check_run import environment, report, run, said
+from hardware import conditions
 
 WELL, FAULT = _Ending(), _Ending(problem="ended by SIGSEGV")
 FULL = _Ending(problem="OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB.")
@@ -148,19 +149,19 @@ def test_program_ends_in_a_process_of_its_own(
 )
 def test_gpu_is_ours_alone_where_nobody_else_is_seen(used_mib: int, processes: int, alone: bool) -> None:
     others = {"processes": processes, "used_bytes": used_mib << 20}
-    assert machine.is_nobody_elses({"others": others}) is alone
+    assert conditions.is_nobody_elses(others) is alone
 
 
 def test_gpu_of_which_nvml_says_nothing_is_not_ours_alone() -> None:
-    assert machine.is_nobody_elses({"others": None}) is False
+    assert conditions.is_nobody_elses(None) is False
 
 
 def test_what_others_have_of_a_gpu_is_asked_before_our_own_context_takes_memory() -> None:
     child = simulated_gpu.environment(2 << 30, base=environment())
-    done = run(sys.executable, "-m", "frugal_alloc._gpu_check.machine", env=child)
+    done = run(sys.executable, "-m", "hardware.conditions", env=child)
     found = json.loads(done.out)
     assert found["others"] == {"processes": 0, "used_bytes": 0}
-    assert machine.is_nobody_elses(found)
+    assert conditions.is_nobody_elses(found["others"])
 
 
 def test_torch_that_was_installed_without_bytecode_is_compiled_once(

@@ -94,8 +94,8 @@ def _run(options: argparse.Namespace) -> int:
     environment["PYTHONPATH"] += os.pathsep + str(kit.ROOT / "tests")
     environment, where = machine.find(environment, options.simulate)
     where["software"]["commit"] = kit.commit()
-    where["conditions"] = machine.json_of(conditions.__name__, environment)
-    where["is_ours_alone"] = options.alone or machine.is_nobody_elses(where)
+    where |= machine.json_of(conditions.__name__, environment)
+    where["is_ours_alone"] = options.alone or conditions.is_nobody_elses(where["others"])
     return _measure(options, out, environment, where)
 
 

@@ -1,4 +1,8 @@
-"""What a driver, a GPU's settings and the host allow, for who reads the figures: nothing is concluded from it."""
+"""What others have of the GPU; and what its driver, its settings and the host allow, for who reads the figures: nothing
+is concluded from that.
+
+As a program it prints this as JSON.
+"""
 
 from __future__ import annotations
 
@@ -6,7 +10,7 @@ import contextlib
 import ctypes
 import json
 import resource
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from ctypes import byref
 from functools import partial
 from pathlib import Path
@@ -51,10 +55,41 @@ _GRANULARITIES = {
     "least, not exportable": (False, 0),
     "recommended, not exportable": (False, 1),
 }
+#: NVIDIA's driver shows a few MiB of a GPU that nobody uses; the least context takes more than this.
+_NOBODYS = 64 << 20
 _HOST = (Path("/proc/sys/vm/max_map_count"), Path("/proc/sys/vm/overcommit_memory"))
 
 
-def of(gpu: Driver) -> dict[str, Any]:
+class _Memory(ctypes.Structure):
+    """nvmlMemory_t."""
+
+    _fields_ = tuple((name, ctypes.c_ulonglong) for name in ("total", "free", "used"))
+
+
+class _Memory2(ctypes.Structure):
+    """nvmlMemory_v2_t, in which what the driver keeps for itself is not among what is used."""
+
+    _fields_ = (
+        ("version", ctypes.c_uint),
+        *((name, ctypes.c_ulonglong) for name in ("total", "reserved", "free", "used")),
+    )
+
+
+def main() -> None:
+    gpu = Driver()
+    with _nvml(gpu.pci_bus_id()) as nvml:
+        others = nvml and _use(*nvml)  # before this process has a context
+        settings = _settings(*nvml) if nvml else dict.fromkeys(_SETTINGS)
+    with gpu.primary_context():
+        print(json.dumps({"others": others, "conditions": _conditions(gpu) | {"settings": settings}}))
+
+
+def is_nobody_elses(others: Mapping[str, int] | None) -> bool:
+    """Whether nobody else uses the GPU that was described, not even a screen; not so where NVML cannot say it."""
+    return others is not None and others["processes"] == 0 and others["used_bytes"] < _NOBODYS
+
+
+def _conditions(gpu: Driver) -> dict[str, Any]:
     """None stands for what is not told here."""
     limit, _ = resource.getrlimit(resource.RLIMIT_AS)
     return {
@@ -62,7 +97,6 @@ def of(gpu: Driver) -> dict[str, Any]:
         "granularity_bytes": {
             name: _told(partial(_granularity, gpu, *asked)) for name, asked in _GRANULARITIES.items()
         },
-        "settings": _settings(gpu.pci_bus_id()),
         "host": {
             "address_space_bytes": None if limit == resource.RLIM_INFINITY else limit,
             **{file.name: _told(lambda file=file: int(file.read_text())) for file in _HOST},
@@ -70,25 +104,54 @@ def of(gpu: Driver) -> dict[str, Any]:
     }
 
 
-def main() -> None:
-    gpu = Driver()
-    with gpu.primary_context():
-        print(json.dumps(of(gpu)))
+# --- By NVML, which the driver brings.
 
 
-def _settings(pci_bus_id: str) -> dict[str, int | None]:
-    found: dict[str, int | None] = dict.fromkeys(_SETTINGS)
-    with contextlib.suppress(OSError, AttributeError):
+@contextlib.contextmanager
+def _nvml(pci_bus_id: str) -> Iterator[tuple[ctypes.CDLL, ctypes.c_void_p] | None]:
+    """The library, and the GPU at this address for it; None where it does not show it."""
+    try:
         library, gpu = ctypes.CDLL("libnvidia-ml.so.1"), ctypes.c_void_p()
-        if library.nvmlInit_v2() or library.nvmlDeviceGetHandleByPciBusId_v2(pci_bus_id.encode(), byref(gpu)):
-            return found
-        for name, (function, *asked) in _SETTINGS.items():
-            # Of BAR 1 there are three numbers, its size first; of MIG what is to come, too.
-            answer, pending = (ctypes.c_ulonglong * 3)(), ctypes.c_uint()
-            more = [byref(pending)] if name == _MIG else []
-            if hasattr(library, function) and getattr(library, function)(gpu, *asked, answer, *more) == 0:
-                found[name] = answer[0]
-        library.nvmlShutdown()
+    except OSError:
+        yield None
+        return
+    is_there = _ask(library, "nvmlInit_v2") and _ask(
+        library, "nvmlDeviceGetHandleByPciBusId_v2", pci_bus_id.encode(), byref(gpu)
+    )
+    yield (library, gpu) if is_there else None
+    _ask(library, "nvmlShutdown")
+
+
+def _ask(library: ctypes.CDLL, function: str, *arguments: object) -> bool:
+    """Whether there is an answer."""
+    return hasattr(library, function) and getattr(library, function)(*arguments) == 0
+
+
+def _use(library: ctypes.CDLL, gpu: ctypes.c_void_p) -> dict[str, int] | None:
+    """What whoever it is has of the GPU, this process included; in a container NVML may show none of the processes."""
+    memory: _Memory | _Memory2 = _Memory2(version=ctypes.sizeof(_Memory2) | 2 << 24)
+    function = "nvmlDeviceGetMemoryInfo_v2"
+    if not hasattr(library, function):
+        # Drivers that have the first version alone count nothing of their own as used in it.
+        memory, function = _Memory(), "nvmlDeviceGetMemoryInfo"
+    if not _ask(library, function, gpu, byref(memory)):
+        return None
+    processes = 0
+    for kind in ("Compute", "Graphics"):
+        count = ctypes.c_uint(0)
+        # With no place to list them it says how many there are. Where it lists none, it leaves the count as it is.
+        _ask(library, f"nvmlDeviceGet{kind}RunningProcesses_v3", gpu, byref(count), None)
+        processes += count.value
+    return {"processes": processes, "used_bytes": memory.used}
+
+
+def _settings(library: ctypes.CDLL, gpu: ctypes.c_void_p) -> dict[str, int | None]:
+    found: dict[str, int | None] = {}
+    for name, (function, *asked) in _SETTINGS.items():
+        # Of BAR 1 there are three numbers, its size first; of MIG what is to come, too.
+        answer, pending = (ctypes.c_ulonglong * 3)(), ctypes.c_uint()
+        more = [byref(pending)] if name == _MIG else []
+        found[name] = answer[0] if _ask(library, function, gpu, *asked, answer, *more) else None
     return found
 
 

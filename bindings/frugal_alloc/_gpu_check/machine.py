@@ -22,7 +22,7 @@ from typing import Any
 from .. import __version__, _installation
 from .._messages import on_one_line
 from .._simulation import simulated_gpu
-from . import driver, driver_functions, nvml
+from . import driver, driver_functions
 from .child import is_simulated
 from .step_report import write_json
 
@@ -31,8 +31,6 @@ PACKAGES = Path(__file__).resolve().parents[2]
 _DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
 _SECONDS = 120
 SIMULATED_MEMORY = 16 << 30
-#: NVIDIA's driver shows a few MiB of a GPU that nobody uses; the least context takes more than this.
-_NOBODYS = 64 << 20
 # They would change what is measured, or belong to whoever runs it: the steps set what they need.
 _LEFT_OUT = (
     "FRUGAL_ALLOC",
@@ -131,7 +129,6 @@ def describe() -> dict[str, Any]:
 
 
 def _of_gpu(gpu: driver.Driver) -> dict[str, Any]:
-    others = nvml.use(gpu.pci_bus_id())  # before this process has a context
     with gpu.primary_context():
         free, total = gpu.memory_info()
         return {
@@ -139,19 +136,12 @@ def _of_gpu(gpu: driver.Driver) -> dict[str, Any]:
             "gpus": gpu.count,
             "memory_bytes": total,
             "free_bytes": free,
-            "others": others and others._asdict(),
             "compute_capability": "{}.{}".format(*gpu.compute_capability()),
             "multiprocessors": gpu.attribute(driver.MULTIPROCESSORS),
             "virtual_memory": gpu.attribute(driver.VIRTUAL_MEMORY) == 1,
             "driver_for_cuda": gpu.version,
             "driver": None if is_simulated() else _kernel_module(),
         }
-
-
-def is_nobody_elses(where: Mapping[str, Any]) -> bool:
-    """Whether nobody else uses the GPU that was described, not even a screen; not so where NVML cannot say it."""
-    others = where["others"]
-    return others is not None and others["processes"] == 0 and others["used_bytes"] < _NOBODYS
 
 
 def find(environment: Mapping[str, str], simulate: int | None) -> tuple[dict[str, str], dict[str, Any]]:
