@@ -88,8 +88,9 @@ class _Full:
     def __init__(self, gpu: Driver, way: str) -> None:
         self._gpu, self._way = gpu, way
         self._properties, self._access = properties(gpu), access(gpu)
-        self._range, self._mapped, self._segments = 0, 0, []
-        self.bytes = 0
+        # Where each begins, and its bytes.
+        self._pieces: list[tuple[int, int]] = []
+        self._range, self.bytes = 0, 0
         #: How the driver said that there is no more.
         self.refused = ""
 
@@ -98,43 +99,41 @@ class _Full:
             if not self._range:
                 _, total = self._gpu.memory_info()
                 self._range = self._gpu.made("cuMemAddressReserve", (total + GIB) // PAGE * PAGE, PAGE, 0, 0)
-            while self._taken(self._map_one):
+            while self._takes(PAGE):
                 pass
         else:
             size = _FIRST_SIZE
             while size >= PAGE:
-                if not self._taken(lambda size=size: self._allocate(size)):
+                if not self._takes(size):
                     size //= 2
 
     def give_back(self) -> bool:
         """A page, or the last segment; False if nothing is left."""
-        if self._way == "handles":
-            if not self._mapped:
-                return False
-            self._mapped -= 1
-            self._gpu.call("cuMemUnmap", self._range + self._mapped * PAGE, PAGE)
-            self.bytes -= PAGE
-            return True
-        if not self._segments:
+        if not self._pieces:
             return False
-        start, size = self._segments.pop()
-        self._gpu.call("cuMemFree_v2", start)
+        start, size = self._pieces.pop()
+        if self._way == "handles":
+            self._gpu.call("cuMemUnmap", start, size)
+        else:
+            self._gpu.call("cuMemFree_v2", start)
         self.bytes -= size
         return True
 
-    def _taken(self, take: Callable[[], int]) -> bool:
+    def _takes(self, size: int) -> bool:
         try:
-            self.bytes += take()
+            start = self._map_page() if self._way == "handles" else self._gpu.made("cuMemAlloc_v2", size)
         except DriverError as error:
             # Its table of handles may be full before the memory is, for which it has another code.
             if not self.bytes and not error.is_out_of_memory:
                 raise
             self.refused = str(error)
             return False
+        self._pieces.append((start, size))
+        self.bytes += size
         return True
 
-    def _map_one(self) -> int:
-        page = self._range + self._mapped * PAGE
+    def _map_page(self) -> int:
+        page = self._range + len(self._pieces) * PAGE
         handle = create(self._gpu, PAGE, self._properties)
         try:
             self._gpu.call("cuMemMap", page, PAGE, 0, handle, 0)
@@ -146,12 +145,7 @@ class _Full:
         finally:
             # A mapping keeps the memory.
             self._gpu.undo("cuMemRelease", handle)
-        self._mapped += 1
-        return PAGE
-
-    def _allocate(self, size: int) -> int:
-        self._segments.append((self._gpu.made("cuMemAlloc_v2", size), size))
-        return size
+        return page
 
 
 def _trials(gpu: Driver, out: int, kept: int) -> dict[str, Callable[[], None]]:
