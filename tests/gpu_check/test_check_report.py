@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 from frugal_alloc._gpu_check import costs, machine
+from frugal_alloc._gpu_check.costs import Latencies, slope
 from frugal_alloc._gpu_check.results import Results, StepResult
 from frugal_alloc._gpu_check.runner import Runner
 from frugal_alloc._gpu_check.step_report import Needs
 from frugal_alloc._gpu_check.steps import Step
-from frugal_alloc._gpu_check.timing import Latencies, slope
 from gpu_check_run import report, said
 from hardware import __main__, table
 from hardware.steps import PARTS, STEPS

@@ -17,10 +17,10 @@ from typing import Any
 
 from frugal_alloc._gpu_check import kernels
 from frugal_alloc._gpu_check.child import started
+from frugal_alloc._gpu_check.costs import now
 from frugal_alloc._gpu_check.driver import Driver
 from frugal_alloc._gpu_check.driver_functions import DriverError
 from frugal_alloc._gpu_check.step_report import CannotTell, Needs, StepFailed, StepReport, one_line
-from frugal_alloc._gpu_check.timing import now
 from frugal_alloc._gpu_check.virtual_memory import GIB, MIB, PAGE, access, create, properties
 
 from . import kit

@@ -9,11 +9,10 @@ import os
 from pathlib import Path
 
 from frugal_alloc._gpu_check.child import started
-from frugal_alloc._gpu_check.costs import CallTimes
+from frugal_alloc._gpu_check.costs import CallTimes, now
 from frugal_alloc._gpu_check.driver import Driver
 from frugal_alloc._gpu_check.driver_functions import DriverError
 from frugal_alloc._gpu_check.step_report import StepFailed, StepReport
-from frugal_alloc._gpu_check.timing import now
 from frugal_alloc._gpu_check.virtual_memory import (
     GIB,
     PAGE,

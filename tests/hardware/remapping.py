@@ -13,12 +13,11 @@ from ctypes import byref, c_uint64
 
 from frugal_alloc._gpu_check import kernels
 from frugal_alloc._gpu_check.child import started
-from frugal_alloc._gpu_check.costs import CallTimes
+from frugal_alloc._gpu_check.costs import CallTimes, Latencies, now
 from frugal_alloc._gpu_check.driver import COMPUTE_MODE, MULTIPROCESSORS, Driver
 from frugal_alloc._gpu_check.driver_functions import DriverError
 from frugal_alloc._gpu_check.nvrtc import NvrtcError
 from frugal_alloc._gpu_check.step_report import StepFailed, StepReport
-from frugal_alloc._gpu_check.timing import Latencies, now
 from frugal_alloc._gpu_check.virtual_memory import GIB, MIB, PAGE, handles, most_bytes, segment
 
 from . import kit

@@ -12,8 +12,8 @@ import os
 import sys
 from typing import Any
 
+from frugal_alloc._gpu_check.costs import now
 from frugal_alloc._gpu_check.step_report import StepReport
-from frugal_alloc._gpu_check.timing import now
 
 from . import kit, programs
 

@@ -13,11 +13,11 @@ from collections.abc import Iterable, Iterator
 from ctypes import byref, c_uint, c_uint64, c_void_p
 
 from . import kernels
+from .costs import now
 from .driver import Driver
 from .driver_functions import DriverError
 from .nvrtc import NvrtcError
 from .step_report import Needs, StepReport
-from .timing import now
 from .virtual_memory import PAGE, handles, map_handles, mapped, reserved, segment
 
 _ROUNDS = 100_000

@@ -7,12 +7,11 @@ from ctypes import byref, c_size_t, c_uint64
 from typing import Any
 
 from . import kernels
-from .costs import HANDLE_SIZES, CallTimes
+from .costs import HANDLE_SIZES, CallTimes, timed
 from .driver import Driver
 from .driver_functions import DriverError
 from .nvrtc import NvrtcError
 from .step_report import Needs, StepReport
-from .timing import timed
 from .virtual_memory import (
     GIB,
     MIB,

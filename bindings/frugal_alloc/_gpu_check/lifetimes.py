@@ -20,8 +20,8 @@ from typing import Any
 
 from . import careless
 from .child import end_with_parent
+from .costs import now
 from .step_report import CannotTell, Needs, StepReport, one_line
-from .timing import now
 
 NATIVE, EXPANDABLE, OURS = "native", "expandable_segments", "frugal_alloc"
 #: A program that takes less does not hang: that much may go into starting CUDA on a slow machine.

@@ -86,13 +86,6 @@ def access(gpu: Driver) -> Access:
     return allowed
 
 
-def granularity(gpu: Driver) -> int:
-    """The least that a handle can be."""
-    size = ctypes.c_size_t()
-    gpu.call("cuMemGetAllocationGranularity", ctypes.byref(size), ctypes.byref(properties(gpu)), 0)
-    return size.value
-
-
 def create(gpu: Driver, size: int, asked: AllocationProperties) -> int:
     return gpu.made("cuMemCreate", size, ctypes.byref(asked), 0)
 
