@@ -13,6 +13,7 @@ from frugal_alloc._gpu_check import machine
 from frugal_alloc._gpu_check.results import Results, StepResult
 from frugal_alloc._gpu_check.runner import Runner
 from frugal_alloc._gpu_check.steps import DOCTORS
+from frugal_alloc._messages import Refused
 from frugal_alloc._simulation import simulated_gpu
 from gpu_check_run import PACKAGES, ROOT, TESTS, Outcome, environment, run
 from hardware.steps import of
@@ -44,14 +45,6 @@ def test_costs_on_the_simulated_gpu_are_those_of_its_model_by_the_same_names(exa
     model = {name: int(nanoseconds.replace("'", "")) / 1000 for name, nanoseconds in table}
     found = json.loads(examined.out)["driver_costs"]["microseconds"]
     assert found == pytest.approx(model, abs=0.01)
-
-
-def test_what_was_not_measured_is_not_kept(tmp_path: Path) -> None:
-    kept = doctor("--gpu", "--keep", tmp_path / "costs")
-    assert kept.status == 2
-    assert kept.err.count("\n") == 1
-    assert "nothing was measured" in kept.err
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize("arguments", [("--keep", "costs"), ("--gpu", "--keep", "/nowhere/costs")])
@@ -151,9 +144,16 @@ def _carried_out(name: str, folder: Path, memory: int, alone: bool = True, **cha
     return found.steps[0]
 
 
-def test_kept_costs_say_where_they_were_measured(tmp_path: Path) -> None:
-    doctor_gpu._keep(tmp_path / "costs", _examination(), {"map": 2.0})
+def test_kept_costs_say_where_they_were_measured_and_what_was_not_measured_is_not_kept(tmp_path: Path) -> None:
+    found = _examination()
+    doctor_gpu._keep(tmp_path / "costs", found, {"map": 2.0})
     lines = (tmp_path / "costs").read_text().splitlines()
     assert lines[0].startswith("# Measured by")
     assert lines[1] == "# a GPU, 16.00 GiB, driver 1.2 for CUDA 13.0, torch 2.11"
     assert lines[2:] == ["map 2.000"]
+    with pytest.raises(Refused, match="could not be measured"):
+        doctor_gpu._keep(tmp_path / "none", found, {})
+    found.where["simulated"] = True
+    with pytest.raises(Refused, match="nothing was measured"):
+        doctor_gpu._keep(tmp_path / "none", found, {"map": 2.0})
+    assert not (tmp_path / "none").exists()
