@@ -124,8 +124,9 @@ def test_soak_that_ends_with_no_allocator_says_nothing_of_ours(
 @pytest.fixture
 def bindings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder for binding tests; each test in it stands for a file's at one moment."""
-    monkeypatch.setattr(kit, "ROOT", tmp_path)
-    folder = tmp_path / "tests" / "bindings"
+    root = tmp_path / "a kit"
+    monkeypatch.setattr(kit, "ROOT", root)
+    folder = root / "tests" / "bindings"
     folder.mkdir(parents=True)
     return folder
 

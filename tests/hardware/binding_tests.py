@@ -40,7 +40,7 @@ _MOST_SECONDS_AN_ITEM = 150.0
 _LEAST_SECONDS = 10.0
 _SECONDS_TO_COLLECT = 60.0
 _OPTIONS = ("-q", "--no-header", "-p", "no:cacheprovider")
-_ITEM = re.compile(r"^(?:\S*/)?(test_\w+\.py)::(.+)$", re.MULTILINE)
+_ITEM = re.compile(r"^(?:.*/)?(test_\w+\.py)::(.+)$", re.MULTILINE)
 #: The last line of a pytest, which counts what it knows of: "1 failed, 2 passed, 3 skipped in 0.45s".
 _SUMMARY = re.compile(r"^.*\b\d+ \w+.* in [\d.]+s.*$", re.MULTILINE)
 _COUNT = re.compile(r"(\d+) (passed|skipped)\b")
