@@ -29,31 +29,29 @@ def judged(folder: Path, simulated: bool = False, alone: bool = True, **endings:
     return check
 
 
-def test_what_is_harmless_with_native_has_to_be_so_with_ours(tmp_path: Path) -> None:
-    assert judged(tmp_path)["outcome"] == "passed"
-    assert judged(tmp_path, **{OURS: FAULT})["outcome"] == "failed"
-    assert judged(tmp_path, simulated=True, **{OURS: FAULT})["outcome"] == "failed"
-
-
-def test_program_that_native_does_not_bear_says_nothing_against_ours(tmp_path: Path) -> None:
-    found = judged(tmp_path, **{OURS: FAULT, NATIVE: FAULT})
-    assert found["outcome"] == "passed"
-    assert found["said"].startswith("no worse than with native")
-
-
-def test_how_the_controls_fared_is_said(tmp_path: Path) -> None:
-    assert "expandable_segments: ended by SIGSEGV" in judged(tmp_path, **{EXPANDABLE: FAULT})["said"]
-
-
-def test_program_that_fails_with_every_allocator_says_nothing_of_ours(tmp_path: Path) -> None:
-    found = judged(tmp_path, **{OURS: FAULT, NATIVE: FAULT, EXPANDABLE: FAULT})
-    assert found["outcome"] == "skipped"
-    assert "every allocator" in found["said"]
-
-
-def test_memory_that_others_hold_says_nothing_of_ours(tmp_path: Path) -> None:
-    assert judged(tmp_path, alone=False, **{OURS: FULL})["outcome"] == "unknown"
-    assert judged(tmp_path, alone=True, **{OURS: FULL})["outcome"] == "failed"
+@pytest.mark.parametrize(
+    ("endings", "where", "outcome", "within"),
+    [
+        ({}, {}, "passed", "unharmed"),
+        # What is harmless with native has to be so with ours.
+        ({OURS: FAULT}, {}, "failed", "ended by SIGSEGV"),
+        ({OURS: FAULT}, {"simulated": True}, "failed", "ended by SIGSEGV"),
+        ({EXPANDABLE: FAULT}, {}, "passed", "expandable_segments: ended by SIGSEGV"),
+        # What native does not bear, or nobody, says nothing against ours.
+        ({OURS: FAULT, NATIVE: FAULT}, {}, "passed", "no worse than with native"),
+        ({OURS: FAULT, NATIVE: FAULT, EXPANDABLE: FAULT}, {}, "skipped", "every allocator"),
+        # Memory that others hold says nothing of ours.
+        ({OURS: FULL}, {"alone": False}, "unknown", "out of memory"),
+        ({OURS: FULL}, {"alone": True}, "failed", "out of memory"),
+        ({OURS: _Ending(not_offered="no green contexts")}, {}, "skipped", "no green contexts"),
+    ],
+)
+def test_careless_program_is_judged_by_how_it_fares_with_others(
+    tmp_path: Path, endings: dict[str, _Ending], where: dict[str, bool], outcome: str, within: str
+) -> None:
+    found = judged(tmp_path, **where, **endings)
+    assert found["outcome"] == outcome
+    assert within in found["said"]
 
 
 def test_library_that_cannot_be_enabled_says_nothing_of_the_gpu(
@@ -96,11 +94,6 @@ def test_driver_older_than_the_cuda_of_torch_is_named(monkeypatch: pytest.Monkey
     # Of the same major version it may be the older one.
     monkeypatch.setattr(machine, "_described", described("13.0"))
     machine.find({}, None)
-
-
-def test_what_is_not_offered_here_is_skipped(tmp_path: Path) -> None:
-    found = judged(tmp_path, **{OURS: _Ending(not_offered="no green contexts")})
-    assert (found["outcome"], found["said"]) == ("skipped", "no green contexts")
 
 
 def _raises(torch: Any, unit: int) -> None:

@@ -76,7 +76,7 @@ def _sizes_and_counts(times: CallTimes, report: StepReport, size: int, budget: i
     with times.handles(most, size) as made:
         count = 1
         while count <= most:
-            for _ in range(max(2, min(report.rounds(100), report.rounds(2000) // count))):
+            for _ in range(max(2, min(report.rounds(50), report.rounds(1000) // count))):
                 times.map_and_unmap(made[:count], size)
             count *= 2
 
