@@ -29,7 +29,7 @@ def test_what_is_cut_short_on_purpose_has_not_failed(tmp_path: Path, share: floa
 
 def test_program_is_ended_with_all_that_it_started() -> None:
     code = "import os, time\nprint(os.fork(), flush=True)\ntime.sleep(600)"
-    ended = programs.run([sys.executable, "-c", code], 5.0, os.environ)
+    ended = programs.run([sys.executable, "-c", code], 2.0, os.environ)
     assert ended.status is None and ended.said == "not done in its time"
     assert all(_ends(child) for child in map(int, ended.out.split()) if child != 0)
 

@@ -32,11 +32,8 @@ class Kernel:
         self._arguments[place].value = value
 
     def launch(self, stream: int) -> None:
-        self._gpu.check("cuLaunchKernel", self.try_launch(stream))
-
-    def try_launch(self, stream: int) -> int:
-        """The status, for who looks at it."""
-        return self._launch(self._function, self._grid, 1, 1, self._block, 1, 1, 0, stream, self._pointers, None)
+        status = self._launch(self._function, self._grid, 1, 1, self._block, 1, 1, 0, stream, self._pointers, None)
+        self._gpu.check("cuLaunchKernel", status)
 
     def launch_dependent(self, stream: int) -> None:
         """It may begin while the kernel before it still runs, and waits for its writes by griddepcontrol.wait."""
