@@ -7,7 +7,12 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpu_check_run import Outcome, environment, run
+
+for _folder in ("tests", "bindings"):
+    if (_path := str(Path(__file__).resolve().parents[2] / _folder)) not in sys.path:
+        sys.path.insert(0, _path)
+
+from gpu_check_run import Outcome, environment, run  # noqa: E402
 
 
 @pytest.fixture
@@ -17,7 +22,6 @@ def check(tmp_path: Path) -> Callable[..., Outcome]:
     def carry_out(*arguments: str | Path, **changed: str) -> Outcome:
         folder = tmp_path / "working"
         folder.mkdir(exist_ok=True)
-        command = [sys.executable, "-m", "frugal_alloc._gpu_check", *arguments]
-        return run(*command, env=environment(**changed), cwd=folder)
+        return run(sys.executable, "-m", "hardware", *arguments, env=environment(**changed), cwd=folder)
 
     return carry_out

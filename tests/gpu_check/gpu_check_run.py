@@ -10,12 +10,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
+from frugal_alloc._gpu_check.step_report import FILE, StepReport
+
 ROOT = Path(__file__).resolve().parents[2]
 # Far above what any of these takes, far below waiting for ever.
 MOST_SECONDS = 1500
 PACKAGES = ROOT / "bindings"
-if str(PACKAGES) not in sys.path:
-    sys.path.insert(0, str(PACKAGES))
+TESTS = ROOT / "tests"
 
 
 @dataclasses.dataclass(frozen=True)
@@ -37,8 +38,28 @@ def run(*command: str | Path, **options: Any) -> Outcome:
 
 
 def environment(**changed: str) -> dict[str, str]:
-    return {**os.environ, "PYTHONPATH": str(PACKAGES), **changed}
+    return {**os.environ, "PYTHONPATH": f"{PACKAGES}{os.pathsep}{TESTS}", **changed}
 
 
 def results(out: Path) -> dict[str, Any]:
     return json.loads((out / "results.json").read_text())
+
+
+def report(folder: Path, **changed: Any) -> StepReport:
+    """Of a step of a full run on a real GPU."""
+    return StepReport(folder, **({"seconds": 100, "share": 1.0, "simulated": False} | changed))
+
+
+def said(folder: Path, kind: str = "checks") -> list[dict[str, Any]]:
+    return json.loads((folder / FILE).read_text())[kind]
+
+
+def outcomes(folder: Path) -> dict[str, str]:
+    return {check["name"]: check["outcome"] for check in said(folder)}
+
+
+def carry_out(module: str, folder: Path, env: dict[str, str], **changed: Any) -> Outcome:
+    """A step as the runner has it carried out."""
+    task = {"module": module, "folder": str(folder), "seconds": 600, "share": 1.0, "parent": os.getpid()}
+    command = [sys.executable, "-m", "frugal_alloc._gpu_check.child"]
+    return run(*command, json.dumps(task | {"fills_the_device": True} | changed), env=env, cwd=folder)

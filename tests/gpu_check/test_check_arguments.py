@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from gpu_check_run import PACKAGES, Outcome, environment, run
+from frugal_alloc._gpu_check import machine
+from gpu_check_run import ROOT, Outcome, environment, results, run
+from hardware.__main__ import _parse
+from hardware.steps import BY_NAME_ONLY, STEPS, of
 
 Check = Callable[..., Outcome]
 
@@ -18,41 +23,52 @@ Check = Callable[..., Outcome]
     [
         ((), "what"),
         (("everything",), "everything"),
-        (("facts", "--minutes", "none"), "none"),
-        (("facts", "--minutes", "0"), "'0'"),
-        (("facts", "--minutes", "nan"), "nan"),
-        (("facts", "--minutes", "-3"), "-3"),
+        (("limits",), "--alone"),
+        *((("facts", "--minutes", wrong), wrong) for wrong in ("none", "0", "nan", "-3")),
         (("facts", "--simulate", "lots"), "lots"),
         (("facts", "--fast"), "--fast"),
     ],
 )
-def test_wrong_arguments_are_named(check: Check, arguments: tuple[str, ...], named: str) -> None:
-    assert named in check(*arguments).assert_refused()
+def test_wrong_arguments_are_named(arguments: tuple[str, ...], named: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        _parse(list(arguments))
+    assert ended.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    assert named in said.err
 
 
-def test_out_that_cannot_be_written_is_named(check: Check, tmp_path: Path) -> None:
-    (tmp_path / "file").touch()
-    said = check("facts", "--out", tmp_path / "file").assert_refused()
-    assert str(tmp_path / "file") in said
-    assert "--out" in said
-    check("facts", "--out", tmp_path / "file" / "below").assert_refused()
+def test_commands_of_the_document_are_understood_and_its_three_calls_fit_into_ten_minutes_each() -> None:
+    text = (ROOT / "docs" / "gpu_check.md").read_text(encoding="utf-8")
+    for command in re.findall(r"^DIR/run (.*?)(?: +#.*)?$", text, re.MULTILINE):
+        _parse(shlex.split(command))
+    calls = re.split(r"^# Call \d.*$", text, flags=re.MULTILINE)[1:]
+    minutes = [[float(found) for found in re.findall(r"--minutes ([\d.]+)", call)] for call in calls]
+    assert minutes == [[3, 6], [8.5], [6]]
+    outs = re.findall(r"--out (\w+)$", "".join(calls), re.MULTILINE)
+    assert len(set(outs)) == len(outs) == 4
 
 
-def test_a_folder_with_somebodys_files_is_left_alone(check: Check, tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    out.mkdir()
-    (out / "results.json").write_text("mine")
-    assert "not empty" in check("facts", "--out", out).assert_refused()
-    assert [path.read_text() for path in out.iterdir()] == ["mine"]
+def test_out_that_cannot_be_written_or_has_somebodys_files_is_named_and_left_alone(tmp_path: Path) -> None:
+    (tmp_path / "results.json").write_text("mine")
+    for out, said in (
+        (tmp_path, "is not empty"),
+        (tmp_path / "results.json", "cannot be written"),
+        (tmp_path / "results.json" / "below", "cannot be written"),
+    ):
+        with pytest.raises(machine.CannotRun, match=f"{re.escape(str(out))} {said}.*--out"):
+            machine.prepare(out)
+    assert [path.read_text() for path in tmp_path.iterdir()] == ["mine"]
 
 
-def test_without_torch_it_says_so(tmp_path: Path, check: Check) -> None:
+def test_torch_without_cuda_is_named(tmp_path: Path, check: Check) -> None:
     fake = tmp_path / "torch"
     fake.mkdir()
     (fake / "__init__.py").touch()
     (fake / "version.py").write_text("__version__ = '2.11.0+cpu'\ncuda = None\nhip = None\n")
-    said = check("facts", "--out", tmp_path / "out", PYTHONPATH=f"{tmp_path}:{PACKAGES}").assert_refused()
-    assert "CUDA" in said
+    path = f"{tmp_path}:{environment()['PYTHONPATH']}"
+    assert "CUDA" in check("facts", "--out", tmp_path / "out", PYTHONPATH=path).assert_refused()
 
 
 def test_without_a_gpu_and_without_the_simulated_one_it_says_so(check: Check, tmp_path: Path) -> None:
@@ -60,27 +76,38 @@ def test_without_a_gpu_and_without_the_simulated_one_it_says_so(check: Check, tm
     assert str(tmp_path) in said
 
 
-@pytest.mark.parametrize("command", ["facts", "doctor"])
-def test_gpu_that_does_not_answer_is_not_measured(command: str, tmp_path: Path) -> None:
-    programs = {
-        "facts": ["frugal_alloc._gpu_check", "facts", "--out", str(tmp_path / "out")],
-        "doctor": ["frugal_alloc", "doctor", "--gpu"],
-    }
+@pytest.mark.parametrize("command", [["hardware", "facts", "--out", "out"], ["frugal_alloc", "doctor", "--gpu"]])
+def test_gpu_that_does_not_answer_is_not_measured(command: list[str], tmp_path: Path) -> None:
     faulty = environment(FRUGAL_SIM_FAULTS="memory_info@1+=out_of_memory")
-    said = run(sys.executable, "-m", *programs[command], env=faulty, cwd=tmp_path).assert_refused()
+    said = run(sys.executable, "-m", *command, env=faulty, cwd=tmp_path).assert_refused()
     assert "cuMemGetInfo_v2 fails with CUDA_ERROR_OUT_OF_MEMORY" in said
     assert "nvidia-smi" in said
 
 
+def test_what_starves_others_runs_by_its_name_alone_and_where_it_runs_is_described(
+    check: Check, tmp_path: Path
+) -> None:
+    assert not any(step.part in BY_NAME_ONLY for step in of("all"))
+    assert {step.name for step in STEPS} - {step.name for step in of("all")} == {"view_limit"}
+    done = check("limits", "--alone", "--simulate", "4GiB", "--out", tmp_path / "out")
+    assert done.status == 0, done
+    found = results(tmp_path / "out")
+    assert [step["outcome"] for step in found["steps"]] == ["not shown here"]
+    conditions = found["where"]["conditions"]
+    assert conditions["granularity_bytes"]["least"] == 2 << 20
+    assert conditions["attributes"]["export_to_file_descriptor"] == 1
+    named = {"rdma", "rdma_with_virtual_memory", "export_to_fabric", "compute_mode", "clock_khz"}
+    assert named <= set(conditions["attributes"])
+    assert {"bar1_bytes", "mig_mode", "clock_mhz"} <= set(conditions["settings"])
+    assert conditions["host"]["max_map_count"] == int(Path("/proc/sys/vm/max_map_count").read_text())
+    assert "address_space_bytes" in conditions["host"]
+
+
 def test_reader_who_has_seen_enough_ends_nothing(tmp_path: Path) -> None:
-    out = tmp_path / "out"
-    command = [sys.executable, "-m", "frugal_alloc._gpu_check", "facts", "--minutes", "0.1", "--out", str(out)]
-    with subprocess.Popen(
-        command, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
+    command = [sys.executable, "-m", "hardware", "limits", "--alone", "--out", str(tmp_path / "out")]
+    pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    with subprocess.Popen(command, env=environment(), text=True, **pipes) as process:
         process.stdout.readline()
         process.stdout.close()
         assert process.stderr.read() == ""
-    assert (out / "table.txt").is_file()
+    assert (tmp_path / "out" / "table.txt").is_file()

@@ -9,12 +9,14 @@ from pathlib import Path
 
 import pytest
 from frugal_alloc._command import doctor_gpu
-from frugal_alloc._gpu_check import surroundings
+from frugal_alloc._gpu_check import machine
 from frugal_alloc._gpu_check.results import Results, StepResult
 from frugal_alloc._gpu_check.runner import Runner
-from frugal_alloc._gpu_check.steps import STEPS
+from frugal_alloc._gpu_check.steps import DOCTORS
+from frugal_alloc._messages import Refused
 from frugal_alloc._simulation import simulated_gpu
-from gpu_check_run import PACKAGES, ROOT, Outcome, environment, run
+from gpu_check_run import PACKAGES, ROOT, TESTS, Outcome, environment, run
+from hardware.steps import of
 
 UNKNOWN = "unknown, since not all could be asked"
 ORDER = "aliasing, order"
@@ -45,14 +47,6 @@ def test_costs_on_the_simulated_gpu_are_those_of_its_model_by_the_same_names(exa
     assert found == pytest.approx(model, abs=0.01)
 
 
-def test_what_was_not_measured_is_not_kept(tmp_path: Path) -> None:
-    kept = doctor("--gpu", "--keep", tmp_path / "costs")
-    assert kept.status == 2
-    assert kept.err.count("\n") == 1
-    assert "nothing was measured" in kept.err
-    assert list(tmp_path.iterdir()) == []
-
-
 @pytest.mark.parametrize("arguments", [("--keep", "costs"), ("--gpu", "--keep", "/nowhere/costs")])
 def test_arguments_that_do_not_go_together_are_refused(arguments: tuple[str, ...]) -> None:
     doctor(*arguments).assert_refused()
@@ -76,7 +70,7 @@ def test_calls_that_wait_for_work_are_slow_and_safe() -> None:
 def _examination(**outcomes: str) -> Results:
     where = {"simulated": False, "gpu": "a GPU", "memory_bytes": 1 << 34, "driver": "1.2", "driver_for_cuda": "13.0"}
     found = Results(where | {"software": {"torch": "2.11"}}, {})
-    for step in STEPS:
+    for step in DOCTORS:
         if step.name in outcomes:
             found.steps.append(StepResult(step, outcomes[step.name], checks=[]))
     return found
@@ -118,10 +112,10 @@ def without_nvrtc(tmp_path: Path) -> str:
         "from frugal_alloc._gpu_check import nvrtc\n"
         "_nvrtc_files.find, nvrtc._SYSTEM = (lambda packages: ()), ()\n"
     )
-    return f"{tmp_path}:{PACKAGES}"
+    return f"{tmp_path}:{PACKAGES}:{TESTS}"
 
 
-@pytest.mark.parametrize("name", ["driver_costs", "aliasing", "placement", "full_device"])
+@pytest.mark.parametrize("name", ["aliasing", "full_device"])
 def test_without_nvrtc_nothing_is_said_of_the_gpu(name: str, without_nvrtc: str, tmp_path: Path) -> None:
     result = _carried_out(name, tmp_path, 2 << 30, PYTHONPATH=without_nvrtc)
     assert result.outcome == "unknown", result
@@ -133,7 +127,7 @@ def test_without_nvrtc_nothing_is_said_of_the_gpu(name: str, without_nvrtc: str,
         assert finding.said.count("nvidia-cuda-nvrtc") == 1
 
 
-@pytest.mark.parametrize("name", ["driver_costs", "aliasing", "lifetimes", "live_views", "placement"])
+@pytest.mark.parametrize("name", ["driver_costs", "lifetimes"])
 def test_where_others_have_all_memory_nothing_is_said_of_the_gpu(name: str, tmp_path: Path) -> None:
     left = (512 << 20) + (3 << 20)  # beside the driver's own
     result = _carried_out(name, tmp_path, left, alone=False)
@@ -143,19 +137,23 @@ def test_where_others_have_all_memory_nothing_is_said_of_the_gpu(name: str, tmp_
 
 def _carried_out(name: str, folder: Path, memory: int, alone: bool = True, **changed: str) -> StepResult:
     """A step on the simulated GPU, as a run has it carried out."""
-    out = surroundings.prepare(folder / "out")
-    child = simulated_gpu.environment(memory, base=surroundings.environment(out, environment(**changed)))
-    where = {"simulated": True, "virtual_memory": True, "is_ours_alone": alone}
-    found = Results(where, {})
-    Runner(out, child, found, lambda step: 1.0, lambda line: None).run_part(
-        [step for step in STEPS if step.name == name], 300
-    )
+    out = machine.prepare(folder / "out")
+    child = simulated_gpu.environment(memory, base=machine.environment(out, environment(**changed)))
+    found = Results({"simulated": True, "virtual_memory": True, "is_ours_alone": alone}, {})
+    Runner(out, child, found, lambda line: None).run_part([step for step in of("all") if step.name == name], 300)
     return found.steps[0]
 
 
-def test_kept_costs_say_where_they_were_measured(tmp_path: Path) -> None:
-    doctor_gpu._keep(tmp_path / "costs", _examination(), {"map": 2.0})
+def test_kept_costs_say_where_they_were_measured_and_what_was_not_measured_is_not_kept(tmp_path: Path) -> None:
+    found = _examination()
+    doctor_gpu._keep(tmp_path / "costs", found, {"map": 2.0})
     lines = (tmp_path / "costs").read_text().splitlines()
     assert lines[0].startswith("# Measured by")
     assert lines[1] == "# a GPU, 16.00 GiB, driver 1.2 for CUDA 13.0, torch 2.11"
     assert lines[2:] == ["map 2.000"]
+    with pytest.raises(Refused, match="could not be measured"):
+        doctor_gpu._keep(tmp_path / "none", found, {})
+    found.where["simulated"] = True
+    with pytest.raises(Refused, match="nothing was measured"):
+        doctor_gpu._keep(tmp_path / "none", found, {"map": 2.0})
+    assert not (tmp_path / "none").exists()

@@ -5,18 +5,18 @@ from __future__ import annotations
 import functools
 import json
 import re
-import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._gpu_check import mappings, remapping, view_limit
-from frugal_alloc._gpu_check.__main__ import _parse
-from frugal_alloc._gpu_check.steps import BY_NAME_ONLY, STEPS, of
+from frugal_alloc._gpu_check import driver_costs
+from frugal_alloc._gpu_check.steps import Step
 from frugal_alloc._simulation import simulated_gpu
-from gpu_check_run import ROOT, Outcome, environment, results, run
+from gpu_check_run import carry_out, environment, outcomes, run
+from hardware import mappings, remapping, view_limit
+from hardware.steps import of
 
 # Each is said once a run, whatever the driver answers.
 ANSWERS = {
@@ -31,7 +31,7 @@ _RUN = """
 import importlib
 from pathlib import Path
 from frugal_alloc._gpu_check.step_report import StepReport
-module = importlib.import_module("frugal_alloc._gpu_check.{step}")
+module = importlib.import_module("{package}.{step}")
 module.run(StepReport(Path("."), seconds=500, share=0.01, simulated={simulated}, fills_the_device={alone}))
 """
 
@@ -39,9 +39,11 @@ module.run(StepReport(Path("."), seconds=500, share=0.01, simulated={simulated},
 Said = dict[str, dict[str, Any]]
 
 
-def carried_out(folder: Path, step: str, simulated: bool = False, alone: bool = True, **changed: str) -> Said:
+def carried_out(
+    folder: Path, step: str, simulated: bool = False, alone: bool = True, package: str = "hardware", **changed: str
+) -> Said:
     """Checks and figures, by their names, of a step on the simulated GPU, which it takes for a real one or not."""
-    code = _RUN.format(step=step, simulated=simulated, alone=alone)
+    code = _RUN.format(package=package, step=step, simulated=simulated, alone=alone)
     child = simulated_gpu.environment(8 << 30, base=environment(**changed))
     done = run(sys.executable, "-c", code, env=child, cwd=folder)
     assert done.status == 0, done.err
@@ -76,14 +78,11 @@ def test_what_a_driver_refuses_is_an_answer_and_no_failure(said: Callable[..., S
     assert all(set(found) >= ANSWERS for found in faulty)
 
 
-def test_remapping_is_measured_by_size_and_behind_and_beside_kernels(remapped: Said) -> None:
-    for size in (4, 8, 16, 32):
-        for call in ("set_access", "unmap"):
-            names = [name for name in remapped if name.startswith(f"{call} of a handle of {size} MiB")]
-            assert len(names) == 2
-        assert remapped[f"create of a handle of {size} MiB"]["value"] > 0
-    for call in remapping.CALLS_BY_THEMSELVES:
-        assert remapped[f"{call} by itself behind a kernel of 200 ms"]["unit"] == "µs"
+def test_calls_are_measured_behind_a_kernel_and_a_kernel_beside_them(said: Callable[..., Said], remapped: Said) -> None:
+    found = said("driver_costs", package="frugal_alloc._gpu_check")
+    for call in driver_costs.BEHIND_WORK:
+        assert found[f"{call} behind a kernel of 200 ms"]["unit"] == "µs"
+    assert found["cost of set_access"]["value"] > 0
     assert remapped["a memory-bound kernel beside remapping ÷ alone"]["unit"] == "times"
 
 
@@ -114,35 +113,17 @@ def test_limit_of_views_is_told_with_the_call_and_its_error(said: Callable[..., 
     assert found[view_limit.AFTER]["outcome"] == "passed"
 
 
-def test_what_starves_others_runs_by_its_name_and_alone_only(check: Callable[..., Outcome], tmp_path: Path) -> None:
-    assert "--alone" in check("limits", "--out", tmp_path / "out").assert_refused()
-    assert not any(step.part in BY_NAME_ONLY for step in of("all"))
-    assert {step.name for step in STEPS} - {step.name for step in of("all")} == {"view_limit"}
-    done = check("limits", "--alone", "--simulate", "4GiB", "--out", tmp_path / "out")
-    assert done.status == 0, done
-    found = results(tmp_path / "out")
-    assert [step["outcome"] for step in found["steps"]] == ["not shown here"]
+WORKING = ("aliasing", "mappings", "placement", "remapping")
+CHECKED = re.compile(r"the order of (\d+) accesses was checked, (\d+) violations")
 
 
-def test_results_say_what_the_gpu_its_driver_and_the_host_allow(check: Callable[..., Outcome], tmp_path: Path) -> None:
-    check("limits", "--alone", "--simulate", "4GiB", "--out", tmp_path / "out")
-    found = results(tmp_path / "out")["where"]["conditions"]
-    assert found["granularity_bytes"]["least"] == 2 << 20
-    assert found["attributes"]["export_to_file_descriptor"] == 1
-    assert {"rdma", "rdma_with_virtual_memory", "export_to_fabric", "compute_mode", "clock_khz"} <= set(
-        found["attributes"]
-    )
-    assert {"bar1_bytes", "mig_mode", "clock_mhz"} <= set(found["settings"])
-    assert found["host"]["max_map_count"] == int(Path("/proc/sys/vm/max_map_count").read_text())
-    assert "address_space_bytes" in found["host"]
-
-
-def test_commands_of_the_document_are_understood_and_its_three_calls_fit_into_ten_minutes_each() -> None:
-    text = (ROOT / "docs" / "gpu_check.md").read_text(encoding="utf-8")
-    for command in re.findall(r"^DIR/run (.*?)(?: +#.*)?$", text, re.MULTILINE):
-        _parse(shlex.split(command))
-    calls = re.split(r"^# Call \d.*$", text, flags=re.MULTILINE)[1:]
-    minutes = [[float(found) for found in re.findall(r"--minutes ([\d.]+)", call)] for call in calls]
-    assert minutes == [[3, 6], [8.5], [6]]
-    outs = re.findall(r"--out (\w+)$", "".join(calls), re.MULTILINE)
-    assert len(set(outs)) == len(outs) == 4
+@pytest.mark.parametrize("step", [step for step in of("facts") if step.name in WORKING], ids=lambda step: step.name)
+def test_work_of_a_probe_is_in_order(step: Step, tmp_path: Path) -> None:
+    """What the probes find wrong on hardware is the hardware's."""
+    child = simulated_gpu.environment(4 << 30, base=environment(FRUGAL_SIM_ORDER="1"))
+    done = carry_out(f"{step.package}.{step.name}", tmp_path, child)
+    assert done.status == 0, done.err
+    found = CHECKED.search(done.err)
+    assert found
+    assert (int(found[1]) > 0, int(found[2])) == (True, 0)
+    assert "failed" not in outcomes(tmp_path).values()

@@ -10,8 +10,8 @@ from importlib.util import module_from_spec, spec_from_loader
 from pathlib import Path
 
 import pytest
-from frugal_alloc._gpu_check.steps import of
 from gpu_check_run import ROOT, Outcome, results, run
+from hardware.steps import of
 
 MOST_BYTES = 48 << 20
 SANDBOX = Path(__file__).with_name("write_only_in.py")

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from frugal_alloc._gpu_check import aliasing, full_device, live_views, virtual_memory
+from frugal_alloc._gpu_check import aliasing, virtual_memory
 from frugal_alloc._gpu_check.driver import Driver
 from frugal_alloc._gpu_check.driver_functions import DriverError
-from frugal_alloc._gpu_check.step_report import FILE, StepReport
+from gpu_check_run import report, said
+from hardware import full_device, live_views
 
 OUT_OF_MEMORY, NOT_PERMITTED, UNKNOWN = 2, 800, 999
 
@@ -87,10 +87,9 @@ def test_handles_of_which_one_is_refused_are_unmapped_again() -> None:
 def test_views_that_the_driver_refuses_are_counted_whatever_it_says(tmp_path: Path, status: int) -> None:
     gpu = Gpu()
     gpu._fails = lambda name, arguments: status if name == "cuMemMap" and gpu.mapped == 5000 else 0
-    live_views._pile_up(gpu, StepReport(tmp_path, seconds=60, share=1.0, simulated=False))
-    said = json.loads((tmp_path / FILE).read_text())
-    assert [check["outcome"] for check in said["checks"]] == ["passed"]
-    (granted,) = (figure for figure in said["figures"] if figure["name"] == "views that the driver grants")
+    live_views._pile_up(gpu, report(tmp_path))
+    assert [check["outcome"] for check in said(tmp_path)] == ["passed"]
+    (granted,) = (figure for figure in said(tmp_path, "figures") if figure["name"] == "views that the driver grants")
     assert granted["value"] == 3 * 1024
     assert f"ERROR_{status}" in granted["said"]
     assert gpu.mapped == 0
@@ -113,11 +112,9 @@ def test_device_that_maps_nothing_at_all_is_not_full() -> None:
         full.fill()
 
 
-def test_kernels_of_a_graph_were_launched_before_its_capture(tmp_path: Path) -> None:
+def test_kernels_of_a_graph_were_launched_before_its_capture() -> None:
     gpu = Gpu()
-    memory = SimpleNamespace(gpu=gpu, addresses=(1, 2), take_wrong=lambda: 0)
-    work = [lambda *_, name=name: gpu.calls.append(name) for name in ("write", "read")]
-    report = StepReport(tmp_path, seconds=60, share=0.001, simulated=False)
-    aliasing._in_graph(memory, report, "it", *work, seconds=1.0)
+    work = {name: lambda *_, name=name: gpu.calls.append(name) for name in ("write", "read")}
+    aliasing._in_graph(SimpleNamespace(gpu=gpu, addresses=(1, 2), **work), "kernel", "kernel", [range(1)])
     before = gpu.calls[: gpu.calls.index("cuStreamBeginCapture_v2")]
     assert {"write", "read"} <= set(before)

@@ -2,23 +2,22 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import signal
 import subprocess
 import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._gpu_check import runner, surroundings
+from frugal_alloc._gpu_check import machine, runner
 from frugal_alloc._gpu_check.results import Results
 from frugal_alloc._gpu_check.runner import Runner
-from frugal_alloc._gpu_check.steps import FACTS, Step
+from frugal_alloc._gpu_check.steps import Step
 from gpu_check_run import PACKAGES, environment, results
 
-SOFTWARE = {"torch": "2.11.0", "python": "3.11.2", "kernel": "6.1", "frugal_alloc": "0.1.0"}
 WHERE = {
     "simulated": False,
     "virtual_memory": True,
@@ -27,36 +26,40 @@ WHERE = {
     "memory_bytes": 1 << 34,
     "driver": "1.2",
     "driver_for_cuda": "13.0",
-    "software": SOFTWARE,
+    "software": {"torch": "2.11.0", "python": "3.11.2", "kernel": "6.1", "frugal_alloc": "0.1.0"},
 }
-
-# Each a step's run(report).
-STEPS = {
-    "good": "report.check('it', True, 'well')",
-    "bad": "report.check('it', False, 'not well')",
-    "faults": "report.check('before', True, 'said'); os.kill(os.getpid(), signal.SIGSEGV)",
-    "hangs": "report.check('before', True, 'said'); print('asleep', flush=True); signal.pause()",
-    "raises": "raise RuntimeError('the driver is gone')",
-    "silent": "pass",
-    "exits": "os._exit(7)",
+# What a step's run(report) does, and how it is then to be among the results.
+ENDINGS = {
+    "bad": ("report.check('it', False, 'not well')", ("failed", "")),
+    "faults": (
+        "report.check('before', True, 'said'); os.kill(os.getpid(), signal.SIGSEGV)",
+        ("failed", "ended by SIGSEGV: "),
+    ),
+    "raises": ("raise RuntimeError('the driver is gone')", ("failed", "RuntimeError: the driver is gone")),
+    "silent": ("pass", ("failed", "it ended without a word")),
+    "exits": ("os._exit(7)", ("failed", "ended with status 7")),
+    "starter": (
+        "print(subprocess.Popen(['sleep', '1000'], start_new_session=True).pid); report.check('it', True, '')",
+        ("passed", ""),
+    ),
+    "looks": ("report.check('it', True, open('../../results.json').read())", ("passed", "")),
 }
+HANGS = "report.check('before', True, 'said'); print('asleep', flush=True); signal.pause()"
 
 
-def steps(folder: Path, names: list[str], **bodies: str) -> list[Step]:
-    made = []
-    for name in names:
-        body = textwrap.indent((STEPS | bodies)[name], "    ")
-        (folder / f"step_{name}.py").write_text(f"import os, signal, subprocess, sys\ndef run(report):\n{body}\n")
-        made.append(Step(name, "P0", FACTS, "how it ends", f"step_{name}", 60))
-    return made
+def steps(folder: Path, **bodies: str) -> list[Step]:
+    package = folder / "steps_of_tests"
+    package.mkdir()
+    for name, body in bodies.items():
+        (package / f"{name}.py").write_text(f"import os, signal, subprocess\ndef run(report):\n    {body}\n")
+    return [Step(name, "P0", 60, "how it ends", package=package.name) for name in bodies]
 
 
 def carry_out(tmp_path: Path, wanted: list[Step], seconds: float = 60, **where: Any) -> Results:
-    out = surroundings.prepare(tmp_path / "out")
+    out = machine.prepare(tmp_path / "out")
     base = {**os.environ, "PYTHONPATH": f"{tmp_path}:{PACKAGES}"}
     found = Results({**WHERE, **where}, {})
-    carried = Runner(out, surroundings.environment(out, base), found, lambda step: 1 / len(wanted), lambda line: None)
-    carried.run_part(wanted, seconds)
+    Runner(out, machine.environment(out, base), found, lambda line: None, 1 / len(wanted)).run_part(wanted, seconds)
     return found
 
 
@@ -65,57 +68,33 @@ def ended(found: Results) -> dict[str, tuple[str, str]]:
 
 
 def test_each_step_ends_as_it_does_and_the_others_go_on(tmp_path: Path) -> None:
-    found = carry_out(tmp_path, steps(tmp_path, ["bad", "faults", "raises", "silent", "exits", "good"]))
-    endings = ended(found)
-    assert endings.pop("good") == ("passed", "")
-    assert {outcome for outcome, _ in endings.values()} == {"failed"}
-    assert "SIGSEGV" in endings["faults"][1]
-    assert endings["raises"][1] == "RuntimeError: the driver is gone"
-    assert endings["silent"][1] == "it ended without a word"
-    assert "7" in endings["exits"][1]
+    found = carry_out(tmp_path, steps(tmp_path, **{name: body for name, (body, _) in ENDINGS.items()}))
+    assert ended(found) == {name: ending for name, (_, ending) in ENDINGS.items()}
     assert not found.all_passed
-
-
-def test_what_a_step_said_before_it_faulted_is_kept(tmp_path: Path) -> None:
-    carry_out(tmp_path, steps(tmp_path, ["faults"]))
-    (step,) = results(tmp_path / "out")["steps"]
-    assert step["checks"] == [{"name": "before", "outcome": "passed", "said": "said"}]
-
-
-def test_step_that_hangs_is_ended_at_its_limit(tmp_path: Path) -> None:
-    found = carry_out(tmp_path, steps(tmp_path, ["hangs"]), seconds=3)
-    (result,) = found.steps
-    assert (result.outcome, result.said) == ("failed", "ended at its limit of 3 s")
-    assert result.checks[0]["said"] == "said"
-
-
-def test_steps_for_which_no_time_is_left_are_not_reached(tmp_path: Path) -> None:
-    found = carry_out(tmp_path, steps(tmp_path, ["hangs", "good"]), seconds=1.5)
-    assert ended(found)["good"] == ("not reached", "no time was left")
-    assert not found.all_passed
-
-
-def test_nothing_that_a_step_started_outlives_it(tmp_path: Path) -> None:
-    started = "print(subprocess.Popen(['sleep', '1000'], start_new_session=True).pid); report.check('it', True, '')"
-    carry_out(tmp_path, steps(tmp_path, ["starter"], starter=started))
-    process = int((tmp_path / "out" / "steps" / "starter" / "output.txt").read_text())
+    written = {step["name"]: step["checks"] for step in results(tmp_path / "out")["steps"]}
+    # What a step had said before it faulted is kept.
+    assert written["faults"] == [{"name": "before", "outcome": "passed", "said": "said"}]
+    # Nothing that it started outlives it.
     with pytest.raises(ProcessLookupError):
-        os.kill(process, 0)
+        os.kill(int((tmp_path / "out" / "steps" / "starter" / "output.txt").read_text()), 0)
+    # Results are whole after each step.
+    seen = json.loads(written["looks"][0]["said"])
+    assert [step["name"] for step in seen["steps"]] == [*ENDINGS][:-1]
+
+
+def test_step_that_hangs_is_ended_at_its_limit_and_who_comes_too_late_is_not_reached(tmp_path: Path) -> None:
+    found = carry_out(tmp_path, steps(tmp_path, hangs=HANGS, late="pass"), seconds=3)
+    assert ended(found)["hangs"] == ("failed", "ended at its limit of 3 s")
+    assert ended(found)["late"] == ("not reached", "no time was left")
+    assert found.steps[0].checks[0]["said"] == "said"
+    assert not found.all_passed
 
 
 def test_gpu_without_virtual_memory_leaves_out_what_is_about_it(tmp_path: Path) -> None:
-    (step,) = steps(tmp_path, ["bad"])
-    about_mapping = Step(**{**vars(step), "needs_virtual_memory": True})
-    found = carry_out(tmp_path, [about_mapping], virtual_memory=False)
+    (step,) = steps(tmp_path, bad="report.check('it', False, '')")
+    found = carry_out(tmp_path, [dataclasses.replace(step, needs_virtual_memory=True)], virtual_memory=False)
     assert ended(found)["bad"][0] == "skipped"
     assert found.all_passed
-
-
-def test_results_are_whole_after_each_step(tmp_path: Path) -> None:
-    looks = "report.check('it', True, open('../../results.json').read())"
-    carry_out(tmp_path, steps(tmp_path, ["good", "looks"], looks=looks))
-    seen = json.loads(results(tmp_path / "out")["steps"][1]["checks"][0]["said"])
-    assert [step["name"] for step in seen["steps"]] == ["good"]
 
 
 def test_process_that_the_driver_holds_is_said_and_the_others_go_on(
@@ -126,23 +105,21 @@ def test_process_that_the_driver_holds_is_said_and_the_others_go_on(
     monkeypatch.setattr(runner, "_children", lambda: [*children(), *next(started, (held,))])
     monkeypatch.setattr(runner, "_SECONDS_TO_DIE", 0.0)
     alone = "report.check('it', True, str(report.fills_the_device))"
-    found = carry_out(tmp_path, steps(tmp_path, ["first", "good"], first=alone, good=alone))
-    first, good = found.steps
+    first, good = carry_out(tmp_path, steps(tmp_path, first=alone, good=alone)).steps
     assert first.outcome == "unknown"
     assert "does not end although it was killed" in first.said
     assert (good.outcome, good.said) == ("passed", "")
     # What is held keeps its memory.
-    assert [result.checks[0]["said"] for result in found.steps] == ["True", "False"]
+    assert [result.checks[0]["said"] for result in (first, good)] == ["True", "False"]
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_interrupted_run_leaves_what_was_found_and_nobody_behind(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "out"
-    command = [sys.executable, "-m", "frugal_alloc._gpu_check", "facts", "--out", str(out)]
+    command = [sys.executable, "-m", "hardware", "facts", "--out", str(out)]
     with subprocess.Popen(
         command, env=environment(), stdout=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True
     ) as process:
-        assert process.stdout is not None
         while not process.stdout.readline().startswith("P1 live_views"):
             pass
         process.send_signal(number)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import errno
+import faulthandler
 import json
 import os
 import signal
@@ -12,49 +12,47 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._gpu_check import careless, lifetimes, machine, surroundings
+from frugal_alloc._gpu_check import careless, lifetimes, machine
 from frugal_alloc._gpu_check.careless import NotOffered
 from frugal_alloc._gpu_check.lifetimes import EXPANDABLE, NATIVE, OURS, _Ending
-from frugal_alloc._gpu_check.step_report import FILE, StepReport
 from frugal_alloc._simulation import simulated_gpu
-from gpu_check_run import environment, run
+from gpu_check_run import environment, report, run, said
+from hardware import conditions
 
 WELL, FAULT = _Ending(), _Ending(problem="ended by SIGSEGV")
 FULL = _Ending(problem="OutOfMemoryError: CUDA out of memory. Tried to allocate 64.00 MiB.")
 
 
 def judged(folder: Path, simulated: bool = False, alone: bool = True, **endings: _Ending) -> dict[str, Any]:
-    report = StepReport(folder, seconds=60, share=1.0, simulated=simulated, fills_the_device=alone)
-    lifetimes._judge(report, "a program", {NATIVE: WELL, EXPANDABLE: WELL, OURS: WELL} | endings)
-    (check,) = json.loads((folder / FILE).read_text())["checks"]
+    step = report(folder, simulated=simulated, fills_the_device=alone)
+    lifetimes._judge(step, "a program", {NATIVE: WELL, EXPANDABLE: WELL, OURS: WELL} | endings)
+    (check,) = said(folder)
     return check
 
 
-def test_what_is_harmless_with_native_has_to_be_so_with_ours(tmp_path: Path) -> None:
-    assert judged(tmp_path)["outcome"] == "passed"
-    assert judged(tmp_path, **{OURS: FAULT})["outcome"] == "failed"
-    assert judged(tmp_path, simulated=True, **{OURS: FAULT})["outcome"] == "failed"
-
-
-def test_program_that_native_does_not_bear_says_nothing_against_ours(tmp_path: Path) -> None:
-    found = judged(tmp_path, **{OURS: FAULT, NATIVE: FAULT})
-    assert found["outcome"] == "passed"
-    assert found["said"].startswith("no worse than with native")
-
-
-def test_how_the_controls_fared_is_said(tmp_path: Path) -> None:
-    assert "expandable_segments: ended by SIGSEGV" in judged(tmp_path, **{EXPANDABLE: FAULT})["said"]
-
-
-def test_program_that_fails_with_every_allocator_says_nothing_of_ours(tmp_path: Path) -> None:
-    found = judged(tmp_path, **{OURS: FAULT, NATIVE: FAULT, EXPANDABLE: FAULT})
-    assert found["outcome"] == "skipped"
-    assert "every allocator" in found["said"]
-
-
-def test_memory_that_others_hold_says_nothing_of_ours(tmp_path: Path) -> None:
-    assert judged(tmp_path, alone=False, **{OURS: FULL})["outcome"] == "unknown"
-    assert judged(tmp_path, alone=True, **{OURS: FULL})["outcome"] == "failed"
+@pytest.mark.parametrize(
+    ("endings", "where", "outcome", "within"),
+    [
+        ({}, {}, "passed", "unharmed"),
+        # What is harmless with native has to be so with ours.
+        ({OURS: FAULT}, {}, "failed", "ended by SIGSEGV"),
+        ({OURS: FAULT}, {"simulated": True}, "failed", "ended by SIGSEGV"),
+        ({EXPANDABLE: FAULT}, {}, "passed", "expandable_segments: ended by SIGSEGV"),
+        # What native does not bear, or nobody, says nothing against ours.
+        ({OURS: FAULT, NATIVE: FAULT}, {}, "passed", "no worse than with native"),
+        ({OURS: FAULT, NATIVE: FAULT, EXPANDABLE: FAULT}, {}, "skipped", "every allocator"),
+        # Memory that others hold says nothing of ours.
+        ({OURS: FULL}, {"alone": False}, "unknown", "out of memory"),
+        ({OURS: FULL}, {"alone": True}, "failed", "out of memory"),
+        ({OURS: _Ending(not_offered="no green contexts")}, {}, "skipped", "no green contexts"),
+    ],
+)
+def test_careless_program_is_judged_by_how_it_fares_with_others(
+    tmp_path: Path, endings: dict[str, _Ending], where: dict[str, bool], outcome: str, within: str
+) -> None:
+    found = judged(tmp_path, **where, **endings)
+    assert found["outcome"] == outcome
+    assert within in found["said"]
 
 
 def test_library_that_cannot_be_enabled_says_nothing_of_the_gpu(
@@ -80,7 +78,7 @@ def test_controls_are_carried_out_only_where_ours_has_a_problem(
         return FAULT if bad else WELL
 
     monkeypatch.setattr(lifetimes, "_in_process", ends)
-    lifetimes.run(StepReport(tmp_path, seconds=60, share=1.0, simulated=True))
+    lifetimes.run(report(tmp_path, simulated=True))
     unmapped = [("unmapped_behind_work", allocator) for allocator in (OURS, NATIVE, EXPANDABLE)]
     assert carried_out[:4] == [("missing_record_stream", OURS), *unmapped]
     assert {allocator for _, allocator in carried_out[4:]} == {OURS}
@@ -92,16 +90,11 @@ def test_driver_older_than_the_cuda_of_torch_is_named(monkeypatch: pytest.Monkey
         return lambda _: {"problem": None, "driver_for_cuda": driver, "software": {"cuda": "13.0"}}
 
     monkeypatch.setattr(machine, "_described", described("12.9"))
-    with pytest.raises(surroundings.CannotRun, match=r"driver is for CUDA 12\.9, and this torch for CUDA 13\.0"):
+    with pytest.raises(machine.CannotRun, match=r"driver is for CUDA 12\.9, and this torch for CUDA 13\.0"):
         machine.find({}, None)
     # Of the same major version it may be the older one.
     monkeypatch.setattr(machine, "_described", described("13.0"))
     machine.find({}, None)
-
-
-def test_what_is_not_offered_here_is_skipped(tmp_path: Path) -> None:
-    found = judged(tmp_path, **{OURS: _Ending(not_offered="no green contexts")})
-    assert (found["outcome"], found["said"]) == ("skipped", "no green contexts")
 
 
 def _raises(torch: Any, unit: int) -> None:
@@ -109,6 +102,7 @@ def _raises(torch: Any, unit: int) -> None:
 
 
 def _faults(torch: Any, unit: int) -> None:
+    faulthandler.disable()  # pytest's would tell of it
     os.kill(os.getpid(), signal.SIGSEGV)
 
 
@@ -120,16 +114,11 @@ def _has_nothing(torch: Any, unit: int) -> None:
     raise NotOffered("too old")
 
 
-def _refused(process: int, flags: int = 0) -> int:
-    raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
-
-
 def _children() -> set[str]:
     """Of this process, also those that have ended and that nobody has waited for."""
     return {child for path in Path("/proc/self/task").glob("*/children") for child in path.read_text().split()}
 
 
-@pytest.mark.parametrize("waits", ["by its descriptor", "refused", "none"])
 @pytest.mark.parametrize(
     "program, seconds, ending",
     [
@@ -140,13 +129,9 @@ def _children() -> set[str]:
     ],
 )
 def test_program_ends_in_a_process_of_its_own(
-    program: Callable[[Any, int], None], seconds: float, ending: _Ending, waits: str, monkeypatch: pytest.MonkeyPatch
+    program: Callable[[Any, int], None], seconds: float, ending: _Ending, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(lifetimes, "_choose", lambda allocator: None)
-    if waits == "refused":
-        monkeypatch.setattr(os, "pidfd_open", _refused)
-    elif waits == "none":
-        monkeypatch.delattr(os, "pidfd_open")
     before = _children()
     assert lifetimes._in_process(NATIVE, program, 1 << 20, seconds) == ending
     assert _children() == before
@@ -159,16 +144,31 @@ def test_program_ends_in_a_process_of_its_own(
 )
 def test_gpu_is_ours_alone_where_nobody_else_is_seen(used_mib: int, processes: int, alone: bool) -> None:
     others = {"processes": processes, "used_bytes": used_mib << 20}
-    assert machine.is_nobody_elses({"others": others}) is alone
+    assert conditions.is_nobody_elses(others) is alone
 
 
 def test_gpu_of_which_nvml_says_nothing_is_not_ours_alone() -> None:
-    assert machine.is_nobody_elses({"others": None}) is False
+    assert conditions.is_nobody_elses(None) is False
 
 
 def test_what_others_have_of_a_gpu_is_asked_before_our_own_context_takes_memory() -> None:
     child = simulated_gpu.environment(2 << 30, base=environment())
-    done = run(sys.executable, "-m", "frugal_alloc._gpu_check.machine", env=child)
+    done = run(sys.executable, "-m", "hardware.conditions", env=child)
     found = json.loads(done.out)
     assert found["others"] == {"processes": 0, "used_bytes": 0}
-    assert machine.is_nobody_elses(found)
+    assert conditions.is_nobody_elses(found["others"])
+
+
+def test_torch_that_was_installed_without_bytecode_is_compiled_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for compiled in (True, False):
+        monkeypatch.setattr(machine, "_has_bytecode", lambda module, compiled=compiled: compiled)
+        found = machine.environment(tmp_path, {"PYTHONDONTWRITEBYTECODE": "1"})
+        prefix = None if compiled else str(tmp_path / "cache" / "python")
+        assert ("PYTHONDONTWRITEBYTECODE" in found, found.get("PYTHONPYCACHEPREFIX")) == (compiled, prefix)
+    monkeypatch.undo()
+    (tmp_path / "bare_module_of_this_test.py").touch()
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert not machine._has_bytecode("bare_module_of_this_test")
+    assert machine._has_bytecode("no_such_module_anywhere")

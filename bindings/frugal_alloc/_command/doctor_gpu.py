@@ -13,17 +13,16 @@ from typing import Any
 
 from .. import _whole_files
 from .._amounts import format_bytes
-from .._gpu_check import costs, machine, steps, surroundings
+from .._gpu_check import costs, machine
 from .._gpu_check.driver_costs import DOES_NOT_WAIT
 from .._gpu_check.results import NOT_REACHED, Results, StepResult
 from .._gpu_check.runner import Interrupted, Runner, interruptible
 from .._gpu_check.step_report import DRIVER_COSTS, Outcome
+from .._gpu_check.steps import DOCTORS
 from .._messages import Refused, on_one_line
 
 SAFE, NOT_SAFE, COULD_NOT_RUN = 0, 1, 2
 SCHEMA = 1
-#: Of the check's steps, with other limits: the whole takes two minutes at most.
-_SECONDS = {"driver_costs": 30, "aliasing": 30, "lifetimes": 60}
 #: What a step means to somebody who trains models, if it is well and if not.
 _MEANING = {
     "driver_costs": (
@@ -70,7 +69,7 @@ def main(as_json: bool, keep: str | None) -> int:
     try:
         with tempfile.TemporaryDirectory(prefix="frugal-doctor-") as folder, interruptible():
             results = _measure(Path(folder) / "out", quiet=as_json)
-    except surroundings.CannotRun as error:
+    except machine.CannotRun as error:
         raise Refused(str(error)) from None
     except Interrupted as ended:
         print("frugal-alloc doctor: interrupted", file=sys.stderr)
@@ -87,15 +86,15 @@ def main(as_json: bool, keep: str | None) -> int:
 
 
 def _measure(out: Path, quiet: bool) -> Results:
-    out = surroundings.prepare(out)
-    environment, where = machine.find(surroundings.environment(out), simulate=None)
+    out = machine.prepare(out)
+    environment, where = machine.find(machine.environment(out), simulate=None)
     # Whoever asks the doctor has other work on this GPU, or somebody else has.
     where["is_ours_alone"] = False
-    results = Results(where, {"what": "doctor", "minutes": sum(_SECONDS.values()) / 60})
-    ours = [dataclasses.replace(step, seconds=_SECONDS[step.name]) for step in steps.STEPS if step.name in _SECONDS]
+    seconds = sum(step.seconds for step in DOCTORS)
+    results = Results(where, {"what": "doctor", "minutes": seconds / 60})
     stderr_is_watched = not quiet and sys.stderr.isatty()
     tell = (lambda line: print(line, file=sys.stderr, flush=True)) if stderr_is_watched else (lambda line: None)
-    Runner(out, environment, results, lambda step: 1.0, tell).run_part(ours, sum(_SECONDS.values()))
+    Runner(out, environment, results, tell).run_part(DOCTORS, seconds)
     return results
 
 

@@ -9,15 +9,15 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses
-from collections.abc import Callable, Iterator
+from collections.abc import Iterable, Iterator
 from ctypes import byref, c_uint, c_uint64, c_void_p
 
 from . import kernels
+from .costs import now
 from .driver import Driver
 from .driver_functions import DriverError
 from .nvrtc import NvrtcError
 from .step_report import Needs, StepReport
-from .timing import now
 from .virtual_memory import PAGE, handles, map_handles, mapped, reserved, segment
 
 _ROUNDS = 100_000
@@ -27,6 +27,9 @@ _BYTES = 4 * _WORDS
 _BLOCKS, _THREADS = 64, 256
 _HOPPER = (9, 0)
 _MOVES = 2_000
+#: Who writes and who reads.
+_WAYS = (("kernel", "kernel"), ("fill", "kernel"), ("copy", "kernel"), ("kernel", "copy"))
+_EARLY = "dependent kernel"
 
 
 @dataclasses.dataclass
@@ -42,34 +45,42 @@ class _Memory:
     module: kernels.Module
 
     def __post_init__(self) -> None:
-        grid = (_BLOCKS, _THREADS)
-        words, value, wrong = c_uint64(_WORDS), c_uint(0), c_uint64(self.wrong)
-        self.fill = self.module.kernel("fill", *grid, c_uint64(0), words, c_uint(0))
-        self.compare = self.module.kernel("compare", *grid, c_uint64(0), words, value, wrong)
-        self.fill_early = self.module.kernel("fill_early", *grid, c_uint64(0), words, c_uint(0))
-        self.compare_early = self.module.kernel("compare_early", *grid, c_uint64(0), words, c_uint(0), wrong)
+        self._kernels = {
+            name: self.module.kernel(name, _BLOCKS, _THREADS, c_uint64(0), c_uint64(_WORDS), c_uint(0), *more)
+            for name, more in (
+                ("fill", ()),
+                ("fill_early", ()),
+                ("compare", (c_uint64(self.wrong),)),
+                ("compare_early", (c_uint64(self.wrong),)),
+            )
+        }
 
-    # --- Writers and readers of the pattern of a round.
+    def _kernel(self, name: str, address: int, value: int) -> kernels.Kernel:
+        kernel = self._kernels[name]
+        kernel.set(0, address)
+        kernel.set(2, value)
+        return kernel
 
-    def write_by_kernel(self, address: int, value: int, stream: int) -> None:
-        self.fill.set(0, address)
-        self.fill.set(2, value)
-        self.fill.launch(stream)
+    def write(self, by: str, address: int, value: int, stream: int) -> None:
+        """A pattern: a value below _PATTERNS, in all words."""
+        if by == "fill":
+            self.gpu.call("cuMemsetD32Async", address, value, _WORDS, stream)
+        elif by == "copy":
+            self.gpu.call("cuMemcpyDtoDAsync_v2", address, self.patterns + value * _BYTES, _BYTES, stream)
+        elif by == _EARLY:
+            self._kernel("fill_early", address, value).launch_dependent(stream)
+        else:
+            self._kernel("fill", address, value).launch(stream)
 
-    def write_by_fill(self, address: int, value: int, stream: int) -> None:
-        self.gpu.call("cuMemsetD32Async", address, value, _WORDS, stream)
-
-    def write_by_copy(self, address: int, value: int, stream: int) -> None:
-        self.gpu.call("cuMemcpyDtoDAsync_v2", address, self.patterns + value % _PATTERNS * _BYTES, _BYTES, stream)
-
-    def read_by_kernel(self, address: int, value: int, stream: int) -> None:
-        self.compare.set(0, address)
-        self.compare.set(2, value)
-        self.compare.launch(stream)
-
-    def read_by_copy(self, address: int, value: int, stream: int) -> None:
-        self.gpu.call("cuMemcpyDtoDAsync_v2", self.scratch, address, _BYTES, stream)
-        self.read_by_kernel(self.scratch, value, stream)
+    def read(self, by: str, address: int, value: int, stream: int) -> None:
+        """Counts what is not this value."""
+        if by == _EARLY:
+            self._kernel("compare_early", address, value).launch_dependent(stream)
+            return
+        if by == "copy":
+            self.gpu.call("cuMemcpyDtoDAsync_v2", self.scratch, address, _BYTES, stream)
+            address = self.scratch
+        self._kernel("compare", address, value).launch(stream)
 
     def take_wrong(self) -> int:
         """How many words were wrong since the last time; waits for all work."""
@@ -110,47 +121,38 @@ def run(report: StepReport) -> None:
 
 def _wrong_on_purpose(gpu: Driver, report: StepReport) -> None:
     with _memory(gpu) as memory, gpu.stream() as stream:
-        memory.write_by_kernel(memory.addresses[0], 1, stream)
-        memory.read_by_kernel(memory.addresses[1], 2, stream)
+        memory.write("kernel", memory.addresses[0], 1, stream)
+        memory.read("kernel", memory.addresses[1], 2, stream)
         wrong = memory.take_wrong()
     name = "control: words that are wrong are seen"
     report.check(name, wrong == _WORDS, f"{wrong} of {_WORDS} words that differ", Needs.VALUES)
 
 
-_WAYS = (
-    ("kernel", "kernel", "write_by_kernel", "read_by_kernel"),
-    ("fill", "kernel", "write_by_fill", "read_by_kernel"),
-    ("copy", "kernel", "write_by_copy", "read_by_kernel"),
-    ("kernel", "copy", "write_by_kernel", "read_by_copy"),
-)
-
-
 def _pairs(gpu: Driver, report: StepReport) -> None:
-    orders = (("stream", _in_stream), ("event", _by_event), ("graph", _in_graph))
-    cases = [(way, order) for order in orders for way in _WAYS]
-    left = len(cases) + 3
-    for (writer, reader, write, read), (order, carry_out) in cases:
-        name = f"{writer} writes, {reader} reads, ordered by {order}"
-        with report.part(name, DriverError, NvrtcError), _memory(gpu) as memory:
-            share = report.seconds_left() / left
-            carry_out(memory, report, name, getattr(memory, write), getattr(memory, read), share)
-        left -= 1
-    name = "kernel writes, kernel reads, by programmatic dependent launch"
+    orders = {"stream": _in_stream, "event": _by_event, "graph": _in_graph}
+    cases = [
+        (f"{way[0]} writes, {way[1]} reads, ordered by {order}", carry_out, way)
+        for order, carry_out in orders.items()
+        for way in _WAYS
+    ]
+    early = "kernel writes, kernel reads, by programmatic dependent launch"
     if gpu.compute_capability() < _HOPPER:
-        report.skip(name, "this GPU has none: it came with Hopper")
-        return
-    with report.part(name, DriverError, NvrtcError), _memory(gpu) as memory:
-        _by_dependent_launch(memory, report, name, report.seconds_left() / left)
-
-
-_Work = Callable[[int, int, int], None]
+        report.skip(early, "this GPU has none: it came with Hopper")
+    else:
+        cases.append((early, _in_stream, (_EARLY, _EARLY)))
+    for number, (name, carry_out, (writer, reader)) in enumerate(cases):
+        with report.part(name, DriverError, NvrtcError), _memory(gpu) as memory:
+            # Two more are to come.
+            seconds = report.seconds_left() / (len(cases) - number + 2)
+            done = carry_out(memory, writer, reader, _rounds(report, seconds))
+            _say(memory, report, name, done)
 
 
 def _rounds(report: StepReport, seconds: float) -> Iterator[range]:
     """Rounds by patterns, until there were enough, or no time is left."""
     end = now() + int(max(0.0, seconds) * 1e9)
-    for first in range(0, report.rounds(_ROUNDS, 2), _PATTERNS):
-        yield range(first, first + _PATTERNS)
+    for _ in range(0, report.rounds(_ROUNDS, 2), _PATTERNS):
+        yield range(_PATTERNS)
         if now() > end:
             return
 
@@ -160,74 +162,57 @@ def _say(memory: _Memory, report: StepReport, name: str, rounds: int) -> None:
     report.check(name, wrong == 0, f"{wrong} of {rounds * _WORDS} words wrong in {rounds} rounds", Needs.VALUES)
 
 
-def _in_stream(memory: _Memory, report: StepReport, name: str, write: _Work, read: _Work, seconds: float) -> None:
+def _in_stream(memory: _Memory, writer: str, reader: str, rounds: Iterable[range]) -> int:
+    """How many rounds there were, as of those below."""
     done = 0
     with memory.gpu.stream() as stream:
-        for several in _rounds(report, seconds):
+        for several in rounds:
             for value in several:
-                there, here = memory.addresses[value % 2], memory.addresses[1 - value % 2]
-                write(there, value % _PATTERNS, stream)
-                read(here, value % _PATTERNS, stream)
+                memory.write(writer, memory.addresses[value % 2], value, stream)
+                memory.read(reader, memory.addresses[1 - value % 2], value, stream)
             done += len(several)
             memory.gpu.call("cuStreamSynchronize", stream)
-    _say(memory, report, name, done)
+    return done
 
 
-def _by_event(memory: _Memory, report: StepReport, name: str, write: _Work, read: _Work, seconds: float) -> None:
+def _by_event(memory: _Memory, writer: str, reader: str, rounds: Iterable[range]) -> int:
     """One stream writes, another one reads; each waits for the other by an event."""
     gpu, done = memory.gpu, 0
-    with gpu.stream() as writer, gpu.stream() as reader, gpu.event() as written, gpu.event() as was_read:
-        for several in _rounds(report, seconds):
+    with gpu.stream() as writing, gpu.stream() as reading, gpu.event() as written, gpu.event() as was_read:
+        for several in rounds:
             for value in several:
-                there, here = memory.addresses[value % 2], memory.addresses[1 - value % 2]
-                write(there, value % _PATTERNS, writer)
-                gpu.call("cuEventRecord", written, writer)
-                gpu.call("cuStreamWaitEvent", reader, written, 0)
-                read(here, value % _PATTERNS, reader)
-                gpu.call("cuEventRecord", was_read, reader)
-                gpu.call("cuStreamWaitEvent", writer, was_read, 0)
+                memory.write(writer, memory.addresses[value % 2], value, writing)
+                gpu.call("cuEventRecord", written, writing)
+                gpu.call("cuStreamWaitEvent", reading, written, 0)
+                memory.read(reader, memory.addresses[1 - value % 2], value, reading)
+                gpu.call("cuEventRecord", was_read, reading)
+                gpu.call("cuStreamWaitEvent", writing, was_read, 0)
             done += len(several)
-            gpu.call("cuStreamSynchronize", reader)
-    _say(memory, report, name, done)
+            gpu.call("cuStreamSynchronize", reading)
+    return done
 
 
-def _in_graph(memory: _Memory, report: StepReport, name: str, write: _Work, read: _Work, seconds: float) -> None:
+def _in_graph(memory: _Memory, writer: str, reader: str, rounds: Iterable[range]) -> int:
     """All patterns in one graph, launched again and again."""
     gpu, done = memory.gpu, 0
     with gpu.stream() as stream, contextlib.ExitStack() as stack:
         # What a first launch loads must not be loaded within the capture.
-        write(memory.addresses[0], 0, stream)
-        read(memory.addresses[1], 0, stream)
+        memory.write(writer, memory.addresses[0], 0, stream)
+        memory.read(reader, memory.addresses[1], 0, stream)
         gpu.call("cuStreamBeginCapture_v2", stream, 1)
         for value in range(_PATTERNS):
-            write(memory.addresses[value % 2], value, stream)
-            read(memory.addresses[1 - value % 2], value, stream)
+            memory.write(writer, memory.addresses[value % 2], value, stream)
+            memory.read(reader, memory.addresses[1 - value % 2], value, stream)
         captured = c_void_p()
         gpu.call("cuStreamEndCapture", stream, byref(captured))
         stack.callback(gpu.undo, "cuGraphDestroy", captured)
         graph = gpu.made("cuGraphInstantiateWithFlags", captured, 0)
         stack.callback(gpu.undo, "cuGraphExecDestroy", graph)
-        for several in _rounds(report, seconds):
+        for several in rounds:
             gpu.call("cuGraphLaunch", graph, stream)
             done += len(several)
         gpu.call("cuStreamSynchronize", stream)
-    _say(memory, report, name, done)
-
-
-def _by_dependent_launch(memory: _Memory, report: StepReport, name: str, seconds: float) -> None:
-    done = 0
-    with memory.gpu.stream() as stream:
-        for several in _rounds(report, seconds):
-            for value in several:
-                memory.fill_early.set(0, memory.addresses[value % 2])
-                memory.fill_early.set(2, value)
-                memory.fill_early.launch_dependent(stream)
-                memory.compare_early.set(0, memory.addresses[1 - value % 2])
-                memory.compare_early.set(2, value)
-                memory.compare_early.launch_dependent(stream)
-            done += len(several)
-            memory.gpu.call("cuStreamSynchronize", stream)
-    _say(memory, report, name, done)
+    return done
 
 
 def _moving(gpu: Driver, report: StepReport) -> None:
@@ -240,13 +225,13 @@ def _moving(gpu: Driver, report: StepReport) -> None:
             map_handles(gpu, start, made, PAGE)
             for moved in range(rounds):
                 old, new = start + moved % 2 * PAGE, start + (moved + 1) % 2 * PAGE
-                memory.write_by_kernel(memory.addresses[0], moved, other)
-                memory.write_by_kernel(old, moved, stream)
+                memory.write("kernel", memory.addresses[0], moved, other)
+                memory.write("kernel", old, moved, stream)
                 map_handles(gpu, new, made, PAGE)
-                memory.read_by_kernel(new, moved, stream)
+                memory.read("kernel", new, moved, stream)
                 gpu.call("cuStreamSynchronize", stream)
                 # The other stream has work all the while.
-                memory.read_by_kernel(memory.addresses[1], moved, other)
+                memory.read("kernel", memory.addresses[1], moved, other)
                 gpu.call("cuMemUnmap", old, PAGE)
             gpu.call("cuMemUnmap", start + rounds % 2 * PAGE, PAGE)
         _say(memory, report, name, rounds)

@@ -1,4 +1,5 @@
-"""One step, in a process of its own: ``python -m frugal_alloc._gpu_check.child TASK``, TASK in JSON.
+"""One step, or a function of one, in a process of its own: ``python -m frugal_alloc._gpu_check.child TASK``, TASK in
+JSON.
 
 Whatever it raises is said in one line on stderr, with exit status 1.
 """
@@ -14,6 +15,7 @@ import signal
 import subprocess
 import sys
 import traceback
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -34,24 +36,45 @@ def end_with_parent(parent: int) -> None:
         sys.exit(1)
 
 
-def answer_of(module: str, argument: object, **environment: str) -> dict[str, Any]:
-    """What a program of the kit, started with the argument and our number, prints in JSON.
+def started(function: Callable[..., None], *arguments: object, **environment: str) -> subprocess.Popen[str]:
+    """A function of a step's module in a process of its own: what it prints is for who has started it.
+
+    Args:
+        arguments: which JSON can say.
+    """
+    task = {"module": function.__module__, "function": function.__name__, "arguments": arguments, "parent": os.getpid()}
+    command = [sys.executable, "-u", "-m", "frugal_alloc._gpu_check.child", json.dumps(task)]
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    return subprocess.Popen(command, env=os.environ | environment, text=True, **pipes)
+
+
+def answer_of(function: Callable[..., None], *arguments: object, **environment: str) -> dict[str, Any]:
+    """What it prints in JSON.
 
     Raises:
         StepFailed: it ends otherwise.
     """
-    command = [sys.executable, "-u", "-m", module, str(argument), str(os.getpid())]
-    done = subprocess.run(command, env=os.environ | environment, stdout=subprocess.PIPE, text=True)
-    if done.returncode != 0:
-        raise StepFailed(f"it ended with status {done.returncode}")
-    return json.loads(done.stdout)
+    with started(function, *arguments, **environment) as process:
+        said, _ = process.communicate()
+    if process.returncode != 0:
+        raise StepFailed(f"it ended with status {process.returncode}")
+    return json.loads(said)
 
 
 def main() -> int:
+    # Of who has started us some are held up.
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])
     task = json.loads(sys.argv[1])
     end_with_parent(task["parent"])
     # A fault on purpose would write the process's whole memory.
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    if "function" in task:
+        getattr(importlib.import_module(task["module"]), task["function"])(*task["arguments"])
+        return 0
+    return _carry_out(task)
+
+
+def _carry_out(task: dict[str, Any]) -> int:
     report = StepReport(
         folder=Path(task["folder"]),
         seconds=task["seconds"],

@@ -8,21 +8,60 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
+import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import byref, c_int, c_size_t, c_uint64
 
 from .child import is_simulated
 from .driver import Driver
-from .timing import Latencies, slope, timed
 from .virtual_memory import MIB, PAGE, access, properties
 
-#: Sizes of handles: ours, and that of PyTorch's expandable segments for large blocks, and one that is larger.
-HANDLE_SIZES = (2 * MIB, 20 * MIB, 64 * MIB)
+now = time.perf_counter_ns
 
-# How a cost of allocator/port/driver_cost_table.h is worked out of what was measured: the name of the call.
-_PER_HANDLE = {"map": "map", "set_access": "set_access", "unmap": "unmap", "release": "release"}
+#: Of handles: ours, and that of PyTorch's expandable segments for large blocks, 20 MiB, among them.
+HANDLE_SIZES = tuple(mebibytes * MIB for mebibytes in (2, 4, 8, 16, 20, 32, 64))
+
+# How a cost of allocator/port/driver_cost_table.h is worked out of what was measured, by the name of the call.
+_PER_HANDLE = ("map", "set_access", "unmap", "release")
 _FOR_EACH_CALL = ("reserve", "free", "memory_info", "event_record", "event_query", "stream_wait")
+
+
+@dataclasses.dataclass(frozen=True)
+class Latencies:
+    """Of one call made many times, in microseconds."""
+
+    count: int
+    p50: float
+    p99: float
+    worst: float
+
+    @staticmethod
+    def of(nanoseconds: Sequence[int]) -> Latencies:
+        """At least one."""
+        ordered = sorted(nanoseconds)
+        at = [ordered[min(len(ordered) - 1, int(part * len(ordered)))] / 1000 for part in (0.5, 0.99)]
+        return Latencies(len(ordered), at[0], at[1], ordered[-1] / 1000)
+
+    def as_json(self) -> dict[str, float]:
+        return {name: round(value, 3) for name, value in dataclasses.asdict(self).items()}
+
+
+def timed(call: Callable[..., int], *arguments: object) -> tuple[int, int]:
+    """The status of the call, and how long it took in nanoseconds."""
+    began = now()
+    status = call(*arguments)
+    return status, now() - began
+
+
+def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
+    """The line through the points by least squares: where it begins, and how it rises."""
+    mean_x = sum(x for x, _ in points) / len(points)
+    mean_y = sum(y for _, y in points) / len(points)
+    spread = sum((x - mean_x) ** 2 for x, _ in points)
+    rise = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
+    return mean_y - rise * mean_x, rise
 
 
 class CallTimes:
@@ -48,10 +87,6 @@ class CallTimes:
         status, nanoseconds = self._clock(self.gpu.function(name), *arguments)
         self.gpu.check(name, status)
         self._nanoseconds[call, size, count].append(nanoseconds)
-
-    def add(self, other: CallTimes) -> None:
-        for measured, nanoseconds in other._nanoseconds.items():
-            self._nanoseconds[measured] += nanoseconds
 
     # --- What is measured.
 
@@ -120,8 +155,8 @@ class CallTimes:
             points = [(size / MIB, self._median(call, size) - floor) for size in self._sizes(call)]
             base, each = slope(points)
             found[cost], found[f"{cost}_mebibyte"] = max(0.0, base), max(0.0, each)
-        for cost, call in _PER_HANDLE.items():
-            found[cost] = max(0.0, self._each_handle(call, PAGE, floor))
+        for call in _PER_HANDLE:
+            found[call] = max(0.0, self._each_handle(call, PAGE, floor))
         for call in _FOR_EACH_CALL:
             found[call] = max(0.0, self._median(call) - floor)
         return found

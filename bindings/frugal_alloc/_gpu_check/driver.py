@@ -18,8 +18,6 @@ VIRTUAL_MEMORY = 102
 SHAREABLE_HANDLES = 103
 RDMA_WITH_VIRTUAL_MEMORY = 110
 
-_NOT_READY = 600
-
 
 class Driver(DriverFunctions):
     """The driver, and the first GPU that it shows."""
@@ -106,13 +104,6 @@ class Driver(DriverFunctions):
             yield event
         finally:
             self.undo("cuEventDestroy_v2", event)
-
-    def is_done(self, stream: int) -> bool:
-        status = self.function("cuStreamQuery")(stream)
-        if status == _NOT_READY:
-            return False
-        self.check("cuStreamQuery", status)
-        return True
 
     def milliseconds(self, start: int, end: int) -> float:
         """Between two timed events that have passed."""

@@ -103,7 +103,6 @@ _FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "cuStreamCreate": (_Out, c_uint),
     "cuStreamDestroy_v2": (c_void_p,),
     "cuStreamSynchronize": (c_void_p,),
-    "cuStreamQuery": (c_void_p,),
     "cuStreamWaitEvent": (c_void_p, c_void_p, c_uint),
     "cuStreamBeginCapture_v2": (c_void_p, c_int),
     "cuStreamEndCapture": (c_void_p, _Out),

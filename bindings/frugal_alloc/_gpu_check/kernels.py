@@ -1,4 +1,4 @@
-"""Kernels of the probes: the sources in kernels/, compiled for the device when a step begins."""
+"""Kernels of the probes: sources, those in kernels/ among them, compiled for the device when a step begins."""
 
 from __future__ import annotations
 
@@ -32,11 +32,8 @@ class Kernel:
         self._arguments[place].value = value
 
     def launch(self, stream: int) -> None:
-        self._gpu.check("cuLaunchKernel", self.try_launch(stream))
-
-    def try_launch(self, stream: int) -> int:
-        """The status, for who looks at it."""
-        return self._launch(self._function, self._grid, 1, 1, self._block, 1, 1, 0, stream, self._pointers, None)
+        status = self._launch(self._function, self._grid, 1, 1, self._block, 1, 1, 0, stream, self._pointers, None)
+        self._gpu.check("cuLaunchKernel", status)
 
     def launch_dependent(self, stream: int) -> None:
         """It may begin while the kernel before it still runs, and waits for its writes by griddepcontrol.wait."""
@@ -63,14 +60,13 @@ class Module:
         return Kernel(self._gpu, function, grid, block, arguments)
 
 
-def compiled(gpu: Driver, name: str) -> bytes:
-    """The module of kernels/NAME.cu, for loading later."""
-    return _compiled(name, gpu.compute_capability())
+def compiled(gpu: Driver, name: str, folder: Path = SOURCES) -> bytes:
+    """The module of FOLDER/NAME.cu, for loading later."""
+    return _compiled(folder / f"{name}.cu", gpu.compute_capability())
 
 
 @functools.cache
-def _compiled(name: str, capability: tuple[int, int]) -> bytes:
-    file = SOURCES / f"{name}.cu"
+def _compiled(file: Path, capability: tuple[int, int]) -> bytes:
     return Compiler().compile(file.read_text(), file.name, capability)
 
 
@@ -89,9 +85,9 @@ def load(gpu: Driver, code: bytes) -> int:
 
 
 @contextlib.contextmanager
-def loaded(gpu: Driver, name: str) -> Iterator[Module]:
-    """The kernels of kernels/NAME.cu."""
-    module = load(gpu, compiled(gpu, name))
+def loaded(gpu: Driver, name: str, folder: Path = SOURCES) -> Iterator[Module]:
+    """The kernels of FOLDER/NAME.cu."""
+    module = load(gpu, compiled(gpu, name, folder))
     try:
         yield Module(gpu, module)
     finally:

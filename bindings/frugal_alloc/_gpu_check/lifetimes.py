@@ -10,7 +10,6 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import select
 import signal
 import sys
 import time
@@ -21,8 +20,8 @@ from typing import Any
 
 from . import careless
 from .child import end_with_parent
+from .costs import now
 from .step_report import CannotTell, Needs, StepReport, one_line
-from .timing import now
 
 NATIVE, EXPANDABLE, OURS = "native", "expandable_segments", "frugal_alloc"
 #: A program that takes less does not hang: that much may go into starting CUDA on a slow machine.
@@ -122,38 +121,20 @@ def _in_process(allocator: str, program: Callable[[Any, int], None], unit: int, 
 def _wait(child: int, seconds: float) -> int | None:
     """The exit status of the child, negative for a signal; None if it had to be ended. It is waited for, whatever
     happens."""
+    end, status = time.monotonic() + seconds, None
     try:
-        if not _ends_within(child, seconds):
+        # Not by a descriptor of it: sandboxes and older containers refuse those.
+        while status is None and time.monotonic() < end:
+            ended, code = os.waitpid(child, os.WNOHANG)
+            if ended:
+                status = os.waitstatus_to_exitcode(code)
+            else:
+                time.sleep(_SECONDS_BETWEEN_LOOKS)
+    finally:
+        if status is None:
             os.kill(child, signal.SIGKILL)
             os.waitpid(child, 0)
-            return None
-    except BaseException:
-        os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
-        raise
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
-
-
-def _ends_within(child: int, seconds: float) -> bool:
-    """Leaves its status to be waited for."""
-    try:
-        process = os.pidfd_open(child)
-    except (AttributeError, OSError):
-        # Sandboxes and older containers refuse it, and a Python that was built on an old Linux has none.
-        return _is_seen_to_end(child, seconds)
-    try:
-        return bool(select.select([process], [], [], seconds)[0])
-    finally:
-        os.close(process)
-
-
-def _is_seen_to_end(child: int, seconds: float) -> bool:
-    end = time.monotonic() + seconds
-    while os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
-        if time.monotonic() > end:
-            return False
-        time.sleep(_SECONDS_BETWEEN_LOOKS)
-    return True
+    return status
 
 
 def _run_and_exit(allocator: str, program: Callable[[Any, int], None], unit: int, writing: int) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import dataclasses
 import datetime
 import json
+import signal
 from pathlib import Path
 from typing import Any
 
@@ -53,16 +54,46 @@ class StepResult:
             return
         self.checks, self.figures, self.details = said["checks"], said["figures"], said["details"]
 
-    def judge(self, simulated: bool) -> None:
-        """The outcome of a step that came to its end, from what it said."""
+    def conclude(self, status: int | None, simulated: bool, last_line: str) -> None:
+        """The outcome, from what the step said and from how its process ended.
+
+        Args:
+            status: the exit status of the process; None if it was ended at its limit.
+            last_line: of what it printed.
+        """
+        if status == 0:
+            self._judge(simulated)
+            return
+        # A fault is the GPU's, or ours on it.
+        self.broke_off = status is None or status > 0 or status == -signal.SIGKILL
+        if status is None:
+            self.said = f"ended at its limit of {self.limit_seconds:.0f} s"
+        elif status < 0:
+            self.said = f"ended by {signal.Signals(-status).name}: {last_line}"
+        else:
+            self.said = last_line or f"ended with status {status}"
+
+    def _judge(self, simulated: bool) -> None:
         outcomes = {check["outcome"] for check in self.checks}
         if self.figures:
             outcomes.add((Outcome.NOT_SHOWN if simulated else Outcome.PASSED).value)
         for outcome in (Outcome.FAILED, Outcome.UNKNOWN, Outcome.PASSED, Outcome.NOT_SHOWN, Outcome.SKIPPED):
             if outcome.value in outcomes:
-                self.outcome = outcome.value
+                self.outcome, self.said = outcome.value, ""
                 return
-        self.outcome, self.said, self.broke_off = Outcome.FAILED.value, "it ended without a word", True
+        self.said, self.broke_off = "it ended without a word", True
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            **{name: getattr(self.step, name) for name in ("name", "probe", "part", "question")},
+            "outcome": self.outcome,
+            "said": self.said,
+            "seconds": round(self.seconds, 1),
+            "limit_seconds": round(self.limit_seconds, 1),
+            "checks": self.checks,
+            "figures": self.figures,
+            "details": self.details,
+        }
 
 
 @dataclasses.dataclass
@@ -93,28 +124,11 @@ class Results:
             "written": _now(),
             "ended_by": self.ended_by,
             "all_passed": self.all_passed,
-            "steps": [_step_as_json(result) for result in self.steps],
+            "steps": [result.as_json() for result in self.steps],
         }
 
     def write(self, path: Path) -> None:
         write_json(path, self.as_json())
-
-
-def _step_as_json(result: StepResult) -> dict[str, Any]:
-    step = result.step
-    return {
-        "name": step.name,
-        "probe": step.probe,
-        "part": step.part,
-        "question": step.question,
-        "outcome": result.outcome,
-        "said": result.said,
-        "seconds": round(result.seconds, 1),
-        "limit_seconds": round(result.limit_seconds, 1),
-        "checks": result.checks,
-        "figures": result.figures,
-        "details": result.details,
-    }
 
 
 def _now() -> str:

@@ -12,7 +12,6 @@ import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from .._messages import on_one_line
 from .results import NOT_REACHED, Results, StepResult
@@ -32,24 +31,52 @@ class Interrupted(BaseException):
     """A signal asks us to end; its argument is the signal's number."""
 
 
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """In the block, signals that ask this process to end raise Interrupted."""
+
+    def interrupt(number: int, _: object) -> None:
+        # Who is impatient does not keep us from ending what we started.
+        for each in _ENDING:
+            signal.signal(each, signal.SIG_IGN)
+        raise Interrupted(number)
+
+    before = {number: signal.signal(number, interrupt) for number in _ENDING}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+@contextlib.contextmanager
+def _uninterrupted() -> Iterator[None]:
+    """A signal that asks us to end does so at the end of the block. What is started in it has to let signals in."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, _ENDING)
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
 class Runner:
     def __init__(
         self,
         out: Path,
         environment: Mapping[str, str],
         results: Results,
-        shares: Callable[[Step], float],
         tell: Callable[[str], None],
+        share: float = 1.0,
     ) -> None:
         """
         Args:
             out: the prepared folder of the run.
             environment: for the steps' processes.
-            shares: a step's share of its full time.
             tell: gets a line as each step begins and ends.
+            share: of its full time that each step has.
         """
         self._out, self._environment, self._results = out, environment, results
-        self._shares, self._tell = shares, tell
+        self._tell, self._share = tell, share
         # What a step leaves behind when it ends becomes our child, wherever it went, so that it can be ended, too.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
         self._not_ours = set(_children())
@@ -58,60 +85,40 @@ class Runner:
         """Carries out the steps within the time; those for which none is left are "not reached"."""
         end = time.monotonic() + seconds
         for place, step in enumerate(steps):
-            later = sum(other.seconds * self._shares(other) for other in steps[place + 1 :])
-            own = step.seconds * self._shares(step)
+            later = self._share * sum(other.seconds for other in steps[place + 1 :])
             # What earlier steps left over goes to the next one; what they took too much goes off those that come last.
             left = end - time.monotonic()
-            limit = min(left, max(own, left - later))
+            limit = min(left, max(self._share * step.seconds, left - later))
             if step.needs_virtual_memory and not self._results.where["virtual_memory"]:
                 said = "this GPU has no virtual memory management, so frugal_alloc maps nothing on it"
                 self._keep(StepResult(step, Outcome.SKIPPED.value, said))
             elif limit < _LEAST_SECONDS:
                 self._keep(StepResult(step, NOT_REACHED, "no time was left"))
             else:
-                self._keep(self._carry_out(step, limit))
+                self._carry_out(step, limit)
 
     def _keep(self, result: StepResult) -> None:
         self._results.steps.append(result)
         self._results.write(self._out / "results.json")
         self._tell(f"  {result.step.name}: {result.outcome}{': ' if result.said else ''}{on_one_line(result.said)}")
 
-    def _carry_out(self, step: Step, limit: float) -> StepResult:
-        result = StepResult(step, Outcome.FAILED.value, limit_seconds=limit)
+    def _carry_out(self, step: Step, limit: float) -> None:
+        """A step that is interrupted is among the results, too."""
+        result = StepResult(step, Outcome.FAILED.value, "interrupted", limit_seconds=limit)
         folder = self._out / "steps" / step.name
         folder.mkdir()
         began = time.monotonic()
         try:
-            # From here on a step that is interrupted is among the results.
             self._tell(f"{step.probe} {step.name}: {step.question} (up to {limit:.0f} s)")
             status, held = self._run_child(step, folder, limit)
-        except Interrupted:
-            result.said = "interrupted"
-            raise
-        else:
-            self._judge(result, folder, status, limit)
+            result.read(folder)
+            result.conclude(status, self._results.where["simulated"], _last_line(folder / "output.txt"))
             if held:
                 self._go_on_beside(held, result)
         finally:
             result.seconds = time.monotonic() - began
             result.read(folder)
-            if sys.exc_info()[0] is not None:
-                self._keep(result)
-        return result
-
-    def _judge(self, result: StepResult, folder: Path, status: int | None, limit: float) -> None:
-        result.read(folder)
-        if status == 0:
-            result.judge(self._results.where["simulated"])
-            return
-        # A fault is the GPU's, or ours on it.
-        result.broke_off = status is None or status > 0 or status == -signal.SIGKILL
-        if status is None:
-            result.said = f"ended at its limit of {limit:.0f} s"
-        elif status < 0:
-            result.said = f"ended by {signal.Signals(-status).name}: {_last_line(folder / 'output.txt')}"
-        else:
-            result.said = _last_line(folder / "output.txt") or f"ended with status {status}"
+            self._keep(result)
 
     def _go_on_beside(self, held: set[int], result: StepResult) -> None:
         """What the driver does not let go keeps its memory, and is not waited for again."""
@@ -123,8 +130,8 @@ class Runner:
 
     def _run_child(self, step: Step, folder: Path, limit: float) -> tuple[int | None, set[int]]:
         """The exit status of the step's process, None if it was ended at its limit; and what of it did not end."""
-        task: dict[str, Any] = {
-            "module": step.module,
+        task = {
+            "module": f"{step.package}.{step.name}",
             "folder": str(folder),
             "seconds": limit,
             "share": limit / step.seconds,
@@ -136,7 +143,7 @@ class Runner:
         held: set[int] = set()
         try:
             # Not in the moment in which there is a process that we don't know yet.
-            with open(folder / "output.txt", "wb") as output, _signals_held():
+            with open(folder / "output.txt", "wb") as output, _uninterrupted():
                 child = subprocess.Popen(
                     command,
                     cwd=folder,
@@ -155,31 +162,10 @@ class Runner:
         return status, held
 
 
-@contextlib.contextmanager
-def interruptible() -> Iterator[None]:
-    """In the block, signals that ask this process to end raise Interrupted."""
-
-    def interrupt(number: int, _: object) -> None:
-        # Who is impatient does not keep us from ending what we started.
-        for each in _ENDING:
-            signal.signal(each, signal.SIG_IGN)
-        if _held.depth:
-            _held.signal = number
-        else:
-            raise Interrupted(number)
-
-    before = {number: signal.signal(number, interrupt) for number in _ENDING}
-    try:
-        yield
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-
-
 def _end_all(child: subprocess.Popen[bytes], not_ours: set[int]) -> set[int]:
     """Ends the process and all that descends from it; what does not end although it was killed."""
     end = time.monotonic() + _SECONDS_TO_DIE
-    with _signals_held():
+    with _uninterrupted():
         with contextlib.suppress(ProcessLookupError):
             os.killpg(child.pid, signal.SIGKILL)
         with contextlib.suppress(subprocess.TimeoutExpired):
@@ -197,39 +183,14 @@ def _end_all(child: subprocess.Popen[bytes], not_ours: set[int]) -> set[int]:
     return set()
 
 
-class _Held:
-    """Signals that wait, by a note of ours: what is blocked would stay so in every process that is started."""
-
-    depth = 0
-    signal: int | None = None
-
-
-_held = _Held()
-
-
-@contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
-    """A signal that asks us to end does so at the end of the block."""
-    _held.depth += 1
-    try:
-        yield
-    finally:
-        _held.depth -= 1
-    if not _held.depth and _held.signal is not None:
-        number, _held.signal = _held.signal, None
-        raise Interrupted(number)
-
-
 def _children() -> list[int]:
     """This process's, those that have ended and were not waited for among them."""
     found = []
-    for folder in Path("/proc").iterdir():
-        if folder.name.isdigit():
-            with contextlib.suppress(OSError):
-                # "pid (name) state parent ...", and a name may have blanks and brackets.
-                parent = (folder / "stat").read_text().rpartition(")")[2].split()[1]
-                if int(parent) == os.getpid():
-                    found.append(int(folder.name))
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        with contextlib.suppress(OSError):
+            # "pid (name) state parent ...", and a name may have blanks and brackets.
+            if int(stat.read_text().rpartition(")")[2].split()[1]) == os.getpid():
+                found.append(int(stat.parent.name))
     return found
 
 

@@ -19,8 +19,8 @@ from typing import Any
 
 FILE = "report.json"
 DRIVER_COSTS = "driver costs"
-# Of its limit a step plans to use this much: a process that starts slowly must not be ended for it.
-_PLANNED = 0.8
+# Of its limit a step plans to leave this part, or so many seconds: who starts slowly must not be ended for it.
+_KEPT_PART, _KEPT_SECONDS = 0.2, 10.0
 
 
 class Outcome(enum.Enum):
@@ -81,7 +81,8 @@ class StepReport:
 
     def seconds_left(self) -> float:
         """Until it should have ended by itself."""
-        return self.seconds * _PLANNED - (time.monotonic() - self._began)
+        kept = min(self.seconds * _KEPT_PART, _KEPT_SECONDS)
+        return self.seconds - kept - (time.monotonic() - self._began)
 
     def rounds(self, full: int, least: int = 1) -> int:
         """How many of the rounds of a full run; on the simulated GPU, where more would show nothing, few."""

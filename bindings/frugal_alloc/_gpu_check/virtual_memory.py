@@ -11,12 +11,23 @@ from typing import NamedTuple
 from . import driver
 from .driver import Driver
 from .driver_functions import Access, AllocationProperties, DriverError
+from .step_report import StepReport
 
 MIB = 1 << 20
 GIB = 1 << 30
 PAGE = 2 * MIB
 
+#: Of what is free, so much may be taken where we are alone on the GPU, and where others are there.
+_ALONE, _SHARED = 0.8, 0.25
 _PINNED, _DEVICE, _READ_WRITE, _FILE_DESCRIPTOR = 1, 1, 3, 1
+
+
+def most_bytes(gpu: Driver, report: StepReport, most: int) -> int:
+    """For measurements that need no full device: `most`, or as much as is decent; on the simulated GPU, whose memory is
+    this machine's, a little."""
+    free, _ = gpu.memory_info()
+    share = int(free * (_ALONE if report.fills_the_device else _SHARED))
+    return min(most, share, (64 << 20) if report.simulated else share)
 
 
 class Export(NamedTuple):
@@ -73,13 +84,6 @@ def access(gpu: Driver) -> Access:
     allowed = Access(flags=_READ_WRITE)
     allowed.location.type, allowed.location.id = _DEVICE, gpu.device
     return allowed
-
-
-def granularity(gpu: Driver) -> int:
-    """The least that a handle can be."""
-    size = ctypes.c_size_t()
-    gpu.call("cuMemGetAllocationGranularity", ctypes.byref(size), ctypes.byref(properties(gpu)), 0)
-    return size.value
 
 
 def create(gpu: Driver, size: int, asked: AllocationProperties) -> int:

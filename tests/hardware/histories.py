@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import dataclasses
 
-from .. import _installation
-from .._replay import history_files, replays
+from frugal_alloc import _installation
+from frugal_alloc._gpu_check.machine import describe
+from frugal_alloc._gpu_check.step_report import CannotTell, Needs, StepReport
+from frugal_alloc._replay import history_files, replays
+
 from . import kit
-from .machine import describe
-from .step_report import CannotTell, Needs, StepReport
 
 _NAMES = ("gpt60", "frcnn60", "bert60", "resnet60")
 # Ours last: what the others have room for, it must have room for.
@@ -20,12 +21,9 @@ _SHARED = 0.25
 
 
 def run(report: StepReport) -> None:
-    root = kit.root()
-    if root is None:
-        raise CannotTell("the histories are not beside the package; run tools/gpu_check pack in a checkout")
     try:
         replayer = replays.Replayer(replays.REAL)
-        files = [root / "bench" / "histories" / f"{name}.json.xz" for name in _NAMES]
+        files = [kit.ROOT / "bench" / "histories" / f"{name}.json.xz" for name in _NAMES]
         histories = [history_files.read(file) for file in files[: report.rounds(len(files))]]
     except (_installation.MissingPart, history_files.HistoryError) as error:
         raise CannotTell(str(error)) from None

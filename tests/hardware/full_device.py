@@ -15,13 +15,15 @@ from collections.abc import Callable
 from ctypes import byref, c_uint, c_uint64
 from typing import Any
 
-from . import kernels
-from .child import end_with_parent
-from .driver import Driver
-from .driver_functions import DriverError
-from .step_report import CannotTell, Needs, StepFailed, StepReport, one_line
-from .timing import now
-from .virtual_memory import GIB, MIB, PAGE, access, create, properties
+from frugal_alloc._gpu_check import kernels
+from frugal_alloc._gpu_check.child import started
+from frugal_alloc._gpu_check.costs import now
+from frugal_alloc._gpu_check.driver import Driver
+from frugal_alloc._gpu_check.driver_functions import DriverError
+from frugal_alloc._gpu_check.step_report import CannotTell, Needs, StepFailed, StepReport, one_line
+from frugal_alloc._gpu_check.virtual_memory import GIB, MIB, PAGE, access, create, properties
+
+from . import kit
 
 _SIMULATED_MEMORY = "768MiB"
 #: The most that is given back for one trial; who needs more than that is said to need it.
@@ -41,19 +43,17 @@ def run(report: StepReport) -> None:
 
 def _try_in_process(report: StepReport, way: str, title: str, seconds: float) -> None:
     """In one of its own: a context that has run out may never be whole again."""
-    environment = dict(os.environ)
-    if report.simulated:
-        # A small one, since its pages are filled one by one.
-        environment |= {"FRUGAL_SIM_MEMORY": _SIMULATED_MEMORY, "FRUGAL_SIM_CONTEXT": "512MiB"}
-    command = [sys.executable, "-u", "-m", __name__, way, str(os.getpid())]
-    try:
-        done = subprocess.run(command, env=environment, stdout=subprocess.PIPE, text=True, timeout=max(1.0, seconds))
-    except subprocess.TimeoutExpired as error:
-        said, ended = error.stdout or b"", f"no end within {seconds:.0f} s"
-        lines = said.decode(errors="replace").splitlines() if isinstance(said, bytes) else said.splitlines()
-    else:
-        lines, ended = done.stdout.splitlines(), f"ended with status {done.returncode}" if done.returncode else ""
-    for line in lines:
+    # A small one, since its pages are filled one by one.
+    small = {"FRUGAL_SIM_MEMORY": _SIMULATED_MEMORY, "FRUGAL_SIM_CONTEXT": "512MiB"} if report.simulated else {}
+    with started(_fill_and_try, way, **small) as process:
+        try:
+            lines, _ = process.communicate(timeout=max(1.0, seconds))
+            ended = f"ended with status {process.returncode}" if process.returncode else ""
+        except subprocess.TimeoutExpired:
+            process.kill()
+            lines, _ = process.communicate()
+            ended = f"no end within {seconds:.0f} s"
+    for line in lines.splitlines():
         _say(report, title, json.loads(line))
     if ended:
         raise StepFailed(ended)
@@ -88,8 +88,9 @@ class _Full:
     def __init__(self, gpu: Driver, way: str) -> None:
         self._gpu, self._way = gpu, way
         self._properties, self._access = properties(gpu), access(gpu)
-        self._range, self._mapped, self._segments = 0, 0, []
-        self.bytes = 0
+        # Where each begins, and its bytes.
+        self._pieces: list[tuple[int, int]] = []
+        self._range, self.bytes = 0, 0
         #: How the driver said that there is no more.
         self.refused = ""
 
@@ -98,43 +99,41 @@ class _Full:
             if not self._range:
                 _, total = self._gpu.memory_info()
                 self._range = self._gpu.made("cuMemAddressReserve", (total + GIB) // PAGE * PAGE, PAGE, 0, 0)
-            while self._taken(self._map_one):
+            while self._takes(PAGE):
                 pass
         else:
             size = _FIRST_SIZE
             while size >= PAGE:
-                if not self._taken(lambda size=size: self._allocate(size)):
+                if not self._takes(size):
                     size //= 2
 
     def give_back(self) -> bool:
         """A page, or the last segment; False if nothing is left."""
-        if self._way == "handles":
-            if not self._mapped:
-                return False
-            self._mapped -= 1
-            self._gpu.call("cuMemUnmap", self._range + self._mapped * PAGE, PAGE)
-            self.bytes -= PAGE
-            return True
-        if not self._segments:
+        if not self._pieces:
             return False
-        start, size = self._segments.pop()
-        self._gpu.call("cuMemFree_v2", start)
+        start, size = self._pieces.pop()
+        if self._way == "handles":
+            self._gpu.call("cuMemUnmap", start, size)
+        else:
+            self._gpu.call("cuMemFree_v2", start)
         self.bytes -= size
         return True
 
-    def _taken(self, take: Callable[[], int]) -> bool:
+    def _takes(self, size: int) -> bool:
         try:
-            self.bytes += take()
+            start = self._map_page() if self._way == "handles" else self._gpu.made("cuMemAlloc_v2", size)
         except DriverError as error:
             # Its table of handles may be full before the memory is, for which it has another code.
             if not self.bytes and not error.is_out_of_memory:
                 raise
             self.refused = str(error)
             return False
+        self._pieces.append((start, size))
+        self.bytes += size
         return True
 
-    def _map_one(self) -> int:
-        page = self._range + self._mapped * PAGE
+    def _map_page(self) -> int:
+        page = self._range + len(self._pieces) * PAGE
         handle = create(self._gpu, PAGE, self._properties)
         try:
             self._gpu.call("cuMemMap", page, PAGE, 0, handle, 0)
@@ -146,17 +145,15 @@ class _Full:
         finally:
             # A mapping keeps the memory.
             self._gpu.undo("cuMemRelease", handle)
-        self._mapped += 1
-        return PAGE
-
-    def _allocate(self, size: int) -> int:
-        self._segments.append((self._gpu.made("cuMemAlloc_v2", size), size))
-        return size
+        return page
 
 
 def _trials(gpu: Driver, out: int, kept: int) -> dict[str, Callable[[], None]]:
     """What is done for the first time. `kept`: a handle from before; its physical memory is there."""
-    modules = {name: kernels.compiled(gpu, name) for name in ("timing", "local_memory")}
+    modules = {
+        "timing": kernels.compiled(gpu, "timing"),
+        "local_memory": kernels.compiled(gpu, "local_memory", kit.KERNELS),
+    }
     loaded: dict[str, kernels.Module] = {}
 
     def load(name: str) -> kernels.Module:
@@ -237,8 +234,3 @@ def _try(full: _Full, name: str, trial: Callable[[], None]) -> None:
             _tell(trial=name, served=False, given_back=before - full.bytes, first=first, last=last)
             break
     full.fill()
-
-
-if __name__ == "__main__":
-    end_with_parent(int(sys.argv[2]))
-    _fill_and_try(sys.argv[1])

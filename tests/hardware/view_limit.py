@@ -8,14 +8,13 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import sys
 
-from .child import answer_of, end_with_parent
-from .driver import Driver
-from .driver_functions import DriverError
-from .step_report import Needs, StepFailed, StepReport
-from .timing import now
-from .virtual_memory import PAGE, handles, map_handles
+from frugal_alloc._gpu_check.child import answer_of
+from frugal_alloc._gpu_check.costs import now
+from frugal_alloc._gpu_check.driver import Driver
+from frugal_alloc._gpu_check.driver_functions import DriverError
+from frugal_alloc._gpu_check.step_report import Needs, StepFailed, StepReport
+from frugal_alloc._gpu_check.virtual_memory import PAGE, handles, map_handles
 
 #: Twice NVIDIA's table: whoever has more has another limit.
 _MOST = 2 * 0x80000
@@ -28,7 +27,7 @@ def run(report: StepReport) -> None:
     with report.part(LIMIT, StepFailed):
         # In a process of its own, whose end gives everything back.
         environment = {"FRUGAL_SIM_MAPPINGS": _SIMULATED_LIMIT} if report.simulated else {}
-        found = answer_of(__name__, report.seconds_left() / 2, **environment)
+        found = answer_of(_fill, report.seconds_left() / 2, **environment)
         ended = found["refused"] or "no end was reached"
         report.check(LIMIT, True, f"{found['views']} views, then {ended}", Needs.DRIVER)
         report.figure("views of handles of 2 MiB at once", found["views"], "", ended)
@@ -55,8 +54,3 @@ def _fill(seconds: float) -> None:
                 serves_again = True
         print(json.dumps({"views": views, "refused": refused, "serves_again": serves_again}), flush=True)
         os._exit(0)
-
-
-if __name__ == "__main__":
-    end_with_parent(int(sys.argv[2]))
-    _fill(float(sys.argv[1]))

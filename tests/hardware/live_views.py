@@ -6,18 +6,23 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import subprocess
-import sys
 from pathlib import Path
 
-from .child import end_with_parent
-from .costs import CallTimes
-from .driver import Driver
-from .driver_functions import DriverError
-from .memory_share import most_bytes
-from .step_report import StepFailed, StepReport
-from .timing import now
-from .virtual_memory import GIB, PAGE, create, handles, map_handles, mapped, properties
+from frugal_alloc._gpu_check.child import started
+from frugal_alloc._gpu_check.costs import CallTimes, now
+from frugal_alloc._gpu_check.driver import Driver
+from frugal_alloc._gpu_check.driver_functions import DriverError
+from frugal_alloc._gpu_check.step_report import StepFailed, StepReport
+from frugal_alloc._gpu_check.virtual_memory import (
+    GIB,
+    PAGE,
+    create,
+    handles,
+    map_handles,
+    mapped,
+    most_bytes,
+    properties,
+)
 
 #: NVIDIA's open kernel modules count every view of every process of a node in one table of so many.
 _LIMIT_OF_A_NODE = 0x80000
@@ -128,8 +133,7 @@ def _host(report: StepReport, views: int) -> str:
 
 def _fill_and_exit(report: StepReport) -> None:
     """What is measured is from the process's last word to its end, in which the driver takes everything back."""
-    command = [sys.executable, "-u", "-m", __name__, str(int(report.fills_the_device)), str(int(report.simulated))]
-    with subprocess.Popen([*command, str(os.getpid())], stdout=subprocess.PIPE, text=True) as process:
+    with started(_fill, report.fills_the_device, report.simulated) as process:
         assert process.stdout is not None
         line = process.stdout.readline()
         said = now()
@@ -166,8 +170,3 @@ def _fill(whole_device: bool, simulated: bool) -> None:
         print(json.dumps((count, (now() - began) / 1e9, refused)), flush=True)
         # As a program that is killed would: what is held goes back by the end of the process.
         os._exit(0)
-
-
-if __name__ == "__main__":
-    end_with_parent(int(sys.argv[3]))
-    _fill(sys.argv[1] == "1", sys.argv[2] == "1")

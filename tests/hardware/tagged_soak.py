@@ -7,8 +7,9 @@ import os
 import re
 import sys
 
+from frugal_alloc._gpu_check.step_report import Needs, StepReport
+
 from . import programs
-from .step_report import Needs, StepReport
 
 ALLOCATORS = {"frugal": "frugal_alloc", "native": "native", "expandable": "expandable_segments"}
 #: Of the time: ours is what is tested, the others show that the program itself is right.
@@ -46,7 +47,7 @@ def run(report: StepReport) -> None:
 
 
 def _free_bytes() -> int:
-    from .machine import describe
+    from frugal_alloc._gpu_check.machine import describe
 
     return describe()["free_bytes"]
 
@@ -61,7 +62,7 @@ def _soak(report: StepReport, allocator: str, limit: int, seconds: float) -> str
         environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
     if report.simulated:
         environment["FRUGAL_SIM_ORDER"] = "1"
-    command = [sys.executable, "-m", "frugal_alloc._gpu_check.soak", json.dumps(task)]
+    command = [sys.executable, "-m", "hardware.soak", json.dumps(task)]
     ended = programs.run(command, min(seconds + _AROUND_SECONDS, report.seconds_left()), environment)
     name = ALLOCATORS[allocator]
     if ended.status is None:

@@ -1,4 +1,4 @@
-"""``python -m frugal_alloc._gpu_check facts|tests|speed|all``: what ``run`` in a packed folder starts."""
+"""``python -m hardware facts|tests|speed|all``: what ``run`` in a packed folder starts."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .._arguments import Parser
-from .._messages import on_one_line
-from .._simulation import simulated_gpu
-from . import machine, steps, surroundings, table
-from .results import Results
-from .runner import Interrupted, Runner, interruptible
+from frugal_alloc._arguments import Parser
+from frugal_alloc._gpu_check import machine
+from frugal_alloc._gpu_check.results import Results
+from frugal_alloc._gpu_check.runner import Interrupted, Runner, interruptible
+from frugal_alloc._messages import on_one_line
+from frugal_alloc._simulation import simulated_gpu
+
+from . import conditions, kit, steps, table
 
 PASSED, FAILED, COULD_NOT_RUN = 0, 1, 2
 _PROGRAM = "gpu_check"
@@ -67,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with interruptible():
             return _run(options)
-    except surroundings.CannotRun as error:
+    except machine.CannotRun as error:
         print(f"{_PROGRAM}: {on_one_line(str(error))}", file=sys.stderr)
         return COULD_NOT_RUN
     except OSError as error:
@@ -87,20 +89,23 @@ def _tell(line: str) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    out = surroundings.prepare(Path(options.out or time.strftime("gpu_check-%Y%m%d-%H%M%S")))
-    environment, where = machine.find(surroundings.environment(out), options.simulate)
+    out = machine.prepare(Path(options.out or time.strftime("gpu_check-%Y%m%d-%H%M%S")))
+    environment = machine.environment(out)
+    environment["PYTHONPATH"] += os.pathsep + str(kit.ROOT / "tests")
+    environment, where = machine.find(environment, options.simulate)
+    where["software"]["commit"] = kit.commit()
+    where |= machine.json_of(conditions.__name__, environment)
+    where["is_ours_alone"] = options.alone or conditions.is_nobody_elses(where["others"])
     return _measure(options, out, environment, where)
 
 
 def _measure(options: argparse.Namespace, out: Path, environment: dict[str, str], where: dict[str, Any]) -> int:
-    where["is_ours_alone"] = options.alone or machine.is_nobody_elses(where)
-    asked = {"what": options.what, "minutes": options.minutes}
-    results = Results(where, asked)
+    results = Results(where, {"what": options.what, "minutes": options.minutes})
     _tell(f"on {where['gpu']}{' (simulated)' if where['simulated'] else ''}; results go to {out}")
     parts = steps.parts(options.what)
     full = sum(steps.PARTS[part] for part in parts)
     share = min(1.0, options.minutes * 60 / full) if options.minutes else 1.0
-    runner = Runner(out, environment, results, lambda step: share, _tell)
+    runner = Runner(out, environment, results, _tell, share)
     status = FAILED
     try:
         for part in parts:

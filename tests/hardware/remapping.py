@@ -1,36 +1,30 @@
-"""P1: what remapping costs by the size of handles, behind a kernel, to a kernel, and beside other processes."""
+"""P1: what remapping costs to a kernel, and beside other processes."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import json
-import os
 import statistics
-import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from ctypes import byref, c_uint64
-from typing import Any
 
-from . import kernels
-from .child import end_with_parent
-from .costs import CallTimes
-from .driver import COMPUTE_MODE, MULTIPROCESSORS, Driver
-from .driver_functions import DriverError
-from .memory_share import most_bytes
-from .nvrtc import NvrtcError
-from .step_report import StepFailed, StepReport
-from .timing import Latencies, now, timed
-from .virtual_memory import GIB, MIB, PAGE, access, handles, properties, reserved, segment
+from frugal_alloc._gpu_check import kernels
+from frugal_alloc._gpu_check.child import started
+from frugal_alloc._gpu_check.costs import CallTimes, Latencies, now
+from frugal_alloc._gpu_check.driver import COMPUTE_MODE, MULTIPROCESSORS, Driver
+from frugal_alloc._gpu_check.driver_functions import DriverError
+from frugal_alloc._gpu_check.nvrtc import NvrtcError
+from frugal_alloc._gpu_check.step_report import StepFailed, StepReport
+from frugal_alloc._gpu_check.virtual_memory import GIB, MIB, PAGE, handles, most_bytes, segment
 
-HANDLE_SIZES = tuple(mebibytes * MIB for mebibytes in (4, 8, 16, 32))
-CALLS_BY_THEMSELVES = ("create", "map", "set_access", "unmap", "release")
+from . import kit
+
 PROCESSES = (1, 2, 4, 8)
-_MOST_HANDLES, _REMAPPED = 64, 32
+_REMAPPED = 32
 _SPIN_NANOSECONDS = 200_000_000
-_WAITED_MICROSECONDS = _SPIN_NANOSECONDS / 2000
 _THREADS, _VECTOR = 256, 16
 _BLOCKS_FOR_EACH_MULTIPROCESSOR = 8
 #: What the driver takes for a process, roughly.
@@ -41,71 +35,10 @@ _SECONDS_TOGETHER = 1.0
 def run(report: StepReport) -> None:
     gpu = Driver()
     with gpu.primary_context():
-        with report.part("sizes of handles", DriverError):
-            _sizes(gpu, report)
-        with report.part("calls behind a kernel", DriverError, NvrtcError), kernels.loaded(gpu, "timing") as timing:
-            _behind_a_kernel(gpu, report, timing.kernel("spin", 1, 1, c_uint64(_SPIN_NANOSECONDS)))
         with report.part("a kernel beside remapping", DriverError, NvrtcError):
             _beside_a_kernel(gpu, report)
         with report.part("processes at once", DriverError, StepFailed):
             _processes(gpu, report)
-
-
-# --- By the size of handles.
-
-
-def _sizes(gpu: Driver, report: StepReport) -> None:
-    budget = most_bytes(gpu, report, 4 * GIB)
-    for size in HANDLE_SIZES:
-        times, count = CallTimes(gpu), max(2, min(_MOST_HANDLES, budget // size))
-        for _ in range(report.rounds(20, 2)):
-            with times.handles(count, size) as made:
-                times.map_and_unmap(made, size)
-                for handle in made:
-                    times.map_and_unmap([handle], size)
-        medians = {}
-        for call, of, many, found in times.all():
-            report.detail(call, handle_bytes=of, handles=many, microseconds=found.as_json())
-            medians[call, many] = found.p50 / many
-        for call in ("create", "set_access", "unmap"):
-            for many in (1,) if call == "create" else (1, count):
-                how = f", one call for {many}" if many > 1 else ""
-                report.figure(f"{call} of a handle of {size // MIB} MiB{how}", medians[call, many], "µs")
-
-
-# --- Behind a kernel that has nothing to do with the memory.
-
-
-def _behind_a_kernel(gpu: Driver, report: StepReport, spin: kernels.Kernel) -> None:
-    """One call of each round alone: what waits for the kernel leaves an idle GPU to the calls after it."""
-    with gpu.stream() as stream, reserved(gpu, PAGE) as page:
-        for alone in CALLS_BY_THEMSELVES:
-            found = [_one_behind(gpu, spin, stream, page, alone) for _ in range(report.rounds(3))]
-            report.detail("by itself behind a kernel", call=alone, microseconds=found)
-            said = "waits for it" if max(found) > _WAITED_MICROSECONDS else ""
-            report.figure(f"{alone} by itself behind a kernel of 200 ms", max(found), "µs", said)
-
-
-def _one_behind(gpu: Driver, spin: kernels.Kernel, stream: int, page: int, alone: str) -> float:
-    """A handle's life of calls, of which this one, whose microseconds these are, meets a busy GPU."""
-    handle, asked, allowed, found = c_uint64(), properties(gpu), access(gpu), 0.0
-    calls: dict[str, Callable[[], tuple[Any, ...]]] = {
-        "create": lambda: ("cuMemCreate", byref(handle), PAGE, byref(asked), 0),
-        "map": lambda: ("cuMemMap", page, PAGE, 0, handle.value, 0),
-        "set_access": lambda: ("cuMemSetAccess", page, PAGE, byref(allowed), 1),
-        "unmap": lambda: ("cuMemUnmap", page, PAGE),
-        "release": lambda: ("cuMemRelease", handle.value),
-    }
-    for name, arguments in calls.items():
-        call, *rest = arguments()
-        if name == alone:
-            spin.launch(stream)
-        status, nanoseconds = timed(gpu.function(call), *rest)
-        gpu.check(call, status)
-        if name == alone:
-            found = nanoseconds / 1000
-            gpu.call("cuStreamSynchronize", stream)
-    return found
 
 
 # --- What a kernel sees of it.
@@ -116,7 +49,7 @@ def _beside_a_kernel(gpu: Driver, report: StepReport) -> None:
     grid = gpu.attribute(MULTIPROCESSORS) * _BLOCKS_FOR_EACH_MULTIPROCESSOR
     with contextlib.ExitStack() as stack:
         enter = stack.enter_context
-        timing, placement = enter(kernels.loaded(gpu, "timing")), enter(kernels.loaded(gpu, "placement"))
+        timing, placement = enter(kernels.loaded(gpu, "timing")), enter(kernels.loaded(gpu, "placement", kit.KERNELS))
         source, target, stream = enter(segment(gpu, size)), enter(segment(gpu, size)), enter(gpu.stream())
         made = enter(handles(gpu, _REMAPPED, PAGE))
         gpu.call("cuMemsetD32Async", source, 1, size // 4, stream)
@@ -202,12 +135,10 @@ def _processes(gpu: Driver, report: StepReport) -> None:
 
 def _remap_together(count: int, seconds: float) -> list[dict[str, float]]:
     """Each process's latencies; they begin when all are ready."""
-    command = [sys.executable, "-u", "-m", __name__, str(seconds), str(os.getpid())]
     with contextlib.ExitStack() as stack:
         children = []
         for _ in range(count):
-            pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-            child = stack.enter_context(subprocess.Popen(command, text=True, **pipes))
+            child = stack.enter_context(started(_remap_when_told, seconds))
             stack.callback(child.kill)
             children.append(child)
         if not all(child.stdout.readline() for child in children):
@@ -234,8 +165,3 @@ def _remap_when_told(seconds: float) -> None:
             times.map_and_unmap(made, PAGE)
             found.append(now() - began)
         print(json.dumps(Latencies.of(found).as_json()), flush=True)
-
-
-if __name__ == "__main__":
-    end_with_parent(int(sys.argv[2]))
-    _remap_when_told(float(sys.argv[1]))

@@ -1,6 +1,6 @@
 """A program of random tensors on four streams, each filled with a tag and compared on the device before it is freed.
 
-``python -m frugal_alloc._gpu_check.soak TASK``, TASK and the outcome in JSON. Work is behind the host, so that memory
+``python -m hardware.soak TASK``, TASK and the outcome in JSON. Work is behind the host, so that memory
 is handed on while what used it before is still to run. A byte that is handed on too early, or is seen at two places
 that are not one memory, is part of a tag that does not compare.
 """

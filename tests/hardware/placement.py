@@ -8,13 +8,14 @@ import statistics
 from collections.abc import Iterator
 from ctypes import c_uint, c_uint64
 
-from . import kernels
-from .driver import MULTIPROCESSORS, Driver
-from .driver_functions import DriverError
-from .memory_share import most_bytes
-from .nvrtc import NvrtcError
-from .step_report import StepReport
-from .virtual_memory import GIB, MIB, PAGE, handles, mapped, segment
+from frugal_alloc._gpu_check import kernels
+from frugal_alloc._gpu_check.driver import MULTIPROCESSORS, Driver
+from frugal_alloc._gpu_check.driver_functions import DriverError
+from frugal_alloc._gpu_check.nvrtc import NvrtcError
+from frugal_alloc._gpu_check.step_report import StepReport
+from frugal_alloc._gpu_check.virtual_memory import GIB, MIB, PAGE, handles, mapped, most_bytes, segment
+
+from . import kit
 
 _MOST = 64 * GIB
 _REPEATS = 5
@@ -41,7 +42,7 @@ def run(report: StepReport) -> None:
             report.unknown("placement", f"others use this GPU, and {largest >> 20} MiB are too much of what is left")
             return
         control: dict[str, float] = {}
-        with kernels.loaded(gpu, "placement") as module:
+        with kernels.loaded(gpu, "placement", kit.KERNELS) as module:
             for title, handle_size, shuffled in _PLACES:
                 if report.seconds_left() < 0:
                     report.skip(title, "no time was left for it")

@@ -5,16 +5,15 @@ from __future__ import annotations
 import ctypes
 import json
 import os
-import sys
 import threading
 from ctypes import byref
 
-from .child import answer_of, end_with_parent
-from .driver import INTEGRATED, Driver
-from .driver_functions import AllocationProperties, DriverError
-from .step_report import StepFailed, StepReport
-from .timing import Latencies, now, timed
-from .virtual_memory import GIB, MIB, PAGE, create, properties
+from frugal_alloc._gpu_check.child import answer_of
+from frugal_alloc._gpu_check.costs import Latencies, now, timed
+from frugal_alloc._gpu_check.driver import INTEGRATED, Driver
+from frugal_alloc._gpu_check.driver_functions import AllocationProperties, DriverError
+from frugal_alloc._gpu_check.step_report import StepFailed, StepReport
+from frugal_alloc._gpu_check.virtual_memory import GIB, MIB, PAGE, create, properties
 
 _HANDLE = 64 * MIB
 _FILLED = 0.95
@@ -85,7 +84,7 @@ def _take(
 
 def _reserve_in_process(report: StepReport) -> None:
     """In one of its own: the driver's addresses are the host's, too, which has none left then."""
-    found = answer_of(__name__, report.rounds(_RESERVATIONS, 8))
+    found = answer_of(_reserve, report.rounds(_RESERVATIONS, 8))
     count, ended = found["count"], found["refused"] or "no end was reached"
     report.detail("reservations", **found)
     report.check("reservations", count > 0, f"{count} of {_RESERVATION // GIB} GiB each: {ended}")
@@ -113,8 +112,3 @@ def _reserve(most: int) -> None:
         # What is held goes back by the end of the process.
         os.write(1, json.dumps(said).encode())
         os._exit(0)
-
-
-if __name__ == "__main__":
-    end_with_parent(int(sys.argv[2]))
-    _reserve(int(sys.argv[1]))

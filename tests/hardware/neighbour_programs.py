@@ -1,4 +1,4 @@
-"""Programs of other libraries beside ours: ``python -m frugal_alloc._gpu_check.neighbour_programs NAME``.
+"""Programs of other libraries beside ours: ``python -m hardware.neighbour_programs NAME``.
 
 Each computes in frugal_alloc's memory, or as a control in PyTorch's own, by a library that knows nothing of it, and
 raises if the values are wrong.
@@ -31,9 +31,8 @@ def _imported(name: str) -> Any:
 
 
 def _numbers() -> Any:
-    import torch
-
     import frugal_alloc
+    import torch
 
     ours = os.environ.get(ALLOCATOR) != NATIVE
     if ours:
@@ -52,7 +51,7 @@ def _check(found: Any, expected: Any, what: str) -> None:
 
 
 def triton() -> None:
-    kernels = _imported("frugal_alloc._gpu_check.triton_kernels")
+    kernels = _imported("hardware.triton_kernels")
     numbers = _numbers()
     _check(kernels.doubled(numbers), numbers * 2, "what the Triton kernel wrote")
 
