@@ -92,13 +92,6 @@ def test_range_is_from_the_first_byte_to_the_last():
     assert frugal_alloc.keep_in_place(square[:0])[1] == 0
 
 
-def test_memory_of_native_stays_anyway(older):
-    tensor = older()
-    kept = frugal_alloc.keep_in_place(tensor)
-    frugal_alloc.let_move(tensor)
-    frugal_alloc.let_move(kept)
-
-
 @pytest.mark.parametrize(
     ("what", "why"),
     [

@@ -1,5 +1,6 @@
 """Whose memory a tensor lives in, and that it gets there and back."""
 
+import frugal_alloc
 import pytest
 import torch
 from binding_helpers import MIB, collect, empty, is_ours
@@ -58,6 +59,13 @@ def test_set_moves_an_older_tensor_to_ours(older):
     tensor = older()
     tensor.set_(torch.UntypedStorage(1024, device="cuda"))
     assert is_ours(tensor)
+
+
+def test_older_tensor_is_kept_in_place_without_more_ado(older):
+    tensor = older()
+    kept = frugal_alloc.keep_in_place(tensor)
+    frugal_alloc.let_move(tensor)
+    frugal_alloc.let_move(kept)
 
 
 def test_all_live_storages_have_the_standard_deleter():
