@@ -20,11 +20,7 @@ absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream str
   {
     absl::MutexLock lock(&state_.mutex);
     if (state_.is_plain) [[likely]] {
-      try {
-        return AllocateLocked(requested, stream, annotation, least, sample);
-      } catch (const BrokenInvariant& broken) {
-        return state_.Break(broken);
-      }
+      return Guarded(&DeviceAllocator::AllocateLocked, &Fail, requested, stream, annotation, least, sample);
     }
   }
   return AllocateWatched(requested, stream, annotation, least, sample);
@@ -33,21 +29,14 @@ absl::StatusOr<Allocation> DeviceAllocator::Allocate(Bytes requested, Stream str
 absl::StatusOr<Allocation> DeviceAllocator::AllocateWatched(Bytes requested, Stream stream, void* annotation,
                                                             Bytes least, Sample sample) {
   ObserverQueue::Call call(state_.observers);
-  absl::StatusOr<Allocation> made = [&]() -> absl::StatusOr<Allocation> {
-    absl::MutexLock lock(&state_.mutex);
-    if (!state_.health.ok()) return state_.health;
-    try {
-      return AllocateLocked(requested, stream, annotation, least, sample);
-    } catch (const BrokenInvariant& broken) {
-      return state_.Break(broken);
-    }
-  }();
+  absl::StatusOr<Allocation> made =
+      WithLock(&DeviceAllocator::AllocateLocked, &Fail, requested, stream, annotation, least, sample);
   try {
     call.Finish();
   } catch (...) {
     // Its caller gets the exception, and no block.
     const ObserverQueue::Call undo(state_.observers);
-    if (made.ok()) static_cast<void>(FreeUntold(made->address));
+    if (made.ok()) static_cast<void>(WithLock(&DeviceAllocator::FreeLocked, &FreeNothing, made->address));
     throw;
   }
   return made;
@@ -101,35 +90,18 @@ absl::StatusOr<Block*> DeviceAllocator::TakeOnMiss(Arena& arena, Bytes size, Byt
 absl::StatusOr<Bytes> DeviceAllocator::Free(Address address) {
   {
     absl::MutexLock lock(&state_.mutex);
-    if (state_.is_plain) [[likely]] {
-      try {
-        return FreeLocked(address);
-      } catch (const BrokenInvariant& broken) {
-        static_cast<void>(state_.Break(broken));
-        return Bytes(0);
-      }
-    }
+    if (state_.is_plain) [[likely]]
+      return Guarded(&DeviceAllocator::FreeLocked, &FreeNothing, address);
   }
   return FreeWatched(address);
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::FreeWatched(Address address) {
   ObserverQueue::Call call(state_.observers);
-  absl::StatusOr<Bytes> freed = FreeUntold(address);
+  // What is broken keeps its blocks.
+  absl::StatusOr<Bytes> freed = WithLock(&DeviceAllocator::FreeLocked, &FreeNothing, address);
   call.Finish();
   return freed;
-}
-
-absl::StatusOr<Bytes> DeviceAllocator::FreeUntold(Address address) {
-  absl::MutexLock lock(&state_.mutex);
-  // What is broken keeps its blocks.
-  if (!state_.health.ok()) return Bytes(0);
-  try {
-    return FreeLocked(address);
-  } catch (const BrokenInvariant& broken) {
-    static_cast<void>(state_.Break(broken));
-    return Bytes(0);
-  }
 }
 
 ABSL_ATTRIBUTE_ALWAYS_INLINE
@@ -151,27 +123,26 @@ inline absl::StatusOr<Bytes> DeviceAllocator::FreeLocked(Address address) {
 }
 
 absl::Status DeviceAllocator::RecordStream(Address address, Stream stream) {
-  absl::MutexLock lock(&state_.mutex);
-  if (!state_.health.ok()) return absl::OkStatus();
-  const Block* const found = state_.allocated.Find(address);
-  if (found == nullptr) return NotOurs(address);
-  if (stream == OwnerStream(*found)) return absl::OkStatus();
-  try {
-    state_.clocks.Name(stream);
-  } catch (const BrokenInvariant& broken) {
-    static_cast<void>(state_.Break(broken));
-    return absl::OkStatus();
-  }
-  // Others went on while the device was asked.
-  Block* const block = state_.allocated.Find(address);
+  return WithLock(&DeviceAllocator::RecordStreamLocked, &DoNothing, address, stream);
+}
+
+absl::Status DeviceAllocator::RecordStreamLocked(Address address, Stream stream) {
+  const Block* const block = state_.allocated.Find(address);
   if (block == nullptr) return NotOurs(address);
-  AddStream(block, stream);
+  if (stream == OwnerStream(*block)) return absl::OkStatus();
+  state_.clocks.Name(stream);
+  // Others went on while the device was asked.
+  Block* const still = state_.allocated.Find(address);
+  if (still == nullptr) return NotOurs(address);
+  AddStream(still, stream);
   return absl::OkStatus();
 }
 
 absl::Status DeviceAllocator::RecordKnownStreams(Address address) {
-  absl::MutexLock lock(&state_.mutex);
-  if (!state_.health.ok()) return absl::OkStatus();
+  return WithLock(&DeviceAllocator::RecordKnownStreamsLocked, &DoNothing, address);
+}
+
+absl::Status DeviceAllocator::RecordKnownStreamsLocked(Address address) {
   Block* block = state_.allocated.Find(address);
   if (block == nullptr) return NotOurs(address);
   state_.clocks.ForEachLasting([&](Stream stream) ABSL_NO_THREAD_SAFETY_ANALYSIS { AddStream(block, stream); });
@@ -215,19 +186,15 @@ absl::Status DeviceAllocator::TrimOnce(Bytes enough) {
   return status;
 }
 
-absl::Status DeviceAllocator::MarkUse() {
-  absl::MutexLock lock(&state_.mutex);
-  if (!state_.health.ok()) return state_.health;
-  try {
-    const int64_t failures = state_.ledger.statistics().num_driver_failures;
-    state_.use_marks.SetSlowAside(state_.clocks);
+absl::Status DeviceAllocator::MarkUse() { return WithLock(&DeviceAllocator::MarkUseLocked, &Fail); }
+
+absl::Status DeviceAllocator::MarkUseLocked() {
+  const int64_t failures = state_.ledger.statistics().num_driver_failures;
+  state_.use_marks.SetSlowAside(state_.clocks);
+  state_.use_marks.MoveToNow(state_.arenas, state_.clocks);
+  if (state_.ledger.statistics().num_driver_failures > failures)
     state_.use_marks.MoveToNow(state_.arenas, state_.clocks);
-    if (state_.ledger.statistics().num_driver_failures > failures)
-      state_.use_marks.MoveToNow(state_.arenas, state_.clocks);
-    return absl::OkStatus();
-  } catch (const BrokenInvariant& broken) {
-    return state_.Break(broken);
-  }
+  return absl::OkStatus();
 }
 
 absl::StatusOr<Bytes> DeviceAllocator::ReturnIdle(Bytes enough) {

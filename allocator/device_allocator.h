@@ -6,6 +6,7 @@
 #ifndef FRUGAL_ALLOCATOR_DEVICE_ALLOCATOR_H_
 #define FRUGAL_ALLOCATOR_DEVICE_ALLOCATOR_H_
 
+#include "absl/base/attributes.h"
 #include "absl/base/thread_annotations.h"
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
@@ -93,6 +94,9 @@ class DeviceAllocator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
   absl::Status TrimOnce(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::Status ReturnIdleOnce(Bytes enough) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  absl::Status RecordStreamLocked(Address address, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  absl::Status RecordKnownStreamsLocked(Address address) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
+  absl::Status MarkUseLocked() ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   absl::Status KeepInPlaceLocked(Address start, Bytes size, bool keep)
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.growth_mutex, state_.mutex);
 
@@ -100,7 +104,6 @@ class DeviceAllocator {
   absl::StatusOr<Allocation> AllocateWatched(Bytes requested, Stream stream, void* annotation, Bytes least,
                                              Sample sample);
   absl::StatusOr<Bytes> FreeWatched(Address address);
-  absl::StatusOr<Bytes> FreeUntold(Address address);
 
   // A free block of at least `size`, taken out of the arena after a miss. Waits until nobody else changes what is
   // mapped, for which it lets go of the lock.
@@ -108,20 +111,37 @@ class DeviceAllocator {
       ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
   // As RecordStream.
   void AddStream(Block* block, Stream stream) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex);
-  // `call(arguments...)` of this object with both locks, unless an invariant does not hold, or turns out not to.
-  template <typename Result, typename... Arguments>
-  Result WithBothLocks(Result (DeviceAllocator::*call)(Arguments...), Arguments... arguments)
+  // What is returned once an invariant does not hold, `health` being why.
+  static absl::Status Fail(const absl::Status& health) { return health; }
+  static absl::StatusOr<Bytes> FreeNothing(const absl::Status& /*health*/) { return Bytes(0); }
+  static absl::Status DoNothing(const absl::Status& /*health*/) { return absl::OkStatus(); }
+
+  // `call(arguments...)` of this object. If an invariant turns out not to hold, `otherwise(health)`.
+  template <typename Result, typename Otherwise, typename... Parameters, typename... Arguments>
+  ABSL_ATTRIBUTE_ALWAYS_INLINE Result Guarded(Result (DeviceAllocator::*call)(Parameters...), Otherwise otherwise,
+                                              Arguments... arguments) ABSL_EXCLUSIVE_LOCKS_REQUIRED(state_.mutex) {
+    try {
+      return (this->*call)(arguments...);
+    } catch (const BrokenInvariant& broken) {
+      return otherwise(state_.Break(broken));
+    }
+  }
+  // The same with the lock; at once `otherwise(health)` if an invariant does not hold.
+  template <typename Result, typename Otherwise, typename... Parameters, typename... Arguments>
+  Result WithLock(Result (DeviceAllocator::*call)(Parameters...), Otherwise otherwise, Arguments... arguments)
+      ABSL_LOCKS_EXCLUDED(state_.mutex) {
+    absl::MutexLock lock(&state_.mutex);
+    if (!state_.health.ok()) return otherwise(state_.health);
+    return Guarded(call, otherwise, arguments...);
+  }
+  // The same with both locks; `otherwise` is Fail.
+  template <typename Result, typename... Parameters, typename... Arguments>
+  Result WithBothLocks(Result (DeviceAllocator::*call)(Parameters...), Arguments... arguments)
       ABSL_LOCKS_EXCLUDED(state_.growth_mutex, state_.mutex) {
     ObserverQueue::Call watched(state_.observers);
     Result result = [&]() -> Result {
       absl::MutexLock growth(&state_.growth_mutex);
-      absl::MutexLock lock(&state_.mutex);
-      if (!state_.health.ok()) return state_.health;
-      try {
-        return (this->*call)(arguments...);
-      } catch (const BrokenInvariant& broken) {
-        return state_.Break(broken);
-      }
+      return WithLock(call, &Fail, arguments...);
     }();
     watched.Finish();
     return result;

@@ -82,13 +82,14 @@ void GuestReturns::SendPassed(Extent& extent, Address start, Address end) {
   FillAll(homes);
 }
 
-void GuestReturns::Recall(const Arena& arena, WaitPolicy wait_policy, StreamQuestions& questions) {
-  const Stream stream = arena.clock().stream();
+void GuestReturns::Recall(Attempt& attempt) {
+  StreamQuestions& questions = attempt.questions;
+  const Stream stream = attempt.arena.clock().stream();
   const auto goes = [&](const Block& free, const Handle& guest) {
     StreamClock& host = free.extent->arena().clock();
     const StreamClock::Tick last_use = host.Expand(free.last_use);
     if (questions.HasPassed(host, last_use)) return true;
-    return wait_policy >= WaitPolicy::kThroughStreamWaits && HomeStream(guest) == stream &&
+    return attempt.wait_policy >= WaitPolicy::kThroughStreamWaits && HomeStream(guest) == stream &&
            questions.IsBehind(stream, host, last_use);
   };
   do {

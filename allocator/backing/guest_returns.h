@@ -8,9 +8,8 @@
 #include "absl/container/btree_map.h"
 #include "absl/functional/function_ref.h"
 #include "absl/status/status.h"
-#include "allocator/backing/backing.h"
+#include "allocator/backing/attempt.h"
 #include "allocator/blocks/arena_set.h"
-#include "allocator/blocks/stream_questions.h"
 #include "allocator/stitching/handle_table.h"
 #include "allocator/stitching/offers.h"
 
@@ -29,9 +28,9 @@ class GuestReturns {
   // Guests moved into the run; some of it may have stayed free.
   void MovedInto(const PageRun& run) { Await(run); }
 
-  // Sends home all guests whose host's stream has passed by now. Where `wait_policy` allows stream waits, the
-  // stream of `arena` waits for those whose home is with it. Asks the device.
-  void Recall(const Arena& arena, WaitPolicy wait_policy, StreamQuestions& questions);
+  // Sends home all guests whose host's stream has passed by now. Where its wait policy allows stream waits, the
+  // attempt's stream waits for those whose home is with it. Asks the device.
+  void Recall(Attempt& attempt);
 
   // Every guest that is free lies in a run that is known to be waiting.
   void CheckInvariants() const;

@@ -61,103 +61,107 @@ MovableBacking::~MovableBacking() {
 
 absl::Status MovableBacking::Extend(Arena& arena, Bytes size, WaitPolicy wait_policy) {
   if (absl::Status fits = CheckDeviceHolds(size); !fits.ok()) return fits;
-  absl::Status status = ExtendWithin(arena, size, wait_policy);
+  absl::Status status = Serve({arena, size, wait_policy, StreamQuestions(clocks_, ledger_)});
   // The arena's stream is being captured, so it can wait for nobody.
-  if (absl::IsUnavailable(status)) status = ExtendWithin(arena, size, WaitPolicy::kPassed);
+  if (absl::IsUnavailable(status)) {
+    status = Serve({arena, size, WaitPolicy::kPassed, StreamQuestions(clocks_, ledger_)});
+  }
   return absl::IsAlreadyExists(status) ? absl::OkStatus() : status;
 }
 
-absl::Status MovableBacking::ExtendWithin(Arena& arena, Bytes size, WaitPolicy wait_policy) {
-  Growth growth{arena, size, wait_policy, StreamQuestions(clocks_, ledger_)};
-  if (remaps_) guests_.Recall(arena, wait_policy, growth.questions);
+absl::Status MovableBacking::Serve(Attempt attempt) {
+  if (remaps_) guests_.Recall(attempt);
   views_.Keep();
-  absl::StatusOr<StitchPlan> plan = PlanAgain(growth);
-  if (plan.ok()) return Commit(growth, *plan);
-  if (!absl::IsNotFound(plan.status())) return plan.status();
+  absl::Status status = PlanAgain(attempt);
+  if (status.ok()) return Commit(attempt);
+  if (!absl::IsNotFound(status)) return status;
   // Before anything is planned, since others go on meanwhile.
-  const absl::StatusOr<MemoryInfo> device = memory_limit_.Ask();
-  plan = ChoosePlan(growth, device);
-  if (!plan.ok()) return plan.status();
-  absl::Status status = Commit(growth, *plan);
-  if (remaps_ && !status.ok() && plan->donations.empty()) {
+  attempt.device = memory_limit_.Ask();
+  status = ChoosePlan(attempt);
+  if (!status.ok()) return status;
+  status = Commit(attempt);
+  if (remaps_ && !status.ok() && attempt.plan.donations.empty()) {
     // What new memory is refused, for whatever reason, free memory may still serve.
     ledger_.failures().Absorb(status);
-    plan = PlanRemapping(growth, {Pages(1), true}, memory_limit_.Ask());
-    status = plan.ok() ? Commit(growth, *plan) : plan.status();
+    attempt.device = memory_limit_.Ask();
+    attempt.largest_new = Pages(1);
+    attempt.saves_pages = true;
+    status = PlanRemapping(attempt);
+    if (status.ok()) status = Commit(attempt);
   }
   return status;
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::PlanAgain(Growth& growth) {
+absl::Status MovableBacking::PlanAgain(Attempt& attempt) {
   std::optional<StitchPlan> plan;
-  do {
-    if (HasRoom(growth)) return AlreadyThere();
+  const bool has_room = attempt.questions.Choose([&] {
+    if (attempt.HasRoom()) return true;
     if (remaps_ && options_.past_stitches > 0) {
-      plan = PlanStitchAgain(growth.arena, growth.size, OffersFor(growth));
+      plan = PlanStitchAgain(attempt.arena, attempt.size, OffersFor(attempt));
     }
-  } while (growth.questions.Ask());
+    return false;
+  });
+  if (has_room) return AlreadyThere();
   if (!plan.has_value()) return absl::NotFoundError("not as before");
-  return *std::move(plan);
+  attempt.plan = *std::move(plan);
+  return absl::OkStatus();
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::ChoosePlan(Growth& growth, const absl::StatusOr<MemoryInfo>& device) {
-  if (!remaps_) return PlanInPlace(growth, device);
-  ledger_.failures().Absorb(device.status());
-  if (!device.ok()) return PlanRemapping(growth, {Pages(1), true}, device);
-  const Bytes left = memory_limit_.Left(*device);
-  const NewMemory memory{LargestPiece(growth.size, left), /*is_short=*/left < handles_.held().bytes()};
+absl::Status MovableBacking::ChoosePlan(Attempt& attempt) {
+  if (!remaps_) return PlanInPlace(attempt);
+  ledger_.failures().Absorb(attempt.device.status());
+  if (!attempt.device.ok()) return PlanRemapping(attempt);
+  const Bytes left = memory_limit_.Left(*attempt.device);
+  attempt.largest_new = LargestPiece(attempt.size, left);
+  attempt.saves_pages = left < handles_.held().bytes();
   // Any growth takes a page at least.
-  if (IsWorthGrowing(kPageSize, growth.size, left)) {
-    absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, growth, /*remaps=*/false, memory);
-    if (!plan.ok()) return plan;
-    if (IsWorthGrowing(plan->to_create.bytes(), growth.size, left)) {
-      absl::Status allowed = Allow(*plan, growth.wait_policy, device);
+  if (IsWorthGrowing(kPageSize, attempt.size, left)) {
+    absl::Status status = Plan(&PlanStitch, attempt, /*remaps=*/false);
+    if (!status.ok()) return status;
+    if (IsWorthGrowing(attempt.plan.to_create.bytes(), attempt.size, left)) {
+      status = Allow(attempt);
       // Others may have taken of the limit meanwhile.
-      if (allowed.ok()) return plan;
-      if (!absl::IsResourceExhausted(allowed)) return allowed;
+      if (!absl::IsResourceExhausted(status)) return status;
     }
   }
-  return PlanRemapping(growth, memory, device);
+  return PlanRemapping(attempt);
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::PlanRemapping(Growth& growth, NewMemory memory,
-                                                         const absl::StatusOr<MemoryInfo>& device) {
-  absl::StatusOr<StitchPlan> plan = PlanWithOffers(growth, memory, device);
-  if (!absl::IsResourceExhausted(plan.status()) || handles_.spares().empty()) return plan;
+absl::Status MovableBacking::PlanRemapping(Attempt& attempt) {
+  absl::Status status = PlanWithOffers(attempt);
+  if (!absl::IsResourceExhausted(status) || handles_.spares().empty()) return status;
   // A spare of another size stands for none of the pieces, but keeps memory that they could be made of.
   ledger_.failures().Absorb(returns_.ReturnSpares().status());
-  return PlanWithOffers(growth, memory, memory_limit_.Ask());
+  attempt.device = memory_limit_.Ask();
+  return PlanWithOffers(attempt);
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::PlanWithOffers(Growth& growth, NewMemory memory,
-                                                          const absl::StatusOr<MemoryInfo>& device) {
-  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, growth, /*remaps=*/true, memory);
-  if (!plan.ok()) return plan;
-  absl::Status allowed = Allow(*plan, growth.wait_policy, device);
-  if (absl::IsResourceExhausted(allowed) && plan->to_create + growth.on_offer > PagesCovering(growth.size)) {
+absl::Status MovableBacking::PlanWithOffers(Attempt& attempt) {
+  absl::Status status = Plan(&PlanStitch, attempt, /*remaps=*/true);
+  if (!status.ok()) return status;
+  status = Allow(attempt);
+  if (absl::IsResourceExhausted(status) && attempt.plan.to_create + attempt.on_offer > PagesCovering(attempt.size)) {
     // The place joins free memory, whose pages it cannot take as well. One apart can take all.
-    plan = Plan(&PlanStitchApart, growth, /*remaps=*/true, memory);
-    allowed = plan.ok() ? Allow(*plan, growth.wait_policy, device) : plan.status();
+    status = Plan(&PlanStitchApart, attempt, /*remaps=*/true);
+    if (status.ok()) status = Allow(attempt);
   }
-  if (!allowed.ok()) return allowed;
-  return plan;
+  return status;
 }
 
-absl::StatusOr<StitchPlan> MovableBacking::PlanInPlace(Growth& growth, const absl::StatusOr<MemoryInfo>& device) {
-  absl::StatusOr<StitchPlan> plan = Plan(&PlanStitch, growth, /*remaps=*/false);
-  if (!plan.ok()) return plan;
-  absl::Status allowed = Allow(*plan, growth.wait_policy, device);
-  if (absl::IsResourceExhausted(allowed) && growth.wait_policy == WaitPolicy::kWithHostWaits) {
+absl::Status MovableBacking::PlanInPlace(Attempt& attempt) {
+  absl::Status status = Plan(&PlanStitch, attempt, /*remaps=*/false);
+  if (!status.ok()) return status;
+  status = Allow(attempt);
+  if (absl::IsResourceExhausted(status) && attempt.wait_policy == WaitPolicy::kWithHostWaits) {
     // As with PyTorch's own allocator: what is free elsewhere goes back to the device before memory is out.
-    absl::StatusOr<Bytes> returned = returns_.ReturnFree(plan->to_create.bytes());
-    if (!returned.ok()) return returned.status();
-    const absl::StatusOr<MemoryInfo> now = memory_limit_.Ask();
+    status = returns_.ReturnFree(attempt.plan.to_create.bytes()).status();
+    if (!status.ok()) return status;
+    attempt.device = memory_limit_.Ask();
     // Pages beside the place may be among those that went.
-    plan = Plan(&PlanStitch, growth, /*remaps=*/false);
-    allowed = plan.ok() ? Allow(*plan, growth.wait_policy, now) : plan.status();
+    status = Plan(&PlanStitch, attempt, /*remaps=*/false);
+    if (status.ok()) status = Allow(attempt);
   }
-  if (!allowed.ok()) return allowed;
-  return plan;
+  return status;
 }
 
 Pages MovableBacking::LargestPiece(Bytes size, Bytes left) const {
@@ -183,14 +187,14 @@ absl::Status MovableBacking::CheckDeviceHolds(Bytes size) {
   return size <= *total ? absl::OkStatus() : absl::ResourceExhaustedError("larger than the device");
 }
 
-absl::Status MovableBacking::Allow(StitchPlan& plan, WaitPolicy wait_policy, const absl::StatusOr<MemoryInfo>& device) {
-  const Pages more = handles_.LackingFor(plan.pieces);
+absl::Status MovableBacking::Allow(Attempt& attempt) {
+  const Pages more = handles_.LackingFor(attempt.plan.pieces);
   if (more == Pages(0)) return absl::OkStatus();
-  if (!device.ok()) return device.status();
-  const Bytes left = wait_policy >= WaitPolicy::kIntoReserve ? Bytes(0) : memory_limit_.reserve();
-  absl::StatusOr<Reservation> promised = memory_limit_.Reserve(*device, more.bytes(), left);
+  if (!attempt.device.ok()) return attempt.device.status();
+  const Bytes left = attempt.wait_policy >= WaitPolicy::kIntoReserve ? Bytes(0) : memory_limit_.reserve();
+  absl::StatusOr<Reservation> promised = memory_limit_.Reserve(*attempt.device, more.bytes(), left);
   if (!promised.ok()) return promised.status();
-  plan.promised = *std::move(promised);
+  attempt.plan.promised = *std::move(promised);
   return absl::OkStatus();
 }
 
@@ -213,66 +217,62 @@ absl::StatusOr<Extent*> MovableBacking::AddExtent(Arena& arena, Bytes size) {
   return &extent;
 }
 
-Offers MovableBacking::OffersFor(Growth& growth) {
-  return Offers(arenas_.all(), [&growth](const Block& block) { return MayTake(growth, block); });
+Offers MovableBacking::OffersFor(Attempt& attempt) {
+  return Offers(arenas_.all(), [&attempt](const Block& block) { return attempt.MayTake(block); });
 }
 
-bool MovableBacking::MayTake(Growth& growth, const Block& block) {
-  StreamClock& owner = block.extent->arena().clock();
-  if (&owner == &growth.arena.clock()) return true;
-  const StreamClock::Tick last_use = owner.Expand(block.last_use);
-  // Work of a stream that is being captured, or whose events fail, cannot be waited for.
-  return growth.wait_policy >= WaitPolicy::kThroughStreamWaits && !owner.fails()
-             ? growth.questions.IsEnded(owner, last_use)
-             : growth.questions.HasPassed(owner, last_use);
-}
-
-absl::StatusOr<StitchPlan> MovableBacking::Plan(Planner* planner, Growth& growth, bool remaps, NewMemory memory) {
-  const auto may_unmap = [&growth](PageRef page) { return PageReturns::HasLeft(page, growth.questions); };
+absl::Status MovableBacking::Plan(Planner* planner, Attempt& attempt, bool remaps) {
+  StreamQuestions& questions = attempt.questions;
+  const auto may_unmap = [&questions](PageRef page) { return PageReturns::HasLeft(page, questions); };
   bool asked_again = false;
   for (bool made_places = false;;) {
     // Others may have gone on since the last look, and a plan for what is there already would fill nothing.
-    if (HasRoom(growth)) return AlreadyThere();
-    const Offers offers = remaps ? OffersFor(growth) : Offers();
-    const StitchRequest request{growth.size, offers, memory.largest, memory.is_short, costs_, options_, may_unmap};
-    std::optional<StitchPlan> plan = planner(growth.arena, request);
-    if (growth.questions.Ask()) continue;
-    growth.on_offer = offers.pages();
-    if (plan.has_value()) return *std::move(plan);
+    if (attempt.HasRoom()) return AlreadyThere();
+    const Offers offers = remaps ? OffersFor(attempt) : Offers();
+    const StitchRequest request{attempt.size, offers,   attempt.largest_new, attempt.saves_pages, costs_,
+                                options_,     may_unmap};
+    std::optional<StitchPlan> plan = planner(attempt.arena, request);
+    if (questions.Ask()) continue;
+    attempt.on_offer = offers.pages();
+    if (plan.has_value()) {
+      attempt.plan = *std::move(plan);
+      return absl::OkStatus();
+    }
     // A range is for good, and what was asked a moment ago may have passed.
-    if (!asked_again && growth.questions.Forget()) {
+    if (!asked_again && questions.Forget()) {
       asked_again = true;
       continue;
     }
-    made_places = !made_places && views_.MakePlaces(growth.arena);
+    made_places = !made_places && views_.MakePlaces(attempt.arena);
     if (made_places) {
-      growth.questions.Forget();
+      questions.Forget();
     } else {
-      absl::Status added = AddExtent(growth.arena, RoomApart(request)).status();
+      absl::Status added = AddExtent(attempt.arena, RoomApart(request)).status();
       if (!added.ok()) return added;
     }
   }
 }
 
-absl::Status MovableBacking::Commit(Growth& growth, StitchPlan& plan) {
-  const LastUses last_uses = LastUsesOfDonors(growth.arena, plan);
-  StitchClaims claims(growth.arena, plan);
-  absl::Status status = OrderAfterDonors(growth.arena, last_uses, growth.wait_policy);
-  if (status.ok()) status = MakeTarget(growth.arena, plan);
+absl::Status MovableBacking::Commit(Attempt& attempt) {
+  StitchPlan& plan = attempt.plan;
+  const std::vector<Attempt::LastUse> last_uses = attempt.LastUsesOfDonors();
+  StitchClaims claims(attempt.arena, plan);
+  absl::Status status = OrderAfter(last_uses, attempt);
+  if (status.ok()) status = MakeTarget(attempt);
   if (!status.ok()) {
     claims.Undo();
     plan.promised.Cancel();
     return absl::IsAborted(status) ? MakeRoomForMappings(status) : status;
   }
-  growth.arena.past_stitches().Add(plan.size, plan.target);
-  EnterStitch(growth.arena, plan, claims);
+  attempt.arena.past_stitches().Add(plan.size, plan.target);
+  EnterStitch(attempt, claims);
   return absl::OkStatus();
 }
 
-absl::Status MovableBacking::MakeTarget(const Arena& arena, StitchPlan& plan) {
-  absl::StatusOr<std::vector<Handle*>> created = Create(arena, plan);
+absl::Status MovableBacking::MakeTarget(Attempt& attempt) {
+  absl::StatusOr<std::vector<Handle*>> created = Create(attempt);
   if (!created.ok()) return created.status();
-  absl::Status status = MapTarget(plan);
+  absl::Status status = MapTarget(attempt.plan);
   if (status.ok()) return status;
   for (Handle* handle : *created) status.Update(handles_.Release(handle));
   return status;
@@ -283,41 +283,26 @@ absl::Status MovableBacking::MakeRoomForMappings(const absl::Status& failure) {
   return absl::InternalError(failure.message());
 }
 
-MovableBacking::LastUses MovableBacking::LastUsesOfDonors(const Arena& arena, const StitchPlan& plan) {
-  LastUses last_uses;
-  for (const Donation& donation : plan.donations) {
-    StreamClock& donor = donation.run.extent->arena().clock();
-    if (&donor == &arena.clock()) continue;
-    const StreamClock::Tick last_use = donor.Expand(donation.block->last_use);
-    const auto known =
-        std::find_if(last_uses.begin(), last_uses.end(), [&](const auto& use) { return use.first == &donor; });
-    if (known == last_uses.end()) {
-      last_uses.emplace_back(&donor, last_use);
-    } else {
-      known->second = std::max(known->second, last_use);
-    }
-  }
-  return last_uses;
-}
-
-absl::Status MovableBacking::OrderAfterDonors(const Arena& arena, const LastUses& last_uses, WaitPolicy wait_policy) {
+absl::Status MovableBacking::OrderAfter(absl::Span<const Attempt::LastUse> last_uses, const Attempt& attempt) {
   for (const auto& [donor, last_use] : last_uses) {
     absl::StatusOr<bool> passed = donor->HasPassed(last_use);
     if (!passed.ok()) return passed.status();
     if (*passed) continue;
-    absl::Status status = donor->MakeWait(arena.clock().stream(), last_use);
+    absl::Status status = donor->MakeWait(attempt.arena.clock().stream(), last_use);
     if (status.ok()) ++ledger_.statistics().num_stream_waits;
-    if (absl::IsUnavailable(status) && wait_policy == WaitPolicy::kWithHostWaits) status = donor->Synchronize(last_use);
+    if (absl::IsUnavailable(status) && attempt.wait_policy == WaitPolicy::kWithHostWaits) {
+      status = donor->Synchronize(last_use);
+    }
     if (!status.ok()) return status;
   }
   return absl::OkStatus();
 }
 
-absl::StatusOr<std::vector<Handle*>> MovableBacking::Create(const Arena& arena, StitchPlan& plan) {
+absl::StatusOr<std::vector<Handle*>> MovableBacking::Create(Attempt& attempt) {
   std::vector<Handle*> created;
-  for (Piece& piece : plan.pieces) {
+  for (Piece& piece : attempt.plan.pieces) {
     if (piece.handle != nullptr) continue;
-    absl::StatusOr<Handle*> handle = handles_.Create(piece.pages, arena.group(), plan.promised);
+    absl::StatusOr<Handle*> handle = handles_.Create(piece.pages, attempt.arena.group(), attempt.plan.promised);
     if (!handle.ok()) {
       absl::Status status = handle.status();
       for (Handle* one : created) status.Update(handles_.Release(one));
@@ -368,8 +353,10 @@ absl::Status MovableBacking::MapPieces(absl::Span<const Piece> pieces, PageRun r
   return status;
 }
 
-void MovableBacking::EnterStitch(Arena& arena, const StitchPlan& plan, StitchClaims& claims) {
-  const bool settles = Settles(arena, plan);
+void MovableBacking::EnterStitch(Attempt& attempt, StitchClaims& claims) {
+  const StitchPlan& plan = attempt.plan;
+  // Small blocks come and go too often for their pages to follow.
+  const bool settles = options_.homes == 0 || plan.to_create > Pages(0) || attempt.arena.group() == SizeGroup::kSmall;
   int64_t page = plan.target.first;
   for (const Piece& piece : plan.pieces) {
     Handle* handle = piece.handle;
@@ -378,7 +365,7 @@ void MovableBacking::EnterStitch(Arena& arena, const StitchPlan& plan, StitchCla
     page += piece.pages;
   }
   claims.Vacate();
-  arena.Fill(plan.target);
+  attempt.arena.Fill(plan.target);
   if (plan.donations.empty()) return;
   if (!settles) guests_.MovedInto(plan.target);
   ++ledger_.statistics().num_stitches;

@@ -5,12 +5,13 @@
 #define FRUGAL_ALLOCATOR_BACKING_MOVABLE_BACKING_H_
 
 #include <algorithm>
-#include <utility>
+#include <optional>
 #include <vector>
 
 #include "absl/status/status.h"
 #include "absl/status/statusor.h"
 #include "absl/types/span.h"
+#include "allocator/backing/attempt.h"
 #include "allocator/backing/backing.h"
 #include "allocator/backing/guest_returns.h"
 #include "allocator/backing/memory_limit.h"
@@ -63,36 +64,21 @@ class MovableBacking : public Backing {
   void CheckInvariants() const override;
 
  private:
-  // A miss that is being served.
-  struct Growth {
-    Arena& arena;
-    Bytes size;  // of the free block that it is to have
-    WaitPolicy wait_policy;
-    StreamQuestions questions;
-    Pages on_offer = {};  // to the latest plan
-  };
-  static bool HasRoom(const Growth& growth) { return growth.arena.free_blocks().BestFit(growth.size) != nullptr; }
-
   // kUnavailable: the arena's stream would have to wait for another, and is being captured.
-  absl::Status ExtendWithin(Arena& arena, Bytes size, WaitPolicy wait_policy);
+  absl::Status Serve(Attempt attempt);
 
-  // What may be taken from the device for a request.
-  struct NewMemory {
-    Pages largest;  // handle
-    bool is_short;  // less is left to take than is held: pages are saved, whatever that costs the driver
-  };
+  // The next five make the attempt's plan; nothing has changed for it yet. kAlreadyExists: there is room. The last four
+  // have it allowed. kResourceExhausted: not within the wait policy.
 
-  // What the arena gets, planned and allowed; nothing has changed for it yet. kResourceExhausted: not within the wait
-  // policy. kAlreadyExists: there is a block that is large enough, since guests went home or others made room. `device`
-  // is what the device has; where asking failed, what takes no new memory is still allowed.
-  absl::StatusOr<StitchPlan> ChoosePlan(Growth& growth, const absl::StatusOr<MemoryInfo>& device);
-  // What takes no driver call. kNotFound: there is nothing of the kind. kAlreadyExists: as above.
-  absl::StatusOr<StitchPlan> PlanAgain(Growth& growth);
-  // Free handles from anywhere, and new ones, as `memory` says, for what is lacking.
-  absl::StatusOr<StitchPlan> PlanRemapping(Growth& growth, NewMemory memory, const absl::StatusOr<MemoryInfo>& device);
-  absl::StatusOr<StitchPlan> PlanWithOffers(Growth& growth, NewMemory memory, const absl::StatusOr<MemoryInfo>& device);
+  // What takes no driver call. kNotFound: there is nothing of the kind.
+  absl::Status PlanAgain(Attempt& attempt);
+  // Any other plan.
+  absl::Status ChoosePlan(Attempt& attempt);
+  // Free handles from anywhere, and new ones for what is lacking.
+  absl::Status PlanRemapping(Attempt& attempt);
+  absl::Status PlanWithOffers(Attempt& attempt);
   // New memory alone, where nothing may move.
-  absl::StatusOr<StitchPlan> PlanInPlace(Growth& growth, const absl::StatusOr<MemoryInfo>& device);
+  absl::Status PlanInPlace(Attempt& attempt);
 
   // Of the new handles for a request of `size`, with so much left to take.
   Pages LargestPiece(Bytes size, Bytes left) const;
@@ -103,40 +89,32 @@ class MovableBacking : public Backing {
 
   absl::StatusOr<Extent*> AddExtent(Arena& arena, Bytes size);
   // The memory that may be taken now.
-  Offers OffersFor(Growth& growth);
-  static bool MayTake(Growth& growth, const Block& block);
+  Offers OffersFor(Attempt& attempt);
   // PlanStitch, or PlanStitchApart: where no page was mapped before, so that it takes the fewest new pages there can
   // be.
   using Planner = std::optional<StitchPlan>(const Arena&, const StitchRequest&);
   // With what OffersFor finds, or without. Makes places, or adds a range, if none has one.
-  absl::StatusOr<StitchPlan> Plan(Planner* planner, Growth& growth, bool remaps, NewMemory memory = {Pages(1), true});
+  absl::Status Plan(Planner* planner, Attempt& attempt, bool remaps);
   // A request that cannot fit is refused before it is planned, page by page.
   absl::Status CheckDeviceHolds(Bytes size);
-  // Has the plan promised what it creates. kResourceExhausted: that is more than may be held within `wait_policy`.
-  absl::Status Allow(StitchPlan& plan, WaitPolicy wait_policy, const absl::StatusOr<MemoryInfo>& device);
-  absl::Status Commit(Growth& growth, StitchPlan& plan);
+  // Has the plan promised what it creates. kResourceExhausted: that is more than may be held within the wait policy.
+  absl::Status Allow(Attempt& attempt);
+  absl::Status Commit(Attempt& attempt);
   // The device's part of it, undone on an error.
-  absl::Status MakeTarget(const Arena& arena, StitchPlan& plan);
+  absl::Status MakeTarget(Attempt& attempt);
   // Memory could not be mapped although it was there: the driver's tables are full, which all processes of the node
   // share. Drops views that nobody uses, for the next try; returns the error that it was.
   absl::Status MakeRoomForMappings(const absl::Status& failure);
-  // The last uses of what the plan takes from other streams.
-  using LastUses = std::vector<std::pair<StreamClock*, StreamClock::Tick>>;
-  static LastUses LastUsesOfDonors(const Arena& arena, const StitchPlan& plan);
-  // The arena's stream waits for those that have not passed; the host does if the stream cannot and `wait_policy`
+  // The arena's stream waits for those that have not passed; the host does if the stream cannot and the wait policy
   // allows it.
-  absl::Status OrderAfterDonors(const Arena& arena, const LastUses& last_uses, WaitPolicy wait_policy);
-  absl::StatusOr<std::vector<Handle*>> Create(const Arena& arena, StitchPlan& plan);
+  absl::Status OrderAfter(absl::Span<const Attempt::LastUse> last_uses, const Attempt& attempt);
+  // The handles that the plan lacks.
+  absl::StatusOr<std::vector<Handle*>> Create(Attempt& attempt);
   // Maps the handles that cannot be seen at their pages of the target already.
   absl::Status MapTarget(const StitchPlan& plan);
   // Makes the pages free of views left behind, then maps the pieces there, side by side, and opens them for access.
   absl::Status MapPieces(absl::Span<const Piece> pieces, PageRun run);
-  // Whether the plan's handles are to stay where it puts them.
-  bool Settles(const Arena& arena, const StitchPlan& plan) const {
-    // Small blocks come and go too often for their pages to follow.
-    return options_.homes == 0 || plan.to_create > Pages(0) || arena.group() == SizeGroup::kSmall;
-  }
-  void EnterStitch(Arena& arena, const StitchPlan& plan, StitchClaims& claims);
+  void EnterStitch(Attempt& attempt, StitchClaims& claims);
 
   // The pages that [start, start + size) lies in, all of them live.
   absl::StatusOr<PageRun> LivePages(Address start, Bytes size) const;

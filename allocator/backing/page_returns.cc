@@ -26,13 +26,12 @@ absl::StatusOr<Bytes> PageReturns::ReturnFree(Bytes enough) {
     StreamClock& clock = block.extent->arena().clock();
     return questions.HaveLeft(era, clock, clock.Expand(block.last_use));
   };
-  Leaving leaving;
-  do {
-    leaving = Leaving();
+  return Return(questions.Choose([&] {
+    Leaving leaving;
     ChooseSpares(enough, questions, leaving);
     ChoosePages(enough, goes, questions, leaving);
-  } while (questions.Ask());
-  return Return(leaving);
+    return leaving;
+  }));
 }
 
 absl::StatusOr<Bytes> PageReturns::ReturnIdle(Bytes enough, const UseMarks& marks) {
@@ -41,23 +40,21 @@ absl::StatusOr<Bytes> PageReturns::ReturnIdle(Bytes enough, const UseMarks& mark
   if (IsBehindHost(marks) && clocks_.IsQuiet()) clocks_.TryWaitForAll();
   if (!clocks_.HasPassed(marks.era())) return Bytes(0);
   StreamQuestions questions(clocks_, ledger_);
-  Leaving leaving;
-  do {
-    leaving = Leaving();
-    ChoosePages(
-        enough, [&](const Block& block) { return marks.IsIdle(block, questions); }, questions, leaving);
-  } while (questions.Ask());
-  return Return(leaving);
+  const auto goes = [&](const Block& block) { return marks.IsIdle(block, questions); };
+  return Return(questions.Choose([&] {
+    Leaving leaving;
+    ChoosePages(enough, goes, questions, leaving);
+    return leaving;
+  }));
 }
 
 absl::StatusOr<Bytes> PageReturns::ReturnSpares() {
   StreamQuestions questions(clocks_, ledger_);
-  Leaving leaving;
-  do {
-    leaving = Leaving();
+  return Return(questions.Choose([&] {
+    Leaving leaving;
     ChooseSpares(kUnlimited, questions, leaving);
-  } while (questions.Ask());
-  return Return(leaving);
+    return leaving;
+  }));
 }
 
 bool PageReturns::IsBehindHost(const UseMarks& marks) {
@@ -125,10 +122,7 @@ absl::Status PageReturns::ReturnSpares(Bytes enough, Bytes& returned) {
   absl::Status status;
   for (Handle* spare : handles_.TakeSpares()) {
     StreamQuestions questions(clocks_, ledger_);
-    bool has_left = false;
-    do {
-      has_left = returned < enough && HasLeftAll(*spare, questions);
-    } while (questions.Ask());
+    const bool has_left = questions.Choose([&] { return returned < enough && HasLeftAll(*spare, questions); });
     if (has_left) {
       status.Update(ReturnSpare(spare, returned));
     } else {

@@ -93,18 +93,18 @@ absl::StatusOr<Bytes> SegmentBacking::ReturnIdle(Bytes enough, const UseMarks& m
 
 absl::StatusOr<Bytes> SegmentBacking::ReturnSegments(Bytes enough, Goes goes) {
   StreamQuestions questions(clocks_, ledger_);
-  std::vector<Block*> leaving;
-  do {
-    leaving.clear();
+  std::vector<Block*> leaving = questions.Choose([&] {
+    std::vector<Block*> chosen;
     Bytes size;
     for (const Arena* arena : arenas_.all()) {
       for (const std::unique_ptr<Extent>& segment : arena->extents()) {
         if (size >= enough || !IsWhollyFree(*segment) || !goes(*segment->first_block(), questions)) continue;
         size += segment->size();
-        leaving.push_back(segment->first_block());
+        chosen.push_back(segment->first_block());
       }
     }
-  } while (questions.Ask());
+    return chosen;
+  });
   for (Block*& block : leaving) block = block->extent->arena().Claim(block);
   Bytes returned;
   absl::Status status;

@@ -62,11 +62,10 @@ void ViewBound::Unmap(int64_t aim, const Arena* of) {
     // Others go on while the driver works.
     const PageRef page = old.page;
     StreamQuestions questions(clocks_, ledger_);
-    bool has_left = false;
-    do {
-      has_left = IsOldView(*page.extent, page.page) && page.view().left_in == old.left_in &&
-                 PageReturns::HasLeft(page, questions);
-    } while (questions.Ask());
+    const bool has_left = questions.Choose([&] {
+      return IsOldView(*page.extent, page.page) && page.view().left_in == old.left_in &&
+             PageReturns::HasLeft(page, questions);
+    });
     if (!has_left) continue;
     // What cannot be unmapped now stays as it is, which harms nobody.
     ledger_.failures().Absorb(handles_.UnmapRun({page.extent, page.page, 1}));

@@ -20,11 +20,11 @@ namespace frugal {
 // that depends on what is not known takes it for granted and notes it as a question; then the questions are asked, and
 // the choice is made anew, until it raises none:
 //
-//   do { choice = Choose(questions); } while (questions.Ask());
+//   choice = questions.Choose([&] { ... questions.HasPassed(clock, tick) ... });
 //
-// That last choice rests on nothing but what was true all the while. `Choose` must change nothing. An answer of no is
-// kept, so that nothing is asked twice. A stream whose calls fail answers no: it must not keep the memory of all others
-// from being used. Not thread-safe. All but Ask make no device call.
+// That last choice rests on nothing but what was true all the while. What chooses must change nothing. An answer of no
+// is kept, so that nothing is asked twice. A stream whose calls fail answers no: it must not keep the memory of all
+// others from being used. Not thread-safe. All but Ask and Choose make no device call.
 class StreamQuestions {
  public:
   using Tick = StreamClock::Tick;
@@ -46,6 +46,14 @@ class StreamQuestions {
   bool Forget();
   // Asks the device what was noted, for which it lets go of the accounting lock. False: nothing was.
   bool Ask();
+  // What `choose` returns when it raises no question, after all that it raised before were asked.
+  template <typename Choice>
+  auto Choose(Choice&& choose) {
+    while (true) {
+      auto choice = choose();
+      if (!Ask()) return choice;
+    }
+  }
 
  private:
   static constexpr int64_t kNever = std::numeric_limits<int64_t>::max();

@@ -24,14 +24,6 @@ TEST(AddressDirectory, FindsTheOwnerOfEveryAddressOfARangeAndOfNoOther) {
   EXPECT_EQ(directory.Find(start - Bytes(1)), nullptr);
 }
 
-TEST(AddressDirectory, ForgetsAnErasedRange) {
-  AddressDirectory directory;
-  const Address start(uint64_t{1} << 40);
-  directory.Insert(start, MiB(4), Owner(1));
-  directory.Erase(start);
-  EXPECT_EQ(directory.Find(start), nullptr);
-}
-
 TEST(AddressDirectory, FindsEachOfManyRangesThatCameInAnyOrder) {
   AddressDirectory directory;
   constexpr uint64_t kRanges = 1000;

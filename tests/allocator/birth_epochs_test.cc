@@ -15,15 +15,6 @@ constexpr Sample kSample{SiteId{1}};
 using testing::IsEmpty;
 using testing::SizeIs;
 
-TEST(BirthEpochsTest, BlocksThatDiedAreNotAlive) {
-  BirthEpochs births;
-  const uint32_t first = births.Born(KiB(1), kSample);
-  births.Born(KiB(3), kSample);
-  EXPECT_EQ(births.live(), KiB(4));
-  births.Died(first, KiB(1));
-  EXPECT_EQ(births.live(), KiB(3));
-}
-
 TEST(BirthEpochsTest, SurvivorsAreNeitherFromWarmUpNorFromTheEpochThatEnds) {
   BirthEpochs births;
   for (int epoch = 0; epoch < 5; ++epoch) {

@@ -9,20 +9,6 @@
 namespace frugal {
 namespace {
 
-TEST(BlockMap, FindsABlockByItsFirstAddressOnly) {
-  BlockFactory factory;
-  BlockMap map;
-  Block* const block = factory.Make(nullptr, Address(uint64_t{1} << 40), KiB(4), BlockState::kAllocated);
-  map.Insert(block);
-  EXPECT_EQ(map.Find(block->address), block);
-  EXPECT_EQ(map.Find(block->address + kGrain), nullptr);
-  EXPECT_EQ(map.Find(block->address + Bytes(1)), nullptr);
-  EXPECT_EQ(map.Take(block->address + Bytes(1)), nullptr);
-  EXPECT_EQ(map.Take(block->address), block);
-  EXPECT_EQ(map.Take(block->address), nullptr);
-  EXPECT_EQ(map.size(), 0u);
-}
-
 // The same calls on the map and on the standard library's.
 TEST(BlockMap, HoldsWhatAStandardMapHolds) {
   for (uint32_t seed = 1; seed <= 10; ++seed) {

@@ -22,13 +22,6 @@ class EndedStreams : public AllocatorTest {
   }
 };
 
-TEST_F(EndedStreams, AStreamThatMayEndIsNotTouchedWhenItsMemoryIsFreed) {
-  const Address block = Allocate(MiB(4), kExternal);
-  device_.EndStream(kExternal);
-  Free(block);
-  EXPECT_EQ(device_.uses_of_ended_streams(), 0);
-}
-
 TEST_F(EndedStreams, MissesOfOthersDoNotTouchIt) {
   LeaveBehind(MiB(32), 100);
   Allocate(MiB(20));
@@ -61,14 +54,6 @@ TEST_F(EndedStreams, ItsMemoryServesOthersWithoutAWaitIfItWasNamedAgainSince) {
   EXPECT_FALSE(IsOutOfMemory(MiB(14), kSide));
   Free(Allocate(MiB(2), kExternal));
   device_.EndStream(kExternal);
-  EXPECT_EQ(device_.uses_of_ended_streams(), 0);
-}
-
-TEST_F(EndedStreams, AStreamWithItsHandleIsAnother) {
-  LeaveBehind(MiB(8), 100);
-  const Stream again{kExternal.id, /*context=*/42, /*life=*/0};
-  const Address block = Allocate(MiB(8), again);
-  Free(block);
   EXPECT_EQ(device_.uses_of_ended_streams(), 0);
 }
 

@@ -27,13 +27,6 @@ class EpochsTest : public AllocatorTest {
   }
 };
 
-TEST_F(EpochsTest, NothingIsRecordedBeforeTheFirstEpochEnds) {
-  Allocate(KiB(10));
-  EXPECT_EQ(report().epochs_ended, 0);
-  EXPECT_EQ(report().live, KiB(10));
-  EXPECT_THAT(report().sites, IsEmpty());
-}
-
 TEST_F(EpochsTest, WhatIsOlderThanTheRecordWasBornInTheFirstEpoch) {
   const Address old = Allocate(KiB(10));
   Free(Allocate(MiB(3)));
@@ -57,16 +50,6 @@ TEST_F(EpochsTest, ABlockThatAwaitsStreamsIsNoLongerAlive) {
   AdvanceTo(100);
   Free(Allocate(MiB(2)));
   EXPECT_EQ(LiveAtBoundary(), Bytes(0));
-}
-
-TEST_F(EpochsTest, BlocksCountToTheSiteThatTheyAreRecordedWith) {
-  allocator_->births().EndEpoch();
-  const Address block = Allocate(KiB(10), SiteId{3});
-  allocator_->births().EndEpoch();
-  ASSERT_THAT(report().sites, SizeIs(1));
-  EXPECT_EQ(report().sites[0].site, SiteId{3});
-  EXPECT_EQ(report().sites[0].largest_block, KiB(16));
-  Free(block);
 }
 
 TEST_F(EpochsTest, ASnapshotSaysWhereAndWhenBlocksWereBorn) {
@@ -98,29 +81,6 @@ TEST_F(EpochsTest, UsageBySiteSaysWhatIsAliveAndWhatWasAtThePeak) {
   allocator_->ResetPeakStatistics();
   EXPECT_THAT(allocator_->births().Usages(), SizeIs(1)) << "one reset is for both";
   Free(block);
-}
-
-TEST_F(EpochsTest, BirthsAreRecordedFromTheMomentThatTheyAreAskedFor) {
-  Allocate(MiB(4), SiteId{3});
-  allocator_->births().Start();
-  const Address block = Allocate(MiB(8), SiteId{4});
-  EXPECT_EQ(allocator_->inspect().FindBlock(block)->site, SiteId{4});
-  EXPECT_EQ(allocator_->inspect().FindBlock(block)->epoch, 0);
-}
-
-TEST_F(EpochsTest, EpochsBecomeFewerWhereTheyWereTooMany) {
-  allocator_->births().Start();
-  Allocate(MiB(4), SiteId{3});
-  for (int i = 0; i < 8; ++i) allocator_->births().EndEpoch();
-  EXPECT_EQ(report().epochs_ended, 8);
-  allocator_->births().HalveEpochs();
-  EXPECT_EQ(report().epochs_ended, 4);
-  EXPECT_EQ(LiveAtBoundary(), MiB(4));
-  allocator_->births().CollapseEpochs();
-  EXPECT_EQ(report().epochs_ended, 0);
-  allocator_->inspect().CheckInvariants();
-  allocator_->births().EndEpoch();
-  EXPECT_EQ(LiveAtBoundary(), MiB(4));
 }
 
 }  // namespace

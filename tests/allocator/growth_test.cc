@@ -1,5 +1,9 @@
 // New memory comes before remapping, as long as it is worth its price.
 
+#include <cstdint>
+#include <functional>
+#include <ostream>
+#include <string>
 #include <vector>
 
 #include "tests/allocator/sized_handles.h"
@@ -26,80 +30,63 @@ class Growth : public SizedHandlesTest {
     for (size_t i = 0; i < blocks.size(); i += 2) Free(blocks[i]);
     device_.ResetCounters();
   }
-  void ExpectGrown() {
-    EXPECT_EQ(statistics().num_stitches, 0);
-    EXPECT_EQ(calls(CallKind::kCreate), 8u);
-  }
-  void ExpectRemapped() {
-    EXPECT_EQ(statistics().num_stitches, 1);
-    EXPECT_EQ(calls(CallKind::kCreate), 0u);
-  }
 };
 
-// Of 40 pages 16 are left after the growth: half of that is what may be beyond.
-TEST_F(Growth, IsWorthItsPriceUpToThePartOfWhatIsLeft) {
-  AllocatePages(8);
-  ExpectGrown();
-}
-
-class GrowthOnAPageLess : public Growth {
- protected:
-  GrowthOnAPageLess() : Growth(39) {}
+struct Price {
+  std::string name;
+  int64_t pages;  // of the device
+  bool is_grown;
+  std::function<void(DeviceAllocator&)> set = [](DeviceAllocator&) {};
+  friend void PrintTo(const Price& price, std::ostream* stream) { *stream << price.name; }
 };
 
-TEST_F(GrowthOnAPageLess, IsNotWorthItsPrice) {
-  AllocatePages(8);
-  ExpectRemapped();
-}
-
-TEST_F(Growth, LeavesTheReserveToTheDriver) {
-  allocator_->settings().SetDriverReserve(kPageSize);
-  AllocatePages(8);
-  ExpectRemapped();
-}
-
-TEST_F(Growth, CountsWhatTheLimitLeaves) {
-  allocator_->settings().limit().Set(kPageSize * 39);
-  AllocatePages(8);
-  ExpectRemapped();
-}
-
-TEST_F(Growth, CountsWhatOthersHoldBelowTheLimit) {
-  allocator_->settings().limit().Set(kPageSize * 40);
-  ASSERT_TRUE(allocator_->settings().limit().Take(kPageSize));
-  AllocatePages(8);
-  ExpectRemapped();
-}
-
-class GrowthOfAPartOfWhatIsUsed : public Growth {
+class PriceOfGrowth : public Growth, public testing::WithParamInterface<Price> {
  protected:
-  // Sixteen pages were in use at most, and then the eight of the request beside the eight that are: a third is five.
-  GrowthOfAPartOfWhatIsUsed() : Growth(1000) { SetUsePart(3); }
-  void SetUsePart(int64_t part) {
+  // Sixteen pages were in use at most, and then the eight of the request beside the eight that are.
+  static void SetUsePart(DeviceAllocator& allocator, int64_t part) {
     PolicyOptions options = HalfOfWhatIsLeft();
     options.largest_piece = 1;
     options.use_part = part;
-    allocator_->settings().SetOptions(options);
+    allocator.settings().SetOptions(options);
+  }
+
+ public:
+  PriceOfGrowth() : Growth(GetParam().pages) { GetParam().set(*allocator_); }
+
+  // Of 40 pages 16 are left after the growth: half of that is what may be beyond.
+  static std::vector<Price> All() {
+    return {
+        {"up_to_the_part_of_what_is_left", 40, true},
+        {"beyond_it_on_a_page_less", 39, false},
+        {"beyond_it_beside_the_drivers_reserve", 40, false,
+         [](DeviceAllocator& allocator) { allocator.settings().SetDriverReserve(kPageSize); }},
+        {"beyond_it_below_a_limit", 40, false,
+         [](DeviceAllocator& allocator) { allocator.settings().limit().Set(kPageSize * 39); }},
+        {"beyond_it_below_a_limit_of_which_others_hold_some", 40, false,
+         [](DeviceAllocator& allocator) {
+           allocator.settings().limit().Set(kPageSize * 40);
+           EXPECT_TRUE(allocator.settings().limit().Take(kPageSize));
+         }},
+        {"beyond_a_third_of_what_is_used_which_is_five", 1000, false,
+         [](DeviceAllocator& allocator) { SetUsePart(allocator, 3); }},
+        {"up_to_half_of_what_is_used", 1000, true, [](DeviceAllocator& allocator) { SetUsePart(allocator, 2); }},
+        {"up_to_half_of_what_was_used_before_peaks_were_reset", 1000, true,
+         [](DeviceAllocator& allocator) {
+           SetUsePart(allocator, 2);
+           allocator.ResetPeakStatistics();
+         }},
+    };
   }
 };
 
-TEST_F(GrowthOfAPartOfWhatIsUsed, IsNotWorthItsPriceHoweverMuchIsLeft) {
+TEST_P(PriceOfGrowth, DecidesWhetherNewMemoryIsTaken) {
   AllocatePages(8);
-  ExpectRemapped();
+  EXPECT_EQ(statistics().num_stitches, GetParam().is_grown ? 0 : 1);
+  EXPECT_EQ(calls(CallKind::kCreate), GetParam().is_grown ? 8u : 0u);
 }
 
-TEST_F(GrowthOfAPartOfWhatIsUsed, IsWorthItUpToThatPart) {
-  SetUsePart(2);
-  AllocatePages(8);
-  ExpectGrown();
-}
-
-TEST_F(GrowthOfAPartOfWhatIsUsed, CountsTheMostEverInUseAlsoAfterPeaksWereReset) {
-  SetUsePart(2);
-  allocator_->ResetPeakStatistics();
-  AllocatePages(8);
-  ExpectGrown();
-}
+INSTANTIATE_TEST_SUITE_P(Prices, PriceOfGrowth, testing::ValuesIn(PriceOfGrowth::All()),
+                         [](const auto& info) { return info.param.name; });
 
 class AmpleGrowth : public Growth {
  protected:
@@ -118,6 +105,11 @@ TEST_F(AmpleGrowth, ServesEveryRequestWithoutAStitch) {
   EXPECT_EQ(statistics().num_stitches, 0);
   EXPECT_EQ(calls(CallKind::kUnmap), 0u);
 }
+
+class GrowthOnAPageLess : public Growth {
+ protected:
+  GrowthOnAPageLess() : Growth(39) {}
+};
 
 // What can still be seen where the same request was served before takes no driver call, which no new memory does.
 TEST_F(GrowthOnAPageLess, ComesAfterAStitchThatTakesNoDriverCall) {

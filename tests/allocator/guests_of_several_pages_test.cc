@@ -54,34 +54,5 @@ TEST_F(GuestsOfSeveralPages, GoHomeWithTheirLastPageWhicheverThatIs) {
   EXPECT_EQ(memory_calls(), 0u);
 }
 
-TEST_F(GuestsOfSeveralPages, GoHomeOnceTheirHostHasPassed) {
-  MakeBusyUntil(kSide, 100);
-  Free(lent_);
-  Free(rest_);
-  EXPECT_EQ(statistics().num_stream_waits, 0);
-  AdvanceTo(100);
-  EXPECT_EQ(AllocatePages(4, kMain), home_);
-  EXPECT_EQ(statistics().num_stream_waits, 0);
-  EXPECT_EQ(memory_calls(), 0u);
-}
-
-TEST_F(GuestsOfSeveralPages, GoHomeBehindOneWaitOfTheStreamThatNeedsThemBefore) {
-  MakeBusyUntil(kSide, 100);
-  Free(lent_);
-  Free(rest_);
-  EXPECT_EQ(AllocatePages(4, kMain), home_);
-  EXPECT_EQ(now(), 0);
-  EXPECT_EQ(statistics().num_stream_waits, 1);
-}
-
-TEST_F(GuestsOfSeveralPages, AreGivenBackWithAllTheirViews) {
-  MakeBusyUntil(kSide, 100);
-  Free(lent_);
-  Free(rest_);
-  EXPECT_EQ(Trim(), kPageSize * 4);
-  EXPECT_EQ(calls(CallKind::kUnmap), 2u);
-  EXPECT_EQ(calls(CallKind::kRelease), 1u);
-}
-
 }  // namespace
 }  // namespace frugal

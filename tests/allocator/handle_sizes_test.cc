@@ -43,17 +43,6 @@ TEST_F(HandleSizes, FollowTheLimitWhereItIsLessThanWhatTheDeviceHas) {
   EXPECT_EQ(log_.TakeCreated(), Sizes({2, 2}));
 }
 
-TEST_F(HandleSizes, TakeOneCallEachForAllTheirPages) {
-  const Address block = AllocatePages(24);
-  EXPECT_EQ(calls(CallKind::kCreate), 3u);
-  EXPECT_EQ(calls(CallKind::kMap), 3u);
-  EXPECT_EQ(calls(CallKind::kSetAccess), 1u) << "for the whole range";
-  Free(block);
-  EXPECT_EQ(Trim(), kPageSize * 24);
-  EXPECT_EQ(calls(CallKind::kUnmap), 3u);
-  EXPECT_EQ(calls(CallKind::kRelease), 3u);
-}
-
 // A device without a page to spare, whose first handle, of four pages, is kMain's.
 class WholeHandles : public SizedHandlesTest {
  protected:
@@ -61,15 +50,6 @@ class WholeHandles : public SizedHandlesTest {
 
   const Address four_;
 };
-
-TEST_F(WholeHandles, MoveWithAllTheirPages) {
-  Free(four_);
-  device_.ResetCounters();
-  const Address moved = AllocatePages(4, kSide);
-  EXPECT_EQ(calls(CallKind::kMap), 1u);
-  EXPECT_EQ(calls(CallKind::kCreate), 0u);
-  EXPECT_TRUE(log_.IsOpen(moved, kPageSize * 4));
-}
 
 TEST_F(WholeHandles, ThatAreLargerThanWhatIsLackingLeaveTheRestFreeBehindTheBlock) {
   Free(four_);
@@ -93,13 +73,6 @@ TEST_F(WholeHandles, OfWhichAPageIsInUseAreNotGivenBack) {
   EXPECT_EQ(Trim(), Bytes(0));
   Free(one);
   EXPECT_EQ(Trim(kPageSize), kPageSize * 4) << "there is no part of it to be had";
-}
-
-TEST_F(WholeHandles, ThatWereGivenBackMakeRoomForOthersOfTheSameMemory) {
-  Free(four_);
-  EXPECT_EQ(Trim(), kPageSize * 4);
-  for (int i = 0; i < 4; ++i) AllocatePages(1, kSide);
-  EXPECT_EQ(log_.TakeCreated(), Sizes(4, 1));
 }
 
 }  // namespace

@@ -70,17 +70,6 @@ TEST_F(Idle, MemoryStaysWhileItsStreamIsBusy) {
   EXPECT_EQ(EndInterval(), MiB(20));
 }
 
-TEST_F(Idle, MemoryThatAwaitsAnotherStreamStaysUntilThatHasPassed) {
-  const Address block = Allocate(MiB(20));
-  UseOn(block, kSide, 1'000'000'000);
-  Free(block);
-  EndInterval();
-  EXPECT_EQ(EndInterval(), Bytes(0));
-  AdvanceTo(1'000'000'000);
-  EXPECT_EQ(EndInterval(), Bytes(0)) << "it became free at the end of this one";
-  EXPECT_EQ(EndInterval(), MiB(20));
-}
-
 TEST_F(Idle, MemoryOfACapturedStreamStays) {
   Free(Allocate(MiB(20)));
   EndInterval();
@@ -92,13 +81,6 @@ TEST_F(Idle, MemoryOfACapturedStreamStays) {
   device_.EndCapture(kMain);
   EXPECT_EQ(EndInterval(), Bytes(0));
   EXPECT_EQ(EndInterval(), MiB(20));
-}
-
-TEST_F(Idle, MemoryThatWasLentToAnotherStreamGoesToo) {
-  Free(Allocate(MiB(32), kSide));
-  Free(Allocate(MiB(64), kMain));
-  for (int i = 0; i < 3; ++i) EndInterval();
-  EXPECT_EQ(device_.used(), Bytes(0));
 }
 
 TEST_F(Idle, ReturnsNoMoreThanIsEnoughAndTheRestNextTime) {

@@ -141,14 +141,6 @@ TEST_F(InPlaceInsideALargeHandle, HoldsItUntilAllThatWereKeptInItAreLetGo) {
   EXPECT_EQ(Trim(), kPageSize * 8);
 }
 
-TEST_F(InPlaceInsideALargeHandle, DoesNotMoveThoughAnotherStreamHasNone) {
-  Free(before_);
-  Free(kept_);
-  FillUp(kSide);
-  EXPECT_TRUE(IsOutOfMemory(kPageSize, kSide));
-  EXPECT_EQ(AllocatePages(8), before_) << "it serves where it is";
-}
-
 class Reserve : public AllocatorTest {
  protected:
   Reserve() : AllocatorTest(MiB(64)) { allocator_->settings().SetDriverReserve(MiB(8)); }
@@ -178,15 +170,6 @@ TEST_F(ShortAddresses, ARangeThatIsRefusedIsAskedForInHalves) {
   Free(Allocate(MiB(30)));
   EXPECT_EQ(device_.faults(), 3u);
   EXPECT_GT(statistics().num_driver_failures, 0) << "it is on record";
-}
-
-TEST_F(ShortAddresses, NoAddressesForARangeApartLeaveTheOtherPlaces) {
-  std::vector<Address> blocks;
-  for (int i = 0; i < 8; ++i) blocks.push_back(Allocate(MiB(4)));
-  for (int i : {1, 3}) Free(blocks[static_cast<size_t>(i)]);
-  ASSERT_TRUE(device_.SetFaults("reserve@1+=out_of_memory"));
-  Allocate(MiB(8));
-  EXPECT_EQ(device_.used(), MiB(32));
 }
 
 class FullTables : public AllocatorTest {};

@@ -118,17 +118,6 @@ TEST_F(LadderTest, ServesACapturedStreamWithWhatABusyOneFreed) {
   device_.EndCapture(kMain);
 }
 
-TEST_F(LadderTest, TellsACapturedStreamThatMemoryIsOutWhenEvenTheHostCannotWait) {
-  const Address block = Allocate(MiB(60), kSide);
-  MakeBusyUntil(kSide, 100);
-  Free(block);
-  device_.BeginCapture(kSide);
-  device_.BeginCapture(kMain);
-  EXPECT_TRUE(IsOutOfMemory(MiB(60)));
-  device_.EndCapture(kMain);
-  device_.EndCapture(kSide);
-}
-
 TEST_F(LadderTest, ReportsWhatACaptureKeepsFromEverybody) {
   Allocate(MiB(32));
   const Address block = Allocate(MiB(30), kSide);
@@ -156,14 +145,6 @@ TEST_F(LadderTest, ReportsFreeMemoryThatCannotMove) {
   report = LastOutOfMemory();
   EXPECT_EQ(report.unusable, Bytes(0));
   EXPECT_EQ(report.largest_free, Bytes(0));
-}
-
-TEST_F(LadderTest, ReportsAllOfABlockWithinAPageAsUnusable) {
-  const Address first = Allocate(KiB(1536));
-  Allocate(KiB(1536));
-  Free(first);
-  EXPECT_TRUE(IsOutOfMemory(MiB(62)));
-  EXPECT_EQ(LastOutOfMemory().unusable, KiB(1536 + 1024)) << "the block, and the rest of the last page";
 }
 
 TEST_F(LadderTest, FindsEveryWholeFreePageOfAnyStreamBeforeItGivesUp) {
@@ -228,13 +209,6 @@ TEST_F(LadderOfOthers, ReportsWhatEachGaveThoughItWasNotEnough) {
   EXPECT_TRUE(IsOutOfMemory(MiB(30)));
   EXPECT_EQ(remedies().caches, Bytes(0));
   EXPECT_EQ(remedies().garbage, Bytes(0));
-}
-
-TEST_F(LadderOfOthers, CountsWhatTheyGiveBackToTheDevice) {
-  reclaimer_.of_device = {*device_.Malloc(MiB(16))};
-  Allocate(MiB(40));
-  EXPECT_TRUE(IsOutOfMemory(MiB(30)));
-  EXPECT_EQ(remedies().caches, MiB(16));
 }
 
 TEST_F(LadderOfOthers, TakesWhatTheyGiveBackToTheDeviceAndAsksForNoMore) {
@@ -340,16 +314,6 @@ TEST(LadderOfSegments, EndsWithTheVeryBlockThatCachesGave) {
   reclaimer.of_caches = {block};
   EXPECT_EQ(allocator.Allocate(MiB(40), kMain)->address, block);
   EXPECT_EQ(reclaimer.asked, "caches ");
-}
-
-TEST_F(LadderTest, GoesUpOnceMoreWhenTheWaitOfTheHostFails) {
-  const Address block = Allocate(MiB(64), kSide);
-  UseOn(block, kThird, 100);
-  Free(block);
-  ASSERT_TRUE(device_.SetFaults("sync@1=invalid_value"));
-  Allocate(MiB(60));
-  EXPECT_EQ(statistics().num_driver_failures, 1);
-  EXPECT_EQ(statistics().num_ooms, 0);
 }
 
 // The only place that does not lie in pages of handles that are lent joins two free blocks, whose pages it cannot take.

@@ -33,12 +33,6 @@ TEST_F(OutOfMemory, AThreadIsToldOfItsOwnRequestAndNotOfAnothersThatFailedAfterI
   EXPECT_EQ(LastOutOfMemory().requested, GiB(1));
 }
 
-TEST_F(OutOfMemory, ARequestThatCannotFitTakesNothingFromTheDevice) {
-  EXPECT_TRUE(IsOutOfMemory(GiB(1)));
-  EXPECT_EQ(device_.used(), Bytes(0));
-  EXPECT_EQ(calls(CallKind::kCreate), 0u);
-}
-
 TEST_F(OutOfMemory, TheLimitCountsWhatOthersHold) {
   SharedLimit& limit = allocator_->settings().limit();
   limit.Set(MiB(32));
@@ -85,70 +79,6 @@ TEST_F(OutOfMemoryOfTwo, HasTheRemediesAndTheFailuresOfEachForItself) {
   EXPECT_TRUE(IsOutOfMemory(MiB(40)));
   EXPECT_EQ(LastOutOfMemory().remedies.stream_waits, MiB(30));
   EXPECT_NE(std::string(LastOutOfMemory().driver_failure.message()), "");
-}
-
-class RecordingReclaimer : public Reclaimer {
- public:
-  bool ReleaseCaches() override {
-    order += "caches ";
-    if (!caches_help) return false;
-    EXPECT_TRUE(allocator->Free(block).ok()) << "no lock may be held here";
-    return true;
-  }
-  bool CollectGarbage() override {
-    order += "garbage ";
-    if (!garbage_helps) return false;
-    EXPECT_TRUE(allocator->Free(block).ok()) << "no lock may be held here";
-    return true;
-  }
-  DeviceAllocator* allocator = nullptr;
-  Address block;
-  bool caches_help = false;
-  bool garbage_helps = false;
-  std::string order;
-};
-
-class Reclaiming : public AllocatorTest {
- protected:
-  Reclaiming() : AllocatorTest(MiB(64), true, &reclaimer_) {
-    reclaimer_.allocator = allocator_.get();
-    reclaimer_.block = Allocate(MiB(64));
-  }
-  static inline RecordingReclaimer reclaimer_;
-  void SetUp() override { reclaimer_.order.clear(); }
-  void TearDown() override { reclaimer_.caches_help = reclaimer_.garbage_helps = false; }
-};
-
-TEST_F(Reclaiming, CachesAreAskedFirstAndGarbageIsLeftAloneIfTheyHelp) {
-  reclaimer_.caches_help = true;
-  Allocate(MiB(64));
-  EXPECT_EQ(reclaimer_.order, "caches ");
-  EXPECT_EQ(statistics().num_alloc_retries, 1);
-}
-
-TEST_F(Reclaiming, GarbageIsCollectedWhenCachesAreEmpty) {
-  reclaimer_.garbage_helps = true;
-  Allocate(MiB(64));
-  EXPECT_EQ(reclaimer_.order, "caches garbage ");
-}
-
-TEST_F(Reclaiming, BothAreAskedBeforeARequestFails) {
-  EXPECT_TRUE(IsOutOfMemory(MiB(2)));
-  EXPECT_EQ(reclaimer_.order, "caches garbage ");
-}
-
-TEST_F(Reclaiming, NobodyIsAskedWhileStreamWaitsHelp) {
-  UseOn(reclaimer_.block, kSide, 100);
-  Free(reclaimer_.block);
-  Allocate(MiB(64));
-  EXPECT_EQ(reclaimer_.order, "");
-}
-
-TEST_F(OutOfMemory, OfARequestLargerThanAnyRangeLeavesTheAllocatorUsable) {
-  const Address block = Allocate(MiB(8));
-  for (Bytes size : {MiB(64) * 3, GiB(1) * 1024 * 1024}) EXPECT_TRUE(IsOutOfMemory(size));
-  Free(block);
-  Allocate(MiB(60));
 }
 
 }  // namespace

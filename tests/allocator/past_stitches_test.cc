@@ -20,42 +20,6 @@ std::vector<int64_t> Tried(const PastStitches& stitches, Bytes size) {
   return firsts;
 }
 
-TEST(PastStitches, AreTriedOnlyForTheSizeThatTheyServed) {
-  PastStitches stitches;
-  stitches.Add(kSize, RunAt(1));
-  EXPECT_TRUE(Tried(stitches, kSize + Bytes(512)).empty());
-  EXPECT_EQ(Tried(stitches, kSize), (std::vector<int64_t>{1}));
-}
-
-TEST(PastStitches, AreTriedInTheOrderOfTheTurnBefore) {
-  PastStitches stitches;
-  for (int64_t first : {1, 2, 3}) stitches.Add(kSize, RunAt(first));
-  for (int turn = 0; turn < 3; ++turn) {
-    for (int64_t first : {1, 2, 3}) {
-      EXPECT_EQ(Tried(stitches, kSize).front(), first) << "turn " << turn;
-      stitches.Add(kSize, RunAt(first));
-    }
-  }
-}
-
-TEST(PastStitches, FollowATurnThatTookAnotherPlaceOnce) {
-  PastStitches stitches;
-  for (int64_t first : {1, 2, 3}) stitches.Add(kSize, RunAt(first));
-  stitches.Add(kSize, RunAt(1));
-  stitches.Add(kSize, RunAt(7));  // instead of 2
-  EXPECT_EQ(Tried(stitches, kSize).front(), 3);
-}
-
-TEST(PastStitches, OfOtherSizesBetweenThemDoNotMatter) {
-  PastStitches stitches;
-  stitches.Add(kSize, RunAt(1));
-  stitches.Add(MiB(30), RunAt(5));
-  stitches.Add(kSize, RunAt(2));
-  stitches.Add(kSize, RunAt(1));
-  EXPECT_EQ(Tried(stitches, MiB(30)).front(), 5);
-  EXPECT_EQ(Tried(stitches, kSize).front(), 2);
-}
-
 TEST(PastStitches, ForgetTheOldestRatherThanGrowWithoutEnd) {
   PastStitches stitches;
   stitches.Add(MiB(30), RunAt(5));

@@ -15,36 +15,6 @@ TEST_F(Placement, BlocksAreRoundedTo512BytesAndKeepTheRequest) {
   EXPECT_EQ(allocation->address.value() % 512, 0u);
 }
 
-TEST_F(Placement, AFreedBlockServesTheNextRequestOnItsStreamWithoutADeviceCall) {
-  const Address first = Allocate(MiB(3));
-  Free(first);
-  device_.ResetCounters();
-  EXPECT_EQ(Allocate(MiB(3)), first);
-  EXPECT_EQ(driver_time(), 0);
-}
-
-TEST_F(Placement, TheSmallestFreeBlockThatFitsIsTaken) {
-  const Address large = Allocate(MiB(6));
-  Allocate(MiB(2));
-  const Address small = Allocate(MiB(4));
-  Allocate(MiB(2));
-  Free(large);
-  Free(small);
-  EXPECT_EQ(Allocate(MiB(3)), small);
-}
-
-TEST_F(Placement, FreeNeighboursJoin) {
-  const Address first = Allocate(MiB(2));
-  const Address second = Allocate(MiB(2));
-  const Address third = Allocate(MiB(2));
-  Free(first);
-  Free(third);
-  Free(second);
-  device_.ResetCounters();
-  EXPECT_EQ(Allocate(MiB(6)), first);
-  EXPECT_EQ(calls(CallKind::kMap), 0u);
-}
-
 TEST_F(Placement, SmallAndLargeBlocksDoNotShareAPage) {
   Allocate(Bytes(512));
   Allocate(MiB(1) + Bytes(1));
@@ -74,22 +44,6 @@ TEST_F(Placement, HolesTooSmallApartServeOneRequestTogether) {
   EXPECT_EQ(statistics().num_stitched_pages, 16);
 }
 
-TEST_F(Placement, ALoopOfTheSameShapesMakesNoDeviceCallAfterItsFirstTurn) {
-  for (int turn = 0; turn < 4; ++turn) {
-    if (turn == 1) device_.ResetCounters();
-    std::vector<Address> blocks;
-    for (int i = 1; i <= 8; ++i) blocks.push_back(Allocate(KiB(700) * i));
-    for (Address block : blocks) Free(block);
-  }
-  EXPECT_EQ(driver_time(), 0);
-}
-
-TEST_F(Placement, EveryByteOfTheDeviceCanBeInUseAtOnce) {
-  for (int i = 0; i < 16; ++i) Allocate(MiB(4));
-  EXPECT_EQ(all(statistics().allocated_bytes), MiB(64).count());
-  EXPECT_TRUE(IsOutOfMemory(Bytes(512)));
-}
-
 TEST_F(Placement, AnAddressInsideABlockFindsIt) {
   const Address block = Allocate(MiB(3));
   const std::optional<BlockView> found = allocator_->inspect().FindBlock(block + MiB(2));
@@ -111,11 +65,6 @@ TEST_F(Placement, AStreamOfAnAddressThatWasNotHandedOutIsRefused) {
   EXPECT_TRUE(absl::IsNotFound(allocator_->RecordStream(block + Bytes(512), kSide)));
   Free(block);
   EXPECT_TRUE(absl::IsNotFound(allocator_->RecordStream(block, kSide))) << "freed";
-}
-
-TEST_F(Placement, TheDirectoryKnowsWhoOwnsABlock) {
-  const Address block = Allocate(MiB(3));
-  EXPECT_EQ(directory_.Find(block), allocator_.get());
 }
 
 TEST_F(Placement, ARequestOfAllThatIsHeldAsksForNothingMore) {

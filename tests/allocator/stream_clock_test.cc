@@ -13,37 +13,12 @@ class StreamClockTest : public testing::Test {
   StreamClock clock_{device_, kMain, locks_.lock()};
 };
 
-TEST_F(StreamClockTest, ThePresentTickIsNotKnownToHavePassedEvenOnAnIdleStream) {
-  EXPECT_FALSE(clock_.IsPassed(clock_.now()));
-  EXPECT_TRUE(*clock_.HasPassed(clock_.now())) << "it is ended, and asked about";
-}
-
-TEST_F(StreamClockTest, WhatWasNeverUsedHasPassed) { EXPECT_TRUE(*clock_.HasPassed(0)); }
-
-TEST_F(StreamClockTest, ATickPassesWithTheWorkThatWasToldInIt) {
-  device_.MakeBusyUntil(kMain, sim::Nanoseconds(100));
-  const StreamClock::Tick tick = clock_.now();
-  ASSERT_TRUE(clock_.Mark().ok());
-  device_.MakeBusyUntil(kMain, sim::Nanoseconds(200));
-  EXPECT_FALSE(*clock_.HasPassed(tick));
-  device_.AdvanceTo(sim::Nanoseconds(100));
-  EXPECT_TRUE(*clock_.HasPassed(tick));
-}
-
 TEST_F(StreamClockTest, OneAnswerServesAllEarlierTicks) {
   for (int i = 0; i < 5; ++i) ASSERT_TRUE(clock_.Mark().ok());
   ASSERT_TRUE(*clock_.HasPassed(5));
   const uint64_t queries = device_.calls(sim::CallKind::kEventQuery);
   for (StreamClock::Tick tick = 1; tick <= 5; ++tick) EXPECT_TRUE(*clock_.HasPassed(tick));
   EXPECT_EQ(device_.calls(sim::CallKind::kEventQuery), queries);
-}
-
-TEST_F(StreamClockTest, SynchronizeEndsThePresentTick) {
-  device_.MakeBusyUntil(kMain, sim::Nanoseconds(100));
-  const StreamClock::Tick tick = clock_.now();
-  ASSERT_TRUE(clock_.Synchronize(tick).ok());
-  EXPECT_GT(clock_.now(), tick);
-  EXPECT_TRUE(*clock_.HasPassed(tick));
 }
 
 TEST_F(StreamClockTest, ATickWhoseMarkWasRefusedEndsWithTheNextThatIsMade) {
@@ -62,13 +37,6 @@ TEST_F(StreamClockTest, AHostsWaitSettlesWhatWasClosedBeforeItAndNothingAfter) {
   EXPECT_TRUE(clock_.IsPassed(before));
   EXPECT_FALSE(clock_.IsPassed(meanwhile));
   EXPECT_FALSE(clock_.IsEnded(meanwhile));
-}
-
-TEST_F(StreamClockTest, ATickIsKnownByItsLowerHalf) {
-  for (int i = 0; i < 3; ++i) ASSERT_TRUE(clock_.Mark().ok());
-  for (StreamClock::Tick tick = 0; tick <= clock_.now(); ++tick) {
-    EXPECT_EQ(clock_.Expand(static_cast<uint32_t>(tick)), tick);
-  }
 }
 
 TEST_F(StreamClockTest, NobodyWaitsForATickThatIsKnownToHavePassed) {

@@ -9,27 +9,6 @@ namespace {
 
 using StreamOrder = AllocatorTest;
 
-TEST_F(StreamOrder, FreedOnOtherStreamIsNotReusedBeforeItsEvent) {
-  const Address block = Allocate(MiB(8));
-  UseOn(block, kSide, 100);
-  Free(block);
-  EXPECT_NE(Allocate(MiB(8)), block);
-  AdvanceTo(100);
-  EXPECT_EQ(Allocate(MiB(8)), block);
-}
-
-TEST_F(StreamOrder, ABlockUsedBySeveralStreamsReturnsOnlyWhenAllHavePassedIt) {
-  constexpr Stream kThird{3};
-  const Address block = Allocate(MiB(8));
-  UseOn(block, kSide, 100);
-  UseOn(block, kThird, 200);
-  Free(block);
-  AdvanceTo(100);
-  EXPECT_NE(Allocate(MiB(8)), block);
-  AdvanceTo(200);
-  EXPECT_EQ(Allocate(MiB(8)), block);
-}
-
 TEST_F(StreamOrder, ItsOwnStreamNeedsNoEvent) {
   const Address block = Allocate(MiB(8));
   UseOn(block, kMain, 100);
@@ -103,40 +82,6 @@ TEST_F(StreamOrder, OnAFullDeviceTheConsumerStreamWaitsAndTheHostDoesNot) {
   EXPECT_EQ(now(), 0);
 }
 
-TEST_F(StreamOrder, OnAFullDeviceABlockAwaitingAnotherStreamComesBackThroughAStreamWait) {
-  const Address block = Allocate(MiB(64), kMain);
-  UseOn(block, kSide, 100);
-  Free(block);
-  device_.ResetCounters();
-  EXPECT_EQ(Allocate(MiB(64), kMain), block);
-  EXPECT_EQ(calls(CallKind::kStreamWait), 1u);
-  EXPECT_EQ(calls(CallKind::kSync), 0u);
-  EXPECT_EQ(statistics().num_stream_waits, 1);
-}
-
-TEST_F(StreamOrder, TheHostWaitsOnlyWhenNothingElseHelps) {
-  constexpr Stream kThird{3};
-  const Address block = Allocate(MiB(64), kSide);
-  UseOn(block, kThird, 100);
-  Free(block);
-  Allocate(MiB(64), kMain);
-  EXPECT_EQ(calls(CallKind::kSync), 1u);
-  EXPECT_EQ(now(), 100);
-  EXPECT_EQ(statistics().num_sync_all_streams, 1);
-}
-
-TEST_F(StreamOrder, AnOldViewIsNotUnmappedUnderTheWorkThatUsesIt) {
-  // Two of the first three pages move to another range while the stream is still busy with them.
-  const Address first = Allocate(MiB(4));
-  const Address keep = Allocate(MiB(2));
-  MakeBusyUntil(kMain, 100);
-  Free(first);
-  Allocate(MiB(6));
-  Free(keep);
-  Allocate(MiB(4));
-  EXPECT_EQ(calls(CallKind::kUnmapWhileBusy), 0u);
-}
-
 TEST_F(StreamOrder, NothingIsRecordedOnACapturedStream) {
   const Address block = Allocate(MiB(8), kSide);
   Free(block);
@@ -171,17 +116,6 @@ TEST_F(StreamOrder, BlocksUsedByACapturedStreamWaitOnlyForWhatWasLaunchedBeforeT
   AdvanceTo(100);
   EXPECT_EQ(Allocate(MiB(16)), blocks[0]);
   EXPECT_EQ(now(), 100);
-}
-
-TEST_F(StreamOrder, EventsAreGivenBack) {
-  for (int64_t i = 0; i < 10; ++i) {
-    const Address block = Allocate(MiB(8));
-    UseOn(block, kSide, 100 * i);
-    Free(block);
-    AdvanceTo(100 * i);
-  }
-  Allocate(MiB(8));
-  EXPECT_EQ(device_.live_events(), 0);
 }
 
 }  // namespace

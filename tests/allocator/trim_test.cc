@@ -20,13 +20,6 @@ class TrimOfSegments : public AllocatorTest {
   TrimOfSegments() : AllocatorTest(MiB(64), /*virtual_memory=*/false) {}
 };
 
-TEST_F(Trim, ReturnsAllThatIsFree) {
-  Allocate(MiB(4));
-  Free(Allocate(MiB(24)));
-  EXPECT_EQ(Return(kUnlimited), MiB(24));
-  EXPECT_EQ(device_.used(), MiB(4));
-}
-
 TEST_F(Trim, ReturnsNoMoreThanIsEnough) {
   Free(Allocate(MiB(24)));
   EXPECT_EQ(Return(MiB(5)), MiB(6));
@@ -67,13 +60,6 @@ TEST_F(TrimOfSegments, ReturnsNoMoreSegmentsThanAreEnough) {
   absl::StatusOr<Bytes> returned = allocator_->Trim(MiB(10));
   ASSERT_TRUE(returned.ok());
   EXPECT_EQ(*returned, MiB(12));
-}
-
-TEST_F(Trim, CountsEveryHandleThatWent) {
-  Free(Allocate(MiB(24)));
-  Return(MiB(10));
-  EXPECT_EQ(statistics().num_device_free, 5);
-  EXPECT_EQ(all(statistics().reserved_bytes), MiB(14).count());
 }
 
 TEST_F(Trim, LeavesTheOtherBlocksOfAStreamAloneOnceItHasEnough) {

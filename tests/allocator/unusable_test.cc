@@ -18,14 +18,6 @@ class Unusable : public AllocatorTest {
   }
 };
 
-TEST_F(Unusable, IsWhatIsFreeInTheHandlesOfABlockInUse) {
-  const Address first = Allocate(MiB(1));
-  Allocate(KiB(2));
-  EXPECT_EQ(unusable(), kPageSize * 2 - MiB(1) - KiB(2));
-  Free(first);
-  EXPECT_EQ(unusable(), kPageSize - KiB(2)) << "the page of the first is free as a whole";
-}
-
 TEST_F(Unusable, IsTwoHandlesForEachSmallBlockThatStaysWhateverCameBefore) {
   const Address large = Allocate(GiB(2));
   Free(large);
@@ -39,11 +31,6 @@ TEST_F(Unusable, IsTwoHandlesForEachSmallBlockThatStaysWhateverCameBefore) {
   EXPECT_LE(unusable(), MiB(16) * 2 * 300);
   const Bytes in_use = (MiB(1) + KiB(4)) * 300;
   EXPECT_TRUE(allocator_->Allocate(GiB(4) - in_use - unusable(), kMain).ok()) << "all else is for a large one";
-}
-
-TEST_F(Unusable, IsNothingWithoutBlocksInUse) {
-  Free(Allocate(MiB(700)));
-  EXPECT_EQ(unusable(), Bytes(0));
 }
 
 }  // namespace

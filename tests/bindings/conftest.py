@@ -52,7 +52,6 @@ BOTH_MOMENTS = (
     "test_graphs.py",
     "test_history.py",
     "test_mempool.py",
-    "test_place.py",
     "test_statistics.py",
     "test_streams.py",
     "test_tensors.py",

@@ -3,41 +3,21 @@
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <dlfcn.h>
 #include <frugal_alloc/torch.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cstdint>
-#include <functional>
 #include <latch>
 #include <thread>
 
 #include "gtest/gtest.h"
-
-// Exported by libc10_cuda, but in no header: libtorch_cuda sets it, and this program does without libtorch_cuda.
-namespace c10::cuda::_internal {
-void setHasPrimaryContext(bool (*has_primary_context)(signed char device));
-}
+#include "tests/bindings/child.h"
+#include "tests/bindings/started_cuda.h"
 
 namespace {
 
 namespace caching = c10::cuda::CUDACachingAllocator;
 
 constexpr size_t kSize = 10 << 20;
-// For a child that hangs: it then ends by a signal.
-constexpr unsigned kMostSeconds = 60;
-
-// Runs `body` in a child by fork; whether all that it expects came true.
-bool HoldsInChild(const std::function<void()>& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(kMostSeconds);
-    body();
-    _exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
+using frugal::HoldsInChild;
 
 // What this process has asked of the driver, refused calls included.
 uint64_t DriverCalls() {
@@ -64,10 +44,7 @@ TEST(ForkTest, AChildOfAProcessThatHasNotStartedCudaMayUseIt) {
 
 class ForkFromCudaTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    c10::cuda::_internal::setHasPrimaryContext([](signed char) { return true; });
-    caching::init(1);
-  }
+  static void SetUpTestSuite() { frugal::StartCuda(1); }
   void SetUp() override { ASSERT_TRUE(frugal_alloc::install()); }
 };
 

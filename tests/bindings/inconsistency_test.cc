@@ -14,11 +14,7 @@
 #include "bindings/c_api/c_api.h"
 #include "cuda/driver_api.h"
 #include "gtest/gtest.h"
-
-// Exported by libc10_cuda, but in no header.
-namespace c10::cuda::_internal {
-void setHasPrimaryContext(bool (*has_primary_context)(signed char device));
-}
+#include "tests/bindings/started_cuda.h"
 
 namespace frugal {
 namespace {
@@ -52,8 +48,7 @@ class InconsistencyTest : public testing::Test {
  protected:
   // Once for all tests: what is broken stays so.
   static void SetUpTestSuite() {
-    c10::cuda::_internal::setHasPrimaryContext([](signed char) { return true; });
-    caching::init(1);
+    StartCuda(1);
     // Its table of functions is a driver's only for programs that leave it alone.
     auto& api = const_cast<DriverApi&>(**DriverApi::Get());
     true_reserve = api.MemAddressReserve;

@@ -7,11 +7,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-
-// Exported by libc10_cuda, but in no header: libtorch_cuda sets it, and this program does without libtorch_cuda.
-namespace c10::cuda::_internal {
-void setHasPrimaryContext(bool (*has_primary_context)(signed char device));
-}
+#include "tests/bindings/started_cuda.h"
 
 namespace {
 
@@ -21,10 +17,7 @@ constexpr size_t kSize = 10 << 20;
 
 class InstallTest : public testing::Test {
  protected:
-  static void SetUpTestSuite() {
-    c10::cuda::_internal::setHasPrimaryContext([](signed char) { return true; });
-    caching::init(1);
-  }
+  static void SetUpTestSuite() { frugal::StartCuda(1); }
   void SetUp() override {
     const frugal_alloc::Status status = frugal_alloc::install();
     ASSERT_TRUE(status) << status.message();

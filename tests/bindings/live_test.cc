@@ -2,19 +2,15 @@
 
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <frugal_alloc/torch.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
-#include <array>
 #include <cstddef>
-#include <cstdint>
-#include <cstring>
 #include <string>
 #include <vector>
 
 #include "gtest/gtest.h"
+#include "tests/bindings/asking.h"
 
 // Of bindings/c_api/c_api.h, which cannot be included beside the header for programs.
 extern "C" {
@@ -35,25 +31,10 @@ namespace caching = c10::cuda::CUDACachingAllocator;
 
 constexpr size_t kMiB = size_t{1} << 20;
 
-// "": nobody listens.
 std::string Ask() {
   struct stat facts;
-  if (stat("/proc/self/ns/pid", &facts) != 0) return "";
-  const std::string name = "frugal_alloc/" + std::to_string(facts.st_ino) + "/" + std::to_string(getpid());
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  std::string text;
-  if (connect(connection, reinterpret_cast<const sockaddr*>(&address), size) == 0) {
-    std::array<char, 4096> buffer;
-    for (ssize_t got = 0; (got = read(connection, buffer.data(), buffer.size())) > 0;) {
-      text.append(buffer.data(), static_cast<size_t>(got));
-    }
-  }
-  close(connection);
-  return text;
+  EXPECT_EQ(stat("/proc/self/ns/pid", &facts), 0);
+  return frugal::Ask("frugal_alloc/" + std::to_string(facts.st_ino) + "/" + std::to_string(getpid()));
 }
 
 bool Has(const std::string& text, const std::string& part) { return text.find(part) != std::string::npos; }
@@ -69,7 +50,7 @@ class LiveTest : public testing::Test {
 
 // The first test: no GPU is open yet.
 TEST_F(LiveTest, AProgramIsSilentUntilItUsesAGpuAndThenTellsItsFigures) {
-  EXPECT_EQ(Ask(), "");
+  EXPECT_EQ(Ask(), "nobody");
   const c10::DataPtr block = caching::get()->allocate(30 * kMiB);
   const std::string answer = Ask();
   EXPECT_TRUE(Has(answer, "\"in_use_bytes\":" + std::to_string(30 * kMiB))) << answer;
@@ -104,21 +85,6 @@ TEST_F(LiveTest, ErrorsAreCountedWithTheVerdictAndItsCorrection) {
   for (const int wrong : {-1, 4}) frugal_correct_verdict(0, wrong);
   frugal_correct_verdict(7, 1);
   EXPECT_TRUE(Has(Ask(), "\"last_out_of_memory\":\"outside\""));
-}
-
-TEST_F(LiveTest, ALookIsNoticedOnce) {
-  frugal_take_look();
-  EXPECT_EQ(frugal_take_look(), 0);
-  Ask();
-  EXPECT_EQ(frugal_take_look(), 1);
-  EXPECT_EQ(frugal_take_look(), 0);
-}
-
-TEST_F(LiveTest, TheOptionTurnsItOffAndOn) {
-  ASSERT_TRUE(frugal_alloc::install({.publish = "off"}));
-  EXPECT_EQ(Ask(), "");
-  ASSERT_TRUE(frugal_alloc::install({.publish = "on"}));
-  EXPECT_NE(Ask(), "");
 }
 
 }  // namespace

@@ -12,11 +12,7 @@
 #include <vector>
 
 #include "gtest/gtest.h"
-
-// Exported by libc10_cuda, but in no header: libtorch_cuda sets it, and this program does without libtorch_cuda.
-namespace c10::cuda::_internal {
-void setHasPrimaryContext(bool (*has_primary_context)(signed char device));
-}
+#include "tests/bindings/started_cuda.h"
 
 namespace {
 
@@ -53,8 +49,7 @@ constexpr c10::MempoolId_t kPool = {0, 77};
 class ObserversTest : public testing::Test {
  protected:
   static void SetUpTestSuite() {
-    c10::cuda::_internal::setHasPrimaryContext([](signed char) { return true; });
-    caching::init(2);
+    frugal::StartCuda(2);
     ASSERT_TRUE(frugal_alloc::install());
   }
   static c10::DataPtr AllocateOn(c10::DeviceIndex gpu) {

@@ -8,24 +8,20 @@
 
 #include <array>
 #include <csignal>
-#include <cstddef>
 #include <cstdint>
 #include <cstdlib>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
-#include <functional>
 #include <latch>
 #include <stdexcept>
 #include <string>
 
 #include "gtest/gtest.h"
+#include "tests/bindings/asking.h"
+#include "tests/bindings/child.h"
 
 namespace frugal {
 namespace {
-
-// For a child that hangs: it then ends by a signal.
-constexpr unsigned kMostSeconds = 60;
 
 class Descriptor {
  public:
@@ -41,62 +37,16 @@ class Descriptor {
   const int number_;
 };
 
-sockaddr_un AddressOf(const std::string& name, socklen_t& size) {
-  sockaddr_un address = {};
-  address.sun_family = AF_UNIX;
-  std::memcpy(address.sun_path + 1, name.data(), name.size());
-  size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + 1 + name.size());
-  return address;
-}
-
-// -1: nobody listens.
-int Connect(const std::string& name) {
-  socklen_t size = 0;
-  const sockaddr_un address = AddressOf(name, size);
-  const int connection = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-  if (connect(connection, reinterpret_cast<const sockaddr*>(&address), size) == 0) return connection;
-  close(connection);
-  return -1;
-}
-
-// Up to the end of the line or of the stream.
-std::string ReadLine(int connection) {
-  std::string text;
-  std::array<char, 4096> buffer;
-  while (text.empty() || text.back() != '\n') {
-    const ssize_t size = read(connection, buffer.data(), buffer.size());
-    if (size <= 0) break;
-    text.append(buffer.data(), static_cast<size_t>(size));
-  }
-  return text;
-}
-
-std::string Ask(const std::string& name = Publisher::NameOfThisProcess()) {
-  const Descriptor connection(Connect(name));
-  return connection.number() < 0 ? "nobody" : ReadLine(connection.number());
-}
+std::string AskThis() { return Ask(Publisher::NameOfThisProcess()); }
 
 std::string Hello() { return "hello"; }
 
-// Runs `body` in a child by fork; whether all that it expects came true.
-bool HoldsInChild(const std::function<void()>& body) {
-  const pid_t child = fork();
-  if (child == 0) {
-    alarm(kMostSeconds);
-    body();
-    exit(testing::Test::HasFailure() ? 1 : 0);
-  }
-  int status = -1;
-  EXPECT_EQ(waitpid(child, &status, 0), child);
-  return WIFEXITED(status) && WEXITSTATUS(status) == 0;
-}
-
 TEST(PublisherTest, AProcessAnswersOnceThereIsSomethingToTell) {
   Publisher publisher(Hello);
-  EXPECT_EQ(Ask(), "nobody");
+  EXPECT_EQ(AskThis(), "nobody");
   publisher.Begin();
-  EXPECT_EQ(Ask(), "hello\n");
-  EXPECT_EQ(Ask(), "hello\n");
+  EXPECT_EQ(AskThis(), "hello\n");
+  EXPECT_EQ(AskThis(), "hello\n");
 }
 
 TEST(PublisherTest, TheNameGoesWithThePublisher) {
@@ -104,27 +54,27 @@ TEST(PublisherTest, TheNameGoesWithThePublisher) {
     Publisher publisher(Hello);
     publisher.Begin();
   }
-  EXPECT_EQ(Ask(), "nobody");
+  EXPECT_EQ(AskThis(), "nobody");
 }
 
 TEST(PublisherTest, TheSettingTurnsItOffAndOn) {
   Publisher publisher(Hello);
   publisher.Set(false);
   publisher.Begin();
-  EXPECT_EQ(Ask(), "nobody");
+  EXPECT_EQ(AskThis(), "nobody");
   publisher.Set(true);
-  EXPECT_EQ(Ask(), "hello\n");
+  EXPECT_EQ(AskThis(), "hello\n");
   publisher.Set(false);
-  EXPECT_EQ(Ask(), "nobody");
+  EXPECT_EQ(AskThis(), "nobody");
   publisher.Set(true);
-  EXPECT_EQ(Ask(), "hello\n");
+  EXPECT_EQ(AskThis(), "hello\n");
 }
 
 TEST(PublisherTest, ItIsKnownWhetherSomebodyLooked) {
   Publisher publisher(Hello);
   publisher.Begin();
   EXPECT_FALSE(publisher.TakeLook());
-  Ask();
+  AskThis();
   EXPECT_TRUE(publisher.TakeLook());
   EXPECT_FALSE(publisher.TakeLook());
 }
@@ -133,7 +83,7 @@ TEST(PublisherTest, AReaderThatHangsHoldsUpNobody) {
   Publisher publisher([] { return std::string(Publisher::kMostBytes - 1, 'x'); });
   publisher.Begin();
   const Descriptor hangs(Connect(Publisher::NameOfThisProcess()));
-  EXPECT_EQ(Ask().size(), Publisher::kMostBytes);
+  EXPECT_EQ(AskThis().size(), Publisher::kMostBytes);
   EXPECT_TRUE(publisher.StopWithin(absl::InfiniteDuration()));
 }
 
@@ -141,18 +91,18 @@ TEST(PublisherTest, AReaderThatWentAwayIsNoSignal) {
   Publisher publisher(Hello);
   publisher.Begin();
   close(Connect(Publisher::NameOfThisProcess()));
-  EXPECT_EQ(Ask(), "hello\n");
+  EXPECT_EQ(AskThis(), "hello\n");
 }
 
 TEST(PublisherTest, WhatIsTooLongOrFailsIsNotAnswered) {
   Publisher large([] { return std::string(Publisher::kMostBytes, 'x'); });
   large.Begin();
-  EXPECT_EQ(Ask(), "");
+  EXPECT_EQ(AskThis(), "");
   large.Set(false);
   Publisher failing([]() -> std::string { throw std::runtime_error("no"); });
   failing.Begin();
-  EXPECT_EQ(Ask(), "");
-  EXPECT_EQ(Ask(), "");
+  EXPECT_EQ(AskThis(), "");
+  EXPECT_EQ(AskThis(), "");
 }
 
 TEST(PublisherTest, ATakenNameMeansThatNothingIsPublished) {
@@ -162,7 +112,7 @@ TEST(PublisherTest, ATakenNameMeansThatNothingIsPublished) {
   ASSERT_EQ(bind(taken.number(), reinterpret_cast<const sockaddr*>(&address), size), 0);
   Publisher publisher(Hello);
   publisher.Begin();
-  EXPECT_EQ(Ask(), "nobody");
+  EXPECT_EQ(AskThis(), "nobody");
 }
 
 TEST(PublisherTest, AProcessWithoutDescriptorsPublishesNothing) {
@@ -171,14 +121,14 @@ TEST(PublisherTest, AProcessWithoutDescriptorsPublishesNothing) {
     Publisher publisher(Hello);
     publisher.Begin();
     for (int number = 3; number < 10; ++number) close(number);
-    EXPECT_EQ(Ask(), "nobody");
+    EXPECT_EQ(AskThis(), "nobody");
   }));
 }
 
 TEST(PublisherTest, AProgramThatClosesAllItsFilesLosesNoOthersByIt) {
   Publisher publisher(Hello);
   publisher.Begin();
-  ASSERT_EQ(Ask(), "hello\n");
+  ASSERT_EQ(AskThis(), "hello\n");
   socklen_t size = 0;
   const sockaddr_un address = AddressOf(Publisher::NameOfThisProcess() + "/test", size);
   const Descriptor others(socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -199,7 +149,7 @@ TEST(PublisherTest, AProgramThatClosesAllItsFilesLosesNoOthersByIt) {
   ASSERT_GE(mine, 0);
   ASSERT_EQ(dup2(others.number(), mine), mine);
   // The thread is in its call still: it answers this one, and then finds that the socket is another.
-  EXPECT_EQ(Ask(), "hello\n");
+  EXPECT_EQ(AskThis(), "hello\n");
   EXPECT_TRUE(publisher.StopWithin(absl::InfiniteDuration()));
   const Descriptor connection(Connect(Publisher::NameOfThisProcess() + "/test"));
   EXPECT_GE(connection.number(), 0);
@@ -263,7 +213,7 @@ TEST(PublisherTest, SignalsGoToTheProgramsThreads) {
   constexpr uint64_t kInterrupt = uint64_t{1} << (SIGINT - 1);
   Publisher publisher(Hello);
   publisher.Begin();
-  ASSERT_EQ(Ask(), "hello\n");
+  ASSERT_EQ(AskThis(), "hello\n");
   int publishers = 0;
   for (const auto& folder : std::filesystem::directory_iterator("/proc/self/task")) {
     const Task task = TaskOf(folder);
@@ -302,12 +252,12 @@ TEST_F(GuardedPublisherTest, AChildHasANameOfItsOwnOnceItBegins) {
   const std::string parents = Publisher::NameOfThisProcess();
   EXPECT_TRUE(HoldsInChild([&parents] {
     EXPECT_NE(Publisher::NameOfThisProcess(), parents);
-    EXPECT_EQ(Ask(), "nobody");
+    EXPECT_EQ(AskThis(), "nobody");
     GuardedPublisher().Begin();
-    EXPECT_EQ(Ask(), "hello\n");
+    EXPECT_EQ(AskThis(), "hello\n");
     EXPECT_EQ(Ask(parents), "hello\n");
   }));
-  EXPECT_EQ(Ask(), "hello\n");
+  EXPECT_EQ(AskThis(), "hello\n");
 }
 
 TEST_F(GuardedPublisherTest, AChildDoesNotKeepItsParentsName) {
@@ -339,15 +289,17 @@ TEST_F(GuardedPublisherTest, AChildDoesNotKeepItsParentsName) {
 }
 
 TEST_F(GuardedPublisherTest, AProcessThatIsBeingReadEnds) {
-  EXPECT_TRUE(HoldsInChild([] {
-    GuardedPublisher().Begin();
-    Connect(Publisher::NameOfThisProcess());
-    Ask();
-  }));
+  EXPECT_TRUE(HoldsInChild(
+      [] {
+        GuardedPublisher().Begin();
+        Connect(Publisher::NameOfThisProcess());
+        AskThis();
+      },
+      &std::exit));
 }
 
 TEST_F(GuardedPublisherTest, AnAnswerThatHangsIsLeftToItself) {
-  EXPECT_TRUE(HoldsInChild([] {
+  const auto hang = [] {
     static std::latch asked{1};
     static Publisher* const publisher = new Publisher([]() -> std::string {
       asked.count_down();
@@ -357,7 +309,8 @@ TEST_F(GuardedPublisherTest, AnAnswerThatHangsIsLeftToItself) {
     Connect(Publisher::NameOfThisProcess());
     asked.wait();
     EXPECT_FALSE(publisher->StopWithin(absl::Milliseconds(1)));
-  }));
+  };
+  EXPECT_TRUE(HoldsInChild(hang, &std::exit));
 }
 
 }  // namespace

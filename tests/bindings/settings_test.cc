@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <cstdio>
 #include <fstream>
+#include <functional>
 #include <optional>
 #include <random>
 #include <string>
@@ -64,21 +65,16 @@ TEST(SettingsTest, CheckIsALevel) {
   EXPECT_EQ(ErrorOf("check:all"), "check:all is not possible; check is off, fast or full");
 }
 
-TEST(SettingsTest, RemapIsASwitch) {
-  EXPECT_TRUE(Parsed("").policy.remap);
-  EXPECT_FALSE(Parsed("remap:off").policy.remap);
-  EXPECT_TRUE(Parsed("remap:off,remap:on").policy.remap);
-  for (const char* value : {"", "0", "false", "ON"}) {
-    EXPECT_NE(ErrorOf(std::string("remap:") + value).find("remap is on or off"), std::string::npos);
-  }
-}
-
-TEST(SettingsTest, PublishIsASwitch) {
-  EXPECT_TRUE(Parsed("").publish);
-  EXPECT_FALSE(Parsed("publish:off").publish);
-  EXPECT_TRUE(Parsed("publish:off,publish:on").publish);
-  for (const char* value : {"", "0", "false", "ON"}) {
-    EXPECT_NE(ErrorOf(std::string("publish:") + value).find("publish is on or off"), std::string::npos);
+TEST(SettingsTest, RemapAndPublishAreSwitches) {
+  for (const auto& [name, is_on] : std::vector<std::pair<std::string, std::function<bool(const Settings&)>>>{
+           {"remap", [](const Settings& settings) { return settings.policy.remap; }},
+           {"publish", [](const Settings& settings) { return settings.publish; }}}) {
+    EXPECT_TRUE(is_on(Parsed(""))) << name;
+    EXPECT_FALSE(is_on(Parsed(name + ":off"))) << name;
+    EXPECT_TRUE(is_on(Parsed(name + ":off," + name + ":on"))) << name;
+    for (const char* value : {"", "0", "false", "ON"}) {
+      EXPECT_NE(ErrorOf(name + ":" + value).find(name + " is on or off"), std::string::npos);
+    }
   }
 }
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import MIB, Simulation, empty, is_ours, run_python, simulated_gpu
+from binding_helpers import MIB, Simulation, empty, is_ours, simulated_gpu
 
 pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is only one GPU")
 
@@ -121,53 +121,6 @@ def test_stream_of_pytorchs_pool_is_known_whichever_stream_is_current():
     torch.cuda.caching_allocator_delete(pointer)
     with torch.cuda.stream(stream):
         assert empty(12 * MIB).data_ptr() == pointer
-
-
-# What is mapped after many blocks of random sizes on a full GPU, with and without a stream that was named once.
-CHURN = """
-import ctypes, os, random
-import torch, frugal_alloc
-frugal_alloc.enable()
-MIB = 1 << 20
-torch.empty(1, device="cuda")
-if os.environ["KIND"] == "dead":
-    cudart, handle = ctypes.CDLL(None), ctypes.c_void_p()
-    assert cudart.cudaStreamCreateWithFlags(ctypes.byref(handle), 1) == 0
-    tensor = torch.empty(8 * MIB, dtype=torch.uint8, device="cuda")
-    tensor.record_stream(torch.cuda.ExternalStream(handle.value))
-    del tensor
-    torch.cuda.synchronize()
-    assert cudart.cudaStreamDestroy(handle) == 0
-elif os.environ["KIND"] == "pool":
-    side = torch.cuda.Stream()
-    torch.cuda.caching_allocator_delete(torch.cuda.caching_allocator_alloc(4096, stream=side))
-random.seed(int(os.environ["SEED"]))
-live, used = [], 0
-for step in range(1500):
-    size = MIB + random.randrange(40 * MIB)
-    while live and used + size > 440 * MIB:
-        used -= live.pop(random.randrange(len(live))).numel()
-    live.append(torch.empty(size, dtype=torch.uint8, device="cuda"))
-    used += size
-stats = frugal_alloc.stats()
-report(mapped=stats["driver_map_calls"] - stats["driver_unmap_calls"], ranges=stats["driver_reserve_calls"])
-"""
-
-
-@simulated_gpu
-def test_stream_that_was_named_once_leaves_no_more_mapped_than_there_is_without_it():
-    # Where in a range blocks happen to lie says whether another is needed: so this is said of several programs.
-    programs = range(1, 6)
-    environment = {"FRUGAL_SIM_MEMORY": str(1024 * MIB), "FRUGAL_SIM_GPUS": "1"}
-    of = {
-        kind: [run_python(CHURN, KIND=kind, SEED=str(seed), **environment) for seed in programs]
-        for kind in ("none", "dead", "pool")
-    }
-    mapped = {kind: sum(one["mapped"] for one in runs) for kind, runs in of.items()}
-    ranges = {kind: sum(one["ranges"] for one in runs) for kind, runs in of.items()}
-    for kind in ("dead", "pool"):
-        assert mapped[kind] <= 1.2 * mapped["none"], mapped
-        assert ranges[kind] <= ranges["none"] + len(programs), f"{kind}: one for the stream's own block: {ranges}"
 
 
 # --- Green contexts

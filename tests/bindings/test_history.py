@@ -19,27 +19,8 @@ def recording():
     torch.cuda.memory._record_memory_history(None)
 
 
-def block_of(tensor: torch.Tensor, snapshot: dict | None = None) -> dict:
-    found = [b for b in segment_of(tensor, snapshot)["blocks"] if b["address"] == tensor.data_ptr()]
-    assert len(found) == 1
-    return found[0]
-
-
 def resident_bytes() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-
-
-def trace_of(address: int) -> list[dict]:
-    snapshot = torch.cuda.memory._snapshot()
-    return [e for e in snapshot["device_traces"][0] if e["addr"] == address and "segment" not in e["action"]]
-
-
-def test_snapshot_has_our_blocks():
-    tensor = empty(7 * MIB - 100)
-    block = block_of(tensor)
-    assert block["size"] == 7 * MIB
-    assert block["requested_size"] == 7 * MIB - 100
-    assert block["state"] == "active_allocated"
 
 
 def test_our_segments_are_expandable_ones():
@@ -47,15 +28,6 @@ def test_our_segments_are_expandable_ones():
     assert segment["is_expandable"]
     assert segment["segment_type"] == "large"
     assert segment_of(empty(100))["segment_type"] == "small"
-
-
-def test_segments_have_the_keys_that_natives_have():
-    pool = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool):
-        native = empty(3 * MIB)
-    ours = empty(3 * MIB)
-    assert segment_of(ours).keys() == segment_of(native).keys()
-    assert block_of(ours).keys() == block_of(native).keys()
 
 
 def test_blocks_fill_their_segments():
@@ -91,16 +63,6 @@ def test_segments_are_in_the_order_of_addresses():
     del native, ours
 
 
-def test_life_of_a_block_is_traced_with_its_lines(recording):
-    tensor = empty(7 * MIB - 1)
-    address = tensor.data_ptr()
-    del tensor
-    trace = trace_of(address)
-    assert [entry["action"] for entry in trace] == ["alloc", "free_requested", "free_completed"]
-    assert all(entry["size"] == 7 * MIB - 1 for entry in trace)
-    assert any(frame["filename"].endswith("binding_helpers.py") for frame in trace[0]["frames"])
-
-
 def test_mapping_is_traced(recording):
     collect()
     torch.cuda.empty_cache()
@@ -114,23 +76,6 @@ def test_mapping_is_traced(recording):
     assert "segment_unmap" in actions
     mapped = [e for e in trace if e["action"] == "segment_map" and e["addr"] <= address < e["addr"] + e["size"]]
     assert mapped
-
-
-def test_out_of_memory_is_traced(recording):
-    with pytest.raises(torch.OutOfMemoryError):
-        empty(1 << 44)
-    trace = torch.cuda.memory._snapshot()["device_traces"][0]
-    errors = [entry for entry in trace if entry["action"] == "oom"]
-    assert len(errors) == 1
-    assert errors[0]["size"] == 1 << 44
-    assert errors[0]["device_free"] > 0
-
-
-def test_snapshot_itself_is_traced_once(recording):
-    empty(MIB)
-    torch.cuda.memory._snapshot()
-    trace = torch.cuda.memory._snapshot()["device_traces"][0]
-    assert [entry["action"] for entry in trace].count("snapshot") == 1
 
 
 def test_traced_snapshot_counts_natives_memory_and_ours_once(recording):
@@ -154,20 +99,6 @@ def test_trace_is_in_the_order_of_time(recording):
     assert times == sorted(times)
 
 
-def test_trace_keeps_the_newest_entries():
-    torch.cuda.memory._record_memory_history(max_entries=10)
-    try:
-        for size in range(1, 50):
-            empty(size * 512)
-        last = empty(123 * 512)
-        trace = torch.cuda.memory._snapshot()["device_traces"][0]
-        assert len(trace) <= 10
-        assert trace[-1]["action"] == "alloc"
-        assert trace[-1]["addr"] == last.data_ptr()
-    finally:
-        torch.cuda.memory._record_memory_history(None)
-
-
 def test_trace_of_ours_and_natives_memory_together_is_no_longer():
     pool = torch.cuda.MemPool()
     torch.cuda.memory._record_memory_history(max_entries=10)
@@ -189,39 +120,12 @@ def test_trace_takes_no_more_of_the_hosts_memory_than_its_newest_entries():
         for _ in range(1000):
             empty(512)
         before = resident_bytes()
-        for _ in range(100_000):
+        for _ in range(30_000):
             empty(512)
-        # Three entries each; all of them would be some 50 MiB.
-        assert resident_bytes() - before < 10 * MIB
+        # Three entries each; all of them would be some 15 MiB.
+        assert resident_bytes() - before < 5 * MIB
     finally:
         torch.cuda.memory._record_memory_history(None)
-
-
-def test_state_alone_keeps_contexts_of_live_blocks():
-    torch.cuda.memory._record_memory_history("state", stacks="python")
-    try:
-        tensor = empty(6 * MIB)
-        frames = block_of(tensor, torch.cuda.memory._snapshot())["frames"]
-        assert any(frame["filename"].endswith("test_history.py") for frame in frames)
-    finally:
-        torch.cuda.memory._record_memory_history(None)
-
-
-def test_contexts_that_are_kept_for_live_blocks_are_not_in_the_trace():
-    torch.cuda.memory._record_memory_history(context="state", stacks="python")
-    try:
-        tensor = empty(6 * MIB)
-        (entry,) = trace_of(tensor.data_ptr())
-        assert block_of(tensor, torch.cuda.memory._snapshot())["frames"]
-        assert not entry.get("frames")
-    finally:
-        torch.cuda.memory._record_memory_history(None)
-
-
-def test_recording_ends():
-    torch.cuda.memory._record_memory_history(None)
-    empty(5 * MIB)
-    assert not any(torch.cuda.memory._snapshot()["device_traces"])
 
 
 def test_blocks_recorded_before_the_end_are_freed_after_it(recording):
@@ -230,33 +134,6 @@ def test_blocks_recorded_before_the_end_are_freed_after_it(recording):
     torch.cuda.memory._record_memory_history(None)
     del tensor
     assert torch.cuda.memory_allocated() == before - 5 * MIB
-
-
-def test_entries_have_the_keys_that_natives_have(recording):
-    pool = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool):
-        native = empty(3 * MIB - 1)
-    ours = empty(3 * MIB - 1)
-    (native_entry,) = trace_of(native.data_ptr())
-    (our_entry,) = trace_of(ours.data_ptr())
-    assert our_entry.keys() == native_entry.keys()
-    assert our_entry["size"] == native_entry["size"]
-    assert our_entry["compile_context"] == native_entry["compile_context"]
-
-
-@pytest.mark.skipif(not hasattr(torch.cuda.memory, "_set_memory_metadata"), reason="this torch has no metadata")
-def test_metadata_is_noted(recording):
-    torch.cuda.memory._set_memory_metadata("epoch 3")
-    tensor = empty(3 * MIB)
-    torch.cuda.memory._set_memory_metadata("")
-    assert trace_of(tensor.data_ptr())[0]["user_metadata"] == "epoch 3"
-
-
-@pytest.mark.skipif(not hasattr(torch.cuda.memory, "_annotate_tensor"), reason="this torch has no annotations")
-def test_annotation_is_traced(recording):
-    tensor = empty(3 * MIB)
-    torch.cuda.memory._annotate_tensor(tensor, "weights")
-    assert [entry["action"] for entry in trace_of(tensor.data_ptr())] == ["alloc", "annotate"]
 
 
 class State:
@@ -353,15 +230,6 @@ def test_dumped_snapshot_can_be_plotted(recording, tmp_path):
     assert "<html" in _memory_viz.trace_plot(snapshot)
     assert "<html" in _memory_viz.segment_plot(snapshot)
     assert "MiB" in _memory_viz.segsum(snapshot)
-
-
-def test_profiler_sees_memory_come_and_go():
-    with torch.profiler.profile(profile_memory=True, activities=[torch.profiler.ProfilerActivity.CPU]) as profile:
-        tensor = empty(10 * MIB)
-        del tensor
-    events = [event for event in profile.profiler.kineto_results.events() if event.name() == "[memory]"]
-    changes = [event.nbytes() for event in events if event.device_type() == torch.autograd.DeviceType.CUDA]
-    assert changes[:2] == [10 * MIB, -10 * MIB]
 
 
 def test_history_under_four_threads(recording):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ HERE = Path(__file__).parent
 ALLOCATORS = ("native", "expandable", "frugal", "frugal, later")
 
 
+@functools.cache
 def run(function: str, *arguments: str, allocator: str = "native") -> Any:
     """What a function of journal_program.py found in a process of its own."""
     code = (

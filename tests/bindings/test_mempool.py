@@ -57,25 +57,6 @@ def test_memory_of_a_pool_is_natives():
     assert is_ours(empty(3 * MIB))
 
 
-def test_memory_of_a_pool_has_the_standard_deleter():
-    pool = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool):
-        pooled = empty(3 * MIB)
-    assert torch._C._has_Standard_Deleter(pooled.untyped_storage()._cdata)
-
-
-def test_memory_of_a_pool_used_by_another_stream_is_freed_by_native():
-    pool = torch.cuda.MemPool()
-    before = torch.cuda.memory_allocated()
-    with torch.cuda.use_mem_pool(pool):
-        pooled = empty(3 * MIB)
-    pooled.record_stream(torch.cuda.Stream())
-    del pooled
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()
-    assert torch.cuda.memory_allocated() == before
-
-
 @simulated_gpu
 def test_memory_of_a_pool_used_by_another_stream_is_reused_only_after_it():
     simulation = Simulation()
@@ -167,15 +148,6 @@ del graph, produced, first, second, pool
     assert (result["native"], result["pooled"], result["status"]) == (True, True, 0)
 
 
-def test_idle_memory_of_ours_serves_a_pool_and_no_more_of_it_than_is_wanted(six_gib):
-    pool = torch.cuda.MemPool()
-    empty(5 * GIB)
-    idle = torch.cuda.memory_reserved()
-    tensor = pooled(pool, 3 * GIB)
-    assert not is_ours(tensor)
-    assert torch.cuda.memory_reserved() >= idle
-
-
 def test_memory_of_a_pool_that_is_gone_serves_ordinary_work(six_gib):
     pool = torch.cuda.MemPool()
     tensor = pooled(pool, 4 * GIB)
@@ -202,19 +174,6 @@ def test_errors_that_nobody_saw_before_a_reset_are_not_taken_off_after_it(six_gi
     torch.cuda.reset_accumulated_memory_stats()
     assert torch.cuda.memory_stats()["num_ooms"] == 0
     del held
-
-
-def test_a_pool_that_is_not_kept_for_that_does_not(six_gib):
-    pool = torch.cuda.MemPool()
-    pooled(pool, 4 * GIB)
-    with pytest.raises(torch.OutOfMemoryError):
-        empty(3 * GIB)
-
-
-def test_a_pool_can_refuse_to_split():
-    pool = torch.cuda.MemPool(no_split=True)
-    first, second = pooled(pool, 3 * MIB), pooled(pool, 3 * MIB)
-    assert sorted(segment["address"] for segment in pool.snapshot()) == sorted([first.data_ptr(), second.data_ptr()])
 
 
 def test_each_thread_is_in_its_own_pool():

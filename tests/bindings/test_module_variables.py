@@ -8,6 +8,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import fork_server
 import pytest
 from binding_helpers import ORDER
 from frugal_alloc._out_of_memory import module_variables, running, variables
@@ -205,8 +206,7 @@ print(mean.shape)
 def run(folder: Path, source: str) -> subprocess.CompletedProcess[str]:
     program = folder / "train.py"
     program.write_text(source)
-    environment = os.environ | simulated_gpu.environment(1 << 30)
-    return subprocess.run([sys.executable, program], env=environment, capture_output=True, text=True, timeout=600)
+    return fork_server.run([sys.executable, program], env=os.environ | simulated_gpu.environment(1 << 30))
 
 
 def test_an_error_names_them_and_letting_them_go_is_enough(tmp_path: Path) -> None:

@@ -34,13 +34,6 @@ def out_of_memory():
     return provoke
 
 
-def test_error_is_pytorchs(out_of_memory):
-    error = out_of_memory()
-    assert type(error) is torch.OutOfMemoryError
-    assert torch.cuda.OutOfMemoryError is torch.OutOfMemoryError
-    assert len(error.args) == 1
-
-
 def test_first_sentences_are_pytorchs(out_of_memory):
     text = str(out_of_memory())
     size = r"\d+(\.\d\d)? ([KMG]iB|bytes)"
@@ -80,27 +73,6 @@ def test_error_says_what_native_and_what_others_hold(out_of_memory):
     del pooled, ours
 
 
-def test_more_than_an_exbibyte_is_refused_at_once():
-    with pytest.raises(torch.OutOfMemoryError, match="more than 1EB"):
-        empty(1 << 61)
-
-
-def test_observers_are_told_once(out_of_memory):
-    seen = []
-    torch._C._cuda_attach_out_of_memory_observer(lambda *arguments: seen.append(arguments))
-    out_of_memory(TOO_MUCH)
-    assert len(seen) == 1
-    device, requested, total, free = seen[0]
-    assert (device, requested) == (0, TOO_MUCH)
-    assert 0 < free <= total == torch.cuda.get_device_properties(0).total_memory
-
-
-def test_error_is_counted(out_of_memory):
-    before = torch.cuda.memory_stats()["num_ooms"]
-    out_of_memory()
-    assert torch.cuda.memory_stats()["num_ooms"] == before + 1
-
-
 @simulated_gpu
 def test_error_names_a_failure_of_the_driver_on_the_way(out_of_memory):
     empty(MIB)
@@ -115,20 +87,6 @@ def test_retries_of_ours_count(out_of_memory):
     risen = frugal_alloc.stats()["retries"] - ours
     assert risen > 0
     assert torch.cuda.memory_stats()["num_alloc_retries"] >= before + risen
-
-
-def test_memory_can_be_had_afterwards(out_of_memory):
-    out_of_memory()
-    assert is_ours(empty(GIB))
-
-
-def test_failed_request_leaves_nothing_behind(out_of_memory):
-    collect()
-    torch.cuda.empty_cache()
-    before = torch.cuda.memory_allocated()
-    out_of_memory()
-    torch.cuda.empty_cache()
-    assert torch.cuda.memory_allocated() == before
 
 
 def test_garbage_is_collected_before_giving_up():
@@ -179,17 +137,6 @@ def test_memory_fraction_limits_us(out_of_memory):
         assert "set_per_process_memory_fraction" in str(error)
         assert is_ours(empty(2 * GIB))
     assert is_ours(empty(5 * GIB))
-
-
-def test_memory_fraction_counts_natives_memory(out_of_memory):
-    collect()
-    torch.cuda.empty_cache()
-    pool = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool):
-        pooled = empty(3 * GIB)
-    with limit(4 * GIB):
-        out_of_memory(2 * GIB)
-    del pooled
 
 
 @simulated_gpu

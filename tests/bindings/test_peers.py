@@ -13,7 +13,6 @@ from binding_helpers import (
     empty,
     is_ours,
     run_python,
-    segment_of,
     simulated_gpu,
     use_on_several_streams,
 )
@@ -42,36 +41,11 @@ def test_no_byte_of_either_gpu_is_reused_too_early(gpu, moments=itertools.count(
         use_on_several_streams(simulation, lambda: next(moments))
 
 
-def test_block_is_freed_whatever_the_current_device_is():
-    before = torch.cuda.memory_allocated(1)
-    tensor = empty(3 * MIB, "cuda:1")
-    with torch.cuda.device(0):
-        del tensor
-    assert torch.cuda.memory_allocated(1) == before
-
-
-def test_tensor_is_copied_between_gpus():
-    source = empty(5 * MIB, "cuda:0").fill_(1)
-    copied = source.to("cuda:1")
-    back = copied.to("cuda:0")
-    torch.cuda.synchronize(0)
-    torch.cuda.synchronize(1)
-    assert is_ours(copied)
-    assert is_ours(back)
-    assert copied.device.index == 1
-
-
 def test_memory_mapped_after_a_copy_is_reached_by_the_peer():
     empty(MIB, "cuda:0").to("cuda:1")
     for _ in range(3):
         torch.cuda.empty_cache()
         assert empty(100 * MIB, "cuda:0").to("cuda:1").numel() == 100 * MIB
-
-
-def test_snapshot_names_the_gpu_of_each_segment():
-    tensors = [empty(3 * MIB, f"cuda:{gpu}") for gpu in (0, 1)]
-    for gpu, tensor in enumerate(tensors):
-        assert segment_of(tensor)["device"] == gpu
 
 
 def test_out_of_memory_names_the_gpu():
@@ -207,15 +181,6 @@ def test_bytes_arrive_between_our_memory_and_natives(source, target, gpus):
     sent.fill_(7)
     received.copy_(sent)
     assert int(received.cpu().sum()) == 7 * 5 * MIB
-
-
-def test_current_device_decides_where_new_memory_is():
-    for gpu in (0, 1, 0):
-        with torch.cuda.device(gpu):
-            tensor = torch.empty(1000, device="cuda")
-            assert tensor.device.index == gpu
-            assert is_ours(tensor)
-            tensor.record_stream(torch.cuda.Stream(gpu))
 
 
 def test_shared_tensor_stays_on_its_gpu():

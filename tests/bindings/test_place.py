@@ -23,11 +23,6 @@ def allocates(size):
 """
 
 
-def test_free_memory_moves_if_it_is_not_kept():
-    result = run_python(TWO_PIECES + "del first, last\nreport(served=allocates(100))")
-    assert result.get("served"), result["stderr"]
-
-
 def test_kept_memory_stays_after_its_tensor_is_freed_until_it_is_let_go():
     result = run_python(
         TWO_PIECES
@@ -44,14 +39,6 @@ report(let_go=allocates(100))
     )
     assert result["status"] == 0, result["stderr"]
     assert (result["kept"], result["again"], result["let_go"]) == (False, True, True)
-
-
-def test_memory_is_let_go_by_its_tensor_too():
-    result = run_python(
-        TWO_PIECES + "frugal_alloc.keep_in_place(first); frugal_alloc.let_move(first)\n"
-        "del first, last\nreport(served=allocates(100))"
-    )
-    assert result.get("served"), result["stderr"]
 
 
 def test_nothing_is_joined_where_nothing_may_move():
@@ -103,13 +90,6 @@ def test_range_is_from_the_first_byte_to_the_last():
         frugal_alloc.let_move(view)
     frugal_alloc.let_move(tensor)
     assert frugal_alloc.keep_in_place(square[:0])[1] == 0
-
-
-def test_memory_of_native_stays_anyway(older):
-    tensor = older()
-    kept = frugal_alloc.keep_in_place(tensor)
-    frugal_alloc.let_move(tensor)
-    frugal_alloc.let_move(kept)
 
 
 @pytest.mark.parametrize(

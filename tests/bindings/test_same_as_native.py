@@ -1,10 +1,10 @@
 """Every function of torch.cuda.memory and torch.accelerator.memory does with our memory what it does with native's."""
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
+import fork_server
 import pytest
 
 PROGRAM = Path(__file__).with_name("memory_calls.py")
@@ -13,15 +13,10 @@ PROGRAM = Path(__file__).with_name("memory_calls.py")
 @pytest.fixture(scope="module")
 def runs():
     """What the program reports of PyTorch's own allocator, and of ours."""
-    command = [sys.executable, str(PROGRAM)]
-    started = [
-        subprocess.Popen([*command, which], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-        for which in ("native", "ours")
-    ]
-    ended = [process.communicate(timeout=600) for process in started]
-    for process, (_, errors) in zip(started, ended, strict=True):
-        assert process.returncode == 0, errors
-    return [json.loads(output.splitlines()[-1]) for output, _ in ended]
+    ended = [fork_server.run([sys.executable, PROGRAM, which]) for which in ("native", "ours")]
+    for done in ended:
+        assert done.returncode == 0, done.stderr
+    return [json.loads(done.stdout.splitlines()[-1]) for done in ended]
 
 
 def differences(native, ours, path: str = "") -> list[str]:

@@ -64,10 +64,6 @@ def test_moved_bytes_are_counted_once():
     assert torch.cuda.memory_allocated() == before
 
 
-def test_empty_tensor_is_shared_without_memory():
-    assert torch.empty(0, device="cuda").untyped_storage()._share_cuda_()[1] is None
-
-
 @pytest.mark.parametrize("source", ["disabled", "pool"])
 def test_native_memory_stays_where_it_is(source):
     if source == "disabled":
@@ -216,13 +212,6 @@ def test_handle_of_mapped_memory_is_refused_with_a_way_out():
     with pytest.raises(RuntimeError, match=r"frugal_alloc\.enable\(\)"):
         torch._C.StorageBase._share_cuda_(tensor.untyped_storage())
     assert is_ours(tensor)
-
-
-def test_enabling_again_hooks_only_once():
-    hook = torch.UntypedStorage._share_cuda_
-    frugal_alloc.disable()
-    frugal_alloc.enable()
-    assert torch.UntypedStorage._share_cuda_ is hook
 
 
 @simulated_gpu

@@ -5,12 +5,6 @@ import torch
 from binding_helpers import MIB, collect, empty, limit
 from frugal_alloc import FrugalAllocError, stats, trim
 
-GROUPS = ("all", "small_pool", "large_pool")
-
-
-def figure(name: str, group: str = "all", metric: str = "current") -> int:
-    return torch.cuda.memory_stats()[f"{name}.{group}.{metric}"]
-
 
 def test_swap_leaves_figures_as_they_were(swap):
     before, after = swap
@@ -30,62 +24,6 @@ def test_idle_native_memory_is_given_back_at_the_swap(swap):
     assert after["reserved_bytes.all.current"] < before["reserved_bytes.all.current"]
 
 
-def test_allocated_counts_blocks_rounded_to_512_bytes():
-    before = torch.cuda.memory_allocated()
-    held = [empty(1), empty(513), empty(3 * MIB + 1)]
-    assert torch.cuda.memory_allocated() - before == 512 + 1024 + 3 * MIB + 512
-    del held
-    assert torch.cuda.memory_allocated() == before
-
-
-def test_requested_counts_bytes_as_asked_for():
-    before = figure("requested_bytes")
-    held = [empty(1), empty(513)]
-    assert figure("requested_bytes") - before == 514
-    del held
-
-
-@pytest.mark.parametrize(("size", "group"), [(MIB, "small_pool"), (MIB + 1, "large_pool")])
-def test_groups_part_at_one_mebibyte(size, group):
-    before = {g: figure("allocation", g) for g in GROUPS}
-    held = empty(size)
-    after = {g: figure("allocation", g) for g in GROUPS}
-    assert [g for g in GROUPS if after[g] != before[g]] == ["all", group]
-    del held
-
-
-def test_current_is_allocated_less_freed():
-    held = [empty(size) for size in (100, 2 * MIB, 30 * MIB)]
-    del held[1]
-    torch.cuda.reset_accumulated_memory_stats()
-    base = torch.cuda.memory_stats()
-    more = [empty(4 * MIB), empty(100)]
-    del more[0], held
-    now = torch.cuda.memory_stats()
-    for name in ("allocation", "allocated_bytes", "active_bytes", "requested_bytes"):
-        for group in GROUPS:
-            key = f"{name}.{group}."
-            change = now[key + "current"] - base[key + "current"]
-            assert change == now[key + "allocated"] - now[key + "freed"], key
-            assert now[key + "current"] <= now[key + "peak"]
-
-
-def test_reserved_covers_active():
-    held = [empty(100 * i + 1) for i in range(100)]
-    now = torch.cuda.memory_stats()
-    assert now["reserved_bytes.all.current"] >= now["active_bytes.all.current"] >= now["allocated_bytes.all.current"]
-    del held
-
-
-def test_peak_is_reset_and_rises_again():
-    empty(64 * MIB)
-    torch.cuda.reset_peak_memory_stats()
-    low = torch.cuda.max_memory_allocated()
-    assert low == torch.cuda.memory_allocated()
-    empty(32 * MIB)
-    assert torch.cuda.max_memory_allocated() == low + 32 * MIB
-
-
 def test_peaks_of_different_times_are_not_added():
     import frugal_alloc
 
@@ -97,29 +35,6 @@ def test_peaks_of_different_times_are_not_added():
     frugal_alloc.enable()
     empty(100 * MIB)
     assert torch.cuda.max_memory_allocated() == base + 100 * MIB
-
-
-def test_accelerator_says_the_same():
-    held = empty(5 * MIB)
-    figures, accelerators = torch.cuda.memory_stats(), torch.accelerator.memory_stats()
-    assert accelerators == {key: figures[key] for key in accelerators}
-    assert len(accelerators) > 100
-    assert torch.accelerator.memory_allocated() == torch.cuda.memory_allocated()
-    assert torch.accelerator.max_memory_reserved() == torch.cuda.max_memory_reserved()
-    torch.accelerator.reset_peak_memory_stats()
-    torch.accelerator.reset_accumulated_memory_stats()
-    torch.accelerator.empty_cache()
-    assert torch.cuda.max_memory_allocated() == torch.cuda.memory_allocated()
-    del held
-
-
-@pytest.mark.skipif(not hasattr(torch.accelerator, "get_memory_info"), reason="this torch cannot be asked")
-def test_accelerator_knows_the_devices_memory():
-    assert torch.accelerator.get_memory_info() == torch.cuda.mem_get_info()
-
-
-def test_summary_is_printed():
-    assert "Active memory" in torch.cuda.memory_summary()
 
 
 def test_own_figures_are_what_we_did():
@@ -217,23 +132,6 @@ def test_emptying_the_cache_counts_as_one_wait_for_all_streams():
         assert waits() == before + 1
     torch.cuda.reset_accumulated_memory_stats()
     assert waits() == 0
-
-
-def test_fraction_is_read_back():
-    torch.cuda.set_per_process_memory_fraction(0.5)
-    assert torch.cuda.get_per_process_memory_fraction() == 0.5
-    torch.cuda.set_per_process_memory_fraction(1.0)
-
-
-def test_peaks_at_different_times_do_not_add_up():
-    torch.cuda.reset_peak_memory_stats()
-    before = torch.cuda.memory_allocated()
-    pool = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool):
-        tensor = empty(50 * MIB)
-    del tensor
-    empty(30 * MIB)
-    assert torch.cuda.max_memory_allocated() - before == 50 * MIB
 
 
 def test_peak_of_ours_before_a_pool_is_not_added_to_the_pools():

@@ -76,28 +76,6 @@ def test_raw_memory_belongs_to_the_stream_that_is_named():
 
 
 @simulated_gpu
-def test_block_awaiting_a_stream_is_active_but_not_allocated():
-    simulation = Simulation()
-    simulation.set_clock(now_plus())
-    other = torch.cuda.Stream()
-    torch.cuda.synchronize()
-    empty(512)
-    before = torch.cuda.memory_stats()
-    tensor = empty(9 * MIB)
-    until = now_plus()
-    simulation.keep_busy(other, until)
-    tensor.record_stream(other)
-    del tensor
-
-    after = torch.cuda.memory_stats()
-    assert after["allocated_bytes.all.current"] == before["allocated_bytes.all.current"]
-    assert after["active_bytes.all.current"] == before["active_bytes.all.current"] + 9 * MIB
-    simulation.set_clock(until)
-    empty(512)
-    assert torch.cuda.memory_stats()["active_bytes.all.current"] == before["active_bytes.all.current"]
-
-
-@simulated_gpu
 def test_block_without_record_stream_is_reused_at_once():
     simulation = Simulation()
     simulation.set_clock(now_plus())
@@ -117,11 +95,6 @@ def test_record_of_the_own_stream_delays_nothing():
     assert empty(12 * MIB).data_ptr() == address
 
 
-def test_memory_of_a_side_stream_is_ours():
-    with torch.cuda.stream(torch.cuda.Stream()):
-        assert is_ours(empty(MIB))
-
-
 def test_record_stream_on_an_older_tensor_reaches_native(older):
     tensor = older()
     size = tensor.numel()
@@ -131,11 +104,3 @@ def test_record_stream_on_an_older_tensor_reaches_native(older):
     del tensor
     torch.cuda.synchronize()
     assert before - torch.cuda.memory_allocated() == size
-
-
-def test_record_stream_on_a_view_counts_for_its_storage():
-    tensor = empty(4 * MIB)
-    tensor[MIB:].record_stream(torch.cuda.Stream())
-    del tensor
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 import sys
 from pathlib import Path
 
-import frugal_alloc
+import fork_server
+from frugal_alloc._simulation import simulated_gpu
 
 HERE = Path(__file__).parent
 # Of each kind of call and each error; more with FRUGAL_FAULTS_CALLS.
@@ -17,16 +17,8 @@ SEED = os.environ.get("FRUGAL_TEST_SEED", "1")
 
 
 def run(program: str, folder: Path, *arguments: str) -> dict:
-    simulate = [sys.executable, "-m", "frugal_alloc", "simulate", "--memory", "1GiB", "--"]
-    environment = os.environ | {"PYTHONPATH": str(Path(frugal_alloc.__file__).parents[1])}
-    done = subprocess.run(
-        [*simulate, sys.executable, str(HERE / program), CALLS, SEED, *arguments],
-        env=environment,
-        cwd=folder,
-        capture_output=True,
-        text=True,
-        timeout=900,
-    )
+    command = [sys.executable, str(HERE / program), CALLS, SEED, *arguments]
+    done = fork_server.run(command, env=simulated_gpu.environment(1 << 30), cwd=folder, timeout=900)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout.split("RESULTS")[1])
 

@@ -9,6 +9,7 @@ import sys
 import tempfile
 from pathlib import Path
 
+import fork_server
 import frugal_alloc
 import pytest
 from frugal_alloc._simulation import simulated_gpu
@@ -26,7 +27,7 @@ def run(*arguments: str, **variables: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, *arguments]
     # Where a report would be left if memory ran out.
     with tempfile.TemporaryDirectory() as folder:
-        return subprocess.run(command, env=environment, cwd=folder, capture_output=True, text=True, timeout=600)
+        return fork_server.run(command, env=environment, cwd=folder)
 
 
 def test_programs_that_order_their_work_reuse_no_byte_too_early() -> None:

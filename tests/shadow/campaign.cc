@@ -42,19 +42,21 @@ std::string DrawAndRun(RandomOperations operations, const Choices& choices, int6
   return run.failure();
 }
 
-std::string RunSeeds(const Campaign& campaign, Progress& progress) {
+std::string RunPrograms(const Campaign& campaign, Progress& progress) {
   const int64_t of_program = std::min<int64_t>(campaign.operations_of_program, kMostOperations);
-  for (uint64_t seed = campaign.first_seed; progress.tally.operations < campaign.operations; ++seed) {
-    Choices choices(seed);
-    progress.seed = seed;
+  const auto run = [&](Choices choices) {
     progress.count = 0;
-    std::string failure =
-        DrawAndRun(RandomOperations(choices, campaign.mix), choices, of_program, campaign.level, campaign.between,
-                   progress.tally, [&progress](const Program& program, const Operation& operation) {
-                     progress.pages = program.pages;
-                     progress.movable = program.movable;
-                     progress.operations[progress.count++] = operation;
-                   });
+    return DrawAndRun(RandomOperations(choices, campaign.mix), choices, of_program, campaign.level, campaign.between,
+                      progress.tally, [&progress](const Program& program, const Operation& operation) {
+                        progress.pages = program.pages;
+                        progress.movable = program.movable;
+                        progress.operations[progress.count++] = operation;
+                      });
+  };
+  if (!campaign.bytes.empty()) return run(Choices(campaign.bytes));
+  for (uint64_t seed = campaign.first_seed; progress.tally.operations < campaign.operations; ++seed) {
+    progress.seed = seed;
+    std::string failure = run(Choices(seed));
     if (!failure.empty()) return failure;
     ++progress.programs;
   }
@@ -91,7 +93,7 @@ CampaignResult RunCampaign(const Campaign& campaign) {
   progress.tally = Tally();
   const absl::Time start = absl::Now();
   CampaignResult result;
-  result.failure = RunInChild([&] { return RunSeeds(campaign, progress); }, kNoLimitSeconds);
+  result.failure = RunInChild([&] { return RunPrograms(campaign, progress); }, kNoLimitSeconds);
   result.seconds = absl::ToDoubleSeconds(absl::Now() - start);
   result.tally = progress.tally;
   result.programs = progress.programs;

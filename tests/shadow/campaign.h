@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <string>
+#include <vector>
 
 #include "tests/shadow/operation.h"
 #include "tests/shadow/random_operations.h"
@@ -32,6 +33,8 @@ struct Campaign {
   Between between = nullptr;
   // Whether a program that fails is made small, which takes up to minutes.
   bool shrinks = true;
+  // If there are any: those of a fuzzer, which one program is drawn from instead of the seeds' programs.
+  std::vector<uint8_t> bytes = {};
 };
 
 struct CampaignResult {

@@ -10,6 +10,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <iterator>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -20,8 +21,6 @@
 #include "absl/flags/usage.h"
 #include "absl/strings/str_cat.h"
 #include "tests/shadow/campaign.h"
-#include "tests/shadow/child_process.h"
-#include "tests/shadow/shrinker.h"
 #include "tests/shadow/tracing_device.h"
 
 ABSL_FLAG(int64_t, operations, 1'000'000, "how many operations to run in all");
@@ -76,35 +75,10 @@ int RunProgramFile(const std::string& path, CheckLevel level) {
 
 int RunBytesFile(const std::string& path, CheckLevel level) {
   const std::string text = ReadFile(path);
-  const std::vector<uint8_t> bytes(text.begin(), text.end());
-  // Drawn in a process of its own, since the program may end it.
-  struct Drawn {
-    size_t size;
-    char text[1 << 22];
-  };
-  Drawn& drawn = Shared<Drawn>();
-  const std::string failure = RunInChild(
-      [&]() -> std::string {
-        Choices choices(bytes);
-        RandomOperations operations(choices);
-        ShadowRun run(operations.program(), level);
-        drawn.size = ToText(operations.program()).copy(drawn.text, sizeof(drawn.text));
-        while (!choices.IsUsedUp() && !run.failed()) {
-          const Operation operation = operations.Next(run.live());
-          drawn.size += (ToText(operation) + "\n").copy(drawn.text + drawn.size, sizeof(drawn.text) - drawn.size);
-          run.Step(operation);
-        }
-        run.Finish();
-        return run.failure();
-      },
-      60);
-  if (failure.empty()) return Report("");
-  const absl::StatusOr<Program> program = ParseProgram({drawn.text, drawn.size});
-  if (!program.ok()) Refuse(program.status().ToString());
-  const Program shrunk = Shrink(*program, [level](const Program& candidate) {
-    return !RunInChild([&] { return Run(candidate, level); }, 20).empty();
-  });
-  return Report(failure + "\n\n" + ToText(shrunk));
+  const CampaignResult result = RunCampaign({.operations_of_program = std::numeric_limits<int64_t>::max(),
+                                             .level = level,
+                                             .bytes = {text.begin(), text.end()}});
+  return Report(result.failure.empty() ? "" : result.failure + "\n\n" + ToText(result.shrunk));
 }
 
 int Main(int argc, char** argv) {

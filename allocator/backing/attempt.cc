@@ -1,0 +1,33 @@
+#include "allocator/backing/attempt.h"
+
+#include <algorithm>
+
+namespace frugal {
+
+bool Attempt::MayTake(const Block& block) {
+  StreamClock& owner = block.extent->arena().clock();
+  if (&owner == &arena.clock()) return true;
+  const StreamClock::Tick last_use = owner.Expand(block.last_use);
+  // Work of a stream that is being captured, or whose events fail, cannot be waited for.
+  return wait_policy >= WaitPolicy::kThroughStreamWaits && !owner.fails() ? questions.IsEnded(owner, last_use)
+                                                                          : questions.HasPassed(owner, last_use);
+}
+
+std::vector<Attempt::LastUse> Attempt::LastUsesOfDonors() const {
+  std::vector<LastUse> last_uses;
+  for (const Donation& donation : plan.donations) {
+    StreamClock& donor = donation.run.extent->arena().clock();
+    if (&donor == &arena.clock()) continue;
+    const StreamClock::Tick tick = donor.Expand(donation.block->last_use);
+    const auto known =
+        std::find_if(last_uses.begin(), last_uses.end(), [&](const LastUse& use) { return use.donor == &donor; });
+    if (known == last_uses.end()) {
+      last_uses.push_back({&donor, tick});
+    } else {
+      known->tick = std::max(known->tick, tick);
+    }
+  }
+  return last_uses;
+}
+
+}  // namespace frugal

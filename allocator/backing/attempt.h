@@ -1,0 +1,47 @@
+// A request that no free block serves, on its way to one.
+
+#ifndef FRUGAL_ALLOCATOR_BACKING_ATTEMPT_H_
+#define FRUGAL_ALLOCATOR_BACKING_ATTEMPT_H_
+
+#include <vector>
+
+#include "absl/status/statusor.h"
+#include "allocator/backing/backing.h"
+#include "allocator/blocks/arena.h"
+#include "allocator/blocks/stream_clock.h"
+#include "allocator/blocks/stream_questions.h"
+#include "allocator/port/device.h"
+#include "allocator/port/units.h"
+#include "allocator/stitching/stitch_plan.h"
+
+namespace frugal {
+
+// What MovableBacking knows of the request while it plans and carries out the plan. Not thread-safe.
+struct Attempt {
+  Arena& arena;
+  Bytes size;  // of the free block that it is to have
+  WaitPolicy wait_policy;
+  StreamQuestions questions;
+  // What the device has, as it said last. Where asking failed, what takes no new memory is still allowed.
+  absl::StatusOr<MemoryInfo> device = MemoryInfo();
+  Pages largest_new = Pages(1);  // handle that is created
+  bool saves_pages = true;       // whatever that costs the driver
+  StitchPlan plan = {};          // the latest
+  Pages on_offer = {};           // to that
+
+  // Whether there is a block that is large enough already, since guests went home or others made room.
+  bool HasRoom() const { return arena.free_blocks().BestFit(size) != nullptr; }
+  // Whether the free block's memory may be had within the wait policy.
+  bool MayTake(const Block& block);
+
+  struct LastUse {
+    StreamClock* donor;
+    StreamClock::Tick tick;
+  };
+  // Of what the plan takes from other streams.
+  std::vector<LastUse> LastUsesOfDonors() const;
+};
+
+}  // namespace frugal
+
+#endif  // FRUGAL_ALLOCATOR_BACKING_ATTEMPT_H_
