@@ -113,9 +113,7 @@ std::vector<PhysicalMemory*> Machine::Memories() {
 }
 
 Error Machine::GetMemoryInfo(int gpu, Bytes* free, Bytes* total) {
-  if (const Error fault = calls_.Begin(CallKind::kMemoryInfo, LatencyModel::MemoryInfo()); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(calls_.Begin(CallKind::kMemoryInfo, LatencyModel::MemoryInfo()));
   const PhysicalMemory& memory = gpus_[gpu]->memory();
   *free = unified_host_.is_on() ? unified_host_.Free(memory.free()) : memory.free();
   *total = memory.total();

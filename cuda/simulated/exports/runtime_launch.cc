@@ -10,14 +10,7 @@
 #include "cuda/simulated/exports/kernels.h"
 #include "cuda/simulated/exports/runtime.h"
 
-using frugal::sim::Error;
-using frugal::sim::Kernels;
-using frugal::sim::Machine;
-using frugal::sim::OnCurrentGpu;
-using frugal::sim::OnStream;
-using frugal::sim::Stream;
-using frugal::sim::TheConfiguration;
-using frugal::sim::ThisThread;
+namespace frugal::sim {
 
 namespace {
 
@@ -32,7 +25,7 @@ cudaError_t Launch(const void* kernel, void** arguments, cudaStream_t stream,
   return OnStream(
       stream,
       [&](Machine& machine, Stream& found) -> Error {
-        if (const Error error = LoadModuleOf(machine, kernel); error != Error::kSuccess) return error;
+        RETURN_IF_ERROR(LoadModuleOf(machine, kernel));
         return machine.streams().Launch(found, Kernels::Table().MakeWork(kernel, arguments, machine.configuration()));
       },
       function);
@@ -48,6 +41,8 @@ struct CallConfiguration {
 thread_local CallConfiguration call_configuration;
 
 }  // namespace
+
+extern "C" {
 
 // --- Launches.
 
@@ -135,12 +130,22 @@ extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(in
   return cudaSuccess;
 }
 
+extern "C" cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+  *attributes = {};
+  attributes->maxThreadsPerBlock = 1024;
+  attributes->numRegs = 32;
+  attributes->binaryVersion = TheConfiguration().model.CompiledCapability();
+  attributes->ptxVersion = attributes->binaryVersion;
+  attributes->maxDynamicSharedSizeBytes = 48 << 10;
+  return cudaSuccess;
+}
+
 // --- The local memory of all threads that can be resident, which the driver makes room for at once.
 
 cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
   if (limit != cudaLimitStackSize) return cudaErrorNotSupported;
   return OnCurrentGpu([&](Machine& machine, int gpu) {
-    return machine.driver_memory().MakeLocalMemory(gpu, frugal::sim::LocalMemory(machine, value));
+    return machine.driver_memory().MakeLocalMemory(gpu, LocalMemory(machine, value));
   });
 }
 
@@ -159,3 +164,7 @@ extern "C" cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size
 extern "C" cudaError_t cudaMemcpyToSymbolAsync(const void*, const void*, size_t, size_t, cudaMemcpyKind, cudaStream_t) {
   return cudaSuccess;
 }
+
+}  // extern "C"
+
+}  // namespace frugal::sim

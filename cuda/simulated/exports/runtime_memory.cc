@@ -6,22 +6,7 @@
 
 #include "cuda/simulated/exports/runtime.h"
 
-using frugal::Address;
-using frugal::Bytes;
-using frugal::sim::Error;
-using frugal::sim::Gpu;
-using frugal::sim::Machine;
-using frugal::sim::OnCurrentGpu;
-using frugal::sim::OnGpu;
-using frugal::sim::OnStream;
-using frugal::sim::OutsideCapture;
-using frugal::sim::PhysicalMemory;
-using frugal::sim::Segments;
-using frugal::sim::Stream;
-using frugal::sim::TheMachine;
-using frugal::sim::ThisThread;
-using frugal::sim::ToBytes;
-using frugal::sim::Work;
+namespace frugal::sim {
 
 namespace {
 
@@ -34,6 +19,8 @@ Error Allocate(Machine& machine, int gpu, size_t size, Segments::Kind kind, void
 }
 
 }  // namespace
+
+extern "C" {
 
 // --- Of the GPU.
 
@@ -67,6 +54,8 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 // --- Of the GPU, from its default pool, in stream order: the pool keeps nothing, and memory is given back at once.
 
+}  // extern "C"
+
 namespace {
 
 constexpr uintptr_t kFirstPool = 0x100;
@@ -90,6 +79,8 @@ cudaError_t GivePool(cudaMemPool_t* pool, int device) {
 }
 
 }  // namespace
+
+extern "C" {
 
 cudaError_t cudaMallocAsync(void** pointer, size_t size, cudaStream_t) {
   return OnCurrentGpu([&](Machine& machine, int gpu) { return AllocateFromPool(machine, gpu, size, pointer); });
@@ -218,3 +209,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   }
   return cudaSuccess;
 }
+
+}  // extern "C"
+
+}  // namespace frugal::sim
