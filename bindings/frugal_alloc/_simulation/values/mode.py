@@ -50,8 +50,8 @@ class ValuesMode(TorchDispatchMode):
     def start(self, uncompiled: Callable) -> None:
         """From here on, in this process; call it once torch is imported."""
         uncompiled(ValuesMode.__torch_dispatch__, calls_ours_only=True)
-        wrapped.start(self)
-        self.__enter__()
+        wrapped.start()
+        wrapped.enter_in_all_threads(self)
 
     def __torch_dispatch__(self, func: Any, types: Any, args: tuple = (), kwargs: dict | None = None) -> Any:
         kwargs = kwargs or {}

@@ -66,15 +66,19 @@ def _run_backward(wrapped: Callable, *args: Any, **kwargs: Any) -> Any:
         raise
 
 
-def start(mode: TorchDispatchMode) -> None:
-    """From here on, in this process; call it once torch is imported."""
+def enter_in_all_threads(mode: TorchDispatchMode) -> None:
+    """Modes are per thread, and threads do not inherit them."""
 
     def run_thread(wrapped: Callable, thread: threading.Thread) -> None:
         with mode:
             wrapped(thread)
 
+    wrap(threading.Thread, "_bootstrap_inner", run_thread)
+    mode.__enter__()
+
+
+def start() -> None:
+    """From here on, in this process; call it once torch is imported."""
     wrap(torch._tensor_str, "_tensor_str", _print)
     wrap(torch, "ctc_loss", _ctc_loss)
     wrap(torch.autograd, "_engine_run_backward", _run_backward)
-    # Modes are per thread, and threads do not inherit them.
-    wrap(threading.Thread, "_bootstrap_inner", run_thread)
