@@ -48,7 +48,9 @@ FRUGAL_STAND_IN int cusparseGetVersion(Handle*, int* version) { return kLibrary.
 
 #define SPARSE_MATRIX(layout)                                                                                         \
   FRUGAL_STAND_IN int cusparseCreate##layout(SparseMatrix** matrix, int64_t rows, int64_t columns, int64_t entries) { \
-    return kLibrary.Give(new SparseMatrix{rows, columns, entries}, matrix);                                           \
+    const int created = kLibrary.Create(matrix);                                                                      \
+    if (created == Library::kSuccess) **matrix = {rows, columns, entries};                                            \
+    return created;                                                                                                   \
   }
 SPARSE_MATRIX(Coo)
 SPARSE_MATRIX(Csr)
