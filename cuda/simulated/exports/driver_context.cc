@@ -85,7 +85,7 @@ CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice
   });
 }
 
-extern "C" CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
+CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
   return OnDevice(device, [&](Machine& machine, Gpu&) {
     const int capability = machine.configuration().model.capability;
     *major = capability / 10;

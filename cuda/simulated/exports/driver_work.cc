@@ -116,7 +116,7 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
 #ifdef cuEventElapsedTime
 #undef cuEventElapsedTime
 // By its name before CUDA 13.
-extern "C" CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
+CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
   return cuEventElapsedTime_v2(milliseconds, from, to);
 }
 #endif

@@ -83,8 +83,8 @@ cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, 
   return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,
-                                               cudaDriverEntryPointQueryResult* result) {
+cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,
+                                    cudaDriverEntryPointQueryResult* result) {
   return cudaGetDriverEntryPointByVersion(name, function, /*cudaVersion=*/0, flags, result);
 }
 

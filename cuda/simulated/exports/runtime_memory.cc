@@ -29,7 +29,7 @@ cudaError_t cudaMalloc(void** pointer, size_t size) {
       [&](Machine& machine, int gpu) { return Allocate(machine, gpu, size, Segments::Kind::kDevice, pointer); });
 }
 
-extern "C" cudaError_t cudaMallocManaged(void** pointer, size_t size, unsigned) {
+cudaError_t cudaMallocManaged(void** pointer, size_t size, unsigned) {
   return OutsideCapture(
       [&](Machine& machine, int gpu) { return Allocate(machine, gpu, size, Segments::Kind::kManaged, pointer); });
 }
@@ -157,11 +157,11 @@ cudaError_t cudaDeviceGraphMemTrim(int) { return cudaSuccess; }
 
 // --- Of the host.
 
-extern "C" cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned) {
+cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned) {
   return OutsideCapture([&](Machine& machine, int) { return machine.AllocateHost(ToBytes(size), pointer); });
 }
 
-extern "C" cudaError_t cudaMallocHost(void** pointer, size_t size) { return cudaHostAlloc(pointer, size, 0); }
+cudaError_t cudaMallocHost(void** pointer, size_t size) { return cudaHostAlloc(pointer, size, 0); }
 
 cudaError_t cudaFreeHost(void* pointer) {
   return OutsideCapture([&](Machine& machine, int gpu) {

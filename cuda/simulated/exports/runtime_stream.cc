@@ -66,7 +66,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return OnStream(stream, [](Machine& machine, Stream& found) { return machine.streams().Synchronize(found); });
 }
 
-extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& waiting, Event* awaited) {
     return streams.events().StreamWait(waiting, awaited);
   });
@@ -86,7 +86,7 @@ cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
   });
 }
 
-extern "C" cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
   return OnStream(stream, [&](Machine&, Stream& found) {
     *device = found.gpu;
     return Error::kSuccess;
@@ -107,7 +107,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
   });
 }
 
-extern "C" cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
   return OnStream(stream, [&](Machine& machine, Stream& found) {
     machine.streams().WaitForStream(found);
     callback(stream, cudaSuccess, data);
@@ -130,13 +130,13 @@ cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlag
 
 cudaError_t cudaEventDestroy(cudaEvent_t event) { return Return(DestroyEvent(event, __func__)); }
 
-extern "C" cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& marked, Event* recorded) {
     return streams.events().Record(recorded, marked);
   });
 }
 
-extern "C" cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
   if (!(flags & cudaEventRecordExternal)) return cudaEventRecord(event, stream);
   // In a capture, a node that records the event each time the graph is launched.
   return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& marked, Event* recorded) {
