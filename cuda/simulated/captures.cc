@@ -46,10 +46,7 @@ Captures::Info Captures::InfoOf(const Stream& stream) const {
 }
 
 Error Captures::Query(const Stream& stream, Info* info) const {
-  if (const Error fault = state_.calls.Begin(CallKind::kCaptureQuery, LatencyModel::Uncharged());
-      fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kCaptureQuery, LatencyModel::Uncharged()));
   {
     std::lock_guard lock(state_.mutex);
     if (!state_.ImplicitCaptures(stream).empty()) return Error::kCaptureImplicit;

@@ -11,6 +11,8 @@
 #include <cstring>
 #include <new>
 
+#include "cuda/simulated/setting_text.h"
+
 namespace frugal::sim {
 
 struct ComputeNode::Share {
@@ -104,15 +106,6 @@ class Descriptor {
  private:
   int fd_;
 };
-
-// What somebody set, for a message of one line.
-std::string Shown(const std::string& path) {
-  constexpr size_t kMost = 100;
-  std::string shown = path.substr(0, kMost);
-  std::replace_if(
-      shown.begin(), shown.end(), [](char one) { return one < ' ' || one > '~'; }, '?');
-  return path.size() > kMost ? shown + "..." : shown;
-}
 
 // Why the file is not one of ours; "" if it is, or is empty.
 std::string Foreign(const struct stat& status, int64_t size) {

@@ -12,42 +12,6 @@
 namespace frugal::sim {
 namespace {
 
-// A parser of two words, of which `on` means true.
-auto EitherOf(std::string_view on, std::string_view off) {
-  return [on, off](std::string_view text) -> std::optional<bool> {
-    if (text == on) return true;
-    if (text == off) return false;
-    return std::nullopt;
-  };
-}
-
-std::optional<bool> ParseSwitch(std::string_view text) { return EitherOf("1", "0")(text); }
-
-std::optional<Backing> ParseBacking(std::string_view text) {
-  if (text == "memory") return Backing::kMemory;
-  if (text == "none") return Backing::kNone;
-  return std::nullopt;
-}
-
-std::optional<int> ParseGpus(std::string_view text) {
-  const std::optional<int64_t> number = ParseNumber(text);
-  if (!number || *number < 1 || *number > Configuration::kMostGpus) return std::nullopt;
-  return static_cast<int>(*number);
-}
-
-std::optional<Nanoseconds> ParseNanoseconds(std::string_view text) {
-  const std::optional<int64_t> number = ParseNumber(text);
-  if (!number) return std::nullopt;
-  return Nanoseconds(*number);
-}
-
-std::optional<int64_t> ParseCount(std::string_view text) {
-  const std::optional<int64_t> number = ParseNumber(text);
-  return number && *number > 0 ? number : std::nullopt;
-}
-
-std::optional<std::string> ParsePath(std::string_view text) { return std::string(text); }
-
 // "" if `path` names a file of driver costs, which are then in `costs`.
 std::string ReadCosts(const std::string& path, DriverCosts* costs) {
   const std::optional<std::string> text = WholeFile(path);
@@ -59,66 +23,126 @@ std::string ReadCosts(const std::string& path, DriverCosts* costs) {
   return "";
 }
 
-// Reads variables one by one until one is not understood.
+// How a variable's text is understood, by the type of what it sets, and what is said where it cannot be.
+template <typename Value>
+struct Kind;
+
+template <>
+struct Kind<Bytes> {
+  static constexpr const char* kExpected = "bytes, such as 536870912 or 512MiB";
+  static std::optional<Bytes> Parse(std::string_view text) { return ParseBytes(text); }
+};
+template <>
+struct Kind<bool> {
+  static constexpr const char* kExpected = "0 or 1";
+  static std::optional<bool> Parse(std::string_view text) {
+    return text == "1" || text == "0" ? std::optional(text == "1") : std::nullopt;
+  }
+};
+template <>
+struct Kind<int> {
+  static constexpr const char* kExpected = "a number from 1 to 16";
+  static std::optional<int> Parse(std::string_view text) {
+    const std::optional<int64_t> number = ParseNumber(text);
+    if (!number || *number < 1 || *number > Configuration::kMostGpus) return std::nullopt;
+    return static_cast<int>(*number);
+  }
+};
+template <>
+struct Kind<int64_t> {
+  static constexpr const char* kExpected = "a number above 0, such as 65530";
+  static std::optional<int64_t> Parse(std::string_view text) {
+    const std::optional<int64_t> number = ParseNumber(text);
+    return number && *number > 0 ? number : std::nullopt;
+  }
+};
+template <>
+struct Kind<Nanoseconds> {
+  static constexpr const char* kExpected = "nanoseconds, such as 10000";
+  static std::optional<Nanoseconds> Parse(std::string_view text) {
+    const std::optional<int64_t> number = ParseNumber(text);
+    return number ? std::optional(Nanoseconds(*number)) : std::nullopt;
+  }
+};
+template <>
+struct Kind<std::string> {
+  static constexpr const char* kExpected = "a file, such as /dev/shm/node";
+  static std::optional<std::string> Parse(std::string_view text) { return std::string(text); }
+};
+template <>
+struct Kind<FaultPlan> {
+  static constexpr const char* kExpected = "a plan, such as create@3=out_of_memory,map@1+=invalid_value";
+  static std::optional<FaultPlan> Parse(std::string_view text) { return FaultPlan::Parse(text); }
+};
+
+// Reads variables one by one until one is not understood. An empty variable counts as one that is not set.
 class Reader {
  public:
   explicit Reader(std::string* problem) : problem_(problem) {}
 
-  // An empty variable counts as one that is not set.
-  template <typename T, typename Parse>
-  void Read(const char* name, Parse parse, const char* expected, T* into) {
+  template <typename Value>
+  void Read(const char* name, Value* into) {
+    Read(name, Kind<Value>::kExpected, Kind<Value>::Parse, into);
+  }
+  // One of two words.
+  template <typename Value>
+  void Read(const char* name, std::string_view first, Value of_first, std::string_view second, Value of_second,
+            Value* into) {
+    const auto parse = [&](std::string_view text) -> std::optional<Value> {
+      if (text == first) return of_first;
+      return text == second ? std::optional(of_second) : std::nullopt;
+    };
+    Read(name, std::string(first) + " or " + std::string(second), parse, into);
+  }
+
+ private:
+  template <typename Value, typename Parse>
+  void Read(const char* name, const std::string& expected, Parse parse, Value* into) {
     const char* text = std::getenv(name);
     if (!problem_->empty() || text == nullptr || *text == '\0') return;
-    const auto value = parse(text);
-    if (value) {
+    if (const auto value = parse(text)) {
       *into = *value;
     } else {
       *problem_ = std::string(name) + "='" + Shown(text) + "' is not understood; set it to " + expected;
     }
   }
 
- private:
   std::string* const problem_;
 };
 
-// The GPUs, and what they do with a program's calls.
-void ReadGpus(Reader& reader, Configuration* configuration) {
-  reader.Read("FRUGAL_SIM_MEMORY", ParseBytes, "bytes, such as 25769803776 or 24GiB", &configuration->memory);
-  reader.Read("FRUGAL_SIM_CONTEXT", ParseBytes, "bytes, such as 536870912 or 512MiB", &configuration->context);
-  reader.Read("FRUGAL_SIM_GPUS", ParseGpus, "a number from 1 to 16", &configuration->gpus);
-  reader.Read("FRUGAL_SIM_BEYOND", ParseSwitch, "0 or 1", &configuration->beyond);
-  reader.Read("FRUGAL_SIM_KERNEL_NS", ParseNanoseconds, "nanoseconds, such as 10000", &configuration->kernel);
-  reader.Read("FRUGAL_SIM_BACKING", ParseBacking, "memory or none", &configuration->backing);
-  reader.Read("FRUGAL_SIM_KEEP", ParseBytes, "bytes, such as 1048576 or 1MiB", &configuration->keep);
-  reader.Read("FRUGAL_SIM_TIME", EitherOf("modelled", "wall"), "wall or modelled", &configuration->modelled_time);
-  reader.Read("FRUGAL_SIM_VMM", ParseSwitch, "0 or 1", &configuration->virtual_memory);
-  reader.Read("FRUGAL_SIM_VERBOSE", ParseSwitch, "0 or 1", &configuration->verbose);
-  reader.Read("FRUGAL_SIM_UNSUPPORTED", EitherOf("end", "refuse"), "end or refuse", &configuration->unsupported_ends);
-  reader.Read("FRUGAL_SIM_ORDER", ParseSwitch, "0 or 1", &configuration->order);
-  reader.Read("FRUGAL_SIM_STRICT", ParseSwitch, "0 or 1", &configuration->strict);
-  reader.Read("FRUGAL_SIM_LATE", ParseSwitch, "0 or 1", &configuration->late);
+// What docs/simulated_gpu.md lists, but for those that are longer than a value.
+void ReadValues(Reader& reader, Configuration* configuration) {
+  reader.Read("FRUGAL_SIM_MEMORY", &configuration->memory);
+  reader.Read("FRUGAL_SIM_CONTEXT", &configuration->context);
+  reader.Read("FRUGAL_SIM_GPUS", &configuration->gpus);
+  reader.Read("FRUGAL_SIM_BEYOND", &configuration->beyond);
+  reader.Read("FRUGAL_SIM_KERNEL_NS", &configuration->kernel);
+  reader.Read("FRUGAL_SIM_BACKING", "memory", Backing::kMemory, "none", Backing::kNone, &configuration->backing);
+  reader.Read("FRUGAL_SIM_KEEP", &configuration->keep);
+  reader.Read("FRUGAL_SIM_TIME", "modelled", true, "wall", false, &configuration->modelled_time);
+  reader.Read("FRUGAL_SIM_VMM", &configuration->virtual_memory);
+  reader.Read("FRUGAL_SIM_VERBOSE", &configuration->verbose);
+  reader.Read("FRUGAL_SIM_UNSUPPORTED", "end", true, "refuse", false, &configuration->unsupported_ends);
+  reader.Read("FRUGAL_SIM_ORDER", &configuration->order);
+  reader.Read("FRUGAL_SIM_STRICT", &configuration->strict);
+  reader.Read("FRUGAL_SIM_LATE", &configuration->late);
+  reader.Read("FRUGAL_SIM_FAULTS", &configuration->faults);
+  reader.Read("FRUGAL_SIM_DRIVER_TIME", &configuration->driver_time);
+  reader.Read("FRUGAL_SIM_NODE", &configuration->node);
+  reader.Read("FRUGAL_SIM_MAPPINGS", &configuration->mapped_handles);
+  reader.Read("FRUGAL_SIM_ADDRESSES", &configuration->addresses);
+  reader.Read("FRUGAL_SIM_MAP_COUNT", &configuration->host_mappings);
+  reader.Read("FRUGAL_SIM_FULL", &configuration->driver_memory.on);
+  reader.Read("FRUGAL_SIM_MODULE", &configuration->driver_memory.module);
+  reader.Read("FRUGAL_SIM_UNIFIED", &configuration->host.on);
+  reader.Read("FRUGAL_SIM_HOST_OTHERS", &configuration->host.others);
+  reader.Read("FRUGAL_SIM_HOST_CACHE", &configuration->host.cache);
+  reader.Read("FRUGAL_SIM_GROUP_LIMIT", &configuration->host.group_limit);
+  reader.Read("FRUGAL_SIM_GROUP_COUNTS_GPU", &configuration->host.group_counts_gpu);
   configuration->kernel_given = std::getenv("FRUGAL_SIM_KERNEL_NS") != nullptr;
   // The program computes values at once, beside what we do.
   const char* values = std::getenv("FRUGAL_SIM_VALUES");
   configuration->late_data = values == nullptr || std::string_view(values) != "cpu";
-  reader.Read("FRUGAL_SIM_FAULTS", FaultPlan::Parse, "a plan, such as create@3=out_of_memory,map@1+=invalid_value",
-              &configuration->faults);
-}
-
-// The driver, its limits, and the host around them.
-void ReadSurroundings(Reader& reader, Configuration* configuration) {
-  reader.Read("FRUGAL_SIM_DRIVER_TIME", ParseSwitch, "0 or 1", &configuration->driver_time);
-  reader.Read("FRUGAL_SIM_NODE", ParsePath, "a file, such as /dev/shm/node", &configuration->node);
-  reader.Read("FRUGAL_SIM_MAPPINGS", ParseCount, "a number above 0, such as 524288", &configuration->mapped_handles);
-  reader.Read("FRUGAL_SIM_ADDRESSES", ParseBytes, "bytes, such as 128GiB", &configuration->addresses);
-  reader.Read("FRUGAL_SIM_MAP_COUNT", ParseCount, "a number above 0, such as 65530", &configuration->host_mappings);
-  reader.Read("FRUGAL_SIM_FULL", ParseSwitch, "0 or 1", &configuration->driver_memory.on);
-  reader.Read("FRUGAL_SIM_MODULE", ParseBytes, "bytes, such as 4MiB", &configuration->driver_memory.module);
-  reader.Read("FRUGAL_SIM_UNIFIED", ParseSwitch, "0 or 1", &configuration->host.on);
-  reader.Read("FRUGAL_SIM_HOST_OTHERS", ParseBytes, "bytes, such as 4GiB", &configuration->host.others);
-  reader.Read("FRUGAL_SIM_HOST_CACHE", ParseBytes, "bytes, such as 4GiB", &configuration->host.cache);
-  reader.Read("FRUGAL_SIM_GROUP_LIMIT", ParseBytes, "bytes, such as 8GiB", &configuration->host.group_limit);
-  reader.Read("FRUGAL_SIM_GROUP_COUNTS_GPU", ParseSwitch, "0 or 1", &configuration->host.group_counts_gpu);
 }
 
 // What has a problem of its own to tell: "" or why `text`, which a variable says, is refused.
@@ -136,16 +160,14 @@ bool Configuration::FromEnvironment(Configuration* configuration, std::string* p
   *configuration = Configuration();
   problem->clear();
   Reader reader(problem);
-  ReadGpus(reader, configuration);
-  ReadSurroundings(reader, configuration);
+  ReadValues(reader, configuration);
   ReadLong("FRUGAL_SIM_GPU", problem, [&](const char* text) {
     std::string refused;
     GpuModel::Parse(text, &configuration->model, &refused);
     return refused;
   });
   configuration->models_workspaces = configuration->model.is_given;
-  reader.Read("FRUGAL_SIM_WORKSPACES", EitherOf("modelled", "plain"), "modelled or plain",
-              &configuration->models_workspaces);
+  reader.Read("FRUGAL_SIM_WORKSPACES", "modelled", true, "plain", false, &configuration->models_workspaces);
   if (problem->empty() && configuration->host.on && configuration->gpus > 1) {
     *problem = "FRUGAL_SIM_UNIFIED='1' goes with one GPU, whose memory is the host's; set FRUGAL_SIM_GPUS to 1";
   }

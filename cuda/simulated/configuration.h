@@ -1,4 +1,4 @@
-// What the simulated machine is like, and how the environment says so (control.h lists the variables).
+// What the simulated machine is like, and how the environment says so (docs/simulated_gpu.md lists the variables).
 
 #ifndef FRUGAL_CUDA_SIMULATED_CONFIGURATION_H_
 #define FRUGAL_CUDA_SIMULATED_CONFIGURATION_H_

@@ -10,14 +10,12 @@
 namespace frugal::sim {
 
 Error ContextStreams::Synchronize() {
-  if (const Error fault = state_.calls.Begin(CallKind::kSync, LatencyModel::Uncharged()); fault != Error::kSuccess) {
-    return fault;
-  }
-  if (const Error error = Captures(state_).CheckForbidden(); error != Error::kSuccess) return error;
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kSync, LatencyModel::Uncharged()));
+  RETURN_IF_ERROR(Captures(state_).CheckForbidden());
   {
     // Whatever the modes are: those are for calls that may disturb a capture, and this one always does.
     std::lock_guard lock(state_.mutex);
-    if (const Error error = ForbiddenInCaptures(); error != Error::kSuccess) return error;
+    RETURN_IF_ERROR(ForbiddenInCaptures());
   }
   Wait();
   return Error::kSuccess;
@@ -41,13 +39,10 @@ bool ContextStreams::IsBusy() const {
 }
 
 Error ContextStreams::Record(Event* event) {
-  if (const Error fault = state_.calls.Begin(CallKind::kEventRecord, LatencyModel::EventRecord());
-      fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kEventRecord, LatencyModel::EventRecord()));
   std::lock_guard lock(state_.mutex);
   if (!state_.events.Contains(event) || event->gpu() != context_.gpu()) return Error::kInvalidHandle;
-  if (const Error error = ForbiddenInCaptures(); error != Error::kSuccess) return error;
+  RETURN_IF_ERROR(ForbiddenInCaptures());
   VectorClock order = Order();
   if (state_.order_checker != nullptr) state_.order_checker->JoinHost(order);
   event->Record(std::max(BusyUntil(), state_.clock.Now()), std::move(order));
@@ -55,17 +50,14 @@ Error ContextStreams::Record(Event* event) {
 }
 
 Error ContextStreams::WaitFor(Event* event) {
-  if (const Error fault = state_.calls.Begin(CallKind::kStreamWait, LatencyModel::StreamWait());
-      fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kStreamWait, LatencyModel::StreamWait()));
   std::lock_guard lock(state_.mutex);
   if (!state_.events.Contains(event)) return Error::kInvalidHandle;
   if (event->IsInLiveCapture()) {
     event->capture()->Transition(Capture::Cause::kForbiddenCall);
     return Error::kCapturedEvent;
   }
-  if (const Error error = ForbiddenInCaptures(); error != Error::kSuccess) return error;
+  RETURN_IF_ERROR(ForbiddenInCaptures());
   if (event->state() != Event::State::kRecorded) return Error::kSuccess;
   state_.streams.ForEach([&](Stream& stream) {
     if (!stream.context->IsWithin(context_)) return;

@@ -1,52 +1,8 @@
 // What a test, a benchmark or the replay asks of the simulated GPU beyond CUDA: exported by the simulated libcuda.so.1,
 // which every simulated libcudart.so needs, so that dlsym(RTLD_DEFAULT, ...) and ctypes find it through either.
 //
-// The environment, read once when the library is loaded; what cannot be understood ends the process at once with one
-// line on stderr and exit status 2:
-//   FRUGAL_SIM_MEMORY      bytes of memory of each GPU, with or without KiB, MiB or GiB (default 16 GiB)
-//   FRUGAL_SIM_CONTEXT     bytes that the driver keeps for itself on each GPU (default 512 MiB)
-//   FRUGAL_SIM_GPUS        number of GPUs, 1 to 16 (default 1)
-//   FRUGAL_SIM_GPU         what model they are: key=value,key=value, of name, capability, multiprocessors, l2,
-//                          shared_optin, shared_sm, threads_sm, bus_width, memory_clock (default: one like Hopper)
-//   FRUGAL_SIM_BEYOND      "1": requests for more memory than there is succeed; there is none free then
-//   FRUGAL_SIM_KERNEL_NS   time that each kernel takes on its stream (default 0: all is finished at once; with
-//                          FRUGAL_SIM_LATE: 5000, and more by the bytes that it is known to touch)
-//   FRUGAL_SIM_FAULTS      a fault plan, as for frugal_sim_set_faults
-//   FRUGAL_SIM_BACKING     "memory" (default) or "none": no host memory behind the addresses, for replays,
-//                          which never touch them; copies and fills of device memory then do nothing
-//   FRUGAL_SIM_KEEP        bytes: larger copies and fills of device memory move nothing, so that no host memory stands
-//                          behind it; what they copy to the host is zeros there (default: all are done)
-//   FRUGAL_SIM_VMM         "0": a GPU without virtual memory management
-//   FRUGAL_SIM_ORDER       "1": the order of all accesses to device memory is checked; see frugal_sim_touch
-//   FRUGAL_SIM_COSTS       a file of driver costs in the place of those of allocator/port/driver_cost_table.h
-//   FRUGAL_SIM_DRIVER_TIME "1": driver calls take their time on the clock, and wait for others' calls
-//   FRUGAL_SIM_NODE        a file by which processes share GPUs, mapped handles and the driver's lock; made if absent
-//   FRUGAL_SIM_MAPPINGS    mapped handles of all processes of a node (default 524288)
-//   FRUGAL_SIM_ADDRESSES   bytes of addresses that a process may reserve (default 128 TiB)
-//   FRUGAL_SIM_MAP_COUNT   mappings of the host that the process may have (default: as many as the host allows)
-//   FRUGAL_SIM_FULL        "1": the driver takes memory for itself while the program runs
-//   FRUGAL_SIM_MODULE      bytes that it takes for each module then (default 4 MiB)
-//   FRUGAL_SIM_STRICT      "1": a function of CUDA's that is given a stream, an event or a context that was
-//                          destroyed, or never was, ends the process at once with one line on stderr and exit status 6
-//   FRUGAL_SIM_LATE        "1": work touches its memory when simulated time reaches its end. What it touches must still
-//                          be the memory that was there when it was enqueued; if not, the process ends with one line on
-//                          stderr and exit status 3 (with FRUGAL_SIM_ORDER: it counts as a violation). Time is then
-//                          what CUDA's calls, kernels and copies take, the same in every run, and not the wall's
-//   FRUGAL_SIM_TIME        "modelled": time is counted as with FRUGAL_SIM_LATE, but work is done at once (default:
-//   "wall") FRUGAL_SIM_UNIFIED     "1": the GPU is integrated, FRUGAL_SIM_MEMORY is the host's, and what the process
-//   has of it
-//                          counts. To ask for more than is left ends the process at once with one line on stderr and
-//                          exit status 7, where a real machine would swap, hang or kill
-//   FRUGAL_SIM_HOST_OTHERS bytes that other processes and the kernel have then (default 0)
-//   FRUGAL_SIM_HOST_CACHE  bytes of files that the kernel keeps there and would forget: not free, but available
-//   FRUGAL_SIM_GROUP_LIMIT bytes that the process's control group may have (default: no limit)
-//   FRUGAL_SIM_GROUP_COUNTS_GPU "1": the group counts the GPU's memory, which that of a DGX Spark does not
-//   FRUGAL_SIM_WORKSPACES  "modelled": cuDNN asks for workspaces by a model of it; "plain": for none (default: modelled
-//   if
-//                          FRUGAL_SIM_GPU is set)
-//   FRUGAL_SIM_UNSUPPORTED "end": the first call of a function that is not simulated ends the process with one line on
-//                          stderr and exit status 8 (default "refuse": it answers "not supported")
-//   FRUGAL_SIM_VERBOSE     "1": names on stderr each CUDA function that was called and is not simulated
+// docs/simulated_gpu.md lists the variables of the environment, which are read once when the library is loaded. What
+// cannot be understood ends the process at once with one line on stderr and exit status 2.
 //
 // Kinds of call that are counted, by name: "create" "map" "set_access" "unmap" "release" "reserve" "unreserve"
 // "malloc" "free" "sync" (the host waited for a stream, an event or the device) "event_record" "event_query"

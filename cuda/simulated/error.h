@@ -59,4 +59,8 @@ std::ostream& operator<<(std::ostream& out, Error error);
 
 }  // namespace frugal::sim
 
+// Leaves the function, which returns an Error, with the one of `expression`, if it is one. A statement of its own.
+#define RETURN_IF_ERROR(expression) \
+  if (const ::frugal::sim::Error failed = (expression); failed != ::frugal::sim::Error::kSuccess) return failed
+
 #endif  // FRUGAL_CUDA_SIMULATED_ERROR_H_

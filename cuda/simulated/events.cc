@@ -41,10 +41,7 @@ Event* Events::Create(int gpu) {
 }
 
 Error Events::Create(Event** event, int gpu) {
-  if (const Error fault = state_.calls.Begin(CallKind::kEventCreate, LatencyModel::Uncharged());
-      fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kEventCreate, LatencyModel::Uncharged()));
   *event = Create(gpu);
   return Error::kSuccess;
 }
@@ -76,14 +73,11 @@ std::string Events::WhatWas(const Event* event) const {
 }
 
 Error Events::Record(Event* event, Stream& stream) {
-  if (const Error fault = state_.calls.Begin(CallKind::kEventRecord, LatencyModel::EventRecord());
-      fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kEventRecord, LatencyModel::EventRecord()));
   std::lock_guard lock(state_.mutex);
   if (!state_.events.Contains(event) || event->gpu() != stream.gpu) return Error::kInvalidHandle;
   if (!stream.capture) {
-    if (const Error error = state_.ForbidImplicit(stream); error != Error::kSuccess) return error;
+    RETURN_IF_ERROR(state_.ForbidImplicit(stream));
     event->Record(std::max(state_.Reached(stream), state_.clock.Now()), state_.OrderReached(stream));
     return Error::kSuccess;
   }
@@ -93,10 +87,7 @@ Error Events::Record(Event* event, Stream& stream) {
 }
 
 Error Events::Query(Event* event) {
-  if (const Error fault = state_.calls.Begin(CallKind::kEventQuery, LatencyModel::EventQuery());
-      fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kEventQuery, LatencyModel::EventQuery()));
   const Nanoseconds now = state_.RunDue();
   {
     std::lock_guard lock(state_.mutex);
@@ -106,7 +97,7 @@ Error Events::Query(Event* event) {
       return Error::kCapturedEvent;
     }
   }
-  if (const Error error = Captures(state_).CheckForbidden(); error != Error::kSuccess) return error;
+  RETURN_IF_ERROR(Captures(state_).CheckForbidden());
   std::lock_guard lock(state_.mutex);
   if (!event->HasPassed(now)) return Error::kNotReady;
   state_.HostSees(event->order());
@@ -114,9 +105,7 @@ Error Events::Query(Event* event) {
 }
 
 Error Events::Synchronize(Event* event) {
-  if (const Error fault = state_.calls.Begin(CallKind::kSync, LatencyModel::Uncharged()); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kSync, LatencyModel::Uncharged()));
   Nanoseconds until{0};
   VectorClock order;
   {
@@ -135,10 +124,7 @@ Error Events::Synchronize(Event* event) {
 }
 
 Error Events::StreamWait(Stream& stream, Event* event) {
-  if (const Error fault = state_.calls.Begin(CallKind::kStreamWait, LatencyModel::StreamWait());
-      fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kStreamWait, LatencyModel::StreamWait()));
   std::lock_guard lock(state_.mutex);
   if (!state_.events.Contains(event)) return Error::kInvalidHandle;
   if (event->IsInLiveCapture()) return WaitInCapture(stream, *event);
@@ -147,7 +133,7 @@ Error Events::StreamWait(Stream& stream, Event* event) {
     stream.capture->Transition(Capture::Cause::kForbiddenCall);
     return Error::kCaptureIsolation;
   }
-  if (const Error error = state_.ForbidImplicit(stream); error != Error::kSuccess) return error;
+  RETURN_IF_ERROR(state_.ForbidImplicit(stream));
   stream.busy_until = std::max(stream.busy_until, event->passes_at());
   stream.order.Join(event->order());
   return Error::kSuccess;

@@ -1,7 +1,8 @@
 #include "cuda/simulated/fault_plan.h"
 
-#include <charconv>
 #include <utility>
+
+#include "cuda/simulated/setting_text.h"
 
 namespace frugal::sim {
 namespace {
@@ -42,14 +43,12 @@ std::optional<FaultPlan::Rule> FaultPlan::ParseRule(std::string_view text) {
   const bool partial = name.starts_with(kPartial);
   if (partial) name.remove_prefix(kPartial.size());
   const std::optional<Error> error = ErrorFromName(name);
-  uint64_t call = 0;
-  const auto [end, problem] = std::from_chars(number.data(), number.data() + number.size(), call);
-  const bool is_number = problem == std::errc() && end == number.data() + number.size() && call > 0;
-  if (!kind || *kind == CallKind::kUnmapWhileBusy || !error || *error == Error::kSuccess || !is_number) {
+  const int64_t call = ParseNumber(number).value_or(0);
+  if (!kind || *kind == CallKind::kUnmapWhileBusy || !error || *error == Error::kSuccess || call == 0) {
     return std::nullopt;
   }
   if (partial && (late || *kind != CallKind::kUnmap)) return std::nullopt;
-  return Rule{*kind, only_in_driver, call, and_all_after, late, partial, *error};
+  return Rule{*kind, only_in_driver, static_cast<uint64_t>(call), and_all_after, late, partial, *error};
 }
 
 Error FaultPlan::Next(CallKind kind, bool in_driver, bool* partial) {

@@ -1,10 +1,10 @@
 #include "cuda/simulated/machine.h"
 
-#include <charconv>
 #include <numeric>
 #include <string>
 
 #include "cuda/simulated/latency_model.h"
+#include "cuda/simulated/setting_text.h"
 
 namespace frugal::sim {
 namespace {
@@ -22,10 +22,8 @@ std::optional<int> SlotOf(std::string_view name, int gpus) {
     // A beginning of the UUID is enough.
     if (name.starts_with("GPU-") && Gpu::UuidText(slot).starts_with(name)) return slot;
   }
-  int slot = 0;
-  const auto [end, problem] = std::from_chars(name.data(), name.data() + name.size(), slot);
-  if (problem != std::errc() || end != name.data() + name.size() || slot < 0 || slot >= gpus) return std::nullopt;
-  return slot;
+  const std::optional<int64_t> slot = ParseNumber(name);
+  return slot && *slot < gpus ? std::optional(static_cast<int>(*slot)) : std::nullopt;
 }
 
 std::unique_ptr<Quota> MappedHandles(ComputeNode* node, int64_t most) {
@@ -113,9 +111,7 @@ std::vector<PhysicalMemory*> Machine::Memories() {
 }
 
 Error Machine::GetMemoryInfo(int gpu, Bytes* free, Bytes* total) {
-  if (const Error fault = calls_.Begin(CallKind::kMemoryInfo, LatencyModel::MemoryInfo()); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(calls_.Begin(CallKind::kMemoryInfo, LatencyModel::MemoryInfo()));
   const PhysicalMemory& memory = gpus_[gpu]->memory();
   *free = unified_host_.is_on() ? unified_host_.Free(memory.free()) : memory.free();
   *total = memory.total();

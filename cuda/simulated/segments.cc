@@ -6,9 +6,7 @@ namespace frugal::sim {
 
 Error Segments::Malloc(int gpu, Bytes size, Kind kind, Address* start) {
   *start = Address();
-  if (const Error fault = parts_.calls.Begin(CallKind::kMalloc, LatencyModel::Malloc(size)); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kMalloc, LatencyModel::Malloc(size)));
   if (size == Bytes(0)) return Error::kSuccess;
   size = PagesCovering(size).bytes();
   const std::optional<FileRange> range = parts_.memory[gpu]->Take(size);
@@ -52,8 +50,7 @@ Error Segments::PlaceAt(Address start, const Segment& segment) {
 }
 
 Error Segments::Free(Address start) {
-  if (const Error fault = parts_.calls.Begin(CallKind::kFree, LatencyModel::Free()); fault != Error::kSuccess)
-    return fault;
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kFree, LatencyModel::Free()));
   if (start == Address()) return Error::kSuccess;
   std::lock_guard lock(mutex_);
   const auto it = segments_.find(start);
@@ -62,17 +59,13 @@ Error Segments::Free(Address start) {
 }
 
 Error Segments::OpenImported(const SharedRange& shared, Address* start) {
-  if (const Error fault = parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()));
   const int gpu = shared.gpu < static_cast<int>(parts_.memory.size()) ? shared.gpu : 0;
   return Place({Address(), shared.size, gpu, Kind::kImported, shared.range, /*exported=*/false}, start);
 }
 
 Error Segments::CloseImported(Address start) {
-  if (const Error fault = parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()));
   std::lock_guard lock(mutex_);
   const auto it = segments_.find(start);
   if (it == segments_.end() || it->second.kind != Kind::kImported) return Error::kInvalidValue;
@@ -82,8 +75,7 @@ Error Segments::CloseImported(Address start) {
 Error Segments::Remove(ByStart::iterator it) {
   const Segment& segment = it->second;
   if (segment.range.file) {
-    if (const Error error = parts_.addresses.Detach(segment.start, segment.size); error != Error::kSuccess)
-      return error;
+    RETURN_IF_ERROR(parts_.addresses.Detach(segment.start, segment.size));
   }
   if (parts_.order != nullptr) {
     parts_.order->Unmap(segment.start, segment.size);
@@ -101,9 +93,7 @@ Error Segments::Remove(ByStart::iterator it) {
 }
 
 Error Segments::Export(Address address, SharedRange* shared) {
-  if (const Error fault = parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()));
   std::lock_guard lock(mutex_);
   const auto around = FindAround(address);
   if (around == segments_.end() || around->second.kind == Kind::kImported) return Error::kInvalidValue;
@@ -121,10 +111,7 @@ Error Segments::EnablePeer(int gpu, int peer) {
     if (segment.gpu == peer && segment.kind == Kind::kDevice) reached.push_back(&segment);
   }
   const auto count = static_cast<int64_t>(reached.size());
-  if (const Error fault = parts_.calls.Begin(CallKind::kPeerAccess, LatencyModel::SetAccess(count));
-      fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kPeerAccess, LatencyModel::SetAccess(count)));
   if (!parts_.mapped_handles.Take(count)) return Error::kOutOfMemory;
   if (const Error error = parts_.peers.Enable(gpu, peer); error != Error::kSuccess) {
     parts_.mapped_handles.GiveBack(count);
@@ -136,7 +123,7 @@ Error Segments::EnablePeer(int gpu, int peer) {
 
 Error Segments::DisablePeer(int gpu, int peer) {
   std::lock_guard lock(mutex_);
-  if (const Error error = parts_.peers.Disable(gpu, peer); error != Error::kSuccess) return error;
+  RETURN_IF_ERROR(parts_.peers.Disable(gpu, peer));
   for (auto& [start, segment] : segments_) {
     if (segment.gpu != peer || segment.kind != Kind::kDevice) continue;
     --segment.mapped_handles;

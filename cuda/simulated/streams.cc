@@ -88,7 +88,7 @@ Error Streams::Enqueue(Stream& stream, Work work) {
       stream.tail = {stream.capture->graph()->Add(std::move(work), stream.tail)};
       return Error::kSuccess;
     }
-    if (const Error error = state_.ForbidImplicit(stream); error != Error::kSuccess) return error;
+    RETURN_IF_ERROR(state_.ForbidImplicit(stream));
     const Nanoseconds now = state_.clock.Now();
     const Nanoseconds start = std::max(state_.Reached(stream), now);
     if (state_.late_work != nullptr || work.duration > Nanoseconds(0)) stream.busy_until = start + work.duration;
@@ -105,9 +105,7 @@ Error Streams::Enqueue(Stream& stream, Work work) {
 }
 
 Error Streams::Launch(Stream& stream, Work work) {
-  if (const Error fault = state_.calls.Begin(CallKind::kLaunch, LatencyModel::Uncharged()); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kLaunch, LatencyModel::Uncharged()));
   return Enqueue(stream, std::move(work));
 }
 
@@ -120,19 +118,17 @@ Error Streams::Query(Stream& stream) {
   state_.clock.Pass(Calls::kShortestCall);
   const Nanoseconds now = state_.RunDue();
   std::lock_guard lock(state_.mutex);
-  if (const Error error = ForbiddenInItsCapture(state_, stream); error != Error::kSuccess) return error;
+  RETURN_IF_ERROR(ForbiddenInItsCapture(state_, stream));
   if (state_.Reached(stream) > now) return Error::kNotReady;
   state_.HostSees(state_.OrderReached(stream));
   return Error::kSuccess;
 }
 
 Error Streams::Synchronize(Stream& stream) {
-  if (const Error fault = state_.calls.Begin(CallKind::kSync, LatencyModel::Uncharged()); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(state_.calls.Begin(CallKind::kSync, LatencyModel::Uncharged()));
   {
     std::lock_guard lock(state_.mutex);
-    if (const Error error = ForbiddenInItsCapture(state_, stream); error != Error::kSuccess) return error;
+    RETURN_IF_ERROR(ForbiddenInItsCapture(state_, stream));
   }
   WaitForStream(stream);
   return Error::kSuccess;

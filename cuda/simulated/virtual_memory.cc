@@ -17,9 +17,7 @@ bool IsPowerOfTwo(Bytes size) { return size > Bytes(0) && (size.count() & (size.
 
 Error VirtualMemory::Reserve(Bytes size, Bytes alignment, Address wish, Address* start) {
   if (!supported_) return Error::kNotSupported;
-  if (const Error fault = parts_.calls.Begin(CallKind::kReserve, LatencyModel::Reserve()); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kReserve, LatencyModel::Reserve()));
   if (alignment < kPageSize) alignment = kPageSize;
   if (!IsPages(size) || !IsPowerOfTwo(alignment)) return Error::kInvalidValue;
   const std::optional<Address> found = parts_.addresses.Reserve(size, alignment, wish);
@@ -32,10 +30,7 @@ Error VirtualMemory::Reserve(Bytes size, Bytes alignment, Address wish, Address*
 
 Error VirtualMemory::Unreserve(Address start, Bytes size) {
   if (!supported_) return Error::kNotSupported;
-  if (const Error fault = parts_.calls.Begin(CallKind::kUnreserve, LatencyModel::Unreserve());
-      fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kUnreserve, LatencyModel::Unreserve()));
   std::lock_guard lock(mutex_);
   const auto reservation = reservations_.find(start);
   if (reservation == reservations_.end() || reservation->second != size) return Error::kInvalidValue;
@@ -48,9 +43,7 @@ Error VirtualMemory::Unreserve(Address start, Bytes size) {
 
 Error VirtualMemory::Create(int gpu, Bytes size, HandleId* handle) {
   if (!supported_) return Error::kNotSupported;
-  if (const Error fault = parts_.calls.Begin(CallKind::kCreate, LatencyModel::Create(size)); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kCreate, LatencyModel::Create(size)));
   if (!IsPages(size)) return Error::kInvalidValue;
   if (gpu < 0 || gpu >= static_cast<int>(parts_.memory.size())) return Error::kInvalidDevice;
   const std::optional<FileRange> range = parts_.memory[gpu]->Take(size);
@@ -63,9 +56,7 @@ Error VirtualMemory::Create(int gpu, Bytes size, HandleId* handle) {
 
 Error VirtualMemory::Release(HandleId handle) {
   if (!supported_) return Error::kNotSupported;
-  if (const Error fault = parts_.calls.Begin(CallKind::kRelease, LatencyModel::Release()); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kRelease, LatencyModel::Release()));
   std::lock_guard lock(mutex_);
   const auto it = handles_.find(handle);
   if (it == handles_.end() || it->second.references == 0) return Error::kInvalidValue;
@@ -86,9 +77,7 @@ Error VirtualMemory::Retain(Address address, HandleId* handle) {
 
 Error VirtualMemory::Map(Address start, Bytes size, HandleId handle) {
   if (!supported_) return Error::kNotSupported;
-  if (const Error fault = parts_.calls.Begin(CallKind::kMap, LatencyModel::Map()); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kMap, LatencyModel::Map()));
   std::lock_guard lock(mutex_);
   const auto it = handles_.find(handle);
   if (it == handles_.end() || it->second.references == 0 || !IsPages(start, size) || size != it->second.size ||
@@ -119,16 +108,13 @@ Error VirtualMemory::SetAccess(Address start, Bytes size, const std::vector<GpuA
   int64_t views = 0;
   for (auto it = first; it != mappings_.end() && it->first < start + size; ++it) ++views;
   const int64_t mappings = views * static_cast<int64_t>(accesses.size());
-  if (const Error fault = parts_.calls.Begin(CallKind::kSetAccess, LatencyModel::SetAccess(mappings));
-      fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kSetAccess, LatencyModel::SetAccess(mappings)));
   if (first == mappings_.end()) return Error::kInvalidValue;
   for (const GpuAccess& wanted : accesses) {
     if (wanted.gpu < 0 || wanted.gpu >= static_cast<int>(parts_.memory.size())) return Error::kInvalidDevice;
   }
   const Address end = start + size;
-  if (const Error error = MakePageTables(start, size, accesses); error != Error::kSuccess) return error;
+  RETURN_IF_ERROR(MakePageTables(start, size, accesses));
   const Needs before = NeedsOf(first, end);
   const std::vector<Mapping> mappings_before = Permit(first, end, accesses);
   if (!Exchange(before, NeedsOf(first, end))) {
@@ -147,9 +133,7 @@ Error VirtualMemory::SetAccess(Address start, Bytes size, const std::vector<GpuA
 Error VirtualMemory::MakePageTables(Address start, Bytes size, const std::vector<GpuAccess>& accesses) {
   for (const GpuAccess& wanted : accesses) {
     if (wanted.access == Access::kNone) continue;
-    if (const Error error = parts_.driver_memory.MakePageTables(wanted.gpu, start, size); error != Error::kSuccess) {
-      return error;
-    }
+    RETURN_IF_ERROR(parts_.driver_memory.MakePageTables(wanted.gpu, start, size));
   }
   return Error::kSuccess;
 }
@@ -230,7 +214,7 @@ Error VirtualMemory::Forget(Mappings::iterator first, Address end) {
   }
   NoteIfBusy(first, end);
   if (backed) {
-    if (const Error error = parts_.addresses.Detach(start, end - start); error != Error::kSuccess) return error;
+    RETURN_IF_ERROR(parts_.addresses.Detach(start, end - start));
   }
   if (parts_.order != nullptr) parts_.order->Unmap(start, end - start);
   (void)Exchange(NeedsOf(first, end), Needs());  // Giving back cannot fail.
@@ -245,9 +229,7 @@ Error VirtualMemory::Forget(Mappings::iterator first, Address end) {
 
 Error VirtualMemory::Export(HandleId handle, int* fd) {
   if (!supported_) return Error::kNotSupported;
-  if (const Error fault = parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()));
   std::lock_guard lock(mutex_);
   const auto it = handles_.find(handle);
   if (it == handles_.end()) return Error::kInvalidValue;
@@ -260,9 +242,7 @@ Error VirtualMemory::Export(HandleId handle, int* fd) {
 
 Error VirtualMemory::Import(int fd, HandleId* handle) {
   if (!supported_) return Error::kNotSupported;
-  if (const Error fault = parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()); fault != Error::kSuccess) {
-    return fault;
-  }
+  RETURN_IF_ERROR(parts_.calls.Begin(CallKind::kIpc, LatencyModel::Uncharged()));
   std::optional<SharedRange> shared = SharedRange::FromDescriptor(fd);
   if (!shared) return Error::kInvalidValue;
   std::lock_guard lock(mutex_);
@@ -334,9 +314,7 @@ Error VirtualMemory::Attach(Address start, Bytes size) {
       if (next.file != range.file || next.offset != range.offset + run || it->second.host_access() != access) break;
       run += it->second.size;
     }
-    if (const Error error = parts_.addresses.Attach(run_start, run, range, access); error != Error::kSuccess) {
-      return error;
-    }
+    RETURN_IF_ERROR(parts_.addresses.Attach(run_start, run, range, access));
   }
   return Error::kSuccess;
 }

@@ -41,13 +41,6 @@ class ContextsTest : public ::testing::Test {
   Context& green_ = *contexts_.CreateGreen(/*gpu=*/0, /*multiprocessors=*/8);
 };
 
-TEST_F(ContextsTest, GreenContextHasANullStreamOfItsOwn) {
-  Occupy(NullStream(green_), microseconds(5));
-  EXPECT_NE(&NullStream(green_), &NullStream(primary_));
-  EXPECT_EQ(streams_.Query(NullStream(primary_)), Error::kSuccess);
-  EXPECT_EQ(streams_.Query(NullStream(green_)), Error::kNotReady);
-}
-
 TEST_F(ContextsTest, NullStreamIsOrderedWithBlockingStreamsOfItsOwnContextOnly) {
   Occupy(NullStream(green_), microseconds(5));
   EXPECT_EQ(streams_.Query(NewStream(green_, Stream::Kind::kBlocking)), Error::kNotReady);
@@ -122,20 +115,6 @@ TEST_F(ContextsTest, GreenContextIsDestroyedOnceAndAPrimaryOneNever) {
   EXPECT_EQ(contexts_.Find(&green_), &green_);
   EXPECT_TRUE(green_.is_destroyed());
   EXPECT_EQ(contexts_.Find(this), nullptr);
-}
-
-TEST_F(ContextsTest, PushedContextIsCurrentUntilItIsPopped) {
-  ThreadState& thread = ThisThread();
-  thread.SetContext(&primary_);
-  thread.PushContext(&contexts_.primary(1));
-  EXPECT_EQ(thread.gpu, 1);
-  thread.PushContext(&green_);
-  EXPECT_EQ(thread.gpu, 0);
-  EXPECT_EQ(thread.PopContext(), &green_);
-  EXPECT_EQ(thread.PopContext(), &contexts_.primary(1));
-  EXPECT_EQ(thread.context, &primary_);
-  EXPECT_EQ(thread.PopContext(), &primary_);
-  EXPECT_EQ(thread.context, nullptr);
 }
 
 TEST_F(ContextsTest, SettingNoContextPopsTheCurrentOne) {

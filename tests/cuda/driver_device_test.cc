@@ -74,64 +74,6 @@ TEST_F(DriverDeviceTest, NoSuchGpuIsAFailedPrecondition) {
   EXPECT_TRUE(absl::StrContains(status.message(), "CUDA_ERROR_INVALID_DEVICE")) << status;
 }
 
-TEST_F(DriverDeviceTest, GpuWithVirtualMemoryHasIt) { EXPECT_TRUE(device_->HasVirtualMemory()); }
-
-TEST_F(DriverDeviceTest, HandleOfAnySizeTakesThatMuchMemoryAndOneCallOfEachKind) {
-  const Bytes before = device_->GetMemoryInfo()->free;
-  const auto calls = [this](DriverCall call) { return device_->times().Of(call).calls; };
-  int64_t count = 0;
-  for (const int64_t pages : {1, 2, 32}) {
-    SCOPED_TRACE(pages);
-    const Bytes size = kPageSize * pages;
-    const Address range = *device_->Reserve(size);
-    const PhysicalHandle handle = *device_->Create(size);
-    ASSERT_TRUE(device_->Map(range, size, handle).ok());
-    ASSERT_TRUE(device_->SetAccess(range, size).ok());
-    EXPECT_EQ(device_->GetMemoryInfo()->free, before - size);
-    EXPECT_EQ(calls(DriverCall::create), ++count);
-    EXPECT_EQ(calls(DriverCall::map), count);
-    static_cast<char*>((range + size).pointer())[-1] = 'x';
-    ASSERT_TRUE(device_->Unmap(range, size).ok());
-    ASSERT_TRUE(device_->Release(handle).ok());
-    ASSERT_TRUE(device_->Unreserve(range, size).ok());
-    EXPECT_EQ(device_->GetMemoryInfo()->free, before);
-  }
-}
-
-TEST_F(DriverDeviceTest, HandlesOfSeveralSizesSideBySideAreOneRange) {
-  // Of 4, 1 and 2 pages, and the first of them once more behind.
-  const Address range = *device_->Reserve(kPageSize * 11);
-  const PhysicalHandle large = *device_->Create(kPageSize * 4);
-  const PhysicalHandle small = *device_->Create(kPageSize);
-  const PhysicalHandle middle = *device_->Create(kPageSize * 2);
-  ASSERT_TRUE(device_->Map(range, kPageSize * 4, large).ok());
-  ASSERT_TRUE(device_->Map(range + kPageSize * 4, kPageSize, small).ok());
-  ASSERT_TRUE(device_->Map(range + kPageSize * 5, kPageSize * 2, middle).ok());
-  ASSERT_TRUE(device_->Map(range + kPageSize * 7, kPageSize * 4, large).ok());
-  ASSERT_TRUE(device_->SetAccess(range, kPageSize * 11).ok());
-  char* const bytes = static_cast<char*>(range.pointer());
-  const int64_t page = kPageSize.count();
-  bytes[page * 4 - 1] = 'l';
-  bytes[page * 4] = 's';
-  bytes[page * 7 - 1] = 'm';
-  EXPECT_EQ(bytes[page * 11 - 1], 'l') << "the large handle's last byte";
-  ASSERT_TRUE(device_->AllowPeer(1).ok());
-  for (const int64_t at : {page * 4 - 1, page * 4, page * 7 - 1, page * 11 - 1}) {
-    EXPECT_TRUE(*MayReach(1, range + Bytes(at))) << at;
-  }
-  EXPECT_FALSE(device_->Unmap(range, kPageSize * 2).ok()) << "half a handle";
-  EXPECT_TRUE(device_->Unmap(range, kPageSize * 11).ok());
-  for (const PhysicalHandle handle : {large, small, middle}) EXPECT_TRUE(device_->Release(handle).ok());
-  EXPECT_TRUE(device_->Unreserve(range, kPageSize * 11).ok());
-}
-
-TEST_F(DriverDeviceTest, AddressesThatRunOutAreNotMemoryThatRunsOut) {
-  FailNext("reserve@1=out_of_memory");
-  const absl::Status status = device_->Reserve(kPageSize).status();
-  EXPECT_EQ(status.code(), absl::StatusCode::kInternal);
-  EXPECT_NE(status.message().find("cuMemAddressReserve"), std::string::npos) << status;
-}
-
 TEST_F(DriverDeviceTest, MappingThatFailsWhileMemoryIsFreeSaysWhatElseMayHaveRunOut) {
   const Address range = *device_->Reserve(kPageSize);
   const PhysicalHandle handle = *device_->Create(kPageSize);

@@ -45,13 +45,6 @@ TEST_F(KeptTest, WhatIsLargeMovesNothing) {
   EXPECT_EQ(device_[0], 0);
 }
 
-TEST_F(KeptTest, WhatIsSmallMoves) {
-  ASSERT_EQ(RUNTIME(cudaMemset)(device_, 'x', kKept), cudaSuccess);
-  EXPECT_EQ(device_[kKept - 1], 'x');
-  ASSERT_EQ(RUNTIME(cudaMemcpy)(host_, device_, kKept, cudaMemcpyDeviceToHost), cudaSuccess);
-  EXPECT_EQ(host_[kKept - 1], 'x');
-}
-
 TEST_F(KeptTest, WhatIsLargeIsZerosOnTheHost) {
   const size_t size = kKept + 3;
   ASSERT_EQ(RUNTIME(cudaMemcpy)(host_ + 5, device_, size, cudaMemcpyDeviceToHost), cudaSuccess);

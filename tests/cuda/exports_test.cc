@@ -58,17 +58,6 @@ TEST_F(ExportsTest, LastErrorIsKeptUntilItIsTaken) {
   EXPECT_STREQ(RUNTIME(cudaGetErrorName)(cudaErrorMemoryAllocation), "cudaErrorMemoryAllocation");
 }
 
-TEST_F(ExportsTest, CopiesAndFillsAreReal) {
-  char* device = nullptr;
-  ASSERT_EQ(RUNTIME(cudaMalloc)(reinterpret_cast<void**>(&device), kPage), cudaSuccess);
-  ASSERT_EQ(RUNTIME(cudaMemset)(device, 'x', 16), cudaSuccess);
-  ASSERT_EQ(RUNTIME(cudaMemcpy)(device + 2, "yz", 2, cudaMemcpyHostToDevice), cudaSuccess);
-  char host[5] = {};
-  ASSERT_EQ(RUNTIME(cudaMemcpy)(host, device, 4, cudaMemcpyDeviceToHost), cudaSuccess);
-  EXPECT_STREQ(host, "xxyz");
-  ASSERT_EQ(RUNTIME(cudaFree)(device), cudaSuccess);
-}
-
 TEST_F(ExportsTest, PinnedAndPageableMemoryAreToldApart) {
   void* pinned = nullptr;
   ASSERT_EQ(RUNTIME(cudaHostAlloc)(&pinned, 100, 0), cudaSuccess);
@@ -335,11 +324,6 @@ TEST_F(ExportsTest, EntryPointsAreThoseOfTheDriver) {
   CUdriverProcAddressQueryResult found;
   ASSERT_EQ(VERSIONED(cuGetProcAddress)("cuMemCreate", &function, 13000, 0, &found), CUDA_SUCCESS);
   EXPECT_EQ(function, dlsym(Driver(), "cuMemCreate"));
-}
-
-TEST_F(ExportsTest, FunctionThatIsNotSimulatedSaysSo) {
-  EXPECT_EQ(RUNTIME(cudaLibraryUnload)(nullptr), cudaErrorNotSupported);
-  EXPECT_EQ(DRIVER(cuMulticastCreate)(nullptr, nullptr), CUDA_ERROR_NOT_SUPPORTED);
 }
 
 TEST_F(ExportsTest, EventPassesWithTheStreamsWork) {

@@ -74,23 +74,6 @@ TEST_F(ModelledTimeTest, HostRunsAheadOnlySoFar) {
   EXPECT_EQ(done - now(), static_cast<int>(LaunchQueue::kLongest) * microseconds(20));
 }
 
-TEST_F(ModelledTimeTest, ShortKernelsAreDoneBeforeTheNextIsLaunched) {
-  for (int i = 0; i < 100; ++i) ASSERT_EQ(streams_.Launch(stream_, Kernel()), Error::kSuccess);
-  EXPECT_EQ(now(), 100 * Calls::kOperator);
-  ASSERT_EQ(streams_.Synchronize(stream_), Error::kSuccess);
-  EXPECT_EQ(now(), 100 * Calls::kOperator + microseconds(5));
-}
-
-TEST_F(ModelledTimeTest, RunsAreEqualInTime) {
-  Machine other(Modelled());
-  for (Machine* machine : {&machine_, &other}) {
-    Stream& stream = *machine->streams().Create(0, Stream::Kind::kNonBlocking, 0);
-    for (int i = 0; i < 100; ++i) ASSERT_EQ(machine->streams().Launch(stream, Kernel()), Error::kSuccess);
-    ASSERT_EQ(machine->streams().Synchronize(stream), Error::kSuccess);
-  }
-  EXPECT_EQ(machine_.clock().Now(), other.clock().Now());
-}
-
 TEST(LaunchQueueTest, TheHostWaitsForTheFirstOfManyToEnd) {
   LaunchQueue queue;
   for (int i = 1; i <= static_cast<int>(LaunchQueue::kLongest); ++i) {

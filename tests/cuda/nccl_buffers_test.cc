@@ -21,12 +21,6 @@ class Variable {
   const char* const name_;
 };
 
-TEST(NcclBuffersTest, ConnectionHasTheSizesThatWereReported) {
-  const BufferSettings settings = BufferSettings::For(9, 0, nullptr);
-  EXPECT_EQ(settings.receiving(), 10 * kMebibyte);
-  EXPECT_EQ(settings.sending(), 2 * kMebibyte);
-}
-
 TEST(NcclBuffersTest, GpusWithNvlinkHaveMoreChannels) {
   EXPECT_EQ(BufferSettings::For(9, 0, nullptr).channels, 24);
   EXPECT_EQ(BufferSettings::For(8, 0, nullptr).channels_of_peer, 32);
@@ -43,13 +37,6 @@ TEST(NcclBuffersTest, ProgramAndEnvironmentLimitChannels) {
   EXPECT_EQ(BufferSettings::For(8, 6, &config).channels, 4);
   const Variable most("NCCL_MAX_NCHANNELS", "1");
   EXPECT_EQ(BufferSettings::For(9, 0, nullptr).channels, 1);
-}
-
-TEST(NcclBuffersTest, EnvironmentSetsSizes) {
-  const Variable simple("NCCL_BUFFSIZE", "1048576");
-  EXPECT_EQ(BufferSettings::For(9, 0, nullptr).receiving(), 8 * kMebibyte);
-  const Variable wrong("NCCL_LL128_BUFFSIZE", "none");
-  EXPECT_EQ(BufferSettings::For(9, 0, nullptr).receiving(), 8 * kMebibyte);
 }
 
 TEST(NcclBuffersTest, EachConnectionIsMadeOnce) {

@@ -20,15 +20,6 @@ Element ReduceOne(int op, int type, const std::vector<Element>& parts) {
   return result;
 }
 
-TEST(NcclReductionTest, EachOperatorIsWhatItSays) {
-  const std::vector<float> parts = {3, -1, 4};
-  EXPECT_EQ(ReduceOne<float>(kSum, kFloat32, parts), 6);
-  EXPECT_EQ(ReduceOne<float>(kProduct, kFloat32, parts), -12);
-  EXPECT_EQ(ReduceOne<float>(kMaximum, kFloat32, parts), 4);
-  EXPECT_EQ(ReduceOne<float>(kMinimum, kFloat32, parts), -1);
-  EXPECT_EQ(ReduceOne<float>(kAverage, kFloat32, parts), 2);
-}
-
 TEST(NcclReductionTest, IntegersWrapAround) {
   EXPECT_EQ(ReduceOne<uint8_t>(kSum, kUint8, {200, 100}), 44);
   EXPECT_EQ(ReduceOne<int8_t>(kSum, kInt8, {100, 100}), -56);

@@ -81,15 +81,6 @@ TEST_F(SegmentsTest, OnlyTheStartOfASegmentCanBeFreedAndOnce) {
   EXPECT_EQ(machine_.FreeSegment(segment), Error::kInvalidValue);
 }
 
-TEST_F(SegmentsTest, AnyAddressInsideFindsItsSegment) {
-  const Address segment = Malloc(MiB(4));
-  const std::optional<Machine::Allocation> found = machine_.FindAllocation(segment + MiB(4) - Bytes(1));
-  ASSERT_TRUE(found.has_value());
-  EXPECT_EQ(found->start, segment);
-  EXPECT_EQ(found->size, MiB(4));
-  EXPECT_FALSE(machine_.FindAllocation(segment + MiB(4)).has_value());
-}
-
 TEST_F(SegmentsTest, PeerIsLetIntoWhatThereIsOneByOne) {
   Configuration configuration = SmallGpu();
   configuration.gpus = 2;

@@ -80,40 +80,10 @@ TEST_F(StreamsTest, SynchronizingOneGpuDoesNotWaitForAnother) {
   EXPECT_FALSE(streams_.of(0).IsBusy());
 }
 
-TEST_F(StreamsTest, EventMarksWhatCameBeforeItOnly) {
-  Stream& stream = NewStream();
-  ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(3))), Error::kSuccess);
-  Event* event = RecordOn(stream);
-  ASSERT_EQ(streams_.Launch(stream, Kernel(microseconds(4))), Error::kSuccess);
-  EXPECT_EQ(streams_.events().Query(event), Error::kNotReady);
-  machine_.clock().Set(microseconds(3));
-  EXPECT_EQ(streams_.events().Query(event), Error::kSuccess);
-  EXPECT_EQ(streams_.Query(stream), Error::kNotReady);
-}
-
 TEST_F(StreamsTest, EventThatWasNeverRecordedHasPassed) {
   Event* event = streams_.events().Create();
   EXPECT_EQ(streams_.events().Query(event), Error::kSuccess);
   EXPECT_EQ(streams_.events().Synchronize(event), Error::kSuccess);
-}
-
-TEST_F(StreamsTest, DestroyedEventIsNotKnown) {
-  Event* event = streams_.events().Create();
-  ASSERT_EQ(streams_.events().Destroy(event), Error::kSuccess);
-  EXPECT_EQ(streams_.events().Query(event), Error::kInvalidHandle);
-  EXPECT_EQ(streams_.events().Record(event, NewStream()), Error::kInvalidHandle);
-  EXPECT_EQ(streams_.events().Destroy(event), Error::kInvalidHandle);
-}
-
-TEST_F(StreamsTest, WaitingForAnEventDelaysLaterWork) {
-  Stream& producer = NewStream();
-  Stream& consumer = NewStream();
-  ASSERT_EQ(streams_.Launch(producer, Kernel(microseconds(10))), Error::kSuccess);
-  ASSERT_EQ(streams_.events().StreamWait(consumer, RecordOn(producer)), Error::kSuccess);
-  ASSERT_EQ(streams_.Launch(consumer, Kernel(microseconds(1))), Error::kSuccess);
-  EXPECT_EQ(now(), microseconds(0));
-  ASSERT_EQ(streams_.Synchronize(consumer), Error::kSuccess);
-  EXPECT_EQ(now(), microseconds(11));
 }
 
 TEST_F(StreamsTest, ElapsedTimeIsThatBetweenThePoints) {

@@ -49,34 +49,6 @@ class VirtualMemoryTest : public ::testing::Test {
   VirtualMemory& memory_ = machine_.virtual_memory();
 };
 
-TEST_F(VirtualMemoryTest, WriteThroughOneViewIsSeenThroughAnother) {
-  const Address range = Reserve(kPage * 3);
-  const HandleId handle = Create();
-  MapWithAccess(range, kPage, handle);
-  MapWithAccess(range + kPage * 2, kPage, handle);
-  WordAt(range + Bytes(64)) = 42;
-  EXPECT_EQ(WordAt(range + kPage * 2 + Bytes(64)), 42u);
-  WordAt(range + kPage * 2 + Bytes(64)) = 43;
-  EXPECT_EQ(WordAt(range + Bytes(64)), 43u);
-}
-
-TEST_F(VirtualMemoryTest, ContentMovesWithItsHandle) {
-  const Address range = Reserve(kPage * 2);
-  const HandleId first = Create();
-  const HandleId second = Create();
-  MapWithAccess(range, kPage, first);
-  MapWithAccess(range + kPage, kPage, second);
-  WordAt(range) = 1;
-  WordAt(range + kPage) = 2;
-  ASSERT_EQ(memory_.Unmap(range, kPage * 2), Error::kSuccess);
-  // In the other order, so that the host cannot serve both by one mapping.
-  ASSERT_EQ(memory_.Map(range, kPage, second), Error::kSuccess);
-  ASSERT_EQ(memory_.Map(range + kPage, kPage, first), Error::kSuccess);
-  ASSERT_EQ(memory_.SetAccess(range, kPage * 2, {{0, Access::kReadWrite}}), Error::kSuccess);
-  EXPECT_EQ(WordAt(range), 2u);
-  EXPECT_EQ(WordAt(range + kPage), 1u);
-}
-
 TEST_F(VirtualMemoryTest, MemoryOfANewHandleReadsAsZeroAfterAnotherWasReleased) {
   const Address range = Reserve(kPage);
   const HandleId first = Create();
@@ -112,19 +84,6 @@ TEST_F(VirtualMemoryDeathTest, WriteWithReadAccessFaults) {
   EXPECT_DEATH(WordAt(range) = 2, "");
 }
 
-TEST_F(VirtualMemoryTest, HandleThatIsReleasedWhileMappedLivesUntilItsLastViewGoes) {
-  const Address range = Reserve(kPage * 2);
-  const HandleId handle = Create();
-  MapWithAccess(range, kPage, handle);
-  MapWithAccess(range + kPage, kPage, handle);
-  ASSERT_EQ(memory_.Release(handle), Error::kSuccess);
-  EXPECT_EQ(used(), kPage);
-  ASSERT_EQ(memory_.Unmap(range, kPage), Error::kSuccess);
-  EXPECT_EQ(used(), kPage);
-  ASSERT_EQ(memory_.Unmap(range + kPage, kPage), Error::kSuccess);
-  EXPECT_EQ(used(), Bytes(0));
-}
-
 TEST_F(VirtualMemoryTest, RetainedHandleNeedsAsManyReleases) {
   const Address range = Reserve(kPage);
   const HandleId handle = Create();
@@ -147,17 +106,6 @@ TEST_F(VirtualMemoryTest, EachGpuHasItsOwnCapacity) {
   EXPECT_EQ(memory_.Create(1, kPage, &handle), Error::kSuccess);
   EXPECT_EQ(memory_.Create(2, kPage, &handle), Error::kInvalidDevice);
   EXPECT_EQ(used(1), kPage);
-}
-
-TEST_F(VirtualMemoryTest, MapsThatOverlapAreRefused) {
-  const Address range = Reserve(kPage * 4);
-  ASSERT_EQ(memory_.Map(range + kPage, kPage * 2, Create(kPage * 2)), Error::kSuccess);
-  const HandleId handle = Create(kPage * 2);
-  EXPECT_EQ(memory_.Map(range, kPage * 2, handle), Error::kAlreadyMapped);
-  EXPECT_EQ(memory_.Map(range + kPage * 2, kPage * 2, handle), Error::kAlreadyMapped);
-  const HandleId page = Create();
-  EXPECT_EQ(memory_.Map(range + kPage, kPage, page), Error::kAlreadyMapped);
-  EXPECT_EQ(memory_.Map(range + kPage * 3, kPage, page), Error::kSuccess);
 }
 
 TEST_F(VirtualMemoryTest, MapNeedsAReservedRangeAndALiveHandle) {

@@ -1,4 +1,4 @@
-"""Programs that torchrun starts as ranks on the simulated GPU: each writes what it saw into FOLDER/RANK.json.
+"""Programs of two ranks on the simulated GPU: each writes what it saw into FOLDER/RANK.json.
 
 torchrun --nproc-per-node 2 nccl_programs.py NAME FOLDER
 """
@@ -217,7 +217,9 @@ PROGRAMS: dict[str, Callable[[], dict]] = {
 
 def main(names: str, folder: str, backend: str = "nccl") -> None:
     torch.cuda.set_device(RANK)
-    dist.init_process_group(backend, device_id=torch.device("cuda", RANK) if backend == "nccl" else None)
+    gpu = torch.device("cuda", RANK) if backend == "nccl" else None
+    store = f"file://{folder}/store"
+    dist.init_process_group(backend, init_method=store, rank=RANK, world_size=2, device_id=gpu)
     facts = {name: PROGRAMS[name]() for name in names.split(",")}
     Path(folder, f"{RANK}.json").write_text(json.dumps(facts))
     if not any("error" in fact for fact in facts.values()):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import pty
+import re
 import signal
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
-from checkout import package_first
+from checkout import PACKAGE, package_first
 from frugal_alloc._simulation import simulated_gpu
 from frugal_alloc._simulation.simulated_gpu import SimulationError, environment, parse_size
 
@@ -113,6 +114,14 @@ def test_missing_libraries_are_named_with_what_to_do(tmp_path: Path, monkeypatch
     monkeypatch.setenv("FRUGAL_SIM_LIBRARIES", str(tmp_path))
     with pytest.raises(SimulationError, match=r"has no libcudart\.so\.13; run tools/setup"):
         environment(GIB)
+
+
+def test_documented_variables_are_those_that_the_simulated_gpu_reads() -> None:
+    page, source = (
+        (PACKAGE.parent / path).read_text() for path in ("docs/simulated_gpu.md", "cuda/simulated/configuration.cc")
+    )
+    documented = re.findall(r"^\| `(FRUGAL_SIM_\w+)`", page, re.MULTILINE)
+    assert sorted(documented) == sorted(set(re.findall(r"FRUGAL_SIM_\w+", source)) - {"FRUGAL_SIM_VALUES"})
 
 
 # --- Commands.

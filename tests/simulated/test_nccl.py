@@ -1,4 +1,4 @@
-"""torchrun's ranks on the simulated GPU with the backend nccl, as unmodified programs start them."""
+"""Two ranks on the simulated GPU with the backend nccl, as programs and torchrun start them."""
 
 from __future__ import annotations
 
@@ -8,55 +8,65 @@ import math
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
+import fork_server
 import pytest
 from checkout import package_first
-from frugal_alloc._simulation import simulated_driver
+from frugal_alloc._simulation import simulated_driver, simulated_gpu
 
 MIB = 1 << 20
 PROGRAMS = Path(__file__).with_name("nccl_programs.py")
+QUIET = {"OMP_NUM_THREADS": "1", "TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING": "false"}
 
 
-def torchrun(
-    names: str, folder: Path, *, values: str = "none", backend: str = "nccl", **settings: str
-) -> subprocess.CompletedProcess:
-    line = [
-        sys.executable,
-        "-m",
-        "frugal_alloc",
-        "simulate",
-        "--memory",
-        "8GiB",
-        "--gpus",
-        "2",
-        "--values",
-        values,
-        "--",
-    ]
+def torchrun(name: str, folder: Path) -> subprocess.CompletedProcess:
+    line = [sys.executable, "-m", "frugal_alloc", "simulate", "--memory", "8GiB", "--gpus", "2", "--"]
     line += [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(PROGRAMS)]
-    quiet = {"OMP_NUM_THREADS": "1", "TORCH_NCCL_SHOW_EAGER_INIT_P2P_SERIALIZATION_WARNING": "false"}
-    environment = package_first(dict(os.environ)) | quiet | settings
-    line += [names, str(folder), backend]
-    return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=600)
+    environment = package_first(dict(os.environ)) | QUIET
+    return subprocess.run([*line, name, str(folder)], env=environment, capture_output=True, text=True, timeout=600)
 
 
-def ranks(names: str, folder: Path, **options: str) -> list[dict]:
-    """What each of two ranks saw, by program; they have said nothing but where they run."""
-    done = torchrun(names, folder, **options)
-    assert done.returncode == 0, done.stderr
-    assert [line for line in done.stderr.splitlines() if not line.startswith("frugal-alloc: running on")] == []
-    return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
+@pytest.fixture(scope="module", autouse=True)
+def node() -> Iterator[Path]:
+    path = simulated_driver.node_file(f"test-nccl-{os.getpid()}")
+    yield path
+    path.unlink(missing_ok=True)
+
+
+def ranks(
+    names: str, folder: Path, node: Path, *, values: str = "none", backend: str = "nccl", **settings: str
+) -> list[dict]:
+    """What each of two ranks saw, by program; they have said nothing."""
+    base = simulated_gpu.environment(8 << 30, gpus=2, values=values) | {"FRUGAL_SIM_NODE": str(node)}
+    environment = package_first(base | QUIET | settings)
+    fork_server.run([sys.executable, "-c", ""], env=environment)  # so that there is one server for both
+
+    def run(rank: int) -> dict:
+        own = environment | {"RANK": str(rank), "WORLD_SIZE": "2"}
+        done = fork_server.run([sys.executable, PROGRAMS, names, folder, backend], env=own)
+        assert (done.returncode, done.stderr) == (0, ""), done.stderr
+        return json.loads((folder / f"{rank}.json").read_text())
+
+    with ThreadPoolExecutor() as threads:
+        return list(threads.map(run, range(2)))
 
 
 @pytest.fixture(scope="module")
-def seen(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
-    return ranks("collectives,pairs,graph", tmp_path_factory.mktemp("collectives"))
+def seen(tmp_path_factory: pytest.TempPathFactory, node: Path) -> list[dict]:
+    return ranks("collectives,pairs,graph", tmp_path_factory.mktemp("collectives"), node)
 
 
 @pytest.fixture(scope="module")
-def trained(tmp_path_factory: pytest.TempPathFactory) -> list[dict]:
-    return ranks("ddp,fsdp2,tensor_parallel", tmp_path_factory.mktemp("trained"))
+def trained(tmp_path_factory: pytest.TempPathFactory, node: Path) -> list[dict]:
+    return ranks("ddp,fsdp2,tensor_parallel", tmp_path_factory.mktemp("trained"), node)
+
+
+@pytest.fixture(scope="module")
+def computed(tmp_path_factory: pytest.TempPathFactory, node: Path) -> list[dict]:
+    return ranks("collectives,graph,small_ddp", tmp_path_factory.mktemp("computed"), node, values="cpu")
 
 
 # --- Data.
@@ -99,27 +109,22 @@ def test_graph_reduces_at_each_replay_and_not_before(seen: list[dict]) -> None:
         assert facts["graph"] == {"during": [rank + 1, 1], "after": [6, 4]}
 
 
-def test_late_work_moves_the_same_data(tmp_path: Path, seen: list[dict]) -> None:
-    late = ranks("pairs,graph", tmp_path, FRUGAL_SIM_LATE="1")
+def test_late_work_moves_the_same_data(tmp_path: Path, node: Path, seen: list[dict]) -> None:
+    late = ranks("pairs,graph", tmp_path, node, FRUGAL_SIM_LATE="1")
     assert late == [{name: rank[name] for name in ("pairs", "graph")} for rank in seen]
 
 
-def test_training_with_all_values_gives_the_numbers_of_gloo(tmp_path: Path) -> None:
-    facts = {}
-    for backend in ("nccl", "gloo"):
-        (tmp_path / backend).mkdir()
-        facts[backend] = [
-            rank["small_ddp"] for rank in ranks("small_ddp", tmp_path / backend, values="cpu", backend=backend)
-        ]
-    assert facts["nccl"] == facts["gloo"]
-    first, second = facts["nccl"]
+def test_training_with_all_values_gives_the_numbers_of_gloo(tmp_path: Path, node: Path, computed: list[dict]) -> None:
+    of_gloo = ranks("small_ddp", tmp_path, node, values="cpu", backend="gloo")
+    first, second = (rank["small_ddp"] for rank in computed)
+    assert [first, second] == [rank["small_ddp"] for rank in of_gloo]
     assert first["sums"] == second["sums"]
     assert first["losses"] != second["losses"] and all(map(math.isfinite, first["losses"]))
 
 
-def test_graph_is_replayed_with_all_values_too(tmp_path: Path, seen: list[dict]) -> None:
-    facts = ranks("collectives,graph", tmp_path, values="cpu")
-    assert facts == [{name: rank[name] for name in ("collectives", "graph")} for rank in seen]
+def test_graph_is_replayed_with_all_values_too(computed: list[dict], seen: list[dict]) -> None:
+    for name in ("collectives", "graph"):
+        assert [rank[name] for rank in computed] == [rank[name] for rank in seen]
 
 
 # --- Memory.
@@ -130,8 +135,8 @@ def test_rings_take_memory_beside_the_allocator(trained: list[dict]) -> None:
     assert [rank["ddp"]["nccl"] for rank in trained] == [24 * 12 * MIB] * 2
 
 
-def test_limits_on_channels_and_buffers_limit_the_memory(tmp_path: Path) -> None:
-    facts = ranks("ddp", tmp_path, NCCL_MAX_NCHANNELS="4", NCCL_BUFFSIZE=str(MIB))
+def test_limits_on_channels_and_buffers_limit_the_memory(tmp_path: Path, node: Path) -> None:
+    facts = ranks("ddp", tmp_path, node, NCCL_MAX_NCHANNELS="4", NCCL_BUFFSIZE=str(MIB))
     assert [rank["ddp"]["nccl"] for rank in facts] == [4 * (8 + 2) * MIB] * 2
 
 

@@ -19,11 +19,10 @@ MIB = 1 << 20
 PROGRAM = """
 import ctypes, sys
 cuda = ctypes.CDLL("libcudart.so.13")
-cuda.frugal_sim_mapped_handles.restype = cuda.frugal_sim_driver_wait_ns.restype = ctypes.c_uint64
+cuda.frugal_sim_mapped_handles.restype = ctypes.c_uint64
 driver = ctypes.CDLL("libcuda.so.1")
 register = getattr(cuda, "__cudaRegisterFatBinary")
 register.restype = ctypes.c_void_p
-cuda.frugal_sim_memory_of_driver.restype = ctypes.c_uint64
 segments, kernels = [], []
 for line in sys.stdin:
     what, *amount = line.split()
@@ -40,10 +39,6 @@ for line in sys.stdin:
         status, said = cuda.cudaMemGetInfo(ctypes.byref(free), ctypes.byref(total)), free.value
     elif what == "mapped":
         said = cuda.frugal_sim_mapped_handles()
-    elif what == "waited":
-        said = cuda.frugal_sim_driver_wait_ns()
-    elif what == "clock":
-        cuda.frugal_sim_set_clock(ctypes.c_uint64(int(amount[0])))
     elif what == "context":
         status = cuda.cudaSetDevice(0)
     elif what == "kernel":  # of a module of its own
@@ -58,8 +53,6 @@ for line in sys.stdin:
         status = cuda.cudaDeviceSetLimit(0, ctypes.c_size_t(int(amount[0])))
     elif what == "stream":
         status = cuda.cudaStreamCreate(ctypes.byref(ctypes.c_void_p()))
-    elif what == "driver":
-        said = cuda.frugal_sim_memory_of_driver(0)
     print(status, said, flush=True)
 """
 OUT_OF_MEMORY = 2
@@ -125,29 +118,6 @@ def test_what_a_killed_program_held_is_free(start) -> None:
     assert second.ask("mapped") == (0, 1)
 
 
-def test_mapped_handles_are_the_nodes(start) -> None:
-    first, second = start(FRUGAL_SIM_MAPPINGS="3"), start(FRUGAL_SIM_MAPPINGS="3")
-    assert [first.ask(f"malloc {MIB}")[0] for _ in range(2)] == [0, 0]
-    assert [second.ask(f"malloc {MIB}")[0] for _ in range(2)] == [0, OUT_OF_MEMORY]
-    assert second.ask("mapped") == (0, 3)
-    assert first.ask("free") == (0, 0)
-    assert second.ask(f"malloc {MIB}") == (0, 0)
-
-
-def test_limit_on_mapped_handles_holds_without_a_node(start) -> None:
-    alone = start(FRUGAL_SIM_NODE="", FRUGAL_SIM_MAPPINGS="1")
-    assert [alone.ask(f"malloc {MIB}")[0] for _ in range(2)] == [0, OUT_OF_MEMORY]
-
-
-def test_programs_wait_for_each_others_calls(start) -> None:
-    first, second = start(), start()
-    for program in (first, second):
-        program.ask("clock 0")
-        assert program.ask(f"malloc {2 * MIB}") == (0, 0)
-    assert first.ask("waited") == (0, 0)
-    assert second.ask("waited") == (0, 104_000)
-
-
 def test_program_with_other_gpus_is_refused(start, node: Path) -> None:
     first = start()
     assert first.ask("context") == (0, 0)
@@ -169,11 +139,6 @@ def test_file_that_is_not_a_nodes_is_refused(start, node: Path, content: str, mo
     assert node.read_text() == content
 
 
-def test_file_is_for_its_user_alone(start, node: Path) -> None:
-    start().ask("context")
-    assert node.stat().st_mode & 0o777 == 0o600
-
-
 # --- A full device.
 
 
@@ -182,13 +147,6 @@ def full(start) -> Program:
     program = start(FRUGAL_SIM_FULL="1", FRUGAL_SIM_MODULE=str(4 * MIB))
     assert [program.ask("kernel")[0] for _ in range(2)] == [0, 0]
     return program
-
-
-def test_first_launch_of_a_module_takes_its_memory(full: Program) -> None:
-    assert full.ask("driver") == (0, 0)
-    assert [full.ask(f"launch {kernel}")[0] for kernel in (0, 0, 1)] == [0, 0, 0]
-    assert full.ask("driver") == (0, 8 * MIB)
-    assert full.ask("info") == (0, 52 * MIB)
 
 
 def test_first_launch_fails_on_a_full_device_and_later_ones_do_not(full: Program) -> None:
@@ -200,14 +158,6 @@ def test_first_launch_fails_on_a_full_device_and_later_ones_do_not(full: Program
     assert full.ask("free") == (0, 0)
     for what in ("launch 1", "module", "stream"):
         assert full.ask(what) == (0, 0), what
-
-
-def test_driver_takes_nothing_unless_it_is_asked_to(start) -> None:
-    program = start()
-    program.ask("kernel")
-    for what in ("launch 0", "module", "stack 4096", "stream"):
-        assert program.ask(what) == (0, 0), what
-    assert program.ask("driver") == (0, 0)
 
 
 # --- The command.

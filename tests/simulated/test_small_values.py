@@ -7,7 +7,7 @@ import math
 
 import pytest
 import torch
-from frugal_alloc._simulation.values import failed_backward
+from frugal_alloc._simulation.values import wrapped
 from torch import nn
 
 DEVICE = "cuda"
@@ -119,6 +119,31 @@ def test_scaler_finds_no_overflow() -> None:
     assert scaler.get_scale() == 65536
 
 
+def test_operators_that_return_nothing_write_their_lists_of_tensors() -> None:
+    counts = [torch.tensor(0.0, device=DEVICE), torch.zeros((), device=DEVICE)]
+    torch._foreach_add_(counts, 1)
+    assert [count.item() for count in counts] == [1, 1]
+    large = [torch.zeros(1 << 20, device=DEVICE)]
+    torch._foreach_add_([*large, counts[0]], 1)
+    assert counts[0].item() == 1, "beside large ones nothing is computed"
+
+
+def test_optimizer_counts_its_steps_where_new_tensors_are_the_gpus_by_default() -> None:
+    with torch.device(DEVICE):
+        model = nn.Linear(8, 8)
+        optimizer = torch.optim.Adam(model.parameters())
+        for _ in range(3):
+            model(torch.randn(4, 8)).sum().backward()
+            optimizer.step()
+    assert optimizer.state[model.weight]["step"].item() == 3
+
+
+def test_library_may_have_torch_make_its_tensors_on_the_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
+    make = torch.empty
+    monkeypatch.setattr(torch, "empty", lambda *size, **options: make(*size, **options | {"device": DEVICE}))
+    assert (torch.arange(3, device=DEVICE) + 1).tolist() == [1, 2, 3]
+
+
 def test_ctc_loss_takes_lengths_on_the_host() -> None:
     inputs = torch.randn(20, 2, 6, device=DEVICE).log_softmax(2).requires_grad_()
     targets, lengths = torch.ones(2, 5, dtype=torch.long, device=DEVICE), torch.tensor([5, 4])
@@ -132,4 +157,4 @@ def test_thread_of_backward_passes_is_awaited_without_a_free_byte() -> None:
         with contextlib.suppress(torch.OutOfMemoryError):
             while True:
                 kept.append(torch.empty(size, dtype=torch.uint8, device=DEVICE))
-    failed_backward._await_thread()
+    wrapped._await_backward_thread()

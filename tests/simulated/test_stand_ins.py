@@ -296,6 +296,11 @@ def test_refused_launch_is_an_error_of_the_library() -> None:
         control.frugal_sim_set_faults(b"")
 
 
+def test_profiler_is_told_where_to_begin_and_to_end() -> None:
+    torch.cuda.profiler.start()
+    torch.cuda.profiler.stop()
+
+
 def test_tensor_map_can_be_encoded() -> None:
     # Triton prints what it was asked for where it cannot.
     tensor_map = ctypes.create_string_buffer(256)

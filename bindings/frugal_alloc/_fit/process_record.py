@@ -153,8 +153,8 @@ def _counted() -> dict[int, tuple[int, int]]:
 
 def _guesses() -> list[str]:
     """What the simulated GPU has made up, if it has."""
-    told = sys.modules.get("frugal_simulated_values.told")
-    return told.sentences() if told is not None else []
+    guesses = sys.modules.get("frugal_simulated_values.guesses")
+    return guesses.sentences() if guesses is not None else []
 
 
 def _not_simulated() -> list[str]:

@@ -12,56 +12,49 @@
 #include "cuda/simulated/exports/the_machine.h"
 #include "cuda/simulated/thread_state.h"
 
-using frugal::Address;
-using frugal::Bytes;
-using frugal::sim::CallKind;
-using frugal::sim::Calls;
-using frugal::sim::Error;
-using frugal::sim::FaultPlan;
-using frugal::sim::Machine;
-using frugal::sim::Nanoseconds;
-using frugal::sim::OrderChecker;
-using frugal::sim::Stream;
-using frugal::sim::TheMachine;
-using frugal::sim::ThisThread;
-using frugal::sim::ToBytes;
-using frugal::sim::Work;
+namespace frugal::sim {
 
 namespace {
 
 // As a launch by the runtime finds it; nullptr if there is none.
 Stream* FindStream(Machine& machine, const void* handle, const char* function) {
   if (!machine.HasGpu(ThisThread().gpu)) return nullptr;
-  frugal::sim::Context* context = nullptr;
+  Context* context = nullptr;
   Stream* stream = nullptr;
-  Error error = frugal::sim::BindCurrentContext(function, &context);
-  if (error == Error::kSuccess) error = frugal::sim::FindStream(handle, *context, function, &stream);
+  Error error = BindCurrentContext(function, &context);
+  if (error == Error::kSuccess) error = FindStream(handle, *context, function, &stream);
   return error == Error::kSuccess ? stream : nullptr;
 }
 
 }  // namespace
+
+extern "C" {
 
 uint64_t frugal_sim_calls(const char* kind) {
   constexpr std::string_view kInDriver = "driver.";
   std::string_view name = kind;
   const bool in_driver = name.starts_with(kInDriver);
   if (in_driver) name.remove_prefix(kInDriver.size());
-  const std::optional<CallKind> known = frugal::sim::CallKindFromName(name);
+  const std::optional<CallKind> known = CallKindFromName(name);
   if (!known) return UINT64_MAX;
   const Calls& calls = TheMachine().calls();
   return in_driver ? calls.driver_count(*known) : calls.count(*known);
 }
 
+}  // extern "C"
+
 namespace {
 
 // By the name of a kind; UINT64_MAX for one that does not exist.
 uint64_t TimeOf(const char* kind, Nanoseconds Calls::Times::*time) {
-  const std::optional<CallKind> known = frugal::sim::CallKindFromName(kind);
+  const std::optional<CallKind> known = CallKindFromName(kind);
   if (!known) return UINT64_MAX;
   return static_cast<uint64_t>((TheMachine().calls().times(*known).*time).count());
 }
 
 }  // namespace
+
+extern "C" {
 
 uint64_t frugal_sim_driver_ns_of(const char* kind) { return TimeOf(kind, &Calls::Times::total); }
 
@@ -83,7 +76,7 @@ uint64_t frugal_sim_memory_of_driver(int gpu) {
 int frugal_sim_take_for_driver(int gpu, int64_t bytes) {
   Machine& machine = TheMachine();
   if (!machine.HasGpu(gpu)) return 0;
-  frugal::sim::PhysicalMemory& memory = machine.gpu(gpu).memory();
+  PhysicalMemory& memory = machine.gpu(gpu).memory();
   if (bytes >= 0) return memory.TakeForDriver(Bytes(bytes)) ? 1 : 0;
   memory.GiveBackForDriver(Bytes(-bytes));
   return 1;
@@ -110,7 +103,7 @@ uint64_t frugal_sim_memory_peak(int gpu) {
 uint64_t frugal_sim_kept_bytes(void) { return static_cast<uint64_t>(TheMachine().configuration().keep.count()); }
 
 int frugal_sim_modelled_workspaces(int* capability, int* multiprocessors) {
-  const frugal::sim::Configuration& configuration = frugal::sim::TheConfiguration();
+  const Configuration& configuration = TheConfiguration();
   *capability = configuration.model.capability;
   *multiprocessors = configuration.model.multiprocessors;
   return configuration.models_workspaces ? 1 : 0;
@@ -134,7 +127,7 @@ int frugal_sim_set_faults(const char* plan) {
 uint64_t frugal_sim_faults(void) { return TheMachine().calls().faults(); }
 
 int64_t frugal_sim_host_file(const char* path, char* text, uint64_t size) {
-  if (!frugal::sim::TheConfiguration().host.on) return -1;
+  if (!TheConfiguration().host.on) return -1;
   const std::optional<std::string> file = TheMachine().HostFile(path);
   if (!file) return -1;
   std::copy_n(file->data(), std::min<uint64_t>(file->size(), size), text);
@@ -149,7 +142,7 @@ int frugal_sim_touch(void* stream, const void* start, uint64_t bytes, int writes
   Stream* found = FindStream(machine, stream, __func__);
   if (found == nullptr) return 0;
   Work work;
-  work.kind = frugal::sim::WorkKind::kKernel;
+  work.kind = WorkKind::kKernel;
   // The launch itself has taken what every kernel does.
   work.duration = machine.configuration().DurationOf(ToBytes(bytes)) - machine.configuration().DurationOf(Bytes(0));
   work.name = name;
@@ -175,3 +168,7 @@ uint64_t frugal_sim_order_report(char* text, uint64_t size) {
 }
 
 void frugal_sim_set_graph_execution(int on) { ThisThread().runs_graphs = on != 0; }
+
+}  // extern "C"
+
+}  // namespace frugal::sim

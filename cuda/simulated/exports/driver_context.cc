@@ -10,23 +10,7 @@
 #include "cuda/simulated/exports/driver.h"
 #include "cuda/simulated/exports/error_text.h"
 
-using frugal::sim::BeginDriverCall;
-using frugal::sim::CallKind;
-using frugal::sim::CheckEvent;
-using frugal::sim::Context;
-using frugal::sim::ContextOf;
-using frugal::sim::Error;
-using frugal::sim::Event;
-using frugal::sim::FindContext;
-using frugal::sim::Gpu;
-using frugal::sim::InCurrentContext;
-using frugal::sim::InDriver;
-using frugal::sim::Machine;
-using frugal::sim::TheMachine;
-using frugal::sim::ThisThread;
-using frugal::sim::ThreadState;
-using frugal::sim::ToHandle;
-using frugal::sim::ToResult;
+namespace frugal::sim {
 
 namespace {
 
@@ -45,24 +29,26 @@ CUresult OnDevice(CUdevice device, Body body) {
 
 }  // namespace
 
+extern "C" {
+
 CUresult cuInit(unsigned) {
-  if (TheMachine().gpu_count() == 0) return frugal::sim::ToResult(TheMachine().NoGpuError());
+  if (TheMachine().gpu_count() == 0) return ToResult(TheMachine().NoGpuError());
   initialized = true;
   return CUDA_SUCCESS;
 }
 
 CUresult cuDriverGetVersion(int* version) {
-  *version = frugal::sim::kDriverVersion;
+  *version = kDriverVersion;
   return CUDA_SUCCESS;
 }
 
 CUresult cuGetErrorString(CUresult error, const char** text) {
-  *text = frugal::sim::DriverErrorText(error).text;
+  *text = DriverErrorText(error).text;
   return CUDA_SUCCESS;
 }
 
 CUresult cuGetErrorName(CUresult error, const char** name) {
-  *name = frugal::sim::DriverErrorText(error).name;
+  *name = DriverErrorText(error).name;
   return CUDA_SUCCESS;
 }
 
@@ -95,12 +81,11 @@ CUresult cuDeviceTotalMem(size_t* size, CUdevice device) {
 
 CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute attribute, CUdevice device) {
   return OnDevice(device, [&](Machine& machine, Gpu& gpu) {
-    *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? frugal::sim::PciBus(gpu)
-                                                         : frugal::sim::DeviceAttribute(attribute, machine);
+    *value = attribute == CU_DEVICE_ATTRIBUTE_PCI_BUS_ID ? PciBus(gpu) : DeviceAttribute(attribute, machine);
   });
 }
 
-extern "C" CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
+CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice device) {
   return OnDevice(device, [&](Machine& machine, Gpu&) {
     const int capability = machine.configuration().model.capability;
     *major = capability / 10;
@@ -110,7 +95,7 @@ extern "C" CUresult cuDeviceComputeCapability(int* major, int* minor, CUdevice d
 
 CUresult cuDeviceGetPCIBusId(char* id, int length, CUdevice device) {
   return OnDevice(device, [&](Machine&, Gpu& gpu) {
-    std::snprintf(id, static_cast<size_t>(length), "%04x:%02x:00.0", frugal::sim::kPciDomain, frugal::sim::PciBus(gpu));
+    std::snprintf(id, static_cast<size_t>(length), "%04x:%02x:00.0", kPciDomain, PciBus(gpu));
   });
 }
 
@@ -142,6 +127,8 @@ CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
   return OnDevice(device, [](Machine&, Gpu&) {});
 }
 
+}  // extern "C"
+
 namespace {
 
 [[gnu::noinline]] CUresult GetCurrentOrFail(CUcontext* context) {
@@ -153,10 +140,12 @@ namespace {
 
 }  // namespace
 
+extern "C" {
+
 // Asked for each allocation on a default stream.
 CUresult cuCtxGetCurrent(CUcontext* context) {
   if (!TheMachine().calls().CountOften(CallKind::kContext)) return GetCurrentOrFail(context);
-  const frugal::sim::Context* const current = ThisThread().context;
+  const Context* const current = ThisThread().context;
   *context = current == nullptr ? nullptr : ToHandle(*current);
   return CUDA_SUCCESS;
 }
@@ -221,3 +210,7 @@ CUresult cuCtxWaitEvent(CUcontext handle, CUevent event) {
   const InDriver scope;
   return ToResult(TheMachine().streams().of(*context).WaitFor(reinterpret_cast<Event*>(event)));
 }
+
+}  // extern "C"
+
+}  // namespace frugal::sim

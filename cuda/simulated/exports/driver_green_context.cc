@@ -8,19 +8,7 @@
 
 #include "cuda/simulated/exports/driver.h"
 
-using frugal::sim::CheckEvent;
-using frugal::sim::Context;
-using frugal::sim::Error;
-using frugal::sim::Event;
-using frugal::sim::FindContext;
-using frugal::sim::FindGreenContext;
-using frugal::sim::InDriver;
-using frugal::sim::Machine;
-using frugal::sim::Stream;
-using frugal::sim::TheMachine;
-using frugal::sim::ToGreenHandle;
-using frugal::sim::ToHandle;
-using frugal::sim::ToResult;
+namespace frugal::sim {
 
 namespace {
 
@@ -82,6 +70,8 @@ CUresult InGreenContext(CUgreenCtx handle, Body body, const char* function = __b
 }
 
 }  // namespace
+
+extern "C" {
 
 // --- Resources.
 
@@ -194,3 +184,7 @@ CUresult cuGreenCtxWaitEvent(CUgreenCtx handle, CUevent event) {
     return machine.streams().of(context).WaitFor(reinterpret_cast<Event*>(event));
   });
 }
+
+}  // extern "C"
+
+}  // namespace frugal::sim

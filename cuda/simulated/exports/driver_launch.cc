@@ -9,14 +9,7 @@
 #include "cuda/simulated/exports/device_attributes.h"
 #include "cuda/simulated/exports/driver.h"
 
-using frugal::sim::Error;
-using frugal::sim::Machine;
-using frugal::sim::OnCurrentGpu;
-using frugal::sim::OnStream;
-using frugal::sim::Stream;
-using frugal::sim::TheMachine;
-using frugal::sim::Work;
-using frugal::sim::WorkKind;
+namespace frugal::sim {
 
 namespace {
 
@@ -27,8 +20,8 @@ CUresult Launch(CUstream stream, const char* function = __builtin_FUNCTION()) {
   return OnStream(
       stream,
       [](Machine& machine, Stream& found) {
-        return machine.streams().Launch(
-            found, {WorkKind::kKernel, machine.configuration().DurationOf(frugal::Bytes(0)), nullptr});
+        return machine.streams().Launch(found,
+                                        {WorkKind::kKernel, machine.configuration().DurationOf(Bytes(0)), nullptr});
       },
       function);
 }
@@ -39,13 +32,15 @@ CUresult LoadModule(CUmodule* module) {
   static std::atomic<uintptr_t> next{0x20};
   return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
     auto* const loaded = reinterpret_cast<CUmodule>(next++);
-    if (const Error error = machine.driver_memory().Load(gpu, loaded); error != Error::kSuccess) return error;
+    RETURN_IF_ERROR(machine.driver_memory().Load(gpu, loaded));
     *module = loaded;
     return Error::kSuccess;
   });
 }
 
 }  // namespace
+
+extern "C" {
 
 CUresult cuModuleLoad(CUmodule* module, const char*) { return LoadModule(module); }
 CUresult cuModuleLoadData(CUmodule* module, const void*) { return LoadModule(module); }
@@ -60,7 +55,7 @@ CUresult cuModuleUnload(CUmodule module) {
 CUresult cuCtxSetLimit(CUlimit limit, size_t value) {
   if (limit != CU_LIMIT_STACK_SIZE) return CUDA_ERROR_NOT_SUPPORTED;
   return OnCurrentGpu([&](Machine& machine, int gpu) {
-    return machine.driver_memory().MakeLocalMemory(gpu, frugal::sim::LocalMemory(machine, value));
+    return machine.driver_memory().MakeLocalMemory(gpu, LocalMemory(machine, value));
   });
 }
 
@@ -116,12 +111,12 @@ CUresult cuMemsetD32Async(CUdeviceptr pointer, unsigned value, size_t count, CUs
       auto* words = reinterpret_cast<unsigned*>(pointer);
       for (size_t i = 0; i < count; ++i) words[i] = value;
     };
-    const frugal::Bytes size = frugal::sim::ToBytes(count * sizeof(unsigned));
+    const Bytes size = ToBytes(count * sizeof(unsigned));
     Work work{WorkKind::kFill, machine.configuration().DurationOf(size),
               machine.configuration().moves(size) ? std::function<void()>(fill) : nullptr};
     if (machine.configuration().wants_uses()) {
       work.name = "memset";
-      work.uses = {{frugal::Address(pointer), size, /*writes=*/true}};
+      work.uses = {{Address(pointer), size, /*writes=*/true}};
     }
     return machine.streams().Enqueue(found, std::move(work));
   });
@@ -135,3 +130,7 @@ CUresult cuTensorMapEncodeTiled(CUtensorMap* map, CUtensorMapDataType, cuuint32_
   *map = CUtensorMap();
   return CUDA_SUCCESS;
 }
+
+}  // extern "C"
+
+}  // namespace frugal::sim

@@ -6,19 +6,7 @@
 
 #include "cuda/simulated/exports/driver.h"
 
-using frugal::Address;
-using frugal::Bytes;
-using frugal::kPageSize;
-using frugal::sim::Error;
-using frugal::sim::InDriver;
-using frugal::sim::Machine;
-using frugal::sim::OnCurrentGpu;
-using frugal::sim::Segments;
-using frugal::sim::TheMachine;
-using frugal::sim::ToAccessFlags;
-using frugal::sim::ToBytes;
-using frugal::sim::ToResult;
-using frugal::sim::VirtualMemory;
+namespace frugal::sim {
 
 namespace {
 
@@ -41,6 +29,8 @@ Error CheckProperties(const CUmemAllocationProp& properties) {
 }
 
 }  // namespace
+
+extern "C" {
 
 // --- Virtual memory management.
 
@@ -160,7 +150,7 @@ CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* properties,
 CUresult cuMemAlloc(CUdeviceptr* pointer, size_t size) {
   if (pointer == nullptr || size == 0) return CUDA_ERROR_INVALID_VALUE;
   return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
-    if (const Error error = machine.streams().captures().CheckForbidden(); error != Error::kSuccess) return error;
+    RETURN_IF_ERROR(machine.streams().captures().CheckForbidden());
     Address start;
     const Error error = machine.segments().Malloc(gpu, ToBytes(size), Segments::Kind::kDevice, &start);
     *pointer = start.value();
@@ -170,7 +160,7 @@ CUresult cuMemAlloc(CUdeviceptr* pointer, size_t size) {
 
 CUresult cuMemFree(CUdeviceptr pointer) {
   return OnCurrentGpu([&](Machine& machine, int) -> Error {
-    if (const Error error = machine.streams().captures().CheckForbidden(); error != Error::kSuccess) return error;
+    RETURN_IF_ERROR(machine.streams().captures().CheckForbidden());
     machine.streams().RunDue();
     // Without a wait: of this one CUDA 13 only says that it may.
     return machine.segments().Free(Address(pointer));
@@ -190,3 +180,7 @@ CUresult cuMemGetInfo(size_t* free, size_t* total) {
     return Error::kSuccess;
   });
 }
+
+}  // extern "C"
+
+}  // namespace frugal::sim

@@ -6,17 +6,9 @@
 
 #include "cuda/simulated/exports/driver.h"
 
-using frugal::Address;
-using frugal::sim::Context;
-using frugal::sim::ContextOf;
-using frugal::sim::Error;
-using frugal::sim::FindContext;
-using frugal::sim::Machine;
-using frugal::sim::OnCurrentGpu;
-using frugal::sim::Segments;
-using frugal::sim::TheMachine;
-using frugal::sim::ThisThread;
-using frugal::sim::ToAccessFlags;
+namespace frugal::sim {
+
+extern "C" {
 
 // --- Pointers.
 
@@ -63,6 +55,8 @@ CUresult cuPointerGetAttribute(void* data, CUpointer_attribute attribute, CUdevi
   }
 }
 
+}  // extern "C"
+
 namespace {
 
 // What cuPointerGetAttributes says of a pointer that CUDA does not know.
@@ -94,6 +88,8 @@ bool SetToNothing(void* data, CUpointer_attribute attribute) {
 
 }  // namespace
 
+extern "C" {
+
 CUresult cuPointerGetAttributes(unsigned count, CUpointer_attribute* attributes, void** data, CUdeviceptr pointer) {
   if (count == 0 || attributes == nullptr || data == nullptr) return CUDA_ERROR_INVALID_VALUE;
   Machine& machine = TheMachine();
@@ -117,7 +113,7 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
   if (flags != 0) return CUDA_ERROR_INVALID_VALUE;
   return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
     Context* found = nullptr;
-    if (const Error error = FindContext(peer, "cuCtxEnablePeerAccess", &found); error != Error::kSuccess) return error;
+    RETURN_IF_ERROR(FindContext(peer, "cuCtxEnablePeerAccess", &found));
     if (found->gpu() == gpu) return Error::kInvalidContext;
     return machine.segments().EnablePeer(gpu, found->gpu());
   });
@@ -126,7 +122,11 @@ CUresult cuCtxEnablePeerAccess(CUcontext peer, unsigned flags) {
 CUresult cuCtxDisablePeerAccess(CUcontext peer) {
   return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
     Context* found = nullptr;
-    if (const Error error = FindContext(peer, "cuCtxDisablePeerAccess", &found); error != Error::kSuccess) return error;
+    RETURN_IF_ERROR(FindContext(peer, "cuCtxDisablePeerAccess", &found));
     return machine.segments().DisablePeer(gpu, found->gpu());
   });
 }
+
+}  // extern "C"
+
+}  // namespace frugal::sim

@@ -5,32 +5,14 @@
 #include "cuda/simulated/exports/driver.h"
 #include "cuda/simulated/streams.h"
 
-using frugal::sim::Capture;
-using frugal::sim::Captures;
-using frugal::sim::CheckEvent;
-using frugal::sim::Context;
-using frugal::sim::Error;
-using frugal::sim::Event;
-using frugal::sim::InCurrentContext;
-using frugal::sim::InDriver;
-using frugal::sim::Machine;
-using frugal::sim::OnCurrentGpu;
-using frugal::sim::OnStream;
-using frugal::sim::Stream;
-using frugal::sim::Streams;
-using frugal::sim::TheMachine;
-using frugal::sim::ThisThread;
-using frugal::sim::ToGreenHandle;
-using frugal::sim::ToHandle;
-using frugal::sim::ToResult;
+namespace frugal::sim {
 
 namespace {
 
 CUresult CreateStream(CUstream* stream, unsigned flags, int priority, const char* function = __builtin_FUNCTION()) {
   return InCurrentContext(
       [&](Machine& machine, Context& context) -> Error {
-        if (const Error error = machine.driver_memory().MakeStream(context.gpu()); error != Error::kSuccess)
-          return error;
+        RETURN_IF_ERROR(machine.driver_memory().MakeStream(context.gpu()));
         const auto kind = flags & CU_STREAM_NON_BLOCKING ? Stream::Kind::kNonBlocking : Stream::Kind::kBlocking;
         *stream = reinterpret_cast<CUstream>(machine.streams().Create(context, kind, priority));
         return Error::kSuccess;
@@ -60,6 +42,8 @@ CUresult OnStreamAndEvent(CUstream stream, CUevent event, Body body, const char*
 
 }  // namespace
 
+extern "C" {
+
 // --- Streams.
 
 CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priority) {
@@ -68,7 +52,7 @@ CUresult cuStreamCreateWithPriority(CUstream* stream, unsigned flags, int priori
 
 CUresult cuStreamCreate(CUstream* stream, unsigned flags) { return CreateStream(stream, flags, /*priority=*/0); }
 
-CUresult cuStreamDestroy(CUstream stream) { return ToResult(frugal::sim::DestroyStream(stream, __func__)); }
+CUresult cuStreamDestroy(CUstream stream) { return ToResult(DestroyStream(stream, __func__)); }
 
 CUresult cuStreamQuery(CUstream stream) {
   return OnStream(stream, [](Machine& machine, Stream& found) { return machine.streams().Query(found); });
@@ -93,7 +77,7 @@ CUresult cuStreamGetCtx(CUstream stream, CUcontext* context) {
 
 CUresult cuStreamGetCtx_v2(CUstream stream, CUcontext* context, CUgreenCtx* green) {
   return OnStream(stream, [&](Machine&, Stream& found) {
-    *context = frugal::sim::ContextOf(found.gpu);
+    *context = ContextOf(found.gpu);
     *green = found.context->is_green() ? ToGreenHandle(*found.context) : nullptr;
     return Error::kSuccess;
   });
@@ -123,7 +107,7 @@ CUresult cuStreamGetId(CUstream stream, unsigned long long* id) {
 CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
   return OnStream(stream, [&](Machine& machine, Stream& found) -> Error {
     Captures::Info info;
-    if (const Error error = machine.streams().captures().Query(found, &info); error != Error::kSuccess) return error;
+    RETURN_IF_ERROR(machine.streams().captures().Query(found, &info));
     switch (info.state) {
       case Capture::State::kActive:
         *status = CU_STREAM_CAPTURE_STATUS_ACTIVE;
@@ -142,7 +126,7 @@ CUresult cuStreamIsCapturing(CUstream stream, CUstreamCaptureStatus* status) {
 CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   auto& current = ThisThread().capture_mode;
   const auto previous = static_cast<CUstreamCaptureMode>(current);
-  current = static_cast<frugal::sim::CaptureMode>(*mode);
+  current = static_cast<CaptureMode>(*mode);
   *mode = previous;
   return CUDA_SUCCESS;
 }
@@ -163,7 +147,7 @@ CUresult cuEventCreate(CUevent* event, unsigned) {
 
 CUresult cuEventDestroy(CUevent event) {
   if (ThisThread().context == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  return ToResult(frugal::sim::DestroyEvent(event, __func__));
+  return ToResult(DestroyEvent(event, __func__));
 }
 
 CUresult cuEventRecord(CUevent event, CUstream stream) {
@@ -179,3 +163,7 @@ CUresult cuEventQuery(CUevent event) {
 CUresult cuEventSynchronize(CUevent event) {
   return OnEvent(event, [](Streams& streams, Event* awaited) { return streams.events().Synchronize(awaited); });
 }
+
+}  // extern "C"
+
+}  // namespace frugal::sim

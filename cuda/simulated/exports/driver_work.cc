@@ -12,24 +12,7 @@
 #include "cuda/simulated/graph.h"
 #include "cuda/simulated/streams.h"
 
-using frugal::Address;
-using frugal::sim::CaptureMode;
-using frugal::sim::Error;
-using frugal::sim::Event;
-using frugal::sim::ExecutableGraph;
-using frugal::sim::Graph;
-using frugal::sim::InDriver;
-using frugal::sim::Machine;
-using frugal::sim::Nanoseconds;
-using frugal::sim::OnCurrentGpu;
-using frugal::sim::OnStream;
-using frugal::sim::Stream;
-using frugal::sim::TheMachine;
-using frugal::sim::ThisThread;
-using frugal::sim::ToBytes;
-using frugal::sim::ToResult;
-using frugal::sim::Work;
-using frugal::sim::WorkKind;
+namespace frugal::sim {
 
 namespace {
 
@@ -39,6 +22,8 @@ Graph* ToGraph(CUgraph graph) { return reinterpret_cast<Graph*>(graph); }
 ExecutableGraph* ToExecutable(CUgraphExec graph) { return reinterpret_cast<ExecutableGraph*>(graph); }
 
 }  // namespace
+
+extern "C" {
 
 // --- Copies.
 
@@ -61,7 +46,7 @@ CUresult cuMemcpyDtoDAsync(CUdeviceptr to, CUdeviceptr from, size_t size, CUstre
 
 CUresult cuMemcpyDtoH(void* to, CUdeviceptr from, size_t size) {
   return OnCurrentGpu([&](Machine& machine, int gpu) -> Error {
-    if (const Error error = machine.streams().captures().CheckForbidden(); error != Error::kSuccess) return error;
+    RETURN_IF_ERROR(machine.streams().captures().CheckForbidden());
     machine.streams().of(gpu).Wait();
     if (Moves(machine, size)) std::memcpy(to, reinterpret_cast<const void*>(from), size);
     return Error::kSuccess;
@@ -131,7 +116,11 @@ CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
 #ifdef cuEventElapsedTime
 #undef cuEventElapsedTime
 // By its name before CUDA 13.
-extern "C" CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
+CUresult cuEventElapsedTime(float* milliseconds, CUevent from, CUevent to) {
   return cuEventElapsedTime_v2(milliseconds, from, to);
 }
 #endif
+
+}  // extern "C"
+
+}  // namespace frugal::sim

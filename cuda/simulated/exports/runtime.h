@@ -41,7 +41,7 @@ template <typename Body>
 cudaError_t OutsideCapture(Body body, const char* function = __builtin_FUNCTION()) {
   return OnCurrentGpu(
       [&](Machine& machine, int gpu) -> Error {
-        if (const Error error = machine.streams().captures().CheckForbidden(); error != Error::kSuccess) return error;
+        RETURN_IF_ERROR(machine.streams().captures().CheckForbidden());
         return body(machine, gpu);
       },
       function);

@@ -13,17 +13,7 @@
 #include "cuda/simulated/exports/observer.h"
 #include "cuda/simulated/exports/runtime.h"
 
-using frugal::Address;
-using frugal::sim::Error;
-using frugal::sim::Machine;
-using frugal::sim::MemoryUse;
-using frugal::sim::Nanoseconds;
-using frugal::sim::OnStream;
-using frugal::sim::OutsideCapture;
-using frugal::sim::Stream;
-using frugal::sim::ToBytes;
-using frugal::sim::Work;
-using frugal::sim::WorkKind;
+namespace frugal::sim {
 
 namespace {
 
@@ -37,7 +27,7 @@ bool IsLeftOut(Machine& machine, const void* pointer, size_t size) {
 
 // A copy to there that is left out; without backing nothing ever comes from a device.
 bool IsForgottenOnHost(Machine& machine, const void* to) {
-  return machine.configuration().backing == frugal::sim::Backing::kMemory && !IsDevice(machine, to);
+  return machine.configuration().backing == Backing::kMemory && !IsDevice(machine, to);
 }
 
 bool IsPageable(Machine& machine, const void* pointer) {
@@ -117,9 +107,9 @@ Work Fill(Machine& machine, void* start, int value, size_t size) {
 // The observer hears of a copy from the host to `size` bytes of device memory.
 cudaError_t Told(cudaError_t result, const void* to, const void* from, size_t size) {
   if (result != cudaSuccess) return result;
-  Machine& machine = frugal::sim::TheMachine();
+  Machine& machine = TheMachine();
   if (IsDevice(machine, to) && !IsDevice(machine, from)) {
-    frugal::sim::Tell(frugal::sim::Observed::kHostCopy, to, size);
+    Tell(Observed::kHostCopy, to, size);
   }
   return result;
 }
@@ -146,7 +136,7 @@ cudaError_t CopyInOrder(cudaStream_t stream, const void* to, const void* from, M
   return OnStream(
       stream,
       [&](Machine& machine, Stream& found) -> Error {
-        const bool captured = machine.streams().captures().InfoOf(found).state != frugal::sim::Capture::State::kEnded;
+        const bool captured = machine.streams().captures().InfoOf(found).state != Capture::State::kEnded;
         const bool waits = !captured && (IsPageable(machine, to) || IsPageable(machine, from));
         if (waits) machine.streams().WaitForStream(found);
         const Error error = machine.streams().Enqueue(found, make(machine));
@@ -164,6 +154,8 @@ cudaError_t InOrder(cudaStream_t stream, MakeWork make, const char* function = _
 }
 
 }  // namespace
+
+extern "C" {
 
 cudaError_t cudaMemcpy(void* to, const void* from, size_t size, cudaMemcpyKind) {
   return Told(Blocking([&](Machine& machine) { return Copy(machine, to, from, size); }), to, from, size);
@@ -201,3 +193,7 @@ cudaError_t cudaMemset(void* start, int value, size_t size) {
 cudaError_t cudaMemsetAsync(void* start, int value, size_t size, cudaStream_t stream) {
   return InOrder(stream, [&](Machine& machine) { return Fill(machine, start, value, size); });
 }
+
+}  // extern "C"
+
+}  // namespace frugal::sim

@@ -8,14 +8,9 @@
 #include "cuda/simulated/exports/driver_entry_point.h"
 #include "cuda/simulated/exports/runtime.h"
 
-using frugal::sim::Error;
-using frugal::sim::Gpu;
-using frugal::sim::Machine;
-using frugal::sim::OnCurrentGpu;
-using frugal::sim::OnGpu;
-using frugal::sim::Return;
-using frugal::sim::TheMachine;
-using frugal::sim::ThisThread;
+namespace frugal::sim {
+
+extern "C" {
 
 cudaError_t cudaGetDeviceCount(int* count) {
   *count = TheMachine().gpu_count();
@@ -55,15 +50,14 @@ cudaError_t cudaDeviceSynchronize() {
 
 cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr attribute, int device) {
   return OnGpu(device, [&](Machine& machine, Gpu& gpu) {
-    *value =
-        attribute == cudaDevAttrPciBusId ? frugal::sim::PciBus(gpu) : frugal::sim::DeviceAttribute(attribute, machine);
+    *value = attribute == cudaDevAttrPciBusId ? PciBus(gpu) : DeviceAttribute(attribute, machine);
     return Error::kSuccess;
   });
 }
 
 cudaError_t cudaDeviceGetPCIBusId(char* id, int length, int device) {
   return OnGpu(device, [&](Machine&, Gpu& gpu) {
-    std::snprintf(id, static_cast<size_t>(length), "%04x:%02x:00.0", frugal::sim::kPciDomain, frugal::sim::PciBus(gpu));
+    std::snprintf(id, static_cast<size_t>(length), "%04x:%02x:00.0", kPciDomain, PciBus(gpu));
     return Error::kSuccess;
   });
 }
@@ -76,21 +70,21 @@ cudaError_t cudaDeviceGetStreamPriorityRange(int* least, int* greatest) {
 
 // A real driver, too, is as new as the newest program it serves, and says so to older ones.
 cudaError_t cudaDriverGetVersion(int* version) {
-  *version = frugal::sim::kDriverVersion;
+  *version = kDriverVersion;
   return cudaSuccess;
 }
 
 cudaError_t cudaGetDriverEntryPointByVersion(const char* name, void** function, unsigned cuda_version,
                                              unsigned long long, cudaDriverEntryPointQueryResult* result) {
   if (name == nullptr || function == nullptr) return Return(Error::kInvalidValue);
-  *function = frugal::sim::FindDriverEntryPoint(name, static_cast<int>(cuda_version));
+  *function = FindDriverEntryPoint(name, static_cast<int>(cuda_version));
   const bool found = *function != nullptr;
   if (result != nullptr) *result = found ? cudaDriverEntryPointSuccess : cudaDriverEntryPointSymbolNotFound;
   return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,
-                                               cudaDriverEntryPointQueryResult* result) {
+cudaError_t cudaGetDriverEntryPoint(const char* name, void** function, unsigned long long flags,
+                                    cudaDriverEntryPointQueryResult* result) {
   return cudaGetDriverEntryPointByVersion(name, function, /*cudaVersion=*/0, flags, result);
 }
 
@@ -117,3 +111,7 @@ cudaError_t cudaDeviceDisablePeerAccess(int peer) {
 
 cudaError_t cudaProfilerStart() { return cudaSuccess; }
 cudaError_t cudaProfilerStop() { return cudaSuccess; }
+
+}  // extern "C"
+
+}  // namespace frugal::sim

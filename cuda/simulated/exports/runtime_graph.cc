@@ -11,24 +11,7 @@
 #include "cuda/simulated/exports/graph_handles.h"
 #include "cuda/simulated/exports/runtime.h"
 
-using frugal::sim::CaptureMode;
-using frugal::sim::Captures;
-using frugal::sim::Error;
-using frugal::sim::ExecutableGraph;
-using frugal::sim::Graph;
-using frugal::sim::Machine;
-using frugal::sim::Nanoseconds;
-using frugal::sim::Node;
-using frugal::sim::OnStream;
-using frugal::sim::Return;
-using frugal::sim::Stream;
-using frugal::sim::TheMachine;
-using frugal::sim::ThisThread;
-using frugal::sim::ToGraph;
-using frugal::sim::ToNode;
-using frugal::sim::ToNodes;
-using frugal::sim::Work;
-using frugal::sim::WorkKind;
+namespace frugal::sim {
 
 namespace {
 
@@ -46,6 +29,8 @@ cudaError_t Begin(cudaStream_t stream, std::shared_ptr<Graph> graph, std::vector
 }
 
 }  // namespace
+
+extern "C" {
 
 // --- Capture.
 
@@ -76,7 +61,7 @@ cudaError_t cudaStreamIsCapturing(cudaStream_t stream, cudaStreamCaptureStatus* 
   return OnStream(stream, [&](Machine& machine, Stream& found) {
     Captures::Info info;
     const Error error = machine.streams().captures().Query(found, &info);
-    if (error == Error::kSuccess) *status = frugal::sim::ToStatus(info.state);
+    if (error == Error::kSuccess) *status = ToStatus(info.state);
     return error;
   });
 }
@@ -106,7 +91,7 @@ cudaError_t cudaGraphInstantiateWithFlags(cudaGraphExec_t* executable, cudaGraph
   return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags) {
+cudaError_t cudaGraphInstantiate(cudaGraphExec_t* executable, cudaGraph_t graph, unsigned long long flags) {
   return cudaGraphInstantiateWithFlags(executable, graph, flags);
 }
 
@@ -141,14 +126,14 @@ cudaError_t cudaGraphAddEmptyNode(cudaGraphNode_t* node, cudaGraph_t graph, cons
 }
 
 cudaError_t cudaGraphGetNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
-  frugal::sim::GiveNodes(ToGraph(graph)->nodes(), nodes, count);
+  GiveNodes(ToGraph(graph)->nodes(), nodes, count);
   return cudaSuccess;
 }
 
 cudaError_t cudaGraphGetRootNodes(cudaGraph_t graph, cudaGraphNode_t* nodes, size_t* count) {
   std::vector<Node*> roots = ToGraph(graph)->nodes();
   std::erase_if(roots, [](const Node* node) { return !node->after.empty(); });
-  frugal::sim::GiveNodes(roots, nodes, count);
+  GiveNodes(roots, nodes, count);
   return cudaSuccess;
 }
 
@@ -174,3 +159,7 @@ cudaError_t cudaUserObjectCreate(cudaUserObject_t* object, void*, cudaHostFn_t, 
 }
 cudaError_t cudaUserObjectRelease(cudaUserObject_t, unsigned) { return cudaSuccess; }
 cudaError_t cudaGraphRetainUserObject(cudaGraph_t, cudaUserObject_t, unsigned, unsigned) { return cudaSuccess; }
+
+}  // extern "C"
+
+}  // namespace frugal::sim

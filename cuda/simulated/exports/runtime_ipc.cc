@@ -8,25 +8,16 @@
 
 #include "cuda/simulated/exports/runtime.h"
 
-using frugal::Address;
-using frugal::sim::CheckEvent;
-using frugal::sim::Error;
-using frugal::sim::Event;
-using frugal::sim::IpcHandle;
-using frugal::sim::Machine;
-using frugal::sim::Nanoseconds;
-using frugal::sim::OnCurrentGpu;
-using frugal::sim::Return;
-using frugal::sim::SharedRange;
+namespace frugal::sim {
+
+extern "C" {
 
 static_assert(sizeof(cudaIpcMemHandle_t) == sizeof(IpcHandle));
 
 cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t* handle, void* pointer) {
   return OnCurrentGpu([&](Machine& machine, int) -> Error {
     SharedRange shared;
-    if (const Error error = machine.segments().Export(Address(pointer), &shared); error != Error::kSuccess) {
-      return error;
-    }
+    RETURN_IF_ERROR(machine.segments().Export(Address(pointer), &shared));
     const IpcHandle bytes = shared.ToIpcHandle();
     std::memcpy(handle, bytes.data(), bytes.size());
     return Error::kSuccess;
@@ -77,3 +68,7 @@ cudaError_t cudaIpcOpenEventHandle(cudaEvent_t* event, cudaIpcEventHandle_t hand
     return Error::kSuccess;
   });
 }
+
+}  // extern "C"
+
+}  // namespace frugal::sim

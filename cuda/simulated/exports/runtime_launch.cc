@@ -10,14 +10,7 @@
 #include "cuda/simulated/exports/kernels.h"
 #include "cuda/simulated/exports/runtime.h"
 
-using frugal::sim::Error;
-using frugal::sim::Kernels;
-using frugal::sim::Machine;
-using frugal::sim::OnCurrentGpu;
-using frugal::sim::OnStream;
-using frugal::sim::Stream;
-using frugal::sim::TheConfiguration;
-using frugal::sim::ThisThread;
+namespace frugal::sim {
 
 namespace {
 
@@ -32,7 +25,7 @@ cudaError_t Launch(const void* kernel, void** arguments, cudaStream_t stream,
   return OnStream(
       stream,
       [&](Machine& machine, Stream& found) -> Error {
-        if (const Error error = LoadModuleOf(machine, kernel); error != Error::kSuccess) return error;
+        RETURN_IF_ERROR(LoadModuleOf(machine, kernel));
         return machine.streams().Launch(found, Kernels::Table().MakeWork(kernel, arguments, machine.configuration()));
       },
       function);
@@ -49,9 +42,11 @@ thread_local CallConfiguration call_configuration;
 
 }  // namespace
 
+extern "C" {
+
 // --- Launches.
 
-extern "C" cudaError_t cudaLaunchKernel(const void* kernel, dim3, dim3, void** arguments, size_t, cudaStream_t stream) {
+cudaError_t cudaLaunchKernel(const void* kernel, dim3, dim3, void** arguments, size_t, cudaStream_t stream) {
   return Launch(kernel, arguments, stream);
 }
 
@@ -59,22 +54,20 @@ cudaError_t cudaLaunchKernelExC(const cudaLaunchConfig_t* configuration, const v
   return Launch(kernel, arguments, configuration->stream);
 }
 
-extern "C" cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3, dim3, void** arguments, size_t,
-                                                   cudaStream_t stream) {
+cudaError_t cudaLaunchCooperativeKernel(const void* kernel, dim3, dim3, void** arguments, size_t, cudaStream_t stream) {
   return Launch(kernel, arguments, stream);
 }
 
-extern "C" cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3, dim3, void** arguments, size_t,
-                                          cudaStream_t stream) {
+cudaError_t __cudaLaunchKernel(cudaKernel_t kernel, dim3, dim3, void** arguments, size_t, cudaStream_t stream) {
   return Launch(kernel, arguments, stream);
 }
 
-extern "C" unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_memory, cudaStream_t stream) {
+unsigned __cudaPushCallConfiguration(dim3 grid, dim3 block, size_t shared_memory, cudaStream_t stream) {
   call_configuration = {grid, block, shared_memory, stream};
   return 0;
 }
 
-extern "C" cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_memory, void* stream) {
+cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_t* shared_memory, void* stream) {
   *grid = call_configuration.grid;
   *block = call_configuration.block;
   *shared_memory = call_configuration.shared_memory;
@@ -85,20 +78,20 @@ extern "C" cudaError_t __cudaPopCallConfiguration(dim3* grid, dim3* block, size_
 // --- Registration, by code that the CUDA compiler puts into each program.
 
 // A module of its own for each, named by its handle.
-extern "C" void** __cudaRegisterFatBinary(void* binary) {
+void** __cudaRegisterFatBinary(void* binary) {
   static std::mutex mutex;
   static auto* handles = new std::deque<void*>;
   std::lock_guard lock(mutex);
   return &handles->emplace_back(binary);
 }
-extern "C" void __cudaRegisterFatBinaryEnd(void**) {}
-extern "C" void __cudaUnregisterFatBinary(void**) {}
-extern "C" void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
-extern "C" void __cudaRegisterManagedVar(void**, void**, char*, const char*, int, size_t, int, int) {}
-extern "C" char __cudaInitModule(void**) { return 1; }
+void __cudaRegisterFatBinaryEnd(void**) {}
+void __cudaUnregisterFatBinary(void**) {}
+void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
+void __cudaRegisterManagedVar(void**, void**, char*, const char*, int, size_t, int, int) {}
+char __cudaInitModule(void**) { return 1; }
 
-extern "C" void __cudaRegisterFunction(void** module, const char* host, char*, const char* name, int, void*, void*,
-                                       void*, void*, int*) {
+void __cudaRegisterFunction(void** module, const char* host, char*, const char* name, int, void*, void*, void*, void*,
+                            int*) {
   Kernels::Table().Register(host, name);
   // A program has 100,000 kernels: which module they are in is kept only where it matters.
   if (TheConfiguration().driver_memory.on) Kernels::Table().RegisterModule(host, module);
@@ -106,32 +99,39 @@ extern "C" void __cudaRegisterFunction(void** module, const char* host, char*, c
 
 // --- A kernel stands for its address on the host.
 
-extern "C" cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
+cudaError_t __cudaGetKernel(cudaKernel_t* kernel, const void* host) {
   *kernel = static_cast<cudaKernel_t>(const_cast<void*>(host));
   return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* host) { return __cudaGetKernel(kernel, host); }
+cudaError_t cudaGetKernel(cudaKernel_t* kernel, const void* host) { return __cudaGetKernel(kernel, host); }
 
-extern "C" cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* host) {
+cudaError_t cudaGetFuncBySymbol(cudaFunction_t* function, const void* host) {
   *function = static_cast<cudaFunction_t>(const_cast<void*>(host));
   return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
-extern "C" cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
-extern "C" cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t, cudaFuncAttribute, int, int) {
-  return cudaSuccess;
-}
+cudaError_t cudaFuncSetAttribute(const void*, cudaFuncAttribute, int) { return cudaSuccess; }
+cudaError_t cudaFuncSetCacheConfig(const void*, cudaFuncCache) { return cudaSuccess; }
+cudaError_t cudaKernelSetAttributeForDevice(cudaKernel_t, cudaFuncAttribute, int, int) { return cudaSuccess; }
 
-extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int, size_t) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, const void*, int, size_t) {
   *blocks = 2;
   return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int, size_t,
-                                                                              unsigned) {
+cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, const void*, int, size_t, unsigned) {
   *blocks = 2;
+  return cudaSuccess;
+}
+
+cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
+  *attributes = {};
+  attributes->maxThreadsPerBlock = 1024;
+  attributes->numRegs = 32;
+  attributes->binaryVersion = TheConfiguration().model.CompiledCapability();
+  attributes->ptxVersion = attributes->binaryVersion;
+  attributes->maxDynamicSharedSizeBytes = 48 << 10;
   return cudaSuccess;
 }
 
@@ -140,22 +140,24 @@ extern "C" cudaError_t cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(in
 cudaError_t cudaDeviceSetLimit(cudaLimit limit, size_t value) {
   if (limit != cudaLimitStackSize) return cudaErrorNotSupported;
   return OnCurrentGpu([&](Machine& machine, int gpu) {
-    return machine.driver_memory().MakeLocalMemory(gpu, frugal::sim::LocalMemory(machine, value));
+    return machine.driver_memory().MakeLocalMemory(gpu, LocalMemory(machine, value));
   });
 }
 
 // --- Variables of kernels, which nothing reads.
 
-extern "C" cudaError_t cudaGetSymbolAddress(void** pointer, const void*) {
+cudaError_t cudaGetSymbolAddress(void** pointer, const void*) {
   static char anything[1 << 20];
   *pointer = anything;
   return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size_t, cudaMemcpyKind) {
+cudaError_t cudaMemcpyToSymbol(const void*, const void*, size_t, size_t, cudaMemcpyKind) { return cudaSuccess; }
+
+cudaError_t cudaMemcpyToSymbolAsync(const void*, const void*, size_t, size_t, cudaMemcpyKind, cudaStream_t) {
   return cudaSuccess;
 }
 
-extern "C" cudaError_t cudaMemcpyToSymbolAsync(const void*, const void*, size_t, size_t, cudaMemcpyKind, cudaStream_t) {
-  return cudaSuccess;
-}
+}  // extern "C"
+
+}  // namespace frugal::sim

@@ -6,22 +6,7 @@
 
 #include "cuda/simulated/exports/runtime.h"
 
-using frugal::Address;
-using frugal::Bytes;
-using frugal::sim::Error;
-using frugal::sim::Gpu;
-using frugal::sim::Machine;
-using frugal::sim::OnCurrentGpu;
-using frugal::sim::OnGpu;
-using frugal::sim::OnStream;
-using frugal::sim::OutsideCapture;
-using frugal::sim::PhysicalMemory;
-using frugal::sim::Segments;
-using frugal::sim::Stream;
-using frugal::sim::TheMachine;
-using frugal::sim::ThisThread;
-using frugal::sim::ToBytes;
-using frugal::sim::Work;
+namespace frugal::sim {
 
 namespace {
 
@@ -35,6 +20,8 @@ Error Allocate(Machine& machine, int gpu, size_t size, Segments::Kind kind, void
 
 }  // namespace
 
+extern "C" {
+
 // --- Of the GPU.
 
 cudaError_t cudaMalloc(void** pointer, size_t size) {
@@ -42,7 +29,7 @@ cudaError_t cudaMalloc(void** pointer, size_t size) {
       [&](Machine& machine, int gpu) { return Allocate(machine, gpu, size, Segments::Kind::kDevice, pointer); });
 }
 
-extern "C" cudaError_t cudaMallocManaged(void** pointer, size_t size, unsigned) {
+cudaError_t cudaMallocManaged(void** pointer, size_t size, unsigned) {
   return OutsideCapture(
       [&](Machine& machine, int gpu) { return Allocate(machine, gpu, size, Segments::Kind::kManaged, pointer); });
 }
@@ -67,6 +54,8 @@ cudaError_t cudaMemGetInfo(size_t* free, size_t* total) {
 
 // --- Of the GPU, from its default pool, in stream order: the pool keeps nothing, and memory is given back at once.
 
+}  // extern "C"
+
 namespace {
 
 constexpr uintptr_t kFirstPool = 0x100;
@@ -90,6 +79,8 @@ cudaError_t GivePool(cudaMemPool_t* pool, int device) {
 }
 
 }  // namespace
+
+extern "C" {
 
 cudaError_t cudaMallocAsync(void** pointer, size_t size, cudaStream_t) {
   return OnCurrentGpu([&](Machine& machine, int gpu) { return AllocateFromPool(machine, gpu, size, pointer); });
@@ -166,11 +157,11 @@ cudaError_t cudaDeviceGraphMemTrim(int) { return cudaSuccess; }
 
 // --- Of the host.
 
-extern "C" cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned) {
+cudaError_t cudaHostAlloc(void** pointer, size_t size, unsigned) {
   return OutsideCapture([&](Machine& machine, int) { return machine.AllocateHost(ToBytes(size), pointer); });
 }
 
-extern "C" cudaError_t cudaMallocHost(void** pointer, size_t size) { return cudaHostAlloc(pointer, size, 0); }
+cudaError_t cudaMallocHost(void** pointer, size_t size) { return cudaHostAlloc(pointer, size, 0); }
 
 cudaError_t cudaFreeHost(void* pointer) {
   return OutsideCapture([&](Machine& machine, int gpu) {
@@ -218,3 +209,7 @@ cudaError_t cudaPointerGetAttributes(cudaPointerAttributes* attributes, const vo
   }
   return cudaSuccess;
 }
+
+}  // extern "C"
+
+}  // namespace frugal::sim

@@ -6,20 +6,7 @@
 
 #include "cuda/simulated/exports/runtime.h"
 
-using frugal::sim::CheckEvent;
-using frugal::sim::Context;
-using frugal::sim::Error;
-using frugal::sim::Event;
-using frugal::sim::InCurrentContext;
-using frugal::sim::Machine;
-using frugal::sim::Nanoseconds;
-using frugal::sim::OnCurrentGpu;
-using frugal::sim::OnStream;
-using frugal::sim::Return;
-using frugal::sim::Stream;
-using frugal::sim::Streams;
-using frugal::sim::TheMachine;
-using frugal::sim::WorkKind;
+namespace frugal::sim {
 
 namespace {
 
@@ -27,8 +14,7 @@ cudaError_t CreateStream(cudaStream_t* stream, unsigned flags, int priority,
                          const char* function = __builtin_FUNCTION()) {
   return InCurrentContext(
       [&](Machine& machine, Context& context) -> Error {
-        if (const Error error = machine.driver_memory().MakeStream(context.gpu()); error != Error::kSuccess)
-          return error;
+        RETURN_IF_ERROR(machine.driver_memory().MakeStream(context.gpu()));
         const auto kind = flags & cudaStreamNonBlocking ? Stream::Kind::kNonBlocking : Stream::Kind::kBlocking;
         *stream = reinterpret_cast<cudaStream_t>(machine.streams().Create(context, kind, priority));
         return Error::kSuccess;
@@ -56,6 +42,8 @@ cudaError_t OnStreamAndEvent(cudaStream_t stream, cudaEvent_t event, Body body,
 
 }  // namespace
 
+extern "C" {
+
 // --- Streams.
 
 cudaError_t cudaStreamCreateWithPriority(cudaStream_t* stream, unsigned flags, int priority) {
@@ -68,7 +56,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
 
 cudaError_t cudaStreamCreate(cudaStream_t* stream) { return CreateStream(stream, /*flags=*/0, /*priority=*/0); }
 
-cudaError_t cudaStreamDestroy(cudaStream_t stream) { return Return(frugal::sim::DestroyStream(stream, __func__)); }
+cudaError_t cudaStreamDestroy(cudaStream_t stream) { return Return(DestroyStream(stream, __func__)); }
 
 cudaError_t cudaStreamQuery(cudaStream_t stream) {
   return OnStream(stream, [](Machine& machine, Stream& found) { return machine.streams().Query(found); });
@@ -78,7 +66,7 @@ cudaError_t cudaStreamSynchronize(cudaStream_t stream) {
   return OnStream(stream, [](Machine& machine, Stream& found) { return machine.streams().Synchronize(found); });
 }
 
-extern "C" cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
+cudaError_t cudaStreamWaitEvent(cudaStream_t stream, cudaEvent_t event, unsigned) {
   return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& waiting, Event* awaited) {
     return streams.events().StreamWait(waiting, awaited);
   });
@@ -98,7 +86,7 @@ cudaError_t cudaStreamGetFlags(cudaStream_t stream, unsigned* flags) {
   });
 }
 
-extern "C" cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
+cudaError_t cudaStreamGetDevice(cudaStream_t stream, int* device) {
   return OnStream(stream, [&](Machine&, Stream& found) {
     *device = found.gpu;
     return Error::kSuccess;
@@ -119,7 +107,7 @@ cudaError_t cudaLaunchHostFunc(cudaStream_t stream, cudaHostFn_t function, void*
   });
 }
 
-extern "C" cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
+cudaError_t cudaStreamAddCallback(cudaStream_t stream, cudaStreamCallback_t callback, void* data, unsigned) {
   return OnStream(stream, [&](Machine& machine, Stream& found) {
     machine.streams().WaitForStream(found);
     callback(stream, cudaSuccess, data);
@@ -140,19 +128,19 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned) {
 
 cudaError_t cudaEventCreate(cudaEvent_t* event) { return cudaEventCreateWithFlags(event, 0); }
 
-cudaError_t cudaEventDestroy(cudaEvent_t event) { return Return(frugal::sim::DestroyEvent(event, __func__)); }
+cudaError_t cudaEventDestroy(cudaEvent_t event) { return Return(DestroyEvent(event, __func__)); }
 
-extern "C" cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
+cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& marked, Event* recorded) {
     return streams.events().Record(recorded, marked);
   });
 }
 
-extern "C" cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
+cudaError_t cudaEventRecordWithFlags(cudaEvent_t event, cudaStream_t stream, unsigned flags) {
   if (!(flags & cudaEventRecordExternal)) return cudaEventRecord(event, stream);
   // In a capture, a node that records the event each time the graph is launched.
   return OnStreamAndEvent(stream, event, [](Streams& streams, Stream& marked, Event* recorded) {
-    if (streams.captures().InfoOf(marked).state == frugal::sim::Capture::State::kEnded) {
+    if (streams.captures().InfoOf(marked).state == Capture::State::kEnded) {
       return streams.events().Record(recorded, marked);
     }
     return streams.Enqueue(marked, {WorkKind::kEventRecord, Nanoseconds(0), nullptr});
@@ -179,3 +167,7 @@ cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t from, cudaEven
   *milliseconds = std::max(kLeast, static_cast<float>(elapsed.count()) / 1e6f);
   return cudaSuccess;
 }
+
+}  // extern "C"
+
+}  // namespace frugal::sim

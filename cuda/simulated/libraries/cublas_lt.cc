@@ -11,32 +11,20 @@ namespace frugal::sim {
 namespace {
 
 // cublasStatus_t
-enum Status {
-  kSuccess = 0,
-  kInvalidValue = 7,
-  kExecutionFailed = 13,
-  kNotSupported = 15,
+constexpr Library kLibrary{
+    .success = {0, "CUBLAS_STATUS_SUCCESS"},
+    .not_initialized = {1, "CUBLAS_STATUS_NOT_INITIALIZED"},
+    .invalid_value = {7, "CUBLAS_STATUS_INVALID_VALUE"},
+    .execution_failed = {13, "CUBLAS_STATUS_EXECUTION_FAILED"},
+    .not_supported = {15, "CUBLAS_STATUS_NOT_SUPPORTED"},
 };
+
+}  // namespace
 
 // Stands for a handle, a matrix layout, an operation and a preference alike; big enough for the opaque struct of each.
 struct Descriptor {
-  std::array<uint64_t, 64> opaque;
+  std::array<uint64_t, 64> opaque = {};
 };
-
-Status Create(Descriptor** descriptor) {
-  if (descriptor == nullptr) return kInvalidValue;
-  *descriptor = new Descriptor();
-  return kSuccess;
-}
-
-Status Destroy(Descriptor* descriptor) {
-  delete descriptor;
-  return kSuccess;
-}
-
-Status Compute(Stream stream) { return LaunchKernel(stream) ? kSuccess : kExecutionFailed; }
-
-}  // namespace
 
 // cublasLtMatmulAlgo_t
 struct MatmulAlgorithm {
@@ -47,90 +35,54 @@ struct MatmulAlgorithm {
 struct HeuristicResult {
   MatmulAlgorithm algorithm = {};
   size_t workspace_bytes = 0;
-  int state = kSuccess;
+  int state = Library::kSuccess;
   float waves = 1;
   std::array<int, 4> reserved = {};
 };
 static_assert(sizeof(HeuristicResult) == 96);
 
-FRUGAL_STAND_IN int cublasLtCreate(Descriptor** handle) { return Create(handle); }
-FRUGAL_STAND_IN int cublasLtDestroy(Descriptor* handle) { return Destroy(handle); }
-FRUGAL_STAND_IN int cublasLtMatmulDescCreate(Descriptor** descriptor) { return Create(descriptor); }
-FRUGAL_STAND_IN int cublasLtMatmulDescDestroy(Descriptor* descriptor) { return Destroy(descriptor); }
-FRUGAL_STAND_IN int cublasLtMatmulPreferenceCreate(Descriptor** descriptor) { return Create(descriptor); }
-FRUGAL_STAND_IN int cublasLtMatmulPreferenceDestroy(Descriptor* descriptor) { return Destroy(descriptor); }
-FRUGAL_STAND_IN int cublasLtMatrixLayoutCreate(Descriptor** descriptor) { return Create(descriptor); }
-FRUGAL_STAND_IN int cublasLtMatrixLayoutDestroy(Descriptor* descriptor) { return Destroy(descriptor); }
-FRUGAL_STAND_IN int cublasLtMatrixTransformDescCreate(Descriptor** descriptor) { return Create(descriptor); }
-FRUGAL_STAND_IN int cublasLtMatrixTransformDescDestroy(Descriptor* descriptor) { return Destroy(descriptor); }
-FRUGAL_STAND_IN int cublasLtEmulationDescCreate(Descriptor** descriptor) { return Create(descriptor); }
-FRUGAL_STAND_IN int cublasLtEmulationDescDestroy(Descriptor* descriptor) { return Destroy(descriptor); }
+OBJECT(Descriptor, cublasLtCreate, cublasLtDestroy)
+OBJECT(Descriptor, cublasLtMatmulDescCreate, cublasLtMatmulDescDestroy)
+OBJECT(Descriptor, cublasLtMatmulPreferenceCreate, cublasLtMatmulPreferenceDestroy)
+OBJECT(Descriptor, cublasLtMatrixLayoutCreate, cublasLtMatrixLayoutDestroy)
+OBJECT(Descriptor, cublasLtMatrixTransformDescCreate, cublasLtMatrixTransformDescDestroy)
+OBJECT(Descriptor, cublasLtEmulationDescCreate, cublasLtEmulationDescDestroy)
 
 // One algorithm, which needs no workspace, serves every product.
 FRUGAL_STAND_IN int cublasLtMatmulAlgoGetHeuristic(Descriptor*, Descriptor*, Descriptor*, Descriptor*, Descriptor*,
                                                    Descriptor*, Descriptor*, int requested, HeuristicResult* results,
                                                    int* returned) {
-  if (requested < 1 || results == nullptr || returned == nullptr) return kInvalidValue;
+  if (requested < 1 || results == nullptr) return kLibrary.invalid_value.value;
   results[0] = HeuristicResult();
-  *returned = 1;
-  return kSuccess;
+  return kLibrary.Give(1, returned);
 }
 
 FRUGAL_STAND_IN int cublasLtMatmulAlgoCheck(Descriptor*, Descriptor*, Descriptor*, Descriptor*, Descriptor*,
                                             Descriptor*, const MatmulAlgorithm*, HeuristicResult* result) {
-  if (result == nullptr) return kInvalidValue;
-  *result = HeuristicResult();
-  return kSuccess;
+  return kLibrary.Give(HeuristicResult(), result);
 }
 
 FRUGAL_STAND_IN int cublasLtMatmul(Descriptor*, Descriptor*, const void*, const void*, Descriptor*, const void*,
                                    Descriptor*, const void*, const void*, Descriptor*, void*, Descriptor*,
                                    const MatmulAlgorithm*, void* workspace, size_t bytes, Stream stream) {
   NoteWorkspace(workspace, bytes);
-  return Compute(stream);
+  return kLibrary.ComputeOn(stream);
 }
 
 FRUGAL_STAND_IN int cublasLtMatrixTransform(Descriptor*, Descriptor*, const void*, const void*, Descriptor*,
                                             const void*, const void*, Descriptor*, void*, Descriptor*, Stream stream) {
-  return Compute(stream);
+  return kLibrary.ComputeOn(stream);
 }
 
 FRUGAL_STAND_IN size_t cublasLtGetVersion() { return size_t{FRUGAL_SIM_CUDA_MAJOR} * 10000; }
 FRUGAL_STAND_IN size_t cublasLtGetCudartVersion() { return size_t{FRUGAL_SIM_CUDA_MAJOR} * 1000; }
 
-// libraryPropertyType: 0 is the major, 1 the minor, 2 the patch version.
 FRUGAL_STAND_IN int cublasLtGetProperty(int property, int* value) {
-  if (value == nullptr || property < 0 || property > 2) return kInvalidValue;
-  *value = property == 0 ? FRUGAL_SIM_CUDA_MAJOR : 0;
-  return kSuccess;
+  return kLibrary.GiveProperty(property, FRUGAL_SIM_CUDA_MAJOR, 0, value);
 }
+FRUGAL_STAND_IN const char* cublasLtGetStatusName(int status) { return kLibrary.NameOf(status); }
+FRUGAL_STAND_IN const char* cublasLtGetStatusString(int status) { return kLibrary.TextOf(status); }
 
-FRUGAL_STAND_IN const char* cublasLtGetStatusName(int status) {
-  switch (status) {
-    case kSuccess:
-      return "CUBLAS_STATUS_SUCCESS";
-    case kInvalidValue:
-      return "CUBLAS_STATUS_INVALID_VALUE";
-    case kExecutionFailed:
-      return "CUBLAS_STATUS_EXECUTION_FAILED";
-    case kNotSupported:
-      return "CUBLAS_STATUS_NOT_SUPPORTED";
-    default:
-      return "unknown cublasStatus_t";
-  }
-}
-
-FRUGAL_STAND_IN const char* cublasLtGetStatusString(int status) {
-  return status == kNotSupported ? "not supported by the simulated GPU" : cublasLtGetStatusName(status);
-}
-
-#define ACCEPTED(name) \
-  FRUGAL_STAND_IN int name() { return kSuccess; }
-#define UNSUPPORTED(name)      \
-  FRUGAL_STAND_IN int name() { \
-    ReportUnsupported(#name);  \
-    return kNotSupported;      \
-  }
 #include "cuda/simulated/libraries/cublas_lt_functions.inc"
 
 }  // namespace frugal::sim

@@ -17,25 +17,6 @@ constexpr size_t kVersion = kMajor * 10000 + kMinor * 100;
 // A descriptor that is filled in and never read here.
 struct Opaque {};
 
-template <typename Object>
-DnnStatus Create(Object** object) {
-  if (object == nullptr) return kDnnBadParameter;
-  *object = new Object;
-  return kDnnSuccess;
-}
-
-template <typename Object>
-DnnStatus Destroy(Object* object) {
-  delete object;
-  return kDnnSuccess;
-}
-
-DnnStatus Answer(size_t bytes, size_t* answer) {
-  if (answer == nullptr) return kDnnBadParameter;
-  *answer = bytes;
-  return kDnnSuccess;
-}
-
 }  // namespace
 
 size_t ElementBytes(int data_type) {
@@ -58,20 +39,8 @@ size_t ElementBytes(int data_type) {
   }
 }
 
-FRUGAL_STAND_IN int cudnnCreate(DnnHandle** handle) { return Create(handle); }
-FRUGAL_STAND_IN int cudnnDestroy(DnnHandle* handle) { return Destroy(handle); }
-
-FRUGAL_STAND_IN int cudnnSetStream(DnnHandle* handle, Stream stream) {
-  if (handle == nullptr) return kDnnBadParameter;
-  handle->stream = stream;
-  return kDnnSuccess;
-}
-
-FRUGAL_STAND_IN int cudnnGetStream(DnnHandle* handle, Stream* stream) {
-  if (handle == nullptr || stream == nullptr) return kDnnBadParameter;
-  *stream = handle->stream;
-  return kDnnSuccess;
-}
+OBJECT(Handle, cudnnCreate, cudnnDestroy)
+FIELD(Stream, stream, cudnnSetStream, cudnnGetStream)
 
 FRUGAL_STAND_IN size_t cudnnGetVersion() { return kVersion; }
 
@@ -79,35 +48,16 @@ FRUGAL_STAND_IN size_t cudnnGetVersion() { return kVersion; }
 FRUGAL_STAND_IN size_t cudnnGetCudartVersion() { return 0; }
 FRUGAL_STAND_IN size_t cudnnGetMaxDeviceVersion() { return 9999; }
 
-// libraryPropertyType: 0 is the major, 1 the minor, 2 the patch version.
 FRUGAL_STAND_IN int cudnnGetProperty(int property, int* value) {
-  if (value == nullptr || property < 0 || property > 2) return kDnnBadParameter;
-  *value = property == 0 ? kMajor : property == 1 ? kMinor : 0;
-  return kDnnSuccess;
+  return kLibrary.GiveProperty(property, kMajor, kMinor, value);
 }
-
-FRUGAL_STAND_IN const char* cudnnGetErrorString(int status) {
-  switch (status) {
-    case kDnnSuccess:
-      return "CUDNN_STATUS_SUCCESS";
-    case kDnnBadParameter:
-      return "CUDNN_STATUS_BAD_PARAM";
-    case kDnnNotSupported:
-      return "CUDNN_STATUS_NOT_SUPPORTED (by the simulated GPU)";
-    case kDnnExecutionFailed:
-      return "CUDNN_STATUS_EXECUTION_FAILED";
-    default:
-      return "unknown cudnnStatus_t";
-  }
-}
+FRUGAL_STAND_IN const char* cudnnGetErrorString(int status) { return kLibrary.NameOf(status); }
 
 FRUGAL_STAND_IN void cudnnGetLastErrorString(char* message, size_t capacity) {
   if (message != nullptr && capacity > 0) message[0] = '\0';
 }
 
-#define DESCRIPTOR(name, Object)                                                            \
-  FRUGAL_STAND_IN int cudnnCreate##name(Object** descriptor) { return Create(descriptor); } \
-  FRUGAL_STAND_IN int cudnnDestroy##name(Object* descriptor) { return Destroy(descriptor); }
+#define DESCRIPTOR(name, Object) OBJECT(Object, cudnnCreate##name, cudnnDestroy##name)
 DESCRIPTOR(TensorDescriptor, TensorDescriptor)
 DESCRIPTOR(FilterDescriptor, TensorDescriptor)
 DESCRIPTOR(ActivationDescriptor, Opaque)
@@ -124,71 +74,62 @@ DESCRIPTOR(TensorTransformDescriptor, Opaque)
 
 FRUGAL_STAND_IN int cudnnSetTensorNdDescriptor(TensorDescriptor* descriptor, int data_type, int dimensions,
                                                const int* sizes, const int* strides) {
-  if (descriptor == nullptr || sizes == nullptr || strides == nullptr || dimensions < 0) return kDnnBadParameter;
+  if (descriptor == nullptr || sizes == nullptr || strides == nullptr || dimensions < 0) return kBadParameter;
   *descriptor = {data_type, {sizes, sizes + dimensions}, {strides, strides + dimensions}};
-  return kDnnSuccess;
+  return Library::kSuccess;
 }
 
 FRUGAL_STAND_IN int cudnnGetTensorNdDescriptor(const TensorDescriptor* descriptor, int requested, int* data_type,
                                                int* dimensions, int* sizes, int* strides) {
-  if (descriptor == nullptr || requested < 0) return kDnnBadParameter;
+  if (descriptor == nullptr || requested < 0) return kBadParameter;
   const size_t copied = std::min<size_t>(requested, descriptor->sizes.size());
   *data_type = descriptor->data_type;
   *dimensions = static_cast<int>(descriptor->sizes.size());
   std::copy_n(descriptor->sizes.begin(), copied, sizes);
   std::copy_n(descriptor->strides.begin(), copied, strides);
-  return kDnnSuccess;
+  return Library::kSuccess;
 }
 
 FRUGAL_STAND_IN int cudnnSetFilterNdDescriptor(TensorDescriptor* descriptor, int data_type, int /*format*/,
                                                int dimensions, const int* sizes) {
-  if (descriptor == nullptr || sizes == nullptr || dimensions < 0) return kDnnBadParameter;
+  if (descriptor == nullptr || sizes == nullptr || dimensions < 0) return kBadParameter;
   *descriptor = {data_type, {sizes, sizes + dimensions}, {}};
-  return kDnnSuccess;
+  return Library::kSuccess;
 }
 
 FRUGAL_STAND_IN int cudnnGetFilterNdDescriptor(const TensorDescriptor* descriptor, int requested, int* data_type,
                                                int* format, int* dimensions, int* sizes) {
-  if (descriptor == nullptr || requested < 0) return kDnnBadParameter;
+  if (descriptor == nullptr || requested < 0) return kBadParameter;
   *data_type = descriptor->data_type;
   *format = 0;  // CUDNN_TENSOR_NCHW
   *dimensions = static_cast<int>(descriptor->sizes.size());
   std::copy_n(descriptor->sizes.begin(), std::min<size_t>(requested, descriptor->sizes.size()), sizes);
-  return kDnnSuccess;
+  return Library::kSuccess;
 }
 
 // Batch normalisation and dropout keep no memory of their own here.
 FRUGAL_STAND_IN int cudnnGetBatchNormalizationForwardTrainingExWorkspaceSize(
-    DnnHandle*, int /*mode*/, int /*fused*/, const TensorDescriptor* /*x*/, const TensorDescriptor* /*z*/,
+    Handle*, int /*mode*/, int /*fused*/, const TensorDescriptor* /*x*/, const TensorDescriptor* /*z*/,
     const TensorDescriptor* /*y*/, const TensorDescriptor* /*statistics*/, const Opaque* /*activation*/,
     size_t* bytes) {
-  return Answer(0, bytes);
+  return kLibrary.Give(size_t{0}, bytes);
 }
 
 FRUGAL_STAND_IN int cudnnGetBatchNormalizationBackwardExWorkspaceSize(
-    DnnHandle*, int /*mode*/, int /*fused*/, const TensorDescriptor* /*x*/, const TensorDescriptor* /*y*/,
+    Handle*, int /*mode*/, int /*fused*/, const TensorDescriptor* /*x*/, const TensorDescriptor* /*y*/,
     const TensorDescriptor* /*dy*/, const TensorDescriptor* /*dz*/, const TensorDescriptor* /*dx*/,
     const TensorDescriptor* /*statistics*/, const Opaque* /*activation*/, size_t* bytes) {
-  return Answer(0, bytes);
+  return kLibrary.Give(size_t{0}, bytes);
 }
 
-FRUGAL_STAND_IN int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(DnnHandle*, int /*mode*/, int /*fused*/,
+FRUGAL_STAND_IN int cudnnGetBatchNormalizationTrainingExReserveSpaceSize(Handle*, int /*mode*/, int /*fused*/,
                                                                          const Opaque* /*activation*/,
                                                                          const TensorDescriptor* /*x*/, size_t* bytes) {
-  return Answer(0, bytes);
+  return kLibrary.Give(size_t{0}, bytes);
 }
 
-FRUGAL_STAND_IN int cudnnDropoutGetStatesSize(DnnHandle*, size_t* bytes) { return Answer(0, bytes); }
+FRUGAL_STAND_IN int cudnnDropoutGetStatesSize(Handle*, size_t* bytes) { return kLibrary.Give(size_t{0}, bytes); }
 
-#define KERNEL(name) \
-  FRUGAL_STAND_IN int name(DnnHandle* handle) { return handle == nullptr ? kDnnBadParameter : handle->Compute(); }
-#define ACCEPTED(name) \
-  FRUGAL_STAND_IN int name() { return kDnnSuccess; }
-#define UNSUPPORTED(name)      \
-  FRUGAL_STAND_IN int name() { \
-    ReportUnsupported(#name);  \
-    return kDnnNotSupported;   \
-  }
 #include "cuda/simulated/libraries/cudnn_functions.inc"
 
 }  // namespace frugal::sim

@@ -171,39 +171,34 @@ void CopyDescriptors(const Attribute& held, int64_t count, void* elements) {
 }  // namespace
 
 FRUGAL_STAND_IN int cudnnBackendCreateDescriptor(int /*type*/, GraphDescriptor** descriptor) {
-  if (descriptor == nullptr) return kDnnBadParameter;
-  *descriptor = new GraphDescriptor;
-  return kDnnSuccess;
+  return kLibrary.Create(descriptor);
 }
 
-FRUGAL_STAND_IN int cudnnBackendDestroyDescriptor(GraphDescriptor* descriptor) {
-  delete descriptor;
-  return kDnnSuccess;
-}
+FRUGAL_STAND_IN int cudnnBackendDestroyDescriptor(GraphDescriptor* descriptor) { return kLibrary.Destroy(descriptor); }
 
 FRUGAL_STAND_IN int cudnnBackendInitialize(GraphDescriptor* descriptor) {
-  return descriptor == nullptr ? kDnnBadParameter : kDnnSuccess;
+  return descriptor == nullptr ? kBadParameter : Library::kSuccess;
 }
 
 FRUGAL_STAND_IN int cudnnBackendFinalize(GraphDescriptor* descriptor) {
-  if (descriptor == nullptr) return kDnnBadParameter;
+  if (descriptor == nullptr) return kBadParameter;
   descriptor->workspace_bytes = std::max(descriptor->workspace_bytes, WorkspaceOf(*descriptor));
-  return kDnnSuccess;
+  return Library::kSuccess;
 }
 
 FRUGAL_STAND_IN int cudnnBackendSetAttribute(GraphDescriptor* descriptor, int name, int type, int64_t count,
                                              const void* elements) {
-  if (descriptor == nullptr || count < 0 || (count > 0 && elements == nullptr)) return kDnnBadParameter;
+  if (descriptor == nullptr || count < 0 || (count > 0 && elements == nullptr)) return kBadParameter;
   const auto* first = static_cast<const std::byte*>(elements);
   Attribute& set = descriptor->attributes[name];
   set = {type, count, {first, first + count * ElementBytesOf(type)}};
   TakeWorkspace(*descriptor, set);
-  return kDnnSuccess;
+  return Library::kSuccess;
 }
 
 FRUGAL_STAND_IN int cudnnBackendGetAttribute(GraphDescriptor* descriptor, int name, int type, int64_t requested,
                                              int64_t* count, void* elements) {
-  if (descriptor == nullptr || requested < 0) return kDnnBadParameter;
+  if (descriptor == nullptr || requested < 0) return kBadParameter;
   if (name == kHeuristicResults) {
     // One engine configuration: the empty descriptor that the caller has made for it.
     if (count != nullptr) *count = 1;
@@ -211,25 +206,25 @@ FRUGAL_STAND_IN int cudnnBackendGetAttribute(GraphDescriptor* descriptor, int na
     if (results != nullptr && requested > 0 && results[0] != nullptr) {
       results[0]->workspace_bytes = descriptor->workspace_bytes;
     }
-    return kDnnSuccess;
+    return Library::kSuccess;
   }
   const Attribute held = Find(*descriptor, name, type);
   if (count != nullptr) *count = held.count;
-  if (elements == nullptr) return kDnnSuccess;
+  if (elements == nullptr) return Library::kSuccess;
   const int64_t copied = std::min(requested, held.count);
   if (held.type == kDescriptorType) {
     CopyDescriptors(held, copied, elements);
   } else if (copied > 0) {
     std::memcpy(elements, held.elements.data(), copied * ElementBytesOf(held.type));
   }
-  return kDnnSuccess;
+  return Library::kSuccess;
 }
 
-FRUGAL_STAND_IN int cudnnBackendExecute(DnnHandle* handle, GraphDescriptor* plan, GraphDescriptor* variant_pack) {
-  if (handle == nullptr || plan == nullptr || variant_pack == nullptr) return kDnnBadParameter;
+FRUGAL_STAND_IN int cudnnBackendExecute(Handle* handle, GraphDescriptor* plan, GraphDescriptor* variant_pack) {
+  if (handle == nullptr || plan == nullptr || variant_pack == nullptr) return kBadParameter;
   const auto workspace = ElementsOf<uintptr_t>(*variant_pack, kPackedWorkspace);
   if (workspace.size() == 1) NoteWorkspace(reinterpret_cast<const void*>(workspace[0]), plan->workspace_bytes);
-  return handle->Compute();
+  return kLibrary.Compute(handle);
 }
 
 }  // namespace frugal::sim

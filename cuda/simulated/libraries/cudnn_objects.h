@@ -10,19 +10,19 @@
 
 namespace frugal::sim {
 
-// cudnnStatus_t, the ones that are answered here.
-enum DnnStatus {
-  kDnnSuccess = 0,
-  kDnnBadParameter = 2000,
-  kDnnNotSupported = 3000,
-  kDnnExecutionFailed = 5000,
+// cudnnStatus_t; a handle that is not there is a bad parameter.
+inline constexpr Library kLibrary{
+    .success = {0, "CUDNN_STATUS_SUCCESS"},
+    .not_initialized = {2000, "CUDNN_STATUS_BAD_PARAM"},
+    .invalid_value = {2000, "CUDNN_STATUS_BAD_PARAM"},
+    .execution_failed = {5000, "CUDNN_STATUS_EXECUTION_FAILED"},
+    .not_supported = {3000, "CUDNN_STATUS_NOT_SUPPORTED (by the simulated GPU)"},
 };
+inline constexpr int kBadParameter = kLibrary.invalid_value.value;
 
 // What cudnnHandle_t points to. As with the real one, a handle belongs to one thread at a time.
-struct DnnHandle {
+struct Handle {
   Stream stream = nullptr;
-
-  DnnStatus Compute() const { return LaunchKernel(stream) ? kDnnSuccess : kDnnExecutionFailed; }
 };
 
 // A tensor or a filter (whose strides are left empty).

@@ -111,23 +111,15 @@ void Describe(const RnnDescriptor& rnn, const Parameter& parameter, const void* 
 
 }  // namespace
 
-FRUGAL_STAND_IN int cudnnCreateRNNDescriptor(RnnDescriptor** descriptor) {
-  if (descriptor == nullptr) return kDnnBadParameter;
-  *descriptor = new RnnDescriptor;
-  return kDnnSuccess;
-}
-
-FRUGAL_STAND_IN int cudnnDestroyRNNDescriptor(RnnDescriptor* descriptor) {
-  delete descriptor;
-  return kDnnSuccess;
-}
+OBJECT(RnnDescriptor, cudnnCreateRNNDescriptor, cudnnDestroyRNNDescriptor)
+OBJECT(RnnDataDescriptor, cudnnCreateRNNDataDescriptor, cudnnDestroyRNNDataDescriptor)
 
 FRUGAL_STAND_IN int cudnnSetRNNDescriptor_v8(RnnDescriptor* descriptor, int /*algorithm*/, int cell, int bias,
                                              int direction, int /*input_mode*/, int data_type, int /*math_precision*/,
                                              int /*math_type*/, int32_t input_size, int32_t hidden_size,
                                              int32_t projected_size, int32_t layers, void* /*dropout*/,
                                              uint32_t /*flags*/) {
-  if (descriptor == nullptr || cell < kReluCell || cell > kGruCell) return kDnnBadParameter;
+  if (descriptor == nullptr || cell < kReluCell || cell > kGruCell) return kBadParameter;
   *descriptor = {.cell = cell,
                  .has_bias = bias != 0,
                  .bidirectional = direction == 1,
@@ -136,32 +128,20 @@ FRUGAL_STAND_IN int cudnnSetRNNDescriptor_v8(RnnDescriptor* descriptor, int /*al
                  .hidden_size = hidden_size,
                  .projected_size = projected_size,
                  .layers = layers};
-  return kDnnSuccess;
-}
-
-FRUGAL_STAND_IN int cudnnCreateRNNDataDescriptor(RnnDataDescriptor** descriptor) {
-  if (descriptor == nullptr) return kDnnBadParameter;
-  *descriptor = new RnnDataDescriptor;
-  return kDnnSuccess;
-}
-
-FRUGAL_STAND_IN int cudnnDestroyRNNDataDescriptor(RnnDataDescriptor* descriptor) {
-  delete descriptor;
-  return kDnnSuccess;
+  return Library::kSuccess;
 }
 
 FRUGAL_STAND_IN int cudnnSetRNNDataDescriptor(RnnDataDescriptor* descriptor, int /*data_type*/, int /*layout*/,
                                               int longest_sequence, int batch, int /*vector_size*/,
                                               const int* /*lengths*/, void* /*padding*/) {
-  if (descriptor == nullptr) return kDnnBadParameter;
+  if (descriptor == nullptr) return kBadParameter;
   *descriptor = {longest_sequence, batch};
-  return kDnnSuccess;
+  return Library::kSuccess;
 }
 
-FRUGAL_STAND_IN int cudnnGetRNNWeightSpaceSize(DnnHandle*, const RnnDescriptor* rnn, size_t* bytes) {
-  if (rnn == nullptr || bytes == nullptr) return kDnnBadParameter;
-  *bytes = rnn->WeightElements() * ElementBytes(rnn->data_type);
-  return kDnnSuccess;
+FRUGAL_STAND_IN int cudnnGetRNNWeightSpaceSize(Handle*, const RnnDescriptor* rnn, size_t* bytes) {
+  if (rnn == nullptr) return kBadParameter;
+  return kLibrary.Give(rnn->WeightElements() * ElementBytes(rnn->data_type), bytes);
 }
 
 namespace {
@@ -183,48 +163,38 @@ size_t ModelledWorkspace(const WorkspaceGpu&, const void* of) {
 
 // A training pass keeps each gate and state of each step for the way back: an estimate, as cuDNN does not publish what
 // it keeps.
-FRUGAL_STAND_IN int cudnnGetRNNTempSpaceSizes(DnnHandle*, const RnnDescriptor* rnn, int mode,
+FRUGAL_STAND_IN int cudnnGetRNNTempSpaceSizes(Handle*, const RnnDescriptor* rnn, int mode,
                                               const RnnDataDescriptor* data, size_t* workspace_bytes,
                                               size_t* reserve_bytes) {
-  if (rnn == nullptr || data == nullptr) return kDnnBadParameter;
+  if (rnn == nullptr || data == nullptr) return kBadParameter;
   const int64_t kept_per_step = rnn->PseudoLayers() * (rnn->Gates() + 1) * rnn->hidden_size;
   const int64_t kept = data->longest_sequence * data->batch * kept_per_step;
   const RnnPass pass{*rnn, *data};
   if (workspace_bytes != nullptr) *workspace_bytes = AskedWorkspace(&ModelledWorkspace, &pass);
   if (reserve_bytes != nullptr) *reserve_bytes = mode == kTraining ? kept * ElementBytes(rnn->data_type) : 0;
-  return kDnnSuccess;
+  return Library::kSuccess;
 }
 
-FRUGAL_STAND_IN int cudnnGetRNNWeightParams(DnnHandle*, const RnnDescriptor* rnn, int32_t pseudo_layer,
+FRUGAL_STAND_IN int cudnnGetRNNWeightParams(Handle*, const RnnDescriptor* rnn, int32_t pseudo_layer,
                                             size_t /*weight_bytes*/, const void* weight_space, int32_t linear,
                                             TensorDescriptor* matrix, void** matrix_address, TensorDescriptor* bias,
                                             void** bias_address) {
-  if (rnn == nullptr || pseudo_layer < 0 || pseudo_layer >= rnn->PseudoLayers() || linear < 0) return kDnnBadParameter;
+  if (rnn == nullptr || pseudo_layer < 0 || pseudo_layer >= rnn->PseudoLayers() || linear < 0) return kBadParameter;
   Describe(*rnn, FindMatrix(*rnn, pseudo_layer, linear), weight_space, matrix, matrix_address);
   Describe(*rnn, FindBias(*rnn, pseudo_layer, linear), weight_space, bias, bias_address);
-  return kDnnSuccess;
+  return Library::kSuccess;
 }
 
-namespace {
-
-int Pass(DnnHandle* handle, size_t workspace_bytes, const void* workspace) {
-  if (handle == nullptr) return kDnnBadParameter;
-  NoteWorkspace(workspace, workspace_bytes);
-  return handle->Compute();
-}
-
-}  // namespace
-
-FRUGAL_STAND_IN int cudnnRNNForward(DnnHandle* handle, const RnnDescriptor*, int /*mode*/, const int32_t* /*lengths*/,
+FRUGAL_STAND_IN int cudnnRNNForward(Handle* handle, const RnnDescriptor*, int /*mode*/, const int32_t* /*lengths*/,
                                     const RnnDataDescriptor*, const void* /*x*/, const RnnDataDescriptor*, void* /*y*/,
                                     const TensorDescriptor*, const void* /*hx*/, void* /*hy*/, const TensorDescriptor*,
                                     const void* /*cx*/, void* /*cy*/, size_t /*weight_bytes*/, const void* /*weights*/,
                                     size_t workspace_bytes, void* workspace, size_t /*reserve_bytes*/,
                                     void* /*reserve*/) {
-  return Pass(handle, workspace_bytes, workspace);
+  return kLibrary.ComputeIn(workspace, workspace_bytes, handle);
 }
 
-FRUGAL_STAND_IN int cudnnRNNBackwardData_v8(DnnHandle* handle, const RnnDescriptor*, const int32_t* /*lengths*/,
+FRUGAL_STAND_IN int cudnnRNNBackwardData_v8(Handle* handle, const RnnDescriptor*, const int32_t* /*lengths*/,
                                             const RnnDataDescriptor*, const void* /*y*/, const void* /*dy*/,
                                             const RnnDataDescriptor*, void* /*dx*/, const TensorDescriptor*,
                                             const void* /*hx*/, const void* /*dhy*/, void* /*dhx*/,
@@ -232,16 +202,16 @@ FRUGAL_STAND_IN int cudnnRNNBackwardData_v8(DnnHandle* handle, const RnnDescript
                                             void* /*dcx*/, size_t /*weight_bytes*/, const void* /*weights*/,
                                             size_t workspace_bytes, void* workspace, size_t /*reserve_bytes*/,
                                             void* /*reserve*/) {
-  return Pass(handle, workspace_bytes, workspace);
+  return kLibrary.ComputeIn(workspace, workspace_bytes, handle);
 }
 
-FRUGAL_STAND_IN int cudnnRNNBackwardWeights_v8(DnnHandle* handle, const RnnDescriptor*, int /*mode*/,
+FRUGAL_STAND_IN int cudnnRNNBackwardWeights_v8(Handle* handle, const RnnDescriptor*, int /*mode*/,
                                                const int32_t* /*lengths*/, const RnnDataDescriptor*, const void* /*x*/,
                                                const TensorDescriptor*, const void* /*hx*/, const RnnDataDescriptor*,
                                                const void* /*y*/, size_t /*weight_bytes*/, void* /*weights*/,
                                                size_t workspace_bytes, void* workspace, size_t /*reserve_bytes*/,
                                                void* /*reserve*/) {
-  return Pass(handle, workspace_bytes, workspace);
+  return kLibrary.ComputeIn(workspace, workspace_bytes, handle);
 }
 
 }  // namespace frugal::sim

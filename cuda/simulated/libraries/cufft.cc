@@ -11,16 +11,14 @@ namespace frugal::sim {
 namespace {
 
 // cufftResult
-enum Result {
-  kSuccess = 0,
-  kInvalidPlan = 1,
-  kInvalidValue = 4,
-  kExecutionFailed = 6,
-  kInvalidSize = 8,
-  kNotSupported = 16,
+constexpr Library kLibrary{
+    .success = {0, "CUFFT_SUCCESS"},
+    .not_initialized = {1, "CUFFT_INVALID_PLAN"},
+    .invalid_value = {4, "CUFFT_INVALID_VALUE"},
+    .execution_failed = {6, "CUFFT_EXEC_FAILED"},
+    .not_supported = {16, "CUFFT_NOT_SUPPORTED"},
 };
-
-constexpr int kVersion = (FRUGAL_SIM_CUDA_MAJOR - 1) * 1000;
+constexpr int kInvalidSize = 8;
 
 struct Plan {
   Stream stream = nullptr;
@@ -74,18 +72,15 @@ size_t ComplexBytes(int type) {
 }  // namespace
 
 FRUGAL_STAND_IN int cufftCreate(int* handle) {
-  if (handle == nullptr) return kInvalidValue;
-  *handle = ThePlans().Add();
-  return kSuccess;
+  return handle == nullptr ? kLibrary.invalid_value.value : kLibrary.Give(ThePlans().Add(), handle);
 }
 
-FRUGAL_STAND_IN int cufftDestroy(int handle) { return ThePlans().Remove(handle) ? kSuccess : kInvalidPlan; }
+FRUGAL_STAND_IN int cufftDestroy(int handle) {
+  return ThePlans().Remove(handle) ? Library::kSuccess : kLibrary.not_initialized.value;
+}
 
 FRUGAL_STAND_IN int cufftSetStream(int handle, Stream stream) {
-  Plan* const plan = ThePlans().Find(handle);
-  if (plan == nullptr) return kInvalidPlan;
-  plan->stream = stream;
-  return kSuccess;
+  return kLibrary.Set(ThePlans().Find(handle), &Plan::stream, stream);
 }
 
 // The workspace holds the data once, as complex numbers. The real figure depends on how the sizes factor: NVIDIA's
@@ -94,42 +89,29 @@ FRUGAL_STAND_IN int cufftXtMakePlanMany(int handle, int rank, const int64_t* siz
                                         int input_type, const int64_t*, int64_t, int64_t, int, int64_t batch,
                                         size_t* workspace_bytes, int) {
   Plan* const plan = ThePlans().Find(handle);
-  if (plan == nullptr) return kInvalidPlan;
-  if (rank < 1 || rank > 3 || sizes == nullptr || workspace_bytes == nullptr) return kInvalidValue;
+  if (plan == nullptr) return kLibrary.not_initialized.value;
+  if (rank < 1 || rank > 3 || sizes == nullptr || workspace_bytes == nullptr) return kLibrary.invalid_value.value;
   int64_t elements = batch;
   for (int i = 0; i < rank; ++i) elements *= sizes[i];
   if (elements <= 0) return kInvalidSize;
   *workspace_bytes = static_cast<size_t>(elements) * ComplexBytes(input_type);
   plan->workspace_bytes = *workspace_bytes;
-  return kSuccess;
+  return Library::kSuccess;
 }
 
 FRUGAL_STAND_IN int cufftSetWorkArea(int handle, void* workspace) {
   const Plan* const plan = ThePlans().Find(handle);
-  if (plan == nullptr) return kInvalidPlan;
+  if (plan == nullptr) return kLibrary.not_initialized.value;
   NoteWorkspace(workspace, plan->workspace_bytes);
-  return kSuccess;
+  return Library::kSuccess;
 }
 
 FRUGAL_STAND_IN int cufftXtExec(int handle, const void*, void*, int) {
-  const Plan* const plan = ThePlans().Find(handle);
-  if (plan == nullptr) return kInvalidPlan;
-  return LaunchKernel(plan->stream) ? kSuccess : kExecutionFailed;
+  return kLibrary.Compute(ThePlans().Find(handle));
 }
 
-FRUGAL_STAND_IN int cufftGetVersion(int* version) {
-  if (version == nullptr) return kInvalidValue;
-  *version = kVersion;
-  return kSuccess;
-}
+FRUGAL_STAND_IN int cufftGetVersion(int* version) { return kLibrary.Give((FRUGAL_SIM_CUDA_MAJOR - 1) * 1000, version); }
 
-#define ACCEPTED(name) \
-  FRUGAL_STAND_IN int name() { return kSuccess; }
-#define UNSUPPORTED(name)      \
-  FRUGAL_STAND_IN int name() { \
-    ReportUnsupported(#name);  \
-    return kNotSupported;      \
-  }
 #include "cuda/simulated/libraries/cufft_functions.inc"
 
 }  // namespace frugal::sim

@@ -13,29 +13,16 @@ namespace frugal::sim {
 namespace {
 
 // cusolverStatus_t
-enum Status {
-  kSuccess = 0,
-  kNotInitialized = 1,
-  kInvalidValue = 3,
-  kExecutionFailed = 6,
-  kNotSupported = 9,
+constexpr Library kLibrary{
+    .success = {0, "CUSOLVER_STATUS_SUCCESS"},
+    .not_initialized = {1, "CUSOLVER_STATUS_NOT_INITIALIZED"},
+    .invalid_value = {3, "CUSOLVER_STATUS_INVALID_VALUE"},
+    .execution_failed = {6, "CUSOLVER_STATUS_EXECUTION_FAILED"},
+    .not_supported = {9, "CUSOLVER_STATUS_NOT_SUPPORTED"},
 };
 
 // A descriptor that is filled in and never read here.
 struct Opaque {};
-
-template <typename Object>
-Status Create(Object** object) {
-  if (object == nullptr) return kInvalidValue;
-  *object = new Object;
-  return kSuccess;
-}
-
-template <typename Object>
-Status Destroy(Object* object) {
-  delete object;
-  return kSuccess;
-}
 
 // --- Elements of workspace.
 
@@ -53,14 +40,12 @@ int64_t SingularValues(int64_t m, int64_t n) {
 }
 
 template <typename Count>
-Status Give(int64_t elements, Count* into) {
-  if (into == nullptr) return kInvalidValue;
-  *into = static_cast<Count>(elements);
-  return kSuccess;
+int Give(int64_t elements, Count* into) {
+  return kLibrary.Give(static_cast<Count>(elements), into);
 }
 
 // The 64-bit routines ask in bytes, and for memory of the host, too.
-Status GiveBytes(int64_t elements, int data_type, size_t* on_device, size_t* on_host) {
+int GiveBytes(int64_t elements, int data_type, size_t* on_device, size_t* on_host) {
   const int64_t element = data_type == 0 ? 4 : data_type == 5 ? 16 : 8;  // cudaDataType: CUDA_R_32F, CUDA_C_64F
   if (on_host != nullptr) *on_host = 0;
   return Give(elements * element, on_device);
@@ -69,50 +54,36 @@ Status GiveBytes(int64_t elements, int data_type, size_t* on_device, size_t* on_
 }  // namespace
 
 // What cusolverDnHandle_t points to. As with the real one, a handle belongs to one thread at a time.
-struct SolverHandle {
+struct Handle {
   Stream stream = nullptr;
-
-  // The routine's kernel; each of its reports at `info`, in the GPU's memory, becomes 0: success.
-  Status Compute(int* info = nullptr, int64_t reports = 1) const {
-    const bool done = LaunchKernel(stream) && ClearMemory(info, static_cast<size_t>(reports) * sizeof(int), stream);
-    return done ? kSuccess : kExecutionFailed;
-  }
 };
 
 namespace {
 
-Status Compute(const SolverHandle* handle, int* info, int64_t reports = 1) {
-  return handle == nullptr ? kNotInitialized : handle->Compute(info, reports);
+// The routine's kernel; each of its reports at `info`, in the GPU's memory, becomes 0: success.
+int Compute(const Handle* handle, int* info, int64_t reports = 1) {
+  const int computed = kLibrary.Compute(handle);
+  if (computed != Library::kSuccess) return computed;
+  const bool reported = ClearMemory(info, static_cast<size_t>(reports) * sizeof(int), handle->stream);
+  return reported ? Library::kSuccess : kLibrary.execution_failed.value;
+}
+
+int ComputeIn(void* workspace, size_t bytes, const Handle* handle, int* info, int64_t reports = 1) {
+  NoteWorkspace(workspace, bytes);
+  return Compute(handle, info, reports);
 }
 
 }  // namespace
 
-FRUGAL_STAND_IN int cusolverDnCreate(SolverHandle** handle) { return Create(handle); }
-FRUGAL_STAND_IN int cusolverDnDestroy(SolverHandle* handle) { return Destroy(handle); }
-
-FRUGAL_STAND_IN int cusolverDnSetStream(SolverHandle* handle, Stream stream) {
-  if (handle == nullptr) return kNotInitialized;
-  handle->stream = stream;
-  return kSuccess;
-}
-
-FRUGAL_STAND_IN int cusolverDnGetStream(SolverHandle* handle, Stream* stream) {
-  if (handle == nullptr) return kNotInitialized;
-  if (stream == nullptr) return kInvalidValue;
-  *stream = handle->stream;
-  return kSuccess;
-}
+OBJECT(Handle, cusolverDnCreate, cusolverDnDestroy)
+FIELD(Stream, stream, cusolverDnSetStream, cusolverDnGetStream)
+OBJECT(Opaque, cusolverDnCreateGesvdjInfo, cusolverDnDestroyGesvdjInfo)
+OBJECT(Opaque, cusolverDnCreateParams, cusolverDnDestroyParams)
+OBJECT(Opaque, cusolverDnCreateSyevjInfo, cusolverDnDestroySyevjInfo)
 
 FRUGAL_STAND_IN int cusolverGetVersion(int* version) {
   return Give(int64_t{FRUGAL_SIM_CUDA_MAJOR - 1} * 1000, version);
 }
-
-#define DESCRIPTOR(what)                                                                         \
-  FRUGAL_STAND_IN int cusolverDnCreate##what(Opaque** descriptor) { return Create(descriptor); } \
-  FRUGAL_STAND_IN int cusolverDnDestroy##what(Opaque* descriptor) { return Destroy(descriptor); }
-DESCRIPTOR(GesvdjInfo)
-DESCRIPTOR(Params)
-DESCRIPTOR(SyevjInfo)
 
 // --- The routines of one number type each: S, D, C and Z.
 
@@ -155,82 +126,67 @@ DESCRIPTOR(SyevjInfo)
 
 // --- The 64-bit routines, of any number type.
 
-FRUGAL_STAND_IN int cusolverDnXgeqrf_bufferSize(SolverHandle*, Opaque*, int64_t, int64_t n, int type, const void*,
-                                                int64_t, int, const void*, int, size_t* on_device, size_t* on_host) {
+FRUGAL_STAND_IN int cusolverDnXgeqrf_bufferSize(Handle*, Opaque*, int64_t, int64_t n, int type, const void*, int64_t,
+                                                int, const void*, int, size_t* on_device, size_t* on_host) {
   return GiveBytes(Panel(n), type, on_device, on_host);
 }
-FRUGAL_STAND_IN int cusolverDnXgeqrf(SolverHandle* handle, Opaque*, int64_t, int64_t, int, void*, int64_t, int, void*,
-                                     int, void* work, size_t bytes, void*, size_t, int* info) {
-  NoteWorkspace(work, bytes);
-  return Compute(handle, info);
+FRUGAL_STAND_IN int cusolverDnXgeqrf(Handle* handle, Opaque*, int64_t, int64_t, int, void*, int64_t, int, void*, int,
+                                     void* work, size_t bytes, void*, size_t, int* info) {
+  return ComputeIn(work, bytes, handle, info);
 }
 
-FRUGAL_STAND_IN int cusolverDnXpotrf_bufferSize(SolverHandle*, Opaque*, int, int64_t n, int type, const void*, int64_t,
-                                                int, size_t* on_device, size_t* on_host) {
+FRUGAL_STAND_IN int cusolverDnXpotrf_bufferSize(Handle*, Opaque*, int, int64_t n, int type, const void*, int64_t, int,
+                                                size_t* on_device, size_t* on_host) {
   return GiveBytes(Panel(n), type, on_device, on_host);
 }
-FRUGAL_STAND_IN int cusolverDnXpotrf(SolverHandle* handle, Opaque*, int, int64_t, int, void*, int64_t, int, void* work,
+FRUGAL_STAND_IN int cusolverDnXpotrf(Handle* handle, Opaque*, int, int64_t, int, void*, int64_t, int, void* work,
                                      size_t bytes, void*, size_t, int* info) {
-  NoteWorkspace(work, bytes);
-  return Compute(handle, info);
+  return ComputeIn(work, bytes, handle, info);
 }
-FRUGAL_STAND_IN int cusolverDnXpotrs(SolverHandle* handle, Opaque*, int, int64_t, int64_t, int, const void*, int64_t,
-                                     int, void*, int64_t, int* info) {
+FRUGAL_STAND_IN int cusolverDnXpotrs(Handle* handle, Opaque*, int, int64_t, int64_t, int, const void*, int64_t, int,
+                                     void*, int64_t, int* info) {
   return Compute(handle, info);
 }
 
-FRUGAL_STAND_IN int cusolverDnXsyevd_bufferSize(SolverHandle*, Opaque*, int, int, int64_t n, int type, const void*,
-                                                int64_t, int, const void*, int, size_t* on_device, size_t* on_host) {
+FRUGAL_STAND_IN int cusolverDnXsyevd_bufferSize(Handle*, Opaque*, int, int, int64_t n, int type, const void*, int64_t,
+                                                int, const void*, int, size_t* on_device, size_t* on_host) {
   return GiveBytes(Eigenvalues(n), type, on_device, on_host);
 }
-FRUGAL_STAND_IN int cusolverDnXsyevd(SolverHandle* handle, Opaque*, int, int, int64_t, int, void*, int64_t, int, void*,
-                                     int, void* work, size_t bytes, void*, size_t, int* info) {
-  NoteWorkspace(work, bytes);
-  return Compute(handle, info);
+FRUGAL_STAND_IN int cusolverDnXsyevd(Handle* handle, Opaque*, int, int, int64_t, int, void*, int64_t, int, void*, int,
+                                     void* work, size_t bytes, void*, size_t, int* info) {
+  return ComputeIn(work, bytes, handle, info);
 }
-FRUGAL_STAND_IN int cusolverDnXsyevBatched_bufferSize(SolverHandle*, Opaque*, int, int, int64_t n, int type,
-                                                      const void*, int64_t, int, const void*, int, size_t* on_device,
+FRUGAL_STAND_IN int cusolverDnXsyevBatched_bufferSize(Handle*, Opaque*, int, int, int64_t n, int type, const void*,
+                                                      int64_t, int, const void*, int, size_t* on_device,
                                                       size_t* on_host, int64_t batch) {
   return GiveBytes(Eigenvalues(n) * batch, type, on_device, on_host);
 }
-FRUGAL_STAND_IN int cusolverDnXsyevBatched(SolverHandle* handle, Opaque*, int, int, int64_t, int, void*, int64_t, int,
-                                           void*, int, void* work, size_t bytes, void*, size_t, int* info,
-                                           int64_t batch) {
-  NoteWorkspace(work, bytes);
-  return Compute(handle, info, batch);
+FRUGAL_STAND_IN int cusolverDnXsyevBatched(Handle* handle, Opaque*, int, int, int64_t, int, void*, int64_t, int, void*,
+                                           int, void* work, size_t bytes, void*, size_t, int* info, int64_t batch) {
+  return ComputeIn(work, bytes, handle, info, batch);
 }
 
 // LAPACK's geev wants four times the side, besides the blocks of the reduction to Hessenberg form.
-FRUGAL_STAND_IN int cusolverDnXgeev_bufferSize(SolverHandle*, Opaque*, int, int, int64_t n, int type, const void*,
-                                               int64_t, int, const void*, int, const void*, int64_t, int, const void*,
-                                               int64_t, int, size_t* on_device, size_t* on_host) {
+FRUGAL_STAND_IN int cusolverDnXgeev_bufferSize(Handle*, Opaque*, int, int, int64_t n, int type, const void*, int64_t,
+                                               int, const void*, int, const void*, int64_t, int, const void*, int64_t,
+                                               int, size_t* on_device, size_t* on_host) {
   return GiveBytes(Panel(n) + 4 * n, type, on_device, on_host);
 }
-FRUGAL_STAND_IN int cusolverDnXgeev(SolverHandle* handle, Opaque*, int, int, int64_t, int, void*, int64_t, int, void*,
-                                    int, void*, int64_t, int, void*, int64_t, int, void*, size_t, void*, size_t,
-                                    int* info) {
+FRUGAL_STAND_IN int cusolverDnXgeev(Handle* handle, Opaque*, int, int, int64_t, int, void*, int64_t, int, void*, int,
+                                    void*, int64_t, int, void*, int64_t, int, void*, size_t, void*, size_t, int* info) {
   return Compute(handle, info);
 }
 
-FRUGAL_STAND_IN int cusolverDnXsytrs_bufferSize(SolverHandle*, int, int64_t n, int64_t, int type, const void*, int64_t,
+FRUGAL_STAND_IN int cusolverDnXsytrs_bufferSize(Handle*, int, int64_t n, int64_t, int type, const void*, int64_t,
                                                 const int64_t*, int, void*, int64_t, size_t* on_device,
                                                 size_t* on_host) {
   return GiveBytes(Panel(n), type, on_device, on_host);
 }
-FRUGAL_STAND_IN int cusolverDnXsytrs(SolverHandle* handle, int, int64_t, int64_t, int, const void*, int64_t,
-                                     const int64_t*, int, void*, int64_t, void* work, size_t bytes, void*, size_t,
-                                     int* info) {
-  NoteWorkspace(work, bytes);
-  return Compute(handle, info);
+FRUGAL_STAND_IN int cusolverDnXsytrs(Handle* handle, int, int64_t, int64_t, int, const void*, int64_t, const int64_t*,
+                                     int, void*, int64_t, void* work, size_t bytes, void*, size_t, int* info) {
+  return ComputeIn(work, bytes, handle, info);
 }
 
-#define ACCEPTED(name) \
-  FRUGAL_STAND_IN int name() { return kSuccess; }
-#define UNSUPPORTED(name)      \
-  FRUGAL_STAND_IN int name() { \
-    ReportUnsupported(#name);  \
-    return kNotSupported;      \
-  }
 #include "cuda/simulated/libraries/cusolver_functions.inc"
 
 }  // namespace frugal::sim

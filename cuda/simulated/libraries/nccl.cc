@@ -360,8 +360,7 @@ FRUGAL_STAND_IN int ncclRecv(void* receive, size_t count, int type, int peer, Ha
 FRUGAL_STAND_IN int ncclSimulatedCaptures() { return nccl::CountCaptured(); }
 FRUGAL_STAND_IN void ncclSimulatedReplay(int number) { nccl::ReplayCaptured(number); }
 
-#define ACCEPTED(name) \
-  FRUGAL_STAND_IN int name() { return kSuccess; }
+#undef UNSUPPORTED
 #define UNSUPPORTED(name)                                     \
   FRUGAL_STAND_IN int name() {                                \
     ReportUnsupported(#name);                                 \

@@ -96,39 +96,6 @@ struct DeviceProperties12 {
 static_assert(offsetof(DeviceProperties12, surfaceAlignment) == 568);
 static_assert(sizeof(DeviceProperties12) == 1032);
 
-cudaError_t GetCaptureInfo(cudaStream_t stream, cudaStreamCaptureStatus* status, unsigned long long* id,
-                           cudaGraph_t* graph, const cudaGraphNode_t** tail, size_t* count) {
-  return OnStream(stream, [&](Machine& machine, Stream& found) -> Error {
-    Captures::Info info;
-    if (const Error error = machine.streams().captures().Query(found, &info); error != Error::kSuccess) return error;
-    *status = ToStatus(info.state);
-    if (id != nullptr) *id = info.id;
-    if (graph != nullptr) *graph = reinterpret_cast<cudaGraph_t>(info.graph);
-    if (tail != nullptr) {
-      *tail = info.tail == nullptr ? nullptr : reinterpret_cast<const cudaGraphNode_t*>(info.tail->data());
-    }
-    if (count != nullptr) *count = info.tail == nullptr ? 0 : info.tail->size();
-    return Error::kSuccess;
-  });
-}
-
-cudaError_t UpdateCaptureTail(cudaStream_t stream, const cudaGraphNode_t* nodes, size_t count, unsigned flags) {
-  return OnStream(stream, [&](Machine& machine, Stream& found) {
-    const bool replace = flags & cudaStreamSetCaptureDependencies;
-    return machine.streams().captures().UpdateTail(found, ToNodes(nodes, count), replace);
-  });
-}
-
-cudaError_t GiveNodesBefore(cudaGraphNode_t node, cudaGraphNode_t* nodes, size_t* count) {
-  GiveNodes(ToNode(node)->after, nodes, count);
-  return cudaSuccess;
-}
-
-cudaError_t GiveNodesAfter(cudaGraphNode_t node, cudaGraphNode_t* nodes, size_t* count) {
-  GiveNodes(ToNode(node)->graph->NodesAfter(ToNode(node)), nodes, count);
-  return cudaSuccess;
-}
-
 }  // namespace
 }  // namespace frugal::sim
 
@@ -148,16 +115,6 @@ extern "C" cudaError_t cudaGetDeviceProperties_v2(frugal::sim::DeviceProperties1
     properties->memoryClockRate = frugal::sim::DeviceAttribute(cudaDevAttrMemoryClockRate, machine);
     return Error::kSuccess;
   });
-}
-
-extern "C" cudaError_t cudaFuncGetAttributes(cudaFuncAttributes* attributes, const void*) {
-  *attributes = {};
-  attributes->maxThreadsPerBlock = 1024;
-  attributes->numRegs = 32;
-  attributes->binaryVersion = frugal::sim::TheConfiguration().model.CompiledCapability();
-  attributes->ptxVersion = attributes->binaryVersion;
-  attributes->maxDynamicSharedSizeBytes = 48 << 10;
-  return cudaSuccess;
 }
 
 extern "C" cudaError_t cudaEventElapsedTime_v2(float* milliseconds, cudaEvent_t from, cudaEvent_t to) {

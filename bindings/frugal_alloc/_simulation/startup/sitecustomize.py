@@ -33,11 +33,12 @@ def _start_companion():
     uncompiled = startup.load(
         "frugal_simulated_uncompiled", os.path.join(PACKAGE, "_program", "uncompiled.py")
     ).uncompiled
-    values = os.path.join(SIMULATION, "values")
-    startup.load("frugal_simulated_values", os.path.join(values, "__init__.py"), values).start(uncompiled)
+    folder = os.path.join(SIMULATION, "values")
+    values = startup.load("frugal_simulated_values", os.path.join(folder, "__init__.py"), folder)
+    values.start(uncompiled)
     if "1" in (os.environ.get("FRUGAL_SIM_ORDER"), os.environ.get("FRUGAL_SIM_LATE")):
         # Last, so that it sees what the program calls rather than what the values take.
-        startup.load("frugal_simulated_accesses", os.path.join(SIMULATION, "accesses.py")).start()
+        values.declare_accesses()
 
 
 startup = _load_startup()

@@ -32,3 +32,10 @@ def start(uncompiled: Callable) -> None:
         from . import small_tensors
 
         small_tensors.start(uncompiled)
+
+
+def declare_accesses() -> None:
+    """From here on, operators on CUDA tensors declare what memory they touch; needs torch."""
+    from . import accesses
+
+    accesses.start()

@@ -12,7 +12,7 @@ from typing import Any
 
 import torch
 
-from .computation import leaves
+from .computation import Call, leaves
 from .contents import Content, contents
 from .host_memory import is_cuda
 
@@ -24,20 +24,20 @@ def is_collective(func: Any) -> bool:
     return func._schema.name.partition("::")[0] in NAMESPACES
 
 
-def _written_and_read(func: Any, args: tuple, result: Any) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
+def _written_and_read(call: Call) -> tuple[list[torch.Tensor], list[torch.Tensor]]:
     """The tensors that it writes, and those that this rank gives to others; the same ones where it works in place."""
-    given = [[leaf for leaf in leaves(value) if is_cuda(leaf)] for value in args]
+    given = [[leaf for leaf in leaves(value) if is_cuda(leaf)] for value in call.args]
     given = [tensors for tensors in given if tensors]
-    if func._schema.name.startswith("_c10d_functional"):
-        return [leaf for leaf in leaves(result) if is_cuda(leaf)], [leaf for tensors in given for leaf in tensors]
+    if call.func._schema.name.startswith("_c10d_functional"):
+        return [leaf for leaf in leaves(call.result) if is_cuda(leaf)], [leaf for tensors in given for leaf in tensors]
     # What is written comes first in all of them.
     return (given[0], given[-1]) if given else ([], [])
 
 
-def run_and_tell(func: Any, args: tuple, kwargs: dict) -> Any:
+def run_and_tell(call: Call) -> Any:
     """Runs it, and tells what is in the memory that it has written: what was in what it has read."""
-    result = func(*args, **kwargs)
-    targets, sources = _written_and_read(func, args, result)
+    result = call.run()
+    targets, sources = _written_and_read(call)
     moved = all(tensor.numel() * tensor.element_size() <= MOST_MOVED for tensor in sources)
     read = {contents.of(tensor) for tensor in sources} if moved else {Content.LEFT}
     worst = next((content for content in (Content.LEFT, Content.MADE_UP) if content in read), Content.KNOWN)

@@ -1,4 +1,4 @@
-"""One call of an operator, as the CPU computes it."""
+"""One call of an operator, and how the CPU computes it."""
 
 from __future__ import annotations
 
@@ -7,52 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch.utils._python_dispatch import is_traceable_wrapper_subclass
 from torch.utils._pytree import tree_map
 
-from .host_memory import address, host_view, is_cuda
-from .operands import on_host
-
-# Nothing to compute: they make memory without values, or see to a tensor's memory and not to what is in it.
-WITHOUT_VALUES = {
-    "_local_scalar_dense",
-    "_pin_memory",
-    "_resize_output_",
-    "empty",
-    "empty_like",
-    "empty_permuted",
-    "empty_strided",
-    "is_pinned",
-    "new_empty",
-    "new_empty_strided",
-    "record_stream",
-    "resize_",
-    "set_",
-}
-
-
-def _without_output_type(func: Any, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
-    """A product that names the type of its result, as a GPU alone has it, by the product in that type."""
-    place = [argument.name for argument in func._schema.arguments].index("out_dtype")
-    wide = tree_map(lambda value: value.to(args[place]) if isinstance(value, torch.Tensor) else value, args)
-    plain = func.overloadpacket.out if func._overloadname.endswith("out") else func.overloadpacket.default
-    return plain, (*wide[:place], *wide[place + 1 :]), kwargs
-
-
-def adapt(func: Any, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
-    """The CPU's operator, and the arguments, that give the values that the GPU's gives with these."""
-    name = func._schema.name.split("::")[1]
-    if func._overloadname in ("dtype", "dtype_out") and name in ("mm", "bmm", "addmm", "baddbmm"):
-        return _without_output_type(func, args, kwargs)
-    if "pin_memory" in kwargs:
-        kwargs["pin_memory"] = False
-    if name in ("_softmax", "_log_softmax") and args[2]:
-        # On a GPU alone, half precision can become float within the operator.
-        return func, (args[0].float(), args[1], False), kwargs
-    if name in ("_softmax_backward_data", "_log_softmax_backward_data"):
-        # Likewise on the way back; storing the result narrows it.
-        return func, (*args[:3], args[0].dtype), kwargs
-    return func, args, kwargs
+from .host_memory import address, is_cuda, on_host, placed
 
 
 def leaves(*values: Any) -> list:
@@ -69,6 +26,10 @@ def leaves(*values: Any) -> list:
     return result
 
 
+def tensors_of(*values: Any) -> list[torch.Tensor]:
+    return [leaf for leaf in leaves(*values) if isinstance(leaf, torch.Tensor)]
+
+
 @functools.cache
 def _written_arguments(func: Any) -> list[tuple[int, str]]:
     """Their places and names; the place of one that has a name alone is after all others."""
@@ -81,33 +42,99 @@ def _written_arguments(func: Any) -> list[tuple[int, str]]:
     ]
 
 
-def written(func: Any, args: tuple, kwargs: dict) -> list[torch.Tensor]:
-    """The tensors among the arguments that the operator writes."""
-    values = [args[i] if i < len(args) else kwargs.get(name) for i, name in _written_arguments(func)]
-    return [leaf for leaf in leaves(values) if isinstance(leaf, torch.Tensor)]
+class Call:
+    """An operator with its arguments, and, once it has run, what it has made."""
+
+    def __init__(self, func: Any, args: tuple, kwargs: dict) -> None:
+        self.func, self.args, self.kwargs = func, args, kwargs
+        self.name = func._schema.name.split("::")[1]
+        self._values = leaves(args, kwargs)
+        self.tensors = [leaf for leaf in self._values if isinstance(leaf, torch.Tensor)]
+        self.result: Any = None
+
+    def run(self) -> Any:
+        self.result = self.func(*self.args, **self.kwargs)
+        return self.result
+
+    def is_on_gpu(self) -> bool:
+        return any(is_cuda(leaf) or (isinstance(leaf, torch.device) and leaf.type == "cuda") for leaf in self._values)
+
+    @functools.cached_property
+    def inputs(self) -> list[torch.Tensor]:
+        """The GPU's tensors among the arguments."""
+        return [tensor for tensor in self.tensors if is_cuda(tensor)]
+
+    @functools.cached_property
+    def targets(self) -> list[torch.Tensor]:
+        """The tensors among the arguments that the operator writes."""
+        args, kwargs = self.args, self.kwargs
+        return tensors_of([args[i] if i < len(args) else kwargs.get(name) for i, name in _written_arguments(self.func)])
+
+    @functools.cached_property
+    def fresh(self) -> list[torch.Tensor]:
+        """Of the results, those that are not in the memory of a target."""
+        in_place = {address(tensor) for tensor in self.targets}
+        return [tensor for tensor in tensors_of(self.result) if address(tensor) not in in_place]
+
+    @functools.cached_property
+    def outputs(self) -> list[torch.Tensor]:
+        """What it has written. Some operators, as those on lists of tensors, return nothing of it."""
+        return [*self.targets, *self.fresh]
+
+    def is_view(self) -> bool:
+        read = {address(tensor) for tensor in self.tensors}
+        return not self.targets and all(address(output) in read for output in self.fresh)
+
+    def compute_first(self, read: Callable[[Any], Any] = on_host) -> Any:
+        """In the place of the GPU's operator, whose result is as large as values say."""
+        device = self.kwargs.get("device") or self.inputs[0].device
+        return tree_map(lambda value: placed(value, device), Computation(self, read).compute())
+
+
+def _without_output_type(func: Any, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
+    """A product that names the type of its result, as a GPU alone has it, by the product in that type."""
+    place = [argument.name for argument in func._schema.arguments].index("out_dtype")
+    wide = tree_map(lambda value: value.to(args[place]) if isinstance(value, torch.Tensor) else value, args)
+    plain = func.overloadpacket.out if func._overloadname.endswith("out") else func.overloadpacket.default
+    return plain, (*wide[:place], *wide[place + 1 :]), kwargs
+
+
+def _adapt(name: str, func: Any, args: tuple, kwargs: dict) -> tuple[Any, tuple, dict]:
+    """The CPU's operator, and the arguments, that give the values that the GPU's gives with these."""
+    if func._overloadname in ("dtype", "dtype_out") and name in ("mm", "bmm", "addmm", "baddbmm"):
+        return _without_output_type(func, args, kwargs)
+    if "pin_memory" in kwargs:
+        kwargs["pin_memory"] = False
+    if name in ("_softmax", "_log_softmax") and args[2]:
+        # On a GPU alone, half precision can become float within the operator.
+        return func, (args[0].float(), args[1], False), kwargs
+    if name in ("_softmax_backward_data", "_log_softmax_backward_data"):
+        # Likewise on the way back; storing the result narrows it.
+        return func, (*args[:3], args[0].dtype), kwargs
+    return func, args, kwargs
 
 
 class Computation:
-    """One call of an operator, ready to be computed on the CPU, once or at each replay of a graph.
+    """A call, ready to be computed on the CPU, once or at each replay of a graph.
 
-    Holds views of memory and no CUDA tensor, so that it keeps nothing alive that the program lets go.
+    Holds views of memory and no CUDA tensor, so that it keeps nothing alive that the program lets go. If the call has
+    run, what it has made gets the values.
     """
 
-    def __init__(self, func: Any, args: tuple, kwargs: dict, read: Callable[[Any], Any] = on_host):
+    def __init__(self, call: Call, read: Callable[[Any], Any] = on_host):
         """``read`` gives each argument as the CPU's operator takes it."""
-        self.name = func._schema.name
-        args, kwargs = tree_map(read, (args, kwargs))
-        self.func, self.args, self.kwargs = adapt(func, args, kwargs)
-        self.outputs: list[tuple[int, torch.Tensor]] = []
-
-    def store_into(self, result: Any, besides: set[int]) -> None:
-        """Names the tensors that get the values, but for those in the memory of ``besides``."""
-        for i, leaf in enumerate(leaves(result)):
-            if isinstance(leaf, torch.Tensor) and leaf.numel() > 0 and address(leaf) not in besides:
-                self.outputs.append((i, host_view(leaf) if is_cuda(leaf) else leaf))
+        self.name = call.func._schema.name
+        args, kwargs = tree_map(read, (call.args, call.kwargs))
+        self._func, self._args, self._kwargs = _adapt(call.name, call.func, args, kwargs)
+        in_place = {address(tensor) for tensor in call.targets}
+        self._outputs = [
+            (i, on_host(leaf))
+            for i, leaf in enumerate(leaves(call.result))
+            if isinstance(leaf, torch.Tensor) and leaf.numel() > 0 and address(leaf) not in in_place
+        ]
 
     def compute(self) -> Any:
-        return self.func(*self.args, **self.kwargs)
+        return self._func(*self._args, **self._kwargs)
 
     def compute_and_store(self) -> Exception | None:
         """Returns why it could not be computed, if so."""
@@ -115,21 +142,7 @@ class Computation:
             values = leaves(self.compute())
         except (NotImplementedError, RuntimeError, IndexError) as error:
             return error
-        for i, output in self.outputs:
+        for i, output in self._outputs:
             if isinstance(values[i], torch.Tensor) and values[i].shape == output.shape:
                 output.copy_(values[i])
         return None
-
-
-def run_higher_order(mode: Any, func: Any, args: tuple, kwargs: dict) -> Any:
-    """An operator that takes functions, as flex_attention is: runs as its plain form, whose operators the mode sees."""
-    plain = func.py_kernels.get(torch._C.DispatchKey.CompositeExplicitAutograd)
-    if plain is None:
-        return func(*args, **kwargs)
-    with mode:
-        return plain(*args, **kwargs)
-
-
-def has_operators_of_its_own(tensor: torch.Tensor) -> bool:
-    """Whether it is a subclass that wraps others, whose operators are seen in turn, on plain tensors."""
-    return is_traceable_wrapper_subclass(tensor)

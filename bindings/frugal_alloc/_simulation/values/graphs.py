@@ -11,20 +11,11 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .collectives import CapturedCollective, newly_captured
 from .computation import Computation
+from .wrapped import wrap
 
 # The computations of the graphs being captured, by the id of the capture; a graph's way back is captured by another
 # thread than its way forth.
 _captures: dict[int, list[Computation | CapturedCollective]] = {}
-
-
-def wrap(owner: Any, name: str, wrapper: Callable) -> None:
-    """Has calls of a class's method or a module's function go to ``wrapper``, the original as its first argument."""
-    wrapped = getattr(owner, name)
-
-    def replacement(*args: Any, **kwargs: Any) -> Any:
-        return wrapper(wrapped, *args, **kwargs)
-
-    setattr(owner, name, replacement)
 
 
 def _capture_id() -> int:

@@ -21,9 +21,9 @@ def numbers(shape: torch.Size, dtype: torch.dtype) -> torch.Tensor:
     global _pool, _place
     count = shape.numel()
     if _pool is None:
-        _pool = torch.rand(POOL, generator=torch.Generator().manual_seed(0)) / 2 + 0.25
+        _pool = torch.rand(POOL, generator=torch.Generator().manual_seed(0), device="cpu") / 2 + 0.25
     if count > POOL:
-        return torch.full((), 0.5, dtype=dtype).expand(shape)
+        return torch.full((), 0.5, dtype=dtype, device="cpu").expand(shape)
     _place = (_place + STEP) % POOL
     start = min(_place, POOL - count)
     return _pool[start : start + count].view(shape).to(dtype)
@@ -33,4 +33,4 @@ def in_place_of(tensor: torch.Tensor) -> torch.Tensor:
     """For a GPU's tensor whose memory was left as it was; of integers, which may be indices or sizes, zeros."""
     if tensor.is_floating_point() or tensor.is_complex():
         return numbers(tensor.shape, tensor.dtype)
-    return torch.zeros((), dtype=tensor.dtype).expand(tensor.shape)
+    return torch.zeros((), dtype=tensor.dtype, device="cpu").expand(tensor.shape)

@@ -25,8 +25,8 @@ from torch.utils._pytree import tree_map
 
 from . import graphs
 from .contents import Content, contents
+from .guesses import note
 from .host_memory import host_view, placed
-from .told import note
 
 MOST_LOOKED_AT = 16 << 20  # bytes
 

@@ -15,13 +15,15 @@ import ctypes
 import itertools
 import math
 import sys
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
-from torch.utils._pytree import tree_leaves
+
+from .computation import Call, tensors_of
+from .host_memory import is_cuda, is_plain
+from .wrapped import enter_in_all_threads
 
 # They see to a tensor's memory and not to what is in it.
 WITHOUT_ACCESS = {"is_pinned", "record_stream", "resize_", "set_", "_resize_output_"}
@@ -52,19 +54,9 @@ def _runs(tensor: torch.Tensor) -> Iterator[tuple[int, int]]:
         yield start + sum(step * i for (step, _), i in zip(outer, place, strict=True)), run
 
 
-def _is_on_gpu(value: Any) -> bool:
-    """Whether it is a tensor with memory of its own there."""
-    plain = isinstance(value, torch.Tensor) and type(value) in (torch.Tensor, torch.nn.Parameter)
-    return plain and value.layout == torch.strided and value.device.type == "cuda" and value.numel() > 0
-
-
-def _written(func: Any, args: tuple, kwargs: dict) -> list[torch.Tensor]:
-    """The tensors among the arguments that the operator writes."""
-    values = []
-    for i, argument in enumerate(func._schema.arguments):
-        if argument.alias_info is not None and argument.alias_info.is_write:
-            values.append(args[i] if not argument.kwarg_only and i < len(args) else kwargs.get(argument.name))
-    return [leaf for leaf in tree_leaves(values) if _is_on_gpu(leaf)]
+def _is_on_gpu(tensor: torch.Tensor) -> bool:
+    """Whether it has memory of its own there."""
+    return is_cuda(tensor) and is_plain(tensor) and tensor.numel() > 0
 
 
 class _Declare(TorchDispatchMode):
@@ -85,31 +77,31 @@ class _Declare(TorchDispatchMode):
         return run(func, args, kwargs or {})
 
     def _run(self, func: Any, args: tuple, kwargs: dict) -> Any:
-        result = func(*args, **kwargs)
-        name = func._schema.name
-        if name.split("::")[1] not in WITHOUT_ACCESS | TO_HOST and not name.startswith(WITHOUT_STREAM):
-            self._declare(name, func, args, kwargs, result)
+        call = Call(func, args, kwargs)
+        result = call.run()
+        if call.name not in WITHOUT_ACCESS | TO_HOST and not func._schema.name.startswith(WITHOUT_STREAM):
+            self._declare(call)
         return result
 
     # For a program that compiles, no part of which is what we run.
     _run_uncompiled = torch._disable_dynamo(_run)
 
-    def _declare(self, name: str, func: Any, args: tuple, kwargs: dict, result: Any) -> None:
-        given = [leaf for leaf in tree_leaves((args, kwargs)) if isinstance(leaf, torch.Tensor)]
-        written = _written(func, args, kwargs)
+    def _declare(self, call: Call) -> None:
+        name, results = call.func._schema.name, tensors_of(call.result)
+        given = list(filter(_is_on_gpu, call.tensors))
+        written = list(filter(_is_on_gpu, call.targets))
         written_ids = {id(tensor) for tensor in written}
-        given_memory = {tensor.untyped_storage()._cdata for tensor in given if _is_on_gpu(tensor)}
-        results = [leaf for leaf in tree_leaves(result) if isinstance(leaf, torch.Tensor)]
-        made = [leaf for leaf in results if _is_on_gpu(leaf)]
+        given_memory = {tensor.untyped_storage()._cdata for tensor in given}
+        made = list(filter(_is_on_gpu, results))
         new = [tensor for tensor in made if tensor.untyped_storage()._cdata not in given_memory]
         if not written and not new and made:
             return  # a view
-        touched = written + new + [tensor for tensor in given if _is_on_gpu(tensor)]
         on_host = any(tensor.device.type == "cpu" for tensor in results)
-        if on_host or len({t.device for t in touched}) != 1 or any(t.device.type == "cpu" and t.dim() for t in given):
+        from_host = any(tensor.device.type == "cpu" and tensor.dim() for tensor in call.tensors)
+        if on_host or from_host or len({tensor.device for tensor in written + new + given}) != 1:
             return  # a copy, which the simulated runtime sees
         for tensor in given:
-            if _is_on_gpu(tensor) and id(tensor) not in written_ids:
+            if id(tensor) not in written_ids:
                 self._touch_all(name, tensor, writes=False)
         for tensor in written + new:
             self._touch_all(name, tensor, writes=True)
@@ -123,13 +115,4 @@ class _Declare(TorchDispatchMode):
 
 def start() -> None:
     """From here on, this process's operators on CUDA tensors are declared; call it once torch is imported."""
-    mode = _Declare()
-    bootstrap: Callable[[threading.Thread], None] = threading.Thread._bootstrap_inner
-
-    def run_thread(thread: threading.Thread) -> None:
-        with mode:
-            bootstrap(thread)
-
-    # Modes are per thread, and threads do not inherit them.
-    threading.Thread._bootstrap_inner = run_thread
-    mode.__enter__()
+    enter_in_all_threads(_Declare())

@@ -31,7 +31,7 @@ def note(operator: str) -> None:
 
 def sentences() -> list[str]:
     """One for each operator and line."""
-    found = []
+    result = []
     located = {operator for operator, file, _ in _made_up if file}
     for (operator, file, line), times in sorted(_made_up.items()):
         if not file and operator in located:
@@ -40,5 +40,5 @@ def sentences() -> list[str]:
         name = _NAMES.get(operator, operator)
         what = "how many elements it selects is a guess" if operator in _SIZES else "its answer is a guess"
         often = "once" if times == 1 else f"{times:,} times"
-        found.append(f"{where}{name} depends on values that nobody has computed ({often}): {what}")
-    return found
+        result.append(f"{where}{name} depends on values that nobody has computed ({often}): {what}")
+    return result
