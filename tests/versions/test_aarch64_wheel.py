@@ -1,6 +1,7 @@
 """The wheel for AArch64: FRUGAL_TEST_AARCH64_WHEEL names what tools/wheel --architecture aarch64 has built.
 
-FRUGAL_TEST_WHEEL names the one for x86-64 that it is compared with. tools/aarch64_tests runs it.
+FRUGAL_TEST_WHEEL names the one for x86-64 that it is compared with.
+It is looked at here; .github/workflows/wheels.yml runs it on a machine that it is for.
 """
 
 from __future__ import annotations
