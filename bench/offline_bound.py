@@ -16,7 +16,7 @@ Put S at the start of a page, A right behind it, and when A is gone, B in its pl
 the proof says. Of three moments each holds one page more at most: put what lives at the first two, at all three and at
 the last two side by side in this order, what is of the first or the second alone to the left of all this, and what is
 of the third alone to the right. Each moment is one run without a gap then. So a better bound has to weigh many moments
-together. How much it could gain at most, bench/offline_placement.py says by construction.
+together. How much it could gain at most, docs/performance.md says by placements that were constructed once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from frugal_alloc._arguments import Parser, refuse
 from frugal_alloc._replay import history_files
 from frugal_alloc._replay.history import History
 
-from . import offline_placement, suite
+from . import suite
 from .lifetimes import GRAINS_A_PAGE, PAGE_BYTES, Numbers, lifetimes
 
 
@@ -92,21 +92,16 @@ def load(chosen: list[str]) -> list[History]:
 def main(arguments: list[str] | None = None) -> int:
     parser = Parser("offline_bound", description=__doc__.split("\n")[0])
     parser.add_argument("histories", nargs="*", metavar="HISTORY", help="names or files; default all of the project's")
-    parser.add_argument(
-        "--place", action="store_true", help="also place all blocks, to say how much is enough: seconds"
-    )
     options = parser.parse_args(arguments)
     try:
         histories = load(options.histories)
     except history_files.HistoryError as error:
         return refuse(parser.prog, error)
-    print("history                        live GiB  any placement  without waits  own arenas  is enough   (÷ live)")
+    print("history                        live GiB  any placement  without waits  own arenas   (÷ live)")
     for history in histories:
         found = bounds(history)
         row = [found.any_placement, found.no_waits, found.own_arenas]
-        if options.place:
-            row.append(offline_placement.offline_placement_bytes(history))
-        ratios = "  ".join(f"{one / found.peak_live:11.5f}" for one in row)
+        ratios = "  ".join(f"{size / found.peak_live:11.5f}" for size in row)
         print(f"{found.name:30}  {found.peak_live / (1 << 30):7.2f}  {ratios}", flush=True)
     return 0
 

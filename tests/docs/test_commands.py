@@ -42,7 +42,7 @@ NOT_RUN = {
     "bazel run -c opt //bench:": "measures for an hour; tests/bench/test_compare.py",
     "bazel run -c opt //tests/shadow:run": "takes an hour; tools/test --thorough",
     ".venv/bin/python -m bench.train_bench": "measures for minutes; tests/bench/test_train_bench.py",
-    ".venv/bin/python -m bench.offline_bound --place": "takes minutes; tests/bench/test_offline_bound.py",
+    ".venv/bin/python -m bench.offline_bound": "takes a minute; tests/bench/test_offline_bound.py",
     "frugal-alloc check --baseline memory.json --update -- python -m pytest -q -p no:randomly test": "needs a package",
     "frugal-alloc check --baseline memory.json -- python -m pytest -q -p randomly test": "needs a package from PyPI",
     "frugal-alloc replay gpt60 frcnn60 --device real": "needs a real GPU",
