@@ -25,7 +25,9 @@ DEFAULTS_ARE_RIGHT = {"is_simple_data_ptr"}
 
 def virtual_functions(include: Path) -> set[str]:
     """But for destructors."""
-    text = re.sub(r"//[^\n]*|/\*.*?\*/", "", "\n".join((include / header).read_text() for header in HEADERS), flags=re.S)
+    text = re.sub(
+        r"//[^\n]*|/\*.*?\*/", "", "\n".join((include / header).read_text() for header in HEADERS), flags=re.S
+    )
     functions: set[str] = set()
     for name in CLASSES:
         [body] = re.findall(rf"^(?:struct|class)\b[^;{{(:]*\b{name}\b[^;{{(]*\{{\n(.*?)^\}};", text, re.M | re.S)
