@@ -44,8 +44,3 @@ def test_what_is_no_trace_is_refused_in_one_line(content: str, tmp_path: Path, c
     errors = capsys.readouterr().err
     assert errors.startswith(f"lean_trace: {source}") and errors.count("\n") == 1
     assert not target.exists()
-
-
-def test_a_trace_that_is_missing_is_named(tmp_path: Path, capsys: pytest.CaptureFixture) -> None:
-    assert lean_trace.main([str(tmp_path / "none.json"), str(tmp_path / "lean.json.xz")]) == 2
-    assert str(tmp_path / "none.json") in capsys.readouterr().err
