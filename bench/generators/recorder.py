@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -91,6 +92,13 @@ class Recorder:
         for tensor in tensors:
             self.free(tensor)
         tensors.clear()
+
+    def rounds(self, count: int, warm_up: int) -> Iterator[int]:
+        """Numbers so many rounds, of which the first `warm_up` are the warm-up."""
+        for number in range(count):
+            if number == warm_up:
+                self.end_warm_up()
+            yield number
 
     def end_warm_up(self) -> None:
         """What comes from here on is the steady state, as far as the program has one."""
