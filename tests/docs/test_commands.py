@@ -65,6 +65,7 @@ STATUS = {
     "python examples/stories/tenants.py --allocator native": 1,
 }
 ON_GPU = {"README.md", "tuning.md", "trainer/README.md"}
+ALL_ARE_RUN = os.environ.get("FRUGAL_TEST_ALL") == "1"
 # A line of a block that is not marked as commands, though it is one.
 COMMAND = re.compile(r"(frugal-alloc|tools/\w+|python3?|bazel|c?make|pip|git|scp|[A-Z_]+=\S+) [^=]*\S|DIR/run ")
 FENCE = re.compile(r"^ *```(\w*)[^`\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -101,16 +102,17 @@ def commands(document: Path) -> list[str]:
 
 
 def some(found: list[str]) -> list[str]:
-    """Without those that start several processes after the first, and those of a story after the first: they are slow.
+    """Of those that start two processes, and of a story's, the first, and none with more processes: they take minutes.
 
     tests/docs/test_pictures.py runs the program of each story with each allocator.
     """
-    if os.environ.get("FRUGAL_TEST_ALL") == "1":
+    if ALL_ARE_RUN:
         return found
     first: dict[str, str] = {}
     for command in found:
-        slow = re.search(r"--nproc-per-node(?= \d)|examples/stories/\w+", command)
-        first.setdefault(slow[0] if slow else command, command)
+        alike = re.search(r"--nproc-per-node|examples/stories/\w+", command)
+        if not re.search(r"--nproc-per-node [^2]\b", command):
+            first.setdefault(alike[0] if alike else command, command)
     return list(first.values())
 
 
@@ -121,6 +123,8 @@ RUN = {
     # The first page's are among those of README.md. Those of tutorials need files that they have their reader write:
     # tests/tutorials runs them with these.
     if document != "index.md" and not document.startswith("tutorials/")
+    # tests/tutorials compiles a program of C++ in any run.
+    if document != "trainer/README.md" or ALL_ARE_RUN
 }
 
 
