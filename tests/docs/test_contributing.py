@@ -148,10 +148,6 @@ def test_release_that_is_not_ready_is_stopped_with_what_to_do(
     assert status == 1 and told in said
 
 
-def test_conda_recipe_is_of_the_version_of_the_package() -> None:
-    assert f'  version: "{frugal_alloc.__version__}"\n' in (ROOT / "conda" / "recipe.yaml").read_text()
-
-
 def test_conda_recipe_names_no_architecture_without_the_other() -> None:
     lines = (ROOT / "conda" / "recipe.yaml").read_text().splitlines()
     naming = [line for line in lines if re.search(r"x86_64|aarch64|linux-?64", line)]
