@@ -114,8 +114,8 @@ def given(found: Left) -> str:
 
 
 def _figures(found: list[Left]) -> dict[str, Any]:
-    programs = [dataclasses.asdict(left) | {"ratio": left.ratio} for left in found]
-    return {"summary": summary(found), "programs": programs}
+    figures = [dataclasses.asdict(left) | {"ratio": left.ratio} for left in found]
+    return {"summary": summary(found), "programs": figures}
 
 
 def table(found: list[Left]) -> str:

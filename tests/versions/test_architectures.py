@@ -71,9 +71,7 @@ def test_without_torch_nothing_is_fetched_that_does_not_link_here(
 ) -> None:
     pretend_machine("aarch64", monkeypatch)
     monkeypatch.setattr(build_libraries.torch_sdk, "torch", pytest.fail)
-    with pytest.raises(
-        build_libraries.BuildError, match=r"install torch first.*tools/wheel --architecture aarch64$"
-    ):
+    with pytest.raises(build_libraries.BuildError, match=r"install torch first.*tools/wheel --architecture aarch64$"):
         build_libraries.everyone()
 
 
