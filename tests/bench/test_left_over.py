@@ -136,6 +136,14 @@ def left(ratio: float, parameters: phases.Parameters = SMALL, others: int = 4 * 
 
 
 class TestSearch:
+    @pytest.fixture(autouse=True)
+    def made(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Programs that are not made, since no allocator plays them here."""
+        body = programs.of_parameters("small", SMALL).body
+        monkeypatch.setattr(
+            programs, "of_parameters", lambda name, parameters: programs.Program(name, parameters, body)
+        )
+
     @staticmethod
     def climb(rounds: int, judge: Callable[[phases.Parameters], float], seed: int = 1) -> search.Search:
         def measure(made: list[programs.Program]) -> list[Left]:
