@@ -75,11 +75,11 @@ def kept(
     path = folder / f"{hashlib.sha256(key).hexdigest()}.json"
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         return read(json.loads(path.read_text()))
-    found = measure()
+    figures = measure()
     with contextlib.suppress(OSError, output_file.NotWritable):
         path.parent.mkdir(parents=True, exist_ok=True)
-        output_file.write(path, json.dumps(found) + "\n")
-    return read(found)
+        output_file.write(path, json.dumps(figures) + "\n")
+    return read(figures)
 
 
 @functools.cache

@@ -100,7 +100,7 @@ class Plays:
             return {"failed_at": _failed_at(found.failed_at, last)}
 
         about = [_FORMAT, allocator, memory]
-        return rivals.kept(self._folder, about, last.history, measure, lambda found: int(found["failed_at"]))
+        return rivals.kept(self._folder, about, last.history, measure, lambda kept: int(kept["failed_at"]))
 
 
 def _failed_at(event: int | None, last: Ending) -> int:

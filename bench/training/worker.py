@@ -60,12 +60,12 @@ def describe() -> dict[str, Any]:
         import torchvision
     except ImportError:
         torchvision = None
-    found: dict[str, Any] = {"torch": torch.__version__, "torchvision": getattr(torchvision, "__version__", None)}
-    found |= {"cuda": torch.version.cuda, "gpu": None, "memory_bytes": None}
+    description: dict[str, Any] = {"torch": torch.__version__, "torchvision": getattr(torchvision, "__version__", None)}
+    description |= {"cuda": torch.version.cuda, "gpu": None, "memory_bytes": None}
     if torch.cuda.is_available():
         properties = torch.cuda.get_device_properties(0)
-        found |= {"gpu": properties.name, "memory_bytes": properties.total_memory}
-    return found
+        description |= {"gpu": properties.name, "memory_bytes": properties.total_memory}
+    return description
 
 
 def train(task: dict[str, Any]) -> dict[str, Any]:

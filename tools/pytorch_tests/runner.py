@@ -56,12 +56,12 @@ class Runner:
         groups = [group for group in groups if group[0].file in self._sources]
         lock = threading.Lock()
 
-        def told(outcome: Outcome) -> None:
+        def tell_alone(outcome: Outcome) -> None:
             with lock:
                 tell(outcome)
 
         try:
-            running = [self._executor.submit(self._run_group, group, told) for group in groups]
+            running = [self._executor.submit(self._run_group, group, tell_alone) for group in groups]
             for group in concurrent.futures.as_completed(running):
                 group.result()
         finally:
