@@ -27,10 +27,19 @@ import sys
 import numpy as np
 from frugal_alloc._arguments import Parser, refuse
 from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history import History
+from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE, History
 
 from . import suite
-from .lifetimes import GRAINS_A_PAGE, PAGE_BYTES, Numbers, lifetimes
+
+# allocator/port/units.h has the same: kGrain, kPageSize, kHalfPageLimit, kSmallLimit.
+GRAIN_BYTES = 512
+PAGE_BYTES = 2 << 20
+HALF_PAGE_LIMIT = 512 << 10
+SMALL_LIMIT = 1 << 20
+GRAINS_A_PAGE = PAGE_BYTES // GRAIN_BYTES
+
+_FIELDS = ("operation", "allocation", "size", "stream", "late_stream", "ready")
+_EVENT = np.dtype([(name, "<u8" if name in ("size", "ready") else "<u4") for name in _FIELDS])
 
 
 def lower_bound_bytes(history: History, *, waits: bool = True, arenas: bool = False) -> int:
@@ -42,17 +51,25 @@ def lower_bound_bytes(history: History, *, waits: bool = True, arenas: bool = Fa
         arenas: of placements in which blocks of two streams, or small and large ones, never have a page together, as
                 in ours: the bound holds for each kind alone, so at each time their pages add up.
     """
-    blocks = lifetimes(history, waits=waits)
-    if not arenas:
-        return int(_pages(blocks.live_grains()).max(initial=0)) * PAGE_BYTES
-    held = np.zeros(blocks.event_count, np.int64)
-    for arena in np.unique(blocks.arena):
-        held += _pages(blocks.live_grains(blocks.arena == arena))
+    assert _EVENT.itemsize == EVENT.size
+    events = np.frombuffer(history.events, _EVENT)
+    births = np.flatnonzero(events["operation"] == ALLOCATE)
+    frees = np.flatnonzero(events["operation"] == FREE)
+    # Of every allocation, by its number: the event with which it is live, and the first at which it is not.
+    birth, death = np.zeros(len(births), np.int64), np.full(len(births), len(events), np.int64)
+    birth[events["allocation"][births]] = births
+    ready = events["ready"][frees].astype(np.int64)
+    death[events["allocation"][frees]] = frees if waits else np.where(ready > 0, ready, frees)
+    size = events["size"][birth].astype(np.int64)
+    grains = -(-size // GRAIN_BYTES)
+    arena = 3 * events["stream"][birth].astype(np.int64) + (size > HALF_PAGE_LIMIT) + (size > SMALL_LIMIT)
+    held = np.zeros(len(events) + 1, np.int64)
+    for part in (arena == number for number in np.unique(arena)) if arenas else [slice(None)]:
+        change = np.zeros(len(events) + 1, np.int64)
+        np.add.at(change, birth[part], grains[part])
+        np.add.at(change, death[part], -grains[part])
+        held += -(-np.cumsum(change) // GRAINS_A_PAGE)
     return int(held.max(initial=0)) * PAGE_BYTES
-
-
-def _pages(grains: Numbers) -> Numbers:
-    return -(-grains // GRAINS_A_PAGE)
 
 
 @dataclasses.dataclass(frozen=True)

@@ -10,8 +10,7 @@ from frugal_alloc._replay import history_files
 from frugal_alloc._replay.history import ALLOCATE, FREE
 
 from bench import offline_bound
-from bench.lifetimes import PAGE_BYTES
-from bench.offline_bound import lower_bound_bytes
+from bench.offline_bound import PAGE_BYTES, lower_bound_bytes
 
 MIB = 1 << 20
 GRAINS = PAGE_BYTES // 512
