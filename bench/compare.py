@@ -8,30 +8,28 @@ from __future__ import annotations
 
 import dataclasses
 import functools
-import json
 import shlex
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from frugal_alloc import _installation
-from frugal_alloc._arguments import Parser, refuse
+from frugal_alloc._arguments import Parser
 from frugal_alloc._command import progress
-from frugal_alloc._replay import history_files, replays
+from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
 
-from . import output_file, provenance, suite
+from . import policy_command, provenance, suite
 from .arguments import among
-from .comparison import demands, effects, policy_arguments, tables
-from .comparison.cases import OURS, Case
+from .comparison import choices, demands, tables
 from .comparison.choices import Alternative, alternatives
-from .comparison.figures import RATIOS, Figures
-from .comparison.policy import PlayError, Policy
+from .comparison.figures import OURS, RATIOS, Case, Figures
+from .comparison.policy import Policy
 from .comparison.rivals import KEPT, RATIOS_OF, Rivals
 from .offline_bound import lower_bound_bytes
 from .suite import Workload
 
-_FAILED, _INTERRUPTED = 1, 130
 _NO_CHOICES = "none"
 
 
@@ -39,24 +37,13 @@ def main(arguments: list[str] | None = None) -> int:
     arguments = sys.argv[1:] if arguments is None else arguments
     parser = _parser()
     options = parser.parse_args(arguments)
-    try:
-        if options.json is not None:
-            output_file.check(options.json)
-        policy = Policy(options.program)
-        changes = dict(options.option)
-        policy_arguments.check_names(parser, policy.options(), "--option", list(changes))
+
+    def work(policy: Policy, changes: dict[str, int]) -> tuple[str, dict[str, Any]]:
         tried = _alternatives(parser, policy.options() | changes, options.choices)
         cases = _measure(policy, _load(options.only, options.also, options.scale_to), changes, tried)
-        if options.json is not None:
-            output_file.write(options.json, _json(cases))
-    except (history_files.HistoryError, _installation.MissingPart, output_file.NotWritable) as error:
-        return refuse(parser.prog, error)
-    except (PlayError, replays.ReplayError, simulated_gpu.SimulationError, OSError) as error:
-        return _fail(parser, error, _FAILED)
-    except KeyboardInterrupt:
-        return _fail(parser, "interrupted", _INTERRUPTED)
-    print(_text(arguments, cases, tried), end="")
-    return 0
+        return _text(arguments, cases, tried), _figures(cases)
+
+    return policy_command.carry_out(parser, options, work)
 
 
 def _parser() -> Parser:
@@ -65,7 +52,7 @@ def _parser() -> Parser:
     names = suite.names()
     add("--only", type=among(names), metavar="NAME,...", help=f"histories: {', '.join(names)}; default all")
     add("--also", type=Path, nargs="+", default=[], metavar="FILE", help="recordings of your own")
-    policy_arguments.add(parser, played="all")
+    policy_command.add_arguments(parser, played="all")
     add("--choices", metavar="NAME,...", help=f"options to try otherwise; {_NO_CHOICES}: none; default all")
     add(
         "--scale-to",
@@ -73,7 +60,6 @@ def _parser() -> Parser:
         metavar="SIZE",
         help="multiply all sizes of a history so that it fills 8 tenths of a GPU of that memory, such as 80GiB",
     )
-    add("--json", type=Path, metavar="FILE", help="also write all figures to a file")
     return parser
 
 
@@ -81,7 +67,7 @@ def _alternatives(parser: Parser, values: dict[str, int], text: str | None) -> l
     if text == _NO_CHOICES:
         return []
     chosen = text.split(",") if text else None
-    policy_arguments.check_names(parser, values, "--choices", chosen or [])
+    policy_command.check_names(parser, values, "--choices", chosen or [])
     return alternatives(values, chosen)
 
 
@@ -102,7 +88,7 @@ def _measure(
     }
     for alternative in tried:
         otherwise = changes | {alternative.option: alternative.value}
-        measure[alternative.title] = functools.partial(policy.measure, changes=otherwise, ratios=effects.RATIOS)
+        measure[alternative.title] = functools.partial(policy.measure, changes=otherwise, ratios=choices.RATIOS)
     with progress.progress("compare", len(workloads) * len(measure)) as advance:
 
         def job(title: str, workload: Workload) -> Figures:
@@ -147,7 +133,7 @@ def _without_program(arguments: list[str]) -> list[str]:
     return arguments[2:] if arguments[:1] == ["--program"] else arguments
 
 
-def _json(cases: list[Case]) -> str:
+def _figures(cases: list[Case]) -> dict[str, Any]:
     histories = {
         case.name: {
             "kind": "recorded" if case.workload.is_recorded else "generated",
@@ -156,12 +142,7 @@ def _json(cases: list[Case]) -> str:
         }
         for case in cases
     }
-    return json.dumps({"histories": histories}, indent=1) + "\n"
-
-
-def _fail(parser: Parser, problem: object, status: int) -> int:
-    print(f"{parser.prog}: {problem}", file=sys.stderr)
-    return status
+    return {"histories": histories}
 
 
 if __name__ == "__main__":

@@ -8,48 +8,38 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import json
+import statistics
 import sys
 import time
-from pathlib import Path
+from typing import Any
 
-from frugal_alloc import _installation
-from frugal_alloc._arguments import Parser, refuse
+from frugal_alloc._arguments import Parser
 from frugal_alloc._command import progress
-from frugal_alloc._replay import replays
-from frugal_alloc._simulation import simulated_gpu
 
-from . import output_file
+from . import markdown, policy_command
 from .arguments import minutes, seed
-from .comparison import policy_arguments
-from .comparison.policy import PlayError, Policy
+from .comparison.policy import Policy
 from .generators import BadParameter, changed, phases
-from .phased import plays, programs, tables
-from .phased.plays import Left
+from .generators.recorder import GIB, MIB
+from .phased import plays, programs
+from .phased.plays import ALLOCATORS, Left
 from .phased.search import Search
 
-_FAILED, _INTERRUPTED = 1, 130
+# Below the first a program is hard for ours; from the second on ours is as good as the better of the others.
+HARD, AS_GOOD = 0.98, 0.995
 _MOST_SEEDS = 100_000
 
 
 def main(arguments: list[str] | None = None) -> int:
     parser = _parser()
     options = parser.parse_args(arguments)
-    try:
-        if options.json is not None:
-            output_file.check(options.json)
-        player = _player(parser, options)
+
+    def work(policy: Policy, changes: dict[str, int]) -> tuple[str, dict[str, Any]]:
+        player = plays.Plays(policy, changes, plays.KEPT)
         found = _search(player, options) if options.search else _measure(player, _programs(parser, options))
-        if options.json is not None:
-            output_file.write(options.json, _json(found))
-    except (_installation.MissingPart, output_file.NotWritable) as error:
-        return refuse(parser.prog, error)
-    except (PlayError, replays.ReplayError, simulated_gpu.SimulationError, OSError) as error:
-        return _fail(parser, error, _FAILED)
-    except KeyboardInterrupt:
-        return _fail(parser, "interrupted", _INTERRUPTED)
-    print(tables.table(found), tables.summary_line(found), sep="\n", end="")
-    return 0
+        return f"{table(found)}\n{summary_line(found)}", _figures(found)
+
+    return policy_command.carry_out(parser, options, work)
 
 
 def _parser() -> Parser:
@@ -70,8 +60,7 @@ def _parser() -> Parser:
     parser.add_argument(
         "--search-seed", type=seed, default=0, metavar="SEED", help="what the search draws from; default 0"
     )
-    policy_arguments.add(parser, played="ours")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to a file")
+    policy_command.add_arguments(parser, played="ours")
     return parser
 
 
@@ -85,13 +74,6 @@ def _seeds(text: str) -> range:
     if not 0 < len(seeds) <= _MOST_SEEDS:
         raise argparse.ArgumentTypeError(f"{text!r} is not from 1 to {_MOST_SEEDS} seeds")
     return seeds
-
-
-def _player(parser: Parser, options: argparse.Namespace) -> plays.Plays:
-    policy = Policy(options.program)
-    changes = dict(options.option)
-    policy_arguments.check_names(parser, policy.options(), "--option", list(changes))
-    return plays.Plays(policy, changes, plays.KEPT)
 
 
 def _programs(parser: Parser, options: argparse.Namespace) -> list[programs.Program]:
@@ -131,14 +113,48 @@ def given(found: Left) -> str:
     return ",".join(f"{name}={value}" for name, value in found.parameters.items())
 
 
-def _json(found: list[Left]) -> str:
-    made = [{**dataclasses.asdict(one), "ratio": one.ratio} for one in found]
-    return json.dumps({"summary": tables.summary(found), "programs": made}, indent=1) + "\n"
+def _figures(found: list[Left]) -> dict[str, Any]:
+    figures = [dataclasses.asdict(left) | {"ratio": left.ratio} for left in found]
+    return {"summary": summary(found), "programs": figures}
 
 
-def _fail(parser: Parser, problem: object, status: int) -> int:
-    print(f"{parser.prog}: {problem}", file=sys.stderr)
-    return status
+def table(found: list[Left]) -> str:
+    """A line for each program, the worst for ours first."""
+    rows = [
+        [
+            one.name,
+            f"{one.parameters['memory'] / GIB:g}",
+            f"{one.parameters['last_size'] / MIB:.1f}",
+            *(f"{size / MIB:,.0f}" for size in (one.free, *(getattr(one, who) for who in ALLOCATORS))),
+            f"{one.ratio:.3f}",
+            "" if one.cut_at is None else f"{one.cut_at:,}",
+        ]
+        for one in sorted(found, key=lambda one: one.ratio)
+    ]
+    head = ["program", "GPU, GiB", "size, MiB", "not in tensors, MiB", *ALLOCATORS, "ratio", "cut at"]
+    return markdown.table(head, rows)
+
+
+def summary(found: list[Left]) -> dict[str, int | float]:
+    ratios = [one.ratio for one in found]
+    return {
+        "programs": len(ratios),
+        "worst": min(ratios),
+        "mean": statistics.fmean(ratios),
+        f"below_{HARD}": sum(ratio < HARD for ratio in ratios),
+        f"below_{AS_GOOD}": sum(ratio < AS_GOOD for ratio in ratios),
+        "mean_part_of_free": statistics.fmean(one.ours / one.free for one in found),
+    }
+
+
+def summary_line(found: list[Left]) -> str:
+    what = summary(found)
+    return (
+        f"{what['programs']} programs; ours / the better of native and expandable segments: worst {what['worst']:.3f}, "
+        f"mean {what['mean']:.4f}; below {HARD}: {what[f'below_{HARD}']}, below {AS_GOOD}: "
+        f"{what[f'below_{AS_GOOD}']}. Of what is not in tensors ours gets {100 * what['mean_part_of_free']:.2f} % on "
+        "average.\n"
+    )
 
 
 if __name__ == "__main__":

@@ -16,7 +16,7 @@ Put S at the start of a page, A right behind it, and when A is gone, B in its pl
 the proof says. Of three moments each holds one page more at most: put what lives at the first two, at all three and at
 the last two side by side in this order, what is of the first or the second alone to the left of all this, and what is
 of the third alone to the right. Each moment is one run without a gap then. So a better bound has to weigh many moments
-together. How much it could gain at most, bench/offline_placement.py says by construction.
+together. How much it could gain at most, docs/performance.md says by placements that were constructed once.
 """
 
 from __future__ import annotations
@@ -27,10 +27,19 @@ import sys
 import numpy as np
 from frugal_alloc._arguments import Parser, refuse
 from frugal_alloc._replay import history_files
-from frugal_alloc._replay.history import History
+from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE, History
 
-from . import offline_placement, suite
-from .lifetimes import GRAINS_A_PAGE, PAGE_BYTES, Numbers, lifetimes
+from . import suite
+
+# allocator/port/units.h has the same: kGrain, kPageSize, kHalfPageLimit, kSmallLimit.
+GRAIN_BYTES = 512
+PAGE_BYTES = 2 << 20
+HALF_PAGE_LIMIT = 512 << 10
+SMALL_LIMIT = 1 << 20
+GRAINS_A_PAGE = PAGE_BYTES // GRAIN_BYTES
+
+_FIELDS = ("operation", "allocation", "size", "stream", "late_stream", "ready")
+_EVENT = np.dtype([(name, "<u8" if name in ("size", "ready") else "<u4") for name in _FIELDS])
 
 
 def lower_bound_bytes(history: History, *, waits: bool = True, arenas: bool = False) -> int:
@@ -42,17 +51,25 @@ def lower_bound_bytes(history: History, *, waits: bool = True, arenas: bool = Fa
         arenas: of placements in which blocks of two streams, or small and large ones, never have a page together, as
                 in ours: the bound holds for each kind alone, so at each time their pages add up.
     """
-    blocks = lifetimes(history, waits=waits)
-    if not arenas:
-        return int(_pages(blocks.live_grains()).max(initial=0)) * PAGE_BYTES
-    held = np.zeros(blocks.event_count, np.int64)
-    for arena in np.unique(blocks.arena):
-        held += _pages(blocks.live_grains(blocks.arena == arena))
+    assert _EVENT.itemsize == EVENT.size
+    events = np.frombuffer(history.events, _EVENT)
+    births = np.flatnonzero(events["operation"] == ALLOCATE)
+    frees = np.flatnonzero(events["operation"] == FREE)
+    # Of every allocation, by its number: the event with which it is live, and the first at which it is not.
+    birth, death = np.zeros(len(births), np.int64), np.full(len(births), len(events), np.int64)
+    birth[events["allocation"][births]] = births
+    ready = events["ready"][frees].astype(np.int64)
+    death[events["allocation"][frees]] = frees if waits else np.where(ready > 0, ready, frees)
+    size = events["size"][birth].astype(np.int64)
+    grains = -(-size // GRAIN_BYTES)
+    arena = 3 * events["stream"][birth].astype(np.int64) + (size > HALF_PAGE_LIMIT) + (size > SMALL_LIMIT)
+    held = np.zeros(len(events) + 1, np.int64)
+    for part in (arena == number for number in np.unique(arena)) if arenas else [slice(None)]:
+        change = np.zeros(len(events) + 1, np.int64)
+        np.add.at(change, birth[part], grains[part])
+        np.add.at(change, death[part], -grains[part])
+        held += -(-np.cumsum(change) // GRAINS_A_PAGE)
     return int(held.max(initial=0)) * PAGE_BYTES
-
-
-def _pages(grains: Numbers) -> Numbers:
-    return -(-grains // GRAINS_A_PAGE)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -92,21 +109,16 @@ def load(chosen: list[str]) -> list[History]:
 def main(arguments: list[str] | None = None) -> int:
     parser = Parser("offline_bound", description=__doc__.split("\n")[0])
     parser.add_argument("histories", nargs="*", metavar="HISTORY", help="names or files; default all of the project's")
-    parser.add_argument(
-        "--place", action="store_true", help="also place all blocks, to say how much is enough: seconds"
-    )
     options = parser.parse_args(arguments)
     try:
         histories = load(options.histories)
     except history_files.HistoryError as error:
         return refuse(parser.prog, error)
-    print("history                        live GiB  any placement  without waits  own arenas  is enough   (÷ live)")
+    print("history                        live GiB  any placement  without waits  own arenas   (÷ live)")
     for history in histories:
         found = bounds(history)
         row = [found.any_placement, found.no_waits, found.own_arenas]
-        if options.place:
-            row.append(offline_placement.offline_placement_bytes(history))
-        ratios = "  ".join(f"{one / found.peak_live:11.5f}" for one in row)
+        ratios = "  ".join(f"{size / found.peak_live:11.5f}" for size in row)
         print(f"{found.name:30}  {found.peak_live / (1 << 30):7.2f}  {ratios}", flush=True)
     return 0
 

@@ -26,8 +26,8 @@ from frugal_alloc._simulation import simulated_gpu
 
 from . import output_file, provenance
 from .arguments import among, count, minutes, seed
-from .training import allocators, results, table
-from .training.runs import ENDING_SIGNALS, NoTorch, Trainer, carry_out
+from .training import allocators, results
+from .training.runs import AMPLE, ENDING_SIGNALS, NoTorch, Trainer, carry_out
 
 WORKLOADS = ("gpt2", "resnet50", "fasterrcnn")
 WITHOUT_TORCHVISION = ("gpt2",)
@@ -70,7 +70,7 @@ def _measure(options: argparse.Namespace) -> int:
     repeats = options.repeats or (1 if simulated else 5)
     models, without = _possible(options.models, found["torchvision"])
     left_out += without
-    sizings = options.capacities != [results.AMPLE]
+    sizings = options.capacities != [AMPLE]
     trainings = len(models) * (sizings + len(names) * len(options.capacities) * repeats)
     with progress.progress("train_bench", trainings) as advance:
         end = time.monotonic() + options.minutes * 60
@@ -87,7 +87,7 @@ def _measure(options: argparse.Namespace) -> int:
         left_out=left_out + missing,
         **settings,
     )
-    print(table.text(setup, runs, results.bars(runs)))
+    print(results.text(setup, runs))
     if options.json:
         output_file.write(options.json, json.dumps(results.as_json(setup, runs), indent=1) + "\n")
     return FAILED if any(run.outcome == "failed" for run in runs) else 0
@@ -140,10 +140,8 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     add("--quick", action="store_true", help="small models, few steps, one tight capacity: to see that all works")
     add("--json", type=Path, metavar="FILE", help="also write the figures of every run to a file")
     options = parser.parse_args(arguments)
-    options.capacities = options.capacities or [
-        results.AMPLE,
-        *(("1.05",) if options.quick else ("1.1", "1.05", "1.02")),
-    ]
+    tight = ["1.05"] if options.quick else ["1.1", "1.05", "1.02"]
+    options.capacities = options.capacities or [AMPLE, *tight]
     options.steps = options.steps or (6 if options.quick else 40)
     options.warm_up = options.warm_up or (2 if options.quick else 15)
     return options
@@ -157,11 +155,11 @@ def _capacities(text: str) -> list[str]:
     chosen = list(dict.fromkeys(text.split(",")))
     for capacity in chosen:
         try:
-            valid = capacity == results.AMPLE or 0 < float(capacity) < math.inf
+            valid = capacity == AMPLE or 0 < float(capacity) < math.inf
         except ValueError:
             valid = False
         if not valid:
-            raise argparse.ArgumentTypeError(f"{capacity!r} is neither {results.AMPLE} nor a number above zero")
+            raise argparse.ArgumentTypeError(f"{capacity!r} is neither {AMPLE} nor a number above zero")
     return chosen
 
 

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Callable, Iterable
 
 from ..suite import AMPLE, GRANTED_BYTES
-from .cases import EXPANDABLE, NATIVE, Case
+from .figures import EXPANDABLE, NATIVE, Case
 
 _MIB = 1 << 20
 # Closer than that two figures are the same.

@@ -1,17 +1,18 @@
-"""What plays of one history came to, whichever allocator it was played through."""
+"""What plays of one history came to: ours, its rivals', and what other options would have made of it."""
 
 from __future__ import annotations
 
 import dataclasses
-import json
 from typing import Any
 
-from ..suite import AMPLE
+from ..suite import AMPLE, Workload
 
 # Capacities over the most live memory. They are what the driver's reserve leaves, so that none is kept for it here.
 RATIOS = (AMPLE, 1.25, 1.05, 1.02, 1.005)
 # How exactly the smallest capacity is found, as a part of the most live memory.
 CAPACITY_TOLERANCE = 0.0005
+
+OURS, EXPANDABLE, NATIVE = "ours", "expandable", "native"
 
 _GIB = 1 << 30
 
@@ -53,7 +54,6 @@ class Play:
 
     @staticmethod
     def from_fields(fields: dict[str, Any]) -> Play:
-        """The inverse of dataclasses.asdict(). Raises TypeError or KeyError where the fields are others."""
         steady = fields["steady"]
         return Play(**fields | {"steady": steady and Steady(**steady)})
 
@@ -69,9 +69,8 @@ class Figures:
     smallest_bytes: int | None
 
     @staticmethod
-    def from_json(text: str) -> Figures:
-        """Of dataclasses.asdict() in JSON. Raises ValueError, TypeError or KeyError where it is something else."""
-        fields = json.loads(text)
+    def from_fields(fields: dict[str, Any]) -> Figures:
+        """The inverse of dataclasses.asdict(), also by way of JSON. Raises ValueError, TypeError or KeyError."""
         plays = {float(ratio): Play.from_fields(play) for ratio, play in fields["plays"].items()}
         return Figures(**fields | {"plays": plays})
 
@@ -103,3 +102,26 @@ class Figures:
         """Driver time in ms for 1,000 allocations of the steady state."""
         steady = self.plays[ratio].steady
         return None if steady is None else steady.driver_ns / 1e3 / steady.allocations
+
+
+@dataclasses.dataclass(frozen=True)
+class Case:
+    """One history."""
+
+    workload: Workload
+    # The least memory in which any placement could complete.
+    bound_bytes: int
+    # Of OURS, EXPANDABLE and NATIVE, the last in ample memory alone; and of ours with alternatives, by their titles.
+    figures: dict[str, Figures]
+
+    @property
+    def name(self) -> str:
+        return self.workload.name
+
+    @property
+    def ours(self) -> Figures:
+        return self.figures[OURS]
+
+    @property
+    def expandable(self) -> Figures:
+        return self.figures[EXPANDABLE]

@@ -7,22 +7,25 @@ import dataclasses
 import functools
 import hashlib
 import json
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from frugal_alloc import _installation
 from frugal_alloc._replay import replays
+from frugal_alloc._replay.history import History
 from frugal_alloc._simulation import simulated_gpu
 
 from .. import output_file
 from ..suite import AMPLE, Workload
-from .cases import EXPANDABLE, NATIVE
-from .figures import CAPACITY_TOLERANCE, RATIOS, Figures, Play, Steady
+from .figures import CAPACITY_TOLERANCE, EXPANDABLE, NATIVE, RATIOS, Figures, Play, Steady
 
 KEPT = Path.home() / ".cache" / "frugal_alloc" / "rivals"
 # Of native, only the smallest capacity is shown.
 RATIOS_OF = {EXPANDABLE: RATIOS, NATIVE: (AMPLE,)}
 _FORMAT = 3
+
+Kept = TypeVar("Kept")
 
 
 class Rivals:
@@ -35,13 +38,14 @@ class Rivals:
 
     def measure(self, workload: Workload, allocator: str) -> Figures:
         """Raises as _replay.Replayer.measure() does."""
-        path = self._folder / f"{_key(workload, allocator)}.json"
-        # What is damaged is measured again.
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            return Figures.from_json(path.read_text())
-        figures = self._measure(workload, allocator)
-        keep(path, dataclasses.asdict(figures))
-        return figures
+        lags = [(ratio, workload.stream_lag(ratio)) for ratio in RATIOS_OF[allocator]]
+        history = workload.history
+        about = [_FORMAT, allocator, CAPACITY_TOLERANCE, *lags, replays.steady_from(history), history.initial_count]
+
+        def measure() -> dict[str, Any]:
+            return dataclasses.asdict(self._measure(workload, allocator))
+
+        return kept(self._folder, about, history, measure, Figures.from_fields)
 
     def _measure(self, workload: Workload, allocator: str) -> Figures:
         measurements = {
@@ -60,11 +64,22 @@ class Rivals:
         return Figures(workload.live_bytes, plays, measurements[AMPLE].min_capacity_bytes)
 
 
-def keep(path: Path, figures: dict[str, Any]) -> None:
-    """What cannot be kept is measured again the next time."""
+def kept(
+    folder: Path, about: list[Any], history: History, measure: Callable[[], Any], read: Callable[[Any], Kept]
+) -> Kept:
+    """What was measured before of the history, with all that it is `about`, in these surroundings.
+
+    What is not there, or damaged, is measured, and kept where it can be; `read` is given it as it was in JSON.
+    """
+    key = history.events + json.dumps([*about, *surroundings()]).encode()
+    path = folder / f"{hashlib.sha256(key).hexdigest()}.json"
+    with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
+        return read(json.loads(path.read_text()))
+    figures = measure()
     with contextlib.suppress(OSError, output_file.NotWritable):
         path.parent.mkdir(parents=True, exist_ok=True)
         output_file.write(path, json.dumps(figures) + "\n")
+    return read(figures)
 
 
 @functools.cache
@@ -73,18 +88,6 @@ def surroundings() -> tuple[str, ...]:
     torch = _installation.find_cuda_torch()
     files = [_installation.find_library("replay", torch), *sorted(simulated_gpu.libraries().iterdir())]
     return torch.version, *(hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file())
-
-
-def _key(workload: Workload, allocator: str) -> str:
-    history, ratios = workload.history, RATIOS_OF[allocator]
-    about: list[Any] = [
-        _FORMAT,
-        allocator,
-        CAPACITY_TOLERANCE,
-        *((ratio, workload.stream_lag(ratio)) for ratio in ratios),
-    ]
-    about += [replays.steady_from(history), history.initial_count, *surroundings()]
-    return hashlib.sha256(history.events + json.dumps(about).encode()).hexdigest()
 
 
 def _play(measurement: replays.Measurement) -> Play:

@@ -7,12 +7,9 @@ from collections.abc import Callable, Iterable
 
 from ..markdown import NONE, cell, table
 from ..suite import AMPLE
-from . import effects
-from .cases import EXPANDABLE, NATIVE, OURS, Case
-from .choices import Alternative
+from .choices import Alternative, Effect, difference, level
 from .demands import Demand
-from .effects import Effect
-from .figures import RATIOS, Figures
+from .figures import EXPANDABLE, NATIVE, OURS, RATIOS, Case, Figures
 
 _MOST_NAMED = 3
 _MINUS = "\N{MINUS SIGN}"
@@ -79,10 +76,10 @@ def judged(demands: list[Demand]) -> str:
 def choices(cases: list[Case], alternatives: list[Alternative]) -> str:
     """What each alternative changes, in recorded / generated histories."""
     kinds = [[case for case in cases if case.workload.is_recorded is recorded] for recorded in (True, False)]
-    rows = [["(as it is)", *_join(_level_cells(effects.level(kind)) for kind in kinds)]]
+    rows = [["(as it is)", *_join(_level_cells(level(kind)) for kind in kinds)]]
     for alternative in alternatives:
         pairs = [[(case.ours, case.figures[alternative.title]) for case in kind] for kind in kinds]
-        rows.append([_title(alternative), *_join(_difference_cells(effects.difference(kind)) for kind in pairs)])
+        rows.append([_title(alternative), *_join(_difference_cells(difference(kind)) for kind in pairs)])
     head = ["option", "driver time at 4x", "at 1.25x", "in use at 4x", "smallest GPU", "warm at 1.05x", "failures"]
     return table(head, rows)
 
@@ -101,19 +98,19 @@ def _title(alternative: Alternative) -> str:
     return f"`{alternative.option}` {alternative.instead_of:,}: {value}{words}"
 
 
-def _level_cells(level: Effect) -> list[str]:
-    driver_time = [_hundredths(level.ample), _hundredths(level.scarce)]
-    return [*driver_time, _part(level.in_use), _ratio(level.smallest), _hundredths(level.warm), str(level.failures)]
+def _level_cells(effect: Effect) -> list[str]:
+    driver_time = [_hundredths(effect.ample), _hundredths(effect.scarce)]
+    return [*driver_time, _part(effect.in_use), _ratio(effect.smallest), _hundredths(effect.warm), str(effect.failures)]
 
 
-def _difference_cells(difference: Effect) -> list[str]:
+def _difference_cells(effect: Effect) -> list[str]:
     return [
-        _percent(difference.ample),
-        _percent(difference.scarce),
-        _signed(difference.in_use, 4),
-        _signed(difference.smallest, 4),
-        _signed(difference.warm, 2),
-        _signed(difference.failures, 0),
+        _percent(effect.ample),
+        _percent(effect.scarce),
+        _signed(effect.in_use, 4),
+        _signed(effect.smallest, 4),
+        _signed(effect.warm, 2),
+        _signed(effect.failures, 0),
     ]
 
 

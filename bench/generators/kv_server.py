@@ -42,9 +42,7 @@ def generate(chance: random.Random, parameters: Parameters) -> Recorder:
     for _ in range(parameters.layers * 8):
         recorder.allocate(parameters.weights // (parameters.layers * 8))
     server = _Server(recorder, chance, parameters)
-    for number in range(parameters.requests):
-        if number == parameters.warm_up_requests:
-            recorder.end_warm_up()
+    for _ in recorder.rounds(parameters.requests, parameters.warm_up_requests):
         server.admit()
     return recorder
 

@@ -38,9 +38,7 @@ class Parameters:
 def generate(chance: random.Random, parameters: Parameters) -> Recorder:
     recorder = Recorder(parameters.stream_lag)
     run = _Run(recorder, chance, parameters)
-    for step in range(parameters.steps):
-        if step == parameters.warm_up_steps:
-            recorder.end_warm_up()
+    for _ in recorder.rounds(parameters.steps, parameters.warm_up_steps):
         run.train_step()
     return recorder
 

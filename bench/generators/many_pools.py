@@ -45,9 +45,7 @@ def generate(chance: random.Random, parameters: Parameters) -> Recorder:
         ]
         kept = [recorder.allocate(log_uniform(chance, 64 * KIB, 32 * MIB), stream) for _ in range(16)]
         works.append(_Work(stream, sizes, kept))
-    for round_number in range(parameters.rounds):
-        if round_number == parameters.warm_up_rounds:
-            recorder.end_warm_up()
+    for round_number in recorder.rounds(parameters.rounds, parameters.warm_up_rounds):
         busy = round_number // parameters.busy_rounds % parameters.streams
         _run_round(recorder, chance, parameters, works, busy)
     return recorder

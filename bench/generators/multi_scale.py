@@ -29,9 +29,7 @@ class Parameters:
 def generate(chance: random.Random, parameters: Parameters) -> Recorder:
     recorder = Recorder()
     detector = _Detector(recorder, chance, parameters)
-    for step in range(parameters.steps):
-        if step == parameters.warm_up_steps:
-            recorder.end_warm_up()
+    for _ in recorder.rounds(parameters.steps, parameters.warm_up_steps):
         detector.train_step()
     return recorder
 

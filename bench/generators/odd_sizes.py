@@ -26,9 +26,7 @@ def generate(chance: random.Random, parameters: Parameters) -> Recorder:
     recorder = Recorder()
     # By the iteration in which they are freed.
     leaving: dict[int, list[int]] = {}
-    for iteration in range(parameters.iterations):
-        if iteration == parameters.warm_up_iterations:
-            recorder.end_warm_up()
+    for iteration in recorder.rounds(parameters.iterations, parameters.warm_up_iterations):
         recorder.free_all(leaving.pop(iteration, []))
         size = log_uniform(chance, 1, parameters.largest) * parameters.unit + parameters.excess
         if recorder.live_bytes + size > parameters.memory:

@@ -33,9 +33,7 @@ def generate(chance: random.Random, parameters: Parameters) -> Recorder:
     recorder = Recorder()
     model = Transformer(recorder, parameters.model)
     sizes = [recorder.size_of(weight) for weight in model.weights]
-    for step in range(parameters.steps):
-        if step == parameters.warm_up_steps:
-            recorder.end_warm_up()
+    for step in recorder.rounds(parameters.steps, parameters.warm_up_steps):
         for _ in range(parameters.micro_batches):
             model.forward_backward(parameters.batch, log_uniform(chance, parameters.shortest, parameters.longest))
         # Every other step all of the state is there at once.

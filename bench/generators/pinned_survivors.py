@@ -36,9 +36,7 @@ def generate(chance: random.Random, parameters: Parameters) -> Recorder:
     recorder = Recorder()
     # By phase in which they are freed.
     survivors: dict[int, list[int]] = collections.defaultdict(list)
-    for phase in range(parameters.phases):
-        if phase == parameters.warm_up_phases:
-            recorder.end_warm_up()
+    for phase in recorder.rounds(parameters.phases, parameters.warm_up_phases):
         _run_phase(recorder, chance, parameters, phase, survivors)
         leaving = survivors.pop(phase, [])
         chance.shuffle(leaving)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,17 +16,6 @@ class BadParameter(ValueError):
     """A parameter that the generator does not have, or a value that it cannot take; the message says which."""
 
 
-@dataclasses.dataclass(frozen=True)
-class _Event:
-    operation: int
-    allocation: int
-    size: int = 0
-    stream: int = 0
-    late_stream: int = 0
-    # Number of the event before which the late stream is done; 0: the free is not late.
-    ready: int = 0
-
-
 class Recorder:
     """A program in the making: its allocations and frees in the order of the host's calls. Sizes in bytes.
 
@@ -35,7 +24,8 @@ class Recorder:
 
     def __init__(self, stream_lag: int = 0) -> None:
         """With `stream_lag`, the streams may be replayed that many events behind the host: see History."""
-        self._events: list[_Event] = []
+        # As of EVENT: operation, allocation, size, stream, late stream, and the event before which that is done, or 0.
+        self._events: list[tuple[int, int, int, int, int, int]] = []
         # By tensor.
         self._sizes: list[int] = []
         self._live: set[int] = set()
@@ -63,13 +53,13 @@ class Recorder:
         self._sizes.append(size)
         self._live.add(tensor)
         self._stream_count = max(self._stream_count, stream + 1)
-        self._add(_Event(ALLOCATE, tensor, size, stream), grown=size)
+        self._add((ALLOCATE, tensor, size, stream, 0, 0), grown=size)
         return tensor
 
     def free(self, tensor: int) -> None:
         """Frees a tensor that only the stream it was allocated on has used, or the host has waited for the others."""
         self._live.remove(tensor)
-        self._add(_Event(FREE, tensor), grown=-self._sizes[tensor])
+        self._add((FREE, tensor, 0, 0, 0, 0), grown=-self._sizes[tensor])
 
     def free_late(self, tensor: int, late_stream: int, after: int) -> None:
         """Frees a tensor that `late_stream` goes on using for `after` more events, at least for the streams' lag.
@@ -80,7 +70,7 @@ class Recorder:
         ready = len(self._events) + max(after, self._stream_lag, 1)
         self._stream_count = max(self._stream_count, late_stream + 1)
         self._late[ready] = self._late.get(ready, 0) + self._sizes[tensor]
-        self._add(_Event(FREE, tensor, late_stream=late_stream, ready=ready), grown=0)
+        self._add((FREE, tensor, 0, 0, late_stream, ready), grown=0)
 
     def temporary(self, size: int, stream: int = 0) -> None:
         """A tensor that is freed at once, such as an operator's workspace."""
@@ -92,6 +82,13 @@ class Recorder:
             self.free(tensor)
         tensors.clear()
 
+    def rounds(self, count: int, warm_up: int) -> Iterator[int]:
+        """Numbers so many rounds, of which the first `warm_up` are the warm-up."""
+        for number in range(count):
+            if number == warm_up:
+                self.end_warm_up()
+            yield number
+
     def end_warm_up(self) -> None:
         """What comes from here on is the steady state, as far as the program has one."""
         self._warm_up_end = len(self._events)
@@ -102,10 +99,7 @@ class Recorder:
 
     def history(self, name: str) -> History:
         total = len(self._events)
-        packed = b"".join(
-            EVENT.pack(e.operation, e.allocation, e.size, e.stream, e.late_stream, min(e.ready, total))
-            for e in self._events
-        )
+        packed = b"".join(EVENT.pack(*event, min(ready, total)) for *event, ready in self._events)
         return History(
             name=name,
             events=packed,
@@ -119,7 +113,7 @@ class Recorder:
             stream_lag=self._stream_lag,
         )
 
-    def _add(self, event: _Event, grown: int) -> None:
+    def _add(self, event: tuple[int, int, int, int, int, int], grown: int) -> None:
         self.live_bytes += grown - self._late.pop(len(self._events), 0)
         self._peak_live_bytes = max(self._peak_live_bytes, self.live_bytes)
         self._events.append(event)

@@ -31,9 +31,7 @@ class Parameters:
 def generate(chance: random.Random, parameters: Parameters) -> Recorder:
     recorder = Recorder()
     model = Transformer(recorder, parameters.model)
-    for epoch in range(parameters.epochs):
-        if epoch == parameters.warm_up_epochs:
-            recorder.end_warm_up()
+    for _ in recorder.rounds(parameters.epochs, parameters.warm_up_epochs):
         for _ in range(parameters.train_steps):
             # The sampler drops some padding: lengths are close to each other, not equal.
             model.train_step(parameters.train_batch, parameters.train_length - chance.randint(0, 48))

@@ -25,8 +25,6 @@ class Parameters:
 def generate(chance: random.Random, parameters: Parameters) -> Recorder:
     recorder = Recorder()
     model = Transformer(recorder, parameters.model)
-    for step in range(parameters.steps):
-        if step == parameters.warm_up_steps:
-            recorder.end_warm_up()
+    for _ in recorder.rounds(parameters.steps, parameters.warm_up_steps):
         model.train_step(parameters.batch, log_uniform(chance, parameters.shortest, parameters.longest))
     return recorder

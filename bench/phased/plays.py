@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import functools
-import hashlib
-import json
 from collections.abc import Callable
 from pathlib import Path
 
@@ -97,15 +94,13 @@ class Plays:
 
     def _rival(self, program: Program, last: Ending, allocator: str) -> int:
         memory = program.parameters.memory
-        about = [_FORMAT, allocator, memory, *rivals.surroundings()]
-        digest = hashlib.sha256(last.history.events + json.dumps(about).encode()).hexdigest()
-        path = self._folder / f"{digest}.json"
-        with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
-            return int(json.loads(path.read_text())["failed_at"])
-        found = self.replayer.measure(last.history, allocator, memory, find_minimum=False, passes=1)
-        at = _failed_at(found.failed_at, last)
-        rivals.keep(path, {"failed_at": at})
-        return at
+
+        def measure() -> dict[str, int]:
+            found = self.replayer.measure(last.history, allocator, memory, find_minimum=False, passes=1)
+            return {"failed_at": _failed_at(found.failed_at, last)}
+
+        about = [_FORMAT, allocator, memory]
+        return rivals.kept(self._folder, about, last.history, measure, lambda kept: int(kept["failed_at"]))
 
 
 def _failed_at(event: int | None, last: Ending) -> int:

@@ -20,7 +20,8 @@ from frugal_alloc._simulation import simulated_gpu
 from ..generators import recorder
 from ..training import runs
 
-# Each is a module here: its STEPS, and build(), which takes a random.Random and returns the function of one step.
+# Each is a module here: its STEPS, and build(), which takes a random.Random and returns the function of one step. But
+# for trainings of bench/training, which worker.py names.
 NAMES = (
     "bert60",
     "diffusion",

@@ -1,4 +1,4 @@
-"""What trainings came to: the figures of each run, the bars they are held against, and both in JSON."""
+"""What trainings came to: bars that they are held against, tables in Markdown, and all of it in JSON."""
 
 from __future__ import annotations
 
@@ -7,41 +7,11 @@ import statistics
 from collections.abc import Iterable
 from typing import Any
 
-AMPLE = "ample"
+from ..markdown import NONE, cell, table
+from . import allocators
+from .runs import AMPLE, Run
 
-
-@dataclasses.dataclass(frozen=True)
-class Run:
-    """One training with one allocator at one capacity. Sizes in bytes; None: not known, or not reached."""
-
-    workload: str
-    allocator: str
-    # "ample", or the multiple of the most that ours held with ample memory.
-    capacity: str
-    capacity_bytes: int | None
-    repeat: int
-    # "completed", "out_of_memory", or "failed": `problem` says how.
-    outcome: str
-    problem: str | None
-    # Including those of the warm-up.
-    steps_done: int
-    # Over the window after the warm-up; None on the simulated GPU.
-    steps_per_second: float | None = None
-    peak_allocated_bytes: int | None = None
-    peak_reserved_bytes: int | None = None
-    alloc_retries: int | None = None
-    ooms: int | None = None
-    # Calls for memory by kind, and the time of all driver calls, over the whole run and over the window alone. On the
-    # simulated GPU as it counts and by its model. On a real one frugal_alloc's are measured; of PyTorch's allocators it
-    # is known how often they took memory from the device ("malloc") and gave it back ("free").
-    driver_calls: dict[str, int] | None = None
-    driver_ns: int | None = None
-    window_driver_calls: dict[str, int] | None = None
-    window_driver_ns: int | None = None
-
-    @property
-    def completed(self) -> bool:
-        return self.outcome == "completed"
+_MIB = 1 << 20
 
 
 @dataclasses.dataclass(frozen=True)
@@ -84,18 +54,19 @@ class Summary:
         return all(run.completed for run in self.runs)
 
     @property
-    def _speeds(self) -> list[float]:
-        return [run.steps_per_second for run in self.runs if run.steps_per_second is not None]
+    def speeds(self) -> list[float]:
+        """Steps per second; empty unless all repeats completed on a real GPU."""
+        return [run.steps_per_second for run in self.runs if self.completed and run.steps_per_second is not None]
 
     @property
     def speed(self) -> float | None:
-        """The median of the steps per second; None unless all repeats completed on a real GPU."""
-        return statistics.median(self._speeds) if self.completed and self._speeds else None
+        """The median."""
+        return statistics.median(self.speeds) if self.speeds else None
 
     @property
     def spread(self) -> float | None:
-        """The standard deviation of the steps per second as a part of the median; None for one repeat."""
-        return None if self.speed is None or len(self._speeds) < 2 else statistics.stdev(self._speeds) / self.speed
+        """The standard deviation of the speeds as a part of the median; None for one repeat."""
+        return statistics.stdev(self.speeds) / statistics.median(self.speeds) if len(self.speeds) > 1 else None
 
     def worst(self, field: str) -> int | None:
         """The highest that any repeat came to."""
@@ -114,27 +85,25 @@ def grouped(runs: Iterable[Run]) -> dict[tuple[str, str], dict[str, Summary]]:
 
 def bars(runs: list[Run]) -> list[Bar]:
     """What is asked of ours on a real GPU; nothing where no speeds were measured."""
-    found = []
-    for (workload, capacity), group in grouped(runs).items():
-        ours = group.get("frugal")
-        if ours is None or not any(run.steps_per_second for run in runs):
-            continue
-        for name in ("native", "expandable"):
-            if name in group and (name == "native" or capacity != AMPLE):
-                found.append(_bar(workload, capacity, name, ours, group[name]))
-    return found
+    if not any(run.steps_per_second for run in runs):
+        return []
+    return [
+        _bar(workload, capacity, rival, group["frugal"], group[rival])
+        for (workload, capacity), group in grouped(runs).items()
+        for rival in ("native", "expandable")
+        if {"frugal", rival} <= set(group) and (rival == "native" or capacity != AMPLE)
+    ]
 
 
-def _bar(workload: str, capacity: str, name: str, ours: Summary, theirs: Summary) -> Bar:
-    what = f"{workload}, {_at(capacity)}: steps per second, ours ÷ {name}"
+def _bar(workload: str, capacity: str, rival: str, ours: Summary, theirs: Summary) -> Bar:
+    what = f"{workload}, {_at(capacity)}: steps per second, ours ÷ {rival}"
     bar = "≥ 0.99" if capacity == AMPLE else "> 1"
     if not ours.completed:
         return Bar(what, bar, "ours did not complete", False)
     if not theirs.completed:
-        return Bar(what, bar, f"{name} did not complete, ours did", True)
+        return Bar(what, bar, f"{rival} did not complete, ours did", True)
     # Of the same repeat each, which ran close to each other: the machine's drift cancels out.
-    ratios = [a.steps_per_second / b.steps_per_second for a, b in zip(ours.runs, theirs.runs, strict=True)]
-    ratio = statistics.median(ratios)
+    ratio = statistics.median(a / b for a, b in zip(ours.speeds, theirs.speeds, strict=True))
     return Bar(what, bar, f"{ratio:.3f}", ratio >= 0.99 if capacity == AMPLE else ratio > 1)
 
 
@@ -150,3 +119,73 @@ def as_json(setup: Setup, runs: list[Run]) -> dict[str, Any]:
         "runs": [dataclasses.asdict(run) for run in runs],
         "bars": [dataclasses.asdict(bar) for bar in bars(runs)],
     }
+
+
+def text(setup: Setup, runs: list[Run]) -> str:
+    """A table for each workload and capacity, the bars, and what has to be known to read them."""
+    parts = []
+    for (workload, capacity), group in grouped(runs).items():
+        size = next(iter(group.values())).runs[0].capacity_bytes
+        held = f" ({_mib(setup.gpu_memory_bytes)})" if capacity == AMPLE else f" = {_mib(size)}" if size else ""
+        parts.append(f"{workload}, {_at(capacity)}{held}")
+        rows = [{"allocator": allocators.TITLES[name]} | _cells(setup, summary) for name, summary in group.items()]
+        parts.append(table([*rows[0]], [[*row.values()] for row in rows]).rstrip())
+    if judged := bars(runs):
+        rows = [[bar.what, bar.bar, bar.measured, "reached" if bar.reached else "falls short"] for bar in judged]
+        parts.append(table(["what", "bar", "measured", ""], rows).rstrip())
+    problems = [
+        f"{run.workload}, {run.capacity}, {allocators.TITLES[run.allocator]}: {run.problem}"
+        for run in runs
+        if run.outcome == "failed"
+    ]
+    return "\n\n".join([*parts, "\n".join(problems + setup.left_out + _notes(setup))])
+
+
+def _cells(setup: Setup, summary: Summary) -> dict[str, str]:
+    """By the heads of their columns."""
+    first = summary.runs[0]
+    calls = None if first.driver_calls is None else sum(first.driver_calls.values())
+    speed = {"steps/s": cell(summary.speed, ".3f"), "spread": cell(summary.spread, ".1%")}
+    return ({} if setup.simulated else speed) | {
+        "in tensors": _mib(summary.worst("peak_allocated_bytes")),
+        "held": _mib(summary.worst("peak_reserved_bytes")),
+        "retries": cell(summary.worst("alloc_retries"), "d"),
+        "driver calls": cell(calls, ",d"),
+        "driver ms": _ms(first.driver_ns),
+        "after warm-up": _ms(first.window_driver_ns),
+        "end": _end(setup, summary),
+    }
+
+
+def _end(setup: Setup, summary: Summary) -> str:
+    for run in summary.runs:
+        if not run.completed:
+            which = f" of repeat {run.repeat + 1}" if len(summary.runs) > 1 else ""
+            how = "out of memory" if run.outcome == "out_of_memory" else "failed"
+            return f"{how} in step {run.steps_done + 1}{which}"
+    return f"completed {setup.warm_up + setup.steps} steps"
+
+
+def _notes(setup: Setup) -> list[str]:
+    counted = "Held: the most that the allocator had of the GPU. Retries: times that it gave memory back to go on."
+    if setup.simulated:
+        return [
+            counted,
+            "On a simulated GPU, for allocation only: kernels take no time there, so no speed was measured.",
+            "Driver time, in all and after the warm-up, is by the model in docs/simulated_gpu.md.",
+        ]
+    repeats = f"{setup.repeats} repeats" if setup.repeats > 1 else "one repeat"
+    return [
+        f"{counted} Steps/s: median of {repeats}; spread: standard deviation ÷ median.",
+        "Driver ms, in all and after the warm-up, were measured around each call of ours in the first repeat. "
+        "PyTorch's allocators do not tell theirs: their calls are the times that they took memory or gave some back.",
+        "A capacity limits what an allocator holds; cudaMallocAsync's limits tensors only, and its pool may hold more.",
+    ]
+
+
+def _mib(size: int | None) -> str:
+    return NONE if size is None else f"{size / _MIB:,.0f} MiB"
+
+
+def _ms(ns: int | None) -> str:
+    return cell(None if ns is None else ns / 1e6, ",.1f")

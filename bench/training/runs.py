@@ -1,7 +1,8 @@
-"""Starts the trainings, each in a process of its own, in an order that spreads the drift of the machine over all."""
+"""Runs the trainings, each in a process of its own, in an order that spreads the drift of the machine over all."""
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import math
 import os
@@ -10,20 +11,54 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from frugal_alloc._simulation import simulated_gpu
 
 from . import allocators
-from .results import AMPLE, Run
 
+AMPLE = "ample"
 # What ends us, and the worker with us.
 ENDING_SIGNALS = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
 
 _ROOT = Path(__file__).resolve().parents[2]
 _CONFIGURED = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING")
+
+
+@dataclasses.dataclass(frozen=True)
+class Run:
+    """One training with one allocator at one capacity. Sizes in bytes; None: not known, or not reached."""
+
+    workload: str
+    allocator: str
+    # AMPLE, or the multiple of the most that ours held with ample memory.
+    capacity: str
+    capacity_bytes: int | None
+    repeat: int
+    # "completed", "out_of_memory", or "failed": `problem` says how.
+    outcome: str
+    problem: str | None
+    # Including those of the warm-up.
+    steps_done: int
+    # Over the window after the warm-up; None on the simulated GPU.
+    steps_per_second: float | None = None
+    peak_allocated_bytes: int | None = None
+    peak_reserved_bytes: int | None = None
+    alloc_retries: int | None = None
+    ooms: int | None = None
+    # Calls for memory by kind, and the time of all driver calls, over the whole run and over the window alone. On the
+    # simulated GPU as it counts and by its model. On a real one frugal_alloc's are measured; of PyTorch's allocators it
+    # is known how often they took memory from the device ("malloc") and gave it back ("free").
+    driver_calls: dict[str, int] | None = None
+    driver_ns: int | None = None
+    window_driver_calls: dict[str, int] | None = None
+    window_driver_ns: int | None = None
+
+    @property
+    def completed(self) -> bool:
+        return self.outcome == "completed"
 
 
 class NoTorch(Exception):
@@ -61,10 +96,10 @@ class Trainer:
         Raises:
             NoTorch: torch cannot be imported.
         """
-        status, output, errors = _run(["describe"], self._environment)
-        if status != 0:
-            raise NoTorch(f"torch is needed ({_last_line(errors) or _ending(status)}); run tools/setup")
-        return json.loads(output.splitlines()[-1])
+        done = _run("describe", self._environment)
+        if done.returncode != 0:
+            raise NoTorch(f"torch is needed ({_last_line(done.stderr) or _ending(done.returncode)}); run tools/setup")
+        return json.loads(done.stdout.splitlines()[-1])
 
     def train(self, workload: str, allocator: str, capacity: str, capacity_bytes: int | None, repeat: int) -> Run:
         """Carries out one training; a process that fails is a failed run."""
@@ -75,10 +110,10 @@ class Trainer:
             environment["PYTORCH_CUDA_ALLOC_CONF"] = allocators.SETTINGS[allocator]
         with tempfile.TemporaryDirectory() as folder:
             file = Path(folder) / "outcome.json"
-            status, _, errors = _run([json.dumps({**self._settings, **named, "outcome_file": str(file)})], environment)
-            if status == 0:
+            done = _run(json.dumps({**self._settings, **named, "outcome_file": str(file)}), environment)
+            if done.returncode == 0:
                 return Run(capacity=capacity, repeat=repeat, **named, **json.loads(file.read_text()))
-        problem = f"the process {_ending(status)}: {_last_line(errors)}"
+        problem = f"the process {_ending(done.returncode)}: {_last_line(done.stderr)}"
         return Run(capacity=capacity, repeat=repeat, **named, outcome="failed", problem=problem, steps_done=0)
 
 
@@ -103,65 +138,55 @@ def carry_out(
     """
     runs: list[Run] = []
     left_out: list[str] = []
-    tight = [capacity for capacity in capacities if capacity != AMPLE]
     peaks: dict[str, int] = {}
     longest: dict[str, float] = {}
-    for workload in workloads if tight else []:
+    for workload in workloads if set(capacities) != {AMPLE} else []:
         advance(f"{workload}: finding the peak of ours")
         sizing = trainer.train(workload, "frugal", AMPLE, None, repeat=0)
         if sizing.completed:
             peaks[workload] = sizing.peak_reserved_bytes
         else:
             left_out.append(f"{workload} at tight capacities: ours did not complete ({sizing.problem})")
+    compared = [(workload, capacity) for workload in workloads for capacity in capacities]
+    compared = [(workload, capacity) for workload, capacity in compared if capacity == AMPLE or workload in peaks]
     for repeat in range(repeats):
-        for workload in workloads:
-            for capacity in capacities:
-                if capacity != AMPLE and workload not in peaks:
-                    continue
-                size = None if capacity == AMPLE else int(float(capacity) * peaks[workload])
-                began = time.monotonic()
-                if began + longest.get(workload, 0.0) > end:
-                    left_out.append(f"{workload}, {capacity}, repeat {repeat + 1}: no time was left")
-                    continue
-                for name in _rotated(names, repeat):
-                    advance(f"{workload}, {capacity}: {allocators.TITLES[name]}")
-                    runs.append(trainer.train(workload, name, capacity, size, repeat))
-                longest[workload] = max(longest.get(workload, 0.0), time.monotonic() - began)
+        for workload, capacity in compared:
+            size = None if capacity == AMPLE else int(float(capacity) * peaks[workload])
+            began = time.monotonic()
+            if began + longest.get(workload, 0.0) > end:
+                left_out.append(f"{workload}, {capacity}, repeat {repeat + 1}: no time was left")
+                continue
+            first = repeat % len(names)
+            for name in names[first:] + names[:first]:
+                advance(f"{workload}, {capacity}: {allocators.TITLES[name]}")
+                runs.append(trainer.train(workload, name, capacity, size, repeat))
+            longest[workload] = max(longest.get(workload, 0.0), time.monotonic() - began)
     return runs, left_out
 
 
-def _rotated(names: list[str], by: int) -> Iterator[str]:
-    for place in range(len(names)):
-        yield names[(place + by) % len(names)]
-
-
-def _run(arguments: list[str], environment: dict[str, str]) -> tuple[int, str, str]:
-    """Runs a worker to its end: its status, output and errors. Whatever interrupts us ends it."""
+def _run(task: str, environment: dict[str, str]) -> subprocess.CompletedProcess[str]:
+    """Runs a worker to its end. Whatever interrupts us ends it."""
     # Not in the moment in which there is a process that we don't know yet.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+    signal.pthread_sigmask(signal.SIG_BLOCK, ENDING_SIGNALS)
+    process = subprocess.Popen(
+        [sys.executable, "-m", "bench.training.worker", task],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        env=environment,
+        text=True,
+        errors="replace",
+        # A terminal's Ctrl-C is for us: we end the worker without a traceback of its own.
+        start_new_session=True,
+    )
     try:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "bench.training.worker", *arguments],
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            env=environment,
-            text=True,
-            errors="replace",
-            # A terminal's Ctrl-C is for us: we end the worker without a traceback of its own.
-            start_new_session=True,
-        )
-        with process:
-            try:
-                signal.pthread_sigmask(signal.SIG_SETMASK, before)
-                output, errors = process.communicate()
-            except BaseException:
-                process.kill()
-                process.wait()
-                raise
-    finally:
-        signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    return process.returncode, output, errors
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, ENDING_SIGNALS)
+        output, errors = process.communicate()
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
 
 def _configures(variable: str) -> bool:

@@ -11,13 +11,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._replay import replays
 from frugal_alloc._replay.history import ALLOCATE, EVENT
 
 from bench import compare, suite
-from bench.comparison import choices, demands, effects, tables
-from bench.comparison.cases import Case
-from bench.comparison.figures import RATIOS, Figures, Play, Steady
+from bench.comparison import choices, demands, tables
+from bench.comparison.figures import RATIOS, Case, Figures, Play, Steady
 from bench.comparison.policy import PlayError, Policy
 from bench.comparison.rivals import Rivals
 from bench.generators.recorder import GIB, MIB, Recorder
@@ -103,10 +101,6 @@ class TestPlaying:
         found = policy.play(history([64 * MIB, 3 * MIB]), GIB, lag=0, changes={})
         assert found.steady == steady(allocations=2)
 
-    def test_a_loop_is_steady_after_three_turns(self, policy: Policy) -> None:
-        found = policy.play(history([64 * MIB], iterations=5, is_loop=True), GIB, lag=0, changes={})
-        assert found.steady == steady(allocations=2)
-
     def test_an_option_changes_what_is_played(self, policy: Policy) -> None:
         def creates(pages: int) -> int:
             return policy.play(history([256 * MIB]), 8 * GIB, lag=0, changes={"largest_piece": pages}).creates
@@ -130,10 +124,6 @@ class TestPlaying:
         assert policy.play(made, 100 * MIB, lag=0, changes={}).completed
         assert not policy.play(made, 98 * MIB, lag=0, changes={}).completed
 
-    def test_the_same_is_found_each_time(self, policy: Policy) -> None:
-        workload = Workload(history([3 * MIB, 50 * MIB, 700, 5 * MIB], iterations=20), is_recorded=False)
-        assert policy.measure(workload, {}, RATIOS) == policy.measure(workload, {}, RATIOS)
-
     def test_a_program_that_ends_otherwise_is_told_with_what_it_played(self, policy: Policy) -> None:
         with pytest.raises(PlayError, match=r"^made_up in 1 bytes: policy_player: there is no option x x=1$"):
             policy.play(history([1]), 1, lag=0, changes={"x": 1})
@@ -155,11 +145,6 @@ class TestPlaying:
         done = subprocess.run([program, *arguments], input=events, capture_output=True)
         assert (done.returncode, done.stdout) == (2, b"")
         assert done.stderr.decode() == f"policy_player: {reason}\n"
-
-    def test_a_program_without_arguments_tells_its_usage(self, program: Path) -> None:
-        done = subprocess.run([program], capture_output=True, text=True)
-        assert (done.returncode, done.stdout) == (2, "")
-        assert done.stderr.startswith("usage: policy_player EVENTS CAPACITY")
 
 
 class TestCapacity:
@@ -185,10 +170,6 @@ class TestScaling:
         assert made.peak_live_bytes == sum(sizes[:3]) == pytest.approx(64 * GIB, rel=1e-6)
         assert (made.name, made.event_count) == ("made_up@80GiB", self.HISTORY.event_count)
 
-    def test_nothing_is_scaled_to_no_bytes(self) -> None:
-        made = Workload(history([GIB, 1]), is_recorded=True).scaled(8 * MIB).history
-        assert min(event[2] for event in EVENT.iter_unpack(made.events) if event[0] == ALLOCATE) == 512
-
 
 class TestChoices:
     def test_what_is_named_is_an_option_of_the_policy(self, policy: Policy) -> None:
@@ -200,34 +181,14 @@ class TestChoices:
         assert {one.option for one in tried} == set(present)
         assert all(one.value != present[one.option] == one.instead_of for one in tried)
 
-    def test_an_option_that_is_not_named_is_tried_at_half_and_at_double(self) -> None:
-        assert [one.value for one in choices.alternatives({"new_one": 6})] == [3, 12]
-
-    def test_options_can_be_chosen(self) -> None:
-        tried = choices.alternatives({"new_one": 6, "other": 4}, ["other"])
-        assert [(one.option, one.value) for one in tried] == [("other", 2), ("other", 8)]
-
 
 class TestEffects:
-    def test_driver_time_is_compared_by_its_geometric_mean(self) -> None:
-        found = effects.difference([(figures(), figures(driver_ms=40)), (figures(), figures(driver_ms=10))])
-        assert (found.ample, found.scarce) == (pytest.approx(2), pytest.approx(2))
-
-    def test_memory_is_compared_by_the_mean_of_differences(self) -> None:
-        larger = figures(held=2 * GIB, smallest=round(1.5 * GIB))
-        found = effects.difference([(figures(), larger), (figures(), figures())])
-        assert (found.in_use, found.smallest) == (-0.25, 0.25)
-
-    def test_warm_driver_time_is_that_at_five_percent_more_than_live(self) -> None:
-        warm = played(steady=steady(driver_ns=4_000_000, allocations=2_000))
-        assert effects.difference([(figures(), figures({1.05: warm}))]).warm == 2
-
     def test_a_play_that_fails_counts_as_that_alone(self) -> None:
         failed = played(driver_ms=99, failed_at=3, steady=None)
-        found = effects.difference([(figures(), figures({1.25: failed})), (figures(), figures(driver_ms=20))])
+        found = choices.difference([(figures(), figures({1.25: failed})), (figures(), figures(driver_ms=20))])
         assert (found.failures, found.scarce) == (1, pytest.approx(2))
-        alone = effects.difference([(figures(), figures(dict.fromkeys(RATIOS, failed), smallest=None))])
-        assert alone == effects.Effect(None, None, None, None, None, failures=4)
+        alone = choices.difference([(figures(), figures(dict.fromkeys(RATIOS, failed), smallest=None))])
+        assert alone == choices.Effect(None, None, None, None, None, failures=4)
 
 
 class TestDemands:
@@ -269,11 +230,6 @@ class TestDemands:
         assert demand(case(calls, turn_ends=(1, 2)), row).short() == ["made_up"]
         assert row not in {other.what for other in demands.demands([case(calls)])}
 
-    def test_streams_are_counted(self) -> None:
-        rows = [{row.what for row in demands.demands([case(stream_count=count)])} for count in (1, 2)]
-        assert rows[0] - rows[1] == {"event calls in the steady state of one stream at 4x"}
-        assert rows[1] - rows[0] == {"stream waits at 1.25x"}
-
     @pytest.mark.parametrize(
         ("smallest", "bound", "short"),
         [
@@ -288,10 +244,6 @@ class TestDemands:
         row = demand(case(figures(smallest=smallest), bound=bound), "smallest GPU / live, recorded")
         assert row.short() == (["made_up"] if short else [])
 
-    def test_nothing_may_need_more_than_a_rival(self) -> None:
-        row = demand(case(figures(smallest=round(1.06 * GIB))), "smallest GPU beyond")
-        assert row.worst() == pytest.approx(0.01)
-
 
 class TestTables:
     def test_a_line_has_ours_beside_theirs(self) -> None:
@@ -305,18 +257,6 @@ class TestTables:
         none = f"{tables.NONE} / .9524"
         assert tables.memory([found]).splitlines()[2:] == [
             f"| made_up | {cell} | {cell} | {cell} | {none} | {none} | 1.0000 / 1.0500 / 1.1000 | 1.0000 |"
-        ]
-
-    def test_growing_is_told_for_each_gib_that_was_held(self) -> None:
-        found = case(figures({1.05: played(failed_at=3, steady=None)}, held=2 * GIB, driver_ns_to_peak=30_000_000))
-        assert tables.growing([found]).splitlines()[2] == (
-            f"| made_up | 15.00 / 0.00 | 15.00 / 0.00 | {tables.NONE} / 0.00 | 15.00 / 0.00 | 15.00 / 0.00 |"
-        )
-
-    def test_a_demand_names_those_that_fall_short_of_it(self) -> None:
-        values = {"a": 2.0, "b": None, "c": 3.5, "d": 4.0, "e": 1.0}
-        assert tables.judged([demands.Demand("waits", 1, values)]).splitlines()[2:] == [
-            "| waits | ≤ 1 | 1 of 5 | out of memory | b out of memory, d 4, c 3.5, … |"
         ]
 
     def test_choices_are_compared_over_recorded_and_generated_histories(self) -> None:
@@ -345,16 +285,6 @@ class TestRivals:
         for text in ("", "{}", "[1]", '{"plays": {"4.0": {}}, "live_bytes": 1}'):
             kept.write_text(text)
             assert Rivals(tmp_path).measure(self.WORKLOAD, "native") == first
-
-    def test_another_history_is_measured_for_itself(self, tmp_path: Path) -> None:
-        other = Workload(history([8 * MIB, 80 * MIB]), is_recorded=False)
-        found = [Rivals(tmp_path).measure(workload, "native") for workload in (self.WORKLOAD, other)]
-        assert found[0] != found[1]
-        assert len(list(tmp_path.iterdir())) == 2
-
-    def test_a_folder_that_cannot_be_made_keeps_nothing(self, tmp_path: Path) -> None:
-        (tmp_path / "file").write_text("")
-        assert Rivals(tmp_path / "file" / "rivals").measure(self.WORKLOAD, "native").plays[AMPLE].completed
 
 
 class TestCommandLine:
@@ -430,11 +360,3 @@ class TestCommandLine:
         assert capsys.readouterr().err == (
             "compare: /nonexistent/program cannot be started: No such file or directory\n"
         )
-
-    def test_worker_that_crashes_gets_one_line_and_status_1(
-        self, program: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        monkeypatch.setattr(compare, "KEPT", tmp_path)
-        monkeypatch.setattr(replays.sys, "executable", "/bin/false")
-        assert compare.main(["--program", str(program), "--only", "mosaic", "--choices", "none"]) == 1
-        assert capsys.readouterr().err.startswith("compare: mosaic with ")

@@ -42,7 +42,7 @@ NOT_RUN = {
     "bazel run -c opt //bench:": "measures for an hour; tests/bench/test_compare.py",
     "bazel run -c opt //tests/shadow:run": "takes an hour; tools/test --thorough",
     ".venv/bin/python -m bench.train_bench": "measures for minutes; tests/bench/test_train_bench.py",
-    ".venv/bin/python -m bench.offline_bound --place": "takes minutes; tests/bench/test_offline_bound.py",
+    ".venv/bin/python -m bench.offline_bound": "takes a minute; tests/bench/test_offline_bound.py",
     "frugal-alloc check --baseline memory.json --update -- python -m pytest -q -p no:randomly test": "needs a package",
     "frugal-alloc check --baseline memory.json -- python -m pytest -q -p randomly test": "needs a package from PyPI",
     "frugal-alloc replay gpt60 frcnn60 --device real": "needs a real GPU",
@@ -64,7 +64,8 @@ STATUS = {
     "python examples/stories/serving.py --allocator native --budget 0.96": 1,
     "python examples/stories/tenants.py --allocator native": 1,
 }
-ON_GPU = {"index.md", "README.md", "tuning.md", "trainer/README.md"}
+ON_GPU = {"README.md", "tuning.md", "trainer/README.md"}
+ALL_ARE_RUN = os.environ.get("FRUGAL_TEST_ALL") == "1"
 # A line of a block that is not marked as commands, though it is one.
 COMMAND = re.compile(r"(frugal-alloc|tools/\w+|python3?|bazel|c?make|pip|git|scp|[A-Z_]+=\S+) [^=]*\S|DIR/run ")
 FENCE = re.compile(r"^ *```(\w*)[^`\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
@@ -101,13 +102,17 @@ def commands(document: Path) -> list[str]:
 
 
 def some(found: list[str]) -> list[str]:
-    """Without those that fit a program of several GPUs again, with other options, which takes minutes."""
-    if os.environ.get("FRUGAL_TEST_ALL") == "1":
+    """Of those that start two processes, and of a story's, the first, and none with more processes: they take minutes.
+
+    tests/docs/test_pictures.py runs the program of each story with each allocator.
+    """
+    if ALL_ARE_RUN:
         return found
     first: dict[str, str] = {}
     for command in found:
-        processes = re.search(r"\bfrugal-alloc fit .* --nproc-per-node \d+", command)
-        first.setdefault(processes[0].rpartition(" -- ")[2] if processes else command, command)
+        alike = re.search(r"--nproc-per-node|examples/stories/\w+", command)
+        if not re.search(r"--nproc-per-node [^2]\b", command):
+            first.setdefault(alike[0] if alike else command, command)
     return list(first.values())
 
 
@@ -115,8 +120,11 @@ ALL = {name(document): commands(document) for document in DOCUMENTS}
 RUN = {
     document: some([command for command in found if not command.startswith(tuple(NOT_RUN))])
     for document, found in ALL.items()
-    # Their commands need the files that they have their reader write: tests/tutorials runs them with these.
-    if not document.startswith("tutorials/")
+    # The first page's are among those of README.md. Those of tutorials need files that they have their reader write:
+    # tests/tutorials runs them with these.
+    if document != "index.md" and not document.startswith("tutorials/")
+    # tests/tutorials compiles a program of C++ in any run.
+    if document != "trainer/README.md" or ALL_ARE_RUN
 }
 
 
@@ -178,6 +186,10 @@ def test_commands_of_a_document_run_as_they_stand(document: str, reader: Reader)
         pytest.skip("CMake is not installed")
     done = reader.run(RUN[document], document in ON_GPU)
     assert done.returncode == 0, done.stdout + done.stderr
+
+
+def test_commands_of_the_first_page_are_among_those_of_the_readme() -> None:
+    assert {*ALL["index.md"]} <= {*ALL["README.md"]}
 
 
 def test_there_are_documents_with_commands() -> None:

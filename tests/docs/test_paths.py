@@ -8,9 +8,11 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-DOCUMENTS = [ROOT / "README.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").rglob("*.md"))]
+DOCUMENTS = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))]
 # A file of the repository, or a folder of it; not the command-line's, and no pattern.
-PATH = re.compile(r"(?<![\w/.*])((?:allocator|bench|bindings|cuda|docs|tests|tools)/[\w./]*\w(?:\.\w+)?)(?![\w/*])")
+PATH = re.compile(
+    r"(?<![\w/.*])((?:allocator|bench|bindings|conda|cuda|docs|tests|tools)/[\w./]*\w(?:\.\w+)?)(?![\w/*])"
+)
 LINK = re.compile(r"\]\((?![a-z]+:)([^)#\s]*)(?:#([\w-]+))?\)")
 FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 SUFFIXES = ("", ".h", ".cc", ".py", ".jinja", ".txt")

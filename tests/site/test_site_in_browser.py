@@ -153,30 +153,3 @@ def test_tab_key_skips_to_the_text_and_shows_where_it_is(site: Site, chromium: B
         seen.append(here)
     assert [one for one in seen if not one[1]] == []
     assert any(one[2] for one in seen)
-
-
-def test_search_is_used_by_keyboard(site: Site, chromium: Browser) -> None:
-    chromium.show(site.folder / "index.html", width=1280)
-    settled(chromium, "typeof __index === 'object' && document.querySelector('.md-search__input').placeholder")
-    chromium.press("s")
-    settled(chromium, "document.activeElement.matches('.md-search__input')")
-    chromium._call("Input.insertText", text="fragmentation")
-    # The page looks at what is there when a key is let go of, and inserted text comes without one.
-    chromium.press("Shift")
-    settled(chromium, "document.querySelector('.md-search-result__link mark')")
-    chromium.press("Enter")
-    settled(chromium, "!location.pathname.endsWith('/index.html') || location.search.includes('h=')")
-    assert "fragmentation" in chromium.value("decodeURIComponent(location.href)")
-
-
-def test_colours_are_chosen_by_a_button_and_kept(site: Site, chromium: Browser) -> None:
-    button = "document.querySelector('.md-header__option label:not([hidden])')"
-    chromium.show(site.folder / "index.html", width=1280)
-    for chosen in ("default", "slate", "default", "default", "slate"):
-        settled(chromium, button)
-        chromium.value(f"({button}.click(), 0)")
-        settled(chromium, f"{SCHEME} === '{chosen}'")
-    chromium.show(site.folder / "fit.html", width=1280)
-    settled(chromium, f"{SCHEME} === 'slate'")
-    # A picture follows what was chosen, not the system.
-    assert chromium.value("getComputedStyle(document.body).colorScheme") == "dark"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import http.server
+import io
 import os
 import random
 import re
@@ -14,11 +16,11 @@ import zipfile
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
+from typing import BinaryIO
 
 import pytest
 
 TOOLS = Path(__file__).resolve().parents[2] / "tools"
-WHEEL = "torch-2.77.0-py3-none-any.whl"
 FILES = {
     "torch/include/c10/core/Allocator.h": b"struct Allocator {};\n" * 50,
     "torch/include/torch/headeronly/version.h": b"#define TORCH_VERSION_MINOR 77\n",
@@ -32,13 +34,14 @@ FILES = {
 class Index:
     """A package index with one wheel of one package, on the loopback interface."""
 
-    wheel: bytes
+    wheel: Path
     with_ranges: bool = True
     sent: int = 0
     environment: dict[str, str] = field(default_factory=dict)
 
 
-def make_wheel(path: Path) -> bytes:
+def make_wheel(path: Path) -> Path:
+    path.parent.mkdir(parents=True)
     with zipfile.ZipFile(path, "w") as wheel:
         for name, data in FILES.items():
             wheel.writestr(name, data)
@@ -47,39 +50,27 @@ def make_wheel(path: Path) -> bytes:
         wheel.writestr("torch-2.77.0.dist-info/METADATA", "Metadata-Version: 2.1\nName: torch\nVersion: 2.77.0\n")
         wheel.writestr("torch-2.77.0.dist-info/WHEEL", "Wheel-Version: 1.0\nTag: py3-none-any\n")
         wheel.writestr("torch-2.77.0.dist-info/RECORD", "")
-    return path.read_bytes()
+    return path
 
 
-def handler(index: Index) -> type[http.server.BaseHTTPRequestHandler]:
-    class Handler(http.server.BaseHTTPRequestHandler):
-        def do_HEAD(self) -> None:
-            self.answer(with_body=False)
+def handler(index: Index) -> type[http.server.SimpleHTTPRequestHandler]:
+    class Handler(http.server.SimpleHTTPRequestHandler):
+        """Gives lists of folders and files as they are, and of the wheel, where ranges are served, a part."""
 
-        def do_GET(self) -> None:
-            self.answer(with_body=True)
-
-        def answer(self, with_body: bool) -> None:
-            if not self.path.endswith(".whl"):
-                page = f'<!DOCTYPE html><a href="/{WHEEL}">{WHEEL}</a>'.encode()
-                self.reply(200, page if self.path.startswith("/simple/torch") else b"", "text/html", {}, with_body)
-                return
-            data, status, headers = index.wheel, 200, {}
-            if index.with_ranges:
-                headers["Accept-Ranges"] = "bytes"
-                if match := re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", "")):
-                    start, end = int(match[1]), min(int(match[2]), len(data) - 1)
-                    headers["Content-Range"] = f"bytes {start}-{end}/{len(data)}"
-                    data, status = data[start : end + 1], 206
-            index.sent += len(data) if with_body else 0
-            self.reply(status, data, "application/zip", headers, with_body)
-
-        def reply(self, status: int, data: bytes, kind: str, headers: dict[str, str], with_body: bool) -> None:
-            self.send_response(status)
-            for name, value in {"Content-Type": kind, "Content-Length": str(len(data)), **headers}.items():
-                self.send_header(name, value)
+        def send_head(self) -> BinaryIO | None:
+            if not (index.with_ranges and self.path.endswith(".whl")):
+                return super().send_head()
+            data = index.wheel.read_bytes()
+            wanted = re.fullmatch(r"bytes=(\d+)-(\d+)", self.headers.get("Range", ""))
+            start, end = (int(wanted[1]), int(wanted[2]) + 1) if wanted else (0, len(data))
+            part = data[start:end]
+            self.send_response(206 if wanted else 200)
+            self.send_header("Accept-Ranges", "bytes")
+            self.send_header("Content-Range", f"bytes {start}-{start + len(part) - 1}/{len(data)}")
+            self.send_header("Content-Length", str(len(part)))
             self.end_headers()
-            if with_body:
-                self.wfile.write(data)
+            index.sent += len(part) if self.command == "GET" else 0
+            return io.BytesIO(part)
 
         def log_message(self, *arguments: object) -> None:
             pass
@@ -89,8 +80,9 @@ def handler(index: Index) -> type[http.server.BaseHTTPRequestHandler]:
 
 @pytest.fixture
 def index(tmp_path: Path) -> Iterator[Index]:
-    index = Index(make_wheel(tmp_path / WHEEL))
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler(index))
+    index = Index(make_wheel(tmp_path / "index" / "simple" / "torch" / "torch-2.77.0-py3-none-any.whl"))
+    serve = functools.partial(handler(index), directory=tmp_path / "index")
+    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), serve)
     thread = threading.Thread(target=server.serve_forever)
     thread.start()
     kept = {name: value for name, value in os.environ.items() if not name.upper().startswith(("PIP_", "HTTP"))}
@@ -123,7 +115,7 @@ def test_only_what_is_needed_is_fetched(index: Index) -> None:
     done = fetch(index)
     assert done.returncode == 0, done.stderr
     check_complete(Path(done.stdout.strip()))
-    assert index.sent < 1 << 20 < len(index.wheel)
+    assert index.sent < 1 << 20 < index.wheel.stat().st_size
 
 
 def test_a_server_without_ranges_gives_all_of_it(index: Index) -> None:
@@ -151,8 +143,8 @@ def test_what_is_damaged_is_fetched_again(index: Index, change: str) -> None:
 
 
 def test_damaged_wheel_leaves_nothing(index: Index) -> None:
-    at = index.wheel.index(FILES["torch/lib/libc10.so"])
-    index.wheel = index.wheel[:at] + b"X" + index.wheel[at + 1 :]
+    name = "torch/lib/libc10.so"
+    index.wheel.write_bytes(index.wheel.read_bytes().replace(FILES[name], FILES[name].upper(), 1))
     done = fetch(index)
     assert done.returncode != 0
     assert not list(Path(index.environment["HOME"]).rglob("include"))

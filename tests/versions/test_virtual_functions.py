@@ -1,43 +1,38 @@
-"""Every virtual function of every torch's allocator is ours or forwarded: some of the defaults throw."""
+"""Every virtual function of every torch's allocator is ours or forwarded: some of the defaults throw.
+
+And tools/torch_header_changes, which says what a new torch changed of them.
+"""
 
 from __future__ import annotations
 
-import importlib.machinery
-import importlib.util
 import re
+import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-CLASSES = ("c10::Allocator", "c10::DeviceAllocator", "c10::cuda::CUDACachingAllocator::CUDAAllocator")
+sys.path.insert(0, str(ROOT / "tools"))
+import torch_sdk  # noqa: E402
+
+HEADERS = ("c10/core/Allocator.h", "c10/core/CachingDeviceAllocator.h", "c10/cuda/CUDACachingAllocator.h")
+CLASSES = ("Allocator", "DeviceAllocator", "CUDAAllocator")
+OVERRIDDEN = re.compile(r"(?<!~)\b(\w+)\([^;{}]*\)[^;{}]*\b(?:override|final)\b")
 # Inherited as it is: whether a DataPtr's pointer is its own context, as it is with ours.
 DEFAULTS_ARE_RIGHT = {"is_simple_data_ptr"}
 
 
-def load(name: str) -> ModuleType:
-    """A module or program of tools/."""
-    loader = importlib.machinery.SourceFileLoader(name, str(ROOT / "tools" / name))
-    module = importlib.util.module_from_spec(importlib.util.spec_from_loader(name, loader))
-    sys.modules[name] = module
-    loader.exec_module(module)
-    return module
-
-
-sys.path.insert(0, str(ROOT / "tools"))
-torch_sdk = load("torch_sdk.py")
-header_changes = load("torch_header_changes")
-sys.path.pop(0)
-
-
 def virtual_functions(include: Path) -> set[str]:
-    text = "\n".join((include / header).read_text() for header in header_changes.HEADERS)
-    scopes = header_changes.scopes(text)
-    members = [member for name in CLASSES for member in scopes[name].members]
-    found = {header_changes.member_name(m) for m in members if re.search(r"\bvirtual\b|\boverride\b|\bfinal\b", m)}
-    return {name for name in found if not name.startswith("~")}
+    """But for destructors."""
+    text = re.sub(
+        r"//[^\n]*|/\*.*?\*/", "", "\n".join((include / header).read_text() for header in HEADERS), flags=re.S
+    )
+    functions: set[str] = set()
+    for name in CLASSES:
+        [body] = re.findall(rf"^(?:struct|class)\b[^;{{(:]*\b{name}\b[^;{{(]*\{{\n(.*?)^\}};", text, re.M | re.S)
+        functions |= {*OVERRIDDEN.findall(body), *re.findall(r"\bvirtual\b[^;{}(~]*?(\w+)\(", body)}
+    return functions
 
 
 @pytest.mark.parametrize("version", torch_sdk.versions())
@@ -46,5 +41,18 @@ def test_each_virtual_function_is_overridden(version: str) -> None:
     assert {"allocate", "raw_deleter", "emptyCache", "getDeviceStats", "snapshot"} <= functions
     adapter = ROOT / "bindings" / "adapter"
     text = "\n".join((adapter / name).read_text() for name in ("native_forwarder.h", "torch_allocator.h"))
-    ours = set(re.findall(r"\b(\w+)\([^;{}]*\)[^;{}]*\b(?:override|final)\b", text))
-    assert functions - ours == DEFAULTS_ARE_RIGHT
+    assert functions - set(OVERRIDDEN.findall(text)) == DEFAULTS_ARE_RIGHT
+
+
+def test_changes_of_headers_are_shown_as_a_diff_and_counted_where_they_are_included_alone(tmp_path: Path) -> None:
+    headers = {"c10/core/Allocator.h": "#include <c10/core/Device.h>\n{}", "c10/core/Device.h": "{}"}
+    for version, texts in {"old": ("void f();\n", "a\nb\n"), "new": ("void f(int);\n", "a\n")}.items():
+        for (header, text), change in zip(headers.items(), texts, strict=True):
+            path = tmp_path / version / "include" / header
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text.replace("{}", change))
+    command = [sys.executable, ROOT / "tools" / "torch_header_changes", tmp_path / "old", tmp_path / "new"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    assert "-void f();\n+void f(int);\n" in done.stdout
+    assert done.stdout.endswith("\n     1 lines  c10/core/Device.h\n")

@@ -1,12 +1,14 @@
 """The wheel that tools/wheel has built: FRUGAL_TEST_WHEEL names it, and tools/test builds one and sets it.
 
 That of tools/test is for the torch that is installed alone, which FRUGAL_TEST_WHEEL_TORCH=beside says; that of
-tools/test --thorough is for all.
+tools/test --thorough is for all. FRUGAL_TEST_AARCH64_WHEEL names the one that tools/wheel --architecture aarch64 has
+built beside it: it is looked at here, and .github/workflows/wheels.yml runs it on a machine that it is for.
 """
 
 from __future__ import annotations
 
 import base64
+import dataclasses
 import hashlib
 import importlib.metadata
 import importlib.util
@@ -19,12 +21,18 @@ import zipfile
 from pathlib import Path
 
 import pytest
+from frugal_alloc import _installation
 from old_systems import ON_DEBIAN_12
 
 ROOT = Path(__file__).resolve().parents[2]
+sys.path.insert(0, str(ROOT / "tools"))
+import torch_sdk  # noqa: E402
+import wheel_tag  # noqa: E402
+
 WHEEL = os.environ.get("FRUGAL_TEST_WHEEL")
+OTHER_WHEEL = os.environ.get("FRUGAL_TEST_AARCH64_WHEEL")
 pytestmark = pytest.mark.skipif(WHEEL is None, reason="tools/test builds the wheel and sets FRUGAL_TEST_WHEEL")
-SYMBOL = re.compile(r"([\w.$]+)(?:@+([\w.]+))?$")
+SYSTEMS = re.compile(r"lib(c|dl|gcc_s|m|pthread|stdc\+\+)\.so\.\d+|ld-linux-[\w-]+\.so\.\d")
 # All that ours calls of the CUDA runtime. Each is declared in the same words by the cuda_runtime_api.h of CUDA 12.8 and
 # of 13.0, so that one library serves both; look one up in both before you add it.
 RUNTIME_FUNCTIONS = {
@@ -54,28 +62,21 @@ RUNTIME_FUNCTIONS = {
 }
 
 
-def torch_versions() -> list[str]:
-    lines = (ROOT / "tools" / "torch_versions.txt").read_text().splitlines()
-    return [line.split()[0] for line in lines if line and not line.startswith("#")]
+@dataclasses.dataclass(frozen=True)
+class Shared:
+    """The libraries of a wheel, and what its name says of them."""
+
+    glibc: int  # minor version
+    architecture: str
+    libraries: list[Path]
 
 
 def built_for() -> list[str]:
     """The versions that the wheel is to hold libraries for."""
     if os.environ.get("FRUGAL_TEST_WHEEL_TORCH", "all") == "all":
-        return torch_versions()
+        return list(torch_sdk.versions())
     installed = importlib.metadata.version("torch").split(".")[:2]
-    return [version for version in torch_versions() if version.split(".")[:2] == installed]
-
-
-def tag(version: str) -> str:
-    return "torch" + "".join(version.split(".")[:2])
-
-
-def symbols(library: Path, *options: str) -> list[tuple[str, str]]:
-    """Names and versions of a library's dynamic symbols."""
-    done = subprocess.run(["nm", "-D", *options, library], check=True, capture_output=True, text=True)
-    found = (SYMBOL.match(line.split()[-1]) for line in done.stdout.splitlines())
-    return [(match[1], match[2] or "") for match in found if match]
+    return [version for version in torch_sdk.versions() if version.split(".")[:2] == installed]
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +96,7 @@ def libraries(contents: Path) -> Path:
 def test_holds_libraries_for_every_torch_that_it_is_for(libraries: Path) -> None:
     assert built_for()
     expected = {
-        f"frugal_{kind}_{tag(version)}.{suffix}"
+        f"frugal_{kind}_{torch_sdk.tag(version)}.{suffix}"
         for version in built_for()
         for kind, suffix in (("alloc", "so"), ("replay", "so"), ("alloc", "json"))
     }
@@ -140,50 +141,79 @@ def test_record_names_every_file(contents: Path) -> None:
         assert lines[name] == ("" if path == record else f"sha256={digest}"), name
 
 
-@pytest.mark.parametrize("version", built_for())
-@pytest.mark.parametrize("kind", ["alloc", "replay"])
-def test_library_finds_its_symbols_in_its_own_torch(kind: str, version: str, libraries: Path) -> None:
-    sys.path.insert(0, str(ROOT / "tools"))
-    try:
-        import torch_sdk
-    finally:
-        sys.path.pop(0)
-    sdk = torch_sdk.torch(version)
-    there = {name for library in ("libc10.so", "libc10_cuda.so") for name, _ in symbols(sdk / "lib" / library)}
-    wanted = symbols(libraries / f"frugal_{kind}_{tag(version)}.so", "--undefined-only")
-    c10 = {name for name, _ in wanted if "c10" in name}
-    assert c10
-    assert c10 <= there, c10 - there
+def described(library: Path, *options: str) -> str:
+    return subprocess.run(["readelf", "-W", *options, library], check=True, capture_output=True, text=True).stdout
 
 
-@pytest.mark.parametrize("version", built_for())
-def test_adapter_serves_cuda_12_and_13(version: str, libraries: Path) -> None:
-    wanted = symbols(libraries / f"frugal_alloc_{tag(version)}.so", "--undefined-only")
-    cuda = {(name, symbol_version) for name, symbol_version in wanted if re.match(r"cu[A-Z]|cuda", name)}
-    # Without a version of CUDA's: the process's own runtime has them in its.
-    assert {symbol_version for _, symbol_version in cuda} == {""}
-    assert {name for name, _ in cuda} <= RUNTIME_FUNCTIONS
-    text = subprocess.run(
-        ["objdump", "-p", libraries / f"frugal_alloc_{tag(version)}.so"], check=True, capture_output=True, text=True
-    ).stdout
-    needed = set(re.findall(r"NEEDED +(\S+)", text))
-    glibc = {"libc.so.6", "libdl.so.2", "libm.so.6", "libpthread.so.0", "ld-linux-x86-64.so.2"}
-    system = {"libstdc++.so.6", "libgcc_s.so.1"} | glibc
-    assert needed - system == {"libc10.so", "libc10_cuda.so"}
-    assert not re.search("RPATH|RUNPATH", text)
+def symbols(library: Path, *, undefined: bool) -> set[str]:
+    """Names of its dynamic symbols: those that it asks for, or those that it has."""
+    lines = [line.split() for line in described(library, "--dyn-syms").splitlines()]
+    return {words[7] for words in lines if len(words) >= 8 and (words[6] == "UND") == undefined}
 
 
-def test_tag_promises_no_older_glibc_than_the_libraries_need(libraries: Path) -> None:
-    promised = re.search(r"-py3-none-manylinux_2_(\d+)_x86_64\.whl$", WHEEL)
-    assert promised, WHEEL
-    needed = [
-        int(version.removeprefix("GLIBC_2.").split(".")[0])
-        for library in libraries.rglob("*.so*")
-        for _, version in symbols(library, "--undefined-only")
-        if version.startswith("GLIBC_2.")
-    ]
-    # A wheel's name knows none older than torch's own.
-    assert max(*needed, 28) == int(promised[1])
+@pytest.fixture(scope="module", params=filter(None, [WHEEL, OTHER_WHEEL]))
+def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Shared:
+    """The libraries of the wheel for each architecture."""
+    folder = tmp_path_factory.mktemp("shared")
+    with zipfile.ZipFile(request.param) as wheel:
+        wheel.extractall(folder)
+    tagged = re.search(r"-py3-none-manylinux_2_(\d+)_(x86_64|aarch64)\.whl$", request.param)
+    assert tagged, request.param
+    return Shared(int(tagged[1]), tagged[2], sorted(folder.rglob("*.so*")))
+
+
+def test_each_library_is_for_the_architecture_of_the_name(shared: Shared) -> None:
+    assert {_installation.architecture_of(path) for path in shared.libraries} == {shared.architecture}
+
+
+def test_tag_promises_no_older_system_than_the_libraries_need(shared: Shared) -> None:
+    runtimes = wheel_tag.POLICIES[max(policy for policy in wheel_tag.POLICIES if policy <= shared.glibc)]
+    allowed = {"GLIBC": f"2.{shared.glibc}"} | runtimes
+    for path in shared.libraries:
+        needs = described(path, "--version-info").partition("Version needs section")[2]
+        for family, version in re.findall(r"Name: (GLIBC|GLIBCXX|CXXABI|GCC)_([\d.]+)", needs):
+            assert wheel_tag._number(version) <= wheel_tag._number(allowed[family]), (path.name, family, version)
+
+
+def test_libraries_find_their_symbols_in_their_own_torch(shared: Shared) -> None:
+    # C++ gives a function the same name on both architectures, and torch's own have the same functions.
+    for version in built_for():
+        lib = torch_sdk.torch(version) / "lib"
+        there = {name.partition("@")[0] for one in ("libc10.so", "libc10_cuda.so") for name in defined(lib / one)}
+        for path in shared.libraries:
+            if path.stem.endswith(f"_{torch_sdk.tag(version)}"):
+                c10 = {name for name in symbols(path, undefined=True) if "c10" in name}
+                assert c10 and c10 <= there, (path.name, c10 - there)
+
+
+def defined(library: Path) -> set[str]:
+    return symbols(library, undefined=False)
+
+
+def test_libraries_load_where_pages_have_64_kib(shared: Shared) -> None:
+    for path in shared.libraries if shared.architecture == "aarch64" else ():
+        loaded = [line for line in described(path, "--program-headers").splitlines() if line.split()[:1] == ["LOAD"]]
+        assert loaded
+        assert {int(line.split()[-1], 16) % (64 << 10) for line in loaded} == {0}, path.name
+
+
+def test_adapters_need_torchs_libraries_and_the_systems_alone_and_serve_cuda_12_and_13(shared: Shared) -> None:
+    adapters = [path for path in shared.libraries if path.name.startswith("frugal_alloc_torch")]
+    assert adapters
+    for path in adapters:
+        text = described(path, "--dynamic")
+        needed = set(re.findall(r"NEEDED.*\[(.+)\]", text))
+        assert {name for name in needed if not SYSTEMS.fullmatch(name)} == {"libc10.so", "libc10_cuda.so"}
+        assert not re.search("RPATH|RUNPATH", text)
+        # Without a version of CUDA's: the process's own runtime has them in its.
+        asked = symbols(path, undefined=True)
+        assert {name for name in asked if re.match(r"cu[A-Z]|cuda", name)} <= RUNTIME_FUNCTIONS
+
+
+@pytest.mark.skipif(OTHER_WHEEL is None, reason="FRUGAL_TEST_AARCH64_WHEEL names no wheel for AArch64")
+def test_both_architectures_have_the_same_files() -> None:
+    with zipfile.ZipFile(WHEEL) as ours, zipfile.ZipFile(OTHER_WHEEL) as other:
+        assert set(ours.namelist()) == set(other.namelist())
 
 
 @ON_DEBIAN_12

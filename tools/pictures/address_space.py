@@ -6,6 +6,7 @@ What is drawn was run on the simulated GPU: tools/pictures/programs/stitch.py, d
 from __future__ import annotations
 
 import dataclasses
+import json
 import pathlib
 from collections.abc import Iterator
 from typing import Any, Literal
@@ -39,7 +40,8 @@ class _Block:
 
 def record() -> dict[str, Any]:
     """Runs the program. Addresses count from the lowest, and pieces by their first places: both differ between runs."""
-    run = simulated_run.answer(_PROGRAM, memory=_GPU, settings={"FRUGAL_SIM_CONTEXT": "0"})
+    (found,) = simulated_run.completed(_PROGRAM, [()], ("--memory", _GPU), settings={"FRUGAL_SIM_CONTEXT": "0"})
+    run = json.loads(found["said"])
     lowest = min(address for address, _ in run["before"]["pieces"])
     numbers = {piece: number for number, (_, piece) in enumerate(run["before"]["pieces"], 1)}
 

@@ -36,14 +36,9 @@ _NAMED = {
 
 def record() -> dict[str, Any]:
     """Runs the program with each allocator. Of each request (bytes in tensors, bytes held, retries)."""
-    return {"gpu": _GPU} | {name: _run(*chosen) for name, chosen in RUNS.items()}
-
-
-def _run(allocator: str, settings: str) -> list[list[int]]:
-    written = simulated_run.written(
-        PROGRAM, "--allocator", allocator, memory=_GPU, settings={"PYTORCH_ALLOC_CONF": settings}
-    )
-    return written["requests"]
+    runs = [(f"PYTORCH_ALLOC_CONF={settings}", "--allocator", allocator) for allocator, settings in RUNS.values()]
+    found = simulated_run.completed(PROGRAM, runs, ("--memory", _GPU))
+    return {"gpu": _GPU} | {name: run["requests"] for name, run in zip(RUNS, found, strict=True)}
 
 
 def picture() -> str:

@@ -5,8 +5,6 @@ What is drawn was run on the simulated GPU: examples/stories/side_stream.py, doc
 
 from __future__ import annotations
 
-import pathlib
-from collections.abc import Sequence
 from typing import Any
 
 from . import ROOT, pages, recorded, simulated_run, stories
@@ -32,31 +30,22 @@ def record() -> dict[str, Any]:
     """Runs the programs with each allocator: with the side stream, without, and with it on a GPU that gets full."""
     found: dict[str, Any] = {"roomy_gpu": ROOMY, "tight_gpu": TIGHT}
     chosen = [("--allocator", allocator) for allocator in ALLOCATORS]
-    roomy = _runs(PROGRAM, chosen, ROOMY)
-    current = _runs(PROGRAM, [(*one, "--current-stream") for one in chosen], ROOMY)
-    tight = _runs(PROGRAM, chosen, TIGHT)
+    current = [(*one, "--current-stream") for one in chosen]
+    emptied = ("--allocator", "expandable", "--empty-cache")
+    roomy = simulated_run.completed(PROGRAM, [*chosen, *current, emptied], ("--memory", ROOMY))
+    tight = simulated_run.completed(PROGRAM, chosen, ("--memory", TIGHT))
     for place, allocator in enumerate(ALLOCATORS):
         found[allocator] = {
             # After each layer (bytes in tensors, bytes held).
             "layers": roomy[place]["layers"],
             "side_stream": roomy[place]["most"],
-            "current_stream": current[place]["most"],
+            "current_stream": roomy[len(chosen) + place]["most"],
             "side_stream_tight": tight[place]["most"],
         }
-    (emptied,) = _runs(PROGRAM, [("--allocator", "expandable", "--empty-cache")], ROOMY)
-    found["expandable"]["emptied"] = emptied["most"]
-    same, *fresh = _runs(FRESH_STREAMS, [("--same-streams",), *chosen], TIGHT)
+    found["expandable"]["emptied"] = roomy[-1]["most"]
     # Bytes held after each transfer.
-    found["transfers"] = {"same_streams": same["held"]}
-    found["transfers"] |= {allocator: one["held"] for allocator, one in zip(ALLOCATORS, fresh, strict=True)}
-    return found
-
-
-def _runs(program: pathlib.Path, runs: Sequence[Sequence[str]], memory: str) -> list[dict[str, Any]]:
-    found = simulated_run.several(program, runs, ("--memory", memory))
-    for one in found:
-        if one["status"] != 0:
-            raise RuntimeError(f"{program.name} ended with status {one['status']}: {one['said'][-2000:]}")
+    fresh = simulated_run.completed(FRESH_STREAMS, [("--same-streams",), *chosen], ("--memory", TIGHT))
+    found["transfers"] = {run: one["held"] for run, one in zip(("same_streams", *ALLOCATORS), fresh, strict=True)}
     return found
 
 

@@ -8,12 +8,13 @@ import dataclasses
 import json
 import os
 import queue
+import select
 import signal
 import subprocess
 import tempfile
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import IO
 
@@ -47,52 +48,43 @@ class Runner:
         for slot in range(jobs):
             self._slots.put(slot)
         self._executor = concurrent.futures.ThreadPoolExecutor(jobs)
-        # Outcomes as they come, and what ended a group.
-        self._events: queue.SimpleQueue[Outcome | GroupEnd] = queue.SimpleQueue()
 
-    def run(self, groups: Sequence[Sequence[Test]]) -> Iterator[Outcome]:
-        """The outcomes as they come. Tests of a group share a process; those that fail there get one of their own."""
+    def run(self, groups: Sequence[Sequence[Test]], tell: Callable[[Outcome], None]) -> None:
+        """Tells outcomes as they come. Tests of a group share a process; those that fail there get one of their own."""
         for test in (test for group in groups for test in group if test.file not in self._sources):
-            yield Outcome(test, "missing", f"there is no {test.file}", 0.0, "")
+            tell(Outcome(test, "missing", f"there is no {test.file}", 0.0, ""))
         groups = [group for group in groups if group[0].file in self._sources]
-        shared = {test for group in groups if len(group) > 1 for test in group}
-        before: dict[Test, Outcome] = {}
-        running = 0
+        lock = threading.Lock()
+
+        def tell_alone(outcome: Outcome) -> None:
+            with lock:
+                tell(outcome)
+
         try:
-            for group in groups:
-                self._executor.submit(self._run_group, group)
-                running += 1
-            while running > 0:
-                event = self._events.get()
-                if isinstance(event, GroupEnd):
-                    running -= 1
-                    if event.error is not None:
-                        raise event.error
-                elif event.kind in RETRIED and event.test in shared and event.test not in before:
-                    before[event.test] = event
-                    self._executor.submit(self._run_group, [event.test])
-                    running += 1
-                elif event.kind == "passed" and event.test in before:
-                    yield dataclasses.replace(event, reason=f"alone; after others: {before[event.test].reason}")
-                else:
-                    yield event
+            running = [self._executor.submit(self._run_group, group, tell_alone) for group in groups]
+            for group in concurrent.futures.as_completed(running):
+                group.result()
         finally:
             self._executor.shutdown(cancel_futures=True)
 
-    def _run_group(self, group: Sequence[Test]) -> None:
+    def _run_group(self, group: Sequence[Test], tell: Callable[[Outcome], None]) -> None:
         slot = self._slots.get()
-        error = None
         try:
-            left = list(group)
+            left, failed = list(group), []
             while left:
                 for outcome in self._run_worker(tuple(left), slot):
                     left.pop(0)
-                    self._events.put(outcome)
-        except BaseException as raised:
-            error = raised
+                    if outcome.kind in RETRIED and len(group) > 1:
+                        failed.append(outcome)
+                    else:
+                        tell(outcome)
+            for before in failed:
+                [outcome] = self._run_worker((before.test,), slot)
+                if outcome.kind == "passed":
+                    outcome = dataclasses.replace(outcome, reason=f"alone; after others: {before.reason}")
+                tell(outcome)
         finally:
             self._slots.put(slot)
-            self._events.put(GroupEnd(error))
 
     def _run_worker(self, tests: Sequence[Test], slot: int) -> Iterator[Outcome]:
         """Outcomes of at least the first test; of all, unless the worker crashes or runs out of time."""
@@ -111,10 +103,15 @@ class Runner:
                 start_new_session=True,
             )
             os.close(writing)
-            watch = Watch(worker, self._limit)
-            ended, seen, plan = 0, 0, None
-            for line in reports:
-                watch.restart()
+            ended, seen, plan, broken = 0, 0, None, None
+            began = time.monotonic()
+            for line in self._lines(reports):
+                if line is None:
+                    with contextlib.suppress(ProcessLookupError):
+                        os.killpg(worker.pid, signal.SIGKILL)
+                    broken = "timed out", f"not done after {self._limit:g} s"
+                    break
+                began = time.monotonic()
                 report = json.loads(line)
                 plan = report.get("plan")
                 if "outcome" in report:
@@ -123,61 +120,36 @@ class Runner:
                     yield Outcome(tests[ended], report["outcome"], report["reason"], report["seconds"], text, **known)
                     ended += 1
             status = worker.wait()
-            watch.stop()
             if ended < len(tests):
-                broken = self._broken(tests[ended], watch, status, _text_from(output, seen)[0])
+                text = _text_from(output, seen)[0]
+                kind, reason = broken or ("crashed", _crash(status, text))
                 if plan is not None:  # run alone it would meet another plan
-                    broken = dataclasses.replace(broken, kind="faulted", reason=f"{plan}: {broken.reason}")
-                yield broken
+                    kind, reason = "faulted", f"{plan}: {reason}"
+                yield Outcome(tests[ended], kind, reason, time.monotonic() - began, text)
 
-    def _broken(self, test: Test, watch: Watch, status: int, text: str) -> Outcome:
-        if watch.expired:
-            return Outcome(test, "timed out", f"not done after {self._limit:g} s", watch.seconds(), text)
-        lines = [line for line in text.splitlines() if line.strip()]
-        how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
-        return Outcome(test, "crashed", f"{how}: {lines[-1] if lines else 'no output'}", watch.seconds(), text)
+    def _lines(self, reports: IO[str]) -> Iterator[bytes | None]:
+        """What the worker reports, and None at last if nothing is heard of it for too long."""
+        rest = b""
+        while select.select([reports], [], [], self._limit)[0]:
+            part = os.read(reports.fileno(), 1 << 16)
+            if not part:
+                return
+            *lines, rest = (rest + part).split(b"\n")
+            yield from lines
+        yield None
 
 
-@dataclasses.dataclass(frozen=True)
-class GroupEnd:
-    error: BaseException | None
+def _crash(status: int, text: str) -> str:
+    """How a worker ended that had not reported all."""
+    lines = [line for line in text.splitlines() if line.strip()]
+    how = f"signal {signal.Signals(-status).name}" if status < 0 else f"exit status {status}"
+    return f"{how}: {lines[-1] if lines else 'no output'}"
 
 
 def _text_from(file: IO[bytes], offset: int) -> tuple[str, int]:
     """What has been written to a file from there on, and where that ends. The file's own place stays as it is."""
     data = os.pread(file.fileno(), os.fstat(file.fileno()).st_size - offset, offset)
     return data.decode(errors="replace"), offset + len(data)
-
-
-class Watch:
-    """Ends a process, and all that it started, when nothing has been heard of it for too long."""
-
-    def __init__(self, process: subprocess.Popen, limit: float) -> None:
-        self.expired = False
-        self._process = process
-        self._limit = limit
-        self._start = time.monotonic()
-        self._timer: threading.Timer | None = None
-        self.restart()
-
-    def restart(self) -> None:
-        self.stop()
-        self._start = time.monotonic()
-        self._timer = threading.Timer(self._limit, self._expire)
-        self._timer.daemon = True
-        self._timer.start()
-
-    def stop(self) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-
-    def seconds(self) -> float:
-        return time.monotonic() - self._start
-
-    def _expire(self) -> None:
-        self.expired = True
-        with contextlib.suppress(ProcessLookupError):
-            os.killpg(self._process.pid, signal.SIGKILL)
 
 
 def grouped(tests: Sequence[Test], apart: bool) -> list[list[Test]]:

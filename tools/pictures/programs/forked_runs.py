@@ -2,9 +2,9 @@
 
     python forked_runs.py PROGRAM MODULES < ARGUMENTS
 
-Prints, a line of JSON for each run, its exit status, what it said, and what it wrote to the file that --json
-names. Each run is a process of its own. torch and the MODULES, joined by commas, are imported once for all of them:
-that takes longer than a short run, and starts no CUDA.
+Prints, a line of JSON for each run, its exit status, what it said, and what it wrote to the file that --json names.
+Before the arguments NAME=VALUE may stand, as for a shell. Each run is a process of its own. torch and the MODULES,
+joined by commas, are imported once for all of them: that takes longer than a short run, and starts no CUDA.
 """
 
 import contextlib
@@ -25,6 +25,9 @@ def run(program: pathlib.Path, arguments: list[str], folder: pathlib.Path) -> di
     if process == 0:
         # Reports go there; paths in them begin at the working directory.
         os.environ["FRUGAL_ALLOC_CONF"] = f"report_dir:{folder}"
+        while arguments and not arguments[0].startswith("-"):
+            name, _, os.environ[name] = arguments[0].partition("=")
+            arguments = arguments[1:]
         os._exit(_status(program, [*arguments, "--json", str(file)], said))
     _, ended = os.waitpid(process, 0)
     written = json.loads(file.read_text(encoding="utf-8")) if file.exists() else {}
