@@ -21,8 +21,7 @@ from typing import Any, TypeVar
 
 from .. import _installation
 from .._simulation import simulated_gpu
-from . import live_memory
-from .history import History
+from .history import History, most_live
 
 T = TypeVar("T")
 
@@ -161,11 +160,11 @@ class Replayer:
             ReplayError: a worker failed.
             MissingPart, SimulationError: the allocator, or the simulated GPU, is not installed.
         """
-        live = live_memory.sample(history, samples)
+        peak_at, live = most_live(history, samples)
         options = {
             "stream_lag": stream_lag,
-            "sample_count": len(live.samples),
-            "picture_at": live.peak_at if picture else None,
+            "sample_count": len(live),
+            "picture_at": peak_at if picture else None,
         }
         outcome = self._play(history, allocator, capacity, passes, options)
         minimum = None
@@ -275,13 +274,13 @@ def _measurement(
     allocator: str,
     capacity: int,
     minimum: int | None,
-    live: live_memory.LiveMemory,
+    live: list[tuple[int, int]],
     options: dict[str, Any],
     outcome: dict[str, Any],
 ) -> Measurement:
     completed = outcome["outcome"] == "completed"
     reserved = outcome["peak_reserved_bytes"]
-    series = [(event, most, held) for (event, most), held in zip(live.samples, outcome["samples"], strict=True)]
+    series = [(event, most, held) for (event, most), held in zip(live, outcome["samples"], strict=True)]
     return Measurement(
         history=history.name,
         allocator=allocator,
