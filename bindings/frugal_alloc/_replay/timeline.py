@@ -64,3 +64,13 @@ class Timeline(Generic[SomeBlock]):
         elif entry.kind == journal.SEGMENT_GIVEN:
             self.held[entry.gpu] -= entry.bytes
         return None
+
+    def at(self, gpu: int, address: int) -> SomeBlock | None:
+        """What is live there, or in use after its free."""
+        return self.live.get((gpu, address)) or self.awaiting.get((gpu, address))
+
+    def forget(self, entry: JournalEntry) -> None:
+        """Without a change of it, the block that lies where this entry's does."""
+        place = entry.gpu, entry.address
+        if self.awaiting.pop(place, None) is None:
+            self.live.pop(place, None)
