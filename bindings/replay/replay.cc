@@ -31,13 +31,8 @@ void setHasPrimaryContext(bool (*has_primary_context)(signed char));
 namespace frugal::replay {
 namespace {
 
-void SetMessage(Result& result, std::string_view message) {
-  const size_t length = std::min(message.size(), sizeof(result.message) - 1);
-  *std::copy_n(message.data(), length, result.message) = '\0';
-}
-
 Outcome Fail(Result& result, std::string_view message) {
-  SetMessage(result, message);
+  result.message = message;
   return Outcome::kFailed;
 }
 
@@ -72,7 +67,7 @@ void Repeat(const Request& request, Replayer& replayer, const Gpu& gpu, Result& 
       replayer.FreeAll();
       const Costs before = gpu.CostsSoFar();
       const double ns = replayer.Play(nullptr) / pairs;
-      if (result.ns_per_pair < 0 || ns < result.ns_per_pair) result.ns_per_pair = ns;
+      if (!result.ns_per_pair || ns < *result.ns_per_pair) result.ns_per_pair = ns;
       if (request.steady_from == pass * request.event_count) {
         result.steady = Difference(gpu.CostsSoFar(), before);
         result.steady_allocations = request.allocation_count;
@@ -111,7 +106,7 @@ Outcome Replay(const Request& request, Result& result) {
     result.peak_reserved_bytes = gpu->MemoryPeak();
     result.failed_at = replayer.position();
     if (CheckOrder(*gpu, result) == Outcome::kFailed) return Outcome::kFailed;
-    SetMessage(result, error.what_without_backtrace());
+    result.message = error.what_without_backtrace();
     return Outcome::kOutOfMemory;
   }
   result.costs = gpu->CostsSoFar();
@@ -123,15 +118,16 @@ Outcome Replay(const Request& request, Result& result) {
 }  // namespace frugal::replay
 
 // Visible also where the build hides all that does not say otherwise, as CMakeLists.txt does.
-extern "C" [[gnu::visibility("default")]] frugal::replay::Outcome frugal_replay(const frugal::replay::Request* request,
-                                                                                frugal::replay::Result* result) {
-  *result = {};
-  result->ns_per_pair = -1;
+extern "C" [[gnu::visibility("default")]] const char* frugal_replay(const frugal::replay::Request* request) {
+  static std::string answer;
+  frugal::replay::Result result;
   try {
-    return frugal::replay::Replay(*request, *result);
+    result.outcome = frugal::replay::Replay(*request, result);
   } catch (const c10::Error& error) {
-    return frugal::replay::Fail(*result, error.what_without_backtrace());
+    result.outcome = frugal::replay::Fail(result, error.what_without_backtrace());
   } catch (const std::exception& error) {
-    return frugal::replay::Fail(*result, error.what());
+    result.outcome = frugal::replay::Fail(result, error.what());
   }
+  answer = frugal::replay::ToJson(result);
+  return answer.c_str();
 }

@@ -8,10 +8,9 @@
 
 #include "bindings/replay/request.h"
 
-// Sample n of N is the most physical memory in use from event n / N of the history up to the next sample, in bytes.
+// The Result as JSON, which stays as it is until the process ends.
 //
 // Call it once in a process, from one thread: the clock of the simulated GPU never goes back. Does not throw.
-extern "C" frugal::replay::Outcome frugal_replay(const frugal::replay::Request* request,
-                                                 frugal::replay::Result* result);
+extern "C" const char* frugal_replay(const frugal::replay::Request* request);
 
 #endif  // FRUGAL_BINDINGS_REPLAY_REPLAY_H_

@@ -164,7 +164,7 @@ class Replayer:
         options = {
             "stream_lag": stream_lag,
             "sample_count": len(live),
-            "picture_at": peak_at if picture else None,
+            "picture_at": peak_at if picture else history.event_count,
         }
         outcome = self._play(history, allocator, capacity, passes, options)
         minimum = None
@@ -212,21 +212,23 @@ class Replayer:
         checks_order: bool = False,
     ) -> dict[str, Any]:
         library = _installation.find_library("alloc", self._torch) if allocator == "frugal" else None
-        task = {
-            "torch_libraries": str(self._torch.libraries),
-            "replay_library": str(self._replay_library),
-            "allocator_library": str(library) if library else None,
+        request = {
             "event_count": history.event_count,
             "initial_count": history.initial_count,
             "allocation_count": history.allocation_count,
             "stream_count": history.stream_count,
             "passes": passes,
             "steady_from": steady_from(history),
-            "sample_count": 0,
-            "picture_at": None,
-            "limit_bytes": capacity if self.device == REAL else None,
+            "picture_at": history.event_count,
+            "limit_bytes": capacity if self.device == REAL else 0,
             "real_time": self.device == REAL,
             **options,
+        }
+        task = {
+            "torch_libraries": str(self._torch.libraries),
+            "replay_library": str(self._replay_library),
+            "allocator_library": str(library) if library else None,
+            "request": request,
         }
         what = f"{history.name} with {allocator}"
         environment = _worker_environment(None if self.device == REAL else capacity, allocator)
@@ -235,7 +237,7 @@ class Replayer:
         status, output, errors = self._run_worker(json.dumps(task), history.events, environment)
         if status != 0:
             raise ReplayError(f"{what}: the worker {_ending(status)}{_last_line(errors)}")
-        outcome = json.loads(output)
+        outcome = json.loads(output.decode(errors="replace"))
         if outcome["outcome"] == "failed":
             raise ReplayError(f"{what}: {_first_line(outcome['message'])}")
         return outcome
@@ -292,11 +294,11 @@ def _measurement(
         peak_reserved_bytes=reserved,
         utilisation=round(history.peak_live_bytes / reserved, 4) if completed else None,
         min_capacity_bytes=minimum,
-        driver_calls=outcome["driver_calls"],
-        driver_ns=outcome["driver_ns"],
+        driver_calls=outcome["costs"]["driver_calls"],
+        driver_ns=outcome["costs"]["driver_ns"],
         ns_per_pair=None if outcome["ns_per_pair"] is None else round(outcome["ns_per_pair"], 1),
         error=None if completed else _first_line(outcome["message"]),
-        host_syncs=host_syncs(outcome["driver_calls"]),
+        host_syncs=host_syncs(outcome["costs"]["driver_calls"]),
         peak_reserved_at=outcome["peak_reserved_at"],
         driver_ns_to_peak=outcome["driver_ns_to_peak"],
         steady=_steady_state(history, outcome) if completed else None,
@@ -304,21 +306,21 @@ def _measurement(
         series=tuple(series) or None,
         runs=tuple(map(tuple, outcome["runs"])) or None,
         device=device,
-        host_ns=outcome["host_ns"] or None,
+        host_ns=outcome["costs"]["host_ns"] or None,
     )
 
 
 def _steady_state(history: History, outcome: dict[str, Any]) -> SteadyState | None:
     if not outcome["steady_allocations"]:
         return None
-    calls = outcome["steady_calls"]
+    costs = outcome["steady"]
     return SteadyState(
         steady_from(history),
         outcome["steady_allocations"],
-        calls,
-        outcome["steady_driver_ns"],
-        host_syncs(calls),
-        outcome["steady_host_ns"] or None,
+        costs["driver_calls"],
+        costs["driver_ns"],
+        host_syncs(costs["driver_calls"]),
+        costs["host_ns"] or None,
     )
 
 
