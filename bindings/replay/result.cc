@@ -1,10 +1,7 @@
 #include <array>
-#include <iomanip>
-#include <limits>
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "bindings/replay/request.h"
 
@@ -14,45 +11,36 @@ namespace {
 constexpr std::array kOutcomes = {"completed", "out_of_memory", "failed"};
 constexpr std::array kStates = {"live", "awaiting", "free", "hole"};
 
+// The first line.
 std::string Quoted(std::string_view text) {
-  std::ostringstream out;
-  out << '"' << std::hex << std::setfill('0');
-  for (const char character : text) {
-    if (character == '"' || character == '\\') {
-      out << '\\' << character;
-    } else if (static_cast<unsigned char>(character) < ' ') {
-      out << "\\u" << std::setw(4) << int{character};
-    } else {
-      out << character;
-    }
+  std::string quoted = "\"";
+  for (const char character : text.substr(0, text.find('\n'))) {
+    if (character == '"' || character == '\\') quoted += '\\';
+    quoted += static_cast<unsigned char>(character) < ' ' ? ' ' : character;
   }
-  out << '"';
-  return out.str();
+  return quoted + '"';
 }
 
 template <typename Values, typename Write>
-std::string List(const Values& values, char open, char close, Write write) {
-  std::ostringstream out;
+void WriteList(std::ostream& out, std::string_view name, const Values& values, Write write) {
   const char* separator = "";
-  out << open;
+  out << ",\"" << name << "\":[";
   for (const auto& value : values) {
     out << separator;
-    write(out, value);
+    write(value);
     separator = ",";
   }
-  out << close;
-  return out.str();
+  out << ']';
 }
 
 std::string ToJson(const Costs& costs) {
-  size_t number = 0;
   std::ostringstream out;
-  out << R"({"driver_calls":)"
-      << List(kCallKinds, '{', '}',
-              [&](std::ostream& list, const char* kind) {
-                list << '"' << kind << "\":" << costs.driver_calls[number++];
-              })
-      << R"(,"driver_ns":)" << costs.driver_ns << R"(,"host_ns":)" << costs.host_ns << '}';
+  const char* separator = R"({"driver_calls":{")";
+  for (size_t kind = 0; kind < kCallKinds.size(); ++kind) {
+    out << separator << kCallKinds[kind] << "\":" << costs.driver_calls[kind];
+    separator = ",\"";
+  }
+  out << R"(},"driver_ns":)" << costs.driver_ns << R"(,"host_ns":)" << costs.host_ns << '}';
   return out.str();
 }
 
@@ -60,27 +48,22 @@ std::string ToJson(const Costs& costs) {
 
 std::string ToJson(const Result& result) {
   std::ostringstream out;
-  out << std::setprecision(std::numeric_limits<double>::max_digits10);
-  out << R"({"outcome":")" << kOutcomes[static_cast<size_t>(result.outcome)]  //
-      << R"(","failed_at":)" << result.failed_at                              //
-      << R"(,"peak_reserved_bytes":)" << result.peak_reserved_bytes           //
-      << R"(,"peak_reserved_at":)" << result.peak_reserved_at                 //
-      << R"(,"driver_ns_to_peak":)" << result.driver_ns_to_peak               //
-      << R"(,"costs":)" << ToJson(result.costs)                               //
-      << R"(,"steady":)" << ToJson(result.steady)                             //
-      << R"(,"steady_allocations":)" << result.steady_allocations             //
-      << R"(,"order_accesses":)" << result.order_accesses                     //
-      << R"(,"message":)" << Quoted(result.message);
-  out << R"(,"samples":)" << List(result.samples, '[', ']', [](std::ostream& list, uint64_t bytes) { list << bytes; });
-  out << R"(,"runs":)" << List(result.runs, '[', ']', [](std::ostream& list, const Run& run) {
-    list << '[' << run.address << ',' << run.bytes << ",\"" << kStates[static_cast<size_t>(run.state)] << "\"]";
+  const auto write = [&](const char* name, const auto& value) { out << ",\"" << name << "\":" << value; };
+  out << R"({"outcome":")" << kOutcomes[static_cast<size_t>(result.outcome)] << '"';
+  write("failed_at", result.failed_at);
+  write("peak_reserved_bytes", result.peak_reserved_bytes);
+  write("peak_reserved_at", result.peak_reserved_at);
+  write("driver_ns_to_peak", result.driver_ns_to_peak);
+  write("costs", ToJson(result.costs));
+  write("steady", ToJson(result.steady));
+  write("steady_allocations", result.steady_allocations);
+  write("ns_per_pair", result.ns_per_pair ? std::to_string(*result.ns_per_pair) : "null");
+  write("order_accesses", result.order_accesses);
+  write("message", Quoted(result.message));
+  WriteList(out, "samples", result.samples, [&](uint64_t bytes) { out << bytes; });
+  WriteList(out, "runs", result.runs, [&](const Run& run) {
+    out << '[' << run.address << ',' << run.bytes << ",\"" << kStates[static_cast<size_t>(run.state)] << "\"]";
   });
-  out << R"(,"ns_per_pair":)";
-  if (result.ns_per_pair) {
-    out << *result.ns_per_pair;
-  } else {
-    out << "null";
-  }
   out << '}';
   return out.str();
 }

@@ -2,7 +2,7 @@
 
 The command (``runs``) has a program run on the simulated GPU, with ``recorder`` in it. That follows the journal of
 PyTorch's allocator, and ``pytest_watch`` says where tests begin and end; what each took (``figures``, by ``ledger``) is
-sent to the command. ``comparison`` holds it against the ``baseline``, and ``told`` writes it for people.
+sent to the command. ``comparison`` holds it against the ``baseline``, and ``wording`` says it to people.
 
 Imports from ``_amounts``, ``_followed``, ``_messages``, ``_native``, ``_program``, ``_recorded_files``, ``_replay``,
 ``_shapes``, ``_simulation``, ``_tracking`` and ``_whole_files``.

@@ -38,7 +38,7 @@ class Run(NamedTuple):
     not_passed: frozenset[str]
     failed: frozenset[str]
     #: Every test that was found, run or not; None: tests were chosen one by one, so there may be others.
-    found: frozenset[str] | None
+    collected: frozenset[str] | None
     #: Of PyTorch; "" where it was not imported.
     torch: str
     #: Why figures are missing.
@@ -86,13 +86,13 @@ def _environment(setting: Setting, root: str, folder: str) -> dict[str, str]:
 def _gather(status: int, messages: Iterable[Message]) -> Run:
     passed, not_passed, failed, processes = set(), set(), set(), []
     records: dict[str, Figures] = {}
-    found: set[str] | None = set()
+    collected: set[str] | None = set()
     failures, versions = set(), {""}
     for record in messages:
         if "failure" in record:
             failures.add(record["failure"])
         elif "tests" in record:
-            found = None if record["chosen"] or found is None else {*found, *record["tests"]}
+            collected = None if record["chosen"] or collected is None else {*collected, *record["tests"]}
         elif "torch" in record:
             versions.add(record["torch"])
         else:
@@ -113,7 +113,7 @@ def _gather(status: int, messages: Iterable[Message]) -> Run:
         frozenset(passed - not_passed),
         frozenset(not_passed),
         frozenset(failed),
-        None if found is None else frozenset(found),
+        None if collected is None else frozenset(collected),
         max(versions),
         tuple(sorted(failures)),
     )
@@ -127,6 +127,8 @@ def _most(before: Figures | None, figures: Figures) -> Figures:
 def _named_apart(processes: list[tuple[str, Figures]]) -> Iterator[tuple[str, Figures]]:
     """Processes of one name get numbers, by what they took: which was first may differ from run to run."""
     counts: dict[str, int] = {}
-    for name, figures in sorted(processes, key=lambda one: (one[0], -(one[1].peak or 0), -(one[1].gpu or 0))):
+    for name, figures in sorted(
+        processes, key=lambda process: (process[0], -(process[1].peak or 0), -(process[1].gpu or 0))
+    ):
         counts[name] = counts.get(name, 0) + 1
         yield (name if counts[name] == 1 else f"{name} ({counts[name]})"), figures
