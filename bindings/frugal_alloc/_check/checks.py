@@ -53,7 +53,10 @@ def carry_out(order: Order) -> int:
     known = _known(order)
     setting = _setting(order, known)
     root = os.path.dirname(os.path.abspath(order.baseline))
-    run = steady([runs.run(order.command, setting, root, order.json) for _ in range(order.runs)])
+    try:
+        run = steady([runs.run(order.command, setting, root, order.json) for _ in range(order.runs)])
+    except ValueError as error:
+        raise CheckError(f"what was recorded is damaged ({error}); start it again") from None
     if not run.records and (run.failures or not run.passed):
         raise CheckError(_why_nothing(run))
     with _too_late_to_interrupt():

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import dataclasses
 import os
 import signal
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
+from .. import _shapes
 from .._followed import order
 from .._followed import runs as followed_runs
 from .._followed.runs import Message
@@ -58,6 +60,7 @@ def run(command: Sequence[str], setting: Setting, root: str, own_stdout: bool) -
     Raises:
         SimulationError: the command cannot be run so.
         Interrupted: a signal came that ends programs, whether or not the command has ended by it.
+        ValueError: what was recorded is damaged.
     """
     output = simulated_gpu.Output.ERRORS if own_stdout else simulated_gpu.Output.SHOWN
     with tempfile.TemporaryDirectory(prefix="frugal-check-") as folder:
@@ -83,29 +86,41 @@ def _environment(setting: Setting, root: str, folder: str) -> dict[str, str]:
     return simulated_gpu.environment(setting.memory, setting.gpus, setting.values, base=base)
 
 
+@dataclasses.dataclass(frozen=True)
+class _Record:
+    """What a process says of a test, of a fixture, or of itself at its end."""
+
+    name: str
+    kind: str
+    passed: bool = True
+    failed: bool = False
+    figures: Annotated[Figures, Figures.with_released] | None = None
+
+
 def _gather(status: int, messages: Iterable[Message]) -> Run:
     passed, not_passed, failed, processes = set(), set(), set(), []
     records: dict[str, Figures] = {}
     collected: set[str] | None = set()
     failures, versions = set(), {""}
-    for record in messages:
-        if "failure" in record:
-            failures.add(record["failure"])
-        elif "tests" in record:
-            collected = None if record["chosen"] or collected is None else {*collected, *record["tests"]}
-        elif "torch" in record:
-            versions.add(record["torch"])
+    for message in messages:
+        if "failure" in message:
+            failures.add(message["failure"])
+        elif "tests" in message:
+            collected = None if message["chosen"] or collected is None else {*collected, *message["tests"]}
+        elif "torch" in message:
+            versions.add(message["torch"])
         else:
-            figures = Figures.from_values(record["figures"]) if "figures" in record else None
-            if record["kind"] == "process":
-                processes.append((record["name"], figures))
+            record = _shapes.read(_Record, message)
+            if record.kind == "test":
+                (passed if record.passed else not_passed).add(record.name)
+                if record.failed:
+                    failed.add(record.name)
+            if record.figures is None or not record.passed:
                 continue
-            if record["kind"] == "test":
-                (passed if record["passed"] else not_passed).add(record["name"])
-                if record["failed"]:
-                    failed.add(record["name"])
-            if figures is not None and record["passed"]:
-                records[record["name"]] = _most(records.get(record["name"]), figures)
+            if record.kind == "process":
+                processes.append((record.name, record.figures))
+            else:
+                records[record.name] = _most(records.get(record.name), record.figures)
     records.update(_named_apart(processes))
     return Run(
         status,

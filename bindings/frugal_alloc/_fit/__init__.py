@@ -2,8 +2,8 @@
 
 ``fitting`` starts ``runs`` of the program with the agent in it (room ``program``). That leaves a ``process_record``
 with ``places``, and a journal, whose texts are ``marks``. The command reads it into a ``recording``. ``breakdown``
-finds the peaks, ``needs`` the smallest GPU, ``savings`` what changes would save, ``changes`` what to do, ``search`` the
-largest batch. All of it meets in a ``verdict``, which room ``output`` writes.
+finds the peaks, ``savings`` what changes would save, ``changes`` what to do, ``search`` the largest batch. All of it
+meets in a ``verdict``, which room ``output`` writes.
 
 Imports from ``_amounts``, ``_followed``, ``_installation``, ``_messages``, ``_native``, ``_pages``, ``_program``,
 ``_replay``, ``_report``, ``_shapes``, ``_simulation`` and ``_tracking``.

@@ -6,23 +6,29 @@ import dataclasses
 import itertools
 import os
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from .._amounts import format_bytes
 from .._followed import order
 from .._followed import runs as followed_runs
 from .._followed.runs import Ended, Message
+from .._installation import MissingPart
 from .._messages import Refused
+from .._native.journal import JournalEntry
+from .._replay import history_builder, replays
+from .._replay.recorded_fields import Malformed
 from .._simulation import simulated_gpu
 from .._simulation.modelled_machine import ModelledMachine
 from .._simulation.simulated_gpu import Output, SimulationError
-from . import breakdown, needs, process_record, recording
+from . import breakdown, process_record, recording
 from .process_record import ProcessRecord
 from .verdict import CONTEXT, INTERRUPTED_STATUS, WORKSPACES, Gpu, RankPeaks
 
 _NO_REPORTS = "report_dir:off"
 # What a program on the GPU moves is kept up to this size: sizes, lengths and masks, but no batches of images.
 _KEPT = 1 << 20
+# Of the smallest GPU, as a part of the most that is live; and more than any GPU has.
+_TOLERANCE, _PLENTY = 0.002, 1 << 41
 
 
 class NotFollowed(Refused):
@@ -155,7 +161,7 @@ def _read(ended: Ended, setup: Setup, beyond: str | None) -> Run:
             ranks.append(peaks)
             if beyond is not None:
                 requests = itertools.islice(record.entries(), recorded.end)
-                needed.append(needs.smallest_bytes(requests, gpu, beyond, peaks.peak.components.get(CONTEXT, 0)))
+                needed.append(_smallest_bytes(requests, gpu, beyond, peaks.peak.components.get(CONTEXT, 0)))
     return Run(
         exit_status=status,
         records=records,
@@ -166,3 +172,21 @@ def _read(ended: Ended, setup: Setup, beyond: str | None) -> Run:
         needs_bytes=None if not needed or None in needed else max(size for size in needed if size is not None),
         is_interrupted=ended.signal is not None or status == INTERRUPTED_STATUS,
     )
+
+
+def _smallest_bytes(entries: Iterable[JournalEntry], gpu: int, allocator: str, context_bytes: int) -> int | None:
+    """The smallest GPU on which the requests can be met, by replaying them; of its bytes the context takes
+    `context_bytes`. None: it cannot be said.
+
+    A program that does other things when memory runs out may do with less.
+    """
+    builder = history_builder.HistoryBuilder()
+    try:
+        for entry in entries:
+            if entry.gpu == gpu and entry.kind in history_builder.KINDS:
+                builder.take(entry)
+        history = builder.history("program")
+        measured = replays.Replayer().measure(history, allocator, _PLENTY, True, passes=1, tolerance=_TOLERANCE)
+    except (Malformed, replays.ReplayError, MissingPart):
+        return None
+    return None if measured.min_capacity_bytes is None else measured.min_capacity_bytes + context_bytes
