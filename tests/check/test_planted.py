@@ -1,4 +1,4 @@
-"""Changes that take more memory are found, each at its test and its line, and nothing else is: lines have moved, too."""
+"""Changes that take more memory are found, each at its test and line, and nothing else is, though lines have moved."""
 
 from __future__ import annotations
 

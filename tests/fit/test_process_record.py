@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from frugal_alloc._fit import process_record, runs
 from frugal_alloc._fit.places import Place
+from frugal_alloc._followed import order
 from frugal_alloc._followed.messages import Mailbox, Sender
 from frugal_alloc._followed.runs import Ended
 
@@ -51,6 +52,15 @@ def test_half_a_message_is_none_until_the_rest_is_there(tmp_path: Any) -> None:
     assert mailbox.new() == [{"steps_ended": 1}]
     file.write_bytes(b'{"steps_ended": 1}\n{"steps_ended": 2}\n')
     assert mailbox.new() == [{"steps_ended": 2}]
+
+
+def test_a_command_that_is_started_by_a_followed_program_follows_its_own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    outer = order.put({"PYTHONPATH": "/mine"}, "_check.recorder", "/outer", "native", root="/")
+    inner = order.put(outer, "_fit.program.agent", "/inner", "expandable", steps=3)
+    assert inner["PYTHONPATH"] == outer["PYTHONPATH"] and inner["PYTHONPATH"].endswith(":/mine")
+    monkeypatch.setenv(order.NAME, inner[order.NAME])
+    assert (order.given()["folder"], order.given()["steps"]) == ("/inner", 3)
+    assert inner["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
 
 
 def test_processes_come_in_the_order_of_their_ranks() -> None:

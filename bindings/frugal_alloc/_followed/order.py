@@ -30,7 +30,9 @@ def put(base: Mapping[str, str], follower: str, folder: str, allocator: str, **o
         for name in _SETTINGS:
             kept = [part for part in result.get(name, "").split(",") if part and "expandable_segments" not in part]
             result[name] = ",".join([*kept, "expandable_segments:True"])
-    result["PYTHONPATH"] = os.pathsep.join(filter(None, [str(_STARTUP), result.get("PYTHONPATH", "")]))
+    # Once, since a program that is followed may start another command that follows.
+    others = [entry for entry in result.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != str(_STARTUP)]
+    result["PYTHONPATH"] = os.pathsep.join([str(_STARTUP), *others])
     return result
 
 
