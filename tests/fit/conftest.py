@@ -13,6 +13,10 @@ from typing import Any, NamedTuple
 import fork_server
 import pytest
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "cli"))
+import carried_out
+
+command = carried_out.command
 PROGRAMS = Path(__file__).with_name("fitted_programs.py")
 
 

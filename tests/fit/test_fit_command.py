@@ -236,8 +236,8 @@ WRONG = [
 
 
 @pytest.mark.parametrize(("arguments", "words"), WRONG, ids=[words for _, words in WRONG])
-def test_a_wrong_argument_gets_one_line_and_status_2(arguments: list[str], words: str, fit: Any) -> None:
-    outcome = fit(*arguments, "--", sys.executable, "-c", "print('ran')")
+def test_a_wrong_argument_gets_one_line_and_status_2(arguments: list[str], words: str, command: Any) -> None:
+    outcome = command("fit", *arguments, "--", sys.executable, "-c", "print('ran')")
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err.count("\n") == 1
     assert words in outcome.err
