@@ -184,11 +184,11 @@ def test_the_largest_batch_is_found(fit: Any, tmp_path: Path) -> None:
         "for _ in range(9):\n"
         "    net(torch.randn(size, 1024).cuda()).relu().mean().backward()\n"
     )
-    line = ["--memory", "1GiB", "--find-batch", "--batch-size=1024..1048576", "--json", "--steps", "2"]
+    line = ["--memory", "1GiB", "--find-batch", "--batch-size=8192..131072", "--json", "--steps", "2"]
     verdict = fit(*line, "--", fork_server.interpreter(), script, "--batch-size", "1").verdict
     found = int(verdict["found"])
     assert verdict["searched"] == "--batch-size"
-    assert verdict["fits"] and 8192 < found < 1048576
+    assert verdict["fits"] and 8192 < found < 131072
     tried = {int(one["value"]): one["fits"] for one in verdict["tried"]}
     assert tried[found] and not tried[min(value for value in tried if value > found)]
     assert min(value for value in tried if value > found) <= found * 1.01 + 1

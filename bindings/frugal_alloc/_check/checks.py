@@ -115,9 +115,9 @@ def steady(measured: Sequence[Run]) -> Run:
     return first._replace(records=records)
 
 
-def _alike(one: Figures, other: Figures) -> Figures:
+def _alike(first: Figures, other: Figures) -> Figures:
     names = ("peak", "released", "gpu", "waste", "leaked", "calls")
-    same = dataclasses.replace(one, **{name: None for name in names if getattr(one, name) != getattr(other, name)})
+    same = dataclasses.replace(first, **{name: None for name in names if getattr(first, name) != getattr(other, name)})
     is_known = same.peak is not None and same.released is not None
     return same if is_known else dataclasses.replace(same, peak=None, released=None)
 

@@ -42,11 +42,11 @@ class Mailbox:
         Raises:
             ValueError: one is damaged.
         """
-        found = []
+        messages = []
         for path in sorted(Path(self._folder).glob(f"*{_SUFFIX}")):
             with path.open("rb") as file:
                 file.seek(self._read.get(path, 0))
                 whole, end, _ = file.read().rpartition(b"\n")
             self._read[path] = self._read.get(path, 0) + len(whole) + len(end)
-            found += [json.loads(line) for line in whole.split(b"\n") if line]
-        return found
+            messages += [json.loads(line) for line in whole.split(b"\n") if line]
+        return messages
