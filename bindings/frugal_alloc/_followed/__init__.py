@@ -3,5 +3,5 @@
 The command ``runs`` the program. ``startup`` is on its path: once PyTorch is imported, that calls ``start`` of the
 module that the ``order`` names. What that finds out goes into a folder, as ``messages``.
 
-Imports from ``_native`` and ``_simulation``.
+Imports from ``_simulation``.
 """
