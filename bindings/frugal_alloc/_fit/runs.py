@@ -97,12 +97,13 @@ def run(
         environment = _environment(setup, folder, beyond is not None)
         try:
             ended = followed_runs.run(command, environment, folder, output, hear)
-            for message in ended.messages:
-                if process_record.REFUSED in message:
-                    raise NotFollowed(message[process_record.REFUSED])
-            return _read(ended, setup, beyond)
+            records = tuple(process_record.read_all(ended.messages))
         except ValueError as error:
             raise NotFollowed(f"what was recorded of the program is damaged ({error}); start it again") from None
+        for message in ended.messages:
+            if process_record.REFUSED in message:
+                raise NotFollowed(message[process_record.REFUSED])
+        return _read(ended, records, setup, beyond)
 
 
 def _environment(setup: Setup, folder: str, beyond: bool) -> dict[str, str]:
@@ -128,14 +129,9 @@ def _environment(setup: Setup, folder: str, beyond: bool) -> dict[str, str]:
     return order.put(environment, "_fit.program.agent", folder, setup.allocator, **steps)
 
 
-def _read(ended: Ended, setup: Setup, beyond: str | None) -> Run:
-    """
-    Raises:
-        ValueError: what was recorded is damaged.
-    """
+def _read(ended: Ended, records: tuple[ProcessRecord, ...], setup: Setup, beyond: str | None) -> Run:
     # A program that has its own way to end by a signal may say 1 or 0, which would be a verdict.
     status = ended.status if ended.signal is None else 128 + ended.signal
-    records = tuple(process_record.read_all(ended.messages))
     ranks: list[RankPeaks] = []
     needed: list[int | None] = []
     ran_out = workspace = 0

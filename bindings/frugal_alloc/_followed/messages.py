@@ -47,6 +47,6 @@ class Mailbox:
             with path.open("rb") as file:
                 file.seek(self._read.get(path, 0))
                 whole, end, _ = file.read().rpartition(b"\n")
-            self._read[path] = self._read.get(path, 0) + len(whole) + len(end)
             messages += [json.loads(line) for line in whole.split(b"\n") if line]
+            self._read[path] = self._read.get(path, 0) + len(whole) + len(end)
         return messages
