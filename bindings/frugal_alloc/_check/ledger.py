@@ -125,13 +125,12 @@ class Ledger:
             if entry.gpu < 0:
                 continue
             block = self._timeline.take(0, entry)
-            held = self._timeline.held[entry.gpu]
-            if block is not None and entry.kind == journal.ALLOCATION:
-                block.account = self.account
-            elif block is not None:
-                block.is_workspace |= frees_workspaces
-            if block is not None and block.account is not None and entry.kind != journal.FREE_COMPLETED:
-                block.account.change(block, entry.kind == journal.ALLOCATION, held)
+            is_taken = entry.kind == journal.ALLOCATION
+            if block is not None and entry.kind != journal.FREE_COMPLETED:
+                block.account = self.account if is_taken else block.account
+                block.is_workspace |= frees_workspaces and not is_taken
+                if block.account is not None:
+                    block.account.change(block, is_taken, self._timeline.held[entry.gpu])
             if self.account is not None and entry.gpu_used >= 0:
                 self.account.see_used(entry.gpu, entry.gpu_used)
 
