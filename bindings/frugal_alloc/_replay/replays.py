@@ -239,7 +239,7 @@ class Replayer:
             raise ReplayError(f"{what}: the worker {_ending(status)}{_last_line(errors)}")
         outcome = json.loads(output.decode(errors="replace"))
         if outcome["outcome"] == "failed":
-            raise ReplayError(f"{what}: {_first_line(outcome['message'])}")
+            raise ReplayError(f"{what}: {outcome['message']}")
         return outcome
 
     def _run_worker(self, task: str, events: bytes, environment: dict[str, str]) -> tuple[int, bytes, bytes]:
@@ -297,7 +297,7 @@ def _measurement(
         driver_calls=outcome["costs"]["driver_calls"],
         driver_ns=outcome["costs"]["driver_ns"],
         ns_per_pair=None if outcome["ns_per_pair"] is None else round(outcome["ns_per_pair"], 1),
-        error=None if completed else _first_line(outcome["message"]),
+        error=None if completed else outcome["message"],
         host_syncs=host_syncs(outcome["costs"]["driver_calls"]),
         peak_reserved_at=outcome["peak_reserved_at"],
         driver_ns_to_peak=outcome["driver_ns_to_peak"],
@@ -430,10 +430,6 @@ def _ending(status: int) -> str:
         return f"was ended by {signal.Signals(-status).name}"
     except ValueError:
         return f"was ended by signal {-status}"
-
-
-def _first_line(text: str) -> str:
-    return text.strip().split("\n")[0]
 
 
 def _last_line(errors: bytes) -> str:

@@ -1,4 +1,4 @@
-"""Plays one history through one allocator, in a process of its own: started by _replay.py.
+"""Plays one history through one allocator, in a process of its own: started by replays.py.
 
 It runs without torch and without the rest of this package: libc10 and libc10_cuda are all that an allocator needs, and
 load in milliseconds. The task comes as one argument in JSON, the events on standard input; the outcome goes to standard
