@@ -156,6 +156,8 @@ def bounded_memory(path: str | os.PathLike[str], count: int, bytes_for_each: int
     try:
         yield
     except MemoryError:
+        # To say so takes memory, too.
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
         what = "asks for far more memory than its size warrants; it is damaged or malicious"
         if is_scarce:
             what = (

@@ -7,6 +7,7 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 
 #include "bindings/replay/request.h"
@@ -46,6 +47,20 @@ class Gpu {
   virtual uint64_t OrderViolations() const { return 0; }
   virtual std::string OrderReport() const { return ""; }
 };
+
+// The simulated GPU that this process runs on, found through the functions that its libcudart exports
+// (cuda/simulated/control.h). Costs are by its model, and memory is what it counts. None on a real GPU, or where
+// libcudart is another one than the simulated.
+std::unique_ptr<Gpu> FindSimulatedGpu();
+
+// A GPU whose driver is timed by the wall's clock, and whose memory is counted by the allocator.
+//
+// frugal_alloc times its driver calls itself. PyTorch's allocators do not, so what counts as their driver's is the time
+// of those calls into the allocator in which it took memory from the device or gave some back. The time of all calls
+// is taken alike for every allocator. Streams have no work: what a late stream uses is done when the driver is asked.
+//
+// REQUIRES: c10's allocator has been initialised.
+std::unique_ptr<Gpu> MakeRealGpu();
 
 }  // namespace frugal::replay
 

@@ -1,5 +1,3 @@
-#include "bindings/replay/replay.h"
-
 #include <c10/cuda/CUDACachingAllocator.h>
 #include <c10/cuda/CUDAException.h>
 #if __has_include(<c10/cuda/PeerToPeerAccess.h>)
@@ -17,9 +15,8 @@
 #include <string_view>
 
 #include "bindings/replay/gpu.h"
-#include "bindings/replay/real_gpu.h"
 #include "bindings/replay/replayer.h"
-#include "bindings/replay/simulated_gpu.h"
+#include "bindings/replay/request.h"
 #include "bindings/replay/watcher.h"
 
 // libc10_cuda exports it but declares it in no header. libtorch_cuda answers it in a whole PyTorch; here
@@ -31,13 +28,8 @@ void setHasPrimaryContext(bool (*has_primary_context)(signed char));
 namespace frugal::replay {
 namespace {
 
-void SetMessage(Result& result, std::string_view message) {
-  const size_t length = std::min(message.size(), sizeof(result.message) - 1);
-  *std::copy_n(message.data(), length, result.message) = '\0';
-}
-
 Outcome Fail(Result& result, std::string_view message) {
-  SetMessage(result, message);
+  result.message = message;
   return Outcome::kFailed;
 }
 
@@ -72,7 +64,7 @@ void Repeat(const Request& request, Replayer& replayer, const Gpu& gpu, Result& 
       replayer.FreeAll();
       const Costs before = gpu.CostsSoFar();
       const double ns = replayer.Play(nullptr) / pairs;
-      if (result.ns_per_pair < 0 || ns < result.ns_per_pair) result.ns_per_pair = ns;
+      if (!result.ns_per_pair || ns < *result.ns_per_pair) result.ns_per_pair = ns;
       if (request.steady_from == pass * request.event_count) {
         result.steady = Difference(gpu.CostsSoFar(), before);
         result.steady_allocations = request.allocation_count;
@@ -94,11 +86,11 @@ Outcome Replay(const Request& request, Result& result) {
   if (!Validate(events, request.initial_count, request.allocation_count, request.stream_count)) {
     return Fail(result, "the events are not a history");
   }
-  std::unique_ptr<Gpu> gpu = request.real_time == 0 ? SimulatedGpu::Find() : nullptr;
+  std::unique_ptr<Gpu> gpu = request.real_time == 0 ? FindSimulatedGpu() : nullptr;
   if (gpu == nullptr && request.real_time == 0) return Fail(result, "this process does not run on the simulated GPU");
   StartC10();
   if (request.limit_bytes > 0) LimitMemory(request.limit_bytes);
-  if (gpu == nullptr) gpu = std::make_unique<RealGpu>();
+  if (gpu == nullptr) gpu = MakeRealGpu();
   Replayer replayer(events, request.initial_count, request.allocation_count, request.stream_count, request.stream_lag,
                     *gpu);
   Watcher watcher(request, *gpu, result);
@@ -111,7 +103,7 @@ Outcome Replay(const Request& request, Result& result) {
     result.peak_reserved_bytes = gpu->MemoryPeak();
     result.failed_at = replayer.position();
     if (CheckOrder(*gpu, result) == Outcome::kFailed) return Outcome::kFailed;
-    SetMessage(result, error.what_without_backtrace());
+    result.message = error.what_without_backtrace();
     return Outcome::kOutOfMemory;
   }
   result.costs = gpu->CostsSoFar();
@@ -122,16 +114,24 @@ Outcome Replay(const Request& request, Result& result) {
 }  // namespace
 }  // namespace frugal::replay
 
+// What ctypes calls: one recorded history through the CUDA allocator that c10 has now. The Result as JSON, which stays
+// as it is until the process ends.
+//
+// The caller is a process that has a GPU, simulated or real, and libc10 and libc10_cuda loaded, and, where it wants
+// another allocator than PyTorch's, has installed that: bindings/frugal_alloc/_replay/worker.py. It calls once, from
+// one thread: the clock of the simulated GPU never goes back. Does not throw.
+//
 // Visible also where the build hides all that does not say otherwise, as CMakeLists.txt does.
-extern "C" [[gnu::visibility("default")]] frugal::replay::Outcome frugal_replay(const frugal::replay::Request* request,
-                                                                                frugal::replay::Result* result) {
-  *result = {};
-  result->ns_per_pair = -1;
+extern "C" [[gnu::visibility("default")]] const char* frugal_replay(const frugal::replay::Request* request) {
+  static std::string answer;
+  frugal::replay::Result result;
   try {
-    return frugal::replay::Replay(*request, *result);
+    result.outcome = frugal::replay::Replay(*request, result);
   } catch (const c10::Error& error) {
-    return frugal::replay::Fail(*result, error.what_without_backtrace());
+    result.outcome = frugal::replay::Fail(result, error.what_without_backtrace());
   } catch (const std::exception& error) {
-    return frugal::replay::Fail(*result, error.what());
+    result.outcome = frugal::replay::Fail(result, error.what());
   }
+  answer = frugal::replay::ToJson(result);
+  return answer.c_str();
 }

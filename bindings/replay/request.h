@@ -1,4 +1,4 @@
-// What a replay is asked, and what it answers. bindings/frugal_alloc/_replay/worker.py mirrors the structs.
+// What a replay is asked, and what it answers. bindings/frugal_alloc/_replay/worker.py has Request once more.
 
 #ifndef FRUGAL_BINDINGS_REPLAY_REQUEST_H_
 #define FRUGAL_BINDINGS_REPLAY_REQUEST_H_
@@ -6,6 +6,9 @@
 #include <array>
 #include <cstddef>
 #include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
 
 #include "bindings/replay/history.h"
 
@@ -18,13 +21,13 @@ inline constexpr std::array kCallKinds = {"create", "map",  "set_access",   "unm
 
 // A stretch of the address space at one moment.
 struct Run {
-  enum class State : uint64_t {
-    kLive = 0,
+  enum class State {
+    kLive,
     // Freed, but another stream still uses it.
-    kAwaiting = 1,
-    kFree = 2,
+    kAwaiting,
+    kFree,
     // Addresses between others of the same range, whose memory is elsewhere now.
-    kHole = 3,
+    kHole,
   };
   uint64_t address;
   uint64_t bytes;
@@ -44,13 +47,10 @@ struct Request {
   uint32_t stream_lag;
   // The event at which Result::steady begins, counted on through all passes: event_count is the second pass's first.
   uint64_t steady_from;
-  // Where to put Result::sample_count numbers; may be null for none.
-  uint64_t* samples;
+  // How many samples of the memory in use to take: sample n of N is the most from event n / N of the history up to the
+  // next sample, in bytes.
   uint64_t sample_count;
-  // Where to put the address space as it is after event `picture_at` of the first pass, up to `run_capacity` runs;
-  // null for none.
-  Run* runs;
-  uint64_t run_capacity;
+  // The event of the first pass after which the address space is taken down; event_count: never.
   uint64_t picture_at;
   // The most that the allocator may hold, in bytes, of what is free but for 1 GiB; 0: all that the GPU has.
   uint64_t limit_bytes;
@@ -58,11 +58,11 @@ struct Request {
   uint32_t real_time;
 };
 
-enum class Outcome : int {
-  kCompleted = 0,
-  kOutOfMemory = 1,
+enum class Outcome {
+  kCompleted,
+  kOutOfMemory,
   // The history is not consistent, there is no GPU, or the allocator failed.
-  kFailed = 2,
+  kFailed,
 };
 
 // What a part of the history cost.
@@ -76,23 +76,29 @@ struct Costs {
 };
 
 struct Result {
+  Outcome outcome = Outcome::kCompleted;
   // Of the first pass, up to where it ended:
-  uint64_t failed_at;            // with kOutOfMemory: number of the event that could not be served
-  uint64_t peak_reserved_bytes;  // most physical memory of the GPU that the allocator held at a time
-  uint64_t peak_reserved_at;     // the event at which it was first reached
-  uint64_t driver_ns_to_peak;    // up to the end of that event
-  uint64_t run_count;            // of the picture, however many fitted
-  Costs costs;
+  uint64_t failed_at = 0;            // with kOutOfMemory: number of the event that could not be served
+  uint64_t peak_reserved_bytes = 0;  // most physical memory of the GPU that the allocator held at a time
+  uint64_t peak_reserved_at = 0;     // the event at which it was first reached
+  uint64_t driver_ns_to_peak = 0;    // up to the end of that event
+  Costs costs = {};
+  std::vector<uint64_t> samples;
+  std::vector<Run> runs;
   // From `steady_from` to the end of the pass that it lies in; without allocations if that pass was not played to the
   // end.
-  Costs steady;
-  uint64_t steady_allocations;
-  // Host time of one allocation and its free in the fastest warm pass, on a real GPU the wall's; negative without one.
-  double ns_per_pair;
+  Costs steady = {};
+  uint64_t steady_allocations = 0;
+  // Host time of one allocation and its free in the fastest warm pass, on a real GPU the wall's; none without one.
+  std::optional<double> ns_per_pair;
   // Of all passes, where the simulated GPU checks the order of work; else 0. A violation is kFailed.
-  uint64_t order_accesses;
-  char message[1024];  // with any outcome but kCompleted
+  uint64_t order_accesses = 0;
+  std::string message;  // with any outcome but kCompleted
 };
+
+// As JSON: an object with the names above. An outcome and a state are texts, driver calls an object by kind, and a run
+// is a list of its three values.
+std::string ToJson(const Result& result);
 
 }  // namespace frugal::replay
 

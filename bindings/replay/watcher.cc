@@ -66,7 +66,7 @@ Costs Difference(const Costs& end, const Costs& begin) {
 
 Watcher::Watcher(const Request& request, const Gpu& gpu, Result& result)
     : request_(request), gpu_(gpu), result_(result) {
-  std::fill_n(request.samples, request.sample_count, 0);
+  result.samples.resize(request.sample_count);
 }
 
 void Watcher::Before(uint64_t event) {
@@ -81,10 +81,10 @@ void Watcher::After(uint64_t event) {
     result_.driver_ns_to_peak = gpu_.CostsSoFar().driver_ns;
   }
   if (request_.sample_count > 0) {
-    uint64_t& sample = request_.samples[event * request_.sample_count / request_.event_count];
+    uint64_t& sample = result_.samples[event * request_.sample_count / request_.event_count];
     sample = std::max(sample, gpu_.MemoryUsed());
   }
-  if (request_.runs != nullptr && event == request_.picture_at) TakePicture();
+  if (event == request_.picture_at) TakePicture();
 }
 
 void Watcher::Finish() {
@@ -96,10 +96,8 @@ void Watcher::Finish() {
 }
 
 void Watcher::TakePicture() {
-  const std::vector<Run> runs =
-      RunsOf(TakeSnapshot(*c10::cuda::CUDACachingAllocator::get(), kDefaultPool, /*include_traces=*/false).segments);
-  result_.run_count = runs.size();
-  std::copy_n(runs.begin(), std::min<uint64_t>(runs.size(), request_.run_capacity), request_.runs);
+  auto* allocator = c10::cuda::CUDACachingAllocator::get();
+  result_.runs = RunsOf(TakeSnapshot(*allocator, kDefaultPool, /*include_traces=*/false).segments);
 }
 
 }  // namespace frugal::replay

@@ -82,5 +82,5 @@ def run_of(records: dict[str, Figures], **others: Any) -> Run:
     """A run of tests that have all passed."""
     names = frozenset(records)
     none: frozenset[str] = frozenset()
-    run = Run(0, records, passed=names, not_passed=none, failed=none, found=names, torch="2.11.0", failures=())
+    run = Run(0, records, passed=names, not_passed=none, failed=none, collected=names, torch="2.11.0", failures=())
     return run._replace(**others)

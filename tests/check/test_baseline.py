@@ -23,20 +23,20 @@ RECORDS = {
 
 def test_what_is_written_is_read(tmp_path: Path) -> None:
     path = str(tmp_path / "memory.json")
-    baseline.write(path, Baseline(SETTING, "2.11.0", RECORDS))
-    assert baseline.read(path) == Baseline(SETTING, "2.11.0", RECORDS)
+    baseline.write(path, Baseline.of(SETTING, "2.11.0", RECORDS))
+    assert baseline.read(path) == Baseline.of(SETTING, "2.11.0", RECORDS)
     assert list(tmp_path.iterdir()) == [tmp_path / "memory.json"]
 
 
 def test_a_file_is_sorted_and_has_a_line_for_each_line() -> None:
-    text = baseline.to_text(Baseline(SETTING, "2.11.0", RECORDS))
-    assert text == baseline.to_text(Baseline(SETTING, "2.11.0", dict(reversed(RECORDS.items()))))
+    text = baseline.to_text(Baseline.of(SETTING, "2.11.0", RECORDS))
+    assert text == baseline.to_text(Baseline.of(SETTING, "2.11.0", dict(reversed(RECORDS.items()))))
     assert list(json.loads(text)["records"]) == ["a", "b", "unknown"]
     assert '    ["a.py", "forward", 2, "text of a.py:2", 1]\n' in text
 
 
 def test_one_that_is_empty_is_one(tmp_path: Path) -> None:
-    (tmp_path / "m").write_text(baseline.to_text(Baseline(SETTING, "2.11.0", {})))
+    (tmp_path / "m").write_text(baseline.to_text(Baseline.of(SETTING, "2.11.0", {})))
     assert baseline.read(str(tmp_path / "m")).records == {}
 
 
@@ -48,7 +48,7 @@ def test_numbers_of_lines_alone_leave_the_old() -> None:
     assert baseline.renewed(None, new) is new
 
 
-GOOD = json.loads(baseline.to_text(Baseline(SETTING, "2.11.0", RECORDS)))
+GOOD = json.loads(baseline.to_text(Baseline.of(SETTING, "2.11.0", RECORDS)))
 
 
 @pytest.mark.parametrize(

@@ -79,7 +79,10 @@ def test_a_test_that_fails_fails_by_itself(made: Project) -> None:
         "frugal-alloc check: 5 tests and processes compared, no more memory than the baseline says; "
         "exit status 1 comes from 1 test that failed, not from memory"
     )
-    assert made.check("--json").json["notes"] == ["exit status 1 comes from 1 test that failed, not from memory"]
+    in_json = made.check("--json")
+    assert in_json.json["notes"] == ["exit status 1 comes from 1 test that failed, not from memory"]
+    assert (in_json.json["status"], in_json.json["compared"]) == (1, 5)
+    assert "1 failed, 5 passed" in in_json.err
     before = made.baseline
     update = made.check("--update")
     assert update.status == 1
@@ -96,14 +99,6 @@ def test_a_status_that_no_test_gives_is_the_commands(made: Project) -> None:
     (made.folder / "conftest.py").unlink()
 
 
-def test_tests_that_fail_are_no_reason_where_memory_is(made: Project) -> None:
-    made.write("test_it.py", TESTS.replace("append(torch.empty(1 << 20", "append(torch.empty(2 << 20") + FAILING)
-    outcome = made.check()
-    assert outcome.status == 1
-    assert outcome.out.rstrip().endswith("takes more than the baseline says (if that is meant: --update)")
-    made.write("test_it.py", TESTS)
-
-
 def test_tests_that_are_gone_leave_the_baseline_and_those_not_chosen_stay(made: Project) -> None:
     before = (made.folder / "memory.json").read_text()
     chosen = made.check("--update", pytest_options=["test_it.py::test_plain"])
@@ -117,17 +112,13 @@ def test_tests_that_are_gone_leave_the_baseline_and_those_not_chosen_stay(made: 
     (made.folder / "memory.json").write_text(before)
 
 
-def test_json_is_all_that_is_on_standard_output(made: Project) -> None:
-    outcome = made.check("--json")
-    assert outcome.json["status"] == outcome.status == 0
-    assert outcome.json["compared"] == 5
-    assert "5 passed" in outcome.err
-
-
-def test_a_growing_leak_is_a_regression(made: Project) -> None:
-    made.write("test_it.py", TESTS.replace("append(torch.empty(1 << 20", "append(torch.empty(2 << 20"))
+def test_a_growing_leak_is_a_regression_and_the_reason_of_the_status_even_where_tests_fail(made: Project) -> None:
+    grown = TESTS.replace("append(torch.empty(1 << 20", "append(torch.empty(2 << 20")
+    made.write("test_it.py", grown + FAILING)
     outcome = made.check()
     assert outcome.status == 1
+    assert outcome.out.rstrip().endswith("takes more than the baseline says (if that is meant: --update)")
+    made.write("test_it.py", grown)
     assert "test_it.py::test_leak: leaks 4.00 -> 8.00 MiB, +4.00 at test_it.py:24" in outcome.out
     assert made.check("--allow", "100%").status == 0
     assert made.check("--allow", "4MiB").status == 0
@@ -147,20 +138,13 @@ def test_programs_are_told_by_their_names(tmp_path: Path) -> None:
     starting = "import subprocess, sys\nsubprocess.run([sys.executable, 'child.py'], check=True)\n"
     project.write("train.py", CHILD + starting)
     program = [project.python, "train.py"]
-    assert project.check("--update", command=program).status == 0
+    assert project.check("--update", "--values", "none", command=program).status == 0
     assert sorted(project.records) == ["child.py", "train.py"]
     project.write("child.py", CHILD.replace("5", "6"))
     outcome = project.check(command=program)
     assert outcome.status == 1
     assert "child.py: peak 20.00 -> 24.00 MiB, +4.00 at child.py:2" in outcome.out
     assert project.check(command=[sys.executable, "-c", CHILD + "raise SystemExit(7)"]).status == 7
-
-
-def test_a_test_that_fails_by_itself_is_said_to_be_none(project: Project) -> None:
-    project.write("test_one.py", "import torch\n\ndef test_one():\n    assert not torch.ones(8, device='cuda').all()\n")
-    outcome = project.check("--update")
-    assert outcome.status == 2
-    assert "nothing was measured: no test passed" in outcome.err
 
 
 @pytest.mark.parametrize(
@@ -173,6 +157,21 @@ def test_a_test_that_fails_by_itself_is_said_to_be_none(project: Project) -> Non
         (["--baseline", "memory.json", "--update", "--", "true"], "--values none"),
         (["--baseline", "memory.json", "--update", "--values", "none", "--", "true"], "nothing was measured"),
         (["--baseline", "memory.json", "--update", "--values", "none", "--", "false"], "ended with status 1"),
+        (
+            [
+                "--baseline",
+                "memory.json",
+                "--update",
+                "--values",
+                "none",
+                "--",
+                sys.executable,
+                "-m",
+                "pytest",
+                "failing.py",
+            ],
+            "no test passed",
+        ),
         (["--baseline", "none/memory.json", "--update", "--", "true"], "no folder"),
         (["--baseline", "other.json", "--update", "--", "true"], "is no baseline"),
         (["--baseline", "memory.json", "--allow", "much", "--", "true"], "1MiB"),
@@ -185,6 +184,9 @@ def test_a_test_that_fails_by_itself_is_said_to_be_none(project: Project) -> Non
 )
 def test_what_cannot_be_done_is_said_in_one_line(arguments: list[str], said: str, tmp_path: Path) -> None:
     (tmp_path / "other.json").write_text('{"somebody": "else"}')
+    (tmp_path / "failing.py").write_text(
+        "import torch\n\ndef test_one():\n    assert not torch.ones(8, device='cuda').all()\n"
+    )
     # In a process of its own: the command waits for its program by signals, which another thread would take.
     line = [sys.executable, "-m", "frugal_alloc", "check", *arguments]
     done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=600)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from checked_project import MIB, figures, line, run_of
-from frugal_alloc._check import told
+from frugal_alloc._check import wording
 from frugal_alloc._check.baseline import Baseline, Setting
 from frugal_alloc._check.comparison import Allowance, Comparison, compare, grown_most
 from frugal_alloc._check.figures import Figures
@@ -18,11 +18,11 @@ NOTHING = Allowance()
 
 def compared(before: dict[str, Figures], now: dict[str, Figures] | Run, allowance: Allowance = NOTHING) -> Comparison:
     run = run_of(now) if isinstance(now, dict) else now
-    return compare(Baseline(SETTING, "2.11.0", before), run, allowance)
+    return compare(Baseline.of(SETTING, "2.11.0", before), run, allowance)
 
 
 def text_of(before: Figures, now: Figures) -> str:
-    return told.to_text(compared({"test_train": before}, {"test_train": now}), []).splitlines()[0].strip()
+    return wording.to_text(compared({"test_train": before}, {"test_train": now}), []).splitlines()[0].strip()
 
 
 def test_a_higher_peak_is_told_with_the_line_that_grew_most() -> None:
@@ -100,7 +100,7 @@ def test_new_and_missing_ones_are_told_and_do_not_fail() -> None:
     result = compared({name: figures(1) for name in ("gone", "idle", "failed")}, run)
     assert (result.missing, result.idle, result.not_passed) == (("gone",), ("idle",), ("failed",))
     assert not result.regressions
-    text = told.to_text(result, [])
+    text = wording.to_text(result, [])
     assert "new: new, peak 3 bytes, 3 bytes of it at a.py:1" in text
     assert "gone: of the baseline, not run" in text
     assert "failed: not compared, since it did not pass" in text

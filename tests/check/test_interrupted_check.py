@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -55,11 +56,18 @@ def interrupted(folder: Path, *arguments: str, number: int = signal.SIGINT, igno
         return Outcome(process.wait(timeout=600), "".join(out), process.stderr.read())
 
 
-@pytest.fixture
-def made(project: Project) -> Project:
-    """With a baseline, and one more test than that."""
+@pytest.fixture(scope="module")
+def measured(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    project = Project(tmp_path_factory.mktemp("measured"))
     project.write("test_it.py", PLAIN)
     assert project.check("--update", "--values", "none").status == 0
+    return project.folder
+
+
+@pytest.fixture
+def made(measured: Path, project: Project) -> Project:
+    """With a baseline, and one more test than that."""
+    shutil.copy(measured / "memory.json", project.folder)
     project.write("test_it.py", PLAIN.replace("1 << 20", "2 << 20") + WAITING)
     return project
 

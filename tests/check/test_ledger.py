@@ -87,6 +87,15 @@ def test_workspaces_count_to_no_peak_and_are_no_waste() -> None:
     assert account.peak() == (15, 5, {2: 15})
 
 
+def test_what_another_stream_was_done_with_meanwhile_is_no_workspace() -> None:
+    made = Journal()
+    account = made.ledger.open()
+    made.take(1, 80, site=1)
+    made.note(journal.FREE_REQUESTED, 1, 0)
+    made.note(journal.FREE_COMPLETED, 1, 0, frees_workspaces=True)
+    assert account.peak() == (80, 0, {1: 80})
+
+
 def test_what_is_kept_can_be_left_out() -> None:
     made = Journal()
     account = made.ledger.open()

@@ -45,7 +45,7 @@ def model():
     return torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU(), torch.nn.Linear(512, 512)).cuda()
 
 
-@pytest.mark.parametrize("number", range(100))
+@pytest.mark.parametrize("number", range(30))
 def test_same(number):
     model = torch.nn.Sequential(torch.nn.Linear(512, 512), torch.nn.ReLU(), torch.nn.Linear(512, 512)).cuda()
     optimizer = torch.optim.Adam(model.parameters())
@@ -101,9 +101,9 @@ def without_order(record: dict[str, Any]) -> dict[str, Any]:
     return {"released": record["peak"], **{name: value for name, value in record.items() if name not in stays}}
 
 
-def test_a_hundred_repeats_in_one_process_are_alike(project: Project) -> None:
+def test_repeats_in_one_process_are_alike(project: Project) -> None:
     found = [record for name, record in project.records.items() if "test_same" in name]
-    assert len(found) == 100
+    assert len(found) == 30
     first = without_order(found[0])
     assert all(without_order(record) == first for record in found)
     # All but the first, which fills the cache.
@@ -112,9 +112,8 @@ def test_a_hundred_repeats_in_one_process_are_alike(project: Project) -> None:
     assert len({record["gpu"] for record in found[1:]}) == 1
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_another_order_is_no_change(project: Project, seed: int) -> None:
-    outcome = project.check("--json", SHUFFLE=str(seed), PYTHONHASHSEED=str(seed))
+def test_another_order_is_no_change(project: Project) -> None:
+    outcome = project.check("--json", SHUFFLE="1", PYTHONHASHSEED="1")
     assert outcome.json["regressions"] == []
     assert outcome.json["new"] == {}
     assert outcome.status == 0
@@ -125,7 +124,7 @@ def test_a_test_by_itself_is_no_change(project: Project) -> None:
     name = "test_it.py::test_with_shared_model[3]"
     outcome = project.check("--json", pytest_options=[name])
     assert outcome.json["regressions"] == []
-    assert name not in outcome.json["missing"] and len(outcome.json["missing"]) > 100
+    assert name not in outcome.json["missing"] and len(outcome.json["missing"]) > 30
 
 
 def test_what_threads_take_in_turns_is_not_compared(project: Project) -> None:
@@ -144,7 +143,7 @@ def test_figures_that_differ_between_runs_are_left_out(tmp_path: Path) -> None:
         "def test_steady():\n"
         "    torch.empty(1 << 20, device='cuda')\n",
     )
-    assert project.check("--update", "--runs", "2").status == 0
+    assert project.check("--update", "--runs", "2", "--values", "none").status == 0
     assert "peak" not in project.records["test_it.py::test_by_chance"]
     assert project.records["test_it.py::test_steady"]["peak"] == 4 << 20
     outcome = project.check()
@@ -156,7 +155,7 @@ def test_figures_that_differ_between_runs_are_left_out(tmp_path: Path) -> None:
 def test_every_allocator_repeats(tmp_path: Path, allocator: str) -> None:
     project = Project(tmp_path)
     project.write("conftest.py", CONFTEST)
-    project.write("test_it.py", TESTS.replace("range(100)", "range(4)"))
+    project.write("test_it.py", TESTS.replace("range(30)", "range(4)"))
     assert project.check("--update", "--allocator", allocator, "--values", "none").status == 0
     project.python = sys.executable
     assert project.baseline["allocator"] == allocator
@@ -168,5 +167,5 @@ def test_a_program_repeats(tmp_path: Path) -> None:
     project.write(
         "train.py", "import torch\nmodel = torch.nn.Linear(512, 512).cuda()\nmodel(torch.ones(9, 512).cuda())"
     )
-    assert project.check("--update", command=[project.python, "train.py"]).status == 0
+    assert project.check("--update", "--values", "none", command=[project.python, "train.py"]).status == 0
     assert project.check(command=[sys.executable, "train.py"]).status == 0

@@ -73,11 +73,11 @@ BAD: dict[str, tuple[Any, dict[str, Any], str]] = {
     ),
     "turns descend": (TWO, {"turn_ends": [2, 1]}, "turn_ends do not ascend"),
     "turn after the end": (TWO, {"turn_ends": [5]}, "'turn_ends' is 5"),
-    "turn of text": (TWO, {"turn_ends": ["1"]}, "'turn_ends' is '1'"),
+    "turn of text": (TWO, {"turn_ends": ["1"]}, "'turn_ends' is \"1\""),
     "warm-up after the end": (TWO, {"warm_up_end": 5}, "'warm_up_end' is 5"),
-    "lag of text": (TWO, {"stream_lag": "3"}, "'stream_lag' is '3'"),
+    "lag of text": (TWO, {"stream_lag": "3"}, "'stream_lag' is \"3\""),
     "later version": (TWO, {"frugal_alloc_history": 2}, "it is of version 2"),
-    "version of text": (TWO, {"frugal_alloc_history": "1"}, "it is of version '1'"),
+    "version of text": (TWO, {"frugal_alloc_history": "1"}, 'it is of version "1"'),
 }
 
 

@@ -6,7 +6,6 @@ import gzip
 import json
 import lzma
 import pickle
-import random
 import resource
 from pathlib import Path
 from typing import Any
@@ -197,11 +196,11 @@ def _damaged() -> dict[str, tuple[bytes, str]]:
         "no segments": (pickle.dumps({"device_traces": [[entry]]}), "its segments is NoneType"),
         "negative size": (with_entry(size=-1), "'size' is -1"),
         "absurd size": (with_entry(size=1 << 60), "'size' is 1152921504606846976"),
-        "text for a number": (with_entry(addr="0x10"), "'addr' is '0x10'"),
-        "truth for a number": (with_entry(stream=True), "'stream' is True"),
+        "text for a number": (with_entry(addr="0x10"), "'addr' is \"0x10\""),
+        "truth for a number": (with_entry(stream=True), "'stream' is true"),
         "no action": (with_entry(action=None), "has no action"),
-        "Kineto without bytes": (kineto([(1, 512, 512)], Bytes=None), "'Bytes' is None"),
-        "Kineto without total": (kineto([(1, 512, 512)], **{"Total Allocated": "x"}), "'Total Allocated' is 'x'"),
+        "Kineto without bytes": (kineto([(1, 512, 512)], Bytes=None), "'Bytes' is null"),
+        "Kineto without total": (kineto([(1, 512, 512)], **{"Total Allocated": "x"}), "'Total Allocated' is \"x\""),
         "Kineto without memory": (b'{"traceEvents": []}', "profile_memory=True"),
     }
 
@@ -255,61 +254,3 @@ def test_more_streams_than_can_be_made_are_refused(recording: Recording, tmp_pat
         recording.allocate(stream << 20, 1, stream=stream)
     with pytest.raises(history_files.HistoryError, match="more than 1024 streams"):
         read(recording, tmp_path)
-
-
-def test_event_is_32_bytes_as_in_c() -> None:
-    assert EVENT.size == 32
-    assert EVENT.format == "<IIQIIQ"
-
-
-def _damage(data: bytes, chance: random.Random) -> bytes:
-    damaged = bytearray(data)
-    for _ in range(chance.choice([1, 1, 2, 5])):
-        place, length = chance.randrange(len(damaged)), chance.randrange(1, 9)
-        kind = chance.randrange(3)
-        if kind == 0:
-            damaged[place] = chance.randrange(256)
-        elif kind == 1:
-            del damaged[place : place + length]
-        else:
-            damaged[place:place] = damaged[chance.randrange(len(damaged)) :][:length]
-    return bytes(damaged)
-
-
-@pytest.mark.parametrize("seed", range(4))
-def test_damaged_recording_is_refused_or_still_a_history(seed: int, recording: Recording, tmp_path: Path) -> None:
-    for number in range(20):
-        recording.allocate(number << 20, 1000 + number, stream=number % 3)
-    for number in range(0, 20, 2):
-        recording.request_free(number << 20, 1000 + number)
-    for number in range(0, 20, 4):
-        recording.complete_free(number << 20, 1000 + number)
-    trace = kineto([(number % 4, 512 if number % 8 < 4 else -512, MIB) for number in range(30)])
-    source = [pickle.dumps(recording.survivor(1 << 20, 1001).snapshot()), trace][seed % 2]
-    chance = random.Random(seed)
-    path = tmp_path / "damaged"
-    for _ in range(500):
-        path.write_bytes(_damage(source, chance))
-        try:
-            history = history_files.read(path)
-        except history_files.HistoryError as error:
-            assert str(path) in str(error)
-            assert "\n" not in str(error)
-        else:
-            assert_consistent(history)
-
-
-def assert_consistent(history: History) -> None:
-    """What bindings/replay asks of the events."""
-    live, freed = set(), set()
-    for operation, allocation, size, stream, late_stream, ready in events(history):
-        assert max(stream, late_stream) < history.stream_count
-        assert ready <= history.event_count
-        if operation == ALLOCATE:
-            assert allocation not in live | freed
-            assert size > 0
-            live.add(allocation)
-        else:
-            live.remove(allocation)
-            freed.add(allocation)
-    assert len(live) + len(freed) == history.allocation_count

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import subprocess
 import sys
@@ -12,6 +13,10 @@ from typing import Any, NamedTuple
 import fork_server
 import pytest
 
+sys.path.append(str(Path(__file__).resolve().parents[1] / "cli"))
+import carried_out
+
+command = carried_out.command
 PROGRAMS = Path(__file__).with_name("fitted_programs.py")
 
 
@@ -38,17 +43,19 @@ def fit() -> Callable[..., Outcome]:
     return run_fit
 
 
+@functools.cache
+def run_of_program(name: str, options: tuple[str, ...], python: str) -> Outcome:
+    is_usual = not {"--memory", "--gpu", "--find-gpu"} & set(options)
+    gpu = ["--memory", "8GiB"] if is_usual else []
+    python = python or (fork_server.interpreter() if is_usual else sys.executable)
+    return run_fit(*gpu, "--json", *options, "--", python, PROGRAMS, name)
+
+
 @pytest.fixture
 def fit_program() -> Callable[..., Outcome]:
     """Fits one of the programs by its name, on a GPU of 8 GiB unless the options say otherwise.
 
     On that, which most are for, it is forked from a process that has PyTorch unless `python` is another interpreter.
+    Tests that ask for the same are told of the same run.
     """
-
-    def carry_out(name: str, *options: str, python: str = "", **others: Any) -> Outcome:
-        is_usual = not {"--memory", "--gpu", "--find-gpu"} & set(options)
-        gpu = ["--memory", "8GiB"] if is_usual else []
-        python = python or (fork_server.interpreter() if is_usual else sys.executable)
-        return run_fit(*gpu, "--json", *options, "--", python, PROGRAMS, name, **others)
-
-    return carry_out
+    return lambda name, *options, python="": run_of_program(name, options, python)

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from frugal_alloc._fit import allocations
-from frugal_alloc._fit.allocations import Recording
+from frugal_alloc._fit import recording
 from frugal_alloc._fit.places import Place
+from frugal_alloc._fit.recording import Recording
 from frugal_alloc._native import journal
 from frugal_alloc._native.journal import JournalEntry
 
@@ -46,7 +46,7 @@ class MadeUpJournal:
         self._add(journal.OUT_OF_MEMORY)
 
     def recording(self, most_calls: int | None = None, places: dict[int, Place] = PLACES) -> Recording:
-        return allocations.record(self.entries, 0, tuple(self.texts), places, most_calls)
+        return recording.record(self.entries, 0, self.texts, places, most_calls)
 
     def _text(self, text: str) -> int:
         if text not in self.texts:

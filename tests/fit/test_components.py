@@ -18,28 +18,22 @@ from made_up_journal import DISTRIBUTED, PLACES, MadeUpJournal, components
 
 
 @pytest.mark.parametrize(
-    "label, component",
+    "labels, component",
     [
-        (PARAMETERS, PARAMETERS),
-        (GRADIENTS, GRADIENTS),
-        (OPTIMIZER_STATE, OPTIMIZER_STATE),
-        (marks.WORKSPACE, WORKSPACES),
-        (marks.COPIED_FROM_HOST, INPUTS),
+        ([PARAMETERS], PARAMETERS),
+        ([GRADIENTS], GRADIENTS),
+        ([OPTIMIZER_STATE], OPTIMIZER_STATE),
+        ([marks.WORKSPACE], WORKSPACES),
+        ([marks.COPIED_FROM_HOST], INPUTS),
+        ([marks.COPIED_FROM_HOST, PARAMETERS], PARAMETERS),
     ],
 )
-def test_a_label_says_what_an_allocation_is_for(label, component):
+def test_a_label_says_what_an_allocation_is_for(labels, component):
     journal = MadeUpJournal()
     journal.allocate(1, 100)
-    journal.label(1, label)
+    for label in labels:
+        journal.label(1, label)
     assert components(journal.recording()) == [component]
-
-
-def test_a_parameter_that_was_copied_from_the_host_is_a_parameter():
-    journal = MadeUpJournal()
-    journal.allocate(1, 100)
-    journal.label(1, marks.COPIED_FROM_HOST)
-    journal.label(1, PARAMETERS)
-    assert components(journal.recording()) == [PARAMETERS]
 
 
 def test_a_label_holds_for_the_allocation_that_is_live_then_and_for_no_other():
@@ -77,17 +71,6 @@ def test_what_outlives_a_backward_pass_is_a_gradient_and_what_outlives_a_step_a_
     assert components(journal.recording()) == [GRADIENTS, TEMPORARIES, OPTIMIZER_STATE, TEMPORARIES]
 
 
-@pytest.mark.parametrize("trait", [MODULE_CALL, CHECKPOINTED])
-def test_what_a_checkpoint_computes_again_in_a_backward_pass_is_an_activation(trait):
-    again = 9
-    places = PLACES | {again: Place(None, (trait,), "", 0)}
-    journal = MadeUpJournal()
-    journal.mark(marks.BACKWARD)
-    journal.allocate(1, 100, site=again, in_module=True)
-    journal.free(1)
-    assert components(journal.recording(places=places)) == [ACTIVATIONS]
-
-
 def test_what_the_program_makes_outside_of_phases_and_brings_into_a_forward_pass_is_an_input():
     journal = MadeUpJournal()
     journal.allocate(1, 100)
@@ -95,16 +78,19 @@ def test_what_the_program_makes_outside_of_phases_and_brings_into_a_forward_pass
     assert components(journal.recording()) == [INPUTS, ACTIVATIONS]
 
 
-def test_buffers_of_collectives_are_communication():
+@pytest.mark.parametrize(
+    "trait, begun, component",
+    [
+        (MODULE_CALL, [marks.BACKWARD], ACTIVATIONS),  # what a checkpoint computes again
+        (CHECKPOINTED, [marks.BACKWARD], ACTIVATIONS),
+        (MODULE_MADE, [], PARAMETERS),  # even those that go at once, as it is moved
+        (PLACES[DISTRIBUTED].traits[0], [], COMMUNICATION),
+    ],
+)
+def test_where_it_was_made_says_what_an_allocation_is_for(trait, begun, component):
+    site = 9
     journal = MadeUpJournal()
-    journal.allocate(1, 100, site=DISTRIBUTED)
-    assert components(journal.recording()) == [COMMUNICATION]
-
-
-def test_what_is_made_as_a_module_is_moved_is_parameters():
-    moving = 9
-    places = PLACES | {moving: Place(None, (MODULE_MADE,), "", 0)}
-    journal = MadeUpJournal()
-    journal.allocate(1, 100, site=moving)
+    journal.mark(*begun)
+    journal.allocate(1, 100, site=site, in_module=True)
     journal.free(1)
-    assert components(journal.recording(places=places)) == [PARAMETERS]
+    assert components(journal.recording(places={site: Place(None, (trait,), "", 0)})) == [component]

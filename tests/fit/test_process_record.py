@@ -1,19 +1,19 @@
-"""What the agent has left of a process is read as it was written, and refused in one line where it is damaged."""
+"""What the agent has said of a process is read as it was sent, and refused in one line where it is damaged."""
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
 from frugal_alloc._fit import process_record, runs
 from frugal_alloc._fit.places import Place
+from frugal_alloc._followed import order
+from frugal_alloc._followed.messages import Mailbox, Sender
+from frugal_alloc._followed.runs import Ended
 
 RECORD: dict[str, Any] = {
     "process": 7,
     "rank": -1,
-    "program": "train.py",
     "steps": 3,
     "is_half": False,
     "ended": "steps",
@@ -27,25 +27,45 @@ RECORD: dict[str, Any] = {
     "counted": {"0": [5, 9]},
     "guesses": [],
     "not_simulated": ["cuStreamWaitValue32"],
+    "journal": "7.journal",
 }
 
 
-def written(folder: Path, **changes: Any) -> Path:
-    (folder / f"{changes.get('process', 7)}.json").write_text(json.dumps(RECORD | changes))
-    return folder
+def messages(*changes: dict[str, Any]) -> list[dict[str, Any]]:
+    return [{process_record.STEPS_ENDED: 1}, *({process_record.RECORD: RECORD | changed} for changed in changes)]
 
 
-def test_what_was_written_is_read(tmp_path: Path) -> None:
-    (record,) = process_record.read_all(written(tmp_path))
+def test_what_was_written_is_read(tmp_path: Any) -> None:
+    sender, mailbox = Sender(str(tmp_path)), Mailbox(str(tmp_path))
+    for message in messages({}):
+        sender.send(message)
+    (record,) = process_record.read_all(mailbox.new())
     assert record.places == {1: Place(("train.py", 7, "step"), ("loss",), "", 0), 2: Place(None, (), "MulBackward0", 1)}
     assert (record.counted, record.advice) == ({0: (5, 9)}, (("a smaller batch", 1 << 20, True),))
-    assert record.journal == tmp_path / "7.journal"
+    assert mailbox.new() == []
 
 
-def test_processes_come_in_the_order_of_their_ranks(tmp_path: Path) -> None:
-    written(tmp_path, process=8, rank=1)
-    written(tmp_path, process=9, rank=0)
-    assert [record.process for record in process_record.read_all(tmp_path)] == [9, 8]
+def test_half_a_message_is_none_until_the_rest_is_there(tmp_path: Any) -> None:
+    mailbox = Mailbox(str(tmp_path))
+    file = tmp_path / "7.messages"
+    file.write_bytes(b'{"steps_ended": 1}\n{"steps_e')
+    assert mailbox.new() == [{"steps_ended": 1}]
+    file.write_bytes(b'{"steps_ended": 1}\n{"steps_ended": 2}\n')
+    assert mailbox.new() == [{"steps_ended": 2}]
+
+
+def test_a_command_that_is_started_by_a_followed_program_follows_its_own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    outer = order.put({"PYTHONPATH": "/mine"}, "_check.recorder", "/outer", "native", root="/")
+    inner = order.put(outer, "_fit.program.agent", "/inner", "expandable", steps=3)
+    assert inner["PYTHONPATH"] == outer["PYTHONPATH"] and inner["PYTHONPATH"].endswith(":/mine")
+    monkeypatch.setenv(order.NAME, inner[order.NAME])
+    assert (order.given()["folder"], order.given()["steps"]) == ("/inner", 3)
+    assert inner["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
+
+
+def test_processes_come_in_the_order_of_their_ranks() -> None:
+    records = process_record.read_all(messages({"process": 8, "rank": 1}, {"process": 9, "rank": 0}))
+    assert [record.process for record in records] == [9, 8]
 
 
 @pytest.mark.parametrize(
@@ -57,7 +77,12 @@ def test_processes_come_in_the_order_of_their_ranks(tmp_path: Path) -> None:
         ({"counted": {"0": [5]}}, r'counted\["0"\]: a list of 2 values is wanted'),
     ],
 )
-def test_a_damaged_record_is_refused_in_one_line(tmp_path: Path, changes: dict[str, Any], said: str) -> None:
+def test_a_damaged_record_is_refused_in_one_line(
+    changes: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ended = Ended(0, None, messages(changes))
+    monkeypatch.setattr(runs, "_environment", lambda *_: {})
+    monkeypatch.setattr(runs.followed_runs, "run", lambda *_: ended)
     with pytest.raises(runs.NotFollowed, match=said) as refused:
-        runs._read(written(tmp_path, **changes), 0, None, None)
+        runs.run([], None)
     assert "\n" not in str(refused.value)

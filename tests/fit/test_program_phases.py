@@ -1,5 +1,6 @@
 """In which phase a program is, by what its journal says."""
 
+import pytest
 from frugal_alloc._fit import marks
 from frugal_alloc._fit.verdict import BACKWARD, ELSEWHERE, EVALUATION, FORWARD, OPTIMIZER
 from made_up_journal import MadeUpJournal, phases
@@ -39,36 +40,31 @@ def test_a_model_called_without_gradients_is_evaluation():
     assert phases(journal.recording())[-6:] == [EVALUATION, FORWARD, BACKWARD, ELSEWHERE, OPTIMIZER, ELSEWHERE]
 
 
-def test_a_compiled_model_whose_backward_pass_follows_was_no_evaluation():
+WITH, WITHOUT = {"in_module": True}, {"in_module": True, "gradients": False}
+
+
+@pytest.mark.parametrize(
+    ("events", "last"),
+    [
+        pytest.param([WITHOUT, marks.BACKWARD], [ELSEWHERE, FORWARD, BACKWARD], id="a compiled model"),
+        pytest.param([WITH, WITHOUT, marks.BACKWARD], [ELSEWHERE, FORWARD, BACKWARD], id="a part without gradients"),
+        pytest.param(
+            [marks.BACKWARD, marks.AFTER_BACKWARD, marks.STEP, {}, marks.BACKWARD],
+            [FORWARD, BACKWARD],
+            id="a model that is no module",
+        ),
+        pytest.param(
+            [WITH, marks.BACKWARD, WITH, marks.AFTER_BACKWARD],
+            [ELSEWHERE, FORWARD, BACKWARD, ELSEWHERE],
+            id="a checkpoint's calls in a backward pass",
+        ),
+    ],
+)
+def test_what_leads_to_a_backward_pass_is_one_forward_pass(events, last):
     journal = MadeUpJournal()
-    journal.allocate(1, 100, in_module=True, gradients=False)
-    journal.mark(marks.BACKWARD)
-    assert phases(journal.recording()) == [ELSEWHERE, FORWARD, BACKWARD]
-
-
-def test_a_part_without_gradients_does_not_end_a_forward_pass():
-    journal = MadeUpJournal()
-    journal.allocate(1, 100, in_module=True)
-    journal.allocate(2, 100, in_module=True, gradients=False)
-    journal.mark(marks.BACKWARD)
-    assert phases(journal.recording()) == [ELSEWHERE, FORWARD, BACKWARD]
-
-
-def test_what_comes_before_a_backward_pass_is_the_forward_pass_of_a_model_that_is_no_module():
-    journal = MadeUpJournal()
-    journal.mark(marks.BACKWARD, marks.AFTER_BACKWARD, marks.STEP)
-    journal.allocate(1, 100)
-    journal.mark(marks.BACKWARD)
-    assert phases(journal.recording())[-2:] == [FORWARD, BACKWARD]
-
-
-def test_a_checkpoints_module_calls_in_a_backward_pass_do_not_end_it():
-    journal = MadeUpJournal()
-    journal.allocate(1, 100, in_module=True)
-    journal.mark(marks.BACKWARD)
-    journal.allocate(2, 100, in_module=True)
-    journal.mark(marks.AFTER_BACKWARD)
-    assert phases(journal.recording()) == [ELSEWHERE, FORWARD, BACKWARD, ELSEWHERE]
+    for address, event in enumerate(events):
+        journal.mark(event) if isinstance(event, str) else journal.allocate(address, 100, **event)
+    assert phases(journal.recording())[-len(last) :] == last
 
 
 def test_what_comes_after_the_last_call_that_counts_is_left_out():

@@ -117,13 +117,9 @@ def advice(verdict: dict[str, Any], words: str) -> list[dict[str, Any]]:
     return [change for change in verdict["changes"] if words in change["text"]]
 
 
-@pytest.mark.parametrize("allocator", ["native", "frugal"])
 @pytest.mark.parametrize("options", ["", "checkpoints", "half precision"])
-def test_half_the_batch_saves_what_is_estimated(options: str, allocator: str, fit_program: Any) -> None:
-    more, less = (
-        fit_program(f"language_model:{batch}:{options}", "--allocator", allocator, "--steps", "2").verdict
-        for batch in (32, 16)
-    )
+def test_half_the_batch_saves_what_is_estimated(options: str, fit_program: Any) -> None:
+    more, less = (fit_program(f"language_model:{batch}:{options}", "--steps", "2").verdict for batch in (32, 16))
     saved = more["ranks"][0]["requested_peak_bytes"] - less["ranks"][0]["requested_peak_bytes"]
     (change,) = advice(more, "half the batch")
     assert change["is_estimate"]

@@ -16,79 +16,82 @@ from frugal_alloc._simulation import gpu_models
 GIB = samples.GIB
 
 
-def first_line(verdict: Verdict) -> str:
-    return text.render([verdict]).splitlines()[0]
-
-
 def said(verdict: Verdict) -> str:
     return " ".join(text.render([verdict]).split())
 
 
-def test_the_verdict_is_the_first_line() -> None:
-    assert first_line(samples.fitting()) == "fits: 15.36 of 24.00 GiB, at step 3, in backward, train.py:41"
-    assert first_line(samples.refused()) == (
-        "does not fit: needs 31.00 GiB, and NVIDIA GeForce RTX 4090 has 24.00 GiB; most is needed at step 3, in "
-        "backward, train.py:41"
-    )
-    assert first_line(samples.refused(needs_bytes=None)).startswith("does not fit: takes 35.32 GiB, and NVIDIA")
-    assert first_line(samples.refused(needs_bytes=None, ranks=(samples.rank(),))) == (
-        "does not fit: memory runs out at 15.36 of 24.00 GiB, at step 3, in backward, train.py:41"
-    )
-    assert first_line(samples.failed()) == "no verdict: the program failed by itself, with exit status 3"
-    interrupted = samples.fitting(fits=None, ended="interrupted", exit_status=130)
-    assert first_line(interrupted) == "no verdict: the program was interrupted"
-    nothing = samples.fitting(fits=None, ended="itself", ranks=())
-    assert first_line(nothing) == "no verdict: the program ended and asked for no memory of a GPU"
-
-
-def test_the_rank_that_needs_most_is_named() -> None:
-    assert first_line(samples.ranks()) == "fits: 16.89 of 24.00 GiB, at step 3, in backward, train.py:41, on rank 2"
-
-
-def test_a_gpu_without_a_name_is_the_gpu() -> None:
-    bare = dataclasses.replace(samples.refused().gpu, name="a GPU")
-    assert "needs 31.00 GiB, and the GPU has 24.00 GiB" in first_line(samples.refused(gpu=bare))
-
-
-def test_little_memory_has_a_unit_of_its_own() -> None:
+def of_little_memory() -> Verdict:
     moment = Moment("forward", 1, None, 300 << 20, {"unnamed": 300 << 20})
-    rank = dataclasses.replace(samples.rank(), peak=moment, phases=(moment,), series=())
-    assert first_line(samples.fitting(ranks=(rank,))) == "fits: 300.00 MiB of 24.00 GiB, at step 1, in forward"
+    return samples.fitting(ranks=(dataclasses.replace(samples.rank(), peak=moment, phases=(moment,), series=()),))
 
 
-def test_a_search_says_what_it_found() -> None:
-    found = samples.searched()
-    assert first_line(found).startswith("fits up to --batch-size 48: 15.36 of 24.00 GiB")
-    assert "Tried, of --batch-size 8: fits, 9.00 GiB 256: does not fit 48: fits, 23.00 GiB" in said(found)
-    none = samples.refused(searched="--batch-size", tried=(samples.Tried("8", False, 35 * GIB),))
-    assert first_line(none).startswith("does not fit, even with --batch-size 8: needs 31.00 GiB")
-    gpu = samples.fitting(searched="GPU", tried=(samples.Tried("L4", True, 15 * GIB),), found="L4")
-    assert first_line(gpu).startswith("fits L4, the smallest GPU that will do: 15.36")
-    no_gpu = samples.refused(searched="GPU", tried=(samples.Tried("L4", False, 35 * GIB),))
-    assert first_line(no_gpu).startswith("does not fit any GPU that is known: needs")
+NOTHING = samples.fitting(fits=None, ended="itself", ranks=())
+FITTING_L4, SMALL_L4 = samples.Tried("L4", True, 15 * GIB), samples.Tried("L4", False, 35 * GIB)
+AT = "at step 3, in backward, train.py:41"
+FIRST_LINES = [
+    (samples.fitting(), f"fits: 15.36 of 24.00 GiB, {AT}"),
+    (
+        samples.refused(),
+        f"does not fit: needs 31.00 GiB, and NVIDIA GeForce RTX 4090 has 24.00 GiB; most is needed {AT}",
+    ),
+    (
+        samples.refused(needs_bytes=None),
+        f"does not fit: takes 35.32 GiB, and NVIDIA GeForce RTX 4090 has 24.00 GiB; most is needed {AT}",
+    ),
+    (
+        samples.refused(needs_bytes=None, ranks=(samples.rank(),)),
+        f"does not fit: memory runs out at 15.36 of 24.00 GiB, {AT}",
+    ),
+    (
+        samples.refused(gpu=dataclasses.replace(samples.refused().gpu, name="a GPU")),
+        f"does not fit: needs 31.00 GiB, and the GPU has 24.00 GiB; most is needed {AT}",
+    ),
+    (samples.ranks(), f"fits: 16.89 of 24.00 GiB, {AT}, on rank 2"),
+    (of_little_memory(), "fits: 300.00 MiB of 24.00 GiB, at step 1, in forward"),
+    (samples.failed(), "no verdict: the program failed by itself, with exit status 3"),
+    (
+        samples.fitting(fits=None, ended="interrupted", exit_status=130),
+        "no verdict: the program was interrupted",
+    ),
+    (NOTHING, "no verdict: the program ended and asked for no memory of a GPU"),
+    (samples.searched(), f"fits up to --batch-size 48: 15.36 of 24.00 GiB, {AT}"),
+    (
+        samples.searched(found_is_last=True),
+        f"fits up to --batch-size 48, the largest of the range (a larger one may fit): 15.36 of 24.00 GiB, {AT}",
+    ),
+    (
+        samples.refused(searched="--batch-size", tried=(samples.Tried("8", False, 35 * GIB),)),
+        "does not fit, even with --batch-size 8: needs 31.00 GiB, and NVIDIA GeForce RTX 4090 has 24.00 GiB; most is "
+        f"needed {AT}",
+    ),
+    (
+        samples.fitting(searched="GPU", tried=(FITTING_L4,), found="L4"),
+        f"fits L4, the smallest GPU that will do: 15.36 of 24.00 GiB, {AT}",
+    ),
+    (
+        samples.refused(searched="GPU", tried=(SMALL_L4,)),
+        "does not fit any GPU that is known: needs 31.00 GiB, and NVIDIA GeForce RTX 4090 has 24.00 GiB; most is "
+        f"needed {AT}",
+    ),
+    (
+        samples.searched_in_vain("failed", 3),
+        "no verdict: the program failed by itself at --batch-size 64, with exit status 3; known so far: 8 fits, 256 "
+        "does not fit",
+    ),
+    (
+        samples.searched_in_vain("failed", 1, known=()),
+        "no verdict: the program failed by itself at --batch-size 64, with exit status 1",
+    ),
+    (
+        samples.searched_in_vain("itself", 0, searched="GPU", known=(SMALL_L4,)),
+        "no verdict: the program ended and asked for no memory of a GPU on 64; known so far: L4 does not fit",
+    ),
+]
 
 
-def test_a_search_that_found_the_end_of_its_range_says_so() -> None:
-    said_first = first_line(samples.searched(found_is_last=True))
-    assert said_first.startswith(
-        "fits up to --batch-size 48, the largest of the range (a larger one may fit): 15.36 of"
-    )
-
-
-def test_a_search_without_an_answer_says_at_which_value_and_what_is_known() -> None:
-    assert first_line(samples.searched_in_vain("failed", 3)) == (
-        "no verdict: the program failed by itself at --batch-size 64, with exit status 3; known so far: 8 fits, "
-        "256 does not fit"
-    )
-    assert first_line(samples.searched_in_vain("interrupted", 130)) == (
-        "no verdict: the program was interrupted at --batch-size 64; known so far: 8 fits, 256 does not fit"
-    )
-    first = samples.searched_in_vain("failed", 1, known=())
-    assert first_line(first) == "no verdict: the program failed by itself at --batch-size 64, with exit status 1"
-    gpu = samples.searched_in_vain("itself", 0, searched="GPU", known=(samples.Tried("L4", False, 9 * GIB),))
-    assert first_line(gpu) == (
-        "no verdict: the program ended and asked for no memory of a GPU on 64; known so far: L4 does not fit"
-    )
+@pytest.mark.parametrize(("verdict", "line"), FIRST_LINES, ids=[line for _, line in FIRST_LINES])
+def test_the_verdict_is_the_first_line(verdict: Verdict, line: str) -> None:
+    assert text.render([verdict]).splitlines()[0] == line
 
 
 @pytest.mark.parametrize(
@@ -114,8 +117,7 @@ def test_a_status_that_might_be_taken_for_does_not_fit_is_explained() -> None:
     assert wording.status_note(samples.searched_in_vain("failed", 3)).endswith(
         f"{own} To see the program's error, run it with --batch-size 64."
     )
-    nothing = samples.fitting(fits=None, ended="itself", ranks=())
-    assert wording.status_note(nothing) == (
+    assert wording.status_note(NOTHING) == (
         "no verdict: the program ended and asked for no memory of a GPU. Exit status 1 stands for no verdict, too: it "
         "does not say that the program does not fit."
     )

@@ -6,7 +6,7 @@ import dataclasses
 import json
 import os
 from collections.abc import Mapping
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, Any
 
 from .. import _recorded_files, _shapes, _whole_files
 from .figures import Figures, Line
@@ -19,7 +19,8 @@ class BaselineError(Exception):
     """There is no such baseline, or it is none; the message is one line that says what to do."""
 
 
-class Setting(NamedTuple):
+@dataclasses.dataclass(frozen=True)
+class Setting:
     """What figures depend on beside the program."""
 
     memory: int
@@ -28,23 +29,20 @@ class Setting(NamedTuple):
     allocator: str
 
 
-class Baseline(NamedTuple):
-    setting: Setting
-    #: Of PyTorch.
-    torch: str
-    records: Mapping[str, Figures]
-
-
 @dataclasses.dataclass(frozen=True)
-class _Written:
+class Baseline(Setting):
     """What the file says beside its version."""
 
-    memory: int
-    gpus: int
-    values: str
-    allocator: str
     torch: str
     records: Mapping[str, Annotated[Figures, Figures.with_released]]
+
+    @classmethod
+    def of(cls, setting: Setting, torch: str, records: Mapping[str, Figures]) -> Baseline:
+        return cls(**dataclasses.asdict(setting), torch=torch, records=records)
+
+    @property
+    def setting(self) -> Setting:
+        return Setting(self.memory, self.gpus, self.values, self.allocator)
 
 
 def read(path: str) -> Baseline:
@@ -69,11 +67,9 @@ def read(path: str) -> Baseline:
             "make it anew with --update"
         )
     try:
-        written = _shapes.read(_Written, values)
+        return _shapes.read(Baseline, values)
     except _shapes.Misshapen as error:
         raise BaselineError(f"{path} is damaged ({error}); make it anew with --update") from None
-    setting = Setting(written.memory, written.gpus, written.values, written.allocator)
-    return Baseline(setting, written.torch, written.records)
 
 
 def is_foreign(path: str) -> bool:
@@ -100,7 +96,7 @@ def write(path: str, baseline: Baseline) -> None:
 
 
 def to_text(baseline: Baseline) -> str:
-    head = {"frugal_alloc_check": VERSION, **baseline.setting._asdict(), "torch": baseline.torch}
+    head = {"frugal_alloc_check": VERSION, **dataclasses.asdict(baseline.setting), "torch": baseline.torch}
     lines = [f" {json.dumps(name)}: {json.dumps(value)}," for name, value in head.items()]
     records = [_record(name, record.to_values()) for name, record in sorted(baseline.records.items())]
     inside = ",\n".join(records)

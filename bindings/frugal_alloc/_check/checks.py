@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from .._amounts import format_count
 from .._messages import on_one_line
-from . import baseline, comparison, runs, told
+from . import baseline, comparison, runs, wording
 from .baseline import Baseline, BaselineError, Setting
 from .comparison import Allowance
 from .figures import Figures
@@ -28,17 +28,17 @@ class CheckError(Exception):
 
 
 class Order(NamedTuple):
-    """What the user asks for. None in the setting: as the baseline has it."""
+    """What the user asks for, by the names of options. None in the setting: as the baseline has it."""
 
     command: Sequence[str]
-    path: str
+    baseline: str
     memory: int | None = None
     gpus: int | None = None
     values: str | None = None
     allocator: str | None = None
     update: bool = False
     runs: int = 1
-    allowance: Allowance = Allowance()
+    allow: Allowance = Allowance()
     json: bool = False
 
 
@@ -52,14 +52,16 @@ def carry_out(order: Order) -> int:
     """
     known = _known(order)
     setting = _setting(order, known)
-    root = os.path.dirname(os.path.abspath(order.path))
-    found = [runs.run(order.command, setting, root, order.json) for _ in range(order.runs)]
-    run = steady(found)
+    root = os.path.dirname(os.path.abspath(order.baseline))
+    try:
+        run = steady([runs.run(order.command, setting, root, order.json) for _ in range(order.runs)])
+    except ValueError as error:
+        raise CheckError(f"what was recorded is damaged ({error}); start it again") from None
     if not run.records and (run.failures or not run.passed):
         raise CheckError(_why_nothing(run))
     with _too_late_to_interrupt():
         if order.update:
-            _update(order.path, known, run, setting)
+            _update(order.baseline, known, run, setting)
             return run.status
         assert known is not None
         return _compare(known, run, order)
@@ -76,45 +78,46 @@ def _too_late_to_interrupt() -> Iterator[None]:
 
 def _known(order: Order) -> Baseline | None:
     if not order.update:
-        return baseline.read(order.path)
-    if not os.path.isdir(os.path.dirname(os.path.abspath(order.path))):
-        raise BaselineError(f"there is no folder for {order.path}; make it first")
+        return baseline.read(order.baseline)
+    if not os.path.isdir(os.path.dirname(os.path.abspath(order.baseline))):
+        raise BaselineError(f"there is no folder for {order.baseline}; make it first")
     try:
-        return baseline.read(order.path)
+        return baseline.read(order.baseline)
     except BaselineError:
         # What cannot be read is made anew; what is something else is not overwritten.
-        if baseline.is_foreign(order.path):
+        if baseline.is_foreign(order.baseline):
             raise
         return None
 
 
 def _setting(order: Order, known: Baseline | None) -> Setting:
-    asked = {name: getattr(order, name) for name in Setting._fields if getattr(order, name) is not None}
+    names = [field.name for field in dataclasses.fields(Setting)]
+    asked = {name: getattr(order, name) for name in names if getattr(order, name) is not None}
     if known is None or order.update:
-        return (known.setting if known is not None else DEFAULT)._replace(**asked)
+        return dataclasses.replace(known.setting if known is not None else DEFAULT, **asked)
     for name, value in asked.items():
-        was = getattr(known.setting, name)
+        was = getattr(known, name)
         if was != value:
             raise CheckError(
-                f"{order.path} was made with --{name} {was}, and is no measure for {value}: "
+                f"{order.baseline} was made with --{name} {was}, and is no measure for {value}: "
                 f"leave --{name} out, or make another baseline with --update"
             )
     return known.setting
 
 
-def steady(found: Sequence[Run]) -> Run:
+def steady(measured: Sequence[Run]) -> Run:
     """The first run, with only those figures that all have alike."""
-    first = found[0]
+    first = measured[0]
     records = dict(first.records)
-    for other in found[1:]:
+    for other in measured[1:]:
         for name in records.keys() & other.records.keys():
             records[name] = _alike(records[name], other.records[name])
     return first._replace(records=records)
 
 
-def _alike(one: Figures, other: Figures) -> Figures:
+def _alike(first: Figures, other: Figures) -> Figures:
     names = ("peak", "released", "gpu", "waste", "leaked", "calls")
-    same = dataclasses.replace(one, **{name: None for name in names if getattr(one, name) != getattr(other, name)})
+    same = dataclasses.replace(first, **{name: None for name in names if getattr(first, name) != getattr(other, name)})
     is_known = same.peak is not None and same.released is not None
     return same if is_known else dataclasses.replace(same, peak=None, released=None)
 
@@ -126,11 +129,11 @@ def _update(path: str, known: Baseline | None, run: Run, setting: Setting) -> No
     records.update({name: baseline.renewed(old.get(name), figures) for name, figures in run.records.items()})
     if not records:
         raise CheckError("nothing has used the GPU's memory and passed, so there is nothing to write down")
-    baseline.write(path, Baseline(setting, run.torch, records))
+    baseline.write(path, Baseline.of(setting, run.torch, records))
     changed = sum(records[name] != old.get(name) for name in records) + len(old.keys() - records.keys())
     count = format_count(len(records), "test or process", "tests and processes")
-    status = f"; {told.source_of_status(run)}" if run.status else ""
-    _say(f"frugal-alloc check: {told.relative(path)} has {count}, {changed} changed{status}")
+    status = f"; {wording.source_of_status(run)}" if run.status else ""
+    _say(f"frugal-alloc check: {wording.relative(path)} has {count}, {changed} changed{status}")
     for name in sorted(run.not_passed - records.keys()):
         _say(f"  {name}: not written down, since it did not pass")
 
@@ -139,28 +142,28 @@ def _stays(name: str, run: Run) -> bool:
     """Whether what was not measured this time stays in the baseline."""
     if not run.is_of_tests or name in run.passed:
         return False
-    if run.found is None:
+    if run.collected is None:
         return True
     place = name.split(": fixture ")[0].split(" > ")[0]
-    if place in run.found:
+    if place in run.collected:
         return place not in run.passed
     if place == "session":
-        return not run.found <= run.passed | run.not_passed
+        return not run.collected <= run.passed | run.not_passed
     file = place.split("::")[0]
-    return os.path.exists(file) and file not in {other.split("::")[0] for other in run.found}
+    return os.path.exists(file) and file not in {other.split("::")[0] for other in run.collected}
 
 
 def _compare(known: Baseline, run: Run, order: Order) -> int:
-    result = comparison.compare(known, run, order.allowance)
+    result = comparison.compare(known, run, order.allow)
     notes = [f"not measured: {on_one_line(failure)}" for failure in run.failures]
     if run.torch and known.torch != run.torch:
         notes.append(f"the baseline was made with torch {known.torch}, and this is {run.torch}: changes may be its")
     status = REGRESSION if result.regressions else run.status
-    own = f"{told.source_of_status(run)}, not from memory" if run.status and not result.regressions else ""
+    own = f"{wording.source_of_status(run)}, not from memory" if run.status and not result.regressions else ""
     if order.json:
-        print(json.dumps(told.to_values(result, status, [*notes, own] if own else notes), indent=1))
+        print(json.dumps(wording.to_values(result, status, [*notes, own] if own else notes), indent=1))
     else:
-        _say(told.to_text(result, notes, own))
+        _say(wording.to_text(result, notes, own))
     return status
 
 

@@ -61,12 +61,14 @@ class Comparison(NamedTuple):
 def compare(baseline: Baseline, run: Run, allowance: Allowance) -> Comparison:
     before, now = baseline.records, run.records
     both = sorted(before.keys() & now.keys())
-    excess = _Leaks({name: before[name] for name in before}, now, allowance)
+    excess = _Leaks(before, now, allowance)
     changes = (_change(name, before[name], now[name], excess, allowance) for name in both)
     gone = sorted(before.keys() - now.keys())
     return Comparison(
         regressions=tuple(change for change in changes if change is not None),
-        less=tuple(_less(name, before[name], now[name]) for name in both if _is_less(before[name], now[name])),
+        less=tuple(
+            (name, before[name].peak or 0, now[name].peak or 0) for name in both if _is_less(before[name], now[name])
+        ),
         new=tuple((name, now[name]) for name in sorted(now.keys() - before.keys())),
         missing=tuple(name for name in gone if name not in run.passed | run.not_passed),
         idle=tuple(name for name in gone if name in run.passed),
@@ -119,17 +121,13 @@ def _is_less(before: Figures, now: Figures) -> bool:
     return now.peak < before.peak and now.released < before.released
 
 
-def _less(name: str, before: Figures, now: Figures) -> tuple[str, int, int]:
-    return name, before.peak or 0, now.peak or 0
-
-
 class _Leaks:
     """What is kept after tests. The first test to need a cache keeps it for all, and which is first is a matter of
     order: so it is a leak only if all tests together keep more of what one place has made."""
 
     def __init__(self, before: Mapping[str, Figures], now: Mapping[str, Figures], allowance: Allowance) -> None:
         self._before, self._now, self._allowance = before, now, allowance
-        had = _by_maker(figures for figures in before.values())
+        had = _by_maker(before.values())
         # What is new leaks as well, but no test of the baseline is to blame for it.
         has = _by_maker(figures for name, figures in now.items() if name in before)
         self._excess = {maker for maker, size in has.items() if size > had.get(maker, 0)}
@@ -181,7 +179,7 @@ def _sums(lines: Iterable[Line]) -> dict[tuple[str, str, str], Line]:
 
 
 def _by_function(lines: Iterable[Line]) -> dict[tuple[str, str], list[Line]]:
-    found: dict[tuple[str, str], list[Line]] = {}
+    by_function: dict[tuple[str, str], list[Line]] = {}
     for line in sorted(lines, key=lambda line: line.line):
-        found.setdefault((line.file, line.function), []).append(line)
-    return found
+        by_function.setdefault((line.file, line.function), []).append(line)
+    return by_function

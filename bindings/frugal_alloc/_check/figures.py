@@ -6,8 +6,6 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .. import _shapes
-
 
 class Line(NamedTuple):
     """A line of the program, and bytes that it asked for."""
@@ -67,14 +65,6 @@ class Figures:
             if lines:
                 values[name] = [list(line if line.through else line[:-1]) for line in lines]
         return values
-
-    @classmethod
-    def from_values(cls, values: Any) -> Figures:
-        """
-        Raises:
-            Misshapen: they are none.
-        """
-        return _shapes.read(cls, values).with_released()
 
     def with_released(self) -> Figures:
         """Those that were written: where they do not say what was released, it was all of the peak."""

@@ -6,21 +6,20 @@ Memory belongs to the account that is open when it is asked for: a test's, or a 
 from __future__ import annotations
 
 import collections
+import dataclasses
 from collections.abc import Callable, Collection, Iterable
 
 from .._native import journal
 from .._native.journal import JournalEntry
+from .._replay import timeline
+from .._replay.timeline import Timeline
 
 
-class Block:
-    """Memory that was handed out."""
-
-    __slots__ = ("account", "bytes", "gpu", "is_workspace", "site")
-
-    def __init__(self, entry: JournalEntry, account: Account | None) -> None:
-        self.gpu, self.bytes, self.site, self.account = entry.gpu, entry.bytes, entry.site, account
-        # Of cuBLAS, which takes one for each thread that multiplies: far more than most tests need by themselves.
-        self.is_workspace = False
+@dataclasses.dataclass(slots=True, eq=False)
+class Block(timeline.Block):
+    account: Account | None = None
+    # Of cuBLAS, which takes one for each thread that multiplies: far more than most tests need by themselves.
+    is_workspace: bool = False
 
 
 class Account:
@@ -62,11 +61,11 @@ class Account:
     def peak(self, without: Collection[Block] = ()) -> tuple[int, int, collections.Counter[int]]:
         """The most bytes in use at a time, each GPU at its own; what the allocator held of them unused; and the bytes
         of each site then. Neither workspaces nor the blocks in `without` count."""
-        left_out = set(map(id, without))
+        left_out = set(without)
         peak = waste = 0
         sites: collections.Counter[int] = collections.Counter()
         for gpu, changes in self._changes.items():
-            counted = [change for change in changes if id(change[0]) not in left_out]
+            counted = [change for change in changes if change[0] not in left_out]
             most, index, unused = _peak(counted)
             peak += most
             waste += max(0, unused - self._held.get(gpu, 0)) if most else 0
@@ -97,8 +96,7 @@ class Ledger:
     def __init__(self, used: Callable[[int], int]) -> None:
         """`used` tells the bytes of a GPU that are in use now, whoever uses them."""
         self._used = used
-        self._live: dict[tuple[int, int], Block] = {}
-        self._held: collections.Counter[int] = collections.Counter()
+        self._timeline = Timeline(Block)
         self._stack: list[Account] = []
 
     @property
@@ -107,12 +105,12 @@ class Ledger:
         return self._stack[-1] if self._stack else None
 
     def open(self) -> Account:
-        self._stack.append(Account(self._held, self._used_now()))
+        self._stack.append(Account(self._timeline.held, self._used_now()))
         return self._stack[-1]
 
     def begin_again(self, account: Account) -> None:
         """For the figures of the GPU and of what is held."""
-        account.begin(self._held, self._used_now())
+        account.begin(self._timeline.held, self._used_now())
 
     def close(self, account: Account) -> None:
         account.end_peak()
@@ -126,32 +124,23 @@ class Ledger:
         for entry in entries:
             if entry.gpu < 0:
                 continue
-            account = self.account
-            if entry.kind == journal.ALLOCATION:
-                block = Block(entry, account)
-                self._live[entry.gpu, entry.address] = block
-                if account is not None:
-                    account.change(block, True, self._held[entry.gpu])
-            elif entry.kind == journal.FREE_REQUESTED:
-                freed = self._live.pop((entry.gpu, entry.address), None)
-                if freed is not None:
-                    freed.is_workspace |= frees_workspaces
-                    if freed.account is not None:
-                        freed.account.change(freed, False, self._held[entry.gpu])
-            elif entry.kind == journal.SEGMENT_TAKEN:
-                self._held[entry.gpu] += entry.bytes
-            elif entry.kind == journal.SEGMENT_GIVEN:
-                self._held[entry.gpu] -= entry.bytes
-            if account is not None and entry.gpu_used >= 0:
-                account.see_used(entry.gpu, entry.gpu_used)
+            block = self._timeline.take(0, entry)
+            is_taken = entry.kind == journal.ALLOCATION
+            if block is not None and entry.kind != journal.FREE_COMPLETED:
+                block.account = self.account if is_taken else block.account
+                block.is_workspace |= frees_workspaces and not is_taken
+                if block.account is not None:
+                    block.account.change(block, is_taken, self._timeline.held[entry.gpu])
+            if self.account is not None and entry.gpu_used >= 0:
+                self.account.see_used(entry.gpu, entry.gpu_used)
 
     def live(self, account: Account | None = None) -> list[Block]:
         """What is in use, of one account or of all."""
-        return [block for block in self._live.values() if account is None or block.account is account]
+        return [block for block in self._timeline.live.values() if account is None or block.account is account]
 
     def slack(self) -> int:
         """Bytes that are held and not handed out."""
-        return max(0, sum(self._held.values()) - sum(block.bytes for block in self._live.values()))
+        return max(0, sum(self._timeline.held.values()) - sum(block.bytes for block in self._timeline.live.values()))
 
     def _used_now(self) -> dict[int, int]:
-        return {gpu: self._used(gpu) for gpu in self._held}
+        return {gpu: self._used(gpu) for gpu in self._timeline.held}

@@ -34,8 +34,8 @@ class Lines:
         for site, size in sites.items():
             line = self._line(site)
             sums[line] = sums.get(line, 0) + size
-        found = [Line(*line[:4], size, line[4]) for line, size in sums.items()]
-        return tuple(sorted(found, key=lambda line: (-line.bytes, *line)))[:_MOST_LINES]
+        lines = [Line(*line[:4], size, line[4]) for line, size in sums.items()]
+        return tuple(sorted(lines, key=lambda line: (-line.bytes, *line)))[:_MOST_LINES]
 
     def is_of_thread(self, site: int) -> bool:
         """Whether a thread of Python's asked that the program has started: several take turns as it happens."""

@@ -41,7 +41,7 @@ class _Watch:
             yield
         except Exception as error:
             self.is_on = False
-            recorder.write_failure(error)
+            recorder.send_failure(error)
 
     def begin(self, item: Any) -> None:
         self.item, self.has_passed, self.has_failed, self.window = item, True, False, None
@@ -56,16 +56,16 @@ class _Watch:
         window, name = self.window, self.item.nodeid
         self.item = self.window = None
         figures = window.end(keeps=False) if window is not None else None
-        self.write(name, "test", figures, self.has_passed)
+        self.tell(name, "test", figures, self.has_passed)
 
-    def write(self, name: str, kind: str, figures: Figures | None, has_passed: bool) -> None:
+    def tell(self, name: str, kind: str, figures: Figures | None, has_passed: bool) -> None:
         record = {"name": name, "kind": kind, "passed": has_passed}
         if kind == "test":
             record["failed"] = self.has_failed
         if figures is not None:
             record["figures"] = figures.to_values()
         if (followed := recorder.recorder()) is not None:
-            followed.write(record)
+            followed.send(record)
 
 
 _watch = _Watch()
@@ -86,7 +86,7 @@ def pytest_collection_finish(session: pytest.Session) -> None:
         chosen = any("::" in argument for argument in session.config.args)
         names = [item.nodeid for item in session.items] + _watch.deselected
         with _watch.carefully():
-            followed.write({"tests": names, "chosen": chosen})
+            followed.send({"tests": names, "chosen": chosen})
 
 
 @pytest.hookimpl(hookwrapper=True, tryfirst=True)
@@ -132,7 +132,7 @@ def pytest_fixture_setup(fixturedef: Any, request: Any) -> Iterator[None]:
             _watch.window = outer
             figures = outer.end_inner(inner)
             if figures is not None:
-                _watch.write(_name_of(fixturedef, request), "fixture", figures, True)
+                _watch.tell(_name_of(fixturedef, request), "fixture", figures, True)
 
 
 def pytest_fixture_post_finalizer(fixturedef: Any) -> None:

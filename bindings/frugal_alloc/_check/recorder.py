@@ -11,21 +11,20 @@ import contextlib
 import ctypes
 import dataclasses
 import gc
-import json
 import os
-import secrets
 import sys
 from collections.abc import Callable
 from typing import Any
 
 from .. import _native
+from .._followed import order
+from .._followed.messages import Sender
 from .._tracking import no_leaks
 from . import process_names
 from .figures import Figures
 from .ledger import Account, Block, Ledger
 from .lines import Lines
 
-FOLDER, ROOT = "FRUGAL_CHECK_FOLDER", "FRUGAL_CHECK_ROOT"
 # Those by which memory is had and given back, and waits of the host. How often the rest is called depends on what was
 # called first in the process.
 CALLS = ("malloc", "free", "create", "release", "map", "unmap", "reserve", "unreserve", "sync")
@@ -33,27 +32,19 @@ _YOUNG = 1
 
 
 class Recorder:
-    """Follows the memory of this process, and writes down what it is told to end."""
+    """Follows the memory of this process, and sends what it is told to end."""
 
-    def __init__(self, folder: str, root: str) -> None:
+    def __init__(self, sender: Sender, root: str) -> None:
+        self.send = sender.send
         self._library = _native.load()
         self._machine = _simulated_machine()
         self._lines = Lines(self._library, root)
         self._ledger = Ledger(self._machine.frugal_sim_memory_used)
-        self._folder = folder
-        self._file = ""
         self._read = self._settled = self._cleared = 0
         self._windows: list[Window] = []
         self._library.journal_start()
         # What starts CUDA would pay for all that come after it.
         sys.modules["torch"].cuda._lazy_call(self._start_counting)
-
-    def write(self, record: dict[str, Any]) -> None:
-        """One more line of this process's file. A child by fork has a file of its own."""
-        if not self._file.endswith(f"-{os.getpid()}"):
-            self._file = os.path.join(self._folder, f"{secrets.token_hex(4)}-{os.getpid()}")
-        with open(self._file, "a", encoding="utf-8") as file:
-            file.write(json.dumps(record) + "\n")
 
     def begin(self) -> Window:
         """From here on what is asked for belongs to one test, or to the process."""
@@ -218,20 +209,25 @@ def recorder() -> Recorder | None:
 
 
 def start() -> None:
-    """Follows this process from now on; torch has been imported."""
+    """Follows this process from now on, as its order says; torch has been imported."""
     global _recorder
     try:
-        followed = Recorder(os.environ[FOLDER], os.environ[ROOT])
-        followed.write({"torch": sys.modules["torch"].__version__})
+        given = order.given()
+        if given["allocator"] == "frugal":
+            import frugal_alloc
+
+            frugal_alloc.enable()
+        followed = Recorder(Sender(given["folder"]), given["root"])
+        followed.send({"torch": sys.modules["torch"].__version__})
         window = followed.begin()
         _recorder = followed
         # Now, since Python forgets the file of a program before it ends.
-        name = process_names.name_of_this(os.environ[ROOT])
+        name = process_names.name_of_this(given["root"])
         atexit.register(_end_process, followed, window, name, os.getpid())
         if on_start is not None:
             on_start(followed)
     except Exception as error:
-        write_failure(error)
+        send_failure(error)
 
 
 def _end_process(followed: Recorder, window: Window, name: str, process: int) -> None:
@@ -240,16 +236,14 @@ def _end_process(followed: Recorder, window: Window, name: str, process: int) ->
     try:
         figures = window.end(keeps=True)
         if figures is not None:
-            followed.write({"name": name, "kind": "process", "figures": figures.to_values()})
+            followed.send({"name": name, "kind": "process", "figures": figures.to_values()})
     except Exception as error:
-        write_failure(error)
+        send_failure(error)
 
 
-def write_failure(error: BaseException) -> None:
+def send_failure(error: BaseException) -> None:
     with contextlib.suppress(OSError):
-        path = os.path.join(os.environ[FOLDER], f"{secrets.token_hex(4)}-failed")
-        with open(path, "w", encoding="utf-8") as file:
-            file.write(json.dumps({"failure": f"{type(error).__name__}: {error}"[:1000]}) + "\n")
+        Sender(order.given()["folder"]).send({"failure": f"{type(error).__name__}: {error}"[:1000]})
 
 
 def _simulated_machine() -> Any:

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-import json
+import dataclasses
 import os
 import signal
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
-from pathlib import Path
-from typing import Any, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Annotated, NamedTuple
 
+from .. import _shapes
+from .._followed import order
+from .._followed import runs as followed_runs
+from .._followed.runs import Message
 from .._simulation import simulated_gpu
 from .baseline import Setting
 from .figures import Figures
 
-HERE = Path(__file__).resolve().parent
 ALLOCATORS = ("native", "expandable", "frugal")
 _PLUGIN = "frugal_alloc_check_plugin"
-# Newer versions of PyTorch read the first.
-_SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
 
 class Interrupted(Exception):
@@ -40,7 +40,7 @@ class Run(NamedTuple):
     not_passed: frozenset[str]
     failed: frozenset[str]
     #: Every test that was found, run or not; None: tests were chosen one by one, so there may be others.
-    found: frozenset[str] | None
+    collected: frozenset[str] | None
     #: Of PyTorch; "" where it was not imported.
     torch: str
     #: Why figures are missing.
@@ -60,71 +60,67 @@ def run(command: Sequence[str], setting: Setting, root: str, own_stdout: bool) -
     Raises:
         SimulationError: the command cannot be run so.
         Interrupted: a signal came that ends programs, whether or not the command has ended by it.
+        ValueError: what was recorded is damaged.
     """
     output = simulated_gpu.Output.ERRORS if own_stdout else simulated_gpu.Output.SHOWN
     with tempfile.TemporaryDirectory(prefix="frugal-check-") as folder:
-        base = _with_recorder(os.environ, setting, root, folder)
-        environment = simulated_gpu.environment(setting.memory, setting.gpus, setting.values, base=base)
-        signals: list[int] = []
+        environment = _environment(setting, root, folder)
         try:
-            status = simulated_gpu.run_in(command, environment, output, signals.append)
+            ended = followed_runs.run(command, environment, folder, output)
         except simulated_gpu.SimulationError as error:
             hint = "; leave them out by --values none" if "values" in str(error) else ""
             raise simulated_gpu.SimulationError(f"{error}{hint}") from None
-        for number in signals:
-            if number in simulated_gpu.ENDING_SIGNALS:
-                raise Interrupted(number)
-        return _gather(status, [_read(path) for path in sorted(Path(folder).iterdir())])
+        if ended.signal is not None:
+            raise Interrupted(ended.signal)
+        return _gather(ended.status, ended.messages)
 
 
-def _with_recorder(base: Mapping[str, str], setting: Setting, root: str, folder: str) -> dict[str, str]:
-    result = {**base, "FRUGAL_CHECK_FOLDER": folder, "FRUGAL_CHECK_ROOT": os.path.realpath(root)}
+def _environment(setting: Setting, root: str, folder: str) -> dict[str, str]:
+    base = dict(os.environ)
     # Of the test that runs this command, if one does: its children would be told as the test's.
-    result.pop("PYTEST_CURRENT_TEST", None)
+    base.pop("PYTEST_CURRENT_TEST", None)
     # The order of sets would differ from run to run, and with it that of allocations.
-    result.setdefault("PYTHONHASHSEED", "0")
-    startups = [str(HERE / "startup")]
-    if setting.allocator == "frugal":
-        result["FRUGAL_ALLOC"] = "1"
-        startups.append(str(HERE.parent / "_startup"))
-    elif setting.allocator == "expandable":
-        for name in _SETTINGS:
-            others = [one for one in result.get(name, "").split(",") if one and "expandable_segments" not in one]
-            result[name] = ",".join([*others, "expandable_segments:True"])
-    result["PYTHONPATH"] = os.pathsep.join(filter(None, [*startups, result.get("PYTHONPATH", "")]))
-    result["PYTEST_PLUGINS"] = ",".join(filter(None, [result.get("PYTEST_PLUGINS", ""), _PLUGIN]))
-    return result
+    base.setdefault("PYTHONHASHSEED", "0")
+    base["PYTEST_PLUGINS"] = ",".join(filter(None, [base.get("PYTEST_PLUGINS", ""), _PLUGIN]))
+    base = order.put(base, "_check.recorder", folder, setting.allocator, root=os.path.realpath(root))
+    return simulated_gpu.environment(setting.memory, setting.gpus, setting.values, base=base)
 
 
-def _read(path: Path) -> list[dict[str, Any]]:
-    """The whole lines of a file: a process that was killed may have left half of one."""
-    text = path.read_text(encoding="utf-8", errors="replace")
-    return [json.loads(line) for line in text.split("\n")[:-1]]
+@dataclasses.dataclass(frozen=True)
+class _Record:
+    """What a process says of a test, of a fixture, or of itself at its end."""
+
+    name: str
+    kind: str
+    passed: bool = True
+    failed: bool = False
+    figures: Annotated[Figures, Figures.with_released] | None = None
 
 
-def _gather(status: int, files: list[list[dict[str, Any]]]) -> Run:
+def _gather(status: int, messages: Iterable[Message]) -> Run:
     passed, not_passed, failed, processes = set(), set(), set(), []
     records: dict[str, Figures] = {}
-    found: set[str] | None = set()
+    collected: set[str] | None = set()
     failures, versions = set(), {""}
-    for record in (record for file in files for record in file):
-        if "failure" in record:
-            failures.add(record["failure"])
-        elif "tests" in record:
-            found = None if record["chosen"] or found is None else {*found, *record["tests"]}
-        elif "torch" in record:
-            versions.add(record["torch"])
+    for message in messages:
+        if "failure" in message:
+            failures.add(message["failure"])
+        elif "tests" in message:
+            collected = None if message["chosen"] or collected is None else {*collected, *message["tests"]}
+        elif "torch" in message:
+            versions.add(message["torch"])
         else:
-            figures = Figures.from_values(record["figures"]) if "figures" in record else None
-            if record["kind"] == "process":
-                processes.append((record["name"], figures))
+            record = _shapes.read(_Record, message)
+            if record.kind == "test":
+                (passed if record.passed else not_passed).add(record.name)
+                if record.failed:
+                    failed.add(record.name)
+            if record.figures is None or not record.passed:
                 continue
-            if record["kind"] == "test":
-                (passed if record["passed"] else not_passed).add(record["name"])
-                if record["failed"]:
-                    failed.add(record["name"])
-            if figures is not None and record["passed"]:
-                records[record["name"]] = _most(records.get(record["name"]), figures)
+            if record.kind == "process":
+                processes.append((record.name, record.figures))
+            else:
+                records[record.name] = _most(records.get(record.name), record.figures)
     records.update(_named_apart(processes))
     return Run(
         status,
@@ -132,7 +128,7 @@ def _gather(status: int, files: list[list[dict[str, Any]]]) -> Run:
         frozenset(passed - not_passed),
         frozenset(not_passed),
         frozenset(failed),
-        None if found is None else frozenset(found),
+        None if collected is None else frozenset(collected),
         max(versions),
         tuple(sorted(failures)),
     )
@@ -146,6 +142,8 @@ def _most(before: Figures | None, figures: Figures) -> Figures:
 def _named_apart(processes: list[tuple[str, Figures]]) -> Iterator[tuple[str, Figures]]:
     """Processes of one name get numbers, by what they took: which was first may differ from run to run."""
     counts: dict[str, int] = {}
-    for name, figures in sorted(processes, key=lambda one: (one[0], -(one[1].peak or 0), -(one[1].gpu or 0))):
+    for name, figures in sorted(
+        processes, key=lambda process: (process[0], -(process[1].peak or 0), -(process[1].gpu or 0))
+    ):
         counts[name] = counts.get(name, 0) + 1
         yield (name if counts[name] == 1 else f"{name} ({counts[name]})"), figures

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Callable
 
 from .._arguments import INTERRUPTED, Parser, refuse
-from .._check import checks, runs, told
+from .._check import checks, runs, wording
 from .._check.baseline import BaselineError
 from .._check.comparison import Allowance
 from .._messages import on_one_line
@@ -25,18 +25,7 @@ def main(arguments: list[str]) -> int:
     command = options.command + (arguments[end:] if options.command else arguments[end + 1 :])
     if not command:
         parser.error("name the command to run, after --")
-    order = checks.Order(
-        command,
-        options.baseline,
-        options.memory,
-        options.gpus,
-        options.values,
-        options.allocator,
-        options.update,
-        options.runs,
-        options.allow,
-        options.json,
-    )
+    order = checks.Order(**{**vars(options), "command": command})
     try:
         return checks.carry_out(order)
     except (BaselineError, checks.CheckError, simulated_gpu.SimulationError) as error:
@@ -48,7 +37,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _interrupted(order: checks.Order, why: str, status: int) -> int:
-    left = f"{told.relative(order.path)} was not written" if order.update else "nothing was compared"
+    left = f"{wording.relative(order.baseline)} was not written" if order.update else "nothing was compared"
     print(f"{NAME}: {on_one_line(f'{why}: {left}')}", file=sys.stderr)
     return status
 

@@ -13,9 +13,9 @@ from .. import _whole_files
 from .._amounts import format_bytes
 from .._arguments import Parser
 from .._fit import fitting, search
-from .._fit.output import document, wording
+from .._fit.output import wording
 from .._fit.runs import NotFollowed, Setup
-from .._fit.verdict import Gpu, Verdict
+from .._fit.verdict import Gpu, Verdict, to_json
 from .._simulation import gpu_choice, gpu_models, simulated_gpu
 from . import progress
 
@@ -266,7 +266,7 @@ def _tell(verdicts: Sequence[Verdict], options: argparse.Namespace) -> None:
 
         _whole_files.write(os.path.abspath(options.html), page.render(verdicts).encode())
     if options.json:
-        print(document.to_json(verdicts))
+        print(to_json(verdicts))
     else:
         from .._fit.output import text
 

@@ -1,11 +1,10 @@
 """Whether a program fits a GPU, by some steps of it on the simulated one: ``frugal-alloc fit``.
 
-``fitting`` starts ``runs`` of the program with ``orders`` for the agent in it (room ``program``). That leaves a
-``process_record`` with ``places`` and a ``journal``, whose texts are ``marks``. The command reads it into
-``allocations``, by ``phases`` and ``components``. ``breakdown`` finds the peaks, ``needs`` the smallest GPU,
-``savings`` what changes would save, ``changes`` what to do, ``search`` the largest batch. All of it meets in a
-``verdict``, which room ``output`` writes.
+``fitting`` starts ``runs`` of the program with the agent in it (room ``program``). That leaves a ``process_record``
+with ``places``, and a journal, whose texts are ``marks``. The command reads it into a ``recording``. ``breakdown``
+finds the peaks, ``savings`` what changes would save, ``changes`` what to do, ``search`` the largest batch. All of it
+meets in a ``verdict``, which room ``output`` writes.
 
-Imports from ``_amounts``, ``_installation``, ``_messages``, ``_native``, ``_pages``, ``_program``, ``_replay``,
-``_report``, ``_shapes``, ``_simulation`` and ``_tracking``.
+Imports from ``_amounts``, ``_followed``, ``_installation``, ``_messages``, ``_native``, ``_pages``, ``_program``,
+``_replay``, ``_report``, ``_shapes``, ``_simulation`` and ``_tracking``.
 """

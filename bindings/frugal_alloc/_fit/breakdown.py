@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
+import bisect
 import collections
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 
 from . import savings
-from .allocations import Recording
-from .phases import stretch_at
 from .places import Place
+from .recording import Recording
 from .verdict import COMPONENTS, CONTEXT, PHASES, WASTE, CodeLine, HeldByLine, Moment, RankPeaks, Sample
 
 _MOST_SAMPLES = 600
@@ -60,7 +60,7 @@ def peaks(
     most_live = most_reserved = 0
     for state in _states(recording):
         most_live, most_reserved = max(most_live, state.live_bytes), max(most_reserved, state.reserved_bytes)
-        phase = recording.stretches[stretch_at(recording.stretches, state.at)].phase
+        phase = recording.stretches[recording.stretch_at(state.at)].phase
         if phase not in best or state.needed > best[phase].needed:
             best[phase] = _divided(state)
         bucket = state.at // width
@@ -119,14 +119,15 @@ def _lines_by_site(places: Mapping[int, Place]) -> dict[int, CodeLine | None]:
 
 
 def _moment(recording: Recording, state: _State, lines: Mapping[int, CodeLine | None]) -> Moment:
-    stretch = recording.stretches[stretch_at(recording.stretches, state.at)]
-    latest = max((one for one in recording.allocations if one.born <= state.at), key=lambda one: one.born, default=None)
+    stretch = recording.stretches[recording.stretch_at(state.at)]
+    before = bisect.bisect_right(recording.allocations, state.at, key=lambda made: made.born)
+    latest = recording.allocations[before - 1] if before else None
     where = lines.get(latest.site) if latest is not None else None
     return Moment(stretch.phase, stretch.step, where, state.used_bytes, state.components)
 
 
 def _sample(recording: Recording, state: _State) -> Sample:
-    stretch = recording.stretches[stretch_at(recording.stretches, state.at)]
+    stretch = recording.stretches[recording.stretch_at(state.at)]
     return Sample(stretch.phase, stretch.step, state.used_bytes, state.components)
 
 

@@ -33,8 +33,8 @@ def of_rank(rank: RankPeaks, allocator: str, is_half: bool) -> tuple[Change, ...
         is_half: The program computes in half precision already.
     """
     least = rank.peak.used_bytes * _LEAST_PART
-    found = [change for change in _changes(rank, allocator, is_half) if change.bytes >= least]
-    return tuple(sorted(found, key=lambda change: -change.bytes)[:MOST])
+    worthwhile = [change for change in _changes(rank, allocator, is_half) if change.bytes >= least]
+    return tuple(sorted(worthwhile, key=lambda change: -change.bytes)[:MOST])
 
 
 def _changes(rank: RankPeaks, allocator: str, is_half: bool) -> Iterator[Change]:

@@ -46,7 +46,7 @@ def fit(
             needed = beyond.needs_bytes
     worst = max(shown.ranks, key=lambda rank: rank.most_used_bytes, default=None)
     is_half = any(record.is_half for record in shown.records)
-    found = changes.of_rank(worst, setup.allocator, is_half) if worst is not None else ()
+    advised = changes.of_rank(worst, setup.allocator, is_half) if worst is not None else ()
     return Verdict(
         command=tuple(command),
         gpu=setup.gpu,
@@ -58,7 +58,7 @@ def fit(
         steps=first.steps,
         needs_bytes=needed,
         ranks=shown.ranks,
-        changes=_with_advice(first.records, found),
+        changes=_with_advice(first.records, advised),
         guesses=_guesses(first, ended),
         not_modelled=_not_modelled(first, worst, setup),
         error=next((record.error.partition("\n")[0].strip() for record in first.records if record.error), ""),
@@ -94,7 +94,7 @@ def _fits(done: Run, ended: str) -> bool | None:
     return True if ended in (STEPS, ITSELF) and done.ranks else None
 
 
-def _with_advice(records: Sequence[ProcessRecord], found: tuple[Change, ...]) -> tuple[Change, ...]:
+def _with_advice(records: Sequence[ProcessRecord], advised: tuple[Change, ...]) -> tuple[Change, ...]:
     """What the out-of-memory error itself says to change, and what the peak of the whole run says.
 
     Of the error's advice that which is about no line counts what the one request lacked. The rest of the run may need
@@ -102,27 +102,29 @@ def _with_advice(records: Sequence[ProcessRecord], found: tuple[Change, ...]) ->
     """
     advice = next((record.advice for record in records if record.advice), ())
     of_lines = tuple(Change(text, size) for text, size, is_of_line in advice if is_of_line)
-    return (of_lines + found)[: changes.MOST] or tuple(Change(text, size) for text, size, _ in advice)
+    return (of_lines + advised)[: changes.MOST] or tuple(Change(text, size) for text, size, _ in advice)
 
 
 def _guesses(done: Run, ended: str) -> tuple[str, ...]:
-    found = {sentence: None for record in done.records for sentence in record.guesses}
+    sentences = {sentence: None for record in done.records for sentence in record.guesses}
     if done.ran_out and ended != OUT_OF_MEMORY:
         times = "once" if done.ran_out == 1 else f"{done.ran_out} times"
-        found[f"memory ran out {times}, and the program went on by its own means"] = None
-    return tuple(found)
+        sentences[f"memory ran out {times}, and the program went on by its own means"] = None
+    return tuple(sentences)
 
 
 def _not_modelled(done: Run, worst: RankPeaks | None, setup: Setup) -> tuple[str, ...]:
     names = sorted({name for record in done.records for name in record.not_simulated})
-    found = [f"{name} was called and is not simulated: what it takes is not counted" for name in names]
+    sentences = [f"{name} was called and is not simulated: what it takes is not counted" for name in names]
     if worst is None:
-        return tuple(found)
+        return tuple(sentences)
     if done.routines_workspace_bytes >= _LEAST_PART * worst.peak.used_bytes:
         size = format_bytes(done.routines_workspace_bytes)
-        found.append(f"workspaces of single routines (up to {size}): their sizes are a model that nobody has measured")
+        sentences.append(
+            f"workspaces of single routines (up to {size}): their sizes are a model that nobody has measured"
+        )
     of_libraries = worst.peak.components.get(CONTEXT, 0) - setup.gpu.context_bytes
     if of_libraries > 0:
         size = format_bytes(of_libraries)
-        found.append(f"NCCL's buffers ({size}, in the context): their sizes are a model that nobody has measured")
-    return tuple(found)
+        sentences.append(f"NCCL's buffers ({size}, in the context): their sizes are a model that nobody has measured")
+    return tuple(sentences)

@@ -46,15 +46,15 @@ class Place:
 
 def of(library: _native.Library) -> dict[int, Place]:
     """By number, all that the journal names, and those that these name."""
-    found: dict[int, Place] = {}
+    by_site: dict[int, Place] = {}
     waiting = [number for number in library.journal_sites() if number > 0]
     while waiting:
         number = waiting.pop()
-        if number not in found:
+        if number not in by_site:
             site = library.site(number)
-            found[number] = _place(site)
+            by_site[number] = _place(site)
             waiting += [site.forward] if site.forward > 0 else []
-    return found
+    return by_site
 
 
 def _place(site: Site) -> Place:

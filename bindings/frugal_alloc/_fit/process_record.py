@@ -1,35 +1,30 @@
-"""What the agent leaves behind of a process, and how the command reads it: a JSON file beside the journal."""
+"""What the agent says of a process at its end, and how the command reads it. The journal is a file of its own."""
 
 from __future__ import annotations
 
-import contextlib
 import ctypes
 import dataclasses
-import json
 import os
 import sys
-import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from .. import _native, _shapes
+from .._native.journal import JournalEntry, entries_in
 from . import places
 from .places import Place
 
 #: Why the agent has ended the program.
 STEPS = "steps"
-
-_PATIENCE_SECONDS = 30.0
-_EVERY_SECONDS = 0.02
+#: The keys of the messages: how many steps have ended; why the process cannot be followed; all of a ProcessRecord.
+STEPS_ENDED, REFUSED, RECORD = "steps_ended", "refused", "record"
 
 
 @dataclasses.dataclass(frozen=True)
-class _Written:
-    """What the file says."""
-
+class ProcessRecord:
     process: int
     rank: int
-    program: str
     steps: int
     is_half: bool  # it has entered autocast, or trains parameters of half precision
     ended: str  # STEPS, or "" where the program has ended by itself
@@ -41,114 +36,57 @@ class _Written:
     counted: Mapping[int, tuple[int, int]]
     guesses: tuple[str, ...]
     not_simulated: tuple[str, ...]
+    journal: str  # its file
+
+    def entries(self, context_bytes: int = 0) -> Iterator[JournalEntry]:
+        """
+        Args:
+            context_bytes: What the context takes of each GPU, which the simulated machine counts apart.
+        """
+        for entry in entries_in(Path(self.journal).read_bytes()):
+            yield entry if entry.gpu_used < 0 else entry._replace(gpu_used=entry.gpu_used + context_bytes)
 
 
-@dataclasses.dataclass(frozen=True)
-class ProcessRecord(_Written):
-    """What the agent leaves behind of a process."""
-
-    journal: Path
-
-
-def tell_steps(folder: str, process: int, steps: int) -> None:
-    """For the progress bar."""
-    with contextlib.suppress(OSError):
-        Path(folder, f"{process}.steps").write_text(str(steps))
-
-
-def told_steps(folder: Path) -> int:
-    """Of the process that is ahead."""
-    told = [0]
-    for file in folder.glob("*.steps"):
-        with contextlib.suppress(OSError, ValueError):
-            told.append(int(file.read_text()))
-    return max(told)
-
-
-def write(
-    folder: str,
-    library: _native.Library,
-    *,
-    steps: int,
-    is_half: bool,
-    ended: str,
-    error: str = "",
-    advice: Sequence[tuple[str, int, bool]] = (),
-) -> None:
-    """The record of this process.
-
-    Args:
-        ended: STEPS, or "": see ProcessRecord.
+def of_this_process(folder: str, library: _native.Library, **known: Any) -> dict[str, Any]:
+    """A message with the fields of a ProcessRecord, of which the agent knows some.
 
     Raises:
-        OSError, FrugalAllocError: it cannot be written.
+        OSError, FrugalAllocError: the journal cannot be written.
     """
     process = os.getpid()
     journal = Path(folder, f"{process}.journal")
-    library.journal_write(str(journal))
-    record = {
+    library.journal_write(journal)
+    fields = {
         "process": process,
         "rank": int(os.environ.get("RANK", "-1")),
-        "program": sys.argv[0] if sys.argv else "",
-        "steps": steps,
-        "is_half": is_half,
-        "ended": ended,
-        "error": error,
-        "advice": list(advice),
         "texts": library.journal_texts(),
         "places": {number: dataclasses.asdict(place) for number, place in places.of(library).items()},
         "counted": _counted(),
         "guesses": _guesses(),
         "not_simulated": _not_simulated(),
+        "journal": str(journal),
     }
-    # Under another name first: whoever sees it sees all of it.
-    file = Path(folder, f"{process}.json")
-    temporary = file.with_suffix(".tmp")
-    temporary.write_text(json.dumps(record))
-    temporary.rename(file)
+    return {RECORD: fields | known}
 
 
-def refuse(folder: str, reason: str) -> None:
-    """Says why a process cannot be followed."""
-    Path(folder, "refused").write_text(reason)
-
-
-def refusal(folder: Path) -> str | None:
-    file = folder / "refused"
-    return file.read_text() if file.exists() else None
-
-
-def read_all(folder: Path) -> list[ProcessRecord]:
+def read_all(messages: Iterable[Mapping[str, Any]]) -> list[ProcessRecord]:
     """In the order of ranks; of processes without one in that of their numbers.
 
     Raises:
         ValueError: one is damaged; the message is one line.
     """
-    found = [_read(file) for file in folder.glob("*.json")]
-    return sorted(found, key=lambda record: (record.rank, record.process))
-
-
-def _read(file: Path) -> ProcessRecord:
-    written = _shapes.read(_Written, json.loads(file.read_text()))
-    return ProcessRecord(**vars(written), journal=file.with_suffix(".journal"))
-
-
-def await_other_ranks(folder: str, environment: Mapping[str, str]) -> None:
-    """Until the ranks of this machine have all left their records; one that goes first would be an error to others."""
-    ranks = int(environment.get("LOCAL_WORLD_SIZE", "1"))
-    until = time.monotonic() + _PATIENCE_SECONDS
-    while len(list(Path(folder).glob("*.json"))) < ranks and time.monotonic() < until:
-        time.sleep(_EVERY_SECONDS)
+    records = [_shapes.read(ProcessRecord, message[RECORD]) for message in messages if RECORD in message]
+    return sorted(records, key=lambda record: (record.rank, record.process))
 
 
 def _counted() -> dict[int, tuple[int, int]]:
     import torch
 
-    found = {}
+    counted = {}
     for gpu in range(torch.cuda.device_count()):
         figures = torch.cuda.memory_stats(gpu)
-        found[gpu] = figures.get("requested_bytes.all.peak", 0), figures.get("reserved_bytes.all.peak", 0)
-    return found
+        counted[gpu] = figures.get("requested_bytes.all.peak", 0), figures.get("reserved_bytes.all.peak", 0)
+    return counted
 
 
 def _guesses() -> list[str]:

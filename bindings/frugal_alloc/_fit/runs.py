@@ -2,33 +2,33 @@
 
 from __future__ import annotations
 
-import contextlib
 import dataclasses
 import itertools
 import os
-import shutil
-import signal
 import tempfile
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from pathlib import Path
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from .._amounts import format_bytes
+from .._followed import order
+from .._followed import runs as followed_runs
+from .._followed.runs import Ended, Message
+from .._installation import MissingPart
 from .._messages import Refused
+from .._native.journal import JournalEntry
+from .._replay import history_builder, replays
+from .._replay.recorded_fields import Malformed
 from .._simulation import simulated_gpu
 from .._simulation.modelled_machine import ModelledMachine
 from .._simulation.simulated_gpu import Output, SimulationError
-from . import allocations, breakdown, journal, needs, process_record
-from .orders import Orders
+from . import breakdown, process_record, recording
 from .process_record import ProcessRecord
 from .verdict import CONTEXT, INTERRUPTED_STATUS, WORKSPACES, Gpu, RankPeaks
 
-_STARTUP = Path(__file__).resolve().parent / "program" / "startup"
-_SETTINGS = {"expandable": "expandable_segments:True"}
 _NO_REPORTS = "report_dir:off"
 # What a program on the GPU moves is kept up to this size: sizes, lengths and masks, but no batches of images.
 _KEPT = 1 << 20
-_LOOK_EVERY_SECONDS = 0.2
+# Of the smallest GPU, as a part of the most that is live; and more than any GPU has.
+_TOLERANCE, _PLENTY = 0.002, 1 << 41
 
 
 class NotFollowed(Refused):
@@ -88,33 +88,31 @@ def run(
         SimulationError: the program cannot be started.
         NotFollowed: its PyTorch is not one that can be followed, or what is left of it is damaged.
     """
-    folder = Path(tempfile.mkdtemp(prefix="frugal_alloc_fit_"))
-    try:
+
+    def hear(message: Message) -> None:
+        if process_record.STEPS_ENDED in message:
+            advance(message[process_record.STEPS_ENDED])
+
+    with tempfile.TemporaryDirectory(prefix="frugal_alloc_fit_", ignore_cleanup_errors=True) as folder:
         environment = _environment(setup, folder, beyond is not None)
-        signals: list[int] = []
-        with _steps_told(folder, advance):
-            status = simulated_gpu.run_in(command, environment, output, signals.append)
-        if (reason := process_record.refusal(folder)) is not None:
-            raise NotFollowed(reason)
-        ending = next((number for number in signals if number in simulated_gpu.ENDING_SIGNALS), None)
-        # One that has its own way to end by a signal may say 1 or 0, which would be a verdict.
-        status = status if ending is None else 128 + ending
-        return dataclasses.replace(
-            _read(folder, status, setup, beyond), is_interrupted=ending is not None or status == INTERRUPTED_STATUS
-        )
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        try:
+            ended = followed_runs.run(command, environment, folder, output, hear)
+            records = tuple(process_record.read_all(ended.messages))
+        except ValueError as error:
+            raise NotFollowed(f"what was recorded of the program is damaged ({error}); start it again") from None
+        for message in ended.messages:
+            if process_record.REFUSED in message:
+                raise NotFollowed(message[process_record.REFUSED])
+        return _read(ended, records, setup, beyond)
 
 
-def _environment(setup: Setup, folder: Path, beyond: bool) -> dict[str, str]:
+def _environment(setup: Setup, folder: str, beyond: bool) -> dict[str, str]:
     if setup.gpu.memory_bytes <= setup.gpu.context_bytes:
         kept = format_bytes(setup.gpu.context_bytes)
         raise SimulationError(
             f"{format_bytes(setup.gpu.memory_bytes)} is too little memory for a GPU: a context takes {kept} of it"
         )
     base = {**os.environ, **setup.machine, "FRUGAL_SIM_CONTEXT": str(setup.gpu.context_bytes)}
-    if setup.allocator in _SETTINGS:
-        base["PYTORCH_CUDA_ALLOC_CONF"] = _SETTINGS[setup.allocator]
     # What an out-of-memory error would write beside the program is said here.
     settings = os.environ.get("FRUGAL_ALLOC_CONF")
     base["FRUGAL_ALLOC_CONF"] = f"{settings},{_NO_REPORTS}" if settings else _NO_REPORTS
@@ -127,62 +125,39 @@ def _environment(setup: Setup, folder: Path, beyond: bool) -> dict[str, str]:
     environment = simulated_gpu.environment(
         setup.gpu.memory_bytes, setup.gpus, setup.values, base=base, machine=machine
     )
-    environment |= Orders(str(folder), setup.allocator, setup.steps, setup.calls).to_environment()
-    others = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = f"{_STARTUP}:{others}" if others else str(_STARTUP)
-    return environment
+    steps = {"steps": setup.steps, "calls": setup.calls}
+    return order.put(environment, "_fit.program.agent", folder, setup.allocator, **steps)
 
 
-@contextlib.contextmanager
-def _steps_told(folder: Path, advance: Callable[[int], None]) -> Iterator[None]:
-    over = threading.Event()
-
-    def look() -> None:
-        while not over.wait(_LOOK_EVERY_SECONDS):
-            advance(process_record.told_steps(folder))
-
-    # The thread is to leave all signals to the one that waits for the program.
-    before = signal.pthread_sigmask(signal.SIG_BLOCK, simulated_gpu.SIGNALS | {signal.SIGCHLD})
-    thread = threading.Thread(target=look, daemon=True)
-    thread.start()
-    signal.pthread_sigmask(signal.SIG_SETMASK, before)
-    try:
-        yield
-    finally:
-        over.set()
-        thread.join()
-
-
-def _read(folder: Path, status: int, setup: Setup, beyond: str | None) -> Run:
-    try:
-        records = tuple(process_record.read_all(folder))
-    except ValueError as error:
-        raise NotFollowed(f"what was recorded of the program is damaged ({error}); start it again") from None
+def _read(ended: Ended, records: tuple[ProcessRecord, ...], setup: Setup, beyond: str | None) -> Run:
+    # A program that has its own way to end by a signal may say 1 or 0, which would be a verdict.
+    status = ended.status if ended.signal is None else 128 + ended.signal
     ranks: list[RankPeaks] = []
     needed: list[int | None] = []
     ran_out = workspace = 0
     for number, record in enumerate(records):
+        was_cut = record.ended == process_record.STEPS and record.steps == 0
+        most_calls = setup.calls if was_cut else None
         for gpu, counted in record.counted.items():
-            was_cut = record.ended == process_record.STEPS and record.steps == 0
-            most_calls = setup.calls if was_cut else None
-            recording = allocations.record(
-                journal.read(record.journal, setup.gpu.context_bytes), gpu, record.texts, record.places, most_calls
+            entries = record.entries(setup.gpu.context_bytes)
+            recorded = recording.record(entries, gpu, record.texts, record.places, most_calls)
+            ran_out += recorded.out_of_memory
+            workspace = max(workspace, recorded.largest_passing(WORKSPACES))
+            peaks = breakdown.peaks(
+                recorded,
+                record.places,
+                rank=record.rank if record.rank >= 0 else number,
+                gpu=gpu,
+                # What was counted up to the program's end says nothing of a part of it.
+                counted=counted if most_calls is None else None,
+                is_half=record.is_half,
             )
-            ran_out += recording.out_of_memory
-            workspace = max(workspace, recording.largest_passing(WORKSPACES))
-            rank = record.rank if record.rank >= 0 else number
-            # What was counted up to the program's end says nothing of a part of it.
-            counted_here = counted if most_calls is None else None
-            found = breakdown.peaks(
-                recording, record.places, rank=rank, gpu=gpu, counted=counted_here, is_half=record.is_half
-            )
-            if found is None:
+            if peaks is None:
                 continue
-            ranks.append(found)
+            ranks.append(peaks)
             if beyond is not None:
-                context = found.peak.components.get(CONTEXT, 0)
-                entries = itertools.islice(journal.read(record.journal, 0), recording.end)
-                needed.append(needs.smallest_bytes(entries, gpu, beyond, context))
+                requests = itertools.islice(record.entries(), recorded.end)
+                needed.append(_smallest_bytes(requests, gpu, beyond, peaks.peak.components.get(CONTEXT, 0)))
     return Run(
         exit_status=status,
         records=records,
@@ -191,4 +166,23 @@ def _read(folder: Path, status: int, setup: Setup, beyond: str | None) -> Run:
         ran_out=ran_out,
         routines_workspace_bytes=workspace,
         needs_bytes=None if not needed or None in needed else max(size for size in needed if size is not None),
+        is_interrupted=ended.signal is not None or status == INTERRUPTED_STATUS,
     )
+
+
+def _smallest_bytes(entries: Iterable[JournalEntry], gpu: int, allocator: str, context_bytes: int) -> int | None:
+    """The smallest GPU on which the requests can be met, by replaying them; of its bytes the context takes
+    `context_bytes`. None: it cannot be said.
+
+    A program that does other things when memory runs out may do with less.
+    """
+    builder = history_builder.HistoryBuilder()
+    try:
+        for entry in entries:
+            if entry.gpu == gpu and entry.kind in history_builder.KINDS:
+                builder.take(entry)
+        history = builder.history("program")
+        measured = replays.Replayer().measure(history, allocator, _PLENTY, True, passes=1, tolerance=_TOLERANCE)
+    except (Malformed, replays.ReplayError, MissingPart):
+        return None
+    return None if measured.min_capacity_bytes is None else measured.min_capacity_bytes + context_bytes

@@ -5,9 +5,10 @@ from __future__ import annotations
 import collections
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
+from .._replay.timeline import NEVER
 from . import places
-from .allocations import NEVER, Allocation, Recording
 from .places import Place
+from .recording import Allocation, Recording
 from .verdict import (
     ACTIVATIONS,
     BACKWARD,
@@ -45,7 +46,7 @@ def savings(
     batch = _of_batch(recording, phase, is_half)
     kept = _kept_by_layers(recording, places_by_site)
     size, at = max(((held, at) for at, _, held in _held(recording, kept)), default=(0, 0))
-    at_most = [one for one in kept if one.born <= at < one.died]
+    at_most = [block for block in kept if block.born <= at < block.died]
     stays = _stays(at_most, size)
     return Savings(
         half_batch_bytes=most - _most_live(recording, batch, lambda held: held // 2),
@@ -66,9 +67,9 @@ def _held(recording: Recording, chosen: Sequence[Allocation]) -> Iterator[tuple[
     changes: collections.Counter[int] = collections.Counter()
     of_chosen: collections.Counter[int] = collections.Counter()
     for counter, allocations in ((changes, recording.allocations), (of_chosen, chosen)):
-        for one in allocations:
-            counter[one.born] += one.bytes
-            counter[one.died] -= one.bytes
+        for block in allocations:
+            counter[block.born] += block.bytes
+            counter[block.died] -= block.bytes
     live = held = 0
     for at in sorted(changes):
         live, held = live + changes[at], held + of_chosen[at]
@@ -81,47 +82,47 @@ def _of_batch(recording: Recording, phase: str, is_half: bool) -> list[Allocatio
     Of what is freed in the phase that made it, that which is as large as a parameter is likely its gradient, or its
     copy in half precision.
     """
-    weights = [one.bytes for one in recording.allocations if one.component in (PARAMETERS, COMMUNICATION)]
+    weights = [block.bytes for block in recording.allocations if block.component in (PARAMETERS, COMMUNICATION)]
     of_weights = set(weights) | {size // 2 for size in weights}
     copies = _copies_of_parameters(recording) if is_half else set()
     phases = (EVALUATION,) if phase == EVALUATION else (FORWARD, BACKWARD, EVALUATION)
 
-    def grows(one: Allocation) -> bool:
-        if one.component == INPUTS:
+    def grows(block: Allocation) -> bool:
+        if block.component == INPUTS:
             return True
-        if recording.stretches[one.phase].phase not in phases:
+        if recording.stretches[block.phase].phase not in phases:
             return False
-        if one.component == ACTIVATIONS:
-            return one.born not in copies
-        return one.component in (TEMPORARIES, WORKSPACES) and one.died != NEVER and one.bytes not in of_weights
+        if block.component == ACTIVATIONS:
+            return block.born not in copies
+        return block.component in (TEMPORARIES, WORKSPACES) and block.died != NEVER and block.bytes not in of_weights
 
-    return [one for one in recording.allocations if grows(one)]
+    return [block for block in recording.allocations if grows(block)]
 
 
 def _copies_of_parameters(recording: Recording) -> set[int]:
     """When the copies in half precision were made that autocast keeps until it ends: one of each parameter."""
-    sizes = collections.Counter(one.bytes // 2 for one in recording.allocations if one.component == PARAMETERS)
-    made: collections.Counter[tuple[int, int]] = collections.Counter()
-    found = set()
-    for one in recording.allocations:
-        if one.component == ACTIVATIONS and made[one.phase, one.bytes] < sizes[one.bytes]:
-            made[one.phase, one.bytes] += 1
-            found.add(one.born)
-    return found
+    sizes = collections.Counter(block.bytes // 2 for block in recording.allocations if block.component == PARAMETERS)
+    copied: collections.Counter[tuple[int, int]] = collections.Counter()
+    copies = set()
+    for block in recording.allocations:
+        if block.component == ACTIVATIONS and copied[block.phase, block.bytes] < sizes[block.bytes]:
+            copied[block.phase, block.bytes] += 1
+            copies.add(block.born)
+    return copies
 
 
 def _kept_by_layers(recording: Recording, places_by_site: Mapping[int, Place]) -> list[Allocation]:
     """What layers keep for the backward pass and checkpoints would let go: not what is in a checkpoint already, nor
     the loss's, nor the model's result, which the loss needs."""
     by_stretch: dict[int, list[Allocation]] = {}
-    for one in recording.allocations:
-        place = places_by_site.get(one.site)
-        if one.component != ACTIVATIONS or place is None or recording.stretches[one.phase].phase != FORWARD:
+    for block in recording.allocations:
+        place = places_by_site.get(block.site)
+        if block.component != ACTIVATIONS or place is None or recording.stretches[block.phase].phase != FORWARD:
             continue
         traits = set(place.traits)
         if places.MODULE_CALL in traits and not traits & {places.CHECKPOINTED, places.LOSS}:
-            by_stretch.setdefault(one.phase, []).append(one)
-    return [one for kept in by_stretch.values() for one in kept[:-1]]
+            by_stretch.setdefault(block.phase, []).append(block)
+    return [block for kept in by_stretch.values() for block in kept[:-1]]
 
 
 def _stays(at_most: Sequence[Allocation], size: int) -> Callable[[int], int]:
@@ -134,9 +135,9 @@ def _stays(at_most: Sequence[Allocation], size: int) -> Callable[[int], int]:
     # A loop over layers asks for each layer's memory from the same sites, once for each layer.
     largest: dict[int, int] = {}
     times: collections.Counter[int] = collections.Counter()
-    for one in at_most:
-        largest[one.site] = max(largest.get(one.site, 0), one.bytes)
-        times[one.site] += 1
+    for block in at_most:
+        largest[block.site] = max(largest.get(block.site, 0), block.bytes)
+        times[block.site] += 1
     layers = max(times.values(), default=0)
     if layers < 2:
         return lambda held: int(held * _STAYS_OF_UNLIKE_LAYERS)
@@ -150,10 +151,10 @@ def _stays(at_most: Sequence[Allocation], size: int) -> Callable[[int], int]:
 def _largest_line(at_most: Sequence[Allocation], lines: Mapping[int, CodeLine | None]) -> HeldByLine | None:
     bytes_of: collections.Counter[CodeLine] = collections.Counter()
     blocks_of: collections.Counter[CodeLine] = collections.Counter()
-    for one in at_most:
-        line = lines.get(one.site)
+    for block in at_most:
+        line = lines.get(block.site)
         if line is not None:
-            bytes_of[line] += one.bytes
+            bytes_of[line] += block.bytes
             blocks_of[line] += 1
     for line, size in bytes_of.most_common(1):
         return HeldByLine(line, ACTIVATIONS, size, blocks_of[line])

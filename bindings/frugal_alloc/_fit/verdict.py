@@ -1,9 +1,13 @@
-"""What ``frugal-alloc fit`` has found out. All sizes are in bytes; ``document.py`` writes it as JSON."""
+"""What ``frugal-alloc fit`` has found out. All sizes are in bytes."""
 
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+import json
+from collections.abc import Mapping, Sequence
+
+#: Of the JSON form: goes up when a field changes its meaning or goes away.
+VERSION = 1
 
 #: What a program does with its memory at a time. ELSEWHERE: before, between and after the others.
 FORWARD, BACKWARD, OPTIMIZER, EVALUATION, ELSEWHERE = "forward", "backward", "optimizer step", "evaluation", "elsewhere"
@@ -176,3 +180,13 @@ class Verdict:
     def worst(self) -> RankPeaks | None:
         """The rank that needs most."""
         return max(self.ranks, key=lambda rank: rank.most_used_bytes, default=None)
+
+
+def to_json(verdicts: Sequence[Verdict]) -> str:
+    """An object with the version and the verdict of each allocator, by the names of fields."""
+
+    def fields(verdict: Verdict) -> dict[str, object]:
+        worst = verdict.worst
+        return dataclasses.asdict(verdict) | {"peak_bytes": None if worst is None else worst.most_used_bytes}
+
+    return json.dumps({"version": VERSION, "verdicts": [fields(verdict) for verdict in verdicts]}, indent=1)

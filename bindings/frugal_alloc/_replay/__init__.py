@@ -1,5 +1,6 @@
 """Recorded allocations, and playing them through allocators to measure these.
 
-``history_files.read`` reads a recording; ``replays.Replayer`` plays it. Imports from ``_installation``,
-``_messages``, ``_recorded_files`` and ``_simulation``.
+``timeline`` follows what an allocator was asked. ``history_files.read`` makes a history of a recording;
+``replays.Replayer`` plays it. Imports from ``_installation``, ``_messages``, ``_native``, ``_recorded_files``,
+``_shapes`` and ``_simulation``.
 """

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from .history import ALLOCATE, EVENT, FREE, MAX_EVENTS, MAX_SIZE, MAX_STREAMS, History
-from .recorded_fields import Malformed, checked_list, checked_number, shown
+from .._shapes import shown
+from .history import ALLOCATE, EVENT, FREE, MAX_EVENTS, MAX_SIZE, MAX_STREAMS, History, live_bytes
+from .recorded_fields import Malformed, checked_list, checked_number
 
 
 def read(recording: dict[str, Any], name: str) -> History:
@@ -26,14 +27,15 @@ def read(recording: dict[str, Any], name: str) -> History:
     warm_up_end = None
     if recording.get("warm_up_end") is not None:
         warm_up_end = checked_number(recording, "warm_up_end", len(rows))
+    packed = bytes(events.packed)
     return History(
         name=name,
-        events=bytes(events.packed),
+        events=packed,
         event_count=len(rows),
         initial_count=0,
         allocation_count=len(events.sizes),
         stream_count=events.stream_count,
-        peak_live_bytes=events.peak_live_bytes,
+        peak_live_bytes=max(live_bytes(packed)),
         warm_up_end=warm_up_end,
         turn_ends=tuple(turn_ends),
         stream_lag=checked_number(recording, "stream_lag", len(rows)) if "stream_lag" in recording else 0,
@@ -46,27 +48,22 @@ class _EventList:
     def __init__(self, event_count: int) -> None:
         self._event_count = event_count
         self._live: set[int] = set()
-        self._live_bytes = 0
-        # By event: bytes that a late stream is done with then; by stream: the last event of that kind.
-        self._late: dict[int, int] = {}
+        # By stream: the event at which it is done with what was freed last.
         self._done_at: dict[int, int] = {}
         self.packed = bytearray()
         self.sizes: list[int] = []
         self.stream_count = 1
-        self.peak_live_bytes = 0
 
     def add(self, row: Any) -> None:
         number = len(self.packed) // EVENT.size
         if not isinstance(row, list) or any(type(value) is not int for value in row):
             raise Malformed(f"event {number} is {shown(row)}, not a list of numbers")
-        self._live_bytes -= self._late.pop(number, 0)
         if len(row) == 4 and row[0] == ALLOCATE:
             self._allocate(number, *row[1:])
         elif len(row) in (2, 4) and row[0] == FREE:
             self._free(number, *row[1:])
         else:
             raise Malformed(f"event {number} is {shown(row)}, neither an allocation nor a free")
-        self.peak_live_bytes = max(self.peak_live_bytes, self._live_bytes)
 
     def _allocate(self, number: int, allocation: int, size: int, stream: int) -> None:
         if allocation != len(self.sizes):
@@ -76,17 +73,13 @@ class _EventList:
         self._use(number, stream)
         self.sizes.append(size)
         self._live.add(allocation)
-        self._live_bytes += size
         self.packed += EVENT.pack(ALLOCATE, allocation, size, stream, 0, 0)
 
     def _free(self, number: int, allocation: int, late_stream: int = 0, ready: int | None = None) -> None:
         if allocation not in self._live:
             raise Malformed(f"event {number} frees allocation {allocation}, which is not allocated then")
         self._live.remove(allocation)
-        size = self.sizes[allocation]
-        if ready is None:
-            self._live_bytes -= size
-        else:
+        if ready is not None:
             self._use(number, late_stream)
             # What a stream does ends in order, so its work is there until the latest that was said before.
             if not max(number, self._done_at.get(late_stream, 0) - 1) < ready <= self._event_count:
@@ -95,7 +88,6 @@ class _EventList:
                     "earlier than what was freed before on that stream"
                 )
             self._done_at[late_stream] = ready
-            self._late[ready] = self._late.get(ready, 0) + size
         self.packed += EVENT.pack(FREE, allocation, 0, 0, late_stream, ready or 0)
 
     def _use(self, number: int, stream: int) -> None:

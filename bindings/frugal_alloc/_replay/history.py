@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import struct
+from collections.abc import Iterator
 
 # bindings/replay/history.h has the same layout (its Event): change both or neither.
 EVENT = struct.Struct("<IIQIIQ")
@@ -34,3 +35,38 @@ class History:
     turn_ends: tuple[int, ...] = ()
     # How many events the streams are behind the host when they are replayed with work on them; 0: not known.
     stream_lag: int = 0
+
+
+def live_bytes(events: bytes) -> Iterator[int]:
+    """After each of the packed events: bytes that are allocated, or freed but still in use by a stream."""
+    live = 0
+    sizes: dict[int, int] = {}
+    done: dict[int, int] = {}  # by event: bytes that a late stream is done with then
+    for number, (operation, allocation, size, _, _, ready) in enumerate(EVENT.iter_unpack(events)):
+        live -= done.pop(number, 0)
+        if operation == ALLOCATE:
+            sizes[allocation] = size
+            live += size
+        elif ready:
+            done[ready] = done.get(ready, 0) + sizes.get(allocation, 0)
+        else:
+            live -= sizes.get(allocation, 0)
+        yield live
+
+
+def most_live(history: History, samples: int) -> tuple[int, list[tuple[int, int]]]:
+    """The first event at which most is live, and (event, most live bytes from there up to the next sample).
+
+    There is at most one sample for each event.
+    """
+    samples = min(samples, history.event_count)
+    most = [0] * samples
+    peak = peak_at = 0
+    for event, live in enumerate(live_bytes(history.events)):
+        if live > peak:
+            peak, peak_at = live, event
+        if samples:
+            number = event * samples // history.event_count
+            most[number] = max(most[number], live)
+    starts = [-(-number * history.event_count // samples) for number in range(samples)]
+    return peak_at, list(zip(starts, most, strict=True))

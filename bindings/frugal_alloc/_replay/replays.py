@@ -21,8 +21,7 @@ from typing import Any, TypeVar
 
 from .. import _installation
 from .._simulation import simulated_gpu
-from . import live_memory
-from .history import History
+from .history import History, most_live
 
 T = TypeVar("T")
 
@@ -161,11 +160,11 @@ class Replayer:
             ReplayError: a worker failed.
             MissingPart, SimulationError: the allocator, or the simulated GPU, is not installed.
         """
-        live = live_memory.sample(history, samples)
+        peak_at, live = most_live(history, samples)
         options = {
             "stream_lag": stream_lag,
-            "sample_count": len(live.samples),
-            "picture_at": live.peak_at if picture else None,
+            "sample_count": len(live),
+            "picture_at": peak_at if picture else history.event_count,
         }
         outcome = self._play(history, allocator, capacity, passes, options)
         minimum = None
@@ -213,21 +212,23 @@ class Replayer:
         checks_order: bool = False,
     ) -> dict[str, Any]:
         library = _installation.find_library("alloc", self._torch) if allocator == "frugal" else None
-        task = {
-            "torch_libraries": str(self._torch.libraries),
-            "replay_library": str(self._replay_library),
-            "allocator_library": str(library) if library else None,
+        request = {
             "event_count": history.event_count,
             "initial_count": history.initial_count,
             "allocation_count": history.allocation_count,
             "stream_count": history.stream_count,
             "passes": passes,
             "steady_from": steady_from(history),
-            "sample_count": 0,
-            "picture_at": None,
-            "limit_bytes": capacity if self.device == REAL else None,
+            "picture_at": history.event_count,
+            "limit_bytes": capacity if self.device == REAL else 0,
             "real_time": self.device == REAL,
             **options,
+        }
+        task = {
+            "torch_libraries": str(self._torch.libraries),
+            "replay_library": str(self._replay_library),
+            "allocator_library": str(library) if library else None,
+            "request": request,
         }
         what = f"{history.name} with {allocator}"
         environment = _worker_environment(None if self.device == REAL else capacity, allocator)
@@ -236,9 +237,9 @@ class Replayer:
         status, output, errors = self._run_worker(json.dumps(task), history.events, environment)
         if status != 0:
             raise ReplayError(f"{what}: the worker {_ending(status)}{_last_line(errors)}")
-        outcome = json.loads(output)
+        outcome = json.loads(output.decode(errors="replace"))
         if outcome["outcome"] == "failed":
-            raise ReplayError(f"{what}: {_first_line(outcome['message'])}")
+            raise ReplayError(f"{what}: {outcome['message']}")
         return outcome
 
     def _run_worker(self, task: str, events: bytes, environment: dict[str, str]) -> tuple[int, bytes, bytes]:
@@ -275,13 +276,13 @@ def _measurement(
     allocator: str,
     capacity: int,
     minimum: int | None,
-    live: live_memory.LiveMemory,
+    live: list[tuple[int, int]],
     options: dict[str, Any],
     outcome: dict[str, Any],
 ) -> Measurement:
     completed = outcome["outcome"] == "completed"
     reserved = outcome["peak_reserved_bytes"]
-    series = [(event, most, held) for (event, most), held in zip(live.samples, outcome["samples"], strict=True)]
+    series = [(event, most, held) for (event, most), held in zip(live, outcome["samples"], strict=True)]
     return Measurement(
         history=history.name,
         allocator=allocator,
@@ -293,11 +294,11 @@ def _measurement(
         peak_reserved_bytes=reserved,
         utilisation=round(history.peak_live_bytes / reserved, 4) if completed else None,
         min_capacity_bytes=minimum,
-        driver_calls=outcome["driver_calls"],
-        driver_ns=outcome["driver_ns"],
+        driver_calls=outcome["costs"]["driver_calls"],
+        driver_ns=outcome["costs"]["driver_ns"],
         ns_per_pair=None if outcome["ns_per_pair"] is None else round(outcome["ns_per_pair"], 1),
-        error=None if completed else _first_line(outcome["message"]),
-        host_syncs=host_syncs(outcome["driver_calls"]),
+        error=None if completed else outcome["message"],
+        host_syncs=host_syncs(outcome["costs"]["driver_calls"]),
         peak_reserved_at=outcome["peak_reserved_at"],
         driver_ns_to_peak=outcome["driver_ns_to_peak"],
         steady=_steady_state(history, outcome) if completed else None,
@@ -305,21 +306,21 @@ def _measurement(
         series=tuple(series) or None,
         runs=tuple(map(tuple, outcome["runs"])) or None,
         device=device,
-        host_ns=outcome["host_ns"] or None,
+        host_ns=outcome["costs"]["host_ns"] or None,
     )
 
 
 def _steady_state(history: History, outcome: dict[str, Any]) -> SteadyState | None:
     if not outcome["steady_allocations"]:
         return None
-    calls = outcome["steady_calls"]
+    costs = outcome["steady"]
     return SteadyState(
         steady_from(history),
         outcome["steady_allocations"],
-        calls,
-        outcome["steady_driver_ns"],
-        host_syncs(calls),
-        outcome["steady_host_ns"] or None,
+        costs["driver_calls"],
+        costs["driver_ns"],
+        host_syncs(costs["driver_calls"]),
+        costs["host_ns"] or None,
     )
 
 
@@ -429,10 +430,6 @@ def _ending(status: int) -> str:
         return f"was ended by {signal.Signals(-status).name}"
     except ValueError:
         return f"was ended by signal {-status}"
-
-
-def _first_line(text: str) -> str:
-    return text.strip().split("\n")[0]
 
 
 def _last_line(errors: bytes) -> str:

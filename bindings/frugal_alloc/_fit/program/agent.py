@@ -1,7 +1,4 @@
-"""Runs inside a program: keeps a journal of its allocations, ends it after enough steps, and leaves a record behind.
-
-What it is to do stands in the environment (``orders.py``).
-"""
+"""Runs inside a program: keeps a journal of its allocations, ends it after enough steps, and leaves a record behind."""
 
 from __future__ import annotations
 
@@ -10,47 +7,62 @@ import contextlib
 import os
 import sys
 import threading
+import time
 import types
 from typing import Any
 
 from ... import _native
+from ..._followed import order
+from ..._followed.messages import Mailbox, Sender
 from ..._program import loop
 from ..._report import latest_error
 from ..._tracking.steps import StepCounter
 from .. import marks, process_record
-from ..orders import Orders
-from . import collectives
 from .labels import Labels
-from .step_limit import StepLimit
+
+_EVERY_SECONDS = 0.05
+# For other ranks.
+_PATIENCE_SECONDS = 30.0
+# The thread that looks for collectives that are done does so every 100 ms (ProcessGroupNCCL's watchdog).
+_TWO_LOOKS_SECONDS = 0.25
 
 _agent: Agent | None = None
 
 
 def start() -> None:
-    """Follows this process from now on, as the environment says; torch has just been imported."""
+    """Follows this process from now on, as its order says; torch has just been imported."""
     global _agent
-    orders = Orders.from_environment(os.environ)
-    if orders is None or _agent is not None:
+    if _agent is not None:
         return
+    given = order.given()
+    sender = Sender(given["folder"])
     try:
-        if orders.allocator == "frugal":
+        if given["allocator"] == "frugal":
             import frugal_alloc
 
             frugal_alloc.enable()
-        _agent = Agent(orders, _native.load())
+        _agent = Agent(given["folder"], sender, _native.load(), steps=given["steps"], calls=given["calls"])
     except _native.FrugalAllocError as error:
         # Nothing can be said of this program: it may have PyTorch without CUDA.
-        process_record.refuse(orders.folder, str(error))
+        sender.send({process_record.REFUSED: str(error)})
         os._exit(2)
 
 
 class Agent:
     """Of one process; its children by fork have none."""
 
-    def __init__(self, orders: Orders, library: _native.Library) -> None:
+    def __init__(
+        self, folder: str, sender: Sender, library: _native.Library, *, steps: int | None, calls: int | None
+    ) -> None:
+        """
+        Args:
+            steps: So many end the program; None: it ends by itself.
+            calls: So many of the model do, in a program without steps.
+        """
         import torch
 
-        self._orders = orders
+        self._folder, self._sender = folder, sender
+        self._most_steps, self._most_calls = steps, calls
         self._library = library
         self._labels = Labels(library)
         self._steps = StepCounter()
@@ -69,8 +81,17 @@ class Agent:
 
     def _cuda_started(self) -> None:
         self._library.journal_observe_simulation()
-        if self._orders.calls is not None:
-            StepLimit(self._orders.calls, self._library, lambda: self._trains, self._leave).watch()
+        if self._most_calls is not None:
+            threading.Thread(target=self._watch_calls, name="frugal-alloc fit", daemon=True).start()
+
+    def _watch_calls(self) -> None:
+        """Where the program is when this has seen enough does not matter, since whoever reads the journal leaves out
+        what comes after the last call that counts."""
+        while not self._trains:
+            # One more has begun when the last one that counts has ended.
+            if self._library.journal_module_calls() > (self._most_calls or 0):
+                self._leave()
+            time.sleep(_EVERY_SECONDS)
 
     # --- What _program.loop tells.
 
@@ -108,9 +129,11 @@ class Agent:
 
     def _step_ended(self) -> None:
         self.mark(marks.STEP)
-        collectives.await_cleaning()
-        process_record.tell_steps(self._orders.folder, self._process, self._steps.count)
-        if self._orders.steps is not None and self._steps.count >= self._orders.steps:
+        _await_collectives()
+        # For the progress bar.
+        with contextlib.suppress(OSError):
+            self._sender.send({process_record.STEPS_ENDED: self._steps.count})
+        if self._most_steps is not None and self._steps.count >= self._most_steps:
             self._leave()
 
     # --- The end.
@@ -127,26 +150,39 @@ class Agent:
             self._is_over = True
         if not torch.cuda.is_initialized():
             return  # a launcher, which uses no GPU
-        process_record.write(
-            self._orders.folder,
+        record = process_record.of_this_process(
+            self._folder,
             self._library,
             steps=self._steps.count,
             is_half=self._has_autocast or self._labels.trains_half,
             ended=ended,
             error=self._error,
-            advice=_advice() if self._error else (),
+            advice=_advice() if self._error else [],
         )
+        self._sender.send(record)
 
     def _leave(self) -> None:
         """Ends the program where it stands. What it would do at its end, saving a model, is of no interest."""
         self.finish(process_record.STEPS)
-        process_record.await_other_ranks(self._orders.folder, os.environ)
+        self._await_other_ranks()
         for stream in (sys.stdout, sys.stderr):
             # One that is closed, broken, or none at all.
             with contextlib.suppress(OSError, ValueError, AttributeError):
                 stream.flush()
         _end_children()
         os._exit(0)
+
+    def _await_other_ranks(self) -> None:
+        """Until the ranks of this machine have all left their records; one that goes first would be an error to
+        others."""
+        missing = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        mailbox = Mailbox(self._folder)
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < until:
+            missing -= sum(process_record.RECORD in message for message in mailbox.new())
+            if missing <= 0:
+                return
+            time.sleep(_EVERY_SECONDS)
 
     def _watch_errors(self) -> None:
         before = sys.excepthook
@@ -168,8 +204,19 @@ class Agent:
 
 def _advice() -> list[tuple[str, int, bool]]:
     """Of frugal_alloc's out-of-memory error, and whether it is about a line; PyTorch's gives none."""
-    told = latest_error.last() or {}
-    return [(change["text"], change["bytes"], change["line"] is not None) for change in told.get("advice", ())]
+    error = latest_error.last() or {}
+    return [(change["text"], change["bytes"], change["line"] is not None) for change in error.get("advice", ())]
+
+
+def _await_collectives() -> None:
+    """After each step of a program with collectives: lets torch let go of their buffers, as it has time to on a GPU.
+
+    What a collective has used is kept until a thread of torch's has seen that it is done. A step here takes less time
+    than that thread sleeps, so that buffers would be kept for some steps, and for another number in each run.
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        time.sleep(_TWO_LOOKS_SECONDS)
 
 
 def _end_children() -> None:

@@ -1,6 +1,7 @@
-"""Python imports this at its start in the programs that ``frugal-alloc fit`` runs, and the agent starts with torch.
+"""Python imports this at its start in what ``frugal-alloc fit`` and ``check`` run, and the processes that it starts.
 
-A program that does not import torch goes on as it would without.
+Once torch is imported, the one who follows the program starts. A program that does not import it goes on as it would
+without.
 """
 
 import os
@@ -8,7 +9,7 @@ import sys
 from importlib.machinery import SourceFileLoader
 
 HERE = os.path.dirname(os.path.abspath(__file__))
-PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(HERE)))
+PACKAGE = os.path.dirname(os.path.dirname(HERE))
 
 
 def _load_startup():
@@ -18,15 +19,18 @@ def _load_startup():
     return module
 
 
-def _start_agent():
+def _follow():
+    import importlib
+
     if "frugal_alloc" not in sys.modules:
         # By path: the interpreter may be one that has another version of this package, or none.
         startup.load("frugal_alloc", os.path.join(PACKAGE, "__init__.py"), PACKAGE)
-    from frugal_alloc._fit.program import agent
+    from frugal_alloc._followed import order
 
-    agent.start()
+    importlib.import_module(order.given()["follower"]).start()
 
 
 startup = _load_startup()
-startup.after_torch(_start_agent)
+if "FRUGAL_FOLLOW" in os.environ:
+    startup.after_torch(_follow)
 startup.import_next_sitecustomize(HERE)
