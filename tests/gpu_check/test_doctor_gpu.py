@@ -114,9 +114,9 @@ def test_gpu_on_which_nothing_is_mapped_is_safe() -> None:
 def without_nvrtc(tmp_path: Path) -> str:
     """PYTHONPATH of a Python that finds no NVRTC."""
     (tmp_path / "sitecustomize.py").write_text(
-        "from frugal_alloc import _nvrtc_files\n"
+        "from frugal_alloc._simulation import nvrtc_files\n"
         "from frugal_alloc._gpu_check import nvrtc\n"
-        "_nvrtc_files.find, nvrtc._SYSTEM = (lambda packages: ()), ()\n"
+        "nvrtc_files.find, nvrtc._SYSTEM = (lambda packages: ()), ()\n"
     )
     return f"{tmp_path}:{PACKAGES}"
 

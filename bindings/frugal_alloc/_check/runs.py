@@ -10,11 +10,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from .. import _startup
 from .._simulation import simulated_gpu
 from .baseline import Setting
 from .figures import Figures
 
-HERE = Path(__file__).resolve().parent
 ALLOCATORS = ("native", "expandable", "frugal")
 _PLUGIN = "frugal_alloc_check_plugin"
 # Newer versions of PyTorch read the first.
@@ -83,15 +83,14 @@ def _with_recorder(base: Mapping[str, str], setting: Setting, root: str, folder:
     result.pop("PYTEST_CURRENT_TEST", None)
     # The order of sets would differ from run to run, and with it that of allocations.
     result.setdefault("PYTHONHASHSEED", "0")
-    startups = [str(HERE / "startup")]
     if setting.allocator == "frugal":
         result["FRUGAL_ALLOC"] = "1"
-        startups.append(str(HERE.parent / "_startup"))
+        _startup.add("allocator", result)
     elif setting.allocator == "expandable":
         for name in _SETTINGS:
             others = [one for one in result.get(name, "").split(",") if one and "expandable_segments" not in one]
             result[name] = ",".join([*others, "expandable_segments:True"])
-    result["PYTHONPATH"] = os.pathsep.join(filter(None, [*startups, result.get("PYTHONPATH", "")]))
+    _startup.add("check", result)
     result["PYTEST_PLUGINS"] = ",".join(filter(None, [result.get("PYTEST_PLUGINS", ""), _PLUGIN]))
     return result
 

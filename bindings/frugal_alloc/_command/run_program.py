@@ -15,10 +15,9 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .. import _installation
+from .. import _installation, _startup
 from .._messages import Refused
 
-STARTUP = Path(__file__).resolve().parent.parent / "_startup"
 PRELOADED = "frugal_alloc_preload.so"
 
 
@@ -56,7 +55,7 @@ def find(program: str) -> str:
 def enable_in_children() -> None:
     """Lets Python programs that this process starts from now on, however, enable the allocator as they import torch."""
     os.environ["FRUGAL_ALLOC"] = "1"
-    _prepend_to_list("PYTHONPATH", str(STARTUP), os.environ)
+    _startup.add("allocator", os.environ)
 
 
 def preloaded_library() -> Path:

@@ -25,8 +25,8 @@ _LINE = """import os; os.environ.get("FRUGAL_ALLOC", "0") in ("", "0") or exec({
 _PROGRAM = """\
 import os, sys
 from importlib.machinery import SourceFileLoader
-module = type(sys)("frugal_alloc_enabling")
-module.__file__ = os.fsdecode({enabling!r})
+module = type(sys)("frugal_alloc_startup")
+module.__file__ = os.fsdecode({startup!r})
 try:
     SourceFileLoader(module.__name__, module.__file__).exec_module(module)
 except OSError:
@@ -59,8 +59,8 @@ def install() -> Path:
     target = path()
     if os.path.realpath(target.parent) not in map(os.path.realpath, site.getsitepackages()):
         raise HookError(f"Python does not look at {target.parent} as it starts; use a virtual environment")
-    enabling = Path(__file__).resolve().parent.parent / "_enabling.py"
-    line = _LINE.format(program=_PROGRAM.format(enabling=os.fsencode(enabling), path=os.fsencode(target)))
+    startup = Path(__file__).resolve().parent.parent / "_startup" / "__init__.py"
+    line = _LINE.format(program=_PROGRAM.format(startup=os.fsencode(startup), path=os.fsencode(target)))
     try:
         # In one step: an interpreter may be starting right now.
         _whole_files.write(str(target), line.encode("ascii"))

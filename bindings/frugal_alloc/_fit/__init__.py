@@ -7,5 +7,5 @@
 ``verdict``, which room ``output`` writes.
 
 Imports from ``_amounts``, ``_installation``, ``_messages``, ``_native``, ``_pages``, ``_program``, ``_replay``,
-``_report``, ``_shapes``, ``_simulation`` and ``_tracking``.
+``_report``, ``_shapes``, ``_simulation``, ``_startup`` and ``_tracking``.
 """

@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from .. import _startup
 from .._amounts import format_bytes
 from .._messages import Refused
 from .._simulation import simulated_gpu
@@ -23,7 +24,6 @@ from .orders import Orders
 from .process_record import ProcessRecord
 from .verdict import CONTEXT, INTERRUPTED_STATUS, WORKSPACES, Gpu, RankPeaks
 
-_STARTUP = Path(__file__).resolve().parent / "program" / "startup"
 _SETTINGS = {"expandable": "expandable_segments:True"}
 _NO_REPORTS = "report_dir:off"
 # What a program on the GPU moves is kept up to this size: sizes, lengths and masks, but no batches of images.
@@ -128,8 +128,7 @@ def _environment(setup: Setup, folder: Path, beyond: bool) -> dict[str, str]:
         setup.gpu.memory_bytes, setup.gpus, setup.values, base=base, machine=machine
     )
     environment |= Orders(str(folder), setup.allocator, setup.steps, setup.calls).to_environment()
-    others = environment.get("PYTHONPATH")
-    environment["PYTHONPATH"] = f"{_STARTUP}:{others}" if others else str(_STARTUP)
+    _startup.add("fit", environment)
     return environment
 
 

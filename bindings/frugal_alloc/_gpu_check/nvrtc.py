@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator
 from ctypes import c_char_p, c_int, c_size_t, c_void_p
 
-from .. import _installation, _nvrtc_files
+from .. import _installation
+from .._simulation import nvrtc_files
 from .step_report import CannotTell
 
 _LIBRARY = "libnvrtc.so"
@@ -76,7 +77,7 @@ def _load() -> ctypes.CDLL:
     tried = ""
     for path in _in_packages():
         try:
-            _nvrtc_files.load_builtins(path)
+            nvrtc_files.load_builtins(path)
             return ctypes.CDLL(path)
         except OSError as error:
             tried = str(error)
@@ -95,4 +96,4 @@ def _in_packages() -> Iterator[str]:
     folders = [entry for entry in sys.path if entry]
     with contextlib.suppress(_installation.MissingPart):
         folders.insert(0, str(_installation.find_torch().folder.parent))
-    return _nvrtc_files.find(folders)
+    return nvrtc_files.find(folders)

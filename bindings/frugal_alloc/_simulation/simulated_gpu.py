@@ -20,14 +20,13 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import _installation
+from .. import _installation, _startup
 from .._amounts import format_bytes
 from .._messages import Refused, on_one_line
 from . import simulated_driver
 from .modelled_machine import ModelledMachine
 
 HERE = Path(__file__).resolve().parent
-STARTUP = HERE / "startup"
 
 # PyTorch's own libraries look beside themselves before they look at LD_LIBRARY_PATH, so these are preloaded; libcuda is
 # opened by name and found on the path. Names that an installation may lack are left out.
@@ -147,7 +146,7 @@ def environment(
     result["FRUGAL_SIM_BACKING"] = backing
     result["FRUGAL_SIM_VALUES"] = values
     if backing == "memory":
-        _prepend(result, "PYTHONPATH", ":", [str(STARTUP)])
+        _startup.add("simulation", result)
     return result
 
 
