@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import dataclasses
 import enum
@@ -54,33 +55,30 @@ class Check:
     finding: str
 
 
-def main(arguments: list[str]) -> int:
-    parser = Parser(
-        "frugal-alloc doctor",
-        description="Looks at Python, torch, the driver, the GPU and this package, and says whether each will do. With "
-        "--gpu it measures instead, for two minutes, what the driver does, and says whether that is safe: exit status "
-        "0 if so, 1 if not.",
+def add(parser: Parser) -> None:
+    parser.description = (
+        "Looks at Python, torch, the driver, the GPU and this package, and says whether each will do. With --gpu it "
+        "measures instead, for two minutes, what the driver does, and says whether that is safe: exit status 0 if so, "
+        "1 if not."
     )
     parser.add_argument("--gpu", action="store_true", help="measure the GPU's driver and say whether it is safe here")
     parser.add_argument("--json", action="store_true", help="print a JSON object, as a bug report needs it")
     parser.add_argument(
         "--keep", metavar="FILE", help="with --gpu: write what calls cost here, for the setting driver_costs:FILE"
     )
-    options = parser.parse_args(arguments)
-    if not options.gpu:
-        if options.keep is not None:
-            parser.error("--keep goes with --gpu")
-        return show(options.json)
-    from . import doctor_gpu
-
-    return doctor_gpu.main(options.json, options.keep)
 
 
-def show(as_json: bool = False) -> int:
+def carry_out(options: argparse.Namespace) -> int:
     """Prints every check as it is done, or all as one object. The status is 0 whatever they say: it is a report."""
-    if as_json:
-        found = [{"subject": one.subject, "verdict": one.condition.value, "finding": one.finding} for one in checks()]
-        print(json.dumps({"frugal_alloc": __version__, "checks": found}, indent=1))
+    if options.gpu:
+        from . import doctor_gpu
+
+        return doctor_gpu.main(options.json, options.keep)
+    if options.keep is not None:
+        options.error("--keep goes with --gpu")
+    if options.json:
+        rows = [{"subject": one.subject, "verdict": one.condition.value, "finding": one.finding} for one in checks()]
+        print(json.dumps({"frugal_alloc": __version__, "checks": rows}, indent=1))
         return 0
     for check in checks():
         print(f"{check.condition.value:8}{check.subject:15}{check.finding}", flush=True)

@@ -11,7 +11,7 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from .. import _whole_files
+from .. import _arguments, _whole_files
 from .._amounts import format_bytes
 from .._gpu_check import costs, machine, steps, surroundings
 from .._gpu_check.driver_costs import DOES_NOT_WAIT
@@ -73,8 +73,7 @@ def main(as_json: bool, keep: str | None) -> int:
     except surroundings.CannotRun as error:
         raise Refused(str(error)) from None
     except Interrupted as ended:
-        print("frugal-alloc doctor: interrupted", file=sys.stderr)
-        return 128 + int(ended.args[0])
+        raise _arguments.Interrupted("interrupted", 128 + int(ended.args[0])) from None
     findings = [_finding(result, results.where["simulated"]) for result in results.steps]
     found = _driver_costs(results)
     if as_json:

@@ -14,12 +14,10 @@ from .._amounts import format_bytes
 from .._arguments import Parser
 from .._fit import fitting, search
 from .._fit.output import document, wording
-from .._fit.runs import NotFollowed, Setup
+from .._fit.runs import Setup
 from .._fit.verdict import Gpu, Verdict
 from .._simulation import gpu_choice, gpu_models, simulated_gpu
 from . import progress
-
-__all__ = ["NotFollowed", "main"]
 
 FITS, DOES_NOT_FIT = 0, 1
 ALLOCATORS = ("frugal", "native", "expandable")
@@ -28,43 +26,16 @@ _DEFAULT_STEPS = 5
 _MOST_GIB = 512
 _BARE_NUMBER = r"[\d.]+"
 
-_USAGE = (
-    "%(prog)s [--gpu NAME | --memory SIZE] [--gpus N] [--steps N] [--allocator frugal|native|expandable|all] "
-    "[--values none|cpu] [--find-batch ARG=8..256 | --find-gpu] [--strict] [--json] [--html FILE] "
-    "-- COMMAND [ARGUMENT ...]"
-)
 
-
-def main(arguments: list[str]) -> int:
-    """Returns 0: it fits; 1: it does not; 2: wrong arguments; 128 + n: signal n came; else the program's own status.
-
-    Raises:
-        SimulationError, MissingPart: the simulated GPU cannot be had, or the program not be started.
-        NotFollowed: nothing can be said of it.
-        OSError: the page cannot be written.
-    """
-    parser = _parser()
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    options = parser.parse_args(_with_equals_sign(arguments[:end]))
-    command = options.command + (arguments[end:] if options.command else arguments[end + 1 :])
-    if not command:
-        parser.error("name the command to run, after --")
-    try:
-        _check(parser, options)
-        _check_words(options)
-        verdicts = _judge(command, options)
-    except (gpu_choice.ChoiceError, search.SearchError) as error:
-        parser.error(str(error))
-    _tell(verdicts, options)
-    return _status(verdicts)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        "frugal-alloc fit",
-        usage=_USAGE,
-        description="Runs some steps of a program on a simulated GPU and says whether it fits, what takes the memory, "
-        "and what to change first. Exit status 0: it fits; 1: it does not; the program's own, if it fails by itself.",
+def add(parser: Parser) -> None:
+    parser.usage = (
+        "%(prog)s [--gpu NAME | --memory SIZE] [--gpus N] [--steps N] [--allocator frugal|native|expandable|all] "
+        "[--values none|cpu] [--find-batch ARG=8..256 | --find-gpu] [--strict] [--json] [--html FILE] "
+        "-- COMMAND [ARGUMENT ...]"
+    )
+    parser.description = (
+        "Runs some steps of a program on a simulated GPU and says whether it fits, what takes the memory, and what to "
+        "change first. Exit status 0: it fits; 1: it does not; the program's own, if it fails by itself."
     )
     gpu_choice.add_options(parser)
     parser.add_argument("--gpus", metavar="N", type=int, default=1, help="number of GPUs (default 1)")
@@ -93,35 +64,43 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--strict", action="store_true", help="what is not simulated ends the program")
     parser.add_argument("--json", action="store_true", help="print JSON; the program's output goes to standard error")
     parser.add_argument("--html", metavar="FILE", help="write a page with pictures")
-    parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    return parser
+    # The argument of the program that is looked for: --batch-size=8..256.
+    parser.takes_dashes = ("--find-batch",)
+    parser.add_command()
 
 
-def _with_equals_sign(arguments: list[str]) -> list[str]:
-    """argparse would take the value of ``--find-batch --batch-size=8..256`` for an option."""
-    result: list[str] = []
-    for word in arguments:
-        if result and result[-1] == "--find-batch":
-            result[-1] += f"={word}"
-        else:
-            result.append(word)
-    return result
+def carry_out(options: argparse.Namespace) -> int:
+    """Returns 0: it fits; 1: it does not; 2: wrong arguments; 128 + n: signal n came; else the program's own status.
+
+    Raises:
+        SimulationError, MissingPart: the simulated GPU cannot be had, or the program not be started.
+        NotFollowed: nothing can be said of it.
+        OSError: the page cannot be written.
+    """
+    try:
+        _check(options)
+        _check_words(options)
+        verdicts = _judge(options.command, options)
+    except (gpu_choice.ChoiceError, search.SearchError) as error:
+        options.error(str(error))
+    _tell(verdicts, options)
+    return _status(verdicts)
 
 
-def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+def _check(options: argparse.Namespace) -> None:
     given = [name for name in ("gpu", "memory", "find_gpu") if getattr(options, name)]
     if "find_gpu" in given and len(given) > 1:
-        parser.error("--find-gpu looks for the GPU itself; leave --gpu and --memory out")
+        options.error("--find-gpu looks for the GPU itself; leave --gpu and --memory out")
     if not given:
-        parser.error('say on which GPU: --gpu "RTX 4090", --memory 24GiB, or --find-gpu')
+        options.error('say on which GPU: --gpu "RTX 4090", --memory 24GiB, or --find-gpu')
     if options.find_batch is not None and (options.find_gpu or options.allocator == "all"):
-        parser.error("--find-batch goes with one GPU and one allocator")
+        options.error("--find-batch goes with one GPU and one allocator")
     if options.find_gpu and options.allocator == "all":
-        parser.error("--find-gpu goes with one allocator")
+        options.error("--find-gpu goes with one allocator")
     if not 1 <= options.gpus <= simulated_gpu.MOST_GPUS:
-        parser.error(f"--gpus {options.gpus} is not possible; ask for 1 to {simulated_gpu.MOST_GPUS}")
+        options.error(f"--gpus {options.gpus} is not possible; ask for 1 to {simulated_gpu.MOST_GPUS}")
     if options.steps is not None and options.steps < 0:
-        parser.error(f"--steps {options.steps} is not possible; give a number from 1 on, or 0 for all")
+        options.error(f"--steps {options.steps} is not possible; give a number from 1 on, or 0 for all")
 
 
 def _check_words(options: argparse.Namespace) -> None:

@@ -6,6 +6,7 @@ which children inherit; then it loads one small file by its path, since to impor
 
 from __future__ import annotations
 
+import argparse
 import os
 import site
 import sys
@@ -87,19 +88,24 @@ def remove() -> Path | None:
     return target
 
 
-def main_install(arguments: list[str]) -> int:
-    Parser(
-        "frugal-alloc install-hook",
-        description="Adds a line to this Python's site-packages: programs that are started with FRUGAL_ALLOC=1, and "
-        "the Python processes that they start, enable the allocator when they import torch. All others are as before.",
-    ).parse_args(arguments)
+def add_install(parser: Parser) -> None:
+    parser.description = (
+        "Adds a line to this Python's site-packages: programs that are started with FRUGAL_ALLOC=1, and the Python "
+        "processes that they start, enable the allocator when they import torch. All others are as before."
+    )
+
+
+def carry_out_install(options: argparse.Namespace) -> int:
     written = install()
     print(f"wrote {written}\nprograms of {sys.executable} started with FRUGAL_ALLOC=1 use the allocator from now on")
     return 0
 
 
-def main_remove(arguments: list[str]) -> int:
-    Parser("frugal-alloc remove-hook", description="Undoes install-hook.").parse_args(arguments)
+def add_remove(parser: Parser) -> None:
+    parser.description = "Undoes install-hook."
+
+
+def carry_out_remove(options: argparse.Namespace) -> int:
     removed = remove()
     print(f"removed {removed}" if removed else f"there is none: {path()}")
     return 0
