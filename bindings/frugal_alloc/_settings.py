@@ -19,6 +19,13 @@ LEAST_HISTORY = 1_000_000
 _MOST_NUMBER = 1 << 63
 
 _SWITCHES = ("track", "publish", "remap")
+# What a number is, of which types it may be, and the unit of it in FRUGAL_ALLOC_CONF.
+_NUMBERS: dict[str, tuple[str, tuple[type, ...], str]] = {
+    "memory_limit": ("bytes", (int,), ""),
+    "idle_release": ("seconds", (int, float), "s"),
+    "driver_reserve": ("bytes", (int,), ""),
+    "host_reserve": ("bytes", (int,), ""),
+}
 
 # What PyTorch's Python functions call to change settings in the middle of a run.
 _PYTORCH_SETTERS = ("_accelerator_setAllocatorSettings", "_cuda_cudaCachingAllocator_set_allocator_settings")
@@ -29,61 +36,31 @@ def is_turned_off() -> bool:
     return os.environ.get("FRUGAL_ALLOC") == "0"
 
 
-def to_text(
-    memory_limit: int | str | None = None,
-    idle_release: float | str | None = None,
-    track: bool | str | None = None,
-    publish: bool | str | None = None,
-    report_dir: str | os.PathLike[str] | None = None,
-    suppressions: str | os.PathLike[str] | None = None,
-    check: str | None = None,
-    remap: bool | str | None = None,
-    driver_reserve: int | str | None = None,
-    host_reserve: int | str | None = None,
-    driver_costs: str | os.PathLike[str] | None = None,
-) -> str:
+def to_text(**settings: Any) -> str:
     """The settings that are not None in the form of FRUGAL_ALLOC_CONF: numbers are bytes and seconds.
 
     Raises:
         FrugalAllocError: a value is of a type that cannot be one.
     """
-    entries = []
-    numbers = (
-        ("memory_limit", memory_limit, (int,), ""),
-        ("idle_release", idle_release, (int, float), "s"),
-        ("driver_reserve", driver_reserve, (int,), ""),
-        ("host_reserve", host_reserve, (int,), ""),
-    )
-    for name, value, number_types, unit in (number for number in numbers if number[1] is not None):
-        if isinstance(value, number_types) and not isinstance(value, bool) and abs(value) < _MOST_NUMBER:
-            value = f"{value}{unit}" if isinstance(value, int) else f"{value:.6f}{unit}"
-        if not _is_text(value):
-            kind = "bytes" if unit == "" else "seconds"
-            said = f"{name} is {kind} or a text as in FRUGAL_ALLOC_CONF"
-            raise _native.FrugalAllocError(f"{name}={_shown(value)} is not possible; {said}")
-        entries.append(f"{name}:{value}")
-    texts = {
-        "track": track,
-        "publish": publish,
-        "remap": remap,
-        "check": check,
-        "report_dir": report_dir,
-        "suppressions": suppressions,
-        "driver_costs": driver_costs,
-    }
-    for name, text in ((name, text) for name, text in texts.items() if text is not None):
-        if name in _SWITCHES and isinstance(text, bool):
-            text = "on" if text else "off"
-        value = os.fspath(text) if isinstance(text, (str, os.PathLike)) else text
-        if not _is_text(value):
-            raise _native.FrugalAllocError(f"{name}={_shown(value)} is not possible; {name} is a text without a comma")
-        entries.append(f"{name}:{value}")
-    return ",".join(entries)
+    return ",".join(f"{name}:{_text_of(name, value)}" for name, value in settings.items() if value is not None)
 
 
-def _is_text(value: Any) -> bool:
-    """Whether the library would read all of it as one value: a comma begins another setting, a zero ends all."""
-    return isinstance(value, str) and not set(",\0") & set(value)
+def _text_of(name: str, value: Any) -> str:
+    kind, number_types, unit = _NUMBERS.get(name, ("", (), ""))
+    text = value
+    if isinstance(value, bool):
+        if name in _SWITCHES:
+            text = "on" if value else "off"
+    elif isinstance(value, number_types):
+        if abs(value) < _MOST_NUMBER:
+            text = f"{value}{unit}" if isinstance(value, int) else f"{value:.6f}{unit}"
+    elif isinstance(value, os.PathLike) and not kind:
+        text = os.fspath(value)
+    # The library is to read all of it as one value: a comma begins another setting, a zero ends all.
+    if not isinstance(text, str) or set(",\0") & set(text):
+        possible = f"{kind} or a text as in FRUGAL_ALLOC_CONF" if kind else "a text without a comma"
+        raise _native.FrugalAllocError(f"{name}={_shown(value)} is not possible; {name} is {possible}")
+    return text
 
 
 def _shown(value: Any) -> str:

@@ -1,14 +1,15 @@
 """Switches the allocator on and off, and with it what PyTorch and Python must know of it.
 
-:func:`enable` and :func:`disable` are what the package's functions of these names do. Imports from ``_live_verdicts``,
-``_native``, ``_out_of_memory``, ``_report``, ``_settings`` and ``_tracking``.
+:func:`enable` and :func:`disable` are what the package's functions of these names do. Imports from ``_native``,
+``_out_of_memory``, ``_report``, ``_settings``, ``_top`` and ``_tracking``.
 """
 
 from __future__ import annotations
 
 import os
 
-from .. import _live_verdicts, _native, _out_of_memory, _settings, _tracking
+from .. import _native, _out_of_memory, _settings, _tracking
+from .._top import live_verdicts
 from . import nccl, sharing
 
 
@@ -51,5 +52,5 @@ def _follow(library: _native.Library) -> None:
         from .._report import files
 
         files.write_at_exit()
-        _live_verdicts.start(library)
+        live_verdicts.start(library)
     _out_of_memory.start(library)
