@@ -97,9 +97,11 @@ def test_a_disk_that_becomes_full_leaves_what_was_there(option: str, old: str | 
     ids=["no such folder", "a folder", "a read-only folder", "a name too long", "a full device"],
 )
 @pytest.mark.parametrize("option", ["--html", "--memory-viz"])
-def test_a_place_where_nothing_can_be_written(option: str, make: Callable[[Path], Path], report: Path) -> None:
+def test_a_place_where_nothing_can_be_written(
+    option: str, make: Callable[[Path], Path], report: Path, command: Any
+) -> None:
     before = sorted(report.parent.iterdir())
-    assert_refused(run("report", report, option, make(report.parent), stdout=subprocess.PIPE))
+    command("report", report, option, make(report.parent)).assert_refused(option)
     assert sorted(report.parent.iterdir()) == before
     assert stat.S_ISCHR(FULL.stat().st_mode), "a device must not become a file"
 
