@@ -14,9 +14,9 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from frugal_alloc import _installation
-from frugal_alloc._arguments import Parser, refuse
 from frugal_alloc._command import progress
+from frugal_alloc._common import installation
+from frugal_alloc._common.arguments import Parser, refuse
 from frugal_alloc._replay import history_files, replays
 from frugal_alloc._simulation import simulated_gpu
 
@@ -49,7 +49,7 @@ def main(arguments: list[str] | None = None) -> int:
         cases = _measure(policy, _load(options.only, options.also, options.scale_to), changes, tried)
         if options.json is not None:
             output_file.write(options.json, _json(cases))
-    except (history_files.HistoryError, _installation.MissingPart, output_file.NotWritable) as error:
+    except (history_files.HistoryError, installation.MissingPart, output_file.NotWritable) as error:
         return refuse(parser.prog, error)
     except (PlayError, replays.ReplayError, simulated_gpu.SimulationError, OSError) as error:
         return _fail(parser, error, _FAILED)
@@ -119,7 +119,7 @@ def _measure(
 
 
 def _text(arguments: list[str], cases: list[Case], tried: list[Alternative]) -> str:
-    torch = _installation.find_cuda_torch().version
+    torch = installation.find_cuda_torch().version
     command = shlex.join(["bazel", "run", "-c", "opt", "//bench:compare", "--", *_without_program(arguments)])
     parts = [
         f"At commit {provenance.commit()}, torch {torch}, `{command.removesuffix(' --')}`.",

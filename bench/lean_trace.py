@@ -11,8 +11,8 @@ import lzma
 import sys
 from pathlib import Path
 
-from frugal_alloc import _recorded_files
-from frugal_alloc._arguments import refuse
+from frugal_alloc._common import recorded_files
+from frugal_alloc._common.arguments import refuse
 
 
 def lean(trace: dict) -> dict:
@@ -25,12 +25,12 @@ def main(arguments: list[str]) -> int:
         return refuse("lean_trace", "name the trace and the file to write")
     source, target = map(Path, arguments)
     try:
-        trace = _recorded_files.parse_values(_recorded_files.read_bytes(source), source)
+        trace = recorded_files.parse_values(recorded_files.read_bytes(source), source)
         if not isinstance(trace, dict) or not isinstance(trace.get("traceEvents"), list):
-            raise _recorded_files.UnreadableFile(f"{source} is no Kineto trace: it has no traceEvents")
+            raise recorded_files.UnreadableFile(f"{source} is no Kineto trace: it has no traceEvents")
         packed = lzma.compress(json.dumps(lean(trace), separators=(",", ":")).encode())
         target.write_bytes(packed)
-    except _recorded_files.UnreadableFile as error:
+    except recorded_files.UnreadableFile as error:
         return refuse("lean_trace", error)
     except OSError as error:
         return refuse("lean_trace", f"{target} cannot be written: {error.strerror}")

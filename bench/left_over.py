@@ -13,9 +13,9 @@ import sys
 import time
 from pathlib import Path
 
-from frugal_alloc import _installation
-from frugal_alloc._arguments import Parser, refuse
 from frugal_alloc._command import progress
+from frugal_alloc._common import installation
+from frugal_alloc._common.arguments import Parser, refuse
 from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
 
@@ -42,7 +42,7 @@ def main(arguments: list[str] | None = None) -> int:
         found = _search(player, options) if options.search else _measure(player, _programs(parser, options))
         if options.json is not None:
             output_file.write(options.json, _json(found))
-    except (_installation.MissingPart, output_file.NotWritable) as error:
+    except (installation.MissingPart, output_file.NotWritable) as error:
         return refuse(parser.prog, error)
     except (PlayError, replays.ReplayError, simulated_gpu.SimulationError, OSError) as error:
         return _fail(parser, error, _FAILED)

@@ -10,7 +10,7 @@ import json
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc import _installation
+from frugal_alloc._common import installation
 from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
 
@@ -70,8 +70,8 @@ def keep(path: Path, figures: dict[str, Any]) -> None:
 @functools.cache
 def surroundings() -> tuple[str, ...]:
     """Torch's version, and the contents of what plays and of what is played on."""
-    torch = _installation.find_cuda_torch()
-    files = [_installation.find_library("replay", torch), *sorted(simulated_gpu.libraries().iterdir())]
+    torch = installation.find_cuda_torch()
+    files = [installation.find_library("replay", torch), *sorted(simulated_gpu.libraries().iterdir())]
     return torch.version, *(hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file())
 
 

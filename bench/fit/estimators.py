@@ -18,7 +18,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from frugal_alloc._arguments import Parser
+from frugal_alloc._common.arguments import Parser
 from frugal_alloc._simulation import gpu_models, simulated_gpu
 
 from bench import markdown, output_file

@@ -15,7 +15,7 @@ from typing import Any
 import frugal_alloc
 import pytest
 import report_samples as samples
-from frugal_alloc import _whole_files
+from frugal_alloc._common import whole_files
 from frugal_alloc._report import files
 
 FULL = Path("/dev/full")
@@ -127,7 +127,7 @@ def test_a_file_that_somebody_else_made_is_not_written_through(tmp_path: Path, m
     """In a folder for everybody, a link of the temporary name would have us overwrite another file."""
     victim, target = tmp_path / "victim", tmp_path / "page.html"
     victim.write_text("precious")
-    monkeypatch.setattr(_whole_files.secrets, "token_hex", lambda count: "guessed")
+    monkeypatch.setattr(whole_files.secrets, "token_hex", lambda count: "guessed")
     (tmp_path / "page.html.guessed.tmp").symlink_to(victim)
     with pytest.raises(OSError):
         files.write_text(str(target), "page")
@@ -138,7 +138,7 @@ def test_an_interruption_leaves_no_part_of_a_file(tmp_path: Path, monkeypatch: A
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_whole_files.os, "replace", interrupt)
+    monkeypatch.setattr(whole_files.os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         files.write_text(str(tmp_path / "page.html"), "page")
     assert list(tmp_path.iterdir()) == []

@@ -13,8 +13,8 @@ from typing import Any
 import damage
 import frugal_alloc
 import pytest
-from frugal_alloc import _settings
 from frugal_alloc._simulation import simulated_gpu
+from frugal_alloc._switch.settings import to_text
 
 VALUES = (
     *damage.NUMBERS,
@@ -85,7 +85,7 @@ def test_any_value_is_put_into_words_or_refused() -> None:
         settings: dict[str, Any] = {key: chance.choice(VALUES) for key in chance.sample(KEYS, chance.randrange(1, 4))}
         case = f"settings, seed {damage.SEED}, case {number}"
         try:
-            text = _settings.to_text(**settings)
+            text = to_text(**settings)
         except frugal_alloc.FrugalAllocError as error:
             refused += 1
             assert_one_line(str(error), case)

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 from binding_helpers import GIB, MIB, run_python, simulated_gpu
-from frugal_alloc._amounts import format_bytes as size
+from frugal_alloc._common.messages import format_bytes as size
 
 HERE = str(Path(__file__).parent)
 

@@ -14,7 +14,7 @@ from typing import Any
 import frugal_alloc
 import pytest
 import torch
-from frugal_alloc import _installation
+from frugal_alloc._common import installation
 
 
 def findings(out: str) -> dict[str, tuple[str, str]]:
@@ -158,13 +158,13 @@ def test_torch_that_will_not_do_is_named_with_what_to_do(
 
 
 def test_torch_that_is_not_there_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_installation.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(_installation.MissingPart, match="pip install torch"):
-        _installation.find_torch()
+    monkeypatch.setattr(installation.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(installation.MissingPart, match="pip install torch"):
+        installation.find_torch()
 
 
 def test_what_is_installed_is_found_out_without_importing_torch() -> None:
-    imports = "import sys, frugal_alloc._command.cli; from frugal_alloc import _installation"
-    code = f"{imports}; _installation.find_torch(); print(*sys.modules)"
+    imports = "import sys, frugal_alloc._command.cli; from frugal_alloc._common import installation"
+    code = f"{imports}; installation.find_torch(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "torch" not in done.stdout.split()

@@ -12,8 +12,8 @@ from typing import Any
 
 import frugal_alloc
 import pytest
-from frugal_alloc import _startup
 from frugal_alloc._command import startup_hook
+from frugal_alloc._common import startup
 from frugal_alloc._simulation import simulated_gpu
 
 GIB = 1 << 30
@@ -121,7 +121,7 @@ def test_programs_that_import_torch_and_their_spawned_children_have_it(hooked: P
             child.join()
         """,
         FRUGAL_ALLOC="1",
-        PYTHONPATH=os.pathsep.join((_startup.FOLDER, str(tmp_path))),
+        PYTHONPATH=os.pathsep.join((startup.FOLDER, str(tmp_path))),
     )
     assert done.stdout, done.stderr
     assert json.loads(done.stdout) == [True, [True, 4096], False]
@@ -175,8 +175,8 @@ def test_package_whose_path_is_odd_is_enabled_in_every_locale(
     """Python reads the hook in the encoding of the locale that it starts in, and fails where that does not fit."""
     package = tmp_path / 'zo\u00e9 "quoted" {name}' / "frugal_alloc"
     package.mkdir(parents=True)
-    (package / "_startup").mkdir()
-    (package / "_startup" / "__init__.py").write_text("def enable_after_torch(): print('enabled')\n")
+    (package / "_common" / "startup").mkdir(parents=True)
+    (package / "_common" / "startup" / "__init__.py").write_text("def enable_after_torch(): print('enabled')\n")
     target = python.packages / startup_hook.NAME
     monkeypatch.setattr(startup_hook, "path", lambda: target)
     monkeypatch.setattr("site.getsitepackages", lambda: [str(target.parent)])

@@ -44,7 +44,7 @@ def test_the_page_is_written_whole_and_says_where(command: Any, tmp_path: Path) 
 
 
 def test_pytorchs_own_viewer_reads_the_pickle(command: Any, tmp_path: Path) -> None:
-    from frugal_alloc._recorded_files import read_values
+    from frugal_alloc._common.recorded_files import read_values
     from torch.cuda import _memory_viz
 
     pickle = tmp_path / "memory.pickle"

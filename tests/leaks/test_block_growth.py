@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._trend import Held, are_as_many, are_larger
+from frugal_alloc._common.trend import Held, are_as_many, are_larger
 
 CASES = json.loads((Path(__file__).parents[1] / "allocator/block_growth.json").read_text())
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._trend import TREND_CONFIDENCE, median_slope, rank_confidence
+from frugal_alloc._common.trend import TREND_CONFIDENCE, median_slope, rank_confidence
 
 TESTS = Path(__file__).parents[1]
 SERIES = json.loads((TESTS / "allocator/trend_series.json").read_text())

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from frugal_alloc import _installation
+from frugal_alloc._common import installation
 
 ROOT = Path(__file__).resolve().parents[2]
 WHEEL = os.environ.get("FRUGAL_TEST_AARCH64_WHEEL")
@@ -60,7 +60,7 @@ def test_holds_the_same_files_as_the_wheel_for_x86_64() -> None:
 
 def test_every_library_is_for_aarch64(libraries: dict[str, Path]) -> None:
     assert libraries
-    built_for = {name: _installation.architecture_of(path) for name, path in libraries.items()}
+    built_for = {name: installation.architecture_of(path) for name, path in libraries.items()}
     assert {name for name, architecture in built_for.items() if architecture != "aarch64"} == set()
 
 

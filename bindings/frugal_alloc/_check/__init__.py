@@ -4,6 +4,5 @@ The command (``runs``) has a program run on the simulated GPU, where ``recorder`
 the journal of PyTorch's allocator, and ``pytest_watch`` says where tests begin and end; what each took (``figures``, by
 ``ledger``) goes into a folder. ``comparison`` holds it against the ``baseline``, and ``told`` writes it for people.
 
-Imports from ``_amounts``, ``_messages``, ``_native``, ``_program``, ``_recorded_files``, ``_shapes``, ``_simulation``,
-``_startup``, ``_tracking`` and ``_whole_files``.
+Imports from ``_common``, ``_native``, ``_program``, ``_simulation`` and ``_tracking``.
 """

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Any, NamedTuple
 
-from .. import _recorded_files, _shapes, _whole_files
+from .._common import recorded_files, shapes, whole_files
 from .figures import Figures, Line
 
 VERSION = 1
@@ -55,8 +55,8 @@ def read(path: str) -> Baseline:
     if not os.path.lexists(path):
         raise BaselineError(f"there is no baseline {path}; make one by the same command with --update")
     try:
-        values = json.loads(_recorded_files.read_bytes(path, _MOST_BYTES))
-    except _recorded_files.UnreadableFile as error:
+        values = json.loads(recorded_files.read_bytes(path, _MOST_BYTES))
+    except recorded_files.UnreadableFile as error:
         raise BaselineError(str(error)) from None
     except (ValueError, RecursionError) as error:
         raise BaselineError(f"{path} is damaged ({error}); make it anew with --update") from None
@@ -69,8 +69,8 @@ def read(path: str) -> Baseline:
             "make it anew with --update"
         )
     try:
-        written = _shapes.read(_Written, values)
-    except _shapes.Misshapen as error:
+        written = shapes.read(_Written, values)
+    except shapes.Misshapen as error:
         raise BaselineError(f"{path} is damaged ({error}); make it anew with --update") from None
     setting = Setting(written.memory, written.gpus, written.values, written.allocator)
     return Baseline(setting, written.torch, written.records)
@@ -81,9 +81,9 @@ def is_foreign(path: str) -> bool:
     if not os.path.lexists(path):
         return False
     try:
-        with _recorded_files.open_file(path) as file:
+        with recorded_files.open_file(path) as file:
             start = file.read(4096)
-    except (_recorded_files.UnreadableFile, OSError):
+    except (recorded_files.UnreadableFile, OSError):
         return True
     return bool(start.strip()) and b"frugal_alloc_check" not in start
 
@@ -94,7 +94,7 @@ def write(path: str, baseline: Baseline) -> None:
         BaselineError: it cannot be written; an old one stays as it is.
     """
     try:
-        _whole_files.write(path, to_text(baseline).encode())
+        whole_files.write(path, to_text(baseline).encode())
     except OSError as error:
         raise BaselineError(f"{path} cannot be written: {error.strerror}; name another file") from None
 

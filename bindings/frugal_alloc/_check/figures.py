@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from .. import _shapes
+from .._common import shapes
 
 
 class Line(NamedTuple):
@@ -74,7 +74,7 @@ class Figures:
         Raises:
             Misshapen: they are none.
         """
-        return _shapes.read(cls, values).with_released()
+        return shapes.read(cls, values).with_released()
 
     def with_released(self) -> Figures:
         """Those that were written: where they do not say what was released, it was all of the peak."""

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from .. import _startup
+from .._common import startup
 from .._simulation import simulated_gpu
 from .baseline import Setting
 from .figures import Figures
@@ -85,12 +85,12 @@ def _with_recorder(base: Mapping[str, str], setting: Setting, root: str, folder:
     result.setdefault("PYTHONHASHSEED", "0")
     if setting.allocator == "frugal":
         result["FRUGAL_ALLOC"] = "1"
-        _startup.add("allocator", result)
+        startup.add("allocator", result)
     elif setting.allocator == "expandable":
         for name in _SETTINGS:
             others = [one for one in result.get(name, "").split(",") if one and "expandable_segments" not in one]
             result[name] = ",".join([*others, "expandable_segments:True"])
-    _startup.add("check", result)
+    startup.add("check", result)
     result["PYTEST_PLUGINS"] = ",".join(filter(None, [result.get("PYTEST_PLUGINS", ""), _PLUGIN]))
     return result
 

@@ -6,11 +6,11 @@ import argparse
 import re
 from collections.abc import Callable
 
-from .._arguments import INTERRUPTED, Interrupted, Parser
 from .._check import checks, runs, told
 from .._check.baseline import BaselineError
 from .._check.comparison import Allowance
-from .._messages import Refused
+from .._common.arguments import INTERRUPTED, Interrupted, Parser
+from .._common.messages import Refused
 from .._simulation import simulated_gpu
 
 

@@ -11,9 +11,10 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
-from .. import __version__, _installation
-from .._arguments import Interrupted, Parser, refuse
-from .._messages import Refused
+from .. import __version__
+from .._common import installation
+from .._common.arguments import Interrupted, Parser, refuse
+from .._common.messages import Refused
 
 _DESCRIPTION = "Takes the place of PyTorch's CUDA caching allocator; says where GPU memory goes."
 _FIRST = """\
@@ -74,7 +75,7 @@ def _carry_out(name: str, arguments: list[str]) -> int:
 
     def call() -> int:
         if not set(arguments[:1]) & {"-h", "--help"}:
-            _installation.check_platform()
+            installation.check_platform()
         module = importlib.import_module(f".{command.module}", __package__)
         parser = Parser(program)
         getattr(module, command.add)(parser)
@@ -82,7 +83,7 @@ def _carry_out(name: str, arguments: list[str]) -> int:
 
     try:
         return _with_whole_output(program, call) if command.prints else call()
-    except (Refused, _installation.MissingPart) as error:
+    except (Refused, installation.MissingPart) as error:
         return refuse(program, error)
 
 

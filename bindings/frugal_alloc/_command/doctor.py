@@ -13,9 +13,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from .. import __version__, _installation
-from .._amounts import format_bytes
-from .._arguments import Parser
+from .. import __version__
+from .._common import installation
+from .._common.arguments import Parser
+from .._common.messages import format_bytes
 from .._simulation import simulated_gpu
 from . import startup_hook
 
@@ -100,8 +101,8 @@ def checks() -> Iterator[Check]:
 
 def _check_torch() -> Iterator[Check]:
     try:
-        torch = _installation.find_torch()
-    except _installation.MissingPart as error:
+        torch = installation.find_torch()
+    except installation.MissingPart as error:
         yield Check("torch", Condition.MISSING, str(error))
         return None
     if torch.hip is not None:
@@ -114,20 +115,20 @@ def _check_torch() -> Iterator[Check]:
     return torch
 
 
-def _check_libraries(torch: _installation.Torch | None) -> Iterator[Check]:
+def _check_libraries(torch: installation.Torch | None) -> Iterator[Check]:
     for kind, subject in (("alloc", "allocator"), ("replay", "replay")):
-        built = ", ".join(_installation.built_minors(kind)) or "none"
+        built = ", ".join(installation.built_minors(kind)) or "none"
         if torch is None:
             condition = Condition.GOOD if built != "none" else Condition.MISSING
             yield Check(subject, condition, f"libraries for torch {built}")
             continue
         try:
-            yield Check(subject, Condition.GOOD, str(_installation.find_library(kind, torch)))
-        except _installation.MissingPart as error:
+            yield Check(subject, Condition.GOOD, str(installation.find_library(kind, torch)))
+        except installation.MissingPart as error:
             yield Check(subject, Condition.MISSING, str(error))
 
 
-def _check_simulated_gpu(torch: _installation.Torch | None) -> Iterator[Check]:
+def _check_simulated_gpu(torch: installation.Torch | None) -> Iterator[Check]:
     try:
         folder = simulated_gpu.libraries()
     except simulated_gpu.SimulationError as error:
@@ -241,7 +242,7 @@ def _check_switch() -> Check:
     return Check("FRUGAL_ALLOC", Condition.GOOD, value or "not set")
 
 
-def _check_trial(torch: _installation.Torch | None, gpus: int) -> Iterator[Check]:
+def _check_trial(torch: installation.Torch | None, gpus: int) -> Iterator[Check]:
     """Enables the allocator in a process of its own, on the GPU or else on the simulated one, and uses it."""
     if torch is None:
         return

@@ -9,9 +9,9 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from .. import _whole_files
-from .._amounts import format_bytes
-from .._arguments import Parser
+from .._common import whole_files
+from .._common.arguments import Parser
+from .._common.messages import format_bytes
 from .._fit import fitting, search
 from .._fit.output import document, wording
 from .._fit.runs import Setup
@@ -243,7 +243,7 @@ def _tell(verdicts: Sequence[Verdict], options: argparse.Namespace) -> None:
     if options.html:
         from .._fit.output import page
 
-        _whole_files.write(os.path.abspath(options.html), page.render(verdicts).encode())
+        whole_files.write(os.path.abspath(options.html), page.render(verdicts).encode())
     if options.json:
         print(document.to_json(verdicts))
     else:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from .._arguments import Parser, refuse
+from .._common.arguments import Parser, refuse
 from .._replay import history_files, replays, table
 from .._simulation import simulated_gpu
 from . import progress

@@ -6,9 +6,9 @@ import argparse
 
 import frugal_alloc
 
-from .. import _settings
-from .._arguments import Parser
-from .._messages import Refused
+from .._common.arguments import Parser
+from .._common.messages import Refused
+from .._switch import settings
 from . import run_program
 
 
@@ -32,14 +32,14 @@ def carry_out(options: argparse.Namespace) -> int:
         missing = "-m needs the name of a module" if options.is_module else "name the script to run"
         options.error("--preload needs a command" if options.preload else missing)
     if options.preload:
-        run_program.become(options.command, _settings.is_turned_off())
+        run_program.become(options.command, settings.is_turned_off())
     return _run_python(options.command, options.is_module)
 
 
 def _run_python(command: list[str], is_module: bool) -> int:
     program = command[0] if is_module else run_program.find(command[0])
     run_program.check(program, is_module)
-    if not _settings.is_turned_off():
+    if not settings.is_turned_off():
         _enable()
         run_program.enable_in_children()
     (run_program.run_module if is_module else run_program.run_script)(program, command[1:])

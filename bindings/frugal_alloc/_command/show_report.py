@@ -8,8 +8,8 @@ import os
 import sys
 from typing import Any
 
-from .._arguments import Parser
-from .._messages import Refused
+from .._common.arguments import Parser
+from .._common.messages import Refused
 from .._report import compare, files, join, text, viz
 from . import report_files
 

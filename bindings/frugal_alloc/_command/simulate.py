@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import os
 
-from .._arguments import INTERRUPTED, Parser
+from .._common.arguments import INTERRUPTED, Parser
 from .._simulation import gpu_choice, simulated_driver, simulated_gpu
 
 

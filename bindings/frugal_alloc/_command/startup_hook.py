@@ -13,9 +13,9 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from .. import _whole_files
-from .._arguments import Parser
-from .._messages import Refused
+from .._common import whole_files
+from .._common.arguments import Parser
+from .._common.messages import Refused
 
 NAME = "frugal_alloc_hook.pth"
 
@@ -60,11 +60,11 @@ def install() -> Path:
     target = path()
     if os.path.realpath(target.parent) not in map(os.path.realpath, site.getsitepackages()):
         raise HookError(f"Python does not look at {target.parent} as it starts; use a virtual environment")
-    startup = Path(__file__).resolve().parent.parent / "_startup" / "__init__.py"
+    startup = Path(__file__).resolve().parents[1] / "_common" / "startup" / "__init__.py"
     line = _LINE.format(program=_PROGRAM.format(startup=os.fsencode(startup), path=os.fsencode(target)))
     try:
         # In one step: an interpreter may be starting right now.
-        _whole_files.write(str(target), line.encode("ascii"))
+        whole_files.write(str(target), line.encode("ascii"))
     except OSError as error:
         raise HookError(
             f"cannot write {target}: {error.strerror}; use a virtual environment that you may change"

@@ -9,7 +9,7 @@ import signal
 import sys
 from typing import NoReturn
 
-from .._arguments import INTERRUPTED, Parser
+from .._common.arguments import INTERRUPTED, Parser
 from .._top import exporter, picture, screen
 
 _LEAST_INTERVAL, _MOST_INTERVAL = 0.1, 3600.0

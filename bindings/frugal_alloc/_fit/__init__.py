@@ -6,6 +6,6 @@
 ``savings`` what changes would save, ``changes`` what to do, ``search`` the largest batch. All of it meets in a
 ``verdict``, which room ``output`` writes.
 
-Imports from ``_amounts``, ``_installation``, ``_messages``, ``_native``, ``_pages``, ``_program``, ``_replay``,
-``_report``, ``_shapes``, ``_simulation``, ``_startup`` and ``_tracking``.
+Imports from ``_common``, ``_native``, ``_pages``, ``_program``, ``_replay``, ``_report``, ``_simulation`` and
+``_tracking``.
 """

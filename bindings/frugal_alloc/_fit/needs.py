@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from .._installation import MissingPart
+from .._common.installation import MissingPart
 from .._native import journal
 from .._native.journal import JournalEntry
 from .._replay import replays

@@ -12,7 +12,8 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from .. import _native, _shapes
+from .. import _native
+from .._common import shapes
 from . import places
 from .places import Place
 
@@ -129,7 +130,7 @@ def read_all(folder: Path) -> list[ProcessRecord]:
 
 
 def _read(file: Path) -> ProcessRecord:
-    written = _shapes.read(_Written, json.loads(file.read_text()))
+    written = shapes.read(_Written, json.loads(file.read_text()))
     return ProcessRecord(**vars(written), journal=file.with_suffix(".journal"))
 
 

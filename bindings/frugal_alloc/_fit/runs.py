@@ -13,9 +13,8 @@ import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from .. import _startup
-from .._amounts import format_bytes
-from .._messages import Refused
+from .._common import startup
+from .._common.messages import Refused, format_bytes
 from .._simulation import simulated_gpu
 from .._simulation.modelled_machine import ModelledMachine
 from .._simulation.simulated_gpu import Output, SimulationError
@@ -128,7 +127,7 @@ def _environment(setup: Setup, folder: Path, beyond: bool) -> dict[str, str]:
         setup.gpu.memory_bytes, setup.gpus, setup.values, base=base, machine=machine
     )
     environment |= Orders(str(folder), setup.allocator, setup.steps, setup.calls).to_environment()
-    _startup.add("fit", environment)
+    startup.add("fit", environment)
     return environment
 
 

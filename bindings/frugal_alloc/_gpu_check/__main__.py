@@ -9,8 +9,8 @@ import time
 from pathlib import Path
 from typing import Any
 
-from .._arguments import Parser
-from .._messages import on_one_line
+from .._common.arguments import Parser
+from .._common.messages import on_one_line
 from .._simulation import simulated_gpu
 from . import machine, steps, surroundings, table
 from .results import Results

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from .. import _installation
+from .._common import installation
 from .._replay import history_files, replays
 from . import kit
 from .machine import describe
@@ -27,7 +27,7 @@ def run(report: StepReport) -> None:
         replayer = replays.Replayer(replays.REAL)
         files = [root / "bench" / "histories" / f"{name}.json.xz" for name in _NAMES]
         histories = [history_files.read(file) for file in files[: report.rounds(len(files))]]
-    except (_installation.MissingPart, history_files.HistoryError) as error:
+    except (installation.MissingPart, history_files.HistoryError) as error:
         raise CannotTell(str(error)) from None
     capacity = replays.DEFAULT_CAPACITY if report.fills_the_device else int(describe()["free_bytes"] * _SHARED)
     for history in histories:

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from .._messages import on_one_line
+from .._common.messages import on_one_line
 from .step_report import StepReport
 
 

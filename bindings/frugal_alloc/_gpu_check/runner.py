@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .._messages import on_one_line
+from .._common.messages import on_one_line
 from .results import NOT_REACHED, Results, StepResult
 from .step_report import Outcome
 from .steps import Step

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from .._amounts import format_bytes
-from .._messages import on_one_line
+from .._common.messages import format_bytes, on_one_line
 from .results import Results, StepResult
 from .step_report import Outcome
 

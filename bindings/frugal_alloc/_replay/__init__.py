@@ -1,5 +1,4 @@
 """Recorded allocations, and playing them through allocators to measure these.
 
-``history_files.read`` reads a recording; ``replays.Replayer`` plays it. Imports from ``_installation``,
-``_messages``, ``_recorded_files`` and ``_simulation``.
+``history_files.read`` reads a recording; ``replays.Replayer`` plays it. Imports from ``_common`` and ``_simulation``.
 """

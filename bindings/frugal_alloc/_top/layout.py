@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from .._amounts import format_bytes, format_count
+from .._common.messages import format_bytes, format_count
 from .._report.headline import OOM_NAMES
 from .picture import command_of
 

@@ -12,7 +12,7 @@ from importlib.machinery import ModuleSpec
 from types import FunctionType, ModuleType
 
 FOLDER = os.path.dirname(os.path.abspath(__file__))
-PACKAGE = os.path.dirname(FOLDER)
+PACKAGE = os.path.dirname(os.path.dirname(FOLDER))
 _VARIABLE = "FRUGAL_START"
 # Marks an interpreter in which enabling has begun, from whichever copy of this file.
 _BEGUN = "_frugal_alloc_enabling"

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
-from ._messages import on_one_line
+from .messages import on_one_line
 
 BAD_INPUT = 2
 INTERRUPTED = 130
