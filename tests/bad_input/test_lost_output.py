@@ -115,12 +115,13 @@ def test_what_is_no_file_is_written_to_and_stays_what_it_is(report: Path) -> Non
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
-def test_a_link_goes_on_naming_its_file(tmp_path: Path) -> None:
+def test_a_link_goes_on_naming_its_file_which_keeps_its_permissions(tmp_path: Path) -> None:
     target, link = tmp_path / "target.html", tmp_path / "link.html"
     target.write_text("old")
+    target.chmod(0o600)
     link.symlink_to(target)
     files.write_text(str(link), "new")
-    assert (link.is_symlink(), target.read_text()) == (True, "new")
+    assert (link.is_symlink(), target.read_text(), stat.S_IMODE(target.stat().st_mode)) == (True, "new", 0o600)
 
 
 def test_a_file_that_somebody_else_made_is_not_written_through(tmp_path: Path, monkeypatch: Any) -> None:

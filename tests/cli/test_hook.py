@@ -87,11 +87,8 @@ def test_place_that_cannot_be_written_gets_one_line_and_status_2(
 
 @pytest.mark.parametrize("value", [None, "", "0"])
 def test_without_frugal_alloc_nothing_is_loaded(hooked: Python, value: str | None) -> None:
-    code = "import sys; print([name for name in sys.modules if 'frugal' in name], sys.meta_path)"
-    plain = hooked.run("import sys; print([], sys.meta_path)", FRUGAL_ALLOC="0").stdout.count("object at")
-    done = hooked.run(code, FRUGAL_ALLOC=value)
-    assert done.stdout.startswith("[] [")
-    assert (done.stdout.count("object at"), done.stderr) == (plain, "")
+    done = hooked.run("import sys; print([name for name in sys.modules if 'frugal' in name])", FRUGAL_ALLOC=value)
+    assert (done.stdout, done.stderr) == ("[]\n", "")
 
 
 def test_torch_is_not_imported_for_a_program_that_does_not(hooked: Python) -> None:
@@ -189,19 +186,3 @@ def test_package_whose_path_is_odd_is_enabled_in_every_locale(
         assert (set(done.stdout.splitlines()), done.stderr) == ({"enabled", "goes on"}, "")
     finally:
         target.unlink(missing_ok=True)
-
-
-def test_hook_in_an_odd_folder_names_itself_when_the_package_is_gone(
-    python: Python, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    folder = tmp_path / 'a "quoted" \\folder zo\u00e9'
-    folder.mkdir()
-    monkeypatch.setattr(startup_hook, "path", lambda: folder / startup_hook.NAME)
-    monkeypatch.setattr("site.getsitepackages", lambda: [str(folder)])
-    monkeypatch.setattr(startup_hook, "__file__", str(tmp_path / "gone" / "_command" / "startup_hook.py"))
-    line = startup_hook.install().read_text(encoding="ascii")
-    assert line.count("\n") == 1
-    done = python.run(f"import site; site.addsitedir({str(folder)!a})", FRUGAL_ALLOC="1", PYTHONIOENCODING="utf-8")
-    assert done.stderr == (
-        f"frugal_alloc: not used: the package is not installed here any more; remove {folder / startup_hook.NAME}\n"
-    )
