@@ -104,21 +104,17 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _check_words(options: argparse.Namespace) -> None:
-    """What has fallen into two words: the second is the first of the command, before ``--``.
-
-    Raises:
-        ChoiceError: something has.
-    """
+    """What has fallen into two words: the second is the first of the command, before ``--``."""
     second = options.command[0] if options.command else ""
     is_bare = re.fullmatch(_BARE_NUMBER, options.memory or "") is not None
     if is_bare and re.fullmatch(r"[kmgt](i?b)?", second, re.IGNORECASE):
-        raise gpu_choice.ChoiceError(
+        options.error(
             f"--memory {options.memory} {second} is two words; write it without the space: "
             f"--memory {options.memory}{second}"
         )
     name = f"{options.gpu} {second}"
     if options.gpu and second and _is_gpu(name) and not _is_gpu(options.gpu):
-        raise gpu_choice.ChoiceError(f'--gpu {name} is two words; write it in quotes: --gpu "{name}"')
+        options.error(f'--gpu {name} is two words; write it in quotes: --gpu "{name}"')
 
 
 def _is_gpu(name: str) -> bool:
@@ -129,18 +125,15 @@ def _is_gpu(name: str) -> bool:
     return True
 
 
-def _check_memory(text: str | None, gpu: Gpu) -> None:
-    """A size without a unit is in bytes, and hardly ever meant to be.
-
-    Raises:
-        ChoiceError: it was not.
-    """
+def _check_memory(options: argparse.Namespace, gpu: Gpu) -> None:
+    """A size without a unit is in bytes, and hardly ever meant to be."""
+    text = options.memory
     if gpu.memory_bytes > gpu.context_bytes or not re.fullmatch(_BARE_NUMBER, text or ""):
         return
-    number = float(text or "")
+    number = float(text)
     units = (unit for unit, most in (("GiB", _MOST_GIB), ("MiB", _MOST_GIB << 10)) if number <= most)
     meant = next((f"did you mean --memory {text}{unit}?" for unit in units), "write its unit: 16GiB, 512MiB")
-    raise gpu_choice.ChoiceError(
+    options.error(
         f"--memory {text} is {format_bytes(gpu.memory_bytes)}, and a context alone takes "
         f"{format_bytes(gpu.context_bytes)}; {meant}"
     )
@@ -151,52 +144,32 @@ def _judge(command: Sequence[str], options: argparse.Namespace) -> list[Verdict]
     Raises:
         ChoiceError, SearchError: an argument is wrong.
     """
-    fit = _Fit(command, options)
+    fit = _Fit(options)
     if options.find_gpu:
         models = [model for model in gpu_models.models() if not model.unified]
         names = [model.name for model in sorted(models, key=lambda model: model.memory_bytes)]
-        verdict, _ = search.smallest(names, lambda name: fit(setup=_setup(options, name), finds_need=False))
+        verdict, _ = search.smallest(names, lambda name: fit(_setup(options, name), command, finds_need=False))
         return [verdict]
     setup = _setup(options, options.gpu)
     if options.find_batch is not None:
         argument = search.Argument.parse(options.find_batch, command)
-        verdict, _ = search.largest(
-            argument, lambda value: fit(setup=setup, command=argument.put(command, value), finds_need=False)
-        )
+        verdict, _ = search.largest(argument, lambda value: fit(setup, argument.put(command, value), finds_need=False))
         return [verdict]
     chosen = ALLOCATORS if options.allocator == "all" else (options.allocator,)
-    return [fit(setup=dataclasses.replace(setup, allocator=name), is_quiet=name != chosen[0]) for name in chosen]
+    return [fit(dataclasses.replace(setup, allocator=name), command) for name in chosen]
 
 
 class _Fit:
-    """One run, with its progress told."""
+    """One run, with its progress shown."""
 
-    def __init__(self, command: Sequence[str], options: argparse.Namespace) -> None:
-        self._command = command
-        self._options = options
-        self._is_first = True
+    def __init__(self, options: argparse.Namespace) -> None:
+        # What the program prints is the same each time, so the first run's is enough.
+        self._output = simulated_gpu.Output.ERRORS if options.json else simulated_gpu.Output.SHOWN
 
-    def __call__(
-        self,
-        *,
-        setup: Setup,
-        command: Sequence[str] | None = None,
-        is_quiet: bool = False,
-        finds_need: bool = True,
-    ) -> Verdict:
-        output = simulated_gpu.Output.ERRORS if self._options.json else simulated_gpu.Output.SHOWN
-        # What the program prints is the same each time.
-        output = output if self._is_first and not is_quiet else simulated_gpu.Output.HIDDEN
-        self._is_first = False
-        command = self._command if command is None else command
+    def __call__(self, setup: Setup, command: Sequence[str], *, finds_need: bool = True) -> Verdict:
+        output, self._output = self._output, simulated_gpu.Output.HIDDEN
         with progress.progress(f"fit {setup.gpu.name}", setup.steps or 1) as advance:
-            return fitting.fit(
-                command,
-                setup,
-                _stepwise(advance),
-                output=output,
-                finds_need=finds_need,
-            )
+            return fitting.fit(command, setup, _stepwise(advance), output=output, finds_need=finds_need)
 
 
 def _stepwise(advance: Callable[[str], None]) -> Callable[[int], None]:
@@ -225,7 +198,7 @@ def _setup(options: argparse.Namespace, name: str | None) -> Setup:
         gpu = Gpu(model.name, memory, context, source, context_source)
     else:
         gpu = Gpu("a GPU", memory, context, "")
-    _check_memory(options.memory, gpu)
+    _check_memory(options, gpu)
     steps = _DEFAULT_STEPS if options.steps is None else options.steps or None
     return Setup(
         gpu=gpu,
