@@ -14,9 +14,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc import _installation
-from frugal_alloc._arguments import Parser
 from frugal_alloc._command import progress
+from frugal_alloc._common import installation
+from frugal_alloc._common.arguments import Parser
 from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
 
@@ -105,7 +105,7 @@ def _measure(
 
 
 def _text(arguments: list[str], cases: list[Case], tried: list[Alternative]) -> str:
-    torch = _installation.find_cuda_torch().version
+    torch = installation.find_cuda_torch().version
     command = shlex.join(["bazel", "run", "-c", "opt", "//bench:compare", "--", *_without_program(arguments)])
     parts = [
         f"At commit {provenance.commit()}, torch {torch}, `{command.removesuffix(' --')}`.",

@@ -13,8 +13,8 @@ import sys
 import time
 from typing import Any
 
-from frugal_alloc._arguments import Parser
 from frugal_alloc._command import progress
+from frugal_alloc._common.arguments import Parser
 
 from . import markdown, policy_command
 from .arguments import minutes, seed

@@ -25,7 +25,7 @@ import dataclasses
 import sys
 
 import numpy as np
-from frugal_alloc._arguments import Parser, refuse
+from frugal_alloc._common.arguments import Parser, refuse
 from frugal_alloc._replay import history_files
 from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE, History
 

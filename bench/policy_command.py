@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc import _installation
-from frugal_alloc._arguments import Parser, refuse
+from frugal_alloc._common import installation
+from frugal_alloc._common.arguments import Parser, refuse
 from frugal_alloc._replay import history_files, replays
 from frugal_alloc._simulation import simulated_gpu
 
@@ -50,7 +50,7 @@ def carry_out(
         text, figures = work(policy, changes)
         if options.json is not None:
             output_file.write(options.json, json.dumps(figures, indent=1) + "\n")
-    except (history_files.HistoryError, _installation.MissingPart, output_file.NotWritable) as error:
+    except (history_files.HistoryError, installation.MissingPart, output_file.NotWritable) as error:
         return refuse(parser.prog, error)
     except (PlayError, replays.ReplayError, simulated_gpu.SimulationError, OSError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)

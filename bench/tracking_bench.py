@@ -18,7 +18,7 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from frugal_alloc._arguments import Parser, refuse
+from frugal_alloc._common.arguments import Parser, refuse
 
 from . import provenance
 from .training import workloads

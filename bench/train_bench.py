@@ -19,9 +19,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NoReturn
 
-from frugal_alloc._amounts import format_bytes
-from frugal_alloc._arguments import Parser, refuse
 from frugal_alloc._command import progress
+from frugal_alloc._common.arguments import Parser, refuse
+from frugal_alloc._common.messages import format_bytes
 from frugal_alloc._simulation import simulated_gpu
 
 from . import output_file, provenance

@@ -49,8 +49,8 @@ MOST_SERVERS = 4
 MOST_BYTES = 1 << 18  # of a request
 # What is read when a program asks for it, and so may differ among the programs of a server.
 _READ_LATE = ("FRUGAL_ALLOC", "FRUGAL_FOLLOW", "FRUGAL_TEST_", "PYTEST_")
-_ALSO_READ_LATE = {"CUDA_VISIBLE_DEVICES", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "OLDPWD", "PWD", "PYTHONPATH"}
-_ALSO_READ_LATE |= {"RANK", "SHLVL", "TORCHINDUCTOR_CACHE_DIR", "WORLD_SIZE", "_"}
+_ALSO_READ_LATE = {"CUDA_VISIBLE_DEVICES", "FRUGAL_START", "LOCAL_RANK", "MASTER_ADDR", "MASTER_PORT", "OLDPWD", "PWD"}
+_ALSO_READ_LATE |= {"PYTHONPATH", "RANK", "SHLVL", "TORCHINDUCTOR_CACHE_DIR", "WORLD_SIZE", "_"}
 _PRELOADED = (
     "torch",
     "torch._dynamo",

@@ -36,8 +36,9 @@ CROSS_COMPILED = {"aarch64": ("x86_64", "aarch64-linux-gnu-g++")}
 TORCH_SDK_MACHINE = "x86_64"  # which tools/torch_sdk.py fetches torch's libraries for
 BAZEL = shlex.split(os.environ.get("BAZEL", "bazel"))
 
-sys.path.insert(0, str(PACKAGE))
-import _installation  # noqa: E402  # what the package itself looks at when it picks among the libraries
+sys.path.insert(0, str(PACKAGE.parent))
+# What the package itself looks at when it picks among the libraries.
+from frugal_alloc._common import installation  # noqa: E402
 
 Files = dict[str, bytes]  # by path below _lib/
 
@@ -76,13 +77,13 @@ def check_machine(architecture: str | None = None) -> None:
         architecture: What to build for; left out: this machine.
     """
     try:
-        _installation.check_platform()
-    except _installation.MissingPart as error:
+        installation.check_platform()
+    except installation.MissingPart as error:
         raise BuildError(str(error)) from None
     if architecture not in (None, machine()):
         _check_cross_compiler(architecture)
         return
-    version = _installation.glibc_version()
+    version = installation.glibc_version()
     if version < OLDEST_GLIBC and beside() is None:
         raise BuildError(
             f"this system has glibc {'.'.join(map(str, version))}, and PyTorch's wheels, as ours, are for "
@@ -105,8 +106,8 @@ def check_machine(architecture: str | None = None) -> None:
 
 
 def _check_cross_compiler(architecture: str) -> None:
-    if architecture not in _installation.ARCHITECTURES:
-        known = ", ".join(_installation.ARCHITECTURES)
+    if architecture not in installation.ARCHITECTURES:
+        known = ", ".join(installation.ARCHITECTURES)
         raise BuildError(f"there are no libraries for {architecture}; ask for one of {known}")
     builder, compiler = CROSS_COMPILED.get(architecture, (architecture, ""))
     if builder != machine():
@@ -171,7 +172,7 @@ def build(torches: list[Torch], architecture: str | None = None) -> Files:
     else:
         files |= _read(_built_by_cmake(torches))
     for torch in torches:
-        built_for = {"torch": torch.version, "headers": _installation.headers_digest(torch.folder)}
+        built_for = {"torch": torch.version, "headers": installation.headers_digest(torch.folder)}
         files[f"frugal_alloc_{torch.tag}.json"] = (json.dumps(built_for) + "\n").encode()
     return files
 

@@ -12,7 +12,7 @@ namespace frugal {
 
 // Above this a series rises. Of two sides: of the series that neither rise nor fall, 5 of 100 seem to rise with so
 // much, and 5 to fall. 95 % of two sides would find a leak only some epochs later: the ranks of four values that rise
-// reach 91 %. bindings/frugal_alloc/_trend.py is the same in Python, for what is judged where there is no library.
+// reach 91 %. bindings/frugal_alloc/_common/trend.py is the same in Python, for what is judged where no library is.
 inline constexpr double kTrendConfidence = 0.9;
 
 struct Trend {

@@ -1,4 +1,4 @@
-// Amounts as people read them: "1.50 GiB", "512 bytes". bindings/frugal_alloc/_amounts.py is the same in Python.
+// Amounts as people read them: "1.50 GiB", "512 bytes". In Python it is bindings/frugal_alloc/_common/messages.py.
 
 #ifndef FRUGAL_ALLOCATOR_PORT_FORMAT_BYTES_H_
 #define FRUGAL_ALLOCATOR_PORT_FORMAT_BYTES_H_

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from frugal_alloc import _installation
+from frugal_alloc._common import installation
 from frugal_alloc._replay import replays
 from frugal_alloc._replay.history import History
 from frugal_alloc._simulation import simulated_gpu
@@ -85,8 +85,8 @@ def kept(
 @functools.cache
 def surroundings() -> tuple[str, ...]:
     """Torch's version, and the contents of what plays and of what is played on."""
-    torch = _installation.find_cuda_torch()
-    files = [_installation.find_library("replay", torch), *sorted(simulated_gpu.libraries().iterdir())]
+    torch = installation.find_cuda_torch()
+    files = [installation.find_library("replay", torch), *sorted(simulated_gpu.libraries().iterdir())]
     return torch.version, *(hashlib.sha256(file.read_bytes()).hexdigest() for file in files if file.is_file())
 
 

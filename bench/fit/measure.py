@@ -14,7 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from frugal_alloc._arguments import Parser
+from frugal_alloc._common.arguments import Parser
 
 from bench import output_file
 

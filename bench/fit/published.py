@@ -16,7 +16,7 @@ import statistics
 import sys
 from pathlib import Path
 
-from frugal_alloc._arguments import Parser
+from frugal_alloc._common.arguments import Parser
 
 from bench import markdown, output_file
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from pathlib import Path
 
-from frugal_alloc._arguments import Parser
+from frugal_alloc._common.arguments import Parser
 
 from . import DEFAULT_SEED, GENERATORS, BadParameter, generate
 from .recorder import GIB, write

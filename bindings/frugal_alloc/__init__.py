@@ -99,10 +99,10 @@ def enable(
         RuntimeWarning: settings of PYTORCH_ALLOC_CONF that frugal_alloc does not follow, each named once.
     """
     chosen = dict(locals())
-    from . import _settings, _switch
+    from ._switch import enabling, settings
 
-    if not _settings.is_turned_off():
-        _switch.enable(_settings.to_text(**chosen), suppressions)
+    if not settings.is_turned_off():
+        enabling.enable(settings.to_text(**chosen), suppressions)
 
 
 def disable() -> None:
@@ -113,9 +113,9 @@ def disable() -> None:
     """
     library = _native.loaded()
     if library is not None:
-        from . import _switch
+        from ._switch import enabling
 
-        _switch.disable(library)
+        enabling.disable(library)
 
 
 def is_enabled() -> bool:
@@ -193,9 +193,9 @@ def keep_in_place(tensor: torch.Tensor) -> tuple[int, int]:
     Raises:
         FrugalAllocError: it is no tensor on a GPU, or its memory cannot be kept.
     """
-    from . import _keep_in_place
+    from ._switch import in_place
 
-    return _keep_in_place.keep(tensor)
+    return in_place.keep(tensor)
 
 
 def let_move(kept: torch.Tensor | tuple[int, int]) -> None:
@@ -207,9 +207,9 @@ def let_move(kept: torch.Tensor | tuple[int, int]) -> None:
     Raises:
         FrugalAllocError: it is neither, or was not kept.
     """
-    from . import _keep_in_place
+    from ._switch import in_place
 
-    _keep_in_place.let_move(kept)
+    in_place.let_move(kept)
 
 
 def epoch_end() -> None:
@@ -310,9 +310,9 @@ def __getattr__(name: str) -> object:
 
         return LeakError
     if name == "cmake_prefix_path":
-        from . import _installation
+        from ._common import installation
 
-        return _installation.cmake_prefix_path()
+        return installation.cmake_prefix_path()
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -15,7 +15,7 @@ from typing import Any
 import frugal_alloc
 import pytest
 import report_samples as samples
-from frugal_alloc import _whole_files
+from frugal_alloc._common import whole_files
 from frugal_alloc._report import files
 
 FULL = Path("/dev/full")
@@ -97,9 +97,11 @@ def test_a_disk_that_becomes_full_leaves_what_was_there(option: str, old: str | 
     ids=["no such folder", "a folder", "a read-only folder", "a name too long", "a full device"],
 )
 @pytest.mark.parametrize("option", ["--html", "--memory-viz"])
-def test_a_place_where_nothing_can_be_written(option: str, make: Callable[[Path], Path], report: Path) -> None:
+def test_a_place_where_nothing_can_be_written(
+    option: str, make: Callable[[Path], Path], report: Path, command: Any
+) -> None:
     before = sorted(report.parent.iterdir())
-    assert_refused(run("report", report, option, make(report.parent), stdout=subprocess.PIPE))
+    command("report", report, option, make(report.parent)).assert_refused(option)
     assert sorted(report.parent.iterdir()) == before
     assert stat.S_ISCHR(FULL.stat().st_mode), "a device must not become a file"
 
@@ -113,19 +115,20 @@ def test_what_is_no_file_is_written_to_and_stays_what_it_is(report: Path) -> Non
     assert stat.S_ISCHR(os.stat("/dev/null").st_mode)
 
 
-def test_a_link_goes_on_naming_its_file(tmp_path: Path) -> None:
+def test_a_link_goes_on_naming_its_file_which_keeps_its_permissions(tmp_path: Path) -> None:
     target, link = tmp_path / "target.html", tmp_path / "link.html"
     target.write_text("old")
+    target.chmod(0o600)
     link.symlink_to(target)
     files.write_text(str(link), "new")
-    assert (link.is_symlink(), target.read_text()) == (True, "new")
+    assert (link.is_symlink(), target.read_text(), stat.S_IMODE(target.stat().st_mode)) == (True, "new", 0o600)
 
 
 def test_a_file_that_somebody_else_made_is_not_written_through(tmp_path: Path, monkeypatch: Any) -> None:
     """In a folder for everybody, a link of the temporary name would have us overwrite another file."""
     victim, target = tmp_path / "victim", tmp_path / "page.html"
     victim.write_text("precious")
-    monkeypatch.setattr(_whole_files.secrets, "token_hex", lambda count: "guessed")
+    monkeypatch.setattr(whole_files.secrets, "token_hex", lambda count: "guessed")
     (tmp_path / "page.html.guessed.tmp").symlink_to(victim)
     with pytest.raises(OSError):
         files.write_text(str(target), "page")
@@ -136,7 +139,7 @@ def test_an_interruption_leaves_no_part_of_a_file(tmp_path: Path, monkeypatch: A
     def interrupt(*_: Any) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_whole_files.os, "replace", interrupt)
+    monkeypatch.setattr(whole_files.os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
         files.write_text(str(tmp_path / "page.html"), "page")
     assert list(tmp_path.iterdir()) == []

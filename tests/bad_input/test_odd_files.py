@@ -46,47 +46,31 @@ def odd(request: pytest.FixtureRequest, tmp_path: Path) -> Path:
     return path / "inside" if request.param == "a file in a file" else path
 
 
-def test_it_is_no_report(odd: Path, command: Any, tmp_path: Path) -> None:
-    command("report", odd).assert_refused("report")
+def test_it_is_neither_a_report_nor_a_history_nor_a_list_of_suppressions(
+    odd: Path, command: Any, tmp_path: Path
+) -> None:
     good = tmp_path / "good.json"
     good.write_text(json.dumps(samples.healthy()))
-    outcome = command("report", good, "--compare", odd)
-    outcome.assert_refused("--compare")
-    assert str(odd) in outcome.err
-
-
-def test_it_is_no_history(odd: Path, command: Any) -> None:
-    outcome = command("replay", odd)
-    outcome.assert_refused("replay")
-    assert str(odd) in outcome.err
-
-
-def test_it_is_no_list_of_suppressions(odd: Path) -> None:
+    for words in (["report", odd], ["report", good, "--compare", odd], ["replay", odd]):
+        outcome = command(*words)
+        outcome.assert_refused(" ".join(map(str, words)))
+        assert str(odd) in outcome.err
     with pytest.raises(frugal_alloc.FrugalAllocError) as refused:
         suppressions.read(str(odd))
-    assert "\n" not in str(refused.value)
-    assert str(odd) in str(refused.value)
+    assert str(odd) in str(refused.value) and "\n" not in str(refused.value)
 
 
 @pytest.mark.parametrize("kind", NAMES)
-def test_a_missing_file_of_any_name_is_refused(kind: str, command: Any, tmp_path: Path) -> None:
-    for subcommand in ("report", "replay"):
-        command(subcommand, tmp_path / NAMES[kind]).assert_refused(f"{subcommand}: a name {kind}")
-
-
-@pytest.mark.parametrize("kind", [kind for kind in NAMES if kind != "too long"])
-def test_a_bad_file_of_any_name_is_refused(kind: str, command: Any, tmp_path: Path) -> None:
+def test_a_file_of_any_name_is_shown_or_refused(kind: str, command: Any, tmp_path: Path) -> None:
     path = tmp_path / NAMES[kind]
-    path.write_bytes(b"no report")
-    for subcommand in ("report", "replay"):
-        command(subcommand, path).assert_refused(f"{subcommand}: a name {kind}")
-
-
-def test_a_good_file_of_any_name_is_shown(command: Any, tmp_path: Path) -> None:
-    for kind, name in NAMES.items():
-        if kind != "too long":
-            (tmp_path / name).write_text(json.dumps(samples.healthy()))
-            assert command("report", tmp_path / name).status == 0, kind
+    for state in ("missing", "bad"):
+        for subcommand in ("report", "replay"):
+            command(subcommand, path).assert_refused(f"{subcommand}: {state}, a name {kind}")
+        if kind == "too long":
+            return
+        path.write_bytes(b"no report")
+    path.write_text(json.dumps(samples.healthy()))
+    assert command("report", path).status == 0
 
 
 # Root may read anything, so it becomes a user who may read hardly anything. That user may not even find the package,

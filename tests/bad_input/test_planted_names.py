@@ -120,14 +120,6 @@ def test_all_names_that_others_have_taken_are_told_in_one_line(shared: Path, mon
     assert len(list(shared.iterdir())) == 3
 
 
-def test_file_that_the_user_named_keeps_its_permissions(tmp_path: Path) -> None:
-    path = tmp_path / "page.html"
-    path.write_text("old")
-    path.chmod(0o600)
-    files.write_text(str(path), "new")
-    assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
-
-
 def test_hook_is_not_written_through_a_planted_link(
     victim: Path, shared: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -11,7 +11,7 @@ import frugal_alloc
 import pytest
 import torch
 from binding_helpers import MIB, collect, empty, room, run_python, skip_where_others_use_the_gpu
-from frugal_alloc._amounts import format_bytes as size
+from frugal_alloc._common.messages import format_bytes as size
 from frugal_alloc._out_of_memory import disguises
 
 DISGUISES = (

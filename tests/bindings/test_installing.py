@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 from binding_helpers import run_python, simulated_gpu
-from frugal_alloc import _installation
+from frugal_alloc._common import installation
 
 ENABLING = """
 import ctypes, torch, frugal_alloc
@@ -19,7 +19,7 @@ def is_ours(tensor):
 
 def test_second_copy_of_the_library_is_refused_in_one_line_and_the_first_goes_on(tmp_path):
     copy = tmp_path / "copy.so"
-    copy.write_bytes(_installation.find_library("alloc", _installation.find_torch()).read_bytes())
+    copy.write_bytes(installation.find_library("alloc", installation.find_torch()).read_bytes())
     result = run_python(
         ENABLING
         + f"""

@@ -6,7 +6,8 @@ import frugal_alloc
 import pytest
 import torch
 from binding_helpers import MIB, empty, run_python
-from frugal_alloc import FrugalAllocError, _keep_in_place
+from frugal_alloc import FrugalAllocError
+from frugal_alloc._switch import in_place
 
 # Two pieces of 64 MiB with a tensor between them, in a process that may hold no more: 100 MiB can be had only of both.
 TWO_PIECES = """
@@ -125,4 +126,4 @@ def test_what_was_not_kept_is_refused(pair):
 
 def test_sparse_tensors_are_refused():
     with pytest.raises(FrugalAllocError, match="sparse"):
-        _keep_in_place.keep(torch.sparse_coo_tensor(torch.zeros(1, 1, dtype=torch.int64), [1.0], (2,), device="cuda"))
+        in_place.keep(torch.sparse_coo_tensor(torch.zeros(1, 1, dtype=torch.int64), [1.0], (2,), device="cuda"))

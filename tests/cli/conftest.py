@@ -8,12 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import carried_out
 import pytest
-from carried_out import Outcome
+from carried_out import Outcome, command  # noqa: F401
 from recordings import Recording
-
-command = carried_out.command
 
 
 @pytest.fixture

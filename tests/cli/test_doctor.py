@@ -14,7 +14,7 @@ from typing import Any
 import frugal_alloc
 import pytest
 import torch
-from frugal_alloc import _installation
+from frugal_alloc._common import installation
 
 
 def findings(out: str) -> dict[str, tuple[str, str]]:
@@ -23,18 +23,19 @@ def findings(out: str) -> dict[str, tuple[str, str]]:
     return {subject: (verdict, finding) for verdict, subject, finding in lines}
 
 
-def doctor(program: Any, **options: Any) -> dict[str, tuple[str, str]]:
-    outcome = program("doctor", **options)
-    assert (outcome.status, outcome.err) == (0, "")
+def doctor(program: Any, *simulate: str, **variables: str) -> dict[str, tuple[str, str]]:
+    """What it finds; `simulate`: on the simulated GPU that these options ask for."""
+    line = ["simulate", *simulate, "--", sys.executable, "-m", "frugal_alloc"] if simulate else []
+    outcome = program(*line, "doctor", env=os.environ | variables)
+    assert outcome.status == 0 and (simulate or outcome.err == ""), outcome
     return findings(outcome.out)
 
 
 def test_on_the_simulated_gpu_all_is_well(program: Any) -> None:
-    outcome = program("simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "doctor")
-    assert outcome.status == 0
-    found = findings(outcome.out)
-    assert {verdict for verdict, _ in found.values()} == {"ok"}, outcome.out
+    found = doctor(program, "--memory", "2GiB")
+    assert {verdict for verdict, _ in found.values()} == {"ok"}, found
     assert found["torch"][1].startswith(torch.__version__)
+    assert platform.machine() in found["system"][1] and re.search(r"glibc 2\.\d+$", found["system"][1])
     assert "(simulated)" in found["driver"][1]
     assert "2.00 GiB, virtual memory management" in found["GPU 0"][1]
     assert found["trial"][1] == "enabled, allocated and freed 64 MiB on the simulated GPU"
@@ -43,10 +44,7 @@ def test_on_the_simulated_gpu_all_is_well(program: Any) -> None:
 
 
 def test_a_gpu_whose_memory_is_the_hosts_is_told_apart(program: Any) -> None:
-    command = [sys.executable, "-m", "frugal_alloc", "doctor"]
-    outcome = program("simulate", "--memory", "4GiB", "--unified", "--", *command)
-    assert outcome.status == 0
-    found = findings(outcome.out)
+    found = doctor(program, "--memory", "4GiB", "--unified")
     assert "4.00 GiB of the host's memory" in found["GPU 0"][1]
     verdict, finding = found["unified memory"]
     assert verdict == "ok"
@@ -55,81 +53,62 @@ def test_a_gpu_whose_memory_is_the_hosts_is_told_apart(program: Any) -> None:
     assert " are available, " in finding
 
 
-def test_as_json_it_says_the_same(program: Any) -> None:
-    outcome = program("doctor", "--json")
-    assert (outcome.status, outcome.err) == (0, "")
-    document = json.loads(outcome.out)
-    assert document["frugal_alloc"] == frugal_alloc.__version__
-    told = {check["subject"]: (check["verdict"], check["finding"]) for check in document["checks"]}
-    assert told == doctor(program)
-
-
-def test_system_is_what_wheels_are_chosen_by(program: Any) -> None:
-    _, finding = doctor(program)["system"]
-    assert platform.machine() in finding
-    assert re.search(r"glibc 2\.\d+$", finding)
-
-
-def test_settings_in_force_and_the_switch_are_shown(program: Any) -> None:
-    conf = {"FRUGAL_ALLOC_CONF": "memory_limit:80%", "FRUGAL_ALLOC": "0"}
-    found = doctor(program, env=os.environ | conf)
-    assert found["settings"] == ("ok", "memory_limit:80%,idle_release:off,track:on,publish:on,check:fast,remap:on")
-    assert found["FRUGAL_ALLOC"][0] == "less"
-
-
-def test_settings_that_are_not_possible_are_named(program: Any) -> None:
-    found = doctor(program, env=os.environ | {"FRUGAL_ALLOC_CONF": "memory_limit:lots", "FRUGAL_ALLOC": "yes"})
-    assert "FRUGAL_ALLOC_CONF: memory_limit:lots is not possible" in found["trial"][1]
-    assert found["FRUGAL_ALLOC"] == ("missing", "yes is not possible; it is 0 (off) or 1 (on)")
-
-
 @pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
-def test_without_a_gpu_the_allocator_is_tried_on_the_simulated_one(program: Any) -> None:
+def test_without_a_gpu_the_simulated_one_is_tried_and_json_says_the_same(program: Any) -> None:
     found = doctor(program)
     assert found["driver"][0] == found["GPU"][0] == "missing"
     assert "frugal-alloc simulate" in found["GPU"][1]
     assert found["trial"] == ("ok", "enabled, allocated and freed 64 MiB on the simulated GPU")
+    outcome = program("doctor", "--json")
+    assert (outcome.status, outcome.err) == (0, "")
+    document = json.loads(outcome.out)
+    assert document["frugal_alloc"] == frugal_alloc.__version__
+    assert {check["subject"]: (check["verdict"], check["finding"]) for check in document["checks"]} == found
 
 
-def test_gpu_without_virtual_memory_is_said_to_lose_something(program: Any) -> None:
-    outcome = program(
-        "simulate",
-        "--memory",
-        "2GiB",
-        "--",
-        sys.executable,
-        "-m",
-        "frugal_alloc",
-        "doctor",
-        env={**os.environ, "FRUGAL_SIM_VMM": "0"},
-    )
-    verdict, finding = findings(outcome.out)["GPU 0"]
-    assert verdict == "less"
-    assert "no virtual memory management" in finding
+@pytest.mark.parametrize(
+    ("variables", "expected"),
+    [
+        (
+            {"FRUGAL_ALLOC_CONF": "memory_limit:80%", "FRUGAL_ALLOC": "0"},
+            {
+                "settings": ("ok", "memory_limit:80%,idle_release:off,track:on,publish:on,check:fast,remap:on"),
+                "FRUGAL_ALLOC": ("less", "0, so nothing enables the allocator"),
+            },
+        ),
+        (
+            {"FRUGAL_ALLOC_CONF": "memory_limit:lots", "FRUGAL_ALLOC": "yes"},
+            {
+                "trial": ("missing", "FRUGAL_ALLOC_CONF: memory_limit:lots is not possible"),
+                "FRUGAL_ALLOC": ("missing", "yes is not possible; it is 0 (off) or 1 (on)"),
+            },
+        ),
+        ({"FRUGAL_SIM_LIBRARIES": "/nowhere"}, {"simulated GPU": ("missing", "/nowhere")}),
+    ],
+    ids=["settings", "settings that are not possible", "no simulated GPU"],
+)
+def test_what_the_environment_says_is_shown(
+    variables: dict[str, str], expected: dict[str, tuple[str, str]], program: Any
+) -> None:
+    found = doctor(program, **variables)
+    for subject, (verdict, part) in expected.items():
+        assert found[subject][0] == verdict and part in found[subject][1]
 
 
-def test_driver_that_promises_more_than_it_keeps_is_said_to_lose_something(program: Any) -> None:
-    lost = {
-        "set_access@1+=not_supported": "whole segments",
-        "set_access@1=unknown,set_access@2=unknown": "does without",
-    }
-    for faults, what in lost.items():
-        outcome = program(
-            *("simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "doctor"),
-            env={**os.environ, "FRUGAL_SIM_FAULTS": faults},
-        )
-        found = findings(outcome.out)
-        assert found["driver's word"][0] == "less", outcome.out
-        assert what in found["driver's word"][1]
-        assert found["trial"][0] == "ok"
-
-
-def test_missing_simulated_gpu_is_named_with_what_to_do(program: Any, tmp_path: Path) -> None:
-    found = doctor(program, env={**os.environ, "FRUGAL_SIM_LIBRARIES": str(tmp_path)})
-    verdict, finding = found["simulated GPU"]
-    assert verdict == "missing"
-    assert str(tmp_path) in finding
-    assert "tools/setup" in finding
+@pytest.mark.parametrize(
+    ("variable", "value", "subject", "part"),
+    [
+        ("FRUGAL_SIM_VMM", "0", "GPU 0", "no virtual memory management"),
+        ("FRUGAL_SIM_FAULTS", "set_access@1+=not_supported", "driver's word", "whole segments"),
+        ("FRUGAL_SIM_FAULTS", "set_access@1=unknown,set_access@2=unknown", "driver's word", "does without"),
+    ],
+)
+def test_driver_that_has_or_keeps_less_is_said_to_lose_something(
+    variable: str, value: str, subject: str, part: str, program: Any
+) -> None:
+    found = doctor(program, "--memory", "2GiB", **{variable: value})
+    assert found[subject][0] == "less" and part in found[subject][1]
+    assert found["trial"][0] == "ok"
 
 
 def _fake_torch(folder: Path, version: str, cuda: str) -> Path:
@@ -152,19 +131,19 @@ def test_torch_that_will_not_do_is_named_with_what_to_do(
 ) -> None:
     folder = _fake_torch(tmp_path, version, cuda)
     path = os.pathsep.join(filter(None, [str(folder), os.environ.get("PYTHONPATH")]))
-    found = doctor(program, env={**os.environ, "PYTHONPATH": path})
+    found = doctor(program, PYTHONPATH=path)
     missing = [finding for verdict, finding in found.values() if verdict == "missing"]
     assert any(expected in finding for finding in missing), found
 
 
 def test_torch_that_is_not_there_is_missed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_installation.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(_installation.MissingPart, match="pip install torch"):
-        _installation.find_torch()
+    monkeypatch.setattr(installation.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(installation.MissingPart, match="pip install torch"):
+        installation.find_torch()
 
 
 def test_what_is_installed_is_found_out_without_importing_torch() -> None:
-    imports = "import sys, frugal_alloc._command.cli; from frugal_alloc import _installation"
-    code = f"{imports}; _installation.find_torch(); print(*sys.modules)"
+    imports = "import sys, frugal_alloc._command.cli; from frugal_alloc._common import installation"
+    code = f"{imports}; installation.find_torch(); print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "torch" not in done.stdout.split()

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc import _recorded_files
+from frugal_alloc._common import recorded_files
 from frugal_alloc._replay import history_files
 from frugal_alloc._replay.history import EVENT, History
 from recordings import MIB, Recording
@@ -235,7 +235,7 @@ def test_folder_is_no_history(tmp_path: Path, command: Any) -> None:
 def test_file_that_unpacks_to_too_much_is_refused(
     tmp_path: Path, command: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_recorded_files, "MAX_UNPACKED_BYTES", 64 * MIB)
+    monkeypatch.setattr(recorded_files, "MAX_UNPACKED_BYTES", 64 * MIB)
     path = tmp_path / "bomb.xz"
     path.write_bytes(lzma.compress(bytes(65 * MIB)))
     outcome = command("replay", path)

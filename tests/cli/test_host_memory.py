@@ -6,7 +6,7 @@ import resource
 from pathlib import Path
 
 import pytest
-from frugal_alloc import _host_memory
+from frugal_alloc._common import host_memory
 
 MIB = 1 << 20
 MACHINE = {"/proc/meminfo": "MemTotal: 9 kB\nMemAvailable:    1048576 kB\n"}
@@ -27,19 +27,19 @@ OUTER = INNER | {"/sys/fs/cgroup/outer/memory.max": f"{520 * MIB}\n"}
     ids=["nothing is known", "a machine", "a group", "a group alone", "a group in a smaller one"],
 )
 def test_the_least_that_is_left_counts(files: dict[str, str], mib: int | None, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_host_memory, "_read", lambda path: files.get(str(path), ""))
-    monkeypatch.setattr(_host_memory.resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY,) * 2)
-    assert _host_memory.available_bytes() == (None if mib is None else mib * MIB)
+    monkeypatch.setattr(host_memory, "_read", lambda path: files.get(str(path), ""))
+    monkeypatch.setattr(host_memory.resource, "getrlimit", lambda kind: (resource.RLIM_INFINITY,) * 2)
+    assert host_memory.available_bytes() == (None if mib is None else mib * MIB)
 
 
 def test_limit_on_the_address_space_counts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_host_memory, "_read", lambda path: "")
-    monkeypatch.setattr(_host_memory, "mapped_bytes", lambda: 700 * MIB)
-    monkeypatch.setattr(_host_memory.resource, "getrlimit", lambda kind: (1000 * MIB, resource.RLIM_INFINITY))
-    assert _host_memory.available_bytes() == 300 * MIB
-    monkeypatch.setattr(_host_memory, "mapped_bytes", lambda: 1100 * MIB)
-    assert _host_memory.available_bytes() == 0
+    monkeypatch.setattr(host_memory, "_read", lambda path: "")
+    monkeypatch.setattr(host_memory, "mapped_bytes", lambda: 700 * MIB)
+    monkeypatch.setattr(host_memory.resource, "getrlimit", lambda kind: (1000 * MIB, resource.RLIM_INFINITY))
+    assert host_memory.available_bytes() == 300 * MIB
+    monkeypatch.setattr(host_memory, "mapped_bytes", lambda: 1100 * MIB)
+    assert host_memory.available_bytes() == 0
 
 
 def test_file_that_is_not_there_says_nothing(tmp_path: Path) -> None:
-    assert _host_memory._read(tmp_path / "none") == ""
+    assert host_memory._read(tmp_path / "none") == ""

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from frugal_alloc import _host_memory
+from frugal_alloc._common import host_memory
 from frugal_alloc._replay import history_files
 from recordings import MIB, Recording
 
@@ -77,7 +77,7 @@ def test_small_file_does_not_take_much_memory(kind: str, tmp_path: Path) -> None
 def test_no_more_than_a_part_of_what_memory_is_free_is_taken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "large.json"
     path.write_text(json.dumps({"traceEvents": [{"name": "x" * 20, "number": number} for number in range(1 << 20)]}))
-    monkeypatch.setattr(_host_memory, "available_bytes", lambda: 128 * MIB)
+    monkeypatch.setattr(host_memory, "available_bytes", lambda: 128 * MIB)
     with pytest.raises(history_files.HistoryError) as refused:
         history_files.read(path)
     assert re.fullmatch(f"{path} takes more than half of the memory that is free, 128.00 MiB; .*", str(refused.value))

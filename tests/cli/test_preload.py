@@ -12,7 +12,7 @@ from typing import Any
 
 import frugal_alloc
 import pytest
-from frugal_alloc import _installation
+from frugal_alloc._common import installation
 
 ROOT = Path(__file__).resolve().parents[2]
 BAZEL = shlex.split(os.environ.get("BAZEL", "bazel"))
@@ -47,7 +47,7 @@ def test_run_preload_gives_it_ours(libtorch_program: Path, program: Any) -> None
 
 def test_printed_path_gives_it_ours(libtorch_program: Path, program: Any, command: Any) -> None:
     path = command("preload").out
-    assert path == f"{_installation.LIBRARIES / 'frugal_alloc_preload.so'}\n"
+    assert path == f"{installation.LIBRARIES / 'frugal_alloc_preload.so'}\n"
     outcome = program(*SIMULATE, "env", f"LD_PRELOAD={path.strip()}:{_simulated()}", libtorch_program)
     assert (outcome.status, outcome.out) == (0, "tensor on GPU 0\nhandles\n"), outcome
 
@@ -96,7 +96,7 @@ def test_environment_is_respected_and_the_program_goes_on(
 
 def test_torch_without_a_library_gets_one_line(libtorch_program: Path, program: Any, tmp_path: Path) -> None:
     alone = tmp_path / "frugal_alloc_preload.so"
-    shutil.copyfile(_installation.LIBRARIES / alone.name, alone)
+    shutil.copyfile(installation.LIBRARIES / alone.name, alone)
     outcome = program(*SIMULATE, "env", f"LD_PRELOAD={alone}:{_simulated()}", libtorch_program)
     assert (outcome.status, outcome.out) == (0, "tensor on GPU 0\nsegments\n"), outcome
     assert len(lines(outcome)) == 1

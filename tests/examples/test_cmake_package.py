@@ -9,7 +9,7 @@ from pathlib import Path
 
 import frugal_alloc
 import pytest
-from frugal_alloc import _installation
+from frugal_alloc._common import installation
 
 PACKAGE, *_TORCH = frugal_alloc.cmake_prefix_path.split(";")
 # No language: nothing is compiled.
@@ -94,7 +94,7 @@ def test_a_libtorch_without_cuda_is_refused(configure, torch):
 def test_prefix_path_of_the_package_names_the_torch_that_python_has(configure):
     done = configure(*_TORCH)
     assert done.returncode == 0, done.stderr
-    assert [Path(folder) for folder in _TORCH] == [_installation.find_torch().folder / "share" / "cmake"]
+    assert [Path(folder) for folder in _TORCH] == [installation.find_torch().folder / "share" / "cmake"]
 
 
 def test_a_libtorch_that_is_named_first_goes_before_the_one_of_python(configure, torch):
@@ -104,9 +104,9 @@ def test_a_libtorch_that_is_named_first_goes_before_the_one_of_python(configure,
 
 def test_without_a_torch_the_prefix_path_is_the_package_alone(monkeypatch):
     def find_none():
-        raise _installation.MissingPart("PyTorch is not installed here; pip install torch")
+        raise installation.MissingPart("PyTorch is not installed here; pip install torch")
 
-    monkeypatch.setattr(_installation, "find_torch", find_none)
+    monkeypatch.setattr(installation, "find_torch", find_none)
     assert frugal_alloc.cmake_prefix_path == PACKAGE
 
 

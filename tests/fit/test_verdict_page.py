@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import verdict_samples as samples
-from frugal_alloc._amounts import format_bytes
+from frugal_alloc._common.messages import format_bytes
 from frugal_alloc._fit.output import chart, page, wording
 from frugal_alloc._fit.verdict import COMPONENTS, CodeLine, HeldByLine, Sample, Verdict
 

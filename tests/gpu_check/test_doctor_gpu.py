@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 from frugal_alloc._command import doctor_gpu
+from frugal_alloc._common.messages import Refused
 from frugal_alloc._gpu_check import machine
 from frugal_alloc._gpu_check.results import Results, StepResult
 from frugal_alloc._gpu_check.runner import Runner
 from frugal_alloc._gpu_check.steps import DOCTORS
-from frugal_alloc._messages import Refused
 from frugal_alloc._simulation import simulated_gpu
 from gpu_check_run import PACKAGES, ROOT, TESTS, Outcome, environment, run
 from hardware.steps import of
@@ -108,9 +108,9 @@ def test_gpu_on_which_nothing_is_mapped_is_safe() -> None:
 def without_nvrtc(tmp_path: Path) -> str:
     """PYTHONPATH of a Python that finds no NVRTC."""
     (tmp_path / "sitecustomize.py").write_text(
-        "from frugal_alloc import _nvrtc_files\n"
+        "from frugal_alloc._simulation import nvrtc_files\n"
         "from frugal_alloc._gpu_check import nvrtc\n"
-        "_nvrtc_files.find, nvrtc._SYSTEM = (lambda packages: ()), ()\n"
+        "nvrtc_files.find, nvrtc._SYSTEM = (lambda packages: ()), ()\n"
     )
     return f"{tmp_path}:{PACKAGES}:{TESTS}"
 

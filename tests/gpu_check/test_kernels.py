@@ -7,9 +7,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from frugal_alloc import _nvrtc_files
 from frugal_alloc._gpu_check import nvrtc
 from frugal_alloc._gpu_check.kernels import SOURCES
+from frugal_alloc._simulation import nvrtc_files
 from gpu_check_run import environment, run
 from hardware import kit
 
@@ -68,7 +68,7 @@ def test_compiler_of_a_conda_environment_is_found(folder: str, tmp_path: Path, m
 
 
 def test_missing_compiler_is_named_with_what_to_install(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_nvrtc_files, "find", lambda packages: ())
+    monkeypatch.setattr(nvrtc_files, "find", lambda packages: ())
     monkeypatch.setattr(nvrtc, "_SYSTEM", ())
     with pytest.raises(nvrtc.NvrtcError, match="nvidia-cuda-nvrtc"):
         nvrtc.Compiler()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from frugal_alloc import _installation
+from frugal_alloc._common import installation
 from frugal_alloc._gpu_check.machine import describe
 from frugal_alloc._gpu_check.step_report import CannotTell, Needs, StepReport
 from frugal_alloc._replay import history_files, replays
@@ -25,7 +25,7 @@ def run(report: StepReport) -> None:
         replayer = replays.Replayer(replays.REAL)
         files = [kit.ROOT / "bench" / "histories" / f"{name}.json.xz" for name in _NAMES]
         histories = [history_files.read(file) for file in files[: report.rounds(len(files))]]
-    except (_installation.MissingPart, history_files.HistoryError) as error:
+    except (installation.MissingPart, history_files.HistoryError) as error:
         raise CannotTell(str(error)) from None
     capacity = replays.DEFAULT_CAPACITY if report.fills_the_device else int(describe()["free_bytes"] * _SHARED)
     for history in histories:

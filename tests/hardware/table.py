@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from frugal_alloc._amounts import format_bytes
+from frugal_alloc._common.messages import format_bytes, on_one_line
 from frugal_alloc._gpu_check.results import Results, StepResult
 from frugal_alloc._gpu_check.step_report import Outcome
-from frugal_alloc._messages import on_one_line
 
 _WIDTH = 100
 

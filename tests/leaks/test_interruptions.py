@@ -11,11 +11,11 @@ import threading
 import weakref
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import ModuleType
 from typing import Any
 
 import pytest
-from frugal_alloc import _enabling, _interruptions
+from frugal_alloc import _interruptions
+from frugal_alloc._common import startup
 from frugal_alloc._out_of_memory import error_report, explain, situation
 from frugal_alloc._report import files, join
 from frugal_alloc._tracking.tracker import _quietly
@@ -125,7 +125,7 @@ def end_of_a_training(patch: pytest.MonkeyPatch, work: Callable) -> None:
 
 def enabling_at_the_import_of_torch(patch: pytest.MonkeyPatch, work: Callable) -> None:
     patch.setattr("frugal_alloc.enable", work)
-    _enabling._enable(ModuleType("startup"))
+    startup._enable()
 
 
 QUIET: dict[str, Callable[[pytest.MonkeyPatch, Callable], Any]] = {

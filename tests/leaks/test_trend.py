@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._trend import TREND_CONFIDENCE, Held, are_as_many, are_larger, median_slope, rank_confidence
+from frugal_alloc._common.trend import TREND_CONFIDENCE, Held, are_as_many, are_larger, median_slope, rank_confidence
 
 TESTS = Path(__file__).parents[1]
 SERIES = json.loads((TESTS / "allocator/trend_series.json").read_text())

@@ -8,9 +8,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools" / "mutation"))
-import python_mutations
+import python_mutations  # noqa: E402
 
-SOURCE = '''
+SOURCE = """
 MOST = 10  # no mutant: not in a function
 
 
@@ -19,7 +19,7 @@ def clamp(value, calls):
     if value > MOST and not calls:
         return max(MOST, 0)
     return f"{value + 1}" if value < 0 else value
-'''
+"""
 
 
 def changed(mutant: python_mutations.Mutant, *arguments: object) -> object:

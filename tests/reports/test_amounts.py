@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 import report_samples as samples
 from browser import Browser
-from frugal_alloc._amounts import format_bytes
+from frugal_alloc._common.messages import format_bytes
 from frugal_alloc._report import page
 
 CASES = json.loads((Path(__file__).parents[1] / "allocator/format_bytes.json").read_text())

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated, Any, NamedTuple
 
 import pytest
-from frugal_alloc import _shapes
+from frugal_alloc._common import shapes
 
 
 class Line(NamedTuple):
@@ -18,14 +18,14 @@ class Line(NamedTuple):
 
 @dataclass(frozen=True)
 class Part:
-    size: Annotated[int, _shapes.between(0, 100)]
+    size: Annotated[int, shapes.between(0, 100)]
     rate: float | None = None
 
 
 @dataclass(frozen=True)
 class Whole:
-    parts: Annotated[tuple[Part, ...], _shapes.at_most(3)]
-    kind: Annotated[str, _shapes.among(("a", "b"))] = "a"
+    parts: Annotated[tuple[Part, ...], shapes.at_most(3)]
+    kind: Annotated[str, shapes.among(("a", "b"))] = "a"
     row: tuple[int, str, bool] = (0, "", False)
     lines: tuple[Line, ...] = ()
     calls: Mapping[str, int] | None = None
@@ -44,7 +44,7 @@ def test_a_dataclass_is_read_with_all_that_is_within() -> None:
         "by_number": {"7": {"size": 6}, "-1": {"size": 0}},
         "later": [1],
     }
-    assert _shapes.read(Whole, value) == Whole(
+    assert shapes.read(Whole, value) == Whole(
         (Part(3), Part(4, 2)),
         "b",
         (1, "x", True),
@@ -58,7 +58,7 @@ def test_a_dataclass_is_read_with_all_that_is_within() -> None:
 def test_a_plain_one_keeps_keys_that_are_not_known_and_gets_those_that_lack() -> None:
     value = {"parts": [{"size": 3, "later": [1]}], "later": 1, "first": {"size": 5}}
     for _ in range(2):
-        formed = _shapes.read(Whole, value, plain=True)
+        formed = shapes.read(Whole, value, plain=True)
         assert formed["parts"] == [{"size": 3, "rate": None, "later": [1]}]
         assert (formed["later"], formed["lines"], formed["first"]) == (1, [], {"size": 5, "rate": None})
         # What is missing in the next one is not what was made of this one.
@@ -100,13 +100,13 @@ def test_a_plain_one_keeps_keys_that_are_not_known_and_gets_those_that_lack() ->
 )
 def test_what_is_wrong_is_said_in_one_line_with_its_path(change: dict[str, Any], said: str) -> None:
     for plain in (False, True):
-        with pytest.raises(_shapes.Misshapen) as refused:
-            _shapes.read(Whole, {"parts": []} | change, plain)
+        with pytest.raises(shapes.Misshapen) as refused:
+            shapes.read(Whole, {"parts": []} | change, plain)
         assert said in str(refused.value)
         assert str(refused.value).isprintable() and len(str(refused.value)) < 200
 
 
 @pytest.mark.parametrize("value", [None, [], "x", 7, float("nan")])
 def test_other_values_are_no_object(value: Any) -> None:
-    with pytest.raises(_shapes.Misshapen, match=r"^an object is wanted, not "):
-        _shapes.read(Whole, value)
+    with pytest.raises(shapes.Misshapen, match=r"^an object is wanted, not "):
+        shapes.read(Whole, value)

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 from frugal_alloc._command.report_files import ReportError, read
+from frugal_alloc._common.trend import TREND_CONFIDENCE, median_slope, rank_confidence
 from frugal_alloc._report import page
 from frugal_alloc._report.headline import headline
-from frugal_alloc._trend import TREND_CONFIDENCE, median_slope, rank_confidence
 
 RECORDED = Path(__file__).parent / "tensorflow"
 MIB = 1 << 20

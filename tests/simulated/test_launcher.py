@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 from checkout import PACKAGE, package_first
+from frugal_alloc._common import startup
 from frugal_alloc._simulation import simulated_gpu
 from frugal_alloc._simulation.simulated_gpu import SimulationError, environment, parse_size
 
@@ -74,7 +75,7 @@ def test_what_the_environment_preloads_and_imports_stays_behind_ours() -> None:
     result = environment(GIB, base=base)
     assert result["LD_PRELOAD"].split(":")[-1] == "libmine.so"
     assert result["LD_PRELOAD"].split(":")[0] == "libcudart.so.13"
-    assert result["PYTHONPATH"].split(":") == [str(simulated_gpu.STARTUP), "/mine"]
+    assert result["PYTHONPATH"].split(":") == [startup.FOLDER, "/mine"]
     assert result["LD_LIBRARY_PATH"].split(":") == [str(simulated_gpu.libraries()), "/lib/mine"]
     assert result["OTHER"] == "kept"
 

@@ -67,13 +67,10 @@ DEEP, WIDE = ["//tests/deep:all"], ["//tests/wide:all", "tests/wide"]
 @pytest.mark.parametrize(
     "path, run",
     [
-        ("core", DEEP + WIDE),
-        ("core/births/", DEEP + WIDE),
         ("core/births/sites.cc", DEEP + WIDE),
         ("package/report.py", WIDE),
         ("tests/data/one", WIDE),
         ("tests", DEEP + WIDE),
-        ("tests/deep", DEEP),
         ("tests/wide/pages.py", WIDE),
         ("tests/wide/test_page.py", ["tests/wide/test_page.py"]),
         ("tests/wide/page_test.cc", ["//tests/wide:page_test"]),
@@ -81,12 +78,6 @@ DEEP, WIDE = ["//tests/deep:all"], ["//tests/wide:all", "tests/wide"]
 )
 def test_tests_of_a_path_are_all_of_the_folders_that_the_table_has_for_it(said, path: str, run: list[str]) -> None:
     assert said(path)[0] == run
-
-
-def test_folders_that_are_run_are_told_and_have_their_files(said) -> None:
-    run, told = said("tests/wide/test_page.py", "core/births")
-    assert run == DEEP + WIDE
-    assert told == "tools/test: runs tests/deep, tests/wide\n"
 
 
 @pytest.mark.parametrize("path, told", [("LICENSE", "names no tests for LICENSE"), ("gone.cc", "there is no gone.cc")])
@@ -104,16 +95,6 @@ def test_without_a_path_it_is_what_the_branch_has_changed_committed_or_not(said,
     assert said()[0] == DEEP + WIDE
 
 
-def test_without_a_path_what_others_have_changed_on_main_is_left_out(said, checkout: Path) -> None:
-    git("checkout", "-b", "mine")
-    git("checkout", "main")
-    git("rm", "package/report.py")
-    git("commit", "--message=Theirs")
-    git("checkout", "mine")
-    (checkout / "core" / "sum.cc").touch()
-    assert said()[0] == DEEP
-
-
 def test_without_a_path_a_file_of_tests_that_is_gone_is_not_run(said, checkout: Path) -> None:
     (checkout / "tests" / "wide" / "test_page.py").rename(checkout / "tests" / "wide" / "test_pages.py")
     assert said()[0] == ["tests/wide/test_pages.py"]
@@ -126,14 +107,6 @@ def test_without_a_path_commits_that_upstream_has_are_left_out(said, checkout: P
     git("checkout", "--track", "-b", "mine")
     (checkout / "tests" / "deep" / "more_test.cc").touch()
     assert said()[0] == ["//tests/deep:more_test"]
-
-
-def test_without_a_path_what_is_not_covered_is_told_and_the_rest_is_run(said, checkout: Path) -> None:
-    (checkout / "LICENSE").write_text("another")
-    (checkout / "package" / "report.py").write_text("another")
-    run, told = said()
-    assert run == WIDE
-    assert told.splitlines()[0] == "tools/test: tests/README.md names no tests for LICENSE"
 
 
 def test_without_a_path_and_a_change_a_path_is_asked_for(said) -> None:

@@ -136,34 +136,22 @@ def test_answer_without_end_is_cut() -> None:
         (b"[]", "its answer is not frugal_alloc's"),
         (b"{}", "its answer is not frugal_alloc's"),
         (changed(version=2), "it answers as another version of frugal_alloc does"),
-        (changed(gpus={}), "its answer is damaged: gpus: a list is wanted, not an object"),
         (changed(command=["x"] * 2000), "its answer is damaged: command: a list of at most 1024 values is wanted"),
-        (changed(gpus=[1]), "its answer is damaged: gpus[0]: an object is wanted, not 1"),
-        (changed(gpus=[{}]), "its answer is damaged: gpus[0]: gpu is missing"),
-        (changed(gpus=[{**GPU, "held_bytes": -1}]), "its answer is damaged: gpus[0].held_bytes: a number from 0 on is"),
-        (changed(gpus=[{**GPU, "held_bytes": 1e400}]), "its answer is damaged: gpus[0].held_bytes: a whole number is"),
-        (changed(gpus=[{**GPU, "held_bytes": True}]), "its answer is damaged: gpus[0].held_bytes: a number is wanted"),
-        (changed(gpus=[{**GPU, "held_bytes": 1.5}]), "its answer is damaged: gpus[0].held_bytes: a whole number is"),
-        (
-            changed(gpus=[{**GPU, "held_bytes": 1 << 63}]),
-            "its answer is damaged: gpus[0].held_bytes: a number below 2**63",
-        ),
-        (
-            changed(gpus=[GPU, {**GPU, "last_out_of_memory": "no"}]),
-            "its answer is damaged: gpus[1].last_out_of_memory: one",
-        ),
-        (changed(verdicts=[VERDICT | {"kind": "x"}]), "its answer is damaged: verdicts[0].kind: one of leak, suspect"),
         (changed(command=["a", 1]), "its answer is damaged: command[1]: a text is wanted, not 1"),
-        (changed(tracking=1), "its answer is damaged: tracking: true or false is wanted, not 1"),
-        (
-            changed(age_seconds=float("nan")),
-            "its answer is damaged: age_seconds: a number below 2**63 is wanted, not NaN",
-        ),
+        (changed(gpus=[{**GPU, "held_bytes": -1}]), "its answer is damaged: gpus[0].held_bytes: a number from 0 on is"),
+        (changed(gpus=[{**GPU, "last_out_of_memory": "no"}]), "its answer is damaged: gpus[0].last_out_of_memory: one"),
+        (changed(verdicts=[VERDICT | {"kind": "x"}]), "its answer is damaged: verdicts[0].kind: one of leak, suspect"),
     ],
-    ids=range(21),
+    ids=range(12),
 )
 def test_what_is_no_answer_is_said_in_a_line(text: bytes, said: str) -> None:
-    assert problem(says(text, b"\n")).startswith(said)
+    with pytest.raises(answers.BadAnswer) as refused:
+        answers.parse(text)
+    assert str(refused.value).startswith(said) and str(refused.value).isprintable()
+
+
+def test_answer_that_is_none_is_the_processs_problem() -> None:
+    assert problem(says(b"garbage\n")) == "its answer is no JSON"
 
 
 def test_nothing_that_steers_a_terminal_is_shown() -> None:
@@ -171,9 +159,8 @@ def test_nothing_that_steers_a_terminal_is_shown() -> None:
     verdict = VERDICT | {"text": evil}
     with publisher(says(changed(command=[evil, evil], gpus=[{**GPU, "name": evil}], verdicts=[verdict]), b"\n")):
         document = picture.take()
-    for width in (30, 80, 200):
-        for line in layout.lines(document, width):
-            assert line.text.isprintable()
+    for line in layout.lines(document):
+        assert line.text.isprintable()
 
 
 def test_who_listens_at_anothers_name_is_not_believed() -> None:
@@ -221,8 +208,8 @@ def test_many_that_are_silent_take_no_longer_than_one(monkeypatch: pytest.Monkey
 def test_foreign_users_processes_are_counted_only(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 54321)
     with publisher(says(changed(), b"\n")):
-        found = sockets.look()
-    assert (found.processes, found.foreign >= 1) == ([], True)
+        seen_now = sockets.look()
+    assert (seen_now.processes, seen_now.foreign >= 1) == ([], True)
     assert "not shown" in " ".join(line.text for line in layout.lines({**EMPTY, "of_other_users": 1}))
 
 

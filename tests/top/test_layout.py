@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import io
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from frugal_alloc._top import layout, picture, screen
+from rich.cells import cell_len
+from rich.console import Console
 
 GIB = 1 << 30
 NOBODY = {"processes": [], "gpus": [], "of_other_users": 0, "left_out": 0}
@@ -52,12 +55,22 @@ def of(*processes: dict[str, Any]) -> dict[str, Any]:
     return {**NOBODY, "processes": list(processes), "gpus": picture._gpus(list(processes))}
 
 
-def text(document: dict[str, Any], width: int) -> list[str]:
-    return [line.text for line in layout.lines(document, width)]
+def text(document: dict[str, Any]) -> list[str]:
+    """As a pipe is given it."""
+    printed = io.StringIO()
+    screen.print_once(document, printed)
+    return printed.getvalue().splitlines()
 
 
-def test_wide_screens_have_all_columns() -> None:
-    assert text(of(process(4711)), 120)[-2:] == [
+def on_screen(document: dict[str, Any], width: int, height: int = 100) -> list[str]:
+    """As a terminal of that size shows it, below the title."""
+    console = Console(file=io.StringIO(), width=width, height=height, highlight=False)
+    console.print(screen._screen(console, document, 2.0))
+    return [line.rstrip() for line in console.file.getvalue().splitlines()[2:]]  # type: ignore[attr-defined]
+
+
+def test_pipes_have_all_columns_and_whole_commands() -> None:
+    assert text(of(process(4711)))[-2:] == [
         " PID  GPU      IN USE        HELD       WASTE        PEAK  STITCHES  OOM         AGE  COMMAND",
         "4711    0   30.00 GiB   40.00 GiB   10.00 GiB   35.00 GiB     1,234    0  1 h 02 min  "
         "project/train.py --lr 0.1",
@@ -65,7 +78,7 @@ def test_wide_screens_have_all_columns() -> None:
 
 
 def test_gpus_have_their_sums_above() -> None:
-    lines = text(of(process(1), process(2, gpu(in_use_bytes=GIB, held_bytes=GIB, waste_bytes=0))), 120)
+    lines = text(of(process(1), process(2, gpu(in_use_bytes=GIB, held_bytes=GIB, waste_bytes=0))))
     assert lines[:3] == [
         "GPU 0  NVIDIA H100: 20.00 GiB free of 80.00 GiB",
         "  in use 31.00 GiB, held 41.00 GiB, waste 10.00 GiB, in 2 processes",
@@ -73,30 +86,28 @@ def test_gpus_have_their_sums_above() -> None:
     ]
 
 
-def test_narrow_screens_drop_what_matters_least() -> None:
-    assert text(of(process(4711)), 80)[-2:] == [
-        " PID  GPU      IN USE        HELD       WASTE        PEAK  COMMAND",
-        "4711    0   30.00 GiB   40.00 GiB   10.00 GiB   35.00 GiB  project/train.py -...",
-    ]
-    assert text(of(process(4711)), 40)[-3:] == [
-        " PID      IN USE        HELD       WASTE",
-        "4711   30.00 GiB   40.00 GiB   10.00 GiB",
-        "  project/train.py --lr 0.1",
-    ]
+@pytest.mark.parametrize(
+    ("width", "header"),
+    [
+        (80, " PID  GPU      IN USE        HELD       WASTE        PEAK  COMMAND"),
+        (60, " PID  GPU      IN USE        HELD  COMMAND"),
+        (40, " PID  GPU      IN USE  COMMAND"),
+    ],
+)
+def test_narrow_screens_drop_what_matters_least(width: int, header: str) -> None:
+    shown = on_screen(of(process(4711)), width)
+    assert shown[-2] == header
+    assert shown[-1].startswith("4711    0   30.00 GiB  ")
+    assert "project/" in shown[-1]
 
 
-def test_process_on_two_gpus_says_which_however_narrow() -> None:
-    rows = text(of(process(4711, gpu(0), gpu(1))), 40)
-    assert rows[-3].split()[1] == "0" and rows[-2].split()[1] == "1"
-
-
-@pytest.mark.parametrize("width", [1, 30, 40, 59, 60, 80, 120, 200])
+@pytest.mark.parametrize("width", [30, 60, 120])
 def test_no_line_is_wider_than_the_screen(width: int) -> None:
     verdict = {"kind": "leak", "gpu": 0, "bytes_per_epoch": 1.0, "text": "train.py:1 leaks " + "\u9577" * 100}
     sick = process(2, gpu(out_of_memory_errors=3, last_out_of_memory="leak"), verdicts=[verdict], tracking=False)
     silent = {"pid": 3, "problem": "it does not answer"}
-    for line in layout.lines({**of(process(1), sick, silent), "of_other_users": 2, "left_out": 1}, width):
-        assert sum(layout._cells(character) for character in line.text) <= max(width, 30)
+    document = {**of(process(1), sick, silent), "of_other_users": 2, "left_out": 1}
+    assert max(map(cell_len, on_screen(document, width))) <= width
 
 
 def test_verdicts_follow_their_process() -> None:
@@ -105,10 +116,10 @@ def test_verdicts_follow_their_process() -> None:
         {"kind": "suspect", "gpu": 0, "bytes_per_epoch": 2.0, "text": "train.py:2 may leak 2 bytes with each epoch"},
     ]
     sick = process(7, gpu(out_of_memory_errors=2, last_out_of_memory="fragmentation"), verdicts=verdicts)
-    assert layout.lines(of(sick), 100)[-3:] == [
-        layout.Line("    train.py:1 leaks 4 bytes with each epoch", "bad"),
-        layout.Line("    train.py:2 may leak 2 bytes with each epoch", "warning"),
-        layout.Line("    2 out-of-memory errors on GPU 0; the latest: fragmentation", "bad"),
+    assert list(layout.lines(of(sick)))[-3:] == [
+        layout.Line("train.py:1 leaks 4 bytes with each epoch", "red", 4),
+        layout.Line("train.py:2 may leak 2 bytes with each epoch", "yellow", 4),
+        layout.Line("2 out-of-memory errors on GPU 0; the latest: fragmentation", "red", 4),
     ]
 
 
@@ -161,10 +172,6 @@ def test_program_has_a_name_without_arguments(command: list[str], name: str) -> 
     assert picture.program_of(process(1, command=command)) == name
 
 
-def test_nobody_is_one_line_that_says_what_to_do() -> None:
-    assert text(NOBODY, 200) == [layout.NOTHING]
-
-
 @pytest.mark.parametrize(
     ("seconds", "age"),
     [(0.9, "0 s"), (59, "59 s"), (60, "1 min"), (3599, "59 min"), (3600, "1 h 00 min"), (90_000, "1 d 01 h")],
@@ -174,13 +181,12 @@ def test_ages_are_short(seconds: float, age: str) -> None:
 
 
 def test_low_windows_say_what_is_below_them() -> None:
-    shown = screen._screen(of(*(process(pid) for pid in range(1, 30))), 2.0, 100, 10)
-    assert len(shown) == 10
-    assert "more lines" in shown[-1].text
+    shown = on_screen(of(*(process(pid) for pid in range(1, 30))), 100, height=10)
+    assert len(shown) == 8
+    assert shown[-1] == "26 more lines: the window is too low"
 
 
 def test_page_shows_what_was_recorded() -> None:
     recorded = json.loads((Path(__file__).parent / "recorded.json").read_text())
     page = (Path(__file__).resolve().parents[2] / "docs" / "monitoring.md").read_text()
-    shown = page.split("```text\n", 1)[1].split("\n```", 1)[0]
-    assert shown.splitlines() == text(recorded, 130)
+    assert "\n".join(text(recorded)) in page

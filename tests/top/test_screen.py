@@ -128,13 +128,6 @@ def test_dumb_terminals_get_text_without_steering() -> None:
     assert b"\x1b" not in view.shown
 
 
-def test_terminals_without_colour_get_none() -> None:
-    with terminal("--once", NO_COLOR="1") as view:
-        view.await_text(b"No process runs")
-        assert view.status() == 0
-    assert b"\x1b[3" not in view.shown
-
-
 def test_without_a_process_there_is_one_line_and_no_error(command: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sockets, "_names", list)
     outcome = command("top", "--once")

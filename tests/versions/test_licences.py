@@ -15,7 +15,7 @@ from pathlib import Path
 
 import frugal_alloc
 import pytest
-from frugal_alloc import _installation
+from frugal_alloc._common import installation
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
@@ -129,7 +129,7 @@ def test_metadata_says_what_an_index_shows() -> None:
     assert not [classifier for classifier in metadata.get_all("Classifier") if classifier.startswith("License")]
     pythons = [int(minor) for minor in re.findall(r"Python :: 3\.(\d+)\n", "\n".join(metadata.get_all("Classifier")))]
     assert pythons == list(range(int(metadata["Requires-Python"].removeprefix(">=3.")), 15))
-    assert metadata["Requires-Python"] == ">={}.{}".format(*_installation.OLDEST_PYTHON)
+    assert metadata["Requires-Python"] == ">={}.{}".format(*installation.OLDEST_PYTHON)
 
 
 def test_links_follow_from_the_address_and_there_are_none_without() -> None:

@@ -7,8 +7,8 @@ import os
 from pathlib import Path
 
 import pytest
-from frugal_alloc import _installation
-from frugal_alloc._installation import MissingPart, Torch
+from frugal_alloc._common import installation
+from frugal_alloc._common.installation import MissingPart, Torch
 from frugal_alloc._simulation import simulated_gpu
 
 RELEASES = ("2.11.0", "2.11.0+cu126", "2.11.3", "2.11.0.post1")
@@ -20,7 +20,7 @@ UNKNOWN = ("2.16.0", "2.8.0+cu128", "2.16.0.dev20261101+cu132", "2.1.1", "3.0.0"
 
 
 def write_headers(folder: Path, text: str) -> Path:
-    for name in _installation._CLASS_HEADERS:
+    for name in installation._CLASS_HEADERS:
         path = folder / "include" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
@@ -32,28 +32,28 @@ def libraries(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """Libraries for 2.9 to 2.11, built with the headers in known/."""
     folder = tmp_path / "_lib"
     folder.mkdir()
-    digest = _installation.headers_digest(write_headers(tmp_path / "known", "virtual void f();"))
+    digest = installation.headers_digest(write_headers(tmp_path / "known", "virtual void f();"))
     for tag in ("torch29", "torch210", "torch211"):
         (folder / f"frugal_alloc_{tag}.so").touch()
         (folder / f"frugal_alloc_{tag}.json").write_text(json.dumps({"torch": "2.11.0", "headers": digest}))
-    monkeypatch.setattr(_installation, "LIBRARIES", folder)
+    monkeypatch.setattr(installation, "LIBRARIES", folder)
     return folder
 
 
 def test_minors_are_listed_in_the_order_of_their_numbers() -> None:
-    assert _installation.built_minors() == ["2.9", "2.10", "2.11"]
+    assert installation.built_minors() == ["2.9", "2.10", "2.11"]
 
 
 @pytest.mark.parametrize("version", RELEASES)
 def test_every_release_of_a_minor_gets_its_library(version: str, tmp_path: Path) -> None:
-    picked = _installation.find_library("alloc", Torch(tmp_path / "no headers needed", version, "13.0"))
+    picked = installation.find_library("alloc", Torch(tmp_path / "no headers needed", version, "13.0"))
     assert picked.name == "frugal_alloc_torch211.so"
 
 
 @pytest.mark.parametrize("version", UNKNOWN)
 def test_unknown_minor_gets_none(version: str, tmp_path: Path) -> None:
     with pytest.raises(MissingPart) as caught:
-        _installation.find_library("alloc", Torch(tmp_path / "known", version, "13.0"))
+        installation.find_library("alloc", Torch(tmp_path / "known", version, "13.0"))
     assert version in str(caught.value)
     assert "built for: 2.9, 2.10, 2.11" in str(caught.value)
     assert "\n" not in str(caught.value)
@@ -62,16 +62,16 @@ def test_unknown_minor_gets_none(version: str, tmp_path: Path) -> None:
 @pytest.mark.parametrize("version", NOT_RELEASES)
 def test_other_builds_get_the_library_only_with_the_same_classes(version: str, tmp_path: Path) -> None:
     same = Torch(tmp_path / "known", version, "13.0")
-    assert _installation.find_library("alloc", same).name == "frugal_alloc_torch211.so"
+    assert installation.find_library("alloc", same).name == "frugal_alloc_torch211.so"
     other = Torch(write_headers(tmp_path / "other", "virtual void g(); virtual void f();"), version, "13.0")
     with pytest.raises(MissingPart, match=r"is no release.*from its source") as caught:
-        _installation.find_library("alloc", other)
+        installation.find_library("alloc", other)
     assert version in str(caught.value)
 
 
 def test_other_build_without_headers_is_refused(tmp_path: Path) -> None:
     with pytest.raises(MissingPart, match="is no release"):
-        _installation.find_library("alloc", Torch(tmp_path / "nothing", NOT_RELEASES[0], "13.0"))
+        installation.find_library("alloc", Torch(tmp_path / "nothing", NOT_RELEASES[0], "13.0"))
 
 
 @pytest.mark.parametrize("record", [None, "", "[]", '{"torch": "2.11.0"}'])
@@ -81,12 +81,12 @@ def test_other_build_is_refused_if_nobody_knows_what_the_library_was_built_for(
     path = libraries / "frugal_alloc_torch211.json"
     path.unlink() if record is None else path.write_text(record)
     with pytest.raises(MissingPart, match="is no release"):
-        _installation.find_library("alloc", Torch(tmp_path / "known", NOT_RELEASES[0], "13.0"))
+        installation.find_library("alloc", Torch(tmp_path / "known", NOT_RELEASES[0], "13.0"))
 
 
 def pretend_machine(machine: str, monkeypatch: pytest.MonkeyPatch) -> None:
     answer = os.uname_result([*os.uname()[:4], machine])
-    monkeypatch.setattr(_installation.os, "uname", lambda: answer)
+    monkeypatch.setattr(installation.os, "uname", lambda: answer)
 
 
 @pytest.mark.parametrize("library, machine", [("aarch64", "x86_64"), ("x86_64", "aarch64")])
@@ -96,7 +96,7 @@ def test_library_for_another_architecture_is_named_with_the_wheel_to_take(
     pretend_machine(machine, monkeypatch)
     (libraries / "frugal_alloc_torch211.so").write_bytes(ELF + MACHINES[library])
     with pytest.raises(MissingPart, match=f"built for {library}.*the wheel for {machine}") as caught:
-        _installation.find_library("alloc", Torch(tmp_path, "2.11.0", "13.0"))
+        installation.find_library("alloc", Torch(tmp_path, "2.11.0", "13.0"))
     assert "\n" not in str(caught.value)
 
 
@@ -106,7 +106,7 @@ def test_library_for_this_architecture_is_picked(
 ) -> None:
     pretend_machine(machine, monkeypatch)
     (libraries / "frugal_alloc_torch211.so").write_bytes(ELF + MACHINES[machine])
-    assert _installation.find_library("alloc", Torch(tmp_path, "2.11.0", "13.0")).name == "frugal_alloc_torch211.so"
+    assert installation.find_library("alloc", Torch(tmp_path, "2.11.0", "13.0")).name == "frugal_alloc_torch211.so"
 
 
 def test_simulated_gpu_for_another_architecture_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -124,4 +124,4 @@ def test_architecture_that_no_library_is_for_is_named_with_those_that_are(
 ) -> None:
     pretend_machine(machine, monkeypatch)
     with pytest.raises(MissingPart, match=f"for x86_64, aarch64, this is {machine}; PyTorch keeps its own"):
-        _installation.check_platform()
+        installation.check_platform()

@@ -21,7 +21,7 @@ import zipfile
 from pathlib import Path
 
 import pytest
-from frugal_alloc import _installation
+from frugal_alloc._common import installation
 from old_systems import ON_DEBIAN_12
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -163,7 +163,7 @@ def shared(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFact
 
 
 def test_each_library_is_for_the_architecture_of_the_name(shared: Shared) -> None:
-    assert {_installation.architecture_of(path) for path in shared.libraries} == {shared.architecture}
+    assert {installation.architecture_of(path) for path in shared.libraries} == {shared.architecture}
 
 
 def test_tag_promises_no_older_system_than_the_libraries_need(shared: Shared) -> None:

@@ -1,13 +1,14 @@
 """Small wrong changes of Python source, one at a time: the same kinds as `cpp_mutations` makes of C++.
 
-A file that has one is written into a copy of the package, and tests are run with that copy before the checkout's. Nothing
-is compiled, so each mutant is a file of its own.
+A file that has one is written into a copy of the package, and tests are run with that copy before the checkout's.
+Nothing is compiled, so each mutant is a file of its own.
 """
 
 from __future__ import annotations
 
 import ast
 import collections
+import contextlib
 import dataclasses
 import os
 import pathlib
@@ -186,8 +187,6 @@ class Copy:
             return 1
         finally:
             # Tests have children of their own.
-            try:
+            with contextlib.suppress(ProcessLookupError):
                 os.killpg(running.pid, signal.SIGKILL)
-            except ProcessLookupError:
-                pass
             running.wait()

@@ -4,6 +4,5 @@ The command (``runs``) has a program run on the simulated GPU, with ``recorder``
 PyTorch's allocator, and ``pytest_watch`` says where tests begin and end; what each took (``figures``, by ``ledger``) is
 sent to the command. ``comparison`` holds it against the ``baseline``, and ``wording`` says it to people.
 
-Imports from ``_amounts``, ``_followed``, ``_messages``, ``_native``, ``_program``, ``_recorded_files``, ``_replay``,
-``_shapes``, ``_simulation``, ``_tracking`` and ``_whole_files``.
+Imports from ``_common``, ``_followed``, ``_native``, ``_program``, ``_replay``, ``_simulation`` and ``_tracking``.
 """

@@ -8,7 +8,7 @@ import os
 from collections.abc import Mapping
 from typing import Annotated, Any
 
-from .. import _recorded_files, _shapes, _whole_files
+from .._common import recorded_files, shapes, whole_files
 from .figures import Figures, Line
 
 VERSION = 1
@@ -53,8 +53,8 @@ def read(path: str) -> Baseline:
     if not os.path.lexists(path):
         raise BaselineError(f"there is no baseline {path}; make one by the same command with --update")
     try:
-        values = json.loads(_recorded_files.read_bytes(path, _MOST_BYTES))
-    except _recorded_files.UnreadableFile as error:
+        values = json.loads(recorded_files.read_bytes(path, _MOST_BYTES))
+    except recorded_files.UnreadableFile as error:
         raise BaselineError(str(error)) from None
     except (ValueError, RecursionError) as error:
         raise BaselineError(f"{path} is damaged ({error}); make it anew with --update") from None
@@ -67,8 +67,8 @@ def read(path: str) -> Baseline:
             "make it anew with --update"
         )
     try:
-        return _shapes.read(Baseline, values)
-    except _shapes.Misshapen as error:
+        return shapes.read(Baseline, values)
+    except shapes.Misshapen as error:
         raise BaselineError(f"{path} is damaged ({error}); make it anew with --update") from None
 
 
@@ -77,9 +77,9 @@ def is_foreign(path: str) -> bool:
     if not os.path.lexists(path):
         return False
     try:
-        with _recorded_files.open_file(path) as file:
+        with recorded_files.open_file(path) as file:
             start = file.read(4096)
-    except (_recorded_files.UnreadableFile, OSError):
+    except (recorded_files.UnreadableFile, OSError):
         return True
     return bool(start.strip()) and b"frugal_alloc_check" not in start
 
@@ -90,7 +90,7 @@ def write(path: str, baseline: Baseline) -> None:
         BaselineError: it cannot be written; an old one stays as it is.
     """
     try:
-        _whole_files.write(path, to_text(baseline).encode())
+        whole_files.write(path, to_text(baseline).encode())
     except OSError as error:
         raise BaselineError(f"{path} cannot be written: {error.strerror}; name another file") from None
 

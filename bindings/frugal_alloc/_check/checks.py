@@ -11,8 +11,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from .._amounts import format_count
-from .._messages import on_one_line
+from .._common.messages import format_count, on_one_line
 from . import baseline, comparison, runs, wording
 from .baseline import Baseline, BaselineError, Setting
 from .comparison import Allowance

@@ -6,7 +6,7 @@ import linecache
 import os
 from collections.abc import Iterable, Mapping
 
-from .._amounts import short_path
+from .._common.messages import short_path
 from .._native import Library
 from .._native.sites import Frame, Site
 from .._tracking import users_lines

@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, NamedTuple
 
-from .. import _shapes
+from .._common import shapes
 from .._followed import order
 from .._followed import runs as followed_runs
 from .._followed.runs import Message
@@ -110,7 +110,7 @@ def _gather(status: int, messages: Iterable[Message]) -> Run:
         elif "torch" in message:
             versions.add(message["torch"])
         else:
-            record = _shapes.read(_Record, message)
+            record = shapes.read(_Record, message)
             if record.kind == "test":
                 (passed if record.passed else not_passed).add(record.name)
                 if record.failed:

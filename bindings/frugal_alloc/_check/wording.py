@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterable
 from typing import Any
 
-from .._amounts import format_bytes, format_count
+from .._common.messages import format_bytes, format_count
 from .._program import code_lines
 from .comparison import Change, Comparison, Growth
 from .figures import Figures, Line

@@ -4,52 +4,25 @@ from __future__ import annotations
 
 import argparse
 import re
-import sys
 from collections.abc import Callable
 
-from .._arguments import INTERRUPTED, Parser, refuse
 from .._check import checks, runs, wording
 from .._check.baseline import BaselineError
 from .._check.comparison import Allowance
-from .._messages import on_one_line
+from .._common.arguments import INTERRUPTED, Interrupted, Parser
+from .._common.messages import Refused
 from .._simulation import simulated_gpu
 
-NAME = "frugal-alloc check"
 
-
-def main(arguments: list[str]) -> int:
-    """Carries out the command line; returns the status to end with."""
-    parser = _parser()
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    options = parser.parse_args(arguments[:end])
-    command = options.command + (arguments[end:] if options.command else arguments[end + 1 :])
-    if not command:
-        parser.error("name the command to run, after --")
-    order = checks.Order(**{**vars(options), "command": command})
-    try:
-        return checks.carry_out(order)
-    except (BaselineError, checks.CheckError, simulated_gpu.SimulationError) as error:
-        return refuse(NAME, error)
-    except runs.Interrupted as error:
-        return _interrupted(order, str(error), error.status)
-    except KeyboardInterrupt:
-        return _interrupted(order, "interrupted", INTERRUPTED)
-
-
-def _interrupted(order: checks.Order, why: str, status: int) -> int:
-    left = f"{wording.relative(order.baseline)} was not written" if order.update else "nothing was compared"
-    print(f"{NAME}: {on_one_line(f'{why}: {left}')}", file=sys.stderr)
-    return status
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        NAME,
-        usage="%(prog)s --baseline FILE [--update [--runs N]] [--allow BYTES|PERCENT] [--memory SIZE] [--gpus N] "
-        "[--values none|cpu] [--allocator native|expandable|frugal] [--json] -- COMMAND [ARGUMENT ...]",
-        description="Runs tests by pytest, or any command, on a simulated GPU, and compares what each test, or each "
-        "process, takes of its memory with a baseline. Exit status 1 if one takes more, 2 if nothing could be "
-        "compared, else the command's.",
+def add(parser: Parser) -> None:
+    parser.usage = (
+        "%(prog)s --baseline FILE [--update [--runs N]] [--allow BYTES|PERCENT] [--memory SIZE] [--gpus N] "
+        "[--values none|cpu] [--allocator native|expandable|frugal] [--json] -- COMMAND [ARGUMENT ...]"
+    )
+    parser.description = (
+        "Runs tests by pytest, or any command, on a simulated GPU, and compares what each test, or each process, takes "
+        "of its memory with a baseline. Exit status 1 if one takes more, 2 if nothing could be compared, else the "
+        "command's."
     )
     parser.add_argument("--baseline", metavar="FILE", required=True, help="the file to compare with")
     parser.add_argument("--update", action="store_true", help="write what was measured to that file instead")
@@ -81,8 +54,19 @@ def _parser() -> argparse.ArgumentParser:
         "--allocator", choices=runs.ALLOCATORS, help="native (default): PyTorch's; expandable: with expandable segments"
     )
     parser.add_argument("--json", action="store_true", help="print JSON; the command's output goes to standard error")
-    parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    return parser
+    parser.add_command()
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    order = checks.Order(**vars(options))
+    try:
+        return checks.carry_out(order)
+    except (BaselineError, checks.CheckError) as error:
+        raise Refused(str(error)) from None
+    except (runs.Interrupted, KeyboardInterrupt) as error:
+        undone = f"{wording.relative(order.baseline)} was not written" if order.update else "nothing was compared"
+        status = error.status if isinstance(error, runs.Interrupted) else INTERRUPTED
+        raise Interrupted(f"{str(error) or 'interrupted'}: {undone}", status) from None
 
 
 def allowance(text: str) -> Allowance:

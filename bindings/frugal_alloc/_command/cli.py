@@ -11,9 +11,10 @@ import sys
 from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
-from .. import __version__, _installation
-from .._arguments import INTERRUPTED, Parser, refuse
-from .._messages import Refused
+from .. import __version__
+from .._common import installation
+from .._common.arguments import Interrupted, Parser, refuse
+from .._common.messages import Refused
 
 _DESCRIPTION = "Takes the place of PyTorch's CUDA caching allocator; says where GPU memory goes."
 _FIRST = """\
@@ -26,10 +27,13 @@ first steps:
 
 
 class _Command(NamedTuple):
+    """Two functions of a module of this folder, which is imported when the command is asked for."""
+
     help: str
-    module: str  # of this folder, imported when it is asked for
-    # Of the arguments after the command's name; returns the status to end with, or raises Refused.
-    function: str = "main"
+    module: str
+    add: str = "add"  # adds the command's arguments, and what describes it, to a Parser
+    # Of the arguments as they were read; returns the status to end with, or raises Refused.
+    carry_out: str = "carry_out"
     prints: bool = True  # what it prints is its own, and not another program's
 
 
@@ -42,11 +46,14 @@ _COMMANDS = {
     "doctor": _Command("say what is here, what works and what is missing", "doctor"),
     "replay": _Command("play recorded allocation histories through several allocators", "replay"),
     "report": _Command("show what a run reported about its memory", "show_report"),
-    "preload": _Command("print the path of the library for LD_PRELOAD", "run", "preload"),
+    "preload": _Command("print the path of the library for LD_PRELOAD", "run", "add_preload", "preload"),
     "install-hook": _Command(
-        "let FRUGAL_ALLOC=1 enable the allocator in every program of this Python", "startup_hook", "main_install"
+        "let FRUGAL_ALLOC=1 enable the allocator in every program of this Python",
+        "startup_hook",
+        "add_install",
+        "carry_out_install",
     ),
-    "remove-hook": _Command("undo install-hook", "startup_hook", "main_remove"),
+    "remove-hook": _Command("undo install-hook", "startup_hook", "add_remove", "carry_out_remove"),
 }
 
 
@@ -59,25 +66,28 @@ def main(arguments: list[str] | None = None) -> NoReturn:
     elif near := difflib.get_close_matches(name, _COMMANDS, n=1):
         status = refuse("frugal-alloc", f"there is no command {name}; did you mean {near[0]}?")
     else:
-        status = _with_whole_output(name, lambda: _parser().parse_args(arguments))
+        status = _with_whole_output("frugal-alloc", lambda: _parser().parse_args(arguments))
     sys.exit(status)
 
 
 def _carry_out(name: str, arguments: list[str]) -> int:
-    command = _COMMANDS[name]
+    command, program = _COMMANDS[name], f"frugal-alloc {name}"
 
     def call() -> int:
         if not set(arguments[:1]) & {"-h", "--help"}:
-            _installation.check_platform()
-        return getattr(importlib.import_module(f".{command.module}", __package__), command.function)(arguments)
+            installation.check_platform()
+        module = importlib.import_module(f".{command.module}", __package__)
+        parser = Parser(program)
+        getattr(module, command.add)(parser)
+        return getattr(module, command.carry_out)(parser.parse_args(arguments))
 
     try:
-        return _with_whole_output(name, call) if command.prints else call()
-    except (Refused, _installation.MissingPart) as error:
-        return refuse(f"frugal-alloc {name}", error)
+        return _with_whole_output(program, call) if command.prints else call()
+    except (Refused, installation.MissingPart) as error:
+        return refuse(program, error)
 
 
-def _with_whole_output(name: str, carry_out: Callable[[], int]) -> int:
+def _with_whole_output(program: str, carry_out: Callable[[], int]) -> int:
     """The status of a command of ours; output that is lost, on a full disk, makes it fail.
 
     It is flushed here, since the interpreter would do so with a traceback and a status of its own.
@@ -85,13 +95,13 @@ def _with_whole_output(name: str, carry_out: Callable[[], int]) -> int:
     if sys.stdout is None:  # closed by whoever started us
         sys.stdout = open(os.devnull, "w")  # noqa: SIM115
     try:
-        status = _status(carry_out)
+        status = _status(program, carry_out)
         sys.stdout.flush()
     except BrokenPipeError:
         status = 0  # whoever read has seen enough
     except OSError as error:
         what = error.filename or "the output"
-        status = refuse(f"frugal-alloc {name}", f"{what} cannot be read or written: {error.strerror or error}")
+        status = refuse(program, f"{what} cannot be read or written: {error.strerror or error}")
     else:
         return status
     with contextlib.suppress(OSError, ValueError):
@@ -100,13 +110,17 @@ def _with_whole_output(name: str, carry_out: Callable[[], int]) -> int:
     return status
 
 
-def _status(carry_out: Callable[[], int]) -> int:
+def _status(program: str, carry_out: Callable[[], int]) -> int:
     try:
         return carry_out()
     except SystemExit as ended:  # --help and wrong arguments
         return ended.code  # type: ignore[return-value]
     except KeyboardInterrupt:
-        return INTERRUPTED
+        interrupted = Interrupted("interrupted")
+    except Interrupted as error:
+        interrupted = error
+    refuse(program, interrupted)
+    return interrupted.status
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import argparse
 import ctypes
 import dataclasses
 import enum
@@ -12,9 +13,10 @@ import subprocess
 import sys
 from collections.abc import Iterator
 
-from .. import __version__, _installation
-from .._amounts import format_bytes
-from .._arguments import Parser
+from .. import __version__
+from .._common import installation
+from .._common.arguments import Parser
+from .._common.messages import format_bytes
 from .._simulation import simulated_gpu
 from . import startup_hook
 
@@ -54,33 +56,30 @@ class Check:
     finding: str
 
 
-def main(arguments: list[str]) -> int:
-    parser = Parser(
-        "frugal-alloc doctor",
-        description="Looks at Python, torch, the driver, the GPU and this package, and says whether each will do. With "
-        "--gpu it measures instead, for two minutes, what the driver does, and says whether that is safe: exit status "
-        "0 if so, 1 if not.",
+def add(parser: Parser) -> None:
+    parser.description = (
+        "Looks at Python, torch, the driver, the GPU and this package, and says whether each will do. With --gpu it "
+        "measures instead, for two minutes, what the driver does, and says whether that is safe: exit status 0 if so, "
+        "1 if not."
     )
     parser.add_argument("--gpu", action="store_true", help="measure the GPU's driver and say whether it is safe here")
     parser.add_argument("--json", action="store_true", help="print a JSON object, as a bug report needs it")
     parser.add_argument(
         "--keep", metavar="FILE", help="with --gpu: write what calls cost here, for the setting driver_costs:FILE"
     )
-    options = parser.parse_args(arguments)
-    if not options.gpu:
-        if options.keep is not None:
-            parser.error("--keep goes with --gpu")
-        return show(options.json)
-    from . import doctor_gpu
-
-    return doctor_gpu.main(options.json, options.keep)
 
 
-def show(as_json: bool = False) -> int:
+def carry_out(options: argparse.Namespace) -> int:
     """Prints every check as it is done, or all as one object. The status is 0 whatever they say: it is a report."""
-    if as_json:
-        found = [{"subject": one.subject, "verdict": one.condition.value, "finding": one.finding} for one in checks()]
-        print(json.dumps({"frugal_alloc": __version__, "checks": found}, indent=1))
+    if options.gpu:
+        from . import doctor_gpu
+
+        return doctor_gpu.main(options.json, options.keep)
+    if options.keep is not None:
+        options.error("--keep goes with --gpu")
+    if options.json:
+        rows = [{"subject": one.subject, "verdict": one.condition.value, "finding": one.finding} for one in checks()]
+        print(json.dumps({"frugal_alloc": __version__, "checks": rows}, indent=1))
         return 0
     for check in checks():
         print(f"{check.condition.value:8}{check.subject:15}{check.finding}", flush=True)
@@ -102,8 +101,8 @@ def checks() -> Iterator[Check]:
 
 def _check_torch() -> Iterator[Check]:
     try:
-        torch = _installation.find_torch()
-    except _installation.MissingPart as error:
+        torch = installation.find_torch()
+    except installation.MissingPart as error:
         yield Check("torch", Condition.MISSING, str(error))
         return None
     if torch.hip is not None:
@@ -116,20 +115,20 @@ def _check_torch() -> Iterator[Check]:
     return torch
 
 
-def _check_libraries(torch: _installation.Torch | None) -> Iterator[Check]:
+def _check_libraries(torch: installation.Torch | None) -> Iterator[Check]:
     for kind, subject in (("alloc", "allocator"), ("replay", "replay")):
-        built = ", ".join(_installation.built_minors(kind)) or "none"
+        built = ", ".join(installation.built_minors(kind)) or "none"
         if torch is None:
             condition = Condition.GOOD if built != "none" else Condition.MISSING
             yield Check(subject, condition, f"libraries for torch {built}")
             continue
         try:
-            yield Check(subject, Condition.GOOD, str(_installation.find_library(kind, torch)))
-        except _installation.MissingPart as error:
+            yield Check(subject, Condition.GOOD, str(installation.find_library(kind, torch)))
+        except installation.MissingPart as error:
             yield Check(subject, Condition.MISSING, str(error))
 
 
-def _check_simulated_gpu(torch: _installation.Torch | None) -> Iterator[Check]:
+def _check_simulated_gpu(torch: installation.Torch | None) -> Iterator[Check]:
     try:
         folder = simulated_gpu.libraries()
     except simulated_gpu.SimulationError as error:
@@ -243,7 +242,7 @@ def _check_switch() -> Check:
     return Check("FRUGAL_ALLOC", Condition.GOOD, value or "not set")
 
 
-def _check_trial(torch: _installation.Torch | None, gpus: int) -> Iterator[Check]:
+def _check_trial(torch: installation.Torch | None, gpus: int) -> Iterator[Check]:
     """Enables the allocator in a process of its own, on the GPU or else on the simulated one, and uses it."""
     if torch is None:
         return

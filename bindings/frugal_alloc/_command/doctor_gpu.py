@@ -11,15 +11,14 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-from .. import _whole_files
-from .._amounts import format_bytes
+from .._common import arguments, whole_files
+from .._common.messages import Refused, format_bytes, on_one_line
 from .._gpu_check import costs, machine
 from .._gpu_check.driver_costs import DOES_NOT_WAIT
 from .._gpu_check.results import NOT_REACHED, Results, StepResult
 from .._gpu_check.runner import Interrupted, Runner, interruptible
 from .._gpu_check.step_report import DRIVER_COSTS, Outcome
 from .._gpu_check.steps import DOCTORS
-from .._messages import Refused, on_one_line
 
 SAFE, NOT_SAFE, COULD_NOT_RUN = 0, 1, 2
 SCHEMA = 1
@@ -72,8 +71,7 @@ def main(as_json: bool, keep: str | None) -> int:
     except machine.CannotRun as error:
         raise Refused(str(error)) from None
     except Interrupted as ended:
-        print("frugal-alloc doctor: interrupted", file=sys.stderr)
-        return 128 + int(ended.args[0])
+        raise arguments.Interrupted("interrupted", 128 + int(ended.args[0])) from None
     findings = [_finding(result, results.where["simulated"]) for result in results.steps]
     found = _driver_costs(results)
     if as_json:
@@ -206,6 +204,6 @@ def _keep(path: Path, results: Results, found: dict[str, float]) -> None:
     heading = f"Measured by frugal-alloc doctor --gpu, in microseconds.\n{_where(results)}"
     try:
         # A link that the user names is meant.
-        _whole_files.write(os.path.realpath(path), costs.to_text(found, heading).encode())
+        whole_files.write(os.path.realpath(path), costs.to_text(found, heading).encode())
     except OSError as error:
         raise Refused(f"--keep: {path} cannot be written: {error.strerror}") from None

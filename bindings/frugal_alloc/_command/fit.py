@@ -9,17 +9,15 @@ import re
 import sys
 from collections.abc import Callable, Sequence
 
-from .. import _whole_files
-from .._amounts import format_bytes
-from .._arguments import Parser
+from .._common import whole_files
+from .._common.arguments import Parser
+from .._common.messages import format_bytes
 from .._fit import fitting, search
 from .._fit.output import wording
-from .._fit.runs import NotFollowed, Setup
+from .._fit.runs import Setup
 from .._fit.verdict import Gpu, Verdict, to_json
 from .._simulation import gpu_choice, gpu_models, simulated_gpu
 from . import progress
-
-__all__ = ["NotFollowed", "main"]
 
 FITS, DOES_NOT_FIT = 0, 1
 ALLOCATORS = ("frugal", "native", "expandable")
@@ -28,43 +26,16 @@ _DEFAULT_STEPS = 5
 _MOST_GIB = 512
 _BARE_NUMBER = r"[\d.]+"
 
-_USAGE = (
-    "%(prog)s [--gpu NAME | --memory SIZE] [--gpus N] [--steps N] [--allocator frugal|native|expandable|all] "
-    "[--values none|cpu] [--find-batch ARG=8..256 | --find-gpu] [--strict] [--json] [--html FILE] "
-    "-- COMMAND [ARGUMENT ...]"
-)
 
-
-def main(arguments: list[str]) -> int:
-    """Returns 0: it fits; 1: it does not; 2: wrong arguments; 128 + n: signal n came; else the program's own status.
-
-    Raises:
-        SimulationError, MissingPart: the simulated GPU cannot be had, or the program not be started.
-        NotFollowed: nothing can be said of it.
-        OSError: the page cannot be written.
-    """
-    parser = _parser()
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    options = parser.parse_args(_with_equals_sign(arguments[:end]))
-    command = options.command + (arguments[end:] if options.command else arguments[end + 1 :])
-    if not command:
-        parser.error("name the command to run, after --")
-    try:
-        _check(parser, options)
-        _check_words(options)
-        verdicts = _judge(command, options)
-    except (gpu_choice.ChoiceError, search.SearchError) as error:
-        parser.error(str(error))
-    _tell(verdicts, options)
-    return _status(verdicts)
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        "frugal-alloc fit",
-        usage=_USAGE,
-        description="Runs some steps of a program on a simulated GPU and says whether it fits, what takes the memory, "
-        "and what to change first. Exit status 0: it fits; 1: it does not; the program's own, if it fails by itself.",
+def add(parser: Parser) -> None:
+    parser.usage = (
+        "%(prog)s [--gpu NAME | --memory SIZE] [--gpus N] [--steps N] [--allocator frugal|native|expandable|all] "
+        "[--values none|cpu] [--find-batch ARG=8..256 | --find-gpu] [--strict] [--json] [--html FILE] "
+        "-- COMMAND [ARGUMENT ...]"
+    )
+    parser.description = (
+        "Runs some steps of a program on a simulated GPU and says whether it fits, what takes the memory, and what to "
+        "change first. Exit status 0: it fits; 1: it does not; the program's own, if it fails by itself."
     )
     gpu_choice.add_options(parser)
     parser.add_argument("--gpus", metavar="N", type=int, default=1, help="number of GPUs (default 1)")
@@ -93,53 +64,57 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--strict", action="store_true", help="what is not simulated ends the program")
     parser.add_argument("--json", action="store_true", help="print JSON; the program's output goes to standard error")
     parser.add_argument("--html", metavar="FILE", help="write a page with pictures")
-    parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    return parser
+    # The argument of the program that is looked for: --batch-size=8..256.
+    parser.takes_dashes = ("--find-batch",)
+    parser.add_command()
 
 
-def _with_equals_sign(arguments: list[str]) -> list[str]:
-    """argparse would take the value of ``--find-batch --batch-size=8..256`` for an option."""
-    result: list[str] = []
-    for word in arguments:
-        if result and result[-1] == "--find-batch":
-            result[-1] += f"={word}"
-        else:
-            result.append(word)
-    return result
+def carry_out(options: argparse.Namespace) -> int:
+    """Returns 0: it fits; 1: it does not; 2: wrong arguments; 128 + n: signal n came; else the program's own status.
+
+    Raises:
+        SimulationError, MissingPart: the simulated GPU cannot be had, or the program not be started.
+        NotFollowed: nothing can be said of it.
+        OSError: the page cannot be written.
+    """
+    try:
+        _check(options)
+        _check_words(options)
+        verdicts = _judge(options.command, options)
+    except (gpu_choice.ChoiceError, search.SearchError) as error:
+        options.error(str(error))
+    _tell(verdicts, options)
+    return _status(verdicts)
 
 
-def _check(parser: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+def _check(options: argparse.Namespace) -> None:
     given = [name for name in ("gpu", "memory", "find_gpu") if getattr(options, name)]
     if "find_gpu" in given and len(given) > 1:
-        parser.error("--find-gpu looks for the GPU itself; leave --gpu and --memory out")
+        options.error("--find-gpu looks for the GPU itself; leave --gpu and --memory out")
     if not given:
-        parser.error('say on which GPU: --gpu "RTX 4090", --memory 24GiB, or --find-gpu')
+        options.error('say on which GPU: --gpu "RTX 4090", --memory 24GiB, or --find-gpu')
     if options.find_batch is not None and (options.find_gpu or options.allocator == "all"):
-        parser.error("--find-batch goes with one GPU and one allocator")
+        options.error("--find-batch goes with one GPU and one allocator")
     if options.find_gpu and options.allocator == "all":
-        parser.error("--find-gpu goes with one allocator")
+        options.error("--find-gpu goes with one allocator")
     if not 1 <= options.gpus <= simulated_gpu.MOST_GPUS:
-        parser.error(f"--gpus {options.gpus} is not possible; ask for 1 to {simulated_gpu.MOST_GPUS}")
+        options.error(f"--gpus {options.gpus} is not possible; ask for 1 to {simulated_gpu.MOST_GPUS}")
     if options.steps is not None and options.steps < 0:
-        parser.error(f"--steps {options.steps} is not possible; give a number from 1 on, or 0 for all")
+        options.error(f"--steps {options.steps} is not possible; give a number from 1 on, or 0 for all")
 
 
 def _check_words(options: argparse.Namespace) -> None:
-    """What has fallen into two words: the second is the first of the command, before ``--``.
-
-    Raises:
-        ChoiceError: something has.
-    """
+    """What has fallen into two words: the second is the first of the command, before ``--``."""
     second = options.command[0] if options.command else ""
     is_bare = re.fullmatch(_BARE_NUMBER, options.memory or "") is not None
     if is_bare and re.fullmatch(r"[kmgt](i?b)?", second, re.IGNORECASE):
-        raise gpu_choice.ChoiceError(
+        options.error(
             f"--memory {options.memory} {second} is two words; write it without the space: "
             f"--memory {options.memory}{second}"
         )
     name = f"{options.gpu} {second}"
     if options.gpu and second and _is_gpu(name) and not _is_gpu(options.gpu):
-        raise gpu_choice.ChoiceError(f'--gpu {name} is two words; write it in quotes: --gpu "{name}"')
+        options.error(f'--gpu {name} is two words; write it in quotes: --gpu "{name}"')
 
 
 def _is_gpu(name: str) -> bool:
@@ -150,18 +125,15 @@ def _is_gpu(name: str) -> bool:
     return True
 
 
-def _check_memory(text: str | None, gpu: Gpu) -> None:
-    """A size without a unit is in bytes, and hardly ever meant to be.
-
-    Raises:
-        ChoiceError: it was not.
-    """
+def _check_memory(options: argparse.Namespace, gpu: Gpu) -> None:
+    """A size without a unit is in bytes, and hardly ever meant to be."""
+    text = options.memory
     if gpu.memory_bytes > gpu.context_bytes or not re.fullmatch(_BARE_NUMBER, text or ""):
         return
-    number = float(text or "")
+    number = float(text)
     units = (unit for unit, most in (("GiB", _MOST_GIB), ("MiB", _MOST_GIB << 10)) if number <= most)
     meant = next((f"did you mean --memory {text}{unit}?" for unit in units), "write its unit: 16GiB, 512MiB")
-    raise gpu_choice.ChoiceError(
+    options.error(
         f"--memory {text} is {format_bytes(gpu.memory_bytes)}, and a context alone takes "
         f"{format_bytes(gpu.context_bytes)}; {meant}"
     )
@@ -172,52 +144,32 @@ def _judge(command: Sequence[str], options: argparse.Namespace) -> list[Verdict]
     Raises:
         ChoiceError, SearchError: an argument is wrong.
     """
-    fit = _Fit(command, options)
+    fit = _Fit(options)
     if options.find_gpu:
         models = [model for model in gpu_models.models() if not model.unified]
         names = [model.name for model in sorted(models, key=lambda model: model.memory_bytes)]
-        verdict, _ = search.smallest(names, lambda name: fit(setup=_setup(options, name), finds_need=False))
+        verdict, _ = search.smallest(names, lambda name: fit(_setup(options, name), command, finds_need=False))
         return [verdict]
     setup = _setup(options, options.gpu)
     if options.find_batch is not None:
         argument = search.Argument.parse(options.find_batch, command)
-        verdict, _ = search.largest(
-            argument, lambda value: fit(setup=setup, command=argument.put(command, value), finds_need=False)
-        )
+        verdict, _ = search.largest(argument, lambda value: fit(setup, argument.put(command, value), finds_need=False))
         return [verdict]
     chosen = ALLOCATORS if options.allocator == "all" else (options.allocator,)
-    return [fit(setup=dataclasses.replace(setup, allocator=name), is_quiet=name != chosen[0]) for name in chosen]
+    return [fit(dataclasses.replace(setup, allocator=name), command) for name in chosen]
 
 
 class _Fit:
-    """One run, with its progress told."""
+    """One run, with its progress shown."""
 
-    def __init__(self, command: Sequence[str], options: argparse.Namespace) -> None:
-        self._command = command
-        self._options = options
-        self._is_first = True
+    def __init__(self, options: argparse.Namespace) -> None:
+        # What the program prints is the same each time, so the first run's is enough.
+        self._output = simulated_gpu.Output.ERRORS if options.json else simulated_gpu.Output.SHOWN
 
-    def __call__(
-        self,
-        *,
-        setup: Setup,
-        command: Sequence[str] | None = None,
-        is_quiet: bool = False,
-        finds_need: bool = True,
-    ) -> Verdict:
-        output = simulated_gpu.Output.ERRORS if self._options.json else simulated_gpu.Output.SHOWN
-        # What the program prints is the same each time.
-        output = output if self._is_first and not is_quiet else simulated_gpu.Output.HIDDEN
-        self._is_first = False
-        command = self._command if command is None else command
+    def __call__(self, setup: Setup, command: Sequence[str], *, finds_need: bool = True) -> Verdict:
+        output, self._output = self._output, simulated_gpu.Output.HIDDEN
         with progress.progress(f"fit {setup.gpu.name}", setup.steps or 1) as advance:
-            return fitting.fit(
-                command,
-                setup,
-                _stepwise(advance),
-                output=output,
-                finds_need=finds_need,
-            )
+            return fitting.fit(command, setup, _stepwise(advance), output=output, finds_need=finds_need)
 
 
 def _stepwise(advance: Callable[[str], None]) -> Callable[[int], None]:
@@ -246,7 +198,7 @@ def _setup(options: argparse.Namespace, name: str | None) -> Setup:
         gpu = Gpu(model.name, memory, context, source, context_source)
     else:
         gpu = Gpu("a GPU", memory, context, "")
-    _check_memory(options.memory, gpu)
+    _check_memory(options, gpu)
     steps = _DEFAULT_STEPS if options.steps is None else options.steps or None
     return Setup(
         gpu=gpu,
@@ -264,7 +216,7 @@ def _tell(verdicts: Sequence[Verdict], options: argparse.Namespace) -> None:
     if options.html:
         from .._fit.output import page
 
-        _whole_files.write(os.path.abspath(options.html), page.render(verdicts).encode())
+        whole_files.write(os.path.abspath(options.html), page.render(verdicts).encode())
     if options.json:
         print(to_json(verdicts))
     else:

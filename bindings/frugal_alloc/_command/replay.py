@@ -3,54 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import sys
 
-from .._arguments import INTERRUPTED, Parser, refuse
+from .._common.arguments import Parser, refuse
 from .._replay import history_files, replays, table
 from .._simulation import simulated_gpu
 from . import progress
 
-_NAME = "frugal-alloc replay"
 
-
-def main(arguments: list[str]) -> int:
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    allocators = list(dict.fromkeys(options.allocator.split(",")))
-    for name in allocators:
-        if name not in replays.ALLOCATORS:
-            parser.error(f"unknown allocator {name!r}; choose from {', '.join(replays.ALLOCATORS)}")
-    capacity = replays.DEFAULT_CAPACITY
-    if options.capacity not in (None, "min"):
-        try:
-            capacity = simulated_gpu.parse_size(options.capacity)
-        except ValueError as error:
-            parser.error(f"--capacity: {error}")
-    try:
-        histories = [history_files.read(history_files.find(name)) for name in options.histories]
-        replayer = replays.Replayer(options.device)
-        with progress.progress("replay", len(histories) * len(allocators)) as advance:
-            measurements = replays.measure_all(
-                replayer, histories, allocators, capacity, options.capacity == "min", advance
-            )
-    except replays.ReplayError as error:
-        refuse(_NAME, error)
-        return 1
-    except KeyboardInterrupt:
-        print(f"{_NAME}: interrupted", file=sys.stderr)
-        return INTERRUPTED
-    if options.json:
-        print(replays.to_json(measurements))
-    else:
-        table.print_table(measurements)
-    return 0
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = Parser(
-        _NAME,
-        description="Plays recorded allocation histories through allocators on a simulated GPU, which it starts "
-        "itself, or on a real one, and compares how much memory and driver time each takes.",
+def add(parser: Parser) -> None:
+    parser.description = (
+        "Plays recorded allocation histories through allocators on a simulated GPU, which it starts itself, or on a "
+        "real one, and compares how much memory and driver time each takes."
     )
     parser.add_argument(
         "histories",
@@ -77,4 +40,31 @@ def _parser() -> argparse.ArgumentParser:
         help="real: the first visible GPU and its driver's times; a capacity is a limit there (default simulated)",
     )
     parser.add_argument("--json", action="store_true", help="print a list of objects instead of a table")
-    return parser
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    allocators = list(dict.fromkeys(options.allocator.split(",")))
+    for name in allocators:
+        if name not in replays.ALLOCATORS:
+            options.error(f"unknown allocator {name!r}; choose from {', '.join(replays.ALLOCATORS)}")
+    capacity = replays.DEFAULT_CAPACITY
+    if options.capacity not in (None, "min"):
+        try:
+            capacity = simulated_gpu.parse_size(options.capacity)
+        except ValueError as error:
+            options.error(f"--capacity: {error}")
+    try:
+        histories = [history_files.read(history_files.find(name)) for name in options.histories]
+        replayer = replays.Replayer(options.device)
+        with progress.progress("replay", len(histories) * len(allocators)) as advance:
+            measurements = replays.measure_all(
+                replayer, histories, allocators, capacity, options.capacity == "min", advance
+            )
+    except replays.ReplayError as error:
+        refuse("frugal-alloc replay", error)
+        return 1
+    if options.json:
+        print(replays.to_json(measurements))
+    else:
+        table.print_table(measurements)
+    return 0

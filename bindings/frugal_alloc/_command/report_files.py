@@ -6,7 +6,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .. import _recorded_files
+from .._common import recorded_files
 from .._report import schema
 
 # A report of 100,000 blocks has some 5 MB; a log of TensorFlow with several dumps some 100.
@@ -27,15 +27,15 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
 
     path = Path(path)
     try:
-        data = _recorded_files.read_bytes(path, MOST_BYTES)
+        data = recorded_files.read_bytes(path, MOST_BYTES)
         is_json = data.lstrip()[:1] in (b"{", b"[")
-        document = _recorded_files.parse_values(data, path) if is_json else None
+        document = recorded_files.parse_values(data, path) if is_json else None
         if _tensorflow.is_profile(document if is_json else data):
             raise ReportError(f"{path}: {_tensorflow.PROFILE_IS_NOT_READ}")
         if not is_json:
             document = _tensorflow.from_log(data.decode(errors="replace"), path.name)
         return schema.conform(document)
-    except _recorded_files.UnreadableFile as error:
+    except recorded_files.UnreadableFile as error:
         raise ReportError(str(error)) from None
     except (schema.BadDocument, _tensorflow.NotAnArtefact) as error:
         raise ReportError(f"{path}: {error}") from None

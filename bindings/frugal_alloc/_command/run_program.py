@@ -15,10 +15,9 @@ from importlib.machinery import ModuleSpec, SourceFileLoader
 from pathlib import Path
 from typing import Any, NoReturn
 
-from .. import _installation
-from .._messages import Refused
+from .._common import installation, startup
+from .._common.messages import Refused
 
-STARTUP = Path(__file__).resolve().parent.parent / "_startup"
 PRELOADED = "frugal_alloc_preload.so"
 
 
@@ -56,7 +55,7 @@ def find(program: str) -> str:
 def enable_in_children() -> None:
     """Lets Python programs that this process starts from now on, however, enable the allocator as they import torch."""
     os.environ["FRUGAL_ALLOC"] = "1"
-    _prepend_to_list("PYTHONPATH", str(STARTUP), os.environ)
+    startup.add("allocator", os.environ)
 
 
 def preloaded_library() -> Path:
@@ -65,7 +64,7 @@ def preloaded_library() -> Path:
     Raises:
         NoProgram: there is none, or the dynamic linker could not read its path.
     """
-    library = _installation.LIBRARIES / PRELOADED
+    library = installation.LIBRARIES / PRELOADED
     if not library.is_file():
         raise NoProgram(f"there is no {library}; install frugal_alloc again in this environment")
     if any(separator in str(library) for separator in ": "):

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import sys
 from typing import Any
 
-from .._arguments import Parser
-from .._messages import Refused
+from .._common.arguments import Parser
+from .._common.messages import Refused
 from .._report import compare, files, join, text, viz
 from . import report_files
 
 
-def main(arguments: list[str]) -> int:
-    parser = Parser(
-        "frugal-alloc report",
-        description="Prints a report that a run has written (setting report_dir, or frugal_alloc.report().to_json()); "
-        "the files of several ranks become one. TensorFlow's logs with a dump of its BFC allocator, or with memory "
-        "printed at each step, are read, too.",
+def add(parser: Parser) -> None:
+    parser.description = (
+        "Prints a report that a run has written (setting report_dir, or frugal_alloc.report().to_json()); the files of "
+        "several ranks become one. TensorFlow's logs with a dump of its BFC allocator, or with memory printed at each "
+        "step, are read, too."
     )
     parser.add_argument("files", metavar="FILE", nargs="+", help="a report, or one of each rank of a run")
     parser.add_argument("--compare", metavar="OTHER", nargs="+", help="print what changed from FILE to this run")
@@ -29,36 +29,26 @@ def main(arguments: list[str]) -> int:
     parser.add_argument(
         "--json", action="store_true", help="print JSON: the report, joined and checked, or the changes"
     )
-    options = parser.parse_args(arguments)
-    show(options.files, options.compare, options.html, options.memory_viz, options.json)
-    return 0
 
 
-def show(
-    paths: list[str], compare_with: list[str] | None, html: str | None, memory_viz: str | None, as_json: bool
-) -> None:
-    """Prints the report in these files, which are of one run, or how it differs from another run's; or writes what is
-    to be written: a page, and a pickle for PyTorch's memory_viz.
-
-    Raises:
-        Refused: a file is no report, the files do not belong together, or the page cannot be written.
-    """
+def carry_out(options: argparse.Namespace) -> int:
     try:
-        document = join.join([report_files.read(path) for path in paths])
-        other = join.join([report_files.read(path) for path in compare_with]) if compare_with is not None else None
+        document = join.join([report_files.read(path) for path in options.files])
+        other = join.join([report_files.read(path) for path in options.compare]) if options.compare else None
     except (report_files.ReportError, join.JoinError) as error:
         raise Refused(str(error)) from None
-    if html is not None:
-        _write(html, _page(document))
-    if memory_viz is not None:
-        _write(memory_viz, _pickle(document))
+    if options.html is not None:
+        _write(options.html, _page(document))
+    if options.memory_viz is not None:
+        _write(options.memory_viz, _pickle(document))
     if other is not None:
         changes = compare.compare(document, other)
-        _print(json.dumps(changes, indent=1) + "\n" if as_json else compare.to_text(changes))
-    elif as_json:
+        _print(json.dumps(changes, indent=1) + "\n" if options.json else compare.to_text(changes))
+    elif options.json:
         _print(files.to_json(document))
-    elif html is None and memory_viz is None:
+    elif options.html is None and options.memory_viz is None:
         _print(text.render(document, colour=sys.stdout.isatty() and "NO_COLOR" not in os.environ))
+    return 0
 
 
 def _page(document: dict[str, Any]) -> bytes:

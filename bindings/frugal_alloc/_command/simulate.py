@@ -5,17 +5,18 @@ from __future__ import annotations
 import argparse
 import os
 
-from .._arguments import INTERRUPTED, Parser
+from .._common.arguments import INTERRUPTED, Parser
 from .._simulation import gpu_choice, simulated_driver, simulated_gpu
 
 
-def main(arguments: list[str]) -> int:
-    parser = Parser(
-        "frugal-alloc simulate",
-        usage="%(prog)s --gpu NAME|--memory SIZE [--gpus N] [--values none|cpu] [--node NAME] [--driver-costs FILE] "
-        "[--driver-time] [--full] [--unified] -- COMMAND [ARGUMENT ...]",
-        description="Runs a command on a simulated GPU: memory, streams and events are modelled, kernels compute "
-        "nothing. Its exit status is the command's.",
+def add(parser: Parser) -> None:
+    parser.usage = (
+        "%(prog)s --gpu NAME|--memory SIZE [--gpus N] [--values none|cpu] [--node NAME] [--driver-costs FILE] "
+        "[--driver-time] [--full] [--unified] -- COMMAND [ARGUMENT ...]"
+    )
+    parser.description = (
+        "Runs a command on a simulated GPU: memory, streams and events are modelled, kernels compute nothing. Its exit "
+        "status is the command's."
     )
     gpu_choice.add_options(parser)
     parser.add_argument("--gpus", metavar="N", type=int, default=1, help="number of GPUs (default 1)")
@@ -27,18 +28,16 @@ def main(arguments: list[str]) -> int:
         "and booleans have values, so control flow that depends on others is not faithful",
     )
     simulated_driver.add_options(parser)
-    parser.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
-    end = arguments.index("--") if "--" in arguments else len(arguments)
-    options = parser.parse_args(arguments[:end])
-    command = options.command + (arguments[end:] if options.command else arguments[end + 1 :])
-    if not command:
-        parser.error("name the command to run, after --")
+    parser.add_command()
+
+
+def carry_out(options: argparse.Namespace) -> int:
     try:
         memory, model = gpu_choice.choose(options)
         base = {**os.environ, **model, **simulated_driver.settings(options)}
     except (gpu_choice.ChoiceError, simulated_driver.DriverOptionError) as error:
-        parser.error(str(error))
+        options.error(str(error))
     try:
-        return simulated_gpu.run(command, memory=memory, gpus=options.gpus, values=options.values, base=base)
+        return simulated_gpu.run(options.command, memory=memory, gpus=options.gpus, values=options.values, base=base)
     except KeyboardInterrupt:
         return INTERRUPTED

@@ -6,15 +6,16 @@ which children inherit; then it loads one small file by its path, since to impor
 
 from __future__ import annotations
 
+import argparse
 import os
 import site
 import sys
 import sysconfig
 from pathlib import Path
 
-from .. import _whole_files
-from .._arguments import Parser
-from .._messages import Refused
+from .._common import whole_files
+from .._common.arguments import Parser
+from .._common.messages import Refused
 
 NAME = "frugal_alloc_hook.pth"
 
@@ -25,8 +26,8 @@ _LINE = """import os; os.environ.get("FRUGAL_ALLOC", "0") in ("", "0") or exec({
 _PROGRAM = """\
 import os, sys
 from importlib.machinery import SourceFileLoader
-module = type(sys)("frugal_alloc_enabling")
-module.__file__ = os.fsdecode({enabling!r})
+module = type(sys)("frugal_alloc_startup")
+module.__file__ = os.fsdecode({startup!r})
 try:
     SourceFileLoader(module.__name__, module.__file__).exec_module(module)
 except OSError:
@@ -59,11 +60,11 @@ def install() -> Path:
     target = path()
     if os.path.realpath(target.parent) not in map(os.path.realpath, site.getsitepackages()):
         raise HookError(f"Python does not look at {target.parent} as it starts; use a virtual environment")
-    enabling = Path(__file__).resolve().parent.parent / "_enabling.py"
-    line = _LINE.format(program=_PROGRAM.format(enabling=os.fsencode(enabling), path=os.fsencode(target)))
+    startup = Path(__file__).resolve().parents[1] / "_common" / "startup" / "__init__.py"
+    line = _LINE.format(program=_PROGRAM.format(startup=os.fsencode(startup), path=os.fsencode(target)))
     try:
         # In one step: an interpreter may be starting right now.
-        _whole_files.write(str(target), line.encode("ascii"))
+        whole_files.write(str(target), line.encode("ascii"))
     except OSError as error:
         raise HookError(
             f"cannot write {target}: {error.strerror}; use a virtual environment that you may change"
@@ -87,19 +88,24 @@ def remove() -> Path | None:
     return target
 
 
-def main_install(arguments: list[str]) -> int:
-    Parser(
-        "frugal-alloc install-hook",
-        description="Adds a line to this Python's site-packages: programs that are started with FRUGAL_ALLOC=1, and "
-        "the Python processes that they start, enable the allocator when they import torch. All others are as before.",
-    ).parse_args(arguments)
+def add_install(parser: Parser) -> None:
+    parser.description = (
+        "Adds a line to this Python's site-packages: programs that are started with FRUGAL_ALLOC=1, and the Python "
+        "processes that they start, enable the allocator when they import torch. All others are as before."
+    )
+
+
+def carry_out_install(options: argparse.Namespace) -> int:
     written = install()
     print(f"wrote {written}\nprograms of {sys.executable} started with FRUGAL_ALLOC=1 use the allocator from now on")
     return 0
 
 
-def main_remove(arguments: list[str]) -> int:
-    Parser("frugal-alloc remove-hook", description="Undoes install-hook.").parse_args(arguments)
+def add_remove(parser: Parser) -> None:
+    parser.description = "Undoes install-hook."
+
+
+def carry_out_remove(options: argparse.Namespace) -> int:
     removed = remove()
     print(f"removed {removed}" if removed else f"there is none: {path()}")
     return 0

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import argparse
 import json
 import re
 import signal
 import sys
+from typing import NoReturn
 
-from .._arguments import Parser
+from .._common.arguments import INTERRUPTED, Parser
 from .._top import exporter, picture, screen
 
 _LEAST_INTERVAL, _MOST_INTERVAL = 0.1, 3600.0
@@ -18,27 +20,8 @@ _DESCRIPTION = (
 )
 
 
-def main(arguments: list[str]) -> int:
-    """Carries out what follows ``frugal-alloc top``; returns the exit status. KeyboardInterrupt is the caller's."""
-    parser = _parser()
-    options = parser.parse_args(arguments)
-    if not _LEAST_INTERVAL <= options.interval <= _MOST_INTERVAL:
-        parser.error(f"--interval {options.interval:g} is not possible: give 0.1 to 3600 seconds")
-    if options.prometheus is not None:
-        if options.json or options.once:
-            parser.error("--prometheus goes on until it is stopped: leave out --json and --once")
-        return _serve(parser, options.prometheus)
-    if options.json:
-        print(json.dumps(picture.take(), indent=2))
-    elif options.once or not _has_screen():
-        screen.print_once(picture.take(), sys.stdout)
-    else:
-        screen.watch(picture.take, options.interval, sys.stdout)
-    return 0
-
-
-def _parser() -> Parser:
-    parser = Parser("frugal-alloc top", description=_DESCRIPTION)
+def add(parser: Parser) -> None:
+    parser.description = _DESCRIPTION
     parser.add_argument("--once", action="store_true", help="print it once, as where the output is no terminal")
     parser.add_argument("--json", action="store_true", help="print it once, as a JSON object")
     parser.add_argument(
@@ -53,21 +36,39 @@ def _parser() -> Parser:
         metavar="[HOST:]PORT",
         help="serve the figures to Prometheus at this port (of 127.0.0.1, if no host is named) until Ctrl-C",
     )
-    return parser
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    if not _LEAST_INTERVAL <= options.interval <= _MOST_INTERVAL:
+        options.error(f"--interval {options.interval:g} is not possible: give 0.1 to 3600 seconds")
+    if options.prometheus is not None and (options.json or options.once):
+        options.error("--prometheus goes on until it is stopped: leave out --json and --once")
+    try:
+        if options.prometheus is not None:
+            _serve(options)
+        elif options.json:
+            print(json.dumps(picture.take(), indent=2))
+        elif options.once or not _has_screen():
+            screen.print_once(picture.take(), sys.stdout)
+        else:
+            screen.watch(picture.take, options.interval, sys.stdout)
+    except KeyboardInterrupt:  # the usual end of what goes on
+        return INTERRUPTED
+    return 0
 
 
 def _has_screen() -> bool:
     return sys.stdout.isatty() and sys.stdin is not None and sys.stdin.isatty()
 
 
-def _serve(parser: Parser, address: str) -> int:
-    found = re.fullmatch(r"(?:(\[[0-9A-Fa-f:.%]+\]|[^:\[\]\s]+):)?(\d{1,5})", address)
-    if found is None or int(found[2]) > 65535:
-        parser.error(f"--prometheus {address}: give a port, such as 9401, or 0.0.0.0:9401")
+def _serve(options: argparse.Namespace) -> NoReturn:
+    address = re.fullmatch(r"(?:(\[[0-9A-Fa-f:.%]+\]|[^:\[\]\s]+):)?(\d{1,5})", options.prometheus)
+    if address is None or int(address[2]) > 65535:
+        options.error(f"--prometheus {options.prometheus}: give a port, such as 9401, or 0.0.0.0:9401")
     try:
-        where = exporter.serve((found[1] or "127.0.0.1").strip("[]"), int(found[2]))
+        where = exporter.serve((address[1] or "127.0.0.1").strip("[]"), int(address[2]))
     except exporter.ExporterError as error:
-        parser.error(str(error))
+        options.error(str(error))
     print(f"serving {where}", flush=True)
     while True:
         signal.pause()

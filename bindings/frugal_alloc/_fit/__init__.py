@@ -5,6 +5,6 @@ with ``places``, and a journal, whose texts are ``marks``. The command reads it 
 finds the peaks, ``savings`` what changes would save, ``changes`` what to do, ``search`` the largest batch. All of it
 meets in a ``verdict``, which room ``output`` writes.
 
-Imports from ``_amounts``, ``_followed``, ``_installation``, ``_messages``, ``_native``, ``_pages``, ``_program``,
-``_replay``, ``_report``, ``_shapes``, ``_simulation`` and ``_tracking``.
+Imports from ``_common``, ``_followed``, ``_native``, ``_pages``, ``_program``, ``_replay``, ``_report``,
+``_simulation`` and ``_tracking``.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from .._amounts import format_bytes, format_code_line
+from .._common.messages import format_bytes, format_code_line
 from .verdict import (
     ACTIVATIONS,
     BACKWARD,

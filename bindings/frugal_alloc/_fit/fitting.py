@@ -6,7 +6,7 @@ import dataclasses
 import time
 from collections.abc import Callable, Sequence
 
-from .._amounts import format_bytes
+from .._common.messages import format_bytes
 from .._simulation.simulated_gpu import Output
 from . import changes, process_record
 from .process_record import ProcessRecord

@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import _native, _shapes
+from .. import _native
+from .._common import shapes
 from .._native.journal import JournalEntry, entries_in
 from . import places
 from .places import Place
@@ -75,7 +76,7 @@ def read_all(messages: Iterable[Mapping[str, Any]]) -> list[ProcessRecord]:
     Raises:
         ValueError: one is damaged; the message is one line.
     """
-    records = [_shapes.read(ProcessRecord, message[RECORD]) for message in messages if RECORD in message]
+    records = [shapes.read(ProcessRecord, message[RECORD]) for message in messages if RECORD in message]
     return sorted(records, key=lambda record: (record.rank, record.process))
 
 

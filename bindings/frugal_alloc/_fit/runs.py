@@ -8,12 +8,11 @@ import os
 import tempfile
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from .._amounts import format_bytes
+from .._common.installation import MissingPart
+from .._common.messages import Refused, format_bytes
 from .._followed import order
 from .._followed import runs as followed_runs
 from .._followed.runs import Ended, Message
-from .._installation import MissingPart
-from .._messages import Refused
 from .._native.journal import JournalEntry
 from .._replay import history_builder, replays
 from .._replay.recorded_fields import Malformed

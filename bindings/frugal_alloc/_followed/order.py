@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
-from pathlib import Path
 from typing import Any
+
+from .._common import startup
 
 #: The variable with all of it.
 NAME = "FRUGAL_FOLLOW"
-_STARTUP = Path(__file__).resolve().parent / "startup"
 # Newer versions of PyTorch read the first.
 _SETTINGS = ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF")
 
@@ -19,20 +19,18 @@ def put(base: Mapping[str, str], follower: str, folder: str, allocator: str, **o
     """The environment of a program that is followed.
 
     Args:
-        follower: The module in this package whose ``start`` is called.
+        follower: The module in this package whose ``start`` is called once PyTorch is imported.
         folder: For the messages.
         allocator: "native", "expandable" or "frugal".
     """
     result = dict(base)
-    order = {"follower": f"frugal_alloc.{follower}", "folder": folder, "allocator": allocator, **options}
+    order = {"follower": follower, "folder": folder, "allocator": allocator, **options}
     result[NAME] = json.dumps(order)
     if allocator == "expandable":
         for name in _SETTINGS:
             kept = [part for part in result.get(name, "").split(",") if part and "expandable_segments" not in part]
             result[name] = ",".join([*kept, "expandable_segments:True"])
-    # Once, since a program that is followed may start another command that follows.
-    others = [entry for entry in result.get("PYTHONPATH", "").split(os.pathsep) if entry and entry != str(_STARTUP)]
-    result["PYTHONPATH"] = os.pathsep.join([str(_STARTUP), *others])
+    startup.add("follower", result)
     return result
 
 

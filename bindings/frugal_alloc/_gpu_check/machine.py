@@ -19,8 +19,9 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from .. import __version__, _installation
-from .._messages import on_one_line
+from .. import __version__
+from .._common import installation
+from .._common.messages import on_one_line
 from .._simulation import simulated_gpu
 from . import driver, driver_functions
 from .child import is_simulated
@@ -156,14 +157,14 @@ def find(environment: Mapping[str, str], simulate: int | None) -> tuple[dict[str
     """
     child = dict(environment)
     try:
-        _installation.find_cuda_torch()
+        installation.find_cuda_torch()
         if simulate is not None:
             child = simulated_gpu.environment(simulate, base=environment)
         found = _described(child)
         if found["problem"] and not found["has_device_files"] and simulate is None:
             child = simulated_gpu.environment(SIMULATED_MEMORY, base=environment)
             found = _described(child)
-    except (_installation.MissingPart, simulated_gpu.SimulationError) as error:
+    except (installation.MissingPart, simulated_gpu.SimulationError) as error:
         raise CannotRun(str(error)) from None
     if found["problem"]:
         raise CannotRun(found["problem"])
@@ -214,7 +215,7 @@ def json_of(module: str, environment: Mapping[str, str]) -> dict[str, Any]:
 
 
 def _software() -> dict[str, str | None]:
-    torch = _installation.find_torch()
+    torch = installation.find_torch()
     return {
         "frugal_alloc": __version__,
         "torch": torch.version,

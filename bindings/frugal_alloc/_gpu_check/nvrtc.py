@@ -8,7 +8,8 @@ import sys
 from collections.abc import Iterator
 from ctypes import c_char_p, c_int, c_size_t, c_void_p
 
-from .. import _installation, _nvrtc_files
+from .._common import installation
+from .._simulation import nvrtc_files
 from .step_report import CannotTell
 
 _LIBRARY = "libnvrtc.so"
@@ -76,7 +77,7 @@ def _load() -> ctypes.CDLL:
     tried = ""
     for path in _in_packages():
         try:
-            _nvrtc_files.load_builtins(path)
+            nvrtc_files.load_builtins(path)
             return ctypes.CDLL(path)
         except OSError as error:
             tried = str(error)
@@ -93,6 +94,6 @@ def _load() -> ctypes.CDLL:
 def _in_packages() -> Iterator[str]:
     """Those of the torch that would be imported come first."""
     folders = [entry for entry in sys.path if entry]
-    with contextlib.suppress(_installation.MissingPart):
-        folders.insert(0, str(_installation.find_torch().folder.parent))
-    return _nvrtc_files.find(folders)
+    with contextlib.suppress(installation.MissingPart):
+        folders.insert(0, str(installation.find_torch().folder.parent))
+    return nvrtc_files.find(folders)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
-from .._messages import on_one_line
+from .._common.messages import on_one_line
 from .results import NOT_REACHED, Results, StepResult
 from .step_report import Outcome
 from .steps import Step

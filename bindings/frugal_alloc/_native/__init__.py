@@ -1,7 +1,7 @@
 """The native library of this package, for the torch that is installed: found, checked, loaded and called.
 
 Importing this room imports neither torch nor the library; :func:`load` does both. ``library.Library`` has the library's
-functions, by concern from the other modules. Imports from ``_installation``, ``_interruptions`` and ``_program``.
+functions, by concern from the other modules. Imports from ``_common``, ``_interruptions`` and ``_program``.
 """
 
 from __future__ import annotations
@@ -57,12 +57,12 @@ def load() -> Library:
 
 def _load() -> Library:
     # Here, since importing frugal_alloc is to cost little: the hook does it in every process with FRUGAL_ALLOC=1.
-    from .. import _installation
+    from .._common import installation
 
     try:
-        torch = _installation.find_cuda_torch()
-        path = _installation.find_library("alloc", torch)
-    except _installation.MissingPart as missing:
+        torch = installation.find_cuda_torch()
+        path = installation.find_library("alloc", torch)
+    except installation.MissingPart as missing:
         raise FrugalAllocError(str(missing)) from None
     _import_torch()
     try:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
-from .._amounts import format_bytes as size
+from .._common.messages import format_bytes as size
 from .._program.code_lines import short_path, written
 from . import levers
 from .kept import Kept

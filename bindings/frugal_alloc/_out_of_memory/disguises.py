@@ -14,8 +14,9 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from .. import _host_memory, _interruptions, _native
-from .._amounts import format_bytes as size
+from .. import _interruptions, _native
+from .._common import host_memory
+from .._common.messages import format_bytes as size
 from .._program.code_lines import written
 from .._report import latest_error
 
@@ -157,7 +158,7 @@ def _leave_room(state: _Gpu) -> str:
 
 
 def _of_host_memory() -> str | None:
-    available = _host_memory.available_bytes()
+    available = host_memory.available_bytes()
     text = (
         "frugal_alloc: this is the host's memory, not the GPU's: pinned memory is page-locked host memory"
         f"{'' if available is None else f', and {size(available)} of it are available'}. "

@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from .._amounts import format_bytes as size
+from .._common.messages import format_bytes as size
 from . import graphs
 from .running import RunningFrame
 from .variables import OPAQUE, DeadVariables

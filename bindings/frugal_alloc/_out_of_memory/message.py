@@ -6,8 +6,8 @@ import textwrap
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from .._amounts import format_bytes as size
-from .._amounts import short_path as package_path
+from .._common.messages import format_bytes as size
+from .._common.messages import short_path as package_path
 from .._program import code_lines
 from .advice import Advice
 from .fragmentation import Fragmentation

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import jinja2
 
-from .._amounts import format_bytes, format_count
+from .._common.messages import format_bytes, format_count
 
 
 def environment(folder: Path) -> jinja2.Environment:

@@ -1,6 +1,6 @@
 """Recorded allocations, and playing them through allocators to measure these.
 
 ``timeline`` follows what an allocator was asked. ``history_files.read`` makes a history of a recording;
-``replays.Replayer`` plays it. Imports from ``_installation``, ``_messages``, ``_native``, ``_recorded_files``,
-``_shapes`` and ``_simulation``.
+``replays.Replayer`` plays it.
+Imports from ``_common``, ``_native`` and ``_simulation``.
 """

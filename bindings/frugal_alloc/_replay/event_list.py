@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._shapes import shown
+from .._common.shapes import shown
 from .history import ALLOCATE, EVENT, FREE, MAX_EVENTS, MAX_SIZE, MAX_STREAMS, History, live_bytes
 from .recorded_fields import Malformed, checked_list, checked_number
 

@@ -12,8 +12,8 @@ import os
 from pathlib import Path
 from typing import Any
 
-from .. import _recorded_files
-from .._messages import Refused
+from .._common import recorded_files
+from .._common.messages import Refused
 from . import event_list, kineto, snapshots
 from .history import History
 from .recorded_fields import Malformed
@@ -74,12 +74,12 @@ def read(path: str | os.PathLike[str]) -> History:
     """
     path = Path(path)
     try:
-        data = _recorded_files.read_bytes(path)
-        recording = _recorded_files.parse_values(data, path)
+        data = recorded_files.read_bytes(path)
+        recording = recorded_files.parse_values(data, path)
         # What is short in a file can be there many times: events take memory for each.
-        with _recorded_files.bounded_memory(path, len(data)):
+        with recorded_files.bounded_memory(path, len(data)):
             history = _read_recording(recording, path.name)
-    except _recorded_files.UnreadableFile as error:
+    except recorded_files.UnreadableFile as error:
         raise HistoryError(str(error)) from None
     except (Malformed, RecursionError) as error:
         raise HistoryError(f"{path}: {str(error) or 'it is nested too deeply'}") from None

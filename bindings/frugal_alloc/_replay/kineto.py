@@ -6,9 +6,9 @@ import collections
 from collections.abc import Iterable
 from typing import Any
 
+from .._common.shapes import shown
 from .._native import journal
 from .._native.journal import JournalEntry
-from .._shapes import shown
 from .history import MAX_SIZE
 from .history_builder import HistoryBuilder, entry
 from .recorded_fields import Malformed, checked_list, checked_number

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._shapes import shown
+from .._common.shapes import shown
 
 
 class Malformed(Exception):

@@ -19,7 +19,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from .. import _installation
+from .._common import installation
 from .._simulation import simulated_gpu
 from .history import History, most_live
 
@@ -129,8 +129,8 @@ class Replayer:
             MissingPart: torch with CUDA, or a library of ours for it, is not installed.
         """
         self.device = device
-        self._torch = _installation.find_cuda_torch()
-        self._replay_library = _installation.find_library("replay", self._torch)
+        self._torch = installation.find_cuda_torch()
+        self._replay_library = installation.find_library("replay", self._torch)
         self._lock = threading.Lock()
         self._running: set[subprocess.Popen[bytes]] = set()
         self._stopped = False
@@ -211,7 +211,7 @@ class Replayer:
         *,
         checks_order: bool = False,
     ) -> dict[str, Any]:
-        library = _installation.find_library("alloc", self._torch) if allocator == "frugal" else None
+        library = installation.find_library("alloc", self._torch) if allocator == "frugal" else None
         request = {
             "event_count": history.event_count,
             "initial_count": history.initial_count,

@@ -7,7 +7,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any
 
-from .._amounts import format_code_line
+from .._common.messages import format_code_line
 
 COLUMNS = 400
 _MOST_ROWS = 16

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._amounts import format_bytes, format_code_line, short_path
+from .._common.messages import format_bytes, format_code_line, short_path
 from .headline import OOM_NAMES, headline, sentence
 
 SCHEMA = "frugal_alloc.comparison"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._amounts import format_count
+from .._common.messages import format_count
 
 _PREFIX, _COUNT = "driver_", "_calls"
 

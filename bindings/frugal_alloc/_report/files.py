@@ -11,8 +11,9 @@ import stat
 import sys
 from typing import Any
 
-from .. import _interruptions, _native, _whole_files
-from .._amounts import format_count
+from .. import _interruptions, _native
+from .._common import whole_files
+from .._common.messages import format_count
 
 # After so many names that others have taken, the folder is given up.
 _MOST_NAMES = 100
@@ -63,7 +64,7 @@ def _land(stem: str, contents: dict[str, str]) -> str:
     """
     with contextlib.ExitStack() as stack:
         made = {
-            suffix: stack.enter_context(_whole_files.unfinished(stem + suffix, text.encode(), 0o600))
+            suffix: stack.enter_context(whole_files.unfinished(stem + suffix, text.encode(), 0o600))
             for suffix, text in contents.items()
         }
         # As the folder's file system sees this user: by a network it may be another.
@@ -138,7 +139,7 @@ def write_bytes(path: str, data: bytes) -> None:
         with open(path, "wb") as file:
             file.write(data)
         return
-    _whole_files.write(os.path.realpath(path), data)
+    whole_files.write(os.path.realpath(path), data)
 
 
 def write_at_exit() -> None:

@@ -6,7 +6,7 @@ import dataclasses
 from collections.abc import Iterator
 from typing import Any, Literal
 
-from .._amounts import format_code_line
+from .._common.messages import format_code_line
 
 Column = Literal["bytes", "peak_bytes"]
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from .._amounts import format_bytes, format_code_line, format_count
+from .._common.messages import format_bytes, format_code_line, format_count
 from .._tracking import materiality
 from .._tracking.causes import Cause, material_and_small
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import jinja2
 
-from .._amounts import format_code_line, format_count, share_text
+from .._common.messages import format_code_line, format_count, share_text
 from .._pages import templates
 from .._tracking.causes import material_and_small
 from . import driver_calls, pools

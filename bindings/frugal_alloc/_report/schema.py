@@ -10,7 +10,7 @@ import re
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-from .. import _shapes
+from .._common import shapes
 from .._native import out_of_memory
 from .._tracking import materiality
 from .._tracking.causes import MOST_CONFIDENCE
@@ -51,8 +51,8 @@ def conform(document: Any) -> dict[str, Any]:
     if version > VERSION:
         raise BadDocument(f"it is of version {version}, and this frugal_alloc knows {VERSION}; install a newer one")
     try:
-        formed = _shapes.read(_Report, document, plain=True)
-    except _shapes.Misshapen as error:
+        formed = shapes.read(_Report, document, plain=True)
+    except shapes.Misshapen as error:
         raise BadDocument(str(error)) from None
     _check_references(formed)
     for one in (formed, *formed["ranks"]):
@@ -70,9 +70,9 @@ def _on_one_line(text: str) -> str:
 
 _Line = Annotated[str, _on_one_line]
 _Confidence = Annotated[float, lambda number: min(number, MOST_CONFIDENCE)]
-_Size = Annotated[int, _shapes.between(0)]
+_Size = Annotated[int, shapes.between(0)]
 # A number of a GPU or rank: readers go through all up to it.
-_Count = Annotated[int, _shapes.between(0, _MOST_COUNT)]
+_Count = Annotated[int, shapes.between(0, _MOST_COUNT)]
 
 
 @dataclass(frozen=True)
@@ -109,7 +109,7 @@ class _DriverCall:
 
 @dataclass(frozen=True)
 class _Pool:
-    pool: Annotated[str, _shapes.among(POOLS)]
+    pool: Annotated[str, shapes.among(POOLS)]
     allocated_bytes: _Size = 0
     reserved_bytes: _Size = 0
 
@@ -153,7 +153,7 @@ class _TimeLeft:
 
 @dataclass(frozen=True)
 class _Verdict:
-    kind: Annotated[str, _shapes.among(VERDICT_KINDS)]
+    kind: Annotated[str, shapes.among(VERDICT_KINDS)]
     file: _Line | None = None
     line: int | None = None
     function: _Line = ""
@@ -213,7 +213,7 @@ class _Segment:
     stream: int = 0
     mapped: bool = True
     unusable_bytes: _Size = 0
-    blocks: tuple[tuple[_Size, _Size, Annotated[str, _shapes.among(BLOCK_STATES)], _Size | None], ...] = ()
+    blocks: tuple[tuple[_Size, _Size, Annotated[str, shapes.among(BLOCK_STATES)], _Size | None], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -239,7 +239,7 @@ class _Advice:
 
 @dataclass(frozen=True)
 class _OutOfMemory:
-    verdict: Annotated[str, _shapes.among(out_of_memory.VERDICTS)]
+    verdict: Annotated[str, shapes.among(out_of_memory.VERDICTS)]
     file: _Line | None = None
     line: int | None = None
     function: _Line = ""

@@ -6,7 +6,7 @@ import os
 import textwrap
 from typing import Any
 
-from .._amounts import format_bytes, format_count, share_text
+from .._common.messages import format_bytes, format_count, share_text
 from .._program import code_lines
 from .._tracking.causes import Cause, material_and_small
 from . import driver_calls, pools

@@ -20,14 +20,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from .. import _installation
-from .._amounts import format_bytes
-from .._messages import Refused, on_one_line
+from .._common import installation, startup
+from .._common.messages import Refused, format_bytes, on_one_line
 from . import simulated_driver
 from .modelled_machine import ModelledMachine
 
 HERE = Path(__file__).resolve().parent
-STARTUP = HERE / "startup"
 
 # PyTorch's own libraries look beside themselves before they look at LD_LIBRARY_PATH, so these are preloaded; libcuda is
 # opened by name and found on the path. Names that an installation may lack are left out.
@@ -93,8 +91,8 @@ def libraries() -> Path:
             f"the simulated GPU is not built: {folder} has no {missing[0]}; run tools/setup, or install a wheel with it"
         )
     try:
-        _installation.check_architecture(folder / "libcuda.so.1")
-    except _installation.MissingPart as error:
+        installation.check_architecture(folder / "libcuda.so.1")
+    except installation.MissingPart as error:
         raise SimulationError(str(error)) from None
     if ":" in str(folder):
         raise SimulationError(f"the path of the simulated GPU has a colon in it, install it elsewhere: {folder}")
@@ -147,7 +145,7 @@ def environment(
     result["FRUGAL_SIM_BACKING"] = backing
     result["FRUGAL_SIM_VALUES"] = values
     if backing == "memory":
-        _prepend(result, "PYTHONPATH", ":", [str(STARTUP)])
+        startup.add("simulation", result)
     return result
 
 

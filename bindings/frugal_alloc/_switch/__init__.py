@@ -1,55 +1,5 @@
-"""Switches the allocator on and off, and with it what PyTorch and Python must know of it.
+"""What the package's own functions do: ``enabling`` switches the allocator on and off by its ``settings``, and with it
+what ``pytorch`` must know of it; memory may be kept ``in_place``.
 
-:func:`enable` and :func:`disable` are what the package's functions of these names do. Imports from ``_live_verdicts``,
-``_native``, ``_out_of_memory``, ``_report``, ``_settings`` and ``_tracking``.
+Imports from ``_native``, ``_out_of_memory``, ``_report``, ``_top`` and ``_tracking``.
 """
-
-from __future__ import annotations
-
-import os
-
-from .. import _live_verdicts, _native, _out_of_memory, _settings, _tracking
-from . import nccl, sharing
-
-
-def enable(settings: str, suppressions: str | os.PathLike[str] | None = None) -> None:
-    """See :func:`frugal_alloc.enable`; `settings` are "key:value,key:value", `suppressions` the file among them."""
-    if suppressions is not None:
-        # Refused before anything changes.
-        _tracking.check_suppressions(os.fspath(suppressions))
-    library = _native.load()
-    sharing.hook(library)
-    if library.is_enabled():
-        if settings:
-            library.enable(settings)
-        _follow(library)
-        return
-    recorded = _settings.recorded_history()
-    library.enable(settings)
-    if library.setting("remap") != "off":
-        nccl.leave_out_registration()
-    _settings.watch_pytorchs(library)
-    if recorded is not None:
-        _settings.record_history_of_ours(library, recorded)
-    try:
-        _follow(library)
-    except _native.FrugalAllocError:
-        library.disable()
-        raise
-    _settings.warn_of_unfollowed(library)
-
-
-def disable(library: _native.Library) -> None:
-    """See :func:`frugal_alloc.disable`."""
-    library.disable()
-    _tracking.pause()
-    _out_of_memory.stop()
-
-
-def _follow(library: _native.Library) -> None:
-    if _tracking.start(library):
-        from .._report import files
-
-        files.write_at_exit()
-        _live_verdicts.start(library)
-    _out_of_memory.start(library)

@@ -1,7 +1,7 @@
 """What TensorFlow itself writes about its memory, read into a report.
 
 :func:`from_log` reads the dump that its BFC allocator logs when memory runs out, and the memory that a training prints.
-docs/reports.md says which versions write them how. Imports from ``_amounts``, ``_report`` and ``_trend``.
+docs/reports.md says which versions write them how. Imports from ``_common`` and ``_report``.
 """
 
 from __future__ import annotations

@@ -5,9 +5,9 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from .._amounts import format_bytes, format_count
+from .._common.messages import format_bytes, format_count
+from .._common.trend import TREND_CONFIDENCE, median_slope, rank_confidence
 from .._report.headline import OOM_NAMES
-from .._trend import TREND_CONFIDENCE, median_slope, rank_confidence
 from . import printed_memory
 from .dump import Dump
 

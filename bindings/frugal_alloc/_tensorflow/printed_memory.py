@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 from typing import Any
 
-from .._trend import TREND_CONFIDENCE, median_slope, rank_confidence
+from .._common.trend import TREND_CONFIDENCE, median_slope, rank_confidence
 
 # Two steps of warm-up are left out, and so many others show growth for sure.
 _WARM_UP_STEPS, _SUSPECT_STEPS, _LEAK_STEPS = 2, 4, 6

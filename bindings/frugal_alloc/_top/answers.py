@@ -6,18 +6,18 @@ import dataclasses
 import json
 from typing import Annotated
 
-from .. import _shapes
-from .._messages import on_one_line
+from .._common import shapes
+from .._common.messages import on_one_line
 from .._report.headline import KIND_NAMES, OOM_NAMES
 
 SCHEMA = "frugal_alloc.live"
 VERSION = 1
 
 _MOST_TEXT = 2000
-_MOST_ROWS = _shapes.at_most(1024)
+_MOST_ROWS = shapes.at_most(1024)
 
-_Figure = Annotated[float, _shapes.between(0)]
-_Size = Annotated[int, _shapes.between(0)]
+_Figure = Annotated[float, shapes.between(0)]
+_Size = Annotated[int, shapes.between(0)]
 # With nothing in it that steers a terminal, or that makes it read in another order.
 _Text = Annotated[str, lambda text: on_one_line(text[:_MOST_TEXT])]
 
@@ -42,14 +42,14 @@ class Gpu:
     peak_in_use_bytes: _Size
     stitches: _Size
     out_of_memory_errors: _Size
-    last_out_of_memory: Annotated[str, _shapes.among(OOM_NAMES)] | None = None
+    last_out_of_memory: Annotated[str, shapes.among(OOM_NAMES)] | None = None
 
 
 @dataclasses.dataclass(frozen=True)
 class Verdict:
     """What leaks or grows."""
 
-    kind: Annotated[str, _shapes.among(KIND_NAMES)]
+    kind: Annotated[str, shapes.among(KIND_NAMES)]
     gpu: _Size
     bytes_per_epoch: _Figure
     text: _Text
@@ -84,8 +84,8 @@ def parse(text: bytes) -> Answer:
     if value.get("version") != VERSION:
         raise BadAnswer("it answers as another version of frugal_alloc does: use the frugal-alloc of its environment")
     try:
-        return _shapes.read(Answer, value)
-    except _shapes.Misshapen as error:
+        return shapes.read(Answer, value)
+    except shapes.Misshapen as error:
         raise BadAnswer(f"its answer is damaged: {error}") from None
 
 

@@ -7,8 +7,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from .. import _prometheus_metrics
-from . import picture
+from . import metrics, picture
 
 _LABELS = ("pid", "program", "gpu")
 
@@ -45,16 +44,18 @@ class _Collector:
         # A scraper that hammers does not have all processes asked at once.
         with self._lock:
             seen = picture.take()
-        return _prometheus_metrics.families(_LABELS, list(_rows(seen)))
+        return metrics.families(_LABELS, list(_rows(seen)))
 
     def describe(self) -> Iterator[Any]:
-        return _prometheus_metrics.families(_LABELS, [])
+        return metrics.families(_LABELS, [])
 
 
 def _rows(seen: dict[str, Any]) -> Iterator[tuple[tuple[str, ...], dict[str, int], dict[str, int]]]:
     for process in seen["processes"]:
         for gpu in process.get("gpus", ()):
-            kinds = collections.Counter(one["kind"] for one in process["verdicts"] if one["gpu"] == gpu["gpu"])
+            kinds = collections.Counter(
+                verdict["kind"] for verdict in process["verdicts"] if verdict["gpu"] == gpu["gpu"]
+            )
             figures = {
                 "allocated_bytes": gpu["in_use_bytes"],
                 "peak_bytes": gpu["peak_in_use_bytes"],

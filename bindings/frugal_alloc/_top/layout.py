@@ -1,21 +1,15 @@
-"""The picture as lines of text for a terminal of any width."""
+"""The picture as lines of text."""
 
 from __future__ import annotations
 
-import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
-from .._amounts import format_bytes, format_count
+from .._common.messages import format_bytes, format_count
 from .._report.headline import OOM_NAMES
 from .picture import command_of
 
-#: Where nothing says how wide the reader's screen is.
-DEFAULT_WIDTH = 160
-_LEAST_WIDTH = 30
 _LEAST_COMMAND = 20
-# Below this, a command has a line of its own.
-_NARROW = 60
 
 NOTHING = (
     "No process runs with frugal_alloc here. Start one with `frugal-alloc run train.py`, or call frugal_alloc.enable() "
@@ -24,30 +18,30 @@ NOTHING = (
 
 
 class Line(NamedTuple):
-    """One line, and how it is meant: "title", "head", "plain", "bad", "warning" or "dim"."""
+    """One line; `style` is rich's."""
 
     text: str
-    style: str = "plain"
+    style: str = ""
+    indent: int = 0
+    is_row: bool = False  # of the table: to be cut rather than wrapped
 
 
-class _Column(NamedTuple):
-    title: str
-    cell: Callable[[dict[str, Any], dict[str, Any]], str]  # of a process and a GPU of it
-
-
-_COLUMNS = {
-    "pid": _Column("PID", lambda process, gpu: str(process["pid"])),
-    "gpu": _Column("GPU", lambda process, gpu: str(gpu["gpu"])),
-    "in_use": _Column("IN USE", lambda process, gpu: format_bytes(gpu["in_use_bytes"])),
-    "held": _Column("HELD", lambda process, gpu: format_bytes(gpu["held_bytes"])),
-    "waste": _Column("WASTE", lambda process, gpu: format_bytes(gpu["waste_bytes"])),
-    "peak": _Column("PEAK", lambda process, gpu: format_bytes(gpu["peak_in_use_bytes"])),
-    "stitches": _Column("STITCHES", lambda process, gpu: f"{gpu['stitches']:,}"),
-    "ooms": _Column("OOM", lambda process, gpu: f"{gpu['out_of_memory_errors']:,}"),
-    "age": _Column("AGE", lambda process, gpu: format_age(process["age_seconds"])),
+# The title, the cell of a process and a GPU of it, and the least width: an amount may grow by a digit before the next
+# look, and a table that jumps is hard to read.
+_Column = tuple[str, Callable[[dict[str, Any], dict[str, Any]], str], int]
+_COLUMNS: dict[str, _Column] = {
+    "pid": ("PID", lambda process, gpu: str(process["pid"]), 0),
+    "gpu": ("GPU", lambda process, gpu: str(gpu["gpu"]), 0),
+    "in_use": ("IN USE", lambda process, gpu: format_bytes(gpu["in_use_bytes"]), 10),
+    "held": ("HELD", lambda process, gpu: format_bytes(gpu["held_bytes"]), 10),
+    "waste": ("WASTE", lambda process, gpu: format_bytes(gpu["waste_bytes"]), 10),
+    "peak": ("PEAK", lambda process, gpu: format_bytes(gpu["peak_in_use_bytes"]), 10),
+    "stitches": ("STITCHES", lambda process, gpu: f"{gpu['stitches']:,}", 0),
+    "ooms": ("OOM", lambda process, gpu: f"{gpu['out_of_memory_errors']:,}", 0),
+    "age": ("AGE", lambda process, gpu: format_age(process["age_seconds"]), 0),
 }
 # What goes first where there is no room.
-_DISPENSABLE = ("stitches", "age", "ooms", "peak")
+_DISPENSABLE = ("stitches", "age", "ooms", "peak", "waste", "held")
 
 
 def format_age(seconds: float) -> str:
@@ -60,124 +54,67 @@ def format_age(seconds: float) -> str:
     return f"{minutes} min" if minutes else f"{int(seconds)} s"
 
 
-def lines(picture: dict[str, Any], width: int = DEFAULT_WIDTH) -> list[Line]:
-    """What is to be shown, no line wider than `width`."""
-    width = max(width, _LEAST_WIDTH)
-    written: list[Line] = []
+def lines(picture: dict[str, Any], width: int | None = None) -> Iterator[Line]:
+    """What is to be shown; on a screen of so many columns without those of the table for which there is no room."""
     if not picture["processes"]:
-        written += _wrapped(NOTHING, width)
+        yield Line(NOTHING)
     else:
         for gpu in picture["gpus"]:
-            written += _gpu(gpu, width)
-        written.append(Line(""))
-        written += _table(picture["processes"], width)
+            yield from _gpu(gpu)
+        yield Line("")
+        yield from _table(picture["processes"], width)
     if count := picture["of_other_users"]:
         others = format_count(count, "process of another user is", "processes of other users are")
-        written += _wrapped(f"{others} not shown: only the user itself and root may ask.", width, "dim")
+        yield Line(f"{others} not shown: only the user itself and root may ask.", "dim")
     if picture["left_out"]:
-        written += _wrapped(f"{picture['left_out']:,} more processes were not asked.", width, "dim")
-    return written
+        yield Line(f"{picture['left_out']:,} more processes were not asked.", "dim")
 
 
-def _gpu(gpu: dict[str, Any], width: int) -> list[Line]:
+def _gpu(gpu: dict[str, Any]) -> Iterator[Line]:
     title = f"GPU {gpu['gpu']}  {gpu['name'] or 'unnamed'}"
     if gpu["simulated"] and "simulated" not in gpu["name"].lower():
         title += " (simulated)"
     if gpu["total_bytes"] is not None and gpu["free_bytes"] is not None:
         title += f": {format_bytes(gpu['free_bytes'])} free of {format_bytes(gpu['total_bytes'])}"
-    sums = (
-        f"in use {format_bytes(gpu['in_use_bytes'])}, held {format_bytes(gpu['held_bytes'])}, "
-        f"waste {format_bytes(gpu['waste_bytes'])}, in {format_count(len(gpu['processes']), 'process', 'processes')}"
-    )
-    return [*_wrapped(title, width, "title"), *_wrapped(sums, width, indent="  ")]
+    yield Line(title, "bold")
+    sums = (f"{name} {format_bytes(gpu[key])}" for name, key in (("in use", "in_use_bytes"), ("held", "held_bytes")))
+    count = format_count(len(gpu["processes"]), "process", "processes")
+    yield Line(f"{', '.join(sums)}, waste {format_bytes(gpu['waste_bytes'])}, in {count}", indent=2)
 
 
-def _table(processes: list[dict[str, Any]], width: int) -> list[Line]:
+def _table(processes: list[dict[str, Any]], width: int | None) -> Iterator[Line]:
     answered = [process for process in processes if process["problem"] is None]
     rows = [(process, gpu) for process in answered for gpu in process["gpus"]]
-    names = list(_COLUMNS)
-    is_narrow = width < _NARROW
-    has_several = any(len(process["gpus"]) > 1 for process in answered)
-    for name in (*_DISPENSABLE, *(("held", "gpu") if has_several else ("gpu", "held"))):
-        if _width(names, rows) + (0 if is_narrow else 2 + _LEAST_COMMAND) <= width:
+    widths = {
+        name: max([least, len(title), *(len(cell(*row)) for row in rows)])
+        for name, (title, cell, least) in _COLUMNS.items()
+    }
+    for name in _DISPENSABLE:
+        if width is None or sum(widths.values()) + 2 * len(widths) + _LEAST_COMMAND <= width:
             break
-        names.remove(name)
-    widths = [_column_width(name, rows) for name in names]
-    written = [_row([_COLUMNS[name].title for name in names], widths, "" if is_narrow else "COMMAND", width, "head")]
+        del widths[name]
+    titles = [_COLUMNS[name][0].rjust(size) for name, size in widths.items()]
+    yield Line("  ".join([*titles, "COMMAND"]), "dim", is_row=True)
     for process in processes:
         if process["problem"] is not None:
-            pid = str(process["pid"]).rjust(widths[0])
-            written += _wrapped(f"{pid}  {process['problem']}", width, "warning", hang="    ")
+            yield Line(f"{process['pid']:>{widths['pid']}}  {process['problem']}", "yellow")
             continue
-        written += _process(process, names, widths, width, is_narrow)
-    return written
+        command = command_of(process)
+        for gpu in process["gpus"]:
+            cells = [_COLUMNS[name][1](process, gpu).rjust(size) for name, size in widths.items()]
+            yield Line("  ".join([*cells, command]).rstrip(), is_row=True)
+            command = ""
+        yield from _notes(process)
 
 
-def _process(process: dict[str, Any], names: list[str], widths: list[int], width: int, is_narrow: bool) -> list[Line]:
-    written = []
-    for number, gpu in enumerate(process["gpus"]):
-        cells = [_COLUMNS[name].cell(process, gpu) for name in names]
-        command = command_of(process) if number == 0 and not is_narrow else ""
-        written.append(_row(cells, widths, command, width))
-    if is_narrow:
-        written.append(Line(_fitted(f"  {command_of(process)}", width), "dim"))
+def _notes(process: dict[str, Any]) -> Iterator[Line]:
     for verdict in process["verdicts"]:
-        sure = verdict["kind"] in ("leak", "growing", "outside")
-        written += _wrapped(verdict["text"], width, "bad" if sure else "warning", "    ", "  ")
+        yield Line(verdict["text"], "red" if verdict["kind"] in ("leak", "growing", "outside") else "yellow", indent=4)
     for gpu in process["gpus"]:
         if gpu["out_of_memory_errors"]:
             count = format_count(gpu["out_of_memory_errors"], "out-of-memory error")
             latest = gpu["last_out_of_memory"]
             verdict = f"; the latest: {OOM_NAMES[latest]}" if latest else ""
-            written += _wrapped(f"{count} on GPU {gpu['gpu']}{verdict}", width, "bad", "    ", "  ")
+            yield Line(f"{count} on GPU {gpu['gpu']}{verdict}", "red", indent=4)
     if not process["tracking"]:
-        written.append(Line(_fitted("    not tracked: nothing is known of leaks (track:off)", width), "dim"))
-    return written
-
-
-def _column_width(name: str, rows: list[tuple[dict[str, Any], dict[str, Any]]]) -> int:
-    column = _COLUMNS[name]
-    # An amount may grow by a digit before the next look; a table that jumps is hard to read.
-    least = 10 if name in ("in_use", "held", "waste", "peak") else len(column.title)
-    return max([least, *(len(column.cell(process, gpu)) for process, gpu in rows)])
-
-
-def _width(names: list[str], rows: list[tuple[dict[str, Any], dict[str, Any]]]) -> int:
-    return sum(_column_width(name, rows) for name in names) + 2 * (len(names) - 1)
-
-
-def _row(cells: list[str], widths: list[int], command: str, width: int, style: str = "plain") -> Line:
-    row = "  ".join(cell.rjust(size) for cell, size in zip(cells, widths, strict=True))
-    return Line(_fitted(f"{row}  {command}".rstrip(), width), style)
-
-
-def _cells(character: str) -> int:
-    if unicodedata.combining(character):
-        return 0
-    return 2 if unicodedata.east_asian_width(character) in "WF" else 1
-
-
-def _fitted(text: str, width: int) -> str:
-    """The text, cut to so many cells of a terminal."""
-    if sum(map(_cells, text)) <= width:
-        return text
-    taken, used = "", 0
-    for character in text:
-        used += _cells(character)
-        if used > width - 3:
-            break
-        taken += character
-    return taken + "..."
-
-
-def _wrapped(text: str, width: int, style: str = "plain", indent: str = "", hang: str = "") -> list[Line]:
-    """Lines of whole words, those after the first indented by `hang` more."""
-    written: list[str] = []
-    line = indent
-    for word in text.split(" "):
-        if line.strip() and sum(map(_cells, line)) + 1 + sum(map(_cells, word)) > width:
-            written.append(line)
-            line = indent + hang
-        line += word if not line.strip() else f" {word}"
-    written.append(line)
-    return [Line(_fitted(line, width), style) for line in written]
+        yield Line("not tracked: nothing is known of leaks (track:off)", "dim", indent=4)

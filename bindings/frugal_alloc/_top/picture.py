@@ -7,7 +7,7 @@ import datetime
 import os
 from typing import Any
 
-from .._amounts import short_path
+from .._common.messages import short_path
 from . import sockets
 
 SCHEMA = "frugal_alloc.top"

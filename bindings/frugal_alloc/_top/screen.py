@@ -5,28 +5,23 @@ from __future__ import annotations
 import contextlib
 import os
 import select
-import shutil
 import signal
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import Any, TextIO
 
 from . import layout
-
-_STYLES = {"title": "bold", "head": "dim", "plain": "", "bad": "red", "warning": "yellow", "dim": "dim"}
 
 Take = Callable[[], dict[str, Any]]
 
 
 def print_once(picture: dict[str, Any], file: TextIO) -> None:
-    """The picture as text; coloured where `file` is a terminal that shows colours, and rich is there."""
-    width = shutil.get_terminal_size((layout.DEFAULT_WIDTH, 24)).columns if file.isatty() else layout.DEFAULT_WIDTH
-    written = layout.lines(picture, width)
-    console = _console(file)
-    if console is None:
-        print("\n".join(line.text for line in written), file=file)
+    """The picture as text; fitted to a terminal, and coloured if it shows colours, where rich is there."""
+    if (console := _console(file)) is None:
+        for line in layout.lines(picture):
+            print(" " * line.indent + line.text, file=file)
     else:
-        console.print(_text(written), soft_wrap=True)
+        console.print(_group(layout.lines(picture, console.width)))
 
 
 def watch(take: Take, interval: float, file: TextIO) -> None:
@@ -35,34 +30,33 @@ def watch(take: Take, interval: float, file: TextIO) -> None:
     with _keys() as key_pressed:
         console = _console(file)
         if console is None or console.is_dumb_terminal:
-            _watch_plainly(take, interval, file, key_pressed)
-            return
+            # Each picture below the one before.
+            while True:
+                print_once(take(), file)
+                print(file=file, flush=True)
+                if key_pressed(interval):
+                    return
         from rich.live import Live
 
-        with Live(console=console, screen=True, auto_refresh=False, vertical_overflow="crop") as live:
+        with Live(console=console, screen=True, auto_refresh=False) as live:
             while True:
-                live.update(_text(_screen(take(), interval, console.size.width, console.size.height)), refresh=True)
+                live.update(_screen(console, take(), interval), refresh=True)
                 if key_pressed(interval):
                     return
 
 
-def _watch_plainly(take: Take, interval: float, file: TextIO, key_pressed: Callable[[float], bool]) -> None:
-    """Each picture below the one before."""
-    while True:
-        print_once(take(), file)
-        print(file=file, flush=True)
-        if key_pressed(interval):
-            return
+def _screen(console: Any, picture: dict[str, Any], interval: float) -> Any:
+    from rich.console import Group
+    from rich.segment import SegmentLines
 
-
-def _screen(picture: dict[str, Any], interval: float, width: int, height: int) -> list[layout.Line]:
-    every = f"every {interval:g} s"
-    written = [layout.Line(f"frugal-alloc top, {every}; q ends"[:width], "dim"), layout.Line("")]
-    written += layout.lines(picture, width)
-    if len(written) > height:
-        left = len(written) - height + 1
-        written = [*written[: height - 1], layout.Line(f"{left:,} more lines: the window is too low", "dim")]
-    return written
+    title = layout.Line(f"frugal-alloc top, every {interval:g} s; q ends", "dim", is_row=True)
+    shown = _group([title, layout.Line(""), *layout.lines(picture, console.width)])
+    rows = console.render_lines(shown, pad=False)
+    left = len(rows) - console.height
+    if left <= 0:
+        return shown
+    below = layout.Line(f"{left + 1:,} more lines: the window is too low", "dim", is_row=True)
+    return Group(SegmentLines(rows[: console.height - 1], new_lines=True), _group([below]))
 
 
 def _console(file: TextIO) -> Any:
@@ -76,13 +70,18 @@ def _console(file: TextIO) -> Any:
     return Console(file=file, highlight=False, markup=False, emoji=False)
 
 
-def _text(written: list[layout.Line]) -> Any:
+def _group(lines: Iterable[layout.Line]) -> Any:
+    from rich.console import Group
+    from rich.padding import Padding
     from rich.text import Text
 
-    text = Text(no_wrap=True, overflow="crop")
-    for number, line in enumerate(written):
-        text.append(("\n" if number else "") + line.text, _STYLES[line.style])
-    return text
+    def renderable(line: layout.Line) -> Any:
+        overflow = "ellipsis" if line.is_row else "fold"
+        # Of an empty text rich would write no line.
+        text = Text(line.text or " ", line.style, no_wrap=line.is_row, overflow=overflow)
+        return Padding(text, (0, 0, 0, line.indent), expand=False)
+
+    return Group(*map(renderable, lines))
 
 
 @contextlib.contextmanager

@@ -23,6 +23,7 @@ PATIENCE_SECONDS = 1.0
 _MOST_PROCESSES = 400
 _MOST_BYTES = 128 << 10
 _NAME = re.compile(r"@frugal_alloc/(\d{1,20})/(\d{1,10})")
+_SILENT = "it does not answer"
 # Of /proc/net/unix: this socket listens.
 _LISTENS = 0x10000
 
@@ -53,18 +54,24 @@ def look(patience: float = PATIENCE_SECONDS) -> Seen:
     foreign = 0
     processes: dict[int, Process] = {}
     with contextlib.ExitStack() as stack:
-        waiting: list[_Question] = []
+        questions: list[_Question] = []
         for name in asked:
-            question = _Question.begin(name, stack)
-            if question == "foreign":
+            connection = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
+            connection.setblocking(False)
+            try:
+                questions.append(_Question(_connect(connection, name), connection))
+            except PermissionError:
                 foreign += 1
-            elif isinstance(question, Process):
-                processes[question.pid] = question
-            elif isinstance(question, _Question):
-                waiting.append(question)
-        for question in _answered(waiting, time.monotonic() + patience):
-            if (process := question.process()) is not None:
-                processes[process.pid] = process
+            except BlockingIOError:
+                # Nobody takes connections: who that is cannot be told but by the name, where it is of this namespace.
+                _, namespace, number = name.split("/")
+                if namespace == str(_this_namespace()) and _is_named(int(number), name):
+                    processes[int(number)] = Process(int(number), None, _SILENT)
+            except OSError:
+                continue
+        _await_answers(questions, time.monotonic() + patience)
+    answered = (process for question in questions if (process := question.process()) is not None)
+    processes.update({process.pid: process for process in answered})
     return Seen([processes[pid] for pid in sorted(processes)], foreign, len(names) - len(asked))
 
 
@@ -95,6 +102,23 @@ def _is_named(pid: int, name: str) -> bool:
     return bool(numbers) and int(numbers[-1]) == int(name.rpartition("/")[2])
 
 
+def _connect(connection: socket.socket, name: str) -> int:
+    """The pid of who listens at the name.
+
+    Raises:
+        BlockingIOError: somebody who has no room for one more question.
+        PermissionError: another user's process.
+        OSError: nobody, or somebody who is not the one that the name says.
+    """
+    connection.connect(f"\0{name}")
+    pid, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    if user != os.geteuid() and os.geteuid() != 0:
+        raise PermissionError
+    if pid <= 0 or not _is_named(pid, name):
+        raise ConnectionRefusedError
+    return pid
+
+
 class _Question:
     """One process that is asked."""
 
@@ -103,26 +127,6 @@ class _Question:
         self.connection = connection
         self._text = b""
         self._is_whole = False
-
-    @staticmethod
-    def begin(name: str, stack: contextlib.ExitStack) -> _Question | Process | str | None:
-        """What is to be waited for; or a process that has no room for one more question; "foreign"; None: nobody is
-        there, or somebody who is not the one that the name says."""
-        connection = stack.enter_context(socket.socket(socket.AF_UNIX, socket.SOCK_STREAM))
-        connection.setblocking(False)
-        try:
-            connection.connect(f"\0{name}")
-        except BlockingIOError:
-            # Nobody takes connections: who that is cannot be told but by the name, where it is of this namespace.
-            number = int(name.rpartition("/")[2])
-            here = name.split("/")[1] == str(_this_namespace()) and _is_named(number, name)
-            return Process(number, None, _SILENT) if here else None
-        except OSError:
-            return None
-        pid, user, _ = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
-        if user != os.geteuid() and os.geteuid() != 0:
-            return "foreign"
-        return _Question(pid, connection) if pid > 0 and _is_named(pid, name) else None
 
     def read(self) -> bool:
         """Takes what has come; whether that is all."""
@@ -151,9 +155,6 @@ class _Question:
             return Process(self.pid, None, str(error))
 
 
-_SILENT = "it does not answer"
-
-
 def _this_namespace() -> int:
     try:
         return os.stat("/proc/self/ns/pid").st_ino
@@ -161,13 +162,12 @@ def _this_namespace() -> int:
         return 0
 
 
-def _answered(waiting: list[_Question], deadline: float) -> list[_Question]:
-    """The questions, once all are answered or the time is over."""
+def _await_answers(questions: list[_Question], deadline: float) -> None:
+    """Until all are answered or the time is over."""
     with selectors.DefaultSelector() as selector:
-        for question in waiting:
+        for question in questions:
             selector.register(question.connection, selectors.EVENT_READ, question)
         while selector.get_map() and (left := deadline - time.monotonic()) > 0:
             for key, _ in selector.select(left):
                 if key.data.read():
                     selector.unregister(key.fileobj)
-    return waiting

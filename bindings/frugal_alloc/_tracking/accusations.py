@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
+from .._common.trend import Held
 from .._native import Library
 from .._native.epochs import Finding
 from .._native.sites import Site
 from .._program.code_lines import CodeLine
-from .._trend import Held
 from .cycles import CycleMemory
 from .growth import RISING_ENDS, Growing
 from .users_lines import told_at

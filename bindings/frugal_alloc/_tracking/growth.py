@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
-from .._trend import Held, are_as_many, are_larger, median_slope, rank_confidence
+from .._common.trend import Held, are_as_many, are_larger, median_slope, rank_confidence
 
 if TYPE_CHECKING:
     from .._native import Library

@@ -7,7 +7,7 @@ import gc
 from typing import Any
 
 from .. import _native
-from .._amounts import format_bytes
+from .._common.messages import format_bytes
 from . import site_changes, users_lines
 
 MOST_LINES = 10

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
-from .._trend import TREND_CONFIDENCE, median_slope, rank_confidence
+from .._common.trend import TREND_CONFIDENCE, median_slope, rank_confidence
 
 if TYPE_CHECKING:
     from .._native import Library

@@ -6,8 +6,8 @@ import fnmatch
 import re
 from typing import NamedTuple
 
-from .. import _recorded_files
-from .._amounts import format_bytes
+from .._common import recorded_files
+from .._common.messages import format_bytes
 from .._native import FrugalAllocError
 from .._program import code_lines
 from .._program.code_lines import CodeLine
@@ -55,12 +55,12 @@ def read(path: str) -> list[Suppression]:
     if not path:
         return []
     try:
-        with _recorded_files.open_file(path) as file:
+        with recorded_files.open_file(path) as file:
             data = file.read(_MOST_BYTES + 1)
         if len(data) > _MOST_BYTES:
-            raise _recorded_files.UnreadableFile(f"{path} has more than {format_bytes(_MOST_BYTES)}")
+            raise recorded_files.UnreadableFile(f"{path} has more than {format_bytes(_MOST_BYTES)}")
         lines = data.decode().splitlines()
-    except _recorded_files.UnreadableFile as error:
+    except recorded_files.UnreadableFile as error:
         raise FrugalAllocError(f"the file of suppressions cannot be read: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         reason = getattr(error, "strerror", None) or "it is not text in UTF-8"

@@ -7,7 +7,7 @@ import sys
 from typing import Any
 
 from .. import _native
-from .._amounts import format_bytes
+from .._common.messages import format_bytes
 from . import site_changes
 
 MOST_LINES = 10

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any, NamedTuple
 
-from .._amounts import format_bytes
+from .._common.messages import format_bytes
 from .._native import Library
 from .._native.sites import Frame, Site
 from .._program import code_lines

@@ -6,7 +6,7 @@ import collections
 from collections.abc import Iterator
 from typing import Any
 
-from .. import _live_verdicts, _prometheus_metrics
+from .._top import live_verdicts, metrics
 from . import _figures
 from ._following import missing
 
@@ -21,17 +21,17 @@ class _Collector:
         figures = _figures.by_gpu()
         counts = _figures.counts_by_gpu() if figures else {}
         verdicts: dict[int, collections.Counter[str]] = collections.defaultdict(collections.Counter)
-        for verdict in _live_verdicts.latest():
+        for verdict in live_verdicts.latest():
             verdicts[verdict.gpu][verdict.kind] += 1
         rows = []
         for gpu, sizes in figures.items():
             told = {f"{name}_bytes": size for name, size in sizes.items()} | counts.get(gpu, {})
             rows.append(((str(gpu),), told, verdicts[gpu]))
-        return _prometheus_metrics.families(("gpu",), rows)
+        return metrics.families(("gpu",), rows)
 
     def describe(self) -> Iterator[Any]:
         """What a registry asks when it is given the collector: before CUDA has started, too."""
-        return _prometheus_metrics.families(("gpu",), [])
+        return metrics.families(("gpu",), [])
 
 
 def register(registry: Any = REGISTRY) -> Any:

@@ -2,5 +2,5 @@
 
 ``text`` and ``page`` share sentences (``wording``) and the table of phases and components (``peaks_table``).
 
-Imports from ``_amounts``, ``_fit``, ``_messages``, ``_pages`` and ``_program``.
+Imports from ``_common``, ``_fit``, ``_pages`` and ``_program``.
 """

@@ -7,7 +7,7 @@ import textwrap
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TextIO
 
-from ..._amounts import format_bytes, format_count
+from ..._common.messages import format_bytes, format_count
 from ..verdict import WASTE, Verdict
 from . import wording
 from .peaks_table import PeaksTable, RankGroup, rank_groups

@@ -7,8 +7,7 @@ import shlex
 from collections.abc import Iterator
 from typing import Any, TypeVar
 
-from ..._amounts import format_bytes, format_count
-from ..._messages import on_one_line
+from ..._common.messages import format_bytes, format_count, on_one_line
 from ..._program import code_lines
 from ..verdict import (
     BACKWARD,

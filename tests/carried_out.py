@@ -1,4 +1,4 @@
-"""The command line carried out in this process, and what came of it."""
+"""The command line carried out in this process, and what came of it. A conftest.py that imports ``command`` has it."""
 
 from __future__ import annotations
 
@@ -16,10 +16,16 @@ class Outcome:
     out: str
     err: str
 
+    def assert_refused(self, case: str) -> None:
+        """One clear line, status 2, nothing on standard output."""
+        assert (self.status, self.out) == (2, ""), f"{case}: {self}"
+        assert self.err.endswith("\n") and self.err[:-1].isprintable(), f"{case}: {self.err!r}"
+        assert len(self.err) < 3000, case
+
 
 @pytest.fixture
 def command(capfd: pytest.CaptureFixture[str]) -> Callable[..., Outcome]:
-    """Carries out a command line. A conftest.py that names it has it."""
+    """Carries out a command line."""
 
     def carry_out(*arguments: Any) -> Outcome:
         with pytest.raises(SystemExit) as ended:

@@ -1,7 +1,4 @@
-"""The metrics that Prometheus is given, by a program itself or by ``frugal-alloc top``: one table for both.
-
-Imports nothing of the package; prometheus_client where it is needed.
-"""
+"""The metrics that Prometheus is given, by a program itself or by ``frugal-alloc top``: one table for both."""
 
 from __future__ import annotations
 
@@ -45,16 +42,16 @@ def families(
     """
     from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 
-    told = list(rows)
+    rows = list(rows)
     for kind, texts in ((GaugeMetricFamily, GAUGES), (CounterMetricFamily, COUNTERS)):
         for key, text in texts.items():
             family = kind(f"frugal_alloc_{key}", text, labels=labels)
-            for values, figures, _ in told:
+            for values, figures, _ in rows:
                 if key in figures:
                     family.add_metric(values, figures[key])
             yield family
     verdicts = GaugeMetricFamily(f"frugal_alloc_{VERDICTS}", VERDICTS_HELP, labels=(*labels, "kind"))
-    for values, _, counts in told:
+    for values, _, counts in rows:
         for name in KINDS:
             verdicts.add_metric((*values, name), counts.get(name, 0))
     yield verdicts

@@ -12,7 +12,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-LIBRARIES = Path(__file__).resolve().parent / "_lib"
+LIBRARIES = Path(__file__).resolve().parents[1] / "_lib"
 OLDEST_PYTHON = (3, 10)  # requires-python of pyproject.toml
 # What there are libraries for, as the kernel names it, and the number that the head of a library (ELF) has for it.
 ARCHITECTURES = {"x86_64": 62, "aarch64": 183}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import operator
 from typing import TYPE_CHECKING, Any
 
-from . import _native
+from .. import _native
 
 if TYPE_CHECKING:
     import torch

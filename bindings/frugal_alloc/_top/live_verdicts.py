@@ -1,17 +1,14 @@
-"""Tells the library what a run's report would say, for ``frugal-alloc top``: no Python runs when that asks.
-
-Imports from ``_native``, ``_report`` and ``_tracking``.
-"""
+"""In a program: tells the library what its report would say, since no Python runs when ``frugal-alloc top`` asks."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ._native.publishing import PublishedVerdict
+from .._native.publishing import PublishedVerdict
 
 if TYPE_CHECKING:
-    from ._native import Library
-    from ._tracking.tracker import Tracker
+    from .._native import Library
+    from .._tracking.tracker import Tracker
 
 _latest: list[PublishedVerdict] = []
 _is_asked = False
@@ -22,7 +19,7 @@ _MOST_VERDICTS = 8
 
 def start(library: Library) -> None:
     """From now on the ends of the run's epochs are judged, if it is tracked."""
-    from . import _tracking
+    from .. import _tracking
 
     tracker = _tracking.current()
     if tracker is not None:
@@ -74,8 +71,8 @@ class _LiveVerdicts:
 
     def _judged(self) -> list[PublishedVerdict]:
         # Most runs have nothing to judge.
-        from ._report import document, headline
-        from ._tracking import causes, verdicts
+        from .._report import document, headline
+        from .._tracking import causes, verdicts
 
         gpus = [document.gpu_row(self._library, gpu) for gpu in self._library.gpus()]
         judgement = verdicts.judge(self._library, self._tracker, gpus, searches=False)

@@ -20,8 +20,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import IO, Any
 
-from . import _host_memory
-from ._amounts import format_bytes
+from . import host_memory
+from .messages import format_bytes
 
 # Far above any recording that a browser's viewer of it could still open.
 MAX_UNPACKED_BYTES = 1 << 30
@@ -148,10 +148,10 @@ def bounded_memory(path: str | os.PathLike[str], count: int, bytes_for_each: int
         UnreadableFile: more was asked for.
     """
     more = _BYTES_FOR_ANY + bytes_for_each * count
-    free = _host_memory.available_bytes()
+    free = host_memory.available_bytes()
     is_scarce = free is not None and free // 2 < more
     soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-    limit = _host_memory.mapped_bytes() + (free // 2 if is_scarce else more)
+    limit = host_memory.mapped_bytes() + (free // 2 if is_scarce else more)
     resource.setrlimit(resource.RLIMIT_AS, (limit if soft == resource.RLIM_INFINITY else min(limit, soft), hard))
     try:
         yield

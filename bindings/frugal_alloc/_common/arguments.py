@@ -9,19 +9,44 @@ import sys
 from collections.abc import Collection, Sequence
 from typing import Any, NoReturn
 
-from ._messages import on_one_line
+from .messages import on_one_line
 
 BAD_INPUT = 2
 INTERRUPTED = 130
 
 
+class Interrupted(Exception):
+    """Whoever started a command has ended it; the message says what is undone, `status` is the one to end with."""
+
+    def __init__(self, message: str, status: int = INTERRUPTED) -> None:
+        super().__init__(message)
+        self.status = status
+
+
 class Parser(argparse.ArgumentParser):
-    """Says in one line what is wrong with the arguments."""
+    """Says in one line what is wrong with the arguments; they have ``error`` to say so of what is found out later."""
+
+    #: Options whose value may begin with dashes, as argparse takes only the options' own names to.
+    takes_dashes: Collection[str] = ()
+    _missing_command: str | None = None
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.set_defaults(error=self.error)
+
+    def add_command(self, missing: str = "name the command to run, after --") -> None:
+        """What follows ``--``, or begins with the first word that is no option, becomes ``command``, a list of words.
+
+        Args:
+            missing: What is said where there is none; "" if there may be none.
+        """
+        self.add_argument("command", nargs=argparse.REMAINDER, help=argparse.SUPPRESS)
+        self._missing_command = missing
 
     def error(self, message: str) -> NoReturn:
         self.exit(BAD_INPUT, f"{self.prog}: {on_one_line(message)} (see {self.prog} --help)\n")
 
-    def refuse_option(self, option: str, known: Collection[str]) -> NoReturn:
+    def _refuse_option(self, option: str, known: Collection[str]) -> NoReturn:
         """Ends with a line that names the option, and the known one that is most like it, if one is."""
         # Without the dashes, in which all are alike.
         names = [name[2:] for name in known if name.startswith("--")]
@@ -29,16 +54,32 @@ class Parser(argparse.ArgumentParser):
         self.error(f"unknown option {option}" + (f"; did you mean --{near[0]}?" if near else ""))
 
     def parse_known_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:
-        words = sys.argv[1:] if args is None else list(args)
+        words, command = self._split(sys.argv[1:] if args is None else list(args))
         # Before argparse looks: it would rather complain of what is missing, which may well be what was mistyped.
         unknown = self._unknown_option(words)
         if unknown is not None:
-            self.refuse_option(unknown, self._option_string_actions)
-        return super().parse_known_args(words, namespace)
+            self._refuse_option(unknown, self._option_string_actions)
+        options, unknown_words = super().parse_known_args(words, namespace)
+        if self._missing_command is not None:
+            options.command += command if options.command else command[1:]
+            if not options.command and self._missing_command:
+                self.error(self._missing_command)
+        return options, unknown_words
+
+    def _split(self, words: list[str]) -> tuple[list[str], list[str]]:
+        """Our words, and those from ``--`` on if a command may follow."""
+        end = words.index("--") if self._missing_command is not None and "--" in words else len(words)
+        ours: list[str] = []
+        for word in words[:end]:
+            if ours and ours[-1] in self.takes_dashes:
+                ours[-1] += f"={word}"
+            else:
+                ours.append(word)
+        return ours, words[end:]
 
     def _unknown_option(self, words: Sequence[str]) -> str | None:
         """The first that is none of ours; the options of a command that is started, or of ours, are its own."""
-        ends = any(one.nargs in (argparse.PARSER, argparse.REMAINDER) for one in self._actions)
+        ends = any(action.nargs in (argparse.PARSER, argparse.REMAINDER) for action in self._actions)
         values = 0.0  # the most that the option before may still take
         for word in words:
             if word == "--":

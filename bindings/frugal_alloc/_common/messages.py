@@ -1,8 +1,20 @@
-"""Amounts as people read them."""
+"""What people are told: on one line, whatever it quotes; amounts and places as they read them."""
 
 from __future__ import annotations
 
-from ._program import code_lines
+from .._program import code_lines
+
+_MOST_CHARACTERS = 2000
+
+
+class Refused(Exception):
+    """What was asked for cannot be done. The message is one line that says why and what to do."""
+
+
+def on_one_line(text: str) -> str:
+    """The message, with nothing in it that breaks the line, steers a terminal, or has no end."""
+    text = text if len(text) <= _MOST_CHARACTERS else text[:_MOST_CHARACTERS] + "..."
+    return "".join(letter if letter.isprintable() else letter.encode("unicode_escape").decode() for letter in text)
 
 
 def format_bytes(size: float) -> str:
