@@ -6,6 +6,7 @@
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,7 +15,7 @@
 #include "bindings/adapter/host_memory_text.h"
 #include "bindings/adapter/shareable_storage.h"
 #include "bindings/adapter/torch_allocator.h"
-#include "bindings/c_api/c_api_errors.h"
+#include "bindings/c_api/c_api_results.h"
 #include "bindings/c_api/install.h"
 #include "bindings/settings/pytorch_settings.h"
 
@@ -121,6 +122,13 @@ std::string& LastError() {
 int Failed(absl::string_view message) {
   LastError().assign(message.data(), message.size());
   return -1;
+}
+
+const char* LendJson(std::string json) {
+  // Moved, so that a long one is let go of with the next.
+  thread_local std::string lent;
+  lent = std::move(json);
+  return lent.c_str();
 }
 
 }  // namespace frugal

@@ -1,7 +1,7 @@
-// How the functions of c_api.h fail.
+// How the functions of c_api.h answer, and how they fail.
 
-#ifndef FRUGAL_BINDINGS_C_API_C_API_ERRORS_H_
-#define FRUGAL_BINDINGS_C_API_C_API_ERRORS_H_
+#ifndef FRUGAL_BINDINGS_C_API_C_API_RESULTS_H_
+#define FRUGAL_BINDINGS_C_API_C_API_RESULTS_H_
 
 #include <string>
 
@@ -17,6 +17,9 @@ std::string& LastError();
 // -1, after the message has become the last error.
 int Failed(absl::string_view message);
 
+// The JSON text, valid until the next one on the calling thread.
+const char* LendJson(std::string json);
+
 }  // namespace frugal
 
-#endif  // FRUGAL_BINDINGS_C_API_C_API_ERRORS_H_
+#endif  // FRUGAL_BINDINGS_C_API_C_API_RESULTS_H_

@@ -4,9 +4,12 @@
 #include <cstddef>
 #include <cstdint>
 #include <exception>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "bindings/adapter/journal.h"
-#include "bindings/c_api/c_api_errors.h"
+#include "bindings/c_api/c_api_results.h"
+#include "bindings/publishing/json_text.h"
 
 namespace frugal {
 namespace {
@@ -64,6 +67,12 @@ int frugal_journal_write(const char* path) {
   return status.ok() ? 0 : frugal::Failed(status.message());
 }
 
-int frugal_journal_texts(void) { return frugal::Journal::Instance().texts(); }
-
-const char* frugal_journal_text(int number) { return frugal::Journal::Instance().TextAt(number); }
+const char* frugal_journal_texts(void) {
+  const frugal::Journal& journal = frugal::Journal::Instance();
+  std::string list;
+  const int count = journal.texts();
+  for (int number = 0; number < count; ++number) {
+    absl::StrAppend(&list, number == 0 ? "" : ",", frugal::JsonText(journal.TextAt(number)));
+  }
+  return frugal::LendJson(absl::StrCat("[", list, "]"));
+}

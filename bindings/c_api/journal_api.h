@@ -44,10 +44,9 @@ int64_t frugal_journal_size(void);
 int64_t frugal_journal_read(int64_t from, struct frugal_journal_entry* entries, int64_t capacity);
 /* Entries one after another, and nothing else. 0, or -1. */
 int frugal_journal_write(const char* path);
-/* Texts are numbered from 0; the same text has one number. */
-int frugal_journal_texts(void);
-/* Valid as long as the process. Null: there is no such text. */
-const char* frugal_journal_text(int number);
+/* The texts that numbers of marks and labels stand for, a list in JSON; the same text has one number. Valid until the
+   next answer in JSON on this thread. */
+const char* frugal_journal_texts(void);
 
 #pragma GCC visibility pop
 

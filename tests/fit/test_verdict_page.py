@@ -11,6 +11,7 @@ import verdict_samples as samples
 from frugal_alloc._amounts import format_bytes
 from frugal_alloc._fit.output import chart, page, wording
 from frugal_alloc._fit.verdict import COMPONENTS, CodeLine, HeldByLine, Sample, Verdict
+from frugal_alloc._pages import geometry
 
 GIB = samples.GIB
 
@@ -111,9 +112,9 @@ def test_the_layers_add_up_to_what_was_in_use() -> None:
     picture = chart.memory_picture(rank, 24 * GIB)
     assert picture is not None and picture.limit_y is not None
     # 24 GiB above the lower edge.
-    scale = (chart.HEIGHT - picture.limit_y) / (24 * GIB)
+    scale = (geometry.HEIGHT - picture.limit_y) / (24 * GIB)
     for number, sample in enumerate(rank.series):
-        middle = chart.WIDTH * (number + 0.5) / len(rank.series)
+        middle = geometry.WIDTH * (number + 0.5) / len(rank.series)
         for layer in picture.layers:
             expected = sample.components.get(layer.component, 0) * scale
             if expected:

@@ -202,10 +202,10 @@ def _rate(verdict: dict[str, Any]) -> str:
 
 
 def _tried(facts: Any) -> str:
-    gained = [f"{what} ({size(gain)})" for what, gain in facts.tried if gain > 0]
+    gained = [f"{step['what']} ({size(step['gained_bytes'])})" for step in facts.tried if step["gained_bytes"] > 0]
     if gained:
         return ", ".join(gained) + ": not enough"
-    return ", ".join(what for what, _ in facts.tried) + ": in vain"
+    return ", ".join(step["what"] for step in facts.tried) + ": in vain"
 
 
 def _with_effect(change: Advice, facts: Any) -> str:
