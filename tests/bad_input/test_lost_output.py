@@ -117,7 +117,7 @@ def test_a_link_goes_on_naming_its_file(tmp_path: Path) -> None:
     target, link = tmp_path / "target.html", tmp_path / "link.html"
     target.write_text("old")
     link.symlink_to(target)
-    files.write_text(str(link), "new")
+    files.write_bytes(str(link), b"new")
     assert (link.is_symlink(), target.read_text()) == (True, "new")
 
 
@@ -128,7 +128,7 @@ def test_a_file_that_somebody_else_made_is_not_written_through(tmp_path: Path, m
     monkeypatch.setattr(_whole_files.secrets, "token_hex", lambda count: "guessed")
     (tmp_path / "page.html.guessed.tmp").symlink_to(victim)
     with pytest.raises(OSError):
-        files.write_text(str(target), "page")
+        files.write_bytes(str(target), b"page")
     assert victim.read_text() == "precious"
 
 
@@ -138,7 +138,7 @@ def test_an_interruption_leaves_no_part_of_a_file(tmp_path: Path, monkeypatch: A
 
     monkeypatch.setattr(_whole_files.os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        files.write_text(str(tmp_path / "page.html"), "page")
+        files.write_bytes(str(tmp_path / "page.html"), b"page")
     assert list(tmp_path.iterdir()) == []
 
 

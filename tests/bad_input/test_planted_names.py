@@ -124,7 +124,7 @@ def test_file_that_the_user_named_keeps_its_permissions(tmp_path: Path) -> None:
     path = tmp_path / "page.html"
     path.write_text("old")
     path.chmod(0o600)
-    files.write_text(str(path), "new")
+    files.write_bytes(str(path), b"new")
     assert (path.read_text(), stat.S_IMODE(path.stat().st_mode)) == ("new", 0o600)
 
 

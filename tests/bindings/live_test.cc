@@ -26,7 +26,7 @@ struct frugal_published_verdict {
 };
 void frugal_publish_verdicts(const frugal_published_verdict* verdicts, int count);
 int frugal_take_look(void);
-void frugal_correct_verdict(int gpu, int verdict);
+void frugal_correct_verdict(int gpu, const char* verdict);
 }
 
 namespace {
