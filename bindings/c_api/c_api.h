@@ -105,9 +105,9 @@ const char* frugal_phase_name(int phase);
 /* Memory of this phase may grow from epoch to epoch: no report names it. 0, or -1: there is no such phase. */
 int frugal_expect_growth(int phase);
 
-/* {"number", "phase", "frames": [{"file", "line", "function"}, ...] with the innermost first, "node": of a backward pass,
-   as "MulBackward0", or "", "forward": the site at which that node was made; 0: not known}, as JSON. Sites are numbered
-   from 0, which is no known site. Null: there is no such site. */
+/* {"number", "phase", "frames": [{"file", "line", "function"}, ...] with the innermost first, "node": of a backward
+   pass, as "MulBackward0", or "", "forward": the site at which that node was made; 0: not known}, as JSON. Sites are
+   numbered from 0, which is no known site. Null: there is no such site. */
 const char* frugal_site(int site);
 /* The calling thread records its next 10,000 allocations whatever their size, as when an epoch has ended; other threads
    do from their next sample on. */
@@ -115,8 +115,8 @@ void frugal_record_in_detail(void);
 /* How often memory counted to no site, since there was no room for one more: 65,536 are kept. */
 int64_t frugal_sites_left_out(void);
 
-/* What each site holds, a list in JSON: {"gpu", "site", "live_bytes", "blocks", "peak_bytes": alive when most of the GPU's
-   memory was in use, within 2 %}. */
+/* What each site holds, a list in JSON: {"gpu", "site", "live_bytes", "blocks", "peak_bytes": alive when most of the
+   GPU's memory was in use, within 2 %}. */
 const char* frugal_site_usages(void);
 /* From now on peak_bytes is of the highest since now. */
 void frugal_restart_site_peaks(int gpu);
@@ -125,10 +125,10 @@ void frugal_restart_site_peaks(int gpu);
 int64_t frugal_take_peak(int gpu, int64_t* in_use, int64_t* held);
 /* The numbers of the GPUs that memory has been asked for, a list in JSON. */
 const char* frugal_gpus(void);
-/* The memory of all GPUs as it is, a list in JSON: {"gpu", "address", "bytes", "stream", "mapped": false of a segment of
-   cudaMalloc, which cannot move, "unusable_bytes": free, but beside blocks in use in the same handle, "blocks"}. A block
-   is [address, bytes, "free", "allocated" or "awaiting": freed, but a stream may still use it, site, or 0 where it was
-   not recorded, epoch of birth, or -1]. */
+/* The memory of all GPUs as it is, a list in JSON: {"gpu", "address", "bytes", "stream", "mapped": false of a segment
+   of cudaMalloc, which cannot move, "unusable_bytes": free, but beside blocks in use in the same handle, "blocks"}. A
+   block is [address, bytes, "free", "allocated" or "awaiting": freed, but a stream may still use it, site, or 0 where
+   it was not recorded, epoch of birth, or -1]. */
 const char* frugal_segments(void);
 
 /* --- Leaks, by epoch. */
@@ -195,16 +195,16 @@ struct frugal_published_verdict {
 void frugal_publish_verdicts(const struct frugal_published_verdict* verdicts, int count);
 /* 1 if somebody has been answered since the last call: whether it is worth the while to judge anew. */
 int frugal_take_look(void);
-/* The latest out-of-memory error of a GPU is thought to have this cause: "too_big", "leak", "fragmentation" or "outside".
-   Another does nothing. */
+/* The latest out-of-memory error of a GPU is thought to have this cause: "too_big", "leak", "fragmentation" or
+   "outside". Another does nothing. */
 void frugal_correct_verdict(int gpu, const char* verdict);
 
 /* --- Out of memory. */
 
 /* A function that says why memory ran out: its text follows PyTorch's first sentences in the error. Called on the
-   thread that asked, with no lock held, before the error is thrown, with all that is known of the request: JSON with the
-   keys of a report's "oom" (docs/reports.md). Its text is read before it is called again on the same thread; null: it
-   has nothing to say. Null takes the function away. */
+   thread that asked, with no lock held, before the error is thrown, with all that is known of the request: JSON with
+   the keys of a report's "oom" (docs/reports.md). Its text is read before it is called again on the same thread; null:
+   it has nothing to say. Null takes the function away. */
 void frugal_set_explainer(const char* (*explainer)(const char* facts));
 
 /* A function that collects garbage and returns how many objects it found; called when memory has run out, with no
@@ -214,6 +214,30 @@ void frugal_set_garbage_collector(int (*collector)(void));
 /* While `value` is 1, PyTorch's calls to record memory history are for our memory alone: to take part in a recording
    that native began before us. Does nothing before frugal_enable. */
 void frugal_set_history_only_ours(int value);
+
+/* --- The journal of what PyTorch's allocator does, whichever it is. */
+
+/* 1: started, 0: it was on, 2: PyTorch has not started CUDA; marks and labels are taken, and the rest is once this has
+   been called again after that. -1: the allocator in PyTorch's place lets nobody listen. A child by fork begins with an
+   empty journal, which is off. */
+int frugal_journal_start(void);
+/* Both do nothing while the journal is off. */
+void frugal_journal_mark(const char* text);
+void frugal_journal_label(uint64_t address, const char* text);
+/* Copies from the host and workspaces of libraries get labels from now on, "copied from host" and "workspace". 1; 0:
+   the GPU is not simulated, or does not tell. */
+int frugal_journal_observe_simulation(void);
+
+/* How often the program has entered a module from outside of any and allocated there. */
+int64_t frugal_journal_module_calls(void);
+int64_t frugal_journal_size(void);
+/* Writes at most `capacity` entries from number `from` on, the oldest first, and returns how many. An entry has 40
+   bytes, little-endian: struct JournalEntry of bindings/adapter/journal.h. */
+int64_t frugal_journal_read(int64_t from, void* entries, int64_t capacity);
+/* Entries one after another, and nothing else. 0, or -1. */
+int frugal_journal_write(const char* path);
+/* The texts that numbers of marks and labels stand for, a list in JSON; the same text has one number. */
+const char* frugal_journal_texts(void);
 
 #pragma GCC visibility pop
 

@@ -28,13 +28,6 @@ constexpr char kNoSuchPhase[] = "there is no such phase of the program: frugal_p
 constexpr double kMostConfidence = 0.99;
 constexpr char kNoSuchSite[] = "there is no such site";
 
-// null: not opened, or we were never enabled.
-GpuMemory* FindGpu(int number) {
-  TorchAllocator* const allocator = TorchAllocator::Instance();
-  const auto ordinal = static_cast<c10::DeviceIndex>(number);
-  return allocator == nullptr || ordinal != number ? nullptr : allocator->gpus().Find(ordinal);
-}
-
 // 0, after f(DeviceAllocator&) for each GPU; -1.
 template <typename F>
 int ForEachGpu(F&& f) {
@@ -229,7 +222,9 @@ const char* frugal_gpus(void) {
 
 const char* frugal_segments(void) {
   return frugal::ListOfGpus([](frugal::GpuMemory& gpu) {
-    const auto segment_of = [&gpu](const frugal::SegmentView& segment) { return frugal::ToJson(gpu.ordinal(), segment); };
+    const auto segment_of = [&gpu](const frugal::SegmentView& segment) {
+      return frugal::ToJson(gpu.ordinal(), segment);
+    };
     return frugal::JsonElements(gpu.allocator().inspect().Snapshot(), segment_of);
   });
 }

@@ -38,8 +38,8 @@ std::string ToJson(const OutOfMemoryFacts& facts) {
       .Integer("unusable_bytes", facts.unusable.count())
       .Integer("missing_bytes", facts.missing.count())
       .Text("limit_name", facts.limit_name)
-      .Value("tried", absl::StrCat(
-                          "[", tried("waiting for other streams", facts.gained.stream_waits + facts.gained.host_waits),
+      .Value("tried",
+             absl::StrCat("[", tried("waiting for other streams", facts.gained.stream_waits + facts.gained.host_waits),
                           ",", tried("memory that PyTorch caches", facts.gained.caches), ",",
                           tried("Python's garbage", facts.gained.garbage), "]"))
       .Text("host", facts.host)

@@ -5,8 +5,8 @@
 #include <utility>
 #include <vector>
 
-#include "bindings/adapter/torch_allocator.h"
 #include "bindings/c_api/c_api.h"
+#include "bindings/c_api/c_api_results.h"
 #include "bindings/publishing/live_figures.h"
 #include "bindings/publishing/published_verdicts.h"
 #include "bindings/tracking/out_of_memory_verdict.h"
@@ -27,10 +27,7 @@ int frugal_take_look(void) {
 }
 
 void frugal_correct_verdict(int gpu_number, const char* verdict) {
-  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  const auto ordinal = static_cast<c10::DeviceIndex>(gpu_number);
-  if (allocator == nullptr || ordinal != gpu_number) return;
   const std::optional<frugal::OutOfMemoryVerdict> cause = frugal::VerdictNamed(verdict);
-  frugal::GpuMemory* const gpu = allocator->gpus().Find(ordinal);
+  frugal::GpuMemory* const gpu = frugal::FindGpu(gpu_number);
   if (cause.has_value() && gpu != nullptr) gpu->SetLastOutOfMemory(*cause);
 }

@@ -1,4 +1,4 @@
-"""The library's journal of what PyTorch's allocator does, whichever it is; see bindings/c_api/journal_api.h."""
+"""The library's journal of what PyTorch's allocator does, whichever it is; see bindings/c_api/c_api.h."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def entries_in(data: bytes) -> Iterator[JournalEntry]:
     )
 
 
-# Result and arguments of each function, as bindings/c_api/journal_api.h declares them.
+# Result and arguments of each function, as bindings/c_api/c_api.h declares them.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_journal_start": (ctypes.c_int,),
     "frugal_journal_mark": (None, ctypes.c_char_p),
