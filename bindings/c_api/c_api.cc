@@ -2,10 +2,10 @@
 
 #include <algorithm>
 #include <cstddef>
-#include <exception>
 #include <iterator>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 #include "absl/status/status.h"
@@ -14,7 +14,7 @@
 #include "bindings/adapter/host_memory_text.h"
 #include "bindings/adapter/shareable_storage.h"
 #include "bindings/adapter/torch_allocator.h"
-#include "bindings/c_api/c_api_errors.h"
+#include "bindings/c_api/c_api_results.h"
 #include "bindings/c_api/install.h"
 #include "bindings/settings/pytorch_settings.h"
 
@@ -104,14 +104,14 @@ std::vector<int64_t> FiguresOf(GpuMemory& gpu) {
   return figures;
 }
 
-// null: it is not open, or there is none.
-GpuMemory* FindGpu(TorchAllocator& allocator, int device) {
-  // A narrower type than int: a number that it cannot hold names no GPU.
-  const auto ordinal = static_cast<c10::DeviceIndex>(device);
-  return ordinal == device ? allocator.gpus().Find(ordinal) : nullptr;
-}
-
 }  // namespace
+
+GpuMemory* FindGpu(int number) {
+  TorchAllocator* const allocator = TorchAllocator::Instance();
+  // A narrower type than int: a number that it cannot hold names no GPU.
+  const auto ordinal = static_cast<c10::DeviceIndex>(number);
+  return allocator == nullptr || ordinal != number ? nullptr : allocator->gpus().Find(ordinal);
+}
 
 std::string& LastError() {
   thread_local std::string error;
@@ -121,6 +121,13 @@ std::string& LastError() {
 int Failed(absl::string_view message) {
   LastError().assign(message.data(), message.size());
   return -1;
+}
+
+const char* LendJson(std::string json) {
+  // Moved, so that a long one is let go of with the next.
+  thread_local std::string lent;
+  lent = std::move(json);
+  return lent.c_str();
 }
 
 }  // namespace frugal
@@ -166,12 +173,7 @@ int frugal_is_enabled(void) { return frugal::CurrentInstallState() == frugal::In
 
 int64_t frugal_trim(void) {
   frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  if (allocator == nullptr) return 0;
-  try {
-    return allocator->Trim().count();
-  } catch (const std::exception& error) {
-    return frugal::Failed(error.what());
-  }
+  return allocator == nullptr ? 0 : frugal::Guarded([allocator] { return allocator->Trim().count(); });
 }
 
 int64_t frugal_release_idle(void) {
@@ -187,11 +189,10 @@ const char* frugal_stat_names(void) {
 }
 
 int frugal_stats(int device, int64_t* figures, int capacity) {
-  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  if (allocator == nullptr) return frugal::Failed(frugal::kNotEnabled);
+  if (frugal::TorchAllocator::Instance() == nullptr) return frugal::Failed(frugal::kNotEnabled);
   constexpr int kCount = static_cast<int>(frugal::kFigureCount);
   const int written = std::min(kCount, capacity);
-  frugal::GpuMemory* const gpu = frugal::FindGpu(*allocator, device);
+  frugal::GpuMemory* const gpu = frugal::FindGpu(device);
   if (gpu == nullptr) {
     std::fill_n(figures, written, 0);
   } else {
@@ -201,14 +202,12 @@ int frugal_stats(int device, int64_t* figures, int capacity) {
 }
 
 const char* frugal_broken_promise(int device) {
-  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  const frugal::GpuMemory* const gpu = allocator == nullptr ? nullptr : frugal::FindGpu(*allocator, device);
+  const frugal::GpuMemory* const gpu = frugal::FindGpu(device);
   return gpu == nullptr ? "" : gpu->device().broken_promise().c_str();
 }
 
 const char* frugal_host_memory(int device) {
-  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  frugal::GpuMemory* const gpu = allocator == nullptr ? nullptr : frugal::FindGpu(*allocator, device);
+  frugal::GpuMemory* const gpu = frugal::FindGpu(device);
   return frugal::Lend<frugal_host_memory>(gpu == nullptr ? "" : frugal::DescribeHostMemory(*gpu));
 }
 
@@ -229,29 +228,18 @@ int frugal_keep_in_place(const void* address, int64_t bytes, int keep) {
 int frugal_await_shareable(void* storage) {
   frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
   if (allocator == nullptr) return 0;
-  try {
+  return static_cast<int>(frugal::Guarded([allocator, storage] {
     frugal::AwaitShareable(*allocator, *static_cast<const c10::StorageImpl*>(storage));
     return 0;
-  } catch (const c10::Error& error) {
-    return frugal::Failed(error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    return frugal::Failed(error.what());
-  }
+  }));
 }
 
 int frugal_make_shareable(void* storage) {
   frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
   if (allocator == nullptr) return 0;
-  try {
+  return static_cast<int>(frugal::Guarded([allocator, storage] {
     return frugal::MakeShareable(*allocator, *static_cast<c10::StorageImpl*>(storage)) ? 1 : 0;
-  } catch (const c10::OutOfMemoryError& error) {
-    frugal::Failed(error.what_without_backtrace());
-    return -2;
-  } catch (const c10::Error& error) {
-    return frugal::Failed(error.what_without_backtrace());
-  } catch (const std::exception& error) {
-    return frugal::Failed(error.what());
-  }
+  }));
 }
 
 void frugal_set_garbage_collector(int (*collector)(void)) { frugal::TorchReclaimer::SetGarbageCollector(collector); }

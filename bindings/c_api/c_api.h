@@ -1,8 +1,8 @@
 /* The library's own functions, in C, so that every Python and every compiler can call them. The Python package loads
    them with ctypes; include/frugal_alloc/torch.h wraps them for C++.
 
-   A function that can fail returns a negative number and leaves one line for frugal_last_error(). All may be called
-   from any thread. */
+   A function that can fail returns a negative number, or null, and leaves one line for frugal_last_error(). All may be
+   called from any thread. What is said to be JSON is valid until the next answer in JSON on the thread. */
 
 #ifndef FRUGAL_BINDINGS_C_API_C_API_H_
 #define FRUGAL_BINDINGS_C_API_C_API_H_
@@ -105,65 +105,31 @@ const char* frugal_phase_name(int phase);
 /* Memory of this phase may grow from epoch to epoch: no report names it. 0, or -1: there is no such phase. */
 int frugal_expect_growth(int phase);
 
-struct frugal_line {
-  const char* file;
-  const char* function;
-  int line;
-};
-/* What is pointed to stays valid. */
-struct frugal_site {
-  const char* phase;
-  const char* node; /* of a backward pass, "MulBackward0"; "" if it was none */
-  int forward;      /* the site at which that node was made; 0: not known */
-  int user;         /* which of the lines is the innermost one of the user's own; -1: none */
-  int lines;        /* how many there are, the innermost first */
-};
-/* Sites are numbered from 0, which is no known site. -1: there is no such site. */
-int frugal_describe_site(int site, struct frugal_site* description);
-int frugal_site_lines(int site, struct frugal_line* lines, int capacity);
+/* {"number", "phase", "frames": [{"file", "line", "function"}, ...] with the innermost first, "node": of a backward
+   pass, as "MulBackward0", or "", "forward": the site at which that node was made; 0: not known}, as JSON. Sites are
+   numbered from 0, which is no known site. Null: there is no such site. */
+const char* frugal_site(int site);
 /* The calling thread records its next 10,000 allocations whatever their size, as when an epoch has ended; other threads
    do from their next sample on. */
 void frugal_record_in_detail(void);
 /* How often memory counted to no site, since there was no room for one more: 65,536 are kept. */
 int64_t frugal_sites_left_out(void);
 
-struct frugal_usage {
-  int site;
-  int64_t bytes; /* alive now */
-  int64_t blocks;
-  int64_t peak_bytes; /* alive when most of the GPU's memory was in use, within 2 % */
-};
-/* Writes at most `capacity`, and returns how many there are. */
-int frugal_site_usages(int gpu, struct frugal_usage* usages, int capacity);
+/* What each site holds, a list in JSON: {"gpu", "site", "live_bytes", "blocks", "peak_bytes": alive when most of the
+   GPU's memory was in use, within 2 %}. */
+const char* frugal_site_usages(void);
 /* From now on peak_bytes is of the highest since now. */
 void frugal_restart_site_peaks(int gpu);
 /* The most of a GPU's memory that was in use since the last call, as far as it is recorded. Writes what is in use and
    what is held now: a step's end asks for all three, and should take little. */
 int64_t frugal_take_peak(int gpu, int64_t* in_use, int64_t* held);
-/* The GPUs that memory has been asked for; as above. */
-int frugal_gpus(int* gpus, int capacity);
-
-struct frugal_block {
-  uint64_t address;
-  int64_t bytes;
-  int64_t epoch; /* of birth; -1: not recorded */
-  int site;      /* -1: not recorded */
-  int state;     /* 0: free, 1: allocated, 2: freed, but a stream may still use it */
-};
-struct frugal_segment {
-  uint64_t address;
-  int64_t bytes;
-  uint64_t stream;
-  int64_t blocks;
-  int64_t unusable; /* free, but beside blocks in use in the same handle */
-  int mapped;       /* of handles that can move; 0: a segment of cudaMalloc */
-};
-struct frugal_snapshot;
-/* A GPU's memory as it is. The caller frees it; the segments and, in their order, their blocks live as long. */
-struct frugal_snapshot* frugal_take_snapshot(int gpu);
-void frugal_free_snapshot(struct frugal_snapshot* snapshot);
-int64_t frugal_snapshot_segments(const struct frugal_snapshot* snapshot, const struct frugal_segment** segments);
-int64_t frugal_snapshot_blocks(const struct frugal_snapshot* snapshot, const struct frugal_block** blocks);
+/* The numbers of the GPUs that memory has been asked for, a list in JSON. */
+const char* frugal_gpus(void);
+/* The memory of all GPUs as it is, a list in JSON: {"gpu", "address", "bytes", "stream", "mapped": false of a segment
+   of cudaMalloc, which cannot move, "unusable_bytes": free, but beside blocks in use in the same handle, "blocks"}. A
+   block is [address, bytes, "free", "allocated" or "awaiting": freed, but a stream may still use it, site, or 0 where
+   it was not recorded, epoch of birth, or -1]. */
+const char* frugal_segments(void);
 
 /* --- Leaks, by epoch. */
 
@@ -208,6 +174,10 @@ int64_t frugal_report_epochs(const struct frugal_report* report);
 /* Writes at most `capacity`, the material ones first, and returns how many there are. */
 int frugal_report_findings(const struct frugal_report* report, struct frugal_finding* findings, int capacity);
 
+/* The same, a list in JSON: {"kind": "leak", "suspect" or "growing", "gpu", "site", "bytes", "blocks", "epochs",
+   "bytes_per_epoch", "confidence", "largest_block"}. Empty: we were never enabled, too. */
+const char* frugal_findings(void);
+
 /* --- While the process runs.
 
    A process answers `frugal-alloc top` of its user by a thread of the library's (docs/monitoring.md). Setting
@@ -225,40 +195,17 @@ struct frugal_published_verdict {
 void frugal_publish_verdicts(const struct frugal_published_verdict* verdicts, int count);
 /* 1 if somebody has been answered since the last call: whether it is worth the while to judge anew. */
 int frugal_take_look(void);
-/* The latest out-of-memory error of a GPU is thought to have this cause, as frugal_out_of_memory counts them. */
-void frugal_correct_verdict(int gpu, int verdict);
+/* The latest out-of-memory error of a GPU is thought to have this cause: "too_big", "leak", "fragmentation" or
+   "outside". Another does nothing. */
+void frugal_correct_verdict(int gpu, const char* verdict);
 
 /* --- Out of memory. */
 
-/* All that is known of a request that could not be served; sizes in bytes. */
-struct frugal_out_of_memory {
-  int gpu;
-  int verdict; /* 0: too big, 1: leak, 2: fragmentation, 3: outside PyTorch */
-  int site;    /* that asks */
-  int64_t requested;
-  int64_t missing;   /* by so much it did not fit */
-  int64_t allocated; /* in tensors */
-  int64_t awaiting;  /* freed, but a stream may still use it */
-  int64_t reserved;  /* by us */
-  int64_t native_reserved;
-  int64_t limit;
-  int64_t device_free;
-  int64_t device_total;
-  int64_t outside;      /* in use, neither ours nor native's */
-  int64_t largest_free; /* block of ours */
-  int64_t unusable;     /* free, but beside blocks in use in the same handle */
-  int64_t gained_by_stream_waits;
-  int64_t gained_by_caches;
-  int64_t gained_by_garbage;
-  int64_t gained_by_host_waits;
-  const char* limit_name; /* what set `limit` */
-  const char* host;       /* where the GPU's memory is the host's: who has it, for people; else "" */
-  int64_t host_own;       /* pageable memory of this process, then */
-};
 /* A function that says why memory ran out: its text follows PyTorch's first sentences in the error. Called on the
-   thread that asked, with no lock held, before the error is thrown. The text is read before the function is called
-   again on the same thread; null: it has nothing to say. Null takes the function away. */
-void frugal_set_explainer(const char* (*explainer)(const struct frugal_out_of_memory* facts));
+   thread that asked, with no lock held, before the error is thrown, with all that is known of the request: JSON with
+   the keys of a report's "oom" (docs/reports.md). Its text is read before it is called again on the same thread; null:
+   it has nothing to say. Null takes the function away. */
+void frugal_set_explainer(const char* (*explainer)(const char* facts));
 
 /* A function that collects garbage and returns how many objects it found; called when memory has run out, with no
    lock held. Null takes it away. */
@@ -267,6 +214,30 @@ void frugal_set_garbage_collector(int (*collector)(void));
 /* While `value` is 1, PyTorch's calls to record memory history are for our memory alone: to take part in a recording
    that native began before us. Does nothing before frugal_enable. */
 void frugal_set_history_only_ours(int value);
+
+/* --- The journal of what PyTorch's allocator does, whichever it is. */
+
+/* 1: started, 0: it was on, 2: PyTorch has not started CUDA; marks and labels are taken, and the rest is once this has
+   been called again after that. -1: the allocator in PyTorch's place lets nobody listen. A child by fork begins with an
+   empty journal, which is off. */
+int frugal_journal_start(void);
+/* Both do nothing while the journal is off. */
+void frugal_journal_mark(const char* text);
+void frugal_journal_label(uint64_t address, const char* text);
+/* Copies from the host and workspaces of libraries get labels from now on, "copied from host" and "workspace". 1; 0:
+   the GPU is not simulated, or does not tell. */
+int frugal_journal_observe_simulation(void);
+
+/* How often the program has entered a module from outside of any and allocated there. */
+int64_t frugal_journal_module_calls(void);
+int64_t frugal_journal_size(void);
+/* Writes at most `capacity` entries from number `from` on, the oldest first, and returns how many. An entry has 40
+   bytes, little-endian: struct JournalEntry of bindings/adapter/journal.h. */
+int64_t frugal_journal_read(int64_t from, void* entries, int64_t capacity);
+/* Entries one after another, and nothing else. 0, or -1. */
+int frugal_journal_write(const char* path);
+/* The texts that numbers of marks and labels stand for, a list in JSON; the same text has one number. */
+const char* frugal_journal_texts(void);
 
 #pragma GCC visibility pop
 

@@ -1,24 +1,18 @@
-#include "bindings/c_api/journal_api.h"
+// The functions of c_api.h about the journal.
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <exception>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "bindings/adapter/journal.h"
-#include "bindings/c_api/c_api_errors.h"
+#include "bindings/c_api/c_api.h"
+#include "bindings/c_api/c_api_results.h"
+#include "bindings/publishing/json_text.h"
 
 namespace frugal {
 namespace {
-
-// The two are one layout, so that entries are copied once.
-static_assert(sizeof(frugal_journal_entry) == sizeof(JournalEntry));
-static_assert(offsetof(frugal_journal_entry, bytes) == offsetof(JournalEntry, bytes));
-static_assert(offsetof(frugal_journal_entry, stream) == offsetof(JournalEntry, stream));
-static_assert(offsetof(frugal_journal_entry, gpu_used) == offsetof(JournalEntry, gpu_used));
-static_assert(offsetof(frugal_journal_entry, site) == offsetof(JournalEntry, site));
-static_assert(offsetof(frugal_journal_entry, kind) == offsetof(JournalEntry, kind));
-static_assert(offsetof(frugal_journal_entry, gpu) == offsetof(JournalEntry, gpu));
 
 int ToResult(Journal::Started started) {
   switch (started) {
@@ -36,11 +30,7 @@ int ToResult(Journal::Started started) {
 }  // namespace frugal
 
 int frugal_journal_start(void) {
-  try {
-    return frugal::ToResult(frugal::Journal::Instance().Start());
-  } catch (const std::exception& error) {
-    return frugal::Failed(error.what());
-  }
+  return static_cast<int>(frugal::Guarded([] { return frugal::ToResult(frugal::Journal::Instance().Start()); }));
 }
 
 void frugal_journal_mark(const char* text) { frugal::Journal::Instance().Mark(text); }
@@ -53,9 +43,9 @@ int64_t frugal_journal_module_calls(void) { return frugal::Journal::Instance().m
 
 int64_t frugal_journal_size(void) { return frugal::Journal::Instance().size(); }
 
-int64_t frugal_journal_read(int64_t from, struct frugal_journal_entry* entries, int64_t capacity) {
+int64_t frugal_journal_read(int64_t from, void* entries, int64_t capacity) {
   const size_t most = static_cast<size_t>(std::max<int64_t>(capacity, 0));
-  const absl::Span<frugal::JournalEntry> read(reinterpret_cast<frugal::JournalEntry*>(entries), most);
+  const absl::Span<frugal::JournalEntry> read(static_cast<frugal::JournalEntry*>(entries), most);
   return static_cast<int64_t>(frugal::Journal::Instance().Read(from, read));
 }
 
@@ -64,6 +54,12 @@ int frugal_journal_write(const char* path) {
   return status.ok() ? 0 : frugal::Failed(status.message());
 }
 
-int frugal_journal_texts(void) { return frugal::Journal::Instance().texts(); }
-
-const char* frugal_journal_text(int number) { return frugal::Journal::Instance().TextAt(number); }
+const char* frugal_journal_texts(void) {
+  const frugal::Journal& journal = frugal::Journal::Instance();
+  std::string list;
+  const int count = journal.texts();
+  for (int number = 0; number < count; ++number) {
+    absl::StrAppend(&list, number == 0 ? "" : ",", frugal::JsonText(journal.TextAt(number)));
+  }
+  return frugal::LendJson(absl::StrCat("[", list, "]"));
+}

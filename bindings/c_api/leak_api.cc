@@ -6,22 +6,19 @@
 #include <string>
 #include <vector>
 
+#include "absl/strings/str_cat.h"
 #include "bindings/adapter/module_calls.h"
 #include "bindings/adapter/site_sampler.h"
 #include "bindings/adapter/torch_allocator.h"
 #include "bindings/c_api/c_api.h"
-#include "bindings/c_api/c_api_errors.h"
+#include "bindings/c_api/c_api_results.h"
+#include "bindings/publishing/json_text.h"
 #include "bindings/tracking/leak_report.h"
 #include "bindings/tracking/python_stack.h"
 #include "bindings/tracking/site_table.h"
 
 struct frugal_report {
   frugal::LeakReport report;
-};
-
-struct frugal_snapshot {
-  std::vector<frugal_segment> segments;
-  std::vector<frugal_block> blocks;
 };
 
 namespace frugal {
@@ -31,13 +28,6 @@ constexpr char kNoSuchPhase[] = "there is no such phase of the program: frugal_p
 constexpr double kMostConfidence = 0.99;
 constexpr char kNoSuchSite[] = "there is no such site";
 
-// null: not opened, or we were never enabled.
-GpuMemory* FindGpu(int number) {
-  TorchAllocator* const allocator = TorchAllocator::Instance();
-  const auto ordinal = static_cast<c10::DeviceIndex>(number);
-  return allocator == nullptr || ordinal != number ? nullptr : allocator->gpus().Find(ordinal);
-}
-
 // 0, after f(DeviceAllocator&) for each GPU; -1.
 template <typename F>
 int ForEachGpu(F&& f) {
@@ -45,6 +35,14 @@ int ForEachGpu(F&& f) {
   if (allocator == nullptr) return Failed(kNotEnabled);
   allocator->gpus().ForEach([&](GpuMemory& gpu) { f(gpu.allocator()); });
   return 0;
+}
+
+const char* NameOf(LeakVerdict verdict) {
+  return verdict == LeakVerdict::kLeak ? "leak" : verdict == LeakVerdict::kGrowing ? "growing" : "suspect";
+}
+
+const char* NameOf(BlockView::State state) {
+  return state == BlockView::State::kFree ? "free" : state == BlockView::State::kAllocated ? "allocated" : "awaiting";
 }
 
 frugal_finding ToC(const LineFinding& finding) {
@@ -63,20 +61,64 @@ frugal_finding ToC(const LineFinding& finding) {
           .material = static_cast<int>(finding.material)};
 }
 
-void Append(const SegmentView& segment, frugal_snapshot& snapshot) {
-  snapshot.segments.push_back({.address = segment.address.value(),
-                               .bytes = segment.size.count(),
-                               .stream = segment.stream.id,
-                               .blocks = static_cast<int64_t>(segment.blocks.size()),
-                               .unusable = segment.unusable.count(),
-                               .mapped = segment.mapped});
-  for (const BlockView& block : segment.blocks) {
-    snapshot.blocks.push_back({.address = block.address.value(),
-                               .bytes = block.size.count(),
-                               .epoch = block.epoch,
-                               .site = block.site == kUnsampled ? -1 : static_cast<int>(block.site),
-                               .state = static_cast<int>(block.state)});
+std::string ToJson(const LineFinding& finding) {
+  const frugal_finding in_c = ToC(finding);
+  return JsonObject()
+      .Text("kind", NameOf(finding.leak.verdict))
+      .Integer("gpu", in_c.gpu)
+      .Integer("site", in_c.site)
+      .Integer("bytes", in_c.bytes)
+      .Integer("blocks", in_c.blocks)
+      .Integer("epochs", in_c.epochs)
+      .Real("bytes_per_epoch", in_c.bytes_per_epoch)
+      .Real("confidence", in_c.confidence)
+      .Integer("largest_block", in_c.largest_block)
+      .Done();
+}
+
+std::string ToJson(const CodeLine& line) {
+  return JsonObject().Text("file", line.file).Integer("line", line.line).Text("function", line.function).Done();
+}
+
+std::string ToJson(int gpu, const SiteUsage& usage) {
+  return JsonObject()
+      .Integer("gpu", gpu)
+      .Integer("site", static_cast<int64_t>(usage.site))
+      .Integer("live_bytes", usage.live.count())
+      .Integer("blocks", usage.blocks)
+      .Integer("peak_bytes", usage.at_peak.count())
+      .Done();
+}
+
+// There may be a million blocks: a list each, without names.
+std::string ToJson(const BlockView& block) {
+  return absl::StrCat("[", block.address.value(), ",", block.size.count(), ",\"", NameOf(block.state), "\",",
+                      static_cast<int>(block.site == kUnsampled ? kNoSite : block.site), ",", block.epoch, "]");
+}
+
+std::string ToJson(int gpu, const SegmentView& segment) {
+  return JsonObject()
+      .Integer("gpu", gpu)
+      .Integer("address", static_cast<int64_t>(segment.address.value()))
+      .Integer("bytes", segment.size.count())
+      .Integer("stream", static_cast<int64_t>(segment.stream.id))
+      .Value("mapped", segment.mapped ? "true" : "false")
+      .Integer("unusable_bytes", segment.unusable.count())
+      .Value("blocks", JsonList(segment.blocks, [](const BlockView& block) { return ToJson(block); }))
+      .Done();
+}
+
+// What f(GpuMemory&) tells of each GPU: elements of a list, separated by commas.
+template <typename F>
+const char* ListOfGpus(F&& f) {
+  std::string list;
+  if (TorchAllocator* const allocator = TorchAllocator::Instance(); allocator != nullptr) {
+    allocator->gpus().ForEach([&](GpuMemory& gpu) {
+      const std::string elements = f(gpu);
+      absl::StrAppend(&list, list.empty() || elements.empty() ? "" : ",", elements);
+    });
   }
+  return LendJson(absl::StrCat("[", list, "]"));
 }
 
 // Ends an epoch of every GPU; how many have ended.
@@ -134,40 +176,30 @@ int frugal_expect_growth(int phase) {
   return 0;
 }
 
-int frugal_describe_site(int number, struct frugal_site* description) {
-  if (!frugal::HasSite(number)) return frugal::Failed(frugal::kNoSuchSite);
-  const frugal::Site& site = frugal::SiteTable::Instance().At(static_cast<frugal::SiteId>(number));
-  *description = {.phase = frugal::SiteTable::Instance().phases().NameOf(site.phase).c_str(),
-                  .node = site.node.c_str(),
-                  .forward = static_cast<int>(site.forward),
-                  .user = site.user,
-                  .lines = static_cast<int>(site.lines.size())};
-  return 0;
+const char* frugal_site(int number) {
+  if (!frugal::HasSite(number)) {
+    frugal::Failed(frugal::kNoSuchSite);
+    return nullptr;
+  }
+  const frugal::SiteTable& sites = frugal::SiteTable::Instance();
+  const frugal::Site& site = sites.At(static_cast<frugal::SiteId>(number));
+  const auto line_at = [&sites](uint32_t line) { return frugal::ToJson(sites.LineAt(line)); };
+  return frugal::LendJson(frugal::JsonObject()
+                              .Integer("number", number)
+                              .Text("phase", sites.phases().NameOf(site.phase))
+                              .Value("frames", frugal::JsonList(site.lines, line_at))
+                              .Text("node", site.node)
+                              .Integer("forward", static_cast<int64_t>(site.forward))
+                              .Done());
 }
 
 int64_t frugal_sites_left_out(void) { return frugal::SiteTable::Instance().left_out(); }
 
-int frugal_site_lines(int number, struct frugal_line* lines, int capacity) {
-  if (!frugal::HasSite(number)) return frugal::Failed(frugal::kNoSuchSite);
-  const frugal::Site& site = frugal::SiteTable::Instance().At(static_cast<frugal::SiteId>(number));
-  const int count = static_cast<int>(site.lines.size());
-  for (int i = 0; i < std::min(count, capacity); ++i) {
-    const frugal::CodeLine& line = frugal::SiteTable::Instance().LineAt(site.lines[static_cast<size_t>(i)]);
-    lines[i] = {line.file.c_str(), line.function.c_str(), line.line};
-  }
-  return count;
-}
-
-int frugal_site_usages(int gpu_number, struct frugal_usage* usages, int capacity) {
-  frugal::GpuMemory* const gpu = frugal::FindGpu(gpu_number);
-  if (gpu == nullptr) return 0;
-  const std::vector<frugal::SiteUsage> all = gpu->allocator().births().Usages();
-  const int count = static_cast<int>(all.size());
-  for (int i = 0; i < std::min(count, capacity); ++i) {
-    const frugal::SiteUsage& usage = all[static_cast<size_t>(i)];
-    usages[i] = {static_cast<int>(usage.site), usage.live.count(), usage.blocks, usage.at_peak.count()};
-  }
-  return count;
+const char* frugal_site_usages(void) {
+  return frugal::ListOfGpus([](frugal::GpuMemory& gpu) {
+    const auto usage_of = [&gpu](const frugal::SiteUsage& usage) { return frugal::ToJson(gpu.ordinal(), usage); };
+    return frugal::JsonElements(gpu.allocator().births().Usages(), usage_of);
+  });
 }
 
 void frugal_restart_site_peaks(int gpu_number) {
@@ -184,35 +216,17 @@ int64_t frugal_take_peak(int gpu_number, int64_t* in_use, int64_t* held) {
   return gpu->allocator().births().TakeHighest().count();
 }
 
-int frugal_gpus(int* gpus, int capacity) {
-  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  if (allocator == nullptr) return 0;
-  int count = 0;
-  allocator->gpus().ForEach([&](frugal::GpuMemory& gpu) {
-    if (count < capacity) gpus[count] = gpu.ordinal();
-    ++count;
+const char* frugal_gpus(void) {
+  return frugal::ListOfGpus([](const frugal::GpuMemory& gpu) { return absl::StrCat(gpu.ordinal()); });
+}
+
+const char* frugal_segments(void) {
+  return frugal::ListOfGpus([](frugal::GpuMemory& gpu) {
+    const auto segment_of = [&gpu](const frugal::SegmentView& segment) {
+      return frugal::ToJson(gpu.ordinal(), segment);
+    };
+    return frugal::JsonElements(gpu.allocator().inspect().Snapshot(), segment_of);
   });
-  return count;
-}
-
-frugal_snapshot* frugal_take_snapshot(int gpu_number) {
-  auto* const snapshot = new frugal_snapshot();
-  frugal::GpuMemory* const gpu = frugal::FindGpu(gpu_number);
-  if (gpu == nullptr) return snapshot;
-  for (const frugal::SegmentView& segment : gpu->allocator().inspect().Snapshot()) frugal::Append(segment, *snapshot);
-  return snapshot;
-}
-
-void frugal_free_snapshot(frugal_snapshot* snapshot) { delete snapshot; }
-
-int64_t frugal_snapshot_segments(const frugal_snapshot* snapshot, const frugal_segment** segments) {
-  *segments = snapshot->segments.data();
-  return static_cast<int64_t>(snapshot->segments.size());
-}
-
-int64_t frugal_snapshot_blocks(const frugal_snapshot* snapshot, const frugal_block** blocks) {
-  *blocks = snapshot->blocks.data();
-  return static_cast<int64_t>(snapshot->blocks.size());
 }
 
 void frugal_record_in_detail(void) { frugal::SiteSampler::RecordInDetail(); }
@@ -266,4 +280,12 @@ int frugal_report_findings(const frugal_report* report, frugal_finding* findings
   const int count = static_cast<int>(all.size());
   for (int i = 0; i < std::min(count, capacity); ++i) findings[i] = frugal::ToC(all[static_cast<size_t>(i)]);
   return count;
+}
+
+const char* frugal_findings(void) {
+  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
+  if (allocator == nullptr) return "[]";
+  const frugal::LeakReport report = allocator->gpus().MakeLeakReport();
+  return frugal::LendJson(
+      frugal::JsonList(report.findings, [](const frugal::LineFinding& finding) { return frugal::ToJson(finding); }));
 }

@@ -1,53 +1,61 @@
-// The function of c_api.h about running out of memory.
+// The functions of c_api.h about running out of memory.
 
 #include <atomic>
+#include <string>
 
+#include "absl/strings/str_cat.h"
 #include "bindings/adapter/out_of_memory.h"
 #include "bindings/c_api/c_api.h"
+#include "bindings/publishing/json_text.h"
+#include "bindings/tracking/out_of_memory_verdict.h"
 
 namespace frugal {
 namespace {
 
-using Explainer = const char* (*)(const frugal_out_of_memory*);
+using Explainer = const char* (*)(const char* facts);
 
 std::atomic<Explainer> the_explainer{nullptr};
 
-frugal_out_of_memory ToC(const OutOfMemoryFacts& facts) {
-  return {.gpu = facts.gpu,
-          .verdict = static_cast<int>(facts.verdict),
-          .site = facts.site,
-          .requested = facts.requested.count(),
-          .missing = facts.missing.count(),
-          .allocated = facts.allocated.count(),
-          .awaiting = facts.awaiting.count(),
-          .reserved = facts.reserved.count(),
-          .native_reserved = facts.native_reserved.count(),
-          .limit = facts.limit.count(),
-          .device_free = facts.device_free.count(),
-          .device_total = facts.device_total.count(),
-          .outside = facts.outside.count(),
-          .largest_free = facts.largest_free.count(),
-          .unusable = facts.unusable.count(),
-          .gained_by_stream_waits = facts.gained.stream_waits.count(),
-          .gained_by_caches = facts.gained.caches.count(),
-          .gained_by_garbage = facts.gained.garbage.count(),
-          .gained_by_host_waits = facts.gained.host_waits.count(),
-          .limit_name = facts.limit_name,
-          .host = facts.host.c_str(),
-          .host_own = facts.host_own.count()};
+// The keys are those of a report's "oom" (docs/reports.md).
+std::string ToJson(const OutOfMemoryFacts& facts) {
+  const auto tried = [](const char* what, Bytes gained) {
+    return JsonObject().Text("what", what).Integer("gained_bytes", gained.count()).Done();
+  };
+  return JsonObject()
+      .Integer("gpu", facts.gpu)
+      .Integer("requested_bytes", facts.requested.count())
+      .Integer("site", facts.site)
+      .Text("verdict", NameOf(facts.verdict))
+      .Integer("allocated_bytes", facts.allocated.count())
+      .Integer("awaiting_bytes", facts.awaiting.count())
+      .Integer("reserved_bytes", facts.reserved.count())
+      .Integer("native_reserved_bytes", facts.native_reserved.count())
+      .Integer("limit_bytes", facts.limit.count())
+      .Integer("device_free_bytes", facts.device_free.count())
+      .Integer("device_total_bytes", facts.device_total.count())
+      .Integer("outside_bytes", facts.outside.count())
+      .Integer("largest_free_bytes", facts.largest_free.count())
+      .Integer("unusable_bytes", facts.unusable.count())
+      .Integer("missing_bytes", facts.missing.count())
+      .Text("limit_name", facts.limit_name)
+      .Value("tried",
+             absl::StrCat("[", tried("waiting for other streams", facts.gained.stream_waits + facts.gained.host_waits),
+                          ",", tried("memory that PyTorch caches", facts.gained.caches), ",",
+                          tried("Python's garbage", facts.gained.garbage), "]"))
+      .Text("host", facts.host)
+      .Integer("host_own_bytes", facts.host_own.count())
+      .Done();
 }
 
 const char* Explain(const OutOfMemoryFacts& facts) {
   const Explainer explainer = the_explainer.load();
-  if (explainer == nullptr) return nullptr;
-  const frugal_out_of_memory in_c = ToC(facts);
-  return explainer(&in_c);
+  return explainer == nullptr ? nullptr : explainer(ToJson(facts).c_str());
 }
 
 }  // namespace
 }  // namespace frugal
 
-void frugal_set_explainer(const char* (*explainer)(const struct frugal_out_of_memory* facts)) {
+void frugal_set_explainer(const char* (*explainer)(const char* facts)) {
   frugal::the_explainer.store(explainer);
   frugal::SetOutOfMemoryExplainer(explainer == nullptr ? nullptr : frugal::Explain);
 }

@@ -1,13 +1,15 @@
 // The functions of c_api.h about what the process publishes while it runs.
 
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
-#include "bindings/adapter/torch_allocator.h"
 #include "bindings/c_api/c_api.h"
+#include "bindings/c_api/c_api_results.h"
 #include "bindings/publishing/live_figures.h"
 #include "bindings/publishing/published_verdicts.h"
+#include "bindings/tracking/out_of_memory_verdict.h"
 
 void frugal_publish_verdicts(const struct frugal_published_verdict* verdicts, int count) {
   std::vector<frugal::PublishedVerdict> published;
@@ -24,12 +26,8 @@ int frugal_take_look(void) {
   return publisher != nullptr && publisher->TakeLook() ? 1 : 0;
 }
 
-void frugal_correct_verdict(int gpu_number, int verdict) {
-  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  const auto ordinal = static_cast<c10::DeviceIndex>(gpu_number);
-  if (allocator == nullptr || ordinal != gpu_number) return;
-  if (verdict < 0 || verdict > static_cast<int>(frugal::OutOfMemoryVerdict::kOutside)) return;
-  if (frugal::GpuMemory* const gpu = allocator->gpus().Find(ordinal); gpu != nullptr) {
-    gpu->SetLastOutOfMemory(static_cast<frugal::OutOfMemoryVerdict>(verdict));
-  }
+void frugal_correct_verdict(int gpu_number, const char* verdict) {
+  const std::optional<frugal::OutOfMemoryVerdict> cause = frugal::VerdictNamed(verdict);
+  frugal::GpuMemory* const gpu = frugal::FindGpu(gpu_number);
+  if (cause.has_value() && gpu != nullptr) gpu->SetLastOutOfMemory(*cause);
 }

@@ -15,6 +15,7 @@
 #include "absl/strings/str_cat.h"
 #include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "bindings/publishing/json_text.h"
 
 namespace frugal {
 namespace {
@@ -27,49 +28,6 @@ constexpr size_t kMostText = 300;
 constexpr size_t kMostVerdicts = 8;
 constexpr size_t kMostGpus = 32;
 
-constexpr char kReplacement[] = "\\ufffd";
-
-// How many bytes the UTF-8 character at the beginning has; 0: it is none.
-size_t Utf8Length(std::string_view text) {
-  const auto byte = [text](size_t i) { return static_cast<unsigned char>(text[i]); };
-  const unsigned char first = byte(0);
-  const size_t length = first < 0x80   ? 1
-                        : first < 0xc2 ? 0
-                        : first < 0xe0 ? 2
-                        : first < 0xf0 ? 3
-                        : first < 0xf5 ? 4
-                                       : 0;
-  if (length == 0 || length > text.size()) return 0;
-  for (size_t i = 1; i < length; ++i) {
-    if ((byte(i) & 0xc0) != 0x80) return 0;
-  }
-  // Written longer than needed, halves of a pair of UTF-16, or beyond Unicode.
-  if (first == 0xe0 && byte(1) < 0xa0) return 0;
-  if (first == 0xed && byte(1) >= 0xa0) return 0;
-  if (first == 0xf0 && byte(1) < 0x90) return 0;
-  if (first == 0xf4 && byte(1) >= 0x90) return 0;
-  return length;
-}
-
-std::string Quoted(std::string_view text, size_t most) {
-  text = text.substr(0, most);
-  std::string quoted = "\"";
-  while (!text.empty()) {
-    const size_t length = Utf8Length(text);
-    const char first = text.front();
-    if (length == 0) {
-      quoted += kReplacement;
-    } else if (length == 1 && (static_cast<unsigned char>(first) < 0x20 || first == 0x7f)) {
-      absl::StrAppendFormat(&quoted, "\\u%04x", first);
-    } else {
-      if (first == '"' || first == '\\') quoted += '\\';
-      quoted.append(text.data(), length);
-    }
-    text.remove_prefix(std::max(length, size_t{1}));
-  }
-  return quoted + '"';
-}
-
 std::string Number(double value) { return std::isfinite(value) ? absl::StrFormat("%.3f", value) : "0"; }
 
 const char* Truth(bool value) { return value ? "true" : "false"; }
@@ -78,7 +36,7 @@ std::string Command(const std::vector<std::string>& arguments) {
   std::string list;
   size_t left = kMostCommand;
   for (size_t i = 0; i < std::min(arguments.size(), kMostArguments) && left > 0; ++i) {
-    absl::StrAppend(&list, i == 0 ? "" : ",", Quoted(arguments[i], left));
+    absl::StrAppend(&list, i == 0 ? "" : ",", JsonText(arguments[i], left));
     left -= std::min(left, arguments[i].size());
   }
   return list;
@@ -87,19 +45,19 @@ std::string Command(const std::vector<std::string>& arguments) {
 std::string Gpu(const LiveGpu& gpu) {
   const auto known = [&gpu](int64_t size) { return gpu.is_size_known ? absl::StrCat(size) : "null"; };
   return absl::StrCat(
-      "{\"gpu\":", gpu.gpu, ",\"name\":", Quoted(gpu.name, kMostName), ",\"uuid\":", Quoted(gpu.uuid, kMostName),
+      "{\"gpu\":", gpu.gpu, ",\"name\":", JsonText(gpu.name, kMostName), ",\"uuid\":", JsonText(gpu.uuid, kMostName),
       ",\"total_bytes\":", known(gpu.total), ",\"free_bytes\":", known(gpu.free), ",\"limit_bytes\":", gpu.limit,
       ",\"in_use_bytes\":", gpu.in_use, ",\"held_bytes\":", gpu.held,
       ",\"waste_bytes\":", std::max(gpu.held - gpu.in_use, int64_t{0}), ",\"peak_in_use_bytes\":", gpu.peak,
       ",\"stitches\":", gpu.stitches, ",\"out_of_memory_errors\":", gpu.out_of_memory_errors,
-      ",\"last_out_of_memory\":", gpu.last_out_of_memory.empty() ? "null" : Quoted(gpu.last_out_of_memory, kMostName),
+      ",\"last_out_of_memory\":", gpu.last_out_of_memory.empty() ? "null" : JsonText(gpu.last_out_of_memory, kMostName),
       "}");
 }
 
 std::string Verdict(const PublishedVerdict& verdict) {
-  return absl::StrCat("{\"kind\":", Quoted(verdict.kind, kMostName), ",\"gpu\":", verdict.gpu,
+  return absl::StrCat("{\"kind\":", JsonText(verdict.kind, kMostName), ",\"gpu\":", verdict.gpu,
                       ",\"bytes_per_epoch\":", Number(verdict.bytes_per_epoch),
-                      ",\"text\":", Quoted(verdict.text, kMostText), "}");
+                      ",\"text\":", JsonText(verdict.text, kMostText), "}");
 }
 
 template <typename T>
@@ -126,7 +84,7 @@ std::string Beginning(const char* path) {
 std::string WriteLiveDocument(const LiveFigures& figures) {
   return absl::StrCat("{\"schema\":\"frugal_alloc.live\",\"version\":1,\"pid\":", figures.pid,
                       ",\"age_seconds\":", Number(figures.age_seconds), ",\"command\":[", Command(figures.command),
-                      "],\"simulated\":", Truth(figures.is_simulated), ",\"node\":", Quoted(figures.node, kMostName),
+                      "],\"simulated\":", Truth(figures.is_simulated), ",\"node\":", JsonText(figures.node, kMostName),
                       ",\"tracking\":", Truth(figures.is_tracking), ",\"epochs\":", figures.epochs, ",\"gpus\":[",
                       List(figures.gpus, kMostGpus, Gpu), "],\"verdicts\":[",
                       List(figures.verdicts, kMostVerdicts, Verdict), "]}");

@@ -16,23 +16,10 @@
 #include "bindings/adapter/site_sampler.h"
 #include "bindings/publishing/live_document.h"
 #include "bindings/publishing/published_verdicts.h"
+#include "bindings/tracking/out_of_memory_verdict.h"
 
 namespace frugal {
 namespace {
-
-const char* NameOf(OutOfMemoryVerdict verdict) {
-  switch (verdict) {
-    case OutOfMemoryVerdict::kTooBig:
-      return "too_big";
-    case OutOfMemoryVerdict::kLeak:
-      return "leak";
-    case OutOfMemoryVerdict::kFragmentation:
-      return "fragmentation";
-    case OutOfMemoryVerdict::kOutside:
-      return "outside";
-  }
-  return "";
-}
 
 LiveGpu FiguresOf(GpuMemory& gpu) {
   // As torch.cuda.memory_allocated() and its like have them.

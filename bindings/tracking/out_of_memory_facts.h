@@ -10,7 +10,7 @@
 
 namespace frugal {
 
-// What to change first. The C API counts them in this order, as VERDICTS in bindings/frugal_alloc/_native does.
+// What to change first.
 enum class OutOfMemoryVerdict { kTooBig, kLeak, kFragmentation, kOutside };
 
 struct OutOfMemoryFacts {

@@ -43,4 +43,26 @@ OutOfMemoryVerdict JudgeOutOfMemory(const OutOfMemoryFacts& facts, Bytes leaked)
   return greatest.verdict;
 }
 
+const char* NameOf(OutOfMemoryVerdict verdict) {
+  switch (verdict) {
+    case OutOfMemoryVerdict::kTooBig:
+      return "too_big";
+    case OutOfMemoryVerdict::kLeak:
+      return "leak";
+    case OutOfMemoryVerdict::kFragmentation:
+      return "fragmentation";
+    case OutOfMemoryVerdict::kOutside:
+      return "outside";
+  }
+  return "";
+}
+
+std::optional<OutOfMemoryVerdict> VerdictNamed(std::string_view name) {
+  using enum OutOfMemoryVerdict;
+  for (const OutOfMemoryVerdict verdict : {kTooBig, kLeak, kFragmentation, kOutside}) {
+    if (name == NameOf(verdict)) return verdict;
+  }
+  return std::nullopt;
+}
+
 }  // namespace frugal

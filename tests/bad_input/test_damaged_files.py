@@ -72,7 +72,7 @@ def test_a_damaged_report_is_shown_or_refused(
     make: Any, count: int, least_refused: int, command: Any, tmp_path: Path
 ) -> None:
     path, page = tmp_path / "damaged", tmp_path / "page.html"
-    outputs = ([], ["--json"], ["--html", page], ["--compare", path])
+    outputs = ([], ["--json"], ["--html", page], ["--compare", path], ["--memory-viz", tmp_path / "memory.pickle"])
     shown = refused = 0
     for case, data in damage.cases(make(), count, make.__name__):
         path.write_bytes(data)

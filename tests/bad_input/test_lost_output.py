@@ -120,7 +120,7 @@ def test_a_link_goes_on_naming_its_file_which_keeps_its_permissions(tmp_path: Pa
     target.write_text("old")
     target.chmod(0o600)
     link.symlink_to(target)
-    files.write_text(str(link), "new")
+    files.write_bytes(str(link), b"new")
     assert (link.is_symlink(), target.read_text(), stat.S_IMODE(target.stat().st_mode)) == (True, "new", 0o600)
 
 
@@ -131,7 +131,7 @@ def test_a_file_that_somebody_else_made_is_not_written_through(tmp_path: Path, m
     monkeypatch.setattr(whole_files.secrets, "token_hex", lambda count: "guessed")
     (tmp_path / "page.html.guessed.tmp").symlink_to(victim)
     with pytest.raises(OSError):
-        files.write_text(str(target), "page")
+        files.write_bytes(str(target), b"page")
     assert victim.read_text() == "precious"
 
 
@@ -141,7 +141,7 @@ def test_an_interruption_leaves_no_part_of_a_file(tmp_path: Path, monkeypatch: A
 
     monkeypatch.setattr(whole_files.os, "replace", interrupt)
     with pytest.raises(KeyboardInterrupt):
-        files.write_text(str(tmp_path / "page.html"), "page")
+        files.write_bytes(str(tmp_path / "page.html"), b"page")
     assert list(tmp_path.iterdir()) == []
 
 

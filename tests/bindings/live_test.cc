@@ -22,7 +22,7 @@ struct frugal_published_verdict {
 };
 void frugal_publish_verdicts(const frugal_published_verdict* verdicts, int count);
 int frugal_take_look(void);
-void frugal_correct_verdict(int gpu, int verdict);
+void frugal_correct_verdict(int gpu, const char* verdict);
 }
 
 namespace {
@@ -80,10 +80,10 @@ TEST_F(LiveTest, WhatLeaksIsTheLibrarysFindingUntilSomebodyKnowsMore) {
 TEST_F(LiveTest, ErrorsAreCountedWithTheVerdictAndItsCorrection) {
   EXPECT_THROW(caching::get()->allocate(100'000 * kMiB), c10::OutOfMemoryError);
   EXPECT_TRUE(Has(Ask(), "\"out_of_memory_errors\":1,\"last_out_of_memory\":\"too_big\""));
-  frugal_correct_verdict(0, 3);
+  frugal_correct_verdict(0, "outside");
   EXPECT_TRUE(Has(Ask(), "\"last_out_of_memory\":\"outside\""));
-  for (const int wrong : {-1, 4}) frugal_correct_verdict(0, wrong);
-  frugal_correct_verdict(7, 1);
+  for (const char* wrong : {"", "too big"}) frugal_correct_verdict(0, wrong);
+  frugal_correct_verdict(7, "leak");
   EXPECT_TRUE(Has(Ask(), "\"last_out_of_memory\":\"outside\""));
 }
 

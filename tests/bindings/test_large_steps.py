@@ -12,7 +12,7 @@ import pytest
 import torch
 from binding_helpers import GIB, MIB, collect, empty, room
 from frugal_alloc import _native
-from frugal_alloc._out_of_memory import holding_lines, inner_lines, levers
+from frugal_alloc._out_of_memory import holding_lines, levers
 
 
 @pytest.fixture(autouse=True)
@@ -60,11 +60,11 @@ def test_a_split_adds_up_and_leaves_lines_of_the_users_alone() -> None:
     result = train(model, torch.zeros(4096, 64, device="cuda"))
     held = {(one.code_line.file, one.code_line.function): one for one in holding_lines.by_size(library, 0)}
     of_step = next(one for (_, function), one in held.items() if function.endswith("train"))
-    inner = inner_lines.split(library, 0, of_step)
+    inner = holding_lines.split(library, 0, of_step)
     assert len(inner) == 2 and sum(one.bytes for one in inner) == of_step.bytes
     mine = empty(8 * MIB)
     direct = next(one for one in holding_lines.by_size(library, 0) if one.code_line.function == "empty")
-    assert inner_lines.split(library, 0, direct) == []
+    assert holding_lines.split(library, 0, direct) == []
     del result, mine
 
 

@@ -1,4 +1,4 @@
-"""The page of a verdict in a real browser: it fits a phone, asks for nothing, and is drawn light and dark."""
+"""The page of a verdict in a real browser is drawn light and dark."""
 
 from __future__ import annotations
 
@@ -27,37 +27,6 @@ def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
         return file
 
     return draw
-
-
-@pytest.mark.parametrize("name", samples.ALL)
-@pytest.mark.parametrize("width", [360, 1280])
-def test_the_page_fits_the_screen_and_has_no_complaints(
-    chromium: Browser, drawn: Callable[[str], Path], name: str, width: int
-) -> None:
-    chromium.show(drawn(name), width=width, height=800)
-    assert chromium.value("document.documentElement.scrollWidth") <= width
-    assert chromium.complaints == []
-
-
-def test_the_verdict_and_the_first_change_are_on_the_first_screen_of_a_phone(
-    chromium: Browser, drawn: Callable[[str], Path]
-) -> None:
-    chromium.show(drawn("refused"), width=360, height=800)
-    for selector in ("h1", ".error", ".tiles", "ol.advice li"):
-        assert chromium.value(f"document.querySelector('{selector}').getBoundingClientRect().bottom") <= 800, selector
-
-
-@pytest.mark.parametrize("name", ["refused", "ranks", "allocators"])
-def test_who_has_only_a_keyboard_and_a_phone_comes_to_all_and_sees_where(
-    chromium: Browser, drawn: Callable[[str], Path], name: str
-) -> None:
-    chromium.show(drawn(name), width=390, height=740)
-    walk = chromium.walk_by_keyboard()
-    assert [one["place"] for one in walk] == sorted(one["place"] for one in walk)
-    assert [one["text"] for one in walk if not (one["text"] and one["outlined"] and one["inSight"])] == []
-    assert any("Lines that hold memory at the peak" in one["text"] for one in walk)
-    # WCAG 2.2, 2.5.8.
-    assert [one["text"] for one in walk if one["height"] < 24] == []
 
 
 @pytest.mark.parametrize("dark", [False, True])

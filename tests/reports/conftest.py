@@ -1,7 +1,8 @@
-"""What the tests of reports share: a headless Chromium, and reports in files."""
+"""What the tests of reports share: a headless Chromium, pages, and reports in files."""
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ from typing import Any
 
 import browser
 import pytest
+from drawn_pages import draw
 
 chromium = browser.chromium
 
@@ -23,3 +25,17 @@ def written(tmp_path: Path) -> Callable[..., Path]:
         return path
 
     return write
+
+
+@pytest.fixture(scope="session")
+def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
+    """The file of a page by its name, one of drawn_pages.NAMES."""
+    folder = tmp_path_factory.mktemp("pages")
+
+    @functools.cache
+    def draw_once(name: str) -> Path:
+        file = folder / f"{name}.html"
+        file.write_text(draw(name))
+        return file
+
+    return draw_once

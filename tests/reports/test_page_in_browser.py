@@ -1,4 +1,4 @@
-"""The page in a real browser: it fits a phone, sorts, zooms, can be used by keyboard and read in the dark."""
+"""The page of a report in a real browser: it sorts, zooms, answers to keys and can be read in the dark."""
 
 from __future__ import annotations
 
@@ -6,49 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-import report_samples as samples
 from browser import Browser
-from frugal_alloc._report import join, page
-
-DOCUMENTS = {
-    "healthy": samples.healthy,
-    "leaking": samples.leaking,
-    "small findings": lambda: samples.with_small_leaks(samples.leaking()),
-    "out of memory": samples.out_of_memory,
-    "hostile": samples.hostile,
-    "huge": samples.huge,
-    "ranks": lambda: join.join([samples.rank(n, 3, samples.leaking()) for n in range(3)]),
-}
-
-
-@pytest.fixture(scope="module")
-def drawn(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    folder = tmp_path_factory.mktemp("pages")
-
-    def draw(name: str) -> Path:
-        file = folder / f"{name}.html"
-        if not file.exists():
-            file.write_text(page.render(DOCUMENTS[name]()))
-        return file
-
-    return draw
-
-
-@pytest.mark.parametrize("name", DOCUMENTS)
-@pytest.mark.parametrize("width", [360, 1200])
-def test_the_page_fits_the_screen_and_has_no_complaints(
-    chromium: Browser, drawn: Callable[[str], Path], name: str, width: int
-) -> None:
-    chromium.show(drawn(name), width=width, height=740)
-    assert chromium.value("document.documentElement.scrollWidth") <= width
-    assert chromium.complaints == []
-    assert chromium.value("document.title") != "owned"
-
-
-def test_the_verdict_is_on_the_first_screen_of_a_phone(chromium: Browser, drawn: Callable[[str], Path]) -> None:
-    chromium.show(drawn("leaking"), width=360, height=740)
-    for selector in ("h1", ".verdict h3", ".verdict pre", "p.advice"):
-        assert chromium.value(f"document.querySelector('{selector}').getBoundingClientRect().bottom") <= 740, selector
 
 
 def test_the_table_sorts_by_the_heading_that_is_pressed(chromium: Browser, drawn: Callable[[str], Path]) -> None:
@@ -95,29 +53,6 @@ def test_the_arrow_keys_go_through_boxes_and_points(chromium: Browser, drawn: Ca
     assert first.startswith("step ")
     assert "in tensors" in first
     assert chromium.value("document.querySelector('.reading').textContent") != first
-
-
-@pytest.mark.parametrize("name", ["leaking", "out of memory", "ranks"])
-def test_who_has_only_a_keyboard_and_a_phone_comes_to_all_and_sees_where(
-    chromium: Browser, drawn: Callable[[str], Path], name: str
-) -> None:
-    chromium.show(drawn(name), width=390, height=740)
-    walk = chromium.walk_by_keyboard()
-    assert [one["place"] for one in walk] == sorted(one["place"] for one in walk)
-    assert [one["text"] for one in walk if not (one["text"] and one["outlined"] and one["inSight"])] == []
-    for wanted in ("Notes", "Now", "arrow keys", "Lines that hold memory"):
-        assert any(wanted in one["text"] for one in walk), wanted
-
-
-def test_what_is_touched_on_a_phone_is_as_high_as_a_finger_needs(
-    chromium: Browser, drawn: Callable[[str], Path]
-) -> None:
-    chromium.show(drawn("leaking"), width=390, height=740)
-    touched = "[...document.querySelectorAll('nav a, th button, summary, .choice + label, .flame button')]"
-    heights = f"{touched}.filter(one => one.checkVisibility()).map(one => one.getBoundingClientRect().height)"
-    found = chromium.value(heights)
-    # WCAG 2.2, 2.5.8.
-    assert len(found) > 10 and min(found) >= 24
 
 
 def test_the_tab_key_comes_to_the_box_that_was_enlarged(chromium: Browser, drawn: Callable[[str], Path]) -> None:

@@ -1,14 +1,15 @@
-"""What is not a report is refused in one line; what is, is brought into the form that its readers rely on."""
+"""What is not a report is refused in one line; what is, is brought into the form that its readers rely on.
+
+Damaged reports are shown or refused: tests/bad_input.
+"""
 
 from __future__ import annotations
 
 import json
-import random
 from typing import Any
 
 import pytest
 import report_samples as samples
-from frugal_alloc._report import compare, join, page, text, viz
 from frugal_alloc._report.schema import BadDocument, conform
 
 
@@ -47,39 +48,22 @@ def test_conforming_changes_nothing_of_what_was_given_and_once_is_enough() -> No
         ({"version": True}, "which version"),
         ({"verdicts": {}}, "verdicts: a list is wanted, not an object"),
         ({"verdicts": [{"kind": "theft"}]}, "verdicts[0].kind: one of leak, suspect"),
-        ({"verdicts": [{"kind": ["leak"]}]}, "verdicts[0].kind: a text is wanted, not a list"),
-        ({"verdicts": [7]}, "verdicts[0]: an object is wanted, not 7"),
         ({"verdicts": [{"kind": "leak", "bytes": -1}]}, "verdicts[0].bytes: a number from 0 on is wanted, not -1"),
-        (
-            {"verdicts": [{"kind": "leak", "bytes": 10**400}]},
-            "verdicts[0].bytes: a number below 2**63 is wanted, not a number of 1329 bits",
-        ),
         (
             {"verdicts": [{"kind": "leak", "bytes_per_epoch": float("nan")}]},
             "bytes_per_epoch: a number below 2**63 is wanted, not NaN",
         ),
-        (
-            {"verdicts": [{"kind": "leak", "bytes_per_epoch": float("inf")}]},
-            "bytes_per_epoch: a number below 2**63 is wanted, not Inf",
-        ),
         ({"verdicts": [{"kind": "leak", "stack": [99]}]}, "a stack names a frame, but there are only 11"),
-        ({"verdicts": [{"kind": "leak", "bytes": "x"}]}, 'verdicts[0].bytes: a whole number is wanted, not "x"'),
-        ({"verdicts": [{"kind": "leak", "bytes": True}]}, "verdicts[0].bytes: a number is wanted, not true"),
-        ({"verdicts": [{"kind": "leak", "bytes": 0.5}]}, "verdicts[0].bytes: a whole number is wanted, not 0.5"),
         ({"gpus": [{"gpu": 1 << 17}]}, "gpus[0].gpu: a number from 0 to 65536 is wanted"),
-        ({"verdicts": [{"kind": "leak", "file": 7}]}, "verdicts[0].file: a text is wanted, not 7"),
         (
             {"segments": [{"gpu": 0, "address": 0, "bytes": 1, "blocks": [[0, 1, "lost", None]]}]},
             'segments[0].blocks[0][2]: one of allocated, awaiting, free is wanted, not "lost"',
         ),
         ({"segments": [{"gpu": 0, "address": 0, "bytes": 1, "blocks": [[0, 1, "free", 9]]}]}, "a block names a site"),
-        ({"segments": [{"gpu": 0}]}, "segments[0]: address is missing"),
         ({"timeline": {"phases": [], "points": [[0, 0, 0, 0, 1, 1, 1]]}}, "names a phase, but there are only 0"),
-        ({"timeline": {"phases": [""], "points": [[0, 0]]}}, "timeline.points[0]: a list of 7 values is wanted"),
         ({"oom": {}}, "oom: verdict is missing"),
         ({"oom": {"verdict": "leak", "stack": [11]}}, "a stack names a frame"),
         ({"ranks": [{"verdicts": [{"kind": "leak", "stack": [0]}]}]}, "a stack names a frame, but there are only 0"),
-        ({"run": {"simulated": "yes"}}, 'run.simulated: true or false is wanted, not "yes"'),
     ],
 )
 def test_what_is_wrong_is_said_in_one_line(change: dict[str, Any], expected: str) -> None:
@@ -93,42 +77,3 @@ def test_what_is_wrong_is_said_in_one_line(change: dict[str, Any], expected: str
 def test_other_values_are_no_report(value: Any) -> None:
     with pytest.raises(BadDocument, match="it is not a report"):
         conform(value)
-
-
-def spoiled(value: Any, source: random.Random) -> Any:
-    """The value with one part of it replaced by something else."""
-    if isinstance(value, (dict, list)) and value and source.random() < 0.97:
-        result = value.copy()
-        key = source.choice(list(value)) if isinstance(value, dict) else source.randrange(len(value))
-        result[key] = spoiled(value[key], source)
-        return result
-    numbers = (-1, 0, 1, 7, 1 << 62, 10**30, 0.5, -2.5, 1e300, float("inf"))
-    texts = ("", "x", "\n", "a/b/c", "\u202e<b>")
-    others = (None, True, [], {}, [[]], [0], [None], *numbers, *texts)
-    alike = {int: numbers, float: numbers, str: texts}.get(type(value), others)
-    return source.choice(alike if source.random() < 0.9 else others)
-
-
-@pytest.mark.parametrize("make", [samples.leaking, samples.out_of_memory])
-def test_a_spoiled_document_is_refused_or_shown(make: Any) -> None:
-    source = random.Random(11)
-    document = make()
-    document["segments"][0]["blocks"] = document["segments"][0]["blocks"][:9]
-    document["timeline"]["points"] = document["timeline"]["points"][:9]
-    shown = 0
-    for _ in range(80):
-        other = document
-        for _ in range(source.randrange(1, 3)):
-            other = spoiled(other, source)
-        try:
-            formed = conform(other)
-        except BadDocument as refused:
-            assert "\n" not in str(refused)
-            continue
-        shown += 1
-        page.render(formed)
-        text.render(formed)
-        compare.to_text(compare.compare(conform(make()), formed))
-        join.join([samples.rank(0, 2, formed | {"ranks": []}), samples.rank(1, 2, make())])
-        viz.to_pickle(formed)
-    assert 15 < shown < 80

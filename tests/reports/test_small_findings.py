@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import copy
-import html
 import re
 from typing import Any
 
 import pytest
 import report_samples as samples
+from drawn_pages import text_of
 from frugal_alloc._report import page, text
 from frugal_alloc._report.compare import compare, to_text
 from frugal_alloc._report.headline import headline
@@ -29,7 +29,7 @@ def large_and_small() -> dict[str, Any]:
 
 def shown(document: dict[str, Any]) -> str:
     """The words of a page."""
-    return html.unescape(re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", page.render(document).partition("<body>")[2])))
+    return text_of(page.render(document))
 
 
 def test_a_report_that_does_not_say_what_is_material_is_judged_as_it_is_read() -> None:

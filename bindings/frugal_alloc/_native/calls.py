@@ -1,4 +1,4 @@
-"""How Python calls the library: C structures, texts, arrays that the library fills, and its errors."""
+"""How Python calls the library: texts, answers in JSON, and errors."""
 
 from __future__ import annotations
 
@@ -18,31 +18,20 @@ class Functions:
 
     def _check(self, result: int) -> int:
         if result < 0:
-            raise FrugalAllocError(self._library.frugal_last_error().decode(errors="replace"))
+            raise self._failure()
         return result
 
-    def _all(self, kind: Any, function: Any, *arguments: Any) -> Any:
-        """All that a function writes into an array, however many there are by then."""
-        capacity = 64
-        while True:
-            array = (kind * capacity)()
-            count = self._check(function(*arguments, array, capacity))
-            if count <= capacity:
-                return array[:count]
-            capacity = 2 * count
+    def _answer(self, json_text: bytes | None) -> Any:
+        """What a function tells in JSON; null is a failure."""
+        # Here, since importing frugal_alloc is to cost little.
+        import json
 
+        if json_text is None:
+            raise self._failure()
+        return json.loads(json_text)
 
-def structure(name: str, fields: str) -> type[ctypes.Structure]:
-    """A C structure; `fields` are "type name", separated by semicolons, as in bindings/c_api/c_api.h."""
-    types = {
-        "int": ctypes.c_int,
-        "int64": ctypes.c_int64,
-        "uint64": ctypes.c_uint64,
-        "double": ctypes.c_double,
-        "text": ctypes.c_char_p,
-    }
-    pairs = [field.split() for field in fields.split(";")]
-    return type(name, (ctypes.Structure,), {"_fields_": [(field, types[kind]) for kind, field in pairs]})
+    def _failure(self) -> FrugalAllocError:
+        return FrugalAllocError(decode(self._library.frugal_last_error()))
 
 
 def encode(text: str) -> bytes:

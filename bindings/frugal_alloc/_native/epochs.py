@@ -8,7 +8,6 @@ from typing import Any, NamedTuple
 
 from .. import _interruptions
 from .._program import uncompiled
-from .calls import structure
 from .sites import SiteFunctions
 
 
@@ -26,14 +25,6 @@ class Finding(NamedTuple):
     largest_block: int
 
 
-_FINDINGS = {1: "suspect", 2: "leak", 3: "growing"}
-
-_Finding = structure(
-    "_Finding",
-    "int verdict; int gpu; int site; text name; int64 largest_block; int64 bytes; int64 blocks; int64 epochs; "
-    "double bytes_per_epoch; double confidence; int material",
-)
-
 # Called with the interpreter's lock.
 LISTENER = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 SCHEDULE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
@@ -47,9 +38,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_count_module_calls": (None, ctypes.c_int),
     "frugal_module_calls_to_epoch": (ctypes.c_int64,),
     "frugal_set_epoch_listener": (None, SCHEDULE, LISTENER),
-    "frugal_make_report": (ctypes.c_void_p,),
-    "frugal_free_report": (None, ctypes.c_void_p),
-    "frugal_report_findings": (ctypes.c_int, ctypes.c_void_p, ctypes.POINTER(_Finding), ctypes.c_int),
+    "frugal_findings": (ctypes.c_char_p,),
 }
 
 
@@ -99,23 +88,4 @@ class EpochFunctions(SiteFunctions):
 
     def findings(self) -> list[Finding]:
         """What leaks, as of the latest end of an epoch: the worst first."""
-        report = self._library.frugal_make_report()
-        if report is None:
-            return []
-        try:
-            return [
-                Finding(
-                    _FINDINGS[finding.verdict],
-                    finding.gpu,
-                    finding.site,
-                    finding.bytes,
-                    finding.blocks,
-                    finding.epochs,
-                    finding.bytes_per_epoch,
-                    finding.confidence,
-                    finding.largest_block,
-                )
-                for finding in self._all(_Finding, self._library.frugal_report_findings, report)
-            ]
-        finally:
-            self._library.frugal_free_report(report)
+        return [Finding(**finding) for finding in self._answer(self._library.frugal_findings())]

@@ -1,4 +1,4 @@
-"""The library's journal of what PyTorch's allocator does, whichever it is; see bindings/c_api/journal_api.h."""
+"""The library's journal of what PyTorch's allocator does, whichever it is; see bindings/c_api/c_api.h."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import struct
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from .calls import decode, encode
+from .calls import encode
 from .sites import SiteFunctions
 
 #: One entry, of a file that :meth:`JournalFunctions.journal_write` has written.
@@ -39,7 +39,7 @@ def entries_in(data: bytes) -> Iterator[JournalEntry]:
     )
 
 
-# Result and arguments of each function, as bindings/c_api/journal_api.h declares them.
+# Result and arguments of each function, as bindings/c_api/c_api.h declares them.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_journal_start": (ctypes.c_int,),
     "frugal_journal_mark": (None, ctypes.c_char_p),
@@ -49,8 +49,7 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_journal_size": (ctypes.c_int64,),
     "frugal_journal_read": (ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64),
     "frugal_journal_write": (ctypes.c_int, ctypes.c_char_p),
-    "frugal_journal_texts": (ctypes.c_int,),
-    "frugal_journal_text": (ctypes.c_char_p, ctypes.c_int),
+    "frugal_journal_texts": (ctypes.c_char_p,),
 }
 
 _AWAITS_CUDA = 2
@@ -105,5 +104,4 @@ class JournalFunctions(SiteFunctions):
 
     def journal_texts(self) -> list[str]:
         """What the numbers of marks and labels stand for."""
-        count = self._library.frugal_journal_texts()
-        return [decode(self._library.frugal_journal_text(number)) for number in range(count)]
+        return self._answer(self._library.frugal_journal_texts())

@@ -77,14 +77,14 @@ class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions, JournalFunc
         """Every setting in force, as "key:value,key:value"."""
         text = self._library.frugal_settings()
         if text is None:
-            raise FrugalAllocError(self._library.frugal_last_error().decode(errors="replace"))
+            raise self._failure()
         return text.decode(errors="surrogateescape")
 
     def setting(self, key: str) -> str:
         """One setting's value in force, as FRUGAL_ALLOC_CONF has it."""
         value = self._library.frugal_setting(key.encode())
         if value is None:
-            raise FrugalAllocError(self._library.frugal_last_error().decode(errors="replace"))
+            raise self._failure()
         return value.decode(errors="surrogateescape")
 
     def unfollowed_settings(self, settings: str | None = None) -> str:

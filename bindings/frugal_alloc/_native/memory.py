@@ -70,7 +70,7 @@ class MemoryFunctions(Functions):
         if moved == _OUT_OF_MEMORY:
             import torch
 
-            raise torch.OutOfMemoryError(self._library.frugal_last_error().decode(errors="replace"))
+            raise torch.OutOfMemoryError(str(self._failure()))
         self._check(moved)
 
     def _use_with_lock(self, path: str) -> None:

@@ -5,8 +5,7 @@ from __future__ import annotations
 import ctypes
 from typing import Any, NamedTuple
 
-from .calls import Functions, encode, structure
-from .out_of_memory import VERDICTS
+from .calls import Functions, encode
 
 
 class PublishedVerdict(NamedTuple):
@@ -18,13 +17,20 @@ class PublishedVerdict(NamedTuple):
     bytes_per_epoch: float
 
 
-_PublishedVerdict = structure("_PublishedVerdict", "text kind; int gpu; text text; double bytes_per_epoch")
+class _PublishedVerdict(ctypes.Structure):
+    _fields_ = (
+        ("kind", ctypes.c_char_p),
+        ("gpu", ctypes.c_int),
+        ("text", ctypes.c_char_p),
+        ("bytes_per_epoch", ctypes.c_double),
+    )
+
 
 # Result and arguments of each function, as bindings/c_api/c_api.h declares them.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_publish_verdicts": (None, ctypes.POINTER(_PublishedVerdict), ctypes.c_int),
     "frugal_take_look": (ctypes.c_int,),
-    "frugal_correct_verdict": (None, ctypes.c_int, ctypes.c_int),
+    "frugal_correct_verdict": (None, ctypes.c_int, ctypes.c_char_p),
 }
 
 
@@ -33,7 +39,10 @@ class PublishingFunctions(Functions):
 
     def publish_verdicts(self, verdicts: list[PublishedVerdict]) -> None:
         """From now on these are told in the place of the library's own."""
-        rows = [_PublishedVerdict(encode(one.kind), one.gpu, encode(one.text), one.bytes_per_epoch) for one in verdicts]
+        rows = [
+            _PublishedVerdict(encode(verdict.kind), verdict.gpu, encode(verdict.text), verdict.bytes_per_epoch)
+            for verdict in verdicts
+        ]
         self._library.frugal_publish_verdicts((_PublishedVerdict * len(rows))(*rows), len(rows))
 
     def take_look(self) -> bool:
@@ -42,4 +51,4 @@ class PublishingFunctions(Functions):
 
     def correct_verdict(self, gpu: int, verdict: str) -> None:
         """The latest out-of-memory error of the GPU is thought to have this cause."""
-        self._library.frugal_correct_verdict(gpu, VERDICTS.index(verdict))
+        self._library.frugal_correct_verdict(gpu, encode(verdict))

@@ -11,7 +11,7 @@ import sys
 from typing import Any, NamedTuple
 
 from .._program import users_code
-from .calls import Functions, decode, encode, structure
+from .calls import Functions, decode, encode
 
 
 class Frame(NamedTuple):
@@ -69,16 +69,6 @@ class SegmentRecord(NamedTuple):
     blocks: list[BlockRecord]
 
 
-_STATES = ("free", "allocated", "awaiting")
-
-
-_Line = structure("_Line", "text file; text function; int line")
-_Site = structure("_Site", "text phase; text node; int forward; int user; int lines")
-_Usage = structure("_Usage", "int site; int64 bytes; int64 blocks; int64 peak_bytes")
-_Block = structure("_Block", "uint64 address; int64 bytes; int64 epoch; int site; int state")
-_Segment = structure("_Segment", "uint64 address; int64 bytes; uint64 stream; int64 blocks; int64 unusable; int mapped")
-
-
 # Result and arguments of each function, as bindings/c_api/c_api.h declares them.
 FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_read_python": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int),
@@ -88,10 +78,9 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_set_phase": (ctypes.c_int, ctypes.c_int),
     "frugal_phase_name": (ctypes.c_char_p, ctypes.c_int),
     "frugal_expect_growth": (ctypes.c_int, ctypes.c_int),
-    "frugal_describe_site": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Site)),
+    "frugal_site": (ctypes.c_char_p, ctypes.c_int),
     "frugal_sites_left_out": (ctypes.c_int64,),
-    "frugal_site_lines": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Line), ctypes.c_int),
-    "frugal_site_usages": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(_Usage), ctypes.c_int),
+    "frugal_site_usages": (ctypes.c_char_p,),
     "frugal_restart_site_peaks": (None, ctypes.c_int),
     "frugal_take_peak": (
         ctypes.c_int64,
@@ -99,11 +88,8 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
         ctypes.POINTER(ctypes.c_int64),
         ctypes.POINTER(ctypes.c_int64),
     ),
-    "frugal_gpus": (ctypes.c_int, ctypes.POINTER(ctypes.c_int), ctypes.c_int),
-    "frugal_take_snapshot": (ctypes.c_void_p, ctypes.c_int),
-    "frugal_free_snapshot": (None, ctypes.c_void_p),
-    "frugal_snapshot_segments": (ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctypes.POINTER(_Segment))),
-    "frugal_snapshot_blocks": (ctypes.c_int64, ctypes.c_void_p, ctypes.POINTER(ctypes.POINTER(_Block))),
+    "frugal_gpus": (ctypes.c_char_p,),
+    "frugal_segments": (ctypes.c_char_p,),
     "frugal_record_in_detail": (None,),
 }
 
@@ -141,25 +127,17 @@ class SiteFunctions(Functions):
 
     def site(self, number: int) -> Site:
         """A site that another function has named."""
-        described = _Site()
-        self._check(self._library.frugal_describe_site(number, described))
-        lines = (_Line * described.lines)()
-        self._library.frugal_site_lines(number, lines, described.lines)
-        frames = tuple(Frame(decode(line.file), line.line, decode(line.function)) for line in lines)
-        return Site(number, decode(described.phase), frames, decode(described.node), described.forward)
+        site = self._answer(self._library.frugal_site(number))
+        return Site(**site | {"frames": tuple(Frame(**frame) for frame in site["frames"])})
 
     def gpus(self) -> list[int]:
         """The GPUs that memory has been asked for."""
-        return list(self._all(ctypes.c_int, self._library.frugal_gpus))
+        return self._answer(self._library.frugal_gpus())
 
     def site_usages(self) -> list[SiteUsage]:
         """What each site holds now or held at the peak, on every GPU."""
         self.follow_path()
-        return [
-            SiteUsage(gpu, usage.site, usage.bytes, usage.blocks, usage.peak_bytes)
-            for gpu in self.gpus()
-            for usage in self._all(_Usage, self._library.frugal_site_usages, gpu)
-        ]
+        return [SiteUsage(**usage) for usage in self._answer(self._library.frugal_site_usages())]
 
     def restart_site_peaks(self, gpu: int) -> None:
         """From now on `SiteUsage.peak_bytes` is what was held when most was in use since now."""
@@ -174,39 +152,14 @@ class SiteFunctions(Functions):
 
     def segments(self) -> list[SegmentRecord]:
         """Every GPU's memory as it is, in the order of addresses within each stream."""
-        return [segment for gpu in self.gpus() for segment in self._segments_of(gpu)]
-
-    def _segments_of(self, gpu: int) -> list[SegmentRecord]:
-        snapshot = self._library.frugal_take_snapshot(gpu)
-        try:
-            segments, blocks = ctypes.POINTER(_Segment)(), ctypes.POINTER(_Block)()
-            count = self._library.frugal_snapshot_segments(snapshot, ctypes.byref(segments))
-            self._library.frugal_snapshot_blocks(snapshot, ctypes.byref(blocks))
-            records, first = [], 0
-            for segment in segments[:count]:
-                records.append(
-                    SegmentRecord(
-                        gpu,
-                        segment.address,
-                        segment.bytes,
-                        segment.stream,
-                        bool(segment.mapped),
-                        segment.unusable,
-                        [_block_record(block) for block in blocks[first : first + segment.blocks]],
-                    )
-                )
-                first += segment.blocks
-            return records
-        finally:
-            self._library.frugal_free_snapshot(snapshot)
+        return [
+            SegmentRecord(**segment | {"blocks": list(map(BlockRecord._make, segment["blocks"]))})
+            for segment in self._answer(self._library.frugal_segments())
+        ]
 
     def record_in_detail(self) -> None:
         """This thread records its next 10,000 allocations whatever their size; others do from their next sample on."""
         self._library.frugal_record_in_detail()
-
-
-def _block_record(block: Any) -> BlockRecord:
-    return BlockRecord(block.address, block.bytes, _STATES[block.state], max(block.site, 0), block.epoch)
 
 
 def _code_owners(beginnings: dict[str, str]) -> bytes:

@@ -28,51 +28,37 @@ _HOST_NEEDS_BYTES = 512 << 20
 _WIDTH = 100
 
 
-class Disguise(NamedTuple):
-    pattern: re.Pattern[str]
-    what: str  # could not be done for want of memory
-
-
-def _disguise(pattern: str, what: str) -> Disguise:
-    return Disguise(re.compile(pattern, re.IGNORECASE), what)
-
-
-_DISGUISES = (
-    _disguise(
-        r"CUBLAS_STATUS_(ALLOC_FAILED|NOT_INITIALIZED)", "cuBLAS could not get memory for its handle or workspace"
+# By what the message says: what could not be done for want of memory.
+_DISGUISES = {
+    r"CUBLAS_STATUS_(ALLOC_FAILED|NOT_INITIALIZED)": "cuBLAS could not get memory for its handle or workspace",
+    r"CUSOLVER_STATUS_(ALLOC_FAILED|NOT_INITIALIZED|INTERNAL_ERROR)": "cuSOLVER could not get its workspace",
+    r"CUSPARSE_STATUS_(ALLOC_FAILED|NOT_INITIALIZED|INSUFFICIENT_RESOURCES)": "cuSPARSE could not get memory",
+    r"CUFFT_ALLOC_FAILED": "cuFFT could not get its workspace",
+    r"CUDNN_STATUS_(ALLOC_FAILED|NOT_INITIALIZED|INTERNAL_ERROR\w*|EXECUTION_FAILED)|"
+    r"unable to find (a valid cuDNN algorithm|an engine)|no (valid )?(cudnn )?algorithm": (
+        "cuDNN found no way to compute within the memory that was left"
     ),
-    _disguise(r"CUSOLVER_STATUS_(ALLOC_FAILED|NOT_INITIALIZED|INTERNAL_ERROR)", "cuSOLVER could not get its workspace"),
-    _disguise(
-        r"CUSPARSE_STATUS_(ALLOC_FAILED|NOT_INITIALIZED|INSUFFICIENT_RESOURCES)", "cuSPARSE could not get memory"
+    r"NCCL error.*out of memory|Cuda failure.*out of memory": "NCCL could not get its buffers",
+    r"CUDA error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|std::bad_alloc: out_of_memory": (
+        "a library or the driver asked for memory of its own and got none"
     ),
-    _disguise(r"CUFFT_ALLOC_FAILED", "cuFFT could not get its workspace"),
-    _disguise(
-        r"CUDNN_STATUS_(ALLOC_FAILED|NOT_INITIALIZED|INTERNAL_ERROR\w*|EXECUTION_FAILED)|"
-        r"unable to find (a valid cuDNN algorithm|an engine)|no (valid )?(cudnn )?algorithm",
-        "cuDNN found no way to compute within the memory that was left",
+    r"unspecified launch failure|CUDA error: (initialization error|the launch timed out)": (
+        "a kernel failed to launch or to run where little memory was left for its stack, heap or code"
     ),
-    _disguise(r"NCCL error.*out of memory|Cuda failure.*out of memory", "NCCL could not get its buffers"),
-    _disguise(
-        r"CUDA error: out of memory|cudaErrorMemoryAllocation|CUDA_ERROR_OUT_OF_MEMORY|std::bad_alloc: out_of_memory",
-        "a library or the driver asked for memory of its own and got none",
-    ),
-    _disguise(
-        r"unspecified launch failure|CUDA error: (initialization error|the launch timed out)",
-        "a kernel failed to launch or to run where little memory was left for its stack, heap or code",
-    ),
-)
-_PINNING = re.compile(r"pin[_ ]memory|cudaHostAlloc|cudaHostRegister|CachingHostAllocator", re.IGNORECASE)
+}
+_PINNING = r"pin[_ ]memory|cudaHostAlloc|cudaHostRegister|CachingHostAllocator"
 
 
-def recognise(error: BaseException) -> Disguise | None:
-    """The disguise that an error, or one that it came from, wears. PyTorch's own out-of-memory error wears none."""
-    for one in _chain(error):
-        text = str(one)
-        if _is_plain(one, text):
+def recognise(error: BaseException) -> str | None:
+    """What an error, or one that it came from, says could not be done for want of memory. PyTorch's own out-of-memory
+    error is in no disguise."""
+    for cause in _chain(error):
+        text = str(cause)
+        if _is_plain(cause, text):
             return None
-        for disguise in _DISGUISES:
-            if disguise.pattern.search(text):
-                return disguise
+        for pattern, undone in _DISGUISES.items():
+            if re.search(pattern, text, re.IGNORECASE):
+                return undone
     return None
 
 
@@ -81,16 +67,16 @@ def explain(error: BaseException) -> str | None:
 
     Asks the driver for its free memory and allocates nothing.
     """
-    disguise = recognise(error)
+    undone = recognise(error)
     library = _native.loaded()
-    if disguise is None or library is None or not library.is_enabled():
+    if undone is None or library is None or not library.is_enabled():
         return None
     if _is_pinning(error):
         return _of_host_memory()
     fullest = min((_look(library, gpu) for gpu in library.gpus()), key=lambda state: state.free_bytes, default=None)
     if fullest is None or fullest.free_bytes >= _needed_by_libraries(fullest.total_bytes):
         return None
-    return _paragraph(disguise, fullest, _leak_on(fullest.gpu))
+    return _paragraph(undone, fullest, _leak_on(fullest.gpu))
 
 
 def _needed_by_libraries(total_bytes: int) -> int:
@@ -135,9 +121,9 @@ def _look(library: _native.Library, gpu: int) -> _Gpu:
     return _Gpu(gpu, total, free, stats["allocated_bytes"], idle, max(0, total - free - reserved))
 
 
-def _paragraph(disguise: Disguise, state: _Gpu, leak: str | None) -> str:
+def _paragraph(undone: str, state: _Gpu, leak: str | None) -> str:
     text = (
-        f"frugal_alloc: this looks like memory running out under another name: {disguise.what}. GPU {state.gpu} has "
+        f"frugal_alloc: this looks like memory running out under another name: {undone}. GPU {state.gpu} has "
         f"{size(state.free_bytes)} free of {size(state.total_bytes)}: {size(state.allocated_bytes)} are in tensors, "
         f"{size(state.idle_bytes)} idle with frugal_alloc, {size(state.others_bytes)} with the CUDA context, libraries "
         "and other processes. "
@@ -179,10 +165,10 @@ def _is_plain(error: BaseException, text: str) -> bool:
 
 
 def _is_pinning(error: BaseException) -> bool:
-    for one in _chain(error):
-        if _PINNING.search(str(one)):
+    for cause in _chain(error):
+        if re.search(_PINNING, str(cause), re.IGNORECASE):
             return True
-        traceback = one.__traceback__
+        traceback = cause.__traceback__
         while traceback is not None:
             if "pin_memory" in traceback.tb_frame.f_code.co_name:
                 return True

@@ -37,7 +37,6 @@ def describe(situation: Situation, pieces: Fragmentation, number: int) -> dict[s
         "function": place.function if place is not None else None,
         "code": place.code if is_known else "",
         "stack": situation.stack,
-        "tried": [{"what": what, "gained_bytes": gained} for what, gained in facts.tried],
         "fragmentation": pieces._asdict(),
         "saved_for_backward_bytes": situation.saved_bytes,
     }

@@ -3,43 +3,48 @@
 from __future__ import annotations
 
 from types import CodeType
-from typing import Any, NamedTuple
+from typing import Any
 
+from .._common.messages import format_bytes as size
+from .._program.code_lines import written
+from .advice import Advice
 from .running import RunningFrame, is_users
 
 # A backward by any of these names.
 _BACKWARDS = frozenset(("backward", "manual_backward", "grad", "step"))
 
 
-class Evaluation(NamedTuple):
-    """A call of a model that records gradients, as it seems for nothing."""
+def find(frames: list[RunningFrame], saved_bytes: int) -> list[Advice]:
+    """About the user's call of a model in evaluation mode, or with no backward in sight, while gradients are recorded.
 
-    file: str
-    line: int
-    model: str
-    is_certain: bool  # False: the code around it has a backward, which may be for these results
-
-
-def with_gradients(frames: list[RunningFrame]) -> Evaluation | None:
-    """The user's call of a model in evaluation mode, or with no backward in sight, while gradients are recorded."""
+    Args:
+        frames: All that run.
+        saved_bytes: What autograd keeps for a backward.
+    """
     import torch
 
     if not torch.is_grad_enabled():
-        return None
+        return []
     outermost = max((i for i, frame in enumerate(frames) if _module_of(frame) is not None), default=None)
     callers = [] if outermost is None else frames[outermost + 1 :]
     caller = next((frame for frame in callers if frame.is_users), None)
     if caller is None:
-        return None
+        return []
     model = _module_of(frames[outermost])
     has_backward = any(_names(frame.code) & _BACKWARDS for frame in callers if frame.is_users)
     # A trainer's own loop calls backward where it is not seen here.
     is_own_loop = all(is_users(frame.file) for frame in callers)
     if model.training and (has_backward or not is_own_loop):
-        return None
+        return []
     if not any(parameter.requires_grad for parameter in model.parameters()):
-        return None
-    return Evaluation(caller.file, caller.line, type(model).__name__, not has_backward)
+        return []
+    # The code around it has a backward, which may be for these results.
+    when = " if no backward is to follow" if has_backward else ""
+    text = (
+        f"call {type(model).__name__} at {written(caller.file, caller.line)} under torch.no_grad(){when}: "
+        f"{size(saved_bytes)} are held for a backward only"
+    )
+    return [Advice(text, caller.file, caller.line, saved_bytes)]
 
 
 def _module_of(frame: RunningFrame) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from .. import _interruptions, _native, _tracking
 from .._program import source
 from .._report import latest_error
-from . import advice, error_report, fragmentation, message, repetition, running, situation
+from . import error_report, fragmentation, message, remedies, repetition, running, situation
 
 _this_thread = threading.local()
 
@@ -70,7 +70,7 @@ def _explain(facts: Any, library: Any, number: int) -> repetition.Explanation:
     if document is not None and (verdict := _verdict(facts, verdicts)) != facts.verdict:
         found = found._replace(facts=facts._replace(verdict=verdict))
         error["verdict"] = document["oom"]["verdict"] = verdict
-    changes = advice.advise(found, verdicts, error_report.batch_that_fits(facts))
+    changes = remedies.advise(found, verdicts, error_report.batch_that_fits(facts))
     text = message.write(found, changes, pieces, verdicts)
     source.forget()
     told = {
@@ -87,7 +87,7 @@ def _explain(facts: Any, library: Any, number: int) -> repetition.Explanation:
 def _verdict(facts: Any, verdicts: list[dict[str, Any]]) -> str:
     """The library's verdict, unless what the report has found on the GPU says otherwise."""
     here = [row for row in verdicts if row["gpu"] == facts.gpu]
-    if facts.verdict == "leak" and not any(row["kind"] in message.LEAKS for row in here):
+    if facts.verdict == "leak" and not any(row["kind"] in remedies.LEAKS for row in here):
         # What leaked until the last epoch's end has been let go since.
         return "too_big"
     if facts.verdict == "too_big":
@@ -120,7 +120,7 @@ def _still_holds(row: dict[str, Any], found: situation.Situation) -> bool:
         tracker = _tracking.current()
         more = 0 if tracker is None else tracker.outside.more_than_before(row["gpu"], found.facts.outside_bytes)
         return 2 * more >= row["bytes"]
-    if row["kind"] not in message.LEAKS or not row["file"] or row["gpu"] != found.facts.gpu:
+    if row["kind"] not in remedies.LEAKS or not row["file"] or row["gpu"] != found.facts.gpu:
         return True
     at_line = [
         one.bytes for one in found.holders if (one.code_line.file, one.code_line.line) == (row["file"], row["line"])

@@ -2,14 +2,20 @@
 
 from __future__ import annotations
 
+import ast
+import os
+from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from .._program import source
 from .._program.code_lines import CodeLine
-from .._program.users_code import LIBRARYS, owner
+from .._program.users_code import LIBRARYS, is_users, owner
 from .._tracking import users_lines
 from .running import RunningFrame
 
 _MOST_CODE = 60
+# Of libraries that are told; the others are smaller.
+_MOST_INNER = 4
 
 
 class HoldingLine(NamedTuple):
@@ -49,18 +55,74 @@ def of_frames(frames: list[RunningFrame]) -> CodeLine | None:
 
 def by_size(library: Any, gpu: int) -> list[HoldingLine]:
     """The lines that hold memory, most first; one entry for each line, forward and backward apart."""
-    lines: dict[tuple, HoldingLine] = {}
+    return _summed(_users_lines(library, gpu))
+
+
+def _users_lines(library: Any, gpu: int) -> Iterator[tuple[CodeLine, Any]]:
+    """What sites hold, with the user's line of each."""
     for usage in library.site_usages():
-        code_line = of_site(library, usage.site) if usage.gpu == gpu and usage.live_bytes > 0 else None
-        if code_line is None:
-            continue
+        if usage.gpu == gpu and usage.live_bytes > 0 and (code_line := of_site(library, usage.site)) is not None:
+            yield code_line, usage
+
+
+def _summed(usages: Iterable[tuple[CodeLine, Any]]) -> list[HoldingLine]:
+    lines: dict[tuple, HoldingLine] = {}
+    for code_line, usage in usages:
         before = lines.get(key_of(code_line), HoldingLine(code_line, 0, 0))
         lines[key_of(code_line)] = before._replace(
             bytes=before.bytes + usage.live_bytes, blocks=before.blocks + usage.blocks
         )
-    return sorted(lines.values(), key=lambda one: -one.bytes)
+    return sorted(lines.values(), key=lambda holder: -holder.bytes)
 
 
 def key_of(code_line: CodeLine) -> tuple:
     """The same for lines that are told as one."""
     return code_line.file, code_line.line, bool(code_line.node)
+
+
+def split(library: Any, gpu: int, holder: HoldingLine) -> list[HoldingLine]:
+    """The lines of libraries in which a holder's memory was made, most first; empty where there are not several.
+
+    Of each stack it is the innermost line that is neither the user's nor torch's, else the module of torch's that ran:
+    in a library's model both tell which part of it is meant.
+    """
+    inner = []
+    for code_line, usage in _users_lines(library, gpu):
+        if key_of(code_line) != key_of(holder.code_line):
+            continue
+        if (frame := _telling(_inner_frames(library, usage.site))) is not None:
+            place = CodeLine(frame.file, frame.line, frame.function, code_line.phase, code_line.node)
+            inner.append((place, usage))
+    lines = _summed(inner)
+    return [_with_class(line) for line in lines[:_MOST_INNER]] if len(lines) > 1 else []
+
+
+def _with_class(holder: HoldingLine) -> HoldingLine:
+    """With the class of its method, which a library's model calls a module by."""
+    file, line, function, *_ = holder.code_line
+    tree = source.tree_of(file)
+    classes = [] if tree is None else [node for node in ast.walk(tree) if isinstance(node, ast.ClassDef)]
+    around = [node for node in classes if node.lineno <= line <= (node.end_lineno or node.lineno)]
+    name = max(around, key=lambda node: node.lineno).name + "." if around and "." not in function else ""
+    return holder._replace(code_line=holder.code_line._replace(function=name + function))
+
+
+def _inner_frames(library: Any, number: int) -> list[Any]:
+    """What ran below the user's line, the innermost first; in a backward, when the forward made its node."""
+    stack = users_lines.stack_of(library, library.site(number))
+    users = next((index for index, frame in enumerate(stack) if is_users(frame.file)), 0)
+    return list(stack[:users])
+
+
+def _telling(frames: list[Any]) -> Any:
+    of_library = next((frame for frame in frames if not _is_torchs(frame.file)), None)
+    if of_library is not None:
+        return of_library
+    of_module = next((frame for frame in frames if frame.function.rpartition(".")[2] == "forward"), None)
+    return of_module or next(iter(frames), None)
+
+
+def _is_torchs(file: str) -> bool:
+    import torch
+
+    return file.startswith((os.path.join(os.path.dirname(torch.__file__), ""), "<"))

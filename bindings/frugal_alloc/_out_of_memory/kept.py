@@ -11,11 +11,13 @@ import sys
 from collections import Counter
 from typing import Any, NamedTuple
 
+from .._common.messages import format_bytes as size
+from .._program.code_lines import short_path, written
 from .._program.liveness import Flow
 from . import graphs
+from .advice import LEAST_BYTES, Advice
 from .ownership import Ownership
 from .running import RunningFrame, is_users, statement
-from .variables import LEAST_BYTES
 
 _CONTAINERS = (list, tuple, dict, set, collections.deque)
 _MOST_ENTRIES = 20_000
@@ -31,6 +33,29 @@ class Kept(NamedTuple):
     is_container: bool
     bytes: int  # freed if it let go of all
     graph_bytes: int  # of these, what would be free if it kept the values without their graphs
+
+    @property
+    def advice(self) -> Advice:
+        line = self.added_in
+        where = f"at {written(self.file, line)}" if line else f"where {short_path(self.file)} fills it"
+        freed = self.graph_bytes
+        if not self.is_container:
+            text = (
+                f"`{self.name}` holds the graphs of all that went into it ({size(freed)}): {where} add "
+                "loss.detach() instead, or call backward for each"
+            )
+        elif self.graph_bytes * 2 >= self.bytes:
+            text = (
+                f"`{self.name}` keeps {self.tensors} results with their graphs: {where} keep .detach() of each, or "
+                f".item() of a loss; their graphs hold {size(freed)}"
+            )
+        else:
+            freed = self.bytes
+            text = (
+                f"`{self.name}` holds {self.tensors} tensors on the GPU ({size(freed)}): {where} keep them on the host "
+                "(.cpu()), and move what a step needs"
+            )
+        return Advice(text, self.file, line, freed)
 
 
 def find_kept(frames: list[RunningFrame], gpu: int, ownership: Ownership) -> list[Kept]:

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 from .._common.messages import format_bytes as size
 from . import graphs
+from .advice import Advice
 from .running import RunningFrame
 from .variables import OPAQUE, DeadVariables
 
@@ -34,11 +35,6 @@ class InFlight(NamedTuple):
 
 
 NOTHING = InFlight(0, 0, 0, 0, True)
-
-
-class Lever(NamedTuple):
-    text: str
-    bytes: int
 
 
 def look(frames: list[RunningFrame], gpu: int, dead: Iterable[DeadVariables] = ()) -> InFlight:
@@ -71,7 +67,7 @@ def look(frames: list[RunningFrame], gpu: int, dead: Iterable[DeadVariables] = (
     return InFlight(rows, row_bytes, single, weights, torch.is_grad_enabled())
 
 
-def find(facts: Any, flight: InFlight) -> list[Lever]:
+def find(facts: Any, flight: InFlight) -> list[Advice]:
     """Those that bring something, the one that fits the request best first."""
     found = [_pieces(facts), _fewer(facts, flight)]
     if facts.requested_bytes < flight.row_bytes:
@@ -80,7 +76,11 @@ def find(facts: Any, flight: InFlight) -> list[Lever]:
     return [lever for lever in found if lever is not None]
 
 
-def _fewer(facts: Any, flight: InFlight) -> Lever | None:
+def _lever(text: str, freed: int) -> Advice:
+    return Advice(text, None, None, freed)
+
+
+def _fewer(facts: Any, flight: InFlight) -> Advice | None:
     if flight.rows < 2:
         return None
     # The request, too, is one row after the other if it can be divided so.
@@ -93,10 +93,10 @@ def _fewer(facts: Any, flight: InFlight) -> Lever | None:
         f"fewer at a time: with {flight.rows} at once each takes {size(each)}, as the tensors at work and this request "
         f"go; {fit} would fit"
     )
-    return Lever(text, facts.missing_bytes)
+    return _lever(text, facts.missing_bytes)
 
 
-def _pieces(facts: Any) -> Lever | None:
+def _pieces(facts: Any) -> Advice | None:
     """One tensor, as scores or logits, made and used part by part."""
     room = facts.requested_bytes - facts.missing_bytes
     if room <= 0:
@@ -108,10 +108,10 @@ def _pieces(facts: Any) -> Lever | None:
         f"this one tensor of {size(facts.requested_bytes)} in {pieces} pieces (chunks, tiles or windows), each used up "
         f"before the next is made: a piece takes {size(facts.requested_bytes / pieces)}"
     )
-    return Lever(text, facts.requested_bytes - facts.requested_bytes // pieces)
+    return _lever(text, facts.requested_bytes - facts.requested_bytes // pieces)
 
 
-def _half(facts: Any, flight: InFlight) -> Lever | None:
+def _half(facts: Any, flight: InFlight) -> Advice | None:
     saved = flight.single_bytes // 2
     how = "autocast"
     what = f"{size(flight.single_bytes)} of tensors at work"
@@ -124,7 +124,7 @@ def _half(facts: Any, flight: InFlight) -> Lever | None:
         saved += facts.requested_bytes // 2
     if not saved:
         return None
-    return Lever(f"half precision ({how}): {what} are in single precision", saved)
+    return _lever(f"half precision ({how}): {what} are in single precision", saved)
 
 
 def _tensors(values: Iterable[Any]) -> Iterator[Any]:

@@ -12,6 +12,7 @@ from .._program import code_lines
 from .advice import Advice
 from .fragmentation import Fragmentation
 from .holding_lines import HoldingLine, shorten
+from .remedies import LEAKS
 from .situation import Situation
 
 _WIDTH = 100
@@ -20,8 +21,6 @@ _MOST_HOLDERS = 5
 _MOST_LINES_OF_HOLDERS = 6
 _MANY_BLOCKS = 8
 _MOST_ADVICE = 3
-#: Kinds of verdicts about memory that the program keeps.
-LEAKS = ("leak", "growing", "suspect", "cycle")
 
 
 def write(
@@ -93,7 +92,7 @@ def _growth_outside(gpu: int, verdicts: Sequence[dict[str, Any]]) -> str:
 
 
 def _why_too_big(situation: Situation) -> str:
-    largest = max(situation.kept, key=lambda kept: kept.bytes, default=None)
+    largest = situation.largest_kept
     if largest is not None and largest.bytes >= situation.facts.allocated_bytes // 4:
         return f"{size(largest.bytes)} of them are there because `{largest.name}` keeps them."
     if situation.facts.unusable_bytes >= situation.facts.missing_bytes:
@@ -202,10 +201,10 @@ def _rate(verdict: dict[str, Any]) -> str:
 
 
 def _tried(facts: Any) -> str:
-    gained = [f"{what} ({size(gain)})" for what, gain in facts.tried if gain > 0]
+    gained = [f"{step['what']} ({size(step['gained_bytes'])})" for step in facts.tried if step["gained_bytes"] > 0]
     if gained:
         return ", ".join(gained) + ": not enough"
-    return ", ".join(what for what, _ in facts.tried) + ": in vain"
+    return ", ".join(step["what"] for step in facts.tried) + ": in vain"
 
 
 def _with_effect(change: Advice, facts: Any) -> str:

@@ -15,18 +15,6 @@ _MOST_KINDS = 256
 _PARTS_OF_OCTAVE = 4
 
 
-class Kind(NamedTuple):
-    """What two errors share that are told once."""
-
-    gpu: int
-    asked_at: Any  # a site or a line
-    report_dir: str  # the setting: the report of an error that is only counted is the earlier one's
-    verdict: str
-    requested: int
-    missing: int
-    held: tuple[int, ...]  # in tensors, by PyTorch's own allocator, outside
-
-
 class Explanation(NamedTuple):
     """What was found out about an error."""
 
@@ -58,29 +46,23 @@ class Errors:
         )
 
 
-_kinds: dict[Kind, Errors] = {}
+_kinds: dict[tuple, Errors] = {}
 
 
-def kind_of(facts: Any, asked_at: Any, report_dir: str) -> Kind:
-    """
+def kind_of(facts: Any, asked_at: Any, report_dir: str) -> tuple:
+    """What two errors share that are told once.
+
     Args:
         facts: `_native.out_of_memory.OutOfMemory`.
         asked_at: Where memory was asked for, anything that can be compared.
-        report_dir: The setting.
+        report_dir: The setting: the report of an error that is only counted is the earlier one's.
     """
+    of_request = (facts.requested_bytes, facts.missing_bytes)
     held = (facts.allocated_bytes, facts.native_reserved_bytes, facts.outside_bytes)
-    return Kind(
-        facts.gpu,
-        asked_at,
-        report_dir,
-        facts.verdict,
-        _class(facts.requested_bytes),
-        _class(facts.missing_bytes),
-        tuple(map(_class, held)),
-    )
+    return facts.gpu, asked_at, report_dir, facts.verdict, *map(_class, (*of_request, *held))
 
 
-def count(kind: Kind) -> Errors:
+def count(kind: tuple) -> Errors:
     """Counts one more error of a kind."""
     errors = _kinds.setdefault(kind, Errors())
     errors.met += 1

@@ -7,10 +7,12 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from .. import _interruptions
+from .._common.messages import format_bytes as size
 from .._native.sites import Frame
 from .._program.code_lines import CodeLine
 from .._tracking import users_lines
-from . import evaluation, holding_lines, inner_lines, kept, levers, running, variables
+from . import evaluation, holding_lines, kept, levers, running, variables
+from .advice import LEAST_BYTES, Advice
 from .holding_lines import HoldingLine
 from .ownership import Ownership
 
@@ -21,16 +23,14 @@ class Situation(NamedTuple):
     holders: list[HoldingLine]
     inner: list[HoldingLine]  # the lines of libraries within the first holder's
     epochs: int
-    dead: list[variables.DeadVariables]
-    idle: list[variables.IdleVariable]
-    kept: list[kept.Kept]
-    evaluation: evaluation.Evaluation | None
-    has_pools: bool  # of graphs or the program's: see captures
-    in_flight: levers.InFlight
     saved_bytes: int  # by autograd for backward, and held by nothing else
+    changes: list[Advice]  # that free memory which is not needed, the most bytes first
+    idle: list[Advice]  # about what the running statement does not need
+    levers: list[Advice]  # that make the step smaller
+    pinning: Advice | None  # about small blocks that keep pages
+    largest_kept: kept.Kept | None
     findings: list[Any]  # of this GPU, the worst first
     stack: list[Any]  # of the request, innermost first: (file, line, function)
-    pinning: tuple[CodeLine, int, int] | None  # whose small blocks keep pages: bytes of theirs, bytes unusable
 
 
 def look(facts: Any, library: Any) -> Situation:
@@ -39,24 +39,34 @@ def look(facts: Any, library: Any) -> Situation:
     ownership = Ownership(facts.gpu)
     request = holding_lines.of_site(library, facts.site)
     holders = _found([], holding_lines.by_size, library, facts.gpu)
-    dead = _found([], variables.find_dead, frames, facts.gpu, ownership)
     try:
+        dead = _found([], variables.find_dead, frames, facts.gpu, ownership)
+        idle = _found([], variables.find_idle, frames, facts.gpu, ownership)
+        keeping = _found([], kept.find_kept, frames, facts.gpu, ownership)
+        has_pools = _found(False, ownership.pools.are_there)
+        in_flight = _found(levers.NOTHING, levers.look, frames, facts.gpu, dead)
+        saved_bytes = _found(0, ownership.saved_for_backward)
+        # What a step needs anyway is in lists, too; it matters if it is much, or would be enough.
+        least_kept = max(LEAST_BYTES, min(facts.allocated_bytes // 20, facts.missing_bytes))
+        changes = [
+            *_found([], evaluation.find, frames, saved_bytes),
+            *(variable.advice(has_pools) for variable in dead),
+            *(variable.advice for variable in keeping if variable.bytes >= least_kept),
+        ]
         return Situation(
             facts,
             request or holding_lines.of_frames(frames),
             holders,
-            _found([], inner_lines.split, library, facts.gpu, holders[0]) if holders else [],
+            _found([], holding_lines.split, library, facts.gpu, holders[0]) if holders else [],
             library.epochs_ended(),
-            dead,
-            _found([], variables.find_idle, frames, facts.gpu, ownership),
-            _found([], kept.find_kept, frames, facts.gpu, ownership),
-            _found(None, evaluation.with_gradients, frames),
-            _found(False, ownership.pools.are_there),
-            _found(levers.NOTHING, levers.look, frames, facts.gpu, dead),
-            _found(0, ownership.saved_for_backward),
+            saved_bytes,
+            sorted(changes, key=lambda change: -change.bytes),
+            idle,
+            levers.find(facts, in_flight),
+            _found(None, _pinning, library, facts) if facts.verdict == "fragmentation" else None,
+            keeping[0] if keeping else None,
             _found([], _findings, library, facts.gpu),
             _found([], _stack, library, facts.site, frames),
-            _found(None, _pinning, library, facts) if facts.verdict == "fragmentation" else None,
         )
     finally:
         for frame in frames:
@@ -90,21 +100,28 @@ def _findings(library: Any, gpu: int) -> list[Any]:
 PAGE_BYTES = 2 << 20
 
 
-def _pinning(library: Any, facts: Any) -> tuple[CodeLine, int, int] | None:
-    """The line whose blocks lie in the pages with the most free bytes that nothing else can use."""
+def _pinning(library: Any, facts: Any) -> Advice | None:
+    """About the line whose blocks lie in the pages with the most free bytes that nothing else can use."""
     unusable: Counter[int] = Counter()
     blocks: Counter[int] = Counter()
     for segment in library.segments():
         if segment.gpu == facts.gpu:
             _count_pages(segment, unusable, blocks)
-    lines: dict[tuple, list] = {}
+    # Of each line: how many bytes its blocks have, and how many nobody can use beside them.
+    lines: dict[tuple, tuple[CodeLine, int, int]] = {}
     for site, free in unusable.items():
         if (code_line := holding_lines.of_site(library, site)) is not None:
-            entry = lines.setdefault((code_line.file, code_line.line), [code_line, 0, 0])
-            entry[1] += blocks[site]
-            entry[2] += free
-    worst = max(lines.values(), key=lambda entry: entry[2], default=None)
-    return None if worst is None else (worst[0], worst[1], worst[2])
+            key = (code_line.file, code_line.line)
+            made, block_bytes, free_bytes = lines.get(key, (code_line, 0, 0))
+            lines[key] = made, block_bytes + blocks[site], free_bytes + free
+    if not lines:
+        return None
+    made, block_bytes, free_bytes = max(lines.values(), key=lambda line: line[2])
+    text = (
+        f"make the small tensors of {made.short} ({size(block_bytes)}) before the large ones, or as one tensor: they "
+        f"are spread over pages of 2 MiB whose other {size(free_bytes)} nothing large can use"
+    )
+    return Advice(text, made.file, made.line, free_bytes)
 
 
 def _count_pages(segment: Any, unusable: Counter[int], blocks: Counter[int]) -> None:

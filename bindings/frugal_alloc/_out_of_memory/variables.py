@@ -8,13 +8,14 @@ import types
 from collections import Counter
 from typing import Any, NamedTuple
 
+from .._common.messages import format_bytes as size
+from .._program.code_lines import short_path
 from .._program.liveness import Flow
 from . import graphs, module_variables
+from .advice import LEAST_BYTES, Advice
 from .ownership import Ownership
 from .running import RunningFrame, Statement, statement
 
-# Less is not worth a change to a program.
-LEAST_BYTES = 1 << 20
 _MOST_NAMES = 12
 # How deep a variable's lists, dictionaries and objects are searched for tensors.
 _DEPTH = 4
@@ -34,24 +35,22 @@ class DeadVariables(NamedTuple):
     surely_bound: bool  # False: `del` would fail where they have no value yet
     in_loop: bool
 
-    @property
-    def advice(self) -> str:
-        """What to write and where, without the bytes."""
+    def advice(self, has_pools: bool) -> Advice:
+        """`has_pools`: whether there are pools of graphs or of the program."""
+        text = f"{self._change()} of {short_path(self.file)} frees {size(self.bytes)}"
+        if self.rebound and len(self.names) == len(self.rebound):
+            text += ": the line makes the new one while the old one is still there"
+        if has_pools:
+            text += "; not what a CUDA graph reads that is replayed later"
+        return Advice(text, self.file, self.statement.first, self.bytes)
+
+    def _change(self) -> str:
         names, line = ", ".join(self.names), self.statement.first
         if self.statement.is_loop_header:
             return f"{_assigned_none(self.names)} as the last line of the loop at line {line}"
         if self.surely_bound:
             return f"del {names} before line {line}"
         return f"{_assigned_none(self.names)} before line {line}"
-
-
-class IdleVariable(NamedTuple):
-    """A variable that is read again, but not by the statement that runs."""
-
-    name: str
-    file: str
-    line: int  # that runs
-    bytes: int
 
 
 def _assigned_none(names: tuple[str, ...]) -> str:
@@ -97,8 +96,9 @@ def _is_program(frame: RunningFrame) -> bool:
     return frame.values.get("__name__") == "__main__" and os.path.isfile(frame.file)
 
 
-def find_idle(frames: list[RunningFrame], gpu: int, ownership: Ownership) -> list[IdleVariable]:
-    """Tensors, and lists of them, that the innermost of the user's frames holds over its statement without need."""
+def find_idle(frames: list[RunningFrame], gpu: int, ownership: Ownership) -> list[Advice]:
+    """About tensors, and lists of them, that the innermost of the user's frames holds over its statement: they are read
+    again, but not by it."""
     frame = next((frame for frame in frames if frame.is_users), None)
     now = None if frame is None else statement(frame)
     if frame is None or now is None:
@@ -112,7 +112,11 @@ def find_idle(frames: list[RunningFrame], gpu: int, ownership: Ownership) -> lis
         if _is_plain(frame.values[name]) and holds_gpu_memory(frame.values[name], gpu):
             freed = ownership.freed_by_dropping([frame.values[name]], held)
             if freed >= LEAST_BYTES:
-                found.append(IdleVariable(name, frame.file, now.first, freed))
+                text = (
+                    f"`{name}` ({size(freed)}) is not needed while line {now.first} of {short_path(frame.file)} runs: "
+                    "make it afterwards, or keep it on the host until then"
+                )
+                found.append(Advice(text, frame.file, now.first, freed))
     return sorted(found, key=lambda idle: -idle.bytes)
 
 

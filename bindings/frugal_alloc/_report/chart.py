@@ -5,12 +5,12 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import math
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .._pages.scale import Tick, bytes_ticks
+from .._pages import geometry
+from .._pages.geometry import Tick
 
-WIDTH, HEIGHT = 1000, 240
 # As many as there are pixels to tell them apart on a desktop.
 _MOST_POINTS = 500
 _MOST_EPOCH_LABELS = 12
@@ -54,7 +54,7 @@ def charts(document: dict[str, Any]) -> list[MemoryChart]:
     limits = {one["gpu"]: one["limit_bytes"] or one["total_bytes"] for one in document["gpus"]}
     names = document["timeline"]["phases"]
     return [
-        _chart(gpu, _thinned(rows[gpu]), names, limits.get(gpu, 0), gpu == failed)
+        _chart(gpu, geometry.thinned(rows[gpu], _MOST_POINTS, _merged), names, limits.get(gpu, 0), gpu == failed)
         for gpu in sorted(rows)
         if len(rows[gpu]) > 1
     ]
@@ -73,16 +73,16 @@ def _add_error(document: dict[str, Any], rows: dict[int, list[list]]) -> int | N
 
 def _chart(gpu: int, rows: list[list], names: list[str], limit: int, failed: bool) -> MemoryChart:
     most = max(1, *(max(row[4:7]) for row in rows))
-    ticks, top = bytes_ticks(most, limit)
+    ticks, top = geometry.bytes_ticks(most, limit)
     # By order, not by step: evaluation and the like pass without steps, and would all lie on one line.
     places = [100 * number / (len(rows) - 1) for number in range(len(rows))]
     return MemoryChart(
         gpu=gpu,
         points=[(row[1], row[2], names[row[3]], *row[4:7]) for row in rows],
-        allocated_path=_path(rows, 4, top),
-        peak_path=_path(rows, 5, top),
-        reserved_path=_path(rows, 6, top),
-        limit_y=round(HEIGHT * (1 - limit / top), 1) if limit and limit <= top else None,
+        allocated_path=geometry.line([row[4] for row in rows], top),
+        peak_path=geometry.line([row[5] for row in rows], top),
+        reserved_path=geometry.line([row[6] for row in rows], top),
+        limit_y=geometry.limit_y(limit, top),
         bytes_ticks=ticks,
         step_ticks=_step_ticks(rows, places, failed),
         epochs=list(_epoch_starts(rows, places)),
@@ -93,19 +93,9 @@ def _chart(gpu: int, rows: list[list], names: list[str], limit: int, failed: boo
     )
 
 
-def _thinned(rows: list[list]) -> list[list]:
-    """At most so many points; each has the highest values of those in whose place it stands."""
-    size = math.ceil(len(rows) / _MOST_POINTS)
-    groups = (rows[start : start + size] for start in range(0, len(rows), size))
-    return [[*group[-1][:4], *(max(row[column] for row in group) for column in (4, 5, 6))] for group in groups]
-
-
-def _path(rows: list[list], column: int, top: float) -> str:
-    points = (
-        f"{WIDTH * number / (len(rows) - 1):.4g} {HEIGHT * (1 - row[column] / top):.4g}"
-        for number, row in enumerate(rows)
-    )
-    return "M" + "L".join(points)
+def _merged(rows: Sequence[list]) -> list:
+    """The highest values of those in whose place it stands."""
+    return [*rows[-1][:4], *(max(row[column] for row in rows) for column in (4, 5, 6))]
 
 
 def _step_ticks(rows: list[list], places: list[float], failed: bool) -> list[Tick]:

@@ -124,17 +124,13 @@ def to_html(document: dict[str, Any]) -> str | None:
     return page.render(document)
 
 
-def write_text(path: str, text: str) -> None:
-    """Writes to a path that the user has named, at once: whoever reads the file sees the old or the new one, whole.
+def write_bytes(path: str, data: bytes) -> None:
+    """Writes to a path that the user has named, at once: whoever reads the file sees the old or the new one, whole. A
+    link goes on naming its file; what is no file, such as a pipe, is written to.
 
     Raises:
         OSError: it cannot be written; an old file is left as it was.
     """
-    write_bytes(path, text.encode())
-
-
-def write_bytes(path: str, data: bytes) -> None:
-    """As :func:`write_text`. A link goes on naming its file; what is no file, such as a pipe, is written to."""
     if os.path.exists(path) and not os.path.isfile(path):
         with open(path, "wb") as file:
             file.write(data)

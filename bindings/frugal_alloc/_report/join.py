@@ -44,10 +44,7 @@ def join(documents: list[dict[str, Any]]) -> dict[str, Any]:
         return documents[0]
     _check(documents)
     names = [_rank(document, number) for number, document in enumerate(documents)]
-    worst = min(
-        range(len(documents)),
-        key=lambda n: (not ends_the_run(documents[n]["oom"]), not documents[n]["oom"], -_peak(documents[n])),
-    )
+    worst = worst_first(documents)[0]
     joined = copy.deepcopy(documents[worst])
     joined["run"] |= {"rank": None, "pid": None}
     if joined["oom"]:
@@ -66,13 +63,20 @@ def _order(document: dict[str, Any]) -> tuple[float, int]:
     return (float("inf") if rank is None else rank), document["run"]["pid"] or 0
 
 
+def worst_first(documents: list[dict[str, Any]]) -> list[int]:
+    """The places of the documents in the list, in the order of how bad it went: errors first, then by the peak."""
+
+    def badness(number: int) -> tuple[bool, bool, int]:
+        document = documents[number]
+        peak = max((gpu["peak_allocated_bytes"] for gpu in document["gpus"]), default=0)
+        return ends_the_run(document["oom"]), bool(document["oom"]), peak
+
+    return sorted(range(len(documents)), key=badness, reverse=True)
+
+
 def _rank(document: dict[str, Any], number: int) -> int:
     rank = document["run"]["rank"]
     return number if rank is None else rank
-
-
-def _peak(document: dict[str, Any]) -> int:
-    return max((gpu["peak_allocated_bytes"] for gpu in document["gpus"]), default=0)
 
 
 def _check(documents: list[dict[str, Any]]) -> None:

@@ -23,12 +23,12 @@ from .headline import (
     KIND_NAMES,
     OOM_NAMES,
     SMALL_SENTENCE,
-    ends_the_run,
     headline,
     recovery,
     sentence,
     small_count,
 )
+from .join import worst_first
 from .schema import conform
 
 # Of all that is drawn of several ranks together.
@@ -118,9 +118,7 @@ def _all_pictures(document: dict[str, Any]) -> list[Pictures]:
     if len(ranks) < 2:
         return [_pictures(document, "", "", 1)]
     # Those that are worst off, in the order of their numbers.
-    order = sorted(
-        range(len(ranks)), key=lambda n: (not ends_the_run(ranks[n]["oom"]), not ranks[n]["oom"], -_peak(ranks[n]))
-    )[:_MOST_DRAWN_RANKS]
+    order = worst_first(ranks)[:_MOST_DRAWN_RANKS]
     return [_pictures(ranks[n], f"r{n}-", rank_name(ranks[n], n), len(order)) for n in sorted(order)]
 
 
@@ -134,10 +132,6 @@ def _found(verdicts: list[dict[str, Any]]) -> str:
     causes, small = material_and_small(verdicts)
     findings = format_count(len(causes), "finding")
     return f"{findings}, {small_count(small)}" if small else findings
-
-
-def _peak(document: dict[str, Any]) -> int:
-    return max((gpu["peak_allocated_bytes"] for gpu in document["gpus"]), default=0)
 
 
 def _pictures(document: dict[str, Any], prefix: str, title: str, sharing: int) -> Pictures:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Annotated, Any
 
 from .._common import shapes
-from .._native import out_of_memory
 from .._tracking import materiality
 from .._tracking.causes import MOST_CONFIDENCE
+from .headline import OOM_NAMES
 
 SCHEMA = "frugal_alloc.report"
 VERSION = 1
@@ -239,7 +239,7 @@ class _Advice:
 
 @dataclass(frozen=True)
 class _OutOfMemory:
-    verdict: Annotated[str, shapes.among(out_of_memory.VERDICTS)]
+    verdict: Annotated[str, shapes.among(OOM_NAMES)]
     file: _Line | None = None
     line: int | None = None
     function: _Line = ""

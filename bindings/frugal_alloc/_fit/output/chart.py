@@ -7,10 +7,10 @@ import itertools
 import math
 from collections.abc import Mapping, Sequence
 
-from ..._pages.scale import Tick, bytes_ticks, highest_in_sight
+from ..._pages import geometry
+from ..._pages.geometry import Tick
 from ..verdict import COMPONENTS, CONTEXT, UNNAMED, Moment, RankPeaks, Sample
 
-WIDTH, HEIGHT = 1000, 240
 _MOST_SAMPLES = 400
 _MOST_STEP_LABELS = 6
 # How much room is left is part of the answer.
@@ -76,25 +76,19 @@ def colour(component: str) -> int:
 
 def memory_picture(rank: RankPeaks, limit: int) -> MemoryPicture | None:
     """None: there is nothing to draw a line through."""
-    samples = _thinned(rank.series)
+    # Of those in a row the one with most in use stands for all.
+    samples = geometry.thinned(rank.series, _MOST_SAMPLES, lambda group: max(group, key=lambda one: one.used_bytes))
     if len(samples) < 2:
         return None
     most = max(1, rank.peak.used_bytes, *(sample.used_bytes for sample in samples))
-    ticks, top = bytes_ticks(most, limit, _LIMIT_IN_SIGHT)
+    ticks, top = geometry.bytes_ticks(most, limit, _LIMIT_IN_SIGHT)
     return MemoryPicture(
         layers=tuple(_layers(samples, top)),
         bands=tuple(_bands(samples)),
-        limit_y=round(HEIGHT * (1 - limit / top), 1) if 0 < limit <= top else None,
+        limit_y=geometry.limit_y(limit, top),
         bytes_ticks=tuple(ticks),
         step_ticks=tuple(_step_ticks(samples)),
     )
-
-
-def _thinned(series: Sequence[Sample]) -> list[Sample]:
-    """At most so many; of those in a row the one with most in use stands for all."""
-    size = math.ceil(len(series) / _MOST_SAMPLES)
-    groups = (series[start : start + size] for start in range(0, len(series), size or 1))
-    return [max(group, key=lambda sample: sample.used_bytes) for group in groups]
 
 
 def _in_order(components: Mapping[str, int]) -> list[str]:
@@ -110,26 +104,9 @@ def _layers(samples: Sequence[Sample], top: float) -> list[Layer]:
         if not any(sizes):
             continue
         ceiling = [low + size for low, size in zip(floor, sizes, strict=True)]
-        found.append(Layer(component, _area(floor, ceiling, top), max(sizes)))
+        found.append(Layer(component, geometry.area(floor, ceiling, top), max(sizes)))
         floor = ceiling
     return found
-
-
-def _area(floor: Sequence[int], ceiling: Sequence[int], top: float) -> str:
-    """Along the ceiling from left to right, and back along the floor; each sample is a step of the same width."""
-    count = len(floor)
-
-    def x(number: int) -> str:
-        return f"{WIDTH * number / count:.5g}"
-
-    def y(size: int) -> str:
-        return f"{HEIGHT * (1 - size / top):.5g}"
-
-    there = [f"M0 {y(ceiling[0])}"]
-    there += [f"H{x(n)}V{y(ceiling[n])}" for n in range(1, count) if ceiling[n] != ceiling[n - 1]]
-    back = [f"H{WIDTH}V{y(floor[-1])}"]
-    back += [f"H{x(n)}V{y(floor[n - 1])}" for n in range(count - 1, 0, -1) if floor[n] != floor[n - 1]]
-    return "".join([*there, *back, "H0z"])
 
 
 def _bands(samples: Sequence[Sample]) -> list[Band]:
@@ -152,7 +129,7 @@ def bars(moments: Sequence[Moment], peak: int, limit: int) -> tuple[list[Bar], f
     """One for each phase, and where the limit lies in percent; None: far to the right. `peak`: the number of the
     highest."""
     most = max((moment.used_bytes for moment in moments), default=0)
-    whole = max(highest_in_sight(most, limit, _LIMIT_IN_SIGHT), 1)
+    whole = max(geometry.highest_in_sight(most, limit, _LIMIT_IN_SIGHT), 1)
     found = [Bar(moment, tuple(_pieces(moment, whole)), number == peak) for number, moment in enumerate(moments)]
     return found, 100 * limit / whole if 0 < limit <= whole else None
 

@@ -1,0 +1,46 @@
+// What the functions of c_api.h share: how they find a GPU, answer and fail.
+
+#ifndef FRUGAL_BINDINGS_C_API_C_API_RESULTS_H_
+#define FRUGAL_BINDINGS_C_API_C_API_RESULTS_H_
+
+#include <cstdint>
+#include <exception>
+#include <string>
+
+#include "absl/strings/string_view.h"
+#include "bindings/adapter/torch_allocator.h"
+
+namespace frugal {
+
+inline constexpr char kNotEnabled[] = "frugal_alloc is not enabled: call frugal_alloc.enable() first";
+
+// null: it has not been opened, or there is none, or we were never enabled.
+GpuMemory* FindGpu(int number);
+
+// What frugal_last_error says on the calling thread.
+std::string& LastError();
+
+// -1, after the message has become the last error.
+int Failed(absl::string_view message);
+
+// What f() returns; if it throws, -1, or -2 where memory ran out.
+template <typename F>
+int64_t Guarded(F&& f) {
+  try {
+    return f();
+  } catch (const c10::OutOfMemoryError& error) {
+    Failed(error.what_without_backtrace());
+    return -2;
+  } catch (const c10::Error& error) {
+    return Failed(error.what_without_backtrace());
+  } catch (const std::exception& error) {
+    return Failed(error.what());
+  }
+}
+
+// The JSON text, valid until the next one on the calling thread.
+const char* LendJson(std::string json);
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_C_API_C_API_RESULTS_H_

@@ -1,0 +1,50 @@
+// What the library tells others, as JSON.
+
+#ifndef FRUGAL_BINDINGS_PUBLISHING_JSON_TEXT_H_
+#define FRUGAL_BINDINGS_PUBLISHING_JSON_TEXT_H_
+
+#include <cstddef>
+#include <cstdint>
+#include <string>
+#include <string_view>
+
+namespace frugal {
+
+// The text's first `most` bytes in quotes; what is no UTF-8 is replaced.
+std::string JsonText(std::string_view text, size_t most = std::string_view::npos);
+
+// An object, made member by member.
+class JsonObject {
+ public:
+  JsonObject& Integer(std::string_view name, int64_t value);
+  // 0 where it is no finite number.
+  JsonObject& Real(std::string_view name, double value);
+  JsonObject& Text(std::string_view name, std::string_view value) { return Value(name, JsonText(value)); }
+  // `json`: a value as JSON.
+  JsonObject& Value(std::string_view name, std::string_view json);
+
+  std::string Done() const { return text_ + "}"; }
+
+ private:
+  std::string text_ = "{";
+};
+
+// The elements of a list, separated by commas; `write` makes JSON of each.
+template <typename All, typename Write>
+std::string JsonElements(const All& all, Write write) {
+  std::string elements;
+  for (const auto& element : all) {
+    if (!elements.empty()) elements += ',';
+    elements += write(element);
+  }
+  return elements;
+}
+
+template <typename All, typename Write>
+std::string JsonList(const All& all, Write write) {
+  return "[" + JsonElements(all, write) + "]";
+}
+
+}  // namespace frugal
+
+#endif  // FRUGAL_BINDINGS_PUBLISHING_JSON_TEXT_H_

@@ -1,0 +1,114 @@
+"""The pages of reports and of fit's verdicts, and what a parser makes of one."""
+
+from __future__ import annotations
+
+import dataclasses
+import html
+import re
+import sys
+from collections.abc import Callable
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import report_samples
+from frugal_alloc._fit.output import page as verdict_page
+from frugal_alloc._report import join
+from frugal_alloc._report import page as report_page
+
+sys.path.append(str(Path(__file__).resolve().parents[1] / "fit"))
+import verdict_samples
+
+REPORTS: dict[str, Callable[[], dict[str, Any]]] = {
+    "healthy": report_samples.healthy,
+    "leaking": report_samples.leaking,
+    "small findings": lambda: report_samples.with_small_leaks(report_samples.leaking()),
+    "out of memory": report_samples.out_of_memory,
+    "hostile": report_samples.hostile,
+    "huge": report_samples.huge,
+    "nothing": lambda: {"schema": "frugal_alloc.report", "version": 1},
+    "ranks": lambda: join.join([report_samples.rank(n, 3, report_samples.leaking()) for n in range(3)]),
+}
+VERDICTS = {f"fit: {name}": verdicts for name, verdicts in verdict_samples.ALL.items()}
+NAMES = (*REPORTS, *VERDICTS)
+
+# Keys whose texts are words of ours, which decide over what is drawn; the readers refuse others.
+_FIXED_IN_REPORTS = {"schema", "verdict", "kind", "found_by", "pattern", "started", "written"}
+_FIXED_IN_VERDICTS = {"phase", "component", "components", "allocator", "ended"}
+
+
+def draw(name: str, change: Callable[[str], str] | None = None) -> str:
+    """A page by its name; `change`: what is to stand in the place of each text that comes from a program."""
+    if name in REPORTS:
+        document = REPORTS[name]()
+        return report_page.render(document if change is None else _with_texts(document, change, _FIXED_IN_REPORTS))
+    verdicts = VERDICTS[name]
+    return verdict_page.render(verdicts if change is None else _with_texts(verdicts, change, _FIXED_IN_VERDICTS))
+
+
+def _with_texts(value: Any, change: Callable[[str], str], fixed: set[str], key: str = "") -> Any:
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return dataclasses.replace(value, **_with_texts(vars(value), change, fixed))
+    if isinstance(value, dict):
+        return {name: _with_texts(inner, change, fixed, name) for name, inner in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_with_texts(inner, change, fixed, key) for inner in value)
+    if not isinstance(value, str) or key in fixed or not value or value in ("allocated", "awaiting", "free"):
+        return value
+    return change(value)
+
+
+def text_of(rendered: str) -> str:
+    """The words of a page's body."""
+    body = rendered.partition("<body>")[2]
+    return re.sub(r"\s+", " ", html.unescape(re.sub(r"<[^>]+>", " ", body)))
+
+
+class Seen(HTMLParser):
+    """What a parser makes of a page. Every element that is opened is closed, in the order that nests them."""
+
+    VOID = frozenset({"meta", "br", "link", "input"})
+
+    def __init__(self, rendered: str) -> None:
+        super().__init__()
+        # All but texts, and the values that texts may go into.
+        self.structure: list[tuple] = []
+        self.values: list[tuple[str, str]] = []
+        self.scripts: list[str] = []
+        self._open: list[str] = []
+        self.feed(rendered)
+        self.close()
+        assert not self._open
+
+    def of(self, *names: str) -> list[str]:
+        """The values of attributes."""
+        return [value for name, value in self.values if name in names]
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.handle_startendtag(tag, attributes)
+        if tag not in self.VOID:
+            self._open.append(tag)
+
+    def handle_startendtag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        self.structure.append((tag, tuple(name for name, _ in attributes)))
+        self.values += [(name, value or "") for name, value in attributes]
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+        self.structure.append(("/" + tag,))
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] in ("script", "style"):
+            self.scripts.append(data)
+
+    def handle_comment(self, data: str) -> None:
+        self.structure.append(("comment", data))
+
+    def handle_decl(self, decl: str) -> None:
+        self.structure.append(("declaration", decl))
+
+    def handle_pi(self, data: str) -> None:
+        self.structure.append(("instruction", data))
+
+    def unknown_decl(self, data: str) -> None:
+        self.structure.append(("unknown", data))
