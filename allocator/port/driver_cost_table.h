@@ -1,8 +1,8 @@
 // How long each call of the driver takes: the one table that the planner, the simulated GPU and the documents use.
 //
-// The figures are published and observed ones for recent data-centre GPUs. An H200 took less: .6 of them to make a handle
-// visible, as much to take it away (docs/gpu_results.md). Where `frugal-alloc doctor --gpu` has measured a machine's, they
-// take their place (setting driver_costs).
+// The figures are published and observed ones for recent data-centre GPUs. An H200 took less: .6 of them to make a
+// handle visible, as much to take it away (docs/gpu_results.md). Where `frugal-alloc doctor --gpu` has measured a
+// machine's, they take their place (setting driver_costs).
 
 #ifndef FRUGAL_ALLOCATOR_PORT_DRIVER_COST_TABLE_H_
 #define FRUGAL_ALLOCATOR_PORT_DRIVER_COST_TABLE_H_
