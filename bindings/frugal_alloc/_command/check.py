@@ -58,7 +58,7 @@ def add(parser: Parser) -> None:
 
 
 def carry_out(options: argparse.Namespace) -> int:
-    order = checks.Order(**vars(options))
+    order = checks.Order(*(getattr(options, name) for name in checks.Order._fields))
     try:
         return checks.carry_out(order)
     except (BaselineError, checks.CheckError) as error:

@@ -24,8 +24,9 @@ def start(load: Callable[..., ModuleType]) -> None:
     for library in nvrtc.find([packages]):
         nvrtc.load_builtins(library)
     uncompiled = load("frugal_simulated_uncompiled", os.path.join(PACKAGE, "_program", "uncompiled.py")).uncompiled
-    values = os.path.join(HERE, "values")
-    load("frugal_simulated_values", os.path.join(values, "__init__.py"), values).start(uncompiled)
+    folder = os.path.join(HERE, "values")
+    values = load("frugal_simulated_values", os.path.join(folder, "__init__.py"), folder)
+    values.start(uncompiled)
     if "1" in (os.environ.get("FRUGAL_SIM_ORDER"), os.environ.get("FRUGAL_SIM_LATE")):
         # Last, so that it sees what the program calls rather than what the values take.
-        load("frugal_simulated_accesses", os.path.join(HERE, "accesses.py")).start()
+        values.declare_accesses()
