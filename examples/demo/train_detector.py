@@ -14,6 +14,7 @@ import random
 import subprocess
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict, dataclass
 
 import rich.console
@@ -96,16 +97,25 @@ def _compare(options: argparse.Namespace) -> int:
         print("boxes the network selects is made up, the same for both allocators.")
     else:
         print("on this GPU.")
-    results = []
-    for allocator, name in ALLOCATORS.items():
-        line = [sys.executable, __file__, "--worker", allocator, f"--steps={options.steps}", f"--seed={options.seed}"]
-        done = subprocess.run(line, env=environment, stdout=subprocess.PIPE, text=True)
-        if done.returncode != 0:
-            print(f"demo: the training with {name} ended with status {done.returncode}", file=sys.stderr)
+    # A simulated GPU is each process's own, and time on it is modelled; a real one has one training at a time.
+    trainings = len(ALLOCATORS) if is_simulated else 1
+    with ThreadPoolExecutor(trainings) as pool:
+        done = list(pool.map(lambda allocator: _run_worker(allocator, options, environment), ALLOCATORS))
+    for allocator, training in zip(ALLOCATORS, done, strict=True):
+        if training.returncode != 0:
+            name, status = ALLOCATORS[allocator], training.returncode
+            print(f"demo: the training with {name} ended with status {status}", file=sys.stderr)
             return 1
-        results.append(Result(**json.loads(done.stdout)))
+    results = [Result(**json.loads(training.stdout)) for training in done]
     _print_table(results, is_simulated)
     return 0
+
+
+def _run_worker(
+    allocator: str, options: argparse.Namespace, environment: dict[str, str]
+) -> subprocess.CompletedProcess[str]:
+    line = [sys.executable, __file__, "--worker", allocator, f"--steps={options.steps}", f"--seed={options.seed}"]
+    return subprocess.run(line, env=environment, stdout=subprocess.PIPE, text=True)
 
 
 def _print_table(results: list[Result], is_simulated: bool) -> None:
