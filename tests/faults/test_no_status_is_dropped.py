@@ -24,8 +24,7 @@ DELIBERATE = {
     "allocator/allocator_state.cc": {"backing.release()": "no status: accounting that broke keeps what it owns"},
     "allocator/birth_record.cc": {"static_cast<void>(state_.Break(": "the status is kept in health"},
     "allocator/device_allocator.cc": {
-        "static_cast<void>(state_.Break(": "the status is kept in health",
-        "static_cast<void>(FreeUntold(": "fails for a block that is not in use alone, and this one is",
+        "WithLock(&DeviceAllocator::FreeLocked,": "fails for a block that is not in use alone, and this one is"
     },
     "allocator/blocks/fence.cc": {"HasPassed().value_or(false)": "the failure of the wait before it is returned"},
     "allocator/miss_ladder.cc": {"asked.value_or(": "counted as absorbed in the line before"},
