@@ -14,7 +14,17 @@ import pytest
 pytest.importorskip("matplotlib", reason="tools/setup installs what draws the pictures")
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
-from pictures import address_space, detection, drawing, fragmentation, leak_growth, memory_over_time, recorded  # noqa: E402
+from pictures import (  # noqa: E402
+    address_space,
+    detection,
+    drawing,
+    fragmentation,
+    leak_growth,
+    memory_over_time,
+    recorded,
+    serving,
+    tenants,
+)
 from pictures.all_pictures import ALL, RECORDED  # noqa: E402
 from pictures.line_chart import Line, LineChart, line_chart  # noqa: E402
 
@@ -29,8 +39,9 @@ def test_picture_is_what_the_command_draws(one: ModuleType) -> None:
     assert len(ElementTree.fromstring(drawn).attrib["aria-label"].split()) > 20
 
 
-# The run behind the others takes a few seconds each, and this one over a minute.
-RERUN = [one for one in RECORDED if one is not detection or os.environ.get("FRUGAL_TEST_ALL") == "1"]
+# The runs behind the others take ten seconds at most, and these up to two minutes each.
+LONG = (detection, leak_growth, serving, tenants)
+RERUN = [one for one in RECORDED if one not in LONG or os.environ.get("FRUGAL_TEST_ALL") == "1"]
 
 
 @pytest.mark.parametrize("one", RERUN, ids=lambda one: one.FILE.stem)
