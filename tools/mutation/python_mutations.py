@@ -21,7 +21,7 @@ BOUNDARIES = {ast.Lt: "<=", ast.LtE: "<", ast.Gt: ">=", ast.GtE: ">", ast.Eq: "!
 BOUNDARIES |= {ast.In: "not in", ast.NotIn: "in", ast.Is: "is not", ast.IsNot: "is"}
 OPPOSITES = {ast.Add: "-", ast.Sub: "+", ast.Mult: "/", ast.Div: "*", ast.FloorDiv: "*"}
 CALLEES = {"max": "min", "min": "max", "any": "all", "all": "any"}
-#: The package that mutants are of, and where the copy has it.
+#: The package that mutants are of.
 PACKAGE = pathlib.PurePosixPath("bindings/frugal_alloc")
 #: A mutant may wait for ever, or take all memory.
 MOST_SECONDS = 300
@@ -153,12 +153,14 @@ class Copy:
         self._root, self._folder = root, folder
         shutil.rmtree(folder, ignore_errors=True)
         ignored = shutil.ignore_patterns("__pycache__", "_lib")
-        shutil.copytree(root / PACKAGE, folder / PACKAGE.name, ignore=ignored)
-        (folder / PACKAGE.name / "_lib").symlink_to(root / PACKAGE / "_lib")
+        shutil.copytree(root / PACKAGE, folder / PACKAGE, ignore=ignored)
+        # What is built, and what the package finds beside itself in a checkout.
+        for name in (PACKAGE / "_lib", "bench"):
+            (folder / name).symlink_to(root / name)
 
     def fails(self, mutant: Mutant | None, tests: Sequence[str]) -> bool:
         """Whether one of these tests does, with the mutant or with none."""
-        place = self._folder / pathlib.PurePosixPath(mutant.file).relative_to(PACKAGE.parent) if mutant else None
+        place = self._folder / mutant.file if mutant else None
         before = place.read_bytes() if place else b""
         try:
             if place and mutant:
@@ -171,7 +173,7 @@ class Copy:
     def _run(self, tests: Sequence[str]) -> int:
         python = self._root / ".venv" / "bin" / "python"
         command = [python, "-B", "-m", "pytest", "-x", "-q", "-p", "no:cacheprovider", *tests]
-        environment = {**os.environ, "PYTHONPATH": str(self._folder), "PYTHONDONTWRITEBYTECODE": "1"}
+        environment = {**os.environ, "PYTHONPATH": str(self._folder / PACKAGE.parent), "PYTHONDONTWRITEBYTECODE": "1"}
         running = subprocess.Popen(
             command,
             cwd=self._root,
