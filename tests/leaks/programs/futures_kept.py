@@ -17,7 +17,7 @@ def infer(batch):
         return model(batch.cuda())  # leak
 
 
-with ThreadPoolExecutor(max_workers=2) as pool:
+with ThreadPoolExecutor(max_workers=1) as pool:
     for step in range(120):
         future = pool.submit(infer, torch.rand(32, 256))
         futures.append(future)
