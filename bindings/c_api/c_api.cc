@@ -123,11 +123,19 @@ int Failed(absl::string_view message) {
   return -1;
 }
 
-const char* LendJson(std::string json) {
-  // Moved, so that a long one is let go of with the next.
+namespace {
+
+// What the thread was lent last; a long one is let go of with the next.
+std::string& LentJson() {
   thread_local std::string lent;
-  lent = std::move(json);
-  return lent.c_str();
+  return lent;
+}
+
+}  // namespace
+
+const char* LendJson(std::string json) {
+  LentJson() = std::move(json);
+  return LentJson().c_str();
 }
 
 }  // namespace frugal
