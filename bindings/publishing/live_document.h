@@ -1,5 +1,5 @@
 // What a process says of its memory while it runs, and its form: one line of JSON. docs/monitoring.md describes it for
-// people; bindings/frugal_alloc/_top reads it.
+// people; bindings/frugal_alloc/_command/top reads it.
 
 #ifndef FRUGAL_BINDINGS_PUBLISHING_LIVE_DOCUMENT_H_
 #define FRUGAL_BINDINGS_PUBLISHING_LIVE_DOCUMENT_H_

@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import fork_server
-from frugal_alloc._check.figures import Figures, Line
-from frugal_alloc._check.runs import Run
+from frugal_alloc._command.check.figures import Figures, Line
+from frugal_alloc._command.check.runs import Run
 
 MIB = 1 << 20
 

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 from checked_project import MIB, figures, line, run_of
-from frugal_alloc._check import wording
-from frugal_alloc._check.baseline import Baseline, Setting
-from frugal_alloc._check.comparison import Allowance, Comparison, compare, grown_most
-from frugal_alloc._check.figures import Figures
-from frugal_alloc._check.runs import Run
+from frugal_alloc._command.check import wording
+from frugal_alloc._command.check.baseline import Baseline, Setting
+from frugal_alloc._command.check.comparison import Allowance, Comparison, compare, grown_most
+from frugal_alloc._command.check.figures import Figures
+from frugal_alloc._command.check.runs import Run
 
 SETTING = Setting(memory=16 << 30, gpus=1, values="cpu", allocator="native")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from frugal_alloc._check.ledger import Ledger
+from frugal_alloc._command.check.ledger import Ledger
 from frugal_alloc._native import journal
 from frugal_alloc._native.journal import JournalEntry
 

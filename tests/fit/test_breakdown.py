@@ -1,8 +1,8 @@
 """The peak of a recording, and what it consists of."""
 
-from frugal_alloc._fit import breakdown, marks
-from frugal_alloc._fit.places import Place
-from frugal_alloc._fit.verdict import (
+from frugal_alloc._command.fit import breakdown, marks
+from frugal_alloc._command.fit.places import Place
+from frugal_alloc._command.fit.verdict import (
     ACTIVATIONS,
     BACKWARD,
     CONTEXT,

@@ -1,9 +1,9 @@
 """What memory is for: by its labels, by where it was made, by when it was made and freed."""
 
 import pytest
-from frugal_alloc._fit import marks
-from frugal_alloc._fit.places import CHECKPOINTED, MODULE_CALL, MODULE_MADE, Place
-from frugal_alloc._fit.verdict import (
+from frugal_alloc._command.fit import marks
+from frugal_alloc._command.fit.places import CHECKPOINTED, MODULE_CALL, MODULE_MADE, Place
+from frugal_alloc._command.fit.verdict import (
     ACTIVATIONS,
     COMMUNICATION,
     GRADIENTS,

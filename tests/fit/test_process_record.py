@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from frugal_alloc._fit import process_record, runs
-from frugal_alloc._fit.places import Place
-from frugal_alloc._followed import order
-from frugal_alloc._followed.messages import Mailbox, Sender
-from frugal_alloc._followed.runs import Ended
+from frugal_alloc._command.fit import process_record, runs
+from frugal_alloc._command.fit.places import Place
+from frugal_alloc._simulation.followed import order
+from frugal_alloc._simulation.followed.messages import Mailbox, Sender
+from frugal_alloc._simulation.followed.runs import Ended
 
 RECORD: dict[str, Any] = {
     "process": 7,

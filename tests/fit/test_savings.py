@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from frugal_alloc._fit import breakdown, marks
-from frugal_alloc._fit.places import CHECKPOINTED, LOSS, MODULE_CALL, Place
-from frugal_alloc._fit.verdict import INPUTS, PARAMETERS, Savings
+from frugal_alloc._command.fit import breakdown, marks
+from frugal_alloc._command.fit.places import CHECKPOINTED, LOSS, MODULE_CALL, Place
+from frugal_alloc._command.fit.verdict import INPUTS, PARAMETERS, Savings
 from made_up_journal import MadeUpJournal
 
 FIRST, SECOND, IN_CHECKPOINT, IN_LOSS, BESIDE = range(1, 6)

@@ -3,9 +3,9 @@
 import dataclasses
 
 import pytest
-from frugal_alloc._fit import search
-from frugal_alloc._fit.search import Argument, SearchError
-from frugal_alloc._fit.verdict import Gpu, Moment, RankPeaks, Verdict
+from frugal_alloc._command.fit import search
+from frugal_alloc._command.fit.search import Argument, SearchError
+from frugal_alloc._command.fit.verdict import Gpu, Moment, RankPeaks, Verdict
 
 MEMORY = 1000
 

@@ -8,10 +8,10 @@ import re
 
 import pytest
 import verdict_samples as samples
+from frugal_alloc._command.fit.output import chart, page, wording
+from frugal_alloc._command.fit.verdict import COMPONENTS, CodeLine, HeldByLine, Sample, Verdict
 from frugal_alloc._common.messages import format_bytes
-from frugal_alloc._fit.output import chart, page, wording
-from frugal_alloc._fit.verdict import COMPONENTS, CodeLine, HeldByLine, Sample, Verdict
-from frugal_alloc._pages import geometry
+from frugal_alloc._report.pages import geometry
 
 GIB = samples.GIB
 

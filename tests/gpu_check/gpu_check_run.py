@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc._gpu_check.step_report import FILE, StepReport
+from frugal_alloc._command.doctor.step_report import FILE, StepReport
 
 ROOT = Path(__file__).resolve().parents[2]
 # Far above what any of these takes, far below waiting for ever.
@@ -61,5 +61,5 @@ def outcomes(folder: Path) -> dict[str, str]:
 def carry_out(module: str, folder: Path, env: dict[str, str], **changed: Any) -> Outcome:
     """A step as the runner has it carried out."""
     task = {"module": module, "folder": str(folder), "seconds": 600, "share": 1.0, "parent": os.getpid()}
-    command = [sys.executable, "-m", "frugal_alloc._gpu_check.child"]
+    command = [sys.executable, "-m", "frugal_alloc._command.doctor.child"]
     return run(*command, json.dumps(task | {"fills_the_device": True} | changed), env=env, cwd=folder)

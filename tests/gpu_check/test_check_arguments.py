@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from frugal_alloc._gpu_check import machine
+from frugal_alloc._command.doctor import machine
 from gpu_check_run import ROOT, Outcome, environment, results, run
 from hardware.__main__ import _parse
 from hardware.steps import BY_NAME_ONLY, STEPS, of

@@ -6,12 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._gpu_check import costs, machine
-from frugal_alloc._gpu_check.costs import Latencies, slope
-from frugal_alloc._gpu_check.results import Results, StepResult
-from frugal_alloc._gpu_check.runner import Runner
-from frugal_alloc._gpu_check.step_report import Needs
-from frugal_alloc._gpu_check.steps import Step
+from frugal_alloc._command.doctor import costs, machine
+from frugal_alloc._command.doctor.costs import Latencies, slope
+from frugal_alloc._command.doctor.results import Results, StepResult
+from frugal_alloc._command.doctor.runner import Runner
+from frugal_alloc._command.doctor.step_report import Needs
+from frugal_alloc._command.doctor.steps import Step
 from gpu_check_run import report, said
 from hardware import __main__, table
 from hardware.steps import PARTS, STEPS

@@ -8,12 +8,12 @@ import sys
 from pathlib import Path
 
 import pytest
-from frugal_alloc._command import doctor_gpu
+from frugal_alloc._command.doctor import gpu as doctor_gpu
+from frugal_alloc._command.doctor import machine
+from frugal_alloc._command.doctor.results import Results, StepResult
+from frugal_alloc._command.doctor.runner import Runner
+from frugal_alloc._command.doctor.steps import DOCTORS
 from frugal_alloc._common.messages import Refused
-from frugal_alloc._gpu_check import machine
-from frugal_alloc._gpu_check.results import Results, StepResult
-from frugal_alloc._gpu_check.runner import Runner
-from frugal_alloc._gpu_check.steps import DOCTORS
 from frugal_alloc._simulation import simulated_gpu
 from gpu_check_run import PACKAGES, ROOT, TESTS, Outcome, environment, run
 from hardware.steps import of
@@ -109,7 +109,7 @@ def without_nvrtc(tmp_path: Path) -> str:
     """PYTHONPATH of a Python that finds no NVRTC."""
     (tmp_path / "sitecustomize.py").write_text(
         "from frugal_alloc._simulation import nvrtc_files\n"
-        "from frugal_alloc._gpu_check import nvrtc\n"
+        "from frugal_alloc._command.doctor import nvrtc\n"
         "nvrtc_files.find, nvrtc._SYSTEM = (lambda packages: ()), ()\n"
     )
     return f"{tmp_path}:{PACKAGES}:{TESTS}"

@@ -7,8 +7,8 @@ import sys
 from pathlib import Path
 
 import pytest
-from frugal_alloc._gpu_check import nvrtc
-from frugal_alloc._gpu_check.kernels import SOURCES
+from frugal_alloc._command.doctor import nvrtc
+from frugal_alloc._command.doctor.kernels import SOURCES
 from frugal_alloc._simulation import nvrtc_files
 from gpu_check_run import environment, run
 from hardware import kit
@@ -17,7 +17,7 @@ NEWER_THAN_ANY = (99, 0)
 # The folders of what a process has loaded of NVRTC, after it has compiled.
 COMPILE = """
 import json, os
-from frugal_alloc._gpu_check import nvrtc
+from frugal_alloc._command.doctor import nvrtc
 nvrtc.Compiler().compile("__global__ void f() {}", "f.cu", (9, 0))
 with open("/proc/self/maps") as maps:
     loaded = {line.split(maxsplit=5)[5].strip() for line in maps if "libnvrtc" in line}

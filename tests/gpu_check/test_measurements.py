@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._gpu_check import driver_costs
-from frugal_alloc._gpu_check.steps import Step
+from frugal_alloc._command.doctor import driver_costs
+from frugal_alloc._command.doctor.steps import Step
 from frugal_alloc._simulation import simulated_gpu
 from gpu_check_run import carry_out, environment, outcomes, run
 from hardware import mappings, remapping, view_limit
@@ -30,7 +30,7 @@ ANSWERS = {
 _RUN = """
 import importlib
 from pathlib import Path
-from frugal_alloc._gpu_check.step_report import StepReport
+from frugal_alloc._command.doctor.step_report import StepReport
 module = importlib.import_module("{package}.{step}")
 module.run(StepReport(Path("."), seconds=500, share=0.01, simulated={simulated}, fills_the_device={alone}))
 """
@@ -79,7 +79,7 @@ def test_what_a_driver_refuses_is_an_answer_and_no_failure(said: Callable[..., S
 
 
 def test_calls_are_measured_behind_a_kernel_and_a_kernel_beside_them(said: Callable[..., Said], remapped: Said) -> None:
-    found = said("driver_costs", package="frugal_alloc._gpu_check")
+    found = said("driver_costs", package="frugal_alloc._command.doctor")
     for call in driver_costs.BEHIND_WORK:
         assert found[f"{call} behind a kernel of 200 ms"]["unit"] == "µs"
     assert found["cost of set_access"]["value"] > 0

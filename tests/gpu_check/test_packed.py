@@ -41,7 +41,7 @@ def test_it_is_small_and_needs_no_checkout(packed: Path) -> None:
     files = [path for path in packed.rglob("*") if path.is_file()]
     assert sum(path.stat().st_size for path in files) <= MOST_BYTES
     assert not any("__pycache__" in path.parts for path in files)
-    for name in ("run", "README.md", "packed.json", "frugal_alloc/_gpu_check/kernels/aliasing.cu"):
+    for name in ("run", "README.md", "packed.json", "frugal_alloc/_command/doctor/kernels/aliasing.cu"):
         assert (packed / name).is_file(), name
     assert len(list((packed / "bench" / "histories").glob("*.xz"))) == 4
 

@@ -8,9 +8,9 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
-from frugal_alloc._gpu_check import aliasing, virtual_memory
-from frugal_alloc._gpu_check.driver import Driver
-from frugal_alloc._gpu_check.driver_functions import DriverError
+from frugal_alloc._command.doctor import aliasing, virtual_memory
+from frugal_alloc._command.doctor.driver import Driver
+from frugal_alloc._command.doctor.driver_functions import DriverError
 from gpu_check_run import report, said
 from hardware import full_device, live_views
 

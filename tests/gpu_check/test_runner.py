@@ -12,10 +12,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._gpu_check import machine, runner
-from frugal_alloc._gpu_check.results import Results
-from frugal_alloc._gpu_check.runner import Runner
-from frugal_alloc._gpu_check.steps import Step
+from frugal_alloc._command.doctor import machine, runner
+from frugal_alloc._command.doctor.results import Results
+from frugal_alloc._command.doctor.runner import Runner
+from frugal_alloc._command.doctor.steps import Step
 from gpu_check_run import PACKAGES, environment, results
 
 WHERE = {

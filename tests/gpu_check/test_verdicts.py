@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._gpu_check import careless, lifetimes, machine
-from frugal_alloc._gpu_check.careless import NotOffered
-from frugal_alloc._gpu_check.lifetimes import EXPANDABLE, NATIVE, OURS, _Ending
+from frugal_alloc._command.doctor import careless, lifetimes, machine
+from frugal_alloc._command.doctor.careless import NotOffered
+from frugal_alloc._command.doctor.lifetimes import EXPANDABLE, NATIVE, OURS, _Ending
 from frugal_alloc._simulation import simulated_gpu
 from gpu_check_run import environment, report, run, said
 from hardware import conditions

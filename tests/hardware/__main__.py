@@ -9,11 +9,11 @@ import time
 from pathlib import Path
 from typing import Any
 
+from frugal_alloc._command.doctor import machine
+from frugal_alloc._command.doctor.results import Results
+from frugal_alloc._command.doctor.runner import Interrupted, Runner, interruptible
 from frugal_alloc._common.arguments import Parser
 from frugal_alloc._common.messages import on_one_line
-from frugal_alloc._gpu_check import machine
-from frugal_alloc._gpu_check.results import Results
-from frugal_alloc._gpu_check.runner import Interrupted, Runner, interruptible
 from frugal_alloc._simulation import simulated_gpu
 
 from . import conditions, kit, steps, table

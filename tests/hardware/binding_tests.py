@@ -8,7 +8,7 @@ import re
 import sys
 from pathlib import Path
 
-from frugal_alloc._gpu_check.step_report import CannotTell, StepReport
+from frugal_alloc._command.doctor.step_report import CannotTell, StepReport
 
 from . import kit, programs
 

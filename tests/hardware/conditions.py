@@ -16,9 +16,15 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc._gpu_check import virtual_memory
-from frugal_alloc._gpu_check.driver import COMPUTE_MODE, INTEGRATED, RDMA_WITH_VIRTUAL_MEMORY, SHAREABLE_HANDLES, Driver
-from frugal_alloc._gpu_check.driver_functions import DriverError
+from frugal_alloc._command.doctor import virtual_memory
+from frugal_alloc._command.doctor.driver import (
+    COMPUTE_MODE,
+    INTEGRATED,
+    RDMA_WITH_VIRTUAL_MEMORY,
+    SHAREABLE_HANDLES,
+    Driver,
+)
+from frugal_alloc._command.doctor.driver_functions import DriverError
 
 # CUdevice_attribute of cuda.h.
 _ATTRIBUTES = {

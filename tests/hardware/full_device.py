@@ -15,13 +15,13 @@ from collections.abc import Callable
 from ctypes import byref, c_uint, c_uint64
 from typing import Any
 
-from frugal_alloc._gpu_check import kernels
-from frugal_alloc._gpu_check.child import started
-from frugal_alloc._gpu_check.costs import now
-from frugal_alloc._gpu_check.driver import Driver
-from frugal_alloc._gpu_check.driver_functions import DriverError
-from frugal_alloc._gpu_check.step_report import CannotTell, Needs, StepFailed, StepReport, one_line
-from frugal_alloc._gpu_check.virtual_memory import GIB, MIB, PAGE, access, create, properties
+from frugal_alloc._command.doctor import kernels
+from frugal_alloc._command.doctor.child import started
+from frugal_alloc._command.doctor.costs import now
+from frugal_alloc._command.doctor.driver import Driver
+from frugal_alloc._command.doctor.driver_functions import DriverError
+from frugal_alloc._command.doctor.step_report import CannotTell, Needs, StepFailed, StepReport, one_line
+from frugal_alloc._command.doctor.virtual_memory import GIB, MIB, PAGE, access, create, properties
 
 from . import kit
 

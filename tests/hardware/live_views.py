@@ -8,12 +8,12 @@ import json
 import os
 from pathlib import Path
 
-from frugal_alloc._gpu_check.child import started
-from frugal_alloc._gpu_check.costs import CallTimes, now
-from frugal_alloc._gpu_check.driver import Driver
-from frugal_alloc._gpu_check.driver_functions import DriverError
-from frugal_alloc._gpu_check.step_report import StepFailed, StepReport
-from frugal_alloc._gpu_check.virtual_memory import (
+from frugal_alloc._command.doctor.child import started
+from frugal_alloc._command.doctor.costs import CallTimes, now
+from frugal_alloc._command.doctor.driver import Driver
+from frugal_alloc._command.doctor.driver_functions import DriverError
+from frugal_alloc._command.doctor.step_report import StepFailed, StepReport
+from frugal_alloc._command.doctor.virtual_memory import (
     GIB,
     PAGE,
     create,

@@ -11,10 +11,19 @@ import ctypes
 from collections.abc import Iterator
 from ctypes import byref
 
-from frugal_alloc._gpu_check.driver import Driver
-from frugal_alloc._gpu_check.driver_functions import DriverError
-from frugal_alloc._gpu_check.step_report import Needs, StepReport
-from frugal_alloc._gpu_check.virtual_memory import MIB, PAGE, access, handles, map_handles, mapped, most_bytes, reserved
+from frugal_alloc._command.doctor.driver import Driver
+from frugal_alloc._command.doctor.driver_functions import DriverError
+from frugal_alloc._command.doctor.step_report import Needs, StepReport
+from frugal_alloc._command.doctor.virtual_memory import (
+    MIB,
+    PAGE,
+    access,
+    handles,
+    map_handles,
+    mapped,
+    most_bytes,
+    reserved,
+)
 
 _HANDLE = 64 * MIB
 _WORDS, _PATTERN = 1024, 0x5EED

@@ -9,7 +9,7 @@ import shutil
 import sys
 from typing import NamedTuple
 
-from frugal_alloc._gpu_check.step_report import Needs, StepReport
+from frugal_alloc._command.doctor.step_report import Needs, StepReport
 
 from . import programs
 from .neighbour_programs import ALLOCATOR, NATIVE, NOT_OFFERED

@@ -8,12 +8,12 @@ import statistics
 from collections.abc import Iterator
 from ctypes import c_uint, c_uint64
 
-from frugal_alloc._gpu_check import kernels
-from frugal_alloc._gpu_check.driver import MULTIPROCESSORS, Driver
-from frugal_alloc._gpu_check.driver_functions import DriverError
-from frugal_alloc._gpu_check.nvrtc import NvrtcError
-from frugal_alloc._gpu_check.step_report import StepReport
-from frugal_alloc._gpu_check.virtual_memory import GIB, MIB, PAGE, handles, mapped, most_bytes, segment
+from frugal_alloc._command.doctor import kernels
+from frugal_alloc._command.doctor.driver import MULTIPROCESSORS, Driver
+from frugal_alloc._command.doctor.driver_functions import DriverError
+from frugal_alloc._command.doctor.nvrtc import NvrtcError
+from frugal_alloc._command.doctor.step_report import StepReport
+from frugal_alloc._command.doctor.virtual_memory import GIB, MIB, PAGE, handles, mapped, most_bytes, segment
 
 from . import kit
 

@@ -10,8 +10,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from frugal_alloc._command.doctor.step_report import StepReport
 from frugal_alloc._common.messages import on_one_line
-from frugal_alloc._gpu_check.step_report import StepReport
 
 
 class Ended(NamedTuple):

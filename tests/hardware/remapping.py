@@ -11,14 +11,14 @@ import threading
 from collections.abc import Iterator
 from ctypes import byref, c_uint64
 
-from frugal_alloc._gpu_check import kernels
-from frugal_alloc._gpu_check.child import started
-from frugal_alloc._gpu_check.costs import CallTimes, Latencies, now
-from frugal_alloc._gpu_check.driver import COMPUTE_MODE, MULTIPROCESSORS, Driver
-from frugal_alloc._gpu_check.driver_functions import DriverError
-from frugal_alloc._gpu_check.nvrtc import NvrtcError
-from frugal_alloc._gpu_check.step_report import StepFailed, StepReport
-from frugal_alloc._gpu_check.virtual_memory import GIB, MIB, PAGE, handles, most_bytes, segment
+from frugal_alloc._command.doctor import kernels
+from frugal_alloc._command.doctor.child import started
+from frugal_alloc._command.doctor.costs import CallTimes, Latencies, now
+from frugal_alloc._command.doctor.driver import COMPUTE_MODE, MULTIPROCESSORS, Driver
+from frugal_alloc._command.doctor.driver_functions import DriverError
+from frugal_alloc._command.doctor.nvrtc import NvrtcError
+from frugal_alloc._command.doctor.step_report import StepFailed, StepReport
+from frugal_alloc._command.doctor.virtual_memory import GIB, MIB, PAGE, handles, most_bytes, segment
 
 from . import kit
 

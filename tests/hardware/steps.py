@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 
-from frugal_alloc._gpu_check.steps import DOCTORS, Step
+from frugal_alloc._command.doctor.steps import DOCTORS, Step
 
 FACTS, TESTS, SPEED, LIMITS = "facts", "tests", "speed", "limits"
 #: The most that a part takes, in seconds, whatever its steps do.

@@ -8,12 +8,12 @@ import os
 import threading
 from ctypes import byref
 
-from frugal_alloc._gpu_check.child import answer_of
-from frugal_alloc._gpu_check.costs import Latencies, now, timed
-from frugal_alloc._gpu_check.driver import INTEGRATED, Driver
-from frugal_alloc._gpu_check.driver_functions import AllocationProperties, DriverError
-from frugal_alloc._gpu_check.step_report import StepFailed, StepReport
-from frugal_alloc._gpu_check.virtual_memory import GIB, MIB, PAGE, create, properties
+from frugal_alloc._command.doctor.child import answer_of
+from frugal_alloc._command.doctor.costs import Latencies, now, timed
+from frugal_alloc._command.doctor.driver import INTEGRATED, Driver
+from frugal_alloc._command.doctor.driver_functions import AllocationProperties, DriverError
+from frugal_alloc._command.doctor.step_report import StepFailed, StepReport
+from frugal_alloc._command.doctor.virtual_memory import GIB, MIB, PAGE, create, properties
 
 _HANDLE = 64 * MIB
 _FILLED = 0.95

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from frugal_alloc._command.doctor.results import Results, StepResult
+from frugal_alloc._command.doctor.step_report import Outcome
 from frugal_alloc._common.messages import format_bytes, on_one_line
-from frugal_alloc._gpu_check.results import Results, StepResult
-from frugal_alloc._gpu_check.step_report import Outcome
 
 _WIDTH = 100
 

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 
-from frugal_alloc._gpu_check.step_report import Needs, StepReport
+from frugal_alloc._command.doctor.step_report import Needs, StepReport
 
 from . import programs
 
@@ -47,7 +47,7 @@ def run(report: StepReport) -> None:
 
 
 def _free_bytes() -> int:
-    from frugal_alloc._gpu_check.machine import describe
+    from frugal_alloc._command.doctor.machine import describe
 
     return describe()["free_bytes"]
 

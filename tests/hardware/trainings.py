@@ -12,8 +12,8 @@ import os
 import sys
 from typing import Any
 
-from frugal_alloc._gpu_check.costs import now
-from frugal_alloc._gpu_check.step_report import StepReport
+from frugal_alloc._command.doctor.costs import now
+from frugal_alloc._command.doctor.step_report import StepReport
 
 from . import kit, programs
 

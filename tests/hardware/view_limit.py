@@ -9,12 +9,12 @@ import contextlib
 import json
 import os
 
-from frugal_alloc._gpu_check.child import answer_of
-from frugal_alloc._gpu_check.costs import now
-from frugal_alloc._gpu_check.driver import Driver
-from frugal_alloc._gpu_check.driver_functions import DriverError
-from frugal_alloc._gpu_check.step_report import Needs, StepFailed, StepReport
-from frugal_alloc._gpu_check.virtual_memory import PAGE, handles, map_handles
+from frugal_alloc._command.doctor.child import answer_of
+from frugal_alloc._command.doctor.costs import now
+from frugal_alloc._command.doctor.driver import Driver
+from frugal_alloc._command.doctor.driver_functions import DriverError
+from frugal_alloc._command.doctor.step_report import Needs, StepFailed, StepReport
+from frugal_alloc._command.doctor.virtual_memory import PAGE, handles, map_handles
 
 #: Twice NVIDIA's table: whoever has more has another limit.
 _MOST = 2 * 0x80000

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from frugal_alloc._top import answers, layout, picture, sockets
+from frugal_alloc._command.top import answers, layout, picture, sockets
 from published import listener, name_of
 
 GOOD = {

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._top import layout, picture, screen
+from frugal_alloc._command.top import layout, picture, screen
 from rich.cells import cell_len
 from rich.console import Console
 

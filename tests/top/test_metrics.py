@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._top import metrics
+from frugal_alloc._command.top import metrics
 from published import LEAKING, MIB, running
 
 ROOT = Path(__file__).resolve().parents[2]

@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from typing import Any
 
 import pytest
-from frugal_alloc._top import layout, sockets
+from frugal_alloc._command.top import layout, sockets
 
 
 class Terminal:
@@ -56,7 +56,7 @@ class Terminal:
 def terminal(*options: str, before: str = "", **variables: str) -> Iterator[Terminal]:
     end, other_end = pty.openpty()
     # Other tests' programs publish, too.
-    nobody = "from frugal_alloc._top import sockets\nsockets._names = list"
+    nobody = "from frugal_alloc._command.top import sockets\nsockets._names = list"
     code = f"{before}\n{nobody}\nfrom frugal_alloc._command import cli\ncli.main({['top', *options]!r})"
     view = Terminal(end, other_end)
     view.resize(80)

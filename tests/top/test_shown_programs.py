@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from frugal_alloc._command.top import picture
 from frugal_alloc._report import headline
-from frugal_alloc._top import picture
 from frugal_alloc._tracking import causes
 from published import GIB, LEAKING, MIB, is_published, running
 

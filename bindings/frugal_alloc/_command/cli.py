@@ -27,7 +27,7 @@ first steps:
 
 
 class _Command(NamedTuple):
-    """Two functions of a module of this folder, which is imported when the command is asked for."""
+    """Two functions of a module in this room, which is imported when the command is asked for."""
 
     help: str
     module: str
@@ -40,10 +40,10 @@ class _Command(NamedTuple):
 _COMMANDS = {
     "run": _Command("run a program with the allocator on", "run", prints=False),
     "simulate": _Command("run a command on a simulated GPU", "simulate", prints=False),
-    "fit": _Command("say whether a program fits a GPU, and what takes the memory", "fit"),
-    "check": _Command("compare the GPU memory of tests with a baseline", "check"),
-    "top": _Command("show what running processes do with GPU memory", "top"),
-    "doctor": _Command("say what is here, what works and what is missing", "doctor"),
+    "fit": _Command("say whether a program fits a GPU, and what takes the memory", "fit.command"),
+    "check": _Command("compare the GPU memory of tests with a baseline", "check.command"),
+    "top": _Command("show what running processes do with GPU memory", "top.command"),
+    "doctor": _Command("say what is here, what works and what is missing", "doctor.command"),
     "replay": _Command("play recorded allocation histories through several allocators", "replay"),
     "report": _Command("show what a run reported about its memory", "show_report"),
     "preload": _Command("print the path of the library for LD_PRELOAD", "run", "add_preload", "preload"),

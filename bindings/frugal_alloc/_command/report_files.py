@@ -23,7 +23,7 @@ def read(path: str | os.PathLike[str]) -> dict[str, Any]:
     Raises:
         ReportError: there is no such file, or it is neither.
     """
-    from .. import _tensorflow
+    from .._report import tensorflow as _tensorflow
 
     path = Path(path)
     try:

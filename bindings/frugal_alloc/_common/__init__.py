@@ -1,4 +1,4 @@
 """What every room may use: messages and amounts, command lines, files that are read and written, what is installed.
 
-``startup/`` is what an interpreter starts. Imports from ``_program``.
+``startup/`` is what an interpreter starts.
 """

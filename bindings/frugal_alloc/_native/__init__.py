@@ -1,7 +1,7 @@
 """The native library of this package, for the torch that is installed: found, checked, loaded and called.
 
 Importing this room imports neither torch nor the library; :func:`load` does both. ``library.Library`` has the library's
-functions, by concern from the other modules. Imports from ``_common``, ``_interruptions`` and ``_program``.
+functions, by concern from the other modules.
 """
 
 from __future__ import annotations

@@ -1,8 +1,7 @@
 """What an out-of-memory error says. It is found out on the thread that asked for memory, when every remedy has failed.
 
 :func:`start` and :func:`stop` switch it on and off. :func:`explain.explain` is what the library then calls;
-``disguises`` recognises errors that are memory running out under another name. Imports from ``_common``,
-``_interruptions``, ``_native``, ``_program``, ``_report`` and ``_tracking``.
+``disguises`` recognises errors that are memory running out under another name.
 """
 
 from __future__ import annotations

@@ -2,5 +2,4 @@
 
 ``timeline`` follows what an allocator was asked. ``history_files.read`` makes a history of a recording;
 ``replays.Replayer`` plays it.
-Imports from ``_common``, ``_native`` and ``_simulation``.
 """

@@ -8,8 +8,8 @@ import math
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from .._pages import geometry
-from .._pages.geometry import Tick
+from .pages import geometry
+from .pages.geometry import Tick
 
 # As many as there are pixels to tell them apart on a desktop.
 _MOST_POINTS = 500

@@ -13,7 +13,6 @@ from typing import Any
 import jinja2
 
 from .._common.messages import format_code_line, format_count, share_text
-from .._pages import templates
 from .._tracking.causes import material_and_small
 from . import driver_calls, pools
 from .address_space import AddressSpace, address_spaces
@@ -29,6 +28,7 @@ from .headline import (
     small_count,
 )
 from .join import worst_first
+from .pages import templates
 from .schema import conform
 
 # Of all that is drawn of several ranks together.

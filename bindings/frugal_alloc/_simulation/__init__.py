@@ -2,5 +2,5 @@
 
 ``simulated_gpu.environment`` and ``simulated_gpu.run`` start a program; ``gpu_choice`` reads which GPU a command line
 asks for, and ``gpu_models`` has the table of those that have a name. ``companion``, and what that loads, are for that
-program's process. Imports from ``_common``.
+program's process.
 """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from .. import _native, _out_of_memory, _tracking
-from .._top import live_verdicts
+from .._report import live_verdicts
 from . import pytorch
 
 

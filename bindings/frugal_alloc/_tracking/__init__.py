@@ -3,8 +3,7 @@
 The library attributes allocations to lines. This room tells it where epochs end, and judges what only Python sees:
 reference cycles, memory outside PyTorch, and who holds what leaks. Whatever fails in here never reaches the program.
 
-:func:`start` begins; :func:`current` is the run that is followed, and ``verdicts`` judges it. Imports from ``_common``,
-``_interruptions``, ``_native`` and ``_program``.
+:func:`start` begins; :func:`current` is the run that is followed, and ``verdicts`` judges it.
 """
 
 from __future__ import annotations

@@ -6,7 +6,8 @@ import collections
 from collections.abc import Iterator
 from typing import Any
 
-from .._top import live_verdicts, metrics
+from .._command.top import metrics
+from .._report import live_verdicts
 from . import _figures
 from ._following import missing
 

@@ -1,4 +1,4 @@
-"""The plugin that pytest is told to load by this name: ``frugal_alloc._check.pytest_watch``.
+"""The plugin that pytest is told to load by this name: ``frugal_alloc._command.check.pytest_watch``.
 
 It lies here, in a folder that is on PYTHONPATH, since the Python that pytest runs in may not have the package.
 """

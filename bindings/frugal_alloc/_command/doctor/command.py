@@ -1,0 +1,280 @@
+"""``frugal-alloc doctor``: what is here, what works, and what to do about the rest. One line for each, or JSON."""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import dataclasses
+import enum
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from ... import __version__
+from ..._common import installation
+from ..._common.arguments import Parser
+from ..._common.messages import format_bytes
+from ..._simulation import simulated_gpu
+from .. import startup_hook
+
+# CUdevice_attribute of cuda.h.
+_INTEGRATED = 18
+_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102
+_TRIAL_MEMORY = 1 << 30
+_TRIAL_SECONDS = 120
+
+_TRIAL = """
+import torch, frugal_alloc
+frugal_alloc.enable()
+tensor = torch.empty(64 << 20, dtype=torch.uint8, device="cuda")
+assert torch.cuda.memory_allocated() == tensor.nbytes, torch.cuda.memory_allocated()
+del tensor
+assert torch.cuda.memory_allocated() == 0, torch.cuda.memory_allocated()
+torch.cuda.synchronize()
+library = frugal_alloc._native.load()
+print(library.host_memory(torch.cuda.current_device()))
+print(library.broken_promise(torch.cuda.current_device()))
+print(library.settings())
+"""
+
+
+class Condition(enum.Enum):
+    GOOD = "ok"
+    # Something is lost, and the rest works.
+    LESS = "less"
+    MISSING = "missing"
+
+
+@dataclasses.dataclass(frozen=True)
+class Check:
+    subject: str
+    condition: Condition
+    # What was found; with LESS and MISSING, also what to do.
+    finding: str
+
+
+def add(parser: Parser) -> None:
+    parser.description = (
+        "Looks at Python, torch, the driver, the GPU and this package, and says whether each will do. With --gpu it "
+        "measures instead, for two minutes, what the driver does, and says whether that is safe: exit status 0 if so, "
+        "1 if not."
+    )
+    parser.add_argument("--gpu", action="store_true", help="measure the GPU's driver and say whether it is safe here")
+    parser.add_argument("--json", action="store_true", help="print a JSON object, as a bug report needs it")
+    parser.add_argument(
+        "--keep", metavar="FILE", help="with --gpu: write what calls cost here, for the setting driver_costs:FILE"
+    )
+
+
+def carry_out(options: argparse.Namespace) -> int:
+    """Prints every check as it is done, or all as one object. The status is 0 whatever they say: it is a report."""
+    if options.gpu:
+        from . import gpu as doctor_gpu
+
+        return doctor_gpu.main(options.json, options.keep)
+    if options.keep is not None:
+        options.error("--keep goes with --gpu")
+    if options.json:
+        rows = [{"subject": one.subject, "verdict": one.condition.value, "finding": one.finding} for one in checks()]
+        print(json.dumps({"frugal_alloc": __version__, "checks": rows}, indent=1))
+        return 0
+    for check in checks():
+        print(f"{check.condition.value:8}{check.subject:15}{check.finding}", flush=True)
+    return 0
+
+
+def checks() -> Iterator[Check]:
+    yield Check("python", Condition.GOOD, f"{platform.python_version()}, {sys.executable}")
+    libc = " ".join(platform.libc_ver()).strip() or "an unknown C library"
+    yield Check("system", Condition.GOOD, f"{platform.system()} {platform.release()}, {platform.machine()}, {libc}")
+    torch = yield from _check_torch()
+    yield from _check_libraries(torch)
+    yield from _check_simulated_gpu(torch)
+    gpus = yield from _check_gpu()
+    yield _check_hook()
+    yield _check_switch()
+    yield from _check_trial(torch, gpus)
+
+
+def _check_torch() -> Iterator[Check]:
+    try:
+        torch = installation.find_torch()
+    except installation.MissingPart as error:
+        yield Check("torch", Condition.MISSING, str(error))
+        return None
+    if torch.hip is not None:
+        yield Check("torch", Condition.MISSING, f"{torch.version} is built for ROCm; install a CUDA build of it")
+        return None
+    if torch.cuda is None:
+        yield Check("torch", Condition.MISSING, f"{torch.version} is built without CUDA; install a CUDA build of it")
+        return None
+    yield Check("torch", Condition.GOOD, f"{torch.version} for CUDA {torch.cuda}, {torch.folder}")
+    return torch
+
+
+def _check_libraries(torch: installation.Torch | None) -> Iterator[Check]:
+    for kind, subject in (("alloc", "allocator"), ("replay", "replay")):
+        built = ", ".join(installation.built_minors(kind)) or "none"
+        if torch is None:
+            condition = Condition.GOOD if built != "none" else Condition.MISSING
+            yield Check(subject, condition, f"libraries for torch {built}")
+            continue
+        try:
+            yield Check(subject, Condition.GOOD, str(installation.find_library(kind, torch)))
+        except installation.MissingPart as error:
+            yield Check(subject, Condition.MISSING, str(error))
+
+
+def _check_simulated_gpu(torch: installation.Torch | None) -> Iterator[Check]:
+    try:
+        folder = simulated_gpu.libraries()
+    except simulated_gpu.SimulationError as error:
+        yield Check("simulated GPU", Condition.MISSING, str(error))
+        return
+    runtime = f"libcudart.so.{torch.cuda.split('.')[0]}" if torch else "libcudart.so.13"
+    if (folder / runtime).exists():
+        yield Check("simulated GPU", Condition.GOOD, str(folder))
+    else:
+        yield Check("simulated GPU", Condition.MISSING, f"{folder} has no {runtime}, which this torch needs")
+
+
+class _Driver:
+    """The CUDA driver, or the simulated one where this process runs on it."""
+
+    def __init__(self) -> None:
+        """Raises OSError where there is none, RuntimeError where it does not start."""
+        self._library = ctypes.CDLL("libcuda.so.1")
+        status = self._library.cuInit(0)
+        if status != 0:
+            raise RuntimeError(f"cuInit fails with {self._error_name(status)}")
+
+    @property
+    def version(self) -> str:
+        version = self._get("cuDriverGetVersion")
+        return f"{version // 1000}.{version % 1000 // 10}"
+
+    def gpus(self) -> list[int]:
+        return [self._get("cuDeviceGet", number) for number in range(self._get("cuDeviceGetCount"))]
+
+    def name(self, gpu: int) -> str:
+        text = ctypes.create_string_buffer(256)
+        self._library.cuDeviceGetName(text, len(text), gpu)
+        return text.value.decode(errors="replace")
+
+    def memory(self, gpu: int) -> int:
+        size = ctypes.c_size_t()
+        self._library.cuDeviceTotalMem_v2(ctypes.byref(size), gpu)
+        return size.value
+
+    def is_integrated(self, gpu: int) -> bool:
+        """Its memory is the host's."""
+        return self._get("cuDeviceGetAttribute", _INTEGRATED, gpu) == 1
+
+    def has_virtual_memory(self, gpu: int) -> bool:
+        return self._get("cuDeviceGetAttribute", _VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, gpu) == 1
+
+    def _get(self, function: str, *arguments: int) -> int:
+        value = ctypes.c_int()
+        status = getattr(self._library, function)(ctypes.byref(value), *arguments)
+        if status != 0:
+            raise RuntimeError(f"{function} fails with {self._error_name(status)}")
+        return value.value
+
+    def _error_name(self, status: int) -> str:
+        name = ctypes.c_char_p()
+        self._library.cuGetErrorName(status, ctypes.byref(name))
+        return name.value.decode() if name.value else f"error {status}"
+
+
+def _is_simulated() -> bool:
+    return hasattr(ctypes.CDLL(None), "frugal_sim_calls")
+
+
+def _check_gpu() -> Iterator[Check]:
+    """Returns the number of GPUs."""
+    advice = "frugal-alloc simulate runs programs without one"
+    try:
+        driver = _Driver()
+        version, gpus = driver.version, driver.gpus()
+    except OSError:
+        yield Check("driver", Condition.MISSING, "no libcuda.so.1; install NVIDIA's driver if there is a GPU here")
+        yield Check("GPU", Condition.MISSING, f"not visible without a driver; {advice}")
+        return 0
+    except RuntimeError as error:
+        yield Check("driver", Condition.MISSING, f"{error}; look at nvidia-smi and CUDA_VISIBLE_DEVICES")
+        yield Check("GPU", Condition.MISSING, f"not visible; {advice}")
+        return 0
+    simulated = " (simulated)" if _is_simulated() else ""
+    yield Check("driver", Condition.GOOD, f"for CUDA {version}{simulated}")
+    if not gpus:
+        yield Check("GPU", Condition.MISSING, f"the driver shows none; look at CUDA_VISIBLE_DEVICES; {advice}")
+    for gpu in gpus:
+        of_host = " of the host's memory" if driver.is_integrated(gpu) else ""
+        what = f"{driver.name(gpu)}, {format_bytes(driver.memory(gpu))}{of_host}"
+        if driver.has_virtual_memory(gpu):
+            yield Check(f"GPU {gpu}", Condition.GOOD, f"{what}, virtual memory management")
+        else:
+            yield Check(
+                f"GPU {gpu}",
+                Condition.LESS,
+                f"{what}, no virtual memory management: whole segments are allocated, and free pieces of different "
+                "ones cannot be joined",
+            )
+    return len(gpus)
+
+
+def _check_hook() -> Check:
+    path = startup_hook.path()
+    if startup_hook.is_installed():
+        return Check("hook", Condition.GOOD, f"{path}; programs started with FRUGAL_ALLOC=1 enable the allocator")
+    return Check("hook", Condition.GOOD, "not installed; with it FRUGAL_ALLOC=1 enables the allocator")
+
+
+def _check_switch() -> Check:
+    value = os.environ.get("FRUGAL_ALLOC", "")
+    if value == "0":
+        return Check("FRUGAL_ALLOC", Condition.LESS, "0, so nothing enables the allocator; unset it to use it")
+    if value not in ("", "1"):
+        return Check("FRUGAL_ALLOC", Condition.MISSING, f"{value} is not possible; it is 0 (off) or 1 (on)")
+    return Check("FRUGAL_ALLOC", Condition.GOOD, value or "not set")
+
+
+def _check_trial(torch: installation.Torch | None, gpus: int) -> Iterator[Check]:
+    """Enables the allocator in a process of its own, on the GPU or else on the simulated one, and uses it."""
+    if torch is None:
+        return
+    environment, where = dict(os.environ), "the GPU"
+    environment.pop("FRUGAL_ALLOC", None)
+    if gpus == 0 or _is_simulated():
+        where = "the simulated GPU"
+    if gpus == 0:
+        try:
+            environment = simulated_gpu.environment(_TRIAL_MEMORY, base=environment)
+        except simulated_gpu.SimulationError:
+            yield Check("trial", Condition.MISSING, "neither a GPU nor the simulated one to try it on")
+            return
+    try:
+        trial = subprocess.run(
+            [sys.executable, "-c", _TRIAL], env=environment, capture_output=True, text=True, timeout=_TRIAL_SECONDS
+        )
+    except subprocess.TimeoutExpired:
+        yield Check("trial", Condition.MISSING, f"no answer within {_TRIAL_SECONDS} s on {where}")
+        return
+    if trial.returncode == 0:
+        yield Check("trial", Condition.GOOD, f"enabled, allocated and freed 64 MiB on {where}")
+        host, promise, settings = trial.stdout.rstrip("\n").split("\n")[-3:]
+        if host:
+            yield Check("unified memory", Condition.GOOD, host)
+        if promise:
+            yield Check("driver's word", Condition.LESS, promise)
+        yield Check("settings", Condition.GOOD, settings)
+    else:
+        reason = _last_line(trial.stderr) or f"status {trial.returncode}"
+        yield Check("trial", Condition.MISSING, f"on {where}: {reason}")
+
+
+def _last_line(text: str) -> str:
+    return text.strip().split("\n")[-1]

@@ -1,0 +1,268 @@
+"""A verdict's sentences, for the terminal and for the page."""
+
+from __future__ import annotations
+
+import dataclasses
+import shlex
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from ...._common.messages import format_bytes, format_count, on_one_line
+from ...._program import code_lines
+from ..verdict import (
+    BACKWARD,
+    ELSEWHERE,
+    EVALUATION,
+    FAILED,
+    FORWARD,
+    INTERRUPTED,
+    ITSELF,
+    OPTIMIZER,
+    OUT_OF_MEMORY,
+    STEPS,
+    Change,
+    CodeLine,
+    Gpu,
+    Moment,
+    RankPeaks,
+    Sample,
+    Tried,
+    Verdict,
+)
+
+Value = TypeVar("Value")
+
+#: After "at step 3, ".
+IN_PHASE = {
+    FORWARD: "in forward",
+    BACKWARD: "in backward",
+    OPTIMIZER: "in the optimizer step",
+    EVALUATION: "in evaluation",
+    ELSEWHERE: "outside of the phases",
+}
+ALLOCATORS = {
+    "frugal": "frugal_alloc",
+    "native": "PyTorch's native allocator",
+    "expandable": "PyTorch's expandable segments",
+}
+_NO_NAME = "a GPU"
+_MOST_COMMAND = 300
+
+
+def printable(value: Value) -> Value:
+    """The same with nothing in its texts that steers a terminal or a page: they are the program's. Names of phases and
+    components are our own."""
+    changed: Any = value
+    if isinstance(value, Sample):
+        return value
+    if isinstance(value, str):
+        changed = on_one_line(value)
+    elif isinstance(value, (tuple, list)):
+        changed = tuple(map(printable, value))
+    elif dataclasses.is_dataclass(value) and not isinstance(value, type):
+        fields = {field.name: printable(getattr(value, field.name)) for field in dataclasses.fields(value)}
+        changed = dataclasses.replace(value, **fields)
+    return changed
+
+
+def of_terminal_and_page(verdict: Verdict) -> Verdict:
+    """As it is shown: printable, and of the error its first line, since the rest says what the verdict says."""
+    lines = verdict.error.splitlines() or [""]
+    return printable(dataclasses.replace(verdict, error=lines[0].strip()))
+
+
+def headline(verdict: Verdict) -> str:
+    """The verdict in one line."""
+    worst = verdict.worst
+    if verdict.fits is None:
+        return f"no verdict: {_why_none(verdict)}{_known(verdict)}"
+    if verdict.fits:
+        if worst is None:
+            return f"fits{_found(verdict)}: it takes no memory"
+        held = _amount(worst.most_used_bytes, verdict.gpu.memory_bytes)
+        when = _moment(verdict) if worst.most_used_bytes == worst.peak.used_bytes else _most(verdict)
+        return f"fits{_found(verdict)}: {held}{when}"
+    return f"does not fit{_not_found(verdict)}: {_shortage(verdict)}"
+
+
+def _why_none(verdict: Verdict) -> str:
+    where = _at_value(verdict)
+    if verdict.ended == INTERRUPTED:
+        return f"the program was interrupted{where}"
+    if verdict.exit_status or verdict.ended == FAILED:
+        return f"the program failed by itself{where}, with exit status {verdict.exit_status}"
+    return f"the program ended and asked for no memory of a GPU{where}"
+
+
+def _at_value(verdict: Verdict) -> str:
+    """ " at --batch 64", of the run that has ended a search."""
+    if not verdict.tried:
+        return ""
+    value = verdict.tried[-1].value
+    return f" on {value}" if verdict.searched == "GPU" else f" at {verdict.searched} {value}"
+
+
+def _known(verdict: Verdict) -> str:
+    """What a search that has no answer has found out. It narrows down, so of each kind the last says most."""
+    fitting = next((f"{one.value} fits" for one in reversed(verdict.tried) if one.fits), "")
+    too_large = next((f"{one.value} does not fit" for one in reversed(verdict.tried) if one.fits is False), "")
+    known = [part for part in (fitting, too_large) if part]
+    return f"; known so far: {', '.join(known)}" if known else ""
+
+
+def outcome(one: Tried) -> str:
+    """Of a run of a search."""
+    if one.fits:
+        return f"fits, {format_bytes(one.used_bytes)}"
+    # What was in use when memory ran out says nothing of what is needed.
+    return "does not fit" if one.fits is False else why_neither(one)
+
+
+def why_neither(one: Tried) -> str:
+    """Of a run that says neither that it fits nor that it does not."""
+    if one.ended == INTERRUPTED:
+        return "interrupted"
+    if one.exit_status or one.ended == FAILED:
+        return f"failed by itself (status {one.exit_status})"
+    return "asked for no memory of a GPU"
+
+
+def status_note(verdict: Verdict) -> str:
+    """For a run without a verdict, since scripts might take its exit status for one; "" if it has one."""
+    if verdict.fits is not None:
+        return ""
+    note = headline(verdict)
+    if verdict.ended == INTERRUPTED:
+        return note
+    whose = "is the program's own" if verdict.exit_status else "stands for no verdict, too"
+    note += f". Exit status {verdict.exit_status or 1} {whose}: it does not say that the program does not fit."
+    if verdict.ended == FAILED and len(verdict.tried) > 1:
+        # Output is shown of the first run only.
+        note += f" To see the program's error, run it{_at_value(verdict).replace(' at ', ' with ')}."
+    return note
+
+
+def _found(verdict: Verdict) -> str:
+    if not verdict.found:
+        return ""
+    if verdict.searched == "GPU":
+        return f" {verdict.found}, the smallest GPU that will do"
+    last = ", the largest of the range (a larger one may fit)" if verdict.found_is_last else ""
+    return f" up to {verdict.searched} {verdict.found}{last}"
+
+
+def _not_found(verdict: Verdict) -> str:
+    if not verdict.tried or verdict.found:
+        return ""
+    if verdict.searched == "GPU":
+        return " any GPU that is known"
+    return f", even with {verdict.searched} {verdict.tried[0].value}"
+
+
+def _shortage(verdict: Verdict) -> str:
+    memory = verdict.gpu.memory_bytes
+    has = f"{_gpu_name(verdict)} has {format_bytes(memory)}"
+    if verdict.needs_bytes is not None:
+        return f"needs {format_bytes(verdict.needs_bytes)}, and {has}{_most(verdict)}"
+    worst = verdict.worst
+    if worst is None:
+        return f"memory runs out, and {has}"
+    if worst.most_used_bytes > memory:
+        return f"takes {format_bytes(worst.most_used_bytes)}, and {has}{_most(verdict)}"
+    return f"memory runs out at {_amount(worst.most_used_bytes, memory)}{_moment(verdict)}"
+
+
+def _most(verdict: Verdict) -> str:
+    where = _moment(verdict)
+    return f"; most is needed{where.removeprefix(',')}" if where else ""
+
+
+def _gpu_name(verdict: Verdict) -> str:
+    return "the GPU" if verdict.gpu.name == _NO_NAME else verdict.gpu.name
+
+
+def _amount(part: int, whole: int) -> str:
+    """ "18.20 of 23.60 GiB"; in two units where one is too coarse."""
+    first, second = format_bytes(part), format_bytes(whole)
+    if first.split()[-1] == second.split()[-1]:
+        first = first.split()[0]
+    return f"{first} of {second}"
+
+
+def _moment(verdict: Verdict) -> str:
+    worst = verdict.worst
+    if worst is None:
+        return ""
+    rank = f", on {rank_name(worst)}" if len(verdict.ranks) > 1 else ""
+    return f", {moment(worst.peak)}{rank}"
+
+
+def moment(one: Moment) -> str:
+    """ "at step 3, in backward, train.py:41"."""
+    where = f", {place(one.where)}" if one.where is not None else ""
+    return f"at step {one.step}, {IN_PHASE.get(one.phase, one.phase)}{where}"
+
+
+def place(where: CodeLine | None, *, function: bool = False) -> str:
+    """ "train.py:41", or "train.py:41 in step"."""
+    if where is None:
+        return "no line of the program's own"
+    within = f" in {where.function}" if function and where.function not in ("", "<module>") else ""
+    return f"{code_lines.written(where.file, where.line)}{within}"
+
+
+def rank_name(rank: RankPeaks) -> str:
+    """Of a process with several GPUs, each has peaks of its own."""
+    return f"rank {rank.rank}" if rank.gpu in (0, rank.rank) else f"rank {rank.rank}, GPU {rank.gpu}"
+
+
+def gain(change: Change) -> str:
+    return f"{'estimated: ' if change.is_estimate else ''}{format_bytes(change.bytes)} less"
+
+
+def facts(verdict: Verdict) -> list[tuple[str, str]]:
+    """What the verdict rests on, by name."""
+    gpu = verdict.gpu
+    count = f"{verdict.gpus} of " if verdict.gpus > 1 else ""
+    context = f", of which its context takes {format_bytes(gpu.context_bytes)}" if gpu.context_bytes else ""
+    found = [
+        ("Program", _shortened(shlex.join(verdict.command))),
+        ("GPU", f"{count}{gpu.name}, {format_bytes(gpu.memory_bytes)}{context}"),
+        *_sources(gpu),
+        ("Allocator", ALLOCATORS.get(verdict.allocator, verdict.allocator)),
+        ("Run", f"{_ended(verdict)}; {verdict.seconds:.1f} s"),
+    ]
+    if worst := verdict.worst:
+        counted = (
+            f"at most {format_bytes(worst.requested_peak_bytes)} asked for at a time, "
+            f"and {format_bytes(worst.reserved_peak_bytes)} reserved"
+        )
+        of_rank = f" ({rank_name(worst)})" if len(verdict.ranks) > 1 else ""
+        found.append(("PyTorch's own count", f"{counted}{of_rank}"))
+    return found
+
+
+def _sources(gpu: Gpu) -> Iterator[tuple[str, str]]:
+    if gpu.source:
+        # A place has what CUDA said there; all else says itself where it is from.
+        said = "what CUDA calls the total memory of such a GPU, "
+        source = gpu.source.replace("public log with the line:", f"{said}in a public log with the line")
+        source = f"{said}published at {source}" if source.startswith("http") else source
+        yield "GPU's memory", f"{format_bytes(gpu.memory_bytes)} is {source}"
+    if gpu.context_source:
+        yield "GPU's context", f"{format_bytes(gpu.context_bytes)} is {gpu.context_source}"
+
+
+def _ended(verdict: Verdict) -> str:
+    steps = format_count(verdict.steps, "step")
+    return {
+        STEPS: f"{steps}, then it was ended",
+        ITSELF: f"{steps}, to its end",
+        OUT_OF_MEMORY: f"memory ran out after {steps}",
+        INTERRUPTED: f"interrupted after {steps}",
+        FAILED: f"failed after {steps}, with exit status {verdict.exit_status}",
+    }.get(verdict.ended, steps)
+
+
+def _shortened(text: str) -> str:
+    return text if len(text) <= _MOST_COMMAND else f"{text[:_MOST_COMMAND]}..."

@@ -1,0 +1,226 @@
+"""Runs inside a program: keeps a journal of its allocations, ends it after enough steps, and leaves a record behind."""
+
+from __future__ import annotations
+
+import atexit
+import contextlib
+import os
+import sys
+import threading
+import time
+import types
+from typing import Any
+
+from .... import _native
+from ...._program import loop
+from ...._report import latest_error
+from ...._simulation.followed import order
+from ...._simulation.followed.messages import Mailbox, Sender
+from ...._tracking.steps import StepCounter
+from .. import marks, process_record
+from .labels import Labels
+
+_EVERY_SECONDS = 0.05
+# For other ranks.
+_PATIENCE_SECONDS = 30.0
+# The thread that looks for collectives that are done does so every 100 ms (ProcessGroupNCCL's watchdog).
+_TWO_LOOKS_SECONDS = 0.25
+
+_agent: Agent | None = None
+
+
+def start() -> None:
+    """Follows this process from now on, as its order says; torch has just been imported."""
+    global _agent
+    if _agent is not None:
+        return
+    given = order.given()
+    sender = Sender(given["folder"])
+    try:
+        if given["allocator"] == "frugal":
+            import frugal_alloc
+
+            frugal_alloc.enable()
+        _agent = Agent(given["folder"], sender, _native.load(), steps=given["steps"], calls=given["calls"])
+    except _native.FrugalAllocError as error:
+        # Nothing can be said of this program: it may have PyTorch without CUDA.
+        sender.send({process_record.REFUSED: str(error)})
+        os._exit(2)
+
+
+class Agent:
+    """Of one process; its children by fork have none."""
+
+    def __init__(
+        self, folder: str, sender: Sender, library: _native.Library, *, steps: int | None, calls: int | None
+    ) -> None:
+        """
+        Args:
+            steps: So many end the program; None: it ends by itself.
+            calls: So many of the model do, in a program without steps.
+        """
+        import torch
+
+        self._folder, self._sender = folder, sender
+        self._most_steps, self._most_calls = steps, calls
+        self._library = library
+        self._labels = Labels(library)
+        self._steps = StepCounter()
+        self._process = os.getpid()
+        self._lock = threading.Lock()
+        self._is_over = False
+        # It has an optimizer, or has made a backward pass: its steps count, and not its calls of a model.
+        self._trains = False
+        self._has_autocast = False
+        self._error = ""
+        library.journal_start()
+        loop.listen(self)
+        torch.cuda._lazy_call(self._cuda_started)
+        self._watch_errors()
+        atexit.register(self.finish)
+
+    def _cuda_started(self) -> None:
+        self._library.journal_observe_simulation()
+        if self._most_calls is not None:
+            threading.Thread(target=self._watch_calls, name="frugal-alloc fit", daemon=True).start()
+
+    def _watch_calls(self) -> None:
+        """Where the program is when this has seen enough does not matter, since whoever reads the journal leaves out
+        what comes after the last call that counts."""
+        while not self._trains:
+            # One more has begun when the last one that counts has ended.
+            if self._library.journal_module_calls() > (self._most_calls or 0):
+                self._leave()
+            time.sleep(_EVERY_SECONDS)
+
+    # --- What _program.loop tells.
+
+    def mark(self, text: str) -> None:
+        if not self._is_over:
+            self._library.journal_mark(text)
+
+    def optimizer_made(self, optimizer: Any) -> None:
+        self._trains = True
+        self._labels.note(optimizer)
+
+    def pass_begins(self) -> None:
+        self._trains = True
+        self._labels.look_around_once()
+        self.mark(marks.BACKWARD)
+
+    def pass_ended(self, is_backward: bool) -> None:
+        self.mark(marks.AFTER_BACKWARD)
+        if not self._steps.has_optimizer and not self._labels.has_optimizers:
+            self._steps.note_backward()
+            self._step_ended()
+
+    def optimizer_begins(self, optimizer: Any) -> None:
+        self._labels.of_gradients(optimizer)
+        self.mark(marks.OPTIMIZER)
+
+    def optimizer_stepped(self, optimizer: Any) -> None:
+        self.mark(marks.AFTER_OPTIMIZER)
+        self._labels.of_optimizer(optimizer)
+        if self._steps.note(optimizer):
+            self._step_ended()
+
+    def autocast_entered(self) -> None:
+        self._has_autocast = True
+
+    def _step_ended(self) -> None:
+        self.mark(marks.STEP)
+        _await_collectives()
+        # For the progress bar.
+        with contextlib.suppress(OSError):
+            self._sender.send({process_record.STEPS_ENDED: self._steps.count})
+        if self._most_steps is not None and self._steps.count >= self._most_steps:
+            self._leave()
+
+    # --- The end.
+
+    def finish(self, ended: str = "") -> None:
+        """Leaves the record, once. Nothing that happens afterwards belongs to it."""
+        import torch
+
+        with self._lock:
+            if self._is_over or os.getpid() != self._process:
+                return
+            self._labels.look_around()
+            self.mark(marks.END)
+            self._is_over = True
+        if not torch.cuda.is_initialized():
+            return  # a launcher, which uses no GPU
+        record = process_record.of_this_process(
+            self._folder,
+            self._library,
+            steps=self._steps.count,
+            is_half=self._has_autocast or self._labels.trains_half,
+            ended=ended,
+            error=self._error,
+            advice=_advice() if self._error else [],
+        )
+        self._sender.send(record)
+
+    def _leave(self) -> None:
+        """Ends the program where it stands. What it would do at its end, saving a model, is of no interest."""
+        self.finish(process_record.STEPS)
+        self._await_other_ranks()
+        for stream in (sys.stdout, sys.stderr):
+            # One that is closed, broken, or none at all.
+            with contextlib.suppress(OSError, ValueError, AttributeError):
+                stream.flush()
+        _end_children()
+        os._exit(0)
+
+    def _await_other_ranks(self) -> None:
+        """Until the ranks of this machine have all left their records; one that goes first would be an error to
+        others."""
+        missing = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
+        mailbox = Mailbox(self._folder)
+        until = time.monotonic() + _PATIENCE_SECONDS
+        while time.monotonic() < until:
+            missing -= sum(process_record.RECORD in message for message in mailbox.new())
+            if missing <= 0:
+                return
+            time.sleep(_EVERY_SECONDS)
+
+    def _watch_errors(self) -> None:
+        before = sys.excepthook
+
+        def hook(kind: type[BaseException], error: BaseException, trace: types.TracebackType | None) -> None:
+            self._note_error(error)
+            before(kind, error, trace)
+
+        sys.excepthook = hook
+
+    def _note_error(self, error: BaseException) -> None:
+        """While the frames of the traceback still hold what they held."""
+        import torch
+
+        if isinstance(error, torch.OutOfMemoryError):
+            self._error = str(error)
+        self._labels.look_around()
+
+
+def _advice() -> list[tuple[str, int, bool]]:
+    """Of frugal_alloc's out-of-memory error, and whether it is about a line; PyTorch's gives none."""
+    error = latest_error.last() or {}
+    return [(change["text"], change["bytes"], change["line"] is not None) for change in error.get("advice", ())]
+
+
+def _await_collectives() -> None:
+    """After each step of a program with collectives: lets torch let go of their buffers, as it has time to on a GPU.
+
+    What a collective has used is kept until a thread of torch's has seen that it is done. A step here takes less time
+    than that thread sleeps, so that buffers would be kept for some steps, and for another number in each run.
+    """
+    distributed = sys.modules.get("torch.distributed")
+    if distributed is not None and distributed.is_available() and distributed.is_initialized():
+        time.sleep(_TWO_LOOKS_SECONDS)
+
+
+def _end_children() -> None:
+    """Loaders' workers, which would be ended by the interpreter that is left here."""
+    processes = sys.modules.get("multiprocessing.process")
+    for child in processes.active_children() if processes is not None else ():
+        child.terminate()

@@ -1,4 +1,0 @@
-"""What all pages of ours are made with: templates, the style that they share, and round figures for charts.
-
-Imports from ``_common``.
-"""

@@ -1,0 +1,88 @@
+"""In a program: tells the library what its report would say, since no Python runs when ``frugal-alloc top`` asks."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from .._native.publishing import PublishedVerdict
+
+if TYPE_CHECKING:
+    from .._native import Library
+    from .._tracking.tracker import Tracker
+
+_latest: list[PublishedVerdict] = []
+_is_asked = False
+
+# The library tells no more.
+_MOST_VERDICTS = 8
+
+
+def start(library: Library) -> None:
+    """From now on the ends of the run's epochs are judged, if it is tracked."""
+    from .. import _tracking
+
+    tracker = _tracking.current()
+    if tracker is not None:
+        tracker.at_epoch_end = _LiveVerdicts(library, tracker).epoch_ended
+
+
+def latest() -> list[PublishedVerdict]:
+    """What was judged last. To ask lets the next end of an epoch judge anew."""
+    global _is_asked
+    _is_asked = True
+    return list(_latest)
+
+
+class _LiveVerdicts:
+    """Judges at the ends of epochs, but only if something new is accused, or somebody has looked since."""
+
+    def __init__(self, library: Library, tracker: Tracker) -> None:
+        self._library = library
+        self._tracker = tracker
+        self._accused: frozenset = frozenset()
+        # From now on it is Python that judges.
+        library.publish_verdicts([])
+
+    def epoch_ended(self) -> None:
+        """Called with the tracker's lock, after its own look for holders. Looks for none: the report does."""
+        global _latest, _is_asked
+        import torch
+
+        accused = self._accusations()
+        looked = self._library.take_look() or _is_asked
+        if accused == self._accused and not (looked and accused):
+            return
+        if torch.cuda.is_initialized() and torch.cuda.is_current_stream_capturing():
+            return
+        self._accused = accused
+        _is_asked = False
+        _latest = self._judged() if accused else []
+        self._library.publish_verdicts(_latest)
+
+    def _accusations(self) -> frozenset:
+        """What there is to judge."""
+        tracker = self._tracker
+        return frozenset(
+            [(found.kind, found.gpu, found.site) for found in self._library.findings()]
+            + [("growing", found.gpu, found.site) for found in tracker.epochs.growing()]
+            + [("cycle", found.gpu, found.site) for found in tracker.cycles.found()]
+            + [("outside", found.gpu, int(found.is_pools)) for found in tracker.outside.found()]
+        )
+
+    def _judged(self) -> list[PublishedVerdict]:
+        # Most runs have nothing to judge.
+        from .._tracking import causes, verdicts
+        from . import document, headline
+
+        gpus = [document.gpu_row(self._library, gpu) for gpu in self._library.gpus()]
+        judgement = verdicts.judge(self._library, self._tracker, gpus, searches=False)
+        groups, _ = causes.material_and_small(document.with_cells([verdict.row for verdict in judgement.verdicts]))
+        return [
+            PublishedVerdict(
+                group[0]["kind"],
+                group[0]["gpu"],
+                headline.sentence(group),
+                sum(verdict["bytes_per_epoch"] for verdict in group),
+            )
+            for group in groups[:_MOST_VERDICTS]
+        ]
