@@ -55,8 +55,8 @@ def test_half_a_message_is_none_until_the_rest_is_there(tmp_path: Any) -> None:
 
 
 def test_a_command_that_is_started_by_a_followed_program_follows_its_own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    outer = order.put({"PYTHONPATH": "/mine"}, "_check.recorder", "/outer", "native", root="/")
-    inner = order.put(outer, "_fit.program.agent", "/inner", "expandable", steps=3)
+    outer = order.put({"PYTHONPATH": "/mine"}, "_command.check.recorder", "/outer", "native", root="/")
+    inner = order.put(outer, "_command.fit.program.agent", "/inner", "expandable", steps=3)
     assert inner["PYTHONPATH"] == outer["PYTHONPATH"] and inner["PYTHONPATH"].endswith(":/mine")
     monkeypatch.setenv(order.NAME, inner[order.NAME])
     assert (order.given()["folder"], order.given()["steps"]) == ("/inner", 3)

@@ -82,7 +82,7 @@ def _environment(setting: Setting, root: str, folder: str) -> dict[str, str]:
     # The order of sets would differ from run to run, and with it that of allocations.
     base.setdefault("PYTHONHASHSEED", "0")
     base["PYTEST_PLUGINS"] = ",".join(filter(None, [base.get("PYTEST_PLUGINS", ""), _PLUGIN]))
-    base = order.put(base, "_check.recorder", folder, setting.allocator, root=os.path.realpath(root))
+    base = order.put(base, "_command.check.recorder", folder, setting.allocator, root=os.path.realpath(root))
     return simulated_gpu.environment(setting.memory, setting.gpus, setting.values, base=base)
 
 

@@ -125,7 +125,7 @@ def _environment(setup: Setup, folder: str, beyond: bool) -> dict[str, str]:
         setup.gpu.memory_bytes, setup.gpus, setup.values, base=base, machine=machine
     )
     steps = {"steps": setup.steps, "calls": setup.calls}
-    return order.put(environment, "_fit.program.agent", folder, setup.allocator, **steps)
+    return order.put(environment, "_command.fit.program.agent", folder, setup.allocator, **steps)
 
 
 def _read(ended: Ended, records: tuple[ProcessRecord, ...], setup: Setup, beyond: str | None) -> Run:

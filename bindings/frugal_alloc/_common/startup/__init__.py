@@ -3,7 +3,6 @@
 The folder lies on PYTHONPATH, for its ``sitecustomize`` alone, and FRUGAL_START names what that starts: see ``add``.
 With the hook of ``frugal-alloc install-hook`` FRUGAL_ALLOC=1 is enough. This file is loaded by its path, since the
 interpreter may not find the package: so it needs nothing of it, and little else, as every Python process pays for it.
-Imports nothing of the package.
 """
 
 import os
@@ -55,7 +54,7 @@ def enable_after_torch() -> None:
 def _follow() -> None:
     # A program may have dropped the variable that says who follows it.
     if "FRUGAL_FOLLOW" in os.environ:
-        _after_torch(lambda: module(module("_followed.order").given()["follower"]).start())
+        _after_torch(lambda: module(module("_simulation.followed.order").given()["follower"]).start())
 
 
 def _simulate() -> None:

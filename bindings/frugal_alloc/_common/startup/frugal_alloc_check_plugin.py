@@ -11,4 +11,4 @@ startup = type(sys)("frugal_alloc_startup")
 startup.__file__ = os.path.join(os.path.dirname(os.path.abspath(__file__)), "__init__.py")
 SourceFileLoader(startup.__name__, startup.__file__).exec_module(startup)
 # What pytest then takes for the plugin.
-sys.modules[__name__] = startup.module("_check.pytest_watch")
+sys.modules[__name__] = startup.module("_command.check.pytest_watch")
