@@ -57,7 +57,7 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
         with frugal_alloc.no_leaks(allow_bytes=allow_bytes):
             pyfuncitem.obj(**arguments)
     except frugal_alloc.LeakError as leak:
-        pytest.fail(str(leak), pytrace=False)
+        raise _failure(str(leak)) from None
     return True
 
 
@@ -72,7 +72,7 @@ def _arguments(marker: pytest.Mark) -> tuple[int, int]:
         return checked(*marker.args, **marker.kwargs)
     except TypeError as error:
         reason = str(error).replace("_arguments.<locals>.checked()", MARKER)
-        pytest.fail(f"{MARKER}: {reason}", pytrace=False)
+        raise _failure(f"{MARKER}: {reason}") from None
 
 
 def _skip_without_gpu() -> None:
@@ -88,4 +88,9 @@ def _enable(frugal_alloc: Any) -> None:
         try:
             frugal_alloc.enable()
         except frugal_alloc.FrugalAllocError as error:
-            pytest.fail(f"{MARKER}: frugal_alloc cannot be enabled: {error}", pytrace=False)
+            raise _failure(f"{MARKER}: frugal_alloc cannot be enabled: {error}") from None
+
+
+def _failure(reason: str) -> Exception:
+    """What ``pytest.fail`` raises: to be raised ``from None``, or pytest prints what it came of, too."""
+    return pytest.fail.Exception(reason, pytrace=False)

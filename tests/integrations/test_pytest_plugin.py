@@ -95,9 +95,14 @@ def run_pytest(folder: Path, code: str, environment: dict[str, str]) -> tuple[Ou
 
 
 @pytest.fixture(scope="module")
-def outcomes(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Outcomes, str]:
     environment = simulated_gpu.environment(2 << 30, values="cpu")
-    return run_pytest(tmp_path_factory.mktemp("leaks"), LEAKS, environment)[0]
+    return run_pytest(tmp_path_factory.mktemp("leaks"), LEAKS, environment)
+
+
+@pytest.fixture(scope="module")
+def outcomes(run: tuple[Outcomes, str]) -> Outcomes:
+    return run[0]
 
 
 def test_a_test_that_keeps_memory_fails_with_its_line(outcomes: Outcomes) -> None:
@@ -106,6 +111,12 @@ def test_a_test_that_keeps_memory_fails_with_its_line(outcomes: Outcomes) -> Non
     assert state == "failed"
     assert "4.00 MiB" in why
     assert f"test_file.py:{line}" in why
+
+
+def test_a_failure_of_ours_is_one_message_and_not_a_chain_of_exceptions(run: tuple[Outcomes, str]) -> None:
+    assert "gpu_no_leak: " in run[1]
+    assert "During handling of the above exception" not in run[1]
+    assert "LeakError" not in run[1]
 
 
 @pytest.mark.parametrize(
