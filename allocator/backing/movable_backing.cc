@@ -305,7 +305,7 @@ absl::StatusOr<std::vector<Handle*>> MovableBacking::Create(Attempt& attempt) {
     absl::StatusOr<Handle*> handle = handles_.Create(piece.pages, attempt.arena.group(), attempt.plan.promised);
     if (!handle.ok()) {
       absl::Status status = handle.status();
-      for (Handle* one : created) status.Update(handles_.Release(one));
+      for (Handle* made : created) status.Update(handles_.Release(made));
       return status;
     }
     piece.handle = *handle;

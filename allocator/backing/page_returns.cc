@@ -63,8 +63,8 @@ bool PageReturns::IsBehindHost(const UseMarks& marks) {
     const StreamClock& clock = arena->clock();
     if (clock.stream().lasts() || arena->free_blocks().LargestSize() < kPageSize) return false;
     const std::vector<Donation> free = WholeFreeHandles(*arena);
-    return std::any_of(free.begin(), free.end(), [&](const Donation& one) {
-      return marks.IsUnused(*one.block) && !clock.IsEnded(clock.Expand(one.block->last_use));
+    return std::any_of(free.begin(), free.end(), [&](const Donation& donation) {
+      return marks.IsUnused(*donation.block) && !clock.IsEnded(clock.Expand(donation.block->last_use));
     });
   });
 }

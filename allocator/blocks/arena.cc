@@ -53,7 +53,7 @@ void Arena::RemoveExtent(Extent& extent) {
     MappingChanged(MemoryEvent::Kind::kSegmentFree, extent.start(), extent.size(), -1);
   }
   blocks_.Discard(only);
-  std::erase_if(extents_, [&extent](const std::unique_ptr<Extent>& one) { return one.get() == &extent; });
+  std::erase_if(extents_, [&extent](const std::unique_ptr<Extent>& other) { return other.get() == &extent; });
 }
 
 void Arena::Fill(PageRun run) {

@@ -28,10 +28,10 @@ class ArenaSet {
   ABSL_ATTRIBUTE_ALWAYS_INLINE Arena& Get(Stream stream, SizeClass size_class) {
     Arena*& recent = recent_[RecentSlot(stream, size_class)];
     if (recent == nullptr || recent->clock().stream() != stream || recent->size_class() != size_class) [[unlikely]] {
-      Arena& found = Find(stream, size_class);
+      Arena& arena = Find(stream, size_class);
       // The others are named each time.
-      if (!stream.lasts()) return found;
-      recent = &found;
+      if (!stream.lasts()) return arena;
+      recent = &arena;
     }
     return *recent;
   }

@@ -99,9 +99,9 @@ class AwaitingCounter {
   void End(SizeGroup group, int64_t amount) { current_[static_cast<size_t>(group)] -= amount; }
   // `allocated` rose while something awaits.
   void NotePeaks(const GroupedCounter& allocated, SizeGroup group) {
-    for (SizeGroup one : {SizeGroup::kAll, group}) {
-      int64_t& peak = peaks_[static_cast<size_t>(one)];
-      peak = std::max(peak, Active(allocated, one).current);
+    for (SizeGroup counted : {SizeGroup::kAll, group}) {
+      int64_t& peak = peaks_[static_cast<size_t>(counted)];
+      peak = std::max(peak, Active(allocated, counted).current);
     }
   }
   void ResetAccumulated() { at_reset_ = current_; }

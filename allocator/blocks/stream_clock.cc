@@ -65,7 +65,7 @@ absl::Status StreamClock::MakeWait(Stream waiter, Tick tick) {
 
 StreamClock::TickEnd StreamClock::EndOf(Tick tick) const {
   const auto end = std::lower_bound(ends_.begin(), ends_.end(), tick,
-                                    [](const TickEnd& one, Tick wanted) { return one.tick < wanted; });
+                                    [](const TickEnd& known, Tick wanted) { return known.tick < wanted; });
   FRUGAL_CHECK(end != ends_.end());
   return *end;
 }

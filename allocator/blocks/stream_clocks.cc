@@ -38,7 +38,7 @@ StreamClocks::Member* StreamClocks::FindPresent(Stream stream) const {
 StreamClock* StreamClocks::Find(Stream stream) const {
   if (Member* const present = FindPresent(stream); present != nullptr) return &present->clock;
   const auto gone =
-      std::find_if(gone_.begin(), gone_.end(), [&](const Member* one) { return one->clock.stream() == stream; });
+      std::find_if(gone_.begin(), gone_.end(), [&](const Member* member) { return member->clock.stream() == stream; });
   return gone == gone_.end() ? nullptr : &(*gone)->clock;
 }
 

@@ -34,8 +34,8 @@ constexpr NamedCost kNamedCosts[] = {
 std::string Shown(absl::string_view text) {
   constexpr size_t kMost = 100;
   std::string shown(text.substr(0, kMost));
-  for (char& one : shown) {
-    if (!absl::ascii_isprint(static_cast<unsigned char>(one))) one = '?';
+  for (char& character : shown) {
+    if (!absl::ascii_isprint(static_cast<unsigned char>(character))) character = '?';
   }
   return text.size() > kMost ? shown + "..." : shown;
 }
@@ -71,7 +71,7 @@ absl::StatusOr<DriverCosts> ParseDriverCosts(absl::string_view text) {
     };
     if (words.size() != 2) return refuse("write a name and microseconds, such as 'map 2.5'");
     const auto* named = std::find_if(std::begin(kNamedCosts), std::end(kNamedCosts),
-                                     [&](const NamedCost& one) { return one.name == words[0]; });
+                                     [&](const NamedCost& cost) { return cost.name == words[0]; });
     if (named == std::end(kNamedCosts)) return refuse(absl::StrCat("the names are ", AllNames()));
     if (std::find(seen.begin(), seen.end(), named->name) != seen.end()) return refuse("its name came before; keep one");
     const std::optional<int64_t> cost = ParseMicroseconds(words[1]);
