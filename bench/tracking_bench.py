@@ -16,15 +16,14 @@ import statistics
 import sys
 import time
 from collections.abc import Callable
-from typing import TYPE_CHECKING
 
+import frugal_alloc
+import torch
+from frugal_alloc import _tracking
 from frugal_alloc._common.arguments import Parser, refuse
+from torch.utils._python_dispatch import _disable_current_modes
 
-from . import provenance
 from .training import workloads
-
-if TYPE_CHECKING:
-    import torch
 
 WORKLOADS = ("gpt2", "resnet50", "fasterrcnn")
 DEPTHS = (1, 10, 40)
@@ -42,17 +41,10 @@ def main(arguments: list[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     if options.repeats < 1:
         parser.error("--repeats must be at least 1")
-    import torch
-
     if not torch.cuda.is_available():
         return refuse("tracking_bench", "there is no GPU; run it under frugal-alloc simulate")
-    import frugal_alloc
-    from torch.utils._python_dispatch import _disable_current_modes
-
     frugal_alloc.enable()
-    print(f"commit {provenance.commit()}, torch {torch.__version__}, {torch.cuda.get_device_name()}")
-    for title, value in provenance.machine().items():
-        print(f"{title}: {value}")
+    print(f"torch {torch.__version__}, {torch.cuda.get_device_name()}")
     # Without the values that small tensors have on the simulated GPU: a real one has them for nothing.
     with _disable_current_modes():
         costs = _print_allocations(options.repeats)
@@ -69,8 +61,6 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _print_allocations(repeats: int) -> dict[tuple[str, int], float]:
     """What an allocation and its free take more with tracking, in nanoseconds, by kind and depth of the calls."""
-    import torch
-
     costs = {}
     for kind, size in SIZES.items():
         for depth in DEPTHS:
@@ -113,9 +103,6 @@ def _quickest(function: Callable[[], None], repeats: int) -> dict[bool, float]:
 
 def _print_launch_bound(repeats: int) -> None:
     """A step of tiny layers, in which launching the kernels is all that takes time: the worst that tracking meets."""
-    import frugal_alloc
-    import torch
-
     model = torch.nn.Sequential(*(_tiny_layer() for _ in range(TINY_LAYERS))).cuda()
     optimizer = torch.optim.SGD(model.parameters(), lr=1e-3)
     batch = torch.zeros(8, 16, device="cuda")
@@ -148,21 +135,15 @@ def _print_launch_bound(repeats: int) -> None:
 
 
 def _tiny_layer() -> torch.nn.Module:
-    import torch
-
     return torch.nn.Sequential(torch.nn.Linear(16, 16), torch.nn.LayerNorm(16), torch.nn.GELU())
 
 
 def _set_tracking(on: bool) -> None:
-    import frugal_alloc
-
     frugal_alloc.enable(track=on)
 
 
 def _measure_hook(repeats: int) -> float:
     """What a step of the optimizer takes more, in microseconds: the tracking's own functions, with no optimizer."""
-    from frugal_alloc import _tracking
-
     tracker = _tracking.current()
 
     class Optimizer:
@@ -182,8 +163,6 @@ def _measure_hook(repeats: int) -> float:
 
 
 def _count(workload: str, seed: int) -> float:
-    import frugal_alloc
-
     step = workloads.build(workload, random.Random(seed), quick=False)
     for _ in range(3):
         step()
@@ -195,9 +174,6 @@ def _count(workload: str, seed: int) -> float:
 
 def _memory_of_epochs() -> int:
     """In KiB."""
-    import frugal_alloc
-    import torch
-
     kept = []
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     for _ in range(EPOCHS):

@@ -62,8 +62,3 @@ def test_the_table_names_each_history_with_its_bounds(capsys: pytest.CaptureFixt
     assert heads.split()[0] == "history"
     assert row.split()[0].startswith("mosaic")
     assert len(row.split()) == 5
-
-
-def test_a_history_that_does_not_exist_is_said_so(capsys: pytest.CaptureFixture[str]) -> None:
-    assert offline_bound.main(["none_of_that_name"]) == 2
-    assert "none_of_that_name" in capsys.readouterr().err
