@@ -24,11 +24,11 @@ from frugal_alloc._simulation import simulated_gpu
 
 from . import policy_command, suite
 from .comparison import choices, demands, tables
+from .comparison.bound import lower_bound_bytes
 from .comparison.choices import Alternative, alternatives
 from .comparison.figures import OURS, RATIOS, Case, Figures
 from .comparison.policy import Policy
 from .comparison.rivals import KEPT, RATIOS_OF, Rivals
-from .offline_bound import lower_bound_bytes
 from .suite import Workload
 
 _NO_CHOICES = "none"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import compare, left_over, offline_bound
+from bench import compare, left_over
 from bench.generators import __main__ as generators
 from bench.recordings import __main__ as recordings
 
@@ -18,7 +18,6 @@ Command = Callable[[list[str]], int]
 COMMANDS: dict[str, Command] = {
     "compare": compare.main,
     "left_over": left_over.main,
-    "offline_bound": offline_bound.main,
     "bench.generators": generators.main,
     "bench.recordings": recordings.main,
 }
@@ -52,7 +51,6 @@ def commands(program: Path) -> dict[str, Command]:
         ("left_over", "--seeds many", "a seed is a number from 0 on, not 'many'"),
         ("left_over", "--only -1", "a seed is a number from 0 on, not '-1'"),
         ("left_over", "--only 1 --seeds 1-2", "not allowed with argument"),
-        ("offline_bound", "none_of_that_name", "none_of_that_name"),
         ("bench.generators", "kvserver", "invalid choice: 'kvserver'"),
         ("bench.generators", "kv_server --seed x", "--seed"),
         ("bench.generators", "kv_server --scale 0", "the scale must be above 0"),

@@ -38,7 +38,6 @@ NOT_RUN = {
     "DIR/run ": "measures a real GPU for minutes; tests/gpu_check/test_packed.py runs it on the simulated one",
     "bazel run -c opt //bench:": "measures for an hour; tests/bench/test_compare.py",
     "bazel run -c opt //tests/shadow:run": "takes an hour; tools/test --thorough",
-    ".venv/bin/python -m bench.offline_bound": "takes a minute; tests/bench/test_offline_bound.py",
     "frugal-alloc check --baseline memory.json --update -- python -m pytest -q -p no:randomly test": "needs a package",
     "frugal-alloc check --baseline memory.json -- python -m pytest -q -p randomly test": "needs a package from PyPI",
     "frugal-alloc replay gpt60 frcnn60 --device real": "needs a real GPU",
