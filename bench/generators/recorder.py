@@ -136,15 +136,17 @@ def as_text(history: History) -> str:
 
 
 def rows_of(history: History) -> list[list[int]]:
-    """Its events as the file has them."""
+    """Its events as the file has them, in which allocations are numbered in their order."""
     rows: list[list[int]] = []
+    numbers: dict[int, int] = {}
     for operation, allocation, size, stream, late_stream, ready in EVENT.iter_unpack(history.events):
         if operation == ALLOCATE:
-            rows.append([ALLOCATE, allocation, size, stream])
+            numbers[allocation] = len(numbers)
+            rows.append([ALLOCATE, numbers[allocation], size, stream])
         elif ready:
-            rows.append([FREE, allocation, late_stream, ready])
+            rows.append([FREE, numbers[allocation], late_stream, ready])
         else:
-            rows.append([FREE, allocation])
+            rows.append([FREE, numbers[allocation]])
     return rows
 
 
