@@ -5,25 +5,18 @@
 //   valgrind --tool=callgrind --instr-atstart=no --callgrind-out-file=FILE instruction_bench
 
 #include <c10/cuda/CUDACachingAllocator.h>
-#include <c10/cuda/CUDAException.h>
-#include <cuda_runtime_api.h>
-#include <malloc.h>
 #include <valgrind/callgrind.h>
 
 #include <cstddef>
 #include <cstdint>
 #include <cstdio>
-#include <cstdlib>
 #include <string>
 #include <vector>
 
+#include "bench/churn.h"
+#include "bench/heap.h"
+#include "bench/start_torch.h"
 #include "bindings/c_api/c_api.h"
-#include "bindings/c_api/install.h"
-
-// Exported by libc10_cuda, but in no header: libtorch_cuda sets it.
-namespace c10::cuda::_internal {
-void setHasPrimaryContext(bool (*has_primary_context)(signed char device));
-}
 
 namespace frugal::bench {
 namespace {
@@ -31,56 +24,6 @@ namespace {
 using c10::cuda::CUDACachingAllocator::CUDAAllocator;
 
 constexpr int kIterations = 10'000;
-
-// Holds `live` blocks of 512 B to 16 KiB. Each step frees one and allocates another in its stead; which, and of what
-// size, is drawn evenly, the same in every run.
-class Churn {
- public:
-  Churn(CUDAAllocator& allocator, size_t live) : allocator_(allocator), blocks_(live) {}
-
-  // Fills all places, and goes on until free blocks of all sizes lie between them.
-  void Prepare() {
-    for (c10::DataPtr& block : blocks_) block = allocator_.allocate(DrawSize());
-    for (size_t i = 0; i < blocks_.size(); ++i) Step();
-  }
-  void Step() {
-    c10::DataPtr& block = blocks_[Draw(blocks_.size())];
-    block.clear();
-    block = allocator_.allocate(DrawSize());
-  }
-
- private:
-  size_t Draw(size_t below) {
-    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-    return (state_ >> 33) % below;
-  }
-  size_t DrawSize() { return 512 * (1 + Draw(32)); }
-
-  CUDAAllocator& allocator_;
-  std::vector<c10::DataPtr> blocks_;
-  uint64_t state_ = 1;
-};
-
-// PyTorch's allocators without libtorch_cuda, which takes seconds to load: enables ours on GPU 0, and returns native.
-// Ends the program with status 2 if ours cannot be enabled.
-CUDAAllocator& StartTorch(const char* settings) {
-  c10::cuda::_internal::setHasPrimaryContext([](signed char) { return true; });
-  c10::cuda::CUDACachingAllocator::init(1);
-  C10_CUDA_CHECK(cudaSetDevice(0));
-  CUDAAllocator& native = *c10::cuda::CUDACachingAllocator::get();
-  const absl::Status enabled = Enable(settings);
-  if (!enabled.ok()) {
-    std::fprintf(stderr, "%s\n", enabled.ToString().c_str());
-    std::exit(2);
-  }
-  return native;
-}
-
-// Bytes handed out by malloc and not freed yet.
-size_t HeapInUse() {
-  const struct mallinfo2 heap = mallinfo2();
-  return heap.uordblks + heap.hblkhd;
-}
 
 template <typename F>
 void Count(const std::string& name, F&& iteration, int iterations = kIterations) {
