@@ -9,7 +9,9 @@ from __future__ import annotations
 import dataclasses
 import functools
 import shlex
+import subprocess
 import sys
+from argparse import ArgumentTypeError
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,14 +22,13 @@ from frugal_alloc._common.arguments import Parser
 from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
 
-from . import policy_command, provenance, suite
-from .arguments import among
+from . import policy_command, suite
 from .comparison import choices, demands, tables
+from .comparison.bound import lower_bound_bytes
 from .comparison.choices import Alternative, alternatives
 from .comparison.figures import OURS, RATIOS, Case, Figures
 from .comparison.policy import Policy
 from .comparison.rivals import KEPT, RATIOS_OF, Rivals
-from .offline_bound import lower_bound_bytes
 from .suite import Workload
 
 _NO_CHOICES = "none"
@@ -50,7 +51,7 @@ def _parser() -> Parser:
     parser = Parser("compare", description=__doc__.split("\n")[0])
     add = parser.add_argument
     names = suite.names()
-    add("--only", type=among(names), metavar="NAME,...", help=f"histories: {', '.join(names)}; default all")
+    add("--only", type=_histories, metavar="NAME,...", help=f"histories: {', '.join(names)}; default all")
     add("--also", type=Path, nargs="+", default=[], metavar="FILE", help="recordings of your own")
     policy_command.add_arguments(parser, played="all")
     add("--choices", metavar="NAME,...", help=f"options to try otherwise; {_NO_CHOICES}: none; default all")
@@ -61,6 +62,14 @@ def _parser() -> Parser:
         help="multiply all sizes of a history so that it fills 8 tenths of a GPU of that memory, such as 80GiB",
     )
     return parser
+
+
+def _histories(text: str) -> list[str]:
+    chosen, known = list(dict.fromkeys(text.split(","))), suite.names()
+    for name in chosen:
+        if name not in known:
+            raise ArgumentTypeError(f"{name!r} is not one of {', '.join(known)}")
+    return chosen
 
 
 def _alternatives(parser: Parser, values: dict[str, int], text: str | None) -> list[Alternative]:
@@ -108,7 +117,7 @@ def _text(arguments: list[str], cases: list[Case], tried: list[Alternative]) -> 
     torch = installation.find_cuda_torch().version
     command = shlex.join(["bazel", "run", "-c", "opt", "//bench:compare", "--", *_without_program(arguments)])
     parts = [
-        f"At commit {provenance.commit()}, torch {torch}, `{command.removesuffix(' --')}`.",
+        f"At commit {_commit()}, torch {torch}, `{command.removesuffix(' --')}`.",
         "Driver time in ms, ours / expandable segments:",
         tables.times(cases),
         "Driver time up to the peak, ms for each GiB held then, ours / expandable segments:",
@@ -126,6 +135,16 @@ def _text(arguments: list[str], cases: list[Case], tried: list[Alternative]) -> 
             tables.choices(cases, tried),
         ]
     return "\n\n".join(part.rstrip("\n") for part in parts) + "\n"
+
+
+def _commit() -> str:
+    """Of this checkout, with "-dirty" where files of it have been changed; "unknown" outside of git."""
+    command = ["git", "describe", "--always", "--dirty", "--abbrev=10", "--exclude=*"]
+    try:
+        done = subprocess.run(command, cwd=Path(__file__).parent, capture_output=True, text=True)
+    except OSError:
+        return "unknown"
+    return done.stdout.strip() or "unknown"
 
 
 def _without_program(arguments: list[str]) -> list[str]:

@@ -10,24 +10,22 @@ import argparse
 import dataclasses
 import statistics
 import sys
-import time
 from typing import Any
 
 from frugal_alloc._command import progress
 from frugal_alloc._common.arguments import Parser
 
 from . import markdown, policy_command
-from .arguments import minutes, seed
 from .comparison.policy import Policy
-from .generators import BadParameter, changed, phases
+from .generators import phases
 from .generators.recorder import GIB, MIB
-from .phased import plays, programs
+from .phased import plays
 from .phased.plays import ALLOCATORS, Left
-from .phased.search import Search
+from .phased.programs import program_of
 
 # Below the first a program is hard for ours; from the second on ours is as good as the better of the others.
 HARD, AS_GOOD = 0.98, 0.995
-_MOST_SEEDS = 100_000
+_MOST_SEEDS, _SEEDS_END = 100_000, 1 << 62
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -36,7 +34,9 @@ def main(arguments: list[str] | None = None) -> int:
 
     def work(policy: Policy, changes: dict[str, int]) -> tuple[str, dict[str, Any]]:
         player = plays.Plays(policy, changes, plays.KEPT)
-        found = _search(player, options) if options.search else _measure(player, _programs(parser, options))
+        made = [program_of(number) for number in ([options.only] if options.only is not None else options.seeds)]
+        with progress.progress("left_over", len(made)) as advance:
+            found = player.measure_all(made, advance)
         return f"{table(found)}\n{summary_line(found)}", _figures(found)
 
     return policy_command.carry_out(parser, options, work)
@@ -51,66 +51,26 @@ def _parser() -> Parser:
     which.add_argument(
         "--only", type=_one, metavar="SEED|NAME", help=f"the program of one seed, or one of {', '.join(phases.FIXED)}"
     )
-    which.add_argument(
-        "--parameters", metavar="NAME=VALUE,...", help="one program of these; what is not named is as in phases.py"
-    )
-    which.add_argument(
-        "--search", type=minutes, metavar="MINUTES", help="look so long for the program that is worst for ours"
-    )
-    parser.add_argument(
-        "--search-seed", type=seed, default=0, metavar="SEED", help="what the search draws from; default 0"
-    )
     policy_command.add_arguments(parser, played="ours")
     return parser
 
 
 def _one(text: str) -> int | str:
-    return text if text in phases.FIXED else seed(text)
+    return text if text in phases.FIXED else _seed(text)
 
 
 def _seeds(text: str) -> range:
     first, dash, last = text.partition("-")
-    seeds = range(seed(first), seed(last if dash else first) + 1)
+    seeds = range(_seed(first), _seed(last if dash else first) + 1)
     if not 0 < len(seeds) <= _MOST_SEEDS:
         raise argparse.ArgumentTypeError(f"{text!r} is not from 1 to {_MOST_SEEDS} seeds")
     return seeds
 
 
-def _programs(parser: Parser, options: argparse.Namespace) -> list[programs.Program]:
-    if options.only in phases.FIXED:
-        return [programs.of_name(options.only)]
-    if options.parameters is None:
-        return [programs.of_seed(number) for number in (options.seeds if options.only is None else [options.only])]
-    try:
-        pairs = [pair.partition("=") for pair in options.parameters.split(",")]
-        parameters = changed(phases.Parameters(), {name: value for name, _, value in pairs})
-        return [programs.of_parameters("given", parameters)]
-    except (BadParameter, ValueError, ArithmeticError) as error:
-        parser.error(f"--parameters: {error}")
-
-
-def _measure(player: plays.Plays, made: list[programs.Program]) -> list[Left]:
-    with progress.progress("left_over", len(made)) as advance:
-        return player.measure_all(made, advance)
-
-
-def _search(player: plays.Plays, options: argparse.Namespace) -> list[Left]:
-    """What is worse than all before is told as it is found."""
-    search = Search(options.search_seed, lambda made: player.measure_all(made, lambda _: None))
-    end = time.monotonic() + 60 * options.search
-    told = None
-    while search.worst is None or time.monotonic() < end:
-        search.round()
-        if search.worst is not None and search.worst is not told:
-            told = search.worst
-            print(f"{search.tried} tried, ratio {told.ratio:.3f}: --parameters {given(told)}", flush=True)
-    print(f"{search.tried} programs tried from seed {options.search_seed}\n")
-    return [search.worst]
-
-
-def given(found: Left) -> str:
-    """As --parameters takes it."""
-    return ",".join(f"{name}={value}" for name, value in found.parameters.items())
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and int(text) < _SEEDS_END):
+        raise argparse.ArgumentTypeError(f"a seed is a number from 0 on, not {text!r}")
+    return int(text)
 
 
 def _figures(found: list[Left]) -> dict[str, Any]:

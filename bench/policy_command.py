@@ -4,17 +4,17 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import sys
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc._common import installation
+from frugal_alloc._common import installation, whole_files
 from frugal_alloc._common.arguments import Parser, refuse
 from frugal_alloc._replay import history_files, replays
 from frugal_alloc._simulation import simulated_gpu
 
-from . import output_file
 from .comparison.policy import PlayError, Policy
 
 _PROGRAM = Path(__file__).resolve().parent.parent / ".bazel" / "bin" / "bench" / "policy_player"
@@ -32,7 +32,7 @@ def add_arguments(parser: Parser, played: str) -> None:
         help=f"play {played} with this option of allocator/port/policy_options.h",
     )
     parser.add_argument("--program", type=Path, default=_PROGRAM, help=argparse.SUPPRESS)
-    parser.add_argument("--json", type=Path, metavar="FILE", help="also write all figures to a file")
+    parser.add_argument("--json", type=_writable, metavar="FILE", help="also write all figures to a file")
 
 
 def carry_out(
@@ -43,14 +43,12 @@ def carry_out(
     `work` is given what plays, and the options that are to have other values.
     """
     try:
-        if options.json is not None:
-            output_file.check(options.json)
         policy, changes = Policy(options.program), dict(options.option)
         check_names(parser, policy.options(), "--option", changes)
         text, figures = work(policy, changes)
         if options.json is not None:
-            output_file.write(options.json, json.dumps(figures, indent=1) + "\n")
-    except (history_files.HistoryError, installation.MissingPart, output_file.NotWritable) as error:
+            whole_files.write(str(options.json), (json.dumps(figures, indent=1) + "\n").encode())
+    except (history_files.HistoryError, installation.MissingPart) as error:
         return refuse(parser.prog, error)
     except (PlayError, replays.ReplayError, simulated_gpu.SimulationError, OSError) as error:
         print(f"{parser.prog}: {error}", file=sys.stderr)
@@ -67,6 +65,18 @@ def check_names(parser: Parser, known: Iterable[str], argument: str, names: Iter
     for name in names:
         if name not in known:
             parser.error(f"{argument}: no option is named {name!r}; there are {', '.join(known)}")
+
+
+def _writable(text: str) -> Path:
+    """A file of which it is not plain before an hour of measuring that it cannot be written."""
+    path = Path(text)
+    if path.is_dir():
+        raise argparse.ArgumentTypeError(f"{path} is a folder; name a file")
+    if not path.parent.is_dir():
+        raise argparse.ArgumentTypeError(f"{path.parent} is not a folder")
+    if not os.access(path.parent, os.W_OK):
+        raise argparse.ArgumentTypeError(f"no files can be written in {path.parent}")
+    return path
 
 
 def _assignment(text: str) -> tuple[str, int]:

@@ -11,12 +11,11 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
-from frugal_alloc._common import installation
+from frugal_alloc._common import installation, whole_files
 from frugal_alloc._replay import replays
 from frugal_alloc._replay.history import History
 from frugal_alloc._simulation import simulated_gpu
 
-from .. import output_file
 from ..suite import AMPLE, Workload
 from .figures import CAPACITY_TOLERANCE, EXPANDABLE, NATIVE, RATIOS, Figures, Play, Steady
 
@@ -76,9 +75,9 @@ def kept(
     with contextlib.suppress(OSError, ValueError, TypeError, KeyError):
         return read(json.loads(path.read_text()))
     figures = measure()
-    with contextlib.suppress(OSError, output_file.NotWritable):
+    with contextlib.suppress(OSError):
         path.parent.mkdir(parents=True, exist_ok=True)
-        output_file.write(path, json.dumps(figures) + "\n")
+        whole_files.write(str(path), (json.dumps(figures) + "\n").encode())
     return read(figures)
 
 

@@ -10,21 +10,34 @@ From the root of a checkout: ``.venv/bin/python -m bench.fit.published``; ``--on
 from __future__ import annotations
 
 import dataclasses
+import importlib.metadata
 import json
 import os
 import statistics
+import subprocess
 import sys
+import time
+from collections.abc import Mapping
 from pathlib import Path
 
+from frugal_alloc._common import whole_files
 from frugal_alloc._common.arguments import Parser
 
-from bench import markdown, output_file
-
-from . import programs
+from bench import markdown
 
 HERE = Path(__file__).resolve().parent
+JOBS = HERE / "jobs"
 TABLE = HERE / "published.json"
 RESULTS = HERE / "published_results.json"
+UNITS = {"GB": 10**9, "GiB": 1 << 30, "MB": 10**6, "MiB": 1 << 20, "bytes": 1}
+# As `frugal-alloc fit` has it: time and workspaces are modelled, and what is large stands on no memory of the host.
+MODELLED = {"FRUGAL_SIM_TIME": "modelled", "FRUGAL_SIM_WORKSPACES": "modelled", "FRUGAL_SIM_KEEP": "1MiB"}
+PACKAGES = ("torch", "torchvision", "transformers", "accelerate")
+TIMEOUT_SECONDS = 1800
+
+
+class JobFailed(Exception):
+    """A job did not run to its end; the message is the last line that it printed."""
 
 
 @dataclasses.dataclass(frozen=True)
@@ -89,17 +102,40 @@ def predict(entry: Published) -> Result:
         JobFailed: the job did not run to its end.
     """
     context = {"FRUGAL_SIM_CONTEXT": str(entry.context_bytes)} if entry.context_bytes else {}
-    found = programs.on_simulated_gpu(entry.job, entry.arguments, entry.gpu, {**os.environ, **context})
+    began = time.monotonic()
+    figures = figures_on_simulated_gpu(entry, {**os.environ, **MODELLED, **context})
     return Result(
         name=entry.name,
         metric=entry.metric,
         published=entry.published,
         published_bytes=entry.bytes,
         rounding_bytes=entry.rounding_bytes,
-        predicted_bytes=found.figures[entry.metric],
-        seconds=round(found.seconds, 1),
+        predicted_bytes=figures[entry.metric],
+        seconds=round(time.monotonic() - began, 1),
         source=entry.source,
     )
+
+
+def figures_on_simulated_gpu(entry: Published, environment: Mapping[str, str]) -> dict[str, int]:
+    """What the job prints of its memory at its end.
+
+    Raises:
+        JobFailed: it did not run to its end.
+    """
+    simulate = [sys.executable, "-m", "frugal_alloc", "simulate", "--gpu", entry.gpu, "--"]
+    command = [*simulate, sys.executable, str(JOBS / entry.job), *entry.arguments]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+    printed = done.stdout.strip().splitlines()
+    if done.returncode != 0 or not printed:
+        raise JobFailed((done.stderr.strip().splitlines() or ["it printed nothing"])[-1])
+    return json.loads(printed[-1])
+
+
+def versions() -> dict[str, str]:
+    """Of the packages that the jobs use."""
+    there = {name.lower() for distribution in importlib.metadata.distributions() if (name := distribution.name)}
+    found = {package: importlib.metadata.version(package) for package in PACKAGES if package in there}
+    return {"python": sys.version.split()[0], **found}
 
 
 def table(found: list[Result]) -> str:
@@ -118,7 +154,7 @@ def in_unit_of(published: str, size: int) -> str:
     figure, unit = published.split(" ")
     digits = len(figure.partition(".")[2])
     more = digits + 1 if unit in ("GB", "GiB") else digits
-    return f"{size / programs.UNITS[unit]:.{more}f} {unit}"
+    return f"{size / UNITS[unit]:.{more}f} {unit}"
 
 
 def summary(found: list[Result]) -> str:
@@ -139,8 +175,9 @@ def main(arguments: list[str] | None = None) -> int:
             print(entry.name, file=sys.stderr, flush=True)
             known[entry.name] = predict(entry)
     found = [known[entry.name] for entry in entries if entry.name in known]
-    document = {"versions": programs.versions(), "results": [dataclasses.asdict(result) for result in found]}
-    output_file.write(options.output, json.dumps(document, indent=1, ensure_ascii=False) + "\n")
+    document = {"versions": versions(), "results": [dataclasses.asdict(result) for result in found]}
+    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
+    whole_files.write(str(options.output), text.encode())
     print(table(found), end="")
     print(summary(found))
     return 0

@@ -26,9 +26,9 @@ from . import (
     train_evaluate,
     variable_batches,
 )
-from .recorder import GIB, BadParameter, Recorder
+from .recorder import GIB, BadScale, Recorder
 
-__all__ = ["DEFAULT_SEED", "GENERATORS", "BadParameter", "Generator", "changed", "generate"]
+__all__ = ["DEFAULT_SEED", "GENERATORS", "BadScale", "Generator", "generate"]
 
 DEFAULT_SEED = 20_260_101
 
@@ -94,47 +94,19 @@ GENERATORS: dict[str, Generator] = {
 }
 
 
-def generate(name: str, seed: int = DEFAULT_SEED, scale: float = 1.0, changes: dict[str, str] | None = None) -> History:
+def generate(name: str, seed: int = DEFAULT_SEED, scale: float = 1.0) -> History:
     """The history of a generator.
 
     Args:
         scale: how many times as long as by default: steps, requests or iterations.
-        changes: parameters by name, as text.
 
     Raises:
         KeyError: there is no such generator.
-        BadParameter: one of `changes`, or the scale, cannot be.
+        BadScale
     """
     generator = GENERATORS[name]
-    parameters = changed(_scaled(generator, scale), changes or {})
-    try:
-        return generator.generate(random.Random(seed), parameters).history(name)
-    except BadParameter:
-        raise
-    except (ValueError, ArithmeticError) as error:
-        raise BadParameter(f"these parameters do not go together ({error})") from None
-
-
-def _scaled(generator: Generator, scale: float) -> Any:
     if not 0 < scale <= 100:
-        raise BadParameter(f"the scale must be above 0 and at most 100, not {scale:g}")
-    longer = {name: max(1, round(getattr(generator.defaults, name) * scale)) for name in generator.lengths}
-    return dataclasses.replace(generator.defaults, **longer)
-
-
-def changed(parameters: Any, changes: dict[str, str]) -> Any:
-    """A generator's parameters with these, which are as text. Raises BadParameter."""
-    values: dict[str, int | float] = {}
-    for name, text in changes.items():
-        default = getattr(parameters, name, None)
-        if type(default) not in (int, float):
-            known = [field.name for field in dataclasses.fields(parameters)]
-            known = [field for field in known if type(getattr(parameters, field)) in (int, float)]
-            raise BadParameter(f"no parameter {name!r}; there are {', '.join(known)}")
-        try:
-            values[name] = type(default)(text)
-        except ValueError:
-            raise BadParameter(f"{name} is a number such as {default}, not {text!r:.40}") from None
-        if not 0 < values[name] <= 1 << 40:
-            raise BadParameter(f"{name} must be above 0 and at most {1 << 40}, not {text!r:.40}")
-    return dataclasses.replace(parameters, **values)
+        raise BadScale(f"the scale must be above 0 and at most 100, not {scale:g}")
+    longer = {length: max(1, round(getattr(generator.defaults, length) * scale)) for length in generator.lengths}
+    parameters = dataclasses.replace(generator.defaults, **longer)
+    return generator.generate(random.Random(seed), parameters).history(name)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from frugal_alloc._common.arguments import Parser
 
-from . import DEFAULT_SEED, GENERATORS, BadParameter, generate
+from . import DEFAULT_SEED, GENERATORS, BadScale, generate
 from .recorder import GIB, write
 
 
@@ -18,15 +18,9 @@ def main(arguments: list[str] | None = None) -> int:
         for generator in GENERATORS.values():
             print(f"{generator.name:18}  {generator.summary}")
         return 0
-    changes = {}
-    for change in options.set:
-        name, equals, value = change.partition("=")
-        if not equals:
-            parser.error(f"--set takes PARAMETER=VALUE, not {change!r}")
-        changes[name] = value
     try:
-        history = generate(options.name, options.seed, options.scale, changes)
-    except BadParameter as error:
+        history = generate(options.name, options.seed, options.scale)
+    except BadScale as error:
         parser.error(str(error))
     path = options.out or Path(f"{options.name}.json")
     try:
@@ -44,9 +38,6 @@ def _parser() -> Parser:
     parser.add_argument("name", nargs="?", choices=GENERATORS, metavar="NAME", help="without one: lists them")
     parser.add_argument("--seed", type=int, default=DEFAULT_SEED, help="default %(default)s")
     parser.add_argument("--scale", type=float, default=1.0, metavar="X", help="how many times as long (default 1)")
-    parser.add_argument(
-        "--set", action="append", default=[], metavar="PARAMETER=VALUE", help="a number that its file names; repeatable"
-    )
     parser.add_argument("--out", type=Path, metavar="FILE", help="default NAME.json")
     return parser
 

@@ -12,7 +12,7 @@ import dataclasses
 import random
 
 from .distributions import lifetime, log_uniform
-from .recorder import GIB, KIB, MIB, BadParameter, Recorder
+from .recorder import GIB, KIB, MIB, Recorder
 
 GPUS = (8 * GIB, 24 * GIB, 48 * GIB, 80 * GIB, 139 * GIB, 288 * GIB)
 # The last phase's size is at most this part of the GPU, so that one more or less of them is no difference.
@@ -25,7 +25,7 @@ GRAINS = (512, 64 * KIB, MIB, 2 * MIB)
 
 @dataclasses.dataclass(frozen=True)
 class Parameters:
-    """Sizes in bytes. Each is a number above 0, so that a search can change any of them."""
+    """Sizes in bytes."""
 
     memory: int = 80 * GIB
     # Before the last one.
@@ -110,26 +110,6 @@ FIXED: dict[str, Parameters] = {
         last_size=102 * MIB,
     ),
 }
-# What a search may try, beside the GPUs, the orders and the grains.
-LIMITS: dict[str, tuple[float, float]] = {
-    "phases": (1, 6),
-    "streams": (1, 4),
-    "tensors": (500, 20_000),
-    "first_fill": (0.1, 0.95),
-    "last_fill": (0.5, 0.95),
-    "smallest": (512, 2 * GIB),
-    "largest": (512, 2 * GIB),
-    "sizes": (1, 1_000),
-    "survivors": (0.01, 1.0),
-    "while_freeing": (0.001, 1.0),
-    "smallest_survivor": (512, 64 * MIB),
-    "largest_survivor": (512, 64 * MIB),
-    "kept": (0.001, 0.05),
-    "survivor_part": (0.01, 0.12),
-    "mean_phases": (1, 100),
-    "remaining": (0.001, 0.3),
-    "last_size": (MIB, 2 * GIB),
-}
 
 
 def generate(chance: random.Random, parameters: Parameters) -> Recorder:
@@ -145,7 +125,6 @@ def generate(chance: random.Random, parameters: Parameters) -> Recorder:
 
 def begin(chance: random.Random, parameters: Parameters) -> Recorder:
     """All phases but the last."""
-    _check(parameters)
     program = _Program(chance, parameters)
     for phase in range(parameters.phases):
         program.run(phase)
@@ -181,18 +160,6 @@ def random_parameters(seed: int) -> Parameters:
         remaining=log_uniform(chance, 1, 100) / 1_000,
         last_size=log_uniform(chance, memory // LEAST_LAST_PART, memory // LAST_PART),
     )
-
-
-def _check(parameters: Parameters) -> None:
-    p = parameters
-    if not p.memory // LEAST_LAST_PART <= p.last_size <= p.memory // LAST_PART:
-        raise BadParameter(f"last_size must be from a {LEAST_LAST_PART}th to a {LAST_PART}th of memory")
-    if p.smallest > p.largest or p.smallest_survivor > p.largest_survivor:
-        raise BadParameter("the smallest size must not be above the largest")
-    if p.order not in ORDERS:
-        raise BadParameter(f"order must be from {IN_ORDER} to {ANY_ORDER}, not {p.order}")
-    if not 1 <= p.streams <= 32:
-        raise BadParameter(f"streams must be from 1 to 32, not {p.streams}")
 
 
 class _Program:

@@ -7,13 +7,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE, MAX_EVENTS, MAX_SIZE, History
+from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE, MAX_EVENTS, History
 
 KIB, MIB, GIB = 1 << 10, 1 << 20, 1 << 30
 
 
-class BadParameter(ValueError):
-    """A parameter that the generator does not have, or a value that it cannot take; the message says which."""
+class BadScale(ValueError):
+    """A history cannot be so long; the message says how long it can be."""
 
 
 class Recorder:
@@ -47,8 +47,6 @@ class Recorder:
     def allocate(self, size: int, stream: int = 0) -> int:
         # Of an allocation without bytes, the allocator would not hear.
         size = max(size, 1)
-        if size > MAX_SIZE:
-            raise BadParameter(f"a tensor would have {size} bytes, more than any GPU; make a parameter smaller")
         tensor = len(self._sizes)
         self._sizes.append(size)
         self._live.add(tensor)
@@ -118,7 +116,7 @@ class Recorder:
         self._peak_live_bytes = max(self._peak_live_bytes, self.live_bytes)
         self._events.append(event)
         if len(self._events) > MAX_EVENTS:
-            raise BadParameter(f"there would be more than {MAX_EVENTS} events; make it shorter")
+            raise BadScale(f"there would be more than {MAX_EVENTS} events; make it shorter")
 
 
 def write(history: History, path: Path) -> None:
@@ -138,15 +136,17 @@ def as_text(history: History) -> str:
 
 
 def rows_of(history: History) -> list[list[int]]:
-    """Its events as the file has them."""
+    """Its events as the file has them, in which allocations are numbered in their order."""
     rows: list[list[int]] = []
+    numbers: dict[int, int] = {}
     for operation, allocation, size, stream, late_stream, ready in EVENT.iter_unpack(history.events):
         if operation == ALLOCATE:
-            rows.append([ALLOCATE, allocation, size, stream])
+            numbers[allocation] = len(numbers)
+            rows.append([ALLOCATE, numbers[allocation], size, stream])
         elif ready:
-            rows.append([FREE, allocation, late_stream, ready])
+            rows.append([FREE, numbers[allocation], late_stream, ready])
         else:
-            rows.append([FREE, allocation])
+            rows.append([FREE, numbers[allocation]])
     return rows
 
 

@@ -29,18 +29,14 @@ class Ending:
     free_bytes: int
 
 
-def of_seed(seed: int) -> Program:
-    """One of those that nobody has chosen."""
-    return of_parameters(f"{seed}", phases.random_parameters(seed), seed)
-
-
-def of_name(name: str) -> Program:
-    """One of phases.FIXED."""
-    return of_parameters(name, phases.FIXED[name])
+def program_of(which: int | str) -> Program:
+    """That of a seed, which nobody has chosen, or one of phases.FIXED by its name."""
+    if isinstance(which, str):
+        return of_parameters(which, phases.FIXED[which])
+    return of_parameters(f"{which}", phases.random_parameters(which), which)
 
 
 def of_parameters(name: str, parameters: phases.Parameters, seed: int = DEFAULT_SEED) -> Program:
-    """Raises BadParameter."""
     return Program(name, parameters, phases.begin(random.Random(seed), parameters).history(name))
 
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import dataclasses
 import lzma
+import os
 import subprocess
 import sys
 import tempfile
@@ -18,7 +19,6 @@ from frugal_alloc._replay.history import EVENT, FREE, History
 from frugal_alloc._simulation import simulated_gpu
 
 from ..generators import recorder
-from ..training import runs
 
 # Each is a module here: its STEPS, and build(), which takes a random.Random and returns the function of one step. But
 # for trainings of bench/training, which worker.py names.
@@ -60,7 +60,7 @@ def record(name: str, seed: int = DEFAULT_SEED) -> History:
         RecordingFailed
         SimulationError: there is no simulated GPU here.
     """
-    environment = simulated_gpu.environment(_GPU_BYTES, backing="none", base=runs.environment())
+    environment = simulated_gpu.environment(_GPU_BYTES, backing="none", base=_environment())
     if name in _READ_BACK:
         environment["FRUGAL_SIM_BACKING"] = "memory"
     # The hook may be installed, and would put ours in the place of native.
@@ -73,6 +73,17 @@ def record(name: str, seed: int = DEFAULT_SEED) -> History:
             last = (done.stderr.strip().splitlines() or ["it said nothing"])[-1]
             raise RecordingFailed(f"{name} ended with status {done.returncode}: {last[:300]}")
         return _with_frees_in_order(history_files.read(snapshot))
+
+
+def _environment() -> dict[str, str]:
+    """Of a process that finds bench/, without what the user has set; where the simulated GPU lies is so for all."""
+    base = {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("FRUGAL_", "PYTORCH_")) or name == "FRUGAL_SIM_LIBRARIES"
+    }
+    base["PYTHONPATH"] = os.pathsep.join([str(_ROOT), *filter(None, [os.environ.get("PYTHONPATH")])])
+    return base
 
 
 def _with_frees_in_order(history: History) -> History:

@@ -25,20 +25,12 @@ for name in names:
     print("output of", name, flush=True)
     kind = name.removeprefix("Case.test_")
     reports.write(json.dumps({"test": name}) + "\\n")
-    if sys.argv[2].startswith("ours:"):
-        reports.write(json.dumps({"test": name, "plan": "driver.map@2=unknown"}) + "\\n")
-        if kind == "crashes_when_a_call_fails":
-            os.kill(os.getpid(), signal.SIGSEGV)
-        counts = {"runs": int(sys.argv[2].split(":")[1]), "faults": 3}
-    else:
-        counts = {}
     if kind == "crashes" or (kind == "crashes_after_others" and len(names) > 1):
         os.kill(os.getpid(), signal.SIGSEGV)
     if kind == "hangs":
         signal.pause()
-    outcome = {"fails": "failed", "is_skipped": "skipped", "loses_memory": "faulted"}.get(kind, "passed")
-    report = {"test": name, "outcome": outcome, "reason": "because", "seconds": 0}
-    reports.write(json.dumps(report | counts) + "\\n")
+    outcome = {"fails": "failed", "is_skipped": "skipped"}.get(kind, "passed")
+    reports.write(json.dumps({"test": name, "outcome": outcome, "reason": "because", "seconds": 0}) + "\\n")
 """
 
 
@@ -116,29 +108,6 @@ def test_exception_may_fail_and_is_named_with_its_reason(run):
 
 def test_without_ours_nothing_is_excepted(run):
     assert run("fails", options=("--native",))[0] == 1
-
-
-def test_failing_calls_are_counted(run):
-    status, lines = run("one", "two", options=("--faults", "4", "--seed", "9"))
-    assert status == 0
-    assert lines[0].endswith("3 calls failed in 4 runs; because")
-    assert lines[-2] == "COUNTS PyTorch's tests, seed 9: 6 faults in 8 runs of 2 tests"
-
-
-def test_what_a_failing_call_breaks_is_not_made_good_by_running_it_alone(run):
-    status, lines = run("crashes_when_a_call_fails", "loses_memory", "one", options=("--faults", "4"))
-    assert status == 1
-    crash, loss, _ = lines[:3]
-    assert crash.startswith("faulted") and "driver.map@2=unknown: signal SIGSEGV" in crash
-    assert loss.startswith("faulted") and loss.endswith("3 calls failed in 4 runs; because")
-    assert lines[-1] == "1 passed, 2 failed"
-
-
-@pytest.mark.parametrize("option", ["--native", "--real"])
-def test_calls_fail_on_the_simulated_gpu_alone(run, option, capsys):
-    with pytest.raises(SystemExit, match="2"):
-        run("one", options=("--faults", "4", option))
-    assert "on the simulated GPU" in capsys.readouterr().err
 
 
 def test_tests_without_their_file_are_missing_and_the_others_run(run, tmp_path):

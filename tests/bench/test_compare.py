@@ -6,7 +6,6 @@ import dataclasses
 import json
 import shutil
 import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -329,31 +328,6 @@ class TestCommandLine:
         out = capsys.readouterr().out
         assert "Driver time up to the peak, ms for each GiB held then" in out
         assert "| mosaic@24GiB |" in out
-
-    @pytest.mark.parametrize(
-        ("arguments", "reason"),
-        [
-            (["--scale-to", "much"], "'much' is not an amount of memory; write it like 16GiB"),
-            (["--scale-to", "0"], "'0' is not an amount of memory"),
-            (["--only", "gpt6"], "'gpt6' is not one of bert60, "),
-            (["--option", "homes"], "'homes' is not a name, '=' and a number"),
-            (["--option", "round=1"], "--option: no option is named 'round'; there are "),
-            (["--choices", "round"], "--choices: no option is named 'round'; there are "),
-            (["--json", "/nonexistent/figures.json"], "/nonexistent is not a folder"),
-            (["--only", "mosaic", "--also", "/nonexistent.json"], "/nonexistent.json"),
-            (["gpt60"], "unrecognized arguments: gpt60"),
-        ],
-    )
-    def test_bad_arguments_get_one_line_and_status_2(
-        self, program: Path, arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        with pytest.raises(SystemExit) as ended:
-            sys.exit(compare.main(["--program", str(program), *arguments]))
-        captured = capsys.readouterr()
-        assert (ended.value.code, captured.out) == (2, "")
-        assert captured.err.startswith("compare: ")
-        assert reason in captured.err
-        assert captured.err.count("\n") == 1
 
     def test_without_its_program_it_says_so(self, capsys: pytest.CaptureFixture[str]) -> None:
         assert compare.main(["--program", "/nonexistent/program"]) == 1

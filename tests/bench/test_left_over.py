@@ -1,12 +1,8 @@
-"""//bench:left_over: programs with phases, what their last phase gets, and the search for the worst of them."""
+"""//bench:left_over: programs with phases, and what their last phase gets."""
 
 from __future__ import annotations
 
-import dataclasses
 import json
-import random
-import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +12,9 @@ from frugal_alloc._replay.history import ALLOCATE, EVENT
 
 from bench import left_over
 from bench.comparison.policy import Policy
-from bench.generators import BadParameter, phases
+from bench.generators import phases
 from bench.generators.recorder import GIB, MIB
-from bench.phased import plays, programs, search
-from bench.phased.plays import Left
+from bench.phased import plays, programs
 
 SMALL = phases.Parameters(memory=8 * GIB, phases=2, tensors=50, last_size=16 * MIB)
 SEEDS = range(20)
@@ -31,8 +26,8 @@ def sizes_of(history: Any) -> list[int]:
 
 class TestPrograms:
     def test_a_seed_makes_the_same_program_and_another_seed_another(self) -> None:
-        assert programs.of_seed(3) == programs.of_seed(3)
-        assert programs.of_seed(3).body.events != programs.of_seed(4).body.events
+        assert programs.program_of(3) == programs.program_of(3)
+        assert programs.program_of(3).body.events != programs.program_of(4).body.events
 
     def test_seeds_are_of_gpus_that_people_have(self) -> None:
         drawn = [phases.random_parameters(seed) for seed in range(200)]
@@ -42,22 +37,9 @@ class TestPrograms:
 
     @pytest.mark.parametrize("seed", SEEDS)
     def test_live_memory_stays_below_what_the_gpu_has(self, seed: int) -> None:
-        made = programs.of_seed(seed)
+        made = programs.program_of(seed)
         assert made.body.peak_live_bytes < 0.97 * made.parameters.memory
         assert made.body.event_count <= 60_000
-
-    @pytest.mark.parametrize(
-        ("changes", "reason"),
-        [
-            ({"last_size": GIB}, "last_size must be from a 4000th to a 400th of memory"),
-            ({"smallest": 2 * GIB}, "the smallest size must not be above the largest"),
-            ({"order": 5}, "order must be from 1 to 4, not 5"),
-            ({"streams": 33}, "streams must be from 1 to 32, not 33"),
-        ],
-    )
-    def test_bad_parameters_are_refused(self, changes: dict[str, Any], reason: str) -> None:
-        with pytest.raises(BadParameter, match=reason):
-            programs.of_parameters("bad", dataclasses.replace(SMALL, **changes))
 
 
 class TestEnding:
@@ -130,52 +112,6 @@ class TestPlaying:
         assert player.measure(made) == first
 
 
-def left(ratio: float, parameters: phases.Parameters = SMALL, others: int = 4 * GIB) -> Left:
-    sizes = {"ours": round(ratio * others), "native": others, "expandable": 0, "free": 6 * GIB}
-    return Left("x", dataclasses.asdict(parameters), **sizes, cut_at=None)
-
-
-class TestSearch:
-    @pytest.fixture(autouse=True)
-    def made(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        """Programs that are not made, since no allocator plays them here."""
-        body = programs.of_parameters("small", SMALL).body
-        monkeypatch.setattr(
-            programs, "of_parameters", lambda name, parameters: programs.Program(name, parameters, body)
-        )
-
-    @staticmethod
-    def climb(rounds: int, judge: Callable[[phases.Parameters], float], seed: int = 1) -> search.Search:
-        def measure(made: list[programs.Program]) -> list[Left]:
-            return [left(judge(one.parameters), one.parameters, one.parameters.memory) for one in made]
-
-        found = search.Search(seed, measure)
-        for _ in range(rounds):
-            found.round()
-        return found
-
-    def test_it_climbs_to_what_is_worse(self) -> None:
-        def judge(parameters: phases.Parameters) -> float:
-            return 1 - parameters.survivors
-
-        assert self.climb(20, judge).worst.ratio < min(self.climb(1, judge).worst.ratio, 0.1)
-
-    def test_the_same_seed_finds_the_same(self) -> None:
-        def judge(parameters: phases.Parameters) -> float:
-            return parameters.first_fill
-
-        assert self.climb(5, judge).worst == self.climb(5, judge).worst
-
-    def test_what_it_tries_is_within_limits(self) -> None:
-        chance, parameters = random.Random(5), phases.Parameters()
-        for _ in range(300):
-            parameters = search.mutated(chance, parameters)
-            assert parameters.memory in phases.GPUS
-            assert all(low <= getattr(parameters, name) for name, (low, _) in phases.LIMITS.items())
-            assert parameters.smallest <= parameters.largest
-            assert parameters.last_size * phases.LAST_PART <= parameters.memory
-
-
 class TestCommandLine:
     @pytest.fixture(autouse=True)
     def kept(self, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -193,33 +129,3 @@ class TestCommandLine:
         written = json.loads(path.read_text())
         assert written["summary"]["programs"] == 2
         assert [one["name"] for one in written["programs"]] == ["2", "3"]
-
-    def test_what_a_search_finds_can_be_given_again(self, program: Path, capsys: pytest.CaptureFixture[str]) -> None:
-        one = left_over.given(left(0.5, dataclasses.replace(SMALL, memory=24 * GIB)))
-        assert left_over.main(["--program", str(program), "--parameters", one]) == 0
-        assert "\n| given | 24 | 16.0 |" in capsys.readouterr().out
-
-    @pytest.mark.parametrize(
-        ("arguments", "reason"),
-        [
-            (["--seeds", "5-3"], "'5-3' is not from 1 to 100000 seeds"),
-            (["--seeds", "many"], "a seed is a number from 0 on, not 'many'"),
-            (["--only", "-1"], "a seed is a number from 0 on, not '-1'"),
-            (["--only", "1", "--seeds", "1-2"], "not allowed with argument"),
-            (["--search", "0"], "'0' is not a number of minutes above zero"),
-            (["--parameters", "size=3"], "--parameters: no parameter 'size'; there are memory, "),
-            (["--parameters", "streams=99"], "--parameters: streams must be from 1 to 32, not 99"),
-            (["--option", "round=1"], "--option: no option is named 'round'; there are "),
-            (["--json", "/nonexistent/left.json"], "/nonexistent is not a folder"),
-        ],
-    )
-    def test_bad_arguments_get_one_line_and_status_2(
-        self, program: Path, arguments: list[str], reason: str, capsys: pytest.CaptureFixture[str]
-    ) -> None:
-        with pytest.raises(SystemExit) as ended:
-            sys.exit(left_over.main(["--program", str(program), *arguments]))
-        captured = capsys.readouterr()
-        assert (ended.value.code, captured.out) == (2, "")
-        assert captured.err.startswith("left_over: ")
-        assert reason in captured.err
-        assert captured.err.count("\n") == 1

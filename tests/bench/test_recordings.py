@@ -78,24 +78,6 @@ def recorded() -> History:
     return History("made", events, 4, 0, 2, 2, 4608)
 
 
-@pytest.mark.parametrize(
-    ("arguments", "said"),
-    [
-        (["gpt6"], "no recording is named 'gpt6'; there are bert60, "),
-        (["gpt60", "--folder", "/no/such/folder"], "--folder: there is no folder /no/such/folder"),
-        (["--seed", "one"], "argument --seed: invalid int value: 'one'"),
-    ],
-)
-def test_bad_arguments_are_refused_in_one_line(
-    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
-) -> None:
-    with pytest.raises(SystemExit) as ended:
-        command.main(arguments)
-    errors = capsys.readouterr().err
-    assert ended.value.code == 2
-    assert said in errors and errors.count("\n") == 1
-
-
 def test_a_program_that_fails_says_why_in_one_line_and_leaves_the_file(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

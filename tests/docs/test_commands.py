@@ -6,23 +6,20 @@ reports of runs, a program. Where they need a GPU, the shell is on the simulated
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import lzma
 import os
 import re
-import shlex
 import shutil
-import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
-sys.path.insert(0, str(ROOT / "tests" / "reports"))
+sys.path[:0] = [str(ROOT / "tests" / "reports"), str(ROOT / "tests" / "tutorials")]
 import report_samples as samples  # noqa: E402
+import tutorial  # noqa: E402
 
 DOCUMENTS = [
     ROOT / "README.md",
@@ -41,8 +38,6 @@ NOT_RUN = {
     "DIR/run ": "measures a real GPU for minutes; tests/gpu_check/test_packed.py runs it on the simulated one",
     "bazel run -c opt //bench:": "measures for an hour; tests/bench/test_compare.py",
     "bazel run -c opt //tests/shadow:run": "takes an hour; tools/test --thorough",
-    ".venv/bin/python -m bench.train_bench": "measures for minutes; tests/bench/test_train_bench.py",
-    ".venv/bin/python -m bench.offline_bound": "takes a minute; tests/bench/test_offline_bound.py",
     "frugal-alloc check --baseline memory.json --update -- python -m pytest -q -p no:randomly test": "needs a package",
     "frugal-alloc check --baseline memory.json -- python -m pytest -q -p randomly test": "needs a package from PyPI",
     "frugal-alloc replay gpt60 frcnn60 --device real": "needs a real GPU",
@@ -64,11 +59,11 @@ STATUS = {
     "python examples/stories/serving.py --allocator native --budget 0.96": 1,
     "python examples/stories/tenants.py --allocator native": 1,
 }
+FAILS_WITH = 'jobs=() && fails_with() { local status=0; "${@:2}" || status=$?; [ "$status" = "$1" ]; }'
 ON_GPU = {"README.md", "tuning.md", "trainer/README.md"}
 ALL_ARE_RUN = os.environ.get("FRUGAL_TEST_ALL") == "1"
 # A line of a block that is not marked as commands, though it is one.
 COMMAND = re.compile(r"(frugal-alloc|tools/\w+|python3?|bazel|c?make|pip|git|scp|[A-Z_]+=\S+) [^=]*\S|DIR/run ")
-FENCE = re.compile(r"^ *```(\w*)[^`\n]*\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 TRAINING = """
 import frugal_alloc, torch
 frugal_alloc.enable()
@@ -86,9 +81,8 @@ def name(document: Path) -> str:
     return str(document.relative_to(ROOT)).removeprefix("docs/").removeprefix("examples/")
 
 
-def blocks(document: Path) -> Iterator[tuple[str, str]]:
-    """The language and the text of each fenced block."""
-    yield from FENCE.findall(document.read_text(encoding="utf-8"))
+def blocks(document: Path) -> list[tutorial.Block]:
+    return tutorial.blocks(document.read_text(encoding="utf-8"))
 
 
 def without_comment(line: str) -> str:
@@ -96,7 +90,7 @@ def without_comment(line: str) -> str:
 
 
 def commands(document: Path) -> list[str]:
-    text = "".join(text for language, text in blocks(document) if language in ("sh", "bash", "console"))
+    text = "".join(block.text for block in blocks(document) if block.language in ("sh", "bash", "console"))
     joined = re.sub(r"[ \t]*\\\n\s*", " ", text)
     return [command for line in joined.splitlines() if (command := without_comment(line))]
 
@@ -128,35 +122,28 @@ RUN = {
 }
 
 
-@dataclasses.dataclass(frozen=True)
-class Reader:
-    """A shell in a folder, with this checkout's commands."""
+def run(lines: list[str], folder: Path, on_gpu: bool = False) -> None:
+    """Runs them in one shell, as those of a tutorial, with this checkout's commands.
 
-    folder: Path
-
-    def run(self, lines: list[str], on_gpu: bool) -> subprocess.CompletedProcess[str]:
-        script = self.folder / "commands.sh"
-        script.write_text("\n".join([*map(checked, lines), 'for job in $(jobs -p); do wait "$job" || exit; done', ""]))
-        shell = ["bash", str(script)]
-        if on_gpu:
-            shell = [sys.executable, "-m", "frugal_alloc", "simulate", "--memory", "24GiB", "--", *shell]
-        path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-        return subprocess.run(
-            shell, cwd=self.folder, env=os.environ | {"PATH": path}, capture_output=True, text=True, timeout=1800
-        )
+    Raises:
+        Untrue: one ends otherwise than it is to.
+    """
+    simulate = [sys.executable, "-m", "frugal_alloc", "simulate", "--memory", "24GiB", "--"]
+    blocks = [FAILS_WITH, *map(checked, lines), 'for job in "${jobs[@]}"; do wait "$job"; done']
+    page = "".join(f"```sh\n{text}\n```\n" for text in blocks)
+    tutorial.run(page, folder, folder, simulate if on_gpu else ())
 
 
 def checked(command: str) -> str:
-    """The command, and the end of the script unless it ends as it is to."""
+    """The command; where it is to fail, one that fails unless it does so with the right status."""
     if command.endswith("&"):
-        return command
+        return f"{command} jobs+=($!)"
     status = next((status for part, status in STATUS.items() if command.endswith(part)), 0)
-    said = shlex.quote(f"ended with status %d, not {status}: {command}".replace("%", "%%").replace("%%d", "%d") + "\n")
-    return f"{command}\nended=$?; [ $ended = {status} ] || {{ printf {said} $ended >&2; exit 99; }}"
+    return f"fails_with {status} {command}" if status else command
 
 
 @pytest.fixture
-def reader(tmp_path: Path) -> Reader:
+def folder(tmp_path: Path) -> Path:
     """What the documents' readers have before them."""
     for program in ("train.py", "first.py", "second.py"):
         (tmp_path / program).write_text(TRAINING)
@@ -177,15 +164,14 @@ def reader(tmp_path: Path) -> Reader:
     shutil.copy(ROOT / "examples" / "fit" / "fsdp.py", tmp_path)
     for part in ("bindings", "examples", "tests", ".venv", "docs"):
         (tmp_path / part).symlink_to(ROOT / part)
-    return Reader(tmp_path)
+    return tmp_path
 
 
 @pytest.mark.parametrize("document", [document for document, found in RUN.items() if found])
-def test_commands_of_a_document_run_as_they_stand(document: str, reader: Reader) -> None:
+def test_commands_of_a_document_run_as_they_stand(document: str, folder: Path) -> None:
     if any(command.startswith("cmake") for command in RUN[document]) and not shutil.which("cmake"):
         pytest.skip("CMake is not installed")
-    done = reader.run(RUN[document], document in ON_GPU)
-    assert done.returncode == 0, done.stdout + done.stderr
+    run(RUN[document], folder, document in ON_GPU)
 
 
 def test_commands_of_the_first_page_are_among_those_of_the_readme() -> None:
@@ -205,13 +191,24 @@ def test_what_is_not_run_is_in_a_document_and_what_runs_it_exists(start: str) ->
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=name)
 def test_commands_are_in_blocks_that_are_marked_as_such(document: Path) -> None:
-    lines = [line for language, text in blocks(document) if not language for line in text.splitlines()]
+    lines = [line for block in blocks(document) if not block.language for line in block.text.splitlines()]
     assert [line for line in lines if COMMAND.match(line)] == []
 
 
-def test_a_command_that_fails_is_noticed(reader: Reader) -> None:
-    for line in ("python no_such_file.py", "frugal-alloc report no_such_file.json", "false &"):
-        assert reader.run(["true", line, "true"], on_gpu=False).returncode != 0, line
+@pytest.mark.parametrize(
+    "line",
+    [
+        "python no_such_file.py",
+        "frugal-alloc report no_such_file.json",
+        "false &",
+        # These are to fail, with status 1.
+        "true python tests/stories/detection.py",
+        "bash -c 'exit 3' python tests/stories/detection.py",
+    ],
+)
+def test_a_command_that_ends_otherwise_than_it_is_to_is_noticed(line: str, folder: Path) -> None:
+    with pytest.raises(tutorial.Untrue):
+        run(["true", line, "true"], folder)
 
 
 def test_comments_and_lines_that_go_on_are_read_as_a_shell_does(tmp_path: Path) -> None:

@@ -19,13 +19,11 @@ from pictures import (  # noqa: E402
     leak_growth,
     pages,
     recorded,
-    reserved_growth,
     serving,
-    side_stream,
     tenants,
     tensorflow_growth,
 )
-from pictures.all_pictures import ALL, told  # noqa: E402
+from pictures.all_pictures import ALL, file_of, name_of, told  # noqa: E402
 
 STORIES = sorted(path for path in (ROOT / "docs" / "stories").glob("*.md") if path.stem != "README")
 MIB, GIB = 1 << 20, 1 << 30
@@ -40,7 +38,7 @@ def test_each_figure_and_each_picture_is_in_a_document() -> None:
     texts = "".join(path.read_text(encoding="utf-8") for path in pages.DOCUMENTS)
     named = {(module, key) for module, key, _ in pages.MARK.findall(texts)}
     assert {(module, key) for module, figures in told().items() for key in figures if key != "said"} == named
-    assert [one.FILE.name for one in ALL if f"{one.FILE.name})" not in texts] == []
+    assert [file_of(one).name for one in ALL if f"{file_of(one).name})" not in texts] == []
 
 
 def test_a_figure_is_put_in_place_of_the_one_before_and_a_table_keeps_its_head(tmp_path: Path) -> None:
@@ -60,7 +58,7 @@ def printed() -> list[str]:
         found = value.values() if isinstance(value, dict) else value if isinstance(value, list) else ()
         return [value] if isinstance(value, str) else [one for part in found for one in strings(part)]
 
-    runs = [strings(recorded.read(one.DATA)) for one in (detection, leak_growth, serving, tenants)]
+    runs = [strings(recorded.read(name_of(one))) for one in (detection, leak_growth, serving, tenants)]
     report = text.render(report_files.read(tensorflow_growth.ARTEFACTS / "detector.log.gz"))
     return [*(one for run in runs for one in run), report]
 
@@ -87,13 +85,13 @@ def test_table_of_stories_has_every_story_by_its_title() -> None:
 
 
 def test_both_settings_hold_what_the_report_lists_at_each_of_its_cycles() -> None:
-    requests = recorded.read(reserved_growth.DATA)["both_options"]
+    requests = recorded.read("reserved_growth")["both_options"]
     assert [held // MIB for _, held, _ in requests[:101:20]] == [220, 2980, 5760, 8520, 11300, 14060]
     assert [allocated // MIB for allocated, _, _ in requests[:101:20]] == [66, 106, 146, 186, 226, 266]
 
 
 def test_side_stream_keeps_twenty_gib_from_expandable_segments_and_a_tenth_of_it_from_ours() -> None:
-    data = recorded.read(side_stream.DATA)
+    data = recorded.read("side_stream")
     runs = [
         [data[name][run]["reserved"] for run in ("side_stream", "current_stream")] for name in ("expandable", "frugal")
     ]
@@ -102,18 +100,18 @@ def test_side_stream_keeps_twenty_gib_from_expandable_segments_and_a_tenth_of_it
 
 
 def test_detection_completes_with_ours_where_it_does_with_expandable_segments() -> None:
-    data = recorded.read(detection.DATA)
+    data = recorded.read("detection")
     assert data["largest_batch"]["frugal"] == data["largest_batch"]["expandable"]
     assert data["native"]["failed_in"] and not data["expandable"]["failed_in"] and not data["frugal"]["failed_in"]
 
 
 def test_leak_is_named_by_our_error_alone() -> None:
-    data = recorded.read(leak_growth.DATA)
+    data = recorded.read("leak_growth")
     assert "Leak:" in data["leaking"]["error"] and "Leak:" not in data["native"]["error"]
 
 
 def test_tenants_settings_do_what_the_page_says() -> None:
-    data = recorded.read(tenants.DATA)
+    data = recorded.read("tenants")
     by_setting, by_call = (
         [(who, *memory) for who, _, *memory in data[name]["turns"]]
         for name in ("frugal_idle_release", "frugal_gives_back")

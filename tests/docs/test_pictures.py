@@ -15,28 +15,26 @@ pytest.importorskip("matplotlib", reason="tools/setup installs what draws the pi
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tools"))
 from pictures import (  # noqa: E402
-    address_space,
     detection,
     drawing,
     fragmentation,
     leak_growth,
-    memory_over_time,
     recorded,
     serving,
     tenants,
 )
-from pictures.all_pictures import ALL, RECORDED  # noqa: E402
+from pictures.all_pictures import ALL, RECORDED, drawn, file_of, name_of  # noqa: E402
 from pictures.line_chart import Line, LineChart, line_chart  # noqa: E402
 
 SVG = "{http://www.w3.org/2000/svg}"
 
 
-@pytest.mark.parametrize("one", ALL, ids=lambda one: one.FILE.stem)
+@pytest.mark.parametrize("one", ALL, ids=name_of)
 def test_picture_is_what_the_command_draws(one: ModuleType) -> None:
-    drawn = one.picture()
-    assert one.FILE.read_text(encoding="utf-8") == drawn
+    text = drawn(one)
+    assert file_of(one).read_text(encoding="utf-8") == text
     # It is said in words, too.
-    assert len(ElementTree.fromstring(drawn).attrib["aria-label"].split()) > 20
+    assert len(ElementTree.fromstring(text).attrib["aria-label"].split()) > 20
 
 
 # The runs behind the others take ten seconds at most, and these up to two minutes each.
@@ -44,9 +42,9 @@ LONG = (detection, leak_growth, serving, tenants)
 RERUN = [one for one in RECORDED if one not in LONG or os.environ.get("FRUGAL_TEST_ALL") == "1"]
 
 
-@pytest.mark.parametrize("one", RERUN, ids=lambda one: one.FILE.stem)
+@pytest.mark.parametrize("one", RERUN, ids=name_of)
 def test_run_behind_a_picture_still_gives_the_same_figures(one: ModuleType) -> None:
-    committed = recorded.read(one.DATA)
+    committed = recorded.read(name_of(one))
     if committed.pop("versions")["torch"] != recorded.versions()["torch"]:
         pytest.skip("another torch may allocate otherwise")
     assert committed.pop("made_by") == recorded.COMMAND
@@ -54,7 +52,7 @@ def test_run_behind_a_picture_still_gives_the_same_figures(one: ModuleType) -> N
 
 
 def test_stitch_moves_free_pieces_side_by_side_and_no_other() -> None:
-    run = recorded.read(address_space.DATA)
+    run = recorded.read("address_space")
     before, after = dict(run["before"]["pieces"]), dict(run["after"]["pieces"])
     start, size = run["wanted"]
     stitched = [after.pop(address) for address in range(start, start + size, 2 << 20)]
@@ -66,14 +64,14 @@ def test_stitch_moves_free_pieces_side_by_side_and_no_other() -> None:
 
 
 def test_leak_runs_out_of_memory_in_the_epoch_that_was_forecast_and_its_healed_form_is_never_accused() -> None:
-    run = recorded.read(leak_growth.DATA)
+    run = recorded.read("leak_growth")
     epoch, _, left = next(one for one in run["leaking"]["forecasts"] if one[1] == "leak")
     assert abs(epoch + left - run["leaking"]["failed_in"]) < 1
     assert run["healed"]["failed_in"] is None and not any(kind for _, kind, _ in run["healed"]["forecasts"])
 
 
 def test_training_needs_less_than_the_gpu_has_and_only_ours_completes_it() -> None:
-    run = recorded.read(memory_over_time.DATA)
+    run = recorded.read("memory_over_time")
     assert max(size for _, size in run["live_bytes"]) < run["gpu_bytes"]
     assert {name for name in ("native", "expandable", "frugal") if run[name]["failed_at"] is None} == {"frugal"}
 
@@ -85,7 +83,7 @@ def test_request_of_the_picture_fits_into_no_run_of_free_pieces_and_into_all_of_
 
 def test_ticks_are_round_and_whole_where_the_points_are() -> None:
     lines = [Line("held", "ours", [(0, 1 << 30), (9, 1 << 30)])]
-    chart = ElementTree.fromstring(line_chart(LineChart("Ticks", "", "step", "GiB", lines)))
+    chart = ElementTree.fromstring(line_chart(LineChart("Ticks", "step", "GiB", lines), "Ticks"))
     texts = [one.text for one in chart.iter(f"{SVG}text")]
     assert texts.count("step") == 2 and texts[: texts.index("step")] == ["0", "2", "4", "6", "8"]
 

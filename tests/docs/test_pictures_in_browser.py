@@ -13,7 +13,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path[:0] = [str(ROOT / "tools"), str(ROOT / "tests" / "reports")]
 import browser  # noqa: E402
 from browser import Browser  # noqa: E402
-from pictures.all_pictures import ALL  # noqa: E402
+from pictures.all_pictures import ALL, file_of, name_of  # noqa: E402
 
 chromium = browser.chromium
 # Of a letter's height on the screen, in pixels.
@@ -28,13 +28,13 @@ TEXTS = """[...document.querySelectorAll("text")].filter((one) => one.getBoundin
 })"""
 
 
-@pytest.mark.parametrize("one", ALL, ids=lambda one: one.FILE.stem)
+@pytest.mark.parametrize("one", ALL, ids=name_of)
 @pytest.mark.parametrize("width", [390, 860])
 def test_text_is_large_enough_and_in_sight_and_apart(
     chromium: Browser, tmp_path: Path, one: ModuleType, width: int
 ) -> None:
     page = tmp_path / "page.html"
-    page.write_text(PAGE + one.FILE.read_text(encoding="utf-8"), encoding="utf-8")
+    page.write_text(PAGE + file_of(one).read_text(encoding="utf-8"), encoding="utf-8")
     chromium.show(page, width=width, height=1000)
     texts = chromium.value(TEXTS)
     assert len(texts) > 5

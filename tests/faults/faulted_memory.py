@@ -15,13 +15,10 @@ import random
 import sys
 import warnings
 from collections import Counter
-from pathlib import Path
 
 import frugal_alloc
 import torch
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "pytorch_tests"))
-from failing_calls import ERRORS, KINDS
+from failing_gpu import ERRORS, KINDS
 
 MIB = 1 << 20
 

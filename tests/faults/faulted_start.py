@@ -15,14 +15,11 @@ import os
 import random
 import sys
 import warnings
-from pathlib import Path
 
 import frugal_alloc
 import torch
+from failing_gpu import ERRORS, SimulatedGpu
 from frugal_alloc import _native
-
-sys.path.insert(0, str(Path(__file__).resolve().parents[2] / "tools" / "pytorch_tests"))
-from failing_calls import ERRORS, SimulatedGpu
 
 MIB = 1 << 20
 

@@ -8,10 +8,12 @@ from __future__ import annotations
 import os
 import shlex
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
+from frugal_alloc._replay import history_files
+
+from bench.generators import recorder
 
 ROOT = Path(__file__).resolve().parents[2]
 RECORDINGS = os.environ.get("FRUGAL_FAULTS_RECORDINGS", "mosaic").split()
@@ -29,12 +31,7 @@ def program() -> Path:
 
 @pytest.mark.parametrize("name", RECORDINGS)
 def test_calls_that_fail_in_a_whole_recording_lose_nothing(program: Path, name: str, tmp_path: Path) -> None:
-    subprocess.run(
-        [sys.executable, "-m", "tests.histories.cut", "--whole", str(tmp_path), name],
-        cwd=ROOT,
-        env=os.environ | {"PYTHONPATH": str(ROOT / "bindings")},
-        check=True,
-    )
+    recorder.write(history_files.read(history_files.find(name)), tmp_path / f"{name}.json")
     knobs = {"FRUGAL_FAULTS_HISTORIES": str(tmp_path), "FRUGAL_FAULTS_ROUNDS": ROUNDS}
     done = subprocess.run(
         [str(program), "--gtest_brief=1"], env=os.environ | knobs, capture_output=True, text=True, timeout=3600

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from frugal_alloc._simulation import gpu_models
 
-from bench.fit import programs, published
+from bench.fit import published
 
 ROOT = Path(__file__).resolve().parents[2]
 ENTRIES = published.load()
@@ -20,7 +20,7 @@ QUICK = ("Linear layer, used once and dropped", "Ten growing tensors", "GPT-2 XL
 @EACH
 def test_a_figure_has_its_source_and_a_job_that_exists(entry: published.Published) -> None:
     assert re.fullmatch(r"https://\S+", entry.source)
-    assert (programs.JOBS / entry.job).is_file()
+    assert (published.JOBS / entry.job).is_file()
     assert gpu_models.find(entry.gpu)
     assert entry.metric in ("allocated", "max_allocated", "max_reserved", "in_use")
     assert entry.versions and entry.gpu_published
@@ -29,7 +29,7 @@ def test_a_figure_has_its_source_and_a_job_that_exists(entry: published.Publishe
 @EACH
 def test_bytes_are_those_of_the_text(entry: published.Published) -> None:
     figure, unit = entry.published.split(" ")
-    assert abs(float(figure) * programs.UNITS[unit] - entry.bytes) <= max(entry.rounding_bytes, 1 << 13)
+    assert abs(float(figure) * published.UNITS[unit] - entry.bytes) <= max(entry.rounding_bytes, 1 << 13)
 
 
 def test_there_are_twelve_and_names_are_unique() -> None:

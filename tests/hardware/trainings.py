@@ -1,7 +1,7 @@
 """P7: whether trainings are as fast with ours as with PyTorch's allocators, and faster where memory is tight.
 
-Each is a process of train_bench's worker, and is told of as soon as it has ended. A shortened run has few of them: the
-most telling comes first, and who is compared is carried out one after another.
+Each is a process of bench/training/worker.py, and is told of as soon as it has ended. A shortened run has few of them:
+the most telling comes first, and who is compared is carried out one after another.
 """
 
 from __future__ import annotations

@@ -1,9 +1,6 @@
 """Cuts the histories that C++ tests play out of the recorded and the generated ones.
 
     PYTHONPATH=bindings python -m tests.histories.cut
-    PYTHONPATH=bindings python -m tests.histories.cut --whole FOLDER [NAME...]
-
-The second form cuts nothing away: it writes whole histories, all or those named, for FRUGAL_FAULTS_HISTORIES.
 
 Each of loops/ holds some steps of a training loop, after what was allocated all along (up to `warm_up_end`).
 
@@ -130,27 +127,11 @@ def loop(history: History, begin: int, end: int) -> dict:
     return head | {"events": rows}
 
 
-def whole(history: History) -> dict:
-    rows = []
-    born = 0  # an event of a source that allocates does not say which allocation it is: they are in order
-    for operation, allocation, size, stream, late_stream, ready in EVENT.iter_unpack(history.events):
-        if operation == ALLOCATE:
-            rows.append([0, born, size, stream])
-            born += 1
-        else:
-            rows.append([1, allocation, late_stream, ready] if ready else [1, allocation])
-    return {"frugal_alloc_history": 1, "stream_lag": history.stream_lag, "events": rows}
-
-
-def write(history: dict, path: Path) -> None:
-    head = {key: value for key, value in history.items() if key != "events"}
-    path.write_text(recorder.rows_as_text(head, history["events"]))
-
-
 def save(history: dict, folder: str, name: str) -> None:
     path = FOLDER / folder / f"{name}.json"
     path.parent.mkdir(exist_ok=True)
-    write(history, path)
+    head = {key: value for key, value in history.items() if key != "events"}
+    path.write_text(recorder.rows_as_text(head, history["events"]))
     made = history_files.read(path)
     sys.stderr.write(
         f"{folder}/{name}: {made.event_count} events, {made.stream_count} streams, {made.peak_live_bytes >> 20} MiB\n"
@@ -162,13 +143,6 @@ def source(name: str) -> History:
 
 
 def main() -> None:
-    if sys.argv[1:]:
-        if sys.argv[1] != "--whole" or not sys.argv[2:]:
-            sys.exit(__doc__)
-        folder, *names = sys.argv[2:]
-        for name in names or [*history_files.known_names(), *GENERATED]:
-            write(whole(source(name)), Path(folder) / f"{name}.json")
-        return
     for name in RECORDED + GENERATED:
         save(cut(source(name)), "small", name)
     steps = history_files.read(history_files.find("gpt60"))

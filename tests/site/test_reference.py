@@ -17,9 +17,10 @@ from built_site import Site  # noqa: E402
 sys.path.insert(0, str(ROOT / "tools" / "site"))
 import reference  # noqa: E402
 
+INTEGRATIONS = sorted(path.stem for path in (reference.PACKAGE / "integrations").glob("[a-z]*.py"))
+
 
 def test_every_public_name_of_the_package_is_described(site: Site) -> None:
-    assert set(reference.public_names()) == set(frugal_alloc.__all__)
     page = site.pages["reference/python.html"]
     assert {f"frugal_alloc.{name}" for name in frugal_alloc.__all__} <= page.ids
     text = (site.folder / "reference" / "python.html").read_text(encoding="utf-8")
@@ -29,7 +30,7 @@ def test_every_public_name_of_the_package_is_described(site: Site) -> None:
         assert re.search(r"<p>\w", described), name
 
 
-@pytest.mark.parametrize("name", reference.integrations())
+@pytest.mark.parametrize("name", INTEGRATIONS)
 def test_integration_is_described(site: Site, name: str) -> None:
     assert f"{name}.html" not in site.pages
     assert name in site.pages["reference/integrations.html"].ids

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Callable
+from contextlib import AbstractContextManager
 from typing import NamedTuple
 
 import frugal_alloc
@@ -87,223 +88,177 @@ class Training:
         self.optimizer.step()
 
 
-def steps(count: int = 2, size: int = BATCH, **options: object) -> Callable[[], None]:
+def steps(count: int = 2, size: int = BATCH, **options: object) -> None:
     """A few steps; `options` are those of a training or of its steps."""
     of_training = {name: options.pop(name) for name in ("block", "checkpointed", "optimizer") if name in options}
-
-    def run() -> None:
-        training = Training(**of_training)
-        for _ in range(count):
-            training.step(size, **options)
-
-    return run
+    training = Training(**of_training)
+    for _ in range(count):
+        training.step(size, **options)
 
 
-def without_zero_grad() -> None:
+def zeroed(set_to_none: bool | None) -> None:
+    """With zero_grad() so; None: without it."""
     training = Training()
     for _ in range(6):
+        if set_to_none is not None:
+            training.optimizer.zero_grad(set_to_none=set_to_none)
         training.model(batch()).square().mean().backward()
         training.optimizer.step()
 
 
-def with_zero_grad(set_to_none: bool) -> Callable[[], None]:
-    def run() -> None:
-        training = Training()
-        for _ in range(6):
-            training.optimizer.zero_grad(set_to_none=set_to_none)
-            training.model(batch()).square().mean().backward()
-            training.optimizer.step()
-
-    return run
-
-
-def between_steps(set_to_none: bool) -> Callable[[], None]:
+def between_steps(set_to_none: bool) -> None:
     """What another model finds taken between two steps."""
+    training = Training()
+    training.step()
+    training.optimizer.zero_grad(set_to_none=set_to_none)
+    torch.cuda.reset_peak_memory_stats()
 
-    def run() -> None:
-        training = Training()
+
+def rebound(delete: bool) -> None:
+    for _ in range(3):
+        helper = torch.zeros(256 * MIB // 4, device="cuda")
+        helper += 1
+        if delete:
+            del helper
+
+
+def outputs_kept_into_next_step(delete: bool) -> None:
+    model, optimizer = Model().cuda(), torch.optim.SGD([torch.zeros(1, requires_grad=True)])
+    for _ in range(3):
+        data = batch()
+        output = model(data)
+        loss = output.square().mean()
+        loss.backward()
+        optimizer.zero_grad()
+        model.zero_grad()
+        if delete:
+            del data, output, loss
+
+
+def evaluation(mode: Callable[[], AbstractContextManager]) -> None:
+    model = Model().cuda().eval()
+    for _ in range(3):
+        with mode():
+            model(batch())
+
+
+def summed_loss(add: Callable[[torch.Tensor], object]) -> None:
+    model, total = Model().cuda().eval(), 0
+    for _ in range(8):
+        total = total + add(model(batch()).square().mean())
+
+
+def data_on_gpu(whole: bool) -> None:
+    training = Training()
+    data = [torch.randn(BATCH, TOKENS, WIDTH, device="cuda" if whole else "cpu") for _ in range(32)]
+    for values in data[:3]:
+        training.optimizer.zero_grad()
+        training.model(values.cuda()).square().mean().backward()
+        training.optimizer.step()
+
+
+def copied_inputs(copies: bool) -> None:
+    model = Model().cuda()
+    for _ in range(2):
+        values = batch(8 * BATCH)
+        inputs = values.clone().to("cuda") if copies else values
+        with torch.no_grad():
+            model(inputs)
+
+
+def loaded(workers: int, pin: bool) -> None:
+    training = Training()
+    data = torch.utils.data.TensorDataset(torch.randn(3 * BATCH, TOKENS, WIDTH))
+    for (values,) in torch.utils.data.DataLoader(data, BATCH, num_workers=workers, pin_memory=pin):
+        training.optimizer.zero_grad()
+        training.model(values.cuda()).square().mean().backward()
+        training.optimizer.step()
+
+
+def emptied(empty: bool) -> None:
+    training = Training()
+    for _ in range(3):
         training.step()
-        training.optimizer.zero_grad(set_to_none=set_to_none)
-        torch.cuda.reset_peak_memory_stats()
-
-    return run
-
-
-def rebound(delete: bool) -> Callable[[], None]:
-    def run() -> None:
-        for _ in range(3):
-            helper = torch.zeros(256 * MIB // 4, device="cuda")
-            helper += 1
-            if delete:
-                del helper
-
-    return run
-
-
-def outputs_kept_into_next_step(delete: bool) -> Callable[[], None]:
-    def run() -> None:
-        model, optimizer = Model().cuda(), torch.optim.SGD([torch.zeros(1, requires_grad=True)])
-        for _ in range(3):
-            data = batch()
-            output = model(data)
-            loss = output.square().mean()
-            loss.backward()
-            optimizer.zero_grad()
-            model.zero_grad()
-            if delete:
-                del data, output, loss
-
-    return run
-
-
-def evaluation(mode: Callable[[], object]) -> Callable[[], None]:
-    def run() -> None:
-        model = Model().cuda().eval()
-        for _ in range(3):
-            with mode():
-                model(batch())
-
-    return run
-
-
-def summed_loss(add: Callable[[torch.Tensor], object]) -> Callable[[], None]:
-    def run() -> None:
-        model, total = Model().cuda().eval(), 0
-        for _ in range(8):
-            total = total + add(model(batch()).square().mean())
-
-    return run
-
-
-def data_on_gpu(whole: bool) -> Callable[[], None]:
-    def run() -> None:
-        training = Training()
-        data = [torch.randn(BATCH, TOKENS, WIDTH, device="cuda" if whole else "cpu") for _ in range(32)]
-        for values in data[:3]:
-            training.optimizer.zero_grad()
-            training.model(values.cuda()).square().mean().backward()
-            training.optimizer.step()
-
-    return run
-
-
-def copied_inputs(copies: bool) -> Callable[[], None]:
-    def run() -> None:
-        model = Model().cuda()
-        for _ in range(2):
-            values = batch(8 * BATCH)
-            inputs = values.clone().to("cuda") if copies else values
-            with torch.no_grad():
-                model(inputs)
-
-    return run
-
-
-def loaded(workers: int, pin: bool) -> Callable[[], None]:
-    def run() -> None:
-        training = Training()
-        data = torch.utils.data.TensorDataset(torch.randn(3 * BATCH, TOKENS, WIDTH))
-        for (values,) in torch.utils.data.DataLoader(data, BATCH, num_workers=workers, pin_memory=pin):
-            training.optimizer.zero_grad()
-            training.model(values.cuda()).square().mean().backward()
-            training.optimizer.step()
-
-    return run
-
-
-def emptied(empty: bool) -> Callable[[], None]:
-    def run() -> None:
-        training = Training()
-        for _ in range(3):
-            training.step()
-            if empty:
-                torch.cuda.empty_cache()
-
-    return run
+        if empty:
+            torch.cuda.empty_cache()
 
 
 class Remedy(NamedTuple):
+    """Advice, and what is run with and without it: a function with these arguments."""
+
     advice: str
-    before: Callable[[], None]
-    after: Callable[[], None]
+    run: Callable[..., None]
+    before: tuple
+    after: tuple
     saves: str
 
 
+def trained(advice: str, saves: str, **options: object) -> Remedy:
+    return Remedy(advice, lambda options: steps(**options), ({},), (options,), saves)
+
+
 REMEDIES = (
-    Remedy("half the batch", steps(), steps(size=BATCH // 2), "half of the activations; no weights or optimizer state"),
-    Remedy(
+    trained("half the batch", "half of the activations; no weights or optimizer state", size=BATCH // 2),
+    trained(
         "gradient accumulation: 4 parts of the same batch",
-        steps(),
-        steps(parts=4),
         "activations of three quarters of the batch; gradients stay",
+        parts=4,
     ),
-    Remedy("checkpointing of each block", steps(), steps(checkpointed=True), "activations inside the blocks"),
+    trained("checkpointing of each block", "activations inside the blocks", checkpointed=True),
+    trained("autocast to bfloat16", "part of the activations; copies of the weights come on top", dtype=torch.bfloat16),
+    trained("half the sequence, or smaller images", "as half the batch", tokens=TOKENS // 2),
+    trained("SGD instead of AdamW", "two copies of the weights", optimizer=torch.optim.SGD),
+    Remedy("`no_grad` around evaluation", evaluation, (torch.enable_grad,), (torch.no_grad,), "every activation"),
     Remedy(
-        "autocast to bfloat16",
-        steps(),
-        steps(dtype=torch.bfloat16),
-        "part of the activations; copies of the weights come on top",
-    ),
-    Remedy("half the sequence, or smaller images", steps(), steps(tokens=TOKENS // 2), "as half the batch"),
-    Remedy("SGD instead of AdamW", steps(), steps(optimizer=torch.optim.SGD), "two copies of the weights"),
-    Remedy("`no_grad` around evaluation", evaluation(torch.enable_grad), evaluation(torch.no_grad), "every activation"),
-    Remedy(
-        "`inference_mode` instead of `no_grad`",
-        evaluation(torch.no_grad),
-        evaluation(torch.inference_mode),
-        "nothing more",
+        "`inference_mode` instead of `no_grad`", evaluation, (torch.no_grad,), (torch.inference_mode,), "nothing more"
     ),
     Remedy(
         "`loss.item()` where evaluation sums 8 losses",
-        summed_loss(lambda loss: loss),
-        summed_loss(lambda loss: loss.item()),
+        summed_loss,
+        (lambda loss: loss,),
+        (lambda loss: loss.item(),),
         "the graph of every step",
     ),
-    Remedy("`del` before a name is bound again in a loop", rebound(False), rebound(True), "one copy: it was no leak"),
+    Remedy("`del` before a name is bound again in a loop", rebound, (False,), (True,), "one copy: it was no leak"),
     Remedy(
         "`del data, output, loss` after each step",
-        outputs_kept_into_next_step(False),
-        outputs_kept_into_next_step(True),
+        outputs_kept_into_next_step,
+        (False,),
+        (True,),
         "nothing here: the next ones take their place before the peak, in backward",
     ),
-    Remedy(
-        "`del` of intermediates inside `forward`", steps(), steps(block=DeletingBlock), "nothing: autograd holds them"
-    ),
-    Remedy(
-        "the `zero_grad` that was missing",
-        without_zero_grad,
-        with_zero_grad(False),
-        "nothing: gradients add up in place",
-    ),
+    trained("`del` of intermediates inside `forward`", "nothing: autograd holds them", block=DeletingBlock),
+    Remedy("the `zero_grad` that was missing", zeroed, (None,), (False,), "nothing: gradients add up in place"),
     Remedy(
         "`zero_grad(set_to_none=True)`, peak of the step",
-        with_zero_grad(False),
-        with_zero_grad(True),
+        zeroed,
+        (False,),
+        (True,),
         "one copy of the weights, unless gradients accumulate",
     ),
-    Remedy("the same, between two steps", between_steps(False), between_steps(True), "one copy of the weights"),
-    Remedy("the data set left on the host", data_on_gpu(True), data_on_gpu(False), "the data set"),
-    Remedy("no `clone()` before `.to(device)`", copied_inputs(True), copied_inputs(False), "one batch of inputs"),
-    Remedy("`num_workers=0` instead of 2", loaded(2, False), loaded(0, False), "nothing: workers live on the host"),
-    Remedy("`pin_memory=False`", loaded(0, True), loaded(0, False), "nothing: pinned memory is the host's"),
-    Remedy("`empty_cache()` after each step", emptied(False), emptied(True), "nothing here; other processes get more"),
+    Remedy("the same, between two steps", between_steps, (False,), (True,), "one copy of the weights"),
+    Remedy("the data set left on the host", data_on_gpu, (True,), (False,), "the data set"),
+    Remedy("no `clone()` before `.to(device)`", copied_inputs, (True,), (False,), "one batch of inputs"),
+    Remedy("`num_workers=0` instead of 2", loaded, (2, False), (0, False), "nothing: workers live on the host"),
+    Remedy("`pin_memory=False`", loaded, (0, True), (0, False), "nothing: pinned memory is the host's"),
+    Remedy("`empty_cache()` after each step", emptied, (False,), (True,), "nothing here; other processes get more"),
 )
 
 
-def peak_bytes(run: Callable[[], None]) -> int:
+def peak_bytes(run: Callable[..., None], arguments: tuple) -> int:
     """The most bytes in tensors while it runs, beyond what was there before."""
     gc.collect()
     torch.cuda.synchronize()
     torch.cuda.reset_peak_memory_stats()
     before = torch.cuda.memory_allocated()
-    run()
+    run(*arguments)
     return torch.cuda.max_memory_allocated() - before
 
 
 def table() -> list[str]:
     lines = ["| advice | peak before | after | what it saves |", "| --- | ---: | ---: | --- |"]
     for remedy in REMEDIES:
-        before, after = (f"{peak_bytes(run) / MIB:,.0f} MiB" for run in (remedy.before, remedy.after))
+        before, after = (f"{peak_bytes(remedy.run, given) / MIB:,.0f} MiB" for given in (remedy.before, remedy.after))
         lines.append(f"| {remedy.advice} | {before} | {after} | {remedy.saves} |")
     return lines
 
@@ -311,5 +266,5 @@ def table() -> list[str]:
 if __name__ == "__main__":
     torch.manual_seed(0)
     frugal_alloc.enable()
-    steps(1)()  # cuBLAS takes its workspace
+    steps(1)  # cuBLAS takes its workspace
     print("\n".join(table()))

@@ -12,7 +12,7 @@ import shlex
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from types import MappingProxyType
 
@@ -46,16 +46,17 @@ LOGS = ("faults/some_test", "load/some_test", "order/some_test", "shadow/shadow_
 
 
 class Checkout:
-    """A folder with these two commands, and stand-ins for all that they call."""
+    """A folder with one command, and stand-ins for all that it calls."""
 
-    def __init__(self, folder: Path, commands: tuple[str, ...]) -> None:
+    def __init__(self, folder: Path, command: str) -> None:
         self.folder = folder
+        self._command = command
         (folder / "standin.py").write_text(STANDIN)
-        for name in ("tools/steps.sh", *commands):
+        for name in ("tools/steps.sh", command):
             (folder / name).parent.mkdir(exist_ok=True)
             shutil.copy(ROOT / name, folder / name)
         called = {"tools/setup", "tools/lint", "tools/test", ".venv/bin/python", "bazel", *PROGRAMS}
-        for name in called - set(commands):
+        for name in called - {command}:
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             line = shlex.join([sys.executable, str(folder / "standin.py"), Path(name).name])
             (folder / name).write_text(f'#!/bin/sh\nexec {line} "$@"\n')
@@ -69,7 +70,6 @@ class Checkout:
 
     def run(
         self,
-        command: str,
         *arguments: str,
         fails: str = "",
         answers: Mapping[str, str] = MappingProxyType({}),
@@ -79,7 +79,7 @@ class Checkout:
         (self.folder / "answers").write_text(json.dumps(dict(answers)))
         (self.folder / "calls").write_text("")
         environment = {"PATH": f"{self.folder}:/usr/bin:/bin", "HOME": str(self.folder)} | variables
-        line = [self.folder / command, *arguments]
+        line = [self.folder / self._command, *arguments]
         return subprocess.run(line, env=environment, capture_output=True, text=True, timeout=600)
 
     def calls(self) -> list[tuple[str, dict[str, str]]]:
@@ -91,39 +91,36 @@ class Checkout:
 
 
 @pytest.fixture
-def checkout(tmp_path: Path) -> Callable[..., Checkout]:
-    return lambda *commands: Checkout(tmp_path, commands)
+def tools_test(tmp_path: Path) -> Checkout:
+    return Checkout(tmp_path, "tools/test")
 
 
 PYTEST = "python -m pytest"
 
 
-def test_all_that_passes_ends_with_status_0(checkout) -> None:
-    made = checkout("tools/test")
-    done = made.run("tools/test")
+def test_all_that_passes_ends_with_status_0(tools_test: Checkout) -> None:
+    done = tools_test.run()
     assert done.returncode == 0, done.stderr
     assert done.stdout.splitlines()[-1].startswith("tools/test: all passed in ")
-    assert made.called(PYTEST) and made.called("bazel test")
+    assert tools_test.called(PYTEST) and tools_test.called("bazel test")
 
 
-def test_after_a_step_that_fails_the_others_run_and_the_end_names_it(checkout) -> None:
-    made = checkout("tools/test")
-    done = made.run("tools/test", fails="lint --no-tidy\nbazel test --nos")
+def test_after_a_step_that_fails_the_others_run_and_the_end_names_it(tools_test: Checkout) -> None:
+    done = tools_test.run(fails="lint --no-tidy\nbazel test --nos")
     assert done.returncode == 1
     assert done.stderr == "\ntools/test: FAILED: format and limits; unit tests\n"
-    assert made.called(PYTEST) and made.called("bazel build")
+    assert tools_test.called(PYTEST) and tools_test.called("bazel build")
     assert "left out" not in done.stdout
 
 
-def test_what_needs_a_step_that_failed_is_left_out(checkout) -> None:
-    made = checkout("tools/test")
-    done = made.run("tools/test", fails="bazel build")
+def test_what_needs_a_step_that_failed_is_left_out(tools_test: Checkout) -> None:
+    done = tools_test.run(fails="bazel build")
     assert done.returncode == 1
     left_out, failed = done.stderr.split("\n")[1::2]
     assert failed == "tools/test: FAILED: build"
     assert left_out == ("tools/test: left out: unit tests; binding and command-line tests, regression gates")
     assert "== unit tests: left out, since it needs what has not passed: build\n" in done.stdout
-    assert not made.called("bazel test") and not made.called(PYTEST)
+    assert not tools_test.called("bazel test") and not tools_test.called(PYTEST)
 
 
 def ran_and_did_not(done: subprocess.CompletedProcess[str]) -> tuple[list[str], str]:
@@ -132,8 +129,8 @@ def ran_and_did_not(done: subprocess.CompletedProcess[str]) -> tuple[list[str], 
     return re.findall(r"^ +\d+ s  (.+)$", ran, re.MULTILINE), not_run
 
 
-def test_the_end_says_what_was_run_and_by_what_the_rest_can_be(checkout) -> None:
-    ran, not_run = ran_and_did_not(checkout("tools/test").run("tools/test"))
+def test_the_end_says_what_was_run_and_by_what_the_rest_can_be(tools_test: Checkout) -> None:
+    ran, not_run = ran_and_did_not(tools_test.run())
     assert ran[:4] == ["setup", "format and limits", "build", "unit tests"] and len(ran) == 5
     for command in (
         "tools/test --all",
@@ -145,48 +142,45 @@ def test_the_end_says_what_was_run_and_by_what_the_rest_can_be(checkout) -> None
         assert f": {command}" in not_run
 
 
-def test_all_tests_are_those_that_the_usual_ones_leave_out_too(checkout) -> None:
-    made = checkout("tools/test")
+def test_all_tests_are_those_that_the_usual_ones_leave_out_too(tools_test: Checkout) -> None:
     for options in ([], ["--all"]):
-        done = made.run("tools/test", *options)
-        (call,) = ((call, environment) for call, environment in made.calls() if PYTEST in call)
+        done = tools_test.run(*options)
+        (call,) = ((call, environment) for call, environment in tools_test.calls() if PYTEST in call)
         left_out, variable = ("--ignore=tests/versions" in call[0], call[1].get("FRUGAL_TEST_ALL"))
         assert (left_out, variable) == ((False, "1") if options else (True, None))
-        assert made.called("tools/wheel") == made.called("--test_env=FRUGAL_TEST_ALL") == bool(options)
+        assert tools_test.called("tools/wheel") == tools_test.called("--test_env=FRUGAL_TEST_ALL") == bool(options)
         assert (": tools/test --all\n" in ran_and_did_not(done)[1]) != bool(options)
 
 
-def test_within_minutes_what_would_take_longer_is_not_run_and_is_named(checkout) -> None:
-    made = checkout("tools/test")
-    done = made.run("tools/test", "--thorough", "--minutes", "7")
+def test_within_minutes_what_would_take_longer_is_not_run_and_is_named(tools_test: Checkout) -> None:
+    done = tools_test.run("--thorough", "--minutes", "7")
     assert done.returncode == 0, done.stderr
     ran, not_run = ran_and_did_not(done)
     assert "tests of the wheel" in ran and "clang-tidy" not in ran
     assert "clang-tidy: (for want of time)\n" in not_run
-    assert not made.called("--config=asan")
+    assert not tools_test.called("--config=asan")
 
 
-def test_quick_tests_are_those_chosen(checkout) -> None:
-    made = checkout("tools/test")
+def test_quick_tests_are_those_chosen(tools_test: Checkout) -> None:
     chosen = "//tests/cuda:all\n//tests/devices:all\ntests/cli\ntests/top/test_layout.py"
-    done = made.run("tools/test", "--quick", "cuda", answers={"map_of_tests.py cuda": chosen})
+    done = tools_test.run("--quick", "cuda", answers={"map_of_tests.py cuda": chosen})
     assert done.returncode == 0, done.stderr
     assert ran_and_did_not(done)[0] == ["format and limits", "unit tests", "libraries", "Python tests"]
-    assert made.called("//tests/cuda:all //tests/devices:all")
-    (python,) = (call for call, _ in made.calls() if PYTEST in call)
+    assert tools_test.called("//tests/cuda:all //tests/devices:all")
+    (python,) = (call for call, _ in tools_test.calls() if PYTEST in call)
     assert python.endswith(" tests/cli tests/top/test_layout.py")
-    assert not made.called("setup")
+    assert not tools_test.called("setup")
 
 
-def test_quick_tests_of_what_is_not_covered_are_refused(checkout) -> None:
-    done = checkout("tools/test").run("tools/test", "--quick", "nowhere", fails="map_of_tests.py nowhere")
+def test_quick_tests_of_what_is_not_covered_are_refused(tools_test: Checkout) -> None:
+    done = tools_test.run("--quick", "nowhere", fails="map_of_tests.py nowhere")
     assert (done.returncode, done.stdout) == (2, "")
 
 
-def test_tests_before_a_change_see_home_path_and_language_alone(checkout) -> None:
-    made = checkout(".ci/run")
-    assert made.run(".ci/run", FRUGAL_ALLOC="1", HTTPS_PROXY="http://proxy:1").returncode == 0
-    seen = {call: environment for call, environment in made.calls() if call.split()[0] == "test"}
+def test_tests_before_a_change_see_home_path_and_language_alone(tmp_path: Path) -> None:
+    ci_run = Checkout(tmp_path, ".ci/run")
+    assert ci_run.run(FRUGAL_ALLOC="1", HTTPS_PROXY="http://proxy:1").returncode == 0
+    seen = {call: environment for call, environment in ci_run.calls() if call.split()[0] == "test"}
     assert [re.sub(r"(?<=minutes )(73|74|75)$", "LEFT", call) for call in seen] == [
         "test --all",
         "test --thorough --minutes LEFT",

@@ -18,10 +18,12 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-FENCE = re.compile(r'^```(?P<language>\w+)(?: title="(?P<title>[^"]+)")?\n(?P<text>.*?)^```$', re.MULTILINE | re.DOTALL)
+FENCE = re.compile(
+    r'^ *```(?P<language>\w*)(?: title="(?P<title>[^"]+)")?[^`\n]*\n(?P<text>.*?)^ *```$', re.MULTILINE | re.DOTALL
+)
 ANY = "..."
 MARK = "\x1e"
 TRACEBACK = "Traceback (most recent call last):"
@@ -117,15 +119,18 @@ def script(page: str, staged: Path) -> str:
     return "\n".join(lines)
 
 
-def run(page: str, folder: Path, staged: Path) -> list[str]:
+def run(page: str, folder: Path, staged: Path, under: Sequence[str] = ()) -> list[str]:
     """What each block of commands prints, in an empty folder.
+
+    Args:
+        under: a command that starts the shell, such as frugal-alloc simulate.
 
     Raises:
         Untrue: one ends with another status than the page says.
     """
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     done = subprocess.run(
-        ["bash", "-c", script(page, staged)],
+        [*under, "bash", "-c", script(page, staged)],
         cwd=folder,
         # As in a terminal, where what is printed comes in the order in which it is.
         env=os.environ | {"PATH": path, "PYTHONUNBUFFERED": "1", "LC_ALL": "C.UTF-8"},
@@ -133,7 +138,7 @@ def run(page: str, folder: Path, staged: Path) -> list[str]:
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         encoding="utf-8",
-        timeout=900,
+        timeout=1800,
     )
     _, *pieces = done.stdout.split(f"{MARK}")
     commands = [step for step in steps(page) if isinstance(step, Commands)]

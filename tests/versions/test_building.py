@@ -2,67 +2,86 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import subprocess
 import sys
+import types
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+from frugal_alloc._common import installation
 
 ROOT = Path(__file__).resolve().parents[2]
-BUILD = """
-import sys
-sys.path.insert(0, sys.argv[1])
-{before}
-import build_backend
-build_backend.{hook}
-"""
-BUILD_WHEEL = "build_wheel(sys.argv[2])"
-# pip asks this first.
-ASK = "get_requires_for_build_wheel()"
-# Nothing is fetched for what is refused.
-NO_TORCH = "import build_libraries; build_libraries.beside = build_libraries.everyone = None"
-NO_TORCH_BESIDE = "build_libraries.beside = lambda: None"
-OLD_TORCH = """
-import build_libraries, subprocess
-answer = subprocess.CompletedProcess([], 0, "/nowhere/torch\\n2.4.1\\n", "")
-build_libraries.check_machine = lambda architecture: None
-build_libraries.subprocess.run = lambda *args, **kwargs: answer
-"""
+sys.path.insert(0, str(ROOT / "tools"))
+import build_backend  # noqa: E402
+import build_libraries  # noqa: E402
+
+HOOKS = {
+    # pip asks this first.
+    "ask": lambda folder: build_backend.get_requires_for_build_wheel(),
+    "build": lambda folder: build_backend.build_wheel(str(folder)),
+}
+Patch = pytest.MonkeyPatch
+each_hook = pytest.mark.parametrize("hook", HOOKS)
+
+
+@pytest.fixture(autouse=True)
+def unpacked(tmp_path: Path, monkeypatch: Patch) -> Path:
+    """An sdist where there are no Abseil, no Bazel, no git and no torch; nothing is fetched for what is refused."""
+    monkeypatch.setattr(build_libraries, "ROOT", tmp_path)
+    monkeypatch.setattr(build_backend, "ROOT", tmp_path)
+    monkeypatch.setattr(build_libraries, "BAZEL", ["no-such-bazel"])
+    monkeypatch.setattr(build_libraries, "beside", lambda: None)
+    monkeypatch.setattr(build_libraries.torch_sdk, "torch", pytest.fail)
+    monkeypatch.delenv("FRUGAL_ABSEIL", raising=False)
+    monkeypatch.delenv("CXX", raising=False)
+    return tmp_path
 
 
 @pytest.fixture
-def unpacked(tmp_path: Path) -> Path:
-    """The parts of an sdist that build, where there is neither Abseil's source nor git."""
-    for part in ("tools", "bindings/frugal_alloc"):
-        ignored = shutil.ignore_patterns("__pycache__", "_lib")
-        shutil.copytree(ROOT / part, tmp_path / "source" / part, ignore=ignored)
-    for part in ("pyproject.toml", "README.md"):
-        shutil.copy(ROOT / part, tmp_path / "source")
-    return tmp_path / "source"
+def with_all(monkeypatch: Patch) -> None:
+    """On x86-64, with all that building needs."""
+    pretend_machine("x86_64", monkeypatch)
+    monkeypatch.setattr(build_libraries, "has_bazel", lambda: True)
+    monkeypatch.setattr(shutil, "which", lambda name: f"/usr/bin/{name}")
 
 
-def said_by_build(source: Path, before: str, hook: str = BUILD_WHEEL) -> str:
-    """The one line that it ends with."""
-    command = [sys.executable, "-c", BUILD.format(before=before, hook=hook), source / "tools", source.parent]
-    environment = {"PATH": "/usr/bin:/bin", "BAZEL": "no-such-bazel", "HOME": str(source.parent)}
-    done = subprocess.run(command, cwd=source, env=environment, capture_output=True, text=True)
-    lines = [line for line in done.stderr.splitlines() if "has no torch yet" not in line]
-    assert (done.returncode, len(lines)) == (1, 1), done.stderr
-    assert lines[0].startswith("frugal_alloc: ")
-    return lines[0]
+def pretend_machine(machine: str, monkeypatch: Patch) -> None:
+    answer = os.uname_result([*os.uname()[:4], machine])
+    monkeypatch.setattr(os, "uname", lambda: answer)
+
+
+def pretend_python(monkeypatch: Patch, **changes: object) -> None:
+    usual = {name: getattr(sys, name) for name in ("platform", "version", "version_info", "executable")}
+    monkeypatch.setattr(installation, "sys", types.SimpleNamespace(**(usual | changes)))
+
+
+def pretend_library(told: str | None, monkeypatch: Patch) -> None:
+    monkeypatch.setattr(os, "confstr", lambda name: told)
+
+
+def refused(call: Callable[[], object]) -> str:
+    """The one line that it ends with, which Python prints before it exits with status 1."""
+    with pytest.raises((SystemExit, build_libraries.BuildError)) as caught:
+        call()
+    line = str(caught.value)
+    assert "\n" not in line and len(line) > 10
+    assert line.startswith("frugal_alloc: ") or not isinstance(caught.value, SystemExit)
+    return line
 
 
 def test_without_abseil_it_says_where_to_put_it_and_that_a_wheel_needs_none(unpacked: Path) -> None:
-    line = said_by_build(unpacked, NO_TORCH)
+    line = refused(lambda: HOOKS["build"](unpacked))
     assert "FRUGAL_ABSEIL" in line and "wheel" in line and str(unpacked / ".deps" / "abseil") in line
 
 
-@pytest.mark.parametrize("hook", [ASK, BUILD_WHEEL])
-def test_without_a_compiler_it_says_what_to_install(unpacked: Path, hook: str) -> None:
+@each_hook
+def test_without_a_compiler_it_says_what_to_install(unpacked: Path, monkeypatch: Patch, hook: str) -> None:
     (unpacked / ".deps" / "abseil" / "absl").mkdir(parents=True)
-    no_compiler = NO_TORCH + "\nimport shutil; shutil.which = lambda name: None"
-    line = said_by_build(unpacked, no_compiler, hook)
+    monkeypatch.setattr(shutil, "which", lambda name: None)
+    line = refused(lambda: HOOKS[hook](unpacked))
     assert "no C++ compiler" in line and "g++" in line and "wheel" in line
 
 
@@ -77,53 +96,95 @@ def test_without_a_compiler_it_says_what_to_install(unpacked: Path, hook: str) -
         ("", ["cmake", "ninja"]),
     ],
 )
-def test_pip_is_asked_for_what_cmake_needs_and_this_machine_lacks(here: str, brought: list[str]) -> None:
-    code = f"""
-import sys
-sys.path.insert(0, {str(ROOT / "tools")!r})
-import build_backend, build_libraries, shutil
-shutil.which = lambda name: name if name in {here.split()!r} else None
-build_libraries.check_machine = lambda: None
-build_libraries.has_bazel = lambda: shutil.which("bazel")
-print(build_backend.get_requires_for_build_wheel())
-"""
-    done = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True)
-    assert done.stdout == f"{brought}\n"
+def test_pip_is_asked_for_what_cmake_needs_and_this_machine_lacks(
+    monkeypatch: Patch, here: str, brought: list[str]
+) -> None:
+    monkeypatch.setattr(shutil, "which", lambda name: name if name in here.split() else None)
+    monkeypatch.setattr(build_libraries, "check_machine", lambda: None)
+    monkeypatch.setattr(build_libraries, "has_bazel", lambda: "bazel" in here)
+    assert build_backend.get_requires_for_build_wheel() == brought
 
 
 @pytest.mark.parametrize(
     "pretend, named",
     [
-        ("import sys; sys.platform = 'darwin'", "darwin"),
-        ("import os; real = os.uname(); os.uname = lambda: os.uname_result([*real[:4], 'riscv64'])", "riscv64"),
-        ("import sys; sys.version = '3.14.0 free-threading build'", "free-threaded"),
-        ("import sys; sys.version_info = (3, 9, 18, 'final', 0)", "3.9.18"),
-        ("import os; os.confstr = lambda name: None", "musl"),
-        ("import build_libraries, os; os.confstr = lambda name: 'glibc 2.17'; " + NO_TORCH_BESIDE, "glibc 2.17"),
+        (lambda patch: pretend_python(patch, platform="darwin"), "darwin"),
+        (lambda patch: pretend_machine("riscv64", patch), "riscv64"),
+        (lambda patch: pretend_python(patch, version="3.14.0 free-threading build"), "free-threaded"),
+        (lambda patch: pretend_python(patch, version_info=(3, 9, 18, "final", 0)), "3.9.18"),
+        (lambda patch: pretend_library(None, patch), "musl"),
+        (lambda patch: pretend_library("glibc 2.17", patch), "glibc 2.17"),
     ],
 )
-@pytest.mark.parametrize("hook", [ASK, BUILD_WHEEL])
-def test_machine_that_there_can_be_no_library_for_is_named(unpacked: Path, pretend: str, named: str, hook: str) -> None:
-    assert named in said_by_build(unpacked, NO_TORCH + "\n" + pretend, hook)
+@each_hook
+def test_machine_that_there_can_be_no_library_for_is_named(
+    unpacked: Path, monkeypatch: Patch, pretend: Callable[[Patch], None], named: str, hook: str
+) -> None:
+    pretend(monkeypatch)
+    assert named in refused(lambda: HOOKS[hook](unpacked))
 
 
-def test_old_glibc_is_no_hindrance_where_there_is_a_torch_for_it(unpacked: Path) -> None:
-    pretend = "import os; os.confstr = lambda name: 'glibc 2.17'\n"
-    assert "Abseil" in said_by_build(unpacked, pretend + "import build_libraries; build_libraries.beside = lambda: 1")
+def test_old_glibc_is_no_hindrance_where_there_is_a_torch_for_it(unpacked: Path, monkeypatch: Patch) -> None:
+    pretend_library("glibc 2.17", monkeypatch)
+    monkeypatch.setattr(build_libraries, "beside", lambda: "a torch")
+    assert "Abseil" in refused(lambda: HOOKS["build"](unpacked))
 
 
-def test_torch_that_does_not_fit_is_named_with_those_that_do(unpacked: Path) -> None:
-    line = said_by_build(unpacked, OLD_TORCH)
+def test_torch_that_does_not_fit_is_named_with_those_that_do(monkeypatch: Patch) -> None:
+    monkeypatch.undo()
+    answer = subprocess.CompletedProcess([], 0, "/nowhere/torch\n2.4.1\n", "")
+    monkeypatch.setattr(build_libraries.subprocess, "run", lambda *arguments, **options: answer)
+    line = refused(build_libraries.beside)
     assert "2.4.1" in line and "2.9, 2.10" in line
 
 
 @pytest.mark.parametrize("is_checkout, told", [(True, "run tools/setup"), (False, "no git checkout")])
-def test_sdist_is_refused_without_abseil_and_outside_a_checkout(unpacked: Path, is_checkout: bool, told: str) -> None:
+def test_sdist_is_refused_without_abseil_and_outside_a_checkout(
+    unpacked: Path, monkeypatch: Patch, is_checkout: bool, told: str
+) -> None:
+    monkeypatch.setenv("GIT_CEILING_DIRECTORIES", str(unpacked.parent))
     if is_checkout:
+        shutil.copy(ROOT / "pyproject.toml", unpacked)
         subprocess.run(["git", "init", "-q"], cwd=unpacked, check=True)
         subprocess.run(["git", "add", "."], cwd=unpacked, check=True)
-    code = "import sys; sys.path.insert(0, 'tools'); import build_backend; build_backend.build_sdist('.')"
-    environment = {"PATH": "/usr/bin:/bin", "GIT_CEILING_DIRECTORIES": str(unpacked.parent)}
-    done = subprocess.run([sys.executable, "-c", code], cwd=unpacked, env=environment, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert told in done.stderr and len(done.stderr.splitlines()) == 1
+    assert told in refused(lambda: build_backend.build_sdist(str(unpacked)))
+
+
+# ----- for another architecture -----
+
+
+def test_aarch64_is_built_on_x86_64(with_all: None) -> None:
+    build_libraries.check_machine("aarch64")
+
+
+@pytest.mark.parametrize(
+    ("here", "architecture", "lacking", "words"),
+    [
+        ("x86_64", "riscv64", "", ["riscv64", "ask for one of x86_64, aarch64"]),
+        ("aarch64", "x86_64", "", ["libraries for x86_64 are built on x86_64, and this is aarch64"]),
+        ("x86_64", "aarch64", "compiler", ["aarch64-linux-gnu-g++", "tools/setup --aarch64"]),
+        # CMake builds for its own machine alone.
+        ("x86_64", "aarch64", "bazel", ["needs Bazel"]),
+    ],
+)
+def test_what_cannot_be_built_is_refused_with_what_to_do(
+    with_all: None, monkeypatch: Patch, here: str, architecture: str, lacking: str, words: list[str]
+) -> None:
+    pretend_machine(here, monkeypatch)
+    if lacking == "compiler":
+        monkeypatch.setattr(shutil, "which", lambda name: None)
+    if lacking == "bazel":
+        monkeypatch.setattr(build_libraries, "has_bazel", lambda: False)
+    line = refused(lambda: build_libraries.check_machine(architecture))
+    assert [word for word in words if word not in line] == []
+
+
+def test_without_torch_nothing_is_fetched_that_does_not_link_here(with_all: None, monkeypatch: Patch) -> None:
+    pretend_machine("aarch64", monkeypatch)
+    line = refused(build_libraries.everyone)
+    assert "install torch first" in line and line.endswith("tools/wheel --architecture aarch64")
+
+
+def test_torch_beside_this_python_is_of_its_architecture(with_all: None, tmp_path: Path) -> None:
+    line = refused(lambda: build_backend.build_wheel(str(tmp_path), {"architecture": "aarch64"}))
+    assert line.endswith("is not for aarch64; add torch=all")

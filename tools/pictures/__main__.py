@@ -11,7 +11,7 @@ if importlib.util.find_spec("matplotlib") is None:
     sys.exit(2)
 
 from pictures import pages, recorded
-from pictures.all_pictures import ALL, RECORDED, told
+from pictures.all_pictures import ALL, RECORDED, drawn, file_of, name_of, told
 
 
 def main() -> int:
@@ -23,15 +23,15 @@ def main() -> int:
     )
     if parser.parse_args().record:
         try:
-            found = [(one.record(), one.DATA) for one in RECORDED]
-            for data, file in found:
-                recorded.write(data, file)
+            found = {name_of(picture): picture.record() for picture in RECORDED}
+            for name, data in found.items():
+                recorded.write(name, data)
         except Exception as error:
             # Whatever a run fails with; the pictures are as they were.
             print(f"nothing was recorded: {type(error).__name__}: {error}", file=sys.stderr)
             return 2
-    for one in ALL:
-        one.FILE.write_text(one.picture(), encoding="utf-8")
+    for picture in ALL:
+        file_of(picture).write_text(drawn(picture), encoding="utf-8")
     figures = told()
     for document in pages.DOCUMENTS:
         document.write_text(pages.filled(document, figures), encoding="utf-8")

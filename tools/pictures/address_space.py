@@ -13,11 +13,9 @@ from typing import Any, Literal
 
 from matplotlib.axes import Axes
 
-from . import boxes, drawing, recorded, simulated_run
+from . import boxes, drawing, simulated_run
 from .drawing import LIGHT
 
-FILE = recorded.FOLDER / "address_space.svg"
-DATA = recorded.FOLDER / "address_space.json"
 _PROGRAM = pathlib.Path(__file__).resolve().parent / "programs" / "stitch.py"
 _GPU = "48MiB"
 _PAGE = 2 << 20
@@ -59,8 +57,7 @@ def record() -> dict[str, Any]:
     }
 
 
-def picture() -> str:
-    data = recorded.read(DATA)
+def picture(data: dict[str, Any]) -> str:
     return drawing.picture(told(data)["said"], _HEIGHT, lambda figure, size: _draw(data, boxes.canvas(figure), size))
 
 

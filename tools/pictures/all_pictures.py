@@ -1,14 +1,19 @@
 """The pictures that `python tools/pictures` writes.
 
-Each is a module with its FILE, picture(), the file's text, and told(), what documents say of it, by key. Those that
-show a run have DATA, too, a file of what was recorded, and record(), which makes that again.
+Each is a module with told(), what documents say of it by key, and chart() or picture(), what is drawn. All but
+`fragmentation` show a run, whose figures these are given: record() makes them, a file of docs/pictures keeps them.
 """
 
+import pathlib
+from types import ModuleType
+
 from . import (
+    ROOT,
     address_space,
     detection,
     fragmentation,
     leak_growth,
+    line_chart,
     memory_over_time,
     recorded,
     reserved_growth,
@@ -26,6 +31,26 @@ RECORDED = (
 ALL = (fragmentation, *RECORDED)
 
 
+def name_of(picture: ModuleType) -> str:
+    return picture.__name__.rpartition(".")[2]
+
+
+def file_of(picture: ModuleType) -> pathlib.Path:
+    folder = recorded.FOLDER if picture in RECORDED else ROOT / "docs"
+    return folder / f"{name_of(picture)}.svg"
+
+
+def drawn(picture: ModuleType) -> str:
+    """The text of its file."""
+    if picture not in RECORDED:
+        return picture.picture()
+    data = recorded.read(name_of(picture))
+    if not hasattr(picture, "chart"):
+        return picture.picture(data)
+    return line_chart.line_chart(picture.chart(data), picture.told(data)["said"])
+
+
 def told() -> dict[str, dict[str, str]]:
     """By module, what documents say of its picture."""
-    return {one.FILE.stem: one.told(recorded.read(one.DATA)) if one in RECORDED else one.told() for one in ALL}
+    figures = {name_of(picture): picture.told(recorded.read(name_of(picture))) for picture in RECORDED}
+    return {"fragmentation": fragmentation.told(), **figures}

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import ROOT, pages, recorded, simulated_run, stories
-from .line_chart import Level, LineChart, line_chart
+from . import ROOT, pages, simulated_run, stories
+from .line_chart import Level, LineChart
 
-FILE = recorded.FOLDER / "detection.svg"
-DATA = recorded.FOLDER / "detection.json"
 PROGRAM = ROOT / "examples" / "stories" / "detection.py"
 GPU = "RTX 3070"
 _GROUPED = ("--grouped", "--largest", "704")
@@ -64,20 +62,16 @@ def _kept(run: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def picture() -> str:
-    data = recorded.read(DATA)
+def chart(data: dict[str, Any]) -> LineChart:
     lines = {one: stories.held(one, data[one]) for one in stories.NAMES}
     gpu = data["frugal"]["gpu_bytes"]
-    return line_chart(
-        LineChart(
-            title=f"A detector in training on a GPU of {gpu / stories.GIB:.2f} GiB: what is held",
-            said=told(data)["said"],
-            x_name="training step",
-            unit="GiB",
-            lines=(*lines.values(), stories.in_use(data["frugal"])),
-            levels=(Level("the GPU's memory", gpu),),
-            marks=(stories.out_of_memory(lines["native"]),),
-        )
+    return LineChart(
+        title=f"A detector in training on a GPU of {gpu / stories.GIB:.2f} GiB: what is held",
+        x_name="training step",
+        unit="GiB",
+        lines=(*lines.values(), stories.in_use(data["frugal"])),
+        levels=(Level("the GPU's memory", gpu),),
+        marks=(stories.out_of_memory(lines["native"]),),
     )
 
 

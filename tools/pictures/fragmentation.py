@@ -11,10 +11,9 @@ from matplotlib.axes import Axes
 from matplotlib.patches import PathPatch
 from matplotlib.path import Path
 
-from . import ROOT, boxes, drawing
+from . import boxes, drawing
 from .drawing import LIGHT
 
-FILE = ROOT / "docs" / "fragmentation.svg"
 # One letter for each 2 MiB of a GPU's memory: the tensor there, or "." where it is free.
 MEMORY = "aaa..bb.cccc...dd.ee..ff"
 REQUEST = 6

@@ -9,11 +9,9 @@ import itertools
 from collections.abc import Iterator
 from typing import Any
 
-from . import ROOT, recorded, simulated_run, stories
-from .line_chart import Kind, Level, Line, LineChart, Mark, line_chart
+from . import ROOT, simulated_run, stories
+from .line_chart import Kind, Level, Line, LineChart, Mark
 
-FILE = recorded.FOLDER / "leak_growth.svg"
-DATA = recorded.FOLDER / "leak_growth.json"
 PROGRAM = ROOT / "examples" / "stories" / "leak.py"
 GPU = "1536MiB"
 _GIB = 1 << 30
@@ -54,8 +52,7 @@ def _ended(run: dict[str, Any]) -> dict[str, Any]:
     return {"failed_in": failed, "error": failed and stories.error(run), "most_in_use_and_held": most}
 
 
-def picture() -> str:
-    data = recorded.read(DATA)
+def chart(data: dict[str, Any]) -> LineChart:
     leaking = _line(data["leaking"], "bad", "keeps each loss")
     found = _found(data)
     available = data["leaking"]["available_bytes"]
@@ -63,16 +60,13 @@ def picture() -> str:
         Mark(f"leak told, {found[2]:.1f} epochs left", found[0], _at(leaking, found[0]), "bad", "dot"),
         Mark("out of memory", *leaking.points[-1], "bad"),
     )
-    return line_chart(
-        LineChart(
-            title="A leak: losses are kept with the graphs behind them",
-            said=told(data)["said"],
-            x_name="epochs",
-            unit="MiB" if available < 2 * _GIB else "GiB",
-            lines=(leaking, _line(data["healed"], "good", "keeps loss.item()")),
-            levels=(Level("memory that the program can have", available),),
-            marks=marks,
-        )
+    return LineChart(
+        title="A leak: losses are kept with the graphs behind them",
+        x_name="epochs",
+        unit="MiB" if available < 2 * _GIB else "GiB",
+        lines=(leaking, _line(data["healed"], "good", "keeps loss.item()")),
+        levels=(Level("memory that the program can have", available),),
+        marks=marks,
     )
 
 

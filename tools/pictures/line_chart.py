@@ -54,11 +54,9 @@ class Mark:
 
 @dataclasses.dataclass(frozen=True)
 class LineChart:
-    """`said` tells the picture in words, for who does not see it. `x_name` stands below the chart ("training step"),
-    `unit` at its left side. Values are bytes."""
+    """`x_name` stands below the chart ("training step"), `unit` at its left side. Values are bytes."""
 
     title: str
-    said: str
     x_name: str
     unit: Literal["GiB", "MiB", "KiB"]
     lines: Sequence[Line]
@@ -66,14 +64,14 @@ class LineChart:
     marks: Sequence[Mark] = ()
 
 
-def line_chart(chart: LineChart) -> str:
-    """The SVG file's text.
+def line_chart(chart: LineChart, said: str) -> str:
+    """The SVG file's text; `said` tells the picture in words, for who does not see it.
 
     Raises ValueError if no line has a point.
     """
     if not any(line.points for line in chart.lines):
         raise ValueError(f"{chart.title}: no line has a point")
-    return drawing.picture(f"{chart.title}. {chart.said}", HEIGHT, lambda figure, size: _draw(chart, figure, size))
+    return drawing.picture(f"{chart.title}. {said}", HEIGHT, lambda figure, size: _draw(chart, figure, size))
 
 
 def _draw(chart: LineChart, figure: Figure, size: float) -> None:

@@ -9,11 +9,9 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
-from . import recorded, stories
-from .line_chart import Kind, Level, Line, LineChart, Mark, line_chart
+from . import stories
+from .line_chart import Kind, Level, Line, LineChart, Mark
 
-FILE = recorded.FOLDER / "memory_over_time.svg"
-DATA = recorded.FOLDER / "memory_over_time.json"
 HISTORY = "frcnn60"
 _SAMPLES = 400
 # Of the smallest GPU, in parts of what tensors need; that of the figures in the documents.
@@ -43,28 +41,24 @@ def _changes(points: list[list[int]]) -> list[list[int]]:
     return [points[0], *(then for before, then in pairwise(points) if then[1] != before[1])]
 
 
-def picture() -> str:
-    data = recorded.read(DATA)
+def chart(data: dict[str, Any]) -> LineChart:
     gpu, events = data["gpu_bytes"], data["events"]
     failed = [
         _line(data, "native", "native", "PyTorch"),
         _line(data, "expandable", "expandable", "expandable segments"),
     ]
     live = [*data["live_bytes"], [events, data["live_bytes"][-1][1]]]
-    return line_chart(
-        LineChart(
-            title=f"Memory of a Faster R-CNN in training, on a GPU of {stories.gib(gpu)} GiB",
-            said=told(data)["said"],
-            x_name="allocations and frees, in thousands",
-            unit="GiB",
-            lines=(
-                Line("what tensors need", "live", _thousands(live)),
-                _line(data, "frugal", "ours", "frugal_alloc holds"),
-                *failed,
-            ),
-            levels=(Level("the GPU's memory", gpu),),
-            marks=tuple(Mark("out of memory", *line.points[-1], line.kind) for line in failed),
-        )
+    return LineChart(
+        title=f"Memory of a Faster R-CNN in training, on a GPU of {stories.gib(gpu)} GiB",
+        x_name="allocations and frees, in thousands",
+        unit="GiB",
+        lines=(
+            Line("what tensors need", "live", _thousands(live)),
+            _line(data, "frugal", "ours", "frugal_alloc holds"),
+            *failed,
+        ),
+        levels=(Level("the GPU's memory", gpu),),
+        marks=tuple(Mark("out of memory", *line.points[-1], line.kind) for line in failed),
     )
 
 

@@ -13,17 +13,20 @@ FOLDER = ROOT / "docs" / "pictures"
 COMMAND = "python tools/pictures --record"
 
 
-def write(recorded: dict[str, Any], file: pathlib.Path) -> None:
+def write(name: str, recorded: dict[str, Any]) -> None:
     """Writes a recording with the command that makes it again, and the versions that it is true of."""
     header = {"made_by": COMMAND, "versions": versions()}
-    file.parent.mkdir(parents=True, exist_ok=True)
     # One field a line, so that a change can be read as a difference.
     lines = [f"{json.dumps(name)}: {json.dumps(value)}" for name, value in (header | recorded).items()]
-    file.write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
+    _file(name).write_text("{\n" + ",\n".join(lines) + "\n}\n", encoding="utf-8")
 
 
-def read(file: pathlib.Path) -> dict[str, Any]:
-    return json.loads(file.read_text(encoding="utf-8"))
+def read(name: str) -> dict[str, Any]:
+    return json.loads(_file(name).read_text(encoding="utf-8"))
+
+
+def _file(name: str) -> pathlib.Path:
+    return FOLDER / f"{name}.json"
 
 
 def versions() -> dict[str, str]:

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import ROOT, pages, recorded, simulated_run, stories
-from .line_chart import Kind, Level, Line, LineChart, Mark, line_chart
+from . import ROOT, pages, simulated_run, stories
+from .line_chart import Kind, Level, Line, LineChart, Mark
 
-FILE = recorded.FOLDER / "reserved_growth.svg"
-DATA = recorded.FOLDER / "reserved_growth.json"
 PROGRAM = ROOT / "examples" / "stories" / "fragmentation.py"
 BOTH = "max_split_size_mb:128,expandable_segments:True"
 _GPU = "16GiB"
@@ -41,23 +39,19 @@ def record() -> dict[str, Any]:
     return {"gpu": _GPU} | {name: run["requests"] for name, run in zip(RUNS, found, strict=True)}
 
 
-def picture() -> str:
-    data = recorded.read(DATA)
+def chart(data: dict[str, Any]) -> LineChart:
     retried = first_retry(data["both_options"])
-    return line_chart(
-        LineChart(
-            title="Memory held on a GPU of 16 GiB, of which each request keeps 2 MiB",
-            said=told(data)["said"],
-            x_name="requests",
-            unit="GiB",
-            lines=(
-                _held(data, "both_options", "native", "PyTorch, both options"),
-                _held(data, "frugal", "ours", "frugal_alloc; PyTorch with one option or none"),
-                Line("tensors", "live", [(at, one[0]) for at, one in enumerate(data["frugal"])]),
-            ),
-            levels=(Level("the GPU's memory", float(_GPU.removesuffix("GiB")) * stories.GIB),),
-            marks=(Mark("full", retried - 1, data["both_options"][retried - 1][1], "native", "dot"),),
-        )
+    return LineChart(
+        title="Memory held on a GPU of 16 GiB, of which each request keeps 2 MiB",
+        x_name="requests",
+        unit="GiB",
+        lines=(
+            _held(data, "both_options", "native", "PyTorch, both options"),
+            _held(data, "frugal", "ours", "frugal_alloc; PyTorch with one option or none"),
+            Line("tensors", "live", [(at, one[0]) for at, one in enumerate(data["frugal"])]),
+        ),
+        levels=(Level("the GPU's memory", float(_GPU.removesuffix("GiB")) * stories.GIB),),
+        marks=(Mark("full", retried - 1, data["both_options"][retried - 1][1], "native", "dot"),),
     )
 
 

@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import ROOT, pages, recorded, simulated_run, stories
-from .line_chart import Level, LineChart, line_chart
+from . import ROOT, pages, simulated_run, stories
+from .line_chart import Level, LineChart
 
-FILE = recorded.FOLDER / "serving.svg"
-DATA = recorded.FOLDER / "serving.json"
 PROGRAM = ROOT / "examples" / "stories" / "serving.py"
 GPU = "4GiB"
 BUDGETS = ("0.88", "0.92", "0.96")
@@ -35,21 +33,17 @@ def _kept(run: dict[str, Any]) -> dict[str, Any]:
     return {name: run[name] for name in names} | {"error": error}
 
 
-def picture() -> str:
-    data = recorded.read(DATA)
+def chart(data: dict[str, Any]) -> LineChart:
     runs = {one: data[f"{one}_{_DRAWN}"] for one in stories.NAMES}
     lines = {one: stories.held(one, run) for one, run in runs.items()}
     available = runs["frugal"]["available_bytes"]
-    return line_chart(
-        LineChart(
-            title=f"A server with {available / stories.GIB:.2f} GiB, tensors in {_DRAWN} of it",
-            said=told(data)["said"],
-            x_name="steps of generation",
-            unit="GiB",
-            lines=(*lines.values(), stories.in_use(runs["frugal"])),
-            levels=(Level("available", available),),
-            marks=tuple(stories.out_of_memory(lines[one]) for one, run in runs.items() if run["error"]),
-        )
+    return LineChart(
+        title=f"A server with {available / stories.GIB:.2f} GiB, tensors in {_DRAWN} of it",
+        x_name="steps of generation",
+        unit="GiB",
+        lines=(*lines.values(), stories.in_use(runs["frugal"])),
+        levels=(Level("available", available),),
+        marks=tuple(stories.out_of_memory(lines[one]) for one, run in runs.items() if run["error"]),
     )
 
 

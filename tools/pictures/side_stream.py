@@ -7,11 +7,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from . import ROOT, pages, recorded, simulated_run, stories
-from .line_chart import Kind, Line, LineChart, line_chart
+from . import ROOT, pages, simulated_run, stories
+from .line_chart import Kind, Line, LineChart
 
-FILE = recorded.FOLDER / "side_stream.svg"
-DATA = recorded.FOLDER / "side_stream.json"
 PROGRAM = ROOT / "examples" / "stories" / "side_stream.py"
 FRESH_STREAMS = ROOT / "examples" / "stories" / "fresh_streams.py"
 ALLOCATORS = ("native", "expandable", "frugal")
@@ -49,22 +47,18 @@ def record() -> dict[str, Any]:
     return found
 
 
-def picture() -> str:
-    data = recorded.read(DATA)
+def chart(data: dict[str, Any]) -> LineChart:
     live = [(at, allocated) for at, (allocated, _) in enumerate(data["frugal"]["layers"])]
-    return line_chart(
-        LineChart(
-            title="Memory held: a model is set up on a side stream, then trained",
-            said=told(data)["said"],
-            x_name="layers forward and backward, two steps",
-            unit="GiB",
-            lines=(
-                _held(data, "native", "native", "PyTorch"),
-                _held(data, "expandable", "expandable", "expandable segments"),
-                _held(data, "frugal", "ours", "frugal_alloc"),
-                Line("tensors", "live", live),
-            ),
-        )
+    return LineChart(
+        title="Memory held: a model is set up on a side stream, then trained",
+        x_name="layers forward and backward, two steps",
+        unit="GiB",
+        lines=(
+            _held(data, "native", "native", "PyTorch"),
+            _held(data, "expandable", "expandable", "expandable segments"),
+            _held(data, "frugal", "ours", "frugal_alloc"),
+            Line("tensors", "live", live),
+        ),
     )
 
 

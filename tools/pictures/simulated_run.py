@@ -15,6 +15,15 @@ from . import ROOT
 _FORKED_RUNS = pathlib.Path(__file__).resolve().parent / "programs" / "forked_runs.py"
 
 
+def unset_environment() -> dict[str, str]:
+    """Without what the user has set, which is for other programs; where the libraries lie is so for all."""
+    return {
+        name: value
+        for name, value in os.environ.items()
+        if not name.startswith(("FRUGAL_", "PYTORCH_")) or name == "FRUGAL_SIM_LIBRARIES"
+    }
+
+
 def several(
     program: pathlib.Path,
     runs: Sequence[Sequence[str]],
@@ -29,17 +38,11 @@ def several(
     variables. Each run is a process of its own, and may end as it likes.
     """
     simulate = [sys.executable, "-m", "frugal_alloc", "simulate", *gpu, "--"]
-    # What the user has set is for other programs; where the libraries lie is so for all.
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("FRUGAL_", "PYTORCH_")) or name == "FRUGAL_SIM_LIBRARIES"
-    }
     # Copies of large tensors, and threads that wait for each other, would take most of the time.
-    inherited |= {"FRUGAL_SIM_KEEP": "1MiB", "OMP_NUM_THREADS": "1"}
+    environment = unset_environment() | {"FRUGAL_SIM_KEEP": "1MiB", "OMP_NUM_THREADS": "1"}
     done = subprocess.run(
         [*simulate, sys.executable, str(_FORKED_RUNS), str(program), ",".join(("torch", *modules))],
-        env=inherited | dict(settings or {}),
+        env=environment | dict(settings or {}),
         input="".join(json.dumps(list(run)) + "\n" for run in runs),
         cwd=ROOT,
         capture_output=True,

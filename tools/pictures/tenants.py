@@ -8,11 +8,9 @@ from __future__ import annotations
 import os
 from typing import Any
 
-from . import ROOT, pages, recorded, simulated_run, stories
-from .line_chart import Kind, Level, Line, LineChart, line_chart
+from . import ROOT, pages, simulated_run, stories
+from .line_chart import Kind, Level, Line, LineChart
 
-FILE = recorded.FOLDER / "tenants.svg"
-DATA = recorded.FOLDER / "tenants.json"
 PROGRAM = ROOT / "examples" / "stories" / "tenants.py"
 GPU = "8GiB"
 # Each process has a CUDA context.
@@ -45,24 +43,20 @@ def _kept(run: dict[str, Any]) -> dict[str, Any]:
     return {"failed": run["failed"], "error": error, "turns": run["turns"]}
 
 
-def picture() -> str:
-    data = recorded.read(DATA)
+def chart(data: dict[str, Any]) -> LineChart:
     kept = _line(data, "native_keeps", "bad", "PyTorch keeps it")
-    return line_chart(
-        LineChart(
-            title="A training and a server on a GPU of 8 GiB: what both hold",
-            said=told(data)["said"],
-            x_name="turns",
-            unit="GiB",
-            lines=(
-                kept,
-                _line(data, "native_gives_back", "native", "PyTorch gives back"),
-                _line(data, "frugal_gives_back", "ours", "frugal_alloc gives back"),
-                stories.line("in use", "live", [used for used, _ in both(data["frugal_gives_back"])], first=0),
-            ),
-            levels=(Level("available to both", AVAILABLE),),
-            marks=(stories.out_of_memory(kept),),
-        )
+    return LineChart(
+        title="A training and a server on a GPU of 8 GiB: what both hold",
+        x_name="turns",
+        unit="GiB",
+        lines=(
+            kept,
+            _line(data, "native_gives_back", "native", "PyTorch gives back"),
+            _line(data, "frugal_gives_back", "ours", "frugal_alloc gives back"),
+            stories.line("in use", "live", [used for used, _ in both(data["frugal_gives_back"])], first=0),
+        ),
+        levels=(Level("available to both", AVAILABLE),),
+        marks=(stories.out_of_memory(kept),),
     )
 
 

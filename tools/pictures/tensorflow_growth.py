@@ -8,11 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
-from . import ROOT, recorded, stories
-from .line_chart import Kind, Level, Line, LineChart, Mark, line_chart
+from . import ROOT, stories
+from .line_chart import Kind, Level, Line, LineChart, Mark
 
-FILE = recorded.FOLDER / "tensorflow_growth.svg"
-DATA = recorded.FOLDER / "tensorflow_growth.json"
 ARTEFACTS = ROOT / "tests" / "reports" / "tensorflow"
 
 
@@ -33,23 +31,19 @@ def _steps(report: dict[str, Any]) -> list[list[int]]:
     return [[step, held, most] for _, step, _, _, held, most, _ in report["timeline"]["points"]]
 
 
-def picture() -> str:
-    data = recorded.read(DATA)
+def chart(data: dict[str, Any]) -> LineChart:
     last = data["growing"][-1][0]
-    return line_chart(
-        LineChart(
-            title="Most memory in use so far: an SSD of TensorFlow's Object Detection API",
-            said=told(data)["said"],
-            x_name="training steps",
-            unit="MiB",
-            lines=(
-                _most(data, "growing", "bad", "keeps predictions"),
-                _most(data, "healed", "good", "keeps boxes on the host"),
-                Line("in use between steps", "live", [(at, held) for at, held, _ in data["growing"]]),
-            ),
-            levels=(Level("what TensorFlow may take", data["limit_bytes"]),),
-            marks=(Mark("out of memory", last + 1, data["limit_bytes"], "bad"),),
-        )
+    return LineChart(
+        title="Most memory in use so far: an SSD of TensorFlow's Object Detection API",
+        x_name="training steps",
+        unit="MiB",
+        lines=(
+            _most(data, "growing", "bad", "keeps predictions"),
+            _most(data, "healed", "good", "keeps boxes on the host"),
+            Line("in use between steps", "live", [(at, held) for at, held, _ in data["growing"]]),
+        ),
+        levels=(Level("what TensorFlow may take", data["limit_bytes"]),),
+        marks=(Mark("out of memory", last + 1, data["limit_bytes"], "bad"),),
     )
 
 

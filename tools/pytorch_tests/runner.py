@@ -27,12 +27,10 @@ RETRIED = ("failed", "crashed", "timed out")
 @dataclasses.dataclass(frozen=True)
 class Outcome:
     test: Test
-    kind: str  # passed, failed, skipped, missing, crashed, timed out, faulted
+    kind: str  # passed, failed, skipped, missing, crashed, timed out
     reason: str  # of another outcome than "passed": one line
     seconds: float
     output: str
-    runs: int = 0  # with a failing call
-    faults: int = 0  # calls that failed in these
 
 
 class Runner:
@@ -103,7 +101,7 @@ class Runner:
                 start_new_session=True,
             )
             os.close(writing)
-            ended, seen, plan, broken = 0, 0, None, None
+            ended, seen, broken = 0, 0, None
             began = time.monotonic()
             for line in self._lines(reports):
                 if line is None:
@@ -113,18 +111,14 @@ class Runner:
                     break
                 began = time.monotonic()
                 report = json.loads(line)
-                plan = report.get("plan")
                 if "outcome" in report:
                     text, seen = _text_from(output, seen)
-                    known = {name: report[name] for name in ("runs", "faults") if name in report}
-                    yield Outcome(tests[ended], report["outcome"], report["reason"], report["seconds"], text, **known)
+                    yield Outcome(tests[ended], report["outcome"], report["reason"], report["seconds"], text)
                     ended += 1
             status = worker.wait()
             if ended < len(tests):
                 text = _text_from(output, seen)[0]
                 kind, reason = broken or ("crashed", _crash(status, text))
-                if plan is not None:  # run alone it would meet another plan
-                    kind, reason = "faulted", f"{plan}: {reason}"
                 yield Outcome(tests[ended], kind, reason, time.monotonic() - began, text)
 
     def _lines(self, reports: IO[str]) -> Iterator[bytes | None]:

@@ -1,13 +1,9 @@
 """Runs tests of one of PyTorch's test files in this process, and reports each as it starts and ends.
 
-    worker.py DESCRIPTOR ours|ours:RUNS:SEED|native FILE CLASS.TEST...
+    worker.py DESCRIPTOR ours|native FILE CLASS.TEST...
 
 Reports go to the open file descriptor as lines of JSON: the name of the test alone as it starts; then with "outcome"
 (passed, failed, skipped or missing), "reason" (one line) and "seconds".
-
-With RUNS, each test that passes is run as often again, with a driver call of ours failing each time (failing_calls.py):
-a line with "plan" says which, "outcome" may be "faulted", for what went wrong because of it, and "runs" and "faults"
-count.
 """
 
 from __future__ import annotations
@@ -23,8 +19,6 @@ import time
 import types
 import unittest
 from pathlib import Path
-
-from failing_calls import FailingCalls
 
 PR_SET_PDEATHSIG = 1  # <sys/prctl.h>
 
@@ -130,23 +124,16 @@ def main() -> None:
         def tell(report: dict[str, object]) -> None:
             reports.write(json.dumps(report) + "\n")
 
-        run_one = run
-        if allocator != "native":
+        if allocator == "ours":
             import frugal_alloc
 
-            _, *again = allocator.split(":")
-            if again:
-                runs, seed = again
-                frugal_alloc.enable(check="full", report_dir=folder)
-                run_one = FailingCalls(run, int(runs), seed, Path(folder), tell).run
-            else:
-                frugal_alloc.enable()
+            frugal_alloc.enable()
         lend_names()
         module = load(Path(file).resolve())
         draw_without_download(Path(folder))
         for name in names:
             tell({"test": name})
-            tell(run_one(module, name))
+            tell(run(module, name))
 
 
 if __name__ == "__main__":

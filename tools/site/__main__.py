@@ -1,4 +1,7 @@
-"""Builds the site of the documents; see --help."""
+"""Builds the site of the documents; see --help.
+
+While documents change, `.venv/bin/mkdocs serve -f tools/site/mkdocs.yml` shows it.
+"""
 
 from __future__ import annotations
 
@@ -7,12 +10,10 @@ import importlib.util
 import logging
 import os
 import pathlib
-import socket
 import sys
 from typing import NoReturn
 
 HERE = pathlib.Path(__file__).resolve().parent
-ADDRESS = "127.0.0.1"
 
 
 class Parser(argparse.ArgumentParser):
@@ -25,14 +26,6 @@ def main() -> int:
         prog="python tools/site", description="Builds the site of the documents into build/site, without network."
     )
     parser.add_argument("--out", metavar="FOLDER", type=folder, help="write it to this folder instead")
-    parser.add_argument(
-        "--serve",
-        metavar="PORT",
-        nargs="?",
-        type=port,
-        const=8000,
-        help="show it at http://127.0.0.1:PORT (default 8000) until Ctrl-C; documents, package and headers may change",
-    )
     parser.add_argument(
         "--record",
         action="store_true",
@@ -47,23 +40,7 @@ def main() -> int:
         parser.error("MkDocs is not installed; run tools/setup, then .venv/bin/python")
     # Material tells of a change of MkDocs that pins keep away.
     os.environ["NO_MKDOCS_2_WARNING"] = "1"
-    # Files beside its modules would count as changes of them.
-    sys.dont_write_bytecode = True
-    return serve(options.serve) if options.serve else build(options.out)
-
-
-def port(text: str) -> int:
-    if not (text.isascii() and text.isdigit() and 0 < int(text) < 1 << 16):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number from 1 to 65535")
-    with socket.socket() as tried:
-        # As the server does, so that one that has just ended is not in the way.
-        tried.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            tried.bind((ADDRESS, int(text)))
-            tried.listen()
-        except OSError as error:
-            raise argparse.ArgumentTypeError(f"port {text} cannot be used: {os.strerror(error.errno or 0)}") from None
-    return int(text)
+    return build(options.out)
 
 
 def folder(text: str) -> str:
@@ -99,23 +76,5 @@ def build(out: str | None) -> int:
     return 0
 
 
-def serve(number: int) -> int:
-    import mkdocs.exceptions
-    from mkdocs.commands import serve as command
-
-    logging.basicConfig(format="%(message)s", level=logging.INFO)
-    try:
-        command.serve(str(HERE / "mkdocs.yml"), livereload=True, dev_addr=f"{ADDRESS}:{number}")
-    except mkdocs.exceptions.MkDocsException as error:
-        print(f"tools/site: {error}", file=sys.stderr)
-        return 1
-    # It returns at Ctrl-C alone.
-    raise KeyboardInterrupt
-
-
 if __name__ == "__main__":
-    try:
-        sys.exit(main())
-    except KeyboardInterrupt:
-        # 128 and the signal's number, as shells count.
-        sys.exit(130)
+    sys.exit(main())

@@ -9,7 +9,6 @@ from __future__ import annotations
 import collections.abc
 import dataclasses
 import json
-import os
 import pathlib
 import subprocess
 import sys
@@ -19,10 +18,11 @@ import typing
 from typing import Any
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-sys.path.append(str(ROOT / "bindings"))
+sys.path += [str(ROOT / "bindings"), str(ROOT / "tools")]
 from frugal_alloc._command.fit.output import page as fit_page  # noqa: E402
 from frugal_alloc._command.fit.verdict import Verdict  # noqa: E402
 from frugal_alloc._report import page as report_page  # noqa: E402
+from pictures import simulated_run  # noqa: E402
 
 FOLDER = ROOT / "docs" / "reports" / "examples"
 _FRUGAL_ALLOC = [sys.executable, "-m", "frugal_alloc"]
@@ -101,13 +101,8 @@ def _printed(*arguments: str) -> Any:
 
 
 def _run(command: list[str], statuses: tuple[int, ...] = (0,), **settings: str) -> str:
-    # What the user has set is for other programs; where the libraries lie is so for all.
-    inherited = {
-        name: value
-        for name, value in os.environ.items()
-        if not name.startswith(("FRUGAL_", "PYTORCH_")) or name == "FRUGAL_SIM_LIBRARIES"
-    }
-    done = subprocess.run(command, cwd=ROOT, env=inherited | settings, capture_output=True, text=True)
+    environment = simulated_run.unset_environment() | settings
+    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True)
     if done.returncode not in statuses:
         raise subprocess.CalledProcessError(done.returncode, command, done.stdout, done.stderr)
     return done.stdout

@@ -14,16 +14,14 @@ from mkdocs.structure.pages import Page
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 sys.path += [str(HERE), str(HERE.parent)]
-_REREAD = ("frugal_alloc", "example_reports", "links", "reference")
-# This file is read for each build. What it makes pages of may have changed since the one before.
-for name in [one for one in sys.modules if one.partition(".")[0] in _REREAD]:
-    del sys.modules[name]
 
 import example_reports  # noqa: E402
 import links  # noqa: E402
 import project_metadata  # noqa: E402
 import reference  # noqa: E402
 
+# Those of the site that are no documents.
+_PAGES = HERE / "pages"
 _MERMAID = ROOT / "third_party" / "mermaid"
 _DIAGRAM = re.compile(r'<pre class="mermaid">.*?</pre>', re.DOTALL)
 # Letters of code that stay on one line, also behind a hyphen: an option, a name.
@@ -42,8 +40,9 @@ def on_config(config: MkDocsConfig) -> MkDocsConfig:
 
 
 def on_files(files: Files, config: MkDocsConfig) -> Files:
-    made = {name: make() for name, make in reference.PAGES.items()} | example_reports.pages()
-    made["licences.md"] = _licences()
+    made = {path.relative_to(_PAGES).as_posix(): path.read_text(encoding="utf-8") for path in _PAGES.rglob("*.md")}
+    made |= {f"reference/{name}": make() for name, make in reference.PAGES.items()}
+    made |= {**example_reports.pages(), "licences.md": _licences()}
     for name, content in made.items():
         files.append(File.generated(config, name, content=content))
     script = _MERMAID / "mermaid.min.js"
@@ -78,4 +77,4 @@ def _licences() -> str:
     theme = next(path for path in metadata.files("mkdocs-material") or () if path.name.startswith("LICENSE"))
     terms = {"Material for MkDocs": theme.locate(), "Mermaid": _MERMAID / "LICENSE"}
     texts = (f"## {name}\n\n```text\n{path.read_text(encoding='utf-8').strip()}\n```\n" for name, path in terms.items())
-    return "\n".join([(HERE / "licences.md").read_text(encoding="utf-8"), *texts])
+    return "\n".join([(_PAGES / "licences.md").read_text(encoding="utf-8"), *texts])
