@@ -5,28 +5,16 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import fork_server
+from carried_out import Outcome, in_a_process
 from frugal_alloc._command.check.figures import Figures, Line
 from frugal_alloc._command.check.runs import Run
 
 MIB = 1 << 20
-
-
-@dataclasses.dataclass(frozen=True)
-class Outcome:
-    status: int
-    out: str
-    err: str
-
-    @property
-    def json(self) -> Any:
-        return json.loads(self.out)
 
 
 @dataclasses.dataclass
@@ -47,16 +35,8 @@ class Project:
         **environment: str,
     ) -> Outcome:
         tests = [self.python, "-m", "pytest", "-q", "-p", "no:cacheprovider", *pytest_options]
-        checking = [sys.executable, "-m", "frugal_alloc", "check"]
-        done = subprocess.run(
-            [*checking, "--baseline", "memory.json", *options, "--", *(tests if command is None else command)],
-            cwd=self.folder,
-            env={**os.environ, **environment},
-            capture_output=True,
-            text=True,
-            timeout=600,
-        )
-        return Outcome(done.returncode, done.stdout, done.stderr)
+        line = ["check", "--baseline", "memory.json", *options, "--", *(tests if command is None else command)]
+        return in_a_process(*line, cwd=self.folder, env={**os.environ, **environment})
 
     def write(self, name: str, text: str) -> None:
         (self.folder / name).write_text(text)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import json
-import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from carried_out import in_a_process
 from checked_project import Project
 
 TESTS = """
@@ -147,31 +147,20 @@ def test_programs_are_told_by_their_names(tmp_path: Path) -> None:
     assert project.check(command=[sys.executable, "-c", CHILD + "raise SystemExit(7)"]).status == 7
 
 
+UPDATE = ("--baseline", "memory.json", "--update")
+
+
 @pytest.mark.parametrize(
     "arguments, said",
     [
         (["--", "true"], "--baseline"),
         (["--baseline", "memory.json"], "name the command"),
         (["--baseline", "memory.json", "--", "true"], "make one by the same command with --update"),
-        (["--baseline", "memory.json", "--update", "--", "no-such-program"], "no-such-program"),
-        (["--baseline", "memory.json", "--update", "--", "true"], "--values none"),
-        (["--baseline", "memory.json", "--update", "--values", "none", "--", "true"], "nothing was measured"),
-        (["--baseline", "memory.json", "--update", "--values", "none", "--", "false"], "ended with status 1"),
-        (
-            [
-                "--baseline",
-                "memory.json",
-                "--update",
-                "--values",
-                "none",
-                "--",
-                sys.executable,
-                "-m",
-                "pytest",
-                "failing.py",
-            ],
-            "no test passed",
-        ),
+        ([*UPDATE, "--", "no-such-program"], "no-such-program"),
+        ([*UPDATE, "--", "true"], "--values none"),
+        ([*UPDATE, "--values", "none", "--", "true"], "nothing was measured"),
+        ([*UPDATE, "--values", "none", "--", "false"], "ended with status 1"),
+        ([*UPDATE, "--values", "none", "--", sys.executable, "-m", "pytest", "failing.py"], "no test passed"),
         (["--baseline", "none/memory.json", "--update", "--", "true"], "no folder"),
         (["--baseline", "other.json", "--update", "--", "true"], "is no baseline"),
         (["--baseline", "memory.json", "--allow", "much", "--", "true"], "1MiB"),
@@ -188,9 +177,8 @@ def test_what_cannot_be_done_is_said_in_one_line(arguments: list[str], said: str
         "import torch\n\ndef test_one():\n    assert not torch.ones(8, device='cuda').all()\n"
     )
     # In a process of its own: the command waits for its program by signals, which another thread would take.
-    line = [sys.executable, "-m", "frugal_alloc", "check", *arguments]
-    done = subprocess.run(line, cwd=tmp_path, capture_output=True, text=True, timeout=600)
-    assert done.returncode == 2
-    assert said in done.stderr
-    assert done.stderr.count("\n") == 1
+    outcome = in_a_process("check", *arguments, cwd=tmp_path)
+    assert outcome.status == 2
+    assert said in outcome.err
+    assert outcome.err.count("\n") == 1
     assert (tmp_path / "other.json").read_text() == '{"somebody": "else"}'

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from checked_project import Outcome, Project
+from carried_out import Outcome
+from checked_project import Project
 
 PLAIN = "import torch\n\n\ndef test_plain():\n    torch.empty(1 << 20, device='cuda')\n"
 WAITING = """

@@ -224,8 +224,6 @@ WRONG = [
     (["--memory", "4000000"], "write its unit: 16GiB, 512MiB"),
     (["--memory", "4", "GiB"], "write it without the space: --memory 4GiB"),
     (["--gpu", "RTX", "4090"], 'write it in quotes: --gpu "RTX 4090"'),
-    (["--memory", "2GiB", "--find-batch", "--batch=many"], "write it like --find-batch --batch-size=8..256"),
-    (["--memory", "2GiB", "--find-batch", "--batch=8"], "is a single value; write it like --find-batch --batch=8..256"),
     (["--memory", "2GiB", "--find-batch", "--batch", "8..9"], "write --find-batch --batch=8..9"),
     (["--memory", "2GiB", "--find-batch"], "--find-batch needs an argument of the program with the range"),
     (["--memory", "2GiB", "--find-gpu"], "leave --gpu and --memory out"),

@@ -78,32 +78,20 @@ def test_allocators_and_runs_of_a_search_have_a_table() -> None:
     assert "8 yes 9.00 GiB 256 no ran out 64 not known failed by itself (status 3)" in in_vain
 
 
-def points(path: str) -> list[tuple[float, float]]:
-    """The corners of an area of `M`, `H` and `V`, in their order."""
-    x = y = 0.0
-    found = []
-    for letter, first, second in re.findall(r"([MHV])([\d.e+-]+)(?: ([\d.e+-]+))?", path):
-        x, y = (
-            (float(first), float(second))
-            if letter == "M"
-            else (float(first), y)
-            if letter == "H"
-            else (x, float(first))
-        )
-        found.append((x, y))
-    return found
-
-
 def height_at(path: str, x: float) -> float:
-    """Of an area, by the horizontal edges that lie over a place."""
-    corners = points(path)
-    edges = [a[1] for a, b in zip(corners, corners[1:] + corners[:1], strict=True) if a[1] == b[1] and a[0] != b[0]]
-    over = [
-        a[1]
-        for a, b in zip(corners, corners[1:] + corners[:1], strict=True)
-        if a[1] == b[1] and min(a[0], b[0]) <= x <= max(a[0], b[0]) and a[0] != b[0]
-    ]
-    assert edges and len(over) == 2, path
+    """Of an area of `M`, `H` and `V`, by the horizontal edges that lie over a place."""
+    at_x = at_y = 0.0
+    over = []
+    for letter, first, second in re.findall(r"([MHV])([\d.e+-]+)(?: ([\d.e+-]+))?", path):
+        if letter == "H":
+            if min(at_x, float(first)) <= x <= max(at_x, float(first)):
+                over.append(at_y)
+            at_x = float(first)
+        elif letter == "V":
+            at_y = float(first)
+        else:
+            at_x, at_y = float(first), float(second)
+    assert len(over) == 2, path
     return max(over) - min(over)
 
 

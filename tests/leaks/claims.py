@@ -1,4 +1,4 @@
-"""What a program of programs/ is, by the header at its top, and whether its report says so.
+"""What a program of programs/ is, by the header at its top, and in what its report falls short of that.
 
 A header is comments before the first line of code:
 
@@ -18,11 +18,17 @@ Some headers say more, word by word as the report has it:
     # THROUGH: variable 'inner' of save()
     # VERDICT: leak, outputs_kept
     # EPOCHS: data_loader, 11 ended, 36 steps
+    # NOTE: is taken for meant
 
 HELD, in HOLDER's place, is the only holder, and holds all of the leak; THROUGH is the way from there to the tensors. A
 line that ends with "# holder" is where the program makes the holder. VERDICT has the kind and the pattern. LIKE has, of
-a program that does not leak, the pattern of those that it looks like. EPOCHS has how their ends are found, how many
-there were, and the steps. An innocent program that says one of these gets no verdict, be it material or not.
+a program that does not leak, the patterns of those that it looks like. EPOCHS has how their ends are found, how many
+there were, and the steps; NOTE has words of a note. An innocent program that says one of these gets no verdict, be it
+material or not.
+
+Where each line that leaks has a holder of its own, the header names none, and the line ends with "# leak: list 'tasks'"
+or "# leak: list 'tasks' through variable 'inner' of save()", which are the words of HELD and THROUGH, or with "# leak:
+not known".
 """
 
 from __future__ import annotations
@@ -31,19 +37,21 @@ import re
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from program_runs import PROGRAMS, Run
-
-MARKER = "# leak"
-HOLDER_MARKER = "# holder"
+PROGRAMS = Path(__file__).parent / "programs"
+_LEAKS = re.compile(r"# leak(?:: (?P<what>.+?)(?: through (?P<through>.+))?)?$")
+_MAKES_THE_HOLDER = re.compile(r"# holder$")
 NOT_KNOWN = "not known"
 # Verdicts that tell a user of something to mend.
 ACCUSING = ("leak", "suspect", "growing", "cycle", "outside")
-_FIELD = re.compile(r"# ([A-Z]+): (.+)")
-KINDS = ("LEAK", "HEALTHY", "MEANT")
+Place = tuple[str, int | None]  # the name of a file, and the line
+Held = tuple[str, str]  # by what, and through what
+LEAST_OF_A_LINE = 0.95
 NO_LINE = frozenset({("", None)})
+_FIELD = re.compile(r"# ([A-Z]+): (.+)")
 # What a header of each kind may have besides.
-_MORE_OF_ALL = {"MODULE", "VALUES", "EPOCHS"}
-_MORE = {"LEAK": _MORE_OF_ALL | {"LINE", "THROUGH", "VERDICT"}}
+_MORE_OF_ALL = {"MODULE", "VALUES", "EPOCHS", "NOTE"}
+_MORE_OF_LEAKS = _MORE_OF_ALL | {"LINE", "THROUGH", "VERDICT"}
+_MORE_OF_INNOCENTS = _MORE_OF_ALL | {"LIKE"}
 
 
 class BadHeader(ValueError):
@@ -56,50 +64,21 @@ class Claim(NamedTuple):
     name: str
     kind: str  # LEAK, HEALTHY or MEANT
     about: str
-    lines: frozenset[tuple[str, int | None]]  # that leak: the name of the file, and the number
+    lines: frozenset[Place]  # that leak
     holders: tuple[str, ...]
     remedies: tuple[str, ...]
     values: str
-    held: tuple[str, str] | None = None  # HELD and THROUGH
-    holder_lines: frozenset[tuple[str, int | None]] = frozenset()
+    held: Held | None = None
+    holder_lines: frozenset[Place] = frozenset()
+    held_by_line: tuple[tuple[Place, Held], ...] = ()
     verdict: str = ""
-    like: str = ""
     epochs: str = ""
-
-
-class Judgement(NamedTuple):
-    """How a report is on each matter: "right", "wrong", "missing" where it says nothing, or "-" where nothing is asked;
-    and what it told."""
-
-    line: str
-    holder: str
-    remedy: str
-    accused: tuple[str, ...]  # innocent lines
-    told: str
-    verdict: str = "-"
-    epochs: str = "-"
-
-    @property
-    def is_right(self) -> bool:
-        matters = {self.line, self.holder, self.remedy, self.verdict, self.epochs}
-        return not self.accused and matters <= {"right", "-"}
+    note: str = ""
+    likes: tuple[str, ...] = ()
 
 
 def all_names() -> list[str]:
     return sorted(path.stem for path in PROGRAMS.glob("*.py"))
-
-
-def some_names() -> list[str]:
-    """Every program whose header says more than it has to, as nothing else may be of its rule; of the others the first
-    leak that each remedy is for which those lack, and every fourth that does not leak."""
-    claims = [read(name) for name in all_names()]
-    some = [claim for claim in claims if claim.held or claim.verdict or claim.like or claim.epochs]
-    others = [claim for claim in claims if claim not in some]
-    for claim in others:
-        if not set(claim.remedies) <= {remedy for known in some for remedy in known.remedies}:
-            some.append(claim)
-    innocent = [claim for claim in others if claim.kind != "LEAK"]
-    return sorted(claim.name for claim in [*some, *innocent[::4]])
 
 
 def read(name: str) -> Claim:
@@ -108,55 +87,76 @@ def read(name: str) -> Claim:
     fields = _fields(file.read_text())
     kind, about = next(iter(fields.items()), ("", ""))
     files = [file, *(PROGRAMS / module for module in _alternatives(fields.get("MODULE", "")))]
-    lines, holder_lines = (_marked(files, marker) for marker in (MARKER, HOLDER_MARKER))
-    if not _is_complete(kind, fields) or (kind == "LEAK") != (bool(lines) != (fields.get("LINE") == NOT_KNOWN)):
-        raise BadHeader(f"{name}.py: its header has {', '.join(fields) or 'nothing'}, and {len(lines)} lines leak")
+    marks = _marked(files, _LEAKS)
+    held_by_line = tuple(
+        (place, (mark["what"], mark["through"] or "")) for place, mark in marks.items() if mark["what"]
+    )
+    if not _is_complete(kind, fields, len(marks), len(held_by_line)):
+        raise BadHeader(f"{name}.py: its header has {', '.join(fields) or 'nothing'}, and {len(marks)} lines leak")
     return Claim(
         name,
         kind,
         about,
-        NO_LINE if "LINE" in fields else lines,
+        NO_LINE if "LINE" in fields else frozenset(marks),
         *(_alternatives(fields.get(key, "")) for key in ("HOLDER", "REMEDY")),
         fields.get("VALUES", "none"),
         (fields["HELD"], fields.get("THROUGH", "")) if "HELD" in fields else None,
-        holder_lines,
-        *(fields.get(key, "") for key in ("VERDICT", "LIKE", "EPOCHS")),
+        frozenset(_marked(files, _MAKES_THE_HOLDER)),
+        held_by_line,
+        *(fields.get(key, "") for key in ("VERDICT", "EPOCHS", "NOTE")),
+        _alternatives(fields.get("LIKE", "")),
     )
 
 
-def judge(claim: Claim, run: Run) -> Judgement:
-    """Compares what is so with what was reported. Only material verdicts count, but for innocents that say more.
-
-    Raises:
-        RuntimeError: the program failed, or wrote no report.
-    """
-    if run.status or run.document is None:
-        raise RuntimeError(f"{claim.name}.py ended with status {run.status}:\n{run.output}")
-    all_count = claim.kind != "LEAK" and bool(claim.like or claim.epochs)
-    rows = run.document["verdicts"]
+def shortcomings(claim: Claim, document: dict[str, Any]) -> list[str]:
+    """In what a report is not as its program is. Only material verdicts count, but for innocents that say more."""
+    all_count = claim.kind != "LEAK" and bool(claim.likes or claim.epochs or claim.note)
+    rows = document["verdicts"]
     verdicts = [row for row in rows if all_count or (row["material"] and row["kind"] in ACCUSING)]
-    guilty = [one for one in verdicts if _is_of(claim, one)]
-    accused = tuple(_place(claim, one) for one in verdicts if not _is_of(claim, one))
-    told = "; ".join(_told(claim, one) for one in verdicts) or "no leak"
-    epochs = _epochs(claim, run.document)
+    short = [f"accuses {_place(verdict)}" for verdict in verdicts if _line(verdict) not in claim.lines]
+    epochs = "{found_by}, {ended} ended, {steps} steps".format(**document["epochs"])
+    if claim.epochs not in ("", epochs):
+        short.append(f"epochs: {epochs}")
+    if not any(claim.note in note for note in ["", *document["notes"]]):
+        short.append("the note is missing")
     if claim.kind != "LEAK":
-        return Judgement("-", "-", "-", accused, told, epochs=epochs)
-    if not guilty:
-        return Judgement("missing", "-", "-", accused, told, epochs=epochs)
+        return short
     # A reader goes by what comes first.
-    first = guilty[0]
-    line = "right" if verdicts[0] is first else "wrong"
-    holder, remedy, verdict = (judged(claim, first) for judged in (_holder, _remedy, _verdict))
-    return Judgement(line, holder, remedy, accused, told, verdict, epochs)
+    if not verdicts or _line(verdicts[0]) not in claim.lines:
+        return [*short, "the leak does not come first"]
+    if not claim.held_by_line:
+        return short + _of_leak(claim, verdicts[0], claim.held)
+    told = {_line(verdict): verdict for verdict in verdicts}
+    for place, held in claim.held_by_line:
+        short += _of_leak(claim, told[place], held) if place in told else [f"the leak of line {place[1]} is missing"]
+    return short
 
 
-def _is_complete(kind: str, fields: dict[str, str]) -> bool:
+def _of_leak(claim: Claim, told: dict[str, Any], held: Held | None) -> list[str]:
+    """In what a leak's verdict is not as the leak is."""
+    short = []
+    verdict = f"{told['kind']}, {told['pattern']}"
+    if claim.verdict not in ("", verdict):
+        short.append(f"verdict: {verdict}")
+    if not _is_holder_right(claim, told["held_by"], held):
+        short.append(f"holder: {_place(told)} by {' and '.join(map(_in_words, told['held_by'])) or NOT_KNOWN}")
+    # Where no pattern is known, there is no remedy.
+    is_known = bool(claim.verdict) or told["pattern"] != "unknown"
+    if is_known and not any(words in told["advice"] for words in claim.remedies):
+        short.append(f"remedy: {_place(told)}: {told['advice']}")
+    return short
+
+
+def _is_complete(kind: str, fields: dict[str, str], leaking: int, held_by_line: int) -> bool:
     """Whether a header has all that its kind needs, and nothing that this does not have."""
-    holder = "HELD" if "HELD" in fields else "HOLDER"
-    needed = {"LEAK", holder, "REMEDY"} if kind == "LEAK" else {kind}
-    more = _MORE.get(kind, _MORE_OF_ALL | {"LIKE"})
-    is_asked = "THROUGH" not in fields or holder == "HELD"
-    return kind in KINDS and is_asked and needed <= set(fields) <= needed | more
+    if kind != "LEAK":
+        return kind in ("HEALTHY", "MEANT") and not leaking and {kind} <= set(fields) <= {kind} | _MORE_OF_INNOCENTS
+    if bool(leaking) == (fields.get("LINE") == NOT_KNOWN) or held_by_line not in (0, leaking):
+        return False
+    holder = set() if held_by_line else {"HELD"} if "HELD" in fields else {"HOLDER"}
+    needed = {"LEAK", "REMEDY"} | holder
+    is_asked = "THROUGH" not in fields or "HELD" in holder
+    return is_asked and needed <= set(fields) <= needed | _MORE_OF_LEAKS
 
 
 def _fields(source: str) -> dict[str, str]:
@@ -164,74 +164,41 @@ def _fields(source: str) -> dict[str, str]:
     for line in source.splitlines():
         if not line.startswith("#"):
             break
-        if (found := _FIELD.fullmatch(line)) is not None:
-            fields[found[1]] = found[2]
+        if (field := _FIELD.fullmatch(line)) is not None:
+            fields[field[1]] = field[2]
     return fields
 
 
 def _alternatives(text: str) -> tuple[str, ...]:
-    return tuple(one.strip() for one in text.split("|") if one.strip())
+    return tuple(words.strip() for words in text.split("|") if words.strip())
 
 
-def _marked(files: list[Path], marker: str) -> frozenset[tuple[str, int | None]]:
-    lines = [(file, *line) for file in files for line in enumerate(file.read_text().splitlines(), 1)]
-    return frozenset((file.name, number) for file, number, line in lines if line.endswith(marker))
+def _marked(files: list[Path], mark: re.Pattern[str]) -> dict[Place, re.Match[str]]:
+    lines = [(file.name, *line) for file in files for line in enumerate(file.read_text().splitlines(), 1)]
+    return {(file, number): found for file, number, line in lines if (found := mark.search(line)) is not None}
 
 
 def _line(place: dict[str, Any]) -> tuple[str, int | None]:
     return Path(place["file"] or "").name, place["line"]
 
 
-def _is_of(claim: Claim, verdict: dict[str, Any]) -> bool:
-    return _line(verdict) in claim.lines
-
-
-def _holder(claim: Claim, verdict: dict[str, Any]) -> str:
-    holders = verdict["held_by"]
+def _is_holder_right(claim: Claim, holders: list[dict[str, Any]], held: Held | None) -> bool:
     if not holders:
-        return "right" if NOT_KNOWN in claim.holders else "missing"
+        return NOT_KNOWN in claim.holders or held == (NOT_KNOWN, "")
     if claim.holder_lines and _line(holders[0]) not in claim.holder_lines:
-        return "wrong"
-    if claim.held is not None:
-        all_of_it = [(holder["what"], holder["through"], holder["share"]) for holder in holders]
-        return "right" if all_of_it == [(*claim.held, 1)] else "wrong"
+        return False
+    if held is not None:
+        # Beside what such a line has kept there may be what it has made just now.
+        least = LEAST_OF_A_LINE if claim.held_by_line else 1
+        return [(row["what"], row["through"]) for row in holders] == [held] and holders[0]["share"] >= least
     what = holders[0]["what"]
-    return "right" if any(re.search(rf"\b{re.escape(name)}\b", what) for name in claim.holders) else "wrong"
+    return any(re.search(rf"\b{re.escape(name)}\b", what) for name in claim.holders)
 
 
-def _verdict(claim: Claim, verdict: dict[str, Any]) -> str:
-    if not claim.verdict:
-        return "-"
-    return "right" if claim.verdict == f"{verdict['kind']}, {verdict['pattern']}" else "wrong"
+def _place(verdict: dict[str, Any]) -> str:
+    return f"{Path(verdict['file'] or 'no file').name} line {verdict['line']} ({verdict['kind']})"
 
 
-def _epochs(claim: Claim, document: dict[str, Any]) -> str:
-    if not claim.epochs:
-        return "-"
-    epochs = document["epochs"]
-    return "right" if claim.epochs == _epochs_in_words(epochs) else f"wrong ({_epochs_in_words(epochs)})"
-
-
-def _epochs_in_words(epochs: dict[str, Any]) -> str:
-    return f"{epochs['found_by']}, {epochs['ended']} ended, {epochs['steps']} steps"
-
-
-def _remedy(claim: Claim, verdict: dict[str, Any]) -> str:
-    if verdict["pattern"] == "unknown" and not claim.verdict:
-        return "-"
-    return "right" if any(words in verdict["advice"] for words in claim.remedies) else "wrong"
-
-
-def _place(claim: Claim, verdict: dict[str, Any]) -> str:
-    file = Path(verdict["file"] or "no file")
-    where = "" if file.stem == claim.name else f"{file.name} "
-    return f"{where}line {verdict['line']} ({verdict['kind']})"
-
-
-def _told(claim: Claim, verdict: dict[str, Any]) -> str:
-    holders = [
-        f"{holder['what']} ({holder['share']:.2%}, line {holder['line']}) through {holder['through'] or 'nothing'}"
-        for holder in verdict["held_by"]
-    ]
-    held = f"held by {' and '.join(holders) or NOT_KNOWN}"
-    return f"{_place(claim, verdict)} {held} -> {verdict['pattern']}: {verdict['advice']}"
+def _in_words(holder: dict[str, Any]) -> str:
+    through = holder["through"] or "nothing"
+    return f"{holder['what']} ({holder['share']:.2%}, line {holder['line']}) through {through}"

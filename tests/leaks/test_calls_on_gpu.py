@@ -9,7 +9,7 @@ import frugal_alloc
 import pytest
 import torch
 from frugal_alloc import _native
-from frugal_alloc._tracking import no_leaks
+from frugal_alloc._tracking import no_leaks, phases
 from tensors_on_gpu import MIB, tensor
 from torch import nn
 
@@ -166,8 +166,8 @@ def test_phases_name_what_is_allocated_in_them() -> None:
         with frugal_alloc.phase("inner"):
             kept.append(tensor())
         kept.append(tensor())
-    phases = {site["phase"] for site in frugal_alloc.report().document["sites"] if site["bytes"]}
-    assert {"outer", "inner"} <= phases, phases
+    named = {site["phase"] for site in frugal_alloc.report().document["sites"] if site["bytes"]}
+    assert {"outer", "inner"} <= named, named
 
 
 def test_phase_decorates_recursive_functions_and_threads() -> None:
@@ -185,6 +185,18 @@ def test_phase_decorates_recursive_functions_and_threads() -> None:
     recurse(3)
     assert seen == ["recursion"] * 8
     assert _native.load().set_phase("") == ""
+
+
+def test_phase_of_a_thread_is_the_innermost_that_it_is_in() -> None:
+    seen = []
+    thread = threading.Thread(target=lambda: seen.append(phases.current()))
+    with frugal_alloc.phase("training"):
+        with frugal_alloc.phase("evaluation"):
+            seen.append(phases.current())
+        seen.append(phases.current())
+        thread.start()
+        thread.join()
+    assert [*seen, phases.current()] == ["evaluation", "training", "", ""]
 
 
 def test_names_must_be_texts() -> None:

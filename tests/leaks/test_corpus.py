@@ -1,34 +1,30 @@
-"""Programs as people write them: the line, the holder and the remedy of a leak are right; the innocent are silent.
-
-Some of them; all with FRUGAL_TEST_ALL=1. Among some are a leak of each pattern, and a program that only looks like one.
-"""
+"""Programs as people write them: the line, the holder and the remedy of a leak are right; the innocent are silent."""
 
 from __future__ import annotations
 
+import json
 import os
+import sys
+from pathlib import Path
 
 import claims
-import program_runs
+import fork_server
 import pytest
-from run_programs import shortcoming
+from frugal_alloc._simulation import simulated_gpu
 
-# What is known to fall short, and how. As run_programs.py --expectations prints it.
-FALLS_SHORT: dict[str, str] = {}
-
-
-def _parameters() -> list:
-    marks = {name: pytest.mark.xfail(reason=reason, strict=True) for name, reason in FALLS_SHORT.items()}
-    names = claims.all_names() if os.environ.get("FRUGAL_TEST_ALL") == "1" else claims.some_names()
-    return [pytest.param(name, marks=marks.get(name, ())) for name in names]
+HERE = Path(__file__).resolve().parent
+# Beside the package, what stands for other people's packages in the programs.
+PATHS = (fork_server.BINDINGS, HERE / "libraries" / "site-packages")
 
 
-@pytest.mark.parametrize("name", _parameters())
-def test_report_says_what_is_so(name):
+@pytest.mark.parametrize("name", claims.all_names())
+def test_report_says_what_is_so(name: str, tmp_path: Path) -> None:
     claim = claims.read(name)
-    judgement = claims.judge(claim, program_runs.run(name, claim.values))
-    text = f"{claim.kind}: {claim.about}\ntold: {judgement.told}"
-    assert judgement.is_right, f"{shortcoming(judgement)}\n{text}"
-
-
-def test_what_falls_short_is_a_program():
-    assert set(FALLS_SHORT) <= set(claims.all_names())
+    base = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, PATHS))}
+    environment = simulated_gpu.environment(4 << 30, values=claim.values, base=base)
+    environment["FRUGAL_ALLOC_CONF"] = f"report_dir:{tmp_path}"
+    command = [sys.executable, "-m", "frugal_alloc", "run", claims.PROGRAMS / f"{name}.py"]
+    done = fork_server.run(command, env=environment, cwd=tmp_path)
+    assert done.returncode == 0, done.stdout + done.stderr
+    (file,) = tmp_path.glob("frugal-*.json")
+    assert claims.shortcomings(claim, json.loads(file.read_text())) == [], f"{claim.kind}: {claim.about}"

@@ -5,7 +5,6 @@ Tests have it by the fixture `chromium`, which a test file, or the conftest.py o
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import itertools
 import json
@@ -141,11 +140,6 @@ class Browser:
                 return found
             found.append(here)
         raise AssertionError("the Tab key comes to no end")
-
-    def picture(self, file: Path, whole: bool = True) -> None:
-        """Writes a PNG of the page, or of what the screen shows of it."""
-        shot = self._call("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
-        file.write_bytes(base64.b64decode(shot["data"]))
 
     def _call(self, method: str, **parameters: Any) -> dict[str, Any]:
         number = next(self._numbers)

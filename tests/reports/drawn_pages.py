@@ -75,6 +75,7 @@ class Seen(HTMLParser):
         self.structure: list[tuple] = []
         self.values: list[tuple[str, str]] = []
         self.scripts: list[str] = []
+        self.text = ""
         self._open: list[str] = []
         self.feed(rendered)
         self.close()
@@ -100,6 +101,8 @@ class Seen(HTMLParser):
     def handle_data(self, data: str) -> None:
         if self._open and self._open[-1] in ("script", "style"):
             self.scripts.append(data)
+        else:
+            self.text += data
 
     def handle_comment(self, data: str) -> None:
         self.structure.append(("comment", data))

@@ -2,31 +2,15 @@
 
 from __future__ import annotations
 
-import html.parser
 from pathlib import Path
 from typing import Any
 
 import pytest
 import report_samples as samples
 from browser import Browser
+from drawn_pages import Seen
 from frugal_alloc._report import document, files, schema
 from frugal_alloc._report.report import Report
-
-
-class Tags(html.parser.HTMLParser):
-    """The tags of a piece of HTML with their attributes, and its text."""
-
-    def __init__(self, text: str) -> None:
-        super().__init__()
-        self.found: list[tuple[str, dict[str, str | None]]] = []
-        self.text = ""
-        self.feed(text)
-
-    def handle_starttag(self, tag: str, attributes: Any) -> None:
-        self.found.append((tag, dict(attributes)))
-
-    def handle_data(self, data: str) -> None:
-        self.text += data
 
 
 @pytest.fixture
@@ -43,8 +27,9 @@ def report(monkeypatch: Any) -> Any:
 @pytest.mark.parametrize("sample", [samples.healthy, samples.leaking, samples.hostile])
 def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing_else(report: Any, sample: Any) -> None:
     made = report(sample())
-    ((tag, attributes),) = Tags(made._repr_html_()).found
-    assert tag == "iframe"
+    shown = Seen(made._repr_html_())
+    attributes = dict(shown.values)
+    assert shown.structure == [("iframe", tuple(attributes)), ("/iframe",)]
     base = '<base href="about:srcdoc">'
     assert attributes["srcdoc"].count(base) == 1
     assert attributes["srcdoc"].replace(base, "") == made.to_html()
@@ -54,8 +39,8 @@ def test_a_notebook_shows_the_page_in_a_frame_that_reaches_nothing_else(report: 
 def test_without_jinja2_a_notebook_shows_the_text(report: Any, monkeypatch: Any) -> None:
     monkeypatch.setattr(files, "to_html", lambda _: None)
     made = report(samples.hostile())
-    shown = Tags(made._repr_html_())
-    assert shown.found == [("pre", {})]
+    shown = Seen(made._repr_html_())
+    assert shown.structure == [("pre", ()), ("/pre",)]
     assert shown.text == str(made)
 
 

@@ -1,4 +1,4 @@
-"""The page of a report in a real browser: it sorts, zooms, answers to keys and can be read in the dark."""
+"""Pages in a real browser: they sort, zoom, answer to keys, have colours of their own and can be read in the dark."""
 
 from __future__ import annotations
 
@@ -110,6 +110,31 @@ def test_text_stands_out_by_day_and_in_the_dark(chromium: Browser, drawn: Callab
         "#small ~ ul code",
     ):
         assert chromium.value(CONTRAST.format(selector)) >= 4.5, selector
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_each_component_and_phase_has_a_colour_of_its_own(
+    chromium: Browser, drawn: Callable[[str], Path], dark: bool
+) -> None:
+    chromium.show(drawn("fit: fitting"), dark=dark)
+    fills = chromium.value(
+        "[...document.querySelectorAll('.plot path.layer')].map(path => getComputedStyle(path).fill)"
+    )
+    assert len(fills) > 5
+    assert len(set(fills)) == len(fills)
+    swatches = "[...document.querySelectorAll('.phases i')].map(one => getComputedStyle(one).backgroundColor)"
+    assert len(set(chromium.value(swatches))) == 3
+    assert "none" not in fills and "rgb(0, 0, 0)" not in fills
+
+
+def test_the_limit_is_drawn_at_the_gpus_memory(chromium: Browser, drawn: Callable[[str], Path]) -> None:
+    chromium.show(drawn("fit: refused"))
+    line, top, bottom = (
+        chromium.value(f"document.querySelector('.plot {selector}').getBoundingClientRect().{edge}")
+        for selector, edge in (("path.limit", "top"), ("svg", "top"), ("svg", "bottom"))
+    )
+    # 24 of the 40 GiB of the picture's height.
+    assert (bottom - line) / (bottom - top) == pytest.approx(24 / 40, abs=0.01)
 
 
 # WCAG's contrast of an element's text to the nearest ground that is not transparent. Through an element that is so in

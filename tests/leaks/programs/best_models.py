@@ -1,6 +1,4 @@
-# LEAK: a deep copy of the model each time it improves, and it always does
-# HELD: list 'best' of Trainer
-# THROUGH: parameter 'weight' of Linear
+# LEAK: a deep copy of the model each time it improves, and it always does, and one of its weights after each epoch
 # VERDICT: leak, checkpoint_copy
 # REMEDY: .cpu() | on the host
 import copy
@@ -14,7 +12,7 @@ class Trainer:
     def __init__(self, model):
         self.model = model.cuda()
         self.optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
-        self.best = []
+        self.best, self.states = [], []
 
     def fit(self, loader, epochs):
         for epoch in range(epochs):
@@ -23,7 +21,9 @@ class Trainer:
                 self.optimizer.zero_grad()
                 loss.backward()
                 self.optimizer.step()
-            self.best.append((epoch, copy.deepcopy(self.model)))  # leak
+            self.states.append(copy.deepcopy(self.model.state_dict()))  # leak: list 'states' of Trainer
+            copied = copy.deepcopy(self.model)  # leak: list 'best' of Trainer through parameter 'weight' of Linear
+            self.best.append((epoch, copied))
 
 
 trainer = Trainer(nn.Sequential(nn.Linear(256, 512), nn.ReLU(), nn.Linear(512, 64)))

@@ -1,4 +1,5 @@
 # MEANT: layers are unfrozen one by one, each with its gradients and its optimizer state
+# NOTE: which is taken for meant
 import torch
 from torch import nn
 from torch.utils.data import DataLoader, TensorDataset
