@@ -4,21 +4,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
-from binding_helpers import GIB, MIB, empty, is_ours, room
+from binding_helpers import GIB, MIB, empty, is_ours
 
-
-@pytest.fixture(autouse=True)
-def nothing_is_cached():
-    yield
-    torch.cuda.synchronize()
-    torch.cuda.empty_cache()
-
-
-@pytest.fixture
-def six_gib():
-    """Just so much of the GPU can be had."""
-    with room(6 * GIB):
-        yield
+pytestmark = pytest.mark.usefixtures("nothing_is_cached")
 
 
 def test_graph_is_captured_and_replayed():

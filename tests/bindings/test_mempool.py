@@ -9,35 +9,21 @@ from binding_helpers import (
     GIB,
     MIB,
     Simulation,
-    collect,
     cuda_runtime,
     empty,
     is_ours,
     limit,
-    room,
     run_python,
     simulated_gpu,
 )
 from frugal_alloc import stats
 
-
-@pytest.fixture(autouse=True)
-def nothing_is_cached():
-    yield
-    collect()
-    torch.cuda.empty_cache()
+pytestmark = pytest.mark.usefixtures("nothing_is_cached")
 
 
 @pytest.fixture
 def four_gib_limit():
     with limit(4 * GIB):
-        yield
-
-
-@pytest.fixture
-def six_gib():
-    """Just so much of the GPU can be had."""
-    with room(6 * GIB):
         yield
 
 
@@ -49,12 +35,9 @@ def pooled(pool: torch.cuda.MemPool, size: int) -> torch.Tensor:
 def test_memory_of_a_pool_is_natives():
     before = empty(3 * MIB)
     pool = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool):
-        pooled = empty(3 * MIB)
-    assert not is_ours(pooled)
-    assert [segment["address"] for segment in pool.snapshot()] == [pooled.data_ptr()]
-    assert is_ours(before)
-    assert is_ours(empty(3 * MIB))
+    tensor = pooled(pool, 3 * MIB)
+    assert [segment["address"] for segment in pool.snapshot()] == [tensor.data_ptr()]
+    assert (is_ours(before), is_ours(tensor), is_ours(empty(3 * MIB))) == (True, False, True)
 
 
 @simulated_gpu
@@ -76,14 +59,8 @@ def test_memory_of_a_pool_used_by_another_stream_is_reused_only_after_it():
 def test_memory_of_a_pool_is_freed_into_it():
     pool = torch.cuda.MemPool()
     before = torch.cuda.memory_allocated()
-    with torch.cuda.use_mem_pool(pool):
-        pooled = empty(3 * MIB)
-    address = pooled.data_ptr()
-    del pooled
-    with torch.cuda.use_mem_pool(pool):
-        again = empty(3 * MIB)
-    assert again.data_ptr() == address
-    del again
+    address = pooled(pool, 3 * MIB).data_ptr()
+    assert pooled(pool, 3 * MIB).data_ptr() == address
     assert torch.cuda.memory_allocated() == before
 
 
@@ -96,12 +73,9 @@ def test_other_threads_are_not_in_the_pool():
 def test_pools_may_be_nested():
     outer, inner = torch.cuda.MemPool(), torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(outer):
-        with torch.cuda.use_mem_pool(inner):
-            first = empty(3 * MIB)
+        first = pooled(inner, 3 * MIB)
         second = empty(3 * MIB)
-    assert not is_ours(first)
-    assert not is_ours(second)
-    assert is_ours(empty(3 * MIB))
+    assert (is_ours(first), is_ours(second), is_ours(empty(3 * MIB))) == (False, False, True)
 
 
 def test_enabling_inside_a_pool_is_refused():
