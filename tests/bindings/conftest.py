@@ -47,9 +47,8 @@ ENVIRONMENT = {
 }
 # What is older than enabling is what these are about, or what they count and show.
 BOTH_MOMENTS = (
-    "test_graphs.py",
     "test_history.py",
-    "test_mempool.py",
+    "test_private_pools.py",
     "test_statistics.py",
     "test_streams.py",
     "test_tensors.py",
@@ -149,24 +148,6 @@ else:
         if MOMENT != "mid-run":
             pytest.skip("nothing is swapped when enabled before CUDA")
         return _BEFORE, _AFTER
-
-    @pytest.fixture
-    def nothing_is_cached():
-        """Idle memory goes back after the test."""
-        import binding_helpers
-        import torch
-
-        yield
-        binding_helpers.collect()
-        torch.cuda.empty_cache()
-
-    @pytest.fixture
-    def six_gib():
-        """Just so much of the GPU can be had."""
-        import binding_helpers
-
-        with binding_helpers.room(6 * binding_helpers.GIB):
-            yield
 
     @pytest.fixture(autouse=True)
     def switched_on(enabled):
