@@ -56,7 +56,6 @@ BOTH_MOMENTS = (
 )
 # These start processes of their own for each moment.
 ONE_MOMENT = (
-    "test_growth_outside.py",
     "test_journal.py",
     "test_module_variables.py",
     "test_processes.py",

@@ -29,7 +29,6 @@ FIRST = (
 #: About Python, or on simulated GPUs of their own.
 LEFT_OUT = (
     "test_every_python.py",
-    "test_growth_outside.py",
     "test_module_variables.py",
     "test_segments.py",
     "test_unified_memory.py",
