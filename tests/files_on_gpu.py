@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from collections.abc import Callable
 
 import fork_server
@@ -20,7 +21,7 @@ class ChildFailed(Exception):
     """Its message is what the child printed."""
 
 
-class _Item(pytest.Item):
+class Item(pytest.Item):
     def __init__(self, *, environment: Callable[[], dict[str, str]], **arguments) -> None:
         super().__init__(**arguments)
         self.environment = environment
@@ -29,7 +30,11 @@ class _Item(pytest.Item):
         command = [sys.executable, "-m", "pytest", "-q", "-rs", "--no-header", "-p", "no:cacheprovider", str(self.path)]
         if keyword := self.config.getoption("keyword"):
             command += ["-k", keyword]
-        done = fork_server.run(command, env=self.environment() | {INSIDE: "1"}, timeout=1800)
+        # What a test leaves in its working directory, as reports of memory that runs out are, goes with that.
+        with tempfile.TemporaryDirectory() as folder:
+            done = fork_server.run(command, env=self.environment() | {INSIDE: "1"}, cwd=folder, timeout=1800)
+        self.add_report_section("call", "tests", done.stdout)
+        self.add_report_section("call", "simulated GPU", done.stderr)
         nothing_selected = keyword and done.returncode == pytest.ExitCode.NO_TESTS_COLLECTED
         if done.returncode != 0 and not nothing_selected:
             raise ChildFailed(done.stdout + done.stderr)
@@ -38,7 +43,7 @@ class _Item(pytest.Item):
         return str(excinfo.value) if isinstance(excinfo.value, ChildFailed) else super().repr_failure(excinfo, style)
 
     def reportinfo(self):
-        return self.path, None, f"{self.path.name} on the simulated GPU"
+        return self.path, None, f"{self.path.name} {self.name}"
 
 
 class FileOnGpu(pytest.File):
@@ -49,7 +54,7 @@ class FileOnGpu(pytest.File):
         self.environment = environment
 
     def collect(self):
-        yield _Item.from_parent(self, name="[simulated GPU]", environment=self.environment)
+        yield Item.from_parent(self, name="[simulated GPU]", environment=self.environment)
 
 
 def is_inside() -> bool:

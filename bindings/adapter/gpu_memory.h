@@ -19,7 +19,7 @@
 #include "bindings/adapter/routing.h"
 #include "bindings/adapter/torch_compat.h"
 #include "bindings/settings/settings.h"
-#include "bindings/tracking/out_of_memory_facts.h"
+#include "bindings/tracking/out_of_memory_verdict.h"
 #include "cuda/driver_device.h"
 
 namespace frugal {

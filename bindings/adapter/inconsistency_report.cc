@@ -1,5 +1,6 @@
 #include "bindings/adapter/inconsistency_report.h"
 
+#include <c10/util/Exception.h>
 #include <unistd.h>
 
 #include <cstdio>
@@ -7,6 +8,7 @@
 
 #include "absl/strings/match.h"
 #include "absl/strings/str_cat.h"
+#include "bindings/adapter/torch_compat.h"
 
 namespace frugal {
 namespace {
@@ -56,6 +58,22 @@ std::string WriteReport(const Inconsistency& inconsistency, absl::string_view fo
       absl::StrCat(folder, slash, "frugal-inconsistent-", inconsistency.gpu, "-", getpid(), ".txt");
   if (WriteWhole(path, ToText(inconsistency))) return absl::StrCat("What is known is in ", path, ".");
   return absl::StrCat("A report could not be written to ", path, ": set report_dir to a folder that can be.");
+}
+
+void TellOfRefusal(GpuMemory& gpu, const absl::Status& status, const Settings& settings) {
+  gpu.statistics().BeginPeriod();
+  const int ordinal = gpu.ordinal();
+  if (!absl::IsDataLoss(status)) {
+    TORCH_WARN("frugal_alloc: the driver fails on GPU ", ordinal, " (", status.message(),
+               "); what cannot be had otherwise comes from PyTorch's native allocator");
+    return;
+  }
+  const std::string written =
+      WriteReport({ordinal, status, gpu.allocator().GetStatistics(), ToText(settings), 200 + FRUGAL_TORCH_MINOR},
+                  settings.report_dir);
+  TORCH_WARN("frugal_alloc found that the figures in its accounting of GPU ", ordinal, " do not add up (",
+             status.message(), "). The run goes on with PyTorch's native allocator for new memory on this GPU. ",
+             written);
 }
 
 }  // namespace frugal

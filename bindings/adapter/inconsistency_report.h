@@ -1,4 +1,5 @@
-// What is written down when the accounting of a GPU turns out to be wrong: its figures do not add up.
+// What the user is told when we serve a GPU's requests no more, although memory is not out; and what is written down
+// where that is because its accounting turns out to be wrong: its figures do not add up.
 
 #ifndef FRUGAL_BINDINGS_ADAPTER_INCONSISTENCY_REPORT_H_
 #define FRUGAL_BINDINGS_ADAPTER_INCONSISTENCY_REPORT_H_
@@ -8,6 +9,8 @@
 #include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "allocator/blocks/statistics.h"
+#include "bindings/adapter/gpu_memory.h"
+#include "bindings/settings/settings.h"
 
 namespace frugal {
 
@@ -25,6 +28,10 @@ std::string ToText(const Inconsistency& inconsistency);
 // Writes the text to frugal-inconsistent-<gpu>-<pid>.txt in `folder` (""; the working directory), whole or not at all.
 // Returns a sentence that says where it is, or why it is nowhere; "" if `folder` is "off".
 std::string WriteReport(const Inconsistency& inconsistency, absl::string_view folder);
+
+// To be called when GpuMemory::NoteRefusal says so: warns why memory of the GPU is native's from now on. `settings` are
+// those in force.
+void TellOfRefusal(GpuMemory& gpu, const absl::Status& status, const Settings& settings);
 
 }  // namespace frugal
 

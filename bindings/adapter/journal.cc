@@ -1,7 +1,6 @@
 #include "bindings/adapter/journal.h"
 
 #include <c10/core/GradMode.h>
-#include <dlfcn.h>
 #include <pthread.h>
 
 #include <algorithm>
@@ -16,29 +15,19 @@
 #include "bindings/adapter/autograd_node.h"
 #include "bindings/adapter/site_sampler.h"
 #include "bindings/threads/forked_child.h"
+#include "cuda/simulated/control.h"
+
+// Of the simulated machine; null where the GPU is not simulated.
+#pragma weak frugal_sim_memory_used
+#pragma weak frugal_sim_memory_of_driver
+#pragma weak frugal_sim_set_observer
 
 namespace frugal {
 namespace {
 
-// A function of the simulated machine (cuda/simulated/control.h); null where the GPU is not simulated.
-template <typename Function>
-Function FindInSimulation(const char* name) {
-  void* function = dlsym(RTLD_DEFAULT, name);
-  if (function == nullptr) {
-    // Python loads torch's libraries where RTLD_DEFAULT does not look.
-    void* const driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_NOLOAD);
-    if (driver == nullptr) return nullptr;
-    function = dlsym(driver, name);
-    dlclose(driver);
-  }
-  return reinterpret_cast<Function>(function);
-}
-
 int64_t GpuUsed(int gpu) {
-  static const auto used = FindInSimulation<uint64_t (*)(int)>("frugal_sim_memory_used");
-  static const auto of_driver = FindInSimulation<uint64_t (*)(int)>("frugal_sim_memory_of_driver");
-  if (used == nullptr || of_driver == nullptr) return -1;
-  return static_cast<int64_t>(used(gpu) + of_driver(gpu));
+  if (&frugal_sim_memory_used == nullptr) return -1;
+  return static_cast<int64_t>(frugal_sim_memory_used(gpu) + frugal_sim_memory_of_driver(gpu));
 }
 
 // nullopt: of no interest.
@@ -135,10 +124,8 @@ void Journal::AttachTo(TorchAllocator& ours) {
 }
 
 bool Journal::ObserveSimulation() {
-  using Observer = void (*)(int kind, uint64_t address, int64_t bytes);
-  const auto set_observer = FindInSimulation<void (*)(Observer)>("frugal_sim_set_observer");
-  if (set_observer == nullptr) return false;
-  set_observer(OnSimulationEvent);
+  if (&frugal_sim_set_observer == nullptr) return false;
+  frugal_sim_set_observer(OnSimulationEvent);
   return true;
 }
 
@@ -185,11 +172,6 @@ void Journal::Label(uint64_t address, int64_t bytes, absl::string_view text) {
   AppendText({.address = address, .bytes = bytes, .kind = JournalEntry::kLabel}, text);
 }
 
-int64_t Journal::size() const {
-  absl::MutexLock lock(&mutex_);
-  return static_cast<int64_t>(contents_->entries.size());
-}
-
 size_t Journal::Read(int64_t first, absl::Span<JournalEntry> entries) const {
   absl::MutexLock lock(&mutex_);
   const auto total = static_cast<int64_t>(contents_->entries.size());
@@ -216,15 +198,9 @@ absl::Status Journal::WriteTo(const char* path) const {
   return std::fclose(file) == 0 ? absl::OkStatus() : failure();
 }
 
-int Journal::texts() const {
+std::vector<std::string> Journal::Texts() const {
   absl::MutexLock lock(&mutex_);
-  return static_cast<int>(contents_->texts.size());
-}
-
-const char* Journal::TextAt(int number) const {
-  absl::MutexLock lock(&mutex_);
-  if (number < 0 || static_cast<size_t>(number) >= contents_->texts.size()) return nullptr;
-  return contents_->texts[static_cast<size_t>(number)].c_str();
+  return contents_->texts;
 }
 
 void Journal::BecomeForkedChild() {

@@ -10,6 +10,7 @@
 #include <cstdint>
 #include <deque>
 #include <string>
+#include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/container/flat_hash_map.h"
@@ -76,14 +77,11 @@ class Journal {
 
   // How often the program has entered a module from outside of any and allocated there.
   int64_t module_calls() const { return module_calls_.load(std::memory_order_relaxed); }
-  int64_t size() const;
   // Copies entries from number `first` on; returns how many.
   size_t Read(int64_t first, absl::Span<JournalEntry> entries) const;
   absl::Status WriteTo(const char* path) const;
-  // Texts are numbered from 0; the same text has the same number.
-  int texts() const;
-  // Valid for as long as the process. null: there is none.
-  const char* TextAt(int number) const;
+  // By their numbers; the same text has the same number.
+  std::vector<std::string> Texts() const;
 
   // The child begins with an empty one, which is off.
   void BecomeForkedChild();
@@ -92,7 +90,7 @@ class Journal {
   // What fork leaves to the parent as a whole: one of its threads may be in the midst of a change.
   struct Contents {
     std::deque<JournalEntry> entries;
-    std::deque<std::string> texts;
+    std::vector<std::string> texts;
     absl::flat_hash_map<std::string, int32_t> numbers;
   };
 

@@ -15,9 +15,17 @@
 namespace frugal {
 
 // To be called where somebody listens. `change`: in bytes, of what is allocated.
-void TellProfiler(GpuMemory& gpu, void* block, Bytes change);
+C10_NOINLINE inline void TellProfiler(GpuMemory& gpu, void* block, Bytes change) {
+  const DeviceStats stats = gpu.statistics().Together();
+  c10::reportMemoryUsageToProfiler(block, change.count(), static_cast<size_t>(stats.allocated_bytes[0].current),
+                                   static_cast<size_t>(stats.reserved_bytes[0].current),
+                                   c10::Device(c10::DeviceType::CUDA, gpu.ordinal()));
+}
 using GpuTraceFunction = void (c10::impl::PyInterpreterVTable::*)(c10::DeviceType, uintptr_t) const;
-void TellTrace(GpuTraceFunction function, const void* block);
+C10_NOINLINE inline void TellTrace(GpuTraceFunction function, const void* block) {
+  const c10::impl::PyInterpreter* const interpreter = c10::impl::GPUTrace::get_trace();
+  if (interpreter != nullptr) (**interpreter.*function)(c10::DeviceType::CUDA, reinterpret_cast<uintptr_t>(block));
+}
 
 C10_ALWAYS_INLINE void TellOfAllocation(GpuMemory& gpu, void* block, Bytes size) {
   if (C10_UNLIKELY(c10::memoryProfilingEnabled())) TellProfiler(gpu, block, size);

@@ -12,7 +12,7 @@
 #include "bindings/adapter/history.h"
 #include "bindings/adapter/torch_compat.h"
 #include "bindings/threads/forked_child.h"
-#include "bindings/tracking/out_of_memory_facts.h"
+#include "bindings/tracking/out_of_memory_verdict.h"
 
 namespace frugal {
 

@@ -3,6 +3,10 @@
 #ifndef FRUGAL_BINDINGS_ADAPTER_REQUEST_SIZE_H_
 #define FRUGAL_BINDINGS_ADAPTER_REQUEST_SIZE_H_
 
+#include <c10/util/Exception.h>
+
+#include <algorithm>
+#include <bit>
 #include <cstddef>
 
 #include "allocator/port/units.h"
@@ -10,9 +14,15 @@
 
 namespace frugal {
 
-[[noreturn]] void RefuseSize();
+[[noreturn]] C10_NOINLINE inline void RefuseSize() {
+  TORCH_CHECK_WITH(OutOfMemoryError, false, "CUDA out of memory. Tried to allocate more than 1EB memory.");
+}
+
 // To the next of the steps that roundup_power2_divisions cuts each interval between powers of two into.
-size_t RoundUpToDivision(size_t size, size_t divisions);
+C10_NOINLINE inline size_t RoundUpToDivision(size_t size, size_t divisions) {
+  const size_t step = std::max(std::bit_floor(size) / divisions, size_t{1});
+  return (size + step - 1) / step * step;
+}
 
 // Throws c10::OutOfMemoryError above the size at which PyTorch's own allocator does not even try.
 inline void CheckSize(size_t size) {

@@ -24,16 +24,6 @@ caching_types::BlockInfo ToBlockInfo(const BlockView& block) {
   return info;
 }
 
-}  // namespace
-
-bool NcclRegistersEverySegment() {
-  constexpr char kVariable[] = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK";
-  if (c10::utils::check_env(kVariable) != true) return false;
-  TORCH_WARN_ONCE("frugal_alloc: memory snapshots leave out its memory while ", kVariable,
-                  " is set, because NCCL cannot register memory that is remapped; with the setting remap:off it can");
-  return true;
-}
-
 caching_types::SegmentInfo ToSegmentInfo(c10::DeviceIndex device, const SegmentView& segment) {
   caching_types::SegmentInfo info;
   info.device = device;
@@ -53,6 +43,16 @@ caching_types::SegmentInfo ToSegmentInfo(c10::DeviceIndex device, const SegmentV
     }
   }
   return info;
+}
+
+}  // namespace
+
+bool NcclRegistersEverySegment() {
+  constexpr char kVariable[] = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK";
+  if (c10::utils::check_env(kVariable) != true) return false;
+  TORCH_WARN_ONCE("frugal_alloc: memory snapshots leave out its memory while ", kVariable,
+                  " is set, because NCCL cannot register memory that is remapped; with the setting remap:off it can");
+  return true;
 }
 
 void AddSegments(std::vector<caching_types::SegmentInfo>& segments, c10::DeviceIndex device,

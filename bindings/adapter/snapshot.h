@@ -10,11 +10,9 @@
 
 namespace frugal {
 
-// Mapped segments appear as expandable ones, which is what PyTorch calls memory made of parts that are mapped.
-// REQUIRES: a History::NoteReader that is older than `segment`, so that the notes on its blocks are still there.
-caching_types::SegmentInfo ToSegmentInfo(c10::DeviceIndex device, const SegmentView& segment);
-
-// Adds ours to native's and sorts all by device and address, as native does.
+// Adds ours to native's and sorts all by device and address, as native does. Mapped segments appear as expandable ones,
+// which is what PyTorch calls memory made of parts that are mapped.
+// REQUIRES: a History::NoteReader that is older than `ours`, so that the notes on their blocks are still there.
 void AddSegments(std::vector<caching_types::SegmentInfo>& segments, c10::DeviceIndex device,
                  const std::vector<SegmentView>& ours);
 

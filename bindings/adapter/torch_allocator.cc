@@ -4,11 +4,11 @@
 #include <optional>
 #include <utility>
 
+#include "bindings/adapter/inconsistency_report.h"
 #include "bindings/adapter/ipc.h"
 #include "bindings/adapter/listeners.h"
 #include "bindings/adapter/native_memory.h"
 #include "bindings/adapter/pytorch_streams.h"
-#include "bindings/adapter/refusal.h"
 #include "bindings/adapter/request_size.h"
 #include "bindings/adapter/site_sampler.h"
 #include "bindings/adapter/snapshot.h"

@@ -34,8 +34,6 @@ const char* Lend(absl::string_view text) {
   return LentText<Function>().c_str();
 }
 
-int ToResult(const absl::Status& status) { return status.ok() ? 0 : Failed(status.message()); }
-
 // What the figures of one GPU are taken from, read at about one moment.
 struct Reading {
   DeviceStats stats;      // ours alone, with the peaks of all phases
@@ -180,15 +178,14 @@ int frugal_disable(void) { return frugal::ToResult(frugal::Disable()); }
 int frugal_is_enabled(void) { return frugal::CurrentInstallState() == frugal::InstallState::kActive; }
 
 int64_t frugal_trim(void) {
-  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  return allocator == nullptr ? 0 : frugal::Guarded([allocator] { return allocator->Trim().count(); });
+  return frugal::WithAllocator([](frugal::TorchAllocator& allocator) { return allocator.Trim().count(); });
 }
 
 int64_t frugal_release_idle(void) {
-  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  if (allocator == nullptr) return 0;
-  const absl::StatusOr<frugal::Bytes> released = allocator->gpus().ReleaseIdle();
-  return released.ok() ? released->count() : frugal::Failed(released.status().message());
+  return frugal::WithAllocator([](frugal::TorchAllocator& allocator) {
+    const absl::StatusOr<frugal::Bytes> released = allocator.gpus().ReleaseIdle();
+    return released.ok() ? released->count() : frugal::Failed(released.status().message());
+  });
 }
 
 const char* frugal_stat_names(void) {
@@ -234,19 +231,15 @@ int frugal_keep_in_place(const void* address, int64_t bytes, int keep) {
 }
 
 int frugal_await_shareable(void* storage) {
-  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  if (allocator == nullptr) return 0;
-  return static_cast<int>(frugal::Guarded([allocator, storage] {
-    frugal::AwaitShareable(*allocator, *static_cast<const c10::StorageImpl*>(storage));
+  return static_cast<int>(frugal::WithAllocator([storage](frugal::TorchAllocator& allocator) {
+    frugal::AwaitShareable(allocator, *static_cast<const c10::StorageImpl*>(storage));
     return 0;
   }));
 }
 
 int frugal_make_shareable(void* storage) {
-  frugal::TorchAllocator* const allocator = frugal::TorchAllocator::Instance();
-  if (allocator == nullptr) return 0;
-  return static_cast<int>(frugal::Guarded([allocator, storage] {
-    return frugal::MakeShareable(*allocator, *static_cast<c10::StorageImpl*>(storage)) ? 1 : 0;
+  return static_cast<int>(frugal::WithAllocator([storage](frugal::TorchAllocator& allocator) {
+    return frugal::MakeShareable(allocator, *static_cast<c10::StorageImpl*>(storage)) ? 1 : 0;
   }));
 }
 

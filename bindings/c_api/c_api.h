@@ -230,7 +230,6 @@ int frugal_journal_observe_simulation(void);
 
 /* How often the program has entered a module from outside of any and allocated there. */
 int64_t frugal_journal_module_calls(void);
-int64_t frugal_journal_size(void);
 /* Writes at most `capacity` entries from number `from` on, the oldest first, and returns how many. An entry has 40
    bytes, little-endian: struct JournalEntry of bindings/adapter/journal.h. */
 int64_t frugal_journal_read(int64_t from, void* entries, int64_t capacity);

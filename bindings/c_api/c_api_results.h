@@ -7,6 +7,7 @@
 #include <exception>
 #include <string>
 
+#include "absl/status/status.h"
 #include "absl/strings/string_view.h"
 #include "bindings/adapter/torch_allocator.h"
 
@@ -37,6 +38,16 @@ int64_t Guarded(F&& f) {
     return Failed(error.what());
   }
 }
+
+// What f(TorchAllocator&) returns, or as Guarded() says; 0 where we were never enabled.
+template <typename F>
+int64_t WithAllocator(F&& f) {
+  TorchAllocator* const allocator = TorchAllocator::Instance();
+  return allocator == nullptr ? 0 : Guarded([&] { return static_cast<int64_t>(f(*allocator)); });
+}
+
+// 0, or -1 after its message has become the last error.
+inline int ToResult(const absl::Status& status) { return status.ok() ? 0 : Failed(status.message()); }
 
 // The JSON text, valid until the next one on the calling thread.
 const char* LendJson(std::string json);

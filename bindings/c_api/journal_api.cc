@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <string>
 
-#include "absl/strings/str_cat.h"
 #include "bindings/adapter/journal.h"
 #include "bindings/c_api/c_api.h"
 #include "bindings/c_api/c_api_results.h"
@@ -14,7 +13,7 @@
 namespace frugal {
 namespace {
 
-int ToResult(Journal::Started started) {
+int NumberOf(Journal::Started started) {
   switch (started) {
     case Journal::Started::kNow:
       return 1;
@@ -30,7 +29,7 @@ int ToResult(Journal::Started started) {
 }  // namespace frugal
 
 int frugal_journal_start(void) {
-  return static_cast<int>(frugal::Guarded([] { return frugal::ToResult(frugal::Journal::Instance().Start()); }));
+  return static_cast<int>(frugal::Guarded([] { return frugal::NumberOf(frugal::Journal::Instance().Start()); }));
 }
 
 void frugal_journal_mark(const char* text) { frugal::Journal::Instance().Mark(text); }
@@ -41,25 +40,15 @@ int frugal_journal_observe_simulation(void) { return static_cast<int>(frugal::Jo
 
 int64_t frugal_journal_module_calls(void) { return frugal::Journal::Instance().module_calls(); }
 
-int64_t frugal_journal_size(void) { return frugal::Journal::Instance().size(); }
-
 int64_t frugal_journal_read(int64_t from, void* entries, int64_t capacity) {
   const size_t most = static_cast<size_t>(std::max<int64_t>(capacity, 0));
   const absl::Span<frugal::JournalEntry> read(static_cast<frugal::JournalEntry*>(entries), most);
   return static_cast<int64_t>(frugal::Journal::Instance().Read(from, read));
 }
 
-int frugal_journal_write(const char* path) {
-  const absl::Status status = frugal::Journal::Instance().WriteTo(path);
-  return status.ok() ? 0 : frugal::Failed(status.message());
-}
+int frugal_journal_write(const char* path) { return frugal::ToResult(frugal::Journal::Instance().WriteTo(path)); }
 
 const char* frugal_journal_texts(void) {
-  const frugal::Journal& journal = frugal::Journal::Instance();
-  std::string list;
-  const int count = journal.texts();
-  for (int number = 0; number < count; ++number) {
-    absl::StrAppend(&list, number == 0 ? "" : ",", frugal::JsonText(journal.TextAt(number)));
-  }
-  return frugal::LendJson(absl::StrCat("[", list, "]"));
+  const auto write = [](const std::string& text) { return frugal::JsonText(text); };
+  return frugal::LendJson(frugal::JsonList(frugal::Journal::Instance().Texts(), write));
 }

@@ -37,10 +37,6 @@ int ForEachGpu(F&& f) {
   return 0;
 }
 
-const char* NameOf(LeakVerdict verdict) {
-  return verdict == LeakVerdict::kLeak ? "leak" : verdict == LeakVerdict::kGrowing ? "growing" : "suspect";
-}
-
 const char* NameOf(BlockView::State state) {
   return state == BlockView::State::kFree ? "free" : state == BlockView::State::kAllocated ? "allocated" : "awaiting";
 }
@@ -102,7 +98,7 @@ std::string ToJson(int gpu, const SegmentView& segment) {
       .Integer("address", static_cast<int64_t>(segment.address.value()))
       .Integer("bytes", segment.size.count())
       .Integer("stream", static_cast<int64_t>(segment.stream.id))
-      .Value("mapped", segment.mapped ? "true" : "false")
+      .Truth("mapped", segment.mapped)
       .Integer("unusable_bytes", segment.unusable.count())
       .Value("blocks", JsonList(segment.blocks, [](const BlockView& block) { return ToJson(block); }))
       .Done();
@@ -146,7 +142,7 @@ bool HasSite(int site) { return site >= 0 && static_cast<size_t>(site) < SiteTab
 int frugal_read_python(const char* file, const char* function, int line) {
   absl::Status status = frugal::FindPython();
   if (status.ok()) status = frugal::CheckPython({file, function, line});
-  return status.ok() ? 0 : frugal::Failed(status.message());
+  return frugal::ToResult(status);
 }
 
 void frugal_forget_python(void) { frugal::ForgetPython(); }

@@ -19,7 +19,10 @@ class JsonObject {
   JsonObject& Integer(std::string_view name, int64_t value);
   // 0 where it is no finite number.
   JsonObject& Real(std::string_view name, double value);
-  JsonObject& Text(std::string_view name, std::string_view value) { return Value(name, JsonText(value)); }
+  JsonObject& Text(std::string_view name, std::string_view value, size_t most = std::string_view::npos) {
+    return Value(name, JsonText(value, most));
+  }
+  JsonObject& Truth(std::string_view name, bool value) { return Value(name, value ? "true" : "false"); }
   // `json`: a value as JSON.
   JsonObject& Value(std::string_view name, std::string_view json);
 

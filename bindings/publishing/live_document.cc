@@ -6,15 +6,14 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
 
 #include "absl/strings/numbers.h"
 #include "absl/strings/str_cat.h"
-#include "absl/strings/str_format.h"
 #include "absl/strings/str_split.h"
+#include "absl/types/span.h"
 #include "bindings/publishing/json_text.h"
 
 namespace frugal {
@@ -28,10 +27,6 @@ constexpr size_t kMostText = 300;
 constexpr size_t kMostVerdicts = 8;
 constexpr size_t kMostGpus = 32;
 
-std::string Number(double value) { return std::isfinite(value) ? absl::StrFormat("%.3f", value) : "0"; }
-
-const char* Truth(bool value) { return value ? "true" : "false"; }
-
 std::string Command(const std::vector<std::string>& arguments) {
   std::string list;
   size_t left = kMostCommand;
@@ -39,32 +34,41 @@ std::string Command(const std::vector<std::string>& arguments) {
     absl::StrAppend(&list, i == 0 ? "" : ",", JsonText(arguments[i], left));
     left -= std::min(left, arguments[i].size());
   }
-  return list;
+  return absl::StrCat("[", list, "]");
 }
 
 std::string Gpu(const LiveGpu& gpu) {
   const auto known = [&gpu](int64_t size) { return gpu.is_size_known ? absl::StrCat(size) : "null"; };
-  return absl::StrCat(
-      "{\"gpu\":", gpu.gpu, ",\"name\":", JsonText(gpu.name, kMostName), ",\"uuid\":", JsonText(gpu.uuid, kMostName),
-      ",\"total_bytes\":", known(gpu.total), ",\"free_bytes\":", known(gpu.free), ",\"limit_bytes\":", gpu.limit,
-      ",\"in_use_bytes\":", gpu.in_use, ",\"held_bytes\":", gpu.held,
-      ",\"waste_bytes\":", std::max(gpu.held - gpu.in_use, int64_t{0}), ",\"peak_in_use_bytes\":", gpu.peak,
-      ",\"stitches\":", gpu.stitches, ",\"out_of_memory_errors\":", gpu.out_of_memory_errors,
-      ",\"last_out_of_memory\":", gpu.last_out_of_memory.empty() ? "null" : JsonText(gpu.last_out_of_memory, kMostName),
-      "}");
+  const std::string& error = gpu.last_out_of_memory;
+  return JsonObject()
+      .Integer("gpu", gpu.gpu)
+      .Text("name", gpu.name, kMostName)
+      .Text("uuid", gpu.uuid, kMostName)
+      .Value("total_bytes", known(gpu.total))
+      .Value("free_bytes", known(gpu.free))
+      .Integer("limit_bytes", gpu.limit)
+      .Integer("in_use_bytes", gpu.in_use)
+      .Integer("held_bytes", gpu.held)
+      .Integer("waste_bytes", std::max(gpu.held - gpu.in_use, int64_t{0}))
+      .Integer("peak_in_use_bytes", gpu.peak)
+      .Integer("stitches", gpu.stitches)
+      .Integer("out_of_memory_errors", gpu.out_of_memory_errors)
+      .Value("last_out_of_memory", error.empty() ? "null" : JsonText(error, kMostName))
+      .Done();
 }
 
 std::string Verdict(const PublishedVerdict& verdict) {
-  return absl::StrCat("{\"kind\":", JsonText(verdict.kind, kMostName), ",\"gpu\":", verdict.gpu,
-                      ",\"bytes_per_epoch\":", Number(verdict.bytes_per_epoch),
-                      ",\"text\":", JsonText(verdict.text, kMostText), "}");
+  return JsonObject()
+      .Text("kind", verdict.kind, kMostName)
+      .Integer("gpu", verdict.gpu)
+      .Real("bytes_per_epoch", verdict.bytes_per_epoch)
+      .Text("text", verdict.text, kMostText)
+      .Done();
 }
 
 template <typename T>
-std::string List(const std::vector<T>& all, size_t most, std::string (*write)(const T&)) {
-  std::string list;
-  for (size_t i = 0; i < std::min(all.size(), most); ++i) absl::StrAppend(&list, i == 0 ? "" : ",", write(all[i]));
-  return list;
+absl::Span<const T> First(const std::vector<T>& all, size_t most) {
+  return absl::MakeConstSpan(all).first(std::min(all.size(), most));
 }
 
 // The beginning of a file of /proc.
@@ -82,12 +86,19 @@ std::string Beginning(const char* path) {
 }  // namespace
 
 std::string WriteLiveDocument(const LiveFigures& figures) {
-  return absl::StrCat("{\"schema\":\"frugal_alloc.live\",\"version\":1,\"pid\":", figures.pid,
-                      ",\"age_seconds\":", Number(figures.age_seconds), ",\"command\":[", Command(figures.command),
-                      "],\"simulated\":", Truth(figures.is_simulated), ",\"node\":", JsonText(figures.node, kMostName),
-                      ",\"tracking\":", Truth(figures.is_tracking), ",\"epochs\":", figures.epochs, ",\"gpus\":[",
-                      List(figures.gpus, kMostGpus, Gpu), "],\"verdicts\":[",
-                      List(figures.verdicts, kMostVerdicts, Verdict), "]}");
+  return JsonObject()
+      .Text("schema", "frugal_alloc.live")
+      .Integer("version", 1)
+      .Integer("pid", figures.pid)
+      .Real("age_seconds", figures.age_seconds)
+      .Value("command", Command(figures.command))
+      .Truth("simulated", figures.is_simulated)
+      .Text("node", figures.node, kMostName)
+      .Truth("tracking", figures.is_tracking)
+      .Integer("epochs", figures.epochs)
+      .Value("gpus", JsonList(First(figures.gpus, kMostGpus), Gpu))
+      .Value("verdicts", JsonList(First(figures.verdicts, kMostVerdicts), Verdict))
+      .Done();
 }
 
 std::vector<std::string> CommandLine() {

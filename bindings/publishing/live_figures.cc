@@ -46,12 +46,10 @@ LiveGpu FiguresOf(GpuMemory& gpu) {
 PublishedVerdict ToVerdict(const LineFinding& finding) {
   const std::string place = finding.name.empty() ? "Memory of no named phase" : finding.name;
   const LeakVerdict verdict = finding.leak.verdict;
-  const bool grows = verdict == LeakVerdict::kGrowing;
-  const char* const kind = grows ? "growing" : verdict == LeakVerdict::kLeak ? "leak" : "suspect";
-  const char* const verb = grows                           ? "makes a tensor that grows by"
-                           : verdict == LeakVerdict::kLeak ? "leaks"
-                                                           : "may leak";
-  return {.kind = kind,
+  const char* const verb = verdict == LeakVerdict::kGrowing ? "makes a tensor that grows by"
+                           : verdict == LeakVerdict::kLeak  ? "leaks"
+                                                            : "may leak";
+  return {.kind = NameOf(verdict),
           .gpu = finding.gpu,
           .text = absl::StrCat(place, " ", verb, " ", FormatBytes(finding.leak.bytes_per_epoch), " with each epoch"),
           .bytes_per_epoch = finding.leak.bytes_per_epoch};

@@ -3,13 +3,14 @@
 #ifndef FRUGAL_BINDINGS_PUBLISHING_PUBLISHED_VERDICTS_H_
 #define FRUGAL_BINDINGS_PUBLISHING_PUBLISHED_VERDICTS_H_
 
+#include <new>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "absl/base/thread_annotations.h"
 #include "absl/synchronization/mutex.h"
-#include "bindings/threads/forked_child.h"
 
 namespace frugal {
 
@@ -25,7 +26,10 @@ struct PublishedVerdict {
 class PublishedVerdicts {
  public:
   // Of the process.
-  static PublishedVerdicts& Instance();
+  static PublishedVerdicts& Instance() {
+    static PublishedVerdicts* const instance = new PublishedVerdicts;
+    return *instance;
+  }
 
   void Publish(std::vector<PublishedVerdict> verdicts) {
     absl::MutexLock lock(&mutex_);
@@ -36,8 +40,8 @@ class PublishedVerdicts {
     absl::MutexLock lock(&mutex_);
     return verdicts_;
   }
-  // What was published is the parent's.
-  void BecomeForkedChild();
+  // What was published is the parent's, and its list may have been in the midst of a change.
+  void BecomeForkedChild() { new (this) PublishedVerdicts; }
 
  private:
   absl::Mutex mutex_;

@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "bindings/replay/gpu.h"
-#include "bindings/replay/watcher.h"
 
 namespace frugal::replay {
 namespace {
@@ -68,7 +67,7 @@ class RealGpu final : public Gpu {
   Costs CostsSoFar() const override {
     Costs costs = {};
     if (ReadOurCalls(costs)) {
-      costs = Difference(costs, ours_before_);
+      costs = costs - ours_before_;
     } else {
       costs.driver_calls[KindNumber("malloc")] = taken_ - taken_before_;
       costs.driver_calls[KindNumber("free")] = given_back_ - given_back_before_;
@@ -80,7 +79,6 @@ class RealGpu final : public Gpu {
 
   // Of the calls alone: what is asked between them takes longer than most of them.
   double SpentNs() const override { return static_cast<double>(host_ns_); }
-  uint64_t MemoryUsed() const override { return used_; }
   uint64_t MemoryPeak() const override { return peak_; }
   void CallBegins() override { call_began_ = Clock::now(); }
 

@@ -66,7 +66,7 @@ void Repeat(const Request& request, Replayer& replayer, const Gpu& gpu, Result& 
       const double ns = replayer.Play(nullptr) / pairs;
       if (!result.ns_per_pair || ns < *result.ns_per_pair) result.ns_per_pair = ns;
       if (request.steady_from == pass * request.event_count) {
-        result.steady = Difference(gpu.CostsSoFar(), before);
+        result.steady = gpu.CostsSoFar() - before;
         result.steady_allocations = request.allocation_count;
       }
     }

@@ -8,7 +8,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "bindings/replay/history.h"
 
@@ -18,21 +17,6 @@ namespace frugal::replay {
 // cuda/simulated/control.h.
 inline constexpr std::array kCallKinds = {"create", "map",  "set_access",   "unmap",       "release",    "malloc",
                                           "free",   "sync", "event_record", "event_query", "stream_wait"};
-
-// A stretch of the address space at one moment.
-struct Run {
-  enum class State {
-    kLive,
-    // Freed, but another stream still uses it.
-    kAwaiting,
-    kFree,
-    // Addresses between others of the same range, whose memory is elsewhere now.
-    kHole,
-  };
-  uint64_t address;
-  uint64_t bytes;
-  State state;
-};
 
 struct Request {
   const Event* events;
@@ -47,11 +31,6 @@ struct Request {
   uint32_t stream_lag;
   // The event at which Result::steady begins, counted on through all passes: event_count is the second pass's first.
   uint64_t steady_from;
-  // How many samples of the memory in use to take: sample n of N is the most from event n / N of the history up to the
-  // next sample, in bytes.
-  uint64_t sample_count;
-  // The event of the first pass after which the address space is taken down; event_count: never.
-  uint64_t picture_at;
   // The most that the allocator may hold, in bytes, of what is free but for 1 GiB; 0: all that the GPU has.
   uint64_t limit_bytes;
   // Not 0: as on a real GPU, by the wall's clock, also where the GPU is simulated.
@@ -75,6 +54,17 @@ struct Costs {
   uint64_t host_ns;
 };
 
+// One counter each.
+inline Costs operator-(const Costs& end, const Costs& begin) {
+  Costs difference;
+  difference.driver_ns = end.driver_ns - begin.driver_ns;
+  difference.host_ns = end.host_ns - begin.host_ns;
+  for (size_t kind = 0; kind < kCallKinds.size(); ++kind) {
+    difference.driver_calls[kind] = end.driver_calls[kind] - begin.driver_calls[kind];
+  }
+  return difference;
+}
+
 struct Result {
   Outcome outcome = Outcome::kCompleted;
   // Of the first pass, up to where it ended:
@@ -83,8 +73,6 @@ struct Result {
   uint64_t peak_reserved_at = 0;     // the event at which it was first reached
   uint64_t driver_ns_to_peak = 0;    // up to the end of that event
   Costs costs = {};
-  std::vector<uint64_t> samples;
-  std::vector<Run> runs;
   // From `steady_from` to the end of the pass that it lies in; without allocations if that pass was not played to the
   // end.
   Costs steady = {};
@@ -96,8 +84,7 @@ struct Result {
   std::string message;  // with any outcome but kCompleted
 };
 
-// As JSON: an object with the names above. An outcome and a state are texts, driver calls an object by kind, and a run
-// is a list of its three values.
+// As JSON: an object with the names above. An outcome is a text, and driver calls are an object by kind.
 std::string ToJson(const Result& result);
 
 }  // namespace frugal::replay

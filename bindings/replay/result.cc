@@ -9,7 +9,6 @@ namespace frugal::replay {
 namespace {
 
 constexpr std::array kOutcomes = {"completed", "out_of_memory", "failed"};
-constexpr std::array kStates = {"live", "awaiting", "free", "hole"};
 
 // The first line.
 std::string Quoted(std::string_view text) {
@@ -19,18 +18,6 @@ std::string Quoted(std::string_view text) {
     quoted += static_cast<unsigned char>(character) < ' ' ? ' ' : character;
   }
   return quoted + '"';
-}
-
-template <typename Values, typename Write>
-void WriteList(std::ostream& out, std::string_view name, const Values& values, Write write) {
-  const char* separator = "";
-  out << ",\"" << name << "\":[";
-  for (const auto& value : values) {
-    out << separator;
-    write(value);
-    separator = ",";
-  }
-  out << ']';
 }
 
 std::string ToJson(const Costs& costs) {
@@ -60,10 +47,6 @@ std::string ToJson(const Result& result) {
   write("ns_per_pair", result.ns_per_pair ? std::to_string(*result.ns_per_pair) : "null");
   write("order_accesses", result.order_accesses);
   write("message", Quoted(result.message));
-  WriteList(out, "samples", result.samples, [&](uint64_t bytes) { out << bytes; });
-  WriteList(out, "runs", result.runs, [&](const Run& run) {
-    out << '[' << run.address << ',' << run.bytes << ",\"" << kStates[static_cast<size_t>(run.state)] << "\"]";
-  });
   out << '}';
   return out.str();
 }

@@ -8,6 +8,7 @@
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -141,22 +142,19 @@ bool SetIdleRelease(absl::string_view value, Settings& settings) {
   return true;
 }
 
-bool SetTrack(absl::string_view value, Settings& settings) {
-  const std::optional<bool> track = ParseSwitch(value);
-  if (track.has_value()) settings.track = *track;
-  return track.has_value();
+constexpr auto kRemap = [](auto& settings) -> auto& { return settings.policy.remap; };
+
+// kField: a member of Settings, or a function that finds it in them.
+template <auto kField>
+bool SetSwitch(absl::string_view value, Settings& settings) {
+  const std::optional<bool> is_on = ParseSwitch(value);
+  if (is_on.has_value()) std::invoke(kField, settings) = *is_on;
+  return is_on.has_value();
 }
 
-bool SetPublish(absl::string_view value, Settings& settings) {
-  const std::optional<bool> publish = ParseSwitch(value);
-  if (publish.has_value()) settings.publish = *publish;
-  return publish.has_value();
-}
-
-bool SetRemap(absl::string_view value, Settings& settings) {
-  const std::optional<bool> remap = ParseSwitch(value);
-  if (remap.has_value()) settings.policy.remap = *remap;
-  return remap.has_value();
+template <auto kField>
+std::string SwitchText(const Settings& settings) {
+  return std::invoke(kField, settings) ? "on" : kOff;
 }
 
 template <std::optional<Bytes> PolicySettings::*kReserve>
@@ -179,14 +177,15 @@ std::string ReserveText(const Settings& settings) {
   return *reserve == Bytes(0) ? kOff : absl::StrCat(reserve->count());
 }
 
-bool SetReportDir(absl::string_view value, Settings& settings) {
-  settings.report_dir.assign(value.data(), value.size());
+template <std::string Settings::*kPath>
+bool SetPath(absl::string_view value, Settings& settings) {
+  (settings.*kPath).assign(value.data(), value.size());
   return true;
 }
 
-bool SetSuppressions(absl::string_view value, Settings& settings) {
-  settings.suppressions.assign(value.data(), value.size());
-  return true;
+template <std::string Settings::*kPath>
+std::string PathText(const Settings& settings) {
+  return settings.*kPath;
 }
 
 bool SetCheck(absl::string_view value, Settings& settings) {
@@ -221,15 +220,12 @@ constexpr std::array<Key, 11> kKeys = {{
     {"memory_limit", "a size of 2MiB or more (20GiB, 512MiB, bytes), a part of each GPU (80%), or off", &SetMemoryLimit,
      [](const Settings& settings) { return settings.memory_limit.ToText(); }},
     {"idle_release", "a time (30s, 500ms, 10min), or off", &SetIdleRelease, &IdleReleaseText},
-    {"track", "on or off", &SetTrack,
-     [](const Settings& settings) { return std::string(settings.track ? "on" : kOff); }},
-    {"publish", "on or off", &SetPublish,
-     [](const Settings& settings) { return std::string(settings.publish ? "on" : kOff); }},
-    {"report_dir", "a folder, or off", &SetReportDir, [](const Settings& settings) { return settings.report_dir; }},
+    {"track", "on or off", &SetSwitch<&Settings::track>, &SwitchText<&Settings::track>},
+    {"publish", "on or off", &SetSwitch<&Settings::publish>, &SwitchText<&Settings::publish>},
+    {"report_dir", "a folder, or off", &SetPath<&Settings::report_dir>, &PathText<&Settings::report_dir>},
     {"check", "off, fast or full", &SetCheck, &CheckText},
-    {"suppressions", "a file", &SetSuppressions, [](const Settings& settings) { return settings.suppressions; }},
-    {"remap", "on or off", &SetRemap,
-     [](const Settings& settings) { return std::string(settings.policy.remap ? "on" : kOff); }},
+    {"suppressions", "a file", &SetPath<&Settings::suppressions>, &PathText<&Settings::suppressions>},
+    {"remap", "on or off", &SetSwitch<kRemap>, &SwitchText<kRemap>},
     {"driver_reserve", "a size (1GiB, 512MiB, bytes), or off", &SetReserve<&PolicySettings::driver_reserve>,
      &ReserveText<&PolicySettings::driver_reserve>},
     {"host_reserve", "a size (8GiB, 512MiB, bytes), or off", &SetReserve<&PolicySettings::host_reserve>,

@@ -73,10 +73,6 @@ int Severity(LeakVerdict verdict) {
   return static_cast<int>(std::find(std::begin(kWorstLast), std::end(kWorstLast), verdict) - std::begin(kWorstLast));
 }
 
-const char* Label(LeakVerdict verdict) {
-  return verdict == LeakVerdict::kLeak ? "leak" : verdict == LeakVerdict::kGrowing ? "growing" : "suspect";
-}
-
 std::string HeadLine(const LeakReport& report) {
   const std::string after = absl::StrCat(" after ", Counted(report.epochs, "epoch"));
   if (report.epochs == 0) return "frugal_alloc: nothing is known about leaks: no epoch has ended (call epoch_end())\n";
@@ -99,7 +95,7 @@ std::string HeadLine(const LeakReport& report) {
 
 std::string Line(const LineFinding& finding) {
   const std::string name = finding.name.empty() ? "no named phase" : finding.name;
-  const std::string head = absl::StrFormat("  %-7s %s: %s per epoch; ", Label(finding.leak.verdict), name,
+  const std::string head = absl::StrFormat("  %-7s %s: %s per epoch; ", NameOf(finding.leak.verdict), name,
                                            FormatBytes(finding.leak.bytes_per_epoch));
   if (finding.leak.verdict == LeakVerdict::kGrowing) {
     return absl::StrCat(head, FormatBytes(finding.latest.live), " in ", Counted(finding.latest.blocks, "block"), "\n");
@@ -138,6 +134,10 @@ std::string TextOf(const LeakReport& report, absl::Span<const GpuEpochs> gpus) {
 }
 
 }  // namespace
+
+const char* NameOf(LeakVerdict verdict) {
+  return verdict == LeakVerdict::kLeak ? "leak" : verdict == LeakVerdict::kGrowing ? "growing" : "suspect";
+}
 
 LeakReport MakeLeakReport(absl::Span<const GpuEpochs> gpus, const SiteTable& sites) {
   LeakReport report;

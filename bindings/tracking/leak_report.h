@@ -43,6 +43,9 @@ struct LeakReport {
   std::string text;                   // several lines
 };
 
+// "leak", "growing" or "suspect".
+const char* NameOf(LeakVerdict verdict);
+
 // As of the latest boundary. Sites of phases that are expected to grow are left out.
 LeakReport MakeLeakReport(absl::Span<const GpuEpochs> gpus, const SiteTable& sites);
 

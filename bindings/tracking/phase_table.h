@@ -3,6 +3,8 @@
 #ifndef FRUGAL_BINDINGS_TRACKING_PHASE_TABLE_H_
 #define FRUGAL_BINDINGS_TRACKING_PHASE_TABLE_H_
 
+#include <atomic>
+#include <cstddef>
 #include <cstdint>
 #include <deque>
 #include <string>
@@ -22,27 +24,42 @@ inline constexpr PhaseId kNoPhase{0};
 // Phases are kept for good, and their names never change. Thread-safety: any thread.
 class PhaseTable {
  public:
-  PhaseTable();
+  PhaseTable() { static_cast<void>(Find("")); }
 
   // The same for the same name; kNoPhase for "".
-  PhaseId Find(absl::string_view name);
+  PhaseId Find(absl::string_view name) {
+    absl::MutexLock lock(&mutex_);
+    const auto [found, is_new] = by_name_.try_emplace(name, static_cast<PhaseId>(phases_.size()));
+    if (is_new) phases_.emplace_back(found->first);
+    return found->second;
+  }
   // Whether Find has returned it. All that follows requires that.
-  bool Has(PhaseId phase) const;
-  const std::string& NameOf(PhaseId phase) const;
+  bool Has(PhaseId phase) const {
+    absl::MutexLock lock(&mutex_);
+    return static_cast<size_t>(phase) < phases_.size();
+  }
+  const std::string& NameOf(PhaseId phase) const { return At(phase).name; }
   // Memory of this phase may grow from epoch to epoch: the program means it to.
-  void ExpectGrowth(PhaseId phase);
-  bool IsExpectedToGrow(PhaseId phase) const;
+  void ExpectGrowth(PhaseId phase) { At(phase).expected_to_grow.store(true); }
+  bool IsExpectedToGrow(PhaseId phase) const { return At(phase).expected_to_grow.load(); }
 
   void BecomeForkedChild() { Renew(mutex_); }
 
  private:
   struct Phase {
-    std::string name;
-    bool expected_to_grow = false;
+    explicit Phase(const std::string& called) : name(called) {}
+
+    const std::string name;
+    mutable std::atomic<bool> expected_to_grow{false};
   };
 
+  const Phase& At(PhaseId phase) const {
+    absl::MutexLock lock(&mutex_);
+    return phases_.at(static_cast<size_t>(phase));
+  }
+
   mutable absl::Mutex mutex_;
-  // A deque, since NameOf returns references.
+  // A deque, since phases never move.
   std::deque<Phase> phases_ ABSL_GUARDED_BY(mutex_);
   absl::flat_hash_map<std::string, PhaseId> by_name_ ABSL_GUARDED_BY(mutex_);
 };

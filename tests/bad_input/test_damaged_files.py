@@ -18,7 +18,7 @@ from frugal_alloc._program.code_lines import CodeLine
 from frugal_alloc._replay import history_files
 from frugal_alloc._replay.history import EVENT, History
 from frugal_alloc._tracking import suppressions
-from recordings import MIB, Recording
+from recordings import MIB, Recording, kineto
 
 TENSORFLOW = Path(__file__).resolve().parents[1] / "reports" / "tensorflow"
 REPORTS, LOGS, HISTORIES, SUPPRESSIONS = 250, 60, 1200, 2000
@@ -45,20 +45,11 @@ def histories() -> dict[str, bytes]:
     for number in range(0, 20, 2):
         recording.request_free(number << 20, 1000 + number)
     snapshot = recording.survivor(1 << 20, 1001).snapshot()
-    instants = [
-        {
-            "name": "[memory]",
-            "ts": number,
-            "args": {"Ev Idx": number, "Device Type": 1, "Device Id": 0, "Addr": number % 4, "Bytes": 512}
-            | {"Total Allocated": MIB},
-        }
-        for number in range(20)
-    ]
     rows = [[0, number, 512 + number, number % 3] for number in range(10)] + [[1, number] for number in range(9)]
     return {
         "a snapshot": pickle.dumps(snapshot),
         "a snapshot in JSON": json.dumps(snapshot).encode(),
-        "a trace": json.dumps({"traceEvents": instants}).encode(),
+        "a trace": kineto([(number % 4, 512, MIB) for number in range(20)]),
         "a list of events": json.dumps({"frugal_alloc_history": 1, "events": [*rows, [1, 9, 1, 20]]}).encode(),
     }
 

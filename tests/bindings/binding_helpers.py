@@ -129,6 +129,13 @@ def run_python(code: str, *, is_forked: bool | None = None, **environment: str |
     return result | {"stderr": ORDER.sub("", done.stderr), "status": done.returncode, "stdout": done.stdout}
 
 
+def run_well(code: str, **environment: str | None) -> dict:
+    """As run_python(), of a program that ends well."""
+    result = run_python(code, **environment)
+    assert result["status"] == 0, result["stderr"]
+    return result
+
+
 class Simulation:
     """The controls of the simulated GPU that this process runs on (cuda/simulated/control.h)."""
 

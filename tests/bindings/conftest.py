@@ -17,16 +17,15 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 import sys
-import tempfile
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "tests"))  # where tests/conftest.py is not there to have it done
-import fork_server  # noqa: E402
+import files_on_gpu  # noqa: E402
 
 MEMORY = os.environ.get("FRUGAL_TEST_MEMORY", "16GiB")
 
@@ -37,21 +36,19 @@ ON_REAL_GPU = os.environ.get("FRUGAL_TEST_GPU") in ("real", "shared")
 
 # What a file needs that is not the usual one GPU with virtual memory.
 GPUS = {"test_distributed.py": 2, "test_foreign_streams.py": 2, "test_peers.py": 2}
+# What sees PyTorch's operators for these two is a frame of Python, and some tests look at frames.
+FRAMES_ALONE = {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"}
 ENVIRONMENT = {
     "test_segments.py": {"FRUGAL_SIM_VMM": "0"},
-    # What sees PyTorch's operators for these two is a frame of Python, and these tests look at frames.
-    "test_advice.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
-    "test_error_reports.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
-    "test_explanations.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
-    "test_journal.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
-    "test_python_stack.py": {"FRUGAL_SIM_ORDER": "0", "FRUGAL_SIM_LATE": "0"},
+    "test_advice.py": FRAMES_ALONE,
+    "test_explanations.py": FRAMES_ALONE,
+    "test_journal.py": FRAMES_ALONE,
+    "test_every_python.py": FRAMES_ALONE,
 }
-ORDER = re.compile(r"the order of (\d+) accesses was checked, (\d+) violations")
 # What is older than enabling is what these are about, or what they count and show.
 BOTH_MOMENTS = (
-    "test_graphs.py",
     "test_history.py",
-    "test_mempool.py",
+    "test_private_pools.py",
     "test_statistics.py",
     "test_streams.py",
     "test_tensors.py",
@@ -59,12 +56,10 @@ BOTH_MOMENTS = (
 )
 # These start processes of their own for each moment.
 ONE_MOMENT = (
-    "test_growth_outside.py",
     "test_journal.py",
     "test_module_variables.py",
     "test_processes.py",
-    "test_liveness.py",
-    "test_python_stack.py",
+    "test_every_python.py",
     "test_refusals.py",
     "test_same_as_native.py",
     "test_settings.py",
@@ -73,8 +68,8 @@ ONE_MOMENT = (
 )
 
 
-def _simulated(file: str) -> dict[str, str]:
-    """The environment that a file's tests run in."""
+def _environment(file: str, moment: str) -> dict[str, str]:
+    """That a file's tests run in."""
     if importlib.util.find_spec("frugal_alloc") is None:
         sys.path.insert(0, str(ROOT / "bindings"))
     import frugal_alloc
@@ -87,7 +82,7 @@ def _simulated(file: str) -> dict[str, str]:
             memory = simulated_gpu.parse_size(MEMORY)
             environment = simulated_gpu.environment(memory, gpus=GPUS.get(file, 1))
         except (simulated_gpu.SizeError, simulated_gpu.SimulationError) as error:
-            raise FileFailed(str(error)) from None
+            raise files_on_gpu.ChildFailed(str(error)) from None
         environment.update({"FRUGAL_SIM_ORDER": "1", "FRUGAL_SIM_LATE": "1"} | ENVIRONMENT.get(file, {}))
     package = str(Path(frugal_alloc.__file__).parents[1])
     paths = (package, str(ROOT / "tests"), environment.get("PYTHONPATH"))
@@ -95,42 +90,7 @@ def _simulated(file: str) -> dict[str, str]:
     # What a user's environment says is not what is tested. The GPU check packs this folder without tests/conftest.py.
     for name in ("PYTORCH_ALLOC_CONF", "PYTORCH_CUDA_ALLOC_CONF", "PYTORCH_NO_CUDA_MEMORY_CACHING"):
         environment.pop(name, None)
-    return environment
-
-
-class FileInProcess(pytest.Item):
-    """A file of tests, run by a pytest in a process of its own."""
-
-    def __init__(self, *, moment: str, **arguments) -> None:
-        super().__init__(**arguments)
-        self.moment = moment
-
-    def runtest(self) -> None:
-        command = [sys.executable, "-m", "pytest", "-q", "-rs", "-p", "no:cacheprovider", "--no-header", str(self.path)]
-        if keyword := self.config.getoption("keyword"):
-            command += ["-k", keyword]
-        environment = _simulated(self.path.name) | {"FRUGAL_TEST_MOMENT": self.moment}
-        # Reports of memory that runs out land in the working directory.
-        with tempfile.TemporaryDirectory() as folder:
-            done = fork_server.run(command, env=environment, cwd=folder, timeout=1800)
-        self.add_report_section("call", "tests", done.stdout)
-        for order in ORDER.finditer(done.stderr):
-            self.add_report_section("call", "order", order[0])
-        no_tests_selected = done.returncode == 5 and keyword
-        if done.returncode != 0 and not no_tests_selected:
-            raise FileFailed(done.stdout + done.stderr)
-
-    def repr_failure(self, excinfo, style=None):
-        if isinstance(excinfo.value, FileFailed):
-            return str(excinfo.value)
-        return super().repr_failure(excinfo, style)
-
-    def reportinfo(self):
-        return self.path, None, f"{self.path.name} [{self.moment}]"
-
-
-class FileFailed(Exception):
-    """Its message is the output of the child."""
+    return environment | {"FRUGAL_TEST_MOMENT": moment}
 
 
 class FileByMoment(pytest.File):
@@ -138,7 +98,8 @@ class FileByMoment(pytest.File):
         name = self.path.name
         has_both = name in BOTH_MOMENTS or (os.environ.get("FRUGAL_TEST_ALL") == "1" and name not in ONE_MOMENT)
         for moment in MOMENTS if has_both else MOMENTS[:1]:
-            yield FileInProcess.from_parent(self, name=f"[{moment}]", moment=moment)
+            environment = partial(_environment, name, moment)
+            yield files_on_gpu.Item.from_parent(self, name=f"[{moment}]", environment=environment)
 
 
 if MOMENT is None:

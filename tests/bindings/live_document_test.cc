@@ -35,11 +35,11 @@ TEST(LiveDocumentTest, AllFiguresAreThere) {
   figures.gpus = {SomeGpu()};
   figures.verdicts = {{"leak", 1, "a.py:1 leaks", 2.0}};
   EXPECT_EQ(WriteLiveDocument(figures),
-            R"({"schema":"frugal_alloc.live","version":1,"pid":7,"age_seconds":1.500,"command":["python","a b.py"],)"
+            R"({"schema":"frugal_alloc.live","version":1,"pid":7,"age_seconds":1.5,"command":["python","a b.py"],)"
             R"("simulated":true,"node":"","tracking":true,"epochs":9,"gpus":[{"gpu":1,"name":"H100","uuid":"GPU-1",)"
             R"("total_bytes":100,"free_bytes":40,"limit_bytes":0,"in_use_bytes":30,"held_bytes":50,"waste_bytes":20,)"
             R"("peak_in_use_bytes":45,"stitches":3,"out_of_memory_errors":2,"last_out_of_memory":"too_big"}],)"
-            R"("verdicts":[{"kind":"leak","gpu":1,"bytes_per_epoch":2.000,"text":"a.py:1 leaks"}]})");
+            R"("verdicts":[{"kind":"leak","gpu":1,"bytes_per_epoch":2,"text":"a.py:1 leaks"}]})");
 }
 
 TEST(LiveDocumentTest, ASizeThatTheDriverDoesNotTellIsNull) {

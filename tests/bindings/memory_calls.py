@@ -13,13 +13,12 @@ import warnings
 import memory_calls_changes
 import memory_calls_figures
 import memory_calls_history
-import memory_calls_refusals
 import torch
 from memory_call_results import CALLS, MIB, SAME, SHAPE, empty
 from torch.cuda import memory
 
 # Importing a module declares its calls, which are made in this order.
-MODULES = (memory_calls_figures, memory_calls_changes, memory_calls_history, memory_calls_refusals)
+MODULES = (memory_calls_figures, memory_calls_changes, memory_calls_history)
 # Helpers of torch's modules that do nothing with memory.
 NOT_CALLED = ("_augment_memory_snapshot_stack_traces", "_recurse_add_to_result", "accelerator._flatten_stats")
 

@@ -1,4 +1,4 @@
-"""Calls every function of PyTorch's that records what happens to memory, or shows it."""
+"""Calls every function of PyTorch's that records what happens to memory or shows it, and what may be refused."""
 
 from __future__ import annotations
 
@@ -21,6 +21,7 @@ from memory_call_results import (
     our_line,
     recording,
     shape,
+    shared_figures,
     trace_of_blocks,
 )
 from torch.cuda import _memory_viz, memory
@@ -189,3 +190,27 @@ def texts_of_snapshots() -> None:
 def in_use(lines: str) -> list[str]:
     """Of a flame graph's lines those about blocks in use, without the streams' names."""
     return sorted(line.split(";", 1)[1] for line in lines.splitlines() if "active_allocated" in line)
+
+
+# The observer of errors stays, so these come last.
+
+
+@call("_cuda_attach_out_of_memory_observer")
+def out_of_memory() -> None:
+    seen = []
+    torch._C._cuda_attach_out_of_memory_observer(lambda device, size, total, free: seen.append([device, size, total]))
+    SAME["out of memory"] = [failure_of(lambda: empty(1 << 44)).split(". GPU 0")[0] for _ in range(2)]
+    SAME["observed"] = seen
+    SAME["too much"] = failure_of(lambda: empty(1 << 61))
+    SAME["figures after"] = shared_figures(memory.memory_stats())
+
+
+@call("_make_uvm_allocator", "_use_uvm")
+def managed_memory() -> None:
+    if hasattr(memory, "_use_uvm"):
+        SAME["_use_uvm"] = failure_of(use_managed_memory).split(". GPU")[0]
+
+
+def use_managed_memory() -> None:
+    with memory._use_uvm():
+        empty(3 * MIB)

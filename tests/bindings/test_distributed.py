@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import torch
-from binding_helpers import run_python
+from binding_helpers import run_python, run_well
 
 pytestmark = pytest.mark.skipif(torch.cuda.device_count() < 2, reason="there is only one GPU")
 
@@ -18,12 +18,11 @@ HOOK = "TORCH_NCCL_USE_TENSOR_REGISTER_ALLOCATOR_HOOK"
 
 def train(kind: str, folder: Path, **environment: str) -> list[dict]:
     """What each of two processes saw."""
-    result = run_python(
+    run_well(
         f"import sys; sys.path.insert(0, {str(HERE)!r}); import training_pair, torch.multiprocessing\n"
         f"torch.multiprocessing.spawn(training_pair.run, args=({kind!r}, {str(folder)!r}), nprocs=2)",
         **environment,
     )
-    assert result["status"] == 0, result["stderr"]
     return [json.loads((folder / f"{rank}.json").read_text()) for rank in range(2)]
 
 

@@ -1,38 +1,38 @@
-"""What an out-of-memory error says: the verdict, who asked, and who holds the memory."""
+"""What an out-of-memory error says: the verdict, who asked, and who holds the memory; and what reports have of it."""
 
 from __future__ import annotations
 
 import contextlib
 import ctypes
 import gc
+import json
 import re
 import signal
+import tempfile
 import threading
 import weakref
+from pathlib import Path
 from typing import Any
 
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import GIB, MIB, collect, cuda_runtime, empty, limit, room
+from binding_helpers import GIB, MIB, collect, cuda_runtime, empty, limit, room, run_python, simulated_gpu
+from frugal_alloc import _native
+from frugal_alloc._out_of_memory import error_report
+from frugal_alloc._simulation.simulated_gpu import environment as simulated_environment
 from out_of_memory_messages import failure, leaving, line_of
 
 
-def test_verdict_comes_right_after_pytorchs_sentence_and_has_the_bytes_missing() -> None:
+def test_verdict_comes_right_after_pytorchs_sentence_with_the_bytes_missing_on_a_small_first_screen() -> None:
     with leaving(100 * MIB):
         text = failure(empty, 300 * MIB)
     lines = text.splitlines()
     assert lines[0].startswith("CUDA out of memory. Tried to allocate 300.00 MiB. GPU 0 has a total capacity of ")
     sentence = " ".join(lines[1:3])
     assert re.match(r"Too big: \S+ GiB of live tensors and this request need 20\d\.\d\d MiB more", sentence), text
-
-
-def test_first_screen_is_small() -> None:
-    with leaving(100 * MIB):
-        text = failure(empty, 300 * MIB)
-    lines = text.splitlines()[1:]
-    assert len(lines) <= 25, text
-    assert all(len(line) <= 100 for line in lines if not line.startswith("Report")), text
+    assert len(lines) <= 26, text
+    assert all(len(line) <= 100 for line in lines[1:] if not line.startswith("Report")), text
 
 
 def test_request_has_its_line_and_code() -> None:
@@ -219,3 +219,110 @@ def test_leak_that_was_let_go_since_the_last_epoch_is_no_cause() -> None:
         text = failure(empty, 450 * MIB)
     assert "\nToo big: " in text and "Leak" not in text, text
     assert frugal_alloc.report().document["oom"]["verdict"] == "too_big"
+
+
+# --- In reports.
+
+
+def test_error_is_in_every_report_after_it_also_where_it_was_caught() -> None:
+    failure(empty, 1 << 44)
+    document = frugal_alloc.report().document
+    error = document["oom"]
+    assert (error["verdict"], error["requested_bytes"], error["gpu"]) == ("too_big", 1 << 44, 0)
+    assert error["message"].startswith("CUDA out of memory. Tried to allocate 16384.00 GiB. GPU 0 has ")
+    frames = [document["frames"][number] for number in error["stack"]]
+    assert frames[0]["function"] == error["function"] == "empty"
+    assert error["advice"]
+    json.dumps(document)
+
+
+@pytest.fixture
+def report_dir() -> Any:
+    """Sets the folder for reports, for the test."""
+    library = _native.load()
+    before = library.setting("report_dir")
+    yield lambda folder: library.enable(f"report_dir:{folder}")
+    library.enable(f"report_dir:{before or 'off'}")
+
+
+def test_report_lands_in_its_folder_and_the_last_line_says_where(report_dir: Any, tmp_path: Path) -> None:
+    report_dir(tmp_path / "reports")
+    for size in (1 << 43, 1 << 44):
+        text = failure(empty, size)
+    path = Path(re.match(r"Report: (.+)", text.splitlines()[-1])[1])
+    assert path.parent == tmp_path / "reports"
+    # One error after another, as in a search for a batch size, leaves one report: the latest.
+    assert {file.stem for file in path.parent.iterdir()} == {path.stem}
+    document = json.loads(path.with_suffix(".json").read_text())
+    assert document["oom"]["requested_bytes"] == 1 << 44
+
+
+def test_report_is_not_written_where_it_is_off(report_dir: Any, tmp_path: Path, monkeypatch: Any) -> None:
+    monkeypatch.chdir(tmp_path)
+    report_dir("off")
+    text = failure(empty, 1 << 44)
+    assert "Report:" not in text
+    assert not list(tmp_path.iterdir())
+
+
+def test_folder_that_cannot_be_written_is_replaced_by_a_temporary_one(
+    report_dir: Any, tmp_path: Path, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setattr(error_report, "_private", None)
+    file = tmp_path / "file"
+    file.write_text("")
+    report_dir(file)
+    text = failure(empty, 1 << 44)
+    path = Path(re.match(r"Report: (.+)", text.splitlines()[-1])[1])
+    assert path.exists() and path.parent.parent == tmp_path
+
+
+# --- What something outside of PyTorch has taken in the course of a run.
+
+# Of 2 GiB, 512 MiB are the CUDA context's. Each of eight epochs takes 64 MiB past PyTorch, together more than the GPU's
+# context may, yet less beyond what is usual than is missing in the end.
+PROGRAM = """
+import ctypes, frugal_alloc, torch
+frugal_alloc.enable(report_dir={folder!r}, memory_limit={limit!r})
+held = torch.empty(600 << 20, dtype=torch.uint8, device="cuda")
+runtime = ctypes.CDLL(f"libcudart.so.{{torch.version.cuda.split('.')[0]}}")
+addresses = []
+for epoch in range(8):
+    addresses.append(ctypes.c_void_p())
+    assert runtime.cudaMalloc(ctypes.byref(addresses[-1]), ctypes.c_size_t({each})) == 0
+    frugal_alloc.epoch_end()
+if {lets_go}:
+    for address in addresses:
+        assert runtime.cudaFree(address) == 0
+try:
+    free = torch.cuda.mem_get_info()[0] if {limit!r} == "off" else 0
+    torch.empty(free + (416 << 20), dtype=torch.uint8, device="cuda")
+except torch.OutOfMemoryError as error:
+    report(text=str(error))
+"""
+
+
+def verdict_and_text(folder: Path, lets_go: bool, limit: str = "off") -> tuple[str, str]:
+    environment = simulated_environment(2048 * MIB)
+    program = PROGRAM.format(folder=str(folder), each=64 * MIB, lets_go=lets_go, limit=limit)
+    done = run_python(program, **environment)
+    (path,) = folder.glob("*.json")
+    return json.loads(path.read_text())["oom"]["verdict"], " ".join(done["text"].split())
+
+
+@simulated_gpu
+@pytest.mark.parametrize(("lets_go", "verdict"), [(False, "outside"), (True, "too_big")])
+def test_what_has_grown_outside_is_the_verdict_while_it_is_there(tmp_path: Path, lets_go: bool, verdict: str) -> None:
+    found, text = verdict_and_text(tmp_path, lets_go)
+    assert found == verdict, text
+    told = re.search(r"Memory outside PyTorch: 1\.00 GiB of the GPU's 2\.00 GiB belong to others", text)
+    assert bool(told) == (not lets_go), text
+    assert ("448.00 MiB more than 7 epochs ago" in text) == (not lets_go), text
+
+
+# 424 MiB of the GPU are free.
+@simulated_gpu
+def test_what_has_grown_outside_is_not_the_verdict_where_a_limit_refuses(tmp_path: Path) -> None:
+    found, text = verdict_and_text(tmp_path, lets_go=False, limit="620MiB")
+    assert found == "too_big" and "Memory outside PyTorch" not in text, text

@@ -54,17 +54,13 @@ def use_everything() -> None:
     assert is_ours(empty(300 * MIB))
 
 
-def test_stream_destroyed_after_its_tensors_are_freed_stops_nothing():
-    with external_stream() as stream, torch.cuda.stream(stream):
-        tensor = empty(64 * MIB).zero_()
-        del tensor
-    use_everything()
-
-
-def test_stream_destroyed_before_its_tensors_are_freed_stops_nothing():
+@pytest.mark.parametrize("is_freed_before", [True, False])
+def test_stream_destroyed_before_or_after_its_tensors_are_freed_stops_nothing(is_freed_before):
     with external_stream() as stream, torch.cuda.stream(stream):
         tensors = [empty(64 * MIB).zero_(), empty(MIB // 2)]
-    del tensors
+        if is_freed_before:
+            tensors.clear()
+    tensors.clear()
     use_everything()
 
 
@@ -93,24 +89,32 @@ def test_tensor_of_a_destroyed_stream_is_shared():
     assert torch.equal(tensor.cpu(), torch.arange(3 * MIB, dtype=torch.int32))
 
 
+def freed_while_busy(simulation: Simulation) -> int:
+    """The address of 10 MiB that the current stream still uses for a second."""
+    torch.cuda.empty_cache()
+    tensor = empty(10 * MIB)
+    simulation.keep_busy(torch.cuda.current_stream(), next(_moments) + SECOND)
+    return tensor.data_ptr()
+
+
+def addresses_had() -> set[int]:
+    """Where three tensors of 10 MiB lie, all at once."""
+    held = [empty(10 * MIB) for _ in range(3)]
+    return {tensor.data_ptr() for tensor in held}
+
+
 @simulated_gpu
 def test_memory_of_a_destroyed_stream_is_not_reused_on_the_next_with_its_handle_before_its_work_is_done():
     simulation = clock()
-    torch.cuda.empty_cache()
     first, second = ctypes.c_void_p(), ctypes.c_void_p()
     cuda("cudaStreamCreateWithFlags", ctypes.byref(first), NON_BLOCKING)
     with torch.cuda.stream(torch.cuda.ExternalStream(first.value)):
-        tensor = empty(10 * MIB)
-        address = tensor.data_ptr()
-        simulation.keep_busy(torch.cuda.current_stream(), next(_moments) + SECOND)
-        del tensor
+        address = freed_while_busy(simulation)
     cuda("cudaStreamDestroy", first)
     cuda("cudaStreamCreateWithFlags", ctypes.byref(second), NON_BLOCKING)
     assert second.value == first.value, "a driver uses handles again"
     with torch.cuda.stream(torch.cuda.ExternalStream(second.value)):
-        held = [empty(10 * MIB) for _ in range(3)]
-        assert address not in {one.data_ptr() for one in held}
-        del held
+        assert address not in addresses_had()
     torch.cuda.synchronize()
     cuda("cudaStreamDestroy", second)
 
@@ -164,29 +168,15 @@ def clock() -> Simulation:
 
 
 @simulated_gpu
-def test_memory_freed_in_a_green_context_is_not_reused_outside_before_its_work_is_done(green_handle):
+@pytest.mark.parametrize("is_freed_inside", [True, False])
+def test_memory_is_not_reused_across_a_green_contexts_border_before_its_work_is_done(green_handle, is_freed_inside):
     simulation = clock()
-    torch.cuda.empty_cache()
-    with inside(green_handle):
-        tensor = empty(10 * MIB)
-        address = tensor.data_ptr()
-        simulation.keep_busy(torch.cuda.current_stream(), next(_moments) + SECOND)
-        del tensor
-    held = [empty(10 * MIB) for _ in range(3)]
-    assert address not in {one.data_ptr() for one in held}
-
-
-@simulated_gpu
-def test_memory_freed_outside_is_not_reused_in_a_green_context_before_its_work_is_done(green_handle):
-    simulation = clock()
-    torch.cuda.empty_cache()
-    tensor = empty(10 * MIB)
-    address = tensor.data_ptr()
-    simulation.keep_busy(torch.cuda.current_stream(), next(_moments) + SECOND)
-    del tensor
-    with inside(green_handle):
-        held = [empty(10 * MIB) for _ in range(3)]
-    assert address not in {one.data_ptr() for one in held}
+    borders = [inside(green_handle), contextlib.nullcontext()]
+    first, second = borders if is_freed_inside else reversed(borders)
+    with first:
+        address = freed_while_busy(simulation)
+    with second:
+        assert address not in addresses_had()
 
 
 @simulated_gpu
@@ -229,10 +219,10 @@ def test_memory_that_another_gpus_stream_uses_is_not_reused_before_it_has_passed
     tensor.record_stream(stream)
     del tensor
     held = [empty(10 * MIB) for _ in range(3)]
-    assert address not in {one.data_ptr() for one in held}
+    assert address not in {tensor.data_ptr() for tensor in held}
     simulation.set_clock(until)
     held += [empty(10 * MIB) for _ in range(3)]
-    assert address in {one.data_ptr() for one in held}
+    assert address in {tensor.data_ptr() for tensor in held}
     next(_moments)
 
 

@@ -2,12 +2,13 @@
 
 import os
 import pickle
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from random import Random
 
 import pytest
 import torch
-from binding_helpers import MIB, collect, empty, is_ours, segment_of
+from binding_helpers import MIB, collect, empty, is_ours, limit, segment_of
 from frugal_alloc import stats
 from torch.cuda import _memory_viz
 
@@ -99,33 +100,27 @@ def test_trace_is_in_the_order_of_time(recording):
     assert times == sorted(times)
 
 
-def test_trace_of_ours_and_natives_memory_together_is_no_longer():
+def test_trace_of_ours_and_natives_memory_together_is_no_longer(recording):
     pool = torch.cuda.MemPool()
     torch.cuda.memory._record_memory_history(max_entries=10)
-    try:
-        for _ in range(20):
-            with torch.cuda.use_mem_pool(pool):
-                native = empty(512)
-            ours = empty(1024)
-        trace = torch.cuda.memory._snapshot()["device_traces"][0]
-        assert len(trace) <= 10
-        assert {native.data_ptr(), ours.data_ptr()} <= {entry["addr"] for entry in trace}
-    finally:
-        torch.cuda.memory._record_memory_history(None)
+    for _ in range(20):
+        with torch.cuda.use_mem_pool(pool):
+            native = empty(512)
+        ours = empty(1024)
+    trace = torch.cuda.memory._snapshot()["device_traces"][0]
+    assert len(trace) <= 10
+    assert {native.data_ptr(), ours.data_ptr()} <= {entry["addr"] for entry in trace}
 
 
-def test_trace_takes_no_more_of_the_hosts_memory_than_its_newest_entries():
+def test_trace_takes_no_more_of_the_hosts_memory_than_its_newest_entries(recording):
     torch.cuda.memory._record_memory_history(max_entries=1000, context=None)
-    try:
-        for _ in range(1000):
-            empty(512)
-        before = resident_bytes()
-        for _ in range(30_000):
-            empty(512)
-        # Three entries each; all of them would be some 15 MiB.
-        assert resident_bytes() - before < 5 * MIB
-    finally:
-        torch.cuda.memory._record_memory_history(None)
+    for _ in range(1000):
+        empty(512)
+    before = resident_bytes()
+    for _ in range(30_000):
+        empty(512)
+    # Three entries each; all of them would be some 15 MiB.
+    assert resident_bytes() - before < 5 * MIB
 
 
 def test_blocks_recorded_before_the_end_are_freed_after_it(recording):
@@ -203,12 +198,8 @@ def test_trace_of_stitches_leads_back_to_where_it_began(recording):
     torch.cuda.memory._record_memory_history(clear_history=True)
     before = torch.cuda.memory._snapshot()
     stitches = stats()["stitches"]
-    limit = torch.cuda.memory_reserved() + 560 * MIB
-    torch.cuda.set_per_process_memory_fraction(limit / torch.cuda.mem_get_info()[1])
-    try:
+    with limit(torch.cuda.memory_reserved() + 560 * MIB):
         use_memory_so_that_it_is_stitched()
-    finally:
-        torch.cuda.set_per_process_memory_fraction(1.0)
     assert stats()["stitches"] > stitches
     after = torch.cuda.memory._snapshot()
     state = State(after)
@@ -233,8 +224,6 @@ def test_dumped_snapshot_can_be_plotted(recording, tmp_path):
 
 
 def test_history_under_four_threads(recording):
-    from concurrent.futures import ThreadPoolExecutor
-
     def work(seed: int) -> None:
         for i in range(200):
             tensor = empty((i * seed % 37 + 1) * 50_000)

@@ -13,20 +13,13 @@ import torch
 from binding_helpers import GIB, MIB, collect, empty, room
 from frugal_alloc import _native
 from frugal_alloc._out_of_memory import holding_lines, levers
+from out_of_memory_messages import failure
 
 
 @pytest.fixture(autouse=True)
 def nothing_left() -> Iterator[None]:
     yield
     collect()
-
-
-def failure(run: Any, *arguments: Any) -> str:
-    with pytest.raises(torch.OutOfMemoryError) as raised:
-        run(*arguments)
-    text = str(raised.value)
-    raised.value.__traceback__ = None
-    return text
 
 
 def advice(text: str) -> list[str]:

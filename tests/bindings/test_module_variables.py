@@ -24,15 +24,23 @@ second = first + [1]
 model = Model().eval()
 third = ask()
 """
-FUNCTION_THAT_IS_DONE = """
+# What is dead, in the program.
+DEAD = {
+    "straight": ({"first", "second", "model"}, STRAIGHT),
+    "function that is done": (
+        {"raw"},
+        """
 def prepare():
     return raw[0]
 raw = [1]
 mean = prepare()
 rest = ask()
 print(mean)
-"""
-CALLED_BY_ONE_THAT_IS_DONE = """
+""",
+    ),
+    "called by one that is done": (
+        {"raw", "mean"},
+        """
 def shift():
     return raw + [1]
 def prepare():
@@ -40,21 +48,29 @@ def prepare():
 raw = [1]
 mean = prepare()
 rest = ask()
-"""
-WITHIN_A_CALL = """
+""",
+    ),
+    "within a call": (
+        {"raw"},
+        """
 def work():
     return ask()
 raw = [1]
 print(raw)
 work()
-"""
-ATTRIBUTE_OF_THE_SAME_NAME = """
+""",
+    ),
+    "attribute of the same name": (
+        {"raw"},
+        """
 class Batch:
     def size(self):
         return self.raw
 raw = [1]
 rest = ask()
-"""
+""",
+    ),
+}
 
 
 def dead_in(folder: Path, source: str, name: str = "__main__") -> set[str]:
@@ -78,29 +94,22 @@ def dead_in(folder: Path, source: str, name: str = "__main__") -> set[str]:
     return found[-1]
 
 
-@pytest.mark.parametrize(
-    ("source", "names"),
-    [
-        (STRAIGHT, {"first", "second", "model"}),
-        (FUNCTION_THAT_IS_DONE, {"raw"}),
-        (CALLED_BY_ONE_THAT_IS_DONE, {"raw", "mean"}),
-        (WITHIN_A_CALL, {"raw"}),
-        (ATTRIBUTE_OF_THE_SAME_NAME, {"raw"}),
-    ],
-    ids=["straight", "function that is done", "called by one that is done", "within a call", "attribute"],
-)
-def test_what_nothing_reads_any_more_is_dead(tmp_path: Path, source: str, names: set[str]) -> None:
+@pytest.mark.parametrize("kind", DEAD)
+def test_what_nothing_reads_any_more_is_dead(tmp_path: Path, kind: str) -> None:
+    names, source = DEAD[kind]
     assert names <= dead_in(tmp_path, source)
 
 
-CALLED_LATER = """
+# Programs in which `raw` may still be read.
+READ_LATER = {
+    "called later": """
 def report():
     return raw[0]
 raw = [1]
 rest = ask()
 report()
-"""
-CALLED_IN_THE_NEXT_ROUND = """
+""",
+    "called in the next round": """
 def report():
     return raw[0]
 raw = [1]
@@ -108,8 +117,8 @@ rest = []
 for _ in range(5):
     report()
     rest.append(ask())
-"""
-CALLED_BY_ONE_CALLED_LATER = """
+""",
+    "called by one called later": """
 def inner():
     return raw[0]
 def report():
@@ -117,16 +126,16 @@ def report():
 raw = [1]
 rest = ask()
 report()
-"""
-HANDED_ON = """
+""",
+    "handed on": """
 import atexit
 def report():
     print(raw)
 atexit.register(report)
 raw = [1]
 rest = ask()
-"""
-GENERATOR = """
+""",
+    "generator": """
 def batches():
     yield 1
     yield raw
@@ -135,53 +144,40 @@ iterator = batches()
 next(iterator)
 rest = ask()
 next(iterator)
-"""
-RETURNS_A_FUNCTION = """
+""",
+    "returns a function": """
 def make():
     return lambda: raw
 raw = [1]
 later = make()
 rest = ask()
 later()
-"""
-METHOD = """
+""",
+    "method": """
 class Model:
     def forward(self):
         return raw
 raw = [1]
 rest = ask()
-"""
-RUNS_NOW = """
+""",
+    "runs now": """
 def main():
     rest = ask()
     return rest, raw
 raw = [1]
 main()
-"""
-ALL_NAMES = """
+""",
+    "all names": """
 raw = [1]
 rest = ask()
 print(globals()["raw"])
-"""
+""",
+}
 
 
-@pytest.mark.parametrize(
-    "source",
-    [
-        CALLED_LATER,
-        CALLED_IN_THE_NEXT_ROUND,
-        CALLED_BY_ONE_CALLED_LATER,
-        HANDED_ON,
-        GENERATOR,
-        RETURNS_A_FUNCTION,
-        METHOD,
-        RUNS_NOW,
-        ALL_NAMES,
-    ],
-    ids=["called", "next round", "called by another", "handed on", "generator", "closure", "method", "runs", "all"],
-)
-def test_what_a_function_may_still_read_is_not_dead(tmp_path: Path, source: str) -> None:
-    assert "raw" not in dead_in(tmp_path, source)
+@pytest.mark.parametrize("kind", READ_LATER)
+def test_what_a_function_may_still_read_is_not_dead(tmp_path: Path, kind: str) -> None:
+    assert "raw" not in dead_in(tmp_path, READ_LATER[kind])
 
 
 def test_variables_of_a_module_that_others_import_are_not_dead(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ import errno
 from pathlib import Path
 
 import pytest
-from binding_helpers import run_python
+from binding_helpers import run_python, run_well
 
 MIB = 1 << 20
 HERE = Path(__file__).parent
@@ -26,42 +26,33 @@ def pair(request):
     return result | {"producer": producer, "consumer": consumer}
 
 
-def test_the_pair_lives_as_in_a_container(pair):
-    assert pair["pidfd_getfd_error"] == errno.EPERM
-    assert pair["open_files"] == 256
+# What holds in every pair.
+FACTS = {
+    "they live as in a container": {"pidfd_getfd_error": errno.EPERM, "open_files": 256},
+    "shared values arrive": {"sum": [499_500], "view": [5 * 10]},
+    "both see what either writes": {"written_by_consumer": 3 * 1000, "written_by_producer": [5 * 1000]},
+    "more tensors than file descriptors are shared": {"many": True},
+    "memory lives as long as the consumer holds it": {
+        "kept_for_consumer": 8 * MIB,
+        "still_there": [2 * MIB],
+        "freed_after_consumer": 0,
+    },
+    "memory that the consumer let go serves the next request": {"reclaimed": True},
+    "tensors come back the other way": {
+        "received": [sum(range(size)) for size in (10, 1000, 100_000)],
+        "written_by_receiver": 2 * 1000,
+    },
+    "nothing stays allocated": {"left": 0, "exit_status": 0},
+}
 
 
-def test_shared_values_arrive(pair):
-    assert pair["sum"] == [499_500]
-    assert pair["view"] == [5 * 10]
-
-
-def test_both_processes_see_what_either_writes(pair):
-    assert pair["written_by_consumer"] == 3 * 1000
-    assert pair["written_by_producer"] == [5 * 1000]
+@pytest.mark.parametrize("claim", FACTS)
+def test_processes_share_tensors(pair, claim):
+    assert {fact: pair[fact] for fact in FACTS[claim]} == FACTS[claim]
 
 
 def test_shared_tensor_moves_at_most_once(pair):
     assert pair["moves"] == (1 if pair["producer"] == "ours" else 0)
-
-
-def test_more_tensors_than_file_descriptors_are_shared(pair):
-    assert pair["many"]
-
-
-def test_memory_lives_as_long_as_the_consumer_holds_it(pair):
-    assert pair["kept_for_consumer"] == 8 * MIB
-    assert pair["still_there"] == [2 * MIB]
-    assert pair["freed_after_consumer"] == 0
-
-
-def test_memory_that_the_consumer_let_go_serves_the_next_request(pair):
-    assert pair["reclaimed"]
-
-
-def test_tensors_come_back_the_other_way(pair):
-    assert pair["received"] == [sum(range(size)) for size in (10, 1000, 100_000)]
-    assert pair["written_by_receiver"] == 2 * 1000
 
 
 def test_received_tensor_cannot_be_sent_on_as_ever(pair):
@@ -72,11 +63,6 @@ def test_memory_opened_before_the_consumer_enables_us_stays_open(pair):
     if pair["consumer"] == "ours":
         pytest.skip("it has enabled us from the beginning")
     assert pair["around_enabling"] == [2000] * 3
-
-
-def test_nothing_stays_allocated(pair):
-    assert pair["left"] == 0
-    assert pair["exit_status"] == 0
 
 
 def test_consumer_outlives_its_producer():
@@ -219,7 +205,7 @@ report(statuses=list(statuses), held=len(held))
 
 @pytest.mark.parametrize("method", ["fork", "spawn"])
 def test_workers_of_a_data_loader_feed_the_gpu(method):
-    result = run_python(
+    result = run_well(
         f"""
 import torch, frugal_alloc
 from torch.utils.data import DataLoader, TensorDataset
@@ -233,7 +219,6 @@ report(pinned=next(iter(batches))[0].is_pinned())
 """
     )
     assert (result["sum_0"], result["sum_1"], result["pinned"]) == (2016, 2016, True), result["stderr"]
-    assert result["status"] == 0, result["stderr"]
 
 
 def test_child_by_spawn_enables_for_itself():

@@ -1,4 +1,4 @@
-"""Where frugal_alloc cannot work: one clear line, and PyTorch goes on untouched."""
+"""Where frugal_alloc cannot work: one clear line, and PyTorch goes on untouched. And where it can, in spite of all."""
 
 import os
 import re
@@ -10,7 +10,8 @@ from pathlib import Path
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import run_python
+from binding_helpers import run_python, run_well, simulated_gpu
+from frugal_alloc._common import installation
 
 PACKAGE = Path(frugal_alloc.__file__).parent
 
@@ -115,49 +116,48 @@ report(used=has_context())
     assert (result["initialised"], result["enabled"], result["used"]) == (False, False, True)
 
 
-def test_no_torch_is_named():
-    result = run_python(
-        "import importlib.util as u, importlib.machinery\n"
-        "real = u.find_spec\n"
-        "u.find_spec = lambda name, package=None: None if name == 'torch' else real(name, package)\n" + TRY
-    )
-    check_refused(result, "PyTorch is not installed", "pip install torch")
+WITHOUT_TORCH = """
+import importlib.util as u, importlib.machinery
+real = u.find_spec
+u.find_spec = lambda name, package=None: None if name == 'torch' else real(name, package)
+"""
+OTHER_ARCHITECTURE = "import os; real = os.uname(); os.uname = lambda: os.uname_result([*real[:4], 'riscv64'])\n"
+FREE_THREADED = "import sys; sys.version = sys.version.replace(' (', ' free-threading build (', 1)\n"
 
 
-def test_torch_without_cuda_is_named(tmp_path):
-    result = run_python(TRY, PYTHONPATH=fake_torch(tmp_path, "2.11.0+cpu", None))
-    check_refused(result, "2.11.0+cpu", "without CUDA")
+@pytest.mark.parametrize(
+    ("pretend", "words"),
+    [
+        (WITHOUT_TORCH, ["PyTorch is not installed", "pip install torch"]),
+        ("import sys; sys.platform = 'win32'\n", ["Linux", "win32"]),
+        ("import sys; sys.platform = 'darwin'\n", ["Linux", "darwin"]),
+        (OTHER_ARCHITECTURE, ["x86_64", "riscv64", "PyTorch keeps its own allocator"]),
+        ("import os; os.confstr = lambda name: None\n", ["glibc", "musl", "use a system with"]),
+        ("import sys; sys.version_info = (3, 9, 18)\n", ["3.10 or newer", "3.9.18", "use a newer Python"]),
+        (FREE_THREADED, ["free-threaded", "ordinary build"]),
+    ],
+    ids=["no torch", "Windows", "macOS", "architecture", "C library", "older Python", "free-threaded Python"],
+)
+def test_surroundings_that_will_not_do_are_named(pretend, words):
+    check_refused(run_python(pretend + TRY), *words)
 
 
-def test_torch_for_rocm_is_named(tmp_path):
-    path = fake_torch(tmp_path, "2.11.0+rocm6.4", None)
-    with open(tmp_path / "torch" / "version.py", "a") as file:
-        file.write("hip: str = '6.4.43482'\n")
-    check_refused(run_python(TRY, PYTHONPATH=path), "2.11.0+rocm6.4", "ROCm")
-
-
-@pytest.mark.parametrize("platform", ["win32", "darwin"])
-def test_other_platforms_are_named(platform):
-    check_refused(run_python(f"import sys; sys.platform = '{platform}'\n" + TRY), "Linux", platform)
-
-
-def test_other_architectures_are_named():
-    pretend = "import os; real = os.uname(); os.uname = lambda: os.uname_result([*real[:4], 'riscv64'])\n"
-    check_refused(run_python(pretend + TRY), "x86_64", "riscv64", "PyTorch keeps its own allocator")
-
-
-def test_other_c_libraries_are_named():
-    check_refused(run_python("import os; os.confstr = lambda name: None\n" + TRY), "glibc", "musl", "use a system with")
-
-
-def test_older_pythons_are_named():
-    result = run_python("import sys; sys.version_info = (3, 9, 18)\n" + TRY)
-    check_refused(result, "3.10 or newer", "3.9.18", "use a newer Python")
-
-
-def test_free_threaded_pythons_are_named():
-    pretend = "import sys; sys.version = sys.version.replace(' (', ' free-threading build (', 1)\n"
-    check_refused(run_python(pretend + TRY), "free-threaded", "ordinary build")
+@pytest.mark.parametrize(
+    ("version", "cuda", "words"),
+    [
+        ("2.11.0+cpu", None, ["2.11.0+cpu", "without CUDA"]),
+        ("2.11.0+rocm6.4", None, ["2.11.0+rocm6.4", "ROCm"]),
+        ("2.99.0", "13.0", ["2.99.0", ".".join(torch.__version__.split(".")[:2]), "install frugal_alloc again"]),
+        (torch.__version__, "13.0", ["import torch fails", "libc10.so is damaged"]),
+    ],
+    ids=["without CUDA", "for ROCm", "minor without a library", "that cannot be imported"],
+)
+def test_torch_that_will_not_do_is_named(tmp_path, version, cuda, words):
+    path = fake_torch(tmp_path, version, cuda)
+    if "rocm" in version:
+        with open(tmp_path / "torch" / "version.py", "a") as file:
+            file.write("hip: str = '6.4.43482'\n")
+    check_refused(run_python(TRY, PYTHONPATH=path), *words)
 
 
 def elf_hash(name: bytes) -> bytes:
@@ -179,17 +179,6 @@ def test_library_for_a_newer_system_is_named(copied_package):
     result = run_python(ON_CPU, PYTHONPATH=path)
     check_refused(result, "GLIBC_2.99", "older than the one that it was built on", "from its source")
     assert result["sum"] == 3
-
-
-def test_torch_that_cannot_be_imported_is_named(tmp_path):
-    result = run_python(TRY, PYTHONPATH=fake_torch(tmp_path, torch.__version__, "13.0"))
-    check_refused(result, "import torch fails", "libc10.so is damaged")
-
-
-def test_torch_minor_without_a_library_is_named(tmp_path):
-    result = run_python(TRY, PYTHONPATH=fake_torch(tmp_path, "2.99.0", "13.0"))
-    minor = ".".join(torch.__version__.split(".")[:2])
-    check_refused(result, "2.99.0", minor, "install frugal_alloc again")
 
 
 def test_torch_goes_on_without_a_library_for_it(copied_package):
@@ -234,15 +223,16 @@ def test_no_driver_is_named():
     assert result["sum"] == 3
 
 
-@pytest.mark.parametrize("visible", ["", "-1"])
-def test_hidden_gpus_are_named(visible):
-    result = run_python(ON_CPU, CUDA_VISIBLE_DEVICES=visible)
-    check_refused(result, "CUDA_VISIBLE_DEVICES", "hides every GPU")
-
-
-def test_other_backend_is_named():
-    result = run_python(ON_CPU, PYTORCH_ALLOC_CONF="backend:cudaMallocAsync")
-    check_refused(result, "cudaMallocAsync", "PYTORCH_ALLOC_CONF")
+@pytest.mark.parametrize(
+    ("variable", "value", "words"),
+    [
+        ("CUDA_VISIBLE_DEVICES", "", ["CUDA_VISIBLE_DEVICES", "hides every GPU"]),
+        ("CUDA_VISIBLE_DEVICES", "-1", ["CUDA_VISIBLE_DEVICES", "hides every GPU"]),
+        ("PYTORCH_ALLOC_CONF", "backend:cudaMallocAsync", ["cudaMallocAsync", "PYTORCH_ALLOC_CONF"]),
+    ],
+)
+def test_environment_that_will_not_do_is_named(variable, value, words):
+    check_refused(run_python(ON_CPU, **{variable: value}), *words)
 
 
 def test_refused_once_does_not_mean_refused_for_ever():
@@ -261,3 +251,110 @@ report(now=frugal_alloc._native.load().owns(torch.empty(100, device="cuda").data
     )
     assert "hides every GPU" in result["error"]
     assert result["now"]
+
+
+# --- What does not stand in the way.
+
+
+ENABLING = """
+import ctypes, torch, frugal_alloc
+native = torch.empty(1 << 20, device="cuda")
+del native
+simulation = ctypes.CDLL(None)
+
+def is_ours(tensor):
+    return frugal_alloc._native.load().owns(tensor.data_ptr())
+"""
+
+
+def test_second_copy_of_the_library_is_refused_in_one_line_and_the_first_goes_on(tmp_path):
+    copy = tmp_path / "copy.so"
+    copy.write_bytes(installation.find_library("alloc", installation.find_torch()).read_bytes())
+    result = run_well(
+        ENABLING
+        + f"""
+frugal_alloc.enable()
+second = ctypes.CDLL({str(copy)!r})
+second.frugal_last_error.restype = ctypes.c_char_p
+report(answer=second.frugal_enable(), said=second.frugal_last_error().decode())
+report(ours=is_ours(torch.empty(1 << 20, device="cuda")), enabled=frugal_alloc.is_enabled())
+"""
+    )
+    assert result["answer"] == -1
+    assert result["said"].startswith("another copy of frugal_alloc's library is at work") and "\n" not in result["said"]
+    assert (result["ours"], result["enabled"]) == (True, True)
+
+
+@simulated_gpu
+@pytest.mark.parametrize(("plan", "told"), [("free@1=unknown", False), ("free@1+=unknown", True)])
+def test_enabling_holds_where_idle_memory_cannot_be_given_back(plan, told):
+    result = run_well(
+        ENABLING
+        + f"""
+assert simulation.frugal_sim_set_faults({plan.encode()!r}) == 0
+for _ in range(2):
+    frugal_alloc.enable()
+simulation.frugal_sim_set_faults(b"")
+report(enabled=frugal_alloc.is_enabled(), ours=is_ours(torch.empty(1 << 20, device="cuda")))
+"""
+    )
+    assert (result["enabled"], result["ours"]) == (True, True)
+    assert ("idle memory could not be given back" in result["stderr"]) == told
+
+
+def test_memory_from_before_caching_was_turned_on_goes_back_the_way_it_came():
+    result = run_well(
+        ENABLING
+        + """
+torch.cuda.memory.caching_allocator_enable(False)
+frugal_alloc.enable()
+uncached = torch.empty(1 << 20, device="cuda")
+torch.cuda.memory.caching_allocator_enable(True)
+pool = torch.cuda.MemPool()
+with torch.cuda.use_mem_pool(pool):
+    pooled = torch.empty(1 << 20, device="cuda")
+torch.cuda.memory.caching_allocator_enable(False)
+late = torch.empty(1 << 20, device="cuda")
+before = torch.cuda.mem_get_info()[0]
+del uncached, late
+report(given_back=torch.cuda.mem_get_info()[0] - before)
+held = torch.cuda.memory_allocated()
+del pooled
+report(freed=held - torch.cuda.memory_allocated())
+torch.cuda.memory.caching_allocator_enable(True)
+report(ours=is_ours(torch.empty(1 << 20, device="cuda")))
+"""
+    )
+    assert result["given_back"] >= 2 * (4 << 20)
+    assert result["freed"] == 4 << 20
+    assert result["ours"]
+    assert "could not free" not in result["stderr"]
+
+
+@simulated_gpu
+def test_sanitizer_of_pytorch_finds_no_race_in_a_program_that_orders_its_work_and_one_in_one_that_does_not():
+    for waits in (True, False):
+        result = run_well(
+            ENABLING
+            + f"""
+import torch.cuda._sanitizer as sanitizer
+sanitizer.enable_cuda_sanitizer()
+frugal_alloc.enable()
+side = torch.cuda.Stream()
+try:
+    for _ in range(4):
+        made = torch.ones(1 << 20, device="cuda")
+        if {waits}:
+            side.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(side):
+            read = made + 1
+        made.record_stream(side)
+        del made, read
+    report(race=False)
+except sanitizer.CUDASanitizerErrors:
+    report(race=True)
+""",
+            FRUGAL_SIM_ORDER="0",
+            FRUGAL_SIM_LATE="0",
+        )
+        assert result["race"] == (not waits)

@@ -7,7 +7,7 @@ import threading
 import frugal_alloc
 import pytest
 import torch
-from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, room, run_python, segment_of, simulated_gpu
+from binding_helpers import GIB, MIB, Simulation, collect, empty, is_ours, room, run_well, segment_of, simulated_gpu
 from frugal_alloc import _native
 
 
@@ -216,7 +216,7 @@ def test_handle_of_mapped_memory_is_refused_with_a_way_out():
 
 @simulated_gpu
 def test_other_threads_of_python_run_while_work_in_flight_is_waited_for():
-    result = run_python(
+    result = run_well(
         """
 import ctypes, sys, threading, time, torch, frugal_alloc
 frugal_alloc.enable()
@@ -239,5 +239,4 @@ torch.UntypedStorage._release_ipc_counter(handle[4], handle[5], device=handle[0]
         # Work takes real time.
         FRUGAL_SIM_LATE="0",
     )
-    assert result["status"] == 0, result["stderr"]
     assert (result["ran"], result["passed"], result["ours"]) == (True, True, False)

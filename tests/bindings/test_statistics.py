@@ -1,5 +1,8 @@
 """torch.cuda's figures while frugal_alloc serves, and frugal_alloc's own."""
 
+import re
+
+import frugal_alloc
 import pytest
 import torch
 from binding_helpers import MIB, collect, empty, limit
@@ -25,8 +28,6 @@ def test_idle_native_memory_is_given_back_at_the_swap(swap):
 
 
 def test_peaks_of_different_times_are_not_added():
-    import frugal_alloc
-
     collect()
     torch.cuda.reset_peak_memory_stats()
     base = torch.cuda.memory_allocated()
@@ -91,8 +92,6 @@ def test_own_figures_of_an_unused_device_are_zero():
 
 
 def test_documented_figures_are_those_reported():
-    import re
-
     words = set(re.findall(r"``(\w+)``", stats.__doc__.split("Returns:")[1].split("Raises:")[0]))
     assert {word.replace("CALL", call) for word in words for call in words} >= set(stats())
 

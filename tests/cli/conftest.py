@@ -26,5 +26,14 @@ def program() -> Callable[..., Outcome]:
 
 
 @pytest.fixture
+def no_gpu() -> None:
+    """For tests of what a program is told where there is none."""
+    import torch
+
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU here")
+
+
+@pytest.fixture
 def recording() -> Recording:
     return Recording()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import pickle
 from pathlib import Path
 from typing import Any
@@ -43,3 +44,24 @@ class Recording:
     def _add(self, action: str, address: int, size: int, stream: int) -> Recording:
         self.trace.append({"action": action, "addr": address, "size": size, "stream": stream})
         return self
+
+
+def kineto(entries: list[tuple[int, int, int]], **changes: Any) -> bytes:
+    """A Chrome trace with one [memory] instant for each (address, signed bytes, total allocated)."""
+    instants = [
+        {
+            "name": "[memory]",
+            "ts": 1000 + number,
+            "args": {
+                "Ev Idx": number,
+                "Device Type": 1,
+                "Device Id": 0,
+                "Addr": address,
+                "Bytes": size,
+                "Total Allocated": total,
+                **changes,
+            },
+        }
+        for number, (address, size, total) in enumerate(entries)
+    ]
+    return json.dumps({"traceEvents": [{"name": "aten::empty", "ts": 0}, *instants]}).encode()

@@ -53,7 +53,7 @@ def test_a_gpu_whose_memory_is_the_hosts_is_told_apart(program: Any) -> None:
     assert " are available, " in finding
 
 
-@pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+@pytest.mark.usefixtures("no_gpu")
 def test_without_a_gpu_the_simulated_one_is_tried_and_json_says_the_same(program: Any) -> None:
     found = doctor(program)
     assert found["driver"][0] == found["GPU"][0] == "missing"

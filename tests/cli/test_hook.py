@@ -124,11 +124,8 @@ def test_programs_that_import_torch_and_their_spawned_children_have_it(hooked: P
     assert json.loads(done.stdout) == [True, [True, 4096], False]
 
 
+@pytest.mark.usefixtures("no_gpu")
 def test_what_stands_in_the_way_gets_one_line_and_the_program_goes_on(hooked: Python) -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU here")
     done = hooked.run("import torch; print(torch.ones(3).sum().item())", FRUGAL_ALLOC="1")
     assert done.stdout == "3.0\n"
     assert done.stderr.startswith("frugal_alloc: not used: no NVIDIA driver")

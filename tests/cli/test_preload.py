@@ -103,11 +103,8 @@ def test_torch_without_a_library_gets_one_line(libtorch_program: Path, program: 
     assert lines(outcome)[0].startswith("frugal_alloc: not used: there is no library for this program's torch: ")
 
 
+@pytest.mark.usefixtures("no_gpu")
 def test_pytorchs_own_error_without_a_gpu_is_as_before(libtorch_program: Path, program: Any) -> None:
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU here")
     alone = subprocess.run([libtorch_program], capture_output=True, text=True)
     outcome = program("run", "--preload", libtorch_program)
     assert (outcome.status, outcome.out, outcome.err) == (alone.returncode, alone.stdout, alone.stderr)
@@ -129,8 +126,3 @@ def test_python_program_has_it_too_and_knows(program: Any, tmp_path: Path) -> No
 def test_program_without_torch_is_as_it_was(program: Any) -> None:
     outcome = program("run", "--preload", "sh", "-c", "echo $0 $1; exit 3", "a", "b")
     assert (outcome.status, outcome.out, outcome.err) == (3, "a b\n", "")
-
-
-def test_program_that_is_not_there_gets_one_line_and_status_2(program: Any) -> None:
-    outcome = program("run", "--preload", "./absent")
-    assert (outcome.status, outcome.err) == (2, "frugal-alloc run: ./absent cannot be run: No such file or directory\n")

@@ -7,6 +7,7 @@ import json
 import signal
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -16,19 +17,8 @@ from frugal_alloc._replay.history import ALLOCATE, EVENT, FREE, History
 from frugal_alloc._simulation import simulated_gpu
 from recordings import MIB, Recording
 
-CALL_KINDS = {
-    "create",
-    "map",
-    "set_access",
-    "unmap",
-    "release",
-    "malloc",
-    "free",
-    "sync",
-    "event_record",
-    "event_query",
-    "stream_wait",
-}
+CALL_KINDS = {"create", "map", "set_access", "unmap", "release", "malloc", "free"}
+CALL_KINDS |= {"sync", "event_record", "event_query", "stream_wait"}
 PAGE = 2 * MIB
 
 
@@ -36,6 +26,17 @@ def replay(command: Any, *arguments: str | Path) -> list[dict[str, Any]]:
     outcome = command("replay", "--json", *arguments)
     assert (outcome.status, outcome.err) == (0, "")
     return json.loads(outcome.out)
+
+
+@pytest.fixture
+def put_on_gpu(monkeypatch: pytest.MonkeyPatch) -> Callable[[int], None]:
+    """Has this process's children see a GPU of so many bytes, which is as a real one to them."""
+
+    def put(memory: int) -> None:
+        for name, value in simulated_gpu.environment(memory, backing="none").items():
+            monkeypatch.setenv(name, value)
+
+    return put
 
 
 @pytest.fixture(scope="module")
@@ -53,11 +54,8 @@ def history(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.mark.parametrize("allocator", replays.ALLOCATORS)
 def test_json_has_every_figure(allocator: str, history: Path, command: Any) -> None:
     (row,) = replay(command, history, "--allocator", allocator)
-    assert row["history"] == "small.pickle"
-    assert row["allocator"] == allocator
-    assert row["events"] == 400
-    assert row["completed"] is True
-    assert row["failed_at"] is None
+    assert (row["history"], row["allocator"], row["events"]) == ("small.pickle", allocator, 400)
+    assert (row["completed"], row["failed_at"]) == (True, None)
     assert row["peak_live_bytes"] == 40 * MIB + 45
     assert row["peak_live_bytes"] <= row["peak_reserved_bytes"] < row["peak_live_bytes"] + 60 * MIB
     assert row["utilisation"] == pytest.approx(row["peak_live_bytes"] / row["peak_reserved_bytes"], abs=1e-4)
@@ -332,43 +330,15 @@ class TestConditions:
             assert found.completed
             assert found.driver_calls["stream_wait"] == waits, stream
 
-    def test_series_has_the_most_of_each_stretch(self) -> None:
-        history = self.history([(40 * MIB, 0), (0,), (30 * MIB, 0), (10 * MIB, 0), (1,), (2,)])
-        found = self.measure(history, "native", samples=3)
-        assert found.series == ((0, 40 * MIB, 40 * MIB), (2, 40 * MIB, 40 * MIB), (4, 10 * MIB, 40 * MIB))
-        assert self.measure(history, "native").series is None
-        assert len(self.measure(history, "native", samples=100).series or ()) == 6
-
-    def test_picture_is_of_the_moment_when_most_is_live(self) -> None:
-        events = [(20 * MIB, 0), (30 * MIB, 0), (0,), (10 * MIB, 0), (12 * MIB, 0), (1,)]
-        found = self.measure(self.history(events), "native", picture=True)
-        assert found.runs is not None
-        sizes = dict.fromkeys(("live", "awaiting", "free", "hole"), 0)
-        for _, size, state in found.runs:
-            sizes[state] += size
-        assert sizes == {"live": 52 * MIB, "awaiting": 0, "free": found.peak_reserved_bytes - 52 * MIB, "hole": 0}
-        assert [address for address, _, _ in found.runs] == sorted(address for address, _, _ in found.runs)
-        assert self.measure(self.history(events), "native").runs is None
-
-    def test_picture_shows_the_holes_that_memory_left(self) -> None:
-        # There is no room for the last one beside what is free.
-        events = [(20 * MIB, 0), (20 * MIB, 0), (20 * MIB, 0), (1,), (30 * MIB, 0)]
-        found = self.measure(self.history(events), "frugal", capacity=70 * MIB, picture=True)
-        states = [state for _, _, state in found.runs or ()]
-        assert sum(size for _, size, state in found.runs or () if state == "live") == 70 * MIB
-        assert "hole" in states
-
 
 @pytest.mark.parametrize("allocator", replays.ALLOCATORS)
 def test_on_a_real_gpu_time_is_the_walls_and_memory_what_the_allocator_says(
-    allocator: str, history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
+    allocator: str, history: Path, command: Any, put_on_gpu: Any
 ) -> None:
     # How much is left decides how large handles are: as much in both, but for what a limit does not count.
     arguments = [history, "--allocator", allocator, "--capacity", str(3 << 30)]
     (simulated,) = replay(command, *arguments)
-    # The real one is whichever GPU the process sees.
-    for name, value in simulated_gpu.environment(6 << 30, backing="none").items():
-        monkeypatch.setenv(name, value)
+    put_on_gpu(6 << 30)
     (row,) = replay(command, *arguments, "--device", "real")
     assert (row["device"], row["completed"]) == ("real", True)
     assert row["peak_reserved_bytes"] == simulated["peak_reserved_bytes"]
@@ -387,11 +357,10 @@ def test_on_a_real_gpu_time_is_the_walls_and_memory_what_the_allocator_says(
 
 @pytest.mark.parametrize("allocator", replays.ALLOCATORS)
 def test_on_a_real_gpu_a_capacity_is_a_limit_and_a_gib_is_left(
-    allocator: str, history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
+    allocator: str, history: Path, command: Any, put_on_gpu: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def play(memory: int, capacity: str) -> dict[str, Any]:
-        for name, value in simulated_gpu.environment(memory, backing="none").items():
-            monkeypatch.setenv(name, value)
+        put_on_gpu(memory)
         (row,) = replay(command, history, "--allocator", allocator, "--device", "real", "--capacity", capacity)
         return row
 
@@ -410,11 +379,8 @@ def test_on_a_real_gpu_that_is_not_there_it_says_so(history: Path, command: Any)
     assert outcome.err.count("\n") == 1 and "driver" in outcome.err
 
 
-def test_table_says_whether_driver_times_were_measured(
-    history: Path, command: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_table_says_whether_driver_times_were_measured(history: Path, command: Any, put_on_gpu: Any) -> None:
     assert "driver ms, modelled" in command("replay", history, "--allocator", "native").out
-    for name, value in simulated_gpu.environment(4 << 30, backing="none").items():
-        monkeypatch.setenv(name, value)
+    put_on_gpu(4 << 30)
     table = command("replay", "--device", "real", history, "--allocator", "native").out
     assert "driver ms, measured" in table and "all calls ms" in table

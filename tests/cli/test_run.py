@@ -22,6 +22,8 @@ run_program.check(sys.argv[2], is_module)
 (run_program.run_module if is_module else run_program.run_script)(sys.argv[2], sys.argv[3:])
 """
 
+RUN = ("simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "run")
+
 
 def run(*arguments: str, folder: Path) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
@@ -141,12 +143,6 @@ def test_program_that_is_not_there_is_refused_before_anything_is_loaded(
         run_program.check(program, is_module)
 
 
-def test_missing_script_gets_one_line_and_status_2(command: Any) -> None:
-    outcome = command("run", "absent.py")
-    assert (outcome.status, outcome.out) == (2, "")
-    assert outcome.err == "frugal-alloc run: cannot open absent.py: No such file or directory\n"
-
-
 def test_unchanged_script_trains_on_the_allocator(tmp_path: Path, program: Any) -> None:
     script = tmp_path / "script.py"
     script.write_text(
@@ -157,18 +153,14 @@ def test_unchanged_script_trains_on_the_allocator(tmp_path: Path, program: Any) 
         "print(frugal_alloc.is_enabled(), frugal_alloc.stats()['allocated_bytes'] >= 8000, sys.argv[1:])\n"
         "sys.exit(5)\n"
     )
-    line = ["simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "run", script, "--epochs", "3"]
-    outcome = program(*line)
+    outcome = program(*RUN, script, "--epochs", "3")
     assert outcome.out == "True True ['--epochs', '3']\n", outcome
     assert outcome.status == 5
 
 
+@pytest.mark.usefixtures("no_gpu")
 def test_machine_without_a_gpu_is_told_so_in_one_line(tmp_path: Path, program: Any) -> None:
     (tmp_path / "script.py").write_text("print('must not run')")
-    import torch
-
-    if torch.cuda.is_available():
-        pytest.skip("there is a GPU here")
     outcome = program("run", tmp_path / "script.py")
     assert (outcome.status, outcome.out) == (2, "")
     assert outcome.err.startswith("frugal-alloc run: the allocator cannot be used: ")
@@ -210,8 +202,7 @@ if __name__ == "__main__":
 def test_children_however_started_have_the_allocator(tmp_path: Path, program: Any) -> None:
     script = tmp_path / "script.py"
     script.write_text(_PARENT)
-    line = ["simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "run", script]
-    outcome = program(*line)
+    outcome = program(*RUN, script)
     assert outcome.out == "loader [1]\nchild 1\nchild 0\nFalse\n", outcome
 
 
@@ -220,8 +211,7 @@ def test_workers_of_torchrun_have_the_allocator(tmp_path: Path, program: Any) ->
     # One write a line: torchrun's workers share the pipe, and print() without a buffer writes each word by itself.
     said = "f\"{os.environ['RANK']} {frugal_alloc.is_enabled()}\\n\".encode()"
     script.write_text(f"import os, torch, frugal_alloc; os.write(1, {said})")
-    line = ["simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "run"]
-    outcome = program(*line, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script)
+    outcome = program(*RUN, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", script)
     assert sorted(outcome.out.splitlines()) == ["0 True", "1 True"], outcome
 
 
@@ -235,7 +225,6 @@ def test_a_user_who_turned_it_off_gets_the_plain_program(tmp_path: Path, program
 
 def test_setting_that_is_not_possible_gets_one_line_and_status_2(tmp_path: Path, program: Any) -> None:
     (tmp_path / "script.py").write_text("print('must not run')")
-    line = ["simulate", "--memory", "2GiB", "--", sys.executable, "-m", "frugal_alloc", "run", tmp_path / "script.py"]
-    outcome = program(*line, env=os.environ | {"FRUGAL_ALLOC_CONF": "memory_limit:lots"})
+    outcome = program(*RUN, tmp_path / "script.py", env=os.environ | {"FRUGAL_ALLOC_CONF": "memory_limit:lots"})
     assert (outcome.status, outcome.out) == (2, "")
     assert "FRUGAL_ALLOC_CONF: memory_limit:lots is not possible; memory_limit is a size" in outcome.err

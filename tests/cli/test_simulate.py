@@ -9,28 +9,12 @@ from typing import Any
 import pytest
 
 
-def simulate(program: Any, *command: str | Path, **options: Any) -> Any:
-    return program("simulate", "--memory", "2GiB", "--", *command, **options)
-
-
 def test_a_script_without_python_before_it_is_told_what_is_missing(program: Any, tmp_path: Path) -> None:
     script = tmp_path / "train.py"
     script.touch()
-    outcome = simulate(program, str(script))
+    outcome = program("simulate", "--memory", "2GiB", "--", script)
     assert outcome.status == 2
     assert outcome.err.endswith(f"can be found and run; a Python program is run by `python {script}`\n")
-
-
-def test_a_variable_in_the_place_of_the_command_is_told_where_it_goes(program: Any) -> None:
-    outcome = simulate(program, "FRUGAL_ALLOC_CONF=report_dir:x", "python", "train.py")
-    assert (outcome.status, outcome.err.count("\n")) == (2, 1)
-    assert "a variable is set before the whole command" in outcome.err
-
-
-def test_arguments_after_the_command_are_the_commands(program: Any) -> None:
-    outcome = program("simulate", "--memory", "2GiB", "echo", "--memory", "a", "--", "b")
-    assert (outcome.status, outcome.out) == (0, "--memory a -- b\n")
-    assert simulate(program, "printf", "%s", "--help").out == "--help"
 
 
 # Of the driver itself, without the seconds that torch takes to be imported.
@@ -59,9 +43,3 @@ def test_program_sees_the_gpus_that_are_asked_for(
     outcome = program("simulate", *options, "--", sys.executable, "-c", GPUS)
     assert (outcome.status, outcome.out) == (0, f"{gpus} {memory}\n"), outcome
     assert told in outcome.err
-
-
-def test_a_gpu_that_is_not_known_gets_the_nearest_names_and_status_2(program: Any) -> None:
-    outcome = program("simulate", "--gpu", "RTX 4095", "--", "true")
-    assert outcome.status == 2
-    assert "RTX 4090" in outcome.err and outcome.err.count("\n") == 1

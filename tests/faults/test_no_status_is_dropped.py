@@ -54,7 +54,7 @@ DELIBERATE = {
     "bindings/adapter/shareable_storage.cc": {
         "RecordKnownStreams(": "fails only for a block that is not in use, and this one is"
     },
-    "bindings/tracking/phase_table.cc": {"Find(": "no status"},
+    "bindings/tracking/phase_table.h": {"Find(": "no status"},
     "bindings/adapter/torch_allocator.cc": {"data.get_deleter()": "no status"},
     "bindings/adapter/torch_compat.h": {"include_traces": "no status", "static_cast<void>(allocator)": "no status"},
     "cuda/stream_lives.cc": {"CtxPopCurrent(": "gives back what the same thread has pushed"},

@@ -144,7 +144,7 @@ def test_files_that_fail_hang_or_skip_all_are_told_so_and_the_others_are_carried
     }
     for name, body in bodies.items():
         (bindings / f"test_{name}.py").write_text(f"def test_it(): {body}")
-    (bindings / "test_liveness.py").write_text("def test_it(): assert False, 'left out'")
+    (bindings / "test_every_python.py").write_text("def test_it(): assert False, 'left out'")
     start = programs.run
     late = "test_tensors.py::test_it"
     monkeypatch.setattr(
@@ -164,10 +164,10 @@ def test_files_that_fail_hang_or_skip_all_are_told_so_and_the_others_are_carried
 
 
 def test_each_file_comes_at_one_moment_before_any_at_another(bindings: Path) -> None:
-    for name in ("advice", "graphs", "streams"):
+    for name in ("advice", "private_pools", "streams"):
         (bindings / f"test_{name}.py").write_text("def test_early(): pass\ndef test_late(): pass")
     items = binding_tests._items(bindings, kit.with_pytest(os.environ))
-    files = ["test_streams.py", "test_graphs.py", "test_advice.py"]
+    files = ["test_streams.py", "test_private_pools.py", "test_advice.py"]
     assert items == [(file, moment) for moment in ("test_early", "test_late") for file in files]
 
 

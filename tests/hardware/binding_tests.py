@@ -20,8 +20,7 @@ FIRST = (
     "test_place.py",
     "test_sharing.py",
     "test_processes.py",
-    "test_graphs.py",
-    "test_mempool.py",
+    "test_private_pools.py",
     "test_toggle.py",
     "test_strangers.py",
     "test_statistics.py",
@@ -29,10 +28,8 @@ FIRST = (
 )
 #: About Python, or on simulated GPUs of their own.
 LEFT_OUT = (
-    "test_growth_outside.py",
-    "test_liveness.py",
+    "test_every_python.py",
     "test_module_variables.py",
-    "test_python_stack.py",
     "test_segments.py",
     "test_unified_memory.py",
 )

@@ -143,27 +143,28 @@ def detectron2(monkeypatch: pytest.MonkeyPatch) -> types.ModuleType:
     return engine
 
 
-def test_detectron2(told: list[str], detectron2: Any) -> None:
+def train(detectron2: Any, steps: int, **options: Any) -> Any:
     from frugal_alloc.integrations.detectron2 import MemoryReport
 
     trainer = detectron2.TrainerBase()
-    trainer.register_hooks([MemoryReport(period=3)])
-    trainer.train(0, 7)
+    trainer.register_hooks([MemoryReport(**options)])
+    trainer.train(0, steps)
+    return trainer
+
+
+def test_detectron2(told: list[str], detectron2: Any) -> None:
+    train(detectron2, 7, period=3)
     assert told == ["enable", "+train", "epoch", "epoch", "-train", "report"]
 
 
 def test_a_gpu_that_cannot_be_used_does_not_end_the_training(
     told: list[str], detectron2: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from frugal_alloc.integrations.detectron2 import MemoryReport
-
     def refuse() -> None:
         raise frugal_alloc.FrugalAllocError("no CUDA here")
 
     monkeypatch.setattr(frugal_alloc, "enable", refuse)
-    trainer = detectron2.TrainerBase()
-    trainer.register_hooks([MemoryReport()])
-    trainer.train(0, 2)
+    train(detectron2, 2)
     assert told == ["+train", "-train", "report"]
     assert capfd.readouterr().err == "frugal_alloc: goes on without frugal_alloc: no CUDA here\n"
 
@@ -171,15 +172,11 @@ def test_a_gpu_that_cannot_be_used_does_not_end_the_training(
 def test_a_report_that_fails_does_not_end_the_training(
     told: list[str], detectron2: Any, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
 ) -> None:
-    from frugal_alloc.integrations.detectron2 import MemoryReport
-
     def fail() -> None:
         raise OSError("disk full\nreally")
 
     monkeypatch.setattr(frugal_alloc, "report", fail)
-    trainer = detectron2.TrainerBase()
-    trainer.register_hooks([MemoryReport(enable=False)])
-    trainer.train(0, 2)
+    train(detectron2, 2, enable=False)
     assert told == ["+train", "-train"]
     assert capfd.readouterr().err == "frugal_alloc: no report: disk full\n"
 

@@ -198,20 +198,8 @@ def dies() -> dict:
     return {}
 
 
-def disagrees() -> dict:
-    """The ranks call different collectives, on which a real NCCL hangs."""
-    try:
-        if RANK == 0:
-            dist.all_reduce(numbers(1, 2))
-        else:
-            dist.all_gather_into_tensor(numbers(0, 0, 0, 0), numbers(1, 2))
-    except dist.DistBackendError as error:
-        return {"error": str(error)}
-    return {}
-
-
 PROGRAMS: dict[str, Callable[[], dict]] = {
-    one.__name__: one for one in (collectives, pairs, graph, ddp, small_ddp, fsdp2, tensor_parallel, dies, disagrees)
+    one.__name__: one for one in (collectives, pairs, graph, ddp, small_ddp, fsdp2, tensor_parallel, dies)
 }
 
 

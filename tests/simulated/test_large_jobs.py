@@ -2,14 +2,8 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
-from checkout import package_first
-from frugal_alloc._simulation import simulated_gpu
-
-GIB = 1 << 30
+from checkout import GIB, output_of
 
 RESIDENT = """
 import re
@@ -18,16 +12,8 @@ def resident():
 """
 
 
-def run(program: str, memory: int = 4 * GIB, **variables: str) -> str:
-    environment = package_first(simulated_gpu.environment(memory) | variables)
-    command = [sys.executable, "-c", program]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
-    return done.stdout
-
-
 def test_large_data_takes_no_memory_of_the_host():
-    out = run(
+    out = output_of(
         RESIDENT
         + """
 import torch
@@ -40,13 +26,14 @@ loaded = torch.empty(1 << 28).to("cuda")
 back = copy.cpu()
 print(back[12345].item(), (resident() - before) >> 20 < 64)
 """,
+        memory=4 * GIB,
         FRUGAL_SIM_KEEP="1MiB",
     )
     assert out == "0.0 True\n"
 
 
 def test_small_values_stay_right_beside_large_data():
-    out = run(
+    out = output_of(
         """
 import torch
 labels = torch.tensor([3, 1, 2]).cuda()
@@ -77,33 +64,16 @@ print(freed, torch.arange(4, device="cuda").sum().item())
 
 
 def test_memory_that_waits_for_a_stream_behaves_alike_in_every_run():
-    first = run(WAITING, FRUGAL_SIM_TIME="modelled")
+    first = output_of(WAITING, FRUGAL_SIM_TIME="modelled")
     assert len(set(first.split("]")[0].split(","))) > 1, "some memory waits"
     assert first.endswith("] 6\n"), "values are computed"
-    assert run(WAITING, FRUGAL_SIM_TIME="modelled") == first
-
-
-def test_program_that_asks_an_event_comes_to_an_end():
-    out = run(
-        """
-import torch
-event = torch.cuda.Event()
-torch.cuda._sleep(1_000_000)
-event.record()
-asked = 0
-while not event.query():
-    asked += 1
-print(asked > 10)
-""",
-        FRUGAL_SIM_TIME="modelled",
-    )
-    assert out == "True\n"
+    assert output_of(WAITING, FRUGAL_SIM_TIME="modelled") == first
 
 
 @pytest.mark.parametrize("allocator", ["PyTorch's", "frugal_alloc"])
 def test_program_that_does_not_fit_goes_on(allocator):
     switch = "import frugal_alloc; frugal_alloc.enable()" if allocator == "frugal_alloc" else ""
-    out = run(
+    out = output_of(
         switch
         + """
 import torch

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 import re
 import subprocess
-import sys
 
-import fork_server
 import pytest
-from checkout import package_first
+from checkout import output_of, run
 
 FAULT = 3
 
@@ -58,22 +56,17 @@ side = torch.cuda.Stream()
 """
 
 
-def run(program: str, values: str = "none", **variables: str) -> subprocess.CompletedProcess[str]:
-    from frugal_alloc._simulation import simulated_gpu
-
-    base = simulated_gpu.environment(2 << 30, values=values)
-    environment = package_first(base | {"FRUGAL_SIM_LATE": "1", "FRUGAL_SIM_ORDER": "0"} | variables)
-    return fork_server.run([sys.executable, "-c", program], env=environment)
+def run_late(program: str) -> subprocess.CompletedProcess[str]:
+    return run(program, is_forked=True, FRUGAL_SIM_LATE="1", FRUGAL_SIM_ORDER="0")
 
 
-def run_well(program: str, values: str = "none", **variables: str) -> str:
-    done = run(program, values, **variables)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
-    return done.stdout
+def run_well(program: str, values: str = "none") -> str:
+    late = {"FRUGAL_SIM_LATE": "1", "FRUGAL_SIM_ORDER": "0"}
+    return output_of(program, gpu={"values": values}, is_forked=True, **late)
 
 
 def test_unmap_under_a_fill_ends_the_process_and_names_it():
-    done = run(
+    done = run_late(
         VIRTUAL_MEMORY
         + "fill(); unmap(); print('on', flush=True); check(cudart.cudaStreamSynchronize(stream)); print('no')"
     )
@@ -83,15 +76,6 @@ def test_unmap_under_a_fill_ends_the_process_and_names_it():
         r"frugal simulated GPU: 'memset' on stream \d+ of GPU 0, which ends at \d+ ns, writes 2097152 bytes at (\S+), "
     )
     assert re.fullmatch(pattern + r"but memory at \1 was unmapped by thread \d+ at \d+ ns", line), line
-
-
-def test_fault_is_a_violation_where_order_is_checked():
-    done = run(
-        VIRTUAL_MEMORY + "fill(); unmap(); check(cudart.cudaStreamSynchronize(stream)); print('on')",
-        FRUGAL_SIM_ORDER="1",
-    )
-    assert (done.returncode, done.stdout) == (FAULT, "on\n"), done.stdout + done.stderr
-    assert "'memset' on stream" in done.stderr
 
 
 def test_memory_freed_in_stream_order_is_there_until_the_stream_has_come_so_far():
@@ -127,10 +111,10 @@ torch.cuda.synchronize()
     )
 
 
-def test_copies_arrive_when_the_host_has_waited():
-    out = run_well(
-        TORCH
-        + """
+# What is printed of values, by what a program does.
+PROGRAMS = {
+    "copies arrive when the host has waited": (
+        """
 source = torch.full((1000,), 3.0).pin_memory()
 target = torch.zeros(1000).pin_memory()
 torch.cuda._sleep(busy)
@@ -139,29 +123,21 @@ target.copy_(on_gpu, non_blocking=True)
 print(target[0].item())
 torch.cuda.synchronize()
 print(target[0].item())
-"""
-    )
-    assert out == "0.0\n3.0\n"
-
-
-def test_source_that_the_host_overwrites_too_early_is_copied_as_it_is_then():
-    out = run_well(
-        TORCH
-        + """
+""",
+        "0.0\n3.0\n",
+    ),
+    "a source that the host overwrites too early is copied as it is then": (
+        """
 source = torch.full((1000,), 3.0).pin_memory()
 torch.cuda._sleep(busy)
 on_gpu = source.to(device, non_blocking=True)
 source.fill_(4.0)
 print(on_gpu.cpu()[0].item())
-"""
-    )
-    assert out == "4.0\n"
-
-
-def test_pageable_copies_block_the_host():
-    out = run_well(
-        TORCH
-        + """
+""",
+        "4.0\n",
+    ),
+    "pageable copies block the host": (
+        """
 source = torch.full((1000,), 3.0)
 torch.cuda._sleep(busy)
 on_gpu = source.to(device, non_blocking=True)
@@ -169,24 +145,16 @@ source.fill_(4.0)
 target = torch.zeros(1000)
 target.copy_(on_gpu, non_blocking=True)
 print(target[0].item())
-"""
-    )
-    assert out == "3.0\n"
+""",
+        "3.0\n",
+    ),
+}
 
 
-def test_graph_moves_its_data_when_it_runs():
-    out = run_well(
-        TORCH
-        + """
-target = torch.zeros(1000, device=device)
-graph = torch.cuda.CUDAGraph()
-with torch.cuda.graph(graph):
-    target.fill_(5.0)
-graph.replay()
-print(target.cpu()[0].item())
-"""
-    )
-    assert out == "5.0\n"
+@pytest.mark.parametrize("what", PROGRAMS)
+def test_data_moves_when_its_work_is_done(what):
+    program, out = PROGRAMS[what]
+    assert run_well(TORCH + program) == out
 
 
 def test_values_computed_on_the_cpu_stay_right():

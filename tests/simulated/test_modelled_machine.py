@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
-
 import pytest
-from checkout import package_first
+from checkout import GIB, output_of, run
 from frugal_alloc._simulation import simulated_gpu
 from frugal_alloc._simulation.modelled_machine import ModelledMachine
 
-GIB = 1 << 30
 ADA = "name=NVIDIA GeForce RTX 4090,capability=8.9,multiprocessors=128,l2=72MiB"
 UNSUPPORTED = 8
 
@@ -44,25 +40,8 @@ CONVERTED = 2 * (32 * 64 * 56 * 56 + 128 * 64 * 3 * 3 + 32 * 128 * 56 * 56)
 FILTER = 128 * 64 * 3 * 3
 
 
-def run(program: str, machine: ModelledMachine, **variables: str) -> subprocess.CompletedProcess[str]:
-    environment = package_first(simulated_gpu.environment(24 * GIB, machine=machine) | variables)
-    command = [sys.executable, "-c", program]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
-
-
 def run_well(program: str, machine: ModelledMachine, **variables: str) -> str:
-    done = run(program, machine, **variables)
-    assert (done.returncode, done.stderr) == (0, ""), done.stdout + done.stderr
-    return done.stdout
-
-
-def test_pytorch_sees_the_model():
-    out = run_well(
-        "import torch; p = torch.cuda.get_device_properties(0); "
-        "print(p.name, p.major, p.minor, p.multi_processor_count, p.L2_cache_size >> 20, p.total_memory >> 30)",
-        ModelledMachine(gpu=ADA),
-    )
-    assert out == "NVIDIA GeForce RTX 4090 8 9 128 72 24\n"
+    return output_of(program, 24 * GIB, gpu={"machine": machine}, **variables)
 
 
 @pytest.mark.parametrize(("capability", "workspace"), [("8.9", 8519680), ("9.0", 32 << 20)])
@@ -126,7 +105,7 @@ print(control.cudaLibraryUnload(), ctypes.CDLL("libcublas.so.13").cublasGetVecto
 print(control.frugal_sim_unsupported_functions().decode())
 """
     assert run_well(program, ModelledMachine()) == "801 15\ncudaLibraryUnload cublasGetVectorAsync\n"
-    done = run(program, ModelledMachine(ends_unsupported=True))
+    done = run(program, 24 * GIB, gpu={"machine": ModelledMachine(ends_unsupported=True)})
     assert (done.returncode, done.stdout) == (UNSUPPORTED, "")
     assert done.stderr == "frugal simulated GPU: the program called cudaLibraryUnload, which is not simulated\n"
 

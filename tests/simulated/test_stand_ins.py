@@ -65,12 +65,8 @@ def test_matrix_product_is_a_kernel(dtype: torch.dtype) -> None:
 def test_batched_integer_and_biased_products_have_their_shapes() -> None:
     assert torch.bmm(torch.ones(2, 3, 4, device=DEVICE), torch.ones(2, 4, 5, device=DEVICE)).shape == (2, 3, 5)
     assert torch.dot(torch.ones(5, device=DEVICE), torch.ones(5, device=DEVICE)).shape == ()
-    assert F.linear(
-        torch.ones(3, 4, device=DEVICE), torch.ones(5, 4, device=DEVICE), torch.ones(5, device=DEVICE)
-    ).shape == (
-        3,
-        5,
-    )
+    matrix, weight, bias = (torch.ones(size, device=DEVICE) for size in ((3, 4), (5, 4), 5))
+    assert F.linear(matrix, weight, bias).shape == (3, 5)
     eights = torch.ones(32, 32, dtype=torch.int8, device=DEVICE)
     assert torch._int_mm(eights, eights).dtype == torch.int32
 

@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import os
-import subprocess
-import sys
 
 import pytest
-from checkout import package_first
+from checkout import output_of, run
 
 ENDED = 6
 
@@ -118,15 +116,6 @@ USES = {
 }
 
 
-def run(program: str, **variables: str) -> subprocess.CompletedProcess[str]:
-    from frugal_alloc._simulation import simulated_gpu
-
-    environment = package_first(simulated_gpu.environment(1 << 30) | variables)
-    return subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=300, check=False
-    )
-
-
 @pytest.mark.parametrize("use", USES)
 def test_use_of_a_dead_handle_ends_the_process_and_names_it(use):
     program, function, was, _ = USES[use]
@@ -141,8 +130,7 @@ def test_use_of_a_dead_handle_ends_the_process_and_names_it(use):
 @pytest.mark.parametrize("use", USES)
 def test_use_of_a_dead_handle_is_an_error_without_strict_mode(use):
     program, _, _, error = USES[use]
-    done = run(f"{PRELUDE}{program}\nprint(status)", FRUGAL_SIM_STRICT="0")
-    assert (done.returncode, done.stdout, done.stderr) == (0, f"{error}\n", "")
+    assert output_of(f"{PRELUDE}{program}\nprint(status)", FRUGAL_SIM_STRICT="0") == f"{error}\n"
 
 
 def test_tests_are_strict():
@@ -168,8 +156,7 @@ def test_memory_of_an_external_stream_outlives_it_with_native():
     program = (
         EXTERNAL + "del tensor\nmore = [torch.ones(1 << 20, device='cuda') for _ in range(4)]\nprint(other.cpu()[0])"
     )
-    done = run(program, FRUGAL_SIM_STRICT="1")
-    assert (done.returncode, done.stdout, done.stderr) == (0, "tensor(1.)\n", "")
+    assert output_of(program, FRUGAL_SIM_STRICT="1") == "tensor(1.)\n"
 
 
 def test_external_stream_that_is_used_after_its_destruction_ends_the_process():

@@ -8,11 +8,9 @@ import subprocess
 import sys
 
 import pytest
-from checkout import package_first
-from frugal_alloc._simulation import simulated_gpu
+from checkout import GIB, package_first, run
 
 MIB = 1 << 20
-GIB = 1 << 30
 MEMORY = 8 * GIB
 OVERLOADED = 7
 # What a Python program without torch may have of its own, and more.
@@ -43,15 +41,13 @@ def say(what):
 """
 
 
-def run(code: str, unified: bool = True, **more: str) -> subprocess.CompletedProcess:
+def run_unified(code: str, unified: bool = True, **more: str) -> subprocess.CompletedProcess:
     base = dict(os.environ) | more | ({"FRUGAL_SIM_UNIFIED": "1"} if unified else {})
-    environment = package_first(simulated_gpu.environment(MEMORY, base=base))
-    command = [sys.executable, "-c", PROGRAM + code]
-    return subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600)
+    return run(PROGRAM + code, MEMORY, gpu={"base": base})
 
 
 def said(code: str, unified: bool = True, **more: str) -> list:
-    done = run(code, unified, **more)
+    done = run_unified(code, unified, **more)
     assert done.returncode == 0, done.stderr
     return [json.loads(line) for line in done.stdout.splitlines()]
 
@@ -105,7 +101,7 @@ say([status, before - held, before - after, after - info()[0]])
 
 @pytest.mark.parametrize("what", ["malloc(9 << 30)", "pin(9 << 30)", "[malloc(1 << 30) for _ in range(9)]"])
 def test_a_program_that_asks_for_more_than_there_is_gets_no_error_but_the_end_of_the_host(what: str) -> None:
-    done = run(f"{what}\nsay('an error came')")
+    done = run_unified(f"{what}\nsay('an error came')")
     assert (done.returncode, done.stdout) == (OVERLOADED, "")
     (line,) = done.stderr.splitlines()
     assert line.startswith("frugal simulated GPU: the host is driven beyond its memory: ")
@@ -113,8 +109,8 @@ def test_a_program_that_asks_for_more_than_there_is_gets_no_error_but_the_end_of
 
 
 def test_memory_of_others_is_not_there_to_be_had() -> None:
-    assert run("malloc(4 << 30)", FRUGAL_SIM_HOST_OTHERS="5GiB").returncode == OVERLOADED
-    assert run("malloc(4 << 30)", FRUGAL_SIM_HOST_OTHERS="1GiB").returncode == 0
+    assert run_unified("malloc(4 << 30)", FRUGAL_SIM_HOST_OTHERS="5GiB").returncode == OVERLOADED
+    assert run_unified("malloc(4 << 30)", FRUGAL_SIM_HOST_OTHERS="1GiB").returncode == 0
 
 
 def test_the_management_library_knows_of_no_memory() -> None:
@@ -167,15 +163,9 @@ say([open({str(path)!r}).read(), oct(os.fstat(descriptor).st_mode & 0o777), open
     assert (text, mode) == ("written", "0o640")
 
 
-def test_one_gpu_has_the_hosts_memory(capfd: pytest.CaptureFixture[str]) -> None:
-    from frugal_alloc._command import cli
-
-    with pytest.raises(SystemExit) as ended:
-        cli.main(["simulate", "--memory", "8GiB", "--gpus", "2", "--unified", "--", "true"])
-    assert ended.value.code == 2
-    assert "--unified goes with one GPU" in capfd.readouterr().err
-    environment = simulated_gpu.environment(MEMORY, gpus=2, base=dict(os.environ) | {"FRUGAL_SIM_UNIFIED": "1"})
-    done = subprocess.run([sys.executable, "-c", ""], env=environment, capture_output=True, text=True)
+def test_one_gpu_has_the_hosts_memory() -> None:
+    base = dict(os.environ) | {"FRUGAL_SIM_UNIFIED": "1"}
+    done = run("", MEMORY, gpu={"gpus": 2, "base": base})
     assert done.returncode == 2
     assert done.stderr.startswith("frugal simulated GPU: FRUGAL_SIM_UNIFIED='1' goes with one GPU")
 

@@ -87,12 +87,6 @@ def test_shapes_that_depend_on_values() -> None:
     assert not torch.equal(on_gpu, on_gpu + 1)
 
 
-def test_linear_algebra_without_its_library() -> None:
-    matrix = torch.randn(4, 4) + 4 * torch.eye(4)
-    same(torch.linalg.inv(matrix.to(DEVICE)), torch.linalg.inv(matrix), rtol=1e-4, atol=1e-5)
-    same(torch.fft.fft(matrix.to(DEVICE)), torch.fft.fft(matrix), rtol=1e-4, atol=1e-4)
-
-
 def network() -> nn.Sequential:
     convolution = [nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8), nn.ReLU(), nn.MaxPool2d(2), nn.Flatten()]
     return nn.Sequential(*convolution, nn.LayerNorm(8 * 5 * 5), nn.Linear(8 * 5 * 5, 10))

@@ -46,7 +46,6 @@ FUNCTIONS: dict[str, tuple[Any, ...]] = {
     "frugal_journal_label": (None, ctypes.c_uint64, ctypes.c_char_p),
     "frugal_journal_observe_simulation": (ctypes.c_int,),
     "frugal_journal_module_calls": (ctypes.c_int64,),
-    "frugal_journal_size": (ctypes.c_int64,),
     "frugal_journal_read": (ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64),
     "frugal_journal_write": (ctypes.c_int, ctypes.c_char_p),
     "frugal_journal_texts": (ctypes.c_char_p,),
@@ -83,9 +82,6 @@ class JournalFunctions(SiteFunctions):
     def journal_module_calls(self) -> int:
         """How often the program has entered a module from outside of any and allocated there."""
         return self._library.frugal_journal_module_calls()
-
-    def journal_size(self) -> int:
-        return self._library.frugal_journal_size()
 
     def journal_read(self, first: int = 0) -> Iterator[JournalEntry]:
         """The entries from number `first` on."""

@@ -52,21 +52,3 @@ def live_bytes(events: bytes) -> Iterator[int]:
         else:
             live -= sizes.get(allocation, 0)
         yield live
-
-
-def most_live(history: History, samples: int) -> tuple[int, list[tuple[int, int]]]:
-    """The first event at which most is live, and (event, most live bytes from there up to the next sample).
-
-    There is at most one sample for each event.
-    """
-    samples = min(samples, history.event_count)
-    most = [0] * samples
-    peak = peak_at = 0
-    for event, live in enumerate(live_bytes(history.events)):
-        if live > peak:
-            peak, peak_at = live, event
-        if samples:
-            number = event * samples // history.event_count
-            most[number] = max(most[number], live)
-    starts = [-(-number * history.event_count // samples) for number in range(samples)]
-    return peak_at, list(zip(starts, most, strict=True))

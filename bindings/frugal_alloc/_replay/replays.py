@@ -21,7 +21,7 @@ from typing import Any, TypeVar
 
 from .._common import installation
 from .._simulation import simulated_gpu
-from .history import History, most_live
+from .history import History
 
 T = TypeVar("T")
 
@@ -95,11 +95,6 @@ class Measurement:
     steady: SteadyState | None
     # How many events the streams were behind the host; 0: they had no work but what a recording says.
     stream_lag: int
-    # Memory over time, if asked for: (event, most live bytes, most reserved bytes) from there up to the next sample.
-    series: tuple[tuple[int, int, int], ...] | None
-    # The address space when most was live, if asked for: (address, bytes, state), by address. The states are "live",
-    # "awaiting" (freed, but in use by another stream), "free", and "hole": addresses whose memory is elsewhere now.
-    runs: tuple[tuple[int, int, str], ...] | None
     # What it was played on: "simulated" or "real".
     device: str = SIMULATED
     # Wall time in all calls into the allocator, driver calls included; None on the simulated GPU.
@@ -144,8 +139,6 @@ class Replayer:
         *,
         passes: int = TIMED_PASSES,
         stream_lag: int = 0,
-        samples: int = 0,
-        picture: bool = False,
         tolerance: float = _CAPACITY_TOLERANCE,
     ) -> Measurement:
         """Plays the history with plenty of passes; with `find_minimum`, once more for every capacity that is tried.
@@ -153,20 +146,13 @@ class Replayer:
         Args:
             passes: 1: neither time, nor the steady state of a history that does not say when its warm-up ends.
             stream_lag: so many events each stream is behind the host.
-            samples: length of the series; 0: none.
             tolerance: of the smallest capacity, as a part of the most live memory.
 
         Raises:
             ReplayError: a worker failed.
             MissingPart, SimulationError: the allocator, or the simulated GPU, is not installed.
         """
-        peak_at, live = most_live(history, samples)
-        options = {
-            "stream_lag": stream_lag,
-            "sample_count": len(live),
-            "picture_at": peak_at if picture else history.event_count,
-        }
-        outcome = self._play(history, allocator, capacity, passes, options)
+        outcome = self._play(history, allocator, capacity, passes, stream_lag)
         minimum = None
         if find_minimum and outcome["outcome"] == "completed":
             minimum = smallest_capacity(
@@ -176,11 +162,11 @@ class Replayer:
                 lambda size: self.completes(history, allocator, size, stream_lag),
                 tolerance,
             )
-        return _measurement(self.device, history, allocator, capacity, minimum, live, options, outcome)
+        return _measurement(self.device, history, allocator, capacity, minimum, stream_lag, outcome)
 
     def completes(self, history: History, allocator: str, capacity: int, stream_lag: int = 0) -> bool:
         """Whether the history can be played to its end in that much memory. Raises as measure() does."""
-        outcome = self._play(history, allocator, capacity, 1, {"stream_lag": stream_lag})
+        outcome = self._play(history, allocator, capacity, 1, stream_lag)
         return outcome["outcome"] == "completed"
 
     def check_order(self, history: History, allocator: str, capacity: int, *, stream_lag: int = 0) -> OrderCheck:
@@ -192,7 +178,7 @@ class Replayer:
             ReplayError: two operations touch the same byte without order, or a worker failed.
             MissingPart, SimulationError: the allocator, or the simulated GPU, is not installed.
         """
-        outcome = self._play(history, allocator, capacity, 2, {"stream_lag": stream_lag}, checks_order=True)
+        outcome = self._play(history, allocator, capacity, 2, stream_lag, checks_order=True)
         return OrderCheck(outcome["order_accesses"], outcome["outcome"] == "completed")
 
     def stop(self) -> None:
@@ -207,7 +193,7 @@ class Replayer:
         allocator: str,
         capacity: int,
         passes: int,
-        options: dict[str, Any],
+        stream_lag: int,
         *,
         checks_order: bool = False,
     ) -> dict[str, Any]:
@@ -218,11 +204,10 @@ class Replayer:
             "allocation_count": history.allocation_count,
             "stream_count": history.stream_count,
             "passes": passes,
+            "stream_lag": stream_lag,
             "steady_from": steady_from(history),
-            "picture_at": history.event_count,
             "limit_bytes": capacity if self.device == REAL else 0,
             "real_time": self.device == REAL,
-            **options,
         }
         task = {
             "torch_libraries": str(self._torch.libraries),
@@ -276,13 +261,11 @@ def _measurement(
     allocator: str,
     capacity: int,
     minimum: int | None,
-    live: list[tuple[int, int]],
-    options: dict[str, Any],
+    stream_lag: int,
     outcome: dict[str, Any],
 ) -> Measurement:
     completed = outcome["outcome"] == "completed"
     reserved = outcome["peak_reserved_bytes"]
-    series = [(event, most, held) for (event, most), held in zip(live, outcome["samples"], strict=True)]
     return Measurement(
         history=history.name,
         allocator=allocator,
@@ -302,9 +285,7 @@ def _measurement(
         peak_reserved_at=outcome["peak_reserved_at"],
         driver_ns_to_peak=outcome["driver_ns_to_peak"],
         steady=_steady_state(history, outcome) if completed else None,
-        stream_lag=options["stream_lag"],
-        series=tuple(series) or None,
-        runs=tuple(map(tuple, outcome["runs"])) or None,
+        stream_lag=stream_lag,
         device=device,
         host_ns=outcome["costs"]["host_ns"] or None,
     )

@@ -1,4 +1,4 @@
-"""torch.cuda.MemPool: its memory is native's, beside ours, and idle memory goes to where it is wanted."""
+"""CUDA graphs and MemPools: their memory is native's, beside ours, and idle memory goes to where it is wanted."""
 
 import ctypes
 from concurrent.futures import ThreadPoolExecutor
@@ -29,16 +29,146 @@ def nothing_is_cached():
 
 
 @pytest.fixture
+def six_gib():
+    """Just so much of the GPU can be had."""
+    with room(6 * GIB):
+        yield
+
+
+@pytest.fixture
 def four_gib_limit():
     with limit(4 * GIB):
         yield
 
 
-@pytest.fixture
-def six_gib():
-    """Just so much of the GPU can be had."""
-    with room(6 * GIB):
-        yield
+# --- Graphs
+
+
+def test_graph_is_captured_and_replayed():
+    static = empty(4 * MIB)
+    torch.cuda.synchronize()
+    graph = torch.cuda.CUDAGraph()
+    with torch.cuda.graph(graph):
+        produced = static + 1
+    assert is_ours(static)
+    assert not is_ours(produced)
+    graph.replay()
+    torch.cuda.synchronize()
+    assert is_ours(empty(4 * MIB))
+
+
+def test_our_memory_freed_while_capturing_is_kept_from_the_graph():
+    other = torch.cuda.Stream()
+    graph = torch.cuda.CUDAGraph()
+    victim = empty(6 * MIB)
+    victim.record_stream(other)
+    with torch.cuda.graph(graph):
+        inside = empty(MIB)
+        del victim
+    assert not is_ours(inside)
+    graph.replay()
+    torch.cuda.synchronize()
+    before = torch.cuda.memory_stats()["active_bytes.all.current"]
+    torch.cuda.empty_cache()
+    assert torch.cuda.memory_stats()["active_bytes.all.current"] <= before
+
+
+def test_nobody_asks_whether_a_captured_stream_has_passed():
+    graph = torch.cuda.CUDAGraph()
+    stream, other = torch.cuda.Stream(), torch.cuda.Stream()
+    victim = empty(6 * MIB)
+    victim.record_stream(stream)
+    with torch.cuda.graph(graph, stream=stream):
+        inside = empty(MIB)
+        del victim
+        with torch.cuda.stream(other):
+            outside = empty(6 * MIB)
+    graph.replay()
+    assert (is_ours(inside), is_ours(outside)) == (False, True)
+
+
+def test_another_thread_allocates_while_one_captures():
+    def allocate() -> bool:
+        stream = torch.cuda.Stream()
+        with torch.cuda.stream(stream):
+            tensors = [empty((i + 1) * 5 * MIB) for i in range(20)]
+            for tensor in tensors:
+                tensor.record_stream(torch.cuda.default_stream())
+            ours = all(map(is_ours, tensors))
+            del tensors
+        return ours
+
+    graph = torch.cuda.CUDAGraph()
+    with ThreadPoolExecutor(1) as thread, torch.cuda.graph(graph):
+        empty(MIB)
+        assert thread.submit(allocate).result()
+    graph.replay()
+    torch.cuda.synchronize()
+
+
+def test_running_out_while_capturing_is_an_ordinary_error():
+    graph = torch.cuda.CUDAGraph()
+    with pytest.raises(torch.OutOfMemoryError), torch.cuda.graph(graph):
+        empty(1 << 44)
+    torch.cuda.synchronize()
+    assert is_ours(empty(MIB))
+
+
+def test_graph_trees_pools_are_checkpointed():
+    device, pool = 0, torch.cuda.graph_pool_handle()
+
+    def pooled(size: int) -> torch.Tensor:
+        torch._C._cuda_beginAllocateCurrentThreadToPool(device, pool)
+        try:
+            return empty(size)
+        finally:
+            torch._C._cuda_endAllocateToPool(device, pool)
+
+    first, second = pooled(4 * MIB), pooled(MIB)
+    assert torch._C._cuda_checkPoolLiveAllocations(device, pool, {first.data_ptr(), second.data_ptr()})
+    state = torch._C._cuda_getCheckpointState(device, pool)
+    storage = pooled(4 * MIB).untyped_storage()
+    assert torch._C._has_Standard_Deleter(storage._cdata)
+    torch._C._cuda_setCheckpointPoolState(device, state, [storage._cdata], [])
+    assert torch._C._cuda_checkPoolLiveAllocations(device, pool, {first.data_ptr(), second.data_ptr()})
+    torch._C._cuda_releasePool(device, pool)
+
+
+def test_idle_memory_of_ours_serves_a_capture(six_gib):
+    graph = torch.cuda.CUDAGraph()
+    empty(5 * GIB)
+    with torch.cuda.graph(graph):
+        produced = empty(3 * GIB)
+    graph.replay()
+    assert not is_ours(produced)
+
+
+def test_a_module_is_trained_as_a_graph():
+    module = torch.nn.Linear(64, 64, device="cuda")
+    graphed = torch.cuda.make_graphed_callables(module, (torch.zeros(8, 64, device="cuda", requires_grad=True),))
+    before = torch.cuda.memory_allocated()
+    for _ in range(3):
+        graphed(torch.zeros(8, 64, device="cuda", requires_grad=True)).sum().backward()
+        module.zero_grad(set_to_none=True)
+    torch.cuda.synchronize()
+    assert torch.cuda.memory_allocated() == before
+
+
+def test_a_compiled_module_runs_as_graph_trees():
+    # Shapes that take turns: each turn goes back to a checkpoint of the pool.
+    layers = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU()).cuda()
+    module = torch.compile(layers, backend="cudagraphs", dynamic=False)
+    held = []
+    for rows in (4, 8, 4, 8, 4, 8):
+        torch.compiler.cudagraph_mark_step_begin()
+        with torch.no_grad():
+            module(torch.zeros(rows, 64, device="cuda"))
+        held.append(torch.cuda.memory_reserved())
+    assert held[-1] == held[-2] == held[-3], "a graph that was captured takes no more memory"
+    torch._dynamo.reset()
+
+
+# --- Pools
 
 
 def pooled(pool: torch.cuda.MemPool, size: int) -> torch.Tensor:
@@ -49,12 +179,9 @@ def pooled(pool: torch.cuda.MemPool, size: int) -> torch.Tensor:
 def test_memory_of_a_pool_is_natives():
     before = empty(3 * MIB)
     pool = torch.cuda.MemPool()
-    with torch.cuda.use_mem_pool(pool):
-        pooled = empty(3 * MIB)
-    assert not is_ours(pooled)
-    assert [segment["address"] for segment in pool.snapshot()] == [pooled.data_ptr()]
-    assert is_ours(before)
-    assert is_ours(empty(3 * MIB))
+    tensor = pooled(pool, 3 * MIB)
+    assert [segment["address"] for segment in pool.snapshot()] == [tensor.data_ptr()]
+    assert (is_ours(before), is_ours(tensor), is_ours(empty(3 * MIB))) == (True, False, True)
 
 
 @simulated_gpu
@@ -76,14 +203,8 @@ def test_memory_of_a_pool_used_by_another_stream_is_reused_only_after_it():
 def test_memory_of_a_pool_is_freed_into_it():
     pool = torch.cuda.MemPool()
     before = torch.cuda.memory_allocated()
-    with torch.cuda.use_mem_pool(pool):
-        pooled = empty(3 * MIB)
-    address = pooled.data_ptr()
-    del pooled
-    with torch.cuda.use_mem_pool(pool):
-        again = empty(3 * MIB)
-    assert again.data_ptr() == address
-    del again
+    address = pooled(pool, 3 * MIB).data_ptr()
+    assert pooled(pool, 3 * MIB).data_ptr() == address
     assert torch.cuda.memory_allocated() == before
 
 
@@ -96,12 +217,9 @@ def test_other_threads_are_not_in_the_pool():
 def test_pools_may_be_nested():
     outer, inner = torch.cuda.MemPool(), torch.cuda.MemPool()
     with torch.cuda.use_mem_pool(outer):
-        with torch.cuda.use_mem_pool(inner):
-            first = empty(3 * MIB)
+        first = pooled(inner, 3 * MIB)
         second = empty(3 * MIB)
-    assert not is_ours(first)
-    assert not is_ours(second)
-    assert is_ours(empty(3 * MIB))
+    assert (is_ours(first), is_ours(second), is_ours(empty(3 * MIB))) == (False, False, True)
 
 
 def test_enabling_inside_a_pool_is_refused():
@@ -148,12 +266,14 @@ del graph, produced, first, second, pool
     assert (result["native"], result["pooled"], result["status"]) == (True, True, 0)
 
 
-def test_memory_of_a_pool_that_is_gone_serves_ordinary_work(six_gib):
-    pool = torch.cuda.MemPool()
-    tensor = pooled(pool, 4 * GIB)
+@pytest.mark.parametrize("kind", ["graph", "pool"])
+def test_memory_of_a_graph_or_a_pool_that_is_gone_serves_ordinary_work(kind, six_gib):
+    owner = torch.cuda.CUDAGraph() if kind == "graph" else torch.cuda.MemPool()
+    with torch.cuda.graph(owner) if kind == "graph" else torch.cuda.use_mem_pool(owner):
+        tensor = empty(4 * GIB)
     with pytest.raises(torch.OutOfMemoryError):
         empty(3 * GIB)
-    del tensor, pool
+    del tensor, owner
     assert is_ours(empty(3 * GIB))
 
 
