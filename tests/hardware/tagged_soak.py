@@ -7,9 +7,8 @@ import os
 import re
 import sys
 
-from frugal_alloc._command.doctor.step_report import Needs, StepReport
-
-from . import programs
+from frugal_alloc._command.doctor import machine, processes
+from frugal_alloc._command.doctor.step import Needs, StepReport
 
 ALLOCATORS = {"frugal": "frugal_alloc", "native": "native", "expandable": "expandable_segments"}
 #: Of the time: ours is what is tested, the others show that the program itself is right.
@@ -27,7 +26,7 @@ _SEED = 14
 
 
 def run(report: StepReport) -> None:
-    share = int(_free_bytes() * (_ALONE if report.fills_the_device else _SHARED))
+    share = int(machine.describe()["free_bytes"] * (_ALONE if report.fills_the_device else _SHARED))
     limit = _SIMULATED_BYTES if report.simulated else min(_MOST_BYTES, share)
     whole, problems = report.seconds_left(), {}
     for allocator, name in ALLOCATORS.items():
@@ -46,12 +45,6 @@ def run(report: StepReport) -> None:
             report.unknown(end, problem)
 
 
-def _free_bytes() -> int:
-    from frugal_alloc._command.doctor.machine import describe
-
-    return describe()["free_bytes"]
-
-
 def _soak(report: StepReport, allocator: str, limit: int, seconds: float) -> str:
     """Why it did not come to its end; "" if it did, or had no time to."""
     task = {"allocator": allocator, "limit": limit, "seed": _SEED, "seconds": seconds}
@@ -63,10 +56,10 @@ def _soak(report: StepReport, allocator: str, limit: int, seconds: float) -> str
     if report.simulated:
         environment["FRUGAL_SIM_ORDER"] = "1"
     command = [sys.executable, "-m", "hardware.soak", json.dumps(task)]
-    ended = programs.run(command, min(seconds + _AROUND_SECONDS, report.seconds_left()), environment)
+    ended = processes.run(command, min(seconds + _AROUND_SECONDS, report.seconds_left()), environment)
     name = ALLOCATORS[allocator]
     if ended.status is None:
-        programs.say_overrun(report, f"{name}: values survive")
+        report.overrun(f"{name}: values survive")
         return ""
     said = ended.out.strip().splitlines()
     if not said:
