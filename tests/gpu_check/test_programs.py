@@ -31,7 +31,7 @@ FAILING = pytest.mark.parametrize(
 def soak(allocator: str, before: str = "", values: str = "none", rounds: int = 300) -> Any:
     """Runs it on a simulated GPU that checks the order of work, after the code `before`."""
     task = {"allocator": allocator, "limit": GIB, "seed": 14, "seconds": 500, "rounds": rounds}
-    code = f"from hardware import soak\nimport sys, torch\nsys.argv = ['soak', {json.dumps(task)!r}]\n"
+    code = f"from hardware import tagged_soak as soak\nimport sys, torch\nsys.argv = ['soak', {json.dumps(task)!r}]\n"
     started = simulated_gpu.environment(4 * GIB, values=values, base=environment(FRUGAL_SIM_ORDER="1"))
     return run(sys.executable, "-c", f"{code}{before}\nsoak.main()", env=started)
 

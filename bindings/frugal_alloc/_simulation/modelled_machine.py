@@ -1,5 +1,5 @@
-"""What a simulated machine is like, as its variables say it. Their names are here for all but ``values``, which is loaded
-by its path."""
+"""What a simulated machine is like, as its variables say it. Their names are here for all but ``values``, which is
+loaded by its path."""
 
 from __future__ import annotations
 
