@@ -15,43 +15,24 @@ _WORDS = {"modelled_time": "modelled", "ends_unsupported": "end"}
 
 @dataclass(frozen=True)
 class ModelledMachine:
-    """Each field is a variable of the simulated GPU; what is left out stays as the environment has it.
+    """Each field is a variable of the simulated GPU; what is left out stays as the environment has it."""
 
-    Attributes:
-        gpu: which model the GPUs are: "name=NVIDIA L4,capability=8.9".
-        gpus: how many there are.
-        memory: bytes of each GPU.
-        context: bytes that the driver takes of them for itself.
-        unified: the memory is the host's.
-        values: "none" or "cpu": which values are computed.
-        backing: "memory" or "none": what lies behind the addresses.
-        kept: bytes: larger copies and fills move nothing.
-        modelled_time: time is the same in every run.
-        beyond: requests for more memory than there is succeed.
-        ends_unsupported: what is not simulated ends the process with status 8.
-        node: the file of those who share the GPUs.
-        costs: a file of what the driver's calls take.
-        driver_time: the driver's calls take their time.
-        full: the driver takes memory as it needs it.
-        libraries: the folder of the simulated GPU's own.
-    """
-
-    gpu: str | None = None
-    gpus: int | None = None
-    memory: int | None = None
-    context: int | None = None
-    unified: bool = False
-    values: str | None = None
-    backing: str | None = None
-    kept: int | None = None
-    modelled_time: bool = False
-    beyond: bool = False
-    ends_unsupported: bool = False
-    node: str | None = None
-    costs: str | None = None
-    driver_time: bool = False
-    full: bool = False
-    libraries: str | None = None
+    gpu: str | None = None  # which model the GPUs are: "name=NVIDIA L4,capability=8.9"
+    gpus: int | None = None  # how many there are
+    memory: int | None = None  # bytes of each of them
+    context: int | None = None  # bytes of it that the driver takes for itself
+    unified: bool = False  # the memory is the host's
+    values: str | None = None  # which are computed: "none" or "cpu"
+    backing: str | None = None  # what lies behind the addresses: "memory" or "none"
+    kept: int | None = None  # bytes: larger copies and fills move nothing
+    modelled_time: bool = False  # time is the same in every run
+    beyond: bool = False  # requests for more memory than there is succeed
+    ends_unsupported: bool = False  # what is not simulated ends the process with status 8
+    node: str | None = None  # the file of those who share the GPUs
+    costs: str | None = None  # a file of what the driver's calls take
+    driver_time: bool = False  # they take their time
+    full: bool = False  # the driver takes memory for itself as it needs it
+    libraries: str | None = None  # the folder of the simulated GPU's own
 
     def variables(self) -> dict[str, str]:
         settings = ((field.name, getattr(self, field.name)) for field in fields(self))

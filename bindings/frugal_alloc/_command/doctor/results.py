@@ -84,13 +84,10 @@ class StepResult:
         self.said, self.broke_off = "it ended without a word", True
 
     def as_json(self) -> dict[str, Any]:
-        seconds = {name: round(getattr(self, name), 1) for name in ("seconds", "limit_seconds")}
-        return {
-            **{name: getattr(self.step, name) for name in ("name", "probe", "part", "question")},
-            **{name: getattr(self, name) for name in ("outcome", "said")},
-            **seconds,
-            **{name: getattr(self, name) for name in ("checks", "figures", "details")},
-        }
+        of_step = {name: getattr(self.step, name) for name in ("name", "probe", "part", "question")}
+        own = {name: getattr(self, name) for name in ("outcome", "said", "seconds", "limit_seconds")}
+        lists = {"checks": self.checks, "figures": self.figures, "details": self.details}
+        return of_step | own | {name: round(own[name], 1) for name in ("seconds", "limit_seconds")} | lists
 
 
 @dataclasses.dataclass
