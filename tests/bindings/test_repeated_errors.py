@@ -12,7 +12,7 @@ import pytest
 import torch
 from binding_helpers import GIB, MIB, collect, empty
 from frugal_alloc import _native
-from frugal_alloc._native import garbage
+from frugal_alloc._native import out_of_memory
 from frugal_alloc._out_of_memory import repetition, situation
 from frugal_alloc._report import latest_error
 from frugal_alloc._report.headline import headline
@@ -115,7 +115,7 @@ def allocated() -> list[int]:
 
 
 def test_collections_in_vain_become_rarer(collections: list[int]) -> None:
-    collector = garbage.Collector(allocated)
+    collector = out_of_memory.Collector(allocated)
     for _ in range(16):
         collector.collect()
     assert [number for number, generation in enumerate(collections, 1) if generation == 2] == [1, 2, 4, 8, 16]
@@ -138,7 +138,7 @@ def no_automatic_collections() -> Iterator[None]:
 def test_a_collection_that_frees_memory_is_followed_by_a_full_one(
     collections: list[int], no_automatic_collections: None
 ) -> None:
-    collector = garbage.Collector(allocated)
+    collector = out_of_memory.Collector(allocated)
     for _ in range(4):
         collector.collect()
         collector.collect()
@@ -148,7 +148,7 @@ def test_a_collection_that_frees_memory_is_followed_by_a_full_one(
 
 
 def test_where_more_is_in_use_than_before_all_is_collected(collections: list[int]) -> None:
-    collector = garbage.Collector(allocated)
+    collector = out_of_memory.Collector(allocated)
     held = []
     for _ in range(6):
         held.append(empty(4 * MIB))

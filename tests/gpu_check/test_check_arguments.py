@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 from frugal_alloc._command.doctor import machine
 from gpu_check_run import ROOT, Outcome, environment, results, run
+from hardware import kit
 from hardware.__main__ import _parse
-from hardware.steps import BY_NAME_ONLY, STEPS, of
 
 Check = Callable[..., Outcome]
 
@@ -32,11 +32,7 @@ Check = Callable[..., Outcome]
 def test_wrong_arguments_are_named(arguments: tuple[str, ...], named: str, capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         _parse(list(arguments))
-    assert ended.value.code == 2
-    said = capsys.readouterr()
-    assert said.out == ""
-    assert said.err.count("\n") == 1
-    assert named in said.err
+    assert named in Outcome(int(ended.value.code or 0), *capsys.readouterr()).assert_refused()
 
 
 def test_commands_of_the_document_are_understood_and_its_three_calls_fit_into_ten_minutes_each() -> None:
@@ -84,11 +80,21 @@ def test_gpu_that_does_not_answer_is_not_measured(command: list[str], tmp_path: 
     assert "nvidia-smi" in said
 
 
+def test_driver_older_than_the_cuda_of_torch_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    found = {"problem": None, "software": {"cuda": "13.0"}}
+    monkeypatch.setattr(machine, "json_of", lambda *_: found)
+    found["driver_for_cuda"] = "12.9"
+    with pytest.raises(machine.CannotRun, match=r"driver is for CUDA 12\.9, and this torch for CUDA 13\.0"):
+        machine.find({}, None)
+    # Of the same major version it may be the older one.
+    found["driver_for_cuda"] = "13.0"
+    machine.find({}, None)
+
+
 def test_what_starves_others_runs_by_its_name_alone_and_where_it_runs_is_described(
     check: Check, tmp_path: Path
 ) -> None:
-    assert not any(step.part in BY_NAME_ONLY for step in of("all"))
-    assert {step.name for step in STEPS} - {step.name for step in of("all")} == {"view_limit"}
+    assert {step.name for step in kit.STEPS} - {step.name for step in kit.steps("all")} == {"view_limit"}
     done = check("limits", "--alone", "--simulate", "4GiB", "--out", tmp_path / "out")
     assert done.status == 0, done
     found = results(tmp_path / "out")

@@ -11,8 +11,9 @@ from pathlib import Path
 
 import pytest
 from gpu_check_run import ROOT, Outcome, results, run
-from hardware.steps import of
+from hardware import kit
 
+PACK = ROOT / "tools" / "gpu_check"
 MOST_BYTES = 48 << 20
 SANDBOX = Path(__file__).with_name("write_only_in.py")
 NO_LANDLOCK = 77
@@ -22,7 +23,7 @@ NO_LANDLOCK = 77
 def packed(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """As it arrives at a stranger's: copied, with nothing of ours above it."""
     made = tmp_path_factory.mktemp("packed") / "kit"
-    done = run(sys.executable, ROOT / "tools" / "gpu_check", "pack", made)
+    done = run(sys.executable, PACK, "pack", made)
     assert done.status == 0, done
     arrived = tmp_path_factory.mktemp("stranger") / "a kit"
     shutil.copytree(made, arrived)
@@ -66,7 +67,7 @@ def test_all_of_it_runs_on_the_simulated_gpu_and_writes_into_out_alone(packed: P
     found = results(out)
     assert found["where"]["simulated"] is True
     assert found["where"]["software"]["commit"]
-    assert [step["name"] for step in found["steps"]] == [step.name for step in of("all")]
+    assert [step["name"] for step in found["steps"]] == [step.name for step in kit.steps("all")]
     checks = [check for step in found["steps"] for check in step["checks"]]
     # Every call that the steps make is simulated, so that each of them is carried out before it meets hardware.
     assert [check for check in checks if "the simulated GPU has no" in check["said"]] == []
@@ -76,7 +77,7 @@ def test_all_of_it_runs_on_the_simulated_gpu_and_writes_into_out_alone(packed: P
     shown = (out / "table.txt").read_text()
     assert shown in done.out
     assert shown.splitlines()[0].endswith("a SIMULATED GPU: nothing here was measured")
-    assert all(step.name in shown for step in of("all"))
+    assert all(step.name in shown for step in kit.steps("all"))
 
 
 def test_python_without_torch_is_named(packed: Path, tmp_path: Path) -> None:
@@ -99,7 +100,7 @@ def test_what_lies_in_the_working_directory_is_not_run(packed: Path, tmp_path: P
 
 def test_folder_with_files_is_not_packed_into(tmp_path: Path) -> None:
     (tmp_path / "mine").touch()
-    done = run(sys.executable, ROOT / "tools" / "gpu_check", "pack", tmp_path)
+    done = run(sys.executable, PACK, "pack", tmp_path)
     assert done.status == 1
     assert "not empty" in done.err
     assert os.listdir(tmp_path) == ["mine"]
@@ -107,28 +108,25 @@ def test_folder_with_files_is_not_packed_into(tmp_path: Path) -> None:
 
 def test_what_is_not_built_is_named_with_what_builds_it(tmp_path: Path) -> None:
     empty = {**os.environ, "FRUGAL_SIM_LIBRARIES": str(tmp_path)}
-    done = run(sys.executable, ROOT / "tools" / "gpu_check", "pack", tmp_path / "kit", env=empty)
+    done = run(sys.executable, PACK, "pack", tmp_path / "kit", env=empty)
     assert done.status == 1
     assert "tools/setup" in done.err
     assert not (tmp_path / "kit").exists()
 
 
 def test_folder_that_would_be_too_large_is_refused_with_what_is_largest(tmp_path: Path) -> None:
-    program = str(ROOT / "tools" / "gpu_check")
-    loader = SourceFileLoader("gpu_check_program", program)
+    loader = SourceFileLoader("gpu_check_program", str(PACK))
     packing = module_from_spec(spec_from_loader(loader.name, loader))
     loader.exec_module(packing)
-    sizes = {"small.py": 1000, "_lib/large.so": MOST_BYTES}
-    for name, size in sizes.items():
-        (tmp_path / Path(name).name).touch()
-        os.truncate(tmp_path / Path(name).name, size)
-    files = {name: tmp_path / Path(name).name for name in sizes}
-    with pytest.raises(
-        packing.CannotPack, match=r"48\.0 MiB are more than 48; the largest: _lib/large\.so \(48\.0 MiB\)"
-    ):
+    files = {"small.py": tmp_path / "small.py", "_lib/large.so": tmp_path / "large.so"}
+    for path, size in zip(files.values(), (1000, MOST_BYTES), strict=True):
+        path.touch()
+        os.truncate(path, size)
+    said = r"48\.0 MiB are more than 48; the largest: _lib/large\.so \(48\.0 MiB\)"
+    with pytest.raises(packing.CannotPack, match=said):
         packing._check_size(files)
     assert packing._check_size({"small.py": files["small.py"]}) == 1000
 
 
 def test_pack_refuses_other_arguments() -> None:
-    run(sys.executable, ROOT / "tools" / "gpu_check", "unpack").assert_refused()
+    run(sys.executable, PACK, "unpack").assert_refused()

@@ -4,44 +4,25 @@ from __future__ import annotations
 
 import json
 import os
-import select
 import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
+from frugal_alloc._command.doctor import processes
+from frugal_alloc._command.doctor.processes import Ended
 from frugal_alloc._replay import replays
 from frugal_alloc._simulation import simulated_gpu
-from gpu_check_run import environment, outcomes, report, run, said
-from hardware import binding_tests, histories, kit, neighbours, programs, tagged_soak, trainings
+from gpu_check_run import GIB, environment, outcomes, report, run, said
+from hardware import binding_tests, histories, kit, neighbours, tagged_soak, trainings
 
-GIB = 1 << 30
 SEEN = "frugal simulated GPU: the order of"
-NOT_DONE = programs.Ended(None, "", "")
-
-
-@pytest.mark.parametrize(("share", "outcome"), [(0.5, "skipped"), (1.0, "failed")])
-def test_what_is_cut_short_on_purpose_has_not_failed(tmp_path: Path, share: float, outcome: str) -> None:
-    programs.say_overrun(report(tmp_path, share=share), "it")
-    assert outcomes(tmp_path) == {"it": outcome}
-
-
-def test_program_is_ended_with_all_that_it_started() -> None:
-    code = "import os, time\nprint(os.fork(), flush=True)\ntime.sleep(600)"
-    ended = programs.run([sys.executable, "-c", code], 2.0, os.environ)
-    assert ended.status is None and ended.said == "not done in its time"
-    assert all(_ends(child) for child in map(int, ended.out.split()) if child != 0)
-
-
-def _ends(process: int) -> bool:
-    """It was told to; the kernel takes its time to carry that out."""
-    try:
-        handle = os.pidfd_open(process)
-    except ProcessLookupError:
-        return True
-    with os.fdopen(handle):
-        return bool(select.select([handle], [], [], 60)[0])
+NOT_DONE = Ended(None, "", "")
+#: Who fails, and what is then said of ours: what fails with every allocator says nothing of it.
+FAILING = pytest.mark.parametrize(
+    ("fails", "outcome"), [(["frugal"], "failed"), (["frugal", "native", "expandable"], "unknown")]
+)
 
 
 # --- the soak
@@ -50,7 +31,7 @@ def _ends(process: int) -> bool:
 def soak(allocator: str, before: str = "", values: str = "none", rounds: int = 300) -> Any:
     """Runs it on a simulated GPU that checks the order of work, after the code `before`."""
     task = {"allocator": allocator, "limit": GIB, "seed": 14, "seconds": 500, "rounds": rounds}
-    code = f"from hardware import soak\nimport sys, torch\nsys.argv = ['soak', {json.dumps(task)!r}]\n"
+    code = f"from hardware import tagged_soak as soak\nimport sys, torch\nsys.argv = ['soak', {json.dumps(task)!r}]\n"
     started = simulated_gpu.environment(4 * GIB, values=values, base=environment(FRUGAL_SIM_ORDER="1"))
     return run(sys.executable, "-c", f"{code}{before}\nsoak.main()", env=started)
 
@@ -83,6 +64,9 @@ def test_soak_sees_a_tag_that_was_overwritten_and_no_other() -> None:
     assert (found["wrong"], found["compared"] > 10) == (1, True)
 
 
+SOAKED = {"rounds": 9, "compared": 9, "handed_over": 2, "out_of_memory": 0, "wrong": 0, "stitches": 3, "unmaps": 4}
+
+
 @pytest.mark.parametrize(
     ("found", "failed"),
     [
@@ -95,25 +79,20 @@ def test_soak_sees_a_tag_that_was_overwritten_and_no_other() -> None:
     ],
 )
 def test_soak_fails_by_wrong_values_and_by_moving_nothing(tmp_path: Path, found: Any, failed: list[str]) -> None:
-    good = {"rounds": 9, "compared": 9, "handed_over": 2, "out_of_memory": 0, "wrong": 0, "stitches": 3, "unmaps": 4}
-    tagged_soak._judge(report(tmp_path), "ours", good | found, GIB)
+    tagged_soak._judge(report(tmp_path), "ours", SOAKED | found, GIB)
     assert [name for name, outcome in outcomes(tmp_path).items() if outcome == "failed"] == failed
 
 
-@pytest.mark.parametrize(
-    ("fails", "outcome"), [(["frugal"], "failed"), (["frugal", "native", "expandable"], "unknown")]
-)
+@FAILING
 def test_soak_that_ends_with_no_allocator_says_nothing_of_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, fails: list[str], outcome: str
 ) -> None:
-    good = {"rounds": 9, "compared": 9, "handed_over": 2, "out_of_memory": 0, "wrong": 0, "stitches": None}
+    def ended(command: list[str], *_: Any) -> Ended:
+        is_broken = json.loads(command[-1])["allocator"] in fails
+        return Ended(1, "", "no torch") if is_broken else Ended(0, json.dumps(SOAKED | {"stitches": None}), "")
 
-    def ended(command: list[str], *_: Any) -> programs.Ended:
-        allocator = json.loads(command[-1])["allocator"]
-        return programs.Ended(1, "", "no torch") if allocator in fails else programs.Ended(0, json.dumps(good), "")
-
-    monkeypatch.setattr(tagged_soak.programs, "run", ended)
-    monkeypatch.setattr(tagged_soak, "_free_bytes", lambda: 64 * GIB)
+    monkeypatch.setattr(processes, "run", ended)
+    monkeypatch.setattr(tagged_soak.machine, "describe", lambda: {"free_bytes": 64 * GIB})
     tagged_soak.run(report(tmp_path))
     assert outcomes(tmp_path)["frugal_alloc: the program ends"] == outcome
 
@@ -134,32 +113,29 @@ def bindings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 def test_files_that_fail_hang_or_skip_all_are_told_so_and_the_others_are_carried_out(
     tmp_path: Path, bindings: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    bodies = {
-        "streams": "print('5 passed, 2 skipped in 0.10s')",
-        "out_of_memory": "assert 1 == 2",
-        "tensors": "pass",
-        "place": "print('1 failed, 12 passed, 24 warnings in 11.62s')",
-        "sharing": "print('SKIPPED [2] a.py:7: there is only one GPU\\n2 skipped in 2.72s')",
-        "processes": "print('nothing')",
+    endings = {
+        "streams": ("print('5 passed, 2 skipped in 0.10s')", ("passed", "5 passed, 2 skipped")),
+        "out_of_memory": ("assert 1 == 2", ("failed", "")),
+        "tensors": ("pass", ("failed", "")),
+        "place": ("print('1 failed, 12 passed, 24 warnings in 11.62s')", ("passed", "12 passed, 0 skipped")),
+        "sharing": (
+            "print('SKIPPED [2] a.py:7: there is only one GPU\\n2 skipped in 2.72s')",
+            ("skipped", "2 skipped: there is only one GPU"),
+        ),
+        "processes": ("print('nothing')", ("failed", "0 passed, 0 skipped")),
     }
-    for name, body in bodies.items():
+    for name, (body, _) in endings.items():
         (bindings / f"test_{name}.py").write_text(f"def test_it(): {body}")
     (bindings / "test_every_python.py").write_text("def test_it(): assert False, 'left out'")
-    start = programs.run
-    late = "test_tensors.py::test_it"
-    monkeypatch.setattr(
-        binding_tests.programs,
-        "run",
-        lambda command, *more: NOT_DONE if late in str(command[-1]) else start(command, *more),
-    )
+    start, late = processes.run, "test_tensors.py::test_it"
+    hang = lambda command, *more: NOT_DONE if late in str(command[-1]) else start(command, *more)  # noqa: E731
+    monkeypatch.setattr(processes, "run", hang)
     binding_tests.run(report(tmp_path, seconds=500))
     found = {check["name"]: (check["outcome"], check["said"]) for check in said(tmp_path)}
-    assert found["test_streams.py test_it"] == ("passed", "5 passed, 2 skipped")
-    assert found["test_place.py test_it"] == ("passed", "12 passed, 0 skipped")
-    assert found["test_sharing.py test_it"] == ("skipped", "2 skipped: there is only one GPU")
-    assert found["test_processes.py test_it"] == ("failed", "0 passed, 0 skipped")
-    assert [found[f"test_{name}.py test_it"][0] for name in ("out_of_memory", "tensors")] == ["failed", "failed"]
-    assert len(found) == len(bodies)
+    assert len(found) == len(endings)
+    for name, (_, (outcome, words)) in endings.items():
+        assert found[f"test_{name}.py test_it"][0] == outcome
+        assert words in found[f"test_{name}.py test_it"][1]
     assert "1 == 2" in (tmp_path / "test_out_of_memory_py_test_it.txt").read_text()
 
 
@@ -188,6 +164,7 @@ Train = Callable[..., dict[str, str]]
 COMPLETED = {"outcome": "completed", "problem": None, "window_driver_ns": 3_000_000, "peak_reserved_bytes": GIB}
 SPEEDS = {"native": 2.0, "frugal": 2.02, "expandable": 1.0}
 FULL, BROKEN = {"outcome": "out_of_memory", "problem": None}, {"outcome": "failed", "problem": "no module datasets"}
+ALL = "ours completes every training"
 
 
 @pytest.fixture
@@ -195,15 +172,13 @@ def train(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Train:
     """Carries out the step with trainings that end as the function says; what came of its checks."""
 
     def carry_out(ending: Callable[[dict[str, Any]], dict[str, Any] | None], **changed: Any) -> dict[str, str]:
-        def ended(command: list[Any], *_: Any) -> programs.Ended:
+        def ended(command: list[Any], *_: Any) -> Ended:
             task = json.loads(command[-1])
             found = ending(task)
-            if found is None:
-                return NOT_DONE
             Path(task["outcome_file"]).write_text(json.dumps(found))
-            return programs.Ended(0, "", "")
+            return NOT_DONE if found is None else Ended(0, "", "")
 
-        monkeypatch.setattr(trainings.programs, "run", ended)
+        monkeypatch.setattr(processes, "run", ended)
         monkeypatch.setattr(trainings.importlib.util, "find_spec", lambda name: name)
         trainings.run(report(tmp_path, **changed))
         return outcomes(tmp_path)
@@ -216,14 +191,13 @@ def _completes(task: dict[str, Any]) -> dict[str, Any]:
 
 
 def test_trainings_tell_speeds_and_driver_time_of_a_real_gpu_alone(train: Train, tmp_path: Path) -> None:
-    assert train(_completes) == {"ours completes every training": "passed"}
+    assert train(_completes) == {ALL: "passed"}
     figures = {figure["name"]: figure["value"] for figure in said(tmp_path, "figures")}
     assert figures["gpt2, ample: steps per second, ours ÷ native"] == 1.01
     assert figures["fasterrcnn, 1.05, repeat 2: steps per second, ours ÷ expandable"] == 2.02
     assert figures["gpt2, ample: driver time of ours after the warm-up"] == 3.0
-    sizes = {detail["capacity_bytes"] for detail in said(tmp_path, "details")}
-    assert sizes == {None, int(1.05 * GIB)}
-    assert len(said(tmp_path, "details")) == 24
+    sizes = [detail["capacity_bytes"] for detail in said(tmp_path, "details")]
+    assert (len(sizes), set(sizes)) == (24, {None, int(1.05 * GIB)})
     train(_completes, simulated=True)
     assert {figure["value"] for figure in said(tmp_path, "figures")} == {None}
 
@@ -244,23 +218,19 @@ def test_training_that_ours_alone_does_not_complete_has_failed(
     train: Train, endings: dict[str, Any], outcome: str
 ) -> None:
     found = train(lambda task: (endings if task["workload"] == "gpt2" else {}).get(task["allocator"], _completes(task)))
-    assert found["ours completes every training"] == outcome
+    assert found[ALL] == outcome
     assert ("failed" in found.values()) == (outcome == "failed")
 
 
 def test_trainings_that_nobody_completes_say_nothing_of_the_gpu(train: Train) -> None:
-    assert train(lambda task: BROKEN)["ours completes every training"] == "unknown"
+    assert train(lambda task: BROKEN)[ALL] == "unknown"
 
 
 def test_trainings_that_are_cut_short_tell_what_was_completed(train: Train, tmp_path: Path) -> None:
     found = train(lambda task: None if task["allocator"] == "expandable" else _completes(task), share=0.3)
-    assert found["gpt2, ample: expandable trains"] == "skipped"
-    assert found["ours completes every training"] == "passed"
-    assert [figure["name"] for figure in said(tmp_path, "figures")][:3] == [
-        "gpt2, ample: native",
-        "gpt2, ample: steps per second, ours ÷ native",
-        "gpt2, ample: frugal",
-    ]
+    assert (found["gpt2, ample: expandable trains"], found[ALL]) == ("skipped", "passed")
+    names = ["native", "steps per second, ours ÷ native", "frugal"]
+    assert [figure["name"] for figure in said(tmp_path, "figures")][:3] == [f"gpt2, ample: {name}" for name in names]
     assert {detail["steps"] for detail in said(tmp_path, "details")} == {10}
     assert "failed" not in train(lambda task: None, share=0.3).values()
 
@@ -291,9 +261,7 @@ def test_history_that_does_not_fit_is_skipped_and_one_that_does_has_its_times(
         assert check["outcome"] == outcome and "out of memory at event" in check["said"]
 
 
-@pytest.mark.parametrize(
-    ("fails", "outcome"), [(["frugal"], "failed"), (["native", "expandable", "frugal"], "unknown")]
-)
+@FAILING
 def test_history_that_nobody_can_play_says_nothing_of_ours(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
@@ -303,13 +271,12 @@ def test_history_that_nobody_can_play_says_nothing_of_ours(
 ) -> None:
     found = played("native", 60 * GIB)
 
-    class Broken(replays.Replayer):
-        def measure(self, history: Any, allocator: str, *_: Any, **__: Any) -> Any:
-            if allocator in fails:
-                raise replays.ReplayError("torch does not load")
-            return found
+    def measure(_: Any, history: Any, allocator: str, *__: Any, **___: Any) -> Any:
+        if allocator in fails:
+            raise replays.ReplayError("torch does not load")
+        return found
 
-    monkeypatch.setattr(replays, "Replayer", Broken)
+    monkeypatch.setattr(replays.Replayer, "measure", measure)
     histories.run(report(tmp_path, simulated=True))
     assert outcomes(tmp_path)["gpt60: frugal"] == outcome
 
@@ -319,42 +286,40 @@ def test_history_that_nobody_can_play_says_nothing_of_ours(
 
 def test_library_that_is_absent_or_broken_is_skipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     neighbour = neighbours._Neighbour
-    chosen = (
-        neighbour("absent", "triton", ("no_such_module",)),
-        neighbour("no tool", "triton", (), ("no-such-tool",)),
-        neighbour("broken with all allocators", "no_such_program", (), on_simulated=True),
-        neighbour("does not load", "cupy", (), on_simulated=True),
-    )
+    chosen = {
+        neighbour("absent", "triton", ("no_such_module",)): "no_such_module is not installed",
+        neighbour("no tool", "triton", (), ("no-such-tool",)): "there is no no-such-tool here",
+        neighbour("broken", "no_such_program", (), on_simulated=True): "with PyTorch's own allocator, either",
+        neighbour("does not load", "cupy", (), on_simulated=True): "cupy does not load: no CUDA 11",
+    }
     spoiled = tmp_path / "modules"
     spoiled.mkdir()
     (spoiled / "cupy.py").write_text("raise ImportError('no CUDA 11')")
-    monkeypatch.setattr(neighbours, "_NEIGHBOURS", chosen)
+    monkeypatch.setattr(neighbours, "_NEIGHBOURS", tuple(chosen))
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([environment()["PYTHONPATH"], str(spoiled)]))
     neighbours.run(report(tmp_path))
     assert outcomes(tmp_path) == {neighbour.title: "skipped" for neighbour in chosen}
-    reasons = [check["said"] for check in said(tmp_path)]
-    assert reasons[:2] == ["no_such_module is not installed", "there is no no-such-tool here"]
-    assert reasons[3] == "cupy does not load: no CUDA 11"
+    for check, reason in zip(said(tmp_path), chosen.values(), strict=True):
+        assert reason in check["said"]
 
 
 @pytest.mark.parametrize(
     ("ours", "seconds", "outcome"),
     [
-        (programs.Ended(1, "", "wrong values\n"), 100, "failed"),
+        (Ended(1, "", "wrong values\n"), 100, "failed"),
         (NOT_DONE, 100, "failed"),
         # It had little time.
         (NOT_DONE, 60, "skipped"),
     ],
 )
 def test_library_that_only_fails_in_our_memory_has_failed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: programs.Ended, seconds: float, outcome: str
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: Ended, seconds: float, outcome: str
 ) -> None:
-    def ended(command: Any, seconds: float, variables: dict[str, str], *_: Any) -> programs.Ended:
-        native = variables.get(neighbours.ALLOCATOR) == neighbours.NATIVE
-        return programs.Ended(0, "done\n", "") if native else ours
+    def ended(command: Any, seconds: float, variables: dict[str, str], *_: Any) -> Ended:
+        return Ended(0, "done\n", "") if variables.get(neighbours.ALLOCATOR) == neighbours.NATIVE else ours
 
     monkeypatch.setattr(neighbours, "_NEIGHBOURS", (neighbours._Neighbour("it", "it", ()),))
-    monkeypatch.setattr(neighbours.programs, "run", ended)
+    monkeypatch.setattr(processes, "run", ended)
     neighbours.run(report(tmp_path, seconds=seconds))
     assert outcomes(tmp_path) == {"it": outcome}
 
@@ -383,11 +348,11 @@ def test_sanitizer_is_reached_before_what_is_only_one_library_more() -> None:
 def test_alarms_of_the_sanitizer_that_expandable_segments_have_too_are_not_ours(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ours: str | None, theirs: str | None, outcome: str
 ) -> None:
-    def started(_: Any, program: str, *__: Any, **___: Any) -> programs.Ended:
+    def started(_: Any, program: str, *__: Any, **___: Any) -> Ended:
         count = ours if program == "sanitized" else theirs
         if count == "late":
             return NOT_DONE
-        return programs.Ended(0, "" if count is None else f"========= ERROR SUMMARY: {count} errors\n", "")
+        return Ended(0, "" if count is None else f"========= ERROR SUMMARY: {count} errors\n", "")
 
     monkeypatch.setattr(neighbours, "_started", started)
     monkeypatch.setattr(neighbours.shutil, "which", lambda tool: tool)

@@ -9,33 +9,32 @@ from typing import Any
 
 import pytest
 from frugal_alloc._command.doctor import aliasing, virtual_memory
-from frugal_alloc._command.doctor.driver import Driver
-from frugal_alloc._command.doctor.driver_functions import DriverError
+from frugal_alloc._command.doctor.driver import DriverError
 from gpu_check_run import report, said
 from hardware import full_device, live_views
 
 OUT_OF_MEMORY, NOT_PERMITTED, UNKNOWN = 2, 800, 999
 
 
-class Gpu(Driver):
+class Gpu(virtual_memory.Gpu):
     """A driver whose calls are noted, and fail as they are told.
 
     Attributes:
         calls: their names, in order.
-        mapped: how many handles are.
+        live: how many handles are mapped.
     """
 
     def __init__(self, fails: Callable[[str, tuple[Any, ...]], int] = lambda name, arguments: 0) -> None:
         self._fails = fails
-        self.device, self.calls, self.mapped = 0, [], 0
+        self.device, self.calls, self.live = 0, [], 0
 
     def function(self, name: str) -> Callable[..., int]:
         def carry_out(*arguments: Any) -> int:
             self.calls.append(name)
             status = self._fails(name, arguments)
             if not status:
-                self.mapped += {"cuMemMap": 1}.get(name, 0)
-                self.mapped -= arguments[1] // virtual_memory.PAGE if name == "cuMemUnmap" else 0
+                self.live += {"cuMemMap": 1}.get(name, 0)
+                self.live -= arguments[1] // virtual_memory.PAGE if name == "cuMemUnmap" else 0
             return status
 
         return carry_out
@@ -64,41 +63,41 @@ def test_memory_is_asked_for_as_the_driver_grants_it(
     refused: Callable[[Any], bool], export: tuple[bool, bool], status: int
 ) -> None:
     gpu = Gpu(lambda name, arguments: status if name == "cuMemCreate" and refused(arguments[2]._obj) else 0)
-    asked = virtual_memory.properties(gpu)
+    asked = gpu.properties()
     assert (bool(asked.flags.rdma), bool(asked.handle_types)) == export
-    assert bool(virtual_memory.export(gpu).problem) is (export != (True, True))
-    assert gpu.mapped == 0
+    assert bool(gpu.export.problem) is (export != (True, True))
+    assert gpu.live == 0
 
 
 def test_memory_that_is_full_says_nothing_of_who_else_can_have_it() -> None:
     gpu = Gpu(lambda name, arguments: OUT_OF_MEMORY if name == "cuMemCreate" else 0)
-    assert virtual_memory.export(gpu) == (True, True, "")
+    assert gpu.export == (True, True, "")
 
 
 def test_handles_of_which_one_is_refused_are_unmapped_again() -> None:
     gpu = Gpu()
-    gpu._fails = lambda name, arguments: UNKNOWN if name == "cuMemMap" and gpu.mapped == 3 else 0
+    gpu._fails = lambda name, arguments: UNKNOWN if name == "cuMemMap" and gpu.live == 3 else 0
     with pytest.raises(DriverError, match="cuMemMap"):
-        virtual_memory.map_handles(gpu, 0, [1, 2, 3, 4, 5], virtual_memory.PAGE)
-    assert gpu.mapped == 0
+        gpu.map_handles(0, [1, 2, 3, 4, 5], virtual_memory.PAGE)
+    assert gpu.live == 0
 
 
 @pytest.mark.parametrize("status", [OUT_OF_MEMORY, UNKNOWN])
 def test_views_that_the_driver_refuses_are_counted_whatever_it_says(tmp_path: Path, status: int) -> None:
     gpu = Gpu()
-    gpu._fails = lambda name, arguments: status if name == "cuMemMap" and gpu.mapped == 5000 else 0
+    gpu._fails = lambda name, arguments: status if name == "cuMemMap" and gpu.live == 5000 else 0
     live_views._pile_up(gpu, report(tmp_path))
     assert [check["outcome"] for check in said(tmp_path)] == ["passed"]
     (granted,) = (figure for figure in said(tmp_path, "figures") if figure["name"] == "views that the driver grants")
     assert granted["value"] == 3 * 1024
     assert f"ERROR_{status}" in granted["said"]
-    assert gpu.mapped == 0
+    assert gpu.live == 0
 
 
 @pytest.mark.parametrize("status", [OUT_OF_MEMORY, UNKNOWN])
 def test_device_is_full_when_no_more_is_granted_whatever_the_driver_says(status: int) -> None:
     gpu = Gpu()
-    gpu._fails = lambda name, arguments: status if name == "cuMemMap" and gpu.mapped == 50 else 0
+    gpu._fails = lambda name, arguments: status if name == "cuMemMap" and gpu.live == 50 else 0
     full = full_device._Full(gpu, "handles")
     full.fill()
     assert full.bytes == 50 * virtual_memory.PAGE

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -12,22 +12,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._command.doctor import machine, runner
-from frugal_alloc._command.doctor.results import Results
-from frugal_alloc._command.doctor.runner import Runner
-from frugal_alloc._command.doctor.steps import Step
-from gpu_check_run import PACKAGES, environment, results
+from frugal_alloc._command.doctor import processes, runner
+from frugal_alloc._command.doctor.results import StepResult
+from frugal_alloc._command.doctor.step import Step
+from gpu_check_run import PACKAGES, carry_out, environment, results
 
-WHERE = {
-    "simulated": False,
-    "virtual_memory": True,
-    "is_ours_alone": True,
-    "gpu": "a GPU of this test",
-    "memory_bytes": 1 << 34,
-    "driver": "1.2",
-    "driver_for_cuda": "13.0",
-    "software": {"torch": "2.11.0", "python": "3.11.2", "kernel": "6.1", "frugal_alloc": "0.1.0"},
-}
 # What a step's run(report) does, and how it is then to be among the results.
 ENDINGS = {
     "bad": ("report.check('it', False, 'not well')", ("failed", "")),
@@ -47,31 +36,28 @@ ENDINGS = {
 HANGS = "report.check('before', True, 'said'); print('asleep', flush=True); signal.pause()"
 
 
-def steps(folder: Path, **bodies: str) -> list[Step]:
-    package = folder / "steps_of_tests"
+def ended(tmp_path: Path, seconds: float = 60, bodies: dict[str, str] | None = None, **options: Any) -> Any:
+    """Steps with these bodies, carried out; the options that are a step's are theirs."""
+    package = tmp_path / "steps_of_tests"
     package.mkdir()
-    for name, body in bodies.items():
+    own = {name: options.pop(name) for name in ("needs_virtual_memory",) if name in options}
+    for name, body in (bodies or {}).items():
         (package / f"{name}.py").write_text(f"import os, signal, subprocess\ndef run(report):\n    {body}\n")
-    return [Step(name, "P0", 60, "how it ends", package=package.name) for name in bodies]
-
-
-def carry_out(tmp_path: Path, wanted: list[Step], seconds: float = 60, **where: Any) -> Results:
-    out = machine.prepare(tmp_path / "out")
+    steps = [Step(name, "P0", 60, "how it ends", package=package.name, **own) for name in bodies or {}]
     base = {**os.environ, "PYTHONPATH": f"{tmp_path}:{PACKAGES}"}
-    found = Results({**WHERE, **where}, {})
-    Runner(out, machine.environment(out, base), found, lambda line: None, 1 / len(wanted)).run_part(wanted, seconds)
-    return found
+    return carry_out(tmp_path, *steps, base=base, seconds=seconds, **options)
 
 
-def ended(found: Results) -> dict[str, tuple[str, str]]:
-    return {result.step.name: (result.outcome, result.said) for result in found.steps}
+def how(found: list[StepResult]) -> dict[str, tuple[str, str]]:
+    return {result.step.name: (result.outcome, result.said) for result in found}
 
 
 def test_each_step_ends_as_it_does_and_the_others_go_on(tmp_path: Path) -> None:
-    found = carry_out(tmp_path, steps(tmp_path, **{name: body for name, (body, _) in ENDINGS.items()}))
-    assert ended(found) == {name: ending for name, (_, ending) in ENDINGS.items()}
-    assert not found.all_passed
-    written = {step["name"]: step["checks"] for step in results(tmp_path / "out")["steps"]}
+    found = ended(tmp_path, bodies={name: body for name, (body, _) in ENDINGS.items()})
+    assert how(found) == {name: ending for name, (_, ending) in ENDINGS.items()}
+    document = results(tmp_path / "out")
+    assert not document["all_passed"]
+    written = {step["name"]: step["checks"] for step in document["steps"]}
     # What a step had said before it faulted is kept.
     assert written["faults"] == [{"name": "before", "outcome": "passed", "said": "said"}]
     # Nothing that it started outlives it.
@@ -83,18 +69,19 @@ def test_each_step_ends_as_it_does_and_the_others_go_on(tmp_path: Path) -> None:
 
 
 def test_step_that_hangs_is_ended_at_its_limit_and_who_comes_too_late_is_not_reached(tmp_path: Path) -> None:
-    found = carry_out(tmp_path, steps(tmp_path, hangs=HANGS, late="pass"), seconds=3)
-    assert ended(found)["hangs"] == ("failed", "ended at its limit of 3 s")
-    assert ended(found)["late"] == ("not reached", "no time was left")
-    assert found.steps[0].checks[0]["said"] == "said"
-    assert not found.all_passed
+    found = ended(tmp_path, seconds=3, bodies={"hangs": HANGS, "late": "pass"})
+    assert how(found) == {
+        "hangs": ("failed", "ended at its limit of 3 s"),
+        "late": ("not reached", "no time was left"),
+    }
+    assert found[0].checks[0]["said"] == "said"
+    assert not results(tmp_path / "out")["all_passed"]
 
 
 def test_gpu_without_virtual_memory_leaves_out_what_is_about_it(tmp_path: Path) -> None:
-    (step,) = steps(tmp_path, bad="report.check('it', False, '')")
-    found = carry_out(tmp_path, [dataclasses.replace(step, needs_virtual_memory=True)], virtual_memory=False)
-    assert ended(found)["bad"][0] == "skipped"
-    assert found.all_passed
+    bad = {"bad": "report.check('it', False, '')"}
+    (found,) = ended(tmp_path, bodies=bad, needs_virtual_memory=True, virtual_memory=False)
+    assert (found.outcome, found.is_bad) == ("skipped", False)
 
 
 def test_process_that_the_driver_holds_is_said_and_the_others_go_on(
@@ -105,7 +92,7 @@ def test_process_that_the_driver_holds_is_said_and_the_others_go_on(
     monkeypatch.setattr(runner, "_children", lambda: [*children(), *next(started, (held,))])
     monkeypatch.setattr(runner, "_SECONDS_TO_DIE", 0.0)
     alone = "report.check('it', True, str(report.fills_the_device))"
-    first, good = carry_out(tmp_path, steps(tmp_path, first=alone, good=alone)).steps
+    first, good = ended(tmp_path, bodies={"first": alone, "good": alone})
     assert first.outcome == "unknown"
     assert "does not end although it was killed" in first.said
     assert (good.outcome, good.said) == ("passed", "")
@@ -117,9 +104,8 @@ def test_process_that_the_driver_holds_is_said_and_the_others_go_on(
 def test_interrupted_run_leaves_what_was_found_and_nobody_behind(tmp_path: Path, number: signal.Signals) -> None:
     out = tmp_path / "out"
     command = [sys.executable, "-m", "hardware", "facts", "--out", str(out)]
-    with subprocess.Popen(
-        command, env=environment(), stdout=subprocess.PIPE, text=True, cwd=tmp_path, start_new_session=True
-    ) as process:
+    options = {"stdout": subprocess.PIPE, "text": True, "cwd": tmp_path, "start_new_session": True}
+    with subprocess.Popen(command, env=environment(), **options) as process:
         while not process.stdout.readline().startswith("P1 live_views"):
             pass
         process.send_signal(number)
@@ -130,17 +116,31 @@ def test_interrupted_run_leaves_what_was_found_and_nobody_behind(tmp_path: Path,
     assert found["ended_by"] == "interrupted"
     assert [(step["name"], step["said"]) for step in found["steps"]][1:] == [("live_views", "interrupted")]
     assert found["steps"][0]["checks"]
-    assert _processes_in(out) == []
+    assert not [where for where in _working_directories() if where.is_relative_to(out)]
 
 
-def _processes_in(folder: Path) -> list[str]:
-    """Those whose working directory is below it."""
+def _working_directories() -> list[Path]:
     found = []
     for entry in Path("/proc").glob("[0-9]*/cwd"):
         try:
-            where = os.readlink(entry)
+            found.append(entry.readlink())
         except OSError:
             continue
-        if Path(where).is_relative_to(folder):
-            found.append(f"{entry.parent.name}: {where}")
     return found
+
+
+def test_program_is_ended_with_all_that_it_started() -> None:
+    code = "import os, time\nprint(os.fork(), flush=True)\ntime.sleep(600)"
+    program = processes.run([sys.executable, "-c", code], 2.0, os.environ)
+    assert program.status is None and program.said == "not done in its time"
+    assert all(_ends(child) for child in map(int, program.out.split()) if child != 0)
+
+
+def _ends(process: int) -> bool:
+    """It was told to; the kernel takes its time to carry that out."""
+    try:
+        handle = os.pidfd_open(process)
+    except ProcessLookupError:
+        return True
+    with os.fdopen(handle):
+        return bool(select.select([handle], [], [], 60)[0])

@@ -8,9 +8,10 @@ import re
 import sys
 from pathlib import Path
 
-from frugal_alloc._command.doctor.step_report import CannotTell, StepReport
+from frugal_alloc._command.doctor import processes
+from frugal_alloc._command.doctor.step import CannotTell, StepReport
 
-from . import kit, programs
+from . import kit
 
 #: What can go wrong on a GPU, by value for its seconds; the others follow.
 FIRST = (
@@ -65,7 +66,7 @@ def _items(folder: Path, environment: dict[str, str]) -> list[tuple[str, str]]:
     """Files with the moments at which frugal_alloc is enabled in them. Each file at its first moment, before any at
     another."""
     command = [sys.executable, "-m", "pytest", "--collect-only", *_OPTIONS, folder]
-    ended = programs.run(command, _SECONDS_TO_COLLECT, environment)
+    ended = processes.run(command, _SECONDS_TO_COLLECT, environment)
     moments: dict[str, list[str]] = collections.defaultdict(list)
     for file, item in _ITEM.findall(ended.out):
         if file not in LEFT_OUT:
@@ -78,12 +79,12 @@ def _items(folder: Path, environment: dict[str, str]) -> list[tuple[str, str]]:
 
 
 def _carry_out(report: StepReport, name: str, item: str, seconds: float, environment: dict[str, str]) -> None:
-    ended = programs.run([sys.executable, "-m", "pytest", *_OPTIONS, "-rP", item], seconds, environment, report.folder)
+    ended = processes.run([sys.executable, "-m", "pytest", *_OPTIONS, "-rP", item], seconds, environment, report.folder)
     log = report.folder / f"{re.sub(r'[^a-zA-Z0-9]+', '_', name).strip('_')}.txt"
     log.write_text(ended.out + ended.err)
     passed, skipped, reasons = _counts(ended.out)
     if ended.status is None:
-        programs.say_overrun(report, name)
+        report.overrun(name)
     elif ended.status != 0:
         failed = [line for line in ended.out.splitlines() if line.startswith(("FAILED", "ERROR"))]
         report.check(name, False, f"{failed[0] if failed else ended.said}; see {log.name}")

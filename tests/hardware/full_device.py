@@ -16,12 +16,11 @@ from ctypes import byref, c_uint, c_uint64
 from typing import Any
 
 from frugal_alloc._command.doctor import kernels
-from frugal_alloc._command.doctor.child import started
 from frugal_alloc._command.doctor.costs import now
-from frugal_alloc._command.doctor.driver import Driver
-from frugal_alloc._command.doctor.driver_functions import DriverError
-from frugal_alloc._command.doctor.step_report import CannotTell, Needs, StepFailed, StepReport, one_line
-from frugal_alloc._command.doctor.virtual_memory import GIB, MIB, PAGE, access, create, properties
+from frugal_alloc._command.doctor.driver import DriverError
+from frugal_alloc._command.doctor.processes import started
+from frugal_alloc._command.doctor.step import CannotTell, Needs, StepFailed, StepReport, one_line
+from frugal_alloc._command.doctor.virtual_memory import GIB, MIB, PAGE, Gpu, opened_gpu
 
 from . import kit
 
@@ -37,7 +36,7 @@ def run(report: StepReport) -> None:
         report.skip("a full device", "others hold memory of this GPU; --alone says that they may be starved")
         return
     for way, title in WAYS.items():
-        with report.part(f"filled with {title}", StepFailed):
+        with report.part(f"filled with {title}"):
             _try_in_process(report, way, title, report.seconds_left() / (2 if way == "handles" else 1))
 
 
@@ -54,29 +53,26 @@ def _try_in_process(report: StepReport, way: str, title: str, seconds: float) ->
             lines, _ = process.communicate()
             ended = f"no end within {seconds:.0f} s"
     for line in lines.splitlines():
-        _say(report, title, json.loads(line))
+        _say(report, f"filled with {title}", json.loads(line))
     if ended:
         raise StepFailed(ended)
 
 
-def _say(report: StepReport, title: str, found: dict[str, Any]) -> None:
+def _say(report: StepReport, filled: str, found: dict[str, Any]) -> None:
     if "unknown" in found:
-        report.unknown(f"filled with {title}", found["unknown"])
-        return
-    if "filled" in found:
+        report.unknown(filled, found["unknown"])
+    elif "filled" in found:
         said = f"{found['filled'] >> 20} MiB in {found['seconds']:.1f} s, {found['free'] >> 20} MiB free"
-        said += f"; then {found['refused']}"
-        report.check(f"filled with {title}", True, said)
-        return
-    name = f"{found['trial']}, filled with {title}"
-    gave = found["given_back"]
-    if found["served"]:
+        report.check(filled, True, f"{said}; then {found['refused']}")
+    else:
+        name, gave, first = f"{found['trial']}, {filled}", found["given_back"], found["first"]
+        if not found["served"]:
+            report.check(name, False, f"{first}; and after {gave >> 20} MiB were given back: {found['last']}")
+            return
         said = f"worked after {gave >> 20} MiB were given back" if gave else "worked with nothing given back"
         # A driver that needs something is no failure; how much it needs is what we ask.
         report.check(name, True, said, Needs.DRIVER)
-        report.figure(f"needed: {name}", gave / MIB, "MiB", found["first"])
-    else:
-        report.check(name, False, f"{found['first']}; and after {gave >> 20} MiB were given back: {found['last']}")
+        report.figure(f"needed: {name}", gave / MIB, "MiB", first)
 
 
 # --- The process that fills.
@@ -85,9 +81,9 @@ def _say(report: StepReport, title: str, found: dict[str, Any]) -> None:
 class _Full:
     """A device without a free page, that gives back one after another."""
 
-    def __init__(self, gpu: Driver, way: str) -> None:
-        self._gpu, self._way = gpu, way
-        self._properties, self._access = properties(gpu), access(gpu)
+    def __init__(self, gpu: Gpu, way: str) -> None:
+        self._gpu, self._is_mapped = gpu, way == "handles"
+        self._properties, self._access = gpu.properties(), gpu.access()
         # Where each begins, and its bytes.
         self._pieces: list[tuple[int, int]] = []
         self._range, self.bytes = 0, 0
@@ -95,24 +91,20 @@ class _Full:
         self.refused = ""
 
     def fill(self) -> None:
-        if self._way == "handles":
-            if not self._range:
-                _, total = self._gpu.memory_info()
-                self._range = self._gpu.made("cuMemAddressReserve", (total + GIB) // PAGE * PAGE, PAGE, 0, 0)
-            while self._takes(PAGE):
-                pass
-        else:
-            size = _FIRST_SIZE
-            while size >= PAGE:
-                if not self._takes(size):
-                    size //= 2
+        if self._is_mapped and not self._range:
+            _, total = self._gpu.memory_info()
+            self._range = self._gpu.made("cuMemAddressReserve", (total + GIB) // PAGE * PAGE, PAGE, 0, 0)
+        size = PAGE if self._is_mapped else _FIRST_SIZE
+        while size >= PAGE:
+            if not self._takes(size):
+                size //= 2
 
     def give_back(self) -> bool:
         """A page, or the last segment; False if nothing is left."""
         if not self._pieces:
             return False
         start, size = self._pieces.pop()
-        if self._way == "handles":
+        if self._is_mapped:
             self._gpu.call("cuMemUnmap", start, size)
         else:
             self._gpu.call("cuMemFree_v2", start)
@@ -121,7 +113,7 @@ class _Full:
 
     def _takes(self, size: int) -> bool:
         try:
-            start = self._map_page() if self._way == "handles" else self._gpu.made("cuMemAlloc_v2", size)
+            start = self._map_page() if self._is_mapped else self._gpu.made("cuMemAlloc_v2", size)
         except DriverError as error:
             # Its table of handles may be full before the memory is, for which it has another code.
             if not self.bytes and not error.is_out_of_memory:
@@ -134,39 +126,36 @@ class _Full:
 
     def _map_page(self) -> int:
         page = self._range + len(self._pieces) * PAGE
-        handle = create(self._gpu, PAGE, self._properties)
-        try:
+        # A mapping keeps the memory.
+        with self._gpu.lent(("cuMemCreate", PAGE, byref(self._properties), 0), "cuMemRelease") as handle:
             self._gpu.call("cuMemMap", page, PAGE, 0, handle, 0)
             try:
                 self._gpu.call("cuMemSetAccess", page, PAGE, byref(self._access), 1)
             except DriverError:
                 self._gpu.undo("cuMemUnmap", page, PAGE)
                 raise
-        finally:
-            # A mapping keeps the memory.
-            self._gpu.undo("cuMemRelease", handle)
         return page
 
 
-def _trials(gpu: Driver, out: int, kept: int) -> dict[str, Callable[[], None]]:
+def _trials(gpu: Gpu, out: int, kept: int) -> dict[str, Callable[[], None]]:
     """What is done for the first time. `kept`: a handle from before; its physical memory is there."""
-    modules = {
+    codes = {
         "timing": kernels.compiled(gpu, "timing"),
         "local_memory": kernels.compiled(gpu, "local_memory", kit.KERNELS),
     }
-    loaded: dict[str, kernels.Module] = {}
+    modules: dict[str, kernels.Module] = {}
 
-    def load(name: str) -> kernels.Module:
-        if name not in loaded:
-            loaded[name] = kernels.Module(gpu, kernels.load(gpu, modules[name]))
-        return loaded[name]
+    def module(name: str) -> kernels.Module:
+        if name not in modules:
+            modules[name] = kernels.Module(gpu, kernels.load(gpu, codes[name]))
+        return modules[name]
 
     def first_module() -> None:
-        load("timing").kernel("nothing", 1, 1).launch(0)
+        module("timing").kernel("nothing", 1, 1).launch(0)
         gpu.call("cuCtxSynchronize")
 
     def local_memory() -> None:
-        load("local_memory").kernel("local_memory", 1, 256, c_uint64(out), c_uint(1000)).launch(0)
+        module("local_memory").kernel("local_memory", 1, 256, c_uint64(out), c_uint(1000)).launch(0)
         gpu.call("cuCtxSynchronize")
 
     def new_stream() -> None:
@@ -178,7 +167,7 @@ def _trials(gpu: Driver, out: int, kept: int) -> dict[str, Callable[[], None]]:
         start = gpu.made("cuMemAddressReserve", GIB, GIB, 0, 0)
         gpu.call("cuMemMap", start, PAGE, 0, kept, 0)
         try:
-            gpu.call("cuMemSetAccess", start, PAGE, byref(access(gpu)), 1)
+            gpu.call("cuMemSetAccess", start, PAGE, byref(gpu.access()), 1)
         finally:
             gpu.undo("cuMemUnmap", start, PAGE)
             gpu.undo("cuMemAddressFree", start, GIB)
@@ -196,8 +185,7 @@ def _tell(**found: object) -> None:
 
 
 def _fill_and_try(way: str) -> None:
-    gpu = Driver()
-    with gpu.primary_context():
+    with opened_gpu() as gpu:
         try:
             _fill(gpu, way)
         except CannotTell as error:
@@ -206,9 +194,9 @@ def _fill_and_try(way: str) -> None:
     os._exit(0)
 
 
-def _fill(gpu: Driver, way: str) -> None:
+def _fill(gpu: Gpu, way: str) -> None:
     out = gpu.made("cuMemAlloc_v2", 4096)
-    kept = create(gpu, PAGE, properties(gpu))
+    kept = gpu.create(PAGE, gpu.properties())
     trials = _trials(gpu, out, kept)
     full, began = _Full(gpu, way), now()
     full.fill()
@@ -220,17 +208,16 @@ def _fill(gpu: Driver, way: str) -> None:
 
 def _try(full: _Full, name: str, trial: Callable[[], None]) -> None:
     """Until it works, for the memory of at most so many pages; takes that memory again."""
-    before, first, last = full.bytes, "", ""
-    while True:
+    before, errors = full.bytes, []
+    served = False
+    while not served:
         try:
             trial()
+            served = True
         except DriverError as error:
-            last = one_line(error)
-            first = first or last
-        else:
-            _tell(trial=name, served=True, given_back=before - full.bytes, first=first)
-            break
-        if before - full.bytes >= _MOST_GIVEN_BACK or not full.give_back():
-            _tell(trial=name, served=False, given_back=before - full.bytes, first=first, last=last)
-            break
+            errors.append(one_line(error))
+            if before - full.bytes >= _MOST_GIVEN_BACK or not full.give_back():
+                break
+    first, last = (errors[0], errors[-1]) if errors else ("", "")
+    _tell(trial=name, served=served, given_back=before - full.bytes, first=first, last=last)
     full.fill()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import dataclasses
 
 from frugal_alloc._command.doctor.machine import describe
-from frugal_alloc._command.doctor.step_report import CannotTell, Needs, StepReport
+from frugal_alloc._command.doctor.step import CannotTell, Needs, StepReport
 from frugal_alloc._common import installation
 from frugal_alloc._replay import history_files, replays
 

@@ -1,16 +1,78 @@
-"""What lies beside the steps where the check runs: a packed folder, or a checkout."""
+"""What lies beside the steps where the check runs, in a packed folder or a checkout; and the steps, in order of value
+within each part. One is added by its line here and a module."""
 
 from __future__ import annotations
 
+import dataclasses
 import importlib.util
 import json
 import os
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
+
+from frugal_alloc._command.doctor.step import DOCTORS, Step
 
 #: The folder with tests/ and bench/.
 ROOT = Path(__file__).resolve().parents[2]
 KERNELS = Path(__file__).resolve().parent / "kernels"
+
+FACTS, TESTS, SPEED, LIMITS = "facts", "tests", "speed", "limits"
+#: The most that a part takes, in seconds, whatever its steps do.
+PARTS = {FACTS: 10 * 60, TESTS: 9 * 60, SPEED: 9 * 60, LIMITS: 2 * 60}
+#: Parts that starve others on the machine: only by their names, with --alone.
+BY_NAME_ONLY = (LIMITS,)
+
+_VIEWS = "whether calls become slower with the number of views, and what views cost the host"
+_MAPPINGS = "what else the driver makes of handles: a part of one, several addresses, adjacent reservations"
+_REMAPPING = "what remapping costs to a kernel that runs beside it, and to other processes"
+_FULL = "what the driver still needs when every page of the device is taken"
+_SUPPLY = "whether memory that was just released comes at once, and where addresses end"
+_PLACEMENT = "whether kernels are slower on small or shuffled handles than on cudaMalloc's memory"
+_SOAK = "whether values survive while memory is moved under running work"
+_TRAININGS = "whether trainings are as fast with ours, and faster where memory is tight"
+_LIMIT = "how many views the machine's driver allows, and how it refuses one more"
+
+
+def _doctors(name: str, seconds: int) -> Step:
+    return next(dataclasses.replace(step, seconds=seconds) for step in DOCTORS if step.name == name)
+
+
+def _own(name: str, probe: str, seconds: int, question: str, part: str = FACTS, **more: Any) -> Step:
+    more.setdefault("needs_virtual_memory", part in (FACTS, LIMITS))
+    return Step(name, probe, seconds, question, part, __package__, **more)
+
+
+STEPS = (
+    _doctors("driver_costs", 100),
+    _own("live_views", "P1", 60, _VIEWS),
+    _own("mappings", "P2", 15, _MAPPINGS),
+    _doctors("aliasing", 60),
+    _own("remapping", "P1", 40, _REMAPPING),
+    _doctors("lifetimes", 90),
+    _own("full_device", "P4", 60, _FULL),
+    _own("supply", "P4", 35, _SUPPLY),
+    _own("placement", "P3", 90, _PLACEMENT),
+    _own("tagged_soak", "P6", 180, _SOAK, TESTS),
+    _own("binding_tests", "P6", 360, "whether the binding tests pass on this GPU", TESTS),
+    _own("trainings", "P7", 340, _TRAININGS, SPEED),
+    _own("histories", "P7", 120, "what the driver takes for four recorded programs", SPEED),
+    _own("neighbours", "P8", 80, "whether other libraries work in our memory", SPEED, takes_the_rest=True),
+    _own("view_limit", "P1", 120, _LIMIT, LIMITS),
+)
+
+
+def parts(what: str) -> tuple[str, ...]:
+    """A part, or all of them that starve nobody."""
+    return tuple(part for part in PARTS if part == what or (what == "all" and part not in BY_NAME_ONLY))
+
+
+def steps(what: str) -> tuple[Step, ...]:
+    """The steps of a part, or of all of them that starve nobody."""
+    return tuple(step for step in STEPS if step.part in parts(what))
+
+
+# --- What lies beside them.
 
 
 def commit() -> str | None:

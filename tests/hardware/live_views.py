@@ -8,21 +8,11 @@ import json
 import os
 from pathlib import Path
 
-from frugal_alloc._command.doctor.child import started
 from frugal_alloc._command.doctor.costs import CallTimes, now
-from frugal_alloc._command.doctor.driver import Driver
-from frugal_alloc._command.doctor.driver_functions import DriverError
-from frugal_alloc._command.doctor.step_report import StepFailed, StepReport
-from frugal_alloc._command.doctor.virtual_memory import (
-    GIB,
-    PAGE,
-    create,
-    handles,
-    map_handles,
-    mapped,
-    most_bytes,
-    properties,
-)
+from frugal_alloc._command.doctor.driver import DriverError
+from frugal_alloc._command.doctor.processes import started
+from frugal_alloc._command.doctor.step import StepFailed, StepReport
+from frugal_alloc._command.doctor.virtual_memory import GIB, MIB, PAGE, Gpu, opened_gpu
 
 #: NVIDIA's open kernel modules count every view of every process of a node in one table of so many.
 _LIMIT_OF_A_NODE = 0x80000
@@ -32,29 +22,23 @@ _STEPS = (0, 1_000, 10_000, 50_000, 100_000, 150_000)
 _AT_ONCE = 1024
 _SIMULATED_MOST = 2048
 _SECONDS_TO_FILL = 15.0
+_ENDS = "a process full of views ends"
 
 
 def run(report: StepReport) -> None:
-    gpu = Driver()
-    with gpu.primary_context(), report.part("views", DriverError):
+    with opened_gpu() as gpu, report.part("views"):
         _pile_up(gpu, report)
-    with report.part("a process full of views ends", StepFailed):
+    with report.part(_ENDS):
         _fill_and_exit(report)
 
 
 # --- Views, without more memory: a handle can be seen at any number of pages.
 
 
-def _most_views(report: StepReport) -> int:
-    if report.simulated:
-        return _SIMULATED_MOST
-    return int(_LIMIT_OF_A_NODE * (_ALONE if report.fills_the_device else _SHARED))
-
-
 class _Views:
     """Views of the same handles, more and more of them, until the driver refuses."""
 
-    def __init__(self, gpu: Driver, made: list[int]) -> None:
+    def __init__(self, gpu: Gpu, made: list[int]) -> None:
         self._gpu, self._made = gpu, made
         self._ranges: list[contextlib.ExitStack] = []
         #: By which error, beside how many; whatever its code, the table of the node may be full.
@@ -68,7 +52,7 @@ class _Views:
         """One of each handle. Raises DriverError where not even the first are granted."""
         with contextlib.ExitStack() as added:
             try:
-                added.enter_context(mapped(self._gpu, self._made, PAGE))
+                added.enter_context(self._gpu.mapped(self._made, PAGE))
             except DriverError as error:
                 if not self._ranges:
                     raise
@@ -82,11 +66,12 @@ class _Views:
             self._ranges.pop().close()
 
 
-def _pile_up(gpu: Driver, report: StepReport) -> None:
-    most = _most_views(report)
-    count = max(1, min(_AT_ONCE, most_bytes(gpu, report, 2 * GIB) // PAGE))
+def _pile_up(gpu: Gpu, report: StepReport) -> None:
+    share = _ALONE if report.fills_the_device else _SHARED
+    most = _SIMULATED_MOST if report.simulated else int(_LIMIT_OF_A_NODE * share)
+    count = max(1, min(_AT_ONCE, gpu.most_bytes(report, 2 * GIB) // PAGE))
     first: float | None = None
-    with handles(gpu, count, PAGE) as made, contextlib.closing(_Views(gpu, made)) as views:
+    with gpu.handles(count, PAGE) as made, contextlib.closing(_Views(gpu, made)) as views:
         _sample(gpu, report)  # warms up
         for goal in (*(step for step in _STEPS if step < most), most):
             while views.count < goal and not views.refused and report.seconds_left() > 0.5 * report.seconds:
@@ -104,7 +89,7 @@ def _pile_up(gpu: Driver, report: StepReport) -> None:
     report.figure("to take a view away", (now() - began) / 1000 / max(1, most_live), "µs", "the last of all")
 
 
-def _sample(gpu: Driver, report: StepReport, views: int | None = None) -> float:
+def _sample(gpu: Gpu, report: StepReport, views: int | None = None) -> float:
     """The median of mapping, opening and unmapping one handle, together, beside so many views."""
     times = CallTimes(gpu)
     with times.handles(1, PAGE) as made:
@@ -121,10 +106,9 @@ def _sample(gpu: Driver, report: StepReport, views: int | None = None) -> float:
 def _host(report: StepReport, views: int) -> str:
     """What the process is to Linux."""
     mappings = len(Path("/proc/self/maps").read_text().splitlines())
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    resident = pages * os.sysconf("SC_PAGE_SIZE")
+    resident = int(Path("/proc/self/statm").read_text().split()[1]) * os.sysconf("SC_PAGE_SIZE")
     report.figure("mappings of the process", mappings, "", f"beside {views} views; vm.max_map_count is the limit")
-    report.figure("resident memory of the process", resident / (1 << 20), "MiB", f"beside {views} views")
+    report.figure("resident memory of the process", resident / MIB, "MiB", f"beside {views} views")
     return f"{mappings} mappings, {resident >> 20} MiB resident"
 
 
@@ -142,25 +126,23 @@ def _fill_and_exit(report: StepReport) -> None:
     if status != 0 or not line:
         raise StepFailed(f"it ended with status {status}")
     count, filling, refused = json.loads(line)
-    said = f"it held {count} handles of 2 MiB{'; then ' if refused else ''}{refused}"
-    report.check("a process full of views ends", True, said)
+    report.check(_ENDS, True, f"it held {count} handles of 2 MiB{'; then ' if refused else ''}{refused}")
     report.figure("to fill the device with handles of 2 MiB", filling, "s", f"{count} handles")
     report.figure("for a process with them to end", seconds, "s", f"{count} handles")
 
 
 def _fill(whole_device: bool, simulated: bool) -> None:
-    gpu = Driver()
-    with gpu.primary_context():
+    with opened_gpu() as gpu:
         free, _ = gpu.memory_info()
         # Not the last pages: this is about numbers, full_device is about those.
         goal = int(free * (0.97 if whole_device else 0.25)) // PAGE
         goal = min(goal, _SIMULATED_MOST) if simulated else goal
-        asked, count, began, refused = properties(gpu), 0, now(), ""
+        asked, count, began, refused = gpu.properties(), 0, now(), ""
         while count < goal and now() - began < _SECONDS_TO_FILL * 1e9:
             several = min(_AT_ONCE, goal - count)
             try:
-                made = [create(gpu, PAGE, asked) for _ in range(several)]
-                map_handles(gpu, gpu.made("cuMemAddressReserve", several * PAGE, PAGE, 0, 0), made, PAGE)
+                made = [gpu.create(PAGE, asked) for _ in range(several)]
+                gpu.map_handles(gpu.made("cuMemAddressReserve", several * PAGE, PAGE, 0, 0), made, PAGE)
             except DriverError as error:
                 if not count:
                     raise

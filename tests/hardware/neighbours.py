@@ -9,9 +9,9 @@ import shutil
 import sys
 from typing import NamedTuple
 
-from frugal_alloc._command.doctor.step_report import Needs, StepReport
+from frugal_alloc._command.doctor import processes
+from frugal_alloc._command.doctor.step import Needs, StepReport
 
-from . import programs
 from .neighbour_programs import ALLOCATOR, NATIVE, NOT_OFFERED
 
 _LEAST_SECONDS = 15.0
@@ -76,7 +76,7 @@ def _carry_out(report: StepReport, neighbour: _Neighbour) -> None:
         if given < _AMPLE_SECONDS:
             report.skip(neighbour.title, f"not done in the {given:.0f} s that were left")
         else:
-            programs.say_overrun(report, neighbour.title)
+            report.overrun(neighbour.title)
         return
     if (last := ended.out.strip().rpartition("\n")[2]).startswith(NOT_OFFERED):
         report.skip(neighbour.title, last.removeprefix(NOT_OFFERED))
@@ -90,7 +90,7 @@ def _carry_out(report: StepReport, neighbour: _Neighbour) -> None:
         report.skip(neighbour.title, f"it does not run with PyTorch's own allocator, either: {ended.said}")
 
 
-def _is_done(ended: programs.Ended) -> bool:
+def _is_done(ended: processes.Ended) -> bool:
     return ended.status == 0 and ended.out.rstrip().endswith("done")
 
 
@@ -118,16 +118,16 @@ def _sanitize(report: StepReport, title: str) -> None:
 
 def _started(
     report: StepReport, program: str, prefix: list[str], share: float = 1.0, **variables: str
-) -> programs.Ended:
+) -> processes.Ended:
     """`share`: of the time that is left."""
     command = [*prefix, sys.executable, "-m", "hardware.neighbour_programs", program]
-    ended = programs.run(command, share * report.seconds_left(), {**os.environ, **variables}, report.folder)
+    ended = processes.run(command, share * report.seconds_left(), {**os.environ, **variables}, report.folder)
     whose = "_native" if variables.get(ALLOCATOR) == NATIVE else ""
     (report.folder / f"{program}{whose}.txt").write_text(ended.out + ended.err)
     return ended
 
 
-def _errors(ended: programs.Ended) -> int | None:
+def _errors(ended: processes.Ended) -> int | None:
     """None: the sanitizer did not come to its end."""
     found = _ERRORS.search(ended.out + ended.err)
     return int(found[1]) if found else None

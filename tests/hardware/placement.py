@@ -9,11 +9,9 @@ from collections.abc import Iterator
 from ctypes import c_uint, c_uint64
 
 from frugal_alloc._command.doctor import kernels
-from frugal_alloc._command.doctor.driver import MULTIPROCESSORS, Driver
-from frugal_alloc._command.doctor.driver_functions import DriverError
-from frugal_alloc._command.doctor.nvrtc import NvrtcError
-from frugal_alloc._command.doctor.step_report import StepReport
-from frugal_alloc._command.doctor.virtual_memory import GIB, MIB, PAGE, handles, mapped, most_bytes, segment
+from frugal_alloc._command.doctor.driver import MULTIPROCESSORS
+from frugal_alloc._command.doctor.step import StepReport
+from frugal_alloc._command.doctor.virtual_memory import GIB, MIB, PAGE, Gpu, opened_gpu
 
 from . import kit
 
@@ -25,78 +23,69 @@ _BLOCKS_FOR_EACH_MULTIPROCESSOR = 8
 _READS = 64
 _VECTOR = 16
 _CONTROL = "cudaMalloc"
-_PLACES = (
-    (_CONTROL, 0, False),
-    ("handles of 2 MiB in order", PAGE, False),
-    ("handles of 2 MiB shuffled", PAGE, True),
-    ("handles of 64 MiB shuffled", 64 * MIB, True),
-)
+# The size of the handles, and whether they are shuffled.
+_PLACES = {
+    _CONTROL: (0, False),
+    "handles of 2 MiB in order": (PAGE, False),
+    "handles of 2 MiB shuffled": (PAGE, True),
+    "handles of 64 MiB shuffled": (64 * MIB, True),
+}
 
 
 def run(report: StepReport) -> None:
-    gpu = Driver()
-    with gpu.primary_context(), report.part("placement", DriverError, NvrtcError):
-        largest = max(size for _, size, _ in _PLACES)
-        size = most_bytes(gpu, report, _MOST) // largest * largest
+    with opened_gpu() as gpu, report.part("placement"):
+        largest = max(size for size, _ in _PLACES.values())
+        size = gpu.most_bytes(report, _MOST) // largest * largest
         if not size:
             report.unknown("placement", f"others use this GPU, and {largest >> 20} MiB are too much of what is left")
             return
         control: dict[str, float] = {}
         with kernels.loaded(gpu, "placement", kit.KERNELS) as module:
-            for title, handle_size, shuffled in _PLACES:
+            for title, place in _PLACES.items():
                 if report.seconds_left() < 0:
                     report.skip(title, "no time was left for it")
                     continue
-                found = _measure(gpu, report, module, size, handle_size, shuffled)
+                with _memory(gpu, size, *place) as start:
+                    found = _rates(gpu, report, module, start, size)
                 control = control or found
-                _say(report, title, size, found, control)
+                for work, rate in found.items():
+                    ratio = f"{rate / control[work]:.3f} of {_CONTROL}'s" if title != _CONTROL and control[work] else ""
+                    report.figure(f"{work}, {title}, {size / GIB:.3g} GiB", rate, "GB/s", ratio)
         report.check("placement", True, f"{size >> 20} MiB of each ran")
 
 
-def _say(report: StepReport, title: str, size: int, found: dict[str, float], control: dict[str, float]) -> None:
-    for work, rate in found.items():
-        ratio = f"{rate / control[work]:.3f} of {_CONTROL}'s" if title != _CONTROL and control[work] else ""
-        report.figure(f"{work}, {title}, {size / GIB:.3g} GiB", rate, "GB/s", ratio)
-
-
 @contextlib.contextmanager
-def _memory(gpu: Driver, size: int, handle_size: int, shuffled: bool) -> Iterator[int]:
+def _memory(gpu: Gpu, size: int, handle_size: int, shuffled: bool) -> Iterator[int]:
     if not handle_size:
-        with segment(gpu, size) as start:
+        with gpu.segment(size) as start:
             yield start
         return
-    with handles(gpu, size // handle_size, handle_size) as made:
+    with gpu.handles(size // handle_size, handle_size) as made:
         placed = list(made)
         if shuffled:
             random.Random(_SEED).shuffle(placed)
-        with mapped(gpu, placed, handle_size) as start:
+        with gpu.mapped(placed, handle_size) as start:
             yield start
 
 
-def _measure(
-    gpu: Driver, report: StepReport, module: kernels.Module, size: int, handle_size: int, shuffled: bool
-) -> dict[str, float]:
+def _rates(gpu: Gpu, report: StepReport, module: kernels.Module, start: int, size: int) -> dict[str, float]:
     """GB/s of a copy from one half of the range to the other, both counted, and of reads at random over all of it."""
-    grid = gpu.attribute(MULTIPROCESSORS) * _BLOCKS_FOR_EACH_MULTIPROCESSOR
-    with _memory(gpu, size, handle_size, shuffled) as start, segment(gpu, 4) as total, gpu.stream() as stream:
+    grid, half = gpu.attribute(MULTIPROCESSORS) * _BLOCKS_FOR_EACH_MULTIPROCESSOR, size // 2
+    reading = grid * _BLOCKS_FOR_EACH_MULTIPROCESSOR
+    with gpu.segment(4) as total, gpu.stream() as stream:
         gpu.call("cuMemsetD32Async", start, 1, size // 4, stream)
-        half = size // 2
-        copy = module.kernel("copy", grid, _THREADS, c_uint64(start + half), c_uint64(start), c_uint64(half // _VECTOR))
-        gather = module.kernel(
-            "gather",
-            grid * _BLOCKS_FOR_EACH_MULTIPROCESSOR,
-            _THREADS,
-            c_uint64(start),
-            c_uint64(size // _VECTOR),
-            c_uint(_READS),
-            c_uint64(total),
-        )
-        gathered = grid * _BLOCKS_FOR_EACH_MULTIPROCESSOR * _THREADS * _READS * _VECTOR
-        works = {"copy": (copy, size), "random reads of 16 bytes": (gather, gathered)}
-        return {name: _rate(gpu, report, stream, kernel, moved) for name, (kernel, moved) in works.items()}
+        halves = c_uint64(start + half), c_uint64(start), c_uint64(half // _VECTOR)
+        copy = module.kernel("copy", grid, _THREADS, *halves)
+        whole = c_uint64(start), c_uint64(size // _VECTOR), c_uint(_READS), c_uint64(total)
+        gather = module.kernel("gather", reading, _THREADS, *whole)
+        gathered = reading * _THREADS * _READS * _VECTOR
+        return {
+            "copy": _rate(gpu, report, stream, copy, size),
+            "random reads of 16 bytes": _rate(gpu, report, stream, gather, gathered),
+        }
 
 
-def _rate(gpu: Driver, report: StepReport, stream: int, kernel: kernels.Kernel, moved: int) -> float:
+def _rate(gpu: Gpu, report: StepReport, stream: int, kernel: kernels.Kernel, moved: int) -> float:
     """The median of some runs, after one that is not counted."""
     rates = []
     with gpu.event(timed=True) as start, gpu.event(timed=True) as end:

@@ -9,16 +9,15 @@ import statistics
 import sys
 import threading
 from collections.abc import Iterator
+from concurrent import futures
 from ctypes import byref, c_uint64
 
 from frugal_alloc._command.doctor import kernels
-from frugal_alloc._command.doctor.child import started
 from frugal_alloc._command.doctor.costs import CallTimes, Latencies, now
-from frugal_alloc._command.doctor.driver import COMPUTE_MODE, MULTIPROCESSORS, Driver
-from frugal_alloc._command.doctor.driver_functions import DriverError
-from frugal_alloc._command.doctor.nvrtc import NvrtcError
-from frugal_alloc._command.doctor.step_report import StepFailed, StepReport
-from frugal_alloc._command.doctor.virtual_memory import GIB, MIB, PAGE, handles, most_bytes, segment
+from frugal_alloc._command.doctor.driver import COMPUTE_MODE, MULTIPROCESSORS
+from frugal_alloc._command.doctor.processes import started
+from frugal_alloc._command.doctor.step import StepFailed, StepReport
+from frugal_alloc._command.doctor.virtual_memory import GIB, MIB, PAGE, Gpu, opened_gpu
 
 from . import kit
 
@@ -33,25 +32,24 @@ _SECONDS_TOGETHER = 1.0
 
 
 def run(report: StepReport) -> None:
-    gpu = Driver()
-    with gpu.primary_context():
-        with report.part("a kernel beside remapping", DriverError, NvrtcError):
+    with opened_gpu() as gpu:
+        with report.part("a kernel beside remapping"):
             _beside_a_kernel(gpu, report)
-        with report.part("processes at once", DriverError, StepFailed):
+        with report.part("processes at once"):
             _processes(gpu, report)
 
 
 # --- What a kernel sees of it.
 
 
-def _beside_a_kernel(gpu: Driver, report: StepReport) -> None:
-    size = max(PAGE, most_bytes(gpu, report, 4 * GIB) // 4 // PAGE * PAGE)
+def _beside_a_kernel(gpu: Gpu, report: StepReport) -> None:
+    size = max(PAGE, gpu.most_bytes(report, 4 * GIB) // 4 // PAGE * PAGE)
     grid = gpu.attribute(MULTIPROCESSORS) * _BLOCKS_FOR_EACH_MULTIPROCESSOR
     with contextlib.ExitStack() as stack:
         enter = stack.enter_context
         timing, placement = enter(kernels.loaded(gpu, "timing")), enter(kernels.loaded(gpu, "placement", kit.KERNELS))
-        source, target, stream = enter(segment(gpu, size)), enter(segment(gpu, size)), enter(gpu.stream())
-        made = enter(handles(gpu, _REMAPPED, PAGE))
+        source, target, stream = enter(gpu.segment(size)), enter(gpu.segment(size)), enter(gpu.stream())
+        made = enter(gpu.handles(_REMAPPED, PAGE))
         gpu.call("cuMemsetD32Async", source, 1, size // 4, stream)
         copy = placement.kernel("copy", grid, _THREADS, c_uint64(target), c_uint64(source), c_uint64(size // _VECTOR))
         spin = timing.kernel("spin", 1, 1, c_uint64(_SPIN_NANOSECONDS))
@@ -68,7 +66,7 @@ def _beside_a_kernel(gpu: Driver, report: StepReport) -> None:
     report.figure("a memory-bound kernel beside remapping ÷ alone", beside / max(alone, 1e-6), "times", said)
 
 
-def _copies(gpu: Driver, spin: kernels.Kernel, copy: kernels.Kernel, stream: int, repeats: int) -> tuple[float, float]:
+def _copies(gpu: Gpu, spin: kernels.Kernel, copy: kernels.Kernel, stream: int, repeats: int) -> tuple[float, float]:
     """Milliseconds of a copy, and of enqueuing them all: behind a kernel, so that they follow each other at once."""
     with gpu.event(timed=True) as start, gpu.event(timed=True) as end:
         began = now()
@@ -83,9 +81,9 @@ def _copies(gpu: Driver, spin: kernels.Kernel, copy: kernels.Kernel, stream: int
 
 
 @contextlib.contextmanager
-def _remapping(gpu: Driver, made: list[int]) -> Iterator[CallTimes]:
+def _remapping(gpu: Gpu, made: list[int]) -> Iterator[CallTimes]:
     """Another thread maps and unmaps the handles all the while. Its times are whole after the block."""
-    context, times, problems = ctypes.c_void_p(), CallTimes(gpu), []
+    context, times = ctypes.c_void_p(), CallTimes(gpu)
     gpu.call("cuCtxGetCurrent", byref(context))
     began, enough = threading.Event(), threading.Event()
 
@@ -95,27 +93,23 @@ def _remapping(gpu: Driver, made: list[int]) -> Iterator[CallTimes]:
             while not enough.is_set():
                 times.map_and_unmap(made, PAGE)
                 began.set()
-        except DriverError as error:
-            problems.append(error)
         finally:
             began.set()
 
-    thread = threading.Thread(target=remap)
-    thread.start()
-    try:
-        began.wait()
-        yield times
-    finally:
-        enough.set()
-        thread.join()
-    if problems:
-        raise problems[0]
+    with futures.ThreadPoolExecutor() as threads:
+        remapping = threads.submit(remap)
+        try:
+            began.wait()
+            yield times
+        finally:
+            enough.set()
+        remapping.result()
 
 
 # --- Several processes.
 
 
-def _processes(gpu: Driver, report: StepReport) -> None:
+def _processes(gpu: Gpu, report: StepReport) -> None:
     name = "map, open and unmap in each of {} processes at once"
     if gpu.attribute(COMPUTE_MODE) != 0:
         report.skip(name.format("several"), "the GPU's compute mode allows one process")
@@ -127,8 +121,8 @@ def _processes(gpu: Driver, report: StepReport) -> None:
             continue
         found = _remap_together(count, _SECONDS_TOGETHER * (0.1 if report.simulated else 1.0))
         report.detail("processes at once", processes=count, microseconds=found)
-        worst = max(one["p99"] for one in found)
-        median = statistics.median(one["p50"] for one in found)
+        worst = max(process["p99"] for process in found)
+        median = statistics.median(process["p50"] for process in found)
         report.figure(name.format(count), median, "µs", f"the worst p99 {worst:.0f}")
     report.check("processes at once", True, "all of them came to their end")
 
@@ -138,7 +132,7 @@ def _remap_together(count: int, seconds: float) -> list[dict[str, float]]:
     with contextlib.ExitStack() as stack:
         children = []
         for _ in range(count):
-            child = stack.enter_context(started(_remap_when_told, seconds))
+            child = stack.enter_context(started(_remap_at_a_word, seconds))
             stack.callback(child.kill)
             children.append(child)
         if not all(child.stdout.readline() for child in children):
@@ -152,9 +146,9 @@ def _remap_together(count: int, seconds: float) -> list[dict[str, float]]:
         return [json.loads(line) for line in said]
 
 
-def _remap_when_told(seconds: float) -> None:
-    gpu, found = Driver(), []
-    with gpu.primary_context(), handles(gpu, 1, PAGE) as made:
+def _remap_at_a_word(seconds: float) -> None:
+    found = []
+    with opened_gpu() as gpu, gpu.handles(1, PAGE) as made:
         times = CallTimes(gpu)
         times.map_and_unmap(made, PAGE)
         print("ready", flush=True)

@@ -8,13 +8,13 @@ import os
 import threading
 from ctypes import byref
 
-from frugal_alloc._command.doctor.child import answer_of
 from frugal_alloc._command.doctor.costs import Latencies, now, timed
-from frugal_alloc._command.doctor.driver import INTEGRATED, Driver
-from frugal_alloc._command.doctor.driver_functions import AllocationProperties, DriverError
-from frugal_alloc._command.doctor.step_report import StepFailed, StepReport
-from frugal_alloc._command.doctor.virtual_memory import GIB, MIB, PAGE, create, properties
+from frugal_alloc._command.doctor.driver import INTEGRATED, AllocationProperties, DriverError
+from frugal_alloc._command.doctor.processes import answer_of
+from frugal_alloc._command.doctor.step import StepReport
+from frugal_alloc._command.doctor.virtual_memory import GIB, MIB, PAGE, Gpu, opened_gpu
 
+_RELEASED = "memory that was just released"
 _HANDLE = 64 * MIB
 _FILLED = 0.95
 _TAKEN_AGAIN = 16 * GIB
@@ -27,30 +27,28 @@ _SECONDS_TO_RESERVE = 5.0
 
 
 def run(report: StepReport) -> None:
-    gpu = Driver()
-    with gpu.primary_context(), report.part("memory that was just released", DriverError):
-        _take_again(gpu, report)
-    with report.part("reservations", StepFailed):
+    with opened_gpu() as gpu, report.part(_RELEASED):
+        if not report.fills_the_device:
+            report.skip(_RELEASED, "others hold memory of this GPU; --alone says that it may be full")
+        elif gpu.has(INTEGRATED):
+            report.skip(_RELEASED, "this GPU's memory is the host's, which has other uses for it")
+        else:
+            _take_again(gpu, report)
+    with report.part("reservations"):
         _reserve_in_process(report)
 
 
 # --- Memory that was just released: the driver clears it before somebody else may have it.
 
 
-def _take_again(gpu: Driver, report: StepReport) -> None:
-    if not report.fills_the_device:
-        report.skip("memory that was just released", "others hold memory of this GPU; --alone says that it may be full")
-        return
-    if gpu.has(INTEGRATED):
-        report.skip("memory that was just released", "this GPU's memory is the host's, which has other uses for it")
-        return
-    asked, (free, _) = properties(gpu), gpu.memory_info()
+def _take_again(gpu: Gpu, report: StepReport) -> None:
+    asked, (free, _) = gpu.properties(), gpu.memory_info()
     count = max(1, min(_TAKEN_AGAIN, free // 4) // _HANDLE)
     made: list[int] = []
     try:
         _take(gpu, report, asked, count, made, "before any was released")
         while (len(made) + 1) * _HANDLE <= free * _FILLED and report.seconds_left() > report.seconds / 2:
-            made.append(create(gpu, _HANDLE, asked))
+            made.append(gpu.create(_HANDLE, asked))
         for title, rest in (("released just now", 0.0), (f"released {_REST_SECONDS:.0f} s ago", _REST_SECONDS)):
             for _ in range(count):
                 gpu.call("cuMemRelease", made.pop())
@@ -60,17 +58,15 @@ def _take_again(gpu: Driver, report: StepReport) -> None:
     finally:
         for handle in made:
             gpu.undo("cuMemRelease", handle)
-    report.check("memory that was just released", True, f"{count * _HANDLE >> 20} MiB were taken again {filled}")
+    report.check(_RELEASED, True, f"{count * _HANDLE >> 20} MiB were taken again {filled}")
 
 
-def _take(
-    gpu: Driver, report: StepReport, asked: AllocationProperties, count: int, made: list[int], title: str
-) -> None:
+def _take(gpu: Gpu, report: StepReport, asked: AllocationProperties, count: int, made: list[int], title: str) -> None:
     """Takes so many handles; one that is refused is asked for again for a while."""
     began, refused, goal = now(), 0, len(made) + count
     while len(made) < goal:
         try:
-            made.append(create(gpu, _HANDLE, asked))
+            made.append(gpu.create(_HANDLE, asked))
         except DriverError as error:
             refused += 1
             if not error.is_out_of_memory or now() - began > _MOST_SECONDS_TO_TAKE * 1e9:
@@ -95,8 +91,8 @@ def _reserve_in_process(report: StepReport) -> None:
 
 
 def _reserve(most: int) -> None:
-    gpu, found, starts, refused = Driver(), [], [], ""
-    with gpu.primary_context():
+    found, starts, refused = [], [], ""
+    with opened_gpu() as gpu:
         reserve, end = gpu.function("cuMemAddressReserve"), now() + int(_SECONDS_TO_RESERVE * 1e9)
         while len(starts) < most and now() < end and not refused:
             start = ctypes.c_uint64()

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from frugal_alloc._command.doctor.results import Results, StepResult
-from frugal_alloc._command.doctor.step_report import Outcome
+from frugal_alloc._command.doctor.step import FAILED, OUTCOMES
 from frugal_alloc._common.messages import format_bytes, on_one_line
 
 _WIDTH = 100
@@ -31,9 +31,8 @@ def _steps(results: Results) -> Iterator[str]:
     for result in results.steps:
         step = result.step
         yield f"{step.probe:4}{step.name:18}{result.outcome:16}{result.seconds:6.0f} s  {_summary(result)}"
-        for check in result.checks:
-            if check["outcome"] == Outcome.FAILED.value:
-                yield on_one_line(f"      {check['name']}: {check['said']}")[: 2 * _WIDTH]
+        for failed in result.checks_that(FAILED):
+            yield on_one_line(f"      {failed}")[: 2 * _WIDTH]
         for reason in result.unknown_since:
             yield on_one_line(f"      unknown: {reason}")[: 2 * _WIDTH]
 
@@ -41,11 +40,8 @@ def _steps(results: Results) -> Iterator[str]:
 def _summary(result: StepResult) -> str:
     if result.said:
         return on_one_line(result.said)[:_WIDTH]
-    counts = []
-    for outcome in Outcome:
-        if count := sum(check["outcome"] == outcome.value for check in result.checks):
-            counts.append(f"{count} {outcome.value}")
-    return ", ".join(counts)
+    counts = {outcome: len(result.checks_that(outcome)) for outcome in OUTCOMES}
+    return ", ".join(f"{count} {outcome}" for outcome, count in counts.items() if count)
 
 
 def _figures(results: Results) -> Iterator[str]:
@@ -62,11 +58,10 @@ def _figures(results: Results) -> Iterator[str]:
 def _verdict(results: Results) -> str:
     if results.ended_by:
         return f"{results.ended_by}: what was found until then is above"
-    bad = [result.step.name for result in results.steps if result.is_bad]
-    if bad:
-        return f"not all passed: {', '.join(bad)}"
-    if unknown := [result.step.name for result in results.steps if result.is_unknown]:
-        return f"nothing failed, but not all could be asked: {', '.join(unknown)}"
+    if results.bad:
+        return f"not all passed: {', '.join(results.bad)}"
+    if results.unknown:
+        return f"nothing failed, but not all could be asked: {', '.join(results.unknown)}"
     if results.where["simulated"]:
         return "all that the simulated GPU can show passed; values, faults and times need a real one"
     return "all passed"

@@ -12,10 +12,11 @@ import os
 import sys
 from typing import Any
 
+from frugal_alloc._command.doctor import processes
 from frugal_alloc._command.doctor.costs import now
-from frugal_alloc._command.doctor.step_report import StepReport
+from frugal_alloc._command.doctor.step import StepReport
 
-from . import kit, programs
+from . import kit
 
 _MODELS = {"gpt2": (), "fasterrcnn": ("torchvision",)}
 #: Where time ends in the middle of them, the first two say most.
@@ -24,7 +25,7 @@ AMPLE, _TIGHT = "ample", 1.05
 _REPEATS = 2
 _SETTINGS = {"seed": 0, "steps": 30, "warm_up": 10, "quick": False}
 #: In a shortened run; on the simulated GPU the least that shows that all of it works.
-_LEAST_STEPS, _LEAST_WARM_UP = 10, 5
+_LEAST = {"steps": 10, "warm_up": 5}
 _SIMULATED_SETTINGS = {"seed": 0, "steps": 6, "warm_up": 2, "quick": True}
 #: What a training took before may be a little more the next time.
 _SLACK = 1.2
@@ -53,10 +54,8 @@ class _Trainings:
         self._peaks: dict[str, int] = {}
         self._possible = self._done = 0
         self._was_cut_short = False
-        self._settings: dict[str, Any] = dict(_SIMULATED_SETTINGS if report.simulated else _SETTINGS)
-        if not report.simulated:
-            self._settings["steps"] = report.rounds(self._settings["steps"], _LEAST_STEPS)
-            self._settings["warm_up"] = report.rounds(self._settings["warm_up"], _LEAST_WARM_UP)
+        shortened = {name: report.rounds(_SETTINGS[name], least) for name, least in _LEAST.items()}
+        self._settings: dict[str, Any] = _SIMULATED_SETTINGS if report.simulated else _SETTINGS | shortened
 
     def compare(self, model: str, capacity: str, repeat: int) -> None:
         """Each allocator's training; none of them where there is no time for all."""
@@ -76,7 +75,7 @@ class _Trainings:
             found = self._train(name, model, allocator, size)
             if found is None:
                 self._was_cut_short = True
-                programs.say_overrun(self._report, f"{name}: {allocator} trains")
+                self._report.overrun(f"{name}: {allocator} trains")
                 break
             runs[allocator] = found
         self._judge(name, runs)
@@ -103,7 +102,7 @@ class _Trainings:
         if allocator == "expandable":
             # The older of two names: every torch from 2.9 on reads it.
             environment["PYTORCH_CUDA_ALLOC_CONF"] = "expandable_segments:True"
-        ended = programs.run(command, self._report.seconds_left(), environment, self._report.folder)
+        ended = processes.run(command, self._report.seconds_left(), environment, self._report.folder)
         seconds = (now() - began) / 1e9
         with (self._report.folder / "trainings.txt").open("a") as log:
             log.write(f"{name}: {allocator}, {seconds:.1f} s\n{ended.out}{ended.err}")

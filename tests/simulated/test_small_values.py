@@ -8,7 +8,7 @@ import math
 
 import pytest
 import torch
-from frugal_alloc._simulation.values import wrapped
+from frugal_alloc._simulation.values import mode
 from torch import nn
 
 DEVICE = "cuda"
@@ -158,7 +158,7 @@ def test_thread_of_backward_passes_is_awaited_without_a_free_byte() -> None:
         with contextlib.suppress(torch.OutOfMemoryError):
             while True:
                 kept.append(torch.empty(size, dtype=torch.uint8, device=DEVICE))
-    wrapped._await_backward_thread()
+    mode._await_backward_thread()
 
 
 # --- Plausible answers, of what is not computed.

@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from frugal_alloc._command.top import answers, layout, picture, sockets
+from frugal_alloc._command.top import layout, picture, sockets
 from published import listener, name_of
 
 GOOD = {
@@ -145,8 +145,8 @@ def test_answer_without_end_is_cut() -> None:
     ids=range(12),
 )
 def test_what_is_no_answer_is_said_in_a_line(text: bytes, said: str) -> None:
-    with pytest.raises(answers.BadAnswer) as refused:
-        answers.parse(text)
+    with pytest.raises(sockets.BadAnswer) as refused:
+        sockets.parse(text)
     assert str(refused.value).startswith(said) and str(refused.value).isprintable()
 
 
@@ -217,4 +217,4 @@ EMPTY = {"processes": [], "gpus": [], "of_other_users": 0, "left_out": 0}
 
 
 def test_answers_fields_are_those_of_the_document() -> None:
-    assert {field.name for field in dataclasses.fields(answers.Gpu)} == set(GPU)
+    assert {field.name for field in dataclasses.fields(sockets.Gpu)} == set(GPU)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._command.top import layout, picture, screen
+from frugal_alloc._command.top import command, layout, picture
 from rich.cells import cell_len
 from rich.console import Console
 
@@ -58,14 +58,14 @@ def of(*processes: dict[str, Any]) -> dict[str, Any]:
 def text(document: dict[str, Any]) -> list[str]:
     """As a pipe is given it."""
     printed = io.StringIO()
-    screen.print_once(document, printed)
+    command.print_once(document, printed)
     return printed.getvalue().splitlines()
 
 
 def on_screen(document: dict[str, Any], width: int, height: int = 100) -> list[str]:
     """As a terminal of that size shows it, below the title."""
     console = Console(file=io.StringIO(), width=width, height=height, highlight=False)
-    console.print(screen._screen(console, document, 2.0))
+    console.print(command._screen(console, document, 2.0))
     return [line.rstrip() for line in console.file.getvalue().splitlines()[2:]]  # type: ignore[attr-defined]
 
 

@@ -1,22 +1,129 @@
 """The native library of this package, for the torch that is installed: found, checked, loaded and called.
 
-Importing this room imports neither torch nor the library; :func:`load` does both. ``library.Library`` has the library's
-functions, by concern from the other modules.
+Importing this room imports neither torch nor the library; :func:`load` does both. ``Library`` has the library's
+functions, by concern from the modules.
 """
 
 from __future__ import annotations
 
 import atexit
 import contextlib
+import ctypes
 import os
 import re
 import sys
 import threading
+from ctypes import POINTER, c_char_p, c_int, c_int64, c_uint64, c_void_p
+from typing import Any
 
-from .calls import FrugalAllocError
-from .library import Library
+from .. import _interruptions
+from . import epochs, out_of_memory
+from .epochs import EpochFunctions
+from .journal import JournalFunctions
+from .memory import FrugalAllocError, MemoryFunctions, PublishedVerdict, PublishedVerdictInC
+from .out_of_memory import OutOfMemoryFunctions
 
-__all__ = ["FrugalAllocError", "Library", "load", "loaded"]
+__all__ = ["FrugalAllocError", "Library", "PublishedVerdict", "load", "loaded"]
+
+# Functions by their result and arguments, as bindings/c_api/c_api.h declares them.
+_FUNCTIONS: dict[tuple[Any, ...], str] = {
+    (c_char_p,): "last_error settings stat_names site_usages gpus segments findings journal_texts",
+    (c_char_p, c_char_p): "setting unfollowed_settings",
+    (c_char_p, c_int): "broken_promise host_memory phase_name site",
+    (c_int,): "built_torch_version running_torch_version disable is_enabled epoch_end collapse_epochs halve_epochs "
+    "journal_start journal_observe_simulation take_look",
+    (c_int, c_char_p): "enable_with phase journal_write",
+    (c_int, c_char_p, c_char_p, c_int): "read_python",
+    (c_int, c_int): "set_phase expect_growth",
+    (c_int, c_int, POINTER(c_int64), c_int): "stats",
+    (c_int, c_void_p): "owns await_shareable make_shareable",
+    (c_int, c_void_p, c_int64, c_int): "keep_in_place",
+    (c_int64,): "trim release_idle sites_left_out epochs_ended module_calls_to_epoch journal_module_calls journal_size",
+    (c_int64, c_int, POINTER(c_int64), POINTER(c_int64)): "take_peak",
+    (c_int64, c_int64, c_void_p, c_int64): "journal_read",
+    (None,): "forget_python record_in_detail",
+    (None, c_char_p): "set_code_owners journal_mark",
+    (None, c_int): "set_history_only_ours restart_site_peaks count_module_calls",
+    (None, c_int, c_char_p): "correct_verdict",
+    (None, c_uint64, c_char_p): "journal_label",
+    (None, out_of_memory.GARBAGE_COLLECTOR): "set_garbage_collector",
+    (None, out_of_memory.EXPLAINER): "set_explainer",
+    (None, epochs.SCHEDULE, epochs.LISTENER): "set_epoch_listener",
+    (None, POINTER(PublishedVerdictInC), c_int): "publish_verdicts",
+}
+
+
+class Library(MemoryFunctions, EpochFunctions, OutOfMemoryFunctions, JournalFunctions):
+    """The functions of the library, for Python. May be called from any thread."""
+
+    def __init__(self, path: str) -> None:
+        """Loads the library at `path`; torch must have been imported before, so that its libraries are there."""
+        self._library = ctypes.CDLL(path)
+        for (result, *arguments), names in _FUNCTIONS.items():
+            for name in names.split():
+                function = getattr(self._library, f"frugal_{name}")
+                function.restype, function.argtypes = result, arguments
+        self._use_with_lock(path)
+        # Kept for as long as the library may call it.
+        collector = out_of_memory.Collector(self._allocated)
+        self._collector = out_of_memory.GARBAGE_COLLECTOR(_interruptions.callback(collector.collect, otherwise=0))
+
+    def _allocated(self) -> list[int]:
+        """Bytes on each GPU."""
+        return [self.stats(gpu)["allocated_bytes"] for gpu in self.gpus()]
+
+    def enable(self, settings: str = "") -> None:
+        """`settings`: "key:value,key:value", on top of those in force."""
+        try:
+            # A folder's name may be bytes that are no text, which Python marks as surrogates.
+            encoded = settings.encode(errors="surrogateescape")
+        except UnicodeEncodeError:
+            raise FrugalAllocError(f"{settings!r:.200} is not possible: it cannot be encoded") from None
+        self._check(self._library.frugal_enable_with(encoded))
+        self._library.frugal_set_garbage_collector(self._collector)
+        self.read_python()
+
+    def disable(self) -> None:
+        self._check(self._library.frugal_disable())
+
+    def is_enabled(self) -> bool:
+        return bool(self._library.frugal_is_enabled())
+
+    def settings(self) -> str:
+        """Every setting in force, as "key:value,key:value"."""
+        text = self._library.frugal_settings()
+        if text is None:
+            raise self._failure()
+        return text.decode(errors="surrogateescape")
+
+    def setting(self, key: str) -> str:
+        """One setting's value in force, as FRUGAL_ALLOC_CONF has it."""
+        value = self._library.frugal_setting(key.encode())
+        if value is None:
+            raise self._failure()
+        return value.decode(errors="surrogateescape")
+
+    def unfollowed_settings(self, settings: str | None = None) -> str:
+        """A warning that names those of PyTorch's settings (None: the environment's) that do not hold for our memory;
+        each is named once in the life of the process. "" if there are none."""
+        return self._library.frugal_unfollowed_settings(None if settings is None else settings.encode()).decode()
+
+    def set_history_only_ours(self, value: bool) -> None:
+        self._library.frugal_set_history_only_ours(value)
+
+    def forget_python(self) -> None:
+        """The interpreter is about to end."""
+        self._library.frugal_set_garbage_collector(out_of_memory.GARBAGE_COLLECTOR())
+        self._library.frugal_set_explainer(out_of_memory.EXPLAINER())
+        self._library.frugal_set_epoch_listener(epochs.SCHEDULE(), epochs.LISTENER())
+        self._library.frugal_forget_python()
+
+    def torch_versions(self) -> tuple[int, int]:
+        """The torch that the library was built for and the one that runs, as 211 for 2.11; 0 if unknown."""
+        return self._library.frugal_built_torch_version(), self._library.frugal_running_torch_version()
+
+
+# --- Loading it.
 
 _lock = threading.Lock()
 

@@ -29,18 +29,6 @@ class Finding(NamedTuple):
 LISTENER = ctypes.PYFUNCTYPE(ctypes.c_int, ctypes.c_void_p)
 SCHEDULE = ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_void_p, ctypes.c_void_p)
 
-# Result and arguments of each function, as bindings/c_api/c_api.h declares them.
-FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "frugal_epoch_end": (ctypes.c_int,),
-    "frugal_epochs_ended": (ctypes.c_int64,),
-    "frugal_collapse_epochs": (ctypes.c_int,),
-    "frugal_halve_epochs": (ctypes.c_int,),
-    "frugal_count_module_calls": (None, ctypes.c_int),
-    "frugal_module_calls_to_epoch": (ctypes.c_int64,),
-    "frugal_set_epoch_listener": (None, SCHEDULE, LISTENER),
-    "frugal_findings": (ctypes.c_char_p,),
-}
-
 
 class EpochFunctions(SiteFunctions):
     """Where epochs end, and what has grown from one to the next."""

@@ -6,9 +6,9 @@ import ctypes
 import os
 import struct
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
-from .calls import encode
+from .memory import encode
 from .sites import SiteFunctions
 
 #: One entry, of a file that :meth:`JournalFunctions.journal_write` has written.
@@ -34,22 +34,9 @@ class JournalEntry(NamedTuple):
 
 def entries_in(data: bytes) -> Iterator[JournalEntry]:
     """Those of a file; one that was cut off is left out."""
-    return map(
-        JournalEntry._make, JOURNAL_ENTRY.iter_unpack(data[: len(data) // JOURNAL_ENTRY.size * JOURNAL_ENTRY.size])
-    )
+    whole = len(data) // JOURNAL_ENTRY.size * JOURNAL_ENTRY.size
+    return map(JournalEntry._make, JOURNAL_ENTRY.iter_unpack(data[:whole]))
 
-
-# Result and arguments of each function, as bindings/c_api/c_api.h declares them.
-FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "frugal_journal_start": (ctypes.c_int,),
-    "frugal_journal_mark": (None, ctypes.c_char_p),
-    "frugal_journal_label": (None, ctypes.c_uint64, ctypes.c_char_p),
-    "frugal_journal_observe_simulation": (ctypes.c_int,),
-    "frugal_journal_module_calls": (ctypes.c_int64,),
-    "frugal_journal_read": (ctypes.c_int64, ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64),
-    "frugal_journal_write": (ctypes.c_int, ctypes.c_char_p),
-    "frugal_journal_texts": (ctypes.c_char_p,),
-}
 
 _AWAITS_CUDA = 2
 _READ_AT_ONCE = 1 << 16

@@ -1,29 +1,69 @@
-"""The library's functions about a GPU's memory and about the memory of a tensor; see bindings/c_api/c_api.h."""
+"""How Python calls the library: texts, answers in JSON, and errors. What memory is in use, and what is given back, kept
+in place, shared or published; see bindings/c_api/c_api.h."""
 
 from __future__ import annotations
 
 import ctypes
 import functools
-from typing import Any
-
-from .calls import Functions
-
-# Result and arguments of each function, as bindings/c_api/c_api.h declares them.
-FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "frugal_trim": (ctypes.c_int64,),
-    "frugal_release_idle": (ctypes.c_int64,),
-    "frugal_stat_names": (ctypes.c_char_p,),
-    "frugal_stats": (ctypes.c_int, ctypes.c_int, ctypes.POINTER(ctypes.c_int64), ctypes.c_int),
-    "frugal_broken_promise": (ctypes.c_char_p, ctypes.c_int),
-    "frugal_host_memory": (ctypes.c_char_p, ctypes.c_int),
-    "frugal_owns": (ctypes.c_int, ctypes.c_void_p),
-    "frugal_keep_in_place": (ctypes.c_int, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int),
-    "frugal_await_shareable": (ctypes.c_int, ctypes.c_void_p),
-    "frugal_make_shareable": (ctypes.c_int, ctypes.c_void_p),
-}
+from ctypes import c_char_p, c_double, c_int, c_int64
+from typing import Any, NamedTuple
 
 # What frugal_make_shareable answers then.
 _OUT_OF_MEMORY = -2
+
+
+class FrugalAllocError(RuntimeError):
+    """frugal_alloc cannot do what was asked. The message is one line that says why and what to do; PyTorch goes on as
+    it was."""
+
+
+class Functions:
+    """A part of the library's functions. May be called from any thread."""
+
+    _library: ctypes.CDLL
+
+    def _check(self, result: int) -> int:
+        if result < 0:
+            raise self._failure()
+        return result
+
+    def _answer(self, json_text: bytes | None) -> Any:
+        """What a function tells in JSON; null is a failure."""
+        # Here, since importing frugal_alloc is to cost little.
+        import json
+
+        if json_text is None:
+            raise self._failure()
+        return json.loads(json_text)
+
+    def _failure(self) -> FrugalAllocError:
+        return FrugalAllocError(decode(self._library.frugal_last_error()))
+
+
+def encode(text: str) -> bytes:
+    return text.replace("\0", "").encode(errors="replace")
+
+
+def decode(text: bytes) -> str:
+    return text.decode(errors="replace")
+
+
+class PublishedVerdict(NamedTuple):
+    """What leaks or grows, in a line for people."""
+
+    kind: str
+    gpu: int
+    text: str
+    bytes_per_epoch: float
+
+
+class PublishedVerdictInC(ctypes.Structure):
+    _fields_ = (
+        ("kind", c_char_p),
+        ("gpu", c_int),
+        ("text", c_char_p),
+        ("bytes_per_epoch", c_double),
+    )
 
 
 class MemoryFunctions(Functions):
@@ -39,17 +79,17 @@ class MemoryFunctions(Functions):
         return self._check(self._library.frugal_release_idle())
 
     def stats(self, device: int) -> dict[str, int]:
-        figures = (ctypes.c_int64 * len(self._stat_names))()
+        figures = (c_int64 * len(self._stat_names))()
         self._check(self._library.frugal_stats(device, figures, len(figures)))
         return dict(zip(self._stat_names, figures, strict=True))
 
     def broken_promise(self, device: int) -> str:
         """What a GPU's driver promises and does not keep, and what is lost by it; "" if nothing is known."""
-        return self._library.frugal_broken_promise(device).decode(errors="replace")
+        return decode(self._library.frugal_broken_promise(device))
 
     def host_memory(self, device: int) -> str:
         """Where the memory of a GPU that has been used is the host's: how much can be had, and who has the rest."""
-        return self._library.frugal_host_memory(device).decode(errors="replace")
+        return decode(self._library.frugal_host_memory(device))
 
     def owns(self, address: int) -> bool:
         """Whether the address lies in our memory."""
@@ -81,3 +121,21 @@ class MemoryFunctions(Functions):
     @functools.cached_property
     def _stat_names(self) -> list[str]:
         return self._library.frugal_stat_names().decode().split()
+
+    # --- What is answered to ``frugal-alloc top``, which asks the process while it runs.
+
+    def publish_verdicts(self, verdicts: list[PublishedVerdict]) -> None:
+        """From now on these are told in the place of the library's own."""
+        rows = [
+            PublishedVerdictInC(encode(verdict.kind), verdict.gpu, encode(verdict.text), verdict.bytes_per_epoch)
+            for verdict in verdicts
+        ]
+        self._library.frugal_publish_verdicts((PublishedVerdictInC * len(rows))(*rows), len(rows))
+
+    def take_look(self) -> bool:
+        """Whether somebody has been answered since the last call."""
+        return bool(self._library.frugal_take_look())
+
+    def correct_verdict(self, gpu: int, verdict: str) -> None:
+        """The latest out-of-memory error of the GPU is thought to have this cause."""
+        self._library.frugal_correct_verdict(gpu, encode(verdict))

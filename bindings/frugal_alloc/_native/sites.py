@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import ctypes
 import sys
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from .._program import users_code
-from .calls import Functions, decode, encode
+from .memory import Functions, decode, encode
 
 
 class Frame(NamedTuple):
@@ -67,31 +67,6 @@ class SegmentRecord(NamedTuple):
     mapped: bool  # of handles that can move; False: a segment of cudaMalloc
     unusable_bytes: int  # free, but in handles that tensors in use share
     blocks: list[BlockRecord]
-
-
-# Result and arguments of each function, as bindings/c_api/c_api.h declares them.
-FUNCTIONS: dict[str, tuple[Any, ...]] = {
-    "frugal_read_python": (ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_int),
-    "frugal_forget_python": (None,),
-    "frugal_set_code_owners": (None, ctypes.c_char_p),
-    "frugal_phase": (ctypes.c_int, ctypes.c_char_p),
-    "frugal_set_phase": (ctypes.c_int, ctypes.c_int),
-    "frugal_phase_name": (ctypes.c_char_p, ctypes.c_int),
-    "frugal_expect_growth": (ctypes.c_int, ctypes.c_int),
-    "frugal_site": (ctypes.c_char_p, ctypes.c_int),
-    "frugal_sites_left_out": (ctypes.c_int64,),
-    "frugal_site_usages": (ctypes.c_char_p,),
-    "frugal_restart_site_peaks": (None, ctypes.c_int),
-    "frugal_take_peak": (
-        ctypes.c_int64,
-        ctypes.c_int,
-        ctypes.POINTER(ctypes.c_int64),
-        ctypes.POINTER(ctypes.c_int64),
-    ),
-    "frugal_gpus": (ctypes.c_char_p,),
-    "frugal_segments": (ctypes.c_char_p,),
-    "frugal_record_in_detail": (None,),
-}
 
 
 class SiteFunctions(Functions):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from .._native.publishing import PublishedVerdict
+from .._native import PublishedVerdict
 
 if TYPE_CHECKING:
     from .._native import Library

@@ -7,8 +7,9 @@ import os
 from collections.abc import Mapping
 
 from . import gpu_models, simulated_gpu
+from .modelled_machine import variable
 
-CONTEXT = "FRUGAL_SIM_CONTEXT"
+CONTEXT = variable("context")
 
 
 class ChoiceError(Exception):
@@ -25,7 +26,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 def choose(options: argparse.Namespace, base: Mapping[str, str] = os.environ) -> tuple[int, dict[str, str]]:
     """The memory of each GPU in bytes, and the variables that tell the simulated GPU its model.
 
-    --memory goes before the model's memory, and FRUGAL_SIM_CONTEXT in ``base`` before the model's context.
+    --memory goes before the model's memory, and a context in ``base`` before the model's.
 
     Raises:
         ChoiceError: neither option is given, or one is not understood.

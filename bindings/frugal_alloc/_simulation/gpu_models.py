@@ -15,6 +15,8 @@ import re
 from collections.abc import Mapping
 from pathlib import Path
 
+from .modelled_machine import ModelledMachine
+
 TABLE = Path(__file__).with_suffix(".json")
 # Words of names that people leave out, and those that they write otherwise.
 LEFT_OUT = {"nvidia", "geforce", "tesla", "rtx", "gtx", "gpu"}
@@ -64,8 +66,8 @@ class GpuModel:
 
     def environment(self) -> dict[str, str]:
         """What the simulated GPU is told beside its memory, so that it is of this model."""
-        result = {"FRUGAL_SIM_GPU": self.environment_text(), "FRUGAL_SIM_CONTEXT": str(self.context_bytes)}
-        return result | ({"FRUGAL_SIM_UNIFIED": "1"} if self.unified else {})
+        context, unified = self.context_bytes, self.unified
+        return ModelledMachine(gpu=self.environment_text(), context=context, unified=unified).variables()
 
 
 @functools.cache

@@ -10,6 +10,8 @@ import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
+from .modelled_machine import ModelledMachine, said
+
 SHARED_MEMORY = Path("/dev/shm")
 
 
@@ -41,23 +43,14 @@ def settings(options: argparse.Namespace) -> dict[str, str]:
     Raises:
         DriverOptionError: an option cannot be had.
     """
-    result = {}
-    if options.node is not None:
-        result["FRUGAL_SIM_NODE"] = str(node_file(options.node))
-    if options.driver_costs is not None:
-        costs = Path(options.driver_costs).absolute()
-        if not costs.is_file():
-            raise DriverOptionError(f"--driver-costs: there is no file {costs}; frugal-alloc doctor --gpu writes one")
-        result["FRUGAL_SIM_COSTS"] = str(costs)
-    if options.driver_time:
-        result["FRUGAL_SIM_DRIVER_TIME"] = "1"
+    costs = Path(options.driver_costs).absolute() if options.driver_costs is not None else None
+    if costs is not None and not costs.is_file():
+        raise DriverOptionError(f"--driver-costs: there is no file {costs}; frugal-alloc doctor --gpu writes one")
     if options.unified and options.gpus != 1:
         raise DriverOptionError(f"--unified goes with one GPU, whose memory is the host's, not with {options.gpus}")
-    if options.unified:
-        result["FRUGAL_SIM_UNIFIED"] = "1"
-    if options.full:
-        result["FRUGAL_SIM_FULL"] = "1"
-    return result
+    node = None if options.node is None else str(node_file(options.node))
+    switches = {name: getattr(options, name) for name in ("driver_time", "unified", "full")}
+    return ModelledMachine(node=node, costs=None if costs is None else str(costs), **switches).variables()
 
 
 def node_file(name: str) -> Path:
@@ -81,7 +74,7 @@ def node_of_command(gpus: int, base: Mapping[str, str]) -> Iterator[dict[str, st
 
     None are needed for one GPU, whose programs share it by ``--node`` alone, or where ``base`` names a node.
     """
-    if gpus == 1 or base.get("FRUGAL_SIM_NODE"):
+    if gpus == 1 or said("node", base):
         yield {}
         return
     # It cannot be a node's name, so that nobody joins.
@@ -91,6 +84,6 @@ def node_of_command(gpus: int, base: Mapping[str, str]) -> Iterator[dict[str, st
             left.unlink(missing_ok=True)
     path = _folder() / f"{own}{os.getpid()}"
     try:
-        yield {"FRUGAL_SIM_NODE": str(path)}
+        yield ModelledMachine(node=str(path)).variables()
     finally:
         path.unlink(missing_ok=True)

@@ -23,7 +23,7 @@ from typing import Any
 from .._common import installation, startup
 from .._common.messages import Refused, format_bytes, on_one_line
 from . import simulated_driver
-from .modelled_machine import ModelledMachine
+from .modelled_machine import ModelledMachine, said, variable
 
 HERE = Path(__file__).resolve().parent
 
@@ -84,7 +84,7 @@ def libraries() -> Path:
     Raises:
         SimulationError: they have not been built, or for another architecture.
     """
-    folder = Path(os.environ.get("FRUGAL_SIM_LIBRARIES") or HERE.parent / "_lib" / "simulated_gpu").resolve()
+    folder = Path(said("libraries", os.environ) or HERE.parent / "_lib" / "simulated_gpu").resolve()
     missing = [name for name in NEEDED if not (folder / name).exists()]
     if missing:
         raise SimulationError(
@@ -123,7 +123,7 @@ def environment(
     """
     if not 1 <= gpus <= MOST_GPUS:
         raise SimulationError(f"{gpus} simulated GPUs are not possible; ask for 1 to {MOST_GPUS}")
-    if memory <= DRIVER_MEMORY and "FRUGAL_SIM_CONTEXT" not in base:
+    if memory <= DRIVER_MEMORY and variable("context") not in base:
         kept = format_bytes(DRIVER_MEMORY)
         raise SimulationError(f"{format_bytes(memory)} is too little memory for a GPU: its driver keeps {kept} of it")
     if values not in ("none", "cpu") or backing not in ("memory", "none"):
@@ -132,18 +132,15 @@ def environment(
         raise SimulationError("values can be computed only where the simulated memory is backed by the host's")
     if machine is not None:
         base = {**base, **machine.variables()}
-    if values == "cpu" and base.get("FRUGAL_SIM_KEEP"):
-        raise SimulationError("values can be computed only where all data is kept; leave out FRUGAL_SIM_KEEP")
+    if values == "cpu" and said("kept", base):
+        raise SimulationError(f"values can be computed only where all data is kept; leave out {variable('kept')}")
     folder = libraries()
     # They choose among the real GPUs of this machine.
     result = {k: v for k, v in base.items() if k not in ("CUDA_VISIBLE_DEVICES", "PYTORCH_NVML_BASED_CUDA_CHECK")}
     _prepend(result, "LD_LIBRARY_PATH", ":", [str(folder)])
-    preloaded = [HOST, *PRELOADED] if base.get("FRUGAL_SIM_UNIFIED") == "1" else PRELOADED
+    preloaded = [HOST, *PRELOADED] if said("unified", base) == "1" else PRELOADED
     _prepend(result, "LD_PRELOAD", ":", [name for name in preloaded if (folder / name).exists()])
-    result["FRUGAL_SIM_MEMORY"] = str(memory)
-    result["FRUGAL_SIM_GPUS"] = str(gpus)
-    result["FRUGAL_SIM_BACKING"] = backing
-    result["FRUGAL_SIM_VALUES"] = values
+    result |= ModelledMachine(memory=memory, gpus=gpus, backing=backing, values=values).variables()
     if backing == "memory":
         startup.add("simulation", result)
     return result
@@ -170,7 +167,7 @@ def run(
     try:
         child = environment(memory, gpus, values, base=base)
         _check(command, child)
-        _tell(memory, gpus, values, child.get("FRUGAL_SIM_GPU", ""))
+        _tell(memory, gpus, values, said("gpu", child))
         return run_in(command, child)
     except SimulationError as error:
         print(f"frugal-alloc: {on_one_line(str(error))}", file=sys.stderr)
@@ -205,7 +202,7 @@ def run_in(
     program = _check(command, environment)
     sys.stdout.flush()
     try:
-        with simulated_driver.node_of_command(int(environment["FRUGAL_SIM_GPUS"]), environment) as node:
+        with simulated_driver.node_of_command(int(said("gpus", environment)), environment) as node:
             return _spawn_and_wait(program, command, {**environment, **node}, output, on_signal)
     except OSError as error:
         raise SimulationError(f"{command[0]} cannot be run: {error.strerror}") from None
@@ -231,7 +228,7 @@ def _tell(memory: int, gpus: int, values: str, model: str) -> None:
 def _check(command: Sequence[str], environment: Mapping[str, str]) -> str:
     """The program that the command names, if it can be run so."""
     program = _find(command, environment)
-    if environment["FRUGAL_SIM_VALUES"] == "cpu":
+    if said("values", environment) == "cpu":
         _check_python(program, command)
     return program
 

@@ -26,8 +26,8 @@ class _Collector:
             verdicts[verdict.gpu][verdict.kind] += 1
         rows = []
         for gpu, sizes in figures.items():
-            told = {f"{name}_bytes": size for name, size in sizes.items()} | counts.get(gpu, {})
-            rows.append(((str(gpu),), told, verdicts[gpu]))
+            of_gpu = {f"{name}_bytes": size for name, size in sizes.items()} | counts.get(gpu, {})
+            rows.append(((str(gpu),), of_gpu, verdicts[gpu]))
         return metrics.families(("gpu",), rows)
 
     def describe(self) -> Iterator[Any]:

@@ -14,11 +14,8 @@ from ctypes import byref, c_uint, c_uint64, c_void_p
 
 from . import kernels
 from .costs import now
-from .driver import Driver
-from .driver_functions import DriverError
-from .nvrtc import NvrtcError
-from .step_report import Needs, StepReport
-from .virtual_memory import PAGE, handles, map_handles, mapped, reserved, segment
+from .step import Needs, StepReport
+from .virtual_memory import PAGE, Gpu, opened_gpu
 
 _ROUNDS = 100_000
 _PATTERNS = 64
@@ -36,7 +33,7 @@ _EARLY = "dependent kernel"
 class _Memory:
     """One range of memory at two addresses, and what works on it."""
 
-    gpu: Driver
+    gpu: Gpu
     addresses: tuple[int, int]
     #: Each pattern in a place of its own, for copies from there; and where copies out go.
     patterns: int
@@ -45,14 +42,10 @@ class _Memory:
     module: kernels.Module
 
     def __post_init__(self) -> None:
+        wrong = (c_uint64(self.wrong),)
         self._kernels = {
             name: self.module.kernel(name, _BLOCKS, _THREADS, c_uint64(0), c_uint64(_WORDS), c_uint(0), *more)
-            for name, more in (
-                ("fill", ()),
-                ("fill_early", ()),
-                ("compare", (c_uint64(self.wrong),)),
-                ("compare_early", (c_uint64(self.wrong),)),
-            )
+            for name, more in {"fill": (), "fill_early": (), "compare": wrong, "compare_early": wrong}.items()
         }
 
     def _kernel(self, name: str, address: int, value: int) -> kernels.Kernel:
@@ -92,14 +85,14 @@ class _Memory:
 
 
 @contextlib.contextmanager
-def _memory(gpu: Driver) -> Iterator[_Memory]:
+def _memory(gpu: Gpu) -> Iterator[_Memory]:
     with contextlib.ExitStack() as stack:
         enter = stack.enter_context
         module = enter(kernels.loaded(gpu, "aliasing"))
-        made = enter(handles(gpu, 1, PAGE))
-        addresses = enter(mapped(gpu, made, PAGE)), enter(mapped(gpu, made, PAGE))
-        patterns, scratch = enter(segment(gpu, _PATTERNS * _BYTES)), enter(segment(gpu, _BYTES))
-        wrong = enter(segment(gpu, 4))
+        made = enter(gpu.handles(1, PAGE))
+        addresses = enter(gpu.mapped(made, PAGE)), enter(gpu.mapped(made, PAGE))
+        patterns, scratch = enter(gpu.segment(_PATTERNS * _BYTES)), enter(gpu.segment(_BYTES))
+        wrong = enter(gpu.segment(4))
         for value in range(_PATTERNS):
             gpu.call("cuMemsetD32Async", patterns + value * _BYTES, value, _WORDS, None)
         gpu.call("cuMemsetD32Async", wrong, 0, 1, None)
@@ -108,18 +101,17 @@ def _memory(gpu: Driver) -> Iterator[_Memory]:
 
 
 def run(report: StepReport) -> None:
-    gpu = Driver()
-    with gpu.primary_context():
-        with report.part("control: words that are wrong are seen", DriverError, NvrtcError):
+    with opened_gpu() as gpu:
+        with report.part("control: words that are wrong are seen"):
             _wrong_on_purpose(gpu, report)
         _pairs(gpu, report)
-        with report.part("a handle that moves", DriverError, NvrtcError):
+        with report.part("a handle that moves"):
             _moving(gpu, report)
-        with report.part("control: one resident grid", DriverError, NvrtcError):
+        with report.part("control: one resident grid"):
             _resident(gpu, report)
 
 
-def _wrong_on_purpose(gpu: Driver, report: StepReport) -> None:
+def _wrong_on_purpose(gpu: Gpu, report: StepReport) -> None:
     with _memory(gpu) as memory, gpu.stream() as stream:
         memory.write("kernel", memory.addresses[0], 1, stream)
         memory.read("kernel", memory.addresses[1], 2, stream)
@@ -128,7 +120,7 @@ def _wrong_on_purpose(gpu: Driver, report: StepReport) -> None:
     report.check(name, wrong == _WORDS, f"{wrong} of {_WORDS} words that differ", Needs.VALUES)
 
 
-def _pairs(gpu: Driver, report: StepReport) -> None:
+def _pairs(gpu: Gpu, report: StepReport) -> None:
     orders = {"stream": _in_stream, "event": _by_event, "graph": _in_graph}
     cases = [
         (f"{way[0]} writes, {way[1]} reads, ordered by {order}", carry_out, way)
@@ -141,7 +133,7 @@ def _pairs(gpu: Driver, report: StepReport) -> None:
     else:
         cases.append((early, _in_stream, (_EARLY, _EARLY)))
     for number, (name, carry_out, (writer, reader)) in enumerate(cases):
-        with report.part(name, DriverError, NvrtcError), _memory(gpu) as memory:
+        with report.part(name), _memory(gpu) as memory:
             # Two more are to come.
             seconds = report.seconds_left() / (len(cases) - number + 2)
             done = carry_out(memory, writer, reader, _rounds(report, seconds))
@@ -215,19 +207,19 @@ def _in_graph(memory: _Memory, writer: str, reader: str, rounds: Iterable[range]
     return done
 
 
-def _moving(gpu: Driver, report: StepReport) -> None:
+def _moving(gpu: Gpu, report: StepReport) -> None:
     """A handle gets a new address while another stream works on other memory; the old address goes when the handle's
     own work has passed, as frugal_alloc does it. What was written through the old one is read through the new one."""
     rounds = report.rounds(_MOVES, 4)
     name = "a handle that moves keeps its bytes, and its old address can go beside running work"
-    with _memory(gpu) as memory, gpu.stream() as stream, gpu.stream() as other, handles(gpu, 1, PAGE) as made:
-        with reserved(gpu, 2 * PAGE) as start:
-            map_handles(gpu, start, made, PAGE)
+    with _memory(gpu) as memory, gpu.stream() as stream, gpu.stream() as other, gpu.handles(1, PAGE) as made:
+        with gpu.reserved(2 * PAGE) as start:
+            gpu.map_handles(start, made, PAGE)
             for moved in range(rounds):
                 old, new = start + moved % 2 * PAGE, start + (moved + 1) % 2 * PAGE
                 memory.write("kernel", memory.addresses[0], moved, other)
                 memory.write("kernel", old, moved, stream)
-                map_handles(gpu, new, made, PAGE)
+                gpu.map_handles(new, made, PAGE)
                 memory.read("kernel", new, moved, stream)
                 gpu.call("cuStreamSynchronize", stream)
                 # The other stream has work all the while.
@@ -237,7 +229,7 @@ def _moving(gpu: Driver, report: StepReport) -> None:
         _say(memory, report, name, rounds)
 
 
-def _resident(gpu: Driver, report: StepReport) -> None:
+def _resident(gpu: Gpu, report: StepReport) -> None:
     rounds = report.rounds(1000, 4)
     with _memory(gpu) as memory:
         there, here = memory.addresses

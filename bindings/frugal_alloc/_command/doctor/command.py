@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import ctypes
 import dataclasses
 import enum
 import json
@@ -19,10 +18,9 @@ from ..._common.arguments import Parser
 from ..._common.messages import format_bytes
 from ..._simulation import simulated_gpu
 from .. import startup_hook
+from . import driver
+from .processes import is_simulated
 
-# CUdevice_attribute of cuda.h.
-_INTEGRATED = 18
-_VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED = 102
 _TRIAL_MEMORY = 1 << 30
 _TRIAL_SECONDS = 120
 
@@ -78,7 +76,9 @@ def carry_out(options: argparse.Namespace) -> int:
     if options.keep is not None:
         options.error("--keep goes with --gpu")
     if options.json:
-        rows = [{"subject": one.subject, "verdict": one.condition.value, "finding": one.finding} for one in checks()]
+        rows = [
+            {"subject": check.subject, "verdict": check.condition.value, "finding": check.finding} for check in checks()
+        ]
         print(json.dumps({"frugal_alloc": __version__, "checks": rows}, indent=1))
         return 0
     for check in checks():
@@ -105,14 +105,12 @@ def _check_torch() -> Iterator[Check]:
     except installation.MissingPart as error:
         yield Check("torch", Condition.MISSING, str(error))
         return None
-    if torch.hip is not None:
-        yield Check("torch", Condition.MISSING, f"{torch.version} is built for ROCm; install a CUDA build of it")
-        return None
-    if torch.cuda is None:
-        yield Check("torch", Condition.MISSING, f"{torch.version} is built without CUDA; install a CUDA build of it")
-        return None
-    yield Check("torch", Condition.GOOD, f"{torch.version} for CUDA {torch.cuda}, {torch.folder}")
-    return torch
+    if torch.hip is None and torch.cuda is not None:
+        yield Check("torch", Condition.GOOD, f"{torch.version} for CUDA {torch.cuda}, {torch.folder}")
+        return torch
+    built = "for ROCm" if torch.hip is not None else "without CUDA"
+    yield Check("torch", Condition.MISSING, f"{torch.version} is built {built}; install a CUDA build of it")
+    return None
 
 
 def _check_libraries(torch: installation.Torch | None) -> Iterator[Check]:
@@ -141,84 +139,27 @@ def _check_simulated_gpu(torch: installation.Torch | None) -> Iterator[Check]:
         yield Check("simulated GPU", Condition.MISSING, f"{folder} has no {runtime}, which this torch needs")
 
 
-class _Driver:
-    """The CUDA driver, or the simulated one where this process runs on it."""
-
-    def __init__(self) -> None:
-        """Raises OSError where there is none, RuntimeError where it does not start."""
-        self._library = ctypes.CDLL("libcuda.so.1")
-        status = self._library.cuInit(0)
-        if status != 0:
-            raise RuntimeError(f"cuInit fails with {self._error_name(status)}")
-
-    @property
-    def version(self) -> str:
-        version = self._get("cuDriverGetVersion")
-        return f"{version // 1000}.{version % 1000 // 10}"
-
-    def gpus(self) -> list[int]:
-        return [self._get("cuDeviceGet", number) for number in range(self._get("cuDeviceGetCount"))]
-
-    def name(self, gpu: int) -> str:
-        text = ctypes.create_string_buffer(256)
-        self._library.cuDeviceGetName(text, len(text), gpu)
-        return text.value.decode(errors="replace")
-
-    def memory(self, gpu: int) -> int:
-        size = ctypes.c_size_t()
-        self._library.cuDeviceTotalMem_v2(ctypes.byref(size), gpu)
-        return size.value
-
-    def is_integrated(self, gpu: int) -> bool:
-        """Its memory is the host's."""
-        return self._get("cuDeviceGetAttribute", _INTEGRATED, gpu) == 1
-
-    def has_virtual_memory(self, gpu: int) -> bool:
-        return self._get("cuDeviceGetAttribute", _VIRTUAL_MEMORY_MANAGEMENT_SUPPORTED, gpu) == 1
-
-    def _get(self, function: str, *arguments: int) -> int:
-        value = ctypes.c_int()
-        status = getattr(self._library, function)(ctypes.byref(value), *arguments)
-        if status != 0:
-            raise RuntimeError(f"{function} fails with {self._error_name(status)}")
-        return value.value
-
-    def _error_name(self, status: int) -> str:
-        name = ctypes.c_char_p()
-        self._library.cuGetErrorName(status, ctypes.byref(name))
-        return name.value.decode() if name.value else f"error {status}"
-
-
-def _is_simulated() -> bool:
-    return hasattr(ctypes.CDLL(None), "frugal_sim_calls")
-
-
 def _check_gpu() -> Iterator[Check]:
     """Returns the number of GPUs."""
     advice = "frugal-alloc simulate runs programs without one"
     try:
-        driver = _Driver()
-        version, gpus = driver.version, driver.gpus()
-    except OSError:
-        yield Check("driver", Condition.MISSING, "no libcuda.so.1; install NVIDIA's driver if there is a GPU here")
-        yield Check("GPU", Condition.MISSING, f"not visible without a driver; {advice}")
-        return 0
-    except RuntimeError as error:
-        yield Check("driver", Condition.MISSING, f"{error}; look at nvidia-smi and CUDA_VISIBLE_DEVICES")
+        first = driver.Driver()
+        gpus = [driver.Driver(number) for number in range(first.count)]
+        simulated = " (simulated)" if is_simulated() else ""
+        yield Check("driver", Condition.GOOD, f"for CUDA {first.version}{simulated}")
+    except (driver.NoDriver, driver.DriverError) as error:
+        yield Check("driver", Condition.MISSING, str(error))
         yield Check("GPU", Condition.MISSING, f"not visible; {advice}")
         return 0
-    simulated = " (simulated)" if _is_simulated() else ""
-    yield Check("driver", Condition.GOOD, f"for CUDA {version}{simulated}")
-    if not gpus:
-        yield Check("GPU", Condition.MISSING, f"the driver shows none; look at CUDA_VISIBLE_DEVICES; {advice}")
-    for gpu in gpus:
-        of_host = " of the host's memory" if driver.is_integrated(gpu) else ""
-        what = f"{driver.name(gpu)}, {format_bytes(driver.memory(gpu))}{of_host}"
-        if driver.has_virtual_memory(gpu):
-            yield Check(f"GPU {gpu}", Condition.GOOD, f"{what}, virtual memory management")
+    for number, gpu in enumerate(gpus):
+        memory = gpu.made("cuDeviceTotalMem_v2", gpu.device)
+        of_host = " of the host's memory" if gpu.has(driver.INTEGRATED) else ""
+        what = f"{gpu.name}, {format_bytes(memory)}{of_host}"
+        if gpu.has(driver.VIRTUAL_MEMORY):
+            yield Check(f"GPU {number}", Condition.GOOD, f"{what}, virtual memory management")
         else:
             yield Check(
-                f"GPU {gpu}",
+                f"GPU {number}",
                 Condition.LESS,
                 f"{what}, no virtual memory management: whole segments are allocated, and free pieces of different "
                 "ones cannot be joined",
@@ -248,7 +189,7 @@ def _check_trial(torch: installation.Torch | None, gpus: int) -> Iterator[Check]
         return
     environment, where = dict(os.environ), "the GPU"
     environment.pop("FRUGAL_ALLOC", None)
-    if gpus == 0 or _is_simulated():
+    if gpus == 0 or is_simulated():
         where = "the simulated GPU"
     if gpus == 0:
         try:
@@ -272,9 +213,5 @@ def _check_trial(torch: installation.Torch | None, gpus: int) -> Iterator[Check]
             yield Check("driver's word", Condition.LESS, promise)
         yield Check("settings", Condition.GOOD, settings)
     else:
-        reason = _last_line(trial.stderr) or f"status {trial.returncode}"
+        reason = trial.stderr.strip().split("\n")[-1] or f"status {trial.returncode}"
         yield Check("trial", Condition.MISSING, f"on {where}: {reason}")
-
-
-def _last_line(text: str) -> str:
-    return text.strip().split("\n")[-1]

@@ -9,14 +9,14 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import dataclasses
+import statistics
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from ctypes import byref, c_int, c_size_t, c_uint64
 
-from .child import is_simulated
-from .driver import Driver
-from .virtual_memory import MIB, PAGE, access, properties
+from .processes import is_simulated
+from .virtual_memory import MIB, PAGE, Gpu
 
 now = time.perf_counter_ns
 
@@ -57,20 +57,20 @@ def timed(call: Callable[..., int], *arguments: object) -> tuple[int, int]:
 
 def slope(points: Sequence[tuple[float, float]]) -> tuple[float, float]:
     """The line through the points by least squares: where it begins, and how it rises."""
-    mean_x = sum(x for x, _ in points) / len(points)
-    mean_y = sum(y for _, y in points) / len(points)
-    spread = sum((x - mean_x) ** 2 for x, _ in points)
-    rise = sum((x - mean_x) * (y - mean_y) for x, y in points) / spread if spread else 0.0
-    return mean_y - rise * mean_x, rise
+    places, heights = zip(*points, strict=True)
+    if len(set(places)) < 2:
+        return statistics.fmean(heights), 0.0
+    rise, start = statistics.linear_regression(places, heights)
+    return start, rise
 
 
 class CallTimes:
     """Latencies by call and by what was asked of it."""
 
-    def __init__(self, gpu: Driver) -> None:
+    def __init__(self, gpu: Gpu) -> None:
         self.gpu = gpu
         self._nanoseconds: dict[tuple[str, int, int], list[int]] = defaultdict(list)
-        self._access = access(gpu)
+        self._access = gpu.access()
         # On the simulated GPU, where a call takes no time, what its model says it would.
         self._clock = _modelled if is_simulated() else timed
 
@@ -85,8 +85,8 @@ class CallTimes:
 
     def _time(self, call: str, name: str, *arguments: object, size: int = 0, count: int = 1) -> None:
         status, nanoseconds = self._clock(self.gpu.function(name), *arguments)
-        self.gpu.check(name, status)
         self._nanoseconds[call, size, count].append(nanoseconds)
+        self.gpu.check(name, status)
 
     # --- What is measured.
 
@@ -99,7 +99,7 @@ class CallTimes:
     @contextlib.contextmanager
     def handles(self, count: int, size: int, exported: bool = True) -> Iterator[list[int]]:
         """Creates and releases them, timing each."""
-        asked, made = properties(self.gpu, exported), []
+        asked, made = self.gpu.properties(exported), []
         try:
             for _ in range(count):
                 handle = c_uint64()
@@ -108,12 +108,7 @@ class CallTimes:
             yield made
         finally:
             for handle in made:
-                self._release(handle, size)
-
-    def _release(self, handle: int, size: int) -> None:
-        status, nanoseconds = self._clock(self.gpu.function("cuMemRelease"), handle)
-        self._nanoseconds["release", size, 1].append(nanoseconds)
-        self.gpu.check("cuMemRelease", status)
+                self._time("release", "cuMemRelease", handle, size=size)
 
     def map_and_unmap(self, made: Sequence[int], size: int) -> None:
         """Reserves, maps the handles one by one, opens them with one call, unmaps them with one, and unreserves."""

@@ -8,23 +8,8 @@ from typing import Any
 
 from . import kernels
 from .costs import HANDLE_SIZES, CallTimes, timed
-from .driver import Driver
-from .driver_functions import DriverError
-from .nvrtc import NvrtcError
-from .step_report import Needs, StepReport
-from .virtual_memory import (
-    GIB,
-    MIB,
-    PAGE,
-    access,
-    export,
-    handles,
-    map_handles,
-    most_bytes,
-    properties,
-    reserved,
-    view,
-)
+from .step import Needs, StepReport
+from .virtual_memory import GIB, MIB, PAGE, Gpu, opened_gpu
 
 _MOST_HANDLES = 512
 _SPIN_NANOSECONDS = 200_000_000
@@ -36,24 +21,23 @@ DOES_NOT_WAIT = "does not wait for work that runs"
 
 
 def run(report: StepReport) -> None:
-    gpu = Driver()
-    with gpu.primary_context():
-        with report.part("latencies", DriverError):
+    with opened_gpu() as gpu:
+        with report.part("latencies"):
             _latencies(gpu, report)
-        with report.part("one unmap for several handles is one for each", DriverError):
+        with report.part("one unmap for several handles is one for each"):
             _unmap_at_once(gpu, report)
-        with report.part("calls behind a kernel", DriverError, NvrtcError), kernels.loaded(gpu, "timing") as module:
+        with report.part("calls behind a kernel"), kernels.loaded(gpu, "timing") as module:
             _behind_work(gpu, report, module)
 
 
 # --- Latencies, idle.
 
 
-def _latencies(gpu: Driver, report: StepReport) -> None:
-    budget = most_bytes(gpu, report, 40 * GIB)
+def _latencies(gpu: Gpu, report: StepReport) -> None:
+    budget = gpu.most_bytes(report, 40 * GIB)
     times = CallTimes(gpu)
     times.floor(report.rounds(2000, 10))
-    with view(gpu, 2 * PAGE), gpu.stream():
+    with gpu.view(2 * PAGE), gpu.stream():
         pass  # The first calls of each kind set the driver up.
     for size in HANDLE_SIZES:
         _sizes_and_counts(times, report, size, budget)
@@ -102,9 +86,9 @@ def _worst(report: StepReport, times: CallTimes) -> None:
             report.figure(f"{call}, p99", found.p99, "µs", f"worst of {found.count}: {found.worst:.0f}")
 
 
-def _without_export(gpu: Driver, report: StepReport, budget: int) -> None:
+def _without_export(gpu: Gpu, report: StepReport, budget: int) -> None:
     """R11: whether handles that others could open cost more."""
-    if problem := export(gpu).problem:
+    if problem := gpu.export.problem:
         report.skip("memory that others can open", f"the driver says that it can, and it fails: {problem}")
     medians = {}
     for exported in (True, False):
@@ -119,14 +103,14 @@ def _without_export(gpu: Driver, report: StepReport, budget: int) -> None:
         report.figure(f"{call}, exportable to not", medians[call, True] / max(0.001, medians[call, False]), "times")
 
 
-def _unmap_at_once(gpu: Driver, report: StepReport) -> None:
+def _unmap_at_once(gpu: Gpu, report: StepReport) -> None:
     """What the allocator relies on: one call undoes several mappings, and nothing of them is left."""
     count, name = 8, "one unmap for several handles is one for each"
     free = {}
     for several in (1, count):
-        with handles(gpu, count, PAGE) as made, reserved(gpu, count * PAGE) as start:
+        with gpu.handles(count, PAGE) as made, gpu.reserved(count * PAGE) as start:
             for _ in range(2):  # what was left of the first mapping would make the second fail
-                map_handles(gpu, start, made, PAGE)
+                gpu.map_handles(start, made, PAGE)
                 for place in range(0, count, several):
                     gpu.call("cuMemUnmap", start + place * PAGE, several * PAGE)
         free[several], _ = gpu.memory_info()
@@ -139,11 +123,11 @@ def _unmap_at_once(gpu: Driver, report: StepReport) -> None:
 # --- Beside work.
 
 
-def _behind_work(gpu: Driver, report: StepReport, module: kernels.Module) -> None:
+def _behind_work(gpu: Gpu, report: StepReport, module: kernels.Module) -> None:
     """R3: each kind of call while a kernel runs that has nothing to do with its memory. One call of each round alone:
     what waits for the kernel leaves an idle GPU to the calls after it."""
     spin = module.kernel("spin", 1, 1, c_uint64(_SPIN_NANOSECONDS))
-    with gpu.stream() as stream, reserved(gpu, PAGE) as page:
+    with gpu.stream() as stream, gpu.reserved(PAGE) as page:
         for alone in BEHIND_WORK:
             found = [_one_behind(gpu, spin, stream, page, alone) for _ in range(report.rounds(3))]
             report.detail("behind a kernel", call=alone, microseconds=found)
@@ -155,11 +139,11 @@ def _behind_work(gpu: Driver, report: StepReport, module: kernels.Module) -> Non
                 report.check(f"{alone} {DOES_NOT_WAIT}", not waited, said, Needs.TIME)
 
 
-def _one_behind(gpu: Driver, spin: kernels.Kernel, stream: int, page: int, alone: str) -> float:
+def _one_behind(gpu: Gpu, spin: kernels.Kernel, stream: int, page: int, alone: str) -> float:
     """The lives of a handle and of a segment, of whose calls this one, whose microseconds these are, meets a busy
     GPU."""
     handle, start, free, total = c_uint64(), c_uint64(), c_size_t(), c_size_t()
-    asked, allowed, found = properties(gpu), access(gpu), 0.0
+    asked, allowed, found = gpu.properties(), gpu.access(), 0.0
     calls: dict[str, Callable[[], tuple[Any, ...]]] = {
         "memory_info": lambda: ("cuMemGetInfo_v2", byref(free), byref(total)),
         "create": lambda: ("cuMemCreate", byref(handle), PAGE, byref(asked), 0),

@@ -17,8 +17,7 @@ from . import costs, machine
 from .driver_costs import DOES_NOT_WAIT
 from .results import NOT_REACHED, Results, StepResult
 from .runner import Interrupted, Runner, interruptible
-from .step_report import DRIVER_COSTS, Outcome
-from .steps import DOCTORS
+from .step import DOCTORS, DRIVER_COSTS, FAILED, SKIPPED
 
 SAFE, NOT_SAFE, COULD_NOT_RUN = 0, 1, 2
 SCHEMA = 1
@@ -67,31 +66,28 @@ def main(as_json: bool, keep: str | None) -> int:
         _check_writable(Path(keep))
     try:
         with tempfile.TemporaryDirectory(prefix="frugal-doctor-") as folder, interruptible():
-            results = _measure(Path(folder) / "out", quiet=as_json)
-    except machine.CannotRun as error:
-        raise Refused(str(error)) from None
+            results = _measure(Path(folder) / "out", is_watched=not as_json and sys.stderr.isatty())
     except Interrupted as ended:
         raise arguments.Interrupted("interrupted", 128 + int(ended.args[0])) from None
     findings = [_finding(result, results.where["simulated"]) for result in results.steps]
-    found = _driver_costs(results)
+    driver_costs = _driver_costs(results)
     if as_json:
-        print(json.dumps(_as_json(results, findings, found), indent=1))
+        print(json.dumps(_as_json(results, findings, driver_costs), indent=1))
     else:
-        _print(results, findings, found)
+        _print(results, findings, driver_costs)
     if keep is not None:
-        _keep(Path(keep), results, found)
-    return _status(results, findings)
+        _keep(Path(keep), results, driver_costs)
+    return _verdict(results, findings)[1]
 
 
-def _measure(out: Path, quiet: bool) -> Results:
+def _measure(out: Path, is_watched: bool) -> Results:
     out = machine.prepare(out)
     environment, where = machine.find(machine.environment(out), simulate=None)
     # Whoever asks the doctor has other work on this GPU, or somebody else has.
     where["is_ours_alone"] = False
     seconds = sum(step.seconds for step in DOCTORS)
     results = Results(where, {"what": "doctor", "minutes": seconds / 60})
-    stderr_is_watched = not quiet and sys.stderr.isatty()
-    tell = (lambda line: print(line, file=sys.stderr, flush=True)) if stderr_is_watched else (lambda line: None)
+    tell = (lambda line: print(line, file=sys.stderr, flush=True)) if is_watched else (lambda line: None)
     Runner(out, environment, results, tell).run_part(DOCTORS, seconds)
     return results
 
@@ -101,10 +97,7 @@ def _measure(out: Path, quiet: bool) -> Results:
 
 def _finding(result: StepResult, simulated: bool) -> Finding:
     subject, good, bad = _MEANING[result.step.name]
-    failed, skipped = (
-        [f"{check['name']}: {check['said']}" for check in result.checks if check["outcome"] == outcome.value]
-        for outcome in (Outcome.FAILED, Outcome.SKIPPED)
-    )
+    failed, skipped = result.checks_that(FAILED), "; ".join(result.checks_that(SKIPPED))
     if result.outcome == NOT_REACHED or (result.broke_off and not failed):
         return Finding(subject, None, f"not found out: {result.said}", unknown=True)
     if result.is_bad:
@@ -115,30 +108,26 @@ def _finding(result: StepResult, simulated: bool) -> Finding:
         return Finding(subject, None, f"not found out: {'; '.join(result.unknown_since) or result.said}", unknown=True)
     if simulated:
         return Finding(subject, None, "not shown here: the simulated GPU has no values, times and faults of its own")
-    if result.outcome == Outcome.SKIPPED.value:
+    if result.outcome == SKIPPED:
         if skipped:
-            return Finding(subject, None, f"not found out: {'; '.join(skipped)}", unknown=True)
+            return Finding(subject, None, f"not found out: {skipped}", unknown=True)
         return Finding(subject, True, result.said)
-    return Finding(subject, True, f"{good}{'; left out: ' if skipped else ''}{'; '.join(skipped)}")
+    return Finding(subject, True, f"{good}{'; left out: ' if skipped else ''}{skipped}")
 
 
-def _status(results: Results, findings: list[Finding]) -> int:
-    if any(finding.good is False and not finding.slow for finding in findings):
-        return NOT_SAFE
-    return COULD_NOT_RUN if any(finding.unknown for finding in findings) else SAFE
-
-
-def _verdict(results: Results, findings: list[Finding]) -> str:
+def _verdict(results: Results, findings: list[Finding]) -> tuple[str, int]:
+    """In words, and as an exit status."""
     bad = [finding.subject for finding in findings if finding.good is False and not finding.slow]
+    unknown = [finding.subject for finding in findings if finding.unknown]
     if bad:
-        return f"not safe here: {', '.join(bad)}"
-    if unknown := [finding.subject for finding in findings if finding.unknown]:
-        return f"unknown, since not all could be asked: {', '.join(unknown)}"
+        return f"not safe here: {', '.join(bad)}", NOT_SAFE
+    if unknown:
+        return f"unknown, since not all could be asked: {', '.join(unknown)}", COULD_NOT_RUN
     if any(finding.slow for finding in findings):
-        return "safe here, but slow: calls that remap memory wait for running work"
+        return "safe here, but slow: calls that remap memory wait for running work", SAFE
     if results.where["simulated"]:
-        return "nothing was measured: this is the simulated GPU"
-    return "safe here"
+        return "nothing was measured: this is the simulated GPU", SAFE
+    return "safe here", SAFE
 
 
 def _driver_costs(results: Results) -> dict[str, float]:
@@ -163,28 +152,28 @@ def _where(results: Results) -> str:
 # --- How it is said.
 
 
-def _print(results: Results, findings: list[Finding], found: dict[str, float]) -> None:
+def _print(results: Results, findings: list[Finding], driver_costs: dict[str, float]) -> None:
     print(f"{'':8}{'GPU':18}{_where(results)}")
     words = {True: "ok", False: "bad", None: "-"}
     for finding in findings:
         word = "slow" if finding.slow else "unknown" if finding.unknown else words[finding.good]
         print(f"{word:8}{finding.subject:18}{on_one_line(finding.said)}")
-    if found:
+    if driver_costs:
         whose = "of the simulated GPU's model, not measured" if results.where["simulated"] else "measured here"
         print(f"{'':8}{'driver costs':18}microseconds, {whose}")
-        for name, cost in found.items():
+        for name, cost in driver_costs.items():
             print(f"{'':26}{name:18}{cost:10.2f}")
-    print(f"{'':8}{'verdict':18}{_verdict(results, findings)}")
+    print(f"{'':8}{'verdict':18}{_verdict(results, findings)[0]}")
 
 
-def _as_json(results: Results, findings: list[Finding], found: dict[str, float]) -> dict[str, Any]:
+def _as_json(results: Results, findings: list[Finding], driver_costs: dict[str, float]) -> dict[str, Any]:
     return {
         "schema": SCHEMA,
         "where": results.where,
-        "verdict": _verdict(results, findings),
+        "verdict": _verdict(results, findings)[0],
         "findings": [dataclasses.asdict(finding) for finding in findings],
-        "driver_costs": {"measured": not results.where["simulated"], "microseconds": found},
-        "steps": results.as_json()["steps"],
+        "driver_costs": {"measured": not results.where["simulated"], "microseconds": driver_costs},
+        "steps": [result.as_json() for result in results.steps],
     }
 
 
@@ -196,14 +185,14 @@ def _check_writable(path: Path) -> None:
         raise Refused(f"--keep: {path} cannot be written; name a file in a folder that can")
 
 
-def _keep(path: Path, results: Results, found: dict[str, float]) -> None:
+def _keep(path: Path, results: Results, driver_costs: dict[str, float]) -> None:
     if results.where["simulated"]:
         raise Refused(f"--keep: nothing was measured on the simulated GPU, so {path} was not written")
-    if not found:
+    if not driver_costs:
         raise Refused(f"--keep: the driver's costs could not be measured, so {path} was not written")
     heading = f"Measured by frugal-alloc doctor --gpu, in microseconds.\n{_where(results)}"
     try:
         # A link that the user names is meant.
-        whole_files.write(os.path.realpath(path), costs.to_text(found, heading).encode())
+        whole_files.write(os.path.realpath(path), costs.to_text(driver_costs, heading).encode())
     except OSError as error:
         raise Refused(f"--keep: {path} cannot be written: {error.strerror}") from None

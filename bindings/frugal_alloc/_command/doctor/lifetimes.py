@@ -8,25 +8,22 @@ ours has a problem, to see whose it is. This process imports torch, which takes 
 from __future__ import annotations
 
 import dataclasses
-import json
+import multiprocessing
 import os
 import signal
-import sys
-import time
 import traceback
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 from . import careless
-from .child import end_with_parent
 from .costs import now
-from .step_report import CannotTell, Needs, StepReport, one_line
+from .processes import end_with_parent
+from .step import CannotTell, Needs, StepReport, one_line
 
 NATIVE, EXPANDABLE, OURS = "native", "expandable_segments", "frugal_alloc"
 #: A program that takes less does not hang: that much may go into starting CUDA on a slow machine.
 _LEAST_SECONDS = 20.0
-_SECONDS_BETWEEN_LOOKS = 0.02
 
 
 @dataclasses.dataclass(frozen=True)
@@ -43,10 +40,6 @@ class _Ending:
     @property
     def is_unharmed(self) -> bool:
         return not (self.problem or self.not_offered or self.cannot_tell)
-
-    @property
-    def is_out_of_memory(self) -> bool:
-        return "out of memory" in self.problem
 
     def __str__(self) -> str:
         ended = self.problem or self.not_offered or self.cannot_tell or "unharmed"
@@ -87,7 +80,7 @@ def _judge(report: StepReport, name: str, endings: dict[str, _Ending]) -> None:
         report.unknown(name, ours.cannot_tell)
     elif not ours.problem:
         report.check(name, True, said, Needs.DRIVER)
-    elif ours.is_out_of_memory and not report.fills_the_device:
+    elif "out of memory" in ours.problem and not report.fills_the_device:
         report.unknown(name, f"others use this GPU, and the memory that is left does not do: {said}")
     elif not any(endings[control].is_unharmed for control in (NATIVE, EXPANDABLE)):
         report.skip(name, f"it says nothing of ours, since it fails with every allocator: {said}")
@@ -99,53 +92,30 @@ def _judge(report: StepReport, name: str, endings: dict[str, _Ending]) -> None:
 
 
 def _in_process(allocator: str, program: Callable[[Any, int], None], unit: int, seconds: float) -> _Ending:
-    reading, writing = os.pipe()
-    sys.stdout.flush()
-    parent = os.getpid()
-    child = os.fork()
-    if child == 0:
-        end_with_parent(parent)
-        os.close(reading)
-        _run_and_exit(allocator, program, unit, writing)
-    os.close(writing)
-    with os.fdopen(reading) as said:
-        code = _wait(child, seconds)
-        if code is None:
-            return _Ending(f"no end within {seconds:.0f} s")
-        text = said.read()
-    if code < 0:
-        return _Ending(f"ended by {signal.Signals(-code).name}")
-    return _Ending(**json.loads(text)) if text else _Ending(f"ended with status {code}")
-
-
-def _wait(child: int, seconds: float) -> int | None:
-    """The exit status of the child, negative for a signal; None if it had to be ended. It is waited for, whatever
-    happens."""
-    end, status = time.monotonic() + seconds, None
+    forks = multiprocessing.get_context("fork")
+    said, tell = forks.Pipe(duplex=False)
+    child = forks.Process(target=_run_and_tell, args=(allocator, program, unit, tell, os.getpid()))
+    child.start()
+    tell.close()
     try:
-        # Not by a descriptor of it: sandboxes and older containers refuse those.
-        while status is None and time.monotonic() < end:
-            ended, code = os.waitpid(child, os.WNOHANG)
-            if ended:
-                status = os.waitstatus_to_exitcode(code)
-            else:
-                time.sleep(_SECONDS_BETWEEN_LOOKS)
+        child.join(seconds)
+        is_late = child.is_alive()
     finally:
-        if status is None:
-            os.kill(child, signal.SIGKILL)
-            os.waitpid(child, 0)
-    return status
-
-
-def _run_and_exit(allocator: str, program: Callable[[Any, int], None], unit: int, writing: int) -> None:
-    """Never returns: what the parent has open, and what it would do at its end, is the parent's."""
+        child.kill()
+        child.join()
+    if is_late:
+        return _Ending(f"no end within {seconds:.0f} s")
+    if child.exitcode < 0:
+        return _Ending(f"ended by {signal.Signals(-child.exitcode).name}")
     try:
-        ending = _ending(allocator, program, unit)
-        os.write(writing, json.dumps(dataclasses.asdict(ending)).encode())
-        sys.stdout.flush()
-        sys.stderr.flush()
-    finally:
-        os._exit(0)
+        return said.recv()
+    except EOFError:
+        return _Ending(f"ended with status {child.exitcode}")
+
+
+def _run_and_tell(allocator: str, program: Callable[[Any, int], None], unit: int, tell: Any, parent: int) -> None:
+    end_with_parent(parent)
+    tell.send(_ending(allocator, program, unit))
 
 
 def _ending(allocator: str, program: Callable[[Any, int], None], unit: int) -> _Ending:
@@ -160,9 +130,9 @@ def _ending(allocator: str, program: Callable[[Any, int], None], unit: int) -> _
         with warnings.catch_warnings(record=True) as said:
             program(torch, unit)
             torch.cuda.synchronize()
-        ours = [str(warning.message).splitlines()[0] for warning in said if "frugal_alloc" in str(warning.message)]
+        ours = (one_line(warning.message) for warning in said if "frugal_alloc" in str(warning.message))
         print(f"{program.__name__} under {allocator}: {(now() - began) / 1e9:.1f} s", flush=True)
-        return _Ending(warned=ours[0] if ours else "")
+        return _Ending(warned=next(ours, ""))
     except careless.NotOffered as reason:
         return _Ending(not_offered=one_line(reason))
     except CannotTell as error:

@@ -13,7 +13,6 @@ import os
 import platform
 import re
 import site
-import subprocess
 import sys
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,16 +20,16 @@ from typing import Any
 
 from ... import __version__
 from ..._common import installation
-from ..._common.messages import on_one_line
+from ..._common.messages import Refused, on_one_line
 from ..._simulation import simulated_gpu
-from . import driver, driver_functions
-from .child import is_simulated
-from .step_report import write_json
+from . import driver, processes
+from .step import write_json
 
 PACKAGES = Path(__file__).resolve().parents[3]
 # Present where NVIDIA's kernel module, or Windows' GPU under WSL, is.
 _DEVICE_FILES = ("/dev/nvidiactl", "/dev/nvidia0", "/dev/dxg")
 _SECONDS = 120
+_THIS = "frugal_alloc._command.doctor.machine"
 SIMULATED_MEMORY = 16 << 30
 # They would change what is measured, or belong to whoever runs it: the steps set what they need.
 _LEFT_OUT = (
@@ -55,7 +54,7 @@ _PLACES = {
 }
 
 
-class CannotRun(Exception):
+class CannotRun(Refused):
     """The check cannot run here; the message is one line that says what to do."""
 
 
@@ -76,9 +75,8 @@ def prepare(out: Path) -> Path:
             (out / name).mkdir()
         write_json(out / "results.json", {})
     except OSError as error:
-        raise CannotRun(
-            f"{out} cannot be written ({error.strerror or error}); name another folder with --out"
-        ) from None
+        why = error.strerror or error
+        raise CannotRun(f"{out} cannot be written ({why}); name another folder with --out") from None
     return out.resolve()
 
 
@@ -118,14 +116,14 @@ def _has_bytecode(module: str) -> bool:
 
 def describe() -> dict[str, Any]:
     """The machine as this process sees it; under "problem" why there is no GPU for it."""
-    found: dict[str, Any] = {"simulated": is_simulated(), "problem": None, "software": _software()}
+    found: dict[str, Any] = {"simulated": processes.is_simulated(), "problem": None, "software": _software()}
     try:
         gpu = driver.Driver()
-    except driver_functions.NoDriver as error:
+    except driver.NoDriver as error:
         return found | {"problem": str(error), "has_device_files": any(Path(file).exists() for file in _DEVICE_FILES)}
     try:
         return found | _of_gpu(gpu)
-    except driver_functions.DriverError as error:
+    except driver.DriverError as error:
         return found | {"problem": f"{error}; look at nvidia-smi", "has_device_files": True}
 
 
@@ -133,7 +131,7 @@ def _of_gpu(gpu: driver.Driver) -> dict[str, Any]:
     with gpu.primary_context():
         free, total = gpu.memory_info()
         return {
-            "gpu": gpu.name(),
+            "gpu": gpu.name,
             "gpus": gpu.count,
             "memory_bytes": total,
             "free_bytes": free,
@@ -141,7 +139,7 @@ def _of_gpu(gpu: driver.Driver) -> dict[str, Any]:
             "multiprocessors": gpu.attribute(driver.MULTIPROCESSORS),
             "virtual_memory": gpu.attribute(driver.VIRTUAL_MEMORY) == 1,
             "driver_for_cuda": gpu.version,
-            "driver": None if is_simulated() else _kernel_module(),
+            "driver": None if processes.is_simulated() else _kernel_module(),
         }
 
 
@@ -160,33 +158,22 @@ def find(environment: Mapping[str, str], simulate: int | None) -> tuple[dict[str
         installation.find_cuda_torch()
         if simulate is not None:
             child = simulated_gpu.environment(simulate, base=environment)
-        found = _described(child)
+        found = json_of(_THIS, child)
         if found["problem"] and not found["has_device_files"] and simulate is None:
             child = simulated_gpu.environment(SIMULATED_MEMORY, base=environment)
-            found = _described(child)
+            found = json_of(_THIS, child)
     except (installation.MissingPart, simulated_gpu.SimulationError) as error:
         raise CannotRun(str(error)) from None
     if found["problem"]:
         raise CannotRun(found["problem"])
-    _check_driver(found["driver_for_cuda"], found["software"]["cuda"])
-    return child, found
-
-
-def _check_driver(driver: str, torch: str) -> None:
-    """Within a major version of CUDA a driver carries newer programs; an older major version carries none of them.
-
-    Raises:
-        CannotRun: the driver is too old for this torch.
-    """
-    if int(driver.split(".")[0]) < int(torch.split(".")[0]):
+    cuda, wanted = (version.split(".")[0] for version in (found["driver_for_cuda"], found["software"]["cuda"]))
+    # Within a major version of CUDA a driver carries newer programs; an older major version carries none of them.
+    if int(cuda) < int(wanted):
         raise CannotRun(
-            f"the driver is for CUDA {driver}, and this torch for CUDA {torch}: update the driver, or install a torch "
-            f"for CUDA {driver.split('.')[0]}"
+            f"the driver is for CUDA {found['driver_for_cuda']}, and this torch for CUDA {found['software']['cuda']}: "
+            f"update the driver, or install a torch for CUDA {cuda}"
         )
-
-
-def _described(environment: Mapping[str, str]) -> dict[str, Any]:
-    return json_of("frugal_alloc._command.doctor.machine", environment)
+    return child, found
 
 
 def json_of(module: str, environment: Mapping[str, str]) -> dict[str, Any]:
@@ -195,23 +182,15 @@ def json_of(module: str, environment: Mapping[str, str]) -> dict[str, Any]:
     Raises:
         CannotRun: it does not end well.
     """
-    try:
-        # Not in the user's folder, from where Python would import first.
-        done = subprocess.run(
-            [sys.executable, "-m", module],
-            cwd=environment["TMPDIR"],
-            env=environment,
-            capture_output=True,
-            text=True,
-            timeout=_SECONDS,
-        )
-    except subprocess.TimeoutExpired:
-        raise CannotRun(f"the driver does not answer within {_SECONDS} s; look at nvidia-smi") from None
-    if done.returncode != 0:
-        said = done.stderr.strip().splitlines()
-        ended = on_one_line(said[-1]) if said else f"status {done.returncode}"
-        raise CannotRun(f"the GPU cannot be asked what it is: {ended}")
-    return json.loads(done.stdout.splitlines()[-1])
+    # Not in the user's folder, from where Python would import first.
+    ended = processes.run([sys.executable, "-m", module], _SECONDS, environment, Path(environment["TMPDIR"]))
+    if ended.status is None:
+        raise CannotRun(f"the driver does not answer within {_SECONDS} s; look at nvidia-smi")
+    if ended.status != 0:
+        said = ended.err.strip().splitlines()
+        why = on_one_line(said[-1]) if said else f"status {ended.status}"
+        raise CannotRun(f"the GPU cannot be asked what it is: {why}")
+    return json.loads(ended.out.splitlines()[-1])
 
 
 def _software() -> dict[str, str | None]:

@@ -9,8 +9,7 @@ import signal
 from pathlib import Path
 from typing import Any
 
-from .step_report import FILE, Outcome, write_json
-from .steps import Step
+from .step import FAILED, FILE, NOT_SHOWN, PASSED, SKIPPED, UNKNOWN, Step, write_json
 
 SCHEMA = 1
 NOT_REACHED = "not reached"
@@ -32,19 +31,20 @@ class StepResult:
 
     @property
     def is_unknown(self) -> bool:
-        return self.outcome == Outcome.UNKNOWN.value
+        return self.outcome == UNKNOWN
 
     @property
     def unknown_since(self) -> list[str]:
         """Why checks are unknown; one reason may be that of many."""
-        reasons = (check["said"] for check in self.checks if check["outcome"] == Outcome.UNKNOWN.value)
-        return list(dict.fromkeys(reasons))
+        return list(dict.fromkeys(check["said"] for check in self.checks if check["outcome"] == UNKNOWN))
 
     @property
     def is_bad(self) -> bool:
-        if self.outcome == NOT_REACHED:
-            return not self.step.takes_the_rest
-        return self.outcome == Outcome.FAILED.value
+        return self.outcome == FAILED or (self.outcome == NOT_REACHED and not self.step.takes_the_rest)
+
+    def checks_that(self, outcome: str) -> list[str]:
+        """Those with this outcome, each with what was said."""
+        return [f"{check['name']}: {check['said']}" for check in self.checks if check["outcome"] == outcome]
 
     def read(self, folder: Path) -> None:
         """Takes what the step has written, however it ended."""
@@ -76,24 +76,18 @@ class StepResult:
     def _judge(self, simulated: bool) -> None:
         outcomes = {check["outcome"] for check in self.checks}
         if self.figures:
-            outcomes.add((Outcome.NOT_SHOWN if simulated else Outcome.PASSED).value)
-        for outcome in (Outcome.FAILED, Outcome.UNKNOWN, Outcome.PASSED, Outcome.NOT_SHOWN, Outcome.SKIPPED):
-            if outcome.value in outcomes:
-                self.outcome, self.said = outcome.value, ""
+            outcomes.add(NOT_SHOWN if simulated else PASSED)
+        for outcome in (FAILED, UNKNOWN, PASSED, NOT_SHOWN, SKIPPED):
+            if outcome in outcomes:
+                self.outcome, self.said = outcome, ""
                 return
         self.said, self.broke_off = "it ended without a word", True
 
     def as_json(self) -> dict[str, Any]:
-        return {
-            **{name: getattr(self.step, name) for name in ("name", "probe", "part", "question")},
-            "outcome": self.outcome,
-            "said": self.said,
-            "seconds": round(self.seconds, 1),
-            "limit_seconds": round(self.limit_seconds, 1),
-            "checks": self.checks,
-            "figures": self.figures,
-            "details": self.details,
-        }
+        of_step = {name: getattr(self.step, name) for name in ("name", "probe", "part", "question")}
+        own = {name: getattr(self, name) for name in ("outcome", "said", "seconds", "limit_seconds")}
+        lists = {"checks": self.checks, "figures": self.figures, "details": self.details}
+        return of_step | own | {name: round(own[name], 1) for name in ("seconds", "limit_seconds")} | lists
 
 
 @dataclasses.dataclass
@@ -108,15 +102,24 @@ class Results:
         self._began = _now()
 
     @property
-    def all_passed(self) -> bool:
-        return not self.any_failed and not any(result.is_unknown for result in self.steps)
+    def bad(self) -> list[str]:
+        """The names of the steps that failed."""
+        return [result.step.name for result in self.steps if result.is_bad]
+
+    @property
+    def unknown(self) -> list[str]:
+        return [result.step.name for result in self.steps if result.is_unknown]
 
     @property
     def any_failed(self) -> bool:
-        return bool(self.ended_by) or any(result.is_bad for result in self.steps)
+        return bool(self.ended_by or self.bad)
 
-    def as_json(self) -> dict[str, Any]:
-        return {
+    @property
+    def all_passed(self) -> bool:
+        return not (self.any_failed or self.unknown)
+
+    def write(self, path: Path) -> None:
+        document = {
             "schema": SCHEMA,
             "where": self.where,
             "asked": self.asked,
@@ -126,9 +129,7 @@ class Results:
             "all_passed": self.all_passed,
             "steps": [result.as_json() for result in self.steps],
         }
-
-    def write(self, path: Path) -> None:
-        write_json(path, self.as_json())
+        write_json(path, document)
 
 
 def _now() -> str:

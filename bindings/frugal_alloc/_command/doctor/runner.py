@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import dataclasses
 import json
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from ..._common.messages import on_one_line
+from .processes import COMMAND
 from .results import NOT_REACHED, Results, StepResult
-from .step_report import Outcome
-from .steps import Step
+from .step import FAILED, SKIPPED, UNKNOWN, Step
 
 _PR_SET_CHILD_SUBREAPER = 36
 _ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
@@ -59,24 +59,24 @@ def _uninterrupted() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
+@dataclasses.dataclass
 class Runner:
-    def __init__(
-        self,
-        out: Path,
-        environment: Mapping[str, str],
-        results: Results,
-        tell: Callable[[str], None],
-        share: float = 1.0,
-    ) -> None:
-        """
-        Args:
-            out: the prepared folder of the run.
-            environment: for the steps' processes.
-            tell: gets a line as each step begins and ends.
-            share: of its full time that each step has.
-        """
-        self._out, self._environment, self._results = out, environment, results
-        self._tell, self._share = tell, share
+    """
+    Attributes:
+        out: the prepared folder of the run.
+        environment: for the steps' processes.
+        results: of the run.
+        tell: gets a line as each step begins and ends.
+        share: of its full time that each step has.
+    """
+
+    out: Path
+    environment: Mapping[str, str]
+    results: Results
+    tell: Callable[[str], None]
+    share: float = 1.0
+
+    def __post_init__(self) -> None:
         # What a step leaves behind when it ends becomes our child, wherever it went, so that it can be ended, too.
         ctypes.CDLL(None).prctl(_PR_SET_CHILD_SUBREAPER, 1)
         self._not_ours = set(_children())
@@ -85,34 +85,34 @@ class Runner:
         """Carries out the steps within the time; those for which none is left are "not reached"."""
         end = time.monotonic() + seconds
         for place, step in enumerate(steps):
-            later = self._share * sum(other.seconds for other in steps[place + 1 :])
+            later = self.share * sum(other.seconds for other in steps[place + 1 :])
             # What earlier steps left over goes to the next one; what they took too much goes off those that come last.
             left = end - time.monotonic()
-            limit = min(left, max(self._share * step.seconds, left - later))
-            if step.needs_virtual_memory and not self._results.where["virtual_memory"]:
+            limit = min(left, max(self.share * step.seconds, left - later))
+            if step.needs_virtual_memory and not self.results.where["virtual_memory"]:
                 said = "this GPU has no virtual memory management, so frugal_alloc maps nothing on it"
-                self._keep(StepResult(step, Outcome.SKIPPED.value, said))
+                self._keep(StepResult(step, SKIPPED, said))
             elif limit < _LEAST_SECONDS:
                 self._keep(StepResult(step, NOT_REACHED, "no time was left"))
             else:
                 self._carry_out(step, limit)
 
     def _keep(self, result: StepResult) -> None:
-        self._results.steps.append(result)
-        self._results.write(self._out / "results.json")
-        self._tell(f"  {result.step.name}: {result.outcome}{': ' if result.said else ''}{on_one_line(result.said)}")
+        self.results.steps.append(result)
+        self.results.write(self.out / "results.json")
+        self.tell(f"  {result.step.name}: {result.outcome}{': ' if result.said else ''}{on_one_line(result.said)}")
 
     def _carry_out(self, step: Step, limit: float) -> None:
         """A step that is interrupted is among the results, too."""
-        result = StepResult(step, Outcome.FAILED.value, "interrupted", limit_seconds=limit)
-        folder = self._out / "steps" / step.name
+        result = StepResult(step, FAILED, "interrupted", limit_seconds=limit)
+        folder = self.out / "steps" / step.name
         folder.mkdir()
         began = time.monotonic()
         try:
-            self._tell(f"{step.probe} {step.name}: {step.question} (up to {limit:.0f} s)")
+            self.tell(f"{step.probe} {step.name}: {step.question} (up to {limit:.0f} s)")
             status, held = self._run_child(step, folder, limit)
             result.read(folder)
-            result.conclude(status, self._results.where["simulated"], _last_line(folder / "output.txt"))
+            result.conclude(status, self.results.where["simulated"], _last_line(folder / "output.txt"))
             if held:
                 self._go_on_beside(held, result)
         finally:
@@ -123,9 +123,9 @@ class Runner:
     def _go_on_beside(self, held: set[int], result: StepResult) -> None:
         """What the driver does not let go keeps its memory, and is not waited for again."""
         self._not_ours |= held
-        self._results.where["is_ours_alone"] = False
+        self.results.where["is_ours_alone"] = False
         if not result.is_bad:
-            result.outcome = Outcome.UNKNOWN.value
+            result.outcome = UNKNOWN
         result.said = f"{result.said}; {_HELD_BY_THE_DRIVER}" if result.said else _HELD_BY_THE_DRIVER
 
     def _run_child(self, step: Step, folder: Path, limit: float) -> tuple[int | None, set[int]]:
@@ -136,24 +136,17 @@ class Runner:
             "seconds": limit,
             "share": limit / step.seconds,
             "parent": os.getpid(),
-            "fills_the_device": self._results.where.get("is_ours_alone", False),
+            "fills_the_device": self.results.where.get("is_ours_alone", False),
         }
-        command = [sys.executable, "-u", "-m", "frugal_alloc._command.doctor.child", json.dumps(task)]
         child, status = None, None
         held: set[int] = set()
         try:
             # Not in the moment in which there is a process that we don't know yet.
             with open(folder / "output.txt", "wb") as output, _uninterrupted():
-                child = subprocess.Popen(
-                    command,
-                    cwd=folder,
-                    env=dict(self._environment),
-                    stdin=subprocess.DEVNULL,
-                    stdout=output,
-                    stderr=subprocess.STDOUT,
-                    # A terminal's Ctrl-C is for us.
-                    start_new_session=True,
-                )
+                streams = {"stdin": subprocess.DEVNULL, "stdout": output, "stderr": subprocess.STDOUT}
+                # A terminal's Ctrl-C is for us.
+                options = {"cwd": folder, "env": dict(self.environment), "start_new_session": True, **streams}
+                child = subprocess.Popen([*COMMAND, json.dumps(task)], **options)
             with contextlib.suppress(subprocess.TimeoutExpired):
                 status = child.wait(limit)
         finally:

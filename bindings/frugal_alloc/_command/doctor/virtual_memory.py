@@ -8,10 +8,8 @@ import functools
 from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
-from . import driver
-from .driver import Driver
-from .driver_functions import Access, AllocationProperties, DriverError
-from .step_report import StepReport
+from .driver import RDMA_WITH_VIRTUAL_MEMORY, SHAREABLE_HANDLES, Access, AllocationProperties, Driver, DriverError
+from .step import StepReport
 
 MIB = 1 << 20
 GIB = 1 << 30
@@ -20,14 +18,6 @@ PAGE = 2 * MIB
 #: Of what is free, so much may be taken where we are alone on the GPU, and where others are there.
 _ALONE, _SHARED = 0.8, 0.25
 _PINNED, _DEVICE, _READ_WRITE, _FILE_DESCRIPTOR = 1, 1, 3, 1
-
-
-def most_bytes(gpu: Driver, report: StepReport, most: int) -> int:
-    """For measurements that need no full device: `most`, or as much as is decent; on the simulated GPU, whose memory is
-    this machine's, a little."""
-    free, _ = gpu.memory_info()
-    share = int(free * (_ALONE if report.fills_the_device else _SHARED))
-    return min(most, share, (64 << 20) if report.simulated else share)
 
 
 class Export(NamedTuple):
@@ -39,116 +29,116 @@ class Export(NamedTuple):
     problem: str = ""
 
 
-@functools.cache
-def export(gpu: Driver) -> Export:
-    """The most that works here, in the order in which frugal_alloc tries; with a context current."""
-    says = Export(gpu.has(driver.RDMA_WITH_VIRTUAL_MEMORY), gpu.has(driver.SHAREABLE_HANDLES))
-    problem = ""
-    for rdma in (True, False) if says.rdma else (False,):
-        for shareable in (True, False) if says.shareable else (False,):
-            try:
-                _map_one_page(gpu, _properties(gpu, Export(rdma, shareable)))
-            except DriverError as error:
-                if error.is_out_of_memory:  # a full device says nothing
-                    return says
-                problem = problem or str(error)
-            else:
-                return Export(rdma, shareable, problem)
-    return says
+class Gpu(Driver):
+    """A GPU, with its memory."""
 
+    def most_bytes(self, report: StepReport, most: int) -> int:
+        """For measurements that need no full device: `most`, or as much as is decent; on the simulated GPU, whose
+        memory is this machine's, a little."""
+        free, _ = self.memory_info()
+        share = int(free * (_ALONE if report.fills_the_device else _SHARED))
+        return min(most, share, (64 << 20) if report.simulated else share)
 
-def properties(gpu: Driver, exported: bool = True) -> AllocationProperties:
-    """As frugal_alloc and PyTorch's expandable segments ask for memory; not `exported`, without what lets other
-    processes and network cards have it."""
-    return _properties(gpu, export(gpu) if exported else Export(rdma=False, shareable=False))
+    # --- How it is asked for.
 
+    @functools.cached_property
+    def export(self) -> Export:
+        """The most that works here, in the order in which frugal_alloc tries; with a context current."""
+        says = Export(self.has(RDMA_WITH_VIRTUAL_MEMORY), self.has(SHAREABLE_HANDLES))
+        problem = ""
+        for rdma in (True, False) if says.rdma else (False,):
+            for shareable in (True, False) if says.shareable else (False,):
+                try:
+                    self._map_one_page(self._properties(rdma, shareable))
+                except DriverError as error:
+                    if error.is_out_of_memory:  # a full device says nothing
+                        return says
+                    problem = problem or str(error)
+                else:
+                    return Export(rdma, shareable, problem)
+        return says
 
-def _properties(gpu: Driver, others: Export) -> AllocationProperties:
-    asked = AllocationProperties(type=_PINNED)
-    asked.location.type, asked.location.id = _DEVICE, gpu.device
-    if others.shareable:
-        asked.handle_types = _FILE_DESCRIPTOR
-    if others.rdma:
-        asked.flags.rdma = 1
-    return asked
+    def properties(self, exported: bool = True) -> AllocationProperties:
+        """As frugal_alloc and PyTorch's expandable segments ask for memory; not `exported`, without what lets other
+        processes and network cards have it."""
+        return self._properties(self.export.rdma, self.export.shareable) if exported else self._properties(False, False)
 
+    def _properties(self, rdma: bool, shareable: bool) -> AllocationProperties:
+        asked = AllocationProperties(type=_PINNED)
+        asked.location.type, asked.location.id = _DEVICE, self.device
+        if shareable:
+            asked.handle_types = _FILE_DESCRIPTOR
+        if rdma:
+            asked.flags.rdma = 1
+        return asked
 
-def _map_one_page(gpu: Driver, asked: AllocationProperties) -> None:
-    with contextlib.ExitStack() as stack:
-        handle = create(gpu, PAGE, asked)
-        stack.callback(gpu.undo, "cuMemRelease", handle)
-        stack.enter_context(mapped(gpu, [handle], PAGE))
+    def _map_one_page(self, asked: AllocationProperties) -> None:
+        create = ("cuMemCreate", PAGE, ctypes.byref(asked), 0)
+        with self.lent(create, "cuMemRelease") as handle, self.mapped([handle], PAGE):
+            pass
 
+    def access(self) -> Access:
+        allowed = Access(flags=_READ_WRITE)
+        allowed.location.type, allowed.location.id = _DEVICE, self.device
+        return allowed
 
-def access(gpu: Driver) -> Access:
-    allowed = Access(flags=_READ_WRITE)
-    allowed.location.type, allowed.location.id = _DEVICE, gpu.device
-    return allowed
+    # --- Handles, addresses, and both.
 
+    def create(self, size: int, asked: AllocationProperties) -> int:
+        return self.made("cuMemCreate", size, ctypes.byref(asked), 0)
 
-def create(gpu: Driver, size: int, asked: AllocationProperties) -> int:
-    return gpu.made("cuMemCreate", size, ctypes.byref(asked), 0)
-
-
-@contextlib.contextmanager
-def handles(gpu: Driver, count: int, size: int, exported: bool = True) -> Iterator[list[int]]:
-    asked = properties(gpu, exported)
-    made: list[int] = []
-    try:
-        for _ in range(count):
-            made.append(create(gpu, size, asked))
-        yield made
-    finally:
-        for handle in made:
-            gpu.undo("cuMemRelease", handle)
-
-
-@contextlib.contextmanager
-def reserved(gpu: Driver, size: int) -> Iterator[int]:
-    start = gpu.made("cuMemAddressReserve", size, PAGE, 0, 0)
-    try:
-        yield start
-    finally:
-        gpu.undo("cuMemAddressFree", start, size)
-
-
-def map_handles(gpu: Driver, start: int, made: Sequence[int], size: int) -> None:
-    """Side by side from `start`; to be read and written by this GPU. After an error none of them is mapped."""
-    done = 0
-    try:
-        for place, handle in enumerate(made):
-            gpu.call("cuMemMap", start + place * size, size, 0, handle, 0)
-            done += 1
-        gpu.call("cuMemSetAccess", start, len(made) * size, ctypes.byref(access(gpu)), 1)
-    except DriverError:
-        if done:
-            gpu.undo("cuMemUnmap", start, done * size)
-        raise
-
-
-@contextlib.contextmanager
-def mapped(gpu: Driver, made: Sequence[int], size: int) -> Iterator[int]:
-    """The handles, side by side at addresses of their own."""
-    with reserved(gpu, len(made) * size) as start:
-        map_handles(gpu, start, made, size)
+    @contextlib.contextmanager
+    def handles(self, count: int, size: int, exported: bool = True) -> Iterator[list[int]]:
+        asked = self.properties(exported)
+        made: list[int] = []
         try:
-            yield start
+            for _ in range(count):
+                made.append(self.create(size, asked))
+            yield made
         finally:
-            gpu.undo("cuMemUnmap", start, len(made) * size)
+            for handle in made:
+                self.undo("cuMemRelease", handle)
+
+    def reserved(self, size: int) -> contextlib.AbstractContextManager[int]:
+        return self.lent(("cuMemAddressReserve", size, PAGE, 0, 0), "cuMemAddressFree", size)
+
+    def map_handles(self, start: int, made: Sequence[int], size: int) -> None:
+        """Side by side from `start`; to be read and written by this GPU. After an error none of them is mapped."""
+        done = 0
+        try:
+            for place, handle in enumerate(made):
+                self.call("cuMemMap", start + place * size, size, 0, handle, 0)
+                done += 1
+            self.call("cuMemSetAccess", start, len(made) * size, ctypes.byref(self.access()), 1)
+        except DriverError:
+            if done:
+                self.undo("cuMemUnmap", start, done * size)
+            raise
+
+    @contextlib.contextmanager
+    def mapped(self, made: Sequence[int], size: int) -> Iterator[int]:
+        """The handles, side by side at addresses of their own."""
+        with self.reserved(len(made) * size) as start:
+            self.map_handles(start, made, size)
+            try:
+                yield start
+            finally:
+                self.undo("cuMemUnmap", start, len(made) * size)
+
+    @contextlib.contextmanager
+    def view(self, size: int, handle_size: int = PAGE) -> Iterator[int]:
+        """New memory of handles of this size."""
+        with self.handles(size // handle_size, handle_size) as made, self.mapped(made, handle_size) as start:
+            yield start
+
+    def segment(self, size: int) -> contextlib.AbstractContextManager[int]:
+        """Memory as cudaMalloc gives it."""
+        return self.lent(("cuMemAlloc_v2", size), "cuMemFree_v2")
 
 
 @contextlib.contextmanager
-def view(gpu: Driver, size: int, handle_size: int = PAGE) -> Iterator[int]:
-    """New memory of handles of this size."""
-    with handles(gpu, size // handle_size, handle_size) as made, mapped(gpu, made, handle_size) as start:
-        yield start
-
-
-@contextlib.contextmanager
-def segment(gpu: Driver, size: int) -> Iterator[int]:
-    """Memory as cudaMalloc gives it."""
-    start = gpu.made("cuMemAlloc_v2", size)
-    try:
-        yield start
-    finally:
-        gpu.undo("cuMemFree_v2", start)
+def opened_gpu() -> Iterator[Gpu]:
+    """The first GPU, with its primary context current in this thread for the block."""
+    gpu = Gpu()
+    with gpu.primary_context():
+        yield gpu

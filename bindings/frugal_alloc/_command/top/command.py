@@ -1,16 +1,21 @@
-"""``frugal-alloc top``: what the processes of this machine do with GPU memory, as they do it."""
+"""``frugal-alloc top``: what the processes of this machine do with GPU memory, as they do it: on a terminal again and
+again, or once, as text."""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import json
+import os
 import re
+import select
 import signal
 import sys
-from typing import NoReturn
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NoReturn, TextIO
 
 from ..._common.arguments import INTERRUPTED, Parser
-from . import exporter, picture, screen
+from . import layout, metrics, picture
 
 _LEAST_INTERVAL, _MOST_INTERVAL = 0.1, 3600.0
 _DESCRIPTION = (
@@ -49,9 +54,9 @@ def carry_out(options: argparse.Namespace) -> int:
         elif options.json:
             print(json.dumps(picture.take(), indent=2))
         elif options.once or not _has_screen():
-            screen.print_once(picture.take(), sys.stdout)
+            print_once(picture.take(), sys.stdout)
         else:
-            screen.watch(picture.take, options.interval, sys.stdout)
+            watch(picture.take, options.interval, sys.stdout)
     except KeyboardInterrupt:  # the usual end of what goes on
         return INTERRUPTED
     return 0
@@ -66,9 +71,122 @@ def _serve(options: argparse.Namespace) -> NoReturn:
     if address is None or int(address[2]) > 65535:
         options.error(f"--prometheus {options.prometheus}: give a port, such as 9401, or 0.0.0.0:9401")
     try:
-        where = exporter.serve((address[1] or "127.0.0.1").strip("[]"), int(address[2]))
-    except exporter.ExporterError as error:
+        where = metrics.serve((address[1] or "127.0.0.1").strip("[]"), int(address[2]))
+    except metrics.ExporterError as error:
         options.error(str(error))
     print(f"serving {where}", flush=True)
     while True:
         signal.pause()
+
+
+# --- On a terminal.
+
+Take = Callable[[], dict[str, Any]]
+
+
+def print_once(picture: dict[str, Any], file: TextIO) -> None:
+    """The picture as text; fitted to a terminal, and coloured if it shows colours, where rich is there."""
+    if (console := _console(file)) is None:
+        for line in layout.lines(picture):
+            print(" " * line.indent + line.text, file=file)
+    else:
+        console.print(_group(layout.lines(picture, console.width)))
+
+
+def watch(take: Take, interval: float, file: TextIO) -> None:
+    """Shows what `take` gives every `interval` seconds, until q is pressed. REQUIRES: `file` and the standard input are
+    terminals. However it ends, the terminal is as it was."""
+    with _keys() as key_pressed:
+        console = _console(file)
+        if console is None or console.is_dumb_terminal:
+            # Each picture below the one before.
+            while True:
+                print_once(take(), file)
+                print(file=file, flush=True)
+                if key_pressed(interval):
+                    return
+        from rich.live import Live
+
+        with Live(console=console, screen=True, auto_refresh=False) as live:
+            while True:
+                live.update(_screen(console, take(), interval), refresh=True)
+                if key_pressed(interval):
+                    return
+
+
+def _screen(console: Any, picture: dict[str, Any], interval: float) -> Any:
+    from rich.console import Group
+    from rich.segment import SegmentLines
+
+    title = layout.Line(f"frugal-alloc top, every {interval:g} s; q ends", "dim", is_row=True)
+    shown = _group([title, layout.Line(""), *layout.lines(picture, console.width)])
+    rows = console.render_lines(shown, pad=False)
+    left = len(rows) - console.height
+    if left <= 0:
+        return shown
+    below = layout.Line(f"{left + 1:,} more lines: the window is too low", "dim", is_row=True)
+    return Group(SegmentLines(rows[: console.height - 1], new_lines=True), _group([below]))
+
+
+def _console(file: TextIO) -> Any:
+    """rich's, where that is there and `file` is a terminal."""
+    if not file.isatty():
+        return None
+    try:
+        from rich.console import Console
+    except ImportError:
+        return None
+    return Console(file=file, highlight=False, markup=False, emoji=False)
+
+
+def _group(lines: Iterable[layout.Line]) -> Any:
+    from rich.console import Group
+    from rich.padding import Padding
+    from rich.text import Text
+
+    def renderable(line: layout.Line) -> Any:
+        overflow = "ellipsis" if line.is_row else "fold"
+        # Of an empty text rich would write no line.
+        text = Text(line.text or " ", line.style, no_wrap=line.is_row, overflow=overflow)
+        return Padding(text, (0, 0, 0, line.indent), expand=False)
+
+    return Group(*map(renderable, lines))
+
+
+@contextlib.contextmanager
+def _keys() -> Iterator[Callable[[float], bool]]:
+    """Yields what waits so many seconds, or until the window has another size; it returns whether q was pressed."""
+    import termios
+    import tty
+
+    keyboard = sys.stdin.fileno()
+    before = termios.tcgetattr(keyboard)
+    woken, wake = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    handlers = {
+        signal.SIGWINCH: lambda *_: None,
+        # Who is put into the background and comes back finds the terminal as the shell has it.
+        signal.SIGCONT: lambda *_: tty.setcbreak(keyboard, termios.TCSANOW),
+        signal.SIGTERM: lambda *_: sys.exit(128 + signal.SIGTERM),
+    }
+    # A signal that comes just before the wait ends it, too.
+    wake_before = signal.set_wakeup_fd(wake, warn_on_full_buffer=False)
+    handlers_before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
+
+    def key_pressed(seconds: float) -> bool:
+        ready, _, _ = select.select([keyboard, woken], [], [], seconds)
+        if woken in ready:
+            os.read(woken, 1 << 10)
+        # No byte at all: the terminal is gone.
+        return keyboard in ready and os.read(keyboard, 1 << 10) in (b"", b"q", b"Q", b"\x04")
+
+    try:
+        # Without a wait for output that a terminal does not take.
+        tty.setcbreak(keyboard, termios.TCSANOW)
+        yield key_pressed
+    finally:
+        for number, handler in handlers_before.items():
+            signal.signal(number, handler)
+        signal.set_wakeup_fd(wake_before)
+        termios.tcsetattr(keyboard, termios.TCSANOW, before)
+        os.close(woken)
+        os.close(wake)

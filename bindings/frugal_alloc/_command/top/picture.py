@@ -19,7 +19,7 @@ _SUMS = ("in_use_bytes", "held_bytes", "waste_bytes", "stitches", "out_of_memory
 def take() -> dict[str, Any]:
     """The document as of now (docs/monitoring.md)."""
     seen = sockets.look()
-    processes = [_process(one) for one in seen.processes]
+    processes = [_process(process) for process in seen.processes]
     return {
         "schema": SCHEMA,
         "version": VERSION,
@@ -32,21 +32,9 @@ def take() -> dict[str, Any]:
 
 
 def _process(seen: sockets.Process) -> dict[str, Any]:
-    answer = seen.answer
-    if answer is None:
-        return {"pid": seen.pid, "problem": seen.problem}
-    return {
-        "pid": seen.pid,
-        "problem": None,
-        "age_seconds": answer.age_seconds,
-        "command": list(answer.command),
-        "simulated": answer.simulated,
-        "node": answer.node,
-        "tracking": answer.tracking,
-        "epochs": answer.epochs,
-        "gpus": [dataclasses.asdict(gpu) for gpu in answer.gpus],
-        "verdicts": [dataclasses.asdict(verdict) for verdict in answer.verdicts],
-    }
+    answer = {} if seen.answer is None else dataclasses.asdict(seen.answer)
+    lists = {name: list(value) for name, value in answer.items() if isinstance(value, tuple)}
+    return {"pid": seen.pid, "problem": seen.problem or None, **answer, **lists}
 
 
 def _gpus(processes: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -54,19 +42,9 @@ def _gpus(processes: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rows: dict[tuple[Any, ...], dict[str, Any]] = {}
     for process in processes:
         for gpu in process.get("gpus", ()):
-            row = rows.setdefault(
-                _identity(process, gpu),
-                {
-                    "gpu": gpu["gpu"],
-                    "name": gpu["name"],
-                    "uuid": gpu["uuid"],
-                    "simulated": process["simulated"],
-                    "total_bytes": gpu["total_bytes"],
-                    "free_bytes": gpu["free_bytes"],
-                    "processes": [],
-                    **dict.fromkeys(_SUMS, 0),
-                },
-            )
+            fresh = {name: gpu[name] for name in ("gpu", "name", "uuid")} | {"simulated": process["simulated"]}
+            fresh |= {name: gpu[name] for name in ("total_bytes", "free_bytes")}
+            row = rows.setdefault(_identity(process, gpu), {**fresh, "processes": [], **dict.fromkeys(_SUMS, 0)})
             row["processes"].append(process["pid"])
             row["gpu"] = min(row["gpu"], gpu["gpu"])
             for name in _SUMS:
@@ -99,7 +77,7 @@ def program_of(process: dict[str, Any]) -> str:
 def _known_words(command: list[str]) -> list[str]:
     """The program first: a script without its interpreter, or a program without its folder. Of what
     ``frugal-alloc run`` has started, what it was told to run."""
-    own = _told_to_run(command)
+    own = _words_of_run(command)
     if own and own[0] != "-m":
         return [short_path(own[0]), *own[1:]]
     words = [*command[:1], *own] if own else command
@@ -108,7 +86,7 @@ def _known_words(command: list[str]) -> list[str]:
     return [os.path.basename(words[0]), *words[1:]] if words else []
 
 
-def _told_to_run(command: list[str]) -> list[str]:
+def _words_of_run(command: list[str]) -> list[str]:
     """What follows ``frugal-alloc run``, or ``python -m frugal_alloc run``; [] where neither is there."""
     words = _without_interpreter(command)
     if words[:2] == ["-m", "frugal_alloc"]:

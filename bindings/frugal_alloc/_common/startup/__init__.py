@@ -58,7 +58,8 @@ def _follow() -> None:
 
 
 def _simulate() -> None:
-    _load("frugal_simulated_companion", os.path.join(PACKAGE, "_simulation", "companion.py")).start(_load)
+    folder = os.path.join(PACKAGE, "_simulation", "values")
+    _load("frugal_simulated_values", os.path.join(folder, "__init__.py"), folder).start(_load)
 
 
 _STARTS = {

@@ -1,8 +1,10 @@
-"""The values of tensors on the simulated GPU, whose kernels do nothing.
+"""What PyTorch gets in a program on the simulated GPU, once it has been imported: the values of its tensors.
 
-The simulated memory is host memory at the very addresses that PyTorch sees, so the CPU can compute in it: all operators
-with ``--values cpu`` (``every_operator``), those on small tensors otherwise (``small_tensors``). Where a value that
-nobody has computed would decide over a size or over going on, an answer is made up (``plausible``).
+The simulated memory is host memory at the very addresses that PyTorch sees, and kernels do nothing there, so the CPU
+can compute in it: all operators with FRUGAL_SIM_VALUES=cpu (``every_operator``), those on small tensors otherwise
+(``small_tensors``). Where a value that nobody has computed would decide over a size or over going on, an answer is made
+up (``plausible``). With FRUGAL_SIM_ORDER=1 or FRUGAL_SIM_LATE=1 operators also declare what memory they touch
+(``accesses``). NVRTC finds its builtins, which PyTorch sees to only with CUDA's own runtime.
 
 Loaded by its path in processes that may not find the package around it: so it imports nothing of that.
 """
@@ -10,32 +12,40 @@ Loaded by its path in processes that may not find the package around it: so it i
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable
+from types import ModuleType
+
+_SIMULATION = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
-def start(uncompiled: Callable) -> None:
+def start(load: Callable[[str, str], ModuleType]) -> None:
     """From here on, operators of this process on CUDA tensors have the values that it asks for; needs torch.
 
     Args:
-        uncompiled: `_uncompiled.uncompiled`, for what torch.compile would otherwise compile or break its graphs at.
+        load: loads a module by its path.
     """
+    nvrtc = load("frugal_simulated_nvrtc_files", os.path.join(_SIMULATION, "nvrtc_files.py"))
+    for library in nvrtc.find([os.path.dirname(os.path.dirname(os.path.abspath(sys.modules["torch"].__file__)))]):
+        nvrtc.load_builtins(library)
+    program = os.path.join(os.path.dirname(_SIMULATION), "_program")
+    # For what torch.compile would otherwise compile or break its graphs at.
+    uncompiled = load("frugal_simulated_uncompiled", os.path.join(program, "uncompiled.py")).uncompiled
     if os.environ.get("FRUGAL_SIM_VALUES") == "cpu":
         from . import every_operator
 
         every_operator.start(uncompiled)
-        return
-    from . import plausible
+    else:
+        from . import plausible
 
-    plausible.start()
-    # Late work moves bytes when its time has come, and without a backing there are none: memory says nothing yet.
-    if os.environ.get("FRUGAL_SIM_LATE") != "1" and os.environ.get("FRUGAL_SIM_BACKING") != "none":
-        from . import small_tensors
+        plausible.start()
+        # Late work moves bytes when its time has come, and without a backing there are none: memory says nothing yet.
+        if os.environ.get("FRUGAL_SIM_LATE") != "1" and os.environ.get("FRUGAL_SIM_BACKING") != "none":
+            from . import small_tensors
 
-        small_tensors.start(uncompiled)
+            small_tensors.start(uncompiled)
+    if "1" in (os.environ.get("FRUGAL_SIM_ORDER"), os.environ.get("FRUGAL_SIM_LATE")):
+        from . import accesses
 
-
-def declare_accesses() -> None:
-    """From here on, operators on CUDA tensors declare what memory they touch; needs torch."""
-    from . import accesses
-
-    accesses.start()
+        # Last, so that it sees what the program calls rather than what the values take.
+        accesses.start()

@@ -21,9 +21,8 @@ from typing import Any
 import torch
 from torch.utils._python_dispatch import TorchDispatchMode
 
-from .computation import Call, tensors_of
-from .host_memory import is_cuda, is_plain
-from .wrapped import enter_in_all_threads
+from .computation import Call, is_cuda, is_plain, tensors_of
+from .mode import enter_in_all_threads
 
 # They see to a tensor's memory and not to what is in it.
 WITHOUT_ACCESS = {"is_pinned", "record_stream", "resize_", "set_", "_resize_output_"}

@@ -12,9 +12,8 @@ from typing import Any
 
 import torch
 
-from .computation import Call, leaves
+from .computation import Call, is_cuda, leaves
 from .contents import Content, contents
-from .host_memory import is_cuda
 
 NAMESPACES = ("c10d", "_c10d_functional", "_c10d_functional_autograd")
 MOST_MOVED = 1 << 20  # bytes, as cuda/simulated/libraries/nccl_call.h has it
@@ -42,7 +41,7 @@ def run_and_tell(call: Call) -> Any:
     read = {contents.of(tensor) for tensor in sources} if moved else {Content.LEFT}
     worst = next((content for content in (Content.LEFT, Content.MADE_UP) if content in read), Content.KNOWN)
     for tensor in targets:
-        contents.tell(tensor, worst)
+        contents.record(tensor, worst)
     return result
 
 

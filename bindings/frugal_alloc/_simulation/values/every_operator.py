@@ -23,8 +23,7 @@ import torch
 from torch.utils._python_dispatch import _disable_current_modes
 
 from . import collectives, graphs
-from .computation import Call, Computation, tensors_of
-from .host_memory import host_view, is_plain, is_sparse, on_host, placed
+from .computation import Call, Computation, host_view, is_plain, is_sparse, on_host, placed, tensors_of
 from .mode import ValuesMode
 
 # The shape of the result depends on values, so the CPU has to go first.

@@ -11,7 +11,7 @@ from torch.utils._python_dispatch import _disable_current_modes
 
 from .collectives import CapturedCollective, newly_captured
 from .computation import Computation
-from .wrapped import wrap
+from .mode import wrap
 
 # The computations of the graphs being captured, by the id of the capture; a graph's way back is captured by another
 # thread than its way forth.

@@ -24,9 +24,9 @@ import torch
 from torch.utils._pytree import tree_map
 
 from . import graphs
+from .computation import host_view, placed
 from .contents import Content, contents
 from .guesses import note
-from .host_memory import host_view, placed
 
 MOST_LOOKED_AT = 16 << 20  # bytes
 
@@ -52,7 +52,7 @@ def _computed_or(name: str, answer: Callable) -> Callable:
 
     def computed_or_answered(tensor: torch.Tensor, *args: Any, **kwargs: Any) -> Any:
         is_computed = _is_computed(tensor)
-        if not is_computed or contents.told(tensor) is Content.MADE_UP:
+        if not is_computed or contents.recorded(tensor) is Content.MADE_UP:
             note(packet_name)
         if not is_computed:
             return answer(tensor, *args, **kwargs)
@@ -67,7 +67,7 @@ def _nonzero(tensor: torch.Tensor) -> torch.Tensor:
 
 def _nonzero_out(tensor: torch.Tensor, *, out: torch.Tensor) -> torch.Tensor:
     is_computed = _is_computed(tensor)
-    if not is_computed or contents.told(tensor) is Content.MADE_UP:
+    if not is_computed or contents.recorded(tensor) is Content.MADE_UP:
         note("nonzero")
     if is_computed:
         found = host_view(tensor).nonzero()
@@ -118,7 +118,7 @@ def _check(answer: bool):
 
 
 def _item(tensor: torch.Tensor) -> bool | int | float | complex:
-    if contents.told(tensor) is Content.LEFT:
+    if contents.recorded(tensor) is Content.LEFT:
         return tensor.new_zeros((), device="cpu").item()
     value = tensor.cpu().item()
     return 0.0 if isinstance(value, float) and not math.isfinite(value) else value

@@ -6,7 +6,7 @@ memory. Of what it computes with,
 
 * integers are read up to ``MOST_READ``: a program has loaded them, or they were computed here;
 * floating-point numbers are read up to ``MOST_FLOATS``, if they were loaded or computed here;
-* all else is made up (``made_up``): a model's output, above all. What is computed with that is finite.
+* all else is made up (``contents.made_up``): a model's output, above all. What is computed with that is finite.
 
 Floating-point results are computed if they and all that they are computed with are that small: a mean of lengths, the
 scale of a scaler. Small ones that would need more are made up; large ones are left as they are.
@@ -22,10 +22,9 @@ from typing import Any
 
 import torch
 
-from . import collectives, graphs, made_up
-from .computation import Call, Computation, tensors_of
-from .contents import Content, contents
-from .host_memory import host_view, is_cuda, is_kept, is_plain, on_host
+from . import collectives, graphs
+from .computation import Call, Computation, host_view, is_cuda, is_kept, is_plain, on_host, tensors_of
+from .contents import Content, contents, made_up
 from .mode import ValuesMode
 from .plausible import ANSWERED
 
@@ -52,9 +51,9 @@ def _bytes(tensors: Iterable[torch.Tensor]) -> int:
     return sum(tensor.numel() * tensor.element_size() for tensor in tensors)
 
 
-def _tell(tensors: Iterable[torch.Tensor], content: Content) -> None:
+def _record(tensors: Iterable[torch.Tensor], content: Content) -> None:
     for tensor in filter(is_cuda, tensors):
-        contents.tell(tensor, content)
+        contents.record(tensor, content)
 
 
 _random_state: torch.Tensor | None = None
@@ -88,7 +87,7 @@ def _reader(call: Call) -> Callable[[Any], Any]:
 
     def read(value: Any) -> Any:
         is_there = not is_cuda(value) or call.name in MOVING or _is_readable(value)
-        return on_host(value) if is_there else made_up.in_place_of(value)
+        return on_host(value) if is_there else made_up(value)
 
     return read
 
@@ -121,9 +120,9 @@ def _make_up(call: Call) -> None:
     for tensor in filter(is_cuda, call.outputs):
         is_small = _bytes([tensor]) <= (MOST_FLOATS if _is_float(tensor) else MOST_BYTES)
         if is_small and id(tensor) in fresh:
-            host_view(tensor).copy_(made_up.in_place_of(tensor))
+            host_view(tensor).copy_(made_up(tensor))
         has_numbers = is_small and (id(tensor) in fresh or contents.of(tensor) is not Content.LEFT)
-        contents.tell(tensor, Content.MADE_UP if has_numbers else Content.LEFT)
+        contents.record(tensor, Content.MADE_UP if has_numbers else Content.LEFT)
 
 
 def _compute(call: Call) -> None:
@@ -138,7 +137,7 @@ def _compute(call: Call) -> None:
     for tensor in filter(is_cuda, call.outputs):
         if content is Content.MADE_UP and _is_float(tensor) and call.name not in MOVING:
             host_view(tensor).nan_to_num_()
-    _tell(call.outputs, content)
+    _record(call.outputs, content)
 
 
 def _settle(call: Call) -> None:
@@ -146,21 +145,21 @@ def _settle(call: Call) -> None:
     if _is_wanted(call):
         if _compares_what_is_made_up(call):
             host_view(call.result).fill_(EQUAL[call.name])
-            contents.tell(call.result, Content.MADE_UP)
+            contents.record(call.result, Content.MADE_UP)
         else:
             _compute(call)
     elif call.name in MOVING:
         source = call.args[1] if call.name == "copy_" else call.args[0]
         content = contents.of(source) if is_cuda(source) else Content.KNOWN
         for tensor in call.outputs:
-            _tell([tensor], content if is_kept(tensor) else Content.LEFT)
+            _record([tensor], content if is_kept(tensor) else Content.LEFT)
     else:
         _make_up(call)
 
 
 def _compute_first(call: Call) -> Any:
     result = call.compute_first(_reader(call))
-    _tell(tensors_of(result), _content_if_computed(call))
+    _record(tensors_of(result), _content_if_computed(call))
     return result
 
 
@@ -186,12 +185,12 @@ class SmallTensors(ValuesMode):
         if not all(map(is_plain, tensors_of(result))):
             return result
         if call.name in LOADED:
-            _tell(call.outputs, Content.KNOWN)
+            _record(call.outputs, Content.KNOWN)
         elif call.name in ANSWERED:
-            _tell(call.fresh, _content_if_computed(call))
+            _record(call.fresh, _content_if_computed(call))
         elif call.outputs and not call.is_view():
             if graphs.is_capturing():
-                _tell(call.outputs, Content.LEFT)
+                _record(call.outputs, Content.LEFT)
             else:
                 with torch.no_grad():
                     _settle(call)
