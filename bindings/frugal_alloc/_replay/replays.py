@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-import functools
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -161,11 +160,9 @@ class Replayer:
             MissingPart, SimulationError: the allocator, or the simulated GPU, is not installed.
         """
         peak_at, live = most_live(history, samples)
-        options = {
-            "stream_lag": stream_lag,
-            "sample_count": len(live),
-            "picture_at": peak_at if picture else history.event_count,
-        }
+        options = {"stream_lag": stream_lag, "sample_count": len(live)}
+        if picture:
+            options["picture_at"] = peak_at
         outcome = self._play(history, allocator, capacity, passes, options)
         minimum = None
         if find_minimum and outcome["outcome"] == "completed":
@@ -176,7 +173,17 @@ class Replayer:
                 lambda size: self.completes(history, allocator, size, stream_lag),
                 tolerance,
             )
-        return _measurement(self.device, history, allocator, capacity, minimum, live, options, outcome)
+        return Measurement(
+            history=history.name,
+            allocator=allocator,
+            events=history.event_count,
+            capacity_bytes=capacity,
+            peak_live_bytes=history.peak_live_bytes,
+            min_capacity_bytes=minimum,
+            stream_lag=stream_lag,
+            device=self.device,
+            **_figures(history, outcome, live),
+        )
 
     def completes(self, history: History, allocator: str, capacity: int, stream_lag: int = 0) -> bool:
         """Whether the history can be played to its end in that much memory. Raises as measure() does."""
@@ -270,86 +277,46 @@ def steady_from(history: History) -> int:
     return history.event_count if history.warm_up_end is None else history.warm_up_end
 
 
-def _measurement(
-    device: str,
-    history: History,
-    allocator: str,
-    capacity: int,
-    minimum: int | None,
-    live: list[tuple[int, int]],
-    options: dict[str, Any],
-    outcome: dict[str, Any],
-) -> Measurement:
-    completed = outcome["outcome"] == "completed"
-    reserved = outcome["peak_reserved_bytes"]
+def _figures(history: History, outcome: dict[str, Any], live: list[tuple[int, int]]) -> dict[str, Any]:
+    """The fields of a Measurement that the worker has found out."""
+    completed, reserved = outcome["outcome"] == "completed", outcome["peak_reserved_bytes"]
     series = [(event, most, held) for (event, most), held in zip(live, outcome["samples"], strict=True)]
-    return Measurement(
-        history=history.name,
-        allocator=allocator,
-        events=history.event_count,
-        capacity_bytes=capacity,
-        completed=completed,
-        failed_at=None if completed else outcome["failed_at"],
-        peak_live_bytes=history.peak_live_bytes,
-        peak_reserved_bytes=reserved,
-        utilisation=round(history.peak_live_bytes / reserved, 4) if completed else None,
-        min_capacity_bytes=minimum,
-        driver_calls=outcome["costs"]["driver_calls"],
-        driver_ns=outcome["costs"]["driver_ns"],
-        ns_per_pair=None if outcome["ns_per_pair"] is None else round(outcome["ns_per_pair"], 1),
-        error=None if completed else outcome["message"],
-        host_syncs=host_syncs(outcome["costs"]["driver_calls"]),
-        peak_reserved_at=outcome["peak_reserved_at"],
-        driver_ns_to_peak=outcome["driver_ns_to_peak"],
-        steady=_steady_state(history, outcome) if completed else None,
-        stream_lag=options["stream_lag"],
-        series=tuple(series) or None,
-        runs=tuple(map(tuple, outcome["runs"])) or None,
-        device=device,
-        host_ns=outcome["costs"]["host_ns"] or None,
-    )
+    return {
+        **_costs(outcome["costs"]),
+        "completed": completed,
+        "failed_at": None if completed else outcome["failed_at"],
+        "peak_reserved_bytes": reserved,
+        "utilisation": round(history.peak_live_bytes / reserved, 4) if completed else None,
+        "ns_per_pair": None if outcome["ns_per_pair"] is None else round(outcome["ns_per_pair"], 1),
+        "error": None if completed else outcome["message"],
+        "peak_reserved_at": outcome["peak_reserved_at"],
+        "driver_ns_to_peak": outcome["driver_ns_to_peak"],
+        "steady": _steady_state(history, outcome) if completed else None,
+        "series": tuple(series) or None,
+        "runs": tuple(map(tuple, outcome["runs"])) or None,
+    }
 
 
 def _steady_state(history: History, outcome: dict[str, Any]) -> SteadyState | None:
     if not outcome["steady_allocations"]:
         return None
-    costs = outcome["steady"]
-    return SteadyState(
-        steady_from(history),
-        outcome["steady_allocations"],
-        costs["driver_calls"],
-        costs["driver_ns"],
-        host_syncs(costs["driver_calls"]),
-        costs["host_ns"] or None,
-    )
+    return SteadyState(steady_from(history), outcome["steady_allocations"], **_costs(outcome["steady"]))
+
+
+def _costs(costs: dict[str, Any]) -> dict[str, Any]:
+    """The fields that a Measurement and a SteadyState have alike."""
+    calls = costs["driver_calls"]
+    return {
+        "driver_calls": calls,
+        "driver_ns": costs["driver_ns"],
+        "host_syncs": host_syncs(calls),
+        "host_ns": costs["host_ns"] or None,
+    }
 
 
 def host_syncs(driver_calls: dict[str, int]) -> int:
     """cudaFree waits for the device, though the simulated GPU does not count that as a `sync`."""
     return driver_calls["sync"] + driver_calls["free"]
-
-
-def measure_all(
-    replayer: Replayer,
-    histories: Iterable[History],
-    allocators: Iterable[str],
-    capacity: int,
-    find_minimum: bool,
-    advance: Callable[[str], None],
-) -> list[Measurement]:
-    """Every history through every allocator, in that order; calls `advance` as each is done.
-
-    Raises:
-        Exception: the first failure. As on KeyboardInterrupt, what else is running has been ended.
-    """
-    pairs = [(history, allocator) for history in histories for allocator in allocators]
-
-    def measure(history: History, allocator: str) -> Measurement:
-        measurement = replayer.measure(history, allocator, capacity, find_minimum)
-        advance(f"{history.name} {allocator}")
-        return measurement
-
-    return run_all(replayer, [functools.partial(measure, *pair) for pair in pairs])
 
 
 def run_all(replayer: Replayer, jobs: list[Callable[[], T]]) -> list[T]:
@@ -435,7 +402,3 @@ def _ending(status: int) -> str:
 def _last_line(errors: bytes) -> str:
     lines = errors.decode(errors="replace").strip().split("\n")
     return f" ({lines[-1]})" if lines[-1] else ""
-
-
-def to_json(measurements: Iterable[Measurement]) -> str:
-    return json.dumps([dataclasses.asdict(measurement) for measurement in measurements], indent=2)

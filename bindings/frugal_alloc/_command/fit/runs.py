@@ -12,7 +12,7 @@ from ..._common.installation import MissingPart
 from ..._common.messages import Refused, format_bytes
 from ..._native.journal import JournalEntry
 from ..._replay import history_builder, replays
-from ..._replay.recorded_fields import Malformed
+from ..._replay.history import Malformed
 from ..._simulation import simulated_gpu
 from ..._simulation.followed import order
 from ..._simulation.followed import runs as followed_runs
