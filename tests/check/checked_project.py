@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import fork_server
-from frugal_alloc._command.check.figures import Figures, Line
+from frugal_alloc._command.check.baseline import Figures, Line
 from frugal_alloc._command.check.runs import Run
 
 MIB = 1 << 20

@@ -13,10 +13,8 @@ from ..._common.messages import Refused, format_bytes
 from ..._native.journal import JournalEntry
 from ..._replay import history_builder, replays
 from ..._replay.history import Malformed
-from ..._simulation import simulated_gpu
-from ..._simulation.followed import order
-from ..._simulation.followed import runs as followed_runs
-from ..._simulation.followed.runs import Ended, Message
+from ..._simulation import followed, simulated_gpu
+from ..._simulation.followed import Ended, Message
 from ..._simulation.modelled_machine import ModelledMachine
 from ..._simulation.simulated_gpu import Output, SimulationError
 from . import breakdown, process_record, recording
@@ -95,7 +93,7 @@ def run(
     with tempfile.TemporaryDirectory(prefix="frugal_alloc_fit_", ignore_cleanup_errors=True) as folder:
         environment = _environment(setup, folder, beyond is not None)
         try:
-            ended = followed_runs.run(command, environment, folder, output, hear)
+            ended = followed.run(command, environment, folder, output, hear)
             records = tuple(process_record.read_all(ended.messages))
         except ValueError as error:
             raise NotFollowed(f"what was recorded of the program is damaged ({error}); start it again") from None
@@ -125,7 +123,7 @@ def _environment(setup: Setup, folder: str, beyond: bool) -> dict[str, str]:
         setup.gpu.memory_bytes, setup.gpus, setup.values, base=base, machine=machine
     )
     steps = {"steps": setup.steps, "calls": setup.calls}
-    return order.put(environment, "_command.fit.program.agent", folder, setup.allocator, **steps)
+    return followed.put(environment, "_command.fit.program.agent", folder, setup.allocator, **steps)
 
 
 def _read(ended: Ended, records: tuple[ProcessRecord, ...], setup: Setup, beyond: str | None) -> Run:

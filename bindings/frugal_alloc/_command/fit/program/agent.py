@@ -14,8 +14,8 @@ from typing import Any
 from .... import _native
 from ...._program import loop
 from ...._report import latest_error
-from ...._simulation.followed import order
-from ...._simulation.followed.messages import Mailbox, Sender
+from ...._simulation import followed
+from ...._simulation.followed import Mailbox, Sender
 from ...._tracking.steps import StepCounter
 from .. import marks, process_record
 from .labels import Labels
@@ -34,7 +34,7 @@ def start() -> None:
     global _agent
     if _agent is not None:
         return
-    given = order.given()
+    given = followed.order()
     sender = Sender(given["folder"])
     try:
         if given["allocator"] == "frugal":
