@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 import verdict_samples as samples
-from frugal_alloc._command.fit.output import page
+from frugal_alloc._command.fit import page
 
 sys.path.append(str(Path(__file__).resolve().parents[1] / "reports"))
 import browser
