@@ -172,7 +172,7 @@ def _by_function(lines: Iterable[Line]) -> dict[tuple[str, str], list[Line]]:
 def to_text(comparison: Comparison, notes: Iterable[str], status: str = "") -> str:
     """Regressions first, a line for each test; the last says what the exit status is, too, where that is told."""
     less, new = comparison.less, comparison.new
-    lines = [f"{change.name}: {_told(change)}" for change in comparison.regressions]
+    lines = [f"{change.name}: {_text_of(change)}" for change in comparison.regressions]
     lines += [f"{name}: less than in the baseline, peak {_pair(*pair)}" for name, *pair in less[:_MOST_NAMES]]
     lines += [f"and {len(less) - _MOST_NAMES} more with a lower peak"] if len(less) > _MOST_NAMES else []
     lines += [f"{name}: new, {_figures(figures)}" for name, figures in new[:_MOST_NAMES]]
@@ -198,7 +198,7 @@ def to_values(comparison: Comparison, status: int, notes: Iterable[str]) -> dict
         "regressions": [
             {
                 "name": change.name,
-                "text": _told(change),
+                "text": _text_of(change),
                 "growths": [
                     {**growth._asdict(), "line": growth.line._asdict() if growth.line else None}
                     for growth in change.growths
@@ -225,7 +225,7 @@ def _summary(comparison: Comparison) -> str:
     return f"frugal-alloc check: {compared} compared, no more memory than the baseline says{changed}"
 
 
-def _told(change: Change) -> str:
+def _text_of(change: Change) -> str:
     # The line of the first is that of the others.
     others = [growth if growth.figure == "leaked" else growth._replace(line=None) for growth in change.growths[1:]]
     parts = [_growth(growth) for growth in (*change.growths[:1], *others)]

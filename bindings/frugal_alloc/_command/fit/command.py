@@ -167,13 +167,13 @@ def _judge(command: Sequence[str], options: argparse.Namespace) -> list[Verdict]
 
 
 def _stepwise(advance: Callable[[str], None]) -> Callable[[int], None]:
-    told = 0
+    shown = 0
 
     def steps_ended(steps: int) -> None:
-        nonlocal told
-        while told < steps:
-            told += 1
-            advance(f"step {told}")
+        nonlocal shown
+        while shown < steps:
+            shown += 1
+            advance(f"step {shown}")
 
     return steps_ended
 

@@ -251,7 +251,7 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
     gpu = verdict.gpu
     count = f"{verdict.gpus} of " if verdict.gpus > 1 else ""
     context = f", of which its context takes {format_bytes(gpu.context_bytes)}" if gpu.context_bytes else ""
-    found = [
+    named = [
         ("Program", _shortened(shlex.join(verdict.command))),
         ("GPU", f"{count}{gpu.name}, {format_bytes(gpu.memory_bytes)}{context}"),
         *_sources(gpu),
@@ -264,8 +264,8 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
             f"and {format_bytes(worst.reserved_peak_bytes)} reserved"
         )
         of_rank = f" ({rank_name(worst)})" if len(verdict.ranks) > 1 else ""
-        found.append(("PyTorch's own count", f"{counted}{of_rank}"))
-    return found
+        named.append(("PyTorch's own count", f"{counted}{of_rank}"))
+    return named
 
 
 def _sources(gpu: Gpu) -> Iterator[tuple[str, str]]:
