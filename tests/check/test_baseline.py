@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from checked_project import figures, line
 from frugal_alloc._command.check import baseline
-from frugal_alloc._command.check.baseline import Baseline, BaselineError, Setting
-from frugal_alloc._command.check.figures import Figures
+from frugal_alloc._command.check.baseline import Baseline, BaselineError, Figures, Setting
 
 SETTING = Setting(memory=16 << 30, gpus=1, values="cpu", allocator="native")
 RECORDS = {

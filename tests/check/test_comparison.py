@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import pytest
 from checked_project import MIB, figures, line, run_of
-from frugal_alloc._command.check import wording
-from frugal_alloc._command.check.baseline import Baseline, Setting
+from frugal_alloc._command.check import comparison
+from frugal_alloc._command.check.baseline import Baseline, Figures, Setting
 from frugal_alloc._command.check.comparison import Allowance, Comparison, compare, grown_most
-from frugal_alloc._command.check.figures import Figures
 from frugal_alloc._command.check.runs import Run
 
 SETTING = Setting(memory=16 << 30, gpus=1, values="cpu", allocator="native")
@@ -22,7 +21,7 @@ def compared(before: dict[str, Figures], now: dict[str, Figures] | Run, allowanc
 
 
 def text_of(before: Figures, now: Figures) -> str:
-    return wording.to_text(compared({"test_train": before}, {"test_train": now}), []).splitlines()[0].strip()
+    return comparison.to_text(compared({"test_train": before}, {"test_train": now}), []).splitlines()[0].strip()
 
 
 def test_a_higher_peak_is_told_with_the_line_that_grew_most() -> None:
@@ -98,9 +97,9 @@ def test_new_and_missing_ones_are_told_and_do_not_fail() -> None:
     run = run_of({"new": figures(3, lines=(line("a.py", 1, 3),))})
     run = run._replace(passed=frozenset({"new", "idle"}), not_passed=frozenset({"failed"}))
     result = compared({name: figures(1) for name in ("gone", "idle", "failed")}, run)
-    assert (result.missing, result.idle, result.not_passed) == (("gone",), ("idle",), ("failed",))
+    assert (result.missing, result.without_gpu_memory, result.not_passed) == (("gone",), ("idle",), ("failed",))
     assert not result.regressions
-    text = wording.to_text(result, [])
+    text = comparison.to_text(result, [])
     assert "new: new, peak 3 bytes, 3 bytes of it at a.py:1" in text
     assert "gone: of the baseline, not run" in text
     assert "failed: not compared, since it did not pass" in text
@@ -110,7 +109,7 @@ def test_a_figure_that_is_not_known_is_not_compared() -> None:
     unknown = Figures(None, None)
     assert compared({"a": unknown}, {"a": figures(9)}).regressions == ()
     assert compared({"a": figures(1)}, {"a": unknown}).regressions == ()
-    assert compared({"a": unknown}, {"a": figures(9)}).unsteady == ("a",)
+    assert compared({"a": unknown}, {"a": figures(9)}).not_steady == ("a",)
 
 
 def test_a_line_that_was_edited_grew_by_the_difference() -> None:

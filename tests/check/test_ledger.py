@@ -31,23 +31,23 @@ class Journal:
 
 def test_a_peak_is_what_is_in_use_at_a_time() -> None:
     made = Journal()
-    account = made.ledger.open()
+    window = made.ledger.open()
     made.take(1, 10, site=1)
     made.take(2, 20, site=2)
     made.free(1)
     made.take(3, 5, site=3)
-    assert account.peak() == (30, 0, {1: 10, 2: 20})
+    assert window.peak() == (30, 0, {1: 10, 2: 20})
 
 
 def test_what_was_there_before_is_not_the_tests() -> None:
     made = Journal()
     made.segment(100)
     made.take(1, 90)
-    account = made.ledger.open()
+    window = made.ledger.open()
     made.take(2, 7, site=4)
     made.free(1)
-    assert account.peak() == (7, 0, {4: 7})
-    assert made.ledger.live(account) == [block for block in made.ledger.live() if block.bytes == 7]
+    assert window.peak() == (7, 0, {4: 7})
+    assert made.ledger.live(window) == [block for block in made.ledger.live() if block.bytes == 7]
 
 
 def test_what_a_fixture_asks_for_within_a_test_is_the_fixtures() -> None:
@@ -64,7 +64,7 @@ def test_what_a_fixture_asks_for_within_a_test_is_the_fixtures() -> None:
 
 def test_waste_is_what_is_held_at_the_peak_and_in_nobodys_hands() -> None:
     made = Journal()
-    account = made.ledger.open()
+    window = made.ledger.open()
     made.segment(100)
     made.take(1, 60)
     made.segment(100)
@@ -73,62 +73,62 @@ def test_waste_is_what_is_held_at_the_peak_and_in_nobodys_hands() -> None:
     made.free(2)
     made.segment(1000)
     made.take(3, 1)
-    assert account.peak()[:2] == (130, 70)
-    assert account.gpu_peak() == 1200
+    assert window.peak()[:2] == (130, 70)
+    assert window.gpu_peak() == 1200
 
 
 def test_workspaces_count_to_no_peak_and_are_no_waste() -> None:
     made = Journal()
-    account = made.ledger.open()
+    window = made.ledger.open()
     made.segment(100)
     made.take(1, 80, site=1)
     made.take(2, 15, site=2)
     made.free(1, frees_workspaces=True)
-    assert account.peak() == (15, 5, {2: 15})
+    assert window.peak() == (15, 5, {2: 15})
 
 
 def test_what_another_stream_was_done_with_meanwhile_is_no_workspace() -> None:
     made = Journal()
-    account = made.ledger.open()
+    window = made.ledger.open()
     made.take(1, 80, site=1)
     made.note(journal.FREE_REQUESTED, 1, 0)
     made.note(journal.FREE_COMPLETED, 1, 0, frees_workspaces=True)
-    assert account.peak() == (80, 0, {1: 80})
+    assert window.peak() == (80, 0, {1: 80})
 
 
 def test_what_is_kept_can_be_left_out() -> None:
     made = Journal()
-    account = made.ledger.open()
+    window = made.ledger.open()
     made.take(1, 10)
     made.take(2, 20)
     made.free(1)
-    kept = made.ledger.live(account)
+    kept = made.ledger.live(window)
     assert [block.bytes for block in kept] == [20]
-    assert account.peak(without=kept)[0] == 10
+    assert window.peak(without=kept)[0] == 10
 
 
 def test_after_the_end_of_its_peak_only_what_is_kept_counts() -> None:
     made = Journal()
-    account = made.ledger.open()
+    window = made.ledger.open()
     made.take(1, 10)
-    account.end_peak()
+    window.end_peak()
     made.take(2, 500)
     made.free(1)
-    assert account.peak()[0] == 10
-    assert sum(block.bytes for block in made.ledger.live(account)) == 500
+    assert window.peak()[0] == 10
+    assert sum(block.bytes for block in made.ledger.live(window)) == 500
 
 
 def test_gpus_have_peaks_of_their_own() -> None:
     made = Journal()
-    account = made.ledger.open()
+    window = made.ledger.open()
     made.take(1, 10, gpu=0)
     made.free(1, gpu=0)
     made.take(1, 20, gpu=1)
-    assert account.peak()[0] == 30
+    assert window.peak()[0] == 30
 
 
 def test_memory_from_before_the_journal_may_be_freed() -> None:
     made = Journal()
-    account = made.ledger.open()
+    window = made.ledger.open()
     made.free(77)
-    assert account.peak() == (0, 0, {})
+    assert window.peak() == (0, 0, {})

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from frugal_alloc._replay import event_list, history_files
+from frugal_alloc._replay import history_files, recordings
 from frugal_alloc._replay.history import EVENT
 
 ALLOCATE, FREE = 0, 1
@@ -93,6 +93,6 @@ def test_bad_list_gets_one_line_that_names_it_and_status_2(case: str, tmp_path: 
 
 
 def test_more_events_than_can_be_replayed_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(event_list, "MAX_EVENTS", 3)
+    monkeypatch.setattr(recordings, "MAX_EVENTS", 3)
     with pytest.raises(history_files.HistoryError, match="more than 3 events"):
         history_files.read(write(tmp_path / "long.json", TWO))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from frugal_alloc._command.fit import recording
-from frugal_alloc._command.fit.places import Place
+from frugal_alloc._command.fit.process_record import Place
 from frugal_alloc._command.fit.recording import Recording
 from frugal_alloc._native import journal
 from frugal_alloc._native.journal import JournalEntry

@@ -1,7 +1,7 @@
 """The peak of a recording, and what it consists of."""
 
-from frugal_alloc._command.fit import breakdown, marks
-from frugal_alloc._command.fit.places import Place
+from frugal_alloc._command.fit import breakdown, process_record
+from frugal_alloc._command.fit.process_record import Place
 from frugal_alloc._command.fit.verdict import (
     ACTIVATIONS,
     BACKWARD,
@@ -26,13 +26,13 @@ def a_step() -> MadeUpJournal:
     journal.take(1000)
     journal.allocate(1, 100)
     journal.allocate(2, 600, in_module=True)
-    journal.mark(marks.BACKWARD)
+    journal.mark(process_record.BACKWARD)
     journal.take(500)
     journal.allocate(3, 400)
     journal.allocate(4, 300)
     journal.free(4)
     journal.free(2)
-    journal.mark(marks.AFTER_BACKWARD)
+    journal.mark(process_record.AFTER_BACKWARD)
     return journal
 
 
@@ -88,7 +88,7 @@ def test_in_a_backward_pass_the_line_is_that_of_the_forward_pass():
     }
     journal = MadeUpJournal()
     journal.take(1000)
-    journal.mark(marks.BACKWARD)
+    journal.mark(process_record.BACKWARD)
     journal.allocate(1, 400, site=node)
     assert peaks(journal, places).peak.where == CodeLine("model.py", 3, "forward")
 

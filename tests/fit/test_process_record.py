@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from frugal_alloc._command.fit import process_record, runs
-from frugal_alloc._command.fit.places import Place
-from frugal_alloc._simulation.followed import order
-from frugal_alloc._simulation.followed.messages import Mailbox, Sender
-from frugal_alloc._simulation.followed.runs import Ended
+from frugal_alloc._command.fit import fitting, process_record
+from frugal_alloc._command.fit.process_record import Place
+from frugal_alloc._simulation import followed
+from frugal_alloc._simulation.followed import Ended, Mailbox, Sender
 
 RECORD: dict[str, Any] = {
     "process": 7,
@@ -55,11 +54,11 @@ def test_half_a_message_is_none_until_the_rest_is_there(tmp_path: Any) -> None:
 
 
 def test_a_command_that_is_started_by_a_followed_program_follows_its_own_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    outer = order.put({"PYTHONPATH": "/mine"}, "_command.check.recorder", "/outer", "native", root="/")
-    inner = order.put(outer, "_command.fit.program.agent", "/inner", "expandable", steps=3)
+    outer = followed.put({"PYTHONPATH": "/mine"}, "_command.check.recorder", "/outer", "native", root="/")
+    inner = followed.put(outer, "_command.fit.agent", "/inner", "expandable", steps=3)
     assert inner["PYTHONPATH"] == outer["PYTHONPATH"] and inner["PYTHONPATH"].endswith(":/mine")
-    monkeypatch.setenv(order.NAME, inner[order.NAME])
-    assert (order.given()["folder"], order.given()["steps"]) == ("/inner", 3)
+    monkeypatch.setenv(followed.ORDER, inner[followed.ORDER])
+    assert (followed.order()["folder"], followed.order()["steps"]) == ("/inner", 3)
     assert inner["PYTORCH_CUDA_ALLOC_CONF"] == "expandable_segments:True"
 
 
@@ -81,8 +80,8 @@ def test_a_damaged_record_is_refused_in_one_line(
     changes: dict[str, Any], said: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ended = Ended(0, None, messages(changes))
-    monkeypatch.setattr(runs, "_environment", lambda *_: {})
-    monkeypatch.setattr(runs.followed_runs, "run", lambda *_: ended)
-    with pytest.raises(runs.NotFollowed, match=said) as refused:
-        runs.run([], None)
+    monkeypatch.setattr(fitting, "_environment", lambda *_: {})
+    monkeypatch.setattr(fitting.followed, "run", lambda *_: ended)
+    with pytest.raises(fitting.NotFollowed, match=said) as refused:
+        fitting.run([], None)
     assert "\n" not in str(refused.value)

@@ -1,7 +1,7 @@
 """In which phase a program is, by what its journal says."""
 
 import pytest
-from frugal_alloc._command.fit import marks
+from frugal_alloc._command.fit import process_record as marks
 from frugal_alloc._command.fit.verdict import BACKWARD, ELSEWHERE, EVALUATION, FORWARD, OPTIMIZER
 from made_up_journal import MadeUpJournal, phases
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from frugal_alloc._command.fit import breakdown, marks
-from frugal_alloc._command.fit.places import CHECKPOINTED, LOSS, MODULE_CALL, Place
+from frugal_alloc._command.fit import breakdown, process_record
+from frugal_alloc._command.fit.process_record import CHECKPOINTED, LOSS, MODULE_CALL, Place
 from frugal_alloc._command.fit.verdict import INPUTS, PARAMETERS, Savings
 from made_up_journal import MadeUpJournal
 
@@ -35,7 +35,7 @@ def training(*kept: tuple[int, int], parameters: int = 1000) -> MadeUpJournal:
     for number, (site, size) in enumerate(kept):
         journal.allocate(10 + number, size, site=site, in_module=True)
     journal.allocate(RESULT, 7, site=SECOND, in_module=True)
-    journal.mark(marks.BACKWARD)
+    journal.mark(process_record.BACKWARD)
     return journal
 
 
@@ -44,7 +44,7 @@ def end(journal: MadeUpJournal, kept: int) -> MadeUpJournal:
     journal.free(RESULT)
     for number in reversed(range(kept)):
         journal.free(10 + number)
-    journal.mark(marks.AFTER_BACKWARD)
+    journal.mark(process_record.AFTER_BACKWARD)
     return journal
 
 
@@ -72,17 +72,17 @@ def test_copies_of_parameters_in_half_precision_do_not_grow_with_the_batch() -> 
 
 def test_half_the_batch_saves_no_more_than_another_moment_leaves() -> None:
     journal = end(training((FIRST, 600)), 1)
-    journal.mark(marks.OPTIMIZER)
+    journal.mark(process_record.OPTIMIZER)
     journal.allocate(6, 500, site=BESIDE)
     journal.free(6)
-    journal.mark(marks.AFTER_OPTIMIZER)
+    journal.mark(process_record.AFTER_OPTIMIZER)
     assert savings(journal).half_batch_bytes == 1607 - 1500
 
 
 def test_a_batch_is_halved_with_what_becomes_of_it() -> None:
     journal = MadeUpJournal()
     journal.allocate(3, 200)
-    journal.label(3, marks.COPIED_FROM_HOST)
+    journal.label(3, process_record.COPIED_FROM_HOST)
     assert journal.recording().allocations[0].component == INPUTS
     assert savings(journal).half_batch_bytes == 100
 

@@ -8,7 +8,7 @@ import re
 
 import pytest
 import verdict_samples as samples
-from frugal_alloc._command.fit.output import chart, page, wording
+from frugal_alloc._command.fit import page, wording
 from frugal_alloc._command.fit.verdict import COMPONENTS, CodeLine, HeldByLine, Sample, Verdict
 from frugal_alloc._common.messages import format_bytes
 from frugal_alloc._report.pages import geometry
@@ -97,7 +97,7 @@ def height_at(path: str, x: float) -> float:
 
 def test_the_layers_add_up_to_what_was_in_use() -> None:
     rank = samples.rank()
-    picture = chart.memory_picture(rank, 24 * GIB)
+    picture = page.memory_picture(rank, 24 * GIB)
     assert picture is not None and picture.limit_y is not None
     # 24 GiB above the lower edge.
     scale = (geometry.HEIGHT - picture.limit_y) / (24 * GIB)
@@ -111,7 +111,7 @@ def test_the_layers_add_up_to_what_was_in_use() -> None:
 
 
 def test_bands_are_the_phases_of_each_step() -> None:
-    picture = chart.memory_picture(samples.rank(), 24 * GIB)
+    picture = page.memory_picture(samples.rank(), 24 * GIB)
     assert picture is not None
     assert [(band.step, band.phase) for band in picture.bands] == [
         (step, phase) for step in (1, 2, 3) for phase in ("forward", "backward", "optimizer step")
@@ -129,12 +129,14 @@ def test_a_limit_that_is_far_away_is_told_in_words() -> None:
 
 def test_a_bar_is_as_long_as_its_bytes() -> None:
     rank = samples.rank()
-    bars, limit = chart.bars(rank.phases, 1, 24 * GIB)
-    assert limit == 100
+    bars = re.findall(r'<div class="bar".*?</div>', page.render([samples.fitting(ranks=(rank,))]), re.S)
     for bar, moment in zip(bars, rank.phases, strict=True):
-        assert {piece.component: piece.bytes for piece in bar.pieces} == moment.components
-        assert bar.pieces[-1].start + bar.pieces[-1].width == pytest.approx(100 * moment.used_bytes / (24 * GIB))
-    assert [bar.is_peak for bar in bars] == [False, True, False, False, False]
+        pieces = re.findall(r'style="width:([\d.]+)%" title="([a-z ]+): ', bar)
+        assert {component: float(width) for width, component in pieces} == {
+            component: pytest.approx(100 * size / (24 * GIB), abs=0.001)
+            for component, size in moment.components.items()
+        }
+        assert 'style="left:100.0%"' in bar
 
 
 def test_a_long_run_and_many_ranks_make_a_small_page() -> None:
@@ -143,7 +145,7 @@ def test_a_long_run_and_many_ranks_make_a_small_page() -> None:
     ranks = tuple(dataclasses.replace(samples.rank(n, 1 - n / 1000), series=series) for n in range(64))
     rendered = page.render([samples.fitting(gpus=64, ranks=ranks)])
     assert len(rendered.encode()) < 2_000_000
-    picture = chart.memory_picture(ranks[0], 24 * GIB)
+    picture = page.memory_picture(ranks[0], 24 * GIB)
     assert picture is not None
     # What stands for several samples is the highest of them.
     assert max(band.most_bytes for band in picture.bands) == max(sample.used_bytes for sample in one)

@@ -8,7 +8,7 @@ import re
 
 import pytest
 import verdict_samples as samples
-from frugal_alloc._command.fit.output import text, wording
+from frugal_alloc._command.fit import text, wording
 from frugal_alloc._command.fit.verdict import COMPONENTS, CodeLine, Gpu, HeldByLine, Moment, Verdict
 from frugal_alloc._common.messages import format_bytes
 from frugal_alloc._simulation import gpu_models

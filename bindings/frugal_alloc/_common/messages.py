@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from .._program import code_lines
 
 _MOST_CHARACTERS = 2000
@@ -37,6 +39,16 @@ def format_bytes(size: float) -> str:
 def format_count(count: int, one: str, many: str | None = None) -> str:
     """1 block, 2,000 blocks."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
+
+
+def format_columns(rows: Sequence[Sequence[str]], texts: int) -> list[str]:
+    """A table's lines; the first `texts` columns are words, the others figures."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    lines = []
+    for row in rows:
+        cells = [f"{cell:{'<' if number < texts else '>'}{widths[number]}}" for number, cell in enumerate(row)]
+        lines.append("  ".join(cells).rstrip())
+    return lines
 
 
 def share_text(share: float | None) -> str:

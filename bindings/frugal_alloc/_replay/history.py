@@ -16,6 +16,10 @@ MAX_STREAMS = 1024
 MAX_EVENTS = 1 << 24
 
 
+class Malformed(Exception):
+    """What a recording says cannot be; the message says what."""
+
+
 @dataclasses.dataclass(frozen=True)
 class History:
     """The events of one recording, packed; sizes in bytes."""

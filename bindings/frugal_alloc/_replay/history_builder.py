@@ -7,8 +7,7 @@ from collections.abc import Iterable
 
 from .._native import journal
 from .._native.journal import JournalEntry
-from .history import ALLOCATE, EVENT, FREE, MAX_EVENTS, MAX_STREAMS, History, live_bytes
-from .recorded_fields import Malformed
+from .history import ALLOCATE, EVENT, FREE, MAX_EVENTS, MAX_STREAMS, History, Malformed, live_bytes
 from .timeline import NEVER, Block, Timeline
 
 KINDS = (journal.ALLOCATION, journal.FREE_REQUESTED, journal.FREE_COMPLETED)

@@ -14,9 +14,8 @@ from typing import Any
 
 from .._common import recorded_files
 from .._common.messages import Refused
-from . import event_list, kineto, snapshots
-from .history import History
-from .recorded_fields import Malformed
+from . import recordings
+from .history import History, Malformed
 
 _PACKED_SUFFIXES = (".pickle.xz", ".json.gz", ".pickle", ".json.xz", ".json")
 
@@ -93,10 +92,9 @@ def read(path: str | os.PathLike[str]) -> History:
 
 def _read_recording(recording: Any, name: str) -> History | None:
     """None: it is of no kind that we know."""
-    if isinstance(recording, dict) and "device_traces" in recording:
-        return snapshots.read(recording).history(name)
-    if isinstance(recording, dict) and "traceEvents" in recording:
-        return kineto.read(recording).history(name)
-    if isinstance(recording, dict) and "frugal_alloc_history" in recording:
-        return event_list.read(recording, name)
-    return None
+    keys = recording.keys() if isinstance(recording, dict) else ()
+    if "device_traces" in keys:
+        return recordings.of_snapshot(recording).history(name)
+    if "traceEvents" in keys:
+        return recordings.of_trace(recording).history(name)
+    return recordings.of_event_list(recording, name) if "frugal_alloc_history" in keys else None

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import concurrent.futures
 import dataclasses
-import functools
 import json
 import os
 import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -162,7 +161,17 @@ class Replayer:
                 lambda size: self.completes(history, allocator, size, stream_lag),
                 tolerance,
             )
-        return _measurement(self.device, history, allocator, capacity, minimum, stream_lag, outcome)
+        return Measurement(
+            history=history.name,
+            allocator=allocator,
+            events=history.event_count,
+            capacity_bytes=capacity,
+            peak_live_bytes=history.peak_live_bytes,
+            min_capacity_bytes=minimum,
+            stream_lag=stream_lag,
+            device=self.device,
+            **_figures(history, outcome),
+        )
 
     def completes(self, history: History, allocator: str, capacity: int, stream_lag: int = 0) -> bool:
         """Whether the history can be played to its end in that much memory. Raises as measure() does."""
@@ -255,82 +264,43 @@ def steady_from(history: History) -> int:
     return history.event_count if history.warm_up_end is None else history.warm_up_end
 
 
-def _measurement(
-    device: str,
-    history: History,
-    allocator: str,
-    capacity: int,
-    minimum: int | None,
-    stream_lag: int,
-    outcome: dict[str, Any],
-) -> Measurement:
-    completed = outcome["outcome"] == "completed"
-    reserved = outcome["peak_reserved_bytes"]
-    return Measurement(
-        history=history.name,
-        allocator=allocator,
-        events=history.event_count,
-        capacity_bytes=capacity,
-        completed=completed,
-        failed_at=None if completed else outcome["failed_at"],
-        peak_live_bytes=history.peak_live_bytes,
-        peak_reserved_bytes=reserved,
-        utilisation=round(history.peak_live_bytes / reserved, 4) if completed else None,
-        min_capacity_bytes=minimum,
-        driver_calls=outcome["costs"]["driver_calls"],
-        driver_ns=outcome["costs"]["driver_ns"],
-        ns_per_pair=None if outcome["ns_per_pair"] is None else round(outcome["ns_per_pair"], 1),
-        error=None if completed else outcome["message"],
-        host_syncs=host_syncs(outcome["costs"]["driver_calls"]),
-        peak_reserved_at=outcome["peak_reserved_at"],
-        driver_ns_to_peak=outcome["driver_ns_to_peak"],
-        steady=_steady_state(history, outcome) if completed else None,
-        stream_lag=stream_lag,
-        device=device,
-        host_ns=outcome["costs"]["host_ns"] or None,
-    )
+def _figures(history: History, outcome: dict[str, Any]) -> dict[str, Any]:
+    """The fields of a Measurement that the worker has found out."""
+    completed, reserved = outcome["outcome"] == "completed", outcome["peak_reserved_bytes"]
+    return {
+        **_costs(outcome["costs"]),
+        "completed": completed,
+        "failed_at": None if completed else outcome["failed_at"],
+        "peak_reserved_bytes": reserved,
+        "utilisation": round(history.peak_live_bytes / reserved, 4) if completed else None,
+        "ns_per_pair": None if outcome["ns_per_pair"] is None else round(outcome["ns_per_pair"], 1),
+        "error": None if completed else outcome["message"],
+        "peak_reserved_at": outcome["peak_reserved_at"],
+        "driver_ns_to_peak": outcome["driver_ns_to_peak"],
+        "steady": _steady_state(history, outcome) if completed else None,
+    }
 
 
 def _steady_state(history: History, outcome: dict[str, Any]) -> SteadyState | None:
     if not outcome["steady_allocations"]:
         return None
-    costs = outcome["steady"]
-    return SteadyState(
-        steady_from(history),
-        outcome["steady_allocations"],
-        costs["driver_calls"],
-        costs["driver_ns"],
-        host_syncs(costs["driver_calls"]),
-        costs["host_ns"] or None,
-    )
+    return SteadyState(steady_from(history), outcome["steady_allocations"], **_costs(outcome["steady"]))
+
+
+def _costs(costs: dict[str, Any]) -> dict[str, Any]:
+    """The fields that a Measurement and a SteadyState have alike."""
+    calls = costs["driver_calls"]
+    return {
+        "driver_calls": calls,
+        "driver_ns": costs["driver_ns"],
+        "host_syncs": host_syncs(calls),
+        "host_ns": costs["host_ns"] or None,
+    }
 
 
 def host_syncs(driver_calls: dict[str, int]) -> int:
     """cudaFree waits for the device, though the simulated GPU does not count that as a `sync`."""
     return driver_calls["sync"] + driver_calls["free"]
-
-
-def measure_all(
-    replayer: Replayer,
-    histories: Iterable[History],
-    allocators: Iterable[str],
-    capacity: int,
-    find_minimum: bool,
-    advance: Callable[[str], None],
-) -> list[Measurement]:
-    """Every history through every allocator, in that order; calls `advance` as each is done.
-
-    Raises:
-        Exception: the first failure. As on KeyboardInterrupt, what else is running has been ended.
-    """
-    pairs = [(history, allocator) for history in histories for allocator in allocators]
-
-    def measure(history: History, allocator: str) -> Measurement:
-        measurement = replayer.measure(history, allocator, capacity, find_minimum)
-        advance(f"{history.name} {allocator}")
-        return measurement
-
-    return run_all(replayer, [functools.partial(measure, *pair) for pair in pairs])
 
 
 def run_all(replayer: Replayer, jobs: list[Callable[[], T]]) -> list[T]:
@@ -416,7 +386,3 @@ def _ending(status: int) -> str:
 def _last_line(errors: bytes) -> str:
     lines = errors.decode(errors="replace").strip().split("\n")
     return f" ({lines[-1]})" if lines[-1] else ""
-
-
-def to_json(measurements: Iterable[Measurement]) -> str:
-    return json.dumps([dataclasses.asdict(measurement) for measurement in measurements], indent=2)

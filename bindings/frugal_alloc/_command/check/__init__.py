@@ -1,6 +1,6 @@
 """``frugal-alloc check``: the GPU memory of tests, and of programs, compared with what it was.
 
-The command (``runs``) has a program run on the simulated GPU, with ``recorder`` in it. That follows the journal of
-PyTorch's allocator, and ``pytest_watch`` says where tests begin and end; what each took (``figures``, by ``ledger``) is
-sent to the command. ``comparison`` holds it against the ``baseline``, and ``wording`` says it to people.
+The command ``runs`` a program on the simulated GPU with ``recorder`` in it. That follows the journal of PyTorch's
+allocator into a ``ledger``, and ``pytest_watch`` tells it where tests begin and end; what each took is sent to the
+command. ``comparison`` holds it against the ``baseline``.
 """

@@ -1,18 +1,22 @@
-"""What a run takes more, or less, than the baseline says."""
+"""What a run takes more, or less, than the baseline says, and how a reviewer would say it."""
 
 from __future__ import annotations
 
 import collections
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
-from .baseline import Baseline
-from .figures import Figures, Line
+from ..._common.messages import format_bytes, format_count
+from ..._program import code_lines
+from .baseline import Baseline, Figures, Line
 from .runs import Run
 
 # What the allocator may take from the driver at once, for a request that would have found room in what was held before.
 _SEGMENT_BYTES = 20 << 20
 _ALIKE = 0.99
+_MOST_NAMES = 10
+_UNITS = (("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10), ("bytes", 1))
+_WORDS = {"peak": "peak", "gpu": "GPU memory", "waste": "allocator's waste", "leaked": "leaks"}
 
 
 class Allowance(NamedTuple):
@@ -21,8 +25,9 @@ class Allowance(NamedTuple):
     bytes: int = 0
     share: float = 0.0
 
-    def exceeded(self, before: int, now: int) -> bool:
-        return now > before + max(self.bytes, int(before * self.share))
+    def exceeded(self, before: int | None, now: int | None) -> bool:
+        """False where one is not known."""
+        return before is not None and now is not None and now > before + max(self.bytes, int(before * self.share))
 
 
 class Growth(NamedTuple):
@@ -45,108 +50,87 @@ class Change(NamedTuple):
 
 
 class Comparison(NamedTuple):
+    """By the names that the JSON form has."""
+
     regressions: tuple[Change, ...]
     #: Names, with the bytes at the peak, before and now.
     less: tuple[tuple[str, int, int], ...]
     new: tuple[tuple[str, Figures], ...]
     #: Of the baseline: not run, run without memory of the GPU, and failed or skipped.
     missing: tuple[str, ...]
-    idle: tuple[str, ...]
+    without_gpu_memory: tuple[str, ...]
     not_passed: tuple[str, ...]
     #: Those with figures that differ from run to run.
-    unsteady: tuple[str, ...]
+    not_steady: tuple[str, ...]
     compared: int
 
 
 def compare(baseline: Baseline, run: Run, allowance: Allowance) -> Comparison:
     before, now = baseline.records, run.records
     both = sorted(before.keys() & now.keys())
-    excess = _Leaks(before, now, allowance)
-    changes = (_change(name, before[name], now[name], excess, allowance) for name in both)
     gone = sorted(before.keys() - now.keys())
+    leaking = _makers_that_leak_more(before, now)
+    changes = (_change(name, before[name], now[name], leaking, allowance) for name in both)
     return Comparison(
-        regressions=tuple(change for change in changes if change is not None),
+        regressions=tuple(change for change in changes if change.growths or change.calls),
         less=tuple(
-            (name, before[name].peak or 0, now[name].peak or 0) for name in both if _is_less(before[name], now[name])
+            (name, before[name].peak, now[name].peak)
+            for name in both
+            if _is_less(before[name].peak, now[name].peak) and _is_less(before[name].released, now[name].released)
         ),
         new=tuple((name, now[name]) for name in sorted(now.keys() - before.keys())),
         missing=tuple(name for name in gone if name not in run.passed | run.not_passed),
-        idle=tuple(name for name in gone if name in run.passed),
+        without_gpu_memory=tuple(name for name in gone if name in run.passed),
         not_passed=tuple(name for name in gone if name in run.not_passed),
-        unsteady=tuple(name for name in both if before[name].peak is None or now[name].peak is None),
+        not_steady=tuple(name for name in both if before[name].peak is None or now[name].peak is None),
         compared=len(both),
     )
 
 
-def _change(name: str, before: Figures, now: Figures, leaks: _Leaks, allowance: Allowance) -> Change | None:
-    growths = [
-        growth
-        for growth in (_peak(before, now, allowance), _gpu(before, now, allowance), leaks.growth(name))
-        if growth is not None
-    ]
+def _is_less(before: int | None, now: int | None) -> bool:
+    return before is not None and now is not None and now < before
+
+
+def _change(name: str, before: Figures, now: Figures, leaking: set[str], allowance: Allowance) -> Change:
+    growths = []
+    # What is kept may be a cache that the first test to need it fills. Of what a test stops keeping, it may take more.
+    if allowance.exceeded(before.peak, now.peak) and allowance.exceeded(before.released, now.released):
+        growths.append(Growth("peak", before.peak, now.peak, grown_most(before.lines, now.lines)))
+    slack = before.slack + _SEGMENT_BYTES if before.slack else 0
+    if before.gpu is not None and allowance.exceeded(before.gpu + slack, now.gpu):
+        growths.append(_growth_of_gpu(before, now))
+    is_leaking = not leaking.isdisjoint(line.maker for line in now.leaks)
+    if is_leaking and allowance.exceeded(before.leaked, now.leaked):
+        growths.append(Growth("leaked", before.leaked, now.leaked, grown_most(before.leaks, now.leaks)))
     # A figure that was had with the allocator empty is the same each time; with memory from before it need not be.
-    is_exact = not before.slack and not now.slack
     calls = {}
-    if is_exact and before.calls is not None and now.calls is not None:
+    if not before.slack and not now.slack and before.calls is not None and now.calls is not None:
         counts = {kind: (before.calls.get(kind, 0), now.calls.get(kind, 0)) for kind in sorted(now.calls)}
         calls = {kind: pair for kind, pair in counts.items() if allowance._replace(bytes=0).exceeded(*pair)}
-    return Change(name, tuple(growths), calls) if growths or calls else None
+    return Change(name, tuple(growths), calls)
 
 
-def _peak(before: Figures, now: Figures, allowance: Allowance) -> Growth | None:
-    if before.peak is None or now.peak is None or before.released is None or now.released is None:
-        return None
-    # What is kept may be a cache that the first test to need it fills. Of what a test stops keeping, it may take more.
-    if not allowance.exceeded(before.peak, now.peak) or not allowance.exceeded(before.released, now.released):
-        return None
-    return Growth("peak", before.peak, now.peak, grown_most(before.lines, now.lines))
-
-
-def _gpu(before: Figures, now: Figures, allowance: Allowance) -> Growth | None:
+def _growth_of_gpu(before: Figures, now: Figures) -> Growth:
     """The waste is what the GPU's memory is looked at for beside the peak: as long as that does not grow, it harms
     nobody."""
-    if before.gpu is None or now.gpu is None:
-        return None
-    slack = before.slack + _SEGMENT_BYTES if before.slack else 0
-    if not allowance.exceeded(before.gpu + slack, now.gpu):
-        return None
     if before.waste is not None and now.waste is not None and now.waste - before.waste >= (now.gpu - before.gpu) // 2:
         return Growth("waste", before.waste, now.waste, next(iter(now.lines), None))
     return Growth("gpu", before.gpu, now.gpu, grown_most(before.lines, now.lines))
 
 
-def _is_less(before: Figures, now: Figures) -> bool:
-    if before.peak is None or now.peak is None or before.released is None or now.released is None:
-        return False
-    return now.peak < before.peak and now.released < before.released
+def _makers_that_leak_more(before: Mapping[str, Figures], now: Mapping[str, Figures]) -> set[str]:
+    """The first test to need a cache keeps it for all, and which is first is a matter of order: so it is a leak only if
+    all tests together keep more of what one place has made."""
 
-
-class _Leaks:
-    """What is kept after tests. The first test to need a cache keeps it for all, and which is first is a matter of
-    order: so it is a leak only if all tests together keep more of what one place has made."""
-
-    def __init__(self, before: Mapping[str, Figures], now: Mapping[str, Figures], allowance: Allowance) -> None:
-        self._before, self._now, self._allowance = before, now, allowance
-        had = _by_maker(before.values())
-        # What is new leaks as well, but no test of the baseline is to blame for it.
-        has = _by_maker(figures for name, figures in now.items() if name in before)
-        self._excess = {maker for maker, size in has.items() if size > had.get(maker, 0)}
-
-    def growth(self, name: str) -> Growth | None:
-        before, now = self._before[name], self._now[name]
-        if before.leaked is None or now.leaked is None or not self._allowance.exceeded(before.leaked, now.leaked):
-            return None
-        if not self._excess & {line.maker for line in now.leaks}:
-            return None
-        return Growth("leaked", before.leaked, now.leaked, grown_most(before.leaks, now.leaks))
-
-
-def _by_maker(records: Iterable[Figures]) -> collections.Counter[str]:
-    sums: collections.Counter[str] = collections.Counter()
-    for figures in records:
-        for line in figures.leaks:
+    def by_maker(records: Iterable[Figures]) -> collections.Counter[str]:
+        sums: collections.Counter[str] = collections.Counter()
+        for line in (line for figures in records for line in figures.leaks):
             sums[line.maker] += line.bytes
-    return sums
+        return sums
+
+    # What is new leaks as well, but no test of the baseline is to blame for it.
+    known = (figures for name, figures in now.items() if name in before)
+    return set(by_maker(known) - by_maker(before.values()))
 
 
 def grown_most(before: Iterable[Line], now: Iterable[Line]) -> Line | None:
@@ -183,3 +167,118 @@ def _by_function(lines: Iterable[Line]) -> dict[tuple[str, str], list[Line]]:
     for line in sorted(lines, key=lambda line: line.line):
         by_function.setdefault((line.file, line.function), []).append(line)
     return by_function
+
+
+def to_text(comparison: Comparison, notes: Iterable[str], status: str = "") -> str:
+    """Regressions first, a line for each test; the last says what the exit status is, too, where that is told."""
+    less, new = comparison.less, comparison.new
+    lines = [f"{change.name}: {_text_of(change)}" for change in comparison.regressions]
+    lines += [f"{name}: less than in the baseline, peak {_pair(*pair)}" for name, *pair in less[:_MOST_NAMES]]
+    lines += [f"and {len(less) - _MOST_NAMES} more with a lower peak"] if len(less) > _MOST_NAMES else []
+    lines += [f"{name}: new, {_figures(figures)}" for name, figures in new[:_MOST_NAMES]]
+    lines += [f"and {len(new) - _MOST_NAMES} more are new"] if len(new) > _MOST_NAMES else []
+    for what, names in (
+        ("of the baseline, not run", comparison.missing),
+        ("took no memory of the GPU this time", comparison.without_gpu_memory),
+        ("not compared, since it did not pass", comparison.not_passed),
+        ("peak not compared, since it differs from run to run or several threads allocate", comparison.not_steady),
+    ):
+        rest = f" and {len(names) - _MOST_NAMES} more" if len(names) > _MOST_NAMES else ""
+        several = f"{len(names)} {what}: {', '.join(names[:_MOST_NAMES])}{rest}"
+        lines += [f"{names[0]}: {what}" if len(names) == 1 else several] if names else []
+    summary = _summary(comparison) + (f"; {status}" if status else "")
+    return "\n".join([*(f"  {line}" for line in [*lines, *notes]), summary])
+
+
+def to_values(comparison: Comparison, status: int, notes: Iterable[str]) -> dict[str, Any]:
+    """The same, for --json."""
+    return {
+        "status": status,
+        **comparison._asdict(),
+        "regressions": [
+            {
+                "name": change.name,
+                "text": _text_of(change),
+                "growths": [
+                    {**growth._asdict(), "line": growth.line._asdict() if growth.line else None}
+                    for growth in change.growths
+                ],
+                "calls": change.calls,
+            }
+            for change in comparison.regressions
+        ],
+        "less": [{"name": name, "before": before, "now": now} for name, before, now in comparison.less],
+        "new": {name: figures.to_values() for name, figures in comparison.new},
+        "notes": list(notes),
+    }
+
+
+def _summary(comparison: Comparison) -> str:
+    compared = format_count(comparison.compared, "test or process", "tests and processes")
+    if comparison.regressions:
+        return (
+            f"frugal-alloc check: {len(comparison.regressions)} of {compared} "
+            f"{'takes' if len(comparison.regressions) == 1 else 'take'} more than the baseline says "
+            "(if that is meant: --update)"
+        )
+    changed = " (--update would write down what changed)" if comparison.less or comparison.new else ""
+    return f"frugal-alloc check: {compared} compared, no more memory than the baseline says{changed}"
+
+
+def _text_of(change: Change) -> str:
+    # The line of the first is that of the others.
+    others = [growth if growth.figure == "leaked" else growth._replace(line=None) for growth in change.growths[1:]]
+    parts = [_growth(growth) for growth in (*change.growths[:1], *others)]
+    if change.calls:
+        calls = ", ".join(f"{kind} {before:,} -> {now:,}" for kind, (before, now) in change.calls.items())
+        parts.append(f"more driver calls: {calls}")
+    return "; ".join(parts)
+
+
+def _growth(growth: Growth) -> str:
+    text = f"{_WORDS[growth.figure]} {_pair(growth.before, growth.now)}"
+    if growth.line is None:
+        return text
+    if growth.figure == "waste":
+        return f"{text}, most memory asked for at {_place(growth.line)}"
+    # In the unit of the pair, as long as it shows there.
+    return f"{text}, +{_in(growth.line.bytes, *_unit(growth.now))} at {_place(growth.line)}"
+
+
+def _pair(before: int, now: int) -> str:
+    """In one unit: "1.20 -> 1.90 GiB"; in bytes where the unit would hide the difference."""
+    name, unit = _unit(max(before, now))
+    first, second = _in(before, name, unit), _in(now, name, unit)
+    if first == second and before != now:
+        first, second, name = f"{before:,}", f"{now:,}", "bytes"
+    return f"{first} -> {second} {name}"
+
+
+def _unit(size: int) -> tuple[str, int]:
+    return next(((name, unit) for name, unit in _UNITS if size >= unit), _UNITS[-1])
+
+
+def _in(size: int, name: str, unit: int) -> str:
+    if name == "bytes":
+        return f"{size:,}"
+    text = f"{size / unit:.2f}"
+    return text if text != "0.00" or not size else format_bytes(size)
+
+
+def _place(line: Line) -> str:
+    if not line.file:
+        return line.text + (f" ({line.through})" if line.through else "")
+    return code_lines.written(line.file, line.line, shorten=False)
+
+
+def _figures(figures: Figures) -> str:
+    if figures.peak is None:
+        return "its peak is not the same in each run"
+    parts = [f"peak {format_bytes(figures.peak)}"]
+    if figures.lines:
+        most = figures.lines[0]
+        parts.append(f"{format_bytes(most.bytes)} of it at {_place(most)}")
+    if figures.leaked:
+        at = f" at {_place(figures.leaks[0])}" if figures.leaks else ""
+        parts.append(f"leaves {format_bytes(figures.leaked)}{at}")
+    return ", ".join(parts)

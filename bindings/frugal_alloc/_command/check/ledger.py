@@ -1,13 +1,15 @@
 """From the journal of PyTorch's allocator: what is in use, whose it is, and each one's peak.
 
-Memory belongs to the account that is open when it is asked for: a test's, or a fixture's that several tests share.
+Memory belongs to the window that is open when it is asked for: a test's, or a fixture's that several tests share.
 """
 
 from __future__ import annotations
 
 import collections
 import dataclasses
-from collections.abc import Callable, Collection, Iterable
+import itertools
+from collections.abc import Callable, Collection, Iterable, Mapping
+from typing import NamedTuple
 
 from ..._native import journal
 from ..._native.journal import JournalEntry
@@ -17,43 +19,55 @@ from ..._replay.timeline import Timeline
 
 @dataclasses.dataclass(slots=True, eq=False)
 class Block(timeline.Block):
-    account: Account | None = None
+    window: Window | None = None
     # Of cuBLAS, which takes one for each thread that multiplies: far more than most tests need by themselves.
     is_workspace: bool = False
 
 
-class Account:
-    """What one test, fixture or process asks for and gives back, while the account is open."""
+class _Change(NamedTuple):
+    block: Block
+    bytes: int  # less than 0 where it is freed
+    unused: int  # what the allocator holds then and the window has not
 
-    def __init__(self, held: dict[int, int], used: dict[int, int]) -> None:
+
+class Window:
+    """What one test, fixture or process asks for and gives back between two moments."""
+
+    def __init__(self) -> None:
+        #: What another window within this one has done after this one had begun counts to its figures of the GPU.
+        self.is_disturbed = False
+        #: How often the driver had been called, by kind, when that began to count, and how often it was from then on.
+        self.calls_before: Mapping[str, int] | None = None
+        self.calls: Mapping[str, int] | None = None
+        #: Bytes that the allocator held then and had not handed out.
+        self.slack = 0
+        #: What would stay if another test came after this one.
+        self.shared: list[Block] | None = None
         self._is_past_peak = False
-        # By GPU, each change: the block, whether it is taken, and what the allocator holds by then.
-        self._changes: dict[int, list[tuple[Block, bool, int]]] = collections.defaultdict(list)
-        self.begin(held, used)
+        self._changes: dict[int, list[_Change]] = collections.defaultdict(list)  # by GPU
+        self._live: collections.Counter[int] = collections.Counter()
 
-    def begin(self, held: dict[int, int], used: dict[int, int]) -> None:
+    def begin(self, held: Mapping[int, int], used: Mapping[int, int]) -> None:
         """What is held, and used of the GPU, now is from before."""
         self._held, self._used, self._most_used = dict(held), dict(used), dict(used)
 
     def end_peak(self) -> None:
-        """What is asked for from now on is the account's still, and counts to no peak."""
+        """What is asked for from now on is the window's still, and counts to no peak."""
         self._is_past_peak = True
 
-    def change(self, block: Block, taken: bool, held: int) -> None:
+    def change(self, block: Block, size: int, held: int) -> None:
         if not self._is_past_peak:
-            self._changes[block.gpu].append((block, taken, held))
+            self._live[block.gpu] += size
+            self._changes[block.gpu].append(_Change(block, size, held - self._live[block.gpu]))
 
     def see_used(self, gpu: int, used: int) -> None:
         if not self._is_past_peak:
             self._most_used[gpu] = max(self._most_used.get(gpu, 0), used)
 
     @property
-    def blocks(self) -> int:
-        """That were asked for."""
-        return sum(taken for changes in self._changes.values() for _, taken, _ in changes)
-
     def sites(self) -> set[int]:
-        return {block.site for changes in self._changes.values() for block, _, _ in changes}
+        """That have asked for memory; none: nobody has."""
+        return {change.block.site for changes in self._changes.values() for change in changes}
 
     def gpu_peak(self) -> int:
         return sum(most - self._used.get(gpu, 0) for gpu, most in self._most_used.items())
@@ -65,29 +79,15 @@ class Account:
         peak = waste = 0
         sites: collections.Counter[int] = collections.Counter()
         for gpu, changes in self._changes.items():
-            counted = [change for change in changes if change[0] not in left_out]
-            most, index, unused = _peak(counted)
-            peak += most
-            waste += max(0, unused - self._held.get(gpu, 0)) if most else 0
-            for block, taken, _ in counted[: index + 1]:
-                if not block.is_workspace:
-                    sites[block.site] += block.bytes if taken else -block.bytes
+            counted = [change for change in changes if not change.block.is_workspace and change.block not in left_out]
+            live = list(itertools.accumulate(change.bytes for change in counted))
+            if (most := max(live, default=0)) > 0:
+                before_and_at = counted[: live.index(most) + 1]
+                peak += most
+                waste += max(0, before_and_at[-1].unused - self._held.get(gpu, 0))
+                for change in before_and_at:
+                    sites[change.block.site] += change.bytes
         return peak, waste, +sites
-
-
-def _peak(changes: list[tuple[Block, bool, int]]) -> tuple[int, int, int]:
-    """The most bytes, at which change first, and what was held and unused then."""
-    now = workspaces = most = unused = 0
-    index = -1
-    for number, (block, taken, held) in enumerate(changes):
-        size = block.bytes if taken else -block.bytes
-        if block.is_workspace:
-            workspaces += size
-        else:
-            now += size
-        if now > most:
-            most, index, unused = now, number, held - now - workspaces
-    return most, index, unused
 
 
 class Ledger:
@@ -97,24 +97,21 @@ class Ledger:
         """`used` tells the bytes of a GPU that are in use now, whoever uses them."""
         self._used = used
         self._timeline = Timeline(Block)
-        self._stack: list[Account] = []
+        #: Those that are open; memory belongs to the last of them.
+        self.windows: list[Window] = []
 
-    @property
-    def account(self) -> Account | None:
-        """The one that is open, the latest of them."""
-        return self._stack[-1] if self._stack else None
+    def open(self) -> Window:
+        self.windows.append(Window())
+        self.begin_again(self.windows[-1])
+        return self.windows[-1]
 
-    def open(self) -> Account:
-        self._stack.append(Account(self._timeline.held, self._used_now()))
-        return self._stack[-1]
-
-    def begin_again(self, account: Account) -> None:
+    def begin_again(self, window: Window) -> None:
         """For the figures of the GPU and of what is held."""
-        account.begin(self._timeline.held, self._used_now())
+        window.begin(self._timeline.held, {gpu: self._used(gpu) for gpu in self._timeline.held})
 
-    def close(self, account: Account) -> None:
-        account.end_peak()
-        self._stack.remove(account)
+    def close(self, window: Window) -> None:
+        window.end_peak()
+        self.windows.remove(window)
 
     def follow(self, entries: Iterable[JournalEntry], frees_workspaces: bool = False) -> None:
         """
@@ -124,23 +121,22 @@ class Ledger:
         for entry in entries:
             if entry.gpu < 0:
                 continue
+            window = self.windows[-1] if self.windows else None
             block = self._timeline.take(0, entry)
             is_taken = entry.kind == journal.ALLOCATION
             if block is not None and entry.kind != journal.FREE_COMPLETED:
-                block.account = self.account if is_taken else block.account
+                block.window = window if is_taken else block.window
                 block.is_workspace |= frees_workspaces and not is_taken
-                if block.account is not None:
-                    block.account.change(block, is_taken, self._timeline.held[entry.gpu])
-            if self.account is not None and entry.gpu_used >= 0:
-                self.account.see_used(entry.gpu, entry.gpu_used)
+                if block.window is not None:
+                    size = block.bytes if is_taken else -block.bytes
+                    block.window.change(block, size, self._timeline.held[entry.gpu])
+            if window is not None and entry.gpu_used >= 0:
+                window.see_used(entry.gpu, entry.gpu_used)
 
-    def live(self, account: Account | None = None) -> list[Block]:
-        """What is in use, of one account or of all."""
-        return [block for block in self._timeline.live.values() if account is None or block.account is account]
+    def live(self, window: Window | None = None) -> list[Block]:
+        """What is in use, of one window or of all."""
+        return [block for block in self._timeline.live.values() if window is None or block.window is window]
 
     def slack(self) -> int:
         """Bytes that are held and not handed out."""
         return max(0, sum(self._timeline.held.values()) - sum(block.bytes for block in self._timeline.live.values()))
-
-    def _used_now(self) -> dict[int, int]:
-        return {gpu: self._used(gpu) for gpu in self._timeline.held}

@@ -8,19 +8,10 @@ from typing import Any
 
 import pytest
 
-from . import process_names, recorder
-from .figures import Figures
-
-__all__ = [
-    "pytest_collection_finish",
-    "pytest_configure",
-    "pytest_deselected",
-    "pytest_fixture_post_finalizer",
-    "pytest_fixture_setup",
-    "pytest_runtest_call",
-    "pytest_runtest_makereport",
-    "pytest_runtest_protocol",
-]
+from . import recorder
+from .baseline import FIXTURE, TEST
+from .ledger import Window
+from .recorder import Recorder
 
 
 class _Watch:
@@ -28,14 +19,88 @@ class _Watch:
 
     def __init__(self) -> None:
         # A pytest that a test has started is told as one process.
-        self.is_on = not process_names.starting_test()
-        self.window: recorder.Window | None = None
-        self.item: Any = None
-        self.has_passed, self.has_failed = True, False
-        self.deselected: list[str] = []
+        self.is_on = not recorder.starting_test()
+        self._window: Window | None = None
+        self._item: Any = None
+        self._has_passed, self._has_failed = True, False
+        self._deselected: list[str] = []
+
+    def start(self, followed: Recorder) -> None:
+        if self._item is not None and self._window is None:
+            self._window = followed.begin()
+
+    def pytest_deselected(self, items: list[pytest.Item]) -> None:
+        self._deselected += [item.nodeid for item in items]
+
+    def pytest_collection_finish(self, session: pytest.Session) -> None:
+        """Which tests there are, so that a baseline loses those that are gone, and no others."""
+        followed = recorder.recorder()
+        if self.is_on and self._item is None and followed is not None:
+            chosen = any("::" in argument for argument in session.config.args)
+            names = [item.nodeid for item in session.items] + self._deselected
+            with self._carefully():
+                followed.send({"tests": names, "chosen": chosen})
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_protocol(self, item: pytest.Item) -> Iterator[None]:
+        # A test may run pytest in its own process: what that does is the test's.
+        is_outermost = self.is_on and self._item is None
+        if is_outermost:
+            with self._carefully():
+                self._item, self._has_passed, self._has_failed, self._window = item, True, False, None
+                if (followed := recorder.recorder()) is not None:
+                    self.start(followed)
+        yield
+        if is_outermost and self.is_on:
+            with self._carefully():
+                self._end_test()
+
+    def _end_test(self) -> None:
+        window, name = self._window, self._item.nodeid
+        self._item = self._window = None
+        if (followed := recorder.recorder()) is not None:
+            figures = followed.end(window, TEST) if window is not None else None
+            followed.tell(name, TEST, figures, passed=self._has_passed, failed=self._has_failed)
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_runtest_call(self, item: pytest.Item) -> Iterator[None]:
+        yield
+        followed = recorder.recorder()
+        if self._item is item and self._window is not None and followed is not None:
+            with self._carefully():
+                followed.end_peak(self._window)
+
+    @pytest.hookimpl(hookwrapper=True)
+    def pytest_runtest_makereport(self, item: pytest.Item) -> Iterator[None]:
+        outcome = yield
+        report = getattr(outcome, "_result", None)
+        if self._item is item and getattr(report, "outcome", "passed") != "passed":
+            self._has_passed = False
+            self._has_failed |= report.outcome == "failed"
+
+    @pytest.hookimpl(hookwrapper=True, tryfirst=True)
+    def pytest_fixture_setup(self, fixturedef: Any, request: Any) -> Iterator[None]:
+        outer, followed, inner = self._window, recorder.recorder(), None
+        if self.is_on and outer is not None and followed is not None and fixturedef.scope != "function":
+            with self._carefully():
+                inner = self._window = followed.open()
+        yield
+        if inner is not None and self.is_on:
+            with self._carefully():
+                self._window = outer
+                figures = followed.end_fixture(inner, outer)
+                if figures is not None:
+                    followed.tell(_name_of(fixturedef, request), FIXTURE, figures)
+
+    def pytest_fixture_post_finalizer(self, fixturedef: Any) -> None:
+        """pytest still has the fixture's value then, and with it what the test has left there."""
+        followed = recorder.recorder()
+        if self.is_on and self._window is not None and followed is not None and fixturedef.scope != "function":
+            with self._carefully():
+                followed.shared_end(self._window)
 
     @contextlib.contextmanager
-    def carefully(self) -> Iterator[None]:
+    def _carefully(self) -> Iterator[None]:
         """What goes wrong in it is ours, and ends the watch rather than the tests."""
         try:
             yield
@@ -43,103 +108,15 @@ class _Watch:
             self.is_on = False
             recorder.send_failure(error)
 
-    def begin(self, item: Any) -> None:
-        self.item, self.has_passed, self.has_failed, self.window = item, True, False, None
-        if (followed := recorder.recorder()) is not None:
-            self.start(followed)
 
-    def start(self, followed: recorder.Recorder) -> None:
-        if self.item is not None and self.window is None:
-            self.window = followed.begin()
-
-    def end(self) -> None:
-        window, name = self.window, self.item.nodeid
-        self.item = self.window = None
-        figures = window.end(keeps=False) if window is not None else None
-        self.tell(name, "test", figures, self.has_passed)
-
-    def tell(self, name: str, kind: str, figures: Figures | None, has_passed: bool) -> None:
-        record = {"name": name, "kind": kind, "passed": has_passed}
-        if kind == "test":
-            record["failed"] = self.has_failed
-        if figures is not None:
-            record["figures"] = figures.to_values()
-        if (followed := recorder.recorder()) is not None:
-            followed.send(record)
-
-
+# Of a pytest that a test runs in this process, too.
 _watch = _Watch()
 
 
 def pytest_configure(config: pytest.Config) -> None:
+    config.pluginmanager.register(_watch)
     recorder.is_of_tests = _watch.is_on
     recorder.on_start = _watch.start
-
-
-def pytest_deselected(items: list[pytest.Item]) -> None:
-    _watch.deselected += [item.nodeid for item in items]
-
-
-def pytest_collection_finish(session: pytest.Session) -> None:
-    """Which tests there are, so that a baseline loses those that are gone, and no others."""
-    if _watch.is_on and _watch.item is None and (followed := recorder.recorder()) is not None:
-        chosen = any("::" in argument for argument in session.config.args)
-        names = [item.nodeid for item in session.items] + _watch.deselected
-        with _watch.carefully():
-            followed.send({"tests": names, "chosen": chosen})
-
-
-@pytest.hookimpl(hookwrapper=True, tryfirst=True)
-def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
-    # A test may run pytest in its own process: what that does is the test's.
-    is_outermost = _watch.is_on and _watch.item is None
-    if is_outermost:
-        with _watch.carefully():
-            _watch.begin(item)
-    yield
-    if is_outermost and _watch.is_on:
-        with _watch.carefully():
-            _watch.end()
-
-
-@pytest.hookimpl(hookwrapper=True, tryfirst=True)
-def pytest_runtest_call(item: pytest.Item) -> Iterator[None]:
-    yield
-    if _watch.item is item and _watch.window is not None:
-        with _watch.carefully():
-            _watch.window.end_peak()
-
-
-@pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item: pytest.Item) -> Iterator[None]:
-    outcome = yield
-    report = getattr(outcome, "_result", None)
-    if _watch.item is item and getattr(report, "outcome", "passed") != "passed":
-        _watch.has_passed = False
-        _watch.has_failed |= report.outcome == "failed"
-
-
-@pytest.hookimpl(hookwrapper=True, tryfirst=True)
-def pytest_fixture_setup(fixturedef: Any, request: Any) -> Iterator[None]:
-    outer, followed = _watch.window, recorder.recorder()
-    inner = None
-    if _watch.is_on and outer is not None and followed is not None and fixturedef.scope != "function":
-        with _watch.carefully():
-            inner = _watch.window = followed.open()
-    yield
-    if inner is not None and _watch.is_on:
-        with _watch.carefully():
-            _watch.window = outer
-            figures = outer.end_inner(inner)
-            if figures is not None:
-                _watch.tell(_name_of(fixturedef, request), "fixture", figures, True)
-
-
-def pytest_fixture_post_finalizer(fixturedef: Any) -> None:
-    """pytest still has the fixture's value then, and with it what the test has left there."""
-    if _watch.is_on and _watch.window is not None and fixturedef.scope != "function":
-        with _watch.carefully():
-            _watch.window.shared_end()
 
 
 def _name_of(fixturedef: Any, request: Any) -> str:

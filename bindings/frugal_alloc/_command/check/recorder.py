@@ -7,193 +7,216 @@ command says it.
 from __future__ import annotations
 
 import atexit
+import collections
 import contextlib
 import ctypes
 import dataclasses
+import functools
 import gc
+import linecache
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ... import _native
-from ..._simulation.followed import order
-from ..._simulation.followed.messages import Sender
-from ..._tracking import no_leaks
-from . import process_names
-from .figures import Figures
-from .ledger import Account, Block, Ledger
-from .lines import Lines
+from ..._common.messages import short_path
+from ..._simulation import followed
+from ..._tracking import no_leaks, users_lines
+from .baseline import FIXTURE, PROCESS, TEST, Figures, Line
+from .ledger import Ledger, Window
 
 # Those by which memory is had and given back, and waits of the host. How often the rest is called depends on what was
 # called first in the process.
 CALLS = ("malloc", "free", "create", "release", "map", "unmap", "reserve", "unreserve", "sync")
 _YOUNG = 1
+_MOST_LINES = 16
+# What the simulation's own calls go through, and a thread of Python's.
+_WRAPPERS = tuple(os.path.join("torch", *path) for path in (("_dynamo", "eval_frame.py"), ("_compile.py",)))
+_THREADS = f"{os.sep}threading.py"
+# pytest's, in the environment of what a test starts: "tests/test_a.py::test_b (call)".
+_TEST_AT_START = os.environ.get("PYTEST_CURRENT_TEST", "")
 
 
 class Recorder:
-    """Follows the memory of this process, and sends what it is told to end."""
+    """Follows the memory of this process."""
 
-    def __init__(self, sender: Sender, root: str) -> None:
+    def __init__(self, sender: followed.Sender, root: str) -> None:
         self.send = sender.send
         self._library = _native.load()
         self._machine = _simulated_machine()
-        self._lines = Lines(self._library, root)
+        self._lines = _Lines(self._library, root)
         self._ledger = Ledger(self._machine.frugal_sim_memory_used)
         self._read = self._settled = self._cleared = 0
-        self._windows: list[Window] = []
         self._library.journal_start()
         # What starts CUDA would pay for all that come after it.
-        sys.modules["torch"].cuda._lazy_call(self._start_counting)
+        sys.modules["torch"].cuda._lazy_call(self._start_counting_all)
 
     def begin(self) -> Window:
         """From here on what is asked for belongs to one test, or to the process."""
-        self.settle()
+        self._settle()
         return self.open()
 
     def open(self) -> Window:
         """A window within the one that is open, if any is."""
-        self.catch_up()
-        window = Window(self, self._ledger, self._lines)
-        self._windows.append(window)
+        self._catch_up()
+        window = self._ledger.open()
         if sys.modules["torch"].cuda.is_initialized():
-            window.start_counting()
+            self._start_counting(window)
         return window
 
-    def close(self, window: Window) -> None:
-        self._ledger.close(window._account)
-        self._windows.remove(window)
+    def end_peak(self, window: Window) -> None:
+        """What comes now is no part of the peak; it may be of what is kept."""
+        self._catch_up()
+        if window.calls_before is not None and window.calls is None:
+            now = self._calls()
+            window.calls = {kind: now[kind] - count for kind, count in window.calls_before.items()}
+        window.end_peak()
 
-    def catch_up(self, frees_workspaces: bool = False) -> None:
+    def shared_end(self, window: Window) -> None:
+        """A fixture that several tests share is about to let go of what it holds: what the test has left there would
+        stay if another test came after it. To be called at the first such fixture."""
+        if window.shared is None and window.sites:
+            self._collect(window)
+            window.shared = self._ledger.live(window)
+
+    def end(self, window: Window, kind: str) -> Figures | None:
+        """Of a test, a fixture or the process. None: it asked for no memory of the GPU."""
+        self.end_peak(window)
+        figures = None
+        if window.sites:
+            self._clear_workspaces() if kind == PROCESS else self._collect(window)
+            figures = self._figures(window)
+            if kind != TEST:
+                # Of a process nothing leaks, and what a test needs of a fixture is not known here.
+                figures = dataclasses.replace(figures, released=figures.peak, leaked=None, leaks=())
+            if kind == FIXTURE:
+                figures = dataclasses.replace(figures, gpu=None, waste=None, calls=None, slack=0)
+        self._ledger.close(window)
+        return figures
+
+    def end_fixture(self, window: Window, outer: Window) -> Figures | None:
+        """Ends a fixture's window, which lives on in the outer one."""
+        figures = self.end(window, FIXTURE)
+        if figures is not None:
+            outer.is_disturbed = bool(outer.sites)
+            if not outer.is_disturbed:
+                self._settle()
+                self._start_counting(outer)
+        return figures
+
+    def tell(self, name: str, kind: str, figures: Figures | None, **outcome: bool) -> None:
+        values = {} if figures is None else {"figures": figures.to_values()}
+        self.send({"name": name, "kind": kind, **outcome, **values})
+
+    def _figures(self, window: Window) -> Figures:
+        kept = self._ledger.live(window)
+        leaks: collections.Counter[int] = collections.Counter()
+        for block in kept:
+            leaks[block.site] += block.bytes
+        result = Figures(leaked=sum(leaks.values()), leaks=self._lines.of(leaks))
+        # Threads take turns as it happens, and what is at the peak with it.
+        if any(map(self._lines.is_of_thread, window.sites)):
+            return result
+        peak, waste, sites = window.peak()
+        stays = [*kept, *(window.shared or ())]
+        released = window.peak(without=stays)[0] if stays else peak
+        result = dataclasses.replace(result, peak=peak, released=released, lines=self._lines.of(sites))
+        if window.is_disturbed or window.calls is None:
+            return result
+        return dataclasses.replace(result, gpu=window.gpu_peak(), waste=waste, calls=window.calls, slack=window.slack)
+
+    def _catch_up(self, frees_workspaces: bool = False) -> None:
         entries = list(self._library.journal_read(self._read))
         self._read += len(entries)
         self._ledger.follow(entries, frees_workspaces)
 
-    def calls(self) -> dict[str, int]:
+    def _start_counting(self, window: Window) -> None:
+        """From now on count the driver's calls, and what is taken of the GPU: CUDA has started."""
+        window.slack = self._ledger.slack()
+        self._ledger.begin_again(window)
+        window.calls_before, window.calls = self._calls(), None
+
+    def _start_counting_all(self) -> None:
+        self._catch_up()
+        for window in self._ledger.windows:
+            self._start_counting(window)
+
+    def _calls(self) -> dict[str, int]:
         return {kind: self._machine.frugal_sim_calls(kind.encode()) for kind in CALLS}
 
-    def collect(self, account: Account) -> None:
+    def _collect(self, window: Window) -> None:
         """Lets go of what is garbage, and of what cuBLAS keeps to work in, which is known by that."""
-        self.clear_workspaces()
+        self._clear_workspaces()
         # Most tests leave nothing, and to look at all objects takes longer than many a test.
         for collect in (lambda: gc.collect(_YOUNG), gc.collect):
-            if self._ledger.live(account):
+            if self._ledger.live(window):
                 collect()
-                self.catch_up()
+                self._catch_up()
 
-    def clear_workspaces(self) -> None:
-        self.catch_up()
+    def _clear_workspaces(self) -> None:
+        self._catch_up()
         if self._read > self._cleared and self._ledger.live():
             no_leaks.clear_workspaces()
-            self.catch_up(frees_workspaces=True)
+            self._catch_up(frees_workspaces=True)
         self._cleared = self._read
 
-    def settle(self) -> None:
+    def _settle(self) -> None:
         """What was there before is as it would be if nothing had run before, as far as it can be."""
         # Collections begin to count anew, so that garbage made from here on is found at the same moments.
         gc.collect(_YOUNG)
-        self.catch_up()
+        self._catch_up()
         if self._read > self._settled:
-            self.clear_workspaces()
+            self._clear_workspaces()
             if self._ledger.slack():
                 sys.modules["torch"].cuda.empty_cache()
-                self.catch_up()
+                self._catch_up()
             self._settled = self._read
 
-    def _start_counting(self) -> None:
-        self.catch_up()
-        for window in self._windows:
-            window.start_counting()
 
+class _Lines:
+    """The lines of the program that sites are told at, as a baseline has them."""
 
-class Window:
-    """What is asked for between two moments."""
+    def __init__(self, library: _native.Library, root: str) -> None:
+        """Files are told relative to the folder `root`."""
+        self._library, self._root = library, root
+        # Each site is looked up once.
+        self._line = functools.cache(self._look_up)
+        self.is_of_thread = functools.cache(self._is_of_thread)
 
-    def __init__(self, recorder: Recorder, ledger: Ledger, lines: Lines) -> None:
-        self._recorder, self._ledger, self._lines = recorder, ledger, lines
-        self._account = ledger.open()
-        self._is_disturbed = False
-        self._slack = 0
-        self._before: dict[str, int] | None = None
-        self._calls: dict[str, int] | None = None
-        self._shared: list[Block] | None = None
+    def of(self, sites: Mapping[int, int]) -> tuple[Line, ...]:
+        """From the bytes of sites, those of lines: the most first, and no more than are worth keeping."""
+        sums: collections.Counter[Line] = collections.Counter()
+        for site, size in sites.items():
+            sums[self._line(site)] += size
+        lines = [line._replace(bytes=size) for line, size in sums.items()]
+        return tuple(sorted(lines, key=lambda line: (-line.bytes, *line)))[:_MOST_LINES]
 
-    def start_counting(self) -> None:
-        """From now on count the driver's calls, and what is taken of the GPU: CUDA has started."""
-        self._slack = self._ledger.slack()
-        self._ledger.begin_again(self._account)
-        self._before, self._calls = self._recorder.calls(), None
+    def _is_of_thread(self, site: int) -> bool:
+        """Whether a thread of Python's asked that the program has started: several take turns as it happens."""
+        frames = self._library.site(site).frames
+        return any(frame.file.endswith(_THREADS) and frame.function.endswith("_bootstrap_inner") for frame in frames)
 
-    def end_peak(self) -> None:
-        """What comes now is no part of the peak; it may be of what is kept."""
-        self._recorder.catch_up()
-        if self._before is not None and self._calls is None:
-            now = self._recorder.calls()
-            self._calls = {kind: now[kind] - count for kind, count in self._before.items()}
-        self._account.end_peak()
+    def _look_up(self, number: int) -> Line:
+        site = self._library.site(number)
+        frame = users_lines.of_site(self._library, site)
+        stack = users_lines.stack_of(self._library, site)
+        inner = next((caller for caller in stack if not caller.file.endswith(_WRAPPERS)), None)
+        through = f"{self._name(inner.file)} {inner.function}" if inner is not None and inner != frame else ""
+        if frame is None:
+            return Line("", "", 0, users_lines.NO_LINE, 0, through or site.node)
+        text = " ".join(linecache.getline(frame.file, frame.line).split())[:120]
+        return Line(self._name(frame.file), frame.function, frame.line, text, 0, through)
 
-    def shared_end(self) -> None:
-        """A fixture that several tests share is about to let go of what it holds: what the test has left there would
-        stay if another test came after it. To be called at the first such fixture."""
-        if self._shared is None and self._account.blocks:
-            self._recorder.collect(self._account)
-            self._shared = self._ledger.live(self._account)
-
-    def end_inner(self, inner: Window) -> Figures | None:
-        """Ends a window within this one, of something that lives on; None: it asked for no memory of the GPU."""
-        figures = inner._end_shared()
-        if figures is not None:
-            self._is_disturbed = self._account.blocks > 0
-            if not self._is_disturbed:
-                self._recorder.settle()
-                self.start_counting()
-        return figures
-
-    def _end_shared(self) -> Figures | None:
-        self.end_peak()
-        figures = None
-        if self._account.blocks:
-            self._recorder.collect(self._account)
-            # What a test needs is not known here, so there is no telling what of it stays for how long.
-            figures = dataclasses.replace(
-                self._figures(), gpu=None, waste=None, calls=None, leaked=None, leaks=(), slack=0
-            )
-            figures = dataclasses.replace(figures, released=figures.peak)
-        self._recorder.close(self)
-        return figures
-
-    def end(self, keeps: bool) -> Figures | None:
-        """None: it asked for no memory of the GPU. `keeps`: what is in use after the end is no leak."""
-        self.end_peak()
-        took = self._account.blocks > 0
-        if took and keeps:
-            self._recorder.clear_workspaces()
-        elif took:
-            self._recorder.collect(self._account)
-        figures = self._figures() if took else None
-        self._recorder.close(self)
-        if figures is None or not keeps:
-            return figures
-        return dataclasses.replace(figures, leaked=None, leaks=(), released=figures.peak)
-
-    def _figures(self) -> Figures:
-        kept = self._ledger.live(self._account)
-        leaks = dict.fromkeys((block.site for block in kept), 0)
-        for block in kept:
-            leaks[block.site] += block.bytes
-        result = Figures(None, None, leaked=sum(leaks.values()), leaks=self._lines.of(leaks))
-        # Threads take turns as it happens, and what is at the peak with it.
-        if any(self._lines.is_of_thread(site) for site in self._account.sites()):
-            return result
-        peak, waste, sites = self._account.peak()
-        stays = [*kept, *(self._shared or ())]
-        released = self._account.peak(without=stays)[0] if stays else peak
-        result = dataclasses.replace(result, peak=peak, released=released, lines=self._lines.of(sites))
-        if self._is_disturbed or self._calls is None:
-            return result
-        return dataclasses.replace(
-            result, gpu=self._account.gpu_peak(), waste=waste, calls=self._calls, slack=self._slack
-        )
+    def _name(self, file: str) -> str:
+        if short_path(file) != file and ("/site-packages/" in file or "/dist-packages/" in file):
+            return short_path(file)
+        try:
+            relative = os.path.relpath(os.path.realpath(file), self._root)
+        except ValueError:
+            return file
+        # What lies elsewhere lies at another place on each machine.
+        return short_path(file) if relative.startswith("..") else relative
 
 
 _recorder: Recorder | None = None
@@ -212,38 +235,61 @@ def start() -> None:
     """Follows this process from now on, as its order says; torch has been imported."""
     global _recorder
     try:
-        given = order.given()
-        if given["allocator"] == "frugal":
-            import frugal_alloc
-
-            frugal_alloc.enable()
-        followed = Recorder(Sender(given["folder"]), given["root"])
-        followed.send({"torch": sys.modules["torch"].__version__})
-        window = followed.begin()
-        _recorder = followed
+        sender, order = followed.start()
+        made = Recorder(sender, order["root"])
+        made.send({"torch": sys.modules["torch"].__version__})
+        window = made.begin()
+        _recorder = made
         # Now, since Python forgets the file of a program before it ends.
-        name = process_names.name_of_this(given["root"])
-        atexit.register(_end_process, followed, window, name, os.getpid())
+        atexit.register(_end_process, made, window, _name_of_process(order["root"]), os.getpid())
         if on_start is not None:
-            on_start(followed)
+            on_start(made)
     except Exception as error:
         send_failure(error)
 
 
-def _end_process(followed: Recorder, window: Window, name: str, process: int) -> None:
+def _end_process(made: Recorder, window: Window, name: str, process: int) -> None:
     if is_of_tests or os.getpid() != process:
         return
     try:
-        figures = window.end(keeps=True)
+        figures = made.end(window, PROCESS)
         if figures is not None:
-            followed.send({"name": name, "kind": "process", "figures": figures.to_values()})
+            made.tell(name, PROCESS, figures)
     except Exception as error:
         send_failure(error)
 
 
 def send_failure(error: BaseException) -> None:
     with contextlib.suppress(OSError):
-        Sender(order.given()["folder"]).send({"failure": f"{type(error).__name__}: {error}"[:1000]})
+        followed.Sender(followed.order()["folder"]).send({"failure": f"{type(error).__name__}: {error}"[:1000]})
+
+
+def starting_test() -> str:
+    """The test that has started this process; "": none has. What a fixture starts is of no one test."""
+    return _TEST_AT_START.removesuffix(" (call)") if _TEST_AT_START.endswith(" (call)") else ""
+
+
+def _name_of_process(root: str) -> str:
+    """The same in each run: "train.py", "train.py rank 1", or "tests/test_a.py::test_b > train.py"."""
+    name = _name_of_program(root)
+    if rank := os.environ.get("RANK"):
+        name += f" rank {rank}"
+    processes = sys.modules.get("multiprocessing.process")
+    if processes is not None and processes.parent_process() is not None:
+        name += f" > {processes.current_process().name}"
+    test = starting_test()
+    return f"{test} > {name}" if test else name
+
+
+def _name_of_program(root: str) -> str:
+    main = sys.modules.get("__main__")
+    spec, file = getattr(main, "__spec__", None), getattr(main, "__file__", None)
+    if spec is not None:
+        return f"-m {spec.name.removesuffix('.__main__')}"
+    if not file:
+        return "python -c"
+    relative = os.path.relpath(os.path.realpath(file), root)
+    return os.path.basename(file) if relative.startswith("..") else relative
 
 
 def _simulated_machine() -> Any:

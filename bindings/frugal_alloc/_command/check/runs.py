@@ -7,26 +7,15 @@ import os
 import signal
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Annotated, NamedTuple
+from typing import NamedTuple
 
 from ..._common import shapes
-from ..._simulation import simulated_gpu
-from ..._simulation.followed import order
-from ..._simulation.followed import runs as followed_runs
-from ..._simulation.followed.runs import Message
-from .baseline import Setting
-from .figures import Figures
+from ..._common.arguments import Interrupted
+from ..._simulation import followed, simulated_gpu
+from .baseline import PROCESS, TEST, Figures, Setting, WrittenFigures
 
 ALLOCATORS = ("native", "expandable", "frugal")
 _PLUGIN = "frugal_alloc_check_plugin"
-
-
-class Interrupted(Exception):
-    """Somebody has ended the run, so its figures are not whole; `status` is the one to end with."""
-
-    def __init__(self, number: int) -> None:
-        super().__init__("interrupted" if number == signal.SIGINT else f"interrupted by {signal.Signals(number).name}")
-        self.status = 128 + number
 
 
 class Run(NamedTuple):
@@ -46,10 +35,6 @@ class Run(NamedTuple):
     #: Why figures are missing.
     failures: tuple[str, ...]
 
-    @property
-    def is_of_tests(self) -> bool:
-        return bool(self.passed or self.not_passed)
-
 
 def run(command: Sequence[str], setting: Setting, root: str, own_stdout: bool) -> Run:
     """
@@ -66,13 +51,14 @@ def run(command: Sequence[str], setting: Setting, root: str, own_stdout: bool) -
     with tempfile.TemporaryDirectory(prefix="frugal-check-") as folder:
         environment = _environment(setting, root, folder)
         try:
-            ended = followed_runs.run(command, environment, folder, output)
+            ended = followed.run(command, environment, folder, output)
         except simulated_gpu.SimulationError as error:
             hint = "; leave them out by --values none" if "values" in str(error) else ""
             raise simulated_gpu.SimulationError(f"{error}{hint}") from None
-        if ended.signal is not None:
-            raise Interrupted(ended.signal)
-        return _gather(ended.status, ended.messages)
+    if ended.signal is not None:
+        by = "" if ended.signal == signal.SIGINT else f" by {signal.Signals(ended.signal).name}"
+        raise Interrupted(f"interrupted{by}", 128 + ended.signal)
+    return _gather(ended)
 
 
 def _environment(setting: Setting, root: str, folder: str) -> dict[str, str]:
@@ -82,7 +68,7 @@ def _environment(setting: Setting, root: str, folder: str) -> dict[str, str]:
     # The order of sets would differ from run to run, and with it that of allocations.
     base.setdefault("PYTHONHASHSEED", "0")
     base["PYTEST_PLUGINS"] = ",".join(filter(None, [base.get("PYTEST_PLUGINS", ""), _PLUGIN]))
-    base = order.put(base, "_command.check.recorder", folder, setting.allocator, root=os.path.realpath(root))
+    base = followed.put(base, "_command.check.recorder", folder, setting.allocator, root=os.path.realpath(root))
     return simulated_gpu.environment(setting.memory, setting.gpus, setting.values, base=base)
 
 
@@ -94,56 +80,46 @@ class _Record:
     kind: str
     passed: bool = True
     failed: bool = False
-    figures: Annotated[Figures, Figures.with_released] | None = None
+    figures: WrittenFigures | None = None
 
 
-def _gather(status: int, messages: Iterable[Message]) -> Run:
-    passed, not_passed, failed, processes = set(), set(), set(), []
-    records: dict[str, Figures] = {}
-    collected: set[str] | None = set()
-    failures, versions = set(), {""}
-    for message in messages:
-        if "failure" in message:
-            failures.add(message["failure"])
-        elif "tests" in message:
-            collected = None if message["chosen"] or collected is None else {*collected, *message["tests"]}
-        elif "torch" in message:
-            versions.add(message["torch"])
-        else:
-            record = shapes.read(_Record, message)
-            if record.kind == "test":
-                (passed if record.passed else not_passed).add(record.name)
-                if record.failed:
-                    failed.add(record.name)
-            if record.figures is None or not record.passed:
-                continue
-            if record.kind == "process":
-                processes.append((record.name, record.figures))
-            else:
-                records[record.name] = _most(records.get(record.name), record.figures)
-    records.update(_named_apart(processes))
+def _gather(ended: followed.Ended) -> Run:
+    records = [shapes.read(_Record, message) for message in ended.messages if "kind" in message]
+    tests = [record for record in records if record.kind == TEST]
+    not_passed = frozenset(test.name for test in tests if not test.passed)
+    lists = [message for message in ended.messages if "tests" in message]
+    are_chosen = any(message["chosen"] for message in lists)
     return Run(
-        status,
-        records,
-        frozenset(passed - not_passed),
-        frozenset(not_passed),
-        frozenset(failed),
-        None if collected is None else frozenset(collected),
-        max(versions),
-        tuple(sorted(failures)),
+        status=ended.status,
+        records=_figures_by_name(record for record in records if record.passed and record.figures is not None),
+        passed=frozenset(test.name for test in tests) - not_passed,
+        not_passed=not_passed,
+        failed=frozenset(test.name for test in tests if test.failed),
+        collected=None if are_chosen else frozenset(name for message in lists for name in message["tests"]),
+        torch=max((message["torch"] for message in ended.messages if "torch" in message), default=""),
+        failures=tuple(sorted({message["failure"] for message in ended.messages if "failure" in message})),
     )
 
 
-def _most(before: Figures | None, figures: Figures) -> Figures:
-    """Of a fixture that several workers have made; or a test that was run again."""
-    return figures if before is None or (figures.peak or 0) >= (before.peak or 0) else before
+def _figures_by_name(records: Iterable[_Record]) -> dict[str, Figures]:
+    """The most of a fixture that several workers have made, or of a test that was run again."""
+    by_name: dict[str, Figures] = {}
+    processes = []
+    for record in records:
+        known = by_name.get(record.name)
+        if record.kind == PROCESS:
+            processes.append(record)
+        elif known is None or (record.figures.peak or 0) >= (known.peak or 0):
+            by_name[record.name] = record.figures
+    return by_name | dict(_named_apart(processes))
 
 
-def _named_apart(processes: list[tuple[str, Figures]]) -> Iterator[tuple[str, Figures]]:
+def _named_apart(processes: list[_Record]) -> Iterator[tuple[str, Figures]]:
     """Processes of one name get numbers, by what they took: which was first may differ from run to run."""
     counts: dict[str, int] = {}
     for name, figures in sorted(
-        processes, key=lambda process: (process[0], -(process[1].peak or 0), -(process[1].gpu or 0))
+        ((process.name, process.figures) for process in processes),
+        key=lambda process: (process[0], -(process[1].peak or 0), -(process[1].gpu or 0)),
     ):
         counts[name] = counts.get(name, 0) + 1
         yield (name if counts[name] == 1 else f"{name} ({counts[name]})"), figures

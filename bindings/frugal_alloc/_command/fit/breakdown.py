@@ -3,37 +3,17 @@
 from __future__ import annotations
 
 import bisect
-import collections
-import dataclasses
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 
-from . import savings
-from .places import Place
-from .recording import Recording
-from .verdict import COMPONENTS, CONTEXT, PHASES, WASTE, CodeLine, HeldByLine, Moment, RankPeaks, Sample
+from . import changes
+from .process_record import Place
+from .recording import Recording, Use
+from .verdict import COMPONENTS, CONTEXT, PHASES, WASTE, CodeLine, Moment, RankPeaks, Sample
 
 _MOST_SAMPLES = 600
 
-
-@dataclasses.dataclass(frozen=True)
-class _State:
-    """What the GPU holds after an entry."""
-
-    at: int
-    used_bytes: int
-    reserved_bytes: int
-    live_bytes: int
-    components: Mapping[str, int]
-
-    @property
-    def needed(self) -> tuple[int, int]:
-        """By what cannot be given back, then by all that is in use."""
-        return self.used_bytes - self.reserved_bytes + self.live_bytes, self.used_bytes
-
-    @property
-    def used(self) -> tuple[int, int]:
-        """By all that is in use, then by what of it was asked for."""
-        return self.used_bytes, self.live_bytes
+# With what is in use by component.
+_State = tuple[Use, Mapping[str, int]]
 
 
 def peaks(
@@ -58,51 +38,48 @@ def peaks(
     samples: dict[int, _State] = {}
     width = max(-(-(recording.end + 1) // _MOST_SAMPLES), 1)
     most_live = most_reserved = 0
-    for state in _states(recording):
-        most_live, most_reserved = max(most_live, state.live_bytes), max(most_reserved, state.reserved_bytes)
-        phase = recording.stretches[recording.stretch_at(state.at)].phase
-        if phase not in best or state.needed > best[phase].needed:
-            best[phase] = _divided(state)
-        bucket = state.at // width
-        if bucket not in samples or state.used > samples[bucket].used:
-            samples[bucket] = _divided(state)
-    peak = max(best.values(), key=lambda state: state.needed)
+    for use, held in _held_by_components(recording):
+        most_live, most_reserved = max(most_live, use.live_bytes), max(most_reserved, use.reserved_bytes)
+        phase = recording.stretch_at(use.at).phase
+        if phase not in best or use.needed > best[phase][0].needed:
+            best[phase] = use, _divided(use, held)
+        bucket = use.at // width
+        if bucket not in samples or use.used > samples[bucket][0].used:
+            samples[bucket] = use, _divided(use, held)
+    peak = max(best.values(), key=lambda state: state[0].needed)
     lines = _lines_by_site(places)
     requested, reserved = counted or (most_live, most_reserved)
-    moment = _moment(recording, peak, lines)
+    moment = _moment(recording, *peak, lines)
+    at_peak = [made for made in recording.allocations if made.born <= peak[0].at < made.died]
     return RankPeaks(
         rank=rank,
         gpu=gpu,
         peak=moment,
-        phases=tuple(_moment(recording, best[phase], lines) for phase in PHASES if phase in best),
-        lines=tuple(_held(recording, peak.at, lines)),
-        series=tuple(_sample(recording, state) for state in samples.values()),
+        phases=tuple(_moment(recording, *best[phase], lines) for phase in PHASES if phase in best),
+        lines=tuple(changes.held_by_lines(at_peak, lines)),
+        series=tuple(_sample(recording, *state) for state in samples.values()),
         requested_peak_bytes=requested,
         reserved_peak_bytes=reserved,
-        savings=savings.savings(recording, places, lines, phase=moment.phase, is_half=is_half),
+        savings=changes.savings(recording, places, lines, phase=moment.phase, is_half=is_half),
     )
 
 
-def _states(recording: Recording) -> Iterator[_State]:
-    """After each entry that changed something; `components` are those of allocations, and change as it goes on."""
+def _held_by_components(recording: Recording) -> Iterator[tuple[Use, Mapping[str, int]]]:
+    """After each entry that changed something: the bytes of allocations by component, which change as it goes on."""
     born = {allocation.born: allocation for allocation in recording.allocations}
     died = {allocation.died: allocation for allocation in recording.allocations}
     held: dict[str, int] = dict.fromkeys(COMPONENTS, 0)
-    live = 0
     for use in recording.uses:
         for allocation, sign in ((born.get(use.at), 1), (died.get(use.at), -1)):
             if allocation is not None:
                 held[allocation.component] += sign * allocation.bytes
-                live += sign * allocation.bytes
-        yield _State(use.at, use.used_bytes, use.reserved_bytes, live, held)
+        yield use, held
 
 
-def _divided(state: _State) -> _State:
-    """With all that is in use then, by what it is for."""
-    parts = dict(state.components)
-    parts[WASTE] = state.reserved_bytes - state.live_bytes
-    parts[CONTEXT] = state.used_bytes - state.reserved_bytes
-    return dataclasses.replace(state, components={name: bytes for name, bytes in parts.items() if bytes})
+def _divided(use: Use, held: Mapping[str, int]) -> Mapping[str, int]:
+    """All that is in use then, by what it is for."""
+    beyond = {WASTE: use.reserved_bytes - use.live_bytes, CONTEXT: use.used_bytes - use.reserved_bytes}
+    return {name: bytes for name, bytes in {**held, **beyond}.items() if bytes}
 
 
 def _lines_by_site(places: Mapping[int, Place]) -> dict[int, CodeLine | None]:
@@ -118,25 +95,16 @@ def _lines_by_site(places: Mapping[int, Place]) -> dict[int, CodeLine | None]:
     return {number: line_of(place) for number, place in places.items()}
 
 
-def _moment(recording: Recording, state: _State, lines: Mapping[int, CodeLine | None]) -> Moment:
-    stretch = recording.stretches[recording.stretch_at(state.at)]
-    before = bisect.bisect_right(recording.allocations, state.at, key=lambda made: made.born)
+def _moment(
+    recording: Recording, use: Use, components: Mapping[str, int], lines: Mapping[int, CodeLine | None]
+) -> Moment:
+    stretch = recording.stretch_at(use.at)
+    before = bisect.bisect_right(recording.allocations, use.at, key=lambda made: made.born)
     latest = recording.allocations[before - 1] if before else None
     where = lines.get(latest.site) if latest is not None else None
-    return Moment(stretch.phase, stretch.step, where, state.used_bytes, state.components)
+    return Moment(stretch.phase, stretch.step, where, use.used_bytes, components)
 
 
-def _sample(recording: Recording, state: _State) -> Sample:
-    stretch = recording.stretches[recording.stretch_at(state.at)]
-    return Sample(stretch.phase, stretch.step, state.used_bytes, state.components)
-
-
-def _held(recording: Recording, at: int, lines: Mapping[int, CodeLine | None]) -> Sequence[HeldByLine]:
-    bytes_of: collections.Counter[tuple[CodeLine | None, str]] = collections.Counter()
-    blocks_of: collections.Counter[tuple[CodeLine | None, str]] = collections.Counter()
-    for allocation in recording.allocations:
-        if allocation.born <= at < allocation.died:
-            key = lines.get(allocation.site), allocation.component
-            bytes_of[key] += allocation.bytes
-            blocks_of[key] += 1
-    return [HeldByLine(*key, held, blocks_of[key]) for key, held in bytes_of.most_common()]
+def _sample(recording: Recording, use: Use, components: Mapping[str, int]) -> Sample:
+    stretch = recording.stretch_at(use.at)
+    return Sample(stretch.phase, stretch.step, use.used_bytes, components)

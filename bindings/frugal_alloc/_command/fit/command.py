@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import itertools
 import os
 import re
 import sys
@@ -13,10 +14,10 @@ from ..._common import whole_files
 from ..._common.arguments import Parser
 from ..._common.messages import format_bytes
 from ..._simulation import gpu_choice, gpu_models, simulated_gpu
+from ..._simulation.simulated_gpu import Output
 from .. import progress
-from . import fitting, search
-from .output import wording
-from .runs import Setup
+from . import fitting, search, text, wording
+from .fitting import Setup
 from .verdict import Gpu, Verdict, to_json
 
 FITS, DOES_NOT_FIT = 0, 1
@@ -144,42 +145,35 @@ def _judge(command: Sequence[str], options: argparse.Namespace) -> list[Verdict]
     Raises:
         ChoiceError, SearchError: an argument is wrong.
     """
-    fit = _Fit(options)
+    # What the program prints is the same each time, so the first run's is enough.
+    outputs = itertools.chain([Output.ERRORS if options.json else Output.SHOWN], itertools.repeat(Output.HIDDEN))
+
+    def fit(setup: Setup, words: Sequence[str], finds_need: bool = False) -> Verdict:
+        with progress.progress(f"fit {setup.gpu.name}", setup.steps or 1) as advance:
+            return fitting.fit(words, setup, _stepwise(advance), output=next(outputs), finds_need=finds_need)
+
     if options.find_gpu:
         models = [model for model in gpu_models.models() if not model.unified]
         names = [model.name for model in sorted(models, key=lambda model: model.memory_bytes)]
-        verdict, _ = search.smallest(names, lambda name: fit(_setup(options, name), command, finds_need=False))
+        verdict, _ = search.smallest(names, lambda name: fit(_setup(options, name), command))
         return [verdict]
     setup = _setup(options, options.gpu)
     if options.find_batch is not None:
         argument = search.Argument.parse(options.find_batch, command)
-        verdict, _ = search.largest(argument, lambda value: fit(setup, argument.put(command, value), finds_need=False))
+        verdict, _ = search.largest(argument, lambda value: fit(setup, argument.put(command, value)))
         return [verdict]
     chosen = ALLOCATORS if options.allocator == "all" else (options.allocator,)
-    return [fit(dataclasses.replace(setup, allocator=name), command) for name in chosen]
-
-
-class _Fit:
-    """One run, with its progress shown."""
-
-    def __init__(self, options: argparse.Namespace) -> None:
-        # What the program prints is the same each time, so the first run's is enough.
-        self._output = simulated_gpu.Output.ERRORS if options.json else simulated_gpu.Output.SHOWN
-
-    def __call__(self, setup: Setup, command: Sequence[str], *, finds_need: bool = True) -> Verdict:
-        output, self._output = self._output, simulated_gpu.Output.HIDDEN
-        with progress.progress(f"fit {setup.gpu.name}", setup.steps or 1) as advance:
-            return fitting.fit(command, setup, _stepwise(advance), output=output, finds_need=finds_need)
+    return [fit(dataclasses.replace(setup, allocator=name), command, finds_need=True) for name in chosen]
 
 
 def _stepwise(advance: Callable[[str], None]) -> Callable[[int], None]:
-    told = 0
+    shown = 0
 
     def steps_ended(steps: int) -> None:
-        nonlocal told
-        while told < steps:
-            told += 1
-            advance(f"step {told}")
+        nonlocal shown
+        while shown < steps:
+            shown += 1
+            advance(f"step {shown}")
 
     return steps_ended
 
@@ -214,14 +208,12 @@ def _setup(options: argparse.Namespace, name: str | None) -> Setup:
 
 def _tell(verdicts: Sequence[Verdict], options: argparse.Namespace) -> None:
     if options.html:
-        from .output import page
+        from . import page
 
         whole_files.write(os.path.abspath(options.html), page.render(verdicts).encode())
     if options.json:
         print(to_json(verdicts))
     else:
-        from .output import text
-
         text.write(verdicts, sys.stdout)
     if note := wording.status_note(wording.of_terminal_and_page(verdicts[0])):
         sys.stdout.flush()

@@ -3,20 +3,87 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import os
+import tempfile
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from ..._common.messages import format_bytes
-from ..._simulation.simulated_gpu import Output
-from . import changes, process_record
+from ..._common.installation import MissingPart
+from ..._common.messages import Refused, format_bytes
+from ..._native.journal import JournalEntry
+from ..._replay import history_builder, replays
+from ..._replay.history import Malformed
+from ..._simulation import followed, simulated_gpu
+from ..._simulation.modelled_machine import ModelledMachine
+from ..._simulation.simulated_gpu import Output, SimulationError
+from . import breakdown, changes, process_record, recording, verdict
 from .process_record import ProcessRecord
-from .runs import Run, Setup, run
-from .verdict import CONTEXT, FAILED, INTERRUPTED, ITSELF, OUT_OF_MEMORY, STEPS, Change, RankPeaks, Verdict
+from .verdict import CONTEXT, FAILED, INTERRUPTED, ITSELF, OUT_OF_MEMORY, STEPS, Change, Gpu, RankPeaks, Verdict
 
+_NO_REPORTS = "report_dir:off"
+# What a program on the GPU moves is kept up to this size: sizes, lengths and masks, but no batches of images.
+_KEPT = 1 << 20
+# Of the smallest GPU, as a part of the most that is live; and more than any GPU has.
+_TOLERANCE, _PLENTY = 0.002, 1 << 41
 # Of the peak: what is less is not worth a sentence.
 _LEAST_PART = 0.01
 
 Advance = Callable[[int], None]
+
+
+class NotFollowed(Refused):
+    """Nothing can be said of the program; the message is one line that says why and what to do."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Setup:
+    """What a program is run on, and how."""
+
+    gpu: Gpu
+    gpus: int
+    # Variables of the simulated machine: its model, and that it models workspaces.
+    machine: Mapping[str, str]
+    allocator: str
+    values: str
+    # The program is ended after so many steps, or calls of its model where it has no steps; None: it runs to its end.
+    steps: int | None
+    calls: int | None = None
+    is_strict: bool = False
+
+
+@dataclasses.dataclass
+class Run:
+    """What came of a program."""
+
+    exit_status: int
+    # A signal came that ends programs, whether or not this one has ended by it.
+    is_interrupted: bool
+    records: tuple[ProcessRecord, ...]
+    ranks: list[RankPeaks] = dataclasses.field(default_factory=list)
+    # How often memory ran out, on all ranks.
+    ran_out: int = 0
+    # The largest workspace that a routine was given for itself. cuBLAS's are kept, and as large as PyTorch chooses.
+    routines_workspace_bytes: int = 0
+    # Of each rank the smallest GPU on which its requests could be met, if that was asked for; None: it cannot be said.
+    needed: list[int | None] = dataclasses.field(default_factory=list)
+
+    @property
+    def ended(self) -> str:
+        if self.is_interrupted:
+            return INTERRUPTED
+        if any(record.error for record in self.records) or (self.exit_status != 0 and self.ran_out):
+            return OUT_OF_MEMORY
+        if self.exit_status != 0:
+            return FAILED
+        return STEPS if any(record.ended == process_record.STEPS for record in self.records) else ITSELF
+
+    @property
+    def fits(self) -> bool | None:
+        """None: it cannot be said."""
+        if self.ended == OUT_OF_MEMORY:
+            return False
+        return True if self.ended in (STEPS, ITSELF) and self.ranks else None
 
 
 def fit(
@@ -34,17 +101,17 @@ def fit(
 
     Raises:
         SimulationError: the program cannot be started.
+        NotFollowed: its PyTorch is not one that can be followed, or what is left of it is damaged.
     """
     began = time.monotonic()
-    first = run(command, setup, output=output, advance=advance)
-    ended = _ended(first)
-    shown, needed = first, None
-    if ended == OUT_OF_MEMORY and finds_need:
+    first = shown = run(command, setup, output=output, advance=advance)
+    needs_bytes = None
+    if first.ended == OUT_OF_MEMORY and finds_need:
         beyond = _followed_to_its_end(command, setup, advance)
         if beyond.ranks and not beyond.ran_out and not beyond.is_interrupted:
             shown = beyond
-            needed = beyond.needs_bytes
-    worst = max(shown.ranks, key=lambda rank: rank.most_used_bytes, default=None)
+            needs_bytes = None if None in beyond.needed else max(filter(None, beyond.needed))
+    worst = verdict.worst_of(shown.ranks)
     is_half = any(record.is_half for record in shown.records)
     advised = changes.of_rank(worst, setup.allocator, is_half) if worst is not None else ()
     return Verdict(
@@ -52,14 +119,14 @@ def fit(
         gpu=setup.gpu,
         gpus=setup.gpus,
         allocator=setup.allocator,
-        fits=_fits(first, ended),
-        ended=ended,
+        fits=first.fits,
+        ended=first.ended,
         exit_status=first.exit_status,
-        steps=first.steps,
-        needs_bytes=needed,
-        ranks=shown.ranks,
+        steps=max((record.steps for record in first.records), default=0),
+        needs_bytes=needs_bytes,
+        ranks=tuple(shown.ranks),
         changes=_with_advice(first.records, advised),
-        guesses=_guesses(first, ended),
+        guesses=_guesses(first),
         not_modelled=_not_modelled(first, worst, setup),
         error=next((record.error.partition("\n")[0].strip() for record in first.records if record.error), ""),
         seconds=time.monotonic() - began,
@@ -76,24 +143,6 @@ def _followed_to_its_end(command: Sequence[str], setup: Setup, advance: Advance)
     return done
 
 
-def _ended(done: Run) -> str:
-    if done.is_interrupted:
-        return INTERRUPTED
-    if any(record.error for record in done.records) or (done.exit_status != 0 and done.ran_out):
-        return OUT_OF_MEMORY
-    if done.exit_status != 0:
-        return FAILED
-    if any(record.ended == process_record.STEPS for record in done.records):
-        return STEPS
-    return ITSELF
-
-
-def _fits(done: Run, ended: str) -> bool | None:
-    if ended == OUT_OF_MEMORY:
-        return False
-    return True if ended in (STEPS, ITSELF) and done.ranks else None
-
-
 def _with_advice(records: Sequence[ProcessRecord], advised: tuple[Change, ...]) -> tuple[Change, ...]:
     """What the out-of-memory error itself says to change, and what the peak of the whole run says.
 
@@ -105,9 +154,9 @@ def _with_advice(records: Sequence[ProcessRecord], advised: tuple[Change, ...]) 
     return (of_lines + advised)[: changes.MOST] or tuple(Change(text, size) for text, size, _ in advice)
 
 
-def _guesses(done: Run, ended: str) -> tuple[str, ...]:
+def _guesses(done: Run) -> tuple[str, ...]:
     sentences = {sentence: None for record in done.records for sentence in record.guesses}
-    if done.ran_out and ended != OUT_OF_MEMORY:
+    if done.ran_out and done.ended != OUT_OF_MEMORY:
         times = "once" if done.ran_out == 1 else f"{done.ran_out} times"
         sentences[f"memory ran out {times}, and the program went on by its own means"] = None
     return tuple(sentences)
@@ -128,3 +177,107 @@ def _not_modelled(done: Run, worst: RankPeaks | None, setup: Setup) -> tuple[str
         size = format_bytes(of_libraries)
         sentences.append(f"NCCL's buffers ({size}, in the context): their sizes are a model that nobody has measured")
     return tuple(sentences)
+
+
+def run(
+    command: Sequence[str],
+    setup: Setup,
+    *,
+    beyond: str | None = None,
+    output: Output = Output.SHOWN,
+    advance: Advance = lambda steps: None,
+) -> Run:
+    """Runs the program on the simulated GPU with the agent in it, and reads what that leaves behind; raises as fit().
+
+    Args:
+        beyond: The GPU says that it has its memory, and has as much as the program asks for. Then it is found out how
+            much that needs with the allocator of this name.
+        output: What becomes of the program's output.
+    """
+
+    def hear(message: followed.Message) -> None:
+        if process_record.STEPS_ENDED in message:
+            advance(message[process_record.STEPS_ENDED])
+
+    with tempfile.TemporaryDirectory(prefix="frugal_alloc_fit_", ignore_cleanup_errors=True) as folder:
+        environment = _environment(setup, folder, beyond is not None)
+        try:
+            ended = followed.run(command, environment, folder, output, hear)
+            records = tuple(process_record.read_all(ended.messages))
+        except ValueError as error:
+            raise NotFollowed(f"what was recorded of the program is damaged ({error}); start it again") from None
+        for message in ended.messages:
+            if process_record.REFUSED in message:
+                raise NotFollowed(message[process_record.REFUSED])
+        # A program that has its own way to end by a signal may say 1 or 0, which would be a verdict.
+        status = ended.status if ended.signal is None else 128 + ended.signal
+        done = Run(status, ended.signal is not None or status == verdict.INTERRUPTED_STATUS, records)
+        for number, record in enumerate(records):
+            _read(done, number, record, setup, beyond)
+        return done
+
+
+def _environment(setup: Setup, folder: str, beyond: bool) -> dict[str, str]:
+    if setup.gpu.memory_bytes <= setup.gpu.context_bytes:
+        kept = format_bytes(setup.gpu.context_bytes)
+        raise SimulationError(
+            f"{format_bytes(setup.gpu.memory_bytes)} is too little memory for a GPU: a context takes {kept} of it"
+        )
+    base = {**os.environ, **setup.machine, "FRUGAL_SIM_CONTEXT": str(setup.gpu.context_bytes)}
+    # What an out-of-memory error would write beside the program is said here.
+    base["FRUGAL_ALLOC_CONF"] = ",".join(filter(None, [base.get("FRUGAL_ALLOC_CONF"), _NO_REPORTS]))
+    machine = ModelledMachine(
+        kept=_KEPT if setup.values == "none" else None,
+        modelled_time=True,
+        beyond=beyond,
+        ends_unsupported=setup.is_strict,
+    )
+    environment = simulated_gpu.environment(
+        setup.gpu.memory_bytes, setup.gpus, setup.values, base=base, machine=machine
+    )
+    steps = {"steps": setup.steps, "calls": setup.calls}
+    return followed.put(environment, "_command.fit.agent", folder, setup.allocator, **steps)
+
+
+def _read(done: Run, number: int, record: ProcessRecord, setup: Setup, beyond: str | None) -> None:
+    """Adds what a process, the one of that number, has recorded of its GPUs."""
+    was_cut = record.ended == process_record.STEPS and record.steps == 0
+    most_calls = setup.calls if was_cut else None
+    for gpu, counted in record.counted.items():
+        entries = record.entries(setup.gpu.context_bytes)
+        recorded = recording.record(entries, gpu, record.texts, record.places, most_calls)
+        done.ran_out += recorded.out_of_memory
+        done.routines_workspace_bytes = max(done.routines_workspace_bytes, recorded.largest_passing(verdict.WORKSPACES))
+        peaks = breakdown.peaks(
+            recorded,
+            record.places,
+            rank=record.rank if record.rank >= 0 else number,
+            gpu=gpu,
+            # What was counted up to the program's end says nothing of a part of it.
+            counted=counted if most_calls is None else None,
+            is_half=record.is_half,
+        )
+        if peaks is None:
+            continue
+        done.ranks.append(peaks)
+        if beyond is not None:
+            requests = itertools.islice(record.entries(), recorded.end)
+            done.needed.append(_smallest_bytes(requests, gpu, beyond, peaks.peak.components.get(CONTEXT, 0)))
+
+
+def _smallest_bytes(entries: Iterable[JournalEntry], gpu: int, allocator: str, context_bytes: int) -> int | None:
+    """The smallest GPU on which the requests can be met, by replaying them; of its bytes the context takes
+    `context_bytes`. None: it cannot be said.
+
+    A program that does other things when memory runs out may do with less.
+    """
+    builder = history_builder.HistoryBuilder()
+    try:
+        for entry in entries:
+            if entry.gpu == gpu and entry.kind in history_builder.KINDS:
+                builder.take(entry)
+        history = builder.history("program")
+        measured = replays.Replayer().measure(history, allocator, _PLENTY, True, passes=1, tolerance=_TOLERANCE)
+    except (Malformed, replays.ReplayError, MissingPart):
+        return None
+    return None if measured.min_capacity_bytes is None else measured.min_capacity_bytes + context_bytes

@@ -12,37 +12,28 @@ from collections.abc import Iterable, Mapping, Sequence
 from ..._native import journal
 from ..._native.journal import JournalEntry
 from ..._replay.timeline import NEVER, Block, Timeline
-from . import marks, places
-from .places import Place
-from .verdict import (
-    ACTIVATIONS,
-    BACKWARD,
-    COMMUNICATION,
-    ELSEWHERE,
-    EVALUATION,
-    FORWARD,
-    GRADIENTS,
-    INPUTS,
-    OPTIMIZER,
-    OPTIMIZER_STATE,
-    PARAMETERS,
-    TEMPORARIES,
-    UNNAMED,
-    WORKSPACES,
-)
+from . import process_record as recorded
+from . import verdict
+from .process_record import Place
+from .verdict import BACKWARD, ELSEWHERE, EVALUATION, FORWARD, OPTIMIZER
 
-_BEGUN = {marks.BACKWARD: BACKWARD, marks.OPTIMIZER: OPTIMIZER}
-_ENDED = {marks.AFTER_BACKWARD, marks.AFTER_OPTIMIZER}
+_BEGUN = {recorded.BACKWARD: BACKWARD, recorded.OPTIMIZER: OPTIMIZER}
+_ENDED = {recorded.AFTER_BACKWARD, recorded.AFTER_OPTIMIZER}
 # The first that fits counts: a parameter was copied from the host, too.
 _BY_LABEL = (
-    (PARAMETERS, PARAMETERS),
-    (GRADIENTS, GRADIENTS),
-    (OPTIMIZER_STATE, OPTIMIZER_STATE),
-    (marks.WORKSPACE, WORKSPACES),
+    (verdict.PARAMETERS, verdict.PARAMETERS),
+    (verdict.GRADIENTS, verdict.GRADIENTS),
+    (verdict.OPTIMIZER_STATE, verdict.OPTIMIZER_STATE),
+    (recorded.WORKSPACE, verdict.WORKSPACES),
 )
-_BY_TRAIT = ((places.DISTRIBUTED, COMMUNICATION), (places.MODULE_MADE, PARAMETERS))
+_BY_TRAIT = ((recorded.DISTRIBUTED, verdict.COMMUNICATION), (recorded.MODULE_MADE, verdict.PARAMETERS))
 # What outlives the phase that it was made in, and what does not.
-_OUTLIVING = {FORWARD: ACTIVATIONS, BACKWARD: GRADIENTS, OPTIMIZER: OPTIMIZER_STATE, EVALUATION: ACTIVATIONS}
+_OUTLIVING = {
+    FORWARD: verdict.ACTIVATIONS,
+    BACKWARD: verdict.GRADIENTS,
+    OPTIMIZER: verdict.OPTIMIZER_STATE,
+    EVALUATION: verdict.ACTIVATIONS,
+}
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -68,6 +59,17 @@ class Use:
     at: int
     used_bytes: int
     reserved_bytes: int
+    live_bytes: int
+
+    @property
+    def needed(self) -> tuple[int, int]:
+        """By what cannot be given back, then by all that is in use."""
+        return self.used_bytes - self.reserved_bytes + self.live_bytes, self.used_bytes
+
+    @property
+    def used(self) -> tuple[int, int]:
+        """By all that is in use, then by what of it was asked for."""
+        return self.used_bytes, self.live_bytes
 
 
 @dataclasses.dataclass(frozen=True)
@@ -83,8 +85,11 @@ class Recording:
         passing = (made.bytes for made in self.allocations if made.component == component and made.died != NEVER)
         return max(passing, default=0)
 
-    def stretch_at(self, moment: int) -> int:
-        """The number of the stretch in which a moment lies."""
+    def stretch_at(self, moment: int) -> Stretch:
+        return self.stretches[self.stretch_number(moment)]
+
+    def stretch_number(self, moment: int) -> int:
+        """Of the stretch in which a moment lies."""
         return max(bisect.bisect_right(self.stretches, moment, key=lambda stretch: stretch.begins) - 1, 0)
 
     def component_of(self, made: Allocation, place: Place | None) -> str:
@@ -96,20 +101,20 @@ class Recording:
         for trait, component in _BY_TRAIT:
             if trait in traits:
                 return component
-        if marks.COPIED_FROM_HOST in made.labels:
-            return INPUTS
+        if recorded.COPIED_FROM_HOST in made.labels:
+            return verdict.INPUTS
         phase = self.stretches[made.phase].phase
         # A checkpoint's forward pass is done again in the backward pass; evaluation has little but layers' results.
-        if phase == EVALUATION or (phase == BACKWARD and {places.MODULE_CALL, places.CHECKPOINTED} & set(traits)):
-            return ACTIVATIONS
+        if phase == EVALUATION or (phase == BACKWARD and {recorded.MODULE_CALL, recorded.CHECKPOINTED} & set(traits)):
+            return verdict.ACTIVATIONS
         # What is never freed outlives them all.
-        last = len(self.stretches) if made.died == NEVER else self.stretch_at(made.died)
+        last = len(self.stretches) if made.died == NEVER else self.stretch_number(made.died)
         if phase in _OUTLIVING:
-            return _OUTLIVING[phase] if last > made.phase else TEMPORARIES
+            return _OUTLIVING[phase] if last > made.phase else verdict.TEMPORARIES
         # What a program makes outside of its phases and brings into one.
         if any(stretch.phase in (FORWARD, EVALUATION) for stretch in self.stretches[made.phase + 1 : last + 1]):
-            return INPUTS
-        return TEMPORARIES if made.phase > 0 and last == made.phase else UNNAMED
+            return verdict.INPUTS
+        return verdict.TEMPORARIES if made.phase > 0 and last == made.phase else verdict.UNNAMED
 
 
 def record(
@@ -125,25 +130,28 @@ def record(
     timeline, phases = Timeline(Allocation), PhaseTracker()
     allocations: list[Allocation] = []
     uses: list[Use] = []
-    out_of_memory = 0
+    live = out_of_memory = 0
     numbered = enumerate(entries)
     end = 0
     for end, entry in numbered:
         if entry.kind == journal.MARK:
             phases.mark(end, texts[entry.site])
-            if texts[entry.site] == marks.END:
+            if texts[entry.site] == recorded.END:
                 break
         elif entry.kind == journal.LABEL:
             _label(timeline, gpu, entry, texts)
         elif entry.gpu == gpu:
             made = timeline.take(end, entry)
-            if made is not None and entry.kind == journal.ALLOCATION:
+            if made is not None and entry.kind == journal.FREE_COMPLETED:
+                live -= made.bytes
+            elif made is not None and entry.kind == journal.ALLOCATION:
+                live += made.bytes
                 allocations.append(made)
                 made.phase = phases.allocation(end, entry.flags, sites.get(entry.site))
             out_of_memory += entry.kind == journal.OUT_OF_MEMORY
             # PyTorch's allocators say that they give a segment back before they do.
             if entry.gpu_used >= 0 and entry.kind != journal.SEGMENT_GIVEN:
-                uses.append(Use(end, entry.gpu_used, timeline.held[gpu]))
+                uses.append(Use(end, entry.gpu_used, timeline.held[gpu], live))
         if most_calls is not None and phases.calls > most_calls:
             break
     # What is labelled after the end may have been there before.
@@ -178,11 +186,11 @@ class PhaseTracker:
         self._is_in_module = False
 
     def mark(self, at: int, text: str) -> None:
-        if text == marks.STEP:
+        if text == recorded.STEP:
             self._step += 1
             self._begin(at, ELSEWHERE)
         elif text in _BEGUN:
-            if text == marks.BACKWARD:
+            if text == recorded.BACKWARD:
                 self._led_to_backward()
             self._begin(at, _BEGUN[text])
         elif text in _ENDED:
@@ -195,7 +203,7 @@ class PhaseTracker:
             flags: Those of its entry.
         """
         # What a sharded module gathers before its own forward pass begins is no evaluation.
-        is_for_others = place is not None and places.DISTRIBUTED in place.traits
+        is_for_others = place is not None and recorded.DISTRIBUTED in place.traits
         is_in_module = bool(flags & journal.IN_MODULE) and not is_for_others
         phase = self._stretches[-1].phase
         if is_in_module and not self._is_in_module:

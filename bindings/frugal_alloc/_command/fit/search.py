@@ -95,8 +95,8 @@ def largest(argument: Argument, fit: Callable[[int], Verdict]) -> tuple[Verdict,
     """
     tried: dict[int, Verdict] = {}
 
-    def searched(value: int, found: int | None) -> tuple[Verdict, int | None]:
-        return _with_runs(tried, value, argument.name, found, found_is_last=found == argument.most), found
+    def searched(value: int, answer: int | None) -> tuple[Verdict, int | None]:
+        return _with_runs(tried, value, argument.name, answer, is_last=answer == argument.most), answer
 
     below, above = argument.least - 1, argument.most + 1
     while (value := _next(tried, below, above)) is not None:
@@ -131,7 +131,7 @@ def _next(tried: dict[int, Verdict], below: int, above: int) -> int | None:
 
 
 def _by_line(tried: dict[int, Verdict], below: int, above: int) -> int:
-    points = sorted((value, _needed(one)) for value, one in tried.items() if one.fits)
+    points = sorted((value, _needed(verdict)) for value, verdict in tried.items() if verdict.fits)
     if len(points) < 2 or points[1][1] <= points[0][1]:
         return (below + above) // 2
     (first, used_first), (last, used_last) = points
@@ -165,12 +165,15 @@ def _run(tried: Mapping[Value, Verdict], fit: Callable[[Value], Verdict], value:
 
 
 def _with_runs(
-    tried: Mapping[Value, Verdict], shown: Value, searched: str, found: object, *, found_is_last: bool = False
+    tried: Mapping[Value, Verdict], shown: Value, searched: str, answer: Value | None, *, is_last: bool = False
 ) -> Verdict:
     """The verdict of the run that is shown, with what all others came to."""
-    runs = tuple(Tried(str(value), one.fits, _used(one), one.ended, one.exit_status) for value, one in tried.items())
-    text = "" if found is None else str(found)
-    return dataclasses.replace(tried[shown], searched=searched, tried=runs, found=text, found_is_last=found_is_last)
+    runs = tuple(
+        Tried(str(value), verdict.fits, _used(verdict), verdict.ended, verdict.exit_status)
+        for value, verdict in tried.items()
+    )
+    text = "" if answer is None else str(answer)
+    return dataclasses.replace(tried[shown], searched=searched, tried=runs, found=text, found_is_last=is_last)
 
 
 def smallest(names: Sequence[str], fit: Callable[[str], Verdict]) -> tuple[Verdict, str | None]:
@@ -186,5 +189,5 @@ def smallest(names: Sequence[str], fit: Callable[[str], Verdict]) -> tuple[Verdi
         if verdict.fits is None:
             return _with_runs(tried, names[middle], "GPU", None), None
         below, above = (below, middle) if verdict.fits else (middle, above)
-    found = names[above] if above < len(names) else None
-    return _with_runs(tried, found or names[below], "GPU", found), found
+    answer = names[above] if above < len(names) else None
+    return _with_runs(tried, answer or names[below], "GPU", answer), answer

@@ -178,8 +178,12 @@ class Verdict:
 
     @property
     def worst(self) -> RankPeaks | None:
-        """The rank that needs most."""
-        return max(self.ranks, key=lambda rank: rank.most_used_bytes, default=None)
+        return worst_of(self.ranks)
+
+
+def worst_of(ranks: Sequence[RankPeaks]) -> RankPeaks | None:
+    """The rank that needs most."""
+    return max(ranks, key=lambda rank: rank.most_used_bytes, default=None)
 
 
 def to_json(verdicts: Sequence[Verdict]) -> str:

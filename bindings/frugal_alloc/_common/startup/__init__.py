@@ -54,7 +54,7 @@ def enable_after_torch() -> None:
 def _follow() -> None:
     # A program may have dropped the variable that says who follows it.
     if "FRUGAL_FOLLOW" in os.environ:
-        _after_torch(lambda: module(module("_simulation.followed.order").given()["follower"]).start())
+        _after_torch(lambda: module(module("_simulation.followed").order()["follower"]).start())
 
 
 def _simulate() -> None:

@@ -1,50 +1,33 @@
-"""A verdict's sentences, for the terminal and for the page."""
+"""A verdict's sentences and tables, for the terminal and for the page."""
 
 from __future__ import annotations
 
 import dataclasses
 import shlex
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, TypeVar
 
-from ...._common.messages import format_bytes, format_count, on_one_line
-from ...._program import code_lines
-from ..verdict import (
-    BACKWARD,
-    ELSEWHERE,
-    EVALUATION,
-    FAILED,
-    FORWARD,
-    INTERRUPTED,
-    ITSELF,
-    OPTIMIZER,
-    OUT_OF_MEMORY,
-    STEPS,
-    Change,
-    CodeLine,
-    Gpu,
-    Moment,
-    RankPeaks,
-    Sample,
-    Tried,
-    Verdict,
-)
+from ..._common.messages import format_bytes, format_count, on_one_line
+from ..._program import code_lines
+from . import verdict as names
+from .verdict import Change, CodeLine, Gpu, Moment, RankPeaks, Sample, Tried, Verdict
 
 Value = TypeVar("Value")
 
 #: After "at step 3, ".
 IN_PHASE = {
-    FORWARD: "in forward",
-    BACKWARD: "in backward",
-    OPTIMIZER: "in the optimizer step",
-    EVALUATION: "in evaluation",
-    ELSEWHERE: "outside of the phases",
+    names.FORWARD: "in forward",
+    names.BACKWARD: "in backward",
+    names.OPTIMIZER: "in the optimizer step",
+    names.EVALUATION: "in evaluation",
+    names.ELSEWHERE: "outside of the phases",
 }
 ALLOCATORS = {
     "frugal": "frugal_alloc",
     "native": "PyTorch's native allocator",
     "expandable": "PyTorch's expandable segments",
 }
+FITS = {True: "yes", False: "no", None: "not known"}
 _NO_NAME = "a GPU"
 _MOST_COMMAND = 300
 
@@ -87,9 +70,9 @@ def headline(verdict: Verdict) -> str:
 
 def _why_none(verdict: Verdict) -> str:
     where = _at_value(verdict)
-    if verdict.ended == INTERRUPTED:
+    if verdict.ended == names.INTERRUPTED:
         return f"the program was interrupted{where}"
-    if verdict.exit_status or verdict.ended == FAILED:
+    if verdict.exit_status or verdict.ended == names.FAILED:
         return f"the program failed by itself{where}, with exit status {verdict.exit_status}"
     return f"the program ended and asked for no memory of a GPU{where}"
 
@@ -104,26 +87,17 @@ def _at_value(verdict: Verdict) -> str:
 
 def _known(verdict: Verdict) -> str:
     """What a search that has no answer has found out. It narrows down, so of each kind the last says most."""
-    fitting = next((f"{one.value} fits" for one in reversed(verdict.tried) if one.fits), "")
-    too_large = next((f"{one.value} does not fit" for one in reversed(verdict.tried) if one.fits is False), "")
-    known = [part for part in (fitting, too_large) if part]
+    last = {tried.fits: tried.value for tried in verdict.tried}
+    known = [f"{last[fits]} {said}" for fits, said in ((True, "fits"), (False, "does not fit")) if fits in last]
     return f"; known so far: {', '.join(known)}" if known else ""
 
 
-def outcome(one: Tried) -> str:
-    """Of a run of a search."""
-    if one.fits:
-        return f"fits, {format_bytes(one.used_bytes)}"
-    # What was in use when memory ran out says nothing of what is needed.
-    return "does not fit" if one.fits is False else why_neither(one)
-
-
-def why_neither(one: Tried) -> str:
+def why_neither(tried: Tried) -> str:
     """Of a run that says neither that it fits nor that it does not."""
-    if one.ended == INTERRUPTED:
+    if tried.ended == names.INTERRUPTED:
         return "interrupted"
-    if one.exit_status or one.ended == FAILED:
-        return f"failed by itself (status {one.exit_status})"
+    if tried.exit_status or tried.ended == names.FAILED:
+        return f"failed by itself (status {tried.exit_status})"
     return "asked for no memory of a GPU"
 
 
@@ -132,11 +106,11 @@ def status_note(verdict: Verdict) -> str:
     if verdict.fits is not None:
         return ""
     note = headline(verdict)
-    if verdict.ended == INTERRUPTED:
+    if verdict.ended == names.INTERRUPTED:
         return note
     whose = "is the program's own" if verdict.exit_status else "stands for no verdict, too"
     note += f". Exit status {verdict.exit_status or 1} {whose}: it does not say that the program does not fit."
-    if verdict.ended == FAILED and len(verdict.tried) > 1:
+    if verdict.ended == names.FAILED and len(verdict.tried) > 1:
         # Output is shown of the first run only.
         note += f" To see the program's error, run it{_at_value(verdict).replace(' at ', ' with ')}."
     return note
@@ -197,10 +171,10 @@ def _moment(verdict: Verdict) -> str:
     return f", {moment(worst.peak)}{rank}"
 
 
-def moment(one: Moment) -> str:
+def moment(at: Moment) -> str:
     """ "at step 3, in backward, train.py:41"."""
-    where = f", {place(one.where)}" if one.where is not None else ""
-    return f"at step {one.step}, {IN_PHASE.get(one.phase, one.phase)}{where}"
+    where = f", {place(at.where)}" if at.where is not None else ""
+    return f"at step {at.step}, {IN_PHASE.get(at.phase, at.phase)}{where}"
 
 
 def place(where: CodeLine | None, *, function: bool = False) -> str:
@@ -209,6 +183,58 @@ def place(where: CodeLine | None, *, function: bool = False) -> str:
         return "no line of the program's own"
     within = f" in {where.function}" if function and where.function not in ("", "<module>") else ""
     return f"{code_lines.written(where.file, where.line)}{within}"
+
+
+def components(rank: RankPeaks) -> list[tuple[str, tuple[int, ...]]]:
+    """What was in use when each phase needed most: those that any phase has, with the bytes in each."""
+    # A name that we do not know is shown, too: else the columns would not add up.
+    unknown = {name for moment in rank.phases for name in moment.components} - set(names.COMPONENTS)
+    rows = [
+        (name, tuple(moment.components.get(name, 0) for moment in rank.phases))
+        for name in (*names.COMPONENTS, *sorted(unknown))
+    ]
+    return [row for row in rows if any(row[1])]
+
+
+def allocator_rows(verdicts: Sequence[Verdict]) -> list[tuple[str, ...]]:
+    """The first has the titles."""
+    rows = [("allocator", "fits", "most in use", "waste at the peak", "needs")]
+    for verdict in verdicts:
+        used = waste = "-"
+        if (worst := verdict.worst) is not None:
+            used = format_bytes(worst.most_used_bytes)
+            waste = format_bytes(worst.peak.components.get(names.WASTE, 0))
+        needs = "-" if verdict.needs_bytes is None else format_bytes(verdict.needs_bytes)
+        rows.append((ALLOCATORS.get(verdict.allocator, verdict.allocator), FITS[verdict.fits], used, waste, needs))
+    return rows
+
+
+def rank_groups(verdict: Verdict) -> list[tuple[str, RankPeaks]]:
+    """Ranks of which each phase took the same, by what they are called, with one of them: those that need most first.
+
+    "rank 3", "ranks 0 to 7", "ranks 0, 2 and 5".
+    """
+    groups: dict[object, list[RankPeaks]] = {}
+    for rank in verdict.ranks:
+        key = tuple((at.phase, at.used_bytes, tuple(sorted(at.components.items()))) for at in rank.phases)
+        groups.setdefault(key, []).append(rank)
+    by_need = sorted(groups.values(), key=lambda ranks: -ranks[0].peak.used_bytes)
+    return [(_name_of(ranks), ranks[0]) for ranks in by_need]
+
+
+def _name_of(ranks: Sequence[RankPeaks]) -> str:
+    numbers = sorted({rank.rank for rank in ranks})
+    gpus = sorted({rank.gpu for rank in ranks})
+    of_gpus = "" if len(ranks) == len(numbers) else f", GPUs {_listed(gpus)}"
+    return f"rank{'s' if len(numbers) > 1 else ''} {_listed(numbers)}{of_gpus}"
+
+
+def _listed(numbers: Sequence[int]) -> str:
+    if len(numbers) > 2 and numbers[-1] - numbers[0] == len(numbers) - 1:
+        return f"{numbers[0]} to {numbers[-1]}"
+    if len(numbers) < 2:
+        return "".join(map(str, numbers))
+    return f"{', '.join(map(str, numbers[:-1]))} and {numbers[-1]}"
 
 
 def rank_name(rank: RankPeaks) -> str:
@@ -225,7 +251,7 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
     gpu = verdict.gpu
     count = f"{verdict.gpus} of " if verdict.gpus > 1 else ""
     context = f", of which its context takes {format_bytes(gpu.context_bytes)}" if gpu.context_bytes else ""
-    found = [
+    named = [
         ("Program", _shortened(shlex.join(verdict.command))),
         ("GPU", f"{count}{gpu.name}, {format_bytes(gpu.memory_bytes)}{context}"),
         *_sources(gpu),
@@ -238,8 +264,8 @@ def facts(verdict: Verdict) -> list[tuple[str, str]]:
             f"and {format_bytes(worst.reserved_peak_bytes)} reserved"
         )
         of_rank = f" ({rank_name(worst)})" if len(verdict.ranks) > 1 else ""
-        found.append(("PyTorch's own count", f"{counted}{of_rank}"))
-    return found
+        named.append(("PyTorch's own count", f"{counted}{of_rank}"))
+    return named
 
 
 def _sources(gpu: Gpu) -> Iterator[tuple[str, str]]:
@@ -256,11 +282,11 @@ def _sources(gpu: Gpu) -> Iterator[tuple[str, str]]:
 def _ended(verdict: Verdict) -> str:
     steps = format_count(verdict.steps, "step")
     return {
-        STEPS: f"{steps}, then it was ended",
-        ITSELF: f"{steps}, to its end",
-        OUT_OF_MEMORY: f"memory ran out after {steps}",
-        INTERRUPTED: f"interrupted after {steps}",
-        FAILED: f"failed after {steps}, with exit status {verdict.exit_status}",
+        names.STEPS: f"{steps}, then it was ended",
+        names.ITSELF: f"{steps}, to its end",
+        names.OUT_OF_MEMORY: f"memory ran out after {steps}",
+        names.INTERRUPTED: f"interrupted after {steps}",
+        names.FAILED: f"failed after {steps}, with exit status {verdict.exit_status}",
     }.get(verdict.ended, steps)
 
 

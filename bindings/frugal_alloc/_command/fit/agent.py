@@ -9,16 +9,19 @@ import sys
 import threading
 import time
 import types
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from .... import _native
-from ...._program import loop
-from ...._report import latest_error
-from ...._simulation.followed import order
-from ...._simulation.followed.messages import Mailbox, Sender
-from ...._tracking.steps import StepCounter
-from .. import marks, process_record
-from .labels import Labels
+from ... import _native
+from ..._program import loop
+from ..._program.model_parts import gradients_of, parameters_of, parts_of, tensors_in_state
+from ..._report import latest_error
+from ..._simulation import followed
+from ..._tracking import live_tensors
+from ..._tracking.steps import StepCounter
+from . import process_record
+from .verdict import GRADIENTS, OPTIMIZER_STATE, PARAMETERS
 
 _EVERY_SECONDS = 0.05
 # For other ranks.
@@ -34,36 +37,25 @@ def start() -> None:
     global _agent
     if _agent is not None:
         return
-    given = order.given()
-    sender = Sender(given["folder"])
     try:
-        if given["allocator"] == "frugal":
-            import frugal_alloc
-
-            frugal_alloc.enable()
-        _agent = Agent(given["folder"], sender, _native.load(), steps=given["steps"], calls=given["calls"])
+        _agent = Agent(*followed.start())
     except _native.FrugalAllocError as error:
         # Nothing can be said of this program: it may have PyTorch without CUDA.
-        sender.send({process_record.REFUSED: str(error)})
+        followed.Sender(followed.order()["folder"]).send({process_record.REFUSED: str(error)})
         os._exit(2)
 
 
 class Agent:
     """Of one process; its children by fork have none."""
 
-    def __init__(
-        self, folder: str, sender: Sender, library: _native.Library, *, steps: int | None, calls: int | None
-    ) -> None:
-        """
-        Args:
-            steps: So many end the program; None: it ends by itself.
-            calls: So many of the model do, in a program without steps.
-        """
+    def __init__(self, sender: followed.Sender, order: Mapping[str, Any]) -> None:
+        """The order says after how many ``steps``, or ``calls`` of a model in a program without steps, that is ended;
+        None: by itself."""
         import torch
 
-        self._folder, self._sender = folder, sender
-        self._most_steps, self._most_calls = steps, calls
-        self._library = library
+        self._folder, self._sender = order["folder"], sender
+        self._most_steps, self._most_calls = order["steps"], order["calls"]
+        self._library = library = _native.load()
         self._labels = Labels(library)
         self._steps = StepCounter()
         self._process = os.getpid()
@@ -106,20 +98,20 @@ class Agent:
     def pass_begins(self) -> None:
         self._trains = True
         self._labels.look_around_once()
-        self.mark(marks.BACKWARD)
+        self.mark(process_record.BACKWARD)
 
     def pass_ended(self, is_backward: bool) -> None:
-        self.mark(marks.AFTER_BACKWARD)
+        self.mark(process_record.AFTER_BACKWARD)
         if not self._steps.has_optimizer and not self._labels.has_optimizers:
             self._steps.note_backward()
             self._step_ended()
 
     def optimizer_begins(self, optimizer: Any) -> None:
         self._labels.of_gradients(optimizer)
-        self.mark(marks.OPTIMIZER)
+        self.mark(process_record.OPTIMIZER)
 
     def optimizer_stepped(self, optimizer: Any) -> None:
-        self.mark(marks.AFTER_OPTIMIZER)
+        self.mark(process_record.AFTER_OPTIMIZER)
         self._labels.of_optimizer(optimizer)
         if self._steps.note(optimizer):
             self._step_ended()
@@ -128,7 +120,7 @@ class Agent:
         self._has_autocast = True
 
     def _step_ended(self) -> None:
-        self.mark(marks.STEP)
+        self.mark(process_record.STEP)
         _await_collectives()
         # For the progress bar.
         with contextlib.suppress(OSError):
@@ -146,7 +138,7 @@ class Agent:
             if self._is_over or os.getpid() != self._process:
                 return
             self._labels.look_around()
-            self.mark(marks.END)
+            self.mark(process_record.END)
             self._is_over = True
         if not torch.cuda.is_initialized():
             return  # a launcher, which uses no GPU
@@ -176,7 +168,7 @@ class Agent:
         """Until the ranks of this machine have all left their records; one that goes first would be an error to
         others."""
         missing = int(os.environ.get("LOCAL_WORLD_SIZE", "1"))
-        mailbox = Mailbox(self._folder)
+        mailbox = followed.Mailbox(self._folder)
         until = time.monotonic() + _PATIENCE_SECONDS
         while time.monotonic() < until:
             missing -= sum(process_record.RECORD in message for message in mailbox.new())
@@ -224,3 +216,78 @@ def _end_children() -> None:
     processes = sys.modules.get("multiprocessing.process")
     for child in processes.active_children() if processes is not None else ():
         child.terminate()
+
+
+class Labels:
+    """A label holds for the allocation that is live at its address, for all of that one's life."""
+
+    def __init__(self, library: _native.Library) -> None:
+        self._library = library
+        self._optimizers: weakref.WeakSet[Any] = weakref.WeakSet()
+        self._has_looked = False
+        # An optimizer has parameters of half precision.
+        self.trains_half = False
+
+    @property
+    def has_optimizers(self) -> bool:
+        return bool(self._optimizers)
+
+    def note(self, optimizer: Any) -> None:
+        self._optimizers.add(optimizer)
+
+    def of_optimizer(self, optimizer: Any) -> None:
+        self.note(optimizer)
+        parameters = parameters_of(optimizer)
+        self.trains_half |= any(_is_half(parameter) for parameter in parameters)
+        self._label(parameters, PARAMETERS)
+        self._label(gradients_of(parameters), GRADIENTS)
+        self._label(tensors_in_state(optimizer.state), OPTIMIZER_STATE)
+
+    def of_gradients(self, optimizer: Any) -> None:
+        """A step may let them go."""
+        self._label(gradients_of(parameters_of(optimizer)), GRADIENTS)
+
+    def look_around_once(self) -> None:
+        """Before the first backward pass: what an optimizer does not have, as a frozen model's parameters."""
+        if not self._has_looked:
+            self._has_looked = True
+            self.look_around()
+
+    def look_around(self) -> None:
+        """Of all modules and optimizers there are. Looks at every object of Python's: a tenth of a second."""
+        import torch
+
+        for candidate in live_tensors.objects():
+            if issubclass(type(candidate), torch.nn.Module):
+                owned = [*parts_of(candidate, "_parameters"), *parts_of(candidate, "_buffers")]
+                self._label(owned, PARAMETERS)
+                self._label(gradients_of(owned), GRADIENTS)
+        for optimizer in list(self._optimizers):
+            self.of_optimizer(optimizer)
+
+    def _label(self, tensors: Iterable[Any], component: str) -> None:
+        with live_tensors.without_torch_functions():
+            for tensor in tensors:
+                for part in _plain_parts(tensor):
+                    address = live_tensors.address_of(part)
+                    if address:
+                        self._library.journal_label(address, component)
+
+
+def _is_half(parameter: Any) -> bool:
+    import torch
+
+    return getattr(parameter, "dtype", None) in (torch.bfloat16, torch.float16)
+
+
+def _plain_parts(tensor: Any) -> Iterator[Any]:
+    """The tensor, or those that one of a subclass is made of: a DTensor's local one, a quantized one's scales."""
+    if not live_tensors.is_tensor(tensor):
+        return
+    flatten = getattr(type(tensor), "__tensor_flatten__", None)
+    if flatten is None or live_tensors.is_plain(tensor):
+        yield tensor
+        return
+    names, _ = flatten(tensor)
+    for name in names:
+        yield from _plain_parts(getattr(tensor, name))

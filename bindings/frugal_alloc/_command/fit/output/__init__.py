@@ -1,4 +1,0 @@
-"""A verdict as people read it: ``text``, and ``page`` with a ``chart``.
-
-``text`` and ``page`` share sentences (``wording``) and the table of phases and components (``peaks_table``).
-"""
