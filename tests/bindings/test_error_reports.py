@@ -12,7 +12,7 @@ import frugal_alloc
 import pytest
 from binding_helpers import empty
 from frugal_alloc import _native
-from frugal_alloc._out_of_memory import error_report
+from frugal_alloc._report import files
 from out_of_memory_messages import failure
 
 
@@ -61,7 +61,7 @@ def test_folder_that_cannot_be_written_is_replaced_by_a_temporary_one(
     report_dir: Any, tmp_path: Path, monkeypatch: Any
 ) -> None:
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
-    monkeypatch.setattr(error_report, "_private", None)
+    monkeypatch.setattr(files, "_private", None)
     file = tmp_path / "file"
     file.write_text("")
     report_dir(file)

@@ -9,7 +9,7 @@ import frugal_alloc
 import pytest
 import torch
 from frugal_alloc import _native
-from frugal_alloc._tracking import no_leaks
+from frugal_alloc._tracking import regions
 from tensors_on_gpu import MIB, tensor
 from torch import nn
 
@@ -106,8 +106,8 @@ def test_no_leaks_says_where_no_line_is_known() -> None:
 
 def test_what_one_gpu_lets_go_makes_up_for_nothing_on_another(monkeypatch: pytest.MonkeyPatch) -> None:
     in_use = iter([{0: 100 * MIB, 1: 100 * MIB}, {0: 160 * MIB, 1: 0}])
-    monkeypatch.setattr(no_leaks, "_in_use", lambda: next(in_use))
-    with pytest.raises(frugal_alloc.LeakError, match=r"60.0+ MiB on GPU 0"), no_leaks.NoLeaks(10 * MIB):
+    monkeypatch.setattr(regions, "_in_use", lambda: next(in_use))
+    with pytest.raises(frugal_alloc.LeakError, match=r"60.0+ MiB on GPU 0"), regions.NoLeaks(10 * MIB):
         pass
 
 

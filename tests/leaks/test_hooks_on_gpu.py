@@ -102,7 +102,7 @@ def test_batch_sizes_are_known_with_their_peaks(tracking: Tracker) -> None:
 
 
 def test_uncommon_batches_are_understood() -> None:
-    from frugal_alloc._tracking.batches import size_of
+    from frugal_alloc._tracking.timeline import size_of
 
     images = [torch.empty(3, 40, 30), torch.empty(3, 20, 50)]
     assert size_of((images, [{"boxes": torch.empty(7, 4)}]), torch.Tensor) == 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from frugal_alloc._tracking.phases import Phase, current
+from frugal_alloc._tracking.declarations import Phase, current
 
 
 def test_the_phase_of_a_thread_is_the_innermost_that_it_is_in() -> None:

@@ -74,26 +74,20 @@ def explain(error: BaseException) -> str | None:
     if _is_pinning(error):
         return _of_host_memory()
     fullest = min((_look(library, gpu) for gpu in library.gpus()), key=lambda state: state.free_bytes, default=None)
-    if fullest is None or fullest.free_bytes >= _needed_by_libraries(fullest.total_bytes):
+    if fullest is None or fullest.free_bytes >= fullest.needed_by_libraries:
         return None
-    return _paragraph(undone, fullest, _leak_on(fullest.gpu))
+    return _paragraph(undone, fullest, _leak_on(library, fullest.gpu))
 
 
-def _needed_by_libraries(total_bytes: int) -> int:
-    return min(LIBRARIES_NEED_BYTES, total_bytes // _LIBRARIES_NEED_PART)
-
-
-def _leak_on(gpu: int) -> str | None:
+def _leak_on(library: _native.Library, gpu: int) -> str | None:
     """What has filled the GPU, if that is known to leak."""
     from .._report import document
 
-    for verdict in document.build()["verdicts"]:
-        fills = verdict["kind"] in ("leak", "growing") and verdict["material"]
-        if verdict["gpu"] == gpu and fills and verdict["file"]:
+    for row in (verdict.row for verdict in document.judge(library).verdicts):
+        if row["gpu"] == gpu and row["kind"] in ("leak", "growing") and row["material"] and row["file"]:
             return (
-                f"What fills it: {written(verdict['file'], verdict['line'])} leaks "
-                f"{size(verdict['bytes_per_epoch'])} with each epoch, {size(verdict['bytes'])} by now: "
-                f"{verdict['advice']}."
+                f"What fills it: {written(row['file'], row['line'])} leaks {size(row['bytes_per_epoch'])} with each "
+                f"epoch, {size(row['bytes'])} by now: {row['advice']}."
             )
     return None
 
@@ -105,6 +99,10 @@ class _Gpu(NamedTuple):
     allocated_bytes: int
     idle_bytes: int  # in our hands, in no tensor
     others_bytes: int
+
+    @property
+    def needed_by_libraries(self) -> int:
+        return min(LIBRARIES_NEED_BYTES, self.total_bytes // _LIBRARIES_NEED_PART)
 
 
 def _look(library: _native.Library, gpu: int) -> _Gpu:
@@ -133,7 +131,7 @@ def _paragraph(undone: str, state: _Gpu, leak: str | None) -> str:
 
 
 def _leave_room(state: _Gpu) -> str:
-    needed = _needed_by_libraries(state.total_bytes)
+    needed = state.needed_by_libraries
     percent = 100 * (state.total_bytes - state.others_bytes - needed) // state.total_bytes
     if percent <= 0:
         return ""
@@ -219,17 +217,15 @@ def _thread_failed(arguments: Any) -> None:
 
 def _tell(error: BaseException) -> None:
     # Nothing that goes wrong here may hide the error itself.
-    try:
-        if issubclass(type(error), Exception) and (text := explain(error)) is not None:
-            path = _land()
-            print(text if path is None else f"{text}\nReport: {path}", file=sys.stderr)
-    except Exception as failure:
-        _interruptions.pass_on(failure)
+    _interruptions.attempt(None, _print_explanation, error)
 
 
-def _land() -> str | None:
-    from .._report import document
-    from . import error_report
-
+def _print_explanation(error: BaseException) -> None:
     library = _native.loaded()
-    return None if library is None else error_report.land(document.build(), library.setting("report_dir"))
+    text = explain(error) if issubclass(type(error), Exception) else None
+    if library is None or text is None:
+        return
+    from .._report import document, files
+
+    path = files.land(document.build(), library.setting("report_dir"))
+    print(text if path is None else f"{text}\nReport: {path}", file=sys.stderr)

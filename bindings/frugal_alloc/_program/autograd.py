@@ -3,7 +3,13 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterable, Iterator
 from typing import Any
+
+# Of graphs as long as a leaking run, whose steps are alike: so many of the latest say enough.
+MOST_NODES = 50_000
+# To ask for the time takes up to 1.2 us, a node 3.
+_NODES_A_QUESTION = 16
 
 # The attributes of each class of nodes that hold what it saved.
 _names: dict[type, tuple[str, ...]] = {}
@@ -30,20 +36,36 @@ def saved_tensors(node: Any) -> list[Any]:
     return found
 
 
-class WalkLimit:
-    """How far a walk may go: so many nodes, and so many seconds of work of the calling thread.
+class Walk:
+    """A walk of graphs, which ends after MOST_NODES nodes, or so many seconds of work of the calling thread.
 
     Not seconds of the clock: on a busy machine a thread may wait for as long as a walk takes, and what an error says
     would depend on it.
+
+    Attributes:
+        seen: The nodes so far.
+        is_complete: False: there was more than could be looked at.
     """
 
-    # To ask takes up to 1.2 us, a node 3.
-    _NODES_A_QUESTION = 16
-
-    def __init__(self, nodes: int, seconds: float) -> None:
-        self._nodes = nodes
+    def __init__(self, seconds: float) -> None:
+        self.seen: set[Any] = set()
+        self.is_complete = True
         self._until = time.thread_time() + seconds
 
-    def is_reached(self, seen: int) -> bool:
-        """Whether a walk that has seen so many nodes, asked after each, ends here."""
-        return seen >= self._nodes or (seen % self._NODES_A_QUESTION == 0 and time.thread_time() > self._until)
+    def behind(self, roots: Iterable[Any]) -> Iterator[Any]:
+        """The nodes that lead to the inputs of some, and these themselves, but for those that were seen before."""
+        waiting = [root for root in roots if root is not None]
+        while waiting:
+            node = waiting.pop()
+            if node in self.seen:
+                continue
+            if self._is_over():
+                self.is_complete = False
+                return
+            self.seen.add(node)
+            yield node
+            waiting.extend(following for following, _ in node.next_functions if following is not None)
+
+    def _is_over(self) -> bool:
+        count = len(self.seen)
+        return count >= MOST_NODES or (count % _NODES_A_QUESTION == 0 and time.thread_time() > self._until)

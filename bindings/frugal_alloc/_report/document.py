@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import sys
-from typing import Any
+from typing import Any, NamedTuple
 
 from .. import _native
 from .._native import Library
@@ -13,7 +13,7 @@ from .._native.sites import Frame
 from .._program import code_lines
 from .._tracking import current, users_lines, verdicts
 from .._tracking.tracker import Tracker
-from . import driver_calls, latest_error, pools
+from . import gpus, latest_error
 
 SCHEMA = "frugal_alloc.report"
 VERSION = 1
@@ -40,7 +40,27 @@ class FrameTable:
         return number
 
 
-def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
+class Judged(NamedTuple):
+    """The GPUs as rows of the document, and what leaks on them."""
+
+    gpus: list[dict[str, Any]]
+    judgement: verdicts.Judgement
+
+    @property
+    def verdicts(self) -> list[verdicts.Verdict]:
+        return self.judgement.verdicts
+
+
+def judge(library: Library, searches: bool = True) -> Judged:
+    """What the document says of GPUs and leaks as of now; see :func:`verdicts.judge`."""
+    tracker = current()
+    rows = [gpus.row(library, gpu) for gpu in library.gpus()]
+    if tracker is None:
+        return Judged(rows, verdicts.Judgement([], 0, []))
+    return Judged(rows, verdicts.judge(library, tracker, rows, searches))
+
+
+def build(oom: dict[str, Any] | None = None, judged: Judged | None = None) -> dict[str, Any]:
     """The document of this process as it is now, the newest version of the schema (docs/reports.md).
 
     Looks through Python's objects for what holds leaked memory, with the GIL held all the while; it keeps none of them.
@@ -48,6 +68,7 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
     Args:
         oom: What is known of an error that is under way, its "stack" still in frames; None: there is none, and what is
             told is the latest one, if there was any.
+        judged: What :func:`judge` said just now, which takes most of the time.
 
     Raises:
         FrugalAllocError: frugal_alloc was never enabled.
@@ -61,26 +82,24 @@ def build(oom: dict[str, Any] | None = None) -> dict[str, Any]:
     if oom is None:
         oom = latest_error.last()
     if oom is not None:
-        stack = [frame for frame in oom.get("stack", []) if not isinstance(frame, int)]
-        oom = {**oom, "stack": frames.stack(stack), "errors": latest_error.met(), "went_on": went_on}
-    gpus = [gpu_row(library, gpu) for gpu in library.gpus()]
-    found = verdicts.judge(library, tracker, gpus) if tracker is not None else verdicts.Judgement([], 0, [])
-    rows = [{**verdict.row, "stack": frames.stack(verdict.frames)} for verdict in found.verdicts]
+        oom = {**oom, "stack": frames.stack(oom["stack"]), "errors": latest_error.met(), "went_on": went_on}
+    judged = judge(library) if judged is None else judged
+    rows = [{**verdict.row, "stack": frames.stack(verdict.frames)} for verdict in judged.verdicts]
     sites, index = _sites(library, frames) if tracker is not None else ([], {})
     return {
         "schema": SCHEMA,
         "version": VERSION,
         "run": _run(tracker),
         "epochs": _epochs(library, tracker),
-        "gpus": gpus,
+        "gpus": judged.gpus,
         "verdicts": with_cells(rows),
-        "suppressed": found.silenced,
+        "suppressed": judged.judgement.silenced,
         "frames": with_cells(frames.rows),
         "sites": with_cells(sites),
         "timeline": _timeline(tracker),
         "segments": _segments(library, index),
         "oom": with_cells(oom),
-        "notes": _notes(library, tracker) + found.notes,
+        "notes": _notes(library, tracker) + judged.judgement.notes,
     }
 
 
@@ -148,57 +167,6 @@ def _epochs(library: Library, tracker: Tracker | None) -> dict[str, Any]:
         "steps": epochs.steps,
         "steps_per_epoch": float(epochs.window_steps or 1) if epochs.found_by == "steps" else epochs.steps_per_epoch,
     }
-
-
-def gpu_row(library: Library, gpu: int) -> dict[str, Any]:
-    """What the document says of a GPU."""
-    import torch
-
-    stats = library.stats(gpu)
-    name, total, native, native_in_use, peak, held, outside = "", 0, 0, 0, stats["peak_allocated_bytes"], [], None
-    if torch.cuda.is_initialized():
-        properties = torch.cuda.get_device_properties(gpu)
-        name, total = properties.name, properties.total_memory
-        native, native_in_use = stats["native_reserved_bytes"], stats["native_allocated_bytes"]
-        peak = max(peak, torch.cuda.max_memory_allocated(gpu), stats["allocated_bytes"] + native_in_use)
-        held = pools.rows(library, gpu)
-        from .._tracking import outside as memory_outside
-
-        outside = memory_outside.now(gpu)
-    return {
-        "gpu": gpu,
-        "name": name,
-        "total_bytes": total,
-        "limit_bytes": limit_bytes(library, gpu, total),
-        "allocated_bytes": stats["allocated_bytes"],
-        "peak_allocated_bytes": stats["peak_allocated_bytes"],
-        "reserved_bytes": stats["reserved_bytes"],
-        "peak_reserved_bytes": stats["peak_reserved_bytes"],
-        "awaiting_bytes": max(0, stats["active_bytes"] - stats["allocated_bytes"]),
-        "native_reserved_bytes": native,
-        "native_allocated_bytes": native_in_use,
-        "peak_in_use_bytes": peak,
-        "pools": held,
-        "outside_bytes": outside or 0,
-        "driver_calls": driver_calls.rows(stats),
-    }
-
-
-def limit_bytes(library: Library, gpu: int, total: int) -> int:
-    """The most that this process may hold on a GPU: the least of its memory, PyTorch's fraction and our limit."""
-    import torch
-
-    limit = float(total)
-    fraction = getattr(torch.cuda, "get_per_process_memory_fraction", None)
-    if fraction is not None and torch.cuda.is_initialized():
-        limit = min(limit, total * fraction(gpu))
-    settings = dict(entry.partition(":")[::2] for entry in library.settings().split(","))
-    ours = settings.get("memory_limit", "off")
-    if ours.endswith("%"):
-        limit = min(limit, total * float(ours[:-1]) / 100)
-    elif ours.isdecimal():
-        limit = min(limit, int(ours))
-    return int(limit)
 
 
 def _sites(library: Library, frames: FrameTable) -> tuple[list[dict[str, Any]], dict[tuple[int, int], int]]:

@@ -6,7 +6,7 @@ from typing import Any
 
 from .._common.messages import format_bytes, format_code_line, format_count
 from .._tracking import materiality
-from .._tracking.causes import Cause, material_and_small
+from .._tracking.materiality import Cause, material_and_small
 
 # From this many epochs on a leak can be told from what a run keeps on purpose.
 ENOUGH_EPOCHS = 6

@@ -71,12 +71,11 @@ class _LiveVerdicts:
 
     def _judged(self) -> list[PublishedVerdict]:
         # Most runs have nothing to judge.
-        from .._tracking import causes, verdicts
+        from .._tracking import materiality
         from . import document, headline
 
-        gpus = [document.gpu_row(self._library, gpu) for gpu in self._library.gpus()]
-        judgement = verdicts.judge(self._library, self._tracker, gpus, searches=False)
-        groups, _ = causes.material_and_small(document.with_cells([verdict.row for verdict in judgement.verdicts]))
+        rows = [verdict.row for verdict in document.judge(self._library, searches=False).verdicts]
+        groups, _ = materiality.material_and_small(document.with_cells(rows))
         return [
             PublishedVerdict(
                 group[0]["kind"],

@@ -12,7 +12,7 @@ from typing import Annotated, Any
 
 from .._common import shapes
 from .._tracking import materiality
-from .._tracking.causes import MOST_CONFIDENCE
+from .._tracking.materiality import MOST_CONFIDENCE
 from .headline import OOM_NAMES
 
 SCHEMA = "frugal_alloc.report"

@@ -8,8 +8,8 @@ from typing import Any
 
 from .._common.messages import format_bytes, format_count, share_text
 from .._program import code_lines
-from .._tracking.causes import Cause, material_and_small
-from . import driver_calls, pools
+from .._tracking.materiality import Cause, material_and_small
+from . import gpus
 from .headline import SMALL_SENTENCE, ends_the_run, recovery, small_count, unwatched
 
 WIDTH = 100
@@ -67,10 +67,10 @@ def render(document: dict[str, Any], colour: bool = False) -> str:
         lines += [*_message(oom), ""]
     for row in document["gpus"]:
         lines.append(_gpu(row))
-        if parts := pools.parts(row):
+        if parts := gpus.pool_parts(row):
             lines.append("  of it " + ", ".join(f"{format_bytes(size)} {where}" for where, size in parts))
         lines += _unusable(document, row)
-        lines += _wrapped(driver_calls.sentence(row.get("driver_calls") or []), "  ")
+        lines += _wrapped(gpus.driver_sentence(row.get("driver_calls") or []), "  ")
     lines += _sites(document)
     lines += [line for note in document["notes"] for line in _wrapped(note, "note: ", "      ")]
     lines += [paint(_GREY, line) for line in _small(small)]
@@ -209,8 +209,8 @@ def _gpu(row: dict[str, Any]) -> str:
     # What a training printed of its memory does not say how much there is.
     available = row["limit_bytes"] or row["total_bytes"]
     text = (
-        f"{rank}GPU {row['gpu']}{name}: {format_bytes(pools.in_use(row))} in use, at most "
-        f"{format_bytes(pools.peak(row))}{f', of {format_bytes(available)}' if available else ''}"
+        f"{rank}GPU {row['gpu']}{name}: {format_bytes(gpus.in_use(row))} in use, at most "
+        f"{format_bytes(gpus.peak(row))}{f', of {format_bytes(available)}' if available else ''}"
     )
     return text[:WIDTH]
 

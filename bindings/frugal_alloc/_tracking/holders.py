@@ -3,17 +3,93 @@
 from __future__ import annotations
 
 import collections
+import functools
 import gc
+import heapq
+import operator
 import types
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .._program.users_code import is_users
-from . import live_tensors, orphans, raw_objects
-from .growers import Grower, growers
+from . import live_tensors, raw_objects, roots
 from .live_tensors import Contents, Extent, Extents, contents_of
 from .names import Name, name_of
 from .reach import Reach, tensors_within
-from .roots import of_libraries, of_program
+
+# An object of the same class so often on one way: a chain, each of whose members holds the next.
+CHAIN = 4
+
+
+def gatherers(reach: Reach, births: dict[int, int]) -> dict[int, int]:
+    """The objects on the nearest ways to some tensors that gather these: the ones that got more with each epoch.
+
+    A list that leaks has tensors of all epochs, and each of its items those of one. So the way is followed from a name
+    for as long as one of the next objects has what most epochs left: through an object to its list, through a model to
+    each of its layers' lists. A model in a list of copies is of one epoch, so the list is told, not its parameters.
+
+    Args:
+        reach: The walk that has reached the tensors.
+        births: By number of the tensor, the epochs whose memory it holds, as bits.
+
+    Returns:
+        Their numbers, each with that of a tensor below it.
+    """
+    ways = _Ways(reach, births)
+    found: dict[int, int] = {}
+    waiting: list[tuple[int, tuple[int, ...]]] = [(number, ()) for number in ways.starts]
+    while waiting:
+        number, above = waiting.pop()
+        following = ways.after.get(number, [])
+        is_split = number in births or not any(ways.spans(below, number) for below in following)
+        if ways.epochs[number].bit_count() == 1 and len(following) == 1 and number not in births:
+            is_split = False
+        first = _first_of_chain(reach, (*above, number))
+        if first is not None or is_split:
+            found[number if first is None else first] = ways.example(number)
+        else:
+            waiting += [(below, (*above, number)) for below in following]
+    return found
+
+
+class _Ways:
+    """The part of the walk that leads to the tensors: a tree."""
+
+    def __init__(self, reach: Reach, births: dict[int, int]) -> None:
+        self.epochs: dict[int, int] = dict(births)
+        self.after: dict[int, list[int]] = {}
+        self.starts: list[int] = []
+        # An object is numbered after the one that led to it, so each is complete when its turn comes.
+        waiting = [-number for number in births]
+        heapq.heapify(waiting)
+        while waiting:
+            number = -heapq.heappop(waiting)
+            parent = reach.parents[number]
+            if parent < 0:
+                self.starts.append(number)
+                continue
+            if parent not in self.epochs:
+                heapq.heappush(waiting, -parent)
+            self.epochs[parent] = self.epochs.get(parent, 0) | self.epochs[number]
+            self.after.setdefault(parent, []).append(number)
+
+    def spans(self, number: int, above: int) -> bool:
+        """Whether an object has what more than half of the epochs left that the one above it has."""
+        return self.epochs[number].bit_count() * 2 > self.epochs[above].bit_count()
+
+    def example(self, number: int) -> int:
+        while following := self.after.get(number):
+            # Not the latest, which a variable may hold on its own.
+            number = following[len(following) // 2]
+        return number
+
+
+def _first_of_chain(reach: Reach, way: tuple[int, ...]) -> int | None:
+    kind = type(reach.objects[way[-1]])
+    alike = [number for number in way if type(reach.objects[number]) is kind]
+    # The attributes of any object are a dictionary.
+    return alike[0] if len(alike) >= CHAIN and kind is not dict else None
+
 
 MOST_HOLDERS = 4
 # Of each leak: what the smallest of more hold is little.
@@ -100,20 +176,24 @@ class _Search:
         self._hooks: dict[str, set[str]] = {}
 
     def evidence(self) -> list[Evidence]:
-        self._reach.walk(of_program())
-        found = self._all()
-        if all(one.is_explained for one, blocks in zip(found, self._groups, strict=True) if blocks):
-            return found
-        self._reach.walk(of_libraries(live_tensors.objects()))
-        self._reach.enter_libraries()
-        found = self._all()
-        if all(one.is_explained for one, blocks in zip(found, self._groups, strict=True) if blocks):
-            return found
-        self._reach.walk(orphans.of(self._extents, self._reach))
+        reach = self._reach
+        reach.walk(roots.of_program())
+        by_program = self._all()
+        if self._explains_all(by_program):
+            return by_program
+        reach.walk(roots.of_libraries())
+        reach.enter_libraries()
+        by_all = self._all()
+        if self._explains_all(by_all):
+            return by_all
+        reach.walk(roots.of_orphans(self._extents, reach.objects, (reach.parents, reach.roots, *reach.roots)))
         return [
             before if before.is_explained else now._replace(is_nameless=True)
-            for before, now in zip(found, self._all(), strict=True)
+            for before, now in zip(by_all, self._all(), strict=True)
         ]
+
+    def _explains_all(self, evidence: list[Evidence]) -> bool:
+        return all(of_leak.is_explained for of_leak, blocks in zip(evidence, self._groups, strict=True) if blocks)
 
     def _all(self) -> list[Evidence]:
         objects = self._reach.objects
@@ -129,9 +209,9 @@ class _Search:
                 births[number] = births.get(number, 0) | self._births[group][address]
         if not births:
             return NOTHING
-        candidates = self._candidates(growers(self._reach, births), births)
+        candidates = self._candidates(gatherers(self._reach, births))
         holders, reached = self._chosen(group, candidates)
-        told = {holder.name for holder in holders}
+        chosen = {holder.name for holder in holders}
         direct = sum(size for address, size in sizes.items() if address in contents.owned)
         saved = sum(size for address, size in sizes.items() if address not in contents.owned and address in reached)
         names = {holder.name.name.removeprefix("self.").partition("[")[0] for holder in holders}
@@ -139,28 +219,30 @@ class _Search:
         made_by = {type(live_tensors.graph_of(tensor)).__name__ for tensor in owned}
         return Evidence(
             holders,
-            saved > direct,
-            any(name.startswith(("CatBackward", "StackBackward")) for name in made_by),
-            [name for name, used in self._hooks.items() if names & used],
-            sum(sizes[address] for address in reached) / sum(sizes.values()),
-            tuple(one.name for one in candidates if one.name not in told),
+            is_in_graphs=saved > direct,
+            is_concatenated=any(name.startswith(("CatBackward", "StackBackward")) for name in made_by),
+            hooks=[name for name, used in self._hooks.items() if names & used],
+            share=sum(sizes[address] for address in reached) / sum(sizes.values()),
+            passed_over=tuple(candidate.name for candidate in candidates if candidate.name not in chosen),
         )
 
-    def _candidates(self, found: list[Grower], births: dict[int, int]) -> list[_Candidate]:
+    def _candidates(self, gathering: dict[int, int]) -> list[_Candidate]:
         """Those that gather, each name once: what hold the parts of a model has one name in words."""
-        named: dict[Name, list[Grower]] = {}
-        for one in found:
-            name = name_of(self._reach, one.number, one.example)
-            if name is not None:
-                named.setdefault(name, []).append(one)
+        named: dict[Name, list[int]] = {}
+        for number, example in gathering.items():
+            if (name := name_of(self._reach, number, example)) is not None:
+                named.setdefault(name, []).append(number)
         # The most common first.
         ranked = sorted(named.items(), key=lambda item: -len(item[1]))[: 4 * MOST_GATHERERS]
-        candidates = []
-        for name, ones in ranked:
-            contents = Contents.together([self._below(one.number) for one in ones])
-            is_bounded = all(_is_bounded(self._reach.objects[one.number]) for one in ones)
-            candidates.append(_Candidate(name, contents, min(one.number for one in ones), is_bounded))
-        return candidates
+        return [
+            _Candidate(
+                name,
+                Contents.together([self._below(number) for number in numbers]),
+                min(numbers),
+                all(_is_bounded(self._reach.objects[number]) for number in numbers),
+            )
+            for name, numbers in ranked
+        ]
 
     def _below(self, number: int) -> Contents:
         if number not in self._contents:
@@ -171,7 +253,10 @@ class _Search:
         """The fewest that hold most, and the addresses of what they hold."""
         sizes, births = self._sizes[group], self._births[group]
         epochs = _together(births.values())
-        left = [(one, {address for address, _ in one.contents.all() if address in sizes}) for one in candidates]
+        left = [
+            (candidate, {address for address, _ in candidate.contents.all() if address in sizes})
+            for candidate in candidates
+        ]
         holders: list[Holder] = []
         reached: set[int] = set()
         total = sum(sizes.values())
@@ -216,16 +301,15 @@ def _holder(candidate: _Candidate, held: set[int], sizes: dict[int, int], total:
     size = sum(sizes[address] for address in held)
     of_graphs = sum(sizes[address] for address in held if address not in contents.owned)
     # What most of it is in.
-    told = carriers if of_graphs > size - of_graphs else owned
+    tensors = carriers if of_graphs > size - of_graphs else owned
+    have_graph = any(live_tensors.graph_of(tensor) is not None for tensor in tensors)
     return Holder(
         candidate.name,
-        len(told),
+        len(tensors),
         size,
         size / total,
-        bool(carriers)
-        or candidate.name.is_through_context
-        or any(live_tensors.graph_of(tensor) is not None for tensor in told),
-        all(live_tensors.is_plain(tensor) and tensor.numel() == 1 for tensor in told),
+        bool(carriers) or candidate.name.is_through_context or have_graph,
+        all(live_tensors.is_plain(tensor) and tensor.numel() == 1 for tensor in tensors),
     )
 
 
@@ -238,11 +322,8 @@ def _births(blocks: list[Block]) -> dict[int, int]:
     return {address: bits.get(birth, bits[known[-1]]) for address, _, birth in blocks}
 
 
-def _together(bits: Any) -> int:
-    result = 0
-    for one in bits:
-        result |= one
-    return result
+def _together(births: Iterable[int]) -> int:
+    return functools.reduce(operator.or_, births, 0)
 
 
 def _hooks(modules: list[Any]) -> dict[str, set[str]]:

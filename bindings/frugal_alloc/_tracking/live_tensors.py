@@ -10,10 +10,9 @@ import sys
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
-from .._program.autograd import WalkLimit, saved_tensors
+from .._program.autograd import Walk, saved_tensors
 
-# Of graphs as long as a leaking run, whose steps are alike: the latest of them say enough.
-MOST_NODES = 50_000
+# Of long graphs, which leak.
 MOST_SECONDS = 0.5
 # From the context of an autograd.Function: its dictionary, a list in it, the tensors.
 CONTEXT_LEVELS = 4
@@ -126,36 +125,6 @@ def without_torch_functions() -> Any:
     return torch._C.DisableTorchFunctionSubclass()
 
 
-class GraphMemory:
-    """Which blocks are saved in the graphs behind some tensors, and behind which."""
-
-    def __init__(self, roots: list[Any], extents: Extents) -> None:
-        self._extents = extents
-        #: Address of a block -> number of the first root whose graph saves it.
-        self.root_of_block: dict[int, int] = {}
-        self.is_complete = True
-        seen: set[Any] = set()
-        limit = WalkLimit(MOST_NODES, MOST_SECONDS)
-        for number, root in enumerate(roots):
-            self._walk(root.grad_fn, number, seen, limit)
-
-    def _walk(self, node: Any, number: int, seen: set[Any], limit: WalkLimit) -> None:
-        waiting = [node]
-        while waiting:
-            node = waiting.pop()
-            if node is None or node in seen:
-                continue
-            if limit.is_reached(len(seen)):
-                self.is_complete = False
-                return
-            seen.add(node)
-            for saved in (*saved_tensors(node), *kept_by_context(node)):
-                extent = self._extents.at(address_of(saved))
-                if extent is not None:
-                    self.root_of_block.setdefault(extent.address, number)
-            waiting.extend(following for following, _ in node.next_functions)
-
-
 class Contents(NamedTuple):
     """Blocks by address, with the number of the tensor that holds each."""
 
@@ -189,22 +158,23 @@ class Contents(NamedTuple):
 def contents_of(tensors: Iterable[tuple[int, Any]], extents: Extents) -> Contents:
     """What tensors hold, given with their numbers; where two hold the same it is the first one's."""
     owned: dict[int, int] = {}
-    roots: list[tuple[int, Any]] = []
+    saved: dict[int, int] = {}
+    roots: dict[int, Any] = {}
     by_number = {}
     for number, tensor in tensors:
         extent = extents.at(address_of(tensor))
         if extent is not None:
             owned.setdefault(extent.address, number)
-        if graph_of(tensor) is not None:
-            roots.append((number, tensor))
-        if extent is not None or (roots and roots[-1][0] == number):
+        if (node := graph_of(tensor)) is not None:
+            roots[number] = node
+        if extent is not None or node is not None:
             by_number[number] = tensor
-    graphs = GraphMemory([tensor for _, tensor in roots], extents)
-    saved = {address: roots[position][0] for address, position in graphs.root_of_block.items()}
+    walk = Walk(MOST_SECONDS)
+    for number, root in roots.items():
+        for node in walk.behind([root]):
+            for kept in (*saved_tensors(node), *kept_by_context(node)):
+                extent = extents.at(address_of(kept))
+                if extent is not None:
+                    saved.setdefault(extent.address, number)
     used = {*owned.values(), *saved.values()}
     return Contents(owned, saved, {number: tensor for number, tensor in by_number.items() if number in used})
-
-
-def objects() -> list[Any]:
-    """All that Python's garbage collector knows of; to be let go soon."""
-    return gc.get_objects()

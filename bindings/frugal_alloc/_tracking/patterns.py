@@ -6,8 +6,10 @@ import re
 from collections.abc import Callable
 from typing import NamedTuple
 
-from .._native.sites import Frame, Site
+from .._native.sites import Frame
+from .._program import code_lines
 from . import source_flow
+from .accusations import Accusation
 from .holders import Evidence, Holder
 from .names import Name
 
@@ -15,13 +17,27 @@ from .names import Name
 class Leak(NamedTuple):
     """What is known of one leak."""
 
-    kind: str  # of the verdict
-    site: Site
+    accusation: Accusation
     frames: tuple[Frame, ...]  # its whole stack, innermost first; of the forward where a backward allocated
-    code: str  # the user's line
-    where: str  # that line, as "train.py:12"; the phase where no line is known; "": nor a phase
     evidence: Evidence
-    was_trained: bool = False  # it is of models that were trained, or their gradients; not an optimizer's state
+    was_trained: bool  # it is of models that were trained, or their gradients; not an optimizer's state
+
+    @property
+    def kind(self) -> str:
+        """Of the verdict."""
+        return self.accusation.kind
+
+    @property
+    def code(self) -> str:
+        """The user's line; "" where it is not known."""
+        frame = self.accusation.frame
+        return code_lines.source(frame.file, frame.line) if frame else ""
+
+    @property
+    def where(self) -> str:
+        """That line, as "train.py:12"; the phase where no line is known; "": nor a phase."""
+        frame = self.accusation.frame
+        return code_lines.written(frame.file, frame.line) if frame else self.accusation.site.phase
 
     @property
     def is_held(self) -> bool:
@@ -138,7 +154,7 @@ def _is_concatenation(leak: Leak) -> bool:
 
 
 def _is_evaluation(leak: Leak) -> bool:
-    names = [leak.site.phase, *(frame.function for frame in leak.frames)]
+    names = [leak.accusation.site.phase, *(frame.function for frame in leak.frames)]
     return leak.has_graph and any(_EVALUATION.search(name.lower()) for name in names)
 
 
@@ -157,6 +173,18 @@ def _is_of_models(leak: Leak) -> bool:
 
 
 RULES = (
+    Rule(
+        "outside",
+        lambda leak: leak.kind == "outside",
+        "neither PyTorch nor frugal_alloc holds it: look with nvidia-smi for another process on this GPU, else for a "
+        "library with an allocator of its own (NCCL, CuPy, DALI, TensorRT) that is used anew each time",
+    ),
+    Rule(
+        "cuda_graph_per_shape",
+        lambda leak: leak.kind == "growing" and not leak.accusation.site.number,
+        "PyTorch's private pools grow, those of CUDA graphs and MemPools: capture graphs for a few padded shapes "
+        "instead of each, give them one pool (pool=first.pool()), and let old graphs go",
+    ),
     Rule(
         "reference_cycle",
         lambda leak: leak.kind == "cycle",
@@ -314,16 +342,4 @@ RULES = (
         "no Python variable was found that holds it: look for what is made at this line and kept in a C++ "
         "extension, a graph, or an object without attributes",
     ),
-)
-
-# Of memory for which there is no line: verdicts' own rules decide these.
-OUTSIDE = Pattern(
-    "outside",
-    "neither PyTorch nor frugal_alloc holds it: look with nvidia-smi for another process on this GPU, else for a "
-    "library with an allocator of its own (NCCL, CuPy, DALI, TensorRT) that is used anew each time",
-)
-POOLS = Pattern(
-    "cuda_graph_per_shape",
-    "PyTorch's private pools grow, those of CUDA graphs and MemPools: capture graphs for a few padded shapes instead "
-    "of each, give them one pool (pool=first.pool()), and let old graphs go",
 )

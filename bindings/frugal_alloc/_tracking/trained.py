@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 from .._program.model_parts import gradients_of, parameters_of, parts_of, tensors_in_state
 from . import live_tensors
 from .live_tensors import Extent, Extents
-from .steps import ABANDONED_AFTER
+from .training import ABANDONED_AFTER
 
 IS_TRAINED = "is trained"
 WAS_TRAINED = "was trained"
@@ -140,7 +140,7 @@ def _held_by_optimizers_only(parameters: list[Any], known: list[Any]) -> set[int
         return set()
     wanted = {id(parameter): parameter for parameter in parameters}
     ours = {id(parameters), id(wanted), *map(id, known)}
-    for optimizer in live_tensors.objects():
+    for optimizer in gc.get_objects():
         if issubclass(type(optimizer), torch.optim.Optimizer):
             ours.add(id(optimizer.state))
             ours.update(id(group["params"]) for group in optimizer.param_groups)
@@ -155,7 +155,7 @@ def _of_same_models(trained: dict[int, Any]) -> Iterator[Any]:
     """The parameters of all modules that have a trained one, themselves or in a module within."""
     import torch
 
-    modules = [candidate for candidate in live_tensors.objects() if issubclass(type(candidate), torch.nn.Module)]
+    modules = [candidate for candidate in gc.get_objects() if issubclass(type(candidate), torch.nn.Module)]
     parents: dict[int, list[Any]] = {}
     for module in modules:
         for child in parts_of(module, "_modules"):

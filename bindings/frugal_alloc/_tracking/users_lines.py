@@ -34,7 +34,11 @@ def of_site(library: Library, site: Site) -> Frame | None:
 
 def told_at(library: Library, site: Site) -> CodeLine | None:
     """The user's line and the phase; None where neither is known."""
-    frame = of_site(library, site)
+    return code_line(of_site(library, site), site)
+
+
+def code_line(frame: Frame | None, site: Site) -> CodeLine | None:
+    """As :func:`told_at`, of a site whose line is `frame`."""
     if frame is None:
         return CodeLine("", 0, "", site.phase) if site.phase else None
     return CodeLine(frame.file, frame.line, frame.function, site.phase)

@@ -19,7 +19,7 @@ from typing import Any
 from ... import _native
 from ..._simulation.followed import order
 from ..._simulation.followed.messages import Sender
-from ..._tracking import no_leaks
+from ..._tracking import regions
 from . import process_names
 from .figures import Figures
 from .ledger import Account, Block, Ledger
@@ -84,7 +84,7 @@ class Recorder:
     def clear_workspaces(self) -> None:
         self.catch_up()
         if self._read > self._cleared and self._ledger.live():
-            no_leaks.clear_workspaces()
+            regions.clear_workspaces()
             self.catch_up(frees_workspaces=True)
         self._cleared = self._read
 

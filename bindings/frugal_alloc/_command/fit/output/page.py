@@ -12,7 +12,7 @@ from pathlib import Path
 
 import jinja2
 
-from ...._report.pages import templates
+from ...._report import pages
 from ..verdict import PHASES, WASTE, HeldByLine, Verdict
 from . import chart, wording
 from .chart import Bar, MemoryPicture
@@ -70,7 +70,7 @@ def render(verdicts: Sequence[Verdict]) -> str:
 
 @functools.cache
 def _environment() -> jinja2.Environment:
-    environment = templates.environment(Path(__file__).parent)
+    environment = pages.environment(Path(__file__).parent)
     environment.filters |= {
         "place": wording.place,
         "when": wording.moment,

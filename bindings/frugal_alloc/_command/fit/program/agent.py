@@ -16,7 +16,7 @@ from ...._program import loop
 from ...._report import latest_error
 from ...._simulation.followed import order
 from ...._simulation.followed.messages import Mailbox, Sender
-from ...._tracking.steps import StepCounter
+from ...._tracking.training import StepCounter
 from .. import marks, process_record
 from .labels import Labels
 
