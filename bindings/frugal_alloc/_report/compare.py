@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from .._common.messages import format_bytes, format_code_line, short_path
+from .._tracking.materiality import Cause
 from .headline import OOM_NAMES, headline, sentence
 
 SCHEMA = "frugal_alloc.comparison"
@@ -126,10 +127,10 @@ def _verdict_lines(verdicts: dict[str, list[dict[str, Any]]]) -> list[str]:
     """A line for each that matters, in either run, and the number of the others."""
     gone, new = ([one for one in verdicts[name] if one["material"]] for name in ("gone", "new"))
     still = [one for one in verdicts["still"] if one["before"]["material"] or one["after"]["material"]]
-    lines = [f"  gone:  {sentence([one])}" for one in gone[:_MOST_LINES]]
-    lines += [f"  new:   {sentence([one])}" for one in new[:_MOST_LINES]]
+    lines = [f"  gone:  {sentence(Cause([verdict]))}" for verdict in gone[:_MOST_LINES]]
+    lines += [f"  new:   {sentence(Cause([verdict]))}" for verdict in new[:_MOST_LINES]]
     lines += [
-        f"  still: {sentence([one['after']])} (before: {format_bytes(one['before']['bytes_per_epoch'])})"
+        f"  still: {sentence(Cause([one['after']]))} (before: {format_bytes(one['before']['bytes_per_epoch'])})"
         for one in still[:_MOST_LINES]
     ]
     told = {"gone": len(gone), "new": len(new), "still": len(still)}

@@ -75,13 +75,13 @@ class _LiveVerdicts:
         from . import document, headline
 
         rows = [verdict.row for verdict in document.judge(self._library, searches=False).verdicts]
-        groups, _ = materiality.material_and_small(document.with_cells(rows))
+        causes, _ = materiality.material_and_small(document.with_cells(rows))
         return [
             PublishedVerdict(
-                group[0]["kind"],
-                group[0]["gpu"],
-                headline.sentence(group),
-                sum(verdict["bytes_per_epoch"] for verdict in group),
+                cause.kind,
+                cause[0]["gpu"],
+                headline.sentence(cause),
+                cause.bytes_per_epoch,
             )
-            for group in groups[:_MOST_VERDICTS]
+            for cause in causes[:_MOST_VERDICTS]
         ]

@@ -6,12 +6,31 @@ from __future__ import annotations
 from typing import Any
 
 Verdict = dict[str, Any]
-#: The verdicts of one cause, the largest first.
-Cause = list[Verdict]
 # Nothing that is inferred from some epochs is certain.
 MOST_CONFIDENCE = 0.99
 MOST_EPOCHS = 10_000
 MOST_STEPS = 1_000_000
+
+
+class Cause(list[Verdict]):
+    """The verdicts of one leak, all on one GPU, the largest first."""
+
+    @property
+    def kind(self) -> str:
+        return self[0]["kind"]
+
+    @property
+    def bytes_per_epoch(self) -> float:
+        return sum(verdict["bytes_per_epoch"] for verdict in self)
+
+    @property
+    def bytes(self) -> int:
+        return sum(verdict["bytes"] for verdict in self)
+
+    @property
+    def unit(self) -> str:
+        """By which it grows: where nothing tells epochs, as in TensorFlow's logs, each step counts as one."""
+        return "step" if self[0]["bytes_per_epoch"] == self[0]["bytes_per_step"] else "epoch"
 
 
 def grouped(verdicts: list[Verdict]) -> list[Cause]:
@@ -25,7 +44,7 @@ def grouped(verdicts: list[Verdict]) -> list[Cause]:
             key = (verdict["kind"] == "suspect", verdict["pattern"], holder["what"], holder["line"])
         elif verdict["pattern"]:
             key = (verdict["kind"], verdict["pattern"], verdict["phase"], verdict["advice"])
-        causes.setdefault((verdict["gpu"], key), []).append(verdict)
+        causes.setdefault((verdict["gpu"], key), Cause()).append(verdict)
     return list(causes.values())
 
 
@@ -59,18 +78,15 @@ def of(verdicts: list[Verdict], gpus: list[dict[str, Any]]) -> list[bool]:
     rooms = _rooms(gpus)
     taken: dict[int, tuple[float, float]] = {}
     small: set[int] = set()
-    for cause in sorted(grouped(verdicts), key=_rate):
+    for cause in sorted(grouped(verdicts), key=lambda cause: cause.bytes_per_epoch):
         gpu = cause[0]["gpu"]
         per_epoch, per_step = taken.get(gpu, (0.0, 0.0))
-        together = per_epoch + _rate(cause), per_step + sum(verdict["bytes_per_step"] or 0 for verdict in cause)
+        per_step += sum(verdict["bytes_per_step"] or 0 for verdict in cause)
+        together = per_epoch + cause.bytes_per_epoch, per_step
         if all(verdict["bytes_per_epoch"] > 0 for verdict in cause) and _lasts(rooms.get(gpu), *together):
             taken[gpu] = together
             small.update(map(id, cause))
     return [id(verdict) not in small for verdict in verdicts]
-
-
-def _rate(cause: Cause) -> float:
-    return sum(verdict["bytes_per_epoch"] for verdict in cause)
 
 
 def _rooms(gpus: list[dict[str, Any]]) -> dict[int, int | None]:
