@@ -33,7 +33,7 @@ def row(library: Library, gpu: int) -> dict[str, Any]:
         native, native_in_use = stats["native_reserved_bytes"], stats["native_allocated_bytes"]
         peak = max(peak, torch.cuda.max_memory_allocated(gpu), stats["allocated_bytes"] + native_in_use)
         held = _pools(library, gpu)
-        outside = memory_outside.now(gpu)
+        outside, _ = memory_outside.amounts(gpu, library)
     return {
         "gpu": gpu,
         "name": name,

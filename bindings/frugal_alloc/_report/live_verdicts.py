@@ -62,12 +62,8 @@ class _LiveVerdicts:
     def _accusations(self) -> frozenset:
         """What there is to judge."""
         tracker = self._tracker
-        return frozenset(
-            [(found.kind, found.gpu, found.site) for found in self._library.findings()]
-            + [("growing", found.gpu, found.site) for found in tracker.epochs.growing()]
-            + [("cycle", found.gpu, found.site) for found in tracker.cycles.found()]
-            + [("outside", found.gpu, int(found.is_pools)) for found in tracker.outside.found()]
-        )
+        findings = [*self._library.findings(), *tracker.epochs.growing(), *tracker.cycles.found()]
+        return frozenset((finding.kind, finding.gpu, finding.site) for finding in [*findings, *tracker.outside.found()])
 
     def _judged(self) -> list[PublishedVerdict]:
         # Most runs have nothing to judge.

@@ -12,6 +12,7 @@ from . import source_flow
 from .accusations import Accusation
 from .holders import Evidence, Holder
 from .names import Name
+from .outside import NO_SITE
 
 
 class Leak(NamedTuple):
@@ -181,7 +182,7 @@ RULES = (
     ),
     Rule(
         "cuda_graph_per_shape",
-        lambda leak: leak.kind == "growing" and not leak.accusation.site.number,
+        lambda leak: leak.kind == "growing" and leak.accusation.site.number == NO_SITE,
         "PyTorch's private pools grow, those of CUDA graphs and MemPools: capture graphs for a few padded shapes "
         "instead of each, give them one pool (pool=first.pool()), and let old graphs go",
     ),

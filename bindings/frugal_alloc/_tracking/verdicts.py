@@ -10,9 +10,8 @@ from .._native.epochs import Finding
 from .._native.sites import Frame, Site
 from . import accusations, declarations, holders, materiality, patterns, users_lines
 from .accusations import Accusation, Line
-from .epochs import Epochs
 from .materiality import MOST_CONFIDENCE
-from .outside import OutsideGrowth
+from .outside import NO_SITE
 from .patterns import Leak
 from .tracker import Tracker
 from .trained import IS_TRAINED, WAS_TRAINED
@@ -46,7 +45,7 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]], search
     """
     of_lines = accusations.find(library, tracker.cycles, tracker.epochs)
     accused, kept_after, notes = _without_trained(library, of_lines, tracker)
-    of_gpus = [_of_growth(growth, tracker.epochs) for growth in tracker.outside.found()]
+    of_gpus = _of_gpus(tracker)
     audible, audible_of_gpus = (_audible(part, tracker) for part in (accused, of_gpus))
     silenced = len(accused) - len(audible) + len(of_gpus) - len(audible_of_gpus)
     evidence = tracker.witnesses.of(audible) if searches else tracker.witnesses.remembered(audible)
@@ -89,11 +88,15 @@ def _without_trained(
     return left, kept_after, notes
 
 
-def _of_growth(growth: OutsideGrowth, epochs: Epochs) -> Accusation:
-    kind = "growing" if growth.is_pools else "outside"
-    per_epoch = growth.bytes_per_step * (epochs.steps_per_epoch or 1.0)
-    finding = Finding(kind, growth.gpu, 0, growth.bytes, 0, growth.boundaries, per_epoch, growth.confidence, 0)
-    return Accusation(finding, Site(0, "", (), "", 0), None, growth.bytes_per_step if epochs.steps > 0 else None, None)
+def _of_gpus(tracker: Tracker) -> list[Accusation]:
+    """What grows on a GPU at no line."""
+    steps = tracker.epochs.steps_per_epoch or 1.0
+    has_steps = tracker.epochs.steps > 0
+    nowhere = Site(NO_SITE, "", (), "", 0)
+    return [
+        Accusation(finding, nowhere, None, finding.bytes_per_epoch / steps if has_steps else None, None)
+        for finding in tracker.outside.found(steps)
+    ]
 
 
 def _audible(accused: list[Accusation], tracker: Tracker) -> list[Accusation]:
