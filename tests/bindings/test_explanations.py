@@ -115,7 +115,7 @@ class Interrupted(Exception):
     pass
 
 
-@pytest.mark.parametrize("place", ["frugal_alloc._out_of_memory.fragmentation.measure", "gc.collect"])
+@pytest.mark.parametrize("place", ["frugal_alloc._out_of_memory.situation._pieces", "gc.collect"])
 def test_what_a_signal_handler_raises_meanwhile_follows_the_error(place: str, monkeypatch: Any) -> None:
     """The library calls us, and nothing can be raised through it: until then the error is as without us."""
 
