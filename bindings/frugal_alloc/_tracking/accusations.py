@@ -11,7 +11,8 @@ from .._native.epochs import Finding
 from .._native.sites import Frame, Site
 from .._program.code_lines import CodeLine
 from . import declarations, holders, users_lines
-from .holders import Block, Evidence
+from .holders import Evidence
+from .live_tensors import Block
 
 if TYPE_CHECKING:
     from .cycles import Cycles

@@ -7,7 +7,7 @@ import functools
 import gc
 import operator
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from .._program.autograd import Walk, saved_tensors
@@ -16,6 +16,10 @@ from .._program.autograd import Walk, saved_tensors
 MOST_SECONDS = 0.5
 # From the context of an autograd.Function: its dictionary, a list in it, the tensors.
 CONTEXT_LEVELS = 4
+
+
+#: Address, bytes and epoch of birth; -1: that is not known.
+Block = tuple[int, int, int]
 
 
 class Extent(NamedTuple):
@@ -32,6 +36,10 @@ class Extents:
     def __init__(self, extents: Iterable[Extent]) -> None:
         self._extents = sorted(extents)
         self._addresses = [extent.address for extent in self._extents]
+
+    @classmethod
+    def of_groups(cls, groups: list[list[Block]]) -> Extents:
+        return cls(Extent(address, size, number) for number, blocks in enumerate(groups) for address, size, _ in blocks)
 
     def at(self, address: int) -> Extent | None:
         position = bisect.bisect_right(self._addresses, address) - 1
@@ -126,55 +134,43 @@ def without_torch_functions() -> Any:
 
 
 class Contents(NamedTuple):
-    """Blocks by address, with the number of the tensor that holds each."""
+    """Blocks by address, with the tensor that holds each."""
 
-    owned: dict[int, int]  # the first tensor that lies there
-    saved: dict[int, int]  # the first one whose graph has saved it
-    tensors: dict[int, Any]  # those that are named in the others, by number
+    owned: dict[int, Any]  # the first tensor that lies there
+    saved: dict[int, Any]  # the first one whose graph has saved it
 
-    def all(self) -> Iterator[tuple[int, int]]:
+    def all(self) -> dict[int, Any]:
         """Each block once, its own tensor first."""
-        yield from self.owned.items()
-        for address, number in self.saved.items():
-            if address not in self.owned:
-                yield address, number
+        return {
+            **self.owned,
+            **{address: tensor for address, tensor in self.saved.items() if address not in self.owned},
+        }
 
     @staticmethod
     def together(parts: list[Contents]) -> Contents:
-        """Of several objects. Numbers are new."""
-        if len(parts) == 1:
-            return parts[0]
-        whole = Contents({}, {}, {})
-        for part in parts:
-            numbers = {old: len(whole.tensors) + new for new, old in enumerate(part.tensors)}
-            whole.tensors.update((numbers[old], tensor) for old, tensor in part.tensors.items())
-            for address, number in part.owned.items():
-                whole.owned.setdefault(address, numbers[number])
-            for address, number in part.saved.items():
-                whole.saved.setdefault(address, numbers[number])
-        return whole
+        """Of several objects; where two hold the same it is the first one's."""
+        owned: dict[int, Any] = {}
+        saved: dict[int, Any] = {}
+        for part in reversed(parts):
+            owned.update(part.owned)
+            saved.update(part.saved)
+        return Contents(owned, saved)
 
 
-def contents_of(tensors: Iterable[tuple[int, Any]], extents: Extents) -> Contents:
-    """What tensors hold, given with their numbers; where two hold the same it is the first one's."""
-    owned: dict[int, int] = {}
-    saved: dict[int, int] = {}
-    roots: dict[int, Any] = {}
-    by_number = {}
-    for number, tensor in tensors:
-        extent = extents.at(address_of(tensor))
-        if extent is not None:
-            owned.setdefault(extent.address, number)
+def contents_of(tensors: Iterable[Any], extents: Extents) -> Contents:
+    """What tensors hold; where two hold the same it is the first one's."""
+    owned: dict[int, Any] = {}
+    saved: dict[int, Any] = {}
+    roots = []
+    for tensor in tensors:
+        if (extent := extents.at(address_of(tensor))) is not None:
+            owned.setdefault(extent.address, tensor)
         if (node := graph_of(tensor)) is not None:
-            roots[number] = node
-        if extent is not None or node is not None:
-            by_number[number] = tensor
+            roots.append((node, tensor))
     walk = Walk(MOST_SECONDS)
-    for number, root in roots.items():
+    for root, tensor in roots:
         for node in walk.behind([root]):
             for kept in (*saved_tensors(node), *kept_by_context(node)):
-                extent = extents.at(address_of(kept))
-                if extent is not None:
-                    saved.setdefault(extent.address, number)
-    used = {*owned.values(), *saved.values()}
-    return Contents(owned, saved, {number: tensor for number, tensor in by_number.items() if number in used})
+                if (extent := extents.at(address_of(kept))) is not None:
+                    saved.setdefault(extent.address, tensor)
+    return Contents(owned, saved)
