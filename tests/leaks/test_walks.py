@@ -10,15 +10,15 @@ from typing import Any
 
 import pytest
 import torch
-from frugal_alloc._program import autograd
+from frugal_alloc._tracking import live_tensors
 from frugal_alloc._tracking.reach import Reach
 from frugal_alloc._tracking.roots import Root
 
 STEPS = 1000
 
 
-def walk_behind(result: torch.Tensor) -> autograd.Walk:
-    walk = autograd.Walk(seconds=0.5)
+def walk_behind(result: torch.Tensor) -> live_tensors.Walk:
+    walk = live_tensors.Walk(seconds=0.5)
     for _ in walk.behind([result.grad_fn]):
         pass
     return walk
@@ -55,7 +55,7 @@ def test_a_walk_ends_when_its_own_work_has_taken_too_long(
 
 
 def test_a_walk_ends_after_so_many_nodes(result: torch.Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(autograd, "MOST_NODES", STEPS // 2)
+    monkeypatch.setattr(live_tensors, "MOST_NODES", STEPS // 2)
     assert not walk_behind(result).is_complete
 
 

@@ -15,8 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _native
-from .._program.autograd import Walk, saved_tensors
-from .._tracking.live_tensors import is_tensor
+from .._tracking.live_tensors import Walk, is_tensor, saved_tensors
 
 BLOCK_BYTES = 512
 # Of a graph as long as a leaking run; what was seen until then is a lower bound.

@@ -12,13 +12,14 @@ import weakref
 from collections.abc import Iterable, Iterator, MutableMapping
 from typing import Any, NamedTuple
 
-from .._program.model_parts import gradients_of, parameters_of, parts_of, tensors_in_state
 from . import live_tensors
 from .live_tensors import Block, Extents
 from .training import ABANDONED_AFTER
 
 IS_TRAINED = "is trained"
 WAS_TRAINED = "was trained"
+# An optimizer's state is a dictionary by parameter of dictionaries of tensors, and L-BFGS's of lists of them.
+_DEEPEST_STATE = 4
 # Of the bytes of a finding; the rest may be a buffer that is replaced meanwhile.
 LEAST_PART = 0.9
 
@@ -176,3 +177,33 @@ def _parameters_below(modules: Iterable[Any]) -> Iterator[Any]:
             seen.add(id(module))
             yield from parts_of(module, "_parameters")
             waiting.extend(parts_of(module, "_modules"))
+
+
+def parameters_of(optimizer: Any) -> list[Any]:
+    """All that it trains."""
+    return [parameter for group in optimizer.param_groups for parameter in group["params"]]
+
+
+def gradients_of(parameters: Iterable[Any]) -> Iterator[Any]:
+    """Of frozen ones, too, which keep what they had."""
+    import torch
+
+    for parameter in parameters:
+        if isinstance(parameter, torch.Tensor) and parameter.is_leaf and parameter.grad is not None:
+            yield parameter.grad
+
+
+def tensors_in_state(state: Any, depth: int = _DEEPEST_STATE) -> Iterator[Any]:
+    """Those in an optimizer's state, or in a part of it."""
+    import torch
+
+    if issubclass(type(state), torch.Tensor):
+        yield state
+    elif depth and isinstance(state, (dict, list, tuple)):
+        for part in list(state.values()) if isinstance(state, dict) else state:
+            yield from tensors_in_state(part, depth - 1)
+
+
+def parts_of(module: Any, kind: str) -> list[Any]:
+    """What a module has of the kind "_parameters", "_buffers" or "_modules"."""
+    return [part for part in (module.__dict__.get(kind) or {}).values() if part is not None]

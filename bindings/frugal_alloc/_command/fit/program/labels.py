@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any
 
 from .... import _native
-from ...._program.model_parts import gradients_of, parameters_of, parts_of, tensors_in_state
 from ...._tracking import live_tensors
+from ...._tracking.trained import gradients_of, parameters_of, parts_of, tensors_in_state
 from ..verdict import GRADIENTS, OPTIMIZER_STATE, PARAMETERS
 
 
