@@ -48,13 +48,17 @@ class Accusation(NamedTuple):
     @property
     def line(self) -> Line:
         """The same for what is found there again."""
-        return self.finding.gpu, self.code_line, self.site.node
+        return _line(self.finding.gpu, self.frame, self.site)
 
     @property
     def bytes_now(self) -> int | None:
         if self.extents is None:
             return None
         return min(self.finding.bytes, sum(size for _, size, _ in self.extents))
+
+
+def _line(gpu: int, frame: Frame | None, site: Site) -> Line:
+    return gpu, users_lines.code_line(frame, site), site.node
 
 
 def find(library: Library, cycles: Cycles, epochs: Epochs) -> list[Accusation]:
@@ -80,7 +84,8 @@ def _borne_out(
     alive = _Alive(library)
     for finding in findings:
         site = library.site(finding.site)
-        sites = alive.sites_at.get((finding.gpu, users_lines.told_at(library, site), site.node), {finding.site})
+        line = _line(finding.gpu, users_lines.of_site(library, site), site)
+        sites = alive.sites_at.get(line, {finding.site})
         blocks = alive.blocks_of(finding.gpu, sites)
         # What is replaced by something larger is always of the current epoch.
         births = {birth for _, _, birth in blocks if birth >= 0} if finding.kind != "growing" else set()
@@ -116,7 +121,7 @@ class _Alive:
         self.sites_at: dict[Line, set[int]] = {}
         for usage in library.site_usages():
             site = library.site(usage.site)
-            line = usage.gpu, users_lines.told_at(library, site), site.node
+            line = _line(usage.gpu, users_lines.of_site(library, site), site)
             self.sites_at.setdefault(line, set()).add(usage.site)
         self._blocks: dict[tuple[int, int], list[Block]] = {}
         for segment in library.segments():

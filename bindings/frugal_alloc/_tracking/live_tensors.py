@@ -17,12 +17,8 @@ MOST_SECONDS = 0.5
 MOST_NODES = 50_000
 # To ask for the time takes up to 1.2 us, a node 3.
 _NODES_A_QUESTION = 16
-
-# The attributes of each class of nodes that hold what it saved.
-_names: dict[type, tuple[str, ...]] = {}
 # From the context of an autograd.Function: its dictionary, a list in it, the tensors.
 CONTEXT_LEVELS = 4
-
 
 #: Address, bytes and epoch of birth; -1: that is not known.
 Block = tuple[int, int, int]
@@ -139,17 +135,19 @@ def without_torch_functions() -> Any:
     return torch._C.DisableTorchFunctionSubclass()
 
 
+@functools.cache
+def _saving_attributes(kind: type) -> tuple[str, ...]:
+    """Those of a class of nodes that hold what it saved."""
+    return tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
+
+
 def saved_tensors(node: Any) -> list[Any]:
     """The tensors that a node has saved as they are.
 
     Unpacking anything else runs a hook that may compute it again or bring it back from the host, which needs memory.
     """
-    kind = type(node)
-    names = _names.get(kind)
-    if names is None:
-        names = _names[kind] = tuple(name for name in dir(kind) if name.startswith("_raw_saved_"))
     found = []
-    for name in names:
+    for name in _saving_attributes(type(node)):
         try:
             values = getattr(node, name)
         except RuntimeError:  # let go by a backward

@@ -50,22 +50,22 @@ class Region(contextlib.ContextDecorator):
         kept: Bytes by line that are in use at the end, and were not at the beginning.
     """
 
-    def __init__(self, name: str = "", is_told: bool = False) -> None:
+    def __init__(self, name: str = "", prints: bool = False) -> None:
         self.name = name
         self.peak: dict[str, int] = {}
         self.kept: dict[str, int] = {}
-        self._is_told = is_told
+        self._prints = prints
         self._before: _Usage = {}
         self._at_peak: _Usage = {}
 
     def __call__(self, function: Any) -> Any:
         self.name = self.name or getattr(function, "__qualname__", "")
-        self._is_told = True
+        self._prints = True
         return super().__call__(function)
 
     def _recreate_cm(self) -> Region:
         # Each call of a decorated function is a region of its own.
-        return type(self)(self.name, is_told=True)
+        return type(self)(self.name, prints=True)
 
     def __enter__(self) -> Region:
         library = _loaded()
@@ -84,7 +84,7 @@ class Region(contextlib.ContextDecorator):
         self.note_peak(after)
         self.kept = _grown(library, self._before, after)
         self.peak = _grown(library, self._before, self._at_peak)
-        if self._is_told:
+        if self._prints:
             print(self, end="", file=sys.stderr)
 
     def note_peak(self, at_peak: _Usage) -> None:

@@ -40,13 +40,8 @@ def of_site(library: Library, site: Site) -> Frame | None:
     return frame
 
 
-def told_at(library: Library, site: Site) -> CodeLine | None:
-    """The user's line and the phase; None where neither is known."""
-    return code_line(of_site(library, site), site)
-
-
 def code_line(frame: Frame | None, site: Site) -> CodeLine | None:
-    """As :func:`told_at`, of a site whose line is `frame`."""
+    """The line and the phase of a site whose line is `frame`; None where neither is known."""
     if frame is None:
         return CodeLine("", 0, "", site.phase) if site.phase else None
     return CodeLine(frame.file, frame.line, frame.function, site.phase)
