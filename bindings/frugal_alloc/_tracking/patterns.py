@@ -117,15 +117,6 @@ def _is_made_anew(leak: Leak) -> bool:
     return True
 
 
-def _is_log_of_numbers(leak: Leak) -> bool:
-    """Losses that are logged as tensors, without their graphs: a few hundred bytes each."""
-    return leak.holder.is_scalar and not leak.has_graph and leak.kind in ("leak", "suspect")
-
-
-def _is_metric(leak: Leak) -> bool:
-    return _has_file(leak, "torchmetrics") or leak.holder.name.holder.lower().endswith("metric")
-
-
 def _is_ensemble(leak: Leak) -> bool:
     """Models that were trained and are used since, as by boosting: told from models that are merely kept."""
     name = leak.holder.name
@@ -217,8 +208,8 @@ RULES = (
         "ctx: use ctx.save_for_backward(), which knows of outputs",
     ),
     Rule(
-        "scalars_kept",
-        _is_log_of_numbers,
+        "scalars_kept",  # losses that are logged as tensors, without their graphs: a few hundred bytes each
+        lambda leak: leak.holder.is_scalar and not leak.has_graph and leak.kind in ("leak", "suspect"),
         "{holder} keeps single numbers on the GPU, which is harmless",
         is_benign=True,
     ),
@@ -230,7 +221,7 @@ RULES = (
     ),
     Rule(
         "metric_state",
-        _is_metric,
+        lambda leak: _has_file(leak, "torchmetrics") or leak.holder.name.holder.lower().endswith("metric"),
         "{holder}: a metric gathers states on the GPU; call its reset() after each epoch",
     ),
     Rule(
