@@ -189,11 +189,6 @@ def _empty_report(name: str, steps: int) -> dict[str, Any]:
         "run": {"command": [name]},
         "epochs": {"ended": steps, "found_by": "steps" if steps else "none", "steps": steps, "steps_per_epoch": 1.0},
         "gpus": [],
-        "verdicts": [],
-        "frames": [],
-        "sites": [],
-        "timeline": {"phases": [], "points": [], "epoch_ends": []},
-        "segments": [],
-        "oom": None,
+        "timeline": {"points": []},
         "notes": ["Read from what TensorFlow wrote; steps count as epochs."],
     }

@@ -127,7 +127,6 @@ def _gpu(dump: Dump) -> dict[str, Any]:
     return {
         "gpu": dump.gpu,
         "name": dump.allocator,
-        "total_bytes": 0,
         "limit_bytes": dump.limit_bytes,
         "allocated_bytes": dump.in_use_bytes,
         "peak_allocated_bytes": max(dump.peak_bytes, dump.in_use_bytes),
@@ -156,7 +155,7 @@ def _sites(dump: Dump) -> tuple[list[dict[str, Any]], dict[int, int]]:
     largest = sorted(dump.held.items(), key=lambda item: -item[0][0] * item[1])[:_MOST_SITES]
     sites = [
         {"gpu": dump.gpu, "function": _name(size, op), "bytes": size * count, "peak_bytes": size * count}
-        | {"blocks": count, "stack": []}
+        | {"blocks": count}
         for (size, op), count in largest
     ]
     numbers: dict[int, int] = {}
@@ -188,7 +187,7 @@ def _timeline(dumps: list[Dump]) -> dict[str, Any]:
     for number, dump in enumerate(dumps):
         in_use, step = dump.in_use_bytes, dump.step if dump.step is not None else number
         points.append([dump.gpu, step, 0, 0, in_use, max(dump.peak_bytes, in_use), max(dump.pool_bytes, in_use)])
-    return {"phases": [""], "points": points, "epoch_ends": []}
+    return {"phases": [""], "points": points}
 
 
 def _leak_by_dumps(dumps: list[Dump]) -> dict[str, Any] | None:
@@ -250,7 +249,6 @@ def _verdict(kind: str, function: str, size: int, rate: float, confidence: float
         "kind": kind,
         "function": function,
         "bytes": size,
-        "blocks": 0,
         "bytes_per_epoch": rate,
         "bytes_per_step": rate,
         "epochs": steps,
@@ -280,13 +278,11 @@ def _add_printed(report: dict[str, Any], memory: Memory) -> None:
     """Puts the course of memory into the report, and the GPU where no dump has told of one."""
     last, (held, peak) = next(reversed(memory.items()))
     if not report["gpus"]:
-        report["gpus"] = [
-            {"gpu": 0, "name": "TensorFlow", "total_bytes": 0, "allocated_bytes": held, "peak_allocated_bytes": peak}
-        ]
+        report["gpus"] = [{"gpu": 0, "name": "TensorFlow", "allocated_bytes": held, "peak_allocated_bytes": peak}]
     gpu = report["gpus"][-1]["gpu"]
     points = [[gpu, step, 0, 0, current, most, most] for step, (current, most) in memory.items()]
     after = [point for point in report["timeline"]["points"] if point[1] > last]
-    report["timeline"] = {"phases": [""], "points": points + after, "epoch_ends": []}
+    report["timeline"] = {"phases": [""], "points": points + after}
 
 
 def _out_of_memory(
@@ -327,7 +323,7 @@ def _out_of_memory(
         "largest_free_bytes": max(free, default=0),
         "unusable_bytes": sum(size for size in free if size < dump.requested_bytes),
         "fragmentation": {"hard_bytes": sum(size for size in free if size < dump.requested_bytes)},
-        "advice": [{"text": text, "file": None, "line": None, "bytes": None} for text in advice],
+        "advice": [{"text": text} for text in advice],
     }
 
 
@@ -347,7 +343,7 @@ def _message(dump: Dump) -> str:
 def _advice(verdict: str, dump: Dump, leak: dict[str, Any] | None) -> list[str]:
     if leak:
         rate = format_bytes(leak["bytes_per_step"])
-        many = f"{leak['blocks']:,} " if leak["blocks"] else ""
+        many = f"{leak['blocks']:,} " if leak.get("blocks") else ""
         return [f"mend the leak: {many}{leak['function']} are held, {rate} more with each step"]
     if verdict == "fragmentation":
         return [_WHOLE_CHUNKS]
