@@ -204,7 +204,7 @@ def unwatch() -> None:
 
 def _program_failed(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
     _before.get("program", sys.__excepthook__)(kind, error, traceback)
-    if any(_is_plain(one, str(one)) for one in _chain(error)):
+    if any(_is_plain(cause, str(cause)) for cause in _chain(error)):
         latest_error.note_end()
     _tell(error)
 

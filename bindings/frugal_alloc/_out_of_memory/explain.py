@@ -162,7 +162,7 @@ def _error(seen: Situation, number: int, advice: list[Advice], text: str) -> dic
         "fragmentation": seen.pieces._asdict(),
         "saved_for_backward_bytes": seen.saved_bytes,
         "message": text,
-        "advice": [{"text": one.text, "file": one.file, "line": one.line, "bytes": one.bytes} for one in advice],
+        "advice": [{key: getattr(change, key) for key in ("text", "file", "line", "bytes")} for change in advice],
     }
 
 

@@ -44,7 +44,7 @@ def of_site(library: Library, number: int) -> CodeLine | None:
     frame = users_lines.of_site(library, site)
     if frame is None and not site.node:
         # A program that is installed as a package has no other.
-        frame = next((one for one in site.frames if owner(one.file) == LIBRARYS), None)
+        frame = next((inner for inner in site.frames if owner(inner.file) == LIBRARYS), None)
         return None if frame is None else CodeLine(frame.file, frame.line, frame.function, site.phase)
     if frame is None:
         return CodeLine(f"<{site.node}>", 0, "", site.phase, site.node)

@@ -106,10 +106,10 @@ def build(oom: dict[str, Any] | None = None, judged: Judged | None = None) -> di
 def with_cells(value: Any) -> Any:
     """The value with the files of a notebook's cells named as its user knows them, which only this process can."""
     if isinstance(value, list):
-        return [with_cells(one) for one in value]
+        return [with_cells(inner) for inner in value]
     if not isinstance(value, dict):
         return value
-    named = {key: with_cells(one) if isinstance(one, (dict, list)) else one for key, one in value.items()}
+    named = {key: with_cells(inner) if isinstance(inner, (dict, list)) else inner for key, inner in value.items()}
     return named | {"file": code_lines.file_name(named["file"])} if named.get("file") else named
 
 

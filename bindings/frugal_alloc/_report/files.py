@@ -196,7 +196,7 @@ def _block(
         "size": size,
         "requested_size": size,
         "state": _STATES[state],
-        "frames": [{"filename": one["file"], "line": one["line"], "name": one["function"]} for one in frames],
+        "frames": [{"filename": frame["file"], "line": frame["line"], "name": frame["function"]} for frame in frames],
     }
 
 

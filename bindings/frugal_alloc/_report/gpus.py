@@ -131,9 +131,8 @@ def held(row: dict[str, Any]) -> int:
 
 def pool_parts(row: dict[str, Any]) -> list[tuple[str, int]]:
     """What of the memory in use is PyTorch's own allocator's: where, and how much."""
-    return [
-        (_POOL_NAMES[one["pool"]], one["allocated_bytes"]) for one in row.get("pools") or [] if one["allocated_bytes"]
-    ]
+    held = [(_POOL_NAMES[pool["pool"]], pool["allocated_bytes"]) for pool in row.get("pools") or []]
+    return [(where, size) for where, size in held if size]
 
 
 def driver_sentence(calls: list[dict[str, Any]]) -> str:

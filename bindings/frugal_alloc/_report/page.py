@@ -144,7 +144,7 @@ def _pictures(document: dict[str, Any], prefix: str, title: str, sharing: int) -
         title=title,
         document=document,
         charts=charts(document)[: _MOST_CHARTS // sharing],
-        flames=[one for one in flames if one],
+        flames=[graph for graph in flames if graph],
         sites=sorted(sites[:most_sites], key=lambda one: (-one[column], -one["peak_bytes"])),
         sorted_by=column,
         left_out_sites=len(rest),
