@@ -11,6 +11,7 @@ import re
 import sys
 import textwrap
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -163,15 +164,11 @@ def _is_plain(error: BaseException, text: str) -> bool:
 
 
 def _is_pinning(error: BaseException) -> bool:
-    for cause in _chain(error):
-        if re.search(_PINNING, str(cause), re.IGNORECASE):
-            return True
-        traceback = cause.__traceback__
-        while traceback is not None:
-            if "pin_memory" in traceback.tb_frame.f_code.co_name:
-                return True
-            traceback = traceback.tb_next
-    return False
+    return any(
+        re.search(_PINNING, str(cause), re.IGNORECASE)
+        or any("pin_memory" in frame.f_code.co_name for frame, _ in traceback.walk_tb(cause.__traceback__))
+        for cause in _chain(error)
+    )
 
 
 def _chain(error: BaseException | None) -> Iterator[BaseException]:
@@ -202,8 +199,8 @@ def unwatch() -> None:
             sys.excepthook, threading.excepthook = _before.pop("program"), _before.pop("thread")
 
 
-def _program_failed(kind: type[BaseException], error: BaseException, traceback: Any) -> None:
-    _before.get("program", sys.__excepthook__)(kind, error, traceback)
+def _program_failed(kind: type[BaseException], error: BaseException, trace: Any) -> None:
+    _before.get("program", sys.__excepthook__)(kind, error, trace)
     if any(_is_plain(cause, str(cause)) for cause in _chain(error)):
         latest_error.note_end()
     _tell(error)
