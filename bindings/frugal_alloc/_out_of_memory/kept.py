@@ -14,7 +14,7 @@ from .._common.messages import format_bytes as size
 from .._program.code_lines import short_path, written
 from .._program.liveness import Flow
 from .._tracking import raw_objects
-from .._tracking.live_tensors import is_tensor
+from .._tracking.live_tensors import is_on, is_tensor
 from .scene import LEAST_BYTES, Advice, RunningFrame, Scene, statement
 
 _CONTAINERS = (list, tuple, dict, set, collections.deque)
@@ -135,7 +135,7 @@ def _tensors_in(container: Any, gpu: int, depth: int = 2) -> list[Any]:
     found = []
     for entry, _ in zip(list(entries), range(_MOST_ENTRIES), strict=False):
         if is_tensor(entry):
-            if _is_on(entry, gpu) and type(entry) is not torch.nn.Parameter:
+            if is_on(entry, gpu) and type(entry) is not torch.nn.Parameter:
                 found.append(entry)
         elif depth > 1 and issubclass(type(entry), _CONTAINERS) and gc.is_tracked(entry):
             found += _tensors_in(entry, gpu, depth - 1)
@@ -143,8 +143,4 @@ def _tensors_in(container: Any, gpu: int, depth: int = 2) -> list[Any]:
 
 
 def _is_result(value: Any, gpu: int) -> bool:
-    return is_tensor(value) and value.grad_fn is not None and _is_on(value, gpu)
-
-
-def _is_on(tensor: Any, gpu: int) -> bool:
-    return tensor.device.type == "cuda" and tensor.device.index == gpu
+    return is_tensor(value) and value.grad_fn is not None and is_on(value, gpu)

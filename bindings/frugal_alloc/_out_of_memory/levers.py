@@ -14,7 +14,7 @@ from .. import _tracking
 from .._common.messages import format_bytes as size
 from .._program.code_lines import written
 from .._program.users_code import is_users
-from .._tracking.live_tensors import is_tensor
+from .._tracking.live_tensors import is_on, is_tensor
 from .scene import BATCH, SMALLER, Advice, RunningFrame, Scene
 from .variables import OPAQUE, DeadVariables
 
@@ -53,7 +53,7 @@ def look(frames: list[RunningFrame], gpu: int, dead: Iterable[DeadVariables] = (
     unread = {(variables.file, name) for variables in dead for name in variables.names}
     values = (v for frame in frames for name, v in frame.values.items() if (frame.file, name) not in unread)
     for tensor in _tensors(values):
-        if tensor.device.type != "cuda" or tensor.device.index != gpu or tensor.layout is not torch.strided:
+        if not is_on(tensor, gpu) or tensor.layout is not torch.strided:
             continue
         try:
             storage = tensor.untyped_storage()

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from .. import _native
-from .._tracking.live_tensors import Walk, is_tensor, saved_tensors
+from .._tracking.live_tensors import Walk, is_on, is_tensor, saved_tensors
 
 BLOCK_BYTES = 512
 # Of a graph as long as a leaking run; what was seen until then is a lower bound.
@@ -259,7 +259,11 @@ def _released_bytes(tensors: list[Any], graph: Graph | None, gpu: int, pools: Pr
     storages = {}
     for address, tensor in going.items():
         # Python's wrapper is one owner; what only autograd holds has got one from being looked at.
-        if tensor._use_count() - 1 == saved[address] + views[address] and _lies_on(tensor, gpu):
+        if (
+            tensor._use_count() - 1 == saved[address] + views[address]
+            and is_on(tensor, gpu)
+            and tensor.layout is torch.strided
+        ):
             storage = tensor.untyped_storage()
             storages[storage._cdata] = storage
             owners[storage._cdata] += 1
@@ -268,9 +272,3 @@ def _released_bytes(tensors: list[Any], graph: Graph | None, gpu: int, pools: Pr
         for address, storage in storages.items()
         if torch._C._storage_Use_Count(address) - 1 == owners[address] and not pools.keep(storage.data_ptr())
     )
-
-
-def _lies_on(tensor: Any, gpu: int) -> bool:
-    import torch
-
-    return tensor.device.type == "cuda" and tensor.device.index == gpu and tensor.layout is torch.strided

@@ -14,7 +14,7 @@ from .._common.messages import format_bytes as size
 from .._program.code_lines import short_path
 from .._program.liveness import Flow, read_in_nested, reads_of
 from .._program.source import Statement, only_called
-from .._tracking.live_tensors import is_tensor
+from .._tracking.live_tensors import is_on, is_tensor
 from .scene import IDLE, LEAST_BYTES, Advice, RunningFrame, Scene, statement
 
 _MOST_NAMES = 12
@@ -137,7 +137,7 @@ def holds_gpu_memory(value: Any, gpu: int) -> bool:
             return False
         value, depth = waiting.pop()
         if is_tensor(value):
-            if value.device.type == "cuda" and value.device.index == gpu:
+            if is_on(value, gpu):
                 return True
         elif depth < _DEPTH and gc.is_tracked(value) and not issubclass(type(value), OPAQUE):
             waiting += [(inner, depth + 1) for inner in gc.get_referents(value) if gc.is_tracked(inner)]

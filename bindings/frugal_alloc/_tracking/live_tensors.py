@@ -62,6 +62,10 @@ def is_tensor(value: Any) -> bool:
     return kind is not None and issubclass(type(value), kind)
 
 
+def is_on(tensor: Any, gpu: int) -> bool:
+    return tensor.device.type == "cuda" and tensor.device.index == gpu
+
+
 def is_plain(tensor: Any) -> bool:
     """Whether a tensor is one of numbers.
 
