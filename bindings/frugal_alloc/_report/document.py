@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import os
 import sys
-from typing import Any, NamedTuple
+from typing import Any
 
 from .. import _native
 from .._native import Library
@@ -13,6 +13,7 @@ from .._native.sites import Frame
 from .._program import code_lines
 from .._tracking import current, users_lines, verdicts
 from .._tracking.tracker import Tracker
+from .._tracking.verdicts import Judgement
 from . import gpus, latest_error
 
 SCHEMA = "frugal_alloc.report"
@@ -40,27 +41,14 @@ class FrameTable:
         return number
 
 
-class Judged(NamedTuple):
-    """The GPUs as rows of the document, and what leaks on them."""
-
-    gpus: list[dict[str, Any]]
-    judgement: verdicts.Judgement
-
-    @property
-    def verdicts(self) -> list[verdicts.Verdict]:
-        return self.judgement.verdicts
-
-
-def judge(library: Library, searches: bool = True) -> Judged:
+def judge(library: Library, searches: bool = True) -> Judgement:
     """What the document says of GPUs and leaks as of now; see :func:`verdicts.judge`."""
     tracker = current()
     rows = [gpus.row(library, gpu) for gpu in library.gpus()]
-    if tracker is None:
-        return Judged(rows, verdicts.Judgement([], 0, []))
-    return Judged(rows, verdicts.judge(library, tracker, rows, searches))
+    return Judgement(rows, [], 0, []) if tracker is None else verdicts.judge(library, tracker, rows, searches)
 
 
-def build(oom: dict[str, Any] | None = None, judged: Judged | None = None) -> dict[str, Any]:
+def build(oom: dict[str, Any] | None = None, judged: Judgement | None = None) -> dict[str, Any]:
     """The document of this process as it is now, the newest version of the schema (docs/reports.md).
 
     Looks through Python's objects for what holds leaked memory, with the GIL held all the while; it keeps none of them.
@@ -93,13 +81,13 @@ def build(oom: dict[str, Any] | None = None, judged: Judged | None = None) -> di
         "epochs": _epochs(library, tracker),
         "gpus": judged.gpus,
         "verdicts": with_cells(rows),
-        "suppressed": judged.judgement.silenced,
+        "suppressed": judged.silenced,
         "frames": with_cells(frames.rows),
         "sites": with_cells(sites),
         "timeline": _timeline(tracker),
         "segments": _segments(library, index),
         "oom": with_cells(oom),
-        "notes": _notes(library, tracker) + judged.judgement.notes,
+        "notes": _notes(library, tracker) + judged.notes,
     }
 
 

@@ -28,6 +28,9 @@ class Verdict(NamedTuple):
 
 
 class Judgement(NamedTuple):
+    """Of all that was accused; and the rows of the GPUs that it was judged by."""
+
+    gpus: list[dict[str, Any]]
     verdicts: list[Verdict]
     silenced: int
     notes: list[str]
@@ -64,7 +67,7 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]], search
     for verdict, is_material in zip(verdicts, materiality.of([verdict.row for verdict in verdicts], gpus), strict=True):
         verdict.row["material"] = is_material
     verdicts.sort(key=lambda verdict: _order(verdict.row))
-    return Judgement(verdicts[:MOST_VERDICTS], silenced, notes)
+    return Judgement(gpus, verdicts[:MOST_VERDICTS], silenced, notes)
 
 
 def _without_trained(
