@@ -84,7 +84,7 @@ def _leak_on(library: _native.Library, gpu: int) -> str | None:
     """What has filled the GPU, if that is known to leak."""
     from .._report import document
 
-    for row in (verdict.row for verdict in document.judge(library).verdicts):
+    for row in document.judge(library).verdicts:
         if row["gpu"] == gpu and row["kind"] in ("leak", "growing") and row["material"] and row["file"]:
             return (
                 f"What fills it: {written(row['file'], row['line'])} leaks {size(row['bytes_per_epoch'])} with each "

@@ -136,7 +136,7 @@ def _explanation(facts: OutOfMemory, library: Library, number: int) -> Explanati
     # The error is to be told even where the rest cannot be.
     judged = _interruptions.attempt(None, document.judge, library)
     if judged is not None:
-        seen = seen.judged([verdict.row for verdict in judged.verdicts])
+        seen = seen.judged(judged.verdicts)
     advice = remedies.advise(seen)
     text = message.write(seen, advice)
     source.forget()

@@ -72,7 +72,7 @@ def build(oom: dict[str, Any] | None = None, judged: Judgement | None = None) ->
     if oom is not None:
         oom = {**oom, "stack": frames.stack(oom["stack"]), "errors": latest_error.met(), "went_on": went_on}
     judged = judge(library) if judged is None else judged
-    rows = [{**verdict.row, "stack": frames.stack(verdict.frames)} for verdict in judged.verdicts]
+    rows = [row | {"stack": frames.stack(row["stack"])} for row in judged.verdicts]
     sites, index = _sites(library, frames) if tracker is not None else ([], {})
     return {
         "schema": SCHEMA,

@@ -70,8 +70,8 @@ class _LiveVerdicts:
         from .._tracking import materiality
         from . import document, headline
 
-        rows = [verdict.row for verdict in document.judge(self._library, searches=False).verdicts]
-        causes, _ = materiality.material_and_small(document.with_cells(rows))
+        judgement = document.judge(self._library, searches=False)
+        causes, _ = materiality.material_and_small(document.with_cells(judgement.verdicts))
         return [
             PublishedVerdict(
                 cause.kind,

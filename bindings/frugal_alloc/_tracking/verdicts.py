@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 from .._common.messages import format_bytes
 from .._native import Library
 from .._native.epochs import Finding
-from .._native.sites import Frame, Site
+from .._native.sites import Site
 from . import accusations, declarations, holders, materiality, patterns, users_lines
 from .accusations import Accusation, Line
 from .materiality import MOST_CONFIDENCE
@@ -20,18 +20,12 @@ from .trained import IS_TRAINED, WAS_TRAINED
 MOST_VERDICTS = 50
 
 
-class Verdict(NamedTuple):
-    """A row of the document but for its stack, which is still in frames."""
-
-    row: dict[str, Any]
-    frames: tuple[Frame, ...]
-
-
 class Judgement(NamedTuple):
-    """Of all that was accused; and the rows of the GPUs that it was judged by."""
+    """Of all that was accused: rows of the document, each "stack" still in frames; and the GPUs' rows, by which it was
+    judged."""
 
     gpus: list[dict[str, Any]]
-    verdicts: list[Verdict]
+    verdicts: list[dict[str, Any]]
     silenced: int
     notes: list[str]
 
@@ -55,19 +49,18 @@ def judge(library: Library, tracker: Tracker, gpus: list[dict[str, Any]], search
     audible += audible_of_gpus
     evidence += [holders.NOTHING] * len(audible_of_gpus)
     rates = _rates(audible)
-    verdicts = []
+    rows = []
     for accusation, held in zip(audible, evidence, strict=True):
         stack = users_lines.stack_of(library, accusation.site)
-        leak = Leak(accusation, stack, held, was_trained=accusation.line in kept_after)
+        leak = Leak(accusation, stack, held, accusation.line in kept_after)
         pattern = patterns.recognise(leak)
         if pattern.is_benign:
             notes.append(pattern.advice)
             continue
-        verdicts.append(Verdict(_row(leak, pattern, _time_left(accusation.finding, rates, gpus, tracker)), stack))
-    for verdict, is_material in zip(verdicts, materiality.of([verdict.row for verdict in verdicts], gpus), strict=True):
-        verdict.row["material"] = is_material
-    verdicts.sort(key=lambda verdict: _order(verdict.row))
-    return Judgement(gpus, verdicts[:MOST_VERDICTS], silenced, notes)
+        rows.append(_row(leak, pattern, _time_left(accusation.finding, rates, gpus, tracker)))
+    for row, is_material in zip(rows, materiality.of(rows, gpus), strict=True):
+        row["material"] = is_material
+    return Judgement(gpus, sorted(rows, key=_order)[:MOST_VERDICTS], silenced, notes)
 
 
 def _without_trained(
@@ -143,6 +136,7 @@ def _row(leak: Leak, pattern: patterns.Pattern, left: dict[str, Any] | None) -> 
         "advice": pattern.advice,
         "held_by": [_held_by(holder) for holder in leak.evidence.holders],
         "out_of_memory_in": left,
+        "stack": leak.frames,
     }
 
 
