@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import weakref
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -51,7 +52,7 @@ class Labels:
         """Of all modules and optimizers there are. Looks at every object of Python's: a tenth of a second."""
         import torch
 
-        for candidate in live_tensors.objects():
+        for candidate in gc.get_objects():
             if issubclass(type(candidate), torch.nn.Module):
                 owned = [*parts_of(candidate, "_parameters"), *parts_of(candidate, "_buffers")]
                 self._label(owned, PARAMETERS)
